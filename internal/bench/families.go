@@ -365,8 +365,8 @@ func (s *session) roundTrip(params []report.Param) error {
 	return s.streaming(kernels.StreamEcho, n, args, job, in, out)
 }
 
-// toGoroutine measures from a kernel's push of a word, its tile's clock, to the return of the
-// waiting read. On a card the clocks differ by the time between the tiles' resets.
+// toGoroutine begins with a kernel's push of its tile's clock. On a card clocks differ by the time
+// between the tiles' resets.
 func (s *session) toGoroutine(params []report.Param) error {
 	in, out, exchange, err := s.pair()
 	if err != nil {

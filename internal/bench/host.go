@@ -153,8 +153,6 @@ func measureEvents(s *session) error {
 	}, reprise.WithQueues(2))
 }
 
-// measureTransfer uses the queue's own memory, which costs the host a copy, and pinned memory if
-// the chip reaches it.
 func measureTransfer(s *session) error {
 	var unreachable error // why pinned memory isn't measured
 	for _, t := range []struct {
@@ -206,9 +204,8 @@ func measureTransfer(s *session) error {
 	return nil
 }
 
-// measureAllocator measures pairs of a free and an allocation among many live extents, first fit,
-// in twice the memory in use. Many extents are freed in the order of their table, which is
-// reshuffled after each pass, so that the time is the allocator's.
+// measureAllocator measures pairs of a free and an allocation among many live extents. Many are
+// freed in the order of their table, so that the time is the allocator's.
 func measureAllocator(s *session) error {
 	for _, live := range []int{10, 1_000, 100_000} {
 		const align, largest = 64, 255 << 30
@@ -328,8 +325,8 @@ var arrivals = []arrival{
 	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
 }
 
-// measureWake measures the time from an awaited change to the waiter's return. The change is a
-// point in time, so that its time is known. "processor" is the processor time of a wait.
+// measureWake measures from a point in time to the waiter's return. "processor" is the processor
+// time of a wait.
 func measureWake(s *session) error {
 	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {

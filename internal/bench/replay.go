@@ -143,10 +143,8 @@ func summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
 	return sum
 }
 
-// replayStages measures the parts of a replay by stamps of the dispatcher. "stamp" is the time
-// between two stamps with nothing in between; "device" and "program", whose program has stamps of
-// its own, include it. If the device's clock runs in step with the host's, "to_start" is the time
-// of an idle queue to start and "to_awake" that of a waiter to return.
+// replayStages uses stamps of the dispatcher. "stamp" is the time between two of them; "device" and
+// "program" include it. "to_start" and "to_awake" need a clock in step with the host's.
 func (s *session) replayStages(t *reprise.Trace, programs int) error {
 	p, err := s.newStamps()
 	if err != nil || p == nil {
@@ -212,8 +210,6 @@ func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time
 
 const mostTimes = 1000
 
-// programTimes measures by the device's own records: from the end of the program before and the
-// start to the end of the kernels.
 func (s *session) programTimes(t *reprise.Trace, programs int, mhz float64) error {
 	if programs > mostTimes {
 		return nil
@@ -328,8 +324,7 @@ type watched struct {
 	has          func(probe.Kind) bool
 }
 
-// run replays bursts on a locked thread. Another goroutine waits, which would put that thread to
-// sleep.
+// run replays on a locked thread. Another goroutine waits, which would put it to sleep.
 func (w *watched) run() (err error) {
 	begin, done := make(chan struct{}), make(chan error)
 	go func() {
@@ -442,8 +437,7 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report
 	return c
 }
 
-// jitter ranks the causes of delays of the submitting thread; unexplained time beyond the median is
-// one of its own.
+// jitter ranks the causes of delays; unexplained time is one of its own.
 func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 	var out []report.JitterSource
 	add := func(name string, n uint64, total, longest time.Duration) {

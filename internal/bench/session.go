@@ -289,8 +289,7 @@ func (s *session) open(t kmd.Target, do func() error, opts ...reprise.Option) (e
 	return do()
 }
 
-// measure adds figures to the report, or a refusal if the chip's clock changed in every attempt: a
-// chip may lower its clock although the device is open.
+// measure adds figures, or a refusal if the chip's clock changed in every attempt.
 func (s *session) measure(family string, jobs ...*measure.Job) error {
 	for _, j := range jobs {
 		if err := s.measureOne(family, j); err != nil {
@@ -373,8 +372,7 @@ func jobToEnd(name string, params []report.Param, burst int, op func(int) error,
 		Do: measure.Repeat(func() error { return errors.Join(op(1), finish()) })}
 }
 
-// measureTimes measures by wall-clock time and, where the system counts it, by processor time.
-// sample gets the clock and its least sensible duration.
+// measureTimes also measures processor time. sample gets the clock and its least sensible duration.
 func (s *session) measureTimes(family string, job measure.Job, processor func() (time.Duration, bool),
 	sample func(now func() time.Duration, least time.Duration) (float64, error)) error {
 	origin := time.Now()

@@ -17,7 +17,7 @@ import (
 )
 
 // executed returns the instructions of prefetcher, dispatcher and subordinate for each program of a
-// long trace and for a replay of a trace of one. now returns the counts of a synchronous device.
+// long trace and for a replay of a trace of one.
 func (s *session) executed(x *reprise.Executable, now func() [3]uint64) (each, one [3]float64, err error) {
 	// Whole rounds of launch messages.
 	const short, long = 32, 64
@@ -460,8 +460,7 @@ func always(do func() error, device ...report.Param) *run {
 	return &run{device: device, round: func(measure func(func() error) error) error { return measure(do) }}
 }
 
-// measureWhole measures wall-clock time and processor time of this process and its children, with
-// devices in turn.
+// measureWhole measures devices in turn.
 func (s *session) measureWhole(w whole, runs ...*run) error {
 	for _, r := range runs {
 		r.wall, r.busy = measure.NewSeries(), measure.NewSeries()

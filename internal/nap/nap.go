@@ -38,8 +38,7 @@ func (s *Sleeper) Late() time.Duration { return time.Duration(s.late.Load()) }
 // surprise is the most that counts of a first sleep's lateness.
 const surprise = 40 * time.Microsecond
 
-// slept accounts for a sleep. Late grows four times as fast as it shrinks, so that most sleeps are
-// less late. An outlier counts as twice as late. One of several concurrent sleeps may not count.
+// slept lets Late grow four times as fast as it shrinks. An outlier counts as twice as late.
 func (s *Sleeper) slept(asked, took time.Duration) {
 	late := s.Late()
 	if over := max(min(took-asked, 2*late+surprise), 0); over > late {

@@ -93,8 +93,7 @@ func (k Kind) String() string {
 
 func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
 
-// Value is in bytes over all banks. DRAM and Trace share their capacity where traces have no
-// region.
+// Value is in bytes over all banks. DRAM and Trace may share their capacity.
 type Value struct {
 	Capacity  uint64
 	Allocated uint64

@@ -132,8 +132,8 @@ func (r *reader) entry(fd int, size int64) (*Entry, error) {
 	return Decode(b)
 }
 
-// dead reports whether a log's process is gone. Its lock is then free. But any reader can lock the
-// file: a visible process's start time is compared too.
+// dead reports whether a log's process is gone, and its lock free. But any reader can lock the
+// file.
 func (e *Entry) dead(fd int, ns uint64) bool {
 	if unlocked(fd) {
 		return true

@@ -196,7 +196,7 @@ type Thread struct {
 	Calls []Call `json:"calls,omitempty"`
 
 	// On is the time on processors, Off the time off them, of which Ready was spent waiting for
-	// one, without the time since the last switch.
+	// one.
 	On    time.Duration `json:"on_ns"`
 	Off   Durations     `json:"off"`
 	Ready Durations     `json:"ready"`

@@ -82,8 +82,7 @@ func Start(c Config) (_ *Probe, err error) {
 	return p, nil
 }
 
-// Running reports whether the process runs. /proc loses it at its end, and Snapshot then gives the
-// latest figures of this call.
+// Running reports whether the process runs. /proc loses it at its end.
 func (p *Probe) Running() bool {
 	_, running := p.poll()
 	return running

@@ -25,8 +25,7 @@ import (
 
 var errEnded = errors.New("there is no such process")
 
-// readProc sums up a process's threads, and returns its start time. Unreadable figures stay 0: not
-// every kernel has schedstat. A zombie has ended.
+// readProc also returns the start time. Unreadable figures stay 0: not every kernel has schedstat.
 func readProc(pid int) (p Proc, began uint64, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)

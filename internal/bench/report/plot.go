@@ -257,8 +257,7 @@ type Change struct {
 	Old      float64 `json:"old_ns_p50"`
 	New      float64 `json:"new_ns_p50"`
 	Relative float64 `json:"relative"` // New/Old, by the medians of the rounds; corrected for the machine if Scaled
-	// Scaled says that the reports are of different machines: Relative compares ratios to the
-	// figure's baseline.
+	// Scaled means different machines: Relative compares ratios to the figure's baseline.
 	Scaled  bool    `json:"scaled"`
 	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
 	Verdict Verdict `json:"verdict"`

@@ -292,8 +292,7 @@ type JitterSource struct {
 	MaxNs float64 `json:"ns_max"`
 }
 
-// Markers is what uprobes observed of awaited operations between calls of probe.MarkSubmitted and
-// probe.MarkCompleted.
+// Markers is what uprobes observed of awaited operations.
 type Markers struct {
 	Operations []Marked     `json:"operations"`
 	Costs      []probe.Cost `json:"probe_costs"`
@@ -334,8 +333,7 @@ type Operation struct {
 	Products  float64  `json:"tile_products,omitempty"`
 	PerClock  *float64 `json:"tile_products_per_clock,omitempty"`
 	PeakShare *float64 `json:"share_of_peak,omitempty"`
-	// Alone are the clocks of a product's parts by themselves, LimitedBy the slowest part, or the
-	// launch if it takes more than half.
+	// Alone are the clocks of a product's parts, LimitedBy the slowest, or the launch.
 	Alone     *PartClocks `json:"clocks_alone,omitempty"`
 	LimitedBy string      `json:"limited_by,omitempty"`
 }

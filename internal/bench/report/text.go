@@ -324,8 +324,7 @@ func (r *Report) WriteBenchmark(w io.Writer) error {
 	})
 }
 
-// prefixed formats a number to three digits with the largest fitting unit of 1e9, 1e6, 1e3 and 1.
-// 999.5 of the smaller unit would round up to 1000.
+// prefixed formats three digits; 999.5 of the smaller unit would round up to 1000.
 func prefixed(n float64, units [4]string) string {
 	for i, u := range []float64{1e9, 1e6, 1e3} {
 		if n >= u*0.9995 {

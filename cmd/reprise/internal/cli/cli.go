@@ -375,8 +375,7 @@ func buffered(f *os.File, write func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// place follows links to the path to write. Existing devices and pipes are written through:
-// replacing a device node would lose it.
+// place follows links. Existing devices and pipes are written through.
 func place(path string) (at string, through bool, err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
@@ -403,8 +402,7 @@ func place(path string) (at string, through bool, err error) {
 	}
 }
 
-// Creatable checks early that a file can be written. It doesn't open pipes, whose reader would see
-// the end.
+// Creatable checks early that a file can be written; it opens no pipe.
 func Creatable(flag, path string) error {
 	if path == "" {
 		return nil

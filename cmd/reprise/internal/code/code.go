@@ -301,8 +301,7 @@ func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
 		DRAMBanks: f.DRAMBanks, L1Banks: f.L1Banks}
 }
 
-// describe finds a kernel's firmware. The error says why it can't run; the image is nil if
-// unreadable.
+// describe's error says why a kernel can't run; the image is nil if unreadable.
 func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
 	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
 	if filepath.Base(k.Path) != metal.FileName(k.Processor) {

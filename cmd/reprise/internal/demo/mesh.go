@@ -303,8 +303,7 @@ func startJob(ctx context.Context, engine string, who *cli.Process) (context.Con
 	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
 }
 
-// end leaves the job and tells the others of an error, which is another process's if that ended
-// first.
+// end leaves the job and tells the others of an error.
 func (j *job) end(ctx context.Context, err error) error {
 	j.stop()
 	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {

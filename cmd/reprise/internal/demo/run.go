@@ -76,8 +76,7 @@ type passed struct {
 	programs, cores, bytes int
 }
 
-// pass sends all batches through a pipeline: queue 1 writes, queue 0 runs the network, with or
-// without a trace, and reads. got is called for each batch, then done.
+// pass sends all batches through a pipeline: queue 1 writes, queue 0 runs and reads.
 func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores),
 	done func(*reprise.Trace, deployed) error) (p passed, err error) {
 	end := func() {}

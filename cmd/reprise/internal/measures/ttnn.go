@@ -220,8 +220,7 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 	return nil, fmt.Errorf("list the programs: %w: %s", err, why)
 }
 
-// round times each program once. A program that ends its process counts as refused, and later
-// rounds skip it; a new process times the others.
+// round counts a program that ends its process as refused; later rounds skip it.
 func (t *timer) round(ctx context.Context, names []string) error {
 	if t.times == nil {
 		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}

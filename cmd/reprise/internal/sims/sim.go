@@ -111,8 +111,7 @@ func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return servecards.Serve(ctx, l, d, 0)
 }
 
-// virtual returns the machine whose cards are served, empty for the vendor's simulator: the library
-// says which chip it is.
+// virtual returns no machine for the vendor's simulator: the library says which chip it is.
 func (c *simServeCmd) virtual() (chip.Machine, error) {
 	name := c.Machine
 	if name == "" {

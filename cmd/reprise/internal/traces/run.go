@@ -51,8 +51,7 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	return nil, err
 }
 
-// bisect finds the shortest prefix of the trace that leaves other data than its programs one by
-// one, or hangs. It restores the buffers.
+// bisect finds the first program with which a replay leaves other data or hangs.
 func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	bufs, q := r.Buffers(), r.dev.Queue(0)
 	before := make([][]byte, len(bufs))
