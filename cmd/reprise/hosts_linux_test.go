@@ -40,7 +40,6 @@ func startMPIRun(t *testing.T, n int, args ...string) *mpirunJob {
 	return startJobOf(t, []string{"mpirun", "--oversubscribe", "-n", strconv.Itoa(n)}, args...)
 }
 
-// startJobOf starts the command with a command line of mpirun.
 func startJobOf(t *testing.T, mpirun []string, args ...string) *mpirunJob {
 	t.Helper()
 	if _, err := exec.LookPath("mpirun"); err != nil {
@@ -56,7 +55,6 @@ func startJobOf(t *testing.T, mpirun []string, args ...string) *mpirunJob {
 	return j
 }
 
-// processes returns the processes of the job that run the command.
 func (j *mpirunJob) processes(t *testing.T) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -72,7 +70,6 @@ func (j *mpirunJob) processes(t *testing.T) (pids []int) {
 	return pids
 }
 
-// waitFor waits until the job has n processes.
 func (j *mpirunJob) waitFor(t *testing.T, n int) {
 	t.Helper()
 	end := time.Now().Add(30 * time.Second)
@@ -93,12 +90,10 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 		b = m.AppendCSV(b)
 	}
 	input := filepath.Join(t.TempDir(), "digits.csv")
-	if err := os.WriteFile(input, bytes.Repeat(b, 50), 0o666); err != nil { // for far longer than until the signal
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(input, bytes.Repeat(b, 50), 0o666)) // for far longer than until the signal
 	j := startMPIRun(t, 4, "demo", "--device", "emu:quietbox", "--input", input, "--hosts", "mpi")
 	j.waitFor(t, 4)
-	time.Sleep(time.Second) // whether the trace is running by then or not, what is checked holds
+	time.Sleep(time.Second) // the trace is running by then or not
 	must(t, j.Process.Signal(syscall.SIGINT))
 	var exit *exec.ExitError
 	if err := j.Wait(); !errors.As(err, &exit) || strings.Contains(j.out.String(), "accuracy") {
@@ -107,25 +102,13 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 	j.waitFor(t, 0)
 }
 
-// Each of four processes makes the words of its own seed: those that one process makes with it, and
-// that the model makes on the host.
-func TestGenerateInProcesses(t *testing.T) {
-	j := startMPIRun(t, 4, generateArgs...)
-	last := j.wantWords(t, 4)
-	c := exec.Command("reprise", "generate", "--tokens", strconv.Itoa(last.Tokens), "--seed", strconv.FormatUint(last.Seed, 10), "--json")
-	out, err := c.Output()
-	var alone demo.Generated
-	must(t, errors.Join(err, json.Unmarshal(out, &alone)))
-	if diff := cmp.Diff(alone.Words, last.Words); diff != "" || alone.Seed != last.Seed || alone.Tokens != last.Tokens {
-		t.Errorf("the last process with seed %d, one process with seed %d: %s", last.Seed, alone.Seed, diff)
-	}
-}
+// Each process makes the words of its own seed.
+func TestGenerateInProcesses(t *testing.T) { startMPIRun(t, 4, generateArgs...).wantWords(t, 4) }
 
 var generateArgs = []string{"generate", "--tokens", "10", "--seed", "7", "--hosts", "mpi", "--json"}
 
-// wantWords waits for a job with generateArgs, whose processes must have made the words of their
-// seeds. It returns what the last one made.
-func (j *mpirunJob) wantWords(t *testing.T, processes int) *demo.Generated {
+// wantWords waits for a job with generateArgs.
+func (j *mpirunJob) wantWords(t *testing.T, processes int) {
 	t.Helper()
 	if err := j.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, &j.out)
@@ -150,5 +133,4 @@ func (j *mpirunJob) wantWords(t *testing.T, processes int) *demo.Generated {
 			t.Errorf("process %d: %d tokens, %d mismatches: %s", rank, p.Tokens, p.Mismatches, diff)
 		}
 	}
-	return &got.Processes[processes-1]
 }

@@ -2,19 +2,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"reflect"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cards"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/code"
@@ -25,12 +30,16 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/sims"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/traces"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// reader is a command that may only read and print, so that interrupting it needs no cleanup.
+// reader may only read and print, so that interrupting needs no cleanup.
 type reader interface{ OnlyReads() bool }
 
 type commands struct {
@@ -59,8 +68,8 @@ type commands struct {
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
 
-	// Hidden processes: the server of the vendor's simulator, the one that the suite kills, and the
-	// first one of virtual machines.
+	// Hidden: the vendor's simulator, the process that the suite kills, and the first one of a
+	// machine.
 	Serve  sims.ServeCmd      `cmd:"" name:"ttsim-serve" hidden:""`
 	Victim measures.VictimCmd `cmd:"" name:"hwtest-victim" hidden:""`
 	Inside sims.InsideCmd     `cmd:"" name:"vm-inside" hidden:""`
@@ -86,12 +95,11 @@ func main() {
 	os.Exit(code)
 }
 
-// patience is the time after which a silent ending is announced.
+// patience is the time until a silent ending is announced.
 const patience = 500 * time.Millisecond
 
 const endingLine = "reprise: ending: waiting for what was begun; another signal ends the process at once"
 
-// run is the program without its process.
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	exit := -1
@@ -150,7 +158,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 }
 
 // named refuses an empty --device, such as an unset shell variable: a default could be the wrong
-// device to reset.
+// one.
 func named(k *kong.Context) error {
 	for _, p := range k.Path {
 		if f := p.Flag; f != nil && f.Name == "device" && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
@@ -160,8 +168,7 @@ func named(k *kong.Context) error {
 	return nil
 }
 
-// conclude reports the error, if any, and returns the exit code. It writes once, so that lines of
-// several processes don't mix.
+// conclude writes once, so that lines of several processes don't mix.
 func conclude(ctx context.Context, s cli.Streams, err error) int {
 	var b strings.Builder
 	defer s.Who.Last(func() { _, _ = io.WriteString(s.Err, s.Who.Label(b.String())) })
@@ -187,3 +194,131 @@ func conclude(ctx context.Context, s cli.Streams, err error) int {
 	}
 	return cli.ExitFailed
 }
+
+type versionCmd struct{ cli.AsJSON }
+
+func (versionCmd) Help() string {
+	return "Trace files can be replayed by builds with the same digest of the firmware. docs/compatibility.md says what stays the same between versions."
+}
+
+func (c *versionCmd) Run(s cli.Streams) error {
+	v, err := version()
+	if err != nil {
+		return err
+	}
+	return s.Print(c.JSON, v, v.print)
+}
+
+type versionFlag bool
+
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	v, err := version()
+	if err == nil {
+		err = cli.Print(app.Stdout, v.print)
+	}
+	if err != nil {
+		return err
+	}
+	app.Exit(cli.ExitOK)
+	return nil
+}
+
+type versionJSON struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Time     string `json:"time,omitempty"`
+	Modified *bool  `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+
+	Firmware    []firmwareJSON   `json:"firmware"`
+	TTMetal     []string         `json:"tt_metal_firmware"`
+	WireFormats []string         `json:"wire_formats"`
+	Traces      traceVersionJSON `json:"trace_files"`
+	Driver      driverJSON       `json:"driver"`
+}
+
+type firmwareJSON struct {
+	Arch   string `json:"arch"`
+	SHA256 string `json:"sha256"`
+}
+
+type traceVersionJSON struct {
+	Read    []int `json:"read"`
+	Written []int `json:"written"` // by what the trace has
+}
+
+type driverJSON struct {
+	Interface int    `json:"interface"`
+	Oldest    string `json:"oldest"`
+}
+
+func version() (*versionJSON, error) {
+	v := &versionJSON{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, TTMetal: []string{}, WireFormats: []string{}}
+	info, _ := debug.ReadBuildInfo()
+	v.built(info)
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		sum, err := dispatch.HashFirmware(a, nil)
+		if err != nil {
+			return nil, err
+		}
+		v.Firmware = append(v.Firmware, firmwareJSON{a.String(), hex.EncodeToString(sum[:])})
+	}
+	for _, r := range abi.Revisions() {
+		if !r.Own() {
+			v.TTMetal = append(v.TTMetal, r.Name)
+		}
+	}
+	for _, r := range cq.Revisions() {
+		v.WireFormats = append(v.WireFormats, r.Name)
+	}
+	v.Traces.Read, v.Traces.Written = tracebuf.FileVersions()
+	v.Driver = driverJSON{kabi.DriverAPIVersion, kabi.OldestDriver}
+	return v, nil
+}
+
+func (v *versionJSON) built(info *debug.BuildInfo) {
+	v.Version = "unknown"
+	if info == nil {
+		return
+	}
+	v.Version = cmp.Or(info.Main.Version, v.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			modified := s.Value == "true"
+			v.Modified = &modified
+		}
+	}
+}
+
+func (v *versionJSON) print(w cli.Text) {
+	t := w.Table(0)
+	t.Row("reprise", v.Version)
+	if v.Revision != "" {
+		about := ""
+		if v.Time != "" {
+			about = " of " + v.Time
+		}
+		if v.Modified != nil && *v.Modified {
+			about += ", with changes"
+		}
+		t.Row("revision", v.Revision+about)
+	}
+	t.Row("go", v.Go+" "+v.Platform)
+	var digests []string
+	for _, f := range v.Firmware {
+		digests = append(digests, f.Arch+" "+f.SHA256[:12])
+	}
+	t.Row("firmware", strings.Join(digests, ", "))
+	t.Row("tt-metal", "runs firmware of "+strings.Join(v.TTMetal, ", ")+"; reads commands of "+strings.Join(v.WireFormats, ", "))
+	t.Row("trace files", fmt.Sprintf("reads versions %s, writes %s", numbers(v.Traces.Read), numbers(v.Traces.Written)))
+	t.Row("driver", fmt.Sprintf("tt-kmd %s and newer, interface %d", v.Driver.Oldest, v.Driver.Interface))
+	t.Flush()
+}
+
+func numbers(n []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(n), " ", ", "), "[]") }

@@ -12,8 +12,7 @@ import (
 )
 
 // namespaces makes n network namespaces, linked by a bridge in one more, and returns the command
-// line of an mpirun that starts a process in each of them, as it does on hosts. The test is skipped
-// where that isn't permitted.
+// line of an mpirun that starts a process in each of them.
 func namespaces(t *testing.T, n int) []string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -58,8 +57,7 @@ func namespaces(t *testing.T, n int) []string {
 		do("-n %s%d link set lo up", name, i)
 		hosts = append(hosts, fmt.Sprintf("10.77.77.%d:1", i))
 	}
-	// What mpirun calls in the place of ssh. Hosts have names of their own, so that MPI takes them
-	// for several.
+	// What mpirun calls in the place of ssh. Hosts have names, so that MPI takes them for several.
 	agent := filepath.Join(t.TempDir(), "agent")
 	script := fmt.Sprintf(
 		"#!/bin/sh\nn=${1##*.}\nshift\nexec ip netns exec %s$n unshare -u sh -c 'hostname node'$n'; exec sh -c \"$*\"' sh \"$@\"\n",
@@ -72,8 +70,7 @@ func namespaces(t *testing.T, n int) []string {
 		"mpirun", "--host", strings.Join(hosts, ","), "--map-by", "node:OVERSUBSCRIBE", "-n", fmt.Sprint(n)}
 }
 
-// Hosts with a network of their own each, which share no loopback interface, give what one process
-// does.
+// The hosts share no loopback interface.
 func TestNamespaces(t *testing.T) {
 	mpirun := namespaces(t, 4)
 	t.Run("demo", func(t *testing.T) {

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -18,7 +24,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// text writes a line to whatever --timeline names, as a demo does.
+// text writes a line to whatever --timeline names.
 func text(ctx context.Context, path string) error {
 	if err := cli.Creatable("--timeline", path); err != nil {
 		return err
@@ -29,7 +35,6 @@ func text(ctx context.Context, path string) error {
 	})
 }
 
-// names are what is in a directory, with kinds.
 func names(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	l, err := os.ReadDir(dir)
@@ -41,8 +46,6 @@ func names(t *testing.T, dir string) map[string]fs.FileMode {
 	return m
 }
 
-// A file that is written goes where links lead to, and the links stay: also one to nothing yet, and
-// one over others.
 func TestSaveBehindLinks(t *testing.T) {
 	for name, links := range map[string]map[string]string{
 		"file":           {"out": "../b/there"},
@@ -84,8 +87,7 @@ func TestSaveBehindLinks(t *testing.T) {
 	}
 }
 
-// A pipe stays one, and its reader gets all that is written: the command doesn't open and close it
-// before that.
+// The command doesn't open and close the pipe before it writes.
 func TestSaveToPipe(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -110,8 +112,7 @@ func TestSaveToPipe(t *testing.T) {
 	}
 }
 
-// A pipe without a reader is waited for until the context ends, so that a device is closed in the
-// end.
+// A device is closed in the end.
 func TestSaveToPipeOfNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(path, 0o666))
@@ -123,7 +124,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 		t.Errorf("nobody opens it: %v", err)
 	}
 
-	r, err := os.OpenFile(path, os.O_RDWR, 0) // which opens whatever still waits
+	r, err := os.OpenFile(path, os.O_RDWR, 0) // opens whatever still waits
 	must(t, err)
 	defer r.Close()
 	ctx, cancel = context.WithCancel(t.Context())
@@ -132,7 +133,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	go func() {
 		ended <- cli.Save(ctx, "--timeline", path, func(w io.Writer) error {
 			close(begun)
-			_, err := w.Write(make([]byte, 1<<20)) // more than a pipe holds
+			_, err := w.Write(make([]byte, 1<<20))
 			return err
 		})
 	}()
@@ -143,8 +144,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	}
 }
 
-// A device node stays one: --timeline /dev/null of root would otherwise take that of the machine
-// away.
+// --timeline /dev/null of root would otherwise take that of the machine away.
 func TestSaveToDevice(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "null")
@@ -163,7 +163,6 @@ func TestSaveToDevice(t *testing.T) {
 	}
 }
 
-// What can be neither replaced nor written is refused, and stays.
 func TestSaveToSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
@@ -180,7 +179,7 @@ func TestSaveToSocket(t *testing.T) {
 	}
 }
 
-// fewDigits is a file with two images, with which the demo is short.
+// fewDigits is a file with two images.
 func fewDigits(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "digits.csv")
@@ -188,7 +187,6 @@ func fewDigits(t *testing.T) string {
 	return name
 }
 
-// On a disk that is full a command leaves nothing that looks whole, and says so in one line.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8k"); err != nil {
@@ -222,4 +220,220 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%v left %d bytes, %v, files %v", args, len(b), err, names(t, dir))
 		}
 	}
+}
+
+// started is a command that runs for at most a minute.
+type started struct {
+	*exec.Cmd
+	err said
+}
+
+// said is what a command has printed so far.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// wait ends the test if text isn't printed within a minute.
+func (s *said) wait(t *testing.T, text string) {
+	t.Helper()
+	limit := time.Now().Add(time.Minute)
+	for !strings.Contains(s.String(), text) {
+		if time.Now().After(limit) {
+			t.Fatalf("it printed %q, want %q", s, text)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func start(t *testing.T, out io.Writer, args ...string) *started {
+	t.Helper()
+	return startCommand(t, out, "reprise", args...)
+}
+
+func startCommand(t *testing.T, out io.Writer, name string, args ...string) *started {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	c := &started{Cmd: exec.CommandContext(ctx, name, args...)}
+	c.Stdout, c.Stderr = out, &c.err
+	must(t, c.Start())
+	return c
+}
+
+func (c *started) wantInterrupted(t *testing.T, name string) {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitInterrupted {
+		t.Errorf("%v, want exit code %d: %s", err, cli.ExitInterrupted, &c.err)
+	}
+	// A machine that is busy may make it wait long enough to say so.
+	if got, want := strings.TrimPrefix(c.err.String(), endingLine+"\n"), "reprise: ended: "+name+" signal received\n"; got != want {
+		t.Errorf("standard error %q, want %q", got, want)
+	}
+}
+
+// The command doesn't wait for a million replays.
+func TestSignalThatTakesTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "digits.trace")
+	c := start(t, nil, "demo", "--input", fewDigits(t), "--save-trace", path)
+	must(t, c.Wait())
+	c = start(t, nil, "trace", "run", "--replays", "1000000", path)
+	time.Sleep(2 * time.Second) // the trace is running by then or not
+	must(t, c.Process.Signal(syscall.SIGTERM))
+	kill := time.AfterFunc(20*time.Second, func() { _ = c.Process.Kill() }) // all replays take minutes
+	defer kill.Stop()
+	c.wantInterrupted(t, "terminated")
+}
+
+// Words come while the device makes them, and the signal ends it between two of them.
+func TestSignalWhileGenerating(t *testing.T) {
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	c := start(t, w, "generate", "--tokens", "1000000", "--temperature", "4") // words of a few letters
+	must(t, w.Close())
+	word := make([]byte, 100)
+	n, err := r.Read(word)
+	if err != nil || n == 0 || bytes.ContainsFunc(word[:n], func(c rune) bool { return c < 'a' || c > 'z' }) {
+		t.Errorf("the first that comes is %q, %v, no word: %s", word[:n], err, &c.err)
+	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
+	c.wantInterrupted(t, "terminated")
+}
+
+func pipe(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	must(t, unix.Mkfifo(path, 0o666))
+	return path
+}
+
+func TestSignalWhileReading(t *testing.T) {
+	path := pipe(t)
+	for i, line := range []string{
+		"graph show PIPE", "graph table PIPE", "graph peak PIPE", "graph dot PIPE", "graph svg PIPE", "graph html PIPE", "graph perf PIPE out",
+		"graph serve PIPE", "graph import PIPE out", "inspect PIPE",
+		"demo --input PIPE", "demo --device emu:quietbox --input PIPE", "trace run PIPE", "trace verify PIPE", "bench replay --compare PIPE",
+	} {
+		t.Run(line, func(t *testing.T) {
+			args := strings.Fields(line)
+			for k := range args {
+				switch args[k] {
+				case "PIPE":
+					args[k] = path
+				case "out":
+					args[k] = t.TempDir()
+				}
+			}
+			sig := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[i%3]
+			if signal.Ignored(sig) {
+				t.Skipf("%v is ignored here, as under nohup, and so it is by the command", sig)
+			}
+			c := start(t, nil, args...)
+			w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the command has opened it as well
+			must(t, err)
+			defer w.Close()
+			must(t, c.Process.Signal(sig))
+			c.wantInterrupted(t, sig.String())
+		})
+	}
+}
+
+func TestSignalWhilePrinting(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "report.json")
+	var b strings.Builder
+	for i := range 10000 { // more than a pipe holds
+		fmt.Fprintf(&b, `,{"counter":%d,"node_type":"function_start","params":{"name":"relu"}}`, i)
+	}
+	must(t, os.WriteFile(report, []byte(`{"version":1,"graph":[`+b.String()[1:]+`]}`), 0o666))
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	c := start(t, w, "graph", "table", report)
+	must(t, w.Close())
+	_, err = r.Read(make([]byte, 1))
+	must(t, err)
+	must(t, c.Process.Signal(syscall.SIGTERM))
+	c.wantInterrupted(t, "terminated")
+}
+
+// Here the command reads a recording while it reads its flags.
+func TestSecondSignal(t *testing.T) {
+	path := pipe(t)
+	c := start(t, nil, "demo", "--device", "session:"+path)
+	w, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	defer w.Close()
+	must(t, c.Process.Signal(syscall.SIGTERM))
+	c.err.wait(t, endingLine+"\n")
+	must(t, c.Process.Signal(syscall.SIGTERM))
+	_ = c.Wait()
+	if s := c.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGTERM {
+		t.Errorf("%v, want it ended by the signal", c.ProcessState)
+	}
+}
+
+// A terminal that closes ends commands that run until they are told to end, and servers' sockets.
+func TestHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, as under nohup, and so it is by the command")
+	}
+	for name, c := range map[string]struct {
+		args  string
+		ready string // what it prints when it runs
+		code  int
+	}{
+		"a card for processes":        {"sim serve --device emu:wormhole --socket SOCKET", "serving ", cli.ExitOK},
+		"a card for virtual machines": {"sim serve --machine n150 --vfio-user SOCKET", "serving ", cli.ExitOK},
+		"metrics":                     {"monitor --dir DIR --listen localhost:0", "serving http://", cli.ExitInterrupted},
+		"tables into a pipe":          {"monitor --dir DIR --interval 1h", "\n", cli.ExitInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			socket := filepath.Join(dir, "card")
+			args := strings.Fields(c.args)
+			for i := range args {
+				args[i] = strings.NewReplacer("SOCKET", socket, "DIR", dir).Replace(args[i])
+			}
+			var out said
+			run := start(t, &out, args...)
+			from := &out
+			if strings.Contains(c.args, "--listen") {
+				from = &run.err
+			}
+			from.wait(t, c.ready)
+			must(t, run.Process.Signal(syscall.SIGHUP))
+			_ = run.Wait()
+			if got := run.ProcessState.ExitCode(); got != c.code {
+				t.Errorf("%v, want exit code %d: %s", run.ProcessState, c.code, &run.err)
+			}
+			if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("its socket is still there: %v", err)
+			}
+		})
+	}
+}
+
+// As nohup or a shell starts it.
+func TestIgnoredHangup(t *testing.T) {
+	var out said
+	c := startCommand(t, &out, "sh", "-c", `trap "" HUP; exec reprise monitor --interval 1h --dir "$1"`, "sh", t.TempDir())
+	out.wait(t, "\n")
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		must(t, c.Process.Signal(s))
+	}
+	c.wantInterrupted(t, "terminated")
 }

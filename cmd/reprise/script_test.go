@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,22 +20,26 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/elftest"
 	"github.com/reprise-tt/reprise/internal/usage"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"reprise": main})
 }
 
-// libraries are the variables that name the vendor's simulator; scripts see them under the same
-// names.
+// libraries are the variables that name the vendor's simulator.
 var libraries = []string{"REPRISE_TTSIM_WH", "REPRISE_TTSIM_BH"}
 
-// The command as people use it: each script is a session in a directory of its own.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
@@ -54,7 +60,7 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "root":
 				return os.Geteuid() == 0, nil
-			case "loader": // there is a way to load the vendor's simulator
+			case "loader": // of the vendor's simulator
 				return runtime.GOOS == "linux" &&
 					(runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "riscv64"), nil
 			}
@@ -64,29 +70,35 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   cmdExits,
-			"json":    cmdJSON,
-			"banks":   cmdBanks,
-			"oneline": cmdOneLine,
-			"digits":  cmdDigits,
-			"field":   cmdField,
-			"gzip":    cmdGzip,
-			"cut":     cmdCut,
-			"tamper":  cmdTamper,
-			"record":  cmdRecord,
-			"uselog":  cmdUseLog,
-			"waitfor": cmdWaitFor,
-			"metal":   cmdMetal,
-			"nodes":   cmdNodes,
+			"exits":   command(2, 99, "CODE PROGRAM [ARGUMENT...]", cmdExits),
+			"json":    command(3, 3, "KEY =|>|>= VALUE", cmdJSON),
+			"banks":   command(2, 2, "N SIZE", cmdBanks),
+			"oneline": command(0, 0, "", cmdOneLine),
+			"digits":  command(2, 2, "N FILE", cmdDigits),
+			"field":   command(3, 4, "FILE LINE COLUMN [VALUE]", cmdField),
+			"gzip":    command(2, 2, "FILE FILE.gz", cmdGzip),
+			"cut":     command(2, 2, "FILE BYTES", cmdCut),
+			"tamper":  command(4, 4, "FILE SECTION OFFSET BITS", cmdTamper),
+			"record":  command(3, 3, "KIND ARCH FILE", cmdRecord),
+			"uselog":  command(3, 3, "DIR PCI-ADDRESS BYTES", cmdUseLog),
+			"waitfor": command(1, 1, "SOCKET", cmdWaitFor),
+			"metal":   command(1, 1, "DIR", cmdMetal),
+			"nodes":   command(2, 2, "REPORT FILE", cmdNodes),
 		},
 	})
 }
 
-// cmdExits runs a program and checks its exit code: `exits CODE PROGRAM ARGUMENTS...`.
-func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT...]")
+func command(least, most int, usage string, f func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < least || len(args) > most {
+			ts.Fatalf("arguments: %s", usage)
+		}
+		f(ts, args)
 	}
+}
+
+// cmdExits runs a program and checks its exit code.
+func cmdExits(ts *testscript.TestScript, args []string) {
 	code := 0
 	var exit *exec.ExitError
 	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
@@ -99,22 +111,16 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdNodes writes a report's list of nodes alone, as TT-NN writes captures: `nodes REPORT FILE`.
-func cmdNodes(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: nodes REPORT FILE")
-	}
+// cmdNodes writes a report's list of nodes alone, as TT-NN writes captures.
+func cmdNodes(ts *testscript.TestScript, args []string) {
 	var report struct{ Graph json.RawMessage }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &report))
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), report.Graph, 0o666))
 }
 
 // cmdMetal writes a kernel cache as tt-metal lays it out, of its oldest and its newest revision
-// that are known: `metal DIR`.
-func cmdMetal(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: metal DIR")
-	}
+// that are known.
+func cmdMetal(ts *testscript.TestScript, args []string) {
 	root := ts.MkAbs(args[0])
 	revisions := abi.Revisions()[1:]
 	for _, b := range []struct {
@@ -139,16 +145,13 @@ func cmdMetal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWaitFor waits until a process listens at a socket: `waitfor SOCKET`. It doesn't connect, which
-// would make it a client.
-func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: waitfor SOCKET")
-	}
+// cmdWaitFor waits until a process listens at a socket. It doesn't connect, which would make it a
+// client.
+func cmdWaitFor(ts *testscript.TestScript, args []string) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		table, err := os.ReadFile("/proc/net/unix")
 		ts.Check(err)
-		for line := range strings.Lines(string(table)) { // the fourth field says that it listens, the last one is its path as it was given
+		for line := range strings.Lines(string(table)) { // the fourth field says that it listens, the last one is its path
 			if f := strings.Fields(line); len(f) == 8 && f[3] == "00010000" && f[7] == args[0] {
 				return
 			}
@@ -159,7 +162,6 @@ func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// object parses the JSON that the last command printed.
 func object(ts *testscript.TestScript) map[string]any {
 	var o map[string]any
 	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
@@ -171,12 +173,8 @@ func object(ts *testscript.TestScript) map[string]any {
 	return o
 }
 
-// cmdJSON checks a key of the JSON that the last command printed: `json KEY = VALUE`, `json KEY >=
-// NUMBER` or `json KEY > NUMBER`.
-func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: json KEY =|>|>= VALUE")
-	}
+// cmdJSON checks a key of the JSON that the last command printed.
+func cmdJSON(ts *testscript.TestScript, args []string) {
 	key, op, want := args[0], args[1], args[2]
 	v, ok := object(ts)[key]
 	if !ok {
@@ -198,12 +196,8 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdBanks checks that the trace lies at the top of so many banks and nowhere twice: `banks N
-// SIZE`.
-func cmdBanks(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: banks N SIZE")
-	}
+// cmdBanks checks that the trace lies at the top of so many banks and nowhere twice.
+func cmdBanks(ts *testscript.TestScript, args []string) {
 	var got struct {
 		Bytes uint64 `json:"trace_bytes"`
 		Banks []struct {
@@ -224,19 +218,13 @@ func cmdBanks(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		sum, top = sum+b.End-b.Start, max(top, b.End)
 	}
-	if sum != got.Bytes {
-		ts.Fatalf("the trace has %d B, its banks hold %d B", got.Bytes, sum)
-	}
-	if top != size {
-		ts.Fatalf("the trace ends at %#x, the top of the banks is at %#x", top, size)
+	if sum != got.Bytes || top != size {
+		ts.Fatalf("the trace of %d B ends at %#x and its banks hold %d B, want it at the top, %#x", got.Bytes, top, sum, size)
 	}
 }
 
 // cmdOneLine checks that the last command printed one line to standard error and nothing else.
-func cmdOneLine(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 0 {
-		ts.Fatalf("usage: oneline")
-	}
+func cmdOneLine(ts *testscript.TestScript, _ []string) {
 	if out := ts.ReadFile("stdout"); out != "" {
 		ts.Fatalf("standard output has %d bytes, want none", len(out))
 	}
@@ -246,11 +234,8 @@ func cmdOneLine(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdDigits writes the first images of the embedded data to a file: `digits N FILE`.
-func cmdDigits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: digits N FILE")
-	}
+// cmdDigits writes the first images of the embedded data to a file.
+func cmdDigits(ts *testscript.TestScript, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	images, err := digits.Images()
@@ -262,11 +247,8 @@ func cmdDigits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
 }
 
-// cmdField changes a field of a file of digits, or removes it: `field FILE LINE COLUMN [VALUE]`.
-func cmdField(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 3 || len(args) > 4 {
-		ts.Fatalf("usage: field FILE LINE COLUMN [VALUE]")
-	}
+// cmdField changes a field of a file of digits, or removes it.
+func cmdField(ts *testscript.TestScript, args []string) {
 	line, err1 := strconv.Atoi(args[1])
 	column, err2 := strconv.Atoi(args[2])
 	ts.Check(errors.Join(err1, err2))
@@ -276,11 +258,7 @@ func cmdField(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(lines, "\n")), 0o666))
 }
 
-// cmdGzip compresses a file: `gzip FILE FILE.gz`.
-func cmdGzip(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: gzip FILE FILE.gz")
-	}
+func cmdGzip(ts *testscript.TestScript, args []string) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err := w.Write([]byte(ts.ReadFile(args[0])))
@@ -288,22 +266,14 @@ func cmdGzip(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b.Bytes(), 0o666))
 }
 
-// cmdCut keeps the first bytes of a file: `cut FILE BYTES`.
-func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: cut FILE BYTES")
-	}
+func cmdCut(ts *testscript.TestScript, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
 
-// cmdUseLog makes a log of a card in a directory until the script ends: `uselog DIR PCI-ADDRESS
-// BYTES`.
-func cmdUseLog(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: uselog DIR PCI-ADDRESS BYTES")
-	}
+// cmdUseLog makes a log of a card in a directory until the script ends.
+func cmdUseLog(ts *testscript.TestScript, args []string) {
 	n, err := strconv.ParseUint(args[2], 10, 64)
 	ts.Check(err)
 	l, err := usage.Create(ts.MkAbs(args[0]), usage.Device{Name: "/dev/tenstorrent/0", PCI: args[1], Arch: "wormhole", NUMANode: -1})
@@ -312,12 +282,8 @@ func cmdUseLog(ts *testscript.TestScript, neg bool, args []string) {
 	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: n, Peak: n, Extents: 1})
 }
 
-// cmdTamper changes a byte of a trace file, and makes its checksum right again: `tamper FILE
-// SECTION OFFSET BITS`.
-func cmdTamper(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 4 {
-		ts.Fatalf("usage: tamper FILE SECTION OFFSET BITS")
-	}
+// cmdTamper changes a byte of a trace file, and makes its checksum right again.
+func cmdTamper(ts *testscript.TestScript, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	off, err1 := strconv.Atoi(args[2])
 	bits, err2 := strconv.ParseUint(args[3], 0, 8)
@@ -332,9 +298,150 @@ func cmdTamper(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// runs runs the command in this process.
+func runs(ctx context.Context, args ...string) (code int, out, errs string) {
+	var o, e bytes.Buffer
+	code = run(ctx, args, cli.Streams{Out: &o, Err: &e})
+	return code, o.String(), e.String()
+}
+
+// cmdRecord makes the file of a trace on an emulated chip. Kind is span (over two queues), sharded
+// (buffers of other layouts), apart (of a queue with workers of its own) or hidden (one program
+// goes wrong in a replay).
+func cmdRecord(ts *testscript.TestScript, args []string) {
+	card := sim.Blackhole()
+	if args[1] == "wormhole" {
+		card = sim.Wormhole()
+	}
+	file, err := recordTrace(context.Background(), card, args[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), file, 0o666))
+}
+
+type recorded struct {
+	ctx context.Context
+	dev *reprise.Device
+	err error
+}
+
+func recordTrace(ctx context.Context, card *sim.Card, kind string) (file []byte, err error) {
+	left, right := chip.Grid(3, 4), chip.Range{Start: chip.Core{X: 3}, End: chip.Core{X: 5, Y: 3}}
+	options := []reprise.Option{reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right)}
+	if kind == "sharded" || kind == "hidden" {
+		options = nil
+	}
+	dev, err := reprise.Open(ctx, card, options...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	r := &recorded{ctx: ctx, dev: dev}
+	var out bytes.Buffer
+	record := map[string]func(*bytes.Buffer){"span": r.span, "sharded": r.sharded, "apart": r.apart, "hidden": r.hidden}[kind]
+	if record == nil {
+		return nil, fmt.Errorf("there is no trace %q", kind)
+	}
+	record(&out)
+	return out.Bytes(), r.err
+}
+
+func (r *recorded) do(errs ...error) { r.err = errors.Join(append([]error{r.err}, errs...)...) }
+
+func (r *recorded) buffer(c reprise.BufferConfig) *reprise.Buffer {
+	b, err := r.dev.NewBuffer(c)
+	r.do(err)
+	return b
+}
+
+func (r *recorded) pages(name string, addr uint32) *reprise.Buffer {
+	return r.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 128, PageSize: 64, Name: name, Addr: addr})
+}
+
+func (r *recorded) load(p *reprise.Program) *reprise.Executable {
+	x, err := r.dev.Load(r.ctx, p)
+	r.do(err)
+	return x
+}
+
+func (r *recorded) image(name string) *kernels.Image {
+	im, err := kernels.Prebuilt(r.dev.Arch(), name)
+	r.do(err)
+	return im
+}
+
+func (r *recorded) add(name string, at chip.Core, from, to *reprise.Buffer, n uint32, uses ...*reprise.Buffer) *reprise.Executable {
+	p, err := devtest.Adder(r.dev, name, at, from, to, n)
+	r.do(err)
+	p.Buffers = uses
+	return r.load(p)
+}
+
+func (r *recorded) fill(b *reprise.Buffer, v uint32) {
+	var data []byte
+	for range b.Size() / 4 {
+		data = binary.LittleEndian.AppendUint32(data, v)
+	}
+	r.do(r.dev.Queue(0).Write(r.ctx, b, 0, data), r.dev.Queue(0).Wait(r.ctx))
+}
+
+func (r *recorded) span(out *bytes.Buffer) {
+	x, y, z := r.pages("x", 0), r.pages("y", 0), r.pages("z", 0)
+	there, back := r.add("there", chip.Core{X: 1}, x, y, 1, x, y), r.add("back", chip.Core{X: 3, Y: 1}, y, z, 2, y, z)
+	e, second := r.dev.NewEvent("there"), r.dev.Queue(1)
+	t, err := r.dev.Queue(0).Capture(r.ctx, "to and fro", func(_ context.Context, rec *reprise.Recorder) error {
+		other := rec.On(second)
+		return errors.Join(rec.Run(there), rec.Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rec.Record(e), other.WaitEvent(e),
+			other.Run(back))
+	}, second)
+	r.do(err)
+	r.fill(x, 10)
+	r.do(t.Replay(r.ctx), r.dev.Queue(1).Wait(r.ctx), t.Save(r.ctx, out, reprise.WithData(x), reprise.WithResults(y, z)))
+}
+
+func (r *recorded) apart(out *bytes.Buffer) {
+	x, y := r.pages("x", 0), r.pages("y", 0)
+	add, q := r.add("add", chip.Core{X: 4}, x, y, 3, x, y), r.dev.Queue(1)
+	t, err := q.Capture(r.ctx, "apart", func(_ context.Context, rec *reprise.Recorder) error { return rec.Run(add) })
+	r.do(err)
+	r.fill(x, 10)
+	r.do(t.Replay(r.ctx), t.Save(r.ctx, out, reprise.WithData(x), reprise.WithResults(y)))
+}
+
+func (r *recorded) sharded(out *bytes.Buffer) {
+	b := r.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Name: "shards", Sharding: &allocator.ShardSpec{
+		Layout: allocator.HeightSharded, Tensor: []int{6, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(1, 3)},
+		Orientation: allocator.ColMajor,
+	}})
+	part, err := b.Sub(0, 32)
+	r.do(err)
+	x := r.load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
+		Name: "store", Image: r.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Grid(1, 3)}, Common: []uint32{0},
+		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 8, uint32(c.Y), 7, 6, 5, 4, 3, 2, 1} },
+	}}})
+	t, err := r.dev.Queue(0).Capture(r.ctx, "shards", func(_ context.Context, rec *reprise.Recorder) error {
+		return errors.Join(rec.Run(x), rec.ParamBuffer("to", part, reprise.Arg{Kernel: "store"}))
+	})
+	r.do(err)
+	r.fill(b, 1)
+	r.do(t.Replay(r.ctx), t.Save(r.ctx, out, reprise.WithResults(b)))
+}
+
+// hidden has the second program count in a buffer that none declares, and the third show it.
+func (r *recorded) hidden(out *bytes.Buffer) {
+	x, h := r.pages("seen", 0), r.pages("hidden", 1<<24)
+	fine, count, show := r.add("fine", chip.Core{}, x, x, 1, x), r.add("count", chip.Core{X: 1}, h, h, 1),
+		r.add("show", chip.Core{}, h, x, 0, x)
+	t, err := r.dev.Queue(0).Capture(r.ctx, "hidden", func(_ context.Context, rec *reprise.Recorder) error {
+		return errors.Join(rec.Run(fine), rec.Run(count), rec.Run(show), rec.Run(fine))
+	})
+	r.do(err)
+	r.fill(x, 10)
+	r.do(t.Save(r.ctx, out, reprise.WithData()))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,12 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names and a library that
-// is built once for a test. It skips a test without that Python.
+// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names.
 type ttnnRun struct {
 	t               *testing.T
 	python, library string
@@ -41,7 +42,6 @@ func (r *ttnnRun) args(args ...string) []string {
 	return append([]string{"ttnn", "run", "--python", r.python, "--library", r.library}, args...)
 }
 
-// output runs a program to its end and returns what it printed, and its exit code.
 func (r *ttnnRun) output(args ...string) (out, errs string, code int) {
 	r.t.Helper()
 	var b bytes.Buffer
@@ -53,13 +53,18 @@ func (r *ttnnRun) output(args ...string) (out, errs string, code int) {
 	return b.String(), c.err.String(), c.ProcessState.ExitCode()
 }
 
+// traces wants the sum of testdata/ttnn_trace.py.
+func (r *ttnnRun) traces(args ...string) {
+	r.t.Helper()
+	if out, errs, code := r.output(append(args, "testdata/ttnn_trace.py")...); code != 0 || !strings.Contains(out, "sum 128.0") {
+		r.t.Errorf("%q: exit code %d, printed %q: %s", args, code, out, errs)
+	}
+}
+
 func TestTTNNTrace(t *testing.T) {
 	r := newTTNN(t)
 	for _, chip := range []string{"wormhole", "blackhole"} {
-		out, errs, code := r.output("--chip", chip, "testdata/ttnn_trace.py")
-		if code != 0 || !strings.Contains(out, "sum 128.0") {
-			t.Errorf("%s: exit code %d, printed %q: %s", chip, code, out, errs)
-		}
+		r.traces("--chip", chip)
 	}
 }
 
@@ -79,7 +84,6 @@ func TestTTNNChecks(t *testing.T) {
 	}
 }
 
-// Arguments, the exit code and the signal that ended the program pass through.
 func TestTTNNExitCodes(t *testing.T) {
 	r := newTTNN(t)
 	for _, c := range []struct {
@@ -99,8 +103,7 @@ func TestTTNNExitCodes(t *testing.T) {
 	}
 }
 
-// A program that takes too long, or is told by SIGQUIT, ends with what its cores do, by the names
-// of TT-NN's kernels, and with what Python does.
+// The report has the names of TT-NN's kernels and what Python does.
 func TestTTNNHang(t *testing.T) {
 	r := newTTNN(t)
 	hang := func(name string, end func(c *started), args ...string) {
@@ -108,7 +111,7 @@ func TestTTNNHang(t *testing.T) {
 		c := start(t, &b, r.args(append(args, "testdata/ttnn_hang.py")...)...)
 		b.wait(t, "opened")
 		end(c)
-		_ = c.Wait() // its exit code is looked at
+		_ = c.Wait()
 		errs := c.err.String()
 		for _, want := range []string{"BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n",
 			"Fatal Python error: Aborted", "ttnn_hang.py\", line 8"} {
@@ -120,15 +123,12 @@ func TestTTNNHang(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 134", name, code)
 		}
 	}
-	hang("SIGQUIT", func(c *started) {
-		must(t, c.Process.Signal(syscall.SIGQUIT))
-	}, "--chip", "wormhole")
+	hang("SIGQUIT", func(c *started) { must(t, c.Process.Signal(syscall.SIGQUIT)) }, "--chip", "wormhole")
 	// Long enough for kernels to be compiled: only then it is "opened".
 	hang("timeout", func(*started) {}, "--chip", "wormhole", "--timeout", "15s")
 }
 
-// When the command is killed, the program is too; other programs go on. Nothing is left at the
-// socket.
+// When the command is killed, the program is too; others go on.
 func TestTTNNKilled(t *testing.T) {
 	r := newTTNN(t)
 	socket := filepath.Join(t.TempDir(), "card")
@@ -144,10 +144,7 @@ func TestTTNNKilled(t *testing.T) {
 		t.Errorf("the other program: %v", err)
 	}
 	// A killed process leaves its socket; the next one takes it over.
-	out, errs, code := r.output("--serve", socket, "testdata/ttnn_trace.py")
-	if code != 0 || !strings.Contains(out, "sum 128.0") {
-		t.Errorf("at the same socket: exit code %d, printed %q: %s", code, out, errs)
-	}
+	r.traces("--serve", socket)
 	if _, err := os.Lstat(socket); err == nil {
 		t.Error("the socket is left after an orderly end")
 	}
@@ -158,7 +155,7 @@ func TestTTNNKilled(t *testing.T) {
 	}
 }
 
-// Other commands look at the card while the program runs, and don't disturb it.
+// Other commands don't disturb the program.
 func TestTTNNServed(t *testing.T) {
 	r := newTTNN(t)
 	socket := filepath.Join(t.TempDir(), "card")
@@ -176,7 +173,7 @@ func TestTTNNServed(t *testing.T) {
 	_ = c.Wait()
 }
 
-// A child that a program forks doesn't reach the chip, and says so; the program goes on.
+// A child that a program forks doesn't reach the chip; the program goes on.
 func TestTTNNFork(t *testing.T) {
 	r := newTTNN(t)
 	for arg, want := range map[string]string{"leave": "child 7\nparent 1.0\n", "use": "child 1\nparent 1.0\n"} {
@@ -187,8 +184,7 @@ func TestTTNNFork(t *testing.T) {
 	}
 }
 
-// A full disk ends the command with what to do, and TT-NN with its own message; neither hangs, and
-// the command leaves nothing.
+// The command says what to do and leaves nothing; TT-NN has its own message.
 func TestTTNNFullDisk(t *testing.T) {
 	r := newTTNN(t)
 	disk := t.TempDir()
@@ -209,9 +205,7 @@ func TestTTNNFullDisk(t *testing.T) {
 		if out, errs, code := r.output("testdata/ttnn_trace.py"); code == 0 || strings.Contains(errs, "longer than") {
 			t.Errorf("exit code %d, printed %q: %s", code, out, errs)
 		}
-		if err := os.RemoveAll(filepath.Join(disk, "kernels")); err != nil {
-			t.Error(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(disk, "kernels")))
 	})
 	t.Run("cache of the command", func(t *testing.T) {
 		t.Setenv("XDG_CACHE_HOME", disk)
@@ -224,4 +218,51 @@ func TestTTNNFullDisk(t *testing.T) {
 			t.Errorf("%d files, before %d", after, before)
 		}
 	})
+}
+
+// The command leaves no process and no file when it is interrupted.
+func TestBenchTTNN(t *testing.T) {
+	r := newTTNN(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	args := []string{"bench", "ttnn", "--python", r.python, "--library", r.library, "--chip", "blackhole", "--json"}
+	var out bytes.Buffer
+	c := start(t, &out, append(args, "--rounds", "1", "binary/add_bf16")...)
+	if err := c.Wait(); err != nil {
+		t.Fatal(err, c.err.String())
+	}
+	var report report.Report
+	must(t, json.Unmarshal(out.Bytes(), &report))
+	for _, id := range []string{"ttnn/open/chip=blackhole", "ttnn/binary/add_bf16/chip=blackhole"} {
+		if f, ok := report.Figure(id); !ok || f.Min <= 0 {
+			t.Errorf("%s: %+v", id, f)
+		}
+	}
+
+	var none bytes.Buffer
+	c = start(t, &none, append(args, "--rounds", "1000", "binary/add_bf16")...)
+	for len(processesOf(t, temp, "--time")) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	must(t, c.Process.Signal(syscall.SIGINT))
+	c.wantInterrupted(t, "interrupt")
+	if left := processesOf(t, temp, ""); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if files, _ := filepath.Glob(filepath.Join(temp, "reprise-bench-ttnn*")); len(files) > 0 {
+		t.Errorf("left behind: %q", files)
+	}
+}
+
+func processesOf(t *testing.T, a, b string) (lines []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	for _, file := range all {
+		line, _ := os.ReadFile(file) // it may have ended
+		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.Contains(text, a) && strings.Contains(text, b) {
+			lines = append(lines, text)
+		}
+	}
+	return lines
 }

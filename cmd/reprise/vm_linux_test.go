@@ -22,8 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// A socket that a killed server has left is replaced. One whose server is only too busy to take
-// another connection stays.
+// A socket that a killed server left is replaced; that of a busy one stays.
 func TestListen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "card")
 	at := &unix.SockaddrUnix{Name: path}
@@ -55,22 +54,16 @@ func TestListen(t *testing.T) {
 	if _, err := os.Lstat(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Close(server); err != nil { // as if it was killed: the file stays
+	if err := unix.Close(server); err != nil { // the file stays
 		t.Fatal(err)
 	}
 	l, err := serve.Listen(path)
 	must(t, err)
-	if c, err := net.Dial("unix", path); err != nil {
-		t.Error(err)
-	} else {
-		_ = c.Close()
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	c, err := net.Dial("unix", path)
+	must(t, err)
+	must(t, errors.Join(c.Close(), l.Close()))
 }
 
-// fakeKernel writes a file with the head of a kernel image of a given release.
 func fakeKernel(t *testing.T, release string) string {
 	t.Helper()
 	b := make([]byte, 0x400)
@@ -87,14 +80,13 @@ func write(t *testing.T, name string, b []byte, mode os.FileMode) string {
 	return name
 }
 
-// fakeModule writes a file that could be a compressed module.
 func fakeModule(t *testing.T) string {
 	t.Helper()
 	return write(t, "tenstorrent.ko.xz", []byte("\xFD7zXZ\x00"), 0o644)
 }
 
 // fakeQEMU writes a program that answers as a QEMU of a version does, and otherwise runs a script
-// in which $results is the file behind the machine's third serial port.
+// in which $results is the file behind the third serial port.
 func fakeQEMU(t *testing.T, version, devices, script string) string {
 	t.Helper()
 	return write(t, "qemu", []byte(`#!/bin/sh
@@ -108,35 +100,42 @@ for a; do case $a in file:*) results=${a#file:};; esac; done
 
 const vfioUserDevice = `name "vfio-user-pci", bus PCI`
 
-// runVM runs reprise vm with given arguments.
-func runVM(ctx context.Context, args ...string) (code int, stdout, stderr string) {
-	var o, e bytes.Buffer
-	code = run(ctx, append([]string{"vm", "--machine", "n150"}, args...), cli.Streams{Out: &o, Err: &e})
-	return code, o.String(), e.String()
+// runVM runs reprise vm with its parts and further arguments.
+func runVM(ctx context.Context, qemu, kernel, module string, args ...string) (code int, stdout, stderr string) {
+	command := []string{"vm", "--machine", "n150", "--qemu", qemu, "--kernel", kernel}
+	if module != "" {
+		command = append(command, "--module", module)
+	}
+	return runs(ctx, append(command, args...)...)
 }
 
-// What is missing is named together, each with the package that has it.
+// runFake is runVM with a QEMU that runs a script.
+func runFake(ctx context.Context, t *testing.T, script string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return runVM(ctx, fakeQEMU(t, "11.1.3", vfioUserDevice, script), fakeKernel(t, "6.12.0-test"), fakeModule(t), args...)
+}
+
 func TestVMMissing(t *testing.T) {
 	kernel, module := fakeKernel(t, "6.12.0-test"), fakeModule(t)
 	good := fakeQEMU(t, "11.1.3", vfioUserDevice, "exit 1")
+	prog := []string{"--", "reprise"}
 	for _, c := range []struct {
-		name string
-		args []string
-		want []string
+		name, qemu, kernel, module string
+		args, want                 []string
 	}{
-		{"everything", []string{"--qemu", "no-such-qemu", "--kernel", "no/kernel", "--module", "no/module", "--", "no-such-program"}, []string{
+		{"everything", "no-such-qemu", "no/kernel", "no/module", []string{"--", "no-such-program"}, []string{
 			"reprise: QEMU is missing (no-such-qemu): install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu",
 			"reprise: the kernel no/kernel is missing: name one with --kernel (Debian: package linux-image-amd64 has /boot/vmlinuz-…)",
 			"reprise: the driver no/module is missing: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module (Debian: packages linux-headers-amd64, make, gcc)",
 			"reprise: the program no-such-program is missing: executable file not found in $PATH"}},
-		{"vfio-user", []string{"--qemu", fakeQEMU(t, "10.0.2", "", ""), "--kernel", kernel, "--module", module, "--", "reprise"}, []string{
+		{"vfio-user", fakeQEMU(t, "10.0.2", "", ""), kernel, module, prog, []string{
 			"has no vfio-user, which QEMU has since 10.1: install Debian 13's package of its backports"}},
-		{"a kernel", []string{"--qemu", good, "--kernel", module, "--module", module, "--", "reprise"}, []string{"not a kernel image of x86 (vmlinuz, bzImage): name one with --kernel"}},
-		{"the kernel's driver", []string{"--qemu", good, "--kernel", kernel, "--", "reprise"}, []string{
+		{"a kernel", good, module, module, prog, []string{"not a kernel image of x86 (vmlinuz, bzImage): name one with --kernel"}},
+		{"the kernel's driver", good, kernel, "", prog, []string{
 			"reprise: the driver is missing: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module (Debian: packages linux-headers-6.12.0-test, make, gcc)"}},
-		{"a module", []string{"--qemu", good, "--kernel", kernel, "--module", kernel, "--", "reprise"}, []string{"not a kernel module: build the module"}},
-		{"a terminal", []string{"--qemu", good, "--kernel", kernel, "--module", module}, []string{"a shell needs a terminal: give a program after --"}},
-		{"a folder", []string{"--qemu", good, "--kernel", kernel, "--module", module, "--share", "/no/such/folder", "--", "reprise"}, []string{"/no/such/folder: no such file or directory"}},
+		{"a module", good, kernel, kernel, prog, []string{"not a kernel module: build the module"}},
+		{"a terminal", good, kernel, module, nil, []string{"a shell needs a terminal: give a program after --"}},
+		{"a folder", good, kernel, module, []string{"--share", "/no/such/folder", "--", "reprise"}, []string{"/no/such/folder: no such file or directory"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in, err := os.Open(os.DevNull)
@@ -145,7 +144,7 @@ func TestVMMissing(t *testing.T) {
 			old := os.Stdin
 			os.Stdin = in
 			defer func() { os.Stdin = old }()
-			code, stdout, stderr := runVM(t.Context(), c.args...)
+			code, stdout, stderr := runVM(t.Context(), c.qemu, c.kernel, c.module, c.args...)
 			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); code != cli.ExitFailed || stdout != "" ||
 				len(lines) != len(c.want) {
 				t.Errorf("exit code %d, standard output %q, standard error in %d lines, want %d:\n%s", code, stdout, len(lines),
@@ -160,22 +159,18 @@ func TestVMMissing(t *testing.T) {
 	}
 }
 
-// The program's standard output, its status and the files that it has changed come out of the
-// machine.
 func TestVMProgram(t *testing.T) {
 	share := t.TempDir()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range [][2]string{{inside.ResultShare + "out/report.json", "{}"}, {inside.ResultStatus, "7"}} {
 		must(t, w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}))
-		if _, err := w.Write([]byte(f[1])); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.Write([]byte(f[1]))
+		must(t, err)
 	}
 	must(t, w.Close())
 	results := write(t, "results", b.Bytes(), 0o644)
-	qemu := fakeQEMU(t, "11.1.3", vfioUserDevice, "echo of the kernel >&3; echo of the program >&4; cat "+results+` > "$results"`)
-	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t),
+	code, stdout, stderr := runFake(t.Context(), t, `echo of the kernel >&3; echo of the program >&4; cat `+results+` > "$results"`,
 		"--share", share, "--", "reprise", "ls", "--json")
 	if code != 7 || stdout != "of the program\n" || !strings.Contains(stderr, "of the kernel\n") || strings.Contains(stderr, "reprise: ") {
 		t.Errorf("exit code %d, standard output %q, standard error %q", code, stdout, stderr)
@@ -185,21 +180,18 @@ func TestVMProgram(t *testing.T) {
 	}
 }
 
-// A machine that ends without a status is an error, with what QEMU said of it.
 func TestVMNoStatus(t *testing.T) {
 	for script, want := range map[string]string{
 		"exit 0":                        "the machine did not get to its end",
 		"echo cannot start >&2; exit 1": "cannot start",
 	} {
-		code, _, stderr := runVM(t.Context(), "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel",
-			fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t), "--", "reprise")
+		code, _, stderr := runFake(t.Context(), t, script, "--", "reprise")
 		if code != cli.ExitFailed || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, standard error %q, want %q in it", script, code, stderr, want)
 		}
 	}
 }
 
-// An interrupt ends the machine, and QEMU has time to end in order.
 func TestVMInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	started, ended := filepath.Join(dir, "started"), filepath.Join(dir, "ended")
@@ -217,8 +209,7 @@ func TestVMInterrupted(t *testing.T) {
 			}
 		}
 	}()
-	code, _, stderr := runVM(ctx, "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel", fakeKernel(t, "6.12.0-test"),
-		"--module", fakeModule(t), "--", "reprise")
+	code, _, stderr := runFake(ctx, t, script, "--", "reprise")
 	if code != cli.ExitInterrupted || !strings.HasSuffix(stderr, "\nreprise: ended: context canceled\n") {
 		t.Errorf("exit code %d, standard error %q", code, stderr)
 	}
@@ -227,8 +218,6 @@ func TestVMInterrupted(t *testing.T) {
 	}
 }
 
-// Programs run on a real kernel with the vendor's driver.
-//
 // The variables are those of hwtest/vm.
 func TestVMBoot(t *testing.T) {
 	qemu, kernel, module := os.Getenv("REPRISE_QEMU"), os.Getenv("REPRISE_VM_KERNEL"), os.Getenv("REPRISE_VM_MODULE")
@@ -238,7 +227,7 @@ func TestVMBoot(t *testing.T) {
 	share := t.TempDir()
 	script := filepath.Join(share, "program")
 	must(t, os.WriteFile(script, []byte("#!/bin/sh\necho \"$1\" > out\necho of the program\nexit 7\n"), 0o755))
-	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", kernel, "--module", module, "--share", share, "--", script, "in")
+	code, stdout, stderr := runVM(t.Context(), qemu, kernel, module, "--share", share, "--", script, "in")
 	if code != 7 || stdout != "of the program\n" {
 		t.Errorf("exit code %d, standard output %q, standard error:\n%s", code, stdout, stderr)
 	}

@@ -25,18 +25,17 @@ type walk struct {
 	dir    string // stands for the current one
 	socket string // of the card
 	said   map[string]string
-	// without is why a command didn't run: gdb is not installed.
+	// without says why a command didn't run: gdb is not installed.
 	without map[string]error
 }
 
-// command runs the command line of a user, with the page's names of files.
 func (w *walk) command(line string) {
 	w.t.Helper()
-	var out, errs bytes.Buffer
-	if code := run(w.t.Context(), w.args(line), cli.Streams{Out: &out, Err: &errs}); code != cli.ExitOK {
-		w.t.Errorf("%s: exit code %d: %s", line, code, &errs)
+	code, out, errs := runs(w.t.Context(), w.args(line)...)
+	if code != cli.ExitOK {
+		w.t.Errorf("%s: exit code %d: %s", line, code, errs)
 	}
-	w.said[line] = out.String()
+	w.said[line] = out
 }
 
 func (w *walk) args(line string) []string {
@@ -105,8 +104,7 @@ func (w *walk) debug(server, client string, commands []string) {
 
 var varies = regexp.MustCompile(`0x[0-9a-f]+|#\d+|reprise-hang-\S+\.dump|\d+ of \d+ cores|^ +\d+ \(|no progress for \S+|\d+ cycles`)
 
-// alike is a line without what differs from run to run: addresses, times, names of files, and the
-// numbers of frames, for a processor that polls may be in a function that is inlined there.
+// alike is a line without what differs from run to run.
 func (w *walk) alike(line string) string {
 	line = strings.ReplaceAll(line, filepath.Join(w.dir, "g"), "/tmp/gdb")
 	line = strings.ReplaceAll(line, w.dir+string(filepath.Separator), "")
@@ -114,7 +112,7 @@ func (w *walk) alike(line string) string {
 }
 
 // check compares a block of the page, whose first line is the command: its lines are in what the
-// command printed, in that order, and "..." stands for any others.
+// command printed, in that order; "..." stands for any others.
 func (w *walk) check(block string) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(block, "$ "), "\n")
 	first = strings.TrimSuffix(first, " &")
@@ -144,7 +142,7 @@ func (w *walk) check(block string) {
 	}
 }
 
-// The walk through a deadlock in docs/debugging.md is what the commands print.
+// The walk in docs/debugging.md is what the commands print.
 func TestWalkThroughADeadlock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for a hang")
@@ -197,7 +195,6 @@ func TestWalkThroughADeadlock(t *testing.T) {
 	} else {
 		w.said["go run ./examples/deadlock/run --device socket:/tmp/card --watch"] = prints.String() + err.Error()
 	}
-	// The repaired program runs.
 	prints.Reset()
 	if err := deadlock.Run(ctx, card, deadlock.Options{Block: 4, Dir: t.TempDir(), Prints: &prints}); err != nil ||
 		strings.Count(prints.String(), "\n") != 33 {

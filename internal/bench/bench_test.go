@@ -20,7 +20,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// In the child that TestReplaysAreNoSystemCalls starts.
 var (
 	proving      = flag.Bool("prove", false, "count system calls as the child of TestReplaysAreNoSystemCalls")
 	proofReplays = flag.Int("replays", 10_000, "how many replays TestReplaysAreNoSystemCalls counts")
@@ -33,10 +32,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if *proving {
 		p, err := prove(context.Background())
-		if err == nil {
-			err = json.NewEncoder(os.Stdout).Encode(p)
-		}
-		if err != nil {
+		if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(p)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -45,16 +41,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A run gives every figure samples, ratios to its baselines and counts, and its JSON form has the
-// keys that scripts rely on.
+// Its JSON form has the keys that scripts rely on.
 func TestReplayReport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow under the race detector, which sees the same goroutines in TestBreakdown")
 	}
-	r, err := Run(context.Background(), Config{
-		Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"replay"}, Rounds: 2, Warmup: 1, Programs: []int{1, 3},
-	})
-	must(t, err)
+	r := runFamily(t, "replay", Config{Rounds: 2, Warmup: 1, Programs: []int{1, 3}})
 	var ids []string
 	for _, f := range r.Figures {
 		ids = append(ids, f.ID())
@@ -104,23 +96,26 @@ func TestReplayReport(t *testing.T) {
 		"benchmark": func(b *bytes.Buffer) error { return r.WriteBenchmark(b) },
 	} {
 		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must(t, write(&b))
 		if !strings.Contains(strings.ToLower(b.String()), "replay/submit/programs=1") {
 			t.Errorf("the %s doesn't name the figure:\n%s", name, b.String())
 		}
 	}
 }
 
-func TestUnknownFamilyNamesThoseThereAre(t *testing.T) {
-	_, err := Run(context.Background(), Config{Families: []string{"replays"}})
-	if !errors.Is(err, ErrFamily) || !strings.Contains(err.Error(), "transfer") {
-		t.Errorf("error %v", err)
+// runFamily measures one round of an emulated Blackhole unless c says otherwise.
+func runFamily(t *testing.T, family string, c Config) *report.Report {
+	t.Helper()
+	c.Families, c.Rounds, c.Device = []string{family}, max(c.Rounds, 1), "emu:blackhole"
+	if c.Target == nil {
+		c.Target = sim.Blackhole()
 	}
+	r, err := Run(t.Context(), c)
+	must(t, err)
+	return r
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

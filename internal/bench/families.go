@@ -1,180 +1,546 @@
-// Package bench measures the costs of replays, enqueues, captures, transfers and more on any
-// device, for `reprise bench`.
-//
-// A family of measurements ([Families]) makes [report.Figure]s. A figure consists of rounds, each
-// with the figure's baselines, such as a copy of the same bytes, measured right beside it: a ratio
-// thus compares measurements under the same conditions. Times are of the processor's constant-rate
-// counter, less the cost of reading it. Percentiles are over all samples, outliers included. What a
-// device can't measure is left out of the report.
 package bench
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"runtime"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/stream"
 )
 
-//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
+const controlIterations = 1000
 
-// family is a group of figures.
-type family struct {
-	name, about string
-	device      uses
-	run         func(context.Context, *session) error
+type loopBody struct {
+	name        string
+	programs    int
+	kernelBytes int // of each program's kernel; 0 for the smallest
+	form        bodyForm
 }
 
-// uses is what device a family needs.
-type uses uint8
+type bodyForm int
 
 const (
-	opensOwn uses = iota // the family opens its devices itself, if any
-	target
-	probeTarget
+	bodyStraight bodyForm = iota
+	bodyNone              // a loop of 0 iterations, since a trace can't be empty
+	bodyIf                // if a word in DRAM is 0, which it is
+	bodySwitch
+	bodyGiven // the word is an argument of each program
+	bodyCall
+	bodyWhile // a program sets the word to 0; the others run while it is 0, and set it to 1
 )
 
-// families lists the families in running order.
-var families = [...]family{
-	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
-	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
-	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
-	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", opensOwn, measureControl},
-	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
-	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
-	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
-	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
-	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", opensOwn, measureStreams},
-	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
-	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
-	{"open", "opening and closing the device", opensOwn, measureOpen},
-	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
-	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
-	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", opensOwn, measureOps},
-	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
-	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
+// loopBodies have kernels that stay on the workers, except the last one, and calls.
+var loopBodies = []loopBody{
+	{name: "nothing", form: bodyNone},
+	{name: "a program", programs: 1},
+	{name: "a program, if a word is 0", programs: 1, form: bodyIf},
+	{name: "a program, by a switch", programs: 1, form: bodySwitch},
+	{name: "a program, a word its argument", programs: 1, form: bodyGiven},
+	{name: "a program, in a call", programs: 1, form: bodyCall},
+	{name: "two programs, one in a while", programs: 1, form: bodyWhile},
+	{name: "eight programs", programs: 8},
+	{name: "kernels of 4 x 12 KiB", programs: 4, kernelBytes: 12 << 10},
+	{name: "kernels of 8 x 12 KiB", programs: 8, kernelBytes: 12 << 10},
 }
 
-// Family describes a group of figures.
-type Family struct{ Name, About string }
-
-// Families returns the families in running order.
-func Families() []Family {
-	var out []Family
-	for _, f := range families {
-		out = append(out, Family{f.name, f.about})
-	}
-	return out
-}
-
-// Run runs the selected measurements and returns their report.
-func Run(ctx context.Context, c Config) (*report.Report, error) {
-	if c.Rounds < 0 || c.Warmup < 0 {
-		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
-	}
-	if c.Rounds == 0 {
-		c.Rounds, c.Warmup = 20, max(c.Warmup, 3)
-	}
-	if c.Programs == nil {
-		c.Programs = []int{1, 10, 1000}
-	}
-	picked, err := pick(c.Families)
+// measureControl measures from the first of 1,000 iterations to the end of the last.
+func measureControl(s *session) error {
+	p, err := s.newStamps()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &session{config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds, Warmup: c.Warmup}}
-	s.runner.AIClock = s.aiClock
-	s.report = &report.Report{
-		Schema: report.Schema, When: time.Now().UTC().Truncate(time.Second), Device: c.Device,
-		Host: report.NewHost(), Rounds: c.Rounds, Warmup: c.Warmup,
-		TimerOverheadNs: float64(s.runner.Clock.Overhead) * s.runner.Clock.NsPerTick,
+	if p == nil {
+		s.leaveOut("control", "", "the device doesn't tell how fast its clock is")
+		return nil
 	}
-	if s.report.Baselines, err = s.runner.Baselines(); err != nil {
-		return nil, err
-	}
-	if c.Markers {
-		if s.marker, err = newMarker(c.machine()); err != nil {
-			return nil, fmt.Errorf("bench: markers: %w", err)
+	for _, b := range loopBodies {
+		err := s.control(p, b)
+		if errors.Is(err, dispatch.ErrQueueFirmware) {
+			s.leaveOut("control", "", err.Error())
+			return nil
 		}
-		s.report.Markers = s.marker.report
-	}
-	for _, f := range picked {
-		if err := f.measure(ctx, s); err != nil {
-			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
-		}
-		if f.name == "replay" {
-			if err := s.breakdown(ctx); err != nil {
-				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
-			}
-		}
-	}
-	s.report.Summarize()
-	return s.report, nil
-}
-
-func pick(names []string) ([]family, error) {
-	if len(names) == 0 {
-		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
-	}
-	if len(names) > 1 && slices.Contains(names, Summarized) {
-		return nil, fmt.Errorf("bench: %q: %w of several: it is measured by itself", Summarized, ErrFamily)
-	}
-	var out []family
-	for _, n := range names {
-		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
-		if i < 0 {
-			var have []string
-			for _, f := range families {
-				have = append(have, f.name)
-			}
-			return nil, fmt.Errorf("bench: %q: %w: have %s", n, ErrFamily, strings.Join(have, ", "))
-		}
-		out = append(out, families[i])
-	}
-	return out, nil
-}
-
-// measure measures one family, with a device of its own, so that no family sees what another has
-// left.
-func (f family) measure(ctx context.Context, s *session) error {
-	switch run := func() error { return f.run(ctx, s) }; f.device {
-	case target:
-		return s.with(ctx, run)
-	case probeTarget:
-		return s.withProbe(ctx, run)
-	}
-	runtime.GC()
-	return f.run(ctx, s)
-}
-
-// summaryParts measure the rows of the summary, in the table's order.
-var summaryParts = [...]struct {
-	name string
-	run  func(context.Context, *session) error
-}{
-	{"submit", summarizeSubmit},
-	{"instructions", summarizeInstructions},
-	{"capture", summarizeCapture},
-	{"waits", summarizeWaits},
-	{"emulator", summarizeEmulator},
-	{"programs", summarizePrograms},
-	{"demo", summarizeDemo},
-	{"processors", summarizeProcessors},
-	{"chips", summarizeChips},
-}
-
-// measureSummary measures the figures of the summary's table.
-func measureSummary(ctx context.Context, s *session) error {
-	s.config.Programs = []int{1}
-	for _, p := range summaryParts {
-		runtime.GC()
-		if err := p.run(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}
 	return nil
+}
+
+func (s *session) control(p *stamps, b loopBody) error {
+	body, err := s.loopBody(b)
+	if err != nil {
+		return err
+	}
+	one, err := s.captureBody(0, body.record)
+	if err != nil {
+		return err
+	}
+	iterations := cmp.Or(s.config.iterations, controlIterations)
+	loop, err := s.captureBody(uint32(iterations), body.record)
+	if err != nil {
+		return err
+	}
+	params := report.Params("body", b.name)
+	measure := func(name string, t *reprise.Trace, replays int) (*report.Figure, error) {
+		job := p.job(name, params, 1, func() error { return s.replay(t)(replays) })
+		whole := job.Sample
+		job.Sample = func() (float64, error) {
+			ns, err := whole()
+			return ns / float64(iterations), err
+		}
+		job.PerSample, job.Bytes = iterations, float64(replays*t.Parts()[0].ReplayBytes)/float64(iterations)
+		err := s.measure("control", job)
+		f, _ := s.report.Figure(report.ID("control", name, params...))
+		return f, err
+	}
+	replays, err := measure("replay", one, iterations)
+	if err != nil {
+		return err
+	}
+	iteration, err := measure("iteration", loop, 1)
+	if err != nil {
+		return err
+	}
+	if replays != nil && iteration != nil && replays.P50 > 0 {
+		iteration.Ratios = append(iteration.Ratios, report.Ratio{To: "a replay", Ns: replays.P50, Value: iteration.P50 / replays.P50})
+	}
+	return errors.Join(loop.Release(s.ctx), one.Release(s.ctx), body.release())
+}
+
+// captureBody captures a loop of the body, or for 0 iterations the body alone.
+func (s *session) captureBody(iterations uint32, body func(*reprise.Recorder) error) (*reprise.Trace, error) {
+	return s.queue().Capture(s.ctx, "control", func(_ context.Context, r *reprise.Recorder) error {
+		if iterations == 0 {
+			return body(r)
+		}
+		return r.Loop(iterations, func() error { return body(r) })
+	})
+}
+
+type preparedBody struct {
+	s         *session
+	form      bodyForm
+	xs, first []*reprise.Executable
+	word      *reprise.Buffer
+	called    *reprise.Trace
+}
+
+func (s *session) loopBody(b loopBody) (*preparedBody, error) {
+	p := &preparedBody{s: s, form: b.form}
+	var err error
+	if b.form == bodyWhile { // in L1, so that programs can store to it
+		err = p.newWord(allocator.L1)
+	}
+	for i := 0; i < b.programs && err == nil; i++ {
+		err = p.load(&p.xs, 1, b.kernelBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch b.form {
+	case bodyIf, bodySwitch, bodyGiven:
+		err = p.newWord(allocator.DRAM)
+	case bodyCall:
+		p.called, err = s.captureBody(0, p.run)
+	case bodyWhile:
+		err = p.load(&p.first, 0, 0)
+	}
+	return p, err
+}
+
+func (p *preparedBody) newWord(kind allocator.Kind) (err error) {
+	if p.word, err = p.s.dev.NewBuffer(reprise.BufferConfig{Kind: kind, Size: 64, Name: "word"}); err != nil {
+		return err
+	}
+	return p.s.queue().Write(p.s.ctx, p.word, 0, make([]byte, 64))
+}
+
+// load loads a program. A bodyWhile's stores set in the word.
+func (p *preparedBody) load(to *[]*reprise.Executable, set uint32, kernelBytes int) error {
+	small := shape{name: "small", cores: 1, groups: 1}
+	if p.form == bodyGiven {
+		small.common = 1
+	}
+	prog, err := small.program(p.s.dev)
+	if err != nil {
+		return err
+	}
+	k := &prog.Kernels[0]
+	if p.form == bodyWhile {
+		at, _ := p.word.Page(0)
+		k.Cores, k.Common = []chip.Range{at.Core.Range()}, []uint32{0}
+		k.Args = func(chip.Core) []uint32 { return []uint32{at.Addr, 1, set} }
+		if k.Image, err = kernels.Prebuilt(p.s.dev.Arch(), kernels.Store); err != nil {
+			return err
+		}
+	}
+	k.Image = padded(k.Image, kernelBytes)
+	x, err := p.s.dev.Load(p.s.ctx, prog)
+	if err == nil {
+		*to = append(*to, x)
+	}
+	return err
+}
+
+func (p *preparedBody) record(r *reprise.Recorder) error {
+	run := func() error { return p.run(r) }
+	is0 := reprise.Cond{Buffer: p.word, Is: cq.Equal}
+	switch p.form {
+	case bodyNone:
+		return r.Loop(0, run)
+	case bodyIf:
+		return r.If(is0, run, nil)
+	case bodySwitch:
+		return r.Switch(p.word, 0, run)
+	case bodyCall:
+		return r.Call(p.called)
+	case bodyWhile:
+		if err := runAll(r, p.first); err != nil {
+			return err
+		}
+		return r.While(is0, 2, run)
+	}
+	return run()
+}
+
+func (p *preparedBody) run(r *reprise.Recorder) error {
+	if p.form == bodyGiven {
+		return runAll(r, p.xs, reprise.Arg{Kernel: "blank 0", Common: true, From: p.word})
+	}
+	return runAll(r, p.xs)
+}
+
+func runAll(r *reprise.Recorder, xs []*reprise.Executable, args ...reprise.Arg) error {
+	for _, x := range xs {
+		if err := r.Run(x, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *preparedBody) release() (err error) {
+	for _, x := range append(p.xs, p.first...) {
+		err = errors.Join(err, x.Release(p.s.ctx))
+	}
+	if p.called != nil {
+		err = errors.Join(err, p.called.Release(p.s.ctx))
+	}
+	if p.word != nil {
+		err = errors.Join(err, p.word.Release())
+	}
+	return err
+}
+
+// streamSizes are sizes in bytes for which tt-metal publishes the rates of its sockets.
+var streamSizes = []int{1216, 39936}
+
+// measureStreams puts a queue read of as many bytes beside each.
+func measureStreams(s *session) error {
+	for _, p := range paces[:2] {
+		params := report.Params("bytes", streamWord, "pace", p.name)
+		err := s.with(func() error {
+			if err := s.roundTrip(params); err != nil {
+				return err
+			}
+			return errors.Join(s.toGoroutine(params), s.readBeside(streamWord, &measure.Job{Params: params, Burst: 16}))
+		}, reprise.WithPace(p.spin, p.longest))
+		if errors.Is(err, dispatch.ErrRemoteChip) {
+			s.leaveOut("streams", "", err.Error())
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.with(func() error {
+		for _, n := range streamSizes {
+			per := cmp.Or(s.config.iterations, streamBytes/n)
+			if err := errors.Join(s.messages(stream.ToHost, n, per), s.messages(stream.ToDevice, n, per),
+				s.readBeside(n, &measure.Job{Params: report.Params("bytes", n), PerSample: per})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const (
+	streamRing  = 256 << 10
+	streamBytes = 4 << 20 // of a sample: so many that the bytes that the ring holds at first count for little
+	streamWord  = 4
+)
+
+// clockKernel answers messages with its tile's clock.
+const clockKernel = "stream_clock"
+
+// streaming measures a job while a kernel runs that the end of the first stream ends.
+func (s *session) streaming(kernel string, n int, args func(room uint32) []uint32, job *measure.Job, ss ...*stream.Stream) (err error) {
+	defer func() {
+		for _, t := range ss {
+			err = errors.Join(err, t.Release(s.ctx))
+		}
+	}()
+	room, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * s.dev.Grid().Size(), PageSize: n, Name: "room"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, room.Release()) }()
+	q := s.queue()
+	if err := q.Write(s.ctx, room, 0, make([]byte, room.Size())); err != nil {
+		return err
+	}
+	image := kernels.Prebuilt
+	if kernel == clockKernel {
+		image = ownKernel
+	}
+	im, err := image(s.dev.Arch(), kernel)
+	if err != nil {
+		return err
+	}
+	a := args(room.Addr())
+	p := &reprise.Program{Name: kernel, Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
+		Name: kernel, Image: im, Processor: chip.BRISC, Cores: []chip.Range{q.Workers().Start.Range()},
+		Args: func(chip.Core) []uint32 { return a },
+	}}}
+	for _, t := range ss {
+		t.AddTo(p)
+	}
+	x, err := s.dev.Load(s.ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Release(s.ctx)) }()
+	if err := q.Run(s.ctx, x); err != nil {
+		return err
+	}
+	return errors.Join(s.measure("streams", job), ss[0].Close(s.ctx), q.Wait(s.ctx))
+}
+
+func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, error) {
+	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
+}
+
+// pair makes a stream in each direction; exchange sends a word there and back.
+func (s *session) pair() (in, out *stream.Stream, exchange func([]byte) error, err error) {
+	if in, err = s.newStream(stream.ToDevice, "in"); err != nil {
+		return nil, nil, nil, err
+	}
+	if out, err = s.newStream(stream.ToHost, "out"); err != nil {
+		return nil, nil, nil, errors.Join(err, in.Release(s.ctx))
+	}
+	ctx := s.ctx
+	return in, out, func(word []byte) error {
+		if err := in.Write(ctx, word); err != nil {
+			return err
+		}
+		_, err := out.Read(ctx, word)
+		return err
+	}, nil
+}
+
+func (s *session) roundTrip(params []report.Param) error {
+	in, out, exchange, err := s.pair()
+	if err != nil {
+		return err
+	}
+	const n = 64
+	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
+	word := make([]byte, streamWord)
+	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16, Do: measure.Repeat(func() error { return exchange(word) })}
+	return s.streaming(kernels.StreamEcho, n, args, job, in, out)
+}
+
+// toGoroutine begins with a kernel's push of its tile's clock. On a card clocks differ by the time
+// between the tiles' resets.
+func (s *session) toGoroutine(params []report.Param) error {
+	in, out, exchange, err := s.pair()
+	if err != nil {
+		return err
+	}
+	q, word := s.queue(), make([]byte, streamWord)
+	args := func(uint32) []uint32 { return append(in.Args(), out.Args()...) }
+	job := &measure.Job{Name: "to_goroutine", Params: params, Burst: 16, Sample: func() (float64, error) {
+		before, err := q.Clock()
+		if err != nil {
+			return 0, err
+		}
+		if err := exchange(word); err != nil {
+			return 0, err
+		}
+		known := time.Now()
+		after, err := q.Clock()
+		if err != nil {
+			return 0, err
+		}
+		passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles))
+		share := float64(passed) / float64(after.Cycles-before.Cycles)
+		pushed := before.Host.Add(time.Duration(share * float64(after.Host.Sub(before.Host))))
+		return float64(known.Sub(pushed)), nil
+	}}
+	return s.streaming(clockKernel, 64, args, job, in, out)
+}
+
+func (s *session) messages(d stream.Direction, n, per int) error {
+	t, err := s.newStream(d, d.String())
+	if err != nil {
+		return err
+	}
+	ctx, b := s.ctx, make([]byte, n)
+	job := &measure.Job{Params: report.Params("bytes", n), PerSample: per, Bytes: float64(n)}
+	if d == stream.ToHost {
+		job.Name, job.Do = "to_host", measure.Repeat(func() error { _, err := t.Read(ctx, b); return err })
+		args := func(room uint32) []uint32 { return append(t.Args(), room, uint32(n), 1<<32-1, 0, 0) }
+		return s.streaming(kernels.StreamSource, n, args, job, t)
+	}
+	job.Name, job.Do = "to_device", measure.Repeat(func() error { return t.Write(ctx, b) })
+	args := func(room uint32) []uint32 { return append(t.Args(), room, uint32(n), room, 0) }
+	return s.streaming(kernels.StreamSink, n, args, job, t)
+}
+
+func (s *session) readBeside(n int, job *measure.Job) error {
+	b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, Name: "read"})
+	if err != nil {
+		return err
+	}
+	ctx, q, p := s.ctx, s.queue(), make([]byte, n)
+	job.Name, job.Bytes = "queue_read", float64(n)
+	job.Do = measure.Repeat(func() error { return q.Read(ctx, b, 0, p) })
+	return errors.Join(s.measure("streams", job), b.Release())
+}
+
+const TimedFamily = "ttnn"
+
+type TimedChip struct {
+	Name     string
+	Open     Timed
+	Programs []Timed
+	Skipped  []string // programs without a time: no single operations
+}
+
+type Timed struct {
+	Name           string
+	Reprise, TTSim Times
+}
+
+const OpenDevice = "open"
+
+func (t *Timed) what() string {
+	if t.Name == OpenDevice {
+		return "open the device"
+	}
+	return t.Name
+}
+
+// Times are nanoseconds, one for each round, or why there are none.
+type Times struct {
+	Ns      []float64
+	Refused string
+}
+
+// ReportTimed has the least time of each program, and the median of opening the device.
+func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
+	r := &report.Report{Schema: report.Schema, When: time.Now(), Device: device, Host: report.NewHost(), Rounds: rounds,
+		Baselines: []*report.Figure{}}
+	for _, c := range chips {
+		addTimedChip(r, &c)
+	}
+	return r
+}
+
+func addTimedChip(r *report.Report, c *TimedChip) {
+	addTimed(r, c.Name, &c.Open, func(f *report.Figure) float64 { return f.P50 })
+	names, ratios := []string{}, []float64{}
+	refused := map[string][]string{}
+	for _, p := range c.Programs {
+		reprise, ttsim := addTimed(r, c.Name, &p, func(f *report.Figure) float64 { return f.Min })
+		if reprise != nil && ttsim != nil {
+			names, ratios = append(names, p.Name), append(ratios, ttsim.Min/reprise.Min)
+		}
+		for who, t := range map[string]Times{"reprise": p.Reprise, quotedSimulator: p.TTSim} {
+			if t.Refused != "" {
+				refused[who] = append(refused[who], p.Name)
+			}
+		}
+	}
+	if len(ratios) > 0 {
+		r.Summary = append(r.Summary, ratioRow(c.Name, names, ratios))
+	}
+	for _, who := range []string{"reprise", quotedSimulator} {
+		addCount(r, c.Name+": programs that "+who+" refuses", refused[who])
+	}
+	addCount(r, c.Name+": programs without a time, no single operation", c.Skipped)
+}
+
+func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
+	row := &report.SummaryRow{What: chipName + ": " + t.what()}
+	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {
+		row.Figure, row.Now = reprise.ID(), new(report.InNs("", value(reprise)))
+	} else {
+		row.Missing = "reprise refuses it: " + t.Reprise.Refused
+	}
+	if ttsim = addTimes(r, t.Name, t.TTSim, report.NewParam("chip", chipName), report.NewParam("device", quotedSimulator)); ttsim != nil {
+		row.Others = []report.Other{{Quantity: report.InNs(quotedSimulator, value(ttsim))}}
+	} else if t.TTSim.Refused != "" {
+		row.Note = quotedSimulator + " refuses it: " + t.TTSim.Refused
+	}
+	r.Summary = append(r.Summary, row)
+	return reprise, ttsim
+}
+
+func addTimes(r *report.Report, name string, t Times, params ...report.Param) *report.Figure {
+	if len(t.Ns) == 0 {
+		return nil
+	}
+	s := measure.NewSeries()
+	for _, ns := range t.Ns {
+		s.Add(ns)
+		s.End()
+	}
+	f := &report.Figure{Family: TimedFamily, Name: name, Params: params, PerSample: 1}
+	s.Fill(f)
+	r.Figures = append(r.Figures, f)
+	return f
+}
+
+func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
+	logs, lowest, highest := 0.0, 0, 0
+	for i, v := range ratios {
+		logs += math.Log(v)
+		if v < ratios[lowest] {
+			lowest = i
+		}
+		if v > ratios[highest] {
+			highest = i
+		}
+	}
+	return &report.SummaryRow{
+		What: fmt.Sprintf("%s: %s / reprise, geometric mean of %d", chipName, quotedSimulator, len(ratios)),
+		Now:  new(report.InTimes("", math.Exp(logs/float64(len(ratios))))),
+		More: []report.Quantity{
+			report.InTimes(names[lowest]+", the lowest,", ratios[lowest]),
+			report.InTimes(names[highest]+", the highest,", ratios[highest]),
+		},
+	}
+}
+
+func addCount(r *report.Report, what string, names []string) {
+	if len(names) > 0 {
+		note := strings.Join(slices.Sorted(slices.Values(names)), ", ")
+		r.Summary = append(r.Summary, &report.SummaryRow{What: what, Now: &report.Quantity{Value: float64(len(names))}, Note: note})
+	}
 }

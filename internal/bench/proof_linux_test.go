@@ -25,8 +25,7 @@ import (
 // So many replays fit into the rings of the queue and of the emulator's interface.
 const proofBurst = 200
 
-// Go's scheduler asks a goroutine that has run for 10 ms to make room. A burst that ends no later
-// than this after its thread was told to go on with its goroutine hasn't been asked.
+// Go's scheduler asks a goroutine that has run for 10 ms to make room: not in a burst this short.
 const unasked = 5 * time.Millisecond
 
 // proof is what the child of TestReplaysAreNoSystemCalls found out.
@@ -35,22 +34,20 @@ type proof struct {
 	Syscalls    map[string]uint64 // of the submitting thread, in those
 	Interrupted int               // bursts that don't count, because the thread was without a processor in them
 	Waiting     uint64            // system calls of the same thread between bursts
-	Mallocs     uint64            // of the whole process, in the burst with the fewest: the emulator may allocate now and then
+	Mallocs     uint64            // of the whole process, in the burst with the fewest
 	Lost        probe.Lost
 }
 
-// Replays are no system call and no allocation: counted by the kernel, for the thread that submits,
-// from each burst's first replay to its last, all bursts together. Between bursts, while the device
-// catches up, the thread sleeps until another one has waited for it, and the kernel's count of that
-// is kept apart; that it isn't zero shows that the count counts.
+// The kernel counts the calls of the thread that submits, in bursts. Between bursts the thread
+// sleeps until another one has waited for the device; that calls are counted then shows that the
+// count counts.
 //
-// Three things are kept out, all of Go and of the emulator and not of a replay. Go's scheduler
-// interrupts threads with a signal, which ends in a call: the child turns that off. It also asks a
-// goroutine that has had its processor for 10 ms to make room, and one that is locked to its thread
-// does so by futex calls (runtime.newstack, goschedImpl, stoplockedm). A burst takes some 50 µs, so
-// that happens to a thread that the kernel has put off the processor for long: bursts of more than
-// 5 ms don't count, and others are submitted instead. And an emulated device is a thread of this
-// process, which would have to be woken if it slept: it stays awake.
+// Three things are no part of a replay. Go's scheduler interrupts threads with a signal, which ends
+// in a call: the child turns that off. It also asks a goroutine that has had its processor for 10
+// ms to make room, and one that is locked to its thread does so by futex calls (runtime.newstack,
+// goschedImpl, stoplockedm): bursts of more than 5 ms, which the kernel has interrupted, don't
+// count. And an emulated device is a thread of this process, which would have to be woken: it stays
+// awake.
 func TestReplaysAreNoSystemCalls(t *testing.T) {
 	m := probe.Detect()
 	for _, f := range []probe.Feature{probe.BPF, probe.RawTracepoints} {
@@ -94,7 +91,6 @@ func proveInChild(t *testing.T) proof {
 	return p
 }
 
-// prove is the child.
 func prove(ctx context.Context) (_ *proof, err error) {
 	debug.SetGCPercent(-1)
 	d, err := reprise.Open(ctx, sim.Blackhole(sim.Awake()), reprise.WithQueueWorkers(0, chip.Range{}))
@@ -102,8 +98,8 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close(ctx)) }()
-	s := &session{dev: d}
-	x, err := s.load(ctx, minimal)
+	s := &session{ctx: ctx, dev: d}
+	x, err := s.load(minimal)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +108,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Waiting yields the thread, which a goroutine that is locked to it can't do cheaply: another
-	// one waits.
+	// A goroutine that is locked to its thread can't yield it cheaply: another one waits.
 	type waited struct {
 		at  time.Time // before the thread could go on
 		err error
@@ -143,9 +138,8 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		}
 		return nil
 	}
-	// To ask for the number of allocations stops the world: these bursts are others than those
-	// whose calls are counted.
-	if out.Mallocs, err = fewestAllocations(burst, func(context.Context) error { _, err := wait(); return err }); err != nil {
+	// To ask for the number of allocations stops the world: calls are counted in other bursts.
+	if out.Mallocs, err = fewestAllocations(burst, func() error { _, err := wait(); return err }); err != nil {
 		return nil, err
 	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Calls}, Slow: time.Hour})

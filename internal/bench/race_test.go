@@ -2,5 +2,5 @@
 
 package bench
 
-// raced says that the race detector is on, whose own calls would be counted.
+// raced says that the race detector is on, whose calls would be counted.
 const raced = true

@@ -1,3 +1,10 @@
+// Package bench measures the costs of replays, enqueues, captures, transfers and more on any
+// device, for `reprise bench`.
+//
+// A family of measurements ([Families]) makes [report.Figure]s. A figure consists of rounds, each
+// with the figure's baselines, such as a copy of the same bytes, measured right beside it. Times
+// are of the processor's constant-rate counter, less the cost of reading it; percentiles are over
+// all samples. What a device can't measure is left out of the report.
 package bench
 
 import (
@@ -7,84 +14,305 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/probe"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh"
 )
 
-// clockAttempts bounds the attempts to measure a figure at a steady clock.
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
+
+type family struct {
+	name, about string
+	device      uses
+	run         func(*session) error
+}
+
+type uses uint8
+
+const (
+	opensOwn uses = iota
+	target
+	probeTarget
+)
+
+var families = [...]family{
+	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
+	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
+	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
+	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", target, measureControl},
+	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
+	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
+	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
+	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
+	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", opensOwn, measureStreams},
+	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
+	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
+	{"open", "opening and closing the device", opensOwn, measureOpen},
+	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
+	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
+	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", opensOwn, measureOps},
+	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
+	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
+}
+
+type Family struct{ Name, About string }
+
+func Families() []Family {
+	var out []Family
+	for _, f := range families {
+		out = append(out, Family{f.name, f.about})
+	}
+	return out
+}
+
+func Run(ctx context.Context, c Config) (*report.Report, error) {
+	if c.Rounds < 0 || c.Warmup < 0 {
+		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
+	}
+	if c.Rounds == 0 {
+		c.Rounds, c.Warmup = 20, max(c.Warmup, 3)
+	}
+	if c.Programs == nil {
+		c.Programs = []int{1, 10, 1000}
+	}
+	picked, err := pick(c.Families)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{ctx: ctx, config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds, Warmup: c.Warmup}}
+	s.runner.AIClock = s.aiClock
+	s.report = &report.Report{
+		Schema: report.Schema, When: time.Now().UTC().Truncate(time.Second), Device: c.Device,
+		Host: report.NewHost(), Rounds: c.Rounds, Warmup: c.Warmup,
+		TimerOverheadNs: float64(s.runner.Clock.Overhead) * s.runner.Clock.NsPerTick,
+	}
+	if s.report.Baselines, err = s.runner.Baselines(); err != nil {
+		return nil, err
+	}
+	if c.Markers {
+		if s.marker, err = newMarker(c.machine()); err != nil {
+			return nil, fmt.Errorf("bench: markers: %w", err)
+		}
+		s.report.Markers = s.marker.report
+	}
+	for _, f := range picked {
+		if err := f.measure(s); err != nil {
+			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
+		}
+		if f.name == "replay" {
+			if err := s.breakdown(); err != nil {
+				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
+			}
+		}
+	}
+	s.report.Summarize()
+	return s.report, nil
+}
+
+func pick(names []string) ([]family, error) {
+	if len(names) == 0 {
+		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
+	}
+	if len(names) > 1 && slices.Contains(names, Summarized) {
+		return nil, fmt.Errorf("bench: %q: %w of several: it is measured by itself", Summarized, ErrFamily)
+	}
+	var out []family
+	for _, n := range names {
+		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
+		if i < 0 {
+			var have []string
+			for _, f := range families {
+				have = append(have, f.name)
+			}
+			return nil, fmt.Errorf("bench: %q: %w: have %s", n, ErrFamily, strings.Join(have, ", "))
+		}
+		out = append(out, families[i])
+	}
+	return out, nil
+}
+
+func (f family) measure(s *session) error {
+	switch run := func() error { return f.run(s) }; f.device {
+	case target:
+		return s.with(run)
+	case probeTarget:
+		return s.withProbe(run)
+	}
+	runtime.GC()
+	return f.run(s)
+}
+
+var summaryParts = [...]struct {
+	name string
+	run  func(*session) error
+}{
+	{"submit", summarizeSubmit},
+	{"instructions", summarizeInstructions},
+	{"capture", summarizeCapture},
+	{"waits", summarizeWaits},
+	{"emulator", summarizeEmulator},
+	{"programs", summarizePrograms},
+	{"demo", summarizeDemo},
+	{"processors", summarizeProcessors},
+	{"chips", summarizeChips},
+}
+
+func measureSummary(s *session) error {
+	s.config.Programs = []int{1}
+	for _, p := range summaryParts {
+		runtime.GC()
+		if err := p.run(s); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// Config selects what to measure, and how often.
+type Config struct {
+	Target  kmd.Target
+	Device  string // the target's name in the report
+	Options []reprise.Option
+	// Families names the families to measure. Empty means all but [Summarized], which runs alone.
+	Families []string
+	// Rounds counts, after Warmup more; 0 means 20 and 3.
+	Rounds, Warmup int
+	iterations     int // of a loop; 0 means controlIterations
+	// Programs are the trace lengths of the replay family; nil means 1, 10 and 1000.
+	Programs []int
+	// EBPF asks for a [report.Breakdown] of replays, not only for system calls.
+	EBPF bool
+	// Markers asks for [report.Markers] of awaited operations.
+	Markers  bool
+	Timeline bool
+	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking
+	// an emulated device takes a system call.
+	ProbeTarget kmd.Target
+	// CountTarget is for counting instructions. Retired are those of its first queue's cores.
+	CountTarget kmd.Target
+	Retired     func() uint64
+	// Executed returns those of prefetcher, dispatcher and subordinate, without polling rounds.
+	Executed func() [3]uint64
+	// Demo runs a whole network, for the summary.
+	Demo func(context.Context, kmd.Target) error
+	// Emulated makes a device like Target that this process emulates.
+	Emulated func() Emulated
+	// Parallel is Emulated with tiles that execute in parallel.
+	Parallel func() Emulated
+	Mesh     mesh.Machine
+	Against  *Against
+	// Machine says which kernel features may be used; nil means [probe.Detect].
+	Machine probe.Machine
+	// Progress is told each figure before its measurement.
+	Progress func(figure string)
+}
+
+func (c *Config) machine() probe.Machine {
+	if c.Machine != nil {
+		return c.Machine
+	}
+	return probe.Detect()
+}
+
+// Summarized is the family that fills in [report.Report.Summary].
+const Summarized = "summary"
+
+// ErrFamily is the error of unknown families.
+var ErrFamily = errors.New("there is no such family of measurements")
+
+type Emulated struct {
+	Target kmd.Target  // for one opening
+	Work   func() Work // since it was opened
+}
+
+type Work struct{ Instructions, NoCBytes uint64 }
+
+type Against struct {
+	Target   kmd.Target
+	Name     string
+	Emulated bool // by this project, so that clocks aren't reported
+}
+
 const clockAttempts = 3
 
-// aiClock reads the chip's clock. ok is false without a device, and where the firmware doesn't
-// report the clock.
-func (s *session) aiClock(ctx context.Context) (mhz float64, ok bool, err error) {
+// session is a run, which ends with ctx.
+type session struct {
+	ctx    context.Context
+	config Config
+	runner measure.Runner
+	dev    *reprise.Device // nil for families that need none
+	report *report.Report
+	marker *marker
+}
+
+func (s *session) aiClock() (mhz float64, ok bool, err error) {
 	if s.dev == nil {
 		return 0, false, nil
 	}
-	mhz, err = s.dev.AIClock(ctx)
+	mhz, err = s.dev.AIClock(s.ctx)
 	if errors.Is(err, dispatch.ErrNoClock) {
 		return 0, false, nil
 	}
 	return mhz, err == nil, err
 }
 
-// session is a run of the benchmarks.
-type session struct {
-	config Config
-	runner measure.Runner
-	dev    *reprise.Device // nil for families that need none
-	report *report.Report
-	marker *marker // nil without Config.Markers
-}
-
-// leaveOut reports that a family, or a part of it, measures nothing here. Only families that were
-// asked for by name are reported.
+// leaveOut says why a family, or a part of it, measures nothing, if it was asked for by name.
 func (s *session) leaveOut(family, part, why string) {
 	if slices.Contains(s.config.Families, family) {
 		s.report.LeftOut = append(s.report.LeftOut, report.LeftOut{Family: family + part, Why: why})
 	}
 }
 
-// with opens the target for do.
-func (s *session) with(ctx context.Context, do func() error, opts ...reprise.Option) error {
-	return s.open(ctx, s.config.Target, do, opts)
+func (s *session) with(do func() error, opts ...reprise.Option) error {
+	return s.open(s.config.Target, do, opts...)
 }
 
-// withProbe opens the device for measurements of the host's share.
-func (s *session) withProbe(ctx context.Context, do func() error, opts ...reprise.Option) error {
-	return s.open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), do, opts)
+// withProbe is with for measurements of the host's share.
+func (s *session) withProbe(do func() error, opts ...reprise.Option) error {
+	return s.open(cmp.Or(s.config.ProbeTarget, s.config.Target), do, opts...)
 }
 
-func (s *session) open(ctx context.Context, t kmd.Target, do func() error, opts []reprise.Option) (err error) {
-	if s.dev, err = reprise.Open(ctx, t, append(slices.Clip(s.config.Options), opts...)...); err != nil {
+func (s *session) open(t kmd.Target, do func() error, opts ...reprise.Option) (err error) {
+	if s.dev, err = reprise.Open(s.ctx, t, append(slices.Clip(s.config.Options), opts...)...); err != nil {
 		return err
 	}
 	s.report.Arch = s.dev.Arch().String()
-	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
+	defer func() { err = errors.Join(err, s.dev.Close(s.ctx)); s.dev = nil }()
 	runtime.GC() // so that earlier garbage isn't collected during the measurement
 	return do()
 }
 
-// measure adds a figure to the report, or a refusal if the chip's clock changed in every attempt: a
-// chip may lower its clock although the open device holds the driver's power state.
-func (s *session) measure(ctx context.Context, family string, j *measure.Job) error {
-	id := (&report.Figure{Family: family, Name: j.Name, Params: j.Params}).ID()
+// measure adds figures, or a refusal if the chip's clock changed in every attempt.
+func (s *session) measure(family string, jobs ...*measure.Job) error {
+	for _, j := range jobs {
+		if err := s.measureOne(family, j); err != nil {
+			return fmt.Errorf("%s: %w", j.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *session) measureOne(family string, j *measure.Job) error {
+	id := report.ID(family, j.Name, j.Params...)
 	if s.config.Progress != nil {
 		s.config.Progress(id)
 	}
 	refusal := report.Refusal{Figure: id}
 	for range clockAttempts {
-		f, err := s.runner.Measure(ctx, family, j)
+		f, err := s.runner.Measure(s.ctx, family, j)
 		if err != nil {
-			return fmt.Errorf("%s: %w", j.Name, err)
+			return err
 		}
 		if f.AIClock == nil || !f.AIClock.Moved() {
 			s.report.Figures = append(s.report.Figures, f)
-			return s.marker.mark(ctx, id, j, s.runner.Rounds*j.Burst)
+			return s.marker.mark(id, j, s.runner.Rounds*j.Burst)
 		}
 		refusal.AIClocks = append(refusal.AIClocks, f.AIClock)
 	}
@@ -92,9 +320,20 @@ func (s *session) measure(ctx context.Context, family string, j *measure.Job) er
 	return nil
 }
 
-// record captures a trace that runs a program several times.
-func (s *session) record(ctx context.Context, x *reprise.Executable, programs int) (*reprise.Trace, error) {
-	return s.dev.Queue(0).Capture(ctx, fmt.Sprintf("%d programs", programs), func(_ context.Context, r *reprise.Recorder) error {
+// against opens Config.Against if there is one.
+func (s *session) against(do func(*Against) error, opts ...reprise.Option) error {
+	a := s.config.Against
+	if a == nil {
+		return nil
+	}
+	if err := s.open(a.Target, func() error { return do(a) }, opts...); err != nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+	return nil
+}
+
+func (s *session) record(x *reprise.Executable, programs int) (*reprise.Trace, error) {
+	return s.queue().Capture(s.ctx, fmt.Sprintf("%d programs", programs), func(_ context.Context, r *reprise.Recorder) error {
 		for range programs {
 			if err := r.Run(x); err != nil {
 				return err
@@ -104,20 +343,20 @@ func (s *session) record(ctx context.Context, x *reprise.Executable, programs in
 	})
 }
 
-// recorded calls do with a trace of several runs of a program, and then releases the trace.
-func (s *session) recorded(ctx context.Context, x *reprise.Executable, programs int, do func(*reprise.Trace) error) error {
-	t, err := s.record(ctx, x, programs)
+func (s *session) recorded(x *reprise.Executable, programs int, do func(*reprise.Trace) error) error {
+	t, err := s.record(x, programs)
 	if err == nil {
 		err = do(t)
 	}
 	if err != nil {
 		return err
 	}
-	return t.Release(ctx)
+	return t.Release(s.ctx)
 }
 
-func replay(t *reprise.Trace) func(ctx context.Context, n int) error {
-	return func(ctx context.Context, n int) error {
+func (s *session) replay(t *reprise.Trace) func(n int) error {
+	ctx := s.ctx
+	return func(n int) error {
 		for range n {
 			if err := t.Replay(ctx); err != nil {
 				return err
@@ -127,108 +366,116 @@ func replay(t *reprise.Trace) func(ctx context.Context, n int) error {
 	}
 }
 
-// jobToEnd measures an operation from its submission to the return of the wait for its end.
-func jobToEnd(name string, params []report.Param, burst int, op func(context.Context, int) error,
-	finish func(context.Context) error) *measure.Job {
+// jobToEnd measures an operation up to the return of the wait for its end.
+func jobToEnd(name string, params []report.Param, burst int, op func(int) error, finish func() error) *measure.Job {
 	return &measure.Job{Name: name, Params: params, Burst: burst, Submit: op, Finish: finish,
-		Do: measure.Repeat(func(ctx context.Context) error {
-			if err := op(ctx, 1); err != nil {
-				return err
-			}
-			return finish(ctx)
-		})}
+		Do: measure.Repeat(func() error { return errors.Join(op(1), finish()) })}
 }
 
-// measureTimes measures samples by wall-clock time and, where the system counts it, by processor
-// time, whose figures end in processorSuffix. sample gets the clock and its least sensible
-// duration.
-func (s *session) measureTimes(ctx context.Context, family string, job measure.Job, processor func() (time.Duration, bool),
-	sample func(ctx context.Context, now func() time.Duration, least time.Duration) (float64, error)) error {
+// measureTimes also measures processor time. sample gets the clock and its least sensible duration.
+func (s *session) measureTimes(family string, job measure.Job, processor func() (time.Duration, bool),
+	sample func(now func() time.Duration, least time.Duration) (float64, error)) error {
 	origin := time.Now()
 	wall := job
-	wall.Sample = func(ctx context.Context) (float64, error) {
-		return sample(ctx, func() time.Duration { return time.Since(origin) }, 0)
+	wall.Sample = func() (float64, error) {
+		return sample(func() time.Duration { return time.Since(origin) }, 0)
 	}
-	err := s.measure(ctx, family, &wall)
+	err := s.measure(family, &wall)
 	if _, ok := processor(); !ok {
 		return err
 	}
 	job.Name += processorSuffix
-	job.Sample = func(ctx context.Context) (float64, error) {
-		return sample(ctx, func() time.Duration { t, _ := processor(); return t }, sampleLasts)
+	job.Sample = func() (float64, error) {
+		return sample(func() time.Duration { t, _ := processor(); return t }, sampleLasts)
 	}
-	return errors.Join(err, s.measure(ctx, family, &job))
+	return errors.Join(err, s.measure(family, &job))
 }
 
-// load loads a program of the shape.
-func (s *session) load(ctx context.Context, p shape) (*reprise.Executable, error) {
+func (s *session) load(p shape) (*reprise.Executable, error) {
 	prog, err := p.program(s.dev)
 	if err != nil {
 		return nil, err
 	}
-	return s.dev.Load(ctx, prog)
+	return s.dev.Load(s.ctx, prog)
 }
 
-// loaded calls do with a loaded program of the shape, and then releases the program.
-func (s *session) loaded(ctx context.Context, p shape, do func(*reprise.Executable) error) error {
-	x, err := s.load(ctx, p)
+func (s *session) loaded(p shape, do func(*reprise.Executable) error) error {
+	x, err := s.load(p)
 	if err == nil {
 		err = do(x)
 	}
 	if err != nil {
 		return err
 	}
-	return x.Release(ctx)
+	return x.Release(s.ctx)
 }
 
-func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Wait(ctx) }
+func (s *session) shapes(do func(shape, *reprise.Executable) error) error {
+	for _, p := range []shape{common, worst} {
+		if err := s.loaded(p, func(x *reprise.Executable) error { return do(p, x) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// stamps are two events that record the device's clock before and after an operation.
+func (s *session) queue() *reprise.Queue { return s.dev.Queue(0) }
+
+func (s *session) finish() error { return s.queue().Wait(s.ctx) }
+
+func runToEnd(ctx context.Context, d *reprise.Device, x *reprise.Executable) func() error {
+	q := d.Queue(0)
+	return func() error { return errors.Join(q.Run(ctx, x), q.Wait(ctx)) }
+}
+
+// stamps record the device's clock before and after an operation.
 type stamps struct {
-	s             *session
+	ctx           context.Context
+	queue         *reprise.Queue
 	before, after *reprise.Event
 	mhz           float64
 }
 
-// newStamps returns nil where the device doesn't report its clock rate.
-func (s *session) newStamps(ctx context.Context) (*stamps, error) {
-	mhz, ok, err := s.aiClock(ctx)
+func newStamps(ctx context.Context, d *reprise.Device) *stamps {
+	return &stamps{ctx: ctx, queue: d.Queue(0), before: d.NewEvent("before", reprise.Timed()), after: d.NewEvent("after", reprise.Timed())}
+}
+
+// newStamps returns nil if the clock's rate is unknown.
+func (s *session) newStamps() (*stamps, error) {
+	mhz, ok, err := s.aiClock()
 	if err != nil || !ok || mhz == 0 {
 		return nil, err
 	}
-	return &stamps{s: s, before: s.dev.NewEvent("before", reprise.Timed()), after: s.dev.NewEvent("after", reprise.Timed()), mhz: mhz}, nil
+	p := newStamps(s.ctx, s.dev)
+	p.mhz = mhz
+	return p, nil
 }
 
-// job measures op between two stamps.
-func (p *stamps) job(name string, params []report.Param, burst int, op func(context.Context) error) *measure.Job {
+func (p *stamps) job(name string, params []report.Param, burst int, op func() error) *measure.Job {
 	return &measure.Job{
-		Name:      name,
-		Params:    params,
-		PerSample: 1,
-		Burst:     burst,
-		Settle:    p.s.finish,
-		Sample: func(ctx context.Context) (float64, error) {
-			from, to, err := p.around(ctx, op)
+		Name: name, Params: params, PerSample: 1, Burst: burst,
+		Settle: func() error { return p.queue.Wait(p.ctx) },
+		Sample: func() (float64, error) {
+			from, to, err := p.around(op)
 			return float64(to-from) * 1e3 / p.mhz, err
 		},
 	}
 }
 
-// around returns two readings of the device's clock with op in between.
-func (p *stamps) around(ctx context.Context, op func(context.Context) error) (from, to uint64, err error) {
-	q := p.s.dev.Queue(0)
-	if err := q.Record(ctx, p.before); err != nil {
+// around returns the device's clock before and after op.
+func (p *stamps) around(op func() error) (from, to uint64, err error) {
+	if err := p.queue.Record(p.ctx, p.before); err != nil {
 		return 0, 0, err
 	}
 	if op != nil {
-		if err := op(ctx); err != nil {
+		if err := op(); err != nil {
 			return 0, 0, err
 		}
 	}
-	if err := q.Record(ctx, p.after); err != nil {
+	if err := p.queue.Record(p.ctx, p.after); err != nil {
 		return 0, 0, err
 	}
-	if err := p.after.Wait(ctx); err != nil {
+	if err := p.after.Wait(p.ctx); err != nil {
 		return 0, 0, err
 	}
 	from, _ = p.before.DeviceTime()

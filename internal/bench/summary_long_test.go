@@ -10,19 +10,17 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The whole summary is measured where the device is emulated, but for the network, which the
-// command has.
+// The network is the command's.
 func TestSummaryOfAll(t *testing.T) {
 	m := sim.N300()
 	defer m.Close()
 	count := sim.Wormhole(sim.Synchronous(), sim.Seed(1))
-	r, err := Run(t.Context(), Config{
-		Target: sim.Wormhole(), Device: "emu:wormhole", Families: []string{Summarized}, Rounds: 1, Mesh: mesh.Cards(m.Cards()...),
+	r := runFamily(t, Summarized, Config{
+		Target: sim.Wormhole(), Mesh: mesh.Cards(m.Cards()...),
 		CountTarget: count, Executed: func() [3]uint64 { return executedByQueue(t, count, chip.Wormhole, chip.Harvesting{}) },
 		Emulated: func() Emulated { return emulatedBy(sim.Wormhole()) },
 		Parallel: func() Emulated { return emulatedBy(sim.Wormhole(sim.Parallel())) },
 	})
-	must(t, err)
 	for _, row := range r.Summary {
 		if row.Now == nil && row.Missing != "this program has no network" {
 			t.Errorf("%s isn't measured: %s", row.What, row.Missing)

@@ -2,8 +2,13 @@ package bench
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
+	"io"
+	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,52 +22,29 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// summarized has a row of each kind.
 func summarized() *report.Report {
 	quoted := &report.Source{From: "its documentation", Date: "1 May 2026"}
 	return &report.Report{
 		Device: "emu:blackhole", Host: report.Host{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26"}, Rounds: 20, Warmup: 3,
 		Summary: []*report.SummaryRow{
-			{
-				What: "submit", Now: new(report.InNs("", 66)), More: []report.Quantity{report.InNs("p99", 1300), report.InNs("max", 423e3)},
-				Ratio: &report.Ratio{
-					To:    report.MemcpySame,
-					Value: 2.4,
-				}, Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted},
-					{Quantity: report.InNs("a copy", 33)}},
-				Goals: []report.Quantity{report.InNs("", 40)}, Note: "how",
-			},
-			{
-				What: "instructions", Now: new(report.InInstructions("", 1975.2)), More: []report.Quantity{report.InBytes("in the trace", 5120)},
-				Others: []report.Other{
-					{Quantity: report.InInstructions("a peer", 6128), Source: quoted},
-				}, Goals: []report.Quantity{report.InInstructions("half of its", 3064)},
-			},
-			{
-				What: "wait", Now: new(report.InNs("", 12e3)), More: []report.Quantity{report.InShare("processor", 0.085)},
-				Goals: []report.Quantity{report.InNs("p50", 20e3), report.InShare("processor", 0.1)},
-			},
-			{
-				What: "network", Now: new(report.InNs("", 2e9)), More: []report.Quantity{report.InNs(onProcessors, 1e9)},
-				Others: []report.Other{{Quantity: report.InNs("a peer", 20e9)}, {Quantity: report.InNs(onProcessors, 15e9)}},
-			},
-			{
-				What:   "several processors",
-				Now:    new(report.InTimes("", 1.02)),
-				Others: []report.Other{{Quantity: report.InTimes("processors", 2)}},
-			},
-			{
-				What:    "chips",
-				Missing: "no machine was named",
-				Others:  []report.Other{{Quantity: report.InNs("a peer", 2e9), Source: quoted}},
-			},
+			{What: "submit", Now: new(report.InNs("", 66)), More: []report.Quantity{report.InNs("p99", 1300), report.InNs("max", 423e3)},
+				Ratio:  &report.Ratio{To: report.MemcpySame, Value: 2.4},
+				Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted}, {Quantity: report.InNs("a copy", 33)}},
+				Goals:  []report.Quantity{report.InNs("", 40)}, Note: "how"},
+			{What: "instructions", Now: new(report.InInstructions("", 1975.2)), More: []report.Quantity{report.InBytes("in the trace", 5120)},
+				Others: []report.Other{{Quantity: report.InInstructions("a peer", 6128), Source: quoted}},
+				Goals:  []report.Quantity{report.InInstructions("half of its", 3064)}},
+			{What: "wait", Now: new(report.InNs("", 12e3)), More: []report.Quantity{report.InShare("processor", 0.085)},
+				Goals: []report.Quantity{report.InNs("p50", 20e3), report.InShare("processor", 0.1)}},
+			{What: "network", Now: new(report.InNs("", 2e9)), More: []report.Quantity{report.InNs(onProcessors, 1e9)},
+				Others: []report.Other{{Quantity: report.InNs("a peer", 20e9)}, {Quantity: report.InNs(onProcessors, 15e9)}}},
+			{What: "several processors", Now: new(report.InTimes("", 1.02)), Others: []report.Other{{Quantity: report.InTimes("processors", 2)}}},
+			{What: "chips", Missing: "no machine was named", Others: []report.Other{{Quantity: report.InNs("a peer", 2e9), Source: quoted}}},
 		},
 	}
 }
 
-// A row says what it takes now, others beside it with where their figures are from, and the goal;
-// processor time compares with processor time, a source of several rows is named once, and what
-// isn't measured says why.
+// Processor time compares with processor time, and a source of several rows is named once.
 func TestSummaryTable(t *testing.T) {
 	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
 20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
@@ -85,34 +67,38 @@ func TestSummaryTable(t *testing.T) {
 [2] quoted: its documentation, 1 May 2026
 [3] not measured: no machine was named
 `
-	var out, got strings.Builder
-	must(t, summarized().WriteTable(&out))
-	for line := range strings.Lines(out.String()) {
-		got.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
-	}
+	tableOf(t, summarized(), want)
 	writertest.EveryWrite(t, summarized().WriteTable)
 }
 
-// What the cheapest rows say is of the figures that were measured, of another device too if there
-// is one, and rows of what isn't measured say why.
+// tableOf compares a report's table, without trailing spaces.
+func tableOf(t *testing.T, r *report.Report, want string) {
+	t.Helper()
+	var out strings.Builder
+	must(t, r.WriteTable(&out))
+	got := regexp.MustCompile(` +\n`).ReplaceAllString(out.String(), "\n")
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// The cheapest rows are of the figures that were measured, of another device too if there is one.
 func TestSummaryRows(t *testing.T) {
 	other := sim.Blackhole()
 	s := &session{
+		ctx:    t.Context(),
 		config: Config{Target: sim.Wormhole(), Programs: []int{1}, Against: &Against{Target: other, Name: "other"}},
 		runner: measure.Runner{Clock: measure.Calibrate(time.Millisecond), Rounds: 2}, report: &report.Report{},
 	}
 	var ran []kmd.Target
 	s.config.Demo = func(ctx context.Context, target kmd.Target) error {
 		ran = append(ran, target)
-		return s.open(ctx, target, func() error { return nil }, nil)
+		return s.open(target, func() error { return nil })
 	}
-	for _, part := range []func(context.Context, *session) error{
+	for _, part := range []func(*session) error{
 		summarizeSubmit, summarizeDemo, summarizeInstructions, summarizeEmulator, summarizeProcessors, summarizeChips,
 	} {
-		must(t, part(t.Context(), s))
+		must(t, part(s))
 	}
 	rows := map[string]*report.SummaryRow{}
 	for _, r := range s.report.Summary {
@@ -143,10 +129,11 @@ func TestSummaryRows(t *testing.T) {
 	}
 }
 
-// The summary is measured by itself, and not with all families.
 func TestSummaryAlone(t *testing.T) {
-	if _, err := Run(t.Context(), Config{Families: []string{"open", Summarized}}); !errors.Is(err, ErrFamily) {
-		t.Errorf("with another family: %v", err)
+	for _, families := range [][]string{{"open", Summarized}, {"replays"}} {
+		if _, err := Run(t.Context(), Config{Families: families}); !errors.Is(err, ErrFamily) {
+			t.Errorf("%q: %v", families, err)
+		}
 	}
 	all, err := pick(nil)
 	must(t, err)
@@ -157,16 +144,89 @@ func TestSummaryAlone(t *testing.T) {
 	}
 }
 
-// What is soon done is done again until that can be measured, and a sample is what it takes once.
-func TestSamplesLast(t *testing.T) {
-	n, begun := 0, time.Now()
-	got, err := timesOf(t.Context(), func(context.Context) error { n++; time.Sleep(5 * time.Millisecond); return nil })
-	all := time.Since(begun)
-	if err != nil || all < sampleLasts || n < 2 || got.wall < 5e6 || got.wall > float64(all)/float64(n) {
-		t.Errorf("%d times in %v, a sample of %v ns, %v; want %v at least", n, all, got.wall, err, sampleLasts)
+// What others have is drawn once, also if several figures name it.
+func TestPlot(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	s := measure.NewSeries()
+	for range 2000 {
+		s.Add(30 + rnd.ExpFloat64()*10)
 	}
-	failed := errors.New("failed")
-	if _, err := timesOf(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
-		t.Errorf("of what fails: %v", err)
+	s.End()
+	figure := func(programs int) *report.Figure {
+		f := &report.Figure{
+			Family: "replay", Name: "submit", Params: report.Params("programs", programs), Peers: replayPeers(),
+			Ratios: []report.Ratio{{To: report.MemcpySame, Ns: 10, Value: 3.1}, {To: report.NonTemporal, Ns: 4, Value: 8}},
+		}
+		s.Fill(f)
+		return f
+	}
+	same := measure.NewSeries() // a distribution of one value
+	same.Add(5)
+	same.End()
+	g := &report.Figure{Family: "baseline", Name: "timer"}
+	same.Fill(g)
+	var out strings.Builder
+	must(t, (&report.Report{Device: "<emu>", Baselines: []*report.Figure{g},
+		Figures: []*report.Figure{figure(1), figure(10), figure(1000)}}).Plot(&out))
+	page := out.String()
+	var captions []string
+	for _, m := range regexp.MustCompile(`<figcaption>(Times )?([^:,]*)`).FindAllStringSubmatch(page, -1) {
+		captions = append(captions, m[2])
+	}
+	want := []string{report.MemcpySame, report.NonTemporal, "baseline/timer", "replay/submit/programs=1", "replay/submit/programs=10",
+		"replay/submit/programs=1000"}
+	if d := cmp.Diff(want, captions); d != "" {
+		t.Errorf("pictures (-want +got):\n%s", d)
+	}
+	pictures := regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(page, -1)
+	if len(pictures) != len(want) {
+		t.Fatalf("%d pictures", len(pictures))
+	}
+	text := regexp.MustCompile(`(?s)<text x="([-0-9.]+)"[^>]*font-size:([0-9.]+)px">([^<]*)</text>`)
+	for i, svg := range pictures {
+		if n := elements(t, svg); n < 10 {
+			t.Errorf("%s has %d elements", want[i], n)
+		}
+		box := regexp.MustCompile(`viewBox="0 0 ([0-9.]+) `).FindStringSubmatch(svg)
+		labels := text.FindAllStringSubmatch(svg, -1)
+		if len(labels) < 3 || box == nil {
+			t.Errorf("%s has %d labels", want[i], len(labels))
+		}
+		for _, m := range labels {
+			x, size := number(t, m[1]), number(t, m[2])
+			if wide := size / 2 * float64(len(m[3])); x < 0 || x+wide > number(t, box[1]) && !strings.Contains(m[0], "rotate") {
+				t.Errorf("%s: %q begins at %v of %s", want[i], m[3], x, box[1])
+			}
+		}
+	}
+	for who, n := range map[string]int{"commands alone: 42.3<": 1, "programs=1: 8<": 1, "programs=1000: 8<": 1, "programs=10: 3.1<": 1} {
+		if got := strings.Count(page, who); got != n {
+			t.Errorf("%q is drawn %d times, want %d", who, got, n)
+		}
+	}
+	if regexp.MustCompile(`(?i)(src|href)="|@import|<emu>`).MatchString(page) {
+		t.Error("the page needs something from elsewhere, or a name of the report is markup")
+	}
+}
+
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(s, 64)
+	must(t, err)
+	return v
+}
+
+func elements(t *testing.T, svg string) int {
+	t.Helper()
+	n := 0
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return n
+		}
+		must(t, err)
+		if _, ok := tok.(xml.StartElement); ok {
+			n++
+		}
 	}
 }

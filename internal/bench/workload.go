@@ -2,17 +2,22 @@ package bench
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"runtime"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// pace sets how a wait polls: by spinning first, then with sleeps up to the longest; see
-// [reprise.WithPace].
+// pace sets how a wait polls; see [reprise.WithPace].
 type pace struct {
 	name          string
 	spin, longest time.Duration
@@ -23,7 +28,6 @@ var (
 	spinningPace = pace{"spin=5ms", 5 * time.Millisecond, 0}
 )
 
-// paces are those of the wake family.
 var paces = []pace{
 	defaultPace,
 	spinningPace,
@@ -36,15 +40,23 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
+// ownKernel returns a kernel of this package.
+func ownKernel(a chip.Arch, name string) (*kernels.Image, error) {
+	file, err := prebuilt.ELF(a, name)
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Load(file)
+}
+
 // shape describes a measured program. "common" and "worst" are of tt-metal's benchmark of its
-// dispatch code (fd_command_construction), "smallest" is of tt-metal's benchmark of traced
-// programs.
+// dispatch code (fd_command_construction), "smallest" of its benchmark of traced programs.
 type shape struct {
 	name       string
-	args       int // unique runtime arguments of each core
-	common     int // common runtime arguments
+	args       int
+	common     int
 	semaphores int
-	cbs        int // circular buffers
+	cbs        int
 	groups     int // kernel groups: sets of cores with kernels of their own
 	cores      int // workers of the first row; 0 means all workers
 }
@@ -56,7 +68,7 @@ var (
 	worst  = shape{name: "worst", args: 64, common: 16, semaphores: 4, cbs: 8, groups: 8}
 )
 
-// program makes a program of the shape that computes nothing.
+// program computes nothing.
 func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	image, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
 	if err != nil {
@@ -93,7 +105,7 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	return out, nil
 }
 
-// padded returns the image with its text extended to a number of bytes.
+// padded extends the text of an image.
 func padded(im *kernels.Image, bytes int) *kernels.Image {
 	if bytes <= len(im.Text) {
 		return im
@@ -103,7 +115,6 @@ func padded(im *kernels.Image, bytes int) *kernels.Image {
 	return &longer
 }
 
-// split cuts a rectangle into n rectangles of whole rows, at most one for each row.
 func split(r chip.Range, n int) []chip.Range {
 	rows := r.End.Y - r.Start.Y + 1
 	n = max(1, min(n, rows))
@@ -115,4 +126,254 @@ func split(r chip.Range, n int) []chip.Range {
 		y = end + 1
 	}
 	return out
+}
+
+// Costs of other runtimes. A peer's absolute times are of its own machine; its ratios to baselines
+// carry over. tt-metal's command assembler (device_command) and allocator (free_list_opt) were
+// measured on a 2-core x86-64 virtual machine; its whole operations are the expectations of its CI
+// for a Blackhole machine (fd_command_construction_golden.json).
+const (
+	assembler = "tt-metal's command assembler"
+	itsCI     = "tt-metal's CI, its machine"
+	freeList  = "tt-metal's free list"
+)
+
+func replayPeers() []report.Peer {
+	return []report.Peer{
+		{Who: assembler + ", commands alone", To: report.NonTemporal, Value: 162 / 3.83, Ns: 162},
+		{Who: itsCI, Ns: 1870},
+		{Who: "CUDA graph launch, as quoted by NVIDIA", Ns: 2500},
+	}
+}
+
+// ofCI are times of tt-metal's CI.
+func ofCI(s shape, common, worst float64) []report.Peer {
+	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": common, "worst": worst}[s.name]}}
+}
+
+func enqueuePeers(s shape) []report.Peer  { return ofCI(s, 15_200, 16_700) }
+func capturePeers(s shape) []report.Peer  { return ofCI(s, 57_600, 54_300) }
+func argumentPeers(s shape) []report.Peer { return ofCI(s, 130_000, 536_000) }
+
+func allocatorPeers(live int) []report.Peer {
+	ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]
+	if ns == 0 {
+		return nil
+	}
+	return []report.Peer{{Who: freeList, To: report.MemcpyHot, Value: ns / 24.5, Ns: ns}}
+}
+
+// Sources of the summary's quotations.
+var (
+	itsCISource = &report.Source{
+		From: "tt-metal's fd_command_construction_golden.json at 352665ff, host time, least of 7",
+		Date: "20 November 2026",
+	}
+	assemblerSource = &report.Source{From: "exec_trace by tt-metal's device_command at 001254c6", Date: "20 November 2026"}
+	itsQueuesSource = &report.Source{
+		From: "instructions of tt-metal's command-queue firmware (a4347c0dda, gcc 12.2) on this emulator, docs/tt-metal.md",
+		Date: "23 November 2026",
+	}
+	ttsimAlone = &report.Source{
+		From: "ttsim 1.10.0 on 2 processors of an x86-64 virtual machine: each instruction takes this, and each clock 86 to 132 ns besides",
+		Date: "20 November 2026",
+	}
+	ttsimBeside = &report.Source{From: "ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", Date: "22 November 2026"}
+)
+
+// quotedSimulator is quoted unless Config.Against is measured.
+const quotedSimulator = "ttsim"
+
+// itsQueuesExecute returns the instructions of tt-metal's prefetcher and dispatcher.
+func itsQueuesExecute(a chip.Arch, s shape, replay bool) float64 {
+	type of struct {
+		arch   chip.Arch
+		shape  string
+		replay bool
+	}
+	return map[of]float64{
+		{chip.Blackhole, "smallest", false}: 616 + 328, {chip.Blackhole, "common", false}: 868 + 5260,
+		{chip.Blackhole, "smallest", true}: 2050 + 877, {chip.Blackhole, "common", true}: 2414 + 5770,
+		{chip.Wormhole, "smallest", false}: 597 + 342, {chip.Wormhole, "common", false}: 838 + 2767,
+		{chip.Wormhole, "smallest", true}: 1984 + 879, {chip.Wormhole, "common", true}: 2298 + 3302,
+	}[of{a, s.name, replay}]
+}
+
+const notEmulated = "this process doesn't emulate the device"
+
+func measureEmulator(s *session) error {
+	if s.config.Emulated == nil {
+		s.leaveOut("emulator", "", notEmulated)
+		return nil
+	}
+	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
+		s.report.Arch = chips[0].Arch().String()
+		if err := s.measureIdle(); err != nil {
+			return err
+		}
+		for _, workers := range []int{1, 2, chips[0].workers()} {
+			if err := s.measureWork(chips, busyWorkers(workers), executed, report.Params("workers", workers)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(s.measurePages(chips, 64), s.measurePages(chips, 8<<10))
+	})
+	for n := 1; err == nil && n <= max(2, min(2*runtime.NumCPU(), 32)); n *= 2 {
+		err = s.emulate(s.config.Emulated, n, func(chips []emulated) error {
+			return s.measureWork(chips, busyWorkers(chips[0].workers()), executed, report.Params("chips", n))
+		})
+	}
+	return err
+}
+
+type counter struct {
+	name, unit string
+	of         func(Work) uint64
+}
+
+var (
+	executed   = counter{"instruction", "instructions", func(w Work) uint64 { return w.Instructions }}
+	bytesMoved = counter{"noc_byte", "bytes", func(w Work) uint64 { return w.NoCBytes }}
+)
+
+func (s *session) measurePages(chips []emulated, page int) error {
+	w := workload{workers: chips[0].workers(), page: page}
+	w.pages = (4 << 20) / (w.workers * max(page, 1024))
+	return s.measureWork(chips, w, bytesMoved, report.Params("page", page), measure.MemcpyPages(page))
+}
+
+func (s *session) measureWork(chips []emulated, w workload, of counter, params []report.Param, against ...*measure.Baseline) error {
+	all, runs := make([]*reprise.Executable, len(chips)), make([]func() error, len(chips))
+	for i, c := range chips {
+		var err error
+		if all[i], err = w.load(s, c.Device); err != nil {
+			return err
+		}
+		runs[i] = runToEnd(s.ctx, c.Device, all[i])
+	}
+	count := func() (n uint64) {
+		for _, c := range chips {
+			n += of.of(c.Work())
+		}
+		return n
+	}
+	work := func() error {
+		var g errgroup.Group
+		for _, run := range runs {
+			g.Go(run)
+		}
+		return g.Wait()
+	}
+	job := measure.Job{Name: of.name, Params: params, Unit: of.unit, Against: against}
+	err := s.measureTimes("emulator", job, measure.ProcessTime, func(now func() time.Duration, least time.Duration) (float64, error) {
+		before, begun, start := count(), time.Now(), now()
+		err := work()
+		for err == nil && time.Since(begun) < least {
+			err = work()
+		}
+		return float64(now()-start) / float64(max(1, count()-before)), err
+	})
+	for _, x := range all {
+		err = errors.Join(err, x.Release(s.ctx))
+	}
+	return err
+}
+
+func (s *session) measureIdle() error {
+	if _, ok := measure.ProcessTime(); !ok {
+		return nil
+	}
+	const milliseconds = 20
+	return s.measure("emulator", &measure.Job{Name: "idle_millisecond", Sample: func() (float64, error) {
+		before, _ := measure.ProcessTime()
+		time.Sleep(milliseconds * time.Millisecond)
+		after, _ := measure.ProcessTime()
+		return float64(after-before) / milliseconds, nil
+	}})
+}
+
+type emulated struct {
+	Emulated
+	*reprise.Device
+}
+
+func (c emulated) workers() int { return c.Queue(0).Workers().Size() }
+
+func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error) (err error) {
+	var chips []emulated
+	defer func() {
+		for _, c := range chips {
+			err = errors.Join(err, c.Close(s.ctx))
+		}
+	}()
+	for range n {
+		c := emulated{Emulated: open()}
+		if c.Device, err = reprise.Open(s.ctx, c.Target, s.config.Options...); err != nil {
+			return err
+		}
+		chips = append(chips, c)
+	}
+	runtime.GC()
+	return do(chips)
+}
+
+// workload has workers copy pages in DRAM, and with add also add a number to each word.
+type workload struct {
+	workers, pages, page int // pages of each worker, and bytes of a page
+	add                  bool
+}
+
+// busyWorkers share 780 pages of 4 KiB, of some 5,000 instructions each.
+func busyWorkers(n int) workload {
+	return workload{workers: n, pages: 780 / n, page: 4 << 10, add: true}
+}
+
+func (w workload) load(s *session, d *reprise.Device) (*reprise.Executable, error) {
+	grid := d.Queue(0).Workers()
+	columns := grid.End.X - grid.Start.X + 1
+	cores := []chip.Range{grid}
+	if w.workers < grid.Size() {
+		if w.workers > columns {
+			return nil, fmt.Errorf("%d workers of a grid of %v", w.workers, grid)
+		}
+		cores = []chip.Range{{Start: grid.Start, End: chip.Core{X: grid.Start.X + w.workers - 1, Y: grid.Start.Y}}}
+	}
+	var addresses [2]uint32
+	for i := range addresses {
+		b, err := d.NewBuffer(reprise.BufferConfig{Size: w.workers * w.pages * w.page, PageSize: w.page, Name: "emulator"})
+		if err != nil {
+			return nil, err
+		}
+		addresses[i] = b.Addr()
+	}
+	const in, out = 0, 1
+	p := &reprise.Program{Name: "emulator"}
+	var err error
+	pages, page := uint32(w.pages), uint32(w.page)
+	kernel := func(name string, on chip.Processor, args func(first uint32) []uint32) {
+		im, e := kernels.Prebuilt(d.Arch(), name)
+		err = errors.Join(err, e)
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: cores, Args: func(c chip.Core) []uint32 {
+			return args(uint32((c.Y-grid.Start.Y)*columns+c.X-grid.Start.X) * pages)
+		}})
+	}
+	buffer := func(index, pages int) {
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: cores, PageSize: w.page, Pages: pages})
+	}
+	if w.add {
+		buffer(in, 2)
+		buffer(out, 2)
+		kernel(kernels.CopyReader, chip.BRISC, func(first uint32) []uint32 { return []uint32{addresses[0], first, pages, page, in} })
+		kernel(kernels.Add, chip.TRISC1, func(uint32) []uint32 { return []uint32{in, out, pages, 1} })
+		kernel(kernels.CopyWriter, chip.NCRISC, func(first uint32) []uint32 { return []uint32{addresses[1], first, pages, page, out} })
+	} else {
+		buffer(in, 1)
+		kernel(kernels.Move, chip.BRISC, func(first uint32) []uint32 {
+			return []uint32{addresses[0], addresses[1], first, pages, page, in, 0}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Load(s.ctx, p)
 }

@@ -1,11 +1,10 @@
-// Package effort says how much tests do. `go test ./...` is for who has just cloned: it takes a few
-// minutes. With -tags long tests run that take longer, as in .ci/run, and with -tags hours they
-// also try so many seeds that they run for hours.
+// Package effort says how much tests do: by themselves a few minutes for who has just cloned, with
+// -tags long as in .ci/run, and with -tags hours with many more seeds.
 package effort
 
 import "testing"
 
-// Long skips a test that isn't for who has just cloned.
+// Long skips a test without -tags long.
 func Long(t testing.TB) {
 	t.Helper()
 	if level < long {
@@ -16,7 +15,7 @@ func Long(t testing.TB) {
 // Of returns how much a test does: by itself, with -tags long, or with -tags hours.
 func Of[T any](quick, longer, hours T) T { return [...]T{quick, longer, hours}[level] }
 
-// Hours reports whether tests were built with -tags hours: then they go on after a failure.
+// Hours reports whether tests were built with -tags hours, which go on after a failure.
 const Hours = level == forHours
 
 const (

@@ -16,9 +16,8 @@ type Sleeper struct {
 	closed bool
 }
 
-// Sleep sleeps for d, to within some tens of microseconds. Unlike time.Sleep, it is that exact on
-// an idle machine too; unlike a sleeping system call, it leaves GOMAXPROCS processors to other
-// goroutines.
+// Sleep sleeps for d, to within some tens of microseconds: on an idle machine too, unlike
+// time.Sleep, and without taking a processor of GOMAXPROCS, unlike a sleeping system call.
 func (s *Sleeper) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
@@ -36,12 +35,10 @@ func (s *Sleeper) Sleep(d time.Duration) {
 // Late returns a bound of the lateness of most recent sleeps; 0 before the first.
 func (s *Sleeper) Late() time.Duration { return time.Duration(s.late.Load()) }
 
-// surprise is the counted share of a first sleep's lateness.
+// surprise is the most that counts of a first sleep's lateness.
 const surprise = 40 * time.Microsecond
 
-// slept accounts for a sleep. Late grows four times as fast as it shrinks, so that most sleeps are
-// less late. An outlier, such as of a stopped process, counts as twice as late. One of several
-// concurrent sleeps may not count.
+// slept lets Late grow four times as fast as it shrinks. An outlier counts as twice as late.
 func (s *Sleeper) slept(asked, took time.Duration) {
 	late := s.Late()
 	if over := max(min(took-asked, 2*late+surprise), 0); over > late {
@@ -52,7 +49,7 @@ func (s *Sleeper) slept(asked, took time.Duration) {
 	s.late.Store(int64(late))
 }
 
-// timer returns a free or new timer; nil on other systems and without a free file descriptor.
+// timer returns a free or new timer; nil on other systems and without a file descriptor.
 func (s *Sleeper) timer() *timer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +71,7 @@ func (s *Sleeper) put(t *timer) {
 	s.free = append(s.free, t)
 }
 
-// Close frees the file descriptors of Sleep, one for each concurrent sleeper; those in use are
-// freed when their sleep ends. Sleep keeps working.
+// Close frees the file descriptors of Sleep, one for each concurrent sleeper. Sleep keeps working.
 func (s *Sleeper) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,13 +1,11 @@
 package nap
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 )
 
-// A sleep isn't shorter than asked for, whoever else sleeps, also after Close.
 func TestSleepIsLongEnough(t *testing.T) {
 	var s Sleeper
 	var all sync.WaitGroup
@@ -29,7 +27,6 @@ func TestSleepIsLongEnough(t *testing.T) {
 	s.Close()
 }
 
-// Once a timer is made, a sleep allocates nothing.
 func TestSleepDoesNotAllocate(t *testing.T) {
 	var s Sleeper
 	defer s.Close()
@@ -38,13 +35,11 @@ func TestSleepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Late is what most sleeps are late by, follows them when that changes, and forgets a single long
-// one.
 func TestLate(t *testing.T) {
 	const us = time.Microsecond
 	for _, c := range []struct {
 		name        string
-		late        []time.Duration // what sleeps were late by, again and again
+		late        []time.Duration // repeated
 		least, most time.Duration
 	}{
 		{"always the same", []time.Duration{50 * us}, 49 * us, 51 * us},
@@ -69,55 +64,4 @@ func TestLate(t *testing.T) {
 	if got := s.Late(); got < 50*us || got > 75*us {
 		t.Errorf("after an hour: %v, where sleeps were 50 µs late", got)
 	}
-}
-
-// BenchmarkSleep is how late sleeps end while nothing else runs, beside time.Sleep.
-func BenchmarkSleep(b *testing.B) {
-	for _, d := range []time.Duration{20 * time.Microsecond, time.Millisecond} {
-		b.Run(d.String(), func(b *testing.B) {
-			var s Sleeper
-			defer s.Close()
-			benchmarkSleep(b, d, s.Sleep)
-		})
-		b.Run(d.String()+"/time", func(b *testing.B) { benchmarkSleep(b, d, time.Sleep) })
-	}
-}
-
-func benchmarkSleep(b *testing.B, d time.Duration, sleep func(time.Duration)) {
-	b.ReportAllocs()
-	begun := time.Now()
-	for b.Loop() {
-		sleep(d)
-	}
-	b.ReportMetric(float64(time.Since(begun))/float64(b.N)-float64(d), "ns-late/sleep")
-}
-
-// BenchmarkWakeBesideSleepers is how long a goroutine that has work waits for a place to run in,
-// while as many others as there are places sleep as waits do. Each sleep begins right after the
-// wake-up, as in a wait that has polled an emulated device.
-func BenchmarkWakeBesideSleepers(b *testing.B) {
-	wake, stop := make(chan time.Time, 1), make(chan struct{})
-	var waits sync.WaitGroup
-	var s Sleeper
-	defer s.Close()
-	for range runtime.GOMAXPROCS(0) {
-		waits.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case wake <- time.Now():
-				default:
-				}
-				s.Sleep(time.Millisecond)
-			}
-		})
-	}
-	var late time.Duration
-	for b.Loop() {
-		late += time.Since(<-wake)
-	}
-	close(stop)
-	waits.Wait()
-	b.ReportMetric(float64(late)/float64(b.N), "ns-late/wake")
 }

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timer is a kernel timer as a file descriptor, polled by Go's runtime. An idle runtime waits for
-// its own timers by epoll_wait in milliseconds, so that time.Sleep of 20 µs takes 1.07 ms; a file
-// descriptor ends that wait at once. A busy runtime polls file descriptors only every 10 ms, and
-// its own timers at each choice of a goroutine. So a sleep is a read with a deadline, ended by
-// whichever comes first.
+// timer is a kernel timer whose file descriptor Go's runtime polls. An idle runtime waits for its
+// own timers in milliseconds, so that time.Sleep of 20 µs takes 1.07 ms; a file descriptor ends
+// that wait at once. A busy runtime polls descriptors only every 10 ms, and its timers at each
+// choice of a goroutine. So a sleep is a read with a deadline.
 type timer struct {
 	file   *os.File
 	conn   syscall.RawConn
@@ -49,12 +48,12 @@ func (t *timer) sleep(begun time.Time, d time.Duration) {
 		err = t.conn.Read(t.read)
 	}
 	if err != nil {
-		time.Sleep(d - time.Since(begun)) // at once after the deadline, which is not before the end
+		time.Sleep(d - time.Since(begun)) // nothing after the deadline
 	}
 }
 
-// ended reports whether the timer has expired. It is hidden from Go's scheduler as a system call:
-// sysmon would poll every 20 µs, which costs as much processor time as the sleep.
+// ended reports whether the timer has expired, hidden from Go's scheduler: for a system call sysmon
+// would poll every 20 µs, which costs as much processor time as the sleep.
 func (t *timer) ended(fd uintptr) bool {
 	_, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.expiry)), unsafe.Sizeof(t.expiry))
 	return errno != unix.EAGAIN

@@ -9,8 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/nap/naptest"
 )
 
-// Sleeps one after the other share a descriptor, and none is left after Close, also if a sleep ends
-// after it.
 func TestCloseFreesDescriptors(t *testing.T) {
 	before := naptest.Timers(t)
 	var s Sleeper
@@ -27,7 +25,6 @@ func TestCloseFreesDescriptors(t *testing.T) {
 	}
 }
 
-// Without a free descriptor sleeps are Go's.
 func TestSleepWithoutDescriptors(t *testing.T) {
 	var with unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &with); err != nil {
@@ -53,8 +50,7 @@ func TestSleepWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// A timer's sleep ends by itself, also if Go's runtime looked first and the kernel's timer ended
-// later.
+// Also if Go's runtime looked first and the kernel's timer ended later.
 func TestTimersSleepAgain(t *testing.T) {
 	tm := newTimer()
 	if tm == nil {
@@ -73,7 +69,7 @@ func TestTimersSleepAgain(t *testing.T) {
 	}
 }
 
-// Go's timer ends a sleep whose descriptor nobody looks at, as while all processors run goroutines.
+// As while all processors run goroutines.
 func TestDeadlineEndsSleep(t *testing.T) {
 	tm := newTimer()
 	if tm == nil {

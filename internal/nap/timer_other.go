@@ -4,7 +4,7 @@ package nap
 
 import "time"
 
-// There are no other timers than Go's.
+// timer doesn't exist: there are no other timers than Go's.
 type timer struct{}
 
 func newTimer() *timer { return nil }

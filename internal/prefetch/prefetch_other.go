@@ -2,5 +2,5 @@
 
 package prefetch
 
-// Write does nothing: the base instruction sets of other processors have no prefetch.
+// Write does nothing: other base instruction sets have no prefetch.
 func Write[T any](*T) {}

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/prefetch"
 )
 
-// A prefetch changes nothing, and may reach beyond what is allocated or mapped.
+// It may reach beyond what is allocated or mapped.
 func TestWriteIsAHint(t *testing.T) {
 	p := bytes.Repeat([]byte{0xA5}, 2*prefetch.Bytes)
 	want := bytes.Clone(p)

@@ -7,6 +7,6 @@ import "unsafe"
 //go:noescape
 func write(p unsafe.Pointer)
 
-// Write prefetches [Bytes] from p on for writing, which takes the lines from other processors. It
-// is a hint: it changes no memory and never faults.
+// Write prefetches [Bytes] from p on for writing. It is a hint: it changes no memory and never
+// faults.
 func Write[T any](p *T) { write(unsafe.Pointer(p)) }

@@ -24,24 +24,17 @@ type Writer struct {
 	family string
 }
 
-// Family begins a family: the samples up to the next one are its own. Counters' names end in
-// _total.
+// Family begins a family of samples. Counters' names end in _total.
 func (w *Writer) Family(name, kind, help string) {
 	w.family = name
 	w.put("# HELP ", name, " ", helpEscapes.Replace(valid(help)), "\n# TYPE ", name, " ", kind, "\n")
 }
 
 // Uint adds a sample with a whole number. Labels are pairs of a name and its value.
-func (w *Writer) Uint(v uint64, labels ...string) {
-	w.series("", labels)
-	w.text = append(strconv.AppendUint(append(w.text, ' '), v, 10), '\n')
-}
+func (w *Writer) Uint(v uint64, labels ...string) { w.uint("", v, labels) }
 
 // Float adds a sample with any number. Labels are pairs of a name and its value.
-func (w *Writer) Float(v float64, labels ...string) {
-	w.series("", labels)
-	w.float(v)
-}
+func (w *Writer) Float(v float64, labels ...string) { w.float("", v, labels) }
 
 // Histogram adds the samples of one histogram. counts has an element for each bound, with the
 // values above the bound before it, and one for values above all bounds. Labels are pairs of a name
@@ -54,16 +47,13 @@ func (w *Writer) Histogram(bounds []float64, counts []uint64, sum float64, label
 		if i < len(bounds) {
 			le = strconv.FormatFloat(bounds[i], 'g', -1, 64)
 		}
-		w.series("_bucket", append(labels[:len(labels):len(labels)], "le", le))
-		w.text = append(strconv.AppendUint(append(w.text, ' '), total, 10), '\n')
+		w.uint("_bucket", total, append(labels[:len(labels):len(labels)], "le", le))
 	}
-	w.series("_sum", labels)
-	w.float(sum)
-	w.series("_count", labels)
-	w.text = append(strconv.AppendUint(append(w.text, ' '), total, 10), '\n')
+	w.float("_sum", sum, labels)
+	w.uint("_count", total, labels)
 }
 
-// WriteTo writes the collected text by one Write and empties the Writer.
+// WriteTo writes the text by one Write and empties the Writer.
 func (w *Writer) WriteTo(to io.Writer) (int64, error) {
 	text := w.text
 	w.text = nil
@@ -91,8 +81,14 @@ func (w *Writer) series(suffix string, labels []string) {
 	}
 }
 
-// float writes a value. Go formats +Inf and NaN as the format wants.
-func (w *Writer) float(v float64) {
+func (w *Writer) uint(suffix string, v uint64, labels []string) {
+	w.series(suffix, labels)
+	w.text = append(strconv.AppendUint(append(w.text, ' '), v, 10), '\n')
+}
+
+// float relies on Go's forms of +Inf and NaN, which are the format's.
+func (w *Writer) float(suffix string, v float64, labels []string) {
+	w.series(suffix, labels)
 	w.text = append(strconv.AppendFloat(append(w.text, ' '), v, 'g', -1, 64), '\n')
 }
 
@@ -101,5 +97,4 @@ var (
 	valueEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 )
 
-// valid returns s as valid UTF-8.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

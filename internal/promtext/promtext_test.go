@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 )
 
-// Names and texts of any kind are escaped as the format wants, and numbers keep all their digits.
 func TestWriter(t *testing.T) {
 	var w Writer
 	w.Family("a_total", Counter, "Lines\nand \\ of \"a\".")
@@ -77,27 +76,26 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-// The reader of the tests finds what the format doesn't allow.
 func TestParseIsStrict(t *testing.T) {
-	const head = "# HELP h H.\n# TYPE h histogram\n"
+	const gauge, head = "# HELP x X.\n# TYPE x gauge\n", "# HELP h H.\n# TYPE h histogram\n"
 	for _, text := range []string{
 		"x 1\n",
 		"# HELP x X.\nx 1\n",
 		"# TYPE x gauge\nx 1\n",
-		"# HELP x X.\n# TYPE x gauge\nx 1",
-		"# HELP x X.\n# TYPE x gauge\nx 1\nx 2\n",
-		"# HELP x X.\n# TYPE x gauge\ny 1\n",
-		"# HELP x X.\n# TYPE x gauge\nx{a=\"b\",} 1\n",
-		"# HELP x X.\n# TYPE x gauge\nx{a=\"b\",a=\"c\"} 1\n",
-		"# HELP x X.\n# TYPE x gauge\nx{a=\"b\"c\"} 1\n",
-		"# HELP x X.\n# TYPE x gauge\nx{a=\"\\t\"} 1\n",
-		"# HELP x X.\n# TYPE x gauge\nx one\n",
+		gauge + "x 1",
+		gauge + "x 1\nx 2\n",
+		gauge + "y 1\n",
+		gauge + "x{a=\"b\",} 1\n",
+		gauge + "x{a=\"b\",a=\"c\"} 1\n",
+		gauge + "x{a=\"b\"c\"} 1\n",
+		gauge + "x{a=\"\\t\"} 1\n",
+		gauge + "x one\n",
 		"# HELP x X\\t.\n# TYPE x gauge\nx 1\n",
 		"# HELP x X.\n# TYPE x counter\nx 1\n",
 		"# HELP x_total X.\n# TYPE x_total counter\nx_total -1\n",
-		"# HELP x X.\n# TYPE x gauge\nx 1\n# HELP y Y.\n# TYPE y gauge\ny 1\n# HELP x X.\n# TYPE x gauge\nx 2\n",
+		gauge + "x 1\n# HELP y Y.\n# TYPE y gauge\ny 1\n# HELP x X.\n# TYPE x gauge\nx 2\n",
 		"# HELP x X.\n",
-		"# HELP x X.\n# TYPE x gauge\n\nx 1\n",
+		gauge + "\nx 1\n",
 		head + "h_sum 1\nh_count 1\n",
 		head + "h_bucket{le=\"1\"} 1\nh_sum 1\nh_count 1\n",
 		head + "h_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 2\n",

@@ -1,10 +1,9 @@
 //go:build race || !(amd64 || arm64 || riscv64)
 
-// Package release has a store that makes what a goroutine has written before visible to whoever
-// loads it atomically.
+// Package release has a store that publishes a goroutine's earlier writes to atomic loads.
 package release
 
 import "sync/atomic"
 
-// Store is a store that the race detector sees, and that every architecture has.
+// Store stores v.
 func Store(p *uint32, v uint32) { atomic.StoreUint32(p, v) }

@@ -4,16 +4,16 @@ package usage
 
 import "fmt"
 
-// Create makes a log of a device in a directory.
+// Create fails.
 func Create(string, Device) (*Log, error) {
 	return nil, fmt.Errorf("usage: create: %w", ErrUnsupported)
 }
 
-// Close ends the log and deletes its file.
+// Close does nothing.
 func (l *Log) Close() error { return nil }
 
-// Read reads the logs of a directory.
+// Read fails.
 func Read(string) (*Snapshot, error) { return nil, fmt.Errorf("usage: read: %w", ErrUnsupported) }
 
-// Sweep deletes the logs of dead processes.
+// Sweep fails.
 func Sweep(string) (int, error) { return 0, fmt.Errorf("usage: sweep: %w", ErrUnsupported) }

@@ -3,8 +3,11 @@
 package usage
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,13 +21,10 @@ import (
 
 var card = Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Serial: "0100014511000001", Arch: "blackhole", NUMANode: -1}
 
-// create makes a log in a directory that is closed when the test ends.
 func create(t testing.TB, dir string, d Device) *Log {
 	t.Helper()
 	l, err := Create(dir, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -36,13 +36,10 @@ func create(t testing.TB, dir string, d Device) *Log {
 func mustRead(t testing.TB, dir string) *Snapshot {
 	t.Helper()
 	s, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
-// only returns the one entry of a directory without problems.
 func only(t testing.TB, dir string) Entry {
 	t.Helper()
 	s := mustRead(t, dir)
@@ -52,14 +49,13 @@ func only(t testing.TB, dir string) Entry {
 	return s.Entries[0]
 }
 
-// What is set is what others read, with whose it is.
 func TestReadersSeeWhatWasSet(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
 	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 5, Peak: 7, Extents: 2})
 	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3})
 	l.Set(Trace, Value{Capacity: 32 << 30})
-	l.Set(2, Value{Capacity: 1}) // host memory is no device's
+	l.Set(2, Value{Capacity: 1}) // no device's
 	l.Set(200, Value{Capacity: 1})
 	got := only(t, dir)
 	want := Entry{
@@ -77,22 +73,17 @@ func TestReadersSeeWhatWasSet(t *testing.T) {
 		t.Errorf("the log was made %v ago", age)
 	}
 	st, err := os.Stat(l.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if st.Mode().Perm() != 0o444 || st.Size() != Size {
 		t.Errorf("the file has mode %v and %d B, want 0444 and %d", st.Mode().Perm(), st.Size(), Size)
 	}
 }
 
-// Close leaves no file, and buffers may be freed after it.
 func TestCloseDeletesTheLog(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
 	for range 2 {
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 		l.Set(DRAM, Value{Allocated: 1})
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
@@ -100,32 +91,24 @@ func TestCloseDeletesTheLog(t *testing.T) {
 	}
 }
 
-// A reader that has the file open when its log is closed must not take it for a live one.
 func TestCloseUnlocksWhatReadersHaveOpen(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	fd, _, err := open(l.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(fd)
 	if unlocked(fd) {
 		t.Error("a live log isn't locked")
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if !unlocked(fd) {
 		t.Error("a closed log is locked")
 	}
 }
 
-// The log must never end the process that writes it, even if its file is cut off, which takes its
-// memory away.
+// A file that is cut off takes the memory away under the writer.
 func TestWriterSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
-	if err := l.file.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.file.Truncate(0))
 	l.Set(DRAM, Value{Allocated: 1})
 	if !l.dead.Load() {
 		t.Error("a store into memory that is gone went unnoticed")
@@ -133,7 +116,6 @@ func TestWriterSurvivesACutFile(t *testing.T) {
 	l.Set(DRAM, Value{Allocated: 2})
 }
 
-// Create takes no file that is there, follows no link, and says why there is no log.
 func TestCreateFails(t *testing.T) {
 	if _, err := Create(filepath.Join(t.TempDir(), "none"), card); !errors.Is(err, os.ErrNotExist) ||
 		!strings.Contains(err.Error(), "usage: create: ") {
@@ -141,7 +123,7 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
-// Hot path: every allocation of the process goes through Set.
+// Every allocation of the process goes through Set.
 func TestSetAllocatesNothing(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	n := uint64(0)
@@ -150,8 +132,7 @@ func TestSetAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A reader beside a writer never sees half of an update: here every word of a record is the same
-// number.
+// Every word of a record is the same number.
 func TestReadersSeeWholeUpdates(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
@@ -181,24 +162,255 @@ func TestReadersSeeWholeUpdates(t *testing.T) {
 	}
 }
 
-func BenchmarkSet(b *testing.B) {
-	l := create(b, b.TempDir(), card)
-	b.ReportAllocs()
-	n := uint64(0)
-	for b.Loop() {
-		n++
-		l.Set(DRAM, Value{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1})
+// writerDir makes the test binary a process that changes a log there for ever.
+const writerDir = "REPRISE_TEST_USAGE_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerDir); dir != "" {
+		write(dir)
 	}
-	b.ReportMetric(6, "stores/op")
+	os.Exit(m.Run())
 }
 
-func BenchmarkRead(b *testing.B) {
-	dir := b.TempDir()
-	for range 10 {
-		create(b, dir, card).Set(DRAM, Value{Capacity: 1})
+func write(dir string) {
+	l, err := Create(dir, card)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		mustRead(b, dir)
+	l.Set(DRAM, Value{Capacity: 1})
+	fmt.Println(l.Path())
+	for n := uint64(0); ; n++ {
+		l.Set(DRAM, Value{n, n, n, n})
+	}
+}
+
+func writer(t *testing.T, dir string) (*exec.Cmd, string) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), writerDir+"="+dir)
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
+	var path string
+	if _, err := fmt.Fscanln(out, &path); err != nil {
+		t.Fatal(err)
+	}
+	return c, path
+}
+
+func TestKilledWriters(t *testing.T) {
+	dir := t.TempDir()
+	mine := create(t, dir, card)
+	for range 3 {
+		c, path := writer(t, dir)
+		if s := mustRead(t, dir); len(s.Entries) != 2 || s.Dead != 0 || len(s.Problems) != 0 {
+			t.Fatalf("with two processes: %d logs, %d dead, problems %v", len(s.Entries), s.Dead, s.Problems)
+		}
+		must(t, c.Process.Kill())
+		_ = c.Wait()
+		if s := mustRead(t, dir); len(s.Entries) != 1 || s.Dead != 1 || len(s.Problems) != 0 {
+			t.Fatalf("after one was killed: %d logs, %d dead, problems %v", len(s.Entries), s.Dead, s.Problems)
+		}
+		if n, err := Sweep(dir); n != 1 || err != nil {
+			t.Fatalf("Sweep deleted %d logs (%v), want 1", n, err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the dead log is still there: %v", err)
+		}
+	}
+	if _, err := os.Stat(mine.Path()); err != nil {
+		t.Errorf("the live log is gone: %v", err)
+	}
+	c, path := writer(t, dir)
+	_, _ = c.Process.Kill(), c.Wait()
+	create(t, dir, card)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Create left the dead log: %v", err)
+	}
+}
+
+// A writer that stands still in the middle of an update doesn't stop a reader.
+func TestStoppedWriter(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	l.Set(DRAM, Value{Capacity: 100, Allocated: 1})
+	l.Set(L1, Value{Capacity: 50, Allocated: 2})
+	*word(l.mem, atRecords+int(DRAM)*recordSize) |= 1 // where an update stores first
+	*word(l.mem, atRecords+int(DRAM)*recordSize+atAllocated) = 10
+	want := []Record{
+		{Kind: DRAM, Torn: true, Updates: 1, Value: Value{Capacity: 100, Allocated: 10}},
+		{Kind: L1, Updates: 1, Value: Value{Capacity: 50, Allocated: 2}},
+	}
+	if diff := cmp.Diff(want, only(t, dir).Memory); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// A reader under whom a record changes tries again, in bounded time.
+func TestTornReads(t *testing.T) {
+	l := create(t, t.TempDir(), card)
+	for _, c := range []struct {
+		name    string
+		changes int
+		torn    bool
+	}{
+		{"never", 0, false},
+		{"once", 1, false},
+		{"as often as there are loads of one try", 7, false},
+		{"always", 1 << 40, true},
+	} {
+		l.Set(DRAM, Value{1, 1, 1, 1})
+		n := uint64(1)
+		r := &reader{patience: 2}
+		r.between = func() {
+			if int(n) <= c.changes {
+				n++
+				l.Set(DRAM, Value{n, n, n, n})
+			}
+		}
+		b, err := r.copy(l.mem)
+		must(t, err)
+		e, err := Decode(b)
+		must(t, err)
+		got := e.Memory[0]
+		if got.Torn != c.torn || !c.torn && got.Value != (Value{n, n, n, n}) {
+			t.Errorf("changed %s: read %+v, the last update was %d", c.name, got, n)
+		}
+	}
+}
+
+// forge makes a log that isn't locked or is another process's.
+func forge(t *testing.T, dir string, lock bool, change func(*Entry, []byte)) {
+	t.Helper()
+	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Device: card}
+	b := make([]byte, Size)
+	binary.LittleEndian.PutUint64(b, magic)
+	e.encode(b)
+	change(&e, b)
+	e.encode(b)
+	path := filepath.Join(dir, fmt.Sprintf("reprise.%d.0000000a", e.PID))
+	must(t, os.WriteFile(path, b, 0o444))
+	if lock {
+		fd, _, err := open(path)
+		must(t, err)
+		t.Cleanup(func() { unix.Close(fd) })
+		must(t, unix.Flock(fd, unix.LOCK_EX))
+	}
+}
+
+// A process id is no proof of life, and neither is a lock, which any reader can take.
+func TestWhichLogsAreDead(t *testing.T) {
+	if startOf(os.Getpid()) == 0 {
+		t.Skip("this system doesn't tell when processes started")
+	}
+	ended := exec.Command("true")
+	must(t, ended.Run())
+	same := func(*Entry, []byte) {}
+	for _, c := range []struct {
+		name   string
+		lock   bool
+		change func(*Entry, []byte)
+		dead   bool
+	}{
+		{"a live process's", true, same, false},
+		{"unlocked, though its id and start are a live process's", false, same, true},
+		{"locked, but its id was given to another process", true, func(e *Entry, _ []byte) { e.Start += sameStart + 1 }, true},
+		{"a live process's that knows its start only roughly", true, func(e *Entry, _ []byte) { e.Start += sameStart / 2 }, false},
+		{"locked by a reader, its process is gone", true, func(e *Entry, _ []byte) { e.PID = ended.Process.Pid }, true},
+		{"a container's, whose ids say nothing here", true, func(e *Entry, _ []byte) { e.Namespace++; e.PID = ended.Process.Pid }, false},
+		{"a dead container's", false, func(e *Entry, _ []byte) { e.Namespace++ }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			forge(t, dir, c.lock, c.change)
+			s := mustRead(t, dir)
+			if want := map[bool]int{true: 1}[c.dead]; s.Dead != want || len(s.Entries) != 1-want || len(s.Problems) != 0 {
+				t.Errorf("%d live, %d dead, problems %v; want %d dead of 1", len(s.Entries), s.Dead, s.Problems, want)
+			}
+			for _, e := range s.Entries {
+				if want := e.Namespace != namespace(); e.Foreign != want {
+					t.Errorf("its process id is another container's: %t, want %t", e.Foreign, want)
+				}
+			}
+			if n, err := Sweep(dir); err != nil || n != s.Dead {
+				t.Errorf("Sweep deleted %d (%v), %d are dead", n, err, s.Dead)
+			}
+		})
+	}
+}
+
+// What others put into the directory is never followed, waited for or deleted.
+func TestForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		os.WriteFile(at("reprise.notes.txt"), []byte("mine"), 0o644),
+		os.WriteFile(at("reprise.1.0000000G"), []byte("mine"), 0o644),
+		os.WriteFile(at("reprise.1.00000001"), []byte("short"), 0o644),
+		os.WriteFile(at("reprise.1.00000002"), make([]byte, 1<<20), 0o644),
+		os.WriteFile(at("reprise.1.00000003"), []byte(strings.Repeat("reprise!", Size/8)), 0o644),
+		os.WriteFile(at("reprise.1.00000004"), nil, 0o644),                // just created
+		os.WriteFile(at("reprise.1.00000005"), make([]byte, Size), 0o644), // and written, without the magic number
+		os.Symlink(l.Path(), at("reprise.1.00000006")),
+		os.Mkdir(at("reprise.1.00000007"), 0o755),
+		unix.Mkfifo(at("reprise.1.00000008"), 0o644),
+	} {
+		must(t, err)
+	}
+	s := mustRead(t, dir)
+	if len(s.Entries) != 1 || s.Entries[0].Path != l.Path() || s.Dead != 0 {
+		t.Errorf("%d live and %d dead logs, want only the one that is", len(s.Entries), s.Dead)
+	}
+	want := []string{"reprise.1.00000001", "reprise.1.00000002", "reprise.1.00000003", "reprise.1.00000006", "reprise.1.00000007",
+		"reprise.1.00000008"}
+	var got []string
+	for _, p := range s.Problems {
+		name, _, _ := strings.Cut(p.Error(), ":")
+		got = append(got, strings.TrimPrefix(name, dir+"/"))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if n, err := Sweep(dir); n != 0 || err != nil {
+		t.Errorf("Sweep deleted %d foreign files (%v)", n, err)
+	}
+	old := time.Now().Add(-2 * unfinished)
+	for _, name := range []string{"reprise.1.00000004", "reprise.1.00000005"} {
+		must(t, os.Chtimes(at(name), old, old))
+	}
+	if n, err := Sweep(dir); n != 2 || err != nil {
+		t.Errorf("Sweep deleted %d logs that won't be finished (%v), want 2", n, err)
+	}
+}
+
+// A file that is cut off takes the memory away under the reader.
+func TestReaderSurvivesACutFile(t *testing.T) {
+	l := create(t, t.TempDir(), card)
+	must(t, l.file.Truncate(0))
+	if _, err := newReader().copy(l.mem); !errors.Is(err, ErrTruncated) {
+		t.Errorf("got %v, want %v", err, ErrTruncated)
+	}
+}
+
+func TestTooManyLogs(t *testing.T) {
+	dir := t.TempDir()
+	for i := range perUser + 5 {
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("reprise.1.%08x", i)), nil, 0o644))
+	}
+	s := mustRead(t, dir)
+	if len(s.Problems) != 1 || !strings.Contains(s.Problems[0].Error(), fmt.Sprintf("has %d logs", perUser+5)) {
+		t.Errorf("problems: %v", s.Problems)
+	}
+}
+
+func TestReadNeedsADirectory(t *testing.T) {
+	if _, err := Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Read: %v", err)
+	}
+	if _, err := Sweep(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Sweep: %v", err)
 	}
 }

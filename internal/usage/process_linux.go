@@ -18,33 +18,21 @@ func startOf(pid int) uint64 {
 	return parseStart(b)
 }
 
-// parseStart finds the field. The second field, the name in parentheses, may have any characters.
+// parseStart finds the field after the name in parentheses, which may have any characters.
 func parseStart(stat []byte) uint64 {
 	const afterName = 22 - 3
-	i := bytes.LastIndexByte(stat, ')')
-	if i < 0 {
-		return 0
-	}
-	fields := bytes.Fields(stat[i+1:])
+	_, rest, _ := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(")"))
+	fields := bytes.Fields(rest)
 	if len(fields) <= afterName {
 		return 0
 	}
-	v, err := strconv.ParseUint(string(fields[afterName]), 10, 64)
-	if err != nil {
-		return 0
-	}
+	v, _ := strconv.ParseUint(string(fields[afterName]), 10, 64) // 0 after an error
 	return v
 }
 
 // namespace returns the inode of this process's PID namespace; 0 if unknown.
 func namespace() uint64 {
-	i, err := os.Stat("/proc/self/ns/pid")
-	if err != nil {
-		return 0
-	}
-	s, ok := i.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0
-	}
-	return s.Ino
+	var st syscall.Stat_t
+	_ = syscall.Stat("/proc/self/ns/pid", &st)
+	return st.Ino
 }

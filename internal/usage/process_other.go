@@ -2,8 +2,7 @@
 
 package usage
 
-// startOf returns the start time of a process, which only Linux tells in a file.
+// Only Linux tells start times and namespaces.
 func startOf(int) uint64 { return 0 }
 
-// namespace returns the namespace of process ids, which only Linux has.
 func namespace() uint64 { return 0 }

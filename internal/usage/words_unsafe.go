@@ -7,5 +7,4 @@ func word(mem []byte, at int) *uint64 {
 	return (*uint64)(unsafe.Pointer(&mem[at : at+8 : at+8][0]))
 }
 
-// address returns the address of mapped memory.
 func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }

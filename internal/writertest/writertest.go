@@ -25,8 +25,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// EveryWrite calls write once without and then with a failure of each single write. Each failure
-// must return [ErrFull].
+// EveryWrite calls write without and then with a failure of each single write, which must return
+// [ErrFull].
 func EveryWrite(t testing.TB, write func(io.Writer) error) {
 	t.Helper()
 	const plenty = 1000

@@ -4,22 +4,26 @@ package measure
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// Clock converts ticks of the processor's counter to nanoseconds.
 type Clock struct {
 	NsPerTick float64
 	Overhead  int64 // median ticks between two successive readings
 }
 
-// Calibrate measures the counter against the system's monotonic clock for about d.
+// Calibrate takes about d.
 func Calibrate(d time.Duration) Clock {
 	t0, c0 := time.Now(), Ticks()
 	gaps := make([]int64, 0, 1024)
@@ -45,7 +49,6 @@ func (c Clock) Ns(start, end int64) float64 {
 	return float64(max(0, end-start-c.Overhead)) * c.NsPerTick
 }
 
-// Baselines measures the baselines alone.
 func (r *Runner) Baselines() ([]*report.Figure, error) {
 	var out []*report.Figure
 	for _, b := range allBaselines() {
@@ -72,37 +75,40 @@ func (r *Runner) Baselines() ([]*report.Figure, error) {
 	return out, nil
 }
 
-// Job is a measured operation.
 type Job struct {
 	Name   string
 	Params []report.Param
 	// Do runs the operation n times.
-	Do func(ctx context.Context, n int) error
-	// Sample replaces Do: it runs the operation once and returns its time in nanoseconds.
-	Sample func(ctx context.Context) (ns float64, err error)
+	Do func(n int) error
+	// Sample replaces Do: it runs the operation once and returns its time in ns.
+	Sample func() (ns float64, err error)
 	// Submit and Finish are the halves of an awaited operation; nil for others.
-	Submit func(ctx context.Context, n int) error
-	Finish func(context.Context) error
-	// PerSample is the number of operations in a sample, Burst the number of samples in a round; 0
-	// means 1.
+	Submit func(n int) error
+	Finish func() error
+	// PerSample are operations in a sample, Burst samples in a round; 0 means 1.
 	PerSample, Burst int
-	// Settle brings the device to rest between rounds, outside the measured time; nil if there is
-	// nothing to settle.
-	Settle func(context.Context) error
-	// Against are baselines, measured in every round.
+	// Settle brings the device to rest between rounds, unmeasured.
+	Settle  func() error
 	Against []*Baseline
 
 	Bytes, Commands float64 // of one operation; 0 if unknown
-	Allocs          bool    // count allocations
+	Allocs          bool
 	Peers           []report.Peer
 	Unit            string // what the figure's rate counts; "" for no rate
 }
 
+func (j *Job) settle() error {
+	if j.Settle == nil {
+		return nil
+	}
+	return j.Settle()
+}
+
 // Repeat makes a [Job.Do] of an operation that takes at least a microsecond.
-func Repeat(op func(context.Context) error) func(context.Context, int) error {
-	return func(ctx context.Context, n int) error {
+func Repeat(op func() error) func(int) error {
+	return func(n int) error {
 		for range n {
-			if err := op(ctx); err != nil {
+			if err := op(); err != nil {
 				return err
 			}
 		}
@@ -110,16 +116,14 @@ func Repeat(op func(context.Context) error) func(context.Context, int) error {
 	}
 }
 
-// Runner measures jobs.
 type Runner struct {
 	Clock  Clock
 	Rounds int
 	Warmup int
 	// AIClock reads the chip's clock; ok is false if the clock can't be read.
-	AIClock func(context.Context) (mhz float64, ok bool, err error)
+	AIClock func() (mhz float64, ok bool, err error)
 }
 
-// Measure runs a job.
 func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Figure, error) {
 	j.PerSample, j.Burst = cmp.Or(j.PerSample, 1), cmp.Or(j.Burst, 1)
 	own := NewSeries()
@@ -134,11 +138,11 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 			return nil, err
 		}
 		if n == 0 || n == r.Rounds/2 {
-			if err := r.readClock(ctx, &clocks); err != nil {
+			if err := r.readClock(&clocks); err != nil {
 				return nil, err
 			}
 		}
-		if err := r.round(ctx, j, own); err != nil {
+		if err := r.round(j, own); err != nil {
 			return nil, err
 		}
 		for i, b := range j.Against {
@@ -164,7 +168,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 			}
 		}
 	}
-	if err := r.readClock(ctx, &clocks); err != nil {
+	if err := r.readClock(&clocks); err != nil {
 		return nil, err
 	}
 	f := &report.Figure{Family: family, Name: j.Name, Params: j.Params, PerSample: j.PerSample, Peers: j.Peers}
@@ -184,20 +188,20 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	}
 	f.Bytes, f.Commands = known(j.Bytes), known(j.Commands)
 	if j.Allocs {
-		n, err := allocations(ctx, j)
-		if err != nil {
+		n, err := allocations(32, j.settle, func() error { return j.Do(1) })
+		if err := errors.Join(err, j.settle()); err != nil {
 			return nil, err
 		}
-		f.Allocs = &n
+		f.Allocs = new(float64(n))
 	}
 	return f, nil
 }
 
-func (r *Runner) readClock(ctx context.Context, to *[]float64) error {
+func (r *Runner) readClock(to *[]float64) error {
 	if r.AIClock == nil {
 		return nil
 	}
-	mhz, ok, err := r.AIClock(ctx)
+	mhz, ok, err := r.AIClock()
 	if err != nil {
 		return fmt.Errorf("read the chip's clock: %w", err)
 	}
@@ -207,7 +211,6 @@ func (r *Runner) readClock(ctx context.Context, to *[]float64) error {
 	return nil
 }
 
-// known returns nil for 0, an unknown quantity.
 func known(v float64) *float64 {
 	if v == 0 {
 		return nil
@@ -215,10 +218,10 @@ func known(v float64) *float64 {
 	return &v
 }
 
-func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
+func (r *Runner) round(j *Job, s *Series) error {
 	for range j.Burst {
 		if j.Sample != nil {
-			ns, err := j.Sample(ctx)
+			ns, err := j.Sample()
 			if err != nil {
 				return err
 			}
@@ -226,43 +229,167 @@ func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
 			continue
 		}
 		start := Ticks()
-		err := j.Do(ctx, j.PerSample)
+		err := j.Do(j.PerSample)
 		end := Ticks()
 		if err != nil {
 			return err
 		}
 		s.Add(r.Clock.Ns(start, end) / float64(j.PerSample))
 	}
-	if j.Settle != nil {
-		return j.Settle(ctx)
-	}
-	return nil
+	return j.settle()
 }
 
-// allocations returns the heap allocations of an operation. The counter is the process's, and an
-// emulated device may allocate in between, so each round is one operation on an idle device and one
-// processor, and the least round counts.
-func allocations(ctx context.Context, j *Job) (float64, error) {
-	const rounds = 32
+// allocations returns the heap allocations of op. The counter is the process's, and an emulated
+// device may allocate too: the least of several rounds after settle, on one processor, counts.
+func allocations(rounds int, settle, op func() error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	fewest := math.Inf(1)
+	fewest := uint64(math.MaxUint64)
 	for i := 0; i < rounds && fewest > 0; i++ {
-		if j.Settle != nil {
-			if err := j.Settle(ctx); err != nil {
-				return 0, err
-			}
+		if err := settle(); err != nil {
+			return 0, err
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := j.Do(ctx, 1)
+		err := op()
 		runtime.ReadMemStats(&after)
 		if err != nil {
 			return 0, err
 		}
-		fewest = min(fewest, float64(after.Mallocs-before.Mallocs))
-	}
-	if j.Settle != nil {
-		return fewest, j.Settle(ctx)
+		fewest = min(fewest, after.Mallocs-before.Mallocs)
 	}
 	return fewest, nil
+}
+
+// maxUnits is a hundred seconds, the histogram's longest time.
+const maxUnits = 100e9 * report.UnitsPerNs
+
+type Series struct {
+	hist   *hdrhistogram.Histogram
+	round  []float64
+	Rounds []float64
+	min    float64
+	max    float64
+	sum    float64
+}
+
+func NewSeries() *Series {
+	return &Series{hist: hdrhistogram.New(1, maxUnits, 3), min: math.Inf(1)}
+}
+
+// Add takes nanoseconds.
+func (s *Series) Add(ns float64) {
+	s.round = append(s.round, ns)
+}
+
+// End ends a round. Samples enter the histogram now, so that the measurement isn't disturbed.
+func (s *Series) End() {
+	if len(s.round) == 0 {
+		return
+	}
+	for _, ns := range s.round {
+		v := int64(math.Round(ns * report.UnitsPerNs))
+		_ = s.hist.RecordValue(min(max(v, 1), maxUnits)) // in range
+		s.min, s.max, s.sum = min(s.min, ns), max(s.max, ns), s.sum+ns
+	}
+	slices.Sort(s.round)
+	s.Rounds = append(s.Rounds, s.round[len(s.round)/2])
+	s.round = s.round[:0]
+}
+
+// Fill fills in statistics.
+func (s *Series) Fill(f *report.Figure) {
+	q := func(p float64) float64 { return float64(s.hist.ValueAtQuantile(p)) / report.UnitsPerNs }
+	f.Samples = s.hist.TotalCount()
+	if f.Samples == 0 {
+		return
+	}
+	f.Min, f.Max, f.Mean = s.min, s.max, s.sum/float64(f.Samples)
+	// The histogram rounds: a bucket's end may exceed the largest sample, or fall below the
+	// smallest.
+	within := func(p float64) float64 { return max(s.min, min(q(p), s.max)) }
+	f.P50, f.P90, f.P99, f.P999 = within(50), within(90), within(99), within(99.9)
+	f.Rounds = s.Rounds
+	if b, err := s.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
+		f.Histogram = string(b)
+	}
+}
+
+// Baseline is an operation to compare with.
+type Baseline struct {
+	name string
+	per  int
+	op   func(n int)
+}
+
+const ringBytes = 64 << 20
+
+func Memcpy(name string, n int, ring []byte) *Baseline {
+	src := make([]byte, n)
+	for i := range src {
+		src[i] = byte(i)
+	}
+	clear(ring) // every page exists
+	at := 0
+	return &Baseline{name: name, per: 16, op: func(k int) {
+		for range k {
+			if at+n > len(ring) {
+				at = 0
+			}
+			copy(ring[at:at+n], src)
+			at += n
+		}
+	}}
+}
+
+// MemcpySame copies the bytes of an operation, per times in a sample.
+func MemcpySame(bytes, per int) *Baseline {
+	b := Memcpy(report.MemcpySame, bytes, make([]byte, max(12<<20, min(4*bytes, bytes+12<<20))))
+	b.per = per
+	return b
+}
+
+// MemcpyPages copies pages, and reports the time of a byte.
+func MemcpyPages(page int) *Baseline {
+	pages := Memcpy(report.MemcpyPages, page, make([]byte, 12<<20))
+	return &Baseline{name: report.MemcpyPages, per: 1 << 20, op: func(bytes int) { pages.op(bytes / page) }}
+}
+
+// allBaselines are those that don't depend on the figure.
+func allBaselines() []*Baseline {
+	hot := make([]byte, 4096)
+	out := []*Baseline{
+		Memcpy(report.MemcpyHot, 4096, hot),
+		Memcpy(report.MemcpyRing, 4096, make([]byte, ringBytes)),
+	}
+	if nt := NonTemporal(); nt != nil {
+		out = append(out, nt)
+	}
+	return append(out,
+		&Baseline{report.EmptySyscall, 16, func(k int) {
+			for range k {
+				syscall.Getppid()
+			}
+		}},
+		&Baseline{report.TimerRead, 16, func(k int) {
+			for range k {
+				_ = time.Now()
+			}
+		}})
+}
+
+func NonTemporal() *Baseline {
+	if !hasNonTemporal {
+		return nil
+	}
+	ring := make([]byte, ringBytes+64)
+	clear(ring)
+	ring = ring[64-int(reflect.ValueOf(ring).Pointer()%64):][:ringBytes] // whole cache lines
+	var src [64]byte
+	at := 0
+	return &Baseline{name: report.NonTemporal, per: 16, op: func(k int) {
+		for range k {
+			storeNonTemporal(&ring[at], &src)
+			at = (at + 64) & (ringBytes - 1)
+		}
+	}}
 }

@@ -7,30 +7,22 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// series keeps outliers: percentiles and the largest are over all samples.
-func TestSeriesKeepsOutliers(t *testing.T) {
-	s := NewSeries()
-	for range 999 {
-		s.Add(10)
-	}
-	s.Add(1e6)
-	s.End()
-	var f report.Figure
-	s.Fill(&f)
-	if f.Samples != 1000 || f.P50 != 10 || f.Max != 1e6 || math.Abs(f.Mean-1009.99) > 1e-6 {
-		t.Errorf("%d samples, median %v, largest %v, mean %v", f.Samples, f.P50, f.Max, f.Mean)
-	}
-}
-
-// A percentile is among the samples, although the histogram rounds them.
-func TestSeriesRounds(t *testing.T) {
-	for _, ns := range []float64{10.004, 0.001, 333.3333, 12345.678} {
+func TestSeries(t *testing.T) {
+	fill := func(last float64, n int) (f report.Figure) {
 		s := NewSeries()
-		s.Add(ns)
+		for range n {
+			s.Add(10)
+		}
+		s.Add(last)
 		s.End()
-		var f report.Figure
 		s.Fill(&f)
-		if f.Min != ns || f.P50 != ns || f.P999 != ns || f.Max != ns {
+		return f
+	}
+	if f := fill(1e6, 999); f.Samples != 1000 || f.P50 != 10 || f.Max != 1e6 || math.Abs(f.Mean-1009.99) > 1e-6 {
+		t.Errorf("with an outlier: %d samples, median %v, largest %v, mean %v", f.Samples, f.P50, f.Max, f.Mean)
+	}
+	for _, ns := range []float64{10.004, 0.001, 333.3333, 12345.678} { // which the histogram rounds
+		if f := fill(ns, 0); f.Min != ns || f.P50 != ns || f.P999 != ns || f.Max != ns {
 			t.Errorf("one sample of %v ns: %v, %v, %v, %v", ns, f.Min, f.P50, f.P999, f.Max)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessTime is how long this process has been on processors, if the system counts it.
+// ProcessTime is this process's time on processors, if counted.
 func ProcessTime() (time.Duration, bool) {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -19,8 +19,8 @@ func ProcessTime() (time.Duration, bool) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }
 
-// TreeTime returns how much processor time this process and its children have taken, also those
-// that have ended: simulators may be processes of their own.
+// TreeTime is the time of this process and its children, also ended ones: simulators may be
+// processes.
 func TreeTime() (time.Duration, bool) {
 	own, ok := ProcessTime()
 	var ended unix.Rusage
@@ -34,7 +34,6 @@ func TreeTime() (time.Duration, bool) {
 	return own, true
 }
 
-// children returns the processes whose parent is pid.
 func children(pid int) (list []int) {
 	all, err := os.ReadDir("/proc")
 	if err != nil {
@@ -58,7 +57,6 @@ func children(pid int) (list []int) {
 	return list
 }
 
-// taskTime returns the processor time that the threads of a process have taken.
 func taskTime(pid int) (sum time.Duration) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)

@@ -4,8 +4,8 @@ package measure
 
 import "time"
 
-// ProcessTime reports that the time isn't known.
+// ProcessTime is unknown.
 func ProcessTime() (time.Duration, bool) { return 0, false }
 
-// TreeTime reports that the time isn't known.
+// TreeTime is unknown.
 func TreeTime() (time.Duration, bool) { return 0, false }

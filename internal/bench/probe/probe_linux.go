@@ -3,10 +3,14 @@
 package probe
 
 import (
+	"cmp"
+	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,13 +22,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe watches a process until it is closed. Its methods may be called concurrently, except during
-// Close.
+// Probe watches a process until it is closed. Its methods but Close may be called concurrently.
 type Probe struct {
 	config  Config
 	pid     int
 	began   time.Time
-	proc    Proc   // when it began
+	proc    Proc
 	started uint64 // start time of the process, of /proc
 	used    []string
 	leftOut []LeftOut
@@ -34,7 +37,7 @@ type Probe struct {
 	programs  []*ebpf.Program
 	links     []io.Closer
 	control   *ebpf.Memory
-	functions []string // by number
+	functions []string
 
 	ring   *ringbuf.Reader
 	drains sync.WaitGroup
@@ -42,27 +45,21 @@ type Probe struct {
 	slow   []bpfEvent // a ring buffer of config.Events
 	next   int
 	old    uint64
-	files  map[uint32]string // device files seen, by descriptor
-	most   Proc              // largest figures of /proc
-	ended  time.Time         // zero while the process runs
+	files  map[uint32]string
+	most   Proc // largest figures of /proc
+	ended  time.Time
 }
 
-// Start begins to watch. Probes that the machine can't run are left out and named in every
-// [Snapshot]. An error is about the process, the Config or a kernel that breaks its promises.
+// Start begins to watch. What the machine can't run is left out and named in every [Snapshot].
 func Start(c Config) (_ *Probe, err error) {
 	c = c.withDefaults()
 	p := &Probe{config: c, pid: c.PID, files: map[uint32]string{}}
 	if p.pid == 0 {
 		p.pid = os.Getpid()
 	}
-	if c.Slow < 0 || c.Events < 0 || c.RingBytes < os.Getpagesize() || c.RingBytes&(c.RingBytes-1) != 0 {
-		return nil, fmt.Errorf(
-			"probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, and a ring is a power of 2 of at least a page (%d)",
-			c.Slow,
-			c.Events,
-			c.RingBytes,
-			os.Getpagesize(),
-		)
+	if page := os.Getpagesize(); c.Slow < 0 || c.Events < 0 || c.RingBytes < page || c.RingBytes&(c.RingBytes-1) != 0 {
+		return nil, fmt.Errorf("probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, "+
+			"and a ring is a power of 2 of at least a page (%d)", c.Slow, c.Events, c.RingBytes, page)
 	}
 	defer func() {
 		if err != nil {
@@ -85,14 +82,12 @@ func Start(c Config) (_ *Probe, err error) {
 	return p, nil
 }
 
-// Running reports whether the process still runs. /proc loses a process at its end: Running and
-// Snapshot keep the latest figures, so call them now and then.
+// Running reports whether the process runs. /proc loses it at its end.
 func (p *Probe) Running() bool {
 	_, running := p.poll()
 	return running
 }
 
-// poll returns the figures of /proc since the start, and whether the process still runs.
 func (p *Probe) poll() (Proc, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +114,6 @@ func (p *Probe) leave(probe string, err error) {
 	p.leftOut = append(p.leftOut, LeftOut{Probe: probe, Why: strings.ReplaceAll(err.Error(), "\n", "; ")})
 }
 
-// attachment is a program with its attachment point.
 type attachment struct {
 	program string
 	attach  func(*ebpf.Program) (link.Link, error)
@@ -141,8 +135,7 @@ func tracing(program string) attachment {
 	}}
 }
 
-// attachments returns the programs of a way of measuring, but for functions and markers. Programs
-// for an end come first, so that no beginning is seen without its end.
+// attachments has those of ends first, so that no beginning is seen without its end.
 func attachments(k Kind, w Way) []attachment {
 	switch {
 	case k == Calls:
@@ -159,7 +152,6 @@ func attachments(k Kind, w Way) []attachment {
 	return nil
 }
 
-// load creates the tables and starts to read the ring.
 func (p *Probe) load() (err error) {
 	if p.spec, err = p.prepare(); err != nil {
 		return err
@@ -179,7 +171,6 @@ func (p *Probe) load() (err error) {
 	return nil
 }
 
-// use measures a kind in the first way that works.
 func (p *Probe) use(c Choice) {
 	errs := []error{c.Err}
 	for _, w := range c.Ways {
@@ -205,7 +196,7 @@ func (p *Probe) use(c Choice) {
 	p.leave(string(c.Kind), errors.Join(errs...))
 }
 
-// attach loads and attaches programs that share the tables, all or none.
+// attach attaches programs that share the tables, all or none.
 func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error) {
 	own := spec.Copy()
 	for n := range own.Programs {
@@ -242,7 +233,6 @@ func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error)
 	return nil
 }
 
-// prepare returns the programs with their constants set.
 func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	spec, err := loadBpf()
 	if err != nil {
@@ -253,9 +243,10 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+	at := offsets[runtime.GOARCH]
 	for name, v := range map[string]any{
 		"target": n.global, "ns_target": n.own, "ns_dev": n.dev, "ns_ino": n.ino,
-		"arg0_offset": uint32(arg0Offset), "arg1_offset": uint32(arg1Offset), "mark_offset": uint32(markOffset),
+		"arg0_offset": at[0], "arg1_offset": at[1], "mark_offset": at[2],
 		"ioctl_number": uint32(unix.SYS_IOCTL), "exit_number": uint32(unix.SYS_EXIT), "slow_ns": uint64(p.config.Slow),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
@@ -265,8 +256,12 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// attachFunctions attaches a pair of programs to each kernel function. The programs hold the
-// function's number as a constant.
+// offsets in struct pt_regs (asm/ptrace.h of the architecture) of a system call's first two
+// arguments and of a Go function's first one (ABIInternal). By the tracepoint riscv64 has
+// overwritten a0 and keeps it in orig_a0.
+var offsets = map[string][3]uint32{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}, "riscv64": {280, 88, 80}}
+
+// attachFunctions attaches a pair of programs, with the function's number, to each function.
 func (p *Probe) attachFunctions(w Way) error {
 	names := p.config.Functions
 	if names == nil {
@@ -332,16 +327,14 @@ func (p *Probe) attachMarkers() error {
 	return p.attach(p.spec, at("mark_completed", symbolCompleted), at("mark_submitted", symbolSubmitted))
 }
 
-// Stage sets the number under which events are counted from now on. For the own process this is no
-// system call. Without eBPF it does nothing.
+// Stage sets the number under which events are counted. It is no system call.
 func (p *Probe) Stage(n uint32) {
 	if p.control != nil {
 		b := [4]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
-		_, _ = p.control.WriteAt(b[:], 0) // in bounds
+		_, _ = p.control.WriteAt(b[:], 0)
 	}
 }
 
-// Has reports whether a kind is measured.
 func (p *Probe) Has(k Kind) bool {
 	for _, u := range p.used {
 		if strings.HasPrefix(u, string(k)+": ") {
@@ -351,10 +344,8 @@ func (p *Probe) Has(k Kind) bool {
 	return false
 }
 
-// ThreadID returns the calling thread's number in this PID namespace, as in [Thread].
 func ThreadID() int { return unix.Gettid() }
 
-// Close detaches the probes. It is idempotent.
 func (p *Probe) Close() error {
 	var errs []error
 	for _, l := range p.links {
@@ -376,4 +367,217 @@ func (p *Probe) Close() error {
 		p.coll = nil
 	}
 	return errors.Join(errs...)
+}
+
+// bpfEvent is struct event of bpf/probe.bpf.c.
+type bpfEvent struct {
+	At, Ns                 uint64
+	Kind, Tid, Stage, What uint32
+}
+
+// Function numbers of markers (SUBMITTED and COMPLETED of bpf/probe.bpf.c).
+const (
+	submittedFunction = 0xFFFF0000
+	completedFunction = 0xFFFF0001
+)
+
+func (p *Probe) drain() {
+	var r ringbuf.Record
+	for {
+		if err := p.ring.ReadInto(&r); err != nil {
+			if errors.Is(err, ringbuf.ErrClosed) {
+				return
+			}
+			continue
+		}
+		var e bpfEvent
+		if _, err := binary.Decode(r.RawSample, binary.NativeEndian, &e); err != nil {
+			continue // shorter than what the programs write
+		}
+		p.mu.Lock()
+		switch {
+		case p.config.Events == 0:
+			p.old++
+		case len(p.slow) < p.config.Events:
+			p.slow = append(p.slow, e)
+		default:
+			p.slow[p.next] = e
+			p.next = (p.next + 1) % len(p.slow)
+			p.old++
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (p *Probe) Snapshot() (*Snapshot, error) {
+	s := &Snapshot{PID: p.pid, Used: p.used, LeftOut: p.leftOut}
+	var running bool
+	if s.Proc, running = p.poll(); running {
+		s.Elapsed = time.Since(p.began)
+	} else {
+		s.Ended, s.Elapsed = true, p.ended.Sub(p.began)
+	}
+	if p.coll == nil {
+		return s, nil
+	}
+	if err := errors.Join(p.readThreads(s), p.readFunctions(s), p.readLost(s)); err != nil {
+		return nil, fmt.Errorf("probe: snapshot: %w", err)
+	}
+	p.readSlow(s)
+	return s, nil
+}
+
+func (p *Probe) readThreads(s *Snapshot) error {
+	type key struct{ tid, stage uint32 }
+	all := map[key]*Thread{}
+	thread := func(tid, stage uint32) *Thread {
+		t := all[key{tid, stage}]
+		if t == nil {
+			t = &Thread{TID: int(tid), Stage: int(stage), Name: threadName(p.pid, int(tid))}
+			all[key{tid, stage}] = t
+		}
+		return t
+	}
+	var ck bpfCallKey
+	var c bpfCall
+	it := p.coll.Maps["calls"].Iterate()
+	for it.Next(&ck, &c) {
+		call := Call{
+			Name: callName(ck.Nr), Errors: c.Errors, Off: time.Duration(c.OffNs),
+			Durations: durations(c.Count, c.TotalNs, c.MaxNs, c.Slots),
+		}
+		if ck.Nr == unix.SYS_IOCTL {
+			call.Device, call.Command = p.file(ck.Fd), command(ck.Cmd)
+		}
+		t := thread(ck.Tid, ck.Stage)
+		t.Calls = append(t.Calls, call)
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("system calls: %w", err)
+	}
+	var ak bpfActivityKey
+	var a bpfActivity
+	it = p.coll.Maps["activities"].Iterate()
+	for it.Next(&ak, &a) {
+		t := thread(ak.Tid, ak.Stage)
+		t.On, t.Voluntary, t.Preempted, t.Major = time.Duration(a.OnNs), a.Voluntary, a.Preempted, a.Major
+		t.Off = durations(sum(a.Off), a.OffNs, a.MaxOffNs, a.Off)
+		t.Ready = durations(sum(a.Ready), a.ReadyNs, a.MaxReadyNs, a.Ready)
+		t.Faults = durations(a.Faults, a.FaultNs, a.MaxFaultNs, a.Fault)
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("threads: %w", err)
+	}
+	for _, t := range all {
+		sortCalls(t.Calls)
+		s.Threads = append(s.Threads, *t)
+	}
+	slices.SortFunc(s.Threads, func(a, b Thread) int { return cmp.Or(cmp.Compare(a.TID, b.TID), cmp.Compare(a.Stage, b.Stage)) })
+	return nil
+}
+
+func (p *Probe) readFunctions(s *Snapshot) error {
+	if p.Has(Marks) {
+		s.Markers = &Markers{}
+	}
+	var k bpfFunctionKey
+	var f bpfFunctionStat
+	it := p.coll.Maps["functions"].Iterate()
+	for it.Next(&k, &f) {
+		d := durations(f.Count, f.TotalNs, f.MaxNs, f.Slots)
+		switch {
+		case k.Function == submittedFunction && s.Markers != nil:
+			s.Markers.Submitted += f.Count
+		case k.Function == completedFunction && s.Markers != nil:
+			s.Markers.Completed.add(d)
+		case int(k.Function) < len(p.functions):
+			s.Functions = append(s.Functions, Function{Name: p.functions[k.Function], Stage: int(k.Stage), Durations: d})
+		}
+	}
+	slices.SortFunc(s.Functions, func(a, b Function) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("functions: %w", err)
+	}
+	return nil
+}
+
+func (p *Probe) readLost(s *Snapshot) error {
+	for i, n := range []*uint64{&s.Lost.Ring, &s.Lost.Threads, &s.Lost.Calls, &s.Lost.Activities, &s.Lost.Functions, &s.Lost.Marks} {
+		var each []uint64
+		if err := p.coll.Maps["lost"].Lookup(uint32(i), &each); err != nil {
+			return fmt.Errorf("what was lost: %w", err)
+		}
+		*n = 0
+		for _, v := range each {
+			*n += v
+		}
+	}
+	for _, prog := range p.programs {
+		if st, err := prog.Stats(); err == nil {
+			s.Lost.Missed += st.RecursionMisses
+		}
+	}
+	return nil
+}
+
+var slowKinds = [...]string{"call", "blocked", "ready", "fault", "function"}
+
+func (p *Probe) readSlow(s *Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Lost.Old = p.old
+	for i := range p.slow {
+		e := p.slow[(p.next+i)%len(p.slow)]
+		if int(e.Kind) >= len(slowKinds) {
+			continue
+		}
+		out := Slow{At: time.Duration(e.At), For: time.Duration(e.Ns), TID: int(e.Tid), Stage: int(e.Stage), What: slowKinds[e.Kind]}
+		switch {
+		case out.What == "call", out.What == "blocked" && e.What != ^uint32(0):
+			out.Name = callName(e.What)
+		case out.What == "function" && int(e.What) < len(p.functions):
+			out.Name = p.functions[e.What]
+		case out.What == "ready" && e.What != 0:
+			out.Name = "preempted"
+		}
+		s.Slow = append(s.Slow, out)
+	}
+}
+
+// file names a descriptor's file, or the last one known.
+func (p *Probe) file(fd uint32) string {
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, fd))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		return p.files[fd]
+	}
+	p.files[fd] = name
+	return name
+}
+
+// callNames has a line for each system call: an architecture, a number and a name.
+//
+//go:embed names.txt
+var callNames string
+
+func callName(nr uint32) string {
+	_, rest, ok := strings.Cut("\n"+callNames, fmt.Sprintf("\n%s %d ", runtime.GOARCH, nr))
+	if !ok {
+		return fmt.Sprintf("call %d", nr)
+	}
+	name, _, _ := strings.Cut(rest, "\n")
+	return name
+}
+
+func durations(count, total, longest uint64, slots [32]uint64) Durations {
+	return Durations{Count: count, Total: time.Duration(total), Max: time.Duration(longest), Slots: slots}
+}
+
+func sum(v [32]uint64) uint64 {
+	var n uint64
+	for _, x := range v {
+		n += x
+	}
+	return n
 }

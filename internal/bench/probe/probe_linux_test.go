@@ -23,7 +23,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In a child that TestInContainer starts, in namespaces of its own.
 var inContainer = flag.Bool("in-container", false, "run as the child of TestInContainer")
 
 func TestMain(m *testing.M) {
@@ -52,7 +51,6 @@ func start(t *testing.T, c Config) *Probe {
 	return p
 }
 
-// during returns what the calling thread did in f.
 func during(t *testing.T, p *Probe, f func()) (Thread, *Snapshot) {
 	t.Helper()
 	p.Stage(1)
@@ -73,8 +71,6 @@ func call(th Thread, name string) Call {
 	return Call{}
 }
 
-// The scheduler sees only what the process does after it was started, so the test does a known
-// number of things.
 func TestSystemCalls(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Calls}})
 	null, err := unix.Open("/dev/null", unix.O_RDWR, 0)
@@ -84,7 +80,7 @@ func TestSystemCalls(t *testing.T) {
 		for range 1000 {
 			unix.Getppid()
 		}
-		for range 3 { // /dev/null knows no such command
+		for range 3 {
 			_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(null), 0xFA07, 0)
 		}
 	})
@@ -99,13 +95,11 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
-// Time asleep is time off the processor, in the call that slept, and slow.
 func TestScheduler(t *testing.T) {
 	if err := Detect().Missing(BTF); err != nil {
 		t.Skip(err)
 	}
-	// Twice as many naps as are counted on: one may be no switch, when its thread is kept from
-	// leaving until the time is over, and one is cut short by a signal of Go's runtime.
+	// Twice as many naps as are counted on: one may be no switch, and a signal may cut one short.
 	const naps, nap = 5, 2 * time.Millisecond
 	whole := 0 // naps that took all of their time
 	p := start(t, Config{Kinds: []Kind{Calls, Scheduler}, Slow: time.Millisecond})
@@ -131,7 +125,7 @@ func TestScheduler(t *testing.T) {
 				n++
 			}
 		}
-		if n >= whole { // one that a signal ends may have slept for long enough as well
+		if n >= whole { // one that a signal ended may count as well
 			break
 		}
 		if time.Now().After(deadline) {
@@ -145,8 +139,7 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// What is remembered of a thread goes with it, in whichever way its end is seen: its number may be
-// given to another process, and there is only so much room. TestInContainer has the way by tracefs.
+// TestInContainer has the way by tracefs.
 func TestThreadsThatEnd(t *testing.T) {
 	for _, kinds := range [][]Kind{{Calls}, {Calls, Scheduler}, {Scheduler}} {
 		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
@@ -170,7 +163,6 @@ func TestThreadsThatEnd(t *testing.T) {
 	}
 }
 
-// endThreads returns the numbers of so many threads, each of which has napped and is about to end.
 func endThreads(n int) []int {
 	var ended []int
 	for len(ended) < n {
@@ -192,7 +184,6 @@ func endThreads(n int) []int {
 	return ended
 }
 
-// remembered returns which threads still have a record when all have had the time to end.
 func remembered(p *Probe, ended []int) []int {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		known := map[int]bool{}
@@ -228,7 +219,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A marker is counted once for each call, even when the caller's stack grows.
 func TestMarkers(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Marks}})
 	if !p.Has(Marks) {
@@ -256,7 +246,6 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// What finds the ring full is counted, and the totals don't miss it.
 func TestLostEventsAreCounted(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Calls}, Slow: 1, RingBytes: os.Getpagesize(), Events: 10})
 	const n = 100_000
@@ -273,7 +262,6 @@ func TestLostEventsAreCounted(t *testing.T) {
 	}
 }
 
-// Without what the kernel may lack, the rest is measured, and the Snapshot says what isn't and why.
 func TestLackingKernels(t *testing.T) {
 	real := Detect()
 	for _, tt := range []struct {
@@ -334,8 +322,8 @@ func (f fakeMachine) Missing(g Feature) error {
 	return f.Machine.Missing(g)
 }
 
-// In a namespace of processes, as in a container, processes are recognised and threads have the
-// numbers that they know; and without BTF the scheduler is watched by tracefs, where it is mounted.
+// In a container processes are recognised and threads have the numbers that they know; without BTF
+// the scheduler is watched by tracefs.
 func TestInContainer(t *testing.T) {
 	if err := Detect().Missing(BPF); err != nil {
 		t.Skip(err)
@@ -367,7 +355,6 @@ func TestInContainer(t *testing.T) {
 	}
 }
 
-// contained is what the child found out.
 type contained struct {
 	Skip             string
 	PID              int
@@ -415,8 +402,7 @@ func container() int {
 	return 0
 }
 
-// napTwice sleeps twice as often as it is asked to. One nap may be no switch: a thread that loses
-// the processor between setting its timer and leaving is awake again without having left.
+// napTwice sleeps twice as often as it is asked to: one nap may be no switch.
 func napTwice(n int) {
 	for range 2 * n {
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
@@ -469,8 +455,6 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// A process that has ended keeps the figures that /proc gave last, and it is said that it has,
-// before and after somebody asks how it ended.
 func TestProcessThatEnds(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "read x; i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done; echo done; read x")
 	in, err := cmd.StdinPipe()
@@ -484,12 +468,9 @@ func TestProcessThatEnds(t *testing.T) {
 	must(t, err)
 	defer p.Close()
 	line := make([]byte, 5)
-	if _, err := io.WriteString(in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(out, line); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(in, "\n")
+	_, err2 := io.ReadFull(out, line)
+	must(t, errors.Join(err, err2))
 	last, err := p.Snapshot()
 	must(t, err)
 	if last.Ended || last.Proc == (Proc{}) || !p.Running() {
@@ -520,7 +501,7 @@ func TestProcessThatEnds(t *testing.T) {
 	}
 }
 
-// Every probe that works has a cost, and a marker's is that of a trap, so it is never nothing.
+// A marker costs a trap, so never nothing.
 func TestCalibrate(t *testing.T) {
 	m := Detect()
 	costs, err := Calibrate(m, Calls, Scheduler, Faults, Functions, Marks)
@@ -542,8 +523,6 @@ func TestCalibrate(t *testing.T) {
 	t.Log(costs)
 }
 
-// CAP_BPF and CAP_PERFMON are enough for probes, and so for what they cost, but for what only
-// CAP_SYS_ADMIN may ask.
 func TestCalibrateWithoutAdmin(t *testing.T) {
 	m := Detect()
 	if err := m.Missing(BTF); err != nil || m.Missing(RawTracepoints) != nil {

@@ -4,24 +4,28 @@ package probe
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	kernel "github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
 )
 
-// errEnded is the error for a process that doesn't exist or has ended.
 var errEnded = errors.New("there is no such process")
 
-// readProc adds up the figures of a process's threads and returns the process's start time, which
-// tells it from a later process of the same number. Unreadable figures stay 0: not every kernel has
-// schedstat. A zombie has ended.
+// readProc also returns the start time. Unreadable figures stay 0: not every kernel has schedstat.
 func readProc(pid int) (p Proc, began uint64, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -54,8 +58,7 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 			}
 		}
 		if b, err := os.ReadFile(filepath.Join(at, "stat")); err == nil {
-			// The name in parentheses may have any characters. Single words follow, from the third
-			// field on.
+			// The name in parentheses may have any characters.
 			s := string(b)
 			if f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]); len(f) > 19 {
 				if f[0] == "Z" || f[0] == "X" {
@@ -79,23 +82,19 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 	return p, began, nil
 }
 
-// gone reports whether /proc has lost a thread or process.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
-// numbers identify a process.
 type numbers struct {
 	global   uint32 // in the initial PID namespace; 0 if unknown
-	own      uint32 // in its own namespace
+	own      uint32
 	dev, ino uint64 // of that namespace
 }
 
-// firstNamespace is the inode of the initial PID namespace (PROC_PID_INIT_INO of
-// include/linux/proc_ns.h).
+// firstNamespace is PROC_PID_INIT_INO of include/linux/proc_ns.h.
 const firstNamespace = 0xEFFFFFFC
 
-// number returns a process's identity for the kernel's tracepoints. They use numbers of the initial
-// PID namespace, which a process in a container can't see; programs then compare the number in the
-// process's own namespace.
+// number returns a process's identity. Tracepoints have numbers of the initial PID namespace, which
+// a container doesn't know.
 func number(pid int) (numbers, error) {
 	var n numbers
 	var own, its syscall.Stat_t
@@ -131,8 +130,7 @@ func number(pid int) (numbers, error) {
 	return n, nil
 }
 
-// loadedFunctions returns the driver's functions in a list of symbols. The compiler may have
-// inlined any of them.
+// loadedFunctions finds the driver's functions in a list of symbols.
 func loadedFunctions(kallsyms string) ([]string, error) {
 	f, err := os.Open(kallsyms)
 	if err != nil {
@@ -157,4 +155,307 @@ func threadName(pid, tid int) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
+}
+
+type Counter struct{ f *os.File }
+
+// OpenCounter counts the instructions of the calling thread, which is locked, in user mode.
+func OpenCounter() (*Counter, error) {
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS, Size: unix.PERF_ATTR_SIZE_VER0,
+		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}
+	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("probe: count instructions: %w", err)
+	}
+	return &Counter{os.NewFile(uintptr(fd), "perf event")}, nil
+}
+
+func (c *Counter) Read() (uint64, error) {
+	var b [8]byte
+	if _, err := c.f.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("probe: count instructions: %w", err)
+	}
+	return binary.NativeEndian.Uint64(b[:]), nil
+}
+
+func (c *Counter) Close() error { return c.f.Close() }
+
+type machine struct{ missing map[Feature]error }
+
+func (m machine) Missing(f Feature) error { return m.missing[f] }
+
+func Detect() Machine {
+	m := machine{missing: map[Feature]error{}}
+	for f, find := range map[Feature]func() error{
+		BPF: findBPF, BTF: findBTF, Tracefs: findTracefs,
+		Kprobes: func() error { return findDynamic("kprobe") }, Uprobes: func() error { return findDynamic("uprobe") },
+		Counters: findCounters,
+	} {
+		if err := find(); err != nil {
+			m.missing[f] = err
+		}
+	}
+	if m.missing[BPF] != nil {
+		m.missing[RawTracepoints], m.missing[Fentry] = m.missing[BPF], m.missing[BPF]
+		return m
+	}
+	if err := kernel.HaveProgramType(ebpf.RawTracepoint); err != nil {
+		m.missing[RawTracepoints] = fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if m.missing[BTF] != nil {
+		m.missing[Fentry] = m.missing[BTF]
+	} else if err := kernel.HaveProgramType(ebpf.Tracing); err != nil {
+		m.missing[Fentry] = fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	return m
+}
+
+// Numbers of capabilities (include/uapi/linux/capability.h).
+const (
+	capSysAdmin = 21
+	capPerfmon  = 38
+	capBPF      = 39
+)
+
+func findBPF() error {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("%w: can't tell what this process may do: %w", ErrMissing, err)
+	}
+	if err := mayLoad(string(status)); err != nil {
+		return err
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return fmt.Errorf("%w: uname: %w", ErrMissing, err)
+	}
+	if err := newEnough(unix.ByteSliceToString(u.Release[:])); err != nil {
+		return err
+	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.RawTracepoint, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "GPL",
+	})
+	if err != nil {
+		return fmt.Errorf("%w: the kernel refuses an empty program: %w: a lockdown or a filter of system calls may forbid it", ErrMissing,
+			err)
+	}
+	return p.Close()
+}
+
+func mayLoad(status string) error {
+	var caps uint64
+	found := false
+	for line := range strings.Lines(status) {
+		if v, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			n, err := strconv.ParseUint(strings.TrimSpace(v), 16, 64)
+			if err != nil {
+				return fmt.Errorf("%w: the process's capabilities can't be read: %w", ErrMissing, err)
+			}
+			caps, found = n, true
+		}
+	}
+	has := func(n int) bool { return caps>>n&1 == 1 }
+	if !found {
+		return fmt.Errorf("%w: the process's capabilities can't be read", ErrMissing)
+	}
+	if has(capSysAdmin) {
+		return nil
+	}
+	var lacks []string
+	for _, c := range []struct {
+		n    int
+		name string
+	}{{capBPF, "CAP_BPF"}, {capPerfmon, "CAP_PERFMON"}} {
+		if !has(c.n) {
+			lacks = append(lacks, c.name)
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
+			ErrMissing, strings.Join(lacks, " and no "))
+	}
+	return nil
+}
+
+// newEnough checks for ring buffers and CAP_BPF.
+func newEnough(release string) error {
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("%w: Linux %q: its version can't be read", ErrMissing, release)
+	}
+	if major < 5 || major == 5 && minor < 8 {
+		return fmt.Errorf("%w: Linux %s: ring buffers need 5.8", ErrMissing, release)
+	}
+	return nil
+}
+
+func findBTF() error {
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		return fmt.Errorf("%w: the kernel was built without CONFIG_DEBUG_INFO_BTF: there is no /sys/kernel/btf/vmlinux", ErrMissing)
+	}
+	return nil
+}
+
+var tracefsPlaces = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
+
+func findTracefs() error {
+	for _, p := range tracefsPlaces {
+		if _, err := os.Stat(filepath.Join(p, "events", "sched")); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it isn't mounted: mount -t tracefs tracefs %s", ErrMissing, tracefsPlaces[0])
+}
+
+func findDynamic(kind string) error {
+	if _, err := os.Stat("/sys/bus/event_source/devices/" + kind + "/type"); err == nil {
+		return nil
+	}
+	for _, p := range tracefsPlaces {
+		if _, err := os.Stat(filepath.Join(p, kind+"_events")); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the kernel was built without CONFIG_%sS, or neither offers them as an event source nor in a mounted tracefs",
+		ErrMissing, strings.ToUpper(kind))
+}
+
+func findCounters() error {
+	c, err := OpenCounter()
+	if err == nil {
+		return c.Close()
+	}
+	why := errors.Unwrap(err).Error()
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP):
+		why = "this machine, often because it is a virtual one, has none"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		why = "/proc/sys/kernel/perf_event_paranoid forbids it: give the process CAP_PERFMON"
+	}
+	return fmt.Errorf("%w: %s", ErrMissing, why)
+}
+
+// Calibrate measures by how much probes slow down the cheapest event that each sees. It leaves out
+// kernel functions, which have none, and without CAP_SYS_ADMIN the scheduler, since counting the
+// run time of programs takes that.
+func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var out []Cost
+	for _, k := range kinds {
+		if c := Choose(m, k)[0]; len(c.Ways) == 0 {
+			continue
+		}
+		c := Cost{Probe: string(k)}
+		switch k {
+		case Calls:
+			c.Event = "system call"
+			c.Ns, err = difference(m, k, 2000, func(n int) error {
+				for range n {
+					unix.Getppid()
+				}
+				return nil
+			})
+		case Scheduler:
+			c.Event = "switch or wake-up"
+			c.Ns, err = runTime(m, k, func() {
+				for range 50 {
+					_ = unix.Nanosleep(&unix.Timespec{Nsec: 1000}, nil)
+				}
+			})
+		case Faults:
+			c.Event = "page fault"
+			c.Ns, err = difference(m, k, 256, touch)
+		case Marks:
+			c.Event = "marker"
+			c.Ns, err = difference(m, k, 500, func(n int) error {
+				for i := range n {
+					MarkCompleted(uint64(i))
+				}
+				return nil
+			})
+		default:
+			continue
+		}
+		if errors.Is(err, errUncounted) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("probe: calibrate %s: %w", k, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func touch(n int) (err error) {
+	page := os.Getpagesize()
+	m, err := unix.Mmap(-1, 0, n*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(m)) }()
+	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE) // not in every kernel
+	for i := 0; i < len(m); i += page {
+		m[i] = 1
+	}
+	return nil
+}
+
+func best(n int, op func(int) error) (float64, error) {
+	least := time.Duration(1<<63 - 1)
+	for range 9 {
+		start := time.Now()
+		if err := op(n); err != nil {
+			return 0, err
+		}
+		least = min(least, time.Since(start))
+	}
+	return float64(least) / float64(n), nil
+}
+
+func difference(m Machine, k Kind, n int, op func(int) error) (float64, error) {
+	before, err := best(n, op)
+	if err != nil {
+		return 0, err
+	}
+	p, err := Start(Config{Kinds: []Kind{k}, Machine: m, Slow: time.Hour})
+	if err != nil {
+		return 0, err
+	}
+	after, err := best(n, op)
+	return max(0, after-before), errors.Join(err, p.Close())
+}
+
+var errUncounted = errors.New("the kernel counts the time of programs for CAP_SYS_ADMIN only")
+
+// runTime is for events that have no cheapest one: the mean by the kernel's count.
+func runTime(m Machine, k Kind, op func()) (_ float64, err error) {
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if errors.Is(err, unix.EPERM) {
+		return 0, errUncounted
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, stats.Close()) }()
+	p, err := Start(Config{Kinds: []Kind{k}, Machine: m, Slow: time.Hour})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	op()
+	var total time.Duration
+	var runs uint64
+	for _, prog := range p.programs {
+		st, err := prog.Stats()
+		if err != nil {
+			return 0, err
+		}
+		total += st.Runtime
+		runs += st.RunCount
+	}
+	return float64(total) / float64(max(1, runs)), nil
 }

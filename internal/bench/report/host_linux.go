@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine returns the processor's name and the kernel's version, as far as they can be found out.
+// machine returns the names of processor and kernel, if known.
 func machine() (cpu, kernel string) {
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(b)) {

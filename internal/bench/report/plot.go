@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -11,15 +12,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"golang.org/x/perf/benchmath"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Plot writes an HTML page with SVG pictures: the ratios to each baseline, beside those of peers,
-// and the cumulative distribution of the samples of each baseline and figure.
+// Plot writes an HTML page with the ratios to baselines and the distribution of each figure.
 func (r *Report) Plot(w io.Writer) error {
 	page := struct {
 		Title    string
@@ -40,7 +41,7 @@ func (r *Report) Plot(w io.Writer) error {
 		page.Sections = append(page.Sections, ratios)
 	}
 	family := ""
-	for _, f := range append(append([]*Figure{}, r.Baselines...), r.Figures...) {
+	for _, f := range slices.Concat(r.Baselines, r.Figures) {
 		if f.Family != family || len(page.Sections) == 0 {
 			family = f.Family
 			page.Sections = append(page.Sections, section{Name: family})
@@ -71,7 +72,6 @@ type picture struct {
 	SVG     template.HTML
 }
 
-// add draws a picture. Sizes are inches.
 func (s *section) add(caption string, p *plot.Plot, width, height float64) error {
 	to, err := p.WriterTo(vg.Length(width)*vg.Inch, vg.Length(height)*vg.Inch, "svg")
 	if err != nil {
@@ -102,27 +102,23 @@ var (
 	theirs = color.RGBA{R: 0xd3, G: 0xd3, B: 0xd3, A: 0xff}
 )
 
-// plot draws the cumulative distribution over a logarithmic time axis.
 func (f *Figure) plot() (*plot.Plot, error) {
-	h, err := hdrhistogram.Decode([]byte(f.Histogram))
+	bars, err := f.bars()
 	if err != nil {
-		return nil, fmt.Errorf("its histogram can't be read: %w", err)
+		return nil, err
+	}
+	if len(bars) == 0 {
+		return nil, errors.New("there are no samples")
 	}
 	var points plotter.XYs
 	var n int64
-	for _, b := range h.Distribution() {
-		if b.Count == 0 {
-			continue
-		}
+	for _, b := range bars {
 		ns := max(float64(b.To)/UnitsPerNs, 1.0/UnitsPerNs)
-		if len(points) == 0 {
+		if n == 0 {
 			points = append(points, plotter.XY{X: ns, Y: 0})
 		}
 		n += b.Count
 		points = append(points, plotter.XY{X: ns, Y: 100 * float64(n) / float64(max(1, f.Samples))})
-	}
-	if len(points) == 0 {
-		return nil, errors.New("there are no samples")
 	}
 	p := plot.New()
 	p.X.Label.Text, p.Y.Label.Text = "time", "% of samples"
@@ -132,13 +128,11 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		return nil, err
 	}
 	line.StepStyle, line.Color, line.Width = plotter.PostStep, ours, vg.Points(1.5)
-	grid := plotter.NewGrid()
-	p.Add(grid, line)
+	p.Add(plotter.NewGrid(), line)
 	logTime(&p.X, points[0].X, points[len(points)-1].X)
 	return p, nil
 }
 
-// logTime sets up a logarithmic time axis with some margin.
 func logTime(a *plot.Axis, low, high float64) {
 	a.Scale = plot.LogScale{}
 	a.Min, a.Max = low*0.8, high*1.25
@@ -163,14 +157,12 @@ func logTime(a *plot.Axis, low, high float64) {
 	})
 }
 
-// bar is one ratio.
 type bar struct {
 	name  string
 	value float64
 	own   bool
 }
 
-// baselinesOfBars returns the baselines with bars, in the figures' order.
 func (r *Report) baselinesOfBars() []string {
 	var out []string
 	for _, f := range r.Figures {
@@ -183,8 +175,8 @@ func (r *Report) baselinesOfBars() []string {
 	return out
 }
 
-// bars returns the figures' ratios to a baseline, each followed by those of peers, which appear
-// once. Ratios to a baseline other than MemcpySame are left out where peers have none.
+// bars returns the ratios to a baseline and those of peers. Those to another than MemcpySame are
+// left out where peers have none.
 func (r *Report) bars(to string) []bar {
 	var out []bar
 	for _, f := range r.Figures {
@@ -208,7 +200,6 @@ func (r *Report) bars(to string) []bar {
 	return out
 }
 
-// plotBars draws labelled ratios on a logarithmic axis that begins below the smallest.
 func plotBars(bars []bar) (*plot.Plot, error) {
 	p := plot.New()
 	low, high := math.Inf(1), 0.0
@@ -220,10 +211,8 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 	var names plotter.XYLabels
 	for i, b := range bars {
 		at := float64(len(bars) - 1 - i)
-		names.XYs, names.Labels = append(names.XYs, plotter.XY{X: low, Y: at}), append(
-			names.Labels,
-			fmt.Sprintf("%s: %.3g", b.name, b.value),
-		)
+		names.XYs = append(names.XYs, plotter.XY{X: low, Y: at})
+		names.Labels = append(names.Labels, fmt.Sprintf("%s: %.3g", b.name, b.value))
 		poly, err := plotter.NewPolygon(plotter.XYs{{X: low, Y: at - 0.4}, {X: b.value, Y: at - 0.4}, {X: b.value, Y: at + 0.4},
 			{X: low, Y: at + 0.4}})
 		if err != nil {
@@ -250,4 +239,195 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	p.X.Min, p.X.Max = low, high
 	return p, nil
+}
+
+type Verdict string
+
+const (
+	Same   Verdict = "same"
+	Faster Verdict = "faster"
+	Slower Verdict = "slower"
+	Gone   Verdict = "gone"
+	New    Verdict = "new"
+	TooFew Verdict = "too few rounds"
+)
+
+type Change struct {
+	ID       string  `json:"id"`
+	Old      float64 `json:"old_ns_p50"`
+	New      float64 `json:"new_ns_p50"`
+	Relative float64 `json:"relative"` // New/Old, by the medians of the rounds; corrected for the machine if Scaled
+	// Scaled means different machines: Relative compares ratios to the figure's baseline.
+	Scaled  bool    `json:"scaled"`
+	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
+	Verdict Verdict `json:"verdict"`
+	Allocs  float64 `json:"allocs_change"`
+	Bytes   float64 `json:"bytes_change"`
+}
+
+// Thresholds of a significant difference.
+const (
+	significance = 0.01
+	smallest     = 0.03
+)
+
+// Compare returns the changes from an old report to a new one, in the new report's order; figures
+// that are gone come last.
+//
+// A figure is faster or slower if a test of its rounds gives p below 1 %, the medians differ by at
+// least 3 %, and the middle halves of old and new rounds don't overlap, since load varies more
+// between runs than within one. On one machine this must hold for times and for ratios to a
+// baseline: the figure's own, or else [MemcpyHot], which follows the processor's clock; between
+// machines for ratios to the figure's baseline.
+func Compare(old, cur *Report) []Change {
+	sameMachine := old.Host.sameMachine(cur.Host)
+	processor := 1.0
+	if o, ok := old.Baseline(MemcpyHot); ok && o.P50 > 0 {
+		if n, ok := cur.Baseline(MemcpyHot); ok && n.P50 > 0 {
+			processor = n.P50 / o.P50
+		}
+	}
+	var out []Change
+	for _, f := range cur.Figures {
+		c := Change{ID: f.ID(), New: f.P50, Verdict: New}
+		if o, ok := old.Figure(c.ID); ok {
+			c.against(o, f, sameMachine, processor)
+		}
+		out = append(out, c)
+	}
+	for _, o := range old.Figures {
+		if _, ok := cur.Figure(o.ID()); !ok {
+			out = append(out, Change{ID: o.ID(), Old: o.P50, Verdict: Gone})
+		}
+	}
+	return out
+}
+
+func (h Host) sameMachine(o Host) bool {
+	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
+}
+
+// against gets the slow-down of the processor.
+func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
+	c.Old = old.P50
+	base, has := baseChange(old, cur)
+	machine := 1.0
+	if c.Scaled = has && !sameMachine; c.Scaled {
+		machine = base
+	}
+	c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, machine)
+	if !has {
+		base = processor
+	}
+	if sameMachine {
+		_, p, v := weigh(old.Rounds, cur.Rounds, base)
+		if c.P = max(c.P, p); v != c.Verdict {
+			c.Verdict = Same
+		}
+	}
+	if !EnoughRounds(len(old.Rounds), len(cur.Rounds)) {
+		c.Verdict = TooFew
+	}
+	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
+}
+
+// EnoughRounds: at least four each, and rounds without any overlap give half the limit of p, which
+// leaves room for a little overlap.
+func EnoughRounds(old, cur int) bool {
+	if old < 4 || cur < 4 {
+		return false
+	}
+	a, b := make([]float64, old), make([]float64, cur)
+	for i := range a {
+		a[i] = float64(i)
+	}
+	for i := range b {
+		b[i] = float64(old + i)
+	}
+	return chance(a, b) < significance/2
+}
+
+func FewestRounds() int {
+	n := 1
+	for !EnoughRounds(n, n) {
+		n++
+	}
+	return n
+}
+
+func weigh(old, cur []float64, machine float64) (relative, p float64, v Verdict) {
+	a, b := slices.Clone(old), slices.Clone(cur)
+	for i := range b {
+		b[i] /= machine
+	}
+	p = chance(a, b)
+	if m := Median(a); m > 0 {
+		relative = Median(b) / m
+	}
+	slices.Sort(b)
+	lower, upper := func(v []float64) float64 { return v[len(v)/4] }, func(v []float64) float64 { return v[len(v)-1-len(v)/4] }
+	switch {
+	case p >= significance || math.Abs(relative-1) < smallest:
+		return relative, p, Same
+	case relative < 1 && upper(b) < lower(a):
+		return relative, p, Faster
+	case relative > 1 && lower(b) > upper(a):
+		return relative, p, Slower
+	}
+	return relative, p, Same
+}
+
+func difference(old, cur *float64) float64 {
+	if old == nil || cur == nil {
+		return 0
+	}
+	return *cur - *old
+}
+
+// baseChange returns the relative change of the first baseline that both figures have.
+func baseChange(old, cur *Figure) (float64, bool) {
+	for _, r := range cur.Ratios {
+		for _, o := range old.Ratios {
+			if o.To == r.To && o.Ns > 0 && r.Ns > 0 {
+				return r.Ns / o.Ns, true
+			}
+		}
+	}
+	return 1, false
+}
+
+func chance(a, b []float64) float64 {
+	test := func(v []float64) *benchmath.Sample {
+		return benchmath.NewSample(slices.Clone(v), &benchmath.Thresholds{CompareAlpha: significance})
+	}
+	return benchmath.AssumeNothing.Compare(test(a), test(b)).P
+}
+
+func WriteComparison(w io.Writer, changes []Change) error {
+	var rows []table.Row
+	for _, c := range changes {
+		row, verdict := table.Row{c.ID, "-", "-", "-", "-"}, string(c.Verdict)
+		if c.Verdict != New {
+			row[1] = duration(c.Old)
+		}
+		if c.Verdict != Gone {
+			row[2] = duration(c.New)
+		}
+		if c.Verdict != New && c.Verdict != Gone {
+			row[3], row[4] = fmt.Sprintf("%+.1f %%", (c.Relative-1)*100), fmt.Sprintf("%.2g", c.P)
+			if c.Scaled {
+				verdict += ", against the baseline"
+			}
+			if c.Allocs != 0 {
+				verdict += fmt.Sprintf(", %+g allocations", c.Allocs)
+			}
+			if c.Bytes != 0 {
+				verdict += fmt.Sprintf(", %+g B", c.Bytes)
+			}
+		}
+		rows = append(rows, append(row, verdict))
+	}
+	return writeTo(w, func(b *bytes.Buffer) {
+		grid(b, 2, 5, table.Row{"figure", "old", "new", "change", "p", "verdict"}, rows)
+	})
 }

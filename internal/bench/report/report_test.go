@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
-// What isn't a report is refused before anything is measured.
 func TestReadReportRefuses(t *testing.T) {
 	for _, text := range []string{"", "{}", fmt.Sprintf(`{"schema":%d,"figures":[null]}`, Schema),
 		fmt.Sprintf(`{"schema":%d,"baselines":[null]}`, Schema)} {
@@ -27,14 +26,14 @@ func TestReadReportRefuses(t *testing.T) {
 	}
 }
 
-// The exact test's value for two samples of 5 that don't overlap is 2 in 252, the number of ways to
-// choose 5 of 10.
+// Two samples of 5 that don't overlap have 2 in 252, the number of ways to choose 5 of 10.
 func TestChance(t *testing.T) {
-	if p := chance([]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}); math.Abs(p-2.0/252) > 1e-12 {
-		t.Errorf("p = %v, want 2/252", p)
-	}
-	if p := chance([]float64{1, 1, 1, 1}, []float64{1, 1, 1, 1}); p != 1 {
-		t.Errorf("p = %v for equal samples", p)
+	for want, s := range map[float64][2][]float64{
+		2.0 / 252: {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}}, 1: {{1, 1, 1, 1}, {1, 1, 1, 1}},
+	} {
+		if p := chance(s[0], s[1]); math.Abs(p-want) > 1e-12 {
+			t.Errorf("p = %v, want %v", p, want)
+		}
 	}
 	if p := chance(nil, []float64{7, 8, 9}); p != 1 {
 		t.Errorf("p = %v for no samples", p)
@@ -63,10 +62,9 @@ func TestCompare(t *testing.T) {
 	}
 	const quiet, loud = 0.02, 0.12
 	for _, tt := range []struct {
-		name     string
-		old, cur *Figure
-		here     Verdict // on the same machine
-		there    Verdict // on another
+		name        string
+		old, cur    *Figure
+		here, there Verdict // on the same machine, on another
 	}{
 		{"same", figure("x", 100, 10, quiet), figure("x", 100.5, 10, quiet), Same, Same},
 		{"slower", figure("x", 100, 10, quiet), figure("x", 120, 10, quiet), Slower, Slower},
@@ -82,13 +80,7 @@ func TestCompare(t *testing.T) {
 			cpu  string
 			want Verdict
 		}{{"this", tt.here}, {"another", tt.there}} {
-			old, cur := &Report{
-				Host:    Host{CPU: "this"},
-				Figures: []*Figure{tt.old},
-			}, &Report{
-				Host:    Host{CPU: host.cpu},
-				Figures: []*Figure{tt.cur},
-			}
+			old, cur := &Report{Host: Host{CPU: "this"}, Figures: []*Figure{tt.old}}, &Report{Host: Host{CPU: host.cpu}, Figures: []*Figure{tt.cur}}
 			if c := Compare(old, cur); len(c) != 1 || c[0].Verdict != host.want {
 				t.Errorf("%s, then on %s machine: %+v, want %s", tt.name, host.cpu, c, host.want)
 			}
@@ -109,15 +101,13 @@ func TestCompare(t *testing.T) {
 			t.Errorf("from 100 to %v ns on a processor that takes 15 %% longer: %+v, want %s", ns, c, want)
 		}
 	}
-	// What is a little slower among much noise isn't chance by the test alone: the middle halves
-	// are for that.
+	// The middle halves are for what isn't chance by the test alone.
 	if p := chance(spread(100).Rounds, spread(108).Rounds); p >= significance {
 		t.Errorf("p = %v", p)
 	}
 }
 
-// With so few rounds that the test can't tell even the clearest difference from chance, nothing is
-// called the same.
+// With few rounds the test can't tell even the clearest difference from chance.
 func TestCompareNeedsRounds(t *testing.T) {
 	reportOf := func(ns float64, rounds int) *Report {
 		f := &Figure{Family: "f", Name: "x", P50: ns}
@@ -137,7 +127,7 @@ func TestCompareNeedsRounds(t *testing.T) {
 			t.Errorf("three times as slow, %d and %d rounds: %q, want %q", c.old, c.cur, got[0].Verdict, c.want)
 		}
 	}
-	// Ties, as of a coarse clock, make the test more sure of itself than so few rounds are.
+	// Ties make the test more sure of itself than so few rounds are.
 	tied := func(ns float64) *Report {
 		return &Report{Figures: []*Figure{{Family: "f", Name: "x", P50: ns, Rounds: []float64{ns, ns, ns, ns, ns}}}}
 	}
@@ -146,8 +136,7 @@ func TestCompareNeedsRounds(t *testing.T) {
 	}
 }
 
-// A baseline that took no time, in a report that was edited, says nothing about the processor:
-// nothing is divided by it.
+// A baseline that took no time, in a report that was edited, says nothing.
 func TestCompareWithoutTime(t *testing.T) {
 	reportOf := func(ns float64) *Report {
 		rounds := []float64{ns, ns, ns, ns, ns, ns}
@@ -170,7 +159,6 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// What can't be written is an error.
 func TestTextThatCannotBeWritten(t *testing.T) {
 	r := &Report{}
 	for _, write := range []func(io.Writer) error{

@@ -11,43 +11,74 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/reprise-tt/reprise/internal/bench/probe"
 )
 
-// WriteTable writes the breakdown for people.
+// grid writes a table. The columns from first to last are aligned to the right.
+func grid(b *bytes.Buffer, first, last int, head table.Row, rows []table.Row) {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options.DrawBorder = false
+	t.Style().Options.SeparateColumns = false
+	t.Style().Format.Header = text.FormatDefault
+	var c []table.ColumnConfig
+	for n := first; n <= last; n++ {
+		c = append(c, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(c)
+	t.AppendHeader(head)
+	t.AppendRows(rows)
+	fmt.Fprintln(b, t.Render())
+}
+
+func writeTo(w io.Writer, print func(b *bytes.Buffer)) error {
+	var b bytes.Buffer
+	print(&b)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
+	fmt.Fprintln(b)
+	for _, c := range costs {
+		fmt.Fprintf(b, "probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event)
+	}
+	for _, l := range left {
+		fmt.Fprintf(b, "left out: %s: %s\n", l.Probe, l.Why)
+	}
+	if lost.Any() {
+		fmt.Fprintf(b, "LOST: %+v: the figures are too small by that much\n", lost)
+	}
+}
+
 func (d *Breakdown) WriteTable(w io.Writer) error { return writeTo(w, d.print) }
 
 func (d *Breakdown) print(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\nwhat the kernel saw of %d replays of the smallest trace, for each of them\n", d.Replays)
-	t := newTable()
-	t.AppendHeader(table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor",
-		"of that ready"})
+	measured := func(v *float64) string { return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) }) }
+	var rows []table.Row
 	for _, s := range d.Stages {
-		t.AppendRow(table.Row{
+		rows = append(rows, table.Row{
 			s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
 			measured(s.Faults), known(s.OffNs, duration), known(s.ReadyNs, duration),
 		})
 	}
-	right(t, 2, 9)
-	fmt.Fprintln(b, t.Render())
+	grid(b, 2, 9, table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor",
+		"of that ready"}, rows)
 	fmt.Fprintln(b, "\"wait\" is of all threads of the process, those of an emulated device too")
 	if len(d.Jitter) > 0 {
-		fmt.Fprintln(b)
-		t = newTable()
-		t.AppendHeader(table.Row{"jitter while submitting", "times", "together", "longest"})
+		rows = nil
 		for _, j := range d.Jitter {
-			t.AppendRow(table.Row{j.Name, j.Count, duration(j.Ns), duration(j.MaxNs)})
+			rows = append(rows, table.Row{j.Name, j.Count, duration(j.Ns), duration(j.MaxNs)})
 		}
-		right(t, 2, 4)
-		fmt.Fprintln(b, t.Render())
+		fmt.Fprintln(b)
+		grid(b, 2, 4, table.Row{"jitter while submitting", "times", "together", "longest"}, rows)
 	}
 	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
 }
 
-func measured(v *float64) string {
-	return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) })
-}
-
-// WriteTable writes the markers for people.
 func (m *Markers) WriteTable(w io.Writer) error { return writeTo(w, m.print) }
 
 func (m *Markers) print(b *bytes.Buffer) {
@@ -56,21 +87,18 @@ func (m *Markers) print(b *bytes.Buffer) {
 		return
 	}
 	fmt.Fprintln(b, "\nfrom marker to marker, by uprobes, measured separately")
-	t := newTable()
-	t.AppendHeader(table.Row{"operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max"})
+	var rows []table.Row
 	for _, o := range m.Operations {
 		row := table.Row{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
 		if len(m.LeftOut) == 0 {
 			row = append(row[:2], o.Submitted, o.Completed, duration(o.MeanNs), duration(o.P50Ns), duration(o.P99Ns), duration(o.MaxNs))
 		}
-		t.AppendRow(row)
+		rows = append(rows, row)
 	}
-	right(t, 2, 8)
-	fmt.Fprintln(b, t.Render())
+	grid(b, 2, 8, table.Row{"operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max"}, rows)
 	writeProbes(b, m.Costs, m.LeftOut, m.Lost)
 }
 
-// writeSummary writes the summary as a table with notes below.
 func (r *Report) writeSummary(b *bytes.Buffer) {
 	var notes []string
 	note := func(text string) string {
@@ -81,16 +109,15 @@ func (r *Report) writeSummary(b *bytes.Buffer) {
 		}
 		return fmt.Sprintf("[%d]", i+1)
 	}
-	t := newTable()
 	columns := 3
 	if slices.ContainsFunc(r.Summary, func(row *SummaryRow) bool { return len(row.Goals) > 0 }) {
 		columns++
 	}
-	t.AppendHeader(table.Row{"what", "now", "peer or limit", "goal"}[:columns])
+	var rows []table.Row
 	for _, row := range r.Summary {
-		t.AppendRow(row.cells(note)[:columns])
+		rows = append(rows, row.cells(note)[:columns])
 	}
-	fmt.Fprintln(b, t.Render())
+	grid(b, 1, 0, table.Row{"what", "now", "peer or limit", "goal"}[:columns], rows)
 	for i, n := range notes {
 		fmt.Fprintf(b, "[%d] %s\n", i+1, n)
 	}
@@ -99,7 +126,7 @@ func (r *Report) writeSummary(b *bytes.Buffer) {
 	}
 }
 
-// like returns the row's value that compares with q: the one of its name, or else Now; 0 for none.
+// like returns the row's value that compares with q, 0 for none.
 func (row *SummaryRow) like(q Quantity) float64 {
 	for _, m := range row.More {
 		if m.Name == q.Name && m.Unit == q.Unit {
@@ -112,7 +139,7 @@ func (row *SummaryRow) like(q Quantity) float64 {
 	return 0
 }
 
-// cells returns a row's table cells. note returns a mark for a note below the table.
+// cells gets marks of notes below from note.
 func (row *SummaryRow) cells(note func(string) string) table.Row {
 	var now, others, goals []string
 	if row.Now == nil {
@@ -146,40 +173,38 @@ func (row *SummaryRow) cells(note func(string) string) table.Row {
 	for _, q := range row.Goals {
 		goals = append(goals, q.String())
 	}
-	cell := func(lines []string) string {
-		if len(lines) == 0 {
-			return "-"
-		}
-		return strings.Join(lines, "\n")
-	}
+	cell := func(lines []string) string { return cmp.Or(strings.Join(lines, "\n"), "-") }
 	return table.Row{row.What, cell(now), cell(others), cell(goals)}
 }
 
-// WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
 
 func (r *Report) print(b *bytes.Buffer) {
-	head := fmt.Sprintf("%s, %s", r.Device, r.Host.line())
 	how := fmt.Sprintf("%d rounds after %d to warm up; reading the clock costs %s, taken off", r.Rounds, r.Warmup,
 		duration(r.TimerOverheadNs))
 	if r.Warmup == 0 && r.TimerOverheadNs == 0 { // other processes have measured
 		how = fmt.Sprintf("rounds: %d, of which the fastest counts", r.Rounds)
 	}
-	fmt.Fprintf(b, "%s\n%s\n\n", head, how)
+	fmt.Fprintf(b, "%s, %s\n%s\n\n", r.Device, r.Host.line(), how)
 	if r.Summary != nil {
 		r.writeSummary(b)
 		return
 	}
-	t := newTable()
-	t.AppendHeader(table.Row{"baseline", "p50", "p90", "p99"})
+	var rows []table.Row
 	for _, f := range r.Baselines {
-		t.AppendRow(table.Row{f.Name, duration(f.P50), duration(f.P90), duration(f.P99)})
+		rows = append(rows, table.Row{f.Name, duration(f.P50), duration(f.P90), duration(f.P99)})
 	}
-	right(t, 2, 4)
-	fmt.Fprintln(b, t.Render())
+	grid(b, 2, 4, table.Row{"baseline", "p50", "p90", "p99"}, rows)
 	fmt.Fprintln(b)
 	if len(r.Figures) > 0 || len(r.Operations) == 0 {
-		r.writeFigures(b)
+		rows = nil
+		for _, f := range r.Figures {
+			rows = append(rows, table.Row{
+				f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), duration(f.P999), duration(f.Max),
+				optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"),
+			})
+		}
+		grid(b, 2, 8, table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"}, rows)
 	}
 	r.writeOperations(b)
 	for i := range r.Refused {
@@ -196,32 +221,14 @@ func (r *Report) print(b *bytes.Buffer) {
 	}
 }
 
-func (r *Report) writeFigures(b *bytes.Buffer) {
-	t := newTable()
-	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
-	for _, f := range r.Figures {
-		t.AppendRow(table.Row{
-			f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), duration(f.P999), duration(f.Max),
-			optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"),
-		})
-	}
-	right(t, 2, 8)
-	fmt.Fprintln(b, t.Render())
-}
-
 func (r *Report) writeOperations(b *bytes.Buffer) {
 	if len(r.Operations) == 0 {
 		return
 	}
-	t := newTable()
-	t.AppendHeader(table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
-		"readers", "engines", "writers", "limited by"})
+	var rows []table.Row
 	for _, o := range r.Operations {
-		var shape []string
-		for _, n := range o.Shape {
-			shape = append(shape, strconv.Itoa(n))
-		}
-		row := table.Row{o.Name + " " + strings.Join(shape, " x "), cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
+		shape := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Shape), " ", " x "), "[]")
+		row := table.Row{o.Name + " " + shape, cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
 		for _, v := range []*float64{o.Instructions, o.Clocks, o.PerClock} {
 			row = append(row, known(v, count))
 		}
@@ -229,14 +236,13 @@ func (r *Report) writeOperations(b *bytes.Buffer) {
 		if a := o.Alone; a != nil {
 			row = append(row, count(a.Launch), count(a.Readers), count(a.Engines), count(a.Writers), o.LimitedBy)
 		}
-		t.AppendRow(row)
+		rows = append(rows, row)
 	}
-	right(t, 3, 11)
 	fmt.Fprintln(b)
-	fmt.Fprintln(b, t.Render())
+	grid(b, 3, 11, table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
+		"readers", "engines", "writers", "limited by"}, rows)
 }
 
-// against returns the figure's comparisons, a line each.
 func (f *Figure) against() []string {
 	var out []string
 	if f.Rate != nil {
@@ -248,9 +254,9 @@ func (f *Figure) against() []string {
 	for _, p := range f.Peers {
 		if p.To == "" {
 			out = append(out, fmt.Sprintf("%s: %s", p.Who, duration(p.Ns)))
-			continue
+		} else {
+			out = append(out, fmt.Sprintf("%s: %.3g × %s", p.Who, p.Value, p.To))
 		}
-		out = append(out, fmt.Sprintf("%s: %.3g × %s", p.Who, p.Value, p.To))
 	}
 	return out
 }
@@ -263,64 +269,84 @@ func (h Host) line() string {
 	return s
 }
 
-// WriteHistogram writes the distribution of samples as bars up to the 99.9th percentile, and one
-// line for those beyond.
-func (f *Figure) WriteHistogram(w io.Writer) error {
-	const lines, width = 16, 48
+func (f *Figure) bars() ([]hdrhistogram.Bar, error) {
 	h, err := hdrhistogram.Decode([]byte(f.Histogram))
 	if err != nil {
-		return fmt.Errorf("bench: %s: its histogram can't be read: %w", f.ID(), err)
+		return nil, fmt.Errorf("its histogram can't be read: %w", err)
+	}
+	return slices.DeleteFunc(h.Distribution(), func(b hdrhistogram.Bar) bool { return b.Count == 0 }), nil
+}
+
+// WriteHistogram draws samples up to the 99.9th percentile as bars, and counts those beyond.
+func (f *Figure) WriteHistogram(w io.Writer) error {
+	const lines, width = 16, 48
+	bars, err := f.bars()
+	if err != nil {
+		return fmt.Errorf("bench: %s: %w", f.ID(), err)
 	}
 	low, high := f.Min, max(f.P999, f.Min+1e-3)
 	counts := make([]int64, lines+1)
-	for _, bar := range h.Distribution() {
-		if bar.Count == 0 {
-			continue
-		}
-		ns := float64(bar.From) / UnitsPerNs
-		i := int((ns - low) / (high - low) * lines)
+	for _, bar := range bars {
+		i := int((float64(bar.From)/UnitsPerNs - low) / (high - low) * lines)
 		counts[min(max(i, 0), lines)] += bar.Count
 	}
-	most := int64(1)
-	for _, c := range counts {
-		most = max(most, c)
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: %d samples\n", f.ID(), f.Samples)
-	for i, c := range counts {
-		from := "  beyond"
-		if i < lines {
-			from = fmt.Sprintf("%8s", duration(low+(high-low)*float64(i)/lines))
+	most := max(1, slices.Max(counts))
+	return writeTo(w, func(b *bytes.Buffer) {
+		fmt.Fprintf(b, "%s: %d samples\n", f.ID(), f.Samples)
+		for i, c := range counts {
+			from := "  beyond"
+			if i < lines {
+				from = fmt.Sprintf("%8s", duration(low+(high-low)*float64(i)/lines))
+			}
+			fmt.Fprintf(b, "  %10s %-*s %d\n", from, width, strings.Repeat("█", int((c*width+most-1)/most)), c)
 		}
-		bar := strings.Repeat("█", int((c*width+most-1)/most))
-		fmt.Fprintf(&b, "  %10s %-*s %d\n", from, width, bar, c)
-	}
-	_, err = w.Write(b.Bytes())
-	return err
+	})
 }
 
 // WriteBenchmark writes the rounds as Go benchmark lines for benchstat.
 func (r *Report) WriteBenchmark(w io.Writer) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
-		r.Host.Arch, r.Host.CPU, r.Device)
-	for _, f := range append(append([]*Figure{}, r.Baselines...), r.Figures...) {
-		for _, ns := range f.Rounds {
-			line := fmt.Sprintf("Benchmark%s %d %.4g ns/op", benchName(f.ID()), f.PerSample, ns)
-			if f.Bytes != nil {
-				line += fmt.Sprintf(" %s B-sent/op", optional(f.Bytes))
+	return writeTo(w, func(b *bytes.Buffer) {
+		fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
+			r.Host.Arch, r.Host.CPU, r.Device)
+		for _, f := range slices.Concat(r.Baselines, r.Figures) {
+			id := f.ID()
+			for _, ns := range f.Rounds {
+				fmt.Fprintf(b, "Benchmark%s %d %.4g ns/op", strings.ToUpper(id[:1])+strings.ReplaceAll(id[1:], " ", "_"), f.PerSample, ns)
+				if f.Bytes != nil {
+					fmt.Fprintf(b, " %s B-sent/op", optional(f.Bytes))
+				}
+				if f.Allocs != nil {
+					fmt.Fprintf(b, " %g allocs/op", *f.Allocs)
+				}
+				fmt.Fprintln(b)
 			}
-			if f.Allocs != nil {
-				line += fmt.Sprintf(" %g allocs/op", *f.Allocs)
-			}
-			fmt.Fprintln(&b, line)
 		}
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	})
 }
 
-// benchName returns an ID as a benchmark name, which begins in upper case.
-func benchName(id string) string {
-	return strings.ToUpper(id[:1]) + strings.ReplaceAll(id[1:], " ", "_")
+// prefixed formats three digits; 999.5 of the smaller unit would round up to 1000.
+func prefixed(n float64, units [4]string) string {
+	for i, u := range []float64{1e9, 1e6, 1e3} {
+		if n >= u*0.9995 {
+			return fmt.Sprintf("%.3g%s", n/u, units[i])
+		}
+	}
+	return fmt.Sprintf("%.3g%s", n, units[3])
+}
+
+func count(n float64) string { return prefixed(n, [4]string{" G", " M", " k", ""}) }
+
+// duration formats nanoseconds.
+func duration(ns float64) string { return prefixed(ns, [4]string{" s", " ms", " µs", " ns"}) }
+
+// known formats a value, or a dash for nil.
+func known(v *float64, print func(float64) string) string {
+	if v == nil {
+		return "-"
+	}
+	return print(*v)
+}
+
+func optional(v *float64) string {
+	return known(v, func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) })
 }

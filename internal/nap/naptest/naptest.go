@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Timers is how many file descriptors of timers this process has. It skips the test where that
-// can't be known.
+// Timers counts this process's timer descriptors. It skips the test where they are unknown.
 func Timers(t testing.TB) (n int) {
 	t.Helper()
 	const open = "/proc/self/fd"

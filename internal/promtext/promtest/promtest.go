@@ -1,4 +1,4 @@
-// Package promtest reads Prometheus's text format 0.0.4 strictly, for tests of what writes it.
+// Package promtest reads Prometheus's text format 0.0.4 strictly, for tests.
 package promtest
 
 import (
@@ -17,14 +17,12 @@ var (
 	badHelp  = regexp.MustCompile(`(^|[^\\])(\\\\)*\\([^n\\]|$)`)
 )
 
-// family is a family of samples that is being read.
 type family struct {
 	name, kind string
 	histograms map[string]*histogram // by labels without le
 	order      []string
 }
 
-// histogram is what was read of one.
 type histogram struct {
 	les    []float64
 	counts []float64
@@ -32,11 +30,10 @@ type histogram struct {
 	count  *float64
 }
 
-// Parse returns the value of each series, such as `x_total{a="b"}` with the labels as they were
-// written. The error is the first thing that the format doesn't allow, or that its conventions
-// advise against: each family has a HELP and a TYPE and is in one piece, a counter's name ends in
-// _total, a histogram has its bounds in ascending order, cumulative counts, +Inf, a sum and a
-// count.
+// Parse returns the value of each series, such as `x_total{a="b"}` with the labels as written. The
+// error is the first break of the format or its conventions: each family has a HELP and a TYPE and
+// is in one piece, a counter's name ends in _total, a histogram has ascending bounds, cumulative
+// counts, +Inf, a sum and a count.
 func Parse(text string) (map[string]float64, error) {
 	series := map[string]float64{}
 	seen := map[string]bool{}
@@ -124,7 +121,6 @@ func parseLabels(s string) (rest, le string, err error) {
 	return rest, le, nil
 }
 
-// add adds a sample to its family.
 func (f *family) add(name, labels, le string, v float64) error {
 	if f.kind != "histogram" {
 		if name != f.name || le != "" {

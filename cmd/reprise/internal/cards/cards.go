@@ -3,17 +3,25 @@ package cards
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/remote"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// CardHelp describes names of cards.
 const CardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, socket:PATH where reprise sim serves a card, ttsim:PATH of a libttsim.so, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
 
 var (
@@ -21,13 +29,11 @@ var (
 	serial     = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 )
 
-// cardFlags are the flags of most commands about cards.
 type cardFlags struct {
 	Device string `help:"${card_help}. If not given, all cards, or the only one for info and reset." placeholder:"DEVICE"`
 	cli.AsJSON
 }
 
-// Validate checks a card's name before any card is opened.
 func (c *cardFlags) Validate() error {
 	if c.Device == "" || isSlot(c.Device) {
 		return nil
@@ -36,11 +42,9 @@ func (c *cardFlags) Validate() error {
 	return err
 }
 
-// isSlot reports whether a name is a PCI address or serial number, which stay when device numbers
-// change.
+// isSlot recognises what stays when device numbers change.
 func isSlot(name string) bool { return pciAddress.MatchString(name) || serial.MatchString(name) }
 
-// findCard turns a card's name into a target.
 func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	if !isSlot(name) {
 		return cli.ParseTarget(name)
@@ -61,7 +65,6 @@ func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	return nil, cli.Wrong("--device", name, "no card of this machine is called that", "reprise ls lists them").By(kmd.ErrNoDevice)
 }
 
-// oneCard returns the named card, or the machine's only one.
 func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	if name != "" {
 		return findCard(ctx, name)
@@ -83,7 +86,6 @@ func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	return nil, fmt.Errorf("this machine has several cards: say which with --device: %s", strings.Join(names, ", "))
 }
 
-// cards returns the named card, or all cards of the machine.
 func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	if name == "" {
 		return kmd.Host().List(ctx)
@@ -99,7 +101,7 @@ func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	return []kmd.Card{c}, nil
 }
 
-// cardJSON is a card for scripts. Unknown fields are absent.
+// Unknown fields are absent.
 type cardJSON struct {
 	Node        string          `json:"node"`
 	PCI         string          `json:"pci"`
@@ -127,7 +129,6 @@ type cardJSON struct {
 	Problem     string          `json:"problem,omitempty"`
 }
 
-// harvestingJSON has a bit for each unit that is fused off.
 type harvestingJSON struct {
 	Tensix   uint32 `json:"tensix"`
 	DRAM     uint32 `json:"dram"`
@@ -179,11 +180,459 @@ func toJSON(c *kmd.Card) cardJSON {
 	return j
 }
 
-// problem is an error's text without the device, which is printed beside the text.
+// problem leaves out the device.
 func problem(err error) string {
 	s := err.Error()
 	if _, rest, ok := strings.Cut(s, ": open: "); ok && strings.HasPrefix(s, "kmd: ") {
 		return rest
 	}
 	return strings.TrimPrefix(s, "kmd: ")
+}
+
+type LsCmd struct{ cardFlags }
+
+func (LsCmd) Help() string {
+	return "Cards are named by their PCI address, since numbers of device nodes change."
+}
+
+func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
+	l, err := cards(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Devices []cardJSON `json:"devices"`
+	}{[]cardJSON{}}
+	for i := range l {
+		out.Devices = append(out.Devices, toJSON(&l[i]))
+	}
+	return s.Print(c.JSON, out, func(w cli.Text) { printCards(w, out.Devices) })
+}
+
+func printCards(w cli.Text, all []cardJSON) {
+	if len(all) == 0 {
+		w.F("No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:blackhole\n")
+		return
+	}
+	t, notes := w.Table(0), ""
+	t.Row("PCI", "NODE", "BOARD", "CHIP", "WORKERS", "FIRMWARE", "AICLK", "TEMP", "POWER", "IOMMU", "OPEN BY")
+	for _, d := range all {
+		grid := "-"
+		if d.Workers != nil {
+			grid = fmt.Sprintf("%dx%d", d.Workers.Width, d.Workers.Height)
+		}
+		t.Row(d.PCI, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
+			cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, holderNames(d.Holders))
+		if d.Problem != "" {
+			notes += d.PCI + ": " + d.Problem + "\n"
+		}
+	}
+	t.Flush()
+	w.F("%s", notes)
+}
+
+func holderNames(l []holderJSON) string {
+	var names []string
+	for _, h := range l {
+		if h.Name == "" {
+			names = append(names, fmt.Sprint(h.PID))
+		} else {
+			names = append(names, fmt.Sprintf("%s (%d)", h.Name, h.PID))
+		}
+	}
+	return list(names)
+}
+
+type InfoCmd struct{ cardFlags }
+
+type infoJSON struct {
+	cardJSON
+	Windows  []windowJSON  `json:"windows"`
+	Mappings []mappingJSON `json:"mappings"`
+	Features []featureJSON `json:"features"`
+	Locks    []string      `json:"held_locks"`
+}
+
+type windowJSON struct {
+	Size  uint64 `json:"size"`
+	Count int    `json:"count"`
+}
+
+type mappingJSON struct {
+	BAR     int    `json:"bar"`
+	Caching string `json:"caching"`
+	Size    uint64 `json:"size"`
+}
+
+type featureJSON struct {
+	Name string `json:"name"`
+	Has  bool   `json:"has"`
+}
+
+var features = []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins, kmd.FeatureExport,
+	kmd.FeatureSMCMessage, kmd.FeatureNOCAccess}
+
+func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
+	t, err := oneCard(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	// The card stays open: an emulated card lives no longer.
+	d, err := kmd.Open(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
+	if err != nil {
+		return cli.OpenError(t.String(), err)
+	}
+	out, err := about(ctx, t, d)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	return s.Print(c.JSON, out, out.print)
+}
+
+func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) {
+	card := kmd.Inspect(ctx, t)
+	out := &infoJSON{cardJSON: toJSON(&card), Mappings: []mappingJSON{}, Locks: []string{}}
+	p := d.Params()
+	for _, w := range p.Windows {
+		if k := p.BAR.KernelWindow; k >= w.First && k < w.First+w.Count {
+			w.Count-- // the driver's own
+		}
+		out.Windows = append(out.Windows, windowJSON{w.Size, w.Count})
+	}
+	for _, f := range features {
+		out.Features = append(out.Features, featureJSON{f.String(), d.Has(f)})
+	}
+	maps, err := d.Mappings()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range maps {
+		out.Mappings = append(out.Mappings, mappingJSON{m.BAR, m.Caching.String(), m.Size})
+	}
+	locks, err := d.Locks()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range locks {
+		out.Locks = append(out.Locks, l.Index.String())
+	}
+	return out, nil
+}
+
+func (i *infoJSON) print(out cli.Text) {
+	t := out.Table(0)
+	t.Row("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
+	t.Row("Node", i.Node)
+	t.Row("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
+	t.Row("Chip", fmt.Sprintf("%s, id %s", cli.Dash(i.Arch), cli.Dash(i.ASIC)))
+	if g := i.Workers; g != nil {
+		t.Row("Workers", fmt.Sprintf("%d x %d, %d DRAM banks", g.Width, g.Height, i.DRAMBanks))
+	}
+	if h := i.Harvesting; h != nil {
+		var masks []string
+		for _, m := range []struct {
+			name string
+			bits uint32
+		}{{"Tensix", h.Tensix}, {"DRAM", h.DRAM}, {"Ethernet", h.Ethernet}} {
+			if m.bits != 0 {
+				masks = append(masks, fmt.Sprintf("%s %#x", m.name, m.bits))
+			}
+		}
+		t.Row("Fused off", list(masks))
+	}
+	t.Row("Driver", "tt-kmd "+cli.Dash(i.Driver))
+	t.Row("Firmware", cli.Dash(i.Firmware))
+	t.Row("Clocks", known(reading{i.AICLK, "AI %.0f MHz"}, reading{i.AXICLK, "AXI %.0f MHz"}))
+	t.Row("Temperature", cli.Unit(i.Temperature, "%.1f C"))
+	t.Row("Power", known(reading{i.Power, "%.0f W"}, reading{i.Current, "%.0f A"}, reading{i.Voltage, "%.3f V"}))
+	t.Row("IOMMU", i.IOMMU)
+	if i.NUMANode != nil {
+		t.Row("Memory node", fmt.Sprint(*i.NUMANode))
+	}
+	var names []string
+	for _, x := range i.Windows {
+		names = append(names, fmt.Sprintf("%d of %s", x.Count, humanize.IBytes(x.Size)))
+	}
+	t.Row("Windows", strings.Join(names, ", "))
+	names = nil
+	for _, m := range i.Mappings {
+		names = append(names, fmt.Sprintf("BAR %d %s %s", m.BAR, m.Caching, humanize.IBytes(m.Size)))
+	}
+	t.Row("Mappings", list(names))
+	names = nil
+	for _, f := range i.Features {
+		if f.Has {
+			names = append(names, f.Name)
+		}
+	}
+	t.Row("Driver offers", list(names))
+	t.Row("Held locks", list(i.Locks))
+	t.Row("Open by", holderNames(i.Holders))
+	if i.Problem != "" {
+		t.Row("Problem", i.Problem)
+	}
+	t.Flush()
+}
+
+func list(l []string) string { return cli.Dash(strings.Join(l, ", ")) }
+
+// reading is nil if unknown.
+type reading struct {
+	value  *float64
+	format string
+}
+
+func known(l ...reading) string {
+	var out []string
+	for _, r := range l {
+		if r.value != nil {
+			out = append(out, fmt.Sprintf(r.format, *r.value))
+		}
+	}
+	return list(out)
+}
+
+type DoctorCmd struct{ cardFlags }
+
+func (DoctorCmd) Help() string {
+	return "Checks the driver, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do."
+}
+
+func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
+	var l []kmd.Check
+	if c.Device == "" {
+		l = kmd.Host().Diagnose(ctx)
+	} else {
+		t, err := findCard(ctx, c.Device)
+		if err != nil {
+			return err
+		}
+		l = kmd.DiagnoseTarget(ctx, t)
+		for i := range l { // as the user calls it
+			l[i].Fix = strings.ReplaceAll(l[i].Fix, "--device "+t.String(), "--device "+c.Device)
+		}
+	}
+	var checks []cli.Check
+	for _, k := range l {
+		checks = append(checks, cli.Check{Name: k.Name, Device: k.Device, Status: k.Status, Found: k.Found, Fix: k.Fix})
+	}
+	return s.PrintChecks(c.JSON, checks)
+}
+
+type ResetCmd struct {
+	cardFlags
+	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you will), post (that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
+	Force bool   `help:"Reset the card although processes have it open."`
+}
+
+func (ResetCmd) Help() string {
+	return "Memory and all state of the card are lost. Afterwards the card must answer. Processes that have it open are named and keep it, unless forced."
+}
+
+type resetJSON struct {
+	PCI     string       `json:"pci"`
+	Node    string       `json:"node"`
+	Arch    string       `json:"arch"`
+	Mode    string       `json:"mode"`
+	Seconds float64      `json:"seconds"`
+	Read    bool         `json:"verified"` // the card was opened and read
+	Losers  []holderJSON `json:"losers"`
+}
+
+func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
+	mode, err := kmd.ParseResetMode(c.Mode)
+	if err != nil {
+		return err
+	}
+	t, err := oneCard(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	cfg := kmd.ResetConfig{Mode: mode, Force: c.Force}
+	if !c.JSON && cli.IsTerminal(s.Err) {
+		cfg.Progress = func(step string) { fmt.Fprintln(s.Err, step) }
+	}
+	r, err := kmd.Reset(ctx, t, cfg)
+	var held *kmd.HeldError
+	switch {
+	case errors.As(err, &held):
+		var names []string
+		for _, h := range held.Holders {
+			names = append(names, h.String())
+		}
+		return fmt.Errorf("reset: %s is open by %s; end them, or take the card from them with --force", t, strings.Join(names, ", "))
+	case err != nil:
+		return err
+	}
+	out := resetJSON{PCI: r.BDF, Node: r.Node, Arch: r.Arch.String(), Mode: r.Mode.String(), Seconds: r.Duration.Seconds(),
+		Read: r.Harvesting != nil, Losers: []holderJSON{}}
+	for _, h := range r.Losers {
+		out.Losers = append(out.Losers, holderJSON{h.PID, h.Name, h.Files})
+	}
+	return s.Print(c.JSON, out, func(w cli.Text) { out.print(w, r.Duration) })
+}
+
+func (r *resetJSON) print(w cli.Text, d time.Duration) {
+	lost := ""
+	if len(r.Losers) > 0 {
+		lost = ", lost for " + holderNames(r.Losers)
+	}
+	if r.Read {
+		w.F("%s (%s): reset in %v and answering at %s%s\n", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
+	} else {
+		w.F("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %[1]s\n", r.PCI, r.Arch, lost)
+	}
+}
+
+type TopologyCmd struct {
+	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
+	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
+	cli.AsJSON
+}
+
+func (TopologyCmd) Help() string {
+	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
+}
+
+func (c *TopologyCmd) machine() (*target.Machine, error) {
+	return cli.ParseMachine("--device", c.Device)
+}
+
+func (c *TopologyCmd) Validate() (err error) {
+	if c.Device != "" {
+		_, err = c.machine()
+	}
+	return err
+}
+
+func (c *TopologyCmd) targets(ctx context.Context) ([]kmd.Target, func() error, error) {
+	if c.Device != "" {
+		m, err := c.machine()
+		if err != nil {
+			return nil, nil, err
+		}
+		return m.Open()
+	}
+	cards, err := kmd.Host().List(ctx)
+	var l []kmd.Target
+	for _, card := range cards {
+		l = append(l, kmd.Path(card.Node))
+	}
+	return l, func() error { return nil }, err
+}
+func (c *TopologyCmd) Run(ctx context.Context, s cli.Streams) (err error) {
+	targets, end, err := c.targets(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	var devices []*kmd.Device
+	for _, t := range targets {
+		d, err := kmd.Open(ctx, t, kmd.WithoutPower())
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		devices = append(devices, d)
+	}
+	g, err := topology.Discover(ctx, devices)
+	if err != nil {
+		return err
+	}
+	if c.SVG != "" { // the table is printed even if the file can't be written
+		defer func() {
+			err = errors.Join(err, cli.Save(ctx, "--svg", c.SVG, func(w io.Writer) error { return mesh.Draw(w, g) }))
+		}()
+	}
+	return s.Print(c.JSON, graphJSON(g), func(w cli.Text) { printGraph(w, g) })
+}
+
+type topologyJSON struct {
+	Arch     string             `json:"arch,omitempty"`
+	Chips    []topologyChipJSON `json:"chips"`
+	Links    []topologyLinkJSON `json:"links"`
+	Degraded []string           `json:"degraded"`
+}
+
+// Unknown fields are absent.
+type topologyChipJSON struct {
+	Name     string   `json:"name"`
+	PCI      string   `json:"pci,omitempty"`
+	Node     string   `json:"node,omitempty"`
+	Serial   string   `json:"serial,omitempty"`
+	ASIC     string   `json:"asic,omitempty"`
+	Location int      `json:"location"`
+	Place    *[2]int  `json:"place,omitempty"`
+	Behind   *endJSON `json:"behind,omitempty"`
+	Up       int      `json:"links_up"`
+	Problem  string   `json:"problem,omitempty"`
+}
+
+type endJSON struct {
+	Chip    int `json:"chip"`
+	Channel int `json:"channel"`
+}
+
+type topologyLinkJSON struct {
+	A     endJSON `json:"a"`
+	B     endJSON `json:"b"`
+	State string  `json:"state"`
+}
+
+func graphJSON(g *topology.Graph) topologyJSON {
+	out := topologyJSON{Chips: []topologyChipJSON{}, Links: []topologyLinkJSON{}, Degraded: append([]string{}, g.Degraded()...)}
+	if g.Arch != 0 {
+		out.Arch = g.Arch.String()
+	}
+	for i := range g.Chips {
+		c := &g.Chips[i]
+		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location, Up: upLinks(g, i)}
+		// On Wormhole (0,0) is a place too, known along with the chip's identity.
+		if c.Place != (remote.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
+			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
+		}
+		if c.Gateway != nil {
+			j.Behind = &endJSON{c.Gateway.Chip, c.Gateway.Channel}
+		}
+		if c.Problem != nil {
+			j.Problem = c.Problem.Error()
+		}
+		out.Chips = append(out.Chips, j)
+	}
+	for _, l := range g.Links {
+		out.Links = append(out.Links, topologyLinkJSON{endJSON{l.A.Chip, l.A.Channel}, endJSON{l.B.Chip, l.B.Channel}, l.State.String()})
+	}
+	return out
+}
+
+func upLinks(g *topology.Graph, i int) int {
+	n := 0
+	for _, l := range g.Neighbors(i) {
+		n += l
+	}
+	return n
+}
+
+func printGraph(w cli.Text, g *topology.Graph) {
+	if len(g.Chips) == 0 {
+		w.F("No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:t3000\n")
+		return
+	}
+	t := w.Table(0)
+	t.Row("CHIP", "WHERE", "SERIAL", "ASIC", "LINKS UP", "TO")
+	for i := range g.Chips {
+		c := &g.Chips[i]
+		var to []string
+		near := g.Neighbors(i)
+		for j := range g.Chips {
+			if n := near[j]; n > 0 {
+				to = append(to, fmt.Sprintf("%d (%d)", j, n))
+			}
+		}
+		t.Row(i, c.Name, cli.Dash(c.Serial), cli.Dash(c.ASIC), upLinks(g, i), list(to))
+	}
+	t.Flush()
+	for _, d := range g.Degraded() {
+		w.F("%s\n", d)
+	}
 }

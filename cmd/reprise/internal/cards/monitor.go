@@ -1,19 +1,28 @@
 package cards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
+	"net/http"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/promtext"
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
-// MonitorCmd shows which processes use how much device memory.
 type MonitorCmd struct {
 	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
 	Once     bool          `help:"Print one table and exit." xor:"how"`
@@ -23,7 +32,7 @@ type MonitorCmd struct {
 }
 
 func (MonitorCmd) Help() string {
-	return "Every process that opens a device with this runtime keeps a small log of the memory that it uses in shared memory. The command reads these logs only and opens no device. In a terminal: q quits, space updates, arrows scroll."
+	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. In a terminal: q quits, space updates, arrows scroll."
 }
 func (c *MonitorCmd) Validate() error {
 	const shortest = 50 * time.Millisecond
@@ -38,7 +47,6 @@ func (c *MonitorCmd) Validate() error {
 	return nil
 }
 
-// poll deletes the logs of this user's dead processes and reads the others.
 func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	_, _ = usage.Sweep(c.Dir) // what can't be deleted is left out anyway
 	s, err := usage.Read(c.Dir)
@@ -69,7 +77,6 @@ func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.follow(ctx, s.Out)
 }
 
-// follow prints a table after each poll, for logs and pipes.
 func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 	t := time.NewTicker(c.Interval)
 	defer t.Stop()
@@ -92,7 +99,425 @@ func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// serve answers scrapes until ctx ends.
 func (c *MonitorCmd) serve(ctx context.Context, w io.Writer) error {
 	return cli.Serve(ctx, "monitor", c.Listen, metricsHandler(c.poll), w, "/metrics")
+}
+
+type MonitorReport struct {
+	Time     time.Time       `json:"time"`
+	Devices  []monitorDevice `json:"devices"`
+	Dead     int             `json:"dead_logs"` // of other users' dead processes
+	Problems []string        `json:"problems"`
+}
+
+type monitorDevice struct {
+	Name      string           `json:"name"`
+	PCI       string           `json:"pci,omitempty"`
+	Serial    string           `json:"serial,omitempty"`
+	Arch      string           `json:"arch,omitempty"`
+	NUMANode  *int             `json:"numa_node,omitempty"`
+	Emulated  bool             `json:"emulated"`
+	Memory    []monitorTotal   `json:"memory"`
+	Processes []monitorProcess `json:"processes"`
+}
+
+type monitorTotal struct {
+	Kind      string `json:"kind"`
+	Capacity  uint64 `json:"capacity"`
+	Allocated uint64 `json:"allocated"`
+}
+
+type monitorProcess struct {
+	PID     int             `json:"pid"`
+	Foreign bool            `json:"foreign_pid,omitempty"` // the id is one inside another container
+	UID     int             `json:"uid"`
+	User    string          `json:"user"`
+	Command string          `json:"command"`
+	Opened  time.Time       `json:"opened"`
+	Log     string          `json:"log"`
+	Memory  []monitorMemory `json:"memory"`
+}
+
+type monitorMemory struct {
+	Kind      string `json:"kind"`
+	Capacity  uint64 `json:"capacity"`
+	Allocated uint64 `json:"allocated"`
+	Peak      uint64 `json:"peak"`
+	Extents   uint64 `json:"extents"`
+	Updates   uint64 `json:"updates"`
+	Torn      bool   `json:"torn,omitempty"`
+}
+
+// label is the same in all processes.
+func (d *monitorDevice) label() string {
+	if d.Emulated {
+		return d.Name
+	}
+	return cmp.Or(d.PCI, d.Name)
+}
+
+// newMonitorReport merges the logs of a card.
+func newMonitorReport(s *usage.Snapshot) *MonitorReport {
+	r := &MonitorReport{Time: s.Time, Dead: s.Dead, Devices: []monitorDevice{}, Problems: []string{}}
+	for _, p := range s.Problems {
+		r.Problems = append(r.Problems, p.Error())
+	}
+	cards := map[string]int{} // index in r.Devices by PCI address
+	for _, e := range s.Entries {
+		d := e.Device
+		i, ok := cards[d.PCI]
+		if !ok || d.Emulated || d.PCI == "" {
+			i = len(r.Devices)
+			r.Devices = append(r.Devices, monitorDevice{Name: d.Name, PCI: d.PCI, Serial: d.Serial, Arch: d.Arch, Emulated: d.Emulated,
+				Memory: []monitorTotal{}})
+			if d.NUMANode >= 0 {
+				r.Devices[i].NUMANode = &d.NUMANode
+			}
+			if !d.Emulated {
+				cards[d.PCI] = i
+			}
+		}
+		r.Devices[i].add(&e)
+	}
+	slices.SortStableFunc(r.Devices, func(a, b monitorDevice) int {
+		if a.Emulated != b.Emulated {
+			return map[bool]int{true: 1, false: -1}[a.Emulated] // cards first
+		}
+		return cmp.Compare(a.label(), b.label())
+	})
+	return r
+}
+
+func userName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(uid)
+}
+
+func (d *monitorDevice) add(e *usage.Entry) {
+	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: userName(e.UID), Command: e.Command, Opened: e.Opened, Log: e.Path,
+		Memory: []monitorMemory{}}
+	for _, m := range e.Memory {
+		kind := m.Kind.String()
+		p.Memory = append(p.Memory, monitorMemory{kind, m.Capacity, m.Allocated, m.Peak, m.Extents, m.Updates, m.Torn})
+		i := slices.IndexFunc(d.Memory, func(t monitorTotal) bool { return t.Kind == kind })
+		if i < 0 {
+			i = len(d.Memory)
+			d.Memory = append(d.Memory, monitorTotal{Kind: kind})
+		}
+		t := &d.Memory[i]
+		t.Capacity = max(t.Capacity, m.Capacity)
+		if m.Allocated > math.MaxUint64-t.Allocated {
+			t.Allocated = math.MaxUint64
+		} else {
+			t.Allocated += m.Allocated
+		}
+	}
+	d.Processes = append(d.Processes, p)
+}
+
+func (p *monitorProcess) id() string {
+	if p.Foreign {
+		return fmt.Sprintf("%d (container)", p.PID)
+	}
+	return strconv.Itoa(p.PID)
+}
+
+func share(used, capacity uint64) float64 {
+	if capacity == 0 {
+		return 0
+	}
+	return min(1, float64(used)/float64(capacity))
+}
+
+func (r *MonitorReport) print(w cli.Text) {
+	if len(r.Devices) == 0 {
+		w.F("%s\n", noDevices)
+	} else {
+		t := w.Table(0)
+		t.Row("DEVICE", "PID", "COMMAND", "USER", "KIND", "ALLOCATED", "CAPACITY", "USE", "PEAK", "EXTENTS")
+		r.each(func(d *monitorDevice, p *monitorProcess) {
+			for _, m := range p.Memory {
+				if m.Capacity == 0 && m.Allocated == 0 {
+					continue // the device was opened without it
+				}
+				t.Row(d.label(), p.id(), cli.Dash(p.Command), p.User, m.Kind, humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity),
+					fmt.Sprintf("%.1f %%", 100*share(m.Allocated, m.Capacity)), humanize.IBytes(m.Peak), m.Extents)
+			}
+		})
+		t.Flush()
+	}
+	for _, p := range r.Problems {
+		w.F("unreadable: %s\n", p)
+	}
+}
+
+const noDevices = "No process of this machine has a device open with this runtime."
+
+type monitorView struct {
+	poll     func() (*MonitorReport, error)
+	interval time.Duration
+
+	report        *MonitorReport
+	err           error
+	width, height int
+	top           int
+	polls         int // so far; ticks of earlier ones are ignored
+}
+
+// Messages: the outcome of a poll, and that the next one is due.
+type (
+	polled struct {
+		report *MonitorReport
+		err    error
+	}
+	due int
+)
+
+func newMonitorView(poll func() (*MonitorReport, error), interval time.Duration) *monitorView {
+	return &monitorView{poll: poll, interval: interval, width: 80, height: 24}
+}
+
+func (v *monitorView) Init() tea.Cmd { return v.read }
+
+func (v *monitorView) read() tea.Msg {
+	r, err := v.poll()
+	return polled{r, err}
+}
+
+func (v *monitorView) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := msg.(type) {
+	case polled:
+		if m.err != nil {
+			v.err = m.err
+			return v, tea.Quit
+		}
+		v.report = m.report
+		v.scroll(0)
+		v.polls++
+		n := due(v.polls)
+		return v, tea.Tick(v.interval, func(time.Time) tea.Msg { return n })
+	case due:
+		if int(m) == v.polls {
+			return v, v.read
+		}
+	case tea.WindowSizeMsg:
+		v.width, v.height = m.Width, m.Height
+		v.scroll(0)
+	case tea.KeyPressMsg:
+		return v, v.key(m.String())
+	}
+	return v, nil
+}
+
+func (v *monitorView) key(name string) tea.Cmd {
+	switch name {
+	case "q", "ctrl+c", "esc":
+		return tea.Quit
+	case "space", "r":
+		v.polls++ // the tick that is under way must not start a second chain
+		return v.read
+	case "up", "k":
+		v.scroll(-1)
+	case "down", "j":
+		v.scroll(1)
+	case "pgup":
+		v.scroll(-v.page())
+	case "pgdown":
+		v.scroll(v.page())
+	case "home":
+		v.scroll(-v.top)
+	case "end":
+		v.scroll(math.MaxInt32)
+	}
+	return nil
+}
+
+func (v *monitorView) page() int { return max(1, v.height-2) }
+
+func (v *monitorView) scroll(by int) {
+	v.top = max(0, min(v.top+by, len(v.lines())-v.page()))
+}
+
+func (v *monitorView) View() tea.View {
+	lines := v.lines()
+	shown := lines[min(v.top, len(lines)):]
+	shown = shown[:min(len(shown), v.page())]
+	var b strings.Builder
+	for _, l := range shown {
+		b.WriteString(l + "\n")
+	}
+	b.WriteString(strings.Repeat("\n", v.page()-len(shown)+1) + v.status(len(lines)))
+	out := tea.NewView(b.String())
+	out.AltScreen = true
+	out.WindowTitle = "reprise monitor"
+	return out
+}
+
+func (v *monitorView) status(lines int) string {
+	s := "q quit  space now"
+	if lines > v.page() {
+		s += "  arrows scroll"
+	}
+	if v.report == nil {
+		return s
+	}
+	n := 0
+	v.report.each(func(*monitorDevice, *monitorProcess) { n++ })
+	return fmt.Sprintf("%s   %s, %s, %s", s, cli.Count(len(v.report.Devices), "device"), cli.Count(n, "log"), v.report.Time.Format(time.TimeOnly))
+}
+
+func (v *monitorView) lines() []string {
+	switch {
+	case v.report == nil:
+		return nil
+	case len(v.report.Devices) == 0 && len(v.report.Problems) == 0:
+		return []string{noDevices}
+	}
+	var out []string
+	for i := range v.report.Devices {
+		d := &v.report.Devices[i]
+		if i > 0 {
+			out = append(out, "")
+		}
+		out = append(out, "\x1b[1m"+cut(d.title(), v.width)+"\x1b[m")
+		long := max(10, min(50, v.width-60))
+		for _, m := range d.Memory {
+			if len(d.Processes) == 1 {
+				break
+			}
+			if m.Capacity != 0 || m.Allocated != 0 {
+				out = append(out, v.bar(fmt.Sprintf("  %-9s", m.Kind), m.Allocated, m.Capacity, long,
+					fmt.Sprintf("%s of %s", humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity))))
+			}
+		}
+		for j := range d.Processes {
+			p := &d.Processes[j]
+			open := v.report.Time.Sub(p.Opened).Truncate(time.Second)
+			out = append(out, cut(fmt.Sprintf("    %s %s, %s, open for %v", p.id(), cli.Dash(p.Command), p.User, max(0, open)), v.width))
+			for _, m := range p.Memory {
+				if m.Allocated != 0 || m.Peak != 0 {
+					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s",
+						humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), cli.Count(int(min(m.Extents, math.MaxInt32)), "extent"))))
+				}
+			}
+		}
+	}
+	for _, p := range v.report.Problems {
+		out = append(out, cut("unreadable: "+p, v.width))
+	}
+	return out
+}
+
+// title names a device and what else identifies it.
+func (d *monitorDevice) title() string {
+	s := d.label()
+	if s != d.Name {
+		s += "  " + d.Name
+	}
+	if d.Arch != "" && !d.Emulated {
+		s += "  " + d.Arch
+	}
+	if d.Serial != "" {
+		s += "  board " + d.Serial
+	}
+	if d.NUMANode != nil {
+		s += fmt.Sprintf("  node %d", *d.NUMANode)
+	}
+	return s
+}
+
+// bar is a line with a bar, whose colour gets warmer as memory gets short.
+func (v *monitorView) bar(name string, used, capacity uint64, long int, numbers string) string {
+	s := share(used, capacity)
+	full := int(math.Round(s * float64(long)))
+	if full == 0 && used > 0 {
+		full = 1
+	}
+	colour := "32"
+	switch {
+	case s >= 0.9:
+		colour = "31"
+	case s >= 0.75:
+		colour = "33"
+	}
+	rest := cut(fmt.Sprintf(" %5.1f %%  %s", 100*s, numbers), max(0, v.width-len(name)-long))
+	return name + "\x1b[" + colour + "m" + strings.Repeat("█", full) + "\x1b[2;39m" + strings.Repeat("░", long-full) + "\x1b[m" + rest
+}
+
+func cut(s string, width int) string {
+	if r := []rune(s); len(r) > width {
+		return string(r[:max(0, width)])
+	}
+	return s
+}
+
+// metricsHandler serves /metrics and polls for each scrape.
+func metricsHandler(poll func() (*MonitorReport, error)) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		r, err := poll()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", promtext.ContentType)
+		_, _ = r.metrics().WriteTo(w) // the client has disconnected
+	})
+	return mux
+}
+
+// metrics has a log's file name to distinguish devices that one process has open.
+func (r *MonitorReport) metrics() *promtext.Writer {
+	w := new(promtext.Writer)
+	for _, x := range []struct {
+		name, kind, help string
+		value            func(*monitorMemory) uint64
+	}{
+		{"allocated_bytes", promtext.Gauge, "Device memory that is allocated, over all banks.", func(m *monitorMemory) uint64 { return m.Allocated }},
+		{"capacity_bytes", promtext.Gauge, "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(m *monitorMemory) uint64 { return m.Capacity }},
+		{"peak_bytes", promtext.Gauge, "The most device memory that was ever allocated at once.", func(m *monitorMemory) uint64 { return m.Peak }},
+		{"extents", promtext.Gauge, "Live buffers, kernels and traces.", func(m *monitorMemory) uint64 { return m.Extents }},
+		{"updates_total", promtext.Counter, "Changes of the memory in use.", func(m *monitorMemory) uint64 { return m.Updates }},
+	} {
+		w.Family("reprise_memory_"+x.name, x.kind, x.help)
+		r.each(func(d *monitorDevice, p *monitorProcess) {
+			for i := range p.Memory {
+				m := &p.Memory[i]
+				w.Uint(x.value(m), "device", d.label(), "kind", m.Kind,
+					"pid", strconv.Itoa(p.PID), "command", p.Command, "log", filepath.Base(p.Log))
+			}
+		})
+	}
+	w.Family("reprise_process_info", promtext.Gauge, "A device that a process has open.")
+	live := uint64(0)
+	r.each(func(d *monitorDevice, p *monitorProcess) {
+		live++
+		node := ""
+		if d.NUMANode != nil {
+			node = strconv.Itoa(*d.NUMANode)
+		}
+		w.Uint(1, "device", d.label(), "name", d.Name, "serial", d.Serial, "arch", d.Arch,
+			"numa_node", node, "emulated", strconv.FormatBool(d.Emulated), "pid", strconv.Itoa(p.PID),
+			"uid", strconv.Itoa(p.UID), "command", p.Command, "log", filepath.Base(p.Log))
+	})
+	w.Family("reprise_process_open_time_seconds", promtext.Gauge, "When the process opened the device, in seconds since 1970.")
+	r.each(func(d *monitorDevice, p *monitorProcess) {
+		w.Float(float64(p.Opened.UnixMilli())/1e3, "device", d.label(), "pid", strconv.Itoa(p.PID),
+			"command", p.Command, "log", filepath.Base(p.Log))
+	})
+	w.Family("reprise_logs", promtext.Gauge, "Logs by state: live, dead (of a process that is gone and another user's) or unreadable.")
+	w.Uint(live, "state", "live")
+	w.Uint(uint64(r.Dead), "state", "dead")
+	w.Uint(uint64(len(r.Problems)), "state", "unreadable")
+	return w
+}
+
+func (r *MonitorReport) each(do func(*monitorDevice, *monitorProcess)) {
+	for i := range r.Devices {
+		for j := range r.Devices[i].Processes {
+			do(&r.Devices[i], &r.Devices[i].Processes[j])
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
@@ -22,46 +23,37 @@ func TestChecksWritten(t *testing.T) {
 	writertest.EveryWrite(t, func(w io.Writer) error { return Streams{Out: w}.PrintChecks(false, checks) })
 }
 
-// Every reason is one line with the device, what was found and what to do.
 func TestOpenErrors(t *testing.T) {
 	open := func(err error) error {
 		return fmt.Errorf("reprise: open: %w", &kmd.OpError{Op: "open", Path: "/dev/tenstorrent/7", Err: err})
 	}
-	other := errors.New("dispatch: bring-up: something else")
 	for _, tt := range []struct {
 		err  error
 		want string
 	}{
-		{
-			open(fmt.Errorf("%w (%w): is the driver loaded?", kmd.ErrNoDevice, syscall.ENOENT)),
-			`--device "/dev/tenstorrent/7": no such device (no such file or directory): is the driver loaded?; emu:blackhole and emu:wormhole need no card`,
-		},
-		{
-			open(fmt.Errorf("%w (%w): join the group", kmd.ErrPermission, syscall.EACCES)),
-			`--device "/dev/tenstorrent/7": no permission for the device (permission denied): join the group`,
-		},
-		{
-			open(fmt.Errorf("%w (%w)", kmd.ErrNotDevice, syscall.ENOTTY)),
-			`--device "/dev/tenstorrent/7": not a Tenstorrent device (inappropriate ioctl for device); give a node that the driver made, such as /dev/tenstorrent/0`,
-		},
-		{
-			open(kmd.ErrUnsupportedSystem),
-			`--device "/dev/tenstorrent/7": no Tenstorrent driver on this operating system; emu:blackhole and emu:wormhole need no card`,
-		},
-		{
-			open(&ttsim.LibraryError{Path: "lib.so", Err: fs.ErrNotExist, Hint: "give another"}),
-			`--device "/dev/tenstorrent/7": file does not exist; give another`,
-		},
-		{open(&kmd.UnknownDeviceError{Vendor: 0x1e52, Device: 0xfaca}), `--device "/dev/tenstorrent/7": PCI device 1e52:faca: want Tenstorrent's 1e52:401e (Wormhole) or 1e52:b140 (Blackhole)`},
-		{other, other.Error()},
+		{fmt.Errorf("%w (%w): is the driver loaded?", kmd.ErrNoDevice, syscall.ENOENT),
+			`no such device (no such file or directory): is the driver loaded?; emu:blackhole and emu:wormhole need no card`},
+		{fmt.Errorf("%w (%w): join the group", kmd.ErrPermission, syscall.EACCES),
+			`no permission for the device (permission denied): join the group`},
+		{fmt.Errorf("%w (%w)", kmd.ErrNotDevice, syscall.ENOTTY),
+			`not a Tenstorrent device (inappropriate ioctl for device); give a node that the driver made, such as /dev/tenstorrent/0`},
+		{kmd.ErrUnsupportedSystem, `no Tenstorrent driver on this operating system; emu:blackhole and emu:wormhole need no card`},
+		{&ttsim.LibraryError{Path: "lib.so", Err: fs.ErrNotExist, Hint: "give another"}, `file does not exist; give another`},
+		{&kmd.UnknownDeviceError{Vendor: 0x1e52, Device: 0xfaca},
+			`PCI device 1e52:faca: want Tenstorrent's 1e52:401e (Wormhole) or 1e52:b140 (Blackhole)`},
 	} {
-		err := OpenError("/dev/tenstorrent/7", tt.err)
-		if err.Error() != tt.want {
-			t.Errorf("%v\nbecomes %v\nwant    %s", tt.err, err, tt.want)
+		was := open(tt.err)
+		err := OpenError("/dev/tenstorrent/7", was)
+		if want := `--device "/dev/tenstorrent/7": ` + tt.want; err.Error() != want {
+			t.Errorf("%v\nbecomes %v\nwant    %s", was, err, want)
 		}
-		if !errors.Is(err, errors.Unwrap(tt.err)) && err != tt.err {
+		if !errors.Is(err, errors.Unwrap(was)) {
 			t.Errorf("%v loses its cause", err)
 		}
+	}
+	other := errors.New("dispatch: bring-up: something else")
+	if err := OpenError("/dev/tenstorrent/7", other); err != other {
+		t.Errorf("%v becomes %v", other, err)
 	}
 }
 
@@ -78,13 +70,11 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%q is %v, %v, want %v", device, target, err, want)
 		}
 	}
-	_, err := ParseTarget("emu:grayskull")
-	if !errors.Is(err, chip.ErrUnknownArch) {
+	if _, err := ParseTarget("emu:grayskull"); !errors.Is(err, chip.ErrUnknownArch) {
 		t.Errorf("an emulator that doesn't exist: %v", err)
 	}
 }
 
-// The limit of operations is TT-NN's variable, unless a flag says another.
 func TestHangTimeout(t *testing.T) {
 	for _, c := range []struct {
 		env  string
@@ -106,9 +96,7 @@ func TestHangTimeout(t *testing.T) {
 		}
 		var flags Hangs
 		p, err := kong.New(&flags, kong.Vars{"temp_dir": t.TempDir()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if _, err := p.Parse(c.args); (err != nil) != c.bad || time.Duration(flags.HangTimeout) != c.want {
 			t.Errorf("%q, %v: %v, %v", c.env, c.args, time.Duration(flags.HangTimeout), err)
 		}

@@ -2,6 +2,7 @@
 package demo
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,13 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -21,31 +25,30 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Cmd classifies handwritten digits.
 type Cmd struct {
-	Device  string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
+	Device  string `help:"${device_help}; or a machine whose chips share the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
 	Hosts   string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
-	Links   string `help:"Network for emulated links between processes, such as 10.1.0.0/16, or 127.0.0.0/8 on one machine; the default route's if absent." placeholder:"NETWORK"`
-	Input   string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
+	Links   string `help:"Network for emulated links between processes, such as 10.1.0.0/16 or 127.0.0.0/8; the default route's if absent." placeholder:"NETWORK"`
+	Input   string `help:"Classify the digits of this file: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch   int    `help:"Images per batch." default:"128"`
 	Network string `help:"Network: bfloat16, of operations on the engines; or integer, of kernels on the RISC-V cores." enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
 	cli.AsJSON
 	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
-	Timeline  string `help:"Write a timeline of the host and the queues, and on the emulator of engine waits, to this file, as JSON for ui.perfetto.dev. Each call becomes a little slower." placeholder:"FILE" type:"path"`
-	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back without a device. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
-	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
+	Timeline  string `help:"Write a timeline of host, queues and emulated engines to this file, as JSON for ui.perfetto.dev. Calls become a little slower." placeholder:"FILE" type:"path"`
+	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back. Recording makes times longer." placeholder:"FILE" type:"path"`
+	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph." placeholder:"FILE" type:"path"`
 	cli.Hangs
 
 	target  kmd.Target
 	machine *target.Machine // if Device names several chips
 }
 
-// Result is the demo's result.
 type Result struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
@@ -55,8 +58,7 @@ type Result struct {
 	Replays  int    `json:"replays"`
 	Cores    int    `json:"cores"`
 	Programs int    `json:"programs"`
-	// Accuracy is the share of right answers among Measured images: the embedded ones not used for
-	// training, or all images of a file.
+	// Accuracy is of Measured images: embedded ones not used for training, or all of a file.
 	Accuracy   float64 `json:"accuracy"`
 	Measured   int     `json:"accuracy_images"`
 	Mismatches int     `json:"mismatches"`
@@ -67,8 +69,7 @@ type Result struct {
 	TraceFile     string          `json:"trace_file,omitempty"`
 	TimelineFile  string          `json:"timeline_file,omitempty"`
 	GraphFile     string          `json:"graph_file,omitempty"`
-	// TraceAfter is the size of the trace memory once the trace is released.
-	TraceAfter uint64 `json:"trace_bytes_after_release"`
+	TraceAfter    uint64          `json:"trace_bytes_after_release"`
 
 	EagerNs     int64   `json:"eager_host_ns_p50"`
 	ReplayNs    int64   `json:"replay_host_ns_p50"`
@@ -78,20 +79,18 @@ type Result struct {
 	Seconds     float64 `json:"seconds"`
 	OpenSeconds float64 `json:"open_seconds"`
 
-	network  string // its name
-	input    string // file of the images, if not embedded
+	network  string
+	input    string
 	bankSize uint64
 	samples  []sample
 }
 
-// sample is an image and the chip's answer.
 type sample struct {
 	image digits.Image
 	said  uint8
 }
 
-// mismatchError says that a device's scores differ from those of the network on the host. The other
-// fields describe the first of count differences.
+// mismatchError says that scores differ from the host's; the first of count is described.
 type mismatchError struct {
 	network       string
 	count         int
@@ -115,7 +114,6 @@ func (e *mismatchError) compare(batch int, how string, got, expected []scores) {
 	}
 }
 
-// err returns the error if there is a difference.
 func (e *mismatchError) err() error {
 	if e.count == 0 {
 		return nil
@@ -177,7 +175,7 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
-// images returns the images, those that measure the accuracy first, and the number of the latter.
+// images has those that measure the accuracy first.
 func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -191,8 +189,7 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	return all, len(all), err
 }
 
-// classify runs the network eagerly, captures it and replays the trace, comparing each result with
-// the network on the host. If results differ it returns both the result and a *mismatchError.
+// classify returns both the result and a *mismatchError if results differ from the host's.
 func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -291,10 +288,9 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 // Sampling of engine waits for a timeline.
 const (
 	engineSampling = 100 * time.Microsecond
-	sampledWorkers = 4 // at most
+	sampledWorkers = 4
 )
 
-// inspect notes properties of the trace and its programs, and saves the trace on request.
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
 	part := trace.Parts()[0]
 	res.TraceBytes, res.ReplayBytes = trace.Size(), part.ReplayBytes
@@ -319,9 +315,8 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 }
 
 // replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
-// emulated device may allocate too: each round is one replay on an idle device and one processor,
-// and the least round counts.
-// processor, and the least round counts.
+// emulated device may allocate too: the least of several rounds on an idle device and one processor
+// counts.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
@@ -354,7 +349,6 @@ func readImages(path string) ([]digits.Image, error) {
 	return images, nil
 }
 
-// inputError explains why a file of digits can't be used.
 func inputError(path string, err error) error {
 	wrong := func(why, hint string) error { return cli.Wrong("--input", path, why, hint).By(err) }
 	var file *fs.PathError
@@ -376,7 +370,6 @@ func inputError(path string, err error) error {
 		digits.MaxPixel, digits.Classes-1))
 }
 
-// RunInteger runs the integer network of reprise demo on a device, with all its checks.
 func RunInteger(ctx context.Context, t kmd.Target) error {
 	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", Hangs: cli.Hangs{DumpDir: os.TempDir()}, target: t}
 	images, measured, err := c.images(ctx)
@@ -385,4 +378,138 @@ func RunInteger(ctx context.Context, t kmd.Target) error {
 	}
 	_, err = c.classify(ctx, images, measured, newProgress(io.Discard, false))
 	return err
+}
+
+const maxSamples = 4
+
+// sample keeps the first images, and the first mistake last.
+func (r *Result) sample(m digits.Image, said uint8) {
+	s := sample{m, said}
+	switch {
+	case len(r.samples) < maxSamples:
+		r.samples = append(r.samples, s)
+	case said != m.Label && r.samples[maxSamples-1].said == r.samples[maxSamples-1].image.Label:
+		r.samples[maxSamples-1] = s
+	}
+}
+
+func (r *Result) print(w cli.Text) {
+	w.F("%s: %d programs on %d cores, %d handwritten digits in batches of %d\n\n", r.Device, r.Programs, r.Cores, r.Images, r.Batch)
+	r.printSamples(w)
+	which := "images the network never saw"
+	if r.input != "" {
+		which = "images of " + r.input
+	}
+	w.F("accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
+	w.F("checked   %d replays and as many eager runs, bit for bit against the %s: %s\n\n", r.Replays, r.network, mismatches(r.Mismatches))
+	w.F("          %14s %14s\n", "eager", "replay")
+	w.F("host time %14s %14s   to submit a batch, median\n", cli.Nanoseconds(r.EagerNs), cli.Nanoseconds(r.ReplayNs))
+	w.F("commands  %14s %14s   sent per batch\n", cli.Bytes(r.EagerBytes), cli.Bytes(r.ReplayBytes))
+	w.F("built     %14d %14d   programs' commands per batch\n", r.Programs, 0)
+	w.F("allocated %14s %14d   times per batch\n\n", "", r.Allocs)
+	w.F("trace: %s at the top of %d DRAM banks of %s\n", cli.Bytes(r.TraceBytes), len(r.TraceBanks), humanize.IBytes(r.bankSize))
+	for _, e := range r.TraceBanks {
+		w.F("  bank %2d  0 ├%s┤█ %#x..%#x  %s\n", e.Bank, strings.Repeat("─", 24), e.Start, e.End, cli.Bytes(e.End-e.Start))
+	}
+	w.F("\nreleased: the trace memory holds %d B\n", r.TraceAfter)
+	for _, f := range [][2]string{{"saved: reprise trace run %s\n", r.TraceFile}, {"timeline: open %s in ui.perfetto.dev\n", r.TimelineFile},
+		{"graph: reprise graph show %s\n", r.GraphFile}} {
+		if f[1] != "" {
+			w.F(f[0], f[1])
+		}
+	}
+	w.F("took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
+}
+
+func (r *Result) printSamples(w cli.Text) {
+	var lines []string
+	for _, s := range r.samples {
+		for i, l := range strings.Split(strings.TrimSuffix(digits.Render(s.image), "\n"), "\n") {
+			if len(lines) <= i {
+				lines = append(lines, "")
+			}
+			lines[i] += "  " + l
+		}
+	}
+	for _, l := range lines {
+		w.F("%s\n", l)
+	}
+	for _, s := range r.samples {
+		verdict := fmt.Sprintf("says %d", s.said)
+		if s.said != s.image.Label {
+			verdict += fmt.Sprintf(", is %d", s.image.Label)
+		}
+		w.F("  %-16s", verdict)
+	}
+	w.F("\n\n")
+}
+
+func differing(n int, noun string) string {
+	verb := " differ"
+	if n == 1 {
+		verb = " differs"
+	}
+	return cli.Count(n, noun) + verb
+}
+
+func mismatches(n int) string {
+	if n == 1 {
+		return "1 mismatch"
+	}
+	return fmt.Sprintf("%d mismatches", n)
+}
+
+// recordedQueue bounds a queue's host memory: recording compares all of it at each access.
+const recordedQueue = 1 << 20
+
+func (c *Cmd) repeatable() bool {
+	_, played := c.target.(*session.Player)
+	return played || c.Record != ""
+}
+
+var errPlayed = errors.New("the recording has more than the demo did")
+
+// recorded returns the target or what records it. end takes the demo's error.
+func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) error, err error) {
+	p, played := c.target.(*session.Player)
+	switch {
+	case c.Record == "" && !played:
+		return c.target, func(err error) error { return err }, nil
+	case c.Record == "":
+		return p, func(err error) error {
+			switch left := p.Left(); {
+			case p.Err() != nil:
+				return p.Err()
+			case err == nil && left > 0:
+				return fmt.Errorf("%w: %d events that have to come were not played", errPlayed, left)
+			}
+			return err
+		}, nil
+	}
+	f, finish, err := cli.Create(ctx, "--record", c.Record)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	r := session.Record(c.target, w)
+	return r, func(err error) error {
+		// The recording of a failed demo is kept. If it can't be written, that is the only error.
+		closed := r.Close()
+		if bad := finish(w.Flush()); bad != nil {
+			return fmt.Errorf("--record %q: %w", c.Record, bad)
+		}
+		return errors.Join(err, closed)
+	}, nil
+}
+
+func (c *Cmd) saveGraph(ctx context.Context, capture *ops.Capture) error {
+	r, err := capture.End()
+	if r == nil {
+		return err
+	}
+	bad := os.MkdirAll(filepath.Dir(c.Graph), 0o755)
+	if bad == nil {
+		bad = cli.Save(context.WithoutCancel(ctx), "--graph", c.Graph, r.Encode)
+	}
+	return errors.Join(err, bad)
 }

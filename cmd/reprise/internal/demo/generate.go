@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,12 +24,11 @@ import (
 
 const maxTokens = 1_000_000
 
-// GenerateCmd invents words.
 type GenerateCmd struct {
 	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
 	Tokens      int     `help:"Number of tokens, letters and ends of words, to make." default:"100"`
 	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
-	Temperature float64 `help:"Divisor of the model's logits, from 0.0625 to 16: lower values give more usual words." default:"1"`
+	Temperature float64 `help:"Divisor of the logits, from 0.0625 to 16: lower values give more usual words." default:"1"`
 	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
 	cli.AsJSON
 	cli.Hangs
@@ -54,36 +52,34 @@ func (c *GenerateCmd) sampling() transformer.Sampling {
 	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
 }
 
-// Generated is the result. The embedded generation is the first run's.
 type Generated struct {
 	Device      string  `json:"device"`
 	Arch        string  `json:"arch"`
 	Seed        uint64  `json:"seed"`
 	Temperature float64 `json:"temperature"`
 	Parameters  int     `json:"parameters"`
-	Programs    int     `json:"programs"` // of a token
+	Programs    int     `json:"programs"`
 	generation
 	Runs []generation `json:"runs"`
 
-	Words []string `json:"words"` // that have ended
+	Words []string `json:"words"`
 	// Words in the part of the list that the network was trained on, and in the part held back.
 	Trained       int     `json:"words_trained"`
 	HeldBack      int     `json:"words_held_back"`
 	HeldBackShare float64 `json:"held_back_share"`
-	Mismatches    int     `json:"mismatches"` // tokens that differ from the host's
+	Mismatches    int     `json:"mismatches"`
 	Seconds       float64 `json:"seconds"`
 }
 
-// generation is one way to make the tokens, and its costs.
 type generation struct {
 	Mode        string  `json:"mode"` // loop: one trace that loops; replay: a replay for each token; eager: all programs for each token
 	Tokens      int     `json:"tokens"`
-	Submissions int     `json:"submissions"` // programs or replays
-	HostBytes   int     `json:"host_bytes"`  // of their commands
+	Submissions int     `json:"submissions"`
+	HostBytes   int     `json:"host_bytes"`
 	PerSecond   float64 `json:"tokens_per_second"`
 }
 
-// tokenError says that a device made other tokens than the host; at is the first of count.
+// tokenError says that tokens differ from the host's; the first of count is described.
 type tokenError struct {
 	count, at int
 	mode      string
@@ -128,29 +124,17 @@ func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return errors.Join(s.Print(c.JSON, res, res.print), failed)
 }
 
-// together collects the results of all processes; the first process prints them.
 func (r *Generated) together(ctx context.Context, j *job, s cli.Streams, asJSON bool) error {
-	mine, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	all, err := j.collect(ctx, "collect words", mine)
+	all, err := collectJSON(ctx, j, "collect words", r)
 	if err != nil || j.Rank() != 0 {
 		return err
 	}
-	processes := make([]Generated, len(all))
-	for i, data := range all {
-		if err := json.Unmarshal(data, &processes[i]); err != nil {
-			return fmt.Errorf("words of process %d: %w", i, err)
-		}
-	}
 	return s.Print(asJSON, struct {
 		Processes []Generated `json:"processes"`
-	}{processes}, func(w cli.Text) { printTogether(w, processes) })
+	}{all}, func(w cli.Text) { printTogether(w, all) })
 }
 
-// generate makes the tokens in each way. If tokens differ from the host's it returns both the result
-// and a *tokenError.
+// generate returns both the result and a *tokenError if tokens differ from the host's.
 func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
 	start := time.Now()
 	net, err := transformer.Trained()
@@ -191,7 +175,7 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 		}
 		if i == 0 {
 			res.generation, res.Words = r, words.Decode(tokens)
-			show = &wordWriter{w: io.Discard} // the others make the same words
+			show = &wordWriter{w: io.Discard}
 			if want, err = onHost(ctx, dev.Arch(), net, c.sampling()); err != nil {
 				return nil, err
 			}
@@ -209,7 +193,6 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	return res, nil
 }
 
-// count counts the words that are in the list.
 func (r *Generated) count() error {
 	all, err := words.All()
 	if err != nil {
@@ -249,12 +232,11 @@ func onHost(ctx context.Context, arch chip.Arch, net *transformer.Network, s tra
 type generator struct {
 	dev      *reprise.Device
 	model    *transformer.Model
-	made     *stream.Stream // of tokens
+	made     *stream.Stream
 	sampling transformer.Sampling
-	programs int // of a token
+	programs int
 }
 
-// compile makes a token to load all programs, and counts the programs.
 func (g *generator) compile(ctx context.Context) error {
 	one := g.sampling
 	one.Tokens = 1
@@ -286,7 +268,6 @@ func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
 	return nil
 }
 
-// run makes all tokens and shows words as they come.
 func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r generation, tokens []uint8, err error) {
 	step, times, record := g.model.Step, g.sampling.Tokens, g.model.Record
 	if mode == "loop" {
@@ -330,8 +311,7 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
 }
 
-// abort ends the running loop after an iteration. It closes the stream first, since a kernel that
-// waits for room would never end its iteration.
+// abort closes the stream first: a kernel that waits for room would never end its iteration.
 func (g *generator) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -340,7 +320,6 @@ func (g *generator) abort(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// submissions is an Observer that counts programs and replays, and the bytes of their commands.
 type submissions struct{ count, bytes int }
 
 func (s *submissions) Begin(context.Context, *reprise.Call) {}
@@ -360,7 +339,6 @@ func (s *submissions) End(_ context.Context, c *reprise.Call) {
 
 const lineWidth = 100
 
-// wordWriter writes words as they come, several on a line.
 type wordWriter struct {
 	w      io.Writer
 	word   []byte
@@ -411,7 +389,7 @@ func printTogether(w cli.Text, processes []Generated) {
 	for i := range processes {
 		r := &processes[i]
 		w.F("process %d, %s, seed %d:\n", i, r.Device, r.Seed)
-		show := wordWriter{w: w} // keeps errors
+		show := wordWriter{w: w}
 		for _, word := range r.Words {
 			show.word = append(show.word[:0], word...)
 			_ = show.add(words.End)

@@ -10,11 +10,10 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts/mpi"
 )
 
-// startTime bounds the start of all processes. With fault tolerance mpirun lets the job go on when
-// one ends before, and MPI_Init would wait forever.
+// startTime bounds the start. With fault tolerance mpirun lets a job go on when a process ends
+// before, and MPI_Init would wait forever.
 const startTime = time.Minute
 
-// startMPI joins the processes of mpirun.
 func startMPI(ctx context.Context) (*job, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("not all have come within %v: see whether one of them has ended",
 		startTime))

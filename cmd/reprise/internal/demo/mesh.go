@@ -2,10 +2,15 @@ package demo
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,36 +19,36 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
 )
 
-// meshResult is the demo's result on a machine of several chips.
 type meshResult struct {
 	Device      string      `json:"device"`
 	Arch        string      `json:"arch"`
 	Engine      string      `json:"engine"`
 	Shape       []int       `json:"shape"`
 	Images      int         `json:"images"`
-	Batch       int         `json:"batch"` // of each chip
+	Batch       int         `json:"batch"`
 	Replays     int         `json:"replays"`
 	Accuracy    float64     `json:"accuracy"`
 	Measured    int         `json:"accuracy_images"`
 	Mismatches  int         `json:"mismatches"`
-	TraceBytes  int         `json:"trace_bytes"` // of each chip
+	TraceBytes  int         `json:"trace_bytes"`
 	Streams     int         `json:"trace_streams"`
 	HostBytes   int         `json:"trace_host_bytes"`
-	ReplayNs    int64       `json:"replay_host_ns_p50"` // of all chips
+	ReplayNs    int64       `json:"replay_host_ns_p50"`
 	Seconds     float64     `json:"seconds"`
 	OpenSeconds float64     `json:"open_seconds"`
 	Hosts       int         `json:"hosts"`
 	Chips       []meshShare `json:"chips"`
 
-	rank int // of this process
+	rank int
 }
 
-// meshShare is the part of one chip.
 type meshShare struct {
 	Coord      []int  `json:"coord"`
 	Name       string `json:"name"`
@@ -51,8 +56,6 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-// machineShape is the mesh of all linked chips, or if the links form none, of those with a PCI
-// interface.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	if m.Spec != nil {
 		if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
@@ -62,7 +65,6 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
 }
 
-// onMachine classifies the images on all chips of a machine with one trace over all chips.
 func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -115,11 +117,8 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 	return res, nil
 }
 
-// run loads the network on every chip, captures one trace over all of them and replays it for all
-// images.
 func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net network, images []digits.Image) (err error) {
 	chips := m.Chips()
-	// each calls f for this process's chips among the first n.
 	each := func(n int, f func(int) error) error {
 		var g errgroup.Group
 		for i := range n {
@@ -175,7 +174,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	res.TraceBytes = trace.Parts()[0].Size
 	res.Streams, res.HostBytes = trace.Streams()
 	var times []time.Duration
-	first := 0 // image of the round
+	first := 0
 	for round := range slices.Chunk(images, res.Batch*len(chips)) {
 		parts := slices.Collect(slices.Chunk(round, res.Batch))
 		if err := each(len(parts), func(i int) error { return write(q.On(chips[i]), inputs[i], parts[i]) }); err != nil {
@@ -209,13 +208,8 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	return group.Wait(ctx, q)
 }
 
-// gather adds up the processes' results.
 func (res *meshResult) gather(ctx context.Context, j *job) error {
-	mine, err := json.Marshal(res)
-	if err != nil {
-		return err
-	}
-	all, err := j.collect(ctx, "gather results", mine)
+	all, err := collectJSON(ctx, j, "gather results", res)
 	if err != nil {
 		return err
 	}
@@ -223,10 +217,9 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	for i := range res.Chips {
 		res.Chips[i].Images, res.Chips[i].Mismatches = 0, 0
 	}
-	for rank, data := range all {
-		var r meshResult
-		if err := json.Unmarshal(data, &r); err != nil || len(r.Chips) != len(res.Chips) {
-			return fmt.Errorf("results of process %d: %d chips: %w", rank, len(r.Chips), err)
+	for rank, r := range all {
+		if len(r.Chips) != len(res.Chips) {
+			return fmt.Errorf("results of process %d: %d chips", rank, len(r.Chips))
 		}
 		res.Accuracy, res.Mismatches = res.Accuracy+r.Accuracy, res.Mismatches+r.Mismatches
 		for i, c := range r.Chips {
@@ -236,8 +229,7 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	return nil
 }
 
-// compare compares a chip's scores with the host's. before is the number of earlier images; those
-// that measure the accuracy come first.
+// compare takes the number of earlier images.
 func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
 	for i, m := range images {
 		if !expected[i].same(got[i]) {
@@ -268,4 +260,206 @@ func (res *meshResult) print(w cli.Text) {
 	for _, c := range res.Chips {
 		w.F("  %v %s: %s\n", mesh.Coord(c.Coord), c.Name, cli.Count(c.Images, "image"))
 	}
+}
+
+// job is a group of processes of mpirun, or this one.
+type job struct {
+	hosts.Engine
+	watch func(context.Context) (context.Context, func())
+	leave func()
+	close func(context.Context) error
+
+	stop func()
+	left atomic.Bool
+}
+
+// leaveTime bounds a process's cleanup after another's end.
+const leaveTime = 250 * time.Millisecond
+
+// startJob joins the processes that --hosts names. The returned context ends when another one ends.
+func startJob(ctx context.Context, engine string, who *cli.Process) (context.Context, *job, error) {
+	if engine == "mpi" {
+		j, err := startMPI(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		who.Set(j.Rank(), j.Size())
+		ctx, j.stop = j.watch(ctx)
+		if who != nil && who.Quit != nil {
+			context.AfterFunc(ctx, func() {
+				time.AfterFunc(leaveTime, func() {
+					if !j.left.Load() {
+						who.Quit(context.Cause(ctx))
+					}
+				})
+			})
+		}
+		return ctx, j, nil
+	}
+	one, err := hosts.InProcess(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
+}
+
+// end leaves the job and tells the others of an error.
+func (j *job) end(ctx context.Context, err error) error {
+	j.stop()
+	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {
+		err = lost
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err == nil {
+		defer j.left.Store(true)
+		return j.close(ctx)
+	}
+	j.leave()
+	// MPI_Finalize waits for processes that may never come; the exit code tells mpirun enough.
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_ = j.close(ctx)
+	return err
+}
+
+func (j *job) options() []mesh.Option {
+	if j.Size() == 1 {
+		return nil
+	}
+	return []mesh.Option{mesh.Across(j)}
+}
+
+func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {
+	if j.Size() == 1 || m.Spec == nil {
+		return m.Open()
+	}
+	conns, err := j.meet(ctx, network)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.OpenPart(sim.Part{Index: j.Rank(), Count: j.Size(), Conns: conns})
+}
+
+// An exchange takes 1 MiB of each process; larger results are split.
+const (
+	pieceSize    = 512 << 10
+	maxCollected = 32 << 20 // bytes of a process; a million tokens take about 3 MB of JSON
+)
+
+func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, error) {
+	sizes, err := j.Exchange(ctx, op, binary.LittleEndian.AppendUint64(nil, uint64(len(mine))))
+	if err != nil {
+		return nil, err
+	}
+	out, left := make([][]byte, len(sizes)), make([]uint64, len(sizes))
+	for rank, b := range sizes {
+		if len(b) != 8 {
+			return nil, fmt.Errorf("%s: process %d says %d B, want 8: is it another version?", op, rank, len(b))
+		}
+		if left[rank] = binary.LittleEndian.Uint64(b); left[rank] > maxCollected {
+			return nil, fmt.Errorf("%s: process %d has %d B, want at most %d", op, rank, left[rank], maxCollected)
+		}
+	}
+	for slices.Max(left) > 0 {
+		piece := mine[:min(len(mine), pieceSize)]
+		mine = mine[len(piece):]
+		all, err := j.Exchange(ctx, op, piece)
+		if err != nil {
+			return nil, err
+		}
+		for rank, b := range all {
+			if want := min(left[rank], pieceSize); uint64(len(b)) != want {
+				return nil, fmt.Errorf("%s: process %d gave %d B, want %d", op, rank, len(b), want)
+			}
+			out[rank], left[rank] = append(out[rank], b...), left[rank]-uint64(len(b))
+		}
+	}
+	return out, nil
+}
+
+// collectJSON returns what each process has.
+func collectJSON[T any](ctx context.Context, j *job, op string, mine *T) ([]T, error) {
+	b, err := json.Marshal(mine)
+	if err != nil {
+		return nil, err
+	}
+	all, err := j.collect(ctx, op, b)
+	out := make([]T, len(all))
+	for rank, data := range all {
+		if bad := json.Unmarshal(data, &out[rank]); bad != nil {
+			return nil, fmt.Errorf("%s: process %d: %w", op, rank, bad)
+		}
+	}
+	return out, err
+}
+
+type endpoint struct {
+	Address string
+	Key     []byte
+}
+
+// meet connects emulated links by TCP, with the key of process 0.
+func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
+	at, err := ownAddress(network)
+	if err != nil {
+		return nil, err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", netip.AddrPortFrom(at, 0).String())
+	if err != nil {
+		return nil, fmt.Errorf("listen for the links of other processes: %w", err)
+	}
+	mine := endpoint{Address: l.Addr().String(), Key: make([]byte, 32)}
+	_, _ = rand.Read(mine.Key) // never fails
+	all, err := collectJSON(ctx, j, "connect links", &mine)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	addresses := make([]string, len(all))
+	for i, p := range all {
+		addresses[i] = p.Address
+	}
+	return sim.Meet(ctx, l, j.Rank(), addresses, all[0].Key)
+}
+
+// ownAddress returns this machine's first address in a network, or else the source address of the
+// default route, any off the loopback interface, or the loopback address.
+func ownAddress(network string) (netip.Addr, error) {
+	var own []netip.Addr
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("addresses of this machine: %w", err)
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				own = append(own, ip.Unmap())
+			}
+		}
+	}
+	if network != "" {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return netip.Addr{}, linksError(network, "it isn't a network", err)
+		}
+		if i := slices.IndexFunc(own, prefix.Contains); i >= 0 {
+			return own[i], nil
+		}
+		return netip.Addr{}, linksError(network, fmt.Sprintf("this machine has no address in it, only %v", own), nil)
+	}
+	// This sends nothing; the address is for documentation.
+	if c, err := net.Dial("udp4", "198.51.100.1:9"); err == nil {
+		from, ok := c.LocalAddr().(*net.UDPAddr)
+		_ = c.Close()
+		if ok && !from.IP.IsLoopback() {
+			return from.AddrPort().Addr().Unmap(), nil
+		}
+	}
+	if i := slices.IndexFunc(own, func(a netip.Addr) bool { return a.Is4() && a.IsGlobalUnicast() }); i >= 0 {
+		return own[i], nil
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+}
+
+func linksError(network, why string, err error) error {
+	return cli.Wrong("--links", network, why, "give the network that the hosts share, such as 10.1.0.0/16").By(err)
 }

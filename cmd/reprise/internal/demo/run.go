@@ -5,17 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/digits/convnet"
+	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
+	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
-// progress draws a bar on a terminal, and nothing elsewhere.
 type progress struct {
 	w         io.Writer
 	on        bool
@@ -55,26 +60,23 @@ func (p *progress) draw() {
 	p.drawn = max(p.drawn, len([]rune(line)))
 }
 
-// demoRun is shared by the passes of the demo over all batches.
 type demoRun struct {
 	dev     *reprise.Device
 	ops     *ops.Device
 	net     network
 	bar     *progress
-	room    int // images of a batch
+	room    int
 	batches [][]digits.Image
 	check   mismatchError
 	span    func(string) func() // of the timeline; nil without one
 }
 
-// passed are the times of submitting the batches and, without a trace, the programs of a batch.
 type passed struct {
 	times                  []time.Duration
 	programs, cores, bytes int
 }
 
-// pass sends all batches through a pipeline: queue 1 writes them, queue 0 runs the network, with or
-// without a trace, and reads the scores. It calls got for each batch in order, then done unless nil.
+// pass sends all batches through a pipeline: queue 1 writes, queue 0 runs and reads.
 func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores),
 	done func(*reprise.Trace, deployed) error) (p passed, err error) {
 	end := func() {}
@@ -142,9 +144,8 @@ func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs []
 	return nil
 }
 
-// submitTimes is an Observer that notes submitted programs and the times of submitting them.
 type submitTimes struct {
-	times    []time.Duration // of each batch
+	times    []time.Duration
 	programs []*reprise.Executable
 }
 
@@ -173,4 +174,165 @@ func (s *submitTimes) passed(n int) passed {
 		p.cores, p.bytes = max(p.cores, x.Cores()), p.bytes+x.Commands().Bytes
 	}
 	return p
+}
+
+// scores are exact for every network.
+type scores [digits.Classes]float64
+
+// best is the lowest digit of the largest score.
+func (s scores) best() uint8 {
+	best := 0
+	for i, v := range s {
+		if v > s[best] {
+			best = i
+		}
+	}
+	return uint8(best)
+}
+
+func (s scores) same(o scores) bool {
+	for i, v := range s {
+		if math.Float64bits(v) != math.Float64bits(o[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// network is trained; room is the number of images of its buffers.
+type network interface {
+	name() string
+	engine() string
+	input(room int) (reprise.BufferConfig, error)
+	encode(images []digits.Image, room int) ([]byte, error)
+	// load uses an input buffer.
+	load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error)
+	// decode takes the content of the last result.
+	decode(b []byte, room int) ([]scores, error)
+	// forward computes on the host what the architecture has to answer.
+	forward(a chip.Arch, images []digits.Image) []scores
+}
+
+// deployed is a network on a device.
+type deployed struct {
+	run     func(ctx context.Context) error // on queue 0
+	record  func(ctx context.Context, r *reprise.Recorder) error
+	results []*reprise.Buffer // of the layers; the last one has the scores
+	close   func(ctx context.Context) error
+}
+
+// tensorNetwork uses operations on the engines.
+type tensorNetwork struct{ *convnet.Network }
+
+func (tensorNetwork) name() string   { return "bfloat16 arithmetic of the engines" }
+func (tensorNetwork) engine() string { return "tensix" }
+
+func (n tensorNetwork) input(room int) (reprise.BufferConfig, error) {
+	return n.InputSpec(room).BufferConfig("input")
+}
+
+func (n tensorNetwork) encode(images []digits.Image, room int) ([]byte, error) {
+	return n.EncodeImages(images, room)
+}
+
+func (n tensorNetwork) load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error) {
+	t, err := d.FromBuffer(input, n.InputSpec(room))
+	if err != nil {
+		return deployed{}, err
+	}
+	m, err := convnet.Load(ctx, d, n.Network, room, t)
+	if err != nil {
+		return deployed{}, err
+	}
+	out := deployed{
+		run:    m.Run,
+		record: func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, m.Run) },
+		close:  m.Close,
+	}
+	for _, t := range m.Results() {
+		out.results = append(out.results, t.Buffer())
+	}
+	return out, nil
+}
+
+func (n tensorNetwork) decode(b []byte, room int) ([]scores, error) {
+	all, err := n.DecodeScores(b, room)
+	return exactly(all), err
+}
+
+func (n tensorNetwork) forward(a chip.Arch, images []digits.Image) []scores {
+	return exactly(reference.Scores(a, n.Network, images))
+}
+
+func exactly(all []convnet.Scores) []scores {
+	out := make([]scores, len(all))
+	for i := range all {
+		for k, v := range all[i] {
+			out[i][k] = float64(v.Float())
+		}
+	}
+	return out
+}
+
+// integerNetwork uses kernels on the RISC-V cores.
+type integerNetwork struct{ *digits.Network }
+
+func (integerNetwork) name() string   { return "integer network" }
+func (integerNetwork) engine() string { return "riscv" }
+
+func (integerNetwork) input(room int) (reprise.BufferConfig, error) {
+	return reprise.BufferConfig{Kind: allocator.DRAM, Size: room * digits.PageBytes, PageSize: digits.PageBytes, Name: "input"}, nil
+}
+
+func (integerNetwork) encode(images []digits.Image, room int) ([]byte, error) {
+	return deploy.Bytes(images, room), nil
+}
+
+func (n integerNetwork) load(ctx context.Context, _ *ops.Device, input *reprise.Buffer, room int) (deployed, error) {
+	d := input.Device()
+	dep, err := deploy.NewWithInput(ctx, d, n.Network, room, d.Grid(), input)
+	if err != nil {
+		return deployed{}, err
+	}
+	out := deployed{
+		run:    func(ctx context.Context) error { return dep.Run(ctx, d.Queue(0)) },
+		record: dep.Record,
+		close:  dep.Close,
+	}
+	for i := range dep.Layers() {
+		out.results = append(out.results, dep.Pages(i+1))
+	}
+	return out, nil
+}
+
+func (integerNetwork) decode(b []byte, _ int) ([]scores, error) {
+	var out []scores
+	for _, s := range deploy.Scores(b) {
+		out = append(out, wide(s))
+	}
+	return out, nil
+}
+
+func (n integerNetwork) forward(_ chip.Arch, images []digits.Image) []scores {
+	out := make([]scores, len(images))
+	for i, m := range images {
+		out[i] = wide(n.Forward(m.Pixels))
+	}
+	return out
+}
+
+func wide(s [digits.Classes]int32) (out scores) {
+	for i, v := range s {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+func trained(name string) (network, error) {
+	if name == "integer" {
+		n, err := digits.Trained()
+		return integerNetwork{n}, err
+	}
+	n, err := convnet.Trained()
+	return tensorNetwork{n}, err
 }

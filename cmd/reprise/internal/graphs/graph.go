@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
-// Cmd has the commands about reports of captures.
 type Cmd struct {
 	Show   graphShowCmd   `cmd:"" help:"Print what ran, in order of time."`
 	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
@@ -47,7 +46,6 @@ func (a *reportArg) read() (*graph.Report, error) {
 	return r, nil
 }
 
-// describedArg is a report that is shown with its devices.
 type describedArg struct {
 	reportArg
 	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
@@ -75,7 +73,6 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 	})
 }
 
-// with calls f with the report that read returns.
 func with(read func() (*graph.Report, error), f func(*graph.Report) error) error {
 	r, err := read()
 	if err != nil {
@@ -86,7 +83,7 @@ func with(read func() (*graph.Report, error), f func(*graph.Report) error) error
 
 type graphLevelsCmd struct {
 	reportArg
-	MaxLevel int  `help:"Deepest level: 1 has the operations that no other called, 2 those inside of these too." default:"1" placeholder:"N"`
+	MaxLevel int  `help:"Deepest level: 1 has the operations that no other called, 2 also those inside." default:"1" placeholder:"N"`
 	JSON     bool `help:"Print one JSON object instead of text: the vertices have the keys of TT-NN's extract_levelized_graph." name:"json"`
 }
 
@@ -131,7 +128,7 @@ func (c *graphTableCmd) Run(s cli.Streams) error {
 
 type graphPeakCmd struct {
 	describedArg
-	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default those of the devices' grid, or 64 without devices." placeholder:"N"`
+	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default the devices' grid, or 64." placeholder:"N"`
 	cli.AsJSON
 }
 
@@ -267,8 +264,7 @@ type graphPerfCmd struct {
 	cli.AsJSON
 }
 
-// Run writes the files of a performance report, all or none: the visualizer recognises a folder by
-// its files.
+// Run writes all files or none.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)
 	if err != nil {
@@ -300,7 +296,6 @@ type graphServeCmd struct {
 	Listen string `help:"Address to serve on." default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
 
-// Run serves a report until ctx ends.
 func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)
 	if err != nil {

@@ -11,15 +11,12 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// The printed address serves the report until the context ends.
 func TestGraphServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	if err := os.WriteFile(path, []byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"ttnn::add"}}]}`),
-		0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(path, []byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"ttnn::add"}}]}`), 0o666))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, w := io.Pipe()
@@ -28,14 +25,10 @@ func TestGraphServe(t *testing.T) {
 	go func() { ended <- c.Run(ctx, cli.Streams{Out: w, Err: io.Discard}) }()
 	line := make([]byte, 200)
 	n, err := r.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	url := strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "serving "))
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	page, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(page), "ttnn::add") {

@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// BenchCmd has the commands that measure.
 type BenchCmd struct {
 	Device deviceCmd    `cmd:"" default:"withargs" help:"Measure what replays, enqueues, captures and transfers cost on a device: the command without a name."`
 	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
@@ -30,8 +29,8 @@ type BenchCmd struct {
 type deviceCmd struct {
 	Families []string `arg:"" optional:"" help:"Families to measure, as listed by --list; all but the summary if none is named." placeholder:"FAMILY"`
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Machine  string   `help:"Machine whose chips the mesh family and the summary open: ${machine_help}. Without a machine the mesh family measures nothing, and the summary opens an emulated Galaxy." placeholder:"MACHINE"`
-	Against  string   `help:"With the summary and the families tensix and ops: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
+	Machine  string   `help:"Machine whose chips the mesh family and the summary open: ${machine_help}. Without it mesh measures nothing, and the summary opens an emulated Galaxy." placeholder:"MACHINE"`
+	Against  string   `help:"With the summary, tensix and ops: also measure this device, such as the vendor's simulator, and print ratios." placeholder:"DEVICE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
 	Warmup   int      `help:"Rounds before them that don't count." default:"3"`
 	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
@@ -39,11 +38,11 @@ type deviceCmd struct {
 	Go       bool     `help:"Print lines in the form of Go's benchmarks, for benchstat." name:"go" xor:"form"`
 	Hist     bool     `help:"Also show a histogram of each figure's samples."`
 	Output   string   `help:"Also write the JSON object to this file." short:"o" placeholder:"FILE"`
-	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to compare." placeholder:"OLD.json"`
+	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or has too few rounds." placeholder:"OLD.json"`
 	EBPF     bool     `help:"With the replay family: break down the time of a replay by eBPF." name:"ebpf"`
-	Markers  bool     `help:"Also run awaited operations with markers after submission and completion, and uprobes on the markers. These runs are separate from the measured ones, because a probed marker costs a trap, more than a replay. reprise probe --markers sees the markers too."`
+	Markers  bool     `help:"Also run awaited operations with markers after submission and completion, and uprobes on the markers, in runs of their own. reprise probe --markers sees them too."`
 	Plot     string   `help:"Also draw the figures into this self-contained HTML file." placeholder:"FILE" type:"path"`
-	Timeline string   `help:"With the replay family: write a timeline of host and queues in a few more replays of each trace to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
+	Timeline string   `help:"With the replay family: write a timeline of a few more replays to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List the families without measuring."`
 
 	target  *target.Device
@@ -52,7 +51,7 @@ type deviceCmd struct {
 }
 
 func (deviceCmd) Help() string {
-	return "Every figure is measured in rounds, each with the baselines that it is compared with. Times are over all samples, outliers included."
+	return "Every figure is measured in rounds, each with its baselines. Times are over all samples, outliers included."
 }
 
 func (c *deviceCmd) Validate() (err error) {
@@ -87,7 +86,7 @@ func (c *deviceCmd) Validate() (err error) {
 	return err
 }
 
-// families refuses unknown families, and flags of families that aren't measured.
+// families refuses flags of families that aren't measured.
 func (c *deviceCmd) families() error {
 	var have []string
 	for _, f := range bench.Families() {
@@ -199,7 +198,6 @@ func (c *deviceCmd) files(ctx context.Context, r *report.Report) error {
 	return errors.Join(errs...)
 }
 
-// print writes the report, or the changes since an older one.
 func (c *deviceCmd) print(w io.Writer, old, r *report.Report) error {
 	switch {
 	case old != nil:
@@ -264,8 +262,7 @@ func readReport(name string) (r *report.Report, err error) {
 	return r, nil
 }
 
-// queueInstructions returns the instructions that the command-queue cores retired: those of
-// Blackhole's last column or Wormhole's last row, which have no workers.
+// queueInstructions counts what the last column or row retired, which has no workers.
 func queueInstructions(card *sim.Card) uint64 {
 	ch := card.Chip()
 	if ch == nil {
@@ -280,15 +277,14 @@ func queueInstructions(card *sim.Card) uint64 {
 	}
 	n := uint64(0)
 	for core := range all.Cores() {
-		if xy, err := t.Physical(core); err == nil { // every core of the grid has a place
+		if xy, err := t.Physical(core); err == nil {
 			n += ch.Retired(xy, chip.BRISC) + ch.Retired(xy, chip.NCRISC)
 		}
 	}
 	return n
 }
 
-// queueExecuted returns the instructions of queue 0's prefetcher, dispatcher and subordinate since
-// the first call, without polling rounds.
+// queueExecuted is without polling rounds.
 func queueExecuted(card *sim.Card) (n [3]uint64) {
 	ch := card.Chip()
 	if ch == nil {
@@ -305,7 +301,7 @@ func queueExecuted(card *sim.Card) (n [3]uint64) {
 		processor chip.Processor
 	}{{cores[0], chip.BRISC}, {cores[1], chip.BRISC}, {cores[1], chip.NCRISC}} {
 		xy, err := t.Physical(of.core)
-		if err != nil { // every core of the grid has a place
+		if err != nil {
 			return n
 		}
 		for _, times := range ch.Profile(xy, of.processor) {

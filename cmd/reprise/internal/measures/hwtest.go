@@ -10,29 +10,30 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/bench/probe"
 )
 
-// HwtestCmd runs the conformance suite.
 type HwtestCmd struct {
-	Device  string `help:"Device to test: ${device_help}. The machine's cards if none is named, or both emulators if it has no card. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
+	Device  string `help:"Device to test: ${device_help}. The machine's cards if absent, or both emulators without cards. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
 	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
-	Compare string `help:"Second device, of the same architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
+	Compare string `help:"Second device of the architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
 	Report  string `help:"Also write the results to this file, as JSON, or as JUnit if its name ends in .xml." placeholder:"FILE"`
 	Short   bool   `help:"Fewer repetitions."`
 	Long    bool   `help:"Also run the cases that take minutes, and many more seeds."`
-	Unsafe  bool   `help:"Also run the cases after which a card with a device node needs a reset (reprise reset)."`
-	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal, which the workers run. Cases whose kernels are Reprise's are skipped then." placeholder:"DIR"`
-	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal, which the command queues run." placeholder:"DIR"`
+	Unsafe  bool   `help:"Also run the cases after which a card needs a reset (reprise reset)."`
+	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal for the workers. Cases with Reprise's kernels are skipped then." placeholder:"DIR"`
+	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal." placeholder:"DIR"`
 	List    bool   `help:"List the cases and what they protect without running them."`
 	cli.AsJSON
 }
 
 func (HwtestCmd) Help() string {
-	return "The suite that the emulator, the vendor's simulator and silicon must pass. Cases of one layer share an open device, which is opened anew after a failure; layers run from the driver up, so the first failure is the deepest."
+	return "The suite that the emulator, the vendor's simulator and silicon must pass. Layers run from the driver up, so the first failure is the deepest."
 }
 func (c *HwtestCmd) Validate() error {
 	_, err := c.config()
@@ -75,7 +76,6 @@ func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 	return cfg, nil
 }
 
-// devices returns the devices to test: the machine's cards, or both emulators without a card.
 func (c *HwtestCmd) devices(cards func() []string) []string {
 	if c.Device != "" {
 		return []string{c.Device}
@@ -87,10 +87,7 @@ func (c *HwtestCmd) devices(cards func() []string) []string {
 }
 
 func cardNodes() []string {
-	l, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
-	if err != nil {
-		return nil // the pattern is a constant
-	}
+	l, _ := filepath.Glob("/dev/tenstorrent/[0-9]*")
 	slices.SortFunc(l, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return l
 }
@@ -137,7 +134,6 @@ func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// suiteError says in the user's words why the suite couldn't run.
 func suiteError(pattern string, err error) error {
 	var open *hwtest.OpenError
 	switch {
@@ -189,8 +185,7 @@ func printResult(out io.Writer, r hwtest.Result) {
 	}
 }
 
-// printSuite prints a table of each device's layers, and repeats the failures, which have scrolled
-// away.
+// printSuite repeats the failures, which have scrolled away.
 func printSuite(w cli.Text, rep *hwtest.Report) {
 	type key struct{ device, layer string }
 	var order []key
@@ -225,10 +220,8 @@ func printSuite(w cli.Text, rep *hwtest.Report) {
 	}
 }
 
-// victimCommand is the hidden command of a process that uses a device until it is killed.
 const victimCommand = "hwtest-victim"
 
-// VictimCmd is the process that the suite kills.
 type VictimCmd struct {
 	Device string `arg:"" help:"Device to use."`
 	Once   bool   `help:"Use it once and end."`
@@ -240,4 +233,88 @@ func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	return hwtest.Victim(ctx, d.Open(), c.Once, s.Out)
+}
+
+type ProbeCmd struct {
+	PID      int            `required:"" help:"Process to watch." name:"pid" placeholder:"N"`
+	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
+	Interval *time.Duration `help:"Also print intermediate figures at this interval." placeholder:"DURATION"`
+	Markers  bool           `help:"Attach to the program's markers of submissions and completions, each of which then costs more than a replay."`
+	cli.AsJSON
+}
+
+func (ProbeCmd) Help() string {
+	return "Needs root, or CAP_BPF and CAP_PERFMON. Without them it prints what /proc has, and what is missing."
+}
+func (c *ProbeCmd) Validate() error {
+	if c.PID < 1 {
+		return cli.Wrong("--pid", c.PID, "it is no process", "give the number of a running process")
+	}
+	if c.Duration <= 0 {
+		return cli.Wrong("--duration", c.Duration, "it isn't positive", "give a time such as 10s")
+	}
+	if c.Interval != nil && *c.Interval <= 0 {
+		return cli.Wrong("--interval", c.Interval, "it isn't positive", "give a time such as 1s, or leave it out")
+	}
+	return nil
+}
+
+// pollInterval is for /proc, whose figures vanish at the process's end.
+const pollInterval = 100 * time.Millisecond
+
+func (c *ProbeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
+	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
+	if c.Markers {
+		kinds = append(kinds, probe.Marks)
+	}
+	m := probe.Detect()
+	costs, err := probe.Calibrate(m, kinds...)
+	if err != nil {
+		return err
+	}
+	for _, k := range costs {
+		fmt.Fprintf(s.Err, "probe of %s: %.0f ns for each %s\n", k.Probe, k.Ns, k.Event)
+	}
+	p, err := probe.Start(probe.Config{PID: c.PID, Kinds: kinds, Machine: m})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	end := time.After(c.Duration)
+	var tick <-chan time.Time
+	if c.Interval != nil {
+		t := time.NewTicker(*c.Interval)
+		defer t.Stop()
+		tick = t.C
+	}
+	running := time.NewTicker(pollInterval)
+	defer running.Stop()
+	for over := false; !over; {
+		select {
+		case <-ctx.Done():
+			over = true
+		case <-end:
+			over = true
+		case <-tick:
+		case <-running.C:
+			if p.Running() {
+				continue
+			}
+			over = true
+		}
+		sn, err := p.Snapshot()
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = cli.PrintJSON(s.Out, sn)
+		} else {
+			err = sn.WriteTable(s.Out)
+		}
+		if err != nil {
+			return err
+		}
+		over = over || sn.Ended
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package measures
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -10,12 +11,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The three processors of the first queue execute something for a program, and nothing after it.
 func TestQueueExecuted(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -25,27 +26,16 @@ func TestQueueExecuted(t *testing.T) {
 				card = sim.Wormhole(sim.Synchronous(), sim.Seed(1))
 			}
 			d, err := reprise.Open(ctx, card)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			defer d.Close(ctx)
 			queueExecuted(card) // from here on
 			im, err := kernels.Prebuilt(arch, kernels.Blank)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			x, err := d.Load(ctx, &reprise.Program{Name: "nothing", Kernels: []reprise.Kernel{{
 				Name: "nothing", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
 			}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Queue(0).Run(ctx, x); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Queue(0).Wait(ctx); err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
+			devtest.Must(t, errors.Join(d.Queue(0).Run(ctx, x), d.Queue(0).Wait(ctx)))
 			ran := queueExecuted(card)
 			for i, n := range ran {
 				if n == 0 {
@@ -59,7 +49,6 @@ func TestQueueExecuted(t *testing.T) {
 	}
 }
 
-// A failure is told where it happens, and again after the table.
 func TestSuiteText(t *testing.T) {
 	bad := hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail, Seconds: 1.5,
 		Log: []string{"x.go:1: wrong\nvery"}}
@@ -74,9 +63,7 @@ func TestSuiteText(t *testing.T) {
 	rep.Add(hwtest.Result{Device: "dev", Layer: "cq", Name: "other", Outcome: hwtest.Skip, Reason: "needs more"})
 	b.Reset()
 	suite := func(w io.Writer) error { return cli.Print(w, func(t cli.Text) { printSuite(t, &rep) }) }
-	if err := suite(&b); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, suite(&b))
 	for _, want := range []string{
 		"dev     kmd    1       0       0        1.0 s\n",
 		"dev     cq     0       1       1        1.5 s\n",
@@ -92,16 +79,13 @@ func TestSuiteText(t *testing.T) {
 	}
 	rep.Ended = "ended after 3 of 9 cases of dev: enough"
 	b.Reset()
-	if err := suite(&b); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, suite(&b))
 	if want := "\ncut short: ended after 3 of 9 cases of dev: enough\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("lacks %q:\n%s", want, &b)
 	}
 	writertest.EveryWrite(t, suite)
 }
 
-// Without --device the machine's cards are tested, and the emulators only where there is no card.
 func TestSuiteFindsCards(t *testing.T) {
 	two := func() []string { return []string{"/dev/tenstorrent/0", "/dev/tenstorrent/1"} }
 	none := func() []string { return nil }

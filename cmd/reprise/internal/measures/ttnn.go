@@ -34,7 +34,7 @@ const (
 
 type benchTTNNCmd struct {
 	sims.TtnnTools
-	Against []string `help:"Also time the vendor's simulator, a libttsim.so, in turn. Can be given once for each chip." placeholder:"LIBTTSIM"`
+	Against []string `help:"Also time the vendor's simulator, a libttsim.so. Can be given once for each chip." placeholder:"LIBTTSIM"`
 	Chip    string   `help:"wormhole, blackhole or both; the chips of --against, or else both, if absent." placeholder:"ARCH"`
 	Rounds  int      `help:"Rounds of each program." default:"3"`
 	cli.AsJSON
@@ -43,7 +43,7 @@ type benchTTNNCmd struct {
 }
 
 func (benchTTNNCmd) Help() string {
-	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. The simulators take turns, a process of each in a round, with the same kernels."
+	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. The simulators take turns."
 }
 func (c *benchTTNNCmd) Validate() error {
 	if c.Rounds < 1 {
@@ -101,7 +101,6 @@ func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
 	return r.WriteTable(s.Out)
 }
 
-// simulators returns the vendor's simulators by their chips.
 func (c *benchTTNNCmd) simulators() (map[chip.Arch]string, error) {
 	server, err := cli.Server()
 	if err != nil {
@@ -131,7 +130,6 @@ func (c *benchTTNNCmd) simulators() (map[chip.Arch]string, error) {
 	return all, nil
 }
 
-// chips are the chips whose programs are timed.
 func (c *benchTTNNCmd) chips(simulators map[chip.Arch]string) []chip.Arch {
 	return slices.DeleteFunc([]chip.Arch{chip.Wormhole, chip.Blackhole}, func(a chip.Arch) bool {
 		if c.Chip == "" {
@@ -141,7 +139,7 @@ func (c *benchTTNNCmd) chips(simulators map[chip.Arch]string) []chip.Arch {
 	})
 }
 
-// timeChip times the programs of a chip, in turn on the emulator and on the vendor's simulator.
+// timeChip lets the simulators take turns.
 func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Arch, timers []*timer) (*bench.TimedChip, error) {
 	names, err := timers[0].list(ctx, c.Patterns)
 	if err != nil {
@@ -178,17 +176,15 @@ func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Ar
 	return out, nil
 }
 
-// timer times programs on one simulator.
 type timer struct {
 	run      ttnn.Run
-	script   string // main.py of the programs
+	script   string
 	progress func(name string)
 
 	times   map[string]bench.Times // by program, and of opening the device
 	skipped map[string]bool
 }
 
-// command runs main.py in a process.
 func (t *timer) command(ctx context.Context, args ...string) (*exec.Cmd, *strings.Builder, error) {
 	env, err := t.run.Prepare(os.Environ())
 	if err != nil {
@@ -203,7 +199,7 @@ func (t *timer) command(ctx context.Context, args ...string) (*exec.Cmd, *string
 	return cmd, said, nil
 }
 
-// list returns the names of the programs of some patterns, or of the representatives.
+// list returns programs by patterns, or the representatives.
 func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 	args := append([]string{"--list"}, patterns...)
 	if len(patterns) == 0 {
@@ -224,8 +220,7 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 	return nil, fmt.Errorf("list the programs: %w: %s", err, why)
 }
 
-// round times each program once. A program that ends its process counts as refused, and later rounds
-// skip it; a new process times the others.
+// round counts a program that ends its process as refused; later rounds skip it.
 func (t *timer) round(ctx context.Context, names []string) error {
 	if t.times == nil {
 		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}
@@ -241,7 +236,7 @@ func (t *timer) round(ctx context.Context, names []string) error {
 	return ctx.Err()
 }
 
-// process times programs in one process, and returns how many are done.
+// process returns how many programs are done.
 func (t *timer) process(ctx context.Context, names []string) (done int, err error) {
 	// Linux ends a process with the thread that started it.
 	runtime.LockOSThread()
@@ -289,7 +284,6 @@ func (t *timer) process(ctx context.Context, names []string) (done int, err erro
 	return done, nil
 }
 
-// timedLine is what main.py prints of a program.
 type timedLine struct {
 	Name, Error, Skipped string
 	Seconds              float64
@@ -312,10 +306,10 @@ func (t *timer) note(line timedLine) {
 	t.times[line.Name] = x
 }
 
-// telling matches lines that say why a simulator or TT-NN ends the process.
+// telling matches why a process ends.
 var telling = regexp.MustCompile(`ERROR|Error|fatal|no case named`)
 
-// lastWords returns the line that says why a process ended.
+// lastWords says why a process ended.
 func lastWords(text string) string {
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 	last := ""

@@ -15,12 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// timing is a program in place of Python that prints what main.py does. The vendor's simulator
-// refuses b/second, the emulator b/third.
+// timing prints what main.py does. The vendor's simulator refuses b/second, the emulator b/third.
 const timing = `#!/bin/sh
 shift
 case "$*" in
@@ -41,17 +41,14 @@ for name in "$@"; do
 done
 `
 
-// newTimers returns timers of the emulator and of the vendor's simulator, both with that program.
 func newTimers(t *testing.T) []*timer {
 	t.Helper()
 	dir := t.TempDir()
 	python, soc := filepath.Join(dir, "python"), filepath.Join(dir, "tt_metal", "soc_descriptors")
-	if err := errors.Join(
+	devtest.Must(t, errors.Join(
 		os.WriteFile(python, []byte(timing), 0o755), os.MkdirAll(soc, 0o755),
 		os.WriteFile(filepath.Join(soc, "wormhole_b0_80_arch.yaml"), nil, 0o644), os.Mkdir(filepath.Join(dir, "programs"), 0o755),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	var timers []*timer
 	for _, library := range []string{"reprise.so", "ttsim.so"} {
 		timers = append(timers, &timer{script: filepath.Join(dir, "programs", "main.py"), run: ttnn.Run{
@@ -62,14 +59,11 @@ func newTimers(t *testing.T) []*timer {
 	return timers
 }
 
-// A program that ends the simulator does not keep the remaining programs from being timed, nor any
-// program in later rounds.
+// A program that ends the simulator does not keep the others from being timed.
 func TestBenchTTNNTimes(t *testing.T) {
 	c := &benchTTNNCmd{Rounds: 2}
 	got, err := c.timeChip(t.Context(), cli.Streams{Err: new(bytes.Buffer)}, chip.Wormhole, newTimers(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	times := func(n int, seconds float64) bench.Times {
 		return bench.Times{Ns: slices.Repeat([]float64{seconds * 1e9}, n)}
 	}

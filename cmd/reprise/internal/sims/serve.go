@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/libttsim"
 )
 
-// ServeCmd serves the vendor's simulator, a shared library that needs the system's loader. The build
-// tag "static" leaves the command out.
+// ServeCmd needs the system's loader for the vendor's simulator; the build tag "static" does
+// without.
 type ServeCmd struct{}
 
 func (ServeCmd) Run() error { return libttsim.Serve() }

@@ -22,20 +22,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// TtnnCmd has the commands about TT-NN.
 type TtnnCmd struct {
 	Run     ttnnRunCmd     `cmd:"" help:"Run a Python program with TT-NN on an emulated machine."`
 	Doctor  ttnnDoctorCmd  `cmd:"" help:"Check what TT-NN needs to run here, and say what to do."`
 	Library ttnnLibraryCmd `cmd:"" help:"Build the simulator library that TT-NN loads."`
 }
 
-// TtnnTools are the flags that name what runs TT-NN.
 type TtnnTools struct {
-	Python  string `help:"Python interpreter that has ttnn; that of the active virtual environment, or python3, if absent." placeholder:"PATH"`
+	Python  string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 }
 
-// Find finds TT-NN and the simulator library, which is built if missing. The caller adds settings.
+// Find finds TT-NN and the library, or builds the latter. The caller adds settings.
 func (c *TtnnTools) Find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) {
 	in, err := ttnn.Find(ctx, c.Python, os.Getenv("VIRTUAL_ENV"))
 	if err != nil {
@@ -63,13 +61,13 @@ type ttnnRunCmd struct {
 	Check   []string      `help:"Checks of the emulator: ${ttnn_checks}." placeholder:"NAME"`
 	Seed    uint64        `help:"Seed of the order in which the chip's processors run." placeholder:"N"`
 	Serve   string        `help:"Serve the card to other commands as socket:PATH while the program runs." placeholder:"PATH"`
-	Timeout time.Duration `help:"Time limit of the program. At the limit each core's state is printed and the program ended." placeholder:"TIME"`
+	Timeout time.Duration `help:"Time limit of the program. Then each core's state is printed and the program ended." placeholder:"TIME"`
 
 	Args []string `arg:"" passthrough:"" help:"Python program and its arguments: SCRIPT, -m MODULE or -c CODE." placeholder:"SCRIPT"`
 }
 
 func (ttnnRunCmd) Help() string {
-	return "Sets the variables by which TT-NN loads a simulator and starts Python; the program is otherwise an ordinary one, and its exit code is that of the command (128 and the signal's number if one ended it). SIGQUIT prints what each core does and ends the program. docs/ttnn.md has more."
+	return "Sets the variables by which TT-NN loads a simulator and starts Python. The exit code is the program's, or 128 and the number of the signal that ended it. SIGQUIT prints what each core does and ends the program. docs/ttnn.md has more."
 }
 
 func (c *ttnnRunCmd) Validate() error {
@@ -113,7 +111,6 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.start(ctx, s, r)
 }
 
-// ttnnCache returns the folder that ttnn run keeps things in.
 func ttnnCache() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -128,7 +125,7 @@ func ttnnLibraries(cache string) *ttnn.Libraries {
 	return l
 }
 
-// sourceFolder returns the root of the checkout that the command is run in, or was built from.
+// sourceFolder is the checkout that the command is run in, or was built from.
 func sourceFolder() string {
 	dir, _ := os.Getwd()
 	_, file, _, _ := runtime.Caller(0)
@@ -150,7 +147,7 @@ type ttnnLibraryCmd struct {
 }
 
 func (ttnnLibraryCmd) Help() string {
-	return "The library has the emulated chip behind the C interface of the vendor's simulator. Building it needs Go, a C compiler and a checkout of the repository; using it needs none of them. reprise ttnn run builds it by itself and keeps it; it also uses one that lies beside the reprise program."
+	return "The library has the emulated chip behind the C interface of the vendor's simulator. Building it needs Go, a C compiler and a checkout of the repository. reprise ttnn run builds and keeps it by itself, or uses one beside the reprise program."
 }
 func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := ttnnCache()
@@ -169,7 +166,7 @@ func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 type ttnnDoctorCmd struct {
-	Python string `help:"Python interpreter that has ttnn; that of the active virtual environment, or python3, if absent." placeholder:"PATH"`
+	Python string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
 	cli.AsJSON
 }
 
@@ -188,10 +185,9 @@ func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return s.PrintChecks(c.JSON, checks)
 }
 
-// endPatience bounds the program's time to end after a signal.
+// endPatience bounds the program's end.
 const endPatience = 5 * time.Second
 
-// start runs the program and passes signals on.
 func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
 	r.Settings.Report = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // in Linux's namespace without files
 	env, err := r.Prepare(os.Environ())
@@ -241,7 +237,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 				return c.abandon(ctx, s, r, cmd.Process, ended, "reprise: SIGQUIT: what the program waits for:")
 			case sig == os.Interrupt && inForeground(): // the terminal told the program, too
 			default:
-				_ = cmd.Process.Signal(sig) // unless it has ended just now
+				_ = cmd.Process.Signal(sig)
 			}
 		case <-timeout:
 			return c.abandon(ctx, s, r, cmd.Process, ended, fmt.Sprintf("reprise: the program took longer than %v:", c.Timeout))
@@ -249,7 +245,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 	}
 }
 
-// abandon prints each core's state and ends the program.
+// abandon prints the cores' state and ends the program.
 func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p *os.Process, ended <-chan error, why string) error {
 	fmt.Fprintln(s.Err, why)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*endPatience)
@@ -269,7 +265,7 @@ func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p 
 	return programStatus(err)
 }
 
-// printCores prints the state of the program's chips, which the library tells.
+// printCores prints what the library tells.
 func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", r.Settings.Report)
@@ -286,7 +282,7 @@ func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	return errors.Join(err, c.Close())
 }
 
-// programStatus is the exit code of the program's end, as in shells.
+// programStatus is an exit code as in shells.
 func programStatus(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

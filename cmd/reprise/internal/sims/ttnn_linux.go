@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ChildAttributes make the kernel kill a program when this process ends.
+// ChildAttributes make a program end with this process.
 func ChildAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// inForeground reports whether the terminal sends its signals to this process and its children.
+// inForeground reports whether the terminal signals this process and its children.
 func inForeground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -23,10 +23,10 @@ func inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// AdoptOrphans makes this process the parent of its descendants whose parent has ended.
+// AdoptOrphans makes this process the parent of orphaned descendants.
 func AdoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// KillOrphans ends the processes that this one started or adopted.
+// KillOrphans ends children, own and adopted.
 func KillOrphans() {
 	for range 100 { // killed processes leave their children
 		children := 0

@@ -2,5 +2,5 @@
 
 package sims
 
-// thisRelease is the release of this machine's kernel if it is Linux.
+// thisRelease is unknown.
 func thisRelease() string { return "" }

@@ -21,20 +21,20 @@ import (
 )
 
 type traceImportCmd struct {
-	Source   string   `arg:"" help:"Device with tt-metal's trace in DRAM, or with --memory a file of the trace's raw commands." placeholder:"DEVICE|FILE"`
-	Scan     bool     `help:"List possible traces at the top of the device's DRAM banks without importing any."`
+	Source   string   `arg:"" help:"Device with tt-metal's trace in DRAM, or with --memory a file of its raw commands." placeholder:"DEVICE|FILE"`
+	Scan     bool     `help:"Only list possible traces at the top of the device's DRAM banks."`
 	Window   uint64   `help:"Bytes at the top of each bank that are searched for traces." default:"134217728" placeholder:"BYTES"`
-	Addr     uint64   `help:"Address of the trace in every DRAM bank of a device, together with --pages. Without both flags the trace is searched for." placeholder:"ADDRESS"`
+	Addr     uint64   `help:"Address of the trace in every DRAM bank of a device, with --pages. Without both the trace is searched for." placeholder:"ADDRESS"`
 	Pages    int      `help:"Pages of the trace, for a device." placeholder:"N"`
 	PageSize int      `help:"Bytes of a page: 1024, 2048, 4096 or 8192." default:"4096" placeholder:"BYTES"`
 	Revision string   `help:"Protocol revision of the commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
 	Memory   string   `help:"Folder with a copy of DRAM: 0.bin, 1.bin and so on, each a bank from address 0." placeholder:"DIR"`
-	Like     string   `help:"Device of the kind that the trace was recorded on, for a file: emu:blackhole and the like." placeholder:"DEVICE"`
+	Like     string   `help:"For a file: device of the trace's kind, such as emu:blackhole." placeholder:"DEVICE"`
 	Cache    []string `help:"tt-metal's kernel cache, with the kernels of the trace and their base firmware." placeholder:"DIR"`
 	Firmware string   `help:"Folder with the kernels' base firmware, if several in the cache fit." placeholder:"DIR"`
-	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware fits them. Without --cache and --firmware the workers run Reprise's own firmware."`
+	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware, or without it Reprise's own, fits them."`
 	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. Can be repeated." placeholder:"BUFFER" sep:"none"`
-	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name in the cache or its processor, c before the number of a common argument, and the options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
+	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name or processor, c before the number of a common argument, and options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
 	Data     bool     `help:"Save the current contents of the DRAM buffers."`
 	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
 	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
@@ -123,10 +123,10 @@ func parseBuffer(s string) (tracebuf.Buffer, error) {
 type importJSON struct {
 	Source   string          `json:"source"`
 	Arch     string          `json:"arch"`
-	Revision string          `json:"revision"` // of the protocol
-	Firmware string          `json:"firmware"` // folder
-	Workers  string          `json:"workers"`  // revision of their base firmware
-	Bytes    int             `json:"bytes"`    // of commands
+	Revision string          `json:"revision"`
+	Firmware string          `json:"firmware"`
+	Workers  string          `json:"workers"` // revision of their base firmware
+	Bytes    int             `json:"bytes"`
 	Programs []importProgram `json:"programs"`
 	File     string          `json:"file,omitempty"`
 }
@@ -167,7 +167,6 @@ func (c *traceImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(err, m.close())
 }
 
-// of says that an error is of a device or file.
 func (c *traceImportCmd) of(source string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("trace import: %s: %w", source, err)
@@ -198,7 +197,7 @@ func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, m *memory, comm
 	return s.Print(c.JSON, out, out.print)
 }
 
-// identify names the trace's kernels and returns their base firmware, nil for this runtime's own.
+// identify returns the kernels' base firmware, nil for this runtime's own.
 func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *chip.Chip) (*metal.Firmware, error) {
 	var given *metal.Firmware
 	var err error
@@ -278,8 +277,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	return metaltrace.Write(file)
 }
 
-// importTarget is queue 0 of a device with the chip's harvesting and base firmware f, or this
-// runtime's own for nil.
+// importTarget is queue 0 of a device with base firmware f, or for nil this runtime's own.
 func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
 	var err error
@@ -347,7 +345,6 @@ func (j *importJSON) print(w cli.Text) {
 	}
 }
 
-// open opens the memory with the kernels, and reads the commands.
 func (c *traceImportCmd) open(ctx context.Context) (*memory, []byte, error) {
 	if cli.IsFile(c.Source) {
 		return c.openFile(ctx)
@@ -367,7 +364,6 @@ func (c *traceImportCmd) open(ctx context.Context) (*memory, []byte, error) {
 	return m, commands, nil
 }
 
-// readCommands reads a device's trace, searching for it without --pages.
 func (c *traceImportCmd) readCommands(m *memory) ([]byte, error) {
 	if c.Pages > 0 {
 		return m.trace(c.Addr, c.PageSize, c.Pages)
@@ -386,7 +382,6 @@ func (c *traceImportCmd) readCommands(m *memory) ([]byte, error) {
 	return m.trace(found[0].Addr, found[0].PageSize, found[0].Pages)
 }
 
-// openFile reads raw commands from a file; kernels come from copies of DRAM.
 func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) {
 	if c.Scan {
 		return nil, nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
@@ -416,9 +411,9 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 	return m, b, c.of(c.Source, err)
 }
 
-// importParam is a value of --param: an argument of a kernel in one program, or in all.
+// importParam is an argument of a kernel, in one program or all.
 type importParam struct {
-	value     string // of the flag
+	value     string
 	name      string
 	kernel    string // in the cache; empty if a processor is given
 	processor chip.Processor
@@ -484,7 +479,6 @@ func parseImportParam(s string) (importParam, error) {
 	return p, nil
 }
 
-// arguments returns the arguments that the parameter names, in the launches that were found.
 func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, error) {
 	var out []metaltrace.Argument
 	for i := range t.Steps {
@@ -512,7 +506,6 @@ func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, err
 	return out, nil
 }
 
-// argumentText formats at most 16 arguments of each kind in hexadecimal.
 func argumentText(args, common []uint32) string {
 	var b strings.Builder
 	for i, list := range [][]uint32{args, common} {
@@ -534,15 +527,15 @@ func argumentText(args, common []uint32) string {
 type scanJSON struct {
 	Source string          `json:"source"`
 	Arch   string          `json:"arch"`
-	Window uint64          `json:"window"` // bytes of each bank
+	Window uint64          `json:"window"`
 	Traces []scanTraceJSON `json:"traces"`
 }
 
 type scanTraceJSON struct {
-	Addr      uint64   `json:"addr"` // in every DRAM bank
+	Addr      uint64   `json:"addr"`
 	Pages     int      `json:"pages"`
 	PageSize  int      `json:"page_size"`
-	Bytes     int      `json:"bytes"` // of commands
+	Bytes     int      `json:"bytes"`
 	Programs  int      `json:"programs"`
 	Revisions []string `json:"revisions"` // in which the commands are valid up to EXEC_BUF_END
 }

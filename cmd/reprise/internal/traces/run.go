@@ -1,6 +1,8 @@
 package traces
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,15 +26,13 @@ func (r *traceRun) ran(first, end int) error {
 	return nil
 }
 
-func (r *traceRun) step(ctx context.Context) (wrong, err error) {
-	if err := r.Debug().Step(ctx, func(i int) error { return r.ran(i, i+1) }); err != nil {
-		return nil, err
+func (r *traceRun) inPieces(ctx context.Context, n *int) (wrong, err error) {
+	if n == nil {
+		err = r.Debug().Step(ctx, func(i int) error { return r.ran(i, i+1) })
+	} else {
+		err = r.Debug().Split(ctx, *n, r.ran)
 	}
-	return r.results(ctx)
-}
-
-func (r *traceRun) split(ctx context.Context, pieces int) (wrong, err error) {
-	if err := r.Debug().Split(ctx, pieces, r.ran); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return r.results(ctx)
@@ -51,8 +51,7 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	return nil, err
 }
 
-// bisect notes the buffers' contents after each program run one by one, and finds the shortest prefix
-// of the trace that leaves other contents when replayed, or hangs. It restores the buffers.
+// bisect finds the first program with which a replay leaves other data or hangs.
 func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	bufs, q := r.Buffers(), r.dev.Queue(0)
 	before := make([][]byte, len(bufs))
@@ -70,7 +69,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 		}
 		return q.Wait(ctx)
 	}
-	var want [][]runBufferJSON // after each program
+	var want [][]runBufferJSON
 	err = r.Debug().Step(ctx, func(int) error {
 		c, err := r.contents(ctx)
 		want = append(want, c)
@@ -96,8 +95,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 		"or leaves something else in the buffers than the programs one by one", p.Step, tracebuf.Printable(p.Name), p.in()), nil
 }
 
-// writePrints writes the prints of a device's kernels to a file, or to errs for the name -, until
-// stop is called.
+// writePrints writes until stop is called, to errs for the name -.
 func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() error, err error) {
 	out, done := errs, func() error { return nil }
 	if name != "-" {
@@ -120,15 +118,15 @@ type traceRunCmd struct {
 	Set     map[string]uint32 `help:"Set a parameter to another value than the file's. Can be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
 	Step    bool              `help:"Run the trace program by program, waiting for each." xor:"mode"`
 	Split   *int              `help:"Replay the trace in this many pieces, waiting for each." placeholder:"N" xor:"mode"`
-	Bisect  bool              `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
-	Check   bool              `help:"Compare a replay with running the programs one by one, and name the first program that differs. Unlike --bisect, this ends at the first hang." xor:"mode"`
+	Bisect  bool              `help:"Find the first program with which a replay hangs, or leaves other data than the programs run one by one." xor:"mode"`
+	Check   bool              `help:"Like --bisect, but faster, and ends at the first hang." xor:"mode"`
 	Prints  string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
 	cli.AsJSON
 	cli.Hangs
 }
 
 func (traceRunCmd) Help() string {
-	return "The buffers of the file are allocated at the addresses that they had when the trace was recorded, or at others if parameters name all of those addresses, and filled with the data that the file has for them. Results that the file has are compared after the first replay, or after all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
+	return "Buffers are allocated at their addresses of the capture, or at others if parameters name all of the addresses, and filled with the file's data. The file's results are compared after the first replay, or after all steps or pieces. Programs of several queues are numbered in an order that the trace's edges allow."
 }
 
 func (c *traceRunCmd) Validate() error {
@@ -164,20 +162,18 @@ type runJSON struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
 	Queues   int    `json:"queues"`
-	Programs int    `json:"programs"`           // of a replay
-	Mode     string `json:"mode"`               // "replay", "step", "split", "bisect" or "check"
-	Replays  int    `json:"replays"`            // of mode replay
-	ReplayNs int64  `json:"replay_host_ns_p50"` // of mode replay
-	// Results compares with those in the file: "same", "different", "none" (the file has none) or
-	// "not compared" (bisect and check).
+	Programs int    `json:"programs"`
+	Mode     string `json:"mode"` // "replay", "step", "split", "bisect" or "check"
+	Replays  int    `json:"replays"`
+	ReplayNs int64  `json:"replay_host_ns_p50"`
+	// Results is "same", "different", "none" (the file has none) or "not compared".
 	Results string          `json:"results"`
 	Seconds float64         `json:"seconds"`
-	Pieces  []pieceJSON     `json:"pieces,omitempty"` // of step and split
-	Found   *programAt      `json:"found,omitempty"`  // by bisect or check
+	Pieces  []pieceJSON     `json:"pieces,omitempty"`
+	Found   *programAt      `json:"found,omitempty"`
 	Buffers []runBufferJSON `json:"buffers"`
 }
 
-// programAt is a program of a trace.
 type programAt struct {
 	Step  int               `json:"step"`
 	Name  string            `json:"name"`
@@ -185,7 +181,6 @@ type programAt struct {
 	Loops []debug.Iteration `json:"loops,omitempty"` // in which the program is wrong, outermost first
 }
 
-// in returns text such as ", loop 0, iteration 2 of 5".
 func (p *programAt) in() string {
 	var out string
 	for _, l := range p.Loops {
@@ -202,7 +197,7 @@ type pieceJSON struct {
 type runBufferJSON struct {
 	Name   string `json:"name"`
 	Bytes  int    `json:"bytes"`
-	SHA256 string `json:"sha256"` // of its last content
+	SHA256 string `json:"sha256"`
 }
 
 func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
@@ -228,12 +223,10 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		}
 	}
 	begin := time.Now()
-	var wrong error // printed after everything else
+	var wrong error
 	switch r.out.Mode {
-	case "step":
-		wrong, err = r.step(ctx)
-	case "split":
-		wrong, err = r.split(ctx, *c.Split)
+	case "step", "split":
+		wrong, err = r.inPieces(ctx, c.Split)
 	case "bisect":
 		wrong, err = r.bisect(ctx)
 	case "check":
@@ -260,7 +253,6 @@ type traceRun struct {
 	out *runJSON
 }
 
-// replay compares the results after the first replay.
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	var times []time.Duration
 	for i := range n {
@@ -285,7 +277,6 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	return wrong, nil
 }
 
-// results compares the buffers with the file's results.
 func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 	err = r.Debug().CheckResults(ctx)
 	var v *debug.VerifyError
@@ -347,4 +338,222 @@ func (r *runJSON) print(w cli.Text) {
 	for _, b := range r.Buffers {
 		w.F("  %s  %12s  %s\n", b.SHA256[:16], cli.Bytes(b.Bytes), tracebuf.Printable(b.Name))
 	}
+}
+
+func programsOf(t *reprise.Trace) []programAt {
+	var out []programAt
+	for i, s := range t.Debug().Programs() {
+		out = append(out, programAt{Step: i, Name: s.Name, Queue: s.Queue})
+	}
+	return out
+}
+
+type loadFlags struct {
+	File     string `arg:"" help:"Trace file." type:"existingfile"`
+	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
+	Firmware string `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+}
+
+func (c *loadFlags) Validate() (err error) {
+	if c.Device != "" {
+		_, err = cli.ParseTarget(c.Device)
+	}
+	return err
+}
+
+func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
+	file, err := cli.Until(ctx, func() (*tracebuf.File, error) { return decodeTraceFile(c.File) })
+	if err == nil && c.Device == "" {
+		c.Device = "emu:" + file.Target.Arch.String()
+	}
+	return file, err
+}
+
+// load opens no device for a bad file, and otherwise with the queues that the trace needs.
+func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
+	file, err := c.read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Firmware != "" {
+		opts = append(opts, reprise.WithFirmware(c.Firmware))
+	}
+	t, dev, err := loadInto(ctx, c.File, c.Device, opts)
+	var other *tracebuf.TargetError
+	if errors.As(err, &other) && other.What == "grid of workers" {
+		// A device of the right kind can have these workers.
+		opts = append(opts, reprise.WithQueues(len(file.Others)+1))
+		for i, p := range file.Parts() {
+			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
+		}
+		t, dev, err = loadInto(ctx, c.File, c.Device, opts)
+	}
+	return t, dev, err
+}
+
+func loadInto(ctx context.Context, path, device string, opts []reprise.Option) (*reprise.Trace, *reprise.Device, error) {
+	target, err := cli.ParseTarget(device)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := cli.Until(ctx, func() (*os.File, error) { return os.Open(path) })
+	if err != nil {
+		return nil, nil, fmt.Errorf("trace: %w", err)
+	}
+	defer f.Close()
+	// A read of a pipe ends with ctx, so that the device is closed.
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
+	dev, err := reprise.Open(ctx, target, opts...)
+	if err != nil {
+		return nil, nil, cli.OpenError(device, err)
+	}
+	t, err := dev.LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16))
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), dev.Close(ctx))
+	}
+	return t, dev, nil
+}
+
+func decodeTraceFile(path string) (*tracebuf.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	defer f.Close()
+	file, err := tracebuf.Decode(bufio.NewReaderSize(f, 1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("trace: %s: %w", path, err)
+	}
+	return file, nil
+}
+
+type traceVerifyCmd struct {
+	loadFlags
+	Addr *uint64 `help:"Address of the trace in every DRAM bank; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
+	cli.AsJSON
+}
+
+func (traceVerifyCmd) Help() string {
+	return "The exit code is 1 if a byte differs. With --addr, the words that say where kernels lie don't count."
+}
+
+type verifyJSON struct {
+	File   string `json:"file"`
+	Device string `json:"device"`
+	OK     bool   `json:"ok"`
+	Bytes  int    `json:"bytes"`
+
+	// The first difference, if any.
+	Differ  int    `json:"different_bytes"`
+	What    string `json:"what,omitempty"`
+	Offset  int    `json:"offset"`
+	Program *int   `json:"program,omitempty"`
+	Name    string `json:"program_name,omitempty"`
+	Command string `json:"command,omitempty"`
+}
+
+func (c *traceVerifyCmd) Run(ctx context.Context, s cli.Streams) error {
+	f, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	out := &verifyJSON{File: c.File, Device: c.Device}
+	switch {
+	case c.Addr != nil && len(f.Others) > 0:
+		return fmt.Errorf("trace verify: %s has parts on %d queues, which lie at different places: leave --addr out", c.File,
+			len(f.Others)+1)
+	case c.Addr != nil: // 0 is an address as well
+		out.Bytes = len(f.Image.Bytes)
+		err = c.inPlace(ctx, f, out)
+	default:
+		for _, p := range partsAndCallees(f) {
+			out.Bytes += len(p.Image.Bytes)
+			for i := range p.Image.Programs {
+				out.Bytes += len(p.Image.Programs[i].Binary)
+			}
+		}
+		err = c.loaded(ctx, out)
+	}
+	if err != nil {
+		return err
+	}
+	out.OK = out.Differ == 0
+	if !out.OK {
+		err = fmt.Errorf("trace verify: %d of %d B differ: %s", out.Differ, out.Bytes, out.where())
+	}
+	if c.JSON {
+		return errors.Join(cli.PrintJSON(s.Out, out), err)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(s.Out, "%s on %s: all of %d B are as they should be\n", out.File, out.Device, out.Bytes)
+	}
+	return err
+}
+
+func (o *verifyJSON) where() string {
+	if o.Program == nil {
+		return fmt.Sprintf("the first is byte %#x of %s", o.Offset, o.What)
+	}
+	return fmt.Sprintf("the first is byte %#x of %s, in program %d %s: %s", o.Offset, o.What, *o.Program, tracebuf.Printable(o.Name),
+		o.Command)
+}
+
+func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error) {
+	t, dev, err := c.load(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	err = t.Debug().Verify(ctx)
+	var v *debug.VerifyError
+	if errors.As(err, &v) {
+		out.Differ, out.What, out.Offset, err = v.Differ, v.What, v.Offset, nil
+	}
+	return errors.Join(err, t.Release(ctx))
+}
+
+func (c *traceVerifyCmd) inPlace(ctx context.Context, f *tracebuf.File, out *verifyJSON) error {
+	target, err := cli.ParseTarget(c.Device)
+	if err != nil {
+		return err
+	}
+	got, ch, err := readDRAM(ctx, target, *c.Addr, f.Image.PageSize, f.Image.Pages())
+	if err != nil {
+		return cli.OpenError(c.Device, fmt.Errorf("trace verify: %s: %w", c.Device, err))
+	}
+	if ch.Arch() != f.Target.Arch {
+		return fmt.Errorf("trace verify: %s is for %v, %s is %v", c.File, f.Target.Arch, c.Device, ch.Arch())
+	}
+	return out.compare(&f.Image, got)
+}
+
+func (o *verifyJSON) compare(im *tracebuf.Image, got []byte) error {
+	c, err := tracebuf.Inspect(im)
+	if err != nil {
+		return err
+	}
+	want := bytes.Clone(im.Bytes)
+	for _, r := range c.Relocated {
+		copy(want[r.Start:r.End], got[r.Start:r.End])
+	}
+	for i := range want {
+		if want[i] == got[i] {
+			continue
+		}
+		if o.Differ++; o.Differ > 1 {
+			continue
+		}
+		o.What, o.Offset = "the commands", i
+		for n := range c.Steps {
+			if s := &c.Steps[n]; i >= s.Offset && i < s.Offset+s.Size {
+				o.Program, o.Name = &n, s.Name
+			}
+		}
+		for n := range c.Commands {
+			if r := &c.Commands[n]; i >= r.Offset && i < r.Offset+r.Size {
+				o.Command = r.String()
+			}
+		}
+	}
+	return nil
 }

@@ -9,7 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -18,9 +20,9 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// Cmd has the commands about recorded traces.
 type Cmd struct {
 	Dump   traceDumpCmd   `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
 	Stat   traceStatCmd   `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
@@ -30,10 +32,9 @@ type Cmd struct {
 	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
 }
 
-// maxRaw bounds files of raw commands, in bytes.
+// maxRaw bounds raw commands in bytes.
 const maxRaw = 1 << 30
 
-// sourceFlags describe a trace that isn't a trace file.
 type sourceFlags struct {
 	Arch     string `help:"Architecture of raw commands in a file: blackhole or wormhole." placeholder:"ARCH"`
 	Revision string `help:"Protocol revision of raw commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
@@ -42,7 +43,6 @@ type sourceFlags struct {
 	PageSize int    `help:"Bytes of a page: 1024, 2048 or 4096." default:"4096" placeholder:"BYTES"`
 }
 
-// RevisionNames lists the revisions of the protocol.
 func RevisionNames() string {
 	var names []string
 	for _, v := range cq.Revisions() {
@@ -51,17 +51,15 @@ func RevisionNames() string {
 	return strings.Join(names, ", ")
 }
 
-// source is a trace that was read.
 type source struct {
 	name   string
 	files  []*tracebuf.File     // one for each device, nil for a device without parts; none for raw commands
 	parts  []*tracebuf.Contents // one for each queue of each device
 	banks  int                  // DRAM banks of a device, 0 for a file
-	placed bool                 // the address is known
-	addr   uint64               // in each bank
+	placed bool
+	addr   uint64
 }
 
-// partName names a part of a trace over several queues or devices, and is empty for a single part.
 func (s *source) partName(device, queue int) string {
 	switch {
 	case len(s.files) > 1:
@@ -79,7 +77,6 @@ func (c *sourceFlags) Validate() error {
 	return checkPages(c.Revision, c.Pages, c.PageSize, 1024, 2048, 4096)
 }
 
-// checkPages checks the flags that describe a device's trace.
 func checkPages(revision string, pages, pageSize int, sizes ...int) error {
 	if revision != "" && cq.RevisionByName(revision) == nil {
 		return cli.Wrong("--revision", revision, "there is no such revision", "use one of "+RevisionNames())
@@ -105,7 +102,6 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 	return cq.Layout(a), nil
 }
 
-// read reads a trace from a file or a device's DRAM. A regular file is never taken for a device.
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
 	if cli.IsFile(name) {
 		return c.readFile(name)
@@ -156,7 +152,6 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 	return s, nil
 }
 
-// readRaw reads a file of raw commands.
 func readRaw(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxRaw+1))
 	if err == nil && len(b) > maxRaw {
@@ -170,7 +165,6 @@ func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, erro
 	return []*tracebuf.Contents{t}, hintRevision(err)
 }
 
-// hintRevision names the flag that chooses among several revisions.
 func hintRevision(err error) error {
 	var e *cq.RevisionError
 	if errors.As(err, &e) && len(e.Accepted) > 1 {
@@ -179,7 +173,6 @@ func hintRevision(err error) error {
 	return err
 }
 
-// readDevice reads DRAM through the driver. It starts nothing on the device.
 func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target) (*source, error) {
 	if c.Pages == 0 {
 		return nil, fmt.Errorf("trace: %s is a device: say where in its DRAM the trace lies: --addr, --pages and --page-size, "+
@@ -195,4 +188,78 @@ func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target)
 	}
 	s.parts[0].PageSize = c.PageSize
 	return s, nil
+}
+
+// memory is the DRAM of a device, or a folder with copies of it.
+type memory struct {
+	ctx    context.Context
+	ch     *chip.Chip
+	dev    *kmd.Device
+	folder string
+	files  map[int]*os.File
+}
+
+func openMemory(ctx context.Context, t kmd.Target) (*memory, error) {
+	d, ch, err := cli.OpenChip(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
+	return &memory{ctx: ctx, ch: ch, dev: d, files: map[int]*os.File{}}, err
+}
+
+func (m *memory) ReadDRAM(bank int, addr uint64, b []byte) error {
+	if m.ctx.Err() != nil {
+		return context.Cause(m.ctx)
+	}
+	k := &m.ch.DRAMBanks()[bank]
+	if addr > k.Size || uint64(len(b)) > k.Size-addr {
+		return fmt.Errorf("%d B at %#x end beyond the bank's %#x B", len(b), addr, k.Size)
+	}
+	if m.dev != nil {
+		return m.dev.Read(k.HostEndpoint, k.Offset+addr, b)
+	}
+	f := m.files[bank]
+	if f == nil {
+		var err error
+		if f, err = os.Open(filepath.Join(m.folder, strconv.Itoa(bank)+".bin")); err != nil {
+			return err
+		}
+		m.files[bank] = f
+	}
+	if _, err := f.ReadAt(b, int64(addr)); err != nil {
+		return fmt.Errorf("%s: %d B at %#x: %w", f.Name(), len(b), addr, err)
+	}
+	return nil
+}
+
+func (m *memory) trace(addr uint64, pageSize, pages int) ([]byte, error) {
+	banks := m.ch.DRAMBanks()
+	rows := uint64((pages + len(banks) - 1) / len(banks))
+	if size := banks[0].Size; addr > size || rows*uint64(pageSize) > size-addr {
+		return nil, fmt.Errorf("%d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", pages, pageSize, len(banks), addr, size)
+	}
+	b := make([]byte, pages*pageSize)
+	return b, metaltrace.ReadInterleaved(m, len(banks), addr, pageSize, 0, b)
+}
+
+func (m *memory) scan(window uint64) ([]metaltrace.Candidate, error) {
+	banks := m.ch.DRAMBanks()
+	return metaltrace.Scan(m.ctx, m, len(banks), cq.Layout(m.ch.Arch()), banks[0].Size, window)
+}
+
+func (m *memory) close() error {
+	var err error
+	if m.dev != nil {
+		err = m.dev.Close()
+	}
+	for _, f := range m.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+func readDRAM(ctx context.Context, t kmd.Target, addr uint64, pageSize, pages int) (b []byte, ch *chip.Chip, err error) {
+	m, err := openMemory(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err = m.trace(addr, pageSize, pages)
+	return b, m.ch, errors.Join(err, m.close())
 }

@@ -1,41 +1,46 @@
 package traces
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// A trace is read from the DRAM of a device that another process has open. With another page size its
-// pages are in another order, which is refused.
+// Another process has the device open. With another page size pages are in another order, which is
+// refused.
 func TestReadTraceFromLiveDevice(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Blackhole(), sim.Wormhole()} {
 		t.Run(card.String(), func(t *testing.T) {
 			ctx := context.Background()
 			dev, err := reprise.Open(ctx, card)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			defer dev.Close(ctx)
 			net, err := digits.Trained()
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			dep, err := deploy.New(ctx, dev, net, 16, dev.Grid())
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			trace, err := dev.Queue(0).Capture(ctx, "digits", dep.Record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			if err := dev.Queue(0).Wait(ctx); err != nil { // the trace is in DRAM
 				t.Fatal(err)
 			}
@@ -62,20 +67,125 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 				}
 				var own, read strings.Builder
 				found, err := trace.Debug().Inspect(t.Context())
-				if err := errors.Join(err, trace.Debug().Verify(t.Context())); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, errors.Join(err, trace.Debug().Verify(t.Context())))
 				recorded := found[0]
 				c.Steps, recorded.Steps = nil, nil // their names are lines of their own
-				if err := errors.Join(c.Print(&read), recorded.Print(&own)); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, errors.Join(c.Print(&read), recorded.Print(&own)))
 				if own.String() != read.String() {
 					t.Error("the commands in DRAM aren't those that were recorded")
 				}
 			}
 			if found != 1 {
 				t.Errorf("%d sizes of pages give a trace, want 1", found)
+			}
+		})
+	}
+}
+
+// The trace runs on another device of the kind, and its target is what a recorder writes.
+func TestTraceImport(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			b := devtest.Open(t, card, reprise.WithStockWireFormat())
+			in, out := b.Pages("in", 4), b.Pages("out", 4)
+			x := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, out, 5))
+			trace, err := b.Queue.Capture(b.Ctx, "sum",
+				func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+			b.Must(err)
+			b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 7)))
+			b.Must(b.Queue.Wait(b.Ctx))
+			var file bytes.Buffer
+			b.Must(trace.Save(b.Ctx, &file))
+			saved, err := tracebuf.Decode(&file)
+			b.Must(err)
+			memory, err := openMemory(b.Ctx, card)
+			b.Must(err)
+			defer func() { b.Must(memory.close()) }()
+			ch, dir := memory.ch, t.TempDir()
+			found, err := memory.scan(1 << 20)
+			b.Must(err)
+			if len(found) != 1 || found[0].Addr != trace.Parts()[0].Extents[0].Start || found[0].Programs != 2 ||
+				found[0].Size != saved.Image.Size {
+				t.Errorf("the scan finds %+v, want 2 programs of %d B at %#x", found, saved.Image.Size, trace.Parts()[0].Extents[0].Start)
+			}
+			copyBank := func(bank int, addr uint64, n int) {
+				data := make([]byte, n)
+				b.Must(memory.ReadDRAM(bank, addr, data))
+				f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(bank)+".bin"), os.O_RDWR|os.O_CREATE, 0o600)
+				b.Must(err)
+				_, err = f.WriteAt(data, int64(addr))
+				b.Must(errors.Join(err, f.Close()))
+			}
+			for bank := range ch.DRAMBanks() {
+				for _, p := range saved.Image.Programs {
+					copyBank(bank, p.Addr, len(p.Binary))
+				}
+				for _, buf := range []*reprise.Buffer{in, out} {
+					copyBank(bank, uint64(buf.Addr()), buf.Size())
+				}
+			}
+			raw := filepath.Join(dir, "trace.bin")
+			b.Must(os.WriteFile(raw, saved.Image.Bytes, 0o600))
+			c := traceImportCmd{
+				Source: raw, PageSize: 4096, Revision: saved.Target.Revision, Memory: dir, Like: "emu:" + ch.Arch().String(), Trust: true,
+				Name: "sum", Data: true, Output: filepath.Join(dir, "sum.trace"),
+				Param: []string{"addend=trisc0:3", "src=brisc:0,program=0,buffer=in"},
+				Buffer: []string{fmt.Sprintf("in:dram:%#x:%d:%d", in.Addr(), in.Size(), in.PageSize()),
+					fmt.Sprintf("out:dram:%d:%d:%d", out.Addr(), out.Size(), out.PageSize())},
+			}
+			b.Must(c.Validate())
+			var text strings.Builder
+			b.Must(c.Run(b.Ctx, cli.Streams{Out: &text}))
+			for _, want := range []string{"protocol revision 2026-03", "2 programs", "a kernel that isn't in the cache on BRISC",
+				fmt.Sprintf("    BRISC: arguments %#x 0x0 0x4 0x40 0x0", in.Addr()), "written to "} {
+				if !strings.Contains(text.String(), want) {
+					t.Errorf("no %q in\n%s", want, text.String())
+				}
+			}
+			flags := loadFlags{File: c.Output}
+			loaded, on, err := flags.load(b.Ctx)
+			b.Must(err)
+			defer func() { b.Must(on.Close(context.WithoutCancel(b.Ctx))) }()
+			b.Must(loaded.Replay(b.Ctx))
+			check := func(want []byte) {
+				t.Helper()
+				for _, buf := range loaded.Buffers() {
+					if buf.Name() != "out" {
+						continue
+					}
+					got := make([]byte, buf.Size())
+					b.Must(on.Queue(0).Read(b.Ctx, buf, 0, got))
+					if !bytes.Equal(got, want) {
+						t.Errorf("the replay gives % x..., want % x...", got[:8], want[:8])
+					}
+				}
+			}
+			check(devtest.Words(out.Size(), 12))
+			b.Must(loaded.Set("addend", 9))
+			b.Must(loaded.Replay(b.Ctx))
+			check(devtest.Words(out.Size(), 16))
+			sum := sha256.Sum256(devtest.Words(out.Size(), 16))
+			for _, step := range []bool{false, true} {
+				text.Reset()
+				run := &traceRunCmd{loadFlags: flags, Replays: 1, Step: step, Set: map[string]uint32{"addend": 9}}
+				b.Must(run.Run(b.Ctx, cli.Streams{Out: &text}))
+				if want := hex.EncodeToString(sum[:8]); !strings.Contains(text.String(), want) {
+					t.Errorf("trace run --set addend=9, step %v: no buffer with hash %s in\n%s", step, want, text.String())
+				}
+			}
+			if err := (&traceRunCmd{loadFlags: flags, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx,
+				cli.Streams{Out: &text}); !errors.Is(err, tracebuf.ErrNoParam) {
+				t.Errorf("trace run --set of no parameter: %v", err)
+			}
+			imported, err := flags.read(b.Ctx)
+			b.Must(err)
+			if diff := cmp.Diff(saved.Target, imported.Target); diff != "" {
+				t.Errorf("target (-recorder +import):\n%s", diff)
+			}
+			c.DryRun = true
+			b.Must(os.Remove(filepath.Join(dir, "0.bin")))
+			if err := c.Run(b.Ctx, cli.Streams{Out: &text}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "0.bin") {
+				t.Errorf("without a bank: %v", err)
 			}
 		})
 	}

@@ -1,0 +1,501 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cards"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/debugger"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/demo"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/internal/usage"
+	"github.com/reprise-tt/reprise/internal/writertest"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/session"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+func hangFile(t *testing.T) string {
+	t.Helper()
+	ctx := t.Context()
+	// Long enough for the kernel to have begun.
+	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(2*time.Second), reprise.WithDumpDir(t.TempDir()))
+	must(t, err)
+	defer func() { must(t, dev.Close(ctx)) }()
+	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
+	must(t, err)
+	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64})
+	must(t, err)
+	queue := dev.Queue(0)
+	must(t, queue.Write(ctx, word, 0, make([]byte, 64)))
+	x, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+		Name: "wait", Image: image, Cores: []chip.Range{chip.Single(2, 1)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	must(t, err)
+	must(t, queue.Run(ctx, x))
+	var h *dispatch.HangError
+	if err := queue.Wait(ctx); !errors.As(err, &h) || h.File == "" {
+		t.Fatalf("%v, want a *HangError with a file", err)
+	}
+	return h.File
+}
+
+func TestInspectDump(t *testing.T) {
+	file := hangFile(t)
+	code, text, _ := runs(t.Context(), "inspect", file)
+	if code != cli.ExitOK || !strings.Contains(text, "core (2,1) (worker)") ||
+		!strings.Contains(text, "waits for a word to have a value") || !strings.Contains(text, "dispatch ring    524288 B") {
+		t.Errorf("exit code %d, text:\n%s", code, text)
+	}
+	code, text, _ = runs(t.Context(), "inspect", file, "--json")
+	var d dispatch.Dump
+	if err := json.Unmarshal([]byte(text), &d); err != nil || code != cli.ExitOK || len(d.Cores) != 140 || d.Last != "forever" {
+		t.Errorf("exit code %d, %v: %d cores, last %q", code, err, len(d.Cores), d.Last)
+	}
+	code, text, _ = runs(t.Context(), "inspect", file, "--region", postmortem.RegionDispatchRing)
+	if code != cli.ExitOK || len(text) != 524288 {
+		t.Errorf("exit code %d, %d B of the dispatch ring", code, len(text))
+	}
+	writertest.EveryWrite(t, func(w io.Writer) error { return (&debugger.InspectCmd{File: file}).Run(cli.Streams{Out: w}) })
+}
+
+func TestInspectSession(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "session")
+	f, err := os.Create(file)
+	must(t, err)
+	r := session.Record(sim.Wormhole(sim.Synchronous()), f)
+	d, err := kmd.Open(t.Context(), r)
+	must(t, err)
+	must(t, errors.Join(d.Write32(chip.XY{X: 18, Y: 18}, 0x100, 0x12345678), d.Close(), r.Close(), f.Close()))
+	code, text, _ := runs(t.Context(), "inspect", file)
+	if code != cli.ExitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") ||
+		!strings.Contains(text, "store 32 bits at 0x100 of mapping 0: 0x12345678") {
+		t.Errorf("exit code %d, text:\n%s", code, text)
+	}
+	code, text, _ = runs(t.Context(), "inspect", file, "--json")
+	var s struct {
+		Events []struct {
+			Kind  string `json:"kind"`
+			Value uint64 `json:"value"`
+		} `json:"events"`
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil || code != cli.ExitOK || len(s.Events) == 0 || s.Events[0].Kind != "open" {
+		t.Errorf("exit code %d, %v, %d events", code, err, len(s.Events))
+	}
+	if code, _, errs := runs(t.Context(), "inspect", file, "--region", "x"); code != cli.ExitFailed ||
+		!strings.Contains(errs, "has no regions and call stacks") {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
+
+func TestInspectErrors(t *testing.T) {
+	dir := t.TempDir()
+	other, cut := filepath.Join(dir, "other"), filepath.Join(dir, "cut")
+	must(t, errors.Join(os.WriteFile(other, []byte("hello"), 0o600), os.WriteFile(cut, []byte(postmortem.DumpMagic+"\x01"), 0o600)))
+	for _, tt := range [][2]string{
+		{filepath.Join(dir, "none"), "no such file"},
+		{other, `it is no file that reprise writes: it begins with "hello"`},
+		{cut, "the dump is damaged"},
+		{dir, "is a directory"},
+	} {
+		code, out, errs := runs(t.Context(), "inspect", tt[0])
+		if code != cli.ExitFailed || out != "" || !strings.Contains(errs, tt[1]) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("inspect %q: exit code %d, %q, %q, want one line that says %q", tt[0], code, out, errs, tt[1])
+		}
+	}
+}
+
+func TestTraceOverSeveralDevices(t *testing.T) {
+	decode := func(kind string) *tracebuf.File {
+		b, err := recordTrace(t.Context(), sim.Blackhole(), kind)
+		must(t, err)
+		f, err := tracebuf.Decode(bytes.NewReader(b))
+		must(t, err)
+		f.Name = "several"
+		return f
+	}
+	sharded, span := decode("sharded"), decode("span")
+	write := func(name string, files ...*tracebuf.File) string {
+		var b bytes.Buffer
+		must(t, tracebuf.EncodeAll(&b, files))
+		path := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(path, b.Bytes(), 0o666))
+		return path
+	}
+	three, moved := write("three", sharded, nil, span), write("moved", sharded, span, nil)
+	one, other := write("one", sharded), write("other", span, nil, sharded)
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"dump", three}, cli.ExitOK, []string{"\ndevice 0, queue 0\n", "\ndevice 2, queue 0\n", "\ndevice 2, queue 1\n"}},
+		{[]string{"dump", three, "--json"}, cli.ExitOK, []string{`"device": 2`, `"queue": 1`}},
+		{[]string{"stat", three}, cli.ExitOK, []string{"device 2, queue 1, ", "file of trace several on device 0", "file of trace several on device 2"}},
+		{[]string{"stat", three, "--json"}, cli.ExitOK, []string{`"devices"`, `"device": 2`}},
+		{[]string{"diff", three, three}, cli.ExitOK, []string{"the traces are the same"}},
+		{[]string{"diff", three, moved}, cli.ExitFailed, []string{"part 1 of", "on device 2", "on device 1"}},
+		{[]string{"diff", three, one}, cli.ExitFailed, []string{"nothing in common"}},
+		{[]string{"diff", three, other}, cli.ExitFailed, []string{"nothing in common"}},
+		{[]string{"run", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
+		{[]string{"verify", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
+	} {
+		code, out, errs := runs(t.Context(), append([]string{"trace"}, c.args...)...)
+		if code != c.code {
+			t.Errorf("trace %s: exit code %d, want %d: %s", c.args, code, c.code, errs)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(out+errs, w) {
+				t.Errorf("trace %s doesn't say %q: %s", c.args, w, errs)
+			}
+		}
+	}
+}
+
+// There is a track for the host and one for each queue, with what was done on them, in order.
+func TestDemoTimeline(t *testing.T) {
+	images, err := digits.Images()
+	must(t, err)
+	const batches, batch = 3, 5
+	var lines []byte
+	for _, m := range images[:batches*batch] {
+		lines = m.AppendCSV(lines)
+	}
+	dir := t.TempDir()
+	input, timeline := filepath.Join(dir, "digits.csv"), filepath.Join(dir, "out.json")
+	must(t, os.WriteFile(input, lines, 0o644))
+	code, out, errs := runs(t.Context(), "demo", "--network", "integer", "--json", "--input", input, "--batch", fmt.Sprint(batch),
+		"--timeline", timeline)
+	if code != cli.ExitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	var res demo.Result
+	must(t, json.Unmarshal([]byte(out), &res))
+	if res.Allocs != 0 || res.TimelineFile != timeline {
+		t.Errorf("%d allocations for a replay, timeline in %q", res.Allocs, res.TimelineFile)
+	}
+	file, err := os.ReadFile(timeline)
+	must(t, err)
+	var trace struct {
+		Events []struct {
+			Name     string  `json:"name"`
+			Phase    string  `json:"ph"`
+			Time     float64 `json:"ts"`
+			Duration float64 `json:"dur"`
+			Process  int     `json:"pid"`
+			Thread   int     `json:"tid"`
+			Args     struct {
+				Name string `json:"name"`
+			} `json:"args"`
+		} `json:"traceEvents"`
+	}
+	must(t, json.Unmarshal(file, &trace))
+	type track struct{ process, thread int }
+	names, count, ends := map[track]string{}, map[[2]string]int{}, map[track]float64{}
+	for _, e := range trace.Events {
+		at := track{e.Process, e.Thread}
+		switch {
+		case e.Phase == "M" && e.Name == "thread_name":
+			names[at] = e.Args.Name
+		case e.Phase == "X":
+			name := names[at]
+			count[[2]string{name, e.Name}]++
+			if strings.HasPrefix(name, "queue") {
+				if e.Time < ends[at] {
+					t.Errorf("%s: %q at %g, before %g", name, e.Name, e.Time, ends[at])
+				}
+				ends[at] = e.Time + e.Duration - 1e-3
+			}
+		}
+	}
+	for _, tt := range []struct {
+		track, name string
+		want        int
+	}{
+		{"host", "eager", 1}, {"host", "replay", 1}, {"host", "replay digits", batches}, {"host", "pending wait layer 2 output", 2*batches + 2},
+		{"queue 0", "replay digits", batches}, {"queue 0", "run layer 0", batches + 2}, {"queue 0", "read layer 2 output", 2*batches + 2},
+		{"queue 1", "write input", 2*batches + 2}, // once more in each Compile
+		{"queue 1", "replay digits", 0},
+	} {
+		if got := count[[2]string{tt.track, tt.name}]; got != tt.want {
+			t.Errorf("%q is %d times on %q, want %d", tt.name, got, tt.track, tt.want)
+		}
+	}
+}
+
+// Of a clone it has a revision, of a release only its number.
+func TestVersionOfBuild(t *testing.T) {
+	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
+	for name, c := range map[string]struct {
+		info        *debug.BuildInfo
+		first, rest string
+	}{
+		"clone": {&debug.BuildInfo{Main: debug.Module{Version: "v0.3.1-0.20260301120000-0123456789ab+dirty"}, Settings: []debug.BuildSetting{
+			setting("vcs", "git"), setting("vcs.revision", "0123456789abcdef"), setting("vcs.time", "2026-03-01T12:00:00Z"),
+			setting("vcs.modified", "true")}},
+			"reprise v0.3.1-0.20260301120000-0123456789ab+dirty", "revision 0123456789abcdef of 2026-03-01T12:00:00Z, with changes"},
+		"clean": {&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{
+			setting("vcs.revision", "0123456789abcdef"), setting("vcs.modified", "false")}},
+			"reprise (devel)", "revision 0123456789abcdef\n"},
+		"release": {&debug.BuildInfo{Main: debug.Module{Version: "v0.3.0"}}, "reprise v0.3.0", "go go"},
+		"nothing": {nil, "reprise unknown", "go go"},
+	} {
+		v, err := version()
+		must(t, err)
+		v.Revision, v.Time, v.Modified = "", "", nil
+		v.built(c.info)
+		var out strings.Builder
+		must(t, cli.Print(&out, v.print))
+		first, rest, _ := strings.Cut(regexp.MustCompile(" +").ReplaceAllString(out.String(), " "), "\n")
+		if first != c.first || !strings.HasPrefix(rest, c.rest) {
+			t.Errorf("%s: %q, then %q; want %q, then %q", name, first, rest, c.first, c.rest)
+		}
+	}
+}
+
+func TestChangelogNamesCommands(t *testing.T) {
+	b, err := os.ReadFile("../../CHANGELOG.md")
+	must(t, err)
+	_, item, ok := strings.Cut(string(b), "\n- **Command** (`reprise`):")
+	if !ok {
+		t.Fatal("CHANGELOG.md has no item about the command")
+	}
+	item, _, _ = strings.Cut(item, "\n- ")
+	count := 0
+	for f := range reflect.TypeFor[commands]().Fields() {
+		_, isCommand := f.Tag.Lookup("cmd")
+		if _, hidden := f.Tag.Lookup("hidden"); !isCommand || hidden {
+			continue
+		}
+		count++
+		name := f.Tag.Get("name")
+		if name == "" {
+			name = strings.ToLower(f.Name)
+		}
+		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(item) {
+			t.Errorf("CHANGELOG.md doesn't name reprise %s among the commands", name)
+		}
+	}
+	if count == 0 {
+		t.Error("no commands found")
+	}
+}
+
+var updatePage = flag.Bool("update", false, "write the list of commands in docs/cli.md anew")
+
+// The list of commands in docs/cli.md is that of `reprise --help`, and each has a section.
+func TestCommandsPage(t *testing.T) {
+	const path, begin, end = "../../docs/cli.md", "<!-- go test ./cmd/reprise -run TestCommandsPage -update -->\n", "<!-- end -->\n"
+	b, err := os.ReadFile(path)
+	must(t, err)
+	before, rest, ok1 := strings.Cut(string(b), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the commands, between %q and %q", path, begin, end)
+	}
+	code, help, errs := runs(t.Context(), "--help")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	_, list, _ := strings.Cut(help, "Commands:\n")
+	var want strings.Builder
+	want.WriteString("| command | does |\n|---|---|\n")
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*).*\n((?:    .*\n)+)`).FindAllStringSubmatch(list, -1) {
+		section := m[1]
+		if !strings.Contains(after, "\n## reprise "+section+"\n") {
+			section, _, _ = strings.Cut(section, " ")
+		}
+		if !strings.Contains(after, "\n## reprise "+section+"\n") {
+			t.Errorf("no section about reprise %s", m[1])
+		}
+		does := strings.Join(strings.Fields(m[2]), " ")
+		fmt.Fprintf(&want, "| [`reprise %s`](#reprise-%s) | %s |\n", m[1], strings.ReplaceAll(section, " ", "-"), does)
+	}
+	if *updatePage {
+		must(t, os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644))
+		return
+	}
+	if diff := cmp.Diff(want.String(), got); diff != "" {
+		t.Errorf("%s is stale: -update (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestInterruptedSuite(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	path := filepath.Join(t.TempDir(), "r.json")
+	code, out, errs := runs(ctx, "hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json")
+	if want := "reprise: ended: interrupt signal received\n"; code != cli.ExitInterrupted || errs != want {
+		t.Errorf("exit code %d, standard error %q, want %d, %q", code, errs, cli.ExitInterrupted, want)
+	}
+	b, err := os.ReadFile(path)
+	must(t, err)
+	const want = "ended after 0 of 1 cases of emu:blackhole: interrupt signal received"
+	for name, s := range map[string]string{"standard output": out, "report": string(b)} {
+		if !strings.Contains(s, want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, s)
+		}
+	}
+}
+
+// Every line that one of several processes says of its end has its number. A mismatch fails,
+// whatever was printed before.
+func TestConclude(t *testing.T) {
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	const closed = "reprise: wait for queue: the device is closed"
+	for _, tc := range []struct {
+		name       string
+		ctx        context.Context
+		rank, size int
+		err        error
+		code       int
+		want       string
+	}{
+		{"nothing wrong", t.Context(), 0, 1, nil, cli.ExitOK, ""},
+		{"one", t.Context(), 0, 1, errors.New("no card"), cli.ExitFailed, "reprise: no card\n"},
+		{"package reprise", t.Context(), 0, 1, errors.New(closed), cli.ExitFailed, closed + "\n"},
+		{"interrupted", interrupted, 0, 1, errors.New("whatever broke"), cli.ExitInterrupted, "reprise: ended: interrupt signal received\n"},
+		{"one of several", t.Context(), 2, 4, errors.New("no card\nand no driver"), cli.ExitFailed,
+			"reprise: process 2 of 4: no card\nprocess 2 of 4: and no driver\n"},
+		{"a dump", t.Context(), 1, 4, &dispatch.HangError{File: "hang.json"}, cli.ExitFailed, "…"},
+		{"details", t.Context(), 3, 4, fmt.Errorf("run: %w", &dispatch.HangError{}), cli.ExitFailed, "…"},
+	} {
+		var errs bytes.Buffer
+		s := cli.Streams{Err: &errs, Who: new(cli.Process)}
+		s.Who.Set(tc.rank, tc.size)
+		if code := conclude(tc.ctx, s, tc.err); code != tc.code || tc.want != "…" && errs.String() != tc.want {
+			t.Errorf("%s: exit code %d, %q, want %d, %q", tc.name, code, &errs, tc.code, tc.want)
+		}
+		if tc.want == "…" && strings.Count(errs.String(), "\n") < 2 {
+			t.Errorf("%s: no lines of a hang: %q", tc.name, &errs)
+		}
+		for line := range strings.Lines(errs.String()) {
+			if tc.size > 1 && !strings.HasPrefix(strings.TrimPrefix(line, "reprise: "), fmt.Sprintf("process %d of %d: ", tc.rank, tc.size)) {
+				t.Errorf("%s: line %q has no number", tc.name, line)
+			}
+		}
+	}
+}
+
+func TestJSONWithoutRoom(t *testing.T) {
+	var errs bytes.Buffer
+	code := run(t.Context(), []string{"monitor", "--json", "--dir", t.TempDir()}, cli.Streams{Out: writertest.Full{}, Err: &errs})
+	if want := "reprise: " + writertest.ErrFull.Error() + "\n"; code != cli.ExitFailed || errs.String() != want {
+		t.Errorf("exit code %d, %q, want %q", code, strings.TrimSpace(errs.String()), want)
+	}
+}
+
+func use(t *testing.T, dir string) {
+	t.Helper()
+	l, err := usage.Create(dir, usage.Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: -1})
+	must(t, err)
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: 9 << 30, Peak: 9 << 30, Extents: 1})
+}
+
+// The server answers from the logs of the moment.
+func TestMonitorServes(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	dir := t.TempDir()
+	use(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"monitor", "--listen", "127.0.0.1:0", "--dir", dir}, cli.Streams{Out: io.Discard, Err: w})
+	}()
+	buf := make([]byte, 200)
+	n, err := r.Read(buf)
+	must(t, err)
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	url := strings.TrimPrefix(strings.TrimSpace(string(buf[:n])), "serving ")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	must(t, err)
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil || !strings.Contains(string(body), `reprise_memory_allocated_bytes{device="0000:01:00.0",kind="DRAM"`) {
+		t.Errorf("%s says %q (%v)", url, body, err)
+	}
+	cancel()
+	if c := <-code; c != cli.ExitInterrupted {
+		t.Errorf("exit code %d, want %d", c, cli.ExitInterrupted)
+	}
+	_ = w.Close()
+}
+
+func TestMonitorFollows(t *testing.T) {
+	dir := t.TempDir()
+	use(t, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &stopAfter{text: "DEVICE", times: 3, stop: cancel}
+	if code := run(ctx, []string{"monitor", "--interval", "50ms", "--dir", dir}, cli.Streams{Out: out, Err: io.Discard}); code != cli.ExitInterrupted {
+		t.Errorf("exit code %d, want %d", code, cli.ExitInterrupted)
+	}
+	if n := strings.Count(out.String(), "75.0 %"); n < 3 {
+		t.Errorf("%d tables, want 3:\n%s", n, out.String())
+	}
+}
+
+type stopAfter struct {
+	bytes.Buffer
+	text  string
+	times int
+	stop  func()
+}
+
+func (s *stopAfter) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if strings.Count(s.String(), s.text) >= s.times {
+		s.stop()
+	}
+	return n, err
+}
+
+func TestMonitorJSON(t *testing.T) {
+	dir := t.TempDir()
+	use(t, dir)
+	code, out, errs := runs(t.Context(), "monitor", "--once", "--json", "--dir", dir)
+	if code != cli.ExitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	var r cards.MonitorReport
+	must(t, json.Unmarshal([]byte(out), &r))
+	if len(r.Devices) != 1 || len(r.Devices[0].Processes) != 1 || r.Devices[0].Processes[0].PID != os.Getpid() ||
+		r.Devices[0].Memory[0].Allocated != 9<<30 {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,618 @@
+// Package cli is what all commands share: output, names of devices, errors.
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/term"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+)
+
+func IsFile(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// Until returns early when ctx ends: f, which only reads or prints, may block in a pipe.
+func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+type Process struct {
+	name atomic.Pointer[string]
+	Quit func(error) // ends the process with an error at once; nil in tests
+	said sync.Once
+}
+
+// Last writes the last message once: an orderly end and Quit can coincide.
+func (p *Process) Last(write func()) {
+	if p == nil {
+		write()
+	} else {
+		p.said.Do(write)
+	}
+}
+
+func (p *Process) Set(rank, size int) {
+	if p == nil || size < 2 {
+		return
+	}
+	name := fmt.Sprintf("process %d of %d: ", rank, size)
+	p.name.Store(&name)
+}
+
+// Label puts the process into each line, after "reprise: ".
+func (p *Process) Label(text string) string {
+	if p == nil || p.name.Load() == nil {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "reprise: ")
+		if ok {
+			b.WriteString("reprise: ")
+		}
+		b.WriteString(*p.name.Load() + rest)
+	}
+	return b.String()
+}
+
+const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
+
+type Streams struct {
+	Out, Err io.Writer
+	Who      *Process
+}
+
+// Endings are the signals that end a command; SIGHUP unless ignored, as under nohup.
+func Endings() []os.Signal {
+	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		s = append(s, syscall.SIGHUP)
+	}
+	return s
+}
+
+// Serve answers HTTP requests until ctx ends, and returns ctx's error then.
+func Serve(ctx context.Context, what, address string, h http.Handler, out io.Writer, path string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	fmt.Fprintf(out, "serving http://%s%s\n", l.Addr(), path)
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("%s: %w", what, err)
+	case <-ctx.Done():
+	}
+	err = srv.Close() // clients repeat what was cut
+	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return errors.Join(ctx.Err(), err)
+}
+
+type AsJSON struct {
+	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Text is output for people. Print reports the first error of writing.
+type Text struct{ *bufio.Writer }
+
+func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
+
+type Table struct{ *tabwriter.Writer }
+
+// Table takes flags of package tabwriter.
+func (t Text) Table(flags uint) Table { return Table{tabwriter.NewWriter(t, 0, 0, 2, ' ', flags)} }
+
+func (t Table) Row(cells ...any) {
+	tab := ""
+	for _, c := range cells {
+		fmt.Fprint(t, tab, c)
+		tab = "\t"
+	}
+	fmt.Fprintln(t)
+}
+
+func Print(w io.Writer, text func(Text)) error {
+	t := Text{bufio.NewWriter(w)}
+	text(t)
+	return t.Flush()
+}
+
+func PrintJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
+	if asJSON {
+		return PrintJSON(s.Out, v)
+	}
+	return Print(s.Out, text)
+}
+
+type Check struct {
+	Name   string     `json:"name"`
+	Device string     `json:"device,omitempty"`
+	Status kmd.Status `json:"status"`
+	Found  string     `json:"found"`
+	Fix    string     `json:"fix"`
+}
+
+// PrintChecks returns an error if a check failed.
+func (s Streams) PrintChecks(asJSON bool, checks []Check) error {
+	failed := 0
+	for _, c := range checks {
+		if c.Status == kmd.StatusFailed {
+			failed++
+		}
+	}
+	err := s.Print(asJSON, struct {
+		OK     bool    `json:"ok"`
+		Checks []Check `json:"checks"`
+	}{failed == 0, append([]Check{}, checks...)}, func(t Text) {
+		table, device := t.Table(0), ""
+		for _, c := range checks {
+			if c.Device != device {
+				device = c.Device
+				table.Flush()
+				t.F("\n%s\n", device)
+			}
+			table.Row(c.Status, c.Name, c.Found)
+			if c.Fix != "" {
+				table.Row("", "", "fix: "+c.Fix)
+			}
+		}
+		table.Flush()
+	})
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("doctor: %s failed", Count(failed, "check"))
+	}
+	return err
+}
+
+type BankRange struct {
+	Bank  int    `json:"bank"`
+	Start uint64 `json:"start"`
+	End   uint64 `json:"end"`
+}
+
+type Grid struct {
+	Width  int `json:"width"`
+	Height int `json:"height"`
+}
+
+// Median is in nanoseconds.
+func Median(t []time.Duration) int64 {
+	s := slices.Sorted(slices.Values(t))
+	return s[len(s)/2].Nanoseconds()
+}
+
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func Nanoseconds(ns int64) string {
+	if ns < 10_000 {
+		return fmt.Sprintf("%.2f µs", float64(ns)/1e3)
+	}
+	return fmt.Sprintf("%.1f µs", float64(ns)/1e3)
+}
+
+func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }
+
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func Dash(s string) string { return cmp.Or(s, "-") }
+
+func Unit(v *float64, format string) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+// Save writes the file that a flag names, completely or not at all, or into a device or pipe.
+func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
+	f, end, err := Create(ctx, flag, path)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		if f.through { // a pipe without a reader would block
+			_ = f.Close()
+		}
+	})
+	defer stop()
+	return end(buffered(f.File, write))
+}
+
+type Output struct {
+	*os.File
+	through bool // into an existing device or pipe
+}
+
+// Create begins a file, or opens an existing device or pipe. end completes it, or removes it after
+// an error.
+func Create(ctx context.Context, flag, path string) (f Output, end func(error) error, err error) {
+	at, through, err := place(path)
+	if err != nil {
+		return f, nil, cannotMake(flag, path, err)
+	}
+	if !through {
+		u, err := temporary(at)
+		if err != nil {
+			return f, nil, cannotMake(flag, path, err)
+		}
+		return Output{File: u.File}, u.end, nil
+	}
+	f.through = true
+	if f.File, err = Until(ctx, func() (*os.File, error) { return os.OpenFile(at, os.O_WRONLY, 0) }); err != nil {
+		return f, nil, Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
+	}
+	return f, func(err error) error { return errors.Join(err, f.Close()) }, nil
+}
+
+type FileText struct {
+	Path  string
+	Write func(io.Writer) error
+}
+
+// SaveTogether writes files of a folder, all or none; the last one appears last.
+func SaveTogether(flag string, files []FileText) (err error) {
+	var open []*unfinished
+	defer func() {
+		for _, f := range open {
+			err = f.end(err)
+		}
+	}()
+	for _, file := range files {
+		at, through, err := place(file.Path)
+		if err == nil && through {
+			err = errors.New("it isn't a regular file")
+		}
+		var f *unfinished
+		if err == nil {
+			f, err = temporary(at)
+		}
+		if err != nil {
+			return cannotMake(flag, file.Path, err)
+		}
+		open = append(open, f)
+		if err := buffered(f.File, file.Write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type unfinished struct {
+	*os.File
+	at string
+}
+
+func temporary(at string) (*unfinished, error) {
+	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
+	return &unfinished{f, at}, err
+}
+
+// end renames the file, or removes it after an error.
+func (f *unfinished) end(err error) error {
+	if err == nil {
+		err = f.Chmod(0o644) // temporary files are private
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), f.at)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+func buffered(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// place follows links. Existing devices and pipes are written through.
+func place(path string) (at string, through bool, err error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
+	case err != nil:
+		return "", false, err
+	case info.IsDir():
+		return "", false, syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return path, true, nil
+	}
+	for { // a circle of links has no Stat
+		dir, name := filepath.Split(path)
+		if dir, err = filepath.EvalSymlinks(cmp.Or(dir, ".")); err != nil {
+			return "", false, err
+		}
+		path = filepath.Join(dir, name)
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, false, nil
+		}
+		if path = to; !filepath.IsAbs(to) {
+			path = dir + string(filepath.Separator) + to // not cleaned: dots after another link count from where it leads to
+		}
+	}
+}
+
+// Creatable checks early that a file can be written; it opens no pipe.
+func Creatable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	at, through, err := place(path)
+	if err == nil && !through {
+		var f *unfinished
+		if f, err = temporary(at); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		return cannotMake(flag, path, err)
+	}
+	return nil
+}
+
+func cannotMake(flag, path string, err error) error {
+	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
+}
+
+func reason(err error) string {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+func SaveBytes(ctx context.Context, flag, path string, b []byte) error {
+	return Save(ctx, flag, path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+const ServeCommand = "ttsim-serve"
+
+const DeviceHelp = target.Help
+
+// ParseTarget parses --device.
+func ParseTarget(s string) (kmd.Target, error) {
+	d, err := ParseDevice("--device", s)
+	if err != nil {
+		return nil, err
+	}
+	return d.Open(), nil
+}
+
+func ParseDevice(flag, s string) (*target.Device, error) {
+	d, err := ParseDevices(flag, s)
+	if err == nil && d.Several() {
+		return nil, Wrong(flag, s, "it names several device nodes, and the command takes one", "give one of them")
+	}
+	return d, err
+}
+
+// ParseDevices allows several nodes, of which the device is the first.
+func ParseDevices(flag, s string) (*target.Device, error) { return parse(flag, s, target.Parse) }
+
+func ParseMachine(flag, s string) (*target.Machine, error) {
+	return parse(flag, s, target.ParseMachine)
+}
+
+func parse[T any](flag, s string, f func(string, ttsim.Option) (*T, error)) (*T, error) {
+	server, err := Server()
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", flag, s, err)
+	}
+	d, err := f(s, server)
+	var wrong *target.Error
+	if errors.As(err, &wrong) {
+		return nil, Wrong(flag, s, wrong.Why, wrong.Hint).By(wrong.Err)
+	}
+	return d, err
+}
+
+// Server is this program as the server of the vendor's simulator.
+func Server() (ttsim.Option, error) {
+	self, err := os.Executable()
+	if err != nil {
+		err = fmt.Errorf("find this program to start it as the simulator's server: %w", err)
+	}
+	return ttsim.Server(self, ServeCommand), err
+}
+
+// Processors are those for which ok returns true.
+func Processors(ok func(chip.Processor) bool) (ps []chip.Processor) {
+	for p := range chip.Processor(chip.NumProcessors) {
+		if ok(p) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// ParseProcessors returns the values of --processor; all without names.
+func ParseProcessors(names []string) ([]chip.Processor, error) {
+	for _, name := range names {
+		if len(Processors(func(p chip.Processor) bool { return strings.EqualFold(name, p.String()) })) == 0 {
+			return nil, Wrong("--processor", name, "there is no such processor", "use brisc, ncrisc, trisc0, trisc1 or trisc2")
+		}
+	}
+	return Processors(func(p chip.Processor) bool {
+		return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, p.String()) })
+	}), nil
+}
+
+func OpenChip(ctx context.Context, t kmd.Target, opts ...kmd.Option) (*kmd.Device, *chip.Chip, error) {
+	d, err := kmd.Open(ctx, t, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := d.Harvesting(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	ch, err := chip.New(d.Arch(), h)
+	if err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	return d, ch, nil
+}
+
+type FlagError struct {
+	Flag, Value string
+	Why, Hint   string
+	Err         error
+}
+
+func (e *FlagError) Error() string {
+	s := fmt.Sprintf("%s %q: %s", e.Flag, e.Value, e.Why)
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Wrong says what to do about a flag's value.
+func Wrong(flag string, value any, why, hint string) *FlagError {
+	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
+}
+
+func (e *FlagError) By(err error) *FlagError {
+	e.Err = err
+	return e
+}
+
+func (e *FlagError) Unwrap() error { return e.Err }
+
+// OpenError explains why a device can't be opened. Errors of every device stay unchanged.
+func OpenError(device string, err error) error {
+	e := &FlagError{Flag: "--device", Value: device, Err: err}
+	var lib *ttsim.LibraryError
+	var op *kmd.OpError
+	switch {
+	case errors.As(err, &lib):
+		e.Why, e.Hint = lib.Err.Error(), lib.Hint
+	case !errors.As(err, &op) || op.Op != "open":
+		return err
+	case errors.Is(err, kmd.ErrNotDevice):
+		e.Why, e.Hint = op.Err.Error(), "give a node that the driver made, such as /dev/tenstorrent/0"
+	case errors.Is(err, kmd.ErrNoDevice), errors.Is(err, kmd.ErrUnsupportedSystem):
+		e.Why, e.Hint = op.Err.Error(), "emu:blackhole and emu:wormhole need no card"
+	default:
+		e.Why = op.Err.Error()
+	}
+	return e
+}
+
+func Cause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+const (
+	ExitOK          = 0
+	ExitFailed      = 1 // one line on standard error says why
+	ExitUsage       = 2
+	ExitInterrupted = 130 // ended by SIGINT, SIGTERM or SIGHUP
+)
+
+// ExitStatus is that of a program that has reported its error itself.
+type ExitStatus int
+
+func (e ExitStatus) Error() string { return fmt.Sprintf("the program exited with status %d", int(e)) }
+
+type Hangs struct {
+	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	HangTimeout Seconds `help:"How long a queue may make no progress before it counts as hung; by default 10 seconds." env:"TT_METAL_OPERATION_TIMEOUT_SECONDS" placeholder:"SECONDS"`
+}
+
+func (h *Hangs) Options() []reprise.Option {
+	return []reprise.Option{reprise.WithDumpDir(h.DumpDir), reprise.WithHangTimeout(time.Duration(h.HangTimeout))}
+}
+
+// Seconds is a time limit as in TT-NN's variable; 0 is the default.
+type Seconds time.Duration
+
+// UnmarshalText allows a fraction.
+func (s *Seconds) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || !(n >= 0 && n <= math.MaxInt64/1e9) {
+		return fmt.Errorf("%q is no number of seconds", text)
+	}
+	*s = Seconds(n * float64(time.Second))
+	return nil
+}

@@ -1,0 +1,459 @@
+// Package code has the commands that build kernels and read those of tt-metal.
+package code
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kernels/metal"
+)
+
+type KernelCmd struct {
+	Build kernelBuildCmd `cmd:"" help:"Compile a kernel."`
+}
+
+type kernelBuildCmd struct {
+	Source      string   `arg:"" help:"C or C++ source with a function kernel_main: .c, .cpp, .cc or .cxx." placeholder:"SOURCE"`
+	Output      string   `short:"o" help:"ELF file to write; the source's name with .elf, in the working directory, if absent." placeholder:"FILE"`
+	Arch        string   `help:"Architecture to compile for: blackhole (the default) or wormhole." default:"blackhole" placeholder:"ARCH"`
+	Processor   []string `help:"Processors that will run the kernel, such as brisc,ncrisc. Its data must fit into their local RAM." placeholder:"NAME"`
+	Define      []string `short:"D" sep:"none" help:"Macro: NAME or NAME=VALUE." placeholder:"NAME"`
+	Include     []string `short:"I" sep:"none" help:"Directory to search for headers before those of Reprise." placeholder:"DIR"`
+	CompileArgs []uint32 `help:"Values of get_compile_time_arg_val by index, such as 1,2,3." placeholder:"N"`
+	Compute     bool     `help:"Compile a kernel for the Tensix engines: three files for TRISC0, TRISC1 and TRISC2, which end in .unpack.elf, .math.elf and .pack.elf."`
+	Format      []string `help:"Format of a circular buffer of a compute kernel, such as 0=bfp8,16=fp32: fp32, fp16, bf16 (the default), bfp8, bfp4, bfp2, int32, uint16, int8." placeholder:"CB=FORMAT"`
+	Fidelity    string   `help:"Math fidelity of a compute kernel: lofi, hifi2, hifi3 or hifi4 (the default)." default:"hifi4" placeholder:"NAME"`
+	WideDst     bool     `help:"Use 32-bit Dst registers in a compute kernel."`
+	UnpackToDst []int    `help:"Circular buffers of fp32 that copy_tile copies to a 32-bit Dst without rounding." placeholder:"CB"`
+	Debug       bool     `short:"g" help:"Keep debug information in the file, for reprise stacks and debuggers."`
+	Prints      bool     `help:"Compile in reprise_print and DPRINT, which otherwise generate no code."`
+	Zones       bool     `help:"Compile in reprise_zone and DeviceZoneScopedN, which otherwise generate no code."`
+	Watch       bool     `help:"Compile in assertions and checks of circular buffers, NoC requests and the stack, which end waits with an error."`
+	Compiler    string   `help:"Prefix of the compiler's programs, such as /opt/riscv/bin/riscv64-unknown-elf-; those in PATH if absent." placeholder:"PREFIX"`
+	cli.AsJSON
+}
+
+func (kernelBuildCmd) Help() string {
+	return "Compiles, links and checks a kernel with this program's headers, start-up code and linker script. It needs the GNU cross compiler for RISC-V (Debian: gcc-riscv64-unknown-elf). The compiler's messages are on standard error."
+}
+
+type kernelJSON struct {
+	File       string   `json:"file"`
+	Arch       string   `json:"arch"`
+	L1         int      `json:"l1_bytes"`
+	Data       uint32   `json:"data_bytes"`
+	BSS        uint32   `json:"bss_bytes"`
+	Processors []string `json:"processors"`
+}
+
+var fidelities = map[string]kernels.Fidelity{"": kernels.HiFi4, "hifi4": kernels.HiFi4, "hifi3": kernels.HiFi3, "hifi2": kernels.HiFi2, "lofi": kernels.LoFi}
+
+func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, error) {
+	cs := kernels.ComputeSource{Source: src, Formats: map[int]kernels.Format{}, WideDst: c.WideDst, UnpackToDst: c.UnpackToDst}
+	var ok bool
+	if cs.Fidelity, ok = fidelities[strings.ToLower(c.Fidelity)]; !ok {
+		return cs, cli.Wrong("--fidelity", c.Fidelity, "unknown fidelity", "use lofi, hifi2, hifi3 or hifi4")
+	}
+	for _, given := range c.Format {
+		cb, name, _ := strings.Cut(given, "=")
+		i, err := strconv.Atoi(cb)
+		if err != nil || i < 0 || i > 31 {
+			return cs, cli.Wrong("--format", given, "no circular buffer", "give one and its format, such as 16=fp32").By(err)
+		}
+		if cs.Formats[i], err = kernels.ParseFormat(name); err != nil {
+			return cs, cli.Wrong("--format", given, "unknown format", "use fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8").
+				By(err)
+		}
+	}
+	return cs, nil
+}
+
+func (c *kernelBuildCmd) Validate() error {
+	src, err := c.source()
+	if err != nil {
+		return err
+	}
+	switch compute, err := c.compute(src); {
+	case err != nil:
+		return err
+	case !c.Compute && (len(compute.Formats) > 0 || compute.Fidelity != kernels.HiFi4 || c.WideDst || len(c.UnpackToDst) > 0):
+		return errors.New("--format, --fidelity, --wide-dst and --unpack-to-dst are for compute kernels: give --compute too")
+	case c.Compute && len(c.Processor) > 0:
+		return cli.Wrong("--processor", strings.Join(c.Processor, ","), "compute kernels run on TRISC0, TRISC1 and TRISC2", "leave it out")
+	}
+	return nil
+}
+
+func (c *kernelBuildCmd) source() (src kernels.Source, err error) {
+	src = kernels.Source{Path: c.Source, Defines: c.Define, Include: c.Include, CompileArgs: c.CompileArgs, Debug: c.Debug,
+		Prints: c.Prints, Zones: c.Zones, Watch: c.Watch, Compiler: c.Compiler}
+	if src.Arch, err = chip.ParseArch(c.Arch); err != nil {
+		return src, cli.Wrong("--arch", c.Arch, "unknown architecture", "use blackhole or wormhole").By(err)
+	}
+	if len(c.Processor) > 0 {
+		if src.Processors, err = cli.ParseProcessors(c.Processor); err != nil {
+			return src, err
+		}
+	}
+	if filepath.Clean(c.output()) == filepath.Clean(c.Source) {
+		return src, cli.Wrong("--output", c.output(), "it is the source", "give another name")
+	}
+	return src, nil
+}
+
+func (c *kernelBuildCmd) output() string {
+	if c.Output != "" {
+		return c.Output
+	}
+	name := filepath.Base(c.Source)
+	return strings.TrimSuffix(name, filepath.Ext(name)) + ".elf"
+}
+
+func (c *kernelBuildCmd) Run(ctx context.Context, s cli.Streams) error {
+	src, err := c.source()
+	if err != nil {
+		return err
+	}
+	src.Warnings = s.Err
+	if !c.Compute {
+		file, err := kernels.CompileELF(ctx, src)
+		return c.finish(ctx, s, src.Arch, err, part{c.output(), file})
+	}
+	cs, err := c.compute(src)
+	if err != nil {
+		return err
+	}
+	files, err := kernels.CompileComputeELF(ctx, cs)
+	stem := strings.TrimSuffix(c.output(), ".elf")
+	return c.finish(ctx, s, src.Arch, err,
+		part{stem + ".unpack.elf", files[0]}, part{stem + ".math.elf", files[1]}, part{stem + ".pack.elf", files[2]})
+}
+
+type part struct {
+	name string
+	file []byte
+}
+
+// finish writes the files, or prints the compiler's messages.
+func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Arch, err error, parts ...part) error {
+	var refused *kernels.CompileError
+	if errors.As(err, &refused) {
+		fmt.Fprint(s.Err, refused.Output)
+	}
+	if err != nil {
+		return err
+	}
+	for i, p := range parts {
+		if err := c.write(ctx, s, arch, p, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, p part, i int) error {
+	im, err := kernels.Load(p.file)
+	if err != nil {
+		return err
+	}
+	if err := cli.SaveBytes(ctx, "--output", p.name, p.file); err != nil {
+		return err
+	}
+	out := kernelJSON{File: p.name, Arch: arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
+	for _, on := range cli.Processors(func(p chip.Processor) bool { return im.Fits(arch, p) == nil }) {
+		if !c.Compute || on == chip.TRISC0+chip.Processor(i) {
+			out.Processors = append(out.Processors, on.String())
+		}
+	}
+	return s.Print(c.JSON, out, func(w cli.Text) {
+		w.F("%s: %s kernel for %s: %s of L1, %s of local RAM\n", out.File, out.Arch, strings.Join(out.Processors, ", "), cli.Bytes(out.L1),
+			cli.Bytes(out.Data+out.BSS))
+	})
+}
+
+func (*metalLsCmd) OnlyReads() bool { return true }
+
+func (*metalCheckCmd) OnlyReads() bool { return true }
+
+type MetalCmd struct {
+	Ls    metalLsCmd    `cmd:"" help:"List kernels and base firmware in tt-metal's kernel cache."`
+	Check metalCheckCmd `cmd:"" help:"Say what a kernel that tt-metal built needs to run."`
+}
+
+type metalLsCmd struct {
+	Dir []string `arg:"" help:"tt-metal's kernel cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache), a folder of pre-compiled firmware, or a part of them." placeholder:"DIR"`
+	cli.AsJSON
+}
+
+func (metalLsCmd) Help() string {
+	return "A kernel runs only on the base firmware that it was linked with, which is listed with it. Nothing runs files for Ethernet cores."
+}
+
+type metalCheckCmd struct {
+	File     string `arg:"" help:"ELF file of a kernel, such as <cache>/.../kernels/<name>/<hash>/brisc/brisc.elf." placeholder:"ELF"`
+	Firmware string `help:"Folder with the base firmware to compare with: brisc.elf, ncrisc.elf and so on; that of the kernel's build in the cache if absent." placeholder:"DIR"`
+	cli.AsJSON
+}
+
+func (metalCheckCmd) Help() string {
+	return "Fails, and says what to do, if the kernel can't run."
+}
+
+type metalFirmwareJSON struct {
+	Dir       string `json:"dir"`
+	Arch      string `json:"arch"`
+	Revision  string `json:"revision"` // date of the commit
+	Commit    string `json:"commit"`
+	DRAMBanks int    `json:"dram_banks"`
+	L1Banks   int    `json:"l1_banks"`
+}
+
+type metalKernelJSON struct {
+	File      string              `json:"file"`
+	Name      string              `json:"name"`
+	Hash      string              `json:"hash,omitempty"`
+	Build     string              `json:"build,omitempty"`
+	Commit    string              `json:"commit,omitempty"`
+	Processor string              `json:"processor,omitempty"`
+	Arch      string              `json:"arch,omitempty"`
+	Revision  string              `json:"revision,omitempty"`
+	L1        int                 `json:"l1_bytes"`
+	Data      uint32              `json:"data_bytes"`
+	BSS       uint32              `json:"bss_bytes"`
+	DRAMBanks int                 `json:"dram_banks"`
+	L1Banks   int                 `json:"l1_banks"`
+	IRAM      bool                `json:"iram"`                       // runs in the instruction RAM of Wormhole's NCRISC
+	Stored    int                 `json:"stored_addresses,omitempty"` // words with an address of text
+	Variables int                 `json:"variables"`
+	Firmware  string              `json:"firmware,omitempty"`
+	Problem   string              `json:"problem,omitempty"`
+	Symbols   []metalVariableJSON `json:"symbols,omitempty"`
+}
+
+type metalVariableJSON struct {
+	Name    string `json:"name"`
+	Address uint32 `json:"address"`
+	Size    uint32 `json:"size"`
+}
+
+type metalEthernetJSON struct {
+	File      string `json:"file"`
+	Name      string `json:"name,omitempty"`
+	Hash      string `json:"hash,omitempty"`
+	Build     string `json:"build,omitempty"`
+	Commit    string `json:"commit,omitempty"`
+	Processor string `json:"processor"`
+	Firmware  bool   `json:"firmware"`
+}
+
+type metalJSON struct {
+	Roots    []string            `json:"roots"`
+	Firmware []metalFirmwareJSON `json:"firmware"`
+	Kernels  []metalKernelJSON   `json:"kernels"`
+	Ethernet []metalEthernetJSON `json:"ethernet"`
+	Problems []string            `json:"problems"`
+}
+
+func (c *metalLsCmd) Run(ctx context.Context, s cli.Streams) error {
+	cache, err := metal.OpenCache(ctx, c.Dir...)
+	if err != nil {
+		return err
+	}
+	out := metalJSON{Roots: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Ethernet: []metalEthernetJSON{},
+		Problems: []string{}}
+	for _, f := range cache.Firmware {
+		out.Firmware = append(out.Firmware, metalFirmware(f))
+	}
+	for i := range cache.Kernels {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		k, im, err := describe(cache, &cache.Kernels[i])
+		if im != nil {
+			k.Variables = len(im.Metal.Variables)
+		}
+		if err != nil {
+			k.Problem = err.Error()
+		}
+		out.Kernels = append(out.Kernels, k)
+	}
+	for i := range cache.Ethernet {
+		e := &cache.Ethernet[i]
+		out.Ethernet = append(out.Ethernet, metalEthernetJSON{File: e.Path, Name: e.Name, Hash: e.Hash, Build: e.Build, Commit: e.Commit,
+			Processor: e.Processor, Firmware: e.Firmware})
+	}
+	for _, p := range cache.Problems {
+		out.Problems = append(out.Problems, p.Error())
+	}
+	return s.Print(c.JSON, out, out.print)
+}
+
+func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
+	return metalFirmwareJSON{Dir: f.Dir, Arch: f.Layout.Arch.String(), Revision: f.Layout.Revision.Date, Commit: f.Layout.Revision.Commit,
+		DRAMBanks: f.DRAMBanks, L1Banks: f.L1Banks}
+}
+
+// describe's error says why a kernel can't run; the image is nil if unreadable.
+func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
+	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
+	if filepath.Base(k.Path) != metal.FileName(k.Processor) {
+		out.Processor = "" // a copy: the firmware says it
+	}
+	im, err := k.Load()
+	if err != nil {
+		return out, nil, err
+	}
+	m := im.Metal
+	out.L1, out.Data, out.BSS = len(im.Text), im.DataSize, im.BSSSize
+	out.DRAMBanks, out.L1Banks, out.IRAM, out.Variables, out.Stored = m.DRAMBanks, m.L1Banks, m.IRAM, len(m.Variables), m.StoredAddresses
+	f, p, err := cache.FirmwareOf(k, im)
+	if err != nil {
+		return out, im, err
+	}
+	out.Processor, out.Arch, out.Revision, out.Firmware = p.String(), f.Layout.Arch.String(), f.Layout.Revision.Date, f.Dir
+	return out, im, im.Fits(f.Layout.Arch, p)
+}
+
+func (j *metalJSON) print(w cli.Text) {
+	t := w.Table(0)
+	if len(j.Firmware) > 0 {
+		t.Row("BASE FIRMWARE", "CHIP", "REVISION", "COMMIT", "DRAM BANKS", "L1 BANKS")
+		for _, f := range j.Firmware {
+			t.Row(j.below(f.Dir), f.Arch, f.Revision, f.Commit, f.DRAMBanks, f.L1Banks)
+		}
+	}
+	if len(j.Kernels) > 0 {
+		if len(j.Firmware) > 0 {
+			t.Row()
+		}
+		t.Row("KERNEL", "HASH", "PROCESSOR", "CHIP", "REVISION", "L1", "LOCAL RAM", "BANKS", "VARIABLES", "FIRMWARE")
+	}
+	var problems []string
+	with := map[string][]string{}
+	for _, k := range j.Kernels {
+		if k.L1 == 0 {
+			t.Row(k.Name, cli.Dash(k.Hash), k.Processor, "-", "-", "-", "-", "-", "-", "-")
+		} else {
+			t.Row(k.Name, cli.Dash(k.Hash), k.Processor, cli.Dash(k.Arch), cli.Dash(k.Revision), cli.Bytes(k.L1), cli.Bytes(k.Data+k.BSS),
+				banks(k.DRAMBanks, k.L1Banks), k.Variables, j.below(k.Firmware))
+		}
+		if k.Problem != "" {
+			if with[k.Problem] == nil {
+				problems = append(problems, k.Problem)
+			}
+			with[k.Problem] = append(with[k.Problem], j.below(k.File))
+		}
+	}
+	if len(j.Ethernet) > 0 {
+		if len(j.Firmware)+len(j.Kernels) > 0 {
+			t.Row()
+		}
+		t.Row("ETHERNET", "HASH", "PROCESSOR", "FILE")
+		for _, e := range j.Ethernet {
+			t.Row(map[bool]string{true: "base firmware", false: e.Name}[e.Firmware], cli.Dash(e.Hash), e.Processor, j.below(e.File))
+		}
+	}
+	t.Flush()
+	var notes []string
+	for _, p := range problems {
+		first := with[p][0]
+		if n := len(with[p]); n > 1 {
+			first += fmt.Sprintf(" and %d more", n-1)
+		}
+		notes = append(notes, first+": "+p)
+	}
+	if len(j.Ethernet) > 0 {
+		notes = append(notes, "Files for Ethernet cores are listed only: Reprise runs nothing of tt-metal's there.")
+	}
+	if notes = append(notes, j.Problems...); len(notes) > 0 {
+		w.F("\n%s\n", strings.Join(notes, "\n"))
+	}
+}
+
+func banks(dram, l1 int) string {
+	if dram == 0 && l1 == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d, %d", dram, l1)
+}
+
+// below is relative to the listed folder.
+func (j *metalJSON) below(path string) string {
+	if len(j.Roots) == 1 && path != "" {
+		if rel, err := filepath.Rel(j.Roots[0], path); err == nil {
+			return rel
+		}
+	}
+	return cli.Dash(path)
+}
+
+func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
+	k, cache, err := metal.OpenKernel(ctx, c.File)
+	if err != nil {
+		return err
+	}
+	if c.Firmware != "" {
+		f, err := metal.OpenFirmware(c.Firmware)
+		if err != nil {
+			return err
+		}
+		cache = &metal.Cache{Firmware: []*metal.Firmware{f}}
+	}
+	out, im, err := describe(cache, k)
+	switch {
+	case im == nil:
+		return fmt.Errorf("%s: %w", c.File, err)
+	case err != nil:
+		out.Problem = err.Error()
+	}
+	for _, v := range im.Metal.Variables {
+		out.Symbols = append(out.Symbols, metalVariableJSON{Name: v.Name, Address: v.Addr, Size: v.Size})
+	}
+	err = cmp.Or(s.Print(c.JSON, out, out.print), err)
+	var missing *metal.NoFirmwareError
+	if errors.As(err, &missing) && missing.Err == nil {
+		err = fmt.Errorf("%s: %w; give the folder with --firmware", c.File, err)
+	}
+	return err
+}
+
+func (k *metalKernelJSON) print(w cli.Text) {
+	t := w.Table(0)
+	line := func(name, format string, args ...any) { t.Row(name, fmt.Sprintf(format, args...)) }
+	t.Row("kernel", k.Name)
+	if k.Hash != "" {
+		t.Row("hash", k.Hash)
+	}
+	if k.Build != "" {
+		t.Row("build", strings.TrimPrefix(k.Commit+"/"+k.Build, "/"))
+	}
+	if k.Firmware != "" {
+		line("processor", "%s of %s", k.Processor, k.Arch)
+		line("revision", "tt-metal of %s", k.Revision)
+		t.Row("firmware", k.Firmware)
+	} else {
+		t.Row("processor", cmp.Or(k.Processor, "unknown without its firmware"))
+	}
+	place := "anywhere in L1"
+	if k.IRAM {
+		place = "in NCRISC's instruction RAM"
+	}
+	line("text and data", "%s, %s", cli.Bytes(k.L1), place)
+	line("local RAM", "%s, of which %s have initial values", cli.Bytes(k.Data+k.BSS), cli.Bytes(k.Data))
+	if k.DRAMBanks > 0 || k.L1Banks > 0 {
+		line("banks", "compiled for %d of DRAM and %d of L1", k.DRAMBanks, k.L1Banks)
+	}
+	if k.Stored > 0 {
+		line("stored addresses", "%d, stored before each run", k.Stored)
+	}
+	line("linked with", "%s of the firmware", cli.Count(k.Variables, "variable"))
+	t.Flush()
+}

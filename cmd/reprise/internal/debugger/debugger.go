@@ -1,0 +1,389 @@
+// Package debugger has the commands that look into a device that runs or has stopped.
+package debugger
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/debug/gdb"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/session"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+type InspectCmd struct {
+	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
+	cli.AsJSON
+	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
+	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
+}
+
+func (c *InspectCmd) Run(s cli.Streams) error {
+	f, err := os.Open(c.File)
+	if err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	head, err := r.Peek(len(postmortem.DumpMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	switch string(head) {
+	case postmortem.DumpMagic:
+		return c.dump(s, r)
+	case session.Magic:
+		return c.session(s, r)
+	case tracebuf.FileMagic:
+		return fmt.Errorf("inspect %s: it is a trace: reprise trace stat and reprise trace dump look into it", c.File)
+	}
+	return fmt.Errorf("inspect %s: it is no file that reprise writes: it begins with %q", c.File, head)
+}
+
+func (c *InspectCmd) session(s cli.Streams, r io.Reader) error {
+	rec, err := session.Read(r)
+	if err != nil {
+		return fmt.Errorf("inspect %s: %w", c.File, err)
+	}
+	switch {
+	case c.Region != "" || len(c.ELF) > 0:
+		return fmt.Errorf("inspect %s: it is a recorded session, which has no regions and call stacks", c.File)
+	case c.JSON:
+		return cli.PrintJSON(s.Out, rec)
+	}
+	if err := rec.Print(s.Out); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	return nil
+}
+
+func (c *InspectCmd) dump(s cli.Streams, r io.Reader) error {
+	d, err := postmortem.ReadDump(r)
+	if err != nil {
+		return fmt.Errorf("inspect %s: %w", c.File, err)
+	}
+	if err := c.symbolize(d, s.Err); err != nil {
+		return fmt.Errorf("inspect %s: %w", c.File, err)
+	}
+	switch {
+	case c.Region != "":
+		return c.region(s.Out, d)
+	case c.JSON:
+		return cli.PrintJSON(s.Out, d)
+	}
+	if err := d.Print(s.Out); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	return cli.Print(s.Out, func(w cli.Text) {
+		w.F("\nmemory in the file (--region NAME writes it out):\n")
+		sizes := map[string]int{}
+		var names []string
+		for _, r := range d.Regions {
+			if _, ok := sizes[r.Name]; !ok {
+				names = append(names, r.Name)
+			}
+			sizes[r.Name] += r.Size
+		}
+		for _, n := range names {
+			w.F("  %-16s %d B\n", n, sizes[n])
+		}
+	})
+}
+
+func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
+	if len(c.ELF) == 0 {
+		return nil
+	}
+	known := &live.Catalogue{}
+	if err := addFiles(known, c.ELF); err != nil {
+		return err
+	}
+	n, err := d.Symbolize(known)
+	if err == nil && n == 0 {
+		fmt.Fprintln(warn, "no processor in the dump has a kernel of these files")
+	}
+	return err
+}
+
+func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
+	found := false
+	for _, r := range d.Regions {
+		if r.Name == c.Region {
+			found = true
+			if _, err := w.Write(r.Data); err != nil {
+				return fmt.Errorf("inspect: %w", err)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("inspect %s: it has no region %q: see the list that inspect prints", c.File, c.Region)
+	}
+	return nil
+}
+
+func (*InspectCmd) OnlyReads() bool { return true }
+
+type StacksCmd struct {
+	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
+	Core      []string `help:"Cores to show, by logical coordinate, such as 0-0; all that have left reset if absent." placeholder:"X-Y"`
+	Processor []string `help:"Processors to show, such as brisc,trisc0; all five if absent." placeholder:"NAME"`
+	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running, for lines and arguments (reprise kernel build -g)." placeholder:"FILE" type:"existingfile"`
+	cli.AsJSON
+}
+
+func (StacksCmd) Help() string {
+	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
+}
+
+func (c *StacksCmd) Validate() error {
+	_, _, err := places(c.Core, c.Processor)
+	return err
+}
+
+type coreStacks struct {
+	Core   chip.Core    `json:"core"`
+	Stacks []live.Stack `json:"stacks"`
+}
+
+func places(names, processors []string) (cores []chip.Core, ps []chip.Processor, err error) {
+	for _, s := range names {
+		var c chip.Core
+		if n, err := fmt.Sscanf(s, "%d-%d", &c.X, &c.Y); n != 2 || err != nil || c.String() == "" {
+			return nil, nil, cli.Wrong("--core", s, "no logical coordinate", "give two numbers, such as 0-0")
+		}
+		cores = append(cores, c)
+	}
+	ps, err = cli.ParseProcessors(processors)
+	return cores, ps, err
+}
+
+func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
+	c := &live.Catalogue{}
+	for name, file := range kernels.PrebuiltFiles(arch) {
+		if err := c.Add(name, file); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.AddQueueKernels(arch); err != nil {
+		return nil, err
+	}
+	return c, addFiles(c, files)
+}
+
+func addFiles(c *live.Catalogue, files []string) error {
+	for _, name := range files {
+		file, err := os.ReadFile(name)
+		if err == nil {
+			err = c.Add(filepath.Base(name), file)
+		}
+		if err != nil {
+			return fmt.Errorf("--elf: %w", err)
+		}
+	}
+	return nil
+}
+
+func openDebugged(ctx context.Context, name string) (*kmd.Device, *chip.Chip, error) {
+	t, err := cli.ParseTarget(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cli.OpenChip(ctx, t, kmd.WithoutPower())
+}
+
+func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
+	dev, topo, err := openDebugged(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	known, err := catalogue(dev.Arch(), c.ELF)
+	if err != nil {
+		return err
+	}
+	out, err := c.collect(ctx, dev, topo, known)
+	if err != nil {
+		return err
+	}
+	return s.Print(c.JSON, out, func(w cli.Text) { printStacks(w, out) })
+}
+
+func (c *StacksCmd) collect(ctx context.Context, dev *kmd.Device, topo *chip.Chip, known *live.Catalogue) (out []coreStacks, err error) {
+	cores, wanted, err := places(c.Core, c.Processor)
+	if err != nil {
+		return nil, err
+	}
+	if len(cores) == 0 {
+		cores = slices.Collect(topo.Workers())
+	}
+	l := abi.Own(dev.Arch())
+	for _, at := range cores {
+		xy, err := topo.Virtual(at)
+		if err != nil {
+			return nil, err
+		}
+		entry := coreStacks{Core: at}
+		for _, p := range wanted {
+			st, err := known.Of(ctx, dev, l, xy, p)
+			if errors.Is(err, core.ErrUnsupported) || err != nil && len(out) == 0 && len(entry.Stacks) == 0 {
+				return nil, err
+			}
+			if err != nil {
+				st.Note = err.Error()
+			}
+			if len(st.Frames) > 0 || len(c.Core) > 0 || err != nil {
+				entry.Stacks = append(entry.Stacks, st)
+			}
+		}
+		if len(entry.Stacks) > 0 {
+			out = append(out, entry)
+		}
+	}
+	return out, nil
+}
+
+func printStacks(w cli.Text, all []coreStacks) {
+	if len(all) == 0 {
+		w.F("all processors are in reset\n")
+	}
+	for _, c := range all {
+		for _, st := range c.Stacks {
+			note := ""
+			if st.Note != "" {
+				note = " (" + st.Note + ")"
+			}
+			w.F("core %v %v%s\n", c.Core, st.Processor, note)
+			for i, f := range st.Frames {
+				w.F("  #%d %v\n", i, f)
+			}
+		}
+	}
+}
+
+type GdbCmd struct {
+	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
+	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
+	Processor []string `help:"Processors to debug, such as brisc,trisc0; all that can be debugged if absent." placeholder:"NAME"`
+	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns its address on the first processor." placeholder:"FILE" type:"existingfile"`
+	Listen    string   `help:"Where gdb connects: the path of a socket, or a host and port." default:"localhost:1234" placeholder:"ADDRESS"`
+	Record    bool     `help:"Record from the start, so that gdb can go backwards. It slows the processors down; the monitor command record switches it."`
+}
+
+func (GdbCmd) Help() string {
+	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
+}
+
+func (c *GdbCmd) Validate() error {
+	_, _, err := places(c.Core, c.Processor)
+	return err
+}
+
+func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
+	dev, topo, err := openDebugged(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	threads, err := c.threads(dev, topo)
+	if err != nil {
+		return err
+	}
+	text, err := c.text(dev, threads[0].Core, s)
+	if err != nil {
+		return err
+	}
+	server, err := gdb.New(threads, gdb.Options{Record: c.Record, Text: text, Tell: func(line string) { fmt.Fprintln(s.Err, line) }})
+	if err != nil {
+		return err
+	}
+	network := "tcp"
+	if strings.Contains(c.Listen, string(os.PathSeparator)) {
+		network = "unix"
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, network, c.Listen)
+	if err != nil {
+		return fmt.Errorf("gdb: %w", err)
+	}
+	defer l.Close()
+	fmt.Fprintf(s.Out, "waiting for gdb: target remote %v\n", l.Addr())
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	conn, err := l.Accept()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("gdb: %w", err)
+	}
+	defer conn.Close()
+	return server.Serve(ctx, conn)
+}
+
+func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, err error) {
+	cores, wanted, err := places(c.Core, c.Processor)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range cores {
+		xy, err := topo.Virtual(at)
+		if err != nil {
+			return nil, err
+		}
+		tile, err := core.Open(dev, xy)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range wanted {
+			k, err := tile.Core(p)
+			if err != nil {
+				return nil, err
+			}
+			held, err := k.Reset()
+			if err != nil {
+				return nil, err
+			}
+			if !held && k.HasInterface() {
+				all = append(all, gdb.Thread{Name: fmt.Sprintf("core %v %v", at, p), Core: k})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("gdb: all of these processors are in reset, or NCRISC, which has no debug interface")
+	}
+	return all, nil
+}
+
+// text returns the first processor's load offset, and prints its kernel's place.
+func (c *GdbCmd) text(dev *kmd.Device, k *core.Core, s cli.Streams) (uint32, error) {
+	known, err := catalogue(dev.Arch(), c.ELF)
+	if err != nil {
+		return 0, err
+	}
+	xy := k.Tile().XY()
+	space, err := known.Modules(abi.Own(dev.Arch()), func(a uint32, p []byte) error { return dev.Read(xy, uint64(a), p) }, k.Processor())
+	if err != nil {
+		return 0, err
+	}
+	if len(space) < 2 {
+		return 0, nil
+	}
+	m := space[1]
+	fmt.Fprintf(s.Out, "%v has %s at %#x\n", k.Processor(), m.Name, m.Start)
+	return m.Start, nil // kernels are linked at 0
+}

@@ -1,0 +1,571 @@
+// Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, page
+// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers,
+// [Choose] decides. Probes of system calls and of the scheduler cost other processes a comparison.
+package probe
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"debug/gosym"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// The programs are C in bpf/. Their compiled form is committed, so that building needs no clang.
+//go:generate go tool bpf2go -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v2" -target bpfel -tags linux bpf bpf/probe.bpf.c
+//go:generate go run names_gen.go
+
+type Config struct {
+	// PID of 0 means this process.
+	PID int
+	// Kinds selects what to measure; nil means all but markers.
+	Kinds     []Kind
+	Functions []string
+	// Slow is the duration above which an event is kept by itself. 0 means 50 µs.
+	Slow time.Duration
+	// Events bounds the kept events. 0 means 1024.
+	Events int
+	// RingBytes is the size of the ring of slow events, a power of 2. 0 means 1 MiB.
+	RingBytes int
+	// Machine is [Detect] if nil.
+	Machine Machine
+}
+
+func (c Config) withDefaults() Config {
+	if c.Kinds == nil {
+		c.Kinds = []Kind{Calls, Scheduler, Faults, Functions} // the traps of markers would dominate
+	}
+	c.Slow, c.Events, c.RingBytes = cmp.Or(c.Slow, 50*time.Microsecond), cmp.Or(c.Events, 1024), cmp.Or(c.RingBytes, 1<<20)
+	if c.Machine == nil {
+		c.Machine = Detect()
+	}
+	return c
+}
+
+// Cost is the time that a probe takes of the watched process.
+type Cost struct {
+	Probe string `json:"probe"`
+	// Event triggers the probe and costs Ns.
+	Event string  `json:"event"`
+	Ns    float64 `json:"ns"`
+}
+
+type Feature string
+
+const (
+	BPF            Feature = "eBPF"              // Linux 5.8 with CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN
+	RawTracepoints Feature = "raw tracepoints"   // without tracefs
+	BTF            Feature = "BTF"               // the kernel's description of its own types
+	Fentry         Feature = "fentry"            // a jump in a kernel function; needs BTF
+	Tracefs        Feature = "tracefs"           // mounted
+	Kprobes        Feature = "kprobes"           // a trap in a kernel function
+	Uprobes        Feature = "uprobes"           // a trap in a program's function
+	Counters       Feature = "hardware counters" // of instructions
+)
+
+type Machine interface {
+	// Missing returns nil, or what is missing and how to get it.
+	Missing(Feature) error
+}
+
+type Kind string
+
+const (
+	Calls     Kind = "system calls"
+	Scheduler Kind = "scheduler"
+	Faults    Kind = "page faults"
+	Functions Kind = "functions of the kernel"
+	Marks     Kind = "markers"
+)
+
+type Way string
+
+// Ways, the most detailed first.
+const (
+	ByRawTracepoint Way = "raw tracepoints"
+	ByTracepoint    Way = "tracepoints" // through tracefs
+	ByFentry        Way = "fentry"
+	ByKprobe        Way = "kprobes"
+	ByUprobe        Way = "uprobes"
+)
+
+type way struct {
+	way   Way
+	needs []Feature
+	lacks string // what this way can't measure
+}
+
+var ways = map[Kind][]way{
+	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, ""}},
+	Scheduler: {
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, ""}, // BTF locates fields of struct task_struct
+		{ByTracepoint, []Feature{BPF, Tracefs}, ""},
+	},
+	Faults: {
+		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number"},
+	},
+	Functions: {
+		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
+		{ByKprobe, []Feature{BPF, Kprobes}, ""},
+	},
+	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
+}
+
+type Choice struct {
+	Kind Kind
+	// Ways are available, the most detailed first.
+	Ways []Way
+	// Err says why better ways are unavailable.
+	Err error
+}
+
+func Choose(m Machine, kinds ...Kind) []Choice {
+	out := make([]Choice, 0, len(kinds))
+	for _, k := range kinds {
+		c := Choice{Kind: k}
+		var errs []error
+		seen := map[Feature]bool{}
+		for _, w := range ways[k] {
+			f, err := lacking(m, w)
+			switch {
+			case err == nil:
+				c.Ways = append(c.Ways, w.way)
+			case len(c.Ways) == 0 && !seen[f]:
+				seen[f] = true
+				errs = append(errs, fmt.Errorf("%s: %w", f, err))
+			}
+		}
+		c.Err = errors.Join(errs...)
+		out = append(out, c)
+	}
+	return out
+}
+
+func lacking(m Machine, w way) (Feature, error) {
+	for _, f := range w.needs {
+		if err := m.Missing(f); err != nil {
+			return f, err
+		}
+	}
+	return "", nil
+}
+
+func lacks(k Kind, by Way) string {
+	for _, w := range ways[k] {
+		if w.way == by {
+			return w.lacks
+		}
+	}
+	return ""
+}
+
+// ErrMissing is of missing features.
+var ErrMissing = errors.New("not available")
+
+type Snapshot struct {
+	// Elapsed is the time until now or the process's end.
+	PID       int           `json:"pid"`
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	Ended     bool          `json:"ended"`
+	Threads   []Thread      `json:"threads"`
+	Functions []Function    `json:"functions,omitempty"`
+	// Markers is nil unless probed.
+	Markers *Markers `json:"markers,omitempty"`
+	// Slow are the latest events longer than [Config.Slow], oldest first.
+	Slow []Slow `json:"slow,omitempty"`
+	// Proc are figures of /proc since the start; see [Probe.Running].
+	Proc    Proc      `json:"proc"`
+	Used    []string  `json:"used"`
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	Lost    Lost      `json:"lost"`
+}
+
+type Thread struct {
+	// TID is in the process's own PID namespace.
+	TID   int    `json:"tid"`
+	Name  string `json:"name,omitempty"`
+	Stage int    `json:"stage"`
+	Calls []Call `json:"calls,omitempty"`
+
+	// On is the time on processors, Off the time off them, of which Ready was spent waiting for
+	// one.
+	On    time.Duration `json:"on_ns"`
+	Off   Durations     `json:"off"`
+	Ready Durations     `json:"ready"`
+	// Voluntary counts switches of a waiting thread, Preempted those of a runnable one.
+	Voluntary uint64 `json:"voluntary_switches"`
+	Preempted uint64 `json:"preemptions"`
+	// Faults have no times where only their number is known. Major faults needed a disk.
+	Faults Durations `json:"faults"`
+	Major  uint64    `json:"major_faults"`
+}
+
+type Durations struct {
+	Count uint64        `json:"count"`
+	Total time.Duration `json:"total_ns"`
+	Max   time.Duration `json:"max_ns"`
+	// Slots[n] counts durations from 2^n ns up to 2^(n+1) ns, the last slot all longer ones.
+	Slots [32]uint64 `json:"slots"`
+}
+
+// Quantile returns an upper bound of the q-quantile, to the width of a slot.
+func (d *Durations) Quantile(q float64) time.Duration {
+	var n, all uint64
+	for _, c := range d.Slots {
+		all += c
+	}
+	for i, c := range d.Slots {
+		if n += c; n > 0 && float64(n) >= q*float64(all) {
+			if i == len(d.Slots)-1 {
+				return d.Max
+			}
+			return min(time.Duration(2)<<i, d.Max)
+		}
+	}
+	return 0
+}
+
+func (d *Durations) add(o Durations) {
+	d.Count += o.Count
+	d.Total += o.Total
+	d.Max = max(d.Max, o.Max)
+	for i, n := range o.Slots {
+		d.Slots[i] += n
+	}
+}
+
+type Call struct {
+	Name string `json:"name"`
+	// Device and Command are an ioctl's.
+	Device  string `json:"device,omitempty"`
+	Command string `json:"command,omitempty"`
+	// Errors counts failed calls, Off their time off the processor.
+	Errors uint64        `json:"errors"`
+	Off    time.Duration `json:"off_ns"`
+	Durations
+}
+
+type Function struct {
+	Name  string `json:"name"`
+	Stage int    `json:"stage"`
+	Durations
+}
+
+// Markers counts [MarkSubmitted] and [MarkCompleted] with the times between them.
+type Markers struct {
+	Submitted uint64    `json:"submitted"`
+	Completed Durations `json:"completed"`
+}
+
+type Slow struct {
+	// At is the event's start on CLOCK_MONOTONIC.
+	At    time.Duration `json:"at_ns"`
+	For   time.Duration `json:"ns"`
+	TID   int           `json:"tid"`
+	Stage int           `json:"stage"`
+	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function", Name the
+	// call or function.
+	What string `json:"what"`
+	Name string `json:"name,omitempty"`
+}
+
+// Proc are the kernel's figures of a process, without ended threads.
+type Proc struct {
+	// On is the time on processors, Ready the time waiting for one (/proc/PID/task/TID/schedstat).
+	On    time.Duration `json:"on_ns"`
+	Ready time.Duration `json:"ready_ns"`
+	// Voluntary and Preempted are switches (/proc/PID/task/TID/status).
+	Voluntary uint64 `json:"voluntary_switches"`
+	Preempted uint64 `json:"preemptions"`
+	// Minor and Major are page faults (/proc/PID/task/TID/stat).
+	Minor uint64 `json:"minor_faults"`
+	Major uint64 `json:"major_faults"`
+}
+
+// since subtracts earlier figures. Ended threads can make a count smaller.
+func (p Proc) since(o Proc) Proc {
+	less := func(a, b uint64) uint64 { return a - min(a, b) }
+	return Proc{
+		On: max(0, p.On-o.On), Ready: max(0, p.Ready-o.Ready),
+		Voluntary: less(p.Voluntary, o.Voluntary), Preempted: less(p.Preempted, o.Preempted),
+		Minor: less(p.Minor, o.Minor), Major: less(p.Major, o.Major),
+	}
+}
+
+// most takes the larger figures: the times of ended threads disappear.
+func (p Proc) most(o Proc) Proc {
+	return Proc{
+		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready),
+		Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
+		Minor: max(p.Minor, o.Minor), Major: max(p.Major, o.Major),
+	}
+}
+
+type Lost struct {
+	// Ring counts slow events that are only in the totals.
+	Ring uint64 `json:"ring"`
+	// Events whose table was full.
+	Threads    uint64 `json:"threads"`
+	Calls      uint64 `json:"calls"`
+	Activities uint64 `json:"activities"`
+	Functions  uint64 `json:"functions"`
+	Marks      uint64 `json:"marks"`
+	// Missed counts runs that the kernel skipped: the program was running already.
+	Missed uint64 `json:"missed"`
+	// Old counts slow events that later ones displaced.
+	Old uint64 `json:"old"`
+}
+
+// Any reports whether totals lack events.
+func (l Lost) Any() bool {
+	l.Old = 0
+	return l != Lost{}
+}
+
+func (l *Lost) Add(o Lost) {
+	l.Ring += o.Ring
+	l.Threads += o.Threads
+	l.Calls += o.Calls
+	l.Activities += o.Activities
+	l.Functions += o.Functions
+	l.Marks += o.Marks
+	l.Missed += o.Missed
+	l.Old += o.Old
+}
+
+type LeftOut struct {
+	Probe string `json:"probe"`
+	Why   string `json:"why"`
+}
+
+func (s *Snapshot) Thread(tid, stage int) (Thread, bool) {
+	for _, t := range s.Threads {
+		if t.TID == tid && t.Stage == stage {
+			return t, true
+		}
+	}
+	return Thread{}, false
+}
+
+func (t *Thread) Syscalls() uint64 {
+	var n uint64
+	for _, c := range t.Calls {
+		n += c.Count
+	}
+	return n
+}
+
+// Calls sums up all threads and stages, longest first.
+func (s *Snapshot) Calls() []Call {
+	var out []Call
+	for _, t := range s.Threads {
+		for _, c := range t.Calls {
+			i := slices.IndexFunc(out, func(o Call) bool { return o.Name == c.Name && o.Device == c.Device && o.Command == c.Command })
+			if i < 0 {
+				out = append(out, c)
+				continue
+			}
+			out[i].Errors += c.Errors
+			out[i].Off += c.Off
+			out[i].add(c.Durations)
+		}
+	}
+	sortCalls(out)
+	return out
+}
+
+func sortCalls(c []Call) {
+	slices.SortFunc(c, func(a, b Call) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Command, b.Command),
+			cmp.Compare(a.Device, b.Device))
+	})
+}
+
+// magic is TENSTORRENT_IOCTL_MAGIC of tt-kmd's ioctl.h.
+const magic = 0xFA
+
+// commands are ioctls by number (tt-kmd's ioctl.h).
+var commands = [...]string{
+	"GET_DEVICE_INFO", "GET_HARVESTING", "QUERY_MAPPINGS", "ALLOCATE_DMA_BUF", "FREE_DMA_BUF", "GET_DRIVER_INFO", "RESET_DEVICE",
+	"PIN_PAGES", "LOCK_CTL", "MAP_PEER_BAR", "UNPIN_PAGES", "ALLOCATE_TLB", "FREE_TLB", "CONFIGURE_TLB", "SET_NOC_CLEANUP",
+	"SET_POWER_STATE", "EXPORT_TLB_DMABUF",
+}
+
+func command(cmd uint32) string {
+	if n := cmd & 0xFF; cmd>>8 == magic && int(n) < len(commands) {
+		return commands[n]
+	}
+	return fmt.Sprintf("%#x", cmd)
+}
+
+// driverFunctions may wait (tt-kmd's chardev.c and memory.c).
+var driverFunctions = map[string]bool{
+	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,
+	"ioctl_pin_pages": true, "ioctl_unpin_pages": true, "ioctl_allocate_tlb": true, "ioctl_free_tlb": true,
+	"ioctl_configure_tlb": true, "ioctl_allocate_dma_buf": true, "ioctl_free_dma_buf": true, "ioctl_query_mappings": true,
+	"ioctl_lock_ctl": true, "ioctl_reset_device": true, "ioctl_set_power_state": true,
+	"tenstorrent_set_aggregated_power_state": true,
+}
+
+// Markers are functions for uprobes, whose trap costs more than a replay. Probes find them in the
+// Go program's function table, and read the number from the first argument's register. They are
+// nosplit: a function that grows its stack starts anew, and would count twice.
+
+// MarkSubmitted marks the submission of the work with a number.
+//
+//go:noinline
+//go:nosplit
+func MarkSubmitted(number uint64) { keep(number) }
+
+// MarkCompleted marks that the caller knows of the completion of the work with a number.
+//
+//go:noinline
+//go:nosplit
+func MarkCompleted(number uint64) { keep(number) }
+
+// keep makes the markers differ from empty functions, which a compiler may drop.
+//
+//go:noinline
+//go:nosplit
+func keep(uint64) {}
+
+const (
+	symbolSubmitted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkSubmitted"
+	symbolCompleted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkCompleted"
+)
+
+func (s *Snapshot) WriteTable(w io.Writer) error {
+	var b bytes.Buffer
+	until := ""
+	if s.Ended {
+		until = ", until it ended"
+	}
+	fmt.Fprintf(&b, "process %d for %v%s: %v on processors, %v waiting for one, %d page faults (%d major)\n",
+		s.PID, s.Elapsed.Round(time.Millisecond), until, s.Proc.On, s.Proc.Ready, s.Proc.Minor+s.Proc.Major, s.Proc.Major)
+	if calls := s.Calls(); len(calls) > 0 {
+		t := newTable(&b, table.Row{"system call", "of", "times", "failed", "together", "median below", "longest", "off processor"})
+		for _, c := range calls {
+			t.AppendRow(table.Row{c.Name, c.Command + " " + c.Device, c.Count, c.Errors, c.Total, c.Quantile(0.5), c.Max, c.Off})
+		}
+		t.Render()
+	}
+	if len(s.Threads) > 0 {
+		t := newTable(&b, table.Row{"thread", "name", "calls", "switches", "preempted", "off processor", "of that ready", "longest",
+			"page faults"})
+		for _, th := range s.Threads {
+			t.AppendRow(table.Row{th.TID, th.Name, th.Syscalls(), th.Voluntary + th.Preempted, th.Preempted, th.Off.Total, th.Ready.Total,
+				th.Off.Max, th.Faults.Count})
+		}
+		t.Render()
+	}
+	if len(s.Functions) > 0 {
+		t := newTable(&b, table.Row{"function of the kernel", "times", "together", "longest"})
+		for _, f := range s.Functions {
+			t.AppendRow(table.Row{f.Name, f.Count, f.Total, f.Max})
+		}
+		t.Render()
+	}
+	if m := s.Markers; m != nil {
+		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %v, longest %v\n", m.Submitted, m.Completed.Count,
+			m.Completed.Quantile(0.5), m.Completed.Max)
+	}
+	for _, l := range s.LeftOut {
+		fmt.Fprintf(&b, "left out: %s: %s\n", l.Probe, l.Why)
+	}
+	if s.Lost.Any() {
+		fmt.Fprintf(&b, "LOST: %+v\n", s.Lost)
+	}
+	fmt.Fprintln(&b)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func newTable(w io.Writer, head table.Row) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Options.DrawBorder = false
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(head)
+	return t
+}
+
+// goFunction finds a function's offset by the runtime's table, which stripped programs have too.
+func goFunction(program io.ReaderAt, name string) (uint64, error) {
+	f, err := elf.NewFile(program)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	text := f.Section(".text")
+	table := f.Section(".gopclntab")
+	if table == nil {
+		table = f.Section(".data.rel.ro.gopclntab") // of a position-independent program
+	}
+	if text == nil || table == nil {
+		return 0, fmt.Errorf("%s: %w: it isn't a Go program, or not one built by the usual linker", name, ErrMissing)
+	}
+	data, err := table.Data()
+	if err != nil {
+		return 0, err
+	}
+	start, err := goText(f, text, table.Addr, data)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, start))
+	if err != nil {
+		return 0, err
+	}
+	fn := t.LookupFunc(name)
+	if fn == nil {
+		return 0, fmt.Errorf("%s: %w: the program doesn't call it", name, ErrMissing)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Vaddr <= fn.Entry && fn.Entry < p.Vaddr+p.Filesz {
+			return fn.Entry - p.Vaddr + p.Off, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: at %#x, where the program's file has nothing", name, fn.Entry)
+}
+
+// goText returns the start of Go's code. A C linker may put C code in front.
+func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
+	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }
+	word := func(p []byte, n int) uint64 { // the n-th of the target's words
+		if f.Class == elf.ELFCLASS64 && len(p) >= 8*n+8 {
+			return f.ByteOrder.Uint64(p[8*n:])
+		}
+		return 0
+	}
+	// Since Go 1.26 runtime.moduledata has a section: first the table's address, and the text's as
+	// word 22 (src/runtime/symtab.go).
+	if s := f.Section(".go.module"); s != nil {
+		if m, err := s.Data(); err == nil && word(m, 0) == tableAddr && inside(word(m, 22)) {
+			return word(m, 22), nil
+		}
+	}
+	if all, err := f.Symbols(); err == nil { // a stripped program has none
+		for _, s := range all {
+			if s.Name == "runtime.text" && inside(s.Value) {
+				return s.Value, nil
+			}
+		}
+	}
+	// Go 1.18 to 1.25 have the text's address in the table's header, after flags and two counts.
+	if a := word(table, 3); inside(a) {
+		return a, nil
+	}
+	if f.Section(".init") == nil {
+		return text.Addr, nil // Go's own linker puts nothing in front
+	}
+	return 0, fmt.Errorf("%w: a C linker made the program, and what says where its Go code begins was stripped", ErrMissing)
+}

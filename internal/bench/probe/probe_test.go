@@ -1,0 +1,162 @@
+package probe
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/writertest"
+)
+
+type lackingMachine map[Feature]bool
+
+func (l lackingMachine) Missing(f Feature) error {
+	if l[f] {
+		return fmt.Errorf("%w: no %s here", ErrMissing, f)
+	}
+	return nil
+}
+
+// What can't be measured in the best way names what is missing.
+func TestChoose(t *testing.T) {
+	all := []Kind{Calls, Scheduler, Faults, Functions, Marks}
+	for _, tt := range []struct {
+		name  string
+		lacks []Feature
+		want  map[Kind]Way // the first way
+		why   map[Kind]Feature
+	}{
+		{"everything", nil,
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry, Marks: ByUprobe}, nil},
+		{"no BTF", []Feature{BTF, Fentry},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
+			map[Kind]Feature{Scheduler: BTF, Faults: BTF, Functions: BTF}},
+		{"neither BTF nor tracefs", []Feature{BTF, Fentry, Tracefs},
+			map[Kind]Way{Calls: ByRawTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
+			map[Kind]Feature{Scheduler: Tracefs, Faults: BTF, Functions: BTF}},
+		{"neither kprobes nor fentry", []Feature{Kprobes, Fentry},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByRawTracepoint, Marks: ByUprobe},
+			map[Kind]Feature{Faults: Fentry, Functions: Kprobes}},
+		{"no uprobes", []Feature{Uprobes},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry},
+			map[Kind]Feature{Marks: Uprobes}},
+		{"no capabilities", []Feature{BPF, RawTracepoints, Fentry},
+			map[Kind]Way{}, map[Kind]Feature{Calls: BPF, Scheduler: BPF, Faults: BPF, Functions: BPF, Marks: BPF}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := lackingMachine{}
+			for _, f := range tt.lacks {
+				m[f] = true
+			}
+			got := map[Kind]Way{}
+			for _, c := range Choose(m, all...) {
+				if len(c.Ways) > 0 {
+					got[c.Kind] = c.Ways[0]
+				}
+				f, lacking := tt.why[c.Kind]
+				if lacking != (c.Err != nil) || lacking && !strings.Contains(c.Err.Error(), "no "+string(f)+" here") {
+					t.Errorf("%s: error %v, want it to name %q", c.Kind, c.Err, f)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("ways (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for cmd, want := range map[uint32]string{0xFA00: "GET_DEVICE_INFO", 0xFA10: "EXPORT_TLB_DMABUF", 0xFA11: "0xfa11", 0x5413: "0x5413"} {
+		if got := command(cmd); got != want {
+			t.Errorf("%#x is %q, want %q", cmd, got, want)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	d := Durations{Count: 100, Max: 5000}
+	d.Slots[6], d.Slots[12] = 99, 1
+	for q, want := range map[float64]int64{0.5: 128, 0.99: 128, 0.999: 5000, 1: 5000} {
+		if got := d.Quantile(q); int64(got) != want {
+			t.Errorf("quantile %v is %d ns, want %d", q, got, want)
+		}
+	}
+	long := Durations{Count: 1, Max: 10 * time.Second} // the last slot has no upper end
+	long.Slots[31] = 1
+	if got := long.Quantile(0.5); got != long.Max {
+		t.Errorf("half of one of %v takes up to %v", long.Max, got)
+	}
+	if (&Durations{}).Quantile(0.5) != 0 {
+		t.Error("a quantile of nothing")
+	}
+}
+
+// As in programs that a C linker made. Nothing is guessed at when nothing says where Go's code
+// begins.
+func TestGoFunctionBehindOtherCode(t *testing.T) {
+	exe, err := os.Executable()
+	must(t, err)
+	program, err := os.ReadFile(exe)
+	must(t, err)
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		t.Skip("programs here have another form: ", err)
+	}
+	if f.Class != elf.ELFCLASS64 || f.ByteOrder != binary.LittleEndian || f.Section(".go.module") == nil {
+		t.Skip("the test knows programs of 64 bits of Go 1.26 and later")
+	}
+	want, err := goFunction(bytes.NewReader(program), symbolSubmitted)
+	if err != nil || want == 0 {
+		t.Fatalf("%#x, error %v", want, err)
+	}
+	changed := bytes.Clone(program)
+	// .text begins before Go's code, by its header.
+	headers, size := binary.LittleEndian.Uint64(program[40:]), binary.LittleEndian.Uint16(program[58:]) // e_shoff, e_shentsize
+	for i, s := range f.Sections {
+		if s.Name == ".text" {
+			h := changed[headers+uint64(i)*uint64(size):]
+			binary.LittleEndian.PutUint64(h[16:], s.Addr-0x100)
+			binary.LittleEndian.PutUint64(h[24:], s.Offset-0x100)
+			binary.LittleEndian.PutUint64(h[32:], s.Size+0x100)
+		}
+	}
+	if got, err := goFunction(bytes.NewReader(changed), symbolSubmitted); err != nil || got != want {
+		t.Errorf("after other code: %#x, error %v, want %#x", got, err, want)
+	}
+	rename := func(from, to string) {
+		changed = bytes.Replace(changed, []byte("\x00"+from+"\x00"), append([]byte("\x00"+to), make([]byte, len(from)-len(to)+1)...), 1)
+	}
+	rename(".go.module", ".module")
+	rename(".noptrbss", ".init")
+	if f.Section(".symtab") != nil {
+		rename(".symtab", ".symbol")
+		for i, s := range f.Sections {
+			if s.Name == ".symtab" {
+				binary.LittleEndian.PutUint32(changed[headers+uint64(i)*uint64(size)+4:], uint32(elf.SHT_PROGBITS))
+			}
+		}
+	}
+	if got, err := goFunction(bytes.NewReader(changed), symbolSubmitted); !errors.Is(err, ErrMissing) {
+		t.Errorf("stripped, after other code: %#x, error %v", got, err)
+	}
+}
+
+func TestTextThatCannotBeWritten(t *testing.T) {
+	s := &Snapshot{Threads: []Thread{{TID: 1, Calls: []Call{{Name: "read"}}}}, Functions: []Function{{Name: "ioctl"}}, Markers: &Markers{}}
+	writertest.EveryWrite(t, s.WriteTable)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,344 @@
+// Package usage shows other processes how much device memory this process uses.
+//
+// A process that opens a device creates a [Log]: a small file in shared memory. [Log.Set] updates a
+// number by a few stores, without a system call or a wait. [Read] reads the logs of all processes
+// and opens no device. Only a log's process can write it. It holds a lock, which the kernel
+// releases at its end: [Sweep] deletes the caller's logs without a lock. Logs of others aren't
+// trusted.
+package usage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+var (
+	// ErrFormat is of a file that isn't a log, or has another version.
+	ErrFormat = errors.New("not a usage log of this version")
+	// ErrTruncated is of a log truncated during the read.
+	ErrTruncated = errors.New("the usage log was cut off")
+	// ErrUnsupported is of systems without shared files.
+	ErrUnsupported = errors.New("no usage logs on this system")
+)
+
+const (
+	Version = 1    // of the layout; a reader refuses others
+	Size    = 4096 // of a log in bytes: one page on every supported system
+)
+
+// The layout in bytes, little-endian. The magic number is stored last, and the header never changes
+// afterwards. A record is a cache line.
+const (
+	atMagic     = 0   // 8 bytes
+	atVersion   = 8   // u32
+	atSize      = 12  // u32, Size
+	atPID       = 16  // u32
+	atFlags     = 20  // u32
+	atStart     = 24  // u64: start of the process in ticks since boot (proc(5), stat field 22); 0 is unknown
+	atNamespace = 32  // u64: inode of the process id's namespace; 0 is unknown
+	atOpened    = 40  // i64: ns since 1970
+	atNUMA      = 48  // i32: memory node of the device, negative if unknown
+	atCommand   = 64  // text, 64 bytes
+	atName      = 128 // text, 128 bytes
+	atPCI       = 256 // text, 32 bytes
+	atSerial    = 288 // text, 32 bytes
+	atArch      = 320 // text, 32 bytes
+	atRecords   = 512 // numKinds records
+
+	magic        = 0x45474153_55505254 // "TRPUSAGE"
+	flagEmulated = 1 << 0
+
+	recordSize = 64
+	// u64 words of a record. The sequence is odd during an update, else twice the number of
+	// updates.
+	atSequence  = 0
+	atCapacity  = 8
+	atAllocated = 16
+	atPeak      = 24
+	atExtents   = 32
+)
+
+// Kind is a kind of device memory, with the values of tt-metal's BufferType.
+type Kind uint8
+
+const (
+	DRAM    Kind = 0
+	L1      Kind = 1
+	L1Small Kind = 3
+	Trace   Kind = 4
+
+	numKinds = 5
+)
+
+func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
+
+var kindNames = [numKinds]string{"DRAM", "L1", "", "L1_SMALL", "TRACE"}
+
+// String returns tt-metal's name.
+func (k Kind) String() string {
+	if k.valid() {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
+
+// Value is in bytes over all banks. DRAM and Trace may share their capacity.
+type Value struct {
+	Capacity  uint64
+	Allocated uint64
+	Peak      uint64 // the most that was ever allocated at once
+	Extents   uint64 // live buffers, or traces
+}
+
+// Long text is cut.
+type Device struct {
+	Name     string // as opened: a device node, "emulated blackhole 0"
+	PCI      string // address, "0000:01:00.0"
+	Serial   string // of the board; "" if unknown
+	Arch     string // "blackhole"
+	NUMANode int    // negative if unknown
+	Emulated bool   // private to the process
+}
+
+type Entry struct {
+	PID       int    // in the process's own namespace
+	Start     uint64 // of the process, in ticks since boot; 0 is unknown
+	Namespace uint64 // inode of the namespace of PID; 0 is unknown
+	Opened    time.Time
+	Command   string
+	Device    Device
+	Memory    []Record // of each kind that the device has, by Kind
+
+	Path    string
+	UID     int  // owner of the file, by the system
+	Foreign bool // PID belongs to another namespace
+}
+
+type Record struct {
+	Kind Kind
+	Value
+	Updates uint64
+	Torn    bool // the writer was inside an update during the whole read: the numbers may be of different ones
+}
+
+// Decode decodes the untrusted bytes of a log. The error wraps [ErrFormat].
+func Decode(b []byte) (*Entry, error) {
+	le := binary.LittleEndian
+	refuse := func(format string, args ...any) (*Entry, error) {
+		return nil, fmt.Errorf("usage: decode: %w: %s", ErrFormat, fmt.Sprintf(format, args...))
+	}
+	if len(b) != Size {
+		return refuse("it has %d B, a log has %d", len(b), Size)
+	}
+	if le.Uint64(b[atMagic:]) != magic {
+		return refuse("it starts with % x", b[:8])
+	}
+	if version, size := le.Uint32(b[atVersion:]), le.Uint32(b[atSize:]); version != Version || size != Size {
+		return refuse("version %d of %d B, this program reads version %d of %d B", version, size, Version, Size)
+	}
+	pid := le.Uint32(b[atPID:])
+	if pid == 0 || pid > 1<<30 {
+		return refuse("process %d", pid)
+	}
+	e := &Entry{
+		PID: int(pid), Start: le.Uint64(b[atStart:]), Namespace: le.Uint64(b[atNamespace:]),
+		Opened:  time.Unix(0, int64(le.Uint64(b[atOpened:]))),
+		Command: text(b[atCommand:atName]),
+		Device: Device{
+			Name: text(b[atName:atPCI]), PCI: text(b[atPCI:atSerial]), Serial: text(b[atSerial:atArch]), Arch: text(b[atArch : atArch+32]),
+			NUMANode: int(int32(le.Uint32(b[atNUMA:]))), Emulated: le.Uint32(b[atFlags:])&flagEmulated != 0,
+		},
+	}
+	for _, k := range Kinds() {
+		r := b[atRecords+int(k)*recordSize:][:recordSize]
+		seq := le.Uint64(r[atSequence:])
+		if seq == 0 {
+			continue // the device doesn't have it
+		}
+		e.Memory = append(e.Memory, Record{
+			Kind: k, Updates: seq / 2, Torn: seq&1 != 0,
+			Value: Value{Capacity: le.Uint64(r[atCapacity:]), Allocated: le.Uint64(r[atAllocated:]),
+				Peak: le.Uint64(r[atPeak:]), Extents: le.Uint64(r[atExtents:])},
+		})
+	}
+	return e, nil
+}
+
+// encode writes the header of a log without the magic number.
+func (e *Entry) encode(b []byte) {
+	le := binary.LittleEndian
+	le.PutUint32(b[atVersion:], Version)
+	le.PutUint32(b[atSize:], Size)
+	le.PutUint32(b[atPID:], uint32(e.PID))
+	if e.Device.Emulated {
+		le.PutUint32(b[atFlags:], flagEmulated)
+	}
+	le.PutUint64(b[atStart:], e.Start)
+	le.PutUint64(b[atNamespace:], e.Namespace)
+	le.PutUint64(b[atOpened:], uint64(e.Opened.UnixNano()))
+	le.PutUint32(b[atNUMA:], uint32(int32(e.Device.NUMANode)))
+	copy(b[atCommand:atName], e.Command)
+	copy(b[atName:atPCI], e.Device.Name)
+	copy(b[atPCI:atSerial], e.Device.PCI)
+	copy(b[atSerial:atArch], e.Device.Serial)
+	copy(b[atArch:atArch+32], e.Device.Arch)
+}
+
+// text returns a field up to the first zero, made printable.
+func text(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	for cut := 0; cut < utf8.UTFMax-1 && len(b) > 0; cut++ { // a character may be cut
+		if r, n := utf8.DecodeLastRune(b); r != utf8.RuneError || n != 1 {
+			break
+		}
+		b = b[:len(b)-1]
+	}
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, string(b))
+}
+
+type Snapshot struct {
+	Time     time.Time
+	Entries  []Entry
+	Dead     int
+	Problems []error
+}
+
+// errUnfinished is of a log whose process is still creating it, or died meanwhile.
+var errUnfinished = errors.New("the usage log has only been begun")
+
+type reader struct {
+	patience int    // remaining pauses for records being updated
+	between  func() // called between the loads of a record, in tests
+}
+
+// The wait for writers that stopped inside an update: preempted, or in a debugger.
+const (
+	spins  = 64
+	pauses = 64
+	pause  = 100 * time.Microsecond
+)
+
+func newReader() *reader { return &reader{patience: pauses} }
+
+func (r *reader) copy(mem []byte) (b []byte, err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		if e := recover(); e != nil {
+			if !faulted(e, mem) {
+				panic(e)
+			}
+			b, err = nil, ErrTruncated
+		}
+	}()
+	if len(mem) != Size {
+		return nil, fmt.Errorf("%w: it has %d B, a log has %d", ErrFormat, len(mem), Size)
+	}
+	b = make([]byte, Size)
+	move(b, mem, atMagic)
+	if *word(b, atMagic) == 0 {
+		return nil, errUnfinished
+	}
+	for at := 8; at < atRecords; at += 8 {
+		move(b, mem, at)
+	}
+	for _, k := range Kinds() {
+		r.record(b, mem, atRecords+int(k)*recordSize)
+	}
+	return b, nil
+}
+
+func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
+
+// record marks the copy as torn if the writer never finishes.
+func (r *reader) record(dst, src []byte, at int) {
+	for {
+		for range spins {
+			move(dst, src, at+atSequence)
+			for w := atCapacity; w < recordSize; w += 8 {
+				if r.between != nil {
+					r.between()
+				}
+				move(dst, src, at+w)
+			}
+			seq := *word(dst, at+atSequence)
+			if seq&1 == 0 && atomic.LoadUint64(word(src, at+atSequence)) == seq {
+				return
+			}
+		}
+		if r.patience == 0 {
+			*word(dst, at+atSequence) |= 1
+			return
+		}
+		r.patience--
+		time.Sleep(pause)
+	}
+}
+
+const Dir = "/dev/shm"
+
+// prefix begins each log's name, such as reprise.1234.0f3a9c51.
+const prefix = "reprise."
+
+// Log is a log of this process. Its methods may be called concurrently, except Set.
+type Log struct {
+	path   string
+	file   *os.File
+	mem    []byte
+	dead   atomic.Bool // closed, or the file was truncated
+	closed atomic.Bool
+}
+
+func (l *Log) Path() string { return l.path }
+
+// Set stores into one cache line. Calls for the same kind must not be concurrent. After Close it
+// does nothing.
+func (l *Log) Set(k Kind, v Value) {
+	if !k.valid() || l.dead.Load() {
+		return
+	}
+	defer l.guard(debug.SetPanicOnFault(true))
+	at := atRecords + int(k)*recordSize
+	seq := word(l.mem, at+atSequence)
+	n := atomic.LoadUint64(seq)
+	atomic.StoreUint64(seq, n|1)
+	store(word(l.mem, at+atCapacity), v.Capacity)
+	store(word(l.mem, at+atAllocated), v.Allocated)
+	store(word(l.mem, at+atPeak), v.Peak)
+	store(word(l.mem, at+atExtents), v.Extents)
+	atomic.StoreUint64(seq, (n|1)+1)
+}
+
+// guard ends the log after the fault of a store (SIGBUS) to a truncated file.
+func (l *Log) guard(old bool) {
+	debug.SetPanicOnFault(old)
+	if e := recover(); e != nil {
+		if !faulted(e, l.mem) {
+			panic(e)
+		}
+		l.dead.Store(true)
+	}
+}
+
+func faulted(recovered any, mem []byte) bool {
+	f, ok := recovered.(interface{ Addr() uintptr })
+	return ok && f.Addr() >= address(mem) && f.Addr() < address(mem)+uintptr(len(mem))
+}
