@@ -12,17 +12,14 @@ import (
 )
 
 // A trace may have parts on several queues of a device, with edges between them. Event ids can't
-// express these edges, because the commands in DRAM are the same at every replay. So each dispatch
-// core has an edge word for each queue that records ([Queue.EdgeWord]), which starts from 0 at
-// every replay:
+// express these, because the commands in DRAM are the same at every replay. So each dispatch core
+// has an edge word for each queue that records ([Queue.EdgeWord]), which starts from 0 at every
+// replay:
 //
-//  - A part ends by waiting for all recordings of the other parts, and then clears its own core's
-//    words.
-//  - After each part an event is recorded, for which the next replay's parts of the other queues
-//    wait ([Batch.Submit]).
+//  - A part ends by waiting for all recordings of the others, and then clears its own core's words.
+//  - After each part an event is recorded, for which the next replay's parts of the others wait.
 //
-// All parts are put into their queues with all queues locked, so edges only go from earlier to
-// later commands.
+// All parts are put into their queues with all queues locked, so edges only go forwards.
 
 // EdgeWord returns the L1 address, a multiple of 16, at which dispatch cores count the queue's
 // recordings in a trace over several queues.
@@ -40,7 +37,7 @@ type Batch struct {
 	devices int
 	linked  bool // some parts share a device
 
-	one struct { // memory of a batch of one part
+	one struct {
 		part [1]batchPart
 		err  [1]error
 		lock [1]*Queue
@@ -50,7 +47,7 @@ type Batch struct {
 type batchPart struct {
 	*Prepared
 	offset   uint32 // in the issue ring
-	acquired bool   // shared workers, by this submission
+	acquired bool
 }
 
 type peerWait struct {
@@ -59,7 +56,7 @@ type peerWait struct {
 }
 
 type partEnd struct {
-	start uint64 // of the queue; 0 without an event
+	start uint64
 	id    cq.Seq
 }
 
@@ -67,8 +64,8 @@ type partEnd struct {
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
 type BatchError struct {
-	// Errs has the error of each part in the order of NewBatch: nil for a submitted part,
-	// ErrSkipped for one that another held back.
+	// Errs has the error of each part: nil for a submitted part, ErrSkipped for one that another
+	// held back.
 	Errs []error
 
 	queues []*Queue

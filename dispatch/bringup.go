@@ -33,8 +33,7 @@ type Firmware struct {
 	Segments [chip.NumProcessors][]Segment
 	// Numbers of banks that the firmware was compiled for; 0 for any.
 	DRAMBanks, L1Banks int
-	// CountsArgs: the word before the arguments has their number, for tt-metal's watcher.
-	CountsArgs bool
+	CountsArgs         bool
 }
 
 func (f *Firmware) argFormat() program.ArgFormat {

@@ -81,8 +81,6 @@ func (d *machine) tiles(l1 *abi.L1Map) []byte {
 	return abi.Tiles(d.ch)
 }
 
-// Waits without progress poll for failed checks after watchFirst, then at doubling intervals up to
-// watchLatest.
 const (
 	watchFirst  = 2 * time.Millisecond
 	watchLatest = 128 * time.Millisecond

@@ -29,7 +29,7 @@ type Device struct {
 	*machine
 
 	queues []*Queue
-	power  func() error // releases the clock that guard raised
+	power  func() error
 	pinned hostBuffers
 }
 
@@ -168,7 +168,7 @@ func (d *Device) add(q *Queue) {
 // it is killed. A device that is open exclusively has one such store, for the dispatcher of queue
 // 0.
 func (d *Device) guard() error {
-	if d.power != nil { // of the file before a recovery
+	if d.power != nil {
 		_ = d.power()
 		d.power = nil
 	}

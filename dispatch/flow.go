@@ -132,7 +132,7 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 		if err := w.store(memmap.LoopsLogLimit, entries); err != nil {
 			return err
 		}
-		_, err := w.load(memmap.LoopsLogLimit) // the words are there before the next replay's commands, which come another way
+		_, err := w.load(memmap.LoopsLogLimit)
 		return err
 	})
 }

@@ -31,7 +31,7 @@ type Queue struct {
 	dialect    dialect
 	translates bool // the dialect isn't this runtime's
 
-	mu     sync.Mutex // guards rings, stream and order
+	mu     sync.Mutex
 	rings  queueRings
 	stream streamState
 	order  ordering
@@ -51,18 +51,18 @@ type queueTiles struct {
 // streamState is guarded by Queue.mu.
 type streamState struct {
 	state        State
-	lastPrepared *Prepared // whose After state is, if it was submitted last
-	runs         uint16    // programs run, as their host id
-	replays      uint32    // of traces, as the prefetcher counts them
-	event        cq.Seq    // last recorded
-	waits        uint64    // for other queues
-	end          partEnd   // of the newest part of a linked batch
-	edgePayload  [16]byte  // of that event
+	lastPrepared *Prepared
+	runs         uint16
+	replays      uint32
+	event        cq.Seq // last recorded
+	waits        uint64 // for other queues
+	end          partEnd
+	edgePayload  [16]byte // of that event
 
-	reserved *Reservation // the only one that may run something, if not nil
+	reserved *Reservation
 
-	buf  []byte // commands under construction
-	ends []int  // of their batches
+	buf  []byte
+	ends []int // of their batches
 }
 
 // history is the newest submission, for hang reports.
@@ -91,7 +91,7 @@ func (h *history) show(f func(*Prepared)) {
 
 // queueStatus may be read without Queue.mu.
 type queueStatus struct {
-	failed atomic.Pointer[error] // why the queue takes no more commands
+	failed atomic.Pointer[error]
 	stop   atomic.Pointer[error] // why waits have to end
 	starts atomic.Uint64         // of the kernels
 	latest atomic.Uint32         // streamState.event
@@ -101,7 +101,7 @@ type queueStatus struct {
 // for reading.
 type lifetime struct {
 	mu     sync.RWMutex
-	closed bool // windows and memory are gone
+	closed bool
 	ending bool // the holder of Queue.mu ends the kernels and may wait in spite of queueStatus.stop; guarded by Queue.mu
 }
 
@@ -215,18 +215,16 @@ type Prepared struct {
 	Bytes []byte
 	// Counts are 32-bit words that hold the queue's completion count plus Add.
 	Counts []CountPatch
-	// After is the queue's state afterwards.
-	After Detached
-	Name  string
-	// Image is the trace in DRAM that Bytes run, for hang reports; nil without one. It doesn't
-	// change before Forget.
+	After  Detached
+	Name   string
+	// Image is the trace in DRAM that Bytes run, or nil. It doesn't change before Forget.
 	Image []byte
-	// Flow describes a trace with control flow, for hang reports.
+	// Flow describes a trace with control flow.
 	Flow *postmortem.Trace
 
 	revoked bool
 	sent    bool
-	base    cq.Count // that Counts were computed for
+	base    cq.Count
 	peers   []peerWait
 }
 
@@ -328,7 +326,6 @@ func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 	if q.fitsLocked(off, n) {
 		return off, nil
 	}
-	// completions tell without an access to the device
 	if q.rings.fetch.advance(q.comp.taken.Load()); q.fitsLocked(off, n) {
 		return off, nil
 	}

@@ -12,10 +12,10 @@ import (
 // Interleaved is a buffer whose pages are distributed over the banks: page p lies in bank p mod
 // Banks, at Addr + p/Banks*PageSize.
 type Interleaved struct {
-	DRAM     bool   // otherwise in the L1 of the workers
+	DRAM     bool
 	Addr     uint32 // the same in every bank
-	PageSize uint32 // bytes from page to page in a bank, a multiple of the memory's alignment
-	HostPage uint32 // bytes of a page that hold data
+	PageSize uint32 // from page to page in a bank
+	HostPage uint32 // of data
 	Pages    int
 	Banks    int
 }
@@ -127,7 +127,6 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	if err != nil {
 		return err
 	}
-	// built in the issue ring, to copy the data once
 	cmds := cq.NewBuilder(l, q.rings.issue.mem[off:off:int(off)+size])
 	if wait {
 		cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
@@ -175,7 +174,7 @@ func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) e
 type Pending struct {
 	q    *Queue
 	read read
-	last *completion // of its last part; nil if there was nothing to read
+	last *completion // nil if there was nothing to read
 	own  completion  // last, of a Report
 }
 

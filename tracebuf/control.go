@@ -9,9 +9,9 @@ import (
 
 // Cond is a word of a buffer that a BRANCH or a READ_ARG reads.
 type Cond struct {
-	At     int // offset of the command in Image.Bytes
-	Buffer int // index in the trace's Buffers
-	Offset int // of the word in the buffer, in bytes, a multiple of 4
+	At     int // in Image.Bytes
+	Buffer int // in the trace's Buffers
+	Offset int // a multiple of 4
 }
 
 // Callee is a trace that a part of another trace calls on its queue.

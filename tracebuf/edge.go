@@ -14,7 +14,6 @@ const NoProgram = -1
 type EdgeKind uint8
 
 const (
-	// EdgeNone is the kind of a step that runs a program.
 	EdgeNone EdgeKind = iota
 	// EdgeRecord tells the other parts that everything before it in its own part is done and in
 	// memory.
@@ -38,8 +37,8 @@ var edgeNames = [...]string{"none", "record", "wait", "end"}
 // Edge is a step between the parts of a trace.
 type Edge struct {
 	Kind   EdgeKind
-	Queue  int    // of an EdgeWait: whose part it waits for
-	Number uint32 // of an EdgeRecord and an EdgeWait: which recording of the part, from 1
+	Queue  int    // whose part an EdgeWait waits for
+	Number uint32 // which recording of the part, from 1
 }
 
 // Dispatcher is a queue as the commands of edges name it.

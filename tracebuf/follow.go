@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// Devices of a mesh mostly record the same commands. So a recording may follow another one, its
-// leader: while both record the same, only the leader keeps the commands, and in the end both share
-// one image.
+// Devices of a mesh mostly record the same. So a recording may follow another one, its leader:
+// while both are equal, only the leader keeps the commands, and in the end both share one image.
 
 type follow struct {
 	leader *Recording
-	steps  int    // of the leader that this recording has as well
-	buf    []byte // for the run that is compared
+	steps  int // of the leader that this recording has as well
+	buf    []byte
 
 	followed bool
-	shared   *shared // what followers may share, once Own was called
+	shared   *shared
 }
 
 type shared struct {

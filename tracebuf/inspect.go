@@ -13,12 +13,12 @@ import (
 
 // Contents is the decoded contents of a trace, or of a part of a trace over several queues.
 type Contents struct {
-	Device   int // in the order of the capture; 0 if the trace is of one device
+	Device   int // in the order of the capture
 	Queue    int // of the part; 0 if unknown
 	Layout   cq.Layout
 	Revision string // of the protocol
 	PageSize int    // in DRAM; 0 if unknown
-	Bytes    []byte // up to and with the EXEC_BUF_END
+	Bytes    []byte // with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
 	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, callees,
@@ -33,12 +33,12 @@ type Contents struct {
 // StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
 	Name         string
-	Program      int          // index in a file; NoProgram if unknown
-	Edge         EdgeKind     // EdgeNone if it is a program or control flow
+	Program      int // or NoProgram
+	Edge         EdgeKind
 	Control      flow.Control // of files
-	Depth        int          // loops and branches around it; of files
+	Depth        int          // of files
 	Offset, Size int          // of its commands
-	First, Count int          // of its commands, in Contents.Commands
+	First, Count int          // in Contents.Commands
 	Binary       []byte
 }
 

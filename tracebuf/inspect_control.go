@@ -19,7 +19,7 @@ func (c *Contents) nestSteps(im *Image) {
 		}
 	}
 	for _, w := range im.Conds {
-		at := w.At + cq.AtBranchNOC // where a READ_ARG has them too
+		at := w.At + cq.AtBranchNOC
 		c.Relocated = append(c.Relocated, ByteRange{at, at + 8})
 	}
 }

@@ -51,7 +51,7 @@ func (im *Image) checkMovable(inside func(uint32) bool) error {
 			}
 		}
 	}
-	config := false // the next relay brings arguments
+	config := false
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		for r := range e.Relayed {
 			if r.Header {
@@ -73,7 +73,7 @@ func (im *Image) checkMovable(inside func(uint32) bool) error {
 }
 
 func argumentsOf(r cq.Relayed) ByteRange {
-	list, data := 0, 0 // bytes before the data, and of the data
+	list, data := 0, 0
 	switch c := r.Command.(type) {
 	case cq.WritePacked:
 		if c.Type != cq.PackedRuntimeArgs {

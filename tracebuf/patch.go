@@ -19,7 +19,7 @@ type Patches[B comparable] struct {
 	list   []*Patch[B]
 	byName map[string]*Patch[B]
 	dirty  []*Patch[B]
-	pieces []ByteRange // of the last call of Changed
+	pieces []ByteRange
 }
 
 type Patch[B comparable] struct {

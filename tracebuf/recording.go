@@ -27,13 +27,13 @@ var ErrHostMemory = errors.New("it is memory of this process, which a file can't
 // Step is one recorded program, an edge between parts, or a step of control flow.
 type Step struct {
 	Name   string
-	Offset int // of its first command in the trace, in bytes
+	Offset int // of its commands in the trace
 	Size   int // bytes of its commands
 
-	Program int // which of Image.Programs it runs; NoProgram for an edge or control flow
+	Program int // in Image.Programs, or NoProgram
 	Edge    Edge
 	Control flow.Control
-	Variant uint8 // how the recorder encoded the program's run; not in the file
+	Variant uint8 // not in the file
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before it takes DRAM.
@@ -69,10 +69,10 @@ func (r *Recording) RoomFor(steps []Step) { r.steps = steps[:0] }
 // Reserve makes room for n more bytes of commands and the end of the trace.
 func (r *Recording) Reserve(n int) {
 	if r.follow.leader != nil {
-		return // most likely it keeps nothing
+		return
 	}
 	all := len(r.cmds) + n + r.layout.Stride(2*cq.HeaderSize)
-	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize)) // a short trace has small pages
+	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize))
 }
 
 // Encoder appends the commands of a run to dst. It returns the result and the encoding, for the
@@ -118,13 +118,13 @@ func (r *Recording) Bytes() []byte { return r.cmds }
 // Image is a finished trace: the commands for DRAM, and what relocating and patching them needs.
 type Image struct {
 	Layout   cq.Layout
-	PageSize int    // bytes of a page of the interleaved buffer: 1024, 2048 or 4096
-	Bytes    []byte // the commands, with zeros up to a whole number of pages
-	Size     int    // bytes of the commands without the zeros
+	PageSize int    // 1024, 2048 or 4096
+	Bytes    []byte // with zeros up to a whole page
+	Size     int    // without the zeros
 	Steps    []Step
 
 	Programs []Program // of the steps
-	Relocs   []Reloc   // where the commands name DRAM of the programs' kernels, by offset
+	Relocs   []Reloc   // by offset
 	Buffers  []Buffer  // of the programs, in order of first use
 	Params   []Param   // patch points
 	Conds    []Cond    // of branches, by offset

@@ -13,7 +13,7 @@ import (
 // program's kernels for each of a step's entries, in order; further entries are left out.
 func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	var out []Reloc
-	step, next := -1, 0 // of the command, and its entries so far
+	step, next := -1, 0
 	var starts []int
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		for step+1 < len(im.Steps) && e.Offset >= im.Steps[step+1].Offset {

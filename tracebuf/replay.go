@@ -11,7 +11,7 @@ import (
 // ReplayConfig is what the commands of a replay depend on.
 type ReplayConfig struct {
 	flow.ResetConfig
-	Addr     uint32 // of the trace in every DRAM bank
+	Addr     uint32 // in every DRAM bank
 	PageSize int    // a power of two
 	Pages    int
 }
@@ -25,8 +25,7 @@ type Replay struct {
 	// WaitCount is the offset of the 32-bit count after the reset of the workers: GoCount's plus
 	// Workers.
 	WaitCount int
-	// ExecBuf is the offset of the last command, which runs the trace. The commands before it
-	// prepare the workers.
+	// ExecBuf is the offset of the last command, which runs the trace.
 	ExecBuf int
 }
 

@@ -12,8 +12,8 @@ type Stats struct {
 	Layout   string `json:"arch"`
 	Bytes    int    `json:"bytes"` // of the commands
 	Commands int    `json:"commands"`
-	// Programs are in order of first use, and Kinds in order of bytes, most first. Kinds sum up to
-	// Bytes; Programs to Bytes without the EXEC_BUF_END, edges and control flow.
+	// Programs are in order of first use, Kinds in order of bytes. Kinds sum up to Bytes; Programs
+	// to Bytes without the EXEC_BUF_END, edges and control flow.
 	Programs  []ProgramStats `json:"programs"`
 	Kinds     []KindStats    `json:"kinds"`
 	Edges     int            `json:"edges"`
@@ -36,7 +36,7 @@ type ProgramStats struct {
 
 type KindStats struct {
 	Name  string `json:"name"`
-	Who   string `json:"who"` // the prefetcher or dispatcher that executes it
+	Who   string `json:"who"` // that executes it
 	Count int    `json:"count"`
 	Bytes int    `json:"bytes"`      // with headers and padding
 	Data  int    `json:"data_bytes"` // in them
@@ -69,7 +69,7 @@ func StatsOf(parts ...*Contents) Stats {
 func (s *Stats) programs(c *Contents) {
 	type program struct {
 		index int
-		name  string // distinguishes programs without an index
+		name  string
 	}
 	programs := map[program]int{}
 	for i := range c.Steps {

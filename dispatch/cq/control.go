@@ -15,9 +15,9 @@ import (
 
 // LoopBegin enters a loop, or goes to Exit if Count is 0.
 type LoopBegin struct {
-	Loop  uint16 // its number in the trace, for reports
-	Exit  uint32 // offset of what follows the loop
-	Count uint32 // iterations; the most if the loop's end is Limited
+	Loop  uint16 // its number in the trace
+	Exit  uint32 // what follows the loop
+	Count uint32 // iterations, or the most if Limited
 }
 
 // LoopEnd goes back to Body, or leaves the innermost loop after the last iteration. It ends the
@@ -178,15 +178,15 @@ func (CallTrace) ID() PrefetchID { return PrefetchCall }
 type Turn uint8
 
 const (
-	TurnLoop   Turn = 1 + iota // LOOP_BEGIN: a loop begins
-	TurnNext                   // LOOP_END: an iteration has ended
-	TurnLeave                  // BRANCH: a loop's condition doesn't hold
-	TurnTake                   // BRANCH: a condition holds
-	TurnElse                   // BRANCH: a condition doesn't hold
-	TurnJoin                   // BRANCH: the end of a condition's commands
-	TurnCall                   // CALL
-	TurnReturn                 // the command after a CALL
-	TurnAbort                  // LOOP_END: the host ends the replay
+	TurnLoop Turn = 1 + iota
+	TurnNext
+	TurnLeave // BRANCH: a loop's condition doesn't hold
+	TurnTake
+	TurnElse
+	TurnJoin // BRANCH: the end of a condition's commands
+	TurnCall // CALL
+	TurnReturn
+	TurnAbort // LOOP_END: the host ends the replay
 
 	turns
 )

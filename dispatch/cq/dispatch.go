@@ -15,7 +15,7 @@ type WriteLinear struct {
 	OffsetIndex uint8  // 0 to 3, see SetWriteOffset
 	NOC         uint32 // Layout.NOCXY, or NOCRect with McastDests
 	Addr        uint64
-	Length      uint64 // bytes; len(Data) if there are Data
+	Length      uint64
 	Data        []byte // empty in a NOFLUSH
 }
 
@@ -23,7 +23,7 @@ type WriteLinear struct {
 // then the data.
 type WriteHost struct {
 	Event  bool   // an event, else data of a read
-	Pad1   uint16 // passed on; tt-metal: device<<8 | queue
+	Pad1   uint16 // passed on
 	Pad2   uint32 // passed on
 	Length uint64 // bytes with the header; 16+len(Data) if there are Data
 	Data   []byte // empty in a NOFLUSH
@@ -39,8 +39,6 @@ type WritePaged struct {
 	Data      []byte // Pages*PageSize bytes; empty in a NOFLUSH
 }
 
-// WritePacked writes Size bytes at the same address of several tiles or rectangles of tiles: either
-// Cores or Rects.
 type WritePacked struct {
 	Type        PackedType // for profilers, 0 to 15
 	NoStride    bool       // all get the only slot
@@ -67,10 +65,10 @@ type WritePackedLarge struct {
 }
 
 type LargeSub struct {
-	NOC    uint32 // Layout.NOCRect, also for one tile; read only after an Unlink
+	NOC    uint32 // Layout.NOCRect, also for one tile
 	Addr   uint32
 	Length uint32 // bytes, 1 to 65536
-	Dests  uint8  // tiles in the rectangle, at least 1
+	Dests  uint8  // at least 1
 	Unlink bool   // last for this rectangle
 }
 
@@ -101,7 +99,7 @@ type ExecBufEndDispatch struct{}
 // SetWriteOffset sets the first Count write offsets, which WRITE_LINEAR, WRITE_PACKED and
 // WRITE_PACKED_LARGE add to their addresses.
 type SetWriteOffset struct {
-	HostID  uint16 // of the program, for profilers
+	HostID  uint16 // for profilers
 	Count   uint8  // 0 to 4
 	Offsets [maxWriteOffsets]uint32
 }
@@ -112,8 +110,8 @@ type TerminateDispatch struct{}
 // or to the tiles of SetGoSignalNOCData.
 type SendGoSignal struct {
 	Go         GoWord
-	Multicast  uint8 // GO message slot, or NoMulticast
-	NumUnicast uint8 // tiles of the table to send to
+	Multicast  uint8
+	NumUnicast uint8
 	NOCStart   uint8
 	WaitCount  uint32 // a Count
 	WaitStream uint32

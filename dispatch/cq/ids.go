@@ -25,7 +25,6 @@ const (
 	PrefetchSetRingbufferOffset PrefetchID = 13
 	PrefetchRelayRingbuffer     PrefetchID = 14
 
-	// This runtime's own.
 	PrefetchLoopBegin PrefetchID = 0xE0
 	PrefetchLoopEnd   PrefetchID = 0xE1
 	PrefetchBranch    PrefetchID = 0xE2
@@ -66,11 +65,10 @@ const (
 	DispatchSetNumWorkerSems   DispatchID = 16
 	DispatchSetGoSignalNOCData DispatchID = 17
 
-	// This runtime's own.
 	DispatchSequence           DispatchID = 0xE0
 	DispatchForwardSubordinate DispatchID = 0xE1
 	DispatchReadArg            DispatchID = 0xE2
-	DispatchForwardWithArgs    DispatchID = 0xE3 // FORWARD_SUBORDINATE after READ_ARGs
+	DispatchForwardWithArgs    DispatchID = 0xE3
 )
 
 func (id DispatchID) String() string {
@@ -113,9 +111,9 @@ func (d Dispatcher) String() string {
 type WaitFlags uint8
 
 const (
-	WaitBarrier WaitFlags = 0x01 // all writes of the dispatcher have landed
-	WaitMemory  WaitFlags = 0x04 // the word at Addr has reached Count
-	WaitStream  WaitFlags = 0x08 // the stream's counter has reached Count
+	WaitBarrier WaitFlags = 0x01
+	WaitMemory  WaitFlags = 0x04
+	WaitStream  WaitFlags = 0x08
 	ClearStream WaitFlags = 0x10 // then clear the counter
 	NotifyFetch WaitFlags = 0x02 // then add 1 to the prefetcher's sync semaphore, for its STALL
 )
@@ -147,7 +145,7 @@ func (t PackedType) String() string {
 type LargeType uint8
 
 const (
-	LargeConfig   LargeType = 1 // circular buffers, semaphores, common runtime args
+	LargeConfig   LargeType = 1
 	LargeBinaries LargeType = 2
 )
 

@@ -37,7 +37,7 @@ func Line(l Layout, c PrefetchCommand) string {
 	switch d := d.(type) {
 	case Opaque:
 		data = len(d.Payload)
-	case Sequence: // its commands have lines of their own
+	case Sequence:
 		fields = []Field{{Name: "count", Text: strconv.Itoa(len(d.Commands))}}
 	default:
 		if its := itemsOf(l, d); len(its) > 0 {
@@ -48,7 +48,7 @@ func Line(l Layout, c PrefetchCommand) string {
 }
 
 func itemsOf(l Layout, d DispatchCommand) []item {
-	for _, header := range []bool{true, false} { // without zeros in place of data if possible
+	for _, header := range []bool{true, false} {
 		b := NewBuilder(l, nil)
 		at := b.encode(d, header)
 		if b.err != nil {

@@ -68,8 +68,8 @@ type Signal uint8
 
 const (
 	SignalDone             Signal = 0x00 // idle, or finished
-	SignalInit             Signal = 0x40 // written before reset is released
-	SignalGo               Signal = 0x80 // run the launch message at the read pointer
+	SignalInit             Signal = 0x40
+	SignalGo               Signal = 0x80
 	SignalResetReadPtr     Signal = 0xC0 // read pointer to 0, count one completion
 	SignalResetReadPtrHost Signal = 0xE0 // read pointer to 0, no reply
 	SignalReplayTrace      Signal = 0xF0 // as SignalResetReadPtr, before a replay

@@ -12,10 +12,10 @@ import (
 type kernelArgs struct {
 	name   string
 	unique []coreArgs // by core, row by row
-	common []int32    // offset of the first common argument for each rectangle of cores
+	common []int32    // by rectangle of cores
 	n      int        // common arguments
 
-	// Addresses in a program's slot, which is below 64 KiB.
+	// Addresses in a program's slot.
 	uniqueAddr, commonAddr uint16
 	rects                  []cq.Rect
 }

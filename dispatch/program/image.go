@@ -15,11 +15,11 @@ type Image struct {
 	name       string
 	id         textID
 	layout     cq.Layout
-	slotSize   uint32 // bytes of arguments and configuration
-	textSize   uint32 // bytes of kernels in each core's memory
-	argCount   uint32 // bytes before each block of arguments
-	configBase uint32 // L1 address of the kernel-config memory
-	launchBase uint32 // L1 address of the first launch message
+	slotSize   uint32
+	textSize   uint32
+	argCount   uint32
+	configBase uint32
+	launchBase uint32
 	launchSize uint32
 	stream     uint16 // that counts completions
 	cores      int    // that run a kernel
@@ -28,9 +28,9 @@ type Image struct {
 	placed     bool
 
 	kernels *Loaded
-	prints  []print.Program // one for each set of cores with kernels that print
+	prints  []print.Program // by set of cores
 
-	text commands // bring the kernels, if they aren't on the cores yet
+	text commands
 	main commands
 	args []kernelArgs
 
@@ -38,19 +38,19 @@ type Image struct {
 	// there: far fewer bytes for the host. It runs until arguments change; nil for none.
 	resident *Image
 	changed  bool
-	compiled []byte   // main's bytes with the arguments of Compile, which are those of resident runs; kept by the first change
-	words    []uint32 // of a core, while they are changed
+	compiled []byte // main's bytes with the arguments of Compile, kept by the first change
+	words    []uint32
 }
 
 // commands are a part of a run, with the offsets that a run patches.
 type commands struct {
 	bytes []byte
-	cuts  []int // where they may be split over fetch entries
+	cuts  []int
 
 	hostID     int
-	wait       int     // for the memory that they write
-	slots      []int32 // words with the address of the program's slot
-	texts      []int32 // words with the address of its kernels
+	wait       int
+	slots      []int32
+	texts      []int32
 	entries    []entryPatch
 	launchAddr []int32
 	goCount    int // 0 without a go signal
@@ -84,7 +84,7 @@ func (im *Image) Bounds() chip.Range { return im.bounds }
 
 // CommandSize is how much the host sends.
 type CommandSize struct {
-	Count int // commands of the prefetcher
+	Count int
 	Bytes int
 }
 

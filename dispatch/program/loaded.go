@@ -22,7 +22,7 @@ type LoadedKernel struct {
 	Cores      []chip.Core
 	Text, File []byte // as in Kernel
 
-	start, end uint32 // bytes in the program's text
+	start, end uint32
 }
 
 func (t *Target) noteKernels(im *Image, groups []*group) {

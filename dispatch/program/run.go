@@ -57,13 +57,13 @@ func (r *Run) Cuts(ends []int, most int) []int {
 }
 
 type placement struct {
-	base     uint32 // L1 address of the program's slot
-	text     uint32 // L1 address of its kernels
-	send     bool   // they aren't there yet
-	launch   uint32 // L1 address of its launch message
+	base     uint32
+	text     uint32
+	send     bool // they aren't there yet
+	launch   uint32
 	before   cq.Count
-	textWait await // before the kernels may be written
-	wait     await // before the slot may be written
+	textWait await
+	wait     await
 }
 
 func (im *Image) place(st *State, dispatcher Dispatcher) placement {
@@ -130,8 +130,8 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 type Variant uint8
 
 const (
-	residentArgs Variant = 1 << iota // arguments and configuration are relayed from DRAM, beside the kernels
-	withTexts                        // begins with the commands that bring the kernels
+	residentArgs Variant = 1 << iota
+	withTexts
 )
 
 // Inline reports whether the run has its arguments among the commands, not in DRAM, where runs with

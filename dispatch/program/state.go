@@ -15,7 +15,7 @@ import (
 type State struct {
 	// Expected is the completion count once everything so far has run. It wraps.
 	Expected cq.Count
-	launch   uint32 // slot of the next launch message
+	launch   uint32
 	config   configRing
 }
 
@@ -34,9 +34,8 @@ func (t *Target) ReplayState() State {
 // Detached is the state after a trace: all kernel-config memory is in use until its last program is
 // done. It is a sixtieth of a State.
 type Detached struct {
-	// Expected is the completion count that the trace leaves.
 	Expected cq.Count
-	launch   uint32 // slot of the next launch message
+	launch   uint32
 }
 
 // Detach returns the state after a trace that ended in s.
@@ -50,7 +49,7 @@ func (t *Target) After(end Detached) State {
 // Dispatcher is the core that starts workers and to which they report completions.
 type Dispatcher struct {
 	At      chip.XY
-	Workers uint32 // completions of one run: one from each worker of the queue, used or not
+	Workers uint32 // of one run: one from each worker of the queue
 }
 
 // GoWord returns a go message of workers that report to the core.
@@ -61,9 +60,8 @@ func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
 }
 
-// The commands of a body of control flow can't depend on how often it ran before. So bodies begin
-// where all programs are done, no completion is counted and the next launch message is the first
-// one. Kernels may stay on the workers.
+// A body can't depend on how often it ran before. So it begins where all programs are done, no
+// completion is counted and the next launch message is the first. Kernels may stay on the workers.
 
 // IsReset reports whether a Reset needs no commands.
 func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }

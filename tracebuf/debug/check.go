@@ -11,14 +11,14 @@ import (
 // CheckError names a program that computes something else in a replay than by itself.
 type CheckError struct {
 	Trace  string
-	Step   int         // the first that differs; -1 if none did when the replay was repeated
-	Name   string      // of its program; if Step is -1, of the loop, branch or call that differs as a whole, or empty
-	Loops  []Iteration // around it, outermost first
-	Buffer string      // the first that differs after it
-	Offset int         // of the first byte that differs
-	Differ int         // bytes of that buffer that differ
-	Want   byte        // by the program itself
-	Got    byte        // in a replay
+	Step   int         // -1 if none did when repeated
+	Name   string      // of its program, or what differs as a whole
+	Loops  []Iteration // outermost first
+	Buffer string
+	Offset int
+	Differ int  // in bytes
+	Want   byte // by the program itself
+	Got    byte // in a replay
 }
 
 func (e *CheckError) Error() string {
@@ -95,7 +95,7 @@ func (c *check) search(ctx context.Context, n int, beginning func(programs int) 
 	}
 	if n > 0 {
 		_, err := bisect(n, probe)
-		if err == nil && first == nil { // no shorter one differs: the last program does, or what lies in DRAM
+		if err == nil && first == nil {
 			_, err = probe(n)
 		}
 		if err != nil {

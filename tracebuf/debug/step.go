@@ -12,10 +12,10 @@ import (
 // StepError names the program at which a trace failed that was run in pieces.
 type StepError struct {
 	Trace string
-	First int // steps from First up to Last were under way
+	First int
 	Last  int
 	Name  string      // of the program of First
-	Loops []Iteration // around it, outermost first
+	Loops []Iteration // outermost first
 	Err   error
 }
 

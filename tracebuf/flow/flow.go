@@ -12,7 +12,6 @@ import "fmt"
 type Kind uint8
 
 const (
-	// None is the kind of a step that runs a program, or is an edge.
 	None Kind = iota
 	// Reset waits for all programs, resets the workers' launch pointers and clears the completion
 	// count, as a replay does before the trace.
@@ -25,7 +24,6 @@ const (
 	End
 	// Branch goes to the step Target unless a condition holds.
 	Branch
-	// Call runs another trace.
 	Call
 	// Args names words of memory as arguments of the program in the next step.
 	Args
@@ -43,11 +41,11 @@ func (k Kind) String() string {
 // Control is what a step does to the control flow; zero for steps that run programs.
 type Control struct {
 	Kind    Kind
-	Loop    int    // of a Loop, its End and its conditions: number in the trace
+	Loop    int    // of a Loop, its End and its conditions
 	Target  int    // step that a Loop, an End or a Branch goes to; the number of steps for the end
-	Count   uint32 // of a Loop, as recorded: iterations, or the most
-	Program int    // of a Kernels: index in Image.Programs
-	Callee  int    // of a Call: index in the Callees of a file's part, or of the part that was recorded
+	Count   uint32 // of a Loop, as recorded
+	Program int    // in Image.Programs
+	Callee  int    // in the Callees
 }
 
 // Jumps reports whether the step may go on at Target.

@@ -7,7 +7,7 @@ type ResetConfig struct {
 	Layout    cq.Layout
 	DispatchX uint8 // virtual coordinates of the dispatch core
 	DispatchY uint8
-	Workers   uint32 // completions that the go signal causes
+	Workers   uint32
 	Stream    uint16 // that counts completions
 	Packed    bool   // commands may share relays and pages
 }

@@ -18,11 +18,11 @@ import (
 // An UnknownKernelError names a kernel of a trace that the kernel cache lacks. It matches
 // ErrUnknownKernel.
 type UnknownKernelError struct {
-	Firmware  string // folder of the base firmware whose kernels were compared
+	Firmware  string
 	Step      int
 	Processor chip.Processor
 	Core      chip.XY // in virtual coordinates
-	Unknown   int     // launches of unknown kernels in all steps
+	Unknown   int
 }
 
 func (e *UnknownKernelError) Error() string {
@@ -159,7 +159,7 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 }
 
 type message struct {
-	offset     int // of its command in the trace
+	offset     int
 	start, end chip.XY
 	bytes      []byte
 }

@@ -28,8 +28,8 @@ var (
 
 // An ImportError says which command of a trace can't be imported, and why.
 type ImportError struct {
-	Offset  int    // of the command in the trace, in bytes
-	Command string // tt-metal's name without its prefix, as "RELAY_RINGBUFFER"
+	Offset  int
+	Command string // without prefix, as "RELAY_RINGBUFFER"
 	Why     string
 	Err     error // ErrUnsupported, ErrNotTrace, or the error of a Memory
 }
@@ -51,19 +51,19 @@ func notTrace(r *cq.Reading, format string, args ...any) error {
 // Trace is a trace of tt-metal with the kernels of its programs.
 type Trace struct {
 	Layout   cq.Layout
-	Revision string // of the protocol, as package cq names it
-	Size     int    // bytes of the commands with their EXEC_BUF_END
+	Revision string // as package cq names it
+	Size     int    // with the EXEC_BUF_END
 	Steps    []Step
 }
 
 // Step is one run of a program.
 type Step struct {
-	Offset, Size int    // of its commands in the trace, in bytes
+	Offset, Size int    // in the trace
 	HostID       uint32 // of tt-metal
-	// L1 addresses of the program's arguments and configuration, and of its kernels.
+	// L1 addresses.
 	Config, Text uint32
-	Binaries     int // bytes of kernels sent for this run
-	// WaitCount is the completions that the go signal waits for: those of all earlier steps.
+	Binaries     int // sent for this run
+	// WaitCount is what the go signal waits for: completions of all earlier steps.
 	WaitCount uint32
 	Launches  []Launch // set by Identify
 
@@ -72,7 +72,7 @@ type Step struct {
 
 // Launch is what a launch message starts on a rectangle of cores.
 type Launch struct {
-	Start, End chip.XY // corners in virtual coordinates
+	Start, End chip.XY // virtual
 	Kernels    []Kernel
 	Circular   []CircularBuffer
 }
@@ -85,20 +85,20 @@ type CircularBuffer struct {
 type Kernel struct {
 	Processor chip.Processor
 	Addr      uint32 // of its text in L1
-	Name      string // in the kernel cache, if it is there
-	Text      []byte // text and initial data; up to the end of what was written there if it isn't in the cache
+	Name      string // in the kernel cache, or empty
+	Text      []byte // and initial data; up to the end of what was written if it isn't in the cache
 	// Args and Common are its unique and its common runtime arguments on the core at the launch's
 	// Start. A trace doesn't have their number, so zeros may follow up to a multiple of 16 bytes. A
 	// kernel without arguments may seem to have those of the next processor's kernel, and one with
 	// common ones only may have these in Args.
 	Args, Common []uint32
 
-	args, common region // of its runtime arguments in L1
+	args, common region // in L1
 }
 
 // command is a dispatcher's command, as the pinned revision has it.
 type command struct {
-	offset int // in the trace that was read
+	offset int
 	cmd    cq.DispatchCommand
 	// header: the data come from DRAM, as blocks.
 	header bool
