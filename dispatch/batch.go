@@ -60,7 +60,6 @@ type partEnd struct {
 	id    cq.Seq
 }
 
-// ErrSkipped is the error of a part that another queue held back.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
 type BatchError struct {
@@ -88,8 +87,8 @@ func (e *BatchError) Unwrap() []error {
 }
 
 // NewBatch joins prepared commands, one Prepared for each queue. Parts on queues of one device are
-// linked: each is changed to begin with a wait for the others' parts of the previous submission. A
-// linked Prepared can't be joined again; [Batch.Subset] takes it into further batches.
+// linked: each begins with a wait for the others' parts of the previous submission. A linked
+// Prepared can't be joined again; [Batch.Subset] takes it into further batches.
 func NewBatch(parts ...*Prepared) (*Batch, error) {
 	if err := joinable(parts); err != nil {
 		return nil, err
@@ -211,9 +210,8 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Submit copies the commands of all parts into their issue rings; then it rings the doorbells, one
-// store for each queue and nothing in between. It allocates nothing, and makes no system call
-// unless a ring is full.
+// Submit copies the commands of all parts into their issue rings, and then rings the doorbells. It
+// allocates nothing, and makes no system call unless a ring is full.
 //
 // If a queue can't take its part, no queue gets one. If a device stops in the middle, the others
 // have their parts, and all queues of that device with a part are closed. With parts on several

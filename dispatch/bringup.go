@@ -20,14 +20,13 @@ import (
 // tt-metal waits as long for the base firmware.
 const firmwareTimeout = 10 * time.Second
 
-// Segment is bytes of base firmware for an address of the tile. The firmware itself copies segments
-// for local RAM there.
+// Segment is bytes of base firmware for an address of the tile; the firmware copies those for local
+// RAM there.
 type Segment struct {
 	Addr uint32
 	Data []byte
 }
 
-// Firmware is base firmware for a kind of core.
 type Firmware struct {
 	Layout   *abi.Layout
 	Segments [chip.NumProcessors][]Segment

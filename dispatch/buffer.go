@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// Buffer is device memory in pages: interleaved, sharded, or pages of either. Transfers move any
-// range of bytes.
+// Buffer is device memory in pages: interleaved, sharded, or pages of either.
 type Buffer struct {
 	Whole    Interleaved // of a sharded buffer only the page sizes, and the address in each core's bank
 	Sharding Sharding    // nil if interleaved
@@ -22,7 +21,6 @@ type Sharding interface {
 	Page(i int) (core, slot int)
 }
 
-// Size returns bytes.
 func (b *Buffer) Size() int { return b.Pages * b.page() }
 
 func (b *Buffer) page() int { return int(b.Whole.HostPage) }
@@ -299,7 +297,7 @@ func (t *Transfer) arrange() {
 }
 
 // Abandon returns the read's memory to the caller: nothing is written to it any more unless it is
-// pinned. The transfer stays in the queue.
+// pinned.
 func (t *Transfer) Abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -98,7 +98,6 @@ func (e *Event) newest(op string, queue int, site uintptr) (*recording, error) {
 	return e.last, nil
 }
 
-// Recorder returns the queue of the event's newest recording.
 func (e *Event) Recorder() (queue int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -229,7 +228,6 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 	return nil
 }
 
-// Wait waits until the event's newest recording is done.
 func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	r, err := e.newest("synchronize with", -1, site)
 	if err != nil {
@@ -241,7 +239,6 @@ func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	return nil
 }
 
-// Query reports whether the event's newest recording is done.
 func (e *Event) Query(site uintptr) (bool, error) {
 	r, err := e.newest("query", -1, site)
 	if err != nil {
@@ -306,8 +303,7 @@ type Clock struct {
 	Within time.Duration // half the time it took
 }
 
-// Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings relate the
-// device's times to the host's.
+// Clock reads the clock of the queue's dispatch core, bypassing the queue.
 func (q *Queue) Clock() (Clock, error) {
 	pr := &q.d.pr.Debug
 	for {

@@ -137,8 +137,8 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	})
 }
 
-// ReadControlLog reads the log of LogControl, with the same arguments, once the queue has finished.
-// dropped entries had no room.
+// ReadControlLog reads the log of LogControl once the queue has finished. dropped entries had no
+// room.
 func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return nil, 0, err

@@ -164,7 +164,6 @@ func (v *HostView) Load32(off int) uint32 { return v.mem.Load32(uint64(off)) }
 // earlier stores.
 func (v *HostView) Store32(off int, x uint32) { v.mem.Store32(uint64(off), x) }
 
-// HeldError: programs or traces use pinned host memory.
 type HeldError struct {
 	Buffer  string
 	Holders []string // `program "x"`, `trace "y"`
@@ -252,9 +251,8 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	return err
 }
 
-// WriteDirect submits a transfer of n bytes of pinned memory to the buffer: see ReadDirect. The
-// memory must not change until a later Report is done. Data written by kernels must be there before
-// the call.
+// WriteDirect is the reverse of ReadDirect. The memory must not change until a later Report is
+// done. Data written by kernels must be there before the call.
 func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
 	if err := b.direct("write", off, at, n); err != nil {
 		return err

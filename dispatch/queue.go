@@ -126,7 +126,6 @@ func (q *Queue) Compare(o *Queue) int {
 	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
 
-// Dispatcher is the core to which the queue's workers report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
 func (q *Queue) usable(op string) error {
@@ -228,7 +227,6 @@ type Prepared struct {
 	peers   []peerWait
 }
 
-// Commands counts prefetcher commands.
 func (p *Prepared) Commands() int { return program.CountCommands(p.Queue.d.layout(), p.Bytes) }
 
 var ErrRevoked = errors.New("the commands were revoked")
@@ -250,7 +248,6 @@ func (q *Queue) Forget(p *Prepared) {
 	q.history.replayed.CompareAndSwap(p, nil)
 }
 
-// CountPatch is a word in Prepared.Bytes.
 type CountPatch struct {
 	At  int
 	Add cq.Count
@@ -367,5 +364,4 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.prefetch()
 }
 
-// DispatchCore returns the dispatch core's virtual coordinate.
 func (q *Queue) DispatchCore() chip.XY { return q.dispatcher.At }

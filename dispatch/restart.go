@@ -12,7 +12,6 @@ import (
 
 var ErrOtherChip = errors.New("it is another chip than before")
 
-// Content is data that Restart writes to device memory.
 type Content struct {
 	Name string
 	At   Interleaved

@@ -52,8 +52,8 @@ func (b *Interleaved) at(page int) (bank int, addr uint32) {
 	return page % b.Banks, b.Addr + uint32(page/b.Banks)*b.PageSize
 }
 
-// Write writes whole pages to the buffer from byte off on, after everything so far. It returns once
-// data is copied into the issue ring.
+// Write writes whole pages to the buffer from byte off on. It returns once data is copied into the
+// issue ring.
 func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
 	return q.write(ctx, b, off, data, false)
 }
@@ -160,8 +160,7 @@ func (q *Queue) appendSettleLocked(b *cq.Builder) {
 	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 }
 
-// Read reads whole pages of the buffer from byte off on into dst, after everything so far has run,
-// and waits for the data.
+// Read reads whole pages of the buffer from byte off on into dst, and waits for the data.
 func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {
@@ -196,7 +195,6 @@ func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []by
 	return p, nil
 }
 
-// Wait waits for the data. A failure abandons the read.
 func (p *Pending) Wait(ctx context.Context) error {
 	if p.last == nil {
 		return nil
@@ -217,7 +215,6 @@ func (p *Pending) given() error {
 	return nil
 }
 
-// Done reports whether all data are in dst.
 func (p *Pending) Done() (bool, error) {
 	if p.last == nil {
 		return true, nil

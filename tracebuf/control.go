@@ -22,8 +22,6 @@ type Callee struct {
 	Image Image
 }
 
-// HasControl reports whether the trace has loops, branches, calls, or arguments that the device
-// computes.
 func (im *Image) HasControl() bool {
 	return slices.ContainsFunc(im.Steps, func(s Step) bool { return s.Control.Kind != flow.None })
 }
@@ -44,7 +42,7 @@ func (s *Step) program() int {
 	return s.Program
 }
 
-// Flow finds the loops and branches of the trace, with a place for each step and for the end.
+// Flow returns a place for each step and for the end.
 func (im *Image) Flow() ([]flow.Place, error) {
 	return flow.Read(im.Layout, len(im.Steps), func(i int) (*flow.Control, []byte) {
 		s := &im.Steps[i]
@@ -62,7 +60,6 @@ func (r *Recording) AddControl(name string, c flow.Control, commands []byte) int
 	return len(r.steps) - 1
 }
 
-// SetTarget sets the target of a step of control flow: a recorded step, or the next one.
 func (r *Recording) SetTarget(step, target int) {
 	s := &r.steps[step]
 	s.Control.Target = target

@@ -44,7 +44,6 @@ type Data struct {
 	Bytes  []byte
 }
 
-// FileMagic begins every trace file.
 const FileMagic = "RPRTRACE"
 
 // FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes
@@ -103,7 +102,6 @@ type FileError struct {
 
 func (e *FileError) Error() string { return fmt.Sprintf("%s: %s", e.Part, e.What) }
 
-// Is reports whether err is ErrInvalid and the error isn't an ErrDamaged.
 func (e *FileError) Is(err error) bool { return err == ErrInvalid && e.Err != ErrDamaged }
 
 func (e *FileError) Unwrap() error { return e.Err }
@@ -136,7 +134,7 @@ func NewFile(name string, parts []Part, buffers []Buffer) *File {
 	return f
 }
 
-// Images returns the images of the parts, which are the file's own.
+// Images are the file's own.
 func (f *File) Images() []*Image {
 	out := []*Image{&f.Image}
 	for i := range f.Others {
@@ -158,7 +156,7 @@ func (f *File) everyImage() []*Image {
 
 func (f *File) hasControl() bool { return slices.ContainsFunc(f.Images(), (*Image).HasControl) }
 
-// Parts returns the parts of the trace, one for each queue. The first is Target and Image.
+// Parts are one for each queue. The first is Target and Image.
 func (f *File) Parts() []Part {
 	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)
 }

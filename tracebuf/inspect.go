@@ -30,7 +30,6 @@ type Contents struct {
 	Name    string
 }
 
-// StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
 	Name         string
 	Program      int // or NoProgram
@@ -89,7 +88,6 @@ func InspectAll(files []*File) ([]*Contents, error) {
 	return out, nil
 }
 
-// InspectFile reads all parts of a trace of one device.
 func InspectFile(f *File) ([]*Contents, error) {
 	var out []*Contents
 	for _, p := range f.Parts() {

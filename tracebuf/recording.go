@@ -106,13 +106,11 @@ func (r *Recording) Replace(encode Encoder) *Step {
 	return last
 }
 
-// Len returns the number of steps recorded so far.
 func (r *Recording) Len() int { return r.follow.steps + len(r.steps) }
 
 // Steps returns the steps so far, without those that are shared with a leader: none after Own.
 func (r *Recording) Steps() []Step { return r.steps }
 
-// Bytes returns the commands of Steps.
 func (r *Recording) Bytes() []byte { return r.cmds }
 
 // Image is a finished trace: the commands for DRAM, and what relocating and patching them needs.
@@ -194,10 +192,8 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 func (im *Image) Pages() int { return len(im.Bytes) / im.PageSize }
 
-// Print writes the trace's commands as text, one line each.
 func (im *Image) Print(w io.Writer) error { return cq.Print(w, im.Layout, im.Bytes[:im.Size]) }
 
-// Extent is what a trace occupies in one DRAM bank.
 type Extent struct {
 	Bank       int
 	Start, End uint64 // addresses in the bank

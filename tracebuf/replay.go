@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// ReplayConfig is what the commands of a replay depend on.
 type ReplayConfig struct {
 	flow.ResetConfig
 	Addr     uint32 // in every DRAM bank
@@ -39,7 +38,6 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	return &r, nil
 }
 
-// Append is NewReplay in the caller's empty memory while the commands fit.
 func (c *ReplayConfig) Append(to []byte) (r Replay, err error) {
 	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
 		return r, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)

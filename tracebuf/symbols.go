@@ -5,7 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Program is a program of a trace, shared by the steps that run it.
 type Program struct {
 	Name   string
 	Binary []byte // kernels, as in an interleaved DRAM buffer of Pages pages

@@ -16,7 +16,6 @@ type Revision struct {
 	Date   string // YYYY-MM-DD
 }
 
-// Own reports whether the revision is this runtime's own.
 func (r Revision) Own() bool { return r.Name == ownName }
 
 func (r Revision) String() string {
@@ -85,7 +84,7 @@ func Revisions() []Revision {
 	return out
 }
 
-// Of returns the layout of a revision by its name; nil if there is none.
+// Of returns nil for an unknown name.
 func Of(name string, arch chip.Arch) *Layout {
 	if name == ownName {
 		return Own(arch)

@@ -57,7 +57,6 @@ const (
 	MaxCalls = 8
 )
 
-// MaxLoopNumber is the highest number of a loop in a trace.
 const MaxLoopNumber = 1<<16 - 1
 
 // Compare is how a Branch compares an unsigned word with a value.
@@ -204,7 +203,6 @@ func (t Turn) String() string {
 // TurnSize is the bytes of an entry in a queue's log of control flow.
 const TurnSize = 16
 
-// TurnEntry is an entry of a queue's log of control flow.
 type TurnEntry struct {
 	Trace  uint32 // the trace's address in every DRAM bank
 	Offset uint32 // of the command in the trace, in bytes
@@ -212,7 +210,6 @@ type TurnEntry struct {
 	Cycles uint64 // of the dispatch core's clock, when all programs before the command were done; of a TurnReturn, when they were launched
 }
 
-// ParseTurns reads a log.
 func ParseTurns(b []byte) ([]TurnEntry, error) {
 	out := make([]TurnEntry, 0, len(b)/TurnSize)
 	for ; len(b) >= TurnSize; b = b[TurnSize:] {

@@ -7,8 +7,7 @@ import "iter"
 //
 // n is 0 if the size is unknown; then c is nil and nothing after it can be read. With an error and
 // a positive n only this command is bad: c is nil, or what could be read. With ErrPadding c is the
-// whole command. A relay with an unreadable payload has an Opaque in it. A command without an error
-// encodes to the same n bytes.
+// whole command. A relay with an unreadable payload has an Opaque in it.
 func Decode(l Layout, b []byte) (c PrefetchCommand, n int, err error) {
 	p := parser{v: own(), l: l}
 	return p.decode(b)
@@ -256,7 +255,6 @@ type Entry struct {
 	Command PrefetchCommand // nil if it can't be read
 }
 
-// Dispatch returns the dispatcher command in a relay and its dispatcher.
 func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 	switch p := e.Command.(type) {
 	case RelayInline:

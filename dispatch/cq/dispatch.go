@@ -1,7 +1,7 @@
 package cq
 
-// DispatchCommand is a command for a dispatcher: a type in this file, or Sequence,
-// ForwardSubordinate or ReadArg, which are this runtime's own.
+// DispatchCommand is a type in this file, or Sequence, ForwardSubordinate or ReadArg, which are
+// this runtime's own.
 type DispatchCommand interface {
 	ID() DispatchID
 	encode(b *Builder, header bool) int // header: without data that a relay may bring
@@ -72,7 +72,6 @@ type LargeSub struct {
 	Unlink bool   // last for this rectangle
 }
 
-// Wait makes the dispatcher wait. See WaitFlags for the order of its parts.
 type Wait struct {
 	Flags  WaitFlags
 	Stream uint16 // index, as 48
@@ -80,7 +79,6 @@ type Wait struct {
 	Count  uint32 // a Count for streams, a Seq for memory
 }
 
-// Sink is for tests of the dispatcher.
 type Sink struct{}
 
 // DebugDispatch logs a checksum of its data in instrumented firmware.
@@ -93,7 +91,6 @@ type DebugDispatch struct {
 // Delay spins, for tests.
 type Delay struct{ Loops uint32 }
 
-// ExecBufEndDispatch is what the prefetcher's EXEC_BUF_END carries.
 type ExecBufEndDispatch struct{}
 
 // SetWriteOffset sets the first Count write offsets, which WRITE_LINEAR, WRITE_PACKED and
@@ -117,7 +114,6 @@ type SendGoSignal struct {
 	WaitStream uint32
 }
 
-// NoMulticast sends to the table's tiles only.
 const NoMulticast = 0xFF
 
 // NotifySubordinate lets dispatch_s send one more go signal for each sub-device in Mask.
@@ -126,10 +122,8 @@ type NotifySubordinate struct {
 	Mask uint16
 }
 
-// SetNumWorkerSems sets dispatch_s's number of sub-devices.
 type SetNumWorkerSems struct{ Num uint32 }
 
-// SetGoSignalNOCData sets the tiles for go signals.
 type SetGoSignalNOCData struct{ Words []uint32 }
 
 // Opaque is an unreadable payload of a relay.

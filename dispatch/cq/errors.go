@@ -22,7 +22,6 @@ var (
 	ErrOrder = errors.New("commands out of order")
 )
 
-// LimitError is an ErrLimit: a field exceeds the format or the firmware.
 type LimitError struct {
 	Command string
 	Field   string

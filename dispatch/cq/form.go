@@ -323,7 +323,6 @@ func zerosAt(b []byte, from, at int, name string) error {
 	return nil
 }
 
-// Field is one field of a command in the stream.
 type Field struct {
 	Name   string
 	Offset int

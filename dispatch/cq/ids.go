@@ -31,7 +31,7 @@ const (
 	PrefetchCall      PrefetchID = 0xE3
 )
 
-// String is tt-metal's name without its prefix, or "PREFETCH_n".
+// String is tt-metal's name without its prefix.
 func (id PrefetchID) String() string {
 	return nameOf(uint8(id), "PREFETCH_", func(v *Revision) *forms { return &v.prefetch })
 }
@@ -88,7 +88,6 @@ func nameOf(id uint8, prefix string, of func(*Revision) *forms) string {
 	return prefix + strconv.Itoa(int(id))
 }
 
-// Dispatcher is the target of a RELAY_INLINE.
 type Dispatcher uint8
 
 const (
@@ -122,7 +121,7 @@ func (f WaitFlags) String() string {
 	return flagString(uint(f), "barrier", "notify", "memory", "stream", "clear")
 }
 
-// PackedType is the purpose of a WRITE_PACKED, for profilers and printers.
+// PackedType is the purpose of a WRITE_PACKED.
 type PackedType uint8
 
 const (
@@ -141,7 +140,7 @@ func (t PackedType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// LargeType is the purpose of a WRITE_PACKED_LARGE, for profilers and printers.
+// LargeType is the purpose of a WRITE_PACKED_LARGE.
 type LargeType uint8
 
 const (

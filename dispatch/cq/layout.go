@@ -47,7 +47,6 @@ func (l Layout) PCIeAlign() int {
 // DRAM_ALIGNMENT).
 func (l Layout) DRAMAlign() int { return l.PCIeAlign() }
 
-// Stride rounds n bytes up to the PCIe alignment.
 func (l Layout) Stride(n int) int {
 	a := l.PCIeAlign()
 	return (n + a - 1) &^ (a - 1)

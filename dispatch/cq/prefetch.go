@@ -1,7 +1,7 @@
 package cq
 
-// PrefetchCommand is a command for the prefetcher: a type in this file, or LoopBegin, LoopEnd,
-// Branch or CallTrace, which are this runtime's own.
+// PrefetchCommand is a type in this file, or LoopBegin, LoopEnd, Branch or CallTrace, which are
+// this runtime's own.
 type PrefetchCommand interface {
 	ID() PrefetchID
 	encode(b *Builder) int
@@ -105,7 +105,6 @@ type RelayRingbuffer struct {
 	Subs []RingSub // 1 to MaxRingSubs
 }
 
-// RingSub is a range of the prefetcher's cache, in bytes.
 type RingSub struct {
 	Start  uint32 // from the current offset
 	Length uint32

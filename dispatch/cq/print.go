@@ -11,8 +11,7 @@ import (
 
 const listShown = 4
 
-// Line is one command as a line: its processor, its name, its fields. Long lists are cut, data are
-// only counted.
+// Line is one command as a line. Long lists are cut, data are only counted.
 func Line(l Layout, c PrefetchCommand) string {
 	var d DispatchCommand
 	who, relayed := Master, false
@@ -91,8 +90,8 @@ func line(who, name string, fields []Field, data int, relayed bool) string {
 	return s.String()
 }
 
-// Print writes a stream, one line for each command: offset, size in bytes, processor, name and
-// fields, or why it is unreadable. It returns the errors of w, and all errors of the stream joined.
+// Print writes a stream, one line for each command. It returns the errors of w, and all errors of
+// the stream joined.
 func Print(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, false) }
 
 // Dump is Print with the offsets of all fields, and data as hexadecimal rows of 16 bytes.

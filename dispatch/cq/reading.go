@@ -191,7 +191,6 @@ func (v *Revision) waits(it *item) error {
 // ErrRevision: no revision reads the stream, or more than one does.
 var ErrRevision = errors.New("the protocol revision can't be told")
 
-// RevisionError is an ErrRevision with each revision's reason.
 type RevisionError struct {
 	Accepted []string // none, or more than one
 	Refused  []RefusedRevision

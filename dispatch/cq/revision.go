@@ -73,7 +73,6 @@ func makeRevisions() revisionSet {
 	return revisionSet{all: []*Revision{early, mid, autumn, pin, newerA, newerB}, own: pin, newest: newerB}
 }
 
-// RevisionByName returns nil for an unknown name.
 func RevisionByName(name string) *Revision {
 	for _, r := range Revisions() {
 		if r.Name == name {

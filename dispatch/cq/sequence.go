@@ -3,7 +3,6 @@ package cq
 // Commands of this runtime's own, made from a stock stream by Pack: small commands share a page,
 // and go signals reach the subordinate without a relay.
 
-// Sequence is several commands in one page of the dispatcher's ring, run in order.
 type Sequence struct {
 	Commands []DispatchCommand // no sequences
 }
@@ -33,7 +32,6 @@ type ReadArg struct {
 	Targets     []ArgTarget
 }
 
-// ArgTarget is a tile or a rectangle of tiles.
 type ArgTarget struct {
 	NOC   uint32 // Layout.NOCXY, or NOCRect with Dests
 	Addr  uint16 // plus the write offset; a multiple of 4

@@ -179,7 +179,7 @@ const (
 	maxLengthAdjust = 0x7FFF // bytes, RELAY_PAGED
 )
 
-// Limits are the configuration of a device's firmware, with sizes in bytes.
+// Limits of a device's firmware, with sizes in bytes.
 type Limits struct {
 	MaxCommand      int // a fetch entry
 	MaxUnicast      int // tiles of a WRITE_PACKED, as many as the compute grid has; half of that for rectangles

@@ -51,7 +51,6 @@ func (e FetchEntry) String() string {
 // while fewer than 2^16 completions are outstanding.
 type Count uint32
 
-// CountMask are a Count's bits in the stream's counter.
 const CountMask = 1<<17 - 1
 
 // Seq is a 32-bit number that counts up and wraps. Two of them compare right while less than 2^31

@@ -39,7 +39,6 @@ const (
 // where execution starts, in multiples of 16.
 type Images [chip.NumProcessors][]byte
 
-// Base returns a copy of the base firmware of an architecture, or ErrNotFound.
 func Base(arch chip.Arch) (Images, error) {
 	var all Images
 	for p := range all {

@@ -124,7 +124,6 @@ const (
 	TimesSize    = TimesHeader + TimesEntries*TimesStride
 )
 
-// Loop is a loop that a queue's prefetcher is in.
 type Loop struct {
 	Trace     uint32 `json:"trace"`     // address in every DRAM bank
 	Loop      uint32 `json:"loop"`      // number in the trace

@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// CoreState is the state of a Tensix core, as its L1 has it.
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
 	Kind       string                             `json:"kind"`               // "worker", "prefetch", "dispatch", "mirror"

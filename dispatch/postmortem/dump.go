@@ -72,7 +72,6 @@ type QueueDump struct {
 	Programs []TraceProgram `json:"programs,omitempty"`
 }
 
-// HostRings is the host's side of a queue's rings.
 type HostRings struct {
 	FetchNext     uint32 `json:"fetch_next"`  // L1 address of the next prefetch queue entry
 	FetchPut      uint64 `json:"fetch_put"`   // entries since the start
@@ -86,7 +85,6 @@ type HostRings struct {
 	Pages         uint64 `json:"pages"`           // since the start
 }
 
-// DeviceRings are the words that the command-queue kernels and the host share.
 type DeviceRings struct {
 	Read               bool          `json:"read"` // the rest could be read
 	PrefetchReset      uint32        `json:"prefetch_reset"`
@@ -108,7 +106,6 @@ type DeviceRings struct {
 	Loops              []memmap.Loop `json:"loops,omitempty"` // outermost first
 }
 
-// FetchState is an entry of the prefetch queue and its commands.
 type FetchState struct {
 	Number uint64 `json:"number"` // since the start
 	Taken  bool   `json:"taken"`

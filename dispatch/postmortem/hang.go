@@ -95,7 +95,7 @@ type culprit interface {
 }
 
 // Find returns the kernel whose text a worker's program counter is in, its program, and the offset
-// in its text in bytes; nil if none is known there.
+// in its text in bytes; nil if unknown.
 type Find func(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32)
 
 // Blame adds to an error of the device the kernel to blame, if it is known.

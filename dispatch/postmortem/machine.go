@@ -27,7 +27,6 @@ type Device interface {
 	EngineWait(xy chip.XY, thread int) (wait string, known bool)
 }
 
-// Machine describes a device. It doesn't change.
 type Machine struct {
 	Device  Device
 	Chip    *chip.Chip
@@ -80,7 +79,7 @@ func (m *Machine) read(c chip.Core, addr uint32, p []byte) error {
 	return m.Device.Read(xy, uint64(addr), p)
 }
 
-// Register reads a register of a core, all ones if it can't be read.
+// Register reads all ones if it can't be read.
 func (m *Machine) Register(c chip.Core, addr uint32) uint32 {
 	xy, err := m.Chip.Virtual(c)
 	if err != nil {
@@ -103,7 +102,6 @@ const (
 	maxTraceImage = maxDump / 2
 )
 
-// Collect reads the state of the device.
 func (m *Machine) Collect(h *Hang) *Dump {
 	dump := &Dump{
 		Time: time.Now().UTC(), Target: m.Device.String(), Arch: m.Chip.Arch().String(), Harvesting: m.Chip.Harvesting(),

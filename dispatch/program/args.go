@@ -146,7 +146,6 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	return nil
 }
 
-// SetCommonArgs is SetArgs for all common arguments.
 func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	k, err := im.kernel(kernel, 0, true)
 	if err != nil {

@@ -69,7 +69,6 @@ type Target struct {
 	loaded *sync.Map // by textID, weak.Pointer[Loaded]; apart, for clean-ups must not keep the Target
 }
 
-// NewTarget returns a Target whose other fields the caller sets.
 func NewTarget(ch *chip.Chip, workers *abi.Layout, grid chip.Range) *Target {
 	return &Target{Chip: ch, Workers: workers, Grid: grid, loaded: new(sync.Map)}
 }
@@ -311,7 +310,6 @@ func (f ArgFormat) bytes(args []uint32) uint32 {
 	return uint32(f) + uint32(4*len(args))
 }
 
-// Put writes a block of arguments.
 func (f ArgFormat) Put(b []byte, args []uint32) {
 	if len(args) == 0 {
 		return
@@ -324,7 +322,6 @@ func (f ArgFormat) Put(b []byte, args []uint32) {
 	}
 }
 
-// Offset returns a launch message's offset of a block.
 func (f ArgFormat) Offset(off, size uint32) uint16 {
 	if f > 0 && size == 0 {
 		return noArgs

@@ -68,14 +68,12 @@ type relayPatch struct{ at, page int }
 
 func (im *Image) Name() string { return im.name }
 
-// Label returns a pointer to the name.
 func (im *Image) Label() *string { return &im.name }
 
 func (im *Image) Placed() bool { return im.placed }
 
 func (im *Image) Prints() []print.Program { return im.prints }
 
-// Cores returns how many cores run a kernel.
 func (im *Image) Cores() int { return im.cores }
 
 // Bounds returns the smallest range with all cores that run a kernel or have a part of the
@@ -94,10 +92,8 @@ func (im *Image) Commands() CommandSize {
 	return CommandSize{Count: CountCommands(im.layout, b), Bytes: len(b)}
 }
 
-// RunBytes is the largest size of a run.
 func (im *Image) RunBytes() int { return len(im.text.bytes) + len(im.current().main.bytes) }
 
-// CountCommands counts the prefetcher commands of a stream.
 func CountCommands(l cq.Layout, cmds []byte) int {
 	n := 0
 	for range cq.All(l, cmds) {

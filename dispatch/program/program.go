@@ -61,8 +61,7 @@ type Semaphore struct {
 	Initial uint32
 }
 
-// Program is what runs on the workers between two go signals. It is a plain value; Compile turns it
-// into commands.
+// Program is what runs on the workers between two go signals.
 type Program struct {
 	Name            string
 	Kernels         []Kernel

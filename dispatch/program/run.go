@@ -6,7 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Run is a run of a program in a given State.
 type Run struct {
 	im         *Image
 	p          placement
@@ -19,7 +18,6 @@ func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
 	return Run{im, im.place(st, dispatcher), dispatcher}
 }
 
-// Size returns bytes.
 func (r *Run) Size() int { return r.im.size(r.p.send) }
 
 func (im *Image) size(texts bool) int {
@@ -161,7 +159,7 @@ func (im *Image) runBytes(v Variant) int {
 }
 
 // AppendRun appends the commands of one run to dst, moves st past it and returns the encoding. id
-// names the run in profilers. It allocates only when dst is too small.
+// names the run in profilers.
 func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	r := im.Next(st, dispatcher)
 	return r.Append(dst, id), im.variant(r.im, &r.p)
@@ -226,5 +224,4 @@ func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []b
 	return dst
 }
 
-// KernelPages is RelayedPages for the commands of AppendKernels.
 func (im *Image) KernelPages() []int { return im.text.appendPages(nil) }

@@ -25,8 +25,8 @@ func (t *Target) TakeOver(s, from *State) {
 	s.launch, s.config = from.launch, newRing(t.Workers.L1.KernelConfigSize)
 }
 
-// ReplayState is the state in which a trace's commands run: no completions counted, launch messages
-// at the first slot, and all kernel-config memory free.
+// ReplayState is the state in which a trace's commands run: nothing counted, launch messages at the
+// first slot, all memory free.
 func (t *Target) ReplayState() State {
 	return State{config: newRing(t.Workers.L1.KernelConfigSize)}
 }
@@ -38,10 +38,8 @@ type Detached struct {
 	launch   uint32
 }
 
-// Detach returns the state after a trace that ended in s.
 func (s *State) Detach() Detached { return Detached{s.Expected, s.launch} }
 
-// After returns the state of a queue after a trace.
 func (t *Target) After(end Detached) State {
 	return State{Expected: end.Expected, launch: end.launch, config: fullRing(t.Workers.L1.KernelConfigSize, uint32(end.Expected))}
 }
@@ -52,10 +50,8 @@ type Dispatcher struct {
 	Workers uint32 // of one run: one from each worker of the queue
 }
 
-// GoWord returns a go message of workers that report to the core.
 func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(0, d.At.X, d.At.Y, s) }
 
-// After returns the state after that many programs of a trace.
 func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
 }
@@ -66,8 +62,7 @@ func (d Dispatcher) After(programs int) Detached {
 // IsReset reports whether a Reset needs no commands.
 func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }
 
-// Reset returns the state after all programs are done, the launch pointers were reset and the
-// completion count was cleared. Kernels stay.
+// Reset returns the state after a reset of launch pointers and completion count. Kernels stay.
 func (s State) Reset() State {
 	r := &s.config
 	r.head, r.first, r.n = 0, 0, 0
@@ -78,10 +73,8 @@ func (s State) Reset() State {
 	return s
 }
 
-// ResetWithoutKernels is Reset without knowledge of the kernels on the workers.
 func (s State) ResetWithoutKernels() State { return State{config: newRing(s.config.size)} }
 
-// SameKernels reports whether two states have the same kernels at the same places.
 func (s *State) SameKernels(o *State) bool {
 	return s.config.end == o.config.end && s.config.texts == o.config.texts
 }
@@ -114,7 +107,6 @@ func FitKernels(s State, images []*Image) bool {
 	return true
 }
 
-// ErrState: no trace ends in the state.
 var ErrState = errors.New("not the state of a queue after a trace")
 
 // AppendDetached appends the completion count and the slot of the next launch message, as 32-bit

@@ -39,11 +39,10 @@ func (e *CheckError) Error() string {
 // than their buffers, arguments and circular buffers can't be checked. Check also finds missing
 // edges between queues.
 //
-// The programs of a captured trace run as with Queue.Run, those of a loaded one as in Step. With
-// control flow, the programs one by one decide which way the trace goes, and its beginnings are
-// replayed as that straight line. Afterwards the buffers hold what they held before, even if ctx
-// has ended. Check keeps the contents of the buffers several times in host memory, and holds the
-// queues as Step does.
+// With control flow, the programs one by one decide which way the trace goes, and its beginnings
+// are replayed as that straight line. Afterwards the buffers hold what they held before, even if
+// ctx has ended. Check keeps the contents of the buffers several times in host memory, and holds
+// the queues as Step does.
 func (d *Debugger) Check(ctx context.Context) error {
 	return d.exclusive(ctx, "check", func(r *run) error {
 		c := &check{run: r, bufs: r.s.Buffers()}

@@ -16,8 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Debugger debugs a trace on the queues of one device. Its methods may be called from any
-// goroutine.
 type Debugger struct {
 	t     Trace
 	all   []Part
@@ -41,7 +39,6 @@ type Trace interface {
 	LogControl(part, entries int) (ControlLog, error)
 }
 
-// Part is what a trace has on one queue.
 type Part struct {
 	Queue  int
 	Image  *tracebuf.Image
@@ -55,7 +52,6 @@ type Part struct {
 	Name    string // of a called part
 }
 
-// Session is exclusive use of the queues of a trace.
 type Session interface {
 	Restarted() error
 	Commands(part int) []byte
@@ -114,7 +110,6 @@ type Memory interface {
 	Image(ctx context.Context, part int) (*tracebuf.Image, error)
 }
 
-// Region is device memory whose contents are known.
 type Region struct {
 	What   string
 	Offset int // of the first byte in What
@@ -212,9 +207,8 @@ type ControlLog interface {
 }
 
 // LogControl has the queue of a part log the loops, branches and calls of all later replays in
-// DRAM, with room for entries of 16 B. A queue has one log. Every turn costs the device some
-// hundred cycles. The error is [dispatch.ErrQueueFirmware] if the queue's firmware knows no control
-// flow.
+// DRAM, with room for entries of 16 B. A queue has one log. The error is
+// [dispatch.ErrQueueFirmware] if the queue's firmware knows no control flow.
 func (d *Debugger) LogControl(part, entries int) (ControlLog, error) {
 	return d.t.LogControl(part, entries)
 }

@@ -48,5 +48,4 @@ type Control struct {
 	Callee  int    // in the Callees
 }
 
-// Jumps reports whether the step may go on at Target.
 func (c *Control) Jumps() bool { return c.Kind == Loop || c.Kind == End || c.Kind == Branch }

@@ -39,7 +39,6 @@ func (c *Cond) branch() cq.Branch {
 	return cq.Branch{Compare: c.Is, Level: uint8(c.Level), NOC: c.NOC, Addr: c.Addr, Value: c.Value}
 }
 
-// Inside calls f for all nodes inside of a node.
 func (n *Node[R]) Inside(f func(*Node[R])) {
 	visit := func(nodes []Node[R]) {
 		for i := range nodes {
@@ -75,7 +74,6 @@ type Target[R, S any] interface {
 	Join(S)
 }
 
-// Encode appends the steps of a node.
 func Encode[R, S any](to Target[R, S], n *Node[R]) error {
 	switch n.Kind {
 	case Loop:

@@ -41,7 +41,6 @@ func (c *ResetConfig) Begin(b *cq.Builder, expected uint32, stall bool) (goCount
 	return goCount + cq.AtGoWaitCount, waitCount + cq.AtWaitCount
 }
 
-// AppendReset appends the commands of a Reset after expected completions.
 func AppendReset(dst []byte, c ResetConfig, expected uint32, stall bool) ([]byte, error) {
 	b := cq.NewBuilder(c.Layout, dst)
 	c.Begin(&b, expected, stall)

@@ -238,7 +238,7 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 	return out, nil
 }
 
-// Name returns the names of the step's kernels, each once, as "reader on NCRISC, writer on BRISC".
+// Name is like "reader on NCRISC, writer on BRISC".
 func (s *Step) Name() string {
 	var names []string
 	seen := map[string]bool{}

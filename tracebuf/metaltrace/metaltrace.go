@@ -26,7 +26,6 @@ var (
 	ErrSeveral = errors.New("several base firmwares have all kernels of the trace")
 )
 
-// An ImportError says which command of a trace can't be imported, and why.
 type ImportError struct {
 	Offset  int
 	Command string // without prefix, as "RELAY_RINGBUFFER"
@@ -56,7 +55,6 @@ type Trace struct {
 	Steps    []Step
 }
 
-// Step is one run of a program.
 type Step struct {
 	Offset, Size int    // in the trace
 	HostID       uint32 // of tt-metal

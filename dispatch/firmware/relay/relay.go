@@ -22,7 +22,6 @@ var archives embed.FS
 
 var committed = images.New(archives, "images")
 
-// Image returns a copy of the program of the Ethernet tiles, a multiple of 16 B.
 func Image() []byte { return file("relay.bin") }
 
 // Forward returns the kernel that forwards words of a core's L1 to the far tile, for any multiple
@@ -62,7 +61,7 @@ const (
 	Ended   = 0x31444E45
 )
 
-// FetchRead is the address of the prefetcher's pointer in the near tile's L1: the entry taken last.
+// FetchRead is the address of the prefetcher's pointer in the near tile's L1.
 func FetchRead(q int) uint32 { return Data + uint32(q)*channelStride }
 
 // CompletionRead is the address of the host's pointer in the near tile's L1.
@@ -74,10 +73,9 @@ func Fetch(q int) uint32 { return Data + uint32(q)*channelStride + 0x120 }
 // CompletionWrite is the address of the dispatcher's pointer in the far tile's L1.
 func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x20 }
 
-// Fetched is the address of the prefetcher's pointer in the far tile's L1: the entry taken last.
+// Fetched is the address of the prefetcher's pointer in the far tile's L1.
 func Fetched(q int) uint32 { return Data + uint32(q)*channelStride + 0x50 }
 
-// Near is the arguments of the near tile's program.
 type Near struct {
 	Self    chip.XY
 	PCIe    chip.XY
@@ -97,7 +95,6 @@ func (n *Near) Bytes() []byte {
 	return b
 }
 
-// Far is the arguments of the far tile's program.
 type Far struct {
 	Self   chip.XY
 	Mirror chip.XY // the core whose L1 prefetchers and dispatchers take for host memory
