@@ -15,15 +15,11 @@ import (
 func TestCloseWithFullRings(t *testing.T) {
 	kd := opened(t, sim.Blackhole())
 	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, HangTimeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := d.Queue(0)
 	garbage := make([]byte, 64)
 	garbage[0] = 0xEE
-	if err := q.Send(t.Context(), garbage, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, q.Send(t.Context(), garbage, false))
 	for d.report.Core(q.tiles.prefetch).Processors[chip.BRISC].Waypoint != "BADC" { // or it would take some of what comes next
 		time.Sleep(time.Millisecond)
 	}
@@ -44,13 +40,9 @@ func TestCloseWithFullRings(t *testing.T) {
 func opened(t *testing.T, target kmd.Target) *kmd.Device {
 	t.Helper()
 	kd, err := kmd.Open(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
-		if err := kd.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, kd.Close())
 	})
 	return kd
 }
@@ -58,13 +50,9 @@ func opened(t *testing.T, target kmd.Target) *kmd.Device {
 func started(t *testing.T, target kmd.Target, o Options) *Device {
 	t.Helper()
 	d, err := Start(t.Context(), opened(t, target), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
-		if err := d.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		must(t, d.Close(context.WithoutCancel(t.Context())))
 	})
 	return d
 }

@@ -22,9 +22,7 @@ func TestMoveWaits(t *testing.T) {
 			b.WaitStall(cq.Wait{Flags: flags[0], Stream: 49, Count: 8})
 			b.ExecBufEnd()
 			out, err := b.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return out
 		}
 		got := stream(cq.WaitStream, cq.WaitBarrier|cq.WaitStream, cq.WaitStream|cq.ClearStream, cq.WaitMemory, cq.NotifyFetch)
@@ -40,7 +38,7 @@ func TestMoveWaits(t *testing.T) {
 		if want := []byte{8, 0x10, 9, 0x11, 0x18, 0x30, stall, stall&^8 | 0x10}; !bytes.Equal(changed, want) {
 			t.Errorf("%v: bytes changed are % x, want % x", arch, changed, want)
 		}
-		q := &Queue{d: &machine{ch: must(chip.New(arch, chip.Harvesting{}))}}
+		q := &Queue{d: &machine{ch: whole(t, arch)}}
 		if b := q.TraceBytes(pinned); &b[0] != &pinned[0] {
 			t.Error("commands for the usual flags are copied")
 		}
@@ -51,27 +49,20 @@ func TestMoveWaits(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
+func whole(t testing.TB, arch chip.Arch) *chip.Chip {
+	ch, err := chip.New(arch, chip.Harvesting{})
+	must(t, err)
+	return ch
 }
 
 func TestWideFetchEntries(t *testing.T) {
 	kd := opened(t, sim.Blackhole())
 	w, err := kd.OpenWindow(2<<20, kmd.Uncached)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = w.Close() })
-	xy, err := must(chip.New(chip.Blackhole, chip.Harvesting{})).Virtual(chip.Core{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Configure(kmd.WindowConfig{Target: xy, Ordering: kmd.Strict}); err != nil {
-		t.Fatal(err)
-	}
+	xy, err := whole(t, chip.Blackhole).Virtual(chip.Core{})
+	must(t, err)
+	must(t, w.Configure(kmd.WindowConfig{Target: xy, Ordering: kmd.Strict}))
 	f := fetchRing{win: w, entries: 3, log: 2, base: 0x20000, rdAddr: 0x21000}
 	f.lastR = f.initialRead()
 	if f.initialRead() != 0x2000C {

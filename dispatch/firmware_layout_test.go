@@ -13,9 +13,7 @@ import (
 func otherFirmware(t *testing.T, arch chip.Arch) *Firmware {
 	t.Helper()
 	f, err := ownFirmware(arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Layout = abi.Of("2026-01-09", arch)
 	return f
 }

@@ -15,16 +15,13 @@ import (
 
 func planned(t *testing.T, arch chip.Arch, queues int) *Device {
 	t.Helper()
-	ch, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch := whole(t, arch)
 	d := &Device{machine: &machine{ch: ch, pr: ch.Params(), worker: abi.Own(arch), queue: abi.Own(arch),
 		grid: programGrid(ch), printing: newPrinting()}}
 	d.opts = Options{Queues: queues, QueueMemory: defaultQueueMemory}
-	if d.sets, err = d.workerSets(); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	d.sets, err = d.workerSets()
+	must(t, err)
 	return d
 }
 
@@ -189,9 +186,7 @@ func TestGoMessageOfQueue(t *testing.T) {
 			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: cq.NoMulticast, NumUnicast: 1,
 				WaitStream: 48})
 			out, err := b.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return out
 		}
 		got := stream(0)

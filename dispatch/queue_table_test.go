@@ -128,9 +128,7 @@ func TestSilentQueueFirmware(t *testing.T) {
 		kd := opened(t, target)
 		fw := filesFor(planned(t, kd.Arch(), 1), 1)
 		own, err := ownFirmware(kd.Arch())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fw.Base = own
 		k := &fw.Queues[0]
 		k.Prefetch, k.Dispatch, k.Subordinate = loop, loop, loop

@@ -1,4 +1,4 @@
-package dispatch_test
+package dispatch
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -20,31 +19,21 @@ func TestRestartAfterABadCommand(t *testing.T) {
 	b := cq.NewBuilder(cq.Blackhole, nil)
 	b.Wait(cq.Master, cq.Wait{})
 	relay, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	copy(inRelay, relay)
 	inRelay[cq.AtRelayed] = 0xEE
 	kd, err := kmd.Open(t.Context(), sim.Blackhole())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
-		if err := kd.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, kd.Close())
 	}()
-	d, err := dispatch.Start(t.Context(), kd, dispatch.Options{HangTimeout: time.Second, QueueMemory: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, err := Start(t.Context(), kd, Options{HangTimeout: time.Second, QueueMemory: 1 << 20})
+	must(t, err)
 	defer func() {
-		if err := d.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, d.Close(t.Context()))
 	}()
 	q := d.Queue(0)
-	buffer := dispatch.Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 64, HostPage: 64, Pages: 3, Banks: 8}
+	buffer := Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 64, HostPage: 64, Pages: 3, Banks: 8}
 	for _, tt := range []struct {
 		name     string
 		commands []byte
@@ -53,11 +42,9 @@ func TestRestartAfterABadCommand(t *testing.T) {
 		{"prefetcher", garbage, []string{"(prefetch)", "BRISC   BADC", "has stopped for good at a command it doesn't know, which begins with the word 0x000000ee"}},
 		{"dispatcher", inRelay, []string{"(dispatch)", "BRISC   BADC", "has stopped for good at a command it doesn't know, which begins with the word 0x000000ee", "dispatch ring", "page   2  ? 0x000000ee  <- stopped here"}},
 	} {
-		if err := q.Send(t.Context(), tt.commands, false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Send(t.Context(), tt.commands, false))
 		err := q.Wait(t.Context())
-		var h *dispatch.HangError
+		var h *HangError
 		if !errors.As(err, &h) {
 			t.Fatalf("%s: %v, want a *HangError", tt.name, err)
 		}
@@ -77,11 +64,11 @@ func TestRestartAfterABadCommand(t *testing.T) {
 		content := []byte(strings.Repeat("0123456789abcdef", 3*64/16))
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		contents := []dispatch.Content{{Name: "digits", At: buffer, Data: content}}
+		contents := []Content{{Name: "digits", At: buffer, Data: content}}
 		if err := d.Restart(cancelled, contents); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: cancelled restart: %v", tt.name, err)
 		}
-		short := []dispatch.Content{{Name: "few", At: buffer, Data: content[1:]}}
+		short := []Content{{Name: "few", At: buffer, Data: content[1:]}}
 		if err := d.Restart(t.Context(), short); err == nil || !strings.Contains(err.Error(), "write few: 191 B for a buffer of 192 B") {
 			t.Errorf("%s: contents of another size: %v", tt.name, err)
 		}

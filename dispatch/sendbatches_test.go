@@ -52,9 +52,7 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 			q.status.failed.Load())
 	}
 	take()
-	if err := q.sendBatchesLocked(t.Context(), "program", p, ends); err != nil {
-		t.Fatal(err)
-	}
+	must(t, q.sendBatchesLocked(t.Context(), "program", p, ends))
 	if n := q.rings.fetch.put - put; n != uint64(len(ends)) {
 		t.Errorf("%d entries for %d batches", n, len(ends))
 	}
@@ -84,9 +82,7 @@ func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 		p, ends := parts(5*memmap.MaxCommandSize/2 + 128)
 		q.rings.issue.wr = uint32(len(q.rings.issue.mem) - rest)
 		wr := q.rings.issue.wr
-		if err := q.sendBatchesLocked(t.Context(), "program", p, ends); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.sendBatchesLocked(t.Context(), "program", p, ends))
 		if !bytes.Equal(fetched(q, wr, ends), p) {
 			t.Errorf("%d B before the end of the ring: the prefetcher reads something else", rest)
 		}
@@ -139,18 +135,14 @@ func TestWriteSettled(t *testing.T) {
 			data[i] = byte(i / 64)
 		}
 		iv := Interleaved{DRAM: true, PageSize: uint32(c.page), HostPage: uint32(c.page), Pages: c.pages, Banks: 8}
-		if err := q.WriteSettled(t.Context(), &iv, 0, data); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.WriteSettled(t.Context(), &iv, 0, data))
 		var written []byte
 		var kinds []string
 		start := uint32(0)
 		for i := range q.rings.fetch.put {
 			end := *q.rings.issue.end(i)
 			for e, err := range cq.All(q.d.layout(), q.rings.issue.mem[start:end]) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				kinds = append(kinds, e.Command.ID().String())
 				for r := range e.Relayed {
 					if w, ok := r.Command.(cq.WritePaged); ok {

@@ -43,25 +43,16 @@ func hostOnly(tb testing.TB) (q *Queue, take func()) {
 func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	tb.Helper()
 	kd, err := kmd.Open(context.Background(), plainTarget{sim.Blackhole()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	ch, err := chip.New(chip.Blackhole, chip.Harvesting{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ch := whole(tb, chip.Blackhole)
 	d := &Device{machine: newMachine(kd, ch, Options{HangTimeout: defaultHangTimeout, Queues: queues, QueueMemory: defaultQueueMemory})}
-	if err := d.planQueues(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, d.planQueues())
 	d.describe()
 	d.eventXYs = d.dispatchXYs()
 	host, err := kd.PinHostMemory(4096)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	for id := range queues {
 		d.sets = append(d.sets, &workerSet{})
 		q := newQueue(d.machine, id)
@@ -93,9 +84,7 @@ func replayCommands(tb testing.TB) *Prepared {
 	wait := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: 48})
 	b.ExecBuf(cq.ExecBuf{Base: 0x100000, LogPageSize: 12, Pages: 16})
 	cmds, err := b.Finish()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return &Prepared{
 		Name: "replay", Bytes: cmds, After: Detached{Expected: 390},
 		Counts: []CountPatch{{At: at + cq.AtGoWaitCount}, {At: wait + cq.AtWaitCount, Add: 130}},
@@ -109,9 +98,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 	defer cancel()
 	for range 20 {
 		for range memmap.FetchEntries / 2 {
-			if err := b.Submit(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Submit(ctx))
 		}
 		q.comp.taken.Store(q.rings.fetch.put)
 	}

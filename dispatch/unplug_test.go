@@ -15,18 +15,12 @@ func unpluggable(t *testing.T, queues int) (*Device, *driver.Driver) {
 	t.Helper()
 	card := sim.Blackhole()
 	drv, err := card.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kd, err := kmd.Open(t.Context(), card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = kd.Close() })
 	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: queues})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close(context.Background()) }) // what can't be released belongs to a lost card
 	return d, drv
 }
@@ -48,9 +42,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 					t.Fatal("nothing is reported")
 				}
 			}
-			if err := drv.Unplug(0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, drv.Unplug(0))
 			err := d.kd.Guard(func() error { look(q); return nil })
 			if err != nil && !errors.Is(err, kmd.ErrDeviceLost) {
 				t.Error(err)

@@ -17,16 +17,12 @@ func TestBorrowedMemory(t *testing.T) {
 		own := NewRecording(cq.Blackhole)
 		add(own, n)
 		want, err := own.Finish(8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := NewRecording(cq.Blackhole)
 		r.Borrow(mem)
 		add(r, n)
 		got, err := r.Finish(8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		into := NewRecording(cq.Blackhole)
 		into.Borrow(mem)
 		add(into, n)
@@ -36,9 +32,7 @@ func TestBorrowedMemory(t *testing.T) {
 			given = bytes.Repeat([]byte{0xEE}, n)
 			return given
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if copied := len(given) > 0; same != &im || !bytes.Equal(im.Bytes, want.Bytes) || copied != (n < 8<<10) || copied &&
 			&im.Bytes[0] != &given[0] {
 			t.Errorf("%d B: the image isn't where it was to be made", n)

@@ -41,17 +41,11 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		first, err := leader.Finish(8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := follower.Finish(8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, err := alone.Finish(8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the image differs (-alone +following):\n%s", diff)
 		}

@@ -29,13 +29,9 @@ func eachControlFile(t *testing.T, f func(t *testing.T, b []byte)) {
 
 func TestPrintControl(t *testing.T) {
 	var out bytes.Buffer
-	if err := inspect(t, decode(t, argsFile(t))).Print(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, inspect(t, decode(t, argsFile(t))).Print(&out))
 	want, err := os.ReadFile(filepath.Join("testdata", "v4-args-blackhole.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -86,9 +82,7 @@ func TestDiffOfControl(t *testing.T) {
 			moved.Image.Callees[i].Addr += 1 << 20
 			move(&moved.Image.Callees[i].Image)
 		}
-		if err := moved.Relocate([]tracebuf.Target{moved.Target}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, moved.Relocate([]tracebuf.Target{moved.Target}))
 		if d := tracebuf.Diff(base, inspect(t, moved)); len(d) != 0 || bytes.Equal(moved.Image.Bytes, f.Image.Bytes) {
 			t.Errorf("a trace and a copy elsewhere: %+v", d)
 		}

@@ -19,9 +19,7 @@ import (
 func inspect(t testing.TB, f *tracebuf.File) *tracebuf.Contents {
 	t.Helper()
 	c, err := tracebuf.Inspect(&f.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -30,9 +28,7 @@ func TestInspectRawEqualsImage(t *testing.T) {
 		f := testFile(t, arch)
 		c := inspect(t, f)
 		raw, err := tracebuf.InspectRaw(cq.Layout(arch), append(bytes.Clone(f.Image.Bytes), make([]byte, 5000)...), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if raw.Revision != cq.Pinned || !bytes.Equal(raw.Bytes, c.Bytes) || len(raw.Steps) != testSteps || len(c.Steps) != testSteps {
 			t.Fatalf("%s: %d B, %d programs; the image has %d B, %d", raw.Revision, len(raw.Bytes), len(raw.Steps), len(c.Bytes), len(c.Steps))
 		}
@@ -53,16 +49,12 @@ func TestInspectRawEqualsImage(t *testing.T) {
 
 func TestInspectRawRevisions(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := tracebuf.InspectRaw(cq.Blackhole, b, ""); !errors.Is(err, cq.ErrRevision) {
 		t.Errorf("two revisions read it: %v", err)
 	}
 	c, err := tracebuf.InspectRaw(cq.Blackhole, b, cq.Pinned)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for i := range c.Commands {
 		names = append(names, c.Commands[i].Name)
@@ -179,9 +171,7 @@ func TestPrintContents(t *testing.T) {
 	f.Image.Steps[1].Name = "\x1b[31m"
 	c := inspect(t, f)
 	var out bytes.Buffer
-	if err := c.Print(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Print(&out))
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if len(lines) != len(c.Commands)+testSteps || lines[0] != "program 0 even: 768 B" ||
 		!strings.Contains(lines[1], "SET_WRITE_OFFSET count=3") {

@@ -24,9 +24,7 @@ func TestPatchesWriteWhatChanged(t *testing.T) {
 			at := words[:n]
 			words = words[n:]
 			value, err := SameWords(im.Bytes, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, part := range [][]int{at[:n/2+1], at[n/2:]} { // named twice, with a word in both
 				if _, err := ps.Add(name, Arg, value, i, part); err != nil {
 					t.Fatal(err)
@@ -38,9 +36,7 @@ func TestPatchesWriteWhatChanged(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "replays") {
 			for range rapid.IntRange(0, 6).Draw(t, "sets") {
 				p, err := ps.Find(rapid.SampledFrom(names).Draw(t, "name"), Arg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				before, v := p.Value, rapid.Uint32Range(0, 3).Draw(t, "value")
 				if ps.Set(im.Bytes, p, v) != (v != before) {
 					t.Fatalf("%s from %d to %d", p.Name, before, v)
@@ -104,4 +100,11 @@ func TestByteRanges(t *testing.T) {
 			}
 		}
 	})
+}
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

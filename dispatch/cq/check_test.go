@@ -11,9 +11,7 @@ func build(t testing.TB, l Layout, f func(b *Builder)) []byte {
 	b := NewBuilder(l, nil)
 	f(&b)
 	s, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -116,9 +114,7 @@ func TestCheckTrace(t *testing.T) {
 	l, m := Blackhole, DefaultLimits(118)
 	body := func(b *Builder) { b.Wait(Master, Wait{Flags: WaitStream}) }
 	good := build(t, l, func(b *Builder) { body(b); b.ExecBufEnd() })
-	if err := CheckTrace(l, m, good); err != nil {
-		t.Error(err)
-	}
+	must(t, CheckTrace(l, m, good))
 	if err := CheckTrace(l, m, append(good[:len(good):len(good)], make([]byte, 4096-len(good))...)); err != nil {
 		t.Errorf("padded to a page: %v", err)
 	}

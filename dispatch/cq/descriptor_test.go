@@ -29,9 +29,7 @@ func TestDescriptors(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				b := genForm(t, f, id, false)
 				it := item{form: f, raw: b}
-				if err := it.measure(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, it.measure())
 				var c any
 				if fetch {
 					c = f.prefetch(&it, nil)
@@ -39,9 +37,7 @@ func TestDescriptors(t *testing.T) {
 					c = RelayInline{Master, f.dispatch(&it, nil)}
 				}
 				got, err := appendCommand(nil, Blackhole, c.(PrefetchCommand))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if r, ok := c.(RelayInline); ok {
 					c, got = r.Command, got[AtRelayed:AtRelayed+len(b)]
 				} else {

@@ -121,14 +121,10 @@ func structure(s *strings.Builder, name string, slots []slot, size, at int) {
 
 func TestFirmwareHeader(t *testing.T) {
 	if *update {
-		if err := os.WriteFile(headerFile, []byte(header()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(headerFile, []byte(header()), 0o644))
 	}
 	got, err := os.ReadFile(headerFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(got) != header() {
 		t.Errorf("%s is not what the descriptors give: run go generate ./dispatch/cq", headerFile)
 	}

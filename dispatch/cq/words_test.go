@@ -151,9 +151,7 @@ func TestPatch(t *testing.T) {
 		}
 		b, patch := build(0)
 		got, err := b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		patch(got)
 		w, _ := build(0xA1B2C3D4)
 		if want, err := w.Finish(); err != nil || !bytes.Equal(got, want) {

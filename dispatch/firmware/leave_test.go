@@ -17,9 +17,7 @@ func TestKernelsEndWithTheirRequests(t *testing.T) {
 	const pageSize, source, destination, pages = 64, 0x100000, 0x400000, 5
 	for _, arch := range arches {
 		dense, err := digits.KernelsFor(arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		copies := func(proc chip.Processor) map[chip.Processor]kernel {
 			return map[chip.Processor]kernel{proc: {name: kernels.Copy, args: []uint32{source, destination, 0, pages, pageSize, 0}}}
 		}

@@ -222,9 +222,7 @@ func TestWaitingCoresRest(t *testing.T) {
 				count := func() (n uint64) {
 					for core := range m.c.Workers() {
 						raw, err := m.c.Physical(core)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						for p := range chip.Processor(5) {
 							n += m.emu.Retired(raw, p)
 						}
@@ -281,3 +279,10 @@ func (m *machine) readPage(base, pageSize, page uint32) []byte {
 }
 
 var _ kmd.Target = (*target)(nil)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
