@@ -10,9 +10,11 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
 func TestMoveWaits(t *testing.T) {
 	like := []byte{byte(cq.DispatchWait), byte(cq.WaitStream), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		stream := func(flags ...cq.WaitFlags) []byte {
 			b := cq.NewBuilder(cq.Layout(arch), nil)
 			for _, f := range flags {

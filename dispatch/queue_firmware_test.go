@@ -49,7 +49,7 @@ func filesFor(d *Device, queues int) *QueueFirmware {
 }
 
 func TestAdoptQueueConstants(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		d := planned(t, arch, 2)
 		fw := filesFor(d, 2)
 		for i := range fw.Queues {
@@ -160,9 +160,8 @@ func TestSlotsOfWorkers(t *testing.T) {
 		for _, fw := range []*QueueFirmware{nil, filesFor(d, 2)} {
 			d.opts.QueueFirmware = fw
 			var err error
-			if d.sets, err = d.workerSets(); err != nil {
-				t.Fatal(err)
-			}
+			d.sets, err = d.workerSets()
+			must(t, err)
 			want := c.want
 			if fw == nil { // its go signals go to the queue's workers alone
 				want = [2]uint8{}
@@ -177,7 +176,7 @@ func TestSlotsOfWorkers(t *testing.T) {
 }
 
 func TestGoMessageOfQueue(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		stream := func(slot uint8) []byte {
 			b := cq.NewBuilder(cq.Layout(arch), nil)
 			b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})

@@ -57,7 +57,7 @@ func metalPlanned(t *testing.T, revision string, arch chip.Arch, queues int) *De
 
 func TestQueueConstantsByTable(t *testing.T) {
 	for _, revision := range []string{"2026-01-09", "2026-03-12", "2026-05"} {
-		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, arch := range arches {
 			for _, form := range abi.Of(revision, arch).QueueForms() {
 				for _, size := range []uint32{1 << 30, 1 << 29, 16 << 20, 48 << 20} {
 					for _, swapped := range []bool{false, true} {

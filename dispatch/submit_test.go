@@ -56,9 +56,8 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	for id := range queues {
 		d.sets = append(d.sets, &workerSet{})
 		q := newQueue(d.machine, id)
-		if q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
-			tb.Fatal(err)
-		}
+		q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached)
+		must(tb, err)
 		q.status.starts.Store(1)
 		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: memmap.FetchEntries, log: 1, base: d.ctl.FetchQueue, rdAddr: d.ctl.FetchRead}
 		q.rings.fetch.lastR = q.rings.fetch.initialRead()

@@ -31,7 +31,7 @@ func encodeAll(t testing.TB, files []*tracebuf.File) []byte {
 }
 
 func TestDevicesRoundTrip(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		files := devicesFile(t, arch)
 		b := encodeAll(t, files)
 		got, err := tracebuf.DecodeAll(bytes.NewReader(b))

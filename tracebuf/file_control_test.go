@@ -37,7 +37,7 @@ func TestFileOfVersion4(t *testing.T) {
 	if b := argsFile(t); !bytes.Equal(encode(t, decode(t, b)), b) {
 		t.Error("a file with computed arguments is written otherwise")
 	}
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		b := controlFile(t, arch)
 		f := decode(t, b)
 		if v := binary.LittleEndian.Uint32(b[8:]); v != 4 || !bytes.Equal(encode(t, f), b) {

@@ -24,6 +24,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
 const (
 	testSteps   = 11 // more than there are launch messages
 	binaryPages = 3
@@ -49,9 +51,8 @@ func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 		Target: tracebuf.Target{Arch: arch, Workers: chip.Range{End: chip.Core{X: 3, Y: 1}}, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned,
 			Firmware: sha256.Sum256([]byte("firmware"))},
 	}
-	if f.Target.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 5}); err != nil {
-		t.Fatal(err)
-	}
+	f.Target.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 5})
+	must(t, err)
 	worker, err := ch.Virtual(chip.Core{X: 1, Y: 1})
 	must(t, err)
 	rect := ch.Rects(chip.Range{End: chip.Core{X: 3, Y: 1}})[0]
@@ -180,7 +181,7 @@ func unzipped(t testing.TB, files embed.FS, name string) []byte {
 }
 
 func TestFileOfVersion1(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		b := oldFile(t, arch)
 		got, err := tracebuf.Decode(bytes.NewReader(b))
 		must(t, err)
@@ -459,7 +460,7 @@ func TestValidateRefuses(t *testing.T) {
 }
 
 func TestKernelsAmongCommands(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		f := testFileOf(t, arch, true)
 		if _, err := tracebuf.Decode(bytes.NewReader(encode(t, f))); err != nil {
 			t.Fatal(err)
@@ -491,7 +492,7 @@ func TestDecodeValidates(t *testing.T) {
 
 func FuzzDecodeFile(f *testing.F) {
 	f.Add(true, argsFile(f))
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		b := encode(f, testFile(f, arch))
 		f.Add(true, b)
 		f.Add(false, b)

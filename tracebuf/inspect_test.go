@@ -24,7 +24,7 @@ func inspect(t testing.TB, f *tracebuf.File) *tracebuf.Contents {
 }
 
 func TestInspectRawEqualsImage(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		f := testFile(t, arch)
 		c := inspect(t, f)
 		raw, err := tracebuf.InspectRaw(cq.Layout(arch), append(bytes.Clone(f.Image.Bytes), make([]byte, 5000)...), "")

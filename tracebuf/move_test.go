@@ -15,7 +15,7 @@ import (
 )
 
 func TestFindRelocs(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		for _, f := range []*tracebuf.File{testFile(t, arch), spanFile(t, arch)} {
 			for i, im := range f.Images() {
 				program := func(step int) []int { return []int{im.Steps[step].Program} } // testFile's pages

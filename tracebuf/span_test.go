@@ -22,9 +22,8 @@ func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	f.Target.Queue, f.Target.Word = 1, 0x20000
 	other := f.Target
 	other.Queue, other.Word, other.Workers = 0, 0x20010, chip.Range{Start: chip.Core{Y: 2}, End: chip.Core{X: 3, Y: 3}}
-	if other.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 6}); err != nil {
-		t.Fatal(err)
-	}
+	other.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 6})
+	must(t, err)
 	if f.Image, err = withEdges(f, &other, []tracebuf.Edge{
 		1: {Kind: tracebuf.EdgeRecord, Number: 1}, 4: {Kind: tracebuf.EdgeWait, Queue: 0, Number: 1},
 		5: {Kind: tracebuf.EdgeRecord, Number: 2}, testSteps: {Kind: tracebuf.EdgeEnd},
@@ -135,9 +134,8 @@ func TestRelocateSpan(t *testing.T) {
 	there := slices.Clone(here)
 	for i := range there {
 		there[i].Queue, there[i].Word = 1-there[i].Queue, there[i].Word+0x100
-		if there[i].Dispatch, err = ch.Virtual(chip.Core{X: 6, Y: i}); err != nil {
-			t.Fatal(err)
-		}
+		there[i].Dispatch, err = ch.Virtual(chip.Core{X: 6, Y: i})
+		must(t, err)
 	}
 	must(t, f.Relocate(there))
 	if got := encode(t, f); bytes.Equal(got, want) { // which checks it

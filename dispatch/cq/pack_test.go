@@ -11,6 +11,8 @@ import (
 
 const testPage = 4096
 
+var layouts = []Layout{Wormhole, Blackhole}
+
 func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 	t.Helper()
 	b := NewBuilder(l, nil)
@@ -28,7 +30,7 @@ func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 }
 
 func TestPackOfProgram(t *testing.T) {
-	for _, l := range []Layout{Wormhole, Blackhole} {
+	for _, l := range layouts {
 		stream, launch, goAt := program(t, l)
 		packed, moves, err := Pack(l, testPage, stream)
 		must(t, err)
@@ -188,7 +190,7 @@ func TestSequenceLimits(t *testing.T) {
 }
 
 func TestRevisionReadsPacked(t *testing.T) {
-	for _, l := range []Layout{Wormhole, Blackhole} {
+	for _, l := range layouts {
 		stream, _, _ := program(t, l)
 		packed, _, err := Pack(l, testPage, stream)
 		must(t, err)

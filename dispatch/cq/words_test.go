@@ -118,7 +118,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestPatch(t *testing.T) {
-	for _, l := range []Layout{Wormhole, Blackhole} {
+	for _, l := range layouts {
 		build := func(v uint32) (Builder, func(stream []byte)) {
 			b := NewBuilder(l, nil)
 			var patches []func([]byte)

@@ -10,8 +10,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
 func TestBaseFits(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		images, err := Base(arch)
 		must(t, err)
 		for p, image := range images {
@@ -30,7 +32,7 @@ func TestBaseFits(t *testing.T) {
 // push Tensix instructions instead.
 func TestBaseInstructions(t *testing.T) {
 	const opcodeMask, fence, system = 0x7F, 0x0F, 0x73
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		images, err := Base(arch)
 		must(t, err)
 		var fences int
@@ -82,7 +84,7 @@ func TestOwnMemory(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	total := 0
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		images, err := Base(arch)
 		must(t, err)
 		for p, image := range images {
@@ -106,7 +108,7 @@ func TestLines(t *testing.T) {
 
 func TestCQLines(t *testing.T) {
 	total := 0
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		for _, name := range []string{Prefetch, Dispatch, DispatchS} {
 			image, err := CQ(arch, name)
 			must(t, err)

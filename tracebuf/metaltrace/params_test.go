@@ -27,7 +27,7 @@ func twoPrograms(t *testing.T, arch chip.Arch) (*metalStream, *metaltrace.Trace)
 }
 
 func TestArgumentsOfKernels(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		_, trace := twoPrograms(t, arch)
 		for i := range trace.Steps {
 			k := trace.Steps[i].Launches[0].Kernels[0]
@@ -42,7 +42,7 @@ func TestArgumentsOfKernels(t *testing.T) {
 }
 
 func TestArgumentsBecomeParameters(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		m, trace := twoPrograms(t, arch)
 		one, err := m.ch.Virtual(chip.Core{X: 1})
 		devtest.Must(t, err)
