@@ -5,8 +5,102 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
 )
+
+func TestBorrowedMemory(t *testing.T) {
+	add := func(r *Recording, n int) {
+		r.Reserve(n)
+		r.Add("x", 0, func(dst []byte) ([]byte, uint8) { return append(dst, bytes.Repeat([]byte{byte(n)}, n)...), 0 })
+	}
+	mem := make([]byte, 8<<10)
+	for _, n := range []int{64, 4096, 6000 &^ 63, 16 << 10} {
+		own := NewRecording(cq.Blackhole)
+		add(own, n)
+		want, err := own.Finish(8)
+		must(t, err)
+		r := NewRecording(cq.Blackhole)
+		r.Borrow(mem)
+		add(r, n)
+		got, err := r.Finish(8)
+		must(t, err)
+		into := NewRecording(cq.Blackhole)
+		into.Borrow(mem)
+		add(into, n)
+		var im Image
+		var given []byte
+		same, err := into.FinishInto(&im, 8, func(n int) []byte {
+			given = bytes.Repeat([]byte{0xEE}, n)
+			return given
+		})
+		must(t, err)
+		if copied := len(given) > 0; same != &im || !bytes.Equal(im.Bytes, want.Bytes) || copied != (n < 8<<10) || copied &&
+			&im.Bytes[0] != &given[0] {
+			t.Errorf("%d B: the image isn't where it was to be made", n)
+		}
+		back := r.Return()
+		if len(back) != len(mem) || &back[0] != &mem[0] {
+			t.Errorf("%d B: other memory came back", n)
+		}
+		for i := range back {
+			back[i] = 0xAA
+		}
+		if !bytes.Equal(got.Bytes, want.Bytes) || got.Size != want.Size || got.PageSize != want.PageSize {
+			t.Errorf("%d B: the trace isn't what one in memory of its own is", n)
+		}
+	}
+	if NewRecording(cq.Blackhole).Return() != nil {
+		t.Error("a recording that has borrowed nothing gave something back")
+	}
+}
+
+func TestFollow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		alone, leader, follower := NewRecording(cq.Blackhole), NewRecording(cq.Blackhole), NewRecording(cq.Blackhole)
+		follower.Follow(leader)
+		encode := func(value byte) Encoder {
+			return func(dst []byte) ([]byte, uint8) { return append(dst, bytes.Repeat([]byte{value}, 64)...), value }
+		}
+		equal := true
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			v := rapid.Byte().Draw(t, "value")
+			leader.Add("p", 0, encode(v))
+			if rapid.IntRange(0, 9).Draw(t, "differs") == 0 {
+				v, equal = v+1, false
+			}
+			follower.Add("p", 0, encode(v))
+			alone.Add("p", 0, encode(v))
+			for _, r := range [][]*Recording{{leader}, {follower, alone}} { // change the last step
+				if rapid.IntRange(0, 9).Draw(t, "changes") == 0 {
+					equal = false
+					w := rapid.Byte().Draw(t, "change")
+					for _, r := range r {
+						r.Own()
+						r.Replace(encode(w))
+					}
+				}
+			}
+			if follower.Len() != alone.Len() {
+				t.Fatalf("%d steps, want %d", follower.Len(), alone.Len())
+			}
+		}
+		first, err := leader.Finish(8)
+		must(t, err)
+		got, err := follower.Finish(8)
+		must(t, err)
+		want, err := alone.Finish(8)
+		must(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the image differs (-alone +following):\n%s", diff)
+		}
+		if (got == first) != equal {
+			t.Errorf("the image is the leader's: %v, the commands are equal: %v", got == first, equal)
+		}
+	})
+}
 
 func TestPatchesWriteWhatChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
