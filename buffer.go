@@ -241,7 +241,6 @@ func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	return b.part(off/page, size/page), nil
 }
 
-// part returns pages of the buffer. It doesn't hold the memory.
 func (b *Buffer) part(first, pages int) *Buffer {
 	page, mem := b.PageSize(), b.mem
 	mem.First, mem.Pages = mem.First+first, pages
@@ -251,7 +250,6 @@ func (b *Buffer) part(first, pages int) *Buffer {
 	}
 }
 
-// whole returns the buffer that b is a part of, or b.
 func (b *Buffer) whole() *Buffer {
 	if b.root != nil {
 		return b.root
@@ -351,6 +349,7 @@ type Pool struct {
 	kind  allocator.Kind
 	ext   allocator.Extent
 	mem   *allocator.Allocator // allocator inside of ext
+	cores []chip.Range         // that shards may be on; nil for all
 	freed atomic.Bool
 }
 
@@ -433,6 +432,9 @@ func (p *Pool) newBuffer(c *BufferConfig) (*Buffer, error) {
 		return nil, ErrReleased
 	}
 	c.Kind = p.kind
+	if err := p.inside(c); err != nil {
+		return nil, err
+	}
 	b, r, err := p.d.plan(c)
 	if err != nil {
 		return nil, err

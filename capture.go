@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // capture is a trace that is being recorded, on one queue or several.
@@ -20,7 +21,6 @@ type capture struct {
 	ctx  captureContext
 }
 
-// captureContext is the context of a capture's function.
 type captureContext struct {
 	context.Context
 	c *capture
@@ -90,6 +90,9 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 		}
 		if err := q.d.refuse(ctx, q, opCapture, name); err != nil {
 			return err
+		}
+		if len(queues) > 1 && q.d.SubDevices() != nil {
+			return fail("several queues: %w", dispatch.ErrSubDevices)
 		}
 		for _, o := range queues[:i] {
 			if o == q {
@@ -173,7 +176,6 @@ func (c *capture) link() {
 	}
 }
 
-// call calls the function that records, and closes the capture even if the function panics.
 func (c *capture) call(ctx context.Context, record func(context.Context, *Recorder) error) (err error) {
 	cause := errPanicked
 	defer func() {

@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// A function that captures has no say in what others do meanwhile, on this device or another.
 func TestCaptureLeavesOthersAlone(t *testing.T) {
 	b, c := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Blackhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
@@ -40,7 +39,6 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 			}
 			done <- errors.Join(err, e)
 		}()
-		// Another device is another matter.
 		var err error
 		inner, err = c.queue.Capture(c.ctx, "inner", record(y))
 		return errors.Join(err, c.queue.Run(c.ctx, y), c.queue.Wait(c.ctx), r.Run(x), <-done)
@@ -53,9 +51,6 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 	c.must(c.queue.Wait(c.ctx))
 }
 
-// A capture that ends in a panic, under a context that is over, or without room for its trace
-// leaves the memory as it was and the queue usable, also when its function has released what it
-// recorded.
 func TestLostCaptureLeavesNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithTraceRegion(200_000))
 	in, out := b.pages("in", 4), b.pages("out", 4)
@@ -92,7 +87,7 @@ func TestLostCaptureLeavesNothing(t *testing.T) {
 			if name == "no room" && !errors.Is(err, reprise.ErrOutOfMemory) {
 				b.Errorf("%s: %v", name, err)
 			}
-			if trace != nil { // a capture needs nothing of a context
+			if trace != nil {
 				b.must(trace.Release(b.ctx))
 			}
 		}()
@@ -103,7 +98,6 @@ func TestLostCaptureLeavesNothing(t *testing.T) {
 	}
 }
 
-// A recovery keeps traces as they are, with the parameters that were set.
 func TestRecoverKeepsParameters(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 2), b.pages("out", 2)
@@ -124,7 +118,6 @@ func TestRecoverKeepsParameters(t *testing.T) {
 	}
 }
 
-// A loop whose function ends the capture is an error, and the queue takes captures as before.
 func TestCaptureEndedInLoop(t *testing.T) {
 	for name, end := range map[string]func(r *reprise.Recorder) error{
 		"end":     func(r *reprise.Recorder) error { return second(r.End(context.Background())) },
@@ -148,8 +141,6 @@ func TestCaptureEndedInLoop(t *testing.T) {
 	}
 }
 
-// What can't be recorded between Begin and End fails, and so does End. A nested capture fails
-// alone. A recorder that has ended can't be ended again.
 func TestBeginRefuses(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
@@ -199,7 +190,6 @@ func TestBeginRefuses(t *testing.T) {
 	}
 }
 
-// A trace holds what Keep hands it until it is released; what isn't the device's ends the capture.
 func TestKeep(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		x := b.load(b.blank("nothing", chip.Single(0, 0)))
@@ -236,7 +226,6 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// What is taken from a snapshot lies where buffers would, and the device doesn't hear of it.
 func TestTakeFromASnapshot(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		before := b.allocated()
@@ -273,9 +262,6 @@ func TestTakeFromASnapshot(t *testing.T) {
 	})
 }
 
-// The memory of a released trace's commands is used for the next one. Nothing of that one can be
-// read or changed through the released trace, through a Subset of it, or through what debugs it;
-// and what was given out of a trace stays as it was.
 func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 2), b.pages("out", 2)
@@ -332,8 +318,6 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 	}
 }
 
-// A trace that calls another may be released while it is replayed: the replay is done, or says that
-// the trace is gone.
 func TestReplayBesideRelease(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.load(b.blank("blank", chip.Single(0, 0)))
@@ -357,14 +341,12 @@ func TestReplayBesideRelease(t *testing.T) {
 	}
 }
 
-// While a program's release waits for the queues, a run of the program ends with its context; and a
-// release ends with its own while a run waits for room in a queue.
 func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word := b.word()
 	spin := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
 	x := b.load(b.blank("blank", chip.Single(0, 0)))
-	b.must(b.queue.Run(b.ctx, spin)) // until the end of the test no queue is done
+	b.must(b.queue.Run(b.ctx, spin)) // the queue isn't done before the test ends
 
 	ctx, cancel := context.WithCancel(b.ctx)
 	released := make(chan error)
@@ -410,8 +392,6 @@ func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
 	b.must(x.Release(b.ctx))
 }
 
-// What a device holds is garbage once it is closed and its owner forgets it, with programs and a
-// trace that were never released.
 func TestClosedDeviceIsGarbage(t *testing.T) {
 	collected := make(chan struct{})
 	func() {

@@ -42,6 +42,7 @@ type Device struct {
 	spares    spares
 	lastSite  atomic.Uintptr // call site of the last capture
 	watch     watchers
+	subs      atomic.Pointer[SubDevices] // that are loaded
 
 	admin sync.Mutex   // held by Recover and Close
 	work  sync.RWMutex // Recover writes; placing and releasing kernels and traces reads
@@ -205,8 +206,6 @@ func (d *Device) usable(op string) error {
 	return nil
 }
 
-// openFirmware reads the folders of tt-metal's firmware and returns the workers' base firmware; nil
-// for this runtime's own.
 func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err error) {
 	if o.firmware != "" {
 		if base, err = metal.OpenFirmware(o.firmware); err != nil {
@@ -259,8 +258,6 @@ func strippedKernels(all []metal.QueueKernel) []dispatch.StrippedKernel {
 	return out
 }
 
-// checkFirmware returns an error if a kernel was built for other base firmware than the workers
-// run.
 func (d *Device) checkFirmware(k *Kernel) error {
 	if d.firmware != nil {
 		return d.firmware.CheckProcessor(k.Image, k.Processor)

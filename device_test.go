@@ -19,8 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What a device says of itself is what the chips are: grids without the row or column of the
-// command queues, and banks.
 func TestDeviceDescribesItself(t *testing.T) {
 	type facts struct {
 		Arch   chip.Arch
@@ -49,7 +47,6 @@ func TestDeviceDescribesItself(t *testing.T) {
 	}
 }
 
-// A device that can't be opened says which and why, and leaves nothing open.
 func TestOpenErrors(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -63,8 +60,8 @@ func TestOpenErrors(t *testing.T) {
 		ctx    context.Context
 		target kmd.Target
 		opts   []reprise.Option
-		is     error // if errors.Is can tell
-		linux  bool  // only there
+		is     error
+		linux  bool
 		parts  []string
 	}{
 		{"no node", t.Context(), kmd.Path("/no/such/node"), nil, kmd.ErrNoDevice, true, []string{"reprise: open", "/no/such/node", "no such device", "modprobe tenstorrent"}},
@@ -103,7 +100,6 @@ func TestOpenErrors(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An idle device closes under a context that has ended, such as that of a test in its clean-up.
 func TestCloseIdleUnderEndedContext(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -112,10 +108,8 @@ func TestCloseIdleUnderEndedContext(t *testing.T) {
 	})
 }
 
-// A device that is closed while others wait for it ends their waits; nothing crashes and nothing
-// hangs.
 func TestCloseWhileOthersWait(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	onEmulators(t, func(b *bench) {
 		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
 		const waiters = 3
@@ -123,8 +117,8 @@ func TestCloseWhileOthersWait(t *testing.T) {
 		for range waiters {
 			go func() { errs <- b.queue.Wait(b.ctx) }()
 		}
-		time.Sleep(20 * time.Millisecond) // so that some of them wait already; the outcome is the same if not
-		_ = b.dev.Close(t.Context())      // a kernel that never ends may be worth an error
+		time.Sleep(20 * time.Millisecond)
+		_ = b.dev.Close(t.Context())
 		for range waiters {
 			if err := <-errs; !errors.Is(err, reprise.ErrClosed) {
 				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrClosed)
@@ -133,7 +127,6 @@ func TestCloseWhileOthersWait(t *testing.T) {
 	}, reprise.WithHangTimeout(time.Second)) // how long Close waits for the kernel
 }
 
-// A card whose firmware takes no power settings is used as it is.
 func TestNoPowerSettings(t *testing.T) {
 	for _, card := range emulators {
 		b := open(t, card(sim.Fault("no-power")))
@@ -143,7 +136,6 @@ func TestNoPowerSettings(t *testing.T) {
 	}
 }
 
-// What isn't there is an error, not a crash.
 func TestNothing(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	p := b.blank("blank", chip.Single(0, 0))
@@ -164,8 +156,6 @@ func TestNothing(t *testing.T) {
 	b.must(b.queue.Wait(b.ctx))
 }
 
-// The coordinates that a device gives are those of its chip: kernels that were handed them reach
-// the workers.
 func TestCoordinatesForKernels(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		g := b.dev.Grid()

@@ -146,8 +146,6 @@ func loadError(program string, on []*Device, n int, err error) error {
 	return fmt.Errorf("reprise: load program %q%s: %w", program, where, nameOnce(program, err))
 }
 
-// placeAll takes memory for kernels and circular buffers, for each program as much as the largest
-// needs, so that the devices' allocators stay equal.
 func placeAll(ds []*Device, xs []*Executable) error {
 	rs, site := make([]allocator.Request, len(xs)), userPC()
 	most, end := uint64(0), uint64(0)
@@ -175,7 +173,6 @@ func placeAll(ds []*Device, xs []*Executable) error {
 	return nil
 }
 
-// lockOrder returns the devices in the order in which locks of several are taken.
 func lockOrder(ds []*Device) []*Device { return slices.SortedFunc(slices.Values(ds), compareDevices) }
 
 func compareDevices(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) }
@@ -203,8 +200,6 @@ func memories(ds []*Device) []*allocator.Allocator {
 	return out
 }
 
-// eachOf calls f for 0 up to n-1 concurrently. It returns the first error, after all calls have
-// returned.
 func eachOf(n int, f func(i int) error) error {
 	if n == 1 {
 		return f(0)

@@ -124,15 +124,12 @@ func userPC() uintptr {
 // works.
 var modulePath = reflect.TypeFor[trimmedError]().PkgPath()
 
-// isWrapper reports whether a function belongs to this package or to one that works for its own
-// callers.
 func isWrapper(function string) bool {
 	rest, ok := strings.CutPrefix(function, modulePath)
 	return ok && slices.ContainsFunc([]string{".", "/mesh.", "/pipeline.", "/allocator."},
 		func(p string) bool { return strings.HasPrefix(rest, p) })
 }
 
-// trimmedError is an error without its "program X:" prefix, which the error around it has already.
 type trimmedError struct {
 	err  error
 	text string

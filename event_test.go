@@ -16,8 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What doesn't get into a full queue takes no workers from anybody: the queue that had them goes on
-// without asking.
 func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 	for _, target := range []*sim.Card{sim.Blackhole()} {
 		t.Run(target.String(), func(t *testing.T) {
@@ -40,7 +38,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			never, cancel := context.WithCancel(b.ctx)
 			cancel()
 			much := b.pages("much", 1000)
-			for full := false; !full; { // until the device takes nothing more, neither much nor the smallest command
+			for full := false; !full; { // until the device takes nothing more, not even the smallest command
 				full = true
 				for _, put := range []func() error{
 					func() error { return q1.Write(never, much, 0, make([]byte, much.Size())) },
@@ -70,13 +68,12 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			if err := q0.Run(b.ctx, one); err != nil {
 				b.Errorf("the owner: %v", err)
 			}
-			poke(b, target, chip.Core{}, word.Addr(), 1) // both queues stand still
+			poke(b, target, chip.Core{}, word.Addr(), 1)
 			b.must(errors.Join(q0.Wait(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Wait(b.ctx)))
 		})
 	}
 }
 
-// Worker sets are equal or apart; everything else is refused when the device is opened.
 func TestQueueWorkersThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -100,7 +97,6 @@ func TestQueueWorkersThatCannotBe(t *testing.T) {
 	}
 }
 
-// What would wait for ever is an error at the call, which names both calls.
 func TestWaitsThatNothingEnds(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	other := open(t, sim.Wormhole())
@@ -126,11 +122,10 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 	b.says(b.queue.Record(b.ctx, nil), "reprise: record: no event")
 	b.says((*reprise.Event)(nil).Wait(b.ctx), "reprise: synchronize: no event")
 	b.must(b.queue.Record(b.ctx, e))
-	b.must(b.queue.WaitEvent(b.ctx, e)) // on its own queue: nothing to wait for
+	b.must(b.queue.WaitEvent(b.ctx, e))
 	b.must(e.Wait(b.ctx))
 }
 
-// A recovery loses recordings that weren't done, and keeps those that were.
 func TestEventsOverARecovery(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
@@ -168,8 +163,6 @@ func TestEventsOverARecovery(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// A device is closed with more reports on their way than the completion queue holds: they must be
-// taken out, or the dispatcher never ends, nor does Close.
 func TestCloseWithRecordingsUnread(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		e := b.dev.NewEvent("e")
@@ -185,8 +178,6 @@ func TestCloseWithRecordingsUnread(t *testing.T) {
 	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 }
 
-// A recording on a queue that has stopped for good is no use to wait for: the error says why, and
-// names both calls.
 func TestWaitForAStoppedQueue(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		e := b.dev.NewEvent("e")
@@ -208,12 +199,9 @@ func TestWaitForAStoppedQueue(t *testing.T) {
 	}, reprise.WithQueues(2), reprise.WithHangTimeout(300*time.Millisecond))
 }
 
-// A wait for something of the caller's own ends when it is there, with its context, or when nothing
-// moves, and whatever ends it, the queue goes on.
 func TestAwait(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		// A few looks after it has begun to sleep between them: a slow machine makes each of these
-		// count for 10 ms.
+		// Each counts 10 ms on a slow machine.
 		const sleeps = 70
 		looks := 0
 		b.must(b.queue.WaitFunc(b.ctx, func() bool { looks++; return looks > sleeps }))
@@ -243,13 +231,12 @@ func TestAwait(t *testing.T) {
 	}, reprise.WithHangTimeout(200*time.Millisecond))
 }
 
-// order is a plain model of what is ordered before what: a graph of everything that was submitted,
-// with an edge from each command to what it comes after.
+// order is a graph of all that was submitted, with edges to what each command comes after.
 type order struct {
 	after [][]int // by command
-	tail  [2]int  // newest command of each queue, -1 for none
-	seen  []int   // what the host has waited for
-	work  [2]int  // newest program or replay of each queue, -1 for none
+	tail  [2]int
+	seen  []int
+	work  [2]int
 	owner int
 }
 
@@ -264,7 +251,6 @@ func (o *order) add(q int, also ...int) int {
 	return n
 }
 
-// reaches reports whether the next command of a queue comes after another command.
 func (o *order) reaches(q, to int) bool {
 	next := append([]int{}, o.seen...)
 	if o.tail[q] >= 0 {
@@ -285,9 +271,8 @@ func (o *order) reaches(q, to int) bool {
 	return false
 }
 
-// Programs are refused exactly where nothing orders them after the other queue's last one, whatever
-// is recorded, waited for, finished and run in whatever order. And every schedule that is taken
-// ends: waits can't go round in a circle.
+// Programs are refused exactly where nothing orders them after the other queue's last one, and
+// every schedule that is taken ends.
 func TestOverlapIsRefusedExactly(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFF00))
 	x := b.load(b.blank("x", chip.Single(3, 3)))
@@ -356,7 +341,6 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 	})
 }
 
-// programTimes reads the times of n programs, once they are done.
 func (b *bench) programTimes(p *dispatch.ProgramTimes, n int) []dispatch.ProgramTime {
 	b.Helper()
 	var out []dispatch.ProgramTime
@@ -381,8 +365,6 @@ func (b *bench) programTimes(p *dispatch.ProgramTimes, n int) []dispatch.Program
 	return out
 }
 
-// A program's time is from when those before were done to when its kernels were, by the clock of
-// the queue, also while it is not known when it will end.
 func TestProgramTimes(t *testing.T) {
 	onAll(t, func(b *bench) {
 		word := b.word()
@@ -392,7 +374,7 @@ func TestProgramTimes(t *testing.T) {
 		for _, x := range []*reprise.Executable{short, long, short} {
 			b.must(b.queue.Run(b.ctx, x))
 		}
-		b.programTimes(p, 1) // the second can't be done
+		b.programTimes(p, 1)
 		if more, _, err := p.Append(nil); len(more) != 0 || err != nil {
 			b.Fatalf("a program that runs has times %v (%v)", more, err)
 		}
@@ -409,8 +391,6 @@ func TestProgramTimes(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// Each run of a program in a trace has its time, in every iteration of a loop. Times that the
-// ring overwrote before a read are counted.
 func TestProgramTimesOfTraces(t *testing.T) {
 	onAll(t, func(b *bench) {
 		x := b.load(b.blank("blank", chip.Single(0, 0)))
@@ -444,7 +424,6 @@ func TestProgramTimesOfTraces(t *testing.T) {
 	})
 }
 
-// A queue that was restarted counts its programs anew, so what reads their times says so.
 func TestProgramTimesAfterRecover(t *testing.T) {
 	b := openAs(t, sim.Blackhole())
 	p, err := b.queue.ProgramTimes()

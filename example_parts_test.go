@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// blank loads a program that does nothing on some workers, or on all.
 func blank(ctx context.Context, dev *reprise.Device, name string, on ...chip.Range) *reprise.Executable {
 	if on == nil {
 		on = []chip.Range{dev.Grid()}

@@ -87,7 +87,6 @@ func Example() {
 	// the host sends 192 bytes to run it on 64 cores
 }
 
-// count returns 64 KiB of words that count up.
 func count(from uint32) []byte {
 	var b []byte
 	for i := range uint32(1 << 14) {
@@ -96,7 +95,6 @@ func count(from uint32) []byte {
 	return b
 }
 
-// ends shows the first and the last word.
 func ends(b []byte) string {
 	return fmt.Sprint(binary.LittleEndian.Uint32(b), " ... ", binary.LittleEndian.Uint32(b[len(b)-4:]))
 }

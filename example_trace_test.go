@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// storing loads a program that stores a word to the L1 of one core.
 func storing(ctx context.Context, dev *reprise.Device, name string, to *reprise.Buffer, value uint32) *reprise.Executable {
 	im, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
 	check(err)
@@ -29,7 +28,6 @@ func storing(ctx context.Context, dev *reprise.Device, name string, to *reprise.
 	return x
 }
 
-// word reads the first word of a buffer.
 func word(ctx context.Context, q *reprise.Queue, b *reprise.Buffer) byte {
 	p := make([]byte, b.Size())
 	check(q.Read(ctx, b, 0, p))

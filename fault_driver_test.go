@@ -28,8 +28,7 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// machine is a computer with one emulated card, whose chip lives as long as the machine does, as
-// silicon would.
+// machine is a computer with one card, whose chip lives as long as the machine does.
 type machine struct {
 	*testing.T
 	drv  *driver.Driver
@@ -53,7 +52,6 @@ func newMachine(t *testing.T, a chip.Arch) *machine {
 	return m
 }
 
-// chip makes a new chip.
 func (m *machine) chip() *emu.Chip {
 	m.Helper()
 	c, err := emu.New(emu.Config{Arch: m.arch})
@@ -63,7 +61,6 @@ func (m *machine) chip() *emu.Chip {
 	return c
 }
 
-// String, Node and FS make a machine the target that is its card.
 func (m *machine) String() string { return m.arch.String() + " in a machine" }
 func (m *machine) FS() fs.FS      { return m.drv.FS() }
 func (m *machine) Node() seam.Node {
@@ -96,7 +93,6 @@ func onMachines(t *testing.T, run func(*testing.T, *machine)) {
 	}
 }
 
-// idle checks that nothing of the driver's is held any more.
 func (m *machine) idle() {
 	m.Helper()
 	if n := m.drv.Node(0).OpenFiles(); n != 0 {
@@ -104,9 +100,8 @@ func (m *machine) idle() {
 	}
 }
 
-// A chip that stopped and stays stopped is reset by the driver, and everything works again.
 func TestRecoverResetsAStoppedChip(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		r := newRig(b)
@@ -127,7 +122,6 @@ func TestRecoverResetsAStoppedChip(t *testing.T) {
 	})
 }
 
-// A card that others have open isn't reset under their hands.
 func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
 	m := newMachine(t, chip.Blackhole)
 	b := open(t, m, short)
@@ -152,8 +146,6 @@ func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
 	r.recovers()
 }
 
-// A card that is taken out in the middle of replays is an error that says so, in every call, and a
-// crash nowhere. When one is put back, Recover finds it and brings everything back.
 func TestUnplugDuringReplays(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
@@ -194,7 +186,6 @@ func TestUnplugDuringReplays(t *testing.T) {
 	})
 }
 
-// Another chip in the card's place isn't taken for the one before.
 func TestRecoverRefusesAnotherChip(t *testing.T) {
 	m := newMachine(t, chip.Wormhole)
 	b := open(t, m, short)
@@ -213,9 +204,8 @@ func TestRecoverRefusesAnotherChip(t *testing.T) {
 	r.recovers()
 }
 
-// Closing a device that hangs is no error, and leaves a chip whose cores are all held in reset.
 func TestCloseAfterAHang(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, reprise.WithHangTimeout(300*time.Millisecond))
 		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, b.dev.Grid())))
@@ -244,8 +234,6 @@ func TestCloseAfterAHang(t *testing.T) {
 	})
 }
 
-// A card that is gone can be closed, quickly and without an error: there is nothing to be done
-// about it.
 func TestCloseALostDevice(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
@@ -256,10 +244,8 @@ func TestCloseALostDevice(t *testing.T) {
 	})
 }
 
-// A card that falls off the bus reads all ones, which no wait takes for progress or for a hang of
-// its own.
 func TestDeviceOffTheBus(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		word := b.word()
@@ -280,7 +266,6 @@ func TestDeviceOffTheBus(t *testing.T) {
 	})
 }
 
-// A reset by somebody else takes the card away; Recover opens it again.
 func TestResetBySomebodyElse(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
@@ -297,7 +282,6 @@ func TestResetBySomebodyElse(t *testing.T) {
 	})
 }
 
-// pins remembers what a process pins.
 type pins struct {
 	seam.File
 	va, size []uint64
@@ -315,10 +299,8 @@ func (p *pins) Ioctl(req uint32, arg []byte) error {
 	return err
 }
 
-// Host memory that is taken from the device is an error with the address that it wanted, and a
-// recovery pins it anew.
 func TestHostMemoryGone(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
 		var p *pins
 		m.tap = func(f seam.File) seam.File {
@@ -341,7 +323,6 @@ func TestHostMemoryGone(t *testing.T) {
 	})
 }
 
-// ioctls lets a test look at requests before the driver gets them, and refuse them.
 type ioctls struct {
 	seam.File
 	look func(req uint32) error
@@ -354,11 +335,8 @@ func (f *ioctls) Ioctl(req uint32, arg []byte) error {
 	return f.File.Ioctl(req, arg)
 }
 
-// ReleaseLast is what a file with others beside it is asked for.
 func (f *ioctls) ReleaseLast() error { return f.File.(interface{ ReleaseLast() error }).ReleaseLast() }
 
-// A device that works but doesn't start again is reset, though this process has it open more than
-// once.
 func TestRecoverResetsWhatDoesNotStart(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		refuse := false
@@ -381,7 +359,7 @@ func TestRecoverResetsWhatDoesNotStart(t *testing.T) {
 	})
 }
 
-// lateStores is a chip behind a bus that keeps what is stored until the next load, as PCIe may.
+// lateStores keeps what is stored until the next load, as PCIe may.
 type lateStores struct {
 	*emu.Chip
 	mu   sync.Mutex
@@ -397,7 +375,6 @@ func (l *lateStores) store(f func()) {
 	}
 }
 
-// landLocked lets everything arrive.
 func (l *lateStores) landLocked() {
 	for _, f := range l.kept {
 		f()
@@ -426,8 +403,7 @@ func (l *lateStores) BARLoad(bar int, off uint64, width int) uint64 {
 }
 func (l *lateStores) BARRead(bar int, off uint64, p []byte) { l.load().BARRead(bar, off, p) }
 
-// Host memory is given up only when the stores that hold the cores in reset have arrived: until
-// then cores use it.
+// Until the stores have arrived, cores use the memory.
 func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(a.String(), func(t *testing.T) {
@@ -476,7 +452,6 @@ func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
 	}
 }
 
-// Pinned memory is there with what it holds after a device was lost and opened again, too.
 func TestPinnedMemoryOfALostDevice(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
@@ -503,10 +478,8 @@ func TestPinnedMemoryOfALostDevice(t *testing.T) {
 	})
 }
 
-// A wait for a message of a device that is lost ends; when the device is back, the stream says that
-// it is stale, and works again after a reset.
 func TestStreamOfALostDevice(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		s, err := stream.New(b.dev, stream.Config{Name: "tokens", Size: 256})
@@ -562,7 +535,6 @@ func TestStreamOfALostDevice(t *testing.T) {
 	})
 }
 
-// cpuTime is what the process has used of the processors.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -572,7 +544,6 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// An open device with two idle queues takes no processor time: all goroutines are parked.
 func TestIdleDeviceBurnsNothing(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		x := b.load(b.blank("nothing", b.dev.Grid()))
@@ -581,9 +552,8 @@ func TestIdleDeviceBurnsNothing(t *testing.T) {
 			b.must(b.dev.Queue(id).Wait(b.ctx))
 		}
 		const idle = 300 * time.Millisecond
-		// Garbage is collected and returned to the system here, which the runtime would do in small
-		// portions for a while. Whatever earlier tests have left running ends in a few tries; a
-		// busy loop doesn't.
+		// Garbage is collected here, not in small portions later. What earlier tests left ends in
+		// a few tries.
 		var used time.Duration
 		for range 5 {
 			debug.FreeOSMemory()
@@ -598,7 +568,6 @@ func TestIdleDeviceBurnsNothing(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// Whatever the pace, waits end when what they wait for is there, and a hang is still a hang.
 func TestPaces(t *testing.T) {
 	for _, pace := range []struct{ spin, longest time.Duration }{
 		{0, 0}, {time.Hour, time.Hour}, {50 * time.Microsecond, 5 * time.Millisecond},

@@ -28,7 +28,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// spin is a program that waits on the given cores until the first word of an L1 buffer is 1.
 func (b *bench) spin(name string, word *reprise.Buffer, proc chip.Processor, cores ...chip.Range) *reprise.Executable {
 	b.Helper()
 	return b.load(&reprise.Program{Name: name, Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
@@ -45,7 +44,6 @@ func (b *bench) word() *reprise.Buffer {
 	return word
 }
 
-// hang returns the error of a wait that must end in a *HangError.
 func (b *bench) hang(err error) *dispatch.HangError {
 	b.Helper()
 	var h *dispatch.HangError
@@ -55,10 +53,8 @@ func (b *bench) hang(err error) *dispatch.HangError {
 	return h
 }
 
-// A hang leaves a file that says the same as the error, down to the command that the dispatcher
-// waits at and the word that the kernel waits for.
 func TestHangLeavesADump(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()
 	dir := t.TempDir()
 	onEmulators(t, func(b *bench) {
 		word := b.word()
@@ -92,8 +88,6 @@ func TestHangLeavesADump(t *testing.T) {
 	}, short, reprise.WithDumpDir(dir))
 }
 
-// The error of a chip that a kernel has stopped names the kernel and the core as the program does,
-// in whatever program and wherever its text lies.
 func TestFaultNamesTheKernel(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.pages("n", 2)
@@ -123,8 +117,6 @@ func TestFaultNamesTheKernel(t *testing.T) {
 	})
 }
 
-// The first error of a hang says which cores are busy, and everything else; those after it say only
-// that the queue hangs, and are the same *HangError all the same.
 func TestHangIsToldOnce(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
 	x := b.spin("forever", b.word(), chip.BRISC, chip.Grid(3, 2))
@@ -141,7 +133,6 @@ func TestHangIsToldOnce(t *testing.T) {
 	}
 }
 
-// A dump that can't be written is no reason to hide the hang.
 func TestDumpThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dumps")
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -156,7 +147,6 @@ func TestDumpThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A program that takes much longer than the hang timeout is no hang as long as its kernels move.
 func TestLongProgramsAreNoHang(t *testing.T) {
 	card := sim.Wormhole()
 	b := open(t, card, reprise.WithHangTimeout(500*time.Millisecond))
@@ -166,8 +156,7 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 	b.must(b.queue.Run(b.ctx, b.spin("steps", word, chip.BRISC, b.dev.Grid())))
 	done := make(chan error, 1)
 	go func() { done <- b.queue.Wait(b.ctx) }()
-	// One core after the other ends: each step takes less than the hang timeout, all together take
-	// more.
+	// Each step takes less than the hang timeout, all together take more.
 	for core := range b.dev.Grid().Cores() {
 		xy, err := b.dev.Virtual(core)
 		b.must(err)
@@ -177,8 +166,6 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 	b.must(errors.Join(<-done, c.Close()))
 }
 
-// The report of a hang says in words what the engines of a worker wait for, where the device can
-// tell.
 func TestHangOfTheEngines(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		p, err := devtest.SemaphoreWait(b.ctx, b.dev, chip.Core{X: 2, Y: 1}, 0)
@@ -195,7 +182,6 @@ func TestHangOfTheEngines(t *testing.T) {
 	}, reprise.WithHangTimeout(300*time.Millisecond))
 }
 
-// rig is a device with something of everything on it, which a recovery must keep.
 type rig struct {
 	*bench
 	in, mid, out *reprise.Buffer
@@ -204,8 +190,7 @@ type rig struct {
 	before       map[allocator.Kind]uint64
 }
 
-// newRig loads two programs and records them; the second one is closed again, so that only the
-// trace has its kernels.
+// newRig records two programs and closes the second: only the trace has its kernels.
 func newRig(b *bench) *rig {
 	b.Helper()
 	r := &rig{bench: b, in: b.pages("in", 8), mid: b.pages("mid", 8), out: b.pages("out", 8)}
@@ -218,7 +203,6 @@ func newRig(b *bench) *rig {
 	return r
 }
 
-// works runs everything that there is.
 func (r *rig) works(when string) {
 	r.Helper()
 	r.write(r.in, 7)
@@ -238,8 +222,6 @@ func (r *rig) works(when string) {
 	}
 }
 
-// recovers recovers the device and checks that nothing was lost, and that new things work as well
-// as old ones.
 func (r *rig) recovers() {
 	r.Helper()
 	r.must(r.dev.Recover(r.ctx))
@@ -258,11 +240,9 @@ func (r *rig) recovers() {
 	}
 }
 
-// short is long enough for a loaded machine to show progress, and short enough to wait for.
+// short is enough for progress on a loaded machine.
 var short = reprise.WithHangTimeout(1500 * time.Millisecond)
 
-// A kernel that does what the hardware leaves undefined stops the emulated chip. Recover starts it
-// anew.
 func TestRecoverFromAStoppedChip(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		r := newRig(b)
@@ -281,8 +261,6 @@ func TestRecoverFromAStoppedChip(t *testing.T) {
 	}, short)
 }
 
-// Recover ends the waits of other goroutines with an error: the reports that they wait for can't
-// come any more.
 func TestRecoverEndsWaits(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
@@ -295,11 +273,10 @@ func TestRecoverEndsWaits(t *testing.T) {
 		for range waiters {
 			go func() { errs <- b.queue.Wait(b.ctx) }()
 		}
-		time.Sleep(5 * time.Millisecond) // so that some of them wait already; the outcome is the same if not
+		time.Sleep(5 * time.Millisecond) // so that some wait already
 		done := make(chan error, 1)
 		go func() { done <- b.dev.Recover(b.ctx) }()
 		for range waiters {
-			// One that begins to wait after the recovery finds nothing to wait for.
 			if err := <-errs; err != nil && !errors.Is(err, reprise.ErrRecovering) {
 				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrRecovering)
 			}
@@ -309,8 +286,6 @@ func TestRecoverEndsWaits(t *testing.T) {
 	})
 }
 
-// A closed device can't be recovered, a cancelled recovery says so and can be repeated, and Close
-// ends one.
 func TestRecoverErrors(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	r := newRig(b)
@@ -332,8 +307,7 @@ func TestRecoverErrors(t *testing.T) {
 	}
 }
 
-// dispatchCore returns the virtual coordinate of the core that runs the dispatcher of queue 0: the
-// second one of the last row on Wormhole, of the last column on Blackhole.
+// dispatchCore is the second of the last row on Wormhole, of the last column on Blackhole.
 func dispatchCore(b *bench) chip.XY {
 	b.Helper()
 	c, err := chip.New(b.dev.Arch(), chip.Harvesting{})
@@ -348,9 +322,6 @@ func dispatchCore(b *bench) chip.XY {
 	return xy
 }
 
-// A hang in a trace with control flow is reported with the program that doesn't end and the loops
-// that it is in; a loop beyond its limit with the program that ended last. Where the prefetcher has
-// read ahead, the program is one of those that are named.
 func TestHangNamesTheProgram(t *testing.T) {
 	effort.Long(t)
 	onEmulators(t, func(b *bench) {
@@ -373,7 +344,7 @@ func TestHangNamesTheProgram(t *testing.T) {
 		for _, tt := range []struct {
 			name   string
 			record func(r *reprise.Recorder) error
-			want   string // the loop that the queue is in, and the programs: each with its trace and its loops
+			want   string // the loop and the programs, each with its trace and loops
 			ahead  bool   // others may be named as well
 			ended  bool
 		}{

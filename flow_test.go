@@ -44,7 +44,6 @@ func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	}
 }
 
-// The device knows the iteration of a loop without waiting for programs.
 func TestIterationConditions(t *testing.T) {
 	onAll(t, func(b *bench) {
 		n := b.pages("n", 2)
@@ -65,7 +64,6 @@ func TestIterationConditions(t *testing.T) {
 	})
 }
 
-// What can't be recorded is refused with the place and the reason, and the capture fails with it.
 func TestFlowRefusals(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	elsewhere := open(t, sim.Blackhole())
@@ -139,21 +137,17 @@ func TestFlowRefusals(t *testing.T) {
 			t.Errorf("%v isn't the body's error", err)
 		}
 	}
-	// A failed capture leaves nothing held.
 	b.must(errors.Join(one.Release(b.ctx), n.Release()))
 	if s := b.dev.Memory(allocator.DRAM); s.Allocated != 0 {
 		t.Errorf("%d B of DRAM are still allocated", s.Allocated)
 	}
 }
 
-// from is an argument that the device computes.
 func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
 	a.From, a.Offset = b, offset
 	return a
 }
 
-// A trace holds the buffers of words that only its conditions and arguments read, until it is
-// released.
 func TestWordsAreHeld(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.pages("n", 2)
@@ -199,7 +193,6 @@ func TestWordsAreHeld(t *testing.T) {
 	})
 }
 
-// Arguments that the device can't read are refused with the place and the reason.
 func TestComputedArgsRefusals(t *testing.T) {
 	b, elsewhere := open(t, sim.Blackhole()), open(t, sim.Blackhole())
 	n := b.pages("n", 2)
@@ -242,7 +235,6 @@ func TestComputedArgsRefusals(t *testing.T) {
 	}
 }
 
-// sameTrace checks that two files are of one trace, whose memory lies elsewhere in the second.
 func sameTrace(t *testing.T, file, moved []byte) {
 	t.Helper()
 	var both [2]*tracebuf.File
@@ -265,7 +257,6 @@ func sameTrace(t *testing.T, file, moved []byte) {
 	}
 }
 
-// A file whose commands for computed arguments were changed is refused.
 func TestComputedArgsFileRefusals(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	k, n := b.pages("k", 2), b.pages("n", 2)
@@ -279,8 +270,7 @@ func TestComputedArgsFileRefusals(t *testing.T) {
 		},
 		"kernel memory ends": func(f *tracebuf.File, args, run *tracebuf.Step) {
 			cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
-			// The program lies higher, according to its write offsets and its launch message. Its
-			// kernels stay.
+			// Its kernels stay.
 			cmds := f.Image.Bytes[run.Offset:][:run.Size]
 			own := abi.Own(f.Target.Arch)
 			last := 0
@@ -295,7 +285,7 @@ func TestComputedArgsFileRefusals(t *testing.T) {
 				cq.Put32(cmds, text, cq.Get32(cmds, text)-0x2000)
 			}
 		},
-		"FORWARD": func(f *tracebuf.File, _, run *tracebuf.Step) { // the program takes no arguments
+		"FORWARD": func(f *tracebuf.File, _, run *tracebuf.Step) {
 			cmds := f.Image.Bytes[run.Offset:][:run.Size]
 			cmds[bytes.LastIndexByte(cmds, byte(cq.DispatchForwardWithArgs))] = byte(cq.DispatchForwardSubordinate)
 		},
@@ -309,7 +299,6 @@ func TestComputedArgsFileRefusals(t *testing.T) {
 	}
 }
 
-// A check names the iteration in which a program differs, and what differs only as a whole.
 func TestCheckFlow(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n, hidden, seen := b.pages("n", 1), b.pages("hidden", 1), b.pages("seen", 1)
@@ -335,7 +324,6 @@ func TestCheckFlow(t *testing.T) {
 		b.says(err, `program "show" in loop 0, iteration 1 of 3`)
 		b.holds(n, 0)
 
-		// The limit of a loop ends it on the host as well.
 		endless := b.captureFlow(func(r *reprise.Recorder) error {
 			return r.While(reprise.Cond{Buffer: n, Is: cq.Less, Value: 100}, 3, runs(r, one))
 		})
@@ -353,8 +341,6 @@ func TestCheckFlow(t *testing.T) {
 	})
 }
 
-// A trace with control flow is followed step by step, into some loops and over the rest: each
-// position has its name and its iterations. Times names the programs that ran.
 func TestFollow(t *testing.T) {
 	onAll(t, func(b *bench) {
 		n := b.pages("n", 2)
@@ -408,12 +394,12 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// savedFlow is the file of a trace with all kinds of control flow and a computed argument. The file
-// has what the buffers hold before a replay and after it.
+// savedFlow is the file of a trace with all kinds of control flow, with its buffers before and
+// after a replay.
 func savedFlow(t *testing.T, target kmd.Target) []byte {
 	t.Helper()
 	b := open(t, target)
-	b.pages("in the way", 7) // so that kernels, callees and conditions lie elsewhere than where they are loaded
+	b.pages("in the way", 7) // moves kernels, callees and conditions
 	sel, n := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 3 * 64, PageSize: 64, Name: "sel"}), b.pages("n", 20)
 	add := func(name string, k uint32) *reprise.Executable {
 		return b.load(b.adder(name, chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
@@ -459,8 +445,7 @@ func savedFlow(t *testing.T, target kmd.Target) []byte {
 	return again.Bytes()
 }
 
-// flowResult is the first word of n after savedFlow's trace, which began with first. The other
-// words of n follow each other.
+// flowResult is the first word of n after savedFlow's trace.
 func flowResult(first, times, step uint32) uint32 {
 	v := first + 13 + times*11
 	for v+19*16 < 400 {
@@ -469,8 +454,6 @@ func flowResult(first, times, step uint32) uint32 {
 	return v + 2*(step+100) + 1 + step + 1
 }
 
-// A trace with control flow can be saved where it was loaded, and loaded again where the words of
-// its conditions have to lie elsewhere. Parameters of the trace and of its callees can be set.
 func TestFlowFileMoves(t *testing.T) {
 	for _, card := range emulators {
 		t.Run(card().String(), func(t *testing.T) {
@@ -515,9 +498,6 @@ func TestFlowFileMoves(t *testing.T) {
 	}
 }
 
-// A word that conditions or arguments are read from is shared memory: a program of another queue
-// that overwrites it, while a loop reads it again and again and nothing orders the two, is a race.
-// An event orders them.
 func TestRaceOfCondition(t *testing.T) {
 	for name, body := range map[string]func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error{
 		"condition": func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error {
@@ -533,7 +513,6 @@ func TestRaceOfCondition(t *testing.T) {
 	}
 }
 
-// raceOfLoop has a program of another queue overwrite n while a loop runs that reads it.
 func raceOfLoop(t *testing.T, ordered bool, body func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error) {
 	card := sim.Blackhole(sim.Seed(3), sim.RefuseRaces(), sim.Harvesting(chip.Harvesting{Tensix: 0x3FFC}))
 	upper, lower := chip.Range{End: chip.Core{Y: 3}}, chip.Range{Start: chip.Core{Y: 4}, End: chip.Core{Y: 7}}

@@ -29,10 +29,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// emulators are the cards that every test runs on.
 var emulators = []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole}
 
-// onEmulators runs a test on a device of each emulator.
 func onEmulators(t *testing.T, run func(*bench), opts ...reprise.Option) {
 	for _, card := range emulators {
 		target := card()
@@ -40,8 +38,7 @@ func onEmulators(t *testing.T, run func(*bench), opts ...reprise.Option) {
 	}
 }
 
-// rounds is how often a test does the same with other data: less often in short, for the race
-// detector.
+// rounds is less in short, for the race detector.
 func rounds(n, short int) int {
 	if testing.Short() {
 		return short
@@ -49,7 +46,6 @@ func rounds(n, short int) int {
 	return n
 }
 
-// onAll runs a test on the emulators, and on the vendor's simulator where a library is given.
 func onAll(t *testing.T, run func(*bench), opts ...reprise.Option) {
 	onEmulators(t, run, opts...)
 	for _, v := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
@@ -59,7 +55,6 @@ func onAll(t *testing.T, run func(*bench), opts ...reprise.Option) {
 
 var _ kmd.Target = (*ttsim.Card)(nil)
 
-// bench is a device under test with what tests need of it.
 type bench struct {
 	*testing.T
 	ctx   context.Context
@@ -67,8 +62,6 @@ type bench struct {
 	queue *reprise.Queue
 }
 
-// queueFirmware is tt-metal's command-queue firmware that every device of an architecture is to
-// run, if any is given.
 var queueFirmware = map[chip.Arch]*metal.QueueFirmware{}
 
 func init() {
@@ -86,8 +79,7 @@ func init() {
 	})
 }
 
-// withQueueFirmware adds the option for the queue firmware that the flag names. A device of an
-// architecture without some is skipped.
+// withQueueFirmware adds the firmware that the flag names, or skips a device without some.
 func withQueueFirmware(t *testing.T, target kmd.Target, opts []reprise.Option) []reprise.Option {
 	t.Helper()
 	if len(queueFirmware) == 0 {
@@ -105,14 +97,11 @@ func withQueueFirmware(t *testing.T, target kmd.Target, opts []reprise.Option) [
 	return append([]reprise.Option{reprise.WithQueueFirmware(fw.Dir)}, opts...)
 }
 
-// open opens a device that is closed when the test ends. It runs the queue firmware that the flag
-// names, if any.
 func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
 	return openAs(t, target, withQueueFirmware(t, target, opts)...)
 }
 
-// openAs opens a device with the options alone.
 func openAs(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
 	b := &bench{T: t, ctx: t.Context()}
@@ -124,13 +113,12 @@ func openAs(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	return b
 }
 
-// must ends the test on an error.
 func (b *bench) must(err error) {
 	b.Helper()
 	devtest.Must(b, err)
 }
 
-// says fails the test unless the error is one line of text that has all parts in order.
+// says wants one line of text that has all parts in order.
 func (b *bench) says(err error, parts ...string) {
 	b.Helper()
 	devtest.Says(b, err, parts...)
@@ -143,7 +131,6 @@ func (b *bench) buffer(c reprise.BufferConfig) *reprise.Buffer {
 	return buf
 }
 
-// pages is a DRAM buffer of n pages of 64 B.
 func (b *bench) pages(name string, n int) *reprise.Buffer {
 	b.Helper()
 	return b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})
@@ -170,7 +157,6 @@ func (b *bench) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	return t
 }
 
-// captureQueues captures a trace over queues, and gives the Recorders in their order.
 func captureQueues(ctx context.Context, name string, queues []*reprise.Queue,
 	record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
 	return queues[0].Capture(ctx, name, func(_ context.Context, r *reprise.Recorder) error {
@@ -193,7 +179,6 @@ func record(xs ...*reprise.Executable) func(context.Context, *reprise.Recorder) 
 	}
 }
 
-// adder returns [devtest.Adder]'s program.
 func (b *bench) adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	b.Helper()
 	p, err := devtest.Adder(b.dev, name, at, in, out, addend)
@@ -201,7 +186,6 @@ func (b *bench) adder(name string, at chip.Core, in, out *reprise.Buffer, addend
 	return p
 }
 
-// blank is a program that does nothing on some cores.
 func (b *bench) blank(name string, cores ...chip.Range) *reprise.Program {
 	b.Helper()
 	return &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
@@ -209,7 +193,6 @@ func (b *bench) blank(name string, cores ...chip.Range) *reprise.Program {
 	}}}
 }
 
-// write fills a buffer with words that count up from first.
 func (b *bench) write(buf *reprise.Buffer, first uint32) {
 	b.Helper()
 	b.must(b.queue.Write(b.ctx, buf, 0, words(buf.Size(), first)))
@@ -217,7 +200,6 @@ func (b *bench) write(buf *reprise.Buffer, first uint32) {
 
 func words(n int, first uint32) []byte { return devtest.Words(n, first) }
 
-// holds checks that a buffer is full of words that count up from first.
 func (b *bench) holds(buf *reprise.Buffer, first uint32) {
 	b.Helper()
 	got := make([]byte, buf.Size())
@@ -233,5 +215,4 @@ func (b *bench) holds(buf *reprise.Buffer, first uint32) {
 	}
 }
 
-// allocated returns the bytes of each bank that are taken, by kind.
 func (b *bench) allocated() map[allocator.Kind]uint64 { return devtest.Allocated(b.dev) }

@@ -146,7 +146,6 @@ type deferredFree struct {
 	free  func() error
 }
 
-// waitFor is a wait of the host for a queue, by number.
 type waitFor struct {
 	q *Queue
 	n uint64
@@ -175,8 +174,6 @@ func (d *Device) deferFree(free func() error, qs []*Queue) {
 	d.deferred.some.Store(true)
 }
 
-// freeDeferred frees what no queue uses any more, or everything if the queues have lost their
-// contents.
 func (d *Device) freeDeferred(all bool) error {
 	if !d.deferred.some.Load() {
 		return nil

@@ -24,8 +24,6 @@ func heights(pages, shard, cores int) *allocator.ShardSpec {
 		Cores: []chip.Range{chip.Grid(cores, 1)}}
 }
 
-// A sharded buffer takes the largest core's share of every bank, is as large as its pages, and
-// states where they are.
 func TestShardedBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
@@ -76,7 +74,6 @@ func TestShardedBuffer(t *testing.T) {
 	b.must(errors.Join(buf.Release(), flat.Release()))
 }
 
-// Parts stay inside, say where, and keep the memory.
 func TestParts(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	buf := b.pages("whole", 8)
@@ -122,8 +119,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A snapshot answers what would fit, by the same code that allocates, and says what has changed
-// since.
 func TestMemorySnapshot(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	s := b.dev.Memory(allocator.DRAM)
@@ -163,7 +158,6 @@ func TestMemorySnapshot(t *testing.T) {
 	}
 }
 
-// A trace names the line of its capture, whether anybody observes the device or not.
 func TestCallSiteOfCapture(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.load(b.blank("program", chip.Single(0, 0)))
@@ -190,7 +184,6 @@ func texts(cs []allocator.Change) (out []string) {
 	return out
 }
 
-// Everything that takes memory says where in the user's code it was asked for.
 func TestCallSites(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithL1Small(512))
 	b.buffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(2, 1, 2)})
@@ -214,14 +207,11 @@ func TestCallSites(t *testing.T) {
 	}
 }
 
-// A second trace, and buffers allocated between two captures, never lie where the first trace's
-// freed intermediates are, however full the memory is.
 func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	x := b.load(b.adder("x", chip.Core{}, in, out, 1))
-	// All DRAM but 64 KiB at the top of every bank, of which 40 are an intermediate buffer of the
-	// first trace.
+	// All DRAM but 64 KiB at the top of every bank, 40 of them the first trace's intermediate.
 	hole := int(b.dev.Memory(allocator.DRAM).LargestHole) - 64<<10
 	b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
 	mid := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
@@ -244,8 +234,6 @@ func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b.holds(out, 7)
 }
 
-// Traces are captured, replayed and released in any order beside buffers that come and go: each
-// replay computes what it should, nobody's buffer changes, and at the end everything is as it was.
 func TestTracesAndBuffersAtRandom(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in := b.pages("in", 2)
@@ -305,8 +293,6 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 	})
 }
 
-// Buffers of a pool lie in its memory, which traces keep after the pool was released. The same
-// allocations give the same addresses.
 func TestPool(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		nothing := b.dev.MemorySnapshot()
@@ -339,7 +325,6 @@ func TestPool(t *testing.T) {
 		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 64}); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("taken from a released pool: %v", err)
 		}
-		// The trace keeps the memory.
 		junk := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
 		b.write(junk, 0)
 		b.write(in, 5)

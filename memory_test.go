@@ -24,8 +24,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What is larger than the device takes at once is written in parts, and not a byte after it
-// changes: neither of the same page nor of the next one in the same core.
 func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		page := 200<<10 + 16
@@ -49,7 +47,6 @@ func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 	})
 }
 
-// An *OutOfMemoryError says what was asked for, what is free, and what the rest is allocated to.
 func TestOutOfMemory(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	big := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 30 << 30, PageSize: 1 << 20, Name: "hoard"})
@@ -85,9 +82,6 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// Circular buffers and L1 buffers don't overlap: programs take the bottom of L1, buffers the top,
-// and the error of the second names the first. Programs share the memory of their circular buffers,
-// and traces keep it.
 func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		half := int(b.dev.Memory(allocator.L1).Free) / 2 &^ 63
@@ -132,8 +126,6 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 	})
 }
 
-// Without a trace region traces take what they need from the top of every bank; with one they stay
-// in it, and one that doesn't fit says how large it would have to be.
 func TestTraceRegion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")
@@ -171,7 +163,6 @@ func TestTraceRegion(t *testing.T) {
 			b.says(err, `capture "long"`, "trace needs", "a trace region of", "would do", "short")
 			b.must(trace.Release(b.ctx))
 
-			// As large as it said is large enough.
 			c := open(t, sim.Blackhole(), reprise.WithTraceRegion(oom.TraceRegion))
 			x = c.load(c.blank("blank", c.dev.Grid()))
 			for i := range xs {
@@ -184,7 +175,6 @@ func TestTraceRegion(t *testing.T) {
 	}
 }
 
-// A read that was abandoned doesn't write to memory that is its caller's again.
 func TestAbandonedRead(t *testing.T) {
 	card := sim.Blackhole()
 	b := open(t, card)
@@ -203,10 +193,10 @@ func TestAbandonedRead(t *testing.T) {
 	if len(bytes.Trim(dst, "\x00")) != 0 {
 		t.Error("the abandoned read wrote to its destination")
 	}
-	b.holds(data, 1) // later reads are not confused by it
+	b.holds(data, 1)
 }
 
-// poke writes a word to the L1 of a worker as a second user of the card would, past the queues.
+// poke writes a worker's L1 past the queues.
 func poke(b *bench, card *sim.Card, at chip.Core, addr, value uint32) {
 	b.Helper()
 	d, err := kmd.Open(b.ctx, card)
@@ -221,7 +211,6 @@ func poke(b *bench, card *sim.Card, at chip.Core, addr, value uint32) {
 	b.must(d.Write32(xy, uint64(addr), value))
 }
 
-// A configuration that can't be is refused with the reason and the numbers, and takes nothing.
 func TestImpossibleBuffers(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
 	before := b.allocated()
@@ -265,8 +254,7 @@ func TestImpossibleBuffers(t *testing.T) {
 	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
 }
 
-// Serial captures and releases find the whole region each time; tt-metal's issue 27966 was that
-// they didn't.
+// tt-metal's issue 27966: serial captures and releases lost parts of the region.
 func TestSerialCaptures(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithTraceRegion(8192))
 	x := b.load(b.blank("blank", b.dev.Grid()))
@@ -284,14 +272,12 @@ func TestSerialCaptures(t *testing.T) {
 	}
 }
 
-// ends returns a context that ends soon.
 func (b *bench) ends() context.Context {
 	ctx, cancel := context.WithTimeout(b.ctx, 50*time.Millisecond)
 	b.Cleanup(cancel)
 	return ctx
 }
 
-// letGo ends the programs that wait for a word, over a queue that doesn't wait for them.
 func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
 	b.Helper()
 	one := make([]byte, word.Size())
@@ -302,8 +288,6 @@ func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
 	b.must(q.Wait(b.ctx))
 }
 
-// If its context ends, a Load leaves kernels that the queue has still to write: their memory isn't
-// allocated again until the queue has written them, and then it is free.
 func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	q1, word := b.dev.Queue(1), b.word()
@@ -330,7 +314,6 @@ func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 	}
 }
 
-// A Split that its context ended gives up its pieces only when the queue has run them.
 func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	left := chip.Range{End: chip.Core{X: 7, Y: 9}}
 	right := chip.Range{Start: chip.Core{X: 8}, End: chip.Core{X: 9, Y: 9}}
@@ -348,7 +331,7 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 				return a
 			},
 		}}})
-		b.must(x.SetArgs("store", func(chip.Core, []uint32) {})) // from now on they are in the commands
+		b.must(x.SetArgs("store", func(chip.Core, []uint32) {}))
 		return x
 	}
 	xs := []*reprise.Executable{b.spin("spin", word, chip.BRISC, chip.Single(0, 0))}
@@ -365,7 +348,7 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	for range 240 {
 		ys = append(ys, y)
 	}
-	other, err := q1.Capture(b.ctx, "other", record(ys...)) // as large as what was running
+	other, err := q1.Capture(b.ctx, "other", record(ys...))
 	b.must(err)
 	b.letGo(q1, word)
 	b.must(b.queue.Wait(b.ctx))
@@ -375,8 +358,6 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	}
 }
 
-// What a canceled call has left is free on a device that was recovered, since nothing is in its
-// queues any more.
 func TestRecoverFreesWhatIsLeft(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word := b.word()
@@ -395,12 +376,11 @@ func TestRecoverFreesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Check puts back what the buffers held also when its context ends in the middle.
 func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word, data := b.word(), b.pages("data", 4)
 	add := b.adder("add", chip.Core{}, data, data, 1)
-	// More than the queue takes at once, and before the other one.
+	// More than the queue takes at once.
 	add.Buffers = []*reprise.Buffer{b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
 	trace := b.capture("t", b.load(add), b.spin("spin", word, chip.BRISC, chip.Single(1, 0)))
 	b.write(data, 5)
@@ -409,11 +389,11 @@ func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
 	go func() { done <- trace.Debug().Check(ctx) }()
-	for got := make([]byte, data.Size()); !bytes.Equal(got, words(data.Size(), 6)); { // the first program has run
+	for got := make([]byte, data.Size()); !bytes.Equal(got, words(data.Size(), 6)); {
 		b.must(b.dev.Queue(1).Read(b.ctx, data, 0, got))
 	}
 	cancel()
-	time.Sleep(100 * time.Millisecond) // a Check that doesn't wait for the second program has ended by then
+	time.Sleep(100 * time.Millisecond) // a Check that doesn't wait has ended by then
 	b.letGo(b.dev.Queue(1), word)
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -421,7 +401,6 @@ func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	b.holds(data, 5)
 }
 
-// memoryIn is what the logs of a directory say: of each device what is taken of each kind.
 func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
 	b.Helper()
 	s, err := usage.Read(dir)
@@ -440,8 +419,6 @@ func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
 	return out
 }
 
-// Other processes see each change of a device's memory at once, of buffers, kernels and traces,
-// until it is closed.
 func TestUsageLogFollowsMemory(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, sim.Blackhole(), reprise.WithUsageLog(dir), reprise.WithL1Small(1024))
@@ -485,13 +462,12 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	late := b.pages("late", 1)
 	b.must(other.dev.Close(t.Context()))
 	b.must(b.dev.Close(t.Context()))
-	_ = late.Release() // whatever it says, the log is gone
+	_ = late.Release()
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Errorf("after Close the directory has %v (%v)", files, err)
 	}
 }
 
-// What a log says of its device tells a card from an emulator, which processes don't share.
 func TestUsageLogNamesTheDevice(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
@@ -507,7 +483,6 @@ func TestUsageLogNamesTheDevice(t *testing.T) {
 	}
 }
 
-// A device can be used without a log, because it was turned off or because the file can't be made.
 func TestOpenWithoutUsageLog(t *testing.T) {
 	for _, tt := range []struct {
 		name string

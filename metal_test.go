@@ -31,22 +31,19 @@ import (
 	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
-// metalDir names what tests on tt-metal's firmware run. Nothing of it is in this repository.
+// Nothing of tt-metal's firmware is in this repository.
 var metalDir = flag.String("metal", "", "`folder` with base firmware and kernels that tt-metal built, laid out as its kernel cache")
 
-// metalBench is a device whose workers run tt-metal's base firmware.
 type metalBench struct {
 	*bench
 	cache    *metal.Cache
 	firmware *metal.Firmware
 }
 
-// metalTile is the size of the pages that reader_unary_8bank and writers of tt-metal's examples
-// move.
+// metalTile is the page size of readers and writers of tt-metal's examples.
 const metalTile = 2048
 
-// onMetal runs a test with each base firmware of the folder, on each chip that has the banks it was
-// built for.
+// onMetal runs a test with each base firmware of the folder, on each chip with its banks.
 func onMetal(t *testing.T, run func(*metalBench), opts ...reprise.Option) {
 	if *metalDir == "" {
 		t.Skip("no -metal DIR: a folder with base firmware and kernels that tt-metal built")
@@ -77,7 +74,6 @@ func onMetal(t *testing.T, run func(*metalBench), opts ...reprise.Option) {
 	}
 }
 
-// chips have the numbers of banks that firmware is built for.
 var metalChips = []struct {
 	arch     chip.Arch
 	dram, l1 int
@@ -89,8 +85,6 @@ var metalChips = []struct {
 	{chip.Wormhole, 12, 64, chip.Harvesting{Tensix: 1 << 3}}, // n150
 }
 
-// strictWith returns the emulator with every check, but for the named exceptions of tt-metal's
-// firmware.
 func strictWith(t *testing.T, f *metal.Firmware) kmd.Target {
 	if testing.Short() {
 		t.Skip("checks take time")
@@ -133,8 +127,7 @@ func ttsimWith(t *testing.T, f *metal.Firmware) kmd.Target {
 	return nil
 }
 
-// kernel returns a kernel that was linked with the firmware, for a processor. If the folder has
-// logs of compilers beside the kernels, it is the one for the NoC.
+// With logs of compilers beside the kernels, the kernel is the one for the NoC.
 func (b *metalBench) kernel(name string, p chip.Processor, noc chip.NOC) *kernels.Image {
 	b.Helper()
 	var found *kernels.Image
@@ -159,7 +152,6 @@ func (b *metalBench) kernel(name string, p chip.Processor, noc chip.NOC) *kernel
 	return found
 }
 
-// logsIn returns what compilers left in a folder.
 func logsIn(dir string) []byte {
 	var all []byte
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
@@ -170,21 +162,17 @@ func logsIn(dir string) []byte {
 	return all
 }
 
-// watched reports whether the firmware was built with the watcher, as logs beside it say.
 func (b *metalBench) watched() bool {
 	return bytes.Contains(logsIn(filepath.Join(b.firmware.Dir, "brisc")), []byte("-DWATCHER_ENABLED"))
 }
 
-// perWorker is an L1 buffer with 16 B on each worker.
 func (b *metalBench) perWorker() *reprise.Buffer {
 	g := b.dev.Grid()
 	l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * g.Size(), PageSize: 16, Name: "per worker"})
-	b.must(b.queue.Write(b.ctx, l1, 0, make([]byte, l1.Size()))) // kernels don't write all of it
+	b.must(b.queue.Write(b.ctx, l1, 0, make([]byte, l1.Size())))
 	return l1
 }
 
-// loopback is a program that copies tiles from DRAM to DRAM through a circular buffer of one
-// worker.
 func (b *metalBench) loopback(at chip.Core, in, out *reprise.Buffer, tiles uint32) *reprise.Program {
 	on := []chip.Range{at.Range()}
 	return &reprise.Program{
@@ -201,7 +189,6 @@ func (b *metalBench) tiles(name string, n int) *reprise.Buffer {
 	return b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * metalTile, PageSize: metalTile, Name: name})
 }
 
-// copies writes random bytes, calls run and compares.
 func (b *metalBench) copies(in, out *reprise.Buffer, seed uint64, run func()) {
 	b.Helper()
 	data := make([]byte, in.Size())
@@ -216,8 +203,6 @@ func (b *metalBench) copies(in, out *reprise.Buffer, seed uint64, run func()) {
 	}
 }
 
-// Kernels of tt-metal run on all workers, on both data-movement processors: they know their places,
-// have their arguments and their own initial data, which is fresh in each run.
 func TestMetalKernels(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		g := b.dev.Grid()
@@ -227,7 +212,7 @@ func TestMetalKernels(t *testing.T) {
 			run := func(k reprise.Kernel) []byte {
 				k.Processor, k.Cores = p, []chip.Range{g}
 				x := b.load(&reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{l1}})
-				for range 10 { // more than there are launch messages
+				for range 10 {
 					b.must(b.queue.Run(b.ctx, x))
 				}
 				out := b.read(l1)
@@ -274,8 +259,6 @@ func numbersOf(b []byte) []uint32 {
 	return out
 }
 
-// A reader on NCRISC hands tiles through a circular buffer to a writer on BRISC; a trace does it 50
-// times, also when it was saved and loaded again.
 func TestMetalTrace(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles = 16
@@ -294,7 +277,6 @@ func TestMetalTrace(t *testing.T) {
 		loaded, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(saved), reprise.WithBuffers(in, out))
 		b.must(err)
 		b.copies(in, out, 20, func() { b.must(loaded.Replay(b.ctx)) })
-		// A device with other workers' firmware refuses the file.
 		if _, emulated := b.targetOf(); !emulated {
 			return
 		}
@@ -308,7 +290,6 @@ func TestMetalTrace(t *testing.T) {
 	})
 }
 
-// targetOf returns another emulated chip of the same kind, and whether the device is emulated.
 func (b *metalBench) targetOf() (kmd.Target, bool) {
 	if strings.HasSuffix(b.Name(), "/ttsim") {
 		return nil, false
@@ -316,7 +297,6 @@ func (b *metalBench) targetOf() (kmd.Target, bool) {
 	return emulatorWith(b.T, b.firmware), true
 }
 
-// A kernel multicasts to 20 workers.
 func TestMetalMulticast(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		in := b.tiles("in", 1)
@@ -348,11 +328,8 @@ func TestMetalMulticast(t *testing.T) {
 	})
 }
 
-// compute is a compute kernel for TRISC0, 1 and 2.
 type compute [3]*kernels.Image
 
-// computeKernels yields the compute kernels of a name that were linked with the firmware, in the
-// order of the hash of what they were compiled with.
 func (b *metalBench) computeKernels(name string) iter.Seq2[string, compute] {
 	b.Helper()
 	all := map[string]compute{}
@@ -380,8 +357,6 @@ func (b *metalBench) computeKernels(name string) iter.Seq2[string, compute] {
 	}
 }
 
-// computes is a program of a reader on NCRISC, a compute kernel and a writer on BRISC, for bfloat16
-// tiles.
 func (b *metalBench) computes(name string, kernel compute, args []uint32, reader string, readerArgs []uint32, out *reprise.Buffer,
 	bufs ...*reprise.Buffer) *reprise.Executable {
 	b.Helper()
@@ -402,7 +377,6 @@ func (b *metalBench) computes(name string, kernel compute, args []uint32, reader
 	return b.load(p)
 }
 
-// smallTiles are bfloat16 tiles of -1, 0 and 1.
 func smallTiles(n int, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 7))
 	out := make([]byte, 0, n*metalTile)
@@ -412,16 +386,13 @@ func smallTiles(n int, seed uint64) []byte {
 	return out
 }
 
-// inTiles returns an element of a matrix that lies in tiles of 32 by 32, row by row; a tile has
-// four faces of 16 by 16.
+// inTiles returns an element of tiles of 32 by 32, with four faces of 16 by 16.
 func inTiles(b []byte, wide, row, column int) float64 {
 	face := row/16%2*2 + column/16%2
 	at := ((row/32*wide+column/32)*4+face)*256 + row%16*16 + column%16
 	return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*at:])) << 16))
 }
 
-// Compute kernels of tt-metal run on the Tensix engines, with every check too: copies, and products
-// of matrices whose elements are small enough to be exact in every fidelity.
 func TestMetalCompute(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles = 8
@@ -441,7 +412,6 @@ func TestMetalCompute(t *testing.T) {
 	})
 }
 
-// multiplies runs a product of matrices as a trace.
 func (b *metalBench) multiplies(kernel compute) {
 	b.Helper()
 	const m, k, n = 2, 3, 2 // tiles
@@ -468,7 +438,6 @@ func (b *metalBench) multiplies(kernel compute) {
 	}
 }
 
-// Two queues run programs at the same time, each on its own workers, and an event orders them.
 func TestMetalQueues(t *testing.T) {
 	top, rest := chip.Range{End: chip.Core{X: 3, Y: 1}}, chip.Range{Start: chip.Core{X: 0, Y: 2}, End: chip.Core{X: 5, Y: 5}}
 	onMetal(t, func(b *metalBench) {
@@ -494,8 +463,6 @@ func TestMetalQueues(t *testing.T) {
 	}, reprise.WithQueues(2), reprise.WithQueueWorkers(0, top), reprise.WithQueueWorkers(1, rest))
 }
 
-// A trace of 100 programs, on one worker, on some and on all, is replayed with other data each
-// time, also after a recovery.
 func TestMetalLongTrace(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles, programs = 4, 100
@@ -520,8 +487,6 @@ func TestMetalLongTrace(t *testing.T) {
 	})
 }
 
-// A program that hangs is reported with the states of its processors, and the device recovers with
-// its firmware.
 func TestMetalRecovers(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		if strings.HasSuffix(b.Name(), "/strict") {
@@ -566,9 +531,6 @@ func TestMetalRecovers(t *testing.T) {
 	}, reprise.WithHangTimeout(2*time.Second))
 }
 
-// Load refuses kernels that the workers' firmware can't run: this runtime's own, those of another
-// build, and those of another processor; a device with this runtime's own firmware refuses
-// tt-metal's; Open refuses firmware for other banks.
 func TestMetalRefusals(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		target, emulated := b.targetOf()
@@ -623,8 +585,6 @@ func TestMetalRefusals(t *testing.T) {
 	})
 }
 
-// Without tt-metal's files: a folder without base firmware is refused before the device is touched,
-// and so is a kernel of tt-metal on this runtime's own firmware.
 func TestWithFirmwareRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, err := reprise.Open(t.Context(), sim.Blackhole(), reprise.WithFirmware(dir))
@@ -643,9 +603,6 @@ func TestWithFirmwareRefuses(t *testing.T) {
 	b.says(err, "of tt-metal", `kernel "kernel"`, "built by tt-metal", "own base firmware")
 }
 
-// tt-metal's command-queue firmware replays a trace of 100 programs on the workers of this
-// runtime's own firmware, hands its result to the other queue by an event, and does so again after
-// a recovery.
 func TestQueueFirmware(t *testing.T) {
 	if len(queueFirmware) == 0 {
 		t.Skip("no -metal-queues DIR: folders with command-queue firmware of two queues that tt-metal built")

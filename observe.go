@@ -101,12 +101,10 @@ func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 	return e, nil
 }
 
-// controlObserver is an Observer that is told of control flow that is recorded.
 type controlObserver interface {
 	RecordControl(name string) (end func())
 }
 
-// recordControl tells Observers of control flow that is being recorded.
 func (d *Device) recordControl(name string) (end func()) {
 	var ends []func()
 	for _, o := range d.watch.all() {
@@ -138,7 +136,6 @@ func (d *Device) Observe(o Observer) (stop func()) {
 	}
 }
 
-// watchers are a device's Observers.
 type watchers struct {
 	on    atomic.Pointer[[]*observer] // nil without Observers
 	mu    sync.Mutex                  // held while on changes
@@ -165,7 +162,6 @@ func (w *watchers) set(list []*observer) {
 
 func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
-// fastPath reports that no observer and no capture is active.
 func (d *Device) fastPath() bool { return !d.watched() && d.capturing.Load() == 0 }
 
 // begin tells Observers that a call begins. The caller defers c.end.
@@ -197,13 +193,11 @@ func (c *Call) end(ctx context.Context, err *error) {
 	c.observers, c.ending = nil, false
 }
 
-// deviceCall is the share of a device in a call on several.
 type deviceCall struct {
 	d      *Device
 	queues []*Queue // by their numbers
 }
 
-// callsOf groups queues by device, in lock order.
 func callsOf(queues []*Queue) []deviceCall {
 	if len(queues) == 1 {
 		return []deviceCall{{queues[0].d, queues}}

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// heard is what an Observer hears.
 type heard struct{ calls []string }
 
 func (h *heard) Begin(_ context.Context, c *reprise.Call) {
@@ -25,7 +24,6 @@ func (h *heard) End(_ context.Context, c *reprise.Call) {
 	}
 }
 
-// An Observer hears of every call, and of the objects that come of it; when it is gone, of none.
 func TestObserver(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	var h, second heard
@@ -63,7 +61,6 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// stamper is an Observer that stamps each queue of each call, and keeps the first call.
 type stamper struct {
 	stamps []*reprise.Event
 	errs   []error
@@ -91,9 +88,6 @@ func (s *stamper) End(ctx context.Context, c *reprise.Call) {
 	}
 }
 
-// Stamps are timed events after what each call has put into its queue, in the order of the calls,
-// which no Observer hears of; they are refused outside of End, on other queues, and for calls that
-// put nothing into a queue.
 func TestStamps(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
 	in := b.pages("in", 2)
@@ -112,7 +106,7 @@ func TestStamps(t *testing.T) {
 	if len(s.stamps) != 2 || len(s.errs) != 3 {
 		t.Fatalf("%d stamps, %d refused: %v", len(s.stamps), len(s.errs), s.errs)
 	}
-	for _, err := range s.errs { // in Begin, and of what puts nothing into a queue
+	for _, err := range s.errs {
 		b.says(err, "reprise: stamp", "not in an Observer's End")
 	}
 	wrote, okWrote := s.stamps[0].DeviceTime()

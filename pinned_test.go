@@ -27,7 +27,6 @@ func (b *bench) host(n int, c reprise.HostBufferConfig) *reprise.HostBuffer {
 	return h
 }
 
-// mapped is memory that isn't Go's, in whole pages.
 func mapped(t *testing.T, n int) []byte {
 	t.Helper()
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -44,7 +43,6 @@ func fill(p []byte, seed int) {
 	}
 }
 
-// What can't do without a copy is an error where that was asked for, and nothing has moved.
 func TestStrictPinnedTransfers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		h := b.host(64<<10, reprise.HostBufferConfig{Name: "strict", Strict: true})
@@ -54,7 +52,7 @@ func TestStrictPinnedTransfers(t *testing.T) {
 		for _, tt := range []struct {
 			x          *reprise.Buffer
 			off, at, n int
-			part       *dispatch.DirectError // its place; nil if all goes
+			part       *dispatch.DirectError
 		}{
 			{even, 0, 0, 16 << 10, nil},
 			{even, 32, 48, 5000, nil},
@@ -90,7 +88,6 @@ func TestStrictPinnedTransfers(t *testing.T) {
 	})
 }
 
-// Mistakes with pinned memory are typed errors, and nothing moves.
 func TestPinnedMemoryMisuse(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		h := b.host(4096, reprise.HostBufferConfig{Name: "h"})
@@ -140,7 +137,6 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 	})
 }
 
-// After Recover pinned memory is there with what it holds, and transfers of before don't reach it.
 func TestPinnedMemorySurvivesRecover(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
@@ -184,13 +180,10 @@ func allocatedBy(name string) (objects int64) {
 	return objects
 }
 
-// Transfers with pinned memory that are waited for allocate nothing, and those that aren't a
-// Pending.
 func TestPinnedTransfersAllocate(t *testing.T) {
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
 	runtime.MemProfileRate = 1
-	// A long wait checks the whole device now and then, which allocates: not before an eighth of
-	// the hang timeout.
+	// A long wait checks the device, which allocates, after an eighth of the hang timeout.
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(time.Hour))
 	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
 	x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
@@ -214,7 +207,7 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 		}},
 	} {
 		const times = 50
-		b.must(tt.do()) // makes what later ones use
+		b.must(tt.do())
 		before := allocatedBy("reprise.(*Queue)")
 		for range times {
 			b.must(tt.do())
@@ -226,9 +219,6 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 	}
 }
 
-// Any series of transfers by slices and by pinned memory, strict or not, on any layout, leaves in
-// the buffer and in host memory what the same copies between slices leave, or is refused and leaves
-// all as it was.
 func TestPinnedTransfersAreCopies(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		const room = 96 << 10

@@ -93,7 +93,6 @@ func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	return xs[0], nil
 }
 
-// prepare compiles the program and allocates everything but the kernels' memory.
 func (x *Executable) prepare(p *Program) error {
 	d := x.d
 	for _, b := range p.Buffers {
@@ -172,7 +171,7 @@ func (x *Executable) place(ctx context.Context) error {
 	if err := q.q.Write(ctx, &iv, 0, bin); err != nil {
 		return err
 	}
-	return q.await(ctx)
+	return q.settle(ctx)
 }
 
 func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
@@ -311,12 +310,17 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or
-// get_common_arg_val.
+// get_common_arg_val. It may also name the address of a circular buffer.
 type Arg struct {
 	Kernel string       // name of the kernel in its Program, where no other kernel may have it
 	Index  int          // from 0
 	Common bool         // a common argument; otherwise a unique one
 	Cores  []chip.Range // for a unique argument; nil for all cores that have one
+
+	// Circular, for [Recorder.ParamBuffer] only, names the address of circular buffer Index, which
+	// was loaded with a buffer's address, on all its cores. Each needs a kernel with common
+	// arguments.
+	Circular bool
 
 	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of
 	// a buffer, in bytes, a multiple of 4, which the device reads before it starts the program.
@@ -328,7 +332,6 @@ func (a *Arg) on(c chip.Core) bool {
 	return a.Cores == nil || slices.ContainsFunc(a.Cores, func(r chip.Range) bool { return r.Contains(c) })
 }
 
-// words returns the offsets of arguments in the commands of one run.
 func (x *Executable) words(args []Arg) ([]int, error) {
 	var at []int
 	for i := range args {
@@ -337,9 +340,14 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 			return nil, fmt.Errorf("argument %d of kernel %q is one that the device computes: give it to Recorder.Run", a.Index, a.Kernel)
 		}
 		var err error
-		if a.Common {
+		switch {
+		case a.Circular && x.placedAt[a.Index] == nil:
+			err = circularError(x.Name(), a.Index, fixedCircular)
+		case a.Circular:
+			at = append(at, x.placedAt[a.Index]...)
+		case a.Common:
 			at, err = x.image.CommonArg(at, a.Kernel, a.Index)
-		} else {
+		default:
 			at, err = x.image.UniqueArg(at, a.Kernel, a.Index, a.on)
 		}
 		if err != nil {
@@ -369,6 +377,9 @@ func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 
 func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	return x.change("arguments", func() error {
+		if slices.ContainsFunc(args, func(a Arg) bool { return a.Circular }) {
+			return errors.New("an address of a circular buffer: use SetCircularAddr")
+		}
 		at, err := x.words(args)
 		if err == nil && b != nil {
 			v = b.Addr()
@@ -381,7 +392,6 @@ func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	})
 }
 
-// change calls set with the executable's lock.
 func (x *Executable) change(what string, set func() error) error {
 	if x == nil {
 		return fmt.Errorf("reprise: set %s: %w", what, x.checkDeviceLocked(nil))
@@ -446,6 +456,8 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 	return out
 }
 
+const fixedCircular = "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"
+
 // SetCircularAddr moves a circular buffer that was loaded with an address, for later runs and
 // captures. What is in a queue or a trace keeps its address. Each core with the buffer needs a
 // kernel with common arguments. Nothing is written to the device.
@@ -453,8 +465,7 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return x.change("circular buffer", func() error {
 		at := x.placedAt[index]
 		if at == nil {
-			return circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
-				"and each of its cores needs a kernel with common arguments")
+			return circularError(x.Name(), index, fixedCircular)
 		}
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
 		c := &x.cbs[i]
@@ -489,7 +500,6 @@ func circularError(program string, index int, format string, args ...any) error 
 	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index), Why: fmt.Sprintf(format, args...)}
 }
 
-// findGiven finds the addresses of caller-placed circular buffers in the commands.
 func (x *Executable) findGiven(p *dispatch.Program) error {
 	for _, c := range x.cbs {
 		if !c.Given {

@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// An error names a program once.
 func TestProgramIsNamedOnce(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	p := b.blank("prog", chip.Single(99, 1))
@@ -46,7 +45,6 @@ func TestProgramIsNamedOnce(t *testing.T) {
 	}
 }
 
-// A program is a description: what happens to it after Load doesn't matter.
 func TestProgramMayChangeAfterLoad(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
@@ -65,8 +63,6 @@ func TestProgramMayChangeAfterLoad(t *testing.T) {
 	}
 }
 
-// Many goroutines may use one device and one queue, also for traces that come and go: each sees its
-// own work in order.
 func TestConcurrentUse(t *testing.T) {
 	onAll(t, func(b *bench) {
 		var wg sync.WaitGroup
@@ -92,7 +88,7 @@ func TestConcurrentUse(t *testing.T) {
 						err = errors.Join(err, b.queue.Run(b.ctx, x))
 					} else if trace, failed := b.queue.Capture(b.ctx, "trace", record(x)); failed != nil {
 						err = failed
-					} else { // the memory of a released trace is used again
+					} else {
 						err = errors.Join(err, trace.Replay(b.ctx), trace.Release(b.ctx))
 					}
 					if err = errors.Join(err, b.queue.Read(b.ctx, out, 0, got)); err == nil && !bytes.Equal(got, words(out.Size(), i+addend)) {
@@ -114,7 +110,6 @@ func TestConcurrentUse(t *testing.T) {
 	})
 }
 
-// An executable that is closed while others run it either runs whole or says that it is closed.
 func TestCloseWhileOthersRun(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	for range 10 {
@@ -138,8 +133,6 @@ func TestCloseWhileOthersRun(t *testing.T) {
 	b.must(b.queue.Wait(b.ctx))
 }
 
-// A program that can't run is refused by Load, which names the part and says what to do, and takes
-// nothing.
 func TestProgramsThatCannotRun(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	other, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
@@ -240,8 +233,7 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	b.must(b.queue.Wait(b.ctx))
 }
 
-// lying is a program that reads two pages into a circular buffer that lies at an address, on two
-// workers, and leaves them there.
+// lying reads two pages into a circular buffer at an address on two workers.
 func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *reprise.Program {
 	cores := []chip.Range{chip.Grid(2, 1)}
 	return &reprise.Program{
@@ -254,8 +246,6 @@ func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *repris
 	}
 }
 
-// A circular buffer can lie in a buffer: what a kernel puts into the one is in the other. It takes
-// no memory of its own. Later runs can have it elsewhere; a trace has it where it was.
 func TestCircularBuffersInBuffers(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in := b.pages("in", 4)
@@ -297,10 +287,35 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		moved(second, "a run elsewhere")
 		b.must(tr.Replay(b.ctx))
 		moved(first, "a replay")
+
+		// A parameter moves it in a trace.
+		place := reprise.Arg{Circular: true, Index: 5}
+		tr, err := b.queue.Capture(b.ctx, "movable", func(_ context.Context, r *reprise.Recorder) error {
+			b.must(r.Run(x))
+			return r.ParamBuffer("place", second, place)
+		})
+		b.must(err)
+		for i, at := range []*reprise.Buffer{second, first, second} {
+			b.must(tr.SetBuffer("place", at))
+			b.must(tr.Replay(b.ctx))
+			moved(at, fmt.Sprint("replay ", i))
+		}
+		small := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Name: "small", PageSize: 64, Size: 64})
+		b.says(tr.SetBuffer("place", small), "take one like that")
+		b.says(x.SetBuffer(first, place), "SetCircularAddr")
+		for _, wrong := range []reprise.Arg{{Circular: true, Index: 6}, place} {
+			_, err = b.queue.Capture(b.ctx, "wrong", func(_ context.Context, r *reprise.Recorder) error {
+				b.must(r.Run(x))
+				if wrong.Index == 6 {
+					return r.ParamBuffer("place", second, wrong)
+				}
+				return r.Param("place", wrong)
+			})
+			b.says(err, "circular buffer")
+		}
 	})
 }
 
-// Circular buffers that can't lie where they are told to are refused, and say why.
 func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in := b.pages("in", 4)
@@ -325,7 +340,6 @@ func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 		if err := x.SetCircularAddr(5, l1.Addr()); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("of a closed executable: %v", err)
 		}
-		// Several may lie in the same memory if it is the caller's.
 		both := b.lying(in, l1.Addr(), 0)
 		both.CircularBuffers = append(both.CircularBuffers, both.CircularBuffers[0])
 		both.CircularBuffers[1].Index = 6
@@ -333,8 +347,6 @@ func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 	})
 }
 
-// A circular buffer may have as many pages as kernels count: all of them can be filled and emptied,
-// also when the counts wrap.
 func TestMostPages(t *testing.T) {
 	const source = `#include "api/dataflow/dataflow_api.h"
 
@@ -372,8 +384,7 @@ void kernel_main() {
 	})
 }
 
-// wide is a program whose worker (x,y) writes its first argument into its own words of L1 on the
-// first processor, with so many arguments that they lie beside the kernels as long as they don't
+// wide writes its first argument on each worker; its arguments lie beside the kernels until they
 // change.
 func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 	return &reprise.Program{
@@ -391,8 +402,6 @@ func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 	}
 }
 
-// Arguments that lie beside the kernels reach the cores, and so do those that have changed since; a
-// trace keeps those that it was recorded with, and one that names parameters can change them.
 func TestResidentArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		const page = 64
@@ -448,8 +457,6 @@ func TestResidentArguments(t *testing.T) {
 	})
 }
 
-// All arguments of a kernel can be set at once, common ones as well; what doesn't fit changes
-// nothing.
 func TestSetArgsRefuses(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.load(b.wide(b.word(), 1))
@@ -468,8 +475,6 @@ func TestSetArgsRefuses(t *testing.T) {
 	}
 }
 
-// A parameter of a run whose arguments lay beside the kernels keeps the values that the run was
-// recorded with.
 func TestParamKeepsRecordedArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
@@ -478,7 +483,7 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 			if err := r.Run(x); err != nil {
 				return err
 			}
-			if err := x.SetArg(reprise.Arg{Kernel: "store", Index: 2}, 0x777); err != nil { // for later runs
+			if err := x.SetArg(reprise.Arg{Kernel: "store", Index: 2}, 0x777); err != nil {
 				return err
 			}
 			return r.Param("n", reprise.Arg{Kernel: "store", Index: 1})
@@ -496,8 +501,6 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 	})
 }
 
-// A trace brings the kernels of a program when it runs first, and not again; the queue that replays
-// it, whose own programs lie in the same memory, brings its own anew. All compute what they should.
 func TestKernelsAreSentOnce(t *testing.T) {
 	onAll(t, func(b *bench) {
 		trace, bufs := b.chain(8)
@@ -530,8 +533,6 @@ func TestKernelsAreSentOnce(t *testing.T) {
 	})
 }
 
-// The stock wire format has one command of the dispatcher in each relay, its go signals pass
-// through the prefetcher, and it computes the same; the form of this runtime is shorter.
 func TestStockWireFormat(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {

@@ -97,8 +97,12 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 	return nil
 }
 
-// Wait waits until everything in the queue has run and all its results are in memory.
-func (q *Queue) Wait(ctx context.Context) (err error) {
+// Wait waits until everything in the queue has run and all its results are in memory; with
+// sub-devices, the programs of the stall group ([Queue.SetStallGroup]).
+func (q *Queue) Wait(ctx context.Context) error { return q.WaitFor(ctx) }
+
+// WaitFor is Wait for the programs of some sub-devices.
+func (q *Queue) WaitFor(ctx context.Context, subs ...int) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallQueueWait, Queues: q.self}).end(ctx, &err)
 	}
@@ -108,13 +112,24 @@ func (q *Queue) Wait(ctx context.Context) (err error) {
 	if err := q.d.refuse(ctx, q, opQueueWait, ""); err != nil {
 		return err
 	}
-	return q.d.opError("wait for queue", q.await(ctx))
+	if len(subs) > 0 {
+		return q.d.opError("wait for queue", q.q.WaitFor(ctx, subs...))
+	}
+	return q.d.opError("wait for queue", q.settle(ctx))
+}
+
+// settle waits for the stall group.
+func (q *Queue) settle(ctx context.Context) error {
+	if q.q.StallsAll() {
+		return q.await(ctx)
+	}
+	return q.q.Wait(ctx)
 }
 
 // await waits until everything in the queue has run, and frees deferred memory.
 func (q *Queue) await(ctx context.Context) error {
 	n := q.begun.Add(1)
-	if err := q.q.Wait(ctx); err != nil {
+	if err := q.q.WaitAll(ctx); err != nil {
 		return err
 	}
 	for was := q.finished.Load(); was < n && !q.finished.CompareAndSwap(was, n); was = q.finished.Load() {
@@ -130,8 +145,12 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 // ProgramTimes returns a reader of the times at which programs run from here on, in cycles of
 // [Queue.Clock]. The device always notes these times, so nothing is put into the queue and nothing
 // waits. Programs that are in the queue already may be among them. The error is
-// [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware.
+// [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware, and [dispatch.ErrSubDevices]
+// with sub-devices, whose programs overlap.
 func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
+	if q.d.SubDevices() != nil {
+		return nil, q.d.opError("read the times of programs", dispatch.ErrSubDevices)
+	}
 	return ask(q.d, "read the times of programs", q.q.ProgramTimes)
 }
 
@@ -225,9 +244,16 @@ func (e *Event) checkDevice(d *Device, op string) error {
 }
 
 // Record records an event: the recording is done when everything so far in the queue has run and
-// all its results are in memory. Record returns once the command is in the issue ring.
-func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
-	at := callerPC()
+// all its results are in memory; with sub-devices, the programs of the stall group. Record returns
+// once the command is in the issue ring.
+func (q *Queue) Record(ctx context.Context, e *Event) error { return q.record(ctx, e, callerPC()) }
+
+// RecordFor is Record after the programs of some sub-devices.
+func (q *Queue) RecordFor(ctx context.Context, e *Event, subs ...int) error {
+	return q.record(ctx, e, callerPC(), subs...)
+}
+
+func (q *Queue) record(ctx context.Context, e *Event, at uintptr, subs ...int) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallRecord, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
 	}
@@ -237,7 +263,7 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	if err := q.d.refuse(ctx, q, opRecord, e.Name()); err != nil {
 		return err
 	}
-	return q.d.opError("record", q.q.Record(ctx, e.e, at))
+	return q.d.opError("record", q.q.Record(ctx, e.e, at, subs...))
 }
 
 // WaitEvent holds everything that is put into the queue from now on until the event's newest

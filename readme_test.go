@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// The lines of Go in README.md are those of the example, which is compiled and run, without its
-// checks of errors.
+// The lines of Go in README.md are the example's, without its checks of errors.
 func TestReadmeShowsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -43,14 +42,12 @@ func TestReadmeShowsTheExample(t *testing.T) {
 	}
 }
 
-// code is a line without indentation and comment.
 func code(line string) string {
 	line, _, _ = strings.Cut(line, " // ")
 	return strings.TrimSpace(line)
 }
 
-// The package stays small enough to be read: what belongs to a topic goes to the topic's package.
-// It has no aliases of types, whose fields go doc wouldn't show.
+// What belongs to a topic goes to its package; go doc shows no fields of aliases.
 func TestExportedNames(t *testing.T) {
 	const most = 60 // types and functions
 	files, err := filepath.Glob("*.go")

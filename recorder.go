@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -23,12 +24,15 @@ type Recorder struct {
 
 	part     *part // under construction
 	rec      tracebuf.Recording
-	*scratch                     // nil once the capture has ended
-	held     []int               // by part.programs: how many of the program's buffers the part holds
-	heldOne  [1]int              // backs held for one program
-	index    map[*Executable]int // in part.programs, once there are many
-	control  controlFlow         // loops and branches
-	edges    *edges              // shared by the device's Recorders; nil for one queue
+	*scratch                      // nil once the capture has ended
+	held     []int                // by part.programs: how many of the program's buffers the part holds
+	heldOne  [1]int               // backs held for one program
+	index    map[*Executable]int  // in part.programs, once there are many
+	control  controlFlow          // loops and branches
+	subs     *dispatch.SubDevices // that are loaded; nil without any
+	states   []dispatch.State     // of sub-devices from 1 on
+	home     dispatch.Dispatcher  // of the last run
+	edges    *edges               // shared by the device's Recorders; nil for one queue
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
@@ -43,7 +47,8 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	if r.scratch == nil {
 		r.scratch = new(scratch)
 	}
-	r.state = d.disp.ReplayState()
+	r.state, r.subs = d.disp.ReplayState(), q.q.SubDevices()
+	p.subs = r.subs
 }
 
 // On returns the Recorder of another queue of the capture. For a queue outside of the capture it
@@ -98,7 +103,8 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	if err := x.checkDeviceLocked(r.d); err != nil {
 		return err
 	}
-	if err := r.q.q.Fits(x.image); err != nil {
+	home, err := r.q.q.Home(x.image, r.subs)
+	if err != nil {
 		return err
 	}
 	i, err := r.enter(x)
@@ -118,7 +124,8 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	if len(r.control.open) > 0 {
 		return r.addNodeLocked(n)
 	}
-	r.prior = r.state
+	r.home = home
+	r.prior = *r.stateOf(home)
 	if len(reads) > 0 {
 		r.useControl()
 		err = encoder{r}.runLocked(&n, x)
@@ -128,7 +135,7 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 		}
 		r.rec.Reserve(x.image.RunBytes())
 		r.rec.Add(n.Name, i, func(dst []byte) ([]byte, uint8) {
-			dst, n.Rec.variant = x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
+			dst, n.Rec.variant = x.image.AppendRun(dst, r.stateOf(home), home, uint16(r.rec.Len()))
 			return dst, uint8(n.Rec.variant)
 		})
 	}
@@ -139,7 +146,6 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 // linearSearchMax is how many programs are searched faster without a map.
 const linearSearchMax = 16
 
-// find returns the index of a program in part.programs, -1 if the program wasn't recorded yet.
 func (r *Recorder) find(x *Executable) int {
 	if r.index == nil {
 		return slices.Index(r.part.programs, x)
@@ -150,7 +156,6 @@ func (r *Recorder) find(x *Executable) int {
 	return -1
 }
 
-// enter makes the part hold a program and its buffers, and returns the program's index.
 func (r *Recorder) enter(x *Executable) (int, error) {
 	i := r.find(x)
 	if i < 0 {
@@ -193,8 +198,6 @@ func (r *Recorder) Keep(bs ...*Buffer) error {
 	})
 }
 
-// locked calls f with the capture's lock. An error, or a capture that has ended, makes the capture
-// fail.
 func (r *Recorder) locked(op string, f func() error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -216,8 +219,8 @@ func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
 
-// ParamBuffer is Param for arguments that hold a buffer's address, which [Trace.SetBuffer] can
-// change.
+// ParamBuffer is Param for arguments that hold a buffer's address, and for circular buffers that
+// lie at it ([Arg].Circular). [Trace.SetBuffer] can change them.
 func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 	return r.param(name, tracebuf.BufferAddr, b, args)
 }
@@ -234,6 +237,8 @@ func (r *Recorder) paramLocked(p *argParam, args []Arg) error {
 		if err := p.buf.checkDevice(r.d); err != nil {
 			return err
 		}
+	} else if slices.ContainsFunc(args, func(a Arg) bool { return a.Circular }) {
+		return errors.New("an address of a circular buffer is a buffer's: use ParamBuffer")
 	}
 	n, where, inside := &r.control.last, "", len(r.control.open) > 0
 	if inside {
@@ -275,20 +280,18 @@ func (r *Recorder) paramLocked(p *argParam, args []Arg) error {
 	return nil
 }
 
-// inline re-encodes the last run with all arguments among its commands.
 func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
 	if inside {
 		return r.snapshot(&n.Rec, x, true)
 	}
-	r.state = r.prior
+	*r.stateOf(r.home) = r.prior
 	r.rec.Replace(func(dst []byte) ([]byte, uint8) {
-		dst, n.Rec.variant = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())-1))
+		dst, n.Rec.variant = x.image.AppendInlineRun(dst, r.stateOf(r.home), r.home, uint16(len(r.rec.Steps())-1))
 		return dst, uint8(n.Rec.variant)
 	})
 	return nil
 }
 
-// addParam makes words of the recording a parameter. Their offsets count from base.
 func (r *Recorder) addParam(p *argParam, base int) error {
 	for i := range p.at {
 		p.at[i] += base
@@ -305,7 +308,6 @@ func (r *Recorder) lastStep() *tracebuf.Step {
 	return &steps[len(steps)-1]
 }
 
-// refused makes the capture fail with the error of a Recorder's method.
 func (r *Recorder) refused(op string, err error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -343,10 +345,35 @@ func (r *Recorder) finish() error {
 }
 
 func (r *Recorder) place(ctx context.Context) error {
-	if err := r.part.place(ctx, r.state.Detach()); err != nil {
+	if err := r.part.place(ctx, r.afters()...); err != nil {
 		return err
 	}
 	return r.part.register(partLive)
+}
+
+// stateOf returns the state of the workers that a dispatcher starts.
+func (r *Recorder) stateOf(home dispatch.Dispatcher) *dispatch.State {
+	if home.Sub == 0 {
+		return &r.state
+	}
+	for len(r.states) < int(home.Sub) {
+		r.states = append(r.states, r.d.disp.ReplayState())
+	}
+	return &r.states[home.Sub-1]
+}
+
+// afters are the states after the recording of the sub-devices that it runs something on.
+func (r *Recorder) afters() []dispatch.SubAfter {
+	out := append(r.part.afters[:0], dispatch.SubAfter{After: r.state.Detach()})
+	if r.state.Expected == 0 && r.subs != nil {
+		out = out[:0]
+	}
+	for i := range r.states {
+		if s := &r.states[i]; s.Expected != 0 {
+			out = append(out, dispatch.SubAfter{Sub: uint8(i + 1), After: s.Detach()})
+		}
+	}
+	return out
 }
 
 func (r *Recorder) empty() bool { return r.rec.Len() == 0 }
@@ -376,7 +403,6 @@ func (r *Recorder) returnScratch() {
 	}
 }
 
-// argRead is a word that becomes arguments of a run.
 type argRead struct {
 	buf     *Buffer
 	offset  int

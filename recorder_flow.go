@@ -32,7 +32,6 @@ type Cond struct {
 // node is a recorded run, or control flow.
 type node = flow.Node[recorded]
 
-// recorded is what a Recorder keeps of a node.
 type recorded struct {
 	program  int    // index of a run's program in part.programs
 	commands []byte // of a run in a body
@@ -172,6 +171,9 @@ func (r *Recorder) call(t *Trace) error {
 		return ErrCaptureEnded
 	}
 	callee := t.parts[i]
+	if callee.prep.SubDevices != nil {
+		return dispatch.ErrSubDevices
+	}
 	if d := callee.depth + 1; d > cq.MaxCalls {
 		return fmt.Errorf("calls would nest %d deep, at most %d are possible", d, cq.MaxCalls)
 	}
@@ -196,10 +198,12 @@ func (p *part) holdCallee(o *part) error {
 	return nil
 }
 
-// flowAllowed returns an error if the trace can't have control flow.
 func (r *Recorder) flowAllowed() error {
 	if r.edges != nil && r.edges.any() {
 		return errFlowEdges
+	}
+	if r.subs != nil {
+		return dispatch.ErrSubDevices
 	}
 	return r.q.q.ControlFlow()
 }
@@ -274,7 +278,6 @@ func (r *Recorder) beginControl(n *node, conds []Cond) error {
 	return nil
 }
 
-// condLocked finds the word of a condition inside that many loops, and holds its buffer.
 func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	if !c.Is.Valid() || c.Is == cq.Never {
 		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
@@ -311,7 +314,6 @@ func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 	return w, r.part.hold(b)
 }
 
-// word returns the NoC address of the word at an offset of the buffer.
 func (b *Buffer) word(off int) (noc, addr uint32, err error) {
 	at, _ := b.Page(off / b.PageSize())
 	addr = at.Addr + uint32(off%b.PageSize())
@@ -387,7 +389,6 @@ func (r *Recorder) useControl() {
 	}
 }
 
-// text is as "state[4] != 0" or "iteration < 3".
 func (c Cond) text() string {
 	switch {
 	case c.Iteration == 1:
@@ -429,7 +430,6 @@ func (e encoder) Leaf(n *node) error {
 	return e.runLocked(n, x)
 }
 
-// runLocked appends a run as it was recorded, after the commands that read its computed arguments.
 func (e encoder) runLocked(n *node, x *Executable) error {
 	if err := e.reads(n.Rec.reads); err != nil {
 		return err

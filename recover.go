@@ -90,7 +90,6 @@ func (d *Device) recover(ctx context.Context) *RecoverError {
 	return nil
 }
 
-// reopen opens a lost device again, and resets the chip if that isn't enough.
 func (d *Device) reopen(ctx context.Context) (wasReset bool, err error) {
 	err = d.kd.Recover(ctx)
 	if err == nil || !errors.Is(err, ErrDeviceLost) {
@@ -122,7 +121,6 @@ func (d *Device) onlyOurs(e *kmd.HeldError) bool {
 	return len(e.Holders) == 1 && e.Holders[0].PID == os.Getpid() && e.Holders[0].Files <= d.kd.Files()
 }
 
-// contents lists what Recover writes again: the kernels of executables and traces, and the traces.
 func (d *Device) contents() []dispatch.Content {
 	d.mu.Lock()
 	defer d.mu.Unlock()

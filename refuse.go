@@ -30,7 +30,6 @@ func (c *recording) fail(err error) {
 	c.err = cmp.Or(c.err, err)
 }
 
-// captureKey is the context key of the *recording.
 type captureKey struct{}
 
 // CaptureError is returned for what a capture can't hold. It names the operation, its call site and
@@ -61,7 +60,6 @@ func (e *CaptureError) Error() string {
 // Unwrap returns why it can't be recorded.
 func (e *CaptureError) Unwrap() error { return e.Err }
 
-// captureOp is an operation that a capture can't hold.
 type captureOp uint8
 
 const (

@@ -7,8 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// scratch is a Recorder's memory during a capture. The device's next capture uses it again while it
-// is in the processor's caches.
 type scratch struct {
 	state dispatch.State // after what was recorded
 	prior dispatch.State // before what was recorded last

@@ -30,8 +30,6 @@ type Trace struct {
 	one singlePart
 }
 
-// singlePart is the only part of a trace, with the small objects that most such traces need, in one
-// allocation.
 type singlePart struct {
 	part     part
 	batch    dispatch.Batch
@@ -195,7 +193,6 @@ func (t *Trace) replayError(err error) error {
 	return t.parts[0].replayError(err)
 }
 
-// flush writes changed parameters, each part's in its own queue.
 func (t *Trace) flush(ctx context.Context) error {
 	for i, p := range t.parts {
 		if !p.params.changed.Load() {
@@ -339,7 +336,6 @@ func (t *Trace) Streams() (n, bytes int) {
 // returns the whole one. The buffers of a loaded trace end with the trace.
 func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
-// buffersOf returns the buffers of parts on one device, or on all devices if d is nil.
 func buffersOf(parts []*part, d *Device) []*Buffer {
 	type place struct {
 		d *Device
@@ -435,8 +431,6 @@ func (e *PartsError) Failed() []PartState {
 	return out
 }
 
-// errorOf returns the first error of a trace on one device, or a *PartsError; nil if all parts
-// succeeded.
 func (t *Trace) errorOf(op string, errs []error) error {
 	if err := cmp.Or(errs...); err == nil || len(t.calls) == 1 {
 		return err

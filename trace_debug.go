@@ -23,7 +23,6 @@ import (
 // different devices may wait for each other: take the Subset of one device.
 func (t *Trace) Debug() *debug.Debugger { return debug.New(debugTrace{t}) }
 
-// debugTrace implements debug.Trace.
 type debugTrace struct{ t *Trace }
 
 func (d debugTrace) Name() string { return d.t.name }
@@ -47,7 +46,6 @@ func (d debugTrace) Parts() []debug.Part {
 	return out
 }
 
-// everyPart returns the parts, then their callees.
 func (t *Trace) everyPart() []*part { return append(slices.Clip(t.parts), allCallees(t.parts...)...) }
 
 func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) error) error {
@@ -93,6 +91,9 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	}
 	s := &debugSession{t: t, d: dev, parts: t.everyPart()}
 	for _, p := range t.parts {
+		if p.subs != nil {
+			return fmt.Errorf("reprise: %s: %w", what, dispatch.ErrSubDevices)
+		}
 		if err := dev.refuse(ctx, p.q, opDebug, t.name); err != nil {
 			return err
 		}
@@ -126,7 +127,6 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	return t.debugError(op, f(s))
 }
 
-// debugSession implements debug.Session.
 type debugSession struct {
 	t        *Trace
 	d        *Device
@@ -155,11 +155,12 @@ func (s *debugSession) Replay(ctx context.Context) error { return s.t.batch.Subm
 
 func (s *debugSession) Head(ctx context.Context, part int) error {
 	p := s.t.parts[part]
-	head, err := tracebuf.NewReplay(p.q.replayConfig(p.image, p.ext))
+	config := p.q.replayConfig(p.image, p.ext)
+	head, err := tracebuf.NewReplay(config)
 	if err != nil {
 		return err
 	}
-	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(head), p.q.q.Dispatcher().After(0))
+	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(&config, head), p.q.q.Dispatcher().After(0))
 }
 
 func (s *debugSession) Send(ctx context.Context, part int, name string, commands []byte, programs int) error {
@@ -224,7 +225,6 @@ func (s *debugSession) Verify(ctx context.Context, part int) error {
 	return debug.Compare(ctx, s.t.name, []debug.Region{s.parts[part].commandRegion(s.commands[part])})
 }
 
-// debugBuffer implements debug.Buffer.
 type debugBuffer struct {
 	*Buffer
 	q *dispatch.Queue
@@ -233,7 +233,6 @@ type debugBuffer struct {
 func (b debugBuffer) Read(ctx context.Context, dst []byte) error   { return b.read(ctx, b.q, 0, dst) }
 func (b debugBuffer) Write(ctx context.Context, data []byte) error { return b.write(ctx, b.q, 0, data) }
 
-// placed implements debug.Placed.
 type placed struct {
 	s       *debugSession
 	pieces  []debug.Piece
@@ -268,7 +267,8 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 		return nil, t.noRoom(len(im.Bytes), err)
 	}
 	p.extents = append(p.extents, ext)
-	replay, err := tracebuf.NewReplay(t.q.replayConfig(im, ext))
+	config := t.q.replayConfig(im, ext)
+	replay, err := tracebuf.NewReplay(config)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.Dispatcher().After(piece.After),
 	}
 	if piece.Before == 0 {
-		prep.Bytes, prep.Counts = replay.Bytes, t.counts(replay)
+		prep.Bytes, prep.Counts = replay.Bytes, t.counts(&config, replay)
 	}
 	iv := interleaved(ext)
 	p.busy = []*Queue{t.q} // it has waited for the others
@@ -320,7 +320,6 @@ func (p *placed) Release(ctx context.Context) error {
 	return free()
 }
 
-// debugMemory implements debug.Memory.
 type debugMemory struct{ t *Trace }
 
 func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
@@ -375,7 +374,6 @@ func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, erro
 	return &im, nil
 }
 
-// controlLog implements debug.ControlLog.
 type controlLog struct {
 	q       *Queue
 	ext     allocator.Extent

@@ -21,18 +21,17 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// saved records a trace of two programs over ten steps on a device of its own, and returns its file
-// with the contents of its buffers.
+// saved returns the file of a trace of two programs over ten steps, with its buffers.
 func saved(t *testing.T, target kmd.Target) []byte {
 	t.Helper()
 	b := open(t, target)
-	b.pages("in the way", 3) // so that kernels lie elsewhere than where they are loaded
+	b.pages("in the way", 3)
 	in, mid := b.pages("in", 20), b.pages("mid", 20)
 	out := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 20 * 64, PageSize: 64, Name: "out"})
 	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, in, mid, 100))
 	long := b.adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7)
 	im := *long.Kernels[0].Image
-	im.Text = append(bytes.Clone(im.Text), make([]byte, 4<<10)...) // so much is relayed from DRAM; the first one is among the commands
+	im.Text = append(bytes.Clone(im.Text), make([]byte, 4<<10)...) // relayed from DRAM; the first one is among the commands
 	long.Kernels[0].Image = &im
 	two := b.load(long)
 	b.write(in, 5)
@@ -51,8 +50,6 @@ func saved(t *testing.T, target kmd.Target) []byte {
 	return file.Bytes()
 }
 
-// A trace from a file runs among other programs, can be saved again, and leaves nothing behind when
-// it is released.
 func TestLoadedTraceRuns(t *testing.T) {
 	file := saved(t, sim.Blackhole())
 	b := open(t, sim.Blackhole())
@@ -87,7 +84,6 @@ func TestLoadedTraceRuns(t *testing.T) {
 	}
 }
 
-// A trace can be loaded beside the buffers that it was recorded with, if it is told to use them.
 func TestLoadTraceWithBuffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 8), b.pages("out", 8)
@@ -117,7 +113,7 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 		b.write(in, 9)
 		b.must(again.Replay(b.ctx))
 		b.holds(out, 12)
-		b.must(in.Release()) // the trace has it still
+		b.must(in.Release())
 		b.must(again.Replay(b.ctx))
 		b.holds(out, 12)
 		b.must(errors.Join(again.Release(b.ctx), out.Release(), other.Release()))
@@ -129,8 +125,6 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 	})
 }
 
-// A file that isn't for this device, or isn't what a recorder makes, is refused with the reason,
-// and leaves nothing.
 func TestLoadTraceRefuses(t *testing.T) {
 	file := saved(t, sim.Blackhole())
 	change := func(edit func(*tracebuf.File)) []byte {
@@ -178,8 +172,6 @@ func TestLoadTraceRefuses(t *testing.T) {
 	}
 }
 
-// Verify finds what was written over a trace, and Check doesn't take that for a program that goes
-// wrong.
 func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 	card := sim.Wormhole()
 	b := open(t, card)
@@ -192,14 +184,13 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 	b.write(in, 1)
 	b.must(errors.Join(trace.Debug().Verify(b.ctx), trace.Debug().Check(b.ctx)))
 
-	// A write through the driver, as a stray kernel might do it.
 	kd, err := kmd.Open(b.ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting())
 	b.must(err)
 	defer kd.Close()
 	ch, err := chip.New(kd.Arch(), chip.Harvesting{})
 	b.must(err)
 	part := trace.Parts()[0]
-	page := int(part.Extents[0].End - part.Extents[0].Start) // the trace has at most one in a bank
+	page := int(part.Extents[0].End - part.Extents[0].Start)
 	word := part.Params[0].At[0]
 	at := part.Extents[word/page]
 	bank := ch.DRAMBanks()[at.Bank]
@@ -219,7 +210,6 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 	}
 }
 
-// Options that name buffers which aren't the trace's are refused.
 func TestSaveRefusesForeignBuffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		x := b.load(b.blank("blank", chip.Single(0, 0)))
@@ -233,12 +223,11 @@ func TestSaveRefusesForeignBuffers(t *testing.T) {
 	})
 }
 
-// A trace of any queue is loaded to a queue with the same workers, whichever core dispatches there.
 func TestSaveRefusesOverlappingBuffers(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 1 << 20, Name: "pool"})
 	b.must(err)
-	row := b.dev.DRAMBanks() // pages that lie side by side in the banks
+	row := b.dev.DRAMBanks()
 	take := func(name string, pages int) *reprise.Buffer {
 		buf, err := pool.NewBuffer(reprise.BufferConfig{Size: 64 * pages, PageSize: 64, Name: name})
 		b.must(err)
@@ -299,10 +288,9 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 	}
 }
 
-// numbers is a program that has each core write the numbers of its pages to a sharded buffer in L1.
 func (b *bench) numbers(buf *reprise.Buffer) *reprise.Program {
 	b.Helper()
-	words := map[chip.Core][]uint32{} // from the buffer's address on, in each core
+	words := map[chip.Core][]uint32{}
 	var cores []chip.Range
 	for i := range buf.Pages() {
 		p, _ := buf.Page(i)
@@ -330,8 +318,6 @@ func (b *bench) read(buf *reprise.Buffer) []byte {
 	return got
 }
 
-// Shards that a file has on cores which the device gives to nobody are refused by name, and nothing
-// is left.
 func TestTraceFileOfOtherCores(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.numbers(b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))
@@ -364,8 +350,6 @@ func TestTraceFileOfOtherCores(t *testing.T) {
 	}
 }
 
-// Buffers in DRAM and in L1 that lie at the same address are told apart: each parameter keeps the
-// one that it stands for, also when one of them has to go elsewhere.
 func TestTraceFileOfOneAddressTwice(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "l1"})
@@ -384,7 +368,7 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file))
 		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), y.Release(b.ctx), dram.Release(), in.Release()))
-		trace, err = b.dev.LoadTrace(b.ctx, &file) // l1 is still there
+		trace, err = b.dev.LoadTrace(b.ctx, &file)
 		b.must(err)
 		bufs := map[string]*reprise.Buffer{}
 		for _, u := range trace.Buffers() {

@@ -23,19 +23,17 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// fuzzCard is a device that changed trace files are loaded on. It is opened anew after each that
-// does harm.
+// fuzzCard is a device for changed trace files, opened anew after each that does harm.
 type fuzzCard struct {
 	arch    chip.Arch
 	queues  int
-	flow    bool // its trace has control flow
+	flow    bool
 	timeout time.Duration
-	started string // kernelsIn of the unchanged file
+	started string
 	card    *sim.Card
 	dev     *reprise.Device
 }
 
-// open opens the device unless it is open.
 func (c *fuzzCard) open(t devtest.Fataler) *reprise.Device {
 	t.Helper()
 	if c.dev != nil {
@@ -58,7 +56,6 @@ func (c *fuzzCard) open(t devtest.Fataler) *reprise.Device {
 	return c.dev
 }
 
-// setTimeout sets after what time without progress a replay is one that hangs.
 func (c *fuzzCard) setTimeout(d time.Duration) {
 	if c.timeout != d {
 		c.close()
@@ -66,7 +63,6 @@ func (c *fuzzCard) setTimeout(d time.Duration) {
 	}
 }
 
-// cores is a row of workers, of the one row or column that the chip has.
 func (c *fuzzCard) cores(first, last int) chip.Range {
 	if c.arch == chip.Blackhole {
 		return chip.Range{Start: chip.Core{Y: first}, End: chip.Core{Y: last}}
@@ -74,23 +70,20 @@ func (c *fuzzCard) cores(first, last int) chip.Range {
 	return chip.Range{Start: chip.Core{X: first}, End: chip.Core{X: last}}
 }
 
-// close closes the device, if it is open, whatever became of it.
 func (c *fuzzCard) close() {
 	if c.dev != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = c.dev.Close(ctx) // of a device that hangs, or whose chip has stopped
+		_ = c.dev.Close(ctx)
 		c.dev = nil
 	}
 }
 
-// outcome is what became of a trace file on a device.
 type outcome struct {
 	refused error  // by LoadTrace
-	harm    string // that anything but kernels has done
+	harm    string // by anything but kernels
 }
 
-// run loads a file and replays it.
 func (c *fuzzCard) run(t devtest.Fataler, file []byte) (o outcome) {
 	t.Helper()
 	dev := c.open(t)
@@ -112,7 +105,7 @@ func (c *fuzzCard) run(t devtest.Fataler, file []byte) (o outcome) {
 	fault := c.card.Chip().Fault()
 	o.harm = judge(fault, err)
 	if o.harm != "" && c.started != kernelsIn(file) && c.byKernel(dev, fault) {
-		o.harm = "" // it started something else than the kernels that do nothing
+		o.harm = ""
 	}
 	if fault != nil || err != nil {
 		c.close()
@@ -125,8 +118,7 @@ func (c *fuzzCard) run(t devtest.Fataler, file []byte) (o outcome) {
 	return o
 }
 
-// kernelsIn says where a trace puts kernels and starts them: what a core runs there is for the
-// kernels to answer for.
+// kernelsIn says where a trace puts and starts kernels: what runs there is theirs to answer for.
 func kernelsIn(file []byte) string {
 	f, err := tracebuf.Decode(bytes.NewReader(file))
 	if err != nil {
@@ -156,9 +148,7 @@ func kernelsIn(file []byte) string {
 	return string(s)
 }
 
-// byKernel reports whether harm is that of a kernel of the trace: a hang, or what a processor of a
-// worker did when it was in kernel memory. The firmware and the dispatch cores don't stop a chip,
-// whatever a file has them start.
+// byKernel reports whether harm is a kernel's: a hang, or what a worker did in kernel memory.
 func (c *fuzzCard) byKernel(dev *reprise.Device, fault error) bool {
 	var r *emu.Refusal
 	if !errors.As(fault, &r) {
@@ -171,7 +161,6 @@ func (c *fuzzCard) byKernel(dev *reprise.Device, fault error) bool {
 		inside(layout.Boot.IRAM, layout.Boot.IRAMSize))
 }
 
-// judge says what harm a run did, if any.
 func judge(fault, err error) string {
 	var h *dispatch.HangError
 	switch {
@@ -180,7 +169,7 @@ func judge(fault, err error) string {
 	case errors.As(err, &h):
 		for _, s := range h.Cores {
 			if s.Kind == "prefetch" && s.Processors[chip.BRISC].Waypoint == "LOOP" {
-				return "" // beyond the limit of a loop, which ends a replay
+				return ""
 			}
 		}
 		return h.Detail()
@@ -190,9 +179,7 @@ func judge(fault, err error) string {
 	return ""
 }
 
-// fuzzProgram is a program with everything that launch messages tell the firmware: arguments of all
-// kinds, circular buffers and semaphores. Its kernels do nothing with them, so that whatever harm a
-// replay does is not theirs.
+// fuzzProgram has everything that launch messages tell the firmware. Its kernels do nothing.
 func fuzzProgram(t devtest.Fataler, dev *reprise.Device, name string, size int, at chip.Range, procs ...chip.Processor) *reprise.Program {
 	t.Helper()
 	blank, err := kernels.Prebuilt(dev.Arch(), kernels.Blank)
@@ -206,7 +193,7 @@ func fuzzProgram(t devtest.Fataler, dev *reprise.Device, name string, size int, 
 	}
 	for _, proc := range procs {
 		im := *blank
-		im.Text = append(bytes.Clone(im.Text), make([]byte, size)...) // programs of several sizes
+		im.Text = append(bytes.Clone(im.Text), make([]byte, size)...)
 		p.Kernels = append(p.Kernels, reprise.Kernel{
 			Name: proc.String(), Image: &im, Processor: proc, Cores: cores, Common: []uint32{1, 2, 3},
 			Args: func(at chip.Core) []uint32 { return []uint32{uint32(at.X), uint32(at.Y), 7} },
@@ -215,8 +202,6 @@ func fuzzProgram(t devtest.Fataler, dev *reprise.Device, name string, size int, 
 	return p
 }
 
-// fuzzFile records a trace on the device and saves it: one of several programs, one with control
-// flow, or one over two queues.
 func (c *fuzzCard) fuzzFile(t devtest.Fataler) []byte {
 	t.Helper()
 	ctx := context.Background()
@@ -250,7 +235,7 @@ func (c *fuzzCard) fuzzFile(t devtest.Fataler) []byte {
 				r.Loop(2, runs(r, one, two)),
 				r.Call(called),
 				r.Switch(in, 0, runs(r, two), func() error { return r.Call(called) }, runs(r, one)),
-				r.While(reprise.Cond{Buffer: in, Offset: 8, Is: cq.Less, Value: 3}, 4, runs(r, one)), // has no iteration, unless something is changed
+				r.While(reprise.Cond{Buffer: in, Offset: 8, Is: cq.Less, Value: 3}, 4, runs(r, one)),
 				r.While(reprise.Cond{Iteration: 1, Is: cq.Less, Value: 3}, 4,
 					func() error { return r.Run(one, from(reprise.Arg{Kernel: chip.BRISC.String(), Index: 1}, in, 4)) }),
 				r.If(less, runs(r, two), runs(r, one)),
@@ -271,17 +256,15 @@ func (c *fuzzCard) fuzzFile(t devtest.Fataler) []byte {
 	return b.Bytes()
 }
 
-// fuzzEdit is the size of an edit of [edited].
 const fuzzEdit = 10
 
-// edited returns a trace file with changes, and with the checksum that it has then. An edit is a
-// kind, a place (4 B), a value (4 B) and a number (1 B). Kernels aren't changed: they may do
-// anything.
+// edited changes a file and its checksum. An edit is a kind, a place (4 B), a value (4 B) and a
+// number (1 B). Kernels stay: they may do anything.
 func edited(file, script []byte) []byte {
 	le := binary.LittleEndian
 	b := bytes.Clone(file)
 	var at []int    // offsets of 32-bit words
-	var whole []int // those of commands
+	var whole []int // of commands
 	for off := 24; off+16 < len(b)-32; {
 		tag, n := string(b[off:off+4]), int(le.Uint64(b[off+8:]))
 		end := off + 16 + n
@@ -337,7 +320,7 @@ func edited(file, script []byte) []byte {
 					le.PutUint32(b[k:], v)
 				}
 			}
-		case 10: // in those after it only
+		case 10:
 			to := was + uint32(int32(int8(v)))<<(n%8)
 			for _, k := range words {
 				if k >= i && k < i+n*4 && le.Uint32(b[k:]) == was {
@@ -359,9 +342,8 @@ func edited(file, script []byte) []byte {
 	return b
 }
 
-// A trace file that was changed anywhere but in its kernels, and whose checksum is right for it, is
-// refused, or runs and does no harm: no chip is stopped by the firmware or the dispatch cores, and
-// every replay ends, or goes on as its loops say.
+// A changed file with the right checksum is refused, or does no harm: no firmware stops a chip,
+// and every replay ends.
 func FuzzTraceOnDevice(f *testing.F) {
 	var cards []*fuzzCard
 	var files [][]byte
@@ -387,8 +369,7 @@ func FuzzTraceOnDevice(f *testing.F) {
 		if o.harm == "" {
 			return
 		}
-		// A busy machine makes a short time pass without progress, and what a kernel at a wrong
-		// place did may show only now.
+		// A busy machine may look like a hang, and a kernel's harm may show late.
 		c.setTimeout(late)
 		if again := c.run(t, file); again.harm != "" {
 			t.Error(again.harm)

@@ -62,6 +62,9 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 		if err := d.usable("load trace"); err != nil {
 			return nil, err
 		}
+		if d.SubDevices() != nil {
+			return nil, fmt.Errorf("reprise: load trace: %w", dispatch.ErrSubDevices)
+		}
 		if err := d.refuse(ctx, nil, opLoadTrace, ""); err != nil {
 			return nil, err
 		}
@@ -115,7 +118,6 @@ func onDevice(queues []*Queue, d *Device) []*Queue {
 	return slices.DeleteFunc(slices.Clone(queues), func(q *Queue) bool { return q.d != d })
 }
 
-// loading is a file that becomes the parts of a trace on one device.
 type loading struct {
 	d     *Device
 	f     *tracebuf.File
@@ -205,7 +207,7 @@ func (l *loading) load(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := t.place(ctx, afters[i]); err != nil {
+		if err := t.place(ctx, dispatch.SubAfter{After: afters[i]}); err != nil {
 			return err
 		}
 	}
@@ -259,7 +261,6 @@ func (l *loading) match() (afters []dispatch.Detached, err error) {
 	return afters, nil
 }
 
-// loadBuffers allocates the file's buffers at their addresses, or takes the given ones.
 func (l *loading) loadBuffers() error {
 	wants := l.f.Image.Buffers
 	l.made = make([]*Buffer, len(wants))
@@ -311,7 +312,6 @@ func (l *loading) loadBuffers() error {
 	return nil
 }
 
-// movable returns an error if a buffer must lie where it was recorded.
 func (l *loading) movable(i int) error {
 	return l.f.CheckMovable(i, l.rows(i)*uint64(l.f.Image.Buffers[i].Stride))
 }
@@ -348,7 +348,6 @@ func (l *loading) allocate(c *BufferConfig) (*Buffer, error) {
 	return b, err
 }
 
-// take checks a given buffer against the file's.
 func (l *loading) take(i int, b *Buffer) error {
 	want, plan := &l.f.Image.Buffers[i], l.plans[i]
 	if b.root != nil {
@@ -376,7 +375,6 @@ func (b *Buffer) where() string {
 	return fmt.Sprintf("the cores %v", b.dist.Cores())
 }
 
-// use makes all parts hold a buffer.
 func (l *loading) use(i int, b *Buffer) error {
 	if stride := int(b.PageStride()); stride != l.f.Image.Buffers[i].Stride {
 		return fmt.Errorf("the pages of buffer %q are %d B apart here, and were %d B apart when the trace was recorded", b.name, stride,
@@ -418,7 +416,6 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	return t.q.q.Write(ctx, &iv, 0, p.Binary)
 }
 
-// newLoaded returns a part without memory. callees are in the file's order.
 func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part {
 	p := &part{q: q, name: name, image: im, loaded: &fileContents{}}
 	places, _ := im.Flow() // it was checked
@@ -439,7 +436,6 @@ func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part
 	return p
 }
 
-// relocate updates the commands for the new addresses of kernels, callees and condition words.
 func (l *loading) relocate() error {
 	for i, t := range l.parts {
 		callees := l.calleesOf(i)
@@ -476,7 +472,6 @@ func (l *loading) relocate() error {
 	return nil
 }
 
-// calleesOf returns the callees of part i in the file's order.
 func (l *loading) calleesOf(i int) []*part {
 	end := slices.Index(l.every, l.parts[i])
 	return l.every[end-len(l.parts[i].image.Callees) : end]

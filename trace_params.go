@@ -134,7 +134,6 @@ func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
 	return nil, fmt.Errorf("%d buffers are given, and none is on %s: %w", len(bufs), d.name, ErrWrongDevice)
 }
 
-// set calls f for the parts with a parameter, or for their callees.
 func (t *Trace) set(name string, f func(*part) error) error {
 	errs, found := make([]error, len(t.parts)), false
 	try := func(in func(*part) []*part) {
@@ -206,7 +205,6 @@ func (ps *params) has(name string) bool {
 	return ps.patches.Has(name)
 }
 
-// like reports whether programs find the pages of two buffers in the same way.
 func (b *Buffer) like(o *Buffer) bool {
 	return b.ext.Kind == o.ext.Kind && b.PageSize() == o.PageSize() && b.PageStride() == o.PageStride() && b.mem.First == o.mem.First &&
 		slices.Equal(b.mem.Banks, o.mem.Banks) && reflect.DeepEqual(b.dist, o.dist)
@@ -233,7 +231,6 @@ func (p *part) replayChanged(ctx context.Context) error {
 	return nil
 }
 
-// flushAll flushes a part and its callees.
 func (p *part) flushAll(ctx context.Context) error {
 	for _, o := range p.called() {
 		if err := o.flushAll(ctx); err != nil {
@@ -307,7 +304,6 @@ func (ps *params) restore(t *part, made []*Buffer) error {
 	return nil
 }
 
-// settleLocked releases the buffers that no replay uses after that many waits.
 func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
 	var errs []error
 	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {

@@ -33,11 +33,13 @@ type part struct {
 	loops   int        // nesting depth of loops, callees included
 
 	ext     allocator.Extent
-	cbEnd   uint64 // of the held circular buffers
-	kept    []any  // see releaseKept
+	subs    *dispatch.SubDevices // with which it was recorded; nil without any
+	cbEnd   uint64               // of the held circular buffers
+	kept    []any                // see releaseKept
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
-	site    uintptr                // call site for the allocator; 0 if unknown
+	afters  [1]dispatch.SubAfter
+	site    uintptr // call site for the allocator; 0 if unknown
 
 	// Guarded by params.mu.
 	state       partState
@@ -78,7 +80,6 @@ type fileContents struct {
 	results []tracebuf.Data // what buffers hold after a replay
 }
 
-// allCallees returns the direct and indirect callees of parts, each after its own callees.
 func allCallees(parts ...*part) []*part {
 	var out []*part
 	var visit func(p *part)
@@ -151,13 +152,11 @@ func (p *part) holdProgram(x *Executable) error {
 	return p.holdCircular(x.cbEnd)
 }
 
-// addProgram adds a program whose kernels are held already.
 func (p *part) addProgram(x *Executable) {
 	p.q.d.disp.HoldPrints(x.image)
 	p.programs, p.kept = append(p.programs, x), append(p.kept, x)
 }
 
-// holdCircular keeps the memory of circular buffers up to an address.
 func (p *part) holdCircular(end uint64) error {
 	if end <= p.cbEnd {
 		return nil
@@ -198,9 +197,9 @@ func (p *part) noRoom(n int, err error) error {
 }
 
 // place writes the part to its DRAM and prepares the replay's commands.
-func (p *part) place(ctx context.Context, after dispatch.Detached) error {
+func (p *part) place(ctx context.Context, afters ...dispatch.SubAfter) error {
 	d := p.q.d
-	config, to := p.q.replayConfig(p.image, p.ext), []byte(nil)
+	config, to := p.q.replayConfig(p.image, p.ext, afters...), []byte(nil)
 	if p.arena != nil {
 		to = p.arena.replay[:0]
 	}
@@ -209,8 +208,12 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 		return err
 	}
 	p.prep = dispatch.Prepared{
-		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size], After: after,
-		Counts: append(p.patches[:0], p.counts(&replay)...),
+		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size],
+		After: afters[0].After, Sub: afters[0].Sub, More: afters[1:], SubDevices: p.subs,
+		Counts: append(p.patches[:0], p.counts(&config, &replay)...),
+	}
+	if len(afters) == 1 {
+		p.prep.More = nil
 	}
 	if len(p.params.patches.All()) > 0 {
 		p.params.patches.Place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))
@@ -225,8 +228,21 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
-func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.ReplayConfig {
-	return tracebuf.ReplayConfig{ResetConfig: q.resetConfig(), Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages()}
+func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent, afters ...dispatch.SubAfter) tracebuf.ReplayConfig {
+	c := tracebuf.ReplayConfig{ResetConfig: q.resetConfig(), Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages()}
+	s := q.q.SubDevices()
+	for i, a := range afters {
+		if s == nil {
+			break
+		}
+		one := c.ResetConfig
+		if one.Sub, one.Workers = a.Sub, s.Workers(a.Sub); i == 0 {
+			c.ResetConfig = one
+		} else {
+			c.Others = append(c.Others, one)
+		}
+	}
+	return c
 }
 
 func (q *Queue) resetConfig() flow.ResetConfig {
@@ -237,12 +253,16 @@ func (q *Queue) resetConfig() flow.ResetConfig {
 	}
 }
 
-// counts are the words of a replay that depend on the queue's expected count.
-func (p *part) counts(r *tracebuf.Replay) []dispatch.CountPatch {
-	return []dispatch.CountPatch{{At: r.GoCount}, {At: r.WaitCount, Add: cq.Count(p.q.q.Workers().Size())}}
+// counts are the words of a replay that depend on the queue's expected counts.
+func (p *part) counts(c *tracebuf.ReplayConfig, r *tracebuf.Replay) []dispatch.CountPatch {
+	out := []dispatch.CountPatch{{At: r.GoCount, Sub: c.Sub}, {At: r.WaitCount, Add: cq.Count(c.Workers), Sub: c.Sub}}
+	for i, o := range r.Others {
+		sub := c.Others[i].Sub
+		out = append(out, dispatch.CountPatch{At: o.Go, Sub: sub}, dispatch.CountPatch{At: o.Wait, Add: cq.Count(c.Others[i].Workers), Sub: sub})
+	}
+	return out
 }
 
-// register adds the part to its device.
 func (p *part) register(as partState) error {
 	d := p.q.d
 	d.mu.Lock()
@@ -351,7 +371,6 @@ func (p *part) extents() []tracebuf.Extent {
 	return p.image.Extents(p.ext.Addr, int(p.ext.Banks))
 }
 
-// discard drops a part that never becomes a trace, once no queue writes to its memory any more.
 func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
 	written := func(p *part) bool { return p.stateNow() >= partWritten }
@@ -381,7 +400,6 @@ func (p *part) drop() error {
 	return errors.Join(errs...)
 }
 
-// heldBuffer is a buffer whose memory a part holds.
 type heldBuffer struct{ *Buffer }
 
 func (p *part) releaseKept(one any) error {
@@ -417,7 +435,6 @@ type use struct {
 	freeing sync.Mutex // held by a release
 }
 
-// enter begins a use. alone is set by those who run the trace in pieces.
 func (u *use) enter(alone bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -476,7 +493,6 @@ func (u *use) done() {
 	u.mu.Unlock()
 }
 
-// enter begins a use of the trace's memory. The caller calls leave.
 func (t *Trace) enter(op string) (leave func(), err error) {
 	what := fmt.Sprintf("%s trace %q", op, t.name)
 	for i := range t.calls {

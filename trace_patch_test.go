@@ -15,15 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Arguments of the adder that a trace can change.
 var (
 	addend   = reprise.Arg{Kernel: "add", Index: 3}
 	readFrom = reprise.Arg{Kernel: "reader", Index: 0}
 	writeTo  = reprise.Arg{Kernel: "writer", Index: 0}
 )
 
-// An argument on every core can change at once. The memory of a buffer that was set is held until
-// another takes its place.
 func TestSetOnAllCores(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.dev.Grid().Size()
@@ -60,7 +57,7 @@ func TestSetOnAllCores(t *testing.T) {
 			b.Errorf("a buffer that replays write was given away (-want +got):\n%s", diff)
 		}
 		b.must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.ctx), b.queue.Wait(b.ctx)))
-		b.must(trace.SetBuffer("out", l1("again"))) // gives the one before the last one up
+		b.must(trace.SetBuffer("out", l1("again"))) // gives the last but one up
 		if after := b.allocated(); after[allocator.L1] != free[allocator.L1] {
 			b.Errorf("%d B of L1 are taken, %d B before", after[allocator.L1], free[allocator.L1])
 		}
@@ -68,7 +65,6 @@ func TestSetOnAllCores(t *testing.T) {
 	})
 }
 
-// What can't be a parameter is an error that says why.
 func TestParameterErrors(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out, large := b.pages("in", 4), b.pages("out", 4), b.pages("large", 8)
@@ -157,7 +153,6 @@ func TestParameterErrors(t *testing.T) {
 	})
 }
 
-// A trace whose parameters are set at random computes what a model computes.
 func TestParametersAgainstModel(t *testing.T) {
 	b := open(t, emulators[1]())
 	bufs := []*reprise.Buffer{b.pages("in", 1), b.pages("a", 1), b.pages("b", 1)}
@@ -200,7 +195,6 @@ func TestParametersAgainstModel(t *testing.T) {
 	})
 }
 
-// Arguments can be changed between runs as well, and cost nothing then.
 func TestSetArguments(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out, other := b.pages("in", 4), b.pages("out", 4), b.pages("other", 4)
@@ -226,9 +220,6 @@ func TestSetArguments(t *testing.T) {
 	})
 }
 
-// A trace file keeps the parameters with the values that they have, and a loaded trace can set
-// them. Buffers whose addresses are all parameters may lie elsewhere then; others say what keeps
-// them in place.
 func TestParametersInFiles(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		b.pages("below", 4000) // so that addresses don't look like small numbers
@@ -249,7 +240,6 @@ func TestParametersInFiles(t *testing.T) {
 		}
 		named, unnamed := save(true), save(false)
 
-		// The places are taken.
 		if _, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(unnamed)); err == nil {
 			b.Error("a trace was loaded whose buffers have no place")
 		} else {
@@ -276,7 +266,6 @@ func TestParametersInFiles(t *testing.T) {
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			b.Errorf("something is left (-before +after):\n%s", diff)
 		}
-		// Buffers that are given may lie anywhere too.
 		in2, out2 := b.pages("in", 400), b.pages("out", 400)
 		trace, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(named), reprise.WithBuffers(in2, out2))
 		b.must(err)

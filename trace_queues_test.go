@@ -24,7 +24,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// split opens a device whose two queues have workers of their own.
 func split(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 	t.Helper()
 	return open(t, card, append([]reprise.Option{
@@ -33,10 +32,9 @@ func split(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 	}, opts...)...)
 }
 
-// schedule is a random trace over two queues, and how it is used.
 type schedule struct {
 	Steps   []scheduleStep
-	Between []int // after each replay: the queue whose event the other one waits for, or -1 for nothing
+	Between []int
 }
 
 type scheduleStep struct{ Op, Chain, Queue, Event int }
@@ -56,9 +54,7 @@ func drawSchedule(t *rapid.T) schedule {
 	return s
 }
 
-// Random traces over two queues, on a fast chip and on one that delays and reorders what it may and
-// checks everything: whatever edges they have beside those that order the data, and whatever comes
-// in between, no update of a buffer is lost and nothing hangs.
+// Fast, and on a chip that delays, reorders and checks all: no update is lost and nothing hangs.
 func TestRandomTracesOverQueues(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {
@@ -79,7 +75,6 @@ func TestRandomTracesOverQueues(t *testing.T) {
 	}
 }
 
-// spanRig has buffers, each with a program on either queue's workers that adds to it.
 type spanRig struct {
 	*bench
 	q    [2]*reprise.Queue
@@ -98,13 +93,12 @@ func newSpanRig(b *bench) *spanRig {
 	return r
 }
 
-// capture records a schedule, and returns what a replay adds to the buffers.
 func (r *spanRig) capture(t devtest.Fataler, s schedule) (tr *reprise.Trace, sums [scheduleChains]uint32) {
 	t.Helper()
 	must := func(err error) { t.Helper(); devtest.Must(t, err) }
 	events := []*reprise.Event{r.dev.NewEvent("a"), r.dev.NewEvent("b"), r.dev.NewEvent("c")}
 	tr, err := captureQueues(r.ctx, "random", r.q[:], func(rs []*reprise.Recorder) error {
-		var last [scheduleChains]int // the queue that has each buffer
+		var last [scheduleChains]int
 		var recorded [3]bool
 		must(rs[0].Run(r.add[0][0]))
 		sums[0]++
@@ -163,8 +157,6 @@ func (r *spanRig) run(t devtest.Fataler, s schedule) {
 	must(tr.Release(r.ctx))
 }
 
-// What a trace over several queues can't hold is refused by name and place, and leaves nothing
-// behind.
 func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	shared := open(t, sim.Blackhole(), reprise.WithQueues(2))
@@ -215,7 +207,6 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	b.says(err, `record event "e" at `, "trace_queues_test.go:", "use Recorder.Record")
 	_, err = q[0].Capture(b.ctx, "no function", nil, q[1])
 	b.says(err, "no function")
-	// A queue that nothing is recorded for has no part.
 	one, err := captureQueues(b.ctx, "one of two", q, func(rs []*reprise.Recorder) error { return rs[1].Run(y) })
 	b.must(err)
 	if p := one.Parts(); len(p) != 1 || p[0].Queue != q[1] {
@@ -224,7 +215,6 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	b.must(errors.Join(one.Replay(b.ctx), one.Release(b.ctx)))
 }
 
-// A trace over several queues has parameters like others, in all its parts.
 func TestTraceOverQueuesParameters(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -272,7 +262,6 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 	}
 }
 
-// A replay over two queues allocates nothing, and a trace that was released can't be replayed.
 func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
 	b := split(t, sim.Blackhole(), reprise.WithFirstEvent(0xFFFFFFF8))
 	r := newSpanRig(b)
@@ -281,7 +270,7 @@ func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
 		return errors.Join(rs[0].Run(r.add[0][0]), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(r.add[0][1]))
 	})
 	b.must(err)
-	fewest := math.Inf(1) // the emulator may allocate now and then
+	fewest := math.Inf(1)
 	for range 5 {
 		fewest = min(fewest, testing.AllocsPerRun(20, func() { b.must(trace.Replay(b.ctx)) }))
 		b.must(r.q[1].Wait(b.ctx))
@@ -299,8 +288,6 @@ func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A trace with nothing but edges can be looked at like others: it has no program that could go
-// wrong.
 func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -324,9 +311,7 @@ func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	b.must(trace.Release(b.ctx))
 }
 
-// A check runs programs in an order that the edges allow, and a replay as they let it: so it finds
-// an edge that is missing. The emulator runs inside of the host's accesses, so what comes into the
-// first queue is done before the second gets anything to do, every time.
+// The emulator runs inside of the host's accesses, so the first queue's commands are done first.
 func TestCheckFindsMissingEdge(t *testing.T) {
 	b := split(t, sim.Wormhole(sim.Synchronous(), sim.Seed(1)))
 	x, y := b.pages("x", 2), b.pages("y", 2)
@@ -353,8 +338,6 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 	}
 }
 
-// Whatever a file says whose checksum is right: it is loaded or refused, nothing panics, and
-// nothing is left.
 func TestLoadMutatedFiles(t *testing.T) {
 	b := split(t, sim.Wormhole())
 	x, y := b.pages("x", 4), b.pages("y", 4)
@@ -403,8 +386,6 @@ func TestLoadMutatedFiles(t *testing.T) {
 	}
 }
 
-// Lists of devices that can't be are refused before anything is allocated or loaded on those that
-// can.
 func TestListsOfDevices(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	before := b.allocated()
@@ -427,8 +408,6 @@ func TestListsOfDevices(t *testing.T) {
 	}
 }
 
-// Lists that name the same devices or queues in different orders don't make their callers wait for
-// each other.
 func TestListsInAnyOrder(t *testing.T) {
 	beside := func(t *testing.T, n int, fs ...func() error) {
 		t.Helper()
@@ -452,7 +431,7 @@ func TestListsInAnyOrder(t *testing.T) {
 					t.Error(err)
 				}
 			case <-late:
-				panic("they wait for each other") // and so would closing the devices
+				panic("they wait for each other")
 			}
 		}
 	}

@@ -94,7 +94,6 @@ func (t *Trace) partsOn(d *Device) []*part {
 	return out
 }
 
-// fileOf describes the parts of a trace on a device, without buffer contents.
 func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	bufs := buffersOf(parts, nil)
 	var described []tracebuf.Part
@@ -106,6 +105,9 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		}
 	}
 	for _, p := range parts {
+		if p.subs != nil {
+			return nil, dispatch.ErrSubDevices
+		}
 		target, err := p.q.fingerprint()
 		if err != nil {
 			return nil, err
@@ -188,7 +190,6 @@ func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 	return u, nil
 }
 
-// relocations finds the kernels' DRAM addresses in the commands.
 func (t *part) relocations() []tracebuf.Reloc {
 	return t.image.FindRelocs(func(step int) []int {
 		s := &t.image.Steps[step]
@@ -199,11 +200,8 @@ func (t *part) relocations() []tracebuf.Reloc {
 	})
 }
 
-// byteRanges are ranges of the bytes of whole buffers.
 type byteRanges map[*Buffer][]tracebuf.ByteRange
 
-// readData adds buffer contents to a file: of only, or of all buffers, without the results, which
-// are saved separately. The trace holds the memory, also of released buffers.
 func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptions, only, results byteRanges) error {
 	if o.data || len(results) > 0 {
 		for _, p := range parts[1:] { // reading waits for the first part's queue
@@ -263,7 +261,6 @@ func wholeRanges(all, bufs []*Buffer) (byteRanges, error) {
 	return out, nil
 }
 
-// fingerprint is what the commands of a trace depend on.
 func (q *Queue) fingerprint() (tracebuf.Target, error) {
 	d := q.d
 	sum, err := d.disp.FirmwareHash()

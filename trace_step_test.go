@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// chain is a trace that adds 1 in each of n programs, from buffer to buffer and back.
 func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
 	b.Helper()
 	bufs = [2]*reprise.Buffer{b.pages("even", 2), b.pages("odd", 2)}
@@ -34,7 +33,6 @@ func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
 	return t, bufs
 }
 
-// A difference that a second run of the programs doesn't show is an error without a program.
 func TestCheckOfWhatHappensOnce(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, hidden, seen := b.pages("in", 1), b.pages("hidden", 1), b.pages("seen", 1)
@@ -56,8 +54,6 @@ func TestCheckOfWhatHappensOnce(t *testing.T) {
 	})
 }
 
-// A trace of the second queue can be stepped through as one of the first. Meanwhile the first queue
-// runs nothing on the same workers.
 func TestStepOnSecondQueue(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
 	q := b.dev.Queue(1)
@@ -85,7 +81,6 @@ func TestStepOnSecondQueue(t *testing.T) {
 	b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Wait(b.ctx), trace.Replay(b.ctx), trace.Release(b.ctx)))
 }
 
-// A Check after a replay that is still running on another queue leaves that replay's results alone.
 func TestCheckBehindReplay(t *testing.T) {
 	left, right := chip.Range{End: chip.Core{X: 3, Y: 3}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 3}}
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
@@ -105,15 +100,13 @@ func TestCheckBehindReplay(t *testing.T) {
 	b.must(both.Replay(b.ctx))
 	done := make(chan error)
 	go func() { done <- both.Debug().Check(b.ctx) }()
-	time.Sleep(50 * time.Millisecond) // for Check to begin
+	time.Sleep(50 * time.Millisecond)
 	b.letGo(q0, word)
 	b.must(<-done)
 	b.must(q1.Wait(b.ctx))
 	b.holds(out, 105)
 }
 
-// From inside of its own steps and pieces a trace can be looked at, and everything else is an error
-// at once: no function of a caller's waits for itself. Nothing of it changes the trace.
 func TestInsideOfSteps(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -158,7 +151,6 @@ func TestInsideOfSteps(t *testing.T) {
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
 		t.Errorf("something is left (-before +after):\n%s", diff)
 	}
-	// To recover the device from inside ends the run, and leaves traces that work.
 	for op, err := range map[string]error{
 		"step":  d.Step(b.ctx, func(int) error { return b.dev.Recover(b.ctx) }),
 		"split": d.Split(b.ctx, 2, func(int, int) error { return b.dev.Recover(b.ctx) }),
@@ -177,7 +169,6 @@ func TestInsideOfSteps(t *testing.T) {
 	}
 }
 
-// Closing the device from inside of a step ends the run.
 func TestCloseInsideOfSteps(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		trace, _ := b.chain(3)
@@ -192,8 +183,6 @@ func TestCloseInsideOfSteps(t *testing.T) {
 	})
 }
 
-// A release that can't wait for others that use the trace ends with its context, and can be called
-// again.
 func TestReleaseWaitsForOthers(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.load(b.blank("blank", chip.Single(0, 0)))
@@ -201,7 +190,7 @@ func TestReleaseWaitsForOthers(t *testing.T) {
 	r, w := make(chan struct{}), make(chan struct{})
 	saved := make(chan error)
 	go func() { saved <- trace.Save(b.ctx, stopper{r, w}) }()
-	<-r // inside of Save
+	<-r
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
 	err := trace.Release(ctx)
@@ -221,7 +210,6 @@ func TestReleaseWaitsForOthers(t *testing.T) {
 	}
 }
 
-// stopper is a writer that says when it is first written to, and then waits.
 type stopper struct{ in, out chan struct{} }
 
 func (s stopper) Write(p []byte) (int, error) {

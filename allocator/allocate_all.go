@@ -6,13 +6,12 @@ import (
 	"slices"
 )
 
-// NoCommonAddressError is returned if no address is free in all of several allocators. It wraps
-// [ErrOutOfMemory].
+// NoCommonAddressError: no address is free in all of several allocators. It wraps [ErrOutOfMemory].
 type NoCommonAddressError struct {
 	Kind    Kind
-	Need    uint64 // bytes in each bank, of the largest request
-	Largest uint64 // bytes in each bank of the largest range that is free in all of them
-	Count   int    // how many allocators there are
+	Need    uint64 // in each bank, of the largest request
+	Largest uint64 // bytes in each bank of the largest range that is free in all
+	Count   int    // of allocators
 	Err     error  // ErrOutOfMemory
 }
 
@@ -29,11 +28,11 @@ func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 const allocateAllTries = 64
 
 // AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one
-// kind and may differ in size. If the allocators' fingerprints and the requests are equal, the
-// address is the one that [Allocator.Allocate] of any of them would choose, and the fingerprints
-// are equal afterwards. Otherwise it is the lowest address that is free in all of them, or the
-// highest for a kind that grows downward. On an error nothing is allocated; it wraps [ErrRequest],
-// or [ErrOutOfMemory] as an [*OutOfMemoryError] of one allocator or a [*NoCommonAddressError].
+// kind and may differ in size. If requests and fingerprints are equal, the address is the one that
+// [Allocator.Allocate] of any would choose, and the fingerprints stay equal. Otherwise it is the
+// lowest that is free in all, or the highest for a kind that grows downward. On an error nothing is
+// allocated; it wraps [ErrRequest], or [ErrOutOfMemory] as an [*OutOfMemoryError] or a
+// [*NoCommonAddressError].
 func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -58,7 +57,7 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if rs[0].TopDown != nil {
 		topDown = *rs[0].TopDown
 	}
-	// Usually their fingerprints are equal, and the address that one chooses is free in all.
+	// Usually the address that one chooses is free in all.
 	first, err := as[lead].Allocate(rs[lead])
 	if err != nil {
 		return nil, err
@@ -77,8 +76,8 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	return out, err
 }
 
-// AllocateAllAt allocates rs[i] from as[i] for each i at a given address, a multiple of
-// [Config.DRAMAlign]. On an error nothing is allocated; it wraps [ErrRequest] or [ErrOccupied].
+// AllocateAllAt is AllocateAll at a given address, a multiple of [Config.DRAMAlign]. On an error
+// nothing is allocated; it wraps [ErrRequest] or [ErrOccupied].
 func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -86,8 +85,8 @@ func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error)
 	return takeAll(as, rs, addr, -1, Extent{})
 }
 
-// takeAll allocates at addr from all allocators; as[have] has e already if have isn't negative. On
-// an error it frees everything, e too.
+// takeAll allocates at addr from all allocators, or frees everything; as[have] has e already if
+// have isn't negative.
 func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]Extent, error) {
 	out := make([]Extent, len(as))
 	if have >= 0 {
@@ -111,7 +110,7 @@ func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]
 }
 
 // common returns the lowest or highest address at which need[i] bytes are free in each bank of
-// as[i], and the largest range that is free in all.
+// as[i], and the size of the largest range that is free in all.
 func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest uint64, ok bool) {
 	free := as[0].Holes(k)
 	starts := shorten(free, need[0])
@@ -144,7 +143,6 @@ func shorten(holes []Hole, n uint64) []Hole {
 	return out
 }
 
-// intersect returns the intersection of two sorted lists of ranges.
 func intersect(a, b []Hole) []Hole {
 	var out []Hole
 	for len(a) > 0 && len(b) > 0 {

@@ -7,8 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is allocated by AllocateAll has one address, overlaps nothing, and is refused only where no
-// address is free in all.
 func TestAllocateAllHasOneAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{DRAMBanks: 3, DRAMBase: 64, DRAMEnd: 64 << 8, DRAMAlign: 64, L1Banks: 2, L1Base: 64, L1End: 64 << 7, L1Align: 16}
@@ -34,9 +32,7 @@ func TestAllocateAllHasOneAddress(t *testing.T) {
 				i := rapid.IntRange(0, len(as)-1).Draw(t, "which")
 				if n := len(live[i]); n > 0 {
 					j := rapid.IntRange(0, n-1).Draw(t, "extent")
-					if err := as[i].Free(live[i][j]); err != nil {
-						t.Fatal(err)
-					}
+					must(t, as[i].Free(live[i][j]))
 					live[i] = append(live[i][:j], live[i][j+1:]...)
 				}
 			case 2:
@@ -64,9 +60,7 @@ func checkAllocateAll(t *rapid.T, as []*Allocator, live [][]Extent, k Kind, size
 		for addr := uint64(0); addr < 64<<8; addr += 64 {
 			if e, err := c.AllocateAt(rs[i], addr); err == nil {
 				want[e.Addr]++
-				if err := c.Free(e); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.Free(e))
 			}
 		}
 	}

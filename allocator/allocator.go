@@ -11,13 +11,13 @@ import (
 type Allocator struct {
 	cfg    Config
 	mu     sync.Mutex
-	region [numKinds]*region // nil for host memory; DRAM's and Trace's share their space if traces take what they need
-	state  []state           // by Extent.slot
-	blocks []block           // by Extent.slot
-	more   []more            // by Extent.slot, as far as any extent needed it
-	names  []name            // by Extent.slot, as far as any extent had a name
-	free   []uint32          // recycled slots
-	origin *Allocator        // what it is a copy of, if it is one
+	region [numKinds]*region // nil for host memory; DRAM's and Trace's share holes if traces take what they need
+	// By Extent.slot; names as far as any extent had one.
+	state  []state
+	blocks []block
+	names  []name
+	free   []uint32   // recycled slots
+	origin *Allocator // of a copy
 }
 
 // region is the part of every bank that one kind lives in.
@@ -25,13 +25,12 @@ type region struct {
 	holes     *holes // in units of the DRAM alignment, from low on
 	low, high uint64
 	shift     uint8 // log2 of a unit
-	topDown   bool  // default direction
+	topDown   bool  // by default
 	banks     int
-	align     uint64 // of pages
+	align     uint64
 
-	allocated uint64 // bytes of this kind in each bank
-	peak      uint64
-	extents   int
+	allocated, peak uint64 // bytes of this kind in each bank
+	extents         int
 }
 
 func (r *region) take(units uint32, p Policy, topDown bool) (addr uint64, ok bool) {
@@ -47,7 +46,6 @@ func (r *region) take(units uint32, p Policy, topDown bool) (addr uint64, ok boo
 	return r.low + uint64(start)<<r.shift, ok
 }
 
-// takeAt takes units at an aligned address if they are free.
 func (r *region) takeAt(addr uint64, units uint32) bool {
 	if addr < r.low || addr >= r.high || uint64(units)<<r.shift > r.high-addr {
 		return false
@@ -59,8 +57,8 @@ func (r *region) free() (sum, largest uint64) {
 	return r.holes.units << r.shift, uint64(r.holes.largest()) << r.shift
 }
 
-// state counts how often a slot was taken or given up, odd while it is live; stateHeld says that it
-// is held. It isn't in block because with many extents the cost of a free is mostly cache misses.
+// state counts how often a slot was taken or given up, odd while live, besides stateHeld. It isn't
+// in block because with many extents a free costs mostly cache misses.
 type state uint32
 
 const stateHeld state = 1 << 31
@@ -69,60 +67,25 @@ func (s state) next() state { return (s + 1) &^ stateHeld }
 
 func (s state) live() bool { return s&1 != 0 }
 
-// block is the record of a live extent. What most extents don't need is in more and names.
+// block is the record of a live extent.
 type block struct {
 	addr, units uint32 // in units of its region, from its start
-	slack       uint16 // bytes taken in each bank beyond the size of an extent of one page; and whether there is more
+	size, page  uint64 // bytes over all banks, and of a page
+	holds       uint16
 	flags       uint16 // and the number of banks
 }
 
 // Parts of block.flags.
 const (
 	blockBanks     = 1<<10 - 1 // mask of the number of banks
-	blockInherited = 1 << 10   // it is a copy of the block of another allocator
+	blockInherited = 1 << 10   // copy of the block of another allocator
 	blockNamed     = 1 << 11   // it has an entry in names
 	blockFreed     = 1 << 12   // freed by its owner, kept by holds
 	blockKind      = 13        // shift of the kind
 )
 
-// Parts of block.slack.
-const (
-	blockSlack = 1<<14 - 1 // mask of the bytes
-	blockPaged = 1 << 14   // its size and page size are in more
-)
-
-// more is the rest of the record of an extent that has pages, or is held.
-type more struct {
-	size, page uint64 // bytes over all banks, and of a page
-	holds      uint16
-}
-
-func (a *Allocator) moreOfLocked(slot uint32) *more {
-	for len(a.more) <= int(slot) {
-		a.more = append(a.more, more{})
-	}
-	return &a.more[slot]
-}
-
-func (a *Allocator) sizesLocked(slot uint32) (size, page uint64) {
-	b := &a.blocks[slot]
-	if b.slack&blockPaged != 0 {
-		return a.more[slot].size, a.more[slot].page
-	}
-	size = uint64(b.units)<<a.region[b.kind()].shift - uint64(b.slack&blockSlack)
-	return size, size
-}
-
-func (a *Allocator) holdsLocked(slot uint32) uint16 {
-	if a.state[slot]&stateHeld == 0 {
-		return 0
-	}
-	return a.more[slot].holds
-}
-
 func (b *block) kind() Kind { return Kind(b.flags >> blockKind) }
 
-// name is the owner, tag and call site of an extent.
 type name struct {
 	owner, tag string
 	site       uintptr
@@ -132,17 +95,16 @@ type name struct {
 type Request struct {
 	Kind Kind
 	Size uint64 // bytes over all banks, a multiple of PageSize
-	// PageSize is the unit that is kept together in one bank; 0 means that the buffer is one page.
+	// PageSize is the unit that is kept together in one bank; 0: the buffer is one page.
 	PageSize uint64
-	// Shards is the number of banks that pages are dealt to, for sharded buffers; 0 means all
-	// banks, interleaved. The extent still takes its address in every bank.
+	// Shards is the number of banks that pages of a sharded buffer are dealt to; 0: all banks,
+	// interleaved. The extent takes its address in every bank anyway.
 	Shards int
-	// TopDown, if set, overrides the kind's direction.
-	TopDown *bool
-	// Owner and Tag identify the extent in statistics and errors.
+	// TopDown overrides the kind's direction.
+	TopDown    *bool
 	Owner, Tag string
-	// Site is the program counter of the call that asked, as [runtime.Callers] gives it, or 0. It
-	// is resolved to a file and line only by [SiteOf] and [Allocator.Map].
+	// Site is the program counter of the caller, from [runtime.Callers], or 0. [SiteOf] and
+	// [Allocator.Map] resolve it.
 	Site uintptr
 }
 
@@ -186,7 +148,6 @@ func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool)
 	}
 }
 
-// Config returns the configuration that the allocator was made with.
 func (a *Allocator) Config() Config { return a.cfg }
 
 // Allocate allocates an extent: in the lowest hole that fits, or in the highest for a kind that
@@ -287,7 +248,6 @@ func (r *Request) refuse(format string, args ...any) error {
 	return fmt.Errorf("allocator: allocate %d B of %s: %w: %s", r.Size, r.Kind, ErrRequest, fmt.Sprintf(format, args...))
 }
 
-// recordLocked gives a new extent its slot.
 func (a *Allocator) recordLocked(e *Extent, r *Request, reg *region) {
 	if n := len(a.free); n > 0 {
 		e.slot = a.free[n-1]
@@ -298,13 +258,7 @@ func (a *Allocator) recordLocked(e *Extent, r *Request, reg *region) {
 	}
 	b := &a.blocks[e.slot]
 	b.addr, b.units = uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift)
-	if slack := e.PerBank - e.Size; e.Size == e.PageSize && slack <= blockSlack {
-		b.slack = uint16(slack)
-	} else {
-		b.slack = blockPaged
-		m := a.moreOfLocked(e.slot)
-		m.size, m.page = e.Size, e.PageSize
-	}
+	b.size, b.page, b.holds = e.Size, e.PageSize, 0
 	b.flags = uint16(e.Banks) | uint16(e.Kind)<<blockKind
 	a.state[e.slot] = a.state[e.slot].next()
 	e.seal = a.state[e.slot] ^ e.mix()
@@ -337,11 +291,10 @@ func (a *Allocator) lookupLocked(op string, e *Extent) (*block, error) {
 	return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrDoubleFree)
 }
 
-// Operations in errors.
 const opFree, opHold, opUnhold = "free", "hold", "unhold"
 
-// Free frees an extent. Its memory becomes free at once or, if it is held, with the last
-// [Allocator.Unhold]. Errors wrap [ErrDoubleFree] or [ErrWrongAllocator].
+// Free frees an extent. If it is held, the last [Allocator.Unhold] frees its memory. Errors wrap
+// [ErrDoubleFree] or [ErrWrongAllocator].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
 	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() { // live, and not held
@@ -362,23 +315,20 @@ func (a *Allocator) Free(e Extent) error {
 }
 
 // Hold keeps an extent's memory from being allocated again until [Allocator.Unhold], even if its
-// owner frees it. A trace holds what its commands write to. Holds are counted, up to 65535. Errors
-// wrap [ErrDoubleFree] or [ErrWrongAllocator], or [ErrRequest] for one hold too many.
+// owner frees it. Holds are counted, up to 65535. Errors wrap [ErrDoubleFree] or
+// [ErrWrongAllocator], or [ErrRequest] for one hold too many.
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, err := a.lookupLocked(opHold, &e); err != nil {
+	b, err := a.lookupLocked(opHold, &e)
+	if err != nil {
 		return err
 	}
-	m := a.moreOfLocked(e.slot)
-	if a.state[e.slot]&stateHeld == 0 {
-		a.state[e.slot] |= stateHeld
-		m.holds = 0
+	if b.holds == math.MaxUint16 {
+		return fmt.Errorf("allocator: hold %s: %w: it is held %d times", e, ErrRequest, b.holds)
 	}
-	if m.holds == math.MaxUint16 {
-		return fmt.Errorf("allocator: hold %s: %w: it is held %d times", e, ErrRequest, m.holds)
-	}
-	m.holds++
+	b.holds++
+	a.state[e.slot] |= stateHeld
 	return nil
 }
 
@@ -390,11 +340,10 @@ func (a *Allocator) Unhold(e Extent) error {
 	if err != nil {
 		return err
 	}
-	if a.state[e.slot]&stateHeld == 0 {
+	if b.holds == 0 {
 		return fmt.Errorf("allocator: unhold %s: %w", e, ErrNotHeld)
 	}
-	m := a.moreOfLocked(e.slot)
-	if m.holds--; m.holds == 0 {
+	if b.holds--; b.holds == 0 {
 		a.state[e.slot] &^= stateHeld
 		if b.flags&blockFreed != 0 {
 			a.releaseLocked(&e)

@@ -27,25 +27,34 @@ func with(c Config, trace uint64) Config {
 	return c
 }
 
-func mustNew(t testing.TB, c Config) *Allocator {
+// fataler is what tests, fuzz targets and rapid have in common.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func must(t fataler, err error) {
 	t.Helper()
-	a, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func mustNew(t fataler, c Config) *Allocator {
+	t.Helper()
+	a, err := New(c)
+	must(t, err)
 	return a
 }
 
-func mustAllocate(t testing.TB, a *Allocator, r Request) Extent {
+func mustAllocate(t fataler, a *Allocator, r Request) Extent {
 	t.Helper()
 	e, err := a.Allocate(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
-// TestTraceRegionDivision protects how a trace region divides every bank, for sizes in use.
 func TestTraceRegionDivision(t *testing.T) {
 	for _, tc := range []struct {
 		size                       uint64
@@ -73,14 +82,6 @@ func TestTraceRegionDivision(t *testing.T) {
 	}
 }
 
-// TestSmallRegionHoldsAPage protects that the smallest region still places the smallest trace in
-// every bank.
-func TestSmallRegionHoldsAPage(t *testing.T) {
-	a := mustNew(t, with(wormhole, 3072))
-	mustAllocate(t, a, Request{Kind: Trace, Size: 12 * 1024, PageSize: 1024})
-}
-
-// TestPlacement protects where each kind starts and in which direction it goes.
 func TestPlacement(t *testing.T) {
 	up, down := false, true
 	for _, tc := range []struct {
@@ -108,7 +109,6 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestPerBank protects what a buffer takes of each bank: whole rows of aligned pages.
 func TestPerBank(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
@@ -134,18 +134,13 @@ func TestPerBank(t *testing.T) {
 	}
 }
 
-// TestPagesInvert checks that Page and PageAt are each other's reverse and that pages don't
-// overlap, whatever the sizes.
 func TestPagesInvert(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := wormhole
 		if rapid.Bool().Draw(t, "blackhole") {
 			c = blackhole
 		}
-		a, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := mustNew(t, c)
 		page := rapid.Uint64Range(1, 5000).Draw(t, "page")
 		pages := rapid.Uint64Range(1, 2000).Draw(t, "pages")
 		kind := rapid.SampledFrom([]Kind{DRAM, L1, Trace}).Draw(t, "kind")
@@ -154,9 +149,7 @@ func TestPagesInvert(t *testing.T) {
 		if errors.Is(err, ErrOutOfMemory) {
 			t.Skip("does not fit")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		i := rapid.Uint64Range(0, pages-1).Draw(t, "i")
 		bank, addr := e.Page(i)
 		if addr < e.Addr || addr+page > e.End() || bank < 0 || bank >= int(e.Banks) {
@@ -179,18 +172,13 @@ func TestPagesInvert(t *testing.T) {
 	})
 }
 
-// TestErrors protects that callers can tell what they did wrong.
 func TestErrors(t *testing.T) {
 	a := mustNew(t, wormhole)
 	live := mustAllocate(t, a, Request{Size: 64})
 	dead := mustAllocate(t, a, Request{Size: 64})
-	if err := a.Free(dead); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Free(dead))
 	stale := mustAllocate(t, a, Request{Size: 64})
-	if err := a.Free(stale); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Free(stale))
 	if again := mustAllocate(t, a, Request{Size: 64}); again.Addr != stale.Addr || again.slot != stale.slot {
 		t.Fatalf("%s has not the place of %s", again, stale)
 	}
@@ -242,8 +230,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestConfigRefused protects that a configuration without room is an error and not a surprise
-// later.
 func TestConfigRefused(t *testing.T) {
 	edit := func(f func(*Config)) Config {
 		c := blackhole
@@ -268,7 +254,6 @@ func TestConfigRefused(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryTellsWhatToDo protects the numbers and the advice of the error.
 func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
 	a := mustNew(t, with(wormhole, 800_768))
 	mustAllocate(t, a, Request{Size: 12 << 20, PageSize: 4096, Owner: "weights"})
@@ -310,9 +295,7 @@ func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
 			mustAllocate(t, a, r)
 			mid := mustAllocate(t, a, r)
 			mustAllocate(t, a, r)
-			if err := a.Free(mid); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.Free(mid))
 			return Request{Kind: L1, Size: third + 32, Shards: 1}
 		}},
 		{"free something first", func(a *Allocator) Request {
@@ -329,8 +312,6 @@ func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
 	}
 }
 
-// TestTracesGrowIntoFreeSpace protects the region without a size: it grows downward around live
-// buffers and its space comes back.
 func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	c := Config{DRAMBanks: 2, DRAMEnd: 64 << 10, DRAMAlign: 64}
 	a := mustNew(t, c)
@@ -347,14 +328,10 @@ func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	if _, err := a.Allocate(Request{Kind: Trace, Size: 32768, Shards: 1}); !errors.Is(err, ErrOutOfMemory) {
 		t.Errorf("a trace over a live buffer: %v", err)
 	}
-	if err := a.Free(buffer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Free(buffer))
 	two := mustAllocate(t, a, Request{Kind: Trace, Size: 32768, Shards: 1})
 	for _, e := range []Extent{one, two, binary} {
-		if err := a.Free(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Free(e))
 	}
 	if diff := cmp.Diff([]Hole{{0, 65536}}, a.Holes(DRAM)); diff != "" {
 		t.Error(diff)
@@ -364,19 +341,13 @@ func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	}
 }
 
-// TestHeldMemoryStays protects what a trace relies on: what it holds is not handed out, even if
-// freed.
 func TestHeldMemoryStays(t *testing.T) {
 	a := mustNew(t, wormhole)
 	e := mustAllocate(t, a, Request{Size: 4096, Owner: "model", Tag: "activations"})
 	for range 2 {
-		if err := a.Hold(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Hold(e))
 	}
-	if err := a.Free(e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Free(e))
 	if err := a.Free(e); !errors.Is(err, ErrDoubleFree) {
 		t.Errorf("second free of a held extent: %v", err)
 	}
@@ -388,9 +359,7 @@ func TestHeldMemoryStays(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for range 2 {
-		if err := a.Unhold(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Unhold(e))
 	}
 	if again := mustAllocate(t, a, Request{Size: 4096}); again.Addr != e.Addr {
 		t.Errorf("memory did not come back: %s", again)
@@ -400,8 +369,6 @@ func TestHeldMemoryStays(t *testing.T) {
 	}
 }
 
-// TestNoAllocations protects the cost: once the tree has its size, a pair of calls takes nothing
-// from the Go heap.
 func TestNoAllocations(t *testing.T) {
 	a := mustNew(t, blackhole)
 	extents := make([]Extent, 1000)
@@ -411,13 +378,9 @@ func TestNoAllocations(t *testing.T) {
 	i := 0
 	if n := testing.AllocsPerRun(20000, func() {
 		k := i * 7919 % len(extents)
-		if err := a.Free(extents[k]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Free(extents[k]))
 		e, err := a.Allocate(Request{Size: uint64(64 + i*331%64000), Owner: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		extents[k] = e
 		i++
 	}); n != 0 {
@@ -425,8 +388,6 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse lets several goroutines allocate, hold and free; the race detector and the
-// final state judge.
 func TestConcurrentUse(t *testing.T) {
 	a := mustNew(t, blackhole)
 	var wg sync.WaitGroup

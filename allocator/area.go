@@ -5,27 +5,24 @@ import (
 	"sync"
 )
 
-// Area is memory at the bottom of L1 that several users share: from a base up to the highest end
-// that any of them needs. The circular buffers of programs lie there, since programs run one after
-// the other.
+// Area is memory at the bottom of L1, from a base up to the highest end that any of its users
+// needs. Programs, which run one after the other, share it for circular buffers.
 type Area struct {
-	sync.Mutex // keeps the area as it is: while it grows or shrinks, its place is free for a moment
+	sync.Mutex // while the area grows or shrinks, its place is free for a moment
 
 	base uint64
 	mem  *Allocator
 	name string
 	site func() uintptr
-	ends map[uint64]int // number of users that end at each address
+	ends map[uint64]int // users by end
 	ext  Extent
 }
 
-// NewArea returns an area. name is its owner in maps and errors; site returns the call site for
-// Request.Site.
+// NewArea returns an area. name is its owner in maps and errors, site gives Request.Site.
 func NewArea(a *Allocator, base uint64, name string, site func() uintptr) *Area {
 	return &Area{base: base, mem: a, name: name, site: site, ends: map[uint64]int{}}
 }
 
-// Base is where the area begins.
 func (a *Area) Base() uint64 { return a.base }
 
 // Grow adds a user who needs the area up to end.
@@ -33,7 +30,7 @@ func (a *Area) Grow(end uint64) error {
 	a.Lock()
 	defer a.Unlock()
 	if a.ends[end]++; a.ends[end] > 1 && !a.ext.IsZero() {
-		return nil // others end there as well
+		return nil
 	}
 	if err := a.fitLocked(); err != nil {
 		a.removeLocked(end)
@@ -56,8 +53,8 @@ func (a *Area) Shrink(end uint64) error {
 	return a.fitLocked()
 }
 
-// Move changes a user's end from one address, or 0 for nothing, to a larger one. The larger area is
-// taken before the smaller one is released, so nothing is allocated in between.
+// Move changes a user's end from one address, or 0 for nothing, to a larger one. Nothing is
+// allocated in between.
 func (a *Area) Move(from, to uint64) error {
 	if err := a.Grow(to); err != nil || from == 0 {
 		return err

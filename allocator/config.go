@@ -5,38 +5,33 @@ import (
 	"math"
 )
 
-// Config describes the memory. Addresses and sizes are bytes in each bank unless a field says
-// otherwise.
+// Config describes the memory, in bytes of each bank unless a field says otherwise.
 type Config struct {
-	DRAMBanks int    // number of DRAM banks (views)
-	DRAMBase  uint64 // first usable address of a bank; rounded up to DRAMAlign
-	DRAMEnd   uint64 // end of a bank: its size
-	// DRAMAlign is a power of two: DRAM addresses and pages are multiples of it, and so are L1
-	// addresses, so that data can move between the two.
+	DRAMBanks int
+	DRAMBase  uint64 // first usable address; rounded up to DRAMAlign
+	DRAMEnd   uint64 // of a bank
+	// DRAMAlign is a power of two that DRAM addresses and pages and L1 addresses are multiples of.
 	DRAMAlign uint64
 
-	// TraceRegion is the size of the trace region in bytes over the whole device, of which
-	// [TracePerBank] is taken from the top of each bank. With 0 there is no region: traces take
-	// what they need, from the top down.
+	// TraceRegion is the size of the trace region over the whole device; each bank gives
+	// [TracePerBank] at its top. 0: traces take what they need, from the top down.
 	TraceRegion uint64
 
-	L1Banks int    // number of workers
+	L1Banks int
 	L1Base  uint64 // first usable address; rounded up to DRAMAlign
-	L1End   uint64 // end of L1: its size
-	L1Align uint64 // a power of two: L1 pages are multiples of it
-	L1Small uint64 // size of the L1 small region at the top of L1; rounded up to DRAMAlign
+	L1End   uint64
+	L1Align uint64 // a power of two that L1 pages are multiples of
+	L1Small uint64 // size at the top of L1; rounded up to DRAMAlign
 
-	Policy Policy // which hole an allocation takes
-
-	Gauge Gauge // is told of every change, if it is set
+	Policy Policy
+	Gauge  Gauge // may be nil
 }
 
-// tracePage is the largest page of a trace; a bank's share of the trace region is a multiple of it.
-const tracePage = 8192
+const tracePage = 8192 // largest page of a trace; divides a bank's share of the trace region
 
 // TracePerBank returns the bytes that each bank gives to a trace region of a size over all banks:
-// an equal share, rounded up to the alignment and to the largest trace page, so that each bank
-// holds at least one page. Source: tt-metal pull request 47766.
+// an equal share, rounded up to the alignment and to the largest trace page (tt-metal pull request
+// 47766).
 func TracePerBank(size uint64, banks int, align uint64) uint64 {
 	if size == 0 || banks <= 0 {
 		return 0
@@ -57,7 +52,7 @@ func (c *Config) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("allocator: new: %w: %s", ErrConfig, fmt.Sprintf(format, args...))
 	}
-	const most = 1 << 62            // far beyond any bank, and sums cannot overflow
+	const most = 1 << 62            // sums can't overflow
 	units := uint64(math.MaxUint32) // that holes can count
 	switch {
 	case c.DRAMBanks < 1:

@@ -26,29 +26,28 @@ var (
 	ErrNotHeld = errors.New("extent is not held")
 )
 
-// OwnerUsage is the memory of one owner in each bank.
 type OwnerUsage struct {
-	Owner   string // "" for extents without one
+	Owner   string
 	Kind    Kind
 	Extents int
-	PerBank uint64 // bytes in each bank
+	PerBank uint64
 }
 
-// OutOfMemoryError says what was asked for, what is free, and who owns the rest. It matches
-// [ErrOutOfMemory]. Sizes are bytes in each bank unless a field says otherwise.
+// OutOfMemoryError says what was asked for, what is free, and who owns the rest, in bytes of each
+// bank unless a field says otherwise. It wraps [ErrOutOfMemory].
 type OutOfMemoryError struct {
 	Kind   Kind
 	Owner  string
 	Tag    string
-	Size   uint64 // what was asked for, over all banks
+	Size   uint64 // asked for, over all banks
 	Banks  int
-	Need   uint64       // what each bank must hold
-	Have   uint64       // free in each bank
-	Hole   uint64       // largest hole in each bank
-	Total  uint64       // size of the region
-	Owners []OwnerUsage // the owners with most in the region, most first, at most five
-	// TraceRegion is, for a trace in a region of fixed size, the [Config.TraceRegion] that would
-	// have been enough; otherwise 0.
+	Need   uint64       // asked for
+	Have   uint64       // free
+	Hole   uint64       // the largest
+	Total  uint64       // the region
+	Owners []OwnerUsage // the five with most in the region
+	// TraceRegion is the [Config.TraceRegion] that would have been enough for a trace; 0 if it
+	// isn't fixed.
 	TraceRegion uint64
 }
 
@@ -86,15 +85,14 @@ func (e *OutOfMemoryError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns [ErrOutOfMemory].
 func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
 
-// OccupiedError says why a range can't be allocated at its address. It matches [ErrOccupied].
+// OccupiedError says why a range can't be allocated at its address. It wraps [ErrOccupied].
 type OccupiedError struct {
 	Kind      Kind
 	Addr, End uint64 // the range asked for, in each bank
 	Low, High uint64 // the region
-	By        []Live // live extents in the way, by address; none if the range reaches beyond the region
+	By        []Live // live extents in the way, by address; none if the range leaves the region
 }
 
 // Error implements error.
@@ -109,7 +107,6 @@ func (e *OccupiedError) Error() string {
 	return s
 }
 
-// Unwrap returns [ErrOccupied].
 func (e *OccupiedError) Unwrap() error { return ErrOccupied }
 
 func bytesOf(n uint64) string {

@@ -3,17 +3,17 @@ package allocator
 import "fmt"
 
 // Extent is an allocated range: one address, valid in every bank of its kind. Copies are the same
-// extent. Only extents that an allocator returned can be freed or held, and their fields must not
-// be changed.
+// extent. Only extents that an allocator returned can be freed or held; their fields must not
+// change.
 type Extent struct {
 	Addr     uint64 // in each bank
-	PerBank  uint64 // bytes taken in each bank
-	Size     uint64 // bytes asked for, over all banks
-	PageSize uint64 // bytes of a page as asked for
+	PerBank  uint64 // in each bank
+	Size     uint64 // asked for, over all banks
+	PageSize uint64 // as asked for
 	Stride   uint64 // bytes from one page to the next in a bank: PageSize, aligned
 	from     *Allocator
 	slot     uint32
-	seal     state  // of its slot, exclusive or a sum of what must not be changed
+	seal     state  // of its slot, xor mix
 	Banks    uint32 // banks, or shards, over which pages go round
 	Kind     Kind
 }
@@ -21,16 +21,15 @@ type Extent struct {
 // state returns the slot's state at the allocation; another value if the extent was changed.
 func (e *Extent) state() state { return e.seal ^ e.mix() }
 
-// mix returns a hash of the fields that decide which memory is freed.
+// mix returns a hash, without stateHeld, of the fields that decide which memory is freed.
 func (e *Extent) mix() state {
-	const golden = 0x9e3779b97f4a7c15                                         // 2^64 over the golden ratio: the high half of a product depends on all bits
-	return state((e.Addr*golden + e.PerBank + uint64(e.Kind)) * golden >> 33) // without stateHeld
+	const golden = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: the high half of a product depends on all bits
+	return state((e.Addr*golden + e.PerBank + uint64(e.Kind)) * golden >> 33)
 }
 
 // End returns the address after the extent in each bank.
 func (e Extent) End() uint64 { return e.Addr + e.PerBank }
 
-// Pages returns the number of pages.
 func (e Extent) Pages() uint64 {
 	if e.PageSize == 0 {
 		return 0
@@ -41,19 +40,17 @@ func (e Extent) Pages() uint64 {
 // IsZero reports whether e is the zero Extent, which no allocator returns.
 func (e Extent) IsZero() bool { return e.from == nil }
 
-// String describes the extent.
 func (e Extent) String() string { return fmt.Sprintf("%s [%#x,%#x)", e.Kind, e.Addr, e.End()) }
 
-// Page returns the bank that holds page i of an interleaved extent and the page's address in it:
-// pages go round the banks from bank 0. i must be below Pages.
+// Page returns the bank that holds page i < Pages() of an interleaved extent and the page's address
+// in it.
 func (e Extent) Page(i uint64) (bank int, addr uint64) {
 	n := uint64(max(e.Banks, 1))
 	return int(i % n), e.Addr + e.Stride*(i/n)
 }
 
 // PageAt is the inverse of [Extent.Page]: the page at an address of a bank and the offset in it. ok
-// is false outside the extent, between a page's size and its stride, and in unused slots of the
-// last row.
+// is false outside of pages.
 func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
 	if bank < 0 || bank >= int(e.Banks) || addr < e.Addr || addr >= e.End() || e.Stride == 0 {
 		return 0, 0, false
@@ -66,22 +63,19 @@ func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
 	return page, offset, true
 }
 
-// Overlaps reports whether the extents share bytes.
 func (e Extent) Overlaps(f Extent) bool {
 	dram := func(k Kind) bool { return k == DRAM || k == Trace }
 	return dram(e.Kind) == dram(f.Kind) && e.Addr < f.End() && f.Addr < e.End()
 }
 
-// Live is an allocated extent with its record.
 type Live struct {
 	Extent
 	Owner, Tag string
-	Site       uintptr // the program counter of the call that asked for it, 0 if it is not known
-	Holds      int     // how often it is held
-	Freed      bool    // its owner has freed it; holds keep it
+	Site       uintptr // program counter of the caller; 0 if unknown
+	Holds      int
+	Freed      bool // by its owner; holds keep it
 }
 
-// String describes the extent and its owner.
 func (l Live) String() string {
 	s := l.Extent.String()
 	if l.Owner != "" {

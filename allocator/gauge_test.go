@@ -15,7 +15,6 @@ type recorder struct{ all []heard }
 
 func (r *recorder) Set(k Kind, u Usage) { r.all = append(r.all, heard{k, u}) }
 
-// TestGauge protects what a monitor sees: every change of every kind, in bytes over all banks.
 func TestGauge(t *testing.T) {
 	var g recorder
 	c := Config{DRAMBanks: 2, DRAMEnd: 1 << 16, DRAMAlign: 64, L1Banks: 4, L1End: 4096, L1Align: 16, L1Small: 1024, Gauge: &g}
@@ -29,20 +28,14 @@ func TestGauge(t *testing.T) {
 	e := mustAllocate(t, a, Request{Size: 256, PageSize: 64})
 	f := mustAllocate(t, a, Request{Kind: L1, Size: 64})
 	at, err := a.AllocateAt(Request{Size: 64}, 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Hold(e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, a.Hold(e))
 	for _, e := range []Extent{e, f, at} {
 		if err := a.Free(e); err != nil { // the first stays until its hold ends
 			t.Fatal(err)
 		}
 	}
-	if err := a.Unhold(e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Unhold(e))
 	a.ResetPeak(DRAM)
 	want := []heard{
 		{DRAM, Usage{256, 256, dram, 1}}, {L1, Usage{256, 256, l1, 1}}, {DRAM, Usage{384, 384, dram, 2}},

@@ -2,35 +2,34 @@ package allocator
 
 import "slices"
 
-// holes is the set of free ranges of an address space; they never touch each other. Addresses and
-// sizes are units from the start of the space. See newHoles.
+// holes is the set of free ranges of an address space, which never touch each other, in units.
 //
 // The holes are a sorted list, cut into chunks of at most chunkWidth. A directory has each chunk's
-// last address and largest hole, and most the largest hole of every groupWidth chunks. So the
+// last address and largest hole, and most the largest hole of every groupWidth chunks, so the
 // lowest hole that fits is found by skipping groups, then chunks, then holes. Neighbours are found
-// by a binary search for the chunk. A full chunk is cut in two, and half empty chunks are joined.
+// by binary search. A full chunk is cut in two, and half empty chunks are joined.
 type holes struct {
-	dir    []chunkEntry // in order of address
-	most   []uint32     // by position in dir over groupWidth: the size of the largest hole of the group
+	dir    []chunkEntry // by address
+	most   []uint32     // of each group, its largest hole's size
 	chunks []chunk      // by chunkEntry.chunk
 	unused []uint32     // chunks that dir doesn't name
 	count  int          // holes
-	units  uint64       // sum of their sizes
+	units  uint64       // sum of the holes' sizes
 }
 
 const (
-	chunkWidth = 32 // holes in a chunk, at most
-	groupWidth = 16 // chunks in a group
+	chunkWidth = 32 // most holes of a chunk
+	groupWidth = 16 // chunks of a group
 )
 
 type chunk [chunkWidth]hole
 
-// chunkEntry is the directory's entry of a chunk, which is never empty.
+// chunkEntry describes a chunk, which is never empty.
 type chunkEntry struct {
 	end   uint32 // of its last hole
 	most  uint32 // size of its largest hole
-	chunk uint32 // where it is in chunks
-	n     uint32 // holes in it
+	chunk uint32 // index in chunks
+	n     uint32 // holes
 }
 
 // hole is a free range: its end in the high half, its size in the low half. Neither is 0.
@@ -42,7 +41,6 @@ func (x hole) end() uint32   { return uint32(x >> 32) }
 func (x hole) size() uint32  { return uint32(x) }
 func (x hole) start() uint32 { return x.end() - x.size() }
 
-// place is a hole's position in the directory and in its chunk.
 type place struct{ c, i int }
 
 func newHoles(size uint32) *holes {
@@ -66,7 +64,6 @@ func (h *holes) largest() uint32 {
 	return m
 }
 
-// lowest returns the place of the lowest hole of at least size.
 func (h *holes) lowest(size uint32) (p place, ok bool) {
 	for g, m := range h.most {
 		if m < size {
@@ -85,7 +82,6 @@ func (h *holes) lowest(size uint32) (p place, ok bool) {
 	return p, false
 }
 
-// highest returns the place of the highest hole of at least size.
 func (h *holes) highest(size uint32) (p place, ok bool) {
 	for g := len(h.most) - 1; g >= 0; g-- {
 		if h.most[g] < size {
@@ -105,14 +101,13 @@ func (h *holes) highest(size uint32) (p place, ok bool) {
 	return p, false
 }
 
-// from returns the place of the first hole that ends at key or above: after the last hole if none
-// does.
+// from returns the place of the first hole that ends at key or above, else after the last hole.
 func (h *holes) from(key uint32) (p place) {
 	if len(h.dir) == 0 {
 		return p
 	}
-	// Binary searches without branches on what they compare, which nothing can predict.
-	for n := len(h.dir) - 1; n > 0; { // if none of the others ends at key or above it, it is the last chunk
+	// Binary searches without branches, which would be unpredictable.
+	for n := len(h.dir) - 1; n > 0; { // the last chunk if none of the others qualifies
 		half := (n + 1) / 2
 		p.c += half & below(h.dir[p.c+half-1].end, key)
 		n -= half
@@ -126,10 +121,9 @@ func (h *holes) from(key uint32) (p place) {
 	return p
 }
 
-// below returns a mask of all ones if v is below key, else 0.
+// below returns all ones if v is below key, else 0.
 func below(v, key uint32) int { return int((int64(v) - int64(key)) >> 63) }
 
-// take takes size units from the low end of the lowest hole that fits.
 func (h *holes) take(size uint32) (start uint32, ok bool) {
 	p, ok := h.lowest(size)
 	if !ok {
@@ -140,7 +134,6 @@ func (h *holes) take(size uint32) (start uint32, ok bool) {
 	return start, true
 }
 
-// takeTop takes size units from the high end of the highest hole that fits.
 func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
 	p, ok := h.highest(size)
 	if !ok {
@@ -193,7 +186,7 @@ func (h *holes) give(start, size uint32) {
 	h.units += uint64(size)
 	end := start + size
 	p := h.from(start)
-	if len(h.dir) == 0 || p.i == len(h.of(p.c)) { // it is above all holes
+	if len(h.dir) == 0 || p.i == len(h.of(p.c)) { // above all holes
 		h.insert(p, makeHole(end, size))
 		return
 	}
@@ -216,7 +209,7 @@ func (h *holes) give(start, size uint32) {
 	}
 }
 
-// next returns the place of the next hole; its chunk doesn't exist after the last.
+// next returns the place of the next hole; after the last its chunk doesn't exist.
 func (h *holes) next(p place) place {
 	if p.i++; p.i == int(h.dir[p.c].n) {
 		return place{c: p.c + 1}
@@ -323,7 +316,6 @@ func (h *holes) remove(p place) {
 	}
 }
 
-// join merges the chunk after c into c.
 func (h *holes) join(c int) {
 	e, more := &h.dir[c], h.of(c+1)
 	copy(h.chunks[e.chunk][e.n:], more)
@@ -332,7 +324,6 @@ func (h *holes) join(c int) {
 	h.removeChunk(c + 1)
 }
 
-// settle updates a chunk's directory entry.
 func (h *holes) settle(c int) {
 	all := h.of(c)
 	h.dir[c].end = all[len(all)-1].end()
@@ -363,7 +354,6 @@ func (h *holes) removeChunk(c int) {
 	h.regroup(c)
 }
 
-// regroup recomputes the groups from position c on.
 func (h *holes) regroup(c int) {
 	groups := (len(h.dir) + groupWidth - 1) / groupWidth
 	h.most = slices.Grow(h.most[:min(len(h.most), groups)], 1)[:groups]

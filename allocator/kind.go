@@ -5,27 +5,24 @@ import (
 	"strings"
 )
 
-// Kind is a kind of memory. The values are those of tt-metal's BufferType
-// (tt_metal/api/tt-metalium/buffer_types.hpp). Its value 2 is host memory, which this package
-// doesn't manage.
+// Kind is a kind of memory, with the values of tt-metal's BufferType
+// (tt_metal/api/tt-metalium/buffer_types.hpp); 2, host memory, is not managed here.
 type Kind uint8
 
-// The kinds.
 const (
-	DRAM    Kind = 0 // DRAM banks, from the bottom up
-	L1      Kind = 1 // workers' L1, from the top down
-	L1Small Kind = 3 // a region at the top of workers' L1, sharded buffers only
-	Trace   Kind = 4 // recorded traces, at the top of DRAM banks
+	DRAM    Kind = 0 // from the bottom of the banks up
+	L1      Kind = 1 // workers', from the top down
+	L1Small Kind = 3 // at the top of workers' L1, sharded buffers only
+	Trace   Kind = 4 // at the top of DRAM banks
 
 	numKinds = 5
 )
 
-// String returns the kind's name.
 func (k Kind) String() string { return nameOf(kindNames[:], k, "kind") }
 
 var kindNames = [numKinds]string{DRAM: "DRAM", L1: "L1", L1Small: "L1 small", Trace: "trace"}
 
-// nameOf returns the name of a constant, or such as "kind(7)" for other values.
+// nameOf returns the name of a constant, or such as "kind(7)".
 func nameOf[T ~uint8](names []string, v T, what string) string {
 	if int(v) < len(names) && names[v] != "" {
 		return names[v]
@@ -46,68 +43,53 @@ func (k Kind) Code() string {
 // MarshalText returns the code, for JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.Code()), nil }
 
-// Layout says how the pages of a buffer are dealt to banks. The values are those of tt-metal's
-// TensorMemoryLayout (tt_metal/api/tt-metalium/buffer_types.hpp), where 1 is unused.
+// Layout says how the pages of a buffer are dealt to banks, with the values of tt-metal's
+// TensorMemoryLayout (tt_metal/api/tt-metalium/buffer_types.hpp).
 type Layout uint8
 
-// The layouts. A tensor is seen as a grid of pages, a shard as a smaller one.
+// Layouts. A tensor is a grid of pages, a shard a smaller one.
 const (
-	// Interleaved pages go round all banks.
-	Interleaved Layout = 0
-	// HeightSharded shards are whole rows of pages.
-	HeightSharded Layout = 2
-	// WidthSharded shards are whole columns of pages.
-	WidthSharded Layout = 3
-	// BlockSharded shards are rectangles, each on the core whose place in a grid of cores is the
-	// shard's.
-	BlockSharded Layout = 4
-	// NDSharded shards are boxes of any rank; a core has several if there are more shards than
-	// cores.
-	NDSharded Layout = 5
+	Interleaved   Layout = 0 // pages go round all banks
+	HeightSharded Layout = 2 // shards are whole rows of pages
+	WidthSharded  Layout = 3 // shards are whole columns of pages
+	BlockSharded  Layout = 4 // shards are rectangles, on the core with the shard's place in a grid
+	NDSharded     Layout = 5 // shards are boxes of any rank; a core may have several
 )
 
-// String returns the layout's name.
 func (l Layout) String() string {
 	return nameOf([]string{Interleaved: "interleaved", HeightSharded: "height sharded", WidthSharded: "width sharded",
 		BlockSharded: "block sharded", NDSharded: "ND sharded"}, l, "layout")
 }
 
-// Orientation is the order in which shards are dealt to the cores of a range.
+// Orientation is the order in which shards are dealt to the cores of a range, with the values of
+// tt-metal's ShardOrientation.
 type Orientation uint8
 
-// The orientations, with the values of tt-metal's ShardOrientation.
 const (
 	RowMajor Orientation = 0 // along the rows of cores
 	ColMajor Orientation = 1 // along the columns
 )
 
-// String returns the orientation's name.
 func (o Orientation) String() string {
 	return nameOf([]string{"row major", "column major"}, o, "orientation")
 }
 
-// Strategy says which core a shard belongs to. The values are those of tt-metal's
+// Strategy says which core a shard belongs to, with the values of tt-metal's
 // ShardDistributionStrategy.
 type Strategy uint8
 
-// The strategies.
 const (
-	// RoundRobin gives shard s to core s mod n, after the shards that the core has.
-	RoundRobin Strategy = 0
-	// Grid2D gives each shard its own core, at the shard's place in a grid.
-	Grid2D Strategy = 1
-	// Contiguous gives each core as many shards in a row as the others. The number of shards must
-	// be a multiple of that of cores.
-	Contiguous Strategy = 2
+	RoundRobin Strategy = 0 // shard s to core s mod n
+	Grid2D     Strategy = 1 // each shard to the core at its place in a grid
+	Contiguous Strategy = 2 // equally many consecutive shards to each core
 )
 
-// String returns the strategy's name.
 func (s Strategy) String() string {
 	return nameOf([]string{"round robin", "2D grid", "contiguous"}, s, "strategy")
 }
 
 // PageShape converts a shape in elements to pages of height by width elements, rounded up in the
-// last two dimensions. It returns nil if a page has no size.
+// last two dimensions; nil if a page has no size.
 func PageShape(shape []int, height, width int) []int {
 	if height < 1 || width < 1 {
 		return nil

@@ -26,8 +26,7 @@ type Map struct {
 
 // RegionMap is one range of every bank.
 type RegionMap struct {
-	// Name is the kind's, or "DRAM and trace" where traces have no region of their own.
-	Name  string  `json:"name"`
+	Name  string  `json:"name"` // of the kind, or "DRAM and trace" where traces have no region of their own
 	Stats []Stats `json:"stats"` // of the kinds that live there, in bytes of each bank
 	// Entries cover the region without gaps, by address.
 	Entries []MapEntry `json:"entries"`
@@ -38,11 +37,11 @@ type MapEntry struct {
 	Start uint64 `json:"start"`
 	End   uint64 `json:"end"`
 	Free  bool   `json:"free,omitempty"`
-	// The rest is for allocated ranges.
+	// Of allocated ranges only.
 	Kind     string `json:"kind,omitempty"`
 	Owner    string `json:"owner,omitempty"`
 	Tag      string `json:"tag,omitempty"`
-	Site     string `json:"site,omitempty"` // file:line that asked for it
+	Site     string `json:"site,omitempty"` // file:line of the caller
 	Size     uint64 `json:"size,omitempty"` // bytes asked for, over all banks
 	PageSize uint64 `json:"page_size,omitempty"`
 	Banks    uint32 `json:"banks,omitempty"` // over which pages are dealt
@@ -53,7 +52,7 @@ type MapEntry struct {
 // Bytes returns the size of the range in each bank.
 func (e *MapEntry) Bytes() uint64 { return e.End - e.Start }
 
-// SiteOf resolves a call site to file:line, empty if it isn't known.
+// SiteOf resolves a call site to file:line, "" if unknown.
 func SiteOf(pc uintptr) string {
 	if pc == 0 {
 		return ""
@@ -65,9 +64,8 @@ func SiteOf(pc uintptr) string {
 	return f.File + ":" + strconv.Itoa(f.Line)
 }
 
-// Map returns the present memory map.
 func (a *Allocator) Map() *Map {
-	c := a.Clone() // so that all regions are of one moment
+	c := a.Clone() // all regions at one moment
 	m := new(Map)
 	sites := map[uintptr]string{}
 	for _, k := range []Kind{DRAM, Trace, L1, L1Small} {
@@ -128,7 +126,6 @@ func (m *Map) String() string {
 	return b.String()
 }
 
-// WriteText writes the map as text.
 func (m *Map) WriteText(w io.Writer) error {
 	_, err := io.WriteString(w, m.String())
 	return err
@@ -156,16 +153,15 @@ func (e *MapEntry) what() string {
 	return strings.Join(parts, " ")
 }
 
-// Measures of the picture, in pixels.
 const (
-	svgWidth  = 1000 // of a region's bar
+	svgWidth  = 1000 // of a region's bar, in pixels
 	svgBar    = 40
 	svgText   = 16
 	svgMargin = 10
 )
 
-// WriteSVG writes the map as a picture: a bar for each region, with tooltips for the ranges. Ranges
-// too narrow to be seen are drawn together.
+// WriteSVG writes the map as a picture: a bar for each region, with tooltips for the ranges. Narrow
+// ranges are drawn together.
 func (m *Map) WriteSVG(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	height := svgMargin
@@ -231,14 +227,12 @@ func escape(s string) string {
 	return b.String()
 }
 
-// The three reports have the names and columns of tt-metal's memory reporter
-// (tt_metal/detail/reports/memory_reporter.cpp), so that what reads those reads these. KB are 1024
-// B.
-
+// The reports have the names and columns of tt-metal's memory reporter
+// (tt_metal/detail/reports/memory_reporter.cpp), in KB of 1024 B.
 const kb = 1024
 
 // WriteReports writes l1_usage_summary.csv, memory_usage_summary.csv and detailed_memory_usage.csv
-// to a directory, each with a prefix to its name and tt-metal's columns.
+// to a directory, each with a prefix to its name.
 func (m *Map) WriteReports(dir, prefix string) error {
 	var errs []error
 	for _, r := range []struct {
@@ -261,8 +255,8 @@ func (m *Map) WriteReports(dir, prefix string) error {
 	return nil
 }
 
-// WriteL1Summary writes l1_usage_summary.csv: the largest hole for an interleaved L1 buffer in each
-// bank and over all banks.
+// WriteL1Summary writes l1_usage_summary.csv: the largest hole for an interleaved L1 buffer, in
+// each bank and over all banks.
 func (m *Map) WriteL1Summary(w io.Writer) error {
 	if _, err := io.WriteString(w, "This report indicates available space for interleaving L1 buffers\n"+
 		", Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n"); err != nil {
@@ -272,8 +266,7 @@ func (m *Map) WriteL1Summary(w io.Writer) error {
 	return table(w, []string{"", num(s.LargestHole / kb), num(s.LargestHole / kb * uint64(s.Banks))})
 }
 
-// WriteSummary writes memory_usage_summary.csv: the numbers of a bank of each kind, DRAM and L1
-// first.
+// WriteSummary writes memory_usage_summary.csv: the numbers of a bank of each kind.
 func (m *Map) WriteSummary(w io.Writer) error {
 	if _, err := io.WriteString(w, ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n"); err != nil {
 		return err
@@ -288,7 +281,7 @@ func (m *Map) WriteSummary(w io.Writer) error {
 }
 
 // WriteDetailed writes detailed_memory_usage.csv: for each region the totals over all banks, then
-// each bank with its blocks. Kind, owner, tag and call site are added to tt-metal's columns.
+// each bank with its blocks. Kind, owner, tag and call site follow tt-metal's columns.
 func (m *Map) WriteDetailed(w io.Writer) error {
 	c := csv.NewWriter(w)
 	put := func(fields ...string) { _ = c.Write(fields) } // Flush keeps the error
@@ -342,9 +335,6 @@ func (m *Map) stats(k Kind) Stats {
 	return Stats{Kind: k}
 }
 
-func table(w io.Writer, rows ...[]string) error {
-	c := csv.NewWriter(w)
-	return c.WriteAll(rows)
-}
+func table(w io.Writer, rows ...[]string) error { return csv.NewWriter(w).WriteAll(rows) }
 
 func num(v uint64) string { return strconv.FormatUint(v, 10) }

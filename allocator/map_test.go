@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sample returns an allocator with a bit of everything.
 func sample(t *testing.T) *Allocator {
 	a := mustNew(t, Config{
 		DRAMBanks: 2, DRAMBase: 64, DRAMEnd: 64 * kib, DRAMAlign: 64, L1Banks: 3, L1Base: 8 * kib, L1End: 32 * kib, L1Align: 16, L1Small: 4 * kib,
@@ -29,13 +28,10 @@ func sample(t *testing.T) *Allocator {
 	mustAllocate(t, a, Request{Kind: Trace, Size: 2 * kib, PageSize: kib, Owner: "decode", Tag: "trace"})
 	mustAllocate(t, a, Request{Kind: L1, Size: 3 * kib, PageSize: kib, Owner: "act"})
 	mustAllocate(t, a, Request{Kind: L1Small, Size: 256, PageSize: 64, Shards: 2, Owner: "halo"})
-	if err := errors.Join(a.Hold(held), a.Free(held), a.Free(gone)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(a.Hold(held), a.Free(held), a.Free(gone)))
 	return a
 }
 
-// TestMapText protects the map as people read it.
 func TestMapText(t *testing.T) {
 	got := sample(t).Map().String()
 	got = got[:strings.Index(got, "map_test.go:")+len("map_test.go:")] + got[strings.Index(got, "map_test.go:")+len("map_test.go:")+2:]
@@ -64,12 +60,9 @@ L1 small: 3 banks of [0x7000,0x8000): 128 B of 4.0 KiB allocated in 1 extents (p
 	}
 }
 
-// TestMapJSON protects that the JSON has everything, under the names that others rely on.
 func TestMapJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample(t).Map().WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sample(t).Map().WriteJSON(&b))
 	var got struct {
 		Regions []struct {
 			Name    string
@@ -77,9 +70,7 @@ func TestMapJSON(t *testing.T) {
 			Entries []map[string]any
 		}
 	}
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b.Bytes(), &got))
 	if len(got.Regions) != 3 || got.Regions[0].Name != "DRAM and trace" || got.Regions[2].Stats[0]["kind"] != "L1_SMALL" {
 		t.Fatalf("%s", b.String())
 	}
@@ -98,13 +89,9 @@ func TestMapJSON(t *testing.T) {
 	}
 }
 
-// TestMapCovers checks that a map has no gaps and no overlaps, whatever happened before.
 func TestMapCovers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, err := New(drawSmall(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := mustNew(t, drawSmall(t))
 		churn(t, a, "before", 60)
 		m := a.Map()
 		sum := uint64(0)
@@ -127,9 +114,7 @@ func TestMapCovers(t *testing.T) {
 			t.Fatalf("%d extents, want %d", sum, len(a.all()))
 		}
 		var b bytes.Buffer
-		if err := m.WriteSVG(&b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.WriteSVG(&b))
 		wellFormed(t, b.Bytes())
 	})
 }
@@ -149,13 +134,9 @@ func wellFormed(t fataler, b []byte) (rects int) {
 	}
 }
 
-// TestMapSVG protects that the picture is XML whatever owners are called, and that its size doesn't
-// grow with the number of extents.
 func TestMapSVG(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample(t).Map().WriteSVG(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sample(t).Map().WriteSVG(&b))
 	if n := wellFormed(t, b.Bytes()); n != 9 || !strings.Contains(b.String(), "DRAM in &lt;&#34;&amp;&gt; freed") {
 		t.Errorf("%d ranges in\n%s", n, b.String())
 	}
@@ -168,22 +149,17 @@ func TestMapSVG(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := a.Map().WriteSVG(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Map().WriteSVG(&b))
 	if n := wellFormed(t, b.Bytes()); n > 2*svgWidth {
 		t.Errorf("%d ranges are drawn", n)
 	}
 }
 
-// TestReports protects the three CSV reports: their columns, and their numbers in KiB of each bank.
 func TestReports(t *testing.T) {
 	m := sample(t).Map()
 	write := func(f func(io.Writer) error) string {
 		var b strings.Builder
-		if err := f(&b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f(&b))
 		return b.String()
 	}
 	const l1 = "This report indicates available space for interleaving L1 buffers\n" +
@@ -203,9 +179,7 @@ func TestReports(t *testing.T) {
 	r := csv.NewReader(strings.NewReader(write(m.WriteDetailed)))
 	r.FieldsPerRecord = -1
 	rows, err := r.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, row := range rows[:16] {
 		if len(row) > 13 {

@@ -15,10 +15,7 @@ func drive(t fataler, trace uint64, program []byte) {
 		DRAMBanks: 3, DRAMBase: 40, DRAMEnd: 1 << 16, DRAMAlign: 64, TraceRegion: trace,
 		L1Banks: 5, L1Base: 100, L1End: 1 << 13, L1Align: 16, L1Small: 1000,
 	}
-	a, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := mustNew(t, c)
 	end := uint64(1<<16) - TracePerBank(trace, 3, 64)
 	dram := &naive{{64, end - 64}}
 	tr := dram
@@ -67,7 +64,7 @@ func drive(t fataler, trace uint64, program []byte) {
 			per := up((uint64(y%11)/uint64(r.Shards)+1)*up(page, a.region[k].align), 64)
 			if op&3 == 0 {
 				e, err = a.Allocate(r)
-				want, ok = model[k].take(per, topDown)
+				want, ok = model[k].takeBy(FirstFit, per, topDown)
 			} else {
 				want = uint64(x<<8|y) &^ 63
 				e, err = a.AllocateAt(r, want)
@@ -91,9 +88,7 @@ func drive(t fataler, trace uint64, program []byte) {
 				drop(i)
 			}
 		case y&1 == 0:
-			if err := a.Hold(live[i].Extent); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.Hold(live[i].Extent))
 			live[i].holds++
 		default:
 			err := a.Unhold(live[i].Extent)
@@ -138,13 +133,6 @@ func drive(t fataler, trace uint64, program []byte) {
 	}
 }
 
-// fataler is what tests, fuzz targets and rapid have in common.
-type fataler interface {
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
-// TestAllocatorAgreesWithModel runs random programs of calls against the model.
 func TestAllocatorAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trace := rapid.SampledFrom([]uint64{0, 1, 50000}).Draw(t, "trace region")
@@ -153,7 +141,6 @@ func TestAllocatorAgreesWithModel(t *testing.T) {
 	})
 }
 
-// FuzzAllocator runs arbitrary programs of calls against the model.
 func FuzzAllocator(f *testing.F) {
 	f.Add(false, []byte{0, 100, 3, 1, 16, 0, 2, 0, 0, 3, 0, 0, 12, 200, 6, 2, 0, 0})
 	f.Add(true, []byte{12, 255, 250, 12, 255, 250, 3, 0, 0, 2, 0, 0, 3, 0, 1, 28, 9, 9})

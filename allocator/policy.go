@@ -1,24 +1,18 @@
 package allocator
 
-// Policy says which of the large enough holes an allocation takes. [FirstFit] and [WorstFit] look
-// at one number for some hundred holes, [BestFit] in the worst case at all holes.
+// Policy says which of the large enough holes an allocation takes. [BestFit] may look at all holes,
+// the others at one number for some hundred holes.
 type Policy uint8
 
-// The policies. Where several holes are as good, the lowest is taken, or the highest by an
-// allocation from the top.
+// Policies. Of equal holes the lowest is taken, or the highest from the top down.
 const (
-	// FirstFit takes the lowest hole, or from the top down the highest. It keeps addresses
-	// repeatable and the other end of the memory free.
-	FirstFit Policy = iota
-	// BestFit takes the smallest hole.
-	BestFit
-	// WorstFit takes the largest hole.
-	WorstFit
+	FirstFit Policy = iota // the lowest hole: repeatable addresses, and the other end stays free
+	BestFit                // the smallest hole
+	WorstFit               // the largest hole
 
 	numPolicies
 )
 
-// String returns the policy's name.
 func (p Policy) String() string {
 	return nameOf([]string{"first fit", "best fit", "worst fit"}, p, "policy")
 }

@@ -11,15 +11,13 @@ import (
 // ShardSpec says how a buffer is cut into shards and which cores hold them.
 type ShardSpec struct {
 	Layout Layout // any but Interleaved
-	// Tensor and Shard are shapes in pages, outermost dimension first and of the same rank; see
-	// [PageShape]. Where the tensor's is no multiple of the shard's, shards at its edges have
-	// places that hold no page.
+	// Tensor and Shard are shapes in pages ([PageShape]) of the same rank, outermost dimension
+	// first. Shards at the tensor's edges may have places without a page.
 	Tensor, Shard []int
-	// Cores hold the shards: workers for L1, and (bank,0) for DRAM. Those of the first range come
-	// first.
+	// Cores hold the shards: workers for L1, and (bank,0) for DRAM.
 	Cores       []chip.Range
 	Orientation Orientation
-	// Strategy is for NDSharded; the other layouts have their own.
+	// Strategy is for NDSharded only.
 	Strategy Strategy
 }
 
@@ -37,12 +35,12 @@ type Distribution struct {
 	strategy Strategy
 }
 
-// mostPages bounds a buffer, so that products of shapes cannot overflow.
+// mostPages bounds a buffer, so that products of shapes can't overflow.
 const mostPages = 1 << 40
 
 // NewDistribution computes where pages are. Errors wrap [ErrRequest]: shapes of different rank or
-// without size, a shard that is no row, column or rectangle where the layout needs one, more shards
-// than cores where each needs its own, or cores that are named twice.
+// without size, a shard that doesn't suit the layout, more shards than cores where each needs its
+// own, or cores that are named twice.
 func NewDistribution(s ShardSpec) (*Distribution, error) {
 	bad := func(format string, args ...any) (*Distribution, error) {
 		return nil, fmt.Errorf("allocator: %s buffer: %w: %s", s.Layout, ErrRequest, fmt.Sprintf(format, args...))
@@ -147,8 +145,8 @@ func coresOf(ranges []chip.Range, o Orientation) ([]chip.Core, error) {
 	return out, nil
 }
 
-// gridCores returns the cores of a grid of shards in the shards' order: each at its place in the
-// one range, with rows and columns exchanged by ColMajor.
+// gridCores returns the cores of a grid of shards, each at the shard's place in the one range;
+// ColMajor exchanges rows and columns.
 func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core, error) {
 	if len(ranges) != 1 {
 		return nil, fmt.Errorf("%d ranges of cores: a grid of shards needs one", len(ranges))
@@ -174,16 +172,13 @@ func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core,
 	return out, nil
 }
 
-// Layout returns the layout.
 func (d *Distribution) Layout() Layout { return d.layout }
 
 // Cores returns the cores that hold shards; pages refer to them by index.
 func (d *Distribution) Cores() []chip.Core { return slices.Clone(d.cores) }
 
-// Pages returns the number of pages of the tensor.
 func (d *Distribution) Pages() int { return d.pages }
 
-// Shards returns the number of shards.
 func (d *Distribution) Shards() int { return d.shards }
 
 // ShardPages returns the places for pages in a shard.
@@ -195,8 +190,7 @@ func (d *Distribution) CorePages() int { return d.perCore * d.volume }
 // DevicePages returns the places for pages in all cores, empty ones included.
 func (d *Distribution) DevicePages() int { return d.CorePages() * len(d.cores) }
 
-// Page returns where page i of the tensor is: its core's index in Cores and its place there. i must
-// be from 0 on and below Pages.
+// Page returns where page i < Pages() is: its core's index in Cores and its place there.
 func (d *Distribution) Page(i int) (core, slot int) {
 	shard, place := 0, 0
 	shardStep, placeStep := 1, 1
@@ -223,7 +217,6 @@ func (d *Distribution) of(shard int) (core, nth int) {
 	return shard, 0
 }
 
-// shardAt is the inverse of of.
 func (d *Distribution) shardAt(core, nth int) int {
 	switch d.strategy {
 	case RoundRobin:
@@ -234,7 +227,7 @@ func (d *Distribution) shardAt(core, nth int) int {
 	return core
 }
 
-// PageAt is the inverse of [Distribution.Page]. It is false for a place that holds no page.
+// PageAt is the inverse of [Distribution.Page]; false for a place that holds no page.
 func (d *Distribution) PageAt(core, slot int) (page int, ok bool) {
 	if core < 0 || core >= len(d.cores) || slot < 0 || slot >= d.CorePages() {
 		return 0, false

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// grid is the range of w by h cores from (0,0) on.
 func grid(w, h int) []chip.Range { return []chip.Range{{End: chip.Core{X: w - 1, Y: h - 1}}} }
 
 // places prints the pages of a core, P for places without one.
@@ -28,8 +27,6 @@ func places(d *Distribution, core int) string {
 	return strings.Join(out, ",")
 }
 
-// TestDistributionVectors protects the numbers of tt-metal's test_buffer_distribution_spec.cpp:
-// cores in use, places, bytes of a bank, and which page is where.
 func TestDistributionVectors(t *testing.T) {
 	for _, tc := range []struct {
 		name                      string
@@ -59,9 +56,7 @@ func TestDistributionVectors(t *testing.T) {
 				Layout: NDSharded, Tensor: PageShape(tc.tensor, tc.height, tc.width), Shard: PageShape(tc.shard, tc.height, tc.width),
 				Cores: tc.cores, Orientation: tc.o,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(d.Cores()) != tc.used || d.DevicePages() != tc.device || d.CorePages()*tc.pageB != tc.bank {
 				t.Errorf("%d cores, %d places, %d B in each; want %d, %d, %d", len(d.Cores()), d.DevicePages(), d.CorePages()*tc.pageB, tc.used,
 					tc.device, tc.bank)
@@ -81,7 +76,6 @@ func TestDistributionVectors(t *testing.T) {
 	}
 }
 
-// TestShardOrder protects which core gets which shard, by layout and orientation.
 func TestShardOrder(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -107,9 +101,7 @@ func TestShardOrder(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			d, err := NewDistribution(ShardSpec{Layout: tc.layout, Tensor: tc.tensor, Shard: tc.shard, Cores: tc.cores, Orientation: tc.o,
 				Strategy: tc.s})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got string
 			for s := range d.Shards() {
 				core, _ := d.of(s)
@@ -122,7 +114,6 @@ func TestShardOrder(t *testing.T) {
 	}
 }
 
-// TestDistributionRefused protects that specs that make no sense say why.
 func TestDistributionRefused(t *testing.T) {
 	ok := ShardSpec{Layout: BlockSharded, Tensor: []int{4, 4}, Shard: []int{2, 2}, Cores: grid(2, 2)}
 	edit := func(f func(*ShardSpec)) ShardSpec {
@@ -167,7 +158,6 @@ func TestDistributionRefused(t *testing.T) {
 	}
 }
 
-// drawSpec draws a spec that may or may not be possible.
 func drawSpec(t *rapid.T) ShardSpec {
 	rank := rapid.IntRange(1, 4).Draw(t, "rank")
 	shape := func(name string, most int) []int {
@@ -182,8 +172,6 @@ func drawSpec(t *rapid.T) ShardSpec {
 	}
 }
 
-// TestDistributionInverts checks that every page has one place, that PageAt is the reverse of Page,
-// and that no place has two pages.
 func TestDistributionInverts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, err := NewDistribution(drawSpec(t))
@@ -216,7 +204,6 @@ func TestDistributionInverts(t *testing.T) {
 	})
 }
 
-// TestPageShape protects the conversion from elements.
 func TestPageShape(t *testing.T) {
 	for _, tc := range []struct {
 		in   []int
@@ -232,8 +219,6 @@ func TestPageShape(t *testing.T) {
 	}
 }
 
-// FuzzDistribution hands arbitrary shapes over: nothing may panic, and what is accepted must
-// invert.
 func FuzzDistribution(f *testing.F) {
 	f.Add(uint8(5), 4, 4, 2, 2, 2, 2, uint8(0), uint8(0))
 	f.Add(uint8(4), 5, 6, 2, 3, 4, 2, uint8(1), uint8(1))

@@ -13,14 +13,13 @@ import (
 var ErrHeld = errors.New("extent is held")
 
 // Clone returns an independent copy without a gauge. The live extents of a are valid in the copy,
-// for example to find out what would fit without one of them; extents of the copy aren't valid in
-// a.
+// but not the reverse.
 func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &Allocator{
-		cfg: a.cfg, state: slices.Clone(a.state), blocks: slices.Clone(a.blocks), more: slices.Clone(a.more), names: slices.Clone(a.names),
-		free: slices.Clone(a.free), origin: a,
+		cfg: a.cfg, state: slices.Clone(a.state), blocks: slices.Clone(a.blocks), names: slices.Clone(a.names), free: slices.Clone(a.free),
+		origin: a,
 	}
 	c.cfg.Gauge = nil
 	for k, r := range a.region {
@@ -37,20 +36,18 @@ func (a *Allocator) Clone() *Allocator {
 		if s.live() {
 			c.blocks[i].flags |= blockInherited
 		} else {
-			// What the copy puts here must not be taken for what the original will.
-			c.state[i] ^= 1 << 30
+			c.state[i] ^= 1 << 30 // tells the copy's extents from the original's
 		}
 	}
 	return c
 }
 
-// inherits reports whether e is an extent of a's original from before the copy.
 func (a *Allocator) inherits(e *Extent) bool {
 	return a.origin != nil && e.from == a.origin && int(e.slot) < len(a.blocks) && a.blocks[e.slot].flags&blockInherited != 0
 }
 
-// Fits returns where requests would be placed one after the other, by allocating them in a copy.
-// The error is that of the first request that doesn't fit.
+// Fits returns where requests would be placed one after the other. The error is that of the first
+// request that doesn't fit.
 func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 	c := a.Clone()
 	out := make([]Extent, 0, len(rs))
@@ -65,8 +62,8 @@ func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 }
 
 // Fingerprint returns a hash of everything that decides where extents of a kind are placed:
-// geometry, policy and holes, but not the owners. Allocators with equal fingerprints give the same
-// requests the same addresses, in every process. It is 0 if the device has no memory of the kind.
+// geometry, policy and holes, but not owners. Allocators with equal fingerprints give the same
+// requests the same addresses, in every process. It is 0 if the device lacks the kind.
 func (a *Allocator) Fingerprint(k Kind) uint64 {
 	if !k.valid() || a.region[k] == nil {
 		return 0
@@ -95,12 +92,11 @@ func (a *Allocator) Fingerprint(k Kind) uint64 {
 
 // Change is a difference between two states of an allocator.
 type Change struct {
-	Live         // the extent, as it is or was
-	Added   bool // it is in the later state only; otherwise in the earlier one only
-	Changed bool // it is in both, but held another number of times, or freed by its owner; Live is the later one
+	Live         // as it is or was
+	Added   bool // in the later state only; otherwise in the earlier one only, unless Changed
+	Changed bool // in both, but with other holds, or freed by its owner; Live is the later one
 }
 
-// String describes the change.
 func (c Change) String() string {
 	switch {
 	case c.Changed:
@@ -111,7 +107,6 @@ func (c Change) String() string {
 	return "- " + c.Live.String()
 }
 
-// identity identifies an extent across two states.
 type identity struct {
 	kind                Kind
 	addr, perBank, size uint64
@@ -125,8 +120,7 @@ func (l *Live) identity() identity {
 	return identity{l.Kind, l.Addr, l.PerBank, l.Size, l.PageSize, l.Banks, l.Owner, l.Tag, l.Site}
 }
 
-// Diff returns the changes since an earlier state, a copy by [Allocator.Clone], by kind and
-// address.
+// Diff returns the changes since an earlier [Allocator.Clone], by kind and address.
 func (a *Allocator) Diff(earlier *Allocator) []Change {
 	was := map[identity]Live{}
 	for _, l := range earlier.all() {
@@ -171,14 +165,14 @@ func (a *Allocator) all() []Live {
 }
 
 // Restore goes back to an earlier state, of this allocator or of one with the same configuration.
-// Extents that are only live now are freed. Extents that were only live then are allocated again at
-// their addresses, with owners, tags and call sites; find them with [Allocator.Extents]. Extents
-// that are live in both stay valid. High-water marks stay. If an extent that would be freed is
-// held, or the configurations differ, nothing changes and the error wraps [ErrHeld] or [ErrConfig].
+// Extents that are live only now are freed; those that were live only then are allocated again at
+// their addresses, with owners, tags and call sites ([Allocator.Extents]); the others stay valid.
+// High-water marks stay. If an extent that would be freed is held, or the configurations differ,
+// nothing changes and the error wraps [ErrHeld] or [ErrConfig].
 func (a *Allocator) Restore(earlier *Allocator) error {
 	mine, theirs := a.cfg, earlier.cfg
 	mine.Gauge, theirs.Gauge = nil, nil
-	mine.Policy = theirs.Policy // where things are doesn't depend on how they came there
+	mine.Policy = theirs.Policy // addresses don't depend on the policy
 	if mine != theirs {
 		return fmt.Errorf("allocator: restore: %w: the state is of another memory", ErrConfig)
 	}
@@ -212,7 +206,7 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 	}
 	for i, w := range keep {
 		if !w.Freed {
-			a.blocks[i].flags &^= blockFreed // its owner has it again
+			a.blocks[i].flags &^= blockFreed
 		}
 	}
 	for i := range want {

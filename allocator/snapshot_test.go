@@ -10,15 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// churn allocates and frees at random and returns what is live.
 func churn(t *rapid.T, a *Allocator, label string, steps int) []Extent {
 	var live []Extent
 	for i := range steps {
 		if len(live) > 0 && rapid.IntRange(0, 2).Draw(t, label) == 0 {
 			k := rapid.IntRange(0, len(live)-1).Draw(t, "victim")
-			if err := a.Free(live[k]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.Free(live[k]))
 			live = append(live[:k], live[k+1:]...)
 			continue
 		}
@@ -62,26 +59,16 @@ func prints(a *Allocator) [4]uint64 {
 	return [4]uint64{a.Fingerprint(DRAM), a.Fingerprint(L1), a.Fingerprint(L1Small), a.Fingerprint(Trace)}
 }
 
-// TestSameFingerprintSameAddress is what persistent addresses rest on: two allocators whose
-// histories differ but whose fingerprints agree give the same requests the same addresses.
 func TestSameFingerprintSameAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawSmall(t)
-		a, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := mustNew(t, c)
 		churn(t, a, "a", 40)
 		// b comes to the same holes on another way: each live extent at its address, in another
 		// order, after some more that is freed again.
-		b, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := mustNew(t, c)
 		for _, e := range churn(t, b, "b", 20) {
-			if err := b.Free(e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Free(e))
 		}
 		for _, l := range rapid.Permutation(a.all()).Draw(t, "order") {
 			if _, err := b.AllocateAt(Request{Kind: l.Kind, Size: l.Size, PageSize: l.PageSize, Shards: int(l.Banks), Owner: "another"},
@@ -106,44 +93,6 @@ func TestSameFingerprintSameAddress(t *testing.T) {
 	})
 }
 
-// TestAllocateAgain protects the input pattern of traces: allocate, free, allocate again gives the
-// same address, as long as the fingerprint is the one from before.
-func TestAllocateAgain(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, err := New(drawSmall(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		churn(t, a, "before", 40)
-		before := prints(a)
-		r := drawRequest(t, "input")
-		e, err := a.Allocate(r)
-		if err != nil {
-			return
-		}
-		if prints(a)[0] == before[0] && r.Kind == DRAM {
-			t.Fatal("an allocation left the fingerprint as it was")
-		}
-		others := churn(t, a, "between", 10)
-		for _, o := range others {
-			if err := a.Free(o); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := a.Free(e); err != nil {
-			t.Fatal(err)
-		}
-		if prints(a) != before {
-			t.Fatalf("fingerprints %x, then %x", before, prints(a))
-		}
-		again, err := a.Allocate(r)
-		if err != nil || again.Addr != e.Addr {
-			t.Fatalf("%s, then %s (%v)", e, again, err)
-		}
-	})
-}
-
-// TestFingerprintTells protects what a fingerprint depends on.
 func TestFingerprintTells(t *testing.T) {
 	base := small(FirstFit)
 	seen := map[uint64]string{}
@@ -163,9 +112,7 @@ func TestFingerprintTells(t *testing.T) {
 	e := mustAllocate(t, a, Request{Size: 64})
 	note("DRAM with 64 B taken", a, DRAM)
 	mustAllocate(t, a, Request{Size: 64})
-	if err := a.Free(e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Free(e))
 	note("DRAM with the second 64 B taken", a, DRAM)
 	note("empty DRAM, best fit", mustNew(t, small(BestFit)), DRAM)
 	c := base
@@ -182,13 +129,9 @@ func TestFingerprintTells(t *testing.T) {
 	}
 }
 
-// TestCloneGoesItsOwnWay protects that a copy and its original don't disturb each other.
 func TestCloneGoesItsOwnWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, err := New(drawSmall(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := mustNew(t, drawSmall(t))
 		live := churn(t, a, "original", 40)
 		before, state := prints(a), a.all()
 		c := a.Clone()
@@ -197,9 +140,7 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 		}
 		for _, e := range live { // what the copy knows of the original can be freed in it
 			if rapid.Bool().Draw(t, "free in the copy") {
-				if err := c.Free(e); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.Free(e))
 			}
 		}
 		mine := churn(t, c, "copy", 30)
@@ -224,26 +165,18 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 	})
 }
 
-// TestRestore protects that going back gives exactly the earlier state.
 func TestRestore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, err := New(drawSmall(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := mustNew(t, drawSmall(t))
 		live := churn(t, a, "before", 30)
 		s := a.Clone()
 		for i, e := range live {
 			if i%3 == 0 {
-				if err := a.Free(e); err != nil {
-					t.Fatal(err)
-				}
+				must(t, a.Free(e))
 			}
 		}
 		later := churn(t, a, "after", 30)
-		if err := a.Restore(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Restore(s))
 		if d := a.Diff(s); len(d) != 0 || prints(a) != prints(s) {
 			t.Fatalf("after going back: %v", d)
 		}
@@ -256,9 +189,7 @@ func TestRestore(t *testing.T) {
 		}
 		for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
 			for _, l := range a.Extents(k) { // all of it can be freed
-				if err := a.Free(l.Extent); err != nil {
-					t.Fatal(err)
-				}
+				must(t, a.Free(l.Extent))
 			}
 		}
 		for i, e := range live { // those that stayed were still known by their old handle, and are gone now
@@ -274,15 +205,12 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// TestRestoreRefuses protects that what is held stays, and that nothing changes then.
 func TestRestoreRefuses(t *testing.T) {
 	a := mustNew(t, small(FirstFit))
 	s := a.Clone()
 	mustAllocate(t, a, Request{Size: 64, Owner: "goes"})
 	held := mustAllocate(t, a, Request{Size: 64, Owner: "trace's"})
-	if err := a.Hold(held); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Hold(held))
 	if err := a.Restore(s); !errors.Is(err, ErrHeld) || len(a.Extents(DRAM)) != 2 {
 		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
 	}
@@ -291,9 +219,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	// What was freed meanwhile but is held is its owner's again.
 	s = a.Clone()
-	if err := a.Free(held); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Free(held))
 	if err := a.Restore(s); err != nil || a.Extents(DRAM)[1].Freed {
 		t.Errorf("%v, %+v", err, a.Extents(DRAM))
 	}
@@ -302,15 +228,12 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// TestDiff protects what a comparison says.
 func TestDiff(t *testing.T) {
 	a := mustNew(t, small(FirstFit))
 	goes := mustAllocate(t, a, Request{Size: 64, Owner: "old", Tag: "x"})
 	stays := mustAllocate(t, a, Request{Size: 64, Owner: "both"})
 	s := a.Clone()
-	if err := errors.Join(a.Free(goes), a.Hold(stays)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(a.Free(goes), a.Hold(stays)))
 	mustAllocate(t, a, Request{Size: 64, Owner: "new"})
 	mustAllocate(t, a, Request{Kind: L1, Size: 64, Owner: "l1"})
 	var got []string
@@ -321,40 +244,4 @@ func TestDiff(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-// TestFits protects that the answer to "would this fit?" is what happens then, and that asking
-// takes nothing.
-func TestFits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, err := New(drawSmall(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		churn(t, a, "before", 30)
-		var rs []Request
-		for i := range rapid.IntRange(0, 6).Draw(t, "requests") {
-			rs = append(rs, drawRequest(t, fmt.Sprint(i)))
-		}
-		before := prints(a)
-		es, err := a.Fits(rs...)
-		if prints(a) != before {
-			t.Fatal("asking took something")
-		}
-		for i, r := range rs {
-			e, err2 := a.Allocate(r)
-			if err2 != nil {
-				if err == nil || err.Error() != err2.Error() {
-					t.Fatalf("asked: %v; then: %v", err, err2)
-				}
-				return
-			}
-			if err == nil && es[i].Addr != e.Addr {
-				t.Fatalf("asked: %s; then: %s", es[i], e)
-			}
-		}
-		if err != nil {
-			t.Fatalf("asked: %v; but it fits", err)
-		}
-	})
 }

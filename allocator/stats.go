@@ -8,22 +8,21 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Stats describes the region of one kind. Sizes are bytes in each bank; the banks of a kind never
-// differ.
+// Stats describes the region of one kind, in bytes of each bank.
 type Stats struct {
 	Kind  Kind `json:"kind"`
 	Banks int  `json:"banks"`
-	// Low and High bound the region. For traces without a region of fixed size, Low is the lowest
-	// trace's address, and High if there are no traces.
+	// Low and High bound the region. Without a trace region of fixed size, Trace's Low is the
+	// lowest trace's address.
 	Low         uint64 `json:"low"`
 	High        uint64 `json:"high"`
 	Total       uint64 `json:"total"`        // what the kind could have if nothing were allocated
-	Allocated   uint64 `json:"allocated"`    // what extents of this kind take
-	Free        uint64 `json:"free"`         // what is free for this kind
-	LargestHole uint64 `json:"largest_hole"` // most that one extent can get
-	Peak        uint64 `json:"peak"`         // the high-water mark: most that was ever allocated at once
-	Extents     int    `json:"extents"`      // live extents
-	Holes       int    `json:"holes"`        // free ranges
+	Allocated   uint64 `json:"allocated"`    // of this kind
+	Free        uint64 `json:"free"`         // for this kind
+	LargestHole uint64 `json:"largest_hole"` // the most that one extent can get
+	Peak        uint64 `json:"peak"`         // most that was ever allocated at once
+	Extents     int    `json:"extents"`
+	Holes       int    `json:"holes"`
 }
 
 // Fragmentation returns the share of free memory outside of the largest hole: 0 for one piece,
@@ -35,15 +34,14 @@ func (s Stats) Fragmentation() float64 {
 	return 1 - float64(s.LargestHole)/float64(s.Free)
 }
 
-// String describes the kind's memory in a line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%s: %d banks of [%#x,%#x): %s of %s allocated in %d extents (peak %s), %s free in %d holes, largest %s, fragmentation %.0f%%",
 		s.Kind, s.Banks, s.Low, s.High, humanize.IBytes(s.Allocated), humanize.IBytes(s.Total), s.Extents, humanize.IBytes(s.Peak),
 		humanize.IBytes(s.Free), s.Holes, humanize.IBytes(s.LargestHole), 100*s.Fragmentation())
 }
 
-// Stats returns the numbers of one kind; the zero Stats if the device has no memory of the kind.
-// Where traces have no region of their own, DRAM and Trace share Free, LargestHole and Holes.
+// Stats returns the numbers of one kind; the zero Stats if the device lacks it. Where traces have
+// no region of their own, DRAM and Trace share Free, LargestHole and Holes.
 func (a *Allocator) Stats(k Kind) Stats {
 	if !k.valid() || a.region[k] == nil {
 		return Stats{Kind: k}
@@ -100,13 +98,12 @@ func (a *Allocator) Extents(k Kind) []Live {
 func (a *Allocator) liveLocked(slot uint32) Live {
 	b, n := &a.blocks[slot], a.nameOfLocked(slot)
 	r := a.region[b.kind()]
-	size, page := a.sizesLocked(slot)
 	l := Live{
 		Extent: Extent{
-			Kind: b.kind(), Addr: r.low + uint64(b.addr)<<r.shift, PerBank: uint64(b.units) << r.shift, Size: size, PageSize: page,
-			Stride: up(page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot,
+			Kind: b.kind(), Addr: r.low + uint64(b.addr)<<r.shift, PerBank: uint64(b.units) << r.shift, Size: b.size, PageSize: b.page,
+			Stride: up(b.page, r.align), Banks: uint32(b.flags & blockBanks), from: a, slot: slot,
 		},
-		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(a.holdsLocked(slot)), Freed: b.flags&blockFreed != 0,
+		Owner: n.owner, Tag: n.tag, Site: n.site, Holds: int(b.holds), Freed: b.flags&blockFreed != 0,
 	}
 	l.seal = a.state[slot]&^stateHeld ^ l.mix()
 	return l
@@ -119,7 +116,6 @@ func (a *Allocator) nameOfLocked(slot uint32) name {
 	return name{}
 }
 
-// Hole is a free range of every bank.
 type Hole struct{ Addr, Size uint64 }
 
 // Holes returns the free ranges for a kind by address.
@@ -224,18 +220,18 @@ func (a *Allocator) LowestOccupied(k Kind) (addr uint64, ok bool) {
 	return addr, addr < r.high
 }
 
-// Usage is the use of one kind's memory. Sizes are bytes over all banks.
+// Usage is the use of one kind's memory, in bytes over all banks.
 type Usage struct {
-	Allocated uint64 // what extents take
-	Peak      uint64 // the most that was ever allocated at once
-	// Capacity is what the kind could have if nothing else were allocated. Where traces have no
-	// region of their own, DRAM and Trace have the same capacity and share it.
+	Allocated uint64
+	Peak      uint64 // most that was ever allocated at once
+	// Capacity is what the kind could have if nothing else were allocated; DRAM and Trace may share
+	// it.
 	Capacity uint64
-	Extents  int // live extents
+	Extents  int
 }
 
-// Gauge is told of every change of a kind's memory, and of each kind once by New. Set is called
-// with the allocator's lock held: it must be quick and not call the allocator.
+// Gauge is told of every change of a kind's memory, and of each kind once by New. Set must be quick
+// and not call the allocator, whose lock is held.
 type Gauge interface {
 	Set(k Kind, u Usage)
 }

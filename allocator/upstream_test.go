@@ -20,7 +20,6 @@ func freeList(t *testing.T, p Policy) *Allocator {
 	return mustNew(t, Config{DRAMBanks: 1, DRAMEnd: gib, DRAMAlign: kib, Policy: p})
 }
 
-// from allocates bytes from the top or the bottom and returns the address.
 func from(t *testing.T, a *Allocator, size uint64, top bool) uint64 {
 	t.Helper()
 	return mustAllocate(t, a, Request{Size: size, TopDown: &top}).Addr
@@ -29,37 +28,14 @@ func from(t *testing.T, a *Allocator, size uint64, top bool) uint64 {
 func at(t *testing.T, a *Allocator, size, addr uint64) Extent {
 	t.Helper()
 	e, err := a.AllocateAt(Request{Size: size}, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
 func mustFree(t *testing.T, a *Allocator, es ...Extent) {
 	t.Helper()
 	for _, e := range es {
-		if err := a.Free(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestFreeListFirstFit(t *testing.T) {
-	a := freeList(t, FirstFit)
-	var es []Extent
-	for range 3 {
-		es = append(es, mustAllocate(t, a, Request{Size: kib}))
-	}
-	es = append(es, mustAllocate(t, a, Request{Size: 3 * kib}), mustAllocate(t, a, Request{Size: kib}))
-	mustFree(t, a, es[1], es[3]) // holes of 1 KiB at 1 KiB and of 3 KiB at 3 KiB
-	if got := from(t, a, kib, false); got != kib {
-		t.Errorf("1 KiB at %d, want the lowest hole at 1 KiB", got)
-	}
-	if got := from(t, a, kib, false); got != 3*kib {
-		t.Errorf("another at %d, want 3 KiB", got)
-	}
-	if got := from(t, a, kib, true); got != gib-kib {
-		t.Errorf("top down at %d, want 1 GiB - 1 KiB", got)
+		must(t, a.Free(e))
 	}
 }
 
@@ -109,8 +85,6 @@ func TestFreeListLowestOccupied(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TestL1Division protects how L1 is divided, with harvesting and without, for the sizes of L1_SMALL
-// in use.
 func TestL1Division(t *testing.T) {
 	for _, tc := range []struct {
 		c          Config
@@ -134,7 +108,6 @@ func TestL1Division(t *testing.T) {
 	}
 }
 
-// TestPolicies protects what each policy takes of the same holes, from either end.
 func TestPolicies(t *testing.T) {
 	for _, tc := range []struct {
 		p        Policy

@@ -4,32 +4,30 @@ package chip
 // ([Chip.ARC]). Sources: tt-isa-documentation WormholeB0/ARCTile/ResetUnit.md, tt-kmd wormhole.c
 // and blackhole.c, tt-umd device/arc.
 type ARCParams struct {
-	APB       uint64 // NoC address of the APB space
+	APB       uint64 // NoC address
 	CSM       uint64 // NoC address of the local memory
 	CSMSize   uint32
-	ResetUnit uint64 // NoC address of the reset unit
+	ResetUnit uint64 // NoC address
 
 	// Offsets in the reset unit.
 	Scratch         uint32 // SCRATCH_0; _n is 4*n after it
 	ScratchRAM      uint32 // Blackhole: SCRATCH_RAM_0; NoRegister on Wormhole
 	MiscControl     uint32 // Wormhole: bit 16 rings the firmware after a message; Blackhole: also its message queue
-	TelemetryTable  uint32 // word with the address of the tag table
-	TelemetryValues uint32 // word with the address of the values
-	QueueControl    uint32 // word with the address of the message queue control block, 0 = none
+	TelemetryTable  uint32 // has the address of the tag table
+	TelemetryValues uint32 // has the address of the values
+	QueueControl    uint32 // has the address of the message queue control block, 0 = none
 	RefClockLow     uint32 // 27 MHz counter
 	RefClockHigh    uint32
-	NIU             [2]uint32 // APB offsets of the tile's own network interfaces
+	NIU             [2]uint32 // APB offsets of the tile's network interfaces
 
-	// MSIFIFO is the NoC address whose store starts the message queue (Blackhole), else 0.
-	MSIFIFO uint64
-	// PointerBase is added to telemetry and queue pointers to make NoC addresses.
-	PointerBase uint64
+	MSIFIFO     uint64 // NoC address whose store starts the message queue (Blackhole), else 0
+	PointerBase uint64 // added to telemetry and queue pointers to make NoC addresses
 }
 
-// ARCMessage is a message code of the management firmware.
 type ARCMessage uint8
 
-// Message codes (tt-umd device/arch/*_implementation.hpp, tt-kmd wormhole.c and blackhole.c).
+// Message codes of the management firmware (tt-umd device/arch/*_implementation.hpp, tt-kmd
+// wormhole.c and blackhole.c).
 const (
 	ARCNop            ARCMessage = 0x11
 	ARCPowerSetting   ARCMessage = 0x21
@@ -53,7 +51,7 @@ const (
 	ARCWatchdog       ARCMessage = 0xC1
 )
 
-// Values of the Wormhole message protocol in the scratch registers.
+// Wormhole's message protocol in the scratch registers.
 const (
 	ARCMessagePresent = 0xAA00     // or-ed with the code in SCRATCH_5
 	ARCMiscControlIRQ = 1 << 16    // in MiscControl
@@ -64,7 +62,6 @@ const (
 // telemetry.h).
 type TelemetryTag uint16
 
-// Telemetry tags.
 const (
 	TagBoardIDHigh     TelemetryTag = 1
 	TagBoardIDLow      TelemetryTag = 2
@@ -73,7 +70,7 @@ const (
 	TagVCore           TelemetryTag = 6  // millivolts
 	TagPower           TelemetryTag = 7  // watts
 	TagCurrent         TelemetryTag = 8  // amperes
-	TagVDDLimits       TelemetryTag = 9  // the higher one in the upper half, millivolts
+	TagVDDLimits       TelemetryTag = 9  // millivolts, the higher one in the upper half
 	TagASICTemperature TelemetryTag = 11 // degrees Celsius, 16.16 fixed point
 	TagBoardTemp       TelemetryTag = 13
 	TagAICLK           TelemetryTag = 14 // MHz
@@ -83,10 +80,10 @@ const (
 	TagGDDRStatus      TelemetryTag = 22 // 2 bits per channel, 1 = trained
 	TagGDDRSpeed       TelemetryTag = 23
 	TagEthernetFW      TelemetryTag = 24
-	TagBoardApp        TelemetryTag = 26 // version of the board's microcontroller
-	TagBoardBoot       TelemetryTag = 27 // version of its boot loader
+	TagBoardApp        TelemetryTag = 26 // of the board's microcontroller
+	TagBoardBoot       TelemetryTag = 27 // of its boot loader
 	TagFirmwareBundle  TelemetryTag = 28
-	TagManagement      TelemetryTag = 29 // version of the management firmware
+	TagManagement      TelemetryTag = 29 // of the management firmware
 	TagFanSpeed        TelemetryTag = 31
 	TagHeartbeat       TelemetryTag = 32
 	TagEnabledColumns  TelemetryTag = 34 // Blackhole, see HarvestingFromTelemetry
@@ -99,7 +96,7 @@ const (
 	TagASICLocation    TelemetryTag = 52
 	TagCurrentLimit    TelemetryTag = 55 // amperes
 	TagThrottle        TelemetryTag = 56 // degrees Celsius from which the clock is lowered
-	TagFlashTool       TelemetryTag = 58 // version of the tool that wrote the firmware
+	TagFlashTool       TelemetryTag = 58 // that wrote the firmware
 	TagThermalTrips    TelemetryTag = 60 // times that heat has stopped the chip
 	TagASICIDHigh      TelemetryTag = 61
 	TagASICIDLow       TelemetryTag = 62

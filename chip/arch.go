@@ -8,13 +8,11 @@ import (
 // Arch is a chip architecture. Its zero value is no architecture.
 type Arch uint8
 
-// The architectures that the package describes.
 const (
 	Wormhole  Arch = 1 // Wormhole B0
 	Blackhole Arch = 2 // Blackhole A0
 )
 
-// String returns "wormhole", "blackhole", or "arch(n)" for a value that is neither.
 func (a Arch) String() string {
 	switch a {
 	case Wormhole:
@@ -25,11 +23,10 @@ func (a Arch) String() string {
 	return fmt.Sprintf("arch(%d)", uint8(a))
 }
 
-// Valid reports whether a is an architecture that the package describes.
 func (a Arch) Valid() bool { return a == Wormhole || a == Blackhole }
 
-// ParseArch returns the architecture with a name as [Arch.String] gives it, in any case;
-// "wormhole_b0", "wh" and "bh" are accepted too. The error wraps [ErrUnknownArch].
+// ParseArch is the inverse of [Arch.String], in any case; "wormhole_b0", "wh" and "bh" are accepted
+// too. The error wraps [ErrUnknownArch].
 func ParseArch(s string) (Arch, error) {
 	switch strings.ToLower(s) {
 	case "wormhole", "wormhole_b0", "wh":
@@ -43,24 +40,21 @@ func ParseArch(s string) (Arch, error) {
 // NOC is one of the two networks on a chip.
 type NOC uint8
 
-// The networks. Requests run towards larger coordinates on NOC0 and towards smaller ones on NOC1
+// Requests run towards larger coordinates on NOC0 and towards smaller ones on NOC1
 // (tt-isa-documentation WormholeB0/NoC/Coordinates.md).
 const (
 	NOC0 NOC = 0
 	NOC1 NOC = 1
 )
 
-// String returns "NoC 0" or "NoC 1".
 func (n NOC) String() string { return fmt.Sprintf("NoC %d", uint8(n)) }
 
-// Other returns the other network.
 func (n NOC) Other() NOC { return n ^ 1 }
 
-// Processor is one of the five RISC-V processors of a Tensix tile, numbered as launch messages
-// number them, or one of an Ethernet tile.
+// Processor is a RISC-V processor of a Tensix tile, numbered as in launch messages, or of an
+// Ethernet tile.
 type Processor uint8
 
-// The processors of a Tensix tile.
 const (
 	BRISC  Processor = 0
 	NCRISC Processor = 1
@@ -68,17 +62,14 @@ const (
 	TRISC1 Processor = 3
 	TRISC2 Processor = 4
 
-	// NumProcessors is the number of processors in a Tensix tile.
-	NumProcessors = 5
+	NumProcessors = 5 // of a Tensix tile
 
-	// The processors of an Ethernet tile: Wormhole's have one, Blackhole's two. Launch messages
-	// don't number them, so these are no index of a table by processor (tt-isa-documentation
-	// BlackholeA0/EthernetTile).
+	// Ethernet tiles have one on Wormhole, two on Blackhole. Launch messages don't number them, so
+	// these are no index of a table by processor (tt-isa-documentation BlackholeA0/EthernetTile).
 	ERISC0 Processor = 8
 	ERISC1 Processor = 9
 )
 
-// String returns the name of the processor, such as "BRISC".
 func (p Processor) String() string {
 	switch p {
 	case BRISC:
@@ -93,9 +84,8 @@ func (p Processor) String() string {
 	return fmt.Sprintf("processor(%d)", uint8(p))
 }
 
-// ResetBit returns the bit of p in the soft reset register ([Params.SoftReset]); a set bit holds
-// the processor. It is 0 for a value that is no processor. Source: tt-isa-documentation
-// WormholeB0/TensixTile/SoftReset.md.
+// ResetBit returns the bit of p in [Params.SoftReset], which holds the processor; 0 for none
+// (tt-isa-documentation WormholeB0/TensixTile/SoftReset.md).
 func (p Processor) ResetBit() uint32 {
 	switch p {
 	case BRISC, ERISC0:
@@ -112,10 +102,9 @@ func (p Processor) ResetBit() uint32 {
 	return 0
 }
 
-// TileKind says what a tile of the grid is.
 type TileKind uint8
 
-// The kinds of tiles. NoTile, the zero value, is a coordinate outside the grid.
+// Kinds of tiles. NoTile is a coordinate outside the grid.
 const (
 	NoTile TileKind = iota
 	Tensix
@@ -128,7 +117,6 @@ const (
 	L2CPU
 )
 
-// String returns the kind's usual name, such as "Tensix".
 func (k TileKind) String() string {
 	if int(k) < len(tileKinds) {
 		return tileKinds[k]

@@ -3,17 +3,17 @@ package chip
 import (
 	"fmt"
 	"iter"
+	"slices"
 )
 
-// Chip is one chip: an architecture with its harvesting applied. It is immutable and safe for
-// concurrent use.
+// Chip is an architecture with its harvesting applied. It is immutable.
 type Chip struct {
 	arch   Arch
 	h      Harvesting
 	params *Params
-	pcie   XY // raw coordinate of the PCIe tile in use
+	pcie   XY // raw, in use
 
-	columns, rows []uint8 // raw columns and rows of working Tensix tiles, ascending
+	columns, rows []uint8 // raw, of working Tensix tiles, ascending
 	tiles         [maxRows][maxColumns]Tile
 	routes        [2][virtualSpan * virtualSpan]route // by NoC, at y*virtualSpan+x
 	banks         []Bank
@@ -25,17 +25,13 @@ const (
 	virtualSpan = 32 // virtual coordinates are below it in both axes
 )
 
-// route is the raw NoC 0 coordinate that a coordinate leads to, if ok.
 type route struct {
 	raw XY
 	ok  bool
 }
 
 // New returns a chip of an architecture with units harvested. Errors wrap [ErrUnknownArch] or
-// [ErrHarvesting].
-//
-// A Blackhole has two PCIe tiles of which a product uses one; New assumes (2,0). See
-// [Chip.WithPCIe].
+// [ErrHarvesting]. Of a Blackhole's two PCIe tiles New assumes (2,0); see [Chip.WithPCIe].
 func New(a Arch, h Harvesting) (*Chip, error) {
 	if !a.Valid() {
 		return nil, fmt.Errorf("chip: new %s: %w", a, ErrUnknownArch)
@@ -102,13 +98,11 @@ func (c *Chip) build() {
 	}
 }
 
-// Arch returns the chip's architecture.
 func (c *Chip) Arch() Arch { return c.arch }
 
-// Harvesting returns what is fused off.
 func (c *Chip) Harvesting() Harvesting { return c.h }
 
-// Params returns the architecture's constants. They are shared: callers must not change them.
+// Params returns the architecture's constants, which are shared: don't change them.
 func (c *Chip) Params() *Params { return c.params }
 
 // Grid returns the columns and rows of the logical grid: 8 by the rows left on Wormhole, the
@@ -135,15 +129,7 @@ func (c *Chip) Kind(raw XY) TileKind { return c.Tile(raw).Kind }
 
 // Tiles visits the raw coordinates of all tiles of a kind, harvested ones included, in the order of
 // [Tile.Index].
-func (c *Chip) Tiles(k TileKind) iter.Seq[XY] {
-	return func(yield func(XY) bool) {
-		for _, at := range c.arch.tilesOf(k) {
-			if !yield(at) {
-				return
-			}
-		}
-	}
-}
+func (c *Chip) Tiles(k TileKind) iter.Seq[XY] { return slices.Values(c.arch.tilesOf(k)) }
 
 // Physical returns the raw NoC 0 coordinate of a logical core. The error is a [*CoordinateError].
 func (c *Chip) Physical(core Core) (XY, error) {
@@ -174,7 +160,7 @@ func (c *Chip) virtual(core Core) XY {
 	return XY{uint8(x), uint8(core.Y + 2)}
 }
 
-// Logical is the inverse of [Chip.Virtual]; false if no logical core has that virtual coordinate.
+// Logical is the inverse of [Chip.Virtual].
 func (c *Chip) Logical(virtual XY) (Core, bool) {
 	x, y := int(virtual.X), int(virtual.Y)
 	if c.arch == Wormhole {
@@ -194,8 +180,8 @@ func (c *Chip) Logical(virtual XY) (Core, bool) {
 	return core, c.All().Contains(core)
 }
 
-// LogicalOf returns the logical core of the Tensix tile at a raw coordinate; false if it is
-// harvested or no Tensix tile.
+// LogicalOf returns the logical core of a raw coordinate; false if it is harvested or no Tensix
+// tile.
 func (c *Chip) LogicalOf(raw XY) (Core, bool) {
 	t := c.Tile(raw)
 	if t.Kind != Tensix || t.Harvested {
@@ -214,15 +200,15 @@ func (c *Chip) outside(core Core) error {
 	return &CoordinateError{c.arch, "logical", core.X, core.Y, fmt.Sprintf("the chip has %d x %d workers", w, h)}
 }
 
-// VirtualRect is a rectangle of virtual coordinates for a multicast, Start at the smaller
-// coordinates, and the number of Tensix tiles that it reaches.
+// VirtualRect is a rectangle of virtual coordinates for a multicast, Start at the smaller ones, and
+// the number of Tensix tiles that it reaches.
 type VirtualRect struct {
 	Start, End XY
 	Cores      int
 }
 
-// Corners returns the corners in the order in which a request on n takes them: NoC 1 runs the other
-// way, so there they are swapped (tt-isa-documentation WormholeB0/NoC/Coordinates.md).
+// Corners returns the corners in the order of a request on n: NoC 1 runs the other way
+// (tt-isa-documentation WormholeB0/NoC/Coordinates.md).
 func (r VirtualRect) Corners(n NOC) (start, end XY) {
 	if n == NOC1 {
 		return r.End, r.Start
@@ -230,9 +216,9 @@ func (r VirtualRect) Corners(n NOC) (start, end XY) {
 	return r.Start, r.End
 }
 
-// Rects returns rectangles of virtual coordinates that together cover exactly the cores of r, for
-// multicasts. It returns one, since routers skip columns and rows without working Tensix tiles
-// ([Chip.MulticastSkip]), or nil if r is empty or reaches beyond the grid.
+// Rects returns rectangles of virtual coordinates that cover exactly the cores of r, for
+// multicasts: one, since routers skip columns and rows without working Tensix tiles
+// ([Chip.MulticastSkip]), or nil if r is empty or leaves the grid.
 func (c *Chip) Rects(r Range) []VirtualRect {
 	all := c.All()
 	if r.Empty() || !all.Contains(r.Start) || !all.Contains(r.End) {
@@ -241,8 +227,8 @@ func (c *Chip) Rects(r Range) []VirtualRect {
 	return []VirtualRect{{c.virtual(r.Start), c.virtual(r.End), r.Size()}}
 }
 
-// MulticastSkip returns the raw NoC 0 columns and rows, a bit each, that routers leave out of
-// multicasts: those without Tensix tiles and harvested ones.
+// MulticastSkip returns the raw NoC 0 columns and rows, a bit each, without working Tensix tiles,
+// which routers leave out of multicasts.
 func (c *Chip) MulticastSkip() (columns, rows uint32) {
 	columns, rows = c.params.MulticastSkipColumns, c.params.MulticastSkipRows
 	for i, u := range c.arch.harvestUnits() {
@@ -257,8 +243,8 @@ func (c *Chip) MulticastSkip() (columns, rows uint32) {
 	return columns, rows
 }
 
-// PCIe returns the coordinate by which software names the PCIe tile in use on n: (19,24) on
-// Blackhole, (0,3) on Wormhole and its mirror image (9,8) on NoC 1.
+// PCIe returns the name of the PCIe tile in use on n: (19,24) on Blackhole, (0,3) on Wormhole and
+// its mirror image (9,8) on NoC 1.
 func (c *Chip) PCIe(n NOC) XY {
 	if c.arch == Blackhole {
 		return XY{blackholePCIeX, blackholePCIeY}
@@ -266,8 +252,7 @@ func (c *Chip) PCIe(n NOC) XY {
 	return c.onNOC(n, c.pcie)
 }
 
-// ARC returns the coordinate by which software names the ARC tile on NoC 0: (0,10) on Wormhole,
-// (8,0) on Blackhole.
+// ARC returns the name of the ARC tile on NoC 0: (0,10) on Wormhole, (8,0) on Blackhole.
 func (c *Chip) ARC() XY { return c.arch.arcTile() }
 
 func (c *Chip) onNOC(n NOC, raw XY) XY {

@@ -14,8 +14,6 @@ func mustNew(t testing.TB, a Arch, h Harvesting) *Chip {
 	return c
 }
 
-// TestTranslateFull holds Translate of a full chip against the tables of the vendor simulator and
-// driver.
 func TestTranslateFull(t *testing.T) {
 	for _, tc := range []struct {
 		a    Arch
@@ -59,7 +57,6 @@ func TestTranslateFull(t *testing.T) {
 	}
 }
 
-// TestTranslateRefuses protects that coordinates without a tile are errors that a caller can tell.
 func TestTranslateRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		a Arch

@@ -6,10 +6,9 @@ import (
 	"iter"
 )
 
-// XY is a NoC coordinate: a column and a row of a chip's grid, physical or virtual by context.
+// XY is a NoC coordinate, physical or virtual by context.
 type XY struct{ X, Y uint8 }
 
-// String returns "(x,y)".
 func (c XY) String() string { return fmt.Sprintf("(%d,%d)", c.X, c.Y) }
 
 // Packed returns x | y<<6, the form of device-side tables and of NoC node id registers.
@@ -18,14 +17,12 @@ func (c XY) Packed() uint32 { return uint32(c.X&63) | uint32(c.Y&63)<<6 }
 // UnpackXY is the inverse of [XY.Packed]; bits above 11 are ignored.
 func UnpackXY(v uint32) XY { return XY{uint8(v & 63), uint8(v >> 6 & 63)} }
 
-// Core is a logical worker coordinate: column and row among the Tensix tiles that are not
-// harvested, from (0,0).
+// Core is a logical worker coordinate: column and row among the Tensix tiles that work, from (0,0).
 type Core struct{ X, Y int }
 
-// String returns "(x,y)".
 func (c Core) String() string { return fmt.Sprintf("(%d,%d)", c.X, c.Y) }
 
-// Compare orders cores row by row, as [Chip.Workers] visits them.
+// Compare orders cores row by row.
 func (c Core) Compare(d Core) int {
 	return cmp.Or(cmp.Compare(c.Y, d.Y), cmp.Compare(c.X, d.X))
 }
@@ -34,28 +31,22 @@ func (c Core) Compare(d Core) int {
 // above Start.
 type Range struct{ Start, End Core }
 
-// Grid returns the range of w by h cores whose first core is (0,0). It is empty if w or h isn't
-// positive.
+// Grid returns the range of w by h cores from (0,0) on.
 func Grid(w, h int) Range { return Range{End: Core{w - 1, h - 1}} }
 
 // Single returns the range of one core.
 func Single(x, y int) Range { return Core{x, y}.Range() }
 
-// Range returns the range of the core alone.
 func (c Core) Range() Range { return Range{c, c} }
 
-// String returns "(x,y)-(x,y)".
 func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
 
-// Empty reports whether the range holds no core.
 func (r Range) Empty() bool { return r.End.X < r.Start.X || r.End.Y < r.Start.Y }
 
-// Contains reports whether c is in the range.
 func (r Range) Contains(c Core) bool {
 	return c.X >= r.Start.X && c.X <= r.End.X && c.Y >= r.Start.Y && c.Y <= r.End.Y
 }
 
-// Size returns the number of cores in the range.
 func (r Range) Size() int {
 	if r.Empty() {
 		return 0
@@ -63,7 +54,6 @@ func (r Range) Size() int {
 	return (r.End.X - r.Start.X + 1) * (r.End.Y - r.Start.Y + 1)
 }
 
-// Overlaps reports whether the ranges have a core in common.
 func (r Range) Overlaps(s Range) bool {
 	return !r.Empty() && !s.Empty() &&
 		r.Start.X <= s.End.X && s.Start.X <= r.End.X && r.Start.Y <= s.End.Y && s.Start.Y <= r.End.Y
@@ -82,16 +72,15 @@ func (r Range) Cores() iter.Seq[Core] {
 	}
 }
 
-// NOCXY returns the word that names one tile in a NoC request, as it goes into the coordinate
-// register of a command buffer ([NIURegs.TargCoord], [NIURegs.RetCoord]) and into dispatch
-// commands: y<<10 | x<<4 on Wormhole, whose MID address register also holds address bits 35:32
-// below the coordinate, y<<6 | x on Blackhole. Source: tt-isa-documentation */NoC/MemoryMap.md.
+// NOCXY returns the word that names one tile in a NoC request and in dispatch commands: y<<10 |
+// x<<4 on Wormhole, whose MID address register also holds address bits 35:32 below the coordinate,
+// y<<6 | x on Blackhole (tt-isa-documentation */NoC/MemoryMap.md).
 func (a Arch) NOCXY(c XY) uint32 {
 	return c.Packed() << a.coordShift()
 }
 
-// NOCMulticast returns the word that names a rectangle of tiles in a NoC request; see [Arch.NOCXY].
-// The corners are encoded as given: software swaps them for NoC 1 ([VirtualRect.Corners]).
+// NOCMulticast is NOCXY for a rectangle of tiles. Software swaps the corners for NoC 1
+// ([VirtualRect.Corners]).
 func (a Arch) NOCMulticast(start, end XY) uint32 {
 	return (start.Packed()<<12 | end.Packed()) << a.coordShift()
 }
@@ -112,9 +101,8 @@ func (a Arch) coordShift() uint {
 	return 0
 }
 
-// Mirror converts the raw coordinate of a tile between NoC 0 and NoC 1: (9-x, 11-y) on Wormhole,
-// (16-x, 11-y) on Blackhole. A coordinate outside the grid is returned unchanged. Source: tt-umd
-// device/arch/*_implementation.hpp.
+// Mirror converts a raw coordinate between NoC 0 and NoC 1: (9-x, 11-y) on Wormhole, (16-x, 11-y)
+// on Blackhole; unchanged outside the grid (tt-umd device/arch/*_implementation.hpp).
 func (a Arch) Mirror(c XY) XY {
 	w, h := a.gridSize()
 	if c.X >= w || c.Y >= h {

@@ -10,8 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// harvestings visits every Tensix harvesting with up to two units off, and on Blackhole every DRAM
-// bank with them.
 func harvestings(a Arch, visit func(Harvesting)) {
 	units := len(a.harvestUnits())
 	for i := range units {
@@ -27,7 +25,6 @@ func harvestings(a Arch, visit func(Harvesting)) {
 	visit(Harvesting{})
 }
 
-// drawChip draws a chip with any possible harvesting.
 func drawChip(t *rapid.T) *Chip {
 	a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")
 	units := len(a.harvestUnits())
@@ -45,8 +42,6 @@ func drawChip(t *rapid.T) *Chip {
 	return c
 }
 
-// TestWorkersRoundTrip checks for every harvesting that workers are dense in virtual space and that
-// logical, virtual and physical coordinates lead to each other on both NoCs.
 func TestWorkersRoundTrip(t *testing.T) {
 	for _, a := range []Arch{Wormhole, Blackhole} {
 		harvestings(a, func(h Harvesting) { checkWorkers(t, mustNew(t, a, h)) })
@@ -117,8 +112,6 @@ func checkWorkers(t interface{ Fatalf(string, ...any) }, c *Chip) {
 	}
 }
 
-// TestTranslationReachesEveryTile checks that every tile that works can be named on both NoCs, and
-// that no name leads outside the grid.
 func TestTranslationReachesEveryTile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawChip(t)
@@ -145,8 +138,6 @@ func TestTranslationReachesEveryTile(t *testing.T) {
 	})
 }
 
-// TestMulticastCoversExactly checks that the rectangles of a range, less what routers leave out,
-// are its cores.
 func TestMulticastCoversExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawChip(t)
@@ -197,7 +188,6 @@ func TestMulticastCoversExactly(t *testing.T) {
 	}
 }
 
-// TestRange protects the geometry of ranges.
 func TestRange(t *testing.T) {
 	r := Range{Core{1, 2}, Core{3, 3}}
 	want := []Core{{1, 2}, {2, 2}, {3, 2}, {1, 3}, {2, 3}, {3, 3}}
@@ -226,7 +216,6 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// TestEncodingsInvert checks that coordinate words and register fields return what was put in.
 func TestEncodingsInvert(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")
@@ -246,7 +235,6 @@ func TestEncodingsInvert(t *testing.T) {
 	})
 }
 
-// TestEncodings protects the words themselves.
 func TestEncodings(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -265,17 +253,6 @@ func TestEncodings(t *testing.T) {
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: %#x, want %#x", tc.name, tc.got, tc.want)
-		}
-	}
-}
-
-// Grid's range starts at (0,0), has w by h cores, and is empty without any.
-func TestGridRange(t *testing.T) {
-	for _, c := range []struct{ w, h, size int }{{1, 1, 1}, {3, 2, 6}, {0, 4, 0}, {4, 0, 0}, {-1, -1, 0}} {
-		r := Grid(c.w, c.h)
-		if r.Size() != c.size || r.Empty() != (c.size == 0) || c.size > 0 && (!r.Contains(Core{}) || !r.Contains(Core{c.w - 1, c.h - 1}) ||
-			r.Contains(Core{c.w, 0})) {
-			t.Errorf("%d by %d: %v of %d cores", c.w, c.h, r, r.Size())
 		}
 	}
 }

@@ -2,29 +2,28 @@ package chip
 
 import "slices"
 
-// Bank is a DRAM bank, also called a DRAM view: a range of one controller's memory.
+// Bank is a DRAM bank or view: a range of one controller's memory.
 type Bank struct {
-	Index      int    // dense: 0 to the number of banks - 1
-	Controller int    // physical controller
-	Offset     uint64 // address of the bank's first byte in the controller's address space, in bytes
-	Size       uint64 // bytes
+	Index      int    // dense
+	Controller int    // physical
+	Offset     uint64 // in the controller's address space
+	Size       uint64
 
-	// Endpoint is, by NoC, the tile through which cores should reach the bank, by the name that
-	// software uses on that NoC: virtual on Blackhole, raw on Wormhole.
+	// Endpoint is, by NoC, the name of the tile through which cores should reach the bank: virtual
+	// on Blackhole, raw on Wormhole.
 	Endpoint [2]XY
-	// HostEndpoint is the tile through which the host should reach the bank, on NoC 0.
+	// HostEndpoint is the host's, on NoC 0.
 	HostEndpoint XY
-	// Ports are the three tiles that reach the bank's controller, by the names that software uses
-	// on NoC 0.
+	// Ports are the NoC 0 names of the three tiles that reach the controller.
 	Ports [portsPerBank]XY
 }
 
 // DRAMBanks returns the chip's DRAM banks: 12 views of 1 GiB on Wormhole, two to a controller; 8,
-// or 7 if one is harvested, of 0xFF000000 bytes on Blackhole. The slice is a copy.
+// or 7 if one is harvested, of 0xFF000000 bytes on Blackhole.
 func (c *Chip) DRAMBanks() []Bank { return slices.Clone(c.banks) }
 
-// banksWormhole returns the views with their preferred worker endpoints
-// (tt-metal tt_metal/soc_descriptors/wormhole_b0_80_arch.yaml).
+// banksWormhole returns the views with their preferred endpoints (tt-metal
+// tt_metal/soc_descriptors/wormhole_b0_80_arch.yaml).
 func (c *Chip) banksWormhole() []Bank {
 	workers := []XY{
 		{0, 11}, {0, 1}, {0, 5}, {0, 7}, {5, 1}, {5, 11}, {5, 2}, {5, 9}, {5, 8}, {5, 3}, {5, 5}, {5, 7},
@@ -42,8 +41,8 @@ func (c *Chip) banksWormhole() []Bank {
 	return banks
 }
 
-// banksBlackhole returns the banks that are left, with their preferred ports
-// (tt-metal tt_metal/soc_descriptors/blackhole_140_arch.yaml).
+// banksBlackhole returns the banks that are left, with their preferred ports (tt-metal
+// tt_metal/soc_descriptors/blackhole_140_arch.yaml).
 func (c *Chip) banksBlackhole() []Bank {
 	preferred := [8][2]int{{2, 1}, {0, 1}, {0, 1}, {0, 1}, {2, 1}, {2, 1}, {2, 1}, {2, 1}}
 	var banks []Bank
@@ -72,10 +71,10 @@ func (c *Chip) banksBlackhole() []Bank {
 	return banks
 }
 
-// dramSlots returns the controllers of a Blackhole at virtual x 17 (first) and 18, from y 12 up. A
-// full chip has its west side at 17. If a bank is harvested, the side that keeps four banks lies at
-// 17, with the bank opposite the missing one at its end. The missing bank comes last on its side.
-// Source: tt-umd device/coordinates/blackhole_coordinate_manager.cpp.
+// dramSlots returns the controllers of a Blackhole at virtual x 17 and 18, from y 12 up. A full
+// chip has its west side at 17. If a bank is harvested, the side that keeps four banks lies at 17,
+// with the bank opposite the missing one at its end; the missing bank comes last on its side
+// (tt-umd device/coordinates/blackhole_coordinate_manager.cpp).
 func (c *Chip) dramSlots() [2][]int {
 	west, east := []int{0, 1, 2, 3}, []int{4, 5, 6, 7}
 	last := func(s []int, k int) []int {

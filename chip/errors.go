@@ -8,18 +8,15 @@ import (
 var (
 	// ErrUnknownArch: the architecture is neither Wormhole nor Blackhole.
 	ErrUnknownArch = errors.New("unknown architecture: want wormhole or blackhole")
-	// ErrHarvesting: no product has the harvesting mask: it names a unit that doesn't exist or
-	// can't be harvested, or leaves nothing.
+	// ErrHarvesting: the mask names a unit that doesn't exist or can't be harvested, or leaves
+	// nothing.
 	ErrHarvesting = errors.New("impossible harvesting")
 	// ErrCoordinate: the coordinate names no tile in its space. A [*CoordinateError] wraps it.
 	ErrCoordinate = errors.New("no such coordinate")
-	// ErrWindow: the hardware can't hold the TLB window configuration: a size that it doesn't have,
-	// an address that is no multiple of the size or too large, or a field out of range.
+	// ErrWindow: the hardware can't hold the TLB window configuration. A [*WindowError] wraps it.
 	ErrWindow = errors.New("impossible TLB window configuration")
 )
 
-// CoordinateError is a refused coordinate with its space and the reason. It matches
-// [ErrCoordinate].
 type CoordinateError struct {
 	Arch  Arch
 	Space string // "logical", "virtual" or "raw"
@@ -32,14 +29,12 @@ func (e *CoordinateError) Error() string {
 	return fmt.Sprintf("chip: %s %s coordinate (%d,%d): %s", e.Arch, e.Space, e.X, e.Y, e.Why)
 }
 
-// Unwrap returns [ErrCoordinate].
 func (e *CoordinateError) Unwrap() error { return ErrCoordinate }
 
-// WindowError is a refused field of a TLB window configuration. It matches [ErrWindow].
 type WindowError struct {
 	Arch  Arch
 	Size  uint64 // window size in bytes
-	Field string // the field at fault: "size", "address", "target", "start", "ordering", "vc", "noc"
+	Field string // "size", "address", "target", "start", "ordering", "vc", "noc"
 	Value uint64
 	Why   string
 }
@@ -49,5 +44,4 @@ func (e *WindowError) Error() string {
 	return fmt.Sprintf("chip: %s TLB window of %#x B: %s %#x: %s", e.Arch, e.Size, e.Field, e.Value, e.Why)
 }
 
-// Unwrap returns [ErrWindow].
 func (e *WindowError) Unwrap() error { return ErrWindow }

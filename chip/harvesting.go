@@ -3,22 +3,22 @@ package chip
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
-// Harvesting says which units of a chip are fused off. The zero value is a full chip.
+// Harvesting says which units of a chip are fused off.
 type Harvesting struct {
-	// Tensix has a bit per row on Wormhole, from the smallest raw y up, and per column on
-	// Blackhole, from the smallest raw x up.
+	// Tensix has a bit per row on Wormhole and per column on Blackhole, from the smallest raw one
+	// up.
 	Tensix uint32
-	// DRAM has a bit per bank (Blackhole, at most one set).
-	DRAM uint32
-	// Ethernet has a bit per channel (Blackhole). Products have at least two set: the chip has
-	// virtual coordinates for twelve channels, and those beyond have raw ones only.
+	DRAM   uint32 // a bit per bank (Blackhole, at most one set)
+	// Ethernet has a bit per channel (Blackhole). Products have at least two set: only twelve
+	// channels have virtual coordinates.
 	Ethernet uint32
 }
 
-// Fuses number rows and columns from the die's edges inwards, not in NoC order
-// (tt-umd HARVESTING_NOC_LOCATIONS, device/arch/*_implementation.hpp).
+// Fuses number rows and columns from the die's edges inwards (tt-umd HARVESTING_NOC_LOCATIONS,
+// device/arch/*_implementation.hpp).
 func (a Arch) fuseOrder() []uint8 {
 	if a == Wormhole {
 		return []uint8{11, 1, 10, 2, 9, 3, 8, 4, 7, 5} // rows
@@ -27,25 +27,15 @@ func (a Arch) fuseOrder() []uint8 {
 }
 
 func (a Arch) fusesToMask(fuses uint32) (mask uint32) {
-	units := a.harvestUnits()
 	for i, at := range a.fuseOrder() {
-		for j, u := range units {
-			if u == at {
-				mask |= fuses >> i & 1 << j
-			}
-		}
+		mask |= fuses >> i & 1 << slices.Index(a.harvestUnits(), at)
 	}
 	return mask
 }
 
 func (a Arch) maskToFuses(mask uint32) (fuses uint32) {
-	units := a.harvestUnits()
 	for i, at := range a.fuseOrder() {
-		for j, u := range units {
-			if u == at {
-				fuses |= mask >> j & 1 << i
-			}
-		}
+		fuses |= mask >> slices.Index(a.harvestUnits(), at) & 1 << i
 	}
 	return fuses
 }
@@ -67,11 +57,10 @@ func HarvestingFromARC(answer uint32) Harvesting {
 // ARCWord is the inverse of [HarvestingFromARC].
 func (h Harvesting) ARCWord() uint32 { return Wormhole.maskToFuses(h.Tensix) }
 
-// HarvestingFromTelemetry returns a Blackhole's harvesting from telemetry. read returns the value
-// of a tag and whether the firmware has the tag; without one, nothing of its kind is harvested.
-// Bits are set for enabled units: bit i of [TagEnabledColumns] is column
-// {1,16,2,15,3,14,4,13,5,12,6,11,7,10}[i], that of [TagEnabledEthernet] channel i, that of
-// [TagEnabledGDDR] bank i.
+// HarvestingFromTelemetry returns a Blackhole's harvesting. read returns a tag's value, false
+// without one: then nothing of its kind is harvested. Bits are set for enabled units: bit i of
+// [TagEnabledColumns] is column {1,16,2,15,3,14,4,13,5,12,6,11,7,10}[i], of [TagEnabledEthernet]
+// channel i, of [TagEnabledGDDR] bank i.
 func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting {
 	var h Harvesting
 	if v, ok := read(TagEnabledColumns); ok {
@@ -86,7 +75,7 @@ func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting 
 	return h
 }
 
-// Telemetry is the inverse of [HarvestingFromTelemetry]: the values of the three tags.
+// Telemetry is the inverse of [HarvestingFromTelemetry].
 func (h Harvesting) Telemetry() (columns, ethernet, gddr uint32) {
 	return ^Blackhole.maskToFuses(h.Tensix) & 0x3FFF, ^h.Ethernet & 0x3FFF, ^h.DRAM & 0xFF
 }

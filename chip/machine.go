@@ -1,29 +1,23 @@
 package chip
 
-import (
-	"slices"
-)
+import "slices"
 
-// Machine describes a machine with Tenstorrent chips: its boards, the chips with PCI interfaces,
-// and the Ethernet links between chips.
+// Machine describes a machine: its boards, its chips, and the Ethernet links between chips.
 type Machine struct {
-	Name  string // "t3000"
+	Name  string
 	Arch  Arch
 	Chips []MachineChip
 	Links []Link
-	// Shape is the rows and columns of the mesh that the links make, or zero if they make none.
-	Shape [2]int
+	Shape [2]int // rows and columns of the mesh that the links make, or zero
 }
 
-// MachineChip is a chip of a machine.
 type MachineChip struct {
-	Board    int    // number of the board, from 0
-	Kind     uint16 // of the board: the code in its serial number (BoardCode)
-	Location uint8  // of the chip on its board
-	PCI      bool   // it has a PCI interface; others are reached through Ethernet
-	// X and Y are where Wormhole's Ethernet firmware places the chip.
-	X, Y       uint8
-	Harvesting Harvesting // the units that the product has fused off
+	Board      int        // from 0
+	Kind       uint16     // of the board: the code in its serial number
+	Location   uint8      // on its board
+	PCI        bool       // other chips are reached through Ethernet
+	X, Y       uint8      // in Wormhole's Ethernet firmware
+	Harvesting Harvesting // fused off in the product
 }
 
 // Link joins channels of two chips. Channels count the working Ethernet tiles of a chip.
@@ -43,10 +37,9 @@ const (
 	BoardGalaxyBlackhole = 0x47
 )
 
-// Serial returns the serial number that the chip's board has in emulated machines.
+// Serial returns the serial number of the chip's board in emulated machines.
 func (c *MachineChip) Serial() uint64 { return uint64(c.Kind)<<36 | uint64(c.Board+1) }
 
-// Machines returns all machines that this package describes.
 func Machines() []Machine {
 	return []Machine{
 		N150(), N300(), T3000(), GalaxyWormhole(), P100(), P150(), P300(), QuietBox(), QuietBox2(), GalaxyBlackhole(),
@@ -63,9 +56,8 @@ func MachineNamed(name string) (Machine, bool) {
 	return l[i], true
 }
 
-// The units that products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md,
-// BlackholeA0/README.md). Which rows and columns differs from chip to chip; which Ethernet channels
-// of a Blackhole does too.
+// What products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md,
+// BlackholeA0/README.md). Which rows, columns and channels differs from chip to chip.
 func oneRow() Harvesting      { return Harvesting{Tensix: 1 << 9} }
 func twoRows() Harvesting     { return Harvesting{Tensix: 1<<9 | 1<<4} }
 func twoChannels() Harvesting { return Harvesting{Ethernet: 1<<12 | 1<<13} }
@@ -119,7 +111,7 @@ func P150() Machine {
 	return Machine{Name: "p150", Arch: Blackhole, Shape: [2]int{1, 1}, Chips: board(0, BoardP150, twoChannels(), MachineChip{PCI: true})}
 }
 
-// P300 is a Blackhole card with two chips, each with a PCI interface.
+// P300 is a Blackhole card with two chips with PCI interfaces.
 func P300() Machine {
 	return Machine{Name: "p300", Arch: Blackhole, Shape: [2]int{1, 2},
 		Chips: board(0, BoardP300, p300Parts(), MachineChip{PCI: true}, MachineChip{PCI: true}),
@@ -181,9 +173,7 @@ func bundles(l [][5]int) []Link {
 	return out
 }
 
-// The links of larger machines: chip, first channel, other chip, its first channel, how many.
-// Sources: tt-umd tests/cluster_descriptor_examples (T3000) and ttsim src/tile.cpp, which agree
-// where both have the machine.
+// Links of larger machines (tt-umd tests/cluster_descriptor_examples, ttsim src/tile.cpp).
 func t3000Links() [][5]int {
 	return [][5]int{
 		{0, 6, 2, 6, 2}, {0, 8, 4, 0, 2}, {0, 14, 1, 14, 2}, {1, 0, 3, 0, 2}, {1, 8, 5, 0, 2}, {2, 8, 6, 0, 2},

@@ -1,11 +1,11 @@
 package chip
 
-// NIURegs are a tile's network interface registers: offsets from Base[noc] unless said otherwise.
-// Command buffer i's registers are at offset + i*CommandStride. NoRegister marks what an
-// architecture lacks. Sources: tt-isa-documentation */NoC/MemoryMap.md, */NoC/Counters.md; tt-metal
+// NIURegs are a tile's network interface registers: offsets from Base[noc] unless said otherwise,
+// for command buffer i plus i*CommandStride; NoRegister if missing. Sources: tt-isa-documentation
+// */NoC/MemoryMap.md, */NoC/Counters.md; tt-metal
 // tt_metal/hw/inc/internal/tt-1xx/*/noc/noc_parameters.h.
 type NIURegs struct {
-	Base           [2]uint32 // address of NoC 0's and NoC 1's interface
+	Base           [2]uint32
 	CommandBuffers int
 	CommandStride  uint32
 
@@ -26,24 +26,24 @@ type NIURegs struct {
 	InitiatorStatus    uint32 // Wormhole CMD_BUF status, Blackhole BUF_AVAIL
 	InitiatorOverflow  uint32
 	Cfg0               uint32 // NIU_CFG_0, see NIUCfg0Translate
-	RouterCfg          uint32 // ROUTER_CFG_0; _1 to _4 follow, 4 bytes each
-	TranslateX         uint32 // first word of the x translation table
+	RouterCfg          uint32 // ROUTER_CFG_0; _1 to _4 follow
+	TranslateX         uint32
 	TranslateXWords    int
 	TranslateY         uint32
 	TranslateYWords    int
-	TranslateBits      int    // bits per table entry
-	TranslatePerWord   int    // entries per word
+	TranslateBits      int    // per table entry
+	TranslatePerWord   int    // entries
 	IDLogical          uint32 // NOC_ID_LOGICAL: own virtual coordinate, x | y<<6
 	ColumnMask         uint32
 	RowMask            uint32
-	DDRTable           uint32 // first word of the DRAM translation table
+	DDRTable           uint32 // of the DRAM translation table
 	DDRTableWords      int
 	ColumnSwap         uint32
 	Counters           uint32 // counter 0; see Counter
 	NumTransactionIDs  int
 }
 
-// Reg returns the address of a register that is not a command buffer's.
+// Reg returns the address of a register outside of command buffers.
 func (r *NIURegs) Reg(n NOC, offset uint32) uint32 { return r.Base[n&1] + offset }
 
 // Command returns the address of a register of command buffer i.
@@ -51,7 +51,6 @@ func (r *NIURegs) Command(n NOC, i int, offset uint32) uint32 {
 	return r.Base[n&1] + uint32(i)*r.CommandStride + offset
 }
 
-// Counter returns the address of a counter.
 func (r *NIURegs) Counter(n NOC, c Counter) uint32 { return r.Base[n&1] + r.Counters + 4*uint32(c) }
 
 // Bits of NIU_CFG_0 (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
@@ -61,7 +60,8 @@ const (
 	NIUCfg0Translate = 1 << 14 // coordinate translation is on
 )
 
-// Fields of a command buffer's CTRL register (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+// Fields of a command buffer's CTRL, PACKET_TAG and LEN_BE registers and of NODE_ID
+// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
 const (
 	CtrlRead          = 0 << 0 // request type, bits 1:0
 	CtrlAtomic        = 1 << 0
@@ -96,8 +96,7 @@ const (
 // Counter is an NIU counter index (tt-isa-documentation */NoC/Counters.md).
 type Counter uint8
 
-// The counters. Of ReqsOutstanding and WriteReqsOutgoing there is one per transaction id, 8 bits
-// wide.
+// Counters. ReqsOutstanding and WriteReqsOutgoing have one per transaction id, 8 bits wide.
 const (
 	AtomicRespReceived           Counter = 0x0
 	WrAckReceived                Counter = 0x1

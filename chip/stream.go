@@ -1,47 +1,42 @@
 package chip
 
-// StreamReg is one of the overlay stream registers that software uses as counters.
-// Source: tt-isa-documentation WormholeB0/NoC/Overlay/AsGeneralUse.md.
+// StreamReg is an overlay stream register that software uses as a counter (tt-isa-documentation
+// WormholeB0/NoC/Overlay/AsGeneralUse.md).
 type StreamReg uint8
 
-// The stream registers in use.
+// Stream registers.
 const (
-	// RemoteSrc holds 24 bits.
-	RemoteSrc StreamReg = iota
-	// RemoteDestBufStart holds 17 bits; circular buffers keep "tiles acked" in it.
-	RemoteDestBufStart
-	// RemoteDestBufSize holds 17 bits; circular buffers keep "tiles received" in it. Writing it
-	// also sets SpaceAvailable.
+	RemoteSrc          StreamReg = iota // 24 bits
+	RemoteDestBufStart                  // 17 bits; a circular buffer's "tiles acked"
+	// RemoteDestBufSize holds 17 bits, a circular buffer's "tiles received". Writing it also sets
+	// SpaceAvailable.
 	RemoteDestBufSize
 	// SpaceAvailableUpdate is write only: increment<<6 | destination index, added to SpaceAvailable
 	// modulo 2^17.
 	SpaceAvailableUpdate
-	// SpaceAvailable is read only, 17 bits.
-	SpaceAvailable
+	SpaceAvailable // read only, 17 bits
 
 	numStreamRegs
 )
 
-// StreamParams describe the overlay streams of a tile.
 type StreamParams struct {
 	Base          uint32 // address of stream 0
 	Stride        uint32 // from one stream to the next
-	Count         int    // streams of a Tensix tile
-	EthernetCount int    // streams of an Ethernet tile
+	Count         int    // of a Tensix tile
+	EthernetCount int    // of an Ethernet tile
 	FirstDispatch int    // first stream of a dispatch core that counts workers' completions
-	FirstCB       int    // stream of circular buffer 0
+	FirstCB       int    // of circular buffer 0
 	offset        [numStreamRegs]uint32
 }
 
-// StreamCounterBits is the width of SpaceAvailable and of the two counters of a circular buffer.
+// StreamCounterBits is the width of SpaceAvailable and of a circular buffer's counters.
 const StreamCounterBits = 17
 
-// StreamUpdate returns the value to store to SpaceAvailableUpdate so that SpaceAvailable grows by n
+// StreamUpdate returns the value to store to SpaceAvailableUpdate for SpaceAvailable to grow by n
 // modulo 2^17.
 func StreamUpdate(n int32) uint32 { return uint32(n) << 6 & (1<<(StreamCounterBits+6) - 1) }
 
-// Reg returns the address of register r of stream n, or NoRegister if there is no such stream or
-// register.
+// Reg returns the address of register r of stream n, or NoRegister.
 func (s *StreamParams) Reg(n int, r StreamReg) uint32 {
 	if n < 0 || n >= s.Count || r >= numStreamRegs {
 		return NoRegister
@@ -49,8 +44,7 @@ func (s *StreamParams) Reg(n int, r StreamReg) uint32 {
 	return s.Base + uint32(n)*s.Stride + s.offset[r]
 }
 
-// Lookup is the reverse of Reg: the stream and register at an address, false if it is none of the
-// registers in use.
+// Lookup is the reverse of Reg.
 func (s *StreamParams) Lookup(addr uint32) (n int, r StreamReg, ok bool) {
 	if addr < s.Base || addr >= s.Base+uint32(s.Count)*s.Stride {
 		return 0, 0, false

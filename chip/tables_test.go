@@ -8,8 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTileCounts protects the grid: how many tiles of each kind there are, and that no coordinate
-// has two.
 func TestTileCounts(t *testing.T) {
 	for _, tc := range []struct {
 		a    Arch
@@ -42,7 +40,6 @@ func TestTileCounts(t *testing.T) {
 	}
 }
 
-// TestEthernetChannels protects the order of channels and their virtual names.
 func TestEthernetChannels(t *testing.T) {
 	wh, bh := mustNew(t, Wormhole, Harvesting{}), mustNew(t, Blackhole, Harvesting{Ethernet: 1<<1 | 1<<13})
 	full := mustNew(t, Blackhole, Harvesting{})
@@ -65,35 +62,6 @@ func TestEthernetChannels(t *testing.T) {
 	}
 }
 
-// TestEthernetNamesEnd protects that a Blackhole's channels have no names beyond their row, however
-// many work, and that each is reached by what it calls itself, or on NoC 1, where rows 0 and 1 have
-// that NoC's own columns, by its mirror image.
-func TestEthernetNamesEnd(t *testing.T) {
-	for _, h := range []Harvesting{{}, {Ethernet: 1}, {Ethernet: 1<<12 | 1<<13}} {
-		c := mustNew(t, Blackhole, h)
-		for n := NOC0; n <= NOC1; n++ {
-			for x := range uint8(64) {
-				for y := uint8(blackholeEthY + 1); y < 64; y++ {
-					if raw, err := c.Translate(n, XY{x, y}); err == nil {
-						t.Errorf("%+v, %s: (%d,%d) leads to %s, a %s tile", h, n, x, y, raw, c.Kind(raw))
-					}
-				}
-			}
-			for raw := range c.Tiles(Ethernet) {
-				v, _ := c.VirtualOf(raw)
-				if n == NOC1 && v.Y < 2 {
-					v.X = 16 - v.X
-				}
-				if got, err := c.Translate(n, v); err != nil || got != raw {
-					t.Errorf("%+v, %s: %s calls itself %s, which leads to %s (%v)", h, n, raw, v, got, err)
-				}
-			}
-		}
-	}
-}
-
-// TestHarvestedColumnOrder protects where a Blackhole's harvested columns go: after the working
-// ones, the one that the fuses number first at the very end.
 func TestHarvestedColumnOrder(t *testing.T) {
 	c := mustNew(t, Blackhole, Harvesting{Tensix: 1<<0 | 1<<13 | 1<<7}) // columns 1, 16 and 10: fuses 0, 1 and 13
 	for v, want := range map[uint8]uint8{1: 2, 6: 7, 7: 11, 10: 12, 13: 15, 14: 10, 15: 16, 16: 1} {
@@ -104,8 +72,6 @@ func TestHarvestedColumnOrder(t *testing.T) {
 	}
 }
 
-// TestWormholeTranslationTables holds the translation registers against the vendor simulator's
-// constants.
 func TestWormholeTranslationTables(t *testing.T) {
 	c := mustNew(t, Wormhole, Harvesting{})
 	for n, want := range [][2][4]uint32{
@@ -122,7 +88,6 @@ func TestWormholeTranslationTables(t *testing.T) {
 	}
 }
 
-// TestFuseOrder protects how fuses map to rows and columns.
 func TestFuseOrder(t *testing.T) {
 	for i, row := range []int{11, 1, 10, 2, 9, 3, 8, 4, 7, 5} {
 		h := HarvestingFromARC(1 << i)
@@ -153,7 +118,6 @@ func TestFuseOrder(t *testing.T) {
 	}
 }
 
-// TestHarvestingRefused protects that masks no product has are errors.
 func TestHarvestingRefused(t *testing.T) {
 	for _, tc := range []struct {
 		a Arch
@@ -173,7 +137,6 @@ func TestHarvestingRefused(t *testing.T) {
 	}
 }
 
-// TestWormholeBanks protects the twelve views and their endpoints.
 func TestWormholeBanks(t *testing.T) {
 	c := mustNew(t, Wormhole, Harvesting{Tensix: 5})
 	banks := c.DRAMBanks()
@@ -192,8 +155,6 @@ func TestWormholeBanks(t *testing.T) {
 	checkBanks(t, c)
 }
 
-// TestBlackholeBanks protects where banks lie in virtual space and which ports are preferred, with
-// each bank harvested in turn.
 func TestBlackholeBanks(t *testing.T) {
 	full := mustNew(t, Blackhole, Harvesting{})
 	ports := [][2]uint8{{2, 1}, {0, 1}, {0, 1}, {0, 1}, {2, 1}, {2, 1}, {2, 1}, {2, 1}}
@@ -230,8 +191,6 @@ func TestBlackholeBanks(t *testing.T) {
 	}
 }
 
-// checkBanks checks that every coordinate of a bank leads to a tile of its controller, and that
-// ports agree.
 func checkBanks(t *testing.T, c *Chip) {
 	t.Helper()
 	for i, b := range c.DRAMBanks() {
@@ -256,7 +215,6 @@ func checkBanks(t *testing.T, c *Chip) {
 	}
 }
 
-// TestPCIeAndARC protects the tiles outside the grid of workers that the runtime talks to.
 func TestPCIeAndARC(t *testing.T) {
 	wh, bh := mustNew(t, Wormhole, Harvesting{}), mustNew(t, Blackhole, Harvesting{})
 	if wh.PCIe(NOC0) != (XY{0, 3}) || wh.PCIe(NOC1) != (XY{9, 8}) || wh.ARC() != (XY{0, 10}) {

@@ -1,27 +1,21 @@
 package chip
 
-// The tile tables of both architectures, raw NoC 0 coordinates. Sources: tt-umd
-// tests/soc_descs/wormhole_b0_8x10.yaml and blackhole_140_arch.yaml, which agree with
-// tt-isa-documentation WormholeB0/NoC/Coordinates.md.
+// Raw NoC 0 coordinates of tiles. Sources: tt-umd tests/soc_descs/wormhole_b0_8x10.yaml and
+// blackhole_140_arch.yaml, tt-isa-documentation WormholeB0/NoC/Coordinates.md.
 
 // Tile describes the tile at a raw coordinate.
 type Tile struct {
 	Kind TileKind
 	// Index counts within the kind: Tensix tiles row by row over the unharvested grid, Ethernet
 	// tiles by channel, DRAM tiles by controller, the others in order of coordinates.
-	Index int
-	// Port is which of a DRAM controller's three tiles it is, in the order of ports in virtual
-	// coordinates.
-	Port int
-	// Harvested says that the tile is fused off: it is there, but it must not be used.
-	Harvested bool
+	Index     int
+	Port      int  // which of a DRAM controller's tiles, in the order of virtual coordinates
+	Harvested bool // fused off: it must not be used
 }
 
-// portsPerBank is the number of tiles that each DRAM controller has.
-const portsPerBank = 3
+const portsPerBank = 3 // tiles of a DRAM controller
 
-// tensixColumns and tensixRows return the raw columns and rows of Tensix tiles, harvested or not,
-// in ascending order.
+// tensixColumns and tensixRows include harvested ones, in ascending order.
 func (a Arch) tensixColumns() []uint8 {
 	if a == Wormhole {
 		return []uint8{1, 2, 3, 4, 6, 7, 8, 9}
@@ -36,7 +30,6 @@ func (a Arch) tensixRows() []uint8 {
 	return []uint8{2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 }
 
-// ethernetTiles returns the Ethernet tiles by channel.
 func (a Arch) ethernetTiles() []XY {
 	if a == Wormhole {
 		return []XY{
@@ -73,7 +66,6 @@ func (a Arch) dramTiles() [][portsPerBank]XY {
 	}
 }
 
-// pcieTiles returns the PCIe tiles; a product uses one of them.
 func (a Arch) pcieTiles() []XY {
 	if a == Wormhole {
 		return []XY{{0, 3}}
@@ -105,8 +97,6 @@ func (a Arch) otherTiles(k TileKind) []XY {
 	return nil
 }
 
-// tilesOf returns the tiles of a kind in the order of Tile.Index, DRAM tiles controller by
-// controller and port by port.
 func (a Arch) tilesOf(k TileKind) []XY {
 	var t []XY
 	switch k {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Where virtual coordinates start. Sources: tt-umd device/arch/*_implementation.hpp.
+// Virtual coordinates (tt-umd device/arch/*_implementation.hpp).
 const (
 	wormholeTensix    = 18 // x and y of the first Tensix tile
 	blackholeDRAMX    = 17 // the side with all its banks; the other one is next to it
@@ -16,14 +16,13 @@ const (
 	blackholeEthY     = 25
 )
 
-// Translate translates a coordinate that software uses on NoC n, as a network interface does, and
-// returns the raw NoC 0 coordinate. Harvested tiles can be named too, as on silicon; see
-// [Tile.Harvested]. The error is a [*CoordinateError].
+// Translate returns the raw NoC 0 coordinate of a coordinate that software uses on NoC n. Harvested
+// tiles can be named too, as on silicon. The error is a [*CoordinateError].
 //
 // On Wormhole each axis is translated on its own, and numbers below 16 are raw coordinates of that
-// NoC. On Blackhole all coordinates are translated, equally on both NoCs, except in rows 0 and 1:
-// there x is the raw coordinate on that NoC. Sources: tt-isa-documentation */NoC/Coordinates.md;
-// tt-umd device/coordinates/*_coordinate_manager.cpp, device/soc_descriptor.cpp.
+// NoC. On Blackhole all coordinates are translated, equally on both NoCs, except in rows 0 and 1,
+// where x is that NoC's raw one. Sources: tt-isa-documentation */NoC/Coordinates.md; tt-umd
+// device/coordinates/*_coordinate_manager.cpp, device/soc_descriptor.cpp.
 func (c *Chip) Translate(n NOC, v XY) (XY, error) {
 	if v.X < virtualSpan && v.Y < virtualSpan && n <= NOC1 {
 		if r := c.routes[n][int(v.Y)*virtualSpan+int(v.X)]; r.ok {
@@ -101,8 +100,7 @@ func (c *Chip) routeBlackhole() {
 	}
 	channel := uint8(0)
 	for i, raw := range c.arch.ethernetTiles() {
-		// The tables have entries for twelve channels, and no product has more. Those beyond keep
-		// their raw names.
+		// The tables have twelve channels, and products no more. Further ones keep their raw names.
 		if c.h.Ethernet>>i&1 == 0 && blackholeEthernet+channel < virtualSpan {
 			both(XY{blackholeEthernet + channel, blackholeEthY}, raw)
 			channel++
@@ -119,8 +117,8 @@ func (c *Chip) routeBlackhole() {
 	}
 }
 
-// harvestedColumns returns the harvested columns of a Blackhole in the order in which they follow
-// the working ones: reverse order of fuses.
+// harvestedColumns returns a Blackhole's harvested columns as they follow the working ones: in
+// reverse order of fuses.
 func (c *Chip) harvestedColumns() []uint8 {
 	var cols []uint8
 	for i, x := range c.arch.tensixColumns() {
@@ -135,9 +133,8 @@ func (c *Chip) harvestedColumns() []uint8 {
 	return cols
 }
 
-// VirtualOf returns the coordinate by which software names the tile at a raw coordinate, and which
-// the tile's NOC_ID_LOGICAL register holds: virtual for tiles with a virtual name, otherwise raw.
-// It is false outside the grid.
+// VirtualOf returns the name of the tile at a raw coordinate, which its NOC_ID_LOGICAL register
+// holds: virtual where there is one, otherwise raw; false outside the grid.
 func (c *Chip) VirtualOf(raw XY) (XY, bool) {
 	t := c.Tile(raw)
 	if t.Kind == NoTile {
@@ -146,7 +143,7 @@ func (c *Chip) VirtualOf(raw XY) (XY, bool) {
 	if c.arch == Wormhole && t.Kind != Tensix && t.Kind != Ethernet {
 		return raw, true
 	}
-	// Virtual coordinates are at the far end of both axes.
+	// virtual coordinates are at the far end
 	for i := virtualSpan*virtualSpan - 1; i >= 0; i-- {
 		if r := c.routes[NOC0][i]; r.ok && r.raw == raw {
 			return XY{uint8(i % virtualSpan), uint8(i / virtualSpan)}, true
@@ -156,8 +153,8 @@ func (c *Chip) VirtualOf(raw XY) (XY, bool) {
 }
 
 // NodeID returns the NOC_NODE_ID register of the tile at a raw NoC 0 coordinate: its raw coordinate
-// on n, the size of the grid, and on NoC 0 the direction bit. Source: tt-isa-documentation
-// WormholeB0/NoC/MemoryMap.md.
+// on n, the grid's size, and on NoC 0 the direction bit (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md).
 func (c *Chip) NodeID(n NOC, raw XY) uint32 {
 	w, h := c.arch.gridSize()
 	id := uint32(w)<<NodeIDWidthShift | uint32(h)<<NodeIDHeightShift
@@ -167,10 +164,9 @@ func (c *Chip) NodeID(n NOC, raw XY) uint32 {
 	return id | c.arch.Mirror(raw).Packed()
 }
 
-// TranslationTables returns the words of a Wormhole's coordinate translation registers on n
-// ([NIURegs.TranslateX], [NIURegs.TranslateY]): 32 entries of 4 bits for each axis, giving raw
-// coordinates of that NoC. On other architectures, whose tables work differently, it returns false.
-// Source: tt-isa-documentation WormholeB0/NoC/MemoryMap.md.
+// TranslationTables returns the words of a Wormhole's coordinate translation registers on n: 32
+// entries of 4 bits for each axis, giving raw coordinates of that NoC (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md). Other architectures have none.
 func (c *Chip) TranslationTables(n NOC) (x, y [4]uint32, ok bool) {
 	if c.arch != Wormhole || n > NOC1 {
 		return x, y, false
@@ -178,7 +174,7 @@ func (c *Chip) TranslationTables(n NOC) (x, y [4]uint32, ok bool) {
 	put := func(words *[4]uint32, i int, v uint8) { words[i/8] |= uint32(v&15) << (i % 8 * 4) }
 	for i := range virtualSpan {
 		vx, vy := uint8(i), uint8(i)
-		if i >= 16 { // entries below are the identity, in the grid or not
+		if i >= 16 { // lower entries are the identity, in the grid or not
 			if r := c.routes[n][16*virtualSpan+i]; r.ok {
 				vx = c.onNOC(n, r.raw).X
 			} else {

@@ -1,19 +1,22 @@
 package chip
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // WindowClass is a set of TLB windows of one size: pieces of a BAR that each show a piece of one
 // tile's address space.
 type WindowClass struct {
-	Size   uint64 // bytes; windows start at multiples of it in the target's address space
+	Size   uint64 // windows start at multiples of it in the target's address space
 	First  int    // id of the first window
 	Count  int
 	BAR    int
 	Offset uint64 // BAR offset of the first window; the others follow without gaps
 }
 
-// Ordering is how a window's accesses are ordered on the NoC
-// (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
+// Ordering is how a window's accesses are ordered on the NoC (tt-isa-documentation
+// WormholeB0/PCIExpressTile/TLBs.md).
 type Ordering uint8
 
 // Orderings. The fourth value of the field is invalid.
@@ -23,7 +26,6 @@ const (
 	Posted  Ordering = 2 // writes are not acknowledged; reads may overtake them too
 )
 
-// String returns the ordering's name.
 func (o Ordering) String() string {
 	if o <= Posted {
 		return [...]string{"relaxed", "strict", "posted"}[o]
@@ -31,11 +33,10 @@ func (o Ordering) String() string {
 	return fmt.Sprintf("ordering(%d)", uint8(o))
 }
 
-// WindowConfig is a TLB window's target and how accesses travel to it: the fields of its
-// configuration register.
+// WindowConfig is a TLB window's target and how accesses travel to it.
 type WindowConfig struct {
-	Addr      uint64 // address in the target tile, a multiple of the window's size
-	Target    XY     // tile, by the name that software uses on NOC; with Multicast the end corner of the rectangle
+	Addr      uint64 // in the target tile, a multiple of the window's size
+	Target    XY     // by the name that software uses on NOC; with Multicast the end corner
 	Start     XY     // with Multicast the start corner; otherwise zero
 	NOC       NOC
 	Multicast bool // Tensix tiles only, writes only
@@ -46,34 +47,29 @@ type WindowConfig struct {
 	Stream    bool  // Blackhole: stream header
 }
 
-// WindowRegs is a TLB window's configuration: the 32-bit words of its register in ascending order,
-// two on Wormhole, three on Blackhole.
+// WindowRegs is a TLB window's configuration register, lowest word first: two words on Wormhole,
+// three on Blackhole.
 type WindowRegs [3]uint32
 
 // windowLayout has the first bit of each field of a configuration register.
 type windowLayout struct {
-	sizeBits uint // log2 of the window size
-	addrBits uint // width of the address field at bit 0
-	xEnd     uint // x and y of both corners: four fields of 6 bits each, in the order end x, end y, start x, start y
-	noc      uint
-	nocBits  uint
-	mcast    uint
-	order    uint
-	linked   uint
-	static   uint
-	stream   uint // 0 = no such field
-	vc       uint // 3 bits; 0 = no such field
+	sizeBits     uint // log2 of the window size
+	addrBits     uint // width of the address field at bit 0
+	xEnd         uint // end x, end y, start x, start y: 6 bits each
+	noc, nocBits uint
+	mcast        uint
+	order        uint
+	linked       uint
+	static       uint
+	stream, vc   uint // 1 and 3 bits; 0: no such field
 }
 
-// layoutOf returns the register layout of windows of a size. Sources: tt-isa-documentation
-// WormholeB0/PCIExpressTile/TLBs.md; tt-umd device/arch/*_implementation.hpp.
+// layoutOf returns the register layout of windows of a size (tt-isa-documentation
+// WormholeB0/PCIExpressTile/TLBs.md; tt-umd device/arch/*_implementation.hpp).
 func (a Arch) layoutOf(size uint64) (windowLayout, bool) {
 	switch {
 	case a == Wormhole && (size == 1<<20 || size == 2<<20 || size == 16<<20):
-		s := uint(20)
-		for 1<<s != size {
-			s++
-		}
+		s := uint(bits.TrailingZeros64(size))
 		n := 36 - s
 		return windowLayout{sizeBits: s, addrBits: n, xEnd: n, noc: n + 24, nocBits: 1, mcast: n + 25,
 			order: n + 26, linked: n + 28, static: n + 29}, true
@@ -154,8 +150,8 @@ func EncodeWindow(a Arch, size uint64, c WindowConfig) (WindowRegs, error) {
 	return r, nil
 }
 
-// DecodeWindow is the inverse of [EncodeWindow]. It refuses register values that EncodeWindow
-// doesn't produce, with a [*WindowError].
+// DecodeWindow is the inverse of [EncodeWindow]. It refuses values that EncodeWindow doesn't
+// produce, with a [*WindowError].
 func DecodeWindow(a Arch, size uint64, r WindowRegs) (WindowConfig, error) {
 	l, ok := a.layoutOf(size)
 	if !ok {
@@ -191,7 +187,6 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-// WindowClassOf returns the class of the window with an id.
 func (p *Params) WindowClassOf(id int) (WindowClass, bool) {
 	for _, w := range p.Windows {
 		if id >= w.First && id < w.First+w.Count {
@@ -201,7 +196,7 @@ func (p *Params) WindowClassOf(id int) (WindowClass, bool) {
 	return WindowClass{}, false
 }
 
-// WindowAt returns the class and id of the window at an offset of a BAR, and the offset inside the
+// WindowAt returns the class and id of the window at an offset of a BAR, and the offset in the
 // window.
 func (p *Params) WindowAt(bar int, offset uint64) (class WindowClass, id int, in uint64, ok bool) {
 	for _, w := range p.Windows {
@@ -213,14 +208,13 @@ func (p *Params) WindowAt(bar int, offset uint64) (class WindowClass, id int, in
 	return WindowClass{}, 0, 0, false
 }
 
-// WindowOffset returns the BAR of the window with an id, and its offset there; false if there is no
-// such window.
+// WindowOffset returns the BAR of the window with an id, and its offset there.
 func (p *Params) WindowOffset(id int) (bar int, offset uint64, ok bool) {
 	w, ok := p.WindowClassOf(id)
 	return w.BAR, w.Offset + w.Size*uint64(id-w.First), ok
 }
 
-// WindowRegister returns the BAR 0 offset of the configuration register of the window with an id.
+// WindowRegister returns the BAR 0 offset of a window's configuration register.
 func (p *Params) WindowRegister(id int) uint64 {
 	return uint64(p.BAR.WindowRegs) + uint64(id)*uint64(p.BAR.WindowRegsSize)
 }

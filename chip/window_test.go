@@ -8,8 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWindowWords protects register values that were seen to work on the vendor's simulators, and
-// fields one by one.
 func TestWindowWords(t *testing.T) {
 	const wh16, bh2, bh4 = 16 << 20, 2 << 20, 4 << 30
 	split := func(lo uint64, hi uint32) WindowRegs { return WindowRegs{uint32(lo), uint32(lo >> 32), hi} }
@@ -46,7 +44,6 @@ func TestWindowWords(t *testing.T) {
 	}
 }
 
-// TestWindowRefused protects that what a register cannot hold is an error that names the field.
 func TestWindowRefused(t *testing.T) {
 	for _, tc := range []struct {
 		a     Arch
@@ -74,7 +71,6 @@ func TestWindowRefused(t *testing.T) {
 	}
 }
 
-// TestWindowInverts checks that decoding returns what was encoded.
 func TestWindowInverts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")
@@ -108,8 +104,6 @@ func TestWindowInverts(t *testing.T) {
 	})
 }
 
-// FuzzDecodeWindow checks that any register value decodes to something that encodes to it, or is
-// refused.
 func FuzzDecodeWindow(f *testing.F) {
 	f.Add(uint8(1), uint8(0), []byte("\x00\x01\x02\x03\x04\x05\x06\x07\x00\x00\x00\x00"))
 	f.Add(uint8(2), uint8(1), []byte("\xff\x01\x02\xf3\x04\x05\x06\x07\x08\x09\x0a\x0b"))
@@ -136,7 +130,6 @@ func FuzzDecodeWindow(f *testing.F) {
 	})
 }
 
-// TestWindowPlaces protects where windows lie in the BARs and that they don't overlap.
 func TestWindowPlaces(t *testing.T) {
 	for _, tc := range []struct {
 		a      Arch

@@ -237,7 +237,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		// The steps of submit in one body: their calls take a twentieth of a replay.
-		p.count(q.stream.state.Expected)
+		p.count(q.stream.lanes)
 		copy(q.rings.issue.mem[off:], p.Bytes)
 		if q.translates {
 			q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
@@ -258,7 +258,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 }
 
 func (q *Queue) freeLocked(p *Prepared) bool {
-	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared
+	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared && p.SubDevices == nil && q.d.subs == nil
 }
 
 // SubmitReserved is Submit for queues that rs reserve.
@@ -398,7 +398,7 @@ func (p *batchPart) awaitPeersLocked() {
 
 func (p *batchPart) copyLocked() {
 	q := p.Queue
-	p.count(q.stream.state.Expected)
+	p.count(q.stream.lanes)
 	off, n := p.offset, uint32(len(p.Bytes))
 	copy(q.rings.issue.mem[off:], p.Bytes)
 	if q.translates {
@@ -434,7 +434,7 @@ func (p *batchPart) recordEndLocked() error {
 func (q *Queue) recordEndLocked(ctx context.Context) error {
 	cq.Put32(q.stream.edgePayload[:], 0, uint32(q.stream.event+1))
 	b := q.builderLocked()
-	q.appendEventLocked(&b, q.stream.edgePayload[:])
+	q.appendEventLocked(&b, q.stream.edgePayload[:], q.allLocked())
 	if err := q.sendBuiltLocked(ctx, "record event", &b); err != nil {
 		return err
 	}

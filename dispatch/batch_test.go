@@ -177,7 +177,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	if a.rings.fetch.put != put || a.rings.issue.wr != wr {
 		t.Errorf("%d entries and %d B further: want the queue as it was", a.rings.fetch.put-put, a.rings.issue.wr-wr)
 	}
-	if a.set.owner != nil || a.order.work != (work{}) {
+	if a.set.owner != nil || a.set.work != (work{}) {
 		t.Errorf("the workers are queue %v's after a submission that failed", a.set.owner)
 	}
 	err = batched(t, two.queues[1], two.queues[0]).Submit(soon(t))

@@ -156,6 +156,7 @@ func (d *machine) bringUp(ctx context.Context) error {
 			return fmt.Errorf("dispatch: bring-up: base firmware of core %v: %w", c, err)
 		}
 	}
+	d.goSlots = map[chip.Core]uint8{}
 	return d.selectGoMessages()
 }
 

@@ -122,7 +122,7 @@ func (r *recording) broken() error {
 
 // Record records the event at this place in the queue. The recording is done when everything before
 // it has run and all results are in memory. site is a program counter for errors, or 0.
-func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) {
+func (q *Queue) Record(ctx context.Context, e *Event, site uintptr, subs ...int) (err error) {
 	if e.d != q.d {
 		return e.fail("record", q.id, site, nil, ErrOtherDevice)
 	}
@@ -130,7 +130,7 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 		return e.fail("record", q.id, site, nil, fmt.Errorf("the device's time: %w", ErrQueueFirmware))
 	}
 	r := &recording{q: q, site: site}
-	if r.done, r.start, err = q.record(ctx, "record", e.timed); err != nil {
+	if r.done, r.start, err = q.record(ctx, "record", e.timed, subs); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -142,12 +142,16 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 	return nil
 }
 
-func (q *Queue) record(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
+func (q *Queue) record(ctx context.Context, op string, timed bool, subs []int) (done *completion, start uint64, err error) {
 	defer q.leave(&err, q.enter())
-	return q.recordLocked(ctx, op, timed)
+	g, err := q.groupLocked(op, subs)
+	if err != nil {
+		return nil, 0, err
+	}
+	return q.recordLocked(ctx, op, timed, g)
 }
 
-func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
+func (q *Queue) recordLocked(ctx context.Context, op string, timed bool, g lanes) (done *completion, start uint64, err error) {
 	if err := q.usable(op); err != nil {
 		return nil, 0, err
 	}
@@ -159,9 +163,9 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 		cq.Put32(report[:], atEventFlags, eventTimed)
 	}
 	b := q.builderLocked()
-	q.appendEventLocked(&b, payload[:])
+	q.appendEventLocked(&b, payload[:], g)
 	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: report[:]})
-	c := &completion{event: id, isEvent: true, timed: timed, before: q.tickLocked(), entries: q.rings.fetch.put + 1}
+	c := &completion{event: id, isEvent: true, timed: timed, before: q.beforeLocked(g), entries: q.rings.fetch.put + 1}
 	c.task, c.total = q.taskLocked()
 	q.comp.push(c)
 	if err := q.sendBuiltLocked(ctx, "record event", &b); err != nil {
@@ -174,9 +178,20 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 	return c, q.status.starts.Load(), nil
 }
 
-func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch),
-		Count: uint32(q.stream.state.Expected)})
+// beforeLocked is the clock of what is done when a group of lanes is: with sub-devices left out,
+// nothing of this queue.
+func (q *Queue) beforeLocked(g lanes) clock {
+	if g == q.allLocked() {
+		return q.tickLocked()
+	}
+	return q.nowLocked()
+}
+
+func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte, g lanes) {
+	q.waitLocked(b, g, func(w cq.Wait) {
+		w.Flags |= cq.WaitBarrier
+		b.Wait(cq.Master, w)
+	})
 	b.WritePacked(cq.WritePacked{
 		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.LastEvent[q.id], Cores: q.d.eventXYs,
 		NoStride: true, Data: payload,
@@ -324,12 +339,33 @@ func (q *Queue) Clock() (Clock, error) {
 }
 
 // Wait waits until everything submitted before has run and all its results are in memory.
-func (q *Queue) Wait(ctx context.Context) error {
-	done, _, err := q.record(ctx, "wait", false)
+func (q *Queue) Wait(ctx context.Context) error { return q.WaitFor(ctx) }
+
+// WaitFor is Wait for the programs of sub-devices; without any, those of the stall group.
+func (q *Queue) WaitFor(ctx context.Context, subs ...int) error {
+	return q.waitFor(ctx, func() (lanes, error) { return q.groupLocked("wait", subs) })
+}
+
+// WaitAll is Wait for the programs of all sub-devices, whatever the stall group.
+func (q *Queue) WaitAll(ctx context.Context) error {
+	return q.waitFor(ctx, func() (lanes, error) { return q.allLocked(), nil })
+}
+
+func (q *Queue) waitFor(ctx context.Context, group func() (lanes, error)) error {
+	done, err := q.recordWait(ctx, group)
 	if err != nil {
 		return err
 	}
 	return q.awaitReport(ctx, "the commands so far to finish", done)
+}
+
+func (q *Queue) recordWait(ctx context.Context, group func() (lanes, error)) (done *completion, err error) {
+	defer q.leave(&err, q.enter())
+	g, err := group()
+	if err == nil {
+		done, _, err = q.recordLocked(ctx, "wait", false, g)
+	}
+	return done, err
 }
 
 func (q *Queue) taskLocked() (t task, total uint32) {

@@ -49,7 +49,13 @@ func (w *wait) kernelAt(core chip.Core, p chip.Processor, pc uint32) (of *progra
 		if !o.set.cores.Contains(core) {
 			continue
 		}
-		w.inside(o, func() { of, k, in = o.d.programs.KernelAt(&o.stream.state, core, p, pc) })
+		w.inside(o, func() {
+			l := &o.stream.lanes[0]
+			if o.d.subs != nil {
+				l = &o.stream.lanes[min(int(o.d.subs.of[core]), len(o.stream.lanes)-1)]
+			}
+			of, k, in = o.d.programs.KernelAt(&l.state, core, p, pc)
+		})
 		if k != nil {
 			break
 		}
@@ -108,7 +114,7 @@ func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 	}
 	out.Host = postmortem.HostRings{
 		FetchNext: fetch.addr(fetch.next), FetchPut: fetch.put, FetchTaken: fetch.taken,
-		IssueWrite: issue.wr, IssueSize: uint32(len(issue.mem)), Expected: uint32(q.stream.state.Expected),
+		IssueWrite: issue.wr, IssueSize: uint32(len(issue.mem)), Expected: uint32(q.stream.lanes[0].state.Expected),
 	}
 	first := fetch.taken - min(fetch.taken, postmortem.ShownTaken)
 	for n := first; n < min(fetch.put, fetch.taken+postmortem.ShownWaiting); n++ {

@@ -73,7 +73,7 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 		return fmt.Errorf("dispatch: unpin %v: %w", h.mem, ErrUnpinned)
 	}
 	for _, q := range h.all {
-		done, _, err := q.recordLocked(ctx, "unpin host memory", false)
+		done, _, err := q.recordLocked(ctx, "unpin host memory", false, q.allLocked())
 		if err == nil {
 			err = q.awaitLocked(ctx, "the end of transfers with host memory that is unpinned", done.done)
 		}
@@ -271,7 +271,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 		if now.delivered != 0 && now != h.settled[q.id] {
 			q.appendSettleLocked(&cmds)
 		} else if first {
-			cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
+			q.appendWaitLocked(&cmds)
 		}
 		page := piece.PageSize
 		if pages == 1 {

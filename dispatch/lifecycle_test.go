@@ -85,7 +85,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, drv := unpluggable(t, 2)
 			q, other := d.Queue(0), d.Queue(1)
-			if _, _, err := other.record(t.Context(), "something", false); err != nil {
+			if _, _, err := other.record(t.Context(), "something", false, nil); err != nil {
 				t.Fatal(err)
 			}
 			for end := time.Now().Add(time.Minute); other.comp.ring.available() == 0; time.Sleep(time.Millisecond) {

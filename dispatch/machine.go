@@ -58,7 +58,10 @@ type machine struct {
 	grid     chip.Range // for programs
 	l1Banks  []chip.XY  // virtual coordinates
 	sysmem   *kmd.HostMemory
-	sets     []*workerSet // of the queues
+	sets     []*workerSet        // of the queues
+	subs     *SubDevices         // that are loaded; changed with every Queue.mu held
+	subSets  []*workers          // by sub-device
+	goSlots  map[chip.Core]uint8 // go messages that workers read, if not number 0
 	eventXYs []uint32
 	restarts atomic.Uint64
 

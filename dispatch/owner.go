@@ -13,15 +13,14 @@ type workers struct {
 
 	mu       sync.Mutex
 	owner    *Queue
+	work     work   // its last operation
 	reserved *Queue // the only one that may start something, if not nil
 }
 
 // ordering is guarded by Queue.mu.
 type ordering struct {
-	pos       uint64
-	vclock    clock
-	work      work
-	prevOwner prevOwner
+	pos    uint64
+	vclock clock
 }
 
 func (q *Queue) nowLocked() clock {
@@ -42,6 +41,7 @@ func (q *Queue) tickLocked() clock {
 const (
 	opRun    = "run program"
 	opReplay = "replay trace"
+	opDivide = "divide the workers by"
 	opState  = "set the state after raw commands of"
 )
 
@@ -66,40 +66,61 @@ func (e *OverlapError) Error() string {
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 
-// acquireLocked makes the queue the owner of the workers that it shares, or returns an
-// *OverlapError: events or the host must order the other queue's last work before.
-func (q *Queue) acquireLocked(op string, name *string) error {
-	s := q.set
+// acquireLocked makes the queue the owner of lanes that it shares. The other queue's last work there
+// must be ordered before the queue's next command, by events or because the host has seen it done;
+// otherwise the error is an *OverlapError.
+func (q *Queue) acquireLocked(g lanes, op string, name *string) error {
+	q.stream.taken = 0
+	for i := range q.stream.lanes {
+		if !g.has(i) {
+			continue
+		}
+		if err := q.acquireLaneLocked(i, op, name); err != nil {
+			q.rollbackLocked()
+			return err
+		}
+		q.stream.taken |= 1 << i
+	}
+	return nil
+}
+
+func (q *Queue) acquireLaneLocked(i int, op string, name *string) error {
+	l := &q.stream.lanes[i]
+	s := l.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reserved != nil && s.reserved != q {
 		return q.errorf("%s %q: %w", op, *name, ErrReserved)
 	}
 	if o := s.owner; o != nil && o != q {
-		if known := q.nowLocked(); o.order.work.at > known[o.id] {
+		if known := q.nowLocked(); s.work.at > known[o.id] {
 			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id,
-				Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
+				Last: fmt.Sprintf("%s %q", s.work.op, *s.work.name)}
 		}
-		// o.stream.state can't change: another run on o would have counted a position that isn't
-		// known here.
-		q.d.programs.TakeOver(&q.stream.state, &o.stream.state)
+		// The state of o's lane can't change: another run on o would have counted a position that
+		// isn't known here.
+		q.d.programs.TakeOver(&l.state, &o.stream.lanes[i].state)
 		q.stream.lastPrepared = nil
 	}
-	q.order.prevOwner.owner, q.order.prevOwner.work = s.owner, q.order.work
-	s.owner = q
+	l.prev = prevOwner{s.owner, s.work}
 	q.order.pos++
-	q.order.work = work{at: q.order.pos, op: op, name: name}
+	s.owner, s.work = q, work{at: q.order.pos, op: op, name: name}
 	return nil
 }
 
-// rollbackLocked undoes the last acquireLocked if nothing got into the queue.
+// rollbackLocked undoes the last acquireLocked, with mu held since, if nothing got into the queue.
 func (q *Queue) rollbackLocked() {
 	if !q.shared || q.status.failed.Load() != nil {
 		return
 	}
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
-	q.set.owner, q.order.work = q.order.prevOwner.owner, q.order.prevOwner.work
+	for i := range q.stream.lanes {
+		if l := &q.stream.lanes[i]; q.stream.taken.has(i) {
+			l.set.mu.Lock()
+			l.set.owner, l.set.work = l.prev.owner, l.prev.work
+			l.set.mu.Unlock()
+		}
+	}
+	q.stream.taken = 0
 }
 
 type prevOwner struct {
@@ -116,19 +137,22 @@ type work struct {
 func (q *Queue) forceAcquireLocked() {
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
-	q.set.owner = q
 	q.order.pos++
-	q.order.work = work{at: q.order.pos, op: opState, name: &opRaw}
+	q.set.owner, q.set.work = q, work{at: q.order.pos, op: opState, name: &opRaw}
 }
 
+// resetOwnerLocked releases the queue's workers after a restart, with its commands counted as done.
 func (q *Queue) resetOwnerLocked() {
 	var done clock
 	done[q.id] = q.order.pos
 	q.d.seen.add(done)
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
-	if q.set.owner == q {
-		q.set.owner = nil
+	for i := range q.stream.lanes {
+		s := q.stream.lanes[i].set
+		s.mu.Lock()
+		if s.owner == q {
+			s.owner = nil
+		}
+		s.mu.Unlock()
 	}
 }
 
@@ -146,7 +170,7 @@ func (e *WorkersError) Error() string {
 
 func (q *Queue) Workers() chip.Range { return q.set.cores }
 
-func (q *Queue) Fits(im *Image) error {
+func (q *Queue) fits(im *Image) error {
 	if q.set.cores.Contains(im.Bounds().Start) && q.set.cores.Contains(im.Bounds().End) {
 		return nil
 	}

@@ -50,7 +50,10 @@ type queueTiles struct {
 
 // streamState is guarded by Queue.mu.
 type streamState struct {
-	state        State
+	lanes        []lane
+	stall        lanes                   // that transfers, waits and events wait for
+	taken        lanes                   // by the last acquireLocked
+	counted      [MaxSubDevices]cq.Count // completions of streams that no lane has
 	lastPrepared *Prepared
 	runs         uint16
 	replays      uint32
@@ -112,7 +115,7 @@ var errClosed = errors.New("the queue is closed")
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stream.state
+	return q.stream.lanes[0].state
 }
 
 func (q *Queue) ID() int { return q.id }
@@ -173,16 +176,17 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	if !im.Placed() {
 		return q.errorf("run program %q: its kernels were not placed in DRAM", im.Name())
 	}
-	if err := q.Fits(im); err != nil {
+	l, err := q.homeLocked(im)
+	if err != nil {
 		return err
 	}
 	if q.shared {
-		if err := q.acquireLocked(opRun, im.Label()); err != nil {
+		if err := q.acquireLocked(1<<l.Sub, opRun, im.Label()); err != nil {
 			return err
 		}
 	}
-	st := q.stream.state
-	run := im.Next(&st, q.dispatcher)
+	st := l.state
+	run := im.Next(&st, l.Dispatcher)
 	if n := run.Size(); n <= memmap.MaxCommandSize {
 		// built in the issue ring, to copy the commands once
 		off, err := q.roomLocked(ctx, uint32(n))
@@ -201,7 +205,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		}
 	}
 	q.history.last.Store(im.Label())
-	q.stream.state, q.stream.lastPrepared = st, nil
+	l.state, q.stream.lastPrepared = st, nil
 	q.stream.runs++
 	return nil
 }
@@ -214,8 +218,13 @@ type Prepared struct {
 	Bytes []byte
 	// Counts are 32-bit words that hold the queue's completion count plus Add.
 	Counts []CountPatch
-	After  Detached
-	Name   string
+	// After is the state of sub-device Sub afterwards, More those of others.
+	After Detached
+	Sub   uint8
+	More  []SubAfter
+	// SubDevices are those with which the commands were made; nil without any.
+	SubDevices *SubDevices
+	Name       string
 	// Image is the trace in DRAM that Bytes run, or nil. It doesn't change before Forget.
 	Image []byte
 	// Flow describes a trace with control flow.
@@ -248,9 +257,16 @@ func (q *Queue) Forget(p *Prepared) {
 	q.history.replayed.CompareAndSwap(p, nil)
 }
 
+// SubAfter is the state of a sub-device after commands.
+type SubAfter struct {
+	Sub   uint8
+	After Detached
+}
+
 type CountPatch struct {
 	At  int
 	Add cq.Count
+	Sub uint8 // whose count
 }
 
 // A reserved queue must be reserved by one of rs.
@@ -264,11 +280,14 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if len(rs) == 0 && q.stream.reserved != nil {
 		return q.errorf("submit %s: %w", p.Name, ErrReserved)
 	}
+	if p.SubDevices != q.d.subs {
+		return &SubDeviceError{"submit " + p.Name, "it was recorded with other sub-devices: load those"}
+	}
 	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {
 		return q.errorf("submit %s: the reservation has ended", p.Name)
 	}
 	if q.shared {
-		if err := q.acquireLocked(opReplay, &p.Name); err != nil {
+		if err := q.acquireLocked(p.lanes(), opReplay, &p.Name); err != nil {
 			return err
 		}
 	}
@@ -278,16 +297,35 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 func (q *Queue) submittedLocked(p *Prepared) {
 	q.history.last.Store(&p.Name)
 	q.history.replayed.Store(p)
-	q.stream.state, q.stream.lastPrepared = q.d.programs.After(p.After), p
+	if p.More == nil {
+		q.stream.lanes[p.Sub].state, q.stream.lastPrepared = q.d.programs.After(p.After), p
+		return
+	}
+	for _, a := range append(p.More, SubAfter{p.Sub, p.After}) {
+		q.stream.lanes[a.Sub].state = q.d.programs.After(a.After)
+	}
+	q.stream.lastPrepared = nil
 }
 
-func (p *Prepared) count(base cq.Count) {
-	if !p.sent || p.base != base {
-		for _, c := range p.Counts {
-			cq.Put32(p.Bytes, c.At, uint32(base+c.Add))
-		}
-		p.sent, p.base = true, base
+// count fills in the counts for a queue whose lanes expect so many completions.
+func (p *Prepared) count(on []lane) {
+	base := on[p.Sub].state.Expected
+	if p.sent && p.base == base && p.More == nil {
+		return
 	}
+	for _, c := range p.Counts {
+		cq.Put32(p.Bytes, c.At, uint32(on[c.Sub].state.Expected+c.Add))
+	}
+	p.sent, p.base = true, base
+}
+
+// lanes are those whose workers the commands start.
+func (p *Prepared) lanes() lanes {
+	g := lanes(1) << p.Sub
+	for _, a := range p.More {
+		g |= 1 << a.Sub
+	}
+	return g
 }
 
 func (q *Queue) builderLocked() cq.Builder { return cq.NewBuilder(q.d.layout(), q.stream.buf[:0]) }

@@ -22,6 +22,9 @@ type Reservation struct{ q *Queue }
 func (q *Queue) Reserve() (*Reservation, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.d.subs != nil {
+		return nil, q.errorf("%w", ErrSubDevices)
+	}
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
 	if q.set.reserved != nil {
@@ -54,7 +57,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 		return q.errorf("%s: the reservation has ended", op)
 	}
 	if q.shared {
-		if err := q.acquireLocked(op, name); err != nil {
+		if err := q.acquireLocked(1, op, name); err != nil {
 			return err
 		}
 	}
@@ -70,7 +73,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 // device reads.
 func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte, v Variant) error {
 	return r.with(opRun, im.Label(), func(q *Queue) (err error) {
-		st := q.stream.state
+		st := q.stream.lanes[0].state
 		if q.stream.buf, _, err = im.AppendAgain(append(q.stream.buf[:0], reads...), run, v, &st, q.dispatcher, q.stream.runs); err != nil {
 			return err
 		}
@@ -78,7 +81,7 @@ func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte
 			return err
 		}
 		q.history.last.Store(im.Label())
-		q.stream.state, q.stream.lastPrepared = st, nil
+		q.stream.lanes[0].state, q.stream.lastPrepared = st, nil
 		q.stream.runs++
 		return nil
 	})
@@ -90,13 +93,13 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 	return r.with(opReplay, &name, func(q *Queue) error {
 		q.stream.buf = append(q.stream.buf[:0], cmds...)
 		for _, c := range counts {
-			cq.Put32(q.stream.buf, c.At, uint32(q.stream.state.Expected+c.Add))
+			cq.Put32(q.stream.buf, c.At, uint32(q.stream.lanes[0].state.Expected+c.Add))
 		}
 		q.history.last.Store(&name)
 		if err := q.sendPiecesLocked(ctx, q.stream.buf, name); err != nil {
 			return err
 		}
-		q.stream.state, q.stream.lastPrepared = q.d.programs.After(after), nil
+		q.stream.lanes[0].state, q.stream.lastPrepared = q.d.programs.After(after), nil
 		return nil
 	})
 }

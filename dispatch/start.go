@@ -22,8 +22,7 @@ func newQueue(d *machine, id int) *Queue {
 // On a restart mu and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
-	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays,
-		q.stream.event = d.programs.ReplayState(), nil, 0, 0, cq.Seq(d.opts.FirstEvent)
+	q.stream.runs, q.stream.replays, q.stream.event = 0, 0, cq.Seq(d.opts.FirstEvent)
 	q.status.latest.Store(d.opts.FirstEvent)
 	q.status.starts.Add(1)
 	q.tiles.prefetch, q.tiles.dispatch = d.queueCores(id)
@@ -36,6 +35,8 @@ func (q *Queue) start() error {
 		return err
 	}
 	q.dispatcher = Dispatcher{At: coreXY, Workers: uint32(q.set.cores.Size())}
+	q.stream.lanes, q.stream.counted = nil, [MaxSubDevices]cq.Count{}
+	q.newLanesLocked()
 	q.comp.restart(uint16(id))
 
 	host := d.host[id]

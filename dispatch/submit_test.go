@@ -67,6 +67,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 		q.comp.ring.mem = make([]byte, memmap.PageSize)
 		q.comp.ring.host, q.comp.ring.win = host, q.tiles.prefetchL1
 		d.add(q)
+		q.newLanesLocked()
 	}
 	return d
 }

@@ -69,7 +69,7 @@ func (q *Queue) SetState(st State) {
 	if q.shared {
 		q.forceAcquireLocked()
 	}
-	q.stream.state, q.stream.lastPrepared = st, nil
+	q.stream.lanes[0].state, q.stream.lastPrepared = st, nil
 }
 
 func (q *Queue) Cores() (prefetch, dispatch chip.Core) { return q.tiles.prefetch, q.tiles.dispatch }

@@ -93,7 +93,7 @@ func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, d
 	l := q.d.layout()
 	budget := uint32(memmap.MaxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
 	if settle {
-		budget -= uint32(settleBytes(l))
+		budget -= uint32(q.settleBytesLocked())
 	}
 	if b.PageSize <= budget {
 		n := min(int(budget/b.PageSize), len(data)/int(b.HostPage))
@@ -118,10 +118,10 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	l := q.d.layout()
 	size := l.Stride(2*cq.HeaderSize + n*int(b.PageSize))
 	if wait {
-		size += l.Stride(2 * cq.HeaderSize)
+		size += q.stream.stall.count() * l.Stride(2*cq.HeaderSize)
 	}
 	if settle {
-		size += settleBytes(l)
+		size += q.settleBytesLocked()
 	}
 	off, err := q.roomLocked(ctx, uint32(size))
 	if err != nil {
@@ -129,7 +129,7 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	}
 	cmds := cq.NewBuilder(l, q.rings.issue.mem[off:off:int(off)+size])
 	if wait {
-		cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
+		q.appendWaitLocked(&cmds)
 	}
 	bank, addr := b.at(page)
 	w := cq.WritePaged{DRAM: b.DRAM, StartPage: uint16(bank), Base: addr, PageSize: b.PageSize, Pages: uint32(n)}
@@ -154,10 +154,19 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	return nil
 }
 
-func settleBytes(l cq.Layout) int { return l.Stride(2*cq.HeaderSize) + l.Stride(cq.HeaderSize) }
+func (q *Queue) settleBytesLocked() int {
+	l := q.d.layout()
+	return q.stream.stall.count()*l.Stride(2*cq.HeaderSize) + l.Stride(cq.HeaderSize)
+}
 
+// appendWaitLocked makes the dispatcher wait for the programs so far.
+func (q *Queue) appendWaitLocked(b *cq.Builder) {
+	q.waitLocked(b, q.stream.stall, func(w cq.Wait) { b.Wait(cq.Master, w) })
+}
+
+// appendSettleLocked is appendWaitLocked for the prefetcher as well.
 func (q *Queue) appendSettleLocked(b *cq.Builder) {
-	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
+	q.waitLocked(b, q.stream.stall, func(w cq.Wait) { b.WaitStall(w) })
 }
 
 // Read reads whole pages of the buffer from byte off on into dst, and waits for the data.
@@ -242,7 +251,7 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		return nil, q.errorf("read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", b.PageSize, len(q.comp.ring.mem))
 	}
 	var c *completion
-	before := q.tickLocked()
+	before := q.beforeLocked(q.stream.stall)
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
 		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before,

@@ -1,12 +1,10 @@
 package dispatch
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/postmortem"
 )
 
 type workerSet struct {
@@ -62,27 +60,3 @@ func (d *machine) slotWorkers(sets []*workerSet) {
 }
 
 // Workers of no set read a message that no queue sends.
-func (d *machine) selectGoMessages() error {
-	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
-		return nil
-	}
-	for c := range d.grid.Cores() {
-		slot := uint32(len(d.sets))
-		for _, s := range d.sets {
-			if s.cores.Contains(c) {
-				slot = uint32(s.slot)
-			}
-		}
-		if slot == 0 {
-			continue
-		}
-		l1 := &d.worker.L1
-		if err := d.write(c, l1.Go+4*slot, []byte{0, 0, 0, postmortem.SignalDone}); err != nil {
-			return fmt.Errorf("dispatch: bring-up: go message %d of %v: %w", slot, c, err)
-		}
-		if err := d.write(c, l1.GoIndex, binary.LittleEndian.AppendUint32(nil, slot)); err != nil {
-			return fmt.Errorf("dispatch: bring-up: number of the go message of %v: %w", c, err)
-		}
-	}
-	return nil
-}

@@ -36,7 +36,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// asVictim makes the test binary a process that uses a device until it is killed.
 const asVictim = "reprise-hwtest-victim"
 
 func victimMain(device string, once bool) int {
@@ -51,10 +50,9 @@ func victimMain(device string, once bool) int {
 	return 0
 }
 
-// testT is a test of go test as what cases need.
 type testT struct {
 	*testing.T
-	beside *sync.RWMutex // that the case holds for reading while others may run beside it
+	beside *sync.RWMutex
 }
 
 func (t testT) Run(name string, fn func(tb)) bool {
@@ -62,9 +60,8 @@ func (t testT) Run(name string, fn func(tb)) bool {
 	return t.T.Run(name, func(part *testing.T) { fn(testT{part, t.beside}) })
 }
 
-// Parallel lets go of the lock while the case waits for its turn. Cases only get one when all of
-// their layer wait for it, and with a lock that another goroutine wants for writing the next one
-// would never get that far.
+// Parallel lets go of the lock while the case waits for its turn: with one that another goroutine
+// wants for writing, no other case would get that far.
 func (t testT) Parallel() {
 	t.beside.RUnlock()
 	defer t.beside.RLock()
@@ -80,7 +77,6 @@ func parseDevice(t *testing.T, name string) *target.Device {
 	return d
 }
 
-// devices are what the flags and the environment ask for.
 func devices(t *testing.T) []*target.Device {
 	t.Helper()
 	names := []string{*deviceFlag}
@@ -99,8 +95,7 @@ func devices(t *testing.T) []*target.Device {
 	return out
 }
 
-// other is the second device of the differential cases: what -compare names, or for an emulator the
-// vendor's simulator of its architecture where there is one.
+// other is what -compare names, or for an emulator the vendor's simulator of its architecture.
 func other(t *testing.T) func(*target.Device) *target.Device {
 	t.Helper()
 	if *compareFlag != "" {
@@ -116,11 +111,9 @@ func other(t *testing.T) func(*target.Device) *target.Device {
 	return func(d *target.Device) *target.Device { return simulators[d.Arch] }
 }
 
-// TestConformance runs all cases on all devices, layer by layer, on emulators side by side.
 func TestConformance(t *testing.T) {
 	rep := &books{}
-	var beside sync.RWMutex // held by cases while they run, for writing by those that run alone
-	// Behind the devices that run side by side.
+	var beside sync.RWMutex // held for writing by cases that run alone
 	t.Cleanup(func() {
 		if *reportFlag == "" {
 			return
@@ -170,8 +163,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A case that waited for its turn with the lock, while a case on another device wanted to be alone,
-// stopped both devices.
+// A case once waited for its turn with the lock, while another wanted to be alone.
 func TestWaitingCasesHoldNoLock(t *testing.T) {
 	b := &rig.Shared{Device: parseDevice(t, "emu:blackhole"), Config: &rig.Settings{}}
 	var beside sync.RWMutex
@@ -203,7 +195,6 @@ func TestWaitingCasesHoldNoLock(t *testing.T) {
 	}
 }
 
-// Names are what -run and reports go by, so there may be no two alike.
 func TestCaseNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range cases() {

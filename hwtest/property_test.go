@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// rapidProperty tries a property with choices of rapid's, which makes those of a failure few.
 func rapidProperty(t *rig.T, n int, prop func(rig.Draw)) {
 	t.Helper()
 	f := flag.Lookup("rapid.checks")

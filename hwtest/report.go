@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// Outcome is the outcome of a case.
+// Outcome is a case's outcome.
 type Outcome string
 
-// The outcomes.
 const (
 	Pass Outcome = "pass"
 	Fail Outcome = "fail"
@@ -25,28 +24,26 @@ type Result struct {
 	Device   string   `json:"device"`
 	Layer    string   `json:"layer"`
 	Name     string   `json:"name"`
-	Protects string   `json:"protects"` // the fact that the case protects
+	Protects string   `json:"protects"`
 	Outcome  Outcome  `json:"outcome"`
 	Seconds  float64  `json:"seconds"`
-	Reason   string   `json:"reason,omitempty"` // why it was skipped
-	Log      []string `json:"log,omitempty"`    // of a case that failed: what it found, each with its place
+	Reason   string   `json:"reason,omitempty"` // of a skip
+	Log      []string `json:"log,omitempty"`    // of a failure: what it found, each with its place
 
-	interrupted bool // the run was over before the case had found anything
+	interrupted bool // the run was over first
 }
 
-// Report is the result of [Run].
 type Report struct {
 	Started time.Time `json:"started"` // in UTC
 	Seconds float64   `json:"seconds"`
 	Passed  int       `json:"passed"`
 	Failed  int       `json:"failed"`
 	Skipped int       `json:"skipped"`
-	Ended   string    `json:"ended,omitempty"` // why the run was cut short, so that cases are missing; empty if it wasn't
+	Ended   string    `json:"ended,omitempty"` // why the run was cut short, if it was
 	Results []Result  `json:"results"`         // in the order in which the cases ended
 }
 
-// Add appends a result and counts it. It leaves Seconds to the caller, since cases may run in
-// parallel.
+// Add appends a result and counts it; cases may run in parallel, so Seconds is the caller's.
 func (r *Report) Add(res Result) {
 	switch res.Outcome {
 	case Pass:
@@ -59,7 +56,6 @@ func (r *Report) Add(res Result) {
 	r.Results = append(r.Results, res)
 }
 
-// written returns the results for files, in which one more result says that the run was cut short.
 func (r *Report) written() []Result {
 	if r.Ended == "" {
 		return r.Results
@@ -71,7 +67,7 @@ func (r *Report) written() []Result {
 	return append(slices.Clone(r.Results), rest)
 }
 
-// WriteJSON writes the results as a JSON array. If the run was cut short, one more result says so.
+// WriteJSON writes the results as an array; one more says that the run was cut short.
 func (r *Report) WriteJSON(w io.Writer) error {
 	out, err := json.MarshalIndent(r.written(), "", "  ")
 	return writeReport(w, out, err)

@@ -10,14 +10,11 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// books collect results under go test. Cases are added when they begin and completed by their own
-// cleanup.
 type books struct {
 	mu      sync.Mutex
 	results []*Result
 }
 
-// begin opens the books of a case. Its cleanup, which runs last, fills in the outcome.
 func (b *books) begin(t *testing.T, device string, c *rig.Case) {
 	res := &Result{Device: device, Layer: c.Layer, Name: c.Name, Protects: c.Protects, Outcome: Pass}
 	start := time.Now()
@@ -35,7 +32,6 @@ func (b *books) begin(t *testing.T, device string, c *rig.Case) {
 	})
 }
 
-// report returns what is in the books when all cases have ended.
 func (b *books) report() *Report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +42,6 @@ func (b *books) report() *Report {
 	return r
 }
 
-// Both formats say of each case what became of it.
 func TestReportFormats(t *testing.T) {
 	rep := &books{}
 	for _, name := range []string{"a", "b"} {
@@ -70,7 +65,6 @@ func TestReportFormats(t *testing.T) {
 	}
 }
 
-// written is a report in the form that a file's name asks for.
 func written(t *testing.T, r *Report, file string) string {
 	t.Helper()
 	var b strings.Builder

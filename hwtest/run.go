@@ -32,55 +32,50 @@ import (
 // ErrNoCases is returned when a pattern selects no case.
 var ErrNoCases = errors.New("no case is called so")
 
-// ErrStuck is returned when a case ended neither in time nor with its context. It still holds the
-// device, so the cases after it were not run.
+// ErrStuck is returned when a case doesn't end. It still holds the device, so the rest was not
+// run.
 var ErrStuck = errors.New("the case doesn't end")
 
-// OpenError is returned when a device can't be opened, so none of its cases were run.
+// OpenError is returned when a device can't be opened.
 type OpenError struct {
-	Device string // as it was called
+	Device string // as the user called it
 	Err    error
 }
 
 func (e *OpenError) Error() string { return fmt.Sprintf("hwtest: open %s: %v", e.Device, e.Err) }
 
-// Unwrap returns the cause.
 func (e *OpenError) Unwrap() error { return e.Err }
 
 // Config selects what [Run] runs.
 type Config struct {
 	Devices  []*target.Device // one after the other
 	Select   *Pattern         // which cases; nil for all
-	Compare  *target.Device   // second device of the differential cases; nil compares an emulator with itself with slow networks
+	Compare  *target.Device   // second device of the differential cases; nil compares an emulator with slow networks
 	Short    bool             // fewer repetitions
 	Long     bool             // also the cases that take minutes, and more seeds
-	Unsafe   bool             // run the unsafe cases on device nodes too: such a card may need a reset afterwards
-	Victim   []string         // command that runs Victim on the device that it gets as an argument; "--once" may follow. nil skips the case that needs it
-	Firmware Firmware         // that devices run; the zero value is this runtime's own
-	Done     func(Result)     // called with the result of each case when it ends; may be nil
+	Unsafe   bool             // run the unsafe cases on device nodes too, which may leave a card in need of a reset
+	Victim   []string         // command that runs Victim on its argument; "--once" may follow. nil skips the case that needs it
+	Firmware Firmware         // that devices run, in place of this runtime's own
+	Done     func(Result)     // called with each result; may be nil
 }
 
-// Firmware names folders with firmware that tt-metal built, which devices run instead of this
-// runtime's own. Cases that open a device below the runtime, whose programs the workers' firmware
-// can't run, or that need this runtime's own queues, are skipped then. Emulators let it rely on
-// what package sim/waivers names.
+// Firmware names folders of firmware that tt-metal built. Cases that need this runtime's own are
+// skipped. Emulators let it rely on what package sim/waivers names.
 type Firmware struct {
 	Workers string // base firmware of the workers: reprise.WithFirmware
 	Queues  string // the command queues': reprise.WithQueueFirmware
 }
 
-// Case describes a case: one fact that every device must hold.
 type Case struct {
 	Layer    string `json:"layer"`
 	Name     string `json:"name"`
-	Protects string `json:"protects"`         // the fact
-	Unsafe   string `json:"unsafe,omitempty"` // why it isn't run on silicon unless asked for
-	Long     bool   `json:"long,omitempty"`   // only in long runs
-	Needs    string `json:"needs,omitempty"`  // "emulator", or "simulator" for any device that may be thrown away
+	Protects string `json:"protects"`
+	Unsafe   string `json:"unsafe,omitempty"`
+	Long     bool   `json:"long,omitempty"`
+	Needs    string `json:"needs,omitempty"` // "emulator", or "simulator" for a device that may be thrown away
 }
 
-// Cases returns all cases in the order in which they run: from the driver up, so that the first
-// failure is the deepest.
+// Cases returns all cases in the order in which they run.
 func Cases() []Case {
 	var out []Case
 	for _, c := range cases() {
@@ -94,11 +89,10 @@ func public(c *rig.Case) Case {
 	return Case{Layer: c.Layer, Name: c.Name, Protects: c.Protects, Unsafe: c.Unsafe, Long: c.Long, Needs: needs}
 }
 
-// Pattern selects cases.
 type Pattern struct{ layer, name *regexp.Regexp }
 
-// ParsePattern parses LAYER or LAYER/NAME, two regular expressions that match anywhere: "cq",
-// "/pipeline", "^traces$/replay". Spaces may be underscores, as go test writes them.
+// ParsePattern parses LAYER or LAYER/NAME, two regular expressions that match anywhere. Spaces
+// may be underscores.
 func ParsePattern(s string) (*Pattern, error) {
 	l, n, _ := strings.Cut(s, "/")
 	layer, err := regexp.Compile(l)
@@ -112,7 +106,6 @@ func ParsePattern(s string) (*Pattern, error) {
 	return &Pattern{layer, name}, nil
 }
 
-// Match reports whether the pattern selects a case. A nil pattern selects all.
 func (p *Pattern) Match(c Case) bool {
 	if p == nil {
 		return true
@@ -120,10 +113,9 @@ func (p *Pattern) Match(c Case) bool {
 	return p.layer.MatchString(c.Layer) && (p.name.MatchString(c.Name) || p.name.MatchString(strings.ReplaceAll(c.Name, " ", "_")))
 }
 
-// Run runs the cases on all devices, one at a time. Its error is that of the context, an
-// [*OpenError], [ErrStuck] or [ErrNoCases]; the report then has the cases that were run before.
-// Cases that fail are no error of Run. A case that fails only after the context has ended counts as
-// skipped.
+// Run runs the cases on one device after the other. Failing cases are no error: that is the
+// context's, an [*OpenError], [ErrStuck] or [ErrNoCases], with the report of what was run before.
+// A case that fails only after the context has ended counts as skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	rep := Report{Started: time.Now().UTC(), Results: []Result{}}
 	var selected []rig.Case
@@ -152,7 +144,6 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.
 		rep.Ended = err.Error()
 		return fmt.Errorf("hwtest: %w", err)
 	}
-	// A device that can't be opened would fail every case for one reason.
 	if err := probe(ctx, d); err != nil {
 		if ctx.Err() != nil {
 			return cut()
@@ -191,8 +182,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.
 	return nil
 }
 
-// probe opens a device, reads a register, and closes it: a device that only reads as all ones can
-// be opened too.
+// probe opens a device and reads a register: one that reads as all ones can be opened too.
 func probe(ctx context.Context, d *target.Device) error {
 	ctx, cancel := context.WithTimeout(ctx, rig.Patience(d))
 	defer cancel()
@@ -203,8 +193,7 @@ func probe(ctx context.Context, d *target.Device) error {
 	return errors.Join(kd.Alive(), kd.Close())
 }
 
-// trying runs a case and waits for its end: until the limit, and once the context has ended for the
-// grace only.
+// trying waits for a case until the limit, and for the grace only once the context has ended.
 func trying(ctx context.Context, d *target.Device, c *rig.Case, limit, grace time.Duration, fn func(rig.TB)) (res Result, ended bool) {
 	start := time.Now()
 	t := newTrial(ctx)
@@ -233,15 +222,13 @@ func trying(ctx context.Context, d *target.Device, c *rig.Case, limit, grace tim
 	return res, ended
 }
 
-// layer is cases that are run one after the other, and what they share.
 type layer struct {
 	name  string
 	level rig.Level
 	cases rig.Table
 }
 
-// layers in the order in which they run: from the bottom up, so that the first failure is the
-// deepest one.
+// layers run from the bottom up, so that the first failure is the deepest one.
 func layers() []layer {
 	return []layer{
 		{"kmd", rig.LevelKMD, bringup.KMD()},
@@ -271,7 +258,6 @@ func layers() []layer {
 	}
 }
 
-// cases are those of all layers, each with its layer and what it shares with others.
 func cases() []rig.Case {
 	var all []rig.Case
 	for _, l := range layers() {

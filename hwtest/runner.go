@@ -19,14 +19,14 @@ type tb = rig.TB
 type trial struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	whole  context.Context // of the whole run; ctx ends with it, and with the case
+	whole  context.Context // of the whole run
 
 	mu       sync.Mutex
 	failed   bool
-	found    bool   // the case failed before the run had ended
-	skipped  string // why; empty if it wasn't
+	found    bool // failed before the run had ended
+	skipped  string
 	log      []string
-	helpers  map[uintptr]bool // by program counter, as frames cost memory and cases count what is allocated
+	helpers  map[uintptr]bool // program counters: frames cost memory, and cases count allocations
 	cleanups []func()
 }
 
@@ -36,8 +36,7 @@ func newTrial(ctx context.Context) *trial {
 	return t
 }
 
-// start runs a function as the trial's, and then its cleanups. The channel is closed when all of
-// them have returned.
+// start runs a function and its cleanups, and closes the channel behind them.
 func (t *trial) start(fn func(tb)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -51,7 +50,7 @@ func (t *trial) start(fn func(tb)) <-chan struct{} {
 	return done
 }
 
-// guard runs a function on a goroutine of its own, which Fatal and Skip end, and a panic fails.
+// guard runs a function that Fatal and Skip may end, and a panic fails.
 func (t *trial) guard(fn func()) {
 	done := make(chan struct{})
 	go func() {
@@ -78,25 +77,21 @@ func (t *trial) lastCleanup() func() {
 	return f
 }
 
-// overdue fails the trial of a case that doesn't end, with what all goroutines do.
 func (t *trial) overdue(after time.Duration) {
 	stacks := make([]byte, 256<<10)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	t.fail(fmt.Sprintf("the case didn't end within %v, nor with its context; all goroutines:\n%s", after.Round(time.Second), stacks))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.found = true // also in a run that is over
+	t.found = true
 }
 
-// interrupted reports whether the trial failed only after the run had ended, so that it has found
-// nothing.
 func (t *trial) interrupted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed && !t.found
 }
 
-// outcome returns the outcome of the trial, why it was skipped, and what it logged if it failed.
 func (t *trial) outcome() (o Outcome, reason string, log []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +116,6 @@ func (t *trial) setFailedLocked() {
 	t.found = t.found || t.whole.Err() == nil
 }
 
-// say logs a line with the place of the first caller that isn't a helper.
 func (t *trial) say(line string, failed bool) {
 	pcs := make([]uintptr, 50)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]) // past Callers, say and the method of the interface
@@ -203,7 +197,7 @@ func (t *trial) Cleanup(fn func()) {
 	t.cleanups = append(t.cleanups, fn)
 }
 
-// Parallel does nothing: cases run one after the other, in the order of the report.
+// Parallel does nothing: cases run in the report's order.
 func (t *trial) Parallel() {}
 
 func (t *trial) Run(name string, fn func(tb)) bool {

@@ -37,7 +37,6 @@ func complain(t tb) {
 	t.Error("complaint of a helper")
 }
 
-// The package's own runner ends a case, counts it and tells of it as go test does.
 func TestRunnerOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fn   func(tb)
@@ -76,7 +75,6 @@ func TestRunnerOutcomes(t *testing.T) {
 	}
 }
 
-// A line has the place of the helper's caller, as people look for what went wrong there.
 func TestRunnerHelpers(t *testing.T) {
 	var direct, helped string
 	place := func(fn func(tb)) string {
@@ -92,7 +90,6 @@ func TestRunnerHelpers(t *testing.T) {
 	}
 }
 
-// Helpers are called while a case counts what replays allocate.
 func TestRunnerHelperAllocatesNothing(t *testing.T) {
 	tr := newTrial(t.Context())
 	if n := testing.AllocsPerRun(100, func() { tr.Helper() }); n != 0 {
@@ -100,8 +97,6 @@ func TestRunnerHelperAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Cleanups run in reverse order after the case, also those after one that ends its goroutine, with
-// the context over.
 func TestRunnerCleanups(t *testing.T) {
 	var got []string
 	tr := newTrial(t.Context())
@@ -125,7 +120,6 @@ func TestRunnerCleanups(t *testing.T) {
 	}
 }
 
-// A case that ends neither in time nor with its context is a failure that shows where it stands.
 func TestRunnerGivesUp(t *testing.T) {
 	c := &rig.Case{Layer: "kmd", Name: "endless"}
 	over, cancel := context.WithCancel(t.Context())
@@ -144,8 +138,8 @@ func TestRunnerGivesUp(t *testing.T) {
 	}
 }
 
-// A case that fails because the run is over has found nothing, and is skipped. What it found before
-// stays a failure.
+// A case that fails because the run is over has found nothing; what it found before stays a
+// failure.
 func TestRunnerInterrupted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fn   func(t tb, end func())
@@ -179,8 +173,6 @@ func TestRunnerInterrupted(t *testing.T) {
 	}
 }
 
-// A run that is interrupted is an error and says in its report and in both kinds of files that it
-// was cut short, also in the last case; and what it had found before stays.
 func TestInterruptedRun(t *testing.T) {
 	for name, after := range map[string]int{"in the last case": 0, "with more after it": 2} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -215,7 +207,6 @@ func TestInterruptedRun(t *testing.T) {
 		}
 	}
 
-	// Before a device is opened: nothing is said of the device.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errStop)
 	rep, err := Run(ctx, Config{Devices: []*target.Device{emulatorOf(t)}})
@@ -225,7 +216,6 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
-// Patterns select by layer and by name, also as go test writes names.
 func TestPattern(t *testing.T) {
 	c := Case{Layer: "traces", Name: "replay many times"}
 	for s, want := range map[string]bool{
@@ -248,8 +238,6 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// The public API runs what was selected, in order, and reports it; so does a device that can't be
-// opened or a context that is over, as an error.
 func TestRun(t *testing.T) {
 	p := pattern(t, "kmd|model/identity|reset register|buffers against")
 	var seen []string
@@ -274,7 +262,6 @@ func TestRun(t *testing.T) {
 	if _, err := Run(t.Context(), Config{Devices: []*target.Device{d}, Select: pattern(t, "nothing")}); !errors.Is(err, ErrNoCases) {
 		t.Errorf("no cases: %v", err)
 	}
-	// Interrupted in the first case.
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg.Done = func(Result) { cancel() }
 	rep, err = Run(ctx, cfg)
@@ -283,7 +270,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A report of nothing is still an array.
 func TestEmptyReport(t *testing.T) {
 	rep, _ := Run(t.Context(), Config{})
 	b, err := json.Marshal(rep)
@@ -292,8 +278,6 @@ func TestEmptyReport(t *testing.T) {
 	}
 }
 
-// What leaves a card in need of a reset runs on one only if its user has asked for that, and then
-// all of it does; other devices may always be thrown away.
 func TestUnsafeCases(t *testing.T) {
 	for name, tt := range map[string]struct{ asked, RunCase bool }{
 		"/dev/tenstorrent/0": {false, false},

@@ -15,15 +15,14 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// VictimRunning is the line that [Victim] writes when it replays.
+// VictimRunning is the line that [Victim] writes once it replays.
 const VictimRunning = rig.VictimRunning
 
-// VictimQueues is the number of command queues that [Victim] opens.
 const VictimQueues = 2
 
-// Victim is the process that the suite kills: it opens a device, runs a program and a trace, checks
-// what they compute, takes a lock and a window, writes [VictimRunning] to out, and replays until
-// ctx ends or something fails. With once it returns after the checks.
+// Victim is the process that the suite kills: it checks a program and a trace, takes a lock and a
+// window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once
+// it returns after the checks.
 func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
 	if err != nil {
@@ -61,7 +60,6 @@ func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err er
 		if err := v.trace.Replay(ctx); err != nil {
 			return err
 		}
-		// The other queue reads and writes as well.
 		if err := dev.Queue(1).Read(ctx, v.out, 0, make([]byte, victimPages*victimPage)); err != nil {
 			return err
 		}
@@ -74,14 +72,12 @@ const (
 	addend      = 7
 )
 
-// victim is the device, buffers and programs of a victim.
 type victim struct {
 	dev     *reprise.Device
 	in, out *reprise.Buffer
 	trace   *reprise.Trace
 }
 
-// check runs a program and its trace, and compares what they compute.
 func (v *victim) check(ctx context.Context) error {
 	q := v.dev.Queue(0)
 	p, err := rig.Adding(v.dev.Arch(), "add", chip.Core{X: 1}, v.in, v.out, addend)
@@ -122,10 +118,9 @@ func countUp(first uint32) []byte {
 	return p
 }
 
-// holdLock opens the card once more, to hold what a killed process must not keep: a lock and a
-// window. It has no pinned memory: to give up an outbound region the driver moves its base to 0
-// before it switches it off (tt-kmd wormhole.c and blackhole.c, configure_outbound_atu), so for a
-// moment it overlaps the regions of memory that the device is using, which the emulator refuses.
+// holdLock takes what a killed process must not keep, but no pinned memory: when the driver gives
+// up an outbound region (tt-kmd configure_outbound_atu), it overlaps others for a moment, which
+// the emulator refuses.
 func holdLock(ctx context.Context, t kmd.Target) (*kmd.Device, error) {
 	d, err := kmd.Open(ctx, t)
 	if err != nil {

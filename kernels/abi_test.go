@@ -12,8 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// define reads arch.h as the compiler does for one architecture, as far as it needs to: names with
-// a number.
 func defines(t *testing.T, arch chip.Arch) map[string]uint32 {
 	t.Helper()
 	file, err := sources.ReadFile("include/reprise/arch.h")
@@ -55,10 +53,8 @@ func defines(t *testing.T, arch chip.Arch) map[string]uint32 {
 	return values
 }
 
-// The C headers and package chip describe the same chips: host and firmware would otherwise miss
-// each other.
 func TestHeadersAgreeWithChip(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		c := defines(t, arch)
 		p, l1 := arch.Params(), abi.Own(arch).L1
 		want := map[string]uint32{
@@ -100,7 +96,6 @@ func TestHeadersAgreeWithChip(t *testing.T) {
 	}
 }
 
-// The linker script's numbers are the headers': a script can't include them.
 func TestLinkerScriptAgrees(t *testing.T) {
 	script, err := sources.ReadFile("lib/kernel.ld")
 	if err != nil {

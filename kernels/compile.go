@@ -19,57 +19,51 @@ import (
 // finds the headers of [Sources] ("reprise/kernel.h", "dataflow_api.h"). C++ has
 // api/dataflow/dataflow_api.h without an #include, as in tt-metal.
 type Source struct {
-	// Path names the file. Its extension is the language: .c, or .cpp, .cc or .cxx.
+	// Path names the file; its extension is the language: .c, or .cpp, .cc or .cxx.
 	Path string
-	// Text is the source of embedded programs. Then no file is read; Path only names it in
-	// messages, such as "kernel.cpp".
+	// Text is the source of embedded programs. Then Path only names it in messages.
 	Text string
-	// Arch is the architecture to compile for.
 	Arch chip.Arch
 	// Processors will run the kernel: Compile refuses data too large for one's local RAM. Without
-	// Processors the data must fit the largest local RAM of any processor ([Image.Fits] checks
-	// one).
+	// them the data must fit the largest ([Image.Fits] checks one).
 	Processors []chip.Processor
 	// CompileArgs are what get_compile_time_arg_val returns by index.
 	CompileArgs []uint32
-	// Defines are macros: NAME, which is 1, or NAME=VALUE.
+	// Defines are NAME, which is 1, or NAME=VALUE.
 	Defines []string
-	// Prints compiles reprise_print and DPRINT in; otherwise they take no instruction and no byte.
+	// Prints compiles reprise_print and DPRINT in; otherwise they cost nothing.
 	Prints bool
-	// Zones compiles reprise_zone and DeviceZoneScopedN in; otherwise they take no instruction and
-	// no byte.
+	// Zones compiles reprise_zone and DeviceZoneScopedN in; otherwise they cost nothing.
 	Zones bool
 	// Watch compiles in checks whose failures end waits with an error (package kernels/watch):
-	// assertions (reprise/assert.h, ASSERT), and checks of circular buffers, NoC requests and the
-	// stack. It keeps debug information as Debug does, for line numbers. Otherwise checks take no
-	// instruction and no byte.
+	// assertions (reprise/assert.h, ASSERT), circular buffers, NoC requests and the stack. It keeps
+	// debug information as Debug does.
 	Watch bool
-	// Include are directories that are searched for headers before the ones of this package.
+	// Include are directories searched before the headers of this package.
 	Include []string
 	// Compiler is the prefix of the cross compiler's programs, such as
-	// "/opt/riscv/bin/riscv64-unknown-elf-". If it is empty, the usual names are tried in PATH.
+	// "/opt/riscv/bin/riscv64-unknown-elf-". By default the usual names are tried in PATH.
 	Compiler string
-	// Debug keeps the compiler's debug information in the file, for call stacks and debuggers:
-	// functions, lines and variables. It doesn't change the code.
+	// Debug keeps debug information in the file, for call stacks and debuggers. It doesn't change
+	// the code.
 	Debug bool
-	// Warnings gets the compiler's messages about a valid source. Nil discards them.
+	// Warnings gets the compiler's messages about a valid source, if not nil.
 	Warnings io.Writer
 }
 
-// Compile compiles a kernel with the headers, start-up code and linker script that are part of this
-// package, links it, and loads the result. It needs the GNU cross compiler for RISC-V (Debian:
-// gcc-riscv64-unknown-elf); no other file of Reprise has to be installed.
+// Compile compiles a kernel with the headers, start-up code and linker script of this package,
+// links it, and loads the result. It needs the GNU cross compiler for RISC-V (Debian:
+// gcc-riscv64-unknown-elf), which it stops when ctx ends.
 //
-// The error wraps [ErrNoCompiler] if the compiler is not installed; it is a [*CompileError] if the
-// compiler refuses the source, and what [Load] or [Image.Fits] return if the kernel could not run.
-// When ctx ends, so does the compiler.
+// The error wraps [ErrNoCompiler] without a compiler; it is a [*CompileError] for a refused source,
+// and what [Load] or [Image.Fits] return if the kernel could not run.
 func Compile(ctx context.Context, src Source) (*Image, error) {
 	_, im, err := compile(ctx, src)
 	return im, err
 }
 
-// CompileELF is [Compile] with the ELF file as result; [Load] of the file returns Compile's image.
-// The bytes depend on the source and the compiler alone, not on directories or the time.
+// CompileELF is [Compile] with the ELF file as result, for [Load]. The bytes depend on the source
+// and the compiler alone, not on directories or the time.
 func CompileELF(ctx context.Context, src Source) ([]byte, error) {
 	file, _, err := compile(ctx, src)
 	return file, err
@@ -95,7 +89,6 @@ func compile(ctx context.Context, src Source) (file []byte, im *Image, err error
 	return file, im, nil
 }
 
-// build calls f with a temporary directory of the headers.
 func (s *Source) build(f func(*build) error) (err error) {
 	if err := s.check(); err != nil {
 		return err
@@ -115,7 +108,7 @@ func (s *Source) build(f func(*build) error) (err error) {
 	}()
 	if err := errors.Join(
 		os.CopyFS(work, sources),
-		// Earlier releases of tt-metal have the compute API's headers under these names.
+		// Earlier releases of tt-metal's names.
 		os.Symlink(filepath.Join("api", "compute"), filepath.Join(work, "include", "compute_kernel_api")),
 		os.Symlink(filepath.Join("api", "compute", "compute_kernel_api.h"), filepath.Join(work, "include", "compute_kernel_api.h")),
 	); err != nil {
@@ -137,7 +130,6 @@ func (b *build) load(file []byte, processors []chip.Processor) (*Image, error) {
 	return im, nil
 }
 
-// check refuses sources without asking the compiler.
 func (s *Source) check() error {
 	switch {
 	case s.Path == "":
@@ -170,7 +162,6 @@ type build struct {
 	start, memory string // objects of library
 }
 
-// library compiles the objects of every kernel.
 func (b *build) library(ctx context.Context) (err error) {
 	lib := filepath.Join(b.work, "lib")
 	start := riscv.Unit{Source: filepath.Join(lib, "start.c")}
@@ -184,8 +175,7 @@ func (b *build) library(ctx context.Context) (err error) {
 	return err
 }
 
-// link compiles the source with more macros and returns the linked file. name is that of
-// intermediate files.
+// link compiles the source with more macros. name is that of intermediate files.
 func (b *build) link(ctx context.Context, name string, defines []string) ([]byte, error) {
 	kernel := riscv.Unit{
 		Source: b.Path, Defines: slices.Concat(b.Defines, defines), Include: b.Include,
@@ -240,8 +230,8 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 	return file, nil
 }
 
-// plainName returns a source file's name for __FILE__ without characters that have a meaning in
-// assembler text, where reprise_print and assertions put it.
+// plainName has no characters with a meaning in assembler text, where reprise_print and assertions
+// put __FILE__.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune(`%"\{|}`, r) {
@@ -271,8 +261,6 @@ func (b *build) compile(ctx context.Context, name string, u riscv.Unit) (object 
 	return u.Object, nil
 }
 
-// failed is the error of a compiler that failed: its messages, unless it was ended or did not
-// start.
 func (b *build) failed(ctx context.Context, text string, err error) error {
 	if ctx.Err() != nil || text == "" {
 		return b.errorf("%w", err)
@@ -280,8 +268,7 @@ func (b *build) failed(ctx context.Context, text string, err error) error {
 	return &CompileError{Path: b.Path, Arch: b.Arch, Output: b.readable(text), Err: err}
 }
 
-// readable replaces names below the work directory in the compiler's messages by Path and the
-// headers' names in [Sources].
+// readable replaces names below the work directory in messages by Path and the names in [Sources].
 func (b *build) readable(text string) string {
 	work := b.work + string(filepath.Separator)
 	return strings.NewReplacer(work+filepath.Base(b.Path), b.Path, work, "").Replace(text)

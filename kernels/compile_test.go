@@ -20,24 +20,34 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// needCompiler skips a test where the cross compiler is not installed.
-func needCompiler(t *testing.T) {
+func NeedCompiler(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
 		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
 	}
 }
 
-// Kernels written against tt-metal's data-movement API compile against our header, without
-// warnings, and load.
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustCompile(t *testing.T, src Source) *Image {
+	t.Helper()
+	im, err := Compile(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
+}
+
 func TestCompileDataflowAPI(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	for _, arch := range arches {
 		var warnings bytes.Buffer
-		im, err := Compile(t.Context(), Source{Path: "testdata/api.cpp", Arch: arch, CompileArgs: []uint32{7, 1<<32 - 1}, Warnings: &warnings})
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := mustCompile(t, Source{Path: "testdata/api.cpp", Arch: arch, CompileArgs: []uint32{7, 1<<32 - 1}, Warnings: &warnings})
 		if im.Arch != arch {
 			t.Errorf("compiled for %v, marked %v", arch, im.Arch)
 		}
@@ -47,9 +57,8 @@ func TestCompileDataflowAPI(t *testing.T) {
 	}
 }
 
-// What the compiler makes of a stored function pointer is what the loader refuses.
 func TestCompileFunctionPointer(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	im, err := Compile(t.Context(), Source{Path: "testdata/refused.cpp", Arch: chip.Wormhole})
 	var r *RelocationError
 	if !errors.As(err, &r) {
@@ -57,22 +66,16 @@ func TestCompileFunctionPointer(t *testing.T) {
 	}
 }
 
-// Structure copies find their memcpy, and constants become data in local RAM.
 func TestCompileLibrary(t *testing.T) {
-	needCompiler(t)
-	im, err := Compile(t.Context(), Source{Path: "testdata/library.c", Arch: chip.Blackhole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	NeedCompiler(t)
+	im := mustCompile(t, Source{Path: "testdata/library.c", Arch: chip.Blackhole})
 	if im.DataSize == 0 || !bytes.Contains(im.Text, []byte{3, 1, 2, 0}) {
 		t.Errorf("%d bytes of data; the table must be among them", im.DataSize)
 	}
 }
 
-// A source in a file and the same one as a string give the same bytes, whatever their directories
-// are called, and Compile returns what Load makes of them.
 func TestCompileELF(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	text, err := os.ReadFile("src/copy.cpp")
 	if err != nil {
 		t.Fatal(err)
@@ -82,9 +85,7 @@ func TestCompileELF(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "a directory", "copy.cpp")
-	if err := errors.Join(os.Mkdir(filepath.Dir(elsewhere), 0o755), os.WriteFile(elsewhere, text, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, elsewhere, string(text))
 	for _, src := range []Source{{Path: "src/copy.cpp"}, {Path: elsewhere}, {Path: "none/copy.cpp", Text: string(text)}} {
 		src.Arch = chip.Wormhole
 		file, err := CompileELF(t.Context(), src)
@@ -95,10 +96,7 @@ func TestCompileELF(t *testing.T) {
 			t.Errorf("%s: not the bytes of the image that comes with Reprise", src.Path)
 		}
 	}
-	im, err := Compile(t.Context(), Source{Path: "src/copy.cpp", Arch: chip.Wormhole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := mustCompile(t, Source{Path: "src/copy.cpp", Arch: chip.Wormhole})
 	want, err := Prebuilt(chip.Wormhole, Copy)
 	if err != nil {
 		t.Fatal(err)
@@ -108,14 +106,10 @@ func TestCompileELF(t *testing.T) {
 	}
 }
 
-// Macros, compile-time arguments and directories for headers reach the compiler; warnings reach the
-// caller.
 func TestCompileOptions(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mine.h"), []byte("#define NUMBER 5\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "mine.h"), "#define NUMBER 5\n")
 	src := Source{Path: "-options.cc", Arch: chip.Blackhole, Include: []string{dir}, Defines: []string{"ONE", "TEXT=\"a b\""},
 		CompileArgs: []uint32{3, 4}, Text: `
 #include "dataflow_api.h"
@@ -126,30 +120,20 @@ void kernel_main() { int unused; }
 `}
 	var warnings strings.Builder
 	src.Warnings = &warnings
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Fatal(err)
-	}
+	mustCompile(t, src)
 	if w := warnings.String(); !strings.HasPrefix(w, "-options.cc: In function") || !strings.Contains(w, "unused variable") {
 		t.Errorf("warnings: %q", w)
 	}
 	src.Warnings = nil
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Errorf("without a writer for warnings: %v", err)
-	}
+	mustCompile(t, src)
 	// a file whose name looks like an option
 	t.Chdir(dir)
-	if err := os.WriteFile("-o.c", []byte("#include \"reprise/kernel.h\"\nvoid kernel_main(void) {}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Compile(t.Context(), Source{Path: "-o.c", Arch: chip.Blackhole}); err != nil {
-		t.Error(err)
-	}
+	writeFile(t, "-o.c", "#include \"reprise/kernel.h\"\nvoid kernel_main(void) {}\n")
+	mustCompile(t, Source{Path: "-o.c", Arch: chip.Blackhole})
 }
 
-// What the compiler and the linker refuse is a CompileError: one line, and everything that they
-// said.
 func TestCompileError(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	tests := []struct{ name, text, message, output string }{
 		{"syntax", "void kernel_main(void) { here; there; }", "kernels: compile some/dir/mine.c for wormhole: some/dir/mine.c:1:26: error: 'here' undeclared (first use in this function) (and 1 more)", "'there' undeclared"},
 		{"in a header", "#include <stdint.h>\nstruct rp_go { int x; };\n#include \"reprise/noc.h\"\n", "wormhole: include/reprise/abi.h:", "mine.c:3"},
@@ -173,20 +157,14 @@ func TestCompileError(t *testing.T) {
 	}
 }
 
-// A kernel that some of its processors have no room for is refused, and so is one that nothing
-// could run.
 func TestCompileFits(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	src := Source{Path: "big.c", Arch: chip.Wormhole, Text: `#include "reprise/kernel.h"
 static uint32_t table[256];
 void kernel_main(void) { table[rp_arg(0)] = 1; rp_store(rp_arg(1), table[rp_arg(2)]); }`}
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Error(err)
-	}
+	mustCompile(t, src)
 	src.Processors = []chip.Processor{chip.BRISC, chip.NCRISC}
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Error(err)
-	}
+	mustCompile(t, src)
 	src.Processors = append(src.Processors, chip.TRISC1)
 	if _, err := Compile(t.Context(), src); !errors.Is(err, ErrLocalRAM) {
 		t.Error(err)
@@ -197,30 +175,23 @@ void kernel_main(void) { table[rp_arg(0)] = 1; rp_store(rp_arg(1), table[rp_arg(
 	}
 }
 
-// Without a compiler the error says which names were tried and what to install.
 func TestCompileNoCompiler(t *testing.T) {
 	src := Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: "no-such-prefix-"}
-	_, err := Compile(t.Context(), src)
-	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "no-such-prefix-gcc is not in PATH: install gcc-riscv64-unknown-elf") {
-		t.Error(err)
+	fails := func(says string) {
+		t.Helper()
+		if _, err := Compile(t.Context(), src); !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), says) {
+			t.Error(err)
+		}
 	}
+	fails("no-such-prefix-gcc is not in PATH: install gcc-riscv64-unknown-elf")
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	src.Compiler = ""
-	_, err = Compile(t.Context(), src)
-	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-unknown-elf-gcc, riscv32-") {
-		t.Error(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "riscv64-elf-gcc"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Compile(t.Context(), src)
-	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-elf-gcc is there without riscv64-elf-g++") {
-		t.Error(err)
-	}
+	fails("riscv64-unknown-elf-gcc, riscv32-")
+	writeFile(t, filepath.Join(dir, "riscv64-elf-gcc"), "#!/bin/sh\n")
+	fails("riscv64-elf-gcc is there without riscv64-elf-g++")
 }
 
-// What needs no compiler to be refused is refused before one is searched for.
 func TestCompileRefuses(t *testing.T) {
 	tests := []struct {
 		src  Source
@@ -242,13 +213,10 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// A compiler that doesn't end is ended with the context.
 func TestCompileCancelled(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"slow-gcc", "slow-g++"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho warning: >&2\nexec sleep 60\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), "#!/bin/sh\necho warning: >&2\nexec sleep 60\n")
 	}
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("needs a shell")
@@ -261,9 +229,8 @@ func TestCompileCancelled(t *testing.T) {
 	}
 }
 
-// Warnings that can't be written are an error, not lost.
 func TestCompileWarningsFail(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	writertest.EveryWrite(t, func(w io.Writer) error {
 		_, err := Compile(t.Context(), Source{Path: "mine.c", Text: "void kernel_main(void) { int unused; }", Arch: chip.Wormhole, Warnings: w})
 		return err

@@ -9,11 +9,11 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Format is how a circular buffer's pages, tiles of 32 by 32, are stored in L1. The numbers are
-// the hardware's and those of tt-metal's DataFormat.
+// A Format is how tiles of 32 by 32, a circular buffer's pages, are stored in L1, numbered as in
+// tt-metal's DataFormat.
 type Format uint8
 
-// Formats that the engines take. Data of block formats share an exponent of 8 bits among 16.
+// Formats of the engines. Data of block formats share an exponent of 8 bits among 16.
 const (
 	FP32   Format = 0
 	FP16   Format = 1
@@ -34,7 +34,7 @@ var formats = map[Format]struct {
 	Int32: {"int32", 4096}, Uint16: {"uint16", 2048}, Int8: {"int8", 1024}, BFP2: {"bfp2", 320},
 }
 
-// TileBytes returns the bytes of a tile, the page of a circular buffer; 0 for an unknown format.
+// TileBytes returns the bytes of a tile; 0 for an unknown format.
 func (f Format) TileBytes() int { return formats[f].bytes }
 
 func (f Format) String() string {
@@ -54,11 +54,10 @@ func ParseFormat(name string) (Format, error) {
 	return 0, fmt.Errorf("kernels: no format %q: want fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8", name)
 }
 
-// Fidelity is the number of phases of a product in the matrix unit. Each phase takes as long, and
-// adds bits of the operands.
+// Fidelity is the number of phases of a product. Each phase takes as long, and adds bits of the
+// operands.
 type Fidelity uint8
 
-// Fidelities.
 const (
 	HiFi4 Fidelity = iota // all bits
 	HiFi3
@@ -67,20 +66,19 @@ const (
 )
 
 // A ComputeSource is a kernel for the Tensix engines: one C++ file that includes headers of
-// api/compute, and defines kernel_main (or MAIN in a namespace NAMESPACE, as earlier examples of
+// api/compute and defines kernel_main (or MAIN in a namespace NAMESPACE, as earlier examples of
 // tt-metal).
 type ComputeSource struct {
-	// Source is the file. Its Processors are not used.
+	// Source's Processors are not used.
 	Source
-	// Formats are those of circular buffers by index; the default is [BF16].
+	// Formats are those of circular buffers; the default is [BF16].
 	Formats map[int]Format
 	// Fidelity is that of products.
 	Fidelity Fidelity
-	// WideDst makes Dst hold data of 32 bits, half as many: 4 tiles between acquire and commit
-	// instead of 8.
+	// WideDst makes Dst hold data of 32 bits: 4 tiles between acquire and commit instead of 8.
 	WideDst bool
 	// UnpackToDst are circular buffers of [FP32] that copy_tile moves to a wide Dst with all bits,
-	// instead of the 19 bits of SrcA.
+	// instead of the 19 of SrcA.
 	UnpackToDst []int
 }
 
@@ -94,7 +92,7 @@ type Compute struct {
 // Images returns the images of TRISC0, TRISC1 and TRISC2.
 func (c *Compute) Images() [3]*Image { return [3]*Image{c.Unpack, c.Math, c.Pack} }
 
-// computeThreads are the macros that choose a thread, in the order of TRISC0 to TRISC2.
+// computeThreads choose a thread, in the order of TRISC0 to TRISC2.
 var computeThreads = [3]string{"TRISC_UNPACK", "TRISC_MATH", "TRISC_PACK"}
 
 // CompileCompute is [Compile] for the engines: it compiles the source three times.
@@ -103,8 +101,8 @@ func CompileCompute(ctx context.Context, src ComputeSource) (*Compute, error) {
 	return c, err
 }
 
-// CompileComputeELF is [CompileCompute] for programs that keep the kernel in files, of which [Load]
-// makes the images of TRISC0, TRISC1 and TRISC2.
+// CompileComputeELF returns the files of which [Load] makes the images of TRISC0, TRISC1 and
+// TRISC2.
 func CompileComputeELF(ctx context.Context, src ComputeSource) (files [3][]byte, err error) {
 	files, _, err = compileCompute(ctx, src)
 	return files, err
@@ -136,7 +134,6 @@ func compileCompute(ctx context.Context, src ComputeSource) (files [3][]byte, c 
 	return files, &Compute{Unpack: images[0], Math: images[1], Pack: images[2]}, nil
 }
 
-// defines are the macros that include/reprise/compute/config.h reads.
 func (s *ComputeSource) defines() ([]string, error) {
 	const buffers = 32
 	var list [buffers]string

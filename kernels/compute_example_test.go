@@ -6,39 +6,33 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Kernels with the headers and calls of tt-metal's examples of elementwise operations and of the
-// vector unit compile and run.
 func TestComputeExamples(t *testing.T) {
 	const n = 5
 	onBackends(t, func(t *testing.T, b *bench) {
-		in := []pages{random(kernels.BF16, n, 13), random(kernels.BF16, n, 14)}
+		in := []pages{random(bf16, n, 13), random(bf16, n, 14)}
 		var sums []byte
 		for i := range n {
 			var dst arith.DstTile
-			x, f := source(b.arch(), in[0], i, false)
-			y, _ := source(b.arch(), in[1], i, false)
+			x, f := srcTile(b.arch(), in[0], i, false)
+			y, _ := srcTile(b.arch(), in[1], i, false)
 			arith.Math{Arch: b.arch(), A: f, B: f}.AddTile(&dst, x, y, false)
-			sums = append(sums, packed(&dst, kernels.BF16, false)...)
+			sums = append(sums, packed(&dst, bf16, false)...)
 		}
-		b.same("add", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/examples/add.cpp"}}, in, kernels.BF16, n, n),
-			sums, kernels.BF16)
+		b.same("add", b.run(source("examples/add.cpp", false), in, bf16, n, n), sums, bf16)
 
-		got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/examples/exp.cpp"}}, in[:1], kernels.BF16, n, n)
-		if worst, at := b.worst("exp", plain(kernels.BF16, in[0].data), plain(kernels.BF16, got), math.Exp, 7); worst > 0.505 {
+		got := b.run(source("examples/exp.cpp", false), in[:1], bf16, n, n)
+		if worst, at := b.worst("exp", plain(bf16, in[0].data), plain(bf16, got), math.Exp, 7); worst > 0.505 {
 			t.Errorf("exp of %v is off by %v units in the last place", at, worst)
 		}
 	})
 }
 
-// A product of matrices on four cores, each of which reads a block of one operand, or none, and
-// multicasts it: as in tt-metal's example with reuse and multicast.
 func TestComputeMulticast(t *testing.T) {
 	harvested := map[chip.Arch]sim.Option{ // three rows or columns are left, of which the queues take one
 		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
@@ -53,27 +47,19 @@ func TestComputeMulticast(t *testing.T) {
 			subRows, subCol = 1, 2
 			tile            = 2048
 		)
-		left, right := random(kernels.BF16, tiles*tiles, 15), random(kernels.BF16, tiles*tiles, 16)
+		left, right := random(bf16, tiles*tiles, 15), random(bf16, tiles*tiles, 16)
 		p := &reprise.Program{Name: "multicast"}
 		q := b.dev.Queue(0)
 		all := []chip.Range{{Start: chip.Core{X: 0, Y: 0}, End: chip.Core{X: cores - 1, Y: cores - 1}}}
-		buffer := func(name string, data []byte) *reprise.Buffer {
-			buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: tiles * tiles * tile, PageSize: tile, Name: name})
-			b.must(err)
-			if data != nil {
-				b.must(q.Write(b.ctx, buf, 0, data))
-			}
-			p.Buffers = append(p.Buffers, buf)
-			return buf
-		}
-		x, y, out := buffer("left", left.data), buffer("right", right.data), buffer("out", nil)
+		x, y, out := b.buffer(p, "left", tile, tiles*tiles), b.buffer(p, "right", tile, tiles*tiles), b.buffer(p, "out", tile, tiles*tiles)
+		b.must(q.Write(b.ctx, x, 0, left.data))
+		b.must(q.Write(b.ctx, y, 0, right.data))
 		for cb, n := range map[int]int{0: 2 * part * inner, 1: 2 * part * inner, 16: part * part, 24: part * part} {
 			p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: cb, Cores: all, PageSize: tile, Pages: n})
 		}
 		for id := range 4 {
 			p.Semaphores = append(p.Semaphores, reprise.Semaphore{ID: id, Cores: all})
 		}
-		// operand is the arguments of one: other is what the cores that get it are counted by.
 		operand := func(buf *reprise.Buffer, first, row, next, rows, columns int, c, from chip.Core, others chip.Range) []uint32 {
 			rect, err := b.dev.Multicast(others)
 			b.must(err)
@@ -89,14 +75,14 @@ func TestComputeMulticast(t *testing.T) {
 				uint32(start.X), uint32(start.Y), uint32(end.X), uint32(end.Y), cores - 1, uint32(xy.X), uint32(xy.Y),
 			}
 		}
-		kernel := func(name string, im *kernels.Image, on chip.Processor, args func(chip.Core) []uint32) {
+		add := func(name string, im *kernels.Image, on chip.Processor, args func(chip.Core) []uint32) {
 			p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: all, Args: args})
 		}
 		reader, err := kernels.Compile(b.ctx, kernels.Source{
 			Path: "testdata/compute/examples/multicast_reader.cpp", Arch: b.dev.Arch(), CompileArgs: []uint32{2, tile, 2, tile},
 		})
 		b.must(err)
-		kernel("reader", reader, chip.BRISC, func(c chip.Core) []uint32 {
+		add("reader", reader, chip.BRISC, func(c chip.Core) []uint32 {
 			const last = cores - 1
 			return append(
 				operand(x, int(c.Y)*part*tiles, tiles, inner, part, inner, c, chip.Core{X: 0, Y: c.Y},
@@ -108,19 +94,17 @@ func TestComputeMulticast(t *testing.T) {
 			Path: "testdata/compute/examples/blocks.cpp", CompileArgs: []uint32{inner, down, across, subRows, subCol, blocks},
 		}})
 		for i, im := range compute.Images() {
-			kernel(fmt.Sprint("compute ", i), im, chip.TRISC0+chip.Processor(i), nil)
+			add(fmt.Sprint("compute ", i), im, chip.TRISC0+chip.Processor(i), nil)
 		}
-		kernel("writer", b.single("testdata/compute/examples/writer.cpp"), chip.NCRISC, func(c chip.Core) []uint32 {
+		add("writer", b.single("testdata/compute/examples/writer.cpp"), chip.NCRISC, func(c chip.Core) []uint32 {
 			return []uint32{out.Addr(), uint32(int(c.Y)*part*tiles + int(c.X)*part), tiles, down, across, subRows, subCol}
 		})
-		exe, err := b.dev.Load(b.ctx, p)
-		b.must(err)
-		b.must(q.Run(b.ctx, exe))
+		b.must(q.Run(b.ctx, b.load(p)))
 		bits := make([]byte, tiles*tiles*tile)
 		b.must(q.Read(b.ctx, out, 0, bits))
 		b.everywhere("multicast", bits)
 
-		got, l, r := decode(kernels.BF16, bits), decode(kernels.BF16, left.data), decode(kernels.BF16, right.data)
+		got, l, r := decode(bf16, bits), decode(bf16, left.data), decode(bf16, right.data)
 		const side = tiles * arith.TileSide
 		at := func(m []float64, row, column int) float64 {
 			return m[(row/32*tiles+column/32)*arith.TileData+row%32*32+column%32]

@@ -12,32 +12,26 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// widths are formats and widths of Dst that operations of the matrix unit are tested with.
 var widths = []struct {
 	name    string
 	in, out kernels.Format
 	wide    bool
 }{
-	{"bf16", kernels.BF16, kernels.BF16, false},
-	{"bf16 and a wide Dst", kernels.BF16, kernels.FP32, true},
-	{"fp32 and a wide Dst", kernels.FP32, kernels.FP32, true},
-	{"bfp8", kernels.BFP8, kernels.BFP8, false},
-	{"fp16", kernels.FP16, kernels.FP16, false},
-	{"fp16 and a wide Dst", kernels.FP16, kernels.FP32, true},
+	{"bf16", bf16, bf16, false},
+	{"bf16 and a wide Dst", bf16, fp32, true},
+	{"fp32 and a wide Dst", fp32, fp32, true},
+	{"bfp8", bfp8, bfp8, false},
+	{"fp16", fp16, fp16, false},
+	{"fp16 and a wide Dst", fp16, fp32, true},
 }
 
-// fpu runs operation op of a group of testdata/compute/fpu.cpp.
 func (b *bench) fpu(group, op int, w int, in []pages, n int) []byte {
 	b.t.Helper()
-	return b.run(kernels.ComputeSource{
-		Source:  kernels.Source{Path: "testdata/compute/fpu.cpp", Defines: []string{fmt.Sprintf("OPERATIONS=%d", group)}},
-		WideDst: widths[w].wide,
-	}, in, widths[w].out, n, uint32(op), uint32(n))
+	return b.run(source("fpu.cpp", widths[w].wide, fmt.Sprintf("OPERATIONS=%d", group)), in, widths[w].out, n, uint32(op), uint32(n))
 }
 
 var seen sync.Map // of results, by chip and what was computed
 
-// everywhere fails if a result differs from that of another backend with the same chip.
 func (b *bench) everywhere(what string, got []byte) {
 	b.t.Helper()
 	before, _ := seen.LoadOrStore(fmt.Sprint(b.dev.Arch(), " ", what), got)
@@ -46,95 +40,94 @@ func (b *bench) everywhere(what string, got []byte) {
 	}
 }
 
-// Sums, differences, products and their like equal the arithmetic of the engines bit for bit.
 func TestComputeElementwise(t *testing.T) {
 	const n = 3
-	type tile = *arith.SrcTile
-	ops := []struct {
-		name string
-		each int
-		do   func(m arith.Math, dst *arith.DstTile, a, b tile)
-	}{
-		{"add", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, false) }},
-		{"sub", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.SubTile(dst, a, b, false) }},
-		{"mul", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.MulTile(dst, a, b, arith.HiFi4) }},
-		{"add to Dst", 2, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, true) }},
-		{"copy", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, a) }},
-		{"transpose", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, transposed(a)) }},
-		{"product with the transposed", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+	names := []string{"add", "sub", "mul", "add to Dst", "copy", "transpose", "product with the transposed", "add, left in Dst",
+		"sub, right in Dst", "mul, left in Dst"}
+	do := func(op string, m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile) {
+		switch op {
+		case "add", "add to Dst":
+			m.AddTile(dst, a, b, op != "add")
+		case "sub":
+			m.SubTile(dst, a, b, false)
+		case "mul":
+			m.MulTile(dst, a, b, arith.HiFi4)
+		case "copy":
+			move(m, dst, a)
+		case "transpose":
+			move(m, dst, transposed(a))
+		case "product with the transposed":
 			m.A, m.B = m.B, m.A
 			m.MatmulTile(dst, a, transposed(b), arith.HiFi4)
-		}},
-		{"add, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "add, left in Dst":
 			m.A = inDst(m)
 			m.AddTile(dst, a, b, false)
-		}},
-		{"sub, right in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "sub, right in Dst":
 			m.B = inDst(m)
 			if m.Wide {
 				m.A = m.B
 			}
 			m.SubTile(dst, b, a, false)
-		}},
-		{"mul, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "mul, left in Dst":
 			m.A = inDst(m)
 			m.MulTile(dst, a, b, arith.HiFi4)
-		}},
+		}
 	}
 	onBackends(t, func(t *testing.T, b *bench) {
 		for w, width := range widths {
-			for i, op := range ops {
-				if width.in == kernels.FP16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
+			for i, op := range names {
+				each := 1
+				if op == "add to Dst" {
+					each = 2
+				}
+				if width.in == fp16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
 					continue // moves between sources and Dst are of bf16 or tf32, whose exponents are not those of fp16
 				}
-				in := []pages{random(width.in, n*op.each, 1), random(width.in, n*op.each, 2)}
+				in := []pages{random(width.in, n*each, 1), random(width.in, n*each, 2)}
 				got := b.fpu(0, i, w, in, n)
 				var want []byte
 				for r := range n {
 					var dst arith.DstTile
-					for k := range op.each {
-						x, f := source(b.arch(), in[0], r*op.each+k, width.wide)
-						y, _ := source(b.arch(), in[1], r*op.each+k, width.wide)
-						op.do(arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
+					for k := range each {
+						x, f := srcTile(b.arch(), in[0], r*each+k, width.wide)
+						y, _ := srcTile(b.arch(), in[1], r*each+k, width.wide)
+						do(op, arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
 					}
 					want = append(want, packed(&dst, width.out, width.wide)...)
 				}
-				b.same(width.name+", "+op.name, got, want, width.out)
+				b.same(width.name+", "+op, got, want, width.out)
 			}
 		}
 	})
 }
 
-// Formats of operands change between operations without another init, of one source or of both.
 func TestComputeReconfigure(t *testing.T) {
 	const n = 2
 	onBackends(t, func(t *testing.T, b *bench) {
 		for _, formats := range [][4]kernels.Format{
-			{kernels.BF16, kernels.BF16, kernels.BFP8, kernels.BFP4},
-			{kernels.BF16, kernels.FP32, kernels.FP32, kernels.BFP8},
+			{bf16, bf16, bfp8, bfp4},
+			{bf16, fp32, fp32, bfp8},
 		} {
 			var in []pages
 			for i, f := range formats {
 				in = append(in, random(f, n, uint64(20+i)))
 			}
-			got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, in, kernels.FP32, 5*n,
-				n)
+			got := b.run(source("reconfig.cpp", true), in, fp32, 5*n, n)
 			var want []byte
 			for i := range n {
 				for _, pair := range [][2]int{{0, 1}, {2, 1}, {2, 3}, {0, 1}, {3, 2}} {
 					var dst arith.DstTile
-					x, fx := source(b.arch(), in[pair[0]], i, true)
-					y, fy := source(b.arch(), in[pair[1]], i, true)
+					x, fx := srcTile(b.arch(), in[pair[0]], i, true)
+					y, fy := srcTile(b.arch(), in[pair[1]], i, true)
 					arith.Math{Arch: b.arch(), A: fx, B: fy, Wide: true}.AddTile(&dst, x, y, false)
-					want = append(want, packed(&dst, kernels.FP32, true)...)
+					want = append(want, packed(&dst, fp32, true)...)
 				}
 			}
-			b.same(fmt.Sprint(formats), got, want, kernels.FP32)
+			b.same(fmt.Sprint(formats), got, want, fp32)
 		}
 	})
 }
 
-// inDst is the format of a source that data of Dst become.
 func inDst(m arith.Math) arith.Format {
 	if m.Wide {
 		return arith.TF32
@@ -142,7 +135,6 @@ func inDst(m arith.Math) arith.Format {
 	return arith.BF16
 }
 
-// move copies SrcA to Dst.
 func move(m arith.Math, dst *arith.DstTile, a *arith.SrcTile) {
 	for r, row := range a {
 		for c, v := range row {
@@ -158,13 +150,11 @@ func move(m arith.Math, dst *arith.DstTile, a *arith.SrcTile) {
 	}
 }
 
-// at returns where a datum of a tile is in a source: row and column.
 func at(row, column int) (int, int) {
 	i := arith.FaceOrder(row, column)
 	return i / 16, i % 16
 }
 
-// remade returns a tile whose data are others of a tile.
 func remade(t *arith.SrcTile, from func(row, column int) (int, int)) *arith.SrcTile {
 	var made arith.SrcTile
 	for row := range 32 {
@@ -181,7 +171,6 @@ func transposed(t *arith.SrcTile) *arith.SrcTile {
 	return remade(t, func(r, c int) (int, int) { return c, r })
 }
 
-// A row, a column or one datum of the second operand stands for all of it.
 func TestComputeBroadcast(t *testing.T) {
 	const n = 2
 	repeat := []func(r, c int) (int, int){
@@ -197,8 +186,8 @@ func TestComputeBroadcast(t *testing.T) {
 				var want []byte
 				for r := range n {
 					var dst arith.DstTile
-					x, f := source(b.arch(), in[0], r, width.wide)
-					y, _ := source(b.arch(), in[1], r, width.wide)
+					x, f := srcTile(b.arch(), in[0], r, width.wide)
+					y, _ := srcTile(b.arch(), in[1], r, width.wide)
 					y = remade(y, repeat[op%3])
 					m := arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}
 					switch op / 3 {
@@ -217,13 +206,12 @@ func TestComputeBroadcast(t *testing.T) {
 	})
 }
 
-// decode returns the data of tiles of bf16 or fp32, row by row in each.
 func decode(f kernels.Format, tiles []byte) (values []float64) {
 	n := f.TileBytes() / arith.TileData
 	for t := 0; t < len(tiles); t += f.TileBytes() {
 		for i := range arith.TileData {
 			at := tiles[t+n*arith.FaceOrder(i/32, i%32):]
-			if f == kernels.FP32 {
+			if f == fp32 {
 				values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(at))))
 			} else {
 				values = append(values, float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(at))<<16)))
@@ -233,7 +221,6 @@ func decode(f kernels.Format, tiles []byte) (values []float64) {
 	return values
 }
 
-// factors is a tile of ones in row 0 of each face, as reductions want it.
 func factors(f kernels.Format) pages {
 	values := make([]float32, arith.TileData)
 	for i := range values {
@@ -244,8 +231,6 @@ func factors(f kernels.Format) pages {
 	return pages{f, encode(f, values)}
 }
 
-// Sums and maxima of two tiles each are what they should be, zeros stand beside them, and backends
-// agree on every bit.
 func TestComputeReduce(t *testing.T) {
 	const n, each = 2, 2
 	onBackends(t, func(t *testing.T, b *bench) {

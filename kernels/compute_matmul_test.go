@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// random returns n tiles of normally distributed numbers.
 func random(f kernels.Format, n int, seed uint64) pages {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := pages{format: f}
@@ -25,23 +24,22 @@ func random(f kernels.Format, n int, seed uint64) pages {
 	return p
 }
 
-// encode makes a tile of data in the order of the tile.
 func encode(f kernels.Format, values []float32) (tile []byte) {
 	switch f {
-	case kernels.FP32:
+	case fp32:
 		for _, v := range values {
 			tile = binary.LittleEndian.AppendUint32(tile, math.Float32bits(v))
 		}
-	case kernels.FP16:
+	case fp16:
 		for _, v := range values {
 			tile = binary.LittleEndian.AppendUint16(tile, arith.CutFP16(math.Float32bits(v)))
 		}
-	case kernels.Int8:
+	case int8s:
 		for _, v := range values { // a third of the numbers that there are is one standard deviation
 			magnitude := byte(min(math.Abs(float64(v))*42, 127))
 			tile = append(tile, byte(math.Float32bits(v)>>31)<<7|magnitude)
 		}
-	case kernels.BF16:
+	case bf16:
 		for _, v := range values {
 			tile = binary.LittleEndian.AppendUint16(tile, uint16((math.Float32bits(v)+0x7FFF+math.Float32bits(v)>>16&1)>>16))
 		}
@@ -59,8 +57,7 @@ func encode(f kernels.Format, values []float32) (tile []byte) {
 	return tile
 }
 
-// source returns a tile of a circular buffer as SrcA and SrcB have it, and its format there.
-func source(arch arith.Arch, p pages, i int, wide bool) (*arith.SrcTile, arith.Format) {
+func srcTile(arch arith.Arch, p pages, i int, wide bool) (*arith.SrcTile, arith.Format) {
 	u := arith.Unpack{Arch: arch, In: arith.Format(p.format), Out: arith.Format(p.format)}
 	if u.In == arith.FP32 {
 		u.Out = arith.BF16
@@ -73,13 +70,12 @@ func source(arch arith.Arch, p pages, i int, wide bool) (*arith.SrcTile, arith.F
 	return &t, u.Out
 }
 
-// packed returns a tile of Dst as packers write it.
 func packed(dst *arith.DstTile, out kernels.Format, wide bool) []byte {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.Format(out), Wide: wide}
 	switch {
-	case out == kernels.Int32 || out == kernels.Int8 || out == kernels.FP16 && !wide:
+	case out == int32s || out == int8s || out == fp16 && !wide:
 		p.Mid = p.Out
-	case wide && out != kernels.BF16:
+	case wide && out != bf16:
 		p.Mid = arith.FP32
 	}
 	l1 := make([]byte, out.TileBytes())
@@ -87,7 +83,6 @@ func packed(dst *arith.DstTile, out kernels.Format, wide bool) []byte {
 	return l1
 }
 
-// same fails if the tiles that a kernel left are not those that are wanted.
 func (b *bench) same(what string, got, want []byte, f kernels.Format) {
 	b.t.Helper()
 	if bytes.Equal(got, want) {
@@ -101,8 +96,6 @@ func (b *bench) same(what string, got, want []byte, f kernels.Format) {
 	}
 }
 
-// Products equal what the arithmetic of the engines says, bit for bit, in formats, fidelities and
-// widths of Dst.
 func TestComputeMatmul(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		for i, tt := range []struct {
@@ -112,19 +105,19 @@ func TestComputeMatmul(t *testing.T) {
 			wide           bool
 			rows, inner, n int
 		}{
-			{"bf16", kernels.BF16, kernels.BF16, kernels.BF16, kernels.HiFi4, false, 1, 1, 1},
-			{"several tiles", kernels.BF16, kernels.BF16, kernels.BF16, kernels.HiFi2, false, 2, 3, 2},
-			{"LoFi bfp8", kernels.BFP8, kernels.BFP8, kernels.BFP8, kernels.LoFi, false, 1, 2, 3},
-			{"wide", kernels.BF16, kernels.BF16, kernels.FP32, kernels.HiFi4, true, 1, 4, 3},
-			{"tf32", kernels.FP32, kernels.FP32, kernels.FP32, kernels.HiFi3, true, 1, 2, 2},
-			{"mixed", kernels.BF16, kernels.BFP4, kernels.BF16, kernels.HiFi4, true, 1, 2, 2},
-			{"fp32 in a Dst of 16 bits", kernels.FP32, kernels.BFP8, kernels.FP32, kernels.HiFi4, false, 1, 2, 2},
-			{"fp16", kernels.FP16, kernels.FP16, kernels.FP16, kernels.HiFi4, false, 2, 3, 2},
-			{"fp16 and a wide Dst", kernels.FP16, kernels.FP16, kernels.FP32, kernels.HiFi3, true, 1, 3, 2},
-			{"fp16 from a wide Dst", kernels.FP16, kernels.FP16, kernels.FP16, kernels.LoFi, true, 1, 2, 2},
-			{"int8", kernels.Int8, kernels.Int8, kernels.Int32, kernels.HiFi4, true, 2, 3, 2},
-			{"int8 to int8", kernels.Int8, kernels.Int8, kernels.Int8, kernels.HiFi4, true, 1, 1, 2},
-			{"to bfp4", kernels.BF16, kernels.BF16, kernels.BFP4, kernels.HiFi4, false, 1, 2, 1},
+			{"bf16", bf16, bf16, bf16, kernels.HiFi4, false, 1, 1, 1},
+			{"several tiles", bf16, bf16, bf16, kernels.HiFi2, false, 2, 3, 2},
+			{"LoFi bfp8", bfp8, bfp8, bfp8, kernels.LoFi, false, 1, 2, 3},
+			{"wide", bf16, bf16, fp32, kernels.HiFi4, true, 1, 4, 3},
+			{"tf32", fp32, fp32, fp32, kernels.HiFi3, true, 1, 2, 2},
+			{"mixed", bf16, bfp4, bf16, kernels.HiFi4, true, 1, 2, 2},
+			{"fp32 in a Dst of 16 bits", fp32, bfp8, fp32, kernels.HiFi4, false, 1, 2, 2},
+			{"fp16", fp16, fp16, fp16, kernels.HiFi4, false, 2, 3, 2},
+			{"fp16 and a wide Dst", fp16, fp16, fp32, kernels.HiFi3, true, 1, 3, 2},
+			{"fp16 from a wide Dst", fp16, fp16, fp16, kernels.LoFi, true, 1, 2, 2},
+			{"int8", int8s, int8s, int32s, kernels.HiFi4, true, 2, 3, 2},
+			{"int8 to int8", int8s, int8s, int8s, kernels.HiFi4, true, 1, 1, 2},
+			{"to bfp4", bf16, bf16, bfp4, kernels.HiFi4, false, 1, 2, 1},
 		} {
 			results := tt.rows * tt.n
 			left, right := random(tt.in0, results*tt.inner, uint64(i)), random(tt.in1, results*tt.inner, uint64(100+i))
@@ -138,9 +131,9 @@ func TestComputeMatmul(t *testing.T) {
 			for r := range results {
 				var dst arith.DstTile
 				for k := range tt.inner {
-					l, lf := source(b.arch(), left, r*tt.inner+k, tt.wide)
-					r, rf := source(b.arch(), right, r*tt.inner+k, tt.wide)
-					arith.Math{Arch: b.arch(), A: rf, B: lf, Wide: tt.wide, Int8: tt.in0 == kernels.Int8}.MatmulTile(&dst, l, r, fidelity)
+					l, lf := srcTile(b.arch(), left, r*tt.inner+k, tt.wide)
+					r, rf := srcTile(b.arch(), right, r*tt.inner+k, tt.wide)
+					arith.Math{Arch: b.arch(), A: rf, B: lf, Wide: tt.wide, Int8: tt.in0 == int8s}.MatmulTile(&dst, l, r, fidelity)
 				}
 				want = append(want, packed(&dst, tt.out, tt.wide)...)
 			}

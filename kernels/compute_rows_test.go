@@ -9,20 +9,16 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// rows runs testdata/compute/rows.cpp.
 func (b *bench) rows(action int, in pages, out kernels.Format, wide bool, n int, args ...uint32) []byte {
 	b.t.Helper()
-	src := kernels.ComputeSource{
-		Source:  kernels.Source{Path: "testdata/compute/rows.cpp", Defines: []string{fmt.Sprintf("ACTION=%d", action)}},
-		WideDst: wide, Formats: map[int]kernels.Format{0: in.format, 16: out},
-	}
-	if wide && in.format == kernels.FP32 {
+	src := source("rows.cpp", wide, fmt.Sprintf("ACTION=%d", action))
+	src.Formats = map[int]kernels.Format{0: in.format, 16: out}
+	if wide && in.format == fp32 {
 		src.UnpackToDst = []int{0}
 	}
 	return b.runFormats(src, []pages{in}, out, n, args...)
 }
 
-// Matrices become tiles and tiles matrices, with all bits.
 func TestComputeTilize(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		for _, tt := range []struct {
@@ -30,11 +26,11 @@ func TestComputeTilize(t *testing.T) {
 			wide        bool
 			rows, tiles int
 		}{
-			{kernels.BF16, false, 1, 1},
-			{kernels.BF16, false, 2, 3},
-			{kernels.BF16, false, 1, 8},
-			{kernels.FP16, false, 2, 3},
-			{kernels.FP32, true, 2, 3},
+			{bf16, false, 1, 1},
+			{bf16, false, 2, 3},
+			{bf16, false, 1, 8},
+			{fp16, false, 2, 3},
+			{fp32, true, 2, 3},
 		} {
 			n := tt.rows * tt.tiles
 			in := random(tt.format, n, 11)
@@ -61,7 +57,6 @@ func TestComputeTilize(t *testing.T) {
 	})
 }
 
-// Packers add to L1, without what a rectifier takes away.
 func TestComputePackAccumulate(t *testing.T) {
 	const rows, tiles = 2, 3
 	onBackends(t, func(t *testing.T, b *bench) {
@@ -69,7 +64,7 @@ func TestComputePackAccumulate(t *testing.T) {
 			format kernels.Format
 			wide   bool
 			bound  float64
-		}{{kernels.BF16, false, 0x1p-7}, {kernels.FP32, true, 0x1p-22}} {
+		}{{bf16, false, 0x1p-7}, {fp32, true, 0x1p-22}} {
 			in := random(tt.format, rows*tiles, 12)
 			bits := b.rows(2, in, tt.format, tt.wide, rows, rows, tiles)
 			b.everywhere(fmt.Sprint("sums in L1 of ", tt.format), bits)

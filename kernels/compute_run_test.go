@@ -3,7 +3,6 @@ package kernels_test
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -24,16 +23,20 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
-// a backend is what a compute kernel can run on.
+const (
+	bf16, fp32, fp16       = kernels.BF16, kernels.FP32, kernels.FP16
+	bfp8, bfp4             = kernels.BFP8, kernels.BFP4
+	int8s, int32s, uint16s = kernels.Int8, kernels.Int32, kernels.Uint16
+)
+
 type backend struct {
 	name string
 	arch chip.Arch
 	card func(t *testing.T) kmd.Target
 }
 
-// turn returns whether a test runs on the backend. Its kernels take longer to compile than to run,
-// so on emulators it is of one architecture: of the other one in short runs, of which CI makes one,
-// and of both in long ones.
+// turn reports whether a test runs on the backend. Kernels take longer to compile than to run, so
+// short runs use one emulated architecture, another in CI, and long runs both.
 func (b *backend) turn(test string) bool {
 	sum := 0
 	for _, c := range []byte(test) {
@@ -42,14 +45,11 @@ func (b *backend) turn(test string) bool {
 	return effort.Hours || strings.HasPrefix(b.name, "ttsim") || (sum%2 == 0 != testing.Short()) == (b.arch == chip.Wormhole)
 }
 
-// harvested leaves few cores, so that opening a card takes little time.
 var harvested = map[chip.Arch]sim.Option{
 	chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3FC}),
 	chip.Blackhole: sim.Harvesting(chip.Harvesting{Tensix: 0x3FFC}),
 }
 
-// backends are the emulator as it is and with all checks, and the vendor's simulator where it is at
-// hand.
 func backends(harvested map[chip.Arch]sim.Option) []backend {
 	emulated := map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole}
 	var all []backend
@@ -72,15 +72,12 @@ func backends(harvested map[chip.Arch]sim.Option) []backend {
 	return all
 }
 
-// onBackends runs a test on all of them.
 func onBackends(t *testing.T, f func(t *testing.T, b *bench)) {
 	onBackendsWith(t, harvested, f)
 }
 
 func onBackendsWith(t *testing.T, harvested map[chip.Arch]sim.Option, f func(t *testing.T, b *bench)) {
-	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
-		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
-	}
+	kernels.NeedCompiler(t)
 	for _, b := range backends(harvested) {
 		if !b.turn(t.Name()) {
 			continue
@@ -92,7 +89,6 @@ func onBackendsWith(t *testing.T, harvested map[chip.Arch]sim.Option, f func(t *
 	}
 }
 
-// a bench runs compute kernels on one core.
 type bench struct {
 	t   *testing.T
 	ctx context.Context
@@ -137,31 +133,30 @@ func (b *bench) must(err error) {
 
 var compiled sync.Map // of functions, by what is compiled
 
-// compute compiles a kernel once.
+func compileOnce[T any](b *bench, src any, compile func() (T, error)) T {
+	b.t.Helper()
+	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(compile))
+	v, err := f.(func() (T, error))()
+	b.must(err)
+	return v
+}
+
 func (b *bench) compute(src kernels.ComputeSource) *kernels.Compute {
 	b.t.Helper()
 	src.Arch = b.dev.Arch()
-	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(func() (*kernels.Compute, error) {
-		return kernels.CompileCompute(context.Background(), src)
-	}))
-	c, err := f.(func() (*kernels.Compute, error))()
-	b.must(err)
-	return c
+	return compileOnce(b, src, func() (*kernels.Compute, error) { return kernels.CompileCompute(context.Background(), src) })
 }
 
-// single is compute for a kernel of one processor.
 func (b *bench) single(path string) *kernels.Image {
 	b.t.Helper()
 	src := kernels.Source{Path: path, Arch: b.dev.Arch()}
-	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(func() (*kernels.Image, error) {
-		return kernels.Compile(context.Background(), src)
-	}))
-	im, err := f.(func() (*kernels.Image, error))()
-	b.must(err)
-	return im
+	return compileOnce(b, src, func() (*kernels.Image, error) { return kernels.Compile(context.Background(), src) })
 }
 
-// pages are what a circular buffer takes or gives: whole tiles.
+func source(name string, wide bool, defines ...string) kernels.ComputeSource {
+	return kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/" + name, Defines: defines}, WideDst: wide}
+}
+
 type pages struct {
 	format kernels.Format
 	data   []byte
@@ -169,8 +164,6 @@ type pages struct {
 
 func (p pages) tiles() int { return len(p.data) / p.format.TileBytes() }
 
-// run runs a kernel that takes tiles from circular buffers 0, 1, ... and leaves n tiles in circular
-// buffer 16.
 func (b *bench) run(src kernels.ComputeSource, in []pages, out kernels.Format, n int, args ...uint32) []byte {
 	b.t.Helper()
 	src.Formats = map[int]kernels.Format{16: out, 24: out}
@@ -180,43 +173,59 @@ func (b *bench) run(src kernels.ComputeSource, in []pages, out kernels.Format, n
 	return b.runFormats(src, in, out, n, args...)
 }
 
+// buffer makes a buffer of pages in DRAM for a program.
+func (b *bench) buffer(p *reprise.Program, name string, page, n int) *reprise.Buffer {
+	b.t.Helper()
+	buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * page, PageSize: page, Name: name})
+	b.must(err)
+	p.Buffers = append(p.Buffers, buf)
+	return buf
+}
+
+func (b *bench) load(p *reprise.Program) *reprise.Executable {
+	b.t.Helper()
+	x, err := b.dev.Load(b.ctx, p)
+	b.must(err)
+	return x
+}
+
+func (b *bench) prebuilt(name string) *kernels.Image {
+	b.t.Helper()
+	im, err := kernels.Prebuilt(b.dev.Arch(), name)
+	b.must(err)
+	return im
+}
+
+func kernel(name string, im *kernels.Image, on chip.Processor, cores []chip.Range, args ...uint32) reprise.Kernel {
+	return reprise.Kernel{Name: name, Image: im, Processor: on, Cores: cores, Args: func(chip.Core) []uint32 { return args }}
+}
+
 func (b *bench) runFormats(src kernels.ComputeSource, in []pages, out kernels.Format, n int, args ...uint32) []byte {
 	b.t.Helper()
 	core := []chip.Range{chip.Single(0, 0)}
 	p := &reprise.Program{Name: src.Path}
 	q := b.dev.Queue(0)
-	buffer := func(name string, f kernels.Format, n int) *reprise.Buffer {
-		buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * f.TileBytes(), PageSize: f.TileBytes(), Name: name})
-		b.must(err)
-		p.Buffers = append(p.Buffers, buf)
-		return buf
-	}
 	circular := func(i int, f kernels.Format, n int) {
 		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: core, PageSize: f.TileBytes(), Pages: n})
 	}
 	words := []uint32{uint32(len(in))}
 	for i, pages := range in {
-		buf := buffer(fmt.Sprint("in ", i), pages.format, pages.tiles())
+		buf := b.buffer(p, fmt.Sprint("in ", i), pages.format.TileBytes(), pages.tiles())
 		b.must(q.Write(b.ctx, buf, 0, pages.data))
 		words = append(words, buf.Addr(), uint32(pages.tiles()))
 		circular(i, pages.format, min(pages.tiles(), 32))
 	}
-	to := buffer("out", out, n)
+	to := b.buffer(p, "out", out.TileBytes(), n)
 	circular(16, out, min(n, 16))
 	circular(24, out, 4)
-	kernel := func(name string, im *kernels.Image, on chip.Processor, args ...uint32) {
-		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: core,
-			Args: func(chip.Core) []uint32 { return args }})
+	p.Kernels = []reprise.Kernel{
+		kernel("reader", b.single("testdata/compute/reader.cpp"), chip.BRISC, core, words...),
+		kernel("writer", b.prebuilt(kernels.CopyWriter), chip.NCRISC, core, to.Addr(), 0, uint32(n), uint32(out.TileBytes()), 16),
 	}
-	kernel("reader", b.single("testdata/compute/reader.cpp"), chip.BRISC, words...)
 	for i, im := range b.compute(src).Images() {
-		kernel(fmt.Sprint("compute ", i), im, chip.TRISC0+chip.Processor(i), args...)
+		p.Kernels = append(p.Kernels, kernel(fmt.Sprint("compute ", i), im, chip.TRISC0+chip.Processor(i), core, args...))
 	}
-	writer, err := kernels.Prebuilt(b.dev.Arch(), kernels.CopyWriter)
-	b.must(err)
-	kernel("writer", writer, chip.NCRISC, to.Addr(), 0, uint32(n), uint32(out.TileBytes()), 16)
-	x, err := b.dev.Load(b.ctx, p)
-	b.must(err)
+	x := b.load(p)
 	b.must(q.Run(b.ctx, x))
 	result := make([]byte, n*out.TileBytes())
 	b.must(q.Read(b.ctx, to, 0, result))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -15,15 +14,12 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Whatever the order and the delays, kernels leave the same bits and nothing is refused.
 func TestStrict(t *testing.T) {
-	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
-		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
-	}
+	kernels.NeedCompiler(t)
 	const n = 2
-	in := []pages{random(kernels.BF16, 2*n, 17), random(kernels.BF16, 2*n, 18), random(kernels.BF16, 2*n, 19)}
-	triple, ints := random(kernels.BF16, 3, 24), random(kernels.Int8, n, 25)
-	mixed := []pages{random(kernels.BF16, 1, 26), random(kernels.BF16, 1, 27), random(kernels.BFP8, 1, 28), random(kernels.BFP4, 1, 29)}
+	in := []pages{random(bf16, 2*n, 17), random(bf16, 2*n, 18), random(bf16, 2*n, 19)}
+	triple, ints := random(bf16, 3, 24), random(int8s, n, 25)
+	mixed := []pages{random(bf16, 1, 26), random(bf16, 1, 27), random(bfp8, 1, 28), random(bfp4, 1, 29)}
 	for arch, card := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {
 		for seed := range effort.Of[uint64](1, 2, 1000) {
 			name := fmt.Sprintf("%v, seed %d", arch, seed)
@@ -33,22 +29,21 @@ func TestStrict(t *testing.T) {
 					b.everywhere(fmt.Sprint("seeds, matrix unit ", op), b.fpu(0, op, 0, in[:2], n))
 				}
 				for op := range 6 {
-					b.everywhere(fmt.Sprint("seeds, reduction ", op), b.fpu(2, op, 0, []pages{in[0], factors(kernels.BF16)}, n))
+					b.everywhere(fmt.Sprint("seeds, reduction ", op), b.fpu(2, op, 0, []pages{in[0], factors(bf16)}, n))
 				}
 				for f := range inexact {
-					b.everywhere(fmt.Sprint("seeds, function ", f), b.sfpu(0, f, false, in[:1], kernels.BF16))
+					b.everywhere(fmt.Sprint("seeds, function ", f), b.sfpu(0, f, false, in[:1], bf16))
 				}
-				b.everywhere("seeds, three tiles", b.sfpu(2, 6, false, in, kernels.BF16))
+				b.everywhere("seeds, three tiles", b.sfpu(2, 6, false, in, bf16))
 				for action := range 2 {
-					b.everywhere(fmt.Sprint("seeds, rows ", action), b.rows(action, in[0], kernels.BF16, false, 2*n, n, 2))
+					b.everywhere(fmt.Sprint("seeds, rows ", action), b.rows(action, in[0], bf16, false, 2*n, n, 2))
 				}
-				b.everywhere("seeds, packed rows", b.rows(3, triple, kernels.BF16, false, 3, 1, 3))
-				b.everywhere("seeds, other formats", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"},
-					WideDst: true}, mixed, kernels.FP32, 5, 1))
+				b.everywhere("seeds, packed rows", b.rows(3, triple, bf16, false, 3, 1, 3))
+				b.everywhere("seeds, other formats", b.run(source("reconfig.cpp", true), mixed, fp32, 5, 1))
 				b.everywhere("seeds, integers", b.run(kernels.ComputeSource{
 					Source: kernels.Source{Path: "testdata/compute/matmul.cpp", CompileArgs: []uint32{1, n, 1}}, WideDst: true,
-				}, []pages{ints, ints}, kernels.Int32, 1))
-				b.everywhere("seeds, sums in L1", b.rows(2, in[0], kernels.BF16, false, n, n, 2))
+				}, []pages{ints, ints}, int32s, 1))
+				b.everywhere("seeds, sums in L1", b.rows(2, in[0], bf16, false, n, n, 2))
 			})
 			if !ok {
 				return
@@ -57,11 +52,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// All headers of the compute API compile together, without warnings.
 func TestComputeHeaders(t *testing.T) {
-	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
-		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
-	}
+	kernels.NeedCompiler(t)
 	var text strings.Builder
 	n := 0
 	err := fs.WalkDir(kernels.Sources(), "include/api/compute", func(path string, d fs.DirEntry, err error) error {
@@ -95,11 +87,10 @@ func TestComputeHeaders(t *testing.T) {
 	}
 }
 
-// What a compute kernel can't be compiled for is refused.
 func TestComputeRefused(t *testing.T) {
 	src := kernels.Source{Path: "k.cpp", Text: "void kernel_main() {}", Arch: chip.Wormhole}
 	for says, s := range map[string]kernels.ComputeSource{
-		"circular buffer 32":       {Source: src, Formats: map[int]kernels.Format{32: kernels.BF16}},
+		"circular buffer 32":       {Source: src, Formats: map[int]kernels.Format{32: bf16}},
 		"no such format: format 3": {Source: src, Formats: map[int]kernels.Format{0: 3}},
 		"fidelity 4":               {Source: src, Fidelity: 4},
 		"can't be unpacked to Dst": {Source: src, UnpackToDst: []int{0}},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -48,9 +47,7 @@ void kernel_main() {
 }
 
 func TestExampleCompile(t *testing.T) {
-	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
-		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
-	}
+	kernels.NeedCompiler(t)
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,15 +10,15 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// maxFile bounds a kernel's file, in bytes.
+// maxFile is in bytes.
 const maxFile = 16 << 20
 
 // maxImage is the kernel configuration area of L1 on both architectures:
 // abi.L1Map.KernelConfigSize.
 const maxImage = 0x11400
 
-// ncriscIRAM is the instruction RAM of Wormhole's NCRISC, where upstream links kernels for this
-// processor. Here NCRISC runs kernels from L1 like the other processors.
+// Upstream links kernels for Wormhole's NCRISC into its instruction RAM. Here it runs kernels from
+// L1 like the other processors.
 const (
 	ncriscIRAM    = 0xFFC00000
 	ncriscIRAMEnd = ncriscIRAM + 0x4000
@@ -26,8 +26,7 @@ const (
 
 // Load reads a linked kernel and lays out its bytes in L1. It refuses files that can't run from an
 // arbitrary place in L1 on any processor; each error wraps one of the package's sentinels and says
-// what to change. The result does not refer to file's memory. Load never panics, whatever the
-// bytes.
+// what to change. The result does not refer to file's memory. Load never panics.
 func Load(file []byte) (*Image, error) {
 	im, err := load(file)
 	if err == nil {
@@ -36,7 +35,6 @@ func Load(file []byte) (*Image, error) {
 	return im, err
 }
 
-// load is Load without a copy of file.
 func load(file []byte) (*Image, error) {
 	f, err := open(file)
 	if err != nil {
@@ -83,19 +81,16 @@ func open(file []byte) (*elf.File, error) {
 	return f, nil
 }
 
-// headerFlags is e_flags, which debug/elf doesn't export for ELF32: bytes 36..39 of the header,
-// which elf.NewFile has checked to exist.
+// debug/elf doesn't export e_flags of ELF32. elf.NewFile has checked the header's length.
 func headerFlags(file []byte) uint32 {
 	return uint32(file[36]) | uint32(file[37])<<8 | uint32(file[38])<<16 | uint32(file[39])<<24
 }
 
-// A span is a range of linked addresses.
 type span struct{ start, end uint64 }
 
 func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.end }
 
-// layout puts the loaded segments, by physical address, into one image, and returns it and the
-// text's span. Data must be within room.
+// layout puts the loaded segments, by physical address, into one image. Data must be within room.
 func layout(f *elf.File, room span) (*Image, span, error) {
 	var loads []*elf.Prog
 	for _, p := range f.Progs {
@@ -169,7 +164,6 @@ func layout(f *elf.File, room span) (*Image, span, error) {
 
 const maxFormats = 1 << 20
 
-// formatsOf reads the section with the formats of reprise/print.h.
 func formatsOf(f *elf.File) ([]byte, error) {
 	s := f.Section(".reprise_print")
 	if s == nil || s.Size == 0 {

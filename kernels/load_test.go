@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/elftest"
 )
 
-// good is a kernel with 32 bytes of text, 8 of data and 4 of zeroed data, and a relocation of each
-// kind that is fine.
 func good() elftest.File {
 	return elftest.File{
 		Segments: []elftest.Segment{
@@ -40,8 +38,6 @@ func good() elftest.File {
 	}
 }
 
-// The image is text and then initial data, whatever order the file has them in, padded to what NoC
-// writes want.
 func TestLoadLayout(t *testing.T) {
 	f := good()
 	want := append(bytes.Clone(f.Segments[0].Bytes), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...)
@@ -54,40 +50,57 @@ func TestLoadLayout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(&Image{File: file, Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
+		clear(file) // which the image doesn't refer to
+		if diff := cmp.Diff(&Image{File: f.Build(), Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
 			t.Errorf("swapped %v: (-want +got)\n%s", swap, diff)
 		}
 	}
 }
 
-func TestLoadKeepsNothing(t *testing.T) {
-	file := good().Build()
-	im, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
+// refusal is a file that breaks one rule.
+type refusal struct {
+	name   string
+	breaks func(*elftest.File)
+	want   error
+	text   string
+}
+
+func testRefusals(t *testing.T, tests []refusal, good func() elftest.File, load func([]byte) (*Image, error)) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := good()
+			tt.breaks(&f)
+			im, err := load(f.Build())
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
+			}
+			if !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%v: does not say %q", err, tt.text)
+			}
+			if r := (*RelocationError)(nil); tt.want == ErrRelocation && !errors.As(err, &r) {
+				t.Errorf("%v: not a RelocationError", err)
+			}
+		})
 	}
-	before := bytes.Clone(im.Text)
-	clear(file)
-	if !bytes.Equal(im.Text, before) {
-		t.Error("the image changes with the file's bytes")
+	file := good().Build()
+	for n := range file {
+		if im, err := load(file[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes: %v", n, len(file), im)
+		}
 	}
 }
 
-// Each rule has a file that breaks only it.
 func TestLoadRefuses(t *testing.T) {
 	header := func(change func(*elf.Header32)) func(*elftest.File) {
 		return func(f *elftest.File) { f.Header = change }
 	}
-	relocation := func(r elf.Rela32) func(*elftest.File) {
-		return func(f *elftest.File) { f.Relocations = append(f.Relocations, r) }
+	relocation := func(off uint32, t elf.R_RISCV, symbol uint32, addend int32) func(*elftest.File) {
+		return func(f *elftest.File) {
+			f.Relocations = append(f.Relocations, elftest.Relocation(off, t, symbol, addend))
+		}
 	}
 	big := make([]byte, maxImage-16)
-	tests := []struct {
-		name   string
-		breaks func(*elftest.File)
-		want   error
-		text   string
-	}{
+	tests := []refusal{
 		{"64-bit class", header(func(h *elf.Header32) { h.Ident[elf.EI_CLASS] = byte(elf.ELFCLASS64) }), ErrNotELF, ""},
 		{"big-endian", header(func(h *elf.Header32) { h.Ident[elf.EI_DATA] = byte(elf.ELFDATA2MSB) }), ErrNotELF, ""},
 		{"ARM", header(func(h *elf.Header32) { h.Machine = uint16(elf.EM_ARM) }), ErrMachine, "EM_ARM"},
@@ -115,49 +128,26 @@ func TestLoadRefuses(t *testing.T) {
 		{"relocations for data only", func(f *elftest.File) {
 			f.NoRelocations, f.DataRelocations = true, []elf.Rela32{elftest.Relocation(localData, elf.R_RISCV_NONE, 0, 0)}
 		}, ErrNoRelocations, "emit-relocs"},
-		{"absolute address of text", relocation(elftest.Relocation(4, elf.R_RISCV_HI20, 1, 0)), ErrRelocation, `"label"`},
-		{"low half of an address of text", relocation(elftest.Relocation(4, elf.R_RISCV_LO12_S, 1, 0)), ErrRelocation, `"label"`},
+		{"absolute address of text", relocation(4, elf.R_RISCV_HI20, 1, 0), ErrRelocation, `"label"`},
+		{"low half of an address of text", relocation(4, elf.R_RISCV_LO12_S, 1, 0), ErrRelocation, `"label"`},
 		{"function pointer in data", func(f *elftest.File) {
 			f.DataRelocations = []elf.Rela32{elftest.Relocation(localData, elf.R_RISCV_32, 1, 0)}
 		}, ErrRelocation, "function pointers"},
-		{"distance from text to data", relocation(elftest.Relocation(4, elf.R_RISCV_PCREL_HI20, 2, 0)), ErrRelocation, "medlow"},
+		{"distance from text to data", relocation(4, elf.R_RISCV_PCREL_HI20, 2, 0), ErrRelocation, "medlow"},
 		{"distance from text to a number", func(f *elftest.File) {
 			f.Symbols[2].Value = 0xFFB20000
 		}, ErrRelocation, "fixed address"},
-		{"global offset table", relocation(elftest.Relocation(4, elf.R_RISCV_GOT_HI20, 2, 0)), ErrRelocation, "fpic"},
-		{"thread-local", relocation(elftest.Relocation(4, elf.R_RISCV_TPREL_HI20, 2, 0)), ErrRelocation, "thread-local"},
-		{"compressed branch", relocation(elftest.Relocation(4, elf.R_RISCV_RVC_BRANCH, 1, 0)), ErrRelocation, "compressed"},
+		{"global offset table", relocation(4, elf.R_RISCV_GOT_HI20, 2, 0), ErrRelocation, "fpic"},
+		{"thread-local", relocation(4, elf.R_RISCV_TPREL_HI20, 2, 0), ErrRelocation, "thread-local"},
+		{"compressed branch", relocation(4, elf.R_RISCV_RVC_BRANCH, 1, 0), ErrRelocation, "compressed"},
 		{"undefined weak symbol", func(f *elftest.File) { f.Symbols[1] = elf.Sym32{} }, ErrRelocation, "nothing defines"},
-		{"symbol that isn't there", relocation(elftest.Relocation(4, elf.R_RISCV_HI20, 99, 0)), ErrNotELF, "symbol 99"},
+		{"symbol that isn't there", relocation(4, elf.R_RISCV_HI20, 99, 0), ErrNotELF, "symbol 99"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			f := good()
-			tt.breaks(&f)
-			im, err := Load(f.Build())
-			if !errors.Is(err, tt.want) {
-				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
-			}
-			if !strings.Contains(err.Error(), tt.text) {
-				t.Errorf("%v: does not say %q", err, tt.text)
-			}
-			if r := (*RelocationError)(nil); tt.want == ErrRelocation && !errors.As(err, &r) {
-				t.Errorf("%v: not a RelocationError", err)
-			}
-		})
-	}
+	testRefusals(t, tests, good, Load)
 	t.Run("not ELF", func(t *testing.T) {
 		for _, b := range [][]byte{nil, []byte("\x7fELF"), []byte("#!/bin/sh")} {
 			if _, err := Load(b); !errors.Is(err, ErrNotELF) {
 				t.Errorf("%q: %v", b, err)
-			}
-		}
-	})
-	t.Run("truncated", func(t *testing.T) {
-		file := good().Build()
-		for n := range file {
-			if im, err := Load(file[:n]); err == nil {
-				t.Fatalf("the first %d of %d Bytes: %v", n, len(file), im)
 			}
 		}
 	})
@@ -168,7 +158,6 @@ func TestLoadRefuses(t *testing.T) {
 	})
 }
 
-// Local RAM differs by processor and architecture, and so does what fits.
 func TestFits(t *testing.T) {
 	room := func(size uint32) uint32 { return size - 0x480 - MinStack }
 	tests := []struct {
@@ -195,11 +184,9 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// FuzzLoad: any bytes give an image that keeps Load's promises, or an error that wraps one of its
-// sentinels.
 func FuzzLoad(f *testing.F) {
 	f.Add(good().Build())
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		for _, name := range []string{Blank, Copy} {
 			file, err := prebuilt.ELF(arch, name)
 			if err != nil {
@@ -208,23 +195,23 @@ func FuzzLoad(f *testing.F) {
 			f.Add(file)
 		}
 	}
-	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		im, err := Load(file)
-		if err == nil {
-			if len(im.Text) == 0 || len(im.Text)%16 != 0 || len(im.Text) > maxImage+15 {
-				t.Errorf("image of %d bytes", len(im.Text))
-			}
-			if im.DataSize+im.BSSSize > localRAMEnd-localData {
-				t.Errorf("%d+%d bytes of local RAM", im.DataSize, im.BSSSize)
-			}
-			return
-		}
-		for _, s := range sentinels {
+		checkLoaded(t, im, err, localData)
+	})
+}
+
+func checkLoaded(t *testing.T, im *Image, err error, local uint32) {
+	if err != nil {
+		for _, s := range []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge,
+			ErrLocalRAM, ErrNotMetal} {
 			if errors.Is(err, s) {
 				return
 			}
 		}
-		t.Errorf("no sentinel: %v", err)
-	})
+		t.Fatalf("no sentinel: %v", err)
+	}
+	if len(im.Text) == 0 || len(im.Text)%16 != 0 || len(im.Text) > maxImage+15 || im.DataSize+im.BSSSize > localRAMEnd-local {
+		t.Errorf("image of %d bytes, %d+%d bytes of local RAM", len(im.Text), im.DataSize, im.BSSSize)
+	}
 }

@@ -9,43 +9,41 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// minMetalStack is the least stack, in bytes, of tt-metal's linker script on any processor.
+// minMetalStack is the least stack, in bytes, of tt-metal's linker script.
 const minMetalStack = 192
 
-// maxVariables bounds the firmware's variables that a kernel names. tt-metal's firmware has fewer
-// than 40.
+// tt-metal's firmware has fewer than 40 variables.
 const maxVariables = 1 << 12
 
-// A MetalKernel describes a kernel that tt-metal built and the base firmware that it was linked
-// with. The kernel accesses that firmware's variables at fixed addresses, so it runs on that
-// firmware only.
+// A MetalKernel describes a kernel that tt-metal built. It accesses variables of its base firmware
+// at fixed addresses, so it runs on that firmware only.
 type MetalKernel struct {
-	// LinkedAt is the text's linked address: the end of the processor's base firmware, or with IRAM
-	// the first byte of NCRISC's instruction RAM.
+	// LinkedAt is the text's address: the end of the processor's base firmware, or with IRAM the
+	// start of NCRISC's instruction RAM.
 	LinkedAt uint32
-	// FirmwareEnd is the end of the base firmware's text that the kernel names, or 0.
+	// FirmwareEnd is the end of the base firmware's text as the kernel names it, or 0.
 	FirmwareEnd uint32
 	// LocalStart is the address in local RAM between the firmware's data and the kernel's.
 	LocalStart uint32
 	// LocalLimit is the bytes of data that tt-metal's linker script allows from LocalStart, 0 if
 	// unknown.
 	LocalLimit uint32
-	// GlobalPointer is the value of register gp, set by the firmware, that the kernel expects.
+	// GlobalPointer is the expected value of register gp.
 	GlobalPointer uint32
-	// Variables are the firmware's variables that the kernel was linked with, by address and name.
+	// Variables are the firmware's, by address and name.
 	Variables []MetalVariable
-	// DRAMBanks and L1Banks are the banks that the kernel was compiled for, 0 for a kernel without
-	// bank tables, such as a compute kernel.
+	// DRAMBanks and L1Banks are what the kernel was compiled for, 0 without bank tables, as in
+	// compute kernels.
 	DRAMBanks, L1Banks int
-	// IRAM says that the kernel runs in the instruction RAM of Wormhole's NCRISC, where the
-	// firmware copies it from L1. Its text can't run anywhere else.
+	// IRAM says that the text runs only in the instruction RAM of Wormhole's NCRISC, where the
+	// firmware copies it from L1.
 	IRAM bool
 	// StoredAddresses is the number of words in jump tables and tables of functions with an address
-	// of text. tt-metal's own loader refuses such kernels; [LoadMetal] prepends code that stores
-	// the addresses before each run.
+	// of text. tt-metal's loader refuses such kernels; [LoadMetal] prepends code that stores the
+	// addresses before each run.
 	StoredAddresses int
-	// NCRISC says that the kernel was linked for NCRISC. Files for other processors don't name the
-	// processor; base firmware with the same end of text does.
+	// NCRISC says that the kernel was linked for NCRISC. Of other processors base firmware with the
+	// same end of text tells.
 	NCRISC bool
 }
 
@@ -58,11 +56,11 @@ type MetalVariable struct {
 
 // LoadMetal reads a kernel from tt-metal's kernel cache: <processor>/<processor>.elf. As tt-metal's
 // host does, it makes absolute addresses of text relative to the program counter, so that the text
-// may be placed at any multiple of 16 in L1.
+// may be at any multiple of 16 in L1.
 //
-// The kernel runs only on the base firmware that it was linked with; [Image.Metal] proves that they
-// belong together. Each error wraps one of the package's sentinels and says what to do. The result
-// does not refer to file's memory. LoadMetal never panics, whatever the bytes.
+// The kernel runs only on the base firmware of [Image.Metal]. Each error wraps one of the package's
+// sentinels and says what to do. The result does not refer to file's memory. LoadMetal never
+// panics.
 func LoadMetal(file []byte) (*Image, error) {
 	f, err := open(file)
 	if err != nil {
@@ -105,8 +103,7 @@ func LoadMetal(file []byte) (*Image, error) {
 	return im, nil
 }
 
-// metalSymbols reads the absolute symbols of tt-metal's linker script and of the weakened base
-// firmware.
+// metalSymbols reads absolute symbols of tt-metal's linker script and the weakened base firmware.
 func metalSymbols(symbols []elf.Symbol) (*MetalKernel, error) {
 	m := &MetalKernel{}
 	var local bool
@@ -145,7 +142,6 @@ func metalSymbols(symbols []elf.Symbol) (*MetalKernel, error) {
 	return m, nil
 }
 
-// checkPlaces checks the places of text and data against the symbols.
 func (m *MetalKernel) checkPlaces(f *elf.File, text span) error {
 	m.LinkedAt = uint32(text.start)
 	if text.start%4 != 0 || text.end%4 != 0 {
@@ -172,8 +168,8 @@ func (m *MetalKernel) checkPlaces(f *elf.File, text span) error {
 	return nil
 }
 
-// dataLimit reads the size that tt-metal's linker script allows for the data segment at an address.
-// The section has three words per segment: address, address after trimming, limit in bytes.
+// dataLimit reads a section of tt-metal's linker script, which has three words per segment:
+// address, address after trimming, limit in bytes.
 func dataLimit(f *elf.File, addr uint32) uint32 {
 	s := f.Section(".segments")
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || s.Type != elf.SHT_PROGBITS {
@@ -191,7 +187,6 @@ func dataLimit(f *elf.File, addr uint32) uint32 {
 	return 0
 }
 
-// metalFits is [Image.Fits] for a kernel that tt-metal built.
 func (im *Image) metalFits(arch chip.Arch, p chip.Processor) error {
 	m := im.Metal
 	switch {

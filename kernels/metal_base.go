@@ -7,24 +7,22 @@ import (
 	"slices"
 )
 
-// maxBase bounds a segment of base firmware, in bytes.
 const maxBase = 128 << 10
 
 // A MetalBase is tt-metal's base firmware of one processor.
 type MetalBase struct {
 	// Segments are ordered by address: text in L1 at its entry, then data in local RAM, whose first
-	// values the host leaves in L1 for the firmware.
+	// values the host leaves in L1.
 	Segments []MetalSegment
-	// TextEnd is where kernels for the processor are linked, except for the instruction RAM of
-	// Wormhole's NCRISC.
+	// TextEnd is where kernels are linked, except for the instruction RAM of Wormhole's NCRISC.
 	TextEnd uint32
 	// LocalEnd is the start of kernels' data in local RAM.
 	LocalEnd uint32
-	// GlobalPointer is the firmware's value of register gp.
+	// GlobalPointer is the value of register gp.
 	GlobalPointer uint32
-	// Variables are variables for kernels to be linked with, by address and name.
+	// Variables are for kernels to be linked with, by address and name.
 	Variables []MetalVariable
-	// DRAMBanks and L1Banks are the banks that it was compiled for, 0 without bank tables.
+	// DRAMBanks and L1Banks are what it was compiled for, 0 without bank tables.
 	DRAMBanks, L1Banks int
 }
 
@@ -38,12 +36,12 @@ type MetalSegment struct {
 // Text returns the segment in L1.
 func (b *MetalBase) Text() MetalSegment { return b.Segments[0] }
 
-// Entry returns the address of the first instruction.
+// Entry is the first instruction's address.
 func (b *MetalBase) Entry() uint32 { return b.Segments[0].Addr }
 
-// LoadMetalBase reads base firmware that tt-metal built: <processor>.elf or
-// <processor>_weakened.elf of a firmware folder. Each error wraps one of the package's sentinels.
-// The result does not refer to file's memory. LoadMetalBase never panics, whatever the bytes.
+// LoadMetalBase reads tt-metal's base firmware: <processor>.elf or <processor>_weakened.elf of a
+// firmware folder. Each error wraps one of the package's sentinels. The result does not refer to
+// file's memory. LoadMetalBase never panics.
 func LoadMetalBase(file []byte) (*MetalBase, error) {
 	f, err := open(file)
 	if err != nil {
@@ -97,7 +95,6 @@ func LoadMetalBase(file []byte) (*MetalBase, error) {
 	return b, nil
 }
 
-// read reads the symbols that kernels are linked with.
 func (b *MetalBase) read(f *elf.File, symbols []elf.Symbol, text span) error {
 	var stack bool
 	for _, s := range symbols {
@@ -133,7 +130,7 @@ func sortVariables(vs []MetalVariable) {
 	})
 }
 
-// bankCounts returns the number of banks in tt-metal's tables: 16 bits per bank and NoC.
+// tt-metal's tables have 16 bits per bank and NoC.
 func bankCounts(vs []MetalVariable) (dram, l1 int) {
 	const nocs, coordinate = 2, 2
 	for _, v := range vs {

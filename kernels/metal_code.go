@@ -7,7 +7,6 @@ import (
 	"slices"
 )
 
-// Major opcodes of RISC-V instructions.
 const (
 	opLoad   = 0x03
 	opFence  = 0x0F
@@ -23,7 +22,7 @@ const (
 	opSystem = 0x73
 )
 
-// An instruction is a word of text. Without the low two bits it is a Tensix instruction.
+// Without the low two bits it is a Tensix instruction.
 type instruction uint32
 
 func (i instruction) opcode() uint32 { return uint32(i) & 0x7F }
@@ -31,7 +30,6 @@ func (i instruction) rd() uint32     { return uint32(i) >> 7 & 0x1F }
 func (i instruction) rs1() uint32    { return uint32(i) >> 15 & 0x1F }
 func (i instruction) rs2() uint32    { return uint32(i) >> 20 & 0x1F }
 
-// writes reports whether the instruction sets a register.
 func (i instruction) writes(register uint32) bool {
 	switch i.opcode() {
 	case opLoad, opImm, opAUIPC, opAtomic, opOp, opLUI, opJALR, opJAL, opSystem:
@@ -40,8 +38,7 @@ func (i instruction) writes(register uint32) bool {
 	return false
 }
 
-// uses reports whether the instruction computes with a register. Storing it doesn't count:
-// functions save registers.
+// Storing a register doesn't count: functions save registers.
 func (i instruction) uses(register uint32) bool {
 	switch i.opcode() {
 	case opLoad, opImm, opStore, opJALR:
@@ -54,7 +51,7 @@ func (i instruction) uses(register uint32) bool {
 	return false
 }
 
-// low returns the signed 12 bits that the instruction adds to rs1, or false.
+// low returns the signed 12 bits that the instruction adds to rs1.
 func (i instruction) low() (int32, bool) {
 	switch {
 	case i.opcode() == opLoad, i.opcode() == opImm && uint32(i)>>12&7 == 0, i.opcode() == opJALR:
@@ -65,7 +62,6 @@ func (i instruction) low() (int32, bool) {
 	return 0, false
 }
 
-// withLow returns an instruction that low knows with other 12 bits.
 func (i instruction) withLow(v uint32) instruction {
 	if i.opcode() == opStore {
 		return i&^(0x7F<<25|0x1F<<7) | instruction(v>>5&0x7F<<25|v&0x1F<<7)
@@ -73,7 +69,6 @@ func (i instruction) withLow(v uint32) instruction {
 	return i&0xFFFFF | instruction(v<<20)
 }
 
-// branch returns the distance of a conditional branch, jump JAL's.
 func (i instruction) branch() uint32 {
 	w := uint32(i)
 	return uint32(int32(w)>>31)<<12 | w<<4&0x800 | w>>20&0x7E0 | w>>7&0x1E
@@ -84,14 +79,12 @@ func (i instruction) jump() uint32 {
 	return uint32(int32(w)>>31)<<20 | w&0xFF000 | w>>9&0x800 | w>>20&0x7FE
 }
 
-// relativeToFixed reports whether an instruction adds to zero or gp, which don't depend on the
-// text.
+// relativeToFixed reports additions to zero or gp, which don't depend on the text.
 func relativeToFixed(i instruction) bool {
 	_, ok := i.low()
 	return ok && (i.rs1() == 0 || i.rs1() == 3)
 }
 
-// callerSaved reports whether a call may change a register: all but sp, gp, tp and s0 to s11.
 func callerSaved(register uint32) bool {
 	return !(2 <= register && register <= 4 || register == 8 || register == 9 || 18 <= register && register <= 27)
 }
@@ -112,10 +105,9 @@ func (m *mover) bad(place uint32, t elf.R_RISCV, symbol uint32, why string) erro
 	return &RelocationError{Offset: place, Type: uint32(t), Symbol: name, Why: why}
 }
 
-// pair finds the upper half of each lower half; the linker doesn't keep the pairs. A lower half
-// belongs to the upper half whose register reaches it along the code. Where none does, as beyond a
-// jump table, it belongs to the nearest one before it of the same symbol and register, which is the
-// only rule of tt-metal's loader.
+// The linker doesn't keep the pairs. A lower half belongs to the upper half whose register reaches
+// it along the code. Where none does, as beyond a jump table, it belongs to the nearest one before
+// it of the same symbol and register, the only rule of tt-metal's loader.
 func (m *mover) pair() error {
 	reached := map[uint32][]*upper{} // by the place of the lower half
 	places := slices.Sorted(maps.Keys(m.upper))
@@ -157,17 +149,14 @@ func (m *mover) pair() error {
 	return nil
 }
 
-// belongs reports whether an instruction adds the lower half to an upper half's register, giving
-// the address.
 func (m *mover) belongs(u *upper, l lower) bool {
 	hi, i := m.word(u.place), m.word(l.place)
 	low, ok := i.low()
 	return ok && i.rs1() == hi.rd() && uint32(hi)&^0xFFF+uint32(low) == l.target
 }
 
-// follow returns the places of lower halves that an upper half's register reaches. It follows
-// branches and jumps, and continues after calls. It ends where the register is set again, at
-// returns, and at jumps through registers.
+// follow returns the lower halves that an upper half's register reaches, along branches and jumps
+// and past calls, until the register is set again, returns, or jumps through registers.
 func (m *mover) follow(u *upper) ([]uint32, error) {
 	register := m.word(u.place).rd()
 	type state struct {
@@ -219,8 +208,8 @@ func (m *mover) follow(u *upper) ([]uint32, error) {
 	return lows, nil
 }
 
-// rewrite makes a pair's addresses relative to the program counter (AUIPC) instead of absolute
-// (LUI), or the reverse, or follows moved initial data.
+// rewrite makes addresses relative to the program counter (AUIPC) or absolute (LUI), or follows
+// moved initial data.
 func (m *mover) rewrite(u *upper, from, to uint32) error {
 	t, base := elf.R_RISCV_HI20, u.place
 	if from == opAUIPC {
@@ -240,7 +229,6 @@ func (m *mover) rewrite(u *upper, from, to uint32) error {
 			return m.bad(l.place, t, l.symbol, "not an instruction that adds the lower half of an address")
 		}
 	}
-	// One upper half serves all its lower halves, up to 2 KiB before and after it.
 	for _, first := range u.lows {
 		page := (m.placed(first.symbol, first.target) - base + 0x800) &^ 0xFFF
 		if slices.ContainsFunc(u.lows, func(l lower) bool {

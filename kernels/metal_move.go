@@ -2,18 +2,16 @@ package kernels
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"maps"
 	"slices"
 )
 
-// maxSteps bounds the search for uses of upper halves of addresses in a file.
+// maxSteps bounds the search for uses of upper halves in a file.
 const maxSteps = 1 << 20
 
-// A mover makes a kernel's text, linked at a fixed address, independent of its place, with the
-// relocations that the linker kept. LUI and ADDI or a load or a store, an absolute address of text,
-// become AUIPC and the same second instruction. Addresses of data and numbers relative to the
-// program counter become absolute. Relocation types: RISC-V ELF psABI, "Relocations".
+// A mover makes text linked at a fixed address independent of its place, by the relocations that
+// the linker kept. Of an absolute address of text LUI becomes AUIPC, and the reverse for data and
+// numbers relative to the program counter. Relocation types: RISC-V ELF psABI, "Relocations".
 type mover struct {
 	file    *elf.File
 	symbols []elf.Symbol
@@ -30,7 +28,6 @@ type mover struct {
 	steps   int                 // left for search
 }
 
-// An upper is a relocation of the upper 20 bits of an address.
 type upper struct {
 	place  uint32
 	symbol uint32
@@ -38,7 +35,6 @@ type upper struct {
 	lows   []lower // its users
 }
 
-// A lower is a relocation of the lower 12 bits of an address.
 type lower struct {
 	place  uint32
 	symbol uint32
@@ -89,7 +85,6 @@ func (m *mover) move() error {
 	return m.rewriteAll(m.pcImage, opAUIPC)
 }
 
-// rewriteAll rewrites pairs relative to the program counter, which relocations join.
 func (m *mover) rewriteAll(all map[uint32]*upper, to uint32) error {
 	for _, place := range slices.Sorted(maps.Keys(all)) {
 		u := all[place]
@@ -103,7 +98,6 @@ func (m *mover) rewriteAll(all map[uint32]*upper, to uint32) error {
 	return nil
 }
 
-// loaded reports whether a section is in a loaded segment.
 func (m *mover) loaded(s *elf.Section) bool {
 	for _, p := range m.file.Progs {
 		if p.Type == elf.PT_LOAD && p.Vaddr <= s.Addr && s.Addr+s.Size <= p.Vaddr+p.Memsz {
@@ -113,42 +107,29 @@ func (m *mover) loaded(s *elf.Section) bool {
 	return false
 }
 
-// holds reports whether a section is part of the text, or empty at its end: there tt-metal's linker
-// script puts the symbol of the initial data's place.
+// At the text's end tt-metal's linker script puts the symbol of the initial data's place into an
+// empty section.
 func (m *mover) holds(s *elf.Section) bool {
 	return s.Flags&elf.SHF_ALLOC != 0 && m.text.start <= s.Addr && s.Addr+s.Size <= m.text.end
 }
 
-// isText reports whether a symbol moves with the text.
 func (m *mover) isText(s elf.Symbol) bool {
 	return s.Section != elf.SHN_UNDEF && int(s.Section) < len(m.file.Sections) && m.holds(m.file.Sections[s.Section])
 }
 
-// read sorts a section's relocations, and refuses those that depend on the text's place.
 func (m *mover) read(rela []byte, inText bool) error {
 	differences := map[uint32]int{} // by place: addresses of text that are added less those that are subtracted
-	for ; len(rela) >= 12; rela = rela[12:] {
-		offset := binary.LittleEndian.Uint32(rela)
-		info := binary.LittleEndian.Uint32(rela[4:])
-		addend := binary.LittleEndian.Uint32(rela[8:])
-		var symbol elf.Symbol
-		index := info >> 8
-		if index != 0 {
-			if int64(index) > int64(len(m.symbols)) {
-				return refuse(ErrNotELF, "relocation at %#x names symbol %d of %d", offset, index, len(m.symbols))
-			}
-			symbol = m.symbols[index-1]
+	for r, err := range relocations(rela, m.symbols) {
+		if err != nil {
+			return err
 		}
-		toText := m.isText(symbol)
-		target := uint32(symbol.Value) + addend
-		t := elf.R_RISCV(info & 0xFF)
+		offset, index, target, t := r.offset, r.index, r.target, r.kind
 		switch t {
 		case elf.R_RISCV_NONE, elf.R_RISCV_RELAX, elf.R_RISCV_ALIGN:
 			continue
 		}
-		bad := func(why string) error {
-			return &RelocationError{Offset: offset, Type: uint32(t), Symbol: nameOf(m.file, symbol), Why: why}
-		}
+		toText := m.isText(r.symbol)
+		bad := func(why string) error { return r.error(m.file, why) }
 		if inText && (offset%4 != 0 || !m.text.contains(uint64(offset))) {
 			return bad("outside of the text or between instructions")
 		}
@@ -188,7 +169,7 @@ func (m *mover) read(rela []byte, inText bool) error {
 			}
 		case elf.R_RISCV_PCREL_HI20:
 			switch {
-			case inText && toText && symbol.Name == dataImage:
+			case inText && toText && r.symbol.Name == dataImage:
 				m.pcImage[offset] = &upper{place: offset, symbol: index, target: target}
 			case inText == toText:
 			case !inText:
@@ -205,8 +186,7 @@ func (m *mover) read(rela []byte, inText bool) error {
 				m.pcLower[at] = append(m.pcLower[at], offset)
 			}
 		default:
-			// The linker has version-dependent numbers for instructions relative to gp or zero,
-			// which don't depend on the text's place.
+			// The linker has version-dependent numbers for instructions relative to gp or zero.
 			own := t == 47 || t == 48 || t >= 60
 			if !own || toText || !inText || !relativeToFixed(m.word(offset)) {
 				return bad("a kind that kernels don't use: link with the script and options of tt-metal")

@@ -6,12 +6,10 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// A kernel that was linked at one address runs at others: each run places it elsewhere.
 func TestLoadMetalRuns(t *testing.T) {
 	for _, flags := range [][]string{{"-O2"}, {"-Os"}, {"-fno-jump-tables", "-O1", "-mcmodel=medany"}} {
 		t.Run(flags[len(flags)-1], func(t *testing.T) {
@@ -32,23 +30,13 @@ func TestLoadMetalRuns(t *testing.T) {
 
 func (b *bench) runMetal(im *kernels.Image) {
 	core := []chip.Range{chip.Single(0, 0)}
-	writer, err := kernels.Prebuilt(b.dev.Arch(), kernels.CopyWriter)
-	b.must(err)
-	to, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "out"})
-	b.must(err)
-	args := func(words ...uint32) func(chip.Core) []uint32 {
-		return func(chip.Core) []uint32 { return words }
+	p := &reprise.Program{Name: "metal", CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: core, PageSize: 64, Pages: 1}}}
+	to := b.buffer(p, "out", 64, 1)
+	p.Kernels = []reprise.Kernel{
+		kernel("kernel", im, chip.BRISC, core, 0),
+		kernel("writer", b.prebuilt(kernels.CopyWriter), chip.NCRISC, core, to.Addr(), 0, 1, 64, 0),
 	}
-	x, err := b.dev.Load(b.ctx, &reprise.Program{
-		Name: "metal",
-		Kernels: []reprise.Kernel{
-			{Name: "kernel", Image: im, Processor: chip.BRISC, Cores: core, Args: args(0)},
-			{Name: "writer", Image: writer, Processor: chip.NCRISC, Cores: core, Args: args(to.Addr(), 0, 1, 64, 0)},
-		},
-		CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: core, PageSize: 64, Pages: 1}},
-		Buffers:         []*reprise.Buffer{to},
-	})
-	b.must(err)
+	x := b.load(p)
 	want := []uint32{200, 25, 1, 77, 5 << 8, 25 ^ 0xFF, 11, 18, 81, 10, 42, 22, 110, 11, 1, 1}
 	q := b.dev.Queue(0)
 	for range 3 {

@@ -5,21 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// A stored is a word with an address of text: an entry of a jump table or table of functions.
+// A stored is an entry of a jump table or table of functions.
 type stored struct {
 	place  uint32 // from the first byte of the image
 	symbol uint32
 	target uint32 // as linked
 }
 
-// dataImage is the symbol of the initial data, right after the text, for the kernel's copy.
+// dataImage is the initial data right after the text.
 const dataImage = "__kernel_data_lma"
 
-// codeLine is the size of the processors' prefetches of code, in bytes.
+// codeLine is the bytes of a prefetch of code.
 const codeLine = 64
 
-// store notes a word that needs an address of text at run time. It returns why that is impossible,
-// or "".
+// store returns why a word can't get an address of text at run time, or "".
 func (m *mover) store(offset, symbol, target uint32) string {
 	for _, p := range m.file.Progs {
 		if p.Type != elf.PT_LOAD || uint64(offset) < p.Vaddr || uint64(offset)+4 > p.Vaddr+p.Filesz {
@@ -38,8 +37,8 @@ func (m *mover) store(offset, symbol, target uint32) string {
 	return "address of text in data without initial values"
 }
 
-// separate decides how far to move initial data that the kernel stores to from the text. A
-// processor may prefetch the bytes after the text, which mustn't change.
+// separate moves initial data that the kernel stores to away from the text: a processor may
+// prefetch the bytes after the text, which mustn't change.
 func (m *mover) separate() {
 	size := uint32(m.text.end - m.text.start)
 	for _, s := range m.stored {
@@ -50,7 +49,6 @@ func (m *mover) separate() {
 	}
 }
 
-// placed returns an address after the move of the initial data.
 func (m *mover) placed(symbol, addr uint32) uint32 {
 	if symbol != 0 && m.symbols[symbol-1].Name == dataImage {
 		return addr + m.gap
@@ -67,9 +65,9 @@ func (m *mover) paddr() uint64 {
 	return 0
 }
 
-// withAddresses prepends code to the image that stores the addresses of text at each entry of the
-// kernel, then jumps to its first instruction. The code finds its place by the program counter,
-// uses caller-saved registers, and may run any number of times.
+// withAddresses prepends code that stores the addresses of text at each entry of the kernel. It
+// finds its place by the program counter, uses caller-saved registers, and may run any number of
+// times.
 func (m *mover) withAddresses() []byte {
 	size := uint32(m.text.end - m.text.start)
 	const (

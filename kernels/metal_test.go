@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,13 +19,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
-// Where the firmware of goodMetal ends.
 const (
 	metalText  = 0x49F0
 	metalLocal = localRAM + 0x830
 )
 
-// Symbols of goodMetal, by index in relocations.
 const (
 	symLabel = iota + 1 // text, at byte 24
 	symVariable
@@ -47,8 +44,9 @@ func sw(value, rs, offset uint32) uint32 {
 }
 
 const (
-	nop = 0x00000013
-	ret = 0x00008067
+	nop   = 0x00000013
+	ret   = 0x00008067
+	label = metalText + 24
 )
 
 func words(ws ...uint32) []byte {
@@ -59,8 +57,20 @@ func words(ws ...uint32) []byte {
 	return b
 }
 
-// goodMetal is a kernel as tt-metal links it, with some text and relocations: 8 bytes of data, 4 of
-// zeroed data, three variables of the firmware.
+const (
+	hi20, lo12i, lo12s    = elf.R_RISCV_HI20, elf.R_RISCV_LO12_I, elf.R_RISCV_LO12_S
+	pcrelHi20, pcrelLo12i = elf.R_RISCV_PCREL_HI20, elf.R_RISCV_PCREL_LO12_I
+)
+
+// rel is a relocation at an offset of the text, dataRel of the data.
+func rel(off uint32, t elf.R_RISCV, symbol uint32, addend int32) elf.Rela32 {
+	return elftest.Relocation(metalText+off, t, symbol, addend)
+}
+
+func dataRel(off uint32, t elf.R_RISCV, symbol uint32, addend int32) elf.Rela32 {
+	return elftest.Relocation(metalLocal+off, t, symbol, addend)
+}
+
 func goodMetal(text []byte, rela ...elf.Rela32) elftest.File {
 	end := uint32(metalText + len(text))
 	weak := func(addr, size uint32) elf.Sym32 {
@@ -73,7 +83,7 @@ func goodMetal(text []byte, rela ...elf.Rela32) elftest.File {
 			{Flags: elf.PF_R | elf.PF_W, Vaddr: metalLocal, Paddr: end, Bytes: []byte("initial."), Memory: 12},
 		},
 		Symbols: []elf.Sym32{
-			{Value: metalText + 24, Shndx: elftest.Text},
+			{Value: label, Shndx: elftest.Text},
 			{Value: metalLocal, Shndx: elftest.Data},
 			{Value: end, Shndx: elftest.Text},
 			{Value: metalText, Shndx: elftest.ABS},
@@ -89,25 +99,32 @@ func goodMetal(text []byte, rela ...elf.Rela32) elftest.File {
 	}
 }
 
-// simple is text that makes the address of its label, and its relocations.
 func simple() ([]byte, []elf.Rela32) {
-	label := uint32(metalText + 24)
 	return words(nop, lui(15, label), nop, addi(14, 15, label), ret, nop, nop, nop),
 		[]elf.Rela32{
-			elftest.Relocation(metalText+4, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(metalText+4, elf.R_RISCV_RELAX, 0, 0),
-			elftest.Relocation(metalText+12, elf.R_RISCV_LO12_I, symLabel, 0), elftest.Relocation(metalText+12, elf.R_RISCV_RELAX, 0, 0),
+			rel(4, hi20, symLabel, 0), rel(4, elf.R_RISCV_RELAX, 0, 0),
+			rel(12, lo12i, symLabel, 0), rel(12, elf.R_RISCV_RELAX, 0, 0),
 		}
 }
 
-func TestLoadMetal(t *testing.T) {
+func simpleMetal() elftest.File {
 	text, rela := simple()
-	file := goodMetal(text, rela...).Build()
-	im, err := LoadMetal(file)
+	return goodMetal(text, rela...)
+}
+
+func mustLoadMetal(t *testing.T, f elftest.File) *Image {
+	t.Helper()
+	im, err := LoadMetal(f.Build())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return im
+}
+
+func TestLoadMetal(t *testing.T) {
+	im := mustLoadMetal(t, simpleMetal())
 	want := &Image{
-		File:     file,
+		File:     simpleMetal().Build(),
 		Text:     append(words(nop, auipc(15, 20), nop, addi(14, 15, 20), ret, nop, nop, nop), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...),
 		DataSize: 8, BSSSize: 4,
 		Metal: &MetalKernel{
@@ -123,17 +140,13 @@ func TestLoadMetal(t *testing.T) {
 	}
 }
 
-// Wormhole's NCRISC runs kernels where they were linked.
 func TestLoadMetalInstructionRAM(t *testing.T) {
 	text, _ := simple()
-	f := goodMetal(text, elftest.Relocation(ncriscIRAM+4, elf.R_RISCV_HI20, symLabel, 0))
+	f := goodMetal(text, elftest.Relocation(ncriscIRAM+4, hi20, symLabel, 0))
 	f.Entry = ncriscIRAM
 	f.Segments[0].Vaddr, f.Segments[0].Paddr = ncriscIRAM, ncriscIRAM
 	f.Segments[1].Paddr = ncriscIRAM + uint32(len(text))
-	im, err := LoadMetal(f.Build())
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := mustLoadMetal(t, f)
 	if !bytes.HasPrefix(im.Text, text) || !im.Metal.IRAM || !im.Metal.NCRISC || im.Metal.FirmwareEnd != metalText {
 		t.Errorf("%x, %+v", im.Text, im.Metal)
 	}
@@ -150,17 +163,9 @@ func TestLoadMetalInstructionRAM(t *testing.T) {
 	}
 }
 
-// Each text makes addresses in a way that compilers do; run at another place, each makes the same
-// addresses, moved.
 func TestLoadMetalPairs(t *testing.T) {
-	const at = metalText
-	label := uint32(at + 24)
-	hi := func(off uint32, addend int32) elf.Rela32 {
-		return elftest.Relocation(at+off, elf.R_RISCV_HI20, symLabel, addend)
-	}
-	lo := func(off uint32, addend int32) elf.Rela32 {
-		return elftest.Relocation(at+off, elf.R_RISCV_LO12_I, symLabel, addend)
-	}
+	hi := func(off uint32, addend int32) elf.Rela32 { return rel(off, hi20, symLabel, addend) }
+	lo := func(off uint32, addend int32) elf.Rela32 { return rel(off, lo12i, symLabel, addend) }
 	jump := func(distance uint32) uint32 { // of a few instructions forward
 		return distance&0x7FE<<20 | opJAL
 	}
@@ -175,7 +180,7 @@ func TestLoadMetalPairs(t *testing.T) {
 			words(auipc(15, 24), lw(10, 15, 24), lw(11, 15, 28), ret)},
 		{"a store",
 			words(lui(15, label), nop, nop, sw(11, 15, label+8&0xFFF), ret),
-			[]elf.Rela32{hi(0, 8), elftest.Relocation(at+12, elf.R_RISCV_LO12_S, symLabel, 8)},
+			[]elf.Rela32{hi(0, 8), rel(12, lo12s, symLabel, 8)},
 			words(auipc(15, 32), nop, nop, sw(11, 15, 32), ret)},
 		{"pairs that cross",
 			words(lui(15, label), lui(14, label+0x1000), addi(15, 15, label), addi(14, 14, label+0x1000), ret),
@@ -200,28 +205,25 @@ func TestLoadMetalPairs(t *testing.T) {
 			words(lui(8, label), 0x008000EF, ret, addi(10, 8, label), ret), []elf.Rela32{hi(0, 0), lo(12, 0)},
 			words(auipc(8, 24), 0x008000EF, ret, addi(10, 8, 24), ret)},
 		{"an address of data from the program counter",
-			words(nop, 0x0000_0797, addi(15, 15, 0), ret), []elf.Rela32{elftest.Relocation(at+4, elf.R_RISCV_PCREL_HI20, symVariable, 4),
-				elftest.Relocation(at+8, elf.R_RISCV_PCREL_LO12_I, symLabel, -20)},
+			words(nop, 0x0000_0797, addi(15, 15, 0), ret), []elf.Rela32{rel(4, pcrelHi20, symVariable, 4),
+				rel(8, pcrelLo12i, symLabel, -20)},
 			words(nop, lui(15, metalLocal+4), addi(15, 15, metalLocal+4&0xFFF), ret)},
 		{"a distance within the text",
-			words(0x0000_0797, addi(15, 15, 24), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_PCREL_HI20, symLabel, 0),
-				elftest.Relocation(at+4, elf.R_RISCV_PCREL_LO12_I, symLabel, -24)},
+			words(0x0000_0797, addi(15, 15, 24), ret), []elf.Rela32{rel(0, pcrelHi20, symLabel, 0),
+				rel(4, pcrelLo12i, symLabel, -24)},
 			words(0x0000_0797, addi(15, 15, 24), ret)},
 		{"an address of data",
-			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_HI20, symVariable, 0),
-				elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symVariable, 0)},
+			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret), []elf.Rela32{rel(0, hi20, symVariable, 0),
+				rel(4, lo12i, symVariable, 0)},
 			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret)},
 		{"relative to gp, with a number of the linker's own",
-			words(lw(15, 3, 0x40), ret), []elf.Rela32{elftest.Relocation(at, 68, symVariable, 0)},
+			words(lw(15, 3, 0x40), ret), []elf.Rela32{rel(0, 68, symVariable, 0)},
 			words(lw(15, 3, 0x40), ret)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			text := append(tt.text, bytes.Repeat(words(nop), 16-len(tt.text)/4)...)
-			im, err := LoadMetal(goodMetal(text, tt.rela...).Build())
-			if err != nil {
-				t.Fatal(err)
-			}
+			im := mustLoadMetal(t, goodMetal(text, tt.rela...))
 			if diff := cmp.Diff(tt.want, im.Text[:len(tt.want)]); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -229,17 +231,14 @@ func TestLoadMetalPairs(t *testing.T) {
 	}
 }
 
-// Words with addresses of text are stored by code in front of the text. The code is that of GNU as.
+// The code is that of GNU as.
 func TestLoadMetalStoredAddresses(t *testing.T) {
 	f := goodMetal(words(nop, ret, nop, ret))
 	f.DataRelocations = []elf.Rela32{
-		elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, -20),
-		elftest.Relocation(metalLocal+4, elf.R_RISCV_32, symDataImage, 0),
+		dataRel(0, elf.R_RISCV_32, symLabel, -20),
+		dataRel(4, elf.R_RISCV_32, symDataImage, 0),
 	}
-	im, err := LoadMetal(f.Build())
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := mustLoadMetal(t, f)
 	code := words(
 		0x00000297,                           // auipc t0, 0
 		0x03428313,                           // addi  t1, t0, 52
@@ -263,21 +262,19 @@ func TestLoadMetalStoredAddresses(t *testing.T) {
 	}
 }
 
-// Each rule has a file that breaks only it, and each refusal says what to do.
 func TestLoadMetalRefuses(t *testing.T) {
-	const at = metalText
-	label := uint32(at + 24)
 	code := func(text []byte, rela ...elf.Rela32) func(*elftest.File) {
 		return func(f *elftest.File) {
 			*f = goodMetal(append(text, bytes.Repeat(words(nop), 16-len(text)/4)...), rela...)
 		}
 	}
-	tests := []struct {
-		name   string
-		breaks func(*elftest.File)
-		want   error
-		text   string
-	}{
+	adds := func(rs ...elf.Rela32) func(*elftest.File) {
+		return func(f *elftest.File) { f.Relocations = append(f.Relocations, rs...) }
+	}
+	data := func(rs ...elf.Rela32) func(*elftest.File) {
+		return func(f *elftest.File) { f.DataRelocations = rs }
+	}
+	tests := []refusal{
 		{"our own kernel", func(f *elftest.File) { *f = good() }, ErrNotMetal, "use Load"},
 		{"base firmware", func(f *elftest.File) { f.Names[0], f.Symbols[0].Shndx = "__stack_top", elftest.ABS }, ErrNotMetal, "base firmware"},
 		{"no end of the firmware's data", func(f *elftest.File) { f.Names[symLocalEnd-1] = "other" }, ErrNotMetal, "__fw_export_ldm_end"},
@@ -295,53 +292,33 @@ func TestLoadMetalRefuses(t *testing.T) {
 		}, ErrTooLarge, "instruction RAM"},
 		{"text in registers", func(f *elftest.File) { f.Entry, f.Segments[0].Vaddr = 0xFFB20000, 0xFFB20000 }, ErrAddress, "neither in L1"},
 		{"no relocations", func(f *elftest.File) { f.NoRelocations = true }, ErrNoRelocations, "stripped"},
-		{"stored address beyond the text", func(f *elftest.File) {
-			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0x1000)}
-		}, ErrRelocation, "beyond"},
-		{"stored address between words", func(f *elftest.File) {
-			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal+2, elf.R_RISCV_32, symLabel, 0)}
-		}, ErrRelocation, "not aligned"},
-		{"stored address in zeroed data", func(f *elftest.File) {
-			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal+8, elf.R_RISCV_32, symLabel, 0)}
-		}, ErrRelocation, "initial values"},
-		{"stored address of two words", func(f *elftest.File) {
-			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_64, symLabel, 0)}
-		}, ErrRelocation, "options of tt-metal"},
-		{"difference of text and data", func(f *elftest.File) {
-			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_ADD32, symLabel, 0),
-				elftest.Relocation(at, elf.R_RISCV_SUB32, symVariable, 0))
-		}, ErrRelocation, "distance"},
-		{"call of firmware", func(f *elftest.File) {
-			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_CALL_PLT, symTextEnd, 0))
-		}, ErrRelocation, "jump out"},
-		{"relocation between instructions", func(f *elftest.File) {
-			f.Relocations = append(f.Relocations, elftest.Relocation(at+2, elf.R_RISCV_HI20, symLabel, 0))
-		}, ErrRelocation, "between instructions"},
-		{"relocation outside", func(f *elftest.File) {
-			f.Relocations = append(f.Relocations, elftest.Relocation(0, elf.R_RISCV_HI20, symLabel, 0))
-		}, ErrRelocation, "outside"},
-		{"symbol that isn't there", func(f *elftest.File) {
-			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_HI20, 99, 0))
-		}, ErrNotELF, "symbol 99"},
-		{"thread-local", func(f *elftest.File) {
-			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_TPREL_HI20, symVariable, 0))
-		}, ErrRelocation, "options of tt-metal"},
-		{"upper half in another instruction", code(words(nop, addi(15, 15, label), ret), elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "not an instruction"},
-		{"upper half alone", code(words(lui(15, label), ret), elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "without a lower half"},
+		{"stored address beyond the text", data(dataRel(0, elf.R_RISCV_32, symLabel, 0x1000)), ErrRelocation, "beyond"},
+		{"stored address between words", data(dataRel(2, elf.R_RISCV_32, symLabel, 0)), ErrRelocation, "not aligned"},
+		{"stored address in zeroed data", data(dataRel(8, elf.R_RISCV_32, symLabel, 0)), ErrRelocation, "initial values"},
+		{"stored address of two words", data(dataRel(0, elf.R_RISCV_64, symLabel, 0)), ErrRelocation, "options of tt-metal"},
+		{"difference of text and data", adds(rel(0, elf.R_RISCV_ADD32, symLabel, 0),
+			rel(0, elf.R_RISCV_SUB32, symVariable, 0)), ErrRelocation, "distance"},
+		{"call of firmware", adds(rel(0, elf.R_RISCV_CALL_PLT, symTextEnd, 0)), ErrRelocation, "jump out"},
+		{"relocation between instructions", adds(rel(2, hi20, symLabel, 0)), ErrRelocation, "between instructions"},
+		{"relocation outside", adds(elftest.Relocation(0, hi20, symLabel, 0)), ErrRelocation, "outside"},
+		{"symbol that isn't there", adds(rel(0, hi20, 99, 0)), ErrNotELF, "symbol 99"},
+		{"thread-local", adds(rel(0, elf.R_RISCV_TPREL_HI20, symVariable, 0)), ErrRelocation, "options of tt-metal"},
+		{"upper half in another instruction", code(words(nop, addi(15, 15, label), ret), rel(0, hi20, symLabel, 0)), ErrRelocation, "not an instruction"},
+		{"upper half alone", code(words(lui(15, label), ret), rel(0, hi20, symLabel, 0)), ErrRelocation, "without a lower half"},
 		{"upper half in arithmetic", code(words(lui(15, label), addi(14, 15, 0), addi(15, 15, label), ret),
-			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation,
+			rel(0, hi20, symLabel, 0), rel(8, lo12i, symLabel, 0)), ErrRelocation,
 			"used alone"},
-		{"lower half alone", code(words(addi(15, 15, label), ret), elftest.Relocation(at, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "without its upper half"},
+		{"lower half alone", code(words(addi(15, 15, label), ret), rel(0, lo12i, symLabel, 0)), ErrRelocation, "without its upper half"},
 		{"two upper halves for one lower half", code(words(0x00050663, lui(15, label), 0x0080006F, lui(15, label), addi(15, 15, label), ret),
-			elftest.Relocation(at+4, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+12, elf.R_RISCV_HI20, symLabel, 0),
-			elftest.Relocation(at+16, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "crossjumping"},
+			rel(4, hi20, symLabel, 0), rel(12, hi20, symLabel, 0),
+			rel(16, lo12i, symLabel, 0)), ErrRelocation, "crossjumping"},
 		{"more code than is followed", func(f *elftest.File) {
 			text := make([]byte, 0, 1<<16)
 			var rela []elf.Rela32
 			for i := uint32(0); i < 1<<14-4; i++ { // each upper half is in a register that nothing sets again
 				if i < 200 {
 					text = append(text, words(lui(8, label))...)
-					rela = append(rela, elftest.Relocation(at+4*i, elf.R_RISCV_HI20, symLabel, 0))
+					rela = append(rela, rel(4*i, hi20, symLabel, 0))
 				} else {
 					text = append(text, words(nop)...)
 				}
@@ -353,36 +330,12 @@ func TestLoadMetalRefuses(t *testing.T) {
 			*f = goodMetal(text, rela...)
 		}, ErrRelocation, "too much code"},
 		{"addresses too far apart", code(words(lui(15, label), lw(14, 15, (label+0xD00)&0xFFF), lw(15, 15, (label-0x200)&0xFFF), ret),
-			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symLabel, 0xD00),
-			elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, -0x200)), ErrRelocation, "too far apart"},
+			rel(0, hi20, symLabel, 0), rel(4, lo12i, symLabel, 0xD00),
+			rel(8, lo12i, symLabel, -0x200)), ErrRelocation, "too far apart"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			text, rela := simple()
-			f := goodMetal(text, rela...)
-			tt.breaks(&f)
-			im, err := LoadMetal(f.Build())
-			if !errors.Is(err, tt.want) {
-				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
-			}
-			if !strings.Contains(err.Error(), tt.text) {
-				t.Errorf("%v: does not say %q", err, tt.text)
-			}
-		})
-	}
-	t.Run("truncated", func(t *testing.T) {
-		text, rela := simple()
-		file := goodMetal(text, rela...).Build()
-		for n := range file {
-			if im, err := LoadMetal(file[:n]); err == nil {
-				t.Fatalf("the first %d of %d Bytes: %v", n, len(file), im)
-			}
-		}
-	})
+	testRefusals(t, tests, simpleMetal, LoadMetal)
 }
 
-// LinkMetal links the kernel of testdata/metal at a fixed address, as tt-metal links its own. The
-// error wraps ErrNoCompiler if there is none.
 func LinkMetal(ctx context.Context, dir string, arch chip.Arch, flags ...string) ([]byte, error) {
 	compiler, err := riscv.Find("")
 	if err != nil {
@@ -406,14 +359,11 @@ func LinkMetal(ctx context.Context, dir string, arch chip.Arch, flags ...string)
 	return os.ReadFile(linked)
 }
 
-// FuzzLoadMetal: any bytes give an image that keeps LoadMetal's promises, or an error that wraps
-// one of its sentinels.
 func FuzzLoadMetal(f *testing.F) {
-	text, rela := simple()
-	f.Add(goodMetal(text, rela...).Build())
-	stored := goodMetal(text, rela...)
-	stored.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0),
-		elftest.Relocation(metalLocal+4, elf.R_RISCV_32, symDataImage, 0)}
+	f.Add(simpleMetal().Build())
+	stored := simpleMetal()
+	stored.DataRelocations = []elf.Rela32{dataRel(0, elf.R_RISCV_32, symLabel, 0),
+		dataRel(4, elf.R_RISCV_32, symDataImage, 0)}
 	f.Add(stored.Build())
 	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Kernel().Build())
 	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Base().Build())
@@ -426,25 +376,12 @@ func FuzzLoadMetal(f *testing.F) {
 		}
 		f.Add(file)
 	}
-	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM,
-		ErrNotMetal}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		_, _ = LoadMetalBase(file)
 		im, err := LoadMetal(file)
-		if err == nil {
-			if len(im.Text) == 0 || len(im.Text)%16 != 0 || len(im.Text) > maxImage+15 || im.Metal == nil {
-				t.Errorf("image of %d bytes, %+v", len(im.Text), im.Metal)
-			}
-			if im.DataSize+im.BSSSize > localRAMEnd-localRAM {
-				t.Errorf("%d+%d bytes of local RAM", im.DataSize, im.BSSSize)
-			}
-			return
+		checkLoaded(t, im, err, localRAM)
+		if err == nil && im.Metal == nil {
+			t.Error("an image without its symbols")
 		}
-		for _, s := range sentinels {
-			if errors.Is(err, s) {
-				return
-			}
-		}
-		t.Errorf("no sentinel: %v", err)
 	})
 }

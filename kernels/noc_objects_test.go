@@ -5,41 +5,32 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Kernels that move data with objects of the network and of circular buffers, or without any
-// include, as tt-metal's examples do, compile and run.
 func TestNocObjects(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		const n, page = 5, 2048
 		q := b.dev.Queue(0)
-		data := random(kernels.BF16, n, 31).data
+		data := random(bf16, n, 31).data
 		cores := []chip.Range{chip.Single(0, 0)}
 		for _, defines := range [][]string{nil, {"NOC_OBJECTS"}} {
 			p := &reprise.Program{
 				Name: "copy", CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: page, Pages: 2}},
 			}
 			for i, path := range []string{"copy_in.cpp", "copy_out.cpp"} {
-				buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * page, PageSize: page, Name: path})
-				b.must(err)
-				p.Buffers = append(p.Buffers, buf)
+				buf := b.buffer(p, path, page, n)
 				on := []chip.Processor{chip.BRISC, chip.NCRISC}[i]
 				im, err := kernels.Compile(b.ctx, kernels.Source{
 					Path: "testdata/compute/examples/" + path, Arch: b.dev.Arch(), Processors: []chip.Processor{on},
 					CompileArgs: []uint32{2, page}, Defines: defines, // interleaved in DRAM
 				})
 				b.must(err)
-				p.Kernels = append(p.Kernels, reprise.Kernel{
-					Name: path, Image: im, Processor: on, Cores: cores,
-					Args: func(chip.Core) []uint32 { return []uint32{buf.Addr(), n} },
-				})
+				p.Kernels = append(p.Kernels, kernel(path, im, on, cores, buf.Addr(), n))
 			}
 			b.must(q.Write(b.ctx, p.Buffers[0], 0, data))
-			x, err := b.dev.Load(b.ctx, p)
-			b.must(err)
+			x := b.load(p)
 			b.must(q.Run(b.ctx, x))
 			got := make([]byte, len(data))
 			b.must(q.Read(b.ctx, p.Buffers[1], 0, got))

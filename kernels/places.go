@@ -13,9 +13,9 @@ import (
 const placesMagic = 0x53455449 // "ITES"
 
 // placesOf returns a table, after a kernel's formats, of the source lines that call the checks of
-// reprise/watch.h, from debug information. It has the files' names, then entries, their number and
+// reprise/watch.h; nil without such calls. It has the files' names, then entries, their number and
 // placesMagic. An entry is three words: the offset of the return address in the text, the line, and
-// the offset of the file's name in the formats. It is nil without such calls.
+// the offset of the file's name in the formats.
 func placesOf(f *elf.File, file []byte, formats int) []byte {
 	symbols, err := f.Symbols()
 	if formats == 0 || err != nil {
@@ -64,7 +64,6 @@ func placesOf(f *elf.File, file []byte, formats int) []byte {
 	return le.AppendUint32(le.AppendUint32(append(names, table...), count), placesMagic)
 }
 
-// called returns the function that the instruction at an offset of a text calls.
 func called(text []byte, pc uint32) (to uint32, ok bool) {
 	const ra = 1
 	word := func(at uint32) uint32 { return binary.LittleEndian.Uint32(text[at:]) }
@@ -79,13 +78,11 @@ func called(text []byte, pc uint32) (to uint32, ok bool) {
 	return 0, false
 }
 
-// ownSource reports whether a file belongs to this package.
 func ownSource(name string) bool {
 	name = strings.TrimPrefix(name, "./")
 	return strings.HasPrefix(name, "lib/") || strings.HasPrefix(name, "include/") && isSource(name)
 }
 
-// isSource reports whether Sources have the file.
 func isSource(name string) bool {
 	f, err := sources.Open(name)
 	if err != nil {

@@ -19,10 +19,9 @@ var prebuilt = images.New(archives, "images")
 //go:embed include lib
 var sources embed.FS
 
-// The kernels that come with Reprise, for [Prebuilt], with their unique runtime arguments in order.
-// Addresses of buffers are the same in every bank; L1 addresses are of the kernel's core; x and y
-// are virtual coordinates. Kernels that say "any processor" need no NoC; the others run on BRISC or
-// NCRISC.
+// Kernels for [Prebuilt], with their unique runtime arguments in order. Addresses of buffers are
+// the same in every bank; L1 addresses are of the kernel's core; x and y are virtual coordinates.
+// Kernels run on BRISC or NCRISC unless they say "any processor".
 const (
 	// Blank does nothing. Any processor. No arguments.
 	Blank = "blank"
@@ -41,8 +40,7 @@ const (
 	// CopyReader reads pages of an interleaved DRAM buffer into a circular buffer. Arguments:
 	// address, first page, number of pages, page size, circular buffer.
 	CopyReader = "copy_reader"
-	// CopyWriter writes what arrives in a circular buffer to pages of an interleaved DRAM buffer.
-	// Arguments as [CopyReader].
+	// CopyWriter is the reverse of [CopyReader], with its arguments.
 	CopyWriter = "copy_writer"
 	// Add passes pages from one circular buffer to another and adds a number to each of their
 	// 32-bit words. Any processor. Arguments: input circular buffer, output circular buffer, number
@@ -59,13 +57,12 @@ const (
 	// MulticastWait waits for [MulticastSend] and adds up what arrived. Arguments: L1 address,
 	// bytes, semaphore, L1 address for the sum of the 32-bit words.
 	MulticastWait = "multicast_wait"
-	// Exchange moves pages of a buffer over Ethernet links and combines them: what the collectives
-	// of package mesh are made of. Arguments: see kernels/src/exchange.cpp.
+	// Exchange moves and combines pages over Ethernet links for package mesh. Arguments: see
+	// kernels/src/exchange.cpp.
 	Exchange = "exchange"
 	// StreamEcho hands messages of one stream (package stream) on to another until the host closes
-	// the first one, and closes the second one then in the same way. Arguments: the five of the
-	// stream to read, the five of the one to write, L1 address of room for a message, aligned as
-	// host memory is, its size.
+	// the first one, and closes the second in the same way. Arguments: the five of each stream, L1
+	// address of room for a message, aligned as host memory is, its size.
 	StreamEcho = "stream_echo"
 	// StreamSource writes messages to a stream; the first word of each is its number, the others
 	// are what is in L1. Arguments: the five of the stream, L1 address of a message, bytes of each,
@@ -78,7 +75,7 @@ const (
 	StreamSink = "stream_sink"
 )
 
-// The kernels of the engines that come with Reprise, for [PrebuiltCompute].
+// Kernels for [PrebuiltCompute].
 const (
 	// SumBF16 adds tiles of BF16 from circular buffers 1 and 2 and leaves the sums, rounded once,
 	// in 0. Argument: number of tiles.
@@ -88,7 +85,7 @@ const (
 	SumFP32 = "sum_fp32"
 )
 
-// Prebuilt loads a kernel that comes with Reprise. The error wraps [ErrNotFound].
+// Prebuilt's error wraps [ErrNotFound].
 func Prebuilt(arch chip.Arch, name string) (*Image, error) {
 	file, err := prebuilt.ELF(arch, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,8 +97,7 @@ func Prebuilt(arch chip.Arch, name string) (*Image, error) {
 	return load(file) // the file is part of the program
 }
 
-// PrebuiltCompute loads a kernel of the engines that comes with Reprise. The error wraps
-// [ErrNotFound].
+// PrebuiltCompute's error wraps [ErrNotFound].
 func PrebuiltCompute(arch chip.Arch, name string) (*Compute, error) {
 	var images [3]*Image
 	for i, thread := range [3]string{"unpack", "math", "pack"} {
@@ -113,14 +109,13 @@ func PrebuiltCompute(arch chip.Arch, name string) (*Compute, error) {
 	return &Compute{Unpack: images[0], Math: images[1], Pack: images[2]}, nil
 }
 
-// Sources are the headers (include) and start-up code and linker script (lib) that kernels are
-// compiled with, for builds that don't use [Compile]. Kernels that include
-// compute_kernel_api/NAME.h, as earlier releases of tt-metal call api/compute/NAME.h, need a
-// symbolic link of that name.
+// Sources are the headers (include) and start-up code and linker script (lib) of kernels, for
+// builds without [Compile]. Kernels that include compute_kernel_api/NAME.h, the old name of
+// api/compute/NAME.h, need a symbolic link.
 func Sources() fs.FS { return sources }
 
-// PrebuiltFiles returns the ELF files of the kernels that come with Reprise, by name, for tools.
-// Callers don't change them.
+// PrebuiltFiles returns the ELF files of the kernels that come with Reprise, by name. Callers don't
+// change them.
 func PrebuiltFiles(arch chip.Arch) map[string][]byte {
 	all := map[string][]byte{}
 	files, _ := prebuilt.Files(arch) // none for an unknown chip

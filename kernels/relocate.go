@@ -3,13 +3,13 @@ package kernels
 import (
 	"debug/elf"
 	"encoding/binary"
+	"iter"
 )
 
 // checkRelocations proves, from the relocations that the linker kept, that text and data hold no
-// address that depends on the kernel's place. Text may be anywhere and data is where it was linked.
-// So absolute addresses of data and distances within text are fine; absolute addresses of text, and
-// distances between text and data, are not. imageSize is the length of text and initial data, which
-// move together.
+// address that depends on the kernel's place. Absolute addresses of data and distances within text
+// are fine; absolute addresses of text, and distances between text and data, are not. imageSize is
+// the length of text and initial data, which move together.
 //
 // Relocation types: RISC-V ELF psABI, "Relocations".
 func checkRelocations(f *elf.File, text span, imageSize uint32) error {
@@ -33,20 +33,12 @@ func checkRelocations(f *elf.File, text span, imageSize uint32) error {
 		}
 		inText := text.contains(place.Addr)
 		seen = seen || inText
-		for ; len(rela) >= 12; rela = rela[12:] {
-			offset := binary.LittleEndian.Uint32(rela)
-			info := binary.LittleEndian.Uint32(rela[4:])
-			addend := int32(binary.LittleEndian.Uint32(rela[8:]))
-			var symbol elf.Symbol
-			if i := info >> 8; i != 0 {
-				if int(i) > len(symbols) {
-					return refuse(ErrNotELF, "relocation at %#x names symbol %d of %d", offset, i, len(symbols))
-				}
-				symbol = symbols[i-1]
+		for r, err := range relocations(rela, symbols) {
+			if err != nil {
+				return err
 			}
-			target := uint64(uint32(symbol.Value) + uint32(addend))
-			if why := judge(elf.R_RISCV(info&0xFF), inText, classify(f, symbol, text), target, image); why != "" {
-				return &RelocationError{Offset: offset, Type: info & 0xFF, Symbol: nameOf(f, symbol), Why: why}
+			if why := judge(r.kind, inText, classify(f, r.symbol, text), uint64(r.target), image); why != "" {
+				return r.error(f, why)
 			}
 		}
 	}
@@ -56,7 +48,39 @@ func checkRelocations(f *elf.File, text span, imageSize uint32) error {
 	return nil
 }
 
-// place is the kind of a symbol's value.
+type relocation struct {
+	offset uint32
+	kind   elf.R_RISCV
+	index  uint32 // of the symbol
+	symbol elf.Symbol
+	target uint32
+}
+
+func (r *relocation) error(f *elf.File, why string) error {
+	return &RelocationError{Offset: r.offset, Type: uint32(r.kind), Symbol: nameOf(f, r.symbol), Why: why}
+}
+
+// relocations iterates over a section.
+func relocations(rela []byte, symbols []elf.Symbol) iter.Seq2[relocation, error] {
+	return func(yield func(relocation, error) bool) {
+		for ; len(rela) >= 12; rela = rela[12:] {
+			info := binary.LittleEndian.Uint32(rela[4:])
+			r := relocation{offset: binary.LittleEndian.Uint32(rela), kind: elf.R_RISCV(info & 0xFF), index: info >> 8}
+			if int64(r.index) > int64(len(symbols)) {
+				yield(r, refuse(ErrNotELF, "relocation at %#x names symbol %d of %d", r.offset, r.index, len(symbols)))
+				return
+			}
+			if r.index != 0 {
+				r.symbol = symbols[r.index-1]
+			}
+			r.target = uint32(r.symbol.Value) + binary.LittleEndian.Uint32(rela[8:])
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
 type place uint8
 
 const (

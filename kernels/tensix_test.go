@@ -8,10 +8,8 @@ import (
 	"testing"
 )
 
-// The header of the engines compiles as C and C++ on both architectures, without warnings; its
-// static assertions hold.
 func TestCompileTensix(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	text, err := os.ReadFile("testdata/tensix.c")
 	if err != nil {
 		t.Fatal(err)
@@ -19,9 +17,7 @@ func TestCompileTensix(t *testing.T) {
 	for _, arch := range arches {
 		for _, path := range []string{"tensix.c", "tensix.cpp"} {
 			var warnings bytes.Buffer
-			if _, err := Compile(t.Context(), Source{Path: path, Text: string(text), Arch: arch, Warnings: &warnings}); err != nil {
-				t.Fatal(err)
-			}
+			mustCompile(t, Source{Path: path, Text: string(text), Arch: arch, Warnings: &warnings})
 			if warnings.Len() > 0 {
 				t.Error(warnings.String())
 			}
@@ -29,9 +25,8 @@ func TestCompileTensix(t *testing.T) {
 	}
 }
 
-// Constants that an instruction or a field has no room for don't compile.
 func TestCompileTensixConstants(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	const large = "doesn't fit"
 	for _, tt := range []struct{ name, statement, says string }{
 		{"operand", "RP_TTI(RP_OP_SETC16(0x10000, 1));", large},

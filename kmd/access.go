@@ -5,18 +5,12 @@ import (
 	"runtime"
 )
 
-// accessError is a refused access to a window.
 type accessError struct {
-	off    uint64
-	n      uint64
-	size   uint64
-	name   string
-	closed bool
-	store  bool
-	multi  bool
+	off, n, size         uint64
+	name                 string
+	closed, store, multi bool
 }
 
-// Error implements error.
 func (e *accessError) Error() string {
 	what := "load"
 	if e.store {
@@ -37,8 +31,7 @@ func (e *accessError) Unwrap() error {
 	return ErrMisaligned
 }
 
-// loadable reports whether an aligned load of n bytes, a power of two, is allowed, and records a
-// refusal.
+// loadable and storable take a power of two, and record a refused access.
 func (w *Window) loadable(off, n uint64) bool {
 	if w.storable(off, n) && !w.writeOnly.Load() {
 		return true
@@ -47,20 +40,17 @@ func (w *Window) loadable(off, n uint64) bool {
 	return false
 }
 
-// storable reports whether an aligned store of n bytes, a power of two, is allowed.
 func (w *Window) storable(off, n uint64) bool {
 	return off&(n-1) == 0 && off < w.size && !w.closed.Load()
 }
 
-// refuse records the first refused access. loads: the access needs a load from the device.
 func (w *Window) refuse(off, n uint64, store, loads bool) {
 	multi := loads && w.writeOnly.Load()
 	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store, multi})
 }
 
-// Err returns the error of the first refused access, or nil. Refused are misaligned accesses,
-// accesses outside of the window or after Close, and loads from several tiles. The error matches
-// ErrMisaligned, ErrOutOfRange, ErrClosed or ErrMulticastRead.
+// Err returns the error of the first refused access, or nil. It matches ErrMisaligned,
+// ErrOutOfRange, ErrClosed or ErrMulticastRead.
 func (w *Window) Err() error {
 	if e := w.fault.Load(); e != nil {
 		return e
@@ -79,7 +69,7 @@ func (w *Window) Load8(off uint64) uint8 {
 	return load8(w.mem.at(off))
 }
 
-// Load16 loads two bytes at a multiple of 2.
+// Load16 loads at a multiple of 2.
 func (w *Window) Load16(off uint64) uint16 {
 	if !w.loadable(off, 2) {
 		return 0xFFFF
@@ -90,7 +80,7 @@ func (w *Window) Load16(off uint64) uint16 {
 	return load16(w.mem.at(off))
 }
 
-// Load32 loads four bytes at a multiple of 4.
+// Load32 loads at a multiple of 4.
 func (w *Window) Load32(off uint64) uint32 {
 	if !w.loadable(off, 4) {
 		return allOnes
@@ -101,7 +91,7 @@ func (w *Window) Load32(off uint64) uint32 {
 	return load32(w.mem.at(off))
 }
 
-// Load64 loads eight bytes at a multiple of 8.
+// Load64 loads at a multiple of 8.
 func (w *Window) Load64(off uint64) uint64 {
 	if !w.loadable(off, 8) {
 		return 1<<64 - 1
@@ -124,7 +114,7 @@ func (w *Window) Store8(off uint64, v uint8) {
 	}
 }
 
-// Store16 stores two bytes at a multiple of 2.
+// Store16 stores at a multiple of 2.
 func (w *Window) Store16(off uint64, v uint16) {
 	switch {
 	case !w.storable(off, 2):
@@ -136,7 +126,7 @@ func (w *Window) Store16(off uint64, v uint16) {
 	}
 }
 
-// Store32 stores four bytes at a multiple of 4.
+// Store32 stores at a multiple of 4.
 func (w *Window) Store32(off uint64, v uint32) {
 	switch {
 	case !w.storable(off, 4):
@@ -148,7 +138,7 @@ func (w *Window) Store32(off uint64, v uint32) {
 	}
 }
 
-// Store64 stores eight bytes at a multiple of 8.
+// Store64 stores at a multiple of 8.
 func (w *Window) Store64(off uint64, v uint64) {
 	switch {
 	case !w.storable(off, 8):
@@ -160,8 +150,7 @@ func (w *Window) Store64(off uint64, v uint64) {
 	}
 }
 
-// Read copies from the device in loads of 4 and 8 bytes. Use Read for L1 and DRAM, not for
-// registers.
+// Read copies from L1 or DRAM, not registers, in loads of 4 and 8 bytes.
 func (w *Window) Read(off uint64, p []byte) {
 	if !w.span(off, len(p), false) {
 		for i := range p {
@@ -176,9 +165,8 @@ func (w *Window) Read(off uint64, p []byte) {
 	w.mem.read(off, p)
 }
 
-// Write copies to the device: every byte is stored exactly once, in ascending order, by naturally
-// aligned stores of 4 and 8 bytes. Partial words at the edges are read, merged and written back.
-// The merge isn't atomic against the device and is impossible through a multicast window.
+// Write stores every byte once, in ascending order, by aligned stores of 4 and 8 bytes. Partial
+// words at the edges are read and written back, not atomically; a multicast window can't have them.
 func (w *Window) Write(off uint64, p []byte) {
 	switch {
 	case !w.span(off, len(p), true):
@@ -189,7 +177,6 @@ func (w *Window) Write(off uint64, p []byte) {
 	}
 }
 
-// span reports whether [off, off+n) is in the window and accessible.
 func (w *Window) span(off uint64, n int, store bool) bool {
 	if off <= w.size && uint64(n) <= w.size-off && !w.closed.Load() &&
 		(!w.writeOnly.Load() || store && off&3 == 0 && n&3 == 0) {
@@ -199,13 +186,12 @@ func (w *Window) span(off uint64, n int, store bool) bool {
 	return false
 }
 
-// Drain makes earlier stores leave the processor before later ones. PCIe writes are posted: a load
-// from the same window afterwards proves their arrival.
+// Drain makes earlier stores leave the processor. PCIe writes are posted: a later load from the
+// same window proves their arrival.
 func (w *Window) Drain() { fence() }
 
-// Publish makes earlier stores to host memory visible before the next store to the window, as a
-// doorbell needs. On amd64 an uncached window needs no fence: the processor never reorders an
-// uncached store with earlier stores (Intel SDM volume 3A, "Memory ordering").
+// Publish makes earlier stores to host memory visible before the next store to the window. amd64
+// orders an uncached store after earlier ones (Intel SDM volume 3A, "Memory ordering").
 func (w *Window) Publish() {
 	if runtime.GOARCH != "amd64" || w.caching != Uncached {
 		fence()

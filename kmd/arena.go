@@ -15,15 +15,12 @@ import (
 type PinConfig struct {
 	// Size in bytes is rounded up to whole pages.
 	Size int
-	// Memory, if not nil, is pinned instead of new memory. It consists of whole pages that the
-	// caller has mmap'ed, private anonymous or shared, outside Go's heap. The caller unmaps it
+	// Memory, if not nil, is pinned instead: whole pages mmap'ed by the caller, who unmaps them
 	// after Close.
 	Memory []byte
 	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each
-	// chunk takes one of the 16 outbound regions that all users of the device share. Without an
-	// IOMMU a chunk is at most a huge page.
-	Chunk int
-	// Progress, if not nil, is called after each chunk: pinning a few GiB takes a second.
+	// takes one of 16 outbound regions, and is at most a huge page without an IOMMU.
+	Chunk    int
 	Progress func(pinned, total int)
 	// ReadOnly keeps the device from writing the memory. It needs FeatureReadOnlyPins.
 	ReadOnly bool
@@ -31,21 +28,19 @@ type PinConfig struct {
 	unchecked bool // pin without a check for FeatureReadOnlyPins
 }
 
-// Sizes of huge pages on the architectures that have cards.
 const (
 	hugePage1G = 1 << 30
 	hugePage2M = 2 << 20
 )
 
-// Pin maps memory and makes it reachable for the device, at consecutive NoC addresses. The memory
-// is in huge pages if the machine has any, on the card's NUMA node if that is known. The error
-// matches ErrOutOfRange for a size beyond what the device can address. It matches ErrNotContiguous
-// without a translating IOMMU and without enough huge pages, and ErrBusy if all outbound regions or
-// addresses are taken.
+// Pin makes memory reachable for the device at consecutive NoC addresses. New memory is in huge
+// pages if there are any, on the card's NUMA node. The error matches ErrOutOfRange for a size
+// beyond what the device can address, ErrNotContiguous without a translating IOMMU and enough huge
+// pages, and ErrBusy if all regions or addresses are taken.
 func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	m, err := d.pin(c)
 	if err != nil {
-		return nil, d.opError(fmt.Sprintf("pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0)))), err)
+		return nil, d.opError(err, "pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0))))
 	}
 	m.origin = d.leaks.origin()
 	return m, nil
@@ -61,12 +56,12 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 			return nil, fmt.Errorf("%w: %d B of memory: give whole pages of %d B", ErrMisaligned, len(c.Memory), page)
 		}
 		if onHeap(addressOf(c.Memory)) {
-			return nil, errors.New("memory of Go's heap, which the runtime uses for something else as soon as nothing refers to it: give memory of unix.Mmap, or none and take what Pin maps")
+			return nil, errors.New("memory of Go's heap, which the runtime may use for something else: give memory of unix.Mmap, or none")
 		}
 		c.Size = len(c.Memory)
 	}
 	if c.Size <= 0 || uint64(c.Size) > d.params.PCI.NOCSize {
-		return nil, fmt.Errorf("%w: size %d, want 1 to %s, which is what the device can address", ErrOutOfRange, c.Size,
+		return nil, fmt.Errorf("%w: size %d, want 1 to %s", ErrOutOfRange, c.Size,
 			humanize.IBytes(d.params.PCI.NOCSize))
 	}
 	if c.ReadOnly && !c.unchecked {
@@ -74,11 +69,11 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 			return nil, err
 		}
 	}
-	round := func(n int) int { return (n + page - 1) &^ (page - 1) }
-	size := round(c.Size)
+	round := func(n, to int) int { return (n + to - 1) &^ (to - 1) }
+	size := round(c.Size, page)
 	chunk := size
 	if c.Chunk > 0 {
-		chunk = round(min(c.Chunk, size))
+		chunk = round(min(c.Chunk, size), page)
 	}
 	if c.Memory != nil {
 		m := &HostMemory{dev: d, mem: c.Memory[:size:size]}
@@ -93,18 +88,18 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		if class > page && size < class {
 			continue
 		}
-		mem, err := d.mapMemory((size+class-1)&^(class-1), class, d.numa)
+		huge := fmt.Sprintf("%d huge pages of %s", (size+class-1)/class, humanize.IBytes(uint64(class)))
+		mem, err := d.mapMemory(round(size, class), class, d.numa)
 		if err != nil {
 			if class == page {
 				return nil, fmt.Errorf("map %s: %w", humanize.IBytes(uint64(size)), err)
 			}
-			missing = append(missing, fmt.Sprintf("%d huge pages of %s (%v)", (size+class-1)/class, humanize.IBytes(uint64(class)), err))
+			missing = append(missing, fmt.Sprintf("%s (%v)", huge, err))
 			continue
 		}
 		m := &HostMemory{dev: d, whole: mem, mem: mem[:size:size]}
 		err = d.pinChunks(m, chunk, c)
 		if errors.Is(err, syscall.EINVAL) && chunk > class && class > page {
-			// Not contiguous as a whole; a single huge page always is.
 			err = d.pinChunks(m, class, c)
 		}
 		if err == nil {
@@ -117,13 +112,12 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		case class == page || !errors.Is(err, ErrNotContiguous) && !errors.Is(err, syscall.ENOSPC):
 			return nil, err
 		case errors.Is(err, syscall.ENOSPC):
-			regions = fmt.Errorf("%d huge pages of %s: %w", (size+class-1)/class, humanize.IBytes(uint64(class)), err)
+			regions = fmt.Errorf("%s: %w", huge, err)
 		}
 	}
 	panic("kmd: no class of pages") // unreachable: the last class always returns
 }
 
-// keep records pinned memory with the device.
 func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
 	m.noc, m.phys = m.pins[0].noc, m.pins[0].phys
 	m.name = fmt.Sprintf("host memory of %s at %#x", humanize.IBytes(uint64(len(m.mem))), m.noc)
@@ -136,15 +130,13 @@ func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
 	return m, nil
 }
 
-// pinnedRange is a pinned chunk of HostMemory.
 type pinnedRange struct {
 	off, size int
 	noc, phys uint64
 }
 
-// pinChunks pins the memory a chunk at a time, at consecutive NoC addresses. The driver takes the
-// lowest gap for each chunk. If the chunks aren't adjacent then, pinChunks tries the highest
-// addresses, from the last chunk down.
+// pinChunks relies on the driver's choice of the lowest gap; if the chunks aren't adjacent, it
+// tries the highest addresses, last chunk first.
 func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
 	m.chunk, m.config = chunk, c
 	m.config.Progress = nil
@@ -155,8 +147,7 @@ func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
 	return err
 }
 
-// errScattered: the chunks have no consecutive addresses.
-var errScattered = fmt.Errorf("%w: other users' memory lies between the chunks, whose NoC addresses aren't consecutive", ErrBusy)
+var errScattered = fmt.Errorf("%w: other users' memory lies between the chunks", ErrBusy)
 
 func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) error {
 	total := len(m.mem)
@@ -167,7 +158,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 	if c.ReadOnly {
 		flags |= kabi.PinPagesReadOnly
 	}
-	n := (total + chunk - 1) / chunk
+	n, done := (total+chunk-1)/chunk, 0
 	for i := range n {
 		at := i
 		if topDown {
@@ -190,11 +181,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 		if err != nil {
 			return errors.Join(err, m.unpin())
 		}
-		if c.Progress != nil {
-			done := 0
-			for _, p := range m.pins {
-				done += p.size
-			}
+		if done += p.size; c.Progress != nil {
 			c.Progress(done, total)
 		}
 	}
@@ -204,7 +191,6 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 	return nil
 }
 
-// explainPin says what an errno of pinning means and how to fix the cause.
 func (d *Device) explainPin(err error, size, class int, missing []string) error {
 	switch {
 	case errors.Is(err, ErrBusy):
@@ -216,8 +202,8 @@ func (d *Device) explainPin(err error, size, class int, missing []string) error 
 				"echo N > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or hugepagesz=1G hugepages=N on its "+
 				"command line", missing)
 		}
-		return fmt.Errorf("%w (%w): turn the IOMMU on and leave it translating (in the firmware, and without iommu=pt "+
-			"on the kernel's command line)%s, or pin at most %s at a time", ErrNotContiguous, err, huge, humanize.IBytes(hostPage()))
+		return fmt.Errorf("%w (%w): let the IOMMU translate (in the machine's firmware, and without iommu=pt on the "+
+			"kernel's command line)%s, or pin at most %s at a time", ErrNotContiguous, err, huge, humanize.IBytes(hostPage()))
 	case errors.Is(err, syscall.EOPNOTSUPP):
 		return fmt.Errorf("%w: read-only pins need an IOMMU that translates (%w)", ErrNotContiguous, err)
 	case errors.Is(err, syscall.EFAULT):

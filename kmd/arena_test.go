@@ -19,8 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// huge maps ordinary memory at a multiple of 2 MiB and calls it huge pages of those sizes that
-// there are.
 func huge(sizes ...int) func(size, page, node int) ([]byte, error) {
 	return func(size, page, node int) ([]byte, error) {
 		if page > unix.Getpagesize() && !slices.Contains(sizes, page) {
@@ -41,15 +39,9 @@ func huge(sizes ...int) func(size, page, node int) ([]byte, error) {
 
 func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd.Device {
 	t.Helper()
-	d, err := kmd.Open(t.Context(), target{node}, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return value(kmd.Open(t.Context(), target{node}, opts...))(t)
 }
 
-// Memory of Go's heap is refused, however much of it there is, and mapped memory isn't taken for
-// it.
 func TestPinRefusesTheHeap(t *testing.T) {
 	m := blackhole(t)
 	page := unix.Getpagesize()
@@ -59,17 +51,9 @@ func TestPinRefusesTheHeap(t *testing.T) {
 		if _, err := m.dev.Pin(kmd.PinConfig{Memory: b[skip : skip+size]}); err == nil || !strings.Contains(err.Error(), "Go's heap") {
 			t.Errorf("%d B: %v", size, err)
 		}
-		mapped, err := kmd.MapMemory(size)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := m.dev.Pin(kmd.PinConfig{Memory: mapped})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(h.Close(), unix.Munmap(mapped)); err != nil {
-			t.Error(err)
-		}
+		mapped := value(kmd.MapMemory(size))(t)
+		h := value(m.dev.Pin(kmd.PinConfig{Memory: mapped}))(t)
+		must(t, errors.Join(h.Close(), unix.Munmap(mapped)))
 	}
 }
 
@@ -84,7 +68,6 @@ func TestPinInChunks(t *testing.T) {
 	if d := cmp.Diff(want, steps); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	// Chunks are one memory for the device as well.
 	for _, off := range []int{0, 32767, 32768, 65532, 102396} {
 		if err := m.fn.WriteHost(h.NOCAddr()+uint64(off), []byte{byte(off), 1}); err != nil && off != 32767 {
 			t.Fatal(off, err)
@@ -101,9 +84,7 @@ func TestPinInChunks(t *testing.T) {
 	} else if err := whole.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, h.Close())
 	if a, err := m.dev.PinHostMemory(1); err != nil || a.NOCAddr() != chip.Blackhole.Params().PCI.NOCBase {
 		t.Errorf("regions stay: %v, %v", a, err)
 	} else if err := a.Close(); err != nil {
@@ -111,25 +92,17 @@ func TestPinInChunks(t *testing.T) {
 	}
 }
 
-// Others' memory can lie in between; then the top of the addresses is tried, and what can't be one
-// piece isn't had.
 func TestChunksAreConsecutive(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	var pages []*kmd.HostMemory
 	for range 3 {
-		p, err := m.dev.PinHostMemory(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := value(m.dev.PinHostMemory(1))(t)
 		pages = append(pages, p)
 	}
 	if err := pages[1].Close(); err != nil { // a gap of one page
 		t.Fatal(err)
 	}
-	h, err := m.dev.Pin(kmd.PinConfig{Size: 4 * 4096, Chunk: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(m.dev.Pin(kmd.PinConfig{Size: 4 * 4096, Chunk: 4096}))(t)
 	p := chip.Wormhole.Params().PCI
 	if want := p.NOCBase + p.NOCSize - 4*4096; h.NOCAddr() != want {
 		t.Errorf("at %#x, want the top, %#x", h.NOCAddr(), want)
@@ -139,12 +112,8 @@ func TestChunksAreConsecutive(t *testing.T) {
 			t.Errorf("page %d: %d, %v", i, h.Bytes()[4096*i], err)
 		}
 	}
-	top, err := m.dev.Pin(kmd.PinConfig{Size: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := value(m.dev.Pin(kmd.PinConfig{Size: 4096}))(t)
 	_ = top
-	// A driver whose addresses are all over the place.
 	n := uint64(0)
 	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
 		err := f.Ioctl(req, arg)
@@ -157,13 +126,11 @@ func TestChunksAreConsecutive(t *testing.T) {
 	d := openWith(t, m, node)
 	defer d.Close()
 	if _, err := d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096}); !errors.Is(err, kmd.ErrBusy) ||
-		!strings.Contains(err.Error(), "consecutive") {
+		!strings.Contains(err.Error(), "between the chunks") {
 		t.Errorf("torn: %v", err)
 	}
 }
 
-// Without an IOMMU a huge page at a time is what can be pinned; with one, huge pages are only
-// faster.
 func TestPinHugePages(t *testing.T) {
 	big := func(uint64) uint64 { return 2 << 20 }
 	for _, tt := range []struct {
@@ -205,35 +172,23 @@ func TestPinHugePages(t *testing.T) {
 	}
 }
 
-// Real huge pages, if this machine has any, and a memory node, if it has several.
 func TestMapRealPages(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{NUMANode: 1})
-	d, err := kmd.Open(t.Context(), cardOf(m, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), cardOf(m, 0)))(t)
 	defer d.Close()
-	h, err := d.PinHostMemory(4 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(d.PinHostMemory(4 << 20))(t)
 	for i := 0; i < len(h.Bytes()); i += 4096 {
 		if h.Bytes()[i] != 0 {
 			t.Fatal("memory isn't zeroed")
 		}
 		h.Bytes()[i] = 1
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, h.Close())
 }
 
 func TestReadOnlyPins(t *testing.T) {
 	m := blackhole(t)
-	h, err := m.dev.Pin(kmd.PinConfig{Size: 4096, ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(m.dev.Pin(kmd.PinConfig{Size: 4096, ReadOnly: true}))(t)
 	h.Bytes()[0] = 7
 	var p [1]byte
 	if err := m.fn.ReadHost(h.NOCAddr(), p[:]); err != nil || p[0] != 7 {
@@ -242,7 +197,5 @@ func TestReadOnlyPins(t *testing.T) {
 	if err := m.fn.WriteHost(h.NOCAddr(), p[:]); err == nil {
 		t.Error("the device writes to it")
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, h.Close())
 }

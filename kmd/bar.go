@@ -2,13 +2,11 @@ package kmd
 
 import "github.com/reprise-tt/reprise/internal/seam"
 
-// Accesses returns mem, a mapping of a BAR, as a seam.MMIO: one bus access of the given width per
-// call. It is for recorders and observers of a card.
+// Accesses returns a mapping of a BAR as a seam.MMIO, for recorders and observers.
 func Accesses(mem []byte) seam.MMIO { return barMemory{deviceMemoryOf(mem)} }
 
 type barMemory struct{ deviceMemory }
 
-// Load implements seam.MMIO.
 func (b barMemory) Load(off uint64, width int) uint64 {
 	switch width {
 	case 1:
@@ -21,7 +19,6 @@ func (b barMemory) Load(off uint64, width int) uint64 {
 	return load64(b.at(off))
 }
 
-// Store implements seam.MMIO.
 func (b barMemory) Store(off uint64, width int, v uint64) {
 	switch width {
 	case 1:
@@ -35,8 +32,6 @@ func (b barMemory) Store(off uint64, width int, v uint64) {
 	}
 }
 
-// Read implements seam.MMIO.
 func (b barMemory) Read(off uint64, p []byte) { b.read(off, p) }
 
-// Write implements seam.MMIO.
 func (b barMemory) Write(off uint64, p []byte) { b.write(off, p) }

@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,16 +12,11 @@ import (
 )
 
 const (
-	// controlWindows is how many windows Device.Read and Write keep for words and small transfers.
-	// Bring-up uses four in turn: a worker, its registers, the management processor and another
-	// tile.
-	controlWindows = 4
-	// bulkThreshold is the length in bytes from which a write goes through a write-combined window.
-	bulkThreshold = 256
+	controlWindows = 4   // bring-up uses a worker, its registers, the management processor and another tile
+	bulkThreshold  = 256 // bytes from which a write goes through a write-combined window
 )
 
-// windowCache holds the Device's own windows and their targets. A miss re-targets the least
-// recently used window, so scattered accesses never take more of the shared pool.
+// windowCache holds the Device's own windows, and re-targets the least recently used.
 type windowCache struct {
 	dev *Device
 
@@ -38,8 +34,8 @@ type cachedWindow struct {
 	used   uint64
 }
 
-// getLocked returns a window configured for c. If the pool is exhausted, any window of the Device
-// serves for both kinds of access.
+// getLocked returns a window configured for c. If the pool is exhausted, a window of the other kind
+// serves too.
 func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	if k.closed {
 		return nil, ErrClosed
@@ -77,8 +73,6 @@ func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	return e.Window, nil
 }
 
-// find returns the window configured for c, or else the least recently used one; nil if set is
-// empty.
 func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	var oldest *cachedWindow
 	for i := range set {
@@ -93,7 +87,7 @@ func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	return oldest
 }
 
-// size is the size of the Device's own windows: the smallest class, which has most windows.
+// The smallest class has most windows.
 func (k *windowCache) size() uint64 { return k.dev.params.Windows[0].Size }
 
 func (k *windowCache) close() {
@@ -103,29 +97,27 @@ func (k *windowCache) close() {
 	k.mu.Unlock()
 }
 
-// Read copies len(p) bytes from addr of the tile at the virtual NoC 0 coordinates xy. A read of
-// four bytes at a multiple of four is exactly one access of that width, as registers need. The
-// error is an *OpError.
+// Read copies len(p) bytes from addr of a tile at virtual NoC 0 coordinates. Four bytes at a
+// multiple of four are exactly one access, as registers need.
 func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, false); err != nil {
-		return d.opError(fmt.Sprintf("read %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
+		return d.opError(err, "read %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr)
 	}
 	return nil
 }
 
-// Write copies p to addr of the tile at the virtual NoC 0 coordinates xy. A write of four bytes at
-// a multiple of four is exactly one access of that width, as registers need. Writes of one caller
-// arrive in order; a Read from the same tile proves their arrival. See Window.Write for unaligned
-// edges.
+// Write copies p to addr of a tile at virtual NoC 0 coordinates, four bytes at a multiple of four
+// in one access. Writes of one caller arrive in order; a Read from the same tile proves their
+// arrival. Edges are as in Window.Write.
 func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, true); err != nil {
-		return d.opError(fmt.Sprintf("write %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
+		return d.opError(err, "write %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr)
 	}
 	return nil
 }
 
-// Multicast copies p to addr of every Tensix tile in a rectangle. Both addr and len(p) must be
-// multiples of four: partial words would have to be read.
+// Multicast copies p to addr of every Tensix tile in a rectangle; both addr and len(p) are
+// multiples of four.
 func (d *Device) Multicast(start, end chip.XY, addr uint64, p []byte) error {
 	err := error(nil)
 	if addr&3 != 0 || len(p)&3 != 0 {
@@ -134,13 +126,13 @@ func (d *Device) Multicast(start, end chip.XY, addr uint64, p []byte) error {
 		err = d.transfer(WindowConfig{Target: end, Start: start, Multicast: true}, addr, p, true)
 	}
 	if err != nil {
-		return d.opError(fmt.Sprintf("multicast %s to %v-%v %#x", humanize.IBytes(uint64(len(p))), start, end, addr), err)
+		return d.opError(err, "multicast %s to %v-%v %#x", humanize.IBytes(uint64(len(p))), start, end, addr)
 	}
 	return nil
 }
 
-// Read32 loads one word at a multiple of four with one access. If the word is all ones, Read32
-// checks that the device still answers; otherwise the error matches ErrDeviceLost.
+// Read32 loads one word at a multiple of four with one access. If the word is all ones and the
+// device doesn't answer, the error matches ErrDeviceLost.
 func (d *Device) Read32(xy chip.XY, addr uint64) (v uint32, err error) {
 	c := WindowConfig{Target: xy}
 	err = d.word(&c, addr, &v, false)
@@ -148,7 +140,7 @@ func (d *Device) Read32(xy chip.XY, addr uint64) (v uint32, err error) {
 		err = d.alive()
 	}
 	if err != nil {
-		return v, d.opError(fmt.Sprintf("read word at %v %#x", xy, addr), err)
+		return v, d.opError(err, "read word at %v %#x", xy, addr)
 	}
 	return v, nil
 }
@@ -157,7 +149,7 @@ func (d *Device) Read32(xy chip.XY, addr uint64) (v uint32, err error) {
 func (d *Device) Write32(xy chip.XY, addr uint64, v uint32) error {
 	c := WindowConfig{Target: xy}
 	if err := d.word(&c, addr, &v, true); err != nil {
-		return d.opError(fmt.Sprintf("write word at %v %#x", xy, addr), err)
+		return d.opError(err, "write word at %v %#x", xy, addr)
 	}
 	return nil
 }
@@ -193,7 +185,6 @@ func (d *Device) word(c *WindowConfig, addr uint64, v *uint32, store bool) error
 	return d.checkFault()
 }
 
-// transfer copies between p and addr of the target of c, split at window boundaries.
 func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) error {
 	if len(p) == 0 {
 		return nil
@@ -224,17 +215,16 @@ func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) err
 	return d.checkFault()
 }
 
-// copy moves one piece. An aligned word is one access, as registers need. A write-combined piece
-// leaves the processor before later accesses through another window.
+// copy moves one piece. A write-combined piece leaves the processor before later accesses through
+// another window.
 func (w *Window) copy(off uint64, p []byte, store bool) {
 	single := len(p) == 4 && off&3 == 0
 	switch {
 	case single && store:
-		w.Store32(off, uint32(p[0])|uint32(p[1])<<8|uint32(p[2])<<16|uint32(p[3])<<24)
+		w.Store32(off, binary.LittleEndian.Uint32(p))
 		w.flush()
 	case single:
-		v := w.Load32(off)
-		p[0], p[1], p[2], p[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+		binary.LittleEndian.PutUint32(p, w.Load32(off))
 	case store:
 		w.Write(off, p)
 		w.flush()
@@ -243,14 +233,12 @@ func (w *Window) copy(off uint64, p []byte, store bool) {
 	}
 }
 
-// flush drains write-combined stores.
 func (w *Window) flush() {
 	if w.caching == WriteCombined {
 		w.Drain()
 	}
 }
 
-// checkFault reports that the device stopped during an access.
 func (d *Device) checkFault() error {
 	if f := d.file.Fault(); f != nil {
 		d.lost.Store(true)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// NOCStore is a 32-bit store of Value to Addr, a multiple of four, of a tile. Target is the tile's
-// coordinate on NOC.
+// NOCStore is a 32-bit store to a tile; Addr is a multiple of four, and Target the coordinate on
+// NOC.
 type NOCStore struct {
 	Target chip.XY
 	NOC    chip.NOC
@@ -21,26 +21,19 @@ type NOCStore struct {
 }
 
 // SetNOCCleanup has the driver make a store when the device's file is closed or the process dies,
-// before it unpins memory. The store can stop a device that would go on using that memory. A later
-// call replaces the store; nil removes it. The error matches ErrDriverTooOld before driver 2.2.0
-// and ErrOutOfRange for a store that the driver refuses.
-//
-// After a reset by another process the driver still makes the store when the Device is closed.
+// before it unpins memory, also after a reset by another process: it can stop a device from using
+// that memory. A later call replaces the store; nil removes it. The error matches ErrDriverTooOld
+// before driver 2.2.0 and ErrOutOfRange for a store that the driver refuses.
 func (d *Device) SetNOCCleanup(s *NOCStore) error {
-	var l []NOCStore
-	if s != nil {
-		l = append(l, *s)
+	if s == nil {
+		return d.SetNOCCleanups()
 	}
-	return d.SetNOCCleanups(l...)
+	return d.SetNOCCleanups(*s)
 }
 
-// SetNOCCleanups is SetNOCCleanup for any number of stores. The driver makes one store per file, so
-// each store after the first opens the device once more. Such a file requests no power, and other
-// processes see it. These files are closed with the Device, by Recover, and by a later call with
-// fewer stores. If the process dies during a call, the driver may make a mix of old and new stores.
-//
-// The error matches ErrBusy for more than one store on an Exclusive Device, which refuses further
-// files: the driver makes the first store then.
+// SetNOCCleanups sets any number of stores. Each after the first opens the device once more,
+// without a power request; if the process dies during the call, old and new stores may mix. An
+// Exclusive Device sets only the first, and the error matches ErrBusy.
 func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {
@@ -48,7 +41,7 @@ func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 		err = d.setCleanupsLocked(stores)
 		d.cleanupMu.Unlock()
 	}
-	return d.opError("set the cleanup write", err)
+	return d.opError(err, "set the cleanup write")
 }
 
 func (d *Device) setCleanupsLocked(stores []NOCStore) error {
@@ -87,7 +80,6 @@ func (d *Device) setCleanupsLocked(stores []NOCStore) error {
 	return nil
 }
 
-// check reports why the driver would refuse the store.
 func (s *NOCStore) check() error {
 	switch {
 	case s.Target.X > 63 || s.Target.Y > 63:
@@ -117,8 +109,8 @@ func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
 	return nil
 }
 
-// openCleanupFile opens the device once more. The process's end must release the first file, which
-// has the memory pinned, after the new one.
+// openCleanupFile opens the device once more. Process end must release the first file, which pins
+// the memory, last.
 func (d *Device) openCleanupFile() (seam.File, error) {
 	if d.flags&syscall.O_EXCL != 0 {
 		return nil, fmt.Errorf("%w: it is open exclusively, so it can't be opened again", ErrBusy)
@@ -142,8 +134,6 @@ func (d *Device) openCleanupFile() (seam.File, error) {
 	return g, nil
 }
 
-// closeCleanupFiles closes the files of all stores but the first; the driver makes the stores that
-// are set.
 func (d *Device) closeCleanupFiles() error {
 	d.cleanupMu.Lock()
 	defer d.cleanupMu.Unlock()

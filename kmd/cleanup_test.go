@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// stores are n stores of n values to one tile.
 func stores(a chip.Arch, n int) (l []kmd.NOCStore) {
 	for i := range n {
 		l = append(l, kmd.NOCStore{Target: worker(a), Addr: 0x100 + 4*uint64(i), Value: 0xC1EA0000 + uint32(i)})
@@ -23,14 +22,10 @@ func stores(a chip.Arch, n int) (l []kmd.NOCStore) {
 	return l
 }
 
-// made tells which of the stores another user of the card finds made.
 func made(t *testing.T, d *kmd.Device, l []kmd.NOCStore) (which []int) {
 	t.Helper()
 	for i, s := range l {
-		v, err := d.Read32(s.Target, s.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := value(d.Read32(s.Target, s.Addr))(t)
 		if v == s.Value {
 			which = append(which, i)
 		}
@@ -38,15 +33,12 @@ func made(t *testing.T, d *kmd.Device, l []kmd.NOCStore) (which []int) {
 	return which
 }
 
-// watched is a card that notes, at each store that the driver makes for a file, whether memory is
-// pinned still.
 type watched struct {
 	*drivertest.Function
 	addr   uint64
 	pinned []bool
 }
 
-// BARStore implements driver.Function.
 func (w *watched) BARStore(bar int, off uint64, width int, v uint64) {
 	if v&0xFFFF0000 == 0xC1EA0000 {
 		w.pinned = append(w.pinned, w.ReadHost(w.addr, make([]byte, 4)) == nil)
@@ -54,72 +46,44 @@ func (w *watched) BARStore(bar int, off uint64, width int, v uint64) {
 	w.Function.BARStore(bar, off, width, v)
 }
 
-// All cleanup writes of a killed process are made before its memory is unpinned, however its
-// descriptors lie: the first file, which has the pins, goes last.
 func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		for _, before := range []int{0, 1, 3} {
 			w := &watched{Function: drivertest.New(a)}
-			drv, err := driver.New(driver.Config{Arch: a, Functions: []driver.Function{w}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			drv := value(driver.New(driver.Config{Arch: a, Functions: []driver.Function{w}}))(t)
 			p := drv.NewProcess(77, "victim")
 			var others []seam.File // their descriptors come to lie below and above
 			for range before {
-				f, err := p.Node(0).Open(0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := value(p.Node(0).Open(0))(t)
 				others = append(others, f)
 			}
-			d, err := kmd.Open(t.Context(), target{p.Node(0)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := value(kmd.Open(t.Context(), target{p.Node(0)}))(t)
 			for _, f := range others {
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Close())
 			}
-			mem, err := d.PinHostMemory(4096)
-			if err != nil {
-				t.Fatal(err)
-			}
+			mem := value(d.PinHostMemory(4096))(t)
 			w.addr = mem.NOCAddr()
-			if err := d.SetNOCCleanups(stores(a, 4)...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.SetNOCCleanups(stores(a, 4)...))
 			if n := drv.Node(0).OpenFiles(); n != 4 {
 				t.Errorf("%d files for 4 stores", n)
 			}
-			if err := p.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Kill())
 			if want := []bool{true, true, true, true}; !slices.Equal(w.pinned, want) {
 				t.Errorf("after %d files: memory was pinned at the stores: %v, want %v", before, w.pinned, want)
 			}
 			_ = d.Close() // of a dead process
-			if err := drv.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, drv.Close())
 		}
 	})
 }
 
-// Stores can be changed, are made once, and end with Close and with Recover, each with its file.
 func TestCleanupWritesAndTheirFiles(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		d, err := kmd.Open(t.Context(), cardOf(m, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), cardOf(m, 0)))(t)
 		l := stores(a, 5)
 		for _, tt := range []struct{ stores, files int }{{5, 5}, {2, 2}, {3, 3}, {1, 1}, {0, 1}, {3, 3}} {
-			if err := d.SetNOCCleanups(l[:tt.stores]...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.SetNOCCleanups(l[:tt.stores]...))
 			if n := m.drv.Node(0).OpenFiles() - 1; n != tt.files {
 				t.Errorf("%d files for %d stores", n, tt.stores)
 			}
@@ -127,16 +91,16 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 		if got := made(t, m.dev, l); got != nil {
 			t.Errorf("made before the end: %v", got)
 		}
-		if err := d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, kmd.NOCStore{Addr: 2}); !errors.Is(err, kmd.ErrMisaligned) {
-			t.Errorf("one of two is misaligned: %v", err)
+		for s, want := range map[kmd.NOCStore]error{{Addr: 2}: kmd.ErrMisaligned, {Target: chip.XY{X: 64}}: kmd.ErrOutOfRange, {NOC: 2}: kmd.ErrOutOfRange} {
+			if err := d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, s); !errors.Is(err, want) {
+				t.Errorf("%+v: %v", s, err)
+			}
 		}
 		h := kmd.Inspect(t.Context(), cardOf(m, 0)).Holders
 		if len(h) != 1 || h[0].Files != 4 {
 			t.Errorf("holders %v, want this process with 4 files", h)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Close())
 		if got := fmt.Sprint(made(t, m.dev, l)); got != "[0 1 2]" {
 			t.Errorf("made by the close: %v", got)
 		}
@@ -149,37 +113,27 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 	})
 }
 
-// A device that was lost and recovered has the files of before no more, and gets new ones.
 func TestCleanupWritesAfterRecover(t *testing.T) {
 	m := blackhole(t)
 	l := stores(chip.Blackhole, 3)
-	if err := m.dev.SetNOCCleanups(l...); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.dev.SetNOCCleanups(l...))
+	value(kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(t)
 	if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
 		t.Fatalf("after a reset: %v", err)
 	}
 	if err := m.dev.SetNOCCleanups(l...); !errors.Is(err, kmd.ErrDeviceLost) {
 		t.Errorf("of a lost device: %v", err)
 	}
-	if err := m.dev.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.dev.Recover(t.Context()))
 	if n := m.drv.Node(0).OpenFiles(); n != 1 {
 		t.Errorf("%d files after the recovery", n)
 	}
-	if err := m.dev.SetNOCCleanups(l...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.dev.SetNOCCleanups(l...))
 	if n := m.drv.Node(0).OpenFiles(); n != 3 {
 		t.Errorf("%d files for 3 stores", n)
 	}
 }
 
-// A file that is given up with an error is given up once.
 func TestCleanupWriteThatStays(t *testing.T) {
 	m := blackhole(t)
 	refuse := false
@@ -189,14 +143,9 @@ func TestCleanupWriteThatStays(t *testing.T) {
 		}
 		return f.Ioctl(req, arg)
 	}}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
 	l := stores(chip.Blackhole, 3)
-	if err := d.SetNOCCleanups(l...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.SetNOCCleanups(l...))
 	refuse = true
 	if err := d.SetNOCCleanups(l[0]); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a store that can't be taken back: %v", err)
@@ -213,8 +162,6 @@ func TestCleanupWriteThatStays(t *testing.T) {
 	}
 }
 
-// What can't have further files says so: an exclusive device makes its first store, and a driver
-// that knows no cleanup writes opens nothing.
 func TestCleanupWritesThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -237,15 +184,10 @@ func TestCleanupWritesThatCannotBe(t *testing.T) {
 		if err := m.dev.Close(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		d, err := kmd.Open(t.Context(), target{m.drv.Node(0)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target{m.drv.Node(0)}))(t)
 		if got := fmt.Sprint(made(t, d, l)); got != tt.made {
 			t.Errorf("%s: made %s, want %s", tt.name, got, tt.made)
 		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, d.Close())
 	}
 }

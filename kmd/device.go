@@ -41,8 +41,7 @@ type Device struct {
 	powerHolds [4]int // by bit of Power
 	cleanupMu  sync.Mutex
 	cleanups   []seam.File // one for each cleanup write after the first
-	// mapMemory maps memory in pages of the given size on a NUMA node.
-	mapMemory func(size, page, node int) ([]byte, error)
+	mapMemory  func(size, page, node int) ([]byte, error)
 
 	mu      sync.Mutex
 	windows map[*Window]struct{}
@@ -61,10 +60,8 @@ type Info struct {
 	Driver                           Version
 }
 
-// Version is a release of the kernel driver.
 type Version struct{ Major, Minor, Patch uint8 }
 
-// String returns "2.10.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
 // AtLeast reports whether v is major.minor.0 or newer.
@@ -72,7 +69,6 @@ func (v Version) AtLeast(major, minor uint8) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// BDF returns the PCI address in the usual form, "0000:01:00.0".
 func (i Info) BDF() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%d", i.Domain, i.Bus, i.Slot, i.Function)
 }
@@ -88,28 +84,27 @@ type options struct {
 	mapMemory func(size, page, node int) ([]byte, error)
 }
 
-// Exclusive makes Open wait until the device is open nowhere else, and bars other openers until
-// Close. Drivers before 2.10.0 ignore it.
+// Exclusive makes Open wait until the device is open nowhere else, and bars others. Drivers before
+// 2.10.0 ignore it.
 func Exclusive() Option { return func(o *options) { o.flags |= syscall.O_EXCL } }
 
-// WithoutWaiting makes Open fail with ErrBusy at once instead of waiting for an exclusive opener.
+// WithoutWaiting makes Open fail with ErrBusy instead of waiting for an exclusive opener.
 func WithoutWaiting() Option { return func(o *options) { o.noWait = true } }
 
 // InSystem sets the machine of the device, where SystemOf can't know it.
 func InSystem(s System) Option { return func(o *options) { o.sys = &s } }
 
-// WithoutPower opens the device without a power request: no clocks, no memory wake-up. It allows
-// the inspection of a device whose firmware hangs. The driver honours it from 2.6.0 on.
+// WithoutPower opens the device without requesting clocks and memory wake-up, as for firmware that
+// hangs. Drivers before 2.6.0 ignore it.
 func WithoutPower() Option { return func(o *options) { o.flags |= syscall.O_APPEND } }
 
-// TrackLeaks has Close call report for every Window and HostMemory that is still open, with the
-// place that opened it. Recording the place costs a microsecond per handle.
+// TrackLeaks has Close report every Window and HostMemory still open and who opened it, for a
+// microsecond per handle.
 func TrackLeaks(report func(Leak)) Option { return func(o *options) { o.leaks = report } }
 
-// busyPoll is how often Open tries again while another process has the device exclusively.
 const busyPoll = 10 * time.Millisecond
 
-// Open opens a device. It waits for another process's exclusive use to end, until ctx ends. Errors
+// Open opens a device, waiting for another process's exclusive use to end until ctx ends. Errors
 // are *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice, ErrUnsupportedArch,
 // ErrDriverTooOld, ErrBusy or ErrUnsupportedSystem.
 func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
@@ -127,7 +122,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	if d.sys = SystemOf(t); o.sys != nil {
 		d.sys = *o.sys
 	}
-	fail := func(err error) (*Device, error) { return nil, d.opError("open", err) }
+	fail := func(err error) (*Device, error) { return nil, d.opError(err, "open") }
 
 	f, err := openNode(ctx, t, o.flags, o.noWait)
 	if err != nil {
@@ -144,7 +139,6 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	return d, nil
 }
 
-// openNode opens a node. It waits for another process's exclusive use to end, until ctx ends.
 func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File, error) {
 	node := t.Node()
 	for {
@@ -176,7 +170,6 @@ func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File,
 	}
 }
 
-// identify queries the driver's version and the device's PCI identity.
 func (d *Device) identify(ctx context.Context) error {
 	var dev kabi.GetDeviceInfo
 	err := ioctlContext(ctx, d.file, kabi.IoctlGetDeviceInfo, &dev)
@@ -214,15 +207,13 @@ func (d *Device) identify(ctx context.Context) error {
 	return nil
 }
 
-// opError wraps err as an *OpError; nil stays nil.
-func (d *Device) opError(op string, err error) error {
+func (d *Device) opError(err error, op string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	return &OpError{Op: op, Path: d.path, Err: err}
+	return &OpError{Op: fmt.Sprintf(op, args...), Path: d.path, Err: err}
 }
 
-// usable reports why the device can't be used, or nil.
 func (d *Device) usable() error {
 	switch {
 	case d.closed.Load():
@@ -243,16 +234,13 @@ func (d *Device) lostError() error {
 // String returns the path the device was opened by.
 func (d *Device) String() string { return d.path }
 
-// Arch returns the device's architecture.
 func (d *Device) Arch() chip.Arch { return d.arch }
 
-// Params returns the constants of the device's architecture. The caller must not change them.
+// Params returns the architecture's constants, for reading.
 func (d *Device) Params() *chip.Params { return d.params }
 
-// Info returns the device's PCI identity and its driver's version.
 func (d *Device) Info() Info { return d.info }
 
-// otherHolders names the other known users of the device, for an error.
 func (d *Device) otherHolders() string {
 	var names []string
 	for _, h := range d.sys.holdersOf(d.info.BDF()) {
@@ -268,26 +256,25 @@ func (d *Device) otherHolders() string {
 	return " (open by " + strings.Join(names, ", ") + ")"
 }
 
-// Files returns how many files of the node this Device has open: one, and one for each store of
-// [Device.SetNOCCleanups] after the first.
+// Files returns how many files of the node this Device has open: one, and one for each further
+// store of [Device.SetNOCCleanups].
 func (d *Device) Files() int {
 	d.cleanupMu.Lock()
 	defer d.cleanupMu.Unlock()
 	return 1 + len(d.cleanups)
 }
 
-// Fault returns why the device stopped, if known: the emulator refused undefined behaviour, or a
-// simulator ended. On silicon, and while the device runs, it is nil.
+// Fault returns why an emulator or simulator stopped. On silicon it is nil.
 func (d *Device) Fault() error { return d.file.Fault() }
 
-// Alive checks that the device answers: its file is valid, and a register that is never all ones
-// doesn't read as all ones. Otherwise the error matches ErrDeviceLost, and the device stays lost.
+// Alive checks that the file is valid and that a register isn't all ones. Otherwise the error
+// matches ErrDeviceLost, and the device stays lost.
 func (d *Device) Alive() error {
 	err := d.usable()
 	if err == nil {
 		err = d.alive()
 	}
-	return d.opError("check", err)
+	return d.opError(err, "check")
 }
 
 func (d *Device) alive() error {
@@ -309,14 +296,14 @@ func (d *Device) alive() error {
 		return fmt.Errorf("map the node id register: %w", classify(err))
 	case v == allOnes:
 		d.lost.Store(true)
-		return fmt.Errorf("%w: it reads all ones, also from its node id register: it fell off the bus, is in reset, or has stopped and needs one",
+		return fmt.Errorf("%w: also its node id register reads all ones: it fell off the bus, is in reset, or needs a reset",
 			ErrDeviceLost)
 	}
 	return nil
 }
 
-// nodeID reads the NoC coordinate register of the chip's PCIe bridge through BAR 0. It is never all
-// ones on a chip that answers (tt-umd device/tt_device/hang_detection).
+// nodeID reads the NoC coordinate register of the PCIe bridge, never all ones on a chip that
+// answers (tt-umd device/tt_device/hang_detection).
 func (d *Device) nodeID() (v uint32, err error) {
 	reg := uint64(d.params.BAR.NIU[0]) + 0x44
 	if d.arch == chip.Wormhole {
@@ -344,8 +331,8 @@ func (d *Device) nodeID() (v uint32, err error) {
 	return v, err
 }
 
-// Close closes every window, unpins and unmaps all pinned memory, and closes the device. Further
-// calls do nothing. No Window access and no use of HostMemory may be in progress.
+// Close closes every window and the device, and unpins and unmaps all pinned memory, none of which
+// may be in use. Further calls do nothing.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
@@ -378,10 +365,9 @@ func (d *Device) Close() error {
 		errs = append(errs, b.Close())
 	}
 	errs = append(errs, d.file.Close())
-	return d.opError("close", errors.Join(errs...))
+	return d.opError(errors.Join(errs...), "close")
 }
 
-// inOrder lists a set by key, for a reproducible order.
 func inOrder[T comparable, K cmp.Ordered](set map[T]struct{}, key func(T) K) []T {
 	return slices.SortedFunc(maps.Keys(set), func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

@@ -12,19 +12,15 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// IOMMU says whether an IOMMU translates the addresses that a card uses for the machine's memory.
+// IOMMU says whether an IOMMU translates a card's addresses of host memory.
 type IOMMU uint8
 
 const (
-	// IOMMUUnknown: the system's files don't say.
-	IOMMUUnknown IOMMU = iota
-	// IOMMUTranslating: any memory can be pinned.
-	IOMMUTranslating
-	// IOMMUOff: no IOMMU, or one in passthrough: only physically contiguous memory can be pinned.
-	IOMMUOff
+	IOMMUUnknown     IOMMU = iota // the system's files don't say
+	IOMMUTranslating              // any memory can be pinned
+	IOMMUOff                      // absent or in passthrough: only physically contiguous memory can be pinned
 )
 
-// String returns "translating", "off" or "unknown".
 func (i IOMMU) String() string { return [...]string{"unknown", "translating", "off"}[min(i, IOMMUOff)] }
 
 // Reading is a measured value; OK is false if it is missing.
@@ -63,17 +59,16 @@ type Card struct {
 	IOMMU      IOMMU
 	Holders    []Holder // the processes that had the card open
 
-	// Problem is why opening the card or querying its firmware failed, or nil. The other fields
-	// still have what the system's files say. It is an error of Open, Device.Harvesting or
-	// Device.Close.
+	// Problem is why opening the card or querying its firmware failed; the other fields are
+	// still valid.
 	Problem error
 }
 
 // probeWait bounds the queries of an open card; a simulator can be slow to start.
 const probeWait = 2 * time.Second
 
-// List finds the machine's cards, sorted by PCI address. It opens each card briefly, without a
-// power request and without waiting for an exclusive opener. A machine without cards is no error.
+// List finds the machine's cards, sorted by PCI address. It opens each briefly, without a power
+// request and without waiting for an exclusive opener.
 func (s System) List(ctx context.Context) ([]Card, error) {
 	slots, err := s.slots()
 	if err != nil {
@@ -84,31 +79,29 @@ func (s System) List(ctx context.Context) ([]Card, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("kmd: list devices: %w", err)
 		}
-		t := s.Open(n.path())
-		cards = append(cards, s.inspect(ctx, t, n, true))
+		cards = append(cards, s.inspect(ctx, s.Open(n.path()), n))
 	}
 	return cards, nil
 }
 
-// Inspect describes one card: see [System.List].
 func Inspect(ctx context.Context, t Target) Card {
 	s := SystemOf(t)
-	slots, err := s.slots()
-	if err == nil {
-		for _, n := range slots {
-			if o := s.Open(n.path()); o.String() == t.String() {
-				return s.inspect(ctx, t, n, true)
-			}
-		}
-	}
-	return s.inspect(ctx, t, slot{ordinal: -1}, false)
+	return s.inspect(ctx, t, s.slotOf(t))
 }
 
-func (s System) inspect(ctx context.Context, t Target, n slot, known bool) Card {
-	c := Card{Ordinal: n.ordinal, Node: t.String(), BDF: n.bdf, NUMANode: -1, Driver: s.DriverVersion()}
-	if known {
-		c.Holders = s.holders(n.ordinal)
+// slotOf returns a negative ordinal if the system's files lack the target.
+func (s System) slotOf(t Target) slot {
+	slots, _ := s.slots()
+	for _, n := range slots {
+		if s.Open(n.path()).String() == t.String() {
+			return n
+		}
 	}
+	return slot{ordinal: -1}
+}
+
+func (s System) inspect(ctx context.Context, t Target, n slot) Card {
+	c := Card{Ordinal: n.ordinal, Node: t.String(), BDF: n.bdf, NUMANode: -1, Driver: s.DriverVersion(), Holders: s.holders(n.ordinal)}
 	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(s))
 	if err != nil {
 		c.Problem = err
@@ -133,7 +126,7 @@ func (s System) inspect(ctx context.Context, t Target, n slot, known bool) Card 
 		c.Harvesting = &h
 	}
 	if c.Problem == nil && (!c.AICLK.OK || !c.Temperature.OK || !c.Power.OK || c.Board == "" || c.Firmware == "") {
-		// The driver's attributes are missing, as on Wormhole for two minutes after loading.
+		// On Wormhole the driver's attributes are missing for two minutes after loading.
 		if v, err := d.Telemetry(ctx); err == nil {
 			v.fill(&c)
 		}
@@ -144,7 +137,6 @@ func (s System) inspect(ctx context.Context, t Target, n slot, known bool) Card 
 	return c
 }
 
-// attributes reads the card's files in sysfs (tt-kmd docs/sysfs-attributes.md).
 func (s System) attributes(c *Card) {
 	pci := pciDir + "/" + c.BDF
 	class := fmt.Sprintf("%s/tenstorrent!%d", classDir, c.Ordinal)
@@ -185,7 +177,8 @@ func (s System) attributes(c *Card) {
 	number(&c.AICLK, class+"/tt_aiclk", 1)
 	number(&c.AXICLK, class+"/tt_axiclk", 1)
 	number(&c.Heartbeat, class+"/tt_heartbeat", 1)
-	if dir, ok := s.hwmon(pci); ok {
+	if l, _ := s.dir(pci + "/hwmon"); len(l) > 0 {
+		dir := pci + "/hwmon/" + l[0].Name()
 		number(&c.Temperature, dir+"/temp1_input", 1000)
 		number(&c.Voltage, dir+"/in0_input", 1000)
 		number(&c.Current, dir+"/curr1_input", 1000)
@@ -193,20 +186,8 @@ func (s System) attributes(c *Card) {
 	}
 }
 
-// hwmon returns the directory of the card's sensors.
-func (s System) hwmon(pci string) (string, bool) {
-	if s.Root == nil {
-		return "", false
-	}
-	l, err := fs.ReadDir(s.Root, pci+"/hwmon")
-	if err != nil || len(l) == 0 {
-		return "", false
-	}
-	return pci + "/hwmon/" + l[0].Name(), true
-}
-
-// iommu reads whether an IOMMU translates for a card: as in the driver, if its domain isn't the
-// identity (tt-kmd memory.c, test/enumeration.cpp).
+// iommu reports as the driver does: an IOMMU whose domain isn't the identity translates (tt-kmd
+// memory.c, test/enumeration.cpp).
 func (s System) iommu(bdf string) IOMMU {
 	t, ok := s.read(pciDir + "/" + bdf + "/iommu_group/type")
 	switch {
@@ -224,7 +205,6 @@ func (s System) iommu(bdf string) IOMMU {
 	return IOMMUOff
 }
 
-// fill adds the values from telemetry that the card lacks.
 func (t *Telemetry) fill(c *Card) {
 	number := func(at *Reading, tag chip.TelemetryTag, scale float64) {
 		if v, ok := t.Value(tag); ok && !at.OK {
@@ -256,8 +236,7 @@ func (t *Telemetry) fill(c *Card) {
 	}
 }
 
-// boardName names a board by the code in its serial number and its PCI subsystem id (tt-kmd
-// telemetry.c).
+// boardName names a board by its PCI subsystem id (tt-kmd telemetry.c).
 func boardName(code uint16) string {
 	return map[uint16]string{
 		0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole",
@@ -266,13 +245,11 @@ func boardName(code uint16) string {
 	}[code]
 }
 
-// LockState is a held lock; Mine if this Device holds it.
 type LockState struct {
 	Index LockIndex
 	Mine  bool
 }
 
-// Locks lists the locks of the device that are held.
 func (d *Device) Locks() ([]LockState, error) {
 	var l []LockState
 	for i := range LockIndex(kabi.LockCount) {

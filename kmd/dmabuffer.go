@@ -12,10 +12,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// DMABuffer is kernel memory that the device reaches over its NoC. It is physically contiguous and
-// needs neither an IOMMU nor huge pages. The driver allows 256 MiB; without a reserve (cma= on the
-// kernel's command line) the kernel often has only a few MiB. The memory is freed when the Device
-// is closed.
+// DMABuffer is physically contiguous kernel memory, of at most 256 MiB, that the device reaches
+// over its NoC without an IOMMU or huge pages. Without a reserve (cma= on the kernel's command
+// line) there are often only a few MiB. It is freed with the Device.
 type DMABuffer struct {
 	dev       *Device
 	mapping   seam.Mapping
@@ -24,15 +23,12 @@ type DMABuffer struct {
 	once sync.Once
 }
 
-// AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages. A device
-// has at most 256 buffers. The error matches ErrOutOfRange for an impossible size, and ErrBusy if
-// the kernel lacks contiguous memory or the device lacks addresses.
+// AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages; at most
+// 256 buffers per device. The error matches ErrOutOfRange for an impossible size, and ErrBusy
+// without enough contiguous memory or addresses.
 func (d *Device) AllocateDMABuffer(size int) (*DMABuffer, error) {
 	b, err := d.allocateDMABuffer(size)
-	if err != nil {
-		return nil, d.opError(fmt.Sprintf("allocate %s in the kernel", humanize.IBytes(uint64(max(size, 0)))), err)
-	}
-	return b, nil
+	return b, d.opError(err, "allocate %s in the kernel", humanize.IBytes(uint64(max(size, 0))))
 }
 
 func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
@@ -50,16 +46,15 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 		return nil, ErrClosed
 	}
 	if d.buffers >= kabi.MaxDMABufs {
-		return nil, fmt.Errorf("%w: all %d buffers of this file are used, and the driver frees them only when it "+
-			"is closed", ErrBusy, kabi.MaxDMABufs)
+		return nil, fmt.Errorf("%w: all %d buffers of this file are used", ErrBusy, kabi.MaxDMABufs)
 	}
 	a := kabi.AllocateDMABuf{In: kabi.AllocateDMABufIn{
 		RequestedSize: uint32(size), BufIndex: uint8(d.buffers), Flags: kabi.AllocateDMABufNOCDMA,
 	}}
 	switch err := ioctl(d.file, kabi.IoctlAllocateDMABuf, &a); {
 	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
-		return nil, fmt.Errorf("%w: the kernel has no contiguous piece of this size, or the device no outbound region "+
-			"left: ask for less, or reserve memory with cma= on the kernel's command line (%w)", ErrBusy, err)
+		return nil, fmt.Errorf("%w: the kernel lacks contiguous memory, or the device outbound regions: ask for less, or reserve "+
+			"memory with cma= on the kernel's command line (%w)", ErrBusy, err)
 	case err != nil:
 		return nil, d.note(err)
 	}
@@ -73,18 +68,17 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 	return b, nil
 }
 
-// Bytes returns the memory, until Close. Don't touch it once the device is lost: the driver frees
-// the buffers of a removed card under their mappings.
+// Bytes returns the memory, until Close. Don't touch it once the device is lost: the driver frees a
+// removed card's buffers.
 func (b *DMABuffer) Bytes() []byte { return b.mapping.Mem }
 
-// NOCAddr returns the address of the first byte in the device's PCIe tile.
+// NOCAddr returns the buffer's address in the device's PCIe tile.
 func (b *DMABuffer) NOCAddr() uint64 { return b.noc }
 
-// BusAddr returns the address of the first byte for the PCI device itself.
+// BusAddr returns the buffer's address for the PCI device itself.
 func (b *DMABuffer) BusAddr() uint64 { return b.phys }
 
-// Close unmaps the buffer. The device can access the memory until the Device is closed. Close comes
-// before that: a mapping keeps the driver's file alive.
+// Close unmaps the buffer, which the device can access until the Device is closed.
 func (b *DMABuffer) Close() error {
 	var err error
 	b.once.Do(func() {
@@ -94,5 +88,5 @@ func (b *DMABuffer) Close() error {
 		delete(b.dev.mapped, b)
 		b.dev.mu.Unlock()
 	})
-	return b.dev.opError("unmap a kernel buffer", err)
+	return b.dev.opError(err, "unmap a kernel buffer")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -13,21 +14,15 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Status is the outcome of a check.
 type Status string
 
 const (
-	// StatusOK: programs can run.
-	StatusOK Status = "ok"
-	// StatusWarning: programs run, with limits or at risk.
-	StatusWarning Status = "warning"
-	// StatusFailed: programs don't run.
-	StatusFailed Status = "failed"
-	// StatusSkipped: an earlier check failed, or the system's files don't say.
-	StatusSkipped Status = "skipped"
+	StatusOK      Status = "ok"      // programs can run
+	StatusWarning Status = "warning" // programs run, with limits or at risk
+	StatusFailed  Status = "failed"  // programs don't run
+	StatusSkipped Status = "skipped" // an earlier check failed, or the system's files don't say
 )
 
-// Check is the result of one check.
 type Check struct {
 	Name   string
 	Device string // the card, "" for a check of the machine
@@ -36,16 +31,15 @@ type Check struct {
 	Fix    string // what to do, "" if nothing
 }
 
-// doctorWindows is how many windows of the smallest size a program wants.
 const doctorWindows = 8
 
-// Diagnose checks the machine and each of its cards for obstacles to running programs.
+// Diagnose checks the machine and its cards for obstacles to running programs.
 func (s System) Diagnose(ctx context.Context) []Check {
 	x := &examination{s: s}
 	x.machine()
 	slots, err := s.slots()
 	if err != nil {
-		x.add("", "nodes", StatusFailed, err.Error(), "let this user read /dev/tenstorrent")
+		x.add("nodes", StatusFailed, err.Error(), "let this user read /dev/tenstorrent")
 	}
 	for _, n := range slots {
 		x.card(ctx, s.Open(n.path()), n)
@@ -53,32 +47,32 @@ func (s System) Diagnose(ctx context.Context) []Check {
 	return x.checks
 }
 
-// DiagnoseTarget checks one card, and its machine if that has files to read.
+// DiagnoseTarget checks one card, and its machine if that has files.
 func DiagnoseTarget(ctx context.Context, t Target) []Check {
 	s := SystemOf(t)
 	x := &examination{s: s}
 	if s.Root != nil {
 		x.machine()
 	}
-	n := slot{ordinal: -1}
-	slots, err := s.slots()
-	for _, o := range slots {
-		if err == nil && s.Open(o.path()).String() == t.String() {
-			n = o
-			break
-		}
-	}
-	x.card(ctx, t, n)
+	x.card(ctx, t, s.slotOf(t))
 	return x.checks
 }
 
 type examination struct {
-	s      System
-	checks []Check
+	s       System
+	device  string
+	holders []Holder
+	checks  []Check
 }
 
-func (x *examination) add(device, name string, st Status, found, fix string) {
-	x.checks = append(x.checks, Check{Name: name, Device: device, Status: st, Found: found, Fix: fix})
+func (x *examination) add(name string, st Status, found, fix string) {
+	x.checks = append(x.checks, Check{Name: name, Device: x.device, Status: st, Found: found, Fix: fix})
+}
+
+func (x *examination) ok(name, found string) { x.add(name, StatusOK, found, "") }
+
+func (x *examination) fail(name string, err error) {
+	x.add(name, StatusFailed, cause(err), "reprise reset --device "+x.device)
 }
 
 func (x *examination) machine() {
@@ -86,50 +80,37 @@ func (x *examination) machine() {
 	v := x.s.DriverVersion()
 	switch {
 	case v != "":
-		x.add("", "driver", StatusOK, "tt-kmd "+v+" is loaded", "")
+		x.ok("driver", "tt-kmd "+v+" is loaded")
 	case len(cards) > 0:
-		x.add("", "driver", StatusFailed, fmt.Sprintf("not loaded; the cards at %s wait for it", strings.Join(cards, ", ")),
+		x.add("driver", StatusFailed, fmt.Sprintf("not loaded; the cards at %s wait for it", strings.Join(cards, ", ")),
 			"sudo modprobe tenstorrent (package tenstorrent-dkms)")
 	default:
-		x.add("", "driver", StatusFailed, "not loaded", "sudo modprobe tenstorrent (package tenstorrent-dkms)")
+		x.add("driver", StatusFailed, "not loaded", "sudo modprobe tenstorrent (package tenstorrent-dkms)")
 	}
 	slots, _ := x.s.slots() // Diagnose reports the error
-	bound := map[string]bool{}
-	for _, n := range slots {
-		bound[n.bdf] = true
-	}
-	var unbound []string
-	for _, bdf := range cards {
-		if !bound[bdf] {
-			unbound = append(unbound, bdf)
-		}
-	}
+	unbound := slices.DeleteFunc(slices.Clone(cards), func(bdf string) bool {
+		return slices.ContainsFunc(slots, func(n slot) bool { return n.bdf == bdf })
+	})
 	switch {
 	case len(cards) == 0 && len(slots) == 0:
-		x.add("", "cards", StatusFailed, "no Tenstorrent device on the PCI bus",
+		x.add("cards", StatusFailed, "no Tenstorrent device on the PCI bus",
 			"seat the card, connect its power, and look for it with: lspci -d 1e52:")
 	case len(unbound) > 0 && v != "":
-		x.add("", "cards", StatusFailed, "without a device node: "+strings.Join(unbound, ", "),
+		x.add("cards", StatusFailed, "without a device node: "+strings.Join(unbound, ", "),
 			"see why the driver refused them: sudo dmesg | grep -i tenstorrent; in a container, pass the nodes in")
 	case len(unbound) > 0:
-		x.add("", "cards", StatusWarning, fmt.Sprintf("%d on the PCI bus, none usable yet", len(unbound)), "load the driver first")
+		x.add("cards", StatusWarning, fmt.Sprintf("%d on the PCI bus, none usable yet", len(unbound)), "load the driver first")
 	default:
-		x.add("", "cards", StatusOK, fmt.Sprintf("%d with a device node", len(slots)), "")
+		x.ok("cards", fmt.Sprintf("%d with a device node", len(slots)))
 	}
 }
 
-// card checks one card; later checks need the earlier ones.
 func (x *examination) card(ctx context.Context, t Target, n slot) {
-	name := t.String()
-	add := func(check string, st Status, found, fix string) { x.add(name, check, st, found, fix) }
+	x.device, x.holders = t.String(), x.s.holders(n.ordinal)
 	skip := func(checks ...string) {
 		for _, c := range checks {
-			add(c, StatusSkipped, "not checked: the card can't be used", "")
+			x.add(c, StatusSkipped, "not checked: the card can't be used", "")
 		}
-	}
-	holders := []Holder(nil)
-	if n.ordinal >= 0 {
-		holders = x.s.holders(n.ordinal)
 	}
 	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(x.s))
 	if err != nil {
@@ -138,49 +119,47 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 		case errors.Is(err, ErrPermission):
 			fix = "install the driver's udev rule (mode 0666), or give the container the node with \"rw\""
 		case errors.Is(err, ErrBusy):
-			fix = "wait for the process that holds it exclusively, or end it" + named(holders)
+			fix = "wait for the process that holds it exclusively, or end it" + x.named()
 		case errors.Is(err, ErrDriverTooOld):
 			fix = "install tt-kmd 2.0.0 or newer"
 		case errors.Is(err, ErrDeviceLost):
-			fix = "finish the reset that is under way: reprise reset --mode post --device " + name
+			fix = "finish the reset that is under way: reprise reset --mode post --device " + x.device
 		case errors.Is(err, ErrNoDevice):
 			fix = "sudo modprobe tenstorrent, and list the nodes there are: reprise ls"
 		}
-		add("open", StatusFailed, cause(err), fix)
+		x.add("open", StatusFailed, cause(err), fix)
 		skip("chip", "windows", "firmware", "memory", "power", "locks")
 		return
 	}
 	defer d.Close() // read only: its error loses nothing
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	add("open", StatusOK, fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()), "")
+	x.ok("open", fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()))
 	if err := d.Alive(); err != nil {
-		add("chip", StatusFailed, cause(err), "reprise reset --device "+name)
+		x.fail("chip", err)
 		skip("windows", "firmware", "memory", "power", "locks")
 		return
 	}
 	if _, _, err := d.TestLock(LockChipInUse); errors.Is(err, ErrResetting) {
-		add("chip", StatusFailed, cause(err), "reprise reset --mode post --device "+name)
+		x.add("chip", StatusFailed, cause(err), "reprise reset --mode post --device "+x.device)
 		skip("windows", "firmware", "memory", "power", "locks")
 		return
 	}
-	add("chip", StatusOK, "answers", "")
-	if x.windows(d, holders, add) {
-		x.firmware(ctx, d, add)
+	x.ok("chip", "answers")
+	if x.windows(d) {
+		x.firmware(ctx, d)
 	} else {
-		add("firmware", StatusSkipped, "not checked: it needs a window", "")
+		x.add("firmware", StatusSkipped, "not checked: it needs a window", "")
 	}
-	x.memory(d, add)
-	x.power(d, add)
-	x.locks(d, holders, add)
+	x.memory(d)
+	x.power(d)
+	x.locks(d)
 }
 
-type adder func(check string, st Status, found, fix string)
-
-func (x *examination) firmware(ctx context.Context, d *Device, add adder) {
+func (x *examination) firmware(ctx context.Context, d *Device) {
 	h, err := d.Harvesting(ctx)
 	if err != nil {
-		add("firmware", StatusFailed, cause(err), "reprise reset --device "+d.String()+", and update it with tt-flash if that doesn't help")
+		x.add("firmware", StatusFailed, cause(err), "reprise reset --device "+x.device+", and update it with tt-flash if that doesn't help")
 		return
 	}
 	found := "answers"
@@ -191,15 +170,14 @@ func (x *examination) firmware(ctx context.Context, d *Device, add adder) {
 	}
 	c, err := chip.New(d.arch, h)
 	if err != nil {
-		add("firmware", StatusFailed, "it reports fused-off units that no product has: "+err.Error(), "update it with tt-flash")
+		x.add("firmware", StatusFailed, "it reports fused-off units that no product has: "+err.Error(), "update it with tt-flash")
 		return
 	}
 	w, ht := c.Grid()
-	add("firmware", StatusOK, fmt.Sprintf("%s, %dx%d workers", found, w, ht), "")
+	x.ok("firmware", fmt.Sprintf("%s, %dx%d workers", found, w, ht))
 }
 
-// memory pins some memory, as a command queue does.
-func (x *examination) memory(d *Device, add adder) {
+func (x *examination) memory(d *Device) {
 	const want = 4 << 20
 	state := x.s.iommu(d.info.BDF())
 	m, err := d.Pin(PinConfig{Size: want})
@@ -210,40 +188,38 @@ func (x *examination) memory(d *Device, add adder) {
 			found += fmt.Sprintf(", in %d huge pages", n)
 		}
 		if err := m.Close(); err != nil {
-			add("memory", StatusFailed, cause(err), "reprise reset --device "+d.String())
+			x.fail("memory", err)
 			return
 		}
-		add("memory", StatusOK, found, "")
+		x.ok("memory", found)
 	case errors.Is(err, ErrNotContiguous):
 		free, _ := x.s.int("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages")
-		add("memory", StatusFailed, fmt.Sprintf("IOMMU %s, %d free huge pages of 1 GiB", state, free),
+		x.add("memory", StatusFailed, fmt.Sprintf("IOMMU %s, %d free huge pages of 1 GiB", state, free),
 			"turn the IOMMU on in the machine's firmware and take iommu=pt off the kernel's command line, or reserve "+
 				"huge pages: hugepagesz=1G hugepages=1 on that line")
 	case errors.Is(err, ErrBusy):
-		add("memory", StatusFailed, cause(err), "end one of those processes")
+		x.add("memory", StatusFailed, cause(err), "end one of those processes")
 	default:
-		add("memory", StatusFailed, cause(err), "see the message")
+		x.add("memory", StatusFailed, cause(err), "see the message")
 	}
 }
 
-// power checks that the driver takes power requests, with an empty one.
-func (x *examination) power(d *Device, add adder) {
+func (x *examination) power(d *Device) {
 	switch err := d.SetPower(0); {
 	case err == nil:
-		add("power", StatusOK, "the driver and the firmware take requests", "")
+		x.ok("power", "the driver and the firmware take requests")
 	case errors.Is(err, ErrDriverTooOld):
-		add("power", StatusWarning, fmt.Sprintf("driver %v doesn't take requests: the card stays in the state it booted in", d.info.Driver),
+		x.add("power", StatusWarning, fmt.Sprintf("driver %v doesn't take requests: the card stays in the state it booted in", d.info.Driver),
 			"update the driver to tt-kmd 2.6.0 or newer")
 	case errors.Is(err, ErrFirmware):
-		add("power", StatusWarning, "the card's firmware doesn't take requests: the card stays in the state it booted in",
+		x.add("power", StatusWarning, "the card's firmware doesn't take requests: the card stays in the state it booted in",
 			"update the firmware with tt-flash")
 	default:
-		add("power", StatusFailed, cause(err), "see the message")
+		x.add("power", StatusFailed, cause(err), "see the message")
 	}
 }
 
-// windows checks that enough windows are free, by opening some.
-func (x *examination) windows(d *Device, holders []Holder, add adder) bool {
+func (x *examination) windows(d *Device) bool {
 	size := d.params.Windows[0].Size
 	var got []*Window
 	var err error
@@ -259,20 +235,20 @@ func (x *examination) windows(d *Device, holders []Holder, add adder) bool {
 	}
 	switch {
 	case err == nil:
-		add("windows", StatusOK, fmt.Sprintf("at least %d of %s are free", doctorWindows, humanize.IBytes(size)), "")
+		x.ok("windows", fmt.Sprintf("at least %d of %s are free", doctorWindows, humanize.IBytes(size)))
 	case errors.Is(err, ErrBusy):
-		add("windows", StatusFailed, fmt.Sprintf("%d of %s are free, programs want %d", len(got), humanize.IBytes(size), doctorWindows),
-			"end a process that has the card open"+named(holders))
+		x.add("windows", StatusFailed, fmt.Sprintf("%d of %s are free, programs want %d", len(got), humanize.IBytes(size), doctorWindows),
+			"end a process that has the card open"+x.named())
 	default:
-		add("windows", StatusFailed, cause(err), "reprise reset --device "+d.String())
+		x.fail("windows", err)
 	}
 	return err == nil
 }
 
-func (x *examination) locks(d *Device, holders []Holder, add adder) {
+func (x *examination) locks(d *Device) {
 	l, err := d.Locks()
 	if err != nil {
-		add("locks", StatusFailed, cause(err), "reprise reset --device "+d.String())
+		x.fail("locks", err)
 		return
 	}
 	var names []string
@@ -283,19 +259,18 @@ func (x *examination) locks(d *Device, holders []Holder, add adder) {
 	}
 	switch {
 	case inUse:
-		add("locks", StatusWarning, "CHIP_IN_USE is held: another program runs on the card"+named(holders), "wait for it, or end it")
+		x.add("locks", StatusWarning, "CHIP_IN_USE is held: another program runs on the card"+x.named(), "wait for it, or end it")
 	case len(names) > 0:
-		add("locks", StatusWarning, "held: "+strings.Join(names, ", ")+named(holders),
+		x.add("locks", StatusWarning, "held: "+strings.Join(names, ", ")+x.named(),
 			"end the process that holds them if it hangs; the driver frees them with its file")
 	default:
-		add("locks", StatusOK, "all free", "")
+		x.ok("locks", "all free")
 	}
 }
 
-// named lists processes other than this one.
-func named(l []Holder) string {
+func (x *examination) named() string {
 	var names []string
-	for _, h := range l {
+	for _, h := range x.holders {
 		if h.PID != os.Getpid() {
 			names = append(names, h.String())
 		}
@@ -306,7 +281,6 @@ func named(l []Holder) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// cause is an error's message without the package and the device, which the check names.
 func cause(err error) string {
 	var op *OpError
 	if errors.As(err, &op) {

@@ -7,77 +7,63 @@ import (
 )
 
 var (
-	// ErrNoDevice: there is no device at the path. The card is absent, or the driver isn't loaded.
+	// ErrNoDevice: the card is absent, or the driver isn't loaded.
 	ErrNoDevice = errors.New("no such device")
-	// ErrPermission: this user may not open the node. The driver's udev rule gives everyone access;
-	// a container needs the node for reading and writing.
+	// ErrPermission: this user may not open the node.
 	ErrPermission = errors.New("no permission for the device")
-	// ErrNotDevice: the path opens and isn't a node of Tenstorrent's driver.
+	// ErrNotDevice: the path isn't a node of Tenstorrent's driver.
 	ErrNotDevice = errors.New("not a Tenstorrent device")
-	// ErrUnsupportedArch: this package doesn't drive the device's architecture. An
-	// *UnknownDeviceError names the PCI device.
+	// ErrUnsupportedArch: an *UnknownDeviceError names the PCI device.
 	ErrUnsupportedArch = errors.New("unsupported architecture")
-	// ErrDriverTooOld: the loaded driver lacks something that this package needs. tt-kmd 2.0.0 has
-	// the minimum.
+	// ErrDriverTooOld: the loaded driver lacks something; tt-kmd 2.0.0 has the minimum.
 	ErrDriverTooOld = errors.New("kernel driver too old")
 	// ErrUnsupportedSystem: the operating system has no Tenstorrent driver.
 	ErrUnsupportedSystem = errors.New("no Tenstorrent driver on this operating system")
-	// ErrDeviceLost: the device was reset by another process, was removed, fell off the bus, or its
-	// simulator stopped. It stays lost for this Device until Recover.
+	// ErrDeviceLost: the device was reset by another process, removed, fell off the bus, or its
+	// simulator stopped. It stays lost until Recover.
 	ErrDeviceLost = errors.New("device lost")
-	// ErrBusy: a resource of the device that processes share (TLB windows, outbound regions, an
-	// exclusive opener) is taken by others.
+	// ErrBusy: a shared resource (TLB windows, outbound regions, an exclusive opener) is taken.
 	ErrBusy = errors.New("device busy")
-	// ErrClosed: the Device, Window or HostMemory was closed before the call.
+	// ErrClosed: the Device, Window or HostMemory was closed before.
 	ErrClosed = errors.New("already closed")
 	// ErrMisaligned: an address, offset or length isn't a multiple of what the operation needs.
 	ErrMisaligned = errors.New("misaligned")
-	// ErrOutOfRange: an access is outside of its window, or an argument is outside of what hardware
-	// can hold.
+	// ErrOutOfRange: an access outside of its window, or an argument that hardware can't hold.
 	ErrOutOfRange = errors.New("out of range")
 	// ErrNotContiguous: without a translating IOMMU only a single page or huge page can be pinned.
 	ErrNotContiguous = errors.New("memory is not physically contiguous and no IOMMU translates for the device")
-	// ErrResetting: a reset of the device is under way, or nobody has ended it with ResetPost. The
-	// device isn't lost: try again.
+	// ErrResetting: a reset waits for ResetPost. The device isn't lost: try again.
 	ErrResetting = errors.New("a reset of the device isn't over")
-	// ErrMulticastRead: a read through a multicast window, or a write of less than a word, which
-	// has to read the rest.
+	// ErrMulticastRead: a read through a multicast window, or a write of less than a word.
 	ErrMulticastRead = errors.New("a multicast window can't be read")
-	// ErrReset: a reset ran and the card didn't come back as it should.
+	// ErrReset: after a reset the card didn't come back as it should.
 	ErrReset = errors.New("reset failed")
-	// ErrLinkDown: the Ethernet link that leads to a chip without a PCI interface is down.
+	// ErrLinkDown: the Ethernet link to a chip without a PCI interface is down.
 	ErrLinkDown = errors.New("the Ethernet link is down")
 	// ErrFirmware: the card's management firmware didn't answer, or refused.
 	ErrFirmware = errors.New("management firmware")
 )
 
-// OpError is the error of an operation on a device.
 type OpError struct {
 	Op   string // the operation, such as "open" or "pin 2.0 MiB"
 	Path string // the device
 	Err  error
 }
 
-// Error implements error.
 func (e *OpError) Error() string { return fmt.Sprintf("kmd: %s: %s: %v", e.Path, e.Op, e.Err) }
 
-// Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// UnknownDeviceError is a PCI device that the driver serves and this package doesn't know. It
-// matches ErrUnsupportedArch.
+// UnknownDeviceError is an unknown PCI device. It matches ErrUnsupportedArch.
 type UnknownDeviceError struct{ Vendor, Device uint16 }
 
-// Error implements error.
 func (e *UnknownDeviceError) Error() string {
 	return fmt.Sprintf("PCI device %04x:%04x: want Tenstorrent's 1e52:401e (Wormhole) or 1e52:b140 (Blackhole)",
 		e.Vendor, e.Device)
 }
 
-// Unwrap returns ErrUnsupportedArch.
 func (e *UnknownDeviceError) Unwrap() error { return ErrUnsupportedArch }
 
-// classify adds the sentinel of an errno that has one meaning in every operation.
 func classify(err error) error {
 	switch {
 	case err == nil:
@@ -90,7 +76,6 @@ func classify(err error) error {
 	return err
 }
 
-// classifyOpen explains why a node can't be opened.
 func classifyOpen(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV),

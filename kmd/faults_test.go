@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// A reset by another process makes mmap fail for a moment. The device isn't lost by that.
 func TestMmapWaitsForResets(t *testing.T) {
 	m := blackhole(t)
 	tries := 0
@@ -25,18 +24,12 @@ func TestMmapWaitsForResets(t *testing.T) {
 		}
 		return f.Mmap(off, n)
 	}}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
 	defer d.Close()
 	if err := d.Write32(worker(chip.Blackhole), 0, 1); err != nil || tries != 4 {
 		t.Errorf("%v after %d tries", err, tries)
 	}
-	end, err := m.drv.Node(0).Inject(driver.Resetting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := value(m.drv.Node(0).Inject(driver.Resetting))(t)
 	if _, err := m.dev.OpenWindow(2<<20, kmd.Uncached); !errors.Is(err, kmd.ErrResetting) || errors.Is(err, kmd.ErrDeviceLost) {
 		t.Errorf("a reset that goes on: %v", err)
 	}
@@ -46,18 +39,11 @@ func TestMmapWaitsForResets(t *testing.T) {
 	}
 }
 
-// Between a reset and its end the driver refuses work on new files too. Nothing is wrong with
-// those.
 func TestUnfinishedResets(t *testing.T) {
 	m := blackhole(t)
 	c := target{m.node()}
-	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetUser, Force: true}); err != nil {
-		t.Fatal(err)
-	}
-	d, err := kmd.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	value(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetUser, Force: true}))(t)
+	d := value(kmd.Open(t.Context(), c))(t)
 	defer d.Close()
 	_, err1 := d.OpenWindow(2<<20, kmd.Uncached)
 	_, err2 := d.PinHostMemory(1)
@@ -66,12 +52,8 @@ func TestUnfinishedResets(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := m.fn.Reset(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.fn.Reset())
+	value(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost}))(t)
 	if err := d.Write32(worker(chip.Blackhole), 0, 1); err != nil {
 		t.Errorf("after the end: %v", err)
 	}
@@ -80,25 +62,13 @@ func TestUnfinishedResets(t *testing.T) {
 	}
 }
 
-// A card that is taken out while windows and memory are in use is lost, quietly.
 func TestHotUnplugUnderUse(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		drv, _ := machineOf(t, driver.Config{Arch: a}, 1)
-		d, err := kmd.Open(t.Context(), target{drv.Node(0)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := d.OpenWindow(2<<20, kmd.Uncached)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := d.PinHostMemory(4096)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := drv.Unplug(0); err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target{drv.Node(0)}))(t)
+		w := value(d.OpenWindow(2<<20, kmd.Uncached))(t)
+		h := value(d.PinHostMemory(4096))(t)
+		must(t, drv.Unplug(0))
 		if err := d.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("load: %v", err)
 		}
@@ -112,24 +82,6 @@ func TestHotUnplugUnderUse(t *testing.T) {
 	})
 }
 
-func TestUnknownStatesOfACard(t *testing.T) {
-	m := blackhole(t)
-	end, err := m.drv.Node(0).Inject(driver.SlowReads + "=30ms")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end()
-	// A network that hangs answers each read late: questions end with their context all the same.
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	m.fn.Telemetry = nil
-	if _, err := m.dev.Harvesting(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("slow reads: %v", err)
-	}
-}
-
-// Whatever lies where the firmware's table should be: an answer or an error, and no access outside
-// of its memory.
 func FuzzTelemetry(f *testing.F) {
 	f.Add(uint32(0x10001000), uint32(0x10002000), uint32(0x10000), uint32(2), []byte{14, 0, 0, 0, 1, 0, 1, 0})
 	f.Add(uint32(0x1007FFFC), uint32(0x10080000), uint32(0), uint32(1<<31), []byte{})
@@ -138,15 +90,9 @@ func FuzzTelemetry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table, values, version, count uint32, tags []byte) {
 		fn := drivertest.New(chip.Blackhole)
 		fn.Telemetry = nil
-		drv, err := driver.New(driver.Config{Arch: chip.Blackhole, Functions: []driver.Function{fn}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		drv := value(driver.New(driver.Config{Arch: chip.Blackhole, Functions: []driver.Function{fn}}))(t)
 		defer drv.Close()
-		d, err := kmd.Open(t.Context(), target{drv.Node(0)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target{drv.Node(0)}))(t)
 		defer d.Close()
 		arc := d.Params().ARC
 		word := func(addr uint64, v uint32) {
@@ -159,8 +105,6 @@ func FuzzTelemetry(f *testing.F) {
 		fn.SetTile(8, 0, arc.PointerBase+uint64(table)+8, tags)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		// A test chip panics at an access that is outside of the firmware's registers and not one
-		// word.
 		if v, err := d.Telemetry(ctx); (err == nil) != (v != nil) {
 			t.Errorf("%v, %v", v, err)
 		}

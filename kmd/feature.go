@@ -14,18 +14,12 @@ import (
 type Feature uint8
 
 const (
-	// FeatureNOCCleanup is Device.SetNOCCleanup, since driver 2.2.0.
-	FeatureNOCCleanup Feature = iota
-	// FeaturePower is Device.SetPower, since driver 2.6.0.
-	FeaturePower
-	// FeatureExport is Window.Export, since driver 2.10.0 on a kernel from 5.8 on.
-	FeatureExport
-	// FeatureSMCMessage is Device.SMCMessage, newer than 2.10.
-	FeatureSMCMessage
-	// FeatureNOCAccess is Device.NOCRead and Device.NOCWrite, newer than 2.10.
-	FeatureNOCAccess
-	// FeatureReadOnlyPins is PinConfig.ReadOnly, since driver 2.9.0 with a translating IOMMU.
-	FeatureReadOnlyPins
+	FeatureNOCCleanup   Feature = iota // Device.SetNOCCleanup, since driver 2.2.0
+	FeaturePower                       // Device.SetPower, since driver 2.6.0
+	FeatureExport                      // Window.Export, since driver 2.10.0 on a kernel from 5.8 on
+	FeatureSMCMessage                  // Device.SMCMessage, newer than 2.10
+	FeatureNOCAccess                   // Device.NOCRead and NOCWrite, newer than 2.10
+	FeatureReadOnlyPins                // PinConfig.ReadOnly, since driver 2.9.0 with a translating IOMMU
 	numFeatures
 )
 
@@ -41,7 +35,6 @@ var featureNames = [numFeatures]struct {
 	FeatureReadOnlyPins: {"read-only pins", "2.9.0 (and a translating IOMMU)", kabi.IoctlPinPages},
 }
 
-// String names the feature.
 func (f Feature) String() string {
 	if f < numFeatures {
 		return featureNames[f].name
@@ -52,9 +45,8 @@ func (f Feature) String() string {
 // features caches probes: 0 unknown, 1 absent, 2 present.
 type features [numFeatures]atomic.Uint32
 
-// Has reports whether the loaded driver has a feature. It asks the driver once: a request without
-// an argument is EFAULT if the driver knows its number, and EINVAL otherwise (tt-kmd chardev.c,
-// tt_cdev_ioctl).
+// Has reports whether the loaded driver has a feature, by one probe: a request without an argument
+// is EFAULT if its number is known, and EINVAL otherwise (tt-kmd chardev.c, tt_cdev_ioctl).
 func (d *Device) Has(f Feature) bool {
 	has, err := d.probe(f)
 	return has && err == nil
@@ -92,7 +84,6 @@ func (d *Device) probe(f Feature) (bool, error) {
 	return has, nil
 }
 
-// need returns an error that matches ErrDriverTooOld if the driver lacks a feature.
 func (d *Device) need(f Feature) error {
 	has, err := d.probe(f)
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
 const (
-	// firmwareTimeout bounds a firmware query without a shorter context. The driver itself waits up
-	// to 0.5 s for readiness and 1 s for an answer (tt-kmd msgqueue.c); after a reset a card takes
-	// longer.
+	// The driver waits up to 0.5 s for readiness and 1 s for an answer (tt-kmd msgqueue.c); after a
+	// reset a card takes longer.
 	firmwareTimeout = 10 * time.Second
 	firmwarePoll    = 100 * time.Microsecond
 )
 
-// Harvesting queries the management firmware for fused-off units: by message 0x57 on Wormhole, from
-// telemetry on Blackhole, where an absent tag means none. It waits up to ten seconds for firmware
-// that is starting. The error matches ErrFirmware if there is no answer.
+// Harvesting queries the fused-off units: by message 0x57 on Wormhole, from telemetry on Blackhole.
+// It waits up to ten seconds for starting firmware. The error matches ErrFirmware without an
+// answer.
 func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
 	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
 	defer cancel()
@@ -36,10 +36,7 @@ func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
 			h = chip.HarvestingFromTelemetry(t.Value)
 		}
 	}
-	if err != nil {
-		return chip.Harvesting{}, d.opError("read harvesting", err)
-	}
-	return h, nil
+	return h, d.opError(err, "read harvesting")
 }
 
 // Telemetry is a copy of the management firmware's telemetry table.
@@ -48,21 +45,18 @@ type Telemetry struct {
 	values  map[chip.TelemetryTag]uint32
 }
 
-// Value returns the value of a tag, and false if the firmware lacks it.
+// Value returns a tag's value, and false if the firmware lacks it.
 func (t *Telemetry) Value(tag chip.TelemetryTag) (uint32, bool) {
 	v, ok := t.values[tag]
 	return v, ok
 }
 
-// Telemetry reads the telemetry table. It waits up to ten seconds for firmware that is starting.
+// Telemetry reads the telemetry table. It waits up to ten seconds for starting firmware.
 func (d *Device) Telemetry(ctx context.Context) (*Telemetry, error) {
 	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
 	defer cancel()
 	t, err := d.telemetry(ctx)
-	if err != nil {
-		return nil, d.opError("read telemetry", err)
-	}
-	return t, nil
+	return t, d.opError(err, "read telemetry")
 }
 
 func (d *Device) arcTile() chip.XY {
@@ -72,8 +66,8 @@ func (d *Device) arcTile() chip.XY {
 	return chip.XY{X: 8, Y: 0}
 }
 
-// telemetry follows the two pointers in the reset unit. The table is a version, a count, then a
-// word for each tag with its index into the values (tt-kmd wormhole.c and blackhole.c,
+// telemetry follows two pointers in the reset unit. The table is a version, a count, then a word
+// per tag with its index into the values (tt-kmd wormhole.c and blackhole.c,
 // populate_telemetry_cache).
 func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	arc, xy := &d.params.ARC, d.arcTile()
@@ -124,23 +118,23 @@ func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	return t, nil
 }
 
-// inCSM reports whether n bytes at a firmware pointer are aligned words of its memory (CSM).
 func (d *Device) inCSM(p, n uint32) bool {
 	arc := &d.params.ARC
 	at := arc.PointerBase + uint64(p)
 	return p&3 == 0 && at >= arc.CSM && uint64(n) <= uint64(arc.CSMSize) && at-arc.CSM <= uint64(arc.CSMSize)-uint64(n)
 }
 
-// message sends a message without arguments to Wormhole's firmware and returns its answer. The
-// protocol has a single slot, so processes take the driver's lock. The driver itself uses it at
-// probe and for power (tt-kmd wormhole.c, wormhole_send_arc_fw_message_with_args; tt-umd
+// message sends a message to Wormhole's firmware and returns its answer. Its single slot needs the
+// driver's lock (tt-kmd wormhole.c, wormhole_send_arc_fw_message_with_args; tt-umd
 // device/arc/wormhole_arc_messenger.cpp).
 func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint32, err error) {
-	unlock, err := d.lock(ctx, LockARCMessage)
-	if err != nil {
+	if err := d.lock(ctx, LockARCMessage); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() {
+		_, e := d.lockOp(context.Background(), kabi.LockRelease, LockARCMessage)
+		err = errors.Join(err, e)
+	}()
 
 	arc, xy := &d.params.ARC, d.arcTile()
 	scratch := func(n uint64) uint64 { return arc.ResetUnit + uint64(arc.Scratch) + 4*n }
@@ -169,7 +163,7 @@ func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint
 	}
 	var status uint32
 	err = d.poll(ctx, func() (bool, error) {
-		// All ones means an unknown message; Read32 has checked that the device is alive.
+		// All ones means an unknown message.
 		status, err = d.Read32(xy, scratch(5))
 		return status&0xFFFF == uint32(code) || status == allOnes, err
 	})
@@ -184,7 +178,6 @@ func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint
 	return d.Read32(xy, scratch(3))
 }
 
-// poll calls done until it returns true or an error, or ctx ends.
 func (d *Device) poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()

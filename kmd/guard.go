@@ -6,13 +6,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Guard runs fn and turns a fault of the device's memory into an error that matches ErrDeviceLost.
-// A reset or removal revokes the mappings, and the next access raises SIGBUS, which would end the
-// process. Other faults stay panics. fn must make its accesses in its own goroutine. Guard costs a
-// few nanoseconds.
+// Guard turns a fault of the device's memory in fn's goroutine into an error that matches
+// ErrDeviceLost: after a reset or removal an access raises SIGBUS, which would end the process.
+// Other faults stay panics.
 func (d *Device) Guard(fn func() error) (err error) { return d.guard(0, 0, fn) }
 
-// guard is Guard with one more mapping of the device: size bytes at address at.
+// guard is Guard with one more mapping of the device.
 func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -23,9 +22,9 @@ func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 	return fn()
 }
 
-// LostBy is for callers for whom a Guard is too expensive: they set debug.SetPanicOnFault, recover,
-// and pass the recovered value. It returns the error of a fault of the device's memory, and panics
-// again with any other value.
+// LostBy replaces a Guard that is too expensive: the caller sets debug.SetPanicOnFault, recovers,
+// and passes the value. LostBy returns a fault of the device's memory as an error, and panics again
+// with other values.
 func (d *Device) LostBy(recovered any) error { return d.lostBy(recovered, 0, 0) }
 
 func (d *Device) lostBy(recovered any, at, size uint64) error {
@@ -39,9 +38,8 @@ func (d *Device) lostBy(recovered any, at, size uint64) error {
 	return d.lostError()
 }
 
-// faulted reports whether a fault at an address is the device's: the address is in a window, or
-// the driver says that the device is gone. A reset of the PCIe link revokes mappings and leaves the
-// file valid.
+// faulted reports a fault in a window, or of a device that the driver says is gone. A reset of the
+// PCIe link revokes mappings and leaves the file valid.
 func (d *Device) faulted(addr uint64) bool {
 	d.mu.Lock()
 	for w := range d.windows {

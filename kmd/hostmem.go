@@ -8,7 +8,7 @@ import (
 )
 
 // HostMemory is memory of this process that the device reaches over its NoC. Access shared words
-// with sync/atomic; the store of a word or a doorbell publishes earlier data.
+// with sync/atomic; a word's store publishes earlier data.
 type HostMemory struct {
 	dev    *Device
 	whole  []byte // the mapping, in whole huge pages; nil for the caller's memory
@@ -25,25 +25,22 @@ type HostMemory struct {
 // PinHostMemory is Pin of size zeroed bytes, rounded up to whole pages.
 func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
 	m, err := d.Pin(PinConfig{Size: size})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		m.origin = d.leaks.origin()
 	}
-	m.origin = d.leaks.origin()
-	return m, nil
+	return m, err
 }
 
 // Bytes returns the memory, page-aligned, until Close.
 func (m *HostMemory) Bytes() []byte { return m.mem }
 
-// NOCAddr returns the address of the memory's first byte in the device's PCIe tile
-// (chip.Chip.PCIe).
+// NOCAddr returns the memory's address in the device's PCIe tile (chip.Chip.PCIe).
 func (m *HostMemory) NOCAddr() uint64 { return m.noc }
 
-// String names the memory.
 func (m *HostMemory) String() string { return m.name }
 
-// Close unpins and unmaps the memory. The device must not access it any more: without an IOMMU
-// nothing would stop the device. Further calls do nothing.
+// Close unpins and unmaps the memory, which the device must not access any more: without an IOMMU
+// nothing stops it. Further calls do nothing.
 func (m *HostMemory) Close() error {
 	d := m.dev
 	d.mu.Lock()
@@ -59,55 +56,46 @@ func (m *HostMemory) Close() error {
 	case stale:
 		err = m.unmap() // Recover closed the file of the pins
 	}
-	if err != nil {
-		return d.opError("unpin "+m.name, err)
-	}
-	return nil
+	return d.opError(err, "unpin %s", m.name)
 }
 
-// Repin pins the memory again, with its contents, after a Recover or a reset of the chip: see
-// Device.Recover. The NoC address may change. After a failure the memory stays mapped and unpinned,
-// and Repin can be called again. The error is one of Pin, or matches ErrClosed.
+// Repin pins the memory again, with its contents, after a Recover or a reset. The NoC address may
+// change. After a failure it can be called again. The error is one of Pin, or matches ErrClosed.
 func (m *HostMemory) Repin() error {
+	return m.dev.opError(m.repin(), "pin %s again", m.name)
+}
+
+func (m *HostMemory) repin() error {
 	d := m.dev
-	err := d.usable()
-	var live, stale bool
-	if err == nil {
-		d.mu.Lock()
-		_, live = d.memory[m]
-		_, stale = d.stale[m]
-		if live {
-			delete(d.memory, m)
-			d.stale[m] = struct{}{}
-		}
-		d.mu.Unlock()
-		if !live && !stale {
-			err = ErrClosed
-		}
+	if err := d.usable(); err != nil {
+		return d.note(err)
 	}
-	if err == nil {
-		var old error
-		if live {
-			old = m.unpin() // reported only if pinning fails too
-		}
-		if err = d.pinChunks(m, m.chunk, m.config); err != nil {
-			err = errors.Join(d.explainPin(err, len(m.mem), int(hostPage()), nil), old)
-		}
+	d.mu.Lock()
+	_, live := d.memory[m]
+	_, stale := d.stale[m]
+	if live {
+		delete(d.memory, m)
+		d.stale[m] = struct{}{}
 	}
-	if err != nil {
-		return d.opError("pin "+m.name+" again", d.note(err))
+	d.mu.Unlock()
+	if !live && !stale {
+		return ErrClosed
+	}
+	var old error
+	if live {
+		old = m.unpin() // reported only if pinning fails too
+	}
+	if err := d.pinChunks(m, m.chunk, m.config); err != nil {
+		return d.note(errors.Join(d.explainPin(err, len(m.mem), int(hostPage()), nil), old))
 	}
 	d.mu.Lock()
 	delete(d.stale, m)
 	d.mu.Unlock()
-	if _, err := d.keep(m); err != nil {
-		return d.opError("pin "+m.name+" again", err)
-	}
-	return nil
+	_, err := d.keep(m)
+	return err
 }
 
-// release unpins and unmaps the memory. The memory of a lost device can't be unpinned and needn't
-// be.
+// A lost device's memory can't be unpinned and needn't be.
 func (m *HostMemory) release() error {
 	if err := m.unpinAndUnmap(); err != nil && !m.dev.lost.Load() {
 		return err
@@ -115,8 +103,7 @@ func (m *HostMemory) release() error {
 	return nil
 }
 
-// unpinAndUnmap ends the pins, then the mapping. If a reset made the file stale, the kernel keeps
-// the pinned pages until the file closes.
+// If a reset made the file stale, the kernel keeps the pinned pages until it closes.
 func (m *HostMemory) unpinAndUnmap() error {
 	err := m.unpin()
 	if err != nil {
@@ -125,7 +112,7 @@ func (m *HostMemory) unpinAndUnmap() error {
 	return errors.Join(err, m.unmap())
 }
 
-// unpin ends the pins; the driver wants exactly the pinned ranges.
+// The driver wants exactly the pinned ranges.
 func (m *HostMemory) unpin() error {
 	var errs []error
 	for _, p := range m.pins {

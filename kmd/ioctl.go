@@ -10,29 +10,24 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// ioctl performs a request and repeats it if a signal interrupted it: the driver returns EINTR
-// while it waits. A reset reports an interruption in its result and must not be repeated.
+// ioctl repeats a request after EINTR, which the driver returns while it waits.
 func ioctl[T kabi.Arg](f seam.File, req uint32, arg *T) error {
 	return ioctlContext(context.Background(), f, req, arg)
 }
 
-// ioctlContext is ioctl for requests that wait: once ctx has ended, an interrupted request isn't
-// repeated.
 func ioctlContext[T kabi.Arg](ctx context.Context, f seam.File, req uint32, arg *T) error {
 	kabi.SetSize(arg)
 	return ioctlBytes(ctx, f, req, kabi.Bytes(arg))
 }
 
-// maxInterrupted bounds repetitions. A profiler sends 100 signals a second, so this is many
-// seconds, or the file isn't the driver's.
+// maxInterrupted bounds repetitions if the file isn't the driver's: many seconds of a profiler's
+// 100 signals a second.
 const maxInterrupted = 1000
 
-// ioctlBytes is ioctl for an encoded argument.
 func ioctlBytes(ctx context.Context, f seam.File, req uint32, arg []byte) error {
 	return uninterrupted(ctx, func() error { return f.Ioctl(req, arg) })
 }
 
-// uninterrupted repeats a call that signals interrupt, until ctx ends.
 func uninterrupted(ctx context.Context, call func() error) error {
 	for range maxInterrupted {
 		err := call()
@@ -46,7 +41,6 @@ func uninterrupted(ctx context.Context, call func() error) error {
 	return fmt.Errorf("interrupted %d times in a row: %w", maxInterrupted, syscall.EINTR)
 }
 
-// driverInfo queries the driver's version. Every file answers that isn't dead.
 func driverInfo(ctx context.Context, f seam.File) (kabi.GetDriverInfoOut, error) {
 	var a kabi.GetDriverInfo
 	err := ioctlContext(ctx, f, kabi.IoctlGetDriverInfo, &a)

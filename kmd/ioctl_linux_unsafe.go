@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ioctl performs a request that the driver reads and writes in arg. It uses the blocking system
-// call: a reset can take more than ten seconds.
+// Ioctl uses the blocking system call: a reset can take more than ten seconds.
 func (f *systemFile) Ioctl(req uint32, arg []byte) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -23,13 +23,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// target opens a node of the driver's model.
 type target struct{ node seam.Node }
 
 func (t target) Node() seam.Node { return t.node }
 func (t target) String() string  { return t.node.String() }
 
-// card is a target whose machine tells about it.
 type card struct {
 	target
 	drv *driver.Driver
@@ -41,14 +39,12 @@ func cardOf(m *machine, i int) card { return card{target{m.drv.Node(i)}, m.drv} 
 
 var archs = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// each runs a test on both architectures.
 func each(t *testing.T, f func(t *testing.T, a chip.Arch)) {
 	for _, a := range archs {
 		t.Run(a.String(), func(t *testing.T) { f(t, a) })
 	}
 }
 
-// machine is a card, the driver under it and the device opened on it.
 type machine struct {
 	fn  *drivertest.Function
 	drv *driver.Driver
@@ -107,19 +103,12 @@ func TestOpenIdentifies(t *testing.T) {
 	})
 }
 
-// Every width is one access of exactly that width at that offset; the model's record of accesses
-// shows it.
 func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 		defer w.Close()
-		if err := w.Configure(kmd.WindowConfig{Target: worker(a)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Configure(kmd.WindowConfig{Target: worker(a)}))
 		_, base, _ := a.Params().WindowOffset(w.ID())
 		m.fn.Log()
 		w.Store8(0x101, 0x12)
@@ -150,7 +139,6 @@ func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 	})
 }
 
-// What would be undefined on a bus never gets there, and is told.
 func TestWindowKeepsBadAccessesBack(t *testing.T) {
 	m := blackhole(t)
 	for _, tt := range []struct {
@@ -171,10 +159,7 @@ func TestWindowKeepsBadAccessesBack(t *testing.T) {
 		{"store after close", func(w *kmd.Window) { w.Close(); w.Store32(0, 1) }, kmd.ErrClosed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 			defer w.Close()
 			m.fn.Log()
 			tt.do(w)
@@ -191,10 +176,7 @@ func TestWindowKeepsBadAccessesBack(t *testing.T) {
 func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 		defer w.Close()
 		for _, tt := range []struct {
 			name string
@@ -212,29 +194,23 @@ func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 			}
 		}
-		// What the driver would drop or the chip doesn't define on Wormhole alone.
 		for _, c := range []kmd.WindowConfig{{StaticVC: true}, {Ordering: kmd.PostedStrict}} {
 			if err := w.Configure(c); (a == chip.Wormhole) != errors.Is(err, kmd.ErrOutOfRange) {
 				t.Errorf("%+v: %v", c, err)
 			}
 		}
-		err = w.Configure(kmd.WindowConfig{Addr: 1 << 40})
+		err := w.Configure(kmd.WindowConfig{Addr: 1 << 40})
 		if (a == chip.Wormhole) != errors.Is(err, kmd.ErrOutOfRange) {
 			t.Errorf("address of 41 bits: %v", err)
 		}
 	})
 }
 
-// The fields of a configuration reach the hardware's fields: control is strict unless asked, and a
-// unicast window has no start corner.
 func TestConfigureReachesHardware(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		for _, class := range a.Params().Windows {
-			w, err := m.dev.OpenWindow(class.Size, kmd.WriteCombined)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := value(m.dev.OpenWindow(class.Size, kmd.WriteCombined))(t)
 			for _, tt := range []struct {
 				c    kmd.WindowConfig
 				want drivertest.Target
@@ -246,16 +222,12 @@ func TestConfigureReachesHardware(t *testing.T) {
 				{kmd.WindowConfig{Target: chip.XY{X: 4, Y: 5}, Start: chip.XY{X: 2, Y: 3}, Multicast: true, Ordering: kmd.Relaxed},
 					drivertest.Target{X: 4, Y: 5, StartX: 2, StartY: 3, Multicast: 1}},
 			} {
-				if err := w.Configure(tt.c); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Configure(tt.c))
 				if d := cmp.Diff(tt.want, m.fn.WindowTarget(w.ID())); d != "" {
 					t.Errorf("%v: hardware (-want +got):\n%s", w, d)
 				}
 			}
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, w.Close())
 		}
 	})
 }
@@ -263,19 +235,14 @@ func TestConfigureReachesHardware(t *testing.T) {
 func TestHostMemoryIsSharedWithTheDevice(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		h, err := m.dev.PinHostMemory(100_000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := value(m.dev.PinHostMemory(100_000))(t)
 		if n := len(h.Bytes()); n != 102_400 {
 			t.Errorf("%d bytes, want whole pages", n)
 		}
 		if h.NOCAddr() != a.Params().PCI.NOCBase {
 			t.Errorf("NoC address %#x, want the aperture's start", h.NOCAddr())
 		}
-		if err := m.fn.WriteHost(h.NOCAddr()+8, []byte("from the device")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.fn.WriteHost(h.NOCAddr()+8, []byte("from the device")))
 		if got := string(h.Bytes()[8:23]); got != "from the device" {
 			t.Errorf("host sees %q", got)
 		}
@@ -285,9 +252,7 @@ func TestHostMemoryIsSharedWithTheDevice(t *testing.T) {
 			t.Errorf("device sees %q, %v", got, err)
 		}
 		noc := h.NOCAddr()
-		if err := h.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Close())
 		if err := h.Close(); err != nil {
 			t.Errorf("closing again: %v", err)
 		}
@@ -307,9 +272,7 @@ func TestReadWriteSplitAndKeepOrder(t *testing.T) {
 				for i := range want {
 					want[i] = byte(i*7 + n)
 				}
-				if err := m.dev.Write(worker(a), addr, want); err != nil {
-					t.Fatal(err)
-				}
+				must(t, m.dev.Write(worker(a), addr, want))
 				xy := worker(a)
 				if !bytes.Equal(m.fn.Tile(xy.X, xy.Y, addr, n), want) {
 					t.Fatalf("%d bytes at %#x: the tile has others", n, addr)
@@ -323,7 +286,6 @@ func TestReadWriteSplitAndKeepOrder(t *testing.T) {
 	})
 }
 
-// Registers see one access of four bytes, whatever call made it.
 func TestWordsAreSingleAccesses(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -361,9 +323,7 @@ func TestMulticastReachesTheRectangleOnly(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		p := []byte("12345678")
-		if err := m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p))
 		for y := uint8(1); y < 8; y++ {
 			for x := uint8(1); x < 8; x++ {
 				in := x >= 2 && x <= 4 && y >= 3 && y <= 5
@@ -378,22 +338,14 @@ func TestMulticastReachesTheRectangleOnly(t *testing.T) {
 	})
 }
 
-// Reading and writing everywhere takes five windows of the shared pool and no more.
 func TestScatteredAccessesKeepFewWindows(t *testing.T) {
 	m := blackhole(t)
 	for i := range 100 {
 		xy := chip.XY{X: uint8(1 + i%7), Y: uint8(2 + i%10)}
-		if err := m.dev.Write(xy, uint64(i)<<21, make([]byte, 300)); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.dev.Write32(xy, uint64(i)<<21, uint32(i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.dev.Write(xy, uint64(i)<<21, make([]byte, 300)))
+		must(t, m.dev.Write32(xy, uint64(i)<<21, uint32(i)))
 	}
-	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 	if w.ID() != 5 {
 		t.Errorf("the next window is %d, want 5", w.ID())
 	}
@@ -425,10 +377,7 @@ func TestConcurrentAccessesGoWhereTheyShould(t *testing.T) {
 
 func TestAccessesDoNotAllocate(t *testing.T) {
 	m := blackhole(t)
-	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 	p := make([]byte, 64)
 	xy := worker(chip.Blackhole)
 	for name, f := range map[string]func(){
@@ -440,9 +389,7 @@ func TestAccessesDoNotAllocate(t *testing.T) {
 		"Drain":     func() { w.Drain() },
 		"Configure": func() { _ = w.Configure(kmd.WindowConfig{Target: xy}) },
 		"Device.Read32": func() {
-			if _, err := m.dev.Read32(xy, 0x100); err != nil {
-				t.Error(err)
-			}
+			value(m.dev.Read32(xy, 0x100))(t)
 		},
 		"Device.Write": func() { _ = m.dev.Write(xy, 0x100, p) },
 		"re-targeting": func() {
@@ -487,7 +434,6 @@ func TestHarvesting(t *testing.T) {
 	}
 }
 
-// Firmware that doesn't answer ends with the context, and the lock between processes is released.
 func TestFirmwareThatDoesNotAnswer(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -505,7 +451,6 @@ func TestFirmwareThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// failing is a node whose open fails.
 type failing struct{ err error }
 
 func (f failing) Open(int) (seam.File, error) { return nil, f.err }
@@ -536,5 +481,21 @@ func TestOpenErrorsSayWhatToDo(t *testing.T) {
 
 func release(minor uint8) driver.Version { return driver.Version{Major: 2, Minor: minor} }
 
-// blackhole starts a Blackhole with the usual driver.
 func blackhole(t *testing.T) *machine { t.Helper(); return start(t, chip.Blackhole, driver.Config{}) }
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}

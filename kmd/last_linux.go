@@ -6,13 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReleaseLast makes the process's end release this file after all its other files, also when it is
-// killed.
-//
-// Linux promises no order. In fact exit_files closes descriptors upwards, and the work that each
-// close defers runs last in, first out, so the highest descriptor is released first
-// (fs/file_table.c, fput; kernel/task_work.c). So this sends the file to a socket of this process
-// that is never read. Only the socket's end drops the message's reference, as later work.
+// ReleaseLast makes the process's end, also by a signal, release this file last. Linux promises no
+// order, but exit_files closes descriptors upwards, and the work that each close defers runs last
+// in, first out (fs/file_table.c, fput; kernel/task_work.c). So this sends the file to a socket of
+// this process that is never read, whose end drops the reference as later work.
 func (f *systemFile) ReleaseLast() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,24 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// victimFiles is how many descriptors a victim gets, from 3 on.
 const victimFiles = 8
 
-// When this system kills a process, the file that is to be released last is, whichever descriptor
-// it has. It is what keeps memory pinned until the further cleanup writes are made.
+// It is what keeps memory pinned until the further cleanup writes are made.
 func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 	for _, kept := range []int{0, 3, victimFiles - 1} {
-		ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ep := value(unix.EpollCreate1(unix.EPOLL_CLOEXEC))(t)
 		defer unix.Close(ep)
 		cmd := exec.Command(os.Args[0], "-test.run=^TestVictim$", "victim", strconv.Itoa(3+kept))
 		for i := range victimFiles {
 			var p [2]int
-			if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.Pipe2(p[:], unix.O_CLOEXEC))
 			defer unix.Close(p[0])
 			w := os.NewFile(uintptr(p[1]), "pipe")
 			defer w.Close()
@@ -37,9 +30,7 @@ func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 			// One event for each pipe, when its other end goes; the system hands them out in their
 			// order.
 			e := unix.EpollEvent{Events: unix.EPOLLHUP | unix.EPOLLET&0xFFFFFFFF, Fd: int32(i)}
-			if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, p[0], &e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, p[0], &e))
 		}
 		stdin, err1 := cmd.StdinPipe()
 		stdout, err2 := cmd.StdoutPipe()
@@ -47,18 +38,14 @@ func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 			t.Fatal(err1, err2)
 		}
 		defer stdin.Close()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		for _, w := range cmd.ExtraFiles {
 			_ = w.Close() // the victim's are left
 		}
 		if !bufio.NewScanner(stdout).Scan() {
 			t.Fatal("the victim doesn't begin")
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Kill())
 		_ = cmd.Wait() // killed
 		events := make([]unix.EpollEvent, 2*victimFiles)
 		n, err := unix.EpollWait(ep, events, 1000)
@@ -72,41 +59,27 @@ func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 	}
 }
 
-// TestVictim is the process that TestKilledProcessReleasesItsFirstFileLast kills.
 func TestVictim(t *testing.T) {
 	if flag.NArg() != 2 || flag.Arg(0) != "victim" {
 		t.Skip("it is another test's process")
 	}
-	fd, err := strconv.Atoi(flag.Arg(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := value(strconv.Atoi(flag.Arg(1)))(t)
 	f := &systemFile{fd: fd, last: -1}
 	for range 2 { // asking again changes nothing
-		if err := f.ReleaseLast(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.ReleaseLast())
 	}
 	fmt.Println("ready")
 	_, _ = os.Stdin.Read(make([]byte, 1)) // for ever
 }
 
-// A file that is to be released last is released when it is closed all the same, and its socket
-// with it.
 func TestReleaseLastEndsWithClose(t *testing.T) {
 	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Pipe2(p[:], unix.O_CLOEXEC))
 	defer unix.Close(p[0])
 	f := &systemFile{fd: p[1], last: -1}
-	if err := f.ReleaseLast(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.ReleaseLast())
 	socket := f.last
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	if n, err := unix.Read(p[0], make([]byte, 1)); n != 0 || err != nil {
 		t.Errorf("the other end reads %d, %v: something holds the file", n, err)
 	}

@@ -12,10 +12,8 @@ type Leak struct {
 	Origin string // where it was opened: a line per caller
 }
 
-// String returns the name and the origin.
 func (l Leak) String() string { return l.Name + ", made at\n" + l.Origin }
 
-// leakTracker is told of leaks; nil disables tracking.
 type leakTracker func(Leak)
 
 func (t leakTracker) report(name, origin string) {
@@ -24,7 +22,6 @@ func (t leakTracker) report(name, origin string) {
 	}
 }
 
-// origin returns the callers of the function that calls it, if leaks are tracked.
 func (t leakTracker) origin() string {
 	if t == nil {
 		return ""

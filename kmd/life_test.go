@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// changed is a node of the model with some of its answers changed.
 type changed struct {
 	seam.Node
 	open  func() error // before the node is opened
@@ -62,14 +61,11 @@ func (f changedFile) Mmap(off uint64, n int) (seam.Mapping, error) {
 	return f.File.Mmap(off, n)
 }
 
-// node returns a machine's node for a second opener, or to change its answers.
 func (m *machine) node() seam.Node { return m.drv.Node(0) }
 
 func TestPathsThatAreNoDevice(t *testing.T) {
 	file := t.TempDir() + "/file"
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, tt := range []struct {
 		path string
 		want error
@@ -138,7 +134,6 @@ func TestDevicesThatCannotBeDriven(t *testing.T) {
 	}
 }
 
-// Interrupted requests are made again: the driver lets signals through where it waits.
 func TestInterruptedIoctlsAreRetried(t *testing.T) {
 	m := blackhole(t)
 	n := 0
@@ -148,19 +143,11 @@ func TestInterruptedIoctlsAreRetried(t *testing.T) {
 		}
 		return f.Ioctl(req, arg)
 	}}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Write32(worker(chip.Blackhole), 0, 1); err != nil {
-		t.Error(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
+	must(t, d.Write32(worker(chip.Blackhole), 0, 1))
+	must(t, d.Close())
 }
 
-// A request that is interrupted for ever, as a damaged recording may have it, ends in an error.
 func TestInterruptedForEver(t *testing.T) {
 	m := blackhole(t)
 	node := changed{Node: m.node(), ioctl: func(seam.File, uint32, []byte) error { return syscall.EINTR }}
@@ -170,8 +157,6 @@ func TestInterruptedForEver(t *testing.T) {
 	}
 }
 
-// What a signal interrupts isn't repeated once the caller's context has ended: a signal is how
-// people end a program.
 func TestInterruptionAfterTheEnd(t *testing.T) {
 	m := blackhole(t)
 	open := func(ctx context.Context, c changed) error {
@@ -195,11 +180,8 @@ func TestInterruptionAfterTheEnd(t *testing.T) {
 				}
 				return f.Ioctl(req, arg)
 			}}
-			d, err := kmd.Open(ctx, target{node})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = d.Lock(ctx, kmd.LockChipInUse)
+			d := value(kmd.Open(ctx, target{node}))(t)
+			_, err := d.Lock(ctx, kmd.LockChipInUse)
 			return errors.Join(err, d.Close())
 		},
 		"reset": func(ctx context.Context, interrupt func() error) error {
@@ -235,8 +217,6 @@ func TestInterruptionAfterTheEnd(t *testing.T) {
 	}
 }
 
-// After a re-target that failed it is unknown where the window leads, so it isn't used for its old
-// target.
 func TestFailedRetargetIsForgotten(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	fail := false
@@ -247,23 +227,16 @@ func TestFailedRetargetIsForgotten(t *testing.T) {
 		}
 		return err
 	}}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
 	defer d.Close()
-	if err := d.Write(chip.XY{X: 18, Y: 18}, 0, make([]byte, 300)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Write(chip.XY{X: 18, Y: 18}, 0, make([]byte, 300)))
 	fail = true
 	if err := d.Write(chip.XY{X: 18, Y: 19}, 0, make([]byte, 300)); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("the re-target that fails: %v", err)
 	}
 	fail = false
 	p := []byte(strings.Repeat("x", 300))
-	if err := d.Write(chip.XY{X: 18, Y: 18}, 0, p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Write(chip.XY{X: 18, Y: 18}, 0, p))
 	if got := string(m.fn.Tile(18, 18, 0, 300)); got != string(p) {
 		t.Errorf("the tile holds %q", got[:10])
 	}
@@ -271,13 +244,8 @@ func TestFailedRetargetIsForgotten(t *testing.T) {
 
 func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
 	m := blackhole(t)
-	if err := m.dev.Close(); err != nil {
-		t.Fatal(err)
-	}
-	holder, err := m.node().Open(syscall.O_EXCL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.dev.Close())
+	holder := value(m.node().Open(syscall.O_EXCL))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	if _, err := kmd.Open(ctx, target{m.node()}); !errors.Is(err, kmd.ErrBusy) && !errors.Is(err, context.DeadlineExceeded) {
@@ -291,9 +259,7 @@ func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
 		}
 		done <- err
 	}()
-	if err := holder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, holder.Close())
 	if err := <-done; err != nil {
 		t.Errorf("after it: %v", err)
 	}
@@ -302,27 +268,12 @@ func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
 func TestCloseGivesEverythingBackAndNamesLeaks(t *testing.T) {
 	var leaks []kmd.Leak
 	m := start(t, chip.Blackhole, driver.Config{}, kmd.TrackLeaks(func(l kmd.Leak) { leaks = append(leaks, l) }))
-	w, err := m.dev.OpenWindow(4<<30, kmd.WriteCombined)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	h, err := m.dev.PinHostMemory(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.dev.Write32(worker(chip.Blackhole), 0, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.dev.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w := value(m.dev.OpenWindow(4<<30, kmd.WriteCombined))(t)
+	closed := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
+	must(t, closed.Close())
+	h := value(m.dev.PinHostMemory(1))(t)
+	must(t, m.dev.Write32(worker(chip.Blackhole), 0, 1))
+	must(t, m.dev.Close())
 	if len(leaks) != 2 {
 		t.Fatalf("leaks %v, want the window and the memory", leaks)
 	}
@@ -343,7 +294,7 @@ func TestCloseGivesEverythingBackAndNamesLeaks(t *testing.T) {
 			t.Errorf("%s again: %v", name, err)
 		}
 	}
-	_, err = m.dev.OpenWindow(2<<20, kmd.Uncached)
+	_, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
 	for name, err := range map[string]error{
 		"window":    err,
 		"configure": w.Configure(kmd.WindowConfig{}),
@@ -373,22 +324,15 @@ func TestWindowsRunOut(t *testing.T) {
 		}
 		ws = append(ws, w)
 	}
-	if err := ws[3].Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ws[3].Close())
 	if w, err := m.dev.OpenWindow(2<<20, kmd.Uncached); err != nil || w.ID() != ws[3].ID() {
 		t.Errorf("the freed window: %v, %v", w, err)
 	}
-	// With one window of the smallest size left, the Device's own accesses share it.
 	for range 155 {
-		if _, err := m.dev.OpenWindow(1<<20, kmd.Uncached); err != nil {
-			t.Fatal(err)
-		}
+		value(m.dev.OpenWindow(1<<20, kmd.Uncached))(t)
 	}
 	for i := range uint64(10) {
-		if err := m.dev.Write(worker(chip.Wormhole), i<<20, make([]byte, 300)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.dev.Write(worker(chip.Wormhole), i<<20, make([]byte, 300)))
 		if v, err := m.dev.Read32(chip.XY{X: 1, Y: 1}, i<<20); err != nil || v != 0 {
 			t.Fatalf("%#x, %v", v, err)
 		}
@@ -410,35 +354,20 @@ func TestPinsThatCannotBe(t *testing.T) {
 		}
 	}
 	for range 16 {
-		if _, err := m.dev.PinHostMemory(1); err != nil {
-			t.Fatal(err)
-		}
+		value(m.dev.PinHostMemory(1))(t)
 	}
 	if _, err := m.dev.PinHostMemory(1); !errors.Is(err, kmd.ErrBusy) || !strings.Contains(err.Error(), "16") {
 		t.Errorf("a seventeenth region: %v", err)
 	}
 }
 
-// A reset by another process loses the device for good: accesses say so instead of ending the
-// process, and everything can still be closed.
 func TestResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := m.dev.PinHostMemory(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.dev.Write32(worker(a), 0, 1); err != nil {
-			t.Fatal(err)
-		}
-		other, err := m.node().Open(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
+		h := value(m.dev.PinHostMemory(1))(t)
+		must(t, m.dev.Write32(worker(a), 0, 1))
+		other := value(m.node().Open(0))(t)
 		defer other.Close()
 		r := kabi.ResetDevice{In: kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: kabi.ResetASIC}}
 		if err := other.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
@@ -447,7 +376,7 @@ func TestResetByAnother(t *testing.T) {
 		if err := m.dev.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("a window's load: %v", err)
 		}
-		_, err = m.dev.Harvesting(t.Context())
+		_, err := m.dev.Harvesting(t.Context())
 		_, err2 := m.dev.PinHostMemory(1)
 		for name, err := range map[string]error{
 			"word":       m.dev.Write32(worker(a), 0, 1),
@@ -467,19 +396,11 @@ func TestResetByAnother(t *testing.T) {
 	})
 }
 
-// A reset of the link takes mappings away and leaves files good: the device is lost all the same,
-// until it is recovered.
 func TestLinkResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other, err := m.node().Open(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
+		other := value(m.node().Open(0))(t)
 		defer other.Close()
 		r := kabi.ResetDevice{In: kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: kabi.ResetPCIeLink}}
 		if err := other.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
@@ -488,22 +409,17 @@ func TestLinkResetByAnother(t *testing.T) {
 		if err := m.dev.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("a window's load: %v", err)
 		}
-		if err := m.dev.Recover(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.dev.Recover(t.Context()))
 		if err := m.dev.Write32(worker(a), 0, 1); err != nil {
 			t.Errorf("after the recovery: %v", err)
 		}
 	})
 }
 
-// A card that falls off the bus reads all ones; a word of all ones in memory is only that.
 func TestAllOnesIsConfirmed(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		if err := m.dev.Write32(worker(a), 0x40, 0xFFFFFFFF); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.dev.Write32(worker(a), 0x40, 0xFFFFFFFF))
 		if v, err := m.dev.Read32(worker(a), 0x40); v != 0xFFFFFFFF || err != nil {
 			t.Errorf("all ones in memory: %#x, %v", v, err)
 		}
@@ -530,7 +446,6 @@ func TestFaultOfTheBackEndIsTold(t *testing.T) {
 	}
 }
 
-// plain gives memory instead of the model's observed mapping, as a real BAR does.
 func plain(mem func(n int) ([]byte, error)) func(seam.File, uint64, int) (seam.Mapping, error) {
 	return func(f seam.File, off uint64, n int) (seam.Mapping, error) {
 		b, err := mem(n)
@@ -553,26 +468,9 @@ func TestWindowOnMemory(t *testing.T) {
 		return seam.Mapping{Mem: b[:n:n], Unmap: func() error { return unix.Munmap(b) }},
 			unix.Mprotect(b[n:], unix.PROT_NONE)
 	}}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
 	defer d.Close()
-	w, err := d.OpenWindow(2<<20, kmd.WriteCombined)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Store64(8, 0x8877665544332211)
-	if a, b, c, e := w.Load8(9), w.Load16(10), w.Load32(12), w.Load64(8); a != 0x22 || b != 0x4433 || c != 0x88776655 ||
-		e != 0x8877665544332211 {
-		t.Errorf("%#x %#x %#x %#x", a, b, c, e)
-	}
-	w.Store8(8, 1)
-	w.Store16(10, 2)
-	w.Store32(12, 3)
-	if v := w.Load64(8); v != 0x3_0002_2201 {
-		t.Errorf("%#x", v)
-	}
+	w := value(d.OpenWindow(2<<20, kmd.WriteCombined))(t)
 	const end = 2 << 20
 	w.Store64(end-8, 0x8877665544332211)
 	w.Store32(end-4, 0x0C0B0A09)
@@ -590,15 +488,11 @@ func TestWindowOnMemory(t *testing.T) {
 	if string(got) != string(p) {
 		t.Errorf("%q", got)
 	}
-	if err := w.Err(); err != nil {
-		t.Error(err)
-	}
+	must(t, w.Err())
 	if n := testing.AllocsPerRun(100, func() { w.Store32(0, w.Load32(4)); w.Write(3, p); w.Read(5, got) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if err := d.Write(worker(chip.Blackhole), 0x1001, p); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Write(worker(chip.Blackhole), 0x1001, p))
 	if err := d.Read(worker(chip.Blackhole), 0x1001, got); err != nil || string(got) != string(p) {
 		t.Errorf("%q, %v", got, err)
 	}

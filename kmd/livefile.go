@@ -7,12 +7,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// liveFile is the file of a Device, which Recover replaces. Without a file every request is ENODEV.
+// liveFile is the file of a Device, which Recover replaces. Without one requests are ENODEV.
 type liveFile struct{ p atomic.Pointer[seam.File] }
 
 var _ seam.File = (*liveFile)(nil)
 
-// swap replaces the file by f, which may be nil, and returns the one before, or nil.
 func (l *liveFile) swap(f seam.File) seam.File {
 	var n *seam.File
 	if f != nil {
@@ -24,7 +23,6 @@ func (l *liveFile) swap(f seam.File) seam.File {
 	return nil
 }
 
-// Ioctl implements seam.File.
 func (l *liveFile) Ioctl(req uint32, arg []byte) error {
 	if f := l.p.Load(); f != nil {
 		return (*f).Ioctl(req, arg)
@@ -32,7 +30,6 @@ func (l *liveFile) Ioctl(req uint32, arg []byte) error {
 	return syscall.ENODEV
 }
 
-// Mmap implements seam.File.
 func (l *liveFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	if f := l.p.Load(); f != nil {
 		return (*f).Mmap(offset, length)
@@ -40,7 +37,6 @@ func (l *liveFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{}, syscall.ENODEV
 }
 
-// Fault implements seam.File.
 func (l *liveFile) Fault() error {
 	if f := l.p.Load(); f != nil {
 		return (*f).Fault()
@@ -48,7 +44,6 @@ func (l *liveFile) Fault() error {
 	return nil
 }
 
-// Close closes the file for good.
 func (l *liveFile) Close() error {
 	if f := l.swap(nil); f != nil {
 		return f.Close()
@@ -56,25 +51,30 @@ func (l *liveFile) Close() error {
 	return nil
 }
 
-// descriptor returns the file's descriptor, for another file's ioctl.
-func (l *liveFile) descriptor() (int, error) {
+func as[T any](l *liveFile) (t T, ok bool) {
 	if f := l.p.Load(); f != nil {
-		if d, ok := (*f).(interface{ Descriptor() (int, error) }); ok {
-			return d.Descriptor()
-		}
-		return -1, syscall.EOPNOTSUPP
+		t, ok = (*f).(T)
 	}
-	return -1, syscall.ENODEV
+	return t, ok
 }
 
-// releaseLast makes the process's end release the file after all others.
-func (l *liveFile) releaseLast() error {
-	f := l.p.Load()
-	if f == nil {
+func (l *liveFile) missing() error {
+	if l.p.Load() == nil {
 		return syscall.ENODEV
 	}
-	if r, ok := (*f).(interface{ ReleaseLast() error }); ok {
+	return syscall.EOPNOTSUPP
+}
+
+func (l *liveFile) descriptor() (int, error) {
+	if d, ok := as[interface{ Descriptor() (int, error) }](l); ok {
+		return d.Descriptor()
+	}
+	return -1, l.missing()
+}
+
+func (l *liveFile) releaseLast() error {
+	if r, ok := as[interface{ ReleaseLast() error }](l); ok {
 		return r.ReleaseLast()
 	}
-	return syscall.EOPNOTSUPP
+	return l.missing()
 }

@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,7 @@ import (
 // LockIndex is the number of one of the driver's 64 advisory locks of a device.
 type LockIndex uint8
 
-// Lock indices by the convention of tt-umd (device/utils/lock_manager.cpp). 0 to 15 belong to the
-// Ethernet cores.
+// Lock indices of tt-umd (device/utils/lock_manager.cpp); 0 to 15 belong to the Ethernet cores.
 const (
 	LockETH0             LockIndex = kabi.LockIndexETH0
 	LockARCMessage       LockIndex = kabi.LockIndexARCMessage
@@ -25,44 +25,38 @@ const (
 	LockPCIeDMA          LockIndex = kabi.LockIndexPCIeDMA
 )
 
-// String returns the lock's meaning by convention, or its number.
-func (i LockIndex) String() string {
-	switch {
-	case i < 16:
-		return fmt.Sprintf("ETH%02d", uint8(i))
-	case i == LockARCMessage:
-		return "ARC_MSG"
-	case i == LockRemoteARCMessage:
-		return "REMOTE_ARC_MSG"
-	case i == LockNonMMIO:
-		return "NON_MMIO"
-	case i == LockMemoryBarrier:
-		return "MEM_BARRIER"
-	case i == LockChipInUse:
-		return "CHIP_IN_USE"
-	case i == LockPCIeDMA:
-		return "PCIE_DMA"
-	}
-	return fmt.Sprintf("lock %d", uint8(i))
+var lockNames = map[LockIndex]string{
+	LockARCMessage:       "ARC_MSG",
+	LockRemoteARCMessage: "REMOTE_ARC_MSG",
+	LockNonMMIO:          "NON_MMIO",
+	LockMemoryBarrier:    "MEM_BARRIER",
+	LockChipInUse:        "CHIP_IN_USE",
+	LockPCIeDMA:          "PCIE_DMA",
 }
 
-// lockPoll is how often a lock that another process holds is tried again. A context can't end the
-// driver's blocking form.
+// String returns the lock's meaning by convention, or its number.
+func (i LockIndex) String() string {
+	if i < 16 {
+		return fmt.Sprintf("ETH%02d", uint8(i))
+	}
+	return cmp.Or(lockNames[i], fmt.Sprintf("lock %d", uint8(i)))
+}
+
+// lockPoll is how often a held lock is tried again: a context can't end the driver's blocking form.
 const lockPoll = time.Millisecond
 
-// Lock is a lock that this Device holds. The driver releases it when the device is closed or the
-// process dies. After a reset only closing the device releases it.
+// Lock is a lock that this Device holds. The driver releases it with the device's file, not with a
+// reset.
 type Lock struct {
 	dev   *Device
 	index LockIndex
 }
 
 // Lock takes a lock, waiting until its holder releases it or ctx ends. It isn't reentrant. If the
-// wait ended, the error matches ErrBusy and ctx's error, and names the processes that have the
-// device open.
+// wait ended, the error matches ErrBusy and ctx's error.
 func (d *Device) Lock(ctx context.Context, i LockIndex) (*Lock, error) {
-	if _, err := d.lock(ctx, i); err != nil {
-		return nil, d.opError("lock "+i.String(), err)
+	if err := d.lock(ctx, i); err != nil {
+		return nil, d.opError(err, "lock %v", i)
 	}
 	return &Lock{d, i}, nil
 }
@@ -70,11 +64,8 @@ func (d *Device) Lock(ctx context.Context, i LockIndex) (*Lock, error) {
 // TryLock takes a lock if it is free, and otherwise returns nil without an error.
 func (d *Device) TryLock(i LockIndex) (*Lock, error) {
 	v, err := d.lockOp(context.Background(), kabi.LockAcquire, i)
-	if err != nil {
-		return nil, d.opError("try "+i.String(), err)
-	}
-	if v != 1 {
-		return nil, nil
+	if err != nil || v != 1 {
+		return nil, d.opError(err, "try %v", i)
 	}
 	return &Lock{d, i}, nil
 }
@@ -82,25 +73,18 @@ func (d *Device) TryLock(i LockIndex) (*Lock, error) {
 // TestLock reports whether this Device holds a lock, and whether any user of the device does.
 func (d *Device) TestLock(i LockIndex) (mine, any bool, err error) {
 	v, err := d.lockOp(context.Background(), kabi.LockTest, i)
-	if err != nil {
-		return false, false, d.opError("test "+i.String(), err)
-	}
-	return v&1 != 0, v&2 != 0, nil
+	return v&1 != 0, v&2 != 0, d.opError(err, "test %v", i)
 }
 
-// Unlock releases the lock. The error matches ErrClosed if it isn't held any more.
+// Unlock releases the lock. The error matches ErrClosed if it isn't held.
 func (l *Lock) Unlock() error {
 	v, err := l.dev.lockOp(context.Background(), kabi.LockRelease, l.index)
 	if err == nil && v != 1 {
 		err = fmt.Errorf("%w: it isn't held", ErrClosed)
 	}
-	if err != nil {
-		return l.dev.opError("unlock "+l.index.String(), err)
-	}
-	return nil
+	return l.dev.opError(err, "unlock %v", l.index)
 }
 
-// lockOp performs one operation and returns its outcome.
 func (d *Device) lockOp(ctx context.Context, op uint32, i LockIndex) (uint8, error) {
 	if err := d.usable(); err != nil {
 		return 0, err
@@ -115,24 +99,16 @@ func (d *Device) lockOp(ctx context.Context, op uint32, i LockIndex) (uint8, err
 	return a.Out.Value, nil
 }
 
-// lock takes one of the driver's locks and returns a function that releases it.
-func (d *Device) lock(ctx context.Context, i LockIndex) (unlock func() error, err error) {
+func (d *Device) lock(ctx context.Context, i LockIndex) error {
 	for {
 		v, err := d.lockOp(ctx, kabi.LockAcquire, i)
-		if err != nil {
-			return nil, err
-		}
-		if v == 1 {
-			break
+		if err != nil || v == 1 {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: another user holds %s%s: %w", ErrBusy, i, d.otherHolders(), ctx.Err())
+			return fmt.Errorf("%w: another user holds %s%s: %w", ErrBusy, i, d.otherHolders(), ctx.Err())
 		case <-time.After(lockPoll):
 		}
 	}
-	return func() error {
-		_, err := d.lockOp(context.Background(), kabi.LockRelease, i)
-		return err
-	}, nil
 }

@@ -12,32 +12,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeFlags returns the mmap flags for huge pages of a size.
 func hugeFlags(page int) (int, bool) {
 	const shift = 26 // MAP_HUGE_SHIFT: the size's logarithm
 	return unix.MAP_HUGETLB | (bits.Len(uint(page))-1)<<shift, true
 }
 
-// settle prepares memory before its first use.
 func settle(mem []byte, page, node int) error {
 	// Fork's copy-on-write would give this process new pages while the device keeps the old ones.
 	// Go never forks without exec, so a failure doesn't matter.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	if node >= 0 && node < 64 {
-		// Preferred, not bound: remote memory is slower, but better than none. A machine without
-		// NUMA nodes refuses.
+		// Preferred, not bound: slow memory is better than none. A machine without NUMA refuses.
 		const preferred = 1 // MPOL_PREFERRED
 		mask := uint64(1) << node
 		_, _, _ = unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
 			preferred, uintptr(unsafe.Pointer(&mask)), 65, 0)
 	}
 	if page == int(hostPage()) {
-		// Fewer TLB misses in a large ring, and fewer page faults. It is advice only.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if page > int(hostPage()) {
-		// A missing huge page raises SIGBUS at its first use; this populates all of them now.
-		// Kernels before 5.14 return EINVAL and have reserved the pages with the mapping.
+		// A missing huge page raises SIGBUS at its first use, so populate now. Kernels before 5.14
+		// return EINVAL and have reserved the pages.
 		const populateWrite = 23 // MADV_POPULATE_WRITE
 		if err := unix.Madvise(mem, populateWrite); err != nil && err != unix.EINVAL {
 			return err
@@ -46,9 +42,8 @@ func settle(mem []byte, page, node int) error {
 	return nil
 }
 
-// onHeap reports whether an address is in Go's heap: in the run of adjacent mappings that holds
-// this goroutine's stack, which is in the heap. The runtime maps its arenas adjacently while the
-// addresses are free, so this finds a usual heap, and nothing that mmap placed itself.
+// onHeap reports whether an address is in the adjacent mappings around this goroutine's stack,
+// which is in Go's heap: while addresses are free the runtime maps its arenas adjacently.
 func onHeap(addr uint64) bool {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

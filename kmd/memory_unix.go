@@ -8,11 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostPage is the host's page size in bytes: 4096, or 65536 on some arm64 kernels.
 func hostPage() uint64 { return uint64(os.Getpagesize()) }
 
-// mapMemory maps zeroed memory outside of Go's heap, in pages of the given size, on a NUMA node or,
-// if that is negative, anywhere.
+// mapMemory maps zeroed memory outside of Go's heap; a negative node is any NUMA node.
 func mapMemory(size, page, node int) ([]byte, error) {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANON
 	if page > int(hostPage()) {

@@ -10,23 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// guarded maps n bytes of memory that end where a page that can't be accessed begins.
 func guarded(t *testing.T, n int) []byte {
 	t.Helper()
 	page := int(hostPage())
 	size := (n + page - 1) &^ (page - 1)
-	b, err := unix.Mmap(-1, 0, size+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := value(unix.Mmap(-1, 0, size+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE))(t)
 	t.Cleanup(func() { _ = unix.Munmap(b) })
-	if err := unix.Mprotect(b[size:], unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mprotect(b[size:], unix.PROT_NONE))
 	return b[size-n : size : size]
 }
 
-// Each routine touches its bytes, all of them and no others, in little-endian order.
 func TestLoadsAndStores(t *testing.T) {
 	for off := uint64(0); off < 64; off += 8 {
 		mem := guarded(t, 64)
@@ -62,8 +55,6 @@ func TestLoadsAndStores(t *testing.T) {
 	fence() // has no result to look at; it must be an instruction that this processor has
 }
 
-// Copies to and from device memory give what copy gives, for any offset, length and alignment of
-// the ordinary side, and never touch what lies beyond.
 func TestBulkCopies(t *testing.T) {
 	const size = 1 << 10
 	mem := guarded(t, size)
@@ -99,29 +90,6 @@ func TestBulkCopies(t *testing.T) {
 	})
 }
 
-// The width of each store of a block is what its address allows: 8 bytes where it is a multiple of
-// 8, and 4 at the edges. Read-only pages before and after make a wrong one fault.
-func TestBulkCopyWords(t *testing.T) {
-	for _, n := range []uintptr{4, 8, 12, 60, 64, 68, 72, 128, 196} {
-		for _, off := range []int{0, 4} {
-			mem := guarded(t, int(n)+off)[off:]
-			src := make([]byte, n)
-			for i := range src {
-				src[i] = byte(i + 1)
-			}
-			copyTo(deviceMemoryOf(mem).at(0), &src[0], n)
-			if !bytes.Equal(mem, src) {
-				t.Errorf("%d bytes at %d: %x", n, off, mem)
-			}
-			got := make([]byte, n)
-			copyFrom(&got[0], deviceMemoryOf(mem).at(0), n)
-			if !bytes.Equal(got, src) {
-				t.Errorf("%d bytes back from %d: %x", n, off, got)
-			}
-		}
-	}
-}
-
 func BenchmarkStore32(b *testing.B) {
 	mem := make([]byte, 64)
 	d := deviceMemoryOf(mem)
@@ -136,5 +104,22 @@ func BenchmarkBulkCopy4KiB(b *testing.B) {
 	b.SetBytes(4096)
 	for b.Loop() {
 		d.write(0, src)
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }

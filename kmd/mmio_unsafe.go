@@ -2,10 +2,9 @@ package kmd
 
 import "unsafe"
 
-// Only these routines access device memory. Each is one instruction per access, in assembly.
-// Through pointers, the compiler may drop, merge, split or narrow accesses. On amd64 atomic stores
-// are locked exchanges, and copy uses overlapping and vector moves. A device register sees each of
-// these as a different access.
+// Device memory is accessed by these assembly routines only, one instruction per access. The
+// compiler may drop, merge, split or narrow accesses through pointers; on amd64 atomic stores are
+// locked exchanges, and copy moves vectors.
 
 //go:noescape
 func load8(p unsafe.Pointer) uint8
@@ -31,36 +30,30 @@ func store32(p unsafe.Pointer, v uint32)
 //go:noescape
 func store64(p unsafe.Pointer, v uint64)
 
-// copyTo stores n bytes from ordinary memory to device memory in ascending order, each byte exactly
-// once: 4-byte stores up to an 8-byte boundary, 8-byte stores, and a 4-byte store at the end. dst
-// and n are multiples of 4.
+// copyTo stores n bytes to device memory in ascending order, each byte once: 4-byte stores up to an
+// 8-byte boundary, 8-byte stores, and a 4-byte store at the end. dst and n are multiples of 4.
 //
 //go:noescape
 func copyTo(dst unsafe.Pointer, src *byte, n uintptr)
 
-// copyFrom loads n bytes from device memory in the same way. src and n are multiples of 4.
+// copyFrom loads from device memory in the same way; src and n are multiples of 4.
 //
 //go:noescape
 func copyFrom(dst *byte, src unsafe.Pointer, n uintptr)
 
-// fence pushes earlier stores, also to write-combined memory, out of the processor before later
-// ones.
 func fence()
 
-// allOnes is the result of a 32-bit read that no device answers.
+// allOnes is a 32-bit read that no device answers.
 const allOnes = 0xFFFFFFFF
 
-// deviceMemory is the start of a mapping of device memory.
 type deviceMemory struct{ base unsafe.Pointer }
 
 func deviceMemoryOf(mem []byte) deviceMemory {
 	return deviceMemory{unsafe.Pointer(unsafe.SliceData(mem))}
 }
 
-// at returns the address of a bounds-checked offset.
 func (d deviceMemory) at(off uint64) unsafe.Pointer { return unsafe.Add(d.base, off) }
 
-// read copies from device memory. Partial words at the edges come from a load of the whole word.
 func (d deviceMemory) read(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		w := load32(d.at(off - lead))
@@ -82,8 +75,7 @@ func (d deviceMemory) read(off uint64, p []byte) {
 	}
 }
 
-// write copies to device memory. Partial words at the edges are read, merged and written back, as
-// in every Tenstorrent host library; the merge isn't atomic against the device.
+// write merges partial words at the edges, not atomically, as every Tenstorrent host library does.
 func (d deviceMemory) write(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		n := min(4-int(lead), len(p))
@@ -99,7 +91,6 @@ func (d deviceMemory) write(off uint64, p []byte) {
 	}
 }
 
-// merge replaces bytes of an aligned word.
 func (d deviceMemory) merge(off uint64, at int, p []byte) {
 	w := load32(d.at(off))
 	for i, b := range p {
@@ -109,5 +100,4 @@ func (d deviceMemory) merge(off uint64, at int, p []byte) {
 	store32(d.at(off), w)
 }
 
-// addressOf returns the address of mmap'ed memory.
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }

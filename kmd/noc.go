@@ -11,24 +11,18 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// NOCRead has the driver load 1, 2, 4 or 8 bytes of a tile at a multiple of the width. It needs no
-// window and can't fault, and is much slower than a Window. The error matches ErrDriverTooOld
-// unless the driver has FeatureNOCAccess.
+// NOCRead has the driver load 1, 2, 4 or 8 bytes at a multiple of the width, without a window or
+// faults, but much slower. The error matches ErrDriverTooOld unless the driver has
+// FeatureNOCAccess.
 func (d *Device) NOCRead(n chip.NOC, xy chip.XY, addr uint64, width int) (uint64, error) {
 	v, err := d.nocAccess(kabi.IoctlNOCRead, n, xy, addr, width, 0)
-	if err != nil {
-		return 0, d.opError(fmt.Sprintf("driver's read of %d bytes at %v %#x", width, xy, addr), err)
-	}
-	return v, nil
+	return v, d.opError(err, "driver's read of %d bytes at %v %#x", width, xy, addr)
 }
 
-// NOCWrite has the driver store 1, 2, 4 or 8 bytes to a tile at a multiple of the width: see
-// NOCRead.
+// NOCWrite has the driver store to a tile: see NOCRead.
 func (d *Device) NOCWrite(n chip.NOC, xy chip.XY, addr uint64, width int, v uint64) error {
-	if _, err := d.nocAccess(kabi.IoctlNOCWrite, n, xy, addr, width, v); err != nil {
-		return d.opError(fmt.Sprintf("driver's write of %d bytes at %v %#x", width, xy, addr), err)
-	}
-	return nil
+	_, err := d.nocAccess(kabi.IoctlNOCWrite, n, xy, addr, width, v)
+	return d.opError(err, "driver's write of %d bytes at %v %#x", width, xy, addr)
 }
 
 func (d *Device) nocAccess(req uint32, n chip.NOC, xy chip.XY, addr uint64, width int, v uint64) (uint64, error) {
@@ -50,19 +44,15 @@ func (d *Device) nocAccess(req uint32, n chip.NOC, xy chip.XY, addr uint64, widt
 	return a.Value, nil
 }
 
-// smcPoll is how often the answer to a message is polled.
 const smcPoll = 200 * time.Microsecond
 
 // SMCMessage sends a message to the management firmware through the driver and waits for the
-// answer. When ctx ends, it abandons the message. A first word other than 0 is an error code, and
-// the error matches ErrFirmware. The error matches ErrDriverTooOld unless the driver has
-// FeatureSMCMessage, and ErrBusy while another message of this Device is under way.
+// answer, until ctx ends. A first word other than 0 is an error code, which matches ErrFirmware.
+// The error matches ErrDriverTooOld without FeatureSMCMessage, and ErrBusy during another message
+// of this Device.
 func (d *Device) SMCMessage(ctx context.Context, request [8]uint32) (answer [8]uint32, err error) {
 	answer, err = d.smcMessage(ctx, request)
-	if err != nil {
-		return answer, d.opError(fmt.Sprintf("firmware message %#x", request[0]), err)
-	}
-	return answer, nil
+	return answer, d.opError(err, "firmware message %#x", request[0])
 }
 
 func (d *Device) smcMessage(ctx context.Context, request [8]uint32) (answer [8]uint32, err error) {

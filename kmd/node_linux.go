@@ -9,14 +9,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// systemNode is a device node of the running system.
 type systemNode string
 
-// String names the node.
 func (n systemNode) String() string { return string(n) }
 
-// Open opens the node. The descriptor isn't an *os.File, whose finalizer could close it at any
-// time: a mapping keeps the device busy, and a later ioctl could hit another file.
+// An *os.File's finalizer could close the descriptor at any time: a mapping keeps the device busy,
+// and a later ioctl could hit another file.
 func (n systemNode) Open(flags int) (seam.File, error) {
 	fd, err := unix.Open(string(n), flags|unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -25,17 +23,14 @@ func (n systemNode) Open(flags int) (seam.File, error) {
 	return &systemFile{fd: fd, last: -1}, nil
 }
 
-// systemFile is an open device node.
 type systemFile struct {
 	mu   sync.RWMutex // held for reading while fd is in use
 	fd   int          // -1 once closed
 	last int          // the socket of ReleaseLast, or -1
 }
 
-// Fault returns nil: silicon reports no reason.
 func (f *systemFile) Fault() error { return nil }
 
-// Descriptor returns the descriptor, for an ioctl of another file, while it is open.
 func (f *systemFile) Descriptor() (int, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -45,7 +40,6 @@ func (f *systemFile) Descriptor() (int, error) {
 	return f.fd, nil
 }
 
-// Mmap maps a range of the file.
 func (f *systemFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

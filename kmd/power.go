@@ -10,26 +10,21 @@ import (
 )
 
 // Power is a set of units that a user of a device needs powered or clocked (tt-kmd ioctl.h,
-// TT_POWER_FLAG_*). The driver combines the requests of all files and passes them to the firmware.
+// TT_POWER_FLAG_*). The driver combines the requests of all files.
 type Power uint16
 
 const (
-	// PowerAIClock runs the Tensix tiles at full speed instead of the idle clock.
-	PowerAIClock Power = kabi.PowerMaxAIClock
-	// PowerDRAM keeps the memory interfaces awake.
-	PowerDRAM Power = kabi.PowerDRAMPHY
-	// PowerTensix clocks the Tensix tiles.
-	PowerTensix Power = kabi.PowerTensix
-	// PowerL2CPU clocks Blackhole's L2CPU tiles.
-	PowerL2CPU Power = kabi.PowerL2CPU
+	PowerAIClock Power = kabi.PowerMaxAIClock // the Tensix tiles at full speed, not at the idle clock
+	PowerDRAM    Power = kabi.PowerDRAMPHY    // the memory interfaces
+	PowerTensix  Power = kabi.PowerTensix     // the clock of the Tensix tiles
+	PowerL2CPU   Power = kabi.PowerL2CPU      // the clock of Blackhole's L2CPU tiles
 )
 
-// HoldPower requests p, in addition to an ordinary Open's request, until release is called.
-// Programs hold PowerAIClock while work runs. Holds of one Device add up. Drivers without
-// FeaturePower, and firmware without power settings, leave the card as it is without an error.
+// HoldPower requests p, besides Open's request and other holds, until release is called. Without
+// FeaturePower or power settings in the firmware it does nothing.
 func (d *Device) HoldPower(p Power) (release func() error, err error) {
 	if err := d.usable(); err != nil {
-		return nil, d.opError("hold power", err)
+		return nil, d.opError(err, "hold power")
 	}
 	if !d.Has(FeaturePower) {
 		return func() error { return nil }, nil
@@ -65,10 +60,10 @@ func (d *Device) HoldPower(p Power) (release func() error, err error) {
 	}, nil
 }
 
-// SetPower replaces this Device's power request. An ordinary Open requests everything but
-// PowerAIClock, WithoutPower nothing; Close ends the request. Units that this package has no name
-// for stay on. The error matches ErrDriverTooOld before driver 2.6.0, and ErrFirmware if the
-// firmware refuses, though the driver keeps the request.
+// SetPower replaces this Device's power request, which ends with Close. Open requests everything
+// but PowerAIClock, WithoutPower nothing; unnamed units stay on. The error matches ErrDriverTooOld
+// before driver 2.6.0, and ErrFirmware if the firmware refuses, though the driver keeps the
+// request.
 func (d *Device) SetPower(p Power) error {
 	err := d.need(FeaturePower)
 	if err == nil {
@@ -84,8 +79,5 @@ func (d *Device) SetPower(p Power) error {
 			err = d.note(err)
 		}
 	}
-	if err != nil {
-		return d.opError(fmt.Sprintf("set power %#x", uint16(p)), err)
-	}
-	return nil
+	return d.opError(err, "set power %#x", uint16(p))
 }

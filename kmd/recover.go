@@ -6,21 +6,18 @@ import (
 	"fmt"
 )
 
-// Recover makes a lost device usable again: it opens the card once more, under its new number if
-// that has changed. Windows are closed; locks, kernel buffers and pins are gone. HostMemory stays
-// mapped and needs HostMemory.Repin. No access through the Device may be in progress. After a
-// failure the device stays lost, and Recover can be called again.
-//
-// If the device isn't lost, Recover does nothing. The error is one of Open, or matches
-// ErrDeviceLost if the card still doesn't answer.
+// Recover opens a lost device's card once more, under its new number. Windows, locks, kernel
+// buffers and pins are gone; HostMemory needs HostMemory.Repin. No access may be in progress. It
+// can be called again after a failure, and does nothing if the device isn't lost. The error is one
+// of Open, or matches ErrDeviceLost if the card still doesn't answer.
 func (d *Device) Recover(ctx context.Context) error {
 	if d.closed.Load() {
-		return d.opError("recover", ErrClosed)
+		return d.opError(ErrClosed, "recover")
 	}
 	if !d.lost.Load() {
 		return nil
 	}
-	return d.opError("recover", d.recover(ctx))
+	return d.opError(d.recover(ctx), "recover")
 }
 
 func (d *Device) recover(ctx context.Context) error {
@@ -55,8 +52,8 @@ func (d *Device) recover(ctx context.Context) error {
 	return errors.Join(err, d.file.Close())
 }
 
-// abandon drops everything that belongs to the old file. The file is closed before another takes
-// its place, so no old window number is ever used on the new file.
+// The old file closes before another takes its place, so no old window number is used on the new
+// one.
 func (d *Device) abandon() {
 	d.mu.Lock()
 	windows, memory, mapped := d.windows, d.memory, d.mapped
@@ -79,7 +76,6 @@ func (d *Device) abandon() {
 	_ = d.file.Close()
 }
 
-// drop drops the Device's own windows.
 func (k *windowCache) drop() {
 	k.mu.Lock()
 	k.control, k.bulk = nil, nil

@@ -13,44 +13,29 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Memory that the caller has mapped is pinned where it lies and stays the caller's.
 func TestPinMemoryOfTheCaller(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		mem, err := unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mem := value(unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
 		for name, part := range map[string][]byte{"part of a page": mem[:100], "nothing": mem[:0:0], "from inside a page": mem[16 : 16+8192]} {
 			if _, err := m.dev.Pin(kmd.PinConfig{Memory: part}); !errors.Is(err, kmd.ErrMisaligned) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		h, err := m.dev.Pin(kmd.PinConfig{Memory: mem, Chunk: 16 << 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := value(m.dev.Pin(kmd.PinConfig{Memory: mem, Chunk: 16 << 10}))(t)
 		if err := m.fn.WriteHost(h.NOCAddr()+20_000, []byte("from the device")); err != nil || string(mem[20_000:20_015]) != "from the device" {
 			t.Errorf("%q, %v", mem[20_000:20_015], err)
 		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, h.Close())
 		mem[0] = 1 // it is still mapped
-		if err := unix.Munmap(mem); err != nil {
-			t.Error(err)
-		}
+		must(t, unix.Munmap(mem))
 	})
 }
 
-// After a device was lost and found, memory is pinned again with what it holds.
 func TestRepin(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
-		h, err := m.dev.Pin(kmd.PinConfig{Size: 64 << 10, Chunk: 32 << 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := value(m.dev.Pin(kmd.PinConfig{Size: 64 << 10, Chunk: 32 << 10}))(t)
 		reached := func() string {
 			got := make([]byte, 4)
 			if err := m.fn.ReadHost(h.NOCAddr()+40_000, got); err != nil {
@@ -62,38 +47,26 @@ func TestRepin(t *testing.T) {
 		if err := h.Repin(); err != nil || reached() != "kept" { // of a device that isn't lost
 			t.Errorf("%v, the device sees %q", err, reached())
 		}
-		if _, err := kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
-			t.Fatal(err)
-		}
+		value(kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(t)
 		if err := h.Repin(); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("while the device is lost: %v", err)
 		}
-		if err := m.dev.Recover(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.dev.Recover(t.Context()))
 		if err := h.Repin(); err != nil || reached() != "kept" {
 			t.Errorf("%v, the device sees %q", err, reached())
 		}
-		// Once more, of a device whose loss was noticed before: what was pinned then is no pin of
-		// the new file.
-		if _, err := kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
-			t.Fatal(err)
-		}
+		value(kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(t)
 		if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Fatalf("after a reset: %v", err)
 		}
 		if err := h.Repin(); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("of a device that is known to be lost: %v", err)
 		}
-		if err := m.dev.Recover(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.dev.Recover(t.Context()))
 		if err := h.Repin(); err != nil || reached() != "kept" || h.Pins() != 2 {
 			t.Errorf("%v, the device sees %q in %d pins, want 2", err, reached(), h.Pins())
 		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, h.Close())
 		if err := h.Repin(); !errors.Is(err, kmd.ErrClosed) {
 			t.Errorf("closed: %v", err)
 		}

@@ -21,7 +21,6 @@ import (
 
 var newest = release(11)
 
-// What a driver has is found out by asking it, once, and not from its version.
 func TestFeaturesAreProbed(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  driver.Config
@@ -48,10 +47,7 @@ func TestFeaturesAreProbed(t *testing.T) {
 			asked++
 			return f.Ioctl(req, arg)
 		}}
-		d, err := kmd.Open(t.Context(), target{node})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target{node}))(t)
 		for round := range 2 {
 			var got []kmd.Feature
 			for f := range kmd.Feature(8) {
@@ -68,18 +64,13 @@ func TestFeaturesAreProbed(t *testing.T) {
 				t.Errorf("%d requests for what is known", asked)
 			}
 		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, d.Close())
 	}
 }
 
 func TestWithoutTheFeature(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{Version: driver.Version{Major: 2}})
-	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 	defer w.Close()
 	_, err1 := w.Export(0, 0)
 	_, err2 := m.dev.NOCRead(chip.NOC0, worker(chip.Blackhole), 0, 4)
@@ -102,10 +93,7 @@ func TestWithoutTheFeature(t *testing.T) {
 
 func TestLocks(t *testing.T) {
 	m := blackhole(t)
-	other, err := kmd.Open(t.Context(), cardOf(m, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := value(kmd.Open(t.Context(), cardOf(m, 0)))(t)
 	l, err := m.dev.TryLock(kmd.LockChipInUse)
 	if err != nil || l == nil {
 		t.Fatalf("%v, %v", l, err)
@@ -137,9 +125,7 @@ func TestLocks(t *testing.T) {
 		_, err := other.Lock(t.Context(), kmd.LockChipInUse)
 		done <- err
 	}()
-	if err := l.Unlock(); err != nil {
-		t.Error(err)
-	}
+	must(t, l.Unlock())
 	if err := <-done; err != nil {
 		t.Errorf("after unlock: %v", err)
 	}
@@ -149,60 +135,12 @@ func TestLocks(t *testing.T) {
 	if held, err := other.Locks(); err != nil || len(held) != 1 || held[0] != (kmd.LockState{Index: kmd.LockChipInUse, Mine: true}) {
 		t.Errorf("held: %v, %v", held, err)
 	}
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, other.Close())
 	if _, any, _ := m.dev.TestLock(kmd.LockChipInUse); any {
 		t.Error("close doesn't give locks back")
 	}
 	if _, err := m.dev.TryLock(64); !errors.Is(err, kmd.ErrOutOfRange) {
 		t.Errorf("lock 64: %v", err)
-	}
-}
-
-// The store happens when the process dies, before its memory is unpinned.
-func TestNOCCleanupOfAKilledProcess(t *testing.T) {
-	m := blackhole(t)
-	p := m.drv.NewProcess(77, "victim")
-	d, err := kmd.Open(t.Context(), target{p.Node(0)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	xy := worker(chip.Blackhole)
-	for _, tt := range []struct {
-		s    kmd.NOCStore
-		want error
-	}{
-		{kmd.NOCStore{Addr: 2}, kmd.ErrMisaligned},
-		{kmd.NOCStore{Target: chip.XY{X: 64}}, kmd.ErrOutOfRange},
-		{kmd.NOCStore{NOC: 2}, kmd.ErrOutOfRange},
-		{kmd.NOCStore{Target: xy, Addr: 0x104, Value: 0x47800}, nil},
-	} {
-		if err := d.SetNOCCleanup(&tt.s); !errors.Is(err, tt.want) {
-			t.Errorf("%+v: %v", tt.s, err)
-		}
-	}
-	if v, _ := m.dev.Read32(xy, 0x104); v != 0 {
-		t.Error("the store was made at once")
-	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if v, err := m.dev.Read32(xy, 0x104); v != 0x47800 || err != nil {
-		t.Errorf("after the kill: %#x, %v", v, err)
-	}
-	if err := d.Close(); err != nil && !errors.Is(err, kmd.ErrClosed) {
-		t.Logf("close of a device whose process is dead: %v", err)
-	}
-	q, err := kmd.Open(t.Context(), target{m.node()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(q.SetNOCCleanup(&kmd.NOCStore{Target: xy, Addr: 0x108, Value: 1}), q.SetNOCCleanup(nil), q.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if v, _ := m.dev.Read32(xy, 0x108); v != 0 {
-		t.Error("a store that was taken back is made")
 	}
 }
 
@@ -212,9 +150,7 @@ func TestDriversOwnAccesses(t *testing.T) {
 		xy := worker(a)
 		for i, width := range []int{1, 2, 4, 8} {
 			addr, v := uint64(0x100+16*i), uint64(0x8877665544332211)&(1<<(8*width)-1)
-			if err := m.dev.NOCWrite(chip.NOC0, xy, addr, width, v); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.dev.NOCWrite(chip.NOC0, xy, addr, width, v))
 			if got, err := m.dev.NOCRead(chip.NOC0, xy, addr, width); got != v || err != nil {
 				t.Errorf("%d bytes: %#x, %v, want %#x", width, got, err, v)
 			}
@@ -264,14 +200,8 @@ func TestMappings(t *testing.T) {
 
 func TestDMABuffers(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{NoIOMMU: true})
-	a, err := m.dev.AllocateDMABuffer(100_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := m.dev.AllocateDMABuffer(4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := value(m.dev.AllocateDMABuffer(100_000))(t)
+	b := value(m.dev.AllocateDMABuffer(4096))(t)
 	if len(a.Bytes()) != 102_400 || a.NOCAddr() == b.NOCAddr() || a.BusAddr() == b.BusAddr() {
 		t.Errorf("%d bytes at %#x and %#x", len(a.Bytes()), a.NOCAddr(), b.NOCAddr())
 	}
@@ -283,17 +213,13 @@ func TestDMABuffers(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if err := errors.Join(a.Close(), a.Close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(a.Close(), a.Close()))
 	for range 254 {
 		c, err := m.dev.AllocateDMABuffer(1)
 		if err != nil {
 			break // 16 regions are all that there are
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Close())
 	}
 	if _, err := m.dev.AllocateDMABuffer(1); !errors.Is(err, kmd.ErrBusy) {
 		t.Errorf("without regions: %v", err)
@@ -301,27 +227,16 @@ func TestDMABuffers(t *testing.T) {
 	// b is still mapped: closing the device ends it, or its file would live on (start checks).
 }
 
-// pair is a machine with two cards of an architecture.
 func pair(t *testing.T, a chip.Arch) (x, y *kmd.Device, fx, fy *drivertest.Function) {
 	t.Helper()
 	fx, fy = drivertest.New(a), drivertest.New(a)
-	drv, err := driver.New(driver.Config{Arch: a, Functions: []driver.Function{fx, fy}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	drv := value(driver.New(driver.Config{Arch: a, Functions: []driver.Function{fx, fy}}))(t)
 	open := func(i int) *kmd.Device {
-		d, err := kmd.Open(t.Context(), target{drv.Node(i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target{drv.Node(i)}))(t)
 		return d
 	}
 	x, y = open(0), open(1)
-	t.Cleanup(func() {
-		if err := errors.Join(x.Close(), y.Close(), drv.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must(t, errors.Join(x.Close(), y.Close(), drv.Close())) })
 	return x, y, fx, fy
 }
 
@@ -348,15 +263,9 @@ func TestMapPeerBAR(t *testing.T) {
 
 func TestExport(t *testing.T) {
 	m := blackhole(t)
-	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
 	id := w.ID()
-	f, err := w.Export(4096, 8192)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := value(w.Export(4096, 8192))(t)
 	for _, tt := range []struct {
 		off, size uint64
 		want      error
@@ -365,9 +274,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%#x bytes at %#x: %v", tt.size, tt.off, err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, w.Close())
 	if _, err := w.Export(0, 0); !errors.Is(err, kmd.ErrClosed) {
 		t.Errorf("after close: %v", err)
 	}
@@ -376,20 +283,20 @@ func TestExport(t *testing.T) {
 	} else if err := x.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Close())
 	x, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
 	if err != nil || x.ID() != id {
 		t.Errorf("the window isn't back (%v)", err)
 	}
-	if err := x.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, x.Close())
 }
 
-// The clock is raised while any hold of the program lasts, and not longer.
 func TestHoldPower(t *testing.T) {
+	plain := start(t, chip.Blackhole, driver.Config{}, kmd.WithoutPower())
+	must(t, plain.dev.SetPower(kmd.PowerAIClock|kmd.PowerTensix))
+	if flags, _, sent := plain.drv.Node(0).Power(); flags != 0x7FF5 || sent != 1 {
+		t.Errorf("flags %#x in %d messages, want the two and all without a name", flags, sent)
+	}
 	m := blackhole(t)
 	aiclk := func() bool {
 		flags, _, _ := m.drv.Node(0).Power()
@@ -398,10 +305,7 @@ func TestHoldPower(t *testing.T) {
 		}
 		return flags&kabi.PowerMaxAIClock != 0
 	}
-	a, err := m.dev.HoldPower(kmd.PowerAIClock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := value(m.dev.HoldPower(kmd.PowerAIClock))(t)
 	b, err := m.dev.HoldPower(kmd.PowerAIClock)
 	if err != nil || !aiclk() {
 		t.Fatalf("held twice: %t, %v", aiclk(), err)
@@ -414,10 +318,7 @@ func TestHoldPower(t *testing.T) {
 	}
 
 	// Older firmware of Wormhole takes no settings. SetPower returns an error, HoldPower doesn't.
-	end, err := m.drv.Node(0).Inject(driver.NoPower)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := value(m.drv.Node(0).Inject(driver.NoPower))(t)
 	defer end()
 	if err := m.dev.SetPower(kmd.PowerTensix | kmd.PowerDRAM); !errors.Is(err, kmd.ErrFirmware) {
 		t.Errorf("set by firmware without settings: %v", err)
@@ -429,7 +330,6 @@ func TestHoldPower(t *testing.T) {
 	}
 }
 
-// A window to several tiles isn't read, and no word of theirs is read to merge bytes into.
 func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -439,13 +339,8 @@ func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 			"half words": func(w *kmd.Window) { w.Write(2, make([]byte, 8)) },
 			"six bytes":  func(w *kmd.Window) { w.Write(0, make([]byte, 6)) },
 		} {
-			w, err := m.dev.OpenWindow(2<<20, kmd.WriteCombined)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Configure(kmd.WindowConfig{Start: chip.XY{X: 1, Y: 2}, Target: chip.XY{X: 2, Y: 3}, Multicast: true}); err != nil {
-				t.Fatal(err)
-			}
+			w := value(m.dev.OpenWindow(2<<20, kmd.WriteCombined))(t)
+			must(t, w.Configure(kmd.WindowConfig{Start: chip.XY{X: 1, Y: 2}, Target: chip.XY{X: 2, Y: 3}, Multicast: true}))
 			m.fn.Log()
 			w.Store32(0, 7)
 			w.Write(8, make([]byte, 12))
@@ -461,15 +356,11 @@ func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 					t.Errorf("%s: the device saw %+v", name, x)
 				}
 			}
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, w.Close())
 		}
 	})
 }
 
-// Every errno that a request can give becomes an error of the package that a caller can distinguish
-// and that names what to do; the errno stays in it.
 func TestErrnosAreExplained(t *testing.T) {
 	const bh = chip.Blackhole
 	for _, tt := range []struct {
@@ -501,18 +392,13 @@ func TestErrnosAreExplained(t *testing.T) {
 			}
 			return f.Ioctl(req, arg)
 		}}
-		d, err := kmd.Open(t.Context(), target{node})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = tt.do(d)
+		d := value(kmd.Open(t.Context(), target{node}))(t)
+		err := tt.do(d)
 		name := fmt.Sprintf("request %d, %v", tt.req&0xFF, tt.no)
 		var op *kmd.OpError
 		if !errors.Is(err, tt.want) || !errors.Is(err, tt.no) || !errors.As(err, &op) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v, want %v with %q", name, err, tt.want, tt.text)
 		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, d.Close())
 	}
 }

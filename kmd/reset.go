@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,27 +20,17 @@ import (
 type ResetMode uint8
 
 const (
-	// ResetRestoreState restores the card's configuration space and initialises it, without a
-	// reset.
-	ResetRestoreState ResetMode = kabi.ResetRestoreState
-	// ResetLink resets the PCIe link through the bridge above the card.
-	ResetLink ResetMode = kabi.ResetPCIeLink
-	// ResetConfigWrite triggers a reset by a write to configuration space.
-	ResetConfigWrite ResetMode = kabi.ResetConfigWrite
-	// ResetUser announces that the caller resets the card by other means; afterwards only ResetPost
-	// makes it usable again.
-	ResetUser ResetMode = kabi.ResetUser
-	// ResetASIC resets the chip. It is the mode to use.
-	ResetASIC ResetMode = kabi.ResetASIC
-	// ResetBoard resets the chip and the board's management controller.
-	ResetBoard ResetMode = kabi.ResetASICDMC
-	// ResetPost ends a reset that ResetUser began.
-	ResetPost ResetMode = kabi.ResetPost
+	ResetRestoreState ResetMode = kabi.ResetRestoreState // restores configuration space and initialises the card, without a reset
+	ResetLink         ResetMode = kabi.ResetPCIeLink     // resets the PCIe link through the bridge above the card
+	ResetConfigWrite  ResetMode = kabi.ResetConfigWrite  // by a write to configuration space
+	ResetUser         ResetMode = kabi.ResetUser         // announces a reset by the caller; then only ResetPost makes the card usable
+	ResetASIC         ResetMode = kabi.ResetASIC         // resets the chip: the mode to use
+	ResetBoard        ResetMode = kabi.ResetASICDMC      // resets the chip and the board's management controller
+	ResetPost         ResetMode = kabi.ResetPost         // ends a reset that ResetUser began
 )
 
 var resetNames = []string{"restore", "link", "config-write", "user", "asic", "board", "post"}
 
-// String returns the mode's name.
 func (m ResetMode) String() string {
 	if int(m) < len(resetNames) {
 		return resetNames[m]
@@ -49,29 +40,25 @@ func (m ResetMode) String() string {
 
 // ParseResetMode is the inverse of ResetMode.String.
 func ParseResetMode(s string) (ResetMode, error) {
-	for i, n := range resetNames {
-		if n == s {
-			return ResetMode(i), nil
-		}
+	if i := slices.Index(resetNames, s); i >= 0 {
+		return ResetMode(i), nil
 	}
 	return 0, fmt.Errorf("kmd: reset mode %q: want %s: %w", s, strings.Join(resetNames, ", "), ErrOutOfRange)
 }
 
-// needsPost reports whether the driver refuses all work after the reset until ResetPost.
+// needsPost: the driver refuses all work until ResetPost.
 func (m ResetMode) needsPost() bool { return m == ResetUser || m == ResetASIC || m == ResetBoard }
 
 // ResetConfig says how to reset a card.
 type ResetConfig struct {
 	Mode ResetMode
-	// Force resets a card that processes have open. They lose the card, and their mappings fault.
+	// Force resets a card that processes have open: they lose it, and their mappings fault.
 	Force bool
 	// System is the card's machine, where SystemOf can't know it.
-	System *System
-	// Progress, if not nil, is called at the start of each step with a description.
+	System   *System
 	Progress func(step string)
 }
 
-// ResetReport is the result of a reset.
 type ResetReport struct {
 	BDF        string
 	Arch       chip.Arch
@@ -82,11 +69,9 @@ type ResetReport struct {
 	Harvesting *chip.Harvesting // read from the card afterwards; nil after ResetUser
 }
 
-// HeldError is the error of a reset without Force of a card that other processes have open. It
-// matches ErrBusy.
+// HeldError: other processes have the card open, and the reset isn't forced. It matches ErrBusy.
 type HeldError struct{ Holders []Holder }
 
-// Error implements error.
 func (e *HeldError) Error() string {
 	var names []string
 	for _, h := range e.Holders {
@@ -96,7 +81,6 @@ func (e *HeldError) Error() string {
 		ErrBusy, strings.Join(names, ", "))
 }
 
-// Unwrap returns ErrBusy.
 func (e *HeldError) Unwrap() error { return ErrBusy }
 
 const (
@@ -108,18 +92,22 @@ const (
 
 // Reset resets a card, opens it again, and reads a register and its harvesting. Without Force the
 // card must not be open in this process. The error matches ErrBusy with a *HeldError if other
-// processes have it open, ErrReset if it doesn't come back, ErrDriverTooOld if the driver doesn't
-// know the mode, or is one of Open.
+// processes have it open, ErrReset if the card doesn't come back, ErrDriverTooOld if the driver
+// lacks the mode, or is one of Open.
 func Reset(ctx context.Context, t Target, c ResetConfig) (*ResetReport, error) {
 	r := &resetter{target: t, sys: SystemOf(t), cfg: c}
 	if c.System != nil {
 		r.sys = *c.System
 	}
-	rep, err := r.run(ctx)
-	if err != nil {
-		return rep, &OpError{Op: fmt.Sprintf("reset (%s)", c.Mode), Path: t.String(), Err: err}
+	if c.Mode > ResetPost {
+		return nil, r.opError(fmt.Errorf("%w: mode %d", ErrOutOfRange, c.Mode))
 	}
-	return rep, nil
+	rep, err := r.run(ctx)
+	return rep, r.opError(err)
+}
+
+func (r *resetter) opError(err error) error {
+	return (&Device{path: r.target.String()}).opError(err, "reset (%s)", r.cfg.Mode)
 }
 
 type resetter struct {
@@ -129,16 +117,13 @@ type resetter struct {
 	rep    ResetReport
 }
 
-func (r *resetter) say(format string, args ...any) {
+func (r *resetter) say(step string) {
 	if r.cfg.Progress != nil {
-		r.cfg.Progress(fmt.Sprintf(format, args...))
+		r.cfg.Progress(step)
 	}
 }
 
 func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
-	if r.cfg.Mode > ResetPost {
-		return nil, fmt.Errorf("%w: mode %d", ErrOutOfRange, r.cfg.Mode)
-	}
 	start := time.Now()
 	d := &Device{path: r.target.String(), target: r.target, sys: r.sys, file: &liveFile{}}
 	f, err := openNode(ctx, r.target, syscall.O_APPEND, true)
@@ -159,15 +144,10 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 		return &r.rep, f.Close()
 	case r.cfg.Mode == ResetPost, r.cfg.Mode == ResetRestoreState:
 		err = f.Close()
-	case r.cfg.Mode.needsPost():
-		// Drivers before 2.10 make the resetter's own file stale too, and a card that went through
-		// hotplug has another node, so the rest uses a new file.
-		if err = f.Close(); err == nil {
-			err = r.finish(ctx, ResetPost)
-		}
 	default:
+		// Drivers before 2.10 make this file stale too, and hotplug changes the node.
 		if err = f.Close(); err == nil {
-			err = r.finish(ctx, ResetRestoreState)
+			err = r.finish(ctx)
 		}
 	}
 	if err == nil {
@@ -177,7 +157,6 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 	return &r.rep, err
 }
 
-// trigger resets the card, unless other processes would lose it.
 func (r *resetter) trigger(d *Device, f seam.File) error {
 	var others []Holder
 	for _, h := range r.sys.holdersOf(r.rep.BDF) {
@@ -195,12 +174,11 @@ func (r *resetter) trigger(d *Device, f seam.File) error {
 		}
 		r.rep.Losers = others
 	}
-	r.say("resetting %s", r.rep.BDF)
+	r.say("resetting " + r.rep.BDF)
 	return resetIoctl(f, r.cfg.Mode, d)
 }
 
-// resetIoctl makes the request once: an interrupted reset reports that in its result and must not
-// be repeated.
+// An interrupted reset reports that in its result, and isn't repeated.
 func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{Flags: uint32(m)}}
 	kabi.SetSize(&a)
@@ -215,23 +193,24 @@ func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	case a.Out.Result != 0 && m == ResetPost:
 		return fmt.Errorf("%w: the chip did not come back, or can't be initialised: try mode board, then a cold boot", ErrReset)
 	case a.Out.Result != 0 && m == ResetConfigWrite:
-		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, unload its module and load it again; otherwise try mode asic",
-			ErrReset)
+		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, reload its module; "+
+			"otherwise try mode asic", ErrReset)
 	case a.Out.Result != 0:
 		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): try mode board, then a cold boot", ErrReset)
 	}
 	return nil
 }
 
-// finish waits for the card and ends the reset on a new file.
-func (r *resetter) finish(ctx context.Context, end ResetMode) error {
+func (r *resetter) finish(ctx context.Context) error {
 	if r.rep.Arch == chip.Wormhole {
 		if err := sleep(ctx, settleWait); err != nil {
 			return err
 		}
 	}
-	r.say("waiting for %s to come back", r.rep.BDF)
-	if end == ResetPost {
+	r.say("waiting for " + r.rep.BDF + " to come back")
+	end := ResetRestoreState
+	if r.cfg.Mode.needsPost() {
+		end = ResetPost
 		if err := r.wait(ctx, markerWait, "its configuration space still shows the reset marker", r.markerClear); err != nil {
 			return err
 		}
@@ -250,7 +229,6 @@ func (r *resetter) finish(ctx context.Context, end ResetMode) error {
 	return errors.Join(resetIoctl(f, end, d), f.Close())
 }
 
-// wait polls until done returns true, for at most limit or until ctx ends.
 func (r *resetter) wait(ctx context.Context, limit time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -274,9 +252,8 @@ func sleep(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// markerClear reports whether the card's PCI command register has lost the bit that the driver set
-// before the reset (tt-kmd pcie.c). If the machine doesn't show the register, only the driver
-// checks.
+// markerClear reports whether the PCI command register has lost the bit that the driver set before
+// the reset (tt-kmd pcie.c); true if it can't be read.
 func (r *resetter) markerClear() (bool, error) {
 	if r.sys.Root == nil {
 		return true, nil
@@ -292,7 +269,6 @@ func (r *resetter) markerClear() (bool, error) {
 	return b[command]&parity == 0 && b[command] != 0xFF, nil
 }
 
-// reopen opens the card's node, whose number may have changed.
 func (r *resetter) reopen(ctx context.Context) (seam.File, error) {
 	t := r.target
 	if n, ok := r.sys.find(r.rep.BDF); ok {
@@ -312,7 +288,6 @@ func (r *resetter) reopen(ctx context.Context) (seam.File, error) {
 	return f, nil
 }
 
-// verify opens the card as a program would and reads from it.
 func (r *resetter) verify(ctx context.Context) error {
 	r.say("reading the chip")
 	t := r.target

@@ -11,26 +11,18 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// BARMapping is a PCI resource that the driver can map; Offset is in the driver's file.
+// BARMapping is a PCI resource that can be mapped; Offset is in the driver's file.
 type BARMapping struct {
 	BAR          int
 	Caching      Caching
 	Offset, Size uint64
 }
 
-// Mappings lists the card's PCI resources that can be mapped.
-func (d *Device) Mappings() ([]BARMapping, error) {
+func (d *Device) Mappings() (l []BARMapping, err error) {
 	var a kabi.QueryMappings
-	err := d.usable()
-	if err == nil {
-		if err = ioctl(d.file, kabi.IoctlQueryMappings, &a); err != nil {
-			err = d.note(err)
-		}
+	if err = d.usable(); err == nil {
+		err = d.note(ioctl(d.file, kabi.IoctlQueryMappings, &a))
 	}
-	if err != nil {
-		return nil, d.opError("list mappings", err)
-	}
-	var l []BARMapping
 	for _, m := range a.Out {
 		if m.MappingID == kabi.MappingUnused || m.MappingID > kabi.MappingResource2WC {
 			continue
@@ -38,19 +30,15 @@ func (d *Device) Mappings() ([]BARMapping, error) {
 		n := int(m.MappingID - 1)
 		l = append(l, BARMapping{BAR: n / 2 * 2, Caching: Caching(n & 1), Offset: m.MappingBase, Size: m.MappingSize})
 	}
-	return l, nil
+	return l, d.opError(err, "list mappings")
 }
 
-// MapPeerBAR makes a range of another card's BAR reachable for this card and returns its bus
-// address. bar is 0, 2 or 4. Only closing this Device undoes it. On the vendor's simulator a read
-// of the range stops the card; writes work. The error matches ErrOutOfRange for a range or a pair
-// of cards that the driver refuses.
+// MapPeerBAR returns the bus address for this card of a range of another's BAR 0, 2 or 4, until
+// this Device is closed. On the vendor's simulator a read of the range stops the card. The error
+// matches ErrOutOfRange for a range or pair of cards that the driver refuses.
 func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
 	addr, err := d.mapPeer(peer, bar, offset, length)
-	if err != nil {
-		return 0, d.opError(fmt.Sprintf("map %s at %#x of BAR %d of %s", humanize.IBytes(uint64(length)), offset, bar, peer), err)
-	}
-	return addr, nil
+	return addr, d.opError(err, "map %s at %#x of BAR %d of %s", humanize.IBytes(uint64(length)), offset, bar, peer)
 }
 
 func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, error) {
@@ -83,16 +71,12 @@ func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, 
 	return a.Out.DMAAddress, nil
 }
 
-// Export makes a dma-buf of a range of the window, in whole pages, for other drivers to import; a
-// size of 0 extends to the end. Until the file and its duplicates are closed, the window stays out
-// of the pool and the card can't be reset. The error matches ErrDriverTooOld unless the driver has
-// FeatureExport.
+// Export makes a dma-buf of a range of the window, in whole pages, for other drivers; a size of 0
+// extends to the end. Until its file and duplicates are closed, the window stays out of the pool
+// and the card can't be reset. The error matches ErrDriverTooOld without FeatureExport.
 func (w *Window) Export(offset, size uint64) (*os.File, error) {
 	f, err := w.export(offset, size)
-	if err != nil {
-		return nil, w.dev.opError("export "+w.name, err)
-	}
-	return f, nil
+	return f, w.dev.opError(err, "export %s", w.name)
 }
 
 func (w *Window) export(offset, size uint64) (*os.File, error) {

@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// A mapping whose pages went away raises SIGBUS, like one that the driver zapped. In a mapping of
-// the device it is the device's loss; anywhere else it goes on as the bug that it is.
 func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 	m := blackhole(t)
 	var fds []int
@@ -27,22 +25,17 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 		}
 		return unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	})}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
 	defer d.Close()
 	xy := worker(chip.Blackhole)
-	if err := d.Write32(xy, 0, 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Write32(xy, 0, 5))
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("a fault elsewhere was taken for the device's")
 			}
 		}()
-		err = d.Guard(func() error {
+		_ = d.Guard(func() error {
 			var p *[1 << 20]byte
 			p[1<<19] = 1
 			return nil
@@ -52,9 +45,7 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 		t.Errorf("after a fault elsewhere: %v", err)
 	}
 	for _, fd := range fds {
-		if err := errors.Join(unix.Ftruncate(fd, 0), unix.Close(fd)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(unix.Ftruncate(fd, 0), unix.Close(fd)))
 	}
 	if err := d.Write32(xy, 0, 6); !errors.Is(err, kmd.ErrDeviceLost) {
 		t.Errorf("store to a mapping without pages: %v", err)
@@ -64,7 +55,6 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 	}
 }
 
-// So is the page with the register that Alive loads, which a reset can take away under it.
 func TestSIGBUSUnderAlive(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -76,10 +66,7 @@ func TestSIGBUSUnderAlive(t *testing.T) {
 			defer unix.Close(fd)
 			return unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		})}
-		d, err := kmd.Open(t.Context(), target{node})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target{node}))(t)
 		defer d.Close()
 		if err := d.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("a register without a page: %v", err)

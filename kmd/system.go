@@ -16,17 +16,15 @@ import (
 
 // System is a machine with cards, as its operating system's files describe it.
 type System struct {
-	// Root is the file system with dev, proc and sys; nil if there are no such files.
-	Root fs.FS
-	// Open returns the target of a device node such as /dev/tenstorrent/0.
-	Open func(node string) Target
+	Root fs.FS                    // with dev, proc and sys; nil if there are no such files
+	Open func(node string) Target // the target of a node such as /dev/tenstorrent/0
 }
 
 // Host is the machine that this process runs on.
 func Host() System { return System{Root: os.DirFS("/"), Open: Path} }
 
-// SystemOf returns the machine that a target is in: Host for a device node, a machine of its own
-// for an emulated card, and one without files for others.
+// SystemOf returns the machine of a target: Host for a device node, an emulated card's own, and one
+// without files for others.
 func SystemOf(t Target) System {
 	switch m := t.(type) {
 	case pathTarget:
@@ -42,13 +40,10 @@ func SystemOf(t Target) System {
 	return System{Open: func(string) Target { return t }}
 }
 
-// besideTarget is another card of an emulated machine.
 type besideTarget struct{ node seam.Node }
 
-// Node implements Target.
 func (b besideTarget) Node() seam.Node { return b.node }
 
-// String implements Target.
 func (b besideTarget) String() string { return b.node.String() }
 
 const (
@@ -57,7 +52,6 @@ const (
 	classDir = "sys/class/tenstorrent"
 )
 
-// read returns a file's text without surrounding space, and whether the file could be read.
 func (s System) read(name string) (string, bool) {
 	if s.Root == nil {
 		return "", false
@@ -66,7 +60,6 @@ func (s System) read(name string) (string, bool) {
 	return strings.TrimSpace(string(b)), err == nil
 }
 
-// hex reads a number such as 0x1e52.
 func (s System) hex(name string) (uint16, bool) {
 	t, ok := s.read(name)
 	v, err := strconv.ParseUint(strings.TrimPrefix(t, "0x"), 16, 16)
@@ -79,14 +72,12 @@ func (s System) int(name string) (int64, bool) {
 	return v, ok && err == nil
 }
 
-// DriverVersion returns the version of the loaded driver with its suffix, such as "2.10.0-rc2", or
-// "" if no driver is loaded.
+// DriverVersion returns the loaded driver's version, such as "2.10.0-rc2", or "".
 func (s System) DriverVersion() string {
 	v, _ := s.read("sys/module/tenstorrent/version")
 	return v
 }
 
-// slot is a device node and the PCI device that it leads to.
 type slot struct {
 	ordinal int
 	bdf     string // "" if it isn't known
@@ -94,13 +85,9 @@ type slot struct {
 
 func (n slot) path() string { return fmt.Sprintf("/%s/%d", nodeDir, n.ordinal) }
 
-// slots lists the device nodes by PCI address: node numbers don't follow the order on the bus. The
-// directory also holds other names, such as by-id.
+// slots lists the device nodes by PCI address: node numbers don't follow the order on the bus.
 func (s System) slots() ([]slot, error) {
-	if s.Root == nil {
-		return nil, nil
-	}
-	entries, err := fs.ReadDir(s.Root, nodeDir)
+	entries, err := s.dir(nodeDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -118,7 +105,6 @@ func (s System) slots() ([]slot, error) {
 	return l, nil
 }
 
-// bdfOf returns the PCI address of a node.
 func (s System) bdfOf(ordinal int) string {
 	t, _ := s.read(fmt.Sprintf("%s/tenstorrent!%d/device/uevent", classDir, ordinal))
 	for line := range strings.Lines(t) {
@@ -129,29 +115,25 @@ func (s System) bdfOf(ordinal int) string {
 	return ""
 }
 
-// find returns the node of a PCI device, which a reset may change.
 func (s System) find(bdf string) (slot, bool) {
-	l, err := s.slots()
-	if err != nil {
-		return slot{}, false
+	l, _ := s.slots()
+	if i := slices.IndexFunc(l, func(n slot) bool { return n.bdf == bdf }); i >= 0 {
+		return l[i], true
 	}
-	i := slices.IndexFunc(l, func(n slot) bool { return n.bdf == bdf })
-	if i < 0 {
-		return slot{}, false
-	}
-	return l[i], true
+	return slot{}, false
 }
 
-// PCICards returns the PCI addresses of all Tenstorrent devices of the machine, also of devices
-// without a driver.
-func (s System) PCICards() []string {
+func (s System) dir(name string) ([]fs.DirEntry, error) {
 	if s.Root == nil {
-		return nil
+		return nil, nil
 	}
-	entries, err := fs.ReadDir(s.Root, pciDir)
-	if err != nil {
-		return nil
-	}
+	return fs.ReadDir(s.Root, name)
+}
+
+// PCICards returns the PCI addresses of the machine's Tenstorrent devices, also of those without a
+// driver.
+func (s System) PCICards() []string {
+	entries, _ := s.dir(pciDir)
 	var l []string
 	for _, e := range entries {
 		if v, ok := s.hex(pciDir + "/" + e.Name() + "/vendor"); ok && v == kabi.VendorTenstorrent {
@@ -169,7 +151,6 @@ type Holder struct {
 	Files int    // how often the process has the device open
 }
 
-// String returns "1234 (name)".
 func (h Holder) String() string {
 	if h.Name == "" {
 		return strconv.Itoa(h.PID)
@@ -177,8 +158,7 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%d (%s)", h.PID, h.Name)
 }
 
-// holders lists the processes that have a node open, from the driver's list of files (driver 2.5.0
-// and newer). Processes of other containers have the number 0.
+// holders lists who has a node open (driver 2.5.0 and newer); processes of other containers are 0.
 func (s System) holders(ordinal int) []Holder {
 	t, _ := s.read(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", ordinal))
 	var l []Holder
@@ -198,18 +178,16 @@ func (s System) holders(ordinal int) []Holder {
 	return l
 }
 
-// withoutOne drops this process from a list of holders if its only file is the one of the query.
+// withoutOne drops this process if its only file is the one of the query.
 func withoutOne(l []Holder) []Holder {
 	return slices.DeleteFunc(l, func(h Holder) bool { return h.PID == os.Getpid() && h.Files == 1 })
 }
 
-// holdersOf lists the processes that have a PCI device open.
 func (s System) holdersOf(bdf string) []Holder {
-	n, ok := s.find(bdf)
-	if !ok {
-		return nil
+	if n, ok := s.find(bdf); ok {
+		return s.holders(n.ordinal)
 	}
-	return s.holders(n.ordinal)
+	return nil
 }
 
 func times(n int) string {
@@ -219,8 +197,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Identity returns the serial number of the board at a PCI address, "" if unknown, and the card's
-// NUMA node, negative if unknown. Both come from the system's files; no card is opened.
+// Identity returns the board's serial number at a PCI address, "" if unknown, and its NUMA node,
+// negative if unknown, without opening a card.
 func (s System) Identity(bdf string) (serial string, numaNode int) {
 	numaNode = -1
 	if n, ok := s.int(pciDir + "/" + bdf + "/numa_node"); ok {

@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// systemOf is the machine of a driver's model.
 func systemOf(drv *driver.Driver) kmd.System {
 	return kmd.System{Root: drv.FS(), Open: func(node string) kmd.Target {
 		for i := range drv.Len() {
@@ -41,19 +40,11 @@ func machineOf(t *testing.T, cfg driver.Config, cards int) (*driver.Driver, []*d
 		fns = append(fns, f)
 		cfg.Functions = append(cfg.Functions, f)
 	}
-	drv, err := driver.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := drv.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	drv := value(driver.New(cfg))(t)
+	t.Cleanup(func() { must(t, drv.Close()) })
 	return drv, fns
 }
 
-// Nodes have gaps and no order; cards are identified by their PCI address.
 func TestListSortsByPlace(t *testing.T) {
 	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole, Ordinals: []int{7, 0, 3},
 		Addresses: []uint16{0x2200, 0x4100, 0x0100}, NUMANode: 2}, 3)
@@ -61,10 +52,7 @@ func TestListSortsByPlace(t *testing.T) {
 	fns[1].Telemetry = map[uint16]uint32{1: 0x43 << 4, 2: 0xBEEF, 11: 45 << 16, 14: 1350, 7: 88, 6: 800, 8: 60,
 		28: 0x13010200, 61: 5, 62: 6, 32: 99, 34: 0x3FFF &^ 3}
 	for i := range 2 {
-		p, err := drv.NewProcess(4711+i, "python3").Node(1).Open(syscall.O_APPEND)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := value(drv.NewProcess(4711+i, "python3").Node(1).Open(syscall.O_APPEND))(t)
 		defer p.Close()
 	}
 	cards, err := systemOf(drv).List(t.Context())
@@ -117,13 +105,9 @@ func TestListWithoutCards(t *testing.T) {
 	}
 }
 
-// A card that can't be opened is listed with what the system tells and the reason.
 func TestListTellsWhyNot(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Wormhole}, 1)
-	holder, err := drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := value(drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL))(t)
 	defer holder.Close()
 	l, err := systemOf(drv).List(t.Context())
 	if err != nil || len(l) != 1 {
@@ -136,7 +120,6 @@ func TestListTellsWhyNot(t *testing.T) {
 	}
 }
 
-// What the driver shows no file for is asked of the card.
 func TestInspectAsksTheCard(t *testing.T) {
 	m := blackhole(t)
 	m.fn.Telemetry = map[uint16]uint32{1: 0x40 << 4, 2: 1, 11: 50 << 16, 14: 800, 28: 0x01020304, 61: 1, 62: 2}
@@ -150,13 +133,11 @@ func TestInspectAsksTheCard(t *testing.T) {
 	}
 }
 
-// sleepy is a card whose firmware isn't ready at once.
 type sleepy struct {
 	*drivertest.Function
 	loads int
 }
 
-// BARLoad implements driver.Function.
 func (s *sleepy) BARLoad(bar int, off uint64, width int) uint64 {
 	if s.loads++; s.loads == 8 {
 		s.Telemetry = map[uint16]uint32{14: 800}
@@ -164,7 +145,6 @@ func (s *sleepy) BARLoad(bar int, off uint64, width int) uint64 {
 	return s.Function.BARLoad(bar, off, width)
 }
 
-// The time for questions doesn't begin before the card has started.
 func TestInspectWaitsForTheStart(t *testing.T) {
 	effort.Long(t)
 	fn := &sleepy{Function: drivertest.New(chip.Blackhole)}
@@ -179,9 +159,7 @@ func TestInspectWaitsForTheStart(t *testing.T) {
 	if c := kmd.Inspect(t.Context(), target{drv.Node(0)}); c.Problem != nil || c.AICLK.Value != 800 {
 		t.Errorf("%+v", c)
 	}
-	if err := drv.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, drv.Close())
 }
 
 func checks(l []kmd.Check) map[string]kmd.Status {
@@ -212,32 +190,26 @@ func TestDiagnose(t *testing.T) {
 			want: map[string]kmd.Status{"memory": failed}, fix: map[string]string{"memory": "iommu=pt"}},
 		{name: "old driver", cfg: driver.Config{Version: release(4)},
 			want: map[string]kmd.Status{"power": warn}, fix: map[string]string{"power": "2.6.0"}},
+		{name: "firmware without power settings", spoil: inject(driver.NoPower),
+			want: map[string]kmd.Status{"power": warn}, fix: map[string]string{"power": "tt-flash"}},
 		{name: "windows taken", spoil: inject(driver.BusyWindows),
 			want: map[string]kmd.Status{"windows": failed, "firmware": skipped}, fix: map[string]string{"windows": "end a process"}},
 		{name: "fell off the bus", spoil: inject(driver.AllOnes), want: dead, fix: map[string]string{"chip": "reprise reset"}},
 		{name: "firmware silent", spoil: func(t *testing.T, _ *driver.Driver, fn *drivertest.Function) { fn.Telemetry = nil },
 			want: map[string]kmd.Status{"firmware": failed}, fix: map[string]string{"firmware": "tt-flash"}},
 		{name: "held exclusively", spoil: func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-			f, err := drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := value(drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL))(t)
 			t.Cleanup(func() { f.Close() })
 		}, want: lame, fix: map[string]string{"open": "99 (tt-flash)"}},
 		{name: "in use", spoil: func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-			d, err := kmd.Open(t.Context(), target{drv.NewProcess(77, "server").Node(0)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := value(kmd.Open(t.Context(), target{drv.NewProcess(77, "server").Node(0)}))(t)
 			t.Cleanup(func() { d.Close() })
 			if l, err := d.TryLock(kmd.LockChipInUse); l == nil || err != nil {
 				t.Fatal(l, err)
 			}
 		}, want: map[string]kmd.Status{"locks": warn}, fix: map[string]string{"locks": "wait"}},
 		{name: "reset under way", spoil: func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-			if _, err := kmd.Reset(t.Context(), target{drv.Node(0)}, kmd.ResetConfig{Mode: kmd.ResetUser}); err != nil {
-				t.Fatal(err)
-			}
+			value(kmd.Reset(t.Context(), target{drv.Node(0)}, kmd.ResetConfig{Mode: kmd.ResetUser}))(t)
 		}, want: dead, fix: map[string]string{"chip": "--mode post"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -277,9 +249,7 @@ func TestDiagnose(t *testing.T) {
 
 func inject(f driver.Fault) func(*testing.T, *driver.Driver, *drivertest.Function) {
 	return func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-		if _, err := drv.Node(0).Inject(f); err != nil {
-			t.Fatal(err)
-		}
+		value(drv.Node(0).Inject(f))(t)
 	}
 }
 
@@ -316,16 +286,14 @@ func TestDiagnoseEmptyMachines(t *testing.T) {
 	}
 }
 
-// Trap 7.1: inspecting a card sends its firmware nothing and doesn't wait.
+// Trap 7.1.
 func TestLookingDoesNotDisturb(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	var flags []int
 	s := kmd.System{Root: drv.FS(), Open: func(string) kmd.Target {
 		return card{target{recorded{drv.Node(0), &flags}}, drv}
 	}}
-	if _, err := s.List(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	value(s.List(t.Context()))(t)
 	s.Diagnose(t.Context())
 	if len(flags) != 2 {
 		t.Errorf("%d opens", len(flags))
@@ -347,8 +315,6 @@ func (r recorded) Open(flags int) (seam.File, error) {
 	return r.Node.Open(flags)
 }
 
-// What names a card for others is read without opening it, and absent rather than wrong where the
-// system doesn't tell.
 func TestIdentityOpensNoCard(t *testing.T) {
 	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole, Addresses: []uint16{0x2200, 0x4100}, NUMANode: 2}, 2)
 	fns[1].Telemetry = map[uint16]uint32{1: 0x43 << 4, 2: 0xBEEF}

@@ -5,20 +5,16 @@ import "github.com/reprise-tt/reprise/internal/seam"
 // Target is what Open opens: a device node, an emulated card, or the vendor's simulator. Only this
 // module can implement it.
 type Target interface {
-	// Node returns the device node that Open opens.
 	Node() seam.Node
-	// String names the target in errors and reports.
-	String() string
+	String() string // for errors and reports
 }
 
-// Path is the target of a device node of Tenstorrent's kernel driver, such as /dev/tenstorrent/0.
-// On systems other than Linux opening it fails with ErrUnsupportedSystem.
+// Path is the target of a device node such as /dev/tenstorrent/0. Except on Linux opening it fails
+// with ErrUnsupportedSystem.
 func Path(p string) Target { return pathTarget(p) }
 
 type pathTarget string
 
-// Node implements Target.
 func (p pathTarget) Node() seam.Node { return systemNode(p) }
 
-// String implements Target.
 func (p pathTarget) String() string { return string(p) }

@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// access is what a routine does to device memory on an architecture: the one instruction that isn't
-// about its arguments.
+// deviceAccess is the one instruction of each routine that isn't about its arguments.
 var deviceAccess = map[string]map[string]string{
 	"amd64": {
 		"load8": `MOVZX 0\(AX\), CX`, "load16": `MOVZX 0\(AX\), CX`, "load32": `MOVL 0\(AX\), CX`, "load64": `MOVQ 0\(AX\), CX`,
@@ -47,7 +46,6 @@ var blockMoves = map[string]string{
 
 type instruction struct{ hex, text string }
 
-// disassemble returns the instructions of the package's assembly by routine.
 func disassemble(t *testing.T, arch string) map[string][]instruction {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -87,9 +85,8 @@ func disassemble(t *testing.T, arch string) map[string][]instruction {
 	return routines
 }
 
-// Trap 7.3: each routine touches device memory with one instruction of its width, on every
-// architecture that has cards, and copies do with words of 4 and 8 bytes and nothing wider,
-// narrower or repeated.
+// Trap 7.3: each routine touches device memory with one instruction of its width, and copies do
+// with words of 4 and 8 bytes.
 func TestObjectCodeOfDeviceAccesses(t *testing.T) {
 	stack := regexp.MustCompile(`\((SP|RSP|X2)\)`)
 	memory := regexp.MustCompile(`\([A-Z]+[0-9]*\)`)
@@ -131,7 +128,6 @@ func TestObjectCodeOfDeviceAccesses(t *testing.T) {
 	}
 }
 
-// source parses the package without its tests.
 func source(t *testing.T) (*token.FileSet, map[string]*ast.File) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -151,7 +147,6 @@ func source(t *testing.T) (*token.FileSet, map[string]*ast.File) {
 	return set, files
 }
 
-// inspect visits every node with the nodes around it, outermost first.
 func inspect(f *ast.File, visit func(n ast.Node, around []ast.Node)) {
 	var around []ast.Node
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -177,9 +172,8 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// Trap 7.3: the memory of a BAR is a pointer for the routines above and nothing else. It never
-// reaches copy, package bytes, an index or a system call, whose accesses have any width and order.
-// Kernel buffers are ordinary memory.
+// Trap 7.3: the memory of a BAR never reaches copy, package bytes, an index or a system call, whose
+// accesses have any width and order.
 func TestDeviceMemoryStaysWithItsRoutines(t *testing.T) {
 	set, files := source(t)
 	uses := 0
@@ -228,8 +222,8 @@ func TestDeviceMemoryStaysWithItsRoutines(t *testing.T) {
 	}
 }
 
-// Trap 7.1: the driver zeroes as many bytes as it is told the answer has room for. Nothing here
-// gives that number: kabi.SetSize does, which has it from the struct.
+// Trap 7.1: the driver zeroes as many bytes as it is told; only kabi.SetSize gives that number,
+// from the struct.
 func TestOutputSizesComeFromTheirStructs(t *testing.T) {
 	set, files := source(t)
 	found := 0
@@ -252,8 +246,7 @@ func TestOutputSizesComeFromTheirStructs(t *testing.T) {
 	}
 }
 
-// Trap 7.4: stores of before a re-target have left the processor when the driver makes it, and
-// those of before an unmap when that happens.
+// Trap 7.4: earlier stores have left the processor before a re-target or an unmap.
 func TestWindowsAreDrainedBeforeTheyMove(t *testing.T) {
 	set, files := source(t)
 	want := map[string]string{"configure": "ioctl", "unmapAndFree": "w.mapping.Unmap"}
@@ -284,8 +277,7 @@ func TestWindowsAreDrainedBeforeTheyMove(t *testing.T) {
 	}
 }
 
-// Trap 7.1: a reset that was interrupted must not be made again, so its request isn't made where
-// interruptions are retried; every other request is.
+// Trap 7.1: an interrupted reset must not be made again; every other request is.
 func TestOnlyResetsAreNotRetried(t *testing.T) {
 	set, files := source(t)
 	var direct []string

@@ -2,15 +2,13 @@ package kmd
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Uplink is the way of a chip without a PCI interface to the host: an Ethernet link to a chip that
-// has one.
+// Uplink is the Ethernet link that joins a chip without a PCI interface to one that has it.
 type Uplink struct {
 	// Near is the chip at the other end, opened for this Device and closed with it. The far chip
-	// reaches host memory that is pinned for Near.
+	// reaches memory pinned for Near.
 	Near *Device
 	Link Link
-	// Check returns an error that names the link and matches ErrLinkDown if the near end reports
-	// the link down.
+	// Check returns an error that matches ErrLinkDown if the near end reports the link down.
 	Check func() error
 }
 
@@ -21,49 +19,38 @@ type Link struct {
 	NearChannel int     // among the working Ethernet tiles of the local chip
 }
 
-// Uplink returns the chip's way to the host, nil if the chip has its own PCI interface. Recover may
-// change it.
+// Uplink returns the chip's way to the host, nil with its own PCI interface. Recover may change it.
 func (d *Device) Uplink() *Uplink {
-	if f := d.file.p.Load(); f != nil {
-		if u, ok := (*f).(interface{ Uplink() *Uplink }); ok {
-			return u.Uplink()
-		}
+	if f, ok := as[interface{ Uplink() *Uplink }](d.file); ok {
+		return f.Uplink()
 	}
 	return nil
 }
 
-// EngineWait describes what the oldest unexecuted Tensix instruction of a T core thread, 0 to 2,
-// waits for; "" if there is none. virtual is the tile's coordinate. It returns false if the device
-// can't tell, as silicon and the vendor's simulator.
+// EngineWait describes what the oldest unexecuted Tensix instruction of T core thread 0 to 2 waits
+// for; "" if there is none. It returns false if the device can't tell, as silicon and the vendor's
+// simulator.
 func (d *Device) EngineWait(virtual chip.XY, thread int) (wait string, known bool) {
-	if f := d.file.p.Load(); f != nil {
-		if b, ok := (*f).(interface {
-			EngineWait(x, y uint8, thread int) (string, bool)
-		}); ok {
-			return b.EngineWait(virtual.X, virtual.Y, thread)
-		}
+	f, ok := as[interface {
+		EngineWait(x, y uint8, thread int) (string, bool)
+	}](d.file)
+	if !ok {
+		return "", false
 	}
-	return "", false
+	return f.EngineWait(virtual.X, virtual.Y, thread)
 }
 
 // CoreDebug reports whether the processors' debug interface works, as on silicon and the emulator.
-// The vendor's simulator stops at an access to its registers.
+// The vendor's simulator stops at its registers.
 func (d *Device) CoreDebug() bool {
-	if f := d.file.p.Load(); f != nil {
-		if b, ok := (*f).(interface{ CoreDebug() bool }); ok {
-			return b.CoreDebug()
-		}
-	}
-	return true
+	f, ok := as[interface{ CoreDebug() bool }](d.file)
+	return !ok || f.CoreDebug()
 }
 
-// RemoteFault returns why a chip without a PCI interface behind this device stopped, if known: see
-// Fault. x and y are the chip's coordinates in the machine.
+// RemoteFault is Fault of the chip without a PCI interface at x, y.
 func (d *Device) RemoteFault(x, y uint8) error {
-	if f := d.file.p.Load(); f != nil {
-		if b, ok := (*f).(interface{ RemoteFault(x, y uint8) error }); ok {
-			return b.RemoteFault(x, y)
-		}
+	if f, ok := as[interface{ RemoteFault(x, y uint8) error }](d.file); ok {
+		return f.RemoteFault(x, y)
 	}
 	return nil
 }

@@ -15,19 +15,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Caching is the host's memory type of a window, fixed for its life: a physical range must have one
-// type at a time.
+// Caching is the host's memory type of a window: a physical range has one type at a time.
 type Caching uint8
 
 const (
-	// Uncached makes every load and store one bus access, in program order. It is for registers and
-	// polling.
-	Uncached Caching = iota
-	// WriteCombined gathers neighbouring stores into bursts. For bulk data; see Window.Drain.
-	WriteCombined
+	Uncached      Caching = iota // each load and store is one bus access, in order: registers, polling
+	WriteCombined                // neighbouring stores become bursts: bulk data; see Window.Drain
 )
 
-// String returns "uncached" or "write-combined".
 func (c Caching) String() string {
 	if c == WriteCombined {
 		return "write-combined"
@@ -35,18 +30,14 @@ func (c Caching) String() string {
 	return "uncached"
 }
 
-// Ordering is how accesses through a window are ordered on the NoC. The zero value is Strict.
+// Ordering is how accesses through a window are ordered on the NoC.
 type Ordering uint8
 
 const (
-	// Strict keeps all accesses in order; every write waits for the one before.
-	Strict Ordering = iota
-	// Relaxed lets writes overtake writes.
-	Relaxed
-	// Posted lets reads overtake writes too, and nothing acknowledges a write.
-	Posted
-	// PostedStrict keeps posted writes in order. Blackhole, not with Multicast.
-	PostedStrict
+	Strict       Ordering = iota // all in order; every write waits for the one before
+	Relaxed                      // writes overtake writes
+	Posted                       // reads overtake writes too, and nothing acknowledges a write
+	PostedStrict                 // posted writes in order; Blackhole, not with Multicast
 )
 
 // hardware returns the register value (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
@@ -67,53 +58,48 @@ type WindowConfig struct {
 	// Target is the tile's virtual coordinate on NOC; with Multicast the end corner of the
 	// rectangle.
 	Target chip.XY
-	// Addr is the address in the tile of the window's start, a multiple of the window's size.
+	// Addr is the window's start in the tile, a multiple of the window's size.
 	Addr uint64
-	// NOC is the network to use.
-	NOC chip.NOC
-	// Multicast makes stores go to all Tensix tiles from Start to Target. Such a window can't be
-	// read.
+	NOC  chip.NOC
+	// Multicast makes stores go to all Tensix tiles from Start to Target, and forbids loads.
 	Multicast bool
 	// Start is the other corner with Multicast, and zero without.
 	Start    chip.XY
 	Ordering Ordering
-	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile with any
-	// Ordering. Blackhole only: on Wormhole the driver drops it.
+	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile.
+	// Blackhole only.
 	StaticVC bool
 }
 
-// Window is a mapped TLB window: a range of a BAR that maps a range of a tile's address space.
-// Accesses are single instructions of exactly the method's width and don't allocate. Don't
-// configure or close a window during an access.
-//
-// An access that is misaligned, outside of the window or after Close doesn't reach the device. A
-// load returns all ones then, as on a bus without an answer; Err reports the first such access.
+// Window is a mapped TLB window. Accesses are single instructions of the method's width and don't
+// allocate. Don't configure or close a window during one. A misaligned access, or one outside of
+// the window or after Close, doesn't reach the device: a load returns all ones, as on a bus without
+// an answer, and Err reports the first.
 type Window struct {
-	dev      *Device
-	id       uint32
-	size     uint64
-	caching  Caching
-	mapping  seam.Mapping
-	mem      deviceMemory
-	addr     uint64    // of mem
-	io       seam.MMIO // instead of mem
-	internal bool      // of the Device's own
-	name     string
-	origin   string
-	fault    atomic.Pointer[accessError]
-	closed   atomic.Bool
-	// writeOnly: a multicast window, from which loads are undefined.
-	writeOnly atomic.Bool
+	dev       *Device
+	id        uint32
+	size      uint64
+	caching   Caching
+	mapping   seam.Mapping
+	mem       deviceMemory
+	addr      uint64    // of mem
+	io        seam.MMIO // instead of mem
+	internal  bool      // of the Device's own
+	name      string
+	origin    string
+	fault     atomic.Pointer[accessError]
+	closed    atomic.Bool
+	writeOnly atomic.Bool // a multicast window, from which loads are undefined
 	arg       kabi.ConfigureTLB
 }
 
-// OpenWindow takes a window of exactly size bytes and maps it. Configure gives it a target. The
-// sizes are 1, 2 and 16 MiB on Wormhole, 2 MiB and 4 GiB on Blackhole. The error matches
-// ErrOutOfRange for another size and ErrBusy if all windows of the size are taken.
+// OpenWindow takes and maps a window of exactly size bytes, for Configure: 1, 2 or 16 MiB on
+// Wormhole, 2 MiB or 4 GiB on Blackhole. The error matches ErrOutOfRange for another size and
+// ErrBusy if all windows of the size are taken.
 func (d *Device) OpenWindow(size uint64, c Caching) (*Window, error) {
 	w, err := d.openWindow(size, c)
 	if err != nil {
-		return nil, d.opError(fmt.Sprintf("open %s window of %s", c, humanize.IBytes(size)), err)
+		return nil, d.opError(err, "open %s window of %s", c, humanize.IBytes(size))
 	}
 	w.origin = d.leaks.origin()
 	return w, nil
@@ -168,24 +154,22 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	return w, nil
 }
 
-// note classifies an error of the driver and records that the device is lost.
 func (d *Device) note(err error) error {
 	if errors.Is(err, syscall.ENODEV) {
 		if d.gone() {
 			d.lost.Store(true)
 			return d.lostError()
 		}
-		// The file is valid, but the driver waits for the end of a reset.
+		// The driver waits for the end of a reset.
 		return fmt.Errorf("%w: wait for it, or end it with mode post (%w)", ErrResetting, err)
 	}
 	return classify(err)
 }
 
-// mmapTries bounds how often mmap is tried during a reset of the device.
 const mmapTries = 50
 
-// mmap maps a range of the driver's file. During a reset by another process the driver can't wait
-// in mmap and returns ENODEV, though the file is valid; gone waits until the reset has returned.
+// During a reset by another process mmap can't wait and returns ENODEV; gone waits until the reset
+// has returned.
 func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	for range mmapTries {
 		m, err = d.file.Mmap(offset, length)
@@ -203,24 +187,20 @@ func (d *Device) gone() bool {
 	return errors.Is(err, syscall.ENODEV) || d.file.Fault() != nil
 }
 
-// ID returns the driver's number of the window, from 0.
 func (w *Window) ID() int { return int(w.id) }
 
-// Size returns the window's size in bytes.
 func (w *Window) Size() uint64 { return w.size }
 
-// Caching returns the window's memory type.
 func (w *Window) Caching() Caching { return w.caching }
 
-// String names the window.
 func (w *Window) String() string { return w.name }
 
-// Configure re-targets the window. Earlier stores leave the processor first and go to the old
-// target; Configure doesn't wait for their arrival. It doesn't allocate. The error matches
-// ErrMisaligned or ErrOutOfRange for a configuration that hardware can't hold.
+// Configure re-targets the window. Earlier stores leave the processor first, for the old target,
+// without waiting for their arrival. The error matches ErrMisaligned or ErrOutOfRange for a
+// configuration that hardware can't hold.
 func (w *Window) Configure(c WindowConfig) error {
 	if err := w.configure(&c); err != nil {
-		return w.dev.opError("configure "+w.name, err)
+		return w.dev.opError(err, "configure %s", w.name)
 	}
 	return nil
 }
@@ -280,10 +260,7 @@ func (w *Window) Close() error {
 	if !live {
 		return nil
 	}
-	if err := w.release(); err != nil {
-		return w.dev.opError("close "+w.name, err)
-	}
-	return nil
+	return w.dev.opError(w.release(), "close %s", w.name)
 }
 
 func (w *Window) release() error {
@@ -294,7 +271,7 @@ func (w *Window) release() error {
 	return nil
 }
 
-// unmapAndFree unmaps the window first: the driver refuses to free a mapped one.
+// The driver refuses to free a mapped window.
 func (w *Window) unmapAndFree() error {
 	w.Drain()
 	err := w.mapping.Unmap()

@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Hosts exchanges bytes between the hosts of a mesh. It is a hosts.Engine, such as that of package
-// mesh/hosts/mpi.
+// Hosts exchanges bytes between the hosts of a mesh, as a hosts.Engine does.
 type Hosts interface {
 	Rank() int
 	Size() int
@@ -19,22 +18,20 @@ type Hosts interface {
 }
 
 // Across makes one mesh of the chips of several hosts. Each host calls Open with its own targets
-// and the same shapes and options; Open joins the chips' links, also links between hosts. Every
-// host has the whole mesh and drives its own chips. Methods of the mesh must be called on every
-// host in the same order; each host does its chips' part. Chips of other hosts have no Device, and
-// Buffer.On and the like are nil for them. Collectives use links between hosts like other links. If
-// Open or NewLinks fails on one host, it fails on all. Package hosts compares memory and starts
-// replays together.
+// and the same shapes and options, and later methods in the same order; it drives its own chips.
+// Chips of other hosts have no Device, and Buffer.On and the like are nil for them. If Open or
+// NewLinks fails on one host, it fails on all. Package hosts compares memory and starts replays
+// together.
 func Across(h Hosts) Option { return func(o *options) { o.hosts = h } }
 
 // ErrElsewhere is wrapped by a host's error if another host failed.
 var ErrElsewhere = errors.New("another host failed")
 
-// hostReport is what a host tells the others about its chips, as JSON.
+// hostReport is what a host tells the others, as JSON.
 type hostReport struct {
-	Err      string `json:",omitempty"` // why the host failed
+	Err      string `json:",omitempty"`
 	Arch     chip.Arch
-	Linked   bool // its links were read
+	Linked   bool
 	Chips    []hostChip
 	Problems []string
 }
@@ -54,7 +51,6 @@ type hostPort struct {
 	PeerPort int
 }
 
-// report describes this host's chips for other hosts.
 func (f *found) report() hostReport {
 	r := hostReport{Problems: f.problems, Linked: f.graph != nil}
 	if f.graph != nil {
@@ -102,8 +98,8 @@ func (f *found) usable() []int {
 	return out
 }
 
-// across exchanges the hosts' reports and merges them: nodes are the chips of host 0, then those of
-// host 1, and so on. err is this host's failure.
+// across merges the reports of all hosts: nodes are the chips of host 0, then those of host 1, and
+// so on. err is this host's failure.
 func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) {
 	mine := hostReport{}
 	if err != nil {
@@ -132,7 +128,6 @@ func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) 
 	return merge(f, reports, h.Rank()), nil
 }
 
-// parseReports decodes and checks the hosts' reports.
 func parseReports(all [][]byte) ([]hostReport, error) {
 	reports, chips := make([]hostReport, len(all)), 0
 	for i, data := range all {
@@ -153,8 +148,8 @@ func parseReports(all [][]byte) ([]hostReport, error) {
 	return reports, nil
 }
 
-// check rejects reports that no host of this version sends. The channel at the other end of a link
-// comes from that chip's firmware and may be anything.
+// check rejects reports that no host of this version sends. Peer channels come from firmware and
+// may be anything.
 func (r *hostReport) check() error {
 	if r.Linked && !r.Arch.Valid() {
 		return fmt.Errorf("chips of %v", r.Arch)
@@ -221,7 +216,6 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			out.graph.Chips = append(out.graph.Chips, g)
 		}
 	}
-	// Drop peers whose channel doesn't exist.
 	for _, c := range out.graph.Chips {
 		for i := range c.Ports {
 			p := &c.Ports[i]
@@ -247,7 +241,7 @@ func merge(f *found, reports []hostReport, rank int) *found {
 	return out
 }
 
-// agree waits for all hosts, and returns an error on each of them if any failed.
+// agree waits for all hosts, and fails on each if any failed.
 func (s *system) agree(ctx context.Context, op string, err error) error {
 	if s.hosts == nil {
 		return err
@@ -270,5 +264,4 @@ func (s *system) agree(ctx context.Context, op string, err error) error {
 	return errors.Join(errs...)
 }
 
-// maxText bounds the bytes of an error that a host sends to others.
 const maxText = 64 << 10

@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// reportsOf returns what hosts with 8 by 4 chips each report, that are together rows by columns of
-// chips, all of which are linked to four others by three links.
+// reportsOf returns the reports of hosts with 8 by 4 chips, all linked to four others by three
+// links.
 func reportsOf(b *testing.B, rows, cols int) [][]byte {
 	b.Helper()
 	const height, width, lanes = 8, 4, 3
@@ -40,8 +40,6 @@ func reportsOf(b *testing.B, rows, cols int) [][]byte {
 	return all
 }
 
-// BenchmarkAcross is what a host does with the reports of all hosts: it decodes them, joins the
-// links and finds the mesh.
 func BenchmarkAcross(b *testing.B) {
 	for _, s := range []Shape{{16, 16}, {64, 32}, {128, 128}} {
 		all := reportsOf(b, s[0], s[1])

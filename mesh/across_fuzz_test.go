@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// ownReport is what a host with two linked chips tells the others, as JSON. A port of the first one
-// leads to another host's chip.
+// ownReport is that of a host with two linked chips, one port of which leads to another host's
+// chip.
 func ownReport() []byte {
 	port := func(i int, asic string, peer int) hostPort {
 		return hostPort{Channel: i, State: topology.Up, ASIC: asic, PeerPort: peer}
@@ -24,8 +24,6 @@ func ownReport() []byte {
 	return data
 }
 
-// Whatever another host says of its chips, the mesh is refused, or has links that both ends have
-// ports for.
 func FuzzHostReport(f *testing.F) {
 	f.Add([]byte(`{"Arch":2,"Linked":true,"Chips":[{"Name":"c","ASIC":"3","Ports":[{"Channel":0,"State":2,"ASIC":"1","PeerPort":1}]}]}`))
 	f.Add([]byte(`{"Arch":2,"Linked":true,"Chips":[{"Name":"c","ASIC":"3","Ports":[{"Channel":0,"State":2,"ASIC":"1","PeerPort":-1}]}]}`))
@@ -60,7 +58,6 @@ func FuzzHostReport(f *testing.F) {
 	})
 }
 
-// A port that leads to one that isn't there makes no link, and one that both ends report does.
 func TestMergeDropsUnknownPorts(t *testing.T) {
 	for _, tc := range []struct {
 		name, other string

@@ -21,8 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// acrossHosts runs f on each of n hosts, of which each has a part of a machine, and returns their
-// errors.
+// acrossHosts runs f on n hosts that share a machine, and returns their errors.
 func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Context, e *hosts.Local, m *sim.Machine) error) []error {
 	t.Helper()
 	engines, err := hosts.InProcess(n)
@@ -51,8 +50,7 @@ func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Cont
 	})
 }
 
-// reduced runs collectives eagerly and in a trace over a mesh, and returns what this host's chips
-// have afterwards.
+// reduced returns a word of a slice, combined in the order that Links documents.
 func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) error) (map[string][]byte, error) {
 	const pages, page = 8, 256
 	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page, PageSize: page,
@@ -110,8 +108,7 @@ func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) erro
 	return out, errors.Join(q.Wait(ctx), trace.Release(ctx), sum.Release(ctx), gather.Release(ctx), links.Release(ctx), b.Release())
 }
 
-// Chips of several hosts are one mesh: programs, traces and collectives over it do what they do in
-// one process, bit for bit.
+// A mesh of several hosts does what it does in one process, bit for bit.
 func TestAcross(t *testing.T) {
 	effort.Long(t)
 	for _, tc := range []struct {
@@ -165,8 +162,6 @@ func TestAcross(t *testing.T) {
 	}
 }
 
-// A mesh across hosts divides tensors like another one; each host writes and reads its chips'
-// parts.
 func TestAcrossTensors(t *testing.T) {
 	data := make([]byte, 4*64)
 	for i := range data {
@@ -223,7 +218,6 @@ func TestAcrossTensors(t *testing.T) {
 	}
 }
 
-// When one host can't take part, Open fails on all with its reason.
 func TestAcrossFails(t *testing.T) {
 	for i, err := range acrossHosts(t, chip.QuietBox(), 2, func(ctx context.Context, e *hosts.Local, machine *sim.Machine) error {
 		cards := mesh.Cards(machine.Cards()...)

@@ -13,10 +13,10 @@ const Replicate = -1
 
 // BufferConfig describes a buffer on a mesh.
 type BufferConfig struct {
-	// BufferConfig is the buffer of each chip. With Tensor, Size may be 0: a chip's part.
+	// The buffer of each chip. With Tensor, Size may be 0: a chip's part.
 	reprise.BufferConfig
-	// Tensor, if not nil, is the shape of a tensor that is divided over the chips, row by row. If
-	// it is nil, every chip has a whole buffer, and a write goes to all.
+	// Tensor is the shape of a tensor that is divided over the chips, row by row. If nil, every
+	// chip has a whole buffer, and a write goes to all.
 	Tensor []int
 	// Unit is the bytes of one element along the last axis.
 	Unit int
@@ -31,11 +31,11 @@ type Buffer struct {
 	name string
 	bufs []*reprise.Buffer // by chip; nil for chips of other hosts
 	one  *reprise.Buffer   // any of bufs; nil if this host has no chip of the mesh
-	size int               // of each, in bytes
-	lay  *layout           // nil if it is replicated
+	size int               // of each
+	lay  *layout           // nil if replicated
 }
 
-// NewBuffer allocates a buffer on all chips, with undefined content. Errors are those of
+// NewBuffer allocates a buffer with undefined content on all chips. Errors are those of
 // reprise.NewBuffers, or wrap ErrTensor.
 func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := m.usable("new buffer"); err != nil {
@@ -93,13 +93,8 @@ func (b *Buffer) Size() int {
 	return b.lay.total
 }
 
-// On returns the buffer of a chip; nil if the chip isn't part of the mesh, or is another host's.
-func (b *Buffer) On(c *Chip) *reprise.Buffer {
-	if i := b.m.number(c); i >= 0 {
-		return b.bufs[i]
-	}
-	return nil
-}
+// On returns the buffer of a chip; nil for a chip of another mesh or host.
+func (b *Buffer) On(c *Chip) *reprise.Buffer { return on(b.m, c, b.bufs) }
 
 // All returns the buffers of all chips, row by row; nil for chips of other hosts.
 func (b *Buffer) All() []*reprise.Buffer { return slices.Clone(b.bufs) }
@@ -122,7 +117,6 @@ func (b *Buffer) Release() error {
 	return b.m.failure(fmt.Sprintf("release buffer %q", b.name), errs)
 }
 
-// of returns an error if the buffer isn't the mesh's.
 func (b *Buffer) of(m *Mesh) error {
 	switch {
 	case b == nil:

@@ -18,11 +18,8 @@ type Combine uint8
 
 // Ways to combine values. Sums of int32 wrap around. Sums of float32 and bfloat16 are rounded to
 // nearest, ties to even, with subnormals; a NaN operand gives the NaN 0x7FC00000 (0x7FC0), and in a
-// maximum -0 is less than 0.
-//
-// Sums of tiles are computed by the Tensix engines, while the next tile arrives: of bfloat16 by the
-// matrix unit in a Dst of 32 bits, rounded once for each addition; of float32 by the vector unit.
-// Subnormal numbers are zero for both. Package sim/emu/tensix/arith says what the engines compute.
+// maximum -0 is less than 0. The Tensix engines sum tiles and flush subnormals to zero: the matrix
+// unit bfloat16, with a 32-bit Dst and one rounding for each addition; the vector unit float32.
 // Partial sums are sent in the type of the tensor.
 const (
 	Replace Combine = iota // the received value replaces the chip's own
@@ -32,12 +29,11 @@ const (
 	MaxFloat32
 	SumBFloat16
 	MaxBFloat16
-	SumTilesBFloat16 // sums of bfloat16 by the Tensix engines; a page is a tile, or less
-	SumTilesFloat32  // sums of float32 by the Tensix engines; a page is a tile, or less
+	SumTilesBFloat16 // a page is a tile, or less
+	SumTilesFloat32
 )
 
-// tiles returns the engines' kernel that adds tiles, and the bytes of a tile; "" if RISC-V cores
-// combine.
+// tiles returns the engines' kernel that adds tiles and a tile's bytes; "" if RISC-V cores combine.
 func (c Combine) tiles() (kernel string, bytes int) {
 	switch c {
 	case SumTilesBFloat16:
@@ -48,7 +44,6 @@ func (c Combine) tiles() (kernel string, bytes int) {
 	return "", 0
 }
 
-// maxExchangePage is the largest page that links transfer, in bytes (kernels/src/exchange.cpp).
 const maxExchangePage = 4096
 
 // ErrNoLinks: the chips of a mesh aren't linked as collectives need.
@@ -56,24 +51,22 @@ var ErrNoLinks = errors.New("the chips are not linked")
 
 // Links makes collectives: programs that move data between the chips of a mesh over their Ethernet
 // links. The chips form a line of linked neighbours ([Links.Line]), and a ring if its ends are
-// linked too. A collective is an [Executable]: it runs in a queue and can be part of a trace. It
-// works in place on a replicated buffer, interleaved in DRAM, with a page size that is a multiple
-// of 4 up to 4096 bytes. For sums of tiles a page has up to a tile of
+// linked too. A collective works in place on a replicated buffer, interleaved in DRAM, with a page
+// size that is a multiple of 4 up to 4096 bytes; for sums of tiles, up to a tile.
 //
-// One worker core of each chip drives the links; no program runs on the Ethernet tiles. Collectives
-// that use the same link must not overlap: submit them to one queue. All chips of the mesh must run
-// a collective: a chip that waits for a missing one ends in a *HangError.
+// One worker core of each chip drives the links; no program runs on the Ethernet tiles. Submit
+// collectives that use the same link to one queue, and run them on all chips of the mesh: a chip
+// that waits for a missing one ends in a *HangError.
 //
-// The order in which values are combined depends only on the line, so results are the same bits
-// every time. In a line each chip combines its values with those from chip 0: (((x0+x1)+x2)+...).
-// For ReduceScatter the slice of chip k is (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring,
-// if the number of pages is a multiple of the number of chips, the slice of chip k is
-// (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
+// The order of combining depends only on the line, so results are the same bits every time. In a
+// line it is (((x0+x1)+x2)+...); for ReduceScatter the slice of chip k is
+// (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if the number of chips divides the number
+// of pages, the slice of chip k is (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
 type Links struct {
 	m       *Mesh
 	core    chip.Core
-	line    []int       // chips of the mesh in the order of the line
-	ring    bool        // the ends of the line are linked
+	line    []int // in the order of the line
+	ring    bool
 	tiles   [][2]uint32 // by place in the line: link tiles to the previous and the next chip
 	token   *Buffer     // for barriers
 	barrier *Executable
@@ -81,8 +74,8 @@ type Links struct {
 
 const noTile = 0xFFFFFFFF
 
-// NewLinks prepares the links of a mesh for collectives. core drives the links on each chip; it
-// must be a worker of the queue that runs them. Nothing else may use the links during the call. The
+// NewLinks prepares the links of a mesh for collectives. On each chip core, a worker of the queue
+// that runs collectives, drives the links. Nothing else may use the links during the call. The
 // error wraps ErrNoLinks if the chips aren't linked.
 func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	if err := m.usable("links"); err != nil {
@@ -128,7 +121,6 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	return l, nil
 }
 
-// snake returns the places of a shape in an order of neighbours.
 func snake(s Shape) []int {
 	var out []int
 	var walk func(c Coord)
@@ -152,8 +144,8 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds the first usable link between two places of the line: up, and without command queues.
-// of has the links of each chip.
+// join finds the first link between two places of the line that is up and carries no command
+// queues. of has the links of each chip.
 func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
 	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
@@ -206,7 +198,6 @@ func (l *Links) prepare(ctx context.Context) error {
 	return err
 }
 
-// load loads the program of a plan.
 func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode uint32) (*Executable, error) {
 	if err := b.of(l.m); err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
@@ -281,8 +272,8 @@ func (l *Links) Line() []*Chip {
 // Ring reports whether the ends of the line are linked.
 func (l *Links) Ring() bool { return l.ring }
 
-// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. The
-// slices are equal or differ by one page.
+// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. Slices
+// differ by at most one page.
 func (l *Links) Slice(b *Buffer, c *Chip) (first, count int) {
 	i := slices.Index(l.line, l.m.number(c))
 	if i < 0 || b.one == nil {
@@ -321,8 +312,7 @@ func (l *Links) Broadcast(ctx context.Context, b *Buffer, from *Chip) (*Executab
 	})
 }
 
-// Send returns a program that copies one chip's buffer to another. Chips in between forward it and
-// keep their own.
+// Send returns a program that copies one chip's buffer to another. Chips in between keep their own.
 func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executable, error) {
 	return l.collective(ctx, "send", b, func(n, pages int) (plan, error) {
 		p := make(plan, n)
@@ -335,11 +325,9 @@ func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executabl
 	})
 }
 
-// Barrier returns a program that ends on no chip before it has begun on all; nil for a mesh of one
-// chip.
+// Barrier returns a program that ends on no chip before it has begun on all; nil for one chip.
 func (l *Links) Barrier() *Executable { return l.barrier }
 
-// collective loads the program of a collective on a buffer.
 func (l *Links) collective(ctx context.Context, name string, b *Buffer, make func(n, pages int) (plan, error)) (*Executable, error) {
 	if err := b.of(l.m); err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
@@ -355,7 +343,6 @@ func (l *Links) collective(ctx context.Context, name string, b *Buffer, make fun
 	return l.load(ctx, name, b, p, 0)
 }
 
-// place returns the index of a chip in the line.
 func (l *Links) place(c *Chip) (int, error) {
 	if n := l.m.number(c); n >= 0 {
 		return slices.Index(l.line, n), nil
@@ -363,11 +350,9 @@ func (l *Links) place(c *Chip) (int, error) {
 	return 0, fmt.Errorf("want a chip of the mesh: %w", ErrWrongMesh)
 }
 
-var errReplace = errors.New("want a way to combine values, such as SumFloat32")
-
 func (c Combine) reduces() error {
 	if c == Replace || c > SumTilesFloat32 {
-		return fmt.Errorf("combine %d: %w", c, errReplace)
+		return fmt.Errorf("combine %d: want a way to combine values, such as SumFloat32", c)
 	}
 	return nil
 }

@@ -1,24 +1,21 @@
 package mesh_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// value returns a word for kernels to combine: small integers, and floats of every kind.
+// value returns a word to combine: small integers, and floats of every kind.
 func value(r *rand.Rand, how mesh.Combine) uint32 {
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x80000001, 0x7F7FFFFF, 0x00800000, 0x007FFFFF}
 	float := func() uint32 {
@@ -84,7 +81,6 @@ func combined(how mesh.Combine, a, b uint32) uint32 {
 	}
 }
 
-// group is a mesh with links and a buffer with known content on each chip.
 type group struct {
 	*bench
 	links *mesh.Links
@@ -98,7 +94,6 @@ func newGroup(b *bench, pages, page int) *group {
 	return newGroupOn(b, chip.Core{X: 2, Y: 1}, pages, page)
 }
 
-// newGroupOn returns a group whose links one core of each chip drives.
 func newGroupOn(b *bench, core chip.Core, pages, page int) *group {
 	b.Helper()
 	links, err := b.mesh.NewLinks(b.ctx, core)
@@ -109,7 +104,6 @@ func newGroupOn(b *bench, core chip.Core, pages, page int) *group {
 	return &group{bench: b, links: links, buf: buf, words: page / 4}
 }
 
-// fill writes different data to every chip.
 func (g *group) fill(seed uint64, how mesh.Combine) {
 	g.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
@@ -126,7 +120,7 @@ func (g *group) fill(seed uint64, how mesh.Combine) {
 	}
 }
 
-// reduced returns a word of a slice, combined over all chips in the order that Links documents.
+// reduced returns a word of a slice, combined in the order that Links documents.
 func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 {
 	n := len(g.was)
 	at := func(i int) uint32 { return g.was[((i%n)+n)%n][word] }
@@ -159,8 +153,7 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 	return v
 }
 
-// check compares the chips' words with those of want, which returns false for words that are
-// undefined.
+// check compares the chips' words with want, which returns false for undefined words.
 func (g *group) check(what string, want func(place, word, owner int) (uint32, bool)) {
 	g.Helper()
 	g.must(g.queue.Wait(g.ctx))
@@ -185,7 +178,6 @@ func (g *group) owner(word int) int {
 	return 0
 }
 
-// all runs every collective and compares it with a computation of the host.
 func (g *group) all(seed uint64) {
 	g.Helper()
 	line := g.links.Line()
@@ -226,7 +218,6 @@ func (g *group) all(seed uint64) {
 	g.must(g.queue.Wait(g.ctx))
 }
 
-// Collectives compute what the host computes in the documented order, on lines and rings.
 func TestCollectives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -249,16 +240,6 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// The same with slow networks and errors for all that is undefined on silicon.
-func TestCollectivesOnStrictMachines(t *testing.T) {
-	effort.Long(t)
-	if testing.Short() {
-		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
-	}
-	newGroup(open(t, sim.P300(sim.Strict(3)), mesh.Shape{1, 2}), 3, 64).all(1)
-}
-
-// The same on the vendor's simulator.
 func TestCollectivesOnVendorSimulator(t *testing.T) {
 	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
 	if err != nil {
@@ -267,36 +248,6 @@ func TestCollectivesOnVendorSimulator(t *testing.T) {
 	newGroup(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}), 3, 64).all(1)
 }
 
-// A layer is split over the chips: each computes a part of the sum, and a collective in the same
-// trace adds the parts.
-func TestCollectivesInTraces(t *testing.T) {
-	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
-	g := newGroup(b, 4, 64)
-	in := b.pages("in", 4)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
-	part := b.load("part", b.adder("part", in, g.buf, func(c *mesh.Chip) uint32 { return uint32(10 * (1 + 2*c.Coord[0] + c.Coord[1])) }))
-	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
-	b.must(err)
-	trace := b.capture("layer", part, sum)
-	for round := range uint32(2) {
-		b.must(b.queue.Write(b.ctx, in, words(in.Size(), round)))
-		for range 2 {
-			b.must(trace.Replay(b.ctx))
-		}
-		b.must(b.queue.Wait(b.ctx))
-		for _, c := range b.mesh.Chips() {
-			got := make([]byte, g.buf.Size())
-			b.must(b.queue.On(c).Read(b.ctx, g.buf.On(c), 0, got))
-			for i := range uint32(len(got) / 4) {
-				if v, want := binary.LittleEndian.Uint32(got[4*i:]), 4*(round+i)+100; v != want {
-					t.Fatalf("chip %v, word %d is %d, want %d", c.Coord, i, v, want)
-				}
-			}
-		}
-	}
-}
-
-// Links that can't be prepared release their memory on all chips.
 func TestLinksThatFailTakeNothing(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	before := b.mesh.Chip(0, 0).Device.MemoryFingerprint(allocator.DRAM)
@@ -311,7 +262,6 @@ func TestLinksThatFailTakeNothing(t *testing.T) {
 	newGroup(b, 2, 64)
 }
 
-// Invalid collectives are refused before they are loaded.
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	g := newGroup(b, 4, 64)
@@ -330,37 +280,4 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	if _, err := alone.mesh.NewLinks(b.ctx, chip.Core{}); !errors.Is(err, mesh.ErrNoLinks) {
 		t.Errorf("without links: %v", err)
 	}
-}
-
-// Late and repeated packets change nothing. A link that is down blocks a collective until it is up
-// again; the wait ends with its context, with the state of both chips.
-func TestCollectivesOnBadLinks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
-	}
-	machine := sim.P300(sim.LinkFault("link-delay=0:2/3"), sim.LinkFault("link-duplicate=1:9/2"), sim.LinkFault("link-delay=1:9/5"))
-	b := open(t, machine, mesh.Shape{1, 2})
-	g := newGroup(b, 3, 64)
-	sum, err := g.links.AllReduce(b.ctx, g.buf, mesh.SumInt32)
-	b.must(err)
-	want := func(_, k, o int) (uint32, bool) { return g.reduced(mesh.SumInt32, k, o, false), true }
-	for seed := range uint64(5) {
-		g.fill(seed, mesh.SumInt32)
-		b.must(b.queue.Run(b.ctx, sum))
-		g.check("late and double packets", want)
-	}
-	g.fill(9, mesh.SumInt32)
-	b.must(b.queue.Wait(b.ctx))
-	b.must(machine.SetLink(0, 2, false))
-	b.must(machine.SetLink(0, 3, false))
-	b.must(b.queue.Run(b.ctx, sum))
-	short, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
-	defer cancel()
-	var e *mesh.Error
-	if err := b.queue.Wait(short); !errors.As(err, &e) || len(e.Failed()) != 2 || !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("while the link is down: %v", err)
-	}
-	b.must(machine.SetLink(0, 2, true))
-	b.must(machine.SetLink(0, 3, true))
-	g.check("after the link came back", want)
 }

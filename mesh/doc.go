@@ -7,16 +7,15 @@
 // # Places
 //
 // Open reads the chips' Ethernet links and finds a chip for each coordinate, so that working links
-// join all neighbours. It doesn't use broken links and missing chips, so a smaller shape may fit
-// where a larger one doesn't: see [OrShape] and [ShapeError].
+// join all neighbours. A smaller shape may fit where a larger one doesn't: see [OrShape] and
+// [ShapeError].
 //
 // # Memory
 //
-// Each chip has one allocator for all its meshes; a submesh allocates only on its own chips. A
-// mesh's buffer has the same address on all its chips. Chips with equal fingerprints
-// ([Mesh.InStep]) are in step: equal requests give equal addresses. A submesh that allocates for
-// itself takes its chips out of step with the others; the mesh then searches for addresses that are
-// free on all.
+// Each chip has one allocator for all its meshes. A mesh's buffer has the same address on all its
+// chips. Chips with equal fingerprints ([Mesh.InStep]) are in step: equal requests give equal
+// addresses. A submesh that allocates for itself takes its chips out of step; the mesh then
+// searches for addresses that are free on all.
 //
 // # Failures
 //

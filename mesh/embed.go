@@ -5,11 +5,9 @@ import (
 	"slices"
 )
 
-// links has j in links[i] if a working link joins chips i and j. The entry of an unusable chip is
-// nil.
+// links has j in links[i] if a working link joins chips i and j; nil for an unusable chip.
 type links []map[int]bool
 
-// usable returns the number of usable chips.
 func (l links) usable() int {
 	n := 0
 	for _, m := range l {
@@ -20,8 +18,8 @@ func (l links) usable() int {
 	return n
 }
 
-// embedSteps bounds each search, plus stepsOfPlace for each place. Meshes of one machine take some
-// hundred steps.
+// embedSteps bounds each search, plus stepsOfPlace for each place. Most meshes take some hundred
+// steps.
 const (
 	embedSteps   = 200_000
 	stepsOfPlace = 64
@@ -29,9 +27,9 @@ const (
 
 // embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest
 // numbers that fit, row by row, so equal links always give the same mesh. If that takes too many
-// steps, as with thousands of chips numbered by host, it grows the mesh from its first corner,
-// which shows a wrong turn within a few places. There it first tries only chips with as many
-// neighbours as their places, to stay at the rim. A line has searches of its own.
+// steps, it grows the mesh from its first corner, where a wrong turn shows soon; first only with
+// chips that have as many neighbours as their places, to stay at the rim. A line has its own
+// searches.
 func embed(s Shape, l links, steps int) ([]int, bool) {
 	n := s.Size()
 	if usable := l.usable(); n == 0 || n > usable {
@@ -63,7 +61,6 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 	return nil, false
 }
 
-// embedding is the state of a search that doesn't change.
 type embedding struct {
 	l      links
 	near   [][]int // by chip: linked chips, in order
@@ -93,7 +90,7 @@ func newEmbedding(s Shape, l links) *embedding {
 	return e
 }
 
-// search finds chips for the places in the given order. all reports that it tried everything.
+// search finds chips for the places in order. all reports that it tried everything.
 func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, all bool) {
 	at = make([]int, len(order))
 	used := make([]bool, len(e.l))
@@ -132,14 +129,14 @@ func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, al
 	return at, ok, steps >= 0
 }
 
-// Limits of possible: with more axes or chips there are too many shapes.
+// With more axes or chips there are too many shapes.
 const (
 	possibleAxes  = 3
 	possibleChips = 4096
 	possibleTries = 1000
 )
 
-// possible returns the up to three largest shapes with a number of axes for which fits is true.
+// possible returns the up to three largest shapes for which fits is true.
 func possible(axes, usable int, fits func(Shape) bool) []Shape {
 	if axes > possibleAxes || usable > possibleChips {
 		return nil
@@ -169,7 +166,6 @@ func possible(axes, usable int, fits func(Shape) bool) []Shape {
 	return out
 }
 
-// possible returns the shapes that the links form.
 func (l links) possible(axes int) []Shape {
 	return possible(axes, l.usable(), func(s Shape) bool {
 		_, ok := embed(s, l, embedSteps/20)

@@ -46,7 +46,7 @@ func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 }
 
 // lineOfGrid finds a path of n linked chips as the rows of a grid of all chips, walked to and fro.
-// If numbers say nothing, a grid is easier to find: a wrong turn shows soon.
+// Without helpful numbers a grid is easier to find.
 func lineOfGrid(n int, l links, steps int) ([]int, bool) {
 	all := l.usable()
 	for rows := all / 2; rows > 1; rows-- { // the squarest first

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// blocks returns the links of rows by columns of chips that are numbered by host: each has 8 by 4
-// of them. With wrap the first and the last of each row and column are linked too.
+// blocks returns the links of rows by columns of chips that are numbered by host, 8 by 4 each. With
+// wrap the ends of each row and column are linked too.
 func blocks(rows, cols int, wrap bool) links {
 	const height, width = 8, 4
 	number := func(r, c int) int {
@@ -32,8 +32,6 @@ func blocks(rows, cols int, wrap bool) links {
 	return l
 }
 
-// formed returns an error unless each place has a chip of its own, linked to those of its
-// neighbours.
 func formed(s Shape, l links, at []int) error {
 	has := make([]bool, len(l))
 	for i, c := range at {
@@ -57,8 +55,6 @@ func formed(s Shape, l links, at []int) error {
 	return nil
 }
 
-// The chips of 64 hosts, numbered by host, are found to form their mesh, and also its other
-// orientation.
 func TestEmbedManyChips(t *testing.T) {
 	for _, wrap := range []bool{false, true} {
 		l := blocks(64, 32, wrap)
@@ -73,7 +69,6 @@ func TestEmbedManyChips(t *testing.T) {
 	}
 }
 
-// renumbered returns links with numbers that say nothing.
 func renumbered(l links, seed uint64) links {
 	number := rand.New(rand.NewPCG(seed, 23)).Perm(len(l))
 	out := make(links, len(l))
@@ -86,8 +81,6 @@ func renumbered(l links, seed uint64) links {
 	return out
 }
 
-// A line through all chips of several hosts is found, and through all but one, whatever their
-// numbers are, also where chips are missing.
 func TestEmbedLine(t *testing.T) {
 	holes := blocks(32, 32, false)
 	for _, c := range []int{0, 300, 301} { // a corner, and two neighbours within
@@ -131,8 +124,6 @@ func TestEmbedLine(t *testing.T) {
 	}
 }
 
-// Numbers that say nothing don't keep a grid from being found, and a link that is down makes it
-// none.
 func TestEmbedAnyNumbers(t *testing.T) {
 	l, s := renumbered(blocks(32, 16, false), 1), Shape{32, 16}
 	at, ok := embed(s, l, embedSteps)
@@ -150,11 +141,10 @@ func TestEmbedAnyNumbers(t *testing.T) {
 	}
 }
 
-// Without regard to links, as many chips as a mesh may have are taken in their order, at once.
 func TestChooseUnlinked(t *testing.T) {
 	f := &found{unlinked: true, links: make(links, maxChips+2), remote: make([]bool, maxChips+2)}
 	for n := range f.links {
-		if n != 1 { // which can't be used
+		if n != 1 { // unusable
 			f.links[n] = map[int]bool{}
 		}
 	}

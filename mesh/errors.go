@@ -27,8 +27,8 @@ var (
 type ShapeError struct {
 	Shape    Shape
 	Why      string
-	Possible []Shape  // possible shapes with as many axes, largest first
-	Problems []string // links that are down and chips that can't be used
+	Possible []Shape // with as many axes, largest first
+	Problems []string
 }
 
 // Error implements error.
@@ -103,7 +103,6 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("mesh: %s: %d of %d chips failed: %s", e.Op, failed, len(e.Chips), strings.Join(l, "; "))
 }
 
-// Unwrap returns the errors of the chips.
 func (e *Error) Unwrap() []error {
 	var out []error
 	for i := range e.Chips {

@@ -15,13 +15,11 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// page is a buffer of one page of 64 B on every chip.
 func page(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
 	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
 }
 
-// add is a program that writes in + a number of the chip to out: what stands for a layer whose
-// weights are split over the chips.
+// add writes in + a number of the chip to out, as a layer whose weights are split over the chips.
 func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
 	cores := []chip.Range{chip.Single(0, 0)}
 	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
@@ -48,8 +46,8 @@ func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
 	}}
 }
 
-// A layer is split over four chips: each computes a partial result, and a collective adds them up
-// over the Ethernet links. Both are one trace over all chips.
+// Each of four chips computes a partial result, and a collective adds them up over the Ethernet
+// links, in one trace.
 func Example() {
 	ctx := context.Background()
 	machine := sim.QuietBox()
@@ -63,7 +61,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Everything that a trace uses is there before it is captured.
 	x, err1 := page(m, "x")
 	y, err2 := page(m, "y")
 	if err := errors.Join(err1, err2); err != nil {

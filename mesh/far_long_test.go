@@ -11,8 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// The same on the vendor's simulator, whose second chip has no PCI interface and whose Ethernet
-// tiles run the vendor's firmware model.
+// The second chip has no PCI interface, and the Ethernet tiles run the vendor's firmware model.
 func TestFarChipOnVendorSimulator(t *testing.T) {
 	cards, err := ttsimtest.Start(t, ttsimtest.WormholeX2).Cards()
 	if err != nil {

@@ -13,8 +13,8 @@ type layout struct {
 	unit   int   // bytes of an element
 	split  []int // axis of the tensor that each axis of the mesh divides, or Replicate
 	part   []int // size of a chip's part along each axis of the tensor
-	bytes  int   // of a chip's part
-	total  int   // of the tensor
+	bytes  int
+	total  int // bytes of the tensor
 }
 
 func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
@@ -73,7 +73,6 @@ func (l *layout) first(c Coord) bool {
 	return true
 }
 
-// same reports whether two chips have the same part.
 func (l *layout) same(a, b Coord) bool {
 	for i := range a {
 		if l.split[i] != Replicate && a[i] != b[i] {
@@ -93,7 +92,7 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 			start[t] = c[a] * l.part[t]
 		}
 	}
-	// The axes after flat are not divided, so a part is contiguous from axis flat on.
+	// The axes after flat are undivided, so a part is contiguous from axis flat on.
 	flat := axes - 1
 	for flat > 0 && l.part[flat] == l.tensor[flat] {
 		flat--
@@ -124,7 +123,7 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	}
 }
 
-// take returns a chip's part of a tensor: a slice of the tensor if contiguous, otherwise a copy.
+// take returns a chip's part of a tensor: a slice if contiguous, otherwise a copy.
 func (l *layout) take(c Coord, tensor []byte) []byte {
 	var out []byte
 	l.runs(c, func(whole, part, n int) {
@@ -140,8 +139,8 @@ func (l *layout) take(c Coord, tensor []byte) []byte {
 	return out
 }
 
-// target returns the destination for reading a chip's part: a slice of the tensor if contiguous,
-// otherwise a buffer that done copies to the tensor.
+// target returns where to read a chip's part: a slice of the tensor if contiguous, otherwise a
+// buffer that done copies to the tensor.
 func (l *layout) target(c Coord, tensor []byte) (dst []byte, done func()) {
 	done = func() {}
 	l.runs(c, func(whole, part, n int) {

@@ -41,7 +41,6 @@ func proof(b *bench) {
 	}
 }
 
-// Machines of 32 chips open as meshes of the shapes of their links.
 func TestGalaxies(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {
@@ -60,16 +59,6 @@ func TestGalaxies(t *testing.T) {
 	}
 }
 
-// The same on machines with slow networks and errors for all that is undefined on silicon.
-func TestStrictMachine(t *testing.T) {
-	effort.Long(t)
-	if testing.Short() {
-		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
-	}
-	proof(open(t, sim.P300(sim.Strict(5)), mesh.Shape{1, 2}))
-}
-
-// The same on the vendor's simulator.
 func TestVendorSimulator(t *testing.T) {
 	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
 	if err != nil {

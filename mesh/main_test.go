@@ -24,7 +24,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bench is a mesh under test.
 type bench struct {
 	*testing.T
 	ctx   context.Context
@@ -32,7 +31,6 @@ type bench struct {
 	queue *mesh.Queue
 }
 
-// open opens a mesh of an emulated machine; both are closed when the test ends.
 func open(t *testing.T, machine *sim.Machine, shape mesh.Shape, opts ...mesh.Option) *bench {
 	t.Helper()
 	t.Cleanup(func() { _ = machine.Close() })
@@ -55,7 +53,6 @@ func (b *bench) must(err error) {
 	devtest.Must(b, err)
 }
 
-// pages allocates a DRAM buffer of n pages of 64 B on every chip.
 func (b *bench) pages(name string, n int) *mesh.Buffer {
 	b.Helper()
 	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64,
@@ -64,7 +61,7 @@ func (b *bench) pages(name string, n int) *mesh.Buffer {
 	return buf
 }
 
-// adder returns a program that adds a number to every word of a buffer of pages of 64 B.
+// adder adds a number to every word of a buffer of pages of 64 B.
 func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chip) uint32) mesh.Part {
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 		return devtest.Adder(c.Device, name, chip.Core{X: 1, Y: 2}, in.On(c), out.On(c), addend(c))
@@ -80,7 +77,6 @@ func (b *bench) load(name string, parts ...mesh.Part) *mesh.Executable {
 	return x
 }
 
-// part is what a trace has on the first queue of a chip.
 func (b *bench) part(t *reprise.Trace, c *mesh.Chip) reprise.Part {
 	for _, p := range t.Parts() {
 		if p.Queue == b.queue.On(c) {
@@ -90,7 +86,6 @@ func (b *bench) part(t *reprise.Trace, c *mesh.Chip) reprise.Part {
 	return reprise.Part{}
 }
 
-// subset is the part of a trace on the chips of a range.
 func (b *bench) subset(t *reprise.Trace, r mesh.Range) (*reprise.Trace, error) {
 	qs, err := b.queue.In(r)
 	if err != nil {

@@ -23,18 +23,17 @@ type ChipMemory struct {
 	Kinds []KindMemory `json:"kinds"`
 }
 
-// KindMemory is what is allocated of a kind of memory, and what changed since the stage before.
+// KindMemory is the use of a kind of memory, and its change since the stage before.
 type KindMemory struct {
 	allocator.Stats
 	AllocatedChange int64 `json:"allocated_change"` // bytes in each bank
 	ExtentsChange   int   `json:"extents_change"`
 }
 
-// kinds of memory in the order in which a stage lists them.
 var kinds = []allocator.Kind{allocator.DRAM, allocator.L1, allocator.L1Small, allocator.Trace}
 
-// MemoryStage returns what is allocated on each chip of this host, under a label of the caller's.
-// Changes count from the stage before, which may be nil: then they count from an empty device.
+// MemoryStage returns what is allocated on each chip of this host. Changes count from the stage
+// before; from an empty device if it is nil.
 func (m *Mesh) MemoryStage(label string, before *MemoryStage) *MemoryStage {
 	type place struct{ chip, kind string }
 	was := map[place]KindMemory{}

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Memory of all chips at the stages of a program: a trace takes memory until it is released.
+// A trace takes memory until it is released.
 func ExampleMesh_MemoryStage() {
 	ctx := context.Background()
 	machine := sim.P300()

@@ -15,26 +15,26 @@ import (
 
 const traceKind = allocator.Trace
 
-// Mesh is chips in a grid. Its methods may be called from any goroutine.
+// Mesh is a grid of chips. Its methods may be called from any goroutine.
 type Mesh struct {
 	s      *system
 	shape  Shape
-	chips  []*Chip // row by row
-	here   []int   // numbers of this host's chips
-	parent *Mesh   // nil unless it is a submesh
+	chips  []*Chip
+	here   []int // numbers of this host's chips
+	parent *Mesh // of a submesh
 	queues []*Queue
 }
 
-// system is the state that a mesh shares with its submeshes.
+// system is what a mesh shares with its submeshes.
 type system struct {
 	graph    *topology.Graph // nil if unknown
 	links    links
-	unlinked bool                   // links were not read, and neighbours need none
-	inGraph  []int                  // index in graph by node
+	unlinked bool                   // links were not read
+	inGraph  []int                  // by node
 	carry    map[topology.Link]bool // links that carry command queues of the mesh's chips
 	problems []string
-	hosts    Hosts // nil if all chips are of one host
-	queues   int   // of each chip
+	hosts    Hosts // nil for a single host
+	queues   int
 	closed   atomic.Bool
 }
 
@@ -43,7 +43,7 @@ type Chip struct {
 	Coord  Coord
 	Name   string          // PCI address or target name
 	Remote bool            // the chip has no PCI interface and is accessed over a link
-	Host   int             // rank of the chip's host; 0 unless the mesh is [Across] hosts
+	Host   int             // rank of its host; 0 unless the mesh is [Across] hosts
 	Device *reprise.Device // nil for a chip of another host
 	node   int             // in system.links
 	target int             // in this host's targets, or -1
@@ -59,7 +59,6 @@ func (m *Mesh) place() {
 	}
 }
 
-// finish completes a mesh with known chips.
 func (m *Mesh) finish() {
 	m.place()
 	if m.s.queues == 0 && len(m.here) > 0 {
@@ -103,24 +102,22 @@ func (m *Mesh) Chip(c ...int) *Chip {
 // Parent returns the mesh of a submesh, or nil.
 func (m *Mesh) Parent() *Mesh { return m.parent }
 
-// Graph returns the machine's chips and links at the time of Open; nil if they were not read.
+// Graph returns the machine's chips and links at the time of Open; nil if unread.
 func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
 
-// InGraph returns the index of a chip of the mesh among the chips of [Mesh.Graph].
+// InGraph returns the index of a chip among those of [Mesh.Graph].
 func (m *Mesh) InGraph(c *Chip) int { return m.s.inGraph[c.node] }
 
-// Problems lists the machine's problems at the time of Open, also those that don't affect the mesh:
-// links that are down, chips that can't be used.
+// Problems lists the machine's problems at the time of Open, also those outside the mesh.
 func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
 
-// Linked reports whether a link joins two places of the mesh; false for an Unlinked mesh.
+// Linked reports whether a link joins two places; false for an Unlinked mesh.
 func (m *Mesh) Linked(a, b Coord) bool {
 	i, ok := m.shape.Index(a)
 	j, also := m.shape.Index(b)
 	return ok && also && !m.s.unlinked && m.s.links[m.chips[i].node][m.chips[j].node]
 }
 
-// Ring reports whether the chips of a mesh that is a line form a ring.
 func (m *Mesh) Ring() bool {
 	n := len(m.chips)
 	return m.shape.Line() && n > 2 && !m.s.unlinked && m.s.links[m.chips[n-1].node][m.chips[0].node]
@@ -129,8 +126,8 @@ func (m *Mesh) Ring() bool {
 // String returns "mesh 2x2".
 func (m *Mesh) String() string { return "mesh " + m.shape.String() }
 
-// Submesh returns a part of the mesh as a mesh of its own, with the same devices, memory and
-// queues: each sees the other's allocations. Closing it is not needed and does nothing.
+// Submesh returns a part of the mesh as a mesh with the same devices, memory and queues. It needs
+// no Close.
 func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	if err := m.usable("submesh"); err != nil {
 		return nil, err
@@ -179,9 +176,9 @@ func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
 	return out, nil
 }
 
-// Reshape returns the same chips as a mesh of another shape whose neighbours are linked. The order
-// of the chips may change. The error is a *ShapeError if the sizes differ or the links don't form
-// the shape.
+// Reshape returns the same chips, maybe in another order, as a mesh of another shape whose
+// neighbours are linked. The error is a *ShapeError if the sizes differ or the links don't form the
+// shape.
 func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if err := m.usable("reshape"); err != nil {
 		return nil, err
@@ -222,27 +219,24 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 }
 
 // InStep returns nil if equal requests for a kind of memory get equal addresses on all chips of
-// this host; otherwise the error names the chips that differ from the first. hosts.Group.InStep
-// compares several hosts.
+// this host; otherwise the error names those that differ. hosts.Group.InStep compares several
+// hosts.
 func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 0 {
 		return nil
 	}
 	first := m.chips[m.here[0]]
-	want, differ := first.Device.MemoryFingerprint(k), false
+	want := first.Device.MemoryFingerprint(k)
 	for _, i := range m.here {
 		if f := m.chips[i].Device.MemoryFingerprint(k); f != want {
-			errs[i], differ = fmt.Errorf("%w: the fingerprint of its %v is %#x, that of %v %#x", ErrMismatch, k, f, first.Coord, want), true
+			errs[i] = fmt.Errorf("%w: the fingerprint of its %v is %#x, that of %v %#x", ErrMismatch, k, f, first.Coord, want)
 		}
-	}
-	if !differ {
-		return nil
 	}
 	return m.failure("compare memory", errs)
 }
 
-// Close closes all chips, side by side, as [reprise.Device.Close] does. Closing a submesh does
+// Close closes all chips concurrently, as [reprise.Device.Close] does. On a submesh it does
 // nothing.
 func (m *Mesh) Close(ctx context.Context) error {
 	if m.parent != nil || m.s.closed.Swap(true) {
@@ -251,7 +245,6 @@ func (m *Mesh) Close(ctx context.Context) error {
 	return m.closeDevices(ctx)
 }
 
-// usable says whether the mesh is open.
 func (m *Mesh) usable(op string) error {
 	if m.s.closed.Load() {
 		return fmt.Errorf("mesh: %s: %w", op, ErrClosed)
@@ -259,16 +252,11 @@ func (m *Mesh) usable(op string) error {
 	return nil
 }
 
-// failure is the error of something that spans the chips; errs are theirs.
+// failure returns an *Error, or nil if no chip failed.
 func (m *Mesh) failure(op string, errs []error) error {
-	return failure(op, m.chips, errs)
-}
-
-// failure returns an *Error, or nil if there are no errors.
-func failure(op string, chips []*Chip, errs []error) error {
 	e := &Error{Op: op}
 	failed := false
-	for i, c := range chips {
+	for i, c := range m.chips {
 		s := ChipState{Coord: c.Coord, Name: c.Name}
 		if i < len(errs) {
 			s.Err = errs[i]
@@ -282,7 +270,7 @@ func failure(op string, chips []*Chip, errs []error) error {
 	return e
 }
 
-// each calls f for each chip of this host by number, side by side, and waits for all.
+// each calls f with the number of each chip of this host, concurrently, and waits for all.
 func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 1 || capturing(ctx) {
@@ -304,7 +292,6 @@ func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	return m.failure(op, errs)
 }
 
-// devices returns the devices of this host's chips.
 func (m *Mesh) devices() []*reprise.Device {
 	ds := make([]*reprise.Device, len(m.here))
 	for k, i := range m.here {

@@ -18,45 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Neighbours in a mesh are joined by links, whatever order the cards are in.
-func TestNeighboursAreLinked(t *testing.T) {
-	for _, c := range []struct {
-		machine func(...sim.Option) *sim.Machine
-		shapes  []mesh.Shape
-	}{
-		{sim.P300, []mesh.Shape{{1, 2}, {2}}},
-		{sim.QuietBox, []mesh.Shape{{2, 2}, {1, 4}, {4}}},
-		{sim.T3000, []mesh.Shape{{2, 2}}},
-	} {
-		m := c.machine()
-		t.Cleanup(func() { _ = m.Close() })
-		t.Run(m.String(), func(t *testing.T) {
-			cards := mesh.Cards(m.Cards()...)
-			cards[0], cards[1] = cards[1], cards[0]
-			b := openCards(t, cards, c.shapes[0])
-			for _, s := range c.shapes {
-				m, err := b.mesh.Reshape(s)
-				b.must(err)
-				seen := map[*reprise.Device]bool{}
-				for _, chip := range m.Chips() {
-					seen[chip.Device] = true
-					for a := range chip.Coord {
-						next := append(mesh.Coord{}, chip.Coord...)
-						if next[a]++; next[a] < s[a] && !m.Linked(chip.Coord, next) {
-							t.Errorf("%v: %v and %v aren't linked", m, chip.Coord, next)
-						}
-					}
-				}
-				if len(seen) != s.Size() {
-					t.Errorf("%v has %d devices", m, len(seen))
-				}
-			}
-		})
-	}
-}
-
-// A mesh that links don't make is refused with what can be made, and a smaller one leaves bad chips
-// out.
 func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	m := sim.QuietBox(sim.LinkFault("link-down=0:4"), sim.LinkFault("link-down=0:5"), sim.LinkFault("link-down=0:6"),
 		sim.LinkFault("link-down=0:7"))
@@ -83,9 +44,8 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	}
 }
 
-// Whatever is allocated and freed on a mesh and its submeshes, buffers have one address on all
-// their chips, overlap no other buffer of a chip, and leave a mesh in step that only allocated as a
-// whole.
+// Buffers have one address on all chips of their mesh or submesh and overlap no other; a mesh that
+// only allocated as a whole stays in step.
 func TestOneAddressEverywhere(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	subs, err := b.mesh.Submeshes(mesh.Shape{1, 2})
@@ -146,7 +106,6 @@ func TestOneAddressEverywhere(t *testing.T) {
 	})
 }
 
-// A tensor comes back as it was written, and each chip has the part that its place says.
 func TestTensorsAreSpread(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	for _, c := range []struct {
@@ -193,71 +152,6 @@ func TestTensorsAreSpread(t *testing.T) {
 	}
 }
 
-// Parts of a mesh run different programs; each chip runs its own.
-func TestProgramsByRange(t *testing.T) {
-	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
-	in, out := b.pages("in", 8), b.pages("out", 8)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 5)))
-	b.must(b.queue.Write(b.ctx, out, words(out.Size(), 0)))
-	top, left := b.adder("top", in, out, always(100)),
-		b.adder("left", in, out, func(c *mesh.Chip) uint32 { return uint32(1000 * (1 + c.Coord[0])) })
-	top.Range, left.Range = mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}, mesh.At(1, 0)
-	x := b.load("split", top, left)
-	b.must(b.queue.Run(b.ctx, x))
-	b.must(b.queue.Wait(b.ctx))
-	for i, want := range []uint32{105, 105, 2005, 0} {
-		b.holds(b.mesh.Chips()[i], out, want)
-	}
-	left.Range = mesh.Range{}
-	if _, err := b.mesh.Load(b.ctx, "overlap", top, left); !errors.Is(err, mesh.ErrShape) {
-		t.Errorf("two programs for one chip: %v", err)
-	}
-	left.Range = mesh.At(2, 0)
-	if _, err := b.mesh.Load(b.ctx, "outside", left); !errors.Is(err, mesh.ErrShape) {
-		t.Errorf("a chip that isn't there: %v", err)
-	}
-	b.must(x.Release(b.ctx))
-	if err := b.queue.Run(b.ctx, x); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("run after close: %v", err)
-	}
-	b.must(errors.Join(in.Release(), out.Release()))
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-		b.must(b.mesh.InStep(k))
-		if s := b.mesh.Chip(0, 0).Device.Memory(k); s.Allocated != 0 {
-			t.Errorf("%v: %d B are left", k, s.Allocated)
-		}
-	}
-}
-
-// Events order queues on every chip, and the host waits for all of them.
-func TestEventsSpanTheMesh(t *testing.T) {
-	b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithQueues(2)))
-	buf := b.pages("b", 4)
-	e := b.mesh.NewEvent("written")
-	for i := range uint32(5) {
-		b.must(b.mesh.Queue(0).Write(b.ctx, buf, words(buf.Size(), i)))
-		b.must(b.mesh.Queue(0).Record(b.ctx, e))
-		b.must(b.mesh.Queue(1).WaitEvent(b.ctx, e))
-		got := make([]byte, buf.Size())
-		b.must(b.mesh.Queue(1).Read(b.ctx, buf, got))
-		if !bytes.Equal(got, words(len(got), i)) {
-			t.Fatalf("round %d reads what was there before", i)
-		}
-	}
-	b.must(e.Wait(b.ctx))
-	if done, err := e.Query(); err != nil || !done {
-		t.Errorf("done %t, %v", done, err)
-	}
-	other := open(t, sim.P300(), mesh.Shape{1, 2})
-	if err := b.queue.Record(b.ctx, other.mesh.NewEvent("foreign")); !errors.Is(err, mesh.ErrWrongMesh) {
-		t.Errorf("event of another mesh: %v", err)
-	}
-	if err := b.queue.Write(b.ctx, other.pages("foreign", 1), make([]byte, 64)); !errors.Is(err, mesh.ErrWrongMesh) {
-		t.Errorf("buffer of another mesh: %v", err)
-	}
-}
-
-// What fails when a mesh is opened names every chip, and leaves nothing open.
 func TestOpenSaysWhatEachChipDid(t *testing.T) {
 	m := sim.QuietBox()
 	defer m.Close()
@@ -280,8 +174,6 @@ func TestOpenSaysWhatEachChipDid(t *testing.T) {
 	}
 }
 
-// A machine with a target that is nil is refused before anything is open: the others are free
-// afterwards.
 func TestOpenOfNilLeavesNothingOpen(t *testing.T) {
 	for range 20 {
 		card := sim.Wormhole()
@@ -294,7 +186,6 @@ func TestOpenOfNilLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// A card by itself is a mesh of one chip, and chips needn't be linked to be used together.
 func TestMeshesWithoutLinks(t *testing.T) {
 	b := openCards(t, mesh.Cards(sim.Wormhole()), mesh.Shape{1})
 	in, out := b.pages("in", 2), b.pages("out", 2)

@@ -14,11 +14,10 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Machine is the targets that a mesh can be made of, in any order.
+// Machine is the targets that a mesh can be made of.
 type Machine []kmd.Target
 
-// Cards returns a machine of targets: those of an emulated machine or of the vendor's simulator, or
-// kmd.Path.
+// Cards returns a machine of emulated cards, the vendor's simulators, or kmd.Paths.
 func Cards[T kmd.Target](targets ...T) Machine {
 	var m Machine
 	for _, t := range targets {
@@ -27,7 +26,7 @@ func Cards[T kmd.Target](targets ...T) Machine {
 	return m
 }
 
-// Host returns the cards of this host, by the device nodes of the kernel driver.
+// Host returns the cards of this host.
 func Host(ctx context.Context) (Machine, error) {
 	cards, err := kmd.Host().List(ctx)
 	if err != nil {
@@ -55,19 +54,16 @@ func WithDevice(opts ...reprise.Option) Option {
 	return func(o *options) { o.device = append(o.device, opts...) }
 }
 
-// OrShape adds a shape to try if the shapes before don't fit, because links are down or chips are
-// missing. Mesh.Shape returns the one that was used.
+// OrShape adds a shape to try if the shapes before don't fit. Mesh.Shape returns the one used.
 func OrShape(s Shape) Option { return func(o *options) { o.shapes = append(o.shapes, s) } }
 
-// Unlinked makes a mesh of chips without regard to their links: place i has the i-th usable chip.
-// It is for programs that need no links.
+// Unlinked ignores links: place i has the i-th usable chip.
 func Unlinked() Option { return func(o *options) { o.unlinked = true } }
 
-// Open opens chips of a machine as a mesh of a shape. It reads their links, assigns a chip to each
-// place of the mesh, and opens the chips concurrently. Chips without a PCI interface, which are
-// accessed over a link to a chip that has one (n300, T3000), are used only if the others can't form
-// the shape. Chips that the mesh doesn't need are not opened. The error is a [*ShapeError] if the
-// chips can't form the shape, or an [*Error] with the state of every chip.
+// Open opens chips of a machine concurrently as a mesh of a shape whose neighbours are linked.
+// Chips without a PCI interface, which are accessed over a link (n300, T3000), are used only if the
+// others can't form the shape. Other chips stay closed. The error is a [*ShapeError] if the chips
+// can't form the shape, or an [*Error] with the state of every chip.
 func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, error) {
 	o := options{shapes: []Shape{shape}}
 	for _, opt := range opts {
@@ -101,7 +97,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	}
 	mesh.place()
 	err = mesh.bringUp(ctx, f.targets, o.device)
-	// Emulated cards that run only while they are open keep running until here.
+	// Emulated cards that run only while open keep running until here.
 	if cerr := f.close(); err == nil {
 		err = cerr
 	}
@@ -115,21 +111,21 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 // found is the chips and links of a machine before any chip is opened as a Device.
 type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
-	targets  Machine       // by node: those of the caller, then the remote chips
-	names    []string      // by node
-	remote   []bool        // by node: it has no PCI interface
-	host     []int         // by node: whose chip it is
-	target   []int         // by node: its place in targets; -1 for another host's
 	graph    *topology.Graph
-	links    links                   // by node
-	unlinked bool                    // the links were not read
-	inGraph  []int                   // by node
-	carry    map[int][]topology.Link // by node: the links that carry its command queues
+	unlinked bool // the links were not read
 	problems []string
+	// By node: the caller's targets, then the remote chips.
+	targets Machine
+	names   []string
+	remote  []bool // it has no PCI interface
+	host    []int  // rank of its host
+	target  []int  // index in targets; -1 for another host's
+	links   links
+	inGraph []int
+	carry   map[int][]topology.Link // links that carry its command queues
 }
 
-// find opens the targets and reads their links. A target that can't be opened is a problem, not an
-// error.
+// find opens the targets and reads their links. A target that can't be opened is only a problem.
 func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	if len(m) == 0 {
 		return nil, errors.New("mesh: open: no targets: give the cards of a machine with mesh.Cards")
@@ -163,10 +159,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 		open, node = append(open, d), append(node, i)
 		f.links[i] = map[int]bool{}
 	}
-	if unlinked {
-		return f, nil
-	}
-	if len(open) == 0 {
+	if unlinked || len(open) == 0 {
 		return f, nil
 	}
 	var err error
@@ -189,7 +182,6 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	return f, nil
 }
 
-// own marks all nodes as this host's; the first ones have a PCI interface.
 func (f *found) own(cards int) {
 	f.host, f.remote, f.target = make([]int, len(f.names)), make([]bool, len(f.names)), make([]int, len(f.names))
 	for n := range f.names {
@@ -197,7 +189,7 @@ func (f *found) own(cards int) {
 	}
 }
 
-// far adds the chips without a PCI interface. It returns the nodes of the graph's chips, -1 for
+// far adds the chips without a PCI interface. It returns the graph's chips as nodes, -1 for
 // unusable ones.
 func (f *found) far(m Machine, node []int) []int {
 	var near []kmd.Target
@@ -306,17 +298,14 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	return m.failure("open", errs)
 }
 
-// alike returns an error if the chips differ in properties that commands and addresses depend on.
 func (m *Mesh) alike() error {
 	type traits struct {
-		Arch      chip.Arch
-		Grid      chip.Range
-		Banks     int
-		BankSize  uint64
-		Queues    int
-		DRAM, L1  uint64 // fingerprints
-		L1Small   uint64
-		TraceSize uint64
+		Arch                         chip.Arch
+		Grid                         chip.Range
+		Banks                        int
+		BankSize                     uint64
+		Queues                       int
+		DRAM, L1, L1Small, TraceSize uint64 // fingerprints
 	}
 	of := func(d *reprise.Device) traits {
 		return traits{
@@ -340,7 +329,6 @@ func (m *Mesh) alike() error {
 	return nil
 }
 
-// closeDevices closes the open devices concurrently.
 func (m *Mesh) closeDevices(ctx context.Context) error {
 	errs := make([]error, len(m.chips))
 	var wg sync.WaitGroup
@@ -350,8 +338,5 @@ func (m *Mesh) closeDevices(ctx context.Context) error {
 		}
 	}
 	wg.Wait()
-	if slices.IndexFunc(errs, func(err error) bool { return err != nil }) < 0 {
-		return nil
-	}
 	return m.failure("close", errs)
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A parameter of a program with so many arguments that they lie beside the kernels changes nothing
-// else, on each chip.
+// Arguments beside the kernels.
 func TestParamOfEachChip(t *testing.T) {
 	for _, runs := range []int{1, 3} {
 		b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2e9)))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Sizes in a picture of a machine, in SVG units.
 const (
 	boxWidth, boxHeight = 132, 84
 	gapColumns, gapRows = 68, 46 // between boxes, for a link with its count
@@ -22,10 +22,10 @@ const (
 	portSize            = 7
 )
 
-// Draw writes a picture of a machine's chips and links as SVG. The chips are in a grid in which as
-// many links as possible join neighbours, coloured by board, with a square for each Ethernet
-// channel. The links between two chips are one line with their number; its title names the
-// channels. Broken, unreadable and harvested parts are marked.
+// Draw writes a picture of a machine's chips and links as SVG: a grid in which as many links as
+// possible join neighbours, coloured by board, with a square for each Ethernet channel. The links
+// of two chips are one line with their number; its title names the channels. Broken, unreadable and
+// harvested parts are marked.
 func Draw(w io.Writer, g *topology.Graph) error {
 	p := &picture{g: g, b: bufio.NewWriter(w)}
 	p.arrange()
@@ -38,17 +38,17 @@ type picture struct {
 	g          *topology.Graph
 	b          *bufio.Writer
 	rows, cols int
-	at         [][2]int // row and column of each chip
+	at         [][2]int
 	cables     []*cable
-	gapX, gapY int      // between columns and rows
-	boards     []string // in the order of their first chips
+	gapX, gapY int
+	boards     []string
 }
 
 // cable is all links between two chips, or of a chip with itself.
 type cable struct {
-	a, b  int // chips, the one drawn first in a
+	a, b  int // the one drawn first is a
 	links []topology.Link
-	lane  int // in the gap beside or below a, for chips that aren't neighbours; -1 for a straight line
+	lane  int // in the gap beside or below a; -1 for a straight line between neighbours
 }
 
 // arrange finds the grid. Broken links count too, so a fault moves no chip.
@@ -62,7 +62,7 @@ func (p *picture) arrange() {
 		l[c.A.Chip][c.B.Chip], l[c.B.Chip][c.A.Chip] = true, true
 	}
 	p.at = make([][2]int, n)
-	for rows := squareRoot(n); rows >= 1; rows-- {
+	for rows := int(math.Sqrt(float64(n))); rows >= 1; rows-- {
 		if n%rows != 0 {
 			continue
 		}
@@ -74,20 +74,11 @@ func (p *picture) arrange() {
 			return
 		}
 	}
-	p.cols = max(squareRoot(2*n), 1) // no grid: in their order
+	p.cols = max(int(math.Sqrt(2*float64(n))), 1) // no grid: in their order
 	p.rows = (n + p.cols - 1) / p.cols
 	for i := range p.at {
 		p.at[i] = [2]int{i / p.cols, i % p.cols}
 	}
-}
-
-// squareRoot returns the square root, rounded down.
-func squareRoot(n int) int {
-	r := 0
-	for (r+1)*(r+1) <= n {
-		r++
-	}
-	return r
 }
 
 // route joins links to cables and gives lanes to cables that pass by other chips.
@@ -136,7 +127,6 @@ func (p *picture) route() {
 // boardOf returns the part of a board's serial number that the other end of a link knows too.
 func boardOf(c *topology.Chip) string { return c.Serial[max(len(c.Serial)-8, 0):] }
 
-// corner returns the upper left corner of a chip's box.
 func (p *picture) corner(i int) (x, y int) {
 	return margin + p.at[i][1]*(boxWidth+p.gapX), margin + p.at[i][0]*(boxHeight+p.gapY)
 }
@@ -146,10 +136,10 @@ func (p *picture) draw() {
 	top := 2*margin + p.rows*(boxHeight+p.gapY) // of the legend
 	wide = max(wide, 420)
 	high := top + 18*(len(p.boards)+2+len(p.g.Degraded())) + margin
-	fmt.Fprintf(p.b,
+	p.printf(
 		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="Helvetica, Arial, sans-serif" font-size="11">`+"\n",
 		wide, high, wide, high)
-	fmt.Fprintf(p.b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", wide, high)
+	p.printf(`<rect width="%d" height="%d" fill="#fff"/>`+"\n", wide, high)
 	for _, c := range p.cables {
 		p.cable(c)
 	}
@@ -157,17 +147,17 @@ func (p *picture) draw() {
 		p.chip(i)
 	}
 	p.legend(top)
-	fmt.Fprintln(p.b, "</svg>")
+	p.printf("</svg>\n")
 }
 
-// stateColors are the colours of links and channels by state.
-var stateColors = map[topology.State]string{topology.Up: "#2e7d32", topology.Down: "#c62828", topology.Training: "#ef9a00",
-	topology.Unconnected: "#ffffff"}
+func (p *picture) printf(format string, args ...any) { fmt.Fprintf(p.b, format, args...) }
 
-// boardColors are the backgrounds of chips by board.
-var boardColors = []string{"#e3f2fd", "#fff3e0", "#ede7f6", "#e8f5e9", "#fce4ec", "#e0f7fa", "#f9fbe7", "#efebe9"}
+var (
+	stateColors = map[topology.State]string{topology.Up: "#2e7d32", topology.Down: "#c62828", topology.Training: "#ef9a00",
+		topology.Unconnected: "#ffffff"}
+	boardColors = []string{"#e3f2fd", "#fff3e0", "#ede7f6", "#e8f5e9", "#fce4ec", "#e0f7fa", "#f9fbe7", "#efebe9"}
+)
 
-// cable draws the links of two chips as one line.
 func (p *picture) cable(c *cable) {
 	up, state := 0, topology.Up
 	title := []string{}
@@ -212,15 +202,14 @@ func (p *picture) cable(c *cable) {
 	if state != topology.Up {
 		dash = ` stroke-dasharray="6 4"`
 	}
-	fmt.Fprintf(p.b, `<g class="link"><title>%s</title><path d="%s" fill="none" stroke="%s" stroke-width="%.1f"%s/>`,
+	p.printf(`<g class="link"><title>%s</title><path d="%s" fill="none" stroke="%s" stroke-width="%.1f"%s/>`,
 		html.EscapeString(strings.Join(title, "\n")), path, stateColors[state], 1+float64(min(len(c.links), 8))*0.5, dash)
 	half := len(label)*3 + 4
-	fmt.Fprintf(p.b,
+	p.printf(
 		`<rect x="%d" y="%d" width="%d" height="14" rx="3" fill="#fff"/><text class="count" x="%d" y="%d" text-anchor="middle" fill="%s">%s</text></g>`+"\n",
 		x-half, y-7, 2*half, x, y+4, stateColors[state], label)
 }
 
-// chip draws a chip with its Ethernet channels.
 func (p *picture) chip(i int) {
 	c := &p.g.Chips[i]
 	x, y := p.corner(i)
@@ -232,10 +221,10 @@ func (p *picture) chip(i int) {
 	if c.Problem != nil {
 		title = append(title, c.Problem.Error())
 	}
-	fmt.Fprintf(p.b, `<g class="chip"><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="5" fill="%s" stroke="%s"/>`,
+	p.printf(`<g class="chip"><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="5" fill="%s" stroke="%s"/>`,
 		html.EscapeString(strings.Join(title, "\n")),
 		x, y, boxWidth, boxHeight, boardColors[slices.Index(p.boards, boardOf(c))%len(boardColors)], stroke)
-	fmt.Fprintf(p.b,
+	p.printf(
 		`<text x="%d" y="%d" font-size="15" font-weight="bold">%d</text><text x="%d" y="%d" text-anchor="end" fill="#c62828">%s</text>`,
 		x+8, y+20, i, x+boxWidth-8, y+20, problem)
 	up := 0
@@ -244,35 +233,30 @@ func (p *picture) chip(i int) {
 			up++
 		}
 	}
-	fmt.Fprintf(p.b, `<text x="%d" y="%d">%s</text><text x="%d" y="%d" fill="#4b5565">%d of %d channels up</text>`, x+8, y+38,
+	p.printf(`<text x="%d" y="%d">%s</text><text x="%d" y="%d" fill="#4b5565">%d of %d channels up</text>`, x+8, y+38,
 		html.EscapeString(c.Name), x+8, y+54, up, len(c.Ports))
 	for k, q := range c.Ports {
-		fmt.Fprintf(p.b,
+		p.printf(
 			`<rect class="port" x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="#4b5565" stroke-width=".5"><title>eth%d %v</title></rect>`,
 			x+8+k*portSize, y+boxHeight-18, portSize-2, portSize+2, stateColors[q.State], q.Channel, q.State)
 	}
 	for k := len(c.Ports); c.Problem == nil && k < ethernetTiles(p.g.Arch); k++ {
 		left, low := x+8+k*portSize, y+boxHeight-18
-		fmt.Fprintf(p.b, `<path class="harvested" d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"><title>harvested</title></path>`, left,
+		p.printf(`<path class="harvested" d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"><title>harvested</title></path>`, left,
 			low, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
 	}
-	fmt.Fprintln(p.b, "</g>")
+	p.printf("</g>\n")
 }
 
-// ethernetTiles returns the number of Ethernet tiles of a chip, including harvested ones.
+// ethernetTiles counts a chip's Ethernet tiles, harvested ones included.
 func ethernetTiles(a chip.Arch) int {
 	t, err := chip.New(a, chip.Harvesting{})
 	if err != nil {
 		return 0
 	}
-	n := 0
-	for range t.Tiles(chip.Ethernet) {
-		n++
-	}
-	return n
+	return len(slices.Collect(t.Tiles(chip.Ethernet)))
 }
 
-// legend explains boards and squares and lists problems.
 func (p *picture) legend(y int) {
 	for i, b := range p.boards {
 		var chips []string
@@ -285,22 +269,22 @@ func (p *picture) legend(y int) {
 				}
 			}
 		}
-		fmt.Fprintf(p.b,
+		p.printf(
 			`<rect x="%d" y="%d" width="12" height="12" fill="%s" stroke="#7a8699"/><text x="%d" y="%d">board %s: %s</text>`+"\n",
 			margin, y-10, boardColors[i%len(boardColors)], margin+18, y, cmp.Or(html.EscapeString(serial), "unknown"), strings.Join(chips, ", "))
 		y += 18
 	}
 	x := margin
 	for _, s := range []topology.State{topology.Up, topology.Training, topology.Down, topology.Unconnected} {
-		fmt.Fprintf(p.b,
+		p.printf(
 			`<rect x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="#4b5565" stroke-width=".5"/><text x="%d" y="%d">%v</text>`+"\n",
 			x, y-9, portSize, portSize+2, stateColors[s], x+12, y, s)
 		x += 30 + 6*len(s.String())
 	}
-	fmt.Fprintf(p.b, `<path d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"/><text x="%d" y="%d">harvested</text>`+"\n", x, y-9,
+	p.printf(`<path d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"/><text x="%d" y="%d">harvested</text>`+"\n", x, y-9,
 		portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2, x+12, y)
 	for _, d := range p.g.Degraded() {
 		y += 18
-		fmt.Fprintf(p.b, `<text x="%d" y="%d" fill="#c62828">%s</text>`+"\n", margin, y, html.EscapeString(d))
+		p.printf(`<text x="%d" y="%d" fill="#c62828">%s</text>`+"\n", margin, y, html.EscapeString(d))
 	}
 }

@@ -23,7 +23,6 @@ import (
 
 var updatePicture = flag.Bool("update-picture", false, "write the golden picture")
 
-// graphOf returns the graph that the chips of a machine would report.
 func graphOf(t *testing.T, m chip.Machine) *topology.Graph {
 	t.Helper()
 	g := &topology.Graph{Arch: m.Arch}
@@ -50,7 +49,6 @@ func graphOf(t *testing.T, m chip.Machine) *topology.Graph {
 	return g
 }
 
-// drawn returns the picture, which must be XML.
 func drawn(t *testing.T, g *topology.Graph) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -64,8 +62,6 @@ func drawn(t *testing.T, g *topology.Graph) string {
 	}
 }
 
-// Every chip, channel, harvested tile and link of every known machine is in its picture, and no
-// label lies on another one or outside.
 func TestDrawMachines(t *testing.T) {
 	for _, m := range chip.Machines() {
 		g := graphOf(t, m)
@@ -98,7 +94,6 @@ func TestDrawMachines(t *testing.T) {
 	}
 }
 
-// apart checks that no label of a picture lies on another one, or outside.
 func apart(t *testing.T, name, svg string) {
 	t.Helper()
 	type label struct {
@@ -142,8 +137,6 @@ func apart(t *testing.T, name, svg string) {
 	}
 }
 
-// A link that is down and a chip that can't be read are visible, and a machine without a grid has
-// all its links too.
 func TestDrawFaults(t *testing.T) {
 	g := graphOf(t, chip.N300())
 	g.Links[0].State = topology.Down
@@ -166,7 +159,7 @@ func TestDrawFaults(t *testing.T) {
 		t.Errorf("the picture (-want +got), -update-picture renews it:\n%s", d)
 	}
 
-	star := &topology.Graph{Arch: chip.Blackhole} // five chips around one, one of them with a link to itself: no grid
+	star := &topology.Graph{Arch: chip.Blackhole} // five chips around one, one with a link to itself: no grid
 	for i := range 6 {
 		star.Chips = append(star.Chips, topology.Chip{Name: fmt.Sprint("chip ", i)})
 		if i > 0 {
@@ -180,5 +173,5 @@ func TestDrawFaults(t *testing.T) {
 	if n := strings.Count(svg, `class="link"`); n != 6 {
 		t.Errorf("%d lines, want 6", n)
 	}
-	drawn(t, &topology.Graph{}) // a machine without chips
+	drawn(t, &topology.Graph{})
 }

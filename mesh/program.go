@@ -12,9 +12,8 @@ import (
 // Part is a program for the chips of a range.
 type Part struct {
 	Range Range // the zero Range: all chips
-	// Program returns the program of a chip. It is called in turn for each of this host's chips in
-	// the range. It may return the same *reprise.Program for all; the program must use the chip's
-	// own buffers (Buffer.On).
+	// Program returns the program of one of this host's chips in the range, with its own buffers
+	// (Buffer.On). It may return the same *reprise.Program for all.
 	Program func(c *Chip) (*reprise.Program, error)
 }
 
@@ -108,12 +107,7 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 func (x *Executable) Name() string { return x.name }
 
 // On returns the executable of a chip; nil if there is none.
-func (x *Executable) On(c *Chip) *reprise.Executable {
-	if i := x.m.number(c); i >= 0 {
-		return x.xs[i]
-	}
-	return nil
-}
+func (x *Executable) On(c *Chip) *reprise.Executable { return on(x.m, c, x.xs) }
 
 // Release releases the kernels' memory and the hold on buffers on all chips.
 func (x *Executable) Release(ctx context.Context) error {
@@ -125,7 +119,6 @@ func (x *Executable) Release(ctx context.Context) error {
 	})
 }
 
-// of returns an error if the executable isn't the mesh's.
 func (x *Executable) of(m *Mesh) error {
 	switch {
 	case x == nil:

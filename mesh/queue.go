@@ -29,15 +29,18 @@ func (q *Queue) ID() int { return q.id }
 // Mesh returns the queue's mesh.
 func (q *Queue) Mesh() *Mesh { return q.m }
 
-// On returns the queue of a chip; nil if the chip isn't part of the mesh, or is another host's.
-func (q *Queue) On(c *Chip) *reprise.Queue {
-	if i := q.m.number(c); i >= 0 {
-		return q.qs[i]
+// On returns the queue of a chip; nil for a chip of another mesh or host.
+func (q *Queue) On(c *Chip) *reprise.Queue { return on(q.m, c, q.qs) }
+
+// on returns a chip's object; nil for a chip of another mesh or host.
+func on[T any](m *Mesh, c *Chip, all []*T) *T {
+	if i := m.number(c); i >= 0 {
+		return all[i]
 	}
 	return nil
 }
 
-// ready returns an error if the queue, or the object that of checks, can't be used.
+// ready fails if the mesh is closed or the object that of checks isn't the mesh's.
 func (q *Queue) ready(op string, of func(*Mesh) error) error {
 	if err := q.m.usable(op); err != nil {
 		return err
@@ -48,8 +51,8 @@ func (q *Queue) ready(op string, of func(*Mesh) error) error {
 	return nil
 }
 
-// Write writes a whole buffer to all chips concurrently: to each its part of the tensor, or all
-// data if the buffer is replicated. It returns once the data is copied.
+// Write writes a whole buffer to all chips concurrently: its part of the tensor, or all data of a
+// replicated buffer. It returns once the data is copied.
 func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 	if err := q.ready("write", b.of); err != nil {
 		return err
@@ -66,9 +69,8 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 	})
 }
 
-// Read reads a whole buffer after the queue's earlier commands, from all chips concurrently: from
-// each its part of the tensor. If several chips have the same part, the first one is read; of a
-// replicated buffer, the first chip. In a mesh across hosts, parts that only other hosts have stay
+// Read reads a whole buffer after the queue's earlier commands, from all chips concurrently, and
+// equal parts from the first chip only. Across hosts, parts that only other hosts have stay
 // unchanged in dst.
 func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	if err := q.ready("read", b.of); err != nil {
@@ -93,7 +95,6 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	})
 }
 
-// firstHere reports whether a chip is this host's first with its part of a tensor.
 func (m *Mesh) firstHere(l *layout, i int) bool {
 	if m.s.hosts == nil {
 		return l.first(m.chips[i].Coord)
@@ -106,8 +107,8 @@ func (m *Mesh) firstHere(l *layout, i int) bool {
 	return false
 }
 
-// Run puts a program into the queues of its chips. It returns once the commands are in the issue
-// rings. If a chip fails, earlier chips have their commands and later ones don't (ErrSkipped).
+// Run puts a program into the queues of its chips and returns once the commands are in the issue
+// rings. If a chip fails, later chips have no commands (ErrSkipped).
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if err := q.ready("run", x.of); err != nil {
 		return err
@@ -182,13 +183,8 @@ func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
-// On returns the event of a chip; nil if the chip isn't part of the mesh, or is another host's.
-func (e *Event) On(c *Chip) *reprise.Event {
-	if i := e.m.number(c); i >= 0 {
-		return e.es[i]
-	}
-	return nil
-}
+// On returns the event of a chip; nil for a chip of another mesh or host.
+func (e *Event) On(c *Chip) *reprise.Event { return on(e.m, c, e.es) }
 
 // Wait waits until the event's newest recording is done on all chips.
 func (e *Event) Wait(ctx context.Context) error {
@@ -212,7 +208,6 @@ func (e *Event) Query() (bool, error) {
 	return all && err == nil, err
 }
 
-// of returns an error if the event isn't the mesh's.
 func (e *Event) of(m *Mesh) error {
 	switch {
 	case e == nil:

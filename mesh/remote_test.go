@@ -17,8 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A mesh uses chips without a PCI interface if it needs them, and they run and replay programs like
-// the others.
 func TestFarChips(t *testing.T) {
 	for _, tt := range []struct {
 		make  func(...sim.Option) *sim.Machine
@@ -62,7 +60,6 @@ func TestFarChips(t *testing.T) {
 	}
 }
 
-// farPair is an n300 as a mesh with short time limits, and a program that adds 3.
 type farPair struct {
 	*bench
 	machine   *sim.Machine
@@ -84,7 +81,6 @@ func openPair(t *testing.T, opts ...sim.Option) *farPair {
 	return p
 }
 
-// works runs the program on a chip.
 func (p *farPair) works(c *mesh.Chip, first uint32) {
 	p.Helper()
 	p.must(p.queue.On(c).Write(p.ctx, p.in.On(c), 0, words(p.in.Size(), first)))
@@ -92,8 +88,6 @@ func (p *farPair) works(c *mesh.Chip, first uint32) {
 	p.holds(c, p.out, first+3)
 }
 
-// When the link that carries the remote chip's queues goes down, its waits end in an error that
-// names the link, the local chip goes on, and the remote one works again after a recovery.
 func TestFarLinkGoesDown(t *testing.T) {
 	effort.Long(t)
 	p := openPair(t)
@@ -114,8 +108,7 @@ func TestFarLinkGoesDown(t *testing.T) {
 	p.works(p.near, 11)
 }
 
-// The same with all links: then the remote chip can't be accessed and is lost until it is
-// recovered.
+// All links: the remote chip is lost until it is recovered.
 func TestAllFarLinksGoDown(t *testing.T) {
 	p := openPair(t)
 	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))
@@ -130,8 +123,6 @@ func TestAllFarLinksGoDown(t *testing.T) {
 	p.works(p.far, 9)
 }
 
-// A kernel that hangs on the remote chip is reported and recovered from like any other, without an
-// effect on the local chip.
 func TestFarChipHangs(t *testing.T) {
 	effort.Long(t)
 	p := openPair(t)
@@ -152,7 +143,6 @@ func TestFarChipHangs(t *testing.T) {
 	p.works(p.far, 9)
 }
 
-// Late and repeated packets don't change the forwarded queues.
 func TestFarChipBehindBadLink(t *testing.T) {
 	effort.Long(t)
 	p := openPair(t)
@@ -174,7 +164,6 @@ func TestFarChipBehindBadLink(t *testing.T) {
 	}
 }
 
-// After Close the remote chip is idle: no processor is out of reset, and nothing runs on the link.
 func TestFarChipIsQuietWhenClosed(t *testing.T) {
 	effort.Long(t)
 	p := openPair(t)

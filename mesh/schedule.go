@@ -1,8 +1,7 @@
 package mesh
 
-// step is one step of a chip in a collective: it sends pages to a neighbour, receives pages and
-// combines them with its own, or forwards what it receives. The fields are the arguments of
-// kernels.Exchange.
+// step is one step of a chip in a collective: it sends pages to a neighbour, and receives pages and
+// combines them with its own or forwards them. The fields are the arguments of kernels.Exchange.
 type step struct {
 	send, sendNext bool
 	recv, recvNext bool
@@ -11,7 +10,6 @@ type step struct {
 	out, in, pages int
 }
 
-// words encodes the step.
 func (s *step) words() []uint32 {
 	flags := uint32(s.pages)<<16 | uint32(s.how)<<4
 	for i, b := range []bool{s.send, s.sendNext, s.recv, s.recvNext} {
@@ -28,7 +26,6 @@ func (s *step) words() []uint32 {
 	return []uint32{flags, uint32(s.out), uint32(s.in)}
 }
 
-// slice returns the pages that belong to chip i of n. The slices are equal or differ by one page.
 func slice(pages, n, i int) (first, count int) {
 	first = pages * i / n
 	return first, pages*(i+1)/n - first
@@ -48,7 +45,6 @@ func (p plan) add(chip int, s step) {
 
 const maxStepPages = 1<<16 - 1
 
-// how returns the way pages are combined, or Replace.
 func (p plan) how() Combine {
 	for _, steps := range p {
 		for _, s := range steps {
@@ -60,7 +56,7 @@ func (p plan) how() Combine {
 	return Replace
 }
 
-// combined returns the number of received pages that a chip combines with its own.
+// combined returns how many received pages a chip combines with its own.
 func combined(steps []step) (pages int) {
 	for _, s := range steps {
 		if s.recv && s.how != Replace {
@@ -70,8 +66,8 @@ func combined(steps []step) (pages int) {
 	return pages
 }
 
-// flow sends pages along the line from one chip to another. Each chip on the way combines them with
-// its own and forwards the result; with drop it forwards them unchanged.
+// flow sends pages along the line. Each chip on the way combines them with its own and forwards the
+// result; with drop it forwards them unchanged.
 func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	next := to > from
 	d := -1
@@ -96,13 +92,11 @@ func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	}
 }
 
-// broadcast sends the pages of one chip to all others.
 func (p plan) broadcast(root, first, pages int) {
 	p.flow(root, len(p)-1, first, pages, Replace, false)
 	p.flow(root, 0, first, pages, Replace, false)
 }
 
-// allGather copies the slices of all chips to every chip.
 func allGather(n, pages int, ring bool) plan {
 	p := make(plan, n)
 	if ring && pages%n == 0 {
@@ -116,7 +110,6 @@ func allGather(n, pages int, ring bool) plan {
 	return p
 }
 
-// reduceScatter leaves each chip its slice combined over all chips.
 func reduceScatter(n, pages int, ring bool, how Combine) plan {
 	p := make(plan, n)
 	if ring && pages%n == 0 {
@@ -146,7 +139,6 @@ func (p plan) turn(pages, lag int, how Combine) {
 	}
 }
 
-// allReduce leaves every chip all pages combined over all chips.
 func allReduce(n, pages int, ring bool, how Combine) plan {
 	if ring && pages%n == 0 {
 		p := reduceScatter(n, pages, true, how)

@@ -8,12 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// packets is a direction of a link: what was sent and not received. It has two slots.
+// packets is what was sent and not received in a direction of a link, which has two slots.
 type packets [][]int
 
-// run executes a plan as kernels do. pick chooses the next chip among those that can continue; run
-// returns false if none can. A page is the list of the chips whose values were combined in it, in
-// that order.
+// run executes a plan as kernels do, and returns false if no chip can continue. pick chooses the
+// next chip. A page is the list of the chips whose values were combined in it, in that order.
 func run(p plan, pages [][][]int, pick func(n int) int) bool {
 	n := len(p)
 	wire := map[[2]int]packets{}
@@ -32,7 +31,6 @@ func run(p plan, pages [][][]int, pick func(n int) int) bool {
 		}
 		return k
 	}
-	// try executes the next action of a chip, if it can.
 	try := func(i int, really bool) bool {
 		st := &at[i]
 		s := p[i][st.step]
@@ -106,7 +104,6 @@ func run(p plan, pages [][][]int, pick func(n int) int) bool {
 	}
 }
 
-// Every collective ends with the right result, in any order of the chips.
 func TestSchedulesEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 9).Draw(t, "chips")
@@ -122,7 +119,7 @@ func TestSchedulesEnd(t *testing.T) {
 		for i := range all {
 			all[i] = i
 		}
-		root, to := rapid.IntRange(0, n-1).Draw(t, "root"), rapid.IntRange(0, n-1).Draw(t, "to")
+		root := rapid.IntRange(0, n-1).Draw(t, "root")
 		op := rapid.SampledFrom([]string{"all_gather", "reduce_scatter", "all_reduce", "broadcast"}).Draw(t, "op")
 		var p plan
 		want := func(chip, page int) []int { return nil } // in any order; nil: anything
@@ -154,7 +151,6 @@ func TestSchedulesEnd(t *testing.T) {
 			p.broadcast(root, 0, pages)
 			want = func(int, int) []int { return []int{root} }
 		}
-		_ = to
 		if !run(p, state, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "next") }) {
 			t.Fatalf("%s of %d pages over %d chips (ring %t) stands still", op, pages, n, ring)
 		}
@@ -171,7 +167,6 @@ func TestSchedulesEnd(t *testing.T) {
 	})
 }
 
-// The line through a mesh visits every place once, from neighbour to neighbour.
 func TestLinesGoFromNeighbourToNeighbour(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Shape(rapid.SliceOfN(rapid.IntRange(1, 4), 1, 4).Draw(t, "shape"))
@@ -191,7 +186,6 @@ func TestLinesGoFromNeighbourToNeighbour(t *testing.T) {
 	})
 }
 
-// Steps of very many pages are split into steps that fit a kernel's arguments.
 func TestStepsAreCut(t *testing.T) {
 	p := allReduce(2, 70000, false, SumInt32)
 	n := 0

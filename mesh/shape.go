@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Shape is the size of a mesh along each axis. Chips are numbered row by row: the last axis is the
-// fastest.
+// Shape is the size of a mesh along each axis. Chips are numbered row by row.
 type Shape []int
 
 // Size returns the number of places; 0 for an invalid shape.
@@ -27,7 +26,6 @@ func (s Shape) Size() int {
 	return n
 }
 
-// maxChips bounds the chips of a mesh.
 const maxChips = 1 << 16
 
 // Line reports whether at most one axis is longer than 1.
@@ -106,7 +104,6 @@ type Range struct{ Start, End Coord }
 // At returns the range of one place.
 func At(c ...int) Range { return Range{Start: c, End: c} }
 
-// IsZero reports whether the range is the zero Range.
 func (r Range) IsZero() bool { return r.Start == nil && r.End == nil }
 
 // String returns "(0,0)-(1,3)", and "all" for the zero Range.
@@ -145,8 +142,7 @@ func (r Range) Contains(c Coord) bool {
 	return true
 }
 
-// Intersect returns the common part of two ranges, or false if it is empty. The zero Range contains
-// every range.
+// Intersect returns the common part of two ranges, or false if it is empty.
 func (r Range) Intersect(o Range) (Range, bool) {
 	switch {
 	case r.IsZero():
@@ -166,7 +162,7 @@ func (r Range) Intersect(o Range) (Range, bool) {
 	return out, true
 }
 
-// Coords iterates over the places row by row. The zero Range has none, because it has no shape.
+// Coords iterates over the places row by row. The zero Range has none.
 func (r Range) Coords() iter.Seq[Coord] {
 	return func(yield func(Coord) bool) {
 		s := r.Shape()
@@ -182,7 +178,7 @@ func (r Range) Coords() iter.Seq[Coord] {
 	}
 }
 
-// in returns the range if it is inside a shape; the whole shape for the zero Range.
+// in returns the range, or the whole shape for the zero Range, if it is inside a shape.
 func (r Range) in(s Shape) (Range, error) {
 	if r.IsZero() {
 		end := make(Coord, len(s))

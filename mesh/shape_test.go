@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// Places are numbered row by row, and every number has one place.
 func TestShapesCountRowByRow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := mesh.Shape(rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "shape"))
@@ -37,7 +36,6 @@ func TestShapesCountRowByRow(t *testing.T) {
 	})
 }
 
-// The intersection of two ranges has the places that both contain.
 func TestRangesIntersect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		axes := rapid.IntRange(1, 3).Draw(t, "axes")
@@ -72,7 +70,6 @@ func TestRangesIntersect(t *testing.T) {
 	})
 }
 
-// A range whose ends have different numbers of axes has no places.
 func TestRangesWhoseEndsDiffer(t *testing.T) {
 	whole := mesh.At(1, 1)
 	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}}, {End: mesh.Coord{1, 1}}, {Start: mesh.Coord{0, 0}, End: mesh.Coord{1}},
@@ -108,7 +105,6 @@ func TestShapesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A parsed shape is valid, and its string parses to the same shape.
 func FuzzParseShape(f *testing.F) {
 	for _, s := range []string{"2x4", "1", "8x4x2", "x", "0x1", "65536", "99999999999999999999"} {
 		f.Add(s)
@@ -125,7 +121,6 @@ func FuzzParseShape(f *testing.F) {
 	})
 }
 
-// Without the kernel driver a machine has no cards.
 func TestHost(t *testing.T) {
 	m, err := mesh.Host(t.Context())
 	if err != nil {

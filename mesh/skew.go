@@ -14,8 +14,8 @@ import (
 // Skew is the time difference between the chips of a replay.
 type Skew struct {
 	Chips []ChipTime // in the order of the trace's parts
-	// Spread is the time from the first chip to the last. Within bounds the error of Spread: twice
-	// the duration of the longest clock reading.
+	// Spread is the time from the first chip to the last, Within the error bound: twice the
+	// duration of the longest clock reading.
 	Spread, Within time.Duration
 }
 
@@ -29,9 +29,8 @@ type ChipTime struct {
 const clockGap = 20 * time.Millisecond
 
 // Skew waits for the queues, replays a trace and returns the differences between the chips' ends of
-// the replay, from time stamps of their dispatchers. Readings of each chip's clock before and after
-// relate them. If the trace takes equally long on every chip, these are the differences of the
-// starts. A call takes some tens of milliseconds.
+// the replay, from time stamps of their dispatchers. If the trace takes equally long on every chip,
+// these are the differences of the starts. A call takes some tens of milliseconds.
 func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 	fail := func(err error) (*Skew, error) {
 		return nil, fmt.Errorf("mesh: skew of trace %q: %w", t.Name(), err)

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The release of a trace over queues waits for its own chips only: others are started meanwhile.
 func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	workers := func(id, first, last int) reprise.Option {
 		return reprise.WithQueueWorkers(id, chip.Range{Start: chip.Core{X: first}, End: chip.Core{X: last, Y: 3}})
@@ -24,7 +23,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	second := b.adder("second", out, last, always(1))
 	y := b.load("y", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 		p, err := second.Program(c)
-		cores := []chip.Range{chip.Single(5, 1)} // a worker of queue 1
+		cores := []chip.Range{chip.Single(5, 1)}
 		for i := range p.Kernels {
 			p.Kernels[i].Cores = cores
 		}
@@ -47,7 +46,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	release := b.held(b.mesh.Chip(0, 1))
 	released, replayed := make(chan error, 1), make(chan error, 1)
 	go func() { released <- trace.Release(b.ctx) }()
-	for b.part(trace, b.mesh.Chip(0, 0)).Extents != nil { // then only the chip that is held is left
+	for b.part(trace, b.mesh.Chip(0, 0)).Extents != nil { // then only the held chip is left
 		time.Sleep(time.Millisecond)
 	}
 	go func() { replayed <- part.Replay(b.ctx) }()

@@ -12,10 +12,10 @@ import (
 )
 
 // Collectives in random order, on machines of two or three chips with every check and every
-// reordering that hardware may do, over links that delay and repeat packets. Every chip has the
-// result of a model of the documented order, and no access is refused.
+// reordering that hardware may do, over links that delay and repeat packets, have the result of a
+// model of the documented order.
 func TestStrict(t *testing.T) {
-	// The fewest cores that a chip can have: more take time and test nothing new.
+	// more cores take time and test nothing new
 	for _, c := range []struct {
 		arch  chip.Arch
 		cores chip.Harvesting
@@ -34,7 +34,6 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// few returns a machine of a few chips: a line of neighbours joined by one or two links, or a ring.
 func few(r *rand.Rand, arch chip.Arch) chip.Machine {
 	m := chip.Machine{Name: "few", Arch: arch}
 	n := 2 + r.IntN(2)
@@ -68,11 +67,11 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 	b := open(t, machine, mesh.Shape{len(spec.Chips)})
 	grid := b.mesh.Chips()[0].Device.Grid()
 	g := newGroupOn(b, at(grid, r.IntN(grid.Size())), 1+r.IntN(6), []int{4, 12, 16, 60, 64, 100, 128, 256}[r.IntN(8)])
-	if seed%16 == 5 { // pages of the largest size
+	if seed%16 == 5 {
 		g = newGroupOn(b, at(grid, r.IntN(grid.Size())), 2, 4096)
 	}
 	how := mesh.SumInt32 + mesh.Combine(r.IntN(int(mesh.MaxBFloat16)))
-	if seed%4 == 2 { // sums of the engines
+	if seed%4 == 2 {
 		how = mesh.SumTilesBFloat16 + mesh.Combine(r.IntN(2))
 		g = newGroupOn(b, at(grid, r.IntN(grid.Size())), 1+r.IntN(4), tileBytes(how))
 	}
@@ -119,7 +118,6 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 	}
 }
 
-// random returns a collective and its effect on the model.
 func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func()) {
 	g.Helper()
 	line := g.links.Line()
@@ -129,7 +127,6 @@ func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func
 		g.must(err)
 		return x
 	}
-	// become sets every word of every chip in the model.
 	become := func(f func(place, word, owner int) uint32) func() {
 		return func() {
 			next := make([][]uint32, n)
@@ -165,7 +162,6 @@ func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func
 	return []*mesh.Executable{g.links.Barrier()}, func() {}
 }
 
-// at numbers the workers of a grid row by row.
 func at(g chip.Range, i int) chip.Core {
 	w := g.End.X - g.Start.X + 1
 	return chip.Core{X: g.Start.X + i%w, Y: g.Start.Y + i/w}

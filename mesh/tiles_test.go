@@ -13,12 +13,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// engines reports whether the Tensix engines combine.
 func engines(how mesh.Combine) bool {
 	return how == mesh.SumTilesBFloat16 || how == mesh.SumTilesFloat32
 }
 
-// combined returns the word that a chip makes of one that arrives and its own.
+// combined returns the word that a kernel makes of two.
 func (g *group) combined(how mesh.Combine, arrived, own uint32) uint32 {
 	arch := arith.Blackhole
 	if g.links.Line()[0].Device.Arch() == chip.Wormhole {
@@ -45,7 +44,6 @@ func (g *group) combined(how mesh.Combine, arrived, own uint32) uint32 {
 	return binary.LittleEndian.Uint32(l1)
 }
 
-// tiles runs the sums of tiles.
 func (g *group) tiles(seed uint64, how mesh.Combine) {
 	g.Helper()
 	for range 2 { // engines start again where they ended
@@ -70,8 +68,6 @@ func (g *group) tiles(seed uint64, how mesh.Combine) {
 	}
 }
 
-// The engines' sums of tiles are those of their arithmetic bit for bit, on lines and rings, of
-// chips with and without PCI interface.
 func TestSumsOfTiles(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {
@@ -82,7 +78,7 @@ func TestSumsOfTiles(t *testing.T) {
 		shape   mesh.Shape
 		pages   int
 		how     mesh.Combine
-		bytes   int // of a page, if it isn't a tile
+		bytes   int // if it isn't a tile
 	}{
 		{sim.N300, mesh.Shape{1, 2}, 5, mesh.SumTilesBFloat16, 0}, // with a far chip
 		{sim.N300, mesh.Shape{2}, 3, mesh.SumTilesFloat32, 0},
@@ -104,7 +100,6 @@ func TestSumsOfTiles(t *testing.T) {
 	}
 }
 
-// strictP300 is a P300 that refuses what is undefined on silicon.
 func strictP300(opts ...sim.Option) *sim.Machine { return sim.P300(append(opts, sim.Strict(5))...) }
 
 func tileBytes(how mesh.Combine) int {
@@ -114,7 +109,6 @@ func tileBytes(how mesh.Combine) int {
 	return 2048
 }
 
-// The same on the vendor's simulator.
 func TestSumsOfTilesOnVendorSimulator(t *testing.T) {
 	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
 	if err != nil {

@@ -9,23 +9,21 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Recorder records programs into the parts of a trace on one queue of each chip. Use it from one
-// goroutine at a time.
+// Recorder records programs on one queue of each chip. Use it from one goroutine at a time.
 type Recorder struct {
 	m      *Mesh
 	rs     []*reprise.Recorder // by chip; nil for chips of other hosts
 	others map[*Queue]*Recorder
 }
 
-// captureKey is the context key that marks a capture's function.
+// captureKey marks the context of a capture's function.
 type captureKey struct{}
 
-// Capture records a trace with a part on every chip of the queue's mesh, and on every chip of the
-// other queues, whose Recorders [Recorder.Queue] returns. Nothing runs. record is called once;
-// commands that are equal on several chips are kept once on the host. Chips without commands have
-// no part in the trace. A replay starts all chips together. See [reprise.Queue.Capture] for
-// restrictions and for traces over several queues of a chip, and [Queue.In] for replaying on some
-// of the chips.
+// Capture records a trace with a part on every chip of the queue's mesh, and on those of the other
+// queues, whose Recorders [Recorder.Queue] returns. Nothing runs. record is called once; commands
+// that are equal on several chips are kept once on the host. Chips without commands have no part. A
+// replay starts all chips together. See [reprise.Queue.Capture] for restrictions, and [Queue.In]
+// for replaying on some of the chips.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*reprise.Trace, error) {
 	if err := q.m.usable("capture"); err != nil {
@@ -64,21 +62,16 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	return t, nil
 }
 
-// capturing reports whether a context is that of a capture's function. Such calls are refused on
-// the caller's goroutine, so that the error names the caller's line.
+// capturing reports whether a context is a capture's. Such calls are refused on the caller's
+// goroutine, so that the error names the caller's line.
 func capturing(ctx context.Context) bool { return ctx.Value(captureKey{}) != nil }
 
 // Queue returns the Recorder of another queue of the capture, or nil.
 func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
 
-// On returns the Recorder of a chip's part, for recording on one chip; nil if the chip isn't part
-// of the mesh. Equal chips share their commands if the first chip of the mesh records first.
-func (r *Recorder) On(c *Chip) *reprise.Recorder {
-	if i := r.m.number(c); i >= 0 {
-		return r.rs[i]
-	}
-	return nil
-}
+// On returns the Recorder of a chip's part; nil for a chip of another mesh or host. Equal chips
+// share their commands if the first chip of the mesh records first.
+func (r *Recorder) On(c *Chip) *reprise.Recorder { return on(r.m, c, r.rs) }
 
 // Run records a program on its chips. An error also ends the capture.
 func (r *Recorder) Run(x *Executable) error {
@@ -107,8 +100,7 @@ func (r *Recorder) Param(x *Executable, name string, args ...reprise.Arg) error 
 	})
 }
 
-// ParamBuffer is Param for arguments with a buffer's address, for [reprise.Trace.SetBuffer]
-// ([Buffer.All]).
+// ParamBuffer is Param for a buffer's address, for [reprise.Trace.SetBuffer] with [Buffer.All].
 func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...reprise.Arg) error {
 	err := x.of(r.m)
 	if err == nil {
@@ -125,8 +117,7 @@ func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...re
 	})
 }
 
-// Record makes a point on every chip that other queues of the trace can wait for, with an event of
-// the mesh.
+// Record makes a point on every chip that other queues of the trace can wait for.
 func (r *Recorder) Record(e *Event) error {
 	if err := e.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)
@@ -143,7 +134,6 @@ func (r *Recorder) WaitEvent(e *Event) error {
 	return r.each(fmt.Sprintf("wait for event %q", e.name), func(i int) error { return r.rs[i].WaitEvent(e.es[i]) })
 }
 
-// each calls f for each chip until one fails.
 func (r *Recorder) each(op string, f func(i int) error) error {
 	for _, i := range r.m.here {
 		if err := f(i); err != nil {
@@ -155,8 +145,8 @@ func (r *Recorder) each(op string, f func(i int) error) error {
 	return nil
 }
 
-// LoadTrace makes a trace of this mesh from a file that Save wrote for a trace over a mesh of the
-// same shape. See [reprise.Device.LoadTrace].
+// LoadTrace makes a trace of this mesh from a file saved from a mesh of the same shape. See
+// [reprise.Device.LoadTrace].
 func (m *Mesh) LoadTrace(ctx context.Context, r io.Reader, opts ...reprise.LoadOption) (*reprise.Trace, error) {
 	if err := m.usable("load trace"); err != nil {
 		return nil, err
@@ -172,8 +162,7 @@ func (m *Mesh) LoadTrace(ctx context.Context, r io.Reader, opts ...reprise.LoadO
 	return t, nil
 }
 
-// In returns the command queues of this host's chips in a range, for [reprise.Trace.Subset] and the
-// like.
+// In returns the queues of this host's chips in a range, for [reprise.Trace.Subset] and the like.
 func (q *Queue) In(r Range) ([]*reprise.Queue, error) {
 	r, err := r.in(q.m.shape)
 	if err != nil {

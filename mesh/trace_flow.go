@@ -6,20 +6,19 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Loop records a loop on every chip: see [reprise.Recorder.Loop]. Each chip counts for itself.
+// Loop is [reprise.Recorder.Loop] on every chip. Each chip counts for itself.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].Loop(n, b[0]) }, body)
 }
 
-// While records a loop with a condition on every chip: see [reprise.Recorder.While]. Each chip
-// decides by its own word. Programs that wait for other chips, as collectives do, hang if the chips
-// decide differently; a word that a collective writes on all chips avoids that.
+// While is [reprise.Recorder.While] on every chip. Each chip decides by its own word. Programs that
+// wait for other chips, as collectives do, hang if the chips decide differently; a word that a
+// collective writes on all chips avoids that.
 func (r *Recorder) While(cond func(c *Chip) reprise.Cond, limit uint32, body func() error) error {
 	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].While(cond(r.m.chips[i]), limit, b[0]) }, body)
 }
 
-// If records a branch on every chip: see [reprise.Recorder.If]. Each chip decides by its own word,
-// as for While.
+// If is [reprise.Recorder.If] on every chip. Each chip decides by its own word, as for While.
 func (r *Recorder) If(cond func(c *Chip) reprise.Cond, then, otherwise func() error) error {
 	bodies := []func() error{then}
 	if otherwise != nil {
@@ -30,7 +29,7 @@ func (r *Recorder) If(cond func(c *Chip) reprise.Cond, then, otherwise func() er
 	}, bodies...)
 }
 
-// Switch records a branch by a word on every chip: see [reprise.Recorder.Switch].
+// Switch is [reprise.Recorder.Switch] on every chip.
 func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	if err := b.of(r.m); err != nil {
 		return r.m.failure("record a branch", []error{err})
@@ -38,14 +37,13 @@ func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	return r.control("record a branch", func(i int, bs []func() error) error { return r.rs[i].Switch(b.bufs[i], offset, bs...) }, bodies...)
 }
 
-// Call records a call of another trace on every chip: see [reprise.Recorder.Call]. The trace must
-// have been captured on the same queue of every chip.
+// Call is [reprise.Recorder.Call] of a trace that was captured on the same queue of every chip.
 func (r *Recorder) Call(t *reprise.Trace) error {
 	return r.each("record a call", func(i int) error { return r.rs[i].Call(t) })
 }
 
 // control records the same construct on all chips and calls each body once, when all chips are in
-// it. The chips' constructs run as coroutines that stop at the start of a body and continue at its
+// it. The chips' constructs are coroutines that stop at the start of a body and continue at its
 // end.
 func (r *Recorder) control(op string, construct func(i int, bodies []func() error) error, bodies ...func() error) error {
 	var ended error // result of the current body

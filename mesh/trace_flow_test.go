@@ -14,9 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Chips of a mesh decide each by its own words, those that are reached over Ethernet as well, and
-// replays of one trace have as many iterations on each of them as these say. A word that a
-// collective writes decides for all.
+// Each chip decides by its own words, remote ones as well; a word that a collective writes decides
+// for all.
 func TestControlFlow(t *testing.T) {
 	for _, tt := range []struct {
 		machine func(...sim.Option) *sim.Machine
@@ -34,7 +33,6 @@ func TestControlFlow(t *testing.T) {
 	}
 }
 
-// page writes a page of a buffer with words that count up from first on every chip.
 func (b *bench) page(buf *mesh.Buffer, first func(i int) uint32) {
 	b.Helper()
 	for i, c := range b.mesh.Chips() {
@@ -101,8 +99,7 @@ func eachDecides(b *bench) {
 	}
 }
 
-// oneDecides sums a page over all chips in a loop until the sum, which all chips have, is large
-// enough.
+// oneDecides sums a page over all chips until the sum, which all have, is large enough.
 func oneDecides(b *bench) {
 	b.Helper()
 	links, err := b.mesh.NewLinks(b.ctx, chip.Core{})
@@ -120,7 +117,7 @@ func oneDecides(b *bench) {
 	b.page(sum, func(i int) uint32 { return uint32(i) + 1 })
 	b.must(trace.Replay(b.ctx))
 	chips := uint32(len(b.mesh.Chips()))
-	want := chips * (chips + 1) / 2 // after the first iteration
+	want := chips * (chips + 1) / 2
 	for want < enough {
 		want *= chips
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A trace runs on all chips, or those of a range, what was recorded once; chips that do the same
-// share its commands.
 func TestTraceOfAMesh(t *testing.T) {
 	for _, make := range []func(...sim.Option) *sim.Machine{sim.QuietBox, sim.T3000} {
 		machine := make()
@@ -70,43 +68,6 @@ func TestTraceOfAMesh(t *testing.T) {
 	}
 }
 
-// Chips that do different things have a stream each; those that do nothing have no part in the
-// trace.
-func TestTraceWithDifferentParts(t *testing.T) {
-	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
-	in, mid, out := b.pages("in", 8), b.pages("mid", 8), b.pages("out", 8)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 0)))
-	b.must(b.queue.Write(b.ctx, out, words(out.Size(), 0)))
-	all := b.load("all", b.adder("all", in, mid, always(1)))
-	row := b.adder("row", mid, out, func(c *mesh.Chip) uint32 { return uint32(10 * (1 + c.Coord[1])) })
-	row.Range = mesh.Range{Start: mesh.Coord{1, 0}, End: mesh.Coord{1, 1}}
-	last := b.load("last", row)
-	trace := b.capture("mixed", all, last)
-	if n, _ := trace.Streams(); n != 3 {
-		t.Errorf("%d streams, want 3", n)
-	}
-	b.must(trace.Replay(b.ctx))
-	for i, want := range []uint32{0, 0, 11, 21} {
-		b.holds(b.mesh.Chips()[i], out, want)
-	}
-	b.must(trace.Release(b.ctx))
-	some := b.capture("some", last)
-	if n := len(some.Parts()); b.part(some, b.mesh.Chip(0, 1)).Queue != nil || n != 2 {
-		t.Errorf("a trace of %d chips", n)
-	}
-	b.must(some.Replay(b.ctx))
-	b.must(b.queue.Wait(b.ctx))
-	if _, err := b.subset(some, mesh.At(0, 0)); err == nil {
-		t.Error("a part where nothing was recorded")
-	}
-	if _, err := b.queue.Capture(b.ctx, "nothing",
-		func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
-		t.Errorf("an empty trace: %v", err)
-	}
-}
-
-// What can't be part of a trace is refused at the caller's line, and the capture fails, also if it
-// would run on several goroutines.
 func TestCapturesRefuse(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	in, out := b.pages("in", 8), b.pages("out", 8)
@@ -144,7 +105,6 @@ func TestCapturesRefuse(t *testing.T) {
 	b.must(earlier.Release(b.ctx))
 }
 
-// Parameters change on every chip, and those keep commands of their own.
 func TestTraceParameters(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	in, out := b.pages("in", 8), b.pages("out", 8)
@@ -183,7 +143,6 @@ func TestTraceParameters(t *testing.T) {
 	}
 }
 
-// A replay takes no memory of the host, however many chips there are.
 func TestReplayAllocatesNothing(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{4})
 	in, out := b.pages("in", 1), b.pages("out", 1)
@@ -200,8 +159,6 @@ func TestReplayAllocatesNothing(t *testing.T) {
 	}
 }
 
-// When a card is pulled out, one error says so of every chip, no other chip is given a part of the
-// trace, and the others can be used on.
 func TestReplayWithAChipGone(t *testing.T) {
 	machine := sim.QuietBox()
 	b := open(t, machine, mesh.Shape{2, 2})
@@ -247,8 +204,6 @@ func TestReplayWithAChipGone(t *testing.T) {
 	}
 }
 
-// A trace over the chips of a mesh is saved as one file, and loaded on a mesh of the same shape it
-// does the same; chips that it has no part on have none again.
 func TestTraceFileOfAMesh(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	in, out := b.pages("in", 8), b.pages("out", 8)

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,27 +20,14 @@ type EngineSpan struct {
 	Start, End time.Duration // of the first and the last sample, since StartTimeline
 }
 
-type sampler struct {
-	quit chan struct{}
-	done sync.WaitGroup
-	once sync.Once
-}
-
-func (s *sampler) stop() {
-	s.once.Do(func() { close(s.quit) })
-	s.done.Wait()
-}
-
-// engineThread is a thread of the engines of a worker.
 type engineThread struct {
 	worker chip.Core
 	thread int
 }
 
-// SampleEngines samples what the threads of these workers' engines wait for every interval until
-// Stop, for [Timeline.EngineSpans]. Waits below an interval may be missed. Only an emulated device
-// can tell, and each sample stops the emulated chip for less than a microsecond. For other devices,
-// and for a core outside of the chip, SampleEngines returns the error of
+// SampleEngines samples every interval until Stop what the threads of these workers' engines wait
+// for, for [Timeline.EngineSpans]. Only an emulated device can tell; each sample stops the chip for
+// less than a microsecond. Otherwise, and for a core outside of the chip, the error is that of
 // [dispatch.Debug.EngineWait].
 func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) error {
 	if interval <= 0 {
@@ -62,25 +50,28 @@ func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) e
 	if t.stopped {
 		return fmt.Errorf("observe: sample engines: the timeline has stopped")
 	}
-	s := &sampler{quit: make(chan struct{})}
-	t.samplers = append(t.samplers, s)
-	s.done.Go(func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
-		open := make([]int, len(threads)) // index + 1 of the span that each thread was in, 0 if it didn't wait
+		open := make([]int, len(threads)) // index + 1 of the span that each thread is in, 0 if it doesn't wait
 		for {
 			select {
-			case <-s.quit:
+			case <-ctx.Done():
 				return
 			case <-tick.C:
 				t.sample(threads, open)
 			}
 		}
 	})
+	t.samplers = append(t.samplers, func() {
+		cancel()
+		done.Wait()
+	})
 	return nil
 }
 
-// sample extends the threads' spans or begins new ones.
 func (t *Timeline) sample(threads []engineThread, open []int) {
 	for i, th := range threads {
 		wait, err := t.dev.Debug().EngineWait(th.worker, th.thread)
@@ -102,8 +93,8 @@ func (t *Timeline) sample(threads []engineThread, open []int) {
 	}
 }
 
-// EngineSpans returns the samples of [Timeline.SampleEngines] by worker and thread, each in the
-// order of time. It is complete once Stop has returned.
+// EngineSpans returns the samples of [Timeline.SampleEngines] by worker, thread and time. It is
+// complete once Stop has returned.
 func (t *Timeline) EngineSpans() []EngineSpan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,9 +116,7 @@ func (t *Timeline) engineEvents() (tracks, body []traceEvent) {
 			last = th
 			tracks = append(tracks, meta("thread_name", engineProcess, len(tracks), fmt.Sprintf("worker %v %s", s.Worker, names[s.Thread])))
 		}
-		d := micros(s.End - s.Start)
-		body = append(body, traceEvent{Name: s.Wait, Category: "engine", Phase: "X", Time: micros(s.Start), Duration: &d,
-			Process: engineProcess, Thread: len(tracks) - 1})
+		body = append(body, newEvent(s.Wait, "engine", s.Start, s.End, engineProcess, len(tracks)-1))
 	}
 	return tracks, body
 }

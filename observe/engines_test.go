@@ -19,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A timeline shows what the threads of engines waited for, as long as they did.
 func TestTimelineOfEngines(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		at, idle := chip.Core{X: 2, Y: 1}, chip.Core{X: 0, Y: 1}
@@ -62,7 +61,6 @@ func TestTimelineOfEngines(t *testing.T) {
 	})
 }
 
-// A device that can't tell what engines wait for says so.
 func TestEnginesOfADeviceThatDoesNotTell(t *testing.T) {
 	b := devtest.Open(t, session.Record(sim.Wormhole(), io.Discard)) // a recorder doesn't pass it on
 	line, err := observe.StartTimeline(b.Ctx, b.Dev)

@@ -8,7 +8,7 @@ import (
 )
 
 // Log returns an Observer that writes a record for every call once it has ended: at level Debug,
-// and at Error if it failed. For a nil Logger it is nil, which observes nothing.
+// and at Error if it failed. For a nil Logger it is nil.
 func Log(l *slog.Logger) reprise.Observer {
 	if l == nil {
 		return nil

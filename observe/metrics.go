@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext"
 )
 
-// MetricsContentType is the Content-Type of what [Metrics.WriteTo] writes.
 const MetricsContentType = promtext.ContentType
 
 // Metrics counts the calls that use devices, and writes the counts and the devices' memory in
@@ -26,20 +25,19 @@ const MetricsContentType = promtext.ContentType
 //	reprise_device_memory_extents   gauge      live buffers, kernels and traces
 //	reprise_devices                 gauge      devices that are observed, with their architecture
 //
-// Labels are device, the name of the target, and call, a [reprise.CallKind] such as "replay" or
-// "queue wait", or kind, a kind of memory by its name in tt-metal. A kind of call appears with its
-// first call. Submissions, such as replays, end when the device may still be working.
+// Labels are device, the name of the target, and call, a [reprise.CallKind] such as "replay" (from
+// its first call on), or kind, a kind of memory by its name in tt-metal. Submissions, such as
+// replays, end when the device may still be working.
 //
-// The zero Metrics is ready to use, by several goroutines at once. Counting a call allocates
-// nothing.
+// The zero Metrics is ready to use, from any goroutine. Counting a call allocates nothing.
 type Metrics struct {
 	mu      sync.Mutex
 	devices []*deviceMetrics // in the order of their first Observe
 }
 
 // Observe counts the calls that use a device until stop is called. Devices of one name share
-// series: their counts and memory add up. Counts stay after stop; the device's memory is no longer
-// written. A device that is already observed is not counted twice, and its stop does nothing.
+// series. Counts stay after stop; memory is no longer written. A device that is already observed is
+// not counted twice, and its stop does nothing.
 func (m *Metrics) Observe(dev *reprise.Device) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,15 +105,13 @@ type callCounts struct {
 	bytes        uint64
 }
 
-// read returns a consistent copy of the counts.
 func (m *callMetrics) read() callCounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.callCounts
 }
 
-// callBounds are the histogram bounds of calls: a replay takes a few microseconds, a wait may take
-// minutes.
+// A replay takes a few microseconds, a wait may take minutes.
 var callBounds = [...]time.Duration{
 	1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
 	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
@@ -128,7 +124,6 @@ var callBounds = [...]time.Duration{
 	100 * time.Second,
 }
 
-// failure classifies why a call failed.
 type failure int
 
 const (

@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 )
 
-// call has an observer hear of a call that took so long.
 func call(o reprise.Observer, k reprise.CallKind, bytes int, took time.Duration, err error) {
 	c := reprise.Call{Kind: k, Bytes: bytes}
 	o.Begin(context.Background(), &c)
@@ -25,8 +24,6 @@ func call(o reprise.Observer, k reprise.CallKind, bytes int, took time.Duration,
 	o.End(context.Background(), &c)
 }
 
-// A call is in the first bucket whose bound it doesn't exceed; errors have a reason and no bytes;
-// what runs is in flight.
 func TestMetricsText(t *testing.T) {
 	d := &deviceMetrics{name: `a "b"`}
 	m := Metrics{devices: []*deviceMetrics{d, {name: "idle"}}}
@@ -85,14 +82,12 @@ func TestMetricsText(t *testing.T) {
 	}
 }
 
-// Each kind of call has its counts.
 func TestMetricsHaveEveryKind(t *testing.T) {
 	if next := reprise.CallKind(numCalls); !strings.HasPrefix(next.String(), "call ") {
 		t.Errorf("%v is a kind of call, and has no counts", next)
 	}
 }
 
-// Counting allocates nothing.
 func TestMetricsAllocateNothing(t *testing.T) {
 	d := &deviceMetrics{name: "d"}
 	var o reprise.Observer = d
@@ -105,8 +100,6 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	}
 }
 
-// What is written while calls are counted is a moment's: a histogram's count is that of its
-// buckets, and nothing is lost.
 func TestMetricsOfSeveralGoroutines(t *testing.T) {
 	d := &deviceMetrics{name: "d"}
 	m := Metrics{devices: []*deviceMetrics{d}}
@@ -134,15 +127,5 @@ func TestMetricsOfSeveralGoroutines(t *testing.T) {
 	callers.Wait()
 	if run, replay := counts(); run != 1000 || replay != 1000 {
 		t.Errorf("%v runs, %v s of replays", run, replay)
-	}
-}
-
-// BenchmarkMetrics is what counting adds to a call.
-func BenchmarkMetrics(b *testing.B) {
-	d := &deviceMetrics{name: "d"}
-	c := reprise.Call{Kind: reprise.CallReplay, End: time.Unix(0, 2700), Start: time.Unix(0, 0)}
-	for b.Loop() {
-		d.Begin(b.Context(), &c)
-		d.End(b.Context(), &c)
 	}
 }

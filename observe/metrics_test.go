@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// scrape returns the series that metrics have.
 func scrape(t *testing.T, m *observe.Metrics) map[string]float64 {
 	t.Helper()
 	var text strings.Builder
@@ -28,7 +27,6 @@ func scrape(t *testing.T, m *observe.Metrics) map[string]float64 {
 	return series
 }
 
-// Metrics count what a program does with its device, and say what it has of its memory.
 func TestMetrics(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		var m observe.Metrics

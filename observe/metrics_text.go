@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext"
 )
 
-// WriteTo writes all metrics in Prometheus's text format 0.0.4, by one Write: for a net/http
-// handler, or for the textfile collector of Prometheus's node exporter.
+// WriteTo writes all metrics in Prometheus's text format 0.0.4, by one Write, for a net/http
+// handler or the node exporter's textfile collector.
 func (m *Metrics) WriteTo(to io.Writer) (int64, error) {
 	var w promtext.Writer
 	m.write(&w)

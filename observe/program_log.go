@@ -9,28 +9,26 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// programEvery is how often a ProgramLog reads the device's rings, which hold the times of a
-// thousand programs for each queue.
-const programEvery = time.Millisecond
+const programEvery = time.Millisecond // between two readings of the rings, which hold a thousand programs of each queue
 
 // ProgramLog collects when the programs of a device's queues run, from [CollectPrograms] to
-// [ProgramLog.Stop]. It puts nothing into the queues and delays nothing. Its methods may be called
-// from any goroutine.
+// [ProgramLog.Stop], without any command in the queues. Its methods may be called from any
+// goroutine.
 type ProgramLog struct {
 	end  func() // ends the collection and waits for it
-	most int    // programs of a queue
+	most int    // of a queue
 
 	mu     sync.Mutex
 	from   []*dispatch.ProgramTimes // by queue; nil where the firmware notes no times
-	queues []queueLog               // by queue
-	err    error                    // the first one
+	queues []queueLog
+	err    error
 }
 
-// queueLog is the times of a queue's programs in the order of their starts, with gaps.
+// queueLog is the times of a queue's programs by start, with gaps.
 type queueLog struct {
 	times []dispatch.ProgramTime
-	gaps  []programGap // in their order
-	lost  int          // in all gaps
+	gaps  []programGap
+	lost  int // in all gaps
 }
 
 // programGap is programs whose times were overwritten before they were read.
@@ -39,8 +37,8 @@ type programGap struct {
 	lost   int // programs lost so far, these included
 }
 
-// CollectPrograms begins to collect the times of the programs that the device starts from here on.
-// Programs already in a queue may be among them. Queues with tt-metal's firmware note no times.
+// CollectPrograms begins to collect the times of the programs that the device starts from here on,
+// and maybe of some before. tt-metal's firmware notes no times.
 func CollectPrograms(dev *reprise.Device) (*ProgramLog, error) {
 	p := &ProgramLog{most: mostSpans, queues: make([]queueLog, dev.Queues())}
 	for id := range dev.Queues() {
@@ -67,7 +65,6 @@ func CollectPrograms(dev *reprise.Device) (*ProgramLog, error) {
 	return p, nil
 }
 
-// collect reads the device's times, and reports whether to go on.
 func (p *ProgramLog) collect() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +88,7 @@ func (p *ProgramLog) collect() bool {
 	return p.err == nil
 }
 
-// Stop reads the remaining times, and ends the collection. The error is the first one of reading
+// Stop reads the remaining times and ends the collection. The error is the first one of reading
 // times, such as [dispatch.ErrTimesLost] after a Recover: earlier times are kept.
 func (p *ProgramLog) Stop() error {
 	p.end()
@@ -102,15 +99,15 @@ func (p *ProgramLog) Stop() error {
 	return p.err
 }
 
-// Err returns the first error of reading times, nil without one.
+// Err returns the first error of reading times.
 func (p *ProgramLog) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// At returns the time of program n of a queue, counted from 0 in the order of their starts; false
-// if the program isn't known to be done or its time was lost.
+// At returns the time of program n of a queue, counted from 0 by start; false if it isn't known to
+// be done or was lost.
 func (p *ProgramLog) At(queue, n int) (dispatch.ProgramTime, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package observe shows what a device and its host do: a [Timeline] with the device's own times,
-// [Log] for records of log/slog, and [Metrics] for Prometheus. All are a [reprise.Observer].
-// Package observe/otel, a module of its own, makes spans of OpenTelemetry.
+// [Log] for log/slog, and [Metrics] for Prometheus. All are a [reprise.Observer]. Package
+// observe/otel, a module of its own, makes spans of OpenTelemetry.
 package observe
 
 import (
@@ -13,38 +13,40 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // Timeline is what the host and each queue of a device did, from [StartTimeline] to
 // [Timeline.Stop]: when calls were made, and when the device carried them out.
 //
-// The device's times are stamps of its dispatchers. A Timeline puts a stamp after every submission.
-// So while it runs, the device works on one queue strictly in order, and each call costs the host
-// some microseconds more. Different queues still overlap.
+// The device's times are stamps of its dispatchers, one after every submission. So meanwhile the
+// device works on each queue strictly in order, and each call costs the host some microseconds more.
 type Timeline struct {
 	dev   *reprise.Device
 	began time.Time
 	stop  func()
-	most  int // spans and stamps
+	most  int // of spans and stamps
 
 	mu      sync.Mutex
 	stopped bool
 	host    []Span
 	stamps  []stamp
 	settled int               // leading stamps whose times are known
-	clocks  []clockReading    // in the order of host time
+	clocks  []clockReading    // by host time
 	shift   []int64           // cycles by which a queue's clock is ahead of queue 0's
-	begin   map[uint64]uint64 // cycles at which the calls under way began, by call
+	begin   map[uint64]uint64 // cycles at which calls under way began, by call
 	dropped int
-	err     error // the first one
+	err     error
 
-	control  controlLogs // of replays of traces with loops, branches or calls
-	programs programTimes
-	printed  []print.Record // by kernels
+	control    controlLogs                    // of replays of traces with loops, branches or calls
+	programLog *ProgramLog                    // nil once stopped
+	programs   map[int][]dispatch.ProgramTime // by queue, once stopped
+	printed    []print.Record                 // by kernels
 
-	samplers []*sampler
-	engines  []EngineSpan // in the order of their starts
+	samplers []func()     // stop them
+	engines  []EngineSpan // by start
 }
 
 const mostSpans = 1 << 19
@@ -56,7 +58,7 @@ type clockReading struct {
 
 type stamp struct {
 	span  Span
-	event *reprise.Event // has the time of the end; nil once that was taken
+	event *reprise.Event // has the time of the end; nil once taken
 	lost  bool
 	from  time.Duration // when the call was made
 }
@@ -64,14 +66,14 @@ type stamp struct {
 // Span is a time in which the host or a queue did something.
 type Span struct {
 	Queue      int           // -1 for the host
-	Kind       string        // "write", "run", ... as the call that it belongs to, or "span" for what Timeline.Span recorded
+	Kind       string        // "write", "run", ... as the call, or "span" of Timeline.Span
 	Name       string        // of the buffer, program, trace or event
-	Call       uint64        // number of the call; 0 for what Timeline.Span recorded
+	Call       uint64        // number of the call; 0 of Timeline.Span
 	Object     any           // of the call
 	Start, End time.Duration // since StartTimeline
-	// StartCycles and EndCycles are the device's own times, on the clock of queue 0: 0 for the
-	// host's spans. They give the order on the device; Start and End put them beside the host's
-	// times, as well as two clocks agree.
+	// StartCycles and EndCycles are the device's own times on queue 0's clock, which give the order
+	// there; 0 for the host's spans. Start and End put them beside the host's times as well as two
+	// clocks agree.
 	StartCycles, EndCycles uint64
 	failed                 bool
 }
@@ -81,10 +83,11 @@ func (s *Span) Overlaps(o *Span) bool {
 	return s.StartCycles < o.EndCycles && o.StartCycles < s.EndCycles
 }
 
-// StartTimeline begins to record a device. It waits for the queues, as [reprise.Queue.Wait] does,
-// and so must not be called inside a capture; nor must [Timeline.Stop].
+// StartTimeline begins to record a device. It waits for the queues, so neither StartTimeline nor
+// [Timeline.Stop] may be called inside a capture.
 func StartTimeline(ctx context.Context, dev *reprise.Device) (*Timeline, error) {
-	t := &Timeline{dev: dev, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, dev.Queues()), most: mostSpans}
+	t := &Timeline{dev: dev, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, dev.Queues()), most: mostSpans,
+		control: controlLogs{on: map[int]debug.ControlLog{}, traces: map[*reprise.Trace]traceImages{}}}
 	if err := t.start(ctx); err != nil {
 		return nil, fmt.Errorf("observe: start timeline: %w", err)
 	}
@@ -92,12 +95,11 @@ func StartTimeline(ctx context.Context, dev *reprise.Device) (*Timeline, error) 
 	return t, nil
 }
 
-func (t *Timeline) start(ctx context.Context) error {
+func (t *Timeline) start(ctx context.Context) (err error) {
 	if err := t.compareClocks(); err != nil {
 		return err
 	}
-	// The first span of a queue begins no earlier than here.
-	for id := range t.dev.Queues() {
+	for id := range t.dev.Queues() { // no span begins earlier than here
 		if err := t.dev.Queue(id).Wait(ctx); err != nil {
 			return err
 		}
@@ -105,11 +107,12 @@ func (t *Timeline) start(ctx context.Context) error {
 	if _, err := t.read(t.dev.Queue(0)); err != nil {
 		return err
 	}
-	return t.startPrograms()
+	t.programLog, err = CollectPrograms(t.dev)
+	return err
 }
 
-// compareClocks finds the differences of the queues' clocks: none, unless readings that enclose
-// each other prove one.
+// compareClocks finds the differences of the queues' clocks that readings which enclose each other
+// prove.
 func (t *Timeline) compareClocks() error {
 	const rounds = 8
 	first := t.dev.Queue(0)
@@ -164,7 +167,7 @@ func (o timelineObserver) Begin(_ context.Context, c *reprise.Call) {
 	room := t.hasRoomLocked()
 	t.mu.Unlock()
 	if !room {
-		return // for the reading of the clock neither
+		return
 	}
 	if tr, ok := c.Object.(*reprise.Trace); ok && c.Kind == reprise.CallReplay {
 		t.logControl(tr)
@@ -210,7 +213,6 @@ func (o timelineObserver) End(ctx context.Context, c *reprise.Call) {
 
 func (t *Timeline) hasRoomLocked() bool { return !t.stopped && len(t.host)+len(t.stamps) < t.most }
 
-// dropLocked counts a call without room, and reports whether there is none.
 func (t *Timeline) dropLocked() bool {
 	if t.hasRoomLocked() {
 		return false
@@ -221,9 +223,9 @@ func (t *Timeline) dropLocked() bool {
 
 func (t *Timeline) noteLocked(err error) { t.err = cmp.Or(t.err, err) }
 
-// settleLocked takes the times of finished stamps, and drops their events.
 func (t *Timeline) settleLocked() {
-	for ; t.settled < len(t.stamps) && t.stamps[t.settled].take(t.shift); t.settled++ {
+	for t.settled < len(t.stamps) && t.stamps[t.settled].take(t.shift) {
+		t.settled++
 	}
 }
 
@@ -252,7 +254,7 @@ func (t *Timeline) Span(name string) (end func()) {
 }
 
 // Stop waits for the queues and ends the recording. The error is the first reason why the timeline
-// is incomplete; what was recorded can still be written.
+// is incomplete; it can still be written.
 func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
@@ -261,13 +263,7 @@ func (t *Timeline) Stop(ctx context.Context) error {
 		errs = append(errs, t.dev.Queue(id).Wait(ctx))
 	}
 	_, err := t.read(t.dev.Queue(0))
-	errs = append(errs, err, t.stopControl(ctx))
-	t.mu.Lock()
-	again := t.stopped
-	t.mu.Unlock()
-	if !again {
-		errs = append(errs, t.stopPrograms())
-	}
+	errs = append(errs, err, t.stopControl(ctx), t.stopPrograms())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs = append(errs, t.err)
@@ -288,11 +284,11 @@ func (t *Timeline) Stop(ctx context.Context) error {
 
 func (t *Timeline) stopSamplers() {
 	t.mu.Lock()
-	samplers := t.samplers
+	stop := t.samplers
 	t.samplers = nil
 	t.mu.Unlock()
-	for _, s := range samplers {
-		s.stop()
+	for _, f := range stop {
+		f()
 	}
 }
 
@@ -303,8 +299,8 @@ func (t *Timeline) Dropped() int {
 	return t.dropped
 }
 
-// Spans returns the host's spans, then each queue's, in the order of their starts. Those of a queue
-// never overlap. It is complete once Stop has returned.
+// Spans returns the host's spans, then each queue's, which never overlap, by start. It is complete
+// once Stop has returned.
 func (t *Timeline) Spans() []Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -318,11 +314,9 @@ func (t *Timeline) Spans() []Span {
 			if s.span.Queue != id || s.lost || s.event != nil {
 				continue
 			}
-			// It began after earlier work of the queue, and after it was submitted.
 			s.span.StartCycles = min(max(s.span.StartCycles, last), s.span.EndCycles)
 			last = s.span.EndCycles
-			// Clocks agree only roughly: nothing is done before its submission, nor two things of a
-			// queue at once.
+			// Clocks agree only roughly.
 			s.span.Start = max(t.hostTimeLocked(s.span.StartCycles), s.from, done)
 			s.span.End = max(t.hostTimeLocked(s.span.EndCycles), s.span.Start)
 			done = s.span.End

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,17 +15,15 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// mostTurns is the room of a queue's log, in loops, iterations, branches and calls: 1 MiB of each
-// DRAM bank.
-const mostTurns = 1 << 16
+const mostTurns = 1 << 16 // loops, iterations, branches and calls in a queue's log: 1 MiB of each DRAM bank
 
 // ControlSpan is a time in which a queue was in a loop, an iteration, a branch or a call of a
-// trace. On the device it lies in the replay with the same Call.
+// trace.
 type ControlSpan struct {
-	tracebuf.ControlSpan // its Start and End are cycles of queue 0's clock
+	tracebuf.ControlSpan // Start and End are cycles of queue 0's clock
 	Queue                int
-	Call                 uint64 // number of the call of Trace.Replay
-	Trace                string // name of the trace that was replayed
+	Call                 uint64 // number of the replay's call
+	Trace                string // the replayed one
 
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
@@ -34,12 +31,11 @@ type ControlSpan struct {
 type controlLogs struct {
 	mu     sync.Mutex
 	on     map[int]debug.ControlLog // by queue
-	turns  map[int][]cq.TurnEntry   // by queue, once the timeline has stopped
+	turns  map[int][]cq.TurnEntry   // by queue, once stopped
 	traces map[*reprise.Trace]traceImages
 }
 
-// traceImages are the commands of a trace and its callees, by queue and address.
-type traceImages map[int]map[uint32]*tracebuf.Image
+type traceImages map[int]map[uint32]*tracebuf.Image // of a trace and its callees, by queue and address
 
 // logControl begins logs for the queues on which a trace has control flow.
 func (t *Timeline) logControl(tr *reprise.Trace) {
@@ -71,13 +67,7 @@ func (t *Timeline) logControl(tr *reprise.Trace) {
 			t.mu.Unlock()
 			continue
 		}
-		if l.on == nil {
-			l.on = map[int]debug.ControlLog{}
-		}
 		l.on[id] = log
-	}
-	if l.traces == nil {
-		l.traces = map[*reprise.Trace]traceImages{}
 	}
 	l.traces[tr] = images
 }
@@ -87,12 +77,12 @@ func (t *Timeline) stopControl(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
+	if l.on != nil {
+		l.turns = map[int][]cq.TurnEntry{}
+	}
 	for id, log := range l.on {
 		turns, dropped, err := log.Stop(ctx)
 		errs = append(errs, err)
-		if l.turns == nil {
-			l.turns = map[int][]cq.TurnEntry{}
-		}
 		for i := range turns {
 			turns[i].Cycles -= uint64(t.shift[id])
 		}
@@ -105,8 +95,8 @@ func (t *Timeline) stopControl(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ControlSpans returns the loops, iterations, branches and calls of the replays, by queue, in the
-// order of their starts, outer ones first. It is complete once Stop has returned, and empty before.
+// ControlSpans returns the loops, iterations, branches and calls of the replays, by queue and
+// start, outer ones first. It is complete once Stop has returned, and empty before.
 func (t *Timeline) ControlSpans() []ControlSpan {
 	var out []ControlSpan
 	for _, s := range t.Spans() {
@@ -124,11 +114,7 @@ func (t *Timeline) controlOf(replay *Span) []ControlSpan {
 	l.mu.Lock()
 	turns, images := l.turns[replay.Queue], l.traces[tr][replay.Queue]
 	l.mu.Unlock()
-	at := func(cycles uint64) int { // of the first turn after that
-		i, _ := slices.BinarySearchFunc(turns, cycles, func(e cq.TurnEntry, to uint64) int { return cmp.Compare(e.Cycles, to) })
-		return i
-	}
-	turns = turns[at(replay.StartCycles):at(replay.EndCycles+1)]
+	turns = within(turns, replay.StartCycles, replay.EndCycles+1, func(e *cq.TurnEntry) uint64 { return e.Cycles })
 	if len(turns) == 0 {
 		return nil
 	}
@@ -137,8 +123,7 @@ func (t *Timeline) controlOf(replay *Span) []ControlSpan {
 	var out []ControlSpan
 	for _, s := range tracebuf.ControlSpans(turns, replay.EndCycles, func(addr uint32) *tracebuf.Image { return images[addr] }) {
 		c := ControlSpan{ControlSpan: s, Queue: replay.Queue, Call: replay.Call, Trace: tr.Name()}
-		c.HostStart = min(max(t.hostTimeLocked(s.Start), replay.Start), replay.End)
-		c.HostEnd = min(max(t.hostTimeLocked(s.End), c.HostStart), replay.End)
+		c.HostStart, c.HostEnd = t.hostSpanLocked(replay, s.Start, s.End)
 		out = append(out, c)
 	}
 	return out
@@ -157,9 +142,8 @@ func (s *ControlSpan) title() string {
 func (t *Timeline) controlEvents(replay *Span) []traceEvent {
 	var out []traceEvent
 	for _, s := range t.controlOf(replay) {
-		d := micros(s.HostEnd - s.HostStart)
-		e := traceEvent{Name: s.title(), Category: s.Kind.String(), Phase: "X", Time: micros(s.HostStart), Duration: &d,
-			Process: deviceProcess, Thread: s.Queue, Args: map[string]any{"call": s.Call, "cycles": s.End - s.Start}}
+		e := newEvent(s.title(), s.Kind.String(), s.HostStart, s.HostEnd, deviceProcess, s.Queue)
+		e.Args = map[string]any{"call": s.Call, "cycles": s.End - s.Start}
 		switch s.Kind {
 		case tracebuf.SpanLoop:
 			e.Args["iterations"] = s.Number

@@ -3,7 +3,6 @@ package observe_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,45 +57,6 @@ func outline(b *devtest.Bench, line *observe.Timeline) string {
 	return out.String()
 }
 
-// body is a body of control flow that runs programs. iterationsLieInLoops checks that each
-// iteration in a file lies in a slice of its loop, and says which programs it ran.
-func iterationsLieInLoops(b *devtest.Bench, file []byte) {
-	b.Helper()
-	var f struct {
-		Events []struct {
-			Name     string  `json:"name"`
-			Category string  `json:"cat"`
-			Time     float64 `json:"ts"`
-			Duration float64 `json:"dur"`
-			Args     struct {
-				Loop     string   `json:"loop"`
-				Programs []string `json:"programs"`
-			} `json:"args"`
-		} `json:"traceEvents"`
-	}
-	b.Must(json.Unmarshal(file, &f))
-	n := 0
-	for _, it := range f.Events {
-		if it.Category != "iteration" {
-			continue
-		}
-		n++
-		const rounding = 1e-3
-		found := false
-		for _, l := range f.Events {
-			found = found || l.Category == "loop" && l.Name == it.Args.Loop && l.Time <= it.Time+rounding &&
-				it.Time+it.Duration <= l.Time+l.Duration+rounding
-		}
-		if !found || len(it.Args.Programs) != 1 {
-			b.Errorf("%s of loop %q, of programs %q, at %v for %v, lies in no slice of its loop, or hasn't one program", it.Name, it.Args.Loop,
-				it.Args.Programs, it.Time, it.Duration)
-		}
-	}
-	if n == 0 {
-		b.Error("the file has no iterations")
-	}
-}
-
 func body(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	return func() error {
 		var errs []error
@@ -107,8 +67,6 @@ func body(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	}
 }
 
-// A timeline has a slice for each loop, each iteration, each branch that was taken and each call,
-// inside of the replay.
 func TestTimelineOfControlFlow(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		n, m := b.Pages("n", 2), b.Pages("m", 2)
@@ -181,7 +139,6 @@ loop loop of 2 2
 		if diff := cmp.Diff(tracks, readTrace(b.T, file.Bytes())["queue 0"]); diff != "" {
 			b.Errorf("slices in the file (-want +got):\n%s", diff)
 		}
-		iterationsLieInLoops(b, file.Bytes())
 		if n := line.Dropped(); n != 0 {
 			b.Errorf("%d turns were dropped", n)
 		}

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// traceEvent is an event of the trace-event format, which Perfetto and Chrome's about:tracing open.
-// Times are in microseconds. Source: Google, "Trace Event Format".
+// traceEvent is an event of Google's "Trace Event Format", which Perfetto opens. Times are in
+// microseconds.
 type traceEvent struct {
 	Name     string         `json:"name"`
 	Category string         `json:"cat,omitempty"`
@@ -23,20 +24,19 @@ type traceEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Tracks: the host is a process with a thread for each set of nesting calls, the device one with a
-// thread for each queue, and the engines one with a thread for each of theirs.
+// Processes of the format, each with a thread for each track.
 const (
-	hostProcess    = 1
-	deviceProcess  = 2
-	engineProcess  = 3
-	programProcess = 4
-	zoneProcess    = 5
+	hostProcess = iota + 1
+	deviceProcess
+	engineProcess
+	programProcess
+	zoneProcess
 )
 
-// WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and
-// one for each queue, with arrows from calls to their effect on the device. Loops, iterations,
-// branches and calls lie inside of their replay. Concurrent calls get further tracks of the host,
-// sampled engines one for each thread, and recorded kernels one for each processor.
+// WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for each set of
+// nesting calls of the host, each queue, sampled engine thread and recorded processor. Arrows lead
+// from calls to their effect on the device. Loops, iterations, branches and calls lie inside of
+// their replay.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
@@ -51,9 +51,7 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 	starts := map[uint64]time.Duration{}
 	for i := range spans {
 		s := &spans[i]
-		e := traceEvent{Name: s.Kind, Category: s.Kind, Phase: "X", Time: micros(s.Start), Process: hostProcess}
-		d := micros(s.End - s.Start)
-		e.Duration = &d
+		e := newEvent(s.Kind, s.Kind, s.Start, s.End, hostProcess, 0)
 		switch {
 		case s.Kind == "span":
 			e.Name = s.Name
@@ -99,15 +97,7 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 			events = append(events, meta("thread_name", programProcess, id, fmt.Sprintf("programs of queue %d", id)))
 		}
 	}
-	slices.SortStableFunc(body, func(a, b traceEvent) int {
-		switch {
-		case a.Time < b.Time:
-			return -1
-		case a.Time > b.Time:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(body, func(a, b traceEvent) int { return cmp.Compare(a.Time, b.Time) })
 	err := json.NewEncoder(w).Encode(struct {
 		Events []traceEvent   `json:"traceEvents"`
 		Unit   string         `json:"displayTimeUnit"`
@@ -119,18 +109,22 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 	return nil
 }
 
+// newEvent is a span of a track.
+func newEvent(name, category string, start, end time.Duration, process, thread int) traceEvent {
+	d := micros(end - start)
+	return traceEvent{Name: name, Category: category, Phase: "X", Time: micros(start), Duration: &d, Process: process, Thread: thread}
+}
+
 func meta(what string, process, thread int, name string) traceEvent {
 	return traceEvent{Name: what, Phase: "M", Process: process, Thread: thread, Args: map[string]any{"name": name}}
 }
 
-// micros is a time in microseconds, to the nanosecond.
 func micros(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 }
 
 // lanes are tracks of nesting spans: for each the ends of the open spans, the innermost last.
 type lanes [][]time.Duration
 
-// place returns the first track on which a span nests. Spans come in the order of their starts,
-// longer ones first.
+// place returns the first track on which a span nests. Spans come by start, longer ones first.
 func (l *lanes) place(s *Span) int {
 	for i, open := range *l {
 		for len(open) > 0 && open[len(open)-1] <= s.Start {

@@ -2,8 +2,7 @@ package observe
 
 import (
 	"cmp"
-	"slices"
-	"sync"
+	"sort"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -16,57 +15,47 @@ import (
 // ProgramSpan is a time in which a program ran, eagerly or in a replay, as the device noted.
 type ProgramSpan struct {
 	Queue int
-	Call  uint64 // number of the call that has started it
+	Call  uint64 // number of the call that started it
 	Kind  string // of that call
-	// Name is the program's; empty where the log of a trace's control flow doesn't tell.
-	Name  string
-	Trace string // name of the trace; empty for a program that ran eagerly
-	// Start and End are cycles of queue 0's clock: when earlier programs were done and it was
+	Name  string // of the program; "" where the log of a trace's control flow doesn't tell
+	Trace string // "" for a program that ran eagerly
+	// Start and End are cycles of queue 0's clock: when earlier programs were done and the program
 	// started, and when its kernels were done. Those of a queue don't overlap.
 	Start, End uint64
 
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-type programTimes struct {
-	log *ProgramLog
-
-	mu    sync.Mutex
-	times map[int][]dispatch.ProgramTime // by queue, once it was stopped
-}
-
-func (t *Timeline) startPrograms() (err error) {
-	t.programs.log, err = CollectPrograms(t.dev)
-	return err
-}
-
-// stopPrograms takes the last times, once the queues have finished, and converts them to queue 0's
-// clock.
+// stopPrograms takes the last times and converts them to queue 0's clock.
 func (t *Timeline) stopPrograms() error {
-	p := &t.programs
-	err := p.log.Stop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.times = map[int][]dispatch.ProgramTime{}
+	t.mu.Lock()
+	log := t.programLog
+	t.programLog = nil
+	t.mu.Unlock()
+	if log == nil {
+		return nil
+	}
+	err := log.Stop()
+	all := map[int][]dispatch.ProgramTime{}
 	lost := 0
 	for id := range t.dev.Queues() {
-		times, n := p.log.take(id)
+		times, n := log.take(id)
 		for i := range times {
 			times[i].Start -= uint64(t.shift[id])
 			times[i].End -= uint64(t.shift[id])
 		}
-		p.times[id] = times
+		all[id] = times
 		lost += n
 	}
-	p.log = nil
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.programs = all
 	t.dropped += lost
-	t.mu.Unlock()
 	return err
 }
 
-// Programs returns when programs ran, by queue, in the order of their starts. It is complete once
-// Stop has returned, and empty before. tt-metal's firmware notes no times.
+// Programs returns when programs ran, by queue and start. It is complete once Stop has returned,
+// and empty before. tt-metal's firmware notes no times.
 func (t *Timeline) Programs() []ProgramSpan {
 	t.mu.Lock()
 	stopped := t.stopped
@@ -85,10 +74,9 @@ func (t *Timeline) programsOf(call *Span) []ProgramSpan {
 	if call.Queue < 0 || call.Kind != reprise.CallRun.String() && call.Kind != reprise.CallReplay.String() {
 		return nil
 	}
-	p := &t.programs
-	p.mu.Lock()
-	times := within(p.times[call.Queue], call.StartCycles, call.EndCycles)
-	p.mu.Unlock()
+	t.mu.Lock()
+	times := within(t.programs[call.Queue], call.StartCycles, call.EndCycles, func(p *dispatch.ProgramTime) uint64 { return p.Start })
+	t.mu.Unlock()
 	names, trace := make([]string, len(times)), ""
 	switch o := call.Object.(type) {
 	case *reprise.Trace:
@@ -105,20 +93,22 @@ func (t *Timeline) programsOf(call *Span) []ProgramSpan {
 	for i, at := range times {
 		s := ProgramSpan{Queue: call.Queue, Call: call.Call, Kind: call.Kind, Name: names[i], Trace: trace, Start: at.Start,
 			End: min(at.End, call.EndCycles)}
-		s.HostStart = min(max(t.hostTimeLocked(s.Start), call.Start), call.End)
-		s.HostEnd = min(max(t.hostTimeLocked(s.End), s.HostStart), call.End)
+		s.HostStart, s.HostEnd = t.hostSpanLocked(call, s.Start, s.End)
 		out = append(out, s)
 	}
 	return out
 }
 
-// within returns the times of the programs that started from start on and before end.
-func within(times []dispatch.ProgramTime, start, end uint64) []dispatch.ProgramTime {
-	at := func(cycles uint64) int {
-		i, _ := slices.BinarySearchFunc(times, cycles, func(p dispatch.ProgramTime, to uint64) int { return cmp.Compare(p.Start, to) })
-		return i
-	}
-	return times[at(start):at(end)]
+// hostSpanLocked returns host times of cycles inside a call.
+func (t *Timeline) hostSpanLocked(call *Span, from, to uint64) (start, end time.Duration) {
+	start = min(max(t.hostTimeLocked(from), call.Start), call.End)
+	return start, min(max(t.hostTimeLocked(to), start), call.End)
+}
+
+// within returns the elements of a sorted list from start on and before end.
+func within[T any](list []T, start, end uint64, cycles func(*T) uint64) []T {
+	at := func(v uint64) int { return sort.Search(len(list), func(i int) bool { return cycles(&list[i]) >= v }) }
+	return list[at(start):at(end)]
 }
 
 // nameReplayed names the programs of a replay: as recorded without control flow, otherwise those of
@@ -151,7 +141,7 @@ func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, ca
 }
 
 // ReplayedPrograms returns the names of the programs that each replay of a trace runs on a queue,
-// in their order; false for a trace with loops, branches or calls, whose programs vary.
+// in order; false for a trace with loops, branches or calls, whose programs vary.
 func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	for i := range part.Steps {
 		switch part.Steps[i].Control.Kind {
@@ -188,13 +178,11 @@ func insideOne(spans []ControlSpan, depth int, cycles uint64) bool {
 	return false
 }
 
-// programEvents are the programs of a call, on a track beside the queue's.
 func (t *Timeline) programEvents(call *Span) []traceEvent {
 	var out []traceEvent
 	for _, s := range t.programsOf(call) {
-		d := micros(s.HostEnd - s.HostStart)
-		e := traceEvent{Name: cmp.Or(s.Name, "program"), Category: "program", Phase: "X", Time: micros(s.HostStart), Duration: &d,
-			Process: programProcess, Thread: s.Queue, Args: map[string]any{"call": s.Call, "cycles": s.End - s.Start}}
+		e := newEvent(cmp.Or(s.Name, "program"), "program", s.HostStart, s.HostEnd, programProcess, s.Queue)
+		e.Args = map[string]any{"call": s.Call, "cycles": s.End - s.Start}
 		if s.Trace != "" {
 			e.Args["trace"] = s.Trace
 		}

@@ -16,8 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The programs of a trace are the same in each replay unless it decides. Arguments that the device
-// computes don't change which programs run.
 func TestReplayedPrograms(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	n := b.Pages("n", 1)
@@ -43,9 +41,6 @@ func TestReplayedPrograms(t *testing.T) {
 	}
 }
 
-// A timeline has the time of each program: of those that ran eagerly, of each in a trace and of
-// each in every iteration, with its name, inside of the call that started it and after the program
-// before.
 func TestTimelineOfPrograms(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		n, m := b.Pages("n", 2), b.Pages("m", 2)

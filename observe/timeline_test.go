@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// traceFile is a file of trace events, as a viewer reads it.
 type traceFile struct {
 	Events []struct {
 		Name     string   `json:"name"`
@@ -37,8 +36,7 @@ type traceFile struct {
 	} `json:"traceEvents"`
 }
 
-// readTrace checks that a file is what viewers take, and returns the names of the spans of each
-// track, in order.
+// readTrace checks that viewers can read a file, and returns the names of the spans of each track.
 func readTrace(t *testing.T, file []byte) map[string][]string {
 	t.Helper()
 	var f traceFile
@@ -94,7 +92,6 @@ func readTrace(t *testing.T, file []byte) map[string][]string {
 	return out
 }
 
-// A timeline has a track for the host and one for each queue, on which spans are in order and nest.
 func TestTimeline(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		in, out := b.Pages("in", 8), b.Pages("out", 8)
@@ -157,7 +154,6 @@ func TestTimeline(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// Several goroutines at once get tracks of their own, and a timeline can be taken while they work.
 func TestTimelineOfGoroutines(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole(), reprise.WithQueues(2))
 	line, err := observe.StartTimeline(b.Ctx, b.Dev)
@@ -193,8 +189,6 @@ func TestTimelineOfGoroutines(t *testing.T) {
 	}
 }
 
-// Zones of kernels, which ran eagerly and in a trace, lie inside of their program's time, on a
-// track for each processor.
 func TestTimelineOfZones(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im, err := kernels.Compile(b.Ctx, kernels.Source{Path: "zones.c", Arch: b.Dev.Arch(), Zones: true, Prints: true, Text: `

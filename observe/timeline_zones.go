@@ -16,16 +16,13 @@ type ZoneSpan struct {
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-// Record adds what a kernel has printed to the timeline: it is a handler for print.Listen. Zones
-// and lines get a track for each processor of a core. The clocks of a chip's tiles all begin with
-// its reset, and so count as one.
+// Record adds what a kernel has printed to the timeline: it is a handler for print.Listen. The
+// clocks of a chip's tiles all begin with its reset, and so count as one.
 func (t *Timeline) Record(r print.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.Lost > 0 {
-		t.dropped += int(r.Lost)
-	}
-	if r.Kernel == "" { // a note of the Listener
+	t.dropped += int(r.Lost)
+	if r.Kernel == "" { // of the Listener
 		return
 	}
 	if len(t.printed) >= t.most {
@@ -35,8 +32,8 @@ func (t *Timeline) Record(r print.Record) {
 	t.printed = append(t.printed, r)
 }
 
-// Zones returns what kernels have recorded, by core and processor, in the order of their starts,
-// longer ones first. It is complete once the Listener was drained and Stop has returned.
+// Zones returns what kernels have recorded, by core, processor and start, longer ones first. It is
+// complete once the Listener was drained and Stop has returned.
 func (t *Timeline) Zones() []ZoneSpan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,13 +62,12 @@ func (t *Timeline) zoneEvents() (tracks, body []traceEvent) {
 			last = at
 			tracks = append(tracks, meta("thread_name", zoneProcess, len(tracks), fmt.Sprintf("%v %v", at.core, at.on)))
 		}
-		e := traceEvent{Name: z.Text, Category: "zone", Phase: "X", Time: micros(z.HostStart), Process: zoneProcess, Thread: len(tracks) - 1,
-			Args: map[string]any{"program": z.Program, "kernel": z.Kernel}}
+		e := newEvent(z.Text, "zone", z.HostStart, z.HostEnd, zoneProcess, len(tracks)-1)
+		e.Args = map[string]any{"program": z.Program, "kernel": z.Kernel}
 		if z.Zone {
-			d := micros(z.HostEnd - z.HostStart)
-			e.Duration, e.Args["cycles"] = &d, z.Time-z.Start
+			e.Args["cycles"] = z.Time - z.Start
 		} else {
-			e.Category, e.Phase = "print", "i"
+			e.Category, e.Phase, e.Duration = "print", "i", nil
 		}
 		if z.File != "" {
 			e.Args["source"] = fmt.Sprintf("%s:%d", z.File, z.Line)

@@ -15,14 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// swapped returns a tensor with one dimension and the last one exchanged.
 func swapped(p *plain, dim int) *plain {
 	order := [4]int{0, 1, 2, 3}
 	order[dim], order[3] = 3, dim
 	return permute(p, order)
 }
 
-// least returns the smallest elements of rows: the largest ones of what is negative.
 func least(a *plain, k int) (values, indices *plain) {
 	negative := make4(a.dims, a.dtype, func(n, c, h, w int) float64 { return -a.at(n, c, h, w) })
 	values, indices = topK(negative, k)
@@ -32,11 +30,8 @@ func least(a *plain, k int) (values, indices *plain) {
 	return values, indices
 }
 
-// Operations along other dimensions than the last one have the results of those on a permuted
-// tensor, also in a trace, which takes their memory from the program cache.
 func TestAlongOtherDimensions(t *testing.T) {
 	effort.Long(t)
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		dims := [4]int{2, 3, 33, 5}
 		if strings.Contains(b.Name(), "strict") && !effort.Hours {
@@ -66,8 +61,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 					exact := b.get(got)
 					b.near("softmax", x.dtype, exact, swapped(want, dim).v, 0x1p-18, 0x1p-126)
 					check("softmax", exact, got, func(ctx context.Context, t *ops.Tensor) error {
-						_, err := b.Softmax(ctx, tx, dim, ops.Into(t))
-						return err
+						return failure(b.Softmax(ctx, tx, dim, ops.Into(t)))
 					})
 				}
 				_, most := topK(swapped(x, dim), 1)
@@ -81,8 +75,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 						b.Errorf("argmax along %d: %v, want %v", dim, s, shape)
 					}
 					check("argmax", swapped(most, dim).v, got, func(ctx context.Context, t *ops.Tensor) error {
-						_, err := b.ArgMax(ctx, tx, keep, ops.WithDim(dim-4), ops.Into(t))
-						return err
+						return failure(b.ArgMax(ctx, tx, keep, ops.WithDim(dim-4), ops.Into(t)))
 					})
 				}
 				for _, smallest := range []bool{false, true} {
@@ -107,16 +100,12 @@ func TestAlongOtherDimensions(t *testing.T) {
 	})
 }
 
-// Memory between programs is allocated once, is refused in a capture if it isn't there, and goes
-// with the program cache.
 func TestMemoryAlongOtherDimensions(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x := b.tensor(dram, ops.Int32, 3, 4)
 	out := b.tensor(dram, ops.UInt32, 1, 4)
 	_, err := b.Capture(b.ctx, "cold", func(ctx context.Context) error {
-		_, err := b.ArgMax(ctx, x, true, ops.WithDim(0), ops.Into(out))
-		return err
+		return failure(b.ArgMax(ctx, x, true, ops.WithDim(0), ops.Into(out)))
 	})
 	if !errors.Is(err, ops.ErrCacheMiss) {
 		t.Error(err)
@@ -146,11 +135,9 @@ func TestMemoryAlongOtherDimensions(t *testing.T) {
 	}
 }
 
-// Without dispatch, memory between programs is planned and freed in the graph; the device keeps
-// what it has.
 func TestAlongOtherDimensionsWithoutDispatch(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.put(normal([4]int{1, 1, 40, 33}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 40, 33}, ops.BFloat16, 1), ops.Tile, dram)
 	before := b.dev.Memory(allocator.DRAM).Allocated
 	c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch})
 	b.ok(b.Softmax(b.ctx, x, -2))

@@ -11,7 +11,6 @@ import (
 // value with a text.
 type argList []any
 
-// optional returns a tensor as an argument that may be left out: then it is nil.
 func optional(t *Tensor) any {
 	if t == nil {
 		return nil
@@ -73,7 +72,6 @@ func (l argList) texts() []string {
 	return out
 }
 
-// text returns a host tensor as an argument; graphs have no node for a host tensor.
 func (h *Host) text() string {
 	if h == nil {
 		return "nullptr"

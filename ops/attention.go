@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// attentionColumns is the number of tiles of values in a block, attentionChunk that of tiles of
-// keys whose scores are in L1 at once; kColumns and kChunk in kernels/attention.h.
+// kColumns and kChunk in kernels/attention.h: tiles of values in a block, and tiles of keys whose
+// scores are in L1 at once.
 const attentionColumns, attentionChunk = 4, 8
 
 // Attention says which keys queries attend to, and how much.
@@ -27,16 +27,12 @@ type Attention struct {
 // are [batches, heads, rows, width], keys [batches, kvHeads, n, width] and values [batches,
 // kvHeads, n, any width]; heads is a multiple of kvHeads, and neighbouring heads share keys and
 // values. The result has a row for each query, as wide as the values. With Causal, query i attends
-// to keys 0 to i.
+// to keys 0 to i. A query must attend to some key.
 //
-// All tensors are floats of one data type in tile layout. One program computes the result on the
-// engines as flash attention does: a core has a row of tiles of queries, and takes 256 keys at a
-// time. Scores stay in that core's L1 in fp32, so the number of keys isn't limited. Probabilities
-// are rounded to the data type, or to TF32, before they are summed and multiplied by the values. A
-// query must attend to some key.
-//
-// Keys and values after the last attended key are multiplied by 0 and must be finite; a cache
-// begins with zeros.
+// All tensors are floats of one data type in tile layout. A core has a row of tiles of queries, and
+// takes 256 keys at a time, with scores in fp32, as flash attention does. Probabilities are rounded
+// to the data type, or to TF32, before they are summed and multiplied by the values. Keys and
+// values after the last attended key are multiplied by 0 and must be finite.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor, a Attention, opts ...OpOption) (*Tensor, error) {
@@ -44,10 +40,9 @@ func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor,
 }
 
 // ScaledDotProductAttentionDecode is [Device.ScaledDotProductAttention] of queries at positions
-// position, position+1, ... against caches of keys and values: query i attends to keys 0 to
-// position+i. The new rows must be in the caches already (see [Device.UpdateCache]). In a capture
-// [WithParam] makes the position a parameter of the trace; positions after the last key attend to
-// all of them.
+// position, position+1, ... against caches of keys and values, which have the new rows already (see
+// [Device.UpdateCache]): query i attends to keys 0 to position+i. In a capture [WithParam] makes
+// the position a parameter of the trace; positions after the last key attend to all of them.
 //
 // Queries have the shape of the prefill, unlike TT-NN's scaled_dot_product_attention_decode, whose
 // heads are rows.
@@ -78,34 +73,33 @@ func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*
 		if c.param != "" && !a.decode {
 			return nil, fmt.Errorf("%w: only decoding has a position that could be parameter %q", ErrNoParam, c.param)
 		}
-		dims := a.q.geo.dims
-		s := c.shaped(a.q, []int{dims[0], dims[1], dims[2], a.v.geo.dims[3]})
-		return c.compute("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) job { return a.job(out, in) })
+		dims := a.q.dims
+		s := c.shaped(a.q, []int{dims[0], dims[1], dims[2], a.v.dims[3]})
+		return c.compute("sdpa", "SDPAOperation", args, s, func(out *Tensor) job { return a.job(out, in) })
 	}, opts...)
 }
 
 func (a *attention) fits() error {
-	x, y, z := a.q.geo.dims, a.k.geo.dims, a.v.geo.dims
+	x, y, z := a.q.dims, a.k.dims, a.v.dims
 	if y[0] != x[0] || z[0] != x[0] || x[1]%y[1] != 0 || z[1] != y[1] || z[2] != y[2] || y[3] != x[3] {
 		return fmt.Errorf("%w: queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, "+
-			"keys as wide as queries, and a value for each key", ErrShape, a.q.geo.spec.Shape, a.k.geo.spec.Shape, a.v.geo.spec.Shape)
+			"keys as wide as queries, and a value for each key", ErrShape, a.q.spec.Shape, a.k.spec.Shape, a.v.spec.Shape)
 	}
 	if a.position < 0 || a.position+x[2] > y[2] && a.Causal {
-		return fmt.Errorf("%w: %d queries at position %d, and %d keys: want a key for each position", ErrShape, x[2], a.position, y[2])
+		return shapeError("%d queries at position %d, and %d keys: want a key for each position", x[2], a.position, y[2])
 	}
 	if a.Mask == nil {
 		return nil
 	}
-	if m := a.Mask.geo.dims; m[0] != 1 && m[0] != x[0] || m[1] != 1 && m[1] != x[1] || m[2] != x[2] || m[3] != y[2] {
-		return fmt.Errorf("%w: a mask of %v for %d queries and %d keys: want a row for each query with an element for each key", ErrShape,
-			a.Mask.geo.spec.Shape, x[2], y[2])
+	if m := a.Mask.dims; m[0] != 1 && m[0] != x[0] || m[1] != 1 && m[1] != x[1] || m[2] != x[2] || m[3] != y[2] {
+		return shapeError("a mask of %v for %d queries and %d keys: want a row for each query with an element for each key",
+			a.Mask.spec.Shape, x[2], y[2])
 	}
 	return nil
 }
 
-// job returns the program's job; in are queries, keys, values, and the mask if there is one.
 func (a *attention) job(out *Tensor, in []*Tensor) job {
-	q, k, v := a.q.geo, a.k.geo, a.v.geo
+	q, k, v := a.q.geometry, a.k.geometry, a.v.geometry
 	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale
 	if scale == 0 {
 		scale = float32(1 / math.Sqrt(float64(q.dims[3])))

@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
@@ -15,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Attention, rotary embeddings and caches of drawn shapes are near the exact ones.
 func TestStrictAttention(t *testing.T) { onStrictCards(t, 7, strictAttention) }
 
 func strictAttention(_ *testing.T, b *bench, r *rand.Rand) {
@@ -54,9 +51,7 @@ func strictAttention(_ *testing.T, b *bench, r *rand.Rand) {
 		t    *ops.Tensor
 		want *plain
 	}{{tk, k}, {tv, v}} {
-		if d := cmp.Diff(one.want.v, b.get(one.t)); d != "" {
-			b.Errorf("cache %s: %s", what, d)
-		}
+		equal(b, one.want.v, b.get(one.t), "cache %s", what)
 	}
 
 	var mask *plain
@@ -83,9 +78,8 @@ func strictAttention(_ *testing.T, b *bench, r *rand.Rand) {
 	b.within("attention "+what, got, want, relative, math.Exp2(-7))
 }
 
-// restoreMinusOne puts the exact element in place of one that Wormhole's matrix unit got wrong: it
-// takes a sum of products that comes to minus one unit in the last place for a negative power of
-// two. The totals are those of the probabilities in each row.
+// restoreMinusOne puts the exact element in place of one that Wormhole's matrix unit got wrong:
+// minus one unit in the last place becomes a negative power of two.
 func (b *bench) restoreMinusOne(what string, got []float64, want, totals *plain, relative, absolute float64) {
 	for i, exact := range want.v {
 		total := totals.v[i/want.dims[3]]
@@ -98,11 +92,8 @@ func (b *bench) restoreMinusOne(what string, got []float64, want, totals *plain,
 	}
 }
 
-// Graphs have the operations of attention under TT-NN's names, and what they allocate, also without
-// dispatch.
 func TestAttentionInGraphs(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	for _, mode := range []graph.Mode{graph.Normal, graph.NoDispatch} {
 		c := b.BeginCapture(graph.Config{Mode: mode})
 		empty := func(shape ...int) *ops.Tensor {
@@ -115,8 +106,7 @@ func TestAttentionInGraphs(t *testing.T) {
 		b.must(b.FillCache(b.ctx, cache, h.K, 0))
 		b.must(b.UpdateCache(b.ctx, cache, empty(1, 1, 1, 64), 40))
 		b.ok(b.ConcatHeads(b.ctx, b.ok(b.ScaledDotProductAttention(b.ctx, q, cache, cache, ops.Attention{Causal: true}))))
-		r, err := c.End()
-		b.must(err)
+		r := b.report(c)
 		var got []string
 		for _, name := range graph.CallTrace(r.Graph) {
 			if len(name) > 6 && name[:6] == "ttnn::" && name != "ttnn::empty" {
@@ -131,8 +121,6 @@ func TestAttentionInGraphs(t *testing.T) {
 			"ttnn::transformer::scaled_dot_product_attention", "ttnn::prim::sdpa",
 			"ttnn::experimental::nlp_concat_heads", "ttnn::prim::nlp_concat_heads",
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%v: %s", mode, d)
-		}
+		equal(t, want, got, "%v", mode)
 	}
 }

@@ -6,15 +6,11 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// angles returns cosines and sines of positions, rounded to a data type.
 func angles(positions, width int, dt ops.DataType) (cos, sin *plain) {
 	of := func(f func(float64) float64) *plain {
 		return make4([4]int{1, 1, positions, width}, dt, func(_, _, p, w int) float64 {
@@ -24,7 +20,6 @@ func angles(positions, width int, dt ops.DataType) (cos, sin *plain) {
 	return of(math.Cos), of(math.Sin)
 }
 
-// rotate is a rotary embedding in float64; row h is at position at(h).
 func rotate(x, cos, sin *plain, at func(h int) int) *plain {
 	half := x.dims[3] / 2
 	return make4(x.dims, x.dtype, func(n, c, h, w int) float64 {
@@ -36,7 +31,6 @@ func rotate(x, cos, sin *plain, at func(h int) int) *plain {
 	})
 }
 
-// within fails unless elements are within a relative and an absolute error of those expected.
 func (b *bench) within(what string, got []float64, want *plain, relative, absolute float64) {
 	b.Helper()
 	if len(got) != len(want.v) {
@@ -53,10 +47,7 @@ func (b *bench) within(what string, got []float64, want *plain, relative, absolu
 	}
 }
 
-// Rotary embeddings are within 2^-8 of the result plus 2^-20 of the exact one in BFloat16, and
-// within 2^-20 in Float32.
 func TestRotaryEmbedding(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			x        [4]int
@@ -89,8 +80,6 @@ func TestRotaryEmbedding(t *testing.T) {
 	})
 }
 
-// attend is attention in float64; mask may be nil. Query h attends to keys 0 to limit(h)-1. The
-// totals are those of the probabilities of each row, relative to the greatest one.
 func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) (out, totals *plain) {
 	group := q.dims[1] / k.dims[1]
 	zeros := func(width int) *plain {
@@ -125,11 +114,8 @@ func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) (out, to
 	return out, totals
 }
 
-// Attention is within 2^-8 of the result plus 2^-7 of the exact one in BFloat16, and within 2^-7 in
-// Float32, whose operands have 11 bits in products, of values whose standard deviation is 1: with
-// all keys or those up to a position, with and without a mask, with shared keys.
+// The bounds are for values whose standard deviation is 1.
 func TestAttention(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			q, k     [4]int
@@ -186,11 +172,9 @@ func TestAttention(t *testing.T) {
 	})
 }
 
-// One trace decodes at every position: the row that goes to the caches, and what attends to it.
 func TestAttentionInATrace(t *testing.T) {
 	effort.Long(t)
 	b := open(t, sim.Blackhole(sim.Strict(9)))
-	dram := ops.Interleaved(allocator.DRAM)
 	zeros := make4([4]int{1, 1, 64, 64}, ops.BFloat16, func(_, _, _, _ int) float64 { return 0 })
 	keys, values := b.put(zeros, ops.Tile, dram), b.put(zeros, ops.Tile, dram)
 	cos, sin := angles(64, 64, ops.BFloat16)
@@ -238,7 +222,5 @@ func TestAttentionInATrace(t *testing.T) {
 	all := b.put(x, ops.Tile, dram)
 	q := b.ok(b.RotaryEmbedding(b.ctx, all, tc, ts, ops.AllRows))
 	prefill := b.get(b.ok(b.ScaledDotProductAttention(b.ctx, q, q, all, ops.Attention{Causal: true})))
-	if d := cmp.Diff(prefill[39*64:], last); d != "" {
-		t.Error(d)
-	}
+	equal(t, prefill[39*64:], last)
 }

@@ -4,16 +4,14 @@ import (
 	"context"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// BenchmarkHost measures the host's time to record an operation whose program is cached.
 func BenchmarkHost(b *testing.B) {
 	d := open(b, sim.Blackhole())
 	tensor := func(shape ...int) *ops.Tensor {
-		t, err := d.Empty(d.ctx, ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)})
+		t, err := d.Empty(d.ctx, ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: dram})
 		d.must(err)
 		return t
 	}

@@ -51,7 +51,6 @@ func packInBlock(v uint16, exponent byte) byte {
 	return m | byte(v>>15)<<7
 }
 
-// unpackBlocks converts tiles of BFloat8B to tiles of BFloat16, exactly, as unpackers do.
 func unpackBlocks(from []byte) []byte {
 	var out []byte
 	for ; len(from) > 0; from = from[blockTileBytes:] {

@@ -15,8 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// blocks is a tensor of wide-ranging numbers as BFloat8B, of which the second result is what its
-// blocks have.
 func (b *bench) blocks(dims [4]int, seed uint64) (*ops.Tensor, *plain) {
 	b.Helper()
 	p := normal(dims, ops.BFloat16, seed)
@@ -24,12 +22,10 @@ func (b *bench) blocks(dims [4]int, seed uint64) (*ops.Tensor, *plain) {
 		p.v[i] = math.Ldexp(p.v[i], i*7%11-5)
 	}
 	p.dtype = ops.BFloat8B
-	t := b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM))
+	t := b.put(p, ops.Tile, dram)
 	return t, &plain{dims, ops.BFloat16, b.get(t)}
 }
 
-// Tiles of BFloat8B are those that packers make of BFloat16, and are read as unpackers do; the
-// error is what the type says.
 func TestBlocksOfWeights(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dims := [4]int{1, 2, 40, 70}
@@ -44,7 +40,7 @@ func TestBlocksOfWeights(t *testing.T) {
 	if _, err := h.Convert(ops.Int32); !errors.Is(err, ops.ErrDataType) {
 		t.Error(err)
 	}
-	x := b.ok(b.ToDevice(b.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
+	x := b.ok(b.ToDevice(b.ctx, h, ops.Tile, dram))
 	if n := x.Buffer().PageSize(); n != arith.BFP8.TileBytes() {
 		t.Fatalf("a tile has %d bytes", n)
 	}
@@ -92,10 +88,7 @@ func TestBlocksOfWeights(t *testing.T) {
 	}
 }
 
-// Products with weights of BFloat8B are those of the engines' arithmetic with the numbers that the
-// blocks have.
 func TestMatmulOfBlockWeights(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b     [4]int
@@ -103,7 +96,8 @@ func TestMatmulOfBlockWeights(t *testing.T) {
 			p        ops.MatmulProgram
 		}{
 			{[4]int{1, 1, 20, 32}, [4]int{1, 1, 32, 20}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{}},
-			{[4]int{1, 2, 40, 300}, [4]int{1, 1, 300, 200}, ops.BFloat16, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 2, PassSteps: 2}},
+			{[4]int{1, 2, 40, 300}, [4]int{1, 1, 300, 200}, ops.BFloat16, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 2,
+				PassSteps: 2}},
 			{[4]int{2, 1, 40, 70}, [4]int{2, 1, 70, 40}, ops.Float32, ops.BFloat16, ops.MatmulProgram{}},
 			{[4]int{1, 1, 40, 70}, [4]int{1, 1, 70, 40}, ops.Float32, ops.Float32, ops.MatmulProgram{Form: ops.MatmulSimple}},
 		} {
@@ -130,11 +124,8 @@ func TestMatmulOfBlockWeights(t *testing.T) {
 	})
 }
 
-// BFloat8B is refused where it isn't the right operand of a product of tiles, with nothing left
-// allocated.
 func TestBlocksAreWeightsOnly(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	w, _ := b.blocks([4]int{1, 1, 32, 32}, 1)
 	x := b.zeros(dram, 32, 32)
 	rows := b.ok(b.ToLayout(b.ctx, x, ops.RowMajor))

@@ -21,11 +21,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// A product in blocks has the bits of the engines' arithmetic, as the simple form has, however it
-// is cut.
 func TestMatmulInBlocks(t *testing.T) {
 	effort.Long(t)
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b     [4]int
@@ -35,14 +32,18 @@ func TestMatmulInBlocks(t *testing.T) {
 			{[4]int{1, 1, 64, 64}, [4]int{1, 1, 64, 64}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 1, PerCoreN: 2}},
 			{[4]int{1, 1, 160, 200}, [4]int{1, 1, 200, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{}},
 			// Three passes, of which the last has less, and parts of different sizes.
-			{[4]int{1, 1, 160, 330}, [4]int{1, 1, 330, 300}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}},
-			{[4]int{1, 1, 40, 330}, [4]int{1, 1, 330, 200}, ops.Float32, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 3, PassSteps: 1}},
+			{[4]int{1, 1, 160, 330}, [4]int{1, 1, 330, 300}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 3, PerCoreN: 5, InnerStep: 2,
+				PassSteps: 2}},
+			{[4]int{1, 1, 40, 330}, [4]int{1, 1, 330, 200}, ops.Float32, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 3,
+				PassSteps: 1}},
 			// Several matrices: of one right one the left ones are one, of several a matrix comes
 			// after another.
 			{[4]int{2, 2, 40, 70}, [4]int{1, 1, 70, 70}, ops.BFloat16, ops.Float32, ops.MatmulProgram{}},
-			{[4]int{2, 1, 70, 160}, [4]int{2, 3, 160, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 4, InnerStep: 2, PassSteps: 2}},
+			{[4]int{2, 1, 70, 160}, [4]int{2, 3, 160, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 4, InnerStep: 2,
+				PassSteps: 2}},
 			// Several blocks in turn, of which some are empty.
-			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 1, PerCoreN: 1, InnerStep: 1, PassSteps: 2}},
+			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 1, PerCoreN: 1, InnerStep: 1,
+				PassSteps: 2}},
 		} {
 			c.p.Form = ops.MatmulBlocked
 			x, y := normal(c.a, c.from, uint64(2*i)), normal(c.b, c.from, uint64(2*i+1))
@@ -55,11 +56,8 @@ func TestMatmulInBlocks(t *testing.T) {
 	})
 }
 
-// A linear layer in blocks has the bits of one in the simple form, with bias and activation, also
-// of several matrices and if passes are between. In a trace it takes its program from the cache.
 func TestLinearInBlocks(t *testing.T) {
 	effort.Long(t)
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b, bias [4]int
@@ -82,8 +80,7 @@ func TestLinearInBlocks(t *testing.T) {
 				}
 				other := normal(c.a, c.dt, 77)
 				tr, err := b.Capture(b.ctx, "linear", func(ctx context.Context) error {
-					_, err := b.Linear(ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(p), ops.Into(out))
-					return err
+					return failure(b.Linear(ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(p), ops.Into(out)))
 				})
 				b.must(err)
 				b.must(b.CopyHostToDevice(b.ctx, b.host(other), tx))
@@ -100,11 +97,8 @@ func TestLinearInBlocks(t *testing.T) {
 	})
 }
 
-// Without room in L1 a product takes the simple form, in a trace too; asked for blocks, it says
-// what is wrong.
 func TestNoRoomForBlocks(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.zeros(dram, 640, 320), b.zeros(dram, 320, 640)
 	free := b.dev.Memory(allocator.L1)
 	big, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1024,
@@ -112,8 +106,7 @@ func TestNoRoomForBlocks(t *testing.T) {
 	b.must(err)
 	out := b.ok(b.Matmul(b.ctx, x, y))
 	tr, err := b.Capture(b.ctx, "product", func(ctx context.Context) error {
-		_, err := b.Matmul(ctx, x, y, ops.Into(out))
-		return err
+		return failure(b.Matmul(ctx, x, y, ops.Into(out)))
 	})
 	b.must(err)
 	b.must(tr.Replay(b.ctx))
@@ -134,7 +127,6 @@ func TestNoRoomForBlocks(t *testing.T) {
 	}
 }
 
-// first describes the first difference.
 func first(want, got []float64) string {
 	for i := range want {
 		if want[i] != got[i] {
@@ -144,7 +136,6 @@ func first(want, got []float64) string {
 	return cmp.Diff(len(want), len(got))
 }
 
-// A queue whose workers don't begin at the grid's corner multiplies in blocks too.
 func TestBlocksOnSomeWorkers(t *testing.T) {
 	for name, card := range cards {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +145,6 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 			devtest.Must(t, err)
 			b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithQueue(1))}
 			x, y := normal([4]int{1, 1, 160, 70}, ops.BFloat16, 1), normal([4]int{1, 1, 70, 130}, ops.BFloat16, 2)
-			dram := ops.Interleaved(allocator.DRAM)
 			got := b.get(b.ok(b.Matmul(ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram),
 				ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked}))))
 			if want := b.engines().matmul(x, y, ops.BFloat16); !slices.Equal(got, want.v) {
@@ -166,9 +156,7 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 	}
 }
 
-// Sums of 16 bits are those of the engines' arithmetic, however a product is cut.
 func TestNarrowSums(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		x, y := normal([4]int{1, 1, 160, 330}, ops.BFloat16, 1), normal([4]int{1, 1, 330, 300}, ops.BFloat16, 2)
 		tx, ty := b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram)
@@ -207,7 +195,7 @@ func TestNarrowSums(t *testing.T) {
 
 func TestNarrowSumsErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	for _, opts := range [][]ops.OpOption{
 		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true})},
 		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true, Form: ops.MatmulSimple})},

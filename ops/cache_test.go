@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -16,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// tensor puts 0, 1, 2 ... on the device.
 func (b *bench) tensor(m ops.MemoryConfig, dt ops.DataType, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -42,16 +39,11 @@ func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 	b.Helper()
 	h, err := b.ToHost(b.ctx, t)
 	b.must(err)
-	if d := cmp.Diff(want, ops.Values[uint32](h)); d != "" {
-		b.Error(d)
-	}
+	equal(b, want, ops.Values[uint32](h))
 }
 
-// A program is loaded once for tensors of equal specs; tensors at other addresses use it from the
-// cache.
 func TestProgramCache(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.UInt32, 4), b.tensor(dram, ops.UInt32, 4)
 	first := b.ok(b.Add(b.ctx, x, y))
 	entries := b.ProgramCacheEntries()
@@ -62,7 +54,7 @@ func TestProgramCache(t *testing.T) {
 	b.holds(first, 0, 2, 4, 6)
 	b.holds(second, 0, 3, 6, 9)
 	b.ok(b.Multiply(b.ctx, x, y))
-	b.ok(b.Add(b.ctx, b.tensor(ops.Interleaved(allocator.L1), ops.UInt32, 4), y))
+	b.ok(b.Add(b.ctx, b.tensor(l1, ops.UInt32, 4), y))
 	if n := b.ProgramCacheEntries(); n != 3 {
 		t.Errorf("%d programs, want 3: another operation and another memory", n)
 	}
@@ -73,10 +65,8 @@ func TestProgramCache(t *testing.T) {
 	b.holds(b.ok(b.Add(b.ctx, second, y)), 0, 4, 8, 12)
 }
 
-// A trace replays operations whose programs are in the cache; it holds its tensors' memory.
 func TestTraceOfOperations(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.tensor(l1, ops.Int32, 2, 3), b.tensor(l1, ops.Int32, 1, 3)
 	sum, product := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
 	run := func(ctx context.Context) error {
@@ -105,11 +95,9 @@ func TestTraceOfOperations(t *testing.T) {
 	b.must(tr.Release(b.ctx))
 }
 
-// An operation whose program isn't in the cache can't be part of a trace: the error names it, and
-// the capture fails even if its function ignores the error.
 func TestCacheMissDuringCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 4)
+	x := b.tensor(dram, ops.UInt32, 4)
 	out := b.ok(b.Empty(b.ctx, x.Spec()))
 	var got error
 	_, err := b.Capture(b.ctx, "cold", func(ctx context.Context) error {
@@ -124,7 +112,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	if !errors.Is(err, reprise.ErrInCapture) {
 		t.Errorf("of the capture: %v", err)
 	}
-	if _, err := b.Capture(b.ctx, "allocates", func(ctx context.Context) error { _, err := b.Relu(ctx, x); return err }); !errors.Is(err,
+	if _, err := b.Capture(b.ctx, "allocates", func(ctx context.Context) error { return failure(b.Relu(ctx, x)) }); !errors.Is(err,
 		reprise.ErrInCapture) {
 		t.Errorf("a result that has to be allocated: %v", err)
 	}
@@ -132,70 +120,45 @@ func TestCacheMissDuringCapture(t *testing.T) {
 		t.Errorf("%d programs in the cache", n)
 	}
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
-	tr, err := b.Capture(b.ctx, "warm", func(ctx context.Context) error { _, err := b.Relu(ctx, x, ops.Into(out)); return err })
+	tr, err := b.Capture(b.ctx, "warm", func(ctx context.Context) error { return failure(b.Relu(ctx, x, ops.Into(out))) })
 	b.must(err)
 	b.must(tr.Release(b.ctx))
 }
 
-// Invalid calls return an error that says why, and leave nothing allocated.
 func TestOperationsThatCannotBe(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.UInt32, 4, 3), b.tensor(dram, ops.Float32, 4, 3)
 	gone := b.tensor(dram, ops.UInt32, 4, 3)
 	b.must(b.Deallocate(gone))
 	other := open(t, sim.Wormhole())
 	foreign := other.tensor(dram, ops.UInt32, 4, 3)
 	host := &ops.Host{Shape: []int{2, 2}, DType: ops.UInt32, Data: make([]byte, 16)}
+	short := b.tensor(dram, ops.UInt32, 2, 3)
+	wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 1 << 20}, DType: ops.UInt32, Memory: dram}))
+	tile := ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile, Memory: ops.Sharded(allocator.HeightSharded, 16, 64, chip.Grid(4, 1))}
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		do   func() error
-		want error
-	}{
-		"types":         {func() error { _, err := b.Add(b.ctx, x, y); return err }, ops.ErrDataType},
-		"shapes":        {func() error { _, err := b.Add(b.ctx, x, b.tensor(dram, ops.UInt32, 2, 3)); return err }, ops.ErrShape},
-		"matrices":      {func() error { _, err := b.Matmul(b.ctx, x, x); return err }, ops.ErrShape},
-		"float product": {func() error { _, err := b.Matmul(b.ctx, x, x, ops.WithDataType(ops.Float32)); return err }, ops.ErrShape},
-		"freed":         {func() error { _, err := b.Relu(b.ctx, gone); return err }, ops.ErrReleased},
-		"freed twice":   {func() error { return b.Deallocate(gone) }, ops.ErrReleased},
-		"nil":           {func() error { _, err := b.Add(b.ctx, x, nil); return err }, ops.ErrShape},
-		"foreign":       {func() error { _, err := b.Add(b.ctx, x, foreign); return err }, ops.ErrWrongDevice},
-		"into itself":   {func() error { _, err := b.Relu(b.ctx, x, ops.Into(x)); return err }, ops.ErrMemory},
-		"into another":  {func() error { _, err := b.Relu(b.ctx, x, ops.Into(y)); return err }, ops.ErrShape},
-		"one of many":   {func() error { _, err := b.Concat(b.ctx, []*ops.Tensor{x}, 0); return err }, ops.ErrShape},
-		"no dimension":  {func() error { _, err := b.Concat(b.ctx, []*ops.Tensor{x, x}, 2); return err }, ops.ErrShape},
-		"five":          {func() error { _, err := b.Repeat(b.ctx, x, []int{1, 1, 1, 1, 1}); return err }, ops.ErrShape},
-		"never":         {func() error { _, err := b.Repeat(b.ctx, x, []int{0, 1}); return err }, ops.ErrShape},
-		"no shards":     {func() error { _, err := b.Reshard(b.ctx, x, dram); return err }, ops.ErrMemory},
-		"odd tile": {func() error {
-			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile,
-				Memory: ops.Sharded(allocator.HeightSharded, 16, 64, chip.Grid(4, 1))})
-			return err
-		}, ops.ErrMemory},
-		"host":     {func() error { return b.CopyHostToDevice(b.ctx, host, x) }, ops.ErrShape},
-		"no shape": {func() error { _, err := b.Empty(b.ctx, ops.Spec{Memory: dram}); return err }, ops.ErrShape},
-		"too large": {func() error {
-			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 20}, Memory: dram})
-			return err
-		}, reprise.ErrOutOfMemory},
-		"no room for a row": {func() error {
-			wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 1 << 20}, DType: ops.UInt32, Memory: dram}))
-			defer func() { b.must(b.Deallocate(wide)) }()
-			_, err := b.Relu(b.ctx, wide)
-			if !errors.As(err, new(*dispatch.ProgramError)) {
-				t.Errorf("%v is no program error", err)
-			}
-			return nil
-		}, nil},
-	} {
-		if err := c.do(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if name == "shapes" {
-			before = b.dev.MemoryFingerprint(allocator.DRAM) // it made a tensor
-		}
-		if now := b.dev.MemoryFingerprint(allocator.DRAM); now != before {
-			t.Errorf("%s changed what is allocated", name)
-		}
+	if err := failure(b.Relu(b.ctx, wide)); !errors.As(err, new(*dispatch.ProgramError)) {
+		t.Errorf("no room for a row: %v is no program error", err)
 	}
+	b.refused(before, map[string]refusal{
+		"types":         {failure(b.Add(b.ctx, x, y)), ops.ErrDataType},
+		"shapes":        {failure(b.Add(b.ctx, x, short)), ops.ErrShape},
+		"matrices":      {failure(b.Matmul(b.ctx, x, x)), ops.ErrShape},
+		"float product": {failure(b.Matmul(b.ctx, x, x, ops.WithDataType(ops.Float32))), ops.ErrShape},
+		"freed":         {failure(b.Relu(b.ctx, gone)), ops.ErrReleased},
+		"freed twice":   {b.Deallocate(gone), ops.ErrReleased},
+		"nil":           {failure(b.Add(b.ctx, x, nil)), ops.ErrShape},
+		"foreign":       {failure(b.Add(b.ctx, x, foreign)), ops.ErrWrongDevice},
+		"into itself":   {failure(b.Relu(b.ctx, x, ops.Into(x))), ops.ErrMemory},
+		"into another":  {failure(b.Relu(b.ctx, x, ops.Into(y))), ops.ErrShape},
+		"one of many":   {failure(b.Concat(b.ctx, []*ops.Tensor{x}, 0)), ops.ErrShape},
+		"no dimension":  {failure(b.Concat(b.ctx, []*ops.Tensor{x, x}, 2)), ops.ErrShape},
+		"five":          {failure(b.Repeat(b.ctx, x, []int{1, 1, 1, 1, 1})), ops.ErrShape},
+		"never":         {failure(b.Repeat(b.ctx, x, []int{0, 1})), ops.ErrShape},
+		"no shards":     {failure(b.Reshard(b.ctx, x, dram)), ops.ErrMemory},
+		"odd tile":      {failure(b.Empty(b.ctx, tile)), ops.ErrMemory},
+		"host":          {b.CopyHostToDevice(b.ctx, host, x), ops.ErrShape},
+		"no shape":      {failure(b.Empty(b.ctx, ops.Spec{Memory: dram})), ops.ErrShape},
+		"too large":     {failure(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 20}, Memory: dram})), reprise.ErrOutOfMemory},
+	})
 }

@@ -17,7 +17,7 @@ type call struct {
 	ctx context.Context
 	d   *Device
 	q   *reprise.Queue
-	rec *recording // of the trace that the operation is recorded into, or nil
+	rec *recording
 	to  runner
 	result
 	quiet  bool      // no observer and no graph capture is active
@@ -27,8 +27,7 @@ type call struct {
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
 var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", "ttnn::copy_host_to_device_tensor"}
 
-// do runs an operation for the user. name is its name in graphs; the tensors among args must be
-// usable.
+// do runs an operation for the user. The tensors among args must be usable.
 func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,14 +43,14 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 		if err := t.checkLocked(d); err != nil {
 			return &opError{name, err}
 		}
-		if t.geo.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
-			return &opError{name, fmt.Errorf("%w: %v is for the right operand of a product", ErrDataType, BFloat8B)}
+		if t.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
+			return &opError{name, typeError("%v is for the right operand of a product", BFloat8B)}
 		}
 		return nil
 	}
 	for t := range args.tensors {
 		if c.into != nil && t == c.into {
-			return nil, &opError{name, fmt.Errorf("%w: the result can't go into an operand", ErrMemory)}
+			return nil, &opError{name, memoryError("the result can't go into an operand")}
 		}
 		if err := check(t); err != nil {
 			return nil, err
@@ -117,7 +116,7 @@ func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*
 	return t, err
 }
 
-// deviceOp allocates the result and computes it with one program. class is TT-NN's class of the
+// deviceOp allocates the result and computes it with one program. class is TT-NN's of the
 // operation.
 func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *Tensor) error) (*Tensor, error) {
 	inside := func() (*Tensor, error) {
@@ -139,7 +138,8 @@ func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *
 	if c.d.separateRepeat {
 		class = "Device Operation"
 	}
-	return c.function(name, args, func() (*Tensor, error) { return c.function(class, argList{name, s.Shape}, inside) })
+	prim := "ttnn::prim::" + name
+	return c.function(prim, args, func() (*Tensor, error) { return c.function(class, argList{prim, s.Shape}, inside) })
 }
 
 func (c *call) output(s Spec) (*Tensor, error) {
@@ -147,8 +147,8 @@ func (c *call) output(s Spec) (*Tensor, error) {
 	if t == nil {
 		return c.create(s)
 	}
-	if have := t.geo.spec; !slices.Equal(have.Shape, s.Shape) || have.DType != s.DType {
-		return nil, fmt.Errorf("%w: the result is %v of %v, and it should go into %v of %v", ErrShape, s.Shape, s.DType, have.Shape, have.DType)
+	if have := t.spec; !slices.Equal(have.Shape, s.Shape) || have.DType != s.DType {
+		return nil, shapeError("the result is %v of %v, and it should go into %v of %v", s.Shape, s.DType, have.Shape, have.DType)
 	}
 	return t, nil
 }
@@ -160,7 +160,7 @@ func (c *call) create(s Spec) (*Tensor, error) {
 	}
 	inside := func() (*Tensor, error) {
 		c.d.lastID++
-		t := &Tensor{d: c.d, id: c.d.lastID, geo: g}
+		t := &Tensor{d: c.d, id: c.d.lastID, geometry: g}
 		return t, c.to.allocate(t, g.config(fmt.Sprintf("tensor %d", t.id)))
 	}
 	if c.quiet {
@@ -169,7 +169,6 @@ func (c *call) create(s Spec) (*Tensor, error) {
 	return c.function(c.d.createName(), specArgs(s, c.d.id), inside)
 }
 
-// discard releases a tensor because of an error, and returns that error.
 func (c *call) discard(err error, t *Tensor) error {
 	if free := t.releaseLocked(); free != nil {
 		return errors.Join(err, free)
@@ -190,7 +189,7 @@ func (c *call) release(err error, ts []*Tensor) error {
 // memoryLike returns the memory configuration of a result: the option's, or the operand's. If the
 // operand's shards are for another shape or layout, the result is interleaved in the same memory.
 func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
-	s := t.geo.spec
+	s := t.spec
 	switch {
 	case c.memory != nil:
 		return c.memory.clone()
@@ -200,15 +199,15 @@ func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 	return s.Memory
 }
 
-func (c *call) like(t *Tensor) Spec {
-	s := t.geo.spec.clone()
-	s.Memory = c.memoryLike(t, s.Shape, s.Layout)
-	return s
-}
+// place sets the memory configuration of a result by [call.memoryLike].
+func (c *call) place(s *Spec, like *Tensor) { s.Memory = c.memoryLike(like, s.Shape, s.Layout) }
+
+func (c *call) like(t *Tensor) Spec { return c.shaped(t, t.Shape()) }
 
 func (c *call) shaped(t *Tensor, shape []int) Spec {
-	s := t.geo.spec
-	s.Shape, s.Memory = shape, c.memoryLike(t, shape, s.Layout)
+	s := t.spec
+	s.Shape = shape
+	c.place(&s, t)
 	return s
 }
 
@@ -219,25 +218,23 @@ func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 	return m
 }
 
-// checkEach returns an error unless there are as many tensors to write to as results, and all are
-// usable.
 func (c *call) checkEach(results int, a *Tensor) error {
 	if c.into != nil || c.each != nil && len(c.each) != results {
-		return fmt.Errorf("%w: there are %d results, and %d tensors to write them to: see IntoEach", ErrShape, results, max(len(c.each), 1))
+		return shapeError("there are %d results, and %d tensors to write them to: see IntoEach", results, max(len(c.each), 1))
 	}
 	for _, t := range c.each {
 		if err := t.checkLocked(c.d); err != nil {
 			return err
 		}
 		if t == a {
-			return fmt.Errorf("%w: a result can't go into the operand", ErrMemory)
+			return memoryError("a result can't go into the operand")
 		}
 	}
 	return nil
 }
 
-// scratch returns a tensor in DRAM for data between the programs of an operation. Each slot of one
-// operation has its own tensor; the next operation reuses the tensors.
+// scratch returns a tensor in DRAM, one for each slot, for data between the programs of an
+// operation.
 func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	s.Memory = Interleaved(allocator.DRAM)
 	g, err := s.geometry()
@@ -259,7 +256,6 @@ func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	return t, err
 }
 
-// leaving runs f with t as the destination of its result.
 func (c *call) leaving(t *Tensor, f func() (*Tensor, error)) error {
 	own := c.result
 	c.result = result{into: t}

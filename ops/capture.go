@@ -27,9 +27,9 @@ type Capture struct {
 	zones   []graph.Zone
 }
 
-// Record adds a zone of a kernel to the report: it is a handler for print.Listen on the device.
-// Close or drain the Listener before the capture ends. Other records, and zones beyond a million,
-// are ignored.
+// Record adds a zone of a kernel to the report: it is a handler for print.Listen on the device, to
+// be closed or drained before the capture ends. Other records, and zones beyond a million, are
+// ignored.
 func (c *Capture) Record(r print.Record) {
 	const most = 1 << 20
 	if !r.Zone {
@@ -98,9 +98,9 @@ func (c *Capture) Set(some graph.Details, on bool) { c.rec.Set(some, on) }
 // Has reports whether this capture records all of some details.
 func (c *Capture) Has(some graph.Details) bool { return c.rec.Has(some) }
 
-// End ends the capture and returns its report. The report has the device times of all programs that
-// are done: call [Device.Wait] first if programs may be running. The error wraps [ErrNotCapturing]
-// if another capture is inside this one.
+// End ends the capture and returns its report, with the device times of all programs that are done:
+// call [Device.Wait] first. The error wraps [ErrNotCapturing] if another capture is inside this
+// one.
 func (c *Capture) End() (*graph.Report, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -112,8 +112,8 @@ func (c *Capture) End() (*graph.Report, error) {
 	return c.withZones(r), err
 }
 
-// EndToFile ends the capture and writes its report to a file, whole or not at all; it creates
-// missing directories. If writing fails EndToFile returns the report and the error.
+// EndToFile ends the capture and writes its report to a file, whole or not at all, in directories
+// that it creates. If writing fails it returns the report and the error.
 func (c *Capture) EndToFile(path string) (*graph.Report, error) {
 	r, err := c.End()
 	if r == nil {
@@ -155,8 +155,7 @@ func (c *Capture) Report() *graph.Report {
 	return c.withZones(c.rec.Report())
 }
 
-// Open returns the names of the functions that have begun and not ended, the outermost first. After
-// a hang these are the functions that hang.
+// Open returns the names of the functions that haven't ended, the outermost first.
 func (c *Capture) Open() []string { return c.rec.Open() }
 
 func (d *captures) describe() graph.Device {

@@ -13,7 +13,7 @@ import (
 )
 
 // captures are the active graph captures of a device. This package tells them of operations; an
-// Observer tells them of all other uses of the device (buffers, programs, transfers).
+// Observer tells them of all other uses of the device.
 type captures struct {
 	dev *reprise.Device
 	id  int // of the device in graphs
@@ -21,14 +21,14 @@ type captures struct {
 	mu    sync.Mutex
 	on    graph.Details // of captures that begin, beside those that they ask for
 	stack []*Capture    // the outermost first
-	stop  func()        // removes the Observer
+	stop  func()
 	bufs  map[*reprise.Buffer]*graph.Buffer
-	next  uint64        // number of the latest buffer
+	next  uint64
 	open  *reprise.Call // the call whose function is open, or nil
 
 	times capturedTimes
 
-	snap *reprise.MemorySnapshot // of a capture without dispatch: where it allocates; otherwise nil
+	snap *reprise.MemorySnapshot // where a capture without dispatch allocates; otherwise nil
 	gen  uint64                  // number of captures without dispatch so far
 }
 
@@ -38,8 +38,7 @@ func (c *captures) active() bool {
 	return len(c.stack) > 0
 }
 
-// noDispatch reports whether a capture without dispatch is active: then nothing may reach the
-// device.
+// noDispatch reports whether nothing may reach the device.
 func (c *captures) noDispatch() bool { return c.generation() > 0 }
 
 // generation returns the number of the current capture without dispatch, or 0.
@@ -57,6 +56,12 @@ func (c *captures) each(f func(*Capture)) {
 	defer c.mu.Unlock()
 	for _, one := range c.stack {
 		f(one)
+	}
+}
+
+func (c *captures) memoryLocked(event func(*graph.Recorder)) {
+	for _, one := range c.stack {
+		one.memory(event)
 	}
 }
 
@@ -127,7 +132,6 @@ func coreRanges(rs []chip.Range) []graph.CoreRange {
 	return out
 }
 
-// time sets the times of a report's programs. last says that the capture ends.
 func (c *captures) time(one *Capture, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,13 +16,6 @@ type planned struct {
 	undo   func() error // frees it in the snapshot; nil if it didn't fit
 }
 
-func (p *planned) free() error {
-	if p.undo == nil {
-		return nil
-	}
-	return p.undo()
-}
-
 // allocate plans a tensor's memory in the snapshot. A tensor that doesn't fit is at address 0.
 func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, error) {
 	c.mu.Lock()
@@ -54,19 +47,15 @@ func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, er
 			return pagesOf(graph.Page{Device: int64(b.Device), Address: b.Address, PageSize: b.PageSize, BufferType: int64(b.Type)}, page)
 		}
 	}
-	for _, one := range c.stack {
-		one.memory(func(r *graph.Recorder) { r.Allocate(p.buffer) })
-	}
+	c.memoryLocked(func(r *graph.Recorder) { r.Allocate(p.buffer) })
 	return p, nil
 }
 
-// bufferID returns an id that is unique among the buffers of all chips of a mesh.
 func (c *captures) bufferID() uint64 {
 	c.next++
 	return uint64(c.id)<<40 | c.next
 }
 
-// buffer returns the description of a buffer, the same one until its release.
 func (c *captures) buffer(b *reprise.Buffer) *graph.Buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +109,6 @@ func maxPerBank(b *reprise.Buffer) int64 {
 	return most * int64(b.PageStride())
 }
 
-// pagesOf returns a buffer's pages: copies of first at the places that page returns.
 func pagesOf(first graph.Page, page func(int) (reprise.Place, bool)) []graph.Page {
 	out := []graph.Page{}
 	for i := 0; ; i++ {

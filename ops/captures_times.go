@@ -10,12 +10,12 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// timesPatience limits how long the end of a capture waits for the times of programs. The device
-// stores a program's time slightly later than its completion.
+// timesPatience limits the wait for times at the end of a capture: the device stores them slightly
+// later than a program's completion.
 const timesPatience = time.Second
 
-// capturedTimes relates the programs that queues start during captures to functions of graphs. The
-// device stores times without names, so programs are matched by their order in each queue.
+// capturedTimes relates the programs that queues start during captures to functions of graphs, by
+// their order in each queue: the device stores times without names.
 type capturedTimes struct {
 	log      *observe.ProgramLog // nil without times
 	began    map[uint64][]uint64 // clocks of the call's queues at its begin, by call
@@ -25,14 +25,12 @@ type capturedTimes struct {
 	replays  map[*reprise.Trace]int
 }
 
-// capturedProgram is a program and the functions that ran or recorded it, by capture.
 type capturedProgram struct {
 	name  string
 	cores int
 	in    map[*Capture]int
 }
 
-// programStart is the programs that one call has put into a queue.
 type programStart struct {
 	from       uint64 // clock of the queue before the call: earlier programs belong to no function
 	programs   []capturedProgram
@@ -43,7 +41,6 @@ type programStart struct {
 	begin, end time.Time // of the call
 }
 
-// startLocked begins to collect times, if the device stores them.
 func (t *capturedTimes) startLocked(dev *reprise.Device) {
 	log, err := observe.CollectPrograms(dev)
 	if err != nil {
@@ -77,8 +74,6 @@ func (t *capturedTimes) beginLocked(call *reprise.Call) {
 	t.began[call.ID] = at
 }
 
-// calledLocked relates the programs that a call has put into queues to the innermost open
-// functions.
 func (c *captures) calledLocked(ctx context.Context, call *reprise.Call) {
 	t := &c.times
 	began := t.began[call.ID]
@@ -118,9 +113,9 @@ func (c *captures) functionsLocked() map[*Capture]int {
 	return in
 }
 
-// replayed returns the programs of a replay on a queue. The result is false for a trace with
-// control flow, whose conditions decide how many run. in are the functions of programs that no
-// captured function has recorded.
+// replayed returns the programs of a replay on a queue, or false for a trace with control flow,
+// whose conditions decide how many run. in are the functions of programs that no captured function
+// has recorded.
 func (t *capturedTimes) replayed(tr *reprise.Trace, q *reprise.Queue, in map[*Capture]int) ([]capturedProgram, bool) {
 	var out []capturedProgram
 	recorded := t.traces[tr]
@@ -218,7 +213,6 @@ func (t *capturedTimes) walk(queue int, f func(s *programStart, p capturedProgra
 	return n
 }
 
-// settle waits up to timesPatience for the times of programs that are done.
 func (t *capturedTimes) settle() {
 	if t.log == nil {
 		return

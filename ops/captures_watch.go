@@ -15,10 +15,8 @@ import (
 // internalCall is the context key of transfers and runs inside an operation; graphs leave them out.
 type internalCall struct{}
 
-// watcher is the device's Observer during captures.
 type watcher struct{ c *captures }
 
-// isFunction reports whether a call outside of operations is a function in graphs.
 func isFunction(k reprise.CallKind) bool {
 	switch k {
 	case reprise.CallWrite, reprise.CallRead, reprise.CallPendingWait, reprise.CallRun, reprise.CallReplay, reprise.CallQueueWait:
@@ -27,7 +25,6 @@ func isFunction(k reprise.CallKind) bool {
 	return false
 }
 
-// Begin implements reprise.Observer.
 func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
 	c := w.c
 	c.mu.Lock()
@@ -58,7 +55,6 @@ func (c *captures) beginLocked(call *reprise.Call) {
 	}
 }
 
-// End implements reprise.Observer.
 func (w watcher) End(ctx context.Context, call *reprise.Call) {
 	c := w.c
 	c.mu.Lock()
@@ -66,14 +62,10 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 	switch b, _ := call.Object.(*reprise.Buffer); {
 	case call.Kind == reprise.CallAllocate && call.Err == nil && b != nil:
 		g := c.bufferLocked(b)
-		for _, one := range c.stack {
-			one.memory(func(r *graph.Recorder) { r.Allocate(g) })
-		}
+		c.memoryLocked(func(r *graph.Recorder) { r.Allocate(g) })
 	case call.Kind == reprise.CallReleaseBuffer && call.Err == nil && b != nil:
 		g := c.bufferLocked(b)
-		for _, one := range c.stack {
-			one.memory(func(r *graph.Recorder) { r.Deallocate(g) })
-		}
+		c.memoryLocked(func(r *graph.Recorder) { r.Deallocate(g) })
 		delete(c.bufs, b)
 	case call.Kind == reprise.CallCapture:
 		c.times.capturedLocked(call)

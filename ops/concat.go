@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -12,17 +11,14 @@ import (
 // max_runtime_args.
 const maxArgs = 341
 
-// Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program
-// takes up to 16 tensors, fewer if they have very many shards. More tensors are concatenated in
-// groups first. The groups need memory for the time of the call, so a trace can't hold such a call
-// (see [Device.Capture]).
-//
-// Concat takes all data types, layouts and memories. It copies whole pages of row-major tensors
-// along any dimension but the last, and of tiles if each tensor but the last ends at a tile's edge.
+// Concat concatenates tensors of one data type along a dimension; -1 is the last one. It takes all
+// data types, layouts and memories, and copies whole pages where possible. One program takes up to
+// 16 tensors, fewer if they have very many shards; groups of more tensors need memory, which a
+// trace can't allocate (see [Device.Capture]).
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
-			return nil, fmt.Errorf("%w: %d tensors, want two or more", ErrShape, len(in))
+			return nil, shapeError("%d tensors, want two or more", len(in))
 		}
 		along, err := concatDim(in, dim)
 		if err != nil {
@@ -33,29 +29,28 @@ func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOp
 }
 
 func concatDim(in []*Tensor, dim int) (int, error) {
-	a := in[0].geo.spec
-	rank, along := len(a.Shape), dim
-	if along < 0 {
-		along += rank
+	a := in[0].spec
+	along, err := dimension(dim, a.Shape)
+	if err != nil {
+		return 0, err
 	}
 	for _, t := range in {
-		b := t.geo.spec
-		if along < 0 || along >= rank || rank != len(b.Shape) {
-			return 0, fmt.Errorf("%w: %v and %v along dimension %d", ErrShape, a.Shape, b.Shape, dim)
+		b := t.spec
+		if len(a.Shape) != len(b.Shape) {
+			return 0, shapeError("%v and %v along dimension %d", a.Shape, b.Shape, dim)
 		}
 		if a.DType != b.DType {
-			return 0, fmt.Errorf("%w: %v and %v", ErrDataType, a.DType, b.DType)
+			return 0, typeError("%v and %v", a.DType, b.DType)
 		}
 		for i, n := range b.Shape {
 			if i != along && a.Shape[i] != n {
-				return 0, fmt.Errorf("%w: %v and %v along dimension %d: all others are equal", ErrShape, a.Shape, b.Shape, dim)
+				return 0, shapeError("%v and %v along dimension %d: all others are equal", a.Shape, b.Shape, dim)
 			}
 		}
 	}
 	return along, nil
 }
 
-// concat concatenates any number of tensors, in groups if one program can't take them all.
 func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 	into := c.into
 	var groups []*Tensor
@@ -75,17 +70,17 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 	return out, c.release(err, groups)
 }
 
-// fitting returns how many of the tensors one program can take. Their descriptions must fit the
+// fitting returns how many of the tensors one program can take: their descriptions must fit the
 // runtime arguments, with the kernel's own and those of a result with as many shards as any of the
 // tensors.
 func fitting(in []*Tensor) int {
 	most := 0
 	for _, t := range in {
-		most = max(most, t.geo.argWords())
+		most = max(most, t.argWords())
 	}
 	words := 5 + most
 	for i, t := range in {
-		if words += t.geo.argWords(); i >= 2 && (i == maxConcat || words > maxArgs) {
+		if words += t.argWords(); i >= 2 && (i == maxConcat || words > maxArgs) {
 			return i
 		}
 	}
@@ -94,26 +89,26 @@ func fitting(in []*Tensor) int {
 
 func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	a := in[0]
-	shape := slices.Clone(a.geo.spec.Shape)
+	shape := slices.Clone(a.spec.Shape)
 	shape[dim] = 0
 	page := 0
 	for _, t := range in {
-		shape[dim] += t.geo.spec.Shape[dim]
-		page = max(page, t.geo.pageBytes)
+		shape[dim] += t.spec.Shape[dim]
+		page = max(page, t.pageBytes)
 	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: c.memoryLike(a, shape, a.geo.spec.Layout)}
+	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: c.memoryLike(a, shape, a.spec.Layout)}
 	var args argList
 	for _, t := range in {
 		args = append(args, t)
 	}
 	args = append(args, dim, s.Memory)
-	return c.deviceOp("ttnn::prim::concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
+	return c.deviceOp("concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
 		j := job{
 			program: catalog.Concat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in)), 0}, out: out, in: in, allCores: true,
-			buffers: rings(1, page, page, out.geo.pageBytes, tensorStructBytes*len(in)),
+			buffers: rings(1, page, page, out.pageBytes, tensorStructBytes*len(in)),
 		}
 		if wholePages(out, in, 4-len(shape)+dim) {
-			half, bytes := c.half(out.geo)
+			half, bytes := c.half(out.geometry)
 			j.args[2] = uint32(half)
 			j.buffers = []ring{{bytes, 2 * half}, {}, {}, {tensorStructBytes * len(in), 1}}
 		}
@@ -121,9 +116,8 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	})
 }
 
-// wholePages reports whether each page of a concatenation is a page of one of the tensors.
 func wholePages(out *Tensor, in []*Tensor, dim int) bool {
-	g, unit := out.geo, 1
+	g, unit := out.geometry, 1
 	switch {
 	case dim == 3:
 		unit = g.pageWidth
@@ -131,7 +125,7 @@ func wholePages(out *Tensor, in []*Tensor, dim int) bool {
 		unit = tileSize
 	}
 	for i, t := range in {
-		o := t.geo
+		o := t.geometry
 		if o.spec.Layout != g.spec.Layout || o.pageBytes != g.pageBytes || o.pageWidth != g.pageWidth || i+1 < len(in) && o.dims[dim]%unit != 0 {
 			return false
 		}

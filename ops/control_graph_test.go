@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -21,17 +19,14 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Loops, branches, their bodies and calls of a trace that is captured are functions in the graph,
-// around the operations that they have. The report is one that is read again, drawn and imported,
-// where the operations stay operations.
 func TestControlFlowInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
 	state, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "state"})
 	b.must(err)
 	var within context.Context // of the capture
-	add := func() error { _, err := b.Add(within, x, x, ops.Into(out)); return err }
+	add := func() error { return failure(b.Add(within, x, x, ops.Into(out))) }
 	q := b.dev.Queue(0)
 	capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
 		tr, err := q.Capture(b.ctx, name, func(ctx context.Context, r *reprise.Recorder) error {
@@ -51,8 +46,7 @@ func TestControlFlowInGraphs(t *testing.T) {
 			r.Switch(state, 0, add, add),
 		)
 	})
-	report, err := c.End()
-	b.must(err)
+	report := b.report(c)
 
 	var got []string
 	for _, f := range report.Graph.Calls() {
@@ -68,16 +62,12 @@ func TestControlFlowInGraphs(t *testing.T) {
 		"0 control::if state[4] == 1", "1 control::then", "2 ttnn::add", "1 control::otherwise", "2 control::call inner",
 		"0 control::switch of state", "1 control::body 0", "2 ttnn::add", "1 control::body 1", "2 ttnn::add",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("functions (-want +got):\n%s", diff)
-	}
+	equal(t, want, got, "functions")
 	var file, dot bytes.Buffer
 	b.must(report.Encode(&file))
 	again, err := graph.Decode(bytes.NewReader(file.Bytes()), graph.Limits{})
 	b.must(err)
-	if diff := cmp.Diff(report.Graph.Calls(), again.Graph.Calls()); diff != "" {
-		t.Errorf("the report read again (-want +got):\n%s", diff)
-	}
+	equal(t, report.Graph.Calls(), again.Graph.Calls(), "the report read again")
 	b.must(report.Graph.Dot(&dot))
 	if !strings.Contains(dot.String(), `label="control::while state[4] == 1, at most 9"`) {
 		t.Error("the loop has no frame in the picture")

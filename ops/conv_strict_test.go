@@ -5,13 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Convolutions and pools of drawn sizes are exact.
 func TestStrictWindows(t *testing.T) { onStrictCards(t, 6, strictWindows) }
 
 func strictWindows(_ *testing.T, b *bench, r *rand.Rand) {
@@ -30,9 +27,7 @@ func strictWindows(_ *testing.T, b *bench, r *rand.Rand) {
 	images := b.put(x, layout, memory)
 	sums := b.ok(b.Conv2d(b.ctx, images, b.put(w, ops.Tile, memory), b.put(bias, ops.Tile, memory), cfg))
 	want := b.engines().linear(columns(x, cfg), w, bias, func(v uint32) uint32 { return v })
-	if d := cmp.Diff(want.v, b.get(sums)); d != "" {
-		b.Errorf("%+v of %v, %v (-product +got):\n%s", cfg, dt, layout, d)
-	}
+	equal(b, want.v, b.get(sums), "%+v of %v, %v", cfg, dt, layout)
 
 	pool := ops.Pool2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, Channels: cfg.In, Kernel: pair(1, 3), Stride: pair(1, 3),
 		Dilation: pair(1, 2)}
@@ -49,7 +44,5 @@ func strictWindows(_ *testing.T, b *bench, r *rand.Rand) {
 			most = append(most, m)
 		}
 	}
-	if d := cmp.Diff(most, got); d != "" {
-		b.Errorf("%+v of %v, %v (-want +got):\n%s", pool, dt, layout, d)
-	}
+	equal(b, most, got, "%+v of %v, %v", pool, dt, layout)
 }

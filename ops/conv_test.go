@@ -6,16 +6,13 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// convolutions are drawn so that windows overlap, skip rows, leave the images, and span tiles and
-// images.
+// Windows overlap, skip rows, leave the images, and span tiles and images.
 var convolutions = []struct {
 	ops.Conv2dConfig
 	groups int
@@ -24,17 +21,20 @@ var convolutions = []struct {
 	relu   bool
 	memory allocator.Kind
 }{
-	{ops.Conv2dConfig{Batch: 3, Height: 8, Width: 8, In: 1, Out: 16, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}, 1, ops.Tile, ops.BFloat16, true, allocator.DRAM},
-	{ops.Conv2dConfig{Batch: 2, Height: 5, Width: 7, In: 32, Out: 40, Kernel: [2]int{3, 2}, Padding: [2]int{1, 0}}, 1, ops.RowMajor, ops.BFloat16, false, allocator.DRAM},
-	{ops.Conv2dConfig{Batch: 1, Height: 11, Width: 6, In: 3, Out: 8, Kernel: [2]int{5, 3}, Stride: [2]int{2, 3}, Padding: [2]int{2, 1}}, 1, ops.RowMajor, ops.BFloat16, false, allocator.L1},
-	{ops.Conv2dConfig{Batch: 2, Height: 9, Width: 9, In: 40, Out: 6, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Dilation: [2]int{2, 3}}, 2, ops.Tile, ops.BFloat16, false, allocator.L1},
+	{ops.Conv2dConfig{Batch: 3, Height: 8, Width: 8, In: 1, Out: 16, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}, 1, ops.Tile, ops.BFloat16,
+		true, allocator.DRAM},
+	{ops.Conv2dConfig{Batch: 2, Height: 5, Width: 7, In: 32, Out: 40, Kernel: [2]int{3, 2}, Padding: [2]int{1, 0}}, 1, ops.RowMajor,
+		ops.BFloat16, false, allocator.DRAM},
+	{ops.Conv2dConfig{Batch: 1, Height: 11, Width: 6, In: 3, Out: 8, Kernel: [2]int{5, 3}, Stride: [2]int{2, 3}, Padding: [2]int{2, 1}}, 1,
+		ops.RowMajor, ops.BFloat16, false, allocator.L1},
+	{ops.Conv2dConfig{Batch: 2, Height: 9, Width: 9, In: 40, Out: 6, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Dilation: [2]int{2, 3}}, 2,
+		ops.Tile, ops.BFloat16, false, allocator.L1},
 	{ops.Conv2dConfig{Batch: 1, Height: 6, Width: 6, In: 6, Out: 12, Kernel: [2]int{3, 3}}, 3, ops.Tile, ops.Float32, true, allocator.DRAM},
 	{ops.Conv2dConfig{Batch: 5, Height: 4, Width: 4, In: 16, Out: 33, Kernel: [2]int{4, 4}}, 1, ops.Tile, ops.BFloat16, true, allocator.DRAM},
-	{ops.Conv2dConfig{Batch: 1, Height: 3, Width: 3, In: 5, Out: 130, Kernel: [2]int{1, 1}}, 1, ops.RowMajor, ops.Float32, false, allocator.DRAM},
+	{ops.Conv2dConfig{Batch: 1, Height: 3, Width: 3, In: 5, Out: 130, Kernel: [2]int{1, 1}}, 1, ops.RowMajor, ops.Float32, false,
+		allocator.DRAM},
 }
 
-// under returns the elements of an image under a window, in the order of the rows of prepared
-// weights.
 func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
 	for ky := range c.Kernel[0] {
 		for kx := range c.Kernel[1] {
@@ -51,7 +51,6 @@ func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
 	return out
 }
 
-// columns returns the matrix whose rows are the elements under the window at each of its positions.
 func columns(x *plain, c ops.Conv2dConfig) *plain {
 	side := func(n, i int) int {
 		return (n+2*c.Padding[i]-(c.Kernel[i]-1)*max(c.Dilation[i], 1)-1)/max(c.Stride[i], 1) + 1
@@ -65,9 +64,8 @@ func columns(x *plain, c ops.Conv2dConfig) *plain {
 	return p
 }
 
-// A convolution is, bit for bit, the product of the matrix of what is under its window and the
-// weights, and close to the exact one: 2^-11 of the sum of absolute values of its products, or 2^-9
-// of Float32, and 2^-8 of a result that is rounded to BFloat16.
+// The bounds are 2^-11 of the sum of absolute values of products, or 2^-9 of Float32, and 2^-8 of a
+// result that is rounded to BFloat16.
 func TestConv2d(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range convolutions {
@@ -99,9 +97,7 @@ func TestConv2d(t *testing.T) {
 			}
 			got := b.get(b.ok(b.Conv2d(b.ctx, b.put(x, c.layout, memory), weights, b.put(bias, ops.Tile, memory), c.Conv2dConfig, opts...)))
 			left := columns(x, c.Conv2dConfig)
-			if d := cmp.Diff(b.engines().linear(left, matrix, bias, f).v, got); d != "" {
-				b.Errorf("%s (-product +got):\n%s", what, d)
-			}
+			equal(b, b.engines().linear(left, matrix, bias, f).v, got, what)
 			b.everywhere(what, got)
 
 			// The exact one, from the weights as they were given.
@@ -131,10 +127,8 @@ func TestConv2d(t *testing.T) {
 	})
 }
 
-// weights4 returns the shape of a tensor of four dimensions.
 func weights4(t *ops.Tensor) [4]int { return [4]int(t.Shape()) }
 
-// A pool takes the largest elements exactly, also of images without any positive one.
 func TestMaxPool2d(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -144,9 +138,12 @@ func TestMaxPool2d(t *testing.T) {
 			memory allocator.Kind
 		}{
 			{ops.Pool2dConfig{Batch: 3, Height: 8, Width: 8, Channels: 16, Kernel: [2]int{2, 2}}, ops.Tile, ops.BFloat16, allocator.DRAM},
-			{ops.Pool2dConfig{Batch: 2, Height: 7, Width: 5, Channels: 40, Kernel: [2]int{3, 3}, Stride: [2]int{2, 1}, Padding: [2]int{1, 1}}, ops.RowMajor, ops.BFloat16, allocator.L1},
-			{ops.Pool2dConfig{Batch: 1, Height: 9, Width: 6, Channels: 3, Kernel: [2]int{2, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{3, 2}}, ops.Tile, ops.Float32, allocator.DRAM},
-			{ops.Pool2dConfig{Batch: 1, Height: 4, Width: 4, Channels: 70, Kernel: [2]int{1, 4}, Padding: [2]int{0, 2}}, ops.RowMajor, ops.Float32, allocator.L1},
+			{ops.Pool2dConfig{Batch: 2, Height: 7, Width: 5, Channels: 40, Kernel: [2]int{3, 3}, Stride: [2]int{2, 1}, Padding: [2]int{1, 1}},
+				ops.RowMajor, ops.BFloat16, allocator.L1},
+			{ops.Pool2dConfig{Batch: 1, Height: 9, Width: 6, Channels: 3, Kernel: [2]int{2, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{3, 2}},
+				ops.Tile, ops.Float32, allocator.DRAM},
+			{ops.Pool2dConfig{Batch: 1, Height: 4, Width: 4, Channels: 70, Kernel: [2]int{1, 4}, Padding: [2]int{0, 2}}, ops.RowMajor, ops.Float32,
+				allocator.L1},
 		} {
 			what := fmt.Sprintf("pool %d", i)
 			x := normal([4]int{1, 1, c.Batch * c.Height * c.Width, c.Channels}, c.dt, uint64(i))
@@ -176,19 +173,14 @@ func TestMaxPool2d(t *testing.T) {
 					want = append(want, most)
 				}
 			}
-			if d := cmp.Diff(want, got); d != "" {
-				b.Errorf("%s (-want +got):\n%s", what, d)
-			}
+			equal(b, want, got, what)
 			b.everywhere(what, got)
 		}
 	})
 }
 
-// What a convolution or a pool can't compute is refused, says what was found, and leaves nothing
-// allocated.
 func TestWindowsRefuse(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	images, weights, bias := b.zeros(dram, 1, 1, 2*6*6, 4), b.zeros(dram, 1, 1, 3*3*4, 5), b.zeros(dram, 1, 1, 1, 5)
 	rows := b.ok(b.ToLayout(b.ctx, weights, ops.RowMajor))
 	apart := b.zeros(dram, 2, 1, 36, 4)
@@ -229,10 +221,8 @@ func TestWindowsRefuse(t *testing.T) {
 	})
 }
 
-// Convolutions and pools are recorded in traces and in graphs, by TT-NN's names.
 func TestWindowsInTraceAndGraph(t *testing.T) {
 	b := open(t, sim.Blackhole(sim.Strict(3)))
-	dram := ops.Interleaved(allocator.DRAM)
 	x := normal([4]int{1, 1, 2 * 36, 4}, ops.BFloat16, 1)
 	images, weights := b.put(x, ops.Tile, dram), b.put(normal([4]int{1, 1, 36, 5}, ops.BFloat16, 2), ops.Tile, dram)
 	cfg := ops.Conv2dConfig{Batch: 2, Height: 6, Width: 6, In: 4, Out: 5, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}
@@ -240,8 +230,7 @@ func TestWindowsInTraceAndGraph(t *testing.T) {
 	c := b.BeginCapture(graph.Config{})
 	sums := b.ok(b.Conv2d(b.ctx, images, weights, nil, cfg))
 	most := b.ok(b.MaxPool2d(b.ctx, sums, pool))
-	report, err := c.End()
-	b.must(err)
+	report := b.report(c)
 	var names []string
 	for _, n := range only(report.Graph, graph.FunctionStart) {
 		names = append(names, n.Params["name"])
@@ -270,8 +259,6 @@ func TestWindowsInTraceAndGraph(t *testing.T) {
 	b.must(err)
 	b.must(b.CopyHostToDevice(b.ctx, h, images))
 	b.must(tr.Replay(b.ctx))
-	if d := cmp.Diff(want, b.get(most)); d != "" {
-		t.Errorf("replayed (-run +replayed):\n%s", d)
-	}
+	equal(t, want, b.get(most), "replayed")
 	b.must(tr.Release(b.ctx))
 }

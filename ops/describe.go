@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 )
@@ -15,8 +13,8 @@ const (
 	flagTransposed // in kernels/transposed.h: of a product
 )
 
-// headerWords is the length of a tensor's description in a kernel's common arguments, without the
-// banks of shards; tensorStructBytes is the size of struct Tensor in kernels/tensor.h.
+// headerWords is the length of a tensor's description without the banks of shards;
+// tensorStructBytes is the size of struct Tensor in kernels/tensor.h.
 const headerWords, tensorStructBytes = 16, 72
 
 func (g *geometry) argWords() int {
@@ -28,7 +26,7 @@ func (g *geometry) argWords() int {
 
 // describe appends the description of a tensor to a kernel's common arguments.
 func describe(args []uint32, t *Tensor, transposed bool) ([]uint32, error) {
-	g, b := t.geo, t.buf
+	g, b := t.geometry, t.buf
 	flags := uint32(0)
 	if g.spec.Memory.Kind == allocator.L1 {
 		flags |= flagL1
@@ -63,7 +61,7 @@ func shardBanks(g *geometry, b *reprise.Buffer) ([]uint32, error) {
 		for column := 0; column < g.wide; column += s.Shard[1] {
 			p, ok := b.Page(row*g.wide + column)
 			if !ok || p.Addr != b.Addr() || p.Bank > 0xFF {
-				return nil, fmt.Errorf("%w: the shard at page row %d is at %+v, not at the start of a bank from 0 to 255", ErrMemory, row, p)
+				return nil, memoryError("the shard at page row %d is at %+v, not at the start of a bank from 0 to 255", row, p)
 			}
 			if n%4 == 0 {
 				words = append(words, 0)

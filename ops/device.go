@@ -18,35 +18,34 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Device runs operations on a queue of a device. Its methods may be called from several goroutines;
-// operations on one queue run in the order of the calls. [OnQueue] chooses another queue for some
-// calls; nothing orders two queues but a reprise.Event.
+// Device runs operations on a queue of a device, in the order of the calls of all goroutines.
+// [OnQueue] chooses another queue for some calls; only a reprise.Event orders two queues.
 type Device struct {
 	dev            *reprise.Device
-	q              *reprise.Queue // of calls whose context chooses none
+	q              *reprise.Queue
 	id             int
 	blocking       bool
 	separateRepeat bool
 	observers      observers
 	captures       captures
 
-	mu       sync.Mutex // guards the fields below; an operation holds it from start to end
+	mu       sync.Mutex // held by an operation from start to end; guards the fields below
 	images   map[string]*kernels.Image
 	cache    map[programKey]loaded
-	lastLoad int                    // number of the latest program in the cache
-	scratch  map[scratchKey]*Tensor // memory between programs of an operation
-	lastID   uint64                 // of a tensor
+	lastLoad int
+	scratch  map[scratchKey]*Tensor
+	lastID   uint64
 }
 
 type scratchKey struct {
-	queue int // whose programs use it
-	slot  int // which of those that an operation has
+	queue int
+	slot  int
 	kind  kind
 }
 
 type loaded struct {
 	*reprise.Executable
-	number int // in order of loading
+	number int
 }
 
 // Option configures a Device.
@@ -58,14 +57,13 @@ func WithQueue(id int) Option { return func(d *Device) { d.q = d.dev.Queue(id) }
 // WithID sets the number of the device in graphs; the default is 0.
 func WithID(id int) Option { return func(d *Device) { d.id = id } }
 
-// WithBlocking makes every operation wait until the device has finished it. Then a hanging
-// operation itself returns the *dispatch.HangError, and durations in graphs include the device's
-// work.
+// WithBlocking makes every operation wait until the device has finished it: an operation that hangs
+// returns the *dispatch.HangError, and durations in graphs include the device's work.
 func WithBlocking() Option { return func(d *Device) { d.blocking = true } }
 
-// WithSeparateRepeat makes Add and Multiply repeat an operand with an operation of its own if one
-// of its first two dimensions is 1 and the other operand's isn't. Functions inside operations then
-// have TT-NN's names of 2025. By default one program repeats and computes, as in later TT-NN.
+// WithSeparateRepeat makes Add and Multiply repeat an operand along its first two dimensions with
+// an operation of its own, and gives functions inside operations TT-NN's names of 2025. By default
+// one program repeats and computes.
 func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = true } }
 
 // New returns a Device that runs operations on dev. Closing it doesn't close dev.
@@ -79,11 +77,9 @@ func New(dev *reprise.Device, opts ...Option) *Device {
 	return d
 }
 
-// Device returns the device under the operations.
 func (d *Device) Device() *reprise.Device { return d.dev }
 
-// Release unloads all programs. Tensors stay allocated until they are deallocated or the device is
-// closed.
+// Release unloads all programs; tensors stay allocated.
 func (d *Device) Release(ctx context.Context) error { return d.ClearProgramCache(ctx) }
 
 // ProgramCacheEntries returns the number of programs in the program cache.
@@ -138,17 +134,14 @@ func (d *Device) Wait(ctx context.Context) error {
 	return q.Wait(ctx)
 }
 
-// queueOf is the key of contexts that [OnQueue] made.
 type queueOf struct{}
 
-// OnQueue returns a context with which operations, transfers, captures and waits use a queue by its
-// number, whatever queue their Device has. Calls return an error with [ErrQueue] if the device
-// has no such queue. It is what TT-NN's command_queue is.
+// OnQueue returns a context whose operations, transfers, captures and waits use a queue by its
+// number: TT-NN's command_queue. The error wraps [ErrQueue] if the device has no such queue.
 func OnQueue(ctx context.Context, id int) context.Context {
 	return context.WithValue(ctx, queueOf{}, id)
 }
 
-// queue returns the queue of calls with a context.
 func (d *Device) queue(ctx context.Context) (*reprise.Queue, error) {
 	id, ok := ctx.Value(queueOf{}).(int)
 	switch {
@@ -160,20 +153,17 @@ func (d *Device) queue(ctx context.Context) (*reprise.Queue, error) {
 	return d.dev.Queue(id), nil
 }
 
-// recording is a trace that operations with its context are recorded into.
 type recording struct {
 	*reprise.Recorder
 	refused error // why the capture fails; guarded by Device.mu
 }
 
-// recordingOf is the key of a context in which a Device's operations are recorded.
 type recordingOf struct{ d *Device }
 
 // Capture records the operations that are called with the context of the function record as a
-// trace; those with another context run, as do those of other goroutines. Programs must be in the
-// program cache, or the capture fails with a [*CacheMissError], and results must go [Into] existing
-// tensors, because a trace can't allocate. The trace holds the memory of all tensors until it is
-// released.
+// trace. Programs must be in the program cache, or the capture fails with a [*CacheMissError];
+// results must go [Into] existing tensors, because a trace can't allocate. The trace holds the
+// memory of all tensors until it is released.
 func (d *Device) Capture(ctx context.Context, name string, record func(ctx context.Context) error) (*reprise.Trace, error) {
 	q, err := d.queue(ctx)
 	if err != nil {
@@ -182,8 +172,8 @@ func (d *Device) Capture(ctx context.Context, name string, record func(ctx conte
 	return q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, record) })
 }
 
-// Record is [Device.Capture] into a trace that a caller records with r, such as a trace over
-// several devices. r is a recorder of the Device's queue.
+// Record is [Device.Capture] into a trace that a caller records with r, a recorder of the Device's
+// queue.
 func (d *Device) Record(ctx context.Context, r *reprise.Recorder, record func(ctx context.Context) error) error {
 	rec := &recording{Recorder: r}
 	err := record(context.WithValue(ctx, recordingOf{d}, rec))
@@ -210,8 +200,8 @@ func (d *Device) createName() string {
 	return "tt::tt_metal::create_device_tensor"
 }
 
-// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin,
-// and last in End. A nil Observer attaches nothing.
+// WithObserver attaches an Observer. Of several the first is called first in Begin, and last in
+// End. Nil attaches nothing.
 func WithObserver(o Observer) Option {
 	return func(d *Device) {
 		if o != nil {
@@ -221,20 +211,19 @@ func WithObserver(o Observer) Option {
 }
 
 // BeginCapture starts to record operations with their arguments and tensors, and other uses of the
-// device: buffers, programs and transfers. [Capture.End] returns the graph.
+// device: buffers, programs and transfers.
 //
-// With graph.NoDispatch no operation reaches the device. Tensors are allocated in a copy of the
-// allocator's state; a tensor that doesn't fit is at address 0. Nothing is loaded, transferred or
-// run, and [Device.ToHost] returns no data. Calls to the reprise.Device itself still run. After the
-// capture its tensors can't be used ([ErrPlanned]).
+// With graph.NoDispatch no operation reaches the device, and [Device.ToHost] returns no data.
+// Tensors are allocated in a copy of the allocator's state; one that doesn't fit is at address 0,
+// and none can be used after the capture ([ErrPlanned]). Calls to the reprise.Device itself still
+// run.
 //
 // Captures nest: each records everything, and the innermost ends first. The outermost one's mode
 // decides whether operations run.
 func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.captures.start(cfg, &d.mu, nil) }
 
-// SetDetails switches what the captures of the Device record: those that are under way, from the
-// next event on, and those that begin later, beside what their Config asks for. [Capture.Set]
-// does it for one.
+// SetDetails switches what all captures of the Device record from now on, beside what their Config
+// asks for. [Capture.Set] does it for one.
 func (d *Device) SetDetails(some graph.Details, on bool) {
 	d.captures.each(func(c *Capture) { c.rec.Set(some, on) })
 	d.captures.mu.Lock()

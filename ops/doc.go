@@ -15,21 +15,16 @@
 // run on the Tensix engines, with the same bits on every backend. Packers round to bfloat16 to
 // nearest, ties away from zero; they replace subnormal numbers by zero and NaNs by infinities.
 //
-// Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout; row-major tensors
-// give the same results more slowly. TT-NN refuses or converts row-major tensors; here
-// [Device.ToLayout] converts them. On integers, which wrap around, these operations run on the
-// RISC-V cores; Divide refuses integers. ArgMax and copies run on the RISC-V cores too. Typecast
-// takes any tensor and uses the engines for tiles of floats and Int32; Dequantize and Requantize
-// take tiles of Int32. The other operations take tiles of floats only: their errors wrap
-// [ErrMemory] for row-major tensors and [ErrDataType] for integers.
-//
+// Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout, more slowly in rows,
+// and but for Divide integers, which wrap around on the RISC-V cores. ArgMax and copies run on the
+// RISC-V cores and take any tensor, as Typecast does; Dequantize and Requantize take tiles of Int32.
+// The other operations take tiles of floats only: their errors wrap [ErrMemory] for row-major
+// tensors (see [Device.ToLayout]) and [ErrDataType] for integers. docs/operations.md has a table.
 // The padding of tiles is zero in every result.
 //
 // An operation loads a program for each kind of tensors into the program cache. Inside
 // [Device.Capture] only cached programs run; otherwise the operation returns a [*CacheMissError].
-// [WithParam] makes the position of [Device.RotaryEmbedding], [Device.UpdateCache] and
-// [Device.ScaledDotProductAttentionDecode] a parameter of the trace, so that one trace decodes a
-// sequence.
+// [WithParam] makes a position a parameter of the trace, so that one trace decodes a sequence.
 //
 // [Device.BeginCapture] records operations and their allocations as a graph, for TT-NN's
 // visualizer.

@@ -9,11 +9,11 @@ import (
 // DataType is the type of a tensor's elements, with the kernels' numbers.
 type DataType uint8
 
-// The data types. BFloat8B, TT-NN's bfloat8_b, is for tiles of weights: the second operand of a
+// The data types. BFloat8B, TT-NN's bfloat8_b, is for tiles of weights, the second operand of a
 // product. On a device, 16 elements of a row share the exponent of the largest and have a sign and
-// 7 bits each, so a tile takes 1,088 bytes instead of 2,048. Host elements are BFloat16.
-// [Device.ToDevice] rounds to the block's exponent, half away from zero, as packers do: the error
-// is at most 2^-7 of the block's largest element.
+// 7 bits each: a tile takes 1,088 bytes instead of 2,048. Host elements are BFloat16, which
+// [Device.ToDevice] rounds half away from zero, as packers do: the error is at most 2^-7 of the
+// block's largest element.
 const (
 	UInt8 DataType = iota
 	UInt16
@@ -27,7 +27,6 @@ const (
 
 var dataTypeNames = [numDataTypes]string{"UINT8", "UINT16", "UINT32", "INT32", "BFLOAT16", "FLOAT32", "BFLOAT8_B"}
 
-// String spells the type as TT-NN's reports do.
 func (t DataType) String() string {
 	if t < numDataTypes {
 		return "DataType::" + dataTypeNames[t]
@@ -87,7 +86,6 @@ func (t DataType) put(b []byte, v uint32) {
 	}
 }
 
-// toBits converts a number to an element, as Go's conversions do.
 func toBits[T Number](t DataType, v T) uint32 {
 	switch {
 	case t.Float() || t == BFloat8B:
@@ -98,7 +96,6 @@ func toBits[T Number](t DataType, v T) uint32 {
 	return uint32(v)
 }
 
-// fromBits converts an element to a number, as Go's conversions do.
 func fromBits[T Number](t DataType, v uint32) T {
 	switch {
 	case t.Float() || t == BFloat8B:

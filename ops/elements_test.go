@@ -3,17 +3,12 @@ package ops_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Operations on floats in rows, some of more elements than a tile has, and on operands in different
-// layouts are those of the engines' arithmetic bit for bit, on every backend.
 func TestRowsOnTheEngines(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	narrow := ops.Sharded(allocator.WidthSharded, 3, 1250, chip.Grid(1, 2))
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -32,9 +27,7 @@ func TestRowsOnTheEngines(t *testing.T) {
 			tx, ty := b.put(x, c.la, c.m), b.put(y, c.lb, dram)
 			check := func(what string, got *ops.Tensor, want *plain) {
 				b.Helper()
-				if d := cmp.Diff(want.v, b.get(got)); d != "" {
-					b.Errorf("%s of %v, %v and %v: %s", what, c.dt, c.a, c.b, d)
-				}
+				equal(b, want.v, b.get(got), "%s of %v, %v and %v", what, c.dt, c.a, c.b)
 			}
 			for _, name := range []string{"add", "subtract", "multiply"} {
 				f := b.binary(name, tx, ty)
@@ -51,13 +44,12 @@ func TestRowsOnTheEngines(t *testing.T) {
 			{[4]int{1, 1, 33, 70}, [4]int{1, 1, 70, 200}, ops.RowMajor, ops.RowMajor, dram, ops.BFloat16, ops.BFloat16},
 			{[4]int{2, 1, 5, 40}, [4]int{1, 3, 40, 50}, ops.RowMajor, ops.Tile, l1, ops.Float32, ops.Float32},
 			{[4]int{1, 1, 40, 33}, [4]int{1, 1, 33, 50}, ops.Tile, ops.RowMajor, dram, ops.BFloat16, ops.Float32},
-			{[4]int{1, 1, 35, 20}, [4]int{1, 1, 20, 50}, ops.RowMajor, ops.RowMajor, ops.Sharded(allocator.WidthSharded, 35, 25, chip.Grid(1, 2)), ops.Float32, ops.BFloat16},
+			{[4]int{1, 1, 35, 20}, [4]int{1, 1, 20, 50}, ops.RowMajor, ops.RowMajor, ops.Sharded(allocator.WidthSharded, 35, 25, chip.Grid(1, 2)),
+				ops.Float32, ops.BFloat16},
 		} {
 			x, y := normal(c.a, c.from, uint64(20+2*i)), normal(c.b, c.from, uint64(21+2*i))
 			got := b.get(b.ok(b.Matmul(b.ctx, b.put(x, c.la, dram), b.put(y, c.lb, l1), ops.WithDataType(c.to), ops.WithMemoryConfig(c.m))))
-			if d := cmp.Diff(b.engines().matmul(x, y, c.to).v, got); d != "" {
-				b.Errorf("%v times %v: %s", c.a, c.b, d)
-			}
+			equal(b, b.engines().matmul(x, y, c.to).v, got, "%v times %v", c.a, c.b)
 		}
 	})
 }

@@ -23,28 +23,25 @@ const engineRight = 2
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 //
-// The engines add floats as TT-NN does: the matrix unit adds BFloat16 with sums in 32 bits, rounded
-// once; the vector unit adds Float32 and replaces subnormal numbers by zero. Elements of row-major
-// tensors, or of different layouts, are first brought into the result's order, with the same sums.
+// The matrix unit adds BFloat16 with sums in 32 bits, rounded once; the vector unit adds Float32
+// and replaces subnormal numbers by zero, as in TT-NN.
 func (d *Device) Add(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::add", opAdd, a, b, opts)
 }
 
-// Subtract subtracts the second tensor from the first, of the same data type. A dimension that is 1
-// in one of them is repeated. See [Device.Add].
+// Subtract subtracts the second tensor from the first; see [Device.Add].
 func (d *Device) Subtract(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::subtract", opSubtract, a, b, opts)
 }
 
-// Multiply multiplies two tensors of the same data type, element by element. A dimension that is 1
-// in one of them is repeated. See [Device.Add].
+// Multiply multiplies two tensors element by element; see [Device.Add].
 func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::multiply", opMultiply, a, b, opts)
 }
 
-// Divide divides the first tensor by the second, of the same data type, element by element. A
-// dimension that is 1 in one of them is repeated. The tensors are of floats. The vector unit
-// multiplies by 1 / b, which has a relative error of 2^-22 and is 0 for |b| above 2^126.
+// Divide divides the first tensor of floats by the second, element by element; see [Device.Add].
+// The vector unit multiplies by 1 / b, which has a relative error of 2^-22 and is 0 for |b| above
+// 2^126.
 func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::divide", opDivide, a, b, opts)
 }
@@ -71,12 +68,12 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 	for i, t := range pair {
 		times := []int{1, 1, 1, 1}
 		for k := range 2 {
-			times[k] = whole[k] / t.geo.dims[k]
+			times[k] = whole[k] / t.dims[k]
 		}
 		if times[0] == 1 && times[1] == 1 {
 			continue
 		}
-		if pair[i], err = c.repeat(t, times, Interleaved(t.geo.spec.Memory.Kind)); err != nil {
+		if pair[i], err = c.repeat(t, times, Interleaved(t.spec.Memory.Kind)); err != nil {
 			break
 		}
 		repeated = append(repeated, pair[i])
@@ -90,17 +87,16 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 	return out, c.release(err, repeated)
 }
 
-// together returns the spec of the result of tensors that repeat along dimensions of 1.
 func (c *call) together(in ...*Tensor) (Spec, error) {
-	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].geo.spec
+	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].spec
 	for _, t := range in {
-		rank = max(rank, len(t.geo.spec.Shape))
-		if have := t.geo.spec.DType; have != first.DType {
-			return Spec{}, fmt.Errorf("%w: %v and %v", ErrDataType, first.DType, have)
+		rank = max(rank, len(t.spec.Shape))
+		if have := t.spec.DType; have != first.DType {
+			return Spec{}, typeError("%v and %v", first.DType, have)
 		}
-		for i, n := range t.geo.dims {
+		for i, n := range t.dims {
 			if n != 1 && shape[i] != 1 && n != shape[i] {
-				return Spec{}, fmt.Errorf("%w: %v and %v: dimensions are equal, or 1", ErrShape, first.Shape, t.geo.spec.Shape)
+				return Spec{}, shapeError("%v and %v: dimensions are equal, or 1", first.Shape, t.spec.Shape)
 			}
 			shape[i] = max(shape[i], n)
 		}
@@ -108,20 +104,20 @@ func (c *call) together(in ...*Tensor) (Spec, error) {
 	s := Spec{Shape: shape[4-rank:], DType: first.DType, Layout: first.Layout}
 	like := in[0]
 	for _, t := range slices.Backward(in) {
-		if slices.Equal(t.geo.spec.Shape, s.Shape) {
+		if slices.Equal(t.spec.Shape, s.Shape) {
 			like = t
 		}
 	}
-	s.Memory = c.memoryLike(like, s.Shape, s.Layout)
+	c.place(&s, like)
 	return s, nil
 }
 
 func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 	const none = "nullopt"
 	args := argList{a, b, op, s.DType, s.Memory, none, none, none, none, none}
-	name := "ttnn::prim::binary_ng"
+	name := "binary_ng"
 	if c.d.separateRepeat {
-		name = "ttnn::prim::binary"
+		name = "binary"
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
@@ -139,7 +135,7 @@ func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 		}
 		return c.run(job{
 			program: catalog.Elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
-			buffers: rings(2, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes),
+			buffers: rings(2, a.pageBytes, b.pageBytes, out.pageBytes),
 		})
 	})
 }
@@ -155,17 +151,17 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 			j := elements(catalog.UnaryElements, out, a)
 			j.function = "relu"
 			return c.run(j)
-		case op == opCopy && out.geo.dims == a.geo.dims:
-			return c.rearrange(whole(a.geo.dims), out, a)
-		case op == opCopy: // repeated
-			m := arrangement{wraps: true, axes: whole(out.geo.dims).axes}
-			if p, ok := m.pages(out.geo, a.geo); ok {
+		case op == opCopy && out.dims == a.dims:
+			return c.rearrange(whole(a.dims), out, a)
+		case op == opCopy:
+			m := arrangement{wraps: true, axes: whole(out.dims).axes}
+			if p, ok := m.pages(out.geometry, a.geometry); ok {
 				return c.run(c.pages(p, out, a))
 			}
 		}
 		words := []uint32{op, 0, 0, 0, 0}
 		return c.run(job{program: catalog.Elementwise, args: words, out: out, in: []*Tensor{a},
-			buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
+			buffers: rings(2, max(a.pageBytes, out.pageBytes))})
 	})
 }
 
@@ -173,7 +169,7 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::relu", argList{a}, func(c *call) (*Tensor, error) {
 		s := c.like(a)
-		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation",
+		return c.unary(opRelu, "unary", "UnaryDeviceOperation",
 			argList{a, "UnaryOpType::RELU", s.Memory}, a, s)
 	}, opts...)
 }
@@ -185,7 +181,7 @@ func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpO
 		if err != nil {
 			return nil, err
 		}
-		return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
+		return c.primRepeat(a, times, c.memoryLike(a, shape, a.spec.Layout))
 	}, opts...)
 }
 
@@ -200,32 +196,30 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 	if err != nil {
 		return nil, err
 	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: m}
-	args := argList{times, a.geo.spec.Shape, shape, s.DType, m}
-	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
+	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
+	args := argList{times, a.spec.Shape, shape, s.DType, m}
+	return c.unary(opCopy, "repeat", "RepeatDeviceOperation", args, a, s)
 }
 
 func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	if _, err := volume(times); err != nil {
 		return nil, fmt.Errorf("repetitions: %w", err)
 	}
-	t, whole := to4D(times), a.geo.dims
+	t, whole := to4D(times), a.dims
 	for i := range whole {
 		if t[i] > maxElements/whole[i] {
-			return nil, fmt.Errorf("%w: %v repeated %v times", ErrShape, a.geo.spec.Shape, times)
+			return nil, shapeError("%v repeated %v times", a.spec.Shape, times)
 		}
 		whole[i] *= t[i]
 	}
-	shape := whole[4-max(len(times), len(a.geo.spec.Shape)):]
+	shape := whole[4-max(len(times), len(a.spec.Shape)):]
 	_, err := volume(shape)
 	return shape, err
 }
 
 // Where returns the elements of a where condition isn't zero, and the elements of b elsewhere. The
 // tensors are floats of one data type in tile layout. A dimension that is 1 in some of them is
-// repeated.
-//
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape].
+// repeated. Errors wrap [ErrDataType], [ErrMemory] or [ErrShape].
 func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	in := []*Tensor{condition, a, b}
 	return d.do(ctx, "ttnn::where", argList{condition, a, b}, func(c *call) (*Tensor, error) {
@@ -237,7 +231,7 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 			return nil, err
 		}
 		args := argList{condition, a, b, s.DType, s.Memory}
-		return c.compute("ttnn::prim::where", "TernaryDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("where", "TernaryDeviceOperation", args, s, func(out *Tensor) job {
 			return job{program: catalog.Where, args: []uint32{3}, out: out, in: in, buffers: tiles(2, 2, 2, 2)}
 		})
 	}, opts...)
@@ -247,16 +241,15 @@ const tileElements = 32 * 32
 
 func floats(ts ...*Tensor) bool {
 	for _, t := range ts {
-		if !t.geo.spec.DType.Float() {
+		if !t.spec.DType.Float() {
 			return false
 		}
 	}
 	return true
 }
 
-// inRows reports whether a tensor is of row-major floats: its shards aren't whole tiles, so they
-// aren't computed in place.
-func inRows(t *Tensor) bool { return floats(t) && t.geo.spec.Layout != Tile }
+// inRows reports whether a tensor's shards are row-major floats, so not whole tiles.
+func inRows(t *Tensor) bool { return floats(t) && t.spec.Layout != Tile }
 
 func (g *geometry) tilesOfPage() int {
 	if g.spec.Layout == Tile {
@@ -275,22 +268,21 @@ func doubled(pages, bytes int) int {
 	return 2 * pages
 }
 
-// each returns the job of a program that computes tiles from the tiles of one tensor.
 func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32) job {
 	return job{program: p, function: function, args: []uint32{1}, out: out, in: []*Tensor{a}, numbers: numbers, buffers: tiles(2, 2)}
 }
 
-// elements returns the job of a program for tensors in any layout. The kernel computes tiles: it
-// gets elements in the order of the result's pages.
+// elements returns the job of a program for tensors in any layout. The kernel computes tiles of
+// elements in the order of the result's pages.
 func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
-	n := out.geo.tilesOfPage()
-	room := doubled(n, tileElements*out.geo.spec.DType.Size())
+	n := out.tilesOfPage()
+	room := doubled(n, tileElements*out.spec.DType.Size())
 	j := job{
-		program: p, args: words(len(in)), out: out, in: in, pieces: out.geo.pages * n, together: n,
-		buffers: append(tiles(room, room, 0), ring{in[0].geo.pageBytes, 1}, ring{}),
+		program: p, args: words(len(in)), out: out, in: in, pieces: out.pages * n, together: n,
+		buffers: append(tiles(room, room, 0), ring{in[0].pageBytes, 1}, ring{}),
 	}
 	if len(in) == 2 {
-		j.buffers[2].pages, j.buffers[4] = room, ring{in[1].geo.pageBytes, 1}
+		j.buffers[2].pages, j.buffers[4] = room, ring{in[1].pageBytes, 1}
 	}
 	return j
 }

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
@@ -13,20 +12,20 @@ import (
 // height sharded; only its last two dimensions may exceed 1. An index outside of the table gives a
 // row of zeros.
 //
-// The result has the table's data type, is row-major, and interleaved in the table's memory;
-// [WithLayout] makes tiles of it. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+// The result has the table's data type, is row-major ([WithLayout] makes tiles), and interleaved in
+// the table's memory. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::embedding", argList{indices, table}, func(c *call) (*Tensor, error) {
-		x, t := indices.geo.spec, table.geo
+		x, t := indices.spec, table.geometry
 		if x.DType.Float() {
-			return nil, fmt.Errorf("%w: indices of %v: want integers", ErrDataType, x.DType)
+			return nil, typeError("indices of %v: want integers", x.DType)
 		}
 		if len(x.Shape) > 3 || t.dims[0] != 1 || t.dims[1] != 1 {
-			return nil, fmt.Errorf("%w: indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns",
-				ErrShape, x.Shape, t.spec.Shape)
+			return nil, shapeError("indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns",
+				x.Shape, t.spec.Shape)
 		}
 		if t.spec.Layout != RowMajor || t.wide != 1 {
-			return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory,
+			return nil, memoryError("a table in %v, %v: want a row in each page: row-major, interleaved or height sharded",
 				t.spec.Layout, t.spec.Memory)
 		}
 		s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor}
@@ -35,14 +34,14 @@ func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...
 			s.Layout = *c.layout
 		}
 		args := argList{indices, table, s.Layout, s.Memory}
-		return c.compute("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
 			return embedRows(out, indices, table)
 		})
 	}, opts...)
 }
 
 func embedRows(out, indices, table *Tensor) job {
-	g := out.geo
+	g := out.geometry
 	bytes := ceil(g.pageBytes, chunkBytes) * chunkBytes
 	rows := min(max(1, halfBytes/bytes), halfPages)
 	switch {
@@ -53,7 +52,7 @@ func embedRows(out, indices, table *Tensor) job {
 	}
 	return job{
 		program: catalog.Embedding, args: words(rows, bytes), out: out, in: []*Tensor{indices, table},
-		buffers: []ring{{g.pageBytes, 1}, {indices.geo.pageBytes, 1}, {bytes, rows}},
+		buffers: []ring{{g.pageBytes, 1}, {indices.pageBytes, 1}, {bytes, rows}},
 	}
 }
 

@@ -6,15 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// embed returns the rows of a table that indices choose, which have three dimensions.
 func embed(indices, table *plain) *plain {
 	d := [4]int{indices.dims[1], indices.dims[2], indices.dims[3], table.dims[3]}
 	return make4(d, table.dtype, func(n, c, h, w int) float64 {
@@ -52,7 +49,6 @@ func topK(a *plain, k int) (values, indices *plain) {
 	return values, make4(d, ops.UInt16, func(n, c, h, w int) float64 { return float64(at(n, c, h, w)) })
 }
 
-// embedding runs Embedding with a drawn tensor as the table, if it can be one, and drawn indices.
 func (r room) embedding(b *bench, t *rapid.T, ta *ops.Tensor, a *plain, put func(string, *plain) *ops.Tensor) (*ops.Tensor, *plain) {
 	dims := [4]int{1, rapid.IntRange(1, 2).Draw(t, "c"), rapid.IntRange(1, 3).Draw(t, "h"), rapid.IntRange(1, 40).Draw(t, "indices")}
 	seed := rapid.Uint64().Draw(t, "index")
@@ -74,7 +70,6 @@ func (r room) embedding(b *bench, t *rapid.T, ta *ops.Tensor, a *plain, put func
 }
 
 func TestEmbeddingAndTopK(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		table := normal([4]int{1, 1, 50, 40}, ops.BFloat16, 1)
 		n := 0.
@@ -87,27 +82,20 @@ func TestEmbeddingAndTopK(t *testing.T) {
 			if s := got.Spec(); !slices.Equal(s.Shape, []int{2, 40, 40}) || s.Layout != l {
 				b.Errorf("%v", s)
 			}
-			if d := cmp.Diff(want.v, b.get(got)); d != "" {
-				b.Error(d)
-			}
+			equal(b, want.v, b.get(got))
 			x := normal([4]int{1, 1, 33, 40}, ops.BFloat16, 2)
 			values, indices, err := b.TopK(b.ctx, b.put(x, l, dram), 35)
 			b.must(err)
 			v, i := topK(x, 35)
-			if d := cmp.Diff(v.v, b.get(values)); d != "" {
-				b.Error(d)
-			}
-			if d := cmp.Diff(i.v, b.get(indices)); d != "" {
-				b.Error(d)
-			}
+			equal(b, v.v, b.get(values))
+			equal(b, i.v, b.get(indices))
 		}
 	})
 }
 
-// Several results of an operation go into tensors that exist, in a trace.
 func TestTopKInTrace(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	a := b.tensor(ops.Interleaved(allocator.DRAM), ops.Int32, 2, 5)
+	a := b.tensor(dram, ops.Int32, 2, 5)
 	values, indices, err := b.TopK(b.ctx, a, 2)
 	b.must(err)
 	b.holds(values, 4, 3, 9, 8)
@@ -135,7 +123,6 @@ func TestTopKInTrace(t *testing.T) {
 
 func TestEmbeddingErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	table, indices := b.tensor(dram, ops.Float32, 3, 4), b.tensor(dram, ops.UInt32, 4)
 	tiles := b.ok(b.Tilize(b.ctx, table))
 	for _, c := range []struct {

@@ -17,10 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// onBackends runs a test on the emulator, on the emulator with all checks, and on the vendor's
-// simulator where it is at hand. Few cores, so that each computes several blocks. The checks take
-// most of the time: an ordinary run has them on Wormhole, a short one on Blackhole, and a long one
-// on both.
+// onBackends has few cores, so that each computes several blocks. Checks take most of the time: an
+// ordinary run has them on Wormhole, a short one on Blackhole, and a long one on both.
 func onBackends(t *testing.T, f func(b *bench)) {
 	few := map[chip.Arch]sim.Option{
 		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
@@ -43,7 +41,6 @@ func onBackends(t *testing.T, f func(b *bench)) {
 	}
 }
 
-// normal returns a tensor of normally distributed numbers.
 func normal(dims [4]int, dt ops.DataType, seed uint64) *plain {
 	r := rand.New(rand.NewPCG(seed, 1))
 	return make4(dims, dt, func(_, _, _, _ int) float64 { return fit(dt, 0, float32(r.NormFloat64())) })
@@ -76,12 +73,9 @@ func (b *bench) get(t *ops.Tensor) []float64 {
 	return out
 }
 
-// Products of tiles are those of the engines' arithmetic bit for bit, on every backend, and close
-// to the exact ones: the sum in Dst has a relative error of at most 2^-12 of the sum of absolute
-// values, rounding to bfloat16 adds 2^-8 of the result, and cutting operands of 32 bits to TF32
-// adds 2^-10 of each product.
+// The sum in Dst has a relative error of at most 2^-12 of the sum of absolute values, rounding to
+// bfloat16 adds 2^-8 of the result, and cutting to TF32 2^-10 of each product.
 func TestMatmulOnTheEngines(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b     [4]int
@@ -91,7 +85,8 @@ func TestMatmulOnTheEngines(t *testing.T) {
 			{[4]int{1, 1, 32, 32}, [4]int{1, 1, 32, 32}, dram, dram, ops.BFloat16, ops.BFloat16},
 			{[4]int{1, 1, 96, 128}, [4]int{1, 1, 128, 200}, dram, l1, ops.BFloat16, ops.BFloat16},
 			{[4]int{1, 2, 40, 70}, [4]int{1, 1, 70, 33}, l1, dram, ops.BFloat16, ops.Float32},
-			{[4]int{2, 1, 5, 300}, [4]int{1, 3, 300, 7}, ops.Sharded(allocator.HeightSharded, 32, 320, chip.Grid(1, 2)), l1, ops.BFloat16, ops.BFloat16},
+			{[4]int{2, 1, 5, 300}, [4]int{1, 3, 300, 7}, ops.Sharded(allocator.HeightSharded, 32, 320, chip.Grid(1, 2)), l1, ops.BFloat16,
+				ops.BFloat16},
 			{[4]int{1, 1, 64, 100}, [4]int{1, 1, 100, 40}, dram, dram, ops.Float32, ops.Float32},
 			{[4]int{1, 1, 33, 32}, [4]int{1, 1, 32, 32}, dram, dram, ops.Float32, ops.BFloat16},
 		} {
@@ -128,10 +123,7 @@ func TestMatmulOnTheEngines(t *testing.T) {
 	})
 }
 
-// Operations on the elements of tiles are those of the engines' arithmetic bit for bit, on every
-// backend, with repeated operands and in shards.
 func TestElementwiseOnTheEngines(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	shards := ops.Sharded(allocator.HeightSharded, 64, 64, chip.Grid(1, 2))
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -152,9 +144,7 @@ func TestElementwiseOnTheEngines(t *testing.T) {
 			tx, ty := b.put(x, ops.Tile, c.m), b.put(y, ops.Tile, c.m)
 			check := func(what string, got *ops.Tensor, want *plain) {
 				b.Helper()
-				if d := cmp.Diff(want.v, b.get(got)); d != "" {
-					b.Errorf("%s of %v, %v and %v: %s", what, c.dt, c.a, c.b, d)
-				}
+				equal(b, want.v, b.get(got), "%s of %v, %v and %v", what, c.dt, c.a, c.b)
 			}
 			for _, name := range []string{"add", "subtract", "multiply"} {
 				f := b.binary(name, tx, ty)

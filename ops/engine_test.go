@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// engines are those of a chip, by their arithmetic, with a Dst of 32 bits.
 type engines struct{ arch arith.Arch }
 
 func (b *bench) engines() engines {
@@ -20,8 +19,6 @@ func (b *bench) engines() engines {
 	return engines{arith.Blackhole}
 }
 
-// source returns the format of a data type in L1, and what unpackers make of it for the matrix
-// unit.
 func source(t ops.DataType) (in, out arith.Format) {
 	if t == ops.Float32 {
 		return arith.FP32, arith.TF32
@@ -29,14 +26,11 @@ func source(t ops.DataType) (in, out arith.Format) {
 	return arith.BF16, arith.BF16
 }
 
-// math is the matrix unit with operands of a data type.
 func (e engines) math(t ops.DataType) arith.Math {
 	_, f := source(t)
 	return arith.Math{Arch: e.arch, A: f, B: f, Wide: true}
 }
 
-// tile returns the tile of matrix n, c that begins at an element, as it is in L1, with zeros
-// outside of the matrix. Indices wrap.
 func tile(p *plain, dims [4]int, n, c, h, w int) []byte {
 	size := p.dtype.Size()
 	l1 := make([]byte, arith.TileData*size)
@@ -57,7 +51,6 @@ func tile(p *plain, dims [4]int, n, c, h, w int) []byte {
 	return l1
 }
 
-// unpack returns a tile as it is in SrcA or SrcB.
 func (e engines) unpack(p *plain, dims [4]int, n, c, h, w int) *arith.SrcTile {
 	in, out := source(p.dtype)
 	var t arith.SrcTile
@@ -65,7 +58,6 @@ func (e engines) unpack(p *plain, dims [4]int, n, c, h, w int) *arith.SrcTile {
 	return &t
 }
 
-// pack returns the elements of a tile of Dst.
 func (e engines) pack(dst *arith.DstTile, to ops.DataType) [32][32]float64 {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}
 	if to == ops.Float32 {
@@ -87,7 +79,6 @@ func (e engines) pack(dst *arith.DstTile, to ops.DataType) [32][32]float64 {
 	return out
 }
 
-// tiles makes a tensor from its tiles of Dst.
 func (e engines) tiles(dims [4]int, to ops.DataType, f func(dst *arith.DstTile, n, c, h, w int)) *plain {
 	done := map[[4]int][32][32]float64{}
 	return make4(dims, to, func(n, c, h, w int) float64 {
@@ -112,8 +103,6 @@ func (e engines) matmul(a, b *plain, to ops.DataType) *plain {
 	})
 }
 
-// pairwise computes an operation on the elements of two tensors: of bfloat16 by the matrix unit, of
-// float32 by the vector unit.
 func (e engines) pairwise(a, b *plain, matrix func(m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile),
 	vector func(x, y uint32) uint32) *plain {
 	var d [4]int
@@ -130,7 +119,6 @@ func (e engines) pairwise(a, b *plain, matrix func(m arith.Math, dst *arith.DstT
 	})
 }
 
-// vector computes a function of elements in fp32 by the vector unit.
 func (e engines) vector(dst *arith.DstTile, f func(x []uint32) uint32, l1 ...[]byte) {
 	x := make([]uint32, len(l1))
 	for i := range arith.TileData {
@@ -174,13 +162,11 @@ func (e engines) relu(a *plain) *plain {
 	})
 }
 
-// binaryOperation is an operation on two tensors, by the device and by the host.
 type binaryOperation struct {
 	device func(context.Context, *ops.Tensor, *ops.Tensor, ...ops.OpOption) (*ops.Tensor, error)
 	host   func(a, b *plain) *plain
 }
 
-// binary returns an operation by its name, for tensors.
 func (b *bench) binary(name string, in ...*ops.Tensor) binaryOperation {
 	e, on := b.engines(), floats(in...)
 	choose := func(engine, other func(a, b *plain) *plain) func(a, b *plain) *plain {

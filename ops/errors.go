@@ -19,16 +19,13 @@ var (
 	ErrReleased = reprise.ErrReleased
 	// ErrWrongDevice is in errors about tensors that belong to another Device or Mesh.
 	ErrWrongDevice = reprise.ErrWrongDevice
-	// ErrOtherHost is in errors about meshes with chips of other hosts: operations run on this
-	// host's chips.
+	// ErrOtherHost is in errors about meshes with chips of other hosts.
 	ErrOtherHost = errors.New("the mesh has chips of other hosts")
 	// ErrQueue is in errors about a queue that the device doesn't have: see [OnQueue].
 	ErrQueue = errors.New("no such queue")
-	// ErrPlanned is in errors about the use of tensors of a capture without dispatch after its end:
-	// they have no memory.
+	// ErrPlanned is in errors about tensors of a capture without dispatch after its end.
 	ErrPlanned = errors.New("the tensor was only planned, in a capture without dispatch")
-	// ErrCacheMiss is in errors about programs that are not in the program cache while a trace is
-	// captured; the error is a [*CacheMissError].
+	// ErrCacheMiss is in a [*CacheMissError].
 	ErrCacheMiss = errors.New("the program is not in the program cache")
 	// ErrNoParam is in errors about parameters that an operation doesn't have.
 	ErrNoParam = reprise.ErrNoParam
@@ -37,24 +34,21 @@ var (
 	ErrNotCapturing = errors.New("it is not the innermost capture that is under way")
 )
 
-// CacheMissError says that the program of an operation isn't in the program cache while a trace is
-// captured: loading it would write to the device, and a trace can't hold writes. It matches
-// [ErrCacheMiss] and wraps reprise.ErrInCapture.
+// CacheMissError says that the program of an operation isn't in the program cache while a trace,
+// which can't hold its loading, is captured. It matches [ErrCacheMiss] and wraps
+// reprise.ErrInCapture.
 type CacheMissError struct {
 	Op  string // name of the kernel
 	Key string // of the program in the cache: kernel and kinds of tensors
 	Err error  // of the device, with the names of the trace and the caller
 }
 
-// Error implements error.
 func (e *CacheMissError) Error() string {
 	return fmt.Sprintf("ops: %s: %v: run it once with tensors of the same kind before the capture (%s): %v", e.Op, ErrCacheMiss, e.Key, e.Err)
 }
 
-// Is matches [ErrCacheMiss].
 func (e *CacheMissError) Is(target error) bool { return target == ErrCacheMiss }
 
-// Unwrap returns the device's error.
 func (e *CacheMissError) Unwrap() error { return e.Err }
 
 // opError is the error of an operation. Nested opErrors name the package once.
@@ -73,3 +67,11 @@ func (e *opError) text() string {
 }
 
 func (e *opError) Unwrap() error { return e.err }
+
+func shapeError(format string, args ...any) error  { return kindError(ErrShape, format, args...) }
+func typeError(format string, args ...any) error   { return kindError(ErrDataType, format, args...) }
+func memoryError(format string, args ...any) error { return kindError(ErrMemory, format, args...) }
+
+func kindError(kind error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
+}

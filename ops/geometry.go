@@ -23,21 +23,20 @@ type geometry struct {
 	sharding  *allocator.ShardSpec // nil if interleaved
 }
 
-// geometry checks a spec and lays its elements out. The error wraps ErrShape, ErrDataType or
-// ErrMemory.
+// geometry checks a spec and lays its elements out.
 func (s Spec) geometry() (*geometry, error) {
 	if _, err := volume(s.Shape); err != nil {
 		return nil, err
 	}
 	if s.DType >= numDataTypes {
-		return nil, fmt.Errorf("%w: invalid %v", ErrDataType, s.DType)
+		return nil, typeError("invalid %v", s.DType)
 	}
 	if s.Layout > Tile {
-		return nil, fmt.Errorf("%w: invalid %v", ErrMemory, s.Layout)
+		return nil, memoryError("invalid %v", s.Layout)
 	}
 	m := s.Memory
 	if m.Kind != allocator.DRAM && m.Kind != allocator.L1 {
-		return nil, fmt.Errorf("%w: %v: tensors are in DRAM or L1", ErrMemory, m.Kind)
+		return nil, memoryError("%v: tensors are in DRAM or L1", m.Kind)
 	}
 	g := &geometry{spec: s.clone(), kind: s.kind(), dims: to4D(s.Shape)}
 	g.pageWidth, g.high = g.dims[3], g.dims[2]
@@ -45,27 +44,27 @@ func (s Spec) geometry() (*geometry, error) {
 	switch m.Layout {
 	case allocator.Interleaved:
 		if m.Shard != nil {
-			return nil, fmt.Errorf("%w: an interleaved tensor has no shards", ErrMemory)
+			return nil, memoryError("an interleaved tensor has no shards")
 		}
 	case allocator.HeightSharded, allocator.WidthSharded, allocator.BlockSharded:
 		if m.Shard == nil || m.Shard.Shape[0] < 1 || m.Shard.Shape[1] < 1 {
-			return nil, fmt.Errorf("%w: a %v tensor needs shards with a height and a width", ErrMemory, m.Layout)
+			return nil, memoryError("a %v tensor needs shards with a height and a width", m.Layout)
 		}
 		g.pageWidth = m.Shard.Shape[1]
 	default:
-		return nil, fmt.Errorf("%w: %v: tensors are interleaved, height, width or block sharded", ErrMemory, m.Layout)
+		return nil, memoryError("%v: tensors are interleaved, height, width or block sharded", m.Layout)
 	}
 	if s.Layout == Tile {
 		g.pageWidth, g.high, unit = tileSize, ceil(g.high, tileSize), tileSize
 		if m.Shard != nil && (m.Shard.Shape[0]%tileSize != 0 || m.Shard.Shape[1]%tileSize != 0) {
-			return nil, fmt.Errorf("%w: shards of %d by %d elements: those of tiles are multiples of %d", ErrMemory, m.Shard.Shape[0],
+			return nil, memoryError("shards of %d by %d elements: those of tiles are multiples of %d", m.Shard.Shape[0],
 				m.Shard.Shape[1], tileSize)
 		}
 	}
 	g.pageBytes = g.pageWidth * unit * s.DType.Size()
 	if s.DType == BFloat8B {
 		if s.Layout != Tile {
-			return nil, fmt.Errorf("%w: %v in %v: its blocks are those of tiles", ErrMemory, s.DType, s.Layout)
+			return nil, memoryError("%v in %v: its blocks are those of tiles", s.DType, s.Layout)
 		}
 		g.pageBytes = blockTileBytes
 	}
@@ -126,7 +125,6 @@ func (g *geometry) hostPageBytes() int {
 	return g.pageBytes
 }
 
-// encode copies rows to pages.
 func (g *geometry) encode(rows []byte) []byte {
 	pages := make([]byte, g.pages*g.hostPageBytes())
 	g.each(func(page, row, n int) { copy(pages[page:page+n], rows[row:]) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -19,10 +20,8 @@ import (
 
 var modes = map[string]graph.Mode{"normal": graph.Normal, "no dispatch": graph.NoDispatch}
 
-// eight is a Wormhole with the 8 by 8 workers of the document's sample.
 func eight() kmd.Target { return sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 0b1})) }
 
-// zeros copies a host tensor of bfloat16 zeros to the device, in tiles.
 func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -32,44 +31,33 @@ func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 	return b.ok(b.ToDevice(b.ctx, &ops.Host{Shape: shape, DType: ops.BFloat16, Data: make([]byte, 2*n)}, ops.Tile, m))
 }
 
-// sample runs the operation of TT-NN's document: an add that repeats one of its operands.
 func sample(b *bench, cfg graph.Config) *graph.Graph {
 	b.Helper()
-	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.zeros(l1, 4, 3, 32, 32), b.zeros(l1, 1, 3, 32, 32)
 	c := b.BeginCapture(cfg)
 	sum := b.ok(b.Add(b.ctx, x, y))
 	b.must(b.Deallocate(sum))
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 	b.must(b.Deallocate(x))
 	b.must(b.Deallocate(y))
 	return r.Graph
 }
 
-// document returns the sample of TT-NN's document without its addresses.
 func document(t *testing.T) *graph.Graph {
 	t.Helper()
 	text, err := os.ReadFile("graph/testdata/sample.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	r, err := graph.Decode(bytes.NewReader(text), graph.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, n := range r.Graph.Nodes {
 		delete(n.Params, graph.ParamAddress)
 	}
 	return r.Graph
 }
 
-// In the format of the sample, its operation gives the same nodes, order, connections and fields.
 func TestSampleOperation(t *testing.T) {
 	want, err := json.MarshalIndent(document(t), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			g := sample(open(t, eight(), ops.WithSeparateRepeat()), graph.Config{Format: graph.Format2025, Mode: mode})
@@ -77,17 +65,12 @@ func TestSampleOperation(t *testing.T) {
 				delete(g.Nodes[i].Params, graph.ParamAddress)
 			}
 			got, err := json.MarshalIndent(g, "", " ")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Error(d)
-			}
+			devtest.Must(t, err)
+			equal(t, string(want), string(got))
 		})
 	}
 }
 
-// without removes the nodes of a type and renumbers the others.
 func without(g *graph.Graph, t graph.NodeType) *graph.Graph {
 	place := map[int]int{}
 	for _, n := range g.Nodes {
@@ -127,17 +110,14 @@ func skeleton(g *graph.Graph) []node {
 	return out
 }
 
-// Format2026v1 keeps the sample's order and connections, except for one node before each program,
-// which frees the circular buffers of the program before. It adds levels, arguments, input tensors
-// and more about tensors and buffers.
+// The sample's order and connections stay, except for one node before each program, which frees the
+// circular buffers of the program before.
 func TestSampleOperationInLaterFormats(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, eight(), ops.WithSeparateRepeat())
 			g := sample(b, graph.Config{Format: graph.Format2026v1, Mode: mode, StackTraces: true})
-			if d := cmp.Diff(skeleton(document(t)), skeleton(without(g, graph.CircularDeallocate))); d != "" {
-				t.Error(d)
-			}
+			equal(t, skeleton(document(t)), skeleton(without(g, graph.CircularDeallocate)))
 			g = without(g, graph.CircularDeallocate)
 			for i, want := range map[int]graph.Params{
 				3: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0"},
@@ -149,9 +129,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 					"address": g.Nodes[25].Params["address"]},
 				30: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0", "page_size": "2048", "num_cores": "0"},
 			} {
-				if d := cmp.Diff(want, g.Nodes[i].Params); d != "" {
-					t.Errorf("node %d: %s", i, d)
-				}
+				equal(t, want, g.Nodes[i].Params, "node %d", i)
 			}
 			add, first := g.Nodes[1], g.Nodes[2].Params
 			if add.Level != 1 || len(add.Arguments) != 2 || !cmp.Equal(add.InputTensors, []int{2, 4}) || len(add.StackTrace) == 0 {
@@ -160,7 +138,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 				t.Errorf("it was called by %s, want the line of this test that adds", add.StackTrace[0])
 			}
 			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" ||
-				first["memory_config"] != ops.Interleaved(allocator.L1).String() || first["address"] == "" {
+				first["memory_config"] != l1.String() || first["address"] == "" {
 				t.Errorf("the first tensor: %v", first)
 			}
 			if got := graph.CircularPeak(g); mode == graph.NoDispatch && got == 0 {
@@ -176,18 +154,14 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 				graph.CaptureStart: 1, graph.CaptureEnd: 1, graph.FunctionStart: 8, graph.FunctionEnd: 8, graph.TensorNode: 13, graph.BufferNode: 4,
 				graph.BufferAllocate: 2, graph.BufferDeallocate: 2, graph.CircularAllocate: 4, graph.CircularDeallocate: 2,
 			}
-			if d := cmp.Diff(want, count); d != "" {
-				t.Error(d)
-			}
+			equal(t, want, count)
 		})
 	}
 }
 
-// Captures have the real addresses of buffers, of their pages and of circular buffers, and captures
-// without dispatch those that a real run would have.
 func TestCapturedAddressesAreReal(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 64, 64)
+	x := b.zeros(l1, 1, 1, 64, 64)
 	sharded := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Range{End: chip.Core{Y: 1}})
 	type place struct {
 		Type    graph.NodeType
@@ -204,8 +178,7 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 		parts := b.ok(b.ToMemoryConfig(b.ctx, sum, sharded))
 		b.ok(b.Relu(b.ctx, parts))
 		b.must(b.Deallocate(sum))
-		r, err := c.End()
-		b.must(err)
+		r := b.report(c)
 		s := seen{Pages: map[uint64][]graph.Page{}}
 		for _, n := range r.Graph.Nodes {
 			switch n.Type {
@@ -232,16 +205,13 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 		}
 		runs = append(runs, s)
 	}
-	if d := cmp.Diff(runs[1], runs[0]); d != "" {
-		t.Error(d)
-	}
+	equal(t, runs[1], runs[0])
 }
 
-// workload uses the allocator, the program cache and the device; it returns the addresses.
 func workload(b *bench) []uint32 {
 	b.Helper()
 	var at []uint32
-	x, y := b.zeros(ops.Interleaved(allocator.L1), 2, 1, 32, 32), b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 64)
+	x, y := b.zeros(l1, 2, 1, 32, 32), b.zeros(dram, 1, 1, 32, 64)
 	sum := b.ok(b.Add(b.ctx, x, x))
 	product := b.ok(b.Matmul(b.ctx, sum, y))
 	for _, t := range []*ops.Tensor{x, y, sum, product} {
@@ -253,7 +223,6 @@ func workload(b *bench) []uint32 {
 	return append(at, b.ok(b.Relu(b.ctx, sum)).Address())
 }
 
-// Operations in and after a capture have the same addresses and program cache as without captures.
 func TestCaptureChangesNothing(t *testing.T) {
 	state := func(b *bench) []uint64 {
 		return []uint64{b.dev.MemoryFingerprint(allocator.DRAM), b.dev.MemoryFingerprint(allocator.L1), uint64(b.ProgramCacheEntries())}
@@ -264,34 +233,23 @@ func TestCaptureChangesNothing(t *testing.T) {
 	before := state(b)
 	for range 2 {
 		c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch, BufferPages: true, OperationBuffers: true, StackTraces: true})
-		if d := cmp.Diff(want[0], workload(b)); d != "" {
-			t.Errorf("addresses without dispatch: %s", d)
-		}
+		equal(t, want[0], workload(b), "addresses without dispatch")
 		if _, err := c.End(); err != nil {
 			t.Error(err)
 		}
-		if d := cmp.Diff(before, state(b)); d != "" {
-			t.Errorf("a capture without dispatch left something: %s", d)
-		}
+		equal(t, before, state(b), "a capture without dispatch left something")
 	}
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true, StackTraces: true})
 	got := [][]uint32{workload(b)}
-	_, err := c.End()
-	b.must(err)
+	b.report(c)
 	got = append(got, workload(b))
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff(state(plain), state(b)); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, got)
+	equal(t, state(plain), state(b))
 }
 
-// A tensor of a capture without dispatch can't be used after it; one from before the capture still
-// can.
 func TestPlannedTensors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 2)
+	x := b.tensor(dram, ops.UInt32, 2)
 	c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch})
 	sum := b.ok(b.Add(b.ctx, x, x))
 	if sum.Buffer() != nil {
@@ -302,13 +260,12 @@ func TestPlannedTensors(t *testing.T) {
 	if h.Data != nil || ops.Values[uint32](h) != nil {
 		t.Errorf("data of what never ran: %v", h.Data)
 	}
-	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(allocator.L1)}))
+	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: l1}))
 	if huge.Address() != 0 {
 		t.Errorf("a tensor that doesn't fit is at %#x", huge.Address())
 	}
 	b.must(b.Deallocate(x))
-	_, err = c.End()
-	b.must(err)
+	b.report(c)
 	for _, tensor := range []*ops.Tensor{sum, huge} {
 		if _, err := b.Relu(b.ctx, tensor); !isPlanned(err) {
 			t.Errorf("%v, want %v", err, ops.ErrPlanned)
@@ -318,16 +275,13 @@ func TestPlannedTensors(t *testing.T) {
 	if _, err := b.Relu(b.ctx, sum); !isPlanned(err) {
 		t.Errorf("in another capture: %v, want %v", err, ops.ErrPlanned)
 	}
-	_, err = again.End()
-	b.must(err)
+	b.report(again)
 	b.holds(x, 0, 1)
 }
 
-// Details can be switched and asked for, of all captures of a device and of one, while they are
-// under way.
 func TestDetailsOfCaptures(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	out := b.ok(b.Add(b.ctx, x, x))
 	all := []graph.Details{graph.DetailStackTraces, graph.DetailBufferPages, graph.DetailDurations}
 	states := func(has func(graph.Details) bool) (on []bool) {
@@ -341,16 +295,12 @@ func TestDetailsOfCaptures(t *testing.T) {
 	b.SetDetails(graph.DetailStackTraces, true)
 	b.SetDetails(graph.DetailDurations, false)
 	second := b.BeginCapture(graph.Config{})
-	if d := cmp.Diff([][]bool{{true, false, false}, {true, true, false}, {true, false, false}},
-		[][]bool{states(b.HasDetails), states(first.Has), states(second.Has)}); d != "" {
-		t.Errorf("switched for the device: %s", d)
-	}
+	equal(t, [][]bool{{true, false, false}, {true, true, false}, {true, false, false}}, [][]bool{states(b.HasDetails), states(first.Has),
+		states(second.Has)}, "switched for the device")
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
 	second.Set(graph.DetailBufferPages, true)
 	second.Set(graph.DetailStackTraces, false)
-	if d := cmp.Diff([]bool{false, true, false}, states(second.Has)); d != "" {
-		t.Errorf("switched for one capture: %s", d)
-	}
+	equal(t, []bool{false, true, false}, states(second.Has), "switched for one capture")
 	b.ok(b.Exp(b.ctx, x, ops.Into(out)))
 	inner, outer := b.report(second), b.report(first)
 	b.SetDetails(graph.DetailStackTraces, false)

@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -28,7 +27,7 @@ import (
 
 func isPlanned(err error) bool { return errors.Is(err, ops.ErrPlanned) }
 
-func (b *bench) report(c *ops.Capture) *graph.Report {
+func (b *bench) report(c interface{ End() (*graph.Report, error) }) *graph.Report {
 	b.Helper()
 	r, err := c.End()
 	b.must(err)
@@ -44,7 +43,7 @@ func only(g *graph.Graph, t graph.NodeType) (out []graph.Node) {
 	return out
 }
 
-// BufferTest: each allocation is connected to one buffer, of the right size.
+// BufferTest
 func TestUpstreamBuffers(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -52,7 +51,7 @@ func TestUpstreamBuffers(t *testing.T) {
 		var made []*ops.Tensor
 		for _, n := range []int{1, 1, 32} {
 			made = append(made, b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{n, 1, 32, 32}, DType: ops.BFloat16, Layout: ops.Tile,
-				Memory: ops.Interleaved(allocator.L1)})))
+				Memory: l1})))
 		}
 		for _, x := range made {
 			b.must(b.Deallocate(x))
@@ -69,24 +68,21 @@ func TestUpstreamBuffers(t *testing.T) {
 			size, _ := g.Nodes[n.Connections[0]].Params.Int(graph.ParamSize)
 			sizes = append(sizes, size)
 		}
-		if d := cmp.Diff([]int64{2048, 2048, 65536}, sizes); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		equal(t, []int64{2048, 2048, 65536}, sizes, name)
 		if n := len(only(g, graph.BufferDeallocate)); n != 3 {
 			t.Errorf("%s: %d deallocations", name, n)
 		}
 	}
 }
 
-// ScopedGraphCapture: an operation that fails in an inner capture leaves the outer one intact, and
-// a later capture is like one before.
+// ScopedGraphCapture
 func TestUpstreamNestedCaptures(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			run := func(fails bool) (outer, inner *graph.Graph) {
 				first := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
-				x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
+				x := b.zeros(l1, 1, 1, 32, 32)
 				second := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 				if _, err := first.End(); !errors.Is(err, ops.ErrNotCapturing) {
 					t.Errorf("the end of the outer one first: %v", err)
@@ -109,33 +105,24 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 			add := []string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"}
 			make := []string{"ttnn::to_device", "tt::tt_metal::create_device_tensor"}
 			outer, inner := run(false)
-			if d := cmp.Diff(add, graph.CallTrace(inner)); d != "" {
-				t.Error(d)
-			}
-			if d := cmp.Diff(slices.Concat(make, add), graph.CallTrace(outer)); d != "" {
-				t.Error(d)
-			}
+			equal(t, add, graph.CallTrace(inner))
+			equal(t, slices.Concat(make, add), graph.CallTrace(outer))
 			failed, _ := run(true)
-			if d := cmp.Diff(slices.Concat(make, []string{"ttnn::concat"}, add), graph.CallTrace(failed)); d != "" {
-				t.Error(d)
-			}
+			equal(t, slices.Concat(make, []string{"ttnn::concat"}, add), graph.CallTrace(failed))
 			errs := only(failed, graph.ErrorNode)
 			if len(errs) != 1 || errs[0].Params["error_operation"] != "ttnn::concat" || errs[0].Params["error_type"] != "exception" {
 				t.Errorf("errors: %+v", errs)
 			}
 			again, _ := run(false)
-			if d := cmp.Diff(skeleton(outer), skeleton(again)); d != "" {
-				t.Error(d)
-			}
+			equal(t, skeleton(outer), skeleton(again))
 		})
 	}
 }
 
-// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders: input tensors are in the order of
-// the arguments, with repetitions.
+// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders
 func TestUpstreamInputOrder(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x, y := b.zeros(ops.Interleaved(allocator.L1), 32, 32), b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x, y := b.zeros(l1, 32, 32), b.zeros(l1, 32, 32)
 	for _, args := range [][2]*ops.Tensor{{x, y}, {y, x}, {x, x}} {
 		c := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch})
 		b.ok(b.Matmul(b.ctx, args[0], args[1]))
@@ -148,9 +135,7 @@ func TestUpstreamInputOrder(t *testing.T) {
 		for _, a := range args {
 			want = append(want, text(a.ID()))
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Error(d)
-		}
+		equal(t, want, got)
 		distinct := 2
 		if args[0] == args[1] {
 			distinct = 1
@@ -164,7 +149,6 @@ func TestUpstreamInputOrder(t *testing.T) {
 
 func text(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// read reads a report's file.
 func (b *bench) read(path string) *graph.Report {
 	b.Helper()
 	f, err := os.Open(path)
@@ -175,7 +159,7 @@ func (b *bench) read(path string) *graph.Report {
 	return r
 }
 
-// DurationTracking, GetReport, StackTraces, BufferPagesControl and GraphCaptureToFile.
+// DurationTracking, GetReport, StackTraces, BufferPagesControl and GraphCaptureToFile
 func TestUpstreamReport(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -203,9 +187,7 @@ func TestUpstreamReport(t *testing.T) {
 			t.Errorf("%s: pages or stack traces that nobody asked for", name)
 		}
 		back := b.read(path)
-		if d := cmp.Diff(skeleton(g), skeleton(back.Graph)); d != "" {
-			t.Error(d)
-		}
+		equal(t, skeleton(g), skeleton(back.Graph))
 		if d := back.Devices[0]; d.Arch != "wormhole_b0" || d.L1Banks != int64(b.dev.Grid().Size()) || d.WorkerL1Size == 0 ||
 			d.CircularBufferLimit <= 0 {
 			t.Errorf("%s: device %+v", name, d)
@@ -214,12 +196,11 @@ func TestUpstreamReport(t *testing.T) {
 	}
 }
 
-// With BufferPages the report has the place of each page of an allocated L1 buffer.
 func TestBufferPages(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true})
 	x := b.zeros(ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(2, 1)), 64, 32)
-	b.zeros(ops.Interleaved(allocator.DRAM), 32, 32)
+	b.zeros(dram, 32, 32)
 	r := b.report(c)
 	var where [][3]int64
 	for _, p := range r.BufferPages {
@@ -228,9 +209,7 @@ func TestBufferPages(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if d := cmp.Diff([][3]int64{{0, 0, 2048}, {1, 0, 2048}}, where); d != "" {
-		t.Error(d)
-	}
+	equal(t, [][3]int64{{0, 0, 2048}, {1, 0, 2048}}, where)
 	if n := len(r.OperationBuffers); n != 2 {
 		t.Errorf("buffers after %d operations, want 2", n)
 	}
@@ -239,12 +218,10 @@ func TestBufferPages(t *testing.T) {
 	}
 }
 
-// AddGraphTrace of test_graph_add: its three cases with its figures, in both modes. In the third
-// one the program's circular buffers are placed in the tensors' shards: they take no memory of
-// their own, but count for the peak as in upstream.
+// AddGraphTrace of test_graph_add. In its third case the circular buffers are in the tensors'
+// shards, but count for the peak.
 func TestUpstreamAddFigures(t *testing.T) {
 	b := open(t, eight())
-	l1 := ops.Interleaved(allocator.L1)
 	type figures struct{ Peak, Circular, OutPerCore, L1PerCore, OutSize int64 }
 	for name, c := range map[string]struct {
 		memory ops.MemoryConfig
@@ -271,16 +248,12 @@ func TestUpstreamAddFigures(t *testing.T) {
 					between, outputs, err := graph.CountTensors(g)
 					b.must(err)
 					use := graph.PerCore(g, 64)
-					if d := cmp.Diff(c.want, figures{graph.PeakL1(g), use.Circular, out[0].PerCore, use.L1, out[0].Size}); d != "" {
-						t.Error(d)
-					}
+					equal(t, c.want, figures{graph.PeakL1(g), use.Circular, out[0].PerCore, use.L1, out[0].Size})
 					if len(out) != 1 || between != 0 || outputs != 1 {
 						t.Errorf("%d outputs, %d tensors in between and %d at the end", len(out), between, outputs)
 					}
 					want := []string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"}
-					if d := cmp.Diff(want, graph.CallTrace(g)); d != "" {
-						t.Error(d)
-					}
+					equal(t, want, graph.CallTrace(g))
 					for _, n := range only(g, graph.CircularAllocate) {
 						if lies := n.Params["globally_allocated"] == "1"; lies != (name == "sharded") {
 							t.Errorf("a circular buffer of %v", n.Params)
@@ -297,7 +270,6 @@ func TestUpstreamAddFigures(t *testing.T) {
 	}
 }
 
-// Programs, transfers and buffers that aren't part of an operation are in the graph too.
 func TestOthersAreCaptured(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{})
@@ -317,9 +289,7 @@ func TestOthersAreCaptured(t *testing.T) {
 	b.must(q.Wait(b.ctx))
 	b.must(buf.Release())
 	g := b.report(c).Graph
-	if d := cmp.Diff([]string{"reprise::write", "reprise::run", "nothing", "reprise::queue_wait"}, graph.CallTrace(g)); d != "" {
-		t.Error(d)
-	}
+	equal(t, []string{"reprise::write", "reprise::run", "nothing", "reprise::queue_wait"}, graph.CallTrace(g))
 	cbs := only(g, graph.CircularAllocate)
 	if len(cbs) != 1 || cbs[0].Params["size"] != "256" || cbs[0].Params["address"] != text(uint64(x.CircularBuffers()[0].Addr)) {
 		t.Errorf("circular buffers: %+v", cbs)
@@ -330,8 +300,6 @@ func TestOthersAreCaptured(t *testing.T) {
 	}
 }
 
-// gate is an Observer of the device that blocks calls: each one signals that it has begun, and
-// waits to be released.
 type gate struct{ begun, let chan struct{} }
 
 func (g gate) Begin(context.Context, *reprise.Call) {
@@ -341,12 +309,9 @@ func (g gate) Begin(context.Context, *reprise.Call) {
 
 func (g gate) End(context.Context, *reprise.Call) {}
 
-// Overlapping calls of several goroutines are each in the graph once, in any order of their ends.
 func TestOverlappingCallsOfOthers(t *testing.T) {
 	dev, err := reprise.Open(t.Context(), sim.Wormhole(), reprise.WithQueues(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer dev.Close(t.Context())
 	b := &bench{TB: t, ctx: t.Context(), dev: dev, Device: ops.New(dev)}
 	var bufs [2]*reprise.Buffer
@@ -380,9 +345,7 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 			got = append(got, fmt.Sprint(a.Name, a.Arguments))
 		}
 		slices.Sort(got)
-		if d := cmp.Diff([]string{"reprise::write[first 64]", "reprise::write[second 64]"}, got); d != "" {
-			t.Errorf("ended in the order %v: %s", order, d)
-		}
+		equal(t, []string{"reprise::write[first 64]", "reprise::write[second 64]"}, got, "ended in the order %v", order)
 		for _, call := range r.Graph.Calls() {
 			if call.End < 0 {
 				t.Errorf("ended in the order %v: %s has no end", order, call.Name)
@@ -391,17 +354,13 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 	}
 }
 
-// An operation that hangs ends in a *HangError; the capture goes on and shows which operation it
-// was.
 func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer func() { _ = dev.Close(ctx) }() // a kernel that never ends may be worth an error
 	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
-	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
+	x := b.zeros(l1, 1, 1, 32, 32)
 	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	b.must(err)
 	b.must(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))
@@ -420,9 +379,7 @@ func TestHangIsCaptured(t *testing.T) {
 	if !errors.As(err, &h) {
 		t.Fatalf("%v, want a *HangError", err)
 	}
-	if d := cmp.Diff([]string{"ttnn::relu"}, c.Open()); d != "" {
-		t.Error(d)
-	}
+	equal(t, []string{"ttnn::relu"}, c.Open())
 	path := filepath.Join(t.TempDir(), "hang.json")
 	r, err := c.EndToFile(path)
 	b.must(err)
@@ -434,7 +391,5 @@ func TestHangIsCaptured(t *testing.T) {
 	if len(calls) == 0 || calls[0].End != -1 {
 		t.Errorf("the operation has an end: %+v", calls)
 	}
-	if d := cmp.Diff(skeleton(r.Graph), skeleton(b.read(path).Graph)); d != "" {
-		t.Error(d)
-	}
+	equal(t, skeleton(r.Graph), skeleton(b.read(path).Graph))
 }

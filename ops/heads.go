@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -15,21 +14,20 @@ const gatherPages = 4
 type Heads struct{ Q, K, V *Tensor }
 
 // SplitHeads cuts rows of queries, keys and values into heads, as TT-NN's nlp_create_qkv_heads. The
-// tensor is [batches, 1, rows, (heads + 2 kvHeads) width]: the queries of all heads, then keys,
-// then values. The results are [batches, heads, rows, width] and twice [batches, kvHeads, rows,
-// width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. Keys
-// aren't transposed.
+// tensor is [batches, 1, rows, (heads + 2 kvHeads) width], in tile layout, of any data type: the
+// queries of all heads, then keys, then values. The results are [batches, heads, rows, width] and
+// twice [batches, kvHeads, rows, width]; width is a multiple of 32.
 //
 // [IntoEach] takes three tensors. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, opts ...OpOption) (Heads, error) {
 	args := argList{a, heads, kvHeads}
 	var out [3]*Tensor
 	_, err := d.do(ctx, "ttnn::experimental::nlp_create_qkv_heads", args, func(c *call) (*Tensor, error) {
-		dims := a.geo.dims
+		dims := a.dims
 		all := heads + 2*kvHeads
 		if heads < 1 || kvHeads < 1 || dims[1] != 1 || dims[3]%(all*tileSize) != 0 {
-			return nil, fmt.Errorf("%w: %v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d",
-				ErrShape, a.geo.spec.Shape, heads, kvHeads, all, tileSize)
+			return nil, shapeError("%v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d", a.spec.Shape,
+				heads, kvHeads, all, tileSize)
 		}
 		if err := c.checkEach(3, a); err != nil {
 			return nil, err
@@ -41,8 +39,8 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 			if c.into = nil; c.each != nil {
 				c.into = c.each[i]
 			}
-			t, err := c.gather("ttnn::prim::nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
-				sizes: [3]int{n, a.geo.high, wide}, first: begin, steps: [4]int{a.geo.high * a.geo.wide, wide, a.geo.wide, 1},
+			t, err := c.gather("nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
+				sizes: [3]int{n, a.high, wide}, first: begin, steps: [4]int{a.high * a.wide, wide, a.wide, 1},
 			})
 			if err != nil {
 				for _, t := range out[:i] {
@@ -65,15 +63,14 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 }
 
 // ConcatHeads puts the rows of heads side by side, as TT-NN's nlp_concat_heads: [batches, heads,
-// rows, width] becomes [batches, 1, rows, heads width]. The tensor is in tile layout, of any data
-// type, and width is a multiple of 32. The error wraps [ErrShape] or [ErrMemory].
+// rows, width] becomes [batches, 1, rows, heads width]. Otherwise it is as [Device.SplitHeads].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", argList{a}, func(c *call) (*Tensor, error) {
-		g := a.geo
+		g := a.geometry
 		if g.dims[3]%tileSize != 0 {
-			return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
+			return nil, shapeError("heads of %v: want a width that is a multiple of %d", g.spec.Shape, tileSize)
 		}
-		return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
+		return c.gather("nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
 			[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
 				sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
 			})
@@ -92,12 +89,12 @@ func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (
 	if err := inTiles(a); err != nil {
 		return nil, err
 	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
+	s := Spec{Shape: shape, DType: a.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
 	args := argList{a, shape, s.Memory}
 	return c.compute(name, class, args, s, func(out *Tensor) job {
 		return job{
 			program: catalog.Gather, args: words(slices.Concat(g.sizes[:], []int{g.first}, g.steps[:])...), out: out, in: []*Tensor{a},
-			buffers: rings(gatherPages, a.geo.pageBytes),
+			buffers: rings(gatherPages, a.pageBytes),
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 type Host struct {
 	Shape []int
 	DType DataType
-	// Data are the elements. It is nil for a tensor that was read in a capture without dispatch.
+	// Data are the elements; nil for a tensor that was read in a capture without dispatch.
 	Data []byte
 }
 
@@ -46,9 +46,8 @@ func Values[T Number](h *Host) []T {
 	return out
 }
 
-// Convert returns a tensor of another float type, such as BFloat16 or BFloat8B for weights in
-// Float32. Each element is rounded to nearest, ties to even, to the type's host elements. The error
-// wraps [ErrDataType] for integers.
+// Convert returns a tensor of another float type, such as BFloat8B for weights, rounded to nearest,
+// ties to even. The error wraps [ErrDataType] for integers.
 func (h *Host) Convert(to DataType) (*Host, error) {
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("ops: convert host tensor: %w", err)
@@ -66,20 +65,19 @@ func (h *Host) Convert(to DataType) (*Host, error) {
 	return out, nil
 }
 
-// check returns an error unless the data have the size of the shape.
 func (h *Host) check() error {
 	if h == nil {
-		return fmt.Errorf("%w: the host tensor is nil", ErrShape)
+		return shapeError("the host tensor is nil")
 	}
 	n, err := volume(h.Shape)
 	if err != nil {
 		return err
 	}
 	if h.DType >= numDataTypes {
-		return fmt.Errorf("%w: invalid %v", ErrDataType, h.DType)
+		return typeError("invalid %v", h.DType)
 	}
 	if n*h.DType.Size() != len(h.Data) {
-		return fmt.Errorf("%w: %v of %v takes %d B, the data has %d", ErrShape, h.Shape, h.DType, n*h.DType.Size(), len(h.Data))
+		return shapeError("%v of %v takes %d B, the data has %d", h.Shape, h.DType, n*h.DType.Size(), len(h.Data))
 	}
 	return nil
 }
@@ -89,19 +87,18 @@ const maxElements = 1 << 40
 
 func volume(shape []int) (int, error) {
 	if len(shape) < 1 || len(shape) > 4 {
-		return 0, fmt.Errorf("%w: %v: a tensor has 1 to 4 dimensions", ErrShape, shape)
+		return 0, shapeError("%v: a tensor has 1 to 4 dimensions", shape)
 	}
 	n := 1
 	for _, d := range shape {
 		if d < 1 || d > maxElements/n {
-			return 0, fmt.Errorf("%w: %v: dimensions are at least 1, and a tensor has at most 2^40 elements", ErrShape, shape)
+			return 0, shapeError("%v: dimensions are at least 1, and a tensor has at most 2^40 elements", shape)
 		}
 		n *= d
 	}
 	return n, nil
 }
 
-// to4D prepends ones to a shape up to four dimensions.
 func to4D(shape []int) [4]int {
 	d := [4]int{1, 1, 1, 1}
 	copy(d[4-len(shape):], shape)

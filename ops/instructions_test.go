@@ -3,19 +3,16 @@ package ops_test
 import (
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations that move elements of BFloat16 in DRAM take at most so many instructions for an
-// element of the result, those of waiting, of the firmware and of other cores included: the limits
-// are 1.4 times what was measured.
+// The limits are 1.4 times what was measured, instructions of waiting, of the firmware and of other
+// cores included.
 func TestInstructionsOfMoves(t *testing.T) {
 	card := sim.Blackhole(sim.Synchronous(), sim.Harvesting(chip.Harvesting{Tensix: 0x3FF8}))
 	b := open(t, card)
-	dram := ops.Interleaved(allocator.DRAM)
 	of := func(l ops.Layout, dims [4]int) *ops.Tensor { return b.put(normal(dims, ops.BFloat16, 1), l, dram) }
 	heads, table := [4]int{1, 64, 16, 64}, of(ops.RowMajor, [4]int{1, 1, 100, 256})
 	indices := b.tensor(dram, ops.UInt32, 1, 64)
@@ -31,7 +28,10 @@ func TestInstructionsOfMoves(t *testing.T) {
 			{"permute 0 2 3 1", [2]float64{17, 21.5}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{0, 2, 3, 1}) }},
 			{"permute 1 0 2 3", [2]float64{7, 2}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{1, 0, 2, 3}) }},
 			{"to the other layout", [2]float64{14.5, 7}, func() (*ops.Tensor, error) { return b.ToLayout(b.ctx, a, 1-l) }},
-			{"slice of pages", [2]float64{3.5, 2}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 128, 0}, []int{1, 1, 256, 256}) }},
+			{"slice of pages", [2]float64{3.5, 2}, func() (*ops.Tensor, error) {
+				return b.Slice(b.ctx, a, []int{0, 0, 128, 0}, []int{1, 1, 256,
+					256})
+			}},
 			{"slice", [2]float64{7.5, 43}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 1, 6}, []int{1, 1, 256, 256}) }},
 			{"pad", [2]float64{6.5, 14}, func() (*ops.Tensor, error) { return b.Pad(b.ctx, a, [][2]int{{0, 0}, {0, 0}, {3, 0}, {0, 5}}, 1) }},
 			{"reshape", [2]float64{6, 15.5}, func() (*ops.Tensor, error) { return b.Reshape(b.ctx, a, []int{1, 1, 128, 512}) }},

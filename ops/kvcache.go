@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -11,43 +10,34 @@ import (
 // UpdateCache writes one row to each matrix of a key-value cache, at a row position. The cache is
 // [batches, heads, rows, width] in tile layout, of any data type. The tensor in has the cache's
 // data type and layout, and is [batches, heads, 1, width], or [1, heads, batches, width] as in
-// TT-NN.
+// TT-NN. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 //
 // In a capture [WithParam] makes the position a parameter of the trace. A position beyond the cache
 // then writes nothing.
-//
-// The error wraps [ErrShape], [ErrDataType] or [ErrMemory]; ErrShape if the position isn't a row of
-// the cache.
 func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position int, opts ...OpOption) error {
 	return d.writeCache(ctx, "ttnn::update_cache", cache, in, position, opts, func(have, want [4]int) (job, error) {
 		if one, each := [4]int{1, want[1], want[0], want[3]}, [4]int{want[0], want[1], 1, want[3]}; have != one && have != each {
-			return job{}, fmt.Errorf("%w: rows of %v for a cache of %v: want %v or %v", ErrShape, have, want, each, one)
+			return job{}, shapeError("rows of %v for a cache of %v: want %v or %v", have, want, each, one)
 		}
 		if position < 0 || position >= want[2] {
-			return job{}, fmt.Errorf("%w: position %d: the cache %v has rows 0 to %d", ErrShape, position, want, want[2]-1)
+			return job{}, shapeError("position %d: the cache %v has rows 0 to %d", position, want, want[2]-1)
 		}
-		return job{program: catalog.UpdateCache, pieces: want[0] * want[1] * cache.geo.wide}, nil
+		return job{program: catalog.UpdateCache, pieces: want[0] * want[1] * cache.wide}, nil
 	})
 }
 
 // FillCache writes the first rows of a key-value cache's matrices in one batch: as
-// [Device.UpdateCache] at positions 0 to n-1. The cache is as for UpdateCache; in is [1, heads, n,
-// width], where n is at most the cache's rows.
-//
-// In a capture [WithParam] makes the batch a parameter of the trace. A batch beyond the cache then
-// writes nothing.
-//
-// The error wraps [ErrShape], [ErrDataType] or [ErrMemory]; ErrShape if the batch isn't one of the
-// cache.
+// [Device.UpdateCache] at positions 0 to n-1. The tensor in is [1, heads, n, width], where n is at
+// most the cache's rows. In a capture [WithParam] makes the batch a parameter of the trace.
 func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, opts ...OpOption) error {
 	return d.writeCache(ctx, "ttnn::fill_cache", cache, in, batch, opts, func(have, want [4]int) (job, error) {
 		if have[0] != 1 || have[1] != want[1] || have[2] > want[2] || have[3] != want[3] {
-			return job{}, fmt.Errorf("%w: rows of %v for a cache of %v: want one batch of its heads and width, and no more rows", ErrShape, have, want)
+			return job{}, shapeError("rows of %v for a cache of %v: want one batch of its heads and width, and no more rows", have, want)
 		}
 		if batch < 0 || batch >= want[0] {
-			return job{}, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, want, want[0]-1)
+			return job{}, shapeError("batch %d: the cache %v has batches 0 to %d", batch, want, want[0]-1)
 		}
-		return job{program: catalog.FillCache, pieces: in.geo.pages}, nil
+		return job{program: catalog.FillCache, pieces: in.pages}, nil
 	})
 }
 
@@ -59,13 +49,13 @@ func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor,
 		if err := c.checkCache(cache, in); err != nil {
 			return nil, err
 		}
-		j, err := check(in.geo.dims, cache.geo.dims)
+		j, err := check(in.dims, cache.dims)
 		if err != nil {
 			return nil, err
 		}
 		c.into = cache
-		j.out, j.in, j.params, j.buffers = cache, []*Tensor{in}, words(at), rings(1, in.geo.pageBytes)
-		return c.compute("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache.geo.spec, func(*Tensor) job { return j })
+		j.out, j.in, j.params, j.buffers = cache, []*Tensor{in}, words(at), rings(1, in.pageBytes)
+		return c.compute("update_cache", "UpdateKVCacheOperation", args, cache.spec, func(*Tensor) job { return j })
 	}, opts...)
 	return err
 }
@@ -73,11 +63,11 @@ func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor,
 func (c *call) checkCache(cache, in *Tensor) error {
 	switch {
 	case cache == in:
-		return fmt.Errorf("%w: the rows are the cache itself", ErrMemory)
-	case cache.geo.spec.DType != in.geo.spec.DType:
-		return fmt.Errorf("%w: rows of %v for a cache of %v", ErrDataType, in.geo.spec.DType, cache.geo.spec.DType)
+		return memoryError("the rows are the cache itself")
+	case cache.spec.DType != in.spec.DType:
+		return typeError("rows of %v for a cache of %v", in.spec.DType, cache.spec.DType)
 	case c.into != nil || c.memory != nil || c.dtype != nil:
-		return fmt.Errorf("%w: the result is the cache: options for another one don't fit", ErrMemory)
+		return memoryError("the result is the cache: options for another one don't fit")
 	}
 	return inTiles(cache, in)
 }
@@ -87,8 +77,8 @@ func sameKind(ts ...*Tensor) error {
 	if err := floatTiles(ts...); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(ts, func(t *Tensor) bool { return t.geo.spec.DType != ts[0].geo.spec.DType }); i >= 0 {
-		return fmt.Errorf("%w: %v and %v: want one for all tensors", ErrDataType, ts[0].geo.spec.DType, ts[i].geo.spec.DType)
+	if i := slices.IndexFunc(ts, func(t *Tensor) bool { return t.spec.DType != ts[0].spec.DType }); i >= 0 {
+		return typeError("%v and %v: want one for all tensors", ts[0].spec.DType, ts[i].spec.DType)
 	}
 	return nil
 }

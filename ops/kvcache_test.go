@@ -5,29 +5,23 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// put writes an element.
 func (p *plain) put(n, c, h, w int, v float64) {
 	d := p.dims
 	p.v[((n*d[1]+c)*d[2]+h)*d[3]+w] = v
 }
 
-// counted returns a tensor whose elements differ from their neighbours.
 func counted(dims [4]int, dt ops.DataType, from int) *plain {
 	i := from
 	return make4(dims, dt, func(_, _, _, _ int) float64 { i++; return float64(i % 251) })
 }
 
-// Rows that are written to a cache are there, and nothing else of it changes, on every backend.
 func TestCaches(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for _, c := range []struct {
 			cache    [4]int
@@ -64,9 +58,7 @@ func TestCaches(t *testing.T) {
 					}
 				}
 			}
-			if d := cmp.Diff(want.v, b.get(cache)); d != "" {
-				b.Errorf("%s, updated: %s", what, d)
-			}
+			equal(b, want.v, b.get(cache), "%s, updated", what)
 			rows := counted([4]int{1, c.cache[1], 35, c.cache[3]}, c.dt, 99)
 			batch := c.cache[0] - 1
 			b.must(b.FillCache(b.ctx, cache, b.put(rows, ops.Tile, l1), batch))
@@ -77,17 +69,13 @@ func TestCaches(t *testing.T) {
 					}
 				}
 			}
-			if d := cmp.Diff(want.v, b.get(cache)); d != "" {
-				b.Errorf("%s, filled: %s", what, d)
-			}
+			equal(b, want.v, b.get(cache), "%s, filled", what)
 		}
 	})
 }
 
-// A position that is a parameter of a trace is that of the next replay.
 func TestCacheInATrace(t *testing.T) {
 	b := open(t, sim.Wormhole(sim.Strict(5)))
-	dram := ops.Interleaved(allocator.DRAM)
 	want := counted([4]int{2, 1, 64, 32}, ops.BFloat16, 0)
 	cache := b.put(want, ops.Tile, dram)
 	in := counted([4]int{2, 1, 1, 32}, ops.BFloat16, 100)
@@ -108,15 +96,11 @@ func TestCacheInATrace(t *testing.T) {
 	}
 	b.must(tr.Set("position", 64)) // beyond the end
 	b.must(tr.Replay(b.ctx))
-	if d := cmp.Diff(want.v, b.get(cache)); d != "" {
-		t.Error(d)
-	}
+	equal(t, want.v, b.get(cache))
 	b.must(tr.Release(b.ctx))
 }
 
-// Rows are cut into heads and put together again.
 func TestHeads(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for _, c := range []struct {
 			batches, rows, heads, kv, width int
@@ -139,38 +123,28 @@ func TestHeads(t *testing.T) {
 			}{{got.Q, c.heads}, {got.K, c.kv}, {got.V, c.kv}} {
 				want := make4([4]int{c.batches, one.n, c.rows, c.width}, c.dt,
 					func(n, h, r, w int) float64 { return x.at(n, 0, r, (first+h)*c.width+w) })
-				if d := cmp.Diff(want.v, b.get(one.t)); d != "" {
-					b.Errorf("%+v, part %d: %s", c, i, d)
-				}
-				if d := cmp.Diff(want.dims[:], one.t.Shape()); d != "" {
-					b.Errorf("%+v, part %d: %s", c, i, d)
-				}
+				equal(b, want.v, b.get(one.t), "%+v, part %d", c, i)
+				equal(b, want.dims[:], one.t.Shape(), "%+v, part %d", c, i)
 				first += one.n
 			}
 			together := make4([4]int{c.batches, 1, c.rows, c.heads * c.width}, c.dt, func(n, _, r, w int) float64 { return x.at(n, 0, r, w) })
-			if d := cmp.Diff(together.v, b.get(b.ok(b.ConcatHeads(b.ctx, got.Q)))); d != "" {
-				b.Errorf("%+v, together: %s", c, d)
-			}
+			equal(b, together.v, b.get(b.ok(b.ConcatHeads(b.ctx, got.Q))), "%+v, together", c)
 		}
 	})
 }
 
-// Operations of attention refuse what they can't compute, say why, and leave nothing allocated.
 func TestAttentionRefuses(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	cache, row := b.zeros(dram, 2, 2, 64, 64), b.zeros(dram, 2, 2, 1, 64)
 	rows := b.ok(b.ToLayout(b.ctx, row, ops.RowMajor))
 	other := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{2, 2, 1, 64}, DType: ops.Float32, Layout: ops.Tile, Memory: dram}))
 	angles, narrow := b.zeros(dram, 1, 1, 64, 64), b.zeros(dram, 2, 2, 1, 32)
 	qkv := b.zeros(dram, 2, 1, 32, 256)
 	rotary := func(x, cos, sin *ops.Tensor, at int, opts ...ops.OpOption) error {
-		_, err := b.RotaryEmbedding(b.ctx, x, cos, sin, at, opts...)
-		return err
+		return failure(b.RotaryEmbedding(b.ctx, x, cos, sin, at, opts...))
 	}
 	attend := func(q, k, v *ops.Tensor, a ops.Attention, opts ...ops.OpOption) error {
-		_, err := b.ScaledDotProductAttention(b.ctx, q, k, v, a, opts...)
-		return err
+		return failure(b.ScaledDotProductAttention(b.ctx, q, k, v, a, opts...))
 	}
 	split := func(heads, kv int, opts ...ops.OpOption) error {
 		_, err := b.SplitHeads(b.ctx, qkv, heads, kv, opts...)

@@ -8,14 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// dataFlow returns the calls of what f runs by name, each with its operands as the ids of tensors;
-// the last call of a name counts.
 func (b *bench) dataFlow(cfg graph.Config, f func()) map[string][2][]string {
 	b.Helper()
 	c := b.BeginCapture(cfg)
@@ -35,12 +32,11 @@ func (b *bench) dataFlow(cfg graph.Config, f func()) map[string][2][]string {
 	return out
 }
 
-// SimpleBinaryOp: an add takes its tensor, and so does the function inside; what was made in the
-// capture has its maker.
+// SimpleBinaryOp
 func TestUpstreamFlowOfAdd(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
-		a := b.zeros(ops.Interleaved(allocator.L1), 64, 128)
+		a := b.zeros(l1, 64, 128)
 		cfg := graph.Config{Format: graph.Format2026v1, Mode: mode}
 		one := b.dataFlow(cfg, func() { b.ok(b.Add(b.ctx, a, a)) })
 		for _, f := range []string{"ttnn::add", "ttnn::prim::binary_ng"} {
@@ -58,28 +54,21 @@ func TestUpstreamFlowOfAdd(t *testing.T) {
 	}
 }
 
-// MultiplyAndAddTest: a result is an input of its consumer, in the order of the arguments.
+// MultiplyAndAddTest
 func TestUpstreamChainOfOperations(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	l1 := ops.Interleaved(allocator.L1)
 	x, y, z := b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64)
 	got := b.dataFlow(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch}, func() {
 		product := b.ok(b.Multiply(b.ctx, y, z))
 		b.ok(b.Add(b.ctx, x, product))
 	})
-	if d := cmp.Diff([]string{text(y.ID()), text(z.ID())}, got["ttnn::multiply"][0]); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{text(x.ID()), got["ttnn::multiply"][1][0]}, got["ttnn::add"][0]); d != "" {
-		t.Error(d)
-	}
+	equal(t, []string{text(y.ID()), text(z.ID())}, got["ttnn::multiply"][0])
+	equal(t, []string{text(x.ID()), got["ttnn::multiply"][1][0]}, got["ttnn::add"][0])
 }
 
-// An operation with several results has all of them in graphs, so that what takes the second one is
-// connected to it.
 func TestSeveralResultsInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 128)
+	x := b.zeros(dram, 1, 1, 32, 128)
 	var h ops.Heads
 	var values, indices *ops.Tensor
 	got := b.dataFlow(graph.Config{Mode: graph.NoDispatch}, func() {
@@ -95,17 +84,13 @@ func TestSeveralResultsInGraphs(t *testing.T) {
 		for _, r := range want {
 			ids = append(ids, text(r.ID()))
 		}
-		if d := cmp.Diff(ids, got[name][1]); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		equal(t, ids, got[name][1], name)
 	}
 }
 
-// test_graph_capture: how a capture begins and ends, that it can be printed and drawn, and how
-// arguments are spelled.
+// test_graph_capture
 func TestUpstreamPython(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.zeros(l1, 1, 1, 32, 64), b.zeros(l1, 1, 1, 32, 64)
 	c := b.BeginCapture(graph.Config{Format: graph.Format2026v1})
 	b.must(b.Deallocate(b.ok(b.Add(b.ctx, x, y))))
@@ -124,9 +109,7 @@ func TestUpstreamPython(t *testing.T) {
 	made := g.Nodes[slices.IndexFunc(g.Nodes, func(n graph.Node) bool { return n.Name() == "tt::tt_metal::create_device_tensor" })]
 	want := []string{"Shape([1, 1, 32, 64])", "DataType::BFLOAT16", "Layout::TILE", "0",
 		"MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::L1,shard_spec=std::nullopt,nd_shard_spec=std::nullopt,created_with_nd_shard_spec=0)"}
-	if d := cmp.Diff(want, made.Arguments); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, made.Arguments)
 	if first := g.Nodes[1].Arguments[0]; !strings.HasPrefix(first, "Tensor(") {
 		t.Errorf("an operand is spelled %q", first)
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -36,10 +34,7 @@ func (e engines) linear(a, b, bias *plain, f func(uint32) uint32) *plain {
 	})
 }
 
-// A bias is added to the sums in Dst, and an activation is applied to them, before they are
-// rounded.
 func TestLinear(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	relu := func(v uint32) uint32 {
 		if arith.TotalOrder(v) > 0 {
 			return v
@@ -59,15 +54,11 @@ func TestLinear(t *testing.T) {
 		} {
 			x, y, z := normal(c.a, c.dt, uint64(3*i)), normal(c.b, c.dt, uint64(3*i+1)), normal(c.bias, c.dt, uint64(3*i+2))
 			got := b.get(b.ok(b.Linear(b.ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), b.put(z, ops.Tile, dram), c.opts...)))
-			if d := cmp.Diff(b.engines().linear(x, y, z, c.f).v, got); d != "" {
-				b.Errorf("%v times %v: %s", c.a, c.b, d)
-			}
+			equal(b, b.engines().linear(x, y, z, c.f).v, got, "%v times %v", c.a, c.b)
 		}
 	})
 }
 
-// Each function of elements is the same on every backend, and within 0.505 units of the last place
-// of bfloat16, or 200 units of that of float32, of the exact one.
 func TestFunctionsOfElements(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		x := normal([4]int{1, 1, 33, 40}, ops.BFloat16, 1)
@@ -94,7 +85,7 @@ func TestFunctionsOfElements(t *testing.T) {
 		} {
 			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 				in := &plain{f.in.dims, dt, f.in.v}
-				got := b.get(b.ok(f.device(b.ctx, b.put(in, ops.Tile, ops.Interleaved(allocator.DRAM)))))
+				got := b.get(b.ok(f.device(b.ctx, b.put(in, ops.Tile, dram))))
 				b.everywhere(f.name+" of "+dt.String(), got)
 				for i, v := range in.v {
 					want := f.exact(v)
@@ -117,10 +108,8 @@ func abs(p *plain) *plain {
 	return make4(p.dims, p.dtype, func(n, c, h, w int) float64 { return math.Abs(p.at(n, c, h, w)) })
 }
 
-// Operations that only the engines have refuse other tensors, and leave nothing allocated.
 func TestOnlyOnTheEngines(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	tiles := b.zeros(dram, 32, 32)
 	rows, ints := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor)),
 		b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.UInt32, Layout: ops.Tile, Memory: dram}))

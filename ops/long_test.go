@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Collectives of more chips, linked in a ring.
 func TestCollectivesOfManyChips(t *testing.T) {
 	collectives(t, sim.QuietBox(), mesh.Shape{2, 2}, ops.RowMajor, ops.Float32, 2, 4, 6)
 	collectives(t, sim.T3000(), mesh.Shape{2, 2}, ops.Tile, ops.BFloat16, 32, 64)

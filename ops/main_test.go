@@ -3,8 +3,10 @@ package ops_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
@@ -23,7 +25,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// cards are the targets of every test of results. Strict ones refuse what is undefined on silicon.
 var cards = map[string]func() kmd.Target{
 	"wormhole":         func() kmd.Target { return sim.Wormhole() },
 	"blackhole":        func() kmd.Target { return sim.Blackhole() },
@@ -31,7 +32,19 @@ var cards = map[string]func() kmd.Target{
 	"strict blackhole": func() kmd.Target { return sim.Blackhole(sim.Strict(12)) },
 }
 
-// bench is a device under test.
+// equal fails a test unless two values are equal; what is a format and its arguments.
+func equal(t testing.TB, want, got any, what ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		if len(what) > 0 {
+			d = fmt.Sprintf(fmt.Sprint(what[0]), what[1:]...) + ": " + d
+		}
+		t.Error(d)
+	}
+}
+
+var dram, l1 = ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
+
 type bench struct {
 	testing.TB
 	ctx context.Context
@@ -65,12 +78,10 @@ func (b *bench) must(err error) {
 	devtest.Must(b, err)
 }
 
-// refusal is the error that an operation returned, and the one that it has to wrap.
 type refusal struct{ err, want error }
 
 func failure(_ *ops.Tensor, err error) error { return err }
 
-// refused checks refusals, and that DRAM has what it had before.
 func (b *bench) refused(before uint64, cases map[string]refusal) {
 	b.Helper()
 	for name, c := range cases {

@@ -18,30 +18,28 @@ import (
 // BFloat16 the error of a sum is at most 2^-11 of the sum of the absolute values of its products;
 // rounding to BFloat16 adds 2^-8 of the result. Of Float32 the engines take 11 bits of the
 // significand (TF32) and cut off the others, as in TT-NN: each product adds an error of up to 2^-9
-// of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums in 16 bits; its
-// options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
+// of itself. TT-NN's options for this arithmetic are HiFi4 and fp32_dest_acc_en; its default for
+// bfloat16 is HiFi2 and sums in 16 bits.
 //
 // Wormhole's matrix unit has a bug, which no kernel can avoid: a negative sum of one unit in the
 // last place of its greatest addend becomes minus 16 times that addend's power of two. About one in
 // twenty million sums of 128 products of random numbers is wrong.
 //
-// The right operand of tiles of floats may be BFloat8B.
-//
-// Data-movement cores convert row-major operands to tiles. A row-major result needs L1 for 32 of
-// its rows on a core. RISC-V cores sum integers in 32 bits.
+// The right operand of tiles of floats may be BFloat8B. A row-major result needs L1 for 32 of its
+// rows on a core. RISC-V cores sum integers in 32 bits.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", append(argList{a, b}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
 		return c.matmul("matmul", a, b, nil)
 	}, opts...)
 }
 
-// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias, with a function by
-// [WithActivation]. The bias is nil, or it has the operands' data type, tile layout and one row for
-// the whole result or for each of its matrices. It is added to the sums before they are rounded.
+// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias before rounding, with
+// a function by [WithActivation]. The bias is nil, or it has the operands' data type, tile layout
+// and one row for the whole result or for each of its matrices.
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
 	args := append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...)
 	return d.do(ctx, "ttnn::linear", args, func(c *call) (*Tensor, error) {
-		others := slices.DeleteFunc(present(a, b, bias), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
+		others := slices.DeleteFunc(present(a, b, bias), func(t *Tensor) bool { return t == b && t.spec.DType == BFloat8B })
 		if err := floatTiles(others...); err != nil {
 			return nil, err
 		}
@@ -49,8 +47,6 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 	}, opts...)
 }
 
-// matmul multiplies the matrices of two tensors, and adds a bias unless it is nil. title is the
-// program's name.
 func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	a, b := c.operands(x, y)
 	s, err := c.product(a, b, bias)
@@ -58,11 +54,11 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 		return nil, err
 	}
 	args := append(argList{x, y, s.DType, s.Memory}, productOptions(c.result)...)
-	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
+	return c.deviceOp("matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
-		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
+		case onEngines(out, x) && (onEngines(y) || y.spec.DType == BFloat8B):
 			return c.multiply(title, out, a, b, bias)
-		case y.geo.spec.DType == BFloat8B:
+		case y.spec.DType == BFloat8B:
 			return floatTiles(x, out)
 		case bias != nil || c.activation != "":
 			return out.unsupportedError()
@@ -71,12 +67,11 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 		}
 		return c.run(job{
 			program: catalog.MatmulIntegers, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
-			buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
+			buffers: rings(1, a.pageBytes, b.pageBytes, out.pageBytes, out.pageBytes/s.DType.Size()*4),
 		})
 	})
 }
 
-// productOptions returns a product's options, by their names in TT-NN.
 func productOptions(r result) (args argList) {
 	if r.transposeA {
 		args = append(args, "transpose_a=true")
@@ -106,11 +101,10 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 		return err
 	}
 	blocked.title = title
-	if c.matmulProgram != (MatmulProgram{}) || b.geo.spec.DType == BFloat8B {
+	if c.matmulProgram != (MatmulProgram{}) || b.spec.DType == BFloat8B {
 		return c.run(blocked)
 	}
-	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room
-	// for.
+	// Tensors in L1 may leave no room for blocks. A trace takes the program that was loaded then.
 	if c.rec != nil && !c.isLoaded(blocked) && c.isLoaded(simple) {
 		return c.run(simple)
 	}
@@ -122,13 +116,13 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 }
 
 func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
-	x, y := a.geo.spec, b.geo.spec
+	x, y := a.spec, b.spec
 	weights := y.DType == BFloat8B && x.DType.Float()
-	if x.DType != y.DType && !weights || x.DType == BFloat8B || bias != nil && bias.geo.spec.DType != x.DType {
-		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one, but the right operand of floats may be BFloat8B", ErrDataType,
+	if x.DType != y.DType && !weights || x.DType == BFloat8B || bias != nil && bias.spec.DType != x.DType {
+		return Spec{}, typeError("%v and %v: operands and bias have one, but the right operand of floats may be BFloat8B",
 			x.DType, y.DType)
 	}
-	left, right := a.dims(), b.dims()
+	left, right := a.size(), b.size()
 	shape := [4]int{0, 0, left[2], right[3]}
 	fits := left[3] == right[2] && len(x.Shape) > 1 && len(y.Shape) > 1
 	for i := range 2 {
@@ -137,20 +131,20 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 		shape[i] = max(m, n)
 	}
 	if !fits {
-		return Spec{}, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1",
-			ErrShape, a.text(), b.text())
+		return Spec{}, shapeError("%v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1",
+			a.text(), b.text())
 	}
 	if bias != nil {
-		d := bias.geo.dims
+		d := bias.dims
 		if d[3] != shape[3] || d[2] != 1 || d[0] != 1 && d[0] != shape[0] || d[1] != 1 && d[1] != shape[1] {
-			return Spec{}, fmt.Errorf("%w: a bias of %v for a product of %v: want one row of it", ErrShape, bias.geo.spec.Shape, shape)
+			return Spec{}, shapeError("a bias of %v for a product of %v: want one row of it", bias.spec.Shape, shape)
 		}
 	}
 	s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
-	s.Memory = c.memoryLike(a.Tensor, s.Shape, s.Layout)
+	c.place(&s, a.Tensor)
 	if c.dtype != nil {
 		if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
-			return Spec{}, fmt.Errorf("%w: a product of %v can't be %v", ErrDataType, x.DType, s.DType)
+			return Spec{}, typeError("a product of %v can't be %v", x.DType, s.DType)
 		}
 	}
 	return s, nil
@@ -158,8 +152,8 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 
 // ArgMax returns the index of the largest element of each row, as UInt32: the first one if several
 // are equal. NaN is larger than any number. A row is the elements along the last dimension, or that
-// of [WithDim]. In the result this dimension is 1; without keep it is left out if there are others.
-// The result is row-major and by default interleaved in the operand's memory.
+// of [WithDim], which becomes 1 in the result; without keep it is left out if there are others. The
+// result is row-major and by default interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::argmax", argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
 		shape := a.Shape()
@@ -172,10 +166,10 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 		} else {
 			shape = slices.Delete(shape, i, i+1)
 		}
-		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.geo.spec.Memory.Kind))}
-		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
+		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.spec.Memory.Kind))}
+		return c.deviceOp("argmax", "ArgMaxDeviceOperation",
 			argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
-				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
+				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.pageBytes, out.pageBytes))})
 			})
 	}, opts...)
 }
@@ -184,12 +178,11 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 // kernels/blocks.h.
 const matmulBlock = 4
 
-// engineMatmul returns the job that multiplies matrices of tiles, adds a bias unless it is nil, and
-// applies a function unless it is empty.
+// engineMatmul multiplies matrices of tiles; bias may be nil and function empty.
 func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
 	j := job{
 		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
-		in: present(a.Tensor, b.Tensor, bias), engineArgs: append(words(out.geo.wide, a.inner()), flag(bias != nil)),
+		in: present(a.Tensor, b.Tensor, bias), engineArgs: append(words(out.wide, a.inner()), flag(bias != nil)),
 		buffers: tiles(2, 2, 2*matmulBlock),
 	}
 	if bias != nil {
@@ -199,24 +192,23 @@ func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job 
 	return j
 }
 
-// engineMatmulRows returns the job that multiplies matrices in any layout.
+// engineMatmulRows multiplies matrices in any layout.
 func engineMatmulRows(out *Tensor, a, b operand) job {
-	d := out.geo.dims
+	d := out.dims
 	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
 	j := job{
 		program: catalog.MatmulRows, out: out, in: []*Tensor{a.Tensor, b.Tensor},
 		engineArgs: []uint32{uint32(wide), uint32(inner), 0}, pieces: d[0] * d[1] * high * wide,
-		buffers: append(tiles(2, 2, 2*matmulBlock, 0), ring{a.geo.pageBytes, 1}, ring{b.geo.pageBytes, 1}, ring{}),
+		buffers: append(tiles(2, 2, 2*matmulBlock, 0), ring{a.pageBytes, 1}, ring{b.pageBytes, 1}, ring{}),
 	}
-	if out.geo.spec.Layout != Tile {
+	if out.spec.Layout != Tile {
 		j.program, j.together = catalog.MatmulRowsOut, wide
-		j.buffers[0].pages, j.buffers[6] = doubled(wide, tileElements*out.geo.spec.DType.Size()), ring{out.geo.pageBytes, 1}
+		j.buffers[0].pages, j.buffers[6] = doubled(wide, tileElements*out.spec.DType.Size()), ring{out.pageBytes, 1}
 	}
 	j.transpose(a, b)
 	return j
 }
 
-// operand is an operand of a product; transposed exchanges rows and columns of its matrices.
 type operand struct {
 	*Tensor
 	transposed bool
@@ -226,9 +218,8 @@ func (r *result) operands(a, b *Tensor) (left, right operand) {
 	return operand{a, r.transposeA}, operand{b, r.transposeB}
 }
 
-// dims returns the operand's dimensions in the product.
-func (o operand) dims() [4]int {
-	d := o.geo.dims
+func (o operand) size() [4]int {
+	d := o.dims
 	if o.transposed {
 		d[2], d[3] = d[3], d[2]
 	}
@@ -237,16 +228,16 @@ func (o operand) dims() [4]int {
 
 func (o operand) text() string {
 	if o.transposed {
-		return fmt.Sprint(o.geo.spec.Shape) + " transposed"
+		return fmt.Sprint(o.spec.Shape) + " transposed"
 	}
-	return fmt.Sprint(o.geo.spec.Shape)
+	return fmt.Sprint(o.spec.Shape)
 }
 
 // inner returns the number of tiles in a row of a left operand.
-func (o operand) inner() int { return ceil(o.dims()[3], tileSize) }
+func (o operand) inner() int { return ceil(o.size()[3], tileSize) }
 
-// transpose adds the transpositions of operands to a job. The engines' kernel then takes two flags
-// after its other arguments, and turns tiles of a left operand.
+// transpose adds the transpositions of operands to a job: two flags after the engines' other
+// arguments, and a circular buffer for the turned tiles of a left operand.
 func (j *job) transpose(a, b operand) {
 	if j.transposed = [2]bool{a.transposed, b.transposed}; j.transposed == [2]bool{} {
 		return
@@ -257,11 +248,10 @@ func (j *job) transpose(a, b operand) {
 	}
 }
 
-// engineTurned is the circular buffer of turned left tiles, engineTurn how many are turned at once;
-// kTurned and kTurn in kernels/compute/transposed.h.
+// kTurned and kTurn in kernels/compute/transposed.h: the circular buffer of turned left tiles, and
+// how many are turned at once.
 const engineTurned, engineTurn = 7, 4
 
-// turnRings adds the circular buffer of turned tiles to those of a product in the simple form.
 func turnRings(buffers []ring) []ring {
 	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
 	for len(buffers) < engineTurned {

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -10,37 +9,25 @@ import (
 )
 
 const (
-	// blocksBudget is the L1 of each core for the circular buffers of a product in blocks: a third,
-	// so that tensors in L1 have room.
-	blocksBudget = 512 << 10
-	// tileClocks is the time of a product of two tiles in the matrix unit: four phases of 16
-	// instructions.
-	tileClocks = 64
-	// readClocks is the time to read a tile from DRAM, with all cores reading: 2 KiB at about 350 B
-	// per clock.
-	readClocks = 6
-	// blocksLatency is how many clocks later a product in blocks begins than one in the simple
-	// form.
-	blocksLatency = 200
-	// argsClocks is the time to launch a core's arguments in the simple form.
-	argsClocks = 30
-	// blocksTransposedLeft and blocksTransposedRight are flags next to MatmulParts, in
-	// kernels/matmul_blocks.h.
-	blocksTransposedLeft, blocksTransposedRight = 8, 16
-	// passTiles is the least length of a pass.
-	passTiles = 8
-	// stepClocks is the work per step that hides the hand-over of the next one.
-	stepClocks = 2000
+	blocksBudget  = 512 << 10 // L1 of each core for circular buffers: a third, so that tensors in L1 have room
+	tileClocks    = 64        // of a product of two tiles in the matrix unit: four phases of 16 instructions
+	readClocks    = 6         // to read a tile from DRAM, with all cores reading: 2 KiB at about 350 B per clock
+	blocksLatency = 200       // clocks that a product in blocks begins later than one in the simple form
+	argsClocks    = 30        // to launch a core's arguments in the simple form
+	passTiles     = 8         // at least in a pass, so that moving the sums takes less time than computing them
+	stepClocks    = 2000      // of work per step, which hides the hand-over of the next one
+
+	blocksTransposedLeft, blocksTransposedRight = 8, 16 // flags next to MatmulParts, in kernels/matmul_blocks.h
 )
 
 // blocking is how a product is cut into blocks, in tiles.
 type blocking struct {
-	m, n, inner        int // height and width of the result, and the inner dimension
+	m, n, inner        int
 	matrices           int
 	one                bool // all left matrices are stacked to one
-	narrow             bool // sums of 16 bits
-	perM, perN         int  // the largest block
-	step               int  // indices of the inner dimension per multicast
+	narrow             bool
+	perM, perN         int // the largest block
+	step               int // indices of the inner dimension per multicast
 	passSteps, passes  int
 	subRows, subWidth  int       // of the part of a block that Dst has room for
 	most               chip.Core // columns and rows of cores
@@ -53,32 +40,28 @@ type blocking struct {
 
 // blocks cuts a product into blocks, or returns nil if the simple form is quicker.
 //
-// The blocks are as small as the grid allows: the result's height in tiles divided by the rows of
-// cores, and its width by the columns. With one right matrix, all left matrices are stacked to one
-// unless they are transposed. Blocks that don't fit into L1 are halved, and a core computes several
-// in turn. A row of the grid needs the same left tiles and a column the same right tiles, so each
-// tile is read from DRAM once for all blocks of a turn; in the simple form it is read once for
-// every four tiles of the result that need it.
+// The blocks are as small as the grid allows, and halved while they don't fit into L1; then a core
+// computes several in turn. With one right matrix, all left matrices are stacked to one unless they
+// are transposed. Each tile is read from DRAM once for all blocks of a turn; in the simple form
+// once for every four tiles of the result that need it.
 //
-// A step has as many inner indices as keep the engines busy for stepClocks; the next ones arrive
-// meanwhile. Each half of Dst holds four sums of 32 bits; one half is computed while the other is
-// packed. A left tile stays in SrcB for all tiles of its row, so a part of a block is as wide as
-// possible. The tiles of a block's first part are used as they arrive; the other parts find them in
-// L1. As many steps as fit into blocksBudget make a pass. With several passes there is room for
-// two, so that the next one's tiles arrive, and sums of 32 bits are kept between them. A pass has
-// at least passTiles indices, so that moving the sums takes less time than computing them.
+// A step has as many inner indices as keep the engines busy for stepClocks, while the next ones
+// arrive. Each half of Dst holds four sums of 32 bits; one is computed while the other is packed. A
+// left tile stays in SrcB for all tiles of its row, so a part of a block is as wide as possible. As
+// many steps as fit into blocksBudget make a pass. With several passes there is room for two, and
+// sums of 32 bits are kept between them.
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
-	blocksOnly := b.geo.spec.DType == BFloat8B
+	blocksOnly := b.spec.DType == BFloat8B
 	if p.Form == MatmulSimple && !blocksOnly && !p.NarrowSums {
 		return nil, nil
 	}
 	workers := c.q.Workers()
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
-		m: out.geo.high, n: out.geo.wide, inner: a.inner(), matrices: out.geo.dims[0] * out.geo.dims[1],
+		m: out.high, n: out.wide, inner: a.inner(), matrices: out.dims[0] * out.dims[1],
 		bias: bias != nil, narrow: p.NarrowSums, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)),
-		most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+		most: chip.Core{X: wide, Y: high}, leftBytes: a.pageBytes, rightBytes: b.pageBytes, outSize: out.pageBytes,
 	}
 	if a.transposed {
 		k.flags |= blocksTransposedLeft
@@ -86,18 +69,18 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	if b.transposed {
 		k.flags |= blocksTransposedRight
 	}
-	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) && !a.transposed {
+	if one := b.dims[0] * b.dims[1]; one == 1 && (bias == nil || bias.dims[0]*bias.dims[1] == 1) && !a.transposed {
 		k.m, k.matrices, k.one = k.m*k.matrices, 1, true
 	}
 	if p.NarrowSums && (p.Form != MatmulBlocked || a.transposed || b.transposed) {
-		return nil, fmt.Errorf("%w: narrow sums: want the form MatmulBlocked, and operands that aren't transposed", ErrShape)
+		return nil, shapeError("narrow sums: want the form MatmulBlocked, and operands that aren't transposed")
 	}
-	if t := [3]DataType{a.geo.spec.DType, b.geo.spec.DType, out.geo.spec.DType}; p.NarrowSums &&
+	if t := [3]DataType{a.spec.DType, b.spec.DType, out.spec.DType}; p.NarrowSums &&
 		t != [3]DataType{BFloat16, BFloat16, BFloat16} {
-		return nil, fmt.Errorf("%w: narrow sums of %v and %v as %v: want BFloat16", ErrDataType, t[0], t[1], t[2])
+		return nil, typeError("narrow sums of %v and %v as %v: want BFloat16", t[0], t[1], t[2])
 	}
 	if min(p.PerCoreM, p.PerCoreN, p.InnerStep, p.PassSteps) < 0 {
-		return nil, fmt.Errorf("%w: %+v: want no negative number", ErrShape, p)
+		return nil, shapeError("%+v: want no negative number", p)
 	}
 	k.perM, k.perN = cmp.Or(p.PerCoreM, ceil(k.m, high)), cmp.Or(p.PerCoreN, ceil(k.n, wide))
 	if p == (MatmulProgram{}) && !blocksOnly && !k.worthwhile() {
@@ -120,9 +103,8 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	return k, nil
 }
 
-// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form: the
-// larger of the busiest core's and DRAM's, and those of the start. The figures are from bench ops
-// on the vendor's simulator.
+// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form, by
+// figures of bench ops on the vendor's simulator.
 func (k *blocking) worthwhile() bool {
 	tiles, cores := k.matrices*k.m*k.n, k.most.X*k.most.Y
 	busy := min(tiles, cores)
@@ -146,7 +128,7 @@ func (k *blocking) cut(p MatmulProgram) error {
 		k.passes = ceil(steps, n)
 		k.passSteps = n
 		if p.PassSteps == 0 {
-			k.passSteps = ceil(steps, k.passes) // all passes have the same length
+			k.passSteps = ceil(steps, k.passes)
 		}
 		bytes := 0
 		for _, r := range k.rings() {
@@ -159,7 +141,7 @@ func (k *blocking) cut(p MatmulProgram) error {
 			break
 		}
 	}
-	return fmt.Errorf("%w: blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", ErrMemory, k.perM, k.perN,
+	return memoryError("blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", k.perM, k.perN,
 		k.step, blocksBudget)
 }
 
@@ -179,7 +161,7 @@ func (k *blocking) turns() int {
 	return 1
 }
 
-// rings returns the circular buffers by index; see kernels/matmul_blocks.h.
+// See kernels/matmul_blocks.h for rings and args.
 func (k *blocking) rings() []ring {
 	parts := ceil(k.perM, k.subRows) * ceil(k.perN, k.subWidth)
 	sub := k.subRows * k.subWidth
@@ -217,7 +199,6 @@ func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, e
 	return j, err
 }
 
-// args returns the arguments of all kernels; see kernels/matmul_blocks.h.
 func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
 	args := words(

@@ -20,7 +20,6 @@ const (
 	Tile
 )
 
-// String returns the layout as TT-NN's reports spell it.
 func (l Layout) String() string {
 	switch l {
 	case RowMajor:
@@ -52,17 +51,15 @@ type MemoryConfig struct {
 	Shard  *ShardSpec       // nil if interleaved
 }
 
-// Interleaved returns a configuration with pages distributed round-robin over all banks of DRAM or
-// L1.
+// Interleaved returns a configuration with pages round-robin over all banks of DRAM or L1.
 func Interleaved(k allocator.Kind) MemoryConfig { return MemoryConfig{Kind: k} }
 
-// Sharded returns a configuration with shards in the L1 of cores; height and width of a shard are
-// in elements (see [ShardSpec]).
+// Sharded returns a configuration with shards of height by width elements in the L1 of cores.
 func Sharded(layout allocator.Layout, height, width int, cores ...chip.Range) MemoryConfig {
 	return MemoryConfig{Kind: allocator.L1, Layout: layout, Shard: &ShardSpec{Cores: cores, Shape: [2]int{height, width}}}
 }
 
-// String returns the configuration in the form that TT-NN's visualizer reads.
+// String returns the form that TT-NN's visualizer reads.
 func (m MemoryConfig) String() string {
 	layouts := map[allocator.Layout]string{
 		allocator.Interleaved: "INTERLEAVED", allocator.HeightSharded: "HEIGHT_SHARDED", allocator.WidthSharded: "WIDTH_SHARDED",
@@ -88,7 +85,6 @@ func (m MemoryConfig) String() string {
 		layouts[m.Layout], kind, shard)
 }
 
-// Equal reports whether two configurations are the same.
 func (m MemoryConfig) Equal(o MemoryConfig) bool {
 	if m.Kind != o.Kind || m.Layout != o.Layout || (m.Shard == nil) != (o.Shard == nil) {
 		return false
@@ -96,7 +92,6 @@ func (m MemoryConfig) Equal(o MemoryConfig) bool {
 	return m.Shard == nil || m.Shard.Shape == o.Shard.Shape && m.Shard.Columns == o.Shard.Columns && slices.Equal(m.Shard.Cores, o.Shard.Cores)
 }
 
-// clone returns a copy that shares no memory with the caller's value.
 func (m MemoryConfig) clone() MemoryConfig {
 	if m.Shard != nil {
 		s := *m.Shard
@@ -114,13 +109,11 @@ type Spec struct {
 	Memory MemoryConfig
 }
 
-// clone returns a copy that shares no memory with the caller's value.
 func (s Spec) clone() Spec {
 	s.Shape, s.Memory = slices.Clone(s.Shape), s.Memory.clone()
 	return s
 }
 
-// String returns all fields as text; equal texts are equal Specs.
 func (s Spec) String() string {
 	return fmt.Sprintf("%s,%v,%v,%v", shapeText(s.Shape), s.DType, s.Layout, s.Memory)
 }

@@ -28,20 +28,19 @@ type Mesh struct {
 	links *mesh.Links
 
 	mu    sync.Mutex
-	execs map[*MeshTensor]*mesh.Executable // loaded collectives by their tensor
+	execs map[*MeshTensor]*mesh.Executable // by their tensor
 }
 
-// NewMesh returns a Mesh that runs operations on queue 0 of each chip of m. One worker core of each
-// chip drives the links for collectives (see mesh.Links). Chips are numbered in the order of
-// mesh.Mesh.Chips, in graphs too. The options apply to each chip, except WithID and WithQueue.
-// Observers are notified of collectives on chip 0. All chips must be this host's (ErrOtherHost):
-// take a submesh of a mesh across hosts.
+// NewMesh returns a Mesh that runs operations on queue 0 of each chip of m, in the order of
+// mesh.Mesh.Chips. One worker core of each chip drives the links for collectives (see mesh.Links),
+// of which chip 0's Observers are notified. The options apply to each chip, except WithID and
+// WithQueue. All chips must be this host's (ErrOtherHost): take a submesh of a mesh across hosts.
 func NewMesh(ctx context.Context, m *mesh.Mesh, core chip.Core, opts ...Option) (*Mesh, error) {
 	links, err := m.NewLinks(ctx, core)
 	if err != nil {
 		return nil, fmt.Errorf("ops: new mesh: %w", err)
 	}
-	// Check after NewLinks, in which the hosts of the mesh wait for each other.
+	// after NewLinks, in which the hosts of the mesh wait for each other
 	if here, all := len(m.Here()), m.Size(); here < all {
 		err := fmt.Errorf("%w: %d of the %d chips of %v are here: give a submesh of these", ErrOtherHost, here, all, m)
 		return nil, fmt.Errorf("ops: new mesh: %w", errors.Join(err, links.Release(ctx)))
@@ -53,8 +52,7 @@ func NewMesh(ctx context.Context, m *mesh.Mesh, core chip.Core, opts ...Option) 
 	return out, nil
 }
 
-// Release unloads all programs and releases the links. Tensors stay allocated until they are
-// deallocated or the mesh is closed.
+// Release unloads all programs and releases the links; tensors stay allocated.
 func (m *Mesh) Release(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +99,6 @@ func (m *Mesh) function(ctx context.Context, name string, args func(i int) argLi
 	return err
 }
 
-// make runs a function for the user that makes a tensor.
 func (m *Mesh) make(ctx context.Context, name string, args func(i int) argList,
 	f func(context.Context) (*MeshTensor, error)) (out *MeshTensor, err error) {
 	err = m.function(ctx, name, args, func(ctx context.Context) ([]*Tensor, error) {

@@ -15,8 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A mesh with chips of other hosts is refused on every host that lacks some, and a submesh of a
-// host's own chips is not.
 func TestMeshAcrossIsRefused(t *testing.T) {
 	engines, err := hosts.InProcess(2)
 	if err != nil {

@@ -1,10 +1,10 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -14,8 +14,8 @@ import (
 type MeshCapture struct{ chips []*Capture } // of each chip; chip 0's describes all
 
 // BeginCapture starts to record operations on the mesh, as [Device.BeginCapture] does on a device.
-// The graph is that of chip 0, with the buffers and circular buffers of all chips and the addresses
-// of tensors on them; operations of other chips alone aren't in it.
+// The graph is that of chip 0, with the buffers, circular buffers and addresses of tensors of all
+// chips, but without operations of other chips alone.
 func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	c := &MeshCapture{}
 	for i, d := range m.chips {
@@ -29,7 +29,7 @@ func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 }
 
 // inFunctions assigns programs of another chip to the functions of the same programs on chip 0, in
-// order of start. Programs that chip 0 didn't run get none.
+// order of start, or to none.
 func inFunctions(runs, first []graph.ProgramRun) []graph.ProgramRun {
 	for i := range runs {
 		run := &runs[i]
@@ -52,8 +52,7 @@ func (c *MeshCapture) recorder() *graph.Recorder {
 	return c.chips[0].rec
 }
 
-// End ends the capture and returns its report, with the times of the programs of all chips in
-// cycles of each chip's own clock.
+// End ends the capture and returns its report, with times in cycles of each chip's own clock.
 func (c *MeshCapture) End() (*graph.Report, error) {
 	var r *graph.Report
 	var errs []error
@@ -79,9 +78,8 @@ func (c *MeshCapture) End() (*graph.Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// Record returns a handler for print.Listen on a chip of the mesh, which adds its kernels' zones to
-// the report: see [Capture.Record]. Chips count from 0, by rows; the handler of another number is
-// nil.
+// Record returns [Capture.Record] of a chip, as a handler for print.Listen on that chip. Chips
+// count from 0, by rows; the handler of another number is nil.
 func (c *MeshCapture) Record(chip int) print.Handler {
 	if chip < 0 || chip >= len(c.chips) {
 		return nil
@@ -92,54 +90,46 @@ func (c *MeshCapture) Record(chip int) print.Handler {
 // clusterDescriptor returns the chips of the mesh and the links between them as YAML, with the keys
 // of tt-umd's cluster descriptor that the vendor's visualizer reads.
 func (m *Mesh) clusterDescriptor() string {
-	var b strings.Builder
-	number := map[int]int{} // by index in the graph of the machine
-	section := func(name string, line func(i int) string) {
-		fmt.Fprintf(&b, "%s:\n", name)
-		for i := range m.chips {
-			if s := line(i); s != "" {
-				fmt.Fprintf(&b, "  %s\n", s)
-			}
-		}
-	}
-	g, chips := m.m.Graph(), m.m.Chips()
+	chips, number := m.m.Chips(), map[int]int{} // by index in the graph of the machine
 	for i, c := range chips {
 		number[m.m.InGraph(c)] = i
 	}
-	section("arch", func(i int) string { return fmt.Sprintf("%d: %s", i, archName(m.chips[i].dev.Arch())) })
-	section("chips", func(i int) string { return fmt.Sprintf("%d: %s", i, place(chips[i].Coord)) })
-	section("chip_unique_ids", func(i int) string { return fmt.Sprintf("%d: %d", i, i+1) })
-	section("chips_with_mmio", func(i int) string {
-		if chips[i].Remote {
-			return ""
-		}
-		return fmt.Sprintf("- %d: %d", i, i)
-	})
-	var links []string
-	if g != nil {
+	text := m.section("arch", func(i int) string { return fmt.Sprintf("%d: %s", i, archName(m.chips[i].dev.Arch())) }) +
+		m.meshMapping() +
+		m.section("chip_unique_ids", func(i int) string { return fmt.Sprintf("%d: %d", i, i+1) }) +
+		m.section("chips_with_mmio", func(i int) string {
+			if chips[i].Remote {
+				return ""
+			}
+			return fmt.Sprintf("- %d: %d", i, i)
+		})
+	links := ""
+	if g := m.m.Graph(); g != nil {
 		for _, l := range g.Links {
 			i, ok := number[l.A.Chip]
 			k, too := number[l.B.Chip]
 			if ok && too {
-				links = append(links, fmt.Sprintf("- [{chip: %d, chan: %d}, {chip: %d, chan: %d}]", i, l.A.Channel, k, l.B.Channel))
+				links += fmt.Sprintf("\n  - [{chip: %d, chan: %d}, {chip: %d, chan: %d}]", i, l.A.Channel, k, l.B.Channel)
 			}
 		}
 	}
-	if len(links) == 0 {
-		b.WriteString("ethernet_connections: []\n")
-	} else {
-		fmt.Fprintf(&b, "ethernet_connections:\n  %s\n", strings.Join(links, "\n  "))
+	return text + "ethernet_connections:" + cmp.Or(links, " []") + "\n"
+}
+
+// section returns a key of YAML with a line for each chip, but for empty ones.
+func (m *Mesh) section(name string, line func(i int) string) string {
+	text := name + ":\n"
+	for i := range m.chips {
+		if s := line(i); s != "" {
+			text += "  " + s + "\n"
+		}
 	}
-	return b.String()
+	return text
 }
 
 func (m *Mesh) meshMapping() string {
-	var b strings.Builder
-	b.WriteString("chips:\n")
-	for i, c := range m.m.Chips() {
-		fmt.Fprintf(&b, "  %d: %s\n", i, place(c.Coord))
-	}
-	return b.String()
+	chips := m.m.Chips()
+	return m.section("chips", func(i int) string { return fmt.Sprintf("%d: %s", i, place(chips[i].Coord)) })
 }
 
 // place returns a mesh coordinate as a YAML list: column, row, rack 0, shelf 0.

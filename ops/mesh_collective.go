@@ -13,9 +13,6 @@ import (
 // AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers,
 // which wrap around, or Float32 or BFloat16, which are rounded after each addition in the order of
 // mesh.Links. The result is interleaved in DRAM; its page size is a multiple of 4 up to 4096 bytes.
-//
-// The engines add Float32 and BFloat16 as [Device.Add] does, each page while the next one arrives.
-// RISC-V cores add integers, and rows of more than 1024 numbers of BFloat16.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
 	if err := t.check(m); err != nil {
@@ -54,12 +51,11 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	case s.DType == Float32:
 		return mesh.SumFloat32, nil
 	}
-	return mesh.Replace, fmt.Errorf("%w: %v: links add 32-bit integers, float32 and bfloat16", ErrDataType, s.DType)
+	return mesh.Replace, typeError("%v: links add 32-bit integers, float32 and bfloat16", s.DType)
 }
 
 // ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum along
-// the first dimension on chip i of mesh.Links.Line. The result is interleaved in DRAM; its page
-// size is a multiple of 4 up to 4096 bytes, and each slice consists of whole pages.
+// the first dimension, of whole pages, on chip i of mesh.Links.Line.
 func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
 	if err := t.check(m); err != nil {
@@ -117,8 +113,7 @@ func (m *Mesh) places() []int {
 }
 
 // AllGather concatenates the parts of all chips along the first dimension, in the order of
-// mesh.Links.Line, on every chip. The result is interleaved in DRAM; its page size is a multiple of
-// 4 up to 4096 bytes, and each part consists of whole pages.
+// mesh.Links.Line, on every chip. The result is as for [Mesh.AllReduce]; each part has whole pages.
 func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
 	if err := t.check(m); err != nil {
@@ -126,9 +121,9 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	}
 	s := t.result()
 	s.Shape[0] *= len(m.chips)
-	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].geo.pages || len(s.Shape) == 1 {
+	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].pages || len(s.Shape) == 1 {
 		return nil, fmt.Errorf("ops: %s: %w: %v in %v: each part must have pages of its own in the result", name, ErrShape,
-			t.parts[0].geo.spec.Shape, s.Shape)
+			t.parts[0].spec.Shape, s.Shape)
 	}
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)
@@ -143,14 +138,12 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	})
 }
 
-// result returns a part's Spec in interleaved DRAM, whose pages links transfer.
 func (t *MeshTensor) result() Spec {
 	s := t.Spec()
 	s.Memory = Interleaved(allocator.DRAM)
 	return s
 }
 
-// into allocates a tensor for f, and deallocates it if f fails.
 func (m *Mesh) into(ctx context.Context, s Spec, f func(out *MeshTensor) error) (*MeshTensor, error) {
 	out, err := m.create(ctx, s)
 	if err != nil {
@@ -165,8 +158,8 @@ func (m *Mesh) into(ctx context.Context, s Spec, f func(out *MeshTensor) error) 
 	return nil, err
 }
 
-// exchange fills a tensor on each chip and runs the program that load returns, as the function
-// class. The program stays loaded until the tensor is deallocated.
+// exchange fills a tensor on each chip and runs the program that load returns, which stays loaded
+// until the tensor is deallocated.
 func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, fill func(i int, d *Device) error,
 	load func(*mesh.Buffer) (*mesh.Executable, error)) error {
 	for i, d := range m.chips {

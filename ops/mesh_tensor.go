@@ -15,10 +15,8 @@ type MeshTensor struct {
 	parts []*Tensor
 }
 
-// Spec returns the Spec of each chip's part.
 func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 
-// args returns the arguments on a chip of a function of the tensor alone.
 func (t *MeshTensor) args(i int) argList { return argList{t.parts[i]} }
 
 // On returns the part on chip i. It can only be deallocated with the others.
@@ -41,7 +39,7 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 			for _, d := range m.chips {
 				d.mu.Lock() // not during the allocation, in which the device's Observers are called
 				d.lastID++
-				t.parts = append(t.parts, &Tensor{d: d, id: d.lastID, geo: g})
+				t.parts = append(t.parts, &Tensor{d: d, id: d.lastID, geometry: g})
 				d.mu.Unlock()
 			}
 			cfg := g.config(fmt.Sprintf("tensor %d", t.parts[0].id))
@@ -134,7 +132,7 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 func (t *MeshTensor) check(m *Mesh) error {
 	switch {
 	case t == nil:
-		return fmt.Errorf("%w: the tensor is nil", ErrShape)
+		return shapeError("the tensor is nil")
 	case t.m != m:
 		return ErrWrongDevice
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	_ "github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/reprise-tt/reprise"
@@ -28,7 +27,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// meshBench is a mesh under test.
 type meshBench struct {
 	*bench
 	*ops.Mesh
@@ -49,7 +47,6 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *meshBench {
 	return b
 }
 
-// spread copies a different tensor to each chip i: i, i+1 and so on up to i+49, repeated.
 func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.MeshTensor {
 	b.Helper()
 	n := 1
@@ -66,7 +63,7 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 		b.must(err)
 		hs = append(hs, h)
 	}
-	m := ops.Interleaved(allocator.L1)
+	m := l1
 	if l == ops.RowMajor { // what is sharded goes to where links can take it first
 		m = ops.Sharded(allocator.HeightSharded, 4, shape[len(shape)-1], chip.Grid(4, 2))
 	}
@@ -75,7 +72,6 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 	return t
 }
 
-// all checks that every chip has the same elements.
 func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	b.Helper()
 	hs, err := b.Mesh.ToHost(b.ctx, t)
@@ -89,15 +85,12 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	}
 }
 
-// Collectives leave on every chip the sum of all parts, or all parts concatenated, for every data
-// type and layout.
 func TestCollectives(t *testing.T) {
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, 1, 1, 32, 40)
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, 3, 5)
 	collectives(t, sim.P300(), mesh.Shape{2}, ops.RowMajor, ops.Float32, 2, 4, 6)
 }
 
-// collectives runs each collective once on a mesh.
 func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Layout, dt ops.DataType, tensor ...int) {
 	t.Run(fmt.Sprintf("%v on %v", dt, shape), func(t *testing.T) {
 		b := openMesh(t, machine, shape)
@@ -139,47 +132,33 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 	})
 }
 
-// Tensors that links can't transfer are refused.
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)
-	if _, err := b.AllReduce(b.ctx, bytes); !errors.Is(err, ops.ErrDataType) {
-		t.Errorf("a sum of bytes: %v", err)
-	}
-	if _, err := b.AllReduce(b.ctx, nil); !errors.Is(err, ops.ErrShape) {
-		t.Errorf("nil: %v", err)
-	}
-	if _, err := b.ReduceScatter(b.ctx, bytes); !errors.Is(err, ops.ErrDataType) {
-		t.Errorf("a scattered sum of bytes: %v", err)
-	}
-	if _, err := b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Int32, 3, 4)); !errors.Is(err, ops.ErrShape) {
-		t.Errorf("three rows for two chips: %v", err)
-	}
-	half := b.spread(ops.Tile, ops.Float32, 16, 32)
-	if _, err := b.AllGather(b.ctx, half); !errors.Is(err, ops.ErrShape) {
-		t.Errorf("parts that share a tile: %v", err)
-	}
-	wide := b.spread(ops.RowMajor, ops.Float32, 1, 1025)
-	if _, err := b.AllReduce(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
-		t.Errorf("pages that links can't carry: %v", err)
-	}
-	wide = b.spread(ops.RowMajor, ops.Float32, 2, 1025)
-	if _, err := b.ReduceScatter(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
-		t.Errorf("slices with pages that links can't carry: %v", err)
+	half, other := b.spread(ops.Tile, ops.Float32, 16, 32), openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	of := func(_ *ops.MeshTensor, err error) error { return err }
+	for name, c := range map[string]refusal{
+		"a sum of bytes":            {of(b.AllReduce(b.ctx, bytes)), ops.ErrDataType},
+		"nil":                       {of(b.AllReduce(b.ctx, nil)), ops.ErrShape},
+		"a scattered sum of bytes":  {of(b.ReduceScatter(b.ctx, bytes)), ops.ErrDataType},
+		"three rows for two chips":  {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Int32, 3, 4))), ops.ErrShape},
+		"parts that share a tile":   {of(b.AllGather(b.ctx, half)), ops.ErrShape},
+		"pages too large":           {of(b.AllReduce(b.ctx, b.spread(ops.RowMajor, ops.Float32, 1, 1025))), mesh.ErrTensor},
+		"slices of pages too large": {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Float32, 2, 1025))), mesh.ErrTensor},
+		"a tensor of another mesh":  {of(other.AllReduce(b.ctx, half)), ops.ErrWrongDevice},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
 	}
 	c := b.Mesh.BeginCapture(graph.Config{})
 	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32,
-		Memory: ops.Interleaved(allocator.L1)}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		Memory: l1}); !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Errorf("more than there is: %v", err)
 	}
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 	if errs := only(r.Graph, graph.ErrorNode); len(errs) != 1 || errs[0].Params["error_operation"] != "ttnn::empty" {
 		t.Errorf("errors in the graph: %+v", errs)
-	}
-	other := openMesh(t, sim.P300(), mesh.Shape{1, 2})
-	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrWrongDevice) {
-		t.Errorf("a tensor of another mesh: %v", err)
 	}
 	for what, c := range map[string]struct {
 		t    *ops.MeshTensor
@@ -200,8 +179,6 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A collective is captured like an operation, its exchange as TT-NN's operation of the device, with
-// the addresses of all chips. The visualizer's database and the pages of view have it.
 func TestCollectiveIsCaptured(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)
@@ -214,8 +191,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		b.must(err)
 		b.must(b.Mesh.Deallocate(b.ctx, slice))
 		b.must(b.mesh.Queue(0).Wait(b.ctx))
-		r, err := c.End()
-		b.must(err)
+		r := b.report(c)
 		ran := map[int64][]string{}
 		for _, p := range r.Programs {
 			function := "?"
@@ -230,9 +206,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 				"ReduceScatterDeviceOperation reduce_scatter", "SliceDeviceOperation pages"}
 		}
 		for chip := range int64(2) {
-			if d := cmp.Diff(each, ran[chip]); d != "" {
-				t.Errorf("%s: programs of chip %d: %s", name, chip, d)
-			}
+			equal(t, each, ran[chip], "%s: programs of chip %d", name, chip)
 		}
 		const made = "tt::tt_metal::create_device_tensor"
 		want := []string{
@@ -241,9 +215,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 			"ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
 			"reprise::queue_wait",
 		}
-		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		equal(t, want, graph.CallTrace(r.Graph), name)
 		if len(r.Devices) != 2 {
 			t.Errorf("%s: %d devices", name, len(r.Devices))
 		}

@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Sums of tiles over the chips of a mesh are those of the engines' arithmetic bit for bit, in the
-// order that mesh.Links documents.
 func TestCollectivesOnTheEngines(t *testing.T) {
 	for _, c := range []struct {
 		machine func(...sim.Option) *sim.Machine
@@ -45,7 +40,7 @@ func TestCollectivesOnTheEngines(t *testing.T) {
 				hosts[chip], err = ops.NewHost(dims[:], c.dtype, v)
 				b.must(err)
 			}
-			x, err := b.Mesh.ToDevice(b.ctx, hosts, ops.Tile, ops.Interleaved(allocator.DRAM))
+			x, err := b.Mesh.ToDevice(b.ctx, hosts, ops.Tile, dram)
 			b.must(err)
 			// slices are the sums that the slice of each place has.
 			slices := func(scatter bool) (of []*plain) {
@@ -86,9 +81,7 @@ func TestCollectivesOnTheEngines(t *testing.T) {
 				for _, x := range ops.Values[float32](got) {
 					v = append(v, float64(x))
 				}
-				if d := cmp.Diff(want, v); d != "" {
-					t.Errorf("%s: %s", what, d)
-				}
+				equal(t, want, v, what)
 			}
 			sum, err := b.AllReduce(b.ctx, x)
 			b.must(err)

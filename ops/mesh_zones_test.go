@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
@@ -18,8 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A capture of a mesh has the zones of the kernels of each chip, in rows of the device log that
-// name the chip and the core as its driver does.
 func TestMeshZones(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	im, err := kernels.Compile(b.ctx, kernels.Source{Path: "zones.c", Arch: chip.Blackhole, Zones: true, Text: `
@@ -63,8 +59,7 @@ void kernel_main(void) {
 	for _, l := range listeners {
 		b.must(l.Close())
 	}
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 	var log strings.Builder
 	b.must(r.WriteDeviceLog(&log))
 	head, rest, _ := strings.Cut(log.String(), "\n")
@@ -74,7 +69,5 @@ void kernel_main(void) {
 	for _, f := range rows[1:] {
 		got = append(got, fmt.Sprintf("%s (%s,%s) %s %s %s %s:%s", f[0], f[1], f[2], f[3], f[10], f[11], f[13], f[12]))
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("%s (-want +got):\n%s", head, d)
-	}
+	equal(t, want, got, head)
 }

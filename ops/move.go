@@ -6,86 +6,85 @@ import (
 	"math"
 )
 
-// ToMemoryConfig copies a tensor to a tensor of another memory configuration.
 func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	return d.move(ctx, "ttnn::to_memory_config", a, m, opts)
 }
 
-// Reshard copies a sharded tensor to a tensor with other shards. The error wraps [ErrMemory] if one
-// of the two isn't sharded.
+// Reshard copies a sharded tensor to other shards. The error wraps [ErrMemory] if one of the two
+// isn't sharded.
 func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
-	if a != nil && (a.geo.spec.Memory.Shard == nil || m.Shard == nil) {
+	if a != nil && (a.spec.Memory.Shard == nil || m.Shard == nil) {
 		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory,
-			a.geo.spec.Memory, m)
+			a.spec.Memory, m)
 	}
 	return d.move(ctx, "ttnn::reshard", a, m, opts)
 }
 
 func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfig, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, name, argList{a, m}, func(c *call) (*Tensor, error) {
-		s := Spec{Shape: a.geo.spec.Shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: m}
+		s := Spec{Shape: a.spec.Shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
 		return c.copy(a, s)
 	}, opts...)
 }
 
-// ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same,
-// but a sharded tensor becomes interleaved in the same memory unless an option says otherwise.
+// ToLayout copies a tensor to another layout. A sharded tensor becomes interleaved in the same
+// memory unless an option says otherwise.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::to_layout", argList{a, l}, func(c *call) (*Tensor, error) {
-		s := a.geo.spec
-		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
+		s := a.spec
+		s.Layout = l
+		c.place(&s, a)
 		return c.copy(a, s)
 	}, opts...)
 }
 
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
-	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation",
+	return c.unary(opCopy, "copy", "CopyDeviceOperation",
 		argList{a, s.Layout, s.Memory}, a, s)
 }
 
 // WithSteps makes Slice take every steps[i]-th element in dimension i, from 1 on.
 func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps } }
 
-// Slice copies a part of a tensor: the elements from begin up to, but not including, end in each
-// dimension, or some of them (see [WithSteps]). It takes all data types, layouts and memories.
-// Whole pages are copied where possible: rows of row-major tensors with all of the last dimension,
-// and tiles if the part begins and ends at borders of tiles.
+// Slice copies the elements from begin up to, but not including, end in each dimension, or some of
+// them (see [WithSteps]). It takes all data types, layouts and memories, and copies whole pages
+// where possible.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, begin, end}
 	return d.do(ctx, "ttnn::slice", args, func(c *call) (*Tensor, error) {
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		rank := len(s.Shape)
 		if len(begin) != rank || len(end) != rank || c.steps != nil && len(c.steps) != rank {
-			return nil, fmt.Errorf("%w: %v from %v to %v: want a number for each dimension", ErrShape, s.Shape, begin, end)
+			return nil, shapeError("%v from %v to %v: want a number for each dimension", s.Shape, begin, end)
 		}
-		m := whole(a.geo.dims)
+		m := whole(a.dims)
 		for i, n := range s.Shape {
 			if begin[i] < 0 || begin[i] >= end[i] || end[i] > n {
-				return nil, fmt.Errorf("%w: %v from %v to %v: want a part of the tensor that isn't empty", ErrShape, s.Shape, begin, end)
+				return nil, shapeError("%v from %v to %v: want a part of the tensor that isn't empty", s.Shape, begin, end)
 			}
 			step := 1
 			if c.steps != nil {
 				step = c.steps[i]
 			}
 			if step < 1 {
-				return nil, fmt.Errorf("%w: steps %v: want 1 or more", ErrShape, c.steps)
+				return nil, shapeError("steps %v: want 1 or more", c.steps)
 			}
 			s.Shape[i] = 1 + (end[i]-begin[i]-1)/step
 			m.axes[4-rank+i] = axis{from: 4 - rank + i, begin: begin[i], step: step, taken: s.Shape[i]}
 		}
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		return c.deviceOp("ttnn::prim::slice", "SliceDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+		c.place(&s, a)
+		return c.deviceOp("slice", "SliceDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
 	}, opts...)
 }
 
-// Tilize copies a row-major tensor to tiles: [Device.ToLayout] under another name in graphs. The
-// error wraps [ErrMemory] if the tensor isn't row-major.
+// Tilize is [Device.ToLayout] to tiles under another name in graphs. The error wraps [ErrMemory] if
+// the tensor isn't row-major.
 func (d *Device) Tilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding"}, opts)
 }
 
-// Untilize copies a tensor of tiles to rows, without padding: [Device.ToLayout] under another name
-// in graphs. The error wraps [ErrMemory] if the tensor is row-major.
+// Untilize is [Device.ToLayout] to rows under another name in graphs. The error wraps [ErrMemory]
+// if the tensor is row-major.
 func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding"}, opts)
 }
@@ -98,38 +97,38 @@ type relayout struct {
 
 func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+r.name, argList{a}, func(c *call) (*Tensor, error) {
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		if s.Layout == r.to {
-			return nil, fmt.Errorf("%w: the tensor is in %v already", ErrMemory, r.to)
+			return nil, memoryError("the tensor is in %v already", r.to)
 		}
 		name, class := r.name, r.class
-		if a.geo.dims[2]%tileSize != 0 || a.geo.dims[3]%tileSize != 0 {
+		if a.dims[2]%tileSize != 0 || a.dims[3]%tileSize != 0 {
 			name, class = r.padded, r.paddedClass
 		}
-		s.Layout, s.Memory = r.to, c.memoryLike(a, s.Shape, r.to)
-		return c.deviceOp("ttnn::prim::"+name, class+"DeviceOperation", argList{a, s.Memory}, s, func(out *Tensor) error {
-			return c.rearrange(whole(a.geo.dims), out, a)
+		s.Layout = r.to
+		c.place(&s, a)
+		return c.deviceOp(name, class+"DeviceOperation", argList{a, s.Memory}, s, func(out *Tensor) error {
+			return c.rearrange(whole(a.dims), out, a)
 		})
 	}, opts...)
 }
 
-// Pad returns a tensor with padding[i] elements before and after another one's in dimension i. The
-// added elements have a value, converted to the data type. Pad takes all data types, layouts and
-// memories. Whole pages are copied where possible: of row-major tensors if the last dimension isn't
-// padded, of tiles if the last two dimensions are padded by whole tiles. The error wraps [ErrShape]
-// if padding doesn't have a pair for each dimension, or is negative.
+// Pad returns a tensor with padding[i] elements of a value, converted to the data type, before and
+// after another one's in dimension i. It takes all data types, layouts and memories, and copies
+// whole pages where possible. The error wraps [ErrShape] if padding doesn't have a pair for each
+// dimension, or is negative.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
 	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		if len(padding) != len(s.Shape) {
-			return nil, fmt.Errorf("%w: padding %v of %v: want a pair for each dimension", ErrShape, padding, s.Shape)
+			return nil, shapeError("padding %v of %v: want a pair for each dimension", padding, s.Shape)
 		}
-		m := whole(a.geo.dims)
+		m := whole(a.dims)
 		m.value = s.DType.element(value)
 		for i, p := range padding {
 			if p[0] < 0 || p[1] < 0 || p[0] > maxElements || p[1] > maxElements {
-				return nil, fmt.Errorf("%w: padding %v of %v: want numbers of elements from 0", ErrShape, padding, s.Shape)
+				return nil, shapeError("padding %v of %v: want numbers of elements from 0", padding, s.Shape)
 			}
 			s.Shape[i] += p[0] + p[1]
 			m.axes[4-len(padding)+i].before = p[0]
@@ -137,13 +136,12 @@ func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value flo
 		if _, err := volume(s.Shape); err != nil {
 			return nil, err
 		}
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		return c.deviceOp("ttnn::prim::pad", "PadDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+		c.place(&s, a)
+		return c.deviceOp("pad", "PadDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
 	}, opts...)
 }
 
-// element returns the bits of a number as an element: an integer wraps around, a float is rounded
-// to nearest.
+// element returns the bits of an element: an integer wraps around, a float is rounded to nearest.
 func (t DataType) element(v float64) uint32 {
 	if !t.Float() {
 		return uint32(int64(v))

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
@@ -14,11 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations that move elements stand in a trace with programs from the cache, and in graphs with
-// TT-NN's names, also without dispatch.
 func TestMovesInTracesAndGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x := normal([4]int{1, 2, 40, 33}, ops.BFloat16, 1)
 	a, rows := b.put(x, ops.Tile, dram), b.put(x, ops.RowMajor, dram)
 	indices := b.tensor(dram, ops.UInt32, 1, 2)
@@ -81,21 +76,17 @@ func TestMovesInTracesAndGraphs(t *testing.T) {
 			into := b.ok(b.Empty(b.ctx, out.Spec()))
 			b.ok(c.f(b.ctx, ops.Into(into)))
 			tr, err := b.Capture(b.ctx, "move", func(ctx context.Context) error {
-				_, err := c.f(ctx, ops.Into(into))
-				return err
+				return failure(c.f(ctx, ops.Into(into)))
 			})
 			b.must(err)
 			b.must(b.CopyHostToDevice(b.ctx, &ops.Host{Shape: out.Shape(), DType: out.Spec().DType, Data: make([]byte, 2*len(want))}, into))
 			b.must(tr.Replay(b.ctx))
-			if d := cmp.Diff(want, b.get(into)); d != "" {
-				t.Error(d)
-			}
+			equal(t, want, b.get(into))
 			b.must(tr.Release(b.ctx))
 		})
 	}
 }
 
-// A tensor shares no memory with a caller's Spec or MemoryConfig, nor with another tensor's Spec.
 func TestSpecsAreNotShared(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	m := ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(1, 2))

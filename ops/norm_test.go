@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// normalised is the exact result of LayerNorm, or of RMSNorm if the mean stays.
 func normalised(x, gamma, beta *plain, eps float64, keepMean bool) *plain {
 	n := float64(x.dims[3])
 	return make4(x.dims, x.dtype, func(m, c, h, w int) float64 {
@@ -35,8 +34,6 @@ func normalised(x, gamma, beta *plain, eps float64, keepMean bool) *plain {
 	})
 }
 
-// LayerNorm and RMSNorm are the same on every backend, and within 2^-18 of the exact results and of
-// the weights.
 func TestNorms(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -55,7 +52,7 @@ func TestNorms(t *testing.T) {
 			for j := range x.v {
 				x.v[j] = fit(c.dt, 0, float32(2*x.v[j]+3))
 			}
-			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM)) }
+			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, dram) }
 			tx := put(x)
 			weights := func(use bool, seed uint64) (*plain, *ops.Tensor) {
 				if !use {
@@ -78,10 +75,8 @@ func TestNorms(t *testing.T) {
 	})
 }
 
-// Operations on rows refuse what they can't compute, and leave nothing allocated.
 func TestRowsRefused(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	tiles, row, other := b.zeros(dram, 2, 64), b.zeros(dram, 1, 64), b.zeros(dram, 1, 32)
 	rows := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor))
 	wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 64}, DType: ops.Float32, Layout: ops.Tile, Memory: dram}))

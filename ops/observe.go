@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// Observer is notified of operations, and of the functions inside them that graphs show. A
-// reprise.Observer is notified of the functions' calls to the device.
+// Observer is notified of operations, and of the functions inside them that graphs show.
 //
 // Begin is called before a function starts and End after it has ended, on the same goroutine. Begin
 // returns a context derived from its argument, for the function's own calls and End. An Observer
@@ -27,21 +26,19 @@ type Function struct {
 	Device int      // see WithID
 	Level  int      // 1 for an operation, 2 for functions that it calls, and so on
 	Start  time.Time
-	End    time.Time // set when the Observer's End is called
-	Err    error     // set when the Observer's End is called
+	End    time.Time // set when End is called
+	Err    error     // set when End is called
 }
 
 type levelKey struct{}
 
 type observers []Observer
 
-// begin calls Begin of all Observers. It returns the context for the function's calls, and a func
-// that calls End.
 func (all observers) begin(ctx context.Context, device int, name string, args []string) (context.Context, func(error)) {
 	level, _ := ctx.Value(levelKey{}).(int)
 	f := &Function{Name: name, Args: args, Device: device, Level: level + 1, Start: time.Now()}
 	ctx = context.WithValue(ctx, levelKey{}, f.Level)
-	ctxs := make([]context.Context, len(all)) // of each Observer
+	ctxs := make([]context.Context, len(all))
 	for i, o := range all {
 		ctx = o.Begin(ctx, f)
 		ctxs[i] = ctx

@@ -11,18 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// hearing is an Observer that records its calls, and the caller from the context.
 type hearing struct{ lines []string }
 
 type caller struct{}
@@ -40,7 +37,6 @@ func (h *hearing) End(ctx context.Context, f *ops.Function) {
 	h.lines = append(h.lines, fmt.Sprintf("%d ends, failed %t", f.Level, f.Err != nil))
 }
 
-// calls is an Observer of the device, which takes the function that made a call from the context.
 type calls struct{ by []string }
 
 func (c *calls) Begin(context.Context, *reprise.Call) {}
@@ -51,12 +47,10 @@ func (c *calls) End(ctx context.Context, call *reprise.Call) {
 	}
 }
 
-// Observers are notified of an operation and the functions inside, in order; contexts carry the
-// caller down to the device's calls.
 func TestObserversHearOfFunctions(t *testing.T) {
 	h, c := &hearing{}, &calls{}
 	b := open(t, sim.Wormhole(), ops.WithObserver(h))
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	b.ok(b.Relu(b.ctx, x))
 	h.lines = nil
 	defer b.dev.Observe(c)()
@@ -71,33 +65,24 @@ func TestObserversHearOfFunctions(t *testing.T) {
 		"2 ends, failed false", "1 ends, failed false",
 		`1 ttnn::concat from "", 2 arguments`, "1 ends, failed true",
 	}
-	if d := cmp.Diff(want, h.lines); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, h.lines)
 	if !slices.Contains(c.by, "run for UnaryDeviceOperation") {
 		t.Errorf("the device's calls: %q", c.by)
 	}
 }
 
-// A collective is one function, with those of each chip inside.
 func TestObserversHearOfCollectives(t *testing.T) {
 	h := &hearing{}
 	m := sim.P300()
 	defer m.Close()
 	two, err := mesh.Open(t.Context(), mesh.Cards(m.Cards()...), mesh.Shape{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer two.Close(t.Context())
 	chips, err := ops.NewMesh(t.Context(), two, chip.Core{X: 1, Y: 1}, ops.WithObserver(h))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer chips.Release(t.Context())
-	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: ops.Interleaved(allocator.DRAM)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: dram})
+	devtest.Must(t, err)
 	h.lines = nil
 	if _, err := chips.AllReduce(t.Context(), x); err != nil {
 		t.Fatal(err)
@@ -109,12 +94,11 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	}
 }
 
-// Operations and the device's calls are logged, each at its level.
 func TestLog(t *testing.T) {
 	var text bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b := open(t, sim.Wormhole(), ops.WithObserver(ops.Log(l)))
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	stop := b.dev.Observe(observe.Log(l))
 	b.ok(b.Relu(b.ctx, x))
 	if _, err := b.Slice(b.ctx, x, []int{0}, []int{1}); err == nil {
@@ -126,7 +110,8 @@ func TestLog(t *testing.T) {
 	stop()
 	for _, part := range [][]string{
 		{"level=INFO", "msg=ttnn::relu", "device=0", "level=1", "took="}, {"level=DEBUG", "msg=UnaryDeviceOperation", "level=3"},
-		{"level=ERROR", "msg=ttnn::slice", "error="}, {"level=DEBUG", "msg=run", "name=relu", "queues=[0]"}, {"level=ERROR", "msg=allocate", "error="},
+		{"level=ERROR", "msg=ttnn::slice", "error="}, {"level=DEBUG", "msg=run", "name=relu", "queues=[0]"}, {"level=ERROR", "msg=allocate",
+			"error="},
 	} {
 		if !slices.ContainsFunc(strings.Split(text.String(), "\n"), func(line string) bool {
 			return !slices.ContainsFunc(part, func(p string) bool { return !strings.Contains(line, p) })
@@ -143,17 +128,15 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Observers of nothing are left out, of operations and of calls.
 func TestObserveNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), ops.WithObserver(nil), ops.WithObserver(ops.Log(nil)), ops.WithObserver(ops.OnTimeline(nil)))
 	defer b.dev.Observe(observe.Log(nil))()
-	b.ok(b.Relu(b.ctx, b.zeros(ops.Interleaved(allocator.L1), 32, 32)))
+	b.ok(b.Relu(b.ctx, b.zeros(l1, 32, 32)))
 }
 
-// A timeline shows operations around the device's calls.
 func TestOnTimeline(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	tl, err := observe.StartTimeline(b.ctx, b.dev)
 	b.must(err)
 	d := ops.New(b.dev, ops.WithObserver(ops.OnTimeline(tl)))
@@ -176,13 +159,11 @@ func TestOnTimeline(t *testing.T) {
 	b.must(d.Release(b.ctx))
 }
 
-// A linear layer with an activation is ttnn::linear, and so is its program, in each form; its
-// options are among the arguments.
 func TestNamesOfLinear(t *testing.T) {
 	h := &hearing{}
 	var log bytes.Buffer
 	b := open(t, sim.Blackhole(), ops.WithObserver(h))
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	h.lines = nil
 	defer b.dev.Observe(observe.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))()
 	for _, form := range []ops.MatmulForm{ops.MatmulSimple, ops.MatmulBlocked} {

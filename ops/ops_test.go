@@ -11,12 +11,12 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// host makes a host tensor of plain values.
 func host(t *rapid.T, p *plain) *ops.Host {
 	h := &ops.Host{Shape: p.dims[:], DType: p.dtype}
 	if p.dtype.Float() {
@@ -33,25 +33,18 @@ func host(t *rapid.T, p *plain) *ops.Host {
 	return must(t)(ops.NewHost(h.Shape, p.dtype, v))
 }
 
-// must ends a check on an error.
 func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 	return func(h *ops.Host, err error) *ops.Host {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		return h
 	}
 }
 
-// kept returns functions that end a check on an error, that keep the result of an operation, and
-// that free what was kept.
 func kept(b *bench, t *rapid.T) (ok func(error), keep func(*ops.Tensor, error) *ops.Tensor, release func()) {
 	ok = func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 	}
 	var live []*ops.Tensor
 	keep = func(x *ops.Tensor, err error) *ops.Tensor {
@@ -67,7 +60,6 @@ func kept(b *bench, t *rapid.T) (ok func(error), keep func(*ops.Tensor, error) *
 	}
 }
 
-// same compares a result with that of plain Go, bit for bit; NaNs are equal.
 func same(t *rapid.T, what string, got *ops.Host, want *plain) {
 	t.Helper()
 	w := host(t, want)
@@ -89,13 +81,11 @@ func same(t *rapid.T, what string, got *ops.Host, want *plain) {
 
 var types = []ops.DataType{ops.UInt8, ops.UInt16, ops.UInt32, ops.Int32, ops.BFloat16, ops.Float32}
 
-// awkward are floats at the edges of the format.
 var awkward = []uint32{
 	0, 1 << 31, 1, 1<<31 | 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800000, 0x33800000,
 	0x34000000, 0x00400000,
 }
 
-// values draws a tensor.
 func values(t *rapid.T, name string, dims [4]int, dt ops.DataType) *plain {
 	wild := rapid.Bool().Draw(t, name+" wild")
 	seed := rapid.Uint64().Draw(t, name)
@@ -114,16 +104,13 @@ func values(t *rapid.T, name string, dims [4]int, dt ops.DataType) *plain {
 	})
 }
 
-// room limits the tensors that are drawn for a card.
 type room struct {
 	side     int // of the square of cores that shards are on
 	elements int // of a tensor
 }
 
-// large is the room of a card with all cores.
 var large = room{side: 7, elements: 9600}
 
-// place draws a valid layout and memory configuration for a shape.
 func (r room) place(t *rapid.T, name string, dims [4]int) (ops.Layout, ops.MemoryConfig) {
 	l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, name+" layout")
 	return l, r.memory(t, name, dims, l)
@@ -142,7 +129,7 @@ func (r room) memory(t *rapid.T, name string, dims [4]int, l ops.Layout) ops.Mem
 	}
 	rows, columns := dims[0]*dims[1]*high, (dims[3]+unit-1)/unit
 	if rows*columns*unit*unit*4 > r.side*r.side<<18 {
-		return ops.Interleaved(allocator.DRAM) // more than the cores' memories have room for
+		return dram // more than the cores' memories have room for
 	}
 	h, w := rows, columns
 	if layout != allocator.WidthSharded {
@@ -166,22 +153,18 @@ func (r room) dims(t *rapid.T, name string) [4]int {
 	return d
 }
 
-// shardsOf returns the number of shards in each direction.
 type shardsOf struct {
 	layout     allocator.Layout
 	high, wide int
 }
 
-// floats reports whether tensors are of floats, which the engines compute with.
 func floats(in ...*ops.Tensor) bool {
 	return !slices.ContainsFunc(in, func(t *ops.Tensor) bool { return !t.Spec().DType.Float() })
 }
 
-// operations are the operations that check runs, by kernel.
 var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"},
 	{"argmax"}, {"permute", "pad", "steps", "reshape", "tilize"}, {"embedding"}, {"top k"}}
 
-// check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
 	ok, keep, release := kept(b, t)
 	defer release()
@@ -290,7 +273,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	case "embedding":
 		if s := ta.Spec(); s.Layout != ops.RowMajor || s.Memory.Shard != nil && s.Memory.Shard.Shape[1] < da[3] || da[0] != 1 || da[1] != 1 {
 			a = values(t, "table", [4]int{1, 1, da[2], da[3]}, dt)
-			ta = keep(b.ToDevice(b.ctx, host(t, a), ops.RowMajor, ops.Interleaved(allocator.DRAM)))
+			ta = keep(b.ToDevice(b.ctx, host(t, a), ops.RowMajor, dram))
 		}
 		got, want := r.embedding(b, t, ta, a, put)
 		same(t, op, get(keep(got, nil)), want)
@@ -307,11 +290,10 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		m := r.memory(t, "to", da, ta.Spec().Layout)
 		same(t, op, get(keep(b.ToMemoryConfig(b.ctx, ta, m))), a)
 		l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, "to layout")
-		same(t, "to layout", get(keep(b.ToLayout(b.ctx, ta, l, ops.WithMemoryConfig(ops.Interleaved(allocator.DRAM))))), a)
+		same(t, "to layout", get(keep(b.ToLayout(b.ctx, ta, l, ops.WithMemoryConfig(dram)))), a)
 	}
 }
 
-// Kernels compute the same as plain Go, bit for bit, for all shapes, types, layouts and places.
 func TestOperationsAgreeWithTheHost(t *testing.T) {
 	effort.Long(t)
 	open4 := map[string]*bench{}
@@ -326,7 +308,6 @@ func TestOperationsAgreeWithTheHost(t *testing.T) {
 	})
 }
 
-// The vendor's simulator computes the same, in one case of each operation.
 func TestOperationsOnTheVendorsSimulator(t *testing.T) {
 	for _, v := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
 		t.Run(v, func(t *testing.T) {
@@ -336,7 +317,6 @@ func TestOperationsOnTheVendorsSimulator(t *testing.T) {
 	}
 }
 
-// fixed runs each operation once.
 func fixed(b *bench) {
 	b.Helper()
 	up := func(dims [4]int, l ops.Layout, m ops.MemoryConfig) (*plain, *ops.Tensor) {
@@ -367,9 +347,9 @@ func fixed(b *bench) {
 			}
 		}
 	}
-	a, ta := up([4]int{2, 1, 32, 32}, ops.Tile, ops.Interleaved(allocator.L1))
-	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, ops.Interleaved(allocator.L1))
-	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, ops.Interleaved(allocator.DRAM))
+	a, ta := up([4]int{2, 1, 32, 32}, ops.Tile, l1)
+	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, l1)
+	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, dram)
 	f, tf := up([4]int{1, 1, 7, 3}, ops.RowMajor, ops.Sharded(allocator.HeightSharded, 3, 3, chip.Grid(3, 1)))
 	down(b.engines().add(a, c))(b.Add(b.ctx, ta, tc))
 	down(b.engines().multiply(a, c))(b.Multiply(b.ctx, ta, tc))
@@ -380,7 +360,7 @@ func fixed(b *bench) {
 	down(b.engines().matmul(e, f, ops.BFloat16))(b.Matmul(b.ctx, te, tf))
 	down(argmax(e))(b.ArgMax(b.ctx, te, true))
 	down(f)(b.Reshard(b.ctx, tf, ops.Sharded(allocator.WidthSharded, 7, 2, chip.Grid(1, 2))))
-	down(e)(b.ToMemoryConfig(b.ctx, te, ops.Interleaved(allocator.L1)))
+	down(e)(b.ToMemoryConfig(b.ctx, te, l1))
 	down(a)(b.ToLayout(b.ctx, ta, ops.RowMajor))
 	down(slice(a, [4]int{1, 0, 3, 5}, [4]int{2, 1, 20, 30}))(b.Slice(b.ctx, ta, []int{1, 0, 3, 5}, []int{2, 1, 20, 30}))
 	shards := ops.Sharded(allocator.BlockSharded, 32, 32, chip.Grid(1, 2))

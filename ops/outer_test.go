@@ -6,21 +6,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Reductions of the first two dimensions are the same on every backend, and within 2^-20 of the sum
-// of absolute values; maxima are exact.
 func TestReductionsOfOuterDimensions(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, dims := range [][4]int{{3, 2, 40, 33}, {1, 5, 7, 70}} {
 			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 				x := normal(dims, dt, uint64(i))
-				tx := b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM))
+				tx := b.put(x, ops.Tile, dram)
 				for _, dim := range []int{0, -3} {
 					d := dims
 					along := (dim + 4) % 4
@@ -45,16 +41,13 @@ func TestReductionsOfOuterDimensions(t *testing.T) {
 					got = b.get(b.ok(b.Mean(b.ctx, tx, dim)))
 					b.everywhere("mean "+what, got)
 					b.near("mean "+what, dt, got, means, 0x1p-20, most/float64(n)*0x1p-20)
-					if d := cmp.Diff(maxima, b.get(b.ok(b.Max(b.ctx, tx, dim)))); d != "" {
-						b.Errorf("max %s: %s", what, d)
-					}
+					equal(b, maxima, b.get(b.ok(b.Max(b.ctx, tx, dim))), "max %s", what)
 				}
 			}
 		}
 	})
 }
 
-// Quotients are the same on every backend, and within 2^-21 of the exact ones.
 func TestDivide(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -68,7 +61,7 @@ func TestDivide(t *testing.T) {
 			{[4]int{1, 1, 1, 1}, [4]int{1, 1, 33, 40}, ops.Float32, ops.RowMajor},
 		} {
 			x, y := normal(c.a, c.dt, uint64(2*i)), normal(c.b, c.dt, uint64(2*i+1))
-			put := func(p *plain) *ops.Tensor { return b.put(p, c.l, ops.Interleaved(allocator.DRAM)) }
+			put := func(p *plain) *ops.Tensor { return b.put(p, c.l, dram) }
 			what := fmt.Sprintf("%v %v by %v", c.dt, c.a, c.b)
 			got := b.get(b.ok(b.Divide(b.ctx, put(x), put(y))))
 			var d [4]int
@@ -82,7 +75,6 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// Where chooses elements, of repeated operands too.
 func TestWhere(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -95,7 +87,7 @@ func TestWhere(t *testing.T) {
 		} {
 			condition := make4(c.condition, c.dt, func(n, c, h, w int) float64 { return float64((n+c+2*h+3*w)%5 - 2) })
 			x, y := normal(c.a, c.dt, uint64(2*i)), normal(c.b, c.dt, uint64(2*i+1))
-			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.L1)) }
+			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, l1) }
 			got := b.get(b.ok(b.Where(b.ctx, put(condition), put(x), put(y))))
 			var d [4]int
 			for i := range d {
@@ -107,14 +99,11 @@ func TestWhere(t *testing.T) {
 				}
 				return y.at(n, c, h, w)
 			})
-			if d := cmp.Diff(want.v, got); d != "" {
-				b.Errorf("where %v of %v and %v: %s", c.condition, c.a, c.b, d)
-			}
+			equal(b, want.v, got, "where %v of %v and %v", c.condition, c.a, c.b)
 		}
 	})
 }
 
-// Roundings are exact.
 func TestRoundings(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
@@ -125,7 +114,7 @@ func TestRoundings(t *testing.T) {
 					x.v[i] = float64(i%8) - 3.5
 				}
 			}
-			tx := b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM))
+			tx := b.put(x, ops.Tile, dram)
 			for name, f := range map[string]struct {
 				device *ops.Tensor
 				exact  func(float64) float64
@@ -144,20 +133,16 @@ func TestRoundings(t *testing.T) {
 				for i := range got {
 					got[i] += 0
 				}
-				if d := cmp.Diff(want, got); d != "" {
-					b.Errorf("%s of %v: %s", name, dt, d)
-				}
+				equal(b, want, got, "%s of %v", name, dt)
 			}
 		}
 	})
 }
 
-// Random numbers are in their range and evenly distributed, and the same for the same seed, on
-// every backend.
 func TestRand(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
-			s := ops.Spec{Shape: []int{2, 40, 70}, DType: dt, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
+			s := ops.Spec{Shape: []int{2, 40, 70}, DType: dt, Layout: ops.Tile, Memory: dram}
 			first := b.get(b.ok(b.Rand(b.ctx, s, -1, 3, 5)))
 			b.everywhere("random "+dt.String(), first[:1120]) // of the first tiles, whatever the grid
 			entries := b.ProgramCacheEntries()
@@ -183,7 +168,6 @@ func TestRand(t *testing.T) {
 	})
 }
 
-// GELU and SiLU of sums in Dst are within their own errors and those of the sums of the exact ones.
 func TestActivations(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for activation, f := range map[ops.Activation]func(float64) float64{
@@ -192,7 +176,7 @@ func TestActivations(t *testing.T) {
 		} {
 			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 				x, y, z := normal([4]int{1, 2, 40, 70}, dt, 1), normal([4]int{1, 1, 70, 40}, dt, 2), normal([4]int{1, 1, 1, 40}, dt, 3)
-				put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM)) }
+				put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, dram) }
 				got, at := b.get(b.ok(b.Linear(b.ctx, put(x), put(y), put(z), ops.WithActivation(activation)))), 0
 				what := fmt.Sprintf("linear with %s of %v", activation, dt)
 				b.everywhere(what, got)
@@ -220,10 +204,8 @@ func TestActivations(t *testing.T) {
 	})
 }
 
-// These operations refuse what they can't compute, and leave nothing allocated.
 func TestElementsRefused(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	tiles, other := b.zeros(dram, 32, 32), b.zeros(dram, 5, 32)
 	rows := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor))
 	ints := b.ok(b.Typecast(b.ctx, tiles, ops.Int32))

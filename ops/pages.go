@@ -18,9 +18,8 @@ func (s Spec) BufferConfig(name string) (reprise.BufferConfig, error) {
 	return g.config(name), nil
 }
 
-// Encode returns the buffer's content for a tensor with this spec: the host tensor's elements in
-// pages, with zeros in the padding of tiles. The error wraps [ErrShape] or [ErrDataType] unless
-// both have the same shape and data type.
+// Encode returns the buffer's content for a host tensor of this shape and data type, with zeros in
+// the padding of tiles. The error wraps [ErrShape] or [ErrDataType].
 func (s Spec) Encode(h *Host) ([]byte, error) {
 	g, err := s.geometry()
 	if err == nil {
@@ -35,13 +34,12 @@ func (s Spec) Encode(h *Host) ([]byte, error) {
 	return g.encode(h.Data), nil
 }
 
-// Decode is the inverse of [Spec.Encode]. The error wraps [ErrShape] if the content doesn't have
-// the tensor's size.
+// Decode is the inverse of [Spec.Encode]. The error wraps [ErrShape] for a content of another size.
 func (s Spec) Decode(pages []byte) (*Host, error) {
 	g, err := s.geometry()
 	if want := 0; err == nil {
 		if want = g.pages * g.pageBytes; len(pages) != want {
-			err = fmt.Errorf("%w: %d B are not the %d B of %v", ErrShape, len(pages), want, s)
+			err = shapeError("%d B are not the %d B of %v", len(pages), want, s)
 		}
 	}
 	if err != nil {
@@ -51,8 +49,8 @@ func (s Spec) Decode(pages []byte) (*Host, error) {
 }
 
 // FromBuffer returns an interleaved tensor in a buffer that the caller allocated with
-// [Spec.BufferConfig] and releases: [Device.Deallocate] only ends the use of the tensor. The error
-// wraps [ErrWrongDevice], or [ErrMemory] if the buffer has other pages.
+// [Spec.BufferConfig] and releases. The error wraps [ErrWrongDevice], or [ErrMemory] if the buffer
+// has other pages.
 func (d *Device) FromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 	t, err := d.fromBuffer(b, s)
 	if err != nil {
@@ -68,24 +66,24 @@ func (d *Device) fromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 	}
 	switch {
 	case b == nil:
-		return nil, fmt.Errorf("%w: the buffer is nil", ErrMemory)
+		return nil, memoryError("the buffer is nil")
 	case b.Device() != d.dev:
 		return nil, fmt.Errorf("buffer %q: %w", b.Name(), ErrWrongDevice)
 	case g.sharding != nil || b.Layout() != allocator.Interleaved:
-		return nil, fmt.Errorf("%w: a sharded tensor: want an interleaved one", ErrMemory)
+		return nil, memoryError("a sharded tensor: want an interleaved one")
 	case b.Kind() != s.Memory.Kind || b.PageSize() != g.pageBytes || b.Pages() != g.pages:
-		return nil, fmt.Errorf("%w: buffer %q has %d pages of %d B in %v, the tensor %d of %d B in %v: see Spec.BufferConfig",
-			ErrMemory, b.Name(), b.Pages(), b.PageSize(), b.Kind(), g.pages, g.pageBytes, s.Memory.Kind)
+		return nil, memoryError("buffer %q has %d pages of %d B in %v, the tensor %d of %d B in %v: see Spec.BufferConfig", b.Name(), b.Pages(),
+			b.PageSize(), b.Kind(), g.pages, g.pageBytes, s.Memory.Kind)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lastID++
-	return &Tensor{d: d, id: d.lastID, geo: g, buf: b, borrowed: true}, nil
+	return &Tensor{d: d, id: d.lastID, geometry: g, buf: b, borrowed: true}, nil
 }
 
 func (h *Host) fits(s Spec) error {
 	if !slices.Equal(h.Shape, s.Shape) || h.DType != s.DType {
-		return fmt.Errorf("%w: host tensor %v of %v, device tensor %v of %v", ErrShape, h.Shape, h.DType, s.Shape, s.DType)
+		return shapeError("host tensor %v of %v, device tensor %v of %v", h.Shape, h.DType, s.Shape, s.DType)
 	}
 	return nil
 }

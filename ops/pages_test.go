@@ -4,17 +4,13 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A tensor can be made of a buffer that the caller allocates, fills and releases.
 func TestTensorFromBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	s := ops.Spec{Shape: []int{1, 1, 40, 33}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
+	s := ops.Spec{Shape: []int{1, 1, 40, 33}, DType: ops.BFloat16, Layout: ops.Tile, Memory: dram}
 	v := make([]float32, 40*33)
 	for i := range v {
 		v[i] = float32(i%100) - 50
@@ -25,9 +21,7 @@ func TestTensorFromBuffer(t *testing.T) {
 	b.must(err)
 	back, err := s.Decode(pages)
 	b.must(err)
-	if d := cmp.Diff(h, back); d != "" {
-		t.Errorf("decoded (-want +got):\n%s", d)
-	}
+	equal(t, h, back, "decoded")
 
 	c, err := s.BufferConfig("input")
 	b.must(err)
@@ -41,9 +35,7 @@ func TestTensorFromBuffer(t *testing.T) {
 	for i := range v {
 		v[i] = -v[i]
 	}
-	if d := cmp.Diff(v, ops.Values[float32](got)); d != "" {
-		t.Errorf("negated (-want +got):\n%s", d)
-	}
+	equal(t, v, ops.Values[float32](got), "negated")
 
 	other := open(t, sim.Blackhole())
 	rows := s
@@ -53,9 +45,9 @@ func TestTensorFromBuffer(t *testing.T) {
 		want error
 	}{
 		"another device":    {func() error { _, err := other.FromBuffer(buf, s); return err }, ops.ErrWrongDevice},
-		"other pages":       {func() error { _, err := b.FromBuffer(buf, rows); return err }, ops.ErrMemory},
-		"no buffer":         {func() error { _, err := b.FromBuffer(nil, s); return err }, ops.ErrMemory},
-		"no shape":          {func() error { _, err := b.FromBuffer(buf, ops.Spec{}); return err }, ops.ErrShape},
+		"other pages":       {func() error { return failure(b.FromBuffer(buf, rows)) }, ops.ErrMemory},
+		"no buffer":         {func() error { return failure(b.FromBuffer(nil, s)) }, ops.ErrMemory},
+		"no shape":          {func() error { return failure(b.FromBuffer(buf, ops.Spec{})) }, ops.ErrShape},
 		"config of nothing": {func() error { _, err := ops.Spec{}.BufferConfig(""); return err }, ops.ErrShape},
 		"pages cut":         {func() error { _, err := s.Decode(pages[1:]); return err }, ops.ErrShape},
 		"another shape":     {func() error { _, err := ops.Spec{Shape: []int{2}, DType: s.DType}.Encode(h); return err }, ops.ErrShape},

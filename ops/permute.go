@@ -2,13 +2,12 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"slices"
 )
 
 // Transpose exchanges two dimensions of a tensor; negative ones count from the end. It takes all
-// data types, layouts and memories, and copies elements unchanged. The result has the operand's
-// layout. The error wraps [ErrShape] for a dimension that the tensor doesn't have.
+// data types, layouts and memories. The error wraps [ErrShape] for a dimension that the tensor
+// doesn't have.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::transpose", argList{a, dim0, dim1}, func(c *call) (*Tensor, error) {
 		return c.transpose(a, dim0, dim1)
@@ -16,38 +15,37 @@ func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts 
 }
 
 func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
-	rank := len(a.geo.spec.Shape)
-	x, y := fromEnd(dim0, rank), fromEnd(dim1, rank)
-	if x < 0 || x >= rank || y < 0 || y >= rank {
-		return nil, fmt.Errorf("%w: dimensions %d and %d of %v: want dimensions from %d to %d", ErrShape, dim0, dim1, a.geo.spec.Shape,
-			-rank, rank-1)
+	x, err := dimension(dim0, a.spec.Shape)
+	if err != nil {
+		return nil, err
 	}
-	order := make([]int, rank)
+	y, err := dimension(dim1, a.spec.Shape)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(a.spec.Shape))
 	for i := range order {
 		order[i] = i
 	}
 	order[x], order[y] = y, x
-	return c.permute("ttnn::prim::transpose", "TransposeDeviceOperation", a, order, dim0, dim1)
+	return c.permute("transpose", "TransposeDeviceOperation", a, order, dim0, dim1)
 }
 
 // Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each
-// dimension once; negative ones count from the end. Otherwise it is as [Device.Transpose].
+// dimension once. Otherwise it is as [Device.Transpose].
 //
-// Whole pages are copied where possible: rows of row-major tensors if the last dimension stays,
-// tiles if the last two do. Tiles with their last two dimensions exchanged are read once and
-// transposed. Otherwise a core caches up to 128 KiB of the operand in L1: whole tiles if rows of 16
-// elements stay together, or the 64 bytes around each element, which the result's next rows need
-// too.
+// Whole pages are copied where possible, and tiles with their last two dimensions exchanged are
+// transposed. Otherwise a core caches up to 128 KiB of the operand in L1.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::permute", argList{a, dims}, func(c *call) (*Tensor, error) {
 		order := slices.Clone(dims)
 		for i := range order {
 			order[i] = fromEnd(order[i], len(order))
 		}
-		if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
-			return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
+		if len(order) != len(a.spec.Shape) || !isOrder(order) {
+			return nil, shapeError("dimensions %v of %v: want each dimension once", dims, a.spec.Shape)
 		}
-		return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, dims)
+		return c.permute("permute", "PermuteDeviceOperation", a, order, dims)
 	}, opts...)
 }
 
@@ -55,7 +53,7 @@ func dimension(dim int, shape []int) (int, error) {
 	rank := len(shape)
 	along := fromEnd(dim, rank)
 	if along < 0 || along >= rank {
-		return 0, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, shape, -rank, rank-1)
+		return 0, shapeError("dimension %d of %v: want one from %d to %d", dim, shape, -rank, rank-1)
 	}
 	return along, nil
 }
@@ -68,23 +66,22 @@ func fromEnd(dim, rank int) int {
 }
 
 func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) (*Tensor, error) {
-	s := a.geo.spec.clone()
+	s := a.spec.clone()
 	for i, k := range order {
-		s.Shape[i] = a.geo.spec.Shape[k]
+		s.Shape[i] = a.spec.Shape[k]
 	}
-	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	c.place(&s, a)
 	args := append(append(argList{a}, more...), s.Memory)
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		return c.rearrange(permuted(a.geo.dims, order4(order)), out, a)
+		return c.rearrange(permuted(a.dims, order4(order)), out, a)
 	})
 }
 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one;
 // negative ones count from the end.
 //
-// As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are kept in
-// DRAM that belongs to the program cache: [Device.ClearProgramCache] releases this memory, and a
-// trace holds it.
+// As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are in DRAM
+// that a trace holds and [Device.ClearProgramCache] releases.
 func WithDim(dim int) OpOption { return func(r *result) { r.dim = &dim } }
 
 // WithSmallest makes [Device.TopK] find the smallest elements. TT-NN: largest=False.
@@ -97,10 +94,10 @@ func (r result) along() int {
 	return -1
 }
 
-// lastAlong returns a tensor with a dimension moved to the end, and the order that moves it back.
-// For the last dimension it returns the tensor itself and nil.
+// lastAlong returns a tensor with a dimension moved to the end, and the order that moves it back,
+// nil for the last dimension.
 func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
-	s := a.geo.spec.clone()
+	s := a.spec.clone()
 	rank := len(s.Shape)
 	along, err := dimension(dim, s.Shape)
 	if err != nil {
@@ -118,7 +115,7 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	order = append(order, along)
 	back := make([]int, rank)
 	for i, k := range order {
-		s.Shape[i], back[k] = a.geo.spec.Shape[k], i
+		s.Shape[i], back[k] = a.spec.Shape[k], i
 	}
 	t, err := c.scratch(0, s)
 	if err != nil {
@@ -127,9 +124,8 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	return t, back, c.leaving(t, func() (*Tensor, error) { return c.permuteAs(a, order) })
 }
 
-// permuteAs is permute as a part of another operation.
 func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
-	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, order)
+	return c.permute("permute", "PermuteDeviceOperation", a, order, order)
 }
 
 // movedBack permutes a result out of scratch memory, to memory like the operand's.
@@ -139,9 +135,9 @@ func (c *call) movedBack(t, like *Tensor, back []int) (*Tensor, error) {
 	if c.memory == nil {
 		shape := make([]int, len(back))
 		for i, k := range back {
-			shape[i] = t.geo.spec.Shape[k]
+			shape[i] = t.spec.Shape[k]
 		}
-		m := c.memoryLike(like, shape, like.geo.spec.Layout)
+		m := c.memoryLike(like, shape, like.spec.Layout)
 		c.memory = &m
 	}
 	return c.permuteAs(t, back)

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -21,9 +19,7 @@ func permute(a *plain, order [4]int) *plain {
 	})
 }
 
-// Typical permutations agree with plain Go on every backend.
 func TestPermute(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			dims   [4]int
@@ -43,16 +39,14 @@ func TestPermute(t *testing.T) {
 		} {
 			x := normal(c.dims, c.dt, uint64(i))
 			got := b.get(b.ok(b.Permute(b.ctx, b.put(x, c.layout, c.memory), c.order)))
-			if d := cmp.Diff(permute(x, [4]int(c.order)).v, got); d != "" {
-				b.Errorf("%v by %v: %s", c.dims, c.order, d)
-			}
+			equal(b, permute(x, [4]int(c.order)).v, got, "%v by %v", c.dims, c.order)
 		}
 	})
 }
 
 func TestPermuteErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	a := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 3, 4)
+	a := b.tensor(dram, ops.UInt32, 3, 4)
 	for _, dims := range [][]int{{0}, {0, 0}, {0, 2}, {-3, 0}, {0, 1, 2}} {
 		if _, err := b.Permute(b.ctx, a, dims); !errors.Is(err, ops.ErrShape) {
 			t.Errorf("%v: %v", dims, err)

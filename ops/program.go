@@ -15,33 +15,32 @@ import (
 
 // job is one run of a program of the catalog.
 type job struct {
-	c        *call // set by call.run
+	c        *call
 	program  *catalog.Program
-	title    string // name of the program, if it isn't the catalog's
+	title    string // instead of the catalog's
 	function string // FUNCTION of the engines' kernel
 	out      *Tensor
 	in       []*Tensor
 
 	args       []uint32 // common arguments before those that describe tensors
-	engineArgs []uint32 // arguments of the engines' kernel on each core, after its first tile and number of tiles
+	engineArgs []uint32 // of the engines' kernel on each core, after its first tile and number of tiles
 	params     []uint32 // common arguments of all kernels before others; may differ from run to run
 	numbers    []uint32 // common arguments of the engines' kernel after params; not in the program's key
 
-	transposed [2]bool    // which operands of a product are transposed
-	buffers    []ring     // circular buffers by index
-	pieces     int        // units of work to divide among cores, if not the pages of out
+	transposed [2]bool
+	buffers    []ring     // by index
+	pieces     int        // of work to divide among cores, if not the pages of out
 	together   int        // consecutive pages of the result on one core; 0 is 1
-	allCores   bool       // the program is on all workers, also those without a page of the result
-	grid       chip.Range // the cores of a product in blocks
+	allCores   bool       // also workers without a page of the result
+	grid       chip.Range // of a product in blocks
 	semaphores int        // of a product in blocks, on each core
-	sharded    []*Tensor  // tensors that hold the circular buffers: every core has a shard of each
+	sharded    []*Tensor  // hold the circular buffers: every core has a shard of each
 }
 
-// ring is the size of a circular buffer: bytes of a page, 0 for a tile in the catalog's format, and
-// number of pages, 0 for none.
+// ring is a circular buffer: bytes of a page, 0 for a tile in the catalog's format, and number of
+// pages, 0 for none.
 type ring struct{ page, pages int }
 
-// tiles returns circular buffers of counts tiles.
 func tiles(counts ...int) []ring {
 	out := make([]ring, len(counts))
 	for i, n := range counts {
@@ -65,7 +64,6 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// rings returns circular buffers of so many pages each, with pages of sizes bytes.
 func rings(pages int, sizes ...int) []ring {
 	out := make([]ring, len(sizes))
 	for i, n := range sizes {
@@ -74,7 +72,6 @@ func rings(pages int, sizes ...int) []ring {
 	return out
 }
 
-// run runs a program from the program cache, or loads it first.
 func (c *call) run(j job) error {
 	if err := j.out.fits(j.program.Result); err != nil {
 		return err
@@ -83,12 +80,10 @@ func (c *call) run(j job) error {
 	return c.to.run(c.ctx, &j)
 }
 
-// compute is deviceOp with the program of a job.
 func (c *call) compute(name, class string, args argList, s Spec, f func(out *Tensor) job) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error { return c.run(f(out)) })
 }
 
-// executable implements work.
 func (j *job) executable() (*reprise.Executable, error) {
 	c := j.c
 	if c.param != "" && j.params == nil {
@@ -131,7 +126,6 @@ func (j *job) executable() (*reprise.Executable, error) {
 	return x, nil
 }
 
-// planned implements work.
 func (j *job) planned() (buffers []reprise.CircularBuffer, placed bool) {
 	on, _ := j.cores()
 	return j.circular(on), j.sharded != nil
@@ -145,7 +139,6 @@ func (j *job) memory() []*reprise.Buffer {
 	return buffers
 }
 
-// parameter implements work.
 func (j *job) parameter() (string, []reprise.Arg) {
 	if j.c.param == "" {
 		return "", nil
@@ -167,13 +160,13 @@ func (j *job) engine() *catalog.Engine {
 }
 
 func (j *job) types() catalog.Types {
-	t := catalog.Types{Result: j.out.geo.spec.DType.format()}
+	t := catalog.Types{Result: j.out.spec.DType.format()}
 	t.Left = t.Result // if there are no operands
 	if len(j.in) > 0 {
-		t.Left = j.in[0].geo.spec.DType.format()
+		t.Left = j.in[0].spec.DType.format()
 	}
 	t.Right = t.Left
-	if len(j.in) > 1 && j.in[1].geo.spec.DType == BFloat8B {
+	if len(j.in) > 1 && j.in[1].spec.DType == BFloat8B {
 		t.Right = kernels.BFP8
 	}
 	return t
@@ -195,7 +188,7 @@ func (j *job) writer() string {
 	return cmp.Or(j.program.Writer, catalog.TileWriter)
 }
 
-// byPlace reports whether each core knows its part by its place in the grid. Then all kernels have
+// byPlace reports whether each core knows its part by its place in the grid; then all kernels have
 // all common arguments.
 func (j *job) byPlace() bool { return j.semaphores > 0 }
 
@@ -226,16 +219,14 @@ func (j *job) kernels(on []chip.Range, shares map[chip.Core]share, common []uint
 	return list, err
 }
 
-// writerArgs returns the writer's common arguments: the description of the result.
 func (j *job) writerArgs(common []uint32) []uint32 {
 	if j.byPlace() {
 		return common
 	}
 	first := len(j.params) + len(j.args)
-	return common[first : first+j.out.geo.argWords()]
+	return common[first : first+j.out.argWords()]
 }
 
-// name returns the program's name, by default that of the kernel that computes.
 func (j *job) name() string {
 	if name := cmp.Or(j.title, j.program.Title, j.function); name != "" || j.program.Engine == nil {
 		return cmp.Or(name, j.program.Reader)
@@ -243,7 +234,6 @@ func (j *job) name() string {
 	return j.engine().Name
 }
 
-// set points a loaded program to this job's tensors.
 func (j *job) set(x *reprise.Executable, common []uint32) error {
 	for i, t := range j.sharded {
 		if err := x.SetCircularAddr(i, t.buf.Addr()); err != nil {
@@ -267,9 +257,9 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 
 func (j *job) key() programKey {
 	k := programKey{program: j.program, transposed: j.transposed != [2]bool{} && j.program.Engine != nil, function: j.function}
-	k.kinds[0] = j.out.geo.kind
+	k.kinds[0] = j.out.kind
 	for i, t := range j.in {
-		k.kinds[1+i] = t.geo.kind
+		k.kinds[1+i] = t.kind
 	}
 	k.words[0] = uint32(len(j.args))
 	n := 1 + copy(k.words[1:], j.args)
@@ -285,7 +275,7 @@ func (j *job) describeKey() string {
 		text += fmt.Sprintf(";%s %s %v", j.engine().Name, j.function, j.engineArgs)
 	}
 	for _, t := range append([]*Tensor{j.out}, j.in...) {
-		text += ";" + t.geo.spec.String()
+		text += ";" + t.spec.String()
 	}
 	return text
 }
@@ -295,12 +285,11 @@ func (c *call) isLoaded(j job) bool {
 	return ok
 }
 
-// circular returns the circular buffers: in the shards of tensors, or in memory of their own.
 func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 	var out []reprise.CircularBuffer
 	for i, t := range j.sharded {
-		shard := t.geo.sharding.Shard
-		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: t.geo.pageBytes, Pages: shard[0] * shard[1], Addr: t.Address()})
+		shard := t.sharding.Shard
+		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: t.pageBytes, Pages: shard[0] * shard[1], Addr: t.Address()})
 	}
 	for i, r := range j.buffers {
 		if r.pages == 0 {
@@ -321,11 +310,11 @@ func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
 	workers := j.c.q.Workers()
 	switch {
 	case j.sharded != nil:
-		return inShards(j.out.geo.sharding)
+		return inShards(j.out.sharding)
 	case j.byPlace():
 		return []chip.Range{j.grid}, nil
 	}
-	on, shares := split(workers, cmp.Or(j.pieces, j.out.geo.pages), max(j.together, 1))
+	on, shares := split(workers, cmp.Or(j.pieces, j.out.pages), max(j.together, 1))
 	if j.allCores {
 		on = []chip.Range{workers}
 	}
@@ -342,8 +331,7 @@ func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
 	return s.Cores, shares
 }
 
-// split divides pages among cores, column by column, in multiples of together. It returns the cores
-// that have pages, and their shares.
+// split divides pages among cores, column by column, in multiples of together.
 func split(workers chip.Range, pages, together int) ([]chip.Range, map[chip.Core]share) {
 	width, height := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	parts := pages / together
@@ -365,7 +353,6 @@ func split(workers chip.Range, pages, together int) ([]chip.Range, map[chip.Core
 	return on, shares
 }
 
-// format returns the engines' format of a data type that they compute with.
 func (t DataType) format() kernels.Format {
 	switch t {
 	case Float32:
@@ -378,14 +365,13 @@ func (t DataType) format() kernels.Format {
 	return kernels.BF16
 }
 
-// onEngines reports whether all tensors are floats in tile layout, which the engines compute with.
 func onEngines(out *Tensor, in ...*Tensor) bool {
 	return floatTiles(append(slices.Clip(in), out)...) == nil
 }
 
 func floatTiles(ts ...*Tensor) error {
 	for _, t := range ts {
-		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
+		if t.spec.Layout != Tile || !t.spec.DType.Float() {
 			return t.unsupportedError()
 		}
 	}
@@ -394,17 +380,16 @@ func floatTiles(ts ...*Tensor) error {
 
 func inTiles(ts ...*Tensor) error {
 	for _, t := range ts {
-		if l := t.geo.spec.Layout; l != Tile {
-			return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, l)
+		if l := t.spec.Layout; l != Tile {
+			return memoryError("a tensor in %v: want tiles (see ToLayout)", l)
 		}
 	}
 	return nil
 }
 
-// unsupportedError is the error for a tensor that the engines can't compute with.
 func (t *Tensor) unsupportedError() error {
-	if s := t.geo.spec; !s.DType.Float() {
-		return fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, s.DType)
+	if s := t.spec; !s.DType.Float() {
+		return typeError("%v: want BFloat16 or Float32", s.DType)
 	}
 	return inTiles(t)
 }
@@ -421,7 +406,7 @@ func (t *Tensor) fits(set catalog.Tensors) error {
 
 func tilesForEngines(ts ...*Tensor) bool {
 	for _, t := range ts {
-		if s := t.geo.spec; s.Layout != Tile || !s.DType.Float() && s.DType != Int32 {
+		if s := t.spec; s.Layout != Tile || !s.DType.Float() && s.DType != Int32 {
 			return false
 		}
 	}

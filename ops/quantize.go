@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -13,8 +12,7 @@ import (
 // 127, ties away from zero. The tensor is BFloat16 or Float32 in tile layout. The vector unit
 // multiplies by 1 / scale in fp32. The scale is positive, and zero is from -2^24 to 2^24.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
-// numbers out of range.
+// Errors wrap [ErrDataType], [ErrMemory] or [ErrShape] for numbers out of range.
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::quantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -44,8 +42,7 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 }
 
 // Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as
-// BFloat16 or the type of [WithDataType]. The vector unit computes in fp32. The numbers are as for
-// [Device.Quantize].
+// BFloat16 or the type of [WithDataType]. The numbers are as for [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::dequantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := a.quantized(scale, zero); err != nil {
@@ -56,40 +53,39 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 			to = *c.dtype
 		}
 		if !to.Float() {
-			return nil, fmt.Errorf("%w: a result of %v: want BFloat16 or Float32", ErrDataType, to)
+			return nil, typeError("a result of %v: want BFloat16 or Float32", to)
 		}
 		return c.quantize(catalog.Dequantize, a, to, scale, -float32(zero))
 	}, opts...)
 }
 
-// quantize runs a kernel of elements with a factor and an addend.
 func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
-	s := a.geo.spec.clone()
-	s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
+	s := a.spec.clone()
+	s.DType = to
+	c.place(&s, a)
 	args := argList{a, p.Engine.Name, factor, number, s.DType, s.Memory}
-	return c.compute("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
+	return c.compute("binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
 		return each(p, "", out, a, math.Float32bits(factor), math.Float32bits(number))
 	})
 }
 
-// quantized returns an error unless the tensor is tiles of Int32 and the numbers are valid.
 func (t *Tensor) quantized(scale float32, zero int32) error {
-	if s := t.geo.spec; s.DType != Int32 {
-		return fmt.Errorf("%w: %v: want Int32", ErrDataType, s.DType)
+	if s := t.spec; s.DType != Int32 {
+		return typeError("%v: want Int32", s.DType)
 	}
 	return cmp.Or(inTiles(t), checkQuantization(scale, zero))
 }
 
 func checkQuantization(scale float32, zero int32) error {
 	if !(scale >= 0x1p-125 && scale <= 0x1p125) || zero < -1<<24 || zero > 1<<24 {
-		return fmt.Errorf("%w: a scale of %v and a zero point of %d: want a positive number, and one from -2^24 to 2^24", ErrShape, scale, zero)
+		return shapeError("a scale of %v and a zero point of %d: want a positive number, and one from -2^24 to 2^24", scale, zero)
 	}
 	return nil
 }
 
-// Typecast converts the elements of a tensor to another data type; shape and layout stay. Floats
-// are truncated to integers, and saturate. Integers become the nearest float. Integers become
-// narrower ones by their low bits.
+// Typecast converts the elements of a tensor to another data type. Floats are truncated to
+// integers, and saturate. Integers become the nearest float, or narrower integers by their low
+// bits.
 //
 // The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32,
 // numbers below the range become -2^31 + 1, and rounding to BFloat16 takes ties away from zero.
@@ -99,20 +95,21 @@ func checkQuantization(scale float32, zero int32) error {
 func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::typecast", argList{a, to}, func(c *call) (*Tensor, error) {
 		if to >= numDataTypes || to == BFloat8B {
-			return nil, fmt.Errorf("%w: %v: want one of elements that stand alone (see Host.Convert for BFloat8B)", ErrDataType, to)
+			return nil, typeError("%v: want one of elements that stand alone (see Host.Convert for BFloat8B)", to)
 		}
-		s := a.geo.spec.clone()
-		s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
-		from := a.geo.spec.DType
+		s := a.spec.clone()
+		s.DType = to
+		c.place(&s, a)
+		from := a.spec.DType
 		args := argList{a, from, to, s.Memory}
 		if from == to {
-			return c.unary(opCopy, "ttnn::prim::typecast", "TypecastDeviceOperation", args, a, s)
+			return c.unary(opCopy, "typecast", "TypecastDeviceOperation", args, a, s)
 		}
-		return c.deviceOp("ttnn::prim::typecast", "TypecastDeviceOperation", args, s, func(out *Tensor) error {
+		return c.deviceOp("typecast", "TypecastDeviceOperation", args, s, func(out *Tensor) error {
 			if tilesForEngines(a, out) {
 				return c.run(each(catalog.Typecast, catalog.ToFormat(to.format()), out, a))
 			}
-			return c.run(job{program: catalog.Convert, out: out, in: []*Tensor{a}, buffers: rings(1, a.geo.pageBytes, out.geo.pageBytes)})
+			return c.run(job{program: catalog.Convert, out: out, in: []*Tensor{a}, buffers: rings(1, a.pageBytes, out.pageBytes)})
 		})
 	}, opts...)
 }

@@ -6,16 +6,12 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations, transfers and captures go to the queue of their context, and results can be read
-// without waiting, into memory of the caller's.
 func TestQueueOfACall(t *testing.T) {
 	b := openWith(t, sim.Blackhole(), []reprise.Option{reprise.WithQueues(2)})
-	l1 := ops.Interleaved(allocator.L1)
 	one := ops.OnQueue(b.ctx, 1)
 	x, out := b.tensor(l1, ops.Int32, 2, 3), b.tensor(l1, ops.Int32, 2, 3)
 	b.must(b.Wait(b.ctx))
@@ -31,8 +27,7 @@ func TestQueueOfACall(t *testing.T) {
 	b.holds(sum, 0, 2, 4, 6, 8, 10)
 	b.ok(b.Add(one, x, sum, ops.Into(out)))
 	tr, err := b.Capture(one, "on queue 1", func(ctx context.Context) error {
-		_, err := b.Add(ctx, x, sum, ops.Into(out))
-		return err
+		return failure(b.Add(ctx, x, sum, ops.Into(out)))
 	})
 	b.must(err)
 	b.must(tr.Replay(b.ctx))
@@ -52,11 +47,8 @@ func TestQueueOfACall(t *testing.T) {
 	}
 }
 
-// A capture records what is called with its context. Operations of another goroutine run, and a
-// second capture is one of its own.
 func TestCaptureLeavesOtherCallersAlone(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	l1 := ops.Interleaved(allocator.L1)
 	x := b.tensor(l1, ops.Int32, 2, 3)
 	mine, other := b.ok(b.Add(b.ctx, x, x)), b.ok(b.Add(b.ctx, x, x))
 	b.ok(b.Multiply(b.ctx, x, x))

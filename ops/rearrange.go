@@ -12,13 +12,13 @@ type axis struct {
 	begin  int // index of the first element taken
 	step   int // to the next one
 	before int // elements of the fill value before them
-	taken  int // number of elements taken; fill values follow
+	taken  int // fill values follow
 }
 
 // arrangement says where each element of a result comes from.
 type arrangement struct {
 	axes  [4]axis
-	value uint32 // bits of the fill value
+	value uint32 // of the fill value
 	order bool   // both tensors have the same elements, row by row; axes don't matter
 	wraps bool   // axes begin again at the end of the tensor
 }
@@ -31,8 +31,8 @@ func whole(dims [4]int) arrangement {
 	return m
 }
 
-// slotBytes limits the memory for cached pages of an operand on a core; chunkBytes is the size of a
-// chunk in kernels/rearrange.cpp.
+// slotBytes limits the memory for cached pages of an operand on a core; chunkBytes is in
+// kernels/rearrange.cpp.
 const slotBytes, chunkBytes = 128 << 10, 64
 
 // Keys of slots in kernels/rearrange.cpp.
@@ -44,14 +44,14 @@ const (
 )
 
 func (c *call) rearrange(m arrangement, out, a *Tensor) error {
-	if p, ok := m.pages(out.geo, a.geo); ok {
+	if p, ok := m.pages(out.geometry, a.geometry); ok {
 		return c.run(c.pages(p, out, a))
 	}
 	return c.run(m.job(out, a))
 }
 
 func (m *arrangement) job(out, a *Tensor) job {
-	g, from := out.geo, a.geo
+	g, from := out.geometry, a.geometry
 	tiles := from.spec.Layout == Tile
 	key, chunks := byPage, false
 	bytes, slots := ceil(from.pageBytes, chunkBytes)*chunkBytes, 1
@@ -95,7 +95,6 @@ func axisWords(axes [4]axis) []uint32 {
 	return out
 }
 
-// transposesTiles reports whether each tile of a result is a transposed tile of the tensor.
 func (m *arrangement) transposesTiles(out, from *geometry) bool {
 	whole := func(x axis, dim int) bool {
 		return x.from == dim && x.begin == 0 && x.step == 1 && x.before == 0 && x.taken == from.dims[dim]
@@ -107,15 +106,14 @@ func (m *arrangement) transposesTiles(out, from *geometry) bool {
 
 // pageMap is an arrangement of whole pages.
 type pageMap struct {
-	axes     [4]axis // in pages
-	pages    [4]int  // of the result
-	size     [4]int  // of the tensor, by dimension of the result
-	distance [4]int  // from page to page in the tensor, by dimension of the result
+	axes     [4]axis
+	pages    [4]int // of the result
+	size     [4]int // of the tensor, by dimension of the result
+	distance [4]int // from page to page in the tensor, by dimension of the result
 	value    uint32
 	blank    bool // pages of the fill value are needed
 }
 
-// pages returns the arrangement as one of whole pages, if possible.
 func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 	if m.order && out.spec.Layout == from.spec.Layout && out.samePlaces(from) {
 		n := out.pages
@@ -161,7 +159,7 @@ func (c *call) half(g *geometry) (pages, bytes int) {
 }
 
 func (c *call) pages(p *pageMap, out, a *Tensor) job {
-	half, bytes := c.half(out.geo)
+	half, bytes := c.half(out.geometry)
 	room := 2 * half
 	if p.blank {
 		room++
@@ -169,7 +167,7 @@ func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	return job{
 		program: catalog.Pages, out: out, in: []*Tensor{a}, buffers: []ring{{bytes, room}},
 		args: slices.Concat(words(p.pages[:]...), words(p.distance[:]...), words(p.size[:]...), axisWords(p.axes)[4:],
-			[]uint32{elementWord(out.geo.spec.DType, p.value), uint32(half)}),
+			[]uint32{elementWord(out.spec.DType, p.value), uint32(half)}),
 	}
 }
 
@@ -193,7 +191,6 @@ func permuted(dims, order [4]int) arrangement {
 	return m
 }
 
-// order4 extends an order of dimensions to four.
 func order4(order []int) [4]int {
 	d := [4]int{0, 1, 2, 3}
 	for i, k := range order {

@@ -9,21 +9,19 @@ import (
 
 // Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is floats
 // in tile layout. Sums have 32 bits and are rounded once. Along one of the last two dimensions the
-// matrix unit sums, with 11 bits of the significand of Float32 elements, as in TT-NN. Along another
-// one the vector unit sums with all bits.
+// matrix unit takes 11 bits of the significand of Float32 elements, as in TT-NN; along another one
+// all bits count.
 func (d *Device) Sum(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "sum", a, dim, opts)
 }
 
-// Mean returns the means along a dimension: sums of elements times 1/n. Along one of the last two
-// dimensions 1/n has 8 bits, or 11 for Float32, as in TT-NN. The tensor and the dimension are as
-// for [Device.Sum].
+// Mean is [Device.Sum] of elements times 1/n. Along one of the last two dimensions 1/n has 8 bits,
+// or 11 for Float32, as in TT-NN.
 func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "mean", a, dim, opts)
 }
 
-// Max returns the largest elements along a dimension. The tensor and the dimension are as for
-// [Device.Sum].
+// Max returns the largest elements along a dimension, as [Device.Sum] the sums.
 func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "max", a, dim, opts)
 }
@@ -33,7 +31,7 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		if err := floatTiles(a); err != nil {
 			return nil, err
 		}
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		rank := len(s.Shape)
 		along, err := dimension(dim, s.Shape)
 		if err != nil {
@@ -41,9 +39,9 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		}
 		rows, n := along != rank-1, s.Shape[along]
 		s.Shape[along] = 1
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		c.place(&s, a)
 		args := argList{a, op, dim, s.Memory}
-		return c.compute("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) job {
 			if along < rank-2 {
 				return engineFold(op, along == rank-3, n, out, a)
 			}
@@ -53,15 +51,15 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 }
 
 func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
-	each, padding := a.geo.wide, uint32(0)
+	each, padding := a.wide, uint32(0)
 	if rows {
-		each = a.geo.high
+		each = a.high
 	}
 	if op == "max" {
-		padding = a.geo.spec.DType.lowest()
+		padding = a.spec.DType.lowest()
 	}
 	word := math.Float32bits(factor(op, n))
-	if a.geo.spec.DType == BFloat16 {
+	if a.spec.DType == BFloat16 {
 		word = (word + 0x7FFF + word>>16&1) >> 16
 		word |= word << 16
 	}
@@ -71,7 +69,6 @@ func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
 	}
 }
 
-// factor returns the factor of a reduction of n elements.
 func factor(op string, n int) float32 {
 	if op == "mean" {
 		return 1 / float32(n)
@@ -88,7 +85,7 @@ func (t DataType) lowest() uint32 {
 	return bits
 }
 
-// engineFold returns the job that reduces the first or second of four dimensions, of length n.
+// engineFold reduces the first or second of four dimensions, of length n.
 func engineFold(op string, second bool, n int, out, a *Tensor) job {
 	return job{
 		program: catalog.Fold, args: []uint32{flag(second)}, out: out, in: []*Tensor{a},

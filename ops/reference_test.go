@@ -33,7 +33,6 @@ func make4(dims [4]int, t ops.DataType, f func(n, c, h, w int) float64) *plain {
 	return p
 }
 
-// fit converts a 64-bit integer or a single-precision float to the type.
 func fit(t ops.DataType, i int64, f float32) float64 {
 	switch t {
 	case ops.UInt8:
@@ -50,7 +49,6 @@ func fit(t ops.DataType, i int64, f float32) float64 {
 	return float64(bfloat(f))
 }
 
-// bfloat rounds to bfloat16, to nearest, ties to even.
 func bfloat(f float32) float32 {
 	u := math.Float32bits(f)
 	if f != f {

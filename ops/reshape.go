@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 )
 
 // Reshape returns a tensor of another shape with the same elements, row by row. One dimension of
@@ -10,14 +9,14 @@ import (
 // and memories.
 //
 // If no element moves in memory, the result shares the operand's memory, which is freed after both
-// have been deallocated. In row-major layout the last dimension must stay the same; in tile layout
+// have been deallocated: in row-major layout the last dimension must stay the same; in tile layout
 // the last but one too, or be a multiple of 32 before and after. Options about the result's place
 // force a copy. The error wraps [ErrShape] if the shape doesn't have as many elements.
 func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::reshape", argList{a, shape}, func(c *call) (*Tensor, error) {
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		var err error
-		if s.Shape, err = reshaped(a.geo.spec.Shape, shape); err != nil {
+		if s.Shape, err = reshaped(a.spec.Shape, shape); err != nil {
 			return nil, err
 		}
 		if c.into == nil && c.memory == nil {
@@ -25,9 +24,9 @@ func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...Op
 				return t, nil
 			}
 		}
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		c.place(&s, a)
 		args := argList{a, s.Shape, s.Memory}
-		return c.deviceOp("ttnn::prim::reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
+		return c.deviceOp("reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
 			return c.rearrange(arrangement{order: true}, out, a)
 		})
 	}, opts...)
@@ -45,7 +44,7 @@ func reshaped(from, shape []int) ([]int, error) {
 		case d == -1 && open < 0:
 			open = i
 		case d < 1 || rest%d != 0:
-			return nil, fmt.Errorf("%w: %v as %v: want the same number of elements; one dimension may be -1", ErrShape, from, shape)
+			return nil, shapeError("%v as %v: want the same number of elements; one dimension may be -1", from, shape)
 		default:
 			rest /= d
 		}
@@ -57,7 +56,7 @@ func reshaped(from, shape []int) ([]int, error) {
 		return nil, err
 	}
 	if rest != 1 {
-		return nil, fmt.Errorf("%w: %v as %v: want the same number of elements", ErrShape, from, shape)
+		return nil, shapeError("%v as %v: want the same number of elements", from, shape)
 	}
 	return out, nil
 }
@@ -65,7 +64,7 @@ func reshaped(from, shape []int) ([]int, error) {
 // view returns a tensor that shares another one's memory, or nil if elements would move.
 func (c *call) view(a *Tensor, s Spec) *Tensor {
 	g, err := s.geometry()
-	if err != nil || !g.samePlaces(a.geo) {
+	if err != nil || !g.samePlaces(a.geometry) {
 		return nil
 	}
 	if a.users == nil {
@@ -73,11 +72,11 @@ func (c *call) view(a *Tensor, s Spec) *Tensor {
 	}
 	*a.users++
 	c.d.lastID++
-	return &Tensor{d: c.d, id: c.d.lastID, geo: g, buf: a.buf, plan: a.plan, users: a.users}
+	return &Tensor{d: c.d, id: c.d.lastID, geometry: g, buf: a.buf, plan: a.plan, users: a.users}
 }
 
-// samePlaces reports whether two tensors with the same number of elements, data type, layout and
-// memory configuration store each element at the same place.
+// samePlaces reports whether two tensors of one size, data type, layout and memory configuration
+// store each element at the same place.
 func (g *geometry) samePlaces(o *geometry) bool {
 	if g.pages != o.pages || g.pageBytes != o.pageBytes || g.wide != o.wide || g.dims[3] != o.dims[3] {
 		return false

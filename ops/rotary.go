@@ -33,31 +33,31 @@ func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, posit
 		if err := sameKind(x, cos, sin); err != nil {
 			return nil, err
 		}
-		a, b := x.geo.dims, cos.geo.dims
+		a, b := x.dims, cos.dims
 		if a[3]%(2*tileSize) != 0 {
-			return nil, fmt.Errorf("%w: rows of %d elements: want a multiple of %d", ErrShape, a[3], 2*tileSize)
+			return nil, shapeError("rows of %d elements: want a multiple of %d", a[3], 2*tileSize)
 		}
-		if b != sin.geo.dims || b[3] != a[3] || b[0] != 1 && b[0] != a[0] || b[1] != 1 && b[1] != a[1] {
-			return nil, fmt.Errorf("%w: %v with cosines of %v and sines of %v: want two equal tensors, as wide, with a row for each position",
-				ErrShape, x.geo.spec.Shape, cos.geo.spec.Shape, sin.geo.spec.Shape)
+		if b != sin.dims || b[3] != a[3] || b[0] != 1 && b[0] != a[0] || b[1] != 1 && b[1] != a[1] {
+			return nil, shapeError("%v with cosines of %v and sines of %v: want two equal tensors, as wide, with a row for each position",
+				x.spec.Shape, cos.spec.Shape, sin.spec.Shape)
 		}
 		at, one := uint32(position), uint32(1)
 		switch {
 		case position == AllRows && b[2] < a[2]:
-			return nil, fmt.Errorf("%w: %d rows, and cosines of %d positions: want one for each row", ErrShape, a[2], b[2])
+			return nil, shapeError("%d rows, and cosines of %d positions: want one for each row", a[2], b[2])
 		case position == AllRows:
 			at, one = 0, 0
 		case position < 0 || position >= b[2]:
-			return nil, fmt.Errorf("%w: position %d: cosines are of positions 0 to %d", ErrShape, position, b[2]-1)
+			return nil, shapeError("position %d: cosines are of positions 0 to %d", position, b[2]-1)
 		}
 		if c.param != "" && one == 0 {
 			return nil, fmt.Errorf("%w: rows at their own positions have none that could be parameter %q", ErrNoParam, c.param)
 		}
 		s := c.like(x)
-		return c.compute("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) job {
 			return job{
 				program: catalog.Rotary, params: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
-				engineArgs: words(out.geo.wide), buffers: tiles(2, 4, 4),
+				engineArgs: words(out.wide), buffers: tiles(2, 4, 4),
 			}
 		})
 	}, opts...)

@@ -2,33 +2,32 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// rowOperation is an engines' kernel that passes several times over each row of tiles; a core has
-// all of a row.
+// rowOperation is an engines' kernel that passes several times over each row of tiles, which one
+// core has.
 type rowOperation struct {
 	program *catalog.Program
-	args    []uint32  // of the engines, after those of all these kernels
+	args    []uint32  // after those of all these kernels
 	passes  int       // over a row
 	mask    *Tensor   // of the tensor's width, or nil
 	weights []*Tensor // of one row each, or nil
-	keeps   bool      // keeps fp32 tiles of a row, if there is room; an argument after args says so
+	keeps   bool      // fp32 tiles of a row, if there is room; an argument after args says so
 }
 
-// maxResident limits the circular buffers of whole rows of operands, in bytes. Longer rows are read
-// in each pass.
+// maxResident limits the circular buffers of whole rows, in bytes; longer rows are read in each
+// pass.
 const maxResident = 512 << 10
 
 func (o rowOperation) job(out, a *Tensor) job {
-	wide, page := out.geo.wide, a.geo.pageBytes
+	wide, page := out.wide, a.pageBytes
 	weights := present(slices.Clone(o.weights)...)
 	in := append(present(a, o.mask), weights...)
-	state := tileSize * tileSize * Float32.Size() // bytes of an fp32 tile
+	state := tileSize * tileSize * Float32.Size()
 	resident, pages, kept := uint32(0), 2, 0
 	if n := len(in) * wide * page; n <= maxResident {
 		if o.keeps && n+wide*state <= maxResident {
@@ -46,7 +45,7 @@ func (o rowOperation) job(out, a *Tensor) job {
 		o.args = append(slices.Clip(o.args), flag(kept > 0))
 		buffers = append(buffers, tiles(kept)...)
 	}
-	columns := a.geo.dims[3] - (wide-1)*tileSize
+	columns := a.dims[3] - (wide-1)*tileSize
 	return job{
 		program: o.program, args: []uint32{resident, uint32(o.passes), uint32(len(weights)), flag(o.mask != nil)}, out: out, in: in,
 		engineArgs: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...), buffers: buffers, together: wide,
@@ -60,8 +59,7 @@ func (o rowOperation) job(out, a *Tensor) job {
 //
 // The vector unit computes in fp32, as TT-NN with fp32_dest_acc_en and numeric_stable: the error is
 // at most 2^-18 of the result plus 2^-126, and that of rounding to BFloat16. A row of up to 512 KiB
-// stays in L1; a longer one is read three times. For up to 85 tiles of BFloat16 e^(x - m) stays in
-// L1 too; for longer rows it is computed twice. For another dimension than the last one the tensor
+// stays in L1; a longer one is read three times. For another dimension than the last one the tensor
 // is permuted before and after, in memory as for [WithDim].
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for a dimension that
@@ -78,7 +76,7 @@ func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOpti
 		if back == nil {
 			return c.softmax(a, nil, 1)
 		}
-		out, err := c.scratch(1, t.geo.spec)
+		out, err := c.scratch(1, t.spec)
 		if err != nil {
 			return nil, err
 		}
@@ -90,10 +88,10 @@ func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOpti
 }
 
 // ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last
-// dimension, as attention needs it. The mask is nil, or has the tensor's data type, tile layout and
-// width; each other dimension is the tensor's or 1. It typically has zeros, and minus infinity for
-// elements that don't count. A row must have an element that counts. The scale isn't 0. The scaled
-// and masked element v is rounded to fp32, which adds 2^-23 of the row's largest |v| to the error.
+// dimension. The mask is nil, or has the tensor's data type, tile layout and width; each other
+// dimension is the tensor's or 1. A row must have an element that isn't masked by minus infinity.
+// The scale isn't 0. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the
+// row's largest |v| to the error.
 func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::scale_mask_softmax", argList{a, scale, optional(mask)}, func(c *call) (*Tensor, error) {
 		return c.softmax(a, mask, scale)
@@ -102,7 +100,7 @@ func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale fl
 
 func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	if !(scale >= -math.MaxFloat32 && scale <= math.MaxFloat32) || scale == 0 {
-		return nil, fmt.Errorf("%w: a scale of %v: want a finite number other than 0", ErrShape, scale)
+		return nil, shapeError("a scale of %v: want a finite number other than 0", scale)
 	}
 	if mask != nil {
 		if err := a.fitsMask(mask); err != nil {
@@ -114,7 +112,7 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	}
 	s := c.like(a)
 	args := argList{a, optional(mask), scale, s.Memory}
-	return c.compute("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
+	return c.compute("softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
 		o := rowOperation{program: catalog.Softmax, args: []uint32{flag(mask != nil), math.Float32bits(scale)}, passes: 3, mask: mask,
 			keeps: true}
 		return o.job(out, a)
@@ -122,13 +120,13 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 }
 
 func (t *Tensor) fitsMask(mask *Tensor) error {
-	if have, want := mask.geo.spec.DType, t.geo.spec.DType; have != want {
-		return fmt.Errorf("%w: a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
+	if have, want := mask.spec.DType, t.spec.DType; have != want {
+		return typeError("a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", have, want)
 	}
-	for i, n := range mask.geo.dims {
-		if n != t.geo.dims[i] && (n != 1 || i == 3) {
-			return fmt.Errorf("%w: a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", ErrShape, mask.geo.spec.Shape,
-				t.geo.spec.Shape)
+	for i, n := range mask.dims {
+		if n != t.dims[i] && (n != 1 || i == 3) {
+			return shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape,
+				t.spec.Shape)
 		}
 	}
 	return nil
@@ -136,13 +134,12 @@ func (t *Tensor) fitsMask(mask *Tensor) error {
 
 // LayerNorm returns (x - m) / sqrt(v + eps) * gamma + beta for each element x, where m is the mean
 // of its row and v the mean of the row's (x - m)^2. Tensors are BFloat16 or Float32 in tile layout.
-// gamma and beta are nil, or have the tensor's data type and one row of its width; the result has
-// the tensor's shape and data type. Padding doesn't count. eps is at least 0.
+// gamma and beta are nil, or have the tensor's data type and one row of its width. Padding doesn't
+// count. eps is at least 0.
 //
 // The vector unit computes in fp32, as TT-NN with fp32_dest_acc_en. If a row's mean is not large
 // beside its deviations, the error is at most 2^-18 of the result and of gamma, and that of
-// rounding to BFloat16. Rows and weights of up to 512 KiB stay in L1; otherwise each of three
-// passes reads them.
+// rounding to BFloat16. Rows and weights of more than 512 KiB are read in each of three passes.
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for weights of
 // another width.
@@ -150,17 +147,17 @@ func (d *Device) LayerNorm(ctx context.Context, a, gamma, beta *Tensor, eps floa
 	return d.norm(ctx, norm{name: "layer_norm", kind: "LAYERNORM", eps: eps, gamma: gamma, beta: beta}, a, opts)
 }
 
-// RMSNorm returns x / sqrt(q + eps) * gamma for each element x, where q is the mean of its row's
-// squares. Otherwise it is as [Device.LayerNorm].
+// RMSNorm returns x / sqrt(q + eps) * gamma, where q is the mean of the row's squares. Otherwise it
+// is as [Device.LayerNorm].
 func (d *Device) RMSNorm(ctx context.Context, a, gamma *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
 	return d.norm(ctx, norm{name: "rms_norm", kind: "RMSNORM", eps: eps, keepMean: true, gamma: gamma}, a, opts)
 }
 
 type norm struct {
-	name, kind  string // in TT-NN
+	name, kind  string
 	eps         float32
 	keepMean    bool
-	gamma, beta *Tensor // or nil
+	gamma, beta *Tensor
 }
 
 func (d *Device) norm(ctx context.Context, n norm, a *Tensor, opts []OpOption) (*Tensor, error) {
@@ -182,11 +179,11 @@ func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
 		}
 	}
 	if !(n.eps >= 0 && n.eps <= math.MaxFloat32) {
-		return nil, fmt.Errorf("%w: eps is %v: want a number from 0 on", ErrShape, n.eps)
+		return nil, shapeError("eps is %v: want a number from 0 on", n.eps)
 	}
 	s := c.like(a)
 	args := argList{a, "LayerNormType::" + n.kind, n.eps, optional(n.gamma), optional(n.beta), s.Memory}
-	return c.compute("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
+	return c.compute("layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
 		return n.operation(a).job(out, a)
 	})
 }
@@ -203,18 +200,18 @@ func (n norm) operation(a *Tensor) rowOperation {
 	if n.beta != nil {
 		weights |= 2
 	}
-	share := math.Float32bits(1 / float32(a.geo.dims[3]))
+	share := math.Float32bits(1 / float32(a.dims[3]))
 	return rowOperation{
 		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: passes, weights: []*Tensor{n.gamma, n.beta},
 	}
 }
 
 func (t *Tensor) fitsWeights(w *Tensor) error {
-	if have, want := w.geo.spec.DType, t.geo.spec.DType; have != want {
-		return fmt.Errorf("%w: weights of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
+	if have, want := w.spec.DType, t.spec.DType; have != want {
+		return typeError("weights of %v for a tensor of %v: want that of the tensor (see Typecast)", have, want)
 	}
-	if w.geo.dims != [4]int{1, 1, 1, t.geo.dims[3]} {
-		return fmt.Errorf("%w: weights of %v for a tensor of %v: want one row of its width", ErrShape, w.geo.spec.Shape, t.geo.spec.Shape)
+	if w.dims != [4]int{1, 1, 1, t.dims[3]} {
+		return shapeError("weights of %v for a tensor of %v: want one row of its width", w.spec.Shape, t.spec.Shape)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// runner carries an operation's effects out: at once, in the trace under capture, or not at all. It
-// is chosen when the operation starts; its methods need Device.mu held.
+// runner carries an operation's effects out: at once, in the trace under capture, or not at all.
+// Its methods need Device.mu held.
 type runner interface {
 	allocate(t *Tensor, cfg reprise.BufferConfig) error
 	// keep keeps a scratch tensor for later operations.
@@ -18,15 +18,13 @@ type runner interface {
 	refuse(err error) error
 	run(ctx context.Context, w work) error
 	write(ctx context.Context, t *Tensor, content func() []byte) error
-	// read starts to read the content of a tensor to pages. It returns nil if the tensor has none.
+	// read returns nil if the tensor has no content.
 	read(ctx context.Context, t *Tensor, pages []byte) (*reprise.Pending, error)
 	// finish ends the operation, which failed with an error unless it is nil.
 	finish(ctx context.Context, err error) error
 }
 
-// work is a program for a runner.
 type work interface {
-	// executable returns the program, loaded and with its arguments.
 	executable() (*reprise.Executable, error)
 	// planned returns the circular buffers of a program that isn't loaded, and whether they lie in
 	// tensors.
@@ -36,7 +34,6 @@ type work interface {
 	parameter() (string, []reprise.Arg)
 }
 
-// runner returns the runner of an operation.
 func (c *call) runner() runner {
 	now := eager{c.d, c.q}
 	switch {
@@ -48,7 +45,6 @@ func (c *call) runner() runner {
 	return now
 }
 
-// eager runs at once.
 type eager struct {
 	d *Device
 	q *reprise.Queue
@@ -125,14 +121,14 @@ func (r traced) run(_ context.Context, w work) error {
 
 func (r traced) finish(_ context.Context, err error) error { return err }
 
-// plan only records graphs, in a capture without dispatch: the device stays unchanged.
+// plan only records graphs, in a capture without dispatch.
 type plan struct {
 	d       *Device
 	scratch []*Tensor
 }
 
 func (r *plan) allocate(t *Tensor, cfg reprise.BufferConfig) (err error) {
-	t.plan, err = r.d.captures.allocate(t.geo, cfg)
+	t.plan, err = r.d.captures.allocate(t.geometry, cfg)
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 // sameShards reports whether tensors of one data type have the same full shards in L1, so that each
 // core can compute its shards in place.
 func sameShards(out *Tensor, in ...*Tensor) bool {
-	g := out.geo
+	g := out.geometry
 	s := g.sharding
 	if s == nil || g.spec.Memory.Kind != allocator.L1 || g.pageBytes%64 != 0 { // pages in a bank are aligned to 64
 		return false
@@ -24,7 +24,7 @@ func sameShards(out *Tensor, in ...*Tensor) bool {
 		return false
 	}
 	for _, t := range in {
-		if t.geo.kind != g.kind {
+		if t.kind != g.kind {
 			return false
 		}
 	}
@@ -33,7 +33,7 @@ func sameShards(out *Tensor, in ...*Tensor) bool {
 
 func (c *call) hasShards(t *Tensor) bool {
 	workers := c.q.Workers()
-	for _, r := range t.geo.sharding.Cores {
+	for _, r := range t.sharding.Cores {
 		if !workers.Contains(r.Start) || !workers.Contains(r.End) {
 			return false
 		}
@@ -41,7 +41,6 @@ func (c *call) hasShards(t *Tensor) bool {
 	return true
 }
 
-// runInShards computes a result in the shards of tensors, where the kernel's circular buffers are.
 func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	tensors := []*Tensor{out}
 	var at []uint32 // the circular buffer of each operand
@@ -52,7 +51,7 @@ func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 		}
 		at = append(at, uint32(i))
 	}
-	g := out.geo
+	g := out.geometry
 	if onEngines(out, in...) {
 		j := job{program: catalog.BinaryInShards, args: words(len(tensors) - 1), out: out, in: in, sharded: tensors}
 		if op == opRelu {

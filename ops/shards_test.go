@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
@@ -16,8 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// circulars returns the address of each circular buffer of a graph, and whether it is placed in a
-// tensor.
 func circulars(g *graph.Graph) (out []string) {
 	for _, n := range only(g, graph.CircularAllocate) {
 		out = append(out, n.Params["globally_allocated"]+" "+n.Params["address"])
@@ -25,7 +21,6 @@ func circulars(g *graph.Graph) (out []string) {
 	return out
 }
 
-// counted returns a tensor with elements 0, 1, 2, ... times a factor.
 func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, factor float32, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -41,8 +36,6 @@ func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, facto
 	return b.ok(b.ToDevice(b.ctx, h, l, m))
 }
 
-// Tensors with the same shards, one on each core, are computed in place: the program's circular
-// buffers are their shards, also when a program from the cache runs with other tensors.
 func TestShardsAreComputedInPlace(t *testing.T) {
 	grid := chip.Grid(2, 2)
 	for name, c := range map[string]struct {
@@ -65,9 +58,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 				for _, x := range append([]*ops.Tensor{out}, in...) {
 					at = append(at, fmt.Sprint("1 ", x.Address()))
 				}
-				if d := cmp.Diff(at, circulars(b.report(capture).Graph)); d != "" {
-					t.Errorf("%s: %s", what, d)
-				}
+				equal(t, at, circulars(b.report(capture).Graph), what)
 				h, err := b.ToHost(b.ctx, out)
 				b.must(err)
 				v := make([]float32, h.Shape[0]*64)
@@ -103,8 +94,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 			// A trace keeps the addresses that it was recorded with.
 			into, other := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
 			tr, err := b.Capture(b.ctx, "sum", func(ctx context.Context) error {
-				_, err := b.Add(ctx, x, y, ops.Into(into))
-				return err
+				return failure(b.Add(ctx, x, y, ops.Into(into)))
 			})
 			b.must(err)
 			b.ok(b.Add(b.ctx, y, y, ops.Into(other)))
@@ -120,8 +110,6 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 	}
 }
 
-// Tensors with different shards, or with cores without a full shard, are computed in circular
-// buffers of their own.
 func TestShardsThatDiffer(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	high, wide := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1)), ops.Sharded(allocator.WidthSharded, 64, 32, chip.Grid(2, 1))
@@ -145,14 +133,12 @@ func TestShardsThatDiffer(t *testing.T) {
 	}
 }
 
-// Up to 16 tensors are concatenated by one program, also in a trace; more are concatenated in
-// groups.
 func TestConcatOfMany(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	part := func(i, dim int, l ops.Layout) *ops.Tensor {
 		shape := []int{2, 3, 5}
 		shape[dim] = 1 + i%4
-		return b.counted(ops.Interleaved(allocator.DRAM), l, ops.UInt16, float32(i+1), shape...)
+		return b.counted(dram, l, ops.UInt16, float32(i+1), shape...)
 	}
 	for _, c := range []struct {
 		n, dim, programs int
@@ -167,7 +153,6 @@ func TestConcatOfMany(t *testing.T) {
 				in = append(in, part(i, dim, c.layout))
 				whole[dim] += in[i].Shape()[dim]
 			}
-			// The same on the host, element by element.
 			var want []float32
 			for at := [3]int{}; at[0] < whole[0]; {
 				i, k := 0, at
@@ -200,9 +185,7 @@ func TestConcatOfMany(t *testing.T) {
 				t.Helper()
 				h, err := b.ToHost(b.ctx, x)
 				b.must(err)
-				if d := cmp.Diff(want, ops.Values[float32](h)); d != "" {
-					t.Error(d)
-				}
+				equal(t, want, ops.Values[float32](h))
 			}
 			is(out)
 			if c.programs > 1 {
@@ -210,8 +193,7 @@ func TestConcatOfMany(t *testing.T) {
 			}
 			into := b.ok(b.Empty(b.ctx, out.Spec()))
 			tr, err := b.Capture(b.ctx, "concat", func(ctx context.Context) error {
-				_, err := b.Concat(ctx, in, c.dim, ops.Into(into))
-				return err
+				return failure(b.Concat(ctx, in, c.dim, ops.Into(into)))
 			})
 			b.must(err)
 			b.must(tr.Replay(b.ctx))

@@ -11,12 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// reals are the operations on tiles of floats that checkReals runs, by kernel. They are compared
-// with exact ones, with a tolerance.
 var reals = [][]string{{"softmax"}, {"norm"}, {"divide"}, {"where"}, {"fold"}, {"typecast"}, {"convert"}, {"quantize"}, {"round"}}
 
-// off returns what is wrong with results, which may be off by a share of the exact ones and an
-// absolute error, and by rounding to bfloat16.
 func off(dt ops.DataType, got, want []float64, relative, absolute float64) string {
 	for i, w := range want {
 		tolerance := relative*math.Abs(w) + absolute
@@ -30,7 +26,6 @@ func off(dt ops.DataType, got, want []float64, relative, absolute float64) strin
 	return ""
 }
 
-// checkReals runs a drawn operation of a list on tensors of drawn shapes, types and places.
 func (r room) checkReals(b *bench, t *rapid.T, names ...string) {
 	ok, keep, release := kept(b, t)
 	defer release()

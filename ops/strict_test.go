@@ -13,8 +13,7 @@ import (
 )
 
 // onStrictCards runs a test with every seed, on cards with every check and every reordering that
-// hardware may do; no access may be refused. The test draws from a stream of random numbers of the
-// seed.
+// hardware may do.
 func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r *rand.Rand)) {
 	// Three rows or columns of cores, of which the queue takes one: more cores take time and test
 	// nothing new.
@@ -42,7 +41,6 @@ func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r
 	}
 }
 
-// Every kernel computes the same as plain Go on drawn shapes, types, layouts and places.
 func TestStrict(t *testing.T) {
 	onStrictCards(t, 5, func(t *testing.T, b *bench, r *rand.Rand) {
 		run := func(check func(room, *bench, *rapid.T, ...string), names []string) {

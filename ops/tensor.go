@@ -10,32 +10,29 @@ import (
 
 // Tensor is a tensor in a device's memory.
 type Tensor struct {
-	d     *Device
-	id    uint64
-	geo   *geometry
+	d  *Device
+	id uint64
+	*geometry
 	buf   *reprise.Buffer // nil if it is only planned
 	plan  *planned        // of a tensor without a buffer
-	parts []*Tensor       // of a tensor on a mesh: on all chips, this one included
+	parts []*Tensor       // on all chips of a mesh, this one included
 	users *int            // number of tensors that share the memory, or nil for one; guarded by d.mu
 	freed bool            // guarded by d.mu
 
 	borrowed bool // buf is the caller's
 }
 
-// ID returns the tensor's number in graphs.
 func (t *Tensor) ID() uint64 { return t.id }
 
-// Spec returns the tensor's shape, data type, layout and memory configuration.
-func (t *Tensor) Spec() Spec { return t.geo.spec.clone() }
+func (t *Tensor) Spec() Spec { return t.spec.clone() }
 
-// Shape returns the tensor's shape.
-func (t *Tensor) Shape() []int { return slices.Clone(t.geo.spec.Shape) }
+func (t *Tensor) Shape() []int { return slices.Clone(t.spec.Shape) }
 
-// Buffer returns the memory of the tensor; nil for a tensor of a capture without dispatch.
+// Buffer returns the memory of the tensor; nil in a capture without dispatch.
 func (t *Tensor) Buffer() *reprise.Buffer { return t.buf }
 
-// Address returns the tensor's address in every bank. It is 0 for a tensor of a capture without
-// dispatch that didn't fit.
+// Address returns the tensor's address in every bank; 0 if it didn't fit in a capture without
+// dispatch.
 func (t *Tensor) Address() uint32 {
 	if t.buf != nil {
 		return t.buf.Addr()
@@ -46,7 +43,7 @@ func (t *Tensor) Address() uint32 {
 func (t *Tensor) checkLocked(d *Device) error {
 	switch {
 	case t == nil:
-		return fmt.Errorf("%w: the tensor is nil", ErrShape)
+		return shapeError("the tensor is nil")
 	case t.d != d:
 		return fmt.Errorf("tensor %d: %w", t.id, ErrWrongDevice)
 	case t.freed:
@@ -58,7 +55,7 @@ func (t *Tensor) checkLocked(d *Device) error {
 }
 
 func (t *Tensor) graph() *graph.Tensor {
-	s := t.geo.spec
+	s := t.spec
 	n := 1
 	for _, d := range s.Shape {
 		n *= d
@@ -68,7 +65,7 @@ func (t *Tensor) graph() *graph.Tensor {
 		MemoryConfig: s.Memory.String(),
 	}
 	if s.DType == BFloat8B {
-		g.Size = int64(t.geo.pages) * blockTileBytes
+		g.Size = int64(t.pages) * blockTileBytes
 	}
 	if t.buf != nil {
 		g.Buffer = t.d.captures.buffer(t.buf)
@@ -85,10 +82,10 @@ func (t *Tensor) graph() *graph.Tensor {
 }
 
 func (t *Tensor) arg() graph.Arg {
-	if t == nil || t.geo == nil {
+	if t == nil || t.geometry == nil {
 		return graph.Arg{Text: "nullptr"}
 	}
-	s := t.geo.spec
+	s := t.spec
 	return graph.Arg{
 		Text: fmt.Sprintf("Tensor(storage=DeviceStorage(),tensor_spec=TensorSpec(logical_shape=%s,tensor_layout=TensorLayout(dtype=%v,page_config=PageConfig(%v),memory_config=%v)))",
 			shapeText(s.Shape), s.DType, s.Layout, s.Memory),
@@ -97,7 +94,7 @@ func (t *Tensor) arg() graph.Arg {
 }
 
 // Deallocate frees the tensor's memory, unless another tensor shares it (see [Device.Reshape]).
-// Operations that are in the queue still use it, and traces hold it.
+// Operations in the queue still use it, and traces hold it.
 func (d *Device) Deallocate(t *Tensor) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,5 +126,8 @@ func (t *Tensor) releaseLocked() error {
 		return t.buf.Release()
 	}
 	t.d.captures.deallocate(t.plan.buffer)
-	return t.plan.free()
+	if t.plan.undo == nil {
+		return nil
+	}
+	return t.plan.undo()
 }

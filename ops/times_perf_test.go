@@ -5,27 +5,21 @@ import (
 	"encoding/csv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The performance report has a row for each operation of the device, under the name by which the
-// visualizer looks for it, with the columns that tt-perf-report reads.
 func TestPerformanceReport(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	in := ops.Interleaved(allocator.DRAM)
+	in := dram
 	x := b.put(normal([4]int{1, 1, 64, 96}, ops.BFloat16, 1), ops.Tile, in)
 	y := b.put(normal([4]int{1, 1, 96, 40}, ops.BFloat16, 2), ops.Tile, in)
 	c := b.BeginCapture(graph.Config{StackTraces: true, OperationBuffers: true})
 	product := b.ok(b.Matmul(b.ctx, x, y))
 	b.ok(b.Relu(b.ctx, product))
 	b.must(b.Wait(b.ctx))
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 
 	var out bytes.Buffer
 	b.must(r.WritePerformance(&out))
@@ -55,7 +49,8 @@ func TestPerformanceReport(t *testing.T) {
 		}
 	}
 	want := []map[string]string{
-		{"OP CODE": "MatmulDeviceOperation", "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": "1", "DEVICE ID": "0", "DEVICE ARCH": "wormhole_b0", "MATH FIDELITY": "HiFi4",
+		{"OP CODE": "MatmulDeviceOperation", "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": "1", "DEVICE ID": "0", "DEVICE ARCH": "wormhole_b0",
+			"MATH FIDELITY":               "HiFi4",
 			"AVAILABLE WORKER CORE COUNT": rows[0]["AVAILABLE WORKER CORE COUNT"]},
 		{"OP CODE": "UnaryDeviceOperation", "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": "2", "DEVICE ID": "0", "DEVICE ARCH": "wormhole_b0",
 			"AVAILABLE WORKER CORE COUNT": rows[0]["AVAILABLE WORKER CORE COUNT"]},
@@ -65,7 +60,5 @@ func TestPerformanceReport(t *testing.T) {
 	tensor(want[0], "OUTPUT_0", "64[64]", "64[40]")
 	tensor(want[1], "INPUT_0", "64[64]", "64[40]")
 	tensor(want[1], "OUTPUT_0", "64[64]", "64[40]")
-	if d := cmp.Diff(want, rows); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, rows)
 }

@@ -8,16 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// programsOf returns the name of the function of each program that a report has, and the program's.
 func programsOf(t *testing.T, r *graph.Report) []string {
 	t.Helper()
 	var out []string
@@ -41,11 +37,9 @@ func programsOf(t *testing.T, r *graph.Report) []string {
 	return out
 }
 
-// Each operation of a graph has the time of its programs on the device, whether it runs at once or
-// in a replay of a trace. What runs beside operations has its own function.
 func TestTimesInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole(), ops.WithID(3))
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
 	q := b.dev.Queue(0)
@@ -61,7 +55,7 @@ func TestTimesInGraphs(t *testing.T) {
 	b.must(err)
 	loop, err := q.Capture(b.ctx, "loop", func(ctx context.Context, r *reprise.Recorder) error {
 		return b.Record(ctx, r, func(ctx context.Context) error {
-			return r.Loop(3, func() error { _, err := b.Relu(ctx, x, ops.Into(out)); return err })
+			return r.Loop(3, func() error { return failure(b.Relu(ctx, x, ops.Into(out))) })
 		})
 	})
 	b.must(err)
@@ -70,22 +64,17 @@ func TestTimesInGraphs(t *testing.T) {
 	b.must(tr.Replay(b.ctx))
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
 	b.must(b.Wait(b.ctx))
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 
 	add, relu := "BinaryNgDeviceOperation binary", "UnaryDeviceOperation relu"
 	want := []string{add, relu + " two1", add + " two1", "reprise::replay  loop1", "reprise::replay  loop1", "reprise::replay  loop1",
 		relu + " two2", add + " two2", relu}
-	if d := cmp.Diff(want, programsOf(t, r)); d != "" {
-		t.Errorf("programs:\n%s", d)
-	}
+	equal(t, want, programsOf(t, r), "programs")
 	var file bytes.Buffer
 	b.must(r.Encode(&file))
 	again, err := graph.Decode(&file, graph.Limits{})
 	b.must(err)
-	if d := cmp.Diff(r.Programs, again.Programs); d != "" {
-		t.Errorf("programs of the file:\n%s", d)
-	}
+	equal(t, r.Programs, again.Programs, "programs of the file")
 	if mhz := again.ClockMHz(3); mhz < 200 || mhz > 2000 || again.Devices[0].ClockMHz != mhz {
 		t.Errorf("the clock is %v MHz, and %v MHz is written", mhz, again.Devices[0].ClockMHz)
 	}
@@ -97,9 +86,7 @@ func TestTimesInGraphs(t *testing.T) {
 			top[call.Name] += times[call.Start].Programs
 		}
 	}
-	if d := cmp.Diff(map[string]int{"ttnn::add": 3, "ttnn::relu": 3, "reprise::replay": 3}, nonzero(top)); d != "" {
-		t.Errorf("programs by operation:\n%s", d)
-	}
+	equal(t, map[string]int{"ttnn::add": 3, "ttnn::relu": 3, "reprise::replay": 3}, nonzero(top), "programs by operation")
 	var tree strings.Builder
 	b.must(again.PrintTree(&tree))
 	if !strings.Contains(tree.String(), ", device ") || !strings.Contains(tree.String(), " in 2 programs\n") {
@@ -118,13 +105,11 @@ func nonzero(m map[string]int) map[string]int {
 	return m
 }
 
-// Programs that others start on the queue, and that no call of the device tells of, don't shift the
-// times of what follows.
 func TestTimesAmongOthers(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
-	tr, err := b.Capture(b.ctx, "before", func(ctx context.Context) error { _, err := b.Add(ctx, x, x, ops.Into(out)); return err })
+	tr, err := b.Capture(b.ctx, "before", func(ctx context.Context) error { return failure(b.Add(ctx, x, x, ops.Into(out))) })
 	b.must(err)
 	outer := b.BeginCapture(graph.Config{})
 	b.must(tr.Replay(b.ctx))
@@ -133,12 +118,9 @@ func TestTimesAmongOthers(t *testing.T) {
 	b.ok(b.Add(b.ctx, x, x, ops.Into(out)))
 	b.must(b.Wait(b.ctx))
 	for i, c := range []*ops.Capture{inner, outer} {
-		r, err := c.End()
-		b.must(err)
+		r := b.report(c)
 		want := []string{"reprise::replay binary before1", "BinaryNgDeviceOperation binary"}[1-i:]
-		if d := cmp.Diff(want, programsOf(t, r)); d != "" {
-			t.Errorf("capture %d:\n%s", i, d)
-		}
+		equal(t, want, programsOf(t, r), "capture %d", i)
 	}
 	b.must(tr.Release(b.ctx))
 }

@@ -2,21 +2,19 @@ package ops
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or
 // UInt32 if a row has more than 2^16 elements. With [WithSmallest] it finds the smallest. A row is
-// the elements along the last dimension, or that of [WithDim]; both results have k there. Equal
-// elements stay in order. NaN is larger than any number, and zeros of both signs are equal. TopK
-// takes all data types, layouts and memories; both results have the operand's layout. [IntoEach]
-// takes tensors for the values and the indices.
+// the elements along the last dimension, or that of [WithDim]; both results have k there, and the
+// operand's layout. Equal elements stay in order. NaN is larger than any number, and zeros of both
+// signs are equal. TopK takes all data types, layouts and memories. [IntoEach] takes tensors for
+// the values and the indices.
 //
-// The time grows with the elements, and with k where elements get larger along a row. A core needs
-// 12 B of L1 for each of k, or 384 B for tiles. The error wraps [ErrShape] if k isn't from 1 to the
-// length of a row, or for a dimension that the tensor doesn't have.
+// A core needs 12 B of L1 for each of k, or 384 B for tiles. The error wraps [ErrShape] if k isn't
+// from 1 to the length of a row, or for a dimension that the tensor doesn't have.
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}
@@ -25,13 +23,13 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 			return nil, err
 		}
 		for _, t := range c.each {
-			if l := a.geo.spec.Layout; t.geo.spec.Layout != l {
-				return nil, fmt.Errorf("%w: a result goes into a tensor in %v, and the operand is in %v", ErrMemory, t.geo.spec.Layout, l)
+			if l := a.spec.Layout; t.spec.Layout != l {
+				return nil, memoryError("a result goes into a tensor in %v, and the operand is in %v", t.spec.Layout, l)
 			}
 		}
-		shape, along := a.Shape(), fromEnd(c.along(), len(a.geo.spec.Shape))
+		shape, along := a.Shape(), fromEnd(c.along(), len(a.spec.Shape))
 		if 0 <= along && along < len(shape) && (k < 1 || k > shape[along]) {
-			return nil, fmt.Errorf("%w: %d of %v: want a number from 1 to %d", ErrShape, k, shape, shape[along])
+			return nil, shapeError("%d of %v: want a number from 1 to %d", k, shape, shape[along])
 		}
 		in, back, err := c.lastAlong(a, c.along())
 		if err != nil {
@@ -56,10 +54,10 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 }
 
 func topKSpecs(a *Tensor, k int) (values, indices Spec) {
-	values = a.geo.spec.clone()
+	values = a.spec.clone()
 	values.Shape[len(values.Shape)-1] = k
 	indices = values.clone()
-	if indices.DType = UInt16; a.geo.dims[3] > 1<<16 {
+	if indices.DType = UInt16; a.dims[3] > 1<<16 {
 		indices.DType = UInt32
 	}
 	return values, indices
@@ -74,10 +72,10 @@ func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, 
 		c.into, second = each[0], each[1]
 	}
 	s, numbers := topKSpecs(a, k)
-	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	c.place(&s, a)
 	numbers.Memory = s.Memory
 	args := argList{a, k, -1, !c.smallest, true, s.Memory}
-	values, err = c.deviceOp("ttnn::prim::topk", "TopKDeviceOperation", args, s, func(out *Tensor) error {
+	values, err = c.deviceOp("topk", "TopKDeviceOperation", args, s, func(out *Tensor) error {
 		first := c.into
 		c.into = second
 		var err error
@@ -129,12 +127,12 @@ func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Ten
 
 func topK(k int, smallest bool, out, a, indices *Tensor) job {
 	rows := 1
-	if out.geo.spec.Layout == Tile {
-		rows = min(tileSize, out.geo.dims[2])
+	if out.spec.Layout == Tile {
+		rows = min(tileSize, out.dims[2])
 	}
 	return job{
 		program: catalog.TopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices},
-		pieces:  out.geo.pages / out.geo.wide,
-		buffers: []ring{{max(out.geo.pageBytes, a.geo.pageBytes, indices.geo.pageBytes), 1}, {12 * k * rows, 1}},
+		pieces:  out.pages / out.wide,
+		buffers: []ring{{max(out.pageBytes, a.pageBytes, indices.pageBytes), 1}, {12 * k * rows, 1}},
 	}
 }

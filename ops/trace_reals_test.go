@@ -4,21 +4,15 @@ import (
 	"context"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations on rows and elements are in graphs by TT-NN's names, with dispatch and without, and in
-// traces, which compute with what is in their tensors when they are replayed.
 func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 	effort.Long(t)
 	b := open(t, sim.Blackhole(sim.Strict(6)))
-	dram := ops.Interleaved(allocator.DRAM)
 	dims := [4]int{2, 1, 40, 70}
 	x := b.put(normal(dims, ops.BFloat16, 1), ops.Tile, dram)
 	mask := b.put(normal([4]int{1, 1, 1, 70}, ops.BFloat16, 2), ops.Tile, dram)
@@ -30,7 +24,8 @@ func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 		{"ttnn::layer_norm", "LayerNormDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
 			return b.LayerNorm(ctx, in, mask, nil, 1e-5, opts...)
 		}},
-		{"ttnn::scale_mask_softmax", "SoftmaxDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+		{"ttnn::scale_mask_softmax", "SoftmaxDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor,
+			error) {
 			return b.ScaleMaskSoftmax(ctx, in, mask, 2, opts...)
 		}},
 		{"ttnn::divide", "BinaryNgDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
@@ -73,8 +68,7 @@ func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 		}
 		chain(b.ctx, in)
 		b.ok(b.Rand(b.ctx, spec, 0, 1, 3))
-		report, err := c.End()
-		b.must(err)
+		report := b.report(c)
 		have := map[string]bool{}
 		for _, n := range only(report.Graph, graph.FunctionStart) {
 			have[n.Params["name"]] = true
@@ -99,8 +93,6 @@ func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 	b.must(tr.Replay(b.ctx))
 	got := b.get(outs[len(outs)-1])
 	want := chain(b.ctx, next)
-	if d := cmp.Diff(b.get(want[len(want)-1]), got); d != "" {
-		t.Errorf("replayed (-run +replayed):\n%s", d)
-	}
+	equal(t, b.get(want[len(want)-1]), got, "replayed")
 	b.must(tr.Release(b.ctx))
 }

@@ -21,7 +21,7 @@ func (d *Device) ToDevice(ctx context.Context, h *Host, l Layout, m MemoryConfig
 		if err != nil {
 			return nil, err
 		}
-		if err := c.to.write(c.ctx, t, func() []byte { return t.geo.encode(h.Data) }); err != nil {
+		if err := c.to.write(c.ctx, t, func() []byte { return t.encode(h.Data) }); err != nil {
 			return nil, c.discard(err, t)
 		}
 		return t, nil
@@ -34,10 +34,10 @@ func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error
 		if err := h.check(); err != nil {
 			return nil, err
 		}
-		if err := h.fits(t.geo.spec); err != nil {
+		if err := h.fits(t.spec); err != nil {
 			return nil, err
 		}
-		return nil, c.to.write(c.ctx, t, func() []byte { return t.geo.encode(h.Data) })
+		return nil, c.to.write(c.ctx, t, func() []byte { return t.encode(h.Data) })
 	})
 	return err
 }
@@ -56,26 +56,25 @@ func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
 type Read struct {
 	pending *reprise.Pending // nil in a capture without dispatch, and after the end
 	into    *Host
-	geo     *geometry
-	pages   []byte
+	*geometry
+	pages []byte
 }
 
 // StartToHost puts a read of a tensor behind the operations of its queue and returns without
-// waiting for the data. An event that is recorded on the queue afterwards is behind the read.
+// waiting for the data.
 //
-// The host tensor gets the shape and data type now. Its elements are there when Wait has returned
-// nil, or Done has reported true; they are put into the memory of its Data if that has room for
-// them. Until then the host tensor belongs to the read, unless [Read.Abandon] was called.
+// The host tensor gets the shape and data type now, and its elements when Wait has returned nil or
+// Done has reported true, in the memory of its Data if that has room for them. Until then it
+// belongs to the read, unless [Read.Abandon] was called.
 func (d *Device) StartToHost(ctx context.Context, t *Tensor, into *Host) (*Read, error) {
 	return d.read(ctx, t, into, func(*Read, context.Context) error { return nil })
 }
 
-// read starts a read as an operation, of which then is a part.
 func (d *Device) read(ctx context.Context, t *Tensor, into *Host, then func(*Read, context.Context) error) (*Read, error) {
 	r := &Read{into: into}
 	_, err := d.do(ctx, "ttnn::from_device", argList{t}, func(c *call) (_ *Tensor, err error) {
-		into.Shape, into.DType = t.Shape(), t.geo.spec.DType
-		r.geo = t.geo
+		into.Shape, into.DType = t.Shape(), t.spec.DType
+		r.geometry = t.geometry
 		if t.buf != nil {
 			r.pages = make([]byte, t.buf.Size())
 		}
@@ -107,7 +106,6 @@ func (r *Read) wait(ctx context.Context) error {
 	return err
 }
 
-// Done reports whether the data have arrived, without waiting.
 func (r *Read) Done() (bool, error) {
 	if r.pending == nil {
 		return true, nil
@@ -130,11 +128,10 @@ func (r *Read) Abandon() {
 	}
 }
 
-// end puts the elements into the host tensor, unless the read failed.
 func (r *Read) end(err error) {
 	r.pending = nil
 	if err == nil {
-		r.into.Data = r.geo.decode(r.into.Data, r.pages)
+		r.into.Data = r.decode(r.into.Data, r.pages)
 	}
 	r.pages = nil
 }

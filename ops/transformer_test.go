@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// reference is a block in float64.
 type reference struct {
 	w            map[string]*plain
 	keys, values [][]float64
@@ -47,7 +46,6 @@ func rmsNorm(x []float64) []float64 {
 	return out
 }
 
-// turn is the rotary embedding of a head of one row.
 func (r *reference) turn(x []float64, at int) []float64 {
 	p := &plain{[4]int{1, 1, 1, headWidth}, ops.BFloat16, x}
 	return rotate(p, r.w["cos"], r.w["sin"], func(int) int { return at }).v
@@ -96,8 +94,6 @@ func (r *reference) step(x []float64, at int) []float64 {
 	return sum(x, r.linear(up, "down"))
 }
 
-// A block of a transformer that is a trace leaves the same bits on every backend, within 2^-5 of
-// those of float64 arithmetic; the elements' standard deviation is about 1.5.
 func TestTransformerBlock(t *testing.T) {
 	effort.Long(t)
 	onBackends(t, func(b *bench) {

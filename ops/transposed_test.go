@@ -7,18 +7,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A product with transposed operands has the bits of one with operands that Transpose made, in each
-// form, layout and data type, and in a trace, which takes its program from the cache. It allocates
-// nothing but the result.
 func TestTransposedOperands(t *testing.T) {
 	effort.Long(t)
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	auto, simple := ops.MatmulProgram{}, ops.MatmulProgram{Form: ops.MatmulSimple}
 	passes := ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}
 	onBackends(t, func(b *bench) {
@@ -36,10 +31,13 @@ func TestTransposedOperands(t *testing.T) {
 			{[4]int{2, 2, 40, 330}, [4]int{2, 1, 330, 5}, ops.Float32, ops.Float32, ops.Float32, ops.Tile, l1, false, "", simple},
 			{[4]int{1, 1, 160, 330}, [4]int{1, 1, 330, 300}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.Tile, dram, true, ops.GELU, passes},
 			{[4]int{1, 2, 70, 330}, [4]int{1, 2, 330, 300}, ops.Float32, ops.Float32, ops.Float32, ops.Tile, dram, true, ops.SiLU, passes},
-			{[4]int{1, 2, 70, 100}, [4]int{1, 1, 100, 130}, ops.Float32, ops.BFloat16, ops.Float32, ops.Tile, dram, false, "", ops.MatmulProgram{Form: ops.MatmulBlocked}},
-			{[4]int{1, 1, 70, 100}, [4]int{1, 1, 100, 130}, ops.BFloat16, ops.Float32, ops.BFloat16, ops.Tile, dram, false, "", ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 2, PerCoreN: 3, InnerStep: 1, PassSteps: 1}},
+			{[4]int{1, 2, 70, 100}, [4]int{1, 1, 100, 130}, ops.Float32, ops.BFloat16, ops.Float32, ops.Tile, dram, false, "",
+				ops.MatmulProgram{Form: ops.MatmulBlocked}},
+			{[4]int{1, 1, 70, 100}, [4]int{1, 1, 100, 130}, ops.BFloat16, ops.Float32, ops.BFloat16, ops.Tile, dram, false, "",
+				ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 2, PerCoreN: 3, InnerStep: 1, PassSteps: 1}},
 			// Some cores have no block in the last turn.
-			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.Tile, dram, false, "", ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 1, PerCoreN: 1, InnerStep: 1, PassSteps: 2}},
+			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.Tile, dram, false, "",
+				ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 1, PerCoreN: 1, InnerStep: 1, PassSteps: 2}},
 			{[4]int{1, 3, 40, 70}, [4]int{1, 1, 70, 130}, ops.BFloat16, ops.BFloat16, ops.BFloat8B, ops.Tile, dram, false, "", auto},
 			{[4]int{1, 1, 40, 100}, [4]int{1, 1, 100, 70}, ops.Float32, ops.Float32, ops.BFloat8B, ops.Tile, dram, true, ops.ReLU, passes},
 			{[4]int{1, 2, 40, 140}, [4]int{1, 1, 140, 5}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.RowMajor, dram, false, "", auto},
@@ -105,14 +103,12 @@ func TestTransposedOperands(t *testing.T) {
 	})
 }
 
-// smallNumbers returns a tensor of small integers.
 func smallNumbers(dims [4]int, dt ops.DataType) *plain {
 	return make4(dims, dt, func(n, c, h, w int) float64 { return float64((n*31 + c*17 + h*7 + w*3) % 61) })
 }
 
 func TestTransposedOperandsErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.Float32, 3, 4), b.tensor(dram, ops.Float32, 4, 2)
 	for _, o := range []ops.OpOption{ops.WithTransposeA(), ops.WithTransposeB()} {
 		if _, err := b.Matmul(b.ctx, x, y, o); !errors.Is(err, ops.ErrShape) {

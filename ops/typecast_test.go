@@ -6,21 +6,15 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// limits are the least and the largest integer of each type.
 var limits = map[ops.DataType][2]float64{
 	ops.UInt8: {0, math.MaxUint8}, ops.UInt16: {0, math.MaxUint16}, ops.UInt32: {0, math.MaxUint32}, ops.Int32: {math.MinInt32, math.MaxInt32},
 }
 
-// away rounds to bfloat16, to nearest, ties away from zero, as the packers do.
 func away(f float32) float32 { return math.Float32frombits((math.Float32bits(f) + 0x8000) &^ 0xFFFF) }
 
-// converted is a number of one type in another, by the engines or by RISC-V cores.
 func converted(v float64, from, to ops.DataType, engines bool) float64 {
 	switch {
 	case !to.Float():
@@ -40,8 +34,6 @@ func converted(v float64, from, to ops.DataType, engines bool) float64 {
 	return float64(bfloat(float32(v)))
 }
 
-// Each type becomes each other one, on every backend, in both layouts; tiles of floats and Int32
-// are converted by the engines.
 func TestTypecast(t *testing.T) {
 	floats := []float64{0, 0.5, 0.99, 1, 1.5, 2.5, -0.5, -1.75, -3, 200.5, 255, 256, 300.25, -300, 65535, 65536, 70000.5, 1e6, 16777215,
 		2.5e9, -2.5e9, 5e9, -5e9, 1e20, 1e-30, 1.00390625, 1.01171875}
@@ -73,9 +65,7 @@ func TestTypecast(t *testing.T) {
 					for _, x := range v {
 						want = append(want, converted(x, from, to, l == ops.Tile && from != to && engine(from) && engine(to)))
 					}
-					if d := cmp.Diff(want, got); d != "" {
-						b.Errorf("%s: %s", what, d)
-					}
+					equal(b, want, got, what)
 					b.everywhere(what, got)
 				}
 			}
@@ -83,7 +73,6 @@ func TestTypecast(t *testing.T) {
 	})
 }
 
-// putNumbers puts three rows of numbers on the device.
 func putNumbers(b *bench, v []float64, t ops.DataType, l ops.Layout) *ops.Tensor {
 	b.Helper()
 	shape := []int{3, len(v) / 3}
@@ -98,10 +87,9 @@ func putNumbers(b *bench, v []float64, t ops.DataType, l ops.Layout) *ops.Tensor
 		h, err = ops.NewHost(shape, t, convert[uint32](v))
 	}
 	b.must(err)
-	return b.ok(b.ToDevice(b.ctx, h, l, ops.Interleaved(allocator.DRAM)))
+	return b.ok(b.ToDevice(b.ctx, h, l, dram))
 }
 
-// numbers returns the elements of a tensor.
 func numbers(b *bench, t *ops.Tensor) []float64 {
 	b.Helper()
 	h, err := b.ToHost(b.ctx, t)
@@ -123,15 +111,13 @@ func convert[To, From float32 | float64 | int32 | uint32](v []From) []To {
 	return out
 }
 
-// Quantised numbers are the same on every backend, within 2^-12 of the nearest integer to the exact
-// quotient, and limited to 127.
 func TestQuantize(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 			x := normal([4]int{1, 2, 33, 40}, dt, uint64(i))
 			const scale, zero, to, next = 0.0171875, -7, 0.05, 11
 			s, n := float32(scale), float32(to)
-			tq := b.ok(b.Quantize(b.ctx, b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM)), s, zero))
+			tq := b.ok(b.Quantize(b.ctx, b.put(x, ops.Tile, dram), s, zero))
 			q := numbers(b, tq)
 			limited := func(v float64) float64 { return min(max(v, -127), 127) }
 			check := func(what string, got, exact []float64) {

@@ -3,14 +3,12 @@ package ops
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"strings"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// function computes a function of elements on the engines, by its name in TT-NN.
 func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+op, argList{a}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -18,7 +16,7 @@ func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOp
 		}
 		s := c.like(a)
 		args := argList{a, "UnaryOpType::" + strings.ToUpper(op), s.Memory}
-		return c.compute("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
 			return each(catalog.UnaryTiles, cmp.Or(computeNames[op], op), out, a)
 		})
 	}, opts...)
@@ -28,8 +26,8 @@ func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOp
 var computeNames = map[string]string{"neg": "negative", "reciprocal": "recip"}
 
 // Functions of elements take tensors of floats in tile layout. The vector unit computes in fp32:
-// the error of a BFloat16 result is at most 0.505 units of its last place. The compute API's test
-// in package kernels has each function's error over all BFloat16 numbers.
+// the error of a BFloat16 result is at most 0.505 units of its last place; docs/kernels.md has each
+// function's.
 
 // Abs is the absolute value of each element.
 func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
@@ -123,19 +121,17 @@ func (d *Device) Trunc(ctx context.Context, a *Tensor, opts ...OpOption) (*Tenso
 
 // Rand returns a tensor of uniformly distributed random numbers from low on and below high (or high
 // by rounding). The spec is BFloat16 or Float32 in tile layout. The engines' generators, one per
-// core, start with seed plus the core's first tile: equal seed, spec and grid of cores give equal
-// numbers.
-//
-// Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for an invalid range.
+// core, start with seed plus the core's first tile. Errors wrap [ErrDataType], [ErrMemory] for
+// another layout, or [ErrShape] for an invalid range.
 func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
 	args := append(specArgs(s, d.id), low, high, seed)
 	return d.do(ctx, "ttnn::rand", args, func(c *call) (*Tensor, error) {
 		width := high - low
 		if !(width >= 0 && width <= math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: numbers from %v to %v", ErrShape, low, high)
+			return nil, shapeError("numbers from %v to %v", low, high)
 		}
 		s.Memory = c.memoryOr(s.Memory)
-		return c.compute("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {
 			return job{
 				program: catalog.Rand, out: out, buffers: tiles(2), numbers: []uint32{seed, math.Float32bits(low), math.Float32bits(width)},
 			}

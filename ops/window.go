@@ -16,19 +16,17 @@ type windows struct {
 	kernel, stride, padding, dilation [2]int
 }
 
-// positions returns the window's number of positions in an image. The error wraps ErrShape.
 func (w *windows) positions() ([2]int, error) {
 	var out [2]int
 	for i, side := range []string{"height", "width"} {
 		least := min(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i])
 		most := max(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i])
 		if least < 1 || w.padding[i] < 0 || most >= 1<<16 {
-			return out, fmt.Errorf("%w: %d images with a %s of %d and %d channels, a window of %d with stride %d, padding %d and dilation %d: want positive numbers below 65536, and no negative padding",
-				ErrShape, w.batch, side, w.image[i], w.channels, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i])
+			return out, shapeError("%d images with a %s of %d and %d channels, a window of %d with stride %d, padding %d and dilation %d: want positive numbers below 65536, and no negative padding", w.batch, side, w.image[i], w.channels, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i])
 		}
 		covers := (w.kernel[i]-1)*w.dilation[i] + 1
 		if covers > w.image[i]+2*w.padding[i] {
-			return out, fmt.Errorf("%w: a window with a %s of %d in images of %d with a padding of %d: it has no position", ErrShape, side, covers,
+			return out, shapeError("a window with a %s of %d in images of %d with a padding of %d: it has no position", side, covers,
 				w.image[i], w.padding[i])
 		}
 		out[i] = (w.image[i]+2*w.padding[i]-covers)/w.stride[i] + 1
@@ -36,22 +34,21 @@ func (w *windows) positions() ([2]int, error) {
 	return out, nil
 }
 
-// check returns an error unless a tensor has a row for each pixel and a column for each channel.
 func (w *windows) check(a *Tensor) error {
-	rows, d := w.batch*w.image[0]*w.image[1], a.geo.dims
+	rows, d := w.batch*w.image[0]*w.image[1], a.dims
 	if d[0] != 1 || d[1] != 1 || d[2] != rows || d[3] != w.channels {
-		return fmt.Errorf("%w: images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]",
-			ErrShape, a.geo.spec.Shape, w.batch, w.image[0], w.image[1], w.channels, rows, w.channels)
+		return shapeError("images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]", a.spec.Shape, w.batch, w.image[0], w.image[1],
+			w.channels, rows, w.channels)
 	}
-	if !a.geo.spec.DType.Float() {
-		return fmt.Errorf("%w: images of %v: want BFloat16 or Float32", ErrDataType, a.geo.spec.DType)
+	if !a.spec.DType.Float() {
+		return typeError("images of %v: want BFloat16 or Float32", a.spec.DType)
 	}
 	return nil
 }
 
-// slots returns how many pages of the images a core has to hold for a row of result tiles: from the
-// image row under the window's top at the first position to that under its bottom at the last.
-// Windows.place in kernels/windows.h reads them.
+// slots returns how many pages of the images a core holds for a row of result tiles, as
+// Windows.place in kernels/windows.h uses them: from the image row under the window's top at the
+// first position to that under its bottom at the last.
 func (w *windows) slots(a *geometry, positions [2]int) int {
 	each, rows := positions[0]*positions[1], 1
 	if a.spec.Layout == Tile {
@@ -70,8 +67,7 @@ func (w *windows) slots(a *geometry, positions [2]int) int {
 	return most * a.wide
 }
 
-// args returns the arguments of Windows in kernels/windows.h. outside is the bits of padding
-// elements.
+// args returns the arguments of Windows in kernels/windows.h; outside is a padding element.
 func (w *windows) args(positions [2]int, outside uint32, slots int) []uint32 {
 	out := words(w.image[0], w.image[1], w.channels)
 	for _, pair := range [][2]int{positions, w.kernel, w.stride, w.padding, w.dilation} {
@@ -108,12 +104,10 @@ func (c Conv2dConfig) windows() windows {
 	return windows{c.Batch, [2]int{c.Height, c.Width}, c.In, c.Kernel, orElse(c.Stride, one), c.Padding, orElse(c.Dilation, one)}
 }
 
-// Conv2dWeights prepares the weights of a convolution on the host. Elements [out channels, in
-// channels, height, width] of the window, as in TT-NN, become the matrix [1, 1, height * width * in
-// channels, out channels] that [Device.Conv2d] takes. With groups, in and out channels are divided
-// into that many parts, and each part of the result depends on the same part of the images. The
-// weights then have in channels / groups; the matrix has zeros for other channels. The error wraps
-// [ErrShape].
+// Conv2dWeights prepares the weights of a convolution on the host: elements [out channels, in
+// channels / groups, height, width], as in TT-NN, become the matrix [1, 1, height * width * in
+// channels, out channels] that [Device.Conv2d] takes, with zeros between channels of different
+// groups. The error wraps [ErrShape].
 func Conv2dWeights(h *Host, groups int) (*Host, error) {
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("ops: conv2d weights: %w", err)
@@ -138,20 +132,17 @@ func Conv2dWeights(h *Host, groups int) (*Host, error) {
 	return m, nil
 }
 
-// Conv2d slides a window over images. At each position it computes, on the engines, the sums of the
-// elements under the window times weights, plus a bias. [WithActivation] applies a function to the
-// sums, and [WithDataType] sets the type of the result.
+// Conv2d slides a window over images, and sums the elements under it times weights, plus a bias.
+// [WithActivation] applies a function to the sums, and [WithDataType] sets the type of the result.
 //
-// The images are [1, 1, Batch * Height * Width, In], of BFloat16 or Float32, in either layout: a
-// row for each pixel, row by row, image after image. The weights are a matrix from [Conv2dWeights]
-// in tile layout; the bias is [1, 1, 1, Out] in tile layout, or nil. All have one data type. The
-// result is [1, 1, Batch * height * width, Out] in tile layout, where height and width are the
-// numbers of positions.
+// The images are [1, 1, Batch * Height * Width, In], of BFloat16 or Float32, in either layout. The
+// weights are a matrix from [Conv2dWeights] in tile layout; the bias is [1, 1, 1, Out] in tile
+// layout, or nil. All have one data type. The result is [1, 1, Batch * height * width, Out] in tile
+// layout, where height and width are the numbers of positions.
 //
-// Each core gathers the left operand of a matrix product, as in [Device.Linear], from images in its
-// L1. For BFloat16 the error is at most 2^-11 of the sum of the absolute values of products and
-// bias, and 2^-8 of the result for rounding; for Float32 it is at most 2^-9 of that sum. The
-// images' pages for a row of result tiles must fit in L1.
+// The engines multiply as in [Device.Linear]. For BFloat16 the error is at most 2^-11 of the sum of
+// the absolute values of products and bias, and 2^-8 of the result for rounding; for Float32 it is
+// at most 2^-9 of that sum. The images' pages for a row of result tiles must fit in L1.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
@@ -164,7 +155,7 @@ func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg 
 			return nil, err
 		}
 		args := argList{images, weights, optional(bias), s.DType, s.Memory}
-		return c.compute("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
 			return w.convolution(out, images, weights, bias, positions, string(c.activation))
 		})
 	}, opts...)
@@ -180,14 +171,14 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 	if err != nil {
 		return positions, Spec{}, err
 	}
-	t := images.geo.spec.DType
+	t := images.spec.DType
 	shapes := [][4]int{{1, 1, w.kernel[0] * w.kernel[1] * w.channels, channels}, {1, 1, 1, channels}}
 	for i, o := range present(weights, bias) {
-		switch s := o.geo.spec; {
+		switch s := o.spec; {
 		case s.DType != t:
-			return positions, Spec{}, fmt.Errorf("%w: images of %v, weights or bias of %v: want one type", ErrDataType, t, s.DType)
-		case o.geo.dims != shapes[i]:
-			return positions, Spec{}, fmt.Errorf("%w: weights or bias of %v: want %v (see Conv2dWeights)", ErrShape, s.Shape, shapes[i])
+			return positions, Spec{}, typeError("images of %v, weights or bias of %v: want one type", t, s.DType)
+		case o.dims != shapes[i]:
+			return positions, Spec{}, shapeError("weights or bias of %v: want %v (see Conv2dWeights)", s.Shape, shapes[i])
 		case s.Layout != Tile:
 			return positions, Spec{}, o.unsupportedError()
 		}
@@ -199,22 +190,21 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 	return positions, s, err
 }
 
-// windowed returns the spec of a result of windows, in tiles.
 func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels int) (Spec, error) {
-	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.geo.spec.DType, Layout: Tile}
-	s.Memory = c.memoryOr(Interleaved(images.geo.spec.Memory.Kind))
+	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.spec.DType, Layout: Tile}
+	s.Memory = c.memoryOr(Interleaved(images.spec.Memory.Kind))
 	_, err := s.geometry()
 	return s, err
 }
 
-// convolution returns the job of a convolution: engineMatmul with another reader.
+// convolution is engineMatmul with another reader.
 func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
-	slots := w.slots(images.geo, positions)
+	slots := w.slots(images.geometry, positions)
 	return job{
 		program: catalog.Conv2d, function: function, out: out, in: present(images, weights, bias),
 		args:       append([]uint32{flag(bias != nil)}, w.args(positions, 0, slots)...),
-		engineArgs: append(words(out.geo.wide, weights.geo.high), flag(bias != nil)),
-		buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geo, slots)...),
+		engineArgs: append(words(out.wide, weights.high), flag(bias != nil)),
+		buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geometry, slots)...),
 	}
 }
 
@@ -229,10 +219,10 @@ type Pool2dConfig struct {
 	Dilation [2]int // distance of the elements of the window; the default is 1, 1
 }
 
-// MaxPool2d slides a window over images and takes, for each channel, the largest element under it,
-// on the engines. Padding is smaller than any element. The images are as for [Device.Conv2d]; the
-// result is [1, 1, Batch * height * width, Channels] in tile layout, where height and width are the
-// numbers of positions. It is exact, but subnormal numbers count as zero.
+// MaxPool2d slides a window over images, and takes the largest element under it for each channel.
+// Padding is smaller than any element, and subnormal numbers count as zero. The images are as for
+// [Device.Conv2d]; the result is [1, 1, Batch * height * width, Channels] in tile layout, where
+// height and width are the numbers of positions.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
@@ -250,21 +240,21 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 			return nil, err
 		}
 		if 2*w.padding[0] > w.kernel[0] || 2*w.padding[1] > w.kernel[1] {
-			return nil, fmt.Errorf("%w: a padding of %v for a window of %v: want at most half of it", ErrShape, w.padding, w.kernel)
+			return nil, shapeError("a padding of %v for a window of %v: want at most half of it", w.padding, w.kernel)
 		}
 		s, err := c.windowed(&w, images, positions, w.channels)
 		if err != nil {
 			return nil, err
 		}
 		args := argList{images, w.kernel, s.DType, s.Memory}
-		return c.compute("ttnn::prim::pool2d", "Pool2D", args, s, func(out *Tensor) job { return w.largest(out, images, positions) })
+		return c.compute("pool2d", "Pool2D", args, s, func(out *Tensor) job { return w.largest(out, images, positions) })
 	}, opts...)
 }
 
 func (w *windows) largest(out, images *Tensor, positions [2]int) job {
-	slots := w.slots(images.geo, positions)
+	slots := w.slots(images.geometry, positions)
 	return job{
-		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.geo.spec.DType.lowest(), slots),
-		engineArgs: words(w.kernel[0] * w.kernel[1]), buffers: append(tiles(2, 2), w.rings(images.geo, slots)...),
+		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.spec.DType.lowest(), slots),
+		engineArgs: words(w.kernel[0] * w.kernel[1]), buffers: append(tiles(2, 2), w.rings(images.geometry, slots)...),
 	}
 }

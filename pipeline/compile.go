@@ -18,7 +18,7 @@ func (p *Pipeline) Compile(ctx context.Context, input []byte) error {
 	}
 	defer p.mu.Unlock()
 	if err := p.compile(ctx, input); err != nil {
-		// The first error counts. Everything built so far is released even if ctx has ended.
+		// Release everything built so far even if ctx has ended.
 		_ = p.drain(ctx)
 		_ = p.release(context.WithoutCancel(ctx))
 		p.broken = nil
@@ -48,7 +48,7 @@ func (p *Pipeline) compile(ctx context.Context, input []byte) error {
 	if err := p.prime(ctx); err != nil {
 		return err
 	}
-	// Once without a trace: what can't run fails here, by the name of its program.
+	// What can't run fails here, by the name of its program.
 	f, err := p.submit(ctx, input, p.newOutputs())
 	if err == nil {
 		err = p.readLast(ctx)
@@ -142,7 +142,6 @@ func (p *Pipeline) checkStages() error {
 	return nil
 }
 
-// restoreL1Input allocates L1Input again if the model has released it.
 func (p *Pipeline) restoreL1Input() error {
 	if !p.buffers.freed {
 		return nil
@@ -160,8 +159,8 @@ func (p *Pipeline) restoreL1Input() error {
 	return nil
 }
 
-// prime records the events that the first input waits for. It also orders the first write on queue
-// 1 after everything that queue 0 still does with the buffers' memory.
+// prime records the events that the first input waits for, and orders the first write on queue 1
+// after queue 0's earlier use of the buffers' memory.
 func (p *Pipeline) prime(ctx context.Context) error {
 	if p.transfers == p.ops {
 		return nil

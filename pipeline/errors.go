@@ -6,19 +6,15 @@ import (
 )
 
 var (
-	// ErrNotCompiled is returned when a pipeline is used before Compile, or after a Compile that
-	// failed.
-	ErrNotCompiled = errors.New("it is not compiled: call Compile first")
-	// ErrAlreadyCompiled is returned when a pipeline is compiled again.
+	// ErrNotCompiled is returned before Compile, or after a Compile that failed.
+	ErrNotCompiled     = errors.New("it is not compiled: call Compile first")
 	ErrAlreadyCompiled = errors.New("it is compiled already")
-	// ErrBusy is returned when a pipeline is used from inside its own Run, or by two goroutines at
-	// once.
+	// ErrBusy is returned when a pipeline is used inside its own Run, or by two goroutines at once.
 	ErrBusy = errors.New("it is in use: let Run end first")
 	// ErrTooManyInputs is returned when more inputs are enqueued than outputs were preallocated.
 	ErrTooManyInputs = errors.New("more inputs than preallocated outputs: call PopAll in between, or preallocate more")
 )
 
-// ConfigError says why a device can't run a pipeline's configuration.
 type ConfigError struct {
 	Config Config
 	Why    string // and what to do
@@ -29,12 +25,12 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("pipeline: new %q (%s): %s", e.Config.Name, e.Config.summary(), e.Why)
 }
 
-// MovedError is returned if L1Input could not be allocated again at its address, which the model's
-// programs have.
+// MovedError is returned if L1Input could not be allocated again at the address in the model's
+// programs.
 type MovedError struct {
-	Buffer    string // its name
-	Want, Got uint32 // Got is 0 if there was no room at all
-	Err       error  // why, in that case
+	Buffer    string
+	Want, Got uint32 // Got is 0 without room
+	Err       error  // why there was none
 }
 
 // Error implements error.
@@ -46,7 +42,6 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("L1 input %q was at %#x when the programs were loaded: %s: release everything that was taken from the scratch area after it before the model returns", e.Buffer, e.Want, why)
 }
 
-// Unwrap returns why there was no room.
 func (e *MovedError) Unwrap() error { return e.Err }
 
 func (p *Pipeline) wrap(op string, err error) error {

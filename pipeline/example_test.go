@@ -15,9 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// network is a small model for the examples of how to keep a device busy: a first program that
-// moves the input from DRAM to L1, a body that adds 1 to every word three times, and a last program
-// that moves the result to where it is read.
+// network is a model: a first program moves the input from DRAM to L1, a body adds 1 to every word
+// three times, and a last program moves the result to where it is read.
 type network struct {
 	dev          *reprise.Device
 	in, out      *reprise.Buffer // in DRAM, where they stay
@@ -53,9 +52,8 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 	return n
 }
 
-// newTracedNetwork is newNetwork with a pool that the input in L1 shares with an intermediate
-// buffer, and a trace of the body. After the capture the input is allocated again, and must be
-// where it was.
+// newTracedNetwork adds a pool that the input in L1 shares with an intermediate buffer, and a trace
+// of the body. After the capture the input must be allocated where it was.
 func newTracedNetwork(ctx context.Context, dev *reprise.Device) (*network, *reprise.Trace) {
 	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
 	check(err)
@@ -69,14 +67,12 @@ func newTracedNetwork(ctx context.Context, dev *reprise.Device) (*network, *repr
 	return n, trace
 }
 
-// move loads a program on one core that copies a buffer to another.
 func move(ctx context.Context, dev *reprise.Device, name string, x int, from, to *reprise.Buffer) *reprise.Executable {
 	p, err := devtest.Mover(dev, name, chip.Core{X: x}, from, to)
 	check(err)
 	return load(ctx, dev, p)
 }
 
-// add loads a program on one core that adds a number to every word of a buffer.
 func add(ctx context.Context, dev *reprise.Device, x int, b *reprise.Buffer, addend uint32) *reprise.Executable {
 	p, err := devtest.Adder(dev, "add", chip.Core{X: x}, b, b, addend)
 	check(err)
@@ -95,7 +91,6 @@ func (n *network) dram(name string) *reprise.Buffer {
 	return b
 }
 
-// allocateInput allocates the input in L1: the first time, or again.
 func (n *network) allocateInput() {
 	take := n.dev.NewBuffer
 	if n.scratch != nil {
@@ -115,12 +110,10 @@ func (n *network) record(_ context.Context, r *reprise.Recorder) error {
 	return nil
 }
 
-// input is full of words that count up from 100 times its number.
 func (n *network) input(i int) []byte { return count(100 * uint32(i)) }
 
-// Queue 1 writes the inputs, queue 0 runs the model and reads the outputs. Two events keep the
-// queues from touching the input at the same time: the next one is written as soon as the first
-// program is through with the one before.
+// Queue 1 writes the inputs, queue 0 runs the model and reads the outputs. Two events protect the
+// input: the next one is written as soon as the first program has read the one before.
 func Example_writesOnQueue1() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
@@ -160,9 +153,8 @@ func Example_writesOnQueue1() {
 	// 300 ... 555 -> 303 ... 558
 }
 
-// Queue 1 writes the inputs and reads the outputs, queue 0 does nothing but run programs. The next
-// input is written before the output is read, or queue 1 would only wait for the model; and it
-// takes four events.
+// Queue 1 writes the inputs and reads the outputs, queue 0 only runs programs. The next input is
+// written before the output is read, or queue 1 would wait for the model.
 func Example_readsAndWritesOnQueue1() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
@@ -222,9 +214,8 @@ func (n *network) moveEverythingOnQueue1(ctx context.Context, inputs int, body f
 	}
 }
 
-// As Example_writesOnQueue1, but the body is a trace, and its input in L1 gives its place to an
-// intermediate buffer while the programs are loaded. Then it is allocated again, and must be where
-// it was.
+// The body is a trace, and its input in L1 gives its place to an intermediate buffer while the
+// programs are loaded. Then it must be allocated where it was.
 func Example_writesOnQueue1WithTrace() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
@@ -255,8 +246,6 @@ func Example_writesOnQueue1WithTrace() {
 	// 300 ... 555 -> 303 ... 558
 }
 
-// As Example_readsAndWritesOnQueue1, with a trace, and with the L1 input allocated again at the
-// same address.
 func Example_readsAndWritesOnQueue1WithTrace() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
@@ -319,10 +308,8 @@ func ExamplePipeline() {
 	// 303 ... 558
 }
 
-// count returns an input of words that count up.
 func count(from uint32) []byte { return devtest.Words(networkBytes, from) }
 
-// ends shows the first and the last word.
 func ends(b []byte) string {
 	return fmt.Sprint(binary.LittleEndian.Uint32(b), " ... ", binary.LittleEndian.Uint32(b[len(b)-4:]))
 }

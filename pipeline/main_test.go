@@ -12,7 +12,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a device under test, with models.
 type bench struct{ *devtest.Bench }
 
 func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
@@ -20,8 +19,7 @@ func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	return &bench{devtest.Open(t, target, opts...)}
 }
 
-// rounds is how often a test does the same with other data: less often in short, for the race
-// detector.
+// rounds is smaller in short, for the race detector.
 func rounds(n, short int) int {
 	if testing.Short() {
 		return short

@@ -1,9 +1,7 @@
 // Package pipeline runs a model on one input after another. It keeps the host ahead of the device,
 // and with a second queue it moves inputs and outputs while the model runs: the four patterns of
-// tt-metal's advanced performance notes, with the configurations of tt_cnn's pipeline.
-//
-// [New] checks a configuration, [Pipeline.Compile] sets the model up, and [Pipeline.Release]
-// releases it. In between, inputs go through [Pipeline.Run], or through [Pipeline.Enqueue] and
+// tt-metal's advanced performance notes, with the configurations of tt_cnn's pipeline. After
+// [Pipeline.Compile] inputs go through [Pipeline.Run], or through [Pipeline.Enqueue] and
 // [Pipeline.PopAll].
 package pipeline
 
@@ -29,16 +27,16 @@ type Pipeline struct {
 	mu      sync.Mutex // held while the pipeline is used
 	state   state
 	buffers Buffers
-	owned   []*reprise.Buffer // of buffers, to be freed
+	owned   []*reprise.Buffer
 	stages  *Stages
 	trace   *reprise.Trace
 
 	written, consumed, finished, read *reprise.Event
 
-	inFlight []*inference // in order
-	reused   [][][]byte   // preallocated outputs
-	next     int          // of reused
-	broken   error        // why the queues could not be drained
+	inFlight []*inference
+	reused   [][][]byte // preallocated outputs
+	next     int
+	broken   error // why the queues could not be drained
 }
 
 type state uint8
@@ -49,36 +47,33 @@ const (
 	closed
 )
 
-// Config says how a pipeline runs its model.
 type Config struct {
 	Name  string // of the trace, and for errors
 	Trace bool   // record the model's body once and replay it
-	// Queues is 1 or 2; 0 means 1. With 2, queue 1 writes inputs while queue 0 runs the model.
+	// Queues is 1 (or 0) or 2: then queue 1 writes inputs while queue 0 runs the model.
 	Queues int
-	// TransferQueue makes queue 1 read the outputs too, so that queue 0 only runs programs.
+	// TransferQueue makes queue 1 read the outputs too.
 	TransferQueue bool
 
-	// Input is the buffer that the host writes inputs to. It is in DRAM and keeps its memory.
-	// Without it the host writes to L1Input, which needs a single queue.
+	// Input is the buffer in DRAM that the host writes inputs to. Without it the host writes to
+	// L1Input, which needs a single queue.
 	Input *reprise.BufferConfig
-	// L1Input is the buffer in L1 that the model's body reads. It may be left out if the body reads
-	// Input.
+	// L1Input is the buffer in L1 that the model's body reads, unless it reads Input.
 	L1Input *reprise.BufferConfig
 	// Scratch is how many bytes of L1, over all banks, L1Input shares with the model's intermediate
-	// buffers: see Buffers.FreeL1Input. 0 gives L1Input memory of its own.
+	// buffers ([Buffers.FreeL1Input]). 0 gives L1Input its own memory.
 	Scratch int
 	// Outputs are the buffers that the model leaves its outputs in. Without them the model names
-	// buffers of its own.
+	// its own.
 	Outputs []reprise.BufferConfig
-	// Depth is how many inputs may be under way in Run; 0 means 4. It bounds the memory for
-	// outputs, and how many inputs are taken before the first output is returned.
+	// Depth bounds the inputs under way in Run; 0: 4.
 	Depth int
 }
 
-// defaultDepth is one input being written, one being run, one being read, and one to spare.
+// One input being written, one being run, one being read, and one to spare.
 const defaultDepth = 4
 
-// New returns a pipeline that isn't compiled yet. The error is a *ConfigError.
+// New returns a pipeline to compile. The error is a *ConfigError.
 func New(dev *reprise.Device, c Config, model Model) (*Pipeline, error) {
 	if why := c.unsupported(dev, model); why != "" {
 		return nil, &ConfigError{Config: c, Why: why}
@@ -169,5 +164,4 @@ func (p *Pipeline) acquire(ctx context.Context, op string, want state) error {
 // Trace returns the trace of the model's body; nil without one, or before Compile.
 func (p *Pipeline) Trace() *reprise.Trace { return p.trace }
 
-// Config returns the configuration.
 func (p *Pipeline) Config() Config { return p.config }

@@ -23,8 +23,7 @@ import (
 
 const modelPages = 16
 
-// model is a Model that adds 1 to every word steps times, with a first and a last stage where the
-// configuration has buffers for them.
+// model adds 1 to every word steps times, with a first and a last stage where there are buffers.
 func (b *bench) model(steps int) pipeline.Model {
 	return func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
@@ -78,7 +77,6 @@ func pipeBuffer(k allocator.Kind, name string) *reprise.BufferConfig {
 	return &reprise.BufferConfig{Kind: k, Size: modelPages * 64, PageSize: 64, Name: name}
 }
 
-// pipeConfigs are the configurations that there are.
 func pipeConfigs() map[string]pipeline.Config {
 	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
 	out := []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}
@@ -102,8 +100,7 @@ func pipeConfigs() map[string]pipeline.Config {
 	}
 }
 
-// triedConfigs are those that are tried one by one: in short without those that differ from others
-// only in where data lies.
+// triedConfigs are in short without those that differ only in where data lies.
 func triedConfigs() map[string]pipeline.Config {
 	all := pipeConfigs()
 	if testing.Short() {
@@ -120,7 +117,6 @@ func inputs(n int) [][]byte {
 	return out
 }
 
-// isOutput checks what comes of an input.
 func (b *bench) isOutput(i, steps int, out [][]byte) {
 	b.Helper()
 	want := devtest.Words(modelPages*64, uint32(1000*i+steps))
@@ -129,8 +125,6 @@ func (b *bench) isOutput(i, steps int, out [][]byte) {
 	}
 }
 
-// What ends a Run in the middle leaves the device clean: the next one gives what it should, and
-// nothing of the old one.
 func TestPipelineEndsInTheMiddle(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	stop := errors.New("enough")
@@ -213,7 +207,6 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 	}
 }
 
-// A configuration that can't be is an error that says why and what to do.
 func TestPipelineRefusals(t *testing.T) {
 	two, one := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Wormhole())
 	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
@@ -249,7 +242,6 @@ func TestPipelineRefusals(t *testing.T) {
 	}
 }
 
-// What a model does wrong fails Compile, and everything is released.
 func TestPipelineModelMistakes(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
 	configs := pipeConfigs()
@@ -301,7 +293,6 @@ func TestPipelineModelMistakes(t *testing.T) {
 	}
 }
 
-// A pipeline can't be used from inside its own Run, nor compiled twice.
 func TestPipelineBusy(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	p, err := pipeline.New(b.Dev, pipeConfigs()["trace, 1 queue, DRAM"], b.model(1))
@@ -332,8 +323,6 @@ func TestPipelineBusy(t *testing.T) {
 	b.Must(p.Release(b.Ctx))
 }
 
-// Outputs that were handed out stay good for as many inputs as were promised, also when one of
-// those was refused.
 func TestPipelineKeepsOutputsAfterErrors(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	p := b.onePage(pipeline.Config{})
@@ -357,7 +346,6 @@ func TestPipelineKeepsOutputsAfterErrors(t *testing.T) {
 	b.Must(p.Release(b.Ctx))
 }
 
-// A pipeline in which nothing is under way goes on when the device was recovered.
 func TestPipelineGoesOnAfterRecovery(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	p := b.onePage(pipeline.Config{Trace: true, Queues: 2, TransferQueue: true})
@@ -379,7 +367,6 @@ func TestPipelineGoesOnAfterRecovery(t *testing.T) {
 	b.Must(p.Release(b.Ctx))
 }
 
-// onePage is a pipeline that adds 1 to 256 B.
 func (b *bench) onePage(c pipeline.Config) *pipeline.Pipeline {
 	b.Helper()
 	page := func(name string) reprise.BufferConfig {

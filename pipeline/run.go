@@ -9,7 +9,6 @@ import (
 
 // PreallocateOutputs makes memory for the outputs of n inputs, which is reused: what PopAll returns
 // is valid until n more inputs are enqueued, and what Run returns until the loop's body ends.
-// Without it each output is new.
 func (p *Pipeline) PreallocateOutputs(n int) error {
 	const op = "preallocate outputs"
 	if err := p.acquire(context.Background(), op, compiled); err != nil {
@@ -44,13 +43,12 @@ func (p *Pipeline) makeOutputs() [][]byte {
 }
 
 // Enqueue copies inputs into the queues, in order, and returns while the device works on them. If
-// it fails, the outputs of all inputs that were not popped are lost, and the queues are empty.
+// it fails, all outputs that were not popped are lost, and the queues are empty.
 func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 	if err := p.acquire(ctx, "enqueue", compiled); err != nil {
 		return err
 	}
 	defer p.mu.Unlock()
-	// Bad input loses nothing.
 	for i, in := range inputs {
 		if err := p.checkInput(in); err != nil {
 			return p.wrap("enqueue", fmt.Errorf("input %d: %w", i, err))
@@ -92,10 +90,10 @@ func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 	return out, nil
 }
 
-// Run runs the model on a sequence of inputs and returns the outputs of each, in order: a slice for
-// each of the model's outputs. At most Depth inputs are under way. The first error ends the
-// sequence, in the place of its input. However the sequence ends, by an error, the context or the
-// loop's body, the queues are empty then. The pipeline can be used again unless the device is lost.
+// Run runs the model on a sequence of inputs and returns the outputs of each, in order. At most
+// Depth inputs are under way. The first error ends the sequence, in the place of its input. However
+// the sequence ends, the queues are empty then, and the pipeline can be used again unless the
+// device is lost.
 func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		if err := p.acquire(ctx, "run", compiled); err != nil {
@@ -119,7 +117,6 @@ func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[
 	}
 }
 
-// errLoopEnded ends a Run whose loop takes no more outputs.
 var errLoopEnded = errors.New("the loop has ended")
 
 func (p *Pipeline) stream(ctx context.Context, inputs iter.Seq[[]byte], yield func([][]byte, error) bool) error {
@@ -128,7 +125,7 @@ func (p *Pipeline) stream(ctx context.Context, inputs iter.Seq[[]byte], yield fu
 		depth = min(depth, len(p.reused))
 	}
 	n := 0
-	var bad error // an input of the wrong size; the outputs of earlier ones come first
+	var bad error // of the wrong size; earlier outputs come first
 	for in := range inputs {
 		if err := p.checkInput(in); err != nil {
 			bad = fmt.Errorf("input %d: %w", n, err)
@@ -153,7 +150,6 @@ func (p *Pipeline) stream(ctx context.Context, inputs iter.Seq[[]byte], yield fu
 	return bad
 }
 
-// pop waits for the outputs of the oldest input and yields them.
 func (p *Pipeline) pop(ctx context.Context, yield func([][]byte, error) bool) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

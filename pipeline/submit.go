@@ -9,11 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// inference is one input on its way from the write of the input to the reads of the outputs.
 type inference struct {
 	outputs  [][]byte
 	reads    []*reprise.Pending // of outputs; empty until they are in a queue
-	deferred bool               // the reads are not in a queue yet: the next input goes first
+	deferred bool               // the next input's write goes first
 }
 
 func (f *inference) wait(ctx context.Context) error {
@@ -40,7 +39,7 @@ func (p *Pipeline) checkInput(input []byte) error {
 }
 
 // submit puts all work for an input into the queues. ctx is checked once, before: an input gets in
-// whole or not at all. So what is in the queues completes, and no event is left unrecorded.
+// whole or not at all, so no event is left unrecorded.
 func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (*inference, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -55,9 +54,8 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	if two {
 		do.record(p.transfers, p.written)
 	}
-	// Queue 1 reads the previous outputs after writing this input, or it would only write once the
-	// model has ended. And it does so before anything waits for p.read, since a wait means the
-	// newest recording.
+	// Queue 1 reads the previous outputs after writing this input, so that the write needn't wait
+	// for the model, and before anything waits for p.read, since a wait means the newest recording.
 	if f := p.deferred(); f != nil && do.err == nil {
 		do.err = p.startReads(ctx, f)
 	}
@@ -68,7 +66,6 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	if two && len(p.stages.First) > 0 {
 		do.record(p.ops, p.consumed)
 	}
-	// The programs that write the outputs wait until the previous ones have been read.
 	if p.config.TransferQueue && len(p.stages.Last) == 0 {
 		do.waitPrevious(p.ops, p.read)
 	}
@@ -98,7 +95,6 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	return f, nil
 }
 
-// deferred returns the inference whose reads are in no queue yet, or nil.
 func (p *Pipeline) deferred() *inference {
 	if n := len(p.inFlight); n > 0 && p.inFlight[n-1].deferred {
 		return p.inFlight[n-1]
@@ -123,13 +119,12 @@ func (p *Pipeline) startReads(ctx context.Context, f *inference) error {
 	}
 	f.deferred = false
 	if p.config.TransferQueue {
-		// After the reads; tt_cnn's pipeline records this event before them.
+		// tt_cnn's pipeline records this event before the reads.
 		return q.Record(ctx, p.read)
 	}
 	return nil
 }
 
-// readLast starts the reads of the last input's outputs.
 func (p *Pipeline) readLast(ctx context.Context) error {
 	if f := p.deferred(); f != nil {
 		return p.startReads(context.WithoutCancel(ctx), f)
@@ -166,7 +161,7 @@ func (s *script) wait(q *reprise.Queue, e *reprise.Event) {
 	}
 }
 
-// waitPrevious waits for an event of an earlier input, unless Recover has dropped that input.
+// waitPrevious waits for an event of an earlier input, unless Recover has dropped it.
 func (s *script) waitPrevious(q *reprise.Queue, e *reprise.Event) {
 	if s.wait(q, e); errors.Is(s.err, dispatch.ErrLost) {
 		s.err = nil

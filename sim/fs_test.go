@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// An emulated card is in a machine that can be asked like any other.
 func TestCardsHaveAMachine(t *testing.T) {
 	for _, tt := range []struct {
 		card  *sim.Card

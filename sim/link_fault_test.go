@@ -9,9 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Faults at one end of a link add up, whether they are there from the start or come later: one that
-// followed another in the place of it would leave what is above untried. The other end, and links
-// that aren't there, stay as they are.
+// Each fault is left in place, so that the next one has to add to it.
 func TestLinkFaultsAddUp(t *testing.T) {
 	m := N300(LinkFault("link-delay=0:9/3"), LinkFault("link-duplicate=0:9/2"), LinkFault("link-drop=1:1/7"))
 	defer m.Close()

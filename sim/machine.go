@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -13,16 +14,15 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Machine is an emulated machine with several chips, linked by Ethernet. Its cards are targets for
-// kmd.Open; chips without a PCI interface have no card. An idle chip takes no processor time, and a
-// chip takes host memory only for written addresses.
+// Machine is several emulated chips, linked by Ethernet. Its cards are targets for kmd.Open; chips
+// without a PCI interface have none. A chip takes host memory only for written addresses.
 type Machine struct {
 	spec  chip.Machine
 	emu   *emu.Machine
 	drv   *driver.Driver
 	cards []*Card
 	err   error
-	first int       // index of its first chip in the whole machine, for a part
+	first int       // index of its first chip in the whole machine
 	links *carriers // to the other parts
 
 	mu     sync.Mutex
@@ -56,19 +56,18 @@ func GalaxyWormhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyWorm
 // GalaxyBlackhole returns a machine with 32 Blackholes.
 func GalaxyBlackhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyBlackhole(), opts...) }
 
-// LinkFault makes a link of a machine misbehave from the start: see Machine.Inject.
+// LinkFault makes a link misbehave from the start: see Machine.Inject.
 func LinkFault(name string) Option { return func(c *config) { c.links = append(c.links, name) } }
 
-// UsedBy gives the chips of a machine to another host than the programs that open its cards. That
-// host accesses each [Machine.Chip]; memory returns its memory for chip i. The cards are for
-// inspection: each is an [emu.Observer].
+// UsedBy gives the chips to another host than the programs that open the cards, with memory for
+// chip i. That host accesses each [Machine.Chip]; each card is an [emu.Observer].
 func UsedBy(memory func(i int) driver.DMA) Option { return func(c *config) { c.host = memory } }
 
-// NewMachine returns an emulated machine, running until Close. Options hold for all chips. Each
-// chip has a seed of its own, and its product's harvesting unless Harvesting sets another. Opening
-// a card of an impossible machine fails; Err says why.
+// NewMachine returns an emulated machine, running until Close. Options hold for all chips, which
+// have seeds of their own, and their product's harvesting unless Harvesting sets another. Opening a
+// card of an impossible machine fails; Err says why.
 func NewMachine(spec chip.Machine, opts ...Option) *Machine {
-	m := &Machine{spec: spec}
+	m := &Machine{spec: spec, faults: map[[2]int]emu.LinkFaults{}}
 	c := config{driver: driver.Config{Name: "emulated " + spec.Name + " ", Arch: spec.Arch}}
 	for _, o := range opts {
 		o(&c)
@@ -87,7 +86,6 @@ func NewMachine(spec chip.Machine, opts ...Option) *Machine {
 	return m
 }
 
-// identity is the firmware's identity of chip i of a machine.
 func identity(spec *chip.Machine, i int) emu.Identity {
 	s := &spec.Chips[i]
 	id := emu.Identity{Board: s.Serial(), ASIC: 0x5E<<32 | uint64(i+1), Location: s.Location, X: s.X, Y: s.Y}
@@ -101,11 +99,7 @@ func identity(spec *chip.Machine, i int) emu.Identity {
 }
 
 func (m *Machine) start(c *config) error {
-	whole := m.spec
-	part := c.part
-	if part == nil {
-		part = &Part{Count: 1}
-	}
+	whole, part := m.spec, cmp.Or(c.part, &Part{Count: 1})
 	m.links = newCarriers(part)
 	if err := part.check(&whole); err != nil {
 		m.links.close()
@@ -177,21 +171,18 @@ func (m *Machine) start(c *config) error {
 // Err returns why the machine is impossible, or nil.
 func (m *Machine) Err() error { return m.err }
 
-// Spec returns the machine's description; for a part, its chips and the links between them.
+// Spec returns the description; for a part, its chips and the links between them.
 func (m *Machine) Spec() chip.Machine { return m.spec }
 
-// String returns the machine's name.
 func (m *Machine) String() string { return m.spec.Name }
 
-// Cards returns the targets of the chips with a PCI interface, in the order of the machine's
-// description.
+// Cards returns the targets of the chips with a PCI interface, in Spec's order.
 func (m *Machine) Cards() []*Card { return m.cards }
 
 // Card returns the target of the i-th chip with a PCI interface.
 func (m *Machine) Card(i int) *Card { return m.cards[i] }
 
-// Chip returns emulated chip i of the machine's description, for inspection; nil for an impossible
-// machine.
+// Chip returns chip i of Spec, for inspection; nil for an impossible machine.
 func (m *Machine) Chip(i int) *emu.Chip {
 	if m.err != nil {
 		return nil
@@ -210,7 +201,7 @@ func (m *Machine) FS() fs.FS {
 	return m.drv.FS()
 }
 
-// SetLink takes the link at a channel of a chip down or up: see emu.Machine.SetLink.
+// SetLink takes a chip's link down or up: see emu.Machine.SetLink.
 func (m *Machine) SetLink(i, channel int, up bool) error {
 	if m.err != nil {
 		return m.err
@@ -218,11 +209,10 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 	return m.emu.SetLink(i, channel, up)
 }
 
-// Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes the link down,
-// "link-drop=CHIP:CHANNEL/N" loses one of N packets from the chip, which is sent again later,
-// "link-duplicate=…" sends one of N twice, "link-delay=…" delays one of N. Faults of different
-// kinds at one end add up; of one kind the last counts. The error of an unknown fault or a missing
-// link wraps emu.ErrConfig.
+// Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes it down, "link-drop=CHIP:CHANNEL/N"
+// loses one of N packets from the chip, which is sent again later, "link-duplicate=…" sends it
+// twice, "link-delay=…" delays it. Faults of one kind replace each other. The error of an unknown
+// fault or a missing link wraps emu.ErrConfig.
 func (m *Machine) Inject(name string) error {
 	if m.emu == nil {
 		return m.err
@@ -239,33 +229,25 @@ func (m *Machine) Inject(name string) error {
 	if err1 != nil || err2 != nil || err3 != nil || n == 0 {
 		return fmt.Errorf("sim: link fault %q: %w: want one such as link-down=0:8 or link-drop=0:8/10", name, emu.ErrConfig)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.faults[[2]int{i, channel}]
 	switch kind {
 	case "link-down":
 		return m.emu.SetLink(i, channel, false)
 	case "link-drop":
-		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Drop = n })
+		u.Drop = n
 	case "link-duplicate":
-		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Duplicate = n })
+		u.Duplicate = n
 	case "link-delay":
-		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Delay = n })
+		u.Delay = n
+	default:
+		return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
 	}
-	return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
-}
-
-// changeLinkFaults changes the faults of an end of a link.
-func (m *Machine) changeLinkFaults(i, channel int, change func(*emu.LinkFaults)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at := [2]int{i, channel}
-	u := m.faults[at]
-	change(&u)
 	if err := m.emu.SetLinkFaults(i, channel, u); err != nil {
 		return err
 	}
-	if m.faults == nil {
-		m.faults = map[[2]int]emu.LinkFaults{}
-	}
-	m.faults[at] = u
+	m.faults[[2]int{i, channel}] = u
 	return nil
 }
 
@@ -280,8 +262,7 @@ func (m *Machine) Close() error {
 	return err
 }
 
-// Beside returns the node of another card of the machine, such as /dev/tenstorrent/1, for package
-// kmd's list of the machine's cards.
+// Beside returns another card's node, such as /dev/tenstorrent/1, for kmd.
 func (c *Card) Beside(node string) seam.Node {
 	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '/')+1:])
 	if c.machine == nil || err != nil || n < 0 || n >= len(c.machine.cards) {

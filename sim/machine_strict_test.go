@@ -8,8 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What asks for the topology does nothing that a strict machine refuses, running beside the host or
-// inside its accesses.
 func TestTopologyIsCleanOnStrictMachines(t *testing.T) {
 	for _, m := range []*sim.Machine{
 		sim.N300(sim.Strict(3)), sim.T3000(sim.Strict(5), sim.Synchronous()), sim.QuietBox(sim.Strict(4), sim.Synchronous()),

@@ -24,8 +24,6 @@ func machine(t *testing.T, m *sim.Machine) *sim.Machine {
 	return m
 }
 
-// Every machine has its cards where a driver shows them, with the boards' names, and a card's
-// machine is found from it.
 func TestMachinesAreListed(t *testing.T) {
 	for _, tt := range []struct {
 		machine *sim.Machine
@@ -53,8 +51,6 @@ func TestMachinesAreListed(t *testing.T) {
 	}
 }
 
-// A machine of 32 chips is there at once, takes little memory, and no processor time while nothing
-// runs.
 func TestGalaxiesAreCheap(t *testing.T) {
 	for _, open := range []func(...sim.Option) *sim.Machine{sim.GalaxyWormhole, sim.GalaxyBlackhole} {
 		var before, after runtime.MemStats
@@ -70,9 +66,7 @@ func TestGalaxiesAreCheap(t *testing.T) {
 				return err
 			})
 		}
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Wait())
 		took := time.Since(start)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -110,7 +104,5 @@ func TestImpossibleMachines(t *testing.T) {
 		t.Errorf("a link of a card by itself: %v", err)
 	}
 	m := machine(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-delay=1:1/5"), sim.LinkFault("link-duplicate=0:9/5")))
-	if err := m.SetLink(0, 8, true); err != nil {
-		t.Error(err)
-	}
+	must(t, m.SetLink(0, 8, true))
 }

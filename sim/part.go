@@ -15,9 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Part is one of several processes, perhaps on several hosts, that emulate a machine together. Each
-// part has some of its chips; connections carry the links between parts. [Meet] makes the
-// connections.
+// Part is one of several processes, perhaps on several hosts, that emulate a machine; connections
+// of [Meet] carry the links between them.
 type Part struct {
 	Index, Count int
 	// Conns are the connections to the other parts, by index; nil for this part and for parts
@@ -25,17 +24,16 @@ type Part struct {
 	Conns []net.Conn
 }
 
-// OfPart leaves a machine only the chips of a part: of n chips, part i of k has those from n*i/k up
-// to n*(i+1)/k. A machine with chips without a PCI interface has no parts, nor has a Synchronous
-// one. When a connection ends, its links go down. All parts must have the same options.
+// OfPart leaves a machine only a part's chips: of n, part i of k has those from n*i/k up to
+// n*(i+1)/k. A machine with chips without a PCI interface has no parts, nor has a Synchronous one.
+// When a connection ends, its links go down. All parts have the same options.
 func OfPart(p Part) Option { return func(c *config) { c.part = &p } }
 
-// chips returns the part's chips of n: from first up to, but not including, end.
+// chips excludes end.
 func (p *Part) chips(n int) (first, end int) {
 	return n * p.Index / p.Count, n * (p.Index + 1) / p.Count
 }
 
-// of returns the part with chip i of n.
 func (p *Part) of(i, n int) int {
 	for k := range p.Count {
 		if first, end := (&Part{Index: k, Count: p.Count}).chips(n); first <= i && i < end {
@@ -45,7 +43,6 @@ func (p *Part) of(i, n int) int {
 	return -1
 }
 
-// check returns an error for an impossible part of spec.
 func (p *Part) check(spec *chip.Machine) error {
 	n := len(spec.Chips)
 	if p.Count < 1 || p.Index < 0 || p.Index >= p.Count || p.Count > n {
@@ -62,14 +59,12 @@ func (p *Part) check(spec *chip.Machine) error {
 	return p.needs(spec)
 }
 
-// carriers are the connections of a machine's links to other parts.
 type carriers struct {
 	conns []*carrier
 	wg    sync.WaitGroup
 }
 
-// carrier is the connection to one part. Signals wait in a list, because a chip that sends must not
-// wait; the links' windows bound the list.
+// Signals wait in a list, bounded by the links' windows, because a chip that sends must not wait.
 type carrier struct {
 	conn   net.Conn
 	cables map[uint32]int // local cable by the link's number in the whole machine
@@ -95,7 +90,6 @@ func (c *carrier) send(m message) {
 	}
 }
 
-// write sends the list's signals until the carrier is closed.
 func (c *carrier) write() {
 	var buf []byte
 	for {
@@ -120,8 +114,7 @@ func (c *carrier) write() {
 	}
 }
 
-// read passes the other part's signals to the machine. At the end of the connection, or after an
-// invalid message, its links go down.
+// read ends with an invalid message. Then its links go down.
 func (c *carrier) read(m *emu.Machine) {
 	head := make([]byte, 4)
 	for {
@@ -153,7 +146,6 @@ func (c *carrier) close() {
 	}
 }
 
-// run starts the carriers' goroutines.
 func (cs *carriers) run(m *emu.Machine) {
 	for _, c := range cs.conns {
 		if c != nil {
@@ -163,7 +155,6 @@ func (cs *carriers) run(m *emu.Machine) {
 	}
 }
 
-// close closes the connections.
 func (cs *carriers) close() {
 	if cs == nil {
 		return
@@ -176,7 +167,6 @@ func (cs *carriers) close() {
 	cs.wg.Wait()
 }
 
-// newCarriers returns a carrier for each connection of a part.
 func newCarriers(p *Part) *carriers {
 	cs := &carriers{conns: make([]*carrier, len(p.Conns))}
 	for i, conn := range p.Conns {
@@ -189,7 +179,6 @@ func newCarriers(p *Part) *carriers {
 	return cs
 }
 
-// needs returns an error if a link leads to a part without a connection.
 func (p *Part) needs(whole *chip.Machine) error {
 	n := len(whole.Chips)
 	for _, l := range whole.Links {
@@ -205,7 +194,7 @@ func (p *Part) needs(whole *chip.Machine) error {
 	return nil
 }
 
-// cable makes a link to another part a cable of the local machine, with the given number.
+// cable makes a link to another part a numbered cable of the local machine.
 func (cs *carriers) cable(p *Part, whole *chip.Machine, link, number, here, channel, peer, peerChannel int) emu.Cable {
 	first, _ := p.chips(len(whole.Chips))
 	c := emu.Cable{Chip: here - first, Channel: channel, Peer: identity(whole, peer), PeerChannel: peerChannel}
@@ -215,8 +204,7 @@ func (cs *carriers) cable(p *Part, whole *chip.Machine, link, number, here, chan
 	return c
 }
 
-// helloSize is the size of the first message in each direction: the sender's index, and a proof
-// that it knows the key.
+// A hello has the sender's index and count, and a proof that it knows the key.
 const helloSize = 8 + 4 + 4 + sha256.Size
 
 var helloMagic = [8]byte{'r', 'e', 'p', 'l', 'i', 'n', 'k', 1}
@@ -230,13 +218,11 @@ func hello(index, count int, key []byte) []byte {
 	return h.Sum(b)
 }
 
-// helloTime bounds the wait for a hello.
 const helloTime = 5 * time.Second
 
-// Meet connects the parts of a machine. addresses are the parts' listening addresses, by index, and
-// l is this part's listener, which Meet closes. Part i dials the parts before it and is dialled by
-// those after it. key is a secret that all parts share; a peer without the key gets no answer.
-// Nothing is encrypted. The error wraps emu.ErrConfig for another machine's part, or is the
+// Meet connects the parts of a machine at addresses, by index; l is this part's listener, which
+// Meet closes. Part i dials those before it. key is a shared secret; a peer without it gets no
+// answer. Nothing is encrypted. The error wraps emu.ErrConfig for another machine's part, or is the
 // network's or the context's.
 func Meet(ctx context.Context, l net.Listener, index int, addresses []string, key []byte) ([]net.Conn, error) {
 	n := len(addresses)
@@ -297,7 +283,7 @@ func Meet(ctx context.Context, l net.Listener, index int, addresses []string, ke
 	return conns, nil
 }
 
-// heard reads a peer's hello and returns the peer's index.
+// heard returns the peer's index.
 func heard(ctx context.Context, c net.Conn, count int, key []byte) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()

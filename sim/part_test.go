@@ -20,7 +20,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// meet connects n parts in this process, each with a key.
 func meet(t *testing.T, ctx context.Context, keys ...string) ([][]net.Conn, []error) {
 	t.Helper()
 	n := len(keys)
@@ -41,9 +40,7 @@ func meet(t *testing.T, ctx context.Context, keys ...string) ([][]net.Conn, []er
 	return conns, errs
 }
 
-// The parts of a machine are its chips, with links that lead from part to part; when a part ends,
-// its links go down. (In a QuietBox chips 0 and 1 aren't linked: all links of part 0 lead to part
-// 2.)
+// In a QuietBox chips 0 and 1 aren't linked: all links of part 0 lead to part 2.
 func TestParts(t *testing.T) {
 	conns, errs := meet(t, t.Context(), "k", "k", "k")
 	if err := errors.Join(errs...); err != nil {
@@ -109,7 +106,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Parts that can't be are refused.
 func TestPartRefusals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec chip.Machine
@@ -136,8 +132,6 @@ func TestPartRefusals(t *testing.T) {
 	}
 }
 
-// Whoever doesn't know the key is not a part, and doesn't keep the others from meeting; a context
-// ends the wait.
 func TestMeetStrangers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -174,8 +168,6 @@ func TestMeetStrangers(t *testing.T) {
 	}
 }
 
-// No message of another part makes the reader panic or allocate more than its limit, and every one
-// that it takes comes back the same.
 func FuzzPartMessage(f *testing.F) {
 	for _, m := range []message{
 		{1, emu.Signal{Kind: emu.SignalPacket, Copies: 1, Dest: 0x1000, Words: []uint32{1, 2, 3, 4}, Held: 7}},

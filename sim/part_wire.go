@@ -9,15 +9,12 @@ import (
 )
 
 // A message between two parts: length in bytes without these 4, link number, then in a byte each
-// kind, queue, register and copies, then epoch, held, destination, and the words. All numbers are
-// little-endian.
+// kind, queue, register and copies, then epoch, held, destination, and the words; little-endian.
 const (
 	messageHead = 4 + 4 + 8 + 8 + 4
-	// maxMessage exceeds the largest packet, an Ethernet tile's whole L1.
-	maxMessage = 1 << 20
+	maxMessage  = 1 << 20 // more than an Ethernet tile's whole L1, the largest packet
 )
 
-// append encodes the message.
 func (m *message) append(b []byte) []byte {
 	s := &m.s
 	b = binary.LittleEndian.AppendUint32(b, uint32(messageHead+4*len(s.Words)))
@@ -36,8 +33,8 @@ func (m *message) append(b []byte) []byte {
 	return b
 }
 
-// readMessage reads one message; head is room for its length. The error of an invalid message wraps
-// emu.ErrConfig; the emulator checks the signal.
+// head is room for the length. An invalid message's error wraps emu.ErrConfig; the emulator checks
+// the signal.
 func readMessage(r io.Reader, head []byte) (m message, err error) {
 	if _, err := io.ReadFull(r, head[:4]); err != nil {
 		return m, err

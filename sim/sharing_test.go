@@ -18,8 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// withoutReadBack returns a kernel that doesn't wait for its stores to reach L1: a load whose value
-// goes nowhere, and Blackhole's fence before it.
+// It is a load whose value goes nowhere, and Blackhole's fence before it.
 func withoutReadBack(t *testing.T, im *kernels.Image) *kernels.Image {
 	const nop, fence = 0x13, 0x0F
 	out, n := *im, 0
@@ -41,14 +40,12 @@ func withoutReadBack(t *testing.T, im *kernels.Image) *kernels.Image {
 	return &out
 }
 
-// mistake is a program that shares memory wrongly, and what its refusal says.
 type mistake struct {
 	name    string
 	program func(t *testing.T, s *site) *reprise.Program
 	says    []string
 }
 
-// site is what a mistake has to work with: buffers of 64 pages of 64 bytes.
 type site struct {
 	grid    chip.Range
 	image   func(name string) *kernels.Image
@@ -130,8 +127,6 @@ func mistakes() []mistake {
 	}
 }
 
-// What people get wrong in programs is refused, whatever the order of the cores and the speed of
-// the networks.
 func TestSharingMistakes(t *testing.T) {
 	for _, s := range small {
 		for _, m := range mistakes() {
@@ -160,7 +155,6 @@ func TestSharingMistakes(t *testing.T) {
 	}
 }
 
-// runMistake runs a program once, and returns the first error.
 func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -171,10 +165,7 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 	defer dev.Close(ctx) // it has stopped
 	q := dev.Queue(0)
 	s := &site{grid: dev.Grid(), image: func(name string) *kernels.Image {
-		im, err := kernels.Prebuilt(dev.Arch(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := value(kernels.Prebuilt(dev.Arch(), name))(t)
 		return im
 	}}
 	for i, b := range []**reprise.Buffer{&s.a, &s.b, &s.c} {

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Card is an emulated card. It is a kmd.Target. The chip starts with the first open and ends, with
-// all its state, with the last close.
+// Card is an emulated card, a kmd.Target. The chip runs from the first open to the last close,
+// which ends its state.
 type Card struct {
 	node seam.Node
 	drv  *driver.Driver
@@ -40,51 +40,46 @@ type config struct {
 	host   func(chip int) driver.DMA
 }
 
-// Harvesting sets the chip's fused-off units, by default none. If no product has such a chip,
-// opening the card fails.
+// Harvesting sets the chip's fused-off units. If no product has such a chip, opening the card
+// fails.
 func Harvesting(h chip.Harvesting) Option { return func(c *config) { c.chip.Harvesting = h } }
 
-// Seed chooses the order in which the chip's processors run and the delays on its networks.
+// Seed chooses the processors' order and the networks' delays.
 func Seed(seed uint64) Option { return func(c *config) { c.chip.Seed = seed } }
 
-// Synchronous makes the chip run inside the host's accesses instead of beside them. With a seed,
-// every run of a single-threaded host is the same.
+// Synchronous runs the chip inside the host's accesses: with a seed, every run of a single-threaded
+// host is the same.
 func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true } }
 
-// Interpreter interprets the processors' instructions. Otherwise they are translated to machine
-// code, if the host allows that. Results are the same, but slower.
+// Interpreter doesn't translate instructions to machine code: the same results, slower.
 func Interpreter() Option { return func(c *config) { c.chip.Interpreter = true } }
 
-// Parallel runs busy tiles at the same time on all of Go's processors. The order of instructions
-// changes; with Synchronous it still depends on the seed only. Parallel does nothing on slow
-// networks or with checks of each instruction.
+// Parallel runs busy tiles on all of Go's processors. With Synchronous the order of instructions
+// depends on the seed only. It does nothing on slow networks or with checks of each instruction.
 func Parallel() Option { return func(c *config) { c.chip.Parallel = true } }
 
-// Awake keeps an idle chip polling for work, which takes a processor of the host. So a doorbell
-// never costs the host a system call, as on silicon.
+// Awake keeps an idle chip polling for work on a processor of the host, so a doorbell never costs a
+// system call.
 func Awake() Option { return func(c *config) { c.chip.Awake = true } }
 
-// Paced makes the chip's processors execute some instructions between two loads of the host,
-// however busy the host is. It is for hosts in virtual machines, which expect progress between two
-// polls.
+// Paced makes processors execute some instructions between two loads of the host, for hosts in
+// virtual machines, which expect progress between polls.
 func Paced() Option { return func(c *config) { c.chip.Paced = true } }
 
-// EasesIdle throttles processors that only count, as some firmware does: they get few turns while
-// others work, and a chip of such processors rests most of the time.
+// EasesIdle throttles processors that only count, as some firmware does.
 func EasesIdle() Option { return func(c *config) { c.chip.EasesIdle = true } }
 
-// Delay delays requests on the networks by up to so many clocks at each step, so responses come in
-// any order that the hardware allows.
+// Delay delays requests on the networks by up to so many clocks at each step: responses come in any
+// order that hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }
 
-// RefuseUnwritten refuses reads of L1, DRAM and local RAM that was never written. Processors become
-// several times slower.
+// RefuseUnwritten refuses reads of unwritten L1, DRAM and local RAM, several times slower.
 func RefuseUnwritten() Option { return func(c *config) { c.chip.RefuseUnwritten = true } }
 
 // RefuseStaleCode refuses code that changed after a processor may have cached it.
 func RefuseStaleCode() Option { return func(c *config) { c.chip.RefuseStaleCode = true } }
 
-// RefuseRaces refuses programs that depend on fast networks, and memory that is shared without
+// RefuseRaces refuses programs that depend on fast networks or share memory without
 // synchronisation.
 func RefuseRaces() Option { return func(c *config) { c.chip.RefuseRaces = true } }
 
@@ -96,22 +91,21 @@ func RefuseOverflow() Option { return func(c *config) { c.chip.RefuseOverflow = 
 
 func refuseUnmapped(c *config) { c.chip.RefuseUnmapped = true }
 
-// Waive exempts the code of single programs, such as tt-metal's firmware, from checks of Strict and
-// from Delay (emu.SentIsRead).
+// Waive exempts single programs' code, such as tt-metal's firmware, from checks of Strict and from
+// Delay (emu.SentIsRead).
 func Waive(w ...emu.Waiver) Option {
 	return func(c *config) { c.chip.Waivers = append(c.chip.Waivers, w...) }
 }
 
-// DataCache models the data cache of Blackhole's processors, which doesn't see others' writes until
-// it is invalidated.
+// DataCache models the data cache of Blackhole's processors, which hides others' writes until it is
+// invalidated.
 func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 
 // Strict turns on every check and every freedom of the hardware that the emulator knows, by seed:
 // slow and reordering networks, the data cache, and refusals of unwritten memory, undocumented
-// addresses, stale code, races, wrong counters and stack overflows. Package emu says what each
-// finds. Instructions take about twenty times as long (BenchmarkBusyCoreChecked of package emu),
-// and a tile's L1 takes some 30 more bytes of host memory for each line of 64, and more for used
-// lines.
+// addresses, stale code, races, wrong counters and stack overflows. Instructions take about twenty
+// times as long (BenchmarkBusyCoreChecked of package emu), and each line of 64 bytes of L1 30 more
+// bytes of host memory, and more once used.
 func Strict(seed uint64) Option {
 	return func(c *config) {
 		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(),
@@ -121,14 +115,11 @@ func Strict(seed uint64) Option {
 	}
 }
 
-// WithoutIOMMU makes the machine one without a translating IOMMU: only physically contiguous memory
-// can be pinned.
+// WithoutIOMMU leaves no translating IOMMU: only physically contiguous memory can be pinned.
 func WithoutIOMMU() Option { return func(c *config) { c.driver.NoIOMMU = true } }
 
-// Fault makes the card or its machine misbehave from the start, with a fault of package driver:
-// "all-ones", "slow-reads=700ms", "slow-pins=1s", "busy-windows", "resetting", "stuck-reset",
-// "no-power", "small-bar4=BYTES", "unplug=2s", "second-process". With an unknown fault, opening the
-// card fails.
+// Fault makes the card or its machine misbehave from the start, with a fault of package driver,
+// such as "slow-reads=700ms". An unknown fault fails the card's opening.
 func Fault(name string) Option {
 	return func(c *config) { c.faults = append(c.faults, driver.Fault(name)) }
 }
@@ -141,8 +132,7 @@ func DriverVersion(major, minor, patch uint8) Option {
 // Name sets the card's name in errors and reports.
 func Name(name string) Option { return func(c *config) { c.driver.Name = name } }
 
-// Resident makes the chip start with the card and keep its state while it isn't open, as silicon
-// does. Close ends it.
+// Resident starts the chip with the card and keeps its state until Close, as silicon does.
 func Resident() Option { return func(c *config) { c.stays = true } }
 
 // Blackhole returns an emulated Blackhole card.
@@ -188,7 +178,7 @@ func newCard(a chip.Arch, opts []Option) *Card {
 		}
 	}
 	if err != nil {
-		// An option is wrong, which opening reports. A Resident chip runs already.
+		// Opening reports the wrong option. A Resident chip runs already.
 		if ch := card.Chip(); ch != nil {
 			_ = ch.Close()
 		}
@@ -199,18 +189,15 @@ func newCard(a chip.Arch, opts []Option) *Card {
 	return card
 }
 
-// Node returns the card's device node.
 func (c *Card) Node() seam.Node { return c.node }
 
-// String names the card.
 func (c *Card) String() string { return c.node.String() }
 
-// Driver returns the driver model that has the card as device 0, for code that acts as the machine:
-// other processes, faults, serving the card. The error is that of an impossible card.
+// Driver returns the driver model with the card as device 0, for code that acts as the machine. The
+// error is that of an impossible card.
 func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
 
-// Close ends the chip of a Resident card; programs that have it open lose it. Other cards end with
-// their last file.
+// Close ends the chip of a Resident card; programs that have it open lose it.
 func (c *Card) Close() error {
 	if c.drv == nil {
 		return nil
@@ -218,15 +205,14 @@ func (c *Card) Close() error {
 	return c.drv.Close()
 }
 
-// Chip returns the card's emulated chip, for inspection; nil before the card is first opened. After
-// the last close it is the last chip.
+// Chip returns the card's chip, for inspection; nil before the first open, the last one after the
+// last close.
 func (c *Card) Chip() *emu.Chip {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.chip
 }
 
-// impossible is the node of an impossible machine.
 type impossible struct {
 	name string
 	err  error

@@ -13,15 +13,11 @@ import (
 
 func open(t *testing.T, c kmd.Target) *kmd.Device {
 	t.Helper()
-	d, err := kmd.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), c))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
 
-// What is fused off reaches the host the way it does on silicon: through the firmware's answers.
 func TestHarvestedCards(t *testing.T) {
 	for _, tt := range []struct {
 		make func(...sim.Option) *sim.Card
@@ -38,16 +34,11 @@ func TestHarvestedCards(t *testing.T) {
 			t.Errorf("%v: %+v, %v, want %+v", d.Arch(), got, err, tt.want)
 			continue
 		}
-		c, err := chip.New(d.Arch(), got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := value(chip.New(d.Arch(), got))(t)
 		n := uint32(0)
 		for core := range c.Workers() {
 			n++
-			if err := d.Write32(virtual(t, c, core), 0x1000, n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Write32(virtual(t, c, core), 0x1000, n))
 		}
 		for core := range c.Workers() {
 			n--
@@ -67,7 +58,6 @@ func gridWidth(c *chip.Chip) int {
 	return w
 }
 
-// A card lives while it is open, and starts anew.
 func TestCardsStartAndEnd(t *testing.T) {
 	card := sim.Blackhole(sim.Synchronous(), sim.Seed(3))
 	if card.Chip() != nil {
@@ -77,15 +67,11 @@ func TestCardsStartAndEnd(t *testing.T) {
 	a := open(t, card)
 	b := open(t, card)
 	first := card.Chip()
-	if err := a.Write32(xy, 0x40, 7); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Write32(xy, 0x40, 7))
 	if v, err := b.Read32(xy, 0x40); v != 7 || err != nil {
 		t.Errorf("a second opener sees %d, %v", v, err)
 	}
-	if err := errors.Join(a.Close(), b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(a.Close(), b.Close()))
 	c := open(t, card)
 	if card.Chip() == first {
 		t.Error("the chip outlived its last opener")
@@ -112,7 +98,6 @@ func TestCardsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A card that keeps its chip and can't be leaves nothing running: no caller could end it.
 func TestResidentCardsThatCannotBe(t *testing.T) {
 	for _, option := range []sim.Option{sim.Fault("hiccups"), sim.DriverVersion(1, 34, 0)} {
 		card := sim.Blackhole(sim.Resident(), option)
@@ -135,8 +120,6 @@ func TestMachineOptions(t *testing.T) {
 	}
 }
 
-// A strict device: what silicon leaves undefined loses the device with the reason, and nothing
-// hangs.
 func TestRefusalsReachTheHost(t *testing.T) {
 	d := open(t, sim.Blackhole(sim.RefuseUnwritten(), sim.Delay(4)))
 	err := d.Write(chip.XY{X: 1, Y: 2}, 0xFFB121B0, make([]byte, 64))
@@ -148,5 +131,22 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	}
 	if !errors.Is(d.Fault(), emu.ErrRefused) {
 		t.Errorf("fault %v", d.Fault())
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }

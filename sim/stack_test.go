@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// backends are the cards that the whole stack must work on, by architecture: the emulator always,
-// the vendor's simulator where a library is given.
 var backends = []struct {
 	name string
 	arch chip.Arch
@@ -30,16 +28,10 @@ func library(t *testing.T, variable string) kmd.Target {
 	return ttsim.Library(ttsimtest.Path(t, variable), ttsimtest.Server())
 }
 
-// The whole path from kmd.Open to a chip: identity, harvesting, telemetry, words, blocks, windows,
-// multicast, registers, and memory of the host that the chip reaches through the outbound region
-// that the driver programmed.
 func TestStack(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
-			d, err := kmd.Open(t.Context(), b.open(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := value(kmd.Open(t.Context(), b.open(t)))(t)
 			t.Cleanup(func() {
 				if err := d.Fault(); err != nil {
 					t.Errorf("fault: %v", err)
@@ -65,10 +57,7 @@ func TestStack(t *testing.T) {
 			if v, ok := tel.Value(chip.TagAICLK); !ok || v < 100 || v > 2000 {
 				t.Errorf("AICLK %d MHz, %t", v, ok)
 			}
-			c, err := chip.New(b.arch, h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := value(chip.New(b.arch, h))(t)
 			tiles(t, d, c)
 			multicast(t, d, c)
 			windows(t, d, c)
@@ -79,14 +68,9 @@ func TestStack(t *testing.T) {
 
 func virtual(t *testing.T, c *chip.Chip, core chip.Core) chip.XY {
 	t.Helper()
-	xy, err := c.Virtual(core)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return xy
+	return value(c.Virtual(core))(t)
 }
 
-// tiles writes and reads L1, a register and DRAM, aligned and not, across window ends.
 func tiles(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	xy, p := virtual(t, c, chip.Core{X: 3, Y: 4}), c.Params()
 	for _, n := range []int{1, 3, 4, 7, 64, 4096, 100_003} {
@@ -95,9 +79,7 @@ func tiles(t *testing.T, d *kmd.Device, c *chip.Chip) {
 			want[i] = byte(i*31 + n)
 		}
 		for _, addr := range []uint64{0x20000, 0x30001, 1<<20 - 2} {
-			if err := d.Write(xy, addr, want); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Write(xy, addr, want))
 			got := make([]byte, n)
 			if err := d.Read(xy, addr, got); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%d bytes at L1 %#x differ, %v", n, addr, err)
@@ -107,18 +89,14 @@ func tiles(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	if v, err := d.Read32(xy, uint64(p.SoftReset)); err != nil || v != p.ResetAll {
 		t.Errorf("soft reset %#x, %v, want %#x", v, err, p.ResetAll)
 	}
-	if err := d.Write32(xy, 0x1000, 0xFFFFFFFF); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Write32(xy, 0x1000, 0xFFFFFFFF))
 	if v, err := d.Read32(xy, 0x1000); err != nil || v != 0xFFFFFFFF {
 		t.Errorf("a word of all ones on a live chip: %#x, %v", v, err)
 	}
 	bank := c.DRAMBanks()[0]
 	want := bytes.Repeat([]byte("dram"), 1000)
 	addr := bank.Offset + 3<<20 - 100
-	if err := d.Write(bank.HostEndpoint, addr, want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Write(bank.HostEndpoint, addr, want))
 	got := make([]byte, len(want))
 	if err := d.Read(bank.HostEndpoint, addr, got); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("DRAM differs, %v", err)
@@ -129,9 +107,7 @@ func multicast(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	want := []byte("to everyone in the grid.")
 	for _, r := range c.Rects(c.All()) {
 		start, end := r.Corners(chip.NOC0)
-		if err := d.Multicast(start, end, 0x8000, want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Multicast(start, end, 0x8000, want))
 	}
 	for core := range c.Workers() {
 		got := make([]byte, len(want))
@@ -141,19 +117,13 @@ func multicast(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	}
 }
 
-// windows uses some of every class and memory type.
 func windows(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	xy := virtual(t, c, chip.Core{})
 	for _, class := range c.Params().Windows {
 		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
-			w, err := d.OpenWindow(class.Size, caching)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := value(d.OpenWindow(class.Size, caching))(t)
 			for _, o := range []kmd.Ordering{kmd.Strict, kmd.Relaxed, kmd.Posted} {
-				if err := w.Configure(kmd.WindowConfig{Target: xy, Ordering: o}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Configure(kmd.WindowConfig{Target: xy, Ordering: o}))
 				w.Store64(0x4000, 0x1122334455667788+uint64(o))
 				w.Store32(0x4008, 7)
 				w.Drain()
@@ -168,29 +138,21 @@ func windows(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	}
 }
 
-// hostMemory moves data between the chip and pinned memory in both directions, through the outbound
-// regions that the driver programmed.
 func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	// Two pins, so that the second isn't at the start of the aperture, where an unprogrammed region
 	// would do as well.
 	for i := range 2 {
-		h, err := d.PinHostMemory(1 << 20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := value(d.PinHostMemory(1 << 20))(t)
 		defer h.Close()
 		p := c.Params()
 		xy := virtual(t, c, chip.Core{X: 1, Y: i})
-		// The PCIe tile can be read through a window as any tile.
 		binary.LittleEndian.PutUint32(h.Bytes()[0x10040:], 0xC0FFEE00+uint32(i))
 		if v, err := d.Read32(c.PCIe(chip.NOC0), h.NOCAddr()+0x10040); err != nil || v != 0xC0FFEE00+uint32(i) {
 			t.Errorf("host memory through the PCIe tile: %#x, %v", v, err)
 		}
 		// The tile's network interface, programmed from outside, writes L1 to host memory.
 		const want = "written by the chip............."
-		if err := d.Write(xy, 0x5000, []byte(want)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Write(xy, 0x5000, []byte(want)))
 		niu, to, pcie := &p.NIU, h.NOCAddr()+0x20000, p.Arch.NOCXY(c.PCIe(chip.NOC0))
 		regs := [][2]uint32{
 			{niu.Ctrl, chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift},
@@ -205,9 +167,7 @@ func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
 			regs = append(regs, [2]uint32{niu.TargAddrMid, 0}, [2]uint32{niu.RetAddrMid, uint32(to >> 32)})
 		}
 		for _, r := range append(regs, [2]uint32{niu.CmdCtrl, 1}) {
-			if err := d.Write32(xy, uint64(niu.Command(chip.NOC0, 0, r[0])), r[1]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Write32(xy, uint64(niu.Command(chip.NOC0, 0, r[0])), r[1]))
 		}
 		// The simulator finishes a request inside the store that starts it, and a load comes after
 		// that store.

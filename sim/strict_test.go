@@ -18,16 +18,11 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// small are cards with few cores, so that a seed takes little time: two rows or columns of workers,
-// of which the queues take one.
 var small = []struct {
 	card    func(...sim.Option) *sim.Card
 	harvest uint32
 }{{sim.Wormhole, 0x3FC}, {sim.Blackhole, 0x3FFC}}
 
-// The hardest use of the runtime by one host: replays of traces between eager runs and transfers,
-// in random order, on a card with every check and every freedom that the hardware has. Whatever the
-// order and the delays, every buffer holds what a model says, and nothing is refused.
 func TestStrict(t *testing.T) {
 	for _, s := range small {
 		t.Run(s.card().String(), func(t *testing.T) {
@@ -42,8 +37,6 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// job is a program and what it does to the model: buffers by index hold words that count up from a
-// first one.
 type job struct {
 	x  *reprise.Executable
 	do func(model []uint32)
@@ -62,11 +55,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dev, err := reprise.Open(ctx, card)
 	must(err)
-	defer func() {
-		if err := dev.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must(dev.Close(ctx)) }()
 	q := dev.Queue(0)
 	grid := dev.Grid()
 	n := grid.Size()
@@ -220,12 +209,9 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 			t.Fatalf("worker %d has mark %#x, want %#x", i, v, want)
 		}
 	}
-	if err := card.Chip().Fault(); err != nil {
-		t.Fatal(err)
-	}
+	must(card.Chip().Fault())
 }
 
-// at and index number the workers of a grid row by row.
 func at(g chip.Range, i int) chip.Core {
 	w := g.End.X - g.Start.X + 1
 	return chip.Core{X: g.Start.X + i%w, Y: g.Start.Y + i/w}
@@ -235,8 +221,6 @@ func index(g chip.Range, c chip.Core) int {
 	return (c.Y-g.Start.Y)*(g.End.X-g.Start.X+1) + c.X - g.Start.X
 }
 
-// pipeline is a program that adds a number to every word of a buffer: three kernels on one core,
-// joined by two circular buffers.
 func pipeline(image func(string) *kernels.Image, name string, c chip.Core, in, out *reprise.Buffer, add uint32) *reprise.Program {
 	const from, to = 0, 16
 	cores := []chip.Range{chip.Single(c.X, c.Y)}

@@ -1,4 +1,3 @@
 // Package stream carries messages between a running kernel and the host, through rings in pinned
-// host memory: inputs for, and outputs of, a program or trace while it runs. docs/streams.md shows
-// both ends; kernels/include/reprise/stream.h is the kernel's.
+// host memory. docs/streams.md shows both ends; kernels/include/reprise/stream.h is the kernel's.
 package stream

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrDirection: the host read a stream that it writes, or the other way round.
+// ErrDirection: the host read a stream that it writes, or the reverse.
 var ErrDirection = errors.New("it goes the other way")
 
 // ErrStale is wrapped by a *StaleError.
@@ -31,8 +31,8 @@ func (e *KernelError) Error() string {
 // SizeError is returned for a message that doesn't fit.
 type SizeError struct {
 	Stream string
-	Size   int // bytes of the message
-	Most   int // bytes that would fit
+	Size   int // of the message, in bytes
+	Most   int // what would fit
 }
 
 // Error implements error.
@@ -44,7 +44,7 @@ func (e *SizeError) Error() string {
 // something else has written to the memory. Reset makes the stream usable again.
 type DamagedError struct {
 	Stream   string
-	Position uint32 // of the host
+	Position uint32 // the host's
 }
 
 // Error implements error.
@@ -52,18 +52,17 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("stream %q: no message at position %#x: each end is for one kernel at a time", e.Stream, e.Position)
 }
 
-// StaleError is returned after the device was recovered ([reprise.Device.Recover]), which cut the
-// kernels off. Reset makes the stream usable again.
+// StaleError is returned after [reprise.Device.Recover], which cut the kernels off. Reset makes the
+// stream usable again.
 type StaleError struct{ Stream string }
 
 // Error implements error.
 func (e *StaleError) Error() string { return fmt.Sprintf("stream %q: %v", e.Stream, ErrStale) }
 
-// Unwrap returns ErrStale.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
 // MovedError is returned by Reset if the recovery has pinned the stream's memory at another
-// address. The stream is usable. Programs need the new [Stream.Args], and traces with them must be
+// address. The stream is usable. Programs need the new [Stream.Args]; traces with them must be
 // captured again.
 type MovedError struct {
 	Stream   string
@@ -75,7 +74,6 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("stream %q: it was at NoC address %#x and is at %#x now: give its arguments to programs again", e.Stream, e.Was, e.Now)
 }
 
-// ConfigError says why a stream can't have a configuration.
 type ConfigError struct {
 	Stream string
 	Why    string
@@ -84,7 +82,6 @@ type ConfigError struct {
 // Error implements error.
 func (e *ConfigError) Error() string { return fmt.Sprintf("stream: new %q: %s", e.Stream, e.Why) }
 
-// named adds the stream's name to an error.
 func (s *Stream) named(op string, err error) error {
 	switch e := err.(type) {
 	case nil:

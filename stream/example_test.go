@@ -19,7 +19,6 @@ func check(err error) {
 	}
 }
 
-// sharedRoom is L1 of every worker for what a kernel reads or writes.
 func sharedRoom(dev *reprise.Device, n int) *reprise.Buffer {
 	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * dev.Grid().Size(), PageSize: n, Name: "room"})
 	check(err)

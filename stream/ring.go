@@ -5,24 +5,22 @@ import (
 	"io"
 )
 
-// Layout of a stream's host memory. kernels/include/reprise/stream.h has the same numbers.
+// Layout of a stream's host memory, as in kernels/include/reprise/stream.h.
 const (
-	line       = 64       // positions and places of messages are multiples of it
-	inline     = 48       // bytes of data that a message has in its first line
-	kernelLine = 0        // the kernel's position, whether it has stopped reading, its code
-	hostLine   = line     // the host's
-	ringAt     = 2 * line // the ring itself
-	scratch    = 256      // bytes of L1 that the kernel needs
+	line       = 64   // positions and places of messages are multiples of it
+	inline     = 48   // bytes of data in a message's first line
+	kernelLine = 0    // the kernel's words
+	hostLine   = line // the host's
+	ringAt     = 2 * line
+	scratch    = 256 // bytes of L1 that the kernel needs
 )
 
-// Words of either end's line.
 const (
 	positionWord = 0
 	stoppedWord  = 4
 	codeWord     = 8
 )
 
-// kind is what a message is.
 type kind uint32
 
 const (
@@ -41,12 +39,11 @@ type shared interface {
 // the reader's and the writer's position.
 type ring struct {
 	words shared
-	base  int    // of the stream in the memory that words is
-	mem   []byte // of the ring alone, whose length is a power of two
+	base  int    // of the stream in words' memory
+	mem   []byte // the ring alone, whose length is a power of two
 	pos   uint32
 }
 
-// reset empties the ring while no kernel uses it.
 func (r *ring) reset(first uint32) {
 	for _, at := range [...]int{kernelLine, hostLine} {
 		r.words.Store32(r.base+at+stoppedWord, 0)
@@ -67,10 +64,8 @@ func (r *ring) longest() int { return len(r.mem) - line }
 
 func (r *ring) mask() uint32 { return uint32(len(r.mem)) - 1 }
 
-// peer returns the kernel's position.
 func (r *ring) peer() uint32 { return r.words.Load32(r.base + kernelLine + positionWord) }
 
-// move advances and publishes the host's position.
 func (r *ring) move(n uint32) {
 	r.pos += n
 	r.words.Store32(r.base+hostLine+positionWord, r.pos)
@@ -78,8 +73,7 @@ func (r *ring) move(n uint32) {
 
 func (r *ring) stop() { r.words.Store32(r.base+hostLine+stoppedWord, 1) }
 
-// read takes the next message: its length, and whether there was one. A message longer than p stays
-// in the ring.
+// read takes the next message. A message longer than p stays in the ring.
 func (r *ring) read(p []byte) (n int, ok bool, err error) {
 	have := r.peer() - r.pos
 	if have == 0 {

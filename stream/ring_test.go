@@ -17,14 +17,13 @@ type memory []byte
 func (m memory) Load32(off int) uint32     { return binary.LittleEndian.Uint32(m[off:]) }
 func (m memory) Store32(off int, v uint32) { binary.LittleEndian.PutUint32(m[off:], v) }
 
-// kernel is the other end, as kernels/include/reprise/stream.h has it.
+// kernel is the other end, as in kernels/include/reprise/stream.h.
 type kernel struct {
 	m         memory
 	pos, peer uint32
 	stopped   bool
 }
 
-// open is stream_open.
 func (k *kernel) open() {
 	k.pos, k.peer = k.m.Load32(kernelLine), k.m.Load32(hostLine)
 	k.stopped = k.m.Load32(hostLine+4) != 0
@@ -34,7 +33,6 @@ func (k *kernel) size() uint32 { return uint32(len(k.m) - ringAt) }
 
 func (k *kernel) ask() { k.peer, k.stopped = k.m.Load32(hostLine), k.m.Load32(hostLine+4) != 0 }
 
-// at copies from or to the ring, over its end.
 func (k *kernel) at(pos uint32, p []byte, write bool) {
 	for i := range p {
 		b := &k.m[ringAt+int((pos+uint32(i))&(k.size()-1))]
@@ -117,7 +115,6 @@ func (k *kernel) pop(most int) (string, []byte) {
 	return "ok", p
 }
 
-// sent is a message on its way.
 type sent struct {
 	what kind
 	code uint32
@@ -131,8 +128,6 @@ func (s *sent) lines() int {
 	return 1
 }
 
-// A stream is a queue of messages, whatever its ends do in which order, wherever its positions
-// begin.
 func TestRingIsAQueue(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		size := 1 << rapid.IntRange(7, 12).Draw(r, "size")
@@ -259,7 +254,6 @@ func TestRingIsAQueue(t *testing.T) {
 	})
 }
 
-// Whatever is in the memory, a read is a message inside the ring or an error.
 func FuzzRing(f *testing.F) {
 	f.Add(uint32(64), uint32(0), []byte{4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4})
 	f.Add(^uint32(0)-63, ^uint32(0)-127, []byte{255, 255, 255, 255})

@@ -16,13 +16,11 @@ import (
 // Direction is which end the host has.
 type Direction int
 
-// Directions of streams.
 const (
 	ToHost   Direction = iota // the host reads what a kernel pushes
 	ToDevice                  // a kernel pops what the host writes
 )
 
-// String names the direction.
 func (d Direction) String() string {
 	switch d {
 	case ToHost:
@@ -33,38 +31,33 @@ func (d Direction) String() string {
 	return fmt.Sprintf("Direction(%d)", int(d))
 }
 
-// Sizes of rings.
 const (
 	DefaultSize = 64 << 10
 	LeastSize   = 2 * line
 	MostSize    = 1 << 30
 )
 
-// Config says what stream to make.
 type Config struct {
 	Name      string // for errors
 	Direction Direction
-	// Size is the bytes of the ring, a power of two; 0 means DefaultSize. A message takes a line of
-	// 64 B, and if it has more than 48 B, its data rounded up to 64 B, too.
+	// Size is the bytes of the ring, a power of two; 0: DefaultSize. A message takes a line of 64
+	// B, and with more than 48 B also its data, rounded up to 64 B.
 	Size int
-	// Memory, if it isn't nil, is the host memory that the stream lies in, from byte Offset on, a
-	// multiple of 64: Bytes(Size) of it. It stays the caller's. Otherwise the stream pins memory of
-	// its own, which takes one of the card's 16 ranges.
+	// Memory, if not nil, is the caller's host memory for the stream: Bytes(Size) from byte Offset
+	// on, a multiple of 64. Otherwise the stream pins one of the card's 16 ranges.
 	Memory *reprise.HostBuffer
 	Offset int
-	// Queue is the queue whose pace the host's waits have, and whose hang ends them; nil means
-	// queue 0.
+	// Queue paces the host's waits and ends them if it hangs; nil: queue 0.
 	Queue *reprise.Queue
-	// First is the position of the first message, a multiple of 64, for tests of counters that
-	// wrap.
+	// First is the position of the first message, a multiple of 64, for tests of wrapping counters.
 	First uint32
 }
 
-// Bytes returns how much host memory a stream with a ring of some size takes.
+// Bytes returns the host memory of a stream with a ring of some size.
 func Bytes(size int) int { return ringAt + size }
 
 // Stream is a ring of messages between the host and a kernel. Its methods may be called from any
-// goroutine; reads, or writes, are one after the other.
+// goroutine; reads, or writes, run one at a time.
 type Stream struct {
 	name string
 	dir  Direction
@@ -90,7 +83,6 @@ type Stream struct {
 	poll     func() bool
 }
 
-// operation is a read or a write.
 type operation struct {
 	write bool
 	wait  bool
@@ -103,7 +95,7 @@ type operation struct {
 	err error
 }
 
-// New makes a stream. The error is a *ConfigError, or one of [reprise.Device.NewHostBuffer] and
+// New makes a stream. The error is a *ConfigError, or of [reprise.Device.NewHostBuffer] or
 // NewBuffer.
 func New(d *reprise.Device, c Config) (*Stream, error) {
 	if c.Size == 0 {
@@ -167,7 +159,6 @@ func (s *Stream) make() error {
 	return err
 }
 
-// place finds the memory's NoC address and empties the ring.
 func (s *Stream) place() error {
 	v, err := s.host.View()
 	if err != nil {
@@ -183,29 +174,25 @@ func (s *Stream) place() error {
 	return nil
 }
 
-// Name returns the stream's name.
 func (s *Stream) Name() string { return s.name }
 
-// Direction returns which end the host has.
 func (s *Stream) Direction() Direction { return s.dir }
 
-// Size returns the bytes of the ring.
 func (s *Stream) Size() int { return s.size }
 
-// Longest returns the bytes of the longest message.
+// Longest returns the most bytes of a message.
 func (s *Stream) Longest() int { return s.size - line }
 
 // ID is the stream's number in the waypoints SPOP and SPSH of a hang dump.
 func (s *Stream) ID() uint32 { return uint32(s.addr) }
 
-// Args returns the five runtime arguments that the kernel's stream_open takes, for any core and
-// either NoC.
+// Args returns the five runtime arguments of the kernel's stream_open, for any core and either NoC.
 func (s *Stream) Args() []uint32 {
 	return []uint32{s.tiles[0] | s.tiles[1]<<16, uint32(s.addr), uint32(s.addr >> 32), uint32(s.size), s.scratch.Addr()}
 }
 
-// AddTo makes a program use the stream, so that the stream's memory can't be released while the
-// program is loaded or part of a trace.
+// AddTo makes a program use the stream, whose memory then can't be released while the program is
+// loaded or part of a trace.
 func (s *Stream) AddTo(p *reprise.Program) {
 	p.Buffers = append(p.Buffers, s.scratch)
 	p.HostBuffers = append(p.HostBuffers, s.host)
@@ -216,9 +203,9 @@ func (s *Stream) AddTo(p *reprise.Program) {
 //
 // The error is io.EOF after the kernel has closed the stream and a *KernelError after it has
 // failed, once each: another Read waits for the kernel's next run. A *SizeError leaves the message
-// in the ring. The wait ends with ctx, with the error of a queue that hangs or of a device that is
-// lost or being recovered, or with reprise.ErrTimeout if nothing on the device moves for its hang
-// timeout. Then Read may be called again. After a recovery the error is a *StaleError.
+// in the ring. Otherwise the wait ends with ctx, with the error of a hung queue or a lost device, or
+// with reprise.ErrTimeout if nothing on the device moves for its hang timeout; then Read may be
+// called again. After a recovery the error is a *StaleError.
 func (s *Stream) Read(ctx context.Context, p []byte) (int, error) {
 	n, _, err := s.do(ctx, "read", operation{wait: true, p: p})
 	return n, err
@@ -229,7 +216,7 @@ func (s *Stream) TryRead(p []byte) (n int, ok bool, err error) {
 	return s.do(context.Background(), "read", operation{p: p})
 }
 
-// Messages returns the messages up to the end of the stream: each is valid until the next one. The
+// Messages returns the messages up to the end of the stream, each valid until the next one. The
 // last one may come with an error of Read other than io.EOF.
 func (s *Stream) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
@@ -243,11 +230,9 @@ func (s *Stream) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Write waits until the ring has room for a message and copies p into it, of at most Longest bytes.
-// It returns before a kernel has popped it. It allocates nothing.
-//
-// The error is a *SizeError for a message that never fits and a *KernelError when the kernel reads
-// no more, until Reset. The wait ends as that of Read.
+// Write waits until the ring has room for a message and copies p, of at most Longest bytes, into it,
+// where a kernel pops it later. It allocates nothing. The error is a *SizeError for a message that
+// never fits and a *KernelError when the kernel reads no more, until Reset. The wait ends as Read's.
 func (s *Stream) Write(ctx context.Context, p []byte) error {
 	_, _, err := s.do(ctx, "write", operation{write: true, wait: true, p: p})
 	return err
@@ -261,7 +246,7 @@ func (s *Stream) TryWrite(p []byte) (ok bool, err error) {
 
 // Close ends the host's end. A kernel that pops gets STREAM_END after the messages before; Close
 // waits for room as Write does, and another Write begins anew. A kernel that pushes gets
-// STREAM_STOPPED as soon as it finds no room, until Reset; Close doesn't wait for that.
+// STREAM_STOPPED as soon as it finds no room, until Reset.
 func (s *Stream) Close(ctx context.Context) error {
 	if s.dir == ToHost {
 		_, _, err := s.do(ctx, "close", operation{what: end})
@@ -278,7 +263,6 @@ func (s *Stream) Fail(ctx context.Context, code uint32) error {
 	return err
 }
 
-// do carries an operation out, when the one before is done.
 func (s *Stream) do(ctx context.Context, name string, op operation) (int, bool, error) {
 	if op.write != (s.dir == ToDevice) {
 		return 0, false, s.named(name, ErrDirection)
@@ -291,8 +275,7 @@ func (s *Stream) do(ctx context.Context, name string, op operation) (int, bool, 
 		return 0, false, s.named(name, err)
 	}
 	s.op = op
-	// All accesses to the memory are in WaitFunc, which keeps the device from being closed
-	// meanwhile.
+	// In WaitFunc the device can't be closed.
 	err := s.q.WaitFunc(ctx, s.poll)
 	op = s.op
 	s.op = operation{}
@@ -321,7 +304,6 @@ func (s *Stream) try() bool {
 	return o.ok || o.err != nil || !o.wait
 }
 
-// enter waits for the operation before.
 func (s *Stream) enter(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -338,7 +320,6 @@ func (s *Stream) enter(ctx context.Context) error {
 
 func (s *Stream) leave() { <-s.turn }
 
-// current returns an error if the stream was released or the device recovered.
 func (s *Stream) current() error {
 	if s.released.Load() {
 		return reprise.ErrReleased
@@ -353,9 +334,9 @@ func (s *Stream) current() error {
 	return nil
 }
 
-// Reset empties the stream and opens both ends again. It waits for the device's queues first, since
-// a kernel may be using it: close the stream before if one may be waiting. The error is a
-// *MovedError if the arguments have changed.
+// Reset empties the stream and opens both ends again. It waits for the device's queues: close the
+// stream before if a kernel may be waiting. The error is a *MovedError if the arguments have
+// changed.
 func (s *Stream) Reset(ctx context.Context) error {
 	if err := s.reset(ctx); err != nil {
 		if moved := new(MovedError); errors.As(err, &moved) {
@@ -390,14 +371,14 @@ func (s *Stream) reset(ctx context.Context) error {
 }
 
 // Release ends waits on the stream in reprise.ErrReleased and frees its memory. It waits for the
-// device's queues first ([reprise.HostBuffer.Release]), so a kernel that waits at the other end
-// must be told by Close. The error is a *dispatch.HeldError while a program that was given the
-// stream is loaded or part of a trace; then nothing was released.
+// device's queues ([reprise.HostBuffer.Release]), so Close the stream before if a kernel may be
+// waiting. The error is a *dispatch.HeldError, and nothing was released, while a program that was
+// given the stream is loaded or part of a trace.
 func (s *Stream) Release(ctx context.Context) error {
 	if s.released.Swap(true) {
 		return s.named("release", reprise.ErrReleased)
 	}
-	err := s.enter(ctx) // the wait under way ends
+	err := s.enter(ctx)
 	if err == nil {
 		defer s.leave()
 		if s.own {

@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// room is L1 for a message at the same address of every worker.
 func room(b *devtest.Bench, n int) *reprise.Buffer {
 	b.Helper()
 	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * b.Dev.Grid().Size(), PageSize: n, Name: "room"})
@@ -25,7 +24,6 @@ func room(b *devtest.Bench, n int) *reprise.Buffer {
 	return buf
 }
 
-// open makes a stream and releases it when the test ends.
 func open(b *devtest.Bench, c stream.Config) *stream.Stream {
 	b.Helper()
 	s, err := stream.New(b.Dev, c)
@@ -33,7 +31,6 @@ func open(b *devtest.Bench, c stream.Config) *stream.Stream {
 	return s
 }
 
-// echo loads a program that hands messages of one stream on to another.
 func echo(b *devtest.Bench, in, out *stream.Stream, p chip.Processor, at chip.Core, l1 *reprise.Buffer) *reprise.Executable {
 	b.Helper()
 	args := append(append(in.Args(), out.Args()...), l1.Addr(), uint32(l1.PageSize()))
@@ -99,7 +96,6 @@ func TestEcho(t *testing.T) {
 	})
 }
 
-// What can't be a stream is refused with a reason, and leaves nothing allocated.
 func TestConfigs(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		h, err := b.Dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096, Name: "shared"})
@@ -153,7 +149,6 @@ func TestConfigs(t *testing.T) {
 	})
 }
 
-// Once messages are there, or room, reads and writes allocate nothing.
 func TestNoAllocations(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	in, out := open(b, stream.Config{Direction: stream.ToDevice}), open(b, stream.Config{})
@@ -176,8 +171,6 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Reads, writes and the end of the device from several goroutines: each ends, in an error that says
-// why.
 func TestDeviceIsClosed(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		dev, err := reprise.Open(b.Ctx, sim.Wormhole())
@@ -213,7 +206,6 @@ func TestDeviceIsClosed(t *testing.T) {
 	})
 }
 
-// Two kernels at one end are found out.
 func TestDamage(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	h, err := b.Dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096, Name: "h"})

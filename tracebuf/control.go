@@ -11,8 +11,9 @@ import (
 
 type ReplayConfig struct {
 	flow.ResetConfig
-	Addr     uint32 // in every DRAM bank
-	PageSize int    // a power of two
+	Others   []flow.ResetConfig // of further sub-devices
+	Addr     uint32             // in every DRAM bank
+	PageSize int                // a power of two
 	Pages    int
 }
 
@@ -25,9 +26,14 @@ type Replay struct {
 	// WaitCount is the offset of the 32-bit count after the reset of the workers: GoCount's plus
 	// Workers.
 	WaitCount int
+	// Others are these of further sub-devices.
+	Others []Counts
 	// ExecBuf is the offset of the last command, which runs the trace.
 	ExecBuf int
 }
+
+// Counts are the offsets of a sub-device's counts: see [Replay].
+type Counts struct{ Go, Wait int }
 
 // NewReplay builds the commands that replay a trace: a reset once all earlier programs are done,
 // and the command that runs the trace.
@@ -45,6 +51,11 @@ func (c *ReplayConfig) Append(to []byte) (r Replay, err error) {
 	}
 	b := cq.NewBuilder(c.Layout, to)
 	r.GoCount, r.WaitCount = c.Begin(&b, 0, false)
+	for i := range c.Others {
+		var n Counts
+		n.Go, n.Wait = c.Others[i].Begin(&b, 0, false)
+		r.Others = append(r.Others, n)
+	}
 	r.ExecBuf = b.ExecBuf(cq.ExecBuf{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)})
 	if r.Bytes, err = b.Finish(); err != nil {
 		return Replay{}, fmt.Errorf("tracebuf: replay: %w", err)

@@ -58,12 +58,12 @@ type commands struct {
 	Version  versionCmd          `cmd:"" help:"Print the version, and the firmware, trace files and drivers that it works with."`
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
-	// This program is also the server process of the vendor's simulator,
-	Serve sims.ServeCmd `cmd:"" name:"ttsim-serve" hidden:""`
-	// the process that the suite kills,
+
+	// Hidden processes: the server of the vendor's simulator, the one that the suite kills, and the
+	// first one of virtual machines.
+	Serve  sims.ServeCmd      `cmd:"" name:"ttsim-serve" hidden:""`
 	Victim measures.VictimCmd `cmd:"" name:"hwtest-victim" hidden:""`
-	// and the first process of virtual machines.
-	Inside sims.InsideCmd `cmd:"" name:"vm-inside" hidden:""`
+	Inside sims.InsideCmd     `cmd:"" name:"vm-inside" hidden:""`
 }
 
 func main() {
@@ -71,7 +71,7 @@ func main() {
 	var ended atomic.Bool
 	who := new(cli.Process)
 	context.AfterFunc(ctx, func() {
-		stop() // the second signal ends the process, whatever it waits for
+		stop() // the second signal ends the process at once
 		time.AfterFunc(patience, func() {
 			if !ended.Load() {
 				fmt.Fprint(os.Stderr, who.Label(endingLine+"\n"))
@@ -89,7 +89,6 @@ func main() {
 // patience is the time after which a silent ending is announced.
 const patience = 500 * time.Millisecond
 
-// endingLine is that announcement.
 const endingLine = "reprise: ending: waiting for what was begun; another signal ends the process at once"
 
 // run is the program without its process.
@@ -119,6 +118,11 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		fmt.Fprintln(s.Err, "reprise:", err)
 		return cli.ExitFailed
 	}
+	for _, n := range parser.Model.Leaves(true) {
+		if !strings.Contains(n.Detail, "xit code") {
+			n.Detail = strings.TrimSpace(n.Detail + " " + cli.ExitHelp)
+		}
+	}
 	k, err := parser.Parse(args)
 	if exit >= 0 {
 		return exit
@@ -145,7 +149,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	return conclude(ctx, s, err)
 }
 
-// named refuses an empty --device, such as an unset shell variable: the default could be the wrong
+// named refuses an empty --device, such as an unset shell variable: a default could be the wrong
 // device to reset.
 func named(k *kong.Context) error {
 	for _, p := range k.Path {
@@ -160,7 +164,7 @@ func named(k *kong.Context) error {
 // several processes don't mix.
 func conclude(ctx context.Context, s cli.Streams, err error) int {
 	var b strings.Builder
-	defer s.Who.Last(func() { _, _ = io.WriteString(s.Err, s.Who.Label(b.String())) }) // there is nowhere to say that it failed
+	defer s.Who.Last(func() { _, _ = io.WriteString(s.Err, s.Who.Label(b.String())) })
 	var status cli.ExitStatus
 	switch {
 	case err == nil:
@@ -171,7 +175,7 @@ func conclude(ctx context.Context, s cli.Streams, err error) int {
 		fmt.Fprintln(&b, "reprise: ended:", context.Cause(ctx))
 		return cli.ExitInterrupted
 	}
-	// Errors of package reprise bring the name along.
+	// Errors of package reprise have its name.
 	fmt.Fprintln(&b, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))
 	var h *dispatch.HangError
 	switch {

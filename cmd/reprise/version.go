@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
@@ -21,36 +19,28 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// versionCmd prints the build and its compatibility.
-type versionCmd struct {
-	JSON bool `help:"Print one JSON object instead of text." name:"json"`
-}
+type versionCmd struct{ cli.AsJSON }
 
-// Help is shown by --help.
 func (versionCmd) Help() string {
 	return "Trace files can be replayed by builds with the same digest of the firmware. docs/compatibility.md says what stays the same between versions."
 }
 
-// Run prints the version.
 func (c *versionCmd) Run(s cli.Streams) error {
 	v, err := version()
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, v)
-	}
-	return v.print(s.Out)
+	return s.Print(c.JSON, v, v.print)
 }
 
-// versionFlag is --version, for all of the command.
+// versionFlag is --version.
 type versionFlag bool
 
-// BeforeReset prints the version, before anything else is looked at.
+// BeforeReset prints the version before other flags are read.
 func (versionFlag) BeforeReset(app *kong.Kong) error {
 	v, err := version()
 	if err == nil {
-		err = v.print(app.Stdout)
+		err = cli.Print(app.Stdout, v.print)
 	}
 	if err != nil {
 		return err
@@ -63,26 +53,26 @@ type versionJSON struct {
 	Version  string `json:"version"`            // of the module
 	Revision string `json:"revision,omitempty"` // of the sources
 	Time     string `json:"time,omitempty"`     // of the revision
-	Modified *bool  `json:"modified,omitempty"` // the sources had changes that no revision has
+	Modified *bool  `json:"modified,omitempty"` // since the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 
 	Firmware    []firmwareJSON   `json:"firmware"`
-	TTMetal     []string         `json:"tt_metal_firmware"` // revisions whose firmware workers and queues can run
+	TTMetal     []string         `json:"tt_metal_firmware"` // revisions that workers and queues can run
 	WireFormats []string         `json:"wire_formats"`      // revisions whose commands can be decoded
 	Traces      traceVersionJSON `json:"trace_files"`
 	Driver      driverJSON       `json:"driver"`
 }
 
-// firmwareJSON is this runtime's own firmware for an architecture.
+// firmwareJSON is this runtime's own firmware.
 type firmwareJSON struct {
 	Arch   string `json:"arch"`
-	SHA256 string `json:"sha256"` // the one that trace files have
+	SHA256 string `json:"sha256"` // as in trace files
 }
 
 type traceVersionJSON struct {
 	Read    []int `json:"read"`
-	Written []int `json:"written"` // which one depends on what is in the trace
+	Written []int `json:"written"` // by what the trace has
 }
 
 type driverJSON struct {
@@ -134,10 +124,9 @@ func (v *versionJSON) built(info *debug.BuildInfo) {
 	}
 }
 
-func (v *versionJSON) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) { fmt.Fprintf(w, "%s\t%s\n", name, value) }
-	line("reprise", v.Version)
+func (v *versionJSON) print(w cli.Text) {
+	t := w.Table(0)
+	t.Row("reprise", v.Version)
 	if v.Revision != "" {
 		about := ""
 		if v.Time != "" {
@@ -146,19 +135,18 @@ func (v *versionJSON) print(out io.Writer) error {
 		if v.Modified != nil && *v.Modified {
 			about += ", with changes"
 		}
-		line("revision", v.Revision+about)
+		t.Row("revision", v.Revision+about)
 	}
-	line("go", v.Go+" "+v.Platform)
+	t.Row("go", v.Go+" "+v.Platform)
 	var digests []string
 	for _, f := range v.Firmware {
 		digests = append(digests, f.Arch+" "+f.SHA256[:12])
 	}
-	line("firmware", strings.Join(digests, ", "))
-	line("tt-metal", fmt.Sprintf("runs firmware of %s; reads commands of %s", strings.Join(v.TTMetal, ", "),
-		strings.Join(v.WireFormats, ", ")))
-	line("trace files", fmt.Sprintf("reads versions %s, writes %s", numbers(v.Traces.Read), numbers(v.Traces.Written)))
-	line("driver", fmt.Sprintf("tt-kmd %s and newer, interface %d", v.Driver.Oldest, v.Driver.Interface))
-	return w.Flush()
+	t.Row("firmware", strings.Join(digests, ", "))
+	t.Row("tt-metal", "runs firmware of "+strings.Join(v.TTMetal, ", ")+"; reads commands of "+strings.Join(v.WireFormats, ", "))
+	t.Row("trace files", fmt.Sprintf("reads versions %s, writes %s", numbers(v.Traces.Read), numbers(v.Traces.Written)))
+	t.Row("driver", fmt.Sprintf("tt-kmd %s and newer, interface %d", v.Driver.Oldest, v.Driver.Interface))
+	t.Flush()
 }
 
 // numbers writes numbers with commas between them.

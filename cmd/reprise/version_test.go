@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -36,7 +37,7 @@ func TestVersionOfBuild(t *testing.T) {
 		v.Revision, v.Time, v.Modified = "", "", nil
 		v.built(c.info)
 		var out strings.Builder
-		must(t, v.print(&out))
+		must(t, cli.Print(&out, v.print))
 		first, rest, _ := strings.Cut(squeeze(out.String()), "\n")
 		if first != c.first || !strings.HasPrefix(rest, c.rest) {
 			t.Errorf("%s: %q, then %q; want %q, then %q", name, first, rest, c.first, c.rest)

@@ -19,6 +19,8 @@ const (
 	AtGoMulticast  = 5 // 8 bits
 	AtGoWaitCount  = 8
 	AtGoWaitStream = 12
+
+	AtNotifyMask = 2 // 16 bits
 )
 
 // Offsets in a list entry, from AtPagedSub or AtLargeSub.

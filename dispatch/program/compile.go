@@ -115,6 +115,9 @@ func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Imag
 		layout: t.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
 		stream: uint16(t.Chip.Params().Stream.FirstDispatch), cores: countCores(groups),
 	}
+	for _, g := range groups {
+		im.where = append(im.where, g.cores...)
+	}
 	c := compiler{t: t, p: p, lay: lay, groups: groups, im: im}
 	if inline != nil {
 		c.resident, im.id, im.text, im.binary = true, inline.id, inline.text, slices.Clone(inline.binary)

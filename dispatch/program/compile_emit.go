@@ -358,7 +358,9 @@ func (c *compiler) launchMessage(g *group) []byte {
 }
 
 func (c *compiler) goSignal() {
-	c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+	if at := c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1}); c.t.Stock { // otherwise a part of the go signal
+		c.to.notify = at + cq.AtNotifyMask
+	}
 	at := c.b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{WaitStream: uint32(c.t.Chip.Params().Stream.FirstDispatch)})
 	c.to.goCount = at + cq.AtGoWaitCount
 	c.to.goWord = at + cq.AtGoWord

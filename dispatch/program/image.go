@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -28,6 +29,8 @@ type Image struct {
 	placed     bool
 
 	kernels *Loaded
+	where   []chip.Core // with a kernel or a part of its memory
+	home    atomic.Pointer[home]
 	prints  []print.Program // by set of cores
 
 	text commands
@@ -53,6 +56,7 @@ type commands struct {
 	texts      []int32
 	entries    []entryPatch
 	launchAddr []int32
+	notify     int // 0 without a command of its own
 	goCount    int // 0 without a go signal
 	goWord     int
 	relays     []relayPatch
@@ -79,6 +83,26 @@ func (im *Image) Cores() int { return im.cores }
 // Bounds returns the smallest range with all cores that run a kernel or have a part of the
 // program's memory.
 func (im *Image) Bounds() chip.Range { return im.bounds }
+
+// Placement returns all cores that run a kernel of the program or have a part of its memory.
+func (im *Image) Placement() []chip.Core { return im.where }
+
+// home is the sub-device of a division in which a program's cores are.
+type home struct {
+	division any
+	sub      uint8
+}
+
+// Home returns the sub-device that SetHome noted last, if it was of this division.
+func (im *Image) Home(division any) (sub uint8, ok bool) {
+	h := im.home.Load()
+	if h == nil || h.division != division {
+		return 0, false
+	}
+	return h.sub, true
+}
+
+func (im *Image) SetHome(division any, sub uint8) { im.home.Store(&home{division, sub}) }
 
 // CommandSize is how much the host sends.
 type CommandSize struct {

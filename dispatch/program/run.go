@@ -60,12 +60,13 @@ type placement struct {
 	send     bool // they aren't there yet
 	launch   uint32
 	before   cq.Count
+	stream   uint32 // of sub-device 0
 	textWait await
 	wait     await
 }
 
 func (im *Image) place(st *State, dispatcher Dispatcher) placement {
-	p := placement{before: st.Expected, launch: im.launchBase + st.launch*im.launchSize}
+	p := placement{before: st.Expected, stream: uint32(im.stream), launch: im.launchBase + st.launch*im.launchSize}
 	after := st.Expected + cq.Count(dispatcher.Workers)
 	r := &st.config
 	p.textWait = r.makeRoom(im.slotSize)
@@ -99,6 +100,7 @@ func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id
 
 func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, dispatcher Dispatcher, id uint16) {
 	cq.Put16(b, c.hostID, id)
+	stream += uint16(dispatcher.Sub)
 	flags := cq.WaitStream
 	if !wait.on {
 		flags, stream, wait.count = 0, 0, 0
@@ -118,9 +120,18 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 	for _, o := range c.launchAddr {
 		cq.Put32(b, int(o), p.launch)
 	}
-	if c.goWord != 0 {
-		cq.Put32(b, c.goWord, uint32(dispatcher.GoWord(cq.SignalGo)))
-		cq.Put32(b, c.goCount, uint32(p.before))
+	if c.goWord == 0 {
+		return
+	}
+	cq.Put32(b, c.goWord, uint32(dispatcher.GoWord(cq.SignalGo)))
+	cq.Put32(b, c.goCount, uint32(p.before))
+	if dispatcher.Sub != 0 {
+		at := c.goWord - cq.AtGoWord
+		cq.Put8(b, at+cq.AtGoMulticast, dispatcher.Sub)
+		cq.Put32(b, at+cq.AtGoWaitStream, p.stream+uint32(dispatcher.Sub))
+		if c.notify != 0 {
+			cq.Put16(b, c.notify, 1<<dispatcher.Sub)
+		}
 	}
 }
 

@@ -48,9 +48,10 @@ func (t *Target) After(end Detached) State {
 type Dispatcher struct {
 	At      chip.XY
 	Workers uint32 // of one run: one from each worker of the queue
+	Sub     uint8  // sub-device that is started: its workers have a go message and a completion stream of their own
 }
 
-func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(0, d.At.X, d.At.Y, s) }
+func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(d.Sub, d.At.X, d.At.Y, s) }
 
 func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}

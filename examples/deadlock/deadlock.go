@@ -30,10 +30,8 @@ const (
 	pageSize = 2048
 )
 
-// Core is the core that runs the program, by its logical coordinate.
 var Core = chip.Core{X: 1, Y: 1}
 
-// Options say how the program runs.
 type Options struct {
 	// Block is how many pages of one operand the reader fetches before those of the other one: a
 	// divisor of 16. It hangs with more than 4.
@@ -43,11 +41,11 @@ type Options struct {
 	Watch bool
 	// Dir is where the kernels' files and the dump of a hang go.
 	Dir string
-	// Prints gets what the reader prints, and in the end how long the program took.
+	// Prints gets what the reader prints, and how long the program took.
 	Prints io.Writer
 	// HangTimeout ends a wait without progress. 0: the device's.
 	HangTimeout time.Duration
-	// Hung is called with the error of a hang while the device is open. May be nil.
+	// Hung is called with the error of a hang while the device is open, unless it is nil.
 	Hung func(error)
 }
 
@@ -84,11 +82,10 @@ func Run(ctx context.Context, t kmd.Target, o Options) (err error) {
 	if err := q.Run(ctx, x); err != nil {
 		return err
 	}
-	err = errors.Join(q.Wait(ctx), l.Drain())
-	if err != nil && o.Hung != nil {
-		o.Hung(err)
-	}
-	if err != nil {
+	if err = errors.Join(q.Wait(ctx), l.Drain()); err != nil {
+		if o.Hung != nil {
+			o.Hung(err)
+		}
 		return err
 	}
 	ran, _, err := times.Append(nil)
@@ -104,44 +101,38 @@ func Run(ctx context.Context, t kmd.Target, o Options) (err error) {
 
 // build compiles the kernels, with prints and debug information, and keeps their files.
 func build(ctx context.Context, arch chip.Arch, o Options) (*reprise.Program, error) {
+	p, on := &reprise.Program{Name: "sum"}, []chip.Range{{Start: Core, End: Core}}
 	source := func(name string) (kernels.Source, error) {
 		text, err := sources.ReadFile("kernels/" + name)
 		return kernels.Source{Path: name, Text: string(text), Arch: arch, Prints: true, Debug: true, Watch: o.Watch}, err
 	}
-	p := &reprise.Program{Name: "sum"}
-	add := func(name string, on chip.Processor, im *kernels.Image, args ...uint32) error {
-		p.Kernels = append(p.Kernels, reprise.Kernel{
-			Name: name, Image: im, Processor: on, Cores: []chip.Range{{Start: Core, End: Core}},
-			Args: func(chip.Core) []uint32 { return args },
-		})
+	add := func(name string, proc chip.Processor, im *kernels.Image, args ...uint32) error {
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: proc, Cores: on,
+			Args: func(chip.Core) []uint32 { return args }})
 		return os.WriteFile(filepath.Join(o.Dir, name+".elf"), im.File, 0o600)
 	}
-	reader, err := source("reader.cpp")
+	for _, k := range []struct {
+		name, file string
+		on         chip.Processor
+		args       []uint32
+	}{{"reader", "reader.cpp", chip.BRISC, []uint32{pages, o.Block}}, {"writer", "writer.c", chip.NCRISC, []uint32{pages}}} {
+		src, err := source(k.file)
+		if err != nil {
+			return nil, err
+		}
+		im, err := kernels.Compile(ctx, src)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(k.name, k.on, im, k.args...); err != nil {
+			return nil, err
+		}
+	}
+	src, err := source("compute.cpp")
 	if err != nil {
 		return nil, err
 	}
-	im, err := kernels.Compile(ctx, reader)
-	if err != nil {
-		return nil, err
-	}
-	if err := add("reader", chip.BRISC, im, pages, o.Block); err != nil {
-		return nil, err
-	}
-	writer, err := source("writer.c")
-	if err != nil {
-		return nil, err
-	}
-	if im, err = kernels.Compile(ctx, writer); err != nil {
-		return nil, err
-	}
-	if err := add("writer", chip.NCRISC, im, pages); err != nil {
-		return nil, err
-	}
-	compute, err := source("compute.cpp")
-	if err != nil {
-		return nil, err
-	}
-	c, err := kernels.CompileCompute(ctx, kernels.ComputeSource{Source: compute})
+	c, err := kernels.CompileCompute(ctx, kernels.ComputeSource{Source: src})
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +142,7 @@ func build(ctx context.Context, arch chip.Arch, o Options) (*reprise.Program, er
 		}
 	}
 	for _, cb := range [...]int{0, 1, 16} {
-		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{
-			Index: cb, Cores: []chip.Range{{Start: Core, End: Core}}, PageSize: pageSize, Pages: capacity,
-		})
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: cb, Cores: on, PageSize: pageSize, Pages: capacity})
 	}
 	return p, nil
 }

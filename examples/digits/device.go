@@ -2,9 +2,7 @@ package digits
 
 import (
 	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/images"
@@ -17,19 +15,15 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-// ErrNoKernels means that there are no kernels for an architecture.
-var ErrNoKernels = errors.New("no kernels for this architecture")
-
 // Kernels are the ELF files of a program that runs one layer on any number of cores, from the
-// sources in the directory kernels.
+// directory kernels.
 type Kernels struct {
 	Reader []byte // BRISC: input pages and the packed layer from DRAM
 	Dense  []byte // TRISC0, TRISC1 and TRISC2, the same file for each: the arithmetic
 	Writer []byte // NCRISC: result pages to DRAM
 }
 
-// KernelsFor returns the kernels of an architecture, in slices that the caller owns. The error
-// wraps ErrNoKernels.
+// KernelsFor returns the kernels of an architecture.
 func KernelsFor(a chip.Arch) (Kernels, error) {
 	var k Kernels
 	for _, f := range []struct {
@@ -37,9 +31,6 @@ func KernelsFor(a chip.Arch) (Kernels, error) {
 		to   *[]byte
 	}{{"reader", &k.Reader}, {"dense", &k.Dense}, {"writer", &k.Writer}} {
 		b, err := prebuilt.ELF(a, f.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = ErrNoKernels
-		}
 		if err != nil {
 			return Kernels{}, fmt.Errorf("digits: kernel %s for %v: %w", f.name, a, err)
 		}
@@ -48,68 +39,54 @@ func KernelsFor(a chip.Arch) (Kernels, error) {
 	return k, nil
 }
 
-// lanes is the number of compute processors of a core, each with its own pair of circular buffers.
-const lanes = 3
-
-// Indices of the circular buffers that the kernels use (kernels/layout.h).
+// Circular buffers of the kernels (kernels/layout.h), by index.
 const (
+	lanes         = 3 // compute processors of a core, each with its own input and output buffer
 	inputBuffer   = 0 // and the next two
 	weightsBuffer = 3
 	outputBuffer  = 16 // and the next two
-	bufferPages   = 4  // of each input and output buffer: one being processed, one ready, two in flight
+	bufferPages   = 4  // one being processed, one ready, two in flight
 )
 
-// CircularBuffer is a circular buffer on every core of a layer. Its address in L1 must be a
-// multiple of 64, Blackhole's alignment for transfers with DRAM.
-type CircularBuffer struct {
-	Index    int
-	PageSize int // bytes
-	Pages    int
-}
+// CircularBuffer is a circular buffer on every core of a layer, at a multiple of 64 in L1,
+// Blackhole's alignment for transfers with DRAM.
+type CircularBuffer struct{ Index, PageSize, Pages int }
 
-// CircularBuffers returns the circular buffers of a program that runs the layer, by index.
+// CircularBuffers returns the circular buffers of a program that runs the layer.
 func (l *Layer) CircularBuffers() []CircularBuffer {
 	var all []CircularBuffer
 	for i := range lanes {
-		all = append(all, CircularBuffer{Index: inputBuffer + i, PageSize: PageBytes, Pages: bufferPages})
+		all = append(all, CircularBuffer{inputBuffer + i, PageBytes, bufferPages})
 	}
-	all = append(all, CircularBuffer{Index: weightsBuffer, PageSize: l.PackedSize(), Pages: 1})
+	all = append(all, CircularBuffer{weightsBuffer, len(l.packed), 1})
 	for i := range lanes {
-		all = append(all, CircularBuffer{Index: outputBuffer + i, PageSize: PageBytes, Pages: bufferPages})
+		all = append(all, CircularBuffer{outputBuffer + i, PageBytes, bufferPages})
 	}
 	return all
 }
 
-// Share is a core's part of the pages of a buffer.
-type Share struct {
-	First, Pages uint32
-}
+type Share struct{ First, Pages uint32 }
 
-// Shares divides pages among cores as evenly as possible, in order. With more cores than pages some
-// shares are empty, and their kernels do nothing. It returns nil for less than one core.
+// Shares divides pages among cores as evenly as possible, in order; some shares can be empty.
 func Shares(pages, cores int) []Share {
 	var all []Share
 	first := 0
 	for i := range cores {
-		next := max(pages, 0) * (i + 1) / cores
+		next := pages * (i + 1) / cores
 		all = append(all, Share{First: uint32(first), Pages: uint32(next - first)})
 		first = next
 	}
 	return all
 }
 
-// ReaderArgs returns the runtime arguments of the reader. input is the address of the interleaved
-// DRAM buffer of activation pages; weights is that of the one-page DRAM buffer with the packed
-// layer.
+// ReaderArgs returns the runtime arguments of the reader, with the addresses of the interleaved
+// DRAM buffer of activation pages and the one-page DRAM buffer with the packed layer.
 func (l *Layer) ReaderArgs(input, weights uint32, s Share) []uint32 {
-	return []uint32{input, s.First, s.Pages, PageBytes, weights, uint32(l.PackedSize())}
+	return []uint32{input, s.First, s.Pages, PageBytes, weights, uint32(len(l.packed))}
 }
 
-// DenseArgs returns the runtime arguments of the three compute processors.
-func (l *Layer) DenseArgs(s Share) []uint32 { return []uint32{s.Pages} }
-
-// WriterArgs returns the runtime arguments of the writer. output is the address of the interleaved
-// DRAM buffer of results.
+// WriterArgs returns the runtime arguments of the writer, with the address of the interleaved DRAM
+// buffer of results.
 func (l *Layer) WriterArgs(output uint32, s Share) []uint32 {
 	return []uint32{output, s.First, s.Pages, PageBytes}
 }

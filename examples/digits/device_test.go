@@ -3,7 +3,6 @@ package digits
 import (
 	"bytes"
 	"debug/elf"
-	"errors"
 	"os"
 	"regexp"
 	"strconv"
@@ -46,8 +45,8 @@ func TestKernelsLoadOnTheirProcessors(t *testing.T) {
 			}
 		}
 	}
-	if _, err := KernelsFor(chip.Arch(9)); !errors.Is(err, ErrNoKernels) {
-		t.Errorf("unknown architecture: %v, want %v", err, ErrNoKernels)
+	if _, err := KernelsFor(chip.Arch(9)); err == nil {
+		t.Error("kernels for an unknown architecture")
 	}
 }
 
@@ -74,7 +73,6 @@ func TestInnermostLoopFitsTheInstructionCache(t *testing.T) {
 	}
 }
 
-// The constants of the kernels' header are equal to the host's.
 func TestKernelHeaderAgreesWithTheHost(t *testing.T) {
 	text, err := os.ReadFile("kernels/layout.h")
 	devtest.Must(t, err)
@@ -109,21 +107,4 @@ func TestSharesCoverEveryPageOnce(t *testing.T) {
 			t.Fatalf("%d of %d pages shared, shares of %d to %d", next, pages, least, most)
 		}
 	})
-	if s := Shares(5, 0); s != nil {
-		t.Errorf("shares for no core: %v", s)
-	}
-}
-
-func TestCircularBuffersDoNotShareAnIndex(t *testing.T) {
-	n, err := Trained()
-	devtest.Must(t, err)
-	for _, l := range n.Layers() {
-		seen := map[int]bool{}
-		for _, b := range l.CircularBuffers() {
-			if seen[b.Index] || b.PageSize%64 != 0 || b.Pages == 0 {
-				t.Errorf("%v: buffer %+v", l, b)
-			}
-			seen[b.Index] = true
-		}
-	}
 }

@@ -5,8 +5,7 @@
 // # The network
 //
 // Three dense layers, 64 to 64 to 32 to 10, with a rectifier after the first two. Everything the
-// device does is integer arithmetic with RV32IM instructions, so host and device agree bit for bit,
-// not within a tolerance:
+// device does is integer arithmetic with RV32IM instructions, so host and device agree bit for bit:
 //
 //	for o in 0..out-1:
 //	    acc = bias[o]                                     // int32
@@ -15,12 +14,9 @@
 //	    if scores flag: y[o] = acc                        // int32, the last layer
 //	    else:
 //	        y = (acc*multiplier + (1 << (shift-1))) >> shift   // int32, arithmetic shift: rounds half towards +infinity
-//	        if y < 0:   y = 0                             // the rectifier; it is also the lower saturation
-//	        if y > 127: y = 127                           // upper saturation
-//	        out[o] = int8(y)
+//	        out[o] = int8(min(max(y, 0), 127))                 // the rectifier, and saturation
 //
-// No step can overflow an int32: a [Layer] whose largest possible |acc|*multiplier + half does is
-// refused when it is made. The shift is at least 1.
+// No step overflows an int32 for any input.
 //
 // # Pages
 //
@@ -29,10 +25,21 @@
 // layer, then zeros; after the last layer it holds ten little-endian int32 scores, then zeros. The
 // largest score is the answer; among equal scores the lowest digit wins.
 //
-// # Packed layers
+// # weights.bin
 //
-// [Layer.Pack] is a layer as the device kernel reads it from L1, and also as weights.bin holds it.
-// All integers are little endian and every part starts at a multiple of 64 bytes:
+// The weights were trained once, on the first result of [Split], by a Go program that the
+// repository's history has (examples/digits/train), and quantised. The file is a header of 64
+// bytes, then the packed layers in order. All integers are little endian:
+//
+//	offset size
+//	0      8    magic "RPDIGIT1"
+//	8      4    number of layers
+//	12     4    CRC-32 (IEEE) of every byte after the header
+//	16     4    size of the file
+//	20     44   zero
+//
+// A device kernel reads a packed layer from L1 as the file holds it. Every part starts at a
+// multiple of 64 bytes:
 //
 //	offset size
 //	0      4    magic "RPDL" (0x4C445052 as uint32)
@@ -45,25 +52,7 @@
 //	28     4    offset of the biases from the start of the header
 //	32     4    offset of the weights from the start of the header
 //	36     4    size of everything, a multiple of 64
-//	40     8    float64: value of one unit of the input
-//	48     8    float64: value of one unit of a weight
-//	56     8    float64: value of one unit of the output
+//	40     24   float64: values of one unit of the input, a weight and the output, which no arithmetic uses
 //	64          biases: rows int32
 //	...         weights: rows times in int8, row by row: weight of output o for input i at o*in + i
-//
-// The three scales document the quantisation; no arithmetic uses them.
-//
-// # weights.bin
-//
-// A header of 64 bytes, then the packed layers in order:
-//
-//	offset size
-//	0      8    magic "RPDIGIT1"
-//	8      4    number of layers
-//	12     4    CRC-32 (IEEE) of every byte after the header
-//	16     4    size of the file
-//	20     44   zero
-//
-// The trainer writes it (go run ./examples/digits/train integer); the same bytes come out on every
-// architecture.
 package digits

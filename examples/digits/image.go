@@ -5,13 +5,19 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
+	_ "embed" // the data set is part of the package
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+
+	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// Sizes of an image and of its line in a file.
+//go:embed data/digits.csv.gz
+var imagesFile []byte
+
 const (
 	Width     = 8              // pixels in a row
 	Height    = 8              // rows
@@ -23,6 +29,40 @@ const (
 	maxLine   = fields * (maxDigits + 1)
 )
 
+// Errors of files of images. A *ParseError has one of them and its place.
+var (
+	ErrEmpty       = errors.New("no images")
+	ErrFieldCount  = errors.New("wrong number of fields")
+	ErrNotNumber   = errors.New("not a small decimal integer")
+	ErrPixelRange  = errors.New("pixel outside 0 to 16")
+	ErrLabelRange  = errors.New("label outside 0 to 9")
+	ErrLineTooLong = errors.New("line too long")
+	ErrTruncated   = errors.New("compressed data ends early")
+	ErrCompressed  = errors.New("compressed data damaged")
+)
+
+// ParseError says where a file of images is invalid. Err wraps one of the sentinels of this
+// package, or is the reader's error.
+type ParseError struct {
+	Line   int    // 1-based; the line that was being read
+	Column int    // 1-based field number in the line, 0 for the whole line
+	Text   string // the offending field, shortened, or a description
+	Err    error
+}
+
+func (e *ParseError) Error() string {
+	where, found := fmt.Sprintf("line %d", e.Line), ""
+	if e.Column > 0 {
+		where += fmt.Sprintf(", column %d", e.Column)
+	}
+	if e.Text != "" {
+		found = ": found " + e.Text
+	}
+	return fmt.Sprintf("digits: parse images: %s: %v%s", where, e.Err, found)
+}
+
+func (e *ParseError) Unwrap() error { return e.Err }
+
 // Image is one handwritten digit: ink from 0 to MaxPixel, row by row from the top left, and its
 // label.
 type Image struct {
@@ -30,63 +70,67 @@ type Image struct {
 	Label  uint8
 }
 
+// Images returns the 1,797 digits of the embedded data set (credit and licence: data/README.md).
+func Images() ([]Image, error) { return ParseImages(bytes.NewReader(imagesFile)) }
+
+// Split divides images into those the network is trained on and those held out to measure it: a
+// quarter of every label, rounded down, the same on every machine.
+func Split(images []Image) (training, heldOut []Image) {
+	var perLabel [Classes][]int
+	for i, m := range images {
+		l := m.Label % Classes
+		perLabel[l] = append(perLabel[l], i)
+	}
+	out := make([]bool, len(images))
+	src := rng.Source(0x5EED_0D19)
+	for _, idx := range perLabel {
+		src.Shuffle(idx)
+		for _, i := range idx[:len(idx)/4] {
+			out[i] = true
+		}
+	}
+	for i, m := range images {
+		if out[i] {
+			heldOut = append(heldOut, m)
+		} else {
+			training = append(training, m)
+		}
+	}
+	return training, heldOut
+}
+
 // ParseImages reads images as comma-separated lines of 64 pixels and a label, plain or
-// gzip-compressed. Lines end with "
-// " or "\r
-// ", the last one also without. Errors are *ParseError.
+// gzip-compressed. Lines end with LF or CR LF, the last one also without. Errors are *ParseError.
 func ParseImages(r io.Reader) ([]Image, error) {
 	br := bufio.NewReader(r)
-	magic, err := br.Peek(2)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if magic, err := br.Peek(2); err != nil && !errors.Is(err, io.EOF) {
 		return nil, &ParseError{Line: 1, Err: err}
+	} else if bytes.Equal(magic, []byte{0x1F, 0x8B}) {
+		zr, err := gzip.NewReader(br)
+		if err != nil {
+			return nil, &ParseError{Line: 1, Err: compressedError(err)}
+		}
+		br = bufio.NewReader(zr)
 	}
-	if !bytes.Equal(magic, []byte{0x1F, 0x8B}) {
-		return parseLines(br)
-	}
-	zr, err := gzip.NewReader(br)
-	if err != nil {
-		return nil, &ParseError{Line: 1, Err: compressedError(err)}
-	}
-	return parseLines(bufio.NewReader(zr))
-}
-
-// compressedError maps the errors of package gzip to this package's.
-func compressedError(err error) error {
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: %w", ErrTruncated, err)
-	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
-		return fmt.Errorf("%w: %w", ErrCompressed, err)
-	}
-	var corrupt flate.CorruptInputError
-	if errors.As(err, &corrupt) {
-		return fmt.Errorf("%w: %w", ErrCompressed, err)
-	}
-	return err
-}
-
-func parseLines(br *bufio.Reader) ([]Image, error) {
 	var images []Image
 	for line := 1; ; line++ {
 		text, err := br.ReadSlice('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			if errors.Is(err, bufio.ErrBufferFull) {
-				err = ErrLineTooLong
-			} else {
-				err = compressedError(err)
+		end := errors.Is(err, io.EOF)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, &ParseError{Line: line, Err: ErrLineTooLong}
+		case err != nil && !end:
+			return nil, &ParseError{Line: line, Err: compressedError(err)}
+		}
+		if len(text) > 0 {
+			m, perr := parseLine(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"))
+			if perr != nil {
+				perr.Line = line
+				return nil, perr
 			}
-			return nil, &ParseError{Line: line, Err: err}
+			images = append(images, m)
 		}
-		if len(text) == 0 { // only at the end of the file
-			break
-		}
-		img, perr := parseLine(trimEnd(text))
-		if perr != nil {
-			perr.Line = line
-			return nil, perr
-		}
-		images = append(images, img)
-		if err != nil {
+		if end {
 			break
 		}
 	}
@@ -96,72 +140,62 @@ func parseLines(br *bufio.Reader) ([]Image, error) {
 	return images, nil
 }
 
-func trimEnd(text []byte) []byte {
-	text = bytes.TrimSuffix(text, []byte("\n"))
-	return bytes.TrimSuffix(text, []byte("\r"))
+func compressedError(err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %w", ErrTruncated, err)
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
+		return fmt.Errorf("%w: %w", ErrCompressed, err)
+	}
+	return err
 }
 
 // parseLine reads a line without its ending. The error lacks the line number.
-func parseLine(text []byte) (Image, *ParseError) {
-	var img Image
+func parseLine(text string) (m Image, _ *ParseError) {
 	if len(text) > maxLine {
-		return img, &ParseError{Text: fmt.Sprintf("%d bytes, at most %d", len(text), maxLine), Err: ErrLineTooLong}
+		return m, &ParseError{Text: fmt.Sprintf("%d bytes, at most %d", len(text), maxLine), Err: ErrLineTooLong}
 	}
-	if n := bytes.Count(text, []byte(",")) + 1; n != fields {
-		return img, &ParseError{Text: fmt.Sprintf("%d, want %d", n, fields), Err: ErrFieldCount}
+	all := strings.Split(text, ",")
+	if n := len(all); n != fields {
+		return m, &ParseError{Text: fmt.Sprintf("%d, want %d", n, fields), Err: ErrFieldCount}
 	}
-	for col := range fields {
-		field, rest, _ := bytes.Cut(text, []byte(","))
-		text = rest
-		v, ok := parseField(field)
-		limit, reason := MaxPixel, ErrPixelRange
-		if col == Pixels {
-			limit, reason = Classes-1, ErrLabelRange
+	for i, field := range all {
+		v, err := strconv.ParseUint(field, 10, 16) // no signs, spaces and fractions
+		to, limit, reason := &m.Label, uint64(Classes-1), ErrLabelRange
+		if i < Pixels {
+			to, limit, reason = &m.Pixels[i], MaxPixel, ErrPixelRange
 		}
 		switch {
-		case !ok:
-			return img, &ParseError{Column: col + 1, Text: strconv.Quote(shorten(field)), Err: ErrNotNumber}
+		case err != nil || len(field) > maxDigits:
+			if len(field) > 16 {
+				field = field[:16] + "..."
+			}
+			return m, &ParseError{Column: i + 1, Text: strconv.Quote(field), Err: ErrNotNumber}
 		case v > limit:
-			return img, &ParseError{Column: col + 1, Text: strconv.Itoa(v), Err: reason}
-		case col == Pixels:
-			img.Label = uint8(v)
-		default:
-			img.Pixels[col] = uint8(v)
+			return m, &ParseError{Column: i + 1, Text: field, Err: reason}
 		}
+		*to = uint8(v)
 	}
-	return img, nil
+	return m, nil
 }
 
-// parseField parses an integer of one to maxDigits digits, without signs, spaces and fractions,
-// which strconv would accept.
-func parseField(field []byte) (int, bool) {
-	if len(field) == 0 || len(field) > maxDigits {
-		return 0, false
-	}
-	v := 0
-	for _, c := range field {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		v = v*10 + int(c-'0')
-	}
-	return v, true
-}
-
-func shorten(field []byte) string {
-	const most = 16
-	if len(field) > most {
-		return string(field[:most]) + "..."
-	}
-	return string(field)
-}
-
-// AppendCSV appends the image as a line of the plain file format, with its line ending.
 func (m Image) AppendCSV(dst []byte) []byte {
 	for _, p := range m.Pixels {
-		dst = strconv.AppendUint(dst, uint64(p), 10)
-		dst = append(dst, ',')
+		dst = append(strconv.AppendUint(dst, uint64(p), 10), ',')
 	}
-	dst = strconv.AppendUint(dst, uint64(m.Label), 10)
-	return append(dst, '\n')
+	return append(strconv.AppendUint(dst, uint64(m.Label), 10), '\n')
+}
+
+// Render draws an image as eight lines of sixteen block characters, as dark as its ink.
+func Render(m Image) string {
+	var b strings.Builder
+	for i, p := range m.Pixels {
+		shades := [...]string{"  ", "░░", "▒▒", "▓▓", "██"}
+		b.WriteString(shades[(int(min(p, MaxPixel))*(len(shades)-1)+MaxPixel/2)/MaxPixel])
+		if i%Width == Width-1 {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }

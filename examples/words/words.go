@@ -20,8 +20,8 @@ const Tokens = 27
 // End is the token after the last letter of a word, and the one before the first letter.
 const End = 0
 
-// MaxLetters is the length of the longest word of a model; with the End before, a word then has 32
-// positions.
+// MaxLetters is the length of the longest word of a model, which has 32 positions with the End
+// before.
 const MaxLetters = 31
 
 // ErrWord is in errors about words without letters, with other characters than a to z, or longer
@@ -49,8 +49,8 @@ func All() ([]string, error) {
 	return all, nil
 }
 
-// Split divides words into those a model is trained on and those held back: one in ten. The choice
-// is the same on every machine; order is kept.
+// Split divides words into those a model is trained on and those held back: one in ten, the same on
+// every machine.
 func Split(words []string) (training, heldBack []string) {
 	order := make([]int, len(words))
 	for i := range order {
@@ -87,11 +87,9 @@ func Encode(word string) ([]uint8, error) {
 	return tokens, nil
 }
 
-// Letter returns the letter of a token from 1 to 26.
 func Letter(token uint8) byte { return 'a' - 1 + token }
 
-// Decode returns the words in a sequence of tokens, each ended by End. Letters after the last End
-// are left out.
+// Decode returns the words in a sequence of tokens, each ended by End.
 func Decode(tokens []uint8) []string {
 	var words []string
 	var word []byte

@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/examples/words"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 func TestListIsSplitOnce(t *testing.T) {
 	all, err := words.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	training, heldBack := words.Split(all)
 	if len(all) != 63849 || len(training) != 57465 || len(heldBack) != 6384 {
 		t.Errorf("%d words, %d for training and %d held back", len(all), len(training), len(heldBack))
@@ -30,9 +29,7 @@ func TestListIsSplitOnce(t *testing.T) {
 func TestTokens(t *testing.T) {
 	for _, w := range []string{"a", "zebra", strings.Repeat("x", words.MaxLetters)} {
 		tokens, err := words.Encode(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if got := words.Decode(append(append(tokens, words.End), 3, 4)); !slices.Equal(got, []string{w}) {
 			t.Errorf("%q becomes %q", w, got)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
-// emulatorHint lists what may follow the architecture of an emulated card.
 const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, interpreter, parallel, or of a machine faults of links such as link-down=0:8"
 
 func parseEmulator(name, rest string) (*Device, error) {
@@ -41,7 +40,7 @@ func parseEmulator(name, rest string) (*Device, error) {
 			key = "link"
 		}
 		switch key {
-		case "link": // of what needs several chips
+		case "link":
 		case "no-iommu":
 			d.opts = append(d.opts, sim.WithoutIOMMU())
 		case "interpreter":
@@ -57,7 +56,7 @@ func parseEmulator(name, rest string) (*Device, error) {
 				}
 				n[i] = uint8(x)
 			}
-			if n == [3]uint8{} { // the model would take it for none
+			if n == [3]uint8{} {
 				return wrong(ErrUnknown, "use one such as driver=2.4.0", "%q is no release of the driver", value)
 			}
 			d.opts = append(d.opts, sim.DriverVersion(n[0], n[1], n[2]))
@@ -95,8 +94,8 @@ func parseEmulator(name, rest string) (*Device, error) {
 	return d, nil
 }
 
-// Emulated returns the emulator with more options, under its own name followed by a suffix. It is
-// for devices whose Kind is Emulator; others are returned as they are.
+// Emulated returns an emulator with more options and a suffix to its name; other devices as they
+// are.
 func (d *Device) Emulated(suffix string, opts ...sim.Option) *Device {
 	if d.Kind != Emulator {
 		return d
@@ -115,8 +114,7 @@ func emulator(a chip.Arch, opts ...sim.Option) *sim.Card {
 	return sim.Blackhole(opts...)
 }
 
-// WithMetal returns an emulator with the [waivers.Metal] of folders; other devices, and empty names
-// of folders, need none.
+// WithMetal returns an emulator with the [waivers.Metal] of folders; other devices need none.
 func (d *Device) WithMetal(ctx context.Context, dirs ...string) (*Device, error) {
 	for _, dir := range dirs {
 		if d.Kind != Emulator || dir == "" {

@@ -17,9 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// parseFar makes the device of far:MACHINE: the first chip of a machine that has no PCI interface,
-// such as far:emu:n300. Options of an emulated machine are seed=N, delay=CLOCKS, strict=SEED and
-// faults of links.
+// parseFar makes the first chip of a machine that has no PCI interface, such as far:emu:n300.
 func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(machine, ":")
 	words := strings.Split(rest, ",")
@@ -60,7 +58,6 @@ func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 	return d, nil
 }
 
-// farTarget is a chip without a PCI interface of a machine that runs while the chip is open.
 type farTarget struct {
 	name  string
 	start func() ([]kmd.Target, func() error, error)
@@ -78,7 +75,6 @@ type farNode farTarget
 
 func (n *farNode) String() string { return n.name }
 
-// Open implements seam.Node.
 func (n *farNode) Open(flags int) (seam.File, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,17 +123,14 @@ func (n *farNode) startMachineLocked() error {
 	return nil
 }
 
-// farFile is a file of the chip; with the last one the machine ends.
 type farFile struct {
 	seam.File
 	n    *farNode
 	once sync.Once
 }
 
-// Uplink is what kmd.Device.Uplink returns.
 func (f *farFile) Uplink() *kmd.Uplink { return f.File.(interface{ Uplink() *kmd.Uplink }).Uplink() }
 
-// Close implements seam.File.
 func (f *farFile) Close() error {
 	err := f.File.Close()
 	f.once.Do(func() {

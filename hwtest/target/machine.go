@@ -15,10 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// MachineHelp is how flags describe what ParseMachine accepts.
+// MachineHelp lists what ParseMachine accepts.
 const MachineHelp = "emu:n300, emu:t3000, emu:quietbox, emu:galaxy-wh, emu:galaxy-bh and the like (with faults of links: emu:n300,link-down=0:8), ttsim:PATH of a libttsim.so, device nodes with commas between them, or a device as elsewhere"
 
-// targets returns cards of any kind as targets.
 func targets[C kmd.Target](cards []C) []kmd.Target {
 	var all []kmd.Target
 	for _, c := range cards {
@@ -27,17 +26,17 @@ func targets[C kmd.Target](cards []C) []kmd.Target {
 	return all
 }
 
-// Machine is a machine with cards, by name. It isn't running yet.
+// Machine is a machine with cards, by name.
 type Machine struct {
 	Name  string // of tests and reports: emu_t3000
 	Given string // as the user called it
 	Kind  Kind
-	Spec  *chip.Machine // what an emulator is made from; nil for the others
+	Spec  *chip.Machine // of an emulator
 
 	open func(...sim.Option) ([]kmd.Target, func() error, error)
 }
 
-// OpenPart starts a part of an emulated machine, the others of which are in other processes.
+// OpenPart starts a part of an emulated machine whose others are in other processes.
 func (m *Machine) OpenPart(p sim.Part) (cards []kmd.Target, end func() error, err error) {
 	if m.Spec == nil {
 		return nil, nil, &Error{Value: m.Given, Why: "only an emulated machine has parts", Hint: "name a machine such as emu:galaxy-bh",
@@ -46,12 +45,11 @@ func (m *Machine) OpenPart(p sim.Part) (cards []kmd.Target, end func() error, er
 	return m.open(sim.OfPart(p))
 }
 
-// Open starts the machine, if it has to be started, and returns its cards and a function that ends
-// it.
+// Open starts the machine, and returns its cards and what ends it.
 func (m *Machine) Open() (cards []kmd.Target, end func() error, err error) { return m.open() }
 
-// ParseMachine turns a name into a machine; an error is an *Error. Names of devices are machines
-// with one card, or with each device node that is named.
+// ParseMachine turns a name into a machine; an error is an *Error. A device is a machine of one
+// card.
 func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	words := strings.Split(rest, ",")
@@ -112,17 +110,13 @@ type Linked struct {
 	close    func() error
 }
 
-// Close stops what runs for the machine.
 func (m *Linked) Close() error { return m.close() }
 
-// Machine returns the description of the machine that an emulator was named by; nil for others.
+// Machine returns the description that an emulator was named by, or nil.
 func (d *Device) Machine() *chip.Machine { return d.machine }
 
-// Linked returns cards that are linked and like the device: for an emulator those of its machine
-// or, if it was named by an architecture, of a description; the chips have the device's options.
-// For the vendor's simulator they are the cards of its library, of which there may be one, with
-// remote chips or without. Device nodes are what was named, likewise one or several. It is nil for
-// others.
+// Linked returns linked cards like the device: an emulator's machine or one of a description, the
+// library's cards, or the device nodes named. It is nil for others.
 func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 	switch {
 	case d.Kind == Emulator:
@@ -144,7 +138,7 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 		}
 		cards, err := s.Cards()
 		if err != nil {
-			_ = s.Close() // the error is the reason already
+			_ = s.Close()
 			return nil, err
 		}
 		return &Linked{Cards: targets(cards), close: s.Close}, nil
@@ -155,9 +149,8 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 // ErrNotShared is returned when a second process can't open the device.
 var ErrNotShared = errors.New("a second process can't open the same device")
 
-// Share returns the device as one that other processes can open at the same time, by the name that
-// is its Given, until end is called. An emulated card and one of the vendor's simulator are served
-// by this process, which needs Linux; their chips live until then. Others are what they are.
+// Share returns the device as one that other processes can open by its Given until end is called.
+// This process serves emulated cards and those of the vendor's simulator, which needs Linux.
 func (d *Device) Share() (shared *Device, end func() error, err error) {
 	switch {
 	case d.Kind == Emulator:

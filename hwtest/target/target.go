@@ -1,6 +1,5 @@
-// Package target turns what people call a device into one that can be opened: emu:blackhole,
-// emu:wormhole, a machine such as emu:t3000, ttsim:PATH, socket:PATH, session:FILE, far:MACHINE or
-// a device node. The command and the conformance suite share it.
+// Package target turns a device's name into one to open: emu:blackhole, emu:wormhole, a machine
+// such as emu:t3000, ttsim:PATH, socket:PATH, session:FILE, far:MACHINE or a device node.
 package target
 
 import (
@@ -19,31 +18,28 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// Help is how flags describe what Parse accepts.
+// Help lists what Parse accepts.
 const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,strict=1), emu:t3000 or another machine (for what needs several chips, and one of its chips for the rest), ttsim:PATH of the vendor's libttsim.so, socket:PATH where reprise sim serves a card, session:FILE of a recorded session, far:MACHINE for a chip without a PCI interface (far:emu:n300), or a device node such as /dev/tenstorrent/0"
 
-// ErrUnknown is returned for a name that is not that of a device that [Parse] knows.
+// ErrUnknown is returned for a name that [Parse] doesn't know.
 var ErrUnknown = errors.New("unknown kind of device")
 
-// Kind is the kind of a device.
 type Kind uint8
 
-// The kinds of devices.
 const (
-	Emulator  Kind = iota // the emulator of package sim: cheap, each opening is a card of its own
-	Simulator             // the vendor's simulator, or a card of another process: slow, may be thrown away as well
+	Emulator  Kind = iota // of package sim; each opening is a card of its own
+	Simulator             // the vendor's, or a card of another process: slow, may be thrown away
 	Silicon               // a card with a device node
-	Recording             // a recorded session, which is played back in place of a device
+	Recording             // a recorded session
 )
 
-// Device is a device by name. It isn't open; each call of Open gives a target to open.
+// Device is a device by name, not yet open.
 type Device struct {
-	Name  string    // of tests and reports: emu_blackhole, ttsim_wormhole, dev_tenstorrent_0
-	Given string    // as the user called it
-	Kind  Kind      // what it is
-	Arch  chip.Arch // of an emulator and of a remote chip; 0 for others, whose architecture is known when they are open
+	Name  string // of tests and reports: emu_blackhole, ttsim_wormhole, dev_tenstorrent_0
+	Given string // as the user called it
+	Kind  Kind
+	Arch  chip.Arch // of an emulator and of a remote chip, else 0 until it is open
 
-	// Strict is set for an emulator with all checks on.
 	Strict bool
 
 	open    func() kmd.Target
@@ -57,38 +53,33 @@ type Device struct {
 	server  ttsim.Option
 }
 
-// One reports whether all openings of the device are of one card, which two users can't bring up at
-// the same time. Otherwise each is of a card of its own.
+// One reports whether all openings are of one card; otherwise each has its own.
 func (d *Device) One() bool { return d.Kind == Silicon || d.served() }
 
-// Several reports whether the name had more device nodes than this one.
+// Several reports whether more device nodes were named.
 func (d *Device) Several() bool { return len(d.nodes) > 1 }
 
-// served reports whether another process serves the card, so that each access is a request to it.
 func (d *Device) served() bool { return strings.HasPrefix(d.Given, "socket:") }
 
-// socket returns what opens a card that is served. The machine that comes with a target is asked
-// for over its connections, so each opening has a target of its own.
+// socket returns what opens a served card, with a target for each opening.
 func socket(path string) func() kmd.Target { return func() kmd.Target { return cards.Socket(path) } }
 
-// Error is returned for a device's name that is wrong: it says why, and what to do.
+// Error is returned for a wrong name of a device.
 type Error struct {
-	Value string // what was given
-	Why   string // what is wrong with it
+	Value string
+	Why   string
 	Hint  string // what to give instead
-	Err   error  // the cause: ErrUnknown, chip.ErrUnknownArch, or what a number, an option or a file is refused with
+	Err   error  // such as ErrUnknown or chip.ErrUnknownArch
 }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("target: device %q: %s; %s", e.Value, e.Why, e.Hint)
 }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Parse turns a name into a device; an error is an *Error. Options of an emulated card follow its
-// architecture, after commas. The server is how the vendor's simulator is started, as ttsim.Server
-// describes it.
+// Parse turns a name into a device; an error is an *Error. The server starts the vendor's
+// simulator.
 func Parse(name string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch {
@@ -109,8 +100,7 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
 }
 
-// parseNodes makes the device of a node. Others may follow it: to what needs several chips they are
-// the machine.
+// parseNodes makes a device of a node; more of them are its machine.
 func parseNodes(name string) (*Device, error) {
 	nodes := strings.Split(name, ",")
 	for i, n := range nodes {
@@ -123,8 +113,6 @@ func parseNodes(name string) (*Device, error) {
 	return &Device{Name: label, Given: name, Kind: Silicon, nodes: nodes, open: func() kmd.Target { return kmd.Path(nodes[0]) }}, nil
 }
 
-// label names a build of the vendor's simulator by its path, which has _wh or _bh at the end of a
-// part.
 func label(path string) string {
 	for _, part := range strings.Split(filepath.ToSlash(path), "/") {
 		switch {
@@ -137,14 +125,12 @@ func label(path string) string {
 	return "ttsim"
 }
 
-// Slow reports whether the device is slower than others by a factor of a hundred or more.
+// Slow reports whether the device is at least a hundred times slower.
 func (d *Device) Slow() bool { return d.Kind == Simulator || d.Strict }
 
-// Open returns the device as a target to open.
 func (d *Device) Open() kmd.Target { return d.open() }
 
-// parseSession makes the device of session:FILE. The file is read now, and played from its start by
-// each opening.
+// parseSession reads the file of session:FILE, which each opening plays from its start.
 func parseSession(name, path string) (*Device, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -158,7 +144,6 @@ func parseSession(name, path string) (*Device, error) {
 	return &Device{Name: "session_" + filepath.Base(path), Given: name, Kind: Recording, open: func() kmd.Target { return s.Player() }}, nil
 }
 
-// inner is an error of the system without the path, which is beside it.
 func inner(err error) error {
 	var e *os.PathError
 	if errors.As(err, &e) {

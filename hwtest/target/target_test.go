@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// Reports and -run go by a device's name, so it has no slashes and stays what it is.
 func TestParse(t *testing.T) {
 	for _, want := range []Device{
 		{Given: "emu:blackhole", Name: "emu_blackhole", Arch: chip.Blackhole},
@@ -50,7 +49,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// An error names what was given, has a cause to ask for and says what to give instead.
 func TestParseErrors(t *testing.T) {
 	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown,
 		"socket:": ErrUnknown, "session:": ErrUnknown, "session:./missing": fs.ErrNotExist, "session:target_test.go": session.ErrNotSession,
@@ -69,8 +67,6 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// An emulator that is named by a machine is that machine to what needs several chips; others are
-// what is asked for.
 func TestLinkedMachines(t *testing.T) {
 	for name, want := range map[string]string{"emu:p300": "p300", "emu:blackhole": "quietbox"} {
 		d, err := Parse(name, ttsim.Server("false"))
@@ -90,7 +86,6 @@ func TestLinkedMachines(t *testing.T) {
 	}
 }
 
-// Device nodes are the machine that is named, and the first of them is the device.
 func TestLinkedNodes(t *testing.T) {
 	for name, want := range map[string][]string{"/dev/a": {"/dev/a"}, "/dev/b,/dev/a": {"/dev/b", "/dev/a"}} {
 		d, err := Parse(name, ttsim.Server("false"))
@@ -130,8 +125,6 @@ func TestLinkedNodes(t *testing.T) {
 	}
 }
 
-// Options belong to emulators: a name for reports tells the two apart, and the device itself stays
-// as it was.
 func TestEmulated(t *testing.T) {
 	d, err := Parse("emu:wormhole", ttsim.Server("false"))
 	if err != nil {
@@ -142,8 +135,6 @@ func TestEmulated(t *testing.T) {
 	}
 }
 
-// A device that is shared has a name by which any process can open it, at the same time as others
-// and again after them; sharing doesn't change the device itself.
 func TestShare(t *testing.T) {
 	for _, name := range []string{"emu:wormhole", "emu:blackhole,driver=2.4.0"} {
 		d, err := Parse(name, ttsim.Server("false"))

@@ -4,5 +4,4 @@ package vm
 
 import "os/exec"
 
-// apart does nothing where there are no process groups.
 func apart(*exec.Cmd) {}

@@ -7,6 +7,5 @@ import (
 	"syscall"
 )
 
-// apart starts a command in a process group of its own, so that the terminal's interrupt reaches
-// only this process, which ends it.
+// apart keeps the terminal's interrupt from a command, which this process ends.
 func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

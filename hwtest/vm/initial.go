@@ -37,8 +37,7 @@ func (c *Config) pack(name string) error {
 	})
 }
 
-// writeArchive writes a cpio archive of the "newc" kind, not compressed
-// (Documentation/driver-api/early-userspace/buffer-format.rst of Linux), with what fill adds to it.
+// writeArchive writes a cpio archive of the "newc" kind (Linux's buffer-format.rst).
 func writeArchive(name string, fill func(*archive) error) (err error) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -53,7 +52,6 @@ func writeArchive(name string, fill func(*archive) error) (err error) {
 	if err := fill(w); err != nil {
 		return err
 	}
-	// The console is opened before the first program can make it.
 	w.makeDirs("dev/console")
 	w.head("dev/console", 0o020600, 0, 5, 1)
 	w.head("TRAILER!!!", 0, 0, 0, 0)
@@ -63,18 +61,15 @@ func writeArchive(name string, fill func(*archive) error) (err error) {
 	return w.w.Flush()
 }
 
-// archive is a cpio archive on its way. The first error stays.
 type archive struct {
 	w   *bufio.Writer
 	ino int
-	has map[string]bool // paths in it
+	has map[string]bool
 	err error
 }
 
-// copy adds a file at a path of the machine, executable for all.
 func (a *archive) copy(to, from string) error { return a.file(to, from, 0o755) }
 
-// file adds a file at a path of the machine, with its own permissions and more.
 func (a *archive) file(to, from string, more fs.FileMode) error {
 	f, err := os.Open(from)
 	if err != nil {
@@ -94,7 +89,6 @@ func (a *archive) file(to, from string, more fs.FileMode) error {
 	return a.entry(inArchive(to), fileMode|uint32(info.Mode().Perm()|more), info.Size(), f)
 }
 
-// copyTree adds the folders, files and symbolic links below a folder, at the same path.
 func (a *archive) copyTree(dir string) error {
 	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -113,7 +107,7 @@ func (a *archive) copyTree(dir string) error {
 		case 0:
 			return a.file(p, p, 0)
 		}
-		return nil // sockets and the like mean nothing in another machine
+		return nil
 	})
 }
 
@@ -121,7 +115,6 @@ func (a *archive) text(to, text string) error {
 	return a.entry(inArchive(to), fileMode|0o644, int64(len(text)), strings.NewReader(text))
 }
 
-// Kinds of entries.
 const (
 	fileMode = 0o100000
 	linkMode = 0o120000
@@ -133,7 +126,7 @@ func inArchive(name string) string { return strings.TrimPrefix(path.Clean(name),
 // entry adds an entry and the folders that lead to it. The first entry of a path stays.
 func (a *archive) entry(name string, mode uint32, size int64, r io.Reader) error {
 	if a.has[name] {
-		return a.err // the same file by another way, such as a library
+		return a.err
 	}
 	a.has[name] = true
 	a.makeDirs(name)
@@ -148,7 +141,6 @@ func (a *archive) entry(name string, mode uint32, size int64, r io.Reader) error
 	return a.err
 }
 
-// makeDirs adds the folders of a path, up to its last slash.
 func (a *archive) makeDirs(name string) {
 	for i, ch := range name {
 		if ch == '/' && !a.has[name[:i]] {

@@ -13,14 +13,12 @@ import (
 	"strings"
 )
 
-// ErrNotKernel means that a file is no kernel image that tells its release.
 var ErrNotKernel = errors.New("not a kernel image of x86 (vmlinuz, bzImage)")
 
-// ErrNotModule means that a file is no kernel module.
 var ErrNotModule = errors.New("not a kernel module")
 
-// KernelRelease returns the release of an x86 kernel image, such as "6.12.38-amd64"
-// (Documentation/arch/x86/boot.rst of Linux).
+// KernelRelease returns an x86 kernel image's release, such as "6.12.38-amd64" (Linux's
+// boot.rst).
 func KernelRelease(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -41,8 +39,7 @@ func KernelRelease(name string) (string, error) {
 	return release, nil
 }
 
-// ModuleRelease returns the release of the kernel that a module was built for, or "" if the file is
-// compressed.
+// ModuleRelease returns the release that a module was built for, or "" if it is compressed.
 func ModuleRelease(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -92,7 +89,7 @@ func QEMUVersion(command []string) (version string, vfioUser bool, err error) {
 	return version, strings.Contains(ask("-device", "help"), `"vfio-user-pci"`), err
 }
 
-// A LibraryError says which libraries of a program are missing on this machine.
+// A LibraryError lists a program's missing libraries.
 type LibraryError struct {
 	Program string
 	Missing []string
@@ -102,8 +99,7 @@ func (e *LibraryError) Error() string {
 	return fmt.Sprintf("vm: %s: this machine has no %s", e.Program, strings.Join(e.Missing, ", "))
 }
 
-// needs lists what else a program needs to run: its loader and libraries, as the loader finds them,
-// or a script's interpreter with what that needs.
+// needs lists a program's loader and libraries, or its script's interpreter with what that needs.
 func needs(program string) ([]string, error) {
 	f, err := os.Open(program)
 	if err != nil {
@@ -121,7 +117,7 @@ func needs(program string) ([]string, error) {
 	e, err := elf.NewFile(f)
 	var format *elf.FormatError
 	if errors.As(err, &format) || errors.Is(err, io.EOF) {
-		return nil, nil // data
+		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("vm: %s: %w", program, err)
 	}
@@ -149,8 +145,7 @@ func needs(program string) ([]string, error) {
 	return append(libraries, loader), nil
 }
 
-// parseLoader returns the paths of libraries in what a loader lists, and the names of those that it
-// hasn't found.
+// parseLoader splits a loader's list into found and missing libraries.
 func parseLoader(out string) (found, missing []string) {
 	for line := range strings.Lines(out) {
 		name, rest, arrow := strings.Cut(strings.TrimSpace(line), " => ")

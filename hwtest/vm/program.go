@@ -20,44 +20,33 @@ import (
 // Program is a program of this machine that runs in a virtual one with cards and their driver.
 type Program struct {
 	Hardware
-	// Module is the vendor's driver, built for the kernel. It may be compressed if the kernel can
-	// decompress modules.
+	// Module is the vendor's driver for the kernel, compressed if the kernel can decompress it.
 	Module string
-	// Init is a program that calls inside.Main if its arguments are InitArgs. It is at InitPath in
-	// the machine.
+	// Init calls inside.Main if its arguments are InitArgs; the machine has it at InitPath.
 	Init     string
 	InitArgs []string
-	// Args are the program and its arguments. A program with the path InitPath is Init; all others
-	// are paths of this machine, and have the same path in the other one, where their loader and
-	// libraries are copied to as well.
+	// Args are the program and its arguments. InitPath names Init; others keep their path, loader
+	// and libraries.
 	Args []string
-	// Env is the program's environment.
-	Env []string
-	// Share is the absolute path of a folder that is copied to the same path of the machine. What
-	// the program has written there is copied back when it ends; what it has deleted stays. Empty
-	// for none.
+	Env  []string
+	// Share is an absolute folder that is copied to the machine. What the program has written
+	// there is copied back.
 	Share string
-	// Dir is the program's working directory, "/" if empty.
-	Dir string
-	// Files are further programs and files of this machine that have the same path in the other
-	// one.
+	Dir   string
+	// Files are more files with the same path in the machine.
 	Files []string
-	// Busybox is the path of a static busybox, whose commands the machine then has in BusyboxDir;
-	// empty for none.
+	// Busybox is a static busybox, whose commands the machine has in BusyboxDir; empty for none.
 	Busybox string
-	// Terminal makes standard input and output, which have to be a terminal of the given size, that
-	// of the program. Otherwise the program reads nothing.
+	// Terminal gives the program standard input and output, a terminal of the given size.
 	Terminal      bool
 	Rows, Columns uint16
-	// Stdout gets the program's standard output.
-	Stdout io.Writer
-	// Console gets the kernel's messages and the program's standard error.
+	Stdout        io.Writer
+	// Console gets the kernel's messages and the program's errors.
 	Console io.Writer
-	// KernelMessages is how important those messages must be: 4 for errors, 7 for all.
+	// KernelMessages is their least importance: 4 for errors, 7 for all.
 	KernelMessages int
 }
 
-// Paths in the machine.
 const (
 	InitPath   = "/usr/bin/reprise"
 	BusyboxDir = "/usr/lib/busybox"
@@ -68,9 +57,8 @@ const modulePath = "/tenstorrent.ko"
 // ErrProgram is wrapped by the error of a machine that could not run the program.
 var ErrProgram = errors.New("the machine could not run the program")
 
-// Run boots the machine, runs the program, and waits until the machine is off. It returns the
-// program's exit status, as a shell has it. The error wraps ErrBoot if the machine ended before the
-// program, or ctx's.
+// Run returns the program's exit status. The error wraps ErrBoot if the machine ended first, or
+// ctx's.
 func (p *Program) Run(ctx context.Context) (status int, err error) {
 	dir, err := os.MkdirTemp("", "reprise-vm")
 	if err != nil {
@@ -105,7 +93,6 @@ func (p *Program) Run(ctx context.Context) (status int, err error) {
 	return p.collect(results)
 }
 
-// boot starts QEMU and waits until the machine is off.
 func (p *Program) boot(ctx context.Context, hw *Hardware, args []string) error {
 	m, err := hw.command(ctx, args)
 	if err != nil {
@@ -137,7 +124,7 @@ func (p *Program) boot(ctx context.Context, hw *Hardware, args []string) error {
 	}
 	err = m.start()
 	for _, w := range m.cmd.ExtraFiles {
-		_ = w.Close() // QEMU has it
+		_ = w.Close()
 	}
 	if err == nil {
 		err = m.wait()
@@ -150,7 +137,6 @@ func (p *Program) boot(ctx context.Context, hw *Hardware, args []string) error {
 	return err
 }
 
-// fill adds the program, what it needs, and the job to an archive.
 func (p *Program) fill(a *archive) error {
 	if err := a.copy(modulePath, p.Module); err != nil {
 		return err
@@ -199,8 +185,6 @@ func (p *Program) fill(a *archive) error {
 	return a.text(inside.JobFile, string(text))
 }
 
-// collect reads the results of a machine that is off: it copies files into the share and returns
-// the program's status.
 func (p *Program) collect(results string) (status int, err error) {
 	f, err := os.Open(results)
 	if err != nil {
@@ -237,8 +221,7 @@ func (p *Program) collect(results string) (status int, err error) {
 	}
 }
 
-// returnFile writes a file of the machine into the share, whole or not at all: results that end in
-// the middle don't cost the file that was there. Links in the share don't lead out of it.
+// returnFile writes a file into the share, whole or not at all. Links don't lead out of it.
 func returnFile(share *os.Root, name string, mode fs.FileMode, r io.Reader) (err error) {
 	if err := share.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err

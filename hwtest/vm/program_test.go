@@ -25,7 +25,6 @@ func TestLoaderList(t *testing.T) {
 	}
 }
 
-// A machine can write in its share and nowhere else, and its results are complete or an error.
 func TestCollect(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -76,8 +75,6 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// A machine that ends while it returns a file costs neither that file nor one that the host had
-// under its name.
 func TestCollectIsWhole(t *testing.T) {
 	share := t.TempDir()
 	kept := filepath.Join(share, "log")
@@ -123,7 +120,6 @@ func TestCollectIsWhole(t *testing.T) {
 	}
 }
 
-// Scripts need their interpreter, which may need libraries; data and static programs need nothing.
 func TestNeeds(t *testing.T) {
 	dir := t.TempDir()
 	script, data := filepath.Join(dir, "script"), filepath.Join(dir, "data")

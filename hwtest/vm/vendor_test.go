@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/vm"
 )
 
-// leftOut are tests of tt-umd that take too long where each load and store of a card takes some 50
-// µs, or need what the emulator doesn't model.
+// leftOut are tests of tt-umd that take too long at 50 µs an access, or need what the emulator
+// doesn't model.
 var leftOut = []struct {
 	program  string   // its folder and file
 	machines []string // nil for all
@@ -42,8 +42,6 @@ var leftOut = []struct {
 		"a NoC that hangs isn't modelled: the loads that make silicon's hang find zero"},
 }
 
-// filterOf returns what of a program runs on a machine, as --gtest_filter has it, empty for all;
-// and why the rest doesn't.
 func filterOf(program, machine string) (filter string, why []string) {
 	for _, l := range leftOut {
 		if strings.HasSuffix(program, "/"+l.program) && (l.machines == nil || slices.Contains(l.machines, machine)) {
@@ -57,8 +55,6 @@ func filterOf(program, machine string) (filter string, why []string) {
 	return filter, why
 }
 
-// runsOn reports whether a program of tt-umd is for a machine: the names of their folders say which
-// architecture they are for.
 func runsOn(program string, m chip.Machine) bool {
 	switch filepath.Base(filepath.Dir(program)) {
 	case "wormhole_b0":
@@ -69,15 +65,10 @@ func runsOn(program string, m chip.Machine) bool {
 	return true
 }
 
-// The vendor's own test programs pass on emulated cards with the vendor's driver. Nobody here wrote
-// them, and what they read and expect of a card is no assumption of ours. None of them makes a chip
-// stop.
-//
-// REPRISE_VM_TTKMD_TEST is tt-kmd's test program (test/ttkmd_test), and REPRISE_VM_UMD_TESTS are
-// tt-umd's, in the folders in which they are built, with spaces between them. REPRISE_VM_UMD_FILTER
-// is what of those runs, as --gtest_filter has it, instead of all but leftOut, and
-// REPRISE_VM_UMD_SHARE a folder with what they read. The other variables are those of
-// [TestWithDriver].
+// The vendor's own test programs pass with the vendor's driver. REPRISE_VM_TTKMD_TEST is tt-kmd's
+// (test/ttkmd_test); REPRISE_VM_UMD_TESTS are tt-umd's, separated by spaces, in the folders in
+// which they are built. REPRISE_VM_UMD_FILTER is a --gtest_filter instead of all but leftOut,
+// REPRISE_VM_UMD_SHARE a folder that they read. Other variables are those of [TestWithDriver].
 func TestVendorsPrograms(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -95,7 +86,7 @@ func TestVendorsPrograms(t *testing.T) {
 			sockets := serve(t, m)
 			var stdout bytes.Buffer
 			p.QEMU, p.Kernel, p.Sockets, p.IOMMU, p.Accelerate = qemu, kernel, sockets, true, os.Getenv("REPRISE_VM_KVM") != ""
-			p.Memory = 4096 + 2048*len(sockets) // some of tt-umd's tests map 4 GiB, others 2 GiB for each card
+			p.Memory = 4096 + 2048*len(sockets) // some tests map 4 GiB, others 2 GiB for each card
 			p.Module, p.Init, p.InitArgs = module, command, []string{"vm-inside"}
 			p.Env = append(p.Env, "HOME=/tmp")
 			p.Stdout, p.Console, p.KernelMessages = io.MultiWriter(&stdout, t.Output()), t.Output(), 4
@@ -146,17 +137,15 @@ func TestVendorsPrograms(t *testing.T) {
 	}
 }
 
-// counts are those of a run of googletest.
 type counts struct{ passed, skipped, failed int }
 
 func (c counts) String() string {
 	return fmt.Sprintf("%d passed, %d skipped, %d failed", c.passed, c.skipped, c.failed)
 }
 
-// counted reads the last lines of googletest.
 func counted(out string) (c counts) {
 	for _, m := range regexp.MustCompile(`(?m)^\[  (PASSED|SKIPPED|FAILED)  ?\] (\d+) tests?[.,]`).FindAllStringSubmatch(out, -1) {
-		n, _ := strconv.Atoi(m[2]) // only digits
+		n, _ := strconv.Atoi(m[2])
 		switch m[1] {
 		case "PASSED":
 			c.passed = n
@@ -169,8 +158,6 @@ func counted(out string) (c counts) {
 	return c
 }
 
-// What is left out of a program on a machine is what the table has for both, and nothing of other
-// programs and machines.
 func TestLeftOut(t *testing.T) {
 	for _, q := range []struct{ program, machine, want string }{
 		{"/build/misc/umd_misc_tests", "n150", ""},
@@ -184,8 +171,6 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// What googletest says at the end of a run is counted, and nothing of what it says about single
-// tests.
 func TestCountGoogletest(t *testing.T) {
 	for out, want := range map[string]counts{
 		"[       OK ] A.B (3 ms)\n[==========] 3 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 1 test.\n[  SKIPPED ] 2 tests, listed below:\n[  SKIPPED ] A.C\n": {passed: 1, skipped: 2},

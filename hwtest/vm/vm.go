@@ -1,8 +1,6 @@
-// Package vm boots a virtual machine that has Tenstorrent cards. A Config's only program is
-// hwtest/vm/guest, whose reports on the console are collected; a Program is any program, with the
-// driver loaded. The cards are sockets of vfio-user servers, such as those of package
-// sim/serve/vfiouser; the machine is QEMU's, which has the client since release 10.1. Neither a
-// kernel nor the vendor's driver comes with Reprise.
+// Package vm boots QEMU machines with Tenstorrent cards, which are sockets of vfio-user servers.
+// A Config runs hwtest/vm/guest, a Program any program with the driver loaded. QEMU has the
+// client since 10.1. Neither a kernel nor the vendor's driver comes with Reprise.
 package vm
 
 import (
@@ -19,65 +17,53 @@ import (
 	"time"
 )
 
-// Hardware is what a machine is made of, and its kernel.
 type Hardware struct {
-	// Arch is the machine's architecture as Go calls it: "amd64", the default, or "riscv64".
+	// Arch is "amd64", the default, or "riscv64".
 	Arch string
-	// QEMU is the command that starts qemu-system-x86_64 or qemu-system-riscv64, with arguments
-	// that come first.
+	// QEMU is a command line that starts qemu-system-x86_64 or qemu-system-riscv64.
 	QEMU []string
-	// Kernel is a path of a Linux kernel image with PCI, a serial console and initial file systems
-	// built in.
+	// Kernel is a Linux image with PCI, a serial console and initial file systems built in.
 	Kernel string
 	// Sockets are the cards.
 	Sockets []string
 	// Memory is the machine's memory in MiB, 1024 if zero.
 	Memory int
-	// IOMMU gives an amd64 machine one that translates what cards reach, as the runtime's large
-	// pins want it.
+	// IOMMU gives an amd64 machine one, as large pins want it.
 	IOMMU bool
-	// Accelerate lets the kernel's virtual machines run the guest where there are some. Otherwise
-	// all instructions are emulated.
+	// Accelerate uses the kernel's virtual machines where there are some.
 	Accelerate bool
 }
 
-// Config describes a machine whose only program is package guest's.
 type Config struct {
 	Hardware
-	// Init is a path of package guest's command, built without cgo for the machine's architecture.
+	// Init is package guest's command, built without cgo.
 	Init string
-	// Module is a path of the vendor's driver, built for the kernel. If it is empty, the guest only
-	// reads the cards' PCI configuration and BARs.
+	// Module is the vendor's driver. If empty, the guest only reads the cards' configuration and
+	// BARs.
 	Module string
-	// Commands run with the driver loaded, in their order. Programs have to be in Files.
+	// Commands run with the driver loaded; their programs have to be in Files.
 	Commands []string
-	// Files are files for the machine: from the path inside it to that of the file outside.
-	Files map[string]string
-	// Console gets everything that the machine prints; nil discards it.
+	// Files are from paths in the machine to paths outside.
+	Files   map[string]string
 	Console io.Writer
 }
 
-// Result is what the guest reported.
 type Result struct {
 	Pass, Fail, Skip []string // the guest's lines, without the first word
-	Cards            []string // likewise, one for each card
+	Cards            []string // one for each card
 	Load             []string // how long a load from a card takes
 }
 
-// patience is how long a card may take to answer an access.
 const patience = 2 * time.Minute
 
 // ErrBoot is wrapped by the error of a machine that stopped before its program's end.
 var ErrBoot = errors.New("the machine did not get to its end")
 
-// Arguments are QEMU's for the machine with a given initial file system, with its first serial port
-// at standard input and output.
+// Arguments are QEMU's, with the first serial port at standard input and output.
 func (h *Hardware) Arguments(initial string) []string {
 	return h.arguments(initial, "console=ttyS0 panic=-1 loglevel=6", "-serial", "stdio")
 }
 
-// arguments are QEMU's for the machine with a given initial file system, kernel command line and
-// serial ports.
 func (h *Hardware) arguments(initial, kernel string, serial ...string) []string {
 	memory := h.memory()
 	accel := "tcg"
@@ -91,7 +77,6 @@ func (h *Hardware) arguments(initial, kernel string, serial ...string) []string 
 	args := []string{
 		// 32 GiB of BAR need more address bits than the default processor of amd64 has.
 		"-machine", machine + ",memory-backend=ram,accel=" + accel, "-cpu", "max", "-m", fmt.Sprintf("%dM", memory), "-smp", "2",
-		// The chip reaches memory through its file.
 		"-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", memory),
 		"-kernel", h.Kernel, "-initrd", initial,
 		"-nodefaults", "-display", "none", "-no-reboot",
@@ -102,7 +87,7 @@ func (h *Hardware) arguments(initial, kernel string, serial ...string) []string 
 		args = append(args, "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
 	}
 	if h.IOMMU && h.Arch != "riscv64" {
-		// Caching mode tells QEMU of each mapping, which it passes on.
+		// Caching mode passes each mapping on.
 		args = append(args, "-device", "intel-iommu,caching-mode=on,intremap=off,aw-bits=48")
 		kernel = "intel_iommu=on iommu.passthrough=0 " + kernel
 	}
@@ -110,15 +95,14 @@ func (h *Hardware) arguments(initial, kernel string, serial ...string) []string 
 	for i, s := range h.Sockets {
 		args = append(args,
 			"-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d", i, i+1),
-			// QEMU gives up for good on a card that doesn't answer in 5 seconds, which the vendor's
-			// simulator may need for what was stored before.
+			// QEMU gives up on a card that doesn't answer in 5 seconds, which the simulator may
+			// need.
 			"-device", fmt.Sprintf(`{"driver":"vfio-user-pci","bus":"port%d","socket":{"type":"unix","path":%q},"x-msg-timeout":%d}`, i, s,
 				patience.Milliseconds()))
 	}
 	return args
 }
 
-// memory is the machine's memory in MiB.
 func (h *Hardware) memory() int {
 	if h.Memory == 0 {
 		return 1024
@@ -126,8 +110,8 @@ func (h *Hardware) memory() int {
 	return h.Memory
 }
 
-// Run boots the machine and waits until it is off. The error wraps ErrBoot if that happened before
-// the end, or ctx's.
+// Run waits until the machine is off. The error wraps ErrBoot if that was before the end, or
+// ctx's.
 func (c *Config) Run(ctx context.Context) (r Result, err error) {
 	dir, err := os.MkdirTemp("", "reprise-vm")
 	if err != nil {
@@ -159,14 +143,12 @@ func (c *Config) Run(ctx context.Context) (r Result, err error) {
 	return r, nil
 }
 
-// process is the machine's QEMU.
 type process struct {
 	ctx  context.Context
 	cmd  *exec.Cmd
 	said strings.Builder
 }
 
-// command returns QEMU, not started, with given arguments after those of the command.
 func (h *Hardware) command(ctx context.Context, args []string) (*process, error) {
 	if len(h.QEMU) == 0 {
 		return nil, fmt.Errorf("vm: %w: no QEMU was given", ErrBoot)
@@ -185,7 +167,6 @@ func (p *process) start() error {
 	return nil
 }
 
-// wait waits until the machine is off.
 func (p *process) wait() error {
 	err := p.cmd.Wait()
 	if p.ctx.Err() != nil {
@@ -197,7 +178,7 @@ func (p *process) wait() error {
 	return nil
 }
 
-// collect reads the console to its end, and reports whether the guest's program came to its own.
+// collect reads the console, and reports whether the guest's program ended.
 func (r *Result) collect(in io.Reader, copy io.Writer) (done bool) {
 	b := bufio.NewReader(in)
 	lists := map[string]*[]string{"PASS": &r.Pass, "FAIL": &r.Fail, "SKIP": &r.Skip, "CARD": &r.Cards, "LOAD": &r.Load}

@@ -34,12 +34,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A kernel that runs on no hardware of ours finds the emulated cards: it gives their BARs
-// addresses, a program in the guest reads who they are, reaches a tile through a window, and the
-// chip reaches the guest's memory.
-//
-// REPRISE_QEMU is the command of a QEMU with vfio-user, with arguments after spaces;
-// REPRISE_VM_KERNEL a kernel image.
+// A kernel without a driver finds the cards and reaches them, and they reach memory. REPRISE_QEMU
+// is a QEMU with vfio-user, with arguments after spaces; REPRISE_VM_KERNEL a kernel image.
 func TestWithoutDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel}, Init: build(t, "./guest", "amd64")}
@@ -53,10 +49,8 @@ func TestWithoutDriver(t *testing.T) {
 	}
 }
 
-// A kernel of another architecture finds them as well. Blackhole isn't tried: QEMU's machine of
-// that architecture has no room for 32 GiB of BAR.
-//
-// REPRISE_QEMU_RISCV64 and REPRISE_VM_KERNEL_RISCV64 are a QEMU and a kernel image for riscv64.
+// QEMU's riscv64 machine has no room for Blackhole's 32 GiB of BAR. REPRISE_QEMU_RISCV64 and
+// REPRISE_VM_KERNEL_RISCV64 are a QEMU and a kernel image.
 func TestRISCV(t *testing.T) {
 	qemu, kernel := qemuOf(t, "_RISCV64")
 	c := vm.Config{Hardware: vm.Hardware{Arch: "riscv64", QEMU: qemu, Kernel: kernel}, Init: build(t, "./guest", "riscv64")}
@@ -65,7 +59,6 @@ func TestRISCV(t *testing.T) {
 	}
 }
 
-// found boots a machine that tests the cards without a driver.
 func found(t *testing.T, c vm.Config, m chip.Machine) {
 	t.Helper()
 	c.Sockets, c.Console = serve(t, m), t.Output()
@@ -83,14 +76,10 @@ func found(t *testing.T, c vm.Config, m chip.Machine) {
 	}
 }
 
-// The vendor's driver finds the emulated cards and is ready for programs, and the runtime works on
-// it as on its model: the suite's cases of the driver's layer, and the demo.
-//
-// REPRISE_VM_MODULE is the driver, built for the kernel by whoever runs the test.
-// REPRISE_VM_COMMANDS are other commands than these, with semicolons between them, and
-// REPRISE_VM_FILES files for them: paths in the machine with "=" and those outside, separated by
-// spaces. The vendor's own programs are run like that. REPRISE_VM_KVM lets the kernel run the
-// guest.
+// The runtime works with the vendor's driver as with its model. REPRISE_VM_MODULE is the driver,
+// built for the kernel. REPRISE_VM_COMMANDS are other commands, separated by semicolons, and
+// REPRISE_VM_FILES their files: paths in the machine, "=" and those outside, separated by spaces.
+// REPRISE_VM_KVM lets the kernel run the guest.
 func TestWithDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -108,7 +97,7 @@ func TestWithDriver(t *testing.T) {
 					"hwtest -short -run kmd/",
 					"/reprise demo --batch 2 --device /dev/tenstorrent/0",
 				}}
-			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
+			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" {
 				c.Commands = strings.Split(l, ";")
 			}
 			for _, f := range strings.Fields(os.Getenv("REPRISE_VM_FILES")) {
@@ -120,8 +109,7 @@ func TestWithDriver(t *testing.T) {
 	}
 }
 
-// passes runs a machine with the driver and an IOMMU, in which everything must pass: looking at
-// each card, of which an IOMMU leaves three parts, the driver, and the commands.
+// passes runs a machine with an IOMMU, which leaves three parts of looking at each card.
 func passes(ctx context.Context, t *testing.T, c *vm.Config) {
 	t.Helper()
 	r, err := c.Run(ctx)
@@ -136,10 +124,6 @@ func passes(ctx context.Context, t *testing.T, c *vm.Config) {
 	}
 }
 
-// A card that may be thrown away is given everything that leaves one in need of a reset: kernels
-// that hang, commands that make no sense, and kernels that touch what isn't there, for which the
-// emulated chip stops. The runtime says what happened, has the driver reset the card where it takes
-// that, and goes on with it.
 func TestThrownAway(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -169,9 +153,6 @@ func TestThrownAway(t *testing.T) {
 	}
 }
 
-// Cards live through what happens to them beside their use: the driver leaves them and comes back,
-// is unloaded and loaded, processes are killed with a card in use, and several have one card or
-// several of them. The machine needs no files but its first program, the driver, and the kernel.
 func TestLife(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -203,9 +184,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// The cards of one machine are a mesh through the vendor's driver too, with chips that only
-// Ethernet reaches: buffers and programs of several chips, links, collectives, and one chip that
-// hangs. It takes many minutes.
+// It takes many minutes.
 func TestMesh(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -225,7 +204,7 @@ func TestMesh(t *testing.T) {
 			all := strings.Join(nodes, ",")
 			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true, Memory: 2048}, Init: init,
 				Console: t.Output(), Module: module, Commands: []string{"hwtest -short -unsafe -run ^mesh$ " + all}}
-			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
+			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" {
 				c.Commands = strings.Split(l, ";")
 			}
 			passes(ctx, t, &c)
@@ -233,8 +212,6 @@ func TestMesh(t *testing.T) {
 	}
 }
 
-// The model of the driver answers as the driver does, whatever it is asked for and in whatever
-// order, with an IOMMU and without one.
 func TestModel(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -261,8 +238,6 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// The vendor's simulator is a card in a machine as the emulator is: the driver finds it, its
-// firmware's telemetry is read, and every worker of it runs the runtime's firmware and programs.
 func TestSimulator(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -282,7 +257,7 @@ func TestSimulator(t *testing.T) {
 			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: []string{socket}, IOMMU: true}, Init: init,
 				Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command}, Commands: []string{
 					"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
-			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
+			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" {
 				c.Commands = strings.Split(l, ";")
 			}
 			passes(ctx, t, &c)
@@ -299,7 +274,6 @@ func moduleOf(t *testing.T) string {
 	return module
 }
 
-// withDeadline ends a machine a little before go test would end the test without a word.
 func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	if d, ok := t.Deadline(); ok {
 		return context.WithDeadline(t.Context(), d.Add(-10*time.Second))
@@ -307,8 +281,7 @@ func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// qemuOf skips the test where there is no machine. The names of the environment's variables end
-// with suffix.
+// qemuOf skips the test where there is no machine; suffix ends the variables' names.
 func qemuOf(t *testing.T, suffix string) (command []string, kernel string) {
 	t.Helper()
 	command, kernel = strings.Fields(os.Getenv("REPRISE_QEMU"+suffix)), os.Getenv("REPRISE_VM_KERNEL"+suffix)
@@ -325,7 +298,6 @@ func qemuOf(t *testing.T, suffix string) (command []string, kernel string) {
 	return command, kernel
 }
 
-// build builds a command for the machine.
 func build(t *testing.T, dir, arch string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "command")
@@ -338,7 +310,6 @@ func build(t *testing.T, dir, arch string) string {
 	return name
 }
 
-// static fails if a program needs a loader or libraries, which the machine doesn't have.
 func static(t *testing.T, name string) {
 	t.Helper()
 	f, err := elf.Open(name)
@@ -355,13 +326,11 @@ func static(t *testing.T, name string) {
 	}
 }
 
-// serve serves the cards of an emulated machine until the test ends, none of which may stop.
 func serve(t *testing.T, m chip.Machine) []string {
 	t.Helper()
 	return serveTo(t, m, func(err error) { t.Error(err) })
 }
 
-// serveTo serves the cards of an emulated machine until the test ends. What goes wrong is reported.
 func serveTo(t *testing.T, m chip.Machine, report func(error)) []string {
 	t.Helper()
 	e := sim.NewMachine(m, sim.Paced())
@@ -382,7 +351,6 @@ func serveTo(t *testing.T, m chip.Machine, report func(error)) []string {
 	return sockets
 }
 
-// serveFunction serves a chip as a card until the test ends.
 func serveFunction(t *testing.T, fn driver.Function, a chip.Arch, board uint16, report func(error)) (socket string) {
 	t.Helper()
 	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Board: board, Report: report})

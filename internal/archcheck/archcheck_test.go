@@ -33,11 +33,9 @@ examples/digits            -> chip examples/internal/* internal/images  # a netw
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/convnet    -> ops examples/digits examples/internal/* allocator  # a network of operations for digits
 examples/digits/convnet/reference -> examples/digits examples/digits/convnet examples/internal/* chip sim/emu/tensix/arith  # what the engines answer for it
-examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/internal/*  # training of digits, on the host
 examples/words             -> examples/internal/*  # English words, and tokens for them
 examples/words/transformer -> reprise ops stream kernels allocator dispatch/cq chip examples/internal/* internal/images  # a language model of operations
 examples/words/transformer/reference -> examples/words examples/words/transformer examples/internal/* chip sim/emu/tensix/arith  # what the engines answer for it
-examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
 examples/deadlock          -> reprise chip kernels/print kernels kmd  # a program that hangs, for docs/debugging.md
 examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/rng      -> nothing  # random sequences that examples share
@@ -115,17 +113,19 @@ sim/emu/internal/arc       -> chip sim/emu/internal/word sim/emu/tensix  # its A
 sim/emu/internal/check     -> chip sim/emu/internal/rv32 sim/emu/internal/word  # races, and accesses without an order
 sim/emu/internal/rv32      -> chip  # instructions of its RISC-V processors
 sim/emu/internal/translate -> sim/emu/internal/rv32  # machine code of the host for them
-sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes  # the engines of one tile
+sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes sim/emu/tensix/internal/tables  # the engines of one tile
 sim/emu/internal/word      -> nothing  # bytes in memory of words
 sim/emu/internal/workers   -> nothing  # goroutines for jobs side by side
 sim/emu/tensix/arith       -> nothing  # their arithmetic, the reference of kernel tests
-sim/emu/tensix/isa         -> chip  # words of their instructions, and places of their configuration
+sim/emu/tensix/isa         -> chip sim/emu/tensix/internal/tables  # words of their instructions, and places of their configuration
 sim/emu/tensix/internal/lanes -> nothing  # inner loops of their vector unit
+sim/emu/tensix/internal/tables -> nothing  # their instructions and configuration
+sim/emu/tensix/internal/tablegen -> sim/emu/tensix/internal/tables  # the code that follows from it
 sim/emu/tensix/internal/goldentest -> nothing  # what golden tests of the engines share
 sim/serve                  -> nothing  # the protocol of cards in other processes
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol
 sim/serve/function         -> sim/serve  # PCI functions over that protocol
-sim/serve/vfiouser         -> chip sim/driver  # cards for virtual machines
+sim/serve/vfiouser         -> chip sim/driver sim/serve  # cards for virtual machines
 sim/libttsim               -> chip kernels/metal sim sim/driver sim/emu sim/serve sim/serve/cards sim/waivers  # emulated machines by the vendor's C interface
 sim/waivers                -> chip kernels/metal sim/emu  # what others' programs rely on, for the emulator's checks
 sim/ttsim                  -> chip internal/seam sim/driver sim/serve sim/serve/function  # the vendor's simulator

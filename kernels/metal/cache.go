@@ -15,20 +15,18 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Bounds of the search for kernels.
 const (
 	maxEntries = 1 << 21
 	maxDepth   = 16
 )
 
-// ErrTooMany means that a folder has more files or deeper folders than a kernel cache.
+// ErrTooMany means more files or deeper folders than in a kernel cache.
 var ErrTooMany = errors.New("too many files or folders")
 
-// ErrEmpty means that a folder has neither kernels nor base firmware of tt-metal.
 var ErrEmpty = errors.New("no kernels and no base firmware of tt-metal")
 
-// A Cache is one or more folders with kernels and base firmware that tt-metal built, such as its
-// kernel cache or pre-compiled firmware, or a part of them. It is read only.
+// A Cache is folders with kernels and base firmware that tt-metal built, such as its kernel cache
+// or pre-compiled firmware, or a part of them. It is read only.
 type Cache struct {
 	Roots []string
 	// Kernels are ordered by path.
@@ -37,8 +35,7 @@ type Cache struct {
 	FirmwareFolders []string
 	// Firmware is all readable firmware of a known revision, ordered by folder.
 	Firmware []*Firmware
-	// Ethernet has the kernels and base firmware for Ethernet cores, ordered by path. Nothing runs
-	// them.
+	// Ethernet has files for Ethernet cores, ordered by path. Nothing runs them.
 	Ethernet []EthernetFile
 	// Problems lists unusable files: unreadable ones, base firmware of unknown revisions, and links
 	// to folders, which are not followed.
@@ -50,14 +47,13 @@ type Kernel struct {
 	Path string // of the ELF file
 	Name string // as tt-metal calls it; the folder's outside of a cache
 	Hash string // of its arguments and defines; empty outside of a cache
-	// Build is tt-metal's build key, and Commit the hash of its sources; empty if the path doesn't
-	// have them.
+	// Build is tt-metal's build key, Commit the hash of its sources; empty if not in the path.
 	Build, Commit string
-	// Processor is the processor by the file's name.
+	// Processor is by the file's name.
 	Processor chip.Processor
 }
 
-// Load reads the kernel. The errors are those of [kernels.LoadMetal] and of package io/fs.
+// Load's errors are those of [kernels.LoadMetal] and of package io/fs.
 func (k *Kernel) Load() (*kernels.Image, error) {
 	file, err := readFile(k.Path)
 	if err != nil {
@@ -66,9 +62,8 @@ func (k *Kernel) Load() (*kernels.Image, error) {
 	return kernels.LoadMetal(file)
 }
 
-// OpenCache searches folders for kernels and base firmware, and lists kernels without reading them.
-// The error wraps one of package io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Other
-// files are skipped, or are among Problems.
+// OpenCache searches folders for kernels, which it doesn't read, and base firmware. The error wraps
+// one of package io/fs, [ErrTooMany] or [ErrEmpty], or is the context's.
 func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 	c := &Cache{Roots: roots}
 	firmware := map[string]bool{}
@@ -96,14 +91,12 @@ func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 	return c, nil
 }
 
-// search collects the kernels of one folder, and the folders with base firmware.
 func (c *Cache) search(ctx context.Context, root string, firmware map[string]bool) error {
 	full, err := filepath.Abs(root)
 	if err != nil {
 		return fmt.Errorf("metal: %s: %w", root, err)
 	}
-	// A link to the folder itself is followed; links inside are not, because they could lead in
-	// circles.
+	// A link to the folder itself is followed; links inside could lead in circles.
 	w := walker{cache: c, root: root, full: full, start: root, firmware: firmware}
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		w.start = real
@@ -119,7 +112,6 @@ func (c *Cache) search(ctx context.Context, root string, firmware map[string]boo
 	return nil
 }
 
-// A walker collects what a tree has.
 type walker struct {
 	cache    *Cache
 	root     string // as given
@@ -152,7 +144,7 @@ func (w *walker) visit(path string, d fs.DirEntry, err error) error {
 	if d.IsDir() || !ok && !isEthernet {
 		return nil
 	}
-	// A file's place includes the root's own path, which may be a part of a cache.
+	// The root's own path may be a part of a cache.
 	shown := filepath.Join(w.root, rel)
 	if isEthernet {
 		e := ethernetFile(filepath.Join(w.full, rel), eth)
@@ -186,7 +178,6 @@ func (w *walker) visit(path string, d fs.DirEntry, err error) error {
 
 func (w *walker) problem(err error) { w.cache.Problems = append(w.cache.Problems, err) }
 
-// inside reports whether tt-metal makes folders of this name.
 func inside(name string) bool {
 	return isProcessor(name+".elf") || name == "firmware" || name == "kernels"
 }
@@ -215,8 +206,7 @@ func firmwareDir(path string) string {
 	return dir
 }
 
-// locate reads a path in tt-metal's cache: [<commit>/]<build
-// key>/kernels/<name>/<hash>/<processor>/<processor>.elf.
+// locate reads [<commit>/]<build key>/kernels/<name>/<hash>/<processor>/<processor>.elf.
 func locate(path string, p chip.Processor) (k Kernel, inCache bool) {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	k = Kernel{Name: filepath.Base(firmwareDir(path)), Processor: p}
@@ -241,14 +231,13 @@ func locate(path string, p chip.Processor) (k Kernel, inCache bool) {
 	return k, true
 }
 
-// isCommit reports whether a name is a hash of git.
 func isCommit(name string) bool {
 	return 7 <= len(name) && len(name) <= 40 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// OpenKernel returns a kernel by its file's name, and a cache of its build's base firmware if the
-// file is in tt-metal's kernel cache; otherwise the cache is empty. The error wraps [ErrEthernet]
-// for a file of an Ethernet core, by its name, or one of [OpenCache].
+// OpenKernel returns a kernel by its file's name, and a cache of its build's base firmware, empty
+// if the file isn't in tt-metal's kernel cache. The error wraps [ErrEthernet] for a file of an
+// Ethernet core, or one of [OpenCache].
 func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	if err := refuseEthernet(path); err != nil {
 		return nil, nil, err
@@ -277,14 +266,13 @@ func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	return &k, &Cache{Problems: []error{err}}, nil
 }
 
-// ErrNoFirmware means that a cache lacks the base firmware of a kernel.
 var ErrNoFirmware = errors.New("the base firmware that the kernel was linked with is not there")
 
 // A NoFirmwareError says why a cache lacks a kernel's base firmware. It matches [ErrNoFirmware].
 type NoFirmwareError struct {
 	Build string // the kernel's build key, may be empty
-	// Err says why the build's firmware is unusable, a [*FirmwareError], or how the firmware
-	// differs, a [*MismatchError]. It is nil without firmware.
+	// Err is why the build's firmware is unusable, a [*FirmwareError], or differs, a
+	// [*MismatchError]; nil without firmware.
 	Err error
 }
 
@@ -303,9 +291,8 @@ func (e *NoFirmwareError) Is(target error) bool { return target == ErrNoFirmware
 // Unwrap returns Err.
 func (e *NoFirmwareError) Unwrap() error { return e.Err }
 
-// FirmwareOf returns the firmware that a kernel of the cache was linked with, and the kernel's
-// processor. Among firmware with equal symbols it prefers the kernel's build. The error is a
-// [*NoFirmwareError].
+// FirmwareOf returns the firmware that a kernel was linked with, and the kernel's processor. Among
+// firmware with equal symbols it prefers the kernel's build. The error is a [*NoFirmwareError].
 func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Processor, error) {
 	var first error
 	for _, near := range []bool{true, false} {
@@ -328,7 +315,6 @@ func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Proces
 	return nil, 0, &NoFirmwareError{Build: k.Build, Err: first}
 }
 
-// sameBuild reports whether a folder of firmware is of the kernel's build.
 func sameBuild(dir string, k *Kernel) bool {
 	full, err := filepath.Abs(dir)
 	return err == nil && k.Build != "" && slices.Contains(strings.Split(filepath.ToSlash(full), "/"), k.Build)

@@ -13,8 +13,7 @@ type MismatchError struct {
 	Dir       string         // of the firmware
 	Processor chip.Processor // whose firmware was compared
 	Symbol    string
-	// Kernel is the symbol in the kernel, Firmware in the firmware. A size of 0 stands for an
-	// address alone.
+	// A size of 0 stands for an address alone.
 	Kernel, Firmware kernels.MetalVariable
 	Missing          bool // the firmware doesn't have the symbol
 }
@@ -36,7 +35,7 @@ func place(v kernels.MetalVariable) string {
 	return fmt.Sprintf("at %#x with %d bytes", v.Addr, v.Size)
 }
 
-// ErrNotMetal is the error of [Firmware.Check] for an image that tt-metal didn't build.
+// ErrNotMetal is [Firmware.Check]'s for an image that tt-metal didn't build.
 var ErrNotMetal = errors.New("the kernel was not built by tt-metal")
 
 // Check proves by symbols that a kernel was linked with this firmware. The error is a
@@ -46,8 +45,7 @@ func (f *Firmware) Check(im *kernels.Image) error {
 	return err
 }
 
-// Processor returns the processor that a kernel was linked for. Its errors are those of
-// [Firmware.Check].
+// Processor returns what a kernel was linked for, or an error of [Firmware.Check].
 func (f *Firmware) Processor(im *kernels.Image) (chip.Processor, error) {
 	if im == nil || im.Metal == nil {
 		return 0, fmt.Errorf("metal: %w: Reprise's own kernels run on Reprise's own firmware", ErrNotMetal)
@@ -70,10 +68,9 @@ func (f *Firmware) Processor(im *kernels.Image) (chip.Processor, error) {
 	return 0, closest
 }
 
-// textEnd is the symbol that kernels are linked at.
+// textEnd is where kernels are linked.
 const textEnd = "__fw_export_text_end"
 
-// compare returns the first symbol that differs.
 func (f *Firmware) compare(p chip.Processor, m *kernels.MetalKernel) *MismatchError {
 	b := f.Base[p]
 	differ := func(name string, kernel, firmware kernels.MetalVariable) *MismatchError {
@@ -108,7 +105,7 @@ func (f *Firmware) compare(p chip.Processor, m *kernels.MetalKernel) *MismatchEr
 	return nil
 }
 
-// ErrOwnFirmware is the error for a kernel of tt-metal on workers with Reprise's own base firmware.
+// ErrOwnFirmware is for a kernel of tt-metal on workers with Reprise's own base firmware.
 var ErrOwnFirmware = errors.New("metal: the kernel was built by tt-metal, and the workers run Reprise's own base firmware: open the device with the base firmware of the kernel's build")
 
 // A ProcessorError says that a kernel was linked for another processor.
@@ -122,8 +119,7 @@ func (e *ProcessorError) Error() string {
 		FileName(e.Asked))
 }
 
-// CheckProcessor proves that a kernel was linked with this firmware for a processor. Its errors are
-// those of [Firmware.Check] and a [*ProcessorError].
+// CheckProcessor is [Firmware.Check] for a processor. Its errors include [*ProcessorError].
 func (f *Firmware) CheckProcessor(im *kernels.Image, p chip.Processor) error {
 	linked, err := f.Processor(im)
 	if err != nil {

@@ -2,9 +2,9 @@ package metal
 
 import "encoding/binary"
 
-// codeConstants returns the numbers that a kernel's instructions make or address: those of LUI with
-// additions, and immediates of small numbers. It reads the text in order, without branches, so some
-// numbers may occur on no path.
+// codeConstants returns the numbers that a kernel's instructions make or address, by LUI with
+// additions and by immediates. It reads the text in order, without branches, so some may occur on
+// no path.
 func codeConstants(text []byte) map[uint32]bool {
 	c := codeReader{found: map[uint32]bool{}}
 	c.known[0] = true
@@ -14,14 +14,12 @@ func codeConstants(text []byte) map[uint32]bool {
 	return c.found
 }
 
-// codeReader has the known contents of registers.
 type codeReader struct {
 	reg   [32]uint32
 	known [32]bool
 	found map[uint32]bool
 }
 
-// Opcodes of RV32I, bits 0 to 6 of an instruction.
 const (
 	opLoad   = 0x03
 	opImm    = 0x13
@@ -71,8 +69,7 @@ func (c *codeReader) set(rd, v uint32, known bool) {
 	}
 }
 
-// immediate returns an instruction's result from a register and its immediate; false for other
-// instructions.
+// immediate is false for instructions without one.
 func immediate(w, a, imm uint32) (uint32, bool) {
 	shift := imm & 31
 	switch w >> 12 & 7 {
@@ -99,7 +96,7 @@ func immediate(w, a, imm uint32) (uint32, bool) {
 	return 0, false
 }
 
-// combine returns an instruction's result from two registers; false for other instructions.
+// combine is false for instructions other than of two registers.
 func combine(w, a, b uint32) (uint32, bool) {
 	switch f := w >> 12 & 7; w >> 25 {
 	case 0:

@@ -17,8 +17,6 @@ void _start(unsigned n) {
 	*word = 0x7D0;
 }`
 
-// Numbers that instructions make, and addresses that they use, are found in code of each
-// architecture.
 func TestCodeConstants(t *testing.T) {
 	for _, march := range []string{"-march=rv32im", "-march=rv32im_zba_zbb_zbs"} {
 		f, err := elf.NewFile(bytes.NewReader(compiled(t, codeSource, march)))

@@ -12,15 +12,14 @@ import (
 // fetchEntryType is the type of the prefetch queue's entries in tt-metal's cq_prefetch.cpp.
 const fetchEntryType = "prefetch_q_entry_type"
 
-// Constants are the values of a kernel's global constexpr variables by name, from its debug
-// information. prefetch_q_entry_type is a type; its value is its size in bytes.
+// Constants are a kernel's global constexpr variables by name, from its debug information, and the
+// size in bytes of type prefetch_q_entry_type.
 type Constants map[string]uint64
 
-// ErrNoDebugInfo is returned for a file without debug information, which has the constants.
 var ErrNoDebugInfo = errors.New("the file has no debug information: build it with -g, as tt-metal does, and don't strip it")
 
-// ReadConstants reads the constants of a kernel's ELF file. The error wraps ErrNoDebugInfo if the
-// file has none.
+// ReadConstants reads a kernel's ELF file. The error wraps ErrNoDebugInfo without debug
+// information.
 func ReadConstants(r io.ReaderAt) (Constants, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -55,7 +54,7 @@ func ReadConstants(r io.ReaderAt) (Constants, error) {
 	}
 }
 
-// unitConstants reads a unit's children, and advances r past them.
+// unitConstants advances r past the unit's children.
 func unitConstants(d *dwarf.Data, r *dwarf.Reader, unit *dwarf.Entry) (Constants, error) {
 	all := Constants{}
 	if !unit.Children {
@@ -87,7 +86,6 @@ func unitConstants(d *dwarf.Data, r *dwarf.Reader, unit *dwarf.Entry) (Constants
 	}
 }
 
-// constant turns the value of an attribute into a number; ok is false if it is none.
 func constant(v any) (n uint64, ok bool) {
 	switch v := v.(type) {
 	case int64:

@@ -1,6 +1,5 @@
-// Package metal reads tt-metal's files: its kernel cache, with the kernels that it built, and
-// folders of base firmware. It finds the base firmware that a kernel was linked with, the only one
-// that the kernel runs on.
+// Package metal reads tt-metal's kernel cache and folders of base firmware, and finds the base
+// firmware that a kernel was linked with, the only one that it runs on.
 package metal
 
 import (
@@ -18,18 +17,17 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Firmware is tt-metal's base firmware for the five processors of a worker, built together. It is
-// read only.
+// Firmware is tt-metal's base firmware for the processors of a worker, built together. It is read
+// only.
 type Firmware struct {
 	// Dir is the folder that it was read from.
 	Dir string
-	// Layout is the contract of firmware and host: the revision of tt-metal and the architecture,
-	// found by the addresses of the five files.
+	// Layout is the contract of firmware and host, found by the addresses of the five files.
 	Layout *abi.Layout
 	// Base has the file of each processor.
 	Base [chip.NumProcessors]*kernels.MetalBase
-	// DRAMBanks and L1Banks are the banks that the firmware was compiled for. Kernels linked with
-	// it have the same numbers, and so must the chip.
+	// DRAMBanks and L1Banks are what the firmware was compiled for; kernels and the chip must have
+	// the same.
 	DRAMBanks, L1Banks int
 }
 
@@ -62,16 +60,14 @@ func (e *FirmwareError) Error() string {
 // Unwrap returns Err.
 func (e *FirmwareError) Unwrap() error { return e.Err }
 
-// ErrMixed means that the files of a folder of base firmware were not built together.
 var ErrMixed = errors.New("the files were not built together")
 
-// FileName returns how tt-metal calls the file of a processor, such as brisc.elf.
+// FileName returns tt-metal's name of a processor's file, such as brisc.elf.
 func FileName(p chip.Processor) string { return strings.ToLower(p.String()) + ".elf" }
 
-// OpenFirmware reads base firmware from a folder: brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and
-// trisc2.elf, either in the folder itself or in one folder per processor, as tt-metal does. The
-// error is a [*FirmwareError]; it wraps an error of package io/fs or package kernels, an
-// [*abi.UnknownFirmwareError] or [ErrMixed].
+// OpenFirmware reads base firmware from brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and
+// trisc2.elf in a folder or in one folder per processor. The error is a [*FirmwareError]; it wraps
+// an error of package io/fs or package kernels, an [*abi.UnknownFirmwareError] or [ErrMixed].
 func OpenFirmware(dir string) (*Firmware, error) {
 	f := &Firmware{Dir: dir}
 	var addresses [chip.NumProcessors]uint32
@@ -104,7 +100,7 @@ func OpenFirmware(dir string) (*Firmware, error) {
 	return f, nil
 }
 
-// FirmwareFile returns the place of a processor's file in a folder of base firmware.
+// FirmwareFile returns the path of a processor's file in a folder of base firmware.
 func FirmwareFile(dir string, p chip.Processor) string {
 	name := FileName(p)
 	flat := filepath.Join(dir, name)
@@ -118,7 +114,7 @@ func FirmwareFile(dir string, p chip.Processor) string {
 	return flat
 }
 
-// hint names a folder near a wrong one that has base firmware.
+// hint names a nearby folder that has base firmware.
 func hint(dir string) string {
 	for _, pattern := range []string{"*", filepath.Join("firmware", "*"), filepath.Join("*", "firmware"), filepath.Join("*", "firmware", "*"),
 		filepath.Join("*", "*", "firmware", "*")} {
@@ -135,7 +131,6 @@ func hint(dir string) string {
 	return "it wants brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and trisc2.elf, as in tt-metal's cache below firmware/"
 }
 
-// escape quotes a folder's name in a pattern.
 func escape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
@@ -149,13 +144,12 @@ func isFirmware(dir string) bool {
 	return true
 }
 
-// maxFile bounds the files that are read, in bytes, above the limit of package kernels.
+// maxFile, in bytes, is above the limit of package kernels.
 const maxFile = 32 << 20
 
-// ErrNotFile means that a name is a folder, a pipe or a device instead of a file.
 var ErrNotFile = errors.New("not a regular file")
 
-// readFile reads an ELF file. It refuses pipes, which would block, and devices, which have no end.
+// readFile refuses pipes, which would block, and devices, which have no end.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -169,8 +163,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Segments returns the host's writes to a core, with addresses: each processor's segments with
-// initial contents, in order.
+// Segments returns what the host writes to a core: each processor's segments with initial contents.
 func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
 	return func(yield func(uint32, []byte) bool) {
 		for p := range f.Base {
@@ -183,8 +176,8 @@ func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
 	}
 }
 
-// CountsArgs reports whether the firmware and its kernels expect the number of runtime arguments in
-// a word before them: tt-metal of March 2026 or later, built with the watcher.
+// CountsArgs reports whether a word before runtime arguments has their number: tt-metal of March
+// 2026 or later, built with the watcher.
 func (f *Firmware) CountsArgs() bool {
 	return slices.ContainsFunc(f.Base[chip.BRISC].Variables, func(v kernels.MetalVariable) bool { return v.Name == "rta_count" })
 }

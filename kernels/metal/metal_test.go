@@ -17,8 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// firmware describes base firmware of a revision for all processors.
-func firmware(t *testing.T, revision string, arch chip.Arch) (ms [chip.NumProcessors]elftest.Metal) {
+type files = [chip.NumProcessors]elftest.Metal
+
+func firmware(t *testing.T, revision string, arch chip.Arch) (ms files) {
 	t.Helper()
 	l := abi.Of(revision, arch)
 	if l == nil {
@@ -38,12 +39,24 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// write makes a folder of base firmware.
-func write(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+func write(t *testing.T, dir string, ms files) {
 	t.Helper()
 	for _, m := range ms {
 		must(t, m.WriteFile(dir, m.Base()))
 	}
+}
+
+func put(t *testing.T, text string, path ...string) {
+	t.Helper()
+	at := filepath.Join(path...)
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)))
+}
+
+func open(t *testing.T, roots ...string) *Cache {
+	t.Helper()
+	c, err := OpenCache(t.Context(), roots...)
+	must(t, err)
+	return c
 }
 
 func load(t *testing.T, f elftest.File) *kernels.Image {
@@ -55,8 +68,6 @@ func load(t *testing.T, f elftest.File) *kernels.Image {
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// Each revision and architecture is recognized by its load addresses, in both layouts of a folder,
-// and so is each processor of a kernel.
 func TestOpenFirmware(t *testing.T) {
 	for _, r := range abi.Revisions() {
 		if r.Own() {
@@ -90,31 +101,29 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 	revision := abi.Revisions()[1].Name
 	tests := []struct {
 		name   string
-		breaks func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal)
+		breaks func(dir string, ms files) error
 		want   error
 		says   string
 	}{
-		{"no folder", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) { must(t, os.RemoveAll(dir)) }, fs.ErrNotExist, "brisc.elf"},
-		{"a file missing", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
-			must(t, os.RemoveAll(filepath.Join(dir, "trisc1")))
-		}, fs.ErrNotExist, "trisc1.elf"},
-		{"a kernel among them", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
-			must(t, ms[chip.TRISC2].WriteFile(dir, ms[chip.TRISC2].Kernel()))
+		{"no folder", func(dir string, _ files) error { return os.RemoveAll(dir) }, fs.ErrNotExist, "brisc.elf"},
+		{"a file missing", func(dir string, _ files) error { return os.RemoveAll(filepath.Join(dir, "trisc1")) }, fs.ErrNotExist, "trisc1.elf"},
+		{"a kernel among them", func(dir string, ms files) error {
+			return ms[chip.TRISC2].WriteFile(dir, ms[chip.TRISC2].Kernel())
 		}, kernels.ErrNotBase, "trisc2.elf"},
-		{"not ELF", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
-			must(t, os.WriteFile(filepath.Join(dir, "ncrisc", "ncrisc.elf"), []byte("junk"), 0o644))
+		{"not ELF", func(dir string, _ files) error {
+			return os.WriteFile(filepath.Join(dir, "ncrisc", "ncrisc.elf"), []byte("junk"), 0o644)
 		}, kernels.ErrNotELF, "ncrisc.elf"},
-		{"a folder in the place of a file", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
-			must(t, os.Remove(filepath.Join(dir, "brisc", "brisc.elf")))
-			must(t, os.Mkdir(filepath.Join(dir, "brisc", "brisc.elf"), 0o755))
+		{"a folder in the place of a file", func(dir string, _ files) error {
+			at := filepath.Join(dir, "brisc", "brisc.elf")
+			return errors.Join(os.Remove(at), os.Mkdir(at, 0o755))
 		}, ErrNotFile, "brisc.elf"},
-		{"banks of another build", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+		{"banks of another build", func(dir string, ms files) error {
 			m := elftest.NewMetal(chip.NCRISC, ms[chip.NCRISC].Entry, 7, 64)
-			must(t, m.WriteFile(dir, m.Base()))
+			return m.WriteFile(dir, m.Base())
 		}, ErrMixed, "7 and 64"},
-		{"unknown revision", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+		{"unknown revision", func(dir string, ms files) error {
 			m := elftest.NewMetal(chip.TRISC0, ms[chip.TRISC0].Entry+0x10, 0, 0)
-			must(t, m.WriteFile(dir, m.Base()))
+			return m.WriteFile(dir, m.Base())
 		}, nil, "revision"},
 	}
 	for _, tt := range tests {
@@ -122,7 +131,7 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 			dir := t.TempDir()
 			ms := firmware(t, revision, chip.Blackhole)
 			write(t, dir, ms)
-			tt.breaks(t, dir, ms)
+			must(t, tt.breaks(dir, ms))
 			_, err := OpenFirmware(dir)
 			var typed *FirmwareError
 			if !errors.As(err, &typed) || typed.Dir != dir {
@@ -149,7 +158,6 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 	})
 }
 
-// A kernel that was linked with other firmware is refused by the symbol that differs.
 func TestCheck(t *testing.T) {
 	revision := abi.Revisions()[1].Name
 	dir := t.TempDir()
@@ -189,7 +197,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A cache has kernels of two builds of both layouts, and much else; each kernel finds its firmware.
 func TestCache(t *testing.T) {
 	root := t.TempDir()
 	revisions := abi.Revisions()[1:]
@@ -214,20 +221,13 @@ func TestCache(t *testing.T) {
 		}
 		must(t, ms[chip.NCRISC].WriteFile(filepath.Join(at, "kernels", "deep", "writer", "3"), ms[chip.NCRISC].Kernel()))
 	}
-	// What is in the way.
-	junk := filepath.Join(root, "222", "kernels", "broken", "4")
-	must(t, os.MkdirAll(filepath.Join(junk, "brisc"), 0o755))
-	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf"), []byte("\x7fELF"), 0o644))
-	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf.xip.elf"), []byte("x"), 0o644))
-	must(t, os.WriteFile(filepath.Join(root, "brisc.elf"), []byte("x"), 0o644))
-	for _, e := range []string{"222/firmware/idle_erisc",
-		"a4347c0dda/111/kernels/deep/router/5/erisc"} { // of Ethernet cores, which are not read
-		must(t, os.MkdirAll(filepath.Join(root, e), 0o755))
-		must(t, os.WriteFile(filepath.Join(root, e, filepath.Base(e)+".elf"), nil, 0o644))
-	}
+	put(t, "\x7fELF", root, "222/kernels/broken/4/brisc/brisc.elf")
+	put(t, "x", root, "222/kernels/broken/4/brisc/brisc.elf.xip.elf")
+	put(t, "x", root, "brisc.elf")
+	put(t, "", root, "222/firmware/idle_erisc/idle_erisc.elf") // of Ethernet cores, which are not read
+	put(t, "", root, "a4347c0dda/111/kernels/deep/router/5/erisc/erisc.elf")
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "loop")))
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "firmware")))
-	must(t, os.MkdirAll(filepath.Join(root, "partial", "firmware"), 0o755))
 	must(t, elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).WriteFile(filepath.Join(root, "partial", "firmware"),
 		elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()))
 
@@ -237,14 +237,13 @@ func TestCache(t *testing.T) {
 			at = filepath.Join(t.TempDir(), "link")
 			must(t, os.Symlink(root, at))
 		}
-		c, err := OpenCache(context.Background(), at)
-		must(t, err)
+		c := open(t, at)
 		if len(c.Kernels) != 16 || len(c.Firmware) != 3 || len(c.Problems) != 3 {
 			t.Fatalf("%d kernels, %d firmware, problems %v", len(c.Kernels), len(c.Firmware), c.Problems)
 		}
 		want := []EthernetFile{
-			{Path: filepath.Join(at, "222", "firmware", "idle_erisc", "idle_erisc.elf"), Processor: "idle_erisc", Firmware: true, Build: "222"},
-			{Path: filepath.Join(at, "a4347c0dda", "111", "kernels", "deep", "router", "5", "erisc", "erisc.elf"), Processor: "erisc",
+			{Path: filepath.Join(at, "222/firmware/idle_erisc/idle_erisc.elf"), Processor: "idle_erisc", Firmware: true, Build: "222"},
+			{Path: filepath.Join(at, "a4347c0dda/111/kernels/deep/router/5/erisc/erisc.elf"), Processor: "erisc",
 				Name: "deep/router", Hash: "5", Build: "111", Commit: "a4347c0dda"},
 		}
 		if !slices.Equal(c.Ethernet, want) {
@@ -276,9 +275,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 	}
-	// A part of a cache knows where it is.
-	c, err := OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels", "compute"))
-	must(t, err)
+	c := open(t, filepath.Join(root, "a4347c0dda/111/kernels/compute"))
 	if len(c.Kernels) != 3 || c.Kernels[0].Name != "compute" || c.Kernels[0].Build != "111" {
 		t.Errorf("%+v", c.Kernels)
 	}
@@ -290,27 +287,21 @@ func TestCache(t *testing.T) {
 	// Pre-compiled firmware is in another folder, by the same build key.
 	other := filepath.Join(t.TempDir(), "pre-compiled", "111")
 	write(t, other, firmware(t, old.Name, chip.Blackhole))
-	c, err = OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels"), filepath.Join(root, "a4347c0dda", "112"),
-		other)
-	must(t, err)
+	c = open(t, filepath.Join(root, "a4347c0dda/111/kernels"), filepath.Join(root, "a4347c0dda/112"), other)
 	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
 		t.Errorf("%v, %v", f, err)
 	}
-	// Firmware of the kernel's build that can't be used is the reason, and not that other firmware
-	// differs.
+	// Unusable firmware of the kernel's build is the reason, not other firmware's difference.
 	m := elftest.NewMetal(chip.BRISC, 0x3000, 8, 64)
 	must(t, m.WriteFile(filepath.Join(root, "partial", "kernels", "lonely", "9"), m.Kernel()))
-	c, err = OpenCache(context.Background(), root)
-	must(t, err)
+	c = open(t, root)
 	var none *NoFirmwareError
 	var broken *FirmwareError
 	if _, _, err := c.FirmwareOf(&Kernel{Build: "partial"}, load(t, m.Kernel())); !errors.As(err, &none) || !errors.As(err, &broken) ||
 		!strings.HasSuffix(broken.Dir, "firmware") {
 		t.Error(err)
 	}
-	// A kernel without its firmware: the nearest one says what differs.
-	c, err = OpenCache(context.Background(), filepath.Join(root, "222"))
-	must(t, err)
+	c = open(t, filepath.Join(root, "222"))
 	im = load(t, elftest.NewMetal(chip.BRISC, 0x3000, 8, 64).Kernel())
 	var e *MismatchError
 	if _, _, err := c.FirmwareOf(&Kernel{}, im); !errors.Is(err, ErrNoFirmware) || !errors.As(err, &e) {
@@ -338,7 +329,6 @@ func TestOpenCacheRefuses(t *testing.T) {
 	}
 }
 
-// Firmware with a relocation section reads the same.
 func TestFirmwareFileWithRelocations(t *testing.T) {
 	f := elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()
 	f.NoRelocations, f.Relocations = false, []elf.Rela32{elftest.Relocation(0x3840, elf.R_RISCV_HI20, 1, 0)}

@@ -16,15 +16,15 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// QueueFirmware is a folder's command-queue firmware of tt-metal: for each queue three kernels that
-// were compiled for one another.
+// QueueFirmware is a folder's command-queue firmware of tt-metal: for each queue three kernels
+// compiled for one another.
 type QueueFirmware struct {
 	Dir    string
 	Base   *Firmware      // of all kernels
 	Queues []QueueKernels // by number of the queue; empty if kernels have no debug information
-	// Prefetch, Dispatch and Subordinate are all kernels of the folder by kind, if one of them has
-	// no debug information. Their constants are those of the revision's table for a device, which
-	// [QueueKernel.Has] can confirm.
+	// Prefetch, Dispatch and Subordinate are all kernels by kind, if one has no debug information.
+	// Their constants are those of the revision's table for a device, which [QueueKernel.Has] can
+	// confirm.
 	Prefetch, Dispatch, Subordinate []QueueKernel
 }
 
@@ -43,21 +43,19 @@ type QueueKernel struct {
 	code map[uint32]bool // what Has looks in
 }
 
-// Has reports whether the kernel's instructions make or address a number, on any path. If the
-// kernel uses a constant unchanged, this indicates whether it was compiled with the constant.
+// Has reports whether the kernel's instructions make or address a number. This indicates whether it
+// was compiled with that constant, if it uses it unchanged.
 func (k *QueueKernel) Has(v uint32) bool { return k.code[v] }
 
 var (
 	// ErrNoQueueFirmware is returned for a folder without the kernels of a command queue.
 	ErrNoQueueFirmware = errors.New("no command-queue kernels that belong together")
-	// ErrSplitQueue is returned for kernels of a queue whose parts lie on two chips.
-	ErrSplitQueue = errors.New("the kernels are of a queue that is split over two chips, over Ethernet")
-	// ErrSeveralQueues is returned for a folder with command-queue kernels of several devices or
-	// settings.
+	// ErrSplitQueue means that a queue's parts lie on two chips.
+	ErrSplitQueue    = errors.New("the kernels are of a queue that is split over two chips, over Ethernet")
 	ErrSeveralQueues = errors.New("there are command-queue kernels of several devices or settings: give a folder with one kernel of each kind for each queue")
 )
 
-// A ConstantError says that a kernel lacks a value that it should have been compiled with.
+// A ConstantError says that a kernel lacks a value of a command-queue kernel.
 type ConstantError struct{ File, Name string }
 
 // Error implements error.
@@ -65,7 +63,6 @@ func (e *ConstantError) Error() string {
 	return fmt.Sprintf("metal: %s: no constant %s: it isn't a command-queue kernel of a revision that is known", e.File, e.Name)
 }
 
-// kind is one of the three kernels of a queue.
 type kind int
 
 const (
@@ -74,8 +71,6 @@ const (
 	subordinate
 )
 
-// kindOf returns a kernel's kind by its path: tt-metal's cache has
-// kernels/<name>/<hash>/<processor>/<processor>.elf.
 func kindOf(path string) (kind, bool) {
 	switch path = filepath.ToSlash(path); {
 	case !strings.HasSuffix(path, ".elf"):
@@ -90,9 +85,9 @@ func kindOf(path string) (kind, bool) {
 	return 0, false
 }
 
-// QueueKernelFiles returns the ELF files under a folder with cq_prefetch, cq_dispatch or
-// cq_dispatch_subordinate in their paths below it, ordered by path. The error is the context's or
-// one of package io/fs.
+// QueueKernelFiles returns, by path, the ELF files under a folder with cq_prefetch, cq_dispatch or
+// cq_dispatch_subordinate in their paths below it. The error is the context's or one of package
+// io/fs.
 func QueueKernelFiles(ctx context.Context, dir string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -107,7 +102,6 @@ func QueueKernelFiles(ctx context.Context, dir string) ([]string, error) {
 	return files, err
 }
 
-// kindBelow tells the kind of a kernel under a folder.
 func kindBelow(dir, path string) (kind, bool) {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil {
@@ -116,11 +110,9 @@ func kindBelow(dir, path string) (kind, bool) {
 	return kindOf(rel)
 }
 
-// OpenQueueFirmware reads the command-queue kernels under a folder: of a cache of tt-metal, or any
-// other with cq_prefetch, cq_dispatch and cq_dispatch_subordinate in the files' paths. Their
-// constants are in their debug information; if one of them has none, it returns the kernels without
-// constants, by kind. Their base firmware is in the folder too, or in their build's in tt-metal's
-// cache.
+// OpenQueueFirmware reads the command-queue kernels under a folder, as [QueueKernelFiles] finds
+// them, with the constants of their debug information; if one has none, it returns the kernels by
+// kind. Their base firmware is in the folder too, or in their build's in tt-metal's cache.
 //
 // The error is the context's, or wraps [ErrNoQueueFirmware], [ErrSplitQueue], [ErrSeveralQueues],
 // [ErrNoFirmware], a [*ConstantError], an error of [kernels.LoadMetal] or one of package io/fs.
@@ -139,7 +131,6 @@ func OpenQueueFirmware(ctx context.Context, dir string) (*QueueFirmware, error) 
 	return fw, nil
 }
 
-// match sorts kernels into queues, by their constants if all have them.
 func (fw *QueueFirmware) match(found [3][]QueueKernel) (err error) {
 	if stripped(found) {
 		if slices.ContainsFunc(found[:], func(k []QueueKernel) bool { return len(k) == 0 }) {
@@ -155,7 +146,6 @@ func (fw *QueueFirmware) match(found [3][]QueueKernel) (err error) {
 	return err
 }
 
-// stripped reports whether a kernel has no debug information.
 func stripped(found [3][]QueueKernel) bool {
 	return slices.ContainsFunc(slices.Concat(found[:]...), func(k QueueKernel) bool { return k.Constants == nil })
 }
@@ -165,7 +155,6 @@ func missingKernels(found [3][]QueueKernel) error {
 		ErrNoQueueFirmware, len(found[prefetch]), len(found[dispatch]), len(found[subordinate]))
 }
 
-// openQueueKernels reads the kernels under a folder, by kind.
 func openQueueKernels(ctx context.Context, dir string) (found [3][]QueueKernel, err error) {
 	files, err := QueueKernelFiles(ctx, dir)
 	if err != nil {
@@ -182,8 +171,7 @@ func openQueueKernels(ctx context.Context, dir string) (found [3][]QueueKernel, 
 	return found, nil
 }
 
-// findBase returns the base firmware of all kernels: from the folder, otherwise from the build in
-// whose cache the kernels are.
+// findBase looks in the folder, then in the build in whose cache the kernels are.
 func (fw *QueueFirmware) findBase(ctx context.Context) (*Firmware, error) {
 	c, err := OpenCache(ctx, fw.Dir)
 	if err != nil && !errors.Is(err, ErrEmpty) {
@@ -208,7 +196,6 @@ func (fw *QueueFirmware) findBase(ctx context.Context) (*Firmware, error) {
 	return nil, fmt.Errorf("%w: put it into the folder too", ErrNoFirmware)
 }
 
-// linkedWith returns an error unless all kernels were linked with f, each for its own processor.
 func (fw *QueueFirmware) linkedWith(f *Firmware) error {
 	for _, k := range fw.kernels() {
 		p, err := f.Processor(k.Image)
@@ -222,13 +209,11 @@ func (fw *QueueFirmware) linkedWith(f *Firmware) error {
 	return nil
 }
 
-// placedKernel is a kernel with the processor that it runs on.
 type placedKernel struct {
 	*QueueKernel
 	on chip.Processor
 }
 
-// kernels returns all kernels.
 func (fw *QueueFirmware) kernels() []placedKernel {
 	var all []placedKernel
 	add := func(on chip.Processor, ks []QueueKernel) {
@@ -262,7 +247,6 @@ func openQueueKernel(path string) (QueueKernel, error) {
 	return QueueKernel{File: path, Image: image, Constants: constants, code: codeConstants(image.Text)}, nil
 }
 
-// matchQueues returns the sets of kernels that were compiled for one another.
 func matchQueues(found [3][]QueueKernel) ([]QueueKernels, error) {
 	var queues []QueueKernels
 	var errs []error
@@ -289,8 +273,8 @@ func matchQueues(found [3][]QueueKernel) ([]QueueKernels, error) {
 	return queues, nil
 }
 
-// inOrder sorts one device's queues by number: each queue's share of host memory begins at the end
-// of the one before.
+// inOrder sorts one device's queues: each one's share of host memory begins at the end of the one
+// before.
 func inOrder(queues []QueueKernels) ([]QueueKernels, error) {
 	slices.SortFunc(queues, func(a, b QueueKernels) int { return cmp.Compare(a.Constants.Base, b.Constants.Base) })
 	for i := range queues[1:] {

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// values reads a kernel's constants, and keeps the first one missing or longer than 32 bits.
+// values reads constants, and keeps the first one missing or longer than 32 bits.
 type values struct {
 	k   *QueueKernel
 	err error
@@ -23,10 +23,9 @@ func (v *values) wide(name string) uint64 {
 
 func (v *values) get(name string) uint32 { return uint32(v.wide(name)) }
 
-// size returns 1 shifted by the value, 0 beyond 32 bits.
 func (v *values) size(name string) uint32 { return 1 << v.get(name) }
 
-// read fills Constants, and checks that the three kernels agree.
+// read checks that the three kernels agree.
 func (q *QueueKernels) read() error {
 	p, d, s := values{k: &q.Prefetch}, values{k: &q.Dispatch}, values{k: &q.Subordinate}
 	both := func(v *values) bool { return v.get("is_d_variant") == 1 && v.get("is_h_variant") == 1 }
@@ -66,8 +65,7 @@ func (q *QueueKernels) read() error {
 	if c.SubordinatePageSize != 0 {
 		c.SubordinatePages = s.get("cb_size") / c.SubordinatePageSize
 	}
-	// The addresses at which events are recorded are the host's choice: tt-metal's are those after
-	// the host's pointer.
+	// The host chooses where events are recorded: tt-metal's follow the host's pointer.
 	for i := range c.LastEvent {
 		c.LastEvent[i] = c.CompletionRead + 16*uint32(i+1)
 	}

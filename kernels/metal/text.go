@@ -8,13 +8,13 @@ import (
 	"io/fs"
 )
 
-// movedSuffix follows a kernel file's name in that of the position-independent copy that tt-metal
-// makes and keeps (tt_metal/llrt/tt_elffile.cpp, XIPify; build.cpp).
+// movedSuffix is that of the position-independent copy of a kernel that tt-metal keeps
+// (tt_metal/llrt/tt_elffile.cpp, XIPify; build.cpp).
 const movedSuffix = ".xip.elf"
 
-// Text returns the instructions of a kernel or base firmware as tt-metal loads them, and their
-// linked address. It reads the ELF file at path and the rewritten copy beside it. The error wraps
-// one of package io/fs, or [errors.ErrUnsupported] for a file without executable segment.
+// Text returns the instructions of a kernel or base firmware as tt-metal loads them, from the
+// rewritten copy beside the file if there is one, and their linked address. The error wraps one of
+// package io/fs, or [errors.ErrUnsupported] for a file without executable segment.
 func Text(path string) (text []byte, linked uint32, err error) {
 	text, linked, err = executable(path)
 	if err != nil {
@@ -30,7 +30,6 @@ func Text(path string) (text []byte, linked uint32, err error) {
 	return moved, linked, nil
 }
 
-// executable returns the first executable segment of an ELF file and its address.
 func executable(path string) ([]byte, uint32, error) {
 	file, err := readFile(path)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Text is what tt-metal loads: of a kernel that it has rewritten, the rewritten one.
 func TestText(t *testing.T) {
 	ms := firmware(t, "2026-05", chip.Blackhole)
 	base, kernel := ms[chip.BRISC].Base(), ms[chip.BRISC].Kernel()

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// braces is a format of DPRINT("x {}
-// ", x) whose values follow as items. Text before a placeholder is printed as soon as its value
-// arrives; a format with numbered placeholders waits for all values.
+// braces is a format of DPRINT("x {} ", x) whose values follow as items. Text before a placeholder
+// is printed when its value arrives; numbered placeholders wait for all values.
 type braces struct {
 	texts    []string // around the placeholders, one more than these
 	specs    []spec
@@ -26,7 +25,7 @@ type spec struct {
 	conv  conversion
 }
 
-// parseBraces reads a format. Two braces are one; invalid braces are text.
+// Two braces are one; invalid braces are text.
 func parseBraces(format string, values int) *braces {
 	b := &braces{values: values}
 	var text strings.Builder
@@ -79,21 +78,10 @@ func parseSpec(s string) spec {
 		i++
 	}
 	s = s[i:]
-	number := func() int {
-		n, digits := 0, 0
-		for ; len(s) > 0 && s[0] >= '0' && s[0] <= '9'; s = s[1:] {
-			n = min(10*n+int(s[0]-'0'), maxWidth)
-			digits++
-		}
-		if digits == 0 {
-			return -1
-		}
-		return n
-	}
-	out.conv.width = number()
+	out.conv.width, s = number(s)
 	if len(s) > 0 && s[0] == '.' {
-		s = s[1:]
-		out.conv.precision = max(number(), 0)
+		out.conv.precision, s = number(s[1:])
+		out.conv.precision = max(out.conv.precision, 0)
 	}
 	if len(s) > 0 {
 		out.conv.verb = s[0]
@@ -101,7 +89,6 @@ func parseSpec(s string) spec {
 	return out
 }
 
-// start returns the text before the first value, and whether the format takes no values.
 func (b *braces) start() (text string, done bool) {
 	switch {
 	case b.values == 0:
@@ -112,7 +99,6 @@ func (b *braces) start() (text string, done bool) {
 	return b.texts[0], false
 }
 
-// noValue is printed for a missing value.
 const noValue = "<no value>"
 
 func (b *braces) rest(from int) string {
@@ -129,8 +115,7 @@ func (b *braces) rest(from int) string {
 	return out
 }
 
-// add returns the text up to the next placeholder, and whether this was the last value. shown is
-// the value's text in a stream.
+// add returns the text up to the next placeholder. shown is the value's text in a stream.
 func (b *braces) add(a arg, shown string) (text string, done bool) {
 	a.shown = shown
 	b.at++

@@ -2,7 +2,6 @@ package print_test
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"testing"
 
@@ -14,39 +13,32 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A print that is compiled out takes no byte, and so does one that is in and never used.
 func TestNoCost(t *testing.T) {
-	const plain = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); rp_store(0x20000, n); }\n"
-	const prints = "#include \"reprise/print.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); reprise_print(\"%u\", n * n); rp_store(0x20000, n); }\n"
-	const unused = "#include \"reprise/print.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); rp_store(0x20000, n); }\n"
-	const stream = "#include \"debug/dprint.h\"\nvoid kernel_main() { uint32_t n = rp_arg(0); DPRINT << n << \"text\" << rp_load(0x20000) << ENDL(); rp_store(0x20000, n); }\n"
+	text := func(header, code string) string {
+		return "#include \"" + header + "\"\nvoid kernel_main() { uint32_t n = rp_arg(0); " + code + " rp_store(0x20000, n); }\n"
+	}
+	prints := text("reprise/print.h", `reprise_print("%u", n * n);`)
+	stream := text("debug/dprint.h", `DPRINT << n << "text" << rp_load(0x20000) << ENDL();`)
+	zones := text("reprise/zone.h", `reprise_zone("all"); reprise_zone_begin(part, "part"); reprise_zone_end(part);`)
 	build := func(path, text string, on bool) *kernels.Image {
 		t.Helper()
-		im, err := kernels.Compile(t.Context(), kernels.Source{Path: path, Text: text, Arch: chip.Wormhole, Prints: on})
-		if errors.Is(err, kernels.ErrNoCompiler) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return im
+		return build(t, kernels.Source{Path: path, Text: text, Arch: chip.Wormhole, Prints: on})
 	}
-	want := build("k.c", plain, false)
+	want := build("k.c", text("reprise/kernel.h", ""), false)
 	for what, got := range map[string]*kernels.Image{
-		"out": build("k.c", prints, false), "in and unused": build("k.c", unused, true), "DPRINT out": build("k.cpp", stream, false),
+		"out": build("k.c", prints, false), "zones out": build("k.c", zones, false),
+		"in and unused": build("k.c", text("reprise/print.h", ""), true), "DPRINT out": build("k.cpp", stream, false),
 	} {
 		if !bytes.Equal(got.Text, want.Text) || got.DataSize != want.DataSize || got.BSSSize != want.BSSSize || got.Formats != nil {
 			t.Errorf("%s: %d B of text and %d B of formats, want %d and none", what, len(got.Text), len(got.Formats), len(want.Text))
 		}
 	}
 	in := build("k.c", prints, true)
-	t.Logf("in use: %d B more of text, %d of data, %d of formats", len(in.Text)-len(want.Text), in.DataSize-want.DataSize, len(in.Formats))
 	if len(in.Text)-len(want.Text) > 800 || in.DataSize != want.DataSize {
 		t.Errorf("one print takes %d B of text and %d B of data", len(in.Text)-len(want.Text), in.DataSize-want.DataSize)
 	}
 }
 
-// dprinting prints a value with DPRINT, and slicing a row of the 32 values of a tile.
 const (
 	dprinting = `
 #include "debug/dprint.h"
@@ -68,7 +60,6 @@ void kernel_main() {
 `
 )
 
-// A line takes no more cycles than it did where each instruction takes one, if the ring has room.
 func TestCost(t *testing.T) {
 	for _, card := range []func() *sim.Card{func() *sim.Card { return sim.Wormhole(sim.Seed(1)) },
 		func() *sim.Card { return sim.Blackhole(sim.Seed(1)) }} {
@@ -79,12 +70,9 @@ func TestCost(t *testing.T) {
 			most             uint64
 		}{{"print", "kernel.c", counter, 20, 90}, {"DPRINT", "kernel.cpp", dprinting, 20, 200}, {"TSLICE", "slice.cpp", slicing, 5, 1000}} {
 			im := compile(b, c.file, c.text)
-			cores := []chip.Range{chip.Single(0, 0)}
-			b.Must(b.Queue.Run(b.Ctx, b.Load(&reprise.Program{
-				Name: "count", CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 2048, Pages: 1}},
-				Kernels: []reprise.Kernel{{Name: "counter", Image: im, Cores: cores, Args: func(chip.Core) []uint32 { return []uint32{c.lines, 0} }}},
-			})))
-			b.Must(b.Queue.Wait(b.Ctx))
+			p := program(im, chip.BRISC, chip.Single(0, 0), c.lines, 0)
+			p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: p.Kernels[0].Cores, PageSize: 2048, Pages: 1}}
+			run(b, p)
 			l, got := listen(b, print.Options{}) // now: its visits take cycles of the core
 			b.Must(l.Close())
 			if len(*got) != int(c.lines) {
@@ -95,9 +83,7 @@ func TestCost(t *testing.T) {
 				took = append(took, r.Time-(*got)[i].Time)
 			}
 			slices.Sort(took) // between slices of a core's time others take theirs
-			d := took[len(took)/2]
-			b.Logf("%v: %s: %d cycles and %d B of text", b.Dev.Arch(), c.name, d, len(im.Text))
-			if d > c.most {
+			if d := took[len(took)/2]; d > c.most {
 				b.Errorf("%v: %s: half of the lines took %d cycles or more: %v", b.Dev.Arch(), c.name, d, took)
 			}
 		}

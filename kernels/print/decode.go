@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A place is a processor of a core.
 type place struct {
 	core chip.Core
 	on   chip.Processor
@@ -21,24 +20,23 @@ type Decoder struct {
 	open     map[place]*line // unfinished lines of DPRINT
 }
 
-// NewDecoder returns a Decoder for the records of a device.
+// NewDecoder's records are of a device.
 func NewDecoder(device string) *Decoder {
 	return &Decoder{device: device, programs: map[uint32]*Program{}, open: map[place]*line{}}
 }
 
 func (d *Decoder) Add(p *Program) { d.programs[p.ID] = p }
 
-// A line is what a stream has printed since its last newline.
 type line struct {
 	record Record
 	text   strings.Builder
 	state  stream
 }
 
-// maxLine bounds a line that never ends, in bytes.
+// maxLine is in bytes.
 const maxLine = 8 << 10
 
-// decode appends the lines that end in a processor's records, and returns the number of records.
+// decode appends a processor's lines, and returns the number of records.
 func (d *Decoder) decode(out []Record, at place, words []uint32) (lines []Record, n uint32) {
 	for len(words) > 0 {
 		r, rest, ok := split(words)
@@ -54,7 +52,6 @@ func (d *Decoder) decode(out []Record, at place, words []uint32) (lines []Record
 	return out, n
 }
 
-// note returns a record of no kernel.
 func (d *Decoder) note(at place, level slog.Level, text string) Record {
 	return Record{Device: d.device, Core: at.core, Processor: at.on, Level: level, Text: text}
 }
@@ -93,7 +90,6 @@ func (d *Decoder) record(out []Record, at place, r *raw) []Record {
 	return append(out, rec)
 }
 
-// zone completes the record of a zone.
 func zone(rec Record, k *Kernel, words []uint32) Record {
 	if len(words) == 3 {
 		if f, ok := k.format(words[0]); ok {
@@ -105,7 +101,6 @@ func zone(rec Record, k *Kernel, words []uint32) Record {
 	return rec
 }
 
-// end ends a stream's line without a newline.
 func (d *Decoder) end(out []Record, at place) []Record {
 	if l := d.open[at]; l != nil && l.text.Len() > 0 {
 		l.record.Text = l.text.String()
@@ -116,7 +111,7 @@ func (d *Decoder) end(out []Record, at place) []Record {
 }
 
 // Message returns an entry of a kernel's formats, with File, Line and Level: a text of package
-// kernels/watch, or a format with its arguments in words. It is false for an unknown entry.
+// kernels/watch, or a format with its arguments in words.
 func (p *Program) Message(on chip.Processor, entry uint32, words []uint32) (Record, bool) {
 	r := Record{Processor: on, Program: p.Name}
 	k := p.kernel(on)

@@ -39,27 +39,17 @@ void kernel_main() {
 }
 `
 
-// DPRINT on both processors that move data.
 func TestDPRINT(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", cppKernel)
 		l, got := listen(b, print.Options{})
 		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
 			*got = nil
-			x := b.Load(&reprise.Program{Name: "prints", Kernels: []reprise.Kernel{{
-				Name: "teller", Image: im, Processor: p, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{3} },
-			}}})
-			b.Must(b.Queue.Run(b.Ctx, x))
-			b.Must(b.Queue.Wait(b.Ctx))
+			run(b, program(im, p, chip.Single(0, 0), 3))
 			b.Must(l.Drain())
-			want := []string{
-				"x 3 -3 ff 1.5    42", "abdabd2", "3.14", "if",
+			printed(b, p, *got, "x 3 -3 ff 1.5    42", "abdabd2", "3.14", "if",
 				"a line of 1 several statements, with a literal that is longer than others are so that it takes more of the section17-8",
-				"told 3", "told -5", "data 0", "no newline",
-			}
-			if diff := cmp.Diff(want, texts(*got)); diff != "" {
-				b.Errorf("%v (-want +got):\n%s", p, diff)
-			}
+				"told 3", "told -5", "data 0", "no newline")
 		}
 	})
 }
@@ -83,29 +73,17 @@ void kernel_main() {
 }
 `
 
-// DPRINT with a format, as in later releases of tt-metal.
 func TestDPRINTFormat(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", bracesKernel)
 		l, got := listen(b, print.Options{})
-		x := b.Load(&reprise.Program{Name: "prints", Kernels: []reprise.Kernel{{
-			Name: "teller", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
-			Args: func(chip.Core) []uint32 { return []uint32{3} },
-		}}})
-		b.Must(b.Queue.Run(b.Ctx, x))
-		b.Must(b.Queue.Wait(b.Ctx))
+		run(b, program(im, chip.BRISC, chip.Single(0, 0), 3))
 		b.Must(l.Drain())
-		want := []string{
-			"x 3 -3|   42|42   | 42  |***42|", "0xff 0000BEEF 101 +7 1.500 2.000000e+00", "some before 1, some again, {}",
-			"some  |  some|2 1099511627776", "no value, and a stream", "{1} {} }   2, 0323", "if 3", "data 0",
-		}
-		if diff := cmp.Diff(want, texts(*got)); diff != "" {
-			b.Errorf("(-want +got):\n%s", diff)
-		}
+		printed(b, "formats", *got, "x 3 -3|   42|42   | 42  |***42|", "0xff 0000BEEF 101 +7 1.500 2.000000e+00",
+			"some before 1, some again, {}", "some  |  some|2 1099511627776", "no value, and a stream", "{1} {} }   2, 0323", "if 3", "data 0")
 	})
 }
 
-// A format with more or fewer placeholders than values doesn't compile.
 func TestDPRINTFormatRefused(t *testing.T) {
 	for _, call := range []string{`"{} and {}\n", 1`, `"{}\n", 2, 3`, `"{{}}\n", 1`, `"{1}\n", 1`, `"{0}\n", 1, 2`, `"x\n", 1`, `"{:4}\n"`} {
 		_, err := kernels.Compile(t.Context(), kernels.Source{
@@ -167,8 +145,7 @@ void kernel_main() {
 }
 `
 
-// formats are those that TestTiles packs to: some on the emulators, which take turns, all on
-// others.
+// Emulators take turns with some formats; other backends have all.
 func formats(b *devtest.Bench) []kernels.Format {
 	switch b.Dev.Name() {
 	case sim.Wormhole().String():
@@ -179,7 +156,6 @@ func formats(b *devtest.Bench) []kernels.Format {
 	return []kernels.Format{kernels.BF16, kernels.FP32, kernels.BFP8}
 }
 
-// Tiles of circular buffers and of Dst are matrices.
 func TestTiles(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		for _, out := range formats(b) {
@@ -200,8 +176,7 @@ func TestTiles(t *testing.T) {
 					Processor: chip.TRISC0 + chip.Processor(i), Cores: cores})
 			}
 			l, got := listen(b, print.Options{})
-			b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
-			b.Must(b.Queue.Wait(b.Ctx))
+			run(b, p)
 			b.Must(l.Close())
 			by := map[string][]string{}
 			time := uint64(0)
@@ -225,9 +200,9 @@ func TestTiles(t *testing.T) {
 				}
 				return strings.Join(vs, " ")
 			}
-			var all []int
-			for w := range 32 {
-				all = append(all, w)
+			all := make([]int, 32)
+			for w := range all {
+				all[w] = w
 			}
 			var dst []string
 			for h := range 32 {

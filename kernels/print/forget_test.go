@@ -16,8 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What programs print is forgotten when the last of their executables and traces is released,
-// however many there were; a Listener has had their lines by then.
 func TestForgotten(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	im := compile(b, "kernel.c", counter)
@@ -95,8 +93,7 @@ func TestForgotten(t *testing.T) {
 	b.Must(l.Close())
 }
 
-// A ring whose programs are released while somebody listens is one whose kernels don't wait for a
-// host: those that are loaded later, when nobody listens, would wait for its full patience.
+// Kernels loaded later, when nobody listens, would wait for the ring's full patience.
 func TestForgottenRingsDontWait(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	im := compile(b, "kernel.c", counter)

@@ -6,8 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Whatever is in a ring and in a kernel's formats, there is text, and not more than the bytes can
-// make.
 func FuzzDecode(f *testing.F) {
 	entry := append([]byte{0x31, 0, 0, 0, 7, 0, 2, 4},
 		"at %u: %5.1f\n\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00./k.c\x00"...)

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -21,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// counter prints numbers up to its argument, then hangs if the second one isn't 0.
 const counter = `
 #include "reprise/print.h"
 
@@ -35,14 +32,9 @@ void kernel_main(void) {
 `
 
 func counting(im *kernels.Image, n, hang uint32) *reprise.Program {
-	return &reprise.Program{Name: "count", Kernels: []reprise.Kernel{{
-		Name: "counter", Image: im, Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(2, 1)},
-		Args: func(chip.Core) []uint32 { return []uint32{n, hang} },
-	}}}
+	return program(im, chip.NCRISC, chip.Single(2, 1), n, hang)
 }
 
-// What a kernel printed before a hang is in the hang's report and reaches a Listener, and prints
-// work after Recover.
 func TestHang(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole(), reprise.WithHangTimeout(300*time.Millisecond))
 	im := compile(b, "kernel.c", counter)
@@ -54,39 +46,28 @@ func TestHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"line 0", "line 1", "line 2", "line 3", "line 4"}
-	if diff := cmp.Diff(want, texts(h.Dump.Prints)); diff != "" {
-		t.Errorf("report (-want +got):\n%s", diff)
-	}
-	if d := h.Detail(); !strings.Contains(d, "(2,1) NCRISC count/counter: line 4\n") {
+	printed(b, "report", h.Dump.Prints, want...)
+	if d := h.Detail(); !strings.Contains(d, "(2,1) NCRISC program/kernel: line 4\n") {
 		t.Error(d)
 	}
 	b.Must(b.Dev.Recover(b.Ctx)) // which drains the rings before they are emptied
-	if diff := cmp.Diff(want, texts(*got)); diff != "" {
-		t.Errorf("listener (-want +got):\n%s", diff)
-	}
+	printed(b, "listener", *got, want...)
 	*got = nil
-	b.Must(b.Queue.Run(b.Ctx, b.Load(counting(im, 3, 0))))
-	b.Must(b.Queue.Wait(b.Ctx))
+	run(b, counting(im, 3, 0))
 	b.Must(l.Drain())
-	if diff := cmp.Diff(want[:3], texts(*got)); diff != "" {
-		t.Errorf("after recovery (-want +got):\n%s", diff)
-	}
+	printed(b, "after recovery", *got, want[:3]...)
 }
 
-// Nothing waits for a host that doesn't listen: the newest lines are there when one does, with the
-// number of the others.
 func TestNobodyListens(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole())
 	im := compile(b, "kernel.c", counter)
-	b.Must(b.Queue.Run(b.Ctx, b.Load(counting(im, 200, 0))))
-	b.Must(b.Queue.Wait(b.Ctx))
+	run(b, counting(im, 200, 0))
 	l, got := listen(b, print.Options{})
 	b.Must(l.Close())
 	rs := *got
 	if len(rs) < 10 || rs[0].Lost == 0 || int(rs[0].Lost)+len(rs)-1 != 200 || rs[len(rs)-1].Text != "line 199" {
 		t.Errorf("%d records, %v", len(rs), rs)
 	}
-	// Another one is told nothing again.
 	l, got = listen(b, print.Options{})
 	b.Must(l.Close())
 	if len(*got) != 0 {
@@ -94,8 +75,6 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A kernel waits for a host that stopped coming by only for so long: here its handler doesn't
-// return.
 func TestHostGone(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	im := compile(b, "kernel.c", counter)
@@ -108,8 +87,7 @@ func TestHostGone(t *testing.T) {
 		}
 	}, print.Options{Patience: 100_000})
 	b.Must(err)
-	b.Must(b.Queue.Run(b.Ctx, b.Load(counting(im, 300, 0))))
-	b.Must(b.Queue.Wait(b.Ctx)) // though nobody reads
+	run(b, counting(im, 300, 0)) // though nobody reads
 	close(free)
 	b.Must(l.Close())
 	n, lost := 0, uint32(0)
@@ -123,7 +101,6 @@ func TestHostGone(t *testing.T) {
 	}
 }
 
-// A trace prints at each replay, and so does one that is loaded from its file on another device.
 func TestTrace(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", counter)
@@ -142,10 +119,8 @@ func TestTrace(t *testing.T) {
 			}
 			b.Must(dev.Queue(0).Wait(b.Ctx))
 			b.Must(l.Close())
-			if diff := cmp.Diff([]string{"line 0", "line 1", "line 0", "line 1"}, texts(got)); diff != "" {
-				b.Errorf("(-want +got):\n%s", diff)
-			}
-			if len(got) > 0 && got[0].String() != "dev (2,1) NCRISC count/counter: line 0" {
+			printed(b, "replays", got, "line 0", "line 1", "line 0", "line 1")
+			if len(got) > 0 && got[0].String() != "dev (2,1) NCRISC program/kernel: line 0" {
 				b.Error(got[0])
 			}
 		}
@@ -164,7 +139,6 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// Many lines take little memory and no longer than the kernel that prints them.
 func TestManyLines(t *testing.T) {
 	n := uint32(20_000)
 	if effort.Hours {
@@ -178,49 +152,32 @@ func TestManyLines(t *testing.T) {
 		next++
 	}, print.Options{})
 	b.Must(err)
-	start := time.Now()
-	b.Must(b.Queue.Run(b.Ctx, b.Load(counting(im, n, 0))))
-	b.Must(b.Queue.Wait(b.Ctx))
+	run(b, counting(im, n, 0))
 	b.Must(l.Close())
 	if next != n || lost {
 		t.Errorf("%d lines of %d, some lost: %v", next, n, lost)
 	}
-	t.Logf("%d lines in %v", n, time.Since(start))
 }
 
-// Garbage in a ring is one record that says so, and what is printed after it arrives.
 func TestGarbage(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole())
 	im := compile(b, "kernel.c", counter)
-	x := b.Load(counting(im, 2, 0))
-	run := func() {
-		t.Helper()
-		b.Must(b.Queue.Run(b.Ctx, x))
-		b.Must(b.Queue.Wait(b.Ctx))
-	}
-	run()
+	p := counting(im, 2, 0)
+	run(b, p)
 	area, ok := b.Dev.Debug().PrintArea()
 	if !ok {
 		t.Fatal("no area")
 	}
-	at := chip.Core{X: 2, Y: 1}
-	for name, write := range map[string]func() error{
-		"records": func() error {
-			return b.Dev.Debug().WriteL1(at, area+0x100+1024, bytes.Repeat([]byte{0xA5}, 1024))
-		},
-		"header": func() error {
-			return b.Dev.Debug().WriteL1(at, area+32+16, bytes.Repeat([]byte{0x5A, 0, 0xC3, 0x7F}, 2)[:8])
-		},
-		"tail": func() error { return b.Dev.Debug().WriteL1(at, area+32+20, []byte{1, 2, 3, 0x84}) },
+	for offset, garbage := range map[uint32][]byte{
+		0x100 + 1024: bytes.Repeat([]byte{0xA5}, 1024),           // records
+		32 + 16:      {0x5A, 0, 0xC3, 0x7F, 0x5A, 0, 0xC3, 0x7F}, // a header
+		32 + 20:      {1, 2, 3, 0x84},                            // its tail
 	} {
-		b.Must(write())
+		b.Must(b.Dev.Debug().WriteL1(chip.Core{X: 2, Y: 1}, area+offset, garbage))
 		l, got := listen(b, print.Options{})
-		run()
-		run()
+		run(b, p)
+		run(b, p)
 		b.Must(l.Close())
-		ts := texts(*got)
-		if len(ts) < 2 || ts[len(ts)-1] != "line 1" || ts[len(ts)-2] != "line 0" {
-			t.Errorf("%s: %q", name, ts)
-		}
+		printed(b, offset, (*got)[max(0, len(*got)-2):], "line 0", "line 1")
 	}
 }

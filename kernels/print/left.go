@@ -7,9 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Left returns the records in the rings of cores, also those that a Listener took: the last lines
-// of each processor, by device time. It writes nothing to the device, and leaves out cores that
-// can't be read.
+// Left returns the records in the rings of cores, also those that a Listener took, by device time.
+// It writes nothing to the device, and leaves out cores that can't be read.
 func Left(dev Device, cores []chip.Core) (out []Record) {
 	area, ok := dev.PrintArea()
 	programs, _ := dev.Printing(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Device has printing kernels; it is reprise.Device.Debug's result.
+// A Device is reprise.Device.Debug's result.
 type Device interface {
 	Name() string
 	ReadL1(worker chip.Core, addr uint32, p []byte) error
@@ -25,19 +25,17 @@ type Device interface {
 	OnPrinting(f func()) (cancel func()) // calls f after programs are added, before some are removed, and before and after rings are emptied
 }
 
-// Options change how Listen reads.
 type Options struct {
-	// Patience is how many cycles a kernel with a full ring waits for the host before it drops
-	// records; 0 means 2^30, about a second. A kernel without a listener doesn't wait.
+	// Patience is how many cycles a kernel with a full ring waits before it drops records; 0 means
+	// 2^30, about a second. Without a listener it doesn't wait.
 	Patience uint32
-	// Name is the device's name in records, or empty.
+	// Name is the device's in records, or empty.
 	Name string
 }
 
 const defaultPatience = 1 << 30
 
-// A Listener reads what the kernels of a device print. Its methods may be called from any
-// goroutine.
+// A Listener's methods may be called from any goroutine.
 type Listener struct {
 	dev     Device
 	area    uint32
@@ -59,14 +57,12 @@ type Listener struct {
 	closed  bool
 }
 
-// A core runs printing programs.
 type core struct {
 	at    chip.Core
 	rings [chip.NumProcessors]reader
 	held  []Record // earlier records of other processors may still come
 }
 
-// A reader is the state of reading one ring.
 type reader struct {
 	prints  bool // a kernel on this processor prints
 	visited bool
@@ -77,16 +73,15 @@ type reader struct {
 	broken  bool   // its header is invalid
 }
 
-// left is a ring that was read.
 type left struct {
 	place
 	reader
 }
 
-// Listen calls the handler with each line that kernels print until Close, beginning with lines that
-// are still in the rings. It visits only cores with printing programs: each fraction of a
-// millisecond while they print, each 10 ms otherwise. The device may hang and be recovered
-// meanwhile. Close the Listener before the device.
+// Listen calls the handler with each line that kernels print until Close, beginning with lines
+// still in the rings. It visits cores with printing programs each fraction of a millisecond while
+// they print, each 10 ms otherwise. The device may hang and be recovered meanwhile. Close the
+// Listener before the device.
 func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	area, ok := dev.PrintArea()
 	if !ok {
@@ -113,13 +108,11 @@ func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// Waits between visits.
 const (
 	soonest = 100 * time.Microsecond
 	latest  = 10 * time.Millisecond
 )
 
-// run visits the cores until the Listener is closed.
 func (l *Listener) run() {
 	defer close(l.done)
 	wait := soonest
@@ -147,7 +140,7 @@ func (l *Listener) run() {
 	}
 }
 
-// visit reads all rings once and returns how many bytes there were.
+// visit returns how many bytes there were.
 func (l *Listener) visit() (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +184,7 @@ func (l *Listener) visitLocked() (n int, err error) {
 	return n, nil
 }
 
-// leaveLocked tells a processor that this Listener has ended, so that kernels don't wait.
+// leaveLocked tells a processor that kernels needn't wait anymore.
 func (l *Listener) leaveLocked(r *left) error {
 	if err := l.sayLocked(r.place, &r.reader, 0); err != nil {
 		return fmt.Errorf("debug/print: stop reading what kernels of %v print: %w", r.core, err)
@@ -199,8 +192,8 @@ func (l *Listener) leaveLocked(r *left) error {
 	return nil
 }
 
-// learnLocked updates the known programs. It hands over the remaining lines of programs that are
-// gone, also without a newline, and tells their processors not to wait.
+// learnLocked updates the known programs. It hands over remaining lines of programs that are gone,
+// and tells their processors not to wait.
 func (l *Listener) learnLocked() {
 	list, version := l.dev.Printing(l.version)
 	if version == l.version {
@@ -284,9 +277,8 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 	return n, nil
 }
 
-// untilLocked returns the time up to which all of a core's records have been read. A processor that
-// makes a record now, or has added one since its ring was read, took the time after its last record
-// read. The other processors take later times.
+// untilLocked returns the time up to which all of a core's records have been read: the last one's
+// of a processor that is making a record or has made one since. Other processors' come later.
 func (l *Listener) untilLocked(c *core) (uint64, error) {
 	var headers [HeadersSize]byte
 	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
@@ -338,8 +330,8 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	}
 	records, read := l.decoder.decode(nil, at, wordsOf(data))
 	r.told += read
-	// Records that were made and not read are lost. Their number is exact only if the processor
-	// made none meanwhile; otherwise a later visit reports them.
+	// Records made and not read are lost. Their number is exact only if the processor made none
+	// meanwhile; otherwise a later visit reports them.
 	if lost := later.made - r.told; int32(lost) > 0 && !later.busy && h.put == later.put && h.made == later.made {
 		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: nobody took them in time)", lost))
 		note.Lost = lost
@@ -367,7 +359,7 @@ func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 	return l.dev.WriteL1(at.core, l.area+uint32(at.on)*headerSize+atTaken, b)
 }
 
-// flushLocked hands over records held back, and lines without a newline.
+// flushLocked hands over lines without a newline too.
 func (l *Listener) flushLocked(c *core) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		c.held = l.decoder.end(c.held, place{c.at, p})
@@ -379,8 +371,7 @@ func (l *Listener) flushLocked(c *core) {
 	c.held = nil
 }
 
-// Drain hands over all prints so far: call it after [reprise.Queue.Wait] for the lines of finished
-// programs.
+// Drain hands over all prints so far, after [reprise.Queue.Wait] all lines of finished programs.
 func (l *Listener) Drain() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -403,8 +394,8 @@ func (l *Listener) drainLocked() error {
 	return err
 }
 
-// Close hands over the remaining records and ends the Listener; kernels no longer wait for it. The
-// error is the last access's.
+// Close hands over the remaining records; kernels no longer wait for the Listener. The error is the
+// last access's.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {

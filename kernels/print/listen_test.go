@@ -13,25 +13,51 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
-	"github.com/reprise-tt/reprise/sim"
 )
 
-// compile compiles a kernel that prints.
-func compile(b *devtest.Bench, path, text string) *kernels.Image {
-	b.Helper()
+func build(t testing.TB, src kernels.Source) *kernels.Image {
+	t.Helper()
 	var warnings strings.Builder
-	im, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Prints: true, Warnings: &warnings})
+	src.Warnings = &warnings
+	im, err := kernels.Compile(t.Context(), src)
 	if errors.Is(err, kernels.ErrNoCompiler) {
-		b.Skip(err)
+		t.Skip(err)
 	}
-	b.Must(err)
+	devtest.Must(t, err)
 	if warnings.Len() > 0 {
-		b.Error(warnings.String())
+		t.Error(warnings.String())
 	}
 	return im
 }
 
-// listen collects what the device's kernels print.
+func compile(b *devtest.Bench, path, text string) *kernels.Image {
+	b.Helper()
+	return build(b, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Prints: true})
+}
+
+func program(im *kernels.Image, p chip.Processor, at chip.Range, args ...uint32) *reprise.Program {
+	return &reprise.Program{Name: "program", Kernels: []reprise.Kernel{{
+		Name: "kernel", Image: im, Processor: p, Cores: []chip.Range{at}, Args: func(chip.Core) []uint32 { return args },
+	}}}
+}
+
+func run(b *devtest.Bench, p *reprise.Program) {
+	b.Helper()
+	b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
+	b.Must(b.Queue.Wait(b.Ctx))
+}
+
+func printed(b *devtest.Bench, what any, rs []print.Record, want ...string) {
+	b.Helper()
+	var got []string
+	for _, r := range rs {
+		got = append(got, r.Text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.Errorf("%v (-want +got):\n%s", what, diff)
+	}
+}
+
 func listen(b *devtest.Bench, o print.Options) (*print.Listener, *[]print.Record) {
 	b.Helper()
 	var got []print.Record
@@ -43,13 +69,6 @@ func listen(b *devtest.Bench, o print.Options) (*print.Listener, *[]print.Record
 		}
 	})
 	return l, &got
-}
-
-func texts(rs []print.Record) (out []string) {
-	for _, r := range rs {
-		out = append(out, r.Text)
-	}
-	return out
 }
 
 const cKernel = `
@@ -68,49 +87,20 @@ void kernel_main(void) {
 }
 `
 
-// The name of a source file may have any characters.
-func TestNamesOfFiles(t *testing.T) {
-	b := devtest.Open(t, sim.Blackhole())
-	for _, path := range []string{`a "name", 100%d\x{y|z}.c`, `%.cpp`} {
-		im := compile(b, path, "#include \"reprise/print.h\"\nvoid kernel_main(void) { reprise_print(\"here\"); }\n")
-		l, got := listen(b, print.Options{})
-		b.Must(b.Queue.Run(b.Ctx, b.Load(&reprise.Program{Name: "p", Kernels: []reprise.Kernel{{
-			Name: "k", Image: im, Cores: []chip.Range{chip.Single(0, 0)},
-		}}})))
-		b.Must(b.Queue.Wait(b.Ctx))
-		b.Must(l.Close())
-		want := "./" + strings.NewReplacer(`"`, "_", "%", "_", `\`, "_", "{", "_", "|", "_", "}", "_").Replace(path)
-		if len(*got) != 1 || (*got)[0].Text != "here" || (*got)[0].File != want || (*got)[0].Line != 2 {
-			t.Errorf("%q: %+v, want the file %q", path, *got, want)
-		}
-	}
-}
-
-// The macro in C, on each of the processors.
 func TestListen(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		for _, path := range []string{"kernel.c", "kernel.cpp"} {
 			im := compile(b, path, cKernel)
 			l, got := listen(b, print.Options{})
-			*got = nil
 			for p := range chip.Processor(chip.NumProcessors) {
 				*got = nil
-				x := b.Load(&reprise.Program{Name: "prints", Kernels: []reprise.Kernel{{
-					Name: "teller", Image: im, Processor: p, Cores: []chip.Range{chip.Single(1, 2)}, Args: func(chip.Core) []uint32 { return []uint32{3} },
-				}}})
-				b.Must(b.Queue.Run(b.Ctx, x))
-				b.Must(b.Queue.Wait(b.Ctx))
+				run(b, program(im, p, chip.Single(1, 2), 3))
 				b.Must(l.Drain())
-				want := []string{
-					"position 0 of 3", "position 1 of 3", "position 2 of 3",
-					"-7|   42|ab   |0000BEEF|+3|x|%", "-5000000000|1.50|text|0x100", "done",
-				}
-				if diff := cmp.Diff(want, texts(*got)); diff != "" {
-					b.Errorf("%s, %v (-want +got):\n%s", path, p, diff)
-				}
+				printed(b, p, *got, "position 0 of 3", "position 1 of 3", "position 2 of 3",
+					"-7|   42|ab   |0000BEEF|+3|x|%", "-5000000000|1.50|text|0x100", "done")
 				time := uint64(0)
 				for _, r := range *got {
-					if r.Time <= time || r.Processor != p || r.Core != (chip.Core{X: 1, Y: 2}) || r.Program != "prints" || r.Kernel != "teller" {
+					if r.Time <= time || r.Processor != p || r.Core != (chip.Core{X: 1, Y: 2}) || r.Program != "program" || r.Kernel != "kernel" {
 						b.Errorf("%+v after %d", r, time)
 					}
 					time = r.Time

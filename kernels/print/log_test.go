@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// A log gets records with their level and where they are from, and none below its level.
 func TestToLog(t *testing.T) {
 	var out bytes.Buffer
 	h := print.ToLog(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -9,8 +9,6 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
-// onAll runs a test on both emulators and, where it is at hand, on the vendor's simulator of both
-// chips.
 func onAll(t *testing.T, run func(*devtest.Bench)) {
 	devtest.OnEmulators(t, run)
 	for _, library := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {

@@ -15,8 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// On a mesh each chip's records are told apart by the name that its Listener was given, those of a
-// chip behind a link too, of programs and of each replay of a trace.
 func TestMesh(t *testing.T) {
 	machine := sim.N300()
 	t.Cleanup(func() { _ = machine.Close() })
@@ -42,10 +40,7 @@ func TestMesh(t *testing.T) {
 		if c.Remote {
 			n = 2
 		}
-		return &reprise.Program{Name: "count", Kernels: []reprise.Kernel{{
-			Name: "counter", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(2, 1)},
-			Args: func(chip.Core) []uint32 { return []uint32{n, 0} },
-		}}}, nil
+		return program(im, chip.BRISC, chip.Single(2, 1), n, 0), nil
 	}})
 	b.Must(err)
 	b.Must(m.Queue(0).Run(b.Ctx, x))
@@ -61,8 +56,8 @@ func TestMesh(t *testing.T) {
 	near, far := m.Chip(0, 0).Coord.String(), m.Chip(0, 1).Coord.String()
 	want := map[string][]string{}
 	for range 3 {
-		want[near] = append(want[near], near+" (2,1) BRISC count/counter: line 0")
-		want[far] = append(want[far], far+" (2,1) BRISC count/counter: line 0", far+" (2,1) BRISC count/counter: line 1")
+		want[near] = append(want[near], near+" (2,1) BRISC program/kernel: line 0")
+		want[far] = append(want[far], far+" (2,1) BRISC program/kernel: line 0", far+" (2,1) BRISC program/kernel: line 1")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// l1 is a device of one core whose kernels the test plays.
 type l1 struct {
 	mu    sync.Mutex
 	mem   [print.AreaSize]byte
@@ -49,19 +48,16 @@ func (d *l1) WriteL1(_ chip.Core, addr uint32, p []byte) error {
 	return nil
 }
 
-// word is one of a processor's header: the host's four, then put, tail, lost.
 func (d *l1) word(p chip.Processor, i int) []byte { return d.mem[32*int(p)+4*i:] }
 
 const putWord = 4
 
-// begins marks the ring of a processor that is about to take the time of a record.
 func (d *l1) begins(p chip.Processor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	binary.LittleEndian.PutUint32(d.word(p, putWord), binary.LittleEndian.Uint32(d.word(p, putWord))|1)
 }
 
-// hands puts a record without arguments into a ring.
 func (d *l1) hands(p chip.Processor, time uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,8 +68,6 @@ func (d *l1) hands(p chip.Processor, time uint64) {
 	binary.LittleEndian.PutUint32(d.word(p, putWord), put+16)
 }
 
-// A processor that has taken the time of its line may be slow to hand it over: later lines of the
-// core's others wait for it, however often the host comes by, and no longer than that.
 func TestLateLineComesFirst(t *testing.T) {
 	d := &l1{}
 	var mu sync.Mutex

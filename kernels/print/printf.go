@@ -16,7 +16,7 @@ type arg struct {
 	shown    string // of a text: itself; as a stream shows it
 }
 
-// arguments reads a record's arguments, fewer if it is too short.
+// arguments returns fewer if the record is too short.
 func arguments(types []argType, words []uint32) (out []arg) {
 	for _, t := range types {
 		n := 1
@@ -42,7 +42,6 @@ func arguments(types []argType, words []uint32) (out []arg) {
 	return out
 }
 
-// characters returns the first n characters in words.
 func characters(words []uint32, n int) string {
 	b := make([]byte, 0, 4*len(words))
 	for _, w := range words {
@@ -51,7 +50,6 @@ func characters(words []uint32, n int) string {
 	return string(b[:min(n, len(b))])
 }
 
-// signed returns an integer argument sign-extended.
 func (a arg) signed() int64 {
 	if a.typ == typeLong {
 		return int64(a.bits)
@@ -69,10 +67,10 @@ func (a arg) float() float64 {
 	return float64(a.signed())
 }
 
-// maxWidth bounds widths and precisions.
+// maxWidth bounds precisions too.
 const maxWidth = 256
 
-// printf formats as in C. Invalid conversions appear in angle brackets.
+// printf shows invalid conversions in angle brackets.
 func printf(format string, args []arg) string {
 	var b strings.Builder
 	next := func() (arg, bool) {
@@ -115,49 +113,47 @@ type conversion struct {
 	short            int // of h
 }
 
-// parseConversion reads the text after a percent sign and returns the rest. The verb is 0 if
-// invalid.
-func parseConversion(s string, next func() (arg, bool)) (c conversion, rest string) {
-	c.width, c.precision = -1, -1
-	i := 0
-	for i < len(s) && strings.IndexByte("-+ #0", s[i]) >= 0 {
-		i++
+// number reads digits, of at most maxWidth; -1 if there are none.
+func number(s string) (n int, rest string) {
+	rest = strings.TrimLeft(s, "0123456789")
+	if len(rest) == len(s) {
+		return -1, rest
 	}
-	c.flags = s[:i]
-	number := func() int {
-		if i < len(s) && s[i] == '*' {
-			i++
+	n, err := strconv.Atoi(s[:len(s)-len(rest)])
+	if err != nil {
+		n = maxWidth
+	}
+	return min(n, maxWidth), rest
+}
+
+// parseConversion returns the text after the conversion; the verb is 0 if invalid.
+func parseConversion(s string, next func() (arg, bool)) (c conversion, rest string) {
+	rest = strings.TrimLeft(s, "-+ #0")
+	c.flags, s = s[:len(s)-len(rest)], rest
+	size := func() (n int) {
+		if after, ok := strings.CutPrefix(s, "*"); ok {
+			s = after
 			a, _ := next()
 			return int(max(min(a.signed(), maxWidth), -maxWidth))
 		}
-		n, digits := 0, 0
-		for ; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
-			n = min(10*n+int(s[i]-'0'), maxWidth)
-			digits++
-		}
-		if digits == 0 {
-			return -1
-		}
+		n, s = number(s)
 		return n
 	}
-	if c.width = number(); c.width < -1 {
+	if c.width = size(); c.width < -1 {
 		c.flags, c.width = c.flags+"-", -c.width
 	}
-	if i < len(s) && s[i] == '.' {
-		i++
-		c.precision = max(number(), 0)
+	c.precision = -1
+	if after, ok := strings.CutPrefix(s, "."); ok {
+		s = after
+		c.precision = max(size(), 0)
 	}
-	for i < len(s) && strings.IndexByte("hlLqjzt", s[i]) >= 0 {
-		if s[i] == 'h' {
-			c.short++
-		}
-		i++
-	}
-	if i == len(s) {
+	rest = strings.TrimLeft(s, "hlLqjzt")
+	c.short = strings.Count(s[:len(s)-len(rest)], "h")
+	if rest == "" {
 		return c, ""
 	}
-	c.verb = s[i]
-	return c, s[i+1:]
+	c.verb = rest[0]
+	return c, rest[1:]
 }
 
 func (c conversion) has(flag string) bool { return strings.Contains(c.flags, flag) }

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Program is a program's printing kernels and their cores.
+// A Program has printing kernels.
 type Program struct {
 	ID      uint32 // in records: see [Program.Identify]
 	Name    string
@@ -38,7 +38,6 @@ func (p *Program) Identify() {
 	p.ID = max(h.Sum32(), 1)
 }
 
-// kernel returns the kernel on a processor, or nil.
 func (p *Program) kernel(on chip.Processor) *Kernel {
 	for i := range p.Kernels {
 		if p.Kernels[i].Processor == on {
@@ -56,7 +55,6 @@ type format struct {
 	types []argType
 }
 
-// argType is the type of an argument in a record.
 type argType uint8
 
 const (
@@ -70,7 +68,6 @@ const (
 // maxArgs is the most arguments of a format: 8 of reprise_print, 32 of DPRINT.
 const maxArgs = 32
 
-// format reads the entry at an offset, or returns false.
 func (k *Kernel) format(at uint32) (f format, ok bool) {
 	if uint64(at)+8 > uint64(len(k.Formats)) || at%4 != 0 {
 		return format{}, false
@@ -107,7 +104,7 @@ func (k *Kernel) format(at uint32) (f format, ok bool) {
 const placesMagic = 0x53455449 // "ITES"
 
 // Place returns the file and line of a call of a check of package kernels/watch, by its return
-// address's offset in the kernel's text: see package kernels. It is false if unknown.
+// address's offset in the kernel's text.
 func (p *Program) Place(on chip.Processor, offset uint32) (file string, line int, ok bool) {
 	k := p.kernel(on)
 	if k == nil {

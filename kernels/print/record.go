@@ -24,12 +24,11 @@ type Record struct {
 	Text      string         `json:"text"`           // without the newline at its end
 	File      string         `json:"file,omitempty"` // of the source, empty for DPRINT
 	Line      int            `json:"line,omitempty"`
-	// Zone says that this is a zone (reprise/zone.h) named Text, from Start to Time on the same
-	// clock.
+	// Zone says that this is the zone (reprise/zone.h) Text, from Start to Time on the same clock.
 	Zone  bool   `json:"zone,omitempty"`
 	Start uint64 `json:"start,omitempty"`
 	// Lost is how many records the processor dropped before this one, because the host was late.
-	// Such a Record's Text says so, and it is of no kernel.
+	// Text says so then, and it is of no kernel.
 	Lost uint32 `json:"lost,omitempty"`
 }
 
@@ -51,7 +50,6 @@ func (r Record) String() string {
 	return s + ": " + Printable(r.Text)
 }
 
-// Printable replaces control characters, which kernels' texts may have.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
@@ -61,17 +59,16 @@ func Printable(s string) string {
 	}, s)
 }
 
-// A Handler receives records: a core's in the order of device time, from one goroutine. It should
-// return quickly, because kernels with a full ring wait. It must not load programs or recover the
-// device.
+// A Handler receives a core's records by device time, from one goroutine. It should return quickly,
+// because kernels with a full ring wait, and must not load programs or recover the device.
 type Handler func(Record)
 
-// ToWriter returns a Handler that writes lines to a file or terminal. Errors of w are ignored.
+// ToWriter's Handler writes lines and ignores errors of w.
 func ToWriter(w io.Writer) Handler {
 	return func(r Record) { _, _ = fmt.Fprintln(w, r) }
 }
 
-// ToLog returns a Handler that writes to a log, with the time of arrival.
+// ToLog's Handler logs with the time of arrival.
 func ToLog(h slog.Handler) Handler {
 	return func(r Record) {
 		ctx := context.Background()

@@ -6,13 +6,13 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// The area of a core's L1 for prints: a header for each processor, then a ring for each. Sizes are
-// in bytes. Source: kernels/include/reprise/print.h.
+// A core's L1 has a header for each processor, then a ring for each. Sizes are in bytes. Source:
+// kernels/include/reprise/print.h.
 const (
 	AreaSize = ringsAt + chip.NumProcessors*RingSize // AreaSize is the whole area.
 	RingSize = 1024                                  // RingSize is the ring of one processor.
 
-	// HeadersSize is the headers, which are zero before a core starts.
+	// HeadersSize is zero before a core starts.
 	HeadersSize = chip.NumProcessors * headerSize
 
 	headerSize = 32
@@ -28,7 +28,7 @@ const (
 
 var le = binary.LittleEndian
 
-// header is a ring's header. Positions count bytes, and wrap.
+// Positions count bytes, and wrap.
 type header struct {
 	taken, beat, told uint32 // the host's
 	put, tail, made   uint32 // the processor's
@@ -51,8 +51,8 @@ func (h header) untaken() uint32 {
 	return h.tail
 }
 
-// start returns where to continue reading after from: there, or at the first record left. It is
-// false for invalid positions, further apart than the ring's size.
+// start returns from, or the first record left after it. It is false for positions further apart
+// than the ring's size.
 func (h header) start(from uint32) (uint32, bool) {
 	if h.put-h.tail > RingSize {
 		return h.put, false
@@ -63,7 +63,7 @@ func (h header) start(from uint32) (uint32, bool) {
 	return from, true
 }
 
-// spans returns the one or two ranges of a ring between two positions.
+// spans returns one or two ranges of a ring.
 func spans(from, to uint32) (out [][2]uint32) {
 	for from != to {
 		at := from % RingSize
@@ -74,7 +74,6 @@ func spans(from, to uint32) (out [][2]uint32) {
 	return out
 }
 
-// Kinds of records.
 const (
 	magic      = 0x5250
 	kindFormat = 0
@@ -83,7 +82,6 @@ const (
 	kindZone   = 3
 )
 
-// A raw record is a record in a ring.
 type raw struct {
 	kind    uint8
 	program uint32
@@ -91,7 +89,6 @@ type raw struct {
 	words   []uint32
 }
 
-// split returns the first record, or false if invalid.
 func split(words []uint32) (r raw, rest []uint32, ok bool) {
 	first := words[0]
 	n := int(first & 0xFF)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Items of a record of a stream: a word with the kind in its highest byte, and words after it.
-// Source: kernels/include/api/debug/dprint.h.
+// Items of a stream's record: a word with the kind in its highest byte, and words after it. Source:
+// kernels/include/api/debug/dprint.h.
 const (
 	itemLiteral   = 1  // offset of an entry in the kernel's formats
 	itemUnsigned  = 2  // word
@@ -36,7 +36,7 @@ const (
 	itemBraces    = 23 // offset of an entry in the kernel's formats, whose placeholders the next values fill
 )
 
-// A stream is the state of a C++ stream between values.
+// A stream is a C++ stream between values.
 type stream struct {
 	width, precision int // 0: none, and 6 digits
 	base             int // 0: 10
@@ -46,7 +46,6 @@ type stream struct {
 	braces *braces // waiting for values
 }
 
-// stream appends the lines that end in a record.
 func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []uint32) []Record {
 	l := d.open[at]
 	if l != nil && (l.record.Program != rec.Program || l.record.Kernel != rec.Kernel) {
@@ -83,7 +82,6 @@ func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []
 	return out
 }
 
-// item returns the text of the first item and its number of words, or false if invalid.
 func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 	low := words[0] & 0xFFFFFF
 	n = 1
@@ -181,7 +179,7 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 	return "", n, true
 }
 
-// value returns the text that a value ends: its own, or a format's with placeholders.
+// value returns its own text, or a format's with placeholders.
 func (s *stream) value(a arg, shown string) string {
 	if s.braces == nil {
 		return s.put(shown)
@@ -193,7 +191,6 @@ func (s *stream) value(a arg, shown string) string {
 	return text
 }
 
-// put pads a value's text to the width set for it.
 func (s *stream) put(text string) string {
 	if n := s.width - len(text); n > 0 {
 		text = strings.Repeat(" ", n) + text

@@ -24,7 +24,7 @@ const (
 	sliceThread  = 3
 )
 
-// maxData bounds the data of a slice to a tile's.
+// maxData is that of a tile.
 const maxData = 1024
 
 func newSlice(head, data, columns uint32) *slice {
@@ -63,7 +63,7 @@ const (
 	uint32s = 24
 )
 
-// datumBytes returns a datum's bytes in a record: in a block format, its exponent and its own bits.
+// datumBytes includes the exponent of a block format.
 func datumBytes(format uint8) int {
 	switch format {
 	case fp32, int32s, uint32s:
@@ -134,7 +134,7 @@ func (s *slice) datum(to *stream, b string) string {
 	return strconv.FormatUint(uint64(v), 10)
 }
 
-// half converts the engines' fp16: every exponent is of numbers, 0 of zero and subnormals.
+// The engines' fp16 has no infinities; exponent 0 is of zero and subnormals.
 func half(v uint16) float64 {
 	e, m := int(v>>10&31), float64(v&0x3FF)
 	f := math.Ldexp(1024+m, e-25)
@@ -147,7 +147,7 @@ func half(v uint16) float64 {
 	return f
 }
 
-// block converts a number of a block format: exponent in the low byte, then sign and magnitude.
+// block has the exponent in the low byte, then sign and magnitude.
 func block(v uint32, bits int) float64 {
 	e, m := int(v&0xFF), v>>8&(1<<bits-1)
 	f := math.Ldexp(float64(m), e-127-(bits-1))

@@ -1,16 +1,10 @@
 package print_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
@@ -52,43 +46,22 @@ void kernel_main() {
 }
 `
 
-// compileZones compiles a kernel with zones.
-func compileZones(b *devtest.Bench, path, text string, prints bool) *kernels.Image {
-	b.Helper()
-	var warnings strings.Builder
-	im, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Zones: true, Prints: prints,
-		Warnings: &warnings})
-	if errors.Is(err, kernels.ErrNoCompiler) {
-		b.Skip(err)
-	}
-	b.Must(err)
-	if warnings.Len() > 0 {
-		b.Error(warnings.String())
-	}
-	return im
-}
-
-// Zones of each processor in C, and under tt-metal's names: each has its name, and lies in the one
-// around it.
 func TestZones(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		for path, text := range map[string]string{"kernel.c": zoneKernel, "metal.cpp": metalZoneKernel} {
-			im := compileZones(b, path, text, false)
+			im := build(b, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Zones: true})
 			l, got := listen(b, print.Options{})
 			for p := range chip.Processor(chip.NumProcessors) {
-				x := b.Load(&reprise.Program{Name: "timed",
-					Kernels: []reprise.Kernel{{Name: "zones", Image: im, Processor: p, Cores: []chip.Range{chip.Single(1, 2)}}}})
-				b.Must(l.Drain())
 				*got = nil
-				b.Must(b.Queue.Run(b.Ctx, x))
-				b.Must(b.Queue.Wait(b.Ctx))
+				run(b, program(im, p, chip.Single(1, 2)))
 				b.Must(l.Drain())
 				rs := *got
-				if d := cmp.Diff([]string{"wait", "turn", "wait", "turn", "all"}, texts(rs)); d != "" {
-					b.Fatalf("%s on %v:\n%s", path, p, d)
+				printed(b, p, rs, "wait", "turn", "wait", "turn", "all")
+				if len(rs) != 5 {
+					b.Fatal(rs)
 				}
 				for i, r := range rs {
-					if !r.Zone || r.Kernel != "zones" || r.File != "./"+path || r.Line == 0 || r.Start >= r.Time {
+					if !r.Zone || r.Kernel != "kernel" || r.File != "./"+path || r.Line == 0 || r.Start >= r.Time {
 						b.Errorf("zone %+v", r)
 					}
 					for _, in := range map[int][]int{1: {0}, 3: {2}, 4: {1, 3}}[i] {
@@ -109,35 +82,9 @@ func TestZones(t *testing.T) {
 	})
 }
 
-// Zones that are compiled out take no byte.
-func TestZonesNoCost(t *testing.T) {
-	build := func(text string) *kernels.Image {
-		im, err := kernels.Compile(t.Context(), kernels.Source{Path: "k.c", Text: text, Arch: chip.Blackhole})
-		if errors.Is(err, kernels.ErrNoCompiler) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return im
-	}
-	var without []string
-	for line := range strings.Lines(strings.ReplaceAll(zoneKernel, "reprise/zone.h", "reprise/kernel.h")) {
-		if !strings.Contains(line, "reprise_zone") {
-			without = append(without, line)
-		}
-	}
-	got, want := build(zoneKernel), build(strings.Join(without, ""))
-	if !bytes.Equal(got.Text, want.Text) || got.DataSize != want.DataSize || got.BSSSize != want.BSSSize || got.Formats != nil {
-		t.Errorf("with zones it has %d B of text and %d B of formats, want %d and none", len(got.Text), len(got.Formats), len(want.Text))
-	}
-}
-
-// A full ring loses zones instead of waiting, and counts them. Lines that are printed in between
-// are there.
 func TestZonesInFullRing(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole(sim.Seed(1)))
-	im := compileZones(b, "full.c", `
+	run(b, program(build(b, kernels.Source{Path: "full.c", Arch: b.Dev.Arch(), Zones: true, Prints: true, Text: `
 #include "reprise/zone.h"
 void kernel_main(void) {
     reprise_print("first");
@@ -145,21 +92,17 @@ void kernel_main(void) {
         reprise_zone("short");
     }
 }
-`, true)
-	x := b.Load(&reprise.Program{Name: "full", Kernels: []reprise.Kernel{{Name: "full", Image: im, Cores: []chip.Range{chip.Single(0, 0)}}}})
-	b.Must(b.Queue.Run(b.Ctx, x))
-	b.Must(b.Queue.Wait(b.Ctx))
+`}), chip.BRISC, chip.Single(0, 0)))
 	l, got := listen(b, print.Options{})
 	b.Must(l.Close())
 	zones, lost, printed := 0, 0, 0
-	var cost, inside []uint64
+	var cost []uint64
 	for i, r := range *got {
 		switch {
 		case r.Zone:
 			zones++
 			if before := (*got)[i-1]; before.Zone {
 				cost = append(cost, r.Time-before.Time)
-				inside = append(inside, r.Time-r.Start)
 			}
 		case r.Lost > 0:
 			lost += int(r.Lost)
@@ -175,14 +118,11 @@ void kernel_main(void) {
 	// Where a core's slice ends, the clock of the emulator goes on by the longest slice of any
 	// core, so a zone there is longer.
 	slices.Sort(cost)
-	slices.Sort(inside)
 	if d := cost[len(cost)/2]; d > 140 {
 		t.Errorf("half of the zones took %d cycles or more with all that they cost: %d", d, cost)
 	}
-	t.Logf("a zone costs %d cycles, %d of them inside", cost[len(cost)/2], inside[len(inside)/2])
 }
 
-// Whatever a ring has, it is decoded to text.
 func TestZoneOfNothing(t *testing.T) {
 	r := print.Record{Zone: true, Text: "a\nb", Start: 10, Time: 30, Processor: chip.TRISC0}
 	if got, want := fmt.Sprint(r), "(0,0) TRISC0: zone a\uFFFDb, 20 cycles"; got != want {

@@ -46,18 +46,15 @@ void kernel_main(void) {
 }
 `
 
-// withBuffer adds a circular buffer of four pages to a program.
 func withBuffer(p *reprise.Program) *reprise.Program {
 	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: 3, Pages: 4, PageSize: 64, Cores: p.Kernels[0].Cores})
 	return p
 }
 
-// Misuse of a circular buffer is reported at the line that calls for it, and the right use isn't.
 func TestCircularBuffers(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", buffers)
-		b.Must(b.Queue.Run(b.Ctx, b.Load(withBuffer(on(im, chip.NCRISC, 0)))))
-		b.Must(b.Queue.Wait(b.Ctx))
+		run(b, withBuffer(on(im, chip.NCRISC, 0)))
 		for i, want := range []struct {
 			says   string
 			line   string
@@ -117,7 +114,6 @@ void kernel_main(void) {
 }
 `
 
-// A NoC request that can't be right is reported before it is made.
 func TestRequests(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", requests)
@@ -130,8 +126,7 @@ func TestRequests(t *testing.T) {
 			return []uint32{uint32(n), corner(chip.Core{}), corner(chip.Core{X: 1, Y: 1})}
 		}
 		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
-			b.Must(b.Queue.Run(b.Ctx, b.Load(on(im, p, args(0)...))))
-			b.Must(b.Queue.Wait(b.Ctx))
+			run(b, on(im, p, args(0)...))
 		}
 		for i, want := range []string{
 			"read of 64 bytes from 0x30004 of tile |to 0x40000 by |: the addresses must be equal modulo 16| at kernel.c:21 in kernel",
@@ -181,14 +176,11 @@ void kernel_main(void) {
 }
 `
 
-// A stack that reached the kernel's data is reported when the kernel ends, or by the next check,
-// and one that didn't isn't.
 func TestStack(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", overflows)
 		for p := range chip.Processor(chip.NumProcessors) {
-			b.Must(b.Queue.Run(b.Ctx, b.Load(on(im, p, 0))))
-			b.Must(b.Queue.Wait(b.Ctx))
+			run(b, on(im, p, 0))
 			f := fails(b, on(im, p, 1))
 			devtest.Says(b, f, "stack overflow: the stack has reached the kernel's data, which end at 0xffb0",
 				"in kernel \"kernel\" of program \"checked\" on "+p.String())
@@ -232,12 +224,10 @@ void kernel_main() {
 }
 `
 
-// Calls of tt-metal's API are reported at the kernel's lines, through templates and methods.
 func TestMetalCalls(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", metalRequests)
-		b.Must(b.Queue.Run(b.Ctx, b.Load(withBuffer(on(im, chip.BRISC, 0)))))
-		b.Must(b.Queue.Wait(b.Ctx))
+		run(b, withBuffer(on(im, chip.BRISC, 0)))
 		for i, want := range []string{
 			"modulo 16 at kernel.cpp:9 in", "write of 8192 bytes|no such tile at kernel.cpp:13 in|", "no multiple of 4 at kernel.cpp:16 in",
 			"the kernel pushes 3 pages, but has reserved 2 at kernel.cpp:21 in", "the own L1 is beyond its end at kernel.cpp:25 in",
@@ -263,7 +253,6 @@ void kernel_main() {
 }
 `
 
-// Compute kernels are checked on each thread.
 func TestCompute(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		c, err := kernels.CompileCompute(b.Ctx, kernels.ComputeSource{Source: kernels.Source{Path: "kernel.cpp", Text: compute,
@@ -282,8 +271,7 @@ func TestCompute(t *testing.T) {
 			p.Kernels = p.Kernels[1:]
 			return withBuffer(p)
 		}
-		b.Must(b.Queue.Run(b.Ctx, b.Load(program(0))))
-		b.Must(b.Queue.Wait(b.Ctx))
+		run(b, program(0))
 		devtest.Says(b, fails(b, program(1)), "the kernel pushes 3 pages, but has reserved 2 at kernel.cpp:9 in ", " on TRISC2 of")
 		devtest.Says(b, fails(b, program(2)), "assertion `get_arg_val<uint32_t>(0) != 2` failed at kernel.cpp:7 in ", " on TRISC")
 	})

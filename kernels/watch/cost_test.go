@@ -3,7 +3,6 @@ package watch_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -12,46 +11,38 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func build(t *testing.T, path, text string, on bool) *kernels.Image {
-	t.Helper()
-	im, err := kernels.Compile(t.Context(), kernels.Source{Path: path, Text: text, Arch: chip.Wormhole, Watch: on})
-	if errors.Is(err, kernels.ErrNoCompiler) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return im
-}
-
-// Checks that are compiled out take no byte. In, what a kernel has to be checked for costs some
-// hundred bytes of text and, with circular buffers, 128 of local RAM.
 func TestNoCost(t *testing.T) {
-	const plain = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); rp_store(0x20000, n); }\n"
-	const asserts = "#include \"reprise/assert.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); reprise_assert(rp_load(0x20004) == n * n); rp_store(0x20000, n); }\n"
-	const metal = "#include \"debug/assert.h\"\nvoid kernel_main() { uint32_t n = rp_arg(0); ASSERT(n < 4); ASSERT(rp_load(0x20004) == n, \"a message\"); rp_store(0x20000, n); }\n"
-	want := build(t, "k.c", plain, false)
-	for what, got := range map[string]*kernels.Image{"assertion": build(t, "k.c", asserts, false), "ASSERT": build(t, "k.cpp", metal, false)} {
+	build := func(path, text string, on bool) *kernels.Image {
+		t.Helper()
+		return build(t, kernels.Source{Path: path, Text: text, Arch: chip.Wormhole, Watch: on})
+	}
+	text := func(header, code string) string {
+		return "#include \"" + header + "\"\nvoid kernel_main() { " + code + " }\n"
+	}
+	const before, after = "uint32_t n = rp_arg(0);", "rp_store(0x20000, n);"
+	plain := text("reprise/kernel.h", before+after)
+	asserts := text("reprise/assert.h", before+"reprise_assert(rp_load(0x20004) == n * n);"+after)
+	metal := text("debug/assert.h", before+`ASSERT(n < 4); ASSERT(rp_load(0x20004) == n, "a message");`+after)
+	want := build("k.c", plain, false)
+	for what, got := range map[string]*kernels.Image{"assertion": build("k.c", asserts, false), "ASSERT": build("k.cpp", metal, false)} {
 		if !bytes.Equal(got.Text, want.Text) || got.DataSize != want.DataSize || got.BSSSize != want.BSSSize || got.Formats != nil {
 			t.Errorf("%s out: %d B of text and %d B of formats, want %d and none", what, len(got.Text), len(got.Formats), len(want.Text))
 		}
 	}
-	const buffer = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { rp_cb_reserve_back(3, 1); rp_cb_push_back(3, 1); }\n"
-	const read = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { rp_noc_read(0, rp_arg(0), rp_arg(1), 0x20000, 64); }\n"
+	buffer := text("reprise/kernel.h", "rp_cb_reserve_back(3, 1); rp_cb_push_back(3, 1);")
+	read := text("reprise/kernel.h", "rp_noc_read(0, rp_arg(0), rp_arg(1), 0x20000, 64);")
 	for _, c := range []struct {
 		what, text        string
 		mostText, mostBSS int
 	}{{"stack", plain, 352, 0}, {"assertion", asserts, 544, 0}, {"circular buffer", buffer, 960, 128}, {"NoC", read, 1664, 0}} {
-		out, in := build(t, "k.c", c.text, false), build(t, "k.c", c.text, true)
+		out, in := build("k.c", c.text, false), build("k.c", c.text, true)
 		text, bss := len(in.Text)-len(out.Text), int(in.BSSSize)-int(out.BSSSize)
-		t.Logf("%s: %d B more of text, %d of local RAM, %d in the file", c.what, text, bss, len(in.Formats))
 		if text > c.mostText || bss > c.mostBSS || in.DataSize != out.DataSize {
 			t.Errorf("%s: %d B of text and %d B of .bss more, want at most %d and %d", c.what, text, bss, c.mostText, c.mostBSS)
 		}
 	}
 }
 
-// costs measures, in cycles of the tile's clock, sixteen times what can be checked.
 const costs = `
 #include "reprise/assert.h"
 
@@ -72,12 +63,11 @@ void kernel_main(void) {
 }
 `
 
-// A check takes no more cycles than this where each instruction takes one.
 func TestCost(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole(sim.Seed(1)))
 	b.Must(b.Dev.Debug().WriteL1(chip.Core{X: 2, Y: 1}, 0x40000, make([]byte, 4)))
 	measure := func(checked bool) (least [3]int) { // a clock runs ahead now and then, for others that have run longer in the same round
-		x := b.Load(withBuffer(on(build(t, "k.c", costs, checked), chip.BRISC)))
+		x := b.Load(withBuffer(on(build(b, kernels.Source{Path: "k.c", Text: costs, Arch: b.Dev.Arch(), Watch: checked}), chip.BRISC)))
 		for run := range 10 {
 			b.Must(b.Queue.Run(b.Ctx, x))
 			b.Must(b.Queue.Wait(b.Ctx))
@@ -96,9 +86,7 @@ func TestCost(t *testing.T) {
 		what string
 		most int
 	}{{"assertion", 8}, {"four calls for a circular buffer", 320}, {"request", 200}} {
-		more := in[i] - out[i]
-		t.Logf("%s: %d cycles, %d with checks", c.what, out[i], in[i])
-		if more > c.most {
+		if more := in[i] - out[i]; more > c.most {
 			t.Errorf("%s: %d cycles more, want at most %d", c.what, more, c.most)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Calls that are checked, and cases of checks of circular buffers. Source:
-// kernels/include/reprise/kernel.h and watch.h.
+// Checked calls, and cases of checks of circular buffers. Source: kernels/include/reprise/kernel.h
+// and watch.h.
 const (
 	callWait = iota
 	callReserve
@@ -45,7 +45,7 @@ const (
 	ctrlMulticast = 1 << 5
 )
 
-// describe sets a failure's text and subject. value is the alignment of a request.
+// value is the alignment of a request.
 func (f *Failure) describe(what byte, value uint32, args [6]uint32) {
 	switch f.Check {
 	case Assertion:

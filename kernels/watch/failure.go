@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// A Check is a kind of check in kernels.
 type Check uint8
 
 // Checks. Source: kernels/include/reprise/watch.h.
@@ -19,7 +18,6 @@ const (
 	Stack          Check = 4 // the room of the stack
 )
 
-// String returns the name of the check.
 func (c Check) String() string {
 	switch c {
 	case Assertion:
@@ -34,7 +32,7 @@ func (c Check) String() string {
 	return fmt.Sprintf("check %d", uint8(c))
 }
 
-// A Failure is a failed check: the cause of a wait's *dispatch.HangError.
+// A Failure is the cause of a wait's *dispatch.HangError.
 type Failure struct {
 	Core      chip.Core      `json:"core"` // logical
 	Processor chip.Processor `json:"processor"`

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// The area of a core's L1 with a record for each processor, zero before the core starts. Source:
+// A core's L1 has a record for each processor, zero before the core starts. Source:
 // kernels/include/reprise/watch.h.
 const (
 	AreaSize = chip.NumProcessors * recordSize // AreaSize is its bytes.
@@ -29,8 +29,8 @@ func Failed(area []byte) bool {
 	return false
 }
 
-// Failures returns the failures in a core's area, for known programs, in the order of processors.
-// It accepts any bytes.
+// Failures returns a core's failures, for known programs, in the order of processors. It accepts
+// any bytes.
 func Failures(core chip.Core, area []byte, programs []*print.Program) (out []Failure) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		b := area[int(p)*recordSize:][:recordSize]

@@ -45,9 +45,6 @@ void kernel_main(void) {
 }
 `
 
-// The strict emulator stops a kernel that wasn't compiled to be watched when its stack overflows,
-// and when it pops pages that aren't there, with function and line; it lets those be that stay
-// within their stack and their pages.
 func TestWithoutRecompiling(t *testing.T) {
 	effort.Long(t)
 	for _, c := range []struct {
@@ -65,13 +62,9 @@ func TestWithoutRecompiling(t *testing.T) {
 			for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0} {
 				t.Run(c.name+" "+name+" "+p.String(), func(t *testing.T) {
 					b := devtest.Open(t, card(sim.Strict(2)), reprise.WithHangTimeout(time.Minute))
-					im, err := kernels.Compile(b.Ctx, kernels.Source{Path: "kernel.c", Text: unwatched, Arch: b.Dev.Arch(), Debug: true})
-					if errors.Is(err, kernels.ErrNoCompiler) {
-						b.Skip(err)
-					}
-					b.Must(err)
+					im := build(b, kernels.Source{Path: "kernel.c", Text: unwatched, Arch: b.Dev.Arch(), Debug: true})
 					b.Must(b.Queue.Run(b.Ctx, b.Load(withBuffer(on(im, p, c.args...)))))
-					err = b.Queue.Wait(b.Ctx)
+					err := b.Queue.Wait(b.Ctx)
 					if c.says == nil {
 						b.Must(err)
 						return

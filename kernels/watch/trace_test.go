@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A trace that is loaded from its file reports as the program does, with lines.
 func TestTrace(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole())
 	x := b.Load(withBuffer(on(compile(b, "kernel.c", buffers), chip.NCRISC, 2)))
@@ -36,8 +35,6 @@ func TestTrace(t *testing.T) {
 	o.Must(o.Dev.Recover(o.Ctx))
 }
 
-// A check that fails on a chip of a mesh that is behind a link, in the replay of a trace, ends the
-// wait of the mesh.
 func TestMesh(t *testing.T) {
 	machine := sim.N300()
 	t.Cleanup(func() { _ = machine.Close() })
@@ -74,7 +71,6 @@ func TestMesh(t *testing.T) {
 	}
 }
 
-// Two cores that fail are both in the report, with what of their own kernels is known.
 func TestTwoCores(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	p := on(compile(b, "kernel.c", asserts), chip.TRISC1, 2)
@@ -94,7 +90,6 @@ func TestTwoCores(t *testing.T) {
 	b.Must(b.Dev.Recover(b.Ctx))
 }
 
-// Whatever is in L1 and in formats, there is text.
 func FuzzFailures(f *testing.F) {
 	record := make([]byte, watch.AreaSize)
 	copy(record[48:], []byte{3, 5, 0x54, 0x57, 1, 0, 0, 0, 16, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0})

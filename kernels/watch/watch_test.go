@@ -20,29 +20,38 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
-// compile compiles a kernel with its checks.
-func compile(b *devtest.Bench, path, text string) *kernels.Image {
-	b.Helper()
+func build(t testing.TB, src kernels.Source) *kernels.Image {
+	t.Helper()
 	var warnings strings.Builder
-	im, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Watch: true, Warnings: &warnings})
+	src.Warnings = &warnings
+	im, err := kernels.Compile(t.Context(), src)
 	if errors.Is(err, kernels.ErrNoCompiler) {
-		b.Skip(err)
+		t.Skip(err)
 	}
-	b.Must(err)
+	devtest.Must(t, err)
 	if warnings.Len() > 0 {
-		b.Error(warnings.String())
+		t.Error(warnings.String())
 	}
 	return im
 }
 
-// on returns a program with a kernel.
+func compile(b *devtest.Bench, path, text string) *kernels.Image {
+	b.Helper()
+	return build(b, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Watch: true})
+}
+
+func run(b *devtest.Bench, p *reprise.Program) {
+	b.Helper()
+	b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
+	b.Must(b.Queue.Wait(b.Ctx))
+}
+
 func on(im *kernels.Image, p chip.Processor, args ...uint32) *reprise.Program {
 	return &reprise.Program{Name: "checked", Kernels: []reprise.Kernel{{
 		Name: "kernel", Image: im, Processor: p, Cores: []chip.Range{chip.Single(2, 1)}, Args: func(chip.Core) []uint32 { return args },
 	}}}
 }
 
-// fails runs a program whose check fails, recovers the device and returns the failure.
 func fails(b *devtest.Bench, p *reprise.Program) *watch.Failure {
 	b.Helper()
 	b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
@@ -68,8 +77,7 @@ func fails(b *devtest.Bench, p *reprise.Program) *watch.Failure {
 	return f
 }
 
-// onAll runs a test on both emulators and, where it is at hand, on the vendor's simulator of both
-// chips. A wait that doesn't notice a failure takes as long as the hang timeout.
+// A wait that doesn't notice a failure takes as long as the hang timeout.
 func onAll(t *testing.T, run func(*devtest.Bench)) {
 	timeout := reprise.WithHangTimeout(time.Minute)
 	devtest.OnEmulators(t, run, timeout)
@@ -88,14 +96,11 @@ void kernel_main(void) {
 }
 `
 
-// An assertion that fails ends the wait at once, on each processor, and one that holds does
-// nothing.
 func TestAssertion(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "dir/kernel.c", asserts)
 		for p := range chip.Processor(chip.NumProcessors) {
-			b.Must(b.Queue.Run(b.Ctx, b.Load(on(im, p, 3))))
-			b.Must(b.Queue.Wait(b.Ctx))
+			run(b, on(im, p, 3))
 			f := fails(b, on(im, p, 2))
 			if f.Core != (chip.Core{X: 2, Y: 1}) || f.Processor != p || f.Check != watch.Assertion || f.Program != "checked" ||
 				f.Kernel != "kernel" || f.Line != 7 || f.Offset == 0 || f.Offset >= uint32(len(im.Text)) {
@@ -116,7 +121,6 @@ void kernel_main() {
 }
 `
 
-// ASSERT of tt-metal is an assertion without an #include, with and without a message.
 func TestMetalAssert(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", metalAsserts)
@@ -126,10 +130,8 @@ func TestMetalAssert(t *testing.T) {
 	})
 }
 
-// split returns the parts of a text that Says looks for.
 func split(s string) []string { return strings.Split(s, "|") }
 
-// A source whose name has characters that mean something to the assembler reports, and prints, with underscores for them.
 func TestFileName(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	const text = "#include \"reprise/assert.h\"\nvoid kernel_main(void) { reprise_print(\"%u\", 1); reprise_assert(0); }\n"
@@ -137,12 +139,7 @@ func TestFileName(t *testing.T) {
 	b.Must(os.WriteFile(path, []byte(text), 0o600))
 	for _, src := range []kernels.Source{{Path: path}, {Path: filepath.Base(path), Text: text}} {
 		src.Arch, src.Prints, src.Watch = b.Dev.Arch(), true, true
-		im, err := kernels.Compile(b.Ctx, src)
-		if errors.Is(err, kernels.ErrNoCompiler) {
-			t.Skip(err)
-		}
-		b.Must(err)
-		if f := fails(b, on(im, chip.BRISC)); f.File != "100_ _odd_ _n_a_b_.c" || f.Line != 2 {
+		if f := fails(b, on(build(b, src), chip.BRISC)); f.File != "100_ _odd_ _n_a_b_.c" || f.Line != 2 {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,9 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// file implements the kernel driver's device node for the remote chip. A window is an id and a
-// target; each access is a command to the Ethernet firmware. Requests that need a PCI interface
-// (pinning, DMA buffers, resets, cleanup stores, power) fail as on a driver without them.
+// file is a remote chip's device node. A window is an id and a target; each access is a command to
+// the Ethernet firmware. Requests that need a PCI interface fail as on a driver without them.
 type file struct {
 	t     *Target
 	local *kmd.Device
@@ -27,7 +27,6 @@ type file struct {
 	locks   [kabi.LockCount]bool // held by this process, the only one that uses the remote chip
 }
 
-// Uplink is for kmd.Device.Uplink.
 func (f *file) Uplink() *kmd.Uplink {
 	return &kmd.Uplink{Near: f.local, Link: f.t.Link, Check: func() error {
 		state, err := f.local.Read32(f.t.Link.Near, LinkState)
@@ -41,7 +40,6 @@ func (f *file) Uplink() *kmd.Uplink {
 	}}
 }
 
-// Fault implements seam.File.
 func (f *file) Fault() error {
 	if err := f.local.Fault(); err != nil {
 		return err
@@ -49,18 +47,15 @@ func (f *file) Fault() error {
 	return f.local.RemoteFault(f.t.Place.X, f.t.Place.Y)
 }
 
-// CoreDebug is for kmd.Device.CoreDebug: one simulator has both chips.
 func (f *file) CoreDebug() bool { return f.local.CoreDebug() }
 
-// Close implements seam.File.
 func (f *file) Close() error { return errors.Join(f.tun.Close(), f.local.Close()) }
 
-// windowShift is the shift from a window's id to its mmap offset, which is above all of BAR 0.
+// windowShift shifts a window's id to its mmap offset, above all of BAR 0.
 const windowShift = 36
 
-// Mmap implements seam.File. An offset below the windows is a register of the PCI tile: package kmd
-// reads the NoC node id to check whether the chip answers, and another tile's node id serves as
-// well.
+// For an offset below the windows Mmap maps a register of the PCI tile: package kmd reads its NoC
+// node id to check the chip, and another tile's serves as well.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,10 +69,10 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{IO: w, Unmap: func() error { return nil }}, nil
 }
 
-// nodeID reads a node id of a tile that every Wormhole has
-// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+// nodeID reads the node id of a tile that every Wormhole has (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md).
 func (t *Tunnel) nodeID() (uint32, error) {
-	return t.Load32(background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
+	return t.Load32(context.Background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
 }
 
 // argument splits an ioctl's argument into its input and the rest.
@@ -89,65 +84,56 @@ func argument[T kabi.Part](arg []byte) (in T, rest []byte, err error) {
 	return in, arg[copy(b, arg):], nil
 }
 
-func reply[T kabi.Part](rest []byte, out T) error {
-	if copy(rest, kabi.PartBytes(&out)) < kabi.Size[T]() {
-		return syscall.EFAULT
+// handle answers a request with the output of do.
+func handle[In, Out kabi.Part](arg []byte, do func(In) (Out, error)) error {
+	in, rest, err := argument[In](arg)
+	if err != nil {
+		return err
 	}
-	return nil
+	out, err := do(in)
+	if err == nil && copy(rest, kabi.PartBytes(&out)) < kabi.Size[Out]() {
+		err = syscall.EFAULT
+	}
+	return err
 }
 
-// Ioctl implements seam.File.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	switch req {
 	case kabi.IoctlGetDeviceInfo:
-		return f.deviceInfo(arg)
+		return handle(arg, f.deviceInfo)
 	case kabi.IoctlGetDriverInfo:
-		return f.driverInfo(arg)
+		return handle(arg, f.driverInfo)
 	case kabi.IoctlQueryMappings:
 		return f.mappings(arg)
 	case kabi.IoctlAllocateTLB:
-		return f.allocateWindow(arg)
+		return handle(arg, f.allocateWindow)
 	case kabi.IoctlConfigureTLB:
 		return f.configureWindow(arg)
 	case kabi.IoctlFreeTLB:
 		return f.freeWindow(arg)
 	case kabi.IoctlLockCtl:
-		return f.lock(arg)
+		return handle(arg, f.lock)
 	}
 	return syscall.EINVAL
 }
 
-// deviceInfo returns the PCI address and ids of the local chip.
-func (f *file) deviceInfo(arg []byte) error {
-	_, rest, err := argument[kabi.GetDeviceInfoIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) deviceInfo(kabi.GetDeviceInfoIn) (kabi.GetDeviceInfoOut, error) {
 	i := f.local.Info()
-	return reply(rest, kabi.GetDeviceInfoOut{
+	return kabi.GetDeviceInfoOut{
 		OutputSizeBytes: uint32(kabi.Size[kabi.GetDeviceInfoOut]()), VendorID: i.Vendor, DeviceID: i.Device,
 		SubsystemVendorID: i.SubsystemVendor, SubsystemID: i.SubsystemDevice, PCIDomain: i.Domain,
 		BusDevFn: uint16(i.Bus)<<8 | uint16(i.Slot)<<3 | uint16(i.Function),
-	})
+	}, nil
 }
 
-func (f *file) driverInfo(arg []byte) error {
-	_, rest, err := argument[kabi.GetDriverInfoIn](arg)
-	if err == nil {
-		err = f.alive()
-	}
-	if err != nil {
-		return err
-	}
+func (f *file) driverInfo(kabi.GetDriverInfoIn) (kabi.GetDriverInfoOut, error) {
 	v := f.local.Info().Driver
-	return reply(rest, kabi.GetDriverInfoOut{
+	return kabi.GetDriverInfoOut{
 		OutputSizeBytes: uint32(kabi.Size[kabi.GetDriverInfoOut]()), DriverVersion: kabi.DriverAPIVersion,
 		DriverVersionMajor: v.Major, DriverVersionMinor: v.Minor, DriverVersionPatch: v.Patch,
-	})
+	}, f.alive()
 }
 
-// alive returns the driver's error for a lost device if the local chip is lost or the remote one
-// doesn't answer.
 func (f *file) alive() error {
 	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
@@ -158,7 +144,6 @@ func (f *file) alive() error {
 	return nil
 }
 
-// mappings returns none: the chip has no BARs.
 func (f *file) mappings(arg []byte) error {
 	in, rest, err := argument[kabi.QueryMappingsIn](arg)
 	if err != nil {
@@ -172,15 +157,11 @@ func (f *file) mappings(arg []byte) error {
 	return nil
 }
 
-func (f *file) allocateWindow(arg []byte) error {
-	in, rest, err := argument[kabi.AllocateTLBIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) allocateWindow(in kabi.AllocateTLBIn) (out kabi.AllocateTLBOut, err error) {
 	classes := f.local.Params().Windows
 	i := slices.IndexFunc(classes, func(c chip.WindowClass) bool { return c.Size == in.Size })
 	if i < 0 {
-		return syscall.EINVAL
+		return out, syscall.EINVAL
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,14 +171,14 @@ func (f *file) allocateWindow(arg []byte) error {
 			taken++
 		}
 	}
-	// As many as a card has, so a leak of windows fails on any chip.
+	// As many as a card has, so leaks fail on any chip.
 	if taken == classes[i].Count || f.next == 1<<20-1 {
-		return syscall.ENOMEM
+		return out, syscall.ENOMEM
 	}
 	f.next++ // ids are unique, so an old mapping can't access a newer window
 	f.windows[f.next] = &window{tun: f.tun, size: in.Size}
 	at := uint64(f.next) << windowShift
-	return reply(rest, kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at})
+	return kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at}, nil
 }
 
 func (f *file) configureWindow(arg []byte) error {
@@ -233,37 +214,25 @@ func (f *file) freeWindow(arg []byte) error {
 	return nil
 }
 
-// lock acquires, releases or tests a lock. Only this file can hold locks of the remote chip.
-func (f *file) lock(arg []byte) error {
-	in, rest, err := argument[kabi.LockCtlIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) lock(in kabi.LockCtlIn) (out kabi.LockCtlOut, err error) {
 	if in.Index >= kabi.LockCount {
-		return syscall.EINVAL
+		return out, syscall.EINVAL
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	held := f.locks[in.Index]
-	var out kabi.LockCtlOut
+	held := &f.locks[in.Index]
+	if *held {
+		out.Value = 1
+	}
 	switch in.Flags {
 	case kabi.LockAcquire:
-		f.locks[in.Index] = true
-		out.Value = b2u(!held)
+		out.Value, *held = 1-out.Value, true
 	case kabi.LockRelease:
-		f.locks[in.Index] = false
-		out.Value = b2u(held)
+		*held = false
 	case kabi.LockTest:
-		out.Value = 3 * b2u(held)
+		out.Value *= 3
 	default:
-		return syscall.EINVAL
+		err = syscall.EINVAL
 	}
-	return reply(rest, out)
-}
-
-func b2u(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
+	return out, err
 }

@@ -10,31 +10,24 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Target is a Wormhole without a PCI interface, as a target for kmd.Open. The device can't pin host
-// memory, which the chip can't reach. Command queues use the link of kmd.Device.Uplink.
+// Target is a Wormhole without a PCI interface, for kmd.Open. The chip can't reach host memory;
+// command queues use the link of kmd.Device.Uplink.
 type Target struct {
-	// Local is the chip in front, with a PCI interface.
-	Local kmd.Target
-	// Name names the target, such as "0000:01:00.0/(1,0)".
-	Name string
-	// Place is the chip's coordinate for Ethernet firmware.
-	Place Place
-	// Tile is the Ethernet tile of the local chip whose firmware forwards accesses.
-	Tile chip.XY
-	// Link carries command queues.
-	Link kmd.Link
+	Local kmd.Target // the chip in front, with a PCI interface
+	Name  string     // such as "0000:01:00.0/(1,0)"
+	Place Place      // the chip's coordinate for Ethernet firmware
+	Tile  chip.XY    // the Ethernet tile of the local chip whose firmware forwards accesses
+	Link  kmd.Link   // for command queues
 }
 
 func (t *Target) String() string { return t.Name }
 
-// Node implements kmd.Target.
 func (t *Target) Node() seam.Node { return node{t} }
 
 type node struct{ t *Target }
 
 func (n node) String() string { return n.t.Name }
 
-// Open implements seam.Node. It opens the local chip once more.
 func (n node) Open(flags int) (seam.File, error) {
 	if flags&syscall.O_EXCL != 0 {
 		return nil, fmt.Errorf("%s: a chip without a PCI interface can't be opened exclusively: %w", n.t.Name, syscall.EINVAL)

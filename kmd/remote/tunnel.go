@@ -1,6 +1,6 @@
-// Package remote drives Wormholes without a PCI interface, for package kmd. A [Tunnel] reads and
-// writes such a chip through the Ethernet firmware of a Wormhole with a PCI interface. A [Target]
-// opens the chip as a device whose windows use a tunnel.
+// Package remote drives Wormholes without a PCI interface, for package kmd. A [Tunnel] accesses
+// such a chip through the Ethernet firmware of another Wormhole. A [Target] opens it as a device
+// whose windows use a tunnel.
 package remote
 
 import (
@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,26 +32,19 @@ const (
 	commandReadData = 1 << 3
 	commandBlock    = 1 << 6
 
-	// LinkState is the address of the link's state in an Ethernet tile's L1: 0 training, 1 trained,
-	// 3 not connected; other values are failures.
-	LinkState = 0x1104
-	// LinkUp is the state of a working link.
-	LinkUp = 1
+	LinkState = 0x1104 // in an Ethernet tile's L1: 0 training, 1 trained, 3 not connected; others are failures
+	LinkUp    = 1
 
-	// BlockSize is the largest transfer of one command, in bytes.
-	BlockSize = 1024
+	BlockSize = 1024 // bytes of one command at most
 )
 
 // Place is the coordinate of a chip in Wormhole's Ethernet firmware.
 type Place struct{ X, Y uint8 }
 
-// String returns "(1,0)".
 func (p Place) String() string { return fmt.Sprintf("(%d,%d)", p.X, p.Y) }
 
-// Tunnel reads and writes the tiles of a Wormhole without a PCI interface through the Ethernet
-// firmware of a Wormhole with one. Each command waits for its answer. The queue has no lock of its
-// own, so an access holds the driver's lock kmd.LockNonMMIO, as in tt-umd. Methods may be called
-// from several goroutines.
+// Tunnel accesses the tiles of a remote Wormhole. Each command waits for its answer, under the
+// driver's lock kmd.LockNonMMIO as in tt-umd. Methods may be called from several goroutines.
 type Tunnel struct {
 	mu    sync.Mutex
 	dev   *kmd.Device
@@ -61,24 +55,18 @@ type Tunnel struct {
 	lost  error
 }
 
-// answerTime bounds a command while its link is up. Silicon takes microseconds; the vendor's
-// simulator, and the emulator with every check on a busy host, are slow.
-const answerTime = time.Minute
-
-// eagerPolls is the number of polls for an answer before the first sleep, which takes as long as
-// fifty polls.
-const eagerPolls = 64
-
-// linkPatience is how long a link may be down during a command: it may retrain.
-const linkPatience = 500 * time.Millisecond
-
-// drainTime bounds the wait for earlier commands that their callers abandoned, while the link is
-// up.
-const drainTime = 10 * time.Second
+const (
+	// answerTime bounds a command while its link is up: microseconds on silicon, long in the
+	// vendor's simulator and a fully checked emulator.
+	answerTime   = time.Minute
+	eagerPolls   = 64                     // before the first sleep, which takes as long as fifty polls
+	linkPatience = 500 * time.Millisecond // a link may retrain during a command
+	drainTime    = 10 * time.Second       // for earlier commands that were abandoned, while the link is up
+)
 
 // OpenTunnel returns a tunnel to the chip at a place through an Ethernet tile of d, a raw NoC 0
-// coordinate. It holds one window of d until Close. The tile's link must be up. The error wraps
-// [ErrUnreachable] if d isn't a Wormhole.
+// coordinate, whose link must be up. It holds a window until Close. The error wraps
+// [ErrUnreachable] unless d is a Wormhole.
 func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	t := &Tunnel{dev: d, place: to, limit: answerTime, name: fmt.Sprintf("chip %v behind %v, tile %v", to, d, tile)}
 	if d.Arch() != chip.Wormhole {
@@ -91,7 +79,6 @@ func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	return t, nil
 }
 
-// EthernetWindow opens a window to the L1 of an Ethernet tile.
 func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 	size := d.Params().Windows[0].Size
 	for _, c := range d.Params().Windows {
@@ -108,13 +95,10 @@ func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 	return w, nil
 }
 
-// String names the chip at the far end.
 func (t *Tunnel) String() string { return t.name }
 
-// Close releases the window.
 func (t *Tunnel) Close() error { return t.w.Close() }
 
-// lock waits until no other tunnel of the device is in use, in this process or another one.
 func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
 	t.mu.Lock()
 	l, err := t.dev.Lock(ctx, kmd.LockNonMMIO)
@@ -128,8 +112,7 @@ func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
 	}, nil
 }
 
-// Load32 loads the word at addr, a multiple of 4, of a tile of the remote chip, at its virtual NoC
-// 0 coordinate.
+// Load32 loads the word at addr, a multiple of 4, of the remote tile at virtual NoC 0 coordinates.
 func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, error) {
 	unlock, err := t.lock(ctx)
 	if err != nil {
@@ -143,7 +126,7 @@ func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, e
 	return t.w.Load32(slot + 8), nil
 }
 
-// Store32 stores a word like Load32. It returns after the write.
+// Store32 stores a word, and returns after the write.
 func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32) error {
 	unlock, err := t.lock(ctx)
 	if err != nil {
@@ -154,26 +137,18 @@ func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32)
 	return err
 }
 
-// Read reads memory of a tile of the remote chip. Address and length must be multiples of 32, the
-// largest alignment of any memory. Errors wrap [ErrRange], [ErrNoAnswer] or those of package kmd.
+// Read reads a remote tile's memory; address and length are multiples of 32. Errors wrap
+// [ErrRange], [ErrNoAnswer] or those of package kmd.
 func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
-	return t.blocks(ctx, xy, addr, p, func(slot uint64, b []byte) {
-		at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
-		for i := 0; i < len(b); i += 4 {
-			binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
-		}
-	}, commandRead|commandBlock)
+	return t.blocks(ctx, xy, addr, p, commandRead|commandBlock)
 }
 
-// Write writes memory of a tile of the remote chip, aligned as for Read. It returns after the last
-// write.
+// Write writes a remote tile's memory, aligned as for Read, and returns after the last write.
 func (t *Tunnel) Write(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
-	return t.blocks(ctx, xy, addr, p, nil, commandWrite|commandBlock)
+	return t.blocks(ctx, xy, addr, p, commandWrite|commandBlock)
 }
 
-// blocks transfers p in blocks: to the remote chip, or from the chip if copyOut, which copies the
-// data of an answer, is set.
-func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, copyOut func(slot uint64, b []byte), flags uint32) error {
+func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, flags uint32) error {
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
@@ -182,9 +157,8 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 		return err
 	}
 	defer unlock()
-	for len(p) > 0 {
-		b := p[:min(len(p), BlockSize)]
-		if copyOut == nil {
+	for b := range slices.Chunk(p, BlockSize) {
+		if flags&commandWrite != 0 {
 			at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
 			for i := 0; i < len(b); i += 4 {
 				t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
@@ -194,16 +168,18 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 		if err != nil {
 			return err
 		}
-		if copyOut != nil {
-			copyOut(slot, b)
+		if flags&commandRead != 0 {
+			at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
+			for i := 0; i < len(b); i += 4 {
+				binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
+			}
 		}
-		p, addr = p[len(b):], addr+uint64(len(b))
+		addr += uint64(len(b))
 	}
 	return nil
 }
 
-// drainLocked waits for commands that their callers abandoned. The firmware executes them when the
-// link is up again.
+// The firmware executes abandoned commands when the link is up again.
 func (t *Tunnel) drainLocked(ctx context.Context) error {
 	p := t.patience(min(drainTime, t.limit))
 	for {
@@ -218,7 +194,6 @@ func (t *Tunnel) drainLocked(ctx context.Context) error {
 	}
 }
 
-// patience is a wait for the firmware.
 type patience struct {
 	t        *Tunnel
 	deadline time.Time
@@ -229,8 +204,8 @@ func (t *Tunnel) patience(limit time.Duration) patience {
 	return patience{t: t, deadline: time.Now().Add(limit)}
 }
 
-// over returns an error when the wait must end. With pollLink it polls the link. A link's limit
-// starts with the first poll that finds it down: this process may have been stopped meanwhile.
+// A link's limit starts with the first poll that finds it down: this process may have been stopped
+// meanwhile.
 func (p *patience) over(ctx context.Context, pollLink bool) error {
 	t := p.t
 	if err := t.w.Err(); err != nil {
@@ -263,7 +238,7 @@ func (p *patience) over(ctx context.Context, pollLink bool) error {
 	return nil
 }
 
-// commandLocked executes a command and returns the address of a read's answer.
+// commandLocked returns the address of a read's answer.
 func (t *Tunnel) commandLocked(ctx context.Context, xy chip.XY, addr uint64, n int, data, flags uint32) (uint64, error) {
 	fail := func(err error) (uint64, error) {
 		return 0, fmt.Errorf("remote: %s: %d bytes at %v %#x: %w", t.name, n, xy, addr, err)

@@ -37,7 +37,6 @@ func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 	return m
 }
 
-// Data written through a tunnel is read back through it, and is in the remote chip.
 func testTunnel(t *testing.T, d *kmd.Device) {
 	ctx := t.Context()
 	tun, err := remote.OpenTunnel(d, chip.XY{X: 9, Y: 6}, remote.Place{X: 1})
@@ -80,7 +79,6 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// The remote chip of the vendor's n300 answers.
 func TestTunnelOnSimulator(t *testing.T) {
 	s, err := ttsim.Start(ttsimtest.Path(t, ttsimtest.WormholeX2), ttsimtest.Server())
 	if err != nil {
@@ -94,7 +92,6 @@ func TestTunnelOnSimulator(t *testing.T) {
 	testTunnel(t, open(t, cards[0]))
 }
 
-// A tunnel waits for the commands of a process that has gone while the link is up.
 func TestTunnelBehindSlowFirmware(t *testing.T) {
 	const requests, responses, commands, trained = 0x11080, 0x11080 + 2*0xC0, 0x40, 0x1104
 	fn := drivertest.New(chip.Wormhole)
@@ -134,13 +131,11 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 	}
 }
 
-// modelled returns a card of the driver's model.
 type modelled struct{ n *driver.Node }
 
 func (m modelled) Node() seam.Node { return m.n }
 func (m modelled) String() string  { return m.n.String() }
 
-// A tunnel whose link is down returns ErrNoAnswer from then on; a tunnel on a Blackhole is refused.
 func TestTunnelWithoutAnswer(t *testing.T) {
 	m := emulated(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-down=0:9")))
 	tun, err := remote.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, remote.Place{X: 1})

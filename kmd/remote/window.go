@@ -10,9 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// window is a window of a remote chip. Accesses are words, or blocks for bulk copies. A smaller
-// store is a read-modify-write and not atomic. A failed load returns all ones and a failed store
-// does nothing, like an aborted bus access.
+// window accesses a remote chip by words, and by blocks for bulk copies. A smaller store is a
+// read-modify-write, not atomic. A failed load returns all ones, like an aborted bus access.
 type window struct {
 	tun    *Tunnel
 	size   uint64
@@ -20,15 +19,11 @@ type window struct {
 	id     bool                         // every word reads as the NoC interface's node id
 }
 
-// windowTarget is the configuration of a window.
 type windowTarget struct {
 	addr      uint64
 	to, from  chip.XY
 	multicast bool
 }
-
-// background is the context of accesses, which have only the tunnel's time limits.
-func background() context.Context { return context.Background() }
 
 func (w *window) word(off uint64) uint32 {
 	if w.id {
@@ -39,14 +34,13 @@ func (w *window) word(off uint64) uint32 {
 		return v
 	}
 	if l := w.target.Load(); l != nil && !l.multicast {
-		if v, err := w.tun.Load32(background(), l.to, l.addr+off); err == nil {
+		if v, err := w.tun.Load32(context.Background(), l.to, l.addr+off); err == nil {
 			return v
 		}
 	}
 	return 0xFFFFFFFF
 }
 
-// Load implements seam.MMIO.
 func (w *window) Load(off uint64, width int) uint64 {
 	switch width {
 	case 8:
@@ -57,7 +51,6 @@ func (w *window) Load(off uint64, width int) uint64 {
 	return uint64(w.word(off&^3) >> (8 * (off & 3)) & (1<<(8*width) - 1))
 }
 
-// Store implements seam.MMIO.
 func (w *window) Store(off uint64, width int, v uint64) {
 	if width == 8 {
 		w.Store(off, 4, v&0xFFFFFFFF)
@@ -73,14 +66,14 @@ func (w *window) Store(off uint64, width int, v uint64) {
 	if l == nil || w.id {
 		return
 	}
+	// An error loses the tunnel.
 	if l.multicast {
-		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(background(), xy, l.addr+off, uint32(v)) })
+		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(context.Background(), xy, l.addr+off, uint32(v)) })
 		return
 	}
-	_ = w.tun.Store32(background(), l.to, l.addr+off, uint32(v)) // an error loses the tunnel, so later accesses fail too
+	_ = w.tun.Store32(context.Background(), l.to, l.addr+off, uint32(v))
 }
 
-// Read implements seam.MMIO.
 func (w *window) Read(off uint64, p []byte) {
 	l := w.target.Load()
 	if l == nil || l.multicast || w.tun.read(l.to, l.addr+off, p) != nil {
@@ -90,7 +83,6 @@ func (w *window) Read(off uint64, p []byte) {
 	}
 }
 
-// Write implements seam.MMIO.
 func (w *window) Write(off uint64, p []byte) {
 	l := w.target.Load()
 	switch {
@@ -102,60 +94,51 @@ func (w *window) Write(off uint64, p []byte) {
 	}
 }
 
-// read reads any bytes: aligned blocks as blocks, the rest as words.
 func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
-	for len(p) > 0 {
-		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
-			if err := t.Read(background(), xy, addr, p[:n]); err != nil {
-				return err
-			}
-			p, addr = p[n:], addr+uint64(n)
-			continue
-		}
-		v, err := t.Load32(background(), xy, addr&^3)
-		if err != nil {
-			return err
-		}
+	return pieces(xy, addr, p, t.Read, func(addr uint64, p []byte) error {
 		var b [4]byte
+		v, err := t.Load32(context.Background(), xy, addr&^3)
 		binary.LittleEndian.PutUint32(b[:], v)
-		n := copy(p, b[addr&3:])
-		p, addr = p[n:], addr+uint64(n)
-	}
-	return nil
+		copy(p, b[addr&3:])
+		return err
+	})
 }
 
-// registers is the start of a Tensix or Ethernet tile's registers, which take only word accesses.
-const registers = 0xFFB00000
-
-// write writes any bytes: aligned blocks as blocks, the rest as words.
 func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
-	for len(p) > 0 {
-		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
-			if err := t.Write(background(), xy, addr, p[:n]); err != nil {
-				return err
-			}
-			p, addr = p[n:], addr+uint64(n)
-			continue
-		}
+	return pieces(xy, addr, p, t.Write, func(addr uint64, p []byte) error {
 		var b [4]byte
-		n := min(len(p), 4-int(addr&3))
-		if n < 4 {
-			v, err := t.Load32(background(), xy, addr&^3)
+		if len(p) < 4 {
+			v, err := t.Load32(context.Background(), xy, addr&^3)
 			if err != nil {
 				return err
 			}
 			binary.LittleEndian.PutUint32(b[:], v)
 		}
-		copy(b[addr&3:], p[:n])
-		if err := t.Store32(background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:])); err != nil {
-			return err
+		copy(b[addr&3:], p)
+		return t.Store32(context.Background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:]))
+	})
+}
+
+// registers is where a Tensix or Ethernet tile's word-only registers start.
+const registers = 0xFFB00000
+
+// pieces passes aligned blocks to block, and the rest to part, at most a word at a time.
+func pieces(xy chip.XY, addr uint64, p []byte, block func(context.Context, chip.XY, uint64, []byte) error,
+	part func(addr uint64, p []byte) error,
+) (err error) {
+	for len(p) > 0 && err == nil {
+		n := len(p) &^ 31
+		if addr%32 == 0 && n > 0 && addr < registers {
+			err = block(context.Background(), xy, addr, p[:n])
+		} else {
+			n = min(len(p), 4-int(addr&3))
+			err = part(addr, p[:n])
 		}
 		p, addr = p[n:], addr+uint64(n)
 	}
-	return nil
+	return err
 }
 
-// each calls do for the tiles of the rectangle.
 func (l *windowTarget) each(do func(xy chip.XY) error) error {
 	for y := l.from.Y; y <= l.to.Y; y++ {
 		for x := l.from.X; x <= l.to.X; x++ {
@@ -167,8 +150,8 @@ func (l *windowTarget) each(do func(xy chip.XY) error) error {
 	return nil
 }
 
-// Registers of command buffer 0 of a Wormhole tile's NoC interface 0, and the value of CTRL for a
-// multicast (tt-isa-documentation WormholeB0/NoC/MemoryMap.md; kernels/include/reprise/noc.h).
+// Command buffer 0 of a Wormhole tile's NoC interface 0, and CTRL's value for a multicast
+// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md; kernels/include/reprise/noc.h).
 const (
 	niuBase     = 0xFFB20000
 	niuTarget   = 0x00
@@ -186,12 +169,11 @@ const (
 	maxBurst       = 8192
 )
 
-// bulkMulticast is the size from which on a tile multicasts the bytes itself: a request is a dozen
-// words through the tunnel.
+// bulkMulticast is from how many bytes on a tile multicasts itself, by a dozen words of requests.
 const bulkMulticast = 64
 
-// multicast writes to all tiles of a rectangle. Long data goes to one of them, whose NoC interface
-// multicasts it to the others: loading all cores' firmware would take 80 times as long otherwise.
+// multicast writes long data to one tile, whose NoC interface multicasts it: loading all cores'
+// firmware would take 80 times as long otherwise.
 func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
 		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })
@@ -201,7 +183,7 @@ func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	}
 	others := uint32(l.to.X-l.from.X+1)*uint32(l.to.Y-l.from.Y+1) - 1
 	pack := func(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
-	before, err := t.Load32(background(), l.from, niuBase+niuAcks)
+	before, err := t.Load32(context.Background(), l.from, niuBase+niuAcks)
 	if err != nil {
 		return err
 	}
@@ -216,13 +198,13 @@ func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 			{niuReturnXY, (pack(l.from)<<12 | pack(l.to)) << 4}, {niuTag, 0}, {niuControl, multicastWrite}, {niuBytes, uint32(n)},
 			{niuCommand, 1},
 		} {
-			if err := t.Store32(background(), l.from, niuBase+r.reg, r.v); err != nil {
+			if err := t.Store32(context.Background(), l.from, niuBase+r.reg, r.v); err != nil {
 				return err
 			}
 		}
 		before += others
 		for start := time.Now(); ; {
-			v, err := t.Load32(background(), l.from, niuBase+niuAcks)
+			v, err := t.Load32(context.Background(), l.from, niuBase+niuAcks)
 			if err != nil {
 				return err
 			}
@@ -238,7 +220,6 @@ func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	return nil
 }
 
-// lose makes the tunnel fail from now on.
 func (t *Tunnel) lose(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,7 +25,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// storing is a program that stores a word to a buffer on each core of a range.
 func storing(dev *reprise.Device, on chip.Range, b *reprise.Buffer, v uint32) (*reprise.Program, error) {
 	im, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
 	if err != nil {
@@ -36,9 +35,6 @@ func storing(dev *reprise.Device, on chip.Range, b *reprise.Buffer, v uint32) (*
 	}}}, nil
 }
 
-// atOnce uses two queues at the same time, each with workers of its own and from a goroutine of its
-// own: programs, replays, writes, reads and direct transfers. spoil changes a byte that one of them
-// writes.
 func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(2),
 		reprise.WithQueueWorkers(0, chip.Grid(2, 2)), reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}))
@@ -110,8 +106,6 @@ func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err erro
 	return g.Wait()
 }
 
-// What goroutines of a host do at the same time may be interleaved otherwise when it is played, and
-// is compared all the same.
 func TestPlayGoroutines(t *testing.T) {
 	effort.Long(t)
 	for name, card := range cards {
@@ -119,9 +113,7 @@ func TestPlayGoroutines(t *testing.T) {
 			var file bytes.Buffer
 			r := session.Record(card(), &file)
 			const rounds = 5
-			if err := errors.Join(atOnce(t.Context(), r, rounds, 0), r.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(atOnce(t.Context(), r, rounds, 0), r.Close()))
 			for i := range 8 {
 				p := play(t, file.Bytes())
 				if err := errors.Join(atOnce(t.Context(), p, rounds, 0), p.Err()); err != nil || p.Left() != 0 {
@@ -146,8 +138,6 @@ func TestPlayGoroutines(t *testing.T) {
 	}
 }
 
-// A host that spins on memory without asking the driver for anything sees what the device writes
-// all the same.
 func TestPlaySpinning(t *testing.T) {
 	use := func(target kmd.Target) error {
 		dev, err := reprise.Open(t.Context(), target, reprise.WithQueueMemory(1<<20), reprise.WithPace(time.Minute, 0),
@@ -182,7 +172,6 @@ func TestPlaySpinning(t *testing.T) {
 	}
 }
 
-// hang runs a program that never ends.
 func hang(ctx context.Context, t kmd.Target) error {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 	if err != nil {
@@ -210,7 +199,6 @@ func hang(ctx context.Context, t kmd.Target) error {
 		return err
 	}
 	err = q.Wait(ctx)
-	// The device comes back with new firmware and other memory.
 	if broken := dev.Recover(ctx); broken != nil {
 		return broken
 	}
@@ -224,7 +212,6 @@ func hang(ctx context.Context, t kmd.Target) error {
 	return err
 }
 
-// A recording of a hang hangs in the same way, without the device, and recovers as the device did.
 func TestPlayHang(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Blackhole(), &file)
@@ -232,9 +219,7 @@ func TestPlayHang(t *testing.T) {
 	if err := hang(t.Context(), r); !errors.As(err, &want) {
 		t.Fatalf("recorded: %v", err)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close())
 	p := play(t, file.Bytes())
 	if err := hang(t.Context(), p); !errors.As(err, &got) || p.Err() != nil {
 		t.Fatalf("played: %v, difference %v", err, p.Err())
@@ -246,14 +231,9 @@ func TestPlayHang(t *testing.T) {
 	}
 }
 
-// A host that waits for something that the recording doesn't have ends with the event that should
-// have come first.
 func TestPlayWaitsForEver(t *testing.T) {
 	file, _ := record(t, sim.Wormhole())
-	s, err := session.Read(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(session.Read(bytes.NewReader(file)))(t)
 	n := 0
 	for _, e := range s.Events {
 		if e.Kind != session.KindDevice {
@@ -264,7 +244,7 @@ func TestPlayWaitsForEver(t *testing.T) {
 	s.Events = s.Events[:n]
 	p := s.Player(session.Patience(200 * time.Millisecond))
 	start := time.Now()
-	_, err = demo(t.Context(), p, nil)
+	_, err := demo(t.Context(), p, nil)
 	var d *session.DifferenceError
 	if !errors.Is(err, session.ErrRefused) || !errors.As(p.Err(), &d) || d.Want == "" ||
 		!strings.Contains(d.Got, "the host waits: it has polled") {
@@ -273,8 +253,6 @@ func TestPlayWaitsForEver(t *testing.T) {
 	t.Log(d)
 }
 
-// The vendor's simulator, which runs in another process at a speed of its own, is recorded like any
-// other device.
 func TestPlaySimulator(t *testing.T) {
 	file, want := record(t, ttsimtest.Card(t, ttsimtest.Wormhole))
 	p := play(t, file)

@@ -12,17 +12,16 @@ var (
 	ErrVersion = errors.New("unknown version of recorded sessions")
 	// ErrDamaged: the recording was changed, or cut off because its Recorder wasn't closed.
 	ErrDamaged = errors.New("the recorded session is damaged")
-	// ErrTooLong: the Recorder has seen more than a recording holds: 4194304 events, as many pieces
-	// of memory, or 1 GiB. The recording ends before; its events can be read and played.
+	// ErrTooLong: the recording ends after 4194304 events, as many pieces of memory, or 1 GiB. It
+	// can be played.
 	ErrTooLong = errors.New("the session was too long to be recorded whole")
-	// ErrConcurrent: requests overlapped outside of Concurrent. The recording can be read; only a
-	// host that happens to repeat the order can play it.
+	// ErrConcurrent: requests overlapped outside of Concurrent: only a host that repeats the order
+	// can play them.
 	ErrConcurrent = errors.New("goroutines used the device at the same time; call Recorder.Concurrent before they do")
 	// ErrRefused is wrapped by the answers of a target that has seen a difference.
 	ErrRefused = errors.New("the playback has stopped")
 )
 
-// DifferenceError is the first difference of a playback from its recording.
 type DifferenceError struct {
 	Index int    // of the event in the recording, from 0
 	Want  string // the recorded event, "" after the end
@@ -31,7 +30,6 @@ type DifferenceError struct {
 	Site  string // callers outside of the driver boundary, innermost first
 }
 
-// Error implements error.
 func (e *DifferenceError) Error() string {
 	want := e.Want
 	if want == "" {
@@ -44,5 +42,4 @@ func (e *DifferenceError) Error() string {
 	return fmt.Sprintf("session: event %d differs%s: recorded: %s; now: %s; at %s", e.Index, where, want, e.Got, e.Site)
 }
 
-// Unwrap returns ErrRefused.
 func (e *DifferenceError) Unwrap() error { return ErrRefused }

@@ -13,7 +13,7 @@ import (
 // Kind is a kind of event.
 type Kind uint8
 
-// The kinds. A blob is bytes that later events refer to.
+// A blob is bytes that later events refer to.
 const (
 	kindBlob Kind = iota + 1
 	KindOpen
@@ -34,7 +34,6 @@ var kindNames = [...]string{kindBlob: "blob", KindOpen: "open", KindClose: "clos
 	KindUnmap: "munmap",
 	KindLoad:  "load", KindStore: "store", KindRead: "read", KindWrite: "write", KindFault: "fault", KindDevice: "device", kindEnd: "end"}
 
-// String returns the name.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && kindNames[k] != "" {
 		return kindNames[k]
@@ -42,37 +41,33 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// MarshalText is String.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Event is one interaction of host and driver.
 type Event struct {
 	Kind Kind `json:"kind"`
-	// At is the event's end in nanoseconds since the start of the recording. Task is 0, or 1 during
-	// Recorder.Concurrent. In recordings of earlier releases Task numbers the host's goroutines
-	// from 0 in the order of their first events.
+	// At is the event's end in nanoseconds since the start. Task is 0, or 1 during
+	// Recorder.Concurrent; earlier releases numbered goroutines.
 	At   uint64 `json:"at_ns"`
 	Task uint64 `json:"task,omitempty"`
-	// File numbers open files from 0 in the order of opening, Map the mappings.
+	// Files and mappings are numbered from 0 in the order of opening.
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
 	// Off is the offset of an access or a mapping, Size its bytes, Value the loaded or stored value
-	// or open's flags. For a Fault and a Device event, Value counts the host's polls (loads and
-	// fault queries) since its last change; 0 is an idle host. For a mapping and its end, 1 means a
-	// buffer of the driver in host memory.
+	// or open's flags; for Fault and Device the host's polls since its last change, 0 if it is
+	// idle; for a mapping and its end 1 for a buffer of the driver.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`
-	// Request is the number of an ioctl, In its argument before and Data after it. Data is also the
-	// bytes of a Read or Write. Addresses of pinned memory are replaced by pin numbers.
+	// Request is an ioctl, In its argument before and Data after it, with pin numbers for
+	// addresses. Data is also the bytes of a Read or Write.
 	Request uint32 `json:"request,omitempty"`
 	In      []byte `json:"in,omitempty"`
 	Data    []byte `json:"data,omitempty"`
 	// Errno is the driver's answer, 0 for success; Text is an error without an errno, or a fault.
 	Errno uint64 `json:"errno,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Host is the host's writes to pinned memory before the event. Device is the device's writes by
-	// the end of the event, which the host sees from then on.
+	// Host is the host's writes to pinned memory before the event, Device the device's by its end.
 	Host   []Delta `json:"host,omitempty"`
 	Device []Delta `json:"device,omitempty"`
 }
@@ -84,29 +79,38 @@ type Delta struct {
 	Data []byte `json:"data"`
 }
 
-// isQuery reports from the host's arguments whether an event changes nothing, or may change
-// nothing. Such events may come more or less often than recorded. Mapping device memory is one: to
-// check for a card, a host maps one of its registers.
+// isQuery reports from the host's arguments whether an event may change nothing, and so may come
+// more or less often. A host maps a register to check for a card, so mapping device memory is one.
 func (e *Event) isQuery() bool {
-	if e.Kind == KindMmap || e.Kind == KindUnmap {
+	switch {
+	case e.Kind == KindMmap || e.Kind == KindUnmap:
 		return e.Value == 0
+	case e.Kind != KindIoctl:
+		return e.isLoad()
 	}
 	switch e.Request {
 	case kabi.IoctlGetDeviceInfo, kabi.IoctlGetDriverInfo, kabi.IoctlQueryMappings, kabi.IoctlConfigureTLB, kabi.IoctlNOCRead:
-		return e.Kind == KindIoctl
+		return true
 	case kabi.IoctlSMCMessage:
 		var m kabi.SMCMessage
 		copy(kabi.Bytes(&m), e.In)
-		return e.Kind == KindIoctl && m.Flags == kabi.SMCPoll
+		return m.Flags == kabi.SMCPoll
 	case kabi.IoctlLockCtl:
-		var l kabi.LockCtlIn
-		copy(kabi.PartBytes(&l), e.In)
-		return e.Kind == KindIoctl && l.Flags != kabi.LockRelease
+		return decode[kabi.LockCtlIn](e.In).Flags != kabi.LockRelease
 	}
-	return e.isLoad()
+	return false
 }
 
-// isChange reports whether a completed event must come again in a playback.
+// decode returns a part of a request's argument; missing bytes are zero.
+func decode[T kabi.Part](arg []byte) (part T) {
+	copy(kabi.PartBytes(&part), arg)
+	return part
+}
+
+func output[In, Out kabi.Part](arg []byte) Out {
+	return decode[Out](arg[min(kabi.Size[In](), len(arg)):])
+}
+
 func (e *Event) isChange() bool {
 	if e.Kind == KindDevice || e.Kind == KindFault {
 		return false
@@ -114,25 +118,16 @@ func (e *Event) isChange() bool {
 	if e.Kind != KindIoctl || e.Request != kabi.IoctlLockCtl {
 		return !e.isQuery()
 	}
-	var in kabi.LockCtlIn
-	var out kabi.LockCtlOut
-	copy(kabi.PartBytes(&in), e.In)
-	if at := kabi.Size[kabi.LockCtlIn](); len(e.Data) > at {
-		copy(kabi.PartBytes(&out), e.Data[at:])
-	}
+	in, out := decode[kabi.LockCtlIn](e.In), output[kabi.LockCtlIn, kabi.LockCtlOut](e.Data)
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
 
-// isLoad reports whether the host loads device memory, which shows it the device's earlier writes.
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
-// isRelease reports whether an event only releases something. A host that releases everything may
-// use any order.
 func (e *Event) isRelease() bool {
 	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
-// carriesWrites reports whether the host's earlier writes to pinned memory are part of the event.
 func (e *Event) carriesWrites() bool { return e.isChange() && e.Kind != KindOpen && !e.isQuery() }
 
 var ioctlNames = map[uint32]string{
@@ -202,7 +197,6 @@ func deltas(ds []Delta) string {
 	return b.String()
 }
 
-// short is the start of p in hexadecimal.
 func short(p []byte) string {
 	const shown = 24
 	if len(p) > shown {

@@ -12,20 +12,17 @@ import (
 	"io"
 )
 
-// A recording is a magic, a version (u32, little-endian) and a gzip stream of records. A record is
-// a kind (one byte) and varint fields. Bytes are a reference: 0 for none, otherwise 1 + the number
-// of an earlier blob record. The first record is a blob with the target's name. The last record is
-// an end with the number of events and the SHA-256 of everything before in the stream.
+// A recording is a magic, a version (u32, little-endian) and a gzip stream of records: a kind (one
+// byte) and varint fields. Bytes are a reference: 0 for none, otherwise 1 + the number of an
+// earlier blob record. The first record is a blob with the target's name, the last one an end with
+// the number of events and the SHA-256 of everything before in the stream.
 const (
-	// Magic begins every recording.
-	Magic   = "RPRSESS\x00"
-	version = 2
-	// maxBytes bounds a recording's unpacked size, maxEvents its events and its pieces of memory.
-	maxBytes  = 1 << 30
-	maxEvents = 1 << 22
+	Magic     = "RPRSESS\x00"
+	version   = 2
+	maxBytes  = 1 << 30 // unpacked
+	maxEvents = 1 << 22 // also of pieces of memory
 )
 
-// writer writes a recording.
 type writer struct {
 	z     *gzip.Writer
 	buf   *bufio.Writer
@@ -56,7 +53,6 @@ func (o *writer) put(p []byte) {
 	}
 }
 
-// fits reports whether Read could read the recording with one more event.
 func (o *writer) fits(e *Event) bool {
 	const number = binary.MaxVarintLen64
 	pieces := len(e.Host) + len(e.Device)
@@ -69,7 +65,6 @@ func (o *writer) fits(e *Event) bool {
 	return o.n < o.mostEvents && o.pieces+uint64(pieces) <= o.mostEvents && o.size+uint64(size) <= o.mostBytes
 }
 
-// blob returns a reference to bytes, and writes new ones.
 func (o *writer) blob(p []byte) uint64 {
 	if len(p) == 0 {
 		return 0
@@ -84,7 +79,6 @@ func (o *writer) blob(p []byte) uint64 {
 	return n
 }
 
-// event adds an event, unless the recording is full.
 func (o *writer) event(e *Event) {
 	if o.full = o.full || !o.fits(e); o.full {
 		return
@@ -113,7 +107,6 @@ func (o *writer) event(e *Event) {
 	o.n++
 }
 
-// close ends the recording and returns the first write error.
 func (o *writer) close() error {
 	o.put(binary.AppendUvarint([]byte{byte(kindEnd)}, o.n))
 	if o.err == nil {
@@ -132,7 +125,6 @@ func (o *writer) close() error {
 	return nil
 }
 
-// Session is a recording in memory.
 type Session struct {
 	Target string  `json:"target"` // name of the recorded target
 	Events []Event `json:"events"`
@@ -159,12 +151,10 @@ func Read(r io.Reader) (*Session, error) {
 
 // counted hashes and bounds a stream.
 type counted struct {
-	r   *bufio.Reader
-	sum hash.Hash
-	n   uint64
-	b   []byte
-
-	pieces uint64
+	r         *bufio.Reader
+	sum       hash.Hash
+	n, pieces uint64
+	b         []byte
 }
 
 func (c *counted) ReadByte() (byte, error) {
@@ -177,7 +167,7 @@ func (c *counted) ReadByte() (byte, error) {
 	return b, err
 }
 
-// bytes reads n bytes. Its buffer grows with the input, so a wrong length costs nothing.
+// The buffer grows with the input, so a wrong length costs nothing.
 func (c *counted) bytes(n uint64) ([]byte, error) {
 	if n > maxBytes || c.n+n > maxBytes {
 		return nil, fmt.Errorf("it unpacks to more than %d B", maxBytes)
@@ -196,7 +186,6 @@ func (c *counted) varint() (uint64, error) {
 	return v, noEOF(err)
 }
 
-// noEOF turns an EOF inside of a record into io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -246,7 +235,6 @@ func readStream(r io.Reader) (*Session, error) {
 	}
 }
 
-// end checks the end record and that nothing follows.
 func (c *counted) end(z *gzip.Reader, events int) error {
 	n, err := c.varint()
 	if err != nil {
@@ -263,23 +251,19 @@ func (c *counted) end(z *gzip.Reader, events int) error {
 	case !bytes.Equal(sum, want):
 		return errors.New("its checksum is wrong: it was changed")
 	}
-	if _, err := c.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("something comes after its end (%w)", cmpErr(err))
+	if _, err := c.r.ReadByte(); err == nil {
+		return errors.New("something comes after its end")
+	} else if !errors.Is(err, io.EOF) {
+		return err
 	}
 	return z.Close()
 }
 
-func cmpErr(err error) error {
-	if err == nil {
-		return errors.New("more records")
-	}
-	return err
-}
-
-// read reads the fields of an event.
 func (e *Event) read(c *counted, blobs [][]byte) error {
-	var request, in, data, text uint64
-	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &in, &data, &text, &e.Errno} {
+	var request uint64
+	var refs [3]uint64
+	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &refs[0], &refs[1],
+		&refs[2], &e.Errno} {
 		var err error
 		if *f, err = c.varint(); err != nil {
 			return err
@@ -289,15 +273,14 @@ func (e *Event) read(c *counted, blobs [][]byte) error {
 		return fmt.Errorf("request %#x", request)
 	}
 	e.Request = uint32(request)
-	var errs [3]error
-	var t []byte
-	e.In, errs[0] = reference(blobs, in)
-	e.Data, errs[1] = reference(blobs, data)
-	t, errs[2] = reference(blobs, text)
-	e.Text = string(t)
-	if err := errors.Join(errs[:]...); err != nil {
-		return err
+	var text []byte
+	for i, to := range []*[]byte{&e.In, &e.Data, &text} {
+		var err error
+		if *to, err = reference(blobs, refs[i]); err != nil {
+			return err
+		}
 	}
+	e.Text = string(text)
 	for _, l := range []*[]Delta{&e.Host, &e.Device} {
 		n, err := c.varint()
 		if err != nil {

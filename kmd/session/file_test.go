@@ -36,7 +36,6 @@ func sample(tb testing.TB) ([]byte, []Event) {
 	return b.Bytes(), events
 }
 
-// A recording comes back as it was.
 func TestFileRoundTrip(t *testing.T) {
 	file, want := sample(t)
 	s, err := Read(bytes.NewReader(file))
@@ -48,7 +47,6 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-// A recording that gets too long to be read ends before, and says so: what is in it can be read.
 func TestRecordingThatIsTooLong(t *testing.T) {
 	_, events := sample(t)
 	pieces := []Event{events[0], events[1], {Kind: KindStore, Size: 4, Host: make([]Delta, 3), Device: make([]Delta, 3)}, events[7]}
@@ -84,7 +82,6 @@ func TestRecordingThatIsTooLong(t *testing.T) {
 	}
 }
 
-// unpack and pack take the gzip stream out of a file and put it back.
 func unpack(tb testing.TB, file []byte) []byte {
 	tb.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(file[len(Magic)+4:]))
@@ -106,7 +103,6 @@ func pack(stream []byte) []byte {
 	return b.Bytes()
 }
 
-// A file that isn't whole is refused with the reason.
 func TestReadRefuses(t *testing.T) {
 	whole, _ := sample(t)
 	stream := unpack(t, whole)
@@ -143,7 +139,6 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// What can be read is written the same way again, and printed; everything else is an error.
 func FuzzRead(f *testing.F) {
 	file, _ := sample(f)
 	f.Add(unpack(f, file))
@@ -186,8 +181,6 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// All changes of memory are found, word by word, and shown to the other side. What the host writes
-// beside what the device writes stays.
 func TestChanges(t *testing.T) {
 	var m memory
 	mem := make([]byte, 3*memoryBlock+8)

@@ -9,12 +9,9 @@ import (
 	"time"
 )
 
-// follower plays a recording of a device that runs by itself. Every change must come as recorded;
-// the number of polls in between depends on the speed of host and device.
-//
-// A host with one goroutine keeps the recorded order, except around the device's writes to host
-// memory, which the host may notice a little earlier or later. Concurrent goroutines keep the order
-// at each register.
+// follower plays a recording of a device that runs by itself: every change must come as recorded,
+// polls as often as the speeds make them. A host with one goroutine keeps the recorded order,
+// except around the device's writes to host memory; concurrent goroutines keep it at each register.
 type follower struct {
 	events   []Event
 	keys     map[string]*stream
@@ -34,28 +31,20 @@ type follower struct {
 	seen     time.Time     // the host's last poll or change
 }
 
-// stream is the events of one key. polls[0] is the current answer; answered says that it was given.
+// stream is the events of one key. polls[0] is the current answer.
 type stream struct {
 	changes, polls []int
 	answered       bool
 }
 
-// span is the range of events of a goroutine.
 type span struct{ first, last int }
 
 const (
-	// maxPolls is after how many polls the host sees the device's writes at the latest.
-	maxPolls = 4
-	// maxOvertaken is how many events an event may overtake.
-	maxOvertaken = 256
-	// idleAfter is how long a host waits until it may load new places: a host that waits long
-	// checks the whole device.
-	idleAfter = 500 * time.Millisecond
-	// stuckAfter is how much longer than recorded the host may wait.
-	stuckAfter = 5 * time.Second
-	// maxPollGap bounds the waiting time between two polls: a process that the scheduler or a
-	// debugger stopped hasn't waited.
-	maxPollGap = idleAfter / 4
+	maxPolls     = 4                      // until the host sees the device's writes
+	maxOvertaken = 256                    // events that an event may overtake
+	idleAfter    = 500 * time.Millisecond // a host that waits this long may check the whole device
+	stuckAfter   = 5 * time.Second        // longer than recorded
+	maxPollGap   = idleAfter / 4          // a process that a debugger stopped hasn't waited
 )
 
 func newFollower(events []Event) *follower {
@@ -95,7 +84,6 @@ func newFollower(events []Event) *follower {
 	return f
 }
 
-// next returns the index of the first required event to play, or the number of events.
 func (f *follower) next() int {
 	if f.front == len(f.required) {
 		return len(f.events)
@@ -103,7 +91,13 @@ func (f *follower) next() int {
 	return f.required[f.front]
 }
 
-// last returns the index of the last event before which all events were played, or -1.
+func (f *follower) before() *Event {
+	if i := f.next(); i < len(f.events) {
+		return &f.events[i]
+	}
+	return nil
+}
+
 func (f *follower) last() int {
 	if f.front == 0 {
 		return -1
@@ -111,8 +105,8 @@ func (f *follower) last() int {
 	return f.required[f.front-1]
 }
 
-// overlap reports whether goroutines used the device at the same time. The recording shows when
-// each event came, not when it could have come, so the answer holds for the whole recording.
+// overlap reports whether goroutines used the device at the same time, in any part of the
+// recording.
 func overlap(tasks map[uint64]*span) bool {
 	end := -1
 	for _, t := range slices.SortedFunc(maps.Values(tasks), func(a, b *span) int { return a.first - b.first }) {
@@ -124,7 +118,6 @@ func overlap(tasks map[uint64]*span) bool {
 	return false
 }
 
-// mayOvertake reports whether an event may be played before earlier ones.
 func (f *follower) mayOvertake(i int) bool {
 	if f.concurrent != nil {
 		return true
@@ -146,7 +139,6 @@ func (f *follower) mayOvertake(i int) bool {
 	return false
 }
 
-// pop returns the next required event of a stream, or -1.
 func (f *follower) pop(key string) int {
 	s := f.keys[key]
 	if s == nil {
@@ -161,21 +153,15 @@ func (f *follower) pop(key string) int {
 	return s.changes[0]
 }
 
-// playChangeLocked plays a required event.
 func (p *Player) playChangeLocked(got *Event, same func(want *Event) bool) *Event {
 	f := p.follow
-	next := f.next()
-	i := f.pop(p.places.key(got))
-	var before *Event // the event that should come first
-	if next < len(f.events) {
-		before = &f.events[next]
-	}
+	next, i := f.next(), f.pop(p.places.key(got))
 	if got.carriesWrites() {
 		got.Host = p.mem.fromHost()
 	}
 	switch {
 	case i < 0, i != next && !f.mayOvertake(i), got.Kind == KindClose && !f.allOf(got.File, i):
-		p.stopAt(got, before, next)
+		p.stopAt(got, f.before(), next)
 		return nil
 	case !same(&f.events[i]):
 		p.stopAt(got, &f.events[i], i)
@@ -199,7 +185,6 @@ func (p *Player) playChangeLocked(got *Event, same func(want *Event) bool) *Even
 	return want
 }
 
-// allOf reports whether all events of a file before one were played.
 func (f *follower) allOf(file uint64, i int) bool {
 	for _, k := range f.required[f.front:] {
 		if k >= i {
@@ -212,8 +197,7 @@ func (f *follower) allOf(file uint64, i int) bool {
 	return true
 }
 
-// checkWrites compares the host's writes to pinned memory. If events overtake each other, their
-// writes may have been recorded with either.
+// Events that overtake each other may have each other's writes.
 func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	f := p.follow
 	if f.concurrent != nil {
@@ -239,7 +223,6 @@ func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	return true
 }
 
-// checkPending stops the playback if a write of the recording is overdue.
 func (p *Player) checkPending(got *Event) bool {
 	f := p.follow
 	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool { return p.mem.holds(d.piece) })
@@ -252,7 +235,6 @@ func (p *Player) checkPending(got *Event) bool {
 	return true
 }
 
-// stopAtWrite stops the playback because a write to pinned memory is missing.
 func (p *Player) stopAtWrite(got *Event, d *pendingWrite) {
 	want, is := p.s.Events[d.event], *got
 	want.Host, is.Host = []Delta{*d.piece}, nil
@@ -262,8 +244,7 @@ func (p *Player) stopAtWrite(got *Event, d *pendingWrite) {
 	p.stopAt(&is, &want, d.event)
 }
 
-// arrivesLocked plays the device's own events that are due. polled says that the host polled once
-// more, quiet that it was idle for long.
+// arrivesLocked plays the device's own due events, after a poll or for an idle host.
 func (p *Player) arrivesLocked(polled, quiet bool) bool {
 	f := p.follow
 	for ; f.arrived < len(f.arrive); f.arrived++ {
@@ -300,15 +281,12 @@ func (p *Player) arrivesLocked(polled, quiet bool) bool {
 // playedQuiet is how long an idle host waits for the device's own writes.
 const playedQuiet = 20 * time.Millisecond
 
-// countWait adds the time since the host's last poll or change.
 func (f *follower) countWait() {
 	now := time.Now()
 	f.waited += min(now.Sub(f.seen), maxPollGap)
 	f.seen = now
 }
 
-// playQueryLocked plays an event that may come any number of times. The answer is the last one
-// recorded between the same required events.
 func (p *Player) playQueryLocked(got *Event) *Event {
 	f := p.follow
 	if !got.isLoad() {
@@ -322,15 +300,10 @@ func (p *Player) playQueryLocked(got *Event) *Event {
 		if f.waited > idleAfter {
 			return got
 		}
-		var before *Event
-		if f.next() < len(f.events) {
-			before = &f.events[f.next()]
-		}
-		p.stopAt(got, before, f.next())
+		p.stopAt(got, f.before(), f.next())
 		return nil
 	}
-	// polls[0] answered last, or is the first. A newer one replaces it, unless it follows the next
-	// required event.
+	// A newer answer replaces polls[0], unless it follows the next required event.
 	last, next := f.last(), f.next()
 	at := 0
 	for at+1 < len(s.polls) && s.polls[at+1] < last {
@@ -362,10 +335,6 @@ func (p *Player) pollLocked() bool {
 	if f.polls < 4*maxPolls || f.waited < patience {
 		return true
 	}
-	var before *Event
-	if next < len(f.events) {
-		before = &f.events[next]
-	}
 	if f.concurrent != nil {
 		if d := f.concurrent.oldest(&p.mem, f.played); d != nil {
 			p.stopAtWrite(&f.events[d.event], d)
@@ -373,6 +342,6 @@ func (p *Player) pollLocked() bool {
 		}
 	}
 	p.stopAt(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has polled %d times without doing anything else", f.polls)},
-		before, next)
+		f.before(), next)
 	return false
 }

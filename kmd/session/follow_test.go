@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// A host with one mapping of what is no window. Registers are at multiples of 8.
 func recorded(events ...Event) *Session {
 	return &Session{Events: append([]Event{{Kind: KindOpen, Value: 2}, {Kind: KindMmap, Off: 1 << 20, Size: 4096}}, events...)}
 }
@@ -21,10 +20,8 @@ func by(task uint64, e Event) Event {
 	return e
 }
 
-// wrote is what the device writes by itself, seen with the second look.
 func wrote() Event { return Event{Kind: KindDevice, Value: 2} }
 
-// host opens the device of a player and maps it.
 func host(t *testing.T, p *Player) (seam.File, seam.MMIO) {
 	t.Helper()
 	f, err := p.Node().Open(2)
@@ -38,8 +35,6 @@ func host(t *testing.T, p *Player) (seam.File, seam.MMIO) {
 	return f, m.IO
 }
 
-// What a host may do otherwise than it was recorded, and what it may not: the order of what it
-// does, what it leaves out, and what it adds. index is that of the difference, or -1.
 func TestOrder(t *testing.T) {
 	closed := Event{Kind: KindClose}
 	for _, tt := range []struct {
@@ -110,8 +105,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// However often a host looks, it sees what was recorded between the same changes: in its order, the
-// last again and again, and nothing old.
 func TestLooks(t *testing.T) {
 	p := recorded(loaded(0, 1), loaded(0, 2), loaded(0, 3), stored(8, 1), loaded(0, 4), loaded(0, 5), stored(8, 2), stored(8, 3)).Player()
 	_, m := host(t, p)
@@ -137,8 +130,6 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// A host whose process stood still hasn't waited meanwhile: what it looks at isn't excused by a
-// long wait, and it isn't one that waits forever.
 func TestStandingStillIsNoWait(t *testing.T) {
 	p := recorded(loaded(0, 1), stored(0, 1)).Player()
 	_, m := host(t, p)
@@ -149,7 +140,6 @@ func TestStandingStillIsNoWait(t *testing.T) {
 	if !errors.As(p.Err(), &d) || d.Index != 3 {
 		t.Errorf("%v, want event 3 before a look at something else", p.Err())
 	}
-	// A host that really waits may load other things, though not forever.
 	p = recorded(loaded(0, 1), stored(0, 1)).Player()
 	_, m = host(t, p)
 	for p.follow.waited <= idleAfter {
@@ -168,11 +158,8 @@ func TestStandingStillIsNoWait(t *testing.T) {
 	}
 }
 
-// neverStill makes a host of which a test says itself what it does, however slowly it runs.
 func neverStill(p *Player) { p.quietAfter = time.Hour }
 
-// What the device does by itself comes after what the host did before, when the host looks, or when
-// it does nothing; a fault as well as memory.
 func TestArrivals(t *testing.T) {
 	events := []Event{stored(0, 1), {Kind: KindFault, Value: 9, Text: "stopped"}, stored(0, 2)}
 	p := recorded(events...).Player(neverStill)
@@ -214,7 +201,6 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// A place is where a window leads, not which window it is.
 func TestPlaces(t *testing.T) {
 	alloc := func(id byte) Event {
 		in := make([]byte, 16)

@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// region is host memory that the device reaches. During recording it exists twice: the host's
-// memory, and the memory that the device was given. The recorder copies writes from one to the
-// other, so the recording knows what the host could see, and when.
+// region is host memory that the device reaches. The recorder gives the device memory of its own
+// and copies writes between them.
 type region struct {
 	host   []byte   // nil once it is gone
 	device []byte   // nil in a playback
@@ -22,7 +21,6 @@ type region struct {
 	end    func(restore bool) error
 }
 
-// pin is a range of a region that a file has pinned.
 type pin struct {
 	file   uint64
 	va     uint64 // 0 for a buffer of the driver
@@ -31,13 +29,11 @@ type pin struct {
 	at     uint64 // offset in the region
 }
 
-// memory is all host memory that the device reaches, in the order of pinning.
 type memory struct {
 	pins    []*pin
 	regions []*region
 }
 
-// add lists a pin of a region, which may be known.
 func (m *memory) add(p *pin, r *region) {
 	if r != nil {
 		m.attach(p, r)
@@ -47,31 +43,25 @@ func (m *memory) add(p *pin, r *region) {
 
 func (m *memory) attach(p *pin, r *region) {
 	if p.region = r; r.pins == 0 {
-		r.first = len(m.pins)
-		for i, o := range m.pins {
-			if o == p {
-				r.first = i
-			}
+		if r.first = slices.Index(m.pins, p); r.first < 0 {
+			r.first = len(m.pins)
 		}
 		m.regions = append(m.regions, r)
 	}
 	r.pins++
 }
 
-// newRegion returns a region whose bytes both sides have seen.
 func newRegion(host, device []byte) *region {
 	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
 }
 
-// pages tracks the pages of a memory that were ever used. Rings and buffers are mostly unused, and
-// comparing the rest would take most of the recorder's time.
+// pages tracks which pages of a memory were ever used.
 type pages struct {
 	all  bool // treat all as used
 	used []bool
 	vec  []byte
 }
 
-// update marks the used pages.
 func (p *pages) update(mem []byte) {
 	if p.all || len(mem) == 0 {
 		return
@@ -86,15 +76,12 @@ func (p *pages) update(mem []byte) {
 		return
 	}
 	for i, v := range p.vec {
-		// Pages may be swapped out later.
-		p.used[i] = p.used[i] || v&1 != 0
+		p.used[i] = p.used[i] || v&1 != 0 // it may be swapped out later
 	}
 }
 
-// has reports whether the page at an offset is used.
 func (p *pages) has(at int) bool { return p.all || p.used[at/syscall.Getpagesize()] }
 
-// copyTo copies the used pages of from to zeroed memory.
 func (p *pages) copyTo(to, from []byte) {
 	for at := 0; at < len(from); at += memoryBlock {
 		if p.has(at) {
@@ -103,18 +90,16 @@ func (p *pages) copyTo(to, from []byte) {
 	}
 }
 
-// number returns the number of the newest pin at an address.
 func (m *memory) number(file, va uint64) (int, bool) {
-	for i := len(m.pins) - 1; i >= 0; i-- {
-		if p := m.pins[i]; p.file == file && p.va == va && va != 0 && p.region != nil {
+	for i, p := range slices.Backward(m.pins) {
+		if p.file == file && p.va == va && va != 0 && p.region != nil {
 			return i, true
 		}
 	}
 	return 0, false
 }
 
-// holding returns the region that has a range, and the range's offset. overlaps: a region has at
-// least a part of the range.
+// overlaps: a region has at least a part of the range.
 func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) {
 	for _, r := range m.regions {
 		start, n := addressOf(r.host), uint64(len(r.host))
@@ -128,8 +113,15 @@ func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) 
 	return nil, 0, overlaps
 }
 
-// drop stops comparing a pin: the host may unmap it at any time from now on. With restore the host
-// gets the device's memory back.
+// recordable returns the region of a range to pin, nil for a new one; not ok if the driver refuses
+// the range, or a region has only a part of it.
+func (m *memory) recordable(va, size uint64) (in *region, at uint64, ok bool) {
+	in, at, overlaps := m.holding(va, size)
+	page := uint64(syscall.Getpagesize())
+	return in, at, size != 0 && (va|size)%page == 0 && (in != nil || !overlaps)
+}
+
+// With restore the host gets the device's memory back.
 func (m *memory) drop(i int, restore bool) (err error) {
 	p := m.pins[i]
 	r := p.region
@@ -143,20 +135,11 @@ func (m *memory) drop(i int, restore bool) (err error) {
 	if r.end != nil {
 		err = r.end(restore)
 	}
-	m.forget(r)
+	r.host, r.device, r.seen = nil, nil, nil
+	m.regions = slices.DeleteFunc(m.regions, func(o *region) bool { return o == r })
 	return err
 }
 
-func (m *memory) forget(r *region) {
-	r.host, r.device, r.seen = nil, nil, nil
-	for i, o := range m.regions {
-		if o == r {
-			m.regions = append(m.regions[:i:i], m.regions[i+1:]...)
-		}
-	}
-}
-
-// dropFile drops a file's pins. Buffers of the driver stay until they are unmapped.
 func (m *memory) dropFile(file uint64) error {
 	var errs []error
 	for i, p := range m.pins {
@@ -177,9 +160,8 @@ func (m *memory) fromHost() []Delta {
 	return m.changes(func(r *region) (from, to []byte, used *pages) { return r.host, r.device, &r.used[0] })
 }
 
-// fromDevice returns the device's new writes and shows them to the host. A device writes data
-// before the flag that announces it, perhaps during the comparison. So it compares until nothing
-// has changed: then everything before a found write is found too.
+// A device writes data before its flag, perhaps during the comparison, so it repeats until nothing
+// changes.
 func (m *memory) fromDevice() []Delta {
 	var out []Delta
 	for {
@@ -194,7 +176,7 @@ func (m *memory) fromDevice() []Delta {
 	return out
 }
 
-// merged sorts and merges the pieces of several comparisons, with the newest contents.
+// merged sorts and merges pieces, with the newest contents.
 func (m *memory) merged(ds []Delta) (out []Delta) {
 	slices.SortStableFunc(ds, func(a, b Delta) int { return cmp.Or(cmp.Compare(a.Pin, b.Pin), cmp.Compare(a.Off, b.Off)) })
 	for _, d := range ds {
@@ -210,9 +192,8 @@ func (m *memory) merged(ds []Delta) (out []Delta) {
 	return out
 }
 
-// show writes the device's writes to the host's memory. Other goroutines may load data and their
-// flags meanwhile. Flags lie before their data in every layout of queues, and queues before buffers
-// that are pinned later, so the last piece comes first.
+// show writes the last piece first: other goroutines may load meanwhile, and in every layout flags
+// lie before their data.
 func (m *memory) show(ds []Delta, seen bool) bool {
 	for i := range ds {
 		if r, _, _ := m.piece(&ds[i]); r == nil && seen {
@@ -232,8 +213,7 @@ func (m *memory) show(ds []Delta, seen bool) bool {
 	return true
 }
 
-// changes finds differences from the last comparison. It reads the first memory and writes the
-// changes to the second, if any.
+// changes finds differences from the last comparison, and writes them to the second memory.
 func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []Delta {
 	var out []Delta
 	for _, r := range m.regions {
@@ -252,7 +232,7 @@ func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 		if !used.has(at) || bytes.Equal(from[at:end], r.seen[at:end]) {
 			continue
 		}
-		// Read only once: the other side may go on writing.
+		// The other side may go on writing: read once.
 		now := bytes.Clone(from[at:end])
 		first := len(out)
 		out = pieces(out, uint64(r.first), at, now, r.seen[at:end])
@@ -264,8 +244,8 @@ func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 	return out
 }
 
-// unmapped is deferred around accesses: a host may unmap memory that it hasn't unpinned, and then
-// there is nothing to compare. before is the result of debug.SetPanicOnFault.
+// unmapped is deferred around accesses to memory that a host may unmap without unpinning, with
+// debug.SetPanicOnFault's result.
 func unmapped(before bool) {
 	debug.SetPanicOnFault(before)
 	if e := recover(); e != nil {
@@ -275,7 +255,6 @@ func unmapped(before bool) {
 	}
 }
 
-// pieces appends the differing pieces of a block at an offset of a region.
 func pieces(out []Delta, n uint64, at int, now, was []byte) []Delta {
 	for i := 0; i < len(now); i += memoryWord {
 		w := min(i+memoryWord, len(now))
@@ -291,42 +270,23 @@ func pieces(out []Delta, n uint64, at int, now, was []byte) []Delta {
 	return out
 }
 
-// regionOf returns the region whose first pin has the number.
-func (m *memory) regionOf(pin uint64) *region {
+func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
+	end := d.Off + uint64(len(d.Data))
 	for _, r := range m.regions {
-		if uint64(r.first) == pin {
-			return r
+		if uint64(r.first) == d.Pin && d.Off <= end && end <= uint64(len(r.host)) {
+			return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
 		}
 	}
-	return nil
+	return nil, nil, nil
 }
 
-// piece returns the memory of a delta in its region, or nil.
-func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
-	if r = m.regionOf(d.Pin); r == nil || d.Off > uint64(len(r.host)) || uint64(len(d.Data)) > uint64(len(r.host))-d.Off {
-		return nil, nil, nil
-	}
-	end := d.Off + uint64(len(d.Data))
-	return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
-}
-
-// apply writes the device's writes. It returns false for a piece outside of all pins.
 func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
 
-// holds reports whether memory has the bytes of a piece.
 func (m *memory) holds(d *Delta) bool {
 	r, host, _ := m.piece(d)
 	return r != nil && bytes.Equal(host, d.Data)
 }
 
 func sameDeltas(a, b []Delta) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Pin != b[i].Pin || a[i].Off != b[i].Off || !bytes.Equal(a[i].Data, b[i].Data) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(a, b Delta) bool { return a.Pin == b.Pin && a.Off == b.Off && bytes.Equal(a.Data, b.Data) })
 }

@@ -6,8 +6,6 @@ import (
 	"unsafe"
 )
 
-// memoryAt returns this process's memory at an address that it has just pinned: mmap'ed memory,
-// never Go's heap.
 func memoryAt(va, size uint64) []byte {
 	return unsafe.Slice((*byte)(pointerTo(va)), int(size))
 }
@@ -19,8 +17,7 @@ func pointerTo(va uint64) unsafe.Pointer {
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
-// store copies to memory that others load meanwhile: each aligned word at once, the last word
-// first.
+// store copies to memory that others load: each aligned word at once, the last word first.
 func store(to, from []byte) {
 	rest := len(from) % memoryWord
 	whole := len(from) - rest

@@ -6,7 +6,6 @@ import (
 	"slices"
 )
 
-// pendingWrite is a recorded host write before an event.
 type pendingWrite struct {
 	event   int
 	piece   *Delta
@@ -14,16 +13,14 @@ type pendingWrite struct {
 	settled []bool // words that appeared, or needn't
 }
 
-// pendingWrites is the host memory that goroutines write at the same time. A write recorded with an
-// event of one goroutine may be another's, before that goroutine's next event. So it must appear
-// when the event is played, or at the next event of another goroutine. A word that is written again
-// in the meantime isn't compared: the recording may have caught half of a write.
+// pendingWrites is the host memory that goroutines write at the same time. A write recorded with
+// one goroutine's event may be another's, before that one's next event, so it must appear at
+// either. A word written again meanwhile isn't compared: the recording may have half of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }
 
-// word is a place in host memory.
 type word struct{ pin, off uint64 }
 
-// maxTasks bounds the goroutines that are told apart. Writes of further ones aren't compared.
+// maxTasks bounds the goroutines whose writes are told apart.
 const maxTasks = 64
 
 func newPendingWrites(f *follower) *pendingWrites {
@@ -63,8 +60,6 @@ func newPendingWrites(f *follower) *pendingWrites {
 	return ds
 }
 
-// played checks the writes that may appear when an event is played, and returns the first that is
-// overdue.
 func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	for _, d := range ds.at[event] {
 		whole := d.check(m)
@@ -76,7 +71,6 @@ func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	return missing
 }
 
-// check reports whether all words have appeared.
 func (d *pendingWrite) check(m *memory) bool {
 	_, host, _ := m.piece(d.piece)
 	whole := true
@@ -90,8 +84,6 @@ func (d *pendingWrite) check(m *memory) bool {
 	return whole
 }
 
-// oldest returns the first write that is missing though its event was played, for a host that waits
-// forever and so won't write any more.
 func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
 	for _, l := range ds.at {
 		for _, d := range l {

@@ -7,30 +7,26 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// places tracks the targets of mappings, so that the name of an access doesn't depend on which
-// window the host had free.
+// places tracks the targets of mappings: an access's name must not depend on which window the host
+// had free.
 type places struct {
 	windows map[object]*window
 	offsets map[offset]view
 	maps    map[uint64]mapped
 }
 
-// object is a file's object with a number.
 type object struct {
 	file uint64
 	id   uint32
 }
 
-// offset is an mmap offset of a file.
 type offset struct{ file, off uint64 }
 
-// window is a TLB window.
 type window struct {
 	size   uint64
 	config string
 }
 
-// view is a window at one of its two mmap offsets.
 type view struct {
 	*window
 	caching byte
@@ -45,7 +41,6 @@ func newPlaces() places {
 	return places{windows: map[object]*window{}, offsets: map[offset]view{}, maps: map[uint64]mapped{}}
 }
 
-// note updates the mappings with an event.
 func (p *places) note(e *Event) {
 	switch {
 	case e.Errno != 0 || e.Text != "":
@@ -55,28 +50,20 @@ func (p *places) note(e *Event) {
 		delete(p.maps, e.Map)
 	case e.Kind != KindIoctl:
 	case e.Request == kabi.IoctlAllocateTLB:
-		var in kabi.AllocateTLBIn
-		var out kabi.AllocateTLBOut
-		if at := kabi.Size[kabi.AllocateTLBIn](); copy(kabi.PartBytes(&in), e.In) == at && len(e.Data) > at {
-			copy(kabi.PartBytes(&out), e.Data[at:])
-		}
+		in, out := decode[kabi.AllocateTLBIn](e.In), output[kabi.AllocateTLBIn, kabi.AllocateTLBOut](e.Data)
 		w := &window{size: in.Size}
 		p.windows[object{e.File, out.ID}] = w
 		p.offsets[offset{e.File, out.MmapOffsetUC}] = view{w, 'u'}
 		p.offsets[offset{e.File, out.MmapOffsetWC}] = view{w, 'w'}
 	case e.Request == kabi.IoctlConfigureTLB:
-		var in kabi.ConfigureTLBIn
-		copy(kabi.PartBytes(&in), e.In)
-		if w := p.windows[object{e.File, in.ID}]; w != nil {
+		if w := p.windows[object{e.File, decode[kabi.ConfigureTLBIn](e.In).ID}]; w != nil {
 			w.config = configOf(e.In)
 		}
 	}
 }
 
-// configOf returns the configuration in a request, without the window's number.
 func configOf(arg []byte) string {
-	var in kabi.ConfigureTLBIn
-	copy(kabi.PartBytes(&in), arg)
+	in := decode[kabi.ConfigureTLBIn](arg)
 	in.ID = 0
 	return hex.EncodeToString(kabi.PartBytes(&in))
 }

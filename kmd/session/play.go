@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,9 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Player is a target that answers as recorded. It can be opened as often as the recorded target
-// was. After the first difference loads return all ones, requests fail with ENODEV, and the
-// device's Fault is a *DifferenceError.
+// Player is a target that answers as recorded, opened as often. After the first difference loads
+// return all ones, requests fail with ENODEV, and Fault is a *DifferenceError.
 type Player struct {
 	s     *Session
 	steps bool // Lockstep
@@ -42,15 +42,13 @@ type Player struct {
 
 var _ kmd.Target = (*Player)(nil)
 
-// PlayOption configures a playback.
 type PlayOption func(*Player)
 
-// Lockstep compares every event in order, also loads and queries. It is for recordings of devices
-// that run only during the host's accesses (sim.Synchronous); with others the number of polls
-// depends on the host's speed.
+// Lockstep compares every event in order, also loads and queries, for a device that runs only
+// during the host's accesses (sim.Synchronous).
 func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
 
-// Play reads a recording and returns a target that plays it. Its errors are those of [Read].
+// Play reads a recording and returns a target that plays it.
 func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 	s, err := Read(r)
 	if err != nil {
@@ -59,7 +57,6 @@ func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 	return s.Player(opts...), nil
 }
 
-// Player returns a target that plays the recording from its start.
 func (s *Session) Player(opts ...PlayOption) *Player {
 	p := &Player{s: s, places: newPlaces(), patience: stuckAfter, quietAfter: playedQuiet}
 	for _, o := range opts {
@@ -80,7 +77,7 @@ func (p *Player) Err() error {
 	return p.diff
 }
 
-// Left returns how many events were not played: in lockstep of all, otherwise of the required ones.
+// Left returns how many events, in lockstep of all, otherwise of the required ones, are left.
 func (p *Player) Left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,14 +93,11 @@ func (p *Player) Left() int {
 	return n
 }
 
-// Node implements kmd.Target.
 func (p *Player) Node() seam.Node { return playedNode{p} }
 
-// String names the recorded target.
 func (p *Player) String() string { return p.s.Target }
 
-// eventLocked compares the host's event with the recording and returns the recorded event; nil for
-// a difference.
+// eventLocked returns the recorded event, nil for a difference.
 func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	if p.diff != nil {
 		return nil
@@ -116,8 +110,7 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 		return p.playChangeLocked(got, same)
 	}
 	if got.Request == kabi.IoctlLockCtl {
-		// Whether a lock is free depends on other processes: acquiring it is required, finding it
-		// taken isn't.
+		// Other processes take locks: acquiring one is required, finding it taken isn't.
 		key := p.places.key(got)
 		if i, s := p.follow.pop(key), p.follow.keys[key]; i >= 0 && (i == p.follow.next() || p.follow.mayOvertake(i) || len(s.polls) == 0) {
 			return p.playChangeLocked(got, same)
@@ -131,7 +124,6 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	return want
 }
 
-// stepLocked plays the next event.
 func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 	p.skipFaults()
 	if got.carriesWrites() {
@@ -154,7 +146,6 @@ func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 	return want
 }
 
-// skipFaults passes over faults: the host may learn of them earlier or later.
 func (p *Player) skipFaults() {
 	for p.next < len(p.s.Events) && p.s.Events[p.next].Kind == KindFault {
 		p.fault = errors.New(p.s.Events[p.next].Text)
@@ -162,7 +153,6 @@ func (p *Player) skipFaults() {
 	}
 }
 
-// whenQuiet shows the device's own writes to an idle host.
 func (p *Player) whenQuiet() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +166,6 @@ func (p *Player) whenQuiet() {
 	p.arrivesLocked(false, true)
 }
 
-// stopAt stops the playback at an event that differs.
 func (p *Player) stopAt(got, want *Event, index int) {
 	p.quiet.Stop()
 	d := &DifferenceError{Index: index, Site: site()}
@@ -185,7 +174,6 @@ func (p *Player) stopAt(got, want *Event, index int) {
 		p.diff = d
 		return
 	}
-	// Show only what is compared.
 	w, g := *want, *got
 	w.Device, w.Errno, w.Text = nil, 0, ""
 	if w.Kind == KindLoad {
@@ -212,7 +200,6 @@ func (p *Player) stopAt(got, want *Event, index int) {
 	p.diff = d
 }
 
-// firstByte is the index of the first difference, or -1.
 func firstByte(a, b []byte) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {
@@ -222,7 +209,6 @@ func firstByte(a, b []byte) int {
 	return -1
 }
 
-// firstDelta describes the first difference of two lists that differ.
 func firstDelta(a, b []Delta) string {
 	for i := range min(len(a), len(b)) {
 		x, y := &a[i], &b[i]
@@ -241,7 +227,6 @@ func firstDelta(a, b []Delta) string {
 	return fmt.Sprintf("%#x of pin %d", d.Off, d.Pin)
 }
 
-// site names the callers outside of this package and the driver boundary.
 func site() string {
 	const shown = 8
 	var pcs [64]uintptr
@@ -261,7 +246,6 @@ func site() string {
 	}
 }
 
-// answer is the recorded error of an event.
 func (e *Event) answer() error {
 	switch {
 	case e.Errno != 0:
@@ -272,22 +256,23 @@ func (e *Event) answer() error {
 	return nil
 }
 
-// refused is the error of requests after the first difference.
-func (p *Player) refused() error { return fmt.Errorf("%w (%w)", syscall.ENODEV, p.diff) }
+// answer returns the recorded error, or ENODEV after a difference.
+func (p *Player) answer(want *Event) error {
+	if want == nil {
+		return fmt.Errorf("%w (%w)", syscall.ENODEV, p.diff)
+	}
+	return want.answer()
+}
 
 type playedNode struct{ *Player }
 
-// Open implements seam.Node.
 func (n playedNode) Open(flags int) (seam.File, error) {
 	p := n.Player
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := Event{Kind: KindOpen, File: p.files, Value: uint64(flags)}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Value == got.Value })
-	if want == nil {
-		return nil, p.refused()
-	}
-	if err := want.answer(); err != nil {
+	if err := p.answer(want); err != nil {
 		return nil, err
 	}
 	p.files++
@@ -299,7 +284,6 @@ type playedFile struct {
 	n uint64
 }
 
-// Ioctl implements seam.File.
 func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	p := f.p
 	p.mu.Lock()
@@ -318,7 +302,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	}
 	switch {
 	case want == nil:
-		return p.refused()
+		return p.answer(nil)
 	case want == &got:
 		return nil // not in the recording
 	case req != kabi.IoctlConfigureTLB: // its argument has no output
@@ -337,11 +321,10 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	return nil
 }
 
-// pinned lists memory that the host has pinned, as the recorder did.
 func (p *Player) pinned(file uint64, arg []byte) {
 	va, size := pinRange(arg)
-	in, at, overlaps := p.mem.holding(va, size)
-	if page := uint64(syscall.Getpagesize()); size == 0 || (va|size)%page != 0 || overlaps && in == nil {
+	in, at, ok := p.mem.recordable(va, size)
+	if !ok {
 		p.mem.add(&pin{file: file, va: va}, nil)
 		return
 	}
@@ -351,7 +334,6 @@ func (p *Player) pinned(file uint64, arg []byte) {
 	p.mem.add(&pin{file: file, va: va, at: at}, in)
 }
 
-// Mmap implements seam.File.
 func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	p := f.p
 	p.mu.Lock()
@@ -371,15 +353,9 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		got.Value = 1
 	}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
-	err := error(nil)
-	if want == nil {
-		err = p.refused()
-	} else {
-		err = want.answer()
-	}
-	if err != nil {
+	if err := p.answer(want); err != nil {
 		if buffer != nil {
-			err = errors.Join(err, p.mem.drop(p.mem.indexOf(buffer), false))
+			err = errors.Join(err, p.mem.drop(slices.Index(p.mem.pins, buffer), false))
 		}
 		return seam.Mapping{}, err
 	}
@@ -403,31 +379,23 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	want := p.eventLocked(&got, anyEvent)
 	var err error
 	if buffer != nil {
-		err = p.mem.drop(p.mem.indexOf(buffer), false)
+		err = p.mem.drop(slices.Index(p.mem.pins, buffer), false)
 	}
-	if want == nil {
-		return p.refused()
-	}
-	return errors.Join(want.answer(), err)
+	return errors.Join(p.answer(want), err)
 }
 
-// Close implements seam.File.
 func (f *playedFile) Close() error {
 	p := f.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	want := p.eventLocked(&Event{Kind: KindClose, File: f.n}, anyEvent)
 	_ = p.mem.dropFile(f.n) // the memory is the host's own
-	if want == nil {
-		return p.refused()
-	}
-	return want.answer()
+	return p.answer(want)
 }
 
-// ReleaseLast does nothing: a playback has no device to protect.
+// ReleaseLast does nothing: no device needs protection.
 func (f *playedFile) ReleaseLast() error { return nil }
 
-// Fault implements seam.File.
 func (f *playedFile) Fault() error {
 	p := f.p
 	p.mu.Lock()
@@ -444,7 +412,6 @@ func (f *playedFile) Fault() error {
 	return p.fault
 }
 
-// playedMap is a mapping of device memory.
 type playedMap struct {
 	p       *Player
 	file, n uint64
@@ -459,7 +426,6 @@ func (m *playedMap) access(got Event, same func(want *Event) bool) *Event {
 
 func anyEvent(*Event) bool { return true }
 
-// Load implements seam.MMIO.
 func (m *playedMap) Load(off uint64, width int) uint64 {
 	want := m.access(Event{Kind: KindLoad, Off: off, Size: uint64(width)}, anyEvent)
 	if want == nil {
@@ -468,12 +434,10 @@ func (m *playedMap) Load(off uint64, width int) uint64 {
 	return want.Value
 }
 
-// Store implements seam.MMIO.
 func (m *playedMap) Store(off uint64, width int, v uint64) {
 	m.access(Event{Kind: KindStore, Off: off, Size: uint64(width), Value: v}, func(w *Event) bool { return w.Value == v })
 }
 
-// Read implements seam.MMIO.
 func (m *playedMap) Read(off uint64, p []byte) {
 	want := m.access(Event{Kind: KindRead, Off: off, Size: uint64(len(p))}, func(w *Event) bool { return len(w.Data) == len(p) })
 	if want == nil {
@@ -485,7 +449,6 @@ func (m *playedMap) Read(off uint64, p []byte) {
 	copy(p, want.Data)
 }
 
-// Write implements seam.MMIO.
 func (m *playedMap) Write(off uint64, p []byte) {
 	m.access(Event{Kind: KindWrite, Off: off, Size: uint64(len(p)), Data: p}, func(w *Event) bool { return bytes.Equal(w.Data, p) })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,15 +16,14 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Recorder is a target that records all traffic between host and driver. Close the device first,
-// then the Recorder.
+// Recorder is a target that records all traffic between host and driver. Close it after the device.
 type Recorder struct {
 	node  seam.Node
 	name  string
 	start time.Time
 	quiet *time.Timer
 
-	busy    atomic.Int32 // the host's requests in progress
+	busy    atomic.Int32 // requests in progress
 	overlap atomic.Bool  // requests overlapped outside of Concurrent
 
 	mu    sync.Mutex // held during every event, for a total order
@@ -40,13 +40,10 @@ type Recorder struct {
 
 var _ kmd.Target = (*Recorder)(nil)
 
-// hostQuiet is the idle time after which a host is taken to poll pinned memory, which the device
-// writes.
-const hostQuiet = 250 * time.Millisecond
+const hostQuiet = 250 * time.Millisecond // an idle host then polls pinned memory, which the device writes
 
-// Record returns a target that behaves like t and records everything to w. It serialises all
-// accesses, and each compares all pinned memory, so recording is faster with little of it
-// (reprise.WithQueueMemory).
+// Record returns a target that behaves like t and records everything to w. It serialises accesses,
+// and each compares all pinned memory, so little of it (reprise.WithQueueMemory) is faster.
 func Record(t kmd.Target, w io.Writer) *Recorder {
 	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)
@@ -71,9 +68,8 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// Concurrent announces that several goroutines use the device at the same time, until end is
-// called. Their requests may come in another order in a playback (see the package's documentation).
-// If requests overlap without it, Close returns an error that wraps [ErrConcurrent].
+// Concurrent announces that goroutines use the device at the same time, until end is called. If
+// requests overlap without it, Close's error wraps [ErrConcurrent].
 func (r *Recorder) Concurrent() (end func()) {
 	set := func(phase uint64) {
 		r.mu.Lock()
@@ -84,7 +80,6 @@ func (r *Recorder) Concurrent() (end func()) {
 	return func() { set(0) }
 }
 
-// begin locks the recorder for a request that may change something; finish unlocks it.
 func (r *Recorder) begin() {
 	n := r.busy.Add(1)
 	r.mu.Lock()
@@ -98,10 +93,8 @@ func (r *Recorder) finish() {
 	r.busy.Add(-1)
 }
 
-// Node implements kmd.Target.
 func (r *Recorder) Node() seam.Node { return recordedNode{r} }
 
-// String names the recorded target.
 func (r *Recorder) String() string { return r.name }
 
 func (r *Recorder) eventLocked(e *Event) {
@@ -119,7 +112,6 @@ func (r *Recorder) eventLocked(e *Event) {
 	r.last = time.Now()
 }
 
-// whenQuiet shows the device's writes to a host that was idle for long.
 func (r *Recorder) whenQuiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +130,6 @@ func (r *Recorder) whenQuiet() {
 	r.quiet.Reset(hostQuiet / 8)
 }
 
-// pollLocked records a poll of the host, which may show the device's writes.
 func (r *Recorder) pollLocked() {
 	r.polls++
 	r.last = time.Now()
@@ -149,7 +140,6 @@ func (r *Recorder) pollLocked() {
 
 type recordedNode struct{ *Recorder }
 
-// Open implements seam.Node.
 func (n recordedNode) Open(flags int) (seam.File, error) {
 	r := n.Recorder
 	r.begin()
@@ -165,7 +155,6 @@ func (n recordedNode) Open(flags int) (seam.File, error) {
 	return &recordedFile{r: r, f: f, n: e.File}, nil
 }
 
-// failed records an error.
 func (e *Event) failed(err error) {
 	var no syscall.Errno
 	switch {
@@ -177,7 +166,7 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// changeLocked records an event with the host's writes to pinned memory before it, and the device's
+// changeLocked records the host's earlier writes to pinned memory with an event, and the device's
 // by its end.
 func (r *Recorder) changeLocked(e *Event, do func()) {
 	e.Host = r.mem.fromHost()
@@ -186,7 +175,6 @@ func (r *Recorder) changeLocked(e *Event, do func()) {
 	r.eventLocked(e)
 }
 
-// queryLocked records an event that changes nothing.
 func (r *Recorder) queryLocked(e *Event, do func()) {
 	do()
 	r.eventLocked(e)
@@ -201,7 +189,6 @@ type recordedFile struct {
 	n uint64
 }
 
-// Ioctl implements seam.File.
 func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	r := f.r
 	r.begin()
@@ -233,13 +220,12 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	return err
 }
 
-// pin gives the device memory of its own in place of the host's. If that fails, the driver isn't
-// asked.
+// pin gives the device memory of its own. If that fails, the driver isn't asked.
 func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	r := f.r
 	va, size := pinRange(arg)
-	in, at, overlaps := r.mem.holding(va, size)
-	if page := uint64(syscall.Getpagesize()); size == 0 || (va|size)%page != 0 || overlaps && in == nil {
+	in, at, ok := r.mem.recordable(va, size)
+	if !ok {
 		r.changeLocked(e, func() { do(arg) }) // the driver reports the error
 		if e.answer() == nil {
 			r.mem.add(&pin{file: f.n, va: va}, nil) // the device's accesses can't be recorded
@@ -268,7 +254,6 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	return nil
 }
 
-// unpin merges the host's and the device's copy of the memory.
 func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r := f.r
 	n, ok := r.mem.unpinned(f.n, arg)
@@ -282,16 +267,14 @@ func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r.changeLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, p.va)
 	copy(arg, moved)
-	// The host may unmap the memory now, whatever the answer. If the merge fails, nothing is lost:
-	// the host's copy has the same bytes.
+	// The host may unmap the memory now, whatever the answer; its copy has the same bytes.
 	_ = r.mem.drop(n, true)
 	if e.Errno == uint64(syscall.ENODEV) {
 		_ = r.mem.dropFile(f.n) // the host won't unpin the rest of a lost device's memory
 	}
 }
 
-// ReleaseLast makes the process's end release the file after all others. The device doesn't see it,
-// so it isn't recorded.
+// ReleaseLast isn't recorded: the device doesn't see it.
 func (f *recordedFile) ReleaseLast() error {
 	if l, ok := f.f.(interface{ ReleaseLast() error }); ok {
 		return l.ReleaseLast()
@@ -299,7 +282,6 @@ func (f *recordedFile) ReleaseLast() error {
 	return syscall.EOPNOTSUPP
 }
 
-// Mmap implements seam.File.
 func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	r := f.r
 	r.begin()
@@ -333,7 +315,6 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	return f.unmapped(m, e.Map, buffer), nil
 }
 
-// buffer makes host memory that mirrors a buffer of the driver.
 func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
 	mem, end, err := anonymous(len(m.Mem))
 	if err != nil {
@@ -347,7 +328,6 @@ func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
 	return r, nil
 }
 
-// unmapped makes a mapping's end an event. buffer is the mapped buffer of the driver, or nil.
 func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapping {
 	r, unmap := f.r, m.Unmap
 	m.Unmap = func() (err error) {
@@ -360,7 +340,7 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 		}
 		record(&e, func() {
 			if buffer != nil {
-				err = r.mem.drop(r.mem.indexOf(buffer), false)
+				err = r.mem.drop(slices.Index(r.mem.pins, buffer), false)
 			}
 			err = errors.Join(err, unmap())
 			e.failed(err)
@@ -370,7 +350,6 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 	return m
 }
 
-// Close implements seam.File.
 func (f *recordedFile) Close() (err error) {
 	r := f.r
 	r.begin()
@@ -384,7 +363,7 @@ func (f *recordedFile) Close() (err error) {
 	return err
 }
 
-// Fault implements seam.File. It records a fault when the host first learns of it.
+// Fault records a fault when the host first learns of it.
 func (f *recordedFile) Fault() error {
 	r := f.r
 	err := f.f.Fault()
@@ -401,15 +380,12 @@ func (f *recordedFile) Fault() error {
 	return err
 }
 
-// recordedMap is a mapping of device memory.
 type recordedMap struct {
 	r       *Recorder
 	io      seam.MMIO
 	file, n uint64
 }
 
-// load records one load, which shows the host the device's earlier writes. A memory fault isn't
-// recorded.
 func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
@@ -425,17 +401,14 @@ func (m *recordedMap) store(e Event, do func()) {
 	m.r.changeLocked(&e, do)
 }
 
-// Load implements seam.MMIO.
 func (m *recordedMap) Load(off uint64, width int) uint64 {
 	return m.load(Event{Kind: KindLoad, Off: off, Size: uint64(width)}, func(e *Event) { e.Value = m.io.Load(off, width) })
 }
 
-// Store implements seam.MMIO.
 func (m *recordedMap) Store(off uint64, width int, v uint64) {
 	m.store(Event{Kind: KindStore, Off: off, Size: uint64(width), Value: v}, func() { m.io.Store(off, width, v) })
 }
 
-// Read implements seam.MMIO.
 func (m *recordedMap) Read(off uint64, p []byte) {
 	m.load(Event{Kind: KindRead, Off: off, Size: uint64(len(p))}, func(e *Event) {
 		m.io.Read(off, p)
@@ -443,7 +416,6 @@ func (m *recordedMap) Read(off uint64, p []byte) {
 	})
 }
 
-// Write implements seam.MMIO.
 func (m *recordedMap) Write(off uint64, p []byte) {
 	m.store(Event{Kind: KindWrite, Off: off, Size: uint64(len(p)), Data: p}, func() { m.io.Write(off, p) })
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// waitingDevice is a device node whose mappings fail, after a wait.
 type waitingDevice struct{ wait func() }
 
 func (d *waitingDevice) Node() seam.Node             { return d }
@@ -28,7 +27,6 @@ func (d *waitingDevice) Mmap(uint64, int) (seam.Mapping, error) {
 	return seam.Mapping{}, syscall.EINVAL
 }
 
-// Goroutines that make requests at the same time are noticed when the recorder wasn't told of them.
 func TestUndeclaredGoroutines(t *testing.T) {
 	for _, declared := range []bool{false, true} {
 		d := &waitingDevice{}

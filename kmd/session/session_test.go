@@ -22,7 +22,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// demo classifies a few digits eagerly and by a trace, and returns the scores of both.
 func demo(ctx context.Context, t kmd.Target, change func(*[]digits.Image)) (out [][][digits.Classes]int32, err error) {
 	net, err := digits.Trained()
 	if err != nil {
@@ -67,34 +66,22 @@ func demo(ctx context.Context, t kmd.Target, change func(*[]digits.Image)) (out 
 	return out, errors.Join(trace.Release(ctx))
 }
 
-// cards are the emulated cards.
 var cards = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
 
-// record returns a recording of the demo.
 func record(t *testing.T, card kmd.Target) ([]byte, [][][digits.Classes]int32) {
 	t.Helper()
 	var file bytes.Buffer
 	r := session.Record(card, &file)
-	scores, err := demo(t.Context(), r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	scores := value(demo(t.Context(), r, nil))(t)
+	must(t, r.Close())
 	return file.Bytes(), scores
 }
 
 func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player {
 	t.Helper()
-	p, err := session.Play(bytes.NewReader(file), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return value(session.Play(bytes.NewReader(file), opts...))(t)
 }
 
-// how is a way to record and play.
 type how struct {
 	name  string
 	card  []sim.Option
@@ -102,8 +89,6 @@ type how struct {
 	times int
 }
 
-// ways are a card that moves only inside the host's accesses, of which every look of the host is
-// compared, and one that runs beside the host, as silicon does.
 func ways() []how {
 	return []how{
 		{"lockstep", []sim.Option{sim.Synchronous(), sim.Seed(7)}, []session.PlayOption{session.Lockstep()}, 1},
@@ -112,9 +97,6 @@ func ways() []how {
 	}
 }
 
-// A recording of the demo plays back to the last bit without any device: the same results, every
-// event in its place, none left. Another input is noticed where it first matters: at the doorbell
-// after the commands that carry it.
 func TestPlayDemo(t *testing.T) {
 	for name, card := range cards {
 		for _, w := range ways() {
@@ -123,9 +105,7 @@ func TestPlayDemo(t *testing.T) {
 				for range w.times {
 					p := play(t, file, w.play...)
 					got, err := demo(t.Context(), p, nil)
-					if err = errors.Join(err, p.Err()); err != nil {
-						t.Fatal(err)
-					}
+					must(t, errors.Join(err, p.Err()))
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Errorf("scores (-recorded +played):\n%s", diff)
 					}
@@ -133,14 +113,11 @@ func TestPlayDemo(t *testing.T) {
 						t.Errorf("%d events were not played", n)
 					}
 				}
-				s, err := session.Read(bytes.NewReader(file))
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := value(session.Read(bytes.NewReader(file)))(t)
 				t.Logf("%d B, %d events", len(file), len(s.Events))
 
 				p := play(t, file, w.play...)
-				_, err = demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
+				_, err := demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
 				var d *session.DifferenceError
 				if !errors.As(p.Err(), &d) || !errors.Is(err, session.ErrRefused) {
 					t.Fatalf("another image: %v, difference %v", err, p.Err())
@@ -154,8 +131,6 @@ func TestPlayDemo(t *testing.T) {
 	}
 }
 
-// Everything that differs is found, named and ends the playback: a request, a mapping, the width,
-// place or value of an access, what is read or written, and what comes after the end.
 func TestDifferences(t *testing.T) {
 	file, _ := record(t, sim.Blackhole(sim.Synchronous(), sim.Seed(7)))
 	for _, tt := range []struct {
@@ -219,15 +194,12 @@ func TestDifferences(t *testing.T) {
 		}
 	}
 	t.Run("the end", func(t *testing.T) {
-		s, err := session.Read(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := value(session.Read(bytes.NewReader(file)))(t)
 		const left = 300
 		s.Events = s.Events[:left]
 		for _, opts := range [][]session.PlayOption{{session.Lockstep()}, nil} {
 			p := s.Player(opts...)
-			_, err = demo(t.Context(), p, nil)
+			_, err := demo(t.Context(), p, nil)
 			var d *session.DifferenceError
 			if err == nil || !errors.As(p.Err(), &d) || d.Index != left || !strings.Contains(d.Error(), "recorded: nothing more; now:") {
 				t.Errorf("error %v, difference %v", err, p.Err())
@@ -236,13 +208,9 @@ func TestDifferences(t *testing.T) {
 	})
 }
 
-// changed reads a recording and changes the first event that change takes.
 func changed(t *testing.T, file []byte, change func(*session.Event) bool) (s *session.Session, at int) {
 	t.Helper()
-	s, err := session.Read(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = value(session.Read(bytes.NewReader(file)))(t)
 	for i := range s.Events {
 		if e := s.Events[i]; change(&e) {
 			s.Events[i] = e
@@ -253,7 +221,6 @@ func changed(t *testing.T, file []byte, change func(*session.Event) bool) (s *se
 	return nil, -1
 }
 
-// barNode makes the windows of a card plain memory, as those of a card of silicon are.
 type barNode struct{ seam.Node }
 
 type barFile struct{ seam.File }
@@ -276,20 +243,12 @@ type barTarget struct{ card *sim.Card }
 func (t barTarget) Node() seam.Node { return barNode{t.card.Node()} }
 func (t barTarget) String() string  { return "plain memory" }
 
-// Accesses to memory that is mapped are recorded with the width that they have, and reach the
-// memory.
 func TestRecordPlainMemory(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(barTarget{sim.Blackhole()}, &file)
 	use := func(target kmd.Target) []any {
-		d, err := kmd.Open(t.Context(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := d.OpenWindow(2<<20, kmd.Uncached)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target))(t)
+		w := value(d.OpenWindow(2<<20, kmd.Uncached))(t)
 		w.Store64(0, 0x1122334455667788)
 		w.Store32(8, 0xA1A2A3A4)
 		w.Store16(12, 0xB1B2)
@@ -298,9 +257,7 @@ func TestRecordPlainMemory(t *testing.T) {
 		p := make([]byte, 24)
 		w.Read(0, p)
 		got := []any{w.Load8(14), w.Load16(12), w.Load32(8), w.Load64(0), p}
-		if err := errors.Join(w.Err(), w.Close(), d.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w.Err(), w.Close(), d.Close()))
 		return got
 	}
 	want := []any{uint8(0xC1), uint16(0xB1B2), uint32(0xA1A2A3A4), uint64(0x1122334455667788),
@@ -308,21 +265,14 @@ func TestRecordPlainMemory(t *testing.T) {
 	if diff := cmp.Diff(want, use(r)); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close())
 	p := play(t, file.Bytes())
 	if diff := cmp.Diff(want, use(p)); diff != "" || p.Err() != nil || p.Left() != 0 {
 		t.Errorf("%v, %d left, played (-want +got):\n%s", p.Err(), p.Left(), diff)
 	}
-	s, err := session.Read(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(session.Read(&file))(t)
 	var text strings.Builder
-	if err := s.Print(&text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Print(&text))
 	rest := text.String()
 	for _, part := range []string{"plain memory: ", "open flags", "GET_DEVICE_INFO", "store 64 bits at 0x0", ": 0x1122334455667788",
 		"store 32 bits at 0x8",
@@ -336,8 +286,6 @@ func TestRecordPlainMemory(t *testing.T) {
 	}
 }
 
-// What a device writes to host memory, pinned or the driver's own, is in the recording and comes
-// back from it, and what the host writes there is compared.
 func TestRecordHostMemory(t *testing.T) {
 	use := func(target kmd.Target, own byte) ([]byte, error) {
 		d, err := kmd.Open(t.Context(), target)
@@ -368,9 +316,7 @@ func TestRecordHostMemory(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(sim.Synchronous()), &file)
 	want, err := use(r, 5)
-	if err := errors.Join(err, r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, r.Close()))
 	if !bytes.Contains(want, []byte{0x44, 0x33, 0x22, 0x11}) || !bytes.Contains(want, []byte("from the device!")) {
 		t.Fatalf("the device wrote %q", want)
 	}
@@ -388,18 +334,11 @@ func TestRecordHostMemory(t *testing.T) {
 	}
 }
 
-// A recording in which a request is interrupted whenever it comes, as no driver answers, can't be
-// opened, and whoever waits for that may end it.
 func TestPlayInterrupted(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)
-	dev, err := kmd.Open(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(dev.Close(), r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	dev := value(kmd.Open(t.Context(), r))(t)
+	must(t, errors.Join(dev.Close(), r.Close()))
 	s, _ := changed(t, file.Bytes(), func(e *session.Event) bool {
 		e.Errno, e.Data = uint64(syscall.EINTR), e.In
 		return e.Request == kabi.IoctlGetDriverInfo
@@ -413,7 +352,6 @@ func TestPlayInterrupted(t *testing.T) {
 	}
 }
 
-// endingTarget calls end at each request.
 type endingTarget struct {
 	kmd.Target
 	end func()
@@ -441,19 +379,11 @@ func (f endingFile) Ioctl(req uint32, arg []byte) error {
 	return f.File.Ioctl(req, arg)
 }
 
-// A device that runs beside the host can be recorded as well, and one that stops: the recording can
-// be read, and says why.
 func TestRecordAFault(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)
-	dev, err := reprise.Open(t.Context(), r, reprise.WithQueueMemory(1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := value(reprise.Open(t.Context(), r, reprise.WithQueueMemory(1<<20)))(t)
+	image := value(kernels.Prebuilt(dev.Arch(), kernels.Store))(t)
 	x, err := dev.Load(t.Context(), &reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
 		Image: image, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 	}}})
@@ -464,17 +394,29 @@ func TestRecordAFault(t *testing.T) {
 	if err := errors.Join(q.Run(t.Context(), x), q.Wait(t.Context())); err == nil {
 		t.Fatal("a wild store ended well")
 	}
-	if err := errors.Join(dev.Close(t.Context()), r.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s, err := session.Read(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(dev.Close(t.Context()), r.Close()))
+	s := value(session.Read(&file))(t)
 	for _, e := range s.Events {
 		if e.Kind == session.KindFault && strings.Contains(e.Text, "0x7fff0000") {
 			return
 		}
 	}
 	t.Error("the fault isn't in the recording")
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 )
 
-// Only pages that host or device has used are compared, and comparing doesn't use one. A page that
-// is split keeps its bytes on both sides, and when it is joined again the host's.
 func TestUsedPages(t *testing.T) {
 	page := syscall.Getpagesize()
 	mem, end, err := anonymous(16 * page)

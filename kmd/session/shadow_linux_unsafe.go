@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// split doubles memory: its pages, huge ones too, move to another address for the device, and the
-// host gets new pages with the same bytes. No other code may use the memory meanwhile.
+// split moves the pages, huge ones too, to another address for the device, and gives the host new
+// ones with the same bytes. Nothing may use the memory meanwhile.
 func split(va, size uint64) (*region, error) {
 	at, err := moveAway(va, size)
 	if err != nil {
@@ -33,9 +33,8 @@ func split(va, size uint64) (*region, error) {
 	return r, nil
 }
 
-// moveAway moves pages to a new address and leaves empty pages.
+// moveAway moves pages to a reserved address, and leaves empty pages.
 func moveAway(va, size uint64) (unsafe.Pointer, error) {
-	// Without a target address mremap would leave the pages in place.
 	at, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func moveAway(va, size uint64) (unsafe.Pointer, error) {
 	return at, err
 }
 
-// copyChanged copies, and writes only to pages that differ.
+// copyChanged writes only to pages that differ.
 func copyChanged(to, from []byte, used *pages) {
 	used.update(from)
 	for at := 0; at < len(from); at += memoryBlock {
@@ -59,7 +58,6 @@ func copyChanged(to, from []byte, used *pages) {
 	}
 }
 
-// whole returns host memory as a region of which only used pages are compared.
 func whole(va, size uint64) *region {
 	r := &region{host: memoryAt(va, size), seen: make([]byte, size)}
 	r.used[0].update(r.host)
@@ -67,14 +65,12 @@ func whole(va, size uint64) *region {
 	return r
 }
 
-// resident reports for each page whether it is in memory, and so was used.
 func resident(mem, vec []byte) bool {
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(vec))))
 	return errno == 0
 }
 
-// anonymous returns new memory outside of Go's heap, and a function that frees it.
 func anonymous(n int) ([]byte, func() error, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -3,8 +3,7 @@
 // ([Join], [Group.InStep]), start replays together ([Group.Replay]), and report failures to each
 // other ([Group.Wait]).
 //
-// All of that uses one operation, [Engine].Exchange, an all-gather of a few bytes. Package mpi has
-// the Engine of a job that mpirun started; [InProcess] returns engines of hosts in one process, for
-// tests. Starting processes and assigning ranks is left to mpirun, which Slurm and Kubernetes start
-// too (docs/hosts.md).
+// All of that uses one all-gather of a few bytes, [Engine].Exchange. Package mpi has the Engine of
+// a job that mpirun, Slurm or Kubernetes started (docs/hosts.md); [InProcess] returns engines for
+// tests.
 package hosts

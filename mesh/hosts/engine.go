@@ -2,18 +2,16 @@ package hosts
 
 import "context"
 
-// Engine exchanges bytes between all hosts. Package mpi implements it with MPI, [InProcess] between
-// goroutines.
+// Engine exchanges bytes between all hosts: with MPI (package mpi), or in a process ([InProcess]).
 type Engine interface {
 	// Rank returns the number of this host, from 0.
 	Rank() int
 	// Size returns the number of hosts.
 	Size() int
-	// Exchange waits until every host has called it and returns the data of each, by rank, so it is
-	// a barrier too. All hosts must call it for the same operations in the same order; op names the
-	// operation and is compared: if the hosts do different ones, all get ErrOrder, and the engine
-	// can be used. An exchange that ends with its context breaks the engine (LostError, then
-	// ErrBroken); one whose context ended before it began doesn't. When an exchange fails on one
+	// Exchange waits until every host has called it and returns the data of each, by rank. Hosts
+	// must exchange for the same operations in the same order: if op differs, all get ErrOrder and
+	// the engine stays usable. An exchange that ends with its context breaks the engine (LostError,
+	// then ErrBroken), unless the context ended before it began. When an exchange fails on one
 	// host, another one may have succeeded; its next one fails.
 	Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error)
 }

@@ -12,7 +12,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inProcess returns the engines of hosts in one process.
 func inProcess(t *testing.T, n int) []*hosts.Local {
 	t.Helper()
 	engines, err := hosts.InProcess(n)
@@ -24,7 +23,6 @@ func inProcess(t *testing.T, n int) []*hosts.Local {
 
 func TestInProcess(t *testing.T) { hoststest.Test(t, inProcess) }
 
-// A host that has gone is named, and one that has left can't come back.
 func TestInProcessGone(t *testing.T) {
 	for _, waiting := range []bool{false, true} {
 		engines := inProcess(t, 3)

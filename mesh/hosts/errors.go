@@ -12,14 +12,13 @@ var (
 	// ErrOrder is returned when hosts do different operations in the same exchange.
 	ErrOrder = errors.New("the hosts do different operations")
 	// ErrBroken is returned by every exchange after a failed one: the hosts no longer agree which
-	// one is next. Close the engine and start the program again on every host.
+	// one is next. Close the engine and restart the program on every host.
 	ErrBroken = errors.New("an exchange failed before")
-	// ErrConfig is returned for arguments that no hosts can have: fewer than one of them, no
-	// engine, a mesh without chips of this host.
+	// ErrConfig is returned for no hosts, no engine, or a mesh without chips of this host.
 	ErrConfig = errors.New("invalid configuration of hosts")
 	// ErrMismatch is the error of a host whose mesh differs from that of host 0.
 	ErrMismatch = errors.New("the meshes differ")
-	// ErrGone is the cause of a LostError when a host has ended, or has left.
+	// ErrGone is the cause of a LostError when a host has ended or left.
 	ErrGone = errors.New("connections ended")
 	// ErrElsewhere is wrapped by errors of other hosts, of which only the text is known.
 	ErrElsewhere = errors.New("on another host")
@@ -27,9 +26,9 @@ var (
 
 // LostError is the error of an exchange in which hosts are missing.
 type LostError struct {
-	Op    string // the operation
-	Ranks []int  // hosts that are known to be gone, if any are
-	Err   error  // why the wait ended: ErrGone, or the context's error
+	Op    string
+	Ranks []int // hosts known to be gone
+	Err   error // ErrGone, or the context's error
 }
 
 // Error implements error.
@@ -41,13 +40,13 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("hosts: %s: %s: %v: check them, then restart all hosts", e.Op, who, e.Err)
 }
 
-// Unwrap returns why the wait ended.
+// Unwrap returns Err.
 func (e *LostError) Unwrap() error { return e.Err }
 
 // State is the result of one host.
 type State struct {
 	Rank int
-	Err  error // nil if it succeeded; on other hosts it wraps ErrElsewhere
+	Err  error // on other hosts it wraps ErrElsewhere
 }
 
 // Error is the failure of an operation on some hosts, with the state of every host.

@@ -23,7 +23,7 @@ type Group struct {
 	unreported error // of its last replay, until the others have received it
 }
 
-// traits are the properties that must be equal on all hosts so that one trace fits all.
+// traits must be equal on all hosts so that one trace fits all.
 type traits struct {
 	Shape        []int
 	Arch         string
@@ -33,9 +33,8 @@ type traits struct {
 	Small, Trace uint64
 }
 
-// Join makes a group of the hosts' meshes. They must have the same shape, architecture, grid,
-// queues and memory; otherwise every host gets an *Error, with ErrMismatch for each host that
-// differs from host 0.
+// Join makes a group of the hosts' meshes. If their shapes, architectures, grids, queues or memory
+// differ, every host gets an *Error, with ErrMismatch for each host that differs from host 0.
 func Join(ctx context.Context, e Engine, m *mesh.Mesh) (*Group, error) {
 	if e == nil || m == nil {
 		return nil, fmt.Errorf("hosts: join: %w: the engine or the mesh is nil", ErrConfig)
@@ -50,8 +49,7 @@ func Join(ctx context.Context, e Engine, m *mesh.Mesh) (*Group, error) {
 // Mesh returns this host's mesh.
 func (g *Group) Mesh() *mesh.Mesh { return g.m }
 
-// InStep returns an error unless equal allocations get equal addresses on all hosts, as
-// mesh.Mesh.InStep does for the chips of one mesh.
+// InStep returns an error unless equal allocations get equal addresses on all hosts.
 func (g *Group) InStep(ctx context.Context) error { return g.alike(ctx, "compare memory") }
 
 func (g *Group) alike(ctx context.Context, op string) error {
@@ -84,10 +82,9 @@ func (g *Group) alike(ctx context.Context, op string) error {
 	return failure(op, errs)
 }
 
-// Resume returns the step from which all hosts go on after a restart: the smallest of the steps
-// that they have saved, each of which says how many it has completed, 0 if none. A host that was
-// stopped while others saved has one step less than they, so a program keeps what its last two
-// steps have left, and goes on from the one that Resume returns.
+// Resume returns the step from which all hosts go on after a restart: the least of the numbers of
+// steps that they have saved. A host that was stopped while others saved has one step less, so a
+// program must keep its last two steps.
 func (g *Group) Resume(ctx context.Context, saved uint64) (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,21 +126,20 @@ func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	return g.fault
 }
 
-// Wait waits until the chips of this host have finished everything in a queue, then for the other
-// hosts. If a host failed, now or in a replay that it has not reported, all get an *Error with the
-// state of every host.
+// Wait waits until the chips of this host have finished a queue, then for the other hosts. If a
+// host failed, now or in a replay that it has not reported, all get an *Error with the state of
+// every host.
 func (g *Group) Wait(ctx context.Context, q *mesh.Queue) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	done := q.Wait(ctx)
 	err := g.report(ctx, "wait for queue", errors.Join(g.unreported, done))
-	// A failure that could not be reported is kept: an exchange that has not started can be tried
-	// again.
+	// Keep a failure that wasn't reported: an exchange that has not started can be tried again.
 	g.fault = errors.Join(g.unreported, done)
 	return err
 }
 
-// report exchanges the faults of all hosts. If the exchange fails it returns this host's fault too.
+// report exchanges the faults of all hosts. If that fails, it returns this host's fault too.
 func (g *Group) report(ctx context.Context, op string, fault error) error {
 	var mine []byte
 	if fault != nil {
@@ -167,11 +163,9 @@ func (g *Group) report(ctx context.Context, op string, fault error) error {
 	return failure(op, errs)
 }
 
-// maxText is the most bytes of a fault that other hosts are told: an engine limits what it
-// exchanges.
+// maxText bounds the bytes of a fault that other hosts are told.
 const maxText = 64 << 10
 
-// failure returns an *Error with the state of every host, or nil if all succeeded.
 func failure(op string, errs []error) error {
 	e := &Error{Op: op}
 	for i, err := range errs {

@@ -10,20 +10,19 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// host is one of several hosts, each with a card with two chips.
 type host struct {
 	*hosts.Group
 	*hoststest.Counter
 }
 
-// start opens a mesh, loads a program and captures a trace, as a host's program does. The counter
-// of host i adds 7+i.
+// start captures a trace whose counter adds 7+i on host i.
 func start(t *testing.T, n hosts.Engine, m *mesh.Mesh) (*host, error) {
 	ctx := t.Context()
 	g, err := hosts.Join(ctx, n, m)
@@ -38,15 +37,11 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *mesh.Mesh {
 	t.Helper()
 	t.Cleanup(func() { _ = machine.Close() })
 	m, err := mesh.Open(t.Context(), mesh.Cards(machine.Cards()...), shape)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { _ = m.Close(context.Background()) })
 	return m
 }
 
-// Three hosts join, stay in step and replay together. All hear of one that fails, and then none
-// replays.
 func TestGroup(t *testing.T) {
 	nodes := inProcess(t, 3)
 	meshes, group := make([]*mesh.Mesh, 3), make([]*host, 3)
@@ -89,10 +84,8 @@ func TestGroup(t *testing.T) {
 		}
 	}
 
-	// A trace is released on host 1: its replay fails, which the others learn in the next exchange.
-	if err := group[1].Trace.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	// Host 1's replay fails, which the others learn in the next exchange.
+	devtest.Must(t, group[1].Trace.Release(t.Context()))
 	for i, err := range each(func(i int) error { return group[i].Replay(t.Context(), group[i].Trace) }) {
 		if (err != nil) != (i == 1) {
 			t.Errorf("host %d: %v", i, err)
@@ -110,7 +103,6 @@ func TestGroup(t *testing.T) {
 			t.Errorf("host %d replayed", i)
 		}
 	}
-	// After a Wait all hosts replay again.
 	for i, err := range each(func(i int) error {
 		return errors.Join(group[i].Wait(t.Context(), group[i].Queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
 	}) {
@@ -127,11 +119,10 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// All hosts go on from the smallest step that one has saved.
 func TestResume(t *testing.T) {
 	engines := inProcess(t, 3)
 	machine := sim.P300()
-	m := openMesh(t, machine, mesh.Shape{1, 2}) // the same one for all: Resume does nothing with it
+	m := openMesh(t, machine, mesh.Shape{1, 2}) // Resume does nothing with it
 	for i, err := range hoststest.Each(engines, func(e *hosts.Local) error {
 		g, err := hosts.Join(t.Context(), e, m)
 		if err != nil {
@@ -156,8 +147,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A replay that failed on one host is reported to all in the next exchange, also if that is Wait,
-// and also if a first Wait ended before its exchange. Then all hosts work again.
+// A replay that failed on one host is reported to all in the next exchange, also if a first Wait
+// ended before its exchange.
 func TestFinishTellsOfReplay(t *testing.T) {
 	nodes := inProcess(t, 2)
 	meshes, group := make([]*mesh.Mesh, 2), make([]*hosts.Group, 2)
@@ -206,14 +197,11 @@ func TestFinishTellsOfReplay(t *testing.T) {
 	}
 }
 
-// A host's own fault is returned even if the other hosts can't be reached.
 func TestFaultOutlivesExchange(t *testing.T) {
 	m := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	e := &broken{}
 	g, err := hosts.Join(t.Context(), e, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	lost := errors.New("the replay was lost")
 	if err := g.Replay(t.Context(), failing{lost}); !errors.Is(err, lost) {
 		t.Error(err)
@@ -226,12 +214,11 @@ func TestFaultOutlivesExchange(t *testing.T) {
 	}
 }
 
-// A long fault reaches the other hosts cut: what an engine exchanges has a limit.
 func TestLongFault(t *testing.T) {
 	m := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	lost := errors.New(strings.Repeat("x", 2<<20))
 	for i, err := range hoststest.Each(inProcess(t, 2), func(e *hosts.Local) error {
-		g, err := hosts.Join(t.Context(), e, m) // the same mesh for both: failing does nothing with it
+		g, err := hosts.Join(t.Context(), e, m) // failing does nothing with it
 		if err != nil {
 			return err
 		}
@@ -251,12 +238,10 @@ func TestLongFault(t *testing.T) {
 	}
 }
 
-// failing is a trace whose replay fails.
 type failing struct{ err error }
 
 func (f failing) Replay(context.Context) error { return f.err }
 
-// broken is an engine of one host whose exchanges fail on request.
 type broken struct{ err error }
 
 func (b *broken) Rank() int { return 0 }
@@ -274,7 +259,6 @@ func replayer(f func(), name string) fake   { return fake{f, name} }
 func (r fake) Replay(context.Context) error { r.f(); return nil }
 func (r fake) Name() string                 { return r.name }
 
-// Different meshes can't join, and all hosts learn which one differs.
 func TestJoinOfDifferentMeshes(t *testing.T) {
 	nodes := inProcess(t, 2)
 	meshes := []*mesh.Mesh{openMesh(t, sim.P300(), mesh.Shape{1, 2}), openMesh(t, sim.P300(), mesh.Shape{2, 1})}
@@ -291,8 +275,7 @@ func TestJoinOfDifferentMeshes(t *testing.T) {
 	}
 }
 
-// The program of a host. mpirun starts it on each, and engine is mpi.Open's; here there is only one
-// host.
+// mpirun starts such a program on each host, and engine is mpi.Open's.
 func Example() {
 	ctx := context.Background()
 	engines, err := hosts.InProcess(1)

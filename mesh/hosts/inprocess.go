@@ -7,22 +7,20 @@ import (
 	"sync"
 )
 
-// Local is a host that is a goroutine of this process: see [InProcess].
+// Local is a host of [InProcess].
 type Local struct {
 	j    *job
 	rank int
-	turn chan struct{} // holds a token while an exchange is running
+	turn chan struct{}
 }
 
-// job is the hosts of InProcess.
 type job struct {
 	mu    sync.Mutex
-	round *round // the exchange that has begun and lacks hosts, or nil
+	round *round // the exchange that lacks hosts, or nil
 	err   error  // why the engines are broken
 	gone  []bool // by rank: closed
 }
 
-// round is one exchange.
 type round struct {
 	ops  []string
 	data [][]byte
@@ -32,8 +30,7 @@ type round struct {
 	err  error
 }
 
-// InProcess returns the engines of n hosts, from rank 0, that exchange through memory: hosts that
-// are goroutines of one process, for tests. n must be positive.
+// InProcess returns the engines of n > 0 hosts, by rank, that exchange through memory, for tests.
 func InProcess(n int) ([]*Local, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("hosts: in process: %w: %d hosts, want at least one", ErrConfig, n)
@@ -88,7 +85,6 @@ func (l *Local) Exchange(ctx context.Context, op string, mine []byte) ([][]byte,
 	return out, nil
 }
 
-// enter adds a host's part to the exchange.
 func (j *job) enter(rank int, op string, data []byte) (*round, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -117,7 +113,6 @@ func (j *job) enter(rank int, op string, data []byte) (*round, error) {
 	return r, nil
 }
 
-// end ends an exchange that lacks hosts, for all hosts.
 func (j *job) end(r *round, op string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

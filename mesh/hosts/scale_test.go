@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// What docs/scale.md says of an exchange with many hosts, simulated message by message: hosts start
-// within 1 ms of each other, a message takes 10 µs of processor time at each end and 15 µs from
-// host to host, at 10 Gb/s.
+// docs/scale.md's exchange with many hosts, simulated message by message: hosts start within 1 ms
+// of each other, a message takes 10 µs of processor time at each end and 15 µs between hosts, at 10
+// Gb/s.
 func Example_scale() {
 	const (
 		cpu, wire = 10 * time.Microsecond, 15 * time.Microsecond
@@ -24,8 +24,6 @@ func Example_scale() {
 		}
 		linear := "-" // 17 million messages
 		if n < 4096 {
-			// Each host sends to the next ones, one after the other, and then handles what has
-			// arrived, in that order.
 			end := time.Duration(0)
 			arrive := make([]time.Duration, n-1)
 			for h := range n {

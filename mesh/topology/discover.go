@@ -10,26 +10,23 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
-// finder is a search in progress.
 type finder struct {
 	graph   *Graph
 	devices []*kmd.Device
-	known   map[asicID]int // chips by their identity in Ethernet tiles
-	via     map[int]int    // by chip without a PCI interface: the device that leads to it
+	known   map[asicID]int
+	via     map[int]int // by chip without a PCI interface: the device that leads to it
 }
 
-// asicID identifies a chip in an Ethernet tile: by its number, and on Wormhole also by the
-// shortened number of its board.
+// asicID identifies a chip by its number, and on Wormhole also by its board's shortened number.
 type asicID [2]uint32
 
-// Discover reads the links of the devices' chips, which are the local ones, and of the remote
-// chips: those without a PCI interface that are linked to them. The devices must be of one
-// architecture; Discover opens one window of each for a short time. A remote chip that can't be
-// read has a Problem in the graph; the errors are those of the devices themselves, of ctx, or wrap
-// [ErrMixed].
+// Discover reads the links of the devices' chips and of remote chips: those without a PCI interface
+// that are linked to them. It opens one window of each device for a short time. A remote chip that
+// can't be read has a Problem in the graph; errors are the devices' or ctx's, or wrap [ErrMixed]
+// for devices of different architectures.
 func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 	f := &finder{graph: &Graph{}, devices: devices, known: map[asicID]int{}, via: map[int]int{}}
-	var found []*seen
+	var found [][]tile
 	for i, d := range devices {
 		if i > 0 && d.Arch() != f.graph.Arch {
 			return nil, fmt.Errorf("topology: %v is a %v and %v a %v: %w", devices[0], f.graph.Arch, d, d.Arch(), ErrMixed)
@@ -40,13 +37,13 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 			return nil, fmt.Errorf("topology: %v: %w", d, err)
 		}
 		found = append(found, s)
-		for _, t := range s.tiles {
+		for _, t := range s {
 			if t.named {
 				f.known[t.own] = i
 			}
 		}
 	}
-	// Remote chips are read in the order in which they are found, the nearest first.
+	// The nearest chips first.
 	for i := 0; i < len(f.graph.Chips); i++ {
 		if i == len(found) {
 			s, err := f.readRemote(ctx, i)
@@ -62,11 +59,7 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 	return f.graph, nil
 }
 
-// seen is the Ethernet tiles of a chip.
-type seen struct{ tiles []tile }
-
-// device reads a chip with a PCI interface.
-func (f *finder) device(ctx context.Context, d *kmd.Device) (*seen, error) {
+func (f *finder) device(ctx context.Context, d *kmd.Device) ([]tile, error) {
 	c := Chip{Name: d.Info().BDF(), PCI: d.Info().BDF(), Node: d.String()}
 	h, err := d.Harvesting(ctx)
 	if err != nil {
@@ -84,7 +77,7 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) (*seen, error) {
 			c.Location = int(n)
 		}
 	}
-	s := &seen{}
+	var s []tile
 	for xy := range top.Tiles(chip.Ethernet) {
 		if top.Tile(xy).Harvested {
 			continue
@@ -101,7 +94,7 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) (*seen, error) {
 			return nil, err
 		}
 		t.xy = xy
-		s.tiles = append(s.tiles, t)
+		s = append(s, t)
 		f.note(&c, &t)
 	}
 	if err := d.Alive(); err != nil {
@@ -111,7 +104,6 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) (*seen, error) {
 	return s, nil
 }
 
-// note copies what a tile reports about its own chip.
 func (f *finder) note(c *Chip, t *tile) {
 	if !t.named {
 		return
@@ -122,12 +114,12 @@ func (f *finder) note(c *Chip, t *tile) {
 	}
 }
 
-// join adds the chip's ports to the graph, and appends the chips that they lead to if they are new.
-func (f *finder) join(i int, s *seen) {
+// join adds the chip's ports to the graph, and the chips they lead to if they are new.
+func (f *finder) join(i int, s []tile) {
 	if s == nil {
 		return
 	}
-	for n, t := range s.tiles {
+	for n, t := range s {
 		p := Port{Channel: n, Tile: t.xy, State: t.state}
 		if t.state != Unconnected && t.named {
 			at, ok := f.known[t.peer]
@@ -150,7 +142,7 @@ func (f *finder) join(i int, s *seen) {
 }
 
 // readRemote reads a chip without a PCI interface through one that has one.
-func (f *finder) readRemote(ctx context.Context, i int) (*seen, error) {
+func (f *finder) readRemote(ctx context.Context, i int) ([]tile, error) {
 	c := &f.graph.Chips[i]
 	if f.graph.Arch != chip.Wormhole {
 		return nil, fmt.Errorf("%w: it has no device on this host, and only Wormhole's Ethernet firmware forwards", remote.ErrUnreachable)
@@ -178,21 +170,21 @@ func (f *finder) readRemote(ctx context.Context, i int) (*seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &seen{}
+	var s []tile
 	for xy := range top.Tiles(chip.Ethernet) {
 		t, err := readTile(chip.Wormhole, func(addr uint64) (uint32, error) { return tun.Load32(ctx, xy, addr) })
 		if err != nil {
 			return nil, err
 		}
 		t.xy = xy
-		s.tiles = append(s.tiles, t)
+		s = append(s, t)
 		f.note(c, &t)
 	}
 	return s, nil
 }
 
-// entry returns a channel of a device whose link is up and leads to a remote chip, or to any remote
-// chip if to is negative.
+// entry returns a channel of a device whose link is up and leads to chip to, or to any remote chip
+// if to is negative.
 func (f *finder) entry(device, to int) End {
 	for _, p := range f.graph.Chips[device].Ports {
 		if p.State == Up && p.Peer != nil && (p.Peer.Chip == to || to < 0 && p.Peer.Chip >= len(f.devices)) {

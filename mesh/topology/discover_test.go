@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/mesh/topology"
@@ -28,9 +29,7 @@ func TestMain(m *testing.M) {
 func discover(t *testing.T, devices ...*kmd.Device) *topology.Graph {
 	t.Helper()
 	g, err := topology.Discover(t.Context(), devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return g
 }
 
@@ -43,8 +42,7 @@ func devices(t *testing.T, m *sim.Machine) []*kmd.Device {
 	return ds
 }
 
-// ends returns the links of a graph with the chip numbers of a machine's description: the index of
-// a device, and for a chip without a PCI interface that of its place.
+// ends returns the links of a graph with the chip numbers of a machine's description.
 func ends(g *topology.Graph, m chip.Machine) []chip.Link {
 	number := func(i int) int {
 		for n, c := range m.Chips {
@@ -87,7 +85,6 @@ func sorted(l []chip.Link) []chip.Link {
 	return l
 }
 
-// Discover finds all chips and links of every machine without its description.
 func TestDiscoverMachines(t *testing.T) {
 	for _, spec := range chip.Machines() {
 		m := emulated(t, sim.NewMachine(spec))
@@ -108,7 +105,6 @@ func TestDiscoverMachines(t *testing.T) {
 	}
 }
 
-// Names, serials and numbers of chips are those of the machine.
 func TestDiscoverNamesChips(t *testing.T) {
 	m := emulated(t, sim.N300())
 	g := discover(t, devices(t, m)...)
@@ -124,7 +120,6 @@ func TestDiscoverNamesChips(t *testing.T) {
 	}
 }
 
-// Lost links and unreadable chips are reported, and all others are found.
 func TestDiscoverDegraded(t *testing.T) {
 	m := emulated(t, sim.QuietBox(sim.LinkFault("link-down=0:5"), sim.LinkFault("link-down=1:4")))
 	ds := devices(t, m)
@@ -149,7 +144,6 @@ func TestDiscoverDegraded(t *testing.T) {
 	}
 }
 
-// The chips of the vendor's simulator are found, and the remote chip of its n300 answers.
 func TestDiscoverSimulator(t *testing.T) {
 	for _, tt := range []struct {
 		variable string
@@ -157,14 +151,10 @@ func TestDiscoverSimulator(t *testing.T) {
 	}{{ttsimtest.WormholeX2, chip.N300()}, {ttsimtest.BlackholeX2, chip.P300()}} {
 		t.Run(tt.spec.Name, func(t *testing.T) {
 			s, err := ttsim.Start(ttsimtest.Path(t, tt.variable), ttsimtest.Server())
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			t.Cleanup(func() { s.Close() })
 			cards, err := s.Cards()
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			var ds []*kmd.Device
 			for _, c := range cards {
 				ds = append(ds, open(t, c))
@@ -187,9 +177,7 @@ func TestDiscoverSimulator(t *testing.T) {
 func open(t *testing.T, target kmd.Target) *kmd.Device {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }

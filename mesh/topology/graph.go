@@ -10,29 +10,26 @@ import (
 // Graph is the chips of a machine and their links.
 type Graph struct {
 	Arch  chip.Arch
-	Chips []Chip // those of the devices, in their order, then the remote chips
+	Chips []Chip // the devices' chips in their order, then the remote chips
 	Links []Link
 }
 
 // Chip is a chip of a machine.
 type Chip struct {
-	// Name is the PCI address, or "0000:01:00.0/eth8" for the chip that channel 8 of another one
-	// leads to.
-	Name   string
-	PCI    string // PCI address, or ""
-	Node   string // name of the device, or ""
-	Serial string // of the board: 16 hexadecimal digits, or the part of them that the other end of a link knows
-	ASIC   string // number of the chip, unique in a machine
-	// Location is the number of the chip on its board, where the firmware reports it.
-	Location int
-	// Place is the chip's coordinate in Wormhole's Ethernet firmware.
-	Place remote.Place
-	// Gateway is the channel of another chip that leads to a remote chip, or nil for a chip with a
-	// PCI interface.
+	// Name is the PCI address, or "0000:01:00.0/eth8" for the remote chip at channel 8 of another
+	// one.
+	Name     string
+	PCI      string       // PCI address, or ""
+	Node     string       // name of the device, or ""
+	Serial   string       // of the board: 16 hexadecimal digits, or the part that the other end of a link knows
+	ASIC     string       // unique in a machine
+	Location int          // of the chip on its board, where the firmware reports it
+	Place    remote.Place // in Wormhole's Ethernet firmware
+	// Gateway is the channel of another chip that leads to a remote chip; nil with a PCI interface.
 	Gateway *End
 	Ports   []Port // by channel
-	// Problem is why the chip's own links could not be read, or nil. It wraps
-	// remote.ErrUnreachable, remote.ErrNoAnswer or an error of package kmd.
+	// Problem is why the chip's links could not be read, or nil. It wraps remote.ErrUnreachable,
+	// remote.ErrNoAnswer or an error of package kmd.
 	Problem error
 }
 
@@ -44,13 +41,12 @@ type Port struct {
 	Channel int     // index among the working Ethernet tiles
 	Tile    chip.XY // raw NoC 0 coordinate
 	State   State
-	Peer    *End // the current or last other end, or nil if its chip is unknown
+	Peer    *End // the current or last other end; nil if its chip is unknown
 }
 
-// State is the state of a link.
 type State uint8
 
-// The states of a link.
+// States of a link.
 const (
 	Unconnected State = iota // no other end was ever seen
 	Training                 // the firmware has not decided yet
@@ -66,12 +62,11 @@ func (s State) String() string {
 // Link is a cable between two channels.
 type Link struct {
 	A, B  End
-	State State // the worse state of both ends, or that of the only end that could be read
+	State State // the worse state of both ends
 }
 
-// Degraded describes the links that are lost or still training, and the chips that can't be read.
-// It returns nil if everything that was found works. Parts that were never seen are not listed:
-// [Graph.Missing] counts those.
+// Degraded describes the links that are lost or training, and the chips that can't be read. Parts
+// that were never seen are not listed: [Graph.Missing] counts those.
 func (g *Graph) Degraded() []string {
 	var out []string
 	for i := range g.Chips {
@@ -96,13 +91,11 @@ func (g *Graph) Degraded() []string {
 	return out
 }
 
-// linkName returns the names of a link's ends.
 func (g *Graph) linkName(l Link) string {
 	return fmt.Sprintf("%s eth%d - %s eth%d", g.Chips[l.A.Chip].Name, l.A.Channel, g.Chips[l.B.Chip].Name, l.B.Channel)
 }
 
-// Missing returns how many chips and links fewer than in machine m were found and work. It compares
-// counts, not which ones.
+// Missing returns how many chips and links fewer than in machine m were found and work.
 func (g *Graph) Missing(m chip.Machine) (chips, links int) {
 	up := 0
 	for _, l := range g.Links {
@@ -119,8 +112,7 @@ func (g *Graph) Missing(m chip.Machine) (chips, links int) {
 	return max(len(m.Chips)-read, 0), max(len(m.Links)-up, 0)
 }
 
-// Neighbors returns the chips that are linked to chip i, with the number of links that are up to
-// each.
+// Neighbors returns the chips that are linked to chip i, with the number of links that are up.
 func (g *Graph) Neighbors(i int) map[int]int {
 	out := map[int]int{}
 	for _, l := range g.Links {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -9,11 +10,10 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
-// Remote returns the target of chip i of the graph, which has no PCI interface and is accessed
-// through a neighbour that has one. local are the targets of the devices that the graph was found
-// with, in order. Of the links to the neighbour that are up, the first one carries the tunnel and
-// the last one the command queues. The error wraps remote.ErrUnreachable or remote.ErrRange, or is
-// the chip's Problem.
+// Remote returns the target of chip i, which has no PCI interface, through a neighbour that has
+// one. local are the targets of Discover's devices, in order. Of the links to the neighbour that
+// are up, the first one carries the tunnel and the last one the command queues. The error wraps
+// remote.ErrUnreachable or remote.ErrRange, or is the chip's Problem.
 func (g *Graph) Remote(i int, local []kmd.Target) (*remote.Target, error) {
 	if i < len(local) || i >= len(g.Chips) {
 		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i,
@@ -43,8 +43,7 @@ func (g *Graph) Remote(i int, local []kmd.Target) (*remote.Target, error) {
 }
 
 // Carries reports whether a link carries the command queues of a chip without a PCI interface;
-// devices is the number of chips with one. Nothing else may drive the link's transmit queues while
-// the chip is open.
+// devices is the number of chips with one. Nothing else may drive the link while the chip is open.
 func (g *Graph) Carries(l Link, devices int) bool {
 	for _, e := range []End{l.A, l.B} {
 		if e.Chip < devices || e.Chip >= len(g.Chips) || g.Chips[e.Chip].Problem != nil {
@@ -60,8 +59,8 @@ func (g *Graph) Carries(l Link, devices int) bool {
 	return false
 }
 
-// linksToLocal returns the links that are up from the first chip with a PCI interface that has any
-// to chip i. End A is the local chip, and the links are in the order of its channels.
+// linksToLocal returns the links that are up to chip i from the first local chip that has any. End
+// A is the local chip, and the links are in the order of its channels.
 func (g *Graph) linksToLocal(i, devices int) []Link {
 	var out []Link
 	for _, l := range g.Links {
@@ -73,12 +72,7 @@ func (g *Graph) linksToLocal(i, devices int) []Link {
 			out = append(out, l)
 		}
 	}
-	slices.SortFunc(out, func(a, b Link) int {
-		if a.A.Chip != b.A.Chip {
-			return a.A.Chip - b.A.Chip
-		}
-		return a.A.Channel - b.A.Channel
-	})
+	slices.SortFunc(out, func(a, b Link) int { return cmp.Or(a.A.Chip-b.A.Chip, a.A.Channel-b.A.Channel) })
 	for k, l := range out {
 		if l.A.Chip != out[0].A.Chip {
 			return out[:k]

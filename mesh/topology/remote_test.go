@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// far opens the second chip of an n300.
 func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	t.Helper()
 	near := open(t, m.Card(0))
@@ -26,8 +25,7 @@ func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	return open(t, target)
 }
 
-// withoutDebug is a card whose processors have no debug interface, as those of the vendor's
-// simulator.
+// withoutDebug is a card without a debug interface, like the vendor's simulator's.
 type withoutDebug struct{ kmd.Target }
 
 func (w withoutDebug) Node() seam.Node { return withoutDebugNode{w.Target.Node()} }
@@ -43,8 +41,7 @@ type withoutDebugFile struct{ seam.File }
 
 func (withoutDebugFile) CoreDebug() bool { return false }
 
-// A remote chip has a debug interface if the one in front of it has: a report of its hang must not
-// stop a simulator that has none.
+// A report of a remote chip's hang must not stop a simulator that has no debug interface.
 func TestFarDebugInterface(t *testing.T) {
 	m := emulated(t, sim.N300())
 	g, err := topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))})
@@ -61,8 +58,6 @@ func TestFarDebugInterface(t *testing.T) {
 	}
 }
 
-// A remote chip is read and written like any other device: bytes at any address, words of
-// registers, multicasts.
 func TestFarDevice(t *testing.T) {
 	m := emulated(t, sim.N300(sim.Strict(3)))
 	d := far(t, m)
@@ -128,7 +123,6 @@ func TestFarDevice(t *testing.T) {
 	}
 }
 
-// A channel number of the other end that doesn't exist makes no link.
 func TestFarLinkWithoutAnEnd(t *testing.T) {
 	port := func(n int, peer topology.End) topology.Port {
 		return topology.Port{Channel: n, State: topology.Up, Peer: &peer}
@@ -142,7 +136,6 @@ func TestFarLinkWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// The last link that is up carries command queues; without one the chip can't be reached.
 func TestFarLinks(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -173,7 +166,7 @@ func TestFarLinks(t *testing.T) {
 				t.Errorf("%s: link %v carries queues: %v", tt.name, l, got)
 			}
 		}
-		for i := range g.Links { // they go down after the search
+		for i := range g.Links {
 			g.Links[i].State = topology.Down
 		}
 		if _, err := g.Remote(1, []kmd.Target{m.Card(0)}); !errors.Is(err, remote.ErrUnreachable) || !strings.Contains(err.Error(), "eth8 - ") {

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
-// Words of an Ethernet tile's L1 that its firmware keeps (tt-umd
+// Words in an Ethernet tile's L1 of its firmware (tt-umd
 // device/topology/topology_discovery_wormhole.cpp and topology_discovery_blackhole.cpp; tt-metal
 // hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h; ttsim src/tile.cpp).
 const (
@@ -33,10 +33,8 @@ type tile struct {
 	location, peerLocation int
 }
 
-// asic returns the number of the chip as tools print it.
 func (id asicID) asic() string { return fmt.Sprintf("%08X%08X", id[0], id[1]) }
 
-// readTile reads the firmware's words of an Ethernet tile with load.
 func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err error) {
 	word := func(addr uint64) uint32 {
 		if err != nil {

@@ -15,7 +15,6 @@ import (
 
 const root = "github.com/reprise-tt/reprise"
 
-// consumer is a program outside of the repository.
 const consumer = `package main
 
 import (
@@ -30,8 +29,8 @@ func main() {
 `
 
 // Once both modules are tagged with the version that this one requires of the root, a program gets
-// them without a replace directive. The versions are made of this tree; everything else comes from
-// the module cache.
+// them without a replace directive. The versions are made of this tree, the rest comes from the
+// module cache.
 func TestDependants(t *testing.T) {
 	goMod := editJSON(t, ".")
 	version := ""
@@ -73,7 +72,6 @@ type modFile struct {
 	Replace []struct{ Old, New module }
 }
 
-// editJSON returns a folder's go.mod.
 func editJSON(t *testing.T, dir string) modFile {
 	t.Helper()
 	var f modFile
@@ -83,8 +81,8 @@ func editJSON(t *testing.T, dir string) modFile {
 	return f
 }
 
-// publish puts a version of a module into a proxy's folder, as
-// https://go.dev/ref/mod#goproxy-protocol has it.
+// publish puts a version of a module into a proxy's folder
+// (https://go.dev/ref/mod#goproxy-protocol).
 func publish(t *testing.T, proxy, path, version, dir string) {
 	t.Helper()
 	at := filepath.Join(proxy, filepath.FromSlash(path), "@v")
@@ -133,7 +131,6 @@ func publish(t *testing.T, proxy, path, version, dir string) {
 	}
 }
 
-// fileURL returns the URL of a folder.
 func fileURL(path string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
 }
@@ -145,7 +142,6 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// run runs the Go command and returns what it prints.
 func run(t *testing.T, dir string, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

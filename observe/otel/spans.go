@@ -8,7 +8,7 @@
 //
 // The parent of a span is the span in the context of the call: the caller's for an operation, the
 // operation's for its calls. Calls without a context, such as the allocation of a buffer, are
-// traces of their own. Each Observer works without the other.
+// traces of their own.
 package otel
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Spans makes spans of the functions of package ops: it is an ops.Observer. [Spans.Calls] is one of
-// the device.
+// Spans makes spans of the functions of package ops, as an ops.Observer. [Spans.Calls] is the
+// device's.
 type Spans struct{ tracer trace.Tracer }
 
 var _ ops.Observer = (*Spans)(nil)
@@ -61,9 +61,8 @@ func failed(span trace.Span, err error) {
 	}
 }
 
-// Calls returns an Observer that makes spans of the calls that use a device, for
-// reprise.Device.Observe. A span lasts as long as its call; the device may still work on it
-// afterwards. observe.Timeline has the device's own times.
+// Calls returns an Observer that makes spans of the calls that use a device. A span lasts as long
+// as its call; the device may still work on it afterwards, as observe.Timeline shows.
 func (s *Spans) Calls() reprise.Observer {
 	return &calls{tracer: s.tracer, open: map[*reprise.Call]trace.Span{}}
 }

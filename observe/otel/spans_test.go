@@ -20,7 +20,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Without a tracer nothing is recorded, and everything works.
 func TestNoTracer(t *testing.T) {
 	spans := otel.New(nil)
 	dev, err := reprise.Open(t.Context(), sim.Wormhole())
@@ -37,8 +36,6 @@ func TestNoTracer(t *testing.T) {
 	}
 }
 
-// Operations are spans of the caller's trace; what is inside of them, down to the device's calls,
-// are spans below them.
 func TestSpans(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")

@@ -33,10 +33,8 @@ type Program struct {
 	Result Tensors // what the result may be
 }
 
-// Tensors is a set of tensors.
 type Tensors uint8
 
-// The sets.
 const (
 	Any         Tensors = iota
 	FloatTiles          // tiles of BFloat16 or Float32
@@ -47,7 +45,6 @@ const (
 // Content is what a circular buffer holds; it determines the format.
 type Content uint8
 
-// The contents.
 const (
 	None   Content = iota
 	Result         // tiles of the result
@@ -73,7 +70,6 @@ type Engine struct {
 
 type Types struct{ Left, Right, Result kernels.Format }
 
-// Format returns the format of a circular buffer's content.
 func (t Types) Format(c Content) kernels.Format {
 	return [...]kernels.Format{Result: t.Result, Left: t.Left, Right: t.Right, Wide: kernels.FP32}[c]
 }
@@ -106,10 +102,9 @@ func (e *Engine) FunctionsOf(t Types) []string {
 // ToFormat returns the function that converts to a format.
 func ToFormat(f kernels.Format) string { return "to_" + f.String() }
 
-// Images returns the names of the images for TRISC0, TRISC1 and TRISC2. An image is named after all
-// that it depends on. The unpack thread's has the operands' formats, the second one only if it
-// differs; the math thread's has the function too; the pack thread's has the result's format, and
-// the operands' if it packs them.
+// Images returns the names of the images for TRISC0, TRISC1 and TRISC2, after all that each depends
+// on: the operands' formats, the second one only if it differs; the math thread's the function too;
+// the pack thread's the result's format, and the operands' if it packs them.
 func (e *Engine) Images(function string, t Types) [3]string {
 	from, to := "_"+t.Left.String(), "_"+t.Result.String()
 	if e.Packs && t.Left != t.Result {

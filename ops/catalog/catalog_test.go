@@ -9,16 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// The documentation has the table as it is. Its methods exist.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if want := catalog.Page(); !strings.Contains(string(page), want) {
 		t.Errorf("docs/operations.md doesn't have this table:\n%s", want)
 	}
@@ -35,7 +33,6 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// Each source of a kernel belongs to a program of the table, and each kernel of a program has a source.
 func TestSources(t *testing.T) {
 	want := []string{"tile_writer"}
 	for _, o := range catalog.Operations {
@@ -53,9 +50,7 @@ func TestSources(t *testing.T) {
 	var have []string
 	for _, dir := range []string{"", "compute/"} {
 		files, err := filepath.Glob("../kernels/" + dir + "*.cpp")
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		for _, f := range files {
 			have = append(have, dir+strings.TrimSuffix(filepath.Base(f), ".cpp"))
 		}

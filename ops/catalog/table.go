@@ -22,8 +22,8 @@ var (
 	usual = []Content{Result, Left, Left, Left}
 )
 
-// Kernels of the engines. The indices of circular buffers are in ops/kernels/blocks.h, rows.h,
-// transposed.h and attention.h.
+// The indices of circular buffers are in ops/kernels/blocks.h, rows.h, transposed.h and
+// attention.h.
 var (
 	binary = &Engine{Name: "binary", Types: floats, Buffers: usual, Exact: []int{1, 2}}
 	unary  = &Engine{Name: "unary", Types: floats, Buffers: usual, Exact: []int{1, 2}, Functions: []string{
@@ -44,7 +44,6 @@ var (
 	}
 )
 
-// Programs of operations.
 var (
 	Matmul         = &Program{Reader: "matmul_reader", Engine: matmul}
 	MatmulRows     = &Program{Title: "matmul", Reader: "matmul_rows_reader", Engine: matmul}

@@ -29,9 +29,8 @@ func CheckArch(arch string) error {
 	return nil
 }
 
-// Describe adds the devices that the nodes name to a report without devices, such as a list of
-// nodes alone. They are those of an architecture, wormhole or blackhole; an empty one changes
-// nothing. Errors wrap [ErrArch].
+// Describe adds the devices that the nodes name, of an architecture (wormhole, blackhole, or empty
+// for none), to a report without devices, such as a list of nodes alone. Errors wrap [ErrArch].
 func (r *Report) Describe(arch string) error {
 	if err := CheckArch(arch); err != nil {
 		return err
@@ -77,12 +76,10 @@ const maxSide = 64
 // DeviceIDs returns the numbers of the devices that nodes name, in order. TT-NN's captures of what
 // ran have buffers under the number of a mesh and programs under its chip's. So the only device
 // with buffers alone and the only one with programs alone are taken as one, as in [PerCore]: second
-// maps the first number to the other, and ids leaves the first out. A mesh of several chips stays a
-// device of its own.
+// maps the first number to the other, and ids leaves the first out.
 func (g *Graph) DeviceIDs() (ids []int64, second map[int64]int64) {
 	all, programs, buffers := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for _, n := range g.All() {
 		id, ok := n.Params.Int(ParamDeviceID)
 		if !ok {
 			continue

@@ -11,8 +11,8 @@ import (
 // Call is one call of a function, from its start to its end.
 type Call struct {
 	Name   string
-	Start  int // counter of the function_start
-	End    int // counter of the function_end, -1 if the function didn't end
+	Start  int
+	End    int // -1 if the function didn't end
 	Parent int // index of the caller in the result of Calls, -1 for none
 	Depth  int // number of callers
 }
@@ -24,8 +24,7 @@ func (g *Graph) Calls() []Call {
 	var out []Call
 	var open []int
 	names := map[string]int{} // of open functions
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for i, n := range g.All() {
 		switch n.Type {
 		case FunctionStart:
 			c := Call{Name: n.Name(), Start: i, End: -1, Parent: -1, Depth: len(open)}
@@ -104,10 +103,8 @@ func (r *Report) PrintTree(w io.Writer) error {
 // CallTrace returns the names of all functions in the order of their starts.
 func CallTrace(g *Graph) []string {
 	var out []string
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; n.Type == FunctionStart {
-			out = append(out, n.Name())
-		}
+	for _, n := range g.All(FunctionStart) {
+		out = append(out, n.Name())
 	}
 	return out
 }
@@ -115,15 +112,14 @@ func CallTrace(g *Graph) []string {
 // Durations returns the duration of each function by name, of its last call.
 func Durations(g *Graph) map[string]time.Duration {
 	m := map[string]time.Duration{}
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; n.Type == FunctionEnd && n.Duration > 0 {
+	for _, n := range g.All(FunctionEnd) {
+		if n.Duration > 0 {
 			m[n.Name()] = n.Duration
 		}
 	}
 	return m
 }
 
-// ArgumentsOf are the arguments of a call.
 type ArgumentsOf struct {
 	Name      string
 	Arguments []string
@@ -132,8 +128,8 @@ type ArgumentsOf struct {
 // Arguments returns the arguments of all calls that recorded some, in the order of the calls.
 func Arguments(g *Graph) []ArgumentsOf {
 	var out []ArgumentsOf
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; len(n.Arguments) > 0 {
+	for _, n := range g.All() {
+		if len(n.Arguments) > 0 {
 			out = append(out, ArgumentsOf{n.Name(), slices.Clone(n.Arguments)})
 		}
 	}

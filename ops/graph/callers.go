@@ -46,12 +46,10 @@ func ofRuntime(function string) bool {
 	return false
 }
 
-// ofGo reports whether a function belongs to Go's runtime and synchronisation.
 func ofGo(function string) bool {
 	return strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "golang.org/x/sync/")
 }
 
-// maxSource is the largest source file that is stored, in bytes.
 const maxSource = 4 << 20
 
 // traceLine matches the file in a line of a stack trace: Python's form, which a Recorder writes
@@ -69,8 +67,7 @@ type Source struct {
 func TraceLine(trace string) string { return traceLine.FindString(trace) }
 
 // SourceOf returns the first file in a stack trace, or false if it isn't on this machine. A report
-// can come from anywhere and its database goes to others. So it reads only regular files of source
-// code of up to maxSource bytes.
+// can come from anywhere, so only regular files of source code of up to maxSource bytes are read.
 func SourceOf(trace string) (Source, bool) {
 	m := traceLine.FindStringSubmatch(trace)
 	if m == nil {

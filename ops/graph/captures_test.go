@@ -8,12 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// capture reads a capture of TT-NN's, whose source is in its metadata.
 func capture(t *testing.T, name string) *Report {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "tt-metal", name+".json"))
@@ -40,9 +37,7 @@ func TestPeaksOfCaptures(t *testing.T) {
 	} {
 		g := capture(t, name).Graph
 		got := figures{PerCore(g, 110), PeakL1(g), PeakL1InBuffers(g), DRAMUsage(g).Peak, int64(len(g.Nodes))}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		Equal(t, want, got, name)
 		if g.Format != Format2026v3 {
 			t.Errorf("%s: format %v", name, g.Format)
 		}
@@ -82,7 +77,8 @@ func TestFiguresOfProgramMemory(t *testing.T) {
 		"no circular buffer": {[]node{dfb(2048), scratchpad(512)}, CoreUse{Dataflow: 2048, Scratchpad: 512, Total: 2560},
 			2560},
 		"on disjoint cores": {[]node{
-			{CircularAllocate, 1024, `"globally_allocated":"0"`, `[{"start":{"x":0,"y":0},"end":{"x":0,"y":0}},{"start":{"x":3,"y":0},"end":{"x":3,"y":0}}]`},
+			{CircularAllocate, 1024, `"globally_allocated":"0"`,
+				`[{"start":{"x":0,"y":0},"end":{"x":0,"y":0}},{"start":{"x":3,"y":0},"end":{"x":3,"y":0}}]`},
 			{CircularAllocate, 2048, `"globally_allocated":"0"`, `[{"start":{"x":1,"y":0},"end":{"x":2,"y":0}}]`},
 			{CircularAllocate, 512, `"globally_allocated":"0"`, `[{"start":{"x":0,"y":0},"end":{"x":3,"y":0}}]`},
 		}, CoreUse{Circular: 2560, Total: 2560}, 3584},
@@ -97,17 +93,14 @@ func TestFiguresOfProgramMemory(t *testing.T) {
 		}
 		r, err := Decode(strings.NewReader("["+strings.Join(text, ",")+"]"), Limits{})
 		devtest.Must(t, err)
-		if d := cmp.Diff(c.want, PerCore(r.Graph, 64)); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		Equal(t, c.want, PerCore(r.Graph, 64), name)
 		if got := PeakL1(r.Graph); got != c.l1 {
 			t.Errorf("%s: peak of L1 %d, want %d", name, got, c.l1)
 		}
 	}
 }
 
-// A function that frees takes the tensor whose buffer it frees. In TT-NN's captures without
-// dispatch all of these are at address 0.
+// In TT-NN's captures without dispatch all tensors are at address 0.
 func TestDeallocationsTakeTheirTensors(t *testing.T) {
 	for name, want := range map[string][]string{
 		"matmul_planned":       {"5"},
@@ -132,14 +125,10 @@ func TestDeallocationsTakeTheirTensors(t *testing.T) {
 				got = append(got, g.Nodes[n].Params[ParamTensorID])
 			}
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		Equal(t, want, got, name)
 	}
 }
 
-// Memory counts on the chip that it is on; a program that begins frees the circular buffers of its
-// own chip.
 func TestPeaksOfTwoChips(t *testing.T) {
 	r := NewRecorder(Config{})
 	on := func(device int, id uint64, size int64) *Buffer {
@@ -155,16 +144,12 @@ func TestPeaksOfTwoChips(t *testing.T) {
 	circular(1, 500)
 	circular(0, 100)
 	g := finish(t, r).Graph
-	if d := cmp.Diff(CoreUse{Circular: 3000, L1: 5000, Total: 5500}, PerCore(g, 1)); d != "" {
-		t.Error(d)
-	}
+	Equal(t, CoreUse{Circular: 3000, L1: 5000, Total: 5500}, PerCore(g, 1))
 	if got := PeakL1(g); got != 9000 {
 		t.Errorf("peak of L1: %d", got)
 	}
 }
 
-// The data flow in Graphviz's language has functions in the frames of their callers, tensors from
-// outside, and shapes on arrows.
 func TestDotFlow(t *testing.T) {
 	g := capture(t, "conv2d").Graph
 	var text strings.Builder

@@ -28,15 +28,13 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// readReport is a report file of any [Format]. Its fields hide wireReport's of the same names.
+// readReport is a report file of any [Format]. Its fields hide Report's of the same names.
 type readReport struct {
-	wireReport
-	Version          *int                         `json:"version"`
-	Graph            json.RawMessage              `json:"graph"`
-	Metadata         map[string]json.RawMessage   `json:"metadata"`
-	OperationBuffers map[string][]OperationBuffer `json:"per_operation_buffers"`
-	PagesByAddress   map[string][]PageVersion     `json:"buffer_pages_by_address"`
-	Python           json.RawMessage              `json:"python_io"`
+	Report
+	Version  *int                       `json:"version"`
+	Graph    json.RawMessage            `json:"graph"`
+	Metadata map[string]json.RawMessage `json:"metadata"`
+	Python   json.RawMessage            `json:"python_io"`
 }
 
 // Decode reads a report of any [Format]: a report file, or only the array of nodes. Errors are a
@@ -84,9 +82,8 @@ func (f *readReport) report(lim Limits) (*Report, error) {
 	case *f.Version != Version:
 		return nil, fmt.Errorf("graph: decode: %w: %d, this reads %d", ErrVersion, *f.Version, Version)
 	}
-	out := &Report{Version: *f.Version, Graph: &Graph{Format: Format2025}, Devices: f.Devices, ClusterDescriptor: f.ClusterDescriptor,
-		MeshMapping: f.MeshMapping,
-		BufferPages: f.BufferPages, Programs: f.Programs, Zones: f.Zones}
+	out := &f.Report
+	out.Version, out.Graph = Version, &Graph{Format: Format2025}
 	var err error
 	if len(f.Graph) > 0 {
 		if out.Graph, err = decodeNodes(json.NewDecoder(bytes.NewReader(f.Graph)), lim); err != nil {
@@ -97,13 +94,6 @@ func (f *readReport) report(lim Limits) (*Report, error) {
 		return nil, err
 	}
 	if out.Metadata, err = decodeMetadata(f.Metadata); err != nil {
-		return nil, err
-	}
-	if out.OperationBuffers, err = keyed(f.OperationBuffers, "per_operation_buffers", "counters as keys", strconv.Atoi); err != nil {
-		return nil, err
-	}
-	address := func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }
-	if out.PagesByAddress, err = keyed(f.PagesByAddress, "buffer_pages_by_address", "addresses as keys", address); err != nil {
 		return nil, err
 	}
 	for _, v := range out.PagesByAddress {
@@ -133,22 +123,6 @@ func decodeMetadata(fields map[string]json.RawMessage) (Metadata, error) {
 		}
 	}
 	return m, nil
-}
-
-// keyed converts a map's keys to numbers. want describes the keys for errors.
-func keyed[K int | uint64, V any](byText map[string][]V, field, want string, parse func(string) (K, error)) (map[K][]V, error) {
-	if len(byText) == 0 {
-		return nil, nil
-	}
-	out := make(map[K][]V, len(byText))
-	for k, v := range byText {
-		n, err := parse(k)
-		if err != nil {
-			return nil, &FormatError{Node: -1, Field: field, Want: want, Found: clip([]byte(k)), Err: err}
-		}
-		out[n] = list(v)
-	}
-	return out, nil
 }
 
 // DecodePython reads the records of TT-NN's Python layer: a JSON array, as a report has it under

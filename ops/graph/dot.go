@@ -24,8 +24,7 @@ func (n *Node) label() []string {
 }
 
 // Dot writes the graph in Graphviz's language: a box for each node, a frame around each function's
-// nodes, an arrow for each connection. A function that didn't end has a frame up to the end of the
-// function around it, or of the graph.
+// nodes, an arrow for each connection.
 func (g *Graph) Dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph graph_trace {")
@@ -51,7 +50,7 @@ func (g *Graph) Dot(w io.Writer) error {
 	}
 	for i := range g.Nodes {
 		for _, c := range g.Nodes[i].Connections {
-			if g.at(c) != nil {
+			if g.At(c) != nil {
 				fmt.Fprintf(b, "  node_%d -> node_%d;\n", i, c)
 			}
 		}
@@ -83,16 +82,16 @@ func quote(lines ...string) string {
 	return `"` + strings.Join(lines, `\n`) + `"`
 }
 
-// DotFlow writes the data flow in Graphviz's language: a box for each function up to maxLevel, an
-// ellipse for each tensor from outside, a frame around the callees of a function, and an arrow with
-// the shape for each tensor that goes from one function to another. maxLevel must be at least 1.
+// DotFlow writes the data flow in Graphviz's language: a box for each function up to maxLevel, at
+// least 1, an ellipse for each tensor from outside, a frame around the callees of a function, and
+// an arrow with the shape for each tensor that goes from one function to another.
 func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	if maxLevel < 1 {
 		return fmt.Errorf("graph: data flow up to level %d: levels count from 1", maxLevel)
 	}
 	calls := g.Calls()
 	operands := g.Operands(calls)
-	inside := make([]int, len(calls)) // number of shown calls in a call
+	inside := make([]int, len(calls))
 	for _, c := range calls {
 		if c.Parent >= 0 && c.Depth < maxLevel {
 			inside[c.Parent]++
@@ -100,7 +99,7 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	}
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph data_flow {\n  rankdir=TB;\n  node [shape=box, style=filled, fillcolor=\"#DCDCDC\"];")
-	var open []int // calls with a frame
+	var open []int
 	for i, c := range calls {
 		for len(open) > 0 && open[len(open)-1] != c.Parent && c.Depth < maxLevel {
 			fmt.Fprintln(b, "}")

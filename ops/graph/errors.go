@@ -28,10 +28,10 @@ type FormatError struct {
 	Node  int    // index in the graph, -1 if it isn't about a node
 	Field string // the JSON key, empty if it is about a node or the graph as a whole
 	Found string // the value, shortened
-	Want  string // a description of valid values
-	Err   error  // of the JSON decoder, or nil
-	// Line and Column are where the text isn't JSON, or what it has to be, from 1; columns count
-	// bytes. 0 if that isn't known.
+	Want  string
+	Err   error
+	// Line and Column are where the text isn't JSON, or what it has to be, from 1, in bytes; 0 if
+	// unknown.
 	Line, Column int
 }
 
@@ -56,10 +56,8 @@ func (e *FormatError) Error() string {
 	return s
 }
 
-// Is matches [ErrFormat].
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
-// Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
 
 // placed adds to an error the line and column of text that isn't JSON, or not of a report's form.

@@ -9,8 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// An error in the middle of a file says where it is, and shows what is there, not how the file
-// begins.
 func TestDecodeSaysWhere(t *testing.T) {
 	head := "{\n  \"version\": 1,\n  \"devices\": [],\n"
 	for name, tt := range map[string]struct {
@@ -44,46 +42,24 @@ func TestDecodeSaysWhere(t *testing.T) {
 	}
 }
 
-// full is a disk without space.
 type full struct{}
 
 var errFull = errors.New("no space left")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// Every error says once that it is about a graph.
 func TestErrorsNameThePackageOnce(t *testing.T) {
-	decode := func(text string, lim graph.Limits) func() error {
-		return func() error { _, err := graph.Decode(strings.NewReader(text), lim); return err }
-	}
-	recorded := func(c graph.Config, do func(*graph.Recorder)) func() error {
-		return func() error {
-			r := graph.NewRecorder(c)
-			do(r)
-			_, err := r.Finish()
-			return err
-		}
-	}
 	for name, refuse := range map[string]func() error{
-		"too many bytes": decode("[                ]", graph.Limits{Bytes: 3}),
-		"too many nodes": decode(`[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`, graph.Limits{Nodes: 1}),
-		"a graph alone":  func() error { return new(graph.Graph).UnmarshalJSON([]byte("7")) },
+		"a graph alone": func() error { return new(graph.Graph).UnmarshalJSON([]byte("7")) },
 		"reading": func() error {
 			_, err := graph.Decode(io.MultiReader(strings.NewReader("["), failing{}), graph.Limits{})
 			return err
 		},
-		"no open function": recorded(graph.Config{}, func(r *graph.Recorder) { r.End() }),
-		"too long a capture": recorded(graph.Config{MaxNodes: 2}, func(r *graph.Recorder) {
-			for range 5 {
-				r.Begin("add")
-			}
-		}),
-		"after the end": recorded(graph.Config{}, func(r *graph.Recorder) { _, _ = r.Finish(); r.Begin("add") }),
-		"no outputs":    func() error { _, err := graph.OutputTensors(&graph.Graph{}); return err },
-		"no level":      func() error { return sample().DotFlow(io.Discard, 0) },
-		"report":        func() error { return timed().Encode(full{}) },
-		"performance":   func() error { return timed().WritePerformance(full{}) },
-		"device log":    func() error { return timed().WriteDeviceLog(full{}) },
+		"no outputs":  func() error { _, err := graph.OutputTensors(&graph.Graph{}); return err },
+		"no level":    func() error { return sample().DotFlow(io.Discard, 0) },
+		"report":      func() error { return timed().Encode(full{}) },
+		"performance": func() error { return timed().WritePerformance(full{}) },
+		"device log":  func() error { return timed().WriteDeviceLog(full{}) },
 	} {
 		switch err := refuse(); {
 		case err == nil:
@@ -94,7 +70,6 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 	}
 }
 
-// failing is a file that can't be read.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

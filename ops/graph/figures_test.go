@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// Freeing a buffer from before the capture doesn't make figures negative.
 func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.Deallocate(l1(1, 32768, 0))
@@ -22,8 +21,6 @@ func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	}
 }
 
-// Freeing a buffer from before the capture doesn't reduce the peaks of buffers that were allocated
-// inside.
 func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 	for _, kind := range []BufferType{DRAM, L1} {
 		r := NewRecorder(Config{})
@@ -42,9 +39,7 @@ func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 		if kind == L1 {
 			want, core = DRAMUse{}, 2000
 		}
-		if d := cmp.Diff(want, DRAMUsage(g)); d != "" {
-			t.Errorf("%v: %s", kind, d)
-		}
+		Equal(t, want, DRAMUsage(g), "%v", kind)
 		if got := PerCore(g, 1).L1; got != core {
 			t.Errorf("%v: per core %d", kind, got)
 		}
@@ -55,7 +50,6 @@ func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 	}
 }
 
-// Sets of cores are read in any format.
 func TestParseCores(t *testing.T) {
 	for in, want := range map[string][]CoreRange{
 		"{[(x=0,y=0) - (x=0,y=7)], [(x=1,y=0) - (x=1,y=3)]}": {{0, 0, 0, 7}, {1, 0, 1, 3}},
@@ -63,23 +57,16 @@ func TestParseCores(t *testing.T) {
 		`[{"start":{"x":0,"y":0},"end":{"x":3,"y":0}}]`: {{0, 0, 3, 0}},
 		"{}": nil, "": nil, "[": nil, "{[99999999999999999999-0 - 1-1]}": nil,
 	} {
-		if d := cmp.Diff(want, ParseCores(in)); d != "" {
-			t.Errorf("%s: %s", in, d)
-		}
-		if d := cmp.Diff(want, ParseCores(FormatCores(want))); d != "" {
-			t.Errorf("%s, written and read: %s", in, d)
-		}
+		Equal(t, want, ParseCores(in), in)
+		Equal(t, want, ParseCores(FormatCores(want)), "%s, written and read", in)
 	}
 }
 
-// A function that hangs has no end: it is in the calls without outputs, and its report decodes.
 func TestFunctionWithoutEnd(t *testing.T) {
 	r := NewRecorder(Config{Format: Format2026v1})
 	r.Begin("ttnn::matmul")
 	r.Begin("inner")
-	if d := cmp.Diff([]string{"ttnn::matmul", "inner"}, r.Open()); d != "" {
-		t.Error(d)
-	}
+	Equal(t, []string{"ttnn::matmul", "inner"}, r.Open())
 	p := finish(t, r)
 	if _, err := OutputTensors(p.Graph); !errors.Is(err, ErrNoFunctions) {
 		t.Errorf("outputs: %v", err)
@@ -89,8 +76,6 @@ func TestFunctionWithoutEnd(t *testing.T) {
 	}
 }
 
-// Ends without a start, events after the end and captures that are too long are errors, and nothing
-// recorded before is lost.
 func TestRecorderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -108,7 +93,7 @@ func TestRecorderRefuses(t *testing.T) {
 		r := NewRecorder(Config{MaxNodes: 5})
 		c.do(r)
 		p, err := r.Finish()
-		if !errors.Is(err, c.want) {
+		if !errors.Is(err, c.want) || strings.Count(err.Error(), "graph: ") != 1 {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if n := p.Graph.Nodes; n[0].Type != CaptureStart || n[len(n)-1].Type != CaptureEnd {
@@ -117,7 +102,6 @@ func TestRecorderRefuses(t *testing.T) {
 	}
 }
 
-// Abort ends all open functions without outputs.
 func TestAbort(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.Begin("a")
@@ -130,7 +114,6 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// Errors are stored unchanged; stack traces only on request, in the form that the visualizer reads.
 func TestErrorsAndStackTraces(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		r := NewRecorder(Config{StackTraces: on})
@@ -153,7 +136,6 @@ func TestErrorsAndStackTraces(t *testing.T) {
 	}
 }
 
-// Errors of damaged files say what is wrong and where.
 func TestDecodeRefuses(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                               "want a report's JSON object",
@@ -164,8 +146,8 @@ func TestDecodeRefuses(t *testing.T) {
 		`[{"counter":1,"node_type":""}]`: "node 0: counter: want 0, found 1",
 		`[{"counter":0}]`:                "node 0: node_type: want the type of a node",
 		`[] 1`:                           "nothing after the array of nodes",
-		`{"version":1,"per_operation_buffers":{"x":[]}}`:   "counters as keys",
-		`{"version":1,"buffer_pages_by_address":{"x":[]}}`: "addresses as keys",
+		`{"version":1,"per_operation_buffers":{"x":[]}}`:   "per_operation_buffers of type int",
+		`{"version":1,"buffer_pages_by_address":{"x":[]}}`: "buffer_pages_by_address of type uint64",
 		`{"version":1,"python_io":7}`:                      "python_io: want an array of records",
 		`[{"counter":0,"node_type":"tensor"}`:              "the end of the array of nodes",
 		`[7]`:                                              "node 0: want a node",
@@ -175,25 +157,21 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
-	if _, err := Decode(strings.NewReader(strings.Repeat(" ", 100)), Limits{Bytes: 10}); !errors.Is(err, ErrTooLarge) {
-		t.Error(err)
-	}
-	if _, err := Decode(strings.NewReader(`[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`),
-		Limits{Nodes: 1}); !errors.Is(err, ErrTooLarge) {
-		t.Error(err)
+	const two = `[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`
+	for _, lim := range []Limits{{Bytes: 10}, {Nodes: 1}} {
+		if _, err := Decode(strings.NewReader(two), lim); !errors.Is(err, ErrTooLarge) || strings.Count(err.Error(), "graph: ") != 1 {
+			t.Errorf("%+v: %v", lim, err)
+		}
 	}
 }
 
-// Every decoded graph can be analysed, drawn and encoded.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","connections":[9,-1,0],"input_tensors":[7],"stacking_level":1}]}`))
 	f.Add([]byte(`[{"counter":0,"node_type":"tensor\u0001","params":{"name":"<\u0000\u001f\ufffe&","shape":"]]>"}}]`))
 	f.Add([]byte(`[{"counter":0,"node_type":"circular_buffer_allocate","params":{"size":"9223372036854775807","core_range_set":[{"start":{},"end":{"x":9}}]}},{"counter":1,"node_type":"function_end"}]`))
 	var b bytes.Buffer
 	p := finish(f, recordSample(Config{}))
-	if err := p.Encode(&b); err != nil {
-		f.Fatal(err)
-	}
+	devtest.Must(f, p.Encode(&b))
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p, err := Decode(bytes.NewReader(in), Limits{Bytes: 1 << 20, Nodes: 1000})
@@ -236,9 +214,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		out.Reset()
-		if err := p.Encode(&out); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, p.Encode(&out))
 		if _, err := Decode(&out, Limits{}); err != nil {
 			t.Errorf("what was written isn't read: %v", err)
 		}

@@ -22,13 +22,6 @@ type wireNode struct {
 	StackTrace   []string       `json:"stack_trace,omitempty"`
 }
 
-type wireNode2025 struct {
-	Connections []int          `json:"connections"`
-	Counter     int            `json:"counter"`
-	Type        NodeType       `json:"node_type"`
-	Params      map[string]any `json:"params"`
-}
-
 // list returns s, or an empty slice for nil, so that JSON has [] instead of null.
 func list[T any](s []T) []T {
 	if s == nil {
@@ -47,13 +40,7 @@ func (g *Graph) MarshalJSON() ([]byte, error) {
 	for i := range g.Nodes {
 		out[i] = wire(format, &g.Nodes[i])
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // function names and messages have < and &
-	if err := e.Encode(out); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return encode(out)
 }
 
 func wire(format Format, n *Node) any {
@@ -67,7 +54,7 @@ func wire(format Format, n *Node) any {
 		}
 	}
 	if format == Format2025 {
-		return wireNode2025{Connections: list(n.Connections), Counter: n.Counter, Type: n.Type, Params: params}
+		return map[string]any{"connections": list(n.Connections), "counter": n.Counter, "node_type": n.Type, "params": params}
 	}
 	w := wireNode{Arguments: list(n.Arguments), Connections: list(n.Connections), Counter: n.Counter, InputTensors: list(n.InputTensors),
 		Type: n.Type, Params: params, Level: n.Level}
@@ -109,7 +96,7 @@ func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 	if err != nil {
 		return nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Err: err}
 	}
-	if t == nil { // null
+	if t == nil {
 		return &Graph{Format: Format2025}, nil
 	}
 	if t != json.Delim('[') {
@@ -199,12 +186,10 @@ func text(v json.RawMessage) (string, error) {
 	return b.String(), err
 }
 
-// relevel computes the levels of nodes from the functions around them, for Format2025.
 func (g *Graph) relevel() {
 	open := 0
 	outputs := map[int]int{} // nodes that are outputs of a function that has ended, and its level
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for i, n := range g.All() {
 		switch n.Type {
 		case FunctionStart:
 			open++
@@ -214,7 +199,7 @@ func (g *Graph) relevel() {
 			open = max(open-1, 0)
 			for _, c := range n.Connections {
 				if _, old := outputs[c]; c > i && !old {
-					outputs[c] = n.Level // outputs follow the end of their function and have its level
+					outputs[c] = n.Level
 				}
 			}
 		case TensorNode:

@@ -8,17 +8,15 @@ import (
 // Vertex is an operation of a levelized graph, or a tensor that the operations take. Its JSON is
 // that of TT-NN's extract_levelized_graph; see levelized_graph.cpp of tt-metal's ttnn/core/graph.
 type Vertex struct {
-	Counter int    `json:"counter"`        // its index in the levelized graph
-	Level   int    `json:"stacking_level"` // number of open functions, itself included: 1 for one that no other called
-	Name    string `json:"name"`           // of the function, or tensor[ID]
-	// Arguments are a function's arguments as text.
+	Counter   int      `json:"counter"`        // its index in the levelized graph
+	Level     int      `json:"stacking_level"` // number of open functions, itself included
+	Name      string   `json:"name"`           // of the function, or tensor[ID]
 	Arguments []string `json:"arguments"`
-	// In are the vertices that make what this one takes: one for each tensor among its arguments,
-	// in their order, so that a vertex may be named twice.
+	// In are the vertices that make what this one takes, one for each tensor among its arguments,
+	// in their order.
 	In []int `json:"in_edges"`
 	// Out are the vertices that take what this one makes, each once.
-	Out []int `json:"out_edges"`
-	// Internals are the functions that this one called, one level deeper.
+	Out       []int `json:"out_edges"`
 	Internals []int `json:"internals"`
 	// OutputInfo is how the first consumer of the same level names its first tensor.
 	OutputInfo []string `json:"output_info"`
@@ -56,8 +54,7 @@ func (l *levelizer) addVertices(maxLevel int) {
 		l.nodes = append(l.nodes, node)
 		l.out = append(l.out, v)
 	}
-	for i := range l.g.Nodes {
-		n := &l.g.Nodes[i]
+	for i, n := range l.g.All() {
 		if n.Type != TensorNode || n.Level != 1 {
 			continue
 		}
@@ -78,7 +75,6 @@ func (l *levelizer) addVertices(maxLevel int) {
 	}
 }
 
-// shapes returns the shapes of what a function returned, each once.
 func (l *levelizer) shapes(end int) []string {
 	out := []string{}
 	if end < 0 {
@@ -120,14 +116,7 @@ func (l *levelizer) source(tensor int) (int, bool) {
 }
 
 func (l *levelizer) connect() {
-	takers := map[int][]int{} // by function start: the tensors that are connected to it, once for each use
-	for i := range l.g.Nodes {
-		if n := &l.g.Nodes[i]; n.Type == TensorNode {
-			for _, c := range n.Connections {
-				takers[c] = append(takers[c], i)
-			}
-		}
-	}
+	takers := l.g.takers()
 	for v, node := range l.nodes {
 		n := &l.g.Nodes[node]
 		if n.Type == TensorNode {

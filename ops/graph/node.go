@@ -1,12 +1,14 @@
 package graph
 
 import (
+	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// NodeType is the kind of a node.
 type NodeType string
 
 // The types of nodes. The last two came with [Format2026v3].
@@ -26,7 +28,6 @@ const (
 	ScratchpadAllocate NodeType = "scratchpad_allocate"
 )
 
-// maxNodeType limits the length of a type, in bytes.
 const maxNodeType = 256
 
 // The keys of parameters.
@@ -58,8 +59,7 @@ const (
 )
 
 // ControlPrefix begins the names of functions that are loops, branches, their bodies and calls of a
-// captured trace, such as "control::loop of 5". The operations inside are recorded once, however
-// often they run.
+// captured trace, such as "control::loop of 5". The operations inside are recorded once.
 const ControlPrefix = "control::"
 
 // Params are the parameters of a node. Numbers are decimal digits and JSON arrays are text,
@@ -78,6 +78,16 @@ func (p Params) Size(key string) int64 {
 	return max(n, 0)
 }
 
+// Memory returns the kind of memory of a buffer or tensor, from any parameter with it.
+func (p Params) Memory() (BufferType, bool) {
+	for _, k := range []string{ParamBufferTypeValue, ParamExactBufferType, ParamBufferType, ParamType} {
+		if t, ok := ParseBufferType(p[k]); ok {
+			return t, true
+		}
+	}
+	return DRAM, false
+}
+
 // Bool returns a boolean parameter: true or false in [Format2025], 1 or 0 later.
 func (p Params) Bool(key string) bool {
 	switch strings.ToLower(strings.TrimSpace(p[key])) {
@@ -89,7 +99,7 @@ func (p Params) Bool(key string) bool {
 
 // Node is an event, or a tensor or buffer that events refer to.
 type Node struct {
-	Counter int // its index in the graph
+	Counter int
 	Type    NodeType
 	Params  Params
 	// Connections are counters of other nodes. A function start is connected to the functions and
@@ -97,13 +107,10 @@ type Node struct {
 	// tensor to the functions that take it; a buffer to the tensors in it; an allocation or
 	// deallocation to the buffer.
 	Connections []int
-	// Arguments are a function's arguments as text.
-	Arguments []string
-	// InputTensors are the nodes of the tensors among a function's arguments. It is nil in
-	// [Format2025], which doesn't have them.
+	Arguments   []string
+	// InputTensors are the nodes of the tensors among a function's arguments; nil in [Format2025].
 	InputTensors []int
-	// Level is the number of open functions around the node, a function start and end included: 1
-	// for a function that no other one called.
+	// Level is the number of open functions around the node, a function start and end included.
 	Level int
 	// Duration is set on the ends of functions and of the capture, if it was measured.
 	Duration time.Duration
@@ -117,7 +124,6 @@ func (n *Node) Name() string { return n.Params[ParamName] }
 
 func (n *Node) inL1() bool { return n.Params[ParamType] == "L1" }
 
-// device returns the device of an event, 0 if unknown.
 func (n *Node) device() int64 {
 	d, _ := n.Params.Int(ParamDeviceID)
 	return d
@@ -135,17 +141,30 @@ type Graph struct {
 	Nodes  []Node
 }
 
-// at returns a node, or nil: files can have counters of nodes that don't exist.
-func (g *Graph) at(counter int) *Node {
+// All returns the nodes of some types, or all nodes, by their counters.
+func (g *Graph) All(types ...NodeType) iter.Seq2[int, *Node] {
+	return func(yield func(int, *Node) bool) {
+		for i := range g.Nodes {
+			n := &g.Nodes[i]
+			if (len(types) == 0 || slices.Contains(types, n.Type)) && !yield(i, n) {
+				return
+			}
+		}
+	}
+}
+
+// At returns a node, or nil: files can have counters of nodes that don't exist.
+func (g *Graph) At(counter int) *Node {
 	if counter < 0 || counter >= len(g.Nodes) {
 		return nil
 	}
 	return &g.Nodes[counter]
 }
 
-func (g *Graph) first(n *Node, t NodeType) *Node {
+// First returns the first connection of a node to one of a type, or nil.
+func (g *Graph) First(n *Node, t NodeType) *Node {
 	for _, c := range n.Connections {
-		if m := g.at(c); m != nil && m.Type == t {
+		if m := g.At(c); m != nil && m.Type == t {
 			return m
 		}
 	}
@@ -155,11 +174,55 @@ func (g *Graph) first(n *Node, t NodeType) *Node {
 // bufferOf returns the buffer of an allocation or a deallocation, or nil. Some writers connect a
 // deallocation to the allocation, and this to the buffer.
 func (g *Graph) bufferOf(n *Node) *Node {
-	if b := g.first(n, BufferNode); b != nil {
+	if b := g.First(n, BufferNode); b != nil {
 		return b
 	}
-	if a := g.first(n, BufferAllocate); a != nil {
-		return g.first(a, BufferNode)
+	if a := g.First(n, BufferAllocate); a != nil {
+		return g.First(a, BufferNode)
 	}
 	return nil
+}
+
+// Format is a form of TT-NN's graphs, which changed several times while the version in report files
+// stayed [Version]. Formats are named by the year of their appearance.
+type Format uint8
+
+const (
+	// Format2025 is the form of 2024 and 2025: a node is counter, type, parameters and connections.
+	// All parameters are strings. A tensor is one node however often it is used.
+	Format2025 Format = 1 + iota
+	// Format2026v1 (February 2026) adds levels, arguments, input tensors, durations, stack traces,
+	// errors and devices.
+	Format2026v1
+	// Format2026v2 (spring of 2026) has numbers as JSON numbers, and a node for each use of a
+	// tensor. It is the newest form with only known keys, and the default of a Recorder.
+	Format2026v2
+	// Format2026v3 (from April 2026 on) adds dataflow buffers, scratchpads, ranks and aborts. It is
+	// read but not written.
+	Format2026v3
+)
+
+func (f Format) String() string {
+	switch {
+	case f == Format2025:
+		return "2025"
+	case f > Format2025 && f <= Format2026v3:
+		return fmt.Sprintf("2026v%d", f-Format2025)
+	}
+	return fmt.Sprintf("Format(%d)", uint8(f))
+}
+
+func (f Format) sharesTensors() bool { return f <= Format2026v1 }
+
+// hasNumber reports whether a parameter is a JSON number in the format (graph_processor.cpp,
+// to_json).
+func (f Format) hasNumber(key string) bool {
+	switch key {
+	case ParamSize, ParamAddress, ParamTensorID, ParamDeviceID, ParamBufferTypeValue, ParamPageSize, ParamNumCores, ParamMaxPerBank:
+		return f >= Format2026v2
+	case ParamBufferType, "physical_device_id", "sub_device_manager_id", "sub_device_id", "runtime_id", "global_call_count",
+		"command_queue_id", "program_factory_index":
+		return f >= Format2026v3
+	}
+	return false
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Operands are the tensors that a call takes and returns, each once, as counters of tensor nodes.
-// [Graph.SameTensor] says which nodes are one tensor.
+// Operands are the tensors that a call takes and returns, each once (see [Graph.SameTensor]), as
+// counters of tensor nodes.
 type Operands struct{ In, Out []int }
 
 type tensorKey struct {
@@ -30,14 +30,7 @@ func (g *Graph) SameTensor(a, b int) bool { return g.tensorKey(a) == g.tensorKey
 // or frees. A freed tensor is an input.
 func (g *Graph) Operands(calls []Call) []Operands {
 	out := make([]Operands, len(calls))
-	takers := map[int][]int{} // by function start, for formats that don't list inputs
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; n.Type == TensorNode {
-			for _, c := range n.Connections {
-				takers[c] = append(takers[c], i)
-			}
-		}
-	}
+	takers := g.takers()
 	type inner struct{ in, out, made []int }
 	within := make([]inner, len(calls))
 	freed := g.freedIn(calls)
@@ -47,7 +40,7 @@ func (g *Graph) Operands(calls []Call) []Operands {
 		if listed := g.Nodes[c.Start].InputTensors; listed != nil {
 			in = listed
 		}
-		in = g.distinct(slices.DeleteFunc(slices.Clone(in), func(t int) bool { n := g.at(t); return n == nil || n.Type != TensorNode }))
+		in = g.distinct(slices.DeleteFunc(slices.Clone(in), func(t int) bool { n := g.At(t); return n == nil || n.Type != TensorNode }))
 		var outputs []int
 		if c.End >= 0 {
 			outputs = g.distinct(g.tensorsOf(&g.Nodes[c.End]))
@@ -66,6 +59,17 @@ func (g *Graph) Operands(calls []Call) []Operands {
 		if p := c.Parent; p >= 0 {
 			up := &within[p]
 			up.in, up.out, up.made = append(allIn, up.in...), append(allOut, up.out...), append(made, up.made...)
+		}
+	}
+	return out
+}
+
+// takers returns the tensors by start of the function that takes them, once for each use.
+func (g *Graph) takers() map[int][]int {
+	out := map[int][]int{}
+	for i, n := range g.All(TensorNode) {
+		for _, c := range n.Connections {
+			out[c] = append(out[c], i)
 		}
 	}
 	return out
@@ -90,12 +94,11 @@ func (g *Graph) Freed() map[int]int {
 	latest := map[place]int{}
 	allocated := map[int]*Node{} // by node of the buffer
 	out := map[int]int{}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for i, n := range g.All() {
 		if a, ok := n.Params.Int(ParamAddress); ok && n.Type == TensorNode {
 			latest[place{n.device(), a}] = i
 		}
-		if b := g.first(n, BufferNode); b != nil && n.Type == BufferAllocate {
+		if b := g.First(n, BufferNode); b != nil && n.Type == BufferAllocate {
 			allocated[b.Counter] = n
 		}
 		if n.Type != BufferDeallocate {
@@ -123,7 +126,7 @@ func (g *Graph) Freed() map[int]int {
 func (g *Graph) lastTensor(buffer *Node, before int) int {
 	last := -1
 	for _, c := range buffer.Connections {
-		if t := g.at(c); t != nil && t.Type == TensorNode && c < before {
+		if t := g.At(c); t != nil && t.Type == TensorNode && c < before {
 			last = max(last, c)
 		}
 	}
@@ -173,7 +176,7 @@ func (g *Graph) tensorsOf(n *Node) []int {
 	out := []int{}
 	seen := map[int]bool{}
 	for _, c := range n.Connections {
-		if t := g.at(c); t != nil && t.Type == TensorNode && !seen[c] {
+		if t := g.At(c); t != nil && t.Type == TensorNode && !seen[c] {
 			seen[c] = true
 			out = append(out, c)
 		}
@@ -190,9 +193,9 @@ func CountTensors(g *Graph) (intermediate, output int, err error) {
 		return 0, 0, err
 	}
 	made := map[int]bool{}
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; n.Type == FunctionEnd && n.Name() == "create_device_tensor" && len(n.Connections) > 0 {
-			if t := g.at(n.Connections[0]); t != nil {
+	for _, n := range g.All(FunctionEnd) {
+		if n.Name() == "create_device_tensor" && len(n.Connections) > 0 {
+			if t := g.At(n.Connections[0]); t != nil {
 				made[t.Counter] = true
 			}
 		}
@@ -205,7 +208,7 @@ func CountTensors(g *Graph) (intermediate, output int, err error) {
 
 // Output is an output tensor and its memory.
 type Output struct {
-	Tensor  int   // counter of its node
+	Tensor  int
 	Shape   []int // nil if the shape can't be parsed
 	Size    int64 // bytes of its buffer
 	Type    BufferType
@@ -239,7 +242,7 @@ func Outputs(g *Graph, cores int) ([]Output, error) {
 				o.Type = L1
 			}
 			if a := alloc[i]; a != nil {
-				o.PerCore = perCore(a.Params, cores)
+				o.PerCore = SizeOnCore(a, cores)
 			}
 			out = append(out, o)
 		}

@@ -2,20 +2,19 @@ package graph
 
 import "slices"
 
-// CoreUse is the most L1 in use on one core, in bytes. The maxima can be of different times.
+// CoreUse is the most L1 in use on one core, in bytes, at different times.
 type CoreUse struct {
-	Circular   int64 // of circular buffers, on the core with most of them
-	Dataflow   int64 // of dataflow buffers, on the core with most of them
-	Scratchpad int64 // of scratchpads, on the core with most of them
-	L1         int64 // of L1 buffers, on the core with most of their pages
-	Total      int64 // of all
+	Circular   int64
+	Dataflow   int64
+	Scratchpad int64
+	L1         int64 // of buffers
+	Total      int64
 }
 
 // PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and
-// scratchpads count on their cores, unless they lie in a buffer, which counts by itself;
-// [CircularPeak] is the older figure, the sum over all. An L1 buffer counts with the size of its
-// fullest bank in the report. Without such a size an interleaved buffer's pages are spread over the
-// given number of cores, usually the grid.
+// scratchpads count on their cores, unless they lie in a buffer, which counts by itself. An L1
+// buffer counts with the size of its fullest bank in the report, or else with its pages spread over
+// the given number of cores, usually the grid.
 func PerCore(g *Graph, cores int) CoreUse {
 	var u CoreUse
 	CoreUses(g, cores, nil, func(_ int, now CoreUse) { u = u.atLeast(now) })
@@ -29,8 +28,7 @@ func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse
 	others := func(n *Node) bool { return devices != nil && !slices.Contains(devices, n.device()) }
 	type allocated struct{ device, size int64 }
 	live := map[int]allocated{} // per core, by node of the buffer
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for i, n := range g.All() {
 		switch n.Type {
 		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
 			if others(n) {
@@ -40,8 +38,8 @@ func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse
 		case CircularDeallocate:
 			all.free(n.device())
 		case BufferAllocate:
-			if b := g.first(n, BufferNode); b != nil && n.inL1() && !others(n) {
-				s := perCore(n.Params, cores)
+			if b := g.First(n, BufferNode); b != nil && n.inL1() && !others(n) {
+				s := SizeOnCore(n, cores)
 				live[b.Counter] = allocated{n.device(), s}
 				all.buffers[n.device()] = plus(all.buffers[n.device()], s)
 			}
@@ -74,8 +72,8 @@ type coreDevices struct {
 
 func (g *Graph) coreDevices() coreDevices {
 	c := coreDevices{map[int64]*programUse{}, map[int64]int64{}}
-	for i := range g.Nodes {
-		switch n := &g.Nodes[i]; n.Type {
+	for _, n := range g.All() {
+		switch n.Type {
 		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
 			c.programs[n.device()] = newProgramUse()
 		case BufferAllocate:
@@ -98,7 +96,6 @@ func (c *coreDevices) free(device int64) {
 	}
 }
 
-// now returns the largest sums of any device.
 func (c *coreDevices) now() CoreUse {
 	var u, programs CoreUse // programs of devices without buffers
 	var buffers int64       // of devices without programs
@@ -127,7 +124,6 @@ func newProgramUse() *programUse {
 	return &programUse{newCoreSums(), newCoreSums(), newCoreSums(), newCoreSums()}
 }
 
-// add adds a program's allocation, unless it lies in a buffer.
 func (u *programUse) add(n *Node) {
 	if n.inBuffer() {
 		return
@@ -148,8 +144,8 @@ func (u *programUse) add(n *Node) {
 // without those in a buffer. This is TT-NN's figure up to [Format2026v2].
 func CircularPeak(g *Graph) int64 {
 	var now, peak int64
-	for i := range g.Nodes {
-		switch n := &g.Nodes[i]; n.Type {
+	for _, n := range g.All() {
+		switch n.Type {
 		case CircularAllocate:
 			if !n.inBuffer() {
 				now = plus(now, n.Params.Size(ParamSize))
@@ -162,9 +158,10 @@ func CircularPeak(g *Graph) int64 {
 	return peak
 }
 
-// perCore returns the bytes of an allocation on the core with most of its pages; all of it if the
-// page size is unknown.
-func perCore(p Params, cores int) int64 {
+// SizeOnCore returns the bytes of an allocation on the core with most of its pages, as [PerCore]
+// counts them; all of it if the page size is unknown.
+func SizeOnCore(allocation *Node, cores int) int64 {
+	p := allocation.Params
 	if bank := p.Size(ParamMaxPerBank); bank > 0 {
 		return bank
 	}
@@ -204,7 +201,6 @@ type rectSum struct {
 
 func newCoreSums() *coreSums { return &coreSums{rects: map[string]*rectSum{}} }
 
-// add adds size bytes on each core of a set in the form of [ParseCores].
 func (c *coreSums) add(text string, size int64) {
 	r := c.rects[text]
 	if r == nil {
@@ -250,6 +246,3 @@ func (c *coreSums) at(x, y int) int64 {
 	}
 	return sum
 }
-
-// SizeOnCore returns the bytes of an allocation in the fullest bank, as [PerCore] counts them.
-func SizeOnCore(allocation *Node, cores int) int64 { return perCore(allocation.Params, cores) }

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// PerfFile and DeviceLogFile are the files of a performance report as the vendor's tools find them;
-// the first one continues before .csv. HostLogFile, which may be empty, must be beside them for
-// ttnn-visualizer to list the folder.
+// PerfFile, which continues before .csv, and DeviceLogFile are the files of a performance report as
+// the vendor's tools find them. ttnn-visualizer lists their folder only with a HostLogFile, which
+// may be empty.
 const (
 	PerfFile      = "ops_perf_results_"
 	DeviceLogFile = "profile_log_device.csv"
 	HostLogFile   = "tracy_profile_log_host.tracy"
 )
 
-// cell is a value of a row of a performance report; nil is unknown.
+// cell is a value of a row; nil is unknown.
 type cell struct {
 	column string
 	value  any
@@ -29,11 +29,11 @@ type cell struct {
 // tensorColumns are the columns of each tensor, after a prefix such as INPUT_0_.
 var tensorColumns = []string{"W_PAD[LOGICAL]", "Z_PAD[LOGICAL]", "Y_PAD[LOGICAL]", "X_PAD[LOGICAL]", "LAYOUT", "DATATYPE", "MEMORY"}
 
-// perfRow is an operation of a device in a performance report.
+// perfRow is an operation of a device.
 type perfRow struct {
 	runs    []*ProgramRun // of one device and queue, in the order of their starts
 	code    string
-	inputs  []int // counters of tensors
+	inputs  []int
 	outputs []int
 	args    []string
 	window  string // of a convolution: height and width
@@ -50,29 +50,23 @@ func (r *Report) WritePerformance(w io.Writer) error {
 	for i := range rows {
 		ins = max(ins, len(rows[i].inputs))
 	}
-	c := csv.NewWriter(w)
-	write := func(row []cell, text func(cell) string) error {
-		record := make([]string, len(row))
-		for i, one := range row {
-			record[i] = text(one)
-		}
-		return c.Write(record)
+	c := csv.NewWriter(w) // it keeps the first error
+	var record []string
+	for _, one := range newPerfState(&Report{}).cells(&perfRow{runs: []*ProgramRun{{}}}, ins) {
+		record = append(record, one.column)
 	}
-	empty := newPerfState(&Report{}).cells(&perfRow{runs: []*ProgramRun{{}}}, ins)
-	if err := write(empty, func(c cell) string { return c.column }); err != nil {
-		return fmt.Errorf("graph: write performance: %w", err)
-	}
+	_ = c.Write(record)
 	state := newPerfState(r)
 	for i := range rows {
-		err := write(state.cells(&rows[i], ins), func(c cell) string {
-			if c.value == nil {
-				return ""
+		record = record[:0]
+		for _, one := range state.cells(&rows[i], ins) {
+			text := ""
+			if one.value != nil {
+				text = fmt.Sprint(one.value)
 			}
-			return cellText.Replace(fmt.Sprint(c.value))
-		})
-		if err != nil {
-			return fmt.Errorf("graph: write performance: %w", err)
+			record = append(record, text)
 		}
+		_ = c.Write(cells(record...))
 	}
 	c.Flush()
 	if err := c.Error(); err != nil {
@@ -124,10 +118,10 @@ func (r *Report) perfRows() []perfRow {
 			}
 		}
 		row := perfRow{runs: []*ProgramRun{p}, code: code}
-		if f := g.at(p.Function); f != nil && f.Type == FunctionStart {
+		if f := g.At(p.Function); f != nil && f.Type == FunctionStart {
 			row.args = f.Arguments
 			// A device operation has the tensors and arguments of the functions around it.
-			for c := f; c != nil; c = g.at(parents[c.Counter]) {
+			for c := f; c != nil; c = g.At(parents[c.Counter]) {
 				if len(row.inputs) == 0 && len(c.InputTensors) > 0 {
 					row.args, row.inputs = c.Arguments, c.InputTensors
 				}
@@ -135,9 +129,9 @@ func (r *Report) perfRows() []perfRow {
 					row.window = c.Arguments[8]
 				}
 			}
-			if end := g.at(ends[p.Function]); end != nil && end.Type == FunctionEnd {
+			if end := g.At(ends[p.Function]); end != nil && end.Type == FunctionEnd {
 				for _, c := range end.Connections {
-					if t := g.at(c); t != nil && t.Type == TensorNode {
+					if t := g.At(c); t != nil && t.Type == TensorNode {
 						row.outputs = append(row.outputs, c)
 					}
 				}
@@ -152,7 +146,7 @@ func (r *Report) perfRows() []perfRow {
 // operations of devices, and looks for their names in the performance report.
 func (r *Report) opCode(p *ProgramRun) string {
 	if r.Graph != nil {
-		if f := r.Graph.at(p.Function); f != nil && f.Name() != "" && !strings.Contains(f.Name(), "::") {
+		if f := r.Graph.At(p.Function); f != nil && f.Name() != "" && !strings.Contains(f.Name(), "::") {
 			return f.Name()
 		}
 	}
@@ -162,8 +156,8 @@ func (r *Report) opCode(p *ProgramRun) string {
 // perfState is the state from row to row.
 type perfState struct {
 	r      *Report
-	calls  map[int]int         // numbers of functions
-	traces map[string]int      // numbers of traces
+	calls  map[int]int
+	traces map[string]int
 	ends   map[[2]int64]uint64 // of the last program of a queue
 	host   time.Duration       // when the last row began
 	zones  []*Zone             // in the order of devices and starts
@@ -278,7 +272,6 @@ func multiplies(code string) bool {
 	return strings.Contains(code, "Matmul") || strings.Contains(code, "Conv2d") || strings.Contains(code, "OptimizedConvNew")
 }
 
-// attributes returns the arguments as tt-metal writes attributes.
 func attributes(row *perfRow) string {
 	var list []string
 	for i, a := range row.args {
@@ -304,7 +297,7 @@ func (r *Report) device(id int64) *Device {
 }
 
 func (r *Report) tensorCells(out map[string]string, prefix string, counter int, device int64) {
-	t := r.Graph.at(counter)
+	t := r.Graph.At(counter)
 	if t == nil || t.Type != TensorNode {
 		return
 	}

@@ -8,22 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// perfTable returns columns of a performance report, a row for each operation.
 func perfTable(t *testing.T, r *graph.Report, columns ...string) [][]string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WritePerformance(&b); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, r.WritePerformance(&b))
 	records, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var out [][]string
 	for _, record := range records[1:] {
 		var row []string
@@ -44,8 +38,6 @@ func perfTable(t *testing.T, r *graph.Report, columns ...string) [][]string {
 	return out
 }
 
-// timed returns a report of a convolution that runs at once and in two replays, beside a program of
-// a loop.
 func timed() *graph.Report {
 	r := graph.NewRecorder(graph.Config{})
 	r.Device(graph.Device{ID: 4, ComputeCores: 56, Arch: "blackhole", ClockMHz: 500})
@@ -77,8 +69,6 @@ func timed() *graph.Report {
 	return report
 }
 
-// An operation has a row for each time that it ran. Cycles become nanoseconds by the device's
-// clock, and what a loop runs is one row of the trace's name.
 func TestPerformanceRows(t *testing.T) {
 	got := perfTable(t, timed(), "OP CODE", "GLOBAL CALL COUNT", "DEVICE KERNEL DURATION [ns]", "DEVICE FW DURATION [ns]",
 		"OP TO OP LATENCY [ns]", "METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "HOST START TS", "MATH FIDELITY")
@@ -88,15 +78,11 @@ func TestPerformanceRows(t *testing.T) {
 		{"Conv2dDeviceOperation", "1", "200", "200", "200", "0", "2", "40", "HiFi4"},
 		{"loop", "2", "6", "6", "1400", "1", "1", "50", ""},
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	graph.Equal(t, want, got)
 	// tt-perf-report works out a convolution from these.
 	got = perfTable(t, timed(), "INPUT_0_W_PAD[LOGICAL]", "INPUT_0_X_PAD[LOGICAL]", "INPUT_0_MEMORY", "INPUT_1_X_PAD[LOGICAL]",
 		"OUTPUT_0_MEMORY")[:1]
-	if d := cmp.Diff([][]string{{"2[2]", "8[8]", "DEV_4_L1_HEIGHT_SHARDED", "1[1]", "DEV_4_L1_INTERLEAVED"}}, got); d != "" {
-		t.Error(d)
-	}
+	graph.Equal(t, [][]string{{"2[2]", "8[8]", "DEV_4_L1_HEIGHT_SHARDED", "1[1]", "DEV_4_L1_INTERLEAVED"}}, got)
 	if a := perfTable(t, timed(), "ATTRIBUTES")[0][0]; !strings.Contains(a, "window_hw=(3;5); ") {
 		t.Errorf("the attributes have no window of 3 by 5: %s", a)
 	}
@@ -104,16 +90,12 @@ func TestPerformanceRows(t *testing.T) {
 
 func TestDeviceLog(t *testing.T) {
 	var b strings.Builder
-	if err := timed().WriteDeviceLog(&b); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, timed().WriteDeviceLog(&b))
 	if first, _, _ := strings.Cut(b.String(), "\n"); first != "ARCH: blackhole, CHIP_FREQ[MHz]: 500, Max Compute Cores: 56" {
 		t.Errorf("the log begins with %s", first)
 	}
 }
 
-// A report whose programs name functions, devices and times that can't be is one that can be
-// written.
 func TestPerformanceOfNonsense(t *testing.T) {
 	g := &graph.Graph{Nodes: []graph.Node{{Type: graph.FunctionEnd},
 		{Counter: 1, Type: graph.FunctionStart, Params: graph.Params{graph.ParamName: "Matmul"}, InputTensors: []int{-1, 99, 0}}}}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -24,8 +25,7 @@ func (g *Graph) Print(w io.Writer) error {
 		times = 0
 	}
 	open := 0
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for _, n := range g.All() {
 		if n.Type == FunctionEnd {
 			open = max(open-1, 0)
 		}
@@ -43,38 +43,23 @@ func (g *Graph) Print(w io.Writer) error {
 	return b.Flush()
 }
 
+var lines = map[NodeType]string{
+	CaptureStart: "Capture Start", CaptureEnd: "Capture End", BufferNode: "Add Device Buffer", BufferAllocate: "Allocate Device Buffer",
+	BufferDeallocate: "Deallocate Device Buffer", CircularAllocate: "Allocate Circular Buffer",
+	CircularDeallocate: "Deallocate All Circular Buffers", DataflowAllocate: "Allocate Dataflow Buffer",
+	ScratchpadAllocate: "Allocate Scratchpad",
+}
+
 func (n *Node) line() string {
 	switch n.Type {
-	case CaptureStart:
-		return "Capture Start"
-	case CaptureEnd:
-		return "Capture End"
 	case FunctionStart:
 		return "Begin: " + n.Name()
 	case FunctionEnd:
 		return "End: " + n.Name()
-	case BufferNode:
-		return "Add Device Buffer"
-	case BufferAllocate:
-		return "Allocate Device Buffer"
-	case BufferDeallocate:
-		return "Deallocate Device Buffer"
 	case TensorNode:
-		id := n.Params[ParamTensorID]
-		if id == "" {
-			id = n.Params[ParamShape]
-		}
-		return "Add Tensor: " + id
-	case CircularAllocate:
-		return "Allocate Circular Buffer"
-	case CircularDeallocate:
-		return "Deallocate All Circular Buffers"
+		return "Add Tensor: " + cmp.Or(n.Params[ParamTensorID], n.Params[ParamShape])
 	case ErrorNode:
 		return fmt.Sprintf("Error: %s in %s: %s", n.Params[ParamErrorType], n.Params[ParamErrorOperation], n.Params[ParamErrorMessage])
-	case DataflowAllocate:
-		return "Allocate Dataflow Buffer"
-	case ScratchpadAllocate:
-		return "Allocate Scratchpad"
 	}
-	return string(n.Type)
+	return cmp.Or(lines[n.Type], string(n.Type))
 }

@@ -4,20 +4,20 @@ import "time"
 
 // ProgramRun is a program that a device ran, with times from the device.
 type ProgramRun struct {
-	Function int    `json:"function"` // counter of the start of the innermost function that ran it, or that recorded it into the trace; -1 if unknown
+	Function int    `json:"function"` // start of the innermost function that ran it, or that recorded it into the trace; -1 if unknown
 	Name     string `json:"program"`  // empty if it isn't known which program of the trace it was
 	Device   int64  `json:"device_id"`
 	Queue    int    `json:"queue"`
 	Cores    int    `json:"num_cores,omitempty"` // that it ran on, if known
 	// Trace is the name of the replayed trace, and Replay the number of its replay in this capture,
-	// from 1 on. They are zero outside of replays.
+	// from 1 on; zero outside of replays.
 	Trace  string `json:"trace,omitempty"`
 	Replay int    `json:"replay,omitempty"`
 	// Start and End are cycles of the device's clock: from the end of earlier programs to the end
 	// of its kernels. Those of a queue don't overlap.
 	Start uint64 `json:"start_cycle"`
 	End   uint64 `json:"end_cycle"`
-	// HostStart and HostEnd delimit the host's call, in nanoseconds since the start of the capture.
+	// HostStart and HostEnd delimit the host's call, since the start of the capture.
 	HostStart time.Duration `json:"host_start_ns"`
 	HostEnd   time.Duration `json:"host_end_ns"`
 }
@@ -37,9 +37,9 @@ func (r *Report) ClockMHz(device int64) float64 {
 
 // DeviceTime is how long a function's programs ran.
 type DeviceTime struct {
-	Programs int           // how many runs
-	Cycles   uint64        // the sum
-	Time     time.Duration // the sum, by the clocks of the devices
+	Programs int
+	Cycles   uint64
+	Time     time.Duration // by the clocks of the devices
 }
 
 func (t *DeviceTime) add(o DeviceTime) {
@@ -52,9 +52,8 @@ func (r *Report) timeOf(device int64, cycles uint64) time.Duration {
 	return time.Duration(float64(cycles) * 1000 / r.ClockMHz(device))
 }
 
-// DeviceTimes returns how long the programs of each function ran, by the counter of the function's
-// start. A function's programs count for the functions around it too. Functions without programs
-// are left out.
+// DeviceTimes returns how long the programs of each function with programs ran, also in functions
+// inside, by the counter of the function's start.
 func (r *Report) DeviceTimes() map[int]DeviceTime {
 	if len(r.Programs) == 0 || r.Graph == nil {
 		return nil

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,15 +33,14 @@ type Config struct {
 	Now              func() time.Time // the clock; time.Now if nil
 }
 
-// Arg is an argument of a function: its text, and the tensors in it.
 type Arg struct {
 	Text    string
 	Tensors []*Tensor
 }
 
-// Recorder makes a [Graph] from events. Its methods may be called from several goroutines, but only
-// one should begin and end functions. An event that can't be recorded is left out, and
-// [Recorder.Finish] returns the error.
+// Recorder makes a [Graph] from events, of several goroutines, of which only one should begin and
+// end functions. An event that can't be recorded is left out, and [Recorder.Finish] returns the
+// error.
 //
 // The order of nodes and their connections follow graph_processor.cpp of the same time.
 type Recorder struct {
@@ -55,19 +54,18 @@ type Recorder struct {
 	buffers  map[uint64]int // nodes of buffers by ID
 	tensors  map[uint64]int // latest nodes of tensors by ID
 	devices  []Device
-	cluster  string             // YAML
-	mapping  string             // YAML
-	live     map[uint64]*Buffer // allocated buffers by ID
+	cluster  string
+	mapping  string
+	live     map[uint64]*Buffer
 	perOp    map[int][]OperationBuffer
 	versions map[uint64][]PageVersion // by address
 	programs []ProgramRun
 	started  time.Time
 	total    time.Duration
 	finished bool
-	err      error // the first error of an event
+	err      error
 }
 
-// frame is an open function.
 type frame struct {
 	counter int
 	name    string
@@ -116,7 +114,6 @@ func (r *Recorder) failLocked(err error) {
 	}
 }
 
-// top returns the innermost open function, or the capture.
 func (r *Recorder) top() *frame { return &r.open[len(r.open)-1] }
 
 // add appends a node at the current level and returns its counter.
@@ -126,20 +123,23 @@ func (r *Recorder) add(t NodeType, p Params, connections ...int) int {
 	return n
 }
 
-// link connects two nodes.
 func (r *Recorder) link(from, to int) {
 	r.nodes[from].Connections = append(r.nodes[from].Connections, to)
+}
+
+func (r *Recorder) stack() []string {
+	if !r.Has(DetailStackTraces) || r.cfg.Format < Format2026v1 {
+		return nil
+	}
+	return callers(4)
 }
 
 // Begin records the start of a function. Functions nest; each Begin needs an End or an Abort.
 func (r *Recorder) Begin(name string, args ...Arg) {
 	now := r.cfg.Now()
-	var stack []string
-	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
-		stack = callers(3)
-	}
+	stack := r.stack()
 	r.event("begin "+name, func() {
-		c := r.add(FunctionStart, Params{ParamName: name, ParamInputs: strconv.Itoa(len(args))})
+		c := r.add(FunctionStart, Params{ParamName: name, ParamInputs: num(len(args))})
 		r.nodes[c].Level = len(r.open)
 		r.nodes[c].StackTrace = stack
 		if r.lastEnd >= 0 {
@@ -169,8 +169,7 @@ func (r *Recorder) Begin(name string, args ...Arg) {
 // End records the end of the innermost open function, and its outputs.
 func (r *Recorder) End(outputs ...*Tensor) { r.end(outputs) }
 
-// Abort ends every open function, the innermost first, without outputs, as when an error passes
-// through all of them.
+// Abort ends every open function, the innermost first, without outputs.
 func (r *Recorder) Abort() {
 	r.mu.Lock()
 	n := len(r.open) - 1
@@ -230,7 +229,6 @@ func (r *Recorder) addBuffer(b *Buffer) int {
 	return c
 }
 
-// leaf adds a node below the current function.
 func (r *Recorder) leaf(t NodeType, p Params, connections ...int) int {
 	c := r.add(t, p, connections...)
 	r.link(r.top().counter, c)
@@ -250,10 +248,7 @@ func (r *Recorder) Allocate(b *Buffer) {
 
 // Deallocate records that a buffer was freed.
 func (r *Recorder) Deallocate(b *Buffer) {
-	var stack []string
-	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
-		stack = callers(3)
-	}
+	stack := r.stack()
 	r.event("deallocate", func() {
 		c := r.leaf(BufferDeallocate, b.params(r.cfg.Format, BufferDeallocate), r.addBuffer(b))
 		r.nodes[c].StackTrace = stack
@@ -267,10 +262,10 @@ func (r *Recorder) AllocateCircular(b CircularBuffer) {
 }
 
 func (r *Recorder) circular(b CircularBuffer) {
-	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamAddress: strconv.FormatUint(b.Address, 10),
+	p := Params{ParamSize: num(b.Size), ParamAddress: num(b.Address),
 		ParamCoreRangeSet: coresText(r.cfg.Format, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Format, b.GloballyAllocated)}
 	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = strconv.Itoa(b.Device)
+		p[ParamDeviceID] = num(b.Device)
 	}
 	r.leaf(CircularAllocate, p)
 }
@@ -283,14 +278,14 @@ func (r *Recorder) DeallocateCircular(device int) {
 func (r *Recorder) deallocateCircular(device int) {
 	p := Params{}
 	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = strconv.Itoa(device)
+		p[ParamDeviceID] = num(device)
 	}
 	r.leaf(CircularDeallocate, p, r.top().counter)
 }
 
 // Program records that a program begins, which frees the circular buffers of the one before. With
-// [NoDispatch] it also records the program's own circular buffers (TT-NN has all at address 0);
-// otherwise [Recorder.AllocateCircular] records each one when it is placed.
+// [NoDispatch] it also records the program's own; otherwise [Recorder.AllocateCircular] does when
+// they are placed.
 func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	r.event("program", func() {
 		if r.cfg.Format >= Format2026v1 { // the sample of Format2025 in TT-NN's document has no such nodes
@@ -344,9 +339,9 @@ func (r *Recorder) Open() []string {
 	return out
 }
 
-// Finish ends the capture and returns its report. Functions that are still open have no end, which
-// shows the functions that hung. The error is the first one of an event; the report lacks the
-// events that failed. A second Finish returns the same.
+// Finish ends the capture and returns its report. Functions that are still open, which hung, have
+// no end. The error is the first one of an event; the report lacks the events that failed. A second
+// Finish returns the same.
 func (r *Recorder) Finish() (*Report, error) {
 	now := r.cfg.Now()
 	r.mu.Lock()
@@ -374,7 +369,7 @@ func (r *Recorder) Report() *Report {
 
 func (r *Recorder) reportLocked() *Report {
 	g := &Graph{Format: r.cfg.Format, Nodes: slices.Clone(r.nodes)}
-	for i := range g.Nodes { // the other fields of a node never change
+	for i := range g.Nodes {
 		g.Nodes[i].Connections = slices.Clone(g.Nodes[i].Connections)
 	}
 	p := &Report{Version: Version, Graph: g, Devices: slices.Clone(r.devices), Programs: slices.Clone(r.programs),
@@ -408,3 +403,48 @@ func (r *Recorder) snapshot() []OperationBuffer {
 	}
 	return out
 }
+
+// Details are what a capture records beside operations and memory. They can be switched at any
+// time, as by TT-NN's enable_stack_traces and its like.
+type Details uint32
+
+const (
+	// DetailStackTraces is the call stack of each function and deallocation; see
+	// [Config.StackTraces].
+	DetailStackTraces Details = 1 << iota
+	// DetailBufferPages is the places of each L1 buffer's pages; see [Config.BufferPages].
+	DetailBufferPages
+	// DetailDurations is how long functions and the capture took. It is on unless it is switched
+	// off.
+	DetailDurations
+)
+
+// With returns the details with some of them switched on or off.
+func (d Details) With(some Details, on bool) Details {
+	if on {
+		return d | some
+	}
+	return d &^ some
+}
+
+// Has reports whether all of some details are on.
+func (d Details) Has(some Details) bool { return d&some == some }
+
+type details struct{ atomic.Uint32 }
+
+func (d *details) set(some Details, on bool) {
+	for {
+		was := d.Load()
+		if d.CompareAndSwap(was, uint32(Details(was).With(some, on))) {
+			return
+		}
+	}
+}
+
+func (d *details) has(some Details) bool { return Details(d.Load()).Has(some) }
+
+// Set switches details on or off, from the next event on.
+func (r *Recorder) Set(some Details, on bool) { r.details.set(some, on) }
+
+// Has reports whether all of some details are on.
+func (r *Recorder) Has(some Details) bool { return r.details.has(some) }

@@ -1,44 +1,42 @@
 package graph
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 )
 
-// Version is the version in report files. It is 1 in every [Format].
+// Version is the version in report files, the same in every [Format].
 const Version = 1
 
 // Report is a graph with its devices and memory, as one file holds it.
 type Report struct {
-	Version           int
-	Graph             *Graph
-	Devices           []Device
-	Metadata          Metadata
-	ClusterDescriptor string // YAML, or empty
-	MeshMapping       string // YAML of the chips' places in the mesh, or empty
-	BufferPages       []Page // of the L1 buffers at the end of the capture
+	// PagesByAddress are the places of pages after each allocation at an address, in order.
+	PagesByAddress    map[uint64][]PageVersion `json:"buffer_pages_by_address,omitempty"`
+	BufferPages       []Page                   `json:"buffer_pages,omitempty"`       // of the L1 buffers at the end of the capture
+	ClusterDescriptor string                   `json:"cluster_descriptor,omitempty"` // YAML
+	Devices           []Device                 `json:"devices"`
+	Graph             *Graph                   `json:"graph"`
+	MeshMapping       string                   `json:"mesh_coordinate_mapping,omitempty"` // YAML of the chips' places in the mesh
+	Metadata          Metadata                 `json:"metadata"`
 	// OperationBuffers are the buffers that are allocated after each function of level 1, by the
 	// counter of its start.
-	OperationBuffers map[int][]OperationBuffer
-	// PagesByAddress are the places of pages after each allocation at an address, in the order of
-	// the allocations.
-	PagesByAddress map[uint64][]PageVersion
-	// Python is what TT-NN's Python layer recorded about the operations.
-	Python []PythonRecord
+	OperationBuffers map[int][]OperationBuffer `json:"per_operation_buffers,omitempty"`
 	// Programs are the programs that the devices ran, in the order of their starts on each queue.
-	// TT-NN's reports have none.
-	Programs []ProgramRun
-	// Zones are the parts of kernels that measured themselves. TT-NN's reports have none.
-	Zones []Zone
+	// TT-NN's reports have none, and no Zones.
+	Programs []ProgramRun   `json:"programs,omitempty"`
+	Zones    []Zone         `json:"zones,omitempty"`     // parts of kernels that measured themselves
+	Python   []PythonRecord `json:"python_io,omitempty"` // what TT-NN's Python layer recorded about the operations
+	Version  int            `json:"version"`
 }
 
-// Metadata is the time of a capture, and what newer writers add.
+// Metadata is the time of a capture.
 type Metadata struct {
 	Captured time.Time     // start of the capture
 	Total    time.Duration // 0 while it goes on
-	// More holds all other keys (rank, revision of the sources), each value as text.
+	// More holds what newer writers add, each value as text.
 	More map[string]string
 }
 
@@ -65,8 +63,7 @@ type Device struct {
 	Arch                string `json:"arch,omitempty"`
 	DRAMChannels        int64  `json:"num_dram_channels,omitempty"`
 	DRAMSizePerChannel  int64  `json:"dram_size_per_channel,omitempty"`
-	// ClockMHz is the frequency of the clock that times of programs are cycles of. TT-NN's reports
-	// don't have it.
+	// ClockMHz is the clock of programs' times, which TT-NN's reports don't have.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
 }
 
@@ -99,7 +96,7 @@ type Page struct {
 
 // PageVersion is the places of the pages of a buffer after its allocation.
 type PageVersion struct {
-	Allocation int    `json:"alloc_counter"` // the allocation's node
+	Allocation int    `json:"alloc_counter"`
 	Pages      []Page `json:"pages"`
 }
 
@@ -112,7 +109,6 @@ type OperationBuffer struct {
 	Layout     int    `json:"buffer_layout"`
 }
 
-// PythonRecord is what TT-NN's Python layer recorded about an operation.
 type PythonRecord struct {
 	Name       string            `json:"name"`
 	Arguments  map[string]string `json:"arguments"`
@@ -121,41 +117,37 @@ type PythonRecord struct {
 	StackTrace []string          `json:"python_stack_trace"`
 }
 
-// wireReport is a report file as Encode writes it.
-type wireReport struct {
-	PagesByAddress    map[uint64][]PageVersion  `json:"buffer_pages_by_address,omitempty"`
-	BufferPages       []Page                    `json:"buffer_pages,omitempty"`
-	ClusterDescriptor string                    `json:"cluster_descriptor,omitempty"`
-	Devices           []Device                  `json:"devices"`
-	Graph             *Graph                    `json:"graph"`
-	MeshMapping       string                    `json:"mesh_coordinate_mapping,omitempty"`
-	Metadata          map[string]any            `json:"metadata"`
-	OperationBuffers  map[int][]OperationBuffer `json:"per_operation_buffers,omitempty"`
-	Programs          []ProgramRun              `json:"programs,omitempty"`
-	Zones             []Zone                    `json:"zones,omitempty"`
-	Python            []PythonRecord            `json:"python_io,omitempty"`
-	Version           int                       `json:"version"`
+// MarshalJSON writes all metadata as one object.
+func (m Metadata) MarshalJSON() ([]byte, error) {
+	out := map[string]any{}
+	for k, v := range m.More {
+		out[k] = v
+	}
+	if !m.Captured.IsZero() {
+		out[metaCaptured] = m.Captured.UnixNano()
+	}
+	if m.Total > 0 {
+		out[metaTotal] = m.Total.Nanoseconds()
+	}
+	return encode(out)
+}
+
+// encode returns JSON in which texts keep <, > and &.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
 }
 
 // Encode writes the report as JSON, indented by 2 spaces like upstream's files.
 func (r *Report) Encode(w io.Writer) error {
-	g := r.Graph
-	if g == nil {
-		g = &Graph{Format: Format2026v2}
+	out := *r
+	if out.Graph == nil {
+		out.Graph = &Graph{Format: Format2026v2}
 	}
-	out := wireReport{BufferPages: r.BufferPages, ClusterDescriptor: r.ClusterDescriptor, Devices: list(r.Devices), Graph: g,
-		MeshMapping: r.MeshMapping,
-		Metadata:    map[string]any{}, PagesByAddress: r.PagesByAddress, OperationBuffers: r.OperationBuffers,
-		Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
-	for k, v := range r.Metadata.More {
-		out.Metadata[k] = v
-	}
-	if !r.Metadata.Captured.IsZero() {
-		out.Metadata[metaCaptured] = r.Metadata.Captured.UnixNano()
-	}
-	if r.Metadata.Total > 0 {
-		out.Metadata[metaTotal] = r.Metadata.Total.Nanoseconds()
-	}
+	out.Devices = list(out.Devices)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
@@ -165,7 +157,6 @@ func (r *Report) Encode(w io.Writer) error {
 	return nil
 }
 
-// Keys of the metadata.
 const (
 	metaCaptured = "capture_timestamp_ns"
 	metaTotal    = "total_duration_ns"

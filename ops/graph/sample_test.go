@@ -13,6 +13,17 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
+// Equal fails a test unless two values are equal; what is a format and its arguments.
+func Equal(t testing.TB, want, got any, what ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		if len(what) > 0 {
+			d = fmt.Sprintf(fmt.Sprint(what[0]), what[1:]...) + ": " + d
+		}
+		t.Error(d)
+	}
+}
+
 func readSample(t testing.TB) *Report {
 	t.Helper()
 	b, err := os.ReadFile("testdata/sample.json")
@@ -22,7 +33,6 @@ func readSample(t testing.TB) *Report {
 	return r
 }
 
-// other returns n arguments without tensors.
 func other(n int) []Arg { return make([]Arg, n) }
 
 func take(ts ...*Tensor) []Arg {
@@ -37,7 +47,6 @@ func l1(id uint64, size int64, address uint64) *Buffer {
 	return &Buffer{ID: id, Type: L1, Size: size, PageSize: 2048, Address: address}
 }
 
-// recordSample records the operation of TT-NN's document: an add that needs a repeat.
 func recordSample(c Config) *Recorder {
 	tick := time.Unix(1700000000, 0)
 	c.Now = func() time.Time { tick = tick.Add(time.Microsecond); return tick }
@@ -84,8 +93,6 @@ func finish(t testing.TB, r *Recorder) *Report {
 	return p
 }
 
-// In the format of the sample, a recording of its operation is the sample, byte for byte once both
-// are formatted alike.
 func TestRecorderGivesTheSample(t *testing.T) {
 	got, err := json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph)
 	devtest.Must(t, err)
@@ -99,9 +106,7 @@ func TestRecorderGivesTheSample(t *testing.T) {
 	got, _ = json.Marshal(sorted)
 	_ = json.Indent(&g, got, "", " ")
 	_ = json.Indent(&w, want, "", " ")
-	if d := cmp.Diff(w.String(), g.String()); d != "" {
-		t.Error(d)
-	}
+	Equal(t, w.String(), g.String())
 }
 
 type shape struct {
@@ -117,7 +122,6 @@ func shapes(g *Graph) []shape {
 	return out
 }
 
-// Format2026v1 has the order and the connections of the sample, and more fields.
 func TestSampleIn2026v1(t *testing.T) {
 	g := finish(t, recordSample(Config{Format: Format2026v1})).Graph
 	if d := cmp.Diff(shapes(readSample(t).Graph), shapes(g)); d != "" {
@@ -140,13 +144,10 @@ func TestSampleIn2026v1(t *testing.T) {
 	for _, c := range checks {
 		got, err := json.Marshal(wire(Format2026v1, &g.Nodes[c.node]))
 		devtest.Must(t, err)
-		if d := cmp.Diff(c.want, string(got)); d != "" {
-			t.Errorf("node %d: %s", c.node, d)
-		}
+		Equal(t, c.want, string(got), "node %d", c.node)
 	}
 }
 
-// Format2026v2 has a node for each use of a tensor, and JSON numbers.
 func TestSampleIn2026v2(t *testing.T) {
 	g := finish(t, recordSample(Config{})).Graph
 	uses := 0
@@ -164,12 +165,9 @@ func TestSampleIn2026v2(t *testing.T) {
 	got, err := json.Marshal(wire(Format2026v2, &g.Nodes[2]))
 	devtest.Must(t, err)
 	want := `{"arguments":[],"connections":[1],"counter":2,"input_tensors":[],"node_type":"tensor","params":{"address":1024,"buffer_type":"BufferType::L1","buffer_type_value":1,"device_id":0,"dtype":"DataType::BFLOAT16","layout":"Layout::TILE","memory_config":"","shape":"Shape([4, 3, 32, 32])","size":24576,"tensor_id":1},"stacking_level":1}`
-	if d := cmp.Diff(want, string(got)); d != "" {
-		t.Error(d)
-	}
+	Equal(t, want, string(got))
 }
 
-// The figures of the sample are those that upstream's definitions give, in each format.
 func TestFiguresOfTheSample(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -184,9 +182,7 @@ func TestFiguresOfTheSample(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			want := []string{"ttnn::add", "ttnn::repeat", "ttnn::prim::repeat", "Device Operation", "create_device_tensor", "ttnn::prim::binary",
 				"Device Operation", "create_device_tensor"}
-			if d := cmp.Diff(want, CallTrace(c.g)); d != "" {
-				t.Error(d)
-			}
+			Equal(t, want, CallTrace(c.g))
 			if got := PeakL1(c.g); got != 96256 {
 				t.Errorf("peak of L1: %d", got)
 			}
@@ -224,15 +220,12 @@ func TestFiguresOfTheSample(t *testing.T) {
 	}
 	want := map[NodeType]int{CaptureStart: 1, CaptureEnd: 1, FunctionStart: 8, FunctionEnd: 8, TensorNode: 4, BufferNode: 4,
 		BufferAllocate: 2, BufferDeallocate: 2, CircularAllocate: 4}
-	if d := cmp.Diff(want, kinds); d != "" {
-		t.Error(d)
-	}
+	Equal(t, want, kinds)
 	if out, err := OutputTensors(g); err != nil || !cmp.Equal(out, []int{24}) {
 		t.Errorf("outputs: %v, %v", out, err)
 	}
 }
 
-// An encoded report decodes to the same report, in every format that is written.
 func TestReportRoundTrip(t *testing.T) {
 	for _, format := range []Format{Format2025, Format2026v1, Format2026v2} {
 		r := recordSample(Config{Format: format, OperationBuffers: true})
@@ -250,8 +243,6 @@ func TestReportRoundTrip(t *testing.T) {
 		}
 		var again bytes.Buffer
 		devtest.Must(t, q.Encode(&again))
-		if d := cmp.Diff(string(first), again.String()); d != "" {
-			t.Errorf("format %v: %s", format, d)
-		}
+		Equal(t, string(first), again.String(), "format %v", format)
 	}
 }

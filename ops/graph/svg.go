@@ -53,7 +53,7 @@ func (g *Graph) SVG(w io.Writer) error {
 	}
 	for i := range g.Nodes {
 		for _, c := range g.Nodes[i].Connections {
-			if g.at(c) == nil {
+			if g.At(c) == nil {
 				continue
 			}
 			far := right + 30 + deepest*svgIndent + min(abs(c-i)*4, 170)

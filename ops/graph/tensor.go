@@ -3,6 +3,8 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,7 +24,6 @@ const (
 
 var bufferTypeNames = [numBufferTypes]string{"DRAM", "L1", "SYSTEM_MEMORY", "L1_SMALL", "TRACE"}
 
-// String returns the kind's name as TT-NN spells it.
 func (t BufferType) String() string {
 	if t < numBufferTypes {
 		return bufferTypeNames[t]
@@ -39,11 +40,11 @@ func (t BufferType) short() string {
 }
 
 // ParseBufferType reads a kind of memory in any form of reports: a number, or a name with or
-// without BufferType::. It returns false for any other string.
+// without BufferType::.
 func ParseBufferType(s string) (BufferType, bool) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "BufferType::")
 	for i, n := range bufferTypeNames {
-		if s == n || s == strconv.Itoa(i) {
+		if s == n || s == num(i) {
 			return BufferType(i), true
 		}
 	}
@@ -64,31 +65,19 @@ const (
 	NDSharded     BufferLayout = 5
 )
 
-// String returns the layout's name as TT-NN spells it.
 func (l BufferLayout) String() string {
-	switch l {
-	case Interleaved:
-		return "INTERLEAVED"
-	case SingleBank:
-		return "SINGLE_BANK"
-	case HeightSharded:
-		return "HEIGHT_SHARDED"
-	case WidthSharded:
-		return "WIDTH_SHARDED"
-	case BlockSharded:
-		return "BLOCK_SHARDED"
+	if l < NDSharded {
+		return bufferLayoutNames[l]
 	}
 	return "UNKNOWN"
 }
 
-// ParseBufferLayout reads a layout's name. It returns false for any other string.
+var bufferLayoutNames = [NDSharded]string{"INTERLEAVED", "SINGLE_BANK", "HEIGHT_SHARDED", "WIDTH_SHARDED", "BLOCK_SHARDED"}
+
+// ParseBufferLayout reads a layout's name.
 func ParseBufferLayout(s string) (BufferLayout, bool) {
-	for l := Interleaved; l < NDSharded; l++ {
-		if l.String() == s {
-			return l, true
-		}
-	}
-	return 0, false
+	i := slices.Index(bufferLayoutNames[:], s)
+	return BufferLayout(max(i, 0)), i >= 0
 }
 
 // Buffer describes device memory to a [Recorder]. Sizes are in bytes.
@@ -99,7 +88,7 @@ type Buffer struct {
 	Layout     BufferLayout
 	Size       int64 // over all banks
 	PageSize   int64
-	Cores      int    // number of cores that hold a shard, 0 if it isn't sharded
+	Cores      int    // that hold a shard, 0 if it isn't sharded
 	Address    uint64 // in each bank
 	MaxPerBank int64  // size in the bank with most pages; 0 if unknown
 	// Pages returns the places of the pages, for reports with buffer pages; nil if unknown.
@@ -115,8 +104,7 @@ type Tensor struct {
 	Size         int64   // bytes of the elements, without padding
 	MemoryConfig string  // MemoryConfig(...); used if Buffer is set
 	Buffer       *Buffer // nil for a tensor that has no device memory
-	// Devices are the addresses of its parts on each device.
-	Devices []DeviceTensor
+	Devices      []DeviceTensor
 }
 
 // DeviceTensor is the part of a tensor on one device.
@@ -136,8 +124,8 @@ type CircularBuffer struct {
 	GloballyAllocated bool // it lies in a buffer and takes no memory of its own
 }
 
-// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]); it returns nil for
-// any other string.
+// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]); nil for any other
+// string.
 func ParseShape(s string) []int {
 	_, s, ok := strings.Cut(s, "Shape([")
 	if !ok {
@@ -164,13 +152,20 @@ func ParseShape(s string) []int {
 func shapeText(format Format, shape []int) string {
 	s := make([]string, len(shape))
 	for i, n := range shape {
-		s[i] = strconv.Itoa(n)
+		s[i] = num(n)
 	}
 	t := "Shape([" + strings.Join(s, ", ") + "])"
 	if format == Format2025 {
 		return "ttnn." + t
 	}
 	return t
+}
+
+func num[N ~int | ~int64 | ~uint8 | ~uint64](n N) string {
+	if n < 0 {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return strconv.FormatUint(uint64(n), 10)
 }
 
 func boolText(format Format, b bool) string {
@@ -188,18 +183,18 @@ func (t *Tensor) params(format Format) Params {
 	if format == Format2025 {
 		return p
 	}
-	p[ParamTensorID] = strconv.FormatUint(t.ID, 10)
+	p[ParamTensorID] = num(t.ID)
 	p[ParamDType], p[ParamLayout] = t.DType, t.Layout
 	if format >= Format2026v2 {
-		p[ParamSize] = strconv.FormatInt(t.Size, 10)
+		p[ParamSize] = num(t.Size)
 	}
 	if b := t.Buffer; b != nil {
 		p[ParamMemoryConfig] = t.MemoryConfig
-		p[ParamDeviceID] = strconv.Itoa(b.Device)
-		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
+		p[ParamDeviceID] = num(b.Device)
+		p[ParamAddress] = num(b.Address)
 		p[ParamBufferType] = "BufferType::" + b.Type.String()
 		if format >= Format2026v2 {
-			p[ParamBufferTypeValue] = strconv.Itoa(int(b.Type))
+			p[ParamBufferTypeValue] = num(b.Type)
 		}
 	}
 	if len(t.Devices) > 0 {
@@ -211,27 +206,77 @@ func (t *Tensor) params(format Format) Params {
 	return p
 }
 
-// params returns the parameters of the buffer's node, or of its events.
 func (b *Buffer) params(format Format, t NodeType) Params {
-	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
+	p := Params{ParamSize: num(b.Size), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
 	switch {
 	case t == BufferAllocate || format >= Format2026v2 && t == BufferDeallocate:
-		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
+		p[ParamAddress] = num(b.Address)
 	case format == Format2025 && t == BufferDeallocate:
 		p[ParamSize] = "0"
 	}
 	if format == Format2025 {
 		return p
 	}
-	p[ParamDeviceID] = strconv.Itoa(b.Device)
+	p[ParamDeviceID] = num(b.Device)
 	if t != BufferNode {
-		p[ParamPageSize], p[ParamNumCores] = strconv.FormatInt(b.PageSize, 10), strconv.Itoa(b.Cores)
+		p[ParamPageSize], p[ParamNumCores] = num(b.PageSize), num(b.Cores)
 	}
 	if format >= Format2026v2 {
-		p[ParamExactBufferType], p[ParamBufferTypeValue] = b.Type.String(), strconv.Itoa(int(b.Type))
+		p[ParamExactBufferType], p[ParamBufferTypeValue] = b.Type.String(), num(b.Type)
 		if t == BufferAllocate && b.MaxPerBank > 0 {
-			p[ParamMaxPerBank] = strconv.FormatInt(b.MaxPerBank, 10)
+			p[ParamMaxPerBank] = num(b.MaxPerBank)
 		}
 	}
 	return p
+}
+
+// CoreRange is a rectangle of cores, both corners included.
+type CoreRange struct{ X0, Y0, X1, Y1 int }
+
+func coresText(f Format, cores []CoreRange) string {
+	s := make([]string, len(cores))
+	for i, c := range cores {
+		if f == Format2025 {
+			s[i] = fmt.Sprintf("[(x=%d,y=%d) - (x=%d,y=%d)]", c.X0, c.Y0, c.X1, c.Y1)
+		} else {
+			s[i] = fmt.Sprintf("[%d-%d - %d-%d]", c.X0, c.Y0, c.X1, c.Y1)
+		}
+	}
+	return "{" + strings.Join(s, ", ") + "}"
+}
+
+// FormatCores returns a set of cores in the form of [Format2026v1] and [Format2026v2], such as
+// {[0-0 - 7-7]}. [ParseCores] reads it.
+func FormatCores(cores []CoreRange) string { return coresText(Format2026v2, cores) }
+
+const maxRanges = 1024
+
+// ParseCores reads a set of cores in the form of any [Format]: {[(x=0,y=0) - (x=0,y=7)]}, {[0-0 -
+// 7-7]} or a JSON array of rectangles with start and end; nil for invalid text.
+func ParseCores(s string) []CoreRange {
+	type corner struct{ X, Y int }
+	var js []struct{ Start, End corner }
+	var out []CoreRange
+	if len(s) > 0 && s[0] == '[' {
+		if json.Unmarshal([]byte(s), &js) != nil {
+			return nil
+		}
+		for _, r := range js[:min(len(js), maxRanges)] {
+			out = append(out, CoreRange{r.Start.X, r.Start.Y, r.End.X, r.End.Y})
+		}
+		return out
+	}
+	for _, m := range regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)?\]`).FindAllStringSubmatch(s,
+		maxRanges) {
+		var v [4]int
+		for i := range v {
+			n, err := strconv.Atoi(m[i+1])
+			if err != nil {
+				return nil
+			}
+			v[i] = n
+		}
+		out = append(out, CoreRange{v[0], v[1], v[2], v[3]})
+	}
+	return out
 }

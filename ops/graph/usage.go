@@ -1,9 +1,8 @@
 package graph
 
-// tracker sums up allocations along a graph, in bytes.
 type tracker struct {
 	g        *Graph
-	alloc    map[int]*Node // allocations of buffers
+	alloc    map[int]*Node // by the buffer's node
 	open     int
 	circular int64              // circular and dataflow buffers and scratchpads, on one core of the device with most of them
 	inBuffer int64              // of these, in buffers
@@ -11,7 +10,6 @@ type tracker struct {
 	programs map[int64][2]int64 // circular and inBuffer by device
 }
 
-// step processes node i.
 func (t *tracker) step(i int) {
 	n := &t.g.Nodes[i]
 	switch n.Type {
@@ -81,10 +79,9 @@ func plus(a, b int64) int64 {
 	return 1<<63 - 1
 }
 
-// inputs sums up the L1 buffers that directly follow a function's start: those of arguments that
-// the graph names for the first time. A node other than an L1 buffer or a tensor ends the list. A
-// buffer with an allocation in the graph counts there; upstream counts it twice if the function
-// allocates before anything else.
+// inputs sums up the L1 buffers of arguments that the graph names for the first time: those that,
+// with tensors, directly follow a function's start. A buffer with an allocation in the graph counts
+// there; upstream counts it twice if the function allocates before anything else.
 func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 	var sum int64
 	for i := start + 1; i < len(g.Nodes); i++ {
@@ -129,47 +126,10 @@ func peakL1(g *Graph) (peak, inBuffer int64) {
 	return peak, inBuffer
 }
 
-// PeakAllocated returns the most bytes of buffers in all kinds of memory. Only allocations inside
-// the capture count.
-func PeakAllocated(g *Graph) int64 {
-	var peak int64
-	l := liveBuffers{g: g, size: map[int]int64{}}
-	for i := range g.Nodes {
-		switch n := &g.Nodes[i]; n.Type {
-		case BufferAllocate:
-			l.allocate(n)
-			peak = max(peak, l.sum)
-		case BufferDeallocate:
-			l.free(n)
-		}
-	}
-	return peak
-}
+// PeakAllocated returns the most bytes of buffers in all kinds of memory that the capture
+// allocated.
+func PeakAllocated(g *Graph) int64 { return g.allocated(func(*Node) bool { return true }).Peak }
 
-// liveBuffers sums up buffers that the capture has allocated and not freed.
-type liveBuffers struct {
-	g    *Graph
-	size map[int]int64 // by the buffer's node
-	sum  int64
-}
-
-func (l *liveBuffers) allocate(n *Node) {
-	s := n.Params.Size(ParamSize)
-	l.sum = plus(l.sum, s)
-	if b := l.g.first(n, BufferNode); b != nil {
-		l.size[b.Counter] = plus(l.size[b.Counter], s)
-	}
-}
-
-// free subtracts the buffer's part of the sum: nothing for a buffer from before the capture.
-func (l *liveBuffers) free(n *Node) {
-	if b := l.g.bufferOf(n); b != nil {
-		l.sum = max(l.sum-l.size[b.Counter], 0) // it could be below 0 after the sum has saturated
-		delete(l.size, b.Counter)
-	}
-}
-
-// DRAMUse is the DRAM that buffers took, in bytes.
 type DRAMUse struct {
 	Peak      int64 // most at a time, of buffers that were allocated inside the capture
 	Allocated int64
@@ -177,20 +137,26 @@ type DRAMUse struct {
 }
 
 // DRAMUsage sums up the DRAM buffers that were allocated and freed in a graph.
-func DRAMUsage(g *Graph) DRAMUse {
-	var u DRAMUse
-	l := liveBuffers{g: g, size: map[int]int64{}}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+func DRAMUsage(g *Graph) DRAMUse { return g.allocated(func(n *Node) bool { return !n.inL1() }) }
+
+func (g *Graph) allocated(counts func(*Node) bool) (u DRAMUse) {
+	size, sum := map[int]int64{}, int64(0) // of buffers that the capture has allocated and not freed, by node
+	for _, n := range g.All() {
 		switch n.Type {
 		case BufferAllocate:
-			if !n.inL1() {
-				l.allocate(n)
-				u.Allocated, u.Peak = plus(u.Allocated, n.Params.Size(ParamSize)), max(u.Peak, l.sum)
+			if !counts(n) {
+				continue
 			}
+			s := n.Params.Size(ParamSize)
+			if b := g.First(n, BufferNode); b != nil {
+				size[b.Counter] = plus(size[b.Counter], s)
+			}
+			sum, u.Allocated = plus(sum, s), plus(u.Allocated, s)
+			u.Peak = max(u.Peak, sum)
 		case BufferDeallocate:
-			if b := g.bufferOf(n); b != nil && !b.inL1() {
-				l.free(n)
+			if b := g.bufferOf(n); b != nil && counts(b) {
+				sum = max(sum-size[b.Counter], 0) // it could be below 0 after the sum has saturated
+				delete(size, b.Counter)
 				u.Freed = plus(u.Freed, b.Params.Size(ParamSize))
 			}
 		}
@@ -200,11 +166,9 @@ func DRAMUsage(g *Graph) DRAMUse {
 
 func (g *Graph) allocations() map[int]*Node {
 	m := map[int]*Node{}
-	for i := range g.Nodes {
-		if a := &g.Nodes[i]; a.Type == BufferAllocate {
-			if b := g.first(a, BufferNode); b != nil {
-				m[b.Counter] = a
-			}
+	for _, a := range g.All(BufferAllocate) {
+		if b := g.First(a, BufferNode); b != nil {
+			m[b.Counter] = a
 		}
 	}
 	return m
@@ -215,9 +179,9 @@ type Row struct {
 	Node  int    `json:"node"`
 	Op    string `json:"current_op"` // the innermost function
 	Event string `json:"event"`      // begin_op, end_op or the type of the node
-	// Circular is the bytes of circular buffers, dataflow buffers and scratchpads on a core after
-	// the event. As in TT-NN it includes circular buffers that lie in buffers, InBuffers, which
-	// take no memory of their own.
+	// Circular is the bytes of circular buffers, dataflow buffers and scratchpads on a core. As in
+	// TT-NN it includes circular buffers that lie in buffers, InBuffers, which take no memory of
+	// their own.
 	Circular  int64 `json:"total_cb"`
 	InBuffers int64 `json:"cb_in_buffers"`
 	Buffers   int64 `json:"total_buffer"`

@@ -7,7 +7,7 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strconv"
+	"strings"
 )
 
 // A Zone is a measured section of a kernel on one processor of a core.
@@ -15,7 +15,7 @@ type Zone struct {
 	Device    int64  `json:"device_id"`
 	X         int    `json:"x"` // virtual coordinates of the core, as in the vendor's tools
 	Y         int    `json:"y"`
-	Processor string `json:"processor"` // BRISC, NCRISC, TRISC0, TRISC1 or TRISC2
+	Processor string `json:"processor"`
 	Program   string `json:"program,omitempty"`
 	Kernel    string `json:"kernel,omitempty"`
 	Name      string `json:"name"`
@@ -25,12 +25,8 @@ type Zone struct {
 	End       uint64 `json:"end_cycle"`
 }
 
-// riscNames are the processors' names in tt-metal's device log (tt_metal/impl/profiler).
-var riscNames = map[string]string{"BRISC": "BRISC", "NCRISC": "NCRISC", "TRISC0": "TRISC_0", "TRISC1": "TRISC_1", "TRISC2": "TRISC_2"}
-
-// kernelZones are the names of zones of whole kernels in tt-metal's tools, by processor.
-var kernelZones = map[string]string{"BRISC": "BRISC-KERNEL", "NCRISC": "NCRISC-KERNEL", "TRISC0": "TRISC-KERNEL", "TRISC1": "TRISC-KERNEL",
-	"TRISC2": "TRISC-KERNEL"}
+// riscNames makes processors' names of tt-metal's device log (tt_metal/impl/profiler).
+var riscNames = strings.NewReplacer("TRISC", "TRISC_")
 
 // zonesOf returns the zones within a run. sorted is in the order of devices and starts.
 func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
@@ -45,7 +41,6 @@ func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	return out
 }
 
-// sortedZones returns the report's zones by device and start, the longer ones first.
 func (r *Report) sortedZones() []*Zone {
 	out := make([]*Zone, len(r.Zones))
 	for i := range r.Zones {
@@ -62,7 +57,7 @@ func (r *Report) sortedZones() []*Zone {
 func kernelCycles(sums map[string]uint64, zones []*Zone) {
 	first, last := map[string]uint64{}, map[string]uint64{}
 	for _, z := range zones {
-		if z.Name != kernelZones[z.Processor] {
+		if z.Name != strings.TrimRight(z.Processor, "012")+"-KERNEL" {
 			continue
 		}
 		if at, ok := first[z.Processor]; !ok || z.Start < at {
@@ -80,8 +75,7 @@ const deviceLogColumns = "PCIe slot, core_x, core_y, RISC processor type, timer_
 
 // WriteDeviceLog writes the device log of a performance report. The vendor's tools read from it the
 // first device's architecture, clock and number of cores, and the zones of kernels: a row for each
-// start and each end, with the call count of the operation around it. Zones outside of operations
-// have the number 0.
+// start and each end, with the call count of the operation around it, or 0.
 func (r *Report) WriteDeviceLog(w io.Writer) error {
 	d := Device{Arch: "wormhole_b0"}
 	if len(r.Devices) > 0 {
@@ -99,9 +93,9 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 	of, state := map[*Zone][3]string{}, newPerfState(r)
 	for _, row := range r.perfRows() {
 		first := row.runs[0]
-		id := [3]string{strconv.Itoa(state.call(first.Function))}
+		id := [3]string{num(state.call(first.Function))}
 		if first.Trace != "" {
-			id[1], id[2] = strconv.Itoa(state.trace(first.Trace)), strconv.Itoa(first.Replay)
+			id[1], id[2] = num(state.trace(first.Trace)), num(first.Replay)
 		}
 		for _, run := range row.runs {
 			for _, z := range zonesOf(zones, run) {
@@ -127,17 +121,13 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 		marks = append(marks, mark{z, z.Start, "ZONE_START"}, mark{z, max(z.Start, z.End), "ZONE_END"})
 	}
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.z.Device, b.z.Device), cmp.Compare(a.at, b.at)) })
-	c := csv.NewWriter(w)
+	c := csv.NewWriter(w) // it keeps the first error
 	for _, m := range marks {
 		z, id := m.z, of[m.z]
 		timer := timers[place{z.Name, z.File, z.Line}]
-		err := c.Write(cells(strconv.FormatInt(z.Device, 10), strconv.Itoa(z.X), strconv.Itoa(z.Y), cmp.Or(riscNames[z.Processor], z.Processor),
-			strconv.Itoa(timer),
-			strconv.FormatUint(m.at, 10), "0", cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, strconv.Itoa(z.Line),
+		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), riscNames.Replace(z.Processor),
+			num(timer), num(m.at), "0", cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, num(z.Line),
 			path.Base(cmp.Or(z.File, "-")), ""))
-		if err != nil {
-			return fmt.Errorf("graph: write device log: %w", err)
-		}
 	}
 	c.Flush()
 	if err := c.Error(); err != nil {

@@ -5,14 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// The device log has two rows for each zone, in the order of their times, with the number that its
-// operation has in the performance report; the report's columns of processors are those of zones
-// that have tt-metal's names. Both survive the report's file.
 func TestZones(t *testing.T) {
 	r := timed()
 	zone := func(processor, program, name string, line int, start, end uint64) graph.Zone {
@@ -27,18 +23,12 @@ func TestZones(t *testing.T) {
 		zone("NCRISC", "other", "NCRISC-KERNEL", 5, 1020, 1040), // not of the program that ran then
 	}
 	var file bytes.Buffer
-	if err := r.Encode(&file); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, r.Encode(&file))
 	again, err := graph.Decode(&file, graph.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, r := range []*graph.Report{r, again} {
 		var b strings.Builder
-		if err := r.WriteDeviceLog(&b); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, r.WriteDeviceLog(&b))
 		want := []string{
 			"4,18,2,BRISC,1,1010,0,1,,,BRISC-KERNEL,ZONE_START,3,a;b.c,",
 			"4,18,2,BRISC,1,1020,0,1,,,BRISC-KERNEL,ZONE_START,3,a;b.c,",
@@ -54,13 +44,9 @@ func TestZones(t *testing.T) {
 			"4,18,2,TRISC_1,4,2080,0,1,0,1,TRISC-KERNEL,ZONE_END,7,a;b.c,",
 		}
 		got := strings.Split(strings.TrimSpace(b.String()), "\n")[2:]
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("device log (-want +got):\n%s", d)
-		}
+		graph.Equal(t, want, got, "device log")
 		rows := perfTable(t, r, "DEVICE BRISC KERNEL DURATION [ns]", "DEVICE NCRISC KERNEL DURATION [ns]", "DEVICE TRISC1 KERNEL DURATION [ns]")
 		// A cycle takes 2 ns.
-		if d := cmp.Diff([][]string{{"980", "", ""}, {"", "", "140"}, {"", "", ""}, {"", "", ""}}, rows); d != "" {
-			t.Errorf("performance (-want +got):\n%s", d)
-		}
+		graph.Equal(t, [][]string{{"980", "", ""}, {"", "", "140"}, {"", "", ""}, {"", "", ""}}, rows, "performance")
 	}
 }

@@ -15,7 +15,6 @@ import (
 // bits with exponents.
 type DType string
 
-// The data types.
 const (
 	Bool   DType = "BOOL"
 	U8     DType = "U8"
@@ -49,12 +48,10 @@ func (t DType) Size() int {
 	return 0
 }
 
-// types are the types that files and package ops share.
 var types = map[ops.DataType]DType{
 	ops.UInt8: U8, ops.UInt16: U16, ops.UInt32: U32, ops.Int32: I32, ops.BFloat16: BF16, ops.Float32: F32,
 }
 
-// converted are types that File.Tensor converts, and the bits of an element.
 var converted = map[DType]struct {
 	to   ops.DataType
 	bits func([]byte) (uint32, error)
@@ -91,7 +88,6 @@ func (t DType) conversion() (ops.DataType, func([]byte) ([]byte, error)) {
 	return c.to, func(b []byte) ([]byte, error) { return each(b, t.Size(), c.bits) }
 }
 
-// each converts elements of size bytes to 32 bits.
 func each(b []byte, size int, f func([]byte) (uint32, error)) ([]byte, error) {
 	out := make([]byte, 0, len(b)/size*4)
 	for v := range slices.Chunk(b, size) {

@@ -22,11 +22,10 @@ var (
 type FormatError struct {
 	Tensor string // whose entry in the header is wrong, or empty
 	Why    string
-	Offset int64 // in the file, after invalid JSON or an unexpected value in the header; otherwise 0
-	Err    error // cause, or nil
+	Offset int64 // in the file, after what is wrong in the header; otherwise 0
+	Err    error
 }
 
-// Error implements error.
 func (e *FormatError) Error() string {
 	s := "safetensors: " + ErrFormat.Error() + ": "
 	if e.Tensor != "" {
@@ -42,10 +41,8 @@ func (e *FormatError) Error() string {
 	return s
 }
 
-// Is matches [ErrFormat].
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
-// Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
 
 // Info describes a tensor in a file.
@@ -61,7 +58,7 @@ type Info struct {
 type File struct {
 	r        io.ReaderAt
 	close    func() error
-	data     int64 // offset of the tensors' data
+	data     int64
 	tensors  []Info
 	byName   map[string]int
 	metadata map[string]string
@@ -110,7 +107,6 @@ func Load(path string) (tensors map[string]*ops.Host, err error) {
 	return tensors, nil
 }
 
-// Close closes the file.
 func (f *File) Close() error {
 	if err := f.close(); err != nil {
 		return fmt.Errorf("safetensors: close: %w", err)
@@ -127,13 +123,11 @@ func (f *File) Tensors() []Info {
 	return out
 }
 
-// Metadata returns the header's metadata.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Tensor reads a tensor. See [DType] for its data type; a scalar gets the shape [1]. The error
-// wraps [ErrNoTensor], ops.ErrDataType for a type that no operation takes or for integers that
-// don't fit into Int32, or ops.ErrShape for a tensor without elements or with more than four
-// dimensions.
+// Tensor reads a tensor, converted as [DType] says; a scalar gets the shape [1]. The error wraps
+// [ErrNoTensor], ops.ErrDataType for a type that no operation takes or for integers that don't fit
+// into Int32, or ops.ErrShape for a tensor without elements or with more than four dimensions.
 func (f *File) Tensor(name string) (*ops.Host, error) {
 	i, ok := f.byName[name]
 	if !ok {

@@ -14,20 +14,17 @@ import (
 // maxHeader is the format's limit for a header, in bytes.
 const maxHeader = 100_000_000
 
-// metadataKey is the header's entry that isn't a tensor.
 const metadataKey = "__metadata__"
 
-// entry is a tensor in the header.
 type entry struct {
 	DType   DType    `json:"dtype"`
 	Shape   []int64  `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// readHeader reads and checks the header of a file of size bytes.
 func (f *File) readHeader(size int64) error {
 	if size < 8 {
-		return &FormatError{Why: fmt.Sprintf("it has %d bytes: want at least the 8 of the header's length", size)}
+		return invalid("", "it has %d bytes: want at least the 8 of the header's length", size)
 	}
 	var length [8]byte
 	if n, err := f.r.ReadAt(length[:], 0); n != len(length) {
@@ -35,14 +32,14 @@ func (f *File) readHeader(size int64) error {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeader || int64(n) > size-8 {
-		return &FormatError{Why: fmt.Sprintf("a header of %d bytes: want at most %d, and no more than the %d that follow", n, maxHeader, size-8)}
+		return invalid("", "a header of %d bytes: want at most %d, and no more than the %d that follow", n, maxHeader, size-8)
 	}
 	text := make([]byte, n)
 	if got, err := f.r.ReadAt(text, 8); got != len(text) {
 		return &FormatError{Why: "can't read the header", Err: err}
 	}
 	if n == 0 || text[0] != '{' {
-		return &FormatError{Why: "the header doesn't begin with {"}
+		return invalid("", "the header doesn't begin with {")
 	}
 	if err := f.parse(text); err != nil {
 		return err
@@ -70,7 +67,7 @@ func (f *File) parse(text []byte) error {
 		start := d.InputOffset() - int64(len(value))
 		if name == metadataKey {
 			if f.metadata != nil {
-				return &FormatError{Tensor: name, Why: "it is there twice"}
+				return invalid(name, "it is there twice")
 			}
 			f.metadata = map[string]string{}
 			if err := json.Unmarshal(value, &f.metadata); err != nil {
@@ -79,7 +76,7 @@ func (f *File) parse(text []byte) error {
 			continue
 		}
 		if _, ok := f.byName[name]; ok {
-			return &FormatError{Tensor: name, Why: "it is there twice"}
+			return invalid(name, "it is there twice")
 		}
 		var e entry
 		if err := json.Unmarshal(value, &e); err != nil {
@@ -95,6 +92,10 @@ func (f *File) parse(text []byte) error {
 		return notJSON(text, "", "something follows the header's object", 0, nil)
 	}
 	return nil
+}
+
+func invalid(tensor, format string, args ...any) error {
+	return &FormatError{Tensor: tensor, Why: fmt.Sprintf(format, args...)}
 }
 
 // notJSON is the error of a header that isn't JSON, or of an unexpected value at start.
@@ -123,20 +124,21 @@ func (f *File) layOut(size int64) error {
 	var at int64
 	for i, t := range f.tensors {
 		if t.Begin != at || t.End < t.Begin || t.End > size {
-			return &FormatError{Tensor: t.Name, Why: fmt.Sprintf("data from %d to %d: want it to begin at %d, where the one before ends, and to end within %d bytes", t.Begin, t.End, at, size)}
+			return invalid(t.Name, "data from %d to %d: want it to begin at %d, where the one before ends, and to end within %d bytes", t.Begin,
+				t.End, at, size)
 		}
 		want, err := t.bytes()
 		if err != nil {
 			return err
 		}
 		if want != t.End-t.Begin {
-			return &FormatError{Tensor: t.Name, Why: fmt.Sprintf("%d bytes of data: want %d for %v of %s", t.End-t.Begin, want, t.Shape, t.DType)}
+			return invalid(t.Name, "%d bytes of data: want %d for %v of %s", t.End-t.Begin, want, t.Shape, t.DType)
 		}
 		f.byName[t.Name] = i
 		at = t.End
 	}
 	if at != size {
-		return &FormatError{Why: fmt.Sprintf("%d bytes of data, of which tensors use %d", size, at)}
+		return invalid("", "%d bytes of data, of which tensors use %d", size, at)
 	}
 	return nil
 }
@@ -144,11 +146,11 @@ func (f *File) layOut(size int64) error {
 func (t *Info) bytes() (int64, error) {
 	n := int64(t.DType.Size())
 	if n == 0 {
-		return 0, &FormatError{Tensor: t.Name, Why: fmt.Sprintf("unknown data type %q", string(t.DType))}
+		return 0, invalid(t.Name, "unknown data type %q", string(t.DType))
 	}
 	for _, d := range t.Shape {
 		if d < 0 || d > math.MaxInt32 || d != 0 && n > math.MaxInt64/d {
-			return 0, &FormatError{Tensor: t.Name, Why: fmt.Sprintf("the shape %v", t.Shape)}
+			return 0, invalid(t.Name, "the shape %v", t.Shape)
 		}
 		n *= d
 	}

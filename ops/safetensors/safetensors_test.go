@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/safetensors"
 )
 
-// file makes a file of a header and data.
 func file(header string, data ...byte) []byte {
 	return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), data...)
 }
@@ -27,7 +26,6 @@ func read(b []byte) (*safetensors.File, error) {
 	return safetensors.NewFile(bytes.NewReader(b), int64(len(b)))
 }
 
-// What is written is read again.
 func TestWriteAndLoad(t *testing.T) {
 	want := map[string]*ops.Host{}
 	for name, dt := range map[string]ops.DataType{"a": ops.UInt8, "b.c": ops.UInt16, "d": ops.UInt32, "e": ops.Int32, "weight": ops.BFloat16,
@@ -37,9 +35,7 @@ func TestWriteAndLoad(t *testing.T) {
 		want[name] = h
 	}
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, want, map[string]string{"format": "pt"}); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, safetensors.Write(&b, want, map[string]string{"format": "pt"}))
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	devtest.Must(t, os.WriteFile(path, b.Bytes(), 0o644))
 	got, err := safetensors.Load(path)
@@ -63,7 +59,6 @@ func TestWriteAndLoad(t *testing.T) {
 	}
 }
 
-// Types that operations don't have are converted exactly, or refused.
 func TestConversions(t *testing.T) {
 	for name, c := range map[string]struct {
 		dtype string
@@ -100,8 +95,6 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// Shapes that operations don't take are refused only where they are asked for; a scalar has one
-// dimension.
 func TestShapes(t *testing.T) {
 	f, err := read(file(`{"scalar":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"deep":{"dtype":"U8","shape":[1,1,1,1,1],"data_offsets":[1,2]},"none":{"dtype":"U8","shape":[0,4],"data_offsets":[2,2]}}`, 1, 2))
 	devtest.Must(t, err)
@@ -115,7 +108,6 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// What isn't a file of that form is a FormatError.
 func TestFormatErrors(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"nothing":                  nil,
@@ -146,7 +138,6 @@ func TestFormatErrors(t *testing.T) {
 	}
 }
 
-// An error about JSON in the middle of a header says where in the file it is.
 func TestFormatErrorOffset(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string
@@ -171,7 +162,6 @@ func TestFormatErrorOffset(t *testing.T) {
 	}
 }
 
-// FuzzFile reads any bytes: there is an error, or all tensors can be read or are refused.
 func FuzzFile(f *testing.F) {
 	f.Add(file(`{"x":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]},"__metadata__":{"a":"b"}}`, 1, 2, 3, 4))
 	f.Add(file(`{"x":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"y":{"dtype":"BOOL","shape":[0],"data_offsets":[8,8]}}`, 1, 2, 3, 4,

@@ -13,10 +13,9 @@ const (
 	bufferStep  = 1 << 32
 )
 
-// bufferBase is the offset of DMA buffer 0: 2^32 pages less 256 buffers.
+// bufferBase is DMA buffer 0's offset: 2^32 pages less 256 buffers.
 func bufferBase() uint64 { return (pageSize() - kabi.MaxDMABufs) << 32 }
 
-// arch holds the driver's constants for an architecture, beside the chip's.
 type arch struct {
 	params   *chip.Params
 	counts   []int  // usable windows by class
@@ -46,8 +45,7 @@ func archOf(p *chip.Params) *arch {
 	return a
 }
 
-// windowByOffset finds the window that starts at an mmap offset inside the TLB range: BAR 0 windows
-// at their BAR offset, BAR 4 windows after the size of BAR 0.
+// BAR 0 windows are at their BAR offset, BAR 4's after BAR 0's size.
 func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, bar int, start uint64, ok bool) {
 	bar0 := a.params.PCI.BARSize[0]
 	bar = 0
@@ -65,9 +63,8 @@ func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, ba
 	return 0, chip.WindowClass{}, 0, 0, false
 }
 
-// packWindow lays out a configuration as the driver does: values are truncated to the register's
-// fields without a check, and Wormhole has no static virtual channel (tt-kmd wormhole.c
-// construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
+// packWindow truncates as the driver does, and Wormhole has no static virtual channel (tt-kmd
+// wormhole.c construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
 func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) {
 	put := func(first uint, width uint, v uint64) {
 		v &= 1<<width - 1

@@ -6,21 +6,30 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// take decodes an ioctl's input from the front of arg and returns the rest.
-func take[T kabi.Part](arg []byte, in *T) (rest []byte, ok bool) {
-	b := kabi.PartBytes(in)
+// A too short argument is EFAULT, like a bad pointer.
+func handle[T kabi.Part](do func(in T, rest []byte) error, arg []byte) error {
+	var in T
+	b := kabi.PartBytes(&in)
 	if len(arg) < len(b) {
-		return nil, false
+		return syscall.EFAULT
 	}
-	copy(b, arg)
-	return arg[len(b):], true
+	return do(in, arg[copy(b, arg):])
 }
 
-// put encodes an ioctl's output of fixed size.
+// update is handle for a request whose input becomes its output.
+func update[T kabi.Part](do func(in T) (T, error), arg []byte) error {
+	return handle(func(in T, _ []byte) error {
+		out, err := do(in)
+		if err == nil {
+			put(arg, &out)
+		}
+		return err
+	}, arg)
+}
+
 func put[T kabi.Part](arg []byte, out *T) { copy(arg, kabi.PartBytes(out)) }
 
-// answer encodes an output of which the caller asked for n bytes: n zeroes, then as much of out as
-// fits.
+// answer encodes an output for a caller who asked for n bytes, the rest zero.
 func answer[T kabi.Part](arg []byte, n uint32, out *T) error {
 	if uint64(n) > uint64(len(arg)) {
 		return syscall.EFAULT

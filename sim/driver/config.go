@@ -14,44 +14,33 @@ import (
 // Version is the modelled release of tt-kmd.
 type Version struct{ Major, Minor, Patch uint8 }
 
-// String returns "2.10.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// atLeast reports whether v is major.minor or newer.
 func (v Version) atLeast(major, minor uint8) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
 
 // Config describes a machine with Tenstorrent cards.
 type Config struct {
-	// Arch is the architecture of every card.
-	Arch chip.Arch
-	// Functions are the cards. Driver.Close closes them.
-	Functions []Function
-	// Start, instead of Functions, makes a single card when its node is first opened. The card is
-	// closed with the last reference to the node. A failed Start fails the open.
+	Arch      chip.Arch  // of every card
+	Functions []Function // the cards, which Driver.Close closes
+	// Start, instead of Functions, makes a single card on first open, until its last reference
+	// goes.
 	Start func() (Function, error)
 	// Name is the prefix of the nodes' names, "/dev/tenstorrent/" if empty.
-	Name string
-	// Version is the modelled release of the driver, 2.10.0 if zero.
-	Version Version
-	// NoIOMMU models a machine without a translating IOMMU: pins need physically contiguous pages.
-	NoIOMMU bool
-	// PageSizeAt returns, with NoIOMMU, the size of the page at a virtual address. Ranges inside
-	// one page are physically contiguous. Nil asks the operating system.
+	Name     string
+	Version  Version // of the driver, 2.10.0 if zero
+	NoIOMMU  bool    // pins need physically contiguous pages
+	NoExport bool    // a kernel before 5.8, which can't export windows as dma-bufs
+	// PageSizeAt returns, with NoIOMMU, the size of the contiguous page at an address; nil asks the
+	// system.
 	PageSizeAt func(va uint64) uint64
-	// Ordinals are the numbers of the nodes, 0, 1, 2… if nil. They have gaps after a card was
-	// removed, and in containers.
+	// Ordinals are the nodes' numbers, 0, 1, 2… if nil. Removed cards and containers leave gaps.
 	Ordinals []int
-	// Addresses are the devices' PCI addresses as bus<<8 | device<<3 | function; buses 1, 2, 3… if
-	// nil.
+	// Addresses are the PCI addresses as bus<<8 | device<<3 | function; buses 1, 2, 3… if nil.
 	Addresses []uint16
-	// NoExport models a kernel before 5.8, which can't export windows as dma-bufs.
-	NoExport bool
-	// NUMANode is the NUMA node of all cards plus one; 0 for none.
-	NUMANode int
-	// BAR4Size, if not 0, is the size of BAR 4 in bytes; Blackhole's firmware can configure it.
-	BAR4Size uint64
+	NUMANode  int    // of all cards plus one; 0 for none
+	BAR4Size  uint64 // in bytes, if not 0; Blackhole's firmware can configure it
 }
 
 // ErrConfig is wrapped by New's error for an impossible machine.
@@ -116,11 +105,9 @@ func New(cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// Len returns the number of devices.
 func (d *Driver) Len() int { return len(d.list()) }
 
-// Node returns the node of device i, 0 <= i < Len. It stays the same until another card is plugged
-// into its place.
+// Node returns the node of device i until another card takes its place.
 func (d *Driver) Node(i int) *Node { return &d.list()[i].node }
 
 func (d *Driver) list() []*device {
@@ -129,8 +116,7 @@ func (d *Driver) list() []*device {
 	return slices.Clone(d.devices)
 }
 
-// Close unloads the driver: open files become ENODEV, mappings are zapped, and the functions are
-// closed.
+// Close unloads the driver: files become ENODEV, mappings are zapped, functions closed.
 func (d *Driver) Close() error {
 	var errs []error
 	for _, dev := range d.list() {
@@ -139,18 +125,14 @@ func (d *Driver) Close() error {
 	return errors.Join(errs...)
 }
 
-// Node is the device node of one card. It implements the seam that package kmd opens.
-type Node struct {
-	dev *device
-}
+// Node is the device node of one card.
+type Node struct{ dev *device }
 
 var _ seam.Node = (*Node)(nil)
 
-// String names the node.
 func (n *Node) String() string { return n.dev.name }
 
-// Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean the same as in tt-kmd. Errors are
-// syscall.Errno values, possibly wrapped.
+// Open's O_APPEND, O_EXCL and O_NONBLOCK mean the same as in tt-kmd.
 func (n *Node) Open(flags int) (seam.File, error) { return opened(n.dev.open(n.dev.drv.self, flags)) }
 
 // opened avoids a non-nil interface with a nil *file.
@@ -161,33 +143,25 @@ func opened(f *file, err error) (seam.File, error) {
 	return f, nil
 }
 
-// Ordinal returns the number in the node's name.
 func (n *Node) Ordinal() int { return n.dev.ordinal }
 
-// Address returns the device's PCI address in the usual form, "0000:01:00.0".
 func (n *Node) Address() string { return n.dev.address() }
 
-// Power returns the power flags and settings that the driver last sent to the firmware, and the
-// number of sends.
+// Power returns the flags and settings last sent to the firmware, and the number of sends.
 func (n *Node) Power() (flags uint16, settings [14]uint16, sent int) {
 	n.dev.mu.Lock()
 	defer n.dev.mu.Unlock()
 	return n.dev.power.PowerFlags, n.dev.power.PowerSettings, n.dev.powerSent
 }
 
-// OpenFiles returns how many files of the node are open, also those that only a mapping keeps.
-func (n *Node) OpenFiles() int {
-	n.dev.mu.Lock()
-	defer n.dev.mu.Unlock()
-	return len(n.dev.files)
-}
+// OpenFiles counts open files, also those that only a mapping keeps.
+func (n *Node) OpenFiles() int { return n.dev.openFiles() }
 
-// Unplug takes card i out of the running machine: mappings fault, files are ENODEV, pins and
-// buffers are gone. Open files stay open and keep the node's number.
+// Unplug takes card i out: mappings fault, files are ENODEV, pins and buffers are gone. Open files
+// keep the node's number.
 func (d *Driver) Unplug(i int) error { return d.list()[i].remove() }
 
-// Plug puts a card into the place that Unplug(i) left. It has the old PCI address and the lowest
-// free number, which differs while a process has the old node open.
+// Plug replaces an unplugged card, with its PCI address and the lowest free number.
 func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,14 +186,11 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	return &dev.node, nil
 }
 
-// takenLocked reports whether a number is in use; old counts while it is open.
+// takenLocked counts old while it is open.
 func (d *Driver) takenLocked(n int, old *device, open bool) bool {
-	for _, dev := range append(slices.Clone(d.devices), d.gone...) {
-		if dev.ordinal == n && (dev != old || open) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(d.devices, d.gone), func(dev *device) bool {
+		return dev.ordinal == n && (dev != old || open)
+	})
 }
 
 func (d *device) openFiles() int {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPipe returns a pipe that no child process inherits, not even one that another goroutine starts
-// meanwhile.
+// No child process inherits the pipe, whichever goroutine starts it.
 func newPipe() (p [2]int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -22,7 +21,6 @@ func newPipe() (p [2]int, err error) {
 	return p, nil
 }
 
-// newDescriptor returns a descriptor that serves as a name.
 func newDescriptor() (int, error) {
 	p, err := newPipe()
 	if err != nil {
@@ -32,17 +30,14 @@ func newDescriptor() (int, error) {
 	return p[0], nil
 }
 
-// closeDescriptor closes a descriptor of the model's own; no caller could handle the error.
 func closeDescriptor(fd int) { _ = unix.Close(fd) }
 
-// isDescriptor reports whether a number is an open descriptor of this process.
 func isDescriptor(fd int) bool {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return err == nil
 }
 
-// newWatched returns a descriptor to give away, and one to keep, which tells when all duplicates of
-// the former are closed.
+// keep tells when all duplicates of give are closed.
 func newWatched() (give, keep int, err error) {
 	p, err := newPipe()
 	if err != nil {
@@ -51,14 +46,12 @@ func newWatched() (give, keep int, err error) {
 	return p[1], p[0], nil
 }
 
-// closedBy reports whether the counterpart of keep is closed.
 func closedBy(keep int) bool {
 	p := []unix.PollFd{{Fd: int32(keep), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)
 	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
 }
 
-// errno returns the errno in an error, or EINVAL.
 func errno(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {

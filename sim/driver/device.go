@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// device is the driver's state of one card.
 type device struct {
 	drv     *Driver
 	name    string
@@ -22,8 +21,7 @@ type device struct {
 	dma     iommu
 	faults  faults
 
-	// reset is held for writing by a reset, and for reading by all other uses of the device. As in
-	// the driver, mmap only tries it.
+	// reset is held for writing by a reset, else for reading; mmap only tries.
 	reset sync.RWMutex
 
 	mu        sync.Mutex
@@ -42,15 +40,13 @@ type device struct {
 	barSize   [6]uint64
 	exports   exports
 
-	// forPeers is fn for other cards. They must not wait for mu, whose holder may wait for them.
+	// forPeers is fn for other cards, without mu, whose holder may wait for them.
 	forPeers atomic.Pointer[Function]
 
-	// strided has a bit for every strided multicast register that a mapping of BAR 0 has written.
-	// The driver zeroes them on every configuration; the model only if needed, because the vendor's
-	// simulator lacks these registers.
-	strided atomic.Uint32
-	// kernelWindow serialises the use of the driver's own window.
-	kernelWindow sync.Mutex
+	// strided has a bit for each strided multicast register written through BAR 0. The driver
+	// zeroes all on every configuration, the model only those: the vendor's simulator lacks them.
+	strided      atomic.Uint32
+	kernelWindow sync.Mutex // held while the driver's own window is in use
 }
 
 func newDevice(drv *Driver, ordinal int, bdf uint16) *device {
@@ -86,8 +82,8 @@ func (d *device) attach(fn Function) {
 	d.forPeers.Store(&fn)
 }
 
-// open admits a file as tt-kmd's admit_chardev_open: O_EXCL waits until no file is open, anything
-// else until no O_EXCL file is. With O_NONBLOCK either is EAGAIN instead.
+// open admits a file as admit_chardev_open of tt-kmd: O_EXCL waits until no file is open, others
+// until no O_EXCL file is. With O_NONBLOCK either is EAGAIN.
 func (d *device) open(by *Process, flags int) (*file, error) {
 	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
@@ -119,7 +115,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	if d.fn == nil {
 		fn, err := d.cfg.Start()
 		if err != nil {
-			// Not an errno: the card isn't missing.
+			// No errno: the card isn't missing.
 			return nil, fmt.Errorf("driver: start %s: %w", d.name, err)
 		}
 		d.attach(fn)
@@ -134,7 +130,6 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	return f, nil
 }
 
-// unplugLaterLocked schedules a requested unplug once the device is open.
 func (d *device) unplugLaterLocked() {
 	if u := &d.faults; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
 		// Nobody is left to handle the error of closing the chip.
@@ -142,8 +137,8 @@ func (d *device) unplugLaterLocked() {
 	}
 }
 
-// aggregatePowerLocked combines the requests of all live files: flags by or, settings by maximum.
-// An undeclared flag counts as on (tt-kmd chardev.c).
+// Live files' flags are combined by or, settings by maximum. An undeclared flag counts as on
+// (tt-kmd chardev.c).
 func (d *device) aggregatePowerLocked() {
 	if !d.cfg.Version.atLeast(2, 6) {
 		return
@@ -167,7 +162,6 @@ func (d *device) aggregatePowerLocked() {
 	d.powerSent++
 }
 
-// remove ends the device: hot removal, or unloading the driver.
 func (d *device) remove() error {
 	d.reset.Lock()
 	d.mu.Lock()
@@ -189,7 +183,7 @@ func (d *device) remove() error {
 	return fn.Close()
 }
 
-// zapLocked makes every BAR and window mapping fault (tt-kmd memory.c, tenstorrent_vma_zap).
+// zapLocked makes all mappings fault (tt-kmd memory.c, tenstorrent_vma_zap).
 func (d *device) zapLocked() {
 	for f := range d.files {
 		for m := range f.maps {
@@ -202,8 +196,7 @@ func (d *device) zapLocked() {
 	}
 }
 
-// release ends a file, in the driver's order: cleanup write, pins and buffers, locks, windows, list
-// of files, power request.
+// release takes the driver's order: cleanup write, pins and buffers, locks, windows, power.
 func (d *device) release(f *file) error {
 	d.reset.RLock()
 	defer d.reset.RUnlock()
@@ -219,10 +212,7 @@ func (d *device) release(f *file) error {
 			d.locks[i] = nil
 		}
 	}
-	for id := range f.tlbs {
-		d.tlbs[id] = false
-	}
-	clear(f.tlbs)
+	d.freeWindowsLocked(f)
 	delete(d.files, f)
 	idle := f.power.Validity == kabi.PowerValidity(kabi.PowerFlagCount, 0) && f.power.PowerFlags == 0
 	if !d.detached && !d.needsInit && !idle {
@@ -239,6 +229,13 @@ func (d *device) release(f *file) error {
 		return fn.Close()
 	}
 	return nil
+}
+
+func (d *device) freeWindowsLocked(f *file) {
+	for id := range f.tlbs {
+		d.tlbs[id] = false
+	}
+	clear(f.tlbs)
 }
 
 func (d *device) isDetached() bool {

@@ -14,13 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests are numbered after the list of what a model of the driver must match. Each number is
-// one assertion about tt-kmd, with its source beside it where it isn't obvious from the ioctl's
-// name.
+// The assertions are numbered after the list of what a model of the driver must match.
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// regFile is a function that is registers only: what the driver stores can be read back.
 type regFile struct {
 	arch    chip.Arch
 	sub     uint32
@@ -29,7 +26,6 @@ type regFile struct {
 	command uint32
 	dma     DMA
 	onReset func()
-	stuck   bool
 	closed  bool
 	fault   error
 }
@@ -76,14 +72,10 @@ func (r *regFile) Reset() error {
 	if r.onReset != nil {
 		r.onReset()
 	}
-	if r.stuck {
-		return errors.New("stuck")
-	}
 	r.command &^= commandParity
 	return nil
 }
 
-// rig is a loaded driver with one card.
 type rig struct {
 	t   *testing.T
 	fn  *regFile
@@ -122,7 +114,6 @@ func (r *rig) open(flags int) seam.File {
 	return f
 }
 
-// want fails the test unless err is want; want nil means no error.
 func want(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -185,7 +176,6 @@ func TestNewRefusesImpossibleMachines(t *testing.T) {
 	}
 }
 
-// A card that is started on demand lives as long as its node is open.
 func TestStartOnDemand(t *testing.T) {
 	var made []*regFile
 	r := newRig(t, chip.Blackhole, func(c *Config) {
@@ -277,7 +267,6 @@ func TestAssertion03_BadPointers(t *testing.T) {
 	if v, err := lock(f, kabi.LockTest, 3); v != 3 || err != nil {
 		t.Errorf("lock after EFAULT: %d, %v", v, err)
 	}
-	// So does a reset happen.
 	ri := kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: kabi.ResetUser}
 	want(t, "no room for the result", f.Ioctl(kabi.IoctlResetDevice, kabi.PartBytes(&ri)), syscall.EFAULT)
 	if r.fn.command&commandParity == 0 {
@@ -377,7 +366,6 @@ func TestAssertion08_ArgszIsExact(t *testing.T) {
 	want(t, "x and y of 64", f.Ioctl(kabi.IoctlSetNOCCleanup, kabi.Bytes(&edge)), nil)
 }
 
-// soon fails the test unless ch delivers within ten seconds; it isn't a measurement.
 func soon[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -388,7 +376,6 @@ func soon[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
-// pages maps n pages of this process.
 func pages(t *testing.T, n int, flags int) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, n*int(pageSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|flags)

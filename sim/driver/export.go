@@ -2,17 +2,15 @@ package driver
 
 import "slices"
 
-// export is a window exported as a dma-buf, which keeps the window out of the pool until its last
-// duplicate is closed.
+// export is a window's dma-buf; the window stays out of the pool until its last duplicate is
+// closed.
 type export struct {
 	window uint32
 	keep   int // see newWatched
 }
 
-// exports are the dma-bufs of a device.
 type exports []export
 
-// live drops closed dma-bufs and returns the others.
 func (l *exports) live() exports {
 	*l = slices.DeleteFunc(*l, func(e export) bool {
 		if !closedBy(e.keep) {
@@ -24,12 +22,10 @@ func (l *exports) live() exports {
 	return *l
 }
 
-// has reports whether a window is exported.
 func (l *exports) has(id uint32) bool {
 	return slices.ContainsFunc(l.live(), func(e export) bool { return e.window == id })
 }
 
-// revoke ends all dma-bufs.
 func (l *exports) revoke() {
 	for _, e := range *l {
 		closeDescriptor(e.keep)

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// faults is the device's injected misbehaviour.
 type faults struct {
 	any        atomic.Bool // accesses must check the other fields
 	allOnes    atomic.Bool
@@ -22,14 +21,12 @@ type faults struct {
 	unplug      *time.Timer   // running, or nil
 }
 
-// The process of SecondProcess. Linux assigns no such number (PID_MAX_LIMIT of
-// include/linux/threads.h).
+// The process of SecondProcess, a number beyond PID_MAX_LIMIT (include/linux/threads.h).
 const (
 	secondPID  = 1 << 22
 	secondName = "second"
 )
 
-// load delays a slow read and reports whether it has no answer.
 func (u *faults) load() bool {
 	if d := u.slowReads.Load(); d != 0 {
 		time.Sleep(time.Duration(d))
@@ -37,7 +34,6 @@ func (u *faults) load() bool {
 	return u.allOnes.Load()
 }
 
-// store reports whether a store is lost.
 func (u *faults) store() bool { return u.allOnes.Load() }
 
 func (u *faults) pinning() {

@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// file is an open file of a node (struct file). It lives until its descriptor, its mappings and its
-// requests are gone.
+// file lives until its descriptor, its mappings and its requests are gone.
 type file struct {
 	dev  *device
 	proc *Process
@@ -33,7 +32,7 @@ type file struct {
 	fileMemory
 }
 
-// smcMessage is a posted message whose answer the file hasn't read.
+// smcMessage is posted, its answer not read.
 type smcMessage struct {
 	answer [8]uint32
 	early  bool // the next poll comes too early
@@ -47,7 +46,6 @@ func (f *file) function() Function {
 	return f.dev.fn
 }
 
-// Fault returns why the function stopped.
 func (f *file) Fault() error {
 	fn := f.function()
 	if fn == nil {
@@ -56,7 +54,6 @@ func (f *file) Fault() error {
 	return fn.Fault()
 }
 
-// EngineWait describes what a Tensix thread of a tile waits for, if the function knows.
 func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	fn := f.function()
 	if b, ok := fn.(interface {
@@ -67,14 +64,12 @@ func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	return "", false
 }
 
-// CoreDebug reports whether the processors' debug interface works; by default it does.
 func (f *file) CoreDebug() bool {
 	fn := f.function()
 	b, ok := fn.(interface{ CoreDebug() bool })
 	return !ok || b.CoreDebug()
 }
 
-// RemoteFault returns why a chip behind the function's links stopped, if the function knows.
 func (f *file) RemoteFault(x, y uint8) error {
 	fn := f.function()
 	if b, ok := fn.(interface{ RemoteFault(x, y uint8) error }); ok {
@@ -83,7 +78,6 @@ func (f *file) RemoteFault(x, y uint8) error {
 	return nil
 }
 
-// Close drops the descriptor. The file lives on while it is mapped.
 func (f *file) Close() error {
 	err := error(syscall.EBADF)
 	f.closeOnce.Do(func() {
@@ -96,7 +90,6 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the process's end release the file after all its other files.
 func (f *file) ReleaseLast() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -107,8 +100,7 @@ func (f *file) ReleaseLast() error {
 	return nil
 }
 
-// put drops a reference of the descriptor or a mapping, and releases the file with the last one.
-// The end of the process drops all references at once.
+// The process's end drops all references at once.
 func (f *file) put() error {
 	f.dev.mu.Lock()
 	if !f.killed {
@@ -117,8 +109,8 @@ func (f *file) put() error {
 	return f.unlockAndRelease()
 }
 
-// enter takes a request's reference, as fdget does in the kernel: if the descriptor is closed
-// meanwhile, the file is released after the request.
+// enter takes a reference, as the kernel's fdget: a file closed meanwhile is released after the
+// request.
 func (f *file) enter() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -129,14 +121,13 @@ func (f *file) enter() error {
 	return nil
 }
 
-// leave drops a request's reference. Release takes the reset lock, so it must not be held.
+// The reset lock must not be held.
 func (f *file) leave() {
 	f.dev.mu.Lock()
 	f.calls--
 	_ = f.unlockAndRelease() // a request can't report this error; nor can the kernel
 }
 
-// unlockAndRelease unlocks d.mu and releases the file if nothing holds it.
 func (f *file) unlockAndRelease() error {
 	over := f.overLocked()
 	f.dev.mu.Unlock()
@@ -146,7 +137,6 @@ func (f *file) unlockAndRelease() error {
 	return nil
 }
 
-// overLocked returns true once, when nothing holds the file any more; that caller releases it.
 func (f *file) overLocked() bool {
 	if f.ended || f.refs > 0 || f.calls > 0 {
 		return false
@@ -155,11 +145,9 @@ func (f *file) overLocked() bool {
 	return true
 }
 
-// closedLocked reports whether the descriptor is closed for requests.
 func (f *file) closedLocked() bool { return f.fd < 0 || f.killed }
 
-// Descriptor returns a descriptor by which an ioctl of another file can name this file. It is
-// closed with the file.
+// Descriptor names this file in another's ioctl, until it is closed.
 func (f *file) Descriptor() (int, error) {
 	d := f.dev
 	d.mu.Lock()
@@ -192,8 +180,6 @@ func (f *file) dropDescriptorLocked() {
 	f.desc = 0
 }
 
-// exitRank orders files at the end of their process: those that only mappings keep, those with
-// descriptors, and those of ReleaseLast.
 func (f *file) exitRank() int {
 	switch {
 	case f.last:
@@ -201,5 +187,5 @@ func (f *file) exitRank() int {
 	case f.fd >= 0:
 		return 1
 	}
-	return 0
+	return 0 // only a mapping keeps the file
 }

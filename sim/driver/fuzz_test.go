@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// Any request with any argument is an errno or a success, and the driver goes on.
 func FuzzIoctl(f *testing.F) {
 	for n := range uint32(21) {
 		f.Add(n, []byte{16, 0, 0, 0})

@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// seenWait is the lock of a condition, and reports when a goroutine has begun to wait.
 type seenWait struct {
 	sync.Locker
 	waits chan struct{}
@@ -27,7 +26,6 @@ func (s seenWait) Unlock() {
 	s.waits <- struct{}{}
 }
 
-// waits returns a channel that reports every request that begins to wait for device 0 from now on.
 func (r *rig) waits() <-chan struct{} {
 	d := r.drv.devices[0]
 	s := seenWait{&d.mu, make(chan struct{}, 100)}
@@ -35,7 +33,6 @@ func (r *rig) waits() <-chan struct{} {
 	return s.waits
 }
 
-// blocked starts a blocking acquire of lock 5, which another file holds, and returns when it waits.
 func blocked(t *testing.T, f seam.File, waits <-chan struct{}) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -47,8 +44,6 @@ func blocked(t *testing.T, f seam.File, waits <-chan struct{}) <-chan error {
 	return done
 }
 
-// A request holds its file: one whose descriptor is closed while it waits for a lock is released
-// when it has ended, with the lock that it got.
 func TestCloseDuringLock(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	waits := r.waits()
@@ -72,7 +67,6 @@ func TestCloseDuringLock(t *testing.T) {
 	}
 }
 
-// The end of a process interrupts its wait for a lock, and then the file is released.
 func TestKillDuringLock(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	waits := r.waits()
@@ -96,15 +90,12 @@ func TestKillDuringLock(t *testing.T) {
 	want(t, "close after the end", b.Close(), nil)
 }
 
-// inside waits until a request on device 0 is under way.
 func (r *rig) inside() {
 	for d := r.drv.devices[0]; d.reset.TryLock(); time.Sleep(10 * time.Microsecond) {
 		d.reset.Unlock()
 	}
 }
 
-// Pins and peers' BARs that a request maps after its descriptor was closed, or its process killed,
-// go with it.
 func TestCloseDuringMapping(t *testing.T) {
 	second := newRegFile(chip.Blackhole)
 	r := newRig(t, chip.Blackhole, func(c *Config) { c.Functions = append(c.Functions, second) })
@@ -151,7 +142,6 @@ func TestCloseDuringMapping(t *testing.T) {
 	}
 }
 
-// Windows that are allocated while a descriptor is being closed go with the file.
 func TestCloseDuringAllocate(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	d := r.drv.devices[0]
@@ -187,7 +177,6 @@ func TestCloseDuringAllocate(t *testing.T) {
 	}
 }
 
-// A closed descriptor is no file for requests, also while a mapping keeps it.
 func TestRequestsBehindClose(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f := r.open(0)

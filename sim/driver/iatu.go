@@ -9,15 +9,13 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// iatu holds the outbound regions of a card, which map parts of the NoC's PCIe aperture to bus
-// addresses. Its methods program the given function; a nil function leaves hardware alone.
-// device.mu guards the regions.
+// iatu is a card's outbound regions, from the NoC's PCIe aperture to bus addresses. A nil function
+// leaves hardware alone.
 type iatu struct {
 	arch    *arch
 	regions [kabi.MaxIATURegions]iatuRegion
 }
 
-// iatuRegion maps aperture offsets base to limit to bus addresses from target on.
 type iatuRegion struct {
 	free                bool
 	base, limit, target uint64
@@ -46,8 +44,8 @@ const (
 
 const noRegion = -1
 
-// mapOutbound takes a range of the aperture, first fit from the bottom or the top, and a region
-// that maps it to target (tt-kmd memory.c, setup_noc_dma).
+// mapOutbound takes a range of the aperture, first fit from either end, for target (tt-kmd
+// memory.c, setup_noc_dma).
 func (t *iatu) mapOutbound(fn Function, topDown bool, size, target uint64) (region int, noc uint64, err error) {
 	base, ok := t.findAperture(topDown, size)
 	if !ok {
@@ -66,7 +64,6 @@ func (t *iatu) mapOutbound(fn Function, topDown bool, size, target uint64) (regi
 	return region, t.arch.params.PCI.NOCBase + base, nil
 }
 
-// findAperture finds a gap of size bytes between the live regions.
 func (t *iatu) findAperture(topDown bool, size uint64) (base uint64, ok bool) {
 	limit := t.arch.nocLimit
 	if size == 0 || size-1 > limit {
@@ -99,7 +96,6 @@ func (t *iatu) findAperture(topDown bool, size uint64) (base uint64, ok bool) {
 	return end - size, end >= size
 }
 
-// unmapOutbound disables a region and frees it.
 func (t *iatu) unmapOutbound(fn Function, region *int) {
 	if *region == noRegion {
 		return
@@ -111,7 +107,7 @@ func (t *iatu) unmapOutbound(fn Function, region *int) {
 	*region = noRegion
 }
 
-// program writes a region's registers in the driver's order. A limit of zero disables it.
+// program writes in the driver's order; a limit of zero disables the region.
 func (t *iatu) program(fn Function, i int, r iatuRegion) {
 	p := t.arch.params
 	at := uint64(p.PCI.IATUBase) + uint64(i)*uint64(p.PCI.IATUStride)

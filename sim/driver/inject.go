@@ -12,39 +12,35 @@ type Fault string
 
 // The faults. Some take a value: SlowReads + "=700ms".
 const (
-	// AllOnes: loads return all ones and stores are lost, as on a card that fell off the bus.
-	AllOnes Fault = "all-ones"
-	// SlowReads=DURATION: every load takes this long, as on a NoC that hangs.
-	SlowReads Fault = "slow-reads"
-	// SlowPins=DURATION: pinning takes this long.
-	SlowPins Fault = "slow-pins"
-	// BusyWindows: other processes hold every window, so ALLOCATE_TLB is ENOMEM.
-	BusyWindows Fault = "busy-windows"
-	// Resetting: another process resets the device, so mmap is ENODEV until the reset ends.
-	Resetting Fault = "resetting"
-	// Unplug=DURATION: the card is unplugged this long after it is opened, or from now if it is
-	// open, as by Driver.Unplug. The end of the fault doesn't plug it in again.
+	AllOnes     Fault = "all-ones"     // loads return all ones and stores are lost, as on a card that fell off the bus
+	SlowReads   Fault = "slow-reads"   // =DURATION: every load takes this long, as on a NoC that hangs
+	SlowPins    Fault = "slow-pins"    // =DURATION: pinning takes this long
+	BusyWindows Fault = "busy-windows" // other processes hold every window, so ALLOCATE_TLB is ENOMEM
+	Resetting   Fault = "resetting"    // another process resets the device, so mmap is ENODEV
+	StuckReset  Fault = "stuck-reset"  // resets fail
+	NoPower     Fault = "no-power"     // the firmware has no power settings; the driver keeps the request
+	// Unplug=DURATION: Driver.Unplug this long after the card is opened, or from now if it is.
 	Unplug Fault = "unplug"
-	// SecondProcess: another process has the device open and is among the holders. An exclusive
-	// opener waits for it. Driver.NewProcess makes a process that can act.
+	// SecondProcess: another process is among the holders; an exclusive opener waits for it.
+	// Driver.NewProcess makes one that can act.
 	SecondProcess Fault = "second-process"
-	// StuckReset: resets fail.
-	StuckReset Fault = "stuck-reset"
-	// NoPower: the firmware has no power settings. SET_POWER_STATE is EINVAL, though the driver
-	// keeps the request.
-	NoPower Fault = "no-power"
-	// SmallBAR4=BYTES: the system gave BAR 4 less room than the driver counts windows for. Mapping
-	// a window beyond is ENXIO.
+	// SmallBAR4=BYTES: BAR 4 has less room than the driver counts windows for. Mapping one beyond
+	// is ENXIO.
 	SmallBAR4 Fault = "small-bar4"
 )
 
-// Inject makes the device misbehave until end is called. The error of an unknown name or value
-// wraps ErrConfig.
+// Inject makes the device misbehave until end is called. The error of an unknown fault wraps
+// ErrConfig.
 func (n *Node) Inject(f Fault) (end func(), err error) {
 	name, value, _ := strings.Cut(string(f), "=")
 	d := n.dev
 	u := &d.faults
-	locked := func(f func()) { d.mu.Lock(); f(); d.mu.Unlock() }
+	locked := func(f func()) { d.mu.Lock(); f(); d.wake.Broadcast(); d.mu.Unlock() }
+	flags := map[Fault]*bool{BusyWindows: &u.busyWindows, Resetting: &u.resetting, NoPower: &u.noPower, SecondProcess: &u.second}
+	if at := flags[Fault(name)]; at != nil {
+		locked(func() { *at = true })
+		return func() { locked(func() { *at = false }) }, nil
+	}
 	switch Fault(name) {
 	case AllOnes:
 		u.allOnes.Store(true)
@@ -53,18 +49,6 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 	case StuckReset:
 		u.stuckReset.Store(true)
 		return func() { u.stuckReset.Store(false) }, nil
-	case BusyWindows:
-		locked(func() { u.busyWindows = true })
-		return func() { locked(func() { u.busyWindows = false }) }, nil
-	case Resetting:
-		locked(func() { u.resetting = true })
-		return func() { locked(func() { u.resetting = false }) }, nil
-	case NoPower:
-		locked(func() { u.noPower = true })
-		return func() { locked(func() { u.noPower = false }) }, nil
-	case SecondProcess:
-		locked(func() { u.second = true })
-		return func() { locked(func() { u.second = false; d.wake.Broadcast() }) }, nil
 	case SlowReads, SlowPins, Unplug:
 		t, err := time.ParseDuration(value)
 		if err != nil || t <= 0 {

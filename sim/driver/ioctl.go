@@ -1,12 +1,13 @@
 package driver
 
 import (
+	"math/bits"
 	"syscall"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// gate is the check in front of every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
+// gate precedes every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
 func (f *file) gate(req uint32) error {
 	d := f.dev
 	d.mu.Lock()
@@ -18,7 +19,6 @@ func (f *file) gate(req uint32) error {
 	return nil
 }
 
-// Ioctl performs a request. An argument that is too short is EFAULT, like a bad pointer.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	if err := f.enter(); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 		if err := f.gate(req); err != nil {
 			return err
 		}
-		return f.resetDevice(arg)
+		return handle(f.resetDevice, arg)
 	}
 	f.dev.reset.RLock()
 	defer f.dev.reset.RUnlock()
@@ -40,57 +40,55 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	v := f.dev.cfg.Version
 	switch req {
 	case kabi.IoctlGetDeviceInfo:
-		return f.deviceInfo(arg)
+		return handle(f.deviceInfo, arg)
 	case kabi.IoctlQueryMappings:
-		return f.queryMappings(arg)
+		return handle(f.queryMappings, arg)
 	case kabi.IoctlAllocateDMABuf:
-		return f.allocateDMABuf(arg)
+		return handle(f.allocateDMABuf, arg)
 	case kabi.IoctlGetDriverInfo:
-		return f.driverInfo(arg)
+		return handle(f.driverInfo, arg)
 	case kabi.IoctlPinPages:
-		return f.pinPages(arg)
+		return handle(f.pinPages, arg)
 	case kabi.IoctlUnpinPages:
-		return f.unpinPages(arg)
+		return handle(f.unpinPages, arg)
 	case kabi.IoctlLockCtl:
-		return f.lockCtl(arg)
+		return handle(f.lockCtl, arg)
 	case kabi.IoctlMapPeerBar:
-		return f.mapPeerBar(arg)
+		return handle(f.mapPeerBar, arg)
 	case kabi.IoctlAllocateTLB:
-		return f.allocateTLB(arg)
+		return handle(f.allocateTLB, arg)
 	case kabi.IoctlFreeTLB:
-		return f.freeTLB(arg)
+		return handle(f.freeTLB, arg)
 	case kabi.IoctlConfigureTLB:
-		return f.configureTLB(arg)
+		return handle(f.configureTLB, arg)
 	case kabi.IoctlSetNOCCleanup:
 		if v.atLeast(2, 2) {
-			return f.setNOCCleanup(arg)
+			return handle(f.setNOCCleanup, arg)
 		}
 	case kabi.IoctlSetPowerState:
 		if v.atLeast(2, 6) {
-			return f.setPowerState(arg)
+			return handle(f.setPowerState, arg)
 		}
 	case kabi.IoctlExportTLBDMABuf:
 		if v.atLeast(2, 10) {
-			return f.exportTLB(arg)
+			if f.dev.cfg.NoExport {
+				return syscall.EOPNOTSUPP
+			}
+			return update(f.exportTLB, arg)
 		}
 	case kabi.IoctlSMCMessage:
 		if v.atLeast(2, 11) {
-			return f.smcMessage(arg)
+			return update(f.smcMessage, arg)
 		}
 	case kabi.IoctlNOCRead, kabi.IoctlNOCWrite:
 		if v.atLeast(2, 11) {
-			return f.nocAccess(arg, req == kabi.IoctlNOCWrite)
+			return update(func(in kabi.NOCAccess) (kabi.NOCAccess, error) { return f.nocAccess(in, req == kabi.IoctlNOCWrite) }, arg)
 		}
 	}
 	return syscall.EINVAL
 }
 
-func (f *file) deviceInfo(arg []byte) error {
-	var in kabi.GetDeviceInfoIn
-	rest, ok := take(arg, &in)
-	if !ok {
-		return syscall.EFAULT
-	}
+func (f *file) deviceInfo(in kabi.GetDeviceInfoIn, rest []byte) error {
 	d := f.dev
 	id, sub := d.fn.ConfigRead(0), d.fn.ConfigRead(0x2C)
 	out := kabi.GetDeviceInfoOut{
@@ -105,12 +103,7 @@ func (f *file) deviceInfo(arg []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-func (f *file) driverInfo(arg []byte) error {
-	var in kabi.GetDriverInfoIn
-	rest, ok := take(arg, &in)
-	if !ok {
-		return syscall.EFAULT
-	}
+func (f *file) driverInfo(in kabi.GetDriverInfoIn, rest []byte) error {
 	v := f.dev.cfg.Version
 	out := kabi.GetDriverInfoOut{
 		OutputSizeBytes:    uint32(kabi.Size[kabi.GetDriverInfoOut]()),
@@ -122,11 +115,9 @@ func (f *file) driverInfo(arg []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-func (f *file) queryMappings(arg []byte) error {
-	var in kabi.QueryMappingsIn
-	rest, ok := take(arg, &in)
+func (f *file) queryMappings(in kabi.QueryMappingsIn, rest []byte) error {
 	size := kabi.Size[kabi.Mapping]()
-	if !ok || uint64(in.OutputMappingCount)*uint64(size) > uint64(len(rest)) {
+	if uint64(in.OutputMappingCount)*uint64(size) > uint64(len(rest)) {
 		return syscall.EFAULT
 	}
 	rest = rest[:int(in.OutputMappingCount)*size]
@@ -151,11 +142,7 @@ func (f *file) queryMappings(arg []byte) error {
 	return nil
 }
 
-func (f *file) setNOCCleanup(arg []byte) error {
-	var in kabi.SetNOCCleanup
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
+func (f *file) setNOCCleanup(in kabi.SetNOCCleanup, _ []byte) error {
 	if in.Argsz != uint32(kabi.Size[kabi.SetNOCCleanup]()) || in.Flags != 0 || in.Enabled > 1 || in.Addr&3 != 0 ||
 		in.NOC > 1 || in.X > 64 || in.Y > 64 {
 		return syscall.EINVAL
@@ -166,11 +153,7 @@ func (f *file) setNOCCleanup(arg []byte) error {
 	return nil
 }
 
-func (f *file) setPowerState(arg []byte) error {
-	var in kabi.PowerState
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
+func (f *file) setPowerState(in kabi.PowerState, _ []byte) error {
 	if in.Argsz != uint32(kabi.Size[kabi.PowerState]()) || in.Flags != 0 || in.Reserved0 != 0 ||
 		in.Validity > kabi.MaxPowerValidity {
 		return syscall.EINVAL
@@ -185,12 +168,7 @@ func (f *file) setPowerState(arg []byte) error {
 	return nil
 }
 
-func (f *file) lockCtl(arg []byte) error {
-	var in kabi.LockCtlIn
-	rest, ok := take(arg, &in)
-	if !ok {
-		return syscall.EFAULT
-	}
+func (f *file) lockCtl(in kabi.LockCtlIn, rest []byte) error {
 	if in.Index >= kabi.LockCount {
 		return syscall.EINVAL
 	}
@@ -231,8 +209,8 @@ func (f *file) lockCtl(arg []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without blocking resets, and
-// until the device is lost for this file. d.mu is held before and after.
+// awaitLocked waits as acquire_resource_lock_blocking: without blocking resets, until the device is
+// lost for this file.
 func (f *file) awaitLocked(i uint8) error {
 	d := f.dev
 	signals := f.proc.signals.Load()
@@ -257,77 +235,56 @@ func (f *file) awaitLocked(i uint8) error {
 	return syscall.ENODEV
 }
 
-// Messenger is a Function whose management firmware has a message queue. The first word of an
-// answer is 0 for success.
+// Messenger is a Function with a message queue; an answer's first word is 0 for success.
 type Messenger interface {
 	Message(request [8]uint32) (answer [8]uint32)
 }
 
-// smcMessage posts, polls or abandons a file's message; a file has at most one
-// (tenstorrent/tt-kmd#266).
-func (f *file) smcMessage(arg []byte) error {
-	var in kabi.SMCMessage
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
+// smcMessage posts, polls or abandons a file's only message (tenstorrent/tt-kmd#266).
+func (f *file) smcMessage(in kabi.SMCMessage) (kabi.SMCMessage, error) {
 	if in.Argsz != uint32(kabi.Size[kabi.SMCMessage]()) || in.QueueIndex != 0 || in.Reserved0 != 0 {
-		return syscall.EINVAL
+		return in, syscall.EINVAL
 	}
 	d := f.dev
 	m, ok := d.fn.(Messenger)
 	if !ok {
-		return syscall.EOPNOTSUPP
+		return in, syscall.EOPNOTSUPP
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch in.Flags {
 	case kabi.SMCPost:
 		if f.message != nil {
-			return syscall.EBUSY
+			return in, syscall.EBUSY
 		}
 		f.message = &smcMessage{answer: m.Message(in.Message), early: true}
 	case kabi.SMCPoll:
 		if f.message == nil {
-			return syscall.ESRCH
+			return in, syscall.ESRCH
 		}
 		if f.message.early {
 			f.message.early = false
-			return syscall.EAGAIN
+			return in, syscall.EAGAIN
 		}
 		in.Message = f.message.answer
 		f.message = nil
-		put(arg, &in)
 	case kabi.SMCAbandon:
 		f.message = nil
 	default:
-		return syscall.EINVAL
+		return in, syscall.EINVAL
 	}
-	return nil
+	return in, nil
 }
 
-// nocAccess makes one access to a tile through the driver's own window, which no reset unmaps
-// (tenstorrent/tt-kmd#283).
-func (f *file) nocAccess(arg []byte, store bool) error {
-	var in kabi.NOCAccess
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
-	switch in.Width {
-	case 1, 2, 4, 8:
-	default:
-		return syscall.EINVAL
-	}
-	if in.Argsz != uint32(kabi.Size[kabi.NOCAccess]()) || in.Flags != 0 || in.Reserved0 != [2]uint8{} || in.NOC > 1 ||
-		in.X > 63 || in.Y > 63 || in.Addr%uint64(in.Width) != 0 {
-		return syscall.EINVAL
+// No reset unmaps the driver's own window (tenstorrent/tt-kmd#283).
+func (f *file) nocAccess(in kabi.NOCAccess, store bool) (kabi.NOCAccess, error) {
+	if w := in.Width; w > 8 || bits.OnesCount8(w) != 1 || in.Argsz != uint32(kabi.Size[kabi.NOCAccess]()) || in.Flags != 0 ||
+		in.Reserved0 != [2]uint8{} || in.NOC > 1 || in.X > 63 || in.Y > 63 || in.Addr%uint64(w) != 0 {
+		return in, syscall.EINVAL
 	}
 	v, err := f.dev.kernelAccess(uint8(in.X), uint8(in.Y), in.NOC, in.Addr, int(in.Width), in.Value, store)
-	if err != nil {
-		return err
-	}
 	if !store {
 		in.Value = v
-		put(arg, &in)
 	}
-	return nil
+	return in, err
 }

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 )
 
-// iommu is the address space of a card's IOMMU domain. It implements PeerDMA.
 type iommu struct {
 	limit  uint64       // highest bus address
 	posted atomic.Int64 // bytes of unfinished writes to peers
@@ -17,7 +16,6 @@ type iommu struct {
 	ranges []busRange // sorted by bus address
 }
 
-// busRange maps bus addresses [bus, bus+size) to host memory or a peer.
 type busRange struct {
 	bus, size uint64
 	mem       hostPages
@@ -25,7 +23,6 @@ type busRange struct {
 	peer      *peerBAR // instead of mem
 }
 
-// peerBAR is a range of another card's BAR.
 type peerBAR struct {
 	name string                    // of the card
 	fn   *atomic.Pointer[Function] // nil once the card is gone
@@ -35,18 +32,12 @@ type peerBAR struct {
 
 var _ PeerDMA = (*iommu)(nil)
 
-// lowBus is the end of the preferred bus addresses, as in Linux for PCI devices.
-const lowBus = 1 << 32
+const (
+	lowBus   = 1 << 32 // the end of the preferred bus addresses, as in Linux for PCI devices
+	firstBus = 1 << 20 // lower ones stay unused
+)
 
-// firstBus keeps low bus addresses unused.
-const firstBus = 1 << 20
-
-// add maps memory at a free bus address, highest first.
-func (m *iommu) add(mem hostPages, size uint64, readOnly bool) (bus uint64, ok bool) {
-	return m.insert(busRange{size: size, mem: mem, readOnly: readOnly})
-}
-
-// insert gives a range a free bus address.
+// The highest free address is taken first.
 func (m *iommu) insert(r busRange) (bus uint64, ok bool) {
 	size := r.size
 	m.mu.Lock()
@@ -64,7 +55,6 @@ func (m *iommu) insert(r busRange) (bus uint64, ok bool) {
 	return bus, true
 }
 
-// gap finds the highest free range of size bytes in [low, high).
 func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
 	end := high
 	for _, r := range slices.Backward(m.ranges) {
@@ -82,8 +72,7 @@ func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
 	return end - size, end >= low && end-low >= size
 }
 
-// remove unmaps the range at a bus address. Afterwards no access to the memory is in progress,
-// except accesses that are under way to a peer.
+// Afterwards only accesses to a peer may be under way.
 func (m *iommu) remove(bus uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +83,6 @@ func (m *iommu) remove(bus uint64) {
 
 func (r busRange) compare(bus uint64) int { return cmp.Compare(r.bus, bus) }
 
-// findLocked returns the range that holds [bus, bus+n).
 func (m *iommu) findLocked(bus, n uint64) *busRange {
 	i, exact := slices.BinarySearchFunc(m.ranges, bus, busRange.compare)
 	if exact {
@@ -110,7 +98,6 @@ func (m *iommu) findLocked(bus, n uint64) *busRange {
 	return nil
 }
 
-// ReadHost reads host memory at a bus address.
 func (m *iommu) ReadHost(bus uint64, p []byte) error {
 	peer, off, err := m.access(bus, p, false)
 	if peer == nil {
@@ -119,7 +106,6 @@ func (m *iommu) ReadHost(bus uint64, p []byte) error {
 	return peer.read(bus, off, p)
 }
 
-// WriteHost writes host memory at a bus address.
 func (m *iommu) WriteHost(bus uint64, p []byte) error {
 	peer, off, err := m.access(bus, p, true)
 	if peer == nil {
@@ -128,8 +114,8 @@ func (m *iommu) WriteHost(bus uint64, p []byte) error {
 	return peer.write(m, bus, off, p)
 }
 
-// access accesses memory, or returns the peer and the offset in its BAR. The caller accesses the
-// peer without the lock, because the peer may wait for memory to be mapped.
+// access may return a peer and the offset in its BAR, for an access without the lock: the peer may
+// wait for memory to be mapped.
 func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -141,13 +127,10 @@ func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, erro
 		return nil, 0, &DMAError{Bus: bus, Size: len(p), Write: true, Why: "pinned read-only"}
 	case r.peer != nil:
 		return r.peer, r.peer.off + bus - r.bus, nil
-	case write:
-		return nil, 0, r.mem.write(bus-r.bus, p)
 	}
-	return nil, 0, r.mem.read(bus-r.bus, p)
+	return nil, 0, r.mem.access(bus-r.bus, p, write)
 }
 
-// function returns the peer's function, or an error if the peer is gone.
 func (b *peerBAR) function(bus uint64, n int, write bool) (Function, error) {
 	if fn := b.fn.Load(); fn != nil {
 		return *fn, nil
@@ -155,7 +138,6 @@ func (b *peerBAR) function(bus uint64, n int, write bool) (Function, error) {
 	return nil, &DMAError{Bus: bus, Size: n, Write: write, Why: fmt.Sprintf("the peer %s is gone", b.name)}
 }
 
-// write posts a card's write to its peer's BAR.
 func (b *peerBAR) write(from *iommu, bus, off uint64, p []byte) error {
 	fn, err := b.function(bus, len(p), true)
 	if err != nil {
@@ -171,7 +153,7 @@ func (b *peerBAR) write(from *iommu, bus, off uint64, p []byte) error {
 	return nil
 }
 
-// read is a blocking read of a peer. A Peer may answer only after the card's current access.
+// read blocks. A Peer may answer only after the card's current access.
 func (b *peerBAR) read(bus, off uint64, p []byte) error {
 	fn, err := b.function(bus, len(p), false)
 	if err != nil {
@@ -185,7 +167,6 @@ func (b *peerBAR) read(bus, off uint64, p []byte) error {
 	return nil
 }
 
-// ReadPeer implements PeerDMA.
 func (m *iommu) ReadPeer(bus uint64, n int, done func(p []byte)) bool {
 	m.mu.RLock()
 	r := m.findLocked(bus, uint64(n))
@@ -204,5 +185,4 @@ func (m *iommu) ReadPeer(bus uint64, n int, done func(p []byte)) bool {
 	return true
 }
 
-// Posted implements PeerDMA.
 func (m *iommu) Posted() int64 { return m.posted.Load() }

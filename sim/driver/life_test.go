@@ -46,7 +46,6 @@ func TestAssertion33_Locks(t *testing.T) {
 	want(t, "blocking before 2.7", err, syscall.EINVAL)
 }
 
-// wait starts a blocking acquire and returns when it waits.
 func wait(r *rig, f seam.File, i uint8) <-chan error {
 	done := make(chan error, 1)
 	started := make(chan struct{})
@@ -65,20 +64,6 @@ func wait(r *rig, f seam.File, i uint8) <-chan error {
 	}
 	r.drv.devices[0].reset.Unlock()
 	return done
-}
-
-func TestAssertion34_CloseWakesWaiters(t *testing.T) {
-	r := newRig(t, chip.Wormhole)
-	a, b := r.open(0), r.open(0)
-	if v, _ := lock(a, kabi.LockAcquire, 1); v != 1 {
-		t.Fatal("no lock")
-	}
-	done := wait(r, b, 1)
-	want(t, "close", a.Close(), nil)
-	want(t, "waiter", soon(t, "waking", done), nil)
-	if v, _ := lock(b, kabi.LockTest, 1); v != 3 {
-		t.Errorf("after waking: %d", v)
-	}
 }
 
 func TestAssertion35_ResetWakesWaiters(t *testing.T) {
@@ -192,16 +177,6 @@ func TestAssertion38_ResetModes(t *testing.T) {
 	old := newRig(t, chip.Blackhole, version(2, 3)).open(0)
 	_, err = reset(old, kabi.ResetUser)
 	want(t, "mode 3 before 2.4", err, syscall.EINVAL)
-}
-
-// A chip that doesn't come back is a result, not an error.
-func TestResetThatFails(t *testing.T) {
-	r := newRig(t, chip.Blackhole)
-	r.fn.stuck = true
-	f := r.open(0)
-	if res, err := reset(f, kabi.ResetASIC); res != 1 || err != nil {
-		t.Errorf("reset: %d, %v", res, err)
-	}
 }
 
 func TestAssertion39_WhoSurvivesAReset(t *testing.T) {
@@ -357,21 +332,4 @@ func TestAssertion45_NOCCleanup(t *testing.T) {
 			t.Error("it fires on a detached device")
 		}
 	})
-}
-
-func TestAssertion50_PeerArguments(t *testing.T) {
-	f := newRig(t, chip.Wormhole).open(0)
-	for _, tt := range []struct {
-		name string
-		in   kabi.MapPeerBarIn
-		want error
-	}{
-		{"flags", kabi.MapPeerBarIn{Flags: 1, PeerBarLength: 1}, syscall.EINVAL},
-		{"no length", kabi.MapPeerBarIn{}, syscall.EINVAL},
-		{"resource 17", kabi.MapPeerBarIn{PeerBarIndex: 17, PeerBarLength: 1}, syscall.EINVAL},
-		{"bad descriptor", kabi.MapPeerBarIn{PeerFD: 1 << 30, PeerBarLength: 1}, syscall.EBADF},
-	} {
-		a := kabi.MapPeerBar{In: tt.in}
-		want(t, tt.name, f.Ioctl(kabi.IoctlMapPeerBar, kabi.Bytes(&a)), tt.want)
-	}
 }

@@ -2,32 +2,28 @@ package driver
 
 import "syscall"
 
-// reach is memory at a bus address and perhaps behind an outbound region.
 type reach struct {
 	bus    uint64
 	region int
 	mem    hostPages
 }
 
-// pin is a pinned range of the caller's memory.
 type pin struct {
 	reach
 	va, size uint64
 }
 
-// fileMemory is a file's pins and buffers.
 type fileMemory struct {
 	pins  []*pin
 	bufs  map[uint8]*reach // buffers of the driver
 	peers []uint64         // bus addresses of peers' BARs
 }
 
-// reachLocked gives memory a bus address and, if noc is set, a NoC address. On failure it drops the
-// memory.
+// On failure nothing is mapped.
 func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reach, nocAddr uint64, err error) {
 	r = reach{region: noRegion, mem: mem}
 	var ok bool
-	if r.bus, ok = d.dma.add(mem, mem.size, readOnly); !ok {
+	if r.bus, ok = d.dma.insert(busRange{size: mem.size, mem: mem, readOnly: readOnly}); !ok {
 		err = syscall.ENOMEM
 	} else if noc {
 		if r.region, nocAddr, err = d.iatu.mapOutbound(d.fn, topDown, mem.size, r.bus); err != nil {
@@ -40,14 +36,12 @@ func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reac
 	return r, nocAddr, err
 }
 
-// unpinLocked ends a pin in order: outbound region, bus address, pages.
 func (d *device) unpinLocked(p *pin) {
 	d.iatu.unmapOutbound(d.fn, &p.region)
 	d.dma.remove(p.bus)
 	p.mem.drop()
 }
 
-// releasePagesLocked ends a file's pins, buffers and peer mappings.
 func (d *device) releasePagesLocked(m *fileMemory) {
 	for _, b := range m.bufs {
 		d.dma.remove(b.bus)

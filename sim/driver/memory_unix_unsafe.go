@@ -11,8 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// newPages returns zeroed memory of the driver's own, in an anonymous file if the system has such
-// files, so other processes can map it.
+// newPages uses an anonymous file if the system has those, for other processes.
 func newPages(size uint64) (hostPages, error) {
 	fd, flags := newMemoryFile(size)
 	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
@@ -31,8 +30,8 @@ func newPages(size uint64) (hostPages, error) {
 	}}, nil
 }
 
-// BusError raises the fault of an access to a revoked mapping: SIGBUS on Linux. With
-// debug.SetPanicOnFault the recovered value is a seam.MappingFault.
+// BusError raises SIGBUS as an access to a revoked mapping. With debug.SetPanicOnFault the
+// recovered value is a seam.MappingFault.
 func BusError() {
 	p := faultPage()
 	defer func() {
@@ -47,16 +46,14 @@ func BusError() {
 	panic(loaded) // unreachable: the load faults
 }
 
-// fault is the Go runtime's error for a memory fault.
 type fault interface {
 	runtime.Error
 	Addr() uintptr
 }
 
-// busFault is the fault of a revoked mapping, whose address isn't in a mapping.
+// busFault is the fault of a revoked mapping, whose own address means nothing.
 type busFault struct{ fault }
 
 var _ seam.MappingFault = busFault{}
 
-// OfMapping implements seam.MappingFault.
 func (busFault) OfMapping() {}

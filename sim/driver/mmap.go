@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// barMap is a mapping of a range of a BAR, as a seam.MMIO. Accesses outside of it or after a zap
-// raise SIGBUS.
+// Accesses outside of a barMap or after a zap raise SIGBUS.
 type barMap struct {
 	file   *file
 	fn     Function
@@ -24,16 +23,13 @@ type barMap struct {
 
 var _ seam.MMIO = (*barMap)(nil)
 
-// has reports whether [off, off+n) is accessible. It is small enough to be inlined.
 func (m *barMap) has(off, n uint64) bool {
 	size := m.whole.Load()
 	return off <= size && n <= size-off
 }
 
-// zap revokes the mapping.
 func (m *barMap) zap() { m.whole.Store(0) }
 
-// Load implements seam.MMIO.
 func (m *barMap) Load(off uint64, width int) uint64 {
 	if !m.has(off, uint64(width)) {
 		BusError()
@@ -44,7 +40,6 @@ func (m *barMap) Load(off uint64, width int) uint64 {
 	return m.fn.BARLoad(m.bar, m.base+off, width)
 }
 
-// Store implements seam.MMIO.
 func (m *barMap) Store(off uint64, width int, v uint64) {
 	if !m.has(off, uint64(width)) {
 		BusError()
@@ -58,7 +53,6 @@ func (m *barMap) Store(off uint64, width int, v uint64) {
 	m.fn.BARStore(m.bar, m.base+off, width, v)
 }
 
-// Read implements seam.MMIO.
 func (m *barMap) Read(off uint64, p []byte) {
 	if !m.has(off, uint64(len(p))) {
 		BusError()
@@ -75,7 +69,6 @@ func (m *barMap) Read(off uint64, p []byte) {
 	m.fn.BARRead(m.bar, m.base+off, p)
 }
 
-// Write implements seam.MMIO.
 func (m *barMap) Write(off uint64, p []byte) {
 	if !m.has(off, uint64(len(p))) {
 		BusError()
@@ -89,7 +82,6 @@ func (m *barMap) Write(off uint64, p []byte) {
 	m.fn.BARWrite(m.bar, m.base+off, p)
 }
 
-// Mmap maps whole pages of a BAR, a window or a DMA buffer.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	page := pageSize()
 	if length <= 0 || offset%page != 0 {
@@ -127,7 +119,6 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{}, syscall.EINVAL
 }
 
-// mapWindowLocked maps a window or a prefix of it.
 func (f *file) mapWindowLocked(off, n uint64) (seam.Mapping, error) {
 	d := f.dev
 	id, class, bar, start, ok := d.arch.windowByOffset(off)
@@ -144,7 +135,7 @@ func (f *file) mapWindowLocked(off, n uint64) (seam.Mapping, error) {
 	return f.mappedLocked(&barMap{file: f, fn: d.fn, bar: bar, base: start, size: n, window: int(id)}), nil
 }
 
-// mappedLocked lists a mapping, which references the file until it is unmapped.
+// The mapping references the file until it is unmapped.
 func (f *file) mappedLocked(m *barMap) seam.Mapping {
 	if f.maps == nil {
 		f.maps = map[*barMap]struct{}{}
@@ -169,7 +160,6 @@ func (f *file) unmap(m *barMap) error {
 	return f.put()
 }
 
-// mapBufferLocked maps a range inside a DMA buffer.
 func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) {
 	i, in := off/bufferStep, off%bufferStep
 	if i >= kabi.MaxDMABufs {
@@ -184,8 +174,7 @@ func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) 
 }
 
 // Backing returns the descriptor of a mapped buffer's memory, which stays the driver's, and the
-// mapping's offset in it, for mapping the buffer into another process. ok is false on systems
-// without anonymous files.
+// offset in it; false without anonymous files.
 func (f *file) Backing(mem []byte) (fd int, off int64, ok bool) {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()

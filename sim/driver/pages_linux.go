@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,24 +12,62 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkPages returns the error of pinning a range: EFAULT if its first page isn't accessible,
-// EINVAL if a later one isn't (the driver pins fewer pages than asked).
+// Area is a mapping of this process: a line of /proc/self/maps.
+type Area struct {
+	Start, End, Off, Inode uint64
+	Perm, Name             string // "rw-s"
+}
+
+// Areas lists this process's mappings by address.
+func Areas() ([]Area, error) {
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return nil, err
+	}
+	var l []Area
+	for line := range strings.Lines(string(b)) {
+		if a, ok := parseArea(line); ok {
+			l = append(l, a)
+		}
+	}
+	return l, nil
+}
+
+// A line is "start-end perm offset device inode name"; smaps has others.
+func parseArea(line string) (a Area, ok bool) {
+	f := strings.Fields(line)
+	if len(f) < 5 || len(f[1]) < 4 {
+		return a, false
+	}
+	start, end, _ := strings.Cut(f[0], "-")
+	var errs [4]error
+	a.Start, errs[0] = strconv.ParseUint(start, 16, 64)
+	a.End, errs[1] = strconv.ParseUint(end, 16, 64)
+	a.Off, errs[2] = strconv.ParseUint(f[2], 16, 64)
+	a.Inode, errs[3] = strconv.ParseUint(f[4], 10, 64)
+	a.Perm = f[1]
+	if len(f) > 5 {
+		a.Name = f[5]
+	}
+	return a, errors.Join(errs[:]...) == nil
+}
+
+// A first page that isn't accessible is EFAULT, a later one EINVAL, as the driver then pins fewer
+// pages than asked.
 func checkPages(va, size uint64, write bool) error {
-	f, err := os.Open("/proc/self/maps")
+	areas, err := Areas()
 	if err != nil {
 		return errno(err)
 	}
-	defer f.Close()
 	at := va
-	for s := bufio.NewScanner(f); s.Scan() && at < va+size; {
-		start, end, perm, ok := parseMap(s.Text())
-		if !ok || end <= at {
+	for _, a := range areas {
+		if a.End <= at {
 			continue
 		}
-		if start > at || perm[0] != 'r' || write && perm[1] != 'w' {
+		if at >= va+size || a.Start > at || a.Perm[0] != 'r' || write && a.Perm[1] != 'w' {
 			break
 		}
-		at = end
+		at = a.End
 	}
 	switch {
 	case at >= va+size:
@@ -39,20 +78,7 @@ func checkPages(va, size uint64, write bool) error {
 	return syscall.EINVAL
 }
 
-// parseMap parses the start of a line of /proc/self/maps, "start-end perm ...".
-func parseMap(line string) (start, end uint64, perm string, ok bool) {
-	f := strings.Fields(line)
-	if len(f) < 5 || len(f[1]) < 4 {
-		return 0, 0, "", false
-	}
-	a, b, ok := strings.Cut(f[0], "-")
-	start, err1 := strconv.ParseUint(a, 16, 64)
-	end, err2 := strconv.ParseUint(b, 16, 64)
-	return start, end, f[1], ok && err1 == nil && err2 == nil
-}
-
-// pageSizeAt returns the size of the page at an address, which is larger than usual only on
-// hugetlbfs.
+// hugetlbfs has larger pages.
 func pageSizeAt(va uint64) uint64 {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -61,8 +87,8 @@ func pageSizeAt(va uint64) uint64 {
 	defer f.Close()
 	inside := false
 	for s := bufio.NewScanner(f); s.Scan(); {
-		if start, end, _, ok := parseMap(s.Text()); ok {
-			inside = va >= start && va < end
+		if a, ok := parseArea(s.Text()); ok {
+			inside = va >= a.Start && va < a.End
 			continue
 		}
 		var kib uint64
@@ -75,8 +101,8 @@ func pageSizeAt(va uint64) uint64 {
 	return pageSize()
 }
 
-// holdPages makes pinned pages survive the caller's mapping if the kernel allows: mremap with old
-// size 0 duplicates a shared mapping (mremap(2)). Pins of private memory end with the mapping.
+// holdPages keeps pinned pages of a shared mapping beyond the caller's: mremap with old size 0
+// duplicates it (mremap(2)). Pins of private memory end with the mapping.
 func holdPages(va, size uint64) hostPages {
 	p, _, no := unix.Syscall6(unix.SYS_MREMAP, uintptr(va), 0, uintptr(size), unix.MREMAP_MAYMOVE, 0, 0)
 	if no != 0 {
@@ -87,7 +113,6 @@ func holdPages(va, size uint64) hostPages {
 	}}
 }
 
-// newMemoryFile returns an anonymous file for memory, and the flags to map it.
 func newMemoryFile(size uint64) (fd, flags int) {
 	fd, err := unix.MemfdCreate("tenstorrent-dma", unix.MFD_CLOEXEC)
 	if err == nil {
@@ -99,7 +124,7 @@ func newMemoryFile(size uint64) (fd, flags int) {
 	return -1, unix.MAP_ANON | unix.MAP_PRIVATE
 }
 
-// faultPage maps a page beyond the end of a file: SIGBUS with BUS_ADRERR, as from a zapped mapping.
+// A page beyond the end of a file is SIGBUS with BUS_ADRERR, as a zapped mapping.
 func faultPage() []byte {
 	fd, err := unix.MemfdCreate("zapped", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -8,86 +8,68 @@ import (
 	"unsafe"
 )
 
-// hostPages is memory of this process that a device reaches: pinned pages or a buffer of the
-// driver. It is mmap'ed, never Go's heap.
+// hostPages is memory that a device reaches, mmap'ed, never Go's heap.
 type hostPages struct {
-	addr uint64
-	size uint64
-	file int // descriptor of a buffer's memory, negative if it has none
-	// unmap ends the model's own alias of the pages; nil without one.
-	unmap func()
+	addr  uint64
+	size  uint64
+	file  int    // descriptor of a buffer's memory, negative if it has none
+	unmap func() // ends the model's own alias of the pages, or nil
 }
 
-// at returns the address of an offset inside the pages.
 func (h *hostPages) at(off uint64) unsafe.Pointer {
 	addr := uintptr(h.addr + off)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }
 
-// read copies from the pages. Aligned accesses of 4 and 8 bytes are single loads, so a device sees
-// whole pointers and flags. Unmapped pages are an error.
-func (h *hostPages) read(off uint64, p []byte) (err error) {
-	if len(p) == 0 {
+// A real pin keeps unmapped pages, the model's only of shared mappings.
+func (h *hostPages) access(off uint64, p []byte, write bool) error {
+	if len(p) == 0 || Move(unsafe.Slice((*byte)(h.at(off)), len(p)), p, write) {
 		return nil
 	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer h.recovered(off, len(p), false, &err)
-	q := h.at(off)
-	switch {
-	case len(p) == 4 && off&3 == 0:
-		binary.NativeEndian.PutUint32(p, atomic.LoadUint32((*uint32)(q)))
-	case len(p) == 8 && off&7 == 0:
-		binary.NativeEndian.PutUint64(p, atomic.LoadUint64((*uint64)(q)))
-	default:
-		copy(p, unsafe.Slice((*byte)(q), len(p)))
-	}
-	return nil
+	return &DMAError{Bus: h.addr + off, Size: len(p), Write: write, Why: "the pinned memory was unmapped"}
 }
 
-// write copies to the pages. Aligned accesses of 4 and 8 bytes are single stores, which publish
-// earlier writes.
-func (h *hostPages) write(off uint64, p []byte) (err error) {
-	if len(p) == 0 {
-		return nil
-	}
+// Move copies between shared memory and p, of equal length above 0; false: a fault. Aligned
+// accesses of 4 and 8 bytes are single, so both sides see whole pointers and flags.
+func Move(mem, p []byte, write bool) (ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer h.recovered(off, len(p), true, &err)
-	q := h.at(off)
-	switch {
-	case len(p) == 4 && off&3 == 0:
-		atomic.StoreUint32((*uint32)(q), binary.NativeEndian.Uint32(p))
-	case len(p) == 8 && off&7 == 0:
-		atomic.StoreUint64((*uint64)(q), binary.NativeEndian.Uint64(p))
-	default:
-		copy(unsafe.Slice((*byte)(q), len(p)), p)
-	}
-	return nil
-}
-
-// recovered turns a fault in pinned pages that were unmapped without unpinning into an error. A
-// real pin keeps the pages; the model only does for shared mappings.
-func (h *hostPages) recovered(off uint64, n int, write bool, err *error) {
-	switch e := recover().(type) {
-	case nil:
-	case interface{ Addr() uintptr }:
-		if a := uint64(e.Addr()); a < h.addr || a >= h.addr+h.size {
+	q := unsafe.Pointer(unsafe.SliceData(mem))
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			if uint64(e.Addr())-uint64(uintptr(q)) >= uint64(len(mem)) {
+				panic(e)
+			}
+			ok = false
+		default:
 			panic(e)
 		}
-		*err = &DMAError{Bus: h.addr + off, Size: n, Write: write, Why: "the pinned memory was unmapped"}
+	}()
+	switch {
+	case len(p) == 4 && uintptr(q)&3 == 0 && write:
+		atomic.StoreUint32((*uint32)(q), binary.NativeEndian.Uint32(p))
+	case len(p) == 4 && uintptr(q)&3 == 0:
+		binary.NativeEndian.PutUint32(p, atomic.LoadUint32((*uint32)(q)))
+	case len(p) == 8 && uintptr(q)&7 == 0 && write:
+		atomic.StoreUint64((*uint64)(q), binary.NativeEndian.Uint64(p))
+	case len(p) == 8 && uintptr(q)&7 == 0:
+		binary.NativeEndian.PutUint64(p, atomic.LoadUint64((*uint64)(q)))
+	case write:
+		copy(mem, p)
 	default:
-		panic(e)
+		copy(p, mem)
 	}
+	return true
 }
 
 func (h *hostPages) bytes() []byte { return unsafe.Slice((*byte)(h.at(0)), int(h.size)) }
 
-// offsetOf returns the offset of mem in the pages.
 func (h *hostPages) offsetOf(mem []byte) (off uint64, in bool) {
 	a := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
 	return a - h.addr, a >= h.addr && a-h.addr < h.size
 }
 
-// drop frees the alias.
 func (h *hostPages) drop() {
 	if h.unmap != nil {
 		h.unmap()
@@ -95,5 +77,4 @@ func (h *hostPages) drop() {
 	}
 }
 
-// pageSize is the host's page size in bytes.
 func pageSize() uint64 { return uint64(os.Getpagesize()) }

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// slowPeer is a function that does what other cards ask of it when it is told to.
 type slowPeer struct {
 	*regFile
 	asked []string
@@ -33,8 +32,6 @@ func (s *slowPeer) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	s.ends = append(s.ends, func() { done(make([]byte, n)) })
 }
 
-// A card that reaches another one waits for nothing that the other one, or a caller that maps
-// memory or makes a request on either device, may hold.
 func TestPeersWaitForNobody(t *testing.T) {
 	second := &slowPeer{regFile: newRegFile(chip.Blackhole)}
 	r := newRig(t, chip.Blackhole, func(c *Config) { c.Functions = append(c.Functions, second) })

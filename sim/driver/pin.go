@@ -1,15 +1,14 @@
 package driver
 
 import (
+	"slices"
 	"syscall"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-func (f *file) pinPages(arg []byte) error {
-	var in kabi.PinPagesIn
-	rest, ok := take(arg, &in)
-	if !ok || uint64(in.OutputSizeBytes) > uint64(len(rest)) {
+func (f *file) pinPages(in kabi.PinPagesIn, rest []byte) error {
+	if uint64(in.OutputSizeBytes) > uint64(len(rest)) {
 		return syscall.EFAULT
 	}
 	d := f.dev
@@ -54,11 +53,7 @@ func (f *file) pinPages(arg []byte) error {
 	return answer(rest, in.OutputSizeBytes, &kabi.PinPagesOutExtended{PhysicalAddress: r.bus, NOCAddress: noc})
 }
 
-func (f *file) unpinPages(arg []byte) error {
-	var in kabi.UnpinPagesIn
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
+func (f *file) unpinPages(in kabi.UnpinPagesIn, _ []byte) error {
 	page := pageSize()
 	if in.Reserved != 0 || in.Size/page == 0 {
 		return syscall.EINVAL
@@ -67,25 +62,22 @@ func (f *file) unpinPages(arg []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// The driver considers only the newest of several pins at an address.
-	for i := len(f.pins) - 1; i >= 0; i-- {
-		p := f.pins[i]
+	for i, p := range slices.Backward(f.pins) {
 		if p.va != in.VirtualAddress {
 			continue
 		}
 		if p.size/page != in.Size/page {
 			return syscall.EINVAL
 		}
-		f.pins = append(f.pins[:i], f.pins[i+1:]...)
+		f.pins = slices.Delete(f.pins, i, i+1)
 		d.unpinLocked(p)
 		return nil
 	}
 	return syscall.EINVAL
 }
 
-func (f *file) allocateDMABuf(arg []byte) error {
-	var in kabi.AllocateDMABufIn
-	rest, ok := take(arg, &in)
-	if !ok || len(rest) < kabi.Size[kabi.AllocateDMABufOut]() {
+func (f *file) allocateDMABuf(in kabi.AllocateDMABufIn, rest []byte) error {
+	if len(rest) < kabi.Size[kabi.AllocateDMABufOut]() {
 		return syscall.EFAULT
 	}
 	if size := uint64(in.RequestedSize); size == 0 || size%pageSize() != 0 || size > 1<<kabi.MaxDMABufLog2 {
@@ -117,12 +109,7 @@ func (f *file) allocateDMABuf(arg []byte) error {
 
 // mapPeerBar maps a range of another card's BAR at a bus address (tt-kmd memory.c,
 // ioctl_map_peer_bar).
-func (f *file) mapPeerBar(arg []byte) error {
-	var in kabi.MapPeerBarIn
-	rest, ok := take(arg, &in)
-	if !ok {
-		return syscall.EFAULT
-	}
+func (f *file) mapPeerBar(in kabi.MapPeerBarIn, rest []byte) error {
 	const resources = 17 // PCI_NUM_RESOURCES of a kernel with SR-IOV
 	if in.Flags != 0 || in.PeerBarIndex >= resources || in.PeerBarLength == 0 {
 		return syscall.EINVAL

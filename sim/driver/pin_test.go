@@ -86,7 +86,6 @@ func TestAssertion25_Contiguity(t *testing.T) {
 	want(t, "a huge page without an IOMMU", err, nil)
 }
 
-// What the operating system says of ordinary memory: pages of the usual size.
 func TestPageSizeOfOrdinaryMemory(t *testing.T) {
 	b := pages(t, 4, unix.MAP_PRIVATE)
 	b[0] = 1
@@ -173,7 +172,6 @@ func TestAssertion28_Aperture(t *testing.T) {
 	})
 }
 
-// A range of the aperture that doesn't exist is ENOMEM, before regions run out.
 func TestAssertion28_NoRoom(t *testing.T) {
 	d := newRig(t, chip.Wormhole).drv.devices[0]
 	d.mu.Lock()
@@ -190,7 +188,6 @@ func TestAssertion28_NoRoom(t *testing.T) {
 	want(t, "more than a Blackhole region", err, syscall.EINVAL)
 }
 
-// Live regions never overlap, stay inside the aperture, and one is found whenever there is room.
 func TestApertureInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom(archs).Draw(t, "arch")
@@ -224,7 +221,6 @@ func TestApertureInvariants(t *testing.T) {
 	})
 }
 
-// The registers of a region, in order, as the driver writes them: 4-byte stores to BAR 2.
 func TestRegionRegisters(t *testing.T) {
 	b := pages(t, 1, unix.MAP_PRIVATE)
 	for _, tt := range []struct {
@@ -363,8 +359,6 @@ func TestAssertion32_PinsOutliveMappings(t *testing.T) {
 	}
 }
 
-// Private memory can't be mapped twice, so an access after the caller unmapped it is an error and
-// not a crash.
 func TestPinOfUnmappedPrivateMemory(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f := r.open(0)
@@ -379,7 +373,6 @@ func TestPinOfUnmappedPrivateMemory(t *testing.T) {
 	}
 }
 
-// An access that leaves its range is refused as a whole, also where another range follows.
 func TestDMAStaysInItsRange(t *testing.T) {
 	r := newRig(t, chip.Wormhole)
 	f := r.open(0)

@@ -12,21 +12,18 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Process is another process of the modelled machine, with files of its own. It can get signals and
-// be killed. Its memory is this process's.
+// Process is another process, with its own files and this one's memory.
 type Process struct {
-	drv  *Driver
-	pid  int
-	name string
-	dead atomic.Bool
-	// signals counts interruptions of the process's waits.
-	signals atomic.Int64
+	drv     *Driver
+	pid     int
+	name    string
+	dead    atomic.Bool
+	signals atomic.Int64 // interruptions of its waits
 
 	mu    sync.Mutex
 	taken map[int]struct{} // descriptors in use
 }
 
-// descriptor takes the lowest free descriptor, as open(2) does.
 func (p *Process) descriptor() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,14 +40,12 @@ func (p *Process) descriptor() int {
 	return fd
 }
 
-// giveBack frees a descriptor.
 func (p *Process) giveBack(fd int) {
 	p.mu.Lock()
 	delete(p.taken, fd)
 	p.mu.Unlock()
 }
 
-// NewProcess starts a process with a number and a name.
 func (d *Driver) NewProcess(pid int, name string) *Process {
 	p := &Process{drv: d, pid: pid, name: name}
 	d.mu.Lock()
@@ -59,7 +54,6 @@ func (d *Driver) NewProcess(pid int, name string) *Process {
 	return p
 }
 
-// Node returns the node of device i as this process opens it.
 func (p *Process) Node(i int) seam.Node { return processNode{p, p.drv.list()[i]} }
 
 type processNode struct {
@@ -67,7 +61,6 @@ type processNode struct {
 	dev *device
 }
 
-// Open opens the node.
 func (n processNode) Open(flags int) (seam.File, error) {
 	if n.p.dead.Load() {
 		return nil, syscall.ESRCH
@@ -75,11 +68,9 @@ func (n processNode) Open(flags int) (seam.File, error) {
 	return opened(n.dev.open(n.p, flags))
 }
 
-// String names the node.
 func (n processNode) String() string { return fmt.Sprintf("%s of process %d", n.dev.name, n.p.pid) }
 
-// Signal interrupts the process's waits in open and LOCK_CTL, as a signal whose handler was
-// installed without SA_RESTART: they return EINTR.
+// Signal makes the process's waits in open and LOCK_CTL return EINTR.
 func (p *Process) Signal() {
 	p.signals.Add(1)
 	for _, d := range p.drv.all() {
@@ -89,11 +80,10 @@ func (p *Process) Signal() {
 	}
 }
 
-// Kill ends the process as kill -9 does: its waits end, its mappings go, and the driver releases
-// its files. The order is Linux's: mappings before descriptors (do_exit calls exit_mm before
-// exit_files). Descriptors are released highest first: exit_files closes upwards, and the deferred
-// work runs last in, first out (kernel/task_work.c, since Linux 4.3). Files of ReleaseLast come
-// after all others, and a file with a request in progress after that request.
+// Kill ends the process as kill -9, in Linux's order: mappings before descriptors (do_exit), and
+// those highest first: exit_files closes upwards, and the deferred work runs last in, first out
+// (kernel/task_work.c, since Linux 4.3). Files of ReleaseLast come last, and a file with a
+// running request after it.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
@@ -116,8 +106,7 @@ func (p *Process) Kill() error {
 	return errors.Join(errs...)
 }
 
-// take kills the process's files and returns those to release. A request in progress releases its
-// file when it ends.
+// A request in progress releases its file.
 func (p *Process) take() (files []*file) {
 	for _, d := range p.drv.all() {
 		d.mu.Lock()
@@ -143,7 +132,6 @@ func (p *Process) take() (files []*file) {
 	return files
 }
 
-// all returns every device with a node or with open files.
 func (d *Driver) all() []*device {
 	d.mu.Lock()
 	defer d.mu.Unlock()

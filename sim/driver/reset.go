@@ -6,19 +6,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// The PCI command register and the reset marker: the driver sets the bit, and a reset clears it
+// The reset marker in the PCI command register: the driver sets the bit, and a reset clears it
 // (tt-kmd pcie.c).
 const (
 	configCommand = 0x04
 	commandParity = 1 << 6
 )
 
-func (f *file) resetDevice(arg []byte) error {
-	var in kabi.ResetDeviceIn
-	rest, ok := take(arg, &in)
-	if !ok {
-		return syscall.EFAULT
-	}
+func (f *file) resetDevice(in kabi.ResetDeviceIn, rest []byte) error {
 	d := f.dev
 	switch in.Flags {
 	case kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
@@ -75,7 +70,6 @@ func (d *device) setMarker() {
 	d.fn.ConfigWrite(configCommand, d.fn.ConfigRead(configCommand)&0xFFFF|commandParity)
 }
 
-// resetFunction resets the chip, and returns false if that fails.
 func (d *device) resetFunction() bool {
 	if d.faults.stuckReset.Load() {
 		return false
@@ -84,17 +78,15 @@ func (d *device) resetFunction() bool {
 	return ok && r.Reset() == nil
 }
 
-// zapSince27Locked zaps mappings as drivers do since 2.7.0.
 func (d *device) zapSince27Locked() {
 	if d.cfg.Version.atLeast(2, 7) {
 		d.zapLocked()
 	}
 }
 
-// invalidate precedes the reset of a chip in modes 2 to 5: a new generation, and mappings are
-// zapped. From 2.10 on it releases the windows and outbound regions of stale files; the resetting
-// file stays valid. A reset wipes the regions in hardware, so only the bookkeeping goes here
-// (tt-kmd memory.c, tenstorrent_reset_reclaim_iatus).
+// invalidate precedes modes 2 to 5: a new generation, and mappings are zapped. From 2.10 on it
+// releases stale files' windows and outbound regions, which the reset wipes in hardware (tt-kmd
+// memory.c, tenstorrent_reset_reclaim_iatus).
 func (d *device) invalidate(by *file, window bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,10 +108,7 @@ func (d *device) invalidate(by *file, window bool) {
 }
 
 func (d *device) reclaim(f *file) {
-	for id := range f.tlbs {
-		d.tlbs[id] = false
-	}
-	clear(f.tlbs)
+	d.freeWindowsLocked(f)
 	for _, p := range f.pins {
 		d.iatu.unmapOutbound(nil, &p.region)
 	}

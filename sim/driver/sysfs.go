@@ -1,27 +1,27 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
+	"testing/fstest"
 
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// FS is the machine's dev, proc and sys, as far as the driver and PCI are concerned. Every open
-// sees the current state (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
+// FS is the machine's dev, proc and sys, always current (tt-kmd docs/sysfs-attributes.md,
+// enumerate.c, telemetry.c).
 func (d *Driver) FS() fs.FS { return machineFS{d} }
 
 type machineFS struct{ d *Driver }
 
-// Open implements fs.FS.
 func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
 
-// tree lists the machine's files, at least those at a name and below. For speed it leaves out other
-// devices' files, and the firmware's values for names below proc.
+// For speed tree leaves out other devices' files, and the firmware's values for names below proc.
 func (d *Driver) tree(name string) tree {
 	t := tree{}
 	for _, dev := range d.list() {
@@ -46,19 +46,16 @@ func (d *Driver) tree(name string) tree {
 	return t
 }
 
-// hasSecond reports the fault SecondProcess.
 func (d *device) hasSecond() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.faults.second
 }
 
-// directories returns the directories of a device's files.
 func (d *device) directories() (pci, class string) {
 	return "sys/bus/pci/devices/" + d.address(), fmt.Sprintf("sys/class/tenstorrent/tenstorrent!%d", d.ordinal)
 }
 
-// publish adds a device's files.
 func (d *device) publish(t tree, telemetry bool) {
 	d.mu.Lock()
 	detached, running, waiting := d.detached, d.fn != nil, d.needsInit
@@ -81,7 +78,7 @@ func (d *device) publish(t tree, telemetry bool) {
 	if detached {
 		return
 	}
-	t[fmt.Sprintf("dev/tenstorrent/%d", d.ordinal)] = entry{mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}
+	t[fmt.Sprintf("dev/tenstorrent/%d", d.ordinal)] = &fstest.MapFile{Mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}
 	t.text(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", d.ordinal), pids.String())
 
 	pci, class := d.directories()
@@ -107,15 +104,14 @@ func (d *device) publish(t tree, telemetry bool) {
 	}
 	if waiting {
 		for _, name := range []string{"tt_aiclk", "tt_card_type", "tt_serial", "tt_asic_id"} {
-			t[class+"/"+name] = entry{mode: 0o444, err: syscall.ENODATA}
+			t[class+"/"+name] = &fstest.MapFile{Mode: 0o444, Sys: syscall.ENODATA}
 		}
 		return
 	}
 	d.attributes(t, class, pci)
 }
 
-// configWordLocked reads a word of configuration space. Of a card that starts when it is opened,
-// only the ids are known before.
+// Before a card is started only its ids are known.
 func (d *device) configWordLocked(off uint32) uint32 {
 	p := d.arch.params
 	switch {
@@ -129,15 +125,11 @@ func (d *device) configWordLocked(off uint32) uint32 {
 
 // cardType names a board (tt-kmd telemetry.c, tt_sysfs_show_card_type).
 func cardType(code uint16) string {
-	names := map[uint16]string{0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole", 0x36: "p100", 0x40: "p150a",
-		0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a", 0x46: "p300c", 0x47: "galaxy-blackhole"}
-	if n, ok := names[code]; ok {
-		return n
-	}
-	return "unknown"
+	name := map[uint16]string{0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole", 0x36: "p100", 0x40: "p150a",
+		0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a", 0x46: "p300c", 0x47: "galaxy-blackhole"}[code]
+	return cmp.Or(name, "unknown")
 }
 
-// telemetryValues reads the firmware's table through the driver's own window.
 func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
 	d.reset.RLock()
 	defer d.reset.RUnlock()
@@ -205,18 +197,22 @@ func (d *device) attributes(t tree, class, pci string) {
 	} else {
 		has("tt_therm_trip_count", decimal, chip.TagThermalTrips)
 	}
-	has("tt_serial", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagBoardIDLow]) }, chip.TagBoardIDHigh)
-	has("tt_asic_id", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagASICIDLow]) }, chip.TagASICIDHigh)
+	long := func(low chip.TelemetryTag) func(uint32) string {
+		return func(high uint32) string { return fmt.Sprintf("%08X%08X", high, v[low]) }
+	}
+	has("tt_serial", long(chip.TagBoardIDLow), chip.TagBoardIDHigh)
+	has("tt_asic_id", long(chip.TagASICIDLow), chip.TagASICIDHigh)
 	has("tt_card_type", func(hi uint32) string { return cardType(uint16(hi >> 4)) }, chip.TagBoardIDHigh)
-	if _, ok := v[chip.TagASICIDHigh]; ok {
-		id := fmt.Sprintf("%08X%08X", v[chip.TagASICIDHigh], v[chip.TagASICIDLow])
-		t[fmt.Sprintf("dev/tenstorrent/by-id/%v-%s", d.arch.params.Arch, id)] = entry{mode: fs.ModeSymlink | 0o777}
+	if high, ok := v[chip.TagASICIDHigh]; ok {
+		id := long(chip.TagASICIDLow)(high)
+		t[fmt.Sprintf("dev/tenstorrent/by-id/%v-%s", d.arch.params.Arch, id)] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777,
+			Data: fmt.Appendf(nil, "../%d", d.ordinal)}
 	}
 	d.sensors(t, pci+"/hwmon/hwmon3/", v)
 }
 
-// sensors adds the directory of sensors. All labels exist, also those of missing values (tt-kmd
-// telemetry.c tt_hwmon_is_visible and tt_hwmon_read).
+// sensors adds the directory of sensors. All labels exist (tt-kmd telemetry.c tt_hwmon_is_visible
+// and tt_hwmon_read).
 func (d *device) sensors(t tree, dir string, v map[chip.TelemetryTag]uint32) {
 	t.text(dir+"name", d.arch.params.Arch.String()+"\n")
 	labels := map[string]string{"temp1": "asic_temp", "in0": "vcore", "curr1": "current", "power1": "power", "fan1": "fan_rpm"}

@@ -6,10 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-func (f *file) allocateTLB(arg []byte) error {
-	var in kabi.AllocateTLBIn
-	rest, ok := take(arg, &in)
-	if !ok || len(rest) < kabi.Size[kabi.AllocateTLBOut]() {
+func (f *file) allocateTLB(in kabi.AllocateTLBIn, rest []byte) error {
+	if len(rest) < kabi.Size[kabi.AllocateTLBOut]() {
 		return syscall.EFAULT
 	}
 	d := f.dev
@@ -45,11 +43,7 @@ func (f *file) allocateTLB(arg []byte) error {
 	return syscall.ENOMEM
 }
 
-func (f *file) freeTLB(arg []byte) error {
-	var in kabi.FreeTLBIn
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
+func (f *file) freeTLB(in kabi.FreeTLBIn, _ []byte) error {
 	if in.ID >= kabi.MaxInboundTLBs {
 		return syscall.EINVAL
 	}
@@ -68,11 +62,7 @@ func (f *file) freeTLB(arg []byte) error {
 	return nil
 }
 
-func (f *file) configureTLB(arg []byte) error {
-	var in kabi.ConfigureTLBIn
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
+func (f *file) configureTLB(in kabi.ConfigureTLBIn, _ []byte) error {
 	if in.ID >= kabi.MaxInboundTLBs {
 		return syscall.EINVAL
 	}
@@ -87,43 +77,35 @@ func (f *file) configureTLB(arg []byte) error {
 }
 
 // exportTLB exports a window as a dma-buf (tt-kmd memory.c, ioctl_export_tlb_dmabuf).
-func (f *file) exportTLB(arg []byte) error {
+func (f *file) exportTLB(in kabi.ExportTLBDMABuf) (kabi.ExportTLBDMABuf, error) {
 	d := f.dev
-	if d.cfg.NoExport {
-		return syscall.EOPNOTSUPP
-	}
-	var in kabi.ExportTLBDMABuf
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
 	page := pageSize()
 	if in.Argsz != uint32(kabi.Size[kabi.ExportTLBDMABuf]()) || in.Flags != 0 || in.TLBID >= kabi.MaxInboundTLBs ||
 		in.Offset%page != 0 || in.Size%page != 0 {
-		return syscall.EINVAL
+		return in, syscall.EINVAL
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, owned := f.tlbs[in.TLBID]; !owned {
-		return syscall.EPERM
+		return in, syscall.EPERM
 	}
 	class, _ := d.arch.params.WindowClassOf(int(in.TLBID))
 	bar, start, _ := d.arch.params.WindowOffset(int(in.TLBID))
 	if in.Offset >= class.Size || in.Size > class.Size-in.Offset {
-		return syscall.EINVAL
+		return in, syscall.EINVAL
 	}
 	size := in.Size
 	if size == 0 {
 		size = class.Size - in.Offset
 	}
 	if start+in.Offset+size > d.barSize[bar] {
-		return syscall.EINVAL
+		return in, syscall.EINVAL
 	}
 	give, keep, err := newWatched()
 	if err != nil {
-		return errno(err)
+		return in, errno(err)
 	}
 	d.exports = append(d.exports, export{in.TLBID, keep})
 	in.FD = int32(give)
-	put(arg, &in)
-	return nil
+	return in, nil
 }

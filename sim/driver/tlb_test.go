@@ -189,19 +189,6 @@ func TestAssertion16_TLBSizesAreExact(t *testing.T) {
 	}
 }
 
-func TestAssertion17_LowestFreeTLBFirst(t *testing.T) {
-	f := newRig(t, chip.Wormhole).open(0)
-	for i := range uint32(5) {
-		if a, _ := allocate(f, 1<<20); a.ID != i {
-			t.Errorf("window %d, want %d", a.ID, i)
-		}
-	}
-	want(t, "free", free(f, 2), nil)
-	if a, _ := allocate(f, 1<<20); a.ID != 2 {
-		t.Errorf("window %d, want the freed one", a.ID)
-	}
-}
-
 func TestAssertion18_FreeTLB(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f, other := r.open(0), r.open(0)
@@ -253,7 +240,6 @@ func TestAssertion20_TLBOffsets(t *testing.T) {
 	})
 }
 
-// What hardware has no bits for is cut, and what it gives no meaning is passed on.
 func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		r := newRig(t, a)
@@ -286,7 +272,6 @@ func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 	})
 }
 
-// CONFIGURE_TLB removes a strided multicast that was set through BAR 0.
 func TestConfigureClearsStrides(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f := r.open(0)
@@ -314,18 +299,6 @@ func TestAssertion22_WindowsRetargetAtOnce(t *testing.T) {
 			data != [4]uint64{0, 0xB000000 + 64, 4, uint64(x)} {
 			t.Errorf("stores %v", r.fn.stores[n-2:])
 		}
-	}
-}
-
-func TestAssertion23_FilesAreOwners(t *testing.T) {
-	r := newRig(t, chip.Wormhole)
-	a, b := r.open(0), r.open(0)
-	w, _ := allocate(a, 1<<20)
-	want(t, "configure", configure(b, w.ID, kabi.NOCTLBConfig{}), syscall.EPERM)
-	want(t, "free", free(b, w.ID), syscall.EPERM)
-	want(t, "close", a.Close(), nil)
-	if x, _ := allocate(b, 1<<20); x.ID != w.ID {
-		t.Errorf("window %d, want the closed file's", x.ID)
 	}
 }
 
@@ -369,7 +342,6 @@ func TestAssertion43_ZappedMappingsFault(t *testing.T) {
 	}
 }
 
-// raisesFault reports whether f raises a memory fault.
 func raisesFault(f func()) (yes bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// configureWindow programs a window's registers: one 8-byte store on Wormhole, three 4-byte stores
-// on Blackhole, whose registers are only 4-byte aligned.
+// The registers are only 4-byte aligned on Blackhole.
 func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) error {
 	p := d.arch.params
 	if c.Addr&(size-1) != 0 || p.Arch == chip.Wormhole && c.Addr >= 1<<36 {
@@ -32,7 +31,6 @@ func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) e
 	return nil
 }
 
-// noteStore records stores through mappings of BAR 0 to strided multicast registers.
 func (d *device) noteStore(off uint64, n uint64) {
 	p := d.arch.params
 	if p.BAR.StridedCount == 0 {
@@ -46,7 +44,6 @@ func (d *device) noteStore(off uint64, n uint64) {
 	}
 }
 
-// kernelAccess makes a strictly ordered access through the driver's own window.
 func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64, store bool) (uint64, error) {
 	d.kernelWindow.Lock()
 	defer d.kernelWindow.Unlock()
@@ -68,11 +65,8 @@ func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64,
 	return d.fn.BARLoad(bar, off+in, width), nil
 }
 
-// kernelWrite32 makes the cleanup write at the end of a file. A write that hardware can't express
-// is dropped.
-//
-// The driver posts the write and then unpins memory, which takes long enough for its arrival. Here
-// unpinning takes no time, so a read, which can't overtake the write, waits for its arrival.
+// A cleanup write that hardware can't express is dropped. The driver's unpinning takes long enough
+// for its arrival; here a read, which can't overtake it, waits.
 func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
 	if d.fn != nil {
 		_, _ = d.kernelAccess(x, y, noc, addr, 4, uint64(v), true)

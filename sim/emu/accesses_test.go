@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Hosts push at the same time, and more than there are places: each host's stores stay in order,
-// and none is lost.
+// Hosts push at the same time, more than there are places.
 func TestAccessQueue(t *testing.T) {
 	const hosts, each = 3, 2*accessPlaces + 7
 	q := new(accessQueue)
@@ -44,23 +43,6 @@ func TestAccessQueue(t *testing.T) {
 	}
 }
 
-// A full queue refuses a store, and takes it once there is room.
-func TestAccessQueueIsFull(t *testing.T) {
-	q := new(accessQueue)
-	for n := range uint64(accessPlaces) {
-		if !q.push(hostAccess{v: n}) {
-			t.Fatalf("no room for store %d of %d", n, accessPlaces)
-		}
-	}
-	if last := (hostAccess{v: accessPlaces}); q.push(last) {
-		t.Error("a full queue took a store")
-	} else if s := q.take(); s.v != 0 || !q.push(last) {
-		t.Errorf("took store %d, want 0, and room for one more", s.v)
-	}
-}
-
-// An awake chip never makes a host take its token for a store, however many came before: each takes
-// a place of the queue.
 func TestAwakeChipTakesPostedStores(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Wormhole, Awake: true})
 	at := r.point(r.worker(0, 0), 0x50000)
@@ -79,7 +61,6 @@ func TestAwakeChipTakesPostedStores(t *testing.T) {
 	}
 }
 
-// What host and chip store lies in cache lines as the comments say, whatever else is allocated.
 func TestAccessesLieInLines(t *testing.T) {
 	const line = 64
 	address := func(p any) uintptr { return reflect.ValueOf(p).Pointer() }

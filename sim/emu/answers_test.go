@@ -8,15 +8,13 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// processors makes a chip that the test opens one with that many processors: with one nobody polls.
 func processors(t *testing.T, n int) {
 	t.Helper()
 	was := runtime.GOMAXPROCS(n)
 	t.Cleanup(func() { runtime.GOMAXPROCS(was) })
 }
 
-// A host that loads while the chip runs doesn't get the token: whoever has it answers, after the
-// stores that came before.
+// Whoever has the token answers a load, after the stores that came before.
 func TestLoadIsAnswered(t *testing.T) {
 	processors(t, 2)
 	r := newRig(t, Config{Arch: chip.Blackhole})
@@ -39,14 +37,13 @@ func TestLoadIsAnswered(t *testing.T) {
 	}
 }
 
-// Hosts load at the same time, more of them than there are answers, while a core counts: each gets
-// the value of its own word, and what it has stored itself.
+// More hosts load than there are answers: each gets the value of its own word.
 func TestHostsLoadWhileChipRuns(t *testing.T) {
 	for _, n := range []int{2, 1} {
 		processors(t, n)
 		r := newRig(t, Config{Arch: chip.Wormhole})
 		v := r.worker(0, 0)
-		r.run(v, newAsm(0x1000).li(a0, 0x40000).label("loop").addi(a1, a1, 1).sw(a1, a0, 0).j("loop"))
+		r.run(v, onB().li(a0, 0x40000).label("loop").addi(a1, a1, 1).sw(a1, a0, 0).j("loop"))
 		at := r.point(v, 0x50000)
 		var wg sync.WaitGroup
 		for h := range uint64(2 * maxAsked) {
@@ -70,7 +67,6 @@ func TestHostsLoadWhileChipRuns(t *testing.T) {
 	}
 }
 
-// Loads that were posted to a chip that stops meanwhile find all ones, of their width.
 func TestLoadOfStoppedChip(t *testing.T) {
 	processors(t, 2)
 	r := newRig(t, Config{Arch: chip.Blackhole})

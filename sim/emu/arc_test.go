@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// scratchMessage sends a message through Wormhole's scratch registers, as luwen and tt-umd do.
+// scratchMessage sends a message as luwen and tt-umd do.
 func (r *rig) scratchMessage(code uint32, arg uint64) (status, result uint32) {
 	const scratch, misc = 0x1FF30060, 0x1FF30100
 	r.dev.BARStore(0, scratch+12, 4, arg)
@@ -15,8 +15,7 @@ func (r *rig) scratchMessage(code uint32, arg uint64) (status, result uint32) {
 	return uint32(r.dev.BARLoad(0, scratch+20, 4)), uint32(r.dev.BARLoad(0, scratch+12, 4))
 }
 
-// queueMessage sends a message through the first of Blackhole's queues, as luwen, tt-umd and tt-kmd
-// do.
+// queueMessage sends a message as luwen, tt-umd and tt-kmd do.
 func (r *rig) queueMessage(request ...uint32) (response [8]uint32) {
 	arc := r.topo.ARC()
 	const reset, doorbell, entry = 0x80030000, 0x800B0000, 32
@@ -40,8 +39,6 @@ func (r *rig) queueMessage(request ...uint32) (response [8]uint32) {
 	return response
 }
 
-// A message that the firmware doesn't know is answered as silicon's firmware does, and the chip
-// goes on.
 func TestUnknownMessage(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	if status, _ := r.scratchMessage(0xEE, 7); status != 0xFFFFFFFF {
@@ -69,9 +66,8 @@ func TestUnknownMessage(t *testing.T) {
 	r.healthy()
 }
 
-// Wormhole's messages that write flash are answered without effect, as its controller writes, and
-// the one that sends ARC to sleep stays where luwen looks for it. Blackhole's firmware has no
-// handler for them.
+// Wormhole answers messages that write flash without effect, and the message to sleep stays where
+// luwen looks.
 func TestFlashAndSleepMessages(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	for _, code := range []uint32{0x2B, 0x50} {
@@ -97,7 +93,6 @@ func TestFlashAndSleepMessages(t *testing.T) {
 	r.healthy()
 }
 
-// Messages set AICLK within its limits, and telemetry follows.
 func TestClockMessages(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	for _, m := range [][2]uint32{{0x54, 500}, {0x52, 1000}} {
@@ -123,7 +118,6 @@ func TestClockMessages(t *testing.T) {
 	r.healthy()
 }
 
-// The flash is erased, and can't be written.
 func TestFlashMessages(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	_, at := r.scratchMessage(0x29, 0)
@@ -165,8 +159,7 @@ func TestFlashMessages(t *testing.T) {
 	r.healthy()
 }
 
-// The flash is read through Wormhole's SPI controller as luwen does: it is erased, is never busy,
-// and ignores writes.
+// As luwen reads flash.
 func TestSPIController(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	const base, reset = 0x1FF70000, 0x1FF30000

@@ -5,7 +5,6 @@ import (
 	"fmt"
 )
 
-// asm builds RV32 code for tests.
 type asm struct {
 	base   uint32
 	w      []uint32
@@ -19,7 +18,6 @@ type fixup struct {
 	jal   bool
 }
 
-// Registers by ABI name, as far as tests use them.
 const (
 	x0, ra, sp, gp, tp     = 0, 1, 2, 3, 4
 	t0, t1, t2             = 5, 6, 7
@@ -56,7 +54,6 @@ func jtype(rd int, imm int32) uint32 {
 
 func (a *asm) lui(rd int, v uint32) *asm { return a.emit(v&0xFFFFF000 | uint32(rd)<<7 | 0x37) }
 
-// li loads any constant, in one or two instructions.
 func (a *asm) li(rd int, v uint32) *asm {
 	lo := int32(v<<20) >> 20
 	hi := v - uint32(lo)
@@ -101,10 +98,9 @@ func (a *asm) j(label string) *asm {
 	return a.emit(jtype(x0, 0))
 }
 
-// halt waits forever: a loop that is parked at once.
+// halt is a loop that is parked at once.
 func (a *asm) halt() *asm { return a.emit(jtype(x0, 0)) }
 
-// bytes resolves labels and returns the code.
 func (a *asm) bytes() []byte {
 	for _, f := range a.fixups {
 		to, ok := a.labels[f.label]

@@ -6,10 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// busyLoop is a mix of arithmetic, loads and stores to L1 and local RAM, and branches, that never
-// ends.
 func busyLoop() *asm {
-	return newAsm(0x1000).li(a0, 0x20000).li(a1, localBase).li(a2, 0).
+	return onB().li(a0, 0x20000).li(a1, localBase).li(a2, 0).
 		label("loop").
 		lw(t0, a0, 0).addi(t0, t0, 1).sw(t0, a0, 0).
 		lw(t1, a1, 16).add(t1, t1, t0).sw(t1, a1, 16).
@@ -23,7 +21,6 @@ func benchmarkBusy(b *testing.B, cfg Config, others bool) {
 	cfg.Synchronous, cfg.MaxRun = true, 1
 	r := newRig(b, cfg)
 	if others {
-		// Every other core spins on a word of L1.
 		spin := newAsm(0x2000).li(a0, 0x30000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt()
 		for w := range r.topo.Workers() {
 			v := r.worker(w.X, w.Y)
@@ -59,13 +56,11 @@ func benchmarkBusy(b *testing.B, cfg Config, others bool) {
 
 func BenchmarkBusyCore(b *testing.B) { benchmarkBusy(b, Config{Arch: chip.Wormhole}, false) }
 
-// BenchmarkBusyCoreChecked is what all checks together cost.
 func BenchmarkBusyCoreChecked(b *testing.B) {
 	benchmarkBusy(b, Config{Arch: chip.Blackhole, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true,
 		RefuseCounters: true, DataCache: true}, false)
 }
 
-// BenchmarkBusyCoreAmongWaiting has all other cores of the chip waiting: they must cost nothing.
 func BenchmarkBusyCoreAmongWaiting(b *testing.B) {
 	benchmarkBusy(b, Config{Arch: chip.Blackhole}, true)
 }
@@ -80,7 +75,6 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkTransfers is what a processor's requests cost the host, one sub-benchmark for each kind.
 func BenchmarkTransfers(b *testing.B) {
 	r := newRig(b, Config{Arch: chip.Blackhole, Synchronous: true})
 	v, far, bank := r.worker(0, 0), r.worker(3, 3), r.topo.DRAMBanks()[0]

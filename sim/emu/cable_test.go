@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// cabled is two machines of one chip each, joined by cables as pair's chips are by links. What one
-// end sends the other takes in order, on a goroutine for each direction.
+// cabled is two machines of one chip each, joined by cables as pair's chips are by links.
 func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 	t.Helper()
 	var ms [2]*Machine
@@ -41,8 +40,7 @@ func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 		if ms[i], err = NewMachine([]Config{cfg}, nil, cables...); err != nil {
 			t.Fatal(err)
 		}
-		c := ms[i].Chip(0)
-		rs[i] = &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
+		rs[i] = rigOf(t, ms[i].Chip(0))
 	}
 	for i := range to {
 		wg.Go(func() {
@@ -63,8 +61,6 @@ func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 	return ms, rs
 }
 
-// What one chip sends over a cable arrives at the other in order, more of it than may be under way
-// at a time.
 func TestCable(t *testing.T) {
 	for _, cfg := range []Config{{Seed: 3}, {Seed: 9, Delay: 50, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true,
 		RefuseCounters: true}} {
@@ -96,8 +92,6 @@ func TestCable(t *testing.T) {
 	}
 }
 
-// The firmware of both ends knows the chip at the other end, and when the cable goes down and comes
-// up.
 func TestCableState(t *testing.T) {
 	state := map[chip.Arch]uint64{chip.Wormhole: whTrained, chip.Blackhole: bhStatus + 4}
 	up := map[chip.Arch]uint32{chip.Wormhole: 1, chip.Blackhole: 1}
@@ -120,8 +114,8 @@ func TestCableState(t *testing.T) {
 	}
 }
 
-// A packet that arrives after the reset of its sender doesn't give that one room twice, and one
-// that is lost by a reset of its receiver gives it room again.
+// A packet that arrives after its sender's reset gives no room twice; one that a receiver's reset
+// loses gives room.
 func TestCableReset(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := cabled(t, Config{Arch: arch})
@@ -137,16 +131,13 @@ func TestCableReset(t *testing.T) {
 			rs[1].eventually(fmt.Sprintf("the last packet of round %d, %v", round, arch),
 				func() bool { return rs[1].ld(rx, 0x32000) == 0x01010101*uint32(round+1) })
 			rs[0].st(tx, 0xFFB121B0, 0x1800) // its processors end
-			if err := rs[round%2].c.Reset(); err != nil {
-				t.Fatal(err)
-			}
+			rs[round%2].reset()
 		}
 		rs[0].healthy()
 		rs[1].healthy()
 	}
 }
 
-// What can't come through a cable is refused, and what can't be a cable.
 func TestCableRefusals(t *testing.T) {
 	ms, _ := cabled(t, Config{Arch: chip.Blackhole})
 	ok := Signal{Kind: SignalPacket, Copies: 1, Dest: 0x30000, Words: make([]uint32, 4)}

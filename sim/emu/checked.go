@@ -4,7 +4,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// advance executes about n instructions, exactly one if n is 1.
 func (c *core) advance(n int) stop {
 	if c.checked {
 		return c.runChecked(n)
@@ -12,7 +11,7 @@ func (c *core) advance(n int) stop {
 	return c.run(n)
 }
 
-// runChecked is run for the options that check every access: one instruction at a time.
+// runChecked runs one instruction at a time, for options that check every access.
 func (c *core) runChecked(n int) stop {
 	used, base := 0, c.base
 	st := stopSlice
@@ -37,8 +36,8 @@ func (c *core) runChecked(n int) stop {
 	return st
 }
 
-// wentBack reports whether the instruction at from, which the core has executed last, jumped back
-// in a loop that may wait.
+// wentBack reports whether the instruction at from, just executed, jumped back in a loop that may
+// wait.
 func (c *core) wentBack(from uint32) bool {
 	base := from &^ (pageBytes - 1)
 	if c.pc > from {
@@ -64,9 +63,9 @@ func (c *core) runOne() stop {
 		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 	}
 	o := pg.ops[idx].Inst()
-	addr, n := c.X[o.Rs1]+uint32(o.Imm), width(o.Code)
-	load, store := o.Code >= rv32.LB && o.Code <= rv32.LHU, o.Code >= rv32.SB && o.Code <= rv32.SW
-	amo := o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
+	addr, n := c.X[o.Rs1]+uint32(o.Imm), o.Code.Bytes()
+	load, store := o.Code.IsLoad(), o.Code.IsStore()
+	amo := o.Code.IsAMO()
 	if amo {
 		addr, n = c.X[o.Rs1], 4
 	}
@@ -87,7 +86,7 @@ func (c *core) runOne() stop {
 	}
 	if c.stack != nil {
 		if to, no := c.stack.Step(c.pc, &c.X, uint32(4*len(c.local)), o, addr, n, store); no != "" {
-			c.refuse(UndefinedBehavior, uint64(to), "%s", no)
+			c.refuse(undefined, uint64(to), "%s", no)
 			return stopHalt
 		}
 	}
@@ -112,7 +111,6 @@ func (c *core) runOne() stop {
 	return c.run(1)
 }
 
-// checkFetch checks the fetch of the instruction at pc, which lies in memory.
 func (c *core) checkFetch() bool {
 	t := c.tile
 	if c.pc >= t.size {
@@ -120,31 +118,31 @@ func (c *core) checkFetch() bool {
 	}
 	if t.known != nil {
 		if a, unknown := t.unwritten(c.pc, 4); unknown {
-			c.refuse(UnpredictableValueUsed, uint64(a), "instruction fetch from memory that was never written")
+			c.refuse(unpredictable, uint64(a), "instruction fetch from memory that was never written")
 			return false
 		}
 	}
 	if c.icache != nil {
 		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" {
-			c.refuse(UndefinedBehavior, uint64(c.pc), "%s", stale)
+			c.refuse(undefined, uint64(c.pc), "%s", stale)
 			return false
 		}
 	}
 	return c.check.Fetch()
 }
 
-// changes reports whether a store of the low n bytes of v changes L1 at addr.
+// changes reports whether a store of the low n bytes of v changes L1.
 func (c *core) changes(addr, n, v uint32) bool {
 	old := c.tile.l1[addr>>2] >> (addr & 3 * 8)
 	return (old^v)<<(32-8*n) != 0
 }
 
-// checkL1 checks an access of n bytes to L1; changed says whether a store changes what is there.
+// checkL1 checks an access to L1; changed says whether a store changes it.
 func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	if load && t.known != nil {
 		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) {
-			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
+			c.refuse(unpredictable, uint64(a), "load from memory that was never written")
 			return false
 		}
 	}
@@ -157,19 +155,18 @@ func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	return true
 }
 
-// checkLocal checks an access to the word of local RAM at addr.
 func (c *core) checkLocal(addr uint32, store bool) bool {
 	w := (addr - localBase) >> 2
 	if store {
-		c.localKnown[w>>6] |= 1 << (w & 63)
-	} else if c.localKnown[w>>6]>>(w&63)&1 == 0 {
-		c.refuse(UnpredictableValueUsed, uint64(addr), "load from local RAM that was never written")
+		c.localKnown.set(w)
+	} else if !c.localKnown.has(w) {
+		c.refuse(unpredictable, uint64(addr), "load from local RAM that was never written")
 		return false
 	}
 	return true
 }
 
-// runProfiled is runOne for a processor whose instructions are counted by address.
+// runProfiled is runOne with counts of instructions by address.
 func (c *core) runProfiled() stop {
 	pc, changes := c.pc, true
 	if pg := c.codePage(pc); pg != nil {
@@ -183,8 +180,8 @@ func (c *core) runProfiled() stop {
 	return st
 }
 
-// changing reports whether the next instruction may change something besides registers. A store of
-// what is already there doesn't.
+// changing reports whether the next instruction may change more than registers; storing the same
+// value doesn't.
 func (c *core) changing(o rv32.Inst) bool {
 	if o.Code < rv32.SB || o.Code > rv32.SW {
 		return o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU
@@ -202,9 +199,8 @@ func (c *core) changing(o rv32.Inst) bool {
 	return true
 }
 
-// runDebugged is runOne for a processor that a debugger watches. A breakpoint, like ebreak, lets
-// its instruction end and pauses in front of the next one, as silicon does; a store ends as well,
-// and a load that is watched has not ended.
+// runDebugged is runOne for a debugged processor. As on silicon, breakpoints, ebreak and watched
+// stores pause after their instruction, watched loads before it.
 func (c *core) runDebugged(run func(*core) stop) stop {
 	d := c.debug
 	c.used = 0
@@ -218,13 +214,13 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 	}
 	o := pg.ops[idx].Inst()
 	why := d.hits(watchBreak, watchBreak, c.pc)
-	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
+	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code.IsLoad() && !d.loaded {
 		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
 			c.pause(hitWatch | hit)
 			d.loaded = true
 			return stopHalt
 		}
-	} else if o.Code >= rv32.SB && o.Code <= rv32.SW {
+	} else if o.Code.IsStore() {
 		if hit := d.hits(watchStore, watchAccess, addr); hit != 0 {
 			why |= hitWatch | hit
 		}

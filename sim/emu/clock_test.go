@@ -7,12 +7,11 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// stamp makes code that stores the low half of the wall clock at address at of L1.
+// stamp stores the low half of the wall clock at address at of L1.
 func (a *asm) stamp(at uint32) *asm {
 	return a.li(t0, 0xFFB121F0).lw(t1, t0, 0).li(t0, at).sw(t1, t0, 0)
 }
 
-// clocked makes a rig for each architecture, some seeds, and requests with and without delays.
 func clocked(t *testing.T, f func(r *rig)) {
 	for _, arch := range arches {
 		for seed := range uint64(10) {
@@ -27,13 +26,11 @@ func clocked(t *testing.T, f func(r *rig)) {
 	}
 }
 
-// The host, which reads the wall clock of a tile after one of its cores, sees a later time, and a
-// core after the host too.
 func TestWallClockForTheHost(t *testing.T) {
 	const clock, stamps = 0xFFB121F0, 0x40000
 	clocked(t, func(r *rig) {
 		v := r.worker(0, 0)
-		a := newAsm(0x1000)
+		a := onB()
 		for i := range uint32(8) { // after the first one each comes after a word of the host
 			if i > 0 {
 				a.poll(r.arch, 0x50000+64*i, fmt.Sprint("host ", i))
@@ -60,8 +57,7 @@ func TestWallClockForTheHost(t *testing.T) {
 	})
 }
 
-// Two cores of a tile that take turns see the clock go on, also where one runs twice in a round of
-// the scheduler.
+// Two cores that take turns see the clock go on, also where one runs twice in a round.
 func TestWallClockOfATile(t *testing.T) {
 	const turns, word, stamps = 16, 0x50000, 0x42000
 	clocked(t, func(r *rig) {
@@ -87,7 +83,7 @@ func TestWallClockOfATile(t *testing.T) {
 	})
 }
 
-// Tiles that take turns see the clock go on, however one hears of the other's turn.
+// However one hears of the other's turn.
 func TestWallClockAcrossTiles(t *testing.T) {
 	const turns, word, stamps, mine, out = 12, 0x50000, 0x42000, 0x40000, 0x40400
 	write := func(me, to chip.XY, at uint64) nocRequest {
@@ -159,7 +155,7 @@ func TestWallClockAcrossTiles(t *testing.T) {
 
 func turnTiles(r *rig) [3]chip.XY { return [3]chip.XY{r.worker(0, 0), r.worker(3, 2), r.worker(1, 4)} }
 
-// fetch reads a word until it isn't 0. The register s1 counts the program's reads.
+// fetch reads a word until it isn't 0. The register s1 counts reads.
 func (a *asm) fetch(r *rig, q nocRequest, label string) *asm {
 	a.label(label).stw(uint32(q.ret), 0).commit(uint32(q.ret)).request(r.arch, q).addi(s1, s1, 1)
 	a.waitCounter(0, cntReadResp, s1, label+", response")

@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// probe drives the debug interface of one processor through the tile's registers, as
-// tt-isa-documentation says.
+// debugProbe drives a processor's debug interface as tt-isa-documentation says.
 type debugProbe struct {
 	r  *rig
 	v  chip.XY
@@ -36,7 +35,6 @@ func (p debugProbe) pause() {
 	p.paused(0)
 }
 
-// paused waits until the processor pauses, for some reason.
 func (p debugProbe) paused(why uint32) {
 	p.r.t.Helper()
 	p.r.eventually("pause", func() bool { return p.get(drStatus)&pausedBit != 0 })
@@ -79,14 +77,11 @@ func (p debugProbe) step() {
 	p.paused(0)
 }
 
-// counting is a loop that counts in a0 and in L1 at 0x20000.
 func counting() *asm {
-	return newAsm(0x1000).li(a1, 0x20000).li(a0, 0).
+	return onB().li(a1, 0x20000).li(a0, 0).
 		label("loop").addi(a0, a0, 1).sw(a0, a1, 0).lw(a2, a1, 4).j("loop")
 }
 
-// A processor pauses, shows and takes registers and memory, steps, stops at breakpoints and
-// watchpoints, and goes on.
 func TestDebugInterface(t *testing.T) {
 	for _, arch := range arches {
 		for _, synchronous := range []bool{true, false} {
@@ -136,7 +131,7 @@ func TestDebugInterface(t *testing.T) {
 			if got := p.reg(regPC); got != loop+4 {
 				t.Errorf("%v: breakpoint at %#x stops at %#x", arch, loop, got)
 			}
-			// A store ends; a load that is watched has not ended.
+			// A store ends; a watched load has not ended.
 			p.set(drAddress+1, 0x20000)
 			p.set(drModes, watchStore<<4)
 			p.set(drCommand, cmdSlow|cmdResume)
@@ -166,15 +161,14 @@ func TestDebugInterface(t *testing.T) {
 	}
 }
 
-// ebreak pauses a processor in slow execution mode after it; a processor goes on where a debugger
-// writes pc. On Blackhole it has to, otherwise the ebreak comes again.
+// On Blackhole a debugger has to write pc, otherwise the ebreak comes again.
 func TestDebugEBREAK(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})
 		v := r.worker(0, 0)
 		p := debugProbe{r, v, 0}
 		p.set(drCommand, cmdSlow)
-		r.run(v, newAsm(0x1000).li(a0, 0x20000).emit(0x00100073).sw(a0, a0, 0).halt())
+		r.run(v, onB().li(a0, 0x20000).emit(0x00100073).sw(a0, a0, 0).halt())
 		p.paused(hitEBREAK)
 		if got := p.reg(regPC); got != 0x1008 {
 			t.Errorf("%v: pc %#x", arch, got)
@@ -193,14 +187,12 @@ func TestDebugEBREAK(t *testing.T) {
 	}
 }
 
-// The debug bus shows pc of every processor that runs, also of NCRISC, which has no debug
-// interface.
 func TestDebugBusPC(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})
 		v := r.worker(0, 0)
 		r.write(v, 0x12000, newAsm(0x12000).halt().bytes())
-		r.load(v, newAsm(0x1000).halt())
+		r.load(v, onB().halt())
 		r.st(v, 0xFFB121B0, 0x7000)
 		for _, want := range []struct{ signal, pc uint32 }{{10, 0x1000}, {24, 0x12000}} {
 			if arch == chip.Wormhole && want.signal == 24 {
@@ -215,7 +207,6 @@ func TestDebugBusPC(t *testing.T) {
 	}
 }
 
-// What silicon leaves undefined is refused.
 func TestDebugRefused(t *testing.T) {
 	for name, do := range map[string]func(p debugProbe){
 		"register of a running processor": func(p debugProbe) { p.set(drCommand, cmdSlow|cmdReadRegister) },
@@ -234,13 +225,12 @@ func TestDebugRefused(t *testing.T) {
 		r.run(v, counting())
 		do(debugProbe{r, v, 0})
 		var refused *Refusal
-		if err := r.c.Fault(); !errors.As(err, &refused) || refused.Category != UndefinedBehavior {
+		if err := r.c.Fault(); !errors.As(err, &refused) || refused.Category != undefined {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A processor that waits in a mailbox pauses when that has ended, and one in reset doesn't.
 func TestDebugPauseWaits(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})
@@ -250,12 +240,12 @@ func TestDebugPauseWaits(t *testing.T) {
 		if got := p.get(drStatus); got != 0 {
 			t.Errorf("%v: a processor in reset has status %#x", arch, got)
 		}
-		r.run(v, newAsm(0x1000).li(a0, mailboxBase+0x1000).lw(a1, a0, 0).halt()) // from TRISC0
+		r.run(v, onB().li(a0, mailboxBase+0x1000).lw(a1, a0, 0).halt()) // from TRISC0
 		p.set(drCommand, cmdSlow|cmdPause)
 		if got := p.get(drStatus); got != 0 {
 			t.Errorf("%v: a processor that waits for a mailbox has status %#x", arch, got)
 		}
-		r.write(v, 0x6000, newAsm(0x6000).li(a0, mailboxBase).li(a1, 5).sw(a1, a0, 0).halt().bytes())
+		r.write(v, 0x6000, onT0().li(a0, mailboxBase).li(a1, 5).sw(a1, a0, 0).halt().bytes())
 		r.st(v, 0xFFB121B0, 0x46000)
 		p.paused(0)
 		if got := p.reg(a1); got != 5 {

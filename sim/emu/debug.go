@@ -2,7 +2,7 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Debug and status registers, offsets from 0xFFB12000 (tt-isa-documentation
+// Debug and status registers, offsets from debugBase (tt-isa-documentation
 // */TensixTile/TileControlDebugStatus.md, SoftReset.md, DebugTimestamper.md; ttsim
 // data/*/tile_regs.json).
 const (
@@ -26,13 +26,13 @@ const (
 	regNCRISCOverride    = 0x23C
 	regDestClockGate     = 0x240
 	softResetRISC        = 0x47800
-	softResetIgnored     = 1 << 31 // written by umd
+	softResetIgnored     = 1 << 31
 	debugBusControlValid = 0x26FFFFFF
 )
 
 type debugRegs struct {
 	softReset      uint32
-	resetPC        [chip.NumProcessors]uint32 // by Processor
+	resetPC        [chip.NumProcessors]uint32
 	triscOverride  uint32
 	ncriscOverride uint32
 	latched        uint32 // high half of the wall clock
@@ -43,8 +43,25 @@ type debugRegs struct {
 	port           debugPort
 }
 
-// undocumented are the debug registers that exist and are left out: performance counters, the debug
-// bus, watchdog, time-stamp dumps (ttsim data/*/tile_regs.json, the entries it calls unsupported).
+// startWord returns the register at off that says where a Blackhole's processor starts, or nil.
+func (t *tile) startWord(off uint32) *uint32 {
+	d := &t.debug
+	switch {
+	case !t.blackhole():
+	case off >= regTRISC0ResetPC && off <= regTRISC2ResetPC:
+		return &d.resetPC[chip.TRISC0+chip.Processor(off-regTRISC0ResetPC)/4]
+	case off == regTRISCOverride:
+		return &d.triscOverride
+	case off == regNCRISCResetPC:
+		return &d.resetPC[chip.NCRISC]
+	case off == regNCRISCOverride:
+		return &d.ncriscOverride
+	}
+	return nil
+}
+
+// undocumentedDebug reports registers that exist and are not emulated: performance counters, debug
+// bus, watchdog, time-stamp dumps (ttsim data/*/tile_regs.json, "unsupported").
 func undocumentedDebug(arch chip.Arch, off uint32) bool {
 	switch {
 	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off == 0x70, off == 0x74, off == 0x7C,
@@ -85,17 +102,8 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 		case regRISCControl0, regRISCControl1, regRISCStatus0, regRISCStatus1:
 			return t.riscPortLoad(off), slowDone
 		}
-		if c.arch == chip.Blackhole {
-			switch {
-			case off >= regTRISC0ResetPC && off <= regTRISC2ResetPC:
-				return d.resetPC[chip.TRISC0+chip.Processor(off-regTRISC0ResetPC)/4], slowDone
-			case off == regTRISCOverride:
-				return d.triscOverride, slowDone
-			case off == regNCRISCResetPC:
-				return d.resetPC[chip.NCRISC], slowDone
-			case off == regNCRISCOverride:
-				return d.ncriscOverride, slowDone
-			}
+		if w := t.startWord(off); w != nil {
+			return *w, slowDone
 		}
 	}
 	if o.isHostLoad() {
@@ -106,12 +114,9 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 			return 0, slowDone
 		}
 	}
-	t.refuseDebug(o, "load", off)
-	return 0, slowHalt
+	return 0, t.refuseDebug(o, "load", off)
 }
 
-// debugBus loads from the debug bus what its control register selects: a word of a signal of the
-// engines.
 func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	const enable = 1 << 29
 	v := t.debug.busControl
@@ -120,11 +125,10 @@ func (t *tile) debugBus(o origin) (uint32, slowResult) {
 		if o.isHostLoad() && !t.chip.cfg.RefuseUnmapped {
 			return 0, slowDone
 		}
-		t.chip.refuse(o, cat, "debug registers", debugBase+regDebugBusData, format, args...)
-		return 0, slowHalt
+		return 0, t.refuse(o, cat, "debug registers", debugBase+regDebugBusData, format, args...)
 	}
 	if v&enable == 0 {
-		return refuse(UnsupportedFunctionality, "DBG_RD_DATA while DBG_BUS_CTRL doesn't enable the bus")
+		return refuse(unsupported, "DBG_RD_DATA while DBG_BUS_CTRL doesn't enable the bus")
 	}
 	if data, ok := t.debugPC(daisy, signal, word); ok {
 		return data, slowDone
@@ -132,15 +136,15 @@ func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	if data, ok := t.settledEngine().DebugBus(daisy, signal, word); ok {
 		return data, slowDone
 	}
-	return refuse(UnimplementedFunctionality, "signal %d at place %d of the debug bus is not emulated", signal, daisy)
+	return refuse(unimplemented, "signal %d at place %d of the debug bus is not emulated", signal, daisy)
 }
 
-// debugArray loads two data of Dst that the command register selects.
+// debugArray loads the pair of Dst data that the command register selects.
 func (t *tile) debugArray(o origin) (uint32, slowResult) {
 	const dst, rows, pairs = 2, 1024, 8
 	v := t.debug.arrayCommand
 	row, pair, array := v&0xFFF, v>>12&15, v>>16
-	cat, why := UnsupportedFunctionality, ""
+	cat, why := unsupported, ""
 	switch {
 	case !t.debug.arrayEnabled:
 		why = "reads of arrays are not enabled"
@@ -149,18 +153,16 @@ func (t *tile) debugArray(o origin) (uint32, slowResult) {
 	case pair >= pairs:
 		why = "a row of Dst has 8 pairs"
 	case array != dst:
-		cat, why = MissingSpecification, "only array 2, Dst, is specified"
+		cat, why = unspecified, "only array 2, Dst, is specified"
 	default:
 		return t.settledEngine().DebugDst(row, pair), slowDone
 	}
 	if o.isHostLoad() && !t.chip.cfg.RefuseUnmapped {
 		return 0, slowDone
 	}
-	t.chip.refuse(o, cat, "debug registers", debugBase+regArrayReadData, "DBG_ARRAY_RD_CMD = %#x: %s", v, why)
-	return 0, slowHalt
+	return 0, t.refuse(o, cat, "debug registers", debugBase+regArrayReadData, "DBG_ARRAY_RD_CMD = %#x: %s", v, why)
 }
 
-// debugArrayStore sets which data debugArray loads.
 func (t *tile) debugArrayStore(o origin, off, v uint32) slowResult {
 	d := &t.debug
 	switch {
@@ -169,15 +171,13 @@ func (t *tile) debugArrayStore(o origin, off, v uint32) slowResult {
 	case off == regArrayReadEnable && v <= 1:
 		d.arrayEnabled = v != 0
 	default:
-		t.chip.refuse(o, UnsupportedFunctionality, "debug registers", uint64(debugBase+off),
+		return t.refuse(o, unsupported, "debug registers", debugBase+off,
 			"store of %#x: want DBG_ARRAY_RD_EN 0 or 1, and then DBG_ARRAY_RD_CMD", v)
-		return slowHalt
 	}
 	return slowDone
 }
 
-// storedDebug reports whether a register exists that is emulated in one direction, or only in
-// Tensix tiles.
+// storedDebug reports registers emulated in one direction, or only in Tensix tiles.
 func storedDebug(off uint32) bool {
 	switch off {
 	case regDebugBusData, regArrayReadEnable, regArrayReadCommand, regArrayReadData, 0xA8, regConfigRead, regConfigReadData:
@@ -186,38 +186,36 @@ func storedDebug(off uint32) bool {
 	return false
 }
 
-// ofTensix reports whether a register is emulated in Tensix tiles alone, or takes only stores.
+// ofTensix reports registers emulated in Tensix tiles alone, or only for stores.
 func ofTensix(arch chip.Arch, off uint32) bool {
 	return off == regFeatureDisable || off >= regRISCControl0 && off <= regRISCStatus1 ||
 		arch == chip.Blackhole && off >= regTRISC0ResetPC && off <= regDestClockGate
 }
 
-func (t *tile) refuseDebug(o origin, what string, off uint32) {
-	cat := UndefinedBehavior
+func (t *tile) refuseDebug(o origin, what string, off uint32) slowResult {
+	cat := undefined
 	why := "there is no such debug register"
 	if undocumentedDebug(t.chip.arch, off) {
-		cat, why = UnsupportedFunctionality, "this debug register is not emulated"
+		cat, why = unsupported, "this debug register is not emulated"
 	} else if off == regDebugBusControl || storedDebug(off) {
-		cat, why = UnimplementedFunctionality, "this debug register is not emulated, or not in this direction"
+		cat, why = unimplemented, "this debug register is not emulated, or not in this direction"
 	}
-	t.chip.refuse(o, cat, "debug registers", uint64(debugBase+off), "%s: %s", what, why)
+	return t.refuse(o, cat, "debug registers", debugBase+off, "%s: %s", what, why)
 }
 
 func (t *tile) debugStore(o origin, off, v uint32) slowResult {
-	c, d := t.chip, &t.debug
+	d := &t.debug
 	switch off {
 	case regSoftReset:
 		return t.softReset(o, v)
 	case regFeatureDisable:
 		if v != 0 {
-			c.refuse(o, UnsupportedFunctionality, "debug registers", uint64(debugBase+off), "DBG_FEATURE_DISABLE = %#x: want 0", v)
-			return slowHalt
+			return t.refuse(o, unsupported, "debug registers", debugBase+off, "DBG_FEATURE_DISABLE = %#x: want 0", v)
 		}
 		return slowDone
 	case regDebugBusControl:
 		if v&^debugBusControlValid != 0 {
-			c.refuse(o, UnsupportedFunctionality, "debug registers", uint64(debugBase+off), "DBG_BUS_CTRL = %#x: reserved bits set", v)
-			return slowHalt
+			return t.refuse(o, unsupported, "debug registers", debugBase+off, "DBG_BUS_CTRL = %#x: reserved bits set", v)
 		}
 		d.busControl = v
 		return slowDone
@@ -233,57 +231,34 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		d.configData = data
 		return slowDone
 	}
-	if c.arch == chip.Blackhole {
-		switch {
-		case off >= regTRISC0ResetPC && off <= regTRISC2ResetPC:
-			d.resetPC[chip.TRISC0+chip.Processor(off-regTRISC0ResetPC)/4] = v
-			return t.configured()
-		case off == regTRISCOverride:
-			d.triscOverride = v
-			return t.configured()
-		case off == regNCRISCResetPC:
-			d.resetPC[chip.NCRISC] = v
-			return t.configured()
-		case off == regNCRISCOverride:
-			d.ncriscOverride = v
-			return t.configured()
-		case off == regDestClockGate:
-			return slowDone
-		}
+	if w := t.startWord(off); w != nil {
+		*w = v
+		return t.configured()
 	}
-	if t.discardsDebug(off) {
+	if t.blackhole() && off == regDestClockGate || t.discardsDebug(off) {
 		return slowDone
 	}
-	t.refuseDebug(o, "store", off)
-	return slowHalt
+	return t.refuseDebug(o, "store", off)
 }
 
-// discardsDebug reports whether a store to a debug register that doesn't exist has no effect:
-// beyond the last register of a Blackhole worker. Stores to unmapped memory "might stall forever,
-// or might be silently discarded" (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md).
-// tt-umd's tests store to 0x278 to 0x28C on Blackhole, Wormhole's offsets in the configuration
-// space (tests/test_utils/setup_risc_cores.hpp, brisc_configuration_program_default), before its
-// hosts use the same worker.
+// discardsDebug reports stores beyond the last register of a Blackhole worker, which have no effect
+// ("might be silently discarded", tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md):
+// tt-umd's tests store Wormhole's offsets there (tests/test_utils/setup_risc_cores.hpp).
 func (t *tile) discardsDebug(off uint32) bool {
 	const last = 0x248 // CG_KICK (ttsim data/bh/tile_regs.json)
-	return !t.chip.cfg.RefuseUnmapped && t.chip.arch == chip.Blackhole && t.kind == chip.Tensix && off > last
+	return !t.chip.cfg.RefuseUnmapped && t.blackhole() && t.kind == chip.Tensix && off > last
 }
 
-// configured wakes cores that poll a configuration register.
 func (t *tile) configured() slowResult {
 	t.changed(classConfig)
 	return slowDone
 }
 
-// softReset stores to SOFT_RESET_0: holds and releases cores (tt-isa-documentation
-// WormholeB0/TensixTile/SoftReset.md).
 func (t *tile) softReset(o origin, v uint32) slowResult {
-	c := t.chip
 	v &^= softResetIgnored
 	if risc := t.heldAll(); v&^risc != 0 {
-		c.refuse(o, UnimplementedFunctionality, "soft reset", debugBase+regSoftReset,
+		return t.refuse(o, unimplemented, "soft reset", debugBase+regSoftReset,
 			"SOFT_RESET_0 = %#x: only the bits of processors, %#x, are emulated", v, risc)
-		return slowHalt
 	}
 	for _, k := range t.cores {
 		switch held := v&k.proc.ResetBit() != 0; {
@@ -297,7 +272,6 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 	return t.configured()
 }
 
-// hold puts a core into reset.
 func (c *core) hold(o origin) {
 	t := c.tile
 	if t.check != nil {
@@ -316,13 +290,12 @@ func (c *core) hold(o origin) {
 	}
 }
 
-// start releases a core from reset at pc.
 func (c *core) start(o origin, pc uint32) {
 	t := c.tile
 	t.memory(0)
-	c.reset(pc, t.chip.arch == chip.Blackhole)
+	c.reset(pc, t.blackhole())
 	if pc%4 != 0 {
-		t.chip.refuse(o, UndefinedBehavior, "riscv", uint64(pc), "start of %v of tile %v at %#x, which is not a multiple of 4", c.proc, t.xy, pc)
+		t.chip.refuse(o, undefined, "riscv", uint64(pc), "start of %v of tile %v at %#x, which is not a multiple of 4", c.proc, t.xy, pc)
 		return
 	}
 	if t.check != nil {
@@ -336,7 +309,6 @@ func (c *core) start(o origin, pc uint32) {
 	t.together(c)
 }
 
-// heldAll is the value of SOFT_RESET_0 that holds all of the tile's processors.
 func (t *tile) heldAll() uint32 {
 	v := uint32(0)
 	for _, k := range t.cores {

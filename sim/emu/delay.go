@@ -1,12 +1,12 @@
 package emu
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 )
 
-// orderKey names requests that do not overtake each other: same source, NoC and virtual channel,
-// asked for with VC_STATIC, and same destination or rectangle (tt-isa-documentation
-// WormholeB0/NoC/Ordering.md).
+// orderKey is of requests that don't overtake each other: same source, NoC, virtual channel by
+// VC_STATIC, and target (tt-isa-documentation WormholeB0/NoC/Ordering.md).
 type orderKey struct {
 	tile      *tile
 	noc       int
@@ -16,14 +16,13 @@ type orderKey struct {
 	rect      [4]uint8
 }
 
-// Not virtual channels: they stand for all of an NIU.
+// In place of a virtual channel: all of an NIU.
 const (
 	sentInOrder = 0xFF - iota
 	readInOrder
 )
 
-// path is what the request has in common with those that it neither overtakes nor is overtaken by,
-// if it is ordered.
+// path is the orderKey of an ordered request.
 func (q *request) path() orderKey {
 	k := orderKey{q.tile, q.noc, q.vc, q.multicast, q.to, q.rect}
 	if q.kind == reqRead {
@@ -32,16 +31,14 @@ func (q *request) path() orderKey {
 	return k
 }
 
-// delay puts a request in flight. Writes of code that relies on SentIsRead are counted as sent when
-// their data are read, in the order in which they were started. Requests of code that relies on
-// ReadInOrder arrive after the data of earlier writes are read.
+// delay puts a request in flight. With SentIsRead, writes are counted as sent, in order, when their
+// data are read; with ReadInOrder, requests arrive after earlier writes' data are read.
 func (c *Chip) delay(q *request) {
 	now := c.now(q.o)
 	accept := now + c.someTime()
 	leave := accept + c.someTime()
 	if q.ordered {
-		// Requests on one virtual channel leave in the order in which they were started, wherever
-		// they go.
+		// Requests on one virtual channel leave in order, wherever they go.
 		leave = max(leave, c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}])
 	}
 	drain := leave
@@ -73,15 +70,12 @@ func (c *Chip) delay(q *request) {
 		c.order[k] = arrive
 	}
 	for i, at := range [...]uint64{accept, leave, drain, arrive, arrive + c.someTime()} {
-		c.eventSeq++
-		heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: q, do: step(i)})
+		c.schedule(at, q, step(i))
 	}
 }
 
-// someTime draws a delay.
 func (c *Chip) someTime() uint64 { return 1 + c.random()%uint64(c.cfg.Delay) }
 
-// perform implements stepper.
 func (q *request) perform(do step) {
 	switch do {
 	case stepAccept:
@@ -101,13 +95,18 @@ func (q *request) perform(do step) {
 
 // event is a step of a request or packet in flight.
 type event struct {
-	at  uint64
-	seq uint64 // breaks ties in the order of creation
-	of  stepper
-	do  step
+	at uint64
+	of stepper
+	do step
 }
 
-// stepper is what moves by steps: a NoC request or an Ethernet packet.
+// schedule schedules a step after all others at the same time.
+func (s *sched) schedule(at uint64, of stepper, do step) {
+	i, _ := slices.BinarySearchFunc(s.events, at+1, func(e event, at uint64) int { return cmp.Compare(e.at, at) })
+	s.events = slices.Insert(s.events, i, event{at, of, do})
+}
+
+// stepper is a NoC request or an Ethernet packet.
 type stepper interface{ perform(step) }
 
 type step uint8
@@ -121,24 +120,3 @@ const (
 	stepEthSend
 	stepEthLand
 )
-
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push and Pop implement heap.Interface.
-func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) }
-
-// Pop implements heap.Interface.
-func (h *eventHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return e
-}

@@ -21,7 +21,7 @@ func ring(r *rig, laps uint32) {
 	}
 	for i, v := range order {
 		next := order[(i+1)%len(order)]
-		a := newAsm(0x1000).li(s0, 0).li(s1, laps).li(a0, sem).
+		a := onB().li(s0, 0).li(s1, laps).li(a0, sem).
 			label("lap").addi(s0, s0, 1).
 			label("poll")
 		if r.arch == chip.Blackhole {
@@ -49,7 +49,6 @@ func ring(r *rig, laps uint32) {
 	}
 }
 
-// No core misses a wake-up: a token goes around all workers of the chip, in every mode.
 func TestRing(t *testing.T) {
 	for _, arch := range arches {
 		for _, cfg := range []Config{
@@ -66,8 +65,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// draws lets workers draw numbers from the same counter, between which they compute, and returns
-// what each made of its numbers.
+// draws lets workers draw numbers from one counter, and returns what each made of its numbers.
 func draws(r *rig) (all []uint32) {
 	const (
 		counter, drawn, result = 0x30080, 0x30090, 0x300A0
@@ -79,11 +77,11 @@ func draws(r *rig) (all []uint32) {
 		return nocRequest{buf: 3, targ: uint64(addr), targXY: to, ret: uint64(ret), retXY: from, ctrl: ctrlAtomic | ctrlMarked,
 			len: 0x107C, dat: 1}
 	}
-	first := newAsm(0x1000) // lets the others begin
+	first := onB() // lets the others begin
 	for i := range 6 {
 		v := r.worker(i, 5)
 		first.request(r.arch, inc(owner, v, start, drawn))
-		a := newAsm(0x1000).li(s0, 0).li(s1, 30).li(a3, drawn).li(a2, start).
+		a := onB().li(s0, 0).li(s1, 30).li(a3, drawn).li(a2, start).
 			label("wait").lw(number, a2, 0).beq(number, x0, "wait").
 			label("draw").li(a4, 400).
 			label("compute").addi(a4, a4, -1).bne(a4, x0, "compute").
@@ -102,8 +100,6 @@ func draws(r *rig) (all []uint32) {
 	return all
 }
 
-// The same seed gives the same run of a synchronous chip, instruction by instruction; another seed
-// another one.
 func TestDeterminism(t *testing.T) {
 	for _, arch := range arches {
 		for _, delay := range []int{0, 40} {
@@ -116,12 +112,7 @@ func TestDeterminism(t *testing.T) {
 				r.run(two, ping(arch, two, one, 10, false))
 				r.run(one, ping(arch, one, two, 10, true))
 				r.healthy()
-				var b strings.Builder
-				if err := r.c.Dump(&b); err != nil {
-					t.Fatal(err)
-				}
-				fmt.Fprint(&b, draws(newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay})))
-				return b.String(), r.c.clock
+				return r.dump() + fmt.Sprint(draws(newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay}))), r.c.clock
 			}
 			first, clock := run(11)
 			if clock == 0 || !strings.Contains(first, "parked") {
@@ -138,27 +129,21 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// A dump names what a hung core waits for.
 func TestDump(t *testing.T) {
 	r := syncRig(t, chip.Blackhole)
 	v := r.worker(3, 3)
-	r.run(v, newAsm(0x1000).li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt())
-	var b strings.Builder
-	if err := r.c.Dump(&b); err != nil {
-		t.Fatal(err)
-	}
+	r.run(v, onB().li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt())
+	dump := r.dump()
 	for _, want := range []string{"tile " + r.raw(v).String() + " (virtual " + v.String() + ") BRISC", "parked", "waits on L1 [0x40000]"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in dump: %s", want, b.String())
+		if !strings.Contains(dump, want) {
+			t.Errorf("no %q in dump: %s", want, dump)
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n != 2 {
-		t.Errorf("%d lines, want one for the chip and one for the core:\n%s", n, b.String())
+	if n := strings.Count(dump, "\n"); n != 2 {
+		t.Errorf("%d lines, want one for the chip and one for the core:\n%s", n, dump)
 	}
 }
 
-// With RefuseUnwritten a read of L1 that was never written is refused, whatever reads it, and of
-// written L1 it is not.
 func TestRefuseUnwritten(t *testing.T) {
 	tests := []struct {
 		name string
@@ -168,7 +153,7 @@ func TestRefuseUnwritten(t *testing.T) {
 		{"load of written memory", program(func(a *asm) { a.stw(0x40000, 5).lw(a1, t0, 0) }), true},
 		{"load of memory the host wrote", func(r *rig, v chip.XY) {
 			r.write(v, 0x40000, pattern(64, 1))
-			r.run(v, newAsm(0x1000).li(a0, 0x40000).lw(a1, a0, 60).halt())
+			r.run(v, onB().li(a0, 0x40000).lw(a1, a0, 60).halt())
 		}, true},
 		{"load", program(func(a *asm) { a.li(a0, 0x40000).lw(a1, a0, 0) }), false},
 		{"load of a byte of another word", program(func(a *asm) { a.stw(0x40000, 5).lbu(a1, t0, 4) }), false},
@@ -191,14 +176,13 @@ func TestRefuseUnwritten(t *testing.T) {
 			if tt.ok {
 				r.healthy()
 			} else {
-				r.refused(UnpredictableValueUsed)
+				r.refused(unpredictable)
 			}
 		}
 	}
 }
 
-// With RefuseUnwritten a block that the host reads has garbage where nothing was written, other
-// garbage with another seed, and what was written elsewhere.
+// A block that the host reads has garbage, by seed, where nothing was written.
 func TestUnwrittenBlocks(t *testing.T) {
 	for _, arch := range arches {
 		var blocks [2][]byte
@@ -220,11 +204,9 @@ func TestUnwrittenBlocks(t *testing.T) {
 	}
 }
 
-// With DataCache a poll without a fence waits forever, and one with a fence sees what others write;
-// the processor sees its own stores either way.
 func TestDataCache(t *testing.T) {
 	poll := func(fence bool) *asm {
-		a := newAsm(0x1000).li(a0, 0x40000).sw(x0, a0, 0).li(a2, 0x1234).sh(a2, a0, 6).lw(a3, a0, 4).label("w")
+		a := onB().li(a0, 0x40000).sw(x0, a0, 0).li(a2, 0x1234).sh(a2, a0, 6).lw(a3, a0, 4).label("w")
 		if fence {
 			a.fence()
 		}

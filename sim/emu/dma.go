@@ -1,29 +1,37 @@
 package emu
 
 import (
+	"encoding/binary"
 	"fmt"
-
-	"github.com/reprise-tt/reprise/chip"
 )
 
-// bar2Load loads a register of the PCIe controller; those that aren't emulated are zero.
+// bar2Load loads a register of the PCIe controller; unknown ones are zero.
 func (c *Chip) bar2Load(off uint64) uint32 {
 	if r, i, ok := c.iatuAt(off); ok {
-		v, _ := r.get(c.arch, i)
-		return v
+		if w := r.word(c.arch, i); w != nil {
+			return *w
+		}
+		return 0
 	}
 	if w := c.dmaRegister(off); w != nil {
 		return *w
 	}
-	return 0 // one of the controller's other registers
+	return 0
 }
 
 func (c *Chip) bar2Store(off uint64, v uint32) {
 	if r, i, ok := c.iatuAt(off); ok {
 		slot := int(off-uint64(c.params.PCI.IATUBase)) / 0x100
-		if !r.set(c.arch, i, v) {
-			c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "iATU register %#x", i)
-		} else if cat, why := c.checkIATU(slot, r, i, v); why != "" {
+		w := r.word(c.arch, i)
+		if w == nil {
+			c.refuse(origin{}, unimplemented, "bar2", off, "iATU register %#x", i)
+			return
+		}
+		*w = v
+		if c.wormhole() && i == 0x0C {
+			r[iatuLimitHigh] = v // a region lies within 4 GiB
+		}
+		if cat, why := c.checkIATU(slot, r, i, v); why != "" {
 			c.refuse(origin{}, cat, "bar2", off, "iATU region %d: %s", slot/2, why)
 		}
 		return
@@ -33,10 +41,9 @@ func (c *Chip) bar2Store(off uint64, v uint32) {
 		c.doorbell(off, v)
 		return
 	}
-	c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "store to a register that is not emulated")
+	c.refuse(origin{}, unimplemented, "bar2", off, "store to a register that is not emulated")
 }
 
-// iatuAt returns the region and register offset at a BAR 2 offset.
 func (c *Chip) iatuAt(off uint64) (*iatuRegion, uint32, bool) {
 	base := uint64(c.params.PCI.IATUBase)
 	if off < base || off >= base+0x100*uint64(len(c.pcie.iatu)) {
@@ -45,105 +52,40 @@ func (c *Chip) iatuAt(off uint64) (*iatuRegion, uint32, bool) {
 	return &c.pcie.iatu[(off-base)/0x100], uint32(off-base) % 0x100, true
 }
 
-func (r *iatuRegion) get(a chip.Arch, i uint32) (uint32, bool) {
-	switch i {
-	case 0x00:
-		return r.ctrl1, true
-	case 0x04:
-		return r.ctrl2, true
-	case 0x08:
-		return uint32(r.base), true
-	case 0x0C:
-		return uint32(r.base >> 32), true
-	case 0x10:
-		return uint32(r.limit), true
-	case 0x14:
-		return uint32(r.target), true
-	case 0x18:
-		return uint32(r.target >> 32), true
-	}
-	if a == chip.Blackhole {
-		switch i {
-		case 0x1C:
-			return r.ctrl3, true
-		case 0x20:
-			return uint32(r.limit >> 32), true
-		}
-	}
-	return 0, false
-}
-
-func (r *iatuRegion) set(a chip.Arch, i, v uint32) bool {
-	lo := func(w *uint64) { *w = *w>>32<<32 | uint64(v) }
-	hi := func(w *uint64) { *w = *w&0xFFFFFFFF | uint64(v)<<32 }
-	switch i {
-	case 0x00:
-		r.ctrl1 = v
-	case 0x04:
-		r.ctrl2 = v
-	case 0x08:
-		lo(&r.base)
-	case 0x0C:
-		hi(&r.base)
-		if a == chip.Wormhole {
-			hi(&r.limit) // a region lies within 4 GiB
-		}
-	case 0x10:
-		lo(&r.limit)
-	case 0x14:
-		lo(&r.target)
-	case 0x18:
-		hi(&r.target)
-	case 0x1C, 0x20:
-		if a != chip.Blackhole {
-			return false
-		}
-		if i == 0x1C {
-			r.ctrl3 = v
-		} else {
-			hi(&r.limit)
-		}
-	default:
-		return false
-	}
-	return true
-}
-
-// checkIATU says what is wrong with a region after register i of it became v.
+// checkIATU says what is wrong with a region after register i became v.
 func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string) {
-	if slot&1 == 1 { // inbound: only the one mapping that tt-kmd sets up on Wormhole exists
+	if slot&1 == 1 { // inbound: tt-kmd sets up only this one, on Wormhole
 		switch {
-		case c.arch == chip.Blackhole, slot/2 != 1:
-			return UnimplementedFunctionality, "inbound regions are not emulated, other than Wormhole's region 1"
+		case c.blackhole(), slot/2 != 1:
+			return unimplemented, "inbound regions are not emulated, other than Wormhole's region 1"
 		case i == 0x00 && v != 0, i == 0x04 && v&iatuEnable != 0 && v != 0xC8000400, i == 0x14 && v != 0x1E000000, i == 0x18 && v != 0:
-			return UnimplementedFunctionality, fmt.Sprintf("register %#x = %#x: want BAR 4 to show BAR 0 at 0x1e000000", i, v)
+			return unimplemented, fmt.Sprintf("register %#x = %#x: want BAR 4 to show BAR 0 at 0x1e000000", i, v)
 		case i != 0x00 && i != 0x04 && i != 0x14 && i != 0x18:
-			return UnimplementedFunctionality, fmt.Sprintf("register %#x of an inbound region", i)
+			return unimplemented, fmt.Sprintf("register %#x of an inbound region", i)
 		}
 		return 0, ""
 	}
-	if r.ctrl2&iatuEnable != 0 {
+	if base, limit, _, on := r.bounds(); on {
 		last := c.params.PCI.NOCSize - 1
-		if r.base > r.limit {
-			return UndefinedBehavior, fmt.Sprintf("base %#x is above limit %#x", r.base, r.limit)
+		if base > limit {
+			return undefined, fmt.Sprintf("base %#x is above limit %#x", base, limit)
 		}
-		if r.limit > last {
-			return UndefinedBehavior, fmt.Sprintf("limit %#x is outside the window, which ends at %#x", r.limit, last)
+		if limit > last {
+			return undefined, fmt.Sprintf("limit %#x is outside the window, which ends at %#x", limit, last)
 		}
 	}
-	if c.arch == chip.Blackhole {
+	if c.blackhole() {
 		switch {
 		case i == 0x00 && v&^(1<<13) != 0, i == 0x04 && v&^iatuEnable != 0, i == 0x1C && v != 0:
-			return UnimplementedFunctionality, fmt.Sprintf("control register %#x = %#x", i, v)
+			return unimplemented, fmt.Sprintf("control register %#x = %#x", i, v)
 		}
 	}
 	return 0, ""
 }
 
-// dmaRegister returns the DMA register at a BAR 2 offset, or nil.
 func (c *Chip) dmaRegister(off uint64) *uint32 {
 	ok := false
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		switch off {
 		case 0x00C, 0x010, 0x02C, 0x030, 0x054, 0x060, 0x064, 0x068, 0x06C, 0x070, 0x0A8, 0x0CC, 0x0D0, 0x0D4, 0x0D8,
 			0x0DC, 0x200, 0x208, 0x20C, 0x210, 0x214, 0x218, 0x300, 0x308, 0x30C, 0x310, 0x314, 0x318:
@@ -165,9 +107,10 @@ func (c *Chip) dmaReg64(lo uint64) uint64 {
 	return uint64(*c.dmaRegister(lo)) | uint64(*c.dmaRegister(lo + 4))<<32
 }
 
-// doorbell starts a transfer if off is a doorbell.
+// doorbell starts a transfer, which ends inside the store, if off is a doorbell of the controller's
+// DMA engines (tt-umd device/tt_device/*_tt_device.cpp, ttsim src/libttsim.cpp).
 func (c *Chip) doorbell(off uint64, v uint32) {
-	if c.arch == chip.Blackhole {
+	if c.blackhole() {
 		if off == 0x104 && c.channelOK(off, v, 1) && c.transfer(c.dmaReg64(0x120), c.dmaReg64(0x128), *c.dmaRegister(0x11C), true) {
 			*c.dmaRegister(0x11C) = 0
 		}
@@ -187,36 +130,33 @@ func (c *Chip) doorbell(off uint64, v uint32) {
 
 func (c *Chip) channelOK(off uint64, v, want uint32) bool {
 	if v != want {
-		c.refuse(origin{}, UnimplementedFunctionality, "dma", off, "doorbell = %#x: want %d", v, want)
+		c.refuse(origin{}, unimplemented, "dma", off, "doorbell = %#x: want %d", v, want)
 	}
 	return v == want
 }
 
 func (c *Chip) notifyHost(bus uint64, v uint32) {
-	c.writeHost(origin{}, "dma", bus, bus, []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
+	c.writeHost(origin{}, "dma", bus, bus, binary.LittleEndian.AppendUint32(nil, v))
 }
 
-// transfer moves n bytes between host memory and the TLB windows of BAR 0.
 func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {
 	bad := func(cat Category, format string, args ...any) bool {
-		c.refuse(origin{}, cat, "dma", dev, format, args...)
-		return false
+		return c.refuse(origin{}, cat, "dma", dev, format, args...)
 	}
 	switch {
 	case n == 0 || n&3 != 0:
-		return bad(UndefinedBehavior, "transfer of %d bytes: want a multiple of 4", n)
+		return bad(undefined, "transfer of %d bytes: want a multiple of 4", n)
 	case dev>>32 != 0:
-		return bad(UnimplementedFunctionality, "device address has more than 32 bits")
+		return bad(unimplemented, "device address has more than 32 bits")
 	case dev&3 != 0:
-		return bad(UndefinedBehavior, "device address is not a multiple of 4")
+		return bad(undefined, "device address is not a multiple of 4")
 	}
 	if _, ok := c.inWindows(0, dev+uint64(n)-1); !ok {
-		return bad(UnimplementedFunctionality, "%d bytes at %#x reach beyond the TLB windows of BAR 0", n, dev)
+		return bad(unimplemented, "%d bytes at %#x reach beyond the TLB windows of BAR 0", n, dev)
 	}
 	for off := uint64(0); off < uint64(n) && c.fault == nil; {
 		p := c.pcie.staging(int(min(4096, uint64(n)-off)))
-		// Windows use the staging bytes only for the PCIe tile, which no DMA targets through a
-		// window.
+		// Windows use the staging bytes, too.
 		p = append([]byte(nil), p...)
 		if toDevice {
 			if c.readHost(origin{}, "dma", bus+off, bus+off, p) {

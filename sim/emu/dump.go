@@ -1,43 +1,42 @@
 package emu
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// CoreState is what a processor was doing when it was asked.
+// CoreState is what a processor was doing.
 type CoreState struct {
 	Tile    chip.XY // raw NoC 0 coordinate
 	Virtual chip.XY // as software names the tile
 	Core    chip.Processor
 	PC      uint32
-	// State is "in reset", "runnable", "parked" (waits for something that it read to change),
-	// "blocked" (in a load or store of a mailbox, or until the engines have room for an instruction
-	// or have executed all), "paused by a debugger", or "lost: …" (until its next reset).
+	// State is "in reset", "runnable", "parked" (a poll), "blocked" (a mailbox, or engines),
+	// "paused by a debugger", or "lost: …" (until its next reset).
 	State   string
 	Retired uint64 // instructions
-	// Waits are the addresses in L1, of lines of 64 bytes, that a parked processor has read, and
-	// the names of groups of registers.
+	// Waits are the L1 addresses, of lines of 64 bytes, and Registers the groups of registers that
+	// a parked processor polls.
 	Waits     []uint32
 	Registers []string
-	// Idle are the NIUs that a parked processor waits for although no answer is due: only another
-	// processor can change what it polls. If it waits for acknowledgements, software has counted a
-	// multicast's destinations wrong.
+	// Idle are NIUs that a parked processor polls although no answer is due. With acknowledgements,
+	// software has counted a multicast's destinations wrong.
 	Idle []IdleNIU
-	// Engine says what the first instruction waits for that a T core has given to the Tensix
-	// engines and they have not executed.
+	// Engine says what a T core's first unexecuted Tensix instruction waits for.
 	Engine string
 	// X are the general registers.
 	X [32]uint32
-	// Executed is how many instructions the engines have executed for a T core, after expansion of
-	// MOP and REPLAY.
+	// Executed is how many instructions the engines executed for a T core, after expansion of MOP
+	// and REPLAY.
 	Executed uint64
 }
 
-// IdleNIU is the counts of an NIU that expects no answer any more.
+// IdleNIU is the counts of an NIU that expects no answer.
 type IdleNIU struct {
 	NIU                  int
 	Acks, Reads, Atomics uint32
@@ -48,8 +47,8 @@ var classNames = map[class]string{
 	classServed0: "NIU 0 as target", classServed1: "NIU 1 as target",
 }
 
-// Cores returns the state of every processor that is not in reset, by tile and then in the order of
-// hardware (BRISC, the TRISCs, NCRISC), for reports of hangs.
+// Cores returns the state of every processor out of reset, by tile and order of hardware (BRISC,
+// the TRISCs, NCRISC).
 func (c *Chip) Cores() []CoreState {
 	c.acquire()
 	defer c.release()
@@ -90,22 +89,16 @@ func (c *Chip) Cores() []CoreState {
 	return out
 }
 
-// ReadCore reads memory as a processor of the tile at a raw NoC 0 coordinate sees it: its local
-// RAM, its instruction RAM, or L1. Nothing is checked, and a chip that has stopped answers. It
-// reports whether such memory is there.
+// ReadCore reads a processor's local or instruction RAM, or L1, of the tile at a raw NoC 0
+// coordinate, unchecked and even from a stopped chip, false if there is no such memory.
 func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
 	c.acquire()
 	defer c.release()
-	t := c.tileAt(xy)
-	if t == nil {
-		return false
-	}
-	k := t.core(p)
+	k := c.coreAt(xy, p)
 	if k == nil {
 		return false
 	}
-	var words []uint32
-	off := addr
+	t, off, words := k.tile, addr, []uint32(nil)
 	switch {
 	case addr < t.size:
 		if uint64(len(b)) > uint64(t.size-addr) {
@@ -120,16 +113,19 @@ func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) boo
 	if uint64(off)+uint64(len(b)) > 4*uint64(len(words)) {
 		return false
 	}
-	for i := range b {
-		at := off + uint32(i)
-		b[i] = byte(words[at>>2] >> (8 * (at & 3)))
-	}
+	word.Unpack(b, uint64(off), words[off>>2:])
 	return true
 }
 
-// EngineWait returns what the first instruction waits for that T core thread, 0 to 2, of the tile
-// at a virtual coordinate has given to the engines and they have not executed; nothing if there is
-// none.
+func (c *Chip) coreAt(xy chip.XY, p chip.Processor) *core {
+	if t := c.tileAt(xy); t != nil {
+		return t.core(p)
+	}
+	return nil
+}
+
+// EngineWait returns what the first unexecuted instruction of T core thread, 0 to 2, at a virtual
+// coordinate waits for; "" if there is none.
 func (c *Chip) EngineWait(x, y uint8, thread int) string {
 	c.acquire()
 	defer c.release()
@@ -144,7 +140,6 @@ func (c *Chip) EngineWait(x, y uint8, thread int) string {
 	return t.engineWait(thread)
 }
 
-// engineWait is what a thread of the engines waits for, in words.
 func (t *tile) engineWait(thread int) string {
 	e := t.tensix.engines
 	if e == nil {
@@ -157,94 +152,67 @@ func (t *tile) engineWait(thread int) string {
 	return s
 }
 
-// Dump writes the state of the chip as text: why it stopped, requests in flight, and a line per
-// processor that is not in reset.
+// Dump writes as text why the chip stopped, requests in flight, and a line per processor out of
+// reset.
 func (c *Chip) Dump(w io.Writer) error {
+	var b bytes.Buffer
 	c.acquire()
-	fault, flying, now := c.fault, len(c.events), c.clock
-	c.release()
-	if _, err := fmt.Fprintf(w, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, now, flying); err != nil {
-		return err
+	fmt.Fprintf(&b, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, c.clock, len(c.events))
+	if c.fault != nil {
+		fmt.Fprintf(&b, "stopped: %v\n", c.fault)
 	}
-	if fault != nil {
-		if _, err := fmt.Fprintf(w, "stopped: %v\n", fault); err != nil {
-			return err
-		}
-	}
-	for _, u := range c.openTransactions() {
-		if _, err := fmt.Fprintln(w, u); err != nil {
-			return err
-		}
-	}
-	for _, s := range c.Cores() {
-		_, err := fmt.Fprintf(w, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
-		if err == nil && len(s.Waits) > 0 {
-			_, err = fmt.Fprintf(w, ", waits on L1 %#x", s.Waits)
-		}
-		if err == nil && s.Executed > 0 {
-			_, err = fmt.Fprintf(w, ", engines executed %d", s.Executed)
-		}
-		if err == nil && s.Engine != "" {
-			_, err = fmt.Fprintf(w, ", engines: %s", s.Engine)
-		}
-		if err == nil && len(s.Registers) > 0 {
-			_, err = fmt.Fprintf(w, ", waits on %q", s.Registers)
-		}
-		for _, idle := range s.Idle {
-			if err == nil {
-				_, err = fmt.Fprintf(w, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU,
-					idle.Acks, idle.Reads, idle.Atomics)
-			}
-		}
-		if err == nil {
-			_, err = fmt.Fprintln(w)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openTransactions names the network interfaces that wait for the rest of a transaction begun with
-// VC_LINKED: on silicon they hold up the NoC.
-func (c *Chip) openTransactions() []string {
-	c.acquire()
-	defer c.release()
-	var out []string
 	for _, t := range c.tiles {
 		for n := range t.niu {
-			if t.niu[n].unfinished {
-				out = append(out, fmt.Sprintf("tile %v NIU %d: a transaction begun with VC_LINKED was not ended", t.xy, n))
+			if t.niu[n].unfinished { // it holds up silicon's NoC
+				fmt.Fprintf(&b, "tile %v NIU %d: a transaction begun with VC_LINKED was not ended\n", t.xy, n)
 			}
 		}
 	}
-	return out
+	c.release()
+	for _, s := range c.Cores() {
+		fmt.Fprintf(&b, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
+		if len(s.Waits) > 0 {
+			fmt.Fprintf(&b, ", waits on L1 %#x", s.Waits)
+		}
+		if s.Executed > 0 {
+			fmt.Fprintf(&b, ", engines executed %d", s.Executed)
+		}
+		if s.Engine != "" {
+			fmt.Fprintf(&b, ", engines: %s", s.Engine)
+		}
+		if len(s.Registers) > 0 {
+			fmt.Fprintf(&b, ", waits on %q", s.Registers)
+		}
+		for _, idle := range s.Idle {
+			fmt.Fprintf(&b, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU,
+				idle.Acks, idle.Reads, idle.Atomics)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
-// Retired returns the number of instructions that processor p of the tile at raw NoC 0 coordinate
-// xy has executed; 0 if there is no such processor.
+// Retired returns how many instructions processor p of the tile at raw NoC 0 coordinate xy has
+// executed; 0 if there is none.
 func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
 	c.acquire()
 	defer c.release()
-	if t := c.tileAt(xy); t != nil {
-		if k := t.core(p); k != nil {
-			return k.retired
-		}
+	if k := c.coreAt(xy, p); k != nil {
+		return k.retired
 	}
 	return 0
 }
 
-// Work is what a chip has done since it was made, or reset as a whole.
+// Work is what a chip has done since it was made or reset.
 type Work struct {
 	// Instructions is how many its processors have executed.
 	Instructions uint64
-	// NoCBytes is how much its tiles have read and written over the NoCs, without the requests
-	// themselves. A multicast counts once for each tile that it reaches, an atomic as 4.
+	// NoCBytes is the data that tiles have read and written over NoCs. A multicast counts once for
+	// each target, an atomic as 4.
 	NoCBytes uint64
 }
 
-// Work returns what the chip has done.
 func (c *Chip) Work() Work {
 	c.acquire()
 	defer c.release()
@@ -257,18 +225,13 @@ func (c *Chip) Work() Work {
 	return w
 }
 
-// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed the
-// instruction at each address since the first call, from which on the processor is emulated slowly.
-// Rounds of loops that wait are left out but for the first ones of each wait, so the numbers hardly
-// depend on timing. It returns nil if there is no such processor.
+// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed each
+// address since the first call, which makes it slow. All but the first rounds of waiting loops are
+// left out. It returns nil if there is no such processor.
 func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 	c.acquire()
 	defer c.release()
-	t := c.tileAt(xy)
-	if t == nil {
-		return nil
-	}
-	k := t.core(p)
+	k := c.coreAt(xy, p)
 	if k == nil {
 		return nil
 	}
@@ -279,7 +242,7 @@ func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 	return maps.Clone(k.profile.counts)
 }
 
-// Fault returns why the chip stopped, a *Refusal, or nil while it works.
+// Fault returns the *Refusal for which the chip stopped, or nil.
 func (c *Chip) Fault() error {
 	if !c.faulted.Load() {
 		return nil

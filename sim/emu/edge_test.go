@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A host may load each register that tt-kmd, tt-umd or luwen does, and others that exist: none
-// stops the chip, and those that the emulator has answer.
+// A host may load each register that tt-kmd, tt-umd or luwen does.
 func TestHostLoadsRegisters(t *testing.T) {
 	const any = 1 << 40 // whatever it is
 	type load struct {
@@ -124,8 +123,7 @@ func TestHostLoadsRegisters(t *testing.T) {
 	}
 }
 
-// A host may load every word of each block of registers that documents list for a tile, and finds
-// there what programs stored.
+// A host may load every word of the documented blocks of registers.
 func TestHostLoadsRegisterBlocks(t *testing.T) {
 	type block struct {
 		what     string
@@ -207,7 +205,6 @@ func TestHostLoadsRegisterBlocks(t *testing.T) {
 	}
 }
 
-// Loads of registers that aren't of one word find the bytes of the words.
 func TestHostLoadsPartsOfRegisters(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
@@ -248,8 +245,6 @@ func TestHostLoadsPartsOfRegisters(t *testing.T) {
 	}
 }
 
-// While host memory gives way to the PCIe controller's registers, the host may load those that
-// aren't emulated.
 func TestHostLoadsController(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	r.st(r.topo.ARC(), 0x8_8003_0060+4*6, dbiEnable)
@@ -259,8 +254,8 @@ func TestHostLoadsController(t *testing.T) {
 	}
 }
 
-// Through NoC 1, a Blackhole's rows 0 and 1 have the columns of that NoC: tt-umd asks routers
-// without a tile, and harvested Ethernet tiles, who they are (tests/api/test_noc.cpp).
+// tt-umd asks routers without a tile, and harvested Ethernet tiles, who they are
+// (tests/api/test_noc.cpp).
 func TestEdgeTilesOnNOC1(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Harvesting: chip.Harvesting{Ethernet: 1<<12 | 1<<13}})
 	for _, c := range []struct {
@@ -283,7 +278,6 @@ func TestEdgeTilesOnNOC1(t *testing.T) {
 	}
 }
 
-// A window may use NoC 1, with the coordinates of that NoC.
 func TestWindowOnNOC1(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
@@ -312,9 +306,7 @@ func TestWindowOnNOC1(t *testing.T) {
 	}
 }
 
-// Routers of harvested tiles work, so a host can load who they are; nothing else of such a tile
-// answers. A Blackhole has one of two PCIe tiles; its harvested columns of workers have no
-// coordinates of their own.
+// Routers of harvested tiles work, so a host can load who they are; nothing else answers.
 func TestHostLoadsOfHarvestedTiles(t *testing.T) {
 	for arch, places := range map[chip.Arch]struct {
 		kind   chip.TileKind
@@ -346,6 +338,6 @@ func TestHostLoadsOfHarvestedTiles(t *testing.T) {
 		}
 		r.healthy()
 		r.ld(tiles[0], places.memory)
-		r.refused(UndefinedBehavior)
+		r.refused(undefined)
 	}
 }

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"encoding/binary"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,11 +12,10 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// rig is a chip with what tests do to it: tiles by virtual coordinate through one TLB window, as a
-// host would.
+// rig is a chip with what tests do to it, through one TLB window, as a host.
 type rig struct {
 	t      testing.TB
-	c      *Chip // nil on the vendor's simulator
+	c      *Chip // nil on ttsim
 	dev    driver.Function
 	settle func() // lets processors run until they should be waiting
 	arch   chip.Arch
@@ -30,10 +30,39 @@ func newRig(t testing.TB, cfg Config) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
+	return rigOf(t, c)
 }
 
-// sync returns a chip that runs inside host accesses.
+func rigOf(t testing.TB, c *Chip) *rig {
+	return &rig{t, c, c, func() {}, c.arch, c.Topology(), c.params}
+}
+
+// planned is a rig without a chip, to make programs.
+func planned(t testing.TB, arch chip.Arch) *rig {
+	t.Helper()
+	topo, err := chip.New(arch, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+}
+
+func (r *rig) reset() {
+	r.t.Helper()
+	if err := r.c.Reset(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) dump() string {
+	r.t.Helper()
+	var b strings.Builder
+	if err := r.c.Dump(&b); err != nil {
+		r.t.Fatal(err)
+	}
+	return b.String()
+}
+
 func syncRig(t testing.TB, a chip.Arch) *rig {
 	return newRig(t, Config{Arch: a, Synchronous: true, Seed: 1})
 }
@@ -56,7 +85,7 @@ func (r *rig) raw(v chip.XY) chip.XY {
 	return raw
 }
 
-// point aims a window at an address of a tile and returns the BAR 0 offset that reaches it.
+// point aims a window at an address of a tile and returns the BAR 0 offset.
 func (r *rig) point(v chip.XY, addr uint64) uint64 {
 	if r.arch == chip.Wormhole {
 		cfg := addr>>24 | uint64(v.X)<<12 | uint64(v.Y)<<18
@@ -79,7 +108,7 @@ func (r *rig) read(v chip.XY, addr uint64, n int) []byte {
 func (r *rig) st(v chip.XY, addr uint64, w uint32) { r.dev.BARStore(0, r.point(v, addr), 4, uint64(w)) }
 func (r *rig) ld(v chip.XY, addr uint64) uint32    { return uint32(r.dev.BARLoad(0, r.point(v, addr), 4)) }
 
-// run loads code for BRISC at its base, with a jump to it at 0, and releases BRISC only.
+// run loads code for BRISC, with a jump to it at 0, and releases BRISC only.
 func (r *rig) run(v chip.XY, a *asm) {
 	r.load(v, a)
 	r.st(v, 0xFFB121B0, 0x47000)
@@ -110,14 +139,12 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// A program written through a window runs when the host releases BRISC, and the host sees what it
-// stored.
 func TestHostRunsProgram(t *testing.T) {
 	for _, arch := range arches {
 		for _, synchronous := range []bool{true, false} {
 			r := newRig(t, Config{Arch: arch, Synchronous: synchronous, Seed: 7})
 			v := r.worker(2, 3)
-			a := newAsm(0x1000).li(a0, 0x20000).li(a1, 0).li(a2, 100).
+			a := onB().li(a0, 0x20000).li(a1, 0).li(a2, 100).
 				label("loop").add(a1, a1, a2).addi(a2, a2, -1).bne(a2, x0, "loop").
 				sw(a1, a0, 0).halt()
 			if got := r.ld(v, 0xFFB121B0); got != 0x47800 {

@@ -1,7 +1,6 @@
 package emu
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -11,10 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// Instructions for the engines. Waits hold back all that follows.
+// Waits hold back all that follows.
 const allStall = 0x1FF
 
 func semInit(i, value, top uint32) uint32 { return 0xA3000000 | top<<20 | value<<16 | 4<<i }
@@ -23,7 +21,6 @@ func semGet(i uint32) uint32              { return 0xA5000000 | 4<<i }
 func semWait(i, condition uint32) uint32  { return 0xA6000000 | allStall<<15 | 4<<i | condition }
 func setGPR(i, v uint32) uint32           { return 0x45000000 | v<<8 | i<<1 }
 
-// ttinsn puts an instruction for the engines into the instruction stream.
 func (a *asm) ttinsn(w ...uint32) *asm {
 	for _, v := range w {
 		a.emit(v<<2 | v>>30)
@@ -36,7 +33,7 @@ func (a *asm) sync() *asm {
 	return a.li(t0, pcBufBase+pcBufSync).sw(x0, t0, 0).lw(t1, t0, 0).addi(t1, t1, 0)
 }
 
-// start loads programs for the T cores, where they begin after reset, and releases them.
+// start loads programs for the T cores and releases them.
 func (r *rig) start(v chip.XY, programs ...*asm) {
 	held := uint32(0x47800)
 	for i, a := range programs {
@@ -46,11 +43,9 @@ func (r *rig) start(v chip.XY, programs ...*asm) {
 	r.st(v, 0xFFB121B0, held)
 }
 
-// Programs of the T cores begin at these addresses.
 var triscBase = [3]uint32{0x6000, 0xA000, 0xE000}
 
-// Two T cores hand a number of turns to each other through semaphores that only the engines'
-// instructions change.
+// turns are two T cores that hand turns to each other through semaphores.
 func turns(n int) (first, second *asm) {
 	const whileZero = 1
 	first, second = newAsm(triscBase[0]), newAsm(triscBase[1])
@@ -64,8 +59,6 @@ func turns(n int) (first, second *asm) {
 	return first, second
 }
 
-// Semaphores order threads, full queues hold cores back, and a sync waits, with any interleaving of
-// the cores.
 func TestEnginesKeepTheOrderOfTheirThreads(t *testing.T) {
 	for _, arch := range arches {
 		for seed := range uint64(20) {
@@ -82,22 +75,17 @@ func TestEnginesKeepTheOrderOfTheirThreads(t *testing.T) {
 	}
 }
 
-// A core that waits for the engines, and a thread that waits for a semaphore, are told in words.
 func TestDumpSaysWhatAnEngineWaitsFor(t *testing.T) {
 	r := syncRig(t, chip.Blackhole)
 	v := r.worker(0, 0)
 	r.start(v, newAsm(triscBase[0]).ttinsn(semInit(1, 0, 1), semWait(1, 1), semGet(1)).sync().halt())
 	r.healthy()
-	var b bytes.Buffer
-	if err := r.c.Dump(&b); err != nil {
-		t.Fatal(err)
-	}
-	if want := "engines executed 1, engines: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0, 1 more instructions queued"; !strings.Contains(b.String(), want) {
-		t.Errorf("the dump doesn't say %q:\n%s", want, b.String())
+	dump := r.dump()
+	if want := "engines executed 1, engines: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0, 1 more instructions queued"; !strings.Contains(dump, want) {
+		t.Errorf("the dump doesn't say %q:\n%s", want, dump)
 	}
 }
 
-// What the engines refuse stops the chip, and names tile, core, thread, instruction and reason.
 func TestRefusalsOfTheEnginesNameThreadAndInstruction(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	v := r.worker(2, 2)
@@ -113,8 +101,6 @@ func TestRefusalsOfTheEnginesNameThreadAndInstruction(t *testing.T) {
 	}
 }
 
-// A T core that waits in a full queue goes on when the engines have gone on, though it has waited
-// in a loop before.
 func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 3})
@@ -140,32 +126,27 @@ func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 	}
 }
 
-// Instructions of three T cores at once leave the same GPRs, Dst and L1 here and on the vendor's
-// simulator.
 func TestThreadsLikeTTSim(t *testing.T) {
-	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
-		t.Run(arch.String(), func(t *testing.T) {
-			var got [2][]byte
-			for k, r := range []*rig{syncRig(t, arch), ttsimRig(t, arch, ttsimtest.Path(t, variable))} {
-				v := r.worker(0, 0)
-				rng := rand.New(rand.NewPCG(4, 2))
-				r.start(v, randomThread(rng, 0), randomThread(rng, 1), randomThread(rng, 2))
-				r.settle()
-				r.settle()
-				r.healthy()
-				got[k] = r.read(v, 0x30000, 3*512)
-			}
-			if binary.LittleEndian.Uint32(got[0][2*512+256:]) != 0x600D {
-				t.Fatal("the programs did not end")
-			}
-			if diff := cmp.Diff(got[1], got[0]); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	withTTSim(t, func(t *testing.T, arch chip.Arch, path string) {
+		var got [2][]byte
+		for k, r := range []*rig{syncRig(t, arch), ttsimRig(t, arch, path)} {
+			v := r.worker(0, 0)
+			rng := rand.New(rand.NewPCG(4, 2))
+			r.start(v, randomThread(rng, 0), randomThread(rng, 1), randomThread(rng, 2))
+			r.settle()
+			r.settle()
+			r.healthy()
+			got[k] = r.read(v, 0x30000, 3*512)
+		}
+		if binary.LittleEndian.Uint32(got[0][2*512+256:]) != 0x600D {
+			t.Fatal("the programs did not end")
+		}
+		if diff := cmp.Diff(got[1], got[0]); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
-// randomThread is a program of arithmetic on GPRs that stores them when it is done.
 func randomThread(rng *rand.Rand, i int) *asm {
 	a := newAsm(triscBase[i])
 	for range 300 {

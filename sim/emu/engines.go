@@ -10,45 +10,41 @@ import (
 
 // engines is the Tensix engines of a tile and what cores have given them since they last ran.
 //
-// Cores only append to ops; the engines run at the end of the scheduler's round, those of different
-// tiles on several goroutines. An access that asks for their state comes again in the next round if
-// something is in ops. So the run depends on the order of the cores alone, not on how many
-// goroutines there are.
+// Cores only append to ops; engines run at the end of a round, those of different tiles in
+// parallel. Whoever asks for their state while ops isn't empty comes again in the next round. So a
+// run doesn't depend on the number of goroutines.
 type engines struct {
 	*tensix.Engine
 	tile *tile
 
-	ops []engineOp // in the order in which cores gave them; done of them are taken
-	// Ops of a thread whose queue has no room for an instruction: that instruction, and what its
-	// core gave after it. They hold only ops of a core that gave several in one round; it can't
-	// give more.
+	ops []engineOp // the first done of them are taken
+	// Ops of a thread whose queue is full: an instruction, and what its core gave after it in the
+	// same round.
 	waiting [3]opQueue
 	held    int // in waiting
 	done    int
 	listed  bool      // in the chip's waitingEngines
-	ran     bool      // an instruction was executed, since cores were last told
-	core    *core     // the core that gave the op taken last
-	pc      [5]uint32 // where each core, in the order of hardware, gave what was taken last
+	ran     bool      // executed something, since cores were told
+	core    *core     // of the op taken last
+	pc      [5]uint32 // by hardware number: where the core gave the op taken last
 
-	direct  bool     // the goroutine that runs the chip runs the engines: they may reach registers
-	from    origin   // for refusals and for what is stored to registers
-	touched []uint32 // lines of L1 that the engines wrote and others watch
+	direct  bool     // they run on the chip's goroutine and may reach registers
+	from    origin   // for refusals and register stores
+	touched []uint32 // lines of L1 written and watched by others
 }
 
-// engineOp is one thing that a core asks of the engines.
 type engineOp struct {
 	kind    engineOpKind
 	thread  uint8
 	hw      uint8 // of the core
 	expand  bool  // by the MOP expander
-	stalls  bool  // waits for room in the queue: .ttinsn does, a store to the aperture does not
-	arrived bool  // what the core has stored before has arrived
+	stalls  bool  // waits for room in the queue, as .ttinsn does and the aperture doesn't
+	arrived bool  // the core's earlier stores have arrived
 	at, v   uint32
 	pc      uint32
-	assume  tensix.Assumptions // what the code that pushes it relies on
+	assume  tensix.Assumptions // by its code's waivers
 }
 
-// opQueue is ops that wait.
 type opQueue struct {
 	ops   []engineOp
 	first int
@@ -56,7 +52,6 @@ type opQueue struct {
 
 func (q *opQueue) empty() bool { return q.first == len(q.ops) }
 
-// pop takes the first op.
 func (q *opQueue) pop() engineOp {
 	op := q.ops[q.first]
 	if q.first++; q.empty() {
@@ -75,15 +70,13 @@ const (
 	opSemaphore                       // semaphore at: 0 posts, 1 gets
 )
 
-// maxEngineOps is how much cores may give the engines of a tile in one round. It bounds how far
-// cores get ahead of them.
+// maxEngineOps bounds how far cores get ahead of a tile's engines in one round.
 const maxEngineOps = 256
 
-// arrival is how many instructions after a T core's store to configuration or GPRs it is taken to
-// have arrived, whatever the core has done to be sure of it: no document bounds that.
+// arrival is how many instructions after a T core's store to configuration or GPRs the store is
+// taken to have arrived. No document bounds that.
 const arrival = 64
 
-// enginesOf returns the engines of the tile.
 func (t *tile) enginesOf() *engines {
 	x := &t.tensix
 	if x.engines == nil {
@@ -96,8 +89,8 @@ func (t *tile) enginesOf() *engines {
 	return x.engines
 }
 
-// give appends an op by a core of the tile. With RefuseRaces, and when nothing is in front of a
-// store, it is done at once: a refusal then names the access.
+// give appends an op by a core of the tile. With RefuseRaces, and for stores with nothing in front,
+// engines run at once, so that a refusal names the access.
 func (t *tile) give(o origin, op engineOp) slowResult {
 	e, c := t.enginesOf(), t.chip
 	switch {
@@ -122,7 +115,6 @@ func (t *tile) give(o origin, op engineOp) slowResult {
 	return slowDone
 }
 
-// await makes sure that engines to which cores have given something run.
 func (s *sched) await(e *engines) {
 	if !e.listed {
 		e.listed = true
@@ -130,15 +122,14 @@ func (s *sched) await(e *engines) {
 	}
 }
 
-// noteStored notes that a core stores to what the engines read. BRISC does so before others start.
+// noteStored notes a T core's store to what engines read. BRISC stores before others start.
 func (t *tile) noteStored(o origin) {
 	if hw := o.core.hw; hw != 0 {
 		t.tensix.stored[hw-1] = t.chip.now(o)
 	}
 }
 
-// quiet reports whether all ops that cores of the tile gave the engines have been taken, for an
-// access by one of them.
+// quiet reports whether engines have taken all that the tile's cores gave them.
 func (t *tile) quiet(o origin) slowResult {
 	e := t.enginesOf()
 	switch {
@@ -150,13 +141,11 @@ func (t *tile) quiet(o origin) slowResult {
 	return slowDone
 }
 
-// observe returns the engines for a load by a core of the tile.
 func (t *tile) observe(o origin) (*engines, slowResult) {
 	return t.enginesOf(), t.quiet(o)
 }
 
-// settledEngine returns the engines after they have executed what cores gave them: for debug
-// registers, which any agent may load.
+// settledEngine returns the engines after they ran, for debug registers, which any agent may load.
 func (t *tile) settledEngine() *engines {
 	e := t.enginesOf()
 	if len(e.ops) != 0 {
@@ -166,8 +155,8 @@ func (t *tile) settledEngine() *engines {
 	return e
 }
 
-// run lets the engines do all they can: what stays queued waits for a semaphore, a mutex or a bank.
-// It returns early if the engine is suspended. Of the chip it touches the tile's own state only.
+// run lets the engines do all they can, or until they suspend. It touches only the tile's own
+// state.
 func (e *engines) run() {
 	for {
 		if e.Run() {
@@ -194,10 +183,8 @@ func (e *engines) run() {
 	}
 }
 
-// mustWait reports whether the queue has no room for an op.
 func (e *engines) mustWait(op *engineOp) bool { return op.stalls && !e.CanPush(int(op.thread)) }
 
-// takeWaiting takes an op that has waited for room in a queue, if there is one that can be taken.
 func (e *engines) takeWaiting() bool {
 	for n := range e.waiting {
 		w := &e.waiting[n]
@@ -213,7 +200,6 @@ func (e *engines) takeWaiting() bool {
 	return false
 }
 
-// take performs an op of a core.
 func (e *engines) take(op *engineOp) {
 	e.core = e.tile.cores[op.hw]
 	e.pc[op.hw] = op.pc
@@ -247,15 +233,13 @@ func (e *engines) take(op *engineOp) {
 	}
 }
 
-// runHere is run on the scheduler's goroutine, to the end.
 func (e *engines) runHere(o origin) {
 	e.direct, e.from = true, o
 	e.run()
 	e.direct = false
 }
 
-// engineRan tells the tile's cores what its engines have changed, and stops the chip for what they
-// refuse.
+// engineRan tells cores what their engines have changed, and stops the chip for what they refuse.
 func (t *tile) engineRan(o origin) slowResult {
 	e := t.tensix.engines
 	for _, line := range e.touched {
@@ -275,8 +259,7 @@ func (t *tile) engineRan(o origin) slowResult {
 	return slowDone
 }
 
-// refuseEngine stops the chip for what the engines refuse, an instruction in the name of the T core
-// of its thread.
+// refuseEngine stops the chip for what engines refuse, an instruction in its T core's name.
 func (t *tile) refuseEngine(o origin) slowResult {
 	e := t.tensix.engines
 	f := e.Fault()
@@ -297,16 +280,12 @@ func (t *tile) refuseEngine(o origin) slowResult {
 	return slowHalt
 }
 
-// engineTile is the tile as its engines see it.
 type engineTile struct{ e *engines }
 
-// L1 implements [tensix.Tile].
 func (t engineTile) L1(end uint32) []uint32 { return t.e.tile.memory(end) }
 
-// L1Size implements [tensix.Tile].
 func (t engineTile) L1Size() uint32 { return t.e.tile.size }
 
-// Stored implements [tensix.Tile].
 func (t engineTile) Stored(addr uint32, n int) {
 	e, tile := t.e, t.e.tile
 	tile.nowKnown(addr, n)
@@ -319,12 +298,10 @@ func (t engineTile) Stored(addr uint32, n int) {
 	}
 }
 
-// StoreRegister implements [tensix.Tile].
 func (t engineTile) StoreRegister(addr, v uint32) bool {
 	return t.mayReach() && t.e.tile.store(t.e.origin(), addr, v) == slowDone
 }
 
-// StoreConfig implements [tensix.Tile].
 func (t engineTile) StoreConfig(word, v uint32) bool {
 	return t.mayReach() && t.e.tile.configProcessors(t.e.origin(), word, v)
 }
@@ -337,7 +314,6 @@ func (t engineTile) mayReach() bool {
 	return t.e.direct
 }
 
-// origin is the origin of what the engines do to registers.
 func (e *engines) origin() origin {
 	o := e.from
 	if o.core == nil {
@@ -346,12 +322,10 @@ func (e *engines) origin() origin {
 	return o
 }
 
-// minShared is the least weight of what cores gave to engines for which waking another goroutine
-// pays: some 20 µs.
+// minShared is the least weight of ops for which waking another goroutine pays: some 20 µs.
 const minShared = 200
 
-// runEngines runs the engines to which cores have given something. All have ended when it returns,
-// and cores are told in the order in which they first gave something.
+// runEngines runs the engines to which cores have given something.
 func (s *sched) runEngines() {
 	s.turns = 0
 	list := s.waitingEngines
@@ -375,8 +349,8 @@ func (s *sched) runEngines() {
 	s.waitingEngines = list[:0]
 }
 
-// suspendedEngines lets each engine of a list that is suspended do the instruction that reaches
-// registers, in their order. It returns those that were.
+// suspendedEngines lets suspended engines of a list do, in order, the instruction that reaches
+// registers, and returns them.
 func (s *sched) suspendedEngines(list []*engines) []*engines {
 	var out []*engines
 	for _, e := range list {
@@ -392,7 +366,6 @@ func (s *sched) suspendedEngines(list []*engines) []*engines {
 	return out
 }
 
-// workers is on how many goroutines jobs of different tiles are done.
 func (s *sched) workers() int {
 	if n := s.chip.cfg.Workers; n != 0 {
 		return n
@@ -400,7 +373,6 @@ func (s *sched) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// heavy reports whether what was given to engines is worth waking another goroutine.
 func heavy(list []*engines) bool {
 	weight := 0
 	for _, e := range list {
@@ -414,7 +386,7 @@ func heavy(list []*engines) bool {
 	return false
 }
 
-// weight is the rough cost of an op in tenths of a microsecond.
+// weight is the cost of an op in tenths of a microsecond.
 func (op *engineOp) weight() int {
 	switch {
 	case op.kind != opPush:

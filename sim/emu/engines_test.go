@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Where matmul has its tiles in L1.
 const (
 	tileA, tileB, tileOut = 0x20000, 0x20800, 0x21000
 	tileDone              = 0x21800
@@ -48,8 +47,8 @@ var matmulOf = map[chip.Arch]matmulFields{
 	},
 }
 
-// matmul makes programs of the three T cores that multiply the bf16 tiles at tileA and tileB n
-// times, in four phases, and pack the product to tileOut.
+// matmul makes T core programs that multiply bf16 tiles n times, in four phases, and pack the
+// product.
 func matmul(arch chip.Arch, n uint32) (unpack, math, pack *asm) {
 	const bf16, sem = 5, 1
 	f := matmulOf[arch]
@@ -143,8 +142,6 @@ func matmul(arch chip.Arch, n uint32) (unpack, math, pack *asm) {
 	return unpack, math, pack
 }
 
-// multiply makes n workers of the chip multiply tiles of random numbers, times times, and returns
-// them.
 func (r *rig) multiply(n int, times uint32) []chip.XY {
 	rng := rand.New(rand.NewPCG(3, 4))
 	u, m, p := matmul(r.arch, times)
@@ -172,7 +169,6 @@ func (r *rig) multiply(n int, times uint32) []chip.XY {
 	return workers
 }
 
-// products are what multiply's workers should have in tileOut.
 func (r *rig) products(workers []chip.XY) []byte {
 	var out []byte
 	a := map[chip.Arch]arith.Arch{chip.Wormhole: arith.Wormhole, chip.Blackhole: arith.Blackhole}[r.arch]
@@ -190,7 +186,6 @@ func (r *rig) products(workers []chip.XY) []byte {
 	return out
 }
 
-// await waits until all workers have multiplied.
 func (r *rig) await(workers []chip.XY) {
 	r.t.Helper()
 	for _, v := range workers {
@@ -199,7 +194,6 @@ func (r *rig) await(workers []chip.XY) {
 	r.healthy()
 }
 
-// digest is of the L1 and Dst of workers.
 func (r *rig) digest(workers []chip.XY) string {
 	h := sha256.New()
 	for _, v := range workers {
@@ -215,8 +209,6 @@ func (r *rig) digest(workers []chip.XY) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// Engines of different tiles leave the same L1 and Dst, in the same run, on however many goroutines
-// they run, with their processors or without; without Synchronous the results are the same.
 func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	for _, arch := range arches {
 		results := map[string]string{}
@@ -265,8 +257,7 @@ func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	}
 }
 
-// Engines on several goroutines store to registers of their tiles: each store is done, in its place
-// among the instructions of its thread, and wakes who polls.
+// Each store is done in its place among the instructions of its thread, and wakes who polls.
 func TestEnginesStoreToRegistersFromAnyGoroutine(t *testing.T) {
 	const rounds, increment = 6, 3
 	for _, arch := range arches {
@@ -309,8 +300,7 @@ func TestEnginesStoreToRegistersFromAnyGoroutine(t *testing.T) {
 	}
 }
 
-// BenchmarkEngines is a HiFi4 matmul of bf16 tiles with unpacking and packing, on 64 tiles of a
-// chip at once.
+// BenchmarkEngines is a HiFi4 matmul of bf16 tiles with unpacking and packing, on 64 tiles at once.
 func BenchmarkEngines(b *testing.B) {
 	for _, arch := range arches {
 		for _, n := range []int{1, 2, 4} {

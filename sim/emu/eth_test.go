@@ -10,6 +10,20 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// machineOf is a machine of chips with links; rigs are of the chips.
+func machineOf(t testing.TB, cfgs []Config, links ...Link) (m *Machine, rigs []*rig) {
+	t.Helper()
+	m, err := NewMachine(cfgs, links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	for i := range cfgs {
+		rigs = append(rigs, rigOf(t, m.Chip(i)))
+	}
+	return m, rigs
+}
+
 // pair is two chips with two links: channels 8 and 9 of chip 0 to 0 and 1 of chip 1.
 func pair(t testing.TB, cfg Config) (*Machine, [2]*rig) {
 	t.Helper()
@@ -18,25 +32,62 @@ func pair(t testing.TB, cfg Config) (*Machine, [2]*rig) {
 		cfgs[i].Seed += uint64(i)
 		cfgs[i].Identity = Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), Location: uint8(i), X: uint8(i), Routing: true}
 	}
-	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}, {0, 9, 1, 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	var rs [2]*rig
-	for i := range rs {
-		c := m.Chip(i)
-		rs[i] = &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
-	}
-	return m, rs
+	m, rs := machineOf(t, cfgs, Link{0, 8, 1, 0}, Link{0, 9, 1, 1})
+	return m, [2]*rig(rs)
 }
 
-// eth returns the coordinate of the tile of a channel.
+// row is n Wormholes in a row, channel 8 of each linked to channel 0 of the next.
+func row(t testing.TB, n int, cfg Config) (*Machine, []*rig) {
+	t.Helper()
+	var cfgs []Config
+	var links []Link
+	for i := range n {
+		cfg.Arch, cfg.Identity = chip.Wormhole, Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}
+		if cfgs = append(cfgs, cfg); i > 0 {
+			links = append(links, Link{i - 1, 8, i, 0})
+		}
+	}
+	return machineOf(t, cfgs, links...)
+}
+
+// gateway is the first chip of a row, through which the host reaches the others.
+type gateway struct {
+	*rig
+	at   chip.XY
+	asks uint32
+}
+
+func newGateway(r *rig) *gateway { return &gateway{r, r.eth(8), 0} }
+
+// put leaves a command of up to eight words, ask also lets the firmware carry it out.
+func (g *gateway) put(words ...uint32) {
+	for i, w := range words {
+		g.st(g.at, remoteRequests+remoteCommands+uint64(g.asks%4)*32+4*uint64(i), w)
+	}
+	g.asks++
+}
+
+func (g *gateway) ask(words ...uint32) {
+	g.put(words...)
+	g.st(g.at, remoteRequests+remoteWrite, g.asks&7)
+}
+
+func (g *gateway) written() uint32 { return g.ld(g.at, remoteRequests+remoteWritten) }
+func (g *gateway) answers() uint32 { return g.ld(g.at, remoteResponses+remoteWrite) }
+func (g *gateway) answer(i uint32) uint32 {
+	return g.ld(g.at, remoteResponses+remoteCommands+uint64(i%4)*32+8)
+}
+
+// remoteAt is an address of a tile of chip x of a row, in two words of a command.
+func remoteAt(x int, v chip.XY, addr uint64) (lo, hi uint32) {
+	return uint32(addr), uint32(addr>>32) | uint32(v.X)<<4 | uint32(v.Y)<<10 | uint32(x)<<16
+}
+
 func (r *rig) eth(channel int) chip.XY {
 	return r.c.eths[channel].xy
 }
 
-// release lets the processor of an Ethernet tile run code at 0x20000.
+// release lets the processor of an Ethernet tile run code.
 func (r *rig) release(v chip.XY, a *asm) {
 	r.write(v, uint64(a.base), a.bytes())
 	if r.arch == chip.Wormhole {
@@ -45,7 +96,7 @@ func (r *rig) release(v chip.XY, a *asm) {
 		r.st(v, 0xFFB121B0, 0)
 		return
 	}
-	r.st(v, 0xFFB121B0, 0x1800) // the base firmware runs
+	r.st(v, 0xFFB121B0, 0x1800)
 	r.st(v, 0xFFB14000, a.base)
 	r.st(v, 0xFFB121B0, 0x1000)
 }
@@ -58,13 +109,12 @@ func (a *asm) send(arch chip.Arch, q int, from, to, n uint32) *asm {
 	return a.stw(base+0x14, from).stw(base+0x18, n).stw(base+0x1C, to).stw(base+4, 2).free(arch, q)
 }
 
-// free makes code that waits until queue q takes a command.
 func (a *asm) free(arch chip.Arch, q int) *asm {
 	wait := fmt.Sprintf("free%d", len(a.w))
 	return a.li(t0, uint32(txBusy(arch))+uint32(q)<<12).label(wait).lw(t1, t0, 0).bne(t1, x0, wait)
 }
 
-// txBusy is the register of transmit queue 0 that isn't 0 while the queue takes no command.
+// txBusy isn't 0 while transmit queue 0 takes no command.
 func txBusy(arch chip.Arch) uint64 {
 	if arch == chip.Blackhole {
 		return ethTxBase + ethTxStatus
@@ -85,8 +135,7 @@ var ethConfigs = map[string]Config{
 		RefuseCounters: true},
 }
 
-// What one Ethernet tile sends through a queue arrives at the other chip in order, data and
-// register writes.
+// Data and register writes of a queue arrive in order.
 func TestEthernetDataThenFlag(t *testing.T) {
 	for name, cfg := range ethConfigs {
 		for _, arch := range arches {
@@ -111,8 +160,7 @@ func TestEthernetDataThenFlag(t *testing.T) {
 	}
 }
 
-// Who gives a transmit queue a command has seen that it is ready, whether or not it is: a strict
-// chip refuses others.
+// A strict chip refuses a command to a queue that wasn't seen ready, ready or not.
 func TestEthernetCommandUnseen(t *testing.T) {
 	for _, arch := range arches {
 		for _, asks := range []bool{true, false} {
@@ -132,7 +180,7 @@ func TestEthernetCommandUnseen(t *testing.T) {
 				rs[1].eventually("the packet", func() bool { return rs[1].ld(rx, 0x32000) != 0 })
 				rs[0].healthy()
 			} else {
-				if r := rs[0].refused(UndefinedBehavior); !strings.Contains(r.Error(), "may still be busy") {
+				if r := rs[0].refused(undefined); !strings.Contains(r.Error(), "may still be busy") {
 					t.Error(r)
 				}
 			}
@@ -140,8 +188,6 @@ func TestEthernetCommandUnseen(t *testing.T) {
 	}
 }
 
-// A register of the other tile can be written: here a stream's counter, which the flag after it
-// can't overtake.
 func TestEthernetRemoteRegister(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := pair(t, Config{Arch: arch, Synchronous: true, Delay: 30})
@@ -154,8 +200,7 @@ func TestEthernetRemoteRegister(t *testing.T) {
 	}
 }
 
-// Both chips wait for each other for hundreds of rounds, and a Synchronous machine does it in the
-// same way every time.
+// A Synchronous machine repeats its run.
 func TestEthernetPingPong(t *testing.T) {
 	for _, arch := range arches {
 		for _, cfg := range []Config{{Arch: arch, Seed: 1}, {Arch: arch, Seed: 2, Synchronous: true, Delay: 40}} {
@@ -191,8 +236,7 @@ func TestEthernetPingPong(t *testing.T) {
 	}
 }
 
-// A link that goes down loses what is under way and keeps the queue busy until it is up again;
-// firmware says so.
+// A link that goes down loses what is under way and keeps the queue busy until it is up again.
 func TestEthernetLinkGoesDown(t *testing.T) {
 	for _, arch := range arches {
 		m, rs := pair(t, Config{Arch: arch, Synchronous: true})
@@ -230,8 +274,7 @@ func TestEthernetLinkGoesDown(t *testing.T) {
 	}
 }
 
-// Packets are dropped, doubled and held up on request, as protocols above must survive: what is
-// dropped is sent again, unless all are, and then the queue stands still.
+// Dropped packets are sent again, unless all are dropped, and then the queue stands still.
 func TestEthernetFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -271,7 +314,7 @@ func TestEthernetFaults(t *testing.T) {
 	}
 }
 
-// What the vendor's simulator refuses of a transmit queue is refused.
+// What ttsim refuses of a transmit queue is refused.
 func TestEthernetRefuses(t *testing.T) {
 	for _, arch := range arches {
 		last := len(rsQueues(arch)) - 1
@@ -281,15 +324,15 @@ func TestEthernetRefuses(t *testing.T) {
 			code    *asm
 			want    Category
 		}{
-			{"no link", 3, newAsm(ethCode).stw(0xFFB90004, 2), UnimplementedFunctionality},
-			{"command", 8, newAsm(ethCode).stw(0xFFB90004, 1), UnimplementedFunctionality},
-			{"alignment", 8, newAsm(ethCode).stw(0xFFB90014, 4).stw(0xFFB90018, 16).stw(0xFFB90004, 2), UnimplementedFunctionality},
-			{"size", 8, newAsm(ethCode).stw(0xFFB90018, 8).stw(0xFFB90004, 2), UnimplementedFunctionality},
-			{"beyond L1", 8, newAsm(ethCode).stw(0xFFB90018, 0x100000).stw(0xFFB90004, 2), UndefinedBehavior},
-			{"register", 8, newAsm(ethCode).stw(0xFFB9001C, 2).stw(0xFFB90004, 4), UnimplementedFunctionality},
-			{"register, data queue", 8, newAsm(ethCode).stw(uint32(0xFFB90004+last<<12), 4), UnimplementedFunctionality},
-			{"unmapped", 8, newAsm(ethCode).stw(0xFFBB0000, 4), UnimplementedFunctionality},
-			{"Tensix instruction", 8, newAsm(ethCode).emit(0x02000000), UndefinedBehavior},
+			{"no link", 3, newAsm(ethCode).stw(0xFFB90004, 2), unimplemented},
+			{"command", 8, newAsm(ethCode).stw(0xFFB90004, 1), unimplemented},
+			{"alignment", 8, newAsm(ethCode).stw(0xFFB90014, 4).stw(0xFFB90018, 16).stw(0xFFB90004, 2), unimplemented},
+			{"size", 8, newAsm(ethCode).stw(0xFFB90018, 8).stw(0xFFB90004, 2), unimplemented},
+			{"beyond L1", 8, newAsm(ethCode).stw(0xFFB90018, 0x100000).stw(0xFFB90004, 2), undefined},
+			{"register", 8, newAsm(ethCode).stw(0xFFB9001C, 2).stw(0xFFB90004, 4), unimplemented},
+			{"register, data queue", 8, newAsm(ethCode).stw(uint32(0xFFB90004+last<<12), 4), unimplemented},
+			{"unmapped", 8, newAsm(ethCode).stw(0xFFBB0000, 4), unimplemented},
+			{"Tensix instruction", 8, newAsm(ethCode).emit(0x02000000), undefined},
 		} {
 			_, rs := pair(t, Config{Arch: arch, Synchronous: true})
 			v := rs[0].eth(tt.channel)
@@ -309,7 +352,6 @@ func rsQueues(a chip.Arch) []int {
 	return make([]int, 3)
 }
 
-// An Ethernet tile's processor reaches other tiles of its chip through the NoC.
 func TestEthernetProcessorUsesNOC(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := pair(t, Config{Arch: arch, Synchronous: true, RefuseRaces: true, Delay: 20})
@@ -333,7 +375,7 @@ func TestEthernetProcessorUsesNOC(t *testing.T) {
 	}
 }
 
-// The launch of an application beside the base firmware, as tt-metal does it.
+// As tt-metal launches applications.
 func TestEthernetLaunch(t *testing.T) {
 	_, rs := pair(t, Config{Arch: chip.Wormhole, Synchronous: true})
 	v := rs[0].eth(8)
@@ -352,7 +394,6 @@ func TestEthernetLaunch(t *testing.T) {
 	}
 }
 
-// An Ethernet tile is reached by what its NOC_ID_LOGICAL says.
 func TestEthernetSaysItsName(t *testing.T) {
 	for _, cfg := range []Config{
 		{Arch: chip.Wormhole}, {Arch: chip.Blackhole},
@@ -375,14 +416,13 @@ func TestEthernetSaysItsName(t *testing.T) {
 	}
 }
 
-// The reset of a chip that stopped is a link that goes down and comes up to its neighbour: a queue
-// that was full of packets which wasn't taken is ready again, and what is sent then arrives.
+// A reset is a link that goes down and comes up: the full queue of a neighbour is ready again.
 func TestEthernetQueueAfterPeersReset(t *testing.T) {
 	for name, cfg := range ethConfigs {
 		for _, arch := range arches {
 			t.Run(name+"/"+arch.String(), func(t *testing.T) {
 				cfg.Arch = arch
-				m, rs := pair(t, cfg)
+				_, rs := pair(t, cfg)
 				tx, rx := rs[0].eth(8), rs[1].eth(0)
 				rs[0].write(tx, 0x30000, []byte("sixteen bytes..."))
 				busy := func() bool { return rs[0].ld(tx, txBusy(arch)) != 0 }
@@ -394,17 +434,15 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 				}
 				for range 2 { // what was lost counts only once
 					rs[1].ld(rs[1].worker(0, 0), 0xFFB14000)
-					rs[1].refused(UnimplementedFunctionality)
-					for range txWindow { // a command that hasn't begun keeps the queue busy for a moment as well
+					rs[1].refused(unimplemented)
+					for range txWindow { // a command that hasn't begun keeps the queue busy for a moment, too
 						rs[0].eventually("the queue takes a packet", func() bool { return !busy() })
 						send()
 					}
 					if !busy() {
 						t.Fatalf("the queue to a chip that stopped takes more than %d packets", txWindow)
 					}
-					if err := m.Chip(1).Reset(); err != nil {
-						t.Fatal(err)
-					}
+					rs[1].reset()
 					rs[0].eventually("the queue is ready", func() bool { return !busy() })
 					if cfg.RefuseUnwritten {
 						rs[1].write(rx, 0x32000, make([]byte, 16))
@@ -423,142 +461,97 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 	}
 }
 
-// The firmware of a gateway carries out commands again when the chip that left one unanswered was
-// reset, however far that is. The lost one read all ones.
+// A gateway's firmware goes on when the chip that left a command unanswered was reset; the lost one
+// reads all ones.
 func TestRemoteAfterReset(t *testing.T) {
 	for _, synchronous := range []bool{true, false} {
-		cfgs := make([]Config, 3)
-		for i := range cfgs {
-			cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: synchronous, Seed: uint64(i),
-				Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+		_, rigs := row(t, 3, Config{Synchronous: synchronous})
+		g := newGateway(rigs[0])
+		ask := func(x int, addr uint64) {
+			lo, hi := remoteAt(x, g.worker(0, 0), addr)
+			g.ask(lo, hi, 0, remoteReadRequest)
 		}
-		m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}, {1, 8, 2, 0}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { m.Close() })
-		c := m.Chip(0)
-		r := &rig{t, c, c, func() {}, cfgs[0].Arch, c.Topology(), cfgs[0].Arch.Params()}
-		gate, v := r.eth(8), r.worker(0, 0)
-		asks := uint32(0)
-		ask := func(place, addr uint64) {
-			a := addr | uint64(v.X)<<36 | uint64(v.Y)<<42 | place<<48
-			slot := remoteRequests + remoteCommands + uint64(asks%4)*32
-			asks++
-			for i, w := range []uint32{uint32(a), uint32(a >> 32), 0, remoteReadRequest} {
-				r.st(gate, slot+4*uint64(i), w)
-			}
-			r.st(gate, remoteRequests+remoteWrite, asks&7)
-		}
-		answers := func() uint32 { return r.ld(gate, remoteResponses+remoteWrite) }
-		answer := func(i uint64) uint32 { return r.ld(gate, remoteResponses+remoteCommands+i%4*32+8) }
-		for i := range uint64(2) {
-			far := 2 - i
+		for i, far := range []int{2, 1} {
 			n := uint32(3 * i)
 			ask(far, 0xFFB121B0)
-			r.eventually("an answer", func() bool { return answers() == n+1 })
+			g.eventually("an answer", func() bool { return g.answers() == n+1 })
 			ask(far, 0xFFB14000) // refused there
-			r.eventually("the remote chip stops", func() bool { return m.Chip(int(far)).Fault() != nil })
-			if got := answers(); got != n+1 {
+			g.eventually("the remote chip stops", func() bool { return rigs[far].c.Fault() != nil })
+			if got := g.answers(); got != n+1 {
 				t.Errorf("%d answers of chip %d, which stopped, want %d", got, far, n+1)
 			}
 			ask(far, 0xFFB121B0)
-			if err := m.Chip(int(far)).Reset(); err != nil {
-				t.Fatal(err)
-			}
-			r.eventually("the answer to what waited", func() bool { return answers() == n+3 })
+			rigs[far].reset()
+			g.eventually("the answer to what waited", func() bool { return g.answers() == n+3 })
 			for k, want := range []uint32{0x47800, 0xFFFFFFFF, 0x47800} {
-				if got := answer(uint64(n) + uint64(k)); got != want {
+				if got := g.answer(n + uint32(k)); got != want {
 					t.Errorf("chip %d, answer %d: %#x, want %#x", far, k, got, want)
 				}
 			}
-			r.healthy()
+			g.healthy()
 		}
 	}
 }
 
-// remotePair is two Wormholes with a link, of which the host reaches the second one by way of the
-// first, with memory of the host that both can reach.
-func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
+// remotePair is two linked Wormholes, the second one reached through the first, and host memory.
+func remotePair(t *testing.T) (rigs []*rig, h *hostMemory) {
 	t.Helper()
-	cfgs := make([]Config, len(rigs))
-	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1),
-			X: uint8(i), Routing: true}}
-	}
-	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	for i := range rigs {
-		c := m.Chip(i)
-		rigs[i] = &rig{t, c, c, func() {}, cfgs[i].Arch, c.Topology(), cfgs[i].Arch.Params()}
-	}
+	_, rigs = row(t, 2, Config{Synchronous: true, Seed: 1})
 	h = &hostMemory{base: 0x12_3456_0000, p: pattern(1<<17, 4)}
 	rigs[0].c.AttachDMA(h)
 	rigs[0].region(2, 0x40000, 0x5FFFF, h.base)
 	return rigs, h
 }
 
-// Blocks of a remote chip's memory may come from host memory and go there, as tt-umd moves what is
-// larger than 1 KiB, by either NoC.
+// As tt-umd moves more than 1 KiB.
 func TestRemoteBlocksInHostMemory(t *testing.T) {
+	const (
+		write, read = remoteWriteRequest | remoteData | remoteDataDRAM, remoteReadRequest | remoteData | remoteDataDRAM
+		from, to    = 0x100, 0x10000
+		unmapped    = 0x3800_0000
+	)
 	rigs, h := remotePair(t)
-	r := rigs[0]
-	gate, v := r.eth(8), r.worker(0, 0)
-	asks := uint32(0)
-	ask := func(flags uint32, addr uint64, n, at uint32) {
-		a := addr | uint64(v.X)<<36 | uint64(v.Y)<<42 | 1<<48
-		slot := remoteRequests + remoteCommands + uint64(asks%4)*32
-		asks++
-		for i, w := range []uint32{uint32(a), uint32(a >> 32), n, flags, 0, 0, 0, at} {
-			r.st(gate, slot+4*uint64(i), w)
-		}
-		r.st(gate, remoteRequests+remoteWrite, asks&7)
+	g := newGateway(rigs[0])
+	ask := func(flags, n, at uint32) {
+		lo, hi := remoteAt(1, g.worker(0, 0), 0x40000)
+		g.ask(lo, hi, n, flags, 0, 0, 0, at)
 	}
-	written := func() uint32 { return r.ld(gate, remoteRequests+remoteWritten) }
-	answers := func() uint32 { return r.ld(gate, remoteResponses+remoteWrite) }
 	for i, n := range []uint32{4096, 32 << 10, 1028} {
-		before := written()
-		const from, to = 0x100, 0x10000
-		ask(remoteWriteRequest|remoteData|remoteDataDRAM, 0x40000, n, 0x40000+from)
-		r.eventually("the block is written", func() bool { return written() == before+1 })
-		ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, n, 0x40000+to)
-		r.eventually("an answer", func() bool { return answers() == uint32(i+1) })
-		if flags := r.ld(gate, remoteResponses+remoteCommands+uint64(i)*32+12); flags != remoteData|remoteReadData|remoteDataDRAM {
+		before := g.written()
+		ask(write, n, 0x40000+from)
+		g.eventually("the block is written", func() bool { return g.written() == before+1 })
+		ask(read, n, 0x40000+to)
+		g.eventually("an answer", func() bool { return g.answers() == uint32(i+1) })
+		if flags := g.ld(g.at, remoteResponses+remoteCommands+uint64(i)*32+12); flags != remoteData|remoteReadData|remoteDataDRAM {
 			t.Errorf("%d bytes: the answer has flags %#x", n, flags)
 		}
 		if !bytes.Equal(h.p[to:to+n], h.p[from:from+n]) {
 			t.Errorf("%d bytes are others after the way to the remote chip and back", n)
 		}
 	}
-	// Where nothing is mapped, the firmware finds all ones, and nothing remembers what it stores.
-	before, here := written(), answers()
-	ask(remoteWriteRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
-	r.eventually("all ones are written", func() bool { return written() == before+1 })
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x40000)
-	r.eventually("an answer", func() bool { return answers() == here+1 })
+	// Unmapped memory is all ones, and takes nothing.
+	before, here := g.written(), g.answers()
+	ask(write, 2048, unmapped)
+	g.eventually("all ones are written", func() bool { return g.written() == before+1 })
+	ask(read, 2048, 0x40000)
+	g.eventually("an answer", func() bool { return g.answers() == here+1 })
 	if want := bytes.Repeat([]byte{0xFF}, 2048); !bytes.Equal(h.p[:2048], want) {
 		t.Errorf("a block from memory that isn't mapped: %x and more, want all ones", h.p[:16])
 	}
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
-	r.eventually("an answer", func() bool { return answers() == here+2 })
-	r.healthy()
-	r.c.cfg.RefuseUnmapped = true
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
-	r.refused(UndefinedBehavior)
-	if err := r.c.Reset(); err != nil {
-		t.Fatal(err)
-	}
-	asks = 0
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 32<<10+4, 0x40000)
-	r.refused(UnimplementedFunctionality)
+	ask(read, 2048, unmapped)
+	g.eventually("an answer", func() bool { return g.answers() == here+2 })
+	g.healthy()
+	g.c.cfg.RefuseUnmapped = true
+	ask(read, 2048, unmapped)
+	g.refused(undefined)
+	g.reset()
+	g.asks = 0
+	ask(read, 32<<10+4, 0x40000)
+	g.refused(unimplemented)
 }
 
-// Base firmware runs on Ethernet tiles without a link too, as tt-umd finds out: its processor isn't
-// in reset, its heartbeat counts, and it knows its version and, on Wormhole, its place. A store
-// that leaves the processor out of reset doesn't start anything.
+// As tt-umd finds out: the processor isn't in reset, the heartbeat counts, version and place are
+// known.
 func TestEthernetFirmwareWithoutLink(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, Identity: Identity{X: 1, Y: 2}})

@@ -9,9 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// The same programs on the Ethernet tiles of two linked chips do the same here and on the vendor's
-// simulator: data and a register write through each queue, a flag after them, and the receiver's
-// answer.
 func TestEthernetLikeTTSim(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.BlackholeX2)
 	s, err := ttsim.Start(path, ttsimtest.Server())
@@ -19,19 +16,13 @@ func TestEthernetLikeTTSim(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	m, err := NewMachine([]Config{{Arch: chip.Blackhole}, {Arch: chip.Blackhole}}, []Link{{0, 2, 1, 9}, {0, 3, 1, 8}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	var theirs, ours [2]*rig
-	for i := range ours {
-		c := m.Chip(i)
-		ours[i] = &rig{t, c, c, func() {}, chip.Blackhole, c.Topology(), chip.Blackhole.Params()}
-		theirs[i] = &rig{t, nil, s.Functions()[i], func() {}, chip.Blackhole, c.Topology(), chip.Blackhole.Params()}
+	_, ours := machineOf(t, []Config{{Arch: chip.Blackhole}, {Arch: chip.Blackhole}}, Link{0, 2, 1, 9}, Link{0, 3, 1, 8})
+	var theirs []*rig
+	for _, f := range s.Functions()[:2] {
+		theirs = append(theirs, &rig{t, nil, f, func() {}, chip.Blackhole, ours[0].topo, ours[0].params})
 	}
 	tx, rx := ours[0].eth(2), ours[1].eth(9)
-	for name, rs := range map[string][2]*rig{"emulator": ours, "simulator": theirs} {
+	for name, rs := range map[string][]*rig{"emulator": ours, "simulator": theirs} {
 		data := bytes.Repeat([]byte("fedcba9876543210"), 64)
 		rs[0].write(tx, 0x30000, data)
 		rs[0].write(tx, 0x31000, append([]byte{1}, make([]byte, 15)...))

@@ -9,47 +9,44 @@ import (
 type ethRegs struct {
 	tile    *tile
 	channel int       // among the working tiles
-	pcs     [2]uint32 // where processors start; Wormhole: 0
+	pcs     [2]uint32 // where processors start; 0 on Wormhole
 	tx      [3]txQueue
 	rx      [3]uint32
 	mac     [2]uint32 // Wormhole
-	filled  uint32    // Wormhole: where instruction RAM was filled from
+	filled  uint32    // Wormhole: source of the instruction RAM
 	routing uint32    // Blackhole: MAC_RX_ADDR_ROUTING
 	fw      ethFirmware
 }
 
-// txQueue is a transmit queue's registers.
 type txQueue struct {
 	control, source, bytes, dest, data uint32
 	busy                               bool
-	unseen                             bool    // software hasn't seen it take commands since its last one
+	unseen                             bool    // not seen to take commands since its last one
 	waiting                            *packet // for the link to come up
-	open                               int     // packets that the other side has not taken yet
+	open                               int     // packets that the other side has not taken
 }
 
-// poll records a load of the register that says whether the queue is busy.
 func (u *txQueue) poll() bool {
 	u.unseen = u.unseen && u.busy
 	return u.busy
 }
 
 func (t *tile) queues() int {
-	if t.chip.arch == chip.Wormhole {
+	if t.wormhole() {
 		return 2
 	}
 	return 3
 }
 
-// ethernet returns the state of an Ethernet tile.
 func (t *tile) ethernet() *ethRegs { return t.eth.(*ethRegs) }
 
-// newEthernet makes the tile's processors and gives its registers their values after a reset (ttsim
-// src/tile.cpp e_tile_init).
+// newEthernet gives processors and registers their values after a reset (ttsim src/tile.cpp
+// e_tile_init).
 func newEthernet(t *tile) {
 	e := &ethRegs{tile: t}
 	t.eth = e
 	t.addCore(chip.ERISC0, 5)
-	if t.chip.arch == chip.Wormhole {
+	if t.wormhole() {
 		e.tx[0].control, e.tx[1].control = 9, 9
 		e.mac = [2]uint32{ethMAC0, ethMAC1}
 	} else {
@@ -58,22 +55,19 @@ func newEthernet(t *tile) {
 		e.rx = [3]uint32{2, 2, 0}
 		e.routing = 0xA00
 	}
-	// ERISC0 runs the base firmware: tt-umd takes a tile for a broken one if it is in reset
-	// (topology_discovery.cpp). The firmware isn't code here, so the processor does nothing until
-	// it has been held.
+	// ERISC0 runs the base firmware: tt-umd takes a tile that holds it in reset for broken
+	// (topology_discovery.cpp).
 	t.debug.softReset = t.heldAll() &^ chip.ERISC0.ResetBit()
 }
 
-// starts reports whether taking k out of reset makes it run. A Blackhole Ethernet processor whose
-// reset PC was never set stays where it is: it would run the base firmware (ttsim src/tile.cpp).
+// starts reports whether leaving reset makes k run. Blackhole's without a reset PC would run base
+// firmware (ttsim src/tile.cpp).
 func (e *ethRegs) starts(k *core) bool {
-	return e.tile.chip.arch == chip.Wormhole || e.pcs[k.proc-chip.ERISC0] != 0
+	return e.tile.wormhole() || e.pcs[k.proc-chip.ERISC0] != 0
 }
 
-// resetPC is where a processor starts.
 func (e *ethRegs) resetPC(p chip.Processor) uint32 { return e.pcs[p-chip.ERISC0] }
 
-// ethBlock is a group of an Ethernet tile's registers.
 type ethBlock uint8
 
 const (
@@ -86,10 +80,10 @@ const (
 	ethRISC
 )
 
-// ethAt returns the block that an address is in, the queue for queues, and the offset.
+// ethAt returns the block, queue and offset of an address.
 func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 	rx, ctrl := uint32(0xFFB92000), uint32(0xFFB94000)
-	if t.chip.arch == chip.Blackhole {
+	if t.blackhole() {
 		rx, ctrl = 0xFFB94000, 0xFFB98000
 	}
 	pages := uint32(t.queues()) << 12
@@ -98,19 +92,18 @@ func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 		return ethTx, int(addr-ethTxBase) >> 12, addr & 0xFFF
 	case addr >= rx && addr < rx+pages:
 		return ethRx, int(addr-rx) >> 12, addr & 0xFFF
-	case t.chip.arch == chip.Wormhole && addr >= ethMACBase && addr < ethMACBase+8:
+	case t.wormhole() && addr >= ethMACBase && addr < ethMACBase+8:
 		return ethMAC, int(addr-ethMACBase) >> 2, 0
 	case addr >= ctrl && addr < ctrl+0x200:
 		return ethCtrl, 0, addr - ctrl
-	case t.chip.arch == chip.Blackhole && addr >= ctrl+0x200 && addr < ctrl+0x700:
+	case t.blackhole() && addr >= ctrl+0x200 && addr < ctrl+0x700:
 		return ethHeaders, 0, (addr - ctrl - 0x200) % 0x80
-	case t.chip.arch == chip.Blackhole && addr >= ethCtrlBase && addr < ethCtrlBase+0x1000:
+	case t.blackhole() && addr >= ethCtrlBase && addr < ethCtrlBase+0x1000:
 		return ethRISC, 0, addr - ethCtrlBase
 	}
 	return ethNone, 0, 0
 }
 
-// load loads a register that is an Ethernet tile's own.
 func (e *ethRegs) load(o origin, addr uint32) (uint32, slowResult) {
 	t := e.tile
 	b, q, off := t.ethAt(addr)
@@ -134,42 +127,49 @@ func (e *ethRegs) load(o origin, addr uint32) (uint32, slowResult) {
 	return 0, t.unmapped(o, "load from", addr)
 }
 
-// ethHas reports whether registers that are not emulated are at an address: of the MAC and the PCS,
-// and those of Blackhole that sort what arrives (tt-isa-documentation
-// */EthernetTile/BabyRISCV/README.md).
+// ethHas reports registers that are not emulated: MAC, PCS, and on Blackhole those that sort
+// arrivals (tt-isa-documentation */EthernetTile/BabyRISCV/README.md).
 func (t *tile) ethHas(addr uint32) bool {
-	if t.chip.arch == chip.Blackhole {
+	if t.blackhole() {
 		return addr >= ethMACBase && addr < ethMACBase+0x10000 || addr >= 0xFFB9C000 && addr < 0xFFB9EA20
 	}
 	return addr >= ethMACBase && addr < ethMACBase+0x20000
 }
 
-// shown is what a host finds in a register that programs only store to: what they stored, where it
-// is kept.
+// shown is what a host finds in registers that programs only store to.
 func (e *ethRegs) shown(b ethBlock, q int, off uint32) uint32 {
-	switch {
-	case b == ethMAC:
+	if b == ethMAC {
 		return e.mac[q]
-	case b != ethTx:
-	case off == ethTxSource:
-		return e.tx[q].source
-	case off == ethTxBytes:
-		return e.tx[q].bytes
-	case off == ethTxDest:
-		return e.tx[q].dest
-	case off == ethTxData:
-		return e.tx[q].data
+	}
+	if b == ethTx {
+		if w := e.tx[q].word(off); w != nil {
+			return *w
+		}
 	}
 	return 0
 }
 
-// txLoad loads a register of a transmit queue.
+// word returns a register that programs only store to, or nil.
+func (u *txQueue) word(off uint32) *uint32 {
+	switch off {
+	case ethTxSource:
+		return &u.source
+	case ethTxBytes:
+		return &u.bytes
+	case ethTxDest:
+		return &u.dest
+	case ethTxData:
+		return &u.data
+	}
+	return nil
+}
+
 func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
-	bh := t.chip.arch == chip.Blackhole
+	bh := t.blackhole()
 	switch {
 	case off == ethTxCtrl:
 		return u.control, true
-	case off == ethTxCmd && bh: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
+	case off == ethTxCmd && bh: // always 0 (BlackholeA0/EthernetTile/EthernetTxRx.md)
 		return 0, true
 	case off == ethTxCmd:
 		return word.Bool(u.poll()), true
@@ -179,9 +179,8 @@ func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
 	return 0, false
 }
 
-// ethCtrlLoad loads a register of the block that controls the tile.
 func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
-	bh := t.chip.arch == chip.Blackhole
+	bh := t.blackhole()
 	switch {
 	case off == 0x98 && !bh:
 		return t.ethernet().filled, true
@@ -194,12 +193,12 @@ func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
 	return 0, false
 }
 
-// store stores to a register that is an Ethernet tile's own, or to the soft reset.
+// store stores to an Ethernet tile's own register, or the soft reset.
 func (e *ethRegs) store(o origin, addr, v uint32) slowResult {
 	t := e.tile
 	if addr == debugBase+regSoftReset {
-		ignored := uint32(0x80047000) // written by umd, and nothing to Ethernet tiles
-		if t.chip.arch == chip.Blackhole {
+		ignored := uint32(0x80047000) // written by umd
+		if t.blackhole() {
 			ignored = 0x80046000
 		}
 		e.fw.stops(t, v)
@@ -239,24 +238,18 @@ func (e *ethRegs) store(o origin, addr, v uint32) slowResult {
 	return t.unmapped(o, "store to", addr)
 }
 
-// txStore stores to a register of transmit queue q.
 func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
-	u, bh := &t.ethernet().tx[q], t.chip.arch == chip.Blackhole
+	u, bh := &t.ethernet().tx[q], t.blackhole()
+	w := u.word(off)
 	switch {
 	case off == ethTxCmd:
 		return t.ethSend(o, q, v)
-	case off == ethTxSource:
-		u.source = v
-	case off == ethTxBytes:
-		u.bytes = v
-	case off == ethTxDest:
-		u.dest = v
-	case off == ethTxData:
-		u.data = v
+	case w != nil:
+		*w = v
 	case off == ethTxAhead:
 	case off == ethTxCtrl && bh && v == 1:
 		u.control = v
-	case bh && (off == ethTxSelSW || off == ethTxSelHW): // which headers packets get: they all arrive
+	case bh && (off == ethTxSelSW || off == ethTxSelHW): // which headers packets get: all arrive
 		if v&15 > 9 || v>>4&15 > 9 || v>>8 > 9 || off == ethTxSelHW && v > 9 {
 			return t.ethRefuse(o, addr, "header %#x: there are ten", v)
 		}
@@ -266,9 +259,8 @@ func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
 	return slowDone
 }
 
-// ethCtrlStore stores to a register of the block that controls the tile.
 func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
-	bh := t.chip.arch == chip.Blackhole
+	bh := t.blackhole()
 	switch {
 	case off == 0x98 && !bh:
 		return t.ethIRAM(o, addr, v)
@@ -281,23 +273,18 @@ func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
 	return t.unmapped(o, "store to", addr)
 }
 
-// ethRefuse refuses a store to a register that exists.
 func (t *tile) ethRefuse(o origin, addr uint32, format string, args ...any) slowResult {
-	t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), format, args...)
-	return slowHalt
+	return t.refuse(o, unimplemented, "ethernet", addr, format, args...)
 }
 
-// ethIRAM fills a Wormhole Ethernet tile's instruction RAM. The MAC must be stopped for it (ttsim
-// src/tile.cpp).
+// ethIRAM fills Wormhole's instruction RAM while the MAC is stopped (ttsim src/tile.cpp).
 func (t *tile) ethIRAM(o origin, addr, v uint32) slowResult {
 	switch {
 	case t.ethernet().mac != [2]uint32{ethMAC0 &^ 1, ethMAC1 &^ 1}:
-		t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr),
+		return t.refuse(o, unimplemented, "ethernet", addr,
 			"ERISC_IRAM_LOAD while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0&^1, ethMAC1&^1)
-		return slowHalt
 	case uint64(v)*16+iramBytes > t.bytes():
-		t.chip.refuse(o, UnsupportedFunctionality, "ethernet", uint64(addr), "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
-		return slowHalt
+		return t.refuse(o, unsupported, "ethernet", addr, "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
 	}
 	t.ethernet().filled = v
 	t.fillIRAM(v*16, iramBytes)

@@ -5,21 +5,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on
-// the tile's processor, so it needs none.
+// ethFirmware is the emulated base firmware of an Ethernet tile, which is not code.
 type ethFirmware struct {
 	stopped bool          // the processor has been held in reset
-	asking  *remoteAccess // to another chip, and under way
+	asking  *remoteAccess // to another chip, under way
 }
 
-// stops notes a store to the reset register: base firmware does not survive one of its processor.
 func (f *ethFirmware) stops(t *tile, v uint32) {
 	if v&chip.ERISC0.ResetBit() != 0 {
 		f.stopped = true
 	}
 }
 
-// poke writes a word of L1 as the firmware.
 func (t *tile) poke(addr, v uint32) {
 	m := t.memory(addr + 4)
 	if m[addr/4] != v || t.known != nil {
@@ -28,11 +25,11 @@ func (t *tile) poke(addr, v uint32) {
 	}
 }
 
-// init fills in what base firmware leaves in L1 when it has trained the link, or found none.
+// init fills in what base firmware leaves in L1 once it has trained the link, or found none.
 func (e *ethRegs) init() {
 	t := e.tile
-	c := t.chip
-	if c.arch == chip.Wormhole {
+	me := &t.chip.cfg.Identity
+	if t.wormhole() {
 		t.fwOwns(0, 0x2000)
 		t.fwOwns(0x11000, 0x18000)
 		t.poke(whVersion, whEthVersion)
@@ -40,6 +37,8 @@ func (e *ethRegs) init() {
 		t.poke(0x440, riscvReturn)
 		t.poke(whResume, riscvStay)
 		t.poke(whLaunch, 0)
+		t.poke(whHeartbeat, 0xABCD0001)
+		t.poke(whNodeInfo+4*2, uint32(me.X)<<16|uint32(me.Y)<<24)
 	} else {
 		t.fwOwns(0x70000, 0x80000)
 		for i, at := range []uint32{0x71574, 0x759AC, 0x75414} { // send a message, serve one, check the link
@@ -50,17 +49,12 @@ func (e *ethRegs) init() {
 		t.poke(bhStatus, 0xC0DEA000) // initialised
 	}
 	e.noteLink()
-	me := &c.cfg.Identity
-	if c.arch == chip.Wormhole {
-		t.poke(whHeartbeat, 0xABCD0001)
-		t.poke(whNodeInfo+4*2, uint32(me.X)<<16|uint32(me.Y)<<24)
-	}
 	p := t.port()
 	if p == nil {
 		return
 	}
 	far := p.peer.identity()
-	if c.arch == chip.Wormhole {
+	if t.wormhole() {
 		t.poke(whRouting, word.Bool(!me.Routing))
 		t.poke(whResults+4*64, me.mangled())
 		t.poke(whResults+4*65, uint32(me.ASIC))
@@ -71,39 +65,36 @@ func (e *ethRegs) init() {
 		t.poke(whNodeInfo+4*9, uint32(far.X)<<16|uint32(far.Y)<<22)
 		return
 	}
-	for _, end := range []struct {
-		at      uint32
-		id      *Identity
-		channel int
-	}{{bhLocal, me, p.channel}, {bhRemote, far, p.peer.channel}} {
-		ch := uint32(end.channel)
-		t.poke(end.at, uint32(end.id.Location)<<8|ch<<16|ch<<24)
-		t.poke(end.at+4, uint32(end.id.Board>>32))
-		t.poke(end.at+8, uint32(end.id.Board))
-		t.poke(end.at+20, uint32(end.id.ASIC>>32))
-		t.poke(end.at+24, uint32(end.id.ASIC))
+	end := func(at uint32, id *Identity, channel int) {
+		ch := uint32(channel)
+		t.poke(at, uint32(id.Location)<<8|ch<<16|ch<<24)
+		t.poke(at+4, uint32(id.Board>>32))
+		t.poke(at+8, uint32(id.Board))
+		t.poke(at+20, uint32(id.ASIC>>32))
+		t.poke(at+24, uint32(id.ASIC))
 	}
+	end(bhLocal, me, p.channel)
+	end(bhRemote, far, p.peer.channel)
 }
 
-// fwOwns marks memory that base firmware uses as written.
+// fwOwns marks memory of base firmware as written.
 func (t *tile) fwOwns(from, to uint32) {
 	if t.known == nil {
 		return
 	}
 	for w := from >> 2; w < to>>2; w++ {
-		t.known[w>>6] |= 1 << (w & 63)
+		t.known.set(w)
 	}
 }
 
-// noteLink writes the state of the link to where software polls it.
 func (e *ethRegs) noteLink() {
 	t := e.tile
 	if t.l1 == nil {
-		return // memory writes it when it is first used
+		return // init calls it on first use
 	}
 	p := t.port()
 	up := p != nil && p.up()
-	if t.chip.arch == chip.Wormhole {
+	if t.wormhole() {
 		switch {
 		case up:
 			t.poke(whTrained, 1)
@@ -127,17 +118,15 @@ func (e *ethRegs) noteLink() {
 func (e *ethRegs) beat(addr uint32) {
 	t := e.tile
 	switch m := t.memory(addr + 4); {
-	case e.fw.stopped || t.cores[0].state != inReset && t.chip.arch == chip.Blackhole:
-	case t.chip.arch == chip.Blackhole && addr == bhHeartbeat:
+	case e.fw.stopped || t.cores[0].state != inReset && t.blackhole():
+	case t.blackhole() && addr == bhHeartbeat:
 		t.poke(addr, m[addr/4]+1)
-	case t.chip.arch == chip.Wormhole && addr == whHeartbeat:
+	case t.wormhole() && addr == whHeartbeat:
 		t.poke(addr, 0xABCD0000|(m[addr/4]+1)&0xFFFF)
 	}
 }
 
-// told is called when an agent other than the tile's own processors has written n bytes at addr of
-// its L1: some words there are requests to the base firmware. It reports whether the chip still
-// works.
+// told handles requests to base firmware after an agent wrote to L1, false if the chip stopped.
 func (e *ethRegs) told(o origin, addr uint32, n int) bool {
 	t := e.tile
 	if e.fw.stopped {
@@ -145,7 +134,7 @@ func (e *ethRegs) told(o origin, addr uint32, n int) bool {
 	}
 	at := func(w uint32) bool { return addr <= w && w < addr+uint32(n) }
 	k := t.cores[0]
-	if t.chip.arch == chip.Blackhole {
+	if t.blackhole() {
 		for m := uint32(bhMailbox); m < bhMailbox+0x40; m += 16 {
 			if at(m) && t.l1[m/4] == 0xCA110002 { // call, and release the processor
 				pc := t.l1[m/4+1]
@@ -172,14 +161,13 @@ func (e *ethRegs) told(o origin, addr uint32, n int) bool {
 	return true
 }
 
-// launch starts an application beside the firmware.
 func (e *ethRegs) launch(o origin, k *core, pc, stack uint32) {
 	if k.state != inReset {
 		k.hold(o)
 	}
 	k.start(o, pc)
 	k.X[2] = stack
-	if k.tile.chip.arch == chip.Wormhole {
+	if k.tile.wormhole() {
 		k.X[1] = whResume
 	}
 	k.tile.debug.softReset &^= k.proc.ResetBit()

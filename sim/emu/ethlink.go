@@ -2,21 +2,18 @@ package emu
 
 import (
 	"cmp"
-	"container/heap"
 
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// txWindow is how many packets of a transmit queue may be under way before the queue stays busy
-// until one has landed. On silicon the receiver's buffers and pause frames have that effect.
+// txWindow is how many packets of a queue may be under way before it stays busy, as silicon's
+// receive buffers and pause frames limit them.
 const txWindow = 16
 
-// linked says whether the chip is joined to another.
 func (c *Chip) linked() bool { return len(c.ports) > 0 }
 
 func oneIn(c *Chip, n uint64) bool { return n != 0 && c.random()%n == 0 }
 
-// port returns the tile's end of its link, or nil.
 func (t *tile) port() *port {
 	if t.kind != chip.Ethernet || t.ethernet().channel >= len(t.chip.ports) || t.chip.ports[t.ethernet().channel].peer == nil {
 		return nil
@@ -24,8 +21,8 @@ func (t *tile) port() *port {
 	return &t.chip.ports[t.ethernet().channel]
 }
 
-// packet is what a transmit queue sends: bytes of L1, or a word for a register or L1 of the other
-// tile. Without RefuseRaces and the like a packet is a write of the host to the chip that gets it.
+// packet is bytes of L1, or a word for a register or L1, to another tile. There it counts as a
+// write of the host.
 type packet struct {
 	o      origin
 	from   *port
@@ -40,46 +37,45 @@ type packet struct {
 // ethSend starts what a transmit queue's registers ask for (ttsim src/tile.cpp eth_txq_regs_wr32).
 func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	c, u := t.chip, &t.ethernet().tx[q]
-	at := uint64(ethTxBase + q<<12 + ethTxCmd)
+	at := uint32(ethTxBase + q<<12 + ethTxCmd)
 	bad := func(cat Category, format string, args ...any) slowResult {
-		c.refuse(o, cat, "ethernet", at, format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "ethernet", at, format, args...)
 	}
 	p := t.port()
 	switch {
 	case cmd != ethCmdData && cmd != ethCmdRegister:
-		return bad(UnimplementedFunctionality, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData,
+		return bad(unimplemented, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData,
 			ethCmdRegister)
 	case u.busy:
-		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
+		return bad(unimplemented, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
 	case u.unseen && c.cfg.RefuseRaces:
-		return bad(UndefinedBehavior, "race: command on transmit queue %d, which may still be busy with its last one: nobody has loaded since that its command (Wormhole) or bit 16 of its status (Blackhole) is 0", q)
-	case c.arch == chip.Wormhole && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
-		return bad(UnimplementedFunctionality, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)
+		return bad(undefined, "race: command on transmit queue %d, which may still be busy with its last one: nobody has seen its command (Wormhole) or bit 16 of its status (Blackhole) at 0 since", q)
+	case c.wormhole() && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
+		return bad(unimplemented, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)
 	case p == nil:
-		return bad(UnimplementedFunctionality, "command on an Ethernet tile without a link")
+		return bad(unimplemented, "command on an Ethernet tile without a link")
 	}
 	k := &packet{o: o, from: p, queue: q, cmd: cmd, source: u.source, dest: u.dest, bytes: 4}
 	if cmd == ethCmdRegister {
 		switch last := t.queues() - 1; {
 		case q == last:
-			return bad(UnimplementedFunctionality, "remote register through transmit queue %d: it is for data only", q)
+			return bad(unimplemented, "remote register through transmit queue %d: it is for data only", q)
 		case u.dest&3 != 0:
-			return bad(UnimplementedFunctionality, "remote register at %#x, which is not a multiple of 4", u.dest)
+			return bad(unimplemented, "remote register at %#x, which is not a multiple of 4", u.dest)
 		}
 		k.words = []uint32{u.data}
 	} else {
 		k.bytes = int(u.bytes)
 		switch l1 := uint32(t.bytes()); {
 		case (u.source|u.bytes|u.dest)&15 != 0:
-			return bad(UnimplementedFunctionality, "%d bytes from %#x to %#x: want multiples of 16", u.bytes, u.source, u.dest)
+			return bad(unimplemented, "%d bytes from %#x to %#x: want multiples of 16", u.bytes, u.source, u.dest)
 		case u.source > l1 || u.bytes > l1-u.source || u.dest > l1 || u.bytes > l1-u.dest:
-			return bad(UndefinedBehavior, "%d bytes from %#x to %#x reach beyond L1, which ends at %#x", u.bytes, u.source, u.dest, l1)
+			return bad(undefined, "%d bytes from %#x to %#x reach beyond L1, which ends at %#x", u.bytes, u.source, u.dest, l1)
 		}
 	}
 	u.busy, u.unseen = true, true
 	if c.cfg.Delay > 0 {
-		c.after(c.now(o)+c.someTime(), stepEthSend, k)
+		c.schedule(c.now(o)+c.someTime(), k, stepEthSend)
 		return slowDone
 	}
 	c.transmit(k)
@@ -87,12 +83,6 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 		return slowHalt
 	}
 	return slowDone
-}
-
-// after schedules a step of a packet.
-func (c *Chip) after(at uint64, do step, k *packet) {
-	c.eventSeq++
-	heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: k, do: do})
 }
 
 // transmit reads a packet's bytes and sends it, or leaves it to wait for the link.
@@ -152,7 +142,6 @@ func (c *Chip) transmit(k *packet) {
 	})
 }
 
-// arrive takes a packet from the other end of a link.
 func (c *Chip) arrive(k *packet, held uint64, copies int) {
 	to := k.from.peer
 	at := c.clock + held
@@ -163,14 +152,14 @@ func (c *Chip) arrive(k *packet, held uint64, copies int) {
 	to.landed[k.queue] = at
 	for range copies {
 		if at > c.clock {
-			c.after(at, stepEthLand, k)
+			c.schedule(at, k, stepEthLand)
 		} else {
 			c.land(k)
 		}
 	}
 }
 
-// taken notes that the other side has taken a packet: there is room for another one.
+// taken notes that the other side has taken a packet.
 func (c *Chip) taken(channel, queue int) {
 	t := c.ethTile(channel)
 	if t == nil {
@@ -184,8 +173,7 @@ func (c *Chip) taken(channel, queue int) {
 	}
 }
 
-// land writes a packet that has arrived. Its sender is on another chip, so it counts as an access
-// of the host here.
+// land writes an arrived packet, as an access of the host.
 func (c *Chip) land(k *packet) {
 	to := k.from.peer
 	t := c.ethTile(to.channel)
@@ -195,7 +183,6 @@ func (c *Chip) land(k *packet) {
 	c.writeTile(origin{tile: t}, "ethernet", 0, &c.grid[t.xy.Y][t.xy.X], uint64(k.dest), k.bytes, k.words)
 }
 
-// ethTile returns the tile of a channel, or nil.
 func (c *Chip) ethTile(channel int) *tile {
 	if channel < len(c.eths) {
 		return c.eths[channel]
@@ -203,8 +190,7 @@ func (c *Chip) ethTile(channel int) *tile {
 	return nil
 }
 
-// linkChanged tells the chip that a link of it has gone down or come up: the firmware notes it, and
-// what waits is sent.
+// linkChanged tells the firmware that a link went down or came up, and sends what waits.
 func (c *Chip) linkChanged(channel int) {
 	t := c.ethTile(channel)
 	if t == nil {
@@ -215,7 +201,7 @@ func (c *Chip) linkChanged(channel int) {
 	if p == nil || !p.up() {
 		return
 	}
-	for _, o := range c.eths { // whose route may lead over this link
+	for _, o := range c.eths { // their routes may lead over this link
 		if o != nil && o.l1 != nil && !o.serveRemote() {
 			return
 		}
@@ -223,7 +209,7 @@ func (c *Chip) linkChanged(channel int) {
 	p.lost++
 	for i := range t.ethernet().tx {
 		u := &t.ethernet().tx[i]
-		full := u.open >= txWindow // otherwise it is busy with a command that it has not begun
+		full := u.open >= txWindow // otherwise busy with a command that it has not begun
 		u.open = 0
 		if k := u.waiting; k != nil {
 			u.waiting = nil
@@ -235,8 +221,7 @@ func (c *Chip) linkChanged(channel int) {
 	}
 }
 
-// peerReset tells the chip that another one of the machine was reset. To the tiles at the other
-// ends of its links that is a link that went down and came up.
+// peerReset makes links to a chip that was reset go down and come up.
 func (c *Chip) peerReset(peer *Chip) {
 	for _, t := range c.eths {
 		if !t.loseRemote(peer) {
@@ -250,7 +235,6 @@ func (c *Chip) peerReset(peer *Chip) {
 	}
 }
 
-// perform implements stepper.
 func (k *packet) perform(do step) {
 	if do == stepEthSend {
 		k.from.chip.transmit(k)

@@ -5,32 +5,31 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// How a host reaches a Wormhole without a PCI interface: it leaves commands in the L1 of an
-// Ethernet tile, and the base firmware there carries them out over the links (tt-umd
-// device/chip/remote_chip, ttsim src/tile.cpp and fw/eth/eth_fw.c).
+// A host reaches a Wormhole without a PCI interface by commands in the L1 of an Ethernet tile,
+// whose base firmware carries them out (tt-umd device/chip/remote_chip, ttsim src/tile.cpp,
+// fw/eth/eth_fw.c).
 const (
 	remoteRequests  = 0x11080
 	remoteResponses = remoteRequests + 2*0xC0
-	remoteWritten   = 0x00 // a count of writes that are done, twice
-	remoteWrite     = 0x20 // where the next command goes, modulo 8
-	remoteRead      = 0x30 // which is the next to be taken
+	remoteWritten   = 0x00 // a count of writes done, twice
+	remoteWrite     = 0x20 // next command, modulo 8
+	remoteRead      = 0x30 // next to be taken
 	remoteCommands  = 0x40 // four of 32 bytes: 48-bit address with chip and tile, data or size, flags; last where data are in host memory
 	remoteBuffer    = 0x12000
 	remoteBlock     = 1024
-	remoteHostBlock = 32 << 10 // of data in host memory
+	remoteHostBlock = 32 << 10 // in host memory
 
 	remoteWriteRequest = 1 << 0
 	remoteReadRequest  = 1 << 2
 	remoteReadData     = 1 << 3
 	remoteDataDRAM     = 1 << 4
 	remoteData         = 1 << 6
-	remoteBroadcast    = 1 << 7 // to tiles of several chips, which a header in front of the data names
+	remoteBroadcast    = 1 << 7 // a header names chips and tiles
 	remoteNOC1         = 1 << 9
 	remoteOrdered      = 1 << 12
 )
 
-// serveRemote carries out the next command, if there is one. It reports whether the chip still
-// works.
+// serveRemote carries out the next command, if any, false if the chip stopped.
 func (t *tile) serveRemote() bool {
 	c := t.chip
 	wr, rd := t.l1[(remoteRequests+remoteWrite)/4]&7, t.l1[(remoteRequests+remoteRead)/4]&7
@@ -38,48 +37,46 @@ func (t *tile) serveRemote() bool {
 		return true
 	}
 	bad := func(cat Category, format string, args ...any) bool {
-		c.refuse(origin{tile: t}, cat, "ethernet firmware", remoteRequests, format, args...)
-		return false
+		return c.refuse(origin{tile: t}, cat, "ethernet firmware", remoteRequests, format, args...)
 	}
 	cmd := t.l1[(remoteRequests+remoteCommands)/4+rd%4*8:][:8]
 	addr := uint64(cmd[0]) | uint64(cmd[1])<<32
-	flags := cmd[3] &^ (remoteOrdered | remoteNOC1) // everything is in order here
+	flags := cmd[3] &^ (remoteOrdered | remoteNOC1)
 	a := &remoteAccess{rd: rd, noc: int(cmd[3] / remoteNOC1 & 1), xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4,
 		write: flags&remoteWriteRequest != 0}
+	most := remoteBlock
 	switch flags {
 	case remoteReadRequest, remoteWriteRequest:
 		a.words = []uint32{cmd[2], 0}
+	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
+		most, a.host = remoteHostBlock, c.params.PCI.NOCBase+uint64(cmd[7])
+		fallthrough
 	case remoteReadRequest | remoteData, remoteWriteRequest | remoteData:
-		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteBlock {
-			return bad(UnimplementedFunctionality, "block of %d bytes: want 1 to %d", a.n, remoteBlock)
+		if a.n = int(cmd[2]); a.n < 1 || a.n > most {
+			return bad(unimplemented, "block of %d bytes: want 1 to %d", a.n, most)
 		}
 		a.words = make([]uint32, word.Span(a.addr, a.n)+1)
-		if a.write {
-			from := t.l1[(remoteBuffer+rd%4*remoteBlock)/4:]
+		switch {
+		case !a.write:
+		case a.host == 0:
 			p := make([]byte, a.n)
-			word.Unpack(p, 0, from)
+			word.Unpack(p, 0, t.l1[(remoteBuffer+rd%4*remoteBlock)/4:])
 			word.Pack(a.words, a.addr, p)
-		}
-	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
-		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteHostBlock {
-			return bad(UnimplementedFunctionality, "block of %d bytes in host memory: want 1 to %d", a.n, remoteHostBlock)
-		}
-		a.words, a.host = make([]uint32, word.Span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
-		if a.write && !c.remoteData(a, a.words, false) {
+		case !c.remoteData(a, a.words, false):
 			return false
 		}
 	case remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast:
 		if n := int(cmd[2]) - broadcastHeader; n < 1 || n > remoteHostBlock-broadcastHeader {
-			return bad(UnimplementedFunctionality, "broadcast of %d bytes: want 1 to %d after a header of %d", n, remoteHostBlock-broadcastHeader,
+			return bad(unimplemented, "broadcast of %d bytes: want 1 to %d after a header of %d", n, remoteHostBlock-broadcastHeader,
 				broadcastHeader)
 		}
 		return c.broadcastHead(a, cmd) && t.broadcast(a)
 	default:
-		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, and broadcasts are emulated", cmd[3])
+		return bad(unimplemented, "command flags %#x: want a read or write of a word or block, or a broadcast", cmd[3])
 	}
 	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
 	if a.to = c.at(x, y); a.to == nil {
-		return bad(UnimplementedFunctionality, "there is no chip at (%d,%d)", x, y)
+		return bad(unimplemented, "there is no chip at (%d,%d)", x, y)
 	}
 	t.ask(a, func() {
 		t.remoteDone(a, a.words)
@@ -88,19 +85,19 @@ func (t *tile) serveRemote() bool {
 	return true
 }
 
-// ask has the chip that an access is for perform it. done runs after that, on this chip.
+// ask has the access's chip perform it, then runs done on this chip.
 func (t *tile) ask(a *remoteAccess, done func()) {
 	c := t.chip
 	if !c.reaches(a.to) {
-		return // no answer comes: the host's time runs out
+		return // the host's time runs out
 	}
 	t.ethernet().fw.asking = a
 	perform := func(there *Chip) {
 		if !there.remote(a) {
-			return // no answer comes until that chip is reset
+			return // no answer until that chip is reset
 		}
 		c.inbox.post(c, func(*Chip) {
-			if now := c.ethTile(t.ethernet().channel); now == t && t.ethernet().fw.asking == a { // neither chip was reset meanwhile
+			if now := c.ethTile(t.ethernet().channel); now == t && t.ethernet().fw.asking == a { // neither chip was reset
 				done()
 			}
 		})
@@ -112,11 +109,11 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 	a.to.paced(perform)
 }
 
-// paced has this chip perform a read for another one, once it has executed as much since the last
-// one as Config.Paced has it execute between two loads of its own host.
+// paced performs a read for another chip after as many slices as Config.Paced asks between two
+// loads.
 func (c *Chip) paced(f func(*Chip)) {
 	c.inbox.post(c, func(c *Chip) {
-		if c.cfg.Paced && !c.cfg.Synchronous && c.steps < paceSteps && len(c.queue) > 0 {
+		if c.cfg.paced() && c.steps < paceSteps && len(c.queue) > 0 {
 			c.paced(f)
 			return
 		}
@@ -125,15 +122,13 @@ func (c *Chip) paced(f func(*Chip)) {
 	})
 }
 
-// loseRemote ends the command that is under way to a chip that was reset: it reads all ones, as a
-// bus does on which nothing answers. The host may still wait for the command or have abandoned it,
-// and the next one has to get its turn. It reports whether the chip still works.
+// loseRemote ends the command under way to a chip that was reset: it reads all ones.
 func (t *tile) loseRemote(to *Chip) bool {
 	a := t.ethernet().fw.asking
 	if a == nil || a.to != to {
 		return true
 	}
-	ones := make([]uint32, len(a.words)) // the other chip may still write to the access's own
+	ones := make([]uint32, len(a.words)) // the other chip may still write to a.words
 	for i := range ones {
 		ones[i] = ^uint32(0)
 	}
@@ -141,12 +136,11 @@ func (t *tile) loseRemote(to *Chip) bool {
 	return t.serveRemote()
 }
 
-// remoteAccess is a read or write of a tile that another chip's host asked for.
 type remoteAccess struct {
 	to    *Chip
 	rd    uint32 // of the command
-	noc   int    // that the other chip's tile is reached by
-	host  uint64 // where a block is in host memory, as the PCIe tile has it; 0 if it is in L1
+	noc   int
+	host  uint64 // a block's place in host memory, by NoC address; 0 if it is in L1
 	xy    uint32
 	addr  uint64
 	n     int
@@ -155,7 +149,6 @@ type remoteAccess struct {
 	grid  *grid    // of a broadcast
 }
 
-// remote performs the access on this chip, as its host would.
 func (c *Chip) remote(a *remoteAccess) bool {
 	if c.fault != nil {
 		return false
@@ -173,9 +166,8 @@ func (c *Chip) remote(a *remoteAccess) bool {
 	return c.readTile(origin{loads: true}, "ethernet firmware", a.noc, ep, a.addr, a.n, a.words)
 }
 
-// remoteData moves a block between words, the first of which starts with addr&3 bytes of padding,
-// and host memory. As on a bus, memory that isn't mapped reads as all ones and takes nothing: the
-// host's mistake ends its command, and not the chip.
+// remoteData moves a block between words and host memory. As on a bus, unmapped memory reads as all
+// ones and takes nothing.
 func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	const where = "ethernet firmware"
 	if !c.cfg.RefuseUnmapped && !c.mapped(a.host, a.n) {
@@ -203,14 +195,11 @@ func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	return c.writePCIe(origin{}, where, ep, a.host, a.n, buf)
 }
 
-// mapped reports whether n bytes at a NoC address of the PCIe tile are host memory that the driver
-// has mapped.
 func (c *Chip) mapped(addr uint64, n int) bool {
 	bus, ok := c.bus(origin{}, "ethernet firmware", addr, n)
 	return ok && c.pcie.host != nil && c.pcie.host.ReadHost(bus, make([]byte, n)) == nil
 }
 
-// remoteDone tells the host that its command is done, and what it read.
 func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
 	t.ethernet().fw.asking = nil
 	if a.write {
@@ -242,7 +231,6 @@ func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
 	t.poke(remoteRequests+remoteRead, (a.rd+1)&7)
 }
 
-// at returns the chip of the machine at a place, or nil.
 func (c *Chip) at(x, y uint8) *Chip {
 	for _, o := range c.others {
 		if id := &o.cfg.Identity; id.X == x && id.Y == y {
@@ -252,7 +240,7 @@ func (c *Chip) at(x, y uint8) *Chip {
 	return nil
 }
 
-// RemoteFault returns the fault of the chip of the machine at a place, or nil.
+// RemoteFault returns the fault of the machine's chip at a place, or nil.
 func (c *Chip) RemoteFault(x, y uint8) error {
 	if o := c.at(x, y); o != nil {
 		return o.Fault()
@@ -260,7 +248,6 @@ func (c *Chip) RemoteFault(x, y uint8) error {
 	return nil
 }
 
-// reaches reports whether a route over links that are up leads to another chip.
 func (c *Chip) reaches(to *Chip) bool {
 	seen := map[*Chip]bool{c: true}
 	for next := []*Chip{c}; len(next) > 0; next = next[1:] {
@@ -277,28 +264,24 @@ func (c *Chip) reaches(to *Chip) bool {
 	return false
 }
 
-// A broadcast is a block in host memory that a Wormhole's Ethernet firmware writes to many tiles of
-// several chips, its own among them. A header in front of the data names those that do not get it
-// (tt-umd device/tt_device/ethernet_broadcast.cpp): words 0 to 2 racks and shelves, word 3 chips,
-// word 4 rows and columns.
+// A broadcast is a block in host memory that Ethernet firmware writes to tiles of several chips. A
+// header in front names those left out (tt-umd device/tt_device/ethernet_broadcast.cpp): words 0 to
+// 2 racks and shelves, word 3 chips, word 4 rows and columns.
 const (
 	broadcastHeader     = 32
-	broadcastTranslated = 1 << 15 // of word 4: rows and columns are those of translated coordinates
+	broadcastTranslated = 1 << 15 // of word 4
 )
 
-// grid is which chips and tiles a broadcast goes to.
 type grid struct {
 	chips      []*Chip
 	not        uint32 // rows in bits 0 to 14, columns from bit 16 on
 	translated bool
 }
 
-// untranslated are the rows and columns that a header has for translated coordinates from 16 on
-// (tt-umd wormhole_implementation.hpp, TRANSLATED_TO_VIRTUAL_X and _Y).
+// untranslated maps translated coordinates from 16 on to a header's rows and columns (tt-umd
+// wormhole_implementation.hpp, TRANSLATED_TO_VIRTUAL_X and _Y).
 var untranslated = struct{ x, y [12]uint8 }{[12]uint8{0, 5, 1, 2, 3, 4, 6, 7, 8, 9}, [12]uint8{0, 6, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11}}
 
-// broadcastHead reads a broadcast's header and data from host memory. It reports whether the chip
-// still works.
 func (c *Chip) broadcastHead(a *remoteAccess, cmd []uint32) bool {
 	h := remoteAccess{n: broadcastHeader, host: c.params.PCI.NOCBase + uint64(cmd[7])}
 	header := make([]uint32, broadcastHeader/4+1)
@@ -316,7 +299,7 @@ func (c *Chip) broadcastHead(a *remoteAccess, cmd []uint32) bool {
 	return c.remoteData(a, a.words, false)
 }
 
-// broadcast has one chip after the other write its part. It reports whether the chip still works.
+// broadcast has one chip after another write its part.
 func (t *tile) broadcast(a *remoteAccess) bool {
 	if len(a.grid.chips) == 0 {
 		t.remoteDone(a, a.words)
@@ -327,7 +310,6 @@ func (t *tile) broadcast(a *remoteAccess) bool {
 	return true
 }
 
-// has reports whether a tile of chip c is in the grid.
 func (g *grid) has(c *Chip, xy chip.XY) bool {
 	if g.translated {
 		v, ok := c.topology.VirtualOf(xy)
@@ -339,8 +321,7 @@ func (g *grid) has(c *Chip, xy chip.XY) bool {
 	return g.not>>xy.Y&1 == 0 && g.not>>(16+xy.X)&1 == 0
 }
 
-// spread writes a broadcast's data to the tiles of this chip that it is for. Harvested ones take
-// nothing.
+// spread writes a broadcast to this chip's tiles, except harvested ones.
 func (c *Chip) spread(a *remoteAccess) bool {
 	for y := range c.grid {
 		for x := range c.grid[y] {
@@ -354,9 +335,8 @@ func (c *Chip) spread(a *remoteAccess) bool {
 					return false
 				}
 			default:
-				c.refuse(origin{}, UnimplementedFunctionality, "ethernet firmware", a.addr,
+				return c.refuse(origin{}, unimplemented, "ethernet firmware", a.addr,
 					"broadcast to tile %v (%v): want workers, Ethernet and DRAM tiles only", ep.xy, ep.kind)
-				return false
 			}
 		}
 	}

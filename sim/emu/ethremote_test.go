@@ -9,26 +9,19 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A broadcast over Ethernet reaches the tiles of the chips that its header has, by raw or by
-// translated coordinates, and no others.
 func TestEthernetBroadcast(t *testing.T) {
 	rigs, h := remotePair(t)
 	r := rigs[0]
-	gate, asks := r.eth(8), uint32(0)
-	const addr, n = 0x20000, 4096
+	g := newGateway(r)
+	const addr, n, broadcast = 0x20000, 4096, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast
 	cast := func(racks, chips, not uint32) {
 		t.Helper()
 		for i, w := range []uint32{^racks, ^uint32(0), ^uint32(0), ^chips, not, 0, 0, 0} {
 			binary.LittleEndian.PutUint32(h.p[0x100+4*i:], w)
 		}
-		for i, w := range []uint32{addr, 0, broadcastHeader + n, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0,
-			0, 0x40100} {
-			r.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
-		}
-		before := r.ld(gate, remoteRequests+remoteWritten)
-		asks++
-		r.st(gate, remoteRequests+remoteWrite, asks&7)
-		r.eventually("the broadcast is done", func() bool { return r.ld(gate, remoteRequests+remoteWritten) == before+1 })
+		before := g.written()
+		g.ask(addr, 0, broadcastHeader+n, broadcast, 0, 0, 0, 0x40100)
+		g.eventually("the broadcast is done", func() bool { return g.written() == before+1 })
 	}
 	const workersOnly = 1<<(16+0) | 1<<(16+5) | 1<<0 | 1<<6 // columns of DRAM, rows of Ethernet
 	const tensixColumns = 0b11_1101_1110 << 16
@@ -46,8 +39,7 @@ func TestEthernetBroadcast(t *testing.T) {
 		}},
 		"another rack":           {2, 1 << 0, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
 		"a chip that isn't here": {1, 1 << 9, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
-		// Columns 18 to 21 of translated coordinates are 1 to 4 of a header, and rows 18 to 22 are
-		// 1 to 5.
+		// Columns 18 to 21 are 1 to 4 of a header, and rows 18 to 22 are 1 to 5.
 		"translated": {1, 1<<0 | 1<<8, broadcastTranslated | workersOnly | 1<<(16+4) | 1<<5, func(_ int, ep *endpoint, v chip.XY) bool {
 			return ep.kind == chip.Tensix && v.X != 21 && v.Y != 22
 		}},
@@ -81,15 +73,10 @@ func TestEthernetBroadcast(t *testing.T) {
 			r.healthy()
 		}
 	}
-	for i, w := range []uint32{addr, 0, broadcastHeader, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0,
-		0, 0x40100} {
-		r.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
-	}
-	r.st(gate, remoteRequests+remoteWrite, (asks+1)&7)
-	r.refused(UnimplementedFunctionality)
+	g.ask(addr, 0, broadcastHeader, broadcast, 0, 0, 0, 0x40100)
+	g.refused(unimplemented)
 }
 
-// castTo reports whether a tile can get broadcasts.
 func castTo(ep *endpoint) bool {
 	return !ep.harvested && (ep.kind == chip.Tensix || ep.kind == chip.Ethernet || ep.kind == chip.DRAM)
 }

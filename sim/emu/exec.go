@@ -9,28 +9,23 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// stop says why core.run returned.
 type stop uint8
 
 const (
 	stopSlice   stop = iota // the slice is used up
-	stopWaits               // the same, early: a jump went back in a loop that may wait
-	stopBlocked             // the instruction at pc waits for a mailbox; pc is unchanged
-	stopAgain               // the same, but only until the next round
-	stopHalt                // the core was put into reset, or the chip stopped
+	stopWaits               // a jump went back in a loop that may wait
+	stopBlocked             // waits for a mailbox; pc is unchanged
+	stopAgain               // waits for the next round
+	stopHalt                // the core is in reset, or the chip stopped
 )
 
-// exec executes decoded instructions from ops, whose first is at address base, from index idx until
-// the budget is used up, control leaves ops, an instruction needs more than registers and plain
-// memory, or one jumps back that isn't among plain, which c.from names. It returns the index of the
-// next instruction, the index at which the budget ends, and why.
+// exec executes decoded instructions from ops, whose first is at address base, from index idx on.
+// It ends when the budget is used up, when control leaves ops, at an instruction that needs more
+// than registers and plain memory, and at a jump back that isn't in plain, noted in c.from. It
+// returns the next index and the index at which the budget ends.
 //
-// The budget is m - idx: the index at which it ends if no branch is taken. It is checked where a
-// branch is taken, so that a straight run of instructions costs nothing but its dispatch, and goes
-// on after it to the next branch or the end of ops.
-//
-// There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM
-// are accessed in place, except for stores to lines that are flagged.
+// The budget m - idx is checked only where a branch is taken, so straight code costs nothing but
+// its dispatch. There are no calls in here, so that the compiler keeps everything in registers.
 func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m int) (int, int, translate.Exit) {
 	t := c.tile
 	l1, flags, local := t.l1, t.flags, c.local
@@ -137,54 +132,30 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 				}
 			}
 			return idx, m, translate.Slow
-		case rv32.LBU:
+		case rv32.LB, rv32.LBU, rv32.LH, rv32.LHU:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
+			var v uint32
 			if w := addr >> 2; w < uint32(len(l1)) {
-				x[uint8(o>>8)] = l1[w] >> (addr & 3 * 8) & 0xFF
-				break
+				v = l1[w]
+			} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
+				v = local[w]
+			} else {
+				return idx, m, translate.Slow
 			}
-			if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				x[uint8(o>>8)] = local[w] >> (addr & 3 * 8) & 0xFF
-				break
+			v >>= addr & 3 * 8
+			switch code := rv32.Opcode(o); {
+			case code == rv32.LB:
+				v = uint32(int8(v))
+			case code == rv32.LBU:
+				v &= 0xFF
+			case addr&1 != 0:
+				return idx, m, translate.Slow
+			case code == rv32.LH:
+				v = uint32(int16(v))
+			default:
+				v &= 0xFFFF
 			}
-			return idx, m, translate.Slow
-		case rv32.LB:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if w := addr >> 2; w < uint32(len(l1)) {
-				x[uint8(o>>8)] = uint32(int8(l1[w] >> (addr & 3 * 8)))
-				break
-			}
-			if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				x[uint8(o>>8)] = uint32(int8(local[w] >> (addr & 3 * 8)))
-				break
-			}
-			return idx, m, translate.Slow
-		case rv32.LHU:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if addr&1 == 0 {
-				if w := addr >> 2; w < uint32(len(l1)) {
-					x[uint8(o>>8)] = l1[w] >> (addr & 2 * 8) & 0xFFFF
-					break
-				}
-				if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					x[uint8(o>>8)] = local[w] >> (addr & 2 * 8) & 0xFFFF
-					break
-				}
-			}
-			return idx, m, translate.Slow
-		case rv32.LH:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if addr&1 == 0 {
-				if w := addr >> 2; w < uint32(len(l1)) {
-					x[uint8(o>>8)] = uint32(int16(l1[w] >> (addr & 2 * 8)))
-					break
-				}
-				if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					x[uint8(o>>8)] = uint32(int16(local[w] >> (addr & 2 * 8)))
-					break
-				}
-			}
-			return idx, m, translate.Slow
+			x[uint8(o>>8)] = v
 
 		case rv32.SW:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
@@ -200,28 +171,20 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 				}
 			}
 			return idx, m, translate.Slow
-		case rv32.SB:
+		case rv32.SB, rv32.SH:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if w := addr >> 2; w < uint32(len(l1)) {
-				if flags[addr>>lineShift%maxLines] == 0 {
-					l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&3*8, 0xFF)
-					break
-				}
-			} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
-				break
+			mask := uint32(0xFF)
+			if rv32.Opcode(o) == rv32.SH {
+				mask = 0xFFFF
 			}
-			return idx, m, translate.Slow
-		case rv32.SH:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if addr&1 == 0 {
+			if addr&1 == 0 || mask == 0xFF {
 				if w := addr >> 2; w < uint32(len(l1)) {
 					if flags[addr>>lineShift%maxLines] == 0 {
-						l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+						l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&3*8, mask)
 						break
 					}
 				} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+					local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&3*8, mask)
 					break
 				}
 			}
@@ -314,10 +277,8 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 	return idx, m, translate.Fell
 }
 
-// run executes about n instructions of the core, exactly one if n is 1: it ends where a branch is
-// taken, or at the end of a page, so that translated code needn't look anywhere else. With
-// Config.Delay it also ends after n instructions without a branch, in which requests would take no
-// step. It ends early in loops that may wait.
+// run executes about n instructions, exactly one if n is 1: it ends where a branch is taken or a
+// page ends. With Config.Delay it also ends after n instructions without a branch.
 func (c *core) run(n int) stop {
 	c.budget = n
 	for n > 0 {
@@ -386,7 +347,7 @@ func (c *core) run(n int) stop {
 				c.count(n)
 				return stopAgain
 			}
-			// The core or the chip stopped, after the instruction did its work.
+			// The core or the chip stopped after the instruction.
 			c.pc += 4
 			c.count(n - 1)
 			return stopHalt
@@ -396,14 +357,12 @@ func (c *core) run(n int) stop {
 	return stopSlice
 }
 
-// count adds what was executed of the current budget to the instructions retired; left is what
-// remains of it.
 func (c *core) count(left int) {
 	c.retired += uint64(c.budget - left)
 	c.used = c.budget - left
 }
 
-// div and rem follow the RISC-V manual for division by zero and for the one overflow.
+// div and rem follow the RISC-V manual for division by zero and overflow.
 func div(a, b uint32) uint32 {
 	switch {
 	case b == 0:
@@ -424,7 +383,6 @@ func rem(a, b uint32) uint32 {
 	return uint32(int32(a) % int32(b))
 }
 
-// orcB sets every byte that is not zero to 0xFF.
 func orcB(v uint32) uint32 {
 	v |= v >> 1
 	v |= v >> 2
@@ -432,8 +390,7 @@ func orcB(v uint32) uint32 {
 	return v & 0x01010101 * 0xFF
 }
 
-// interpret does what exec does where there is no translated code, and notes how much was
-// interpreted.
+// interpret executes what is not translated.
 func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, translate.Exit) {
 	next, end, why := exec(c, ops, &pg.loops.plain, base, idx, m)
 	for why == translate.Waits && !c.tile.mayWait(pg, base, c.from) {
@@ -449,8 +406,7 @@ func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (
 	return next, end, why
 }
 
-// warm notes that n instructions were interpreted up to that with index idx, and translates its
-// range when it is hot.
+// warm translates the range of index idx once enough of it was interpreted.
 func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 	line := idx / lineWords
 	t, all := c.tile, &c.tile.chip.translated

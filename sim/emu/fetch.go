@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// codePage returns the decoded page around pc, or nil after refusing to fetch from there.
+// codePage returns the decoded page around pc, or nil if the fetch is refused.
 func (c *core) codePage(pc uint32) *codePage {
 	base := pc &^ (pageBytes - 1)
 	if c.pageBase == base && c.page != nil {
@@ -37,12 +37,11 @@ func (c *core) codePage(pc uint32) *codePage {
 	if c.loses() {
 		return nil
 	}
-	c.refuse(UndefinedBehavior, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
-		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.chip.arch == chip.Wormhole])
+	c.refuse(undefined, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
+		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.wormhole()])
 	return nil
 }
 
-// word returns the instruction at pc, which codePage has accepted.
 func (c *core) word(pc uint32) uint32 {
 	if w := pc >> 2; w < uint32(len(c.tile.l1)) {
 		return c.tile.l1[w]
@@ -50,8 +49,8 @@ func (c *core) word(pc uint32) uint32 {
 	return c.tile.iram[(pc-iramBase)>>2]
 }
 
-// decodeAt decodes the line of the instruction at index idx of the page at base. What is never
-// executed is never refused, so that data which is decoded along with it does no harm.
+// decodeAt decodes the line of instruction idx. Decoded data does no harm: only executed
+// instructions are refused.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	p.stored[idx/lineWords] = false
 	if !c.tile.adopt(p, base, idx/lineWords) {
@@ -59,7 +58,7 @@ func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	}
 }
 
-// decode decodes the line that begins with the instruction at index first.
+// decode decodes the line from instruction first.
 func (t *tile) decode(p *codePage, base uint32, first int) {
 	pc := base + uint32(first)<<2
 	words := t.iram
@@ -83,14 +82,13 @@ func (t *tile) decode(p *codePage, base uint32, first int) {
 	*(*[lineWords]rv32.Op)(p.ops[first:]) = l.ops
 }
 
-// forgetful is the length of the sequence of instructions that makes the branch predictor forget
-// the instruction RAM: pairs of branches with two other instructions between one pair and the next.
+// forgetful is the length of the sequence that makes the branch predictor forget the instruction
+// RAM: pairs of branches, with two other instructions between pairs.
 const forgetful = 54
 
-// entersIRAM checks a fetch from the instruction RAM.
 func (c *core) entersIRAM(pc uint32) bool {
 	if c.tile.tensix.mover.unseen {
-		c.refuse(UndefinedBehavior, uint64(pc), "fetch from the instruction RAM, and no load of RISCV_TDMA_REG_STATUS has shown that the mover is done")
+		c.refuse(undefined, uint64(pc), "fetch from the instruction RAM before RISCV_TDMA_REG_STATUS has shown that the mover is done")
 		return false
 	}
 	if c.proc == chip.NCRISC {
@@ -99,11 +97,10 @@ func (c *core) entersIRAM(pc uint32) bool {
 	return true
 }
 
-// pollutes follows the sequence of instructions that makes the branch predictor forget the
-// instruction RAM.
+// pollutes follows that sequence.
 func (c *core) pollutes(o rv32.Inst) {
 	k := c.predicts - predictsIRAM
-	branch := o.Code >= rv32.BEQ && o.Code <= rv32.BGEU
+	branch := o.Code.IsBranch()
 	switch {
 	case c.pc >= iramBase:
 		k = 0
@@ -118,10 +115,9 @@ func (c *core) pollutes(o rv32.Inst) {
 	}
 }
 
-// checkIRAM checks the fetch of the instruction at pc, which lies in the instruction RAM.
 func (c *core) checkIRAM() bool {
-	if w := (c.pc - iramBase) >> 2; c.tile.iramKnown != nil && c.tile.iramKnown[w>>6]>>(w&63)&1 == 0 {
-		c.refuse(UnpredictableValueUsed, uint64(c.pc), "instruction fetch from instruction RAM that was never filled")
+	if w := (c.pc - iramBase) >> 2; c.tile.iramKnown != nil && !c.tile.iramKnown.has(w) {
+		c.refuse(unpredictable, uint64(c.pc), "instruction fetch from instruction RAM that was never filled")
 		return false
 	}
 	return true

@@ -7,8 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Whatever a processor executes, the emulator does not panic and x0 stays zero: it goes on, waits
-// or refuses.
 func FuzzInstructions(f *testing.F) {
 	f.Add(false, busyLoop().bytes())
 	f.Add(true, ping(chip.Blackhole, chip.XY{X: 1, Y: 2}, chip.XY{X: 2, Y: 2}, 3, true).bytes())
@@ -42,7 +40,6 @@ func FuzzInstructions(f *testing.F) {
 	})
 }
 
-// Whatever the host accesses, the emulator does not panic.
 func FuzzBAR(f *testing.F) {
 	f.Add(true, uint8(0), uint64(0x1FC00000), uint8(4), uint64(0x1234567))
 	f.Add(false, uint8(2), uint64(0x1200), uint8(4), uint64(1<<31))

@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// L1 that is there only as far as it was used is the L1 that is there as a whole: loads, stores and
-// atomics of every width, code, loops that wait and the NoC reach all of it.
+// L1 that is there as far as it was used behaves as if it were whole.
 func TestMemoryThatGrows(t *testing.T) {
 	for _, arch := range arches {
 		whole, part := bare(t, arch), bare(t, arch)
@@ -71,13 +70,12 @@ func TestMemoryThatGrows(t *testing.T) {
 	}
 }
 
-// A loop that waits for memory that wasn't used yet is found, and ends when it is written.
 func TestWaitForMemoryThatGrows(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
 		v, word := r.worker(0, 0), uint32(5*firstL1)
 		tl := r.c.tileAt(r.raw(v))
-		r.run(v, newAsm(0x1000).li(a0, word).label("wait").lw(a1, a0, 0).beq(a1, x0, "wait").li(a2, 0x2000).sw(a1, a2, 0).halt())
+		r.run(v, onB().li(a0, word).label("wait").lw(a1, a0, 0).beq(a1, x0, "wait").li(a2, 0x2000).sw(a1, a2, 0).halt())
 		r.eventually("the core waits", func() bool { return tl.core(chip.BRISC).state == parked })
 		r.st(v, uint64(word), 77)
 		r.eventually("it goes on", func() bool { return r.ld(v, 0x2000) == 77 })
@@ -85,7 +83,6 @@ func TestWaitForMemoryThatGrows(t *testing.T) {
 	}
 }
 
-// A chip takes as much host memory for L1 as is used of it.
 func TestUnusedMemoryIsNotTaken(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)

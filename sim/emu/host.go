@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"encoding/binary"
 	"runtime"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// AttachDMA connects the chip to host memory, before any access to it.
 func (c *Chip) AttachDMA(d DMA) {
 	c.acquire()
 	c.pcie.host = d
@@ -19,8 +19,7 @@ func (c *Chip) AttachDMA(d DMA) {
 	c.release()
 }
 
-// BARLoad performs one load of width 1, 2, 4 or 8 bytes at an offset of BAR 0, 2 or 4. A chip that
-// has stopped answers all-ones.
+// BARLoad loads 1, 2, 4 or 8 bytes at an offset of BAR 0, 2 or 4; all-ones from a stopped chip.
 func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
 	if c.faulted.Load() {
 		return allOnes(width)
@@ -37,15 +36,9 @@ func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
 	c.pace()
 	v := c.load(bar, off, width)
 	c.saw(bar, off, v)
-	turns := c.othersTurn()
-	c.release()
-	if turns {
-		runtime.Gosched()
-	}
 	return v
 }
 
-// digest tells apart what reads of a few words find.
 func digest(p []byte) (v uint64) {
 	for _, b := range p[:min(len(p), 64)] {
 		v = v*0x100000001B3 ^ uint64(b) // FNV-1
@@ -53,7 +46,6 @@ func digest(p []byte) (v uint64) {
 	return v
 }
 
-// load is BARLoad; the caller holds the token.
 func (c *Chip) load(bar int, off uint64, width int) uint64 {
 	if v := c.loadBAR(bar, off, width); c.fault == nil {
 		return v
@@ -61,17 +53,15 @@ func (c *Chip) load(bar int, off uint64, width int) uint64 {
 	return allOnes(width)
 }
 
-// allOnes is what a load of a device that doesn't answer gives.
 func allOnes(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
-// BARStore performs one store of width 1, 2, 4 or 8 bytes. It is posted: while processors run it
-// may return before the chip has seen the store, but later accesses do not overtake it. It does not
-// allocate.
+// BARStore stores 1, 2, 4 or 8 bytes. It is posted: later accesses don't overtake it, but it may
+// return before the chip has seen it. It does not allocate.
 func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	if c.faulted.Load() {
 		return
 	}
-	if c.cfg.Awake && !c.cfg.Synchronous { // the loop polls: not even a channel's lock is taken
+	if c.cfg.Awake && !c.cfg.Synchronous { // the loop polls: don't even take a channel's lock
 		if place, ok := c.posted.reserve(); ok {
 			c.posted.fill(place, hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)})
 			return
@@ -80,10 +70,11 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	c.storeOrPost(bar, off, width, v)
 }
 
-// storeOrPost is BARStore where reserve had no place, or can't be asked. An awake chip's hosts push
-// all the same: that tells reserve what was taken.
+// storeOrPost is BARStore where reserve failed or can't be used. Hosts of an awake chip push first,
+// which tells reserve what was taken.
 func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
-	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
+	a := hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}
+	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(a) {
 		return
 	}
 	if c.news.Load() {
@@ -97,7 +88,7 @@ func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	case <-c.tok:
 		c.takePosted()
 	default:
-		if !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
+		if !c.cfg.Synchronous && c.posted.push(a) {
 			c.wakeLoop()
 			return
 		}
@@ -107,8 +98,7 @@ func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	c.release()
 }
 
-// BARRead moves bulk data from a TLB window of BAR 0 or 4; other ranges are read in words of 4
-// bytes.
+// BARRead moves bulk data from a TLB window of BAR 0 or 4, or reads words of 4 bytes elsewhere.
 func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	if len(p) == 0 {
 		return
@@ -116,14 +106,8 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	c.acquire()
 	c.readBAR(bar, off, p)
 	c.saw(bar, off, digest(p))
-	turns := c.othersTurn()
-	c.release()
-	if turns {
-		runtime.Gosched()
-	}
 }
 
-// readBAR is BARRead; the caller holds the token.
 func (c *Chip) readBAR(bar int, off uint64, p []byte) {
 	if c.fault == nil && c.inBAR(bar, off, len(p)) {
 		if bar0, ok := c.inWindows(bar, off); ok {
@@ -143,8 +127,7 @@ func (c *Chip) readBAR(bar int, off uint64, p []byte) {
 	}
 }
 
-// BARWrite moves bulk data to a TLB window of BAR 0 or 4; other ranges are written in words of 4
-// bytes.
+// BARWrite moves bulk data to a TLB window of BAR 0 or 4, or writes words of 4 bytes elsewhere.
 func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
 	if len(p) == 0 || c.faulted.Load() {
 		return
@@ -155,7 +138,6 @@ func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
 	c.writeBAR(bar, off, p)
 }
 
-// writeBAR is BARWrite; the caller holds the token.
 func (c *Chip) writeBAR(bar int, off uint64, p []byte) {
 	if c.fault != nil || !c.inBAR(bar, off, len(p)) {
 		return
@@ -173,10 +155,10 @@ func (c *Chip) writeBAR(bar int, off uint64, p []byte) {
 	}
 }
 
-// inWindows reports whether an offset of a BAR is in a TLB window, and where: Wormhole's BAR 4
-// shows the last 32 MiB of BAR 0.
+// inWindows reports whether an offset is in a TLB window, and its offset in BAR 0, whose last 32
+// MiB Wormhole's BAR 4 shows.
 func (c *Chip) inWindows(bar int, off uint64) (uint64, bool) {
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		if bar == 4 {
 			off += 0x1E000000
 		}
@@ -192,7 +174,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	if o, ok := c.inWindows(bar, off); ok {
 		c.hostBytes = [8]byte{}
 		c.windowRead(bar, o, c.hostBytes[:width])
-		return le(c.hostBytes)
+		return binary.LittleEndian.Uint64(c.hostBytes[:])
 	}
 	if (width != 4 || off&3 != 0) && !c.cfg.RefuseUnmapped {
 		return c.loadWords(bar, off, width)
@@ -203,7 +185,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		}
 		return 0
 	}
-	if c.arch == chip.Wormhole && bar == 4 {
+	if c.wormhole() && bar == 4 {
 		off += 0x1E000000
 	}
 	if addr, ok := c.arcInBAR(off); ok {
@@ -211,7 +193,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		if c.readARC(origin{loads: true}, "bar0", 0, addr, width, buf) {
 			c.hostBytes = [8]byte{}
 			word.Unpack(c.hostBytes[:width], addr, buf)
-			return le(c.hostBytes)
+			return binary.LittleEndian.Uint64(c.hostBytes[:])
 		}
 		return 0
 	}
@@ -221,11 +203,10 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	if c.hiddenARC(off) {
 		return 0
 	}
-	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
+	c.refuse(origin{}, unimplemented, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
 	return 0
 }
 
-// loadWords is loadBAR for registers, by the words that hold what the host asks for.
 func (c *Chip) loadWords(bar int, off uint64, width int) (v uint64) {
 	for at := off &^ 3; at < off+uint64(width) && c.fault == nil; at += 4 {
 		w := c.loadBAR(bar, at, 4)
@@ -243,11 +224,8 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 		return
 	}
 	if o, ok := c.inWindows(bar, off); ok {
-		p := c.hostBytes[:8]
-		for i := range p {
-			p[i] = byte(v >> (8 * i))
-		}
-		c.windowWrite(bar, o, p[:width])
+		binary.LittleEndian.PutUint64(c.hostBytes[:], v)
+		c.windowWrite(bar, o, c.hostBytes[:width])
 		return
 	}
 	if bar == 2 {
@@ -256,7 +234,7 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 		}
 		return
 	}
-	if c.arch == chip.Wormhole && bar == 4 {
+	if c.wormhole() && bar == 4 {
 		off += 0x1E000000
 	}
 	regs := uint64(c.params.BAR.WindowRegs)
@@ -273,50 +251,37 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 	if c.hiddenARC(off) {
 		return
 	}
-	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "store of %d bytes: nothing that is emulated answers there", width)
+	c.refuse(origin{}, unimplemented, "bar0", off, "store of %d bytes: nothing that is emulated answers there", width)
 }
 
-// hiddenARC reports whether an offset of a Blackhole's BAR 0 would show a register of the ARC tile
-// on other cards. tt-umd's tests load and store there on all of them
-// (ClusterWarmResetScratchMethodTest), and expect nothing of what they find.
+// hiddenARC reports an offset at which other Blackholes show an ARC register. tt-umd's tests access
+// it on all of them (ClusterWarmResetScratchMethodTest) and expect nothing.
 func (c *Chip) hiddenARC(off uint64) bool {
 	apb := uint64(c.params.BAR.ARCAPB)
-	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
+	return c.blackhole() && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
 }
 
-func le(p [8]byte) uint64 {
-	v := uint64(0)
-	for i, b := range p {
-		v |= uint64(b) << (8 * i)
-	}
-	return v
-}
-
-// width4 refuses accesses other than of 4 bytes, aligned.
 func (c *Chip) width4(where string, off uint64, width int) bool {
 	if width == 4 && off&3 == 0 {
 		return true
 	}
-	c.refuse(origin{}, UnsupportedFunctionality, where, off, "access of %d bytes: want 4, aligned", width)
-	return false
+	return c.refuse(origin{}, unsupported, where, off, "access of %d bytes: want 4, aligned", width)
 }
 
-// inBAR refuses accesses outside a BAR.
 func (c *Chip) inBAR(bar int, off uint64, width int) bool {
 	if bar >= 0 && bar < 6 && uint64(width) <= c.params.PCI.BARSize[bar] && off <= c.params.PCI.BARSize[bar]-uint64(width) {
 		return true
 	}
-	c.refuse(origin{}, UndefinedBehavior, "bar", off, "access of %d bytes beyond BAR %d", width, bar)
-	return false
+	return c.refuse(origin{}, undefined, "bar", off, "access of %d bytes beyond BAR %d", width, bar)
 }
 
-// arcInBAR returns the NoC address of what BAR 0 shows of the ARC tile. A Blackhole shows the
-// registers only, and only where its PCIe tile is in column 11 (tt-umd
-// device/tt_device/blackhole_tt_device.cpp, is_arc_available_over_axi).
+// arcInBAR returns the NoC address of what BAR 0 shows of the ARC tile. Blackhole shows registers
+// only, and only with its PCIe tile in column 11 (tt-umd blackhole_tt_device.cpp,
+// is_arc_available_over_axi).
 func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
 	switch {
-	case c.arch == chip.Blackhole:
+	case c.blackhole():
 		return arc.APB + off - apb, off >= apb && off < apb+arc.APBBytes && c.topology.PCIe(chip.NOC0).X == 11
 	case off >= csm && off < csm+arc.CSMBytes:
 		return 0x8_0000_0000 + arc.CSM + off - csm, true
@@ -326,14 +291,12 @@ func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	return 0, false
 }
 
-// patience is how long a host polls for an answer before it asks for the token. All but one in some
-// thousand slices take less.
+// patience is how long a host polls for an answer before it asks for the token; nearly all slices
+// take less.
 const patience = 50 * time.Microsecond
 
-// ask leaves a load to whoever has the token and polls for its answer, and reports whether it got
-// one. A host that took the token from the goroutine that runs the chip would make it wait, and it
-// would often continue on another processor, whose caches have nothing of the chip: that costs more
-// than the load.
+// ask leaves a load to the token's holder and polls for the answer. Taking the token instead would
+// stall the chip's goroutine and move its work to another processor with cold caches.
 func (c *Chip) ask(bar int, off uint64, width int) (value uint64, ok bool) {
 	if !c.polls || c.cfg.Paced {
 		return 0, false
@@ -351,7 +314,6 @@ func (c *Chip) ask(bar int, off uint64, width int) (value uint64, ok bool) {
 	return value, ok
 }
 
-// freeAnswer takes an answer and returns its number; negative if there is none.
 func (c *Chip) freeAnswer() int {
 	for i := range c.answers {
 		if s := &c.answers[i].state; s.Load() == answerFree && s.CompareAndSwap(answerFree, answerAwaited) {
@@ -368,7 +330,7 @@ func (c *Chip) awaitAnswer(a *answer) {
 			continue
 		}
 		select {
-		case <-c.tok: // so nobody is about to answer
+		case <-c.tok: // nobody is about to answer
 			c.takePosted()
 			c.release()
 		default:
@@ -382,7 +344,6 @@ func (c *Chip) awaitAnswer(a *answer) {
 	}
 }
 
-// access performs what a host has posted. The caller holds the token.
 func (c *Chip) access(a hostAccess) {
 	if a.width > 0 {
 		c.store(int(a.bar), a.off, int(a.width), a.v)
@@ -393,8 +354,8 @@ func (c *Chip) access(a hostAccess) {
 	to.state.Store(answerGiven)
 }
 
-// ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that
-// the emulator does not have read as zero, as an empty capability does.
+// ConfigRead reads the word of PCI configuration space at off, a multiple of 4. Unknown words are
+// zero, as an empty capability.
 func (c *Chip) ConfigRead(off uint32) uint32 {
 	c.acquire()
 	defer c.release()
@@ -410,7 +371,7 @@ func (c *Chip) ConfigRead(off uint32) uint32 {
 		return p.cacheLine
 	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
 		return p.bar[(off-0x10)/4]
-	case 0x2C: // the subsystem is the kind of board
+	case 0x2C: // the kind of board
 		return uint32(pci.Vendor) | uint32(uint16(c.serial()>>36))<<16
 	case 0x3C:
 		return p.interrupt
@@ -418,8 +379,8 @@ func (c *Chip) ConfigRead(off uint32) uint32 {
 	return 0
 }
 
-// ConfigWrite writes a word of PCI configuration space: command, cache line, BARs (so that they can
-// be sized) and the interrupt line. Other words ignore it.
+// ConfigWrite writes command, cache line, BARs (for sizing) or interrupt line, and ignores other
+// words.
 func (c *Chip) ConfigWrite(off, v uint32) {
 	c.acquire()
 	defer c.release()
@@ -439,9 +400,8 @@ func (c *Chip) ConfigWrite(off, v uint32) {
 	}
 }
 
-// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and
-// NIUs (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c
-// for the second place of the NIUs and their counters).
+// pcieInBAR loads window configuration and the PCIe tile's NIUs from BAR 0 (tt-isa-documentation
+// WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c).
 func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
 	const from, to = 0x1FC00000, 0x1FE00000
 	if off < from || off >= to {
@@ -455,7 +415,7 @@ func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
 	}
 	niu := c.params.BAR.NIU
 	places := [][2]uint32{niu}
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		places = append(places, [2]uint32{0x1FD02000, 0x1FD0A000})
 	}
 	for _, p := range places {

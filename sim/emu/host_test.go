@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
 
-// hostMemory is host memory at one bus address.
 type hostMemory struct {
 	mu   sync.Mutex
 	base uint64
@@ -45,7 +44,6 @@ func (h *hostMemory) WriteHost(bus uint64, p []byte) error {
 	return err
 }
 
-// region programs outbound iATU region i, as the driver does.
 func (r *rig) region(i int, base, limit, target uint64) {
 	at := uint64(r.params.PCI.IATUBase) + 0x200*uint64(i)
 	for _, w := range [][2]uint64{{0x08, base}, {0x0C, base >> 32}, {0x10, limit}, {0x14, target}, {0x18, target >> 32}} {
@@ -57,8 +55,7 @@ func (r *rig) region(i int, base, limit, target uint64) {
 	r.dev.BARStore(2, at+4, 4, 1<<31)
 }
 
-// Tiles reach host memory through the PCIe tile and the iATU, on both NoCs; words move as accesses
-// of exactly their size.
+// Words move as accesses of exactly their size.
 func TestHostMemory(t *testing.T) {
 	for _, arch := range arches {
 		for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
@@ -87,17 +84,16 @@ func TestHostMemory(t *testing.T) {
 			if got := fmt.Sprint(h.log); got != want {
 				t.Errorf("%v %v: host accesses %s, want %s", arch, noc, got, want)
 			}
-			// Outside any region the translation is the identity, which here is not mapped.
+			// Outside any region the translation is the identity, here unmapped.
 			r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window - 0x1000, retXY: r.topo.PCIe(noc), ctrl: ctrlWriteNP, len: 4})
-			if f := r.refused(UndefinedBehavior); f.Tile != r.raw(v) && !f.Host {
+			if f := r.refused(undefined); f.Tile != r.raw(v) && !f.Host {
 				t.Errorf("%v: refusal names %v", arch, f.Tile)
 			}
 		}
 	}
 }
 
-// Wormhole's driver turns the way to host memory into one to the PCIe controller's registers, to
-// save device control over a reset, and back (tt-kmd wormhole.c open_dbi).
+// The driver saves device control over a reset (tt-kmd wormhole.c open_dbi).
 func TestControllerInsteadOfHost(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	h := &hostMemory{base: 0, p: pattern(1<<12, 4)}
@@ -120,11 +116,9 @@ func TestControllerInsteadOfHost(t *testing.T) {
 	r.healthy()
 	enable(dbiEnable)
 	r.st(r.topo.PCIe(chip.NOC0), at+8, 0)
-	r.refused(UnimplementedFunctionality)
+	r.refused(unimplemented)
 }
 
-// Every class of window reaches what it is aimed at, in every width, and a multicast window writes
-// to all.
 func TestWindows(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	v := r.worker(1, 1)
@@ -150,7 +144,7 @@ func TestWindows(t *testing.T) {
 			}
 		}
 	}
-	// BAR 4 shows the last 32 MiB of BAR 0, where the configuration registers of windows are too.
+	// BAR 4 shows the last 32 MiB of BAR 0, window registers included.
 	r.c.BARStore(4, 0x01C00000+8*185, 8, uint64(v.X)<<12|uint64(v.Y)<<18)
 	r.c.BARStore(4, 0x20100, 4, 0xFEED)
 	if got := r.ld(v, 0x20100); got != 0xFEED {
@@ -188,7 +182,6 @@ func TestWindows(t *testing.T) {
 	b.healthy()
 }
 
-// Configuration space identifies the chip and lets its BARs be sized.
 func TestConfigSpace(t *testing.T) {
 	for arch, id := range map[chip.Arch]uint32{chip.Wormhole: 0x401E1E52, chip.Blackhole: 0xB1401E52} {
 		r := syncRig(t, arch)
@@ -211,7 +204,6 @@ func TestConfigSpace(t *testing.T) {
 	}
 }
 
-// What start-up code asks the ARC processor: boot status, messages, harvesting, telemetry.
 func TestARC(t *testing.T) {
 	w := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, Harvesting: chip.Harvesting{Tensix: 1<<0 | 1<<9}})
 	const apb = 0x1FF30000
@@ -234,7 +226,7 @@ func TestARC(t *testing.T) {
 	if got := message(0x34); got != 1000 {
 		t.Errorf("AICLK %d", got)
 	}
-	// A message in a queue, whose address counts from the start of the ARC processor's memory.
+	// A message in a queue, whose address counts from the start of ARC memory.
 	csm := uint64(w.params.BAR.ARCCSM)
 	control := csm + w.c.BARLoad(0, apb+0x1D8, 4) - arc.CSM
 	queue := csm + w.c.BARLoad(0, control, 4)
@@ -283,8 +275,7 @@ func TestARC(t *testing.T) {
 	b.healthy()
 }
 
-// The firmware passes a request for a reset on, answers it, and goes on: the reset is somebody
-// else's. Without anybody it accepts the message.
+// The firmware passes a request for a reset on; without anybody it accepts the message.
 func TestResetAsked(t *testing.T) {
 	w := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true})
 	b := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true})
@@ -322,7 +313,6 @@ func TestResetAsked(t *testing.T) {
 	}
 }
 
-// DMA engines copy between host memory and windows and tell the host when they are done.
 func TestDMAEngines(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	h := &hostMemory{base: 0x5000_0000, p: pattern(1<<16, 8)}
@@ -358,8 +348,6 @@ func TestDMAEngines(t *testing.T) {
 	b.healthy()
 }
 
-// A transfer of a DMA engine that reaches beyond the TLB windows is refused: there is nothing that
-// it could move.
 func TestDMABeyondWindows(t *testing.T) {
 	for _, arch := range arches {
 		for _, dev := range []uint64{0x1F000000, 0x20000000, 0xF0000000, 0xFFFFFFFC} {
@@ -372,19 +360,18 @@ func TestDMABeyondWindows(t *testing.T) {
 			for _, w := range registers {
 				r.c.BARStore(2, w[0], 4, w[1])
 			}
-			if f := r.refused(UnimplementedFunctionality); f.Addr != dev {
+			if f := r.refused(unimplemented); f.Addr != dev {
 				t.Errorf("%v: %v, want one about %#x", arch, f, dev)
 			}
 		}
 	}
 }
 
-// Stores that come while processors run keep their order, and a load sees them all.
 func TestQueuedStores(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Wormhole, Seed: 5})
 	v := r.worker(0, 0)
 	// BRISC never waits: the chip is always busy.
-	r.run(v, newAsm(0x1000).label("l").addi(a0, a0, 1).j("l"))
+	r.run(v, onB().label("l").addi(a0, a0, 1).j("l"))
 	at := r.point(v, 0x40000)
 	for i := range uint64(5000) {
 		r.c.BARStore(0, at, 4, i)
@@ -401,16 +388,13 @@ func TestQueuedStores(t *testing.T) {
 	}
 }
 
-// A reset gives the chip back: memory and fault are gone, processors are held.
 func TestReset(t *testing.T) {
 	for _, synchronous := range []bool{true, false} {
 		r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: synchronous})
 		v := r.worker(0, 0)
-		r.run(v, newAsm(0x1000).emit(0))
+		r.run(v, onB().emit(0))
 		r.eventually2(func() bool { return r.c.Fault() != nil })
-		if err := r.c.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		r.reset()
 		r.healthy()
 		if got := r.ld(v, 0xFFB121B0); got != 0x47800 {
 			t.Errorf("soft reset %#x", got)
@@ -418,7 +402,7 @@ func TestReset(t *testing.T) {
 		if got := r.ld(v, 0); got != 0 {
 			t.Errorf("memory survived: %#x", got)
 		}
-		r.run(v, newAsm(0x1000).stw(0x40000, 9).halt())
+		r.run(v, onB().stw(0x40000, 9).halt())
 		r.eventually("runs again", func() bool { return r.ld(v, 0x40000) == 9 })
 	}
 }

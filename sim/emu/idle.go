@@ -2,32 +2,30 @@ package emu
 
 import "time"
 
-// Some programs never wait: tt-metal's firmware of idle Ethernet tiles counts in a word of L1, its
-// telemetry stores the time. Such a processor is quiet: it stores to no register, so it asks for
-// nothing of the NoCs and the engines.
+// tt-metal's firmware of idle Ethernet tiles counts in L1, its telemetry stores the time: quiet
+// processors, which store to no register and so ask nothing of NoCs and engines.
 const (
-	quietAfter = 64 // slices, after which a processor is quiet
-	quietShare = 16 // one in so many rounds is a quiet processor's, while others aren't quiet
+	quietAfter = 64 // slices before a processor is quiet
+	quietShare = 16 // rounds per turn of a quiet processor, while others aren't quiet
 
-	restAfter = 20 * time.Millisecond // for which all processors are quiet before the chip rests
+	restAfter = 20 * time.Millisecond // quiet time before the chip rests
 	restTime  = 2 * time.Millisecond
-	restShare = 20 // the chip works for one part in so many of the time
+	restShare = 20 // the chip works for one part in so many
 )
 
-// idle gives quiet processors little of the host's time. Whoever holds the chip's token uses it.
+// idle gives quiet processors little of the host's time. The token guards it.
 type idle struct {
 	on     bool
-	all    bool // quiet processors have their turns, too
+	all    bool // quiet processors have turns, too
 	lively bool // a processor of this round wasn't quiet
 	spared bool // one of the last round wasn't
 	round  uint
 	since  time.Time // when all became quiet
-	worked time.Time // since when the chip works, after a rest
+	worked time.Time // start of work after a rest
 	due    bool      // the chip is to rest
 }
 
-// skips reports whether a processor, which has been quiet for so many slices, has no turn in this
-// round.
+// skips reports whether a processor, quiet for so many slices, has no turn in this round.
 func (i *idle) skips(quiet *int) bool {
 	if !i.on {
 		return false
@@ -40,7 +38,6 @@ func (i *idle) skips(quiet *int) bool {
 	return i.spared && !i.all && i.round%quietShare != 0
 }
 
-// endRound is called when all processors had their turn.
 func (i *idle) endRound() {
 	if !i.on {
 		return
@@ -52,7 +49,7 @@ func (i *idle) endRound() {
 		return
 	}
 	if i.round%quietShare != 0 {
-		return // reading the time takes as long as a slice of a small loop
+		return // reading the time takes as long as a small slice
 	}
 	now := time.Now()
 	if i.since.IsZero() {
@@ -62,8 +59,7 @@ func (i *idle) endRound() {
 	i.due = now.Sub(i.since) >= restAfter && now.Sub(i.worked) >= restTime/restShare
 }
 
-// rest waits, without the token, until a host has brought something, for restTime at most. It
-// reports whether a host has.
+// rest waits, without the token, for a host, for restTime at most.
 func rest(kick <-chan struct{}) bool {
 	t := time.NewTimer(restTime)
 	defer t.Stop()
@@ -75,7 +71,7 @@ func rest(kick <-chan struct{}) bool {
 	}
 }
 
-// rested is called after a rest. A host's access makes the chip work for restAfter again.
+// rested ends a rest. A host's access makes the chip work for restAfter.
 func (i *idle) rested(accessed bool) {
 	if accessed {
 		i.since = time.Time{}

@@ -7,23 +7,19 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// counter is a program that counts at an address of L1 for ever, as tt-metal's firmware of idle
-// Ethernet tiles does.
 func counter(at uint32) *asm {
-	return newAsm(0x1000).li(a0, at).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l")
+	return onB().li(a0, at).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l")
 }
 
-// talker counts as well, and adds 0 to what a stream has each time.
+// talker counts, and adds 0 to a stream each time.
 func talker(a chip.Arch, at uint32) *asm {
 	update := uint32(streamBase + 0x3088)
 	if a == chip.Blackhole {
 		update = streamBase + 0x3438
 	}
-	return newAsm(0x1000).li(a0, at).li(a2, update).label("l").addi(a1, a1, 1).sw(a1, a0, 0).sw(x0, a2, 0).j("l")
+	return onB().li(a0, at).li(a2, update).label("l").addi(a1, a1, 1).sw(a1, a0, 0).sw(x0, a2, 0).j("l")
 }
 
-// A processor that only counts has one turn in 16 while another one does more, and as many as the
-// other one without the option.
 func TestQuietProcessorsHaveFewTurns(t *testing.T) {
 	for _, arch := range arches {
 		for _, eases := range []bool{false, true} {
@@ -45,7 +41,6 @@ func TestQuietProcessorsHaveFewTurns(t *testing.T) {
 	}
 }
 
-// A chip on which all processors only count rests, goes on counting, and works at once for a host.
 func TestRestingChipAnswers(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Seed: 1, Paced: true, EasesIdle: true})

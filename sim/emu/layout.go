@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -8,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// localBase is where every processor sees its own local RAM (tt-isa-documentation
+// localBase is where processors see their local RAM (tt-isa-documentation
 // */TensixTile/BabyRISCV/README.md).
 const localBase = 0xFFB00000
 
@@ -17,10 +18,10 @@ const (
 	pageOps   = pageBytes / 4
 	pageLines = pageOps / lineWords
 
-	// A line is the unit in which stores are watched.
+	// Stores are watched by lines.
 	lineShift = 6
 	lineBytes = 1 << lineShift
-	// maxLines is a power of two that no L1 reaches, so that indexing needs no bounds check.
+	// A power of two beyond any L1: indexing needs no bounds check.
 	maxLines = 1 << 15
 )
 
@@ -28,10 +29,9 @@ const (
 const (
 	flagWatch = translate.Watched // a parked core has read a word of the line: a bit for each word, by the low bits of its index
 	flagCode  = 1 << 4            // instructions in the line are decoded
-	flagTrap  = 1 << 5            // every store is checked, because reads of memory never written are refused
+	flagTrap  = 1 << 5            // RefuseUnwritten: every store is checked
 )
 
-// watchFlag returns the flag for a word of L1 that a parked core has read.
 func watchFlag(word uint32) uint8 { return 1 << (word & 3) }
 
 const (
@@ -39,7 +39,7 @@ const (
 	decodedLines = 512 // a power of two
 )
 
-// Registers of a tile by address, as its cores and the NoC see them (tt-isa-documentation
+// Registers of a tile, as its cores and the NoC see them (tt-isa-documentation
 // */TensixTile/BabyRISCV/README.md, ttsim data/*/tile_regs.json).
 const (
 	tdmaBase    = 0xFFB11000
@@ -59,10 +59,9 @@ const (
 	configBase  = 0xFFEF0000
 )
 
-// cmdBuf is a request initiator: the registers of one command buffer.
+// cmdBuf is the registers of a command buffer.
 type cmdBuf [16]uint32
 
-// Registers of a command buffer by index.
 const (
 	bufTargLo = iota
 	bufTargMid
@@ -74,7 +73,7 @@ const (
 	bufCtrl
 	bufLenBE
 	bufData
-	bufBusy // what CMD_CTRL reads: 1 while there is no virtual channel yet
+	bufBusy // CMD_CTRL: 1 while there is no virtual channel yet
 )
 
 func (b *cmdBuf) busy() bool { return b[bufBusy] != 0 }
@@ -108,24 +107,21 @@ const (
 	numCounters        = 0x3E
 )
 
-// niuWords are the registers of an NIU that are words, which translated code loads and stores by
-// itself where that is all there is to it.
+// niuWords are an NIU's registers that are words, which translated code accesses itself.
 type niuWords struct {
 	buf   [4]cmdBuf
 	count [64]uint32 // numCounters
 }
 
-// How many registers niuWords has, and which of them is the first counter.
 const (
 	niuCounters = 4 * 16
 	numNIUWords = niuCounters + 64
 )
 
-// niuLayout is where an NIU has its registers.
 type niuLayout struct {
-	stride, shift               uint32    // of command buffers: 1 << shift
+	stride, shift               uint32    // of command buffers
 	registers                   [32]uint8 // of a command buffer, by offset
-	hi, retHi                   uint32    // in a command buffer, like the next three; none where absent
+	hi, retHi                   uint32    // in a command buffer, like the next three; or none
 	atData, exclude, cmd        uint32
 	nodeID, clearReqs, logical  uint32
 	endpointID                  uint32
@@ -134,8 +130,7 @@ type niuLayout struct {
 
 const none = ^uint32(0)
 
-// layoutOf returns the register offsets (tt-isa-documentation */NoC/MemoryMap.md, ttsim
-// data/*/tile_regs.json).
+// (tt-isa-documentation */NoC/MemoryMap.md, ttsim data/*/tile_regs.json)
 func layoutOf(a chip.Arch) niuLayout {
 	l := niuLayout{
 		stride: 0x800, shift: 11, hi: 0x08, retHi: 0x14, atData: 0x28, exclude: 0x2C, cmd: 0x40,
@@ -153,7 +148,6 @@ func layoutOf(a chip.Arch) niuLayout {
 	return l
 }
 
-// register returns which register of which command buffer an offset is, if it is one.
 func (l *niuLayout) register(off uint32) (buf, r uint32, ok bool) {
 	buf, off = off>>l.shift, off&(l.stride-1)
 	if buf >= 4 || off >= 4*uint32(len(l.registers)) || off&3 != 0 {
@@ -163,10 +157,8 @@ func (l *niuLayout) register(off uint32) (buf, r uint32, ok bool) {
 	return buf, r, r != noRegister
 }
 
-// noRegister stands for no register of a command buffer.
 const noRegister = 0xFF
 
-// name fills in registers.
 func (l *niuLayout) name() {
 	for i := range l.registers {
 		l.registers[i] = noRegister
@@ -181,23 +173,23 @@ func (l *niuLayout) name() {
 	}
 }
 
-// stream is what is left of an overlay stream when it is used as a counter (tt-isa-documentation
+// stream is an overlay stream used as a counter (tt-isa-documentation
 // WormholeB0/NoC/Overlay/AsGeneralUse.md).
 type stream struct {
-	remoteSource uint32 // 24 bits
-	bufStart     uint32 // 17 bits
-	bufSize      uint32 // 17 bits
-	available    uint32 // 17 bits
+	remoteSource uint32 // 24 bits, the others 17
+	bufStart     uint32
+	bufSize      uint32
+	available    uint32
 }
 
 const (
-	streamBytes  = 0x1000 // of registers
+	streamBytes  = 0x1000
 	streamMask   = 1<<chip.StreamCounterBits - 1
-	pageCounters = 32 // circular buffers, by streams from chip.StreamParams.FirstCB on
+	pageCounters = 32 // circular buffers, from chip.StreamParams.FirstCB on
 )
 
-// streamReg names a register of a stream by its offset on either architecture
-// (ttsim data/*/tile_regs.json, metal noc_overlay_parameters.h).
+// streamReg is a register of a stream, whose offset depends on the architecture (ttsim
+// data/*/tile_regs.json, metal noc_overlay_parameters.h).
 type streamReg uint8
 
 const (
@@ -209,38 +201,13 @@ const (
 	streamAvailable
 )
 
+var streamOffsets = [...][5]uint32{chip.Wormhole: {0x000, 0x00C, 0x010, 0x088, 0x100}, chip.Blackhole: {0x010, 0x020, 0x028, 0x438, 0x4A4}}
+
 func streamRegister(arch chip.Arch, off uint32) streamReg {
-	if arch == chip.Wormhole {
-		switch off {
-		case 0x000:
-			return streamRemoteSource
-		case 0x00C:
-			return streamBufStart
-		case 0x010:
-			return streamBufSize
-		case 0x088:
-			return streamUpdate
-		case 0x100:
-			return streamAvailable
-		}
-		return streamNone
-	}
-	switch off {
-	case 0x010:
-		return streamRemoteSource
-	case 0x020:
-		return streamBufStart
-	case 0x028:
-		return streamBufSize
-	case 0x438:
-		return streamUpdate
-	case 0x4A4:
-		return streamAvailable
-	}
-	return streamNone
+	return streamReg(1 + slices.Index(streamOffsets[arch][:], off))
 }
 
-// cfgInvalidate is the word that empties caches of instructions.
+// cfgInvalidate is the word that empties instruction caches.
 func cfgInvalidate(a chip.Arch) uint32 {
 	if a == chip.Wormhole {
 		return 157
@@ -248,8 +215,7 @@ func cfgInvalidate(a chip.Arch) uint32 {
 	return 185
 }
 
-// Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim
-// data/*/tile_regs.json).
+// Registers of Ethernet tiles alone (ttsim data/*/tile_regs.json).
 const (
 	ethTxBase   = 0xFFB90000 // a page for each transmit queue
 	ethMACBase  = 0xFFBA0000 // Wormhole
@@ -267,22 +233,22 @@ const (
 	ethCmdData     = 2
 	ethCmdRegister = 4
 
-	// What the MAC's registers hold while the link is in use (ttsim data/wh/tile_regs.json).
+	// MAC registers while the link is in use (ttsim data/wh/tile_regs.json).
 	ethMAC0, ethMAC1 = 0x30000001, 7
 )
 
-// Words that base firmware leaves in an Ethernet tile's L1 (tt-umd topology_discovery_*.cpp, ttsim
+// Words of base firmware in an Ethernet tile's L1 (tt-umd topology_discovery_*.cpp, ttsim
 // src/tile.cpp, tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h).
 const (
 	whHeartbeat = 0x1C
 	whVersion   = 0x210
-	whRouting   = 0x104C // 1: the routing firmware is off
+	whRouting   = 0x104C // 1: routing firmware is off
 	whTrained   = 0x1104 // 0 training, 1 trained, 2 lost, 3 not connected
 	whNodeInfo  = 0x1100
 	whResults   = 0x1EC0
 	whLaunch    = 0x9004
 	whApp       = 0x9040
-	whYield     = 0x9020 // pointer to the firmware's function that applications call to let it work
+	whYield     = 0x9020 // pointer to the function by which applications yield
 
 	bhStatus    = 0x7CC00
 	bhHeartbeat = 0x7CC70
@@ -296,28 +262,26 @@ const (
 	whEthVersion = 6<<16 | 14<<12 // 6.14.0
 	bhEthVersion = 1<<16 | 6<<8   // 1.6.0
 
-	whResume    = 0x444 // where an application returns to: the firmware isn't code here, so the processor stays
+	whResume    = 0x444 // where applications return to
 	riscvReturn = 0x8067
 	riscvStay   = 0x6F // a jump to itself
 )
 
-// How many streams a tile has: that of a worker, and an Ethernet tile.
+// Streams of a worker, and of an Ethernet tile.
 const (
 	maxStreams   = 64
 	leastStreams = 32
 )
 
-// tileWords are the registers of a tile of which some are no more than words, alone, so that what a
-// request counts is in one line of the host's caches.
+// tileWords are the registers of a tile that translated code may access, apart: a request's
+// counters share cache lines.
 type tileWords struct {
 	niu     [2]niuWords
 	streams [maxStreams]stream
 }
 
-// Where the streams begin among the words.
 const firstStreamWord = 2 * numNIUWords
 
-// slotsKey is what slots depend on.
 type slotsKey struct {
 	arch                      chip.Arch
 	streams                   int
@@ -327,10 +291,9 @@ type slotsKey struct {
 
 var (
 	slotsMu  sync.Mutex
-	allSlots = map[slotsKey]*translate.Registers{} // the same for all chips
+	allSlots = map[slotsKey]*translate.Registers{} // shared by all chips
 )
 
-// slotsOf returns the slots of tiles.
 func slotsOf(k slotsKey, l *niuLayout) *translate.Registers {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
@@ -342,9 +305,8 @@ func slotsOf(k slotsKey, l *niuLayout) *translate.Registers {
 	return s
 }
 
-// newSlots finds the registers of which a load or a store does nothing else. With checks of when
-// counters are loaded those are more than words, and so are counters of NIUs that may wait for the
-// end of a window, and the registers of command buffers that may be busy when they are stored.
+// newSlots finds the registers whose loads or stores have no other effect. Checks of counters,
+// counters that wait for a window's end, and command buffers that may be busy have other effects.
 func newSlots(k slotsKey, l *niuLayout) *translate.Registers {
 	s := &translate.Registers{}
 	if k.bare {

@@ -2,30 +2,25 @@ package emu
 
 import (
 	"fmt"
-
-	"github.com/reprise-tt/reprise/chip"
 )
 
-// Link joins two Ethernet tiles, each given by its chip and its channel among the chip's working
-// ones.
+// Link joins two Ethernet tiles, each given by its chip and channel among the chip's working ones.
 type Link struct {
 	Chip, Channel         int
 	PeerChip, PeerChannel int
 }
 
-// Machine is several chips of one architecture whose Ethernet tiles are linked. Each chip runs on a
-// goroutine of its own. What one sends another is handed over in order and taken when the other one
-// next runs, so that no chip ever holds up another one. Synchronous chips run together inside the
-// host's accesses to any of them, in an order drawn from the first chip's seed; then the host must
-// not access two of them at the same time from different goroutines and expect the same run again.
+// Machine is several linked chips of one architecture, each on its own goroutine; no chip holds up
+// another. Synchronous chips run together inside the host's accesses to any of them, in an order
+// drawn from the first chip's seed; concurrent accesses to two of them make runs differ.
 type Machine struct {
 	chips  []*Chip
 	wires  []*wire
 	cables []*cable
 }
 
-// NewMachine returns the chips of a machine. Either all of them are Synchronous or none; with
-// cables none is. Errors wrap ErrConfig.
+// NewMachine returns a machine whose chips are all Synchronous or none; with cables none is. Errors
+// wrap ErrConfig.
 func NewMachine(cfgs []Config, links []Link, cables ...Cable) (*Machine, error) {
 	m := &Machine{}
 	bad := func(format string, args ...any) (*Machine, error) {
@@ -97,9 +92,9 @@ func (m *Machine) port(i, channel int) (*port, error) {
 	return nil, fmt.Errorf("emu: machine: %w: there is no link at channel %d of chip %d", ErrConfig, channel, i)
 }
 
-// SetLink takes the link at a channel of chip i down or up. What is under way when it goes down is
-// lost, and queues that send stay busy until it is up again. The error wraps ErrConfig if there is
-// no link.
+// SetLink takes the link at a channel of chip i down or up. Packets under way are lost when it goes
+// down, and queues that send stay busy until it is up. The error wraps ErrConfig if there is no
+// link.
 func (m *Machine) SetLink(i, channel int, up bool) error {
 	p, err := m.port(i, channel)
 	if err != nil {
@@ -143,15 +138,14 @@ func (m *Machine) Close() error {
 	return nil
 }
 
-// cable is the far end of a wire whose other chip is elsewhere.
+// cable is the far end of a wire to a chip elsewhere.
 type cable struct {
 	Cable
 	far    port   // its peer is the port here
-	queues uint8  // transmit queues of the tile here
-	l1     uint64 // bytes of its L1
+	queues uint8  // of the tile here
+	l1     uint64 // of the tile here, bytes
 }
 
-// newCable joins a chip's port to a cable.
 func newCable(c *Chip, l Cable) *cable {
 	w, here := &wire{}, &c.ports[l.Channel]
 	t := c.eths[l.Channel]
@@ -162,7 +156,6 @@ func newCable(c *Chip, l Cable) *cable {
 	return far
 }
 
-// identity returns what is known of the chip at a wire's end.
 func (p *port) identity() *Identity {
 	if p.cable != nil {
 		return &p.cable.Peer
@@ -170,8 +163,8 @@ func (p *port) identity() *Identity {
 	return &p.chip.cfg.Identity
 }
 
-// Receive takes what the other end of a cable has sent. The error wraps ErrConfig for a cable or a
-// signal that can't be.
+// Receive takes what the other end of a cable has sent. The error wraps ErrConfig for an impossible
+// cable or signal.
 func (m *Machine) Receive(i int, s Signal) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("emu: cable %d: %w: %s", i, ErrConfig, fmt.Sprintf(format, args...))
@@ -224,7 +217,6 @@ func (m *Machine) Receive(i int, s Signal) error {
 	return nil
 }
 
-// sendReset tells the far ends of the chip's cables that it was reset.
 func (c *Chip) sendReset() {
 	for i := range c.ports {
 		if far := c.ports[i].peer; far != nil && far.cable != nil {
@@ -233,23 +225,24 @@ func (c *Chip) sendReset() {
 	}
 }
 
-// connect checks and connects the cables of a machine.
 func (m *Machine) connect(cables []Cable) error {
 	for _, l := range cables {
 		if l.Chip < 0 || l.Chip >= len(m.chips) || l.Channel < 0 || l.Channel >= len(m.chips[l.Chip].ports) {
 			return fmt.Errorf("cable at channel %d of chip %d: there is no such working channel", l.Channel, l.Chip)
 		}
-		c := m.chips[l.Chip]
+		c, why := m.chips[l.Chip], ""
 		switch {
 		case c.ports[l.Channel].wire != nil:
-			return fmt.Errorf("cable at channel %d of chip %d: it has a link", l.Channel, l.Chip)
+			why = "it has a link"
 		case l.Send == nil:
-			return fmt.Errorf("cable at channel %d of chip %d: it has no Send", l.Channel, l.Chip)
+			why = "it has no Send"
 		case c.cfg.Synchronous:
-			return fmt.Errorf("cable at channel %d of chip %d: what comes through it would make a Synchronous chip's runs differ", l.Channel, l.Chip)
-		case c.arch == chip.Wormhole && c.cfg.Identity.Routing:
-			return fmt.Errorf("cable at channel %d of chip %d: chips that are reached through Ethernet only must be in one machine",
-				l.Channel, l.Chip)
+			why = "what comes through it would make a Synchronous chip's runs differ"
+		case c.wormhole() && c.cfg.Identity.Routing:
+			why = "chips that are reached through Ethernet only must be in one machine"
+		}
+		if why != "" {
+			return fmt.Errorf("cable at channel %d of chip %d: %s", l.Channel, l.Chip, why)
 		}
 		m.cables = append(m.cables, newCable(c, l))
 	}

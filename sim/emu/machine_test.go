@@ -7,8 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A machine that can't exist is refused with the reason, and a chip of a machine can be reset
-// without the others.
 func TestMachines(t *testing.T) {
 	wh := Config{Arch: chip.Wormhole, Synchronous: true}
 	for name, tt := range map[string]struct {

@@ -5,35 +5,39 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// dramAPBBase is where Wormhole's DRAM tiles show their controllers' registers and NIUs
+// dramAPBBase is where Wormhole's DRAM tiles have their controllers' registers and NIUs
 // (tt-isa-documentation WormholeB0/DRAMTile/README.md).
 const dramAPBBase = 0x1_0000_0000
 
-// dram is one controller's memory: pages appear when they are first written, the rest reads as
-// zero.
+// dram is one controller's memory; pages appear on their first write.
 type dram struct {
 	pages [][]uint32
-	known [][]uint64 // with Config.RefuseUnwritten: by page, one bit per word that was ever written
+	known []bitset // with RefuseUnwritten: by page, what was written
 	size  uint64
 
-	newest uint64 // see clock.go
+	newest uint64 // see mergeTime
 }
 
 const dramPage = 256 << 10
 
+// bitset has a bit for each word of a memory.
+type bitset []uint64
+
+func newBitset(bytes uint32) bitset   { return make(bitset, (bytes/4+63)/64) }
+func (b bitset) has(word uint32) bool { return b[word>>6]>>(word&63)&1 != 0 }
+func (b bitset) set(word uint32)      { b[word>>6] |= 1 << (word & 63) }
+
 func newDRAM(size uint64, know bool) *dram {
 	d := &dram{pages: make([][]uint32, size/dramPage), size: size}
 	if know {
-		d.known = make([][]uint64, len(d.pages))
+		d.known = make([]bitset, len(d.pages))
 	}
 	return d
 }
 
-// unwritten returns the first address in [addr, addr+n) whose word was never written.
 func (d *dram) unwritten(addr uint64, n int) (uint64, bool) {
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
-		w := a % dramPage >> 2
-		if p := d.known[a/dramPage]; p == nil || p[w>>6]>>(w&63)&1 == 0 {
+		if p := d.known[a/dramPage]; p == nil || !p.has(uint32(a%dramPage>>2)) {
 			return a, true
 		}
 	}
@@ -42,11 +46,11 @@ func (d *dram) unwritten(addr uint64, n int) (uint64, bool) {
 
 func (d *dram) know(addr uint64, n int) {
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
-		w, p := a%dramPage>>2, &d.known[a/dramPage]
+		p := &d.known[a/dramPage]
 		if *p == nil {
-			*p = make([]uint64, dramPage/4/64)
+			*p = newBitset(dramPage)
 		}
-		(*p)[w>>6] |= 1 << (w & 63)
+		p.set(uint32(a % dramPage >> 2))
 	}
 }
 
@@ -64,8 +68,7 @@ func (d *dram) read(addr uint64, n int, buf []uint32) {
 	}
 }
 
-// view returns the words that hold n bytes at addr, or nil if they aren't in one page that was ever
-// written.
+// view returns the words that hold n bytes at addr, or nil unless one written page has them all.
 func (d *dram) view(addr uint64, n int) []uint32 {
 	off := addr % dramPage
 	if addr >= d.size || off+uint64(n) > dramPage || d.pages[addr/dramPage] == nil {
@@ -88,73 +91,68 @@ func (d *dram) write(addr uint64, n int, buf []uint32) {
 	}
 }
 
-// reachable checks that a range of n bytes at addr of a tile can be accessed by the NoC or the
-// host.
 func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n int) bool {
 	if ep.tile != nil && addr < ep.tile.bytes() && addr+uint64(n) <= ep.tile.bytes() {
 		return true
 	}
 	bad := func(cat Category, format string, args ...any) bool {
-		c.refuse(o, cat, where, addr, format, args...)
-		return false
+		return c.refuse(o, cat, where, addr, format, args...)
 	}
 	if ep.harvested {
 		if _, _, ok := c.harvestedNIU(ep, addr); ok && o.isHostLoad() && n == 4 && addr&3 == 0 {
 			return true
 		}
-		return bad(UndefinedBehavior, "%v tile %v is harvested", ep.kind, ep.xy)
+		return bad(undefined, "%v tile %v is harvested", ep.kind, ep.xy)
 	}
 	switch ep.kind {
 	case chip.Tensix, chip.Ethernet:
 		if l1 := ep.tile.bytes(); addr < l1 {
-			return bad(UndefinedBehavior, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
+			return bad(undefined, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
 		}
 		if addr > 0xFFFFFFFF {
-			return bad(UnimplementedFunctionality, "tile %v has no address %#x", ep.xy, addr)
+			return bad(unimplemented, "tile %v has no address %#x", ep.xy, addr)
 		}
 		if n != 4 {
-			return bad(UnsupportedFunctionality, "%d bytes at %#x of tile %v, which are registers: want 4", n, addr, ep.xy)
+			return bad(unsupported, "%d bytes at %#x of tile %v, which are registers: want 4", n, addr, ep.xy)
 		}
 		if addr&3 != 0 {
-			return bad(UnimplementedFunctionality, "register %#x of tile %v: want a multiple of 4", addr, ep.xy)
+			return bad(unimplemented, "register %#x of tile %v: want a multiple of 4", addr, ep.xy)
 		}
 	case chip.DRAM:
 		d := c.drams[ep.bank]
-		if c.arch == chip.Wormhole && addr >= dramAPBBase && addr < dramAPBBase+0x100000 {
+		if c.wormhole() && addr >= dramAPBBase && addr < dramAPBBase+0x100000 {
 			return true
 		}
 		if addr+uint64(n) > d.size || addr >= d.size {
 			if c.showsNIU(o, ep.kind, addr, n) {
 				return true
 			}
-			return bad(UndefinedBehavior, "%d bytes at %#x of DRAM controller %d, which ends at %#x", n, addr, ep.bank, d.size)
+			return bad(undefined, "%d bytes at %#x of DRAM controller %d, which ends at %#x", n, addr, ep.bank, d.size)
 		}
 	case chip.PCIe, chip.ARC:
 	default:
 		if c.showsNIU(o, ep.kind, addr, n) {
 			return true
 		}
-		return bad(UnimplementedFunctionality, "tile %v (%v) answers no requests", ep.xy, ep.kind)
+		return bad(unimplemented, "tile %v (%v) answers no requests", ep.xy, ep.kind)
 	}
 	return true
 }
 
-// aliased returns the address that a host's access reaches: tt-umd's tests of Wormhole store to
-// 0x40000000 of workers and load it back (ClusterWH.HarvestingRuntime). No document mentions it;
-// L1, whose decoding then ignores that bit, is the only memory of the tile that the NoC reaches.
-// Other agents' requests there are refused, as ttsim does.
+// aliased returns the address that a host's access reaches. tt-umd's tests expect 0x40000000 of
+// Wormhole workers to be L1 (ClusterWH.HarvestingRuntime); no document mentions it, and ttsim
+// refuses it.
 func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	const alias = 0x40000000
-	if o.tile == nil && c.arch == chip.Wormhole && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias &&
+	if o.tile == nil && c.wormhole() && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias &&
 		addr < alias+ep.tile.bytes() {
 		return addr - alias
 	}
 	return addr
 }
 
-// registersAt reports whether an address of a tile is no memory. A NoC reads registers by words,
-// aligned (tt-isa-documentation WormholeB0/NoC/MemoryMap.md); what a host loads otherwise is read
-// in that way.
+// registersAt reports whether an address is no memory. The NoC reads registers by aligned words
+// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md); other loads of a host are made of those.
 func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 	switch {
 	case ep.harvested:
@@ -162,20 +160,18 @@ func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 		return addr >= ep.tile.bytes()
 	case ep.kind == chip.DRAM:
 		return addr >= c.drams[ep.bank].size
-	case ep.kind == chip.PCIe && c.arch == chip.Blackhole:
+	case ep.kind == chip.PCIe && c.blackhole():
 		return addr >= c.params.PCI.DBIBase
 	case ep.kind == chip.PCIe:
 		return addr >= c.params.PCI.NOCBase+c.params.PCI.NOCSize || c.dbiOpen(6)
 	}
-	return true // ARC memory too, which can be read by words
+	return true // ARC memory too
 }
 
-// isBlockRead reports whether a read of n bytes is a host's read of a block, as opposed to a word
-// on which it acts. Such a read isn't refused for what it finds, and what was never written reads
-// as garbage: after a hang the host keeps whole rings, whatever is in them or still on its way.
+// isBlockRead reports a host's read of a block. It is not refused for what it finds, and reads
+// garbage where nothing was written: after a hang the host keeps whole rings.
 func (o origin) isBlockRead(n int) bool { return o.loads && n > 8 }
 
-// scramble puts garbage, which the seed chooses, where words were never written.
 func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) bool) {
 	for i, a := 0, addr&^3; a < addr+uint64(n); i, a = i+1, a+4 {
 		if unknown(a) {
@@ -185,7 +181,6 @@ func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) b
 	}
 }
 
-// isMemory reports whether n bytes are all in a worker's L1 or in DRAM.
 func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
 	size := uint64(0)
 	switch {
@@ -198,15 +193,13 @@ func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
 	return addr < size && addr+n <= size
 }
 
-// readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of
-// padding.
+// readL1 copies n bytes of L1 into buf, whose first word starts with addr&3 bytes of padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.known != nil {
 		t.memory(0) // firmware has written to that of Ethernet tiles
 		if a, unknown := t.unwritten(addr, n); unknown {
 			if !o.isBlockRead(n) {
-				c.refuse(o, UnpredictableValueUsed, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
-				return false
+				return c.refuse(o, unpredictable, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
 			}
 			defer c.scramble(buf, uint64(addr), n, func(a uint64) bool { _, unknown := t.unwritten(uint32(a), 4); return unknown })
 		}
@@ -221,7 +214,6 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	return true
 }
 
-// writeL1 is the reverse of readL1.
 func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.check != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) &&
 		!t.check.Access(o.far().checked(), addr, uint32(n), false, true) {
@@ -233,7 +225,7 @@ func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool
 	return c.landL1(o, t, addr, n, buf)
 }
 
-// landL1 writes what a request of the tile itself was waiting for.
+// landL1 is writeL1 without checks: for responses to the tile's own requests.
 func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.writers != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) {
 		t.writers.Note(writerOf(o, true), addr, n)
@@ -251,8 +243,8 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	return t.kind != chip.Ethernet || t.eth.told(o, addr, n)
 }
 
-// readTile reads n bytes at addr of a tile through a NoC. buf has room for word.Span(addr, n)
-// words, and its first word starts with addr&3 bytes of padding.
+// readTile reads n bytes at addr of a tile into buf as readL1 does; buf holds word.Span(addr, n)
+// words.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
 	if o.isHostLoad() && (n != 4 || addr&3 != 0) && !c.cfg.RefuseUnmapped && c.registersAt(ep, addr) {
@@ -275,12 +267,11 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 	return c.readReachable(o, where, noc, ep, addr, n, buf)
 }
 
-// readReachable is readTile for what was found to be reachable.
 func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	mergeTime(c.newestOf(o), c.newestAt(ep))
 	switch ep.kind {
 	case chip.DRAM:
-		if addr >= dramAPBBase && c.arch == chip.Wormhole {
+		if addr >= dramAPBBase && c.wormhole() {
 			return c.readDRAMRegister(o, where, ep, addr, n, buf)
 		}
 		d := c.drams[ep.bank]
@@ -290,8 +281,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		if d.known != nil {
 			if a, unknown := d.unwritten(addr, n); unknown {
 				if !o.isBlockRead(n) {
-					c.refuse(o, UnpredictableValueUsed, where, a, "read of memory of DRAM controller %d that was never written", ep.bank)
-					return false
+					return c.refuse(o, unpredictable, where, a, "read of memory of DRAM controller %d that was never written", ep.bank)
 				}
 				defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
 			}
@@ -316,13 +306,11 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 	return st == slowDone
 }
 
-// writeTile is the reverse of readTile.
 func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
 	return c.reachable(o, where, ep, addr, n) && c.writeReachable(o, where, ep, addr, n, buf)
 }
 
-// writeReachable is writeTile for what was found to be reachable.
 func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	if t := ep.tile; t != nil && addr < t.bytes() {
 		mergeTime(&t.newest, c.newestOf(o))
@@ -331,9 +319,8 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 	mergeTime(c.newestAt(ep), c.newestOf(o))
 	switch ep.kind {
 	case chip.DRAM:
-		if addr >= dramAPBBase && c.arch == chip.Wormhole {
-			c.refuse(o, UnimplementedFunctionality, where, addr, "store to a DRAM controller's registers")
-			return false
+		if addr >= dramAPBBase && c.wormhole() {
+			return c.refuse(o, unimplemented, where, addr, "store to a DRAM controller's registers")
 		}
 		d := c.drams[ep.bank]
 		if d.known != nil {
@@ -352,13 +339,10 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
 }
 
-// readDRAMRegister answers for a Wormhole DRAM tile's registers: of its controller, and of its
-// NIUs.
 func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	off := addr - dramAPBBase
 	if n != 4 || off&3 != 0 {
-		c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of a DRAM controller's registers: want 4, aligned", n)
-		return false
+		return c.refuse(o, undefined, where, addr, "%d bytes of a DRAM controller's registers: want 4, aligned", n)
 	}
 	ok := o.isHostLoad()
 	buf[0] = 0
@@ -366,19 +350,18 @@ func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint6
 		buf[0], ok = c.edgeNIU(o, ep.xy, int(off/0x8000%2), off%0x8000)
 	}
 	if !ok {
-		c.refuse(o, UnimplementedFunctionality, where, addr, "DRAM controller register %#x", off)
+		c.refuse(o, unimplemented, where, addr, "DRAM controller register %#x", off)
 	}
 	return ok
 }
 
-// In a round of the scheduler all cores begin at the same time and run one after another, so that
-// one could see an earlier time than another one saw that it has heard of since. Clocks of silicon
-// tick alike and don't do that. Here a reader of a wall clock sees a later time than all that it
-// may know of: the chip keeps the newest of these times for each tile, for each DRAM controller,
-// and for the host with its memory, and it goes wherever data go.
+// Cores of a round begin at the same time and run one after another, so a core could read an
+// earlier clock than another core whose data it has. The chip therefore keeps the newest clock read
+// for each tile, DRAM controller and the host; it moves with data, and a reader of a clock sees a
+// later time.
 
-// wallClock is what o reads as the tile's clock. A core that would see too early a time is taken
-// ahead for the rest of its slice, and the round ends no earlier.
+// wallClock is what o reads as the tile's clock. A core that reads ahead of its slice stays ahead
+// for the rest of it.
 func (t *tile) wallClock(o origin) uint64 {
 	now, reader := t.chip.now(o), t.chip.newestOf(o)
 	later := max(now, t.newest+1, *reader+1)
@@ -392,7 +375,6 @@ func (t *tile) wallClock(o origin) uint64 {
 	return later
 }
 
-// newestAt is the newest time read that may be known where an endpoint keeps its data.
 func (c *Chip) newestAt(ep *endpoint) *uint64 {
 	switch {
 	case ep.tile != nil:
@@ -403,7 +385,6 @@ func (c *Chip) newestAt(ep *endpoint) *uint64 {
 	return &c.newest
 }
 
-// newestOf is the newest time that the origin of an access may know.
 func (c *Chip) newestOf(o origin) *uint64 {
 	if o.tile != nil {
 		return &o.tile.newest
@@ -411,5 +392,4 @@ func (c *Chip) newestOf(o origin) *uint64 {
 	return &c.newest
 }
 
-// mergeTime raises the time of a place to that of the place whose data it got.
 func mergeTime(to, from *uint64) { *to = max(*to, *from) }

@@ -1,8 +1,6 @@
 package emu
 
 import (
-	"fmt"
-
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -15,8 +13,8 @@ const (
 	slowHalt
 )
 
-// readClass says what a load of a register by a core of the tile depends on; false if the load has
-// an effect or the register changes by itself.
+// readClass says what a core's load of a register depends on, false if the load has an effect or
+// the register changes by itself.
 func (t *tile) readClass(addr uint32) (class, bool) {
 	switch {
 	case addr >= niu0Base && addr < streamBase:
@@ -42,15 +40,12 @@ func (t *tile) readClass(addr uint32) (class, bool) {
 	return 0, false
 }
 
-// unmapped refuses an access to an address at which nothing answers.
+// unmapped refuses an address at which nothing answers.
 func (t *tile) unmapped(o origin, what string, addr uint32) slowResult {
-	t.chip.refuse(o, UnimplementedFunctionality, "mmio", uint64(addr), "%s %s tile %v, %s: nothing answers at this address",
-		what, t.kind, t.xy, fmt.Sprintf("L1 ends at %#x", t.bytes()))
-	return slowHalt
+	return t.refuse(o, unimplemented, "mmio", addr, "%s %s tile %v, L1 ends at %#x: nothing answers at this address", what, t.kind, t.xy, t.bytes())
 }
 
-// load reads the register at addr, a multiple of 4, for o: a core of this tile, or the NoC or host
-// if o.core is nil.
+// load reads the register at addr, a multiple of 4.
 func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	switch {
 	case addr >= niu0Base && addr < niu1Base:
@@ -67,16 +62,16 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	if t.kind == chip.Ethernet {
 		return t.eth.load(o, addr)
 	}
-	switch {
-	case addr >= tdmaBase && addr < tdmaBase+0x1000:
+	switch addr &^ 0xFFF {
+	case tdmaBase:
 		return t.tdmaLoad(o, addr-tdmaBase)
-	case addr >= gprBase && addr < gprBase+0x1000:
+	case gprBase:
 		return t.gprLoad(o, addr-gprBase)
-	case addr >= pcBufBase && addr < pcBufBase+0x1000:
+	case pcBufBase:
 		return t.pcBufLoad(o, addr-pcBufBase)
-	case addr >= mailboxBase && addr < mailboxBase+0x4000:
+	case mailboxBase, mailboxBase + 0x1000, mailboxBase + 0x2000, mailboxBase + 0x3000:
 		return t.mailboxLoad(o, addr-mailboxBase)
-	case addr >= configBase && addr < configBase+0x1000:
+	case configBase:
 		return t.configLoad(o, addr-configBase)
 	}
 	if k, w := t.localAt(o, addr); k != nil {
@@ -85,7 +80,7 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	return 0, t.unmapped(o, "load from", addr)
 }
 
-// store writes the register at addr, a multiple of 4, for o.
+// store writes the register at addr, a multiple of 4.
 func (t *tile) store(o origin, addr, v uint32) slowResult {
 	switch {
 	case addr >= niu0Base && addr < niu1Base:
@@ -98,22 +93,22 @@ func (t *tile) store(o origin, addr, v uint32) slowResult {
 	if t.kind == chip.Ethernet {
 		return t.eth.store(o, addr, v)
 	}
-	switch {
-	case addr >= debugBase && addr < debugBase+0x1000:
+	switch addr &^ 0xFFF {
+	case debugBase:
 		return t.debugStore(o, addr-debugBase, v)
-	case addr >= tdmaBase && addr < tdmaBase+0x1000:
+	case tdmaBase:
 		return t.tdmaStore(o, addr-tdmaBase, v)
-	case addr >= mopBase && addr < mopBase+0x1000:
+	case mopBase:
 		return t.mopStore(o, addr-mopBase, v)
-	case addr >= gprBase && addr < gprBase+0x1000:
+	case gprBase:
 		return t.gprStore(o, addr-gprBase, v)
-	case addr >= pushBase && addr < pushBase+0x30000 && addr&0xF000 == 0:
+	case pushBase, pushBase + 0x10000, pushBase + 0x20000:
 		return t.pushStore(o, addr, v)
-	case addr >= pcBufBase && addr < pcBufBase+0x1000:
+	case pcBufBase:
 		return t.pcBufStore(o, addr-pcBufBase, v)
-	case addr >= mailboxBase && addr < mailboxBase+0x4000:
+	case mailboxBase, mailboxBase + 0x1000, mailboxBase + 0x2000, mailboxBase + 0x3000:
 		return t.mailboxStore(o, addr-mailboxBase, v)
-	case addr >= configBase && addr < configBase+0x1000:
+	case configBase:
 		return t.configStore(o, addr-configBase, v)
 	}
 	if k, w := t.localAt(o, addr); k != nil {

@@ -18,7 +18,6 @@ const (
 	atHalted  = 0x49000
 )
 
-// fill makes the mover copy n bytes of L1 to the instruction RAM, and waits for it.
 func (a *asm) fill(from, n uint32) *asm {
 	return a.startFill(from, n).li(t0, tdmaBase+tdmaStatus).lw(t1, t0, 0).addi(x0, t1, 0)
 }
@@ -28,8 +27,7 @@ func (a *asm) startFill(from, n uint32) *asm {
 		stw(tdmaBase+tdmaDirection, l1ToIRAM).stw(tdmaBase+tdmaCommand, tdmaMove)
 }
 
-// forget makes the branch predictor forget the instruction RAM: n instructions of the 54 that it
-// takes.
+// forget is n of the 54 instructions that make the branch predictor forget the instruction RAM.
 func (a *asm) forget(n int) *asm {
 	for i := range n {
 		if i%4 < 2 {
@@ -41,18 +39,17 @@ func (a *asm) forget(n int) *asm {
 	return a
 }
 
-// halted stores turn where BRISC polls for it, and waits to be reset.
 func (a *asm) halted(turn uint32) *asm { return a.stw(atHalted, turn).commit(atHalted).halt() }
 
-// restart resets NCRISC to the instruction RAM when it has halted, and waits for it to halt again.
+// restart resets NCRISC to the instruction RAM when it has halted.
 func (a *asm) restart(turn uint32) *asm {
 	return a.li(s0, turn).until(atHalted, s0, fmt.Sprint("halted ", turn)).
 		stw(configBase+4*cfgNCRISCResetPC, iramBase).stw(configBase+4*cfgNCRISCOverride, 1).
 		stw(0xFFB121B0, 0x47000).spend(20, fmt.Sprint("reset ", turn)).stw(0xFFB121B0, 0x7000)
 }
 
-// NCRISC fills its instruction RAM with one kernel after another, each of which returns to L1, as
-// tt-metal's firmware does it. What is left of a longer kernel stays.
+// kernelsInIRAM lets NCRISC fill its instruction RAM with one kernel after another, as tt-metal's
+// firmware does.
 func kernelsInIRAM(r *rig, v chip.XY) []byte {
 	kernel := func(n uint32, length int, back uint32) []byte {
 		a := newAsm(iramBase).li(a0, atResults+n*16).li(a1, n).li(a2, 10).
@@ -71,7 +68,7 @@ func kernelsInIRAM(r *rig, v chip.XY) []byte {
 	r.write(v, atNCRISC+0x800, newAsm(atNCRISC+0x800).forget(54).fill(atKernels+0x2000, 16).halted(3).bytes())
 	r.write(v, atResults, make([]byte, 64))
 	r.st(v, atHalted, 0)
-	r.load(v, newAsm(0x1000).stw(0xFFB121B0, 0x7000).restart(1).restart(2).restart(3).halt())
+	r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).restart(2).restart(3).halt())
 	r.st(v, 0xFFB121B0, 0x47000)
 	for range 10 {
 		r.settle()
@@ -105,8 +102,6 @@ func TestKernelsInIRAM(t *testing.T) {
 	})
 }
 
-// moverChecks are programs that fill the instruction RAM in ways that silicon doesn't promise, and
-// the same put right.
 func moverChecks() []checkCase {
 	races := Config{RefuseRaces: true}
 	// NCRISC fills the instruction RAM, runs there, and comes back to do more.
@@ -118,20 +113,20 @@ func moverChecks() []checkCase {
 		back(a)
 		r.write(v, atNCRISC+0x400, a.halt().bytes())
 		r.st(v, atHalted, 0)
-		r.load(v, newAsm(0x1000).stw(0xFFB121B0, 0x7000).restart(1).halt())
+		r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).halt())
 		r.st(v, 0xFFB121B0, 0x47000)
 	}
 	return []checkCase{
 		{
-			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
-			says: []string{"NCRISC pc=0x125", "branch predictor may still fetch"},
+			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: undefined,
+			says: "NCRISC pc=0x125|branch predictor may still fetch",
 			do: func(r *rig, right bool) {
 				twice(r, func(a *asm) { a.forget(53+int(word.Bool(right))).fill(atKernels, 16) })
 			},
 		},
 		{
-			name: "the sequence that makes the branch predictor forget is a loop", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
-			says: []string{"branch predictor may still fetch"},
+			name: "the sequence that makes the branch predictor forget is a loop", arch: chip.Wormhole, cfg: races, cat: undefined,
+			says: "branch predictor may still fetch",
 			do: func(r *rig, right bool) {
 				twice(r, func(a *asm) {
 					if right {
@@ -144,8 +139,8 @@ func moverChecks() []checkCase {
 			},
 		},
 		{
-			name: "the instruction RAM is executed before the mover is known to be done", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
-			says: []string{"NCRISC pc=0xffc00000", "RISCV_TDMA_REG_STATUS"},
+			name: "the instruction RAM is executed before the mover is known to be done", arch: chip.Wormhole, cfg: races, cat: undefined,
+			says: "NCRISC pc=0xffc00000|RISCV_TDMA_REG_STATUS",
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
 				r.write(v, atKernels, newAsm(iramBase).halt().halt().halt().halt().bytes())
@@ -155,16 +150,16 @@ func moverChecks() []checkCase {
 				}
 				r.write(v, atNCRISC, a.halted(1).bytes())
 				r.st(v, atHalted, 0)
-				r.load(v, newAsm(0x1000).stw(0xFFB121B0, 0x7000).restart(1).halt())
+				r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).halt())
 				r.st(v, 0xFFB121B0, 0x47000)
 			},
 		},
 		{
-			name: "the mover reads a kernel that need not be in L1", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
-			says: []string{"BRISC pc=", "mover's read of 0x20000", "must be read back first"},
+			name: "the mover reads a kernel that need not be in L1", arch: chip.Wormhole, cfg: races, cat: undefined,
+			says: "BRISC pc=|mover's read of 0x20000|must be read back first",
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
-				a := newAsm(0x1000).stw(atKernels, 0x6F)
+				a := onB().stw(atKernels, 0x6F)
 				if right {
 					a.commit(atKernels)
 				}
@@ -173,8 +168,8 @@ func moverChecks() []checkCase {
 		},
 		{
 			name: "instruction RAM that was never filled is executed", arch: chip.Wormhole, cfg: Config{RefuseUnwritten: true},
-			cat:  UnpredictableValueUsed,
-			says: []string{"NCRISC pc=0xffc00010", "never filled"},
+			cat:  unpredictable,
+			says: "NCRISC pc=0xffc00010|never filled",
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
 				a := newAsm(iramBase).addi(a0, a0, 1).addi(a0, a0, 1).addi(a0, a0, 1)
@@ -186,7 +181,7 @@ func moverChecks() []checkCase {
 				r.write(v, atKernels, a.bytes())
 				r.write(v, atNCRISC, newAsm(atNCRISC).fill(atKernels, 32).halted(1).bytes())
 				r.st(v, atHalted, 0)
-				r.load(v, newAsm(0x1000).stw(0xFFB121B0, 0x7000).restart(1).halt())
+				r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).halt())
 				r.st(v, 0xFFB121B0, 0x47000)
 			},
 		},

@@ -10,11 +10,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// newChecks gives a tile and its processors what the options ask for.
+// newChecks makes what the options ask for.
 func (t *tile) newChecks() {
 	cfg := &t.chip.cfg
 	if cfg.RefuseUnwritten {
-		t.known = make([]uint64, (t.size/4+63)/64)
+		t.known = newBitset(t.size)
 		t.flags = new([maxLines]uint8)
 		for i := range t.flags[:t.size>>lineShift] {
 			t.flags[i] = flagTrap
@@ -27,11 +27,11 @@ func (t *tile) newChecks() {
 		t.check = check.NewTile(t, t.xy, t.size)
 	}
 	for _, k := range t.cores {
-		if cfg.DataCache && t.chip.arch == chip.Blackhole {
+		if cfg.DataCache && t.blackhole() {
 			k.cache = new(dataCache)
 		}
 		if cfg.RefuseUnwritten {
-			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
+			k.localKnown = newBitset(k.localBytes())
 		}
 		if cfg.RefuseStaleCode {
 			k.icache = check.NewInstructionCache(k.proc)
@@ -43,8 +43,8 @@ func (t *tile) newChecks() {
 	}
 }
 
-// New returns a chip with all processors held in reset and zeroed memory, and, unless it is
-// Synchronous, a goroutine that runs it until Close. Errors wrap ErrConfig.
+// New returns a chip with all processors in reset, zeroed memory and, unless Synchronous, a
+// goroutine that runs it until Close. Errors wrap ErrConfig.
 func New(cfg Config) (*Chip, error) {
 	c, err := newChip(cfg)
 	if err == nil {
@@ -53,7 +53,6 @@ func New(cfg Config) (*Chip, error) {
 	return c, err
 }
 
-// newChip is New without starting the chip.
 func newChip(cfg Config) (*Chip, error) {
 	topology, err := chip.New(cfg.Arch, cfg.Harvesting)
 	if err != nil {
@@ -79,11 +78,10 @@ func newChip(cfg Config) (*Chip, error) {
 	return c, nil
 }
 
-// powerUp puts everything into its state after a reset of the card: memory is zero, all processors
-// are held.
+// powerUp gives everything its state after a reset of the card.
 func (c *Chip) powerUp() {
 	size := c.params.DRAMBankSize
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		size = 2 << 30 // a controller holds two banks
 	}
 	for noc := range c.routes {
@@ -111,9 +109,8 @@ func (c *Chip) powerUp() {
 	}
 }
 
-// Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in
-// reset, and a fault is forgotten. The host's memory stays attached. Other chips of the machine see
-// their links to it go down and come up.
+// Reset resets the chip as the driver resets a card: memory and fault are lost, processors held,
+// host memory stays attached, and links to other chips go down and come up.
 func (c *Chip) Reset() error {
 	c.acquire()
 	defer c.release()
@@ -141,7 +138,6 @@ func (c *Chip) Reset() error {
 	return nil
 }
 
-// OnResetAsked implements driver.ResetAsker.
 func (c *Chip) OnResetAsked(ask func()) {
 	c.acquire()
 	defer c.release()
@@ -165,8 +161,7 @@ func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
 	}
 }
 
-// initLogicalIDs fills in NOC_ID_LOGICAL: the translated coordinate under which software knows each
-// tile.
+// initLogicalIDs fills in NOC_ID_LOGICAL, each tile's translated coordinate.
 func (c *Chip) initLogicalIDs() {
 	for core := range c.topology.Workers() {
 		v, err := c.topology.Virtual(core)
@@ -194,7 +189,6 @@ func (c *Chip) initLogicalIDs() {
 	}
 }
 
-// newChecks makes the checks of Config.RefuseRaces, of all tiles and their processors.
 func (c *Chip) newChecks() {
 	c.check = check.New(len(c.drams), func(by check.Origin, addr uint64, format string, args ...any) {
 		o := origin{remote: by.Remote}
@@ -204,7 +198,7 @@ func (c *Chip) newChecks() {
 		if by.Core != nil {
 			o.core = by.Core.Processor.(*core)
 		}
-		c.refuse(o, UndefinedBehavior, "race", addr, format, args...)
+		c.refuse(o, undefined, "race", addr, format, args...)
 	})
 	for _, t := range c.tiles {
 		cores := make([]*check.Core, len(t.cores))

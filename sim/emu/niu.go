@@ -5,30 +5,26 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// niu is one network interface of a tile.
 type niu struct {
 	*niuWords
-	open [16]int16 // requests really unanswered, by transaction id
-	// Ids with requests started since a CMD_CTRL was last loaded; and, for the counters of outgoing
-	// writes, since a count of sent writes was: what is sent is counted.
+	open [16]int16 // unanswered requests, by transaction id
+	// Ids with requests started since a CMD_CTRL was last loaded, or a count of sent writes.
 	unread, unsent uint32
-	linked         link // of the newest request of a transaction that has several
-	unfinished     bool // that transaction
+	linked         link // of the newest request of a transaction with several
+	unfinished     bool // the transaction goes on
 	config0        uint32
 	router         [5]uint32
-	recipients     *recipients // of the last multicast, if the router is configured as it was then
+	recipients     *recipients // of the last multicast, nil once the router is reconfigured
 }
 
-// link is where the requests of a transaction go.
 type link struct {
 	to   *endpoint
 	rect [4]uint8
 }
 
-// recipients are the tiles of a rectangle that was accepted.
 type recipients struct {
 	rect    [4]uint8
-	include bool // the one that sends too
+	include bool // the sender too
 	tiles   []*endpoint
 }
 
@@ -39,13 +35,11 @@ func (u *niu) reset(c *Chip) {
 }
 
 func (t *tile) refuseNIU(o origin, noc int, off uint32, what string) slowResult {
-	t.chip.refuse(o, UnimplementedFunctionality, "niu", uint64(niu0Base+0x10000*uint32(noc)+off),
+	return t.refuse(o, unimplemented, "niu", niu0Base+0x10000*uint32(noc)+off,
 		"%s NIU %d register %#x, which is not emulated", what, noc, off)
-	return slowHalt
 }
 
-// nodeID is NOC_NODE_ID of the tile at raw NoC 0 coordinate xy: its raw coordinate on that NoC, the
-// size of the grid and the direction of routing.
+// nodeID is NOC_NODE_ID: raw coordinate, size of the grid, direction of routing.
 func (c *Chip) nodeID(xy chip.XY, noc int) uint32 {
 	dir := uint32(1)
 	if noc == 1 {
@@ -84,7 +78,6 @@ func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 	return 0, t.refuseNIU(o, noc, off, "load of")
 }
 
-// counter loads counter i.
 func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	if t.outbox.awaits(o.mine(), noc, i) {
 		return 0, slowAgain
@@ -104,30 +97,27 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	return v, slowDone
 }
 
-// checkID refuses a load of an id's counter that tells nothing: of one that cannot become zero,
-// since nothing is unanswered any more, and of one that need not count yet what was started before
-// (tt-isa-documentation BlackholeA0/NoC/Counters.md).
+// checkID refuses a load of an id's counter that can't become zero, or need not count yet what was
+// started before (tt-isa-documentation BlackholeA0/NoC/Counters.md).
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	u, id := &t.niu[noc], (i-cntOutstanding)&15
 	bad := func(format string, args ...any) bool {
-		t.chip.refuse(o, UndefinedBehavior, "niu", uint64(niu0Base+0x10000*uint32(noc)+0x200+4*i), format, args...)
-		return false
+		return t.chip.refuse(o, undefined, "niu", uint64(niu0Base+0x10000*uint32(noc)+0x200+4*i), format, args...)
 	}
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
-		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero, and it stays there until it is cleared", id, u.count[i])
+		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero until it is cleared", id, u.count[i])
 	}
 	started := u.unread
 	if i >= cntOutgoing {
 		started = u.unsent
 	}
 	if started>>id&1 != 0 && !o.core.Assumes(CountedAtOnce) {
-		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet",
+		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: it need not count the last request yet",
 			id)
 	}
 	return true
 }
 
-// endpointID is Wormhole's ENDPOINT_ID: type in 23:16, NoC in 31:24.
 func (t *tile) endpointID(noc int) uint32 {
 	kind := uint32(0)
 	if t.kind == chip.Ethernet {
@@ -136,8 +126,8 @@ func (t *tile) endpointID(noc int) uint32 {
 	return uint32(t.chip.topology.Tile(t.xy).Index) | kind<<16 | uint32(noc)<<24
 }
 
-// translateTable returns a word of Wormhole's coordinate translation tables: eight entries of four
-// bits, X first.
+// translateTable returns a word of Wormhole's translation tables: eight entries of four bits, X
+// first.
 func (c *Chip) translateTable(noc int, off uint32) uint32 {
 	var w uint32
 	axis, first := off/16, off%16*2
@@ -147,7 +137,7 @@ func (c *Chip) translateTable(noc int, off uint32) uint32 {
 		if axis == 1 {
 			v = chip.XY{X: 16, Y: n}
 		}
-		if n < 16 { // identity; numbers beyond the grid have no tile
+		if n < 16 { // identity: no tile is beyond the grid
 			w |= uint32(n) << (4 * i)
 			continue
 		}
@@ -180,40 +170,37 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 		return t.start(o, noc, int(i))
 	}
 	bad := func(cat Category, format string, args ...any) slowResult {
-		t.chip.refuse(o, cat, "niu", uint64(niu0Base+0x10000*uint32(noc)+off), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "niu", niu0Base+0x10000*uint32(noc)+off, format, args...)
 	}
 	switch busy := u.buf[i].busy(); {
 	case r == bufBusy && v != 1:
-		return bad(UnimplementedFunctionality, "CMD_CTRL = %#x: want 1", v)
+		return bad(unimplemented, "CMD_CTRL = %#x: want 1", v)
 	case r == bufTag && v&^translate.NarrowBits != 0:
-		return bad(UnimplementedFunctionality, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
+		return bad(unimplemented, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
 	case busy && r == bufBusy:
-		return bad(NonContractualBehavior, "command buffer %d started while its last request has no virtual channel yet", i)
+		return bad(nonContractual, "command buffer %d started while its last request has no virtual channel yet", i)
 	case busy:
-		return bad(NonContractualBehavior, "command buffer %d changed while its last request has no virtual channel yet", i)
+		return bad(nonContractual, "command buffer %d changed while its last request has no virtual channel yet", i)
 	}
 	u.buf[i][r] = v
 	return slowDone
 }
 
-// niuConfigure stores to a register that isn't of a command buffer.
 func (t *tile) niuConfigure(o origin, noc int, off, v uint32) slowResult {
 	c, u, l := t.chip, &t.niu[noc], &t.chip.layout
 	bad := func(cat Category, format string, args ...any) slowResult {
-		c.refuse(o, cat, "niu", uint64(niu0Base+0x10000*uint32(noc)+off), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "niu", niu0Base+0x10000*uint32(noc)+off, format, args...)
 	}
 	if off < 4*l.stride && off%l.stride == l.exclude {
 		if v != 0 {
-			return bad(UnimplementedFunctionality, "BRCST_EXCLUDE = %#x: want 0", v)
+			return bad(unimplemented, "BRCST_EXCLUDE = %#x: want 0", v)
 		}
 		return slowDone
 	}
 	switch off {
 	case l.clearReqs:
 		if v == 0 {
-			return bad(UnsupportedFunctionality, "CLEAR_OUTSTANDING_REQ_CNT = 0 clears nothing")
+			return bad(unsupported, "CLEAR_OUTSTANDING_REQ_CNT = 0 clears nothing")
 		}
 		for i := range uint32(16) {
 			if v>>i&1 != 0 {
@@ -227,12 +214,12 @@ func (t *tile) niuConfigure(o origin, noc int, off, v uint32) slowResult {
 		u.router[(off-0x104)/4] = v
 	case 0x108:
 		if m := c.params.MulticastSkipColumns; v&m != m {
-			return bad(UndefinedBehavior, "ROUTER_CFG_1 = %#x: columns without Tensix tiles, %#x, must stay left out", v, m)
+			return bad(undefined, "ROUTER_CFG_1 = %#x: columns without Tensix tiles, %#x, must stay left out", v, m)
 		}
 		u.router[1], u.recipients = v, nil
 	case 0x110:
 		if m := c.params.MulticastSkipRows; v&m != m {
-			return bad(UndefinedBehavior, "ROUTER_CFG_3 = %#x: rows without Tensix tiles, %#x, must stay left out", v, m)
+			return bad(undefined, "ROUTER_CFG_3 = %#x: rows without Tensix tiles, %#x, must stay left out", v, m)
 		}
 		u.router[3], u.recipients = v, nil
 	default:
@@ -246,7 +233,7 @@ func (t *tile) streamAt(o origin, off uint32) *stream {
 	if n := off / 0x1000; n < uint32(len(t.streams)) {
 		return &t.streams[n]
 	}
-	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off), "stream %d: the tile has %d", off/0x1000, len(t.streams))
+	t.chip.refuse(o, undefined, "stream", uint64(streamBase+off), "stream %d: the tile has %d", off/0x1000, len(t.streams))
 	return nil
 }
 
@@ -272,11 +259,10 @@ func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 		t.check.Acquire(o.checked(), at+uint32(streamAvailable))
 		return s.available, slowDone
 	}
-	if o.isHostLoad() { // a stream has registers for all that it does as a coprocessor of the NoC
+	if o.isHostLoad() { // a stream has many more registers
 		return 0, slowDone
 	}
-	t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "load of stream %d register %#x", off/0x1000, off&0xFFF)
-	return 0, slowHalt
+	return 0, t.refuse(o, unimplemented, "stream", streamBase+off, "load of stream %d register %#x", off/0x1000, off&0xFFF)
 }
 
 func (t *tile) streamStore(o origin, off, v uint32) slowResult {
@@ -288,8 +274,7 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 	switch streamRegister(t.chip.arch, off&0xFFF) {
 	case streamRemoteSource:
 		if v > 0xFFFFFF {
-			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off), "REMOTE_SRC = %#x: it has 24 bits", v)
-			return slowHalt
+			return t.refuse(o, unsupported, "stream", streamBase+off, "REMOTE_SRC = %#x: it has 24 bits", v)
 		}
 		s.remoteSource = v
 	case streamBufStart:
@@ -305,30 +290,25 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	case streamUpdate:
 		if v&0x3F != 0 {
-			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off),
+			return t.refuse(o, unsupported, "stream", streamBase+off,
 				"SPACE_AVAILABLE_UPDATE = %#x: the destination index in bits 5:0 must be 0", v)
-			return slowHalt
 		}
-		// Half of the range goes down. Up it may wrap: cores that wait compare modulo the range.
-		// The host may set any value.
+		// Up it may wrap, since cores compare modulo the range; and the host may set any value.
 		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && o.core != nil && n > streamMask/2+1 && s.available < streamMask+1-n {
-			t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+			return t.refuse(o, undefined, "stream", streamBase+off,
 				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n)
-			return slowHalt
 		}
 		s.available = (s.available + v>>6) & streamMask
 		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	default:
-		t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "store to stream %d register %#x", off/0x1000, off&0xFFF)
-		return slowHalt
+		return t.refuse(o, unimplemented, "stream", streamBase+off, "store to stream %d register %#x", off/0x1000, off&0xFFF)
 	}
 	t.changed(classStream)
 	return slowDone
 }
 
-// checkTaken refuses a store of v to the counter of pages that were taken from a circular buffer if
-// it overtakes the one of pages that were put there. Both wrap at 16 bits, and firmware sets both
-// to zero before a program.
+// checkTaken refuses a counter of pages taken from a circular buffer that overtakes the pages put.
+// Both wrap at 16 bits, and firmware zeroes both before a program.
 func (t *tile) checkTaken(o origin, off, v uint32) bool {
 	cb := int(off/0x1000) - t.chip.params.Stream.FirstCB
 	if !t.chip.cfg.RefuseCounters || o.mine() == nil || t.kind != chip.Tensix || cb < 0 || cb >= pageCounters {
@@ -338,7 +318,6 @@ func (t *tile) checkTaken(o origin, off, v uint32) bool {
 	if n := uint16(v) - put; n == 0 || n > 1<<15 {
 		return true
 	}
-	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+	return t.chip.refuse(o, undefined, "stream", uint64(streamBase+off),
 		"circular buffer %d: %d pages are taken, and %d are there", cb, uint16(v)-taken, put-taken)
-	return false
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// endpoint is what lies at a raw coordinate of the grid.
 type endpoint struct {
 	xy        chip.XY
 	kind      chip.TileKind
-	tile      *tile // Tensix and Ethernet
-	bank      int   // DRAM controller
+	tile      *tile
+	bank      int
 	harvested bool
 }
 
@@ -39,20 +38,19 @@ const (
 	reqAtomic
 )
 
-// transfer is what a program asks of the NoC.
 type transfer struct {
 	kind      requestKind
-	marked    bool // non-posted
+	marked    bool
 	multicast bool
-	ordered   bool // keeps its place among requests on the same virtual channel to the same target
-	include   bool // multicast: its own tile too
-	linked    bool // another one of the same transaction follows
+	ordered   bool // by virtual channel and target
+	include   bool // the sender too
+	linked    bool // its transaction goes on
 	vc        uint8
-	rect      [4]uint8 // multicast: x0, y0, x1, y1, raw NoC 0, in ascending order
+	rect      [4]uint8 // x0, y0, x1, y1, raw NoC 0, ascending
 	id        uint32
 
-	from     *endpoint // read: the source
-	to       *endpoint // write, inline, atomic: the target, unless multicast
+	from     *endpoint // of a read
+	to       *endpoint // of others, unless multicast
 	fromAddr uint64
 	toAddr   uint64
 	n        int
@@ -60,31 +58,29 @@ type transfer struct {
 	op       uint32 // atomic: LEN_BE
 }
 
-// request is a transfer between the store that starts it and its last response. It is prepared,
-// checked, and then applied in five steps: accept, leave, drain, arrive, respond. A delay performs
-// them as events; a window performs the last two at its end.
+// request is a transfer under way. It is prepared, checked, and applied in five steps: accept,
+// leave, drain, arrive, respond. A delay makes them events; a window does the last two at its end.
 type request struct {
 	transfer
 	o    origin
-	tile *tile // that started it
-	niu  *niu  // of tile
+	tile *tile
+	niu  *niu
 	noc  int
 	buf  int
 
-	targets []*endpoint // multicast
-	flits   uint32      // that carry the data
+	targets []*endpoint
+	flits   uint32
 	data    []uint32
 	acks    int
-	away    bool          // at another card, whose answer a copy of it waits for
-	flight  *check.Flight // with Config.RefuseRaces
-	pc      uint32        // in a window: where it was started
+	away    bool          // a copy waits for another card's answer
+	flight  *check.Flight // with RefuseRaces
+	pc      uint32        // in a window: of its start
 }
 
-// posted returns 1 for a posted request: the offset from a non-posted counter to its posted
-// neighbour.
+// posted is the offset from a non-posted counter to its posted neighbour.
 func (q *request) posted() uint32 { return word.Bool(!q.marked) }
 
-// known returns what a coordinate means, or nil if it was not used so far or is none.
+// known returns what a coordinate means if it was used before, or nil.
 func (c *Chip) known(noc int, coord uint32) *endpoint {
 	if coord >= uint32(len(c.routes[noc])) {
 		return nil
@@ -92,19 +88,18 @@ func (c *Chip) known(noc int, coord uint32) *endpoint {
 	return c.routes[noc][coord].Load()
 }
 
-// resolve finds the tile that software means with a coordinate on a NoC.
 func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint {
 	if ep := c.known(noc, coord); ep != nil {
 		return ep
 	}
 	if coord > 0xFFF {
-		c.refuse(o, UnsupportedFunctionality, where, uint64(coord), "coordinate %#x has bits beyond x and y", coord)
+		c.refuse(o, unsupported, where, uint64(coord), "coordinate %#x has bits beyond x and y", coord)
 		return nil
 	}
 	v := chip.XY{X: uint8(coord & 63), Y: uint8(coord >> 6)}
 	raw, err := c.topology.Translate(chip.NOC(noc), v)
 	if err != nil {
-		c.refuse(o, UnimplementedFunctionality, where, uint64(coord), "coordinate %v: %v", v, err)
+		c.refuse(o, unimplemented, where, uint64(coord), "coordinate %v: %v", v, err)
 		return nil
 	}
 	ep := &c.grid[raw.Y][raw.X]
@@ -116,7 +111,7 @@ func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint 
 func (t *tile) start(o origin, noc, i int) slowResult {
 	h := t.hand()
 	q := h.spare
-	if h.spare = nil; q == nil { // also where the arrival of a request starts another one
+	if h.spare = nil; q == nil { // also where a request's arrival starts another
 		q = new(request)
 	}
 	q.o, q.tile, q.niu, q.noc, q.buf = o, t, &t.niu[noc], noc, i
@@ -141,11 +136,9 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	return slowDone
 }
 
-// finish does what remains of a request that has left its NIU.
 func (q *request) finish() bool { return q.arrive() && (q.away || q.respond()) }
 
-// count counts a request as started, or refuses one that its NIU can't count, or that the checks by
-// option refuse.
+// count counts a request as started, or refuses it.
 func (q *request) count() bool {
 	t, u := q.tile, q.niu
 	if (q.linked || u.unfinished) && !u.follow(q) {
@@ -162,7 +155,7 @@ func (q *request) count() bool {
 	u.unsent |= 1 << q.id
 	if q.kind == reqRead || q.marked {
 		if u.open[q.id] >= 255 {
-			return q.refuse(UndefinedBehavior, q.toAddr,
+			return q.refuse(undefined, q.toAddr,
 				"more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
 		}
 		u.open[q.id]++
@@ -174,24 +167,21 @@ func (q *request) count() bool {
 	return true
 }
 
-// follow checks that a request goes where the unfinished transaction before it went, and notes
-// whether it ends it. On silicon the NoC fails otherwise (tt-isa-documentation
-// WormholeB0/NoC/MemoryMap.md).
+// follow refuses a request that leaves the path of its unfinished transaction, at which silicon's
+// NoC fails (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
 func (u *niu) follow(q *request) bool {
 	l := link{to: q.to, rect: q.rect}
 	if q.kind == reqRead {
 		l.to = q.from
 	}
 	if u.unfinished && u.linked != l {
-		q.tile.chip.refuse(q.o, UndefinedBehavior, "noc", q.toAddr,
+		return q.tile.chip.refuse(q.o, undefined, "noc", q.toAddr,
 			"a transaction was begun with VC_LINKED, and this request, which belongs to it, goes elsewhere")
-		return false
 	}
 	u.linked, u.unfinished = l, q.linked
 	return true
 }
 
-// bump8 adds to a counter of 8 bits.
 func (u *niu) bump8(i, by uint32) { u.count[i] = (u.count[i] + by) & 0xFF }
 
 // accept gives the request its virtual channel.
@@ -213,8 +203,7 @@ func (q *request) accept() {
 	q.tile.changed(classNIU0 << q.noc)
 }
 
-// leave makes the request's packet begin to leave the NIU. A write's data are still to be read
-// then.
+// leave makes the packet begin to leave. A write's data are read later.
 func (q *request) leave() {
 	u := q.niu
 	switch q.kind {
@@ -229,7 +218,7 @@ func (q *request) leave() {
 	q.tile.changed(classNIU0 << q.noc)
 }
 
-// drain records that the request's packet has left the NIU wholly: the data of a write are read.
+// drain makes the packet have left: a write's data are read.
 func (q *request) drain() bool {
 	if q.kind != reqWrite {
 		return true
@@ -243,7 +232,6 @@ func (q *request) drain() bool {
 	return true
 }
 
-// buffer returns room for the request's data.
 func (q *request) buffer() []uint32 {
 	n, t := word.Span(q.fromAddr, q.n), q.tile
 	switch {
@@ -272,7 +260,6 @@ func (q *request) arrive() bool {
 	return ok
 }
 
-// apply is arrive without the checks of who does it.
 func (q *request) apply() bool {
 	switch q.kind {
 	case reqRead:
@@ -294,7 +281,7 @@ func (q *request) apply() bool {
 	return true
 }
 
-// read reads the data of a read. Another card may be asked for them, which answers later.
+// read reads a read's data, or asks another card, which answers later.
 func (q *request) read() bool {
 	c := q.tile.chip
 	c.moved += uint64(q.n)
@@ -312,7 +299,6 @@ func (q *request) read() bool {
 	return ok
 }
 
-// put makes a write take effect at a tile.
 func (q *request) put(where string, ep *endpoint) bool {
 	c := q.tile.chip
 	if !c.writeReachable(q.o, where, ep, q.toAddr, q.n, q.data) {
@@ -326,7 +312,7 @@ func (q *request) put(where string, ep *endpoint) bool {
 	return true
 }
 
-// countWrite counts a write of some flits of data at its target; posted is 1 for a posted one.
+// countWrite counts a write at its target; posted is 0 or 1.
 func (t *tile) countWrite(noc int, words, posted uint32) {
 	s := &t.niuWords[noc]
 	s.count[cntSlaveAccepted]++
@@ -339,14 +325,13 @@ func (t *tile) countWrite(noc int, words, posted uint32) {
 	t.changed(classServed0 << noc)
 }
 
-// atomic performs the operation and keeps the old value for the response.
+// atomic performs the operation; q.word becomes the old value.
 func (q *request) atomic() bool {
 	c, t := q.tile.chip, q.to.tile
 	addr := uint32(q.toAddr)
 	if t.known != nil {
 		if a, unknown := t.unwritten(addr, 4); unknown {
-			c.refuse(q.o, UnpredictableValueUsed, "noc atomic", uint64(a), "atomic on memory of tile %v that was never written", t.xy)
-			return false
+			return c.refuse(q.o, unpredictable, "noc atomic", uint64(a), "atomic on memory of tile %v that was never written", t.xy)
 		}
 	}
 	if t.check != nil && !t.check.Access(q.o.far().checked(), addr, 4, true, true) {
@@ -391,12 +376,11 @@ func (q *request) atomic() bool {
 	return true
 }
 
-// respond completes a request with its last response: data of a read, the old value of an atomic,
-// acks of a write.
+// respond completes a request.
 func (q *request) respond() bool {
 	t, u := q.tile, q.niu
 	if q.kind != reqRead && !q.marked {
-		// ttsim returns the old value of posted atomics too; silicon sends no response.
+		// ttsim answers posted atomics too; silicon doesn't.
 		return true
 	}
 	answered := uint32(1)
@@ -422,7 +406,6 @@ func (q *request) respond() bool {
 	return true
 }
 
-// flits is how many carry n bytes of data.
 func (c *Chip) flits(n int) uint32 {
 	return (uint32(n) + c.params.NOCWord - 1) >> c.flitShift
 }

@@ -5,10 +5,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// direct performs the request in a command buffer in one piece and reports whether it did. It does
-// so if the request only copies between the tile's L1 and L1 of other workers or DRAM, or stores a
-// word to a worker's register, no check watches memory, and requests take no time. Its effect is
-// that of start, which performs all other requests and refuses what is wrong.
+// direct performs the request in a command buffer in one piece, if no check watches and requests
+// take no time, for copies between L1 and workers' L1 or DRAM and words to workers' registers.
+// start, of the same effect, performs the others and refuses what is wrong.
 func (t *tile) direct(o origin, noc int, b *cmdBuf) (st slowResult, ok bool) {
 	c, u, id := t.chip, &t.niu[noc], b[bufTag]>>10&15
 	ctrl, n := b[bufCtrl], uint64(b[bufLenBE])
@@ -80,8 +79,7 @@ func (t *tile) direct(o origin, noc int, b *cmdBuf) (st slowResult, ok bool) {
 	return st, true
 }
 
-// isOwn reports whether a coordinate and an address name n bytes of the tile's own L1, which is
-// what one request may copy.
+// isOwn reports whether n bytes are the tile's own L1, and one request may copy them.
 func (t *tile) isOwn(noc int, coord uint32, addr, n uint64) bool {
 	size := t.bytes()
 	if n-1 >= uint64(t.chip.params.MaxBurst) || addr >= size || addr+n > size {
@@ -90,7 +88,6 @@ func (t *tile) isOwn(noc int, coord uint32, addr, n uint64) bool {
 	return t.isAt(noc, coord)
 }
 
-// isAt reports whether a coordinate is known as one of the tile's.
 func (t *tile) isAt(noc int, coord uint32) bool {
 	if coord == t.id[noc] {
 		return true
@@ -99,7 +96,7 @@ func (t *tile) isAt(noc int, coord uint32) bool {
 	return ep != nil && ep.tile == t
 }
 
-// between reports whether the recipients are those of the rectangle with two corners.
+// between reports whether the recipients are those of a rectangle.
 func (r *recipients) between(noc int, start, end *endpoint) bool {
 	if noc == 1 {
 		start, end = end, start
@@ -107,8 +104,7 @@ func (r *recipients) between(noc int, start, end *endpoint) bool {
 	return start != nil && end != nil && r.rect == [4]uint8{start.xy.X, start.xy.Y, end.xy.X, end.xy.Y}
 }
 
-// readDirect reads n bytes at an address of an endpoint to the tile's own L1, unless they aren't in
-// one piece of another worker's L1 or of DRAM.
+// readDirect reads n bytes of one piece of another worker's L1 or DRAM.
 func (t *tile) readDirect(noc int, from *endpoint, at, to, n uint64, flits uint32) bool {
 	c, far := t.chip, from.tile
 	mask, time := uint64(15), (*uint64)(nil)
@@ -141,7 +137,6 @@ func (t *tile) readDirect(noc int, from *endpoint, at, to, n uint64, flits uint3
 	return true
 }
 
-// countRead counts a read of some flits of data at its target.
 func (t *tile) countRead(noc int, flits uint32) {
 	s := &t.niuWords[noc].count
 	s[cntSlaveAccepted]++
@@ -151,7 +146,6 @@ func (t *tile) countRead(noc int, flits uint32) {
 	t.changed(classServed0 << noc)
 }
 
-// wrote counts a write at the NIU that started it.
 func (u *niu) wrote(id, posted, flits, acks uint32) {
 	s := &u.count
 	s[cntAccepted]++

@@ -11,9 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Requests that are performed in one piece do what they do step by step: to memory, to counters and
-// streams, to processors that wait, and in which order these are woken. Everything else, and what
-// is refused, is left to the steps.
+// Requests in one piece do what they do step by step, to memory, counters, streams and waiting
+// processors.
 func TestDirect(t *testing.T) {
 	for _, arch := range arches {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -60,7 +59,6 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// requester is a chip of which some workers have processors that wait, and start requests.
 type requester struct {
 	c     *Chip
 	topo  *chip.Chip
@@ -135,7 +133,6 @@ func newRequester(t *rapid.T, arch chip.Arch, stepwise bool) *requester {
 	return r
 }
 
-// draw draws a request of a worker.
 func (r *requester) draw(t *rapid.T, from int) (kind string, q nocRequest) {
 	pick := func(name string, n int) int { return rapid.IntRange(0, n-1).Draw(t, name) }
 	addr := func(name string) uint64 {
@@ -195,7 +192,7 @@ func (r *requester) draw(t *rapid.T, from int) (kind string, q nocRequest) {
 	return "atomic", q
 }
 
-// issue makes a request, as a processor does, and reports whether it was performed in one piece.
+// issue makes a request and reports whether it was performed in one piece.
 func (r *requester) issue(from int, q nocRequest) bool {
 	t := r.tiles[from]
 	o := origin{tile: t, core: t.cores[0]}
@@ -214,7 +211,6 @@ func (r *requester) issue(from int, q nocRequest) bool {
 	return false
 }
 
-// state returns all that requests change.
 func (r *requester) state() (s []string) {
 	s = append(s, fmt.Sprint("fault: ", r.c.fault), fmt.Sprint("moved: ", r.c.moved))
 	if r.c.fault != nil {
@@ -241,7 +237,6 @@ func (r *requester) state() (s []string) {
 	return s
 }
 
-// The coordinate that a worker finds in NOC_ID_LOGICAL is its own on both networks.
 func TestOwnCoordinates(t *testing.T) {
 	for _, arch := range arches {
 		for _, h := range []chip.Harvesting{{}, {Tensix: 5}} {

@@ -7,15 +7,13 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
-// place is an address at a tile, as a command buffer names it.
 type place struct {
 	ep   *endpoint
 	addr uint64
 }
 
-// prepare fills in the request from its command buffer, or refuses it. The rules are those of
-// tt-isa-documentation WormholeB0/NoC/MemoryMap.md and Alignment rules of metal's noc_parameters.h,
-// as ttsim checks them (src/tile.cpp).
+// prepare fills in the request from its command buffer, or refuses it as ttsim does (src/tile.cpp;
+// tt-isa-documentation WormholeB0/NoC/MemoryMap.md, metal noc_parameters.h).
 func (q *request) prepare(b *cmdBuf) bool {
 	ctrl := b[bufCtrl]
 	q.marked = ctrl&ctrlMarked != 0
@@ -68,16 +66,14 @@ func (q *request) prepare(b *cmdBuf) bool {
 	return q.checkOwn(own, "RET") && q.tile.chip.checkAtomic(q)
 }
 
-// ends returns the addresses and coordinates of both ends of the request in a command buffer.
 func (c *Chip) ends(b *cmdBuf) (targ, ret uint64, targXY, retXY uint32) {
 	targ, ret = uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		return targ & (1<<36 - 1), ret & (1<<36 - 1), uint32(targ >> 36), uint32(ret >> 36)
 	}
 	return targ, ret, b[bufTargHi], b[bufRetHi]
 }
 
-// resolve finds the tile that a coordinate of the request means, or refuses it.
 func (q *request) resolve(where string, coord uint32) *endpoint {
 	if ep := q.tile.chip.known(q.noc, coord); ep != nil {
 		return ep
@@ -85,40 +81,34 @@ func (q *request) resolve(where string, coord uint32) *endpoint {
 	return q.tile.chip.resolve(q.o, where, q.noc, coord)
 }
 
-// refuse refuses the request and returns false.
 func (q *request) refuse(cat Category, addr uint64, format string, args ...any) bool {
-	q.tile.chip.refuse(q.o, cat, "noc", addr, format, args...)
-	return false
+	return q.tile.chip.refuse(q.o, cat, "noc", addr, format, args...)
 }
 
-// checkOwn refuses an end of the request, called what, that isn't at its own tile.
+// checkOwn refuses an end of the request that isn't at its own tile.
 func (q *request) checkOwn(p place, what string) bool {
 	return p.ep.tile == q.tile ||
-		q.refuse(UnimplementedFunctionality, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
+		q.refuse(unimplemented, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
-// fits refuses a length that no burst may have, and an own end of the request that isn't in L1 of
-// its own tile. That end is called what, and name in the command buffer.
+// fits refuses lengths that no burst has, and an own end, of the name of its registers, outside L1.
 func (q *request) fits(own place, what, name string) bool {
 	most, l1, n := uint64(q.tile.chip.params.MaxBurst), q.tile.bytes(), uint64(q.n)
 	switch {
 	case n-1 < most && own.ep.tile == q.tile && own.addr < l1 && own.addr+n <= l1:
 		return true
 	case n-1 >= most:
-		return q.refuse(UnsupportedFunctionality, n, "length %d: want 1 to %d", n, most)
+		return q.refuse(unsupported, n, "length %d: want 1 to %d", n, most)
 	}
 	return q.checkOwn(own, name) &&
-		q.refuse(UnsupportedFunctionality, own.addr, "%s of %d bytes at %#x reaches beyond L1", what, n, own.addr)
+		q.refuse(unsupported, own.addr, "%s of %d bytes at %#x reaches beyond L1", what, n, own.addr)
 }
 
-// aligned refuses addresses that differ in the bits of a mask.
 func (q *request) aligned(cat Category, mask uint64) bool {
 	return (q.fromAddr^q.toAddr)&mask == 0 ||
 		q.refuse(cat, q.fromAddr, "source %#x and destination %#x differ in their low bits %#x", q.fromAddr, q.toAddr, mask)
 }
 
-// prepareMulticast prepares a write of L1 to a rectangle of tiles, whose corners are two
-// coordinates.
 func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
 	end := q.resolve("noc RET coordinate", corners&0xFFF)
 	if end == nil {
@@ -132,37 +122,34 @@ func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
 	switch l1 := uint64(c.params.L1Size); {
 	case q.toAddr < l1:
 		if q.toAddr+uint64(q.n) > l1 {
-			return q.refuse(UnsupportedFunctionality, q.toAddr, "multicast of %d bytes to %#x reaches beyond L1", q.n, q.toAddr)
+			return q.refuse(unsupported, q.toAddr, "multicast of %d bytes to %#x reaches beyond L1", q.n, q.toAddr)
 		}
 	case q.n != 4:
-		return q.refuse(UnsupportedFunctionality, q.toAddr, "multicast of %d bytes to registers: want 4", q.n)
+		return q.refuse(unsupported, q.toAddr, "multicast of %d bytes to registers: want 4", q.n)
 	case q.toAddr&3 != 0:
-		return q.refuse(UnimplementedFunctionality, q.toAddr, "multicast to a register at an address that is not a multiple of 4")
+		return q.refuse(unimplemented, q.toAddr, "multicast to a register at an address that is not a multiple of 4")
 	}
-	return q.aligned(UnimplementedFunctionality, 15) && c.rectangle(q, start.xy, end.xy)
+	return q.aligned(unimplemented, 15) && c.rectangle(q, start.xy, end.xy)
 }
 
-// prepareInline prepares a write of the command buffer's own word.
 func (q *request) prepareInline(own place, be uint32) bool {
 	if q.to.tile == nil {
-		return q.refuse(UnimplementedFunctionality, q.toAddr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", q.to.kind)
+		return q.refuse(unimplemented, q.toAddr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", q.to.kind)
 	}
 	return q.checkOwn(own, "RET") && q.tile.chip.checkInline(q, be)
 }
 
-// prepareWrite prepares a write of the tile's own L1.
 func (q *request) prepareWrite(own *endpoint) bool {
 	c := q.tile.chip
-	if !q.fits(place{own, q.fromAddr}, "source", "TARG") || !q.aligned(UndefinedBehavior, 15) {
+	if !q.fits(place{own, q.fromAddr}, "source", "TARG") || !q.aligned(undefined, 15) {
 		return false
 	}
-	if c.arch == chip.Wormhole && q.marked && q.id != 0 && (q.to.kind == chip.PCIe || q.to.kind == chip.ARC) {
-		return q.refuse(UndefinedBehavior, q.toAddr, "non-posted write to the %v tile with transaction id %d: only id 0 works", q.to.kind, q.id)
+	if c.wormhole() && q.marked && q.id != 0 && (q.to.kind == chip.PCIe || q.to.kind == chip.ARC) {
+		return q.refuse(undefined, q.toAddr, "non-posted write to the %v tile with transaction id %d: only id 0 works", q.to.kind, q.id)
 	}
 	return c.reachable(q.o, "noc write", q.to, q.toAddr, q.n)
 }
 
-// prepareRead prepares a read to the tile's own L1.
 func (q *request) prepareRead(own *endpoint) bool {
 	c := q.tile.chip
 	if !q.fits(place{own, q.toAddr}, "destination", "RET") {
@@ -170,22 +157,21 @@ func (q *request) prepareRead(own *endpoint) bool {
 	}
 	mask := uint64(15)
 	switch a := &c.params.Align; {
-	case q.from.kind == chip.DRAM && !(c.arch == chip.Wormhole && q.fromAddr >= dramAPBBase):
+	case q.from.kind == chip.DRAM && !(c.wormhole() && q.fromAddr >= dramAPBBase):
 		mask = uint64(a.DRAMRead) - 1
 	case q.from.kind == chip.PCIe:
 		mask = uint64(a.PCIeRead) - 1
 	case q.fromAddr >= localBase:
 		if uint32(q.n) > 4-uint32(q.toAddr&3) {
-			return q.refuse(UnimplementedFunctionality, q.fromAddr, "read of %d bytes of registers to %#x: want 4, aligned", q.n, q.toAddr)
+			return q.refuse(unimplemented, q.fromAddr, "read of %d bytes of registers to %#x: want 4, aligned", q.n, q.toAddr)
 		}
 		mask = 3
 	}
-	return q.aligned(UndefinedBehavior, mask) && c.reachable(q.o, "noc read", q.from, q.fromAddr, q.n)
+	return q.aligned(undefined, mask) && c.reachable(q.o, "noc read", q.from, q.fromAddr, q.n)
 }
 
-// ctrlRefused returns why a value of NOC_CTRL is refused, or "".
+// ctrlRefused returns why a NOC_CTRL value is refused, or "".
 func ctrlRefused(v uint32) (string, Category) {
-	const unimplemented, unsupported = UnimplementedFunctionality, UnsupportedFunctionality
 	switch {
 	case v&ctrlByteEnable != 0:
 		return "byte-enable writes are not emulated", unimplemented
@@ -228,16 +214,14 @@ func ctrlRefused(v uint32) (string, Category) {
 	return "", 0
 }
 
-// rectangle checks the corners of a multicast. On NoC 1, which runs the other way, software swaps
-// them.
+// rectangle resolves a multicast. Software swaps its corners on NoC 1, which runs the other way.
 func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 	if q.noc == 1 {
 		start, end = end, start
 	}
 	if start.X > end.X || start.Y > end.Y {
-		c.refuse(q.o, UnimplementedFunctionality, "noc multicast", q.toAddr,
+		return c.refuse(q.o, unimplemented, "noc multicast", q.toAddr,
 			"rectangle from %v to %v (raw NoC 0) runs against NoC %d: swap its corners", start, end, q.noc)
-		return false
 	}
 	q.rect = [4]uint8{start.X, start.Y, end.X, end.Y}
 	u := q.niu
@@ -253,13 +237,11 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 			}
 			ep := &c.grid[y][x]
 			if ep.kind != chip.Tensix {
-				c.refuse(q.o, UnimplementedFunctionality, "noc multicast", q.toAddr, "the rectangle holds %v, a %v tile", ep.xy, ep.kind)
-				return false
+				return c.refuse(q.o, unimplemented, "noc multicast", q.toAddr, "the rectangle holds %v, a %v tile", ep.xy, ep.kind)
 			}
 			if ep.harvested {
-				c.refuse(q.o, UndefinedBehavior, "noc multicast", q.toAddr,
+				return c.refuse(q.o, undefined, "noc multicast", q.toAddr,
 					"the rectangle holds %v, which is harvested, and the router does not leave it out", ep.xy)
-				return false
 			}
 			if ep.tile != q.tile || q.include {
 				to.tiles = append(to.tiles, ep)
@@ -270,47 +252,45 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 	return true
 }
 
-// checkAtomic checks an atomic: L1 only, and an offset that agrees with the address
-// (tt-isa-documentation WormholeB0/NoC/Atomics.md).
+// checkAtomic: L1 only, and the offset must agree with the address (tt-isa-documentation
+// WormholeB0/NoC/Atomics.md).
 func (c *Chip) checkAtomic(q *request) bool {
 	bad := func(cat Category, addr uint64, format string, args ...any) bool {
-		c.refuse(q.o, cat, "noc atomic", addr, format, args...)
-		return false
+		return c.refuse(q.o, cat, "noc atomic", addr, format, args...)
 	}
 	switch {
 	case q.to.tile == nil:
-		return bad(UnimplementedFunctionality, q.toAddr, "atomic on a %v tile: atomics work on L1 only", q.to.kind)
+		return bad(unimplemented, q.toAddr, "atomic on a %v tile: atomics work on L1 only", q.to.kind)
 	case q.toAddr&3 != 0:
-		return bad(UnimplementedFunctionality, q.toAddr, "TARG address of an atomic is not a multiple of 4")
+		return bad(unimplemented, q.toAddr, "TARG address of an atomic is not a multiple of 4")
 	case q.fromAddr&3 != 0:
-		return bad(UnimplementedFunctionality, q.fromAddr, "RET address of an atomic is not a multiple of 4")
+		return bad(unimplemented, q.fromAddr, "RET address of an atomic is not a multiple of 4")
 	case q.fromAddr >= q.tile.bytes():
-		return bad(UnsupportedFunctionality, q.fromAddr, "RET address of an atomic is beyond L1")
+		return bad(unsupported, q.fromAddr, "RET address of an atomic is beyond L1")
 	}
 	if !c.reachable(q.o, "noc atomic", q.to, q.toAddr, 4) {
 		return false
 	}
 	if q.toAddr >= q.to.tile.bytes() {
-		return bad(UndefinedBehavior, q.toAddr, "atomic on a register: atomics work on L1 only")
+		return bad(undefined, q.toAddr, "atomic on a register: atomics work on L1 only")
 	}
 	ofs := uint32(q.toAddr >> 2 & 3)
 	switch q.op >> 12 & 15 {
 	case atomicIncrement, atomicCompareSwap, atomicSwapIndex6:
 		if q.op&3 != ofs {
-			return bad(UndefinedBehavior, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op&3, ofs)
+			return bad(undefined, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op&3, ofs)
 		}
 	case atomicSwapIndex7:
 		if q.op>>2&3 != ofs {
-			return bad(UndefinedBehavior, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op>>2&3, ofs)
+			return bad(undefined, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op>>2&3, ofs)
 		}
 	case atomicSwapMask:
 	default:
-		return bad(UnimplementedFunctionality, q.toAddr, "atomic %#x: opcode %d is not emulated", q.op, q.op>>12&15)
+		return bad(unimplemented, q.toAddr, "atomic %#x: opcode %d is not emulated", q.op, q.op>>12&15)
 	}
 	return true
 }
 
-// Opcodes of atomics.
 const (
 	atomicIncrement   = 1
 	atomicSwapMask    = 3
@@ -321,32 +301,30 @@ const (
 
 func (c *Chip) checkInline(q *request, be uint32) bool {
 	bad := func(cat Category, format string, args ...any) bool {
-		c.refuse(q.o, cat, "noc inline write", q.toAddr, format, args...)
-		return false
+		return c.refuse(q.o, cat, "noc inline write", q.toAddr, format, args...)
 	}
 	if q.toAddr >= localBase {
 		if q.toAddr&3 != 0 {
-			return bad(UnimplementedFunctionality, "the register address is not a multiple of 4")
+			return bad(unimplemented, "the register address is not a multiple of 4")
 		}
 		return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
 	}
-	if c.arch == chip.Blackhole {
-		return bad(UndefinedBehavior, "inline writes to L1 are unsafe on Blackhole: write through scratch memory instead")
+	if c.blackhole() {
+		return bad(undefined, "inline writes to L1 are unsafe on Blackhole: write through scratch memory instead")
 	}
 	if be == 0 {
-		return bad(UnimplementedFunctionality, "no byte is enabled")
+		return bad(unimplemented, "no byte is enabled")
 	}
 	shift := uint32(bits.TrailingZeros32(be))
 	if be>>shift != 15 || shift&3 != 0 {
-		return bad(UnimplementedFunctionality, "byte mask %#x: want four bytes of one word", be)
+		return bad(unimplemented, "byte mask %#x: want four bytes of one word", be)
 	}
 	if uint32(q.toAddr&15) != shift&15 {
-		return bad(UnimplementedFunctionality, "byte mask %#x does not agree with the address", be)
+		return bad(unimplemented, "byte mask %#x does not agree with the address", be)
 	}
 	return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
 }
 
-// checked is the request as the checks see it.
 func (q *request) checked() *check.Transfer {
 	f := &check.Transfer{By: q.o.checked(), Tile: q.tile.check, NoC: q.noc, ID: q.id,
 		Kind: check.Kind(q.kind), Marked: q.marked, Multicast: q.multicast, Ordered: q.ordered,
@@ -364,7 +342,6 @@ func (q *request) checked() *check.Transfer {
 	return f
 }
 
-// place is one end of the request.
 func (q *request) place(ep *endpoint, addr uint64) check.Place {
 	p := check.Place{Bank: check.NoBank}
 	if ep == nil {
@@ -379,8 +356,7 @@ func (q *request) place(ep *endpoint, addr uint64) check.Place {
 	return p
 }
 
-// completes reports whether a store to addr of a tile adds to a stream with which dispatchers count
-// completions.
+// completes reports whether addr is a stream update by which dispatchers count completions.
 func (t *tile) completes(addr uint64) bool {
 	s := &t.chip.params.Stream
 	first := streamBase + uint64(s.FirstDispatch)*0x1000

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// nocRequest is a request as software programs it.
 type nocRequest struct {
 	noc            chip.NOC
 	buf            int
@@ -22,14 +21,13 @@ type nocRequest struct {
 	tag            uint32
 }
 
-// issue programs command buffer buf of tile v through a window, as the host can, and starts it.
+// issue programs command buffer buf of tile v through a window and starts it.
 func (r *rig) issue(v chip.XY, q nocRequest) {
 	for _, w := range q.stores(r.arch) {
 		r.st(v, uint64(w[0]), w[1])
 	}
 }
 
-// stores returns the register stores, address and value, that make the request.
 func (q nocRequest) stores(arch chip.Arch) [][2]uint32 {
 	l := layoutOf(arch)
 	base := uint32(niu0Base) + 0x10000*uint32(q.noc) + uint32(q.buf)*l.stride
@@ -77,8 +75,7 @@ const (
 	ctrlMulticast = ctrlWrite | ctrlMarked | ctrlBroadcast | ctrlPathReserve
 )
 
-// Reads and writes between L1, DRAM and L1 move exactly the bytes asked for and count in both NIUs,
-// on both NoCs, with the coordinates that package chip gives out.
+// Exactly the bytes asked for move, and count in both NIUs.
 func TestNOCTransfers(t *testing.T) {
 	for _, arch := range arches {
 		for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
@@ -134,9 +131,8 @@ func TestNOCTransfers(t *testing.T) {
 	}
 }
 
-// A multicast reaches exactly the workers of the rectangle, on NoC 1 with its corners swapped,
-// without the sender unless SRC_INCLUDE is set, and leaves REQS_OUTSTANDING of its id at 1-n modulo
-// 256.
+// Exactly the workers of the rectangle, without the sender unless SRC_INCLUDE is set;
+// REQS_OUTSTANDING of the id is then 1-n.
 func TestMulticast(t *testing.T) {
 	for _, arch := range arches {
 		for _, harvest := range []uint32{0, 1<<2 | 1<<5} {
@@ -184,7 +180,7 @@ func TestMulticast(t *testing.T) {
 	}
 }
 
-// Atomics do what tt-isa-documentation WormholeB0/NoC/Atomics.md says and return the old value.
+// tt-isa-documentation WormholeB0/NoC/Atomics.md.
 func TestAtomics(t *testing.T) {
 	tests := []struct {
 		name          string
@@ -224,8 +220,6 @@ func TestAtomics(t *testing.T) {
 	}
 }
 
-// Inline writes reach registers on both chips and L1 on Wormhole; stream counters count modulo
-// 2^17.
 func TestInlineWritesAndStreams(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
@@ -250,7 +244,7 @@ func TestInlineWritesAndStreams(t *testing.T) {
 		}
 		r.issue(v, nocRequest{targ: 0x30004, targXY: far, retXY: v, ctrl: ctrlWriteNP | ctrlInline, dat: 77, len: 0xF0})
 		if arch == chip.Blackhole {
-			r.refused(UndefinedBehavior)
+			r.refused(undefined)
 			continue
 		}
 		r.healthy()

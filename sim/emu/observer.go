@@ -6,16 +6,14 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// Observer is a second PCI function of a chip, for tools that look inside while a host uses the
-// chip. It has TLB windows of its own, so that neither host sees the other's. What the chip would
-// refuse to the observer gives all ones and stops nothing. A chip that has stopped still answers an
-// observer. Host memory, the PCIe controller and configuration space stay the first host's: stores
-// to them do nothing.
+// Observer is a second PCI function of a chip, for tools, with its own TLB windows. Refusals give
+// the observer all ones and stop nothing; a stopped chip still answers. Stores to host memory, the
+// PCIe controller and configuration space do nothing.
 type Observer struct {
 	chip    *Chip
 	tlb     []uint32
 	half    []uint8
-	refused error // why the access that is performed now can't be
+	refused error
 }
 
 var _ driver.Function = (*Observer)(nil)
@@ -25,7 +23,6 @@ func (c *Chip) Observe() *Observer {
 	return &Observer{chip: c, tlb: make([]uint32, len(c.tlb)), half: make([]uint8, len(c.half))}
 }
 
-// access performs an access of the observer and reports whether the chip answered.
 func (o *Observer) access(perform func(c *Chip)) bool {
 	c := o.chip
 	c.acquire()
@@ -43,13 +40,10 @@ func (o *Observer) access(perform func(c *Chip)) bool {
 	return o.refused == nil
 }
 
-// ConfigRead implements driver.Function.
 func (o *Observer) ConfigRead(off uint32) uint32 { return o.chip.ConfigRead(off) }
 
-// ConfigWrite does nothing.
 func (o *Observer) ConfigWrite(uint32, uint32) {}
 
-// BARLoad implements driver.Function.
 func (o *Observer) BARLoad(bar int, off uint64, width int) (v uint64) {
 	if !o.access(func(c *Chip) { v = c.loadBAR(bar, off, width) }) {
 		return allOnes(width)
@@ -57,38 +51,33 @@ func (o *Observer) BARLoad(bar int, off uint64, width int) (v uint64) {
 	return v
 }
 
-// BARStore implements driver.Function.
 func (o *Observer) BARStore(bar int, off uint64, width int, v uint64) {
 	if bar != 2 {
 		o.access(func(c *Chip) { c.store(bar, off, width, v) })
 	}
 }
 
-// BARRead implements driver.Function.
 func (o *Observer) BARRead(bar int, off uint64, p []byte) {
 	if len(p) > 0 && !o.access(func(c *Chip) { c.readBAR(bar, off, p) }) {
 		fill(p, 0xFF)
 	}
 }
 
-// BARWrite implements driver.Function.
 func (o *Observer) BARWrite(bar int, off uint64, p []byte) {
 	if len(p) > 0 && bar != 2 {
 		o.access(func(c *Chip) { c.writeBAR(bar, off, p) })
 	}
 }
 
-// AttachDMA does nothing: the chip keeps its way to host memory.
 func (o *Observer) AttachDMA(driver.DMA) {}
 
 // Fault is always nil: the observer outlives what stops the chip.
 func (o *Observer) Fault() error { return nil }
 
-// Close does nothing. The chip goes on.
 func (o *Observer) Close() error { return nil }
 
-// ReadTile reads memory or registers of the tile at a coordinate of NoC 0, raw or translated. The
-// error is a *Refusal.
+// ReadTile reads memory or registers of the tile at a raw or translated NoC 0 coordinate. The error
+// is a *Refusal.
 func (o *Observer) ReadTile(at chip.XY, addr uint64, p []byte) error {
 	return o.tile(at, addr, p, func(c *Chip, ep *endpoint, buf []uint32) bool {
 		if !c.readTile(origin{loads: true}, "tile", 0, ep, addr, len(p), buf) {
@@ -107,8 +96,7 @@ func (o *Observer) WriteTile(at chip.XY, addr uint64, p []byte) error {
 	})
 }
 
-// tile performs an access to a tile. The words of buf hold the bytes of p as they lie in memory at
-// addr.
+// tile performs an access; buf holds p as it lies in memory at addr.
 func (o *Observer) tile(at chip.XY, addr uint64, p []byte, perform func(*Chip, *endpoint, []uint32) bool) error {
 	if len(p) == 0 {
 		return nil

@@ -8,14 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// observing returns a rig that accesses r's chip as an observer.
 func observing(r *rig) *rig {
 	o := *r
 	o.c, o.dev = nil, r.c.Observe()
 	return &o
 }
 
-// A host and an observer don't see each other's windows.
 func TestObserverHasItsOwnWindows(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
@@ -38,7 +36,6 @@ func TestObserverHasItsOwnWindows(t *testing.T) {
 	}
 }
 
-// What is refused to an observer doesn't stop the chip, and the observer goes on.
 func TestObserverCanBeRefused(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, RefuseUnwritten: true})
@@ -60,7 +57,6 @@ func TestObserverCanBeRefused(t *testing.T) {
 	}
 }
 
-// A chip that has stopped says so once, answers its host with all ones, and an observer as before.
 func TestObserverOfStoppedChip(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
@@ -93,12 +89,11 @@ func TestObserverOfStoppedChip(t *testing.T) {
 	}
 }
 
-// ReadCore reads what a processor sees, to the byte, and says where there is nothing.
 func TestReadCore(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
 		v := r.worker(1, 1)
-		r.run(v, newAsm(0x1000).li(a0, localBase).li(a1, 0x04030201).sw(a1, a0, 8).label("l").j("l"))
+		r.run(v, onB().li(a0, localBase).li(a1, 0x04030201).sw(a1, a0, 8).label("l").j("l"))
 		p := make([]byte, 3)
 		if !r.c.ReadCore(r.raw(v), chip.BRISC, localBase+9, p) || !bytes.Equal(p, []byte{2, 3, 4}) {
 			t.Errorf("%v: local RAM: % x", arch, p)

@@ -8,30 +8,25 @@ import (
 )
 
 const (
-	// minTiles is how many tiles make a window. Cores of fewer have their slices one after another:
-	// they mostly wait for each other.
+	// minTiles is how many tiles make a window. Cores of fewer mostly wait for each other.
 	minTiles = 4
-	// maxWindow is how many instructions a window has, roughly. The host waits for its end.
+	// maxWindow is about how many instructions a window has, for whose end the host waits.
 	maxWindow = 1 << 21
-	// worthWaking is how many instructions of a window are worth waking another goroutine.
+	// worthWaking is how many instructions are worth waking another goroutine.
 	worthWaking = 20000
-	// maxTileTurns is how many slices cores of a tile have in a window, and maxTileUsed after how
-	// many instructions none has another one.
+	// Bounds of a tile's slices and instructions in a window.
 	maxTileTurns = 64
 	maxTileUsed  = 1 << 14
-	// A core waits for the end of the window if its tile's outbox has so many requests or words of
-	// data: fewer than the 8 bits of a counter of unanswered requests hold.
+	// A core waits for the end of the window beyond these; 8-bit counters hold all requests.
 	maxOutbox      = 128
 	maxOutboxWords = 16 << 10
 )
 
-// workerState is the scratch state of one goroutine that runs cores.
 type workerState struct {
-	lines *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
-	spare *request                   // for the next one, or nil
+	lines *[decodedLines]decodedLine // by line number modulo decodedLines; nil until code runs
+	spare *request                   // for the next request, or nil
 }
 
-// hand returns the hand of the goroutine that runs the tile.
 func (t *tile) hand() *workerState {
 	if b := t.outbox; b != nil {
 		return b.hand
@@ -39,20 +34,20 @@ func (t *tile) hand() *workerState {
 	return &t.chip.hand
 }
 
-// outbox is what a tile does in a window to others, and to what it shares with them.
+// outbox buffers a tile's external effects during a window.
 type outbox struct {
 	tile  *tile
 	hand  *workerState
 	draw  splitmix
-	turns []*core // those that have had one are in front
-	ran   int     // of turns
+	turns []*core // the first ran have had a turn
+	ran   int
 
 	requests  []request
 	stores    []dramStore // that come before all requests
 	data      []uint32    // of both
 	words     int         // of data, in all
 	readsDRAM bool        // one of requests does
-	awaited   [2][5]uint8 // responses that cores wait for, by NoC and core: a bit for each requestKind
+	awaited   [2][5]uint8 // responses that cores wait for, by NoC and core: a bit per requestKind
 
 	used, longest int    // instructions in all, and of one core
 	moved         uint64 // bytes, over NoCs
@@ -67,7 +62,7 @@ type dramStore struct {
 	data    []uint32
 }
 
-// hotLine is a line to be translated when no code runs.
+// hotLine is a line to translate when no code runs.
 type hotLine struct {
 	page *codePage
 	base uint32
@@ -81,7 +76,6 @@ type part struct {
 	hand  workerState
 }
 
-// enqueue gives a core that can run a turn in the window.
 func (b *outbox) enqueue(k *core) {
 	if !k.listed {
 		k.listed = true
@@ -89,9 +83,8 @@ func (b *outbox) enqueue(k *core) {
 	}
 }
 
-// post puts a request that has left into the outbox. What of it is the tile's own is done. Reads
-// and writes of DRAM, which nothing changes in a window, end at once unless they might overtake
-// another one of the tile's.
+// post takes a request that has left. Reads and writes of DRAM, which nothing changes in a window,
+// end at once unless they might overtake another request of the tile.
 func (b *outbox) post(q *request) bool {
 	switch {
 	case q.kind == reqRead && b.readsNow(q.from, q.fromAddr, uint64(q.n)):
@@ -120,8 +113,7 @@ func (b *outbox) post(q *request) bool {
 	return true
 }
 
-// readsNow reports whether n bytes are of DRAM, in which everything is that the tile has written to
-// where they are.
+// readsNow reports whether n bytes are of DRAM where all is that the tile has written there.
 func (b *outbox) readsNow(from *endpoint, addr, n uint64) bool {
 	if from.kind != chip.DRAM || len(b.requests) > 0 || addr >= b.tile.chip.drams[from.bank].size {
 		return false
@@ -134,14 +126,12 @@ func (b *outbox) readsNow(from *endpoint, addr, n uint64) bool {
 	return true
 }
 
-// storesSoon reports whether a write to an address is to DRAM and may come before all requests in
-// outboxes: none that the tile has started earlier reads DRAM. So whoever is told of it finds it
-// there, and its answer needn't wait.
+// storesSoon reports whether a write to DRAM may come before all requests in outboxes: no earlier
+// request of the tile reads DRAM.
 func (b *outbox) storesSoon(to *endpoint, addr uint64) bool {
 	return to.kind == chip.DRAM && addr < b.tile.chip.drams[to.bank].size && !b.readsDRAM
 }
 
-// room returns room for n words of a request's data, until the end of the window.
 func (b *outbox) room(n int) []uint32 {
 	if cap(b.data)-len(b.data) < n {
 		b.data = make([]uint32, 0, max(2*cap(b.data), n, 256)) // requests keep the old one
@@ -152,14 +142,12 @@ func (b *outbox) room(n int) []uint32 {
 	return b.data[at : at+n : at+n]
 }
 
-// full reports whether no further request may be posted. A tile that isn't in a window has no
-// outbox.
+// full reports whether no further request may be posted, never outside windows.
 func (b *outbox) full() bool {
 	return b != nil && (len(b.requests) >= maxOutbox || len(b.stores) >= maxOutbox || b.words >= maxOutboxWords)
 }
 
-// awaits reports whether a counter will count responses to requests of core k when the window ends,
-// so that k waits for that.
+// awaits reports whether a counter counts responses to requests of core k that end with the window.
 func (b *outbox) awaits(k *core, noc int, counter uint32) bool {
 	if b == nil || k == nil {
 		return false
@@ -180,8 +168,7 @@ func (b *outbox) awaits(k *core, noc int, counter uint32) bool {
 	return kinds != 0
 }
 
-// decodedLine is a line of code that some tile has, and its instructions: most tiles run the same,
-// at the same place.
+// decodedLine is a line of code with its instructions: most tiles run the same.
 type decodedLine struct {
 	pc    uint32
 	valid bool

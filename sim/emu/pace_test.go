@@ -9,13 +9,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Between two loads of a host, a processor that counts has counted, also where the goroutine that
-// runs a chip gets no turn.
+// Between two loads of a host, a processor that counts has counted.
 func TestPaced(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Seed: 1, Paced: true})
 		v := r.worker(1, 2)
-		r.run(v, newAsm(0x1000).li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
+		r.run(v, counter(0x20000))
 		off := r.point(v, 0x20000)
 		for last := uint64(0); last < 1<<20; {
 			n := r.dev.BARLoad(0, off, 4)
@@ -28,54 +27,28 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// The same is so for the processors of a chip that the host reaches through another one.
 func TestPacedRemote(t *testing.T) {
-	cfgs := make([]Config, 2)
-	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Seed: 1, Paced: true, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i),
-			Routing: true}}
-	}
-	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	here, there := m.Chip(0), m.Chip(1)
-	far := &rig{t, there, there, func() {}, chip.Wormhole, there.Topology(), chip.Wormhole.Params()}
-	near := &rig{t, here, here, func() {}, chip.Wormhole, here.Topology(), chip.Wormhole.Params()}
+	_, rigs := row(t, 2, Config{Seed: 1, Paced: true})
+	g, far := newGateway(rigs[0]), rigs[1]
 	workers := []chip.XY{far.worker(0, 0), far.worker(1, 0), far.worker(2, 0), far.worker(3, 0)}
 	for _, v := range workers {
-		far.run(v, newAsm(0x1000).li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
-	}
-	gate, asks := near.eth(8), uint32(0)
-	twice := func(v chip.XY) (found [2]uint32) {
-		a := 0x20000 | uint64(v.X)<<36 | uint64(v.Y)<<42 | 1<<48
-		first := asks
-		for range found {
-			for i, w := range []uint32{uint32(a), uint32(a >> 32), 4, remoteReadRequest} {
-				near.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
-			}
-			asks++
-		}
-		near.st(gate, remoteRequests+remoteWrite, asks&7)
-		near.eventually("answers", func() bool { return near.ld(gate, remoteResponses+remoteWrite) == asks&7 })
-		for i := range found {
-			found[i] = near.ld(gate, remoteResponses+remoteCommands+uint64((first+uint32(i))%4)*32+8)
-		}
-		return found
+		far.run(v, counter(0x20000))
 	}
 	for i := range 100 {
-		v := workers[i%len(workers)]
-		if found := twice(v); found[0] == found[1] {
-			t.Fatalf("two loads from %v found %d", v, found[0])
+		v, first := workers[i%len(workers)], g.asks
+		lo, hi := remoteAt(1, v, 0x20000)
+		g.put(lo, hi, 4, remoteReadRequest)
+		g.ask(lo, hi, 4, remoteReadRequest)
+		g.eventually("answers", func() bool { return g.answers() == g.asks&7 })
+		if found := g.answer(first); found == g.answer(first+1) {
+			t.Fatalf("two loads from %v found %d", v, found)
 		}
 	}
-	near.healthy()
+	g.healthy()
 	far.healthy()
 }
 
-// A host that loads or reads in a loop from one chip, as others run too, must not keep a further
-// one from its turn: that is the one that the host waits for.
+// A host that loads in a loop from one chip must not keep the chip that it waits for from its turn.
 func TestPacedOthers(t *testing.T) {
 	word := make([]byte, 4)
 	for _, u := range []struct {
@@ -97,50 +70,27 @@ func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
 	runtime.LockOSThread() // as a host is that calls from C
 	defer runtime.UnlockOSThread()
 	const chips = 6
-	cfgs := make([]Config, chips)
-	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Seed: 1, Paced: true, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i),
-			Routing: true}}
+	_, rigs := row(t, chips, Config{Seed: 1, Paced: true})
+	for _, r := range rigs[:chips-1] {
+		r.run(r.worker(1, 1), counter(0x20000))
 	}
-	var links []Link
-	for i := range chips - 1 {
-		links = append(links, Link{i, 8, i + 1, 0})
-	}
-	m, err := NewMachine(cfgs, links)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	rigs := make([]*rig, chips)
-	for i := range rigs {
-		c := m.Chip(i)
-		rigs[i] = &rig{t, c, c, func() {}, chip.Wormhole, c.Topology(), chip.Wormhole.Params()}
-		if i < chips-1 {
-			rigs[i].run(rigs[i].worker(1, 1), newAsm(0x1000).li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
-		}
-	}
-	near, far := rigs[0], rigs[chips-1]
-	v := far.worker(0, 0)
-	gate := near.eth(8)
-	a := 0x20000 | uint64(v.X)<<36 | uint64(v.Y)<<42 | (chips-1)<<48
+	g, far := newGateway(rigs[0]), rigs[chips-1]
+	lo, hi := remoteAt(chips-1, far.worker(0, 0), 0x20000)
 	for n := uint32(1); n <= 50; n++ {
-		for i, w := range []uint32{uint32(a), uint32(a >> 32), 4, remoteReadRequest} {
-			near.st(gate, remoteRequests+remoteCommands+uint64((n-1)%4)*32+4*uint64(i), w)
-		}
-		near.st(gate, remoteRequests+remoteWrite, n&7)
-		off := near.point(gate, remoteResponses+remoteWrite)
-		for begun := time.Now(); load(near, off) != n&7; {
+		g.ask(lo, hi, 4, remoteReadRequest)
+		off := g.point(g.at, remoteResponses+remoteWrite)
+		for begun := time.Now(); load(g.rig, off) != n&7; {
 			if time.Since(begun) > 10*time.Second {
 				t.Fatalf("answer %d has not come after 10 seconds", n)
 			}
 		}
 	}
-	near.healthy()
+	g.healthy()
 	far.healthy()
 }
 
-// A processor that has heard of the same thing as the host has noted it before the host's answer
-// arrives, by way of another processor (tt-metal fabric_erisc_router.cpp).
+// A processor has noted what the host has heard of before the host's answer arrives (tt-metal
+// fabric_erisc_router.cpp).
 func TestPacedAnswer(t *testing.T) {
 	for name, eases := range map[string]bool{"all have turns": false, "quiet ones have few": true} {
 		t.Run(name, func(t *testing.T) { testPacedAnswer(t, eases) })
@@ -150,17 +100,11 @@ func TestPacedAnswer(t *testing.T) {
 func testPacedAnswer(t *testing.T, eases bool) {
 	const heard, near, far, done = 0x20000, 0x20100, 0x20200, 0x20300
 	cfg := Config{Arch: chip.Blackhole, Seed: 1, Paced: true, EasesIdle: eases}
-	m, err := NewMachine([]Config{cfg, cfg}, []Link{{0, 0, 1, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	c := m.Chip(0)
-	r := &rig{t, c, c, func() {}, chip.Blackhole, c.Topology(), chip.Blackhole.Params()}
+	_, rigs := machineOf(t, []Config{cfg, cfg}, Link{0, 0, 1, 0})
+	r := rigs[0]
 	v := r.worker(0, 0)
-	// Both count rounds in a1. Values are 2*round when a processor waits for its answer, and
-	// 2*round+1 for the answer. What they count in s0 keeps them from being taken for processors
-	// that wait.
+	// Both count rounds in a1. Values are 2*round while a processor waits for its answer, and
+	// 2*round+1 for the answer. s0 counts so that they aren't taken for waiting.
 	first := onB().li(a0, heard).li(a2, near).li(a3, far).li(t1, done).label("next").
 		addi(a1, a1, 2).sw(a1, a0, 0).sw(a1, a2, 0).addi(a4, a1, 1).
 		label("answer").addi(s0, s0, 1).lw(a5, a2, 0).bne(a5, a4, "answer").sw(a4, a3, 0).
@@ -170,7 +114,7 @@ func testPacedAnswer(t *testing.T, eases bool) {
 		label("heard").addi(s0, s0, 1).lw(a5, a0, 0).bne(a5, a1, "heard").sw(a1, a3, 0).
 		label("answer").addi(s0, s0, 1).lw(a5, a3, 0).bne(a5, a4, "answer").sw(a1, t1, 0).j("next")
 	for i := 1; i < 10; i++ { // so that a round has more slices than a load waits for
-		filler := newAsm(0x1000).label("l").addi(s0, s0, 1).j("l")
+		filler := onB().label("l").addi(s0, s0, 1).j("l")
 		if eases {
 			filler = talker(chip.Blackhole, 0x20000) // beside which the two are quiet
 		}
@@ -180,14 +124,14 @@ func testPacedAnswer(t *testing.T, eases bool) {
 	status, end := r.point(v, near), uint64(0)
 	end = status - near + done
 	rounds := uint64(500)
-	if eases { // each waits for the turn of a quiet processor, and a tenth of them shows an answer that is lost
+	if eases { // each waits for the turn of a quiet processor
 		rounds = 100
 	}
 	for n := uint64(2); n < 2*rounds; n += 2 {
-		for c.BARLoad(0, status, 4) != n {
+		for r.c.BARLoad(0, status, 4) != n {
 		}
-		c.BARStore(0, status, 4, n+1)
-		for begun := time.Now(); c.BARLoad(0, end, 4) != n; {
+		r.c.BARStore(0, status, 4, n+1)
+		for begun := time.Now(); r.c.BARLoad(0, end, 4) != n; {
 			if time.Since(begun) > 30*time.Second {
 				t.Fatalf("round %d: the second processor waits for an answer that it has overwritten", n/2)
 			}
@@ -196,9 +140,7 @@ func testPacedAnswer(t *testing.T, eases bool) {
 	r.healthy()
 }
 
-// A processor that is started or woken by another one of its tile gets as far as that one in the
-// same time, up to a few hundred instructions: TT-NN's dispatcher is wrong otherwise (see
-// together).
+// TT-NN's dispatcher counts on it: see together.
 func TestTogether(t *testing.T) {
 	const rounds, mark, order, out = 200, 0x20000, 0x20100, 0x20200
 	for _, arch := range arches {

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// reads returns the lines of L1 for which a parked core waits.
+// reads returns the L1 lines for which a parked core waits.
 func (c *core) reads() (lines []uint32) {
 	if !c.wait.known {
 		return c.watch[:c.watched]
@@ -17,7 +17,6 @@ func (c *core) reads() (lines []uint32) {
 	return lines
 }
 
-// overwroteSeen notes a store to a line of code.
 func (c *core) overwroteSeen(line uint32) {
 	if c.seen != nil {
 		for i := range c.seen.all {
@@ -45,15 +44,13 @@ func (c *core) park(s coreState) {
 	t.chip.dequeue(c)
 }
 
-// poll is what a parked core has read of L1: some bits of a word and what they were, or with no
-// mask a whole line, by its first word. Tiles keep those of all their cores together: most stores
-// to a line that is watched change none of them.
+// poll is what a parked core has read of L1: some bits of a word, or without a mask a whole line by
+// its first word. Tiles keep them together because most stores to a watched line change none.
 type poll struct {
 	word, mask, value uint32
 	core              uint8 // its number
 }
 
-// notePolls replaces the core's polls among those of its tile.
 func (c *core) notePolls(polls []poll) []poll {
 	kept := polls[:0]
 	for _, p := range polls {
@@ -75,8 +72,7 @@ func (c *core) notePolls(polls []poll) []poll {
 	return kept
 }
 
-// wake makes a parked core runnable, so that it polls again. If it may be that nothing of what it
-// reads has changed, it first looks whether it still waits.
+// wake makes a parked core poll again; with look it first probes whether it still waits.
 func (c *core) wake(look bool) {
 	c.state = runnable
 	c.probeFirst = look
@@ -90,11 +86,10 @@ func (c *core) wake(look bool) {
 	c.tile.together(c)
 }
 
-// together lets a processor that was just started or woken keep pace with the others of its tile:
-// those that run end their slices, and their next ones are as short as its first. On silicon they
-// have one clock, and tt-metal counts on it: BRISC starts NCRISC, which notes how many atomics its
-// NIU has had answered; some 500 instructions later BRISC makes the first one that NCRISC is not to
-// have counted (tt-metal brisc.cc, ncrisck.cc, cq_dispatch.cpp, cq_dispatch_subordinate.cpp).
+// together keeps a started or woken processor in pace with its tile: the others' slices end and
+// begin as short as its first. tt-metal counts on silicon's common clock: NCRISC notes its NIU's
+// atomic responses some 500 instructions before BRISC's next one (tt-metal brisc.cc, ncrisck.cc,
+// cq_dispatch.cpp, cq_dispatch_subordinate.cpp).
 func (t *tile) together(woken *core) {
 	if !t.chip.cfg.Paced {
 		return
@@ -106,7 +101,7 @@ func (t *tile) together(woken *core) {
 	}
 }
 
-// changed wakes the cores of the tile that wait for a register of one of the classes cl.
+// changed wakes the cores that wait for a register of the classes cl.
 func (t *tile) changed(cl class) {
 	if t.classes&cl != 0 {
 		t.wake(cl)
@@ -127,8 +122,8 @@ func (t *tile) wake(cl class) {
 	}
 }
 
-// touched is called for a store to a flagged line of L1: it drops decoded instructions, and wakes
-// processors that wait for what has changed.
+// touched is called for a store to a flagged line: it drops decoded instructions and wakes waiting
+// cores.
 func (t *tile) touched(line uint32) {
 	f := t.flags[line]
 	if f&flagCode != 0 {
@@ -148,8 +143,7 @@ func (t *tile) touched(line uint32) {
 	t.flags[line] = keep
 }
 
-// overwritten is called for a store to a line with decoded instructions. A processor may be waiting
-// in a loop that it was part of.
+// overwritten handles a store to a line of code, maybe of a loop in which a core waits.
 func (t *tile) overwritten(line uint32) {
 	t.undecode(line)
 	for _, c := range t.cores {
@@ -161,7 +155,6 @@ func (t *tile) overwritten(line uint32) {
 	}
 }
 
-// undecode forgets the decoded instructions of a line.
 func (t *tile) undecode(line uint32) {
 	addr := line << lineShift
 	if p := t.code[addr/pageBytes]; p != nil {
@@ -173,9 +166,8 @@ func (t *tile) undecode(line uint32) {
 	}
 }
 
-// wokenSkip is how many slices of a core that was woken end without a probe, unless they end in a
-// loop that may wait.
+// wokenSkip is how many slices of a woken core end without a probe, unless in a loop that may wait;
+// seldomSkip if its last wait was in such a loop.
 const wokenSkip = 1
 
-// seldomSkip is the same of a core whose last wait was found in such a loop.
 const seldomSkip = 7

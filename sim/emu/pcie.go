@@ -1,8 +1,6 @@
 package emu
 
 import (
-	"container/heap"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
@@ -17,27 +15,41 @@ var (
 	_ driver.ResetAsker = (*Chip)(nil)
 )
 
-// iatuRegion is an address translation region of the PCIe controller.
-type iatuRegion struct {
-	ctrl1, ctrl2, ctrl3 uint32
-	base, limit, target uint64
+// iatuRegion is the registers of an address translation region of the PCIe controller: controls 1
+// and 2, base, limit's low half, target; and on Blackhole control 3 and limit's high half.
+type iatuRegion [9]uint32
+
+const (
+	iatuLimitHigh = 8
+	iatuEnable    = 1 << 31 // of control 2
+)
+
+// word returns the register at an offset, or nil.
+func (r *iatuRegion) word(a chip.Arch, off uint32) *uint32 {
+	if n := uint32(len(r)); off&3 != 0 || off/4 >= n || a == chip.Wormhole && off/4 >= n-2 {
+		return nil
+	}
+	return &r[off/4]
 }
 
-const iatuEnable = 1 << 31
+func (r *iatuRegion) bounds() (base, limit, target uint64, enabled bool) {
+	join := func(lo, hi int) uint64 { return uint64(r[hi])<<32 | uint64(r[lo]) }
+	return join(2, 3), join(4, iatuLimitHigh), join(5, 6), r[1]&iatuEnable != 0
+}
 
-// pcie is the PCIe tile: configuration space, the iATU, DMA engines and the window to host memory.
+// pcie is the PCIe tile: configuration space, iATU, DMA engines and the window to host memory.
 type pcie struct {
 	command, cacheLine, interrupt uint32
 	bar                           [6]uint32
 
 	iatu [32]iatuRegion // even: outbound region i/2; odd: inbound
-	dma  [256]uint32    // DMA engine registers by BAR 2 offset / 4
+	dma  [256]uint32    // by BAR 2 offset / 4
 	dbi  uint32
 
 	host  DMA
-	peers driver.PeerDMA // the same, where it leads to other cards
-	asks  *request       // the NoC read that reads host memory now, or nil
-	// attend makes the chip take what other cards have left for it.
+	peers driver.PeerDMA // host, if it leads to other cards
+	asks  *request       // the NoC read of host memory under way, or nil
+	// attend takes what other cards have left.
 	attend func()
 	bytes  []byte // staging for host memory
 }
@@ -46,21 +58,20 @@ type pcie struct {
 // WormholeB0/PCIExpressTile/README.md; tt-kmd blackhole.c).
 func (c *Chip) bus(o origin, where string, addr uint64, n int) (uint64, bool) {
 	bad := func(cat Category, format string, args ...any) (uint64, bool) {
-		c.refuse(o, cat, where, addr, format, args...)
-		return 0, false
+		return 0, c.refuse(o, cat, where, addr, format, args...)
 	}
 	var off uint64
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		off = addr - c.params.PCI.NOCBase
 		if addr < c.params.PCI.NOCBase || off+uint64(n) > c.params.PCI.NOCSize {
-			return bad(UnimplementedFunctionality, "%d bytes outside the window to host memory, %#x bytes at %#x",
+			return bad(unimplemented, "%d bytes outside the window to host memory, %#x bytes at %#x",
 				n, c.params.PCI.NOCSize, c.params.PCI.NOCBase)
 		}
 	} else {
 		// Windows of 2^58 bytes: 0-3 bypass the iATU, 4-7 go through it.
 		off = addr & (1<<58 - 1)
 		if off+uint64(n) > 1<<58 || addr>>58 >= 8 {
-			return bad(UnimplementedFunctionality, "%d bytes outside the windows to host memory", n)
+			return bad(unimplemented, "%d bytes outside the windows to host memory", n)
 		}
 		if addr>>58 < 4 {
 			return off, true
@@ -68,31 +79,23 @@ func (c *Chip) bus(o origin, where string, addr uint64, n int) (uint64, bool) {
 	}
 	bus, matched := off, false
 	for i := 0; i < len(c.pcie.iatu); i += 2 {
-		r := &c.pcie.iatu[i]
-		if r.ctrl2&iatuEnable == 0 {
-			continue
-		}
-		if off >= r.base && off+uint64(n)-1 <= r.limit {
+		if base, limit, target, on := c.pcie.iatu[i].bounds(); on && off >= base && off+uint64(n)-1 <= limit {
 			if matched {
-				return bad(UndefinedBehavior, "%d bytes at offset %#x match several iATU regions", n, off)
+				return bad(undefined, "%d bytes at offset %#x match several iATU regions", n, off)
 			}
-			bus, matched = r.target+off-r.base, true
+			bus, matched = target+off-base, true
 		}
 	}
 	return bus, true
 }
 
-// hostError refuses an access to host memory that the driver did not allow: no mapping, or none
-// attached.
 func (c *Chip) hostError(o origin, where string, addr, bus uint64, n int, err error) bool {
-	c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of host memory at bus address %#x: %v", n, bus, err)
-	return false
+	return c.refuse(o, undefined, where, addr, "%d bytes of host memory at bus address %#x: %v", n, bus, err)
 }
 
 func (c *Chip) readHost(o origin, where string, addr, bus uint64, p []byte) bool {
 	if c.pcie.host == nil {
-		c.refuse(o, ConfigurationError, where, addr, "access to host memory, and none is attached")
-		return false
+		return c.refuse(o, misconfigured, where, addr, "access to host memory, and none is attached")
 	}
 	if err := c.pcie.host.ReadHost(bus, p); err != nil {
 		if q := c.pcie.asks; q != nil {
@@ -107,8 +110,7 @@ func (c *Chip) readHost(o origin, where string, addr, bus uint64, p []byte) bool
 
 func (c *Chip) writeHost(o origin, where string, addr, bus uint64, p []byte) bool {
 	if c.pcie.host == nil {
-		c.refuse(o, ConfigurationError, where, addr, "access to host memory, and none is attached")
-		return false
+		return c.refuse(o, misconfigured, where, addr, "access to host memory, and none is attached")
 	}
 	if err := c.pcie.host.WriteHost(bus, p); err != nil {
 		return c.hostError(o, where, addr, bus, len(p), err)
@@ -116,7 +118,6 @@ func (c *Chip) writeHost(o origin, where string, addr, bus uint64, p []byte) boo
 	return true
 }
 
-// staging returns n bytes to pass to DMA.
 func (p *pcie) staging(n int) []byte {
 	if cap(p.bytes) < n {
 		p.bytes = make([]byte, max(n, 16<<10))
@@ -129,39 +130,34 @@ const (
 	controllerSize = 1 << 20 // of the PCIe controller's registers
 )
 
-// While this bit is in Wormhole's scratch registers 6 and 7, loads and stores to host memory reach
-// the controller's own registers instead (tt-kmd wormhole.c open_dbi).
+// While scratch registers 6 and 7 have this bit, loads and stores of Wormhole's host memory reach
+// the controller's registers (tt-kmd wormhole.c open_dbi).
 const dbiEnable = 1 << 21
 
-// dbiWord is the register of Wormhole's controller that an access to host memory reaches in that
-// mode. It refuses others.
 func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, bool) {
 	if n == 4 && addr == c.params.PCI.NOCBase+dbiControl {
 		return &c.pcie.dbi, true
 	}
-	c.refuse(o, UnimplementedFunctionality, where, addr,
-		"%d bytes of the PCIe controller's registers, which host memory gives way to now: only the device control register is emulated", n)
-	return nil, false
+	return nil, c.refuse(o, unimplemented, where, addr,
+		"%d bytes of the PCIe controller's registers, in place of host memory: only device control is emulated", n)
 }
 
-// controllerHas reports whether a register of Wormhole's PCIe controller that is not emulated is at
-// an address: after the window to host memory (tt-isa-documentation
-// WormholeB0/PCIExpressTile/README.md), or in its place in that mode.
+// controllerHas reports a register of Wormhole's PCIe controller that is not emulated
+// (tt-isa-documentation WormholeB0/PCIExpressTile/README.md).
 func (c *Chip) controllerHas(addr uint64) bool {
 	off := addr - c.params.PCI.NOCBase
-	return c.arch == chip.Wormhole && (off >= c.params.PCI.NOCSize && off < 1<<32 || c.dbiOpen(6) && off < controllerSize && off != dbiControl)
+	return c.wormhole() && (off >= c.params.PCI.NOCSize && off < 1<<32 || c.dbiOpen(6) && off < controllerSize && off != dbiControl)
 }
 
 func (c *Chip) dbiOpen(scratch int) bool {
-	return c.arch == chip.Wormhole && c.arc.Scratch(scratch)&dbiEnable != 0
+	return c.wormhole() && c.arc.Scratch(scratch)&dbiEnable != 0
 }
 
 func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint64, n int, buf []uint32) bool {
-	if c.arch == chip.Blackhole && addr >= c.params.PCI.DBIBase {
+	if c.blackhole() && addr >= c.params.PCI.DBIBase {
 		const niu = 0xFFFF_FFFF_FF00_0000
 		if n != 4 || addr&3 != 0 {
-			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of PCIe registers: want 4, aligned", n)
-			return false
+			return c.refuse(o, undefined, where, addr, "%d bytes of PCIe registers: want 4, aligned", n)
 		}
 		v, ok := uint32(0), false
 		switch dbi := c.params.PCI.DBIBase; {
@@ -173,12 +169,12 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 			ok = true
 		}
 		if !ok {
-			c.refuse(o, UnimplementedFunctionality, where, addr, "register of the PCIe tile that is not emulated")
+			c.refuse(o, unimplemented, where, addr, "register of the PCIe tile that is not emulated")
 		}
 		buf[0] = v
 		return ok
 	}
-	if o.isHostLoad() && c.arch == chip.Wormhole && c.showsNIU(o, ep.kind, addr, n) {
+	if o.isHostLoad() && c.wormhole() && c.showsNIU(o, ep.kind, addr, n) {
 		return c.readNIU(o, ep, noc, addr, buf)
 	}
 	if o.isHostLoad() && n == 4 && c.controllerHas(addr) {
@@ -208,10 +204,9 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 }
 
 func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
-	if c.arch == chip.Blackhole && addr >= c.params.PCI.DBIBase {
+	if c.blackhole() && addr >= c.params.PCI.DBIBase {
 		if n != 4 || addr != c.params.PCI.DBIBase+dbiControl {
-			c.refuse(o, UnimplementedFunctionality, where, addr, "store of %d bytes to a register of the PCIe tile that is not emulated", n)
-			return false
+			return c.refuse(o, unimplemented, where, addr, "store of %d bytes to a register of the PCIe tile that is not emulated", n)
 		}
 		c.pcie.dbi = buf[0]
 		return true
@@ -235,7 +230,6 @@ func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n in
 	return c.writeHost(o, where, addr, bus, p)
 }
 
-// pcieNIU answers for the NIUs of the PCIe tile.
 func (c *Chip) pcieNIU(o origin, noc int, off uint64) (uint32, bool) {
 	for xy := range c.topology.Tiles(chip.PCIe) {
 		if !c.topology.Tile(xy).Harvested {
@@ -244,8 +238,6 @@ func (c *Chip) pcieNIU(o origin, noc int, off uint64) (uint32, bool) {
 	}
 	return 0, false
 }
-
-// Configuration space.
 
 // initConfigSpace assigns BARs as a BIOS does.
 func (c *Chip) initConfigSpace() {
@@ -256,13 +248,7 @@ func (c *Chip) initConfigSpace() {
 	c.pcie.interrupt = 0xFF
 }
 
-// BAR 2.
-
-// The controller's DMA engines, channel 0 of each (tt-umd device/tt_device/*_tt_device.cpp, ttsim
-// src/libttsim.cpp). A transfer completes inside the doorbell store.
-
-// askPeer sends a NoC read on its way to another card, if that is where it goes. The request is
-// answered when that card gets to it.
+// askPeer sends a NoC read on to another card, if it goes there.
 func (q *request) askPeer(bus uint64, n int) bool {
 	c := q.tile.chip
 	if c.pcie.peers == nil {
@@ -284,8 +270,7 @@ func (q *request) answered(p []byte) {
 	}
 	word.Pack(q.buffer(), q.fromAddr, p)
 	if c.cfg.Delay > 0 {
-		c.eventSeq++
-		heap.Push(&c.events, event{at: c.clock + c.someTime(), seq: c.eventSeq, of: q, do: stepRespond})
+		c.schedule(c.clock+c.someTime(), q, stepRespond)
 		return
 	}
 	q.respond()

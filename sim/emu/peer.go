@@ -8,12 +8,10 @@ import (
 
 var _ driver.Peer = (*Chip)(nil)
 
-// PeerWrite implements driver.Peer.
 func (c *Chip) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	c.peers.post(c, peerAccess{bar: bar, off: off, p: slices.Clone(p), taken: taken})
 }
 
-// PeerRead implements driver.Peer.
 func (c *Chip) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	c.peers.post(c, peerAccess{bar: bar, off: off, n: n, done: done})
 }
@@ -33,8 +31,7 @@ func (q *peerQueue) post(c *Chip, a peerAccess) {
 	c.attend()
 }
 
-// take takes the oldest access, if all of the host's stores that came before it are done: head of
-// them are.
+// take takes the oldest access once the host's stores before it are done: head of them are.
 func (q *peerQueue) take(head uint32) (a peerAccess, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,7 +40,7 @@ func (q *peerQueue) take(head uint32) (a peerAccess, ok bool) {
 	}
 	a, q.list[0] = q.list[0], peerAccess{}
 	if q.list = q.list[1:]; len(q.list) == 0 {
-		q.list = nil // and what it has grown to with it
+		q.list = nil // free its memory
 	}
 	q.waiting.Store(int32(len(q.list)))
 	return a, true
@@ -61,8 +58,7 @@ func (q *peerQueue) close(c *Chip) {
 	}
 }
 
-// end performs an access of another card, if there is still a chip, and tells that card. The caller
-// holds the token then.
+// end performs another card's access if the chip lives, and tells that card.
 func (a *peerAccess) end(c *Chip, live bool) {
 	if a.done == nil {
 		if live {
@@ -80,8 +76,8 @@ func (a *peerAccess) end(c *Chip, live bool) {
 	a.done(p)
 }
 
-// attend makes the chip take what other cards left for it. A Synchronous chip takes it at once,
-// unless another goroutine has its token: that one takes it before it releases the token.
+// attend makes the chip take what other cards left. Whoever has a Synchronous chip's token takes
+// it.
 func (c *Chip) attend() {
 	if !c.cfg.Synchronous {
 		c.wakeLoop()

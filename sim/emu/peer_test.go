@@ -17,19 +17,16 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// peerPair is two cards of one machine that reach each other's BARs.
 type peerPair struct {
 	rigs [2]*rig
 	drv  *driver.Driver
-	// at is the NoC address, for each card, of the first MiB of L1 of worker (3,3) of the other
-	// one, behind the PCIe tile.
+	// at is each card's NoC address of the first MiB of L1 of the other one's worker (3,3).
 	at [2]uint64
 }
 
-// target is where a card's peer writes to and reads from.
 func (p *peerPair) target(i int) chip.XY { return p.rigs[i].worker(3, 3) }
 
-// peersOf maps the BARs of two functions for each other, each with a window of its own aimed at L1.
+// peersOf maps the BARs of two functions for each other, each with a window aimed at L1.
 func peersOf(t *testing.T, rigs [2]*rig) *peerPair {
 	t.Helper()
 	p := &peerPair{rigs: rigs}
@@ -70,7 +67,6 @@ func peersOf(t *testing.T, rigs [2]*rig) *peerPair {
 	return p
 }
 
-// peerMachines calls f with pairs of cards of every sort.
 func peerMachines(t *testing.T, f func(t *testing.T, p *peerPair)) {
 	for _, arch := range arches {
 		for name, cfg := range map[string]Config{
@@ -97,7 +93,6 @@ func (p *peerPair) request(i int, v chip.XY, ctrl uint32, own, there uint64, n i
 	r.issue(v, q)
 }
 
-// soon fails the test unless f returns.
 func soon(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -112,8 +107,7 @@ func soon(t *testing.T, what string, f func()) {
 	}
 }
 
-// Cards write to and read from each other, in both directions, however they run. On a Synchronous
-// machine all of it is done when the access that started it returns.
+// On a Synchronous machine all is done when the access that started it returns.
 func TestPeersReachEachOther(t *testing.T) {
 	peerMachines(t, func(t *testing.T, p *peerPair) {
 		soon(t, "an access", func() {
@@ -152,8 +146,7 @@ func TestPeersReachEachOther(t *testing.T) {
 	})
 }
 
-// Kernels on two cards that write to and read from each other in a loop hold neither card up, nor
-// its end.
+// Kernels that access each other in a loop hold neither card up, nor its end.
 func TestPeersBothWays(t *testing.T) {
 	for _, ctrl := range []uint32{ctrlWriteNP, ctrlRead} {
 		for _, arch := range arches {
@@ -164,7 +157,7 @@ func TestPeersBothWays(t *testing.T) {
 				if ctrl == ctrlRead {
 					q.targ, q.targXY, q.ret, q.retXY = q.ret, q.retXY, q.targ, q.targXY
 				}
-				a := newAsm(0x1000)
+				a := onB()
 				for _, w := range q.stores(arch) {
 					a.stw(w[0], w[1])
 				}
@@ -197,7 +190,6 @@ func TestPeersBothWays(t *testing.T) {
 	}
 }
 
-// Writes of a card to a peer arrive in order: who sees the last one sees all of them.
 func TestPeersWriteInOrder(t *testing.T) {
 	p := peersOf(t, [2]*rig{newRig(t, Config{Arch: chip.Blackhole, Seed: 1}), newRig(t, Config{Arch: chip.Blackhole, Seed: 2})})
 	r, v := p.rigs[0], p.rigs[0].worker(0, 0)
@@ -214,8 +206,6 @@ func TestPeersWriteInOrder(t *testing.T) {
 	}
 }
 
-// What the host stores to a card and what other cards write to it stay in the order in which they
-// came.
 func TestPeersAndHostInOrder(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Blackhole})
 	v := r.worker(3, 3)
@@ -244,13 +234,12 @@ func TestPeersAndHostInOrder(t *testing.T) {
 	}
 }
 
-// A card that writes to a peer which takes nothing stops before it fills memory, takes what it is
-// sent, and goes on when the peer does.
+// A card whose peer takes nothing stops before it fills memory, and goes on when the peer does.
 func TestPeerThatTakesNothing(t *testing.T) {
 	p := peersOf(t, [2]*rig{newRig(t, Config{Arch: chip.Blackhole}), newRig(t, Config{Arch: chip.Blackhole})})
 	r, v, there := p.rigs[0], p.rigs[0].worker(0, 0), p.rigs[1]
 	q := nocRequest{targ: 0x40000, targXY: v, ret: p.at[0] + 0x50000, retXY: r.topo.PCIe(0), ctrl: ctrlWriteNP, len: 4096}
-	a := newAsm(0x1000)
+	a := onB()
 	for _, w := range q.stores(r.arch) {
 		a.stw(w[0], w[1])
 	}
@@ -274,8 +263,6 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	there.healthy()
 }
 
-// A peer that has stopped or is closed answers all-ones and takes no writes, and the card that asks
-// goes on.
 func TestPeerThatStopped(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		for _, synchronous := range []bool{true, false} {
@@ -286,7 +273,7 @@ func TestPeerThatStopped(t *testing.T) {
 				p.rigs[1].c.Close()
 			} else {
 				p.rigs[1].c.BARLoad(2, 0x7FFFF0, 4)
-				p.rigs[1].refused(UndefinedBehavior)
+				p.rigs[1].refused(undefined)
 			}
 			p.request(0, v, ctrlWriteNP, 0x40000, 0x50000, 64)
 			p.request(0, v, ctrlRead, 0x70000, 0x50000, 64)
@@ -302,7 +289,6 @@ func TestPeerThatStopped(t *testing.T) {
 	}
 }
 
-// An answer to a card that was reset meanwhile is dropped.
 func TestPeerAnswersBehindReset(t *testing.T) {
 	p := peersOf(t, [2]*rig{newRig(t, Config{Arch: chip.Blackhole}), newRig(t, Config{Arch: chip.Blackhole})})
 	r, v := p.rigs[0], p.rigs[0].worker(0, 0)
@@ -312,9 +298,7 @@ func TestPeerAnswersBehindReset(t *testing.T) {
 	if n := r.counter(v, chip.NOC0, cntReadStarted); n != 1 {
 		t.Fatalf("%d reads started", n)
 	}
-	if err := r.c.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	r.reset()
 	p.rigs[1].c.release()
 	p.rigs[1].ld(p.target(1), 0x50000)
 	p.request(0, v, ctrlRead, 0x71000, 0x50000, 64)
@@ -325,8 +309,6 @@ func TestPeerAnswersBehindReset(t *testing.T) {
 	r.healthy()
 }
 
-// Only a NoC request can wait for a peer's answer. The host's own access through the PCIe tile
-// can't, and says so.
 func TestHostReadsNoPeer(t *testing.T) {
 	p := peersOf(t, [2]*rig{syncRig(t, chip.Blackhole), syncRig(t, chip.Blackhole)})
 	r := p.rigs[0]
@@ -335,7 +317,7 @@ func TestHostReadsNoPeer(t *testing.T) {
 		t.Errorf("the host's write to the peer: %d, want 77", got)
 	}
 	r.ld(r.topo.PCIe(chip.NOC0), p.at[0]+0x50000)
-	if f := r.refused(UndefinedBehavior); !strings.Contains(f.Detail, "let the peer write") {
+	if f := r.refused(undefined); !strings.Contains(f.Detail, "let the peer write") {
 		t.Errorf("refused with %q", f.Detail)
 	}
 	var de *driver.DMAError

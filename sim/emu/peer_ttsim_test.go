@@ -12,9 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// A card of the vendor's simulator writes to the other one while the host stores to both without a
-// pause. A read from a peer stops them with an error that says why: the library can't go on without
-// the answer, which it would have to give itself.
+// A read from a peer stops the library, which would have to give the answer itself.
 func TestPeersOfTTSim(t *testing.T) {
 	s, err := ttsim.Start(ttsimtest.Path(t, ttsimtest.BlackholeX2), ttsimtest.Server())
 	if err != nil {
@@ -31,11 +29,10 @@ func TestPeersOfTTSim(t *testing.T) {
 	}
 	p := peersOf(t, rigs)
 	soon(t, "a write", func() {
-		// Only one of them runs: the library doesn't say which of its chips accesses host memory
-		// without being accessed.
+		// Only one of them runs: the library doesn't say which of its chips accesses host memory.
 		r, v, to := rigs[0], rigs[0].worker(0, 0), p.target(1)
 		q := nocRequest{targ: 0x40000, targXY: v, ret: p.at[0] + 0x50000, retXY: r.topo.PCIe(0), ctrl: ctrlWriteNP, len: 4096}
-		a := newAsm(0x1000)
+		a := onB()
 		for _, w := range q.stores(r.arch) {
 			a.stw(w[0], w[1])
 		}

@@ -11,13 +11,10 @@ import (
 // probeMax bounds the instructions of one iteration of a waiting loop.
 const probeMax = 400
 
-// probe executes instructions one by one until it knows whether the core waits: if it comes back to
-// where it started with the same registers, having changed nothing and read only what nothing else
-// changed, every further iteration would do the same until something that it read changes. It then
-// fills in what the core waits for and returns true. Otherwise the instructions it executed are
-// simply executed.
-//
-// A store that writes what is already there changes nothing; it counts as a read.
+// probe executes instructions until it knows whether the core waits: it comes back to where it
+// started with the same registers, having changed nothing and read only memory and registers that
+// change by others. It then fills in what the core waits for. A store of what is already there
+// counts as a read.
 func (c *core) probe() (waiting bool, st stop) {
 	start, regs := c.pc, [32]uint32(c.X[:32])
 	c.watched, c.classes = 0, 0
@@ -28,7 +25,7 @@ func (c *core) probe() (waiting bool, st stop) {
 		cache = *c.cache
 	}
 	s := &c.tile.chip.sched
-	single := c.checked || len(s.events) > 0 // which are between instructions
+	single := c.checked || len(s.events) > 0 // events are between instructions
 	used, visits, base, named := 0, 0, c.base, uint64(0)
 	defer func() { c.used, c.base = used, base }()
 	for used < probeMax {
@@ -42,7 +39,7 @@ func (c *core) probe() (waiting bool, st stop) {
 		}
 		ops := pg.ops[idx:]
 		if code := pg.code[idx/lineWords]; code != nil {
-			ops = code.Ops[idx-code.First:] // which all tiles have, so that they are in the host's caches
+			ops = code.Ops[idx-code.First:] // shared by all tiles, so cache-hot
 		}
 		n := 1
 		pure := c.pure(ops[0])
@@ -77,14 +74,12 @@ func (c *core) probe() (waiting bool, st stop) {
 			break
 		}
 	}
-	// It computes something. Probing again soon would cost more than it can save.
+	// It computes: don't probe again soon.
 	c.probeDelay = min(2*c.probeDelay+1, 15)
 	c.probeSkip = c.probeDelay
 	return false, stopSlice
 }
 
-// worthProbing reports whether it is worth probing if the core waits where its slice has ended: it
-// has not been probed in vain so recently.
 func (c *core) worthProbing() bool {
 	if c.probeSkip == 0 {
 		return true
@@ -93,8 +88,8 @@ func (c *core) worthProbing() bool {
 	return false
 }
 
-// straight returns how many instructions from the first on use nothing but registers, apart from
-// that one, at most to the first jump, and at most before, if that is positive.
+// straight returns how many instructions use only registers, apart from the first one, up to and
+// including the first jump, and at most before if that is positive.
 func straight(ops []rv32.Op, before int) int {
 	if before > 0 {
 		ops = ops[:min(len(ops), before)]
@@ -110,7 +105,7 @@ func straight(ops []rv32.Op, before int) int {
 	return len(ops)
 }
 
-// step executes instructions from that at pc on, or the first of them. They are decoded.
+// step executes the decoded instructions at pc, or the first of them.
 func (c *core) step(ops []rv32.Op) stop {
 	if !c.checked {
 		next, _, why := exec(c, ops, &allMarks, c.pc, 0, len(ops))
@@ -126,15 +121,15 @@ func (c *core) step(ops []rv32.Op) stop {
 	return c.advance(1)
 }
 
-// pure reports whether executing o now changes nothing but registers, and notes what it reads.
+// pure reports whether executing o now changes only registers, and notes what it reads.
 func (c *core) pure(op rv32.Op) bool {
 	if code := op.Code(); code < rv32.LB {
 		return true
 	}
 	switch o := op.Inst(); {
-	case o.Code >= rv32.LB && o.Code <= rv32.LHU:
-		return c.noteRead(c.X[o.Rs1]+uint32(o.Imm), width(o.Code))
-	case o.Code >= rv32.SB && o.Code <= rv32.SW:
+	case o.Code.IsLoad():
+		return c.noteRead(c.X[o.Rs1]+uint32(o.Imm), o.Code.Bytes())
+	case o.Code.IsStore():
 		addr := c.X[o.Rs1] + uint32(o.Imm)
 		var w uint32
 		if addr < c.tile.size {
@@ -151,7 +146,7 @@ func (c *core) pure(op rv32.Op) bool {
 		case rv32.SH:
 			v = word.Insert(w, v, addr&2*8, 0xFFFF)
 		}
-		c.wait.known = false // others that wait are woken by it
+		c.wait.known = false // it wakes others that wait
 		return v == w && c.noteRead(addr, 4)
 	case o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU, o.Code == rv32.Tensix, o.Code == rv32.EBREAK, o.Code == rv32.Illegal:
 		return false
@@ -159,8 +154,8 @@ func (c *core) pure(op rv32.Op) bool {
 	return true
 }
 
-// noteRead adds what a load from addr depends on to what the core would wait for; false if the load
-// has an effect or a value that changes by itself.
+// noteRead adds the source of a load to what the core would wait for, false if the load has an
+// effect or the value changes by itself.
 func (c *core) noteRead(addr, n uint32) bool {
 	t := c.tile
 	if addr < t.size {
@@ -170,14 +165,14 @@ func (c *core) noteRead(addr, n uint32) bool {
 	}
 	if w := (addr - localBase) >> 2; w < uint32(len(c.local)) {
 		c.wait.readLocal(w, c.local[w])
-		return true // nothing else can change it
+		return true // only the core changes it
 	}
 	cl, ok := t.readClass(addr)
 	c.classes |= cl
 	return ok
 }
 
-// watches adds a line of L1 to what the core would wait for; false if there are too many.
+// watches adds a line of L1 to what the core would wait for, false if there are too many.
 func (c *core) watches(line uint32) bool {
 	for _, l := range c.watch[:c.watched] {
 		if l == line {
@@ -192,7 +187,7 @@ func (c *core) watches(line uint32) bool {
 	return true
 }
 
-// keep keeps the wait that the core is in, in a loop that names some registers.
+// keep keeps the core's wait, in a loop that names some registers, for waitsAgain.
 func (c *core) keep(named uint64) {
 	w := &c.wait
 	if !w.known || w.n > maxSeenReads || w.locals > maxLocals || bits.OnesCount64(named) > maxSeenRegs {
@@ -215,10 +210,9 @@ func (c *core) keep(named uint64) {
 	}
 }
 
-// waitsAgain reports whether the core is in a wait in which it was before, and fills in what it
-// waits for.
+// waitsAgain reports whether the core is in a kept wait, and fills in what it waits for.
 func (c *core) waitsAgain() bool {
-	if c.seen == nil || len(c.tile.chip.events) > 0 { // which are between instructions
+	if c.seen == nil || len(c.tile.chip.events) > 0 { // events are between instructions
 		return false
 	}
 	for i, pc := range c.seen.pcs {

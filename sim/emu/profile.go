@@ -1,31 +1,27 @@
 package emu
 
-// longestRound bounds the instructions of a round of a loop that is known to wait.
 const longestRound = 256
 
-// skipped is no address of an instruction.
+// no instruction's address
 const skipped = 1
 
-// profile counts how often a processor executes each instruction, without the rounds of loops that
-// only wait: those that come back to where they began with the same registers, and with the same
-// memory.
+// profile counts executed instructions, without rounds of loops that only wait: those that end with
+// the registers and memory with which they began.
 type profile struct {
 	counts  map[uint32]uint64
-	recent  [longestRound]uint32 // the last instructions, by the number of each; skipped if it was part of such a round
+	recent  [longestRound]uint32 // the last instructions, by number; skipped in a waiting round
 	last    uint32               // the newest of them
 	total   uint64               // instructions executed
 	changes uint64               // stores that may have changed something
-	jumps   map[uint32]jump      // back, the last to each address
+	jumps   map[uint32]jump      // the last jump back to each address
 }
 
-// jump is the state when a jump back has been made.
 type jump struct {
 	regs           [32]uint32
 	total, changes uint64
 }
 
-// arrive notes that the next instruction is about to be executed, and takes the round that ends
-// here out of the counts if it changed nothing.
+// arrive takes the round that ends at an instruction out of the counts if it changed nothing.
 func (p *profile) arrive(at uint32, x *[256]uint32) {
 	if p.total == 0 || at > p.last {
 		return
@@ -45,7 +41,6 @@ func (p *profile) arrive(at uint32, x *[256]uint32) {
 	}
 }
 
-// executed counts the instruction at pc. It changed something if changes is set.
 func (p *profile) executed(pc uint32, changes bool) {
 	p.counts[pc]++
 	p.recent[p.total%longestRound], p.last = pc, pc

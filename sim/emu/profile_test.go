@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A loop that counts is counted in whole. Of one that polls there are few rounds, however long it
-// waits.
+// A loop that counts is counted in whole; of one that polls there are few rounds.
 func TestProfile(t *testing.T) {
 	const word, rounds = 0x30000, 1000
 	for _, arch := range arches {
@@ -17,7 +16,7 @@ func TestProfile(t *testing.T) {
 		if n := r.c.Profile(r.raw(v), chip.BRISC); len(n) != 0 {
 			t.Fatalf("%v: counted before: %v", arch, n)
 		}
-		a := newAsm(0x1000).li(a0, rounds).label("work").addi(a0, a0, -1).bne(a0, x0, "work")
+		a := onB().li(a0, rounds).label("work").addi(a0, a0, -1).bne(a0, x0, "work")
 		a.li(a1, word).label("poll").lw(a2, a1, 0).beq(a2, x0, "poll").addi(a3, a2, 0).label("end").halt()
 		at := func(label string) uint32 { return a.base + 4*uint32(a.labels[label]) }
 		r.write(v, word, make([]byte, 4))

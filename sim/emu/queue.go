@@ -17,7 +17,7 @@ type group struct {
 	ready []*Chip
 }
 
-// inbox is what other chips have sent to a chip and it has not taken yet.
+// inbox is what other chips have sent to a chip.
 type inbox struct {
 	mu      sync.Mutex
 	waiting atomic.Int32
@@ -25,7 +25,7 @@ type inbox struct {
 	taken   []func(*Chip)
 }
 
-// post leaves something for a chip to do when it next runs. The caller need not hold its token.
+// post leaves something for a chip to do. The caller need not hold its token.
 func (b *inbox) post(c *Chip, f func(*Chip)) {
 	b.mu.Lock()
 	b.list = append(b.list, f)
@@ -34,19 +34,15 @@ func (b *inbox) post(c *Chip, f func(*Chip)) {
 	c.wakeLoop()
 }
 
-// Slices in instructions. A core that was just woken gets a short one, since it may soon wait
-// again.
+// Slices in instructions. A woken core gets a short one, since it may soon wait again.
 const (
 	minSlice      = 512
 	maxSlice      = 4096
-	maxSliceDelay = 128 // with Config.Delay, so that requests in flight overlap with what runs
+	maxSliceDelay = 128 // with Config.Delay, to overlap requests in flight
 )
 
-// sched runs the chip: which cores are runnable, which goroutine may touch the chip, and what time
-// it is.
-//
-// The token in tok is the right to touch the chip. A channel passes it on in the order of asking,
-// so that a host that loads in a loop and the goroutine that runs the cores take turns.
+// sched runs the chip. The token in tok is the right to touch the chip; a channel passes it on in
+// the order of asking, so that hosts and the chip's goroutine take turns.
 type sched struct {
 	chip *Chip
 	tok  chan struct{}
@@ -55,41 +51,39 @@ type sched struct {
 	done chan struct{}
 
 	closed bool
-	polls  bool          // a host or the goroutine that runs the chip may poll while the other works
+	polls  bool          // host and loop may poll for each other
 	spare  time.Duration // for which loop may poll before it sleeps
 
-	queue    []*core // runnable
-	pos      int     // next of the queue in this round
-	clock    uint64  // at the start of the round
-	longest  int     // slice of this round, by what its core could see of the time
-	rng      splitmix
-	events   eventHeap
-	order    map[orderKey]uint64
-	eventSeq uint64
+	queue   []*core // runnable
+	pos     int     // next of the queue in this round
+	clock   uint64  // at the start of the round
+	longest int     // slice of this round, in time that its core could see
+	rng     splitmix
+	events  []event
+	order   map[orderKey]uint64
 
-	waitingEngines []*engines // to which cores have given something since engines last ran
-	turns          int        // of cores, since then
+	waitingEngines []*engines // with work
+	turns          int        // of cores, since engines ran
 	crew           workers.Pool
-	boxes          []*outbox    // of the tiles of a window
+	boxes          []*outbox    // of a window's tiles
 	parts          []*part      // of a window
 	unrun          atomic.Int32 // of boxes
-	lane           atomic.Int32 // the next of banks of DRAM
+	lane           atomic.Int32 // next lane of DRAM banks
 
-	inbox   inbox     // what other chips have sent
-	peers   peerQueue // what other cards have asked for
-	group   *group    // of a Synchronous chip with others: they run together
+	inbox   inbox     // from other chips
+	peers   peerQueue // from other cards
+	group   *group    // of a Synchronous machine
 	idle    idle
 	steps   int      // since the host's last load
-	loads   uint     // of the host: see othersTurn
+	loads   uint     // of the host: see saw
 	last    hostLoad // of the host
 	news    atomic.Bool
-	skipped bool // loop last released the token because a host wanted it
+	skipped bool // loop left the token to a host
 }
 
-// random returns the next number of the seeded sequence.
 func (s *sched) random() uint64 { return s.rng.next() }
 
-// splitmix is a sequence of numbers (splitmix64).
+// splitmix is a splitmix64 sequence.
 type splitmix uint64
 
 func (r *splitmix) next() uint64 {
@@ -107,7 +101,6 @@ func (s *sched) wakeLoop() {
 	}
 }
 
-// hostLoad is a load of the host and what it found.
 type hostLoad struct {
 	bar   int
 	off   uint64
@@ -129,7 +122,7 @@ func (s *sched) enqueue(k *core) {
 	if k.queueIndex >= 0 {
 		return
 	}
-	if len(s.queue) == 0 { // the round in which the last core stopped is over
+	if len(s.queue) == 0 { // the last core's round is over
 		s.clock += uint64(s.longest)
 		s.longest = 0
 	}
@@ -137,13 +130,12 @@ func (s *sched) enqueue(k *core) {
 	s.queue = append(s.queue, k)
 }
 
-// dequeue takes a core out of the queue.
 func (s *sched) dequeue(k *core) {
 	i := k.queueIndex
-	if i < 0 || k.tile.outbox != nil { // the end of a window sees its state
+	if i < 0 || k.tile.outbox != nil { // a window looks at its end
 		return
 	}
-	if i < s.pos { // it has run in this round: keep those that have in front
+	if i < s.pos { // keep those that have run in this round in front
 		s.pos--
 		s.swap(i, s.pos)
 		i = s.pos
@@ -155,8 +147,7 @@ func (s *sched) dequeue(k *core) {
 	k.queueIndex = -1
 }
 
-// now is the time as o sees it: the start of the round, and for a core what it has executed in its
-// slice.
+// now is the time as o sees it: the start of the round plus a core's progress in its slice.
 func (c *Chip) now(o origin) uint64 {
 	if k := o.core; k != nil {
 		return c.clock + uint64(k.base+k.budget-k.left)
@@ -164,8 +155,7 @@ func (c *Chip) now(o origin) uint64 {
 	return c.clock
 }
 
-// peerQueue is what other cards have asked of a chip through its BARs, in order, and the chip has
-// not done.
+// peerQueue is what other cards have asked of a chip through its BARs, in order.
 type peerQueue struct {
 	waiting atomic.Int32
 	mu      sync.Mutex
@@ -175,7 +165,7 @@ type peerQueue struct {
 
 // peerAccess is a write of p, or a read of n bytes.
 type peerAccess struct {
-	after uint32 // how many of the host's stores came before it, modulo 2^32
+	after uint32 // stores of the host before it, modulo 2^32
 	bar   int
 	off   uint64
 	p     []byte

@@ -8,10 +8,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// Errors that New, Chip.Fault and the methods of Chip return or wrap.
+// Errors of New, Chip.Fault and the methods of Chip.
 var (
-	// ErrRefused is wrapped by every Refusal: the program, or the host, did what the architecture
-	// leaves undefined or what this emulator does not model.
+	// ErrRefused is wrapped by every Refusal.
 	ErrRefused = errors.New("emulator refused")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("emulated chip is closed")
@@ -19,50 +18,47 @@ var (
 	ErrConfig = errors.New("impossible configuration")
 )
 
-// Category says why something was refused, in the terms of the vendor's simulator
-// (ttsim docs/sim_error_handling.md).
+// Category says why something was refused, in ttsim's terms (docs/sim_error_handling.md).
 type Category = tensix.Category
 
-// The categories of refusals.
+// The categories of refusals, documented in package tensix.
 const (
-	// UndefinedBehavior is what the architecture leaves undefined.
-	UndefinedBehavior = tensix.UndefinedBehavior
-	// NonContractualBehavior works on hardware by accident.
-	NonContractualBehavior = tensix.NonContractualBehavior
-	// UnpredictableValueUsed depends on a value that was never set.
-	UnpredictableValueUsed = tensix.UnpredictableValueUsed
-	// UntestedFunctionality exists but wasn't validated.
-	UntestedFunctionality = tensix.UntestedFunctionality
-	// UnimplementedFunctionality exists on silicon and not here.
+	UndefinedBehavior          = tensix.UndefinedBehavior
+	NonContractualBehavior     = tensix.NonContractualBehavior
+	UnpredictableValueUsed     = tensix.UnpredictableValueUsed
+	UntestedFunctionality      = tensix.UntestedFunctionality
 	UnimplementedFunctionality = tensix.UnimplementedFunctionality
-	// UnsupportedFunctionality is left out on purpose.
-	UnsupportedFunctionality = tensix.UnsupportedFunctionality
-	// ConfigurationError is misuse by the host.
-	ConfigurationError = tensix.ConfigurationError
-	// MissingSpecification is what no document says enough about.
-	MissingSpecification = tensix.MissingSpecification
+	UnsupportedFunctionality   = tensix.UnsupportedFunctionality
+	ConfigurationError         = tensix.ConfigurationError
+	MissingSpecification       = tensix.MissingSpecification
+
+	undefined      = UndefinedBehavior
+	nonContractual = NonContractualBehavior
+	unpredictable  = UnpredictableValueUsed
+	untested       = UntestedFunctionality
+	unimplemented  = UnimplementedFunctionality
+	unsupported    = UnsupportedFunctionality
+	misconfigured  = ConfigurationError
+	unspecified    = MissingSpecification
 )
 
 // Refusal is why a chip stopped.
 type Refusal struct {
 	Category Category
-	// Where names the part of the chip that refused, such as "noc" or "riscv".
+	// Where names the refusing part of the chip, such as "noc".
 	Where string
-	// Tile is the raw NoC 0 coordinate of the tile that asked; of no meaning if Host is set.
+	// Tile is the raw NoC 0 coordinate of the tile that asked, unless Host is set.
 	Tile chip.XY
-	// Worker is the logical coordinate of the tile, if IsWorker is set: it is a Tensix tile that
-	// isn't harvested.
+	// Worker is the tile's logical coordinate, if IsWorker: a Tensix tile that isn't harvested.
 	Worker   chip.Core
 	IsWorker bool
 	// Host is set if the host asked, through a BAR.
 	Host bool
-	// HasCore is set if a processor of the tile asked; Core and PC are its name and program
-	// counter.
+	// HasCore is set if processor Core asked, at program counter PC.
 	HasCore bool
 	Core    chip.Processor
 	PC      uint32
-	// Addr is the address that the refusal is about: of a register, of memory in the target, or an
-	// offset in a BAR.
+	// Addr is the address in question: of a register or memory, or an offset in a BAR.
 	Addr uint64
 	// Detail says what was asked and what would have been accepted.
 	Detail string
@@ -83,8 +79,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("emu: %v: %s: %s: %s (address %#x)", r.Category, who, r.Where, r.Detail, r.Addr)
 }
 
-// Culprit returns the worker's processor that asked, and its program counter; ok is false if none
-// did.
+// Culprit returns the worker's processor that asked and its program counter, if one did.
 func (r *Refusal) Culprit() (core chip.Core, p chip.Processor, pc uint32, ok bool) {
 	return r.Worker, r.Core, r.PC, r.IsWorker && r.HasCore
 }

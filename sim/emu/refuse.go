@@ -6,19 +6,17 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
-// origin is the agent that caused an access: the host, a tile, or a core of a tile. It travels with
-// requests so that a refusal found far away can name the culprit.
+// origin is the agent that caused an access: host, tile, or core. It travels with requests, to name
+// the culprit.
 type origin struct {
 	tile *tile
 	core *core
-	// remote is set where the access comes through a NoC, and so does not reach what only the
-	// tile's own cores see.
+	// remote: through a NoC, so without what only the tile's own cores see.
 	remote bool
-	// loads is set for a plain load by the host.
+	// loads: a plain load by the host.
 	loads bool
 }
 
-// far is the origin of an access that o makes through a NoC.
 func (o origin) far() origin {
 	o.remote = true
 	return o
@@ -32,8 +30,8 @@ func (o origin) mine() *core {
 	return o.core
 }
 
-// refuse stops the chip. The first refusal wins: what follows it is its consequence.
-func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) {
+// refuse stops the chip unless it has stopped, and returns false.
+func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) bool {
 	fault := &c.fault
 	switch {
 	case c.observed != nil:
@@ -42,7 +40,7 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 		fault = o.tile.fault()
 	}
 	if *fault != nil {
-		return
+		return false
 	}
 	r := &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...)}
 	if o.tile == nil {
@@ -58,6 +56,12 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 	if fault == &c.fault {
 		c.announceFault()
 	}
+	return false
+}
+
+func (t *tile) refuse(o origin, cat Category, where string, addr uint32, format string, args ...any) slowResult {
+	t.chip.refuse(o, cat, where, uint64(addr), format, args...)
+	return slowHalt
 }
 
 // announceFault makes c.fault known to hosts. The caller holds the token.
@@ -69,8 +73,7 @@ func (c *Chip) announceFault() {
 	}
 }
 
-// fault is where a refusal of what the tile does is kept: one in a window stops the chip when that
-// ends.
+// fault is where a refusal of the tile is kept, in a window until its end.
 func (t *tile) fault() *error {
 	if b := t.outbox; b != nil {
 		return &b.fault
@@ -78,7 +81,6 @@ func (t *tile) fault() *error {
 	return &t.chip.fault
 }
 
-// checked is the origin as the checks know it.
 func (o origin) checked() check.Origin {
 	by := check.Origin{Remote: o.remote}
 	if o.tile != nil {
@@ -90,21 +92,16 @@ func (o origin) checked() check.Origin {
 	return by
 }
 
-// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that
-// this emulator doesn't have, and on silicon comes to no harm by it: such a load is answered with
-// zero instead of stopping the chip, if a document says that something is there.
+// isHostLoad reports a plain load by a host. Software looks at registers that are not emulated,
+// harmlessly on silicon: it reads zero where a document says something is.
 func (o origin) isHostLoad() bool { return o.tile == nil && o.loads }
 
-// L1 implements check.Memory.
 func (t *tile) L1(end uint32) []uint32 { return t.memory(end) }
 
-// IsCode implements check.Memory.
 func (t *tile) IsCode(line uint32) bool { return t.flags[line]&flagCode != 0 }
 
-// PC implements check.Processor.
 func (c *core) PC() uint32 { return c.pc }
 
-// Held implements check.Processor.
 func (c *core) Held() bool { return c.state == inReset }
 
 // writerOf is the origin of a change, as the checks name it.
@@ -115,10 +112,9 @@ func writerOf(o origin, noc bool) check.Writer {
 	return check.Writer{Tile: o.core.tile.xy, Core: o.core.proc, PC: o.core.pc, NoC: noc}
 }
 
-// Assumes reports whether the instruction that the processor executes may rely on a.
+// Assumes reports whether the current instruction may rely on a.
 func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
 
-// waived returns what the instruction that the processor executes may rely on.
 func (c *core) waived() Assumptions {
 	list := c.tile.chip.waivers
 	if len(list) == 0 {
@@ -139,7 +135,6 @@ func (c *core) waived() Assumptions {
 	return have.assume
 }
 
-// instruction returns the word at pc, or 0 where the processor fetches nothing.
 func (c *core) instruction(pc uint32) uint32 {
 	t := c.tile
 	if w := pc >> 2; w < uint32(len(t.l1)) {

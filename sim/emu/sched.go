@@ -1,13 +1,12 @@
 package emu
 
 import (
-	"container/heap"
 	"runtime"
 	"slices"
 	"time"
 )
 
-// maxTurns is after how many slices engines run although the round goes on: cores that wake each
+// maxTurns is after how many slices engines run in the middle of a round: cores that wake each
 // other prolong it.
 const maxTurns = 4096
 
@@ -28,7 +27,6 @@ func (s *sched) init(c *Chip) {
 	go s.loop()
 }
 
-// acquire takes the token for the host.
 func (s *sched) acquire() {
 	select {
 	case <-s.tok:
@@ -40,7 +38,7 @@ func (s *sched) acquire() {
 	s.takePosted()
 }
 
-// release releases the token and makes sure that what has become runnable runs.
+// release releases the token and makes sure that runnable cores run.
 func (s *sched) release() {
 	for s.chip.cfg.Synchronous {
 		all := s.group != nil && s.group.settle() || s.group == nil && s.settle()
@@ -49,7 +47,7 @@ func (s *sched) release() {
 			return
 		}
 		select {
-		case <-s.tok: // another card left something before the token was released
+		case <-s.tok: // another card left something meanwhile
 		default:
 			return
 		}
@@ -61,13 +59,12 @@ func (s *sched) release() {
 	}
 }
 
-// busy reports whether anything can happen without the host.
 func (s *sched) busy() bool {
 	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0) ||
 		s.peers.waiting.Load() != 0
 }
 
-// settle runs the chip until everything waits, and reports whether it came to that.
+// settle runs the chip until everything waits, false if MaxRun ended first.
 func (s *sched) settle() bool {
 	for left := s.chip.cfg.MaxRun; s.busy(); {
 		if left <= 0 {
@@ -78,7 +75,6 @@ func (s *sched) settle() bool {
 	return true
 }
 
-// loop runs the cores of an asynchronous chip.
 func (s *sched) loop() {
 	defer close(s.done)
 	woken := time.Now()
@@ -89,8 +85,7 @@ func (s *sched) loop() {
 			s.tok <- struct{}{}
 			return
 		}
-		// A host that asks again and again must not keep the chip from running: at least every
-		// other time it gets a step.
+		// A host that asks again and again must leave the chip at least every other step.
 		left := turn
 		for ran := false; s.busy() && left > 0 && !s.ahead() && !s.idle.due && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
 			n := s.step()
@@ -122,13 +117,11 @@ func (s *sched) loop() {
 	}
 }
 
-// paceSteps is how many slices a Paced chip executes between two loads of a host, at least: the
-// processors of one tile get theirs.
+// paceSteps is how many slices at least a Paced chip executes between two loads of a host.
 const paceSteps = 2 * 5
 
-// pace executes what loop has not executed since the host's last load.
 func (s *sched) pace() {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous {
+	if !s.chip.cfg.paced() {
 		return
 	}
 	for ; s.steps < paceSteps && s.busy() && !s.ahead(); s.steps++ {
@@ -138,26 +131,32 @@ func (s *sched) pace() {
 	s.steps = 0
 }
 
-// saw notes what a host has found. It is news if it differs from what the load before found at the
-// same place.
+// saw ends a host's load, whose result is news if it differs from the last load's.
+//
+// Every few loads it lets other chips' goroutines run: a host locked to its thread and its chip's
+// goroutine wake each other, and Go's scheduler would starve other goroutines on that processor.
 func (s *sched) saw(bar int, off, value uint64) {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
+	if !s.chip.cfg.paced() || !s.chip.linked() {
+		s.release()
 		return
 	}
-	l := hostLoad{bar, off, value}
-	if l != s.last {
+	if l := (hostLoad{bar, off, value}); l != s.last {
 		s.last, s.steps = l, 0
 		s.news.Store(true)
 	}
+	s.loads++
+	turns := s.loads%loadsBeforeTurns == 0
+	s.release()
+	if turns {
+		runtime.Gosched()
+	}
 }
 
-// react executes as much as the processors do at least before a host's store reaches a Paced chip
-// with links that answers what the host has loaded: those that run get a slice each. The way to the
-// host and back takes silicon a microsecond. TT-NN's fabric counts on it: a router that is to find
-// the host's answer has just to write that it waits (tt-metal fabric_erisc_router.cpp,
-// READY_FOR_TRAFFIC).
+// react executes the slices that a host's answer takes on silicon, before its store reaches a Paced
+// chip with links. TT-NN's fabric counts on that microsecond: a router that waits for the answer
+// has yet to write that it waits (tt-metal fabric_erisc_router.cpp, READY_FOR_TRAFFIC).
 func (s *sched) react() {
-	if !s.news.Swap(false) || !s.idle.on && s.steps >= 2*len(s.queue) { // steps counts those that quiet processors let pass
+	if !s.news.Swap(false) || !s.idle.on && s.steps >= 2*len(s.queue) { // steps counts turns that quiet processors skip
 		return
 	}
 	s.idle.all = true
@@ -169,29 +168,12 @@ func (s *sched) react() {
 	s.takePosted()
 }
 
-// loadsBeforeTurns is after how many loads of a Paced chip with links a host lets other goroutines
-// run.
 const loadsBeforeTurns = 16
 
-// othersTurn counts a load of the host and reports whether the host is to let the goroutines of
-// other chips run, as soon as it has released the token. A host and the goroutine that runs its
-// chip wake each other by the token. While they do, Go's scheduler runs no other goroutine that
-// waits for the same processor if the host is locked to its thread, as one that calls from C is:
-// the chip that the host waits for may be starved.
-func (s *sched) othersTurn() bool {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
-		return false
-	}
-	s.loads++
-	return s.loads%loadsBeforeTurns == 0
-}
-
-// turn is how many instructions a chip with links runs before it lets others run. They wait for
-// each other's packets, and Go's own turns are 10 ms: with 32 chips on two processors a packet
-// would wait a sixth of a second for its chip.
+// turn is how many instructions a chip with links runs before it yields. Go's own turns of 10 ms
+// would hold up packets between many chips.
 const turn = 20000
 
-// takeToken takes the token for loop.
 func (s *sched) takeToken() {
 	for n := 1; s.chip.cfg.Awake; n++ {
 		select {
@@ -206,22 +188,19 @@ func (s *sched) takeToken() {
 	<-s.tok
 }
 
-// A goroutine that sleeps often continues on another processor, whose caches have nothing of the
-// chip, and waking it takes a system call and on virtual machines some 50 µs. So loop polls before
-// it sleeps, for a 32nd of the time that it has worked, at most maxSpare.
+// Waking a goroutine takes a system call, some 50 µs on virtual machines, and often another
+// processor with cold caches. So loop polls before it sleeps, for a 32nd of the time it has worked.
 const (
 	spareShare = 32
 	maxSpare   = 100 * time.Microsecond
 )
 
-// earn adds to the time for which loop may poll.
 func (s *sched) earn(worked time.Duration) {
 	if s.polls {
 		s.spare = min(s.spare+worked/spareShare, maxSpare)
 	}
 }
 
-// awaitKick waits until a host has brought something.
 func (s *sched) awaitKick() {
 	if s.chip.cfg.Awake || s.spare > 0 {
 		begun := time.Now()
@@ -233,7 +212,6 @@ func (s *sched) awaitKick() {
 	<-s.kick
 }
 
-// pollKick polls for what awaitKick waits for: until it is there, or for as long as loop may.
 func (s *sched) pollKick(begun time.Time) bool {
 	for n := 1; ; n++ {
 		select {
@@ -253,7 +231,7 @@ func (s *sched) pollKick(begun time.Time) bool {
 	}
 }
 
-// step runs one slice of one core, or lets time pass until the next event. It returns the number of
+// step runs one slice of one core, or advances to the next event. It returns the number of
 // instructions, at least 1.
 func (s *sched) step() int {
 	s.lookPosted()
@@ -280,7 +258,7 @@ func (s *sched) step() int {
 	if s.wide() {
 		return s.window()
 	}
-	// Draw the next core of the round among those that have not run in it.
+	// Draw one of the round's remaining cores.
 	if rest := len(s.queue) - s.pos; rest > 1 {
 		s.swap(s.pos, s.pos+int(s.random()%uint64(rest)))
 	}
@@ -294,8 +272,8 @@ func (s *sched) step() int {
 	return n + 1
 }
 
-// slice runs core k for a while, which it draws, and finds out whether it waits. It returns how
-// many instructions that were, and whether the core could go on at once.
+// slice runs core k for a drawn number of instructions and finds out whether it waits. It returns
+// the number, and whether the core could go on at once.
 func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 	k.ahead, k.ends = 0, false
 	limit := maxSlice
@@ -307,7 +285,7 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.
 		n = n/2 + 1 + int(draw.next()%uint64(n/2+1))
-		if len(s.events) > 0 { // which are handled at the ends of slices
+		if len(s.events) > 0 { // they are handled at the ends of slices
 			n = min(n, int(max(s.events[0].at, s.clock+1)-s.clock))
 		}
 		st = k.advance(n)
@@ -346,7 +324,7 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 	return used, k.state == runnable && st != stopAgain
 }
 
-// Close stops the chip and waits for its goroutine. It is idempotent.
+// Close stops the chip and waits for its goroutine; it is idempotent.
 func (c *Chip) Close() error {
 	c.acquire()
 	c.closed = true
@@ -365,7 +343,7 @@ func (c *Chip) Close() error {
 	return nil
 }
 
-// settle runs the chips until all of them wait, and reports whether it came to that.
+// settle runs the chips until all wait, false if the limit came first.
 func (g *group) settle() bool {
 	limit := g.limit
 	if limit == 0 {
@@ -401,7 +379,7 @@ func (b *inbox) drain(c *Chip) {
 			}
 		}
 		if c.cfg.Paced {
-			return // what this has posted again waits for a step
+			return // what was posted again waits for a step
 		}
 	}
 }
@@ -414,12 +392,11 @@ func (b *inbox) empty() {
 	b.mu.Unlock()
 }
 
-// takePosted performs what the host and other cards have posted, in the order in which it came as
-// far as that can be told. What comes meanwhile is left for the next call. The caller holds the
+// takePosted performs, in order, what host and other cards have posted so far. The caller holds the
 // token.
 func (s *sched) takePosted() {
 	tail := s.chip.posted.tail.Load()
-	// Read after the tail: whatever another card did before the host's last store is counted.
+	// Read after the tail, to count what other cards did before the host's last store.
 	for n := s.peers.waiting.Load(); ; {
 		head := s.chip.posted.head.Load()
 		if n > 0 {
@@ -436,15 +413,15 @@ func (s *sched) takePosted() {
 	}
 }
 
-// lookPosted is takePosted for the goroutine that runs the cores, which has posted nothing itself:
-// while nothing is there it touches no memory that a host writes.
+// lookPosted is takePosted for the chip's goroutine. It touches no memory that a host writes while
+// nothing is posted.
 func (s *sched) lookPosted() {
 	if s.chip.posted.pending() || s.peers.waiting.Load() > 0 {
 		s.takePosted()
 	}
 }
 
-// left reports whether other chips have left something since the token was released.
+// left reports whether other chips left something since the token was released.
 func (s *sched) left() bool {
 	if s.group == nil {
 		return s.behind()
@@ -456,25 +433,22 @@ func (s *sched) behind() bool {
 	return s.peers.waiting.Load() != 0 || s.inbox.waiting.Load() != 0 && !s.chip.faulted.Load()
 }
 
-// maxPosted is how many bytes of writes to other cards may be under way before the chip stops
-// running until those have taken some, and breath is how long it then waits before it polls again.
-// On silicon PCIe's credits limit them.
+// maxPosted is how many bytes of writes to other cards may be under way before the chip waits,
+// polling every breath. On silicon PCIe's credits limit them.
 const (
 	maxPosted = 1 << 20
 	breath    = 20 * time.Microsecond
 )
 
-// ahead reports whether other cards have too many of the chip's writes to take yet. The chip goes
-// on taking theirs.
 func (s *sched) ahead() bool {
 	d := s.chip.pcie.peers
 	return d != nil && d.Posted() > maxPosted
 }
 
-// runEvents performs the events that are due.
 func (s *sched) runEvents() {
 	for len(s.events) > 0 && s.events[0].at <= s.clock && s.chip.fault == nil {
-		e := heap.Pop(&s.events).(event)
+		e := s.events[0]
+		s.events = slices.Delete(s.events, 0, 1)
 		e.of.perform(e.do)
 	}
 }

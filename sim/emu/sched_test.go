@@ -12,7 +12,6 @@ import (
 
 var seeds = flag.Uint64("seeds", 10, "how many seeds TestPingPong tries")
 
-// request makes code that performs the register stores of a request.
 func (a *asm) request(arch chip.Arch, q nocRequest) *asm {
 	for _, s := range q.stores(arch) {
 		a.stw(s[0], s[1])
@@ -20,17 +19,17 @@ func (a *asm) request(arch chip.Arch, q nocRequest) *asm {
 	return a
 }
 
-// waitCounter makes code that polls an NIU counter until it equals the register want.
+// waitCounter polls an NIU counter until it equals the register want.
 func (a *asm) waitCounter(noc chip.NOC, i uint32, want int, label string) *asm {
 	a.li(t0, niu0Base+0x10000*uint32(noc)+0x200+4*i)
 	return a.label(label).lw(t1, t0, 0).bne(t1, want, label)
 }
 
-// ping makes a program that sends n messages to the far core and waits for each answer: data by a
-// write, then a semaphore by an atomic, both waited for.
+// ping sends n messages to the far core and waits for each answer: data by a write, then a
+// semaphore by an atomic.
 func ping(arch chip.Arch, me, far chip.XY, n uint32, first bool) *asm {
 	const data, sem, scratch = 0x30000, 0x30100, 0x30200
-	a := newAsm(0x1000).li(s0, 0).li(s1, n).li(gp, scratch).li(tp, 0)
+	a := onB().li(s0, 0).li(s1, n).li(gp, scratch).li(tp, 0)
 	if first {
 		a.j("send")
 	}
@@ -40,7 +39,6 @@ func ping(arch chip.Arch, me, far chip.XY, n uint32, first bool) *asm {
 		a.fence()
 	}
 	a.lw(a1, a0, 0).bne(a1, tp, "poll")
-	// The data of message tp must be there.
 	a.li(a2, data).lw(a3, a2, 0).bne(a3, tp, "bad")
 	if first {
 		a.beq(s0, s1, "done")
@@ -60,7 +58,6 @@ func ping(arch chip.Arch, me, far chip.XY, n uint32, first bool) *asm {
 	return a.label("bad").li(a0, 0x30300).sw(a3, a0, 0).halt()
 }
 
-// Two cores that answer each other come to the same end whatever the seed, the mode and the delays.
 func TestPingPong(t *testing.T) {
 	for _, arch := range arches {
 		for _, delay := range []int{0, 1, 7, 500} {
@@ -81,13 +78,12 @@ func TestPingPong(t *testing.T) {
 	}
 }
 
-// A waiting core retires almost nothing while it waits, and wakes on every kind of event that it
-// can wait for.
+// A waiting core retires almost nothing, and wakes on every kind of event that it can wait for.
 func TestParkAndWake(t *testing.T) {
 	stream := func(r *rig, off chip.StreamReg) uint32 { return r.c.params.Stream.Reg(50, off) }
 	tests := []struct {
 		name string
-		wait func(r *rig, a *asm) // polls until what it reads is not what it was at first
+		wait func(r *rig, a *asm) // polls until what it reads changes
 		wake func(r *rig, v chip.XY)
 	}{
 		{"L1 by host", func(r *rig, a *asm) { a.li(a0, 0x40000) }, func(r *rig, v chip.XY) { r.st(v, 0x40000, 1) }},
@@ -140,9 +136,8 @@ func TestParkAndWake(t *testing.T) {
 				r := syncRig(t, arch)
 				v := r.worker(0, 0)
 				k := r.c.tileAt(r.raw(v))
-				// TRISC0 has something to do if it is released.
-				r.write(v, 0x6000, newAsm(0x6000).halt().bytes())
-				a := newAsm(0x1000).li(sp, localBase+0x800)
+				r.write(v, 0x6000, onT0().halt().bytes())
+				a := onB().li(sp, localBase+0x800)
 				tt.wait(r, a)
 				a.lw(a1, a0, 0).li(a3, 0x40100).li(a4, 0x57).label("poll")
 				switch idiom {
@@ -176,27 +171,11 @@ func TestParkAndWake(t *testing.T) {
 	}
 }
 
-// A core that polls a word isn't woken by stores beside it.
-func TestStoresBesideWaits(t *testing.T) {
-	r := syncRig(t, chip.Wormhole)
-	v := r.worker(0, 0)
-	a := newAsm(0x1000).li(a0, 0x40000).label("poll").lw(a1, a0, 0).beq(a1, x0, "poll").halt()
-	r.run(v, a)
-	before := r.c.Retired(r.raw(v), chip.BRISC)
-	for i := range uint32(100) {
-		r.st(v, 0x40004, i) // same line
-	}
-	if n := r.c.Retired(r.raw(v), chip.BRISC) - before; n != 0 {
-		t.Errorf("100 stores to the line cost %d instructions: want none", n)
-	}
-}
-
-// What changes by itself is no wait: a loop that reads the wall clock goes on.
 func TestWallClockLoopEnds(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
 		v := r.worker(0, 0)
-		a := newAsm(0x1000).li(a0, 0xFFB121F0).lw(a1, a0, 0).li(a2, 60000).
+		a := onB().li(a0, 0xFFB121F0).lw(a1, a0, 0).li(a2, 60000).
 			label("wait").lw(a3, a0, 0).sub(a4, a3, a1).bltu(a4, a2, "wait").
 			stw(0x40000, 1).halt()
 		r.run(v, a)
@@ -207,8 +186,7 @@ func TestWallClockLoopEnds(t *testing.T) {
 	}
 }
 
-// BRISC starts the other four, each finds its own local RAM, and they pass a token around through
-// mailboxes and L1.
+// BRISC starts the other four, which pass a token around through mailboxes and L1.
 func TestSubordinates(t *testing.T) {
 	for _, arch := range arches {
 		for _, synchronous := range []bool{true, false} {
@@ -232,7 +210,7 @@ func TestSubordinates(t *testing.T) {
 				}
 				r.write(v, uint64(pc), a.bytes())
 			}
-			b := newAsm(0x1000)
+			b := onB()
 			if arch == chip.Wormhole {
 				for i, pc := range []uint32{pcs[chip.TRISC0], pcs[chip.TRISC1], pcs[chip.TRISC2], 7, pcs[chip.NCRISC], 1} {
 					b.stw(configBase+4*uint32(158+i), pc)
@@ -249,12 +227,10 @@ func TestSubordinates(t *testing.T) {
 	}
 }
 
-// An idle chip uses no processor time: no instruction is executed while nothing happens, and Close
-// ends its goroutine.
 func TestIdleChipSleeps(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Wormhole})
 	v := r.worker(0, 0)
-	r.run(v, newAsm(0x1000).li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt())
+	r.run(v, onB().li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt())
 	r.eventually("park", func() bool {
 		r.c.acquire()
 		defer r.c.release()
@@ -277,46 +253,5 @@ func TestIdleChipSleeps(t *testing.T) {
 	}
 	if err := r.c.Close(); err != nil {
 		t.Errorf("closing again: %v", err)
-	}
-}
-
-// The goroutine that runs a chip polls for a 32nd of what it has worked, and not at all with one
-// processor.
-func TestSpareTime(t *testing.T) {
-	var s sched
-	s.earn(time.Hour)
-	if s.spare != 0 {
-		t.Errorf("%v to spare with one processor", s.spare)
-	}
-	s.polls = true
-	for _, c := range []struct{ worked, want time.Duration }{
-		{1600 * time.Microsecond, 50 * time.Microsecond}, {320 * time.Microsecond, 60 * time.Microsecond}, {time.Hour, maxSpare},
-	} {
-		if s.earn(c.worked); s.spare != c.want {
-			t.Errorf("%v to spare after %v more of work, want %v", s.spare, c.worked, c.want)
-		}
-	}
-	s.chip, s.kick, s.spare = &Chip{exchange: new(exchange)}, make(chan struct{}, 1), time.Microsecond
-	time.AfterFunc(5*time.Millisecond, func() { s.kick <- struct{}{} })
-	if s.awaitKick(); s.spare != 0 {
-		t.Errorf("%v to spare after more than that without work", s.spare)
-	}
-	s.spare = time.Hour
-	s.kick <- struct{}{}
-	if s.awaitKick(); s.spare == 0 || s.spare == time.Hour {
-		t.Errorf("%v of an hour to spare after a moment without work", s.spare)
-	}
-	s.spare = time.Microsecond
-	if s.pollKick(time.Now()) {
-		t.Error("polling for nothing found something")
-	}
-	s.spare = time.Hour
-	s.kick <- struct{}{}
-	if !s.pollKick(time.Now()) {
-		t.Error("polling didn't find a kick")
-	}
-	s.chip.posted.push(hostAccess{})
-	if !s.pollKick(time.Now()) {
-		t.Error("polling didn't find what a host has posted")
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A tile's NIU counts the host's stores through windows, as tt-umd's
-// ClusterBH.WriteCountMatchesPostedWrites expects. They are posted only in the ordering mode of
-// that name (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
+// As tt-umd's ClusterBH.WriteCountMatchesPostedWrites expects; posted only by ordering mode
+// (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
 func TestHostStoresAreCounted(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)

@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// What translated code does with a register by itself is all that a load or store of it does.
 func TestSlots(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true})
@@ -68,8 +67,6 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// Translated code leaves to others what checks and delays make of registers, and does the rest as
-// the interpreter does.
 func TestRegistersOfCode(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -91,7 +88,7 @@ func TestRegistersOfCode(t *testing.T) {
 		w := newTwins(t, arch)
 		l := layoutOf(arch)
 		stream := w.plain.tile.chip.params.Stream
-		code := newAsm(0x1000).li(a0, niu0Base).li(a1, niu1Base+l.stride).li(a2, 100).
+		code := onB().li(a0, niu0Base).li(a1, niu1Base+l.stride).li(a2, 100).
 			li(s0, stream.Reg(16, chip.SpaceAvailableUpdate)).li(s1, stream.Reg(16, chip.SpaceAvailable)).li(t0, 3<<6).label("loop").
 			sw(a2, a0, 0).lw(a3, a0, 0).sw(a3, a1, int32(l.atData)).lw(a4, a1, int32(l.cmd)).
 			sw(t0, s0, 0).lw(a5, s1, 0).

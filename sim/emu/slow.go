@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// extend returns what a load puts into its register, given the word that holds addr.
+// extend returns what a load makes of the word that holds addr.
 func extend(o rv32.Opcode, w, addr uint32) uint32 {
 	switch o {
 	case rv32.LB:
@@ -24,7 +24,7 @@ func extend(o rv32.Opcode, w, addr uint32) uint32 {
 	return w
 }
 
-// slow executes an instruction that exec does not. c.pc is its address.
+// slow executes the instruction at c.pc, which exec does not.
 func (c *core) slow(packed rv32.Op) slowResult {
 	o := packed.Inst()
 	addr := c.X[o.Rs1] + uint32(o.Imm)
@@ -50,12 +50,10 @@ func (c *core) slow(packed rv32.Op) slowResult {
 		return c.csr(uint32(o.Imm), o)
 	case rv32.JALR:
 		target := addr &^ 1
-		c.refuse(UndefinedBehavior, uint64(target), "jump to %#x, which is not a multiple of 4", target)
-		return slowHalt
+		return c.refuse(undefined, uint64(target), "jump to %#x, which is not a multiple of 4", target)
 	case rv32.Skewed:
 		if w, target := c.word(c.pc), c.pc+uint32(o.Imm); takes(w>>12&7, c.X[o.Rs1], c.X[o.Rs2]) {
-			c.refuse(UndefinedBehavior, uint64(target), "branch to %#x, which is not a multiple of 4", target)
-			return slowHalt
+			return c.refuse(undefined, uint64(target), "branch to %#x, which is not a multiple of 4", target)
 		}
 		return slowDone
 	case rv32.CPOP:
@@ -67,21 +65,18 @@ func (c *core) slow(packed rv32.Op) slowResult {
 		}
 		w := c.word(c.pc)
 		cat, why := explain(c.tile.chip.arch, w)
-		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
-		return slowHalt
+		return c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
 	case rv32.Illegal:
 		if c.loses() {
 			return slowHalt
 		}
 		w := c.word(c.pc)
 		cat, why := explain(c.tile.chip.arch, w)
-		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
-		return slowHalt
+		return c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
 	}
 	return c.amo(o)
 }
 
-// takes reports whether a branch of an encoding is taken.
 func takes(f3, a, b uint32) bool {
 	var holds bool
 	switch f3 >> 1 {
@@ -97,37 +92,24 @@ func takes(f3, a, b uint32) bool {
 
 func (c *core) csr(v uint32, o rv32.Inst) slowResult {
 	if v&^csrCfg0Bits != 0 {
-		c.refuse(UnsupportedFunctionality, rv32.Cfg0, "cfg0 = %#x: only bits %#x may be set", v, uint32(csrCfg0Bits))
-		return slowHalt
+		return c.refuse(unsupported, rv32.Cfg0, "cfg0 = %#x: only bits %#x may be set", v, uint32(csrCfg0Bits))
 	}
 	c.X[o.Rd] = c.cfg0
 	c.cfg0 = v
 	return slowDone
 }
 
-func width(o rv32.Opcode) uint32 {
-	switch o {
-	case rv32.LB, rv32.LBU, rv32.SB:
-		return 1
-	case rv32.LH, rv32.LHU, rv32.SH:
-		return 2
-	}
-	return 4
-}
-
 func (c *core) slowLoad(o rv32.Inst, addr uint32) slowResult {
-	n := width(o.Code)
+	n := o.Code.Bytes()
 	if addr&(n-1) != 0 {
-		c.refuse(NonContractualBehavior, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
-		return slowHalt
+		return c.refuse(nonContractual, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
 	}
-	if t := c.tile; addr < t.size { // after what of L1 was used so far
+	if t := c.tile; addr < t.size { // beyond what of L1 was used so far
 		c.X[o.Rd] = extend(o.Code, t.memory(addr + n)[addr>>2], addr)
 		return slowDone
 	}
 	if n != 4 {
-		c.refuse(UntestedFunctionality, uint64(addr), "load of %d bytes from registers: want 4", n)
-		return slowHalt
+		return c.refuse(untested, uint64(addr), "load of %d bytes from registers: want 4", n)
 	}
 	v, st := c.tile.load(origin{tile: c.tile, core: c}, addr)
 	if st == slowDone {
@@ -137,17 +119,16 @@ func (c *core) slowLoad(o rv32.Inst, addr uint32) slowResult {
 }
 
 func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
-	n := width(o.Code)
+	n := o.Code.Bytes()
 	if addr&(n-1) != 0 {
-		c.refuse(NonContractualBehavior, uint64(addr), "store of %d bytes to an address that is not a multiple of that", n)
-		return slowHalt
+		return c.refuse(nonContractual, uint64(addr), "store of %d bytes to an address that is not a multiple of that", n)
 	}
 	t := c.tile
 	v := c.X[o.Rs2]
-	if addr-niu0Base < streamBase-niu0Base && n == 4 && !t.outbox.full() { // what most requests begin with
+	if addr-niu0Base < streamBase-niu0Base && n == 4 && !t.outbox.full() { // most requests begin with these
 		return c.afterStore(t.niuStore(origin{tile: t, core: c}, int(addr-niu0Base)/(niu1Base-niu0Base), addr%(niu1Base-niu0Base), v))
 	}
-	if w := addr >> 2; addr < t.size { // in a flagged line, or after what of L1 was used so far
+	if w := addr >> 2; addr < t.size { // in a flagged line, or beyond what was used so far
 		l1 := t.memory(addr + n)
 		switch n {
 		case 1:
@@ -162,8 +143,7 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 		return slowDone
 	}
 	if n != 4 {
-		c.refuse(UnsupportedFunctionality, uint64(addr), "store of %d bytes to registers: want 4", n)
-		return slowHalt
+		return c.refuse(unsupported, uint64(addr), "store of %d bytes to registers: want 4", n)
 	}
 	if t.outbox.full() {
 		return slowAgain
@@ -171,8 +151,6 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	return c.afterStore(t.store(origin{tile: t, core: c}, addr, v))
 }
 
-// afterStore returns what a core does after a store to a register, which may have stopped it or the
-// chip.
 func (c *core) afterStore(st slowResult) slowResult {
 	c.quiet = 0
 	if st == slowDone && (c.state != runnable || *c.tile.fault() != nil) {
@@ -181,13 +159,12 @@ func (c *core) afterStore(st slowResult) slowResult {
 	return st
 }
 
-// amo executes an atomic memory operation: L1 only (tt-isa-documentation
+// amo executes an atomic memory operation on L1 (tt-isa-documentation
 // BlackholeA0/TensixTile/BabyRISCV/README.md).
 func (c *core) amo(o rv32.Inst) slowResult {
 	t, addr := c.tile, c.X[o.Rs1]
 	if addr&3 != 0 || addr >= t.size {
-		c.refuse(UndefinedBehavior, uint64(addr), "atomic memory operation: want a multiple of 4 inside L1")
-		return slowHalt
+		return c.refuse(undefined, uint64(addr), "atomic memory operation: want a multiple of 4 inside L1")
 	}
 	l1 := t.memory(addr + 4)
 	old, v := l1[addr>>2], c.X[o.Rs2]
@@ -212,8 +189,7 @@ func (c *core) amo(o rv32.Inst) slowResult {
 	}
 	if t.known != nil {
 		if a, bad := t.unwritten(addr, 4); bad {
-			c.refuse(UnpredictableValueUsed, uint64(a), "atomic memory operation on memory never written")
-			return slowHalt
+			return c.refuse(unpredictable, uint64(a), "atomic memory operation on memory never written")
 		}
 	}
 	if v != old {
@@ -224,10 +200,9 @@ func (c *core) amo(o rv32.Inst) slowResult {
 	return slowDone
 }
 
-// csrCfg0Bits are the bits of CSR cfg0 that may be set.
 const csrCfg0Bits = 0x0104000A
 
-// explain returns the category and text with which an instruction is refused.
+// explain says why an instruction is refused.
 func explain(arch chip.Arch, w uint32) (Category, string) {
 	f3, csr := w>>12&7, w>>20
 	wh := arch == chip.Wormhole
@@ -235,41 +210,41 @@ func explain(arch chip.Arch, w uint32) (Category, string) {
 	case 0x0F:
 		switch {
 		case f3 == 1:
-			return UnsupportedFunctionality, "fence.i does not flush the instruction cache and should not be used"
+			return unsupported, "fence.i does not flush the instruction cache and should not be used"
 		case f3 == 0 && wh:
-			return UnsupportedFunctionality, "fence does not order memory accesses on Wormhole and should not be used"
+			return unsupported, "fence does not order memory accesses on Wormhole and should not be used"
 		case f3 == 0:
-			return UnsupportedFunctionality, "fence with an ordering that has not been validated: want 0x23, 0x31, 0x33 or 0xFF in bits 31:20"
+			return unsupported, "fence with an ordering that has not been validated: want 0x23, 0x31, 0x33 or 0xFF in bits 31:20"
 		}
 	case 0x2F:
 		switch {
 		case wh:
-			return UndefinedBehavior, "Wormhole has no atomic memory operations"
+			return undefined, "Wormhole has no atomic memory operations"
 		case w>>27 == 2 || w>>27 == 3:
-			return UndefinedBehavior, "lr.w and sc.w do not exist: only the single-instruction atomics do"
+			return undefined, "lr.w and sc.w do not exist: only the single-instruction atomics do"
 		}
 	case 0x73:
 		switch {
 		case f3 == 0 && w == 0x73:
-			return ConfigurationError, "ecall: there is no semihosting"
+			return misconfigured, "ecall: there is no semihosting"
 		case f3 == 0:
-			return UnsupportedFunctionality, "ebreak or another system instruction: no debugger has put the processor into slow execution mode, so nothing would resume it"
+			return unsupported, "ebreak or another system instruction: nothing would resume a processor that no debugger put into slow execution mode"
 		case wh:
-			return UndefinedBehavior, "Wormhole has no CSRs"
+			return undefined, "Wormhole has no CSRs"
 		case csr != rv32.Cfg0:
-			return UnsupportedFunctionality, "a CSR other than cfg0 (0x7C0)"
+			return unsupported, "a CSR other than cfg0 (0x7C0)"
 		default:
-			return UntestedFunctionality, "a form of CSR access that has not been validated"
+			return untested, "a form of CSR access that has not been validated"
 		}
 	case 0x07, 0x27, 0x43, 0x47, 0x4B, 0x4F, 0x53, 0x57:
 		if wh {
-			return UndefinedBehavior, "Wormhole has no floating-point or vector instructions"
+			return undefined, "Wormhole has no floating-point or vector instructions"
 		}
-		return UnimplementedFunctionality, "floating-point and vector instructions are not emulated"
+		return unimplemented, "floating-point and vector instructions are not emulated"
 	case 0x13, 0x33:
-		return UndefinedBehavior, "an ALU operation that the processor does not have"
+		return undefined, "an ALU operation that the processor does not have"
 	case 0x6F:
-		return UndefinedBehavior, "a jump to an address that is not a multiple of 4"
+		return undefined, "a jump to an address that is not a multiple of 4"
 	}
-	return UndefinedBehavior, "not an instruction"
+	return undefined, "not an instruction"
 }

@@ -3,7 +3,7 @@ package emu
 import "github.com/reprise-tt/reprise/chip"
 
 // overflowChecks are stacks that run over, and circular buffers from which more is taken than is
-// there: of programs whose symbols the emulator doesn't know.
+// there.
 func overflowChecks() []checkCase {
 	const top, sp = localBase + 0x1000, 2
 	overflow, counters := Config{RefuseOverflow: true}, Config{RefuseCounters: true}
@@ -13,8 +13,8 @@ func overflowChecks() []checkCase {
 		}
 		return wrong
 	}
-	// deep is a kernel with data up to an offset in local RAM that calls a function through a
-	// pointer, and then takes n bytes of stack.
+	// deep is a kernel with data up to an offset that calls through a pointer and then takes n
+	// bytes of stack.
 	deep := func(r *rig, at, data uint32, n int32) {
 		a := newAsm(at).addi(sp, sp, -16).sw(1, sp, 12).stw(localBase+data-4, 1).call(at + 0x800)
 		a.li(a0, uint32(n)).sub(sp, sp, a0).sw(x0, sp, 0).add(sp, sp, a0)
@@ -23,45 +23,45 @@ func overflowChecks() []checkCase {
 	}
 	return []checkCase{
 		{
-			name: "a stack comes down to data", cfg: overflow, cat: UndefinedBehavior,
-			says: []string{"BRISC pc=", "stack overflow: the stack pointer goes down from 0xffb00900 to 0xffb004f0, and data end at 0xffb00500"},
+			name: "a stack comes down to data", cfg: overflow, cat: undefined,
+			says: "BRISC pc=|stack overflow: the stack pointer goes down from 0xffb00900 to 0xffb004f0, and data end at 0xffb00500",
 			do: func(r *rig, right bool) {
-				a := newAsm(0x1000).li(sp, top).stw(localBase+0x4FC, 1)
+				a := onB().li(sp, top).stw(localBase+0x4FC, 1)
 				r.run(r.worker(0, 0), a.addi(sp, sp, -0x700).addi(sp, sp, -choose(right, 0x400, 0x410)).halt())
 			},
 		},
 		{
-			name: "a stack leaves local RAM", cfg: overflow, cat: UndefinedBehavior,
-			says: []string{"the stack pointer goes down from 0xffb00040 to 0xffafffc0, and data end at 0xffb00000"},
+			name: "a stack leaves local RAM", cfg: overflow, cat: undefined,
+			says: "the stack pointer goes down from 0xffb00040 to 0xffafffc0, and data end at 0xffb00000",
 			do: func(r *rig, right bool) {
-				a := newAsm(0x1000).li(sp, localBase+0x40).li(a0, uint32(choose(right, 0x40, 0x80)))
+				a := onB().li(sp, localBase+0x40).li(a0, uint32(choose(right, 0x40, 0x80)))
 				r.run(r.worker(0, 0), a.sub(sp, sp, a0).halt())
 			},
 		},
 		{
-			name: "a kernel's stack comes down to its own data", cfg: overflow, cat: UndefinedBehavior,
-			says: []string{"BRISC pc=0x30", "and data end at 0xffb00c00"},
+			name: "a kernel's stack comes down to its own data", cfg: overflow, cat: undefined,
+			says: "BRISC pc=0x30|and data end at 0xffb00c00",
 			do: func(r *rig, right bool) {
 				deep(r, 0x3000, 0xC00, choose(right, 0x380, 0x400))
-				r.run(r.worker(0, 0), newAsm(0x1000).li(sp, top).stw(localBase+0x3FC, 1).call(0x3000).halt())
+				r.run(r.worker(0, 0), onB().li(sp, top).stw(localBase+0x3FC, 1).call(0x3000).halt())
 			},
 		},
 		{
-			name: "a kernel's stack comes down to the firmware's data, after one with more data of its own", cfg: overflow, cat: UndefinedBehavior,
-			says: []string{"BRISC pc=0x50", "and data end at 0xffb00400"},
+			name: "a kernel's stack comes down to the firmware's data, after one with more data of its own", cfg: overflow, cat: undefined,
+			says: "BRISC pc=0x50|and data end at 0xffb00400",
 			do: func(r *rig, right bool) {
 				deep(r, 0x3000, 0xC00, 0x100)
 				deep(r, 0x5000, 0x300, choose(right, 0xBE0, 0xBF4))
-				r.run(r.worker(0, 0), newAsm(0x1000).li(sp, top).stw(localBase+0x3FC, 1).call(0x3000).call(0x5000).halt())
+				r.run(r.worker(0, 0), onB().li(sp, top).stw(localBase+0x3FC, 1).call(0x3000).call(0x5000).halt())
 			},
 		},
 		{
-			name: "more pages are taken from a circular buffer than are there", cfg: counters, cat: UndefinedBehavior,
-			says: []string{"BRISC pc=", "stream: circular buffer 2: 3 pages are taken, and 2 are there"},
+			name: "more pages are taken from a circular buffer than are there", cfg: counters, cat: undefined,
+			says: "BRISC pc=|stream: circular buffer 2: 3 pages are taken, and 2 are there",
 			do: func(r *rig, right bool) {
 				s := &r.c.params.Stream
 				put, taken := s.Reg(s.FirstCB+2, chip.RemoteDestBufSize), s.Reg(s.FirstCB+2, chip.RemoteDestBufStart)
-				a := newAsm(0x1000).stw(put, 0xFFFF).stw(taken, 0xFFFE).stw(put, 0).stw(taken, uint32(choose(right, 0, 1)))
+				a := onB().stw(put, 0xFFFF).stw(taken, 0xFFFE).stw(put, 0).stw(taken, uint32(choose(right, 0, 1)))
 				r.run(r.worker(0, 0), a.stw(put, 0).stw(taken, 0).halt()) // as firmware does before a program
 			},
 		},

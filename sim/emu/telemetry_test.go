@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
 
-// telemetryWords reads the firmware's telemetry as the vendor's programs do: through a pointer to
-// the tags and one to the values (tt-kmd, tt-umd), or with the values right after the tags (luwen).
+// telemetryWords reads telemetry through pointers (tt-kmd, tt-umd), or with values right after tags
+// (luwen).
 func telemetryWords(t *testing.T, r *rig, adjacent bool) map[chip.TelemetryTag]uint32 {
 	t.Helper()
 	arc := &r.params.ARC
@@ -34,8 +34,7 @@ func telemetryWords(t *testing.T, r *rig, adjacent bool) map[chip.TelemetryTag]u
 	return out
 }
 
-// The firmware has a value for each telemetry tag that tt-kmd, tt-umd or luwen reads on the
-// architecture, what is measured is below its limit, and the heartbeat runs.
+// Each tag that tt-kmd, tt-umd or luwen reads has a value, below its limit.
 func TestTelemetry(t *testing.T) {
 	both := []chip.TelemetryTag{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 21, 22, 23, 24, 25, 26, 27, 28, 29, 31, 32, 33,
 		41,
@@ -81,7 +80,6 @@ func TestTelemetry(t *testing.T) {
 	}
 }
 
-// Wormhole's telemetry of earlier releases is where a message says, and where tt-umd reads it.
 func TestFlatTelemetry(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	const scratch = 0x1FF30060

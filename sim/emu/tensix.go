@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// coprocessor is the Tensix engines of a tile, and what its cores have beside them.
 type coprocessor struct {
 	*engines            // nil until a core uses them
 	mailbox  [4][4]fifo // by writer, reader, in the order B, T0, T1, T2
@@ -16,27 +15,24 @@ type coprocessor struct {
 	mover
 }
 
-// fifo is a mailbox: four values at most.
 type fifo struct {
 	v    [4]uint32
 	r, n uint8
 }
 
-// emptyMailboxes drops what the core with hardware number hw has sent: entering reset does that
-// (tt-isa-documentation WormholeB0/TensixTile/SoftReset.md).
+// emptyMailboxes drops what a core has sent, as entering reset does (tt-isa-documentation
+// WormholeB0/TensixTile/SoftReset.md).
 func (x *coprocessor) emptyMailboxes(hw uint8) {
 	if int(hw) < len(x.mailbox) {
 		x.mailbox[hw] = [4]fifo{}
 	}
 }
 
-// trisc returns which T core o is.
 func (t *tile) trisc(o origin, addr uint32) (int, bool) {
 	if o.mine() != nil && o.core.hw >= 1 && o.core.hw <= 3 {
 		return int(o.core.hw) - 1, true
 	}
-	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(addr), "only TRISC0, 1 and 2 reach these registers")
-	return 0, false
+	return 0, t.chip.refuse(o, unimplemented, "tensix", uint64(addr), "only TRISC0, 1 and 2 reach these registers")
 }
 
 func (t *tile) mopStore(o origin, off, v uint32) slowResult {
@@ -50,13 +46,18 @@ func (t *tile) mopStore(o origin, off, v uint32) slowResult {
 	return t.give(o, engineOp{kind: opStoreMOP, thread: uint8(i), at: off / 4, v: v})
 }
 
-func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
+// gprs is trisc for the GPRs.
+func (t *tile) gprs(o origin, off uint32) (int, bool) {
 	i, ok := t.trisc(o, gprBase+off)
-	if !ok {
-		return 0, slowHalt
+	if ok && off > 0xFC {
+		return 0, t.chip.refuse(o, undefined, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 	}
-	if off > 0xFC {
-		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
+	return i, ok
+}
+
+func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
+	i, ok := t.gprs(o, off)
+	if !ok {
 		return 0, slowHalt
 	}
 	e, st := t.observe(o)
@@ -68,12 +69,8 @@ func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
 }
 
 func (t *tile) gprStore(o origin, off, v uint32) slowResult {
-	i, ok := t.trisc(o, gprBase+off)
+	i, ok := t.gprs(o, off)
 	if !ok {
-		return slowHalt
-	}
-	if off > 0xFC {
-		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 		return slowHalt
 	}
 	return t.give(o, engineOp{kind: opStoreGPR, thread: uint8(i), at: off / 4, v: v})
@@ -81,13 +78,13 @@ func (t *tile) gprStore(o origin, off, v uint32) slowResult {
 
 // Offsets in PCBuf.
 const (
-	pcBufSync       = 4 // a load waits until the engines have done all that the core has pushed
+	pcBufSync       = 4 // a load waits until the engines have done all that the core pushed
 	pcBufMOPSync    = 8
 	pcBufSemaphores = 0x20
 )
 
-// pcBufLoad and pcBufStore: synchronisation with the engines, and their semaphores
-// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/TTSync.md, TensixCoprocessor/SyncUnit.md).
+// Synchronisation with the engines, and their semaphores (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/TTSync.md, TensixCoprocessor/SyncUnit.md).
 func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 	i, ok := t.trisc(o, pcBufBase+off)
 	if !ok {
@@ -109,8 +106,7 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 		t.check.Acquire(o.checked(), pcBufBase)
 		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
-	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
-	return 0, slowHalt
+	return 0, t.refuse(o, unimplemented, "tensix", pcBufBase+off, "load of a PCBuf register that is not emulated")
 }
 
 func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
@@ -119,15 +115,14 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		return slowHalt
 	}
 	bad := func(cat Category, format string, args ...any) slowResult {
-		t.chip.refuse(o, cat, "tensix", uint64(pcBufBase+off), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "tensix", pcBufBase+off, format, args...)
 	}
 	switch {
 	case off == pcBufSync || off == pcBufMOPSync:
 		return slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
 		if v > 1 {
-			return bad(UnimplementedFunctionality, "semaphore: store of %#x: want 0, post, or 1, get", v)
+			return bad(unimplemented, "semaphore: store of %#x: want 0, post, or 1, get", v)
 		}
 		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
 		if st == slowDone {
@@ -135,18 +130,18 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		}
 		return st
 	}
-	return bad(UnimplementedFunctionality, "store to a PCBuf register that is not emulated")
+	return bad(unimplemented, "store to a PCBuf register that is not emulated")
 }
 
-// mailbox returns the parts of a mailbox access that loads and stores share
-// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/Mailboxes.md).
+// mailboxOf checks an access to a mailbox (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/Mailboxes.md).
 func (t *tile) mailboxOf(o origin, off uint32) (me, other uint8, ok bool) {
 	if o.mine() == nil || o.core.hw > 3 {
-		t.chip.refuse(o, UndefinedBehavior, "mailbox", uint64(mailboxBase+off), "only BRISC and the TRISCs have mailboxes")
+		t.chip.refuse(o, undefined, "mailbox", uint64(mailboxBase+off), "only BRISC and the TRISCs have mailboxes")
 		return 0, 0, false
 	}
 	if off&0xFFF > 4 {
-		t.chip.refuse(o, UnimplementedFunctionality, "mailbox", uint64(mailboxBase+off), "a mailbox has offsets 0, the value, and 4, the query")
+		t.chip.refuse(o, unimplemented, "mailbox", uint64(mailboxBase+off), "a mailbox has offsets 0, the value, and 4, the query")
 		return 0, 0, false
 	}
 	return o.core.hw, uint8(off >> 12), true
@@ -177,8 +172,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 		return slowHalt
 	}
 	if off&4 != 0 {
-		t.chip.refuse(o, UnimplementedFunctionality, "mailbox", uint64(mailboxBase+off), "store to the query of a mailbox")
-		return slowHalt
+		return t.refuse(o, unimplemented, "mailbox", mailboxBase+off, "store to the query of a mailbox")
 	}
 	// The four mailboxes of one writer share four places.
 	sent := uint8(0)
@@ -199,18 +193,17 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 // Tensix configuration words that act on processors (tt-isa-documentation
 // WormholeB0/TensixTile/SoftReset.md, BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
 const (
-	cfgTRISC0ResetPC  = 158 // Wormhole, as the following: Blackhole has none
+	cfgTRISC0ResetPC  = 158 // these four: Wormhole only
 	cfgTRISCOverride  = 161
 	cfgNCRISCResetPC  = 162
 	cfgNCRISCOverride = 163
 )
 
-// mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
+// mayConfigure refuses configuration accesses of NCRISC and the NoC.
 func (t *tile) mayConfigure(o origin, off uint32) bool {
 	if o.mine() == nil || o.core.hw > 3 {
-		t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(configBase+off),
+		return t.chip.refuse(o, unimplemented, "tensix", uint64(configBase+off),
 			"only BRISC and the TRISCs reach Tensix configuration words")
-		return false
 	}
 	return true
 }
@@ -239,14 +232,13 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 		return slowHalt
 	}
 	if configBase+off == t.slots.Ignored && o.core.proc == chip.BRISC && v-1 < translate.MostIgnored {
-		return slowDone // decoded instructions follow memory, and there are no caches
+		return slowDone
 	}
 	if t.enginesOf().ActsOnProcessors(off / 4) {
-		// A core that is started next must find it.
 		if st := t.quiet(o); st != slowDone {
 			return st
 		}
-		if !t.chip.cfg.RefuseRaces { // else the engines know of it
+		if !t.chip.cfg.RefuseRaces {
 			t.noteStored(o)
 			if !t.configProcessors(o, off/4, v) {
 				return slowHalt
@@ -263,18 +255,15 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	return st
 }
 
-// configProcessors stores a word of the configuration that acts on processors. It returns false if
-// it is refused.
+// configProcessors stores a configuration word that acts on processors, false if refused.
 func (t *tile) configProcessors(o origin, i, v uint32) bool {
 	d := &t.debug
 	switch {
 	case i == cfgInvalidate(t.chip.arch):
 		if v == 0 || v > 31 {
-			t.chip.refuse(o, UnsupportedFunctionality, "tensix", uint64(configBase+4*i),
+			return t.chip.refuse(o, unsupported, "tensix", uint64(configBase+4*i),
 				"RISCV_IC_INVALIDATE = %#x: want a mask of the five processors", v)
-			return false
 		}
-		// Decoded instructions follow memory anyway. Caches are there for a check.
 		if !t.chip.cfg.RefuseStaleCode {
 			break
 		}
@@ -300,31 +289,28 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 // */TensixTile/BabyRISCV/PushTensixInstruction.md).
 func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
 	bad := func(cat Category, format string, args ...any) slowResult {
-		t.chip.refuse(o, cat, "tensix", uint64(addr), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "tensix", addr, format, args...)
 	}
 	switch {
 	case addr&0xFFFF != 0:
-		return bad(UnimplementedFunctionality, "only the first word of the aperture pushes instructions")
+		return bad(unimplemented, "only the first word of the aperture pushes instructions")
 	case o.mine() == nil || o.core.hw > 3:
-		return bad(UnimplementedFunctionality, "only BRISC and the TRISCs push Tensix instructions")
+		return bad(unimplemented, "only BRISC and the TRISCs push Tensix instructions")
 	case o.core.hw == 0:
 		return t.pushTo(o, engineOp{thread: uint8((addr - pushBase) >> 16), v: v})
 	case addr != pushBase:
-		return bad(UnsupportedFunctionality, "only BRISC has an aperture for each thread")
+		return bad(unsupported, "only BRISC has an aperture for each thread")
 	}
 	return t.pushTo(o, engineOp{thread: o.core.hw - 1, v: v, expand: true})
 }
 
-// push executes .ttinsn: a word of the instruction stream whose low two bits are not 3. BRISC's go
-// to the first thread.
+// push executes .ttinsn: an instruction word whose low two bits are not 3. BRISC's go to thread 0.
 func (c *core) push(inst uint32) slowResult {
 	if (c.hw > 3 || inst>>24 == 0) && c.loses() {
 		return slowHalt
 	}
 	if c.hw > 3 {
-		c.refuse(UndefinedBehavior, uint64(c.pc), "a Tensix instruction in the instruction stream of NCRISC, or no instruction at all")
-		return slowHalt
+		return c.refuse(undefined, uint64(c.pc), "a Tensix instruction in the instruction stream of NCRISC, or no instruction at all")
 	}
 	e, thread := c.tile.enginesOf(), max(int(c.hw)-1, 0)
 	if !e.CanPush(thread) {
@@ -339,13 +325,11 @@ func (c *core) push(inst uint32) slowResult {
 	return c.tile.pushTo(o, op)
 }
 
-// pushTo gives an instruction to a thread of the engines.
 func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	inst := op.v
 	if inst>>24 == 0 {
-		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(inst),
+		return t.refuse(o, undefined, "tensix", inst,
 			"Tensix instruction %#08x: opcode 0: it runs through memory that holds no code", inst)
-		return slowHalt
 	}
 	op.arrived = t.chip.now(o)-t.tensix.stored[op.thread] > arrival
 	if t.chip.cfg.RefuseRaces {
@@ -359,13 +343,13 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	return st
 }
 
-// Wormhole's NCRISC and Ethernet processors have an instruction RAM. They can only fetch from it,
-// and only the mover, or on Ethernet tiles a register, can fill it (tt-isa-documentation
+// The instruction RAM of Wormhole's NCRISC and Ethernet processors is only fetched from. The mover
+// fills it, or a register on Ethernet tiles (tt-isa-documentation
 // WormholeB0/TensixTile/BabyRISCV/InstructionRAM.md).
 const (
 	iramBase  = 0xFFC00000
 	iramBytes = 16 << 10
-	// moverIRAM is where the mover sees the instruction RAM, in units of 16 bytes.
+	// Where the mover sees the instruction RAM, in units of 16 bytes.
 	moverIRAM = 0x4000
 )
 
@@ -379,33 +363,30 @@ const (
 	tdmaStatus    = 0x14
 	tdmaClockGate = 0x24
 
-	tdmaIdle   = 8    // status: no command queued, mover not busy
-	tdmaMove   = 0x40 // command, of mover 0
-	l1ToIRAM   = 1    // direction
-	moverUnits = 16   // bytes of a unit of addresses and sizes
+	tdmaIdle   = 8 // status: no command queued, mover not busy
+	tdmaMove   = 0x40
+	l1ToIRAM   = 1
+	moverUnits = 16 // bytes
 )
 
-// mover is what software has told the mover of a tile.
 type mover struct {
-	source, size uint32 // units of 16 bytes
-	unseen       bool   // a move that no load of the status has shown to be over: RefuseRaces
+	source, size uint32
+	unseen       bool // with RefuseRaces: no load of the status has shown the move to be over
 }
 
 func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
-	if t.chip.arch == chip.Wormhole && off == tdmaStatus {
+	if t.wormhole() && off == tdmaStatus {
 		t.tensix.mover.unseen = false
 		return tdmaIdle, slowDone
 	}
 	if o.isHostLoad() && tdmaHas(off) {
 		return 0, slowDone
 	}
-	t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), "load of a TDMA register that is not emulated")
-	return 0, slowHalt
+	return 0, t.refuse(o, unsupported, "tdma", tdmaBase+off, "load of a TDMA register that is not emulated")
 }
 
-// tdmaHas reports whether there is a register at an offset (tt-isa-documentation
-// WormholeB0/TensixTile/TDMA-RISC.md): those of the mover and of packer and unpacker 0, and from
-// 0x100 on those of packer and unpacker 1.
+// tdmaHas reports whether a register exists: of the mover and packer and unpacker 0, from 0x100 on
+// of packer and unpacker 1 (tt-isa-documentation WormholeB0/TensixTile/TDMA-RISC.md).
 func tdmaHas(off uint32) bool {
 	if off >= 0x118 && off < 0x140 || off >= 0x158 && off < 0x160 || off >= 0x198 && off < 0x1A0 {
 		off -= 0x100
@@ -413,50 +394,41 @@ func tdmaHas(off uint32) bool {
 	return off < 0x40 || off >= 0x58 && off < 0x60 || off >= 0x98 && off < 0xA0
 }
 
-// tdmaStore handles the mover, as far as it fills NCRISC's instruction RAM, and the clock gates.
 func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 	m := &t.tensix.mover
 	if off == tdmaClockGate {
 		return slowDone
 	}
 	bad := func(format string, args ...any) slowResult {
-		t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), format, args...)
-		return slowHalt
+		return t.refuse(o, unsupported, "tdma", tdmaBase+off, format, args...)
 	}
-	if t.chip.arch != chip.Wormhole {
+	if !t.wormhole() {
 		return bad("store to a TDMA register that is not emulated")
 	}
 	switch off {
 	case tdmaSource:
 		m.source = v
-	case tdmaTarget:
-		if v != moverIRAM {
-			return bad("mover destination %#x: want %#x, the instruction RAM", v, moverIRAM)
-		}
 	case tdmaSize:
 		m.size = v
-	case tdmaDirection:
-		if v != l1ToIRAM {
-			return bad("mover direction %d: want 1, L1 to instruction RAM", v)
+	case tdmaTarget, tdmaDirection, tdmaCommand:
+		want := map[uint32]uint32{tdmaTarget: moverIRAM, tdmaDirection: l1ToIRAM, tdmaCommand: tdmaMove}[off]
+		if v != want {
+			return bad("TDMA register %#x = %#x: want %#x, to move L1 to the instruction RAM", off, v, want)
 		}
-	case tdmaCommand:
-		if v != tdmaMove {
-			return bad("TDMA command %#x: want 0x40, move", v)
+		if off == tdmaCommand {
+			return t.move(o)
 		}
-		return t.move(o)
 	default:
 		return bad("store to a TDMA register that is not emulated")
 	}
 	return slowDone
 }
 
-// move copies L1 to the instruction RAM. NCRISC may start it itself, from L1, but must not fetch
-// from the instruction RAM while it is filled.
+// move copies L1 to the instruction RAM.
 func (t *tile) move(o origin) slowResult {
 	m, nc := &t.tensix.mover, t.cores[4]
 	bad := func(format string, args ...any) slowResult {
-		t.chip.refuse(o, UndefinedBehavior, "tdma", tdmaBase+tdmaCommand, format, args...)
-		return slowHalt
+		return t.refuse(o, undefined, "tdma", tdmaBase+tdmaCommand, format, args...)
 	}
 	switch {
 	case m.size > iramBytes/moverUnits:
@@ -467,7 +439,7 @@ func (t *tile) move(o origin) slowResult {
 	case nc.pc >= iramBase:
 		return bad("move into the instruction RAM while NCRISC executes it (pc=%#x)", nc.pc)
 	case nc.predicts != predictsL1:
-		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: since it left it, it was not reset, and has not executed the sequence that makes the predictor forget")
+		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: it needs a reset, or the sequence that makes it forget")
 	}
 	from, n := m.source*moverUnits, m.size*moverUnits
 	if n == 0 {
@@ -483,23 +455,24 @@ func (t *tile) move(o origin) slowResult {
 	return slowDone
 }
 
-// fillIRAM copies n bytes of L1 at from to the start of the instruction RAM.
 func (t *tile) fillIRAM(from, n uint32) {
 	if t.iram == nil {
 		t.iram = make([]uint32, iramBytes/4)
 		t.iramCode = make([]codePage, iramBytes/pageBytes)
 		if t.known != nil {
-			t.iramKnown = make([]uint64, iramBytes/4/64)
+			t.iramKnown = newBitset(iramBytes)
 		}
 	}
 	copy(t.iram[:n/4], t.memory(from + n)[from/4:])
 	for i := range (n + pageBytes - 1) / pageBytes {
 		t.iramCode[i] = codePage{}
 	}
-	for w := range uint32(len(t.iramKnown)) * 64 {
-		if w < n/4 {
-			at := from/4 + w
-			t.iramKnown[w>>6] = t.iramKnown[w>>6]&^(1<<(w&63)) | t.known[at>>6]>>(at&63)&1<<(w&63)
+	if t.iramKnown == nil {
+		return
+	}
+	for w := range n / 4 {
+		if t.iramKnown[w>>6] &^= 1 << (w & 63); t.known.has(from/4 + w) {
+			t.iramKnown.set(w)
 		}
 	}
 }

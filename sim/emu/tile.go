@@ -7,55 +7,55 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix
-// tile five cores.
 type tile struct {
-	// What a write of another tile looks at is adjacent: a multicast goes to all of them.
-	l1       []uint32         // as far as it was ever used: see memory
+	// What other tiles' writes look at is adjacent, for multicasts.
+	l1       []uint32         // as far as it was used: see memory
 	flags    *[maxLines]uint8 // by line
 	niuWords *[2]niuWords     // of its tileWords, as are streams
-	newest   uint64           // see clock.go
+	newest   uint64           // see mergeTime
 	size     uint32           // of L1, bytes
-	classes  class            // what parked cores of the tile wait for, at least
+	classes  class            // what its parked cores wait for, at least
 	kind     chip.TileKind
 	xy       chip.XY // raw NoC 0 coordinate
 
-	// What waking a core looks at is, too.
+	// What waking a core looks at.
 	chip   *Chip
 	outbox *outbox                   // while the tile runs in a window
-	polls  []poll                    // of parked cores; also some of cores that no longer wait
+	polls  []poll                    // of parked cores, and some of others
 	cores  []*core                   // B, T0, T1, T2, NC
-	room   [chip.NumProcessors]*core // what cores is a slice of
+	room   [chip.NumProcessors]*core // the array of cores
 	number int                       // of the chip's tiles
 	id     [2]uint32                 // NOC_ID_LOGICAL by NoC: y<<6 | x
 	code   []*codePage
 	// By option, or nil.
-	known   []uint64 // one bit per word of L1 that was ever written
+	known   bitset // what was written
 	writers *check.Writers
 	check   *check.Tile
 
-	iram      []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled
-	iramCode  []codePage // the same
-	iramKnown []uint64   // with RefuseUnwritten: one bit per word that was ever filled with memory that was
+	iram      []uint32 // of NCRISC and Wormhole's Ethernet tiles, once filled
+	iramCode  []codePage
+	iramKnown bitset // a bit per word
 
 	niu     [2]niu
 	streams []stream
 	slots   *translate.Registers
-	data    []uint32 // room for those of a request that is being performed
+	data    []uint32 // for a request under way
 	debug   debugRegs
 	tensix  coprocessor
 	eth     ethernet // of an Ethernet tile
 }
 
-// hwOrder is the order in which hardware numbers the processors of a tile (ttsim src/config.h).
+// hwOrder is the hardware's order of processors (ttsim src/config.h).
 var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2, chip.NCRISC}
 
-// slotsFor returns the slots of a tile of the chip with so many streams.
 func (c *Chip) slotsFor(streams int) *translate.Registers {
 	cfg := &c.cfg
 	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0, c.bare}
 	return slotsOf(k, &c.layout)
 }
+
+func (t *tile) wormhole() bool  { return t.chip.wormhole() }
+func (t *tile) blackhole() bool { return t.chip.blackhole() }
 
 func (t *tile) addCore(p chip.Processor, hw uint8) {
 	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
@@ -63,7 +63,6 @@ func (t *tile) addCore(p chip.Processor, hw uint8) {
 	t.cores = append(t.cores, k)
 }
 
-// core returns the core that runs as processor p.
 func (t *tile) core(p chip.Processor) *core {
 	for _, c := range t.cores {
 		if c.proc == p {
@@ -73,13 +72,10 @@ func (t *tile) core(p chip.Processor) *core {
 	return nil
 }
 
-// bytes is the size of L1.
 func (t *tile) bytes() uint64 { return uint64(t.size) }
 
-// memory returns L1, at least up to the byte address end, which is inside it. It takes host memory
-// when it is used: a chip has some 200 MB of L1, of which most tiles use what firmware and programs
-// take at its start. All else that reads l1 does so as far as it goes, and asks for more if an
-// address lies after its end and before size.
+// memory returns L1 at least up to byte address end, inside it. L1 of all tiles takes 200 MB, so it
+// grows as it is used.
 func (t *tile) memory(end uint32) []uint32 {
 	if t.l1 == nil || int(end) > 4*len(t.l1) {
 		t.grow(end)
@@ -87,16 +83,14 @@ func (t *tile) memory(end uint32) []uint32 {
 	return t.l1
 }
 
-// view returns n bytes of L1 where they are.
 func (t *tile) view(addr uint32, n int) []uint32 {
 	return t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)]
 }
 
-// firstL1 is how much of L1 there is from its first use on: base firmware and the ring of programs'
-// kernels fit.
+// firstL1 holds base firmware and the ring of kernels.
 const firstL1 = 128 << 10
 
-// grow makes L1 reach to end. In Ethernet tiles, of which there are few, it is all there at once.
+// grow makes L1 reach to end, that of Ethernet tiles wholly.
 func (t *tile) grow(end uint32) {
 	first, size := t.l1 == nil, t.size
 	if t.kind != chip.Ethernet {
@@ -118,8 +112,7 @@ func (t *tile) grow(end uint32) {
 	}
 }
 
-// stored is called after n bytes of L1 at addr were written by something other than the fast path
-// of a core.
+// stored is called after n bytes of L1 were written other than by a core's fast path.
 func (t *tile) stored(addr uint32, n int) {
 	t.nowKnown(addr, n)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
@@ -129,8 +122,8 @@ func (t *tile) stored(addr uint32, n int) {
 	}
 }
 
-// take puts what a request brings into L1, of which nothing is checked. Kernels are often rewritten
-// unchanged: their decoded and translated code is kept then.
+// take writes a request's data to unchecked L1. Kernels are often rewritten unchanged: their
+// decoded and translated code is kept.
 func (t *tile) take(addr uint32, n int, data []uint32) {
 	l1 := t.memory(addr + uint32(n))
 	if (addr|uint32(n))&3 != 0 {
@@ -151,36 +144,32 @@ func (t *tile) take(addr uint32, n int, data []uint32) {
 	}
 }
 
-// nowKnown notes that n bytes of L1 at addr were written.
 func (t *tile) nowKnown(addr uint32, n int) {
 	if t.known != nil {
 		for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
-			t.known[w>>6] |= 1 << (w & 63)
+			t.known.set(w)
 		}
 	}
 }
 
-// unwritten returns the first address in [addr, addr+n) whose word was never written.
 func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {
 	for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
-		if t.known[w>>6]>>(w&63)&1 == 0 {
+		if !t.known.has(w) {
 			return w << 2, true
 		}
 	}
 	return 0, false
 }
 
-// ethernet is what an Ethernet tile has beside other tiles: registers, links, and base firmware,
-// which isn't code.
+// ethernet is the part of Ethernet tiles that others lack: registers, links and base firmware.
 type ethernet interface {
-	// load and store access a register that other tiles don't have, and store the soft reset.
+	// They access a register that other tiles don't have; store the soft reset, too.
 	load(o origin, addr uint32) (uint32, slowResult)
 	store(o origin, addr, v uint32) slowResult
-	// resetPC is where a processor starts, and starts whether it runs there.
 	resetPC(p chip.Processor) uint32
 	starts(k *core) bool
-	// init is called when L1 is first used, beat before another agent loads a word of it, and told
-	// after one has written to it; told reports whether the chip still works.
+	// init is called on the first use of L1, beat before another agent's load, told after another
+	// agent's write, false if the chip stopped.
 	init()
 	beat(addr uint32)
 	told(o origin, addr uint32, n int) bool

@@ -5,7 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// windowTarget is where an access through a TLB window goes.
 type windowTarget struct {
 	ep        *endpoint
 	start     *endpoint // multicast
@@ -16,8 +15,8 @@ type windowTarget struct {
 }
 
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation
-// WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp; refusals as ttsim
-// src/libttsim.cpp).
+// WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp), refusing what ttsim does
+// (src/libttsim.cpp).
 func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool) {
 	bad := func(cat Category, format string, args ...any) (windowTarget, bool) {
 		c.refuse(origin{}, cat, "tlb window", off, format, args...)
@@ -25,15 +24,15 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	}
 	var size, addr, target uint64 // target: x_end, y_end, x_start, y_start of 6 bits each, then the other fields
 	id := 0
-	// A static virtual channel keeps requests in order, as all of a host's are here. tt-umd uses
-	// none on Blackhole, because of "a known HW issue" (blackhole_implementation.hpp), but its
-	// tests of windows do.
+	// All requests of a host are in order here, so static virtual channels change nothing. tt-umd
+	// avoids them on Blackhole for "a known HW issue" (blackhole_implementation.hpp), but tests
+	// windows with them.
 	static := uint32(1)
 	if c.cfg.RefuseUnmapped {
 		static = 0
 	}
 	switch {
-	case c.arch == chip.Wormhole:
+	case c.wormhole():
 		bits := uint(20)
 		switch {
 		case off < 0x9C00000:
@@ -48,14 +47,14 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		addr = cfg & (1<<(36-bits) - 1) << bits
 		target = cfg >> (36 - bits)
 		if target&^0x2FFFFFFF != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration %#x: linked or reserved bits", id, cfg)
+			return bad(unimplemented, "window %d: configuration %#x: linked or reserved bits", id, cfg)
 		}
 	case bar == 4:
 		id = 202 + int(off>>32)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<32, uint64(w[0])<<32
 		if w[1]&^(0x19000FFF|static<<30) != 0 || w[2] != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id,
+			return bad(unimplemented, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id,
 				w[1], w[2])
 		}
 		target = uint64(w[1]&0xFFF) | uint64(w[1]>>24&1)<<24 | uint64(w[1]>>27&3)<<26
@@ -64,29 +63,29 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<21, (uint64(w[0])|uint64(w[1]&0x7FF)<<32)<<21
 		if w[2]&^(0xEF|static<<9) != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration word 2 = %#x: linked or static VC", id, w[2])
+			return bad(unimplemented, "window %d: configuration word 2 = %#x: linked or static VC", id, w[2])
 		}
 		target = uint64(w[1]>>11) | uint64(w[2]&7)<<21 | uint64(w[2]>>3&1)<<24 | uint64(w[2]>>5&1)<<25 | uint64(w[2]>>6&3)<<26
 	}
 	if c.cfg.RefuseCounters {
 		if all := uint8(1)<<(c.params.BAR.WindowRegsSize/4) - 1; c.half[id] != 0 && c.half[id] != all {
-			return bad(UndefinedBehavior, "window %d is used after only some of its %d configuration words were stored", id,
+			return bad(undefined, "window %d is used after only some of its %d configuration words were stored", id,
 				c.params.BAR.WindowRegsSize/4)
 		}
 		c.half[id] = 0
 	}
 	if off&(size-1)+uint64(n) > size {
-		return bad(UnsupportedFunctionality, "%d bytes reach beyond the end of window %d", n, id)
+		return bad(unsupported, "%d bytes reach beyond the end of window %d", n, id)
 	}
 	if target>>26&3 == 3 {
-		return bad(UndefinedBehavior, "window %d: ordering 3 is invalid", id)
+		return bad(undefined, "window %d: ordering 3 is invalid", id)
 	}
 	w := windowTarget{addr: addr | off&(size-1), multicast: target>>25&1 != 0, posted: target>>26&3 == 2, noc: int(target >> 24 & 1)}
 	if w.multicast && w.noc == 1 {
-		return bad(UnimplementedFunctionality, "window %d: multicast on NoC 1", id)
+		return bad(unimplemented, "window %d: multicast on NoC 1", id)
 	}
 	if !w.multicast && target>>12&0xFFF != 0 {
-		return bad(UnsupportedFunctionality, "window %d: a start corner without multicast", id)
+		return bad(unsupported, "window %d: a start corner without multicast", id)
 	}
 	if !o.loads && c.lost(w, target) {
 		return w, false
@@ -102,11 +101,10 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	return w, true
 }
 
-// lost reports whether a host's store goes to coordinates that no tile has, without an effect:
-// tt-umd's tests store to (15, 15) of a Blackhole, to hang it, and say that this one doesn't hang
-// (WarmResetTest.ClusterWarmReset).
+// lost reports a host's store to coordinates without a tile: tt-umd's tests store to (15, 15) of a
+// Blackhole to hang it (WarmResetTest.ClusterWarmReset).
 func (c *Chip) lost(w windowTarget, target uint64) bool {
-	if c.arch != chip.Blackhole || w.multicast || c.cfg.RefuseUnmapped {
+	if !c.blackhole() || w.multicast || c.cfg.RefuseUnmapped {
 		return false
 	}
 	_, err := c.topology.Translate(chip.NOC(w.noc), chip.XY{X: uint8(target & 63), Y: uint8(target >> 6 & 63)})
@@ -118,11 +116,10 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 	if !ok {
 		return
 	}
-	// A read isn't multicast (tt-isa-documentation WormholeB0/NoC/MemoryMap.md), and its target is
-	// the end of the rectangle. tt-umd loads the last word through the window before it stores a
-	// part of it (ApiTTDeviceTest.MulticastIO).
+	// A read goes to the end of the rectangle (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+	// tt-umd loads the last word before it stores a part of it (ApiTTDeviceTest.MulticastIO).
 	if w.multicast && c.cfg.RefuseUnmapped {
-		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "load through a multicast window")
+		c.refuse(origin{}, undefined, "tlb window", off, "load through a multicast window")
 		return
 	}
 	buf := c.words(word.Span(w.addr, len(p)))
@@ -155,15 +152,14 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	skipX, skipY := c.params.MulticastSkipColumns, c.params.MulticastSkipRows
 	switch {
 	case a.X > b.X || a.Y > b.Y:
-		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast from %v to %v, past its end", a, b)
+		c.refuse(origin{}, undefined, "tlb window", off, "multicast from %v to %v, past its end", a, b)
 		return
 	case c.cfg.RefuseUnmapped && ((1<<a.X|1<<b.X)&skipX != 0 || (1<<a.Y|1<<b.Y)&skipY != 0):
-		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
+		c.refuse(origin{}, undefined, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
 		return
 	}
-	// Firmware has configured all NIUs but those of workers to opt out (tt-isa-documentation
-	// WormholeB0/NoC/MemoryMap.md): tt-umd's tests multicast to a DRAM tile, and to the whole grid,
-	// and find only workers changed (TestMulticastWrite).
+	// All NIUs but workers' opt out (tt-isa-documentation WormholeB0/NoC/MemoryMap.md): tt-umd's
+	// tests multicast to the whole grid and find only workers changed (TestMulticastWrite).
 	skipX, skipY = c.topology.MulticastSkip()
 	for y := a.Y; y <= b.Y; y++ {
 		for x := a.X; x <= b.X; x++ {
@@ -182,14 +178,14 @@ func (c *Chip) words(n int) []uint32 {
 	return c.scratch[:n]
 }
 
-// windowConfig stores to a TLB configuration register at an offset from the first one.
+// windowConfig stores to a TLB configuration register at an offset.
 func (c *Chip) windowConfig(off uint64, width int, v uint64) {
 	bar := c.params.BAR.WindowRegs
 	switch {
 	case off%uint64(width) != 0 || width < 4:
-		c.refuse(origin{}, UnsupportedFunctionality, "tlb configuration", uint64(bar)+off, "store of %d bytes: want 4 or 8, aligned", width)
-	case width == 8 && c.arch == chip.Blackhole:
-		c.refuse(origin{}, UnsupportedFunctionality, "tlb configuration", uint64(bar)+off, "store of 8 bytes: want 4")
+		c.refuse(origin{}, unsupported, "tlb configuration", uint64(bar)+off, "store of %d bytes: want 4 or 8, aligned", width)
+	case width == 8 && c.blackhole():
+		c.refuse(origin{}, unsupported, "tlb configuration", uint64(bar)+off, "store of 8 bytes: want 4")
 	default:
 		per := uint64(c.params.BAR.WindowRegsSize)
 		c.half[off/per] |= uint8(1<<(width/4)-1) << (off % per / 4)

@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// translate translates the range of a line.
 func (t *tile) translate(pg *codePage, base uint32, line int) {
 	all := &t.chip.translated
 	first, end := pg.whole(pg.around(line))
@@ -53,8 +52,7 @@ func (t *tile) translate(pg *codePage, base uint32, line int) {
 	}
 }
 
-// adopt uses the translation of a range with a line that another tile had, if this one has the same
-// instructions there, and reports whether it did.
+// adopt uses another tile's translation with a line, if the instructions are the same.
 func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
 	pg.looked[line] = t.chip.translated.made
 	for _, tr := range t.chip.translated.byLine[base>>lineShift+uint32(line)] {
@@ -89,7 +87,6 @@ func (t *tile) words(pc uint32, n int) []uint32 {
 	return words[at:][:n]
 }
 
-// untranslate drops all translations of a chip, and their memory.
 func (c *Chip) untranslate() {
 	for _, t := range c.tiles {
 		for _, p := range t.code {
@@ -105,8 +102,8 @@ func (c *Chip) untranslate() {
 	c.translated.memory.Close()
 }
 
-// mayWait reports whether the jump back with index i, which is decoded, is that of a loop that may
-// wait. Lines on which that depends are watched like decoded ones.
+// mayWait reports whether decoded instruction i jumps back in a loop that may wait, and watches the
+// loop's lines.
 func (t *tile) mayWait(p *codePage, base uint32, i int) bool {
 	l := &p.loops
 	if l.waits.Has(i) || l.plain.Has(i) {
@@ -130,7 +127,6 @@ func (t *tile) mayWait(p *codePage, base uint32, i int) bool {
 	return false
 }
 
-// instructions decodes n instructions from pc on.
 func (t *tile) instructions(pc uint32, n int) []rv32.Op {
 	ops := make([]rv32.Op, n)
 	for k, w := range t.words(pc, n) {

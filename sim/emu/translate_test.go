@@ -29,10 +29,8 @@ func newTwins(t testing.TB, arch chip.Arch) twins {
 	return w
 }
 
-// both calls f for each of the two processors.
 func (w twins) both(f func(*core)) { f(w.plain); f(w.fast) }
 
-// start puts a program and registers into both.
 func (w twins) start(code []uint32, regs [32]uint32) {
 	w.both(func(c *core) {
 		t := c.tile
@@ -49,8 +47,8 @@ func (w twins) start(code []uint32, regs [32]uint32) {
 	})
 }
 
-// run executes about n instructions of both, and says in what they differ, that they can't go on,
-// or that their slices ended early in a loop that may wait.
+// run executes about n instructions of both and says how they differ, that they ended, or waited
+// early.
 func (w twins) run(n int) (diff string, ended, early bool) {
 	a, b := w.plain.run(n), w.fast.run(n)
 	type outcome struct {
@@ -83,7 +81,7 @@ func (w twins) memory() string {
 	return ""
 }
 
-// forgive lets both go on after the chip refused something.
+// forgive lets both go on after a refusal.
 func (w twins) forgive() {
 	w.both(func(c *core) {
 		c.tile.chip.fault = nil
@@ -91,8 +89,7 @@ func (w twins) forgive() {
 	})
 }
 
-// randomCode draws a program: mostly instructions that do something on a few registers, with jumps
-// that stay in it.
+// randomCode draws a program that stays in its code.
 func randomCode(r *rand.Rand, refs []reference, arch chip.Arch, n int) []uint32 {
 	code := make([]uint32, n)
 	reg := func() int { return []int{0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31}[r.IntN(16)] }
@@ -133,7 +130,7 @@ func randomCode(r *rand.Rand, refs []reference, arch chip.Arch, n int) []uint32 
 	return code
 }
 
-// randomRegisters draws values and addresses near the edges of what a processor can access.
+// randomRegisters draws values and addresses near edges.
 func randomRegisters(r *rand.Rand, size, local uint32) (x [32]uint32) {
 	for i := range x {
 		x[i] = []uint32{0x20000 + 4*uint32(r.IntN(64)), localBase + 4*uint32(r.IntN(64)), localBase + local - 64, size - 64,
@@ -144,7 +141,6 @@ func randomRegisters(r *rand.Rand, size, local uint32) (x [32]uint32) {
 	return x
 }
 
-// compare runs a program on both for a few slices and fails where they differ.
 func (w twins) compare(t testing.TB, seed uint64, code []uint32) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -179,13 +175,10 @@ func (w twins) compare(t testing.TB, seed uint64, code []uint32) {
 	}
 }
 
-// translated reports whether a range of the program is.
 func (w twins) translated() bool {
 	return w.fast.tile.code[1] != nil && w.fast.tile.code[1].code != [pageLines]*translate.Code{}
 }
 
-// Random programs leave the same registers and memory, after the same number of instructions,
-// whether they are interpreted or translated.
 func TestTranslation(t *testing.T) {
 	seeds := effort.Of[uint64](200, 400, 280_000) // the last are a thousand million instructions of both chips together
 	for _, arch := range arches {
@@ -218,8 +211,6 @@ func FuzzTranslation(f *testing.F) {
 	})
 }
 
-// Tiles that have the same code at the same place share its translation; one with other code has
-// its own, and so has one whose code changes.
 func TestTranslationsAreShared(t *testing.T) {
 	if !translate.Available {
 		t.Skip("no translation for this host")
@@ -227,7 +218,7 @@ func TestTranslationsAreShared(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	r.c.cfg.MaxRun = 100_000
 	loop := func(step int32) *asm {
-		return newAsm(0x1000).li(a0, 0).label("l").addi(a0, a0, step).addi(a1, a1, 1).bne(a1, x0, "l").halt()
+		return onB().li(a0, 0).label("l").addi(a0, a0, step).addi(a1, a1, 1).bne(a1, x0, "l").halt()
 	}
 	code := func(x int) *translate.Code { return r.c.tileAt(r.raw(r.worker(x, 0))).code[1].code[0] }
 	for x, step := range []int32{1, 1, 2} {
@@ -249,11 +240,10 @@ func TestTranslationsAreShared(t *testing.T) {
 	}
 }
 
-// Ranges of a page don't take each other's place again and again: what is translated anew contains
-// all that it overlaps, and only such ranges of other tiles are taken.
+// Ranges of a page don't take each other's place again and again.
 func TestTranslationsComeToRest(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
-	var code []uint32 // a loop of 60 lines, each with a load of a register that translated code leaves to others
+	var code []uint32 // 60 lines, each with a load of a register that translated code leaves to others
 	for len(code) < 60*lineWords-1 {
 		code = append(code, itype(0x13, 0, a0, a0, 1))
 		if len(code)%lineWords == 8 {
@@ -278,9 +268,8 @@ func TestTranslationsComeToRest(t *testing.T) {
 	}
 }
 
-// Code around lines that were never executed is translated with them. Such a line that holds data,
-// to which the code stores, costs one more translation, on other tiles too, and then its stores
-// change nothing.
+// Lines between code that were never executed are translated with it; stores to data in them cost
+// one more translation.
 func TestDataBetweenCode(t *testing.T) {
 	if !translate.Available {
 		t.Skip("no translation for this host")
@@ -290,7 +279,7 @@ func TestDataBetweenCode(t *testing.T) {
 		for stores := range 3 { // the second one, what was there before
 			r := syncRig(t, arch)
 			for x := range 3 {
-				a := newAsm(0x1000).li(a0, data).li(a1, rounds).label("loop").lw(a2, a0, 0).addi(a2, a2, 1).j("far")
+				a := onB().li(a0, data).li(a1, rounds).label("loop").lw(a2, a0, 0).addi(a2, a2, 1).j("far")
 				for len(a.w) < 4*lineWords {
 					a.emit(0)
 				}
@@ -319,7 +308,6 @@ func TestDataBetweenCode(t *testing.T) {
 	}
 }
 
-// When there is no more room all translations are dropped, and what is hot is translated again.
 func TestTranslationsWithoutRoom(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
 	code := randomCode(rand.New(rand.NewPCG(7, 1)), references(), chip.Blackhole, 100)
@@ -331,8 +319,6 @@ func TestTranslationsWithoutRoom(t *testing.T) {
 	w.compare(t, 7, code)
 }
 
-// Each operation on registers does what the interpreter does, with registers of the host and in
-// memory.
 func TestTranslatedOperations(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
 	for _, ref := range references() {

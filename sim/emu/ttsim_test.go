@@ -9,14 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// randomProgram makes a program of n random instructions that ends in storing all registers:
-// arithmetic, loads and stores of every width to L1 and local RAM, and forward branches.
+// randomProgram is n random instructions and stores of all registers.
 func randomProgram(rng *rand.Rand, arch chip.Arch, n int) *asm {
 	const data, results = 0x40000, 0x48000
-	a := newAsm(0x1000)
+	a := onB()
 	reg := func() int { return 5 + rng.IntN(25) } // 3 and 4 hold bases, 30 and 31 are left alone
 	a.li(gp, data).li(tp, localBase+0x100)
 	for i := range 25 {
@@ -65,58 +63,49 @@ func randomProgram(rng *rand.Rand, arch chip.Arch, n int) *asm {
 	return a.li(30, 0x600D).sw(30, 31, 120).halt()
 }
 
-// Random programs leave the same registers and memory here and on the vendor's simulator.
 func TestProgramsLikeTTSim(t *testing.T) {
-	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
-		t.Run(arch.String(), func(t *testing.T) {
-			path := ttsimtest.Path(t, variable)
-			ours, theirs := syncRig(t, arch), ttsimRig(t, arch, path)
-			i := 0
-			for w := range ours.topo.Workers() {
-				if i++; i > 60 {
-					break
-				}
-				var got [2][]byte
-				for k, r := range []*rig{ours, theirs} {
-					v := r.worker(w.X, w.Y)
-					rng := rand.New(rand.NewPCG(uint64(i), 77))
-					r.write(v, 0x40000, pattern(512, uint64(i)))
-					r.run(v, randomProgram(rng, arch, 600))
-					r.settle()
-					r.healthy()
-					got[k] = append(r.read(v, 0x40000, 512), r.read(v, 0x48000, 124)...)
-					r.healthy()
-				}
-				if binary.LittleEndian.Uint32(got[0][512+120:]) != 0x600D {
-					t.Fatalf("program %d did not end", i)
-				}
-				if diff := cmp.Diff(got[1], got[0]); diff != "" {
-					t.Fatalf("program %d differs from ttsim: %s", i, diff)
-				}
+	withTTSim(t, func(t *testing.T, arch chip.Arch, path string) {
+		ours, theirs := syncRig(t, arch), ttsimRig(t, arch, path)
+		i := 0
+		for w := range ours.topo.Workers() {
+			if i++; i > 60 {
+				break
 			}
-		})
-	}
-}
-
-// Random NoC requests leave the same memory and counters here and on the vendor's simulator.
-func TestRequestsLikeTTSim(t *testing.T) {
-	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
-		t.Run(arch.String(), func(t *testing.T) {
-			path := ttsimtest.Path(t, variable)
-			var dump [2][]string
-			for k, r := range []*rig{syncRig(t, arch), ttsimRig(t, arch, path)} {
-				dump[k] = randomRequests(r)
+			var got [2][]byte
+			for k, r := range []*rig{ours, theirs} {
+				v := r.worker(w.X, w.Y)
+				rng := rand.New(rand.NewPCG(uint64(i), 77))
+				r.write(v, 0x40000, pattern(512, uint64(i)))
+				r.run(v, randomProgram(rng, arch, 600))
+				r.settle()
+				r.healthy()
+				got[k] = append(r.read(v, 0x40000, 512), r.read(v, 0x48000, 124)...)
 				r.healthy()
 			}
-			if diff := cmp.Diff(dump[1], dump[0]); diff != "" {
-				t.Errorf("differs from ttsim (-) : %s", diff)
+			if binary.LittleEndian.Uint32(got[0][512+120:]) != 0x600D {
+				t.Fatalf("program %d did not end", i)
 			}
-		})
-	}
+			if diff := cmp.Diff(got[1], got[0]); diff != "" {
+				t.Fatalf("program %d differs from ttsim: %s", i, diff)
+			}
+		}
+	})
 }
 
-// randomRequests issues requests between three tiles, DRAM and multicast rectangles, and reports
-// what is then to be seen.
+func TestRequestsLikeTTSim(t *testing.T) {
+	withTTSim(t, func(t *testing.T, arch chip.Arch, path string) {
+		var dump [2][]string
+		for k, r := range []*rig{syncRig(t, arch), ttsimRig(t, arch, path)} {
+			dump[k] = randomRequests(r)
+			r.healthy()
+		}
+		if diff := cmp.Diff(dump[1], dump[0]); diff != "" {
+			t.Errorf("differs from ttsim (-) : %s", diff)
+		}
+	})
+}
+
+// randomRequests issues requests and reports what is then to be seen.
 func randomRequests(r *rig) []string {
 	rng := rand.New(rand.NewPCG(3, 9))
 	tiles := []chip.XY{r.worker(0, 0), r.worker(3, 4), r.worker(7, 9)}

@@ -2,11 +2,10 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// owedChecks are programs whose end is told to a dispatcher while what they asked the NoC for need
-// not be done.
+// owedChecks are programs whose end is reported while what they asked the NoC for need not be done.
 func owedChecks() []checkCase {
 	races := Config{RefuseRaces: true}
-	const ub = UndefinedBehavior
+	const ub = undefined
 	// end adds 1 to a stream of w in which completions are counted.
 	end := func(r *rig, a *asm, v, w chip.XY, noc chip.NOC) *asm {
 		p := r.arch.Params()
@@ -16,11 +15,11 @@ func owedChecks() []checkCase {
 		}).halt()
 	}
 	// one is a program with one request, and its end, for which wait says what it must wait for.
-	one := func(name string, says []string, q func(r *rig, v, w chip.XY) nocRequest, wait func(a *asm)) checkCase {
-		return checkCase{name: name, cfg: races, cat: ub, says: append([]string{"BRISC pc=", "the end of a program is reported"}, says...),
+	one := func(name, says string, q func(r *rig, v, w chip.XY) nocRequest, wait func(a *asm)) checkCase {
+		return checkCase{name: name, cfg: races, cat: ub, says: "BRISC pc=|the end of a program is reported|" + says,
 			do: func(r *rig, right bool) {
 				v, w := r.worker(0, 0), r.worker(2, 2)
-				a := newAsm(0x1000).li(s0, 1).request(r.arch, q(r, v, w))
+				a := onB().li(s0, 1).request(r.arch, q(r, v, w))
 				if right {
 					wait(a)
 				} else {
@@ -39,20 +38,19 @@ func owedChecks() []checkCase {
 			ctrl: ctrlWriteNP | ctrlInline | staticVC1, len: 15, dat: 1 << 6}
 	}
 	return []checkCase{
-		one("a program ends before its write is acknowledged", []string{"write of 64 bytes from 0x40000", "WR_ACK_RECEIVED", "a write barrier"},
+		one("a program ends before its write is acknowledged", "write of 64 bytes from 0x40000|WR_ACK_RECEIVED|a write barrier",
 			write, counter(cntWriteAck)),
-		one("a program ends before its write with an id is", []string{"write of 64 bytes", "a write barrier"}, tagged, zero(cntOutstanding+3)),
-		one("a program ends before its word is acknowledged", []string{"inline write of 4 bytes", "a write barrier"}, word, counter(cntWriteAck)),
-		one("a program ends before its atomic is answered", []string{"atomic of 4 bytes", "an atomic barrier"},
+		one("a program ends before its write with an id is", "write of 64 bytes|a write barrier", tagged, zero(cntOutstanding+3)),
+		one("a program ends before its word is acknowledged", "inline write of 4 bytes|a write barrier", word, counter(cntWriteAck)),
+		one("a program ends before its atomic is answered", "atomic of 4 bytes|an atomic barrier",
 			func(r *rig, v, w chip.XY) nocRequest { r.st(w, 0x30000, 0); return r.increment(v, w, 0x30000) }, counter(cntAtomicResp)),
-		one("a program ends before its read has landed", []string{"read of 64 bytes", "a read barrier"},
+		one("a program ends before its read has landed", "read of 64 bytes|a read barrier",
 			func(r *rig, v, w chip.XY) nocRequest { return r.fetchFrom(v, w) }, counter(cntReadResp)),
-		one("a program ends before its posted write has left", []string{"write of 64 bytes", "a flush of posted writes"},
+		one("a program ends before its posted write has left", "write of 64 bytes|a flush of posted writes",
 			func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.ctrl &^= ctrlMarked; return q }, zero(cntOutgoing)),
 		{
 			name: "a program ends before the write of its other processor is acknowledged", cfg: races, cat: ub,
-			says: []string{"BRISC pc=", "the end of a program is reported", "write of 64 bytes", "started by tile", "TRISC0 pc=", "on NoC 1",
-				"a write barrier"},
+			says: "BRISC pc=|the end of a program is reported|write of 64 bytes|started by tile|TRISC0 pc=|on NoC 1|a write barrier",
 			do: func(r *rig, right bool) {
 				v, w := r.worker(1, 1), r.worker(2, 2)
 				q := r.sendTo(v, w)

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// What tt-umd's tests do at addresses that no document mentions has the effect that they expect,
-// and is refused by option.
+// What tt-umd's tests do at undocumented addresses has the effect that they expect, and is refused
+// by option.
 func TestUnmappedAddresses(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		refused := func(r *rig, what string) {
@@ -23,7 +23,7 @@ func TestUnmappedAddresses(t *testing.T) {
 
 		r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
 		v := r.worker(1, 2)
-		r.run(v, newAsm(0x1000).stw(0x40000, 5).stw(0xFFB12284, 7).stw(0x40000, 9).halt())
+		r.run(v, onB().stw(0x40000, 5).stw(0xFFB12284, 7).stw(0x40000, 9).halt())
 		refused(r, "store beyond the last debug register")
 		if got := r.ld(v, 0x40000); !strict && got != 9 {
 			t.Errorf("the program stopped at the store: %d", got)
@@ -145,8 +145,8 @@ func TestUnmappedAddresses(t *testing.T) {
 	}{
 		{chip.Blackhole, func(r *rig, v chip.XY) { r.ld(v, 0xFFB12284) }},
 		{chip.Blackhole, func(r *rig, v chip.XY) { r.st(v, 0xFFB12100, 1) }},
-		{chip.Wormhole, func(r *rig, v chip.XY) { r.run(v, newAsm(0x1000).stw(0xFFB12284, 7).halt()) }},
-		{chip.Wormhole, func(r *rig, v chip.XY) { r.run(v, newAsm(0x1000).stw(0x40000000, 7).halt()) }},
+		{chip.Wormhole, func(r *rig, v chip.XY) { r.run(v, onB().stw(0xFFB12284, 7).halt()) }},
+		{chip.Wormhole, func(r *rig, v chip.XY) { r.run(v, onB().stw(0x40000000, 7).halt()) }},
 		{chip.Wormhole, func(r *rig, v chip.XY) { r.write(v, 0x40000000+1464<<10-4, make([]byte, 8)) }},
 		{chip.Blackhole, func(r *rig, v chip.XY) { r.write(v, 0x40000000, make([]byte, 8)) }},
 	} {
@@ -158,8 +158,8 @@ func TestUnmappedAddresses(t *testing.T) {
 	}
 }
 
-// A host that clears L1 under processors that execute it loses them, not the chip: they run again
-// after their next reset. tt-umd's tests do that (TestRiscProgram).
+// A host that clears L1 under processors loses them, not the chip, as tt-umd's tests do
+// (TestRiscProgram).
 func TestHostOverwritesCode(t *testing.T) {
 	stops := func(r *rig, what string) {
 		t.Helper()

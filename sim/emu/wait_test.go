@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// state is what a run leaves: processors' registers, whether they wait, and L1.
 func (r *rig) state() string {
 	r.t.Helper()
 	r.healthy()
@@ -30,14 +29,13 @@ func (r *rig) state() string {
 	return b.String()
 }
 
-// A core that waits needn't be woken if nothing has changed of what it reads: all comes out as if
-// it had been, and had executed its loop.
+// All comes out as if a waiting core had been woken and had executed its loop.
 func TestWaitsThatGoOn(t *testing.T) {
 	const word = 0x40000
-	// BRISC polls a byte, TRISC0 a word of the same line, and what the first finds goes to memory.
+	// BRISC polls a byte, TRISC0 a word of the same line.
 	wait := func(r *rig, v chip.XY) {
-		b := newAsm(0x1000).li(a0, word).label("w").lbu(a1, a0, 0).beq(a1, x0, "w").sw(a1, a0, 64).halt()
-		s := newAsm(0x6000).li(a0, word).label("w").lw(a1, a0, 8).beq(a1, x0, "w").sw(a1, a0, 128).halt()
+		b := onB().li(a0, word).label("w").lbu(a1, a0, 0).beq(a1, x0, "w").sw(a1, a0, 64).halt()
+		s := onT0().li(a0, word).label("w").lw(a1, a0, 8).beq(a1, x0, "w").sw(a1, a0, 128).halt()
 		r.load(v, b)
 		r.write(v, 0x6000, s.bytes())
 		r.st(v, 0xFFB121B0, 0x47800&^uint32(chip.BRISC.ResetBit()|chip.TRISC0.ResetBit()))
@@ -45,7 +43,7 @@ func TestWaitsThatGoOn(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(r *rig, v chip.XY)
-		// how many of the two go on waiting, as far as can be told without executing anything
+		// how many of the two go on waiting unexecuted
 		known int
 	}{
 		{"a store beside both", func(r *rig, v chip.XY) { r.st(v, word+4, 7) }, 2},
@@ -53,13 +51,13 @@ func TestWaitsThatGoOn(t *testing.T) {
 		{"a store of what is there", func(r *rig, v chip.XY) { r.st(v, word, 0) }, 2},
 		{"the byte", func(r *rig, v chip.XY) { r.st(v, word, 0xAB01) }, 1},
 		{"the word", func(r *rig, v chip.XY) { r.st(v, word+8, 3) }, 1},
-		{"code of the other", func(r *rig, v chip.XY) { r.write(v, 0x6000, newAsm(0x6000).li(a0, 4).bytes()) }, 1},
+		{"code of the other", func(r *rig, v chip.XY) { r.write(v, 0x6000, onT0().li(a0, 4).bytes()) }, 1},
 		{"a loop that ends", func(r *rig, v chip.XY) {
-			r.write(v, 0x1000, newAsm(0x1000).li(a0, word).label("w").lbu(a1, a0, 0).bne(a0, x0, "out").label("out").sw(a0, a0, 64).halt().bytes())
+			r.write(v, 0x1000, onB().li(a0, word).label("w").lbu(a1, a0, 0).bne(a0, x0, "out").label("out").sw(a0, a0, 64).halt().bytes())
 		}, 1},
 		{"a reset", func(r *rig, v chip.XY) {
 			r.st(v, 0xFFB121B0, 0x47800)
-			r.write(v, 0x1000, newAsm(0x1000).li(a0, 5).halt().bytes())
+			r.write(v, 0x1000, onB().li(a0, 5).halt().bytes())
 			r.st(v, 0xFFB121B0, 0x47800&^uint32(chip.BRISC.ResetBit()))
 		}, 0},
 		{"a ring", func(r *rig, v chip.XY) {
@@ -100,8 +98,7 @@ func TestWaitsThatGoOn(t *testing.T) {
 	}
 }
 
-// Decoded lines are those of the words and the address: tiles may have other code at the same
-// place, and the same code elsewhere means something else when it asks where it is.
+// Tiles may have other code at the same place, or the same code elsewhere.
 func TestDecodedLines(t *testing.T) {
 	const here, elsewhere = 0x1000, 0x1000 + decodedLines<<lineShift // the same place among the lines
 	where := func(at, addend uint32) *asm {

@@ -12,65 +12,59 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 	return map[Assumptions]func(r *rig, v, w chip.XY) *asm{
 		// It sends a word that it has just stored.
 		StoresInOrder: func(r *rig, v, w chip.XY) *asm {
-			return newAsm(0x1000).stw(0x40000, 7).request(r.arch, r.sendTo(v, w)).halt()
+			return onB().stw(0x40000, 7).request(r.arch, r.sendTo(v, w)).halt()
 		},
 		// It changes the source of a write that is counted as sent.
 		SentIsRead: func(r *rig, v, w chip.XY) *asm {
-			return newAsm(0x1000).li(s0, 1).request(r.arch, r.sendTo(v, w)).waitCounter(0, cntWriteSent, s0, "sent").stw(0x40020, 7).halt()
+			return onB().li(s0, 1).request(r.arch, r.sendTo(v, w)).waitCounter(0, cntWriteSent, s0, "sent").stw(0x40020, 7).halt()
 		},
-		// It polls an id's counter of unanswered requests straight after the request.
+		// It polls an id's counter straight after the request.
 		CountedAtOnce: func(r *rig, v, w chip.XY) *asm {
 			q := r.fetchFrom(v, w)
 			q.tag = 3 << 10
-			return newAsm(0x1000).request(r.arch, q).waitCounter(0, cntOutstanding+3, x0, "answered").halt()
+			return onB().request(r.arch, q).waitCounter(0, cntOutstanding+3, x0, "answered").halt()
 		},
-		// It sends bytes, and tells another program by an atomic on another virtual channel, which
-		// then changes them.
+		// It sends bytes, and tells another program, which then changes them.
 		ReadInOrder: func(r *rig, v, w chip.XY) *asm {
 			if r.dev != nil {
 				r.changesPage(v, w)
 			}
-			return newAsm(0x1000).request(r.arch, r.sendTo(v, r.worker(3, 3))).request(r.arch, increment(v, w, 0x48000)).halt()
+			return onB().request(r.arch, r.sendTo(v, r.worker(3, 3))).request(r.arch, increment(v, w, 0x48000)).halt()
 		},
 		// It loads a word just after a store to its last byte.
 		PassedBytesUnused: func(r *rig, v, w chip.XY) *asm {
-			return newAsm(0x1000).stw(0x48000, 0x010203).li(a0, 0x48000).sb(x0, a0, 3).lw(a1, a0, 0).
+			return onB().stw(0x48000, 0x010203).li(a0, 0x48000).sb(x0, a0, 3).lw(a1, a0, 0).
 				emit(itype(0x13, 1, a1, a1, 8)).sw(a1, a0, 8).halt().forget(8)
 		},
-		// It copies a word that was never written.
 		UnwrittenUnused: func(r *rig, v, w chip.XY) *asm {
-			return newAsm(0x1000).li(a0, 0x48000).lw(a1, a0, 0).sw(a1, a0, 8).halt().forget(16)
+			return onB().li(a0, 0x48000).lw(a1, a0, 0).sw(a1, a0, 8).halt().forget(16)
 		},
 		// It releases a semaphore while unpacker 0 may work.
 		ContextIsRead: func(*rig, chip.XY, chip.XY) *asm {
-			return newAsm(0x1000).pushes(pushInit, pushPost, pushUnpack, pushGet)
+			return onB().pushes(pushInit, pushPost, pushUnpack, pushGet)
 		},
 		// It tells others that SrcA is cleared.
 		ZeroedAtOnce: func(*rig, chip.XY, chip.XY) *asm {
-			return newAsm(0x1000).pushes(pushInit, pushZero, pushPost)
+			return onB().pushes(pushInit, pushZero, pushPost)
 		},
-		// It uses a semaphore while the matrix unit may execute what came before.
+		// It uses a semaphore while the matrix unit may still work.
 		BootIsOver: func(*rig, chip.XY, chip.XY) *asm {
-			return newAsm(0x1000).pushes(pushInit, pushRWC, pushPost)
+			return onB().pushes(pushInit, pushRWC, pushPost)
 		},
 	}
 }
 
-// increment is an atomic of v to the word at addr of w on virtual channel 2.
 func increment(v, w chip.XY, addr uint64) nocRequest {
 	return nocRequest{buf: 3, targ: addr, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | 2<<13,
 		len: 0x107C, dat: 1}
 }
 
-// changesPage runs a program on w that changes the word at 0x40000 of v when the one at 0x48000 of
-// w is not 0 any more.
+// changesPage lets w change the word at 0x40000 of v once the one at 0x48000 of w isn't 0.
 func (r *rig) changesPage(v, w chip.XY) {
 	r.write(w, 0x48000, make([]byte, 16))
-	r.run(w, newAsm(0x1000).poll(r.arch, 0x48000, "page").request(r.arch, increment(w, v, 0x40000)).halt())
+	r.run(w, onB().poll(r.arch, 0x48000, "page").request(r.arch, increment(w, v, 0x40000)).halt())
 }
 
-// ReadInOrder holds for other agents that know of a later request on the same NoC, and not for the
-// program's own stores.
 func TestReadInOrderHoldsForOthers(t *testing.T) {
 	for _, arch := range arches {
 		for name, c := range map[string]struct {
@@ -89,13 +83,9 @@ func TestReadInOrderHoldsForOthers(t *testing.T) {
 			}},
 		} {
 			build := func(r *rig, v, w chip.XY) *asm {
-				return c.program(newAsm(0x1000).request(arch, r.sendTo(v, r.worker(3, 3))), r, v, w).halt()
+				return c.program(onB().request(arch, r.sendTo(v, r.worker(3, 3))), r, v, w).halt()
 			}
-			topo, err := chip.New(arch, chip.Harvesting{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+			plan := planned(t, arch)
 			text := build(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes()
 			for _, delay := range []int{0, 80} {
 				r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true,
@@ -126,8 +116,6 @@ const (
 	pushRWC    = 0x37 << 24
 )
 
-// pushes makes code with which BRISC pushes instructions to thread 0, and nothing else that its
-// text could be told from others by.
 func (a *asm) pushes(list ...uint32) *asm {
 	for _, w := range list {
 		a.stw(pushBase, w)
@@ -135,7 +123,6 @@ func (a *asm) pushes(list ...uint32) *asm {
 	return a.forget(8).halt()
 }
 
-// A program relies on an assumption only if a waiver names both.
 func TestWaivers(t *testing.T) {
 	for _, arch := range arches {
 		for a, program := range assumed() {
@@ -146,11 +133,7 @@ func TestWaivers(t *testing.T) {
 				for _, delay := range []int{0, 80} {
 					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true,
 						RefuseUnwritten: a == UnwrittenUnused}
-					topo, err := chip.New(arch, chip.Harvesting{})
-					if err != nil {
-						t.Fatal(err)
-					}
-					plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+					plan := planned(t, arch)
 					cfg.Waivers = waivers(program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes())
 					r := newRig(t, cfg)
 					v, w := r.worker(0, 0), r.worker(2, 2)
@@ -193,14 +176,13 @@ func TestWaiversThatAreNone(t *testing.T) {
 	}
 }
 
-// A store of what is there already doesn't change the source of a write, whatever its width.
 func TestSourceKeepsItsValue(t *testing.T) {
 	for _, arch := range arches {
 		for _, right := range []bool{true, false} {
 			r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: 80, RefuseRaces: true})
 			v := r.worker(0, 0)
 			r.write(v, 0x40000, pattern(64, 1))
-			a := newAsm(0x1000).request(arch, r.sendTo(v, r.worker(2, 2))).li(a0, 0x40000)
+			a := onB().request(arch, r.sendTo(v, r.worker(2, 2))).li(a0, 0x40000)
 			for i := range int32(4) {
 				a.lbu(a1, a0, 4*i).sb(a1, a0, 4*i).lw(a1, a0, 16+4*i).sw(a1, a0, 16+4*i)
 			}

@@ -7,12 +7,11 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// In a window (see the package's documentation) a goroutine that runs a tile touches state of that
-// tile only, its own hand, and what nothing changes meanwhile: the chip's clock, events and
-// configuration, DRAM, and translated code. All else that cores do, down to waking each other and
-// refusals, goes by way of tile.outbox, which is nil outside windows.
+// In a window a goroutine that runs a tile touches only that tile, its own workerState, and what
+// nothing changes meanwhile: clock, events, configuration, DRAM and translated code. All other
+// effects go through tile.outbox, which is nil outside windows.
 
-// wide reports whether so many tiles have runnable cores that they run in a window.
+// wide reports whether enough tiles have runnable cores for a window.
 func (s *sched) wide() bool {
 	cfg := &s.chip.cfg
 	if !cfg.Parallel || len(s.queue)-s.pos < minTiles || cfg.Delay > 0 || cfg.RefuseCounters || cfg.checks() {
@@ -37,7 +36,7 @@ next:
 	return false
 }
 
-// window runs the cores of tiles that it draws, and returns the number of instructions.
+// window runs the cores of drawn tiles and returns the number of instructions.
 func (s *sched) window() int {
 	boxes, weight := s.gather()
 	n := 1
@@ -69,8 +68,8 @@ func (s *sched) window() int {
 	return used
 }
 
-// gather draws tiles among those whose cores have not run in the round, and gives each an outbox.
-// It returns them, and how many instructions they may execute.
+// gather draws tiles among those whose cores have not run in the round, gives each an outbox, and
+// returns the weight in instructions.
 func (s *sched) gather() (boxes []*outbox, weight int) {
 	for end := len(s.queue); s.pos < end && weight < maxWindow; {
 		at := s.pos + int(s.random()%uint64(end-s.pos))
@@ -99,9 +98,8 @@ func (s *sched) gather() (boxes []*outbox, weight int) {
 	return boxes, weight
 }
 
-// runPart runs the tiles of part i of n. A part has the same tiles in each window, so that their
-// memory stays in the caches of one processor. Then it runs what others have not got to, waits for
-// what they run, and does the same with writes to DRAM.
+// runPart runs the tiles of part i of n, always the same so that their memory stays cached. Then it
+// helps with other parts, waits for them, and does the same with writes to DRAM.
 func (s *sched) runPart(boxes []*outbox, i, n int) {
 	for j := range n {
 		p, ran := s.parts[(i+j)%n], int32(0)
@@ -117,8 +115,7 @@ func (s *sched) runPart(boxes []*outbox, i, n int) {
 	s.storeDRAM(boxes, n)
 }
 
-// run runs the cores of the tile, each for a slice, and those that they wake. It may do so beside
-// other tiles.
+// run runs the cores of the tile and those that they wake.
 func (b *outbox) run(s *sched, h *workerState) {
 	b.hand = h
 	for b.ran < min(len(b.turns), maxTileTurns) && b.fault == nil {
@@ -139,8 +136,7 @@ func (b *outbox) run(s *sched, h *workerState) {
 	}
 }
 
-// rejoin ends the window for a tile: its cores are in the chip's queue again, those that ran as
-// such.
+// rejoin puts the tile's cores back into the chip's queue.
 func (s *sched) rejoin(b *outbox) {
 	t := b.tile
 	t.outbox = nil
@@ -157,7 +153,7 @@ func (s *sched) rejoin(b *outbox) {
 			}
 		}
 	}
-	for _, k := range t.cores { // those that others have stopped
+	for _, k := range t.cores { // stopped by others
 		if k.state != runnable {
 			s.dequeue(k)
 		}
@@ -176,8 +172,7 @@ func (s *sched) rejoin(b *outbox) {
 	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
 }
 
-// storeDRAM does the writes to DRAM of all outboxes, which take most of the time of delivering
-// requests, to one lane of banks after the other until others do all the rest.
+// storeDRAM does the writes to DRAM of all outboxes, by lanes of banks, until no lane is left.
 func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 	for {
 		lane := int(s.lane.Add(1)) - 1
@@ -196,8 +191,8 @@ func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 	}
 }
 
-// deliver takes the requests of an outbox to where they go, after all tiles of the window have
-// rejoined the chip, and stops the chip for what the tile was refused.
+// deliver finishes the requests of an outbox, after all tiles have rejoined, and stops the chip for
+// what the tile was refused.
 func (b *outbox) deliver(c *Chip) {
 	for i := range b.requests {
 		q := &b.requests[i]

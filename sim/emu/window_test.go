@@ -16,14 +16,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
-// Addresses of the programs of mixed.
 const (
 	mixData, mixCome, mixSum, mixGo, mixBack, mixSem, mixDone = 0x40000, 0x42000, 0x43000, 0x43100, 0x43200, 0x43300, 0x43400
 )
 
 // mixed makes each worker read words from DRAM, add to them, write them to DRAM and to its
-// neighbour, tell a T core of the same tile, which adds what has come so far, and then the
-// neighbour, laps times. It returns the workers.
+// neighbour, and tell a T core, which adds what has come, and then the neighbour.
 func mixed(r *rig, laps uint32) []chip.XY {
 	var workers []chip.XY
 	for w := range r.topo.Workers() {
@@ -37,7 +35,7 @@ func mixed(r *rig, laps uint32) []chip.XY {
 		move := func(a *asm, targ, ret uint64, to chip.XY, n uint32) {
 			a.request(r.arch, nocRequest{targ: targ, targXY: v, ret: ret, retXY: to, ctrl: ctrlWriteNP, len: n})
 		}
-		a := newAsm(0x1000).li(s0, 0).li(s1, laps).li(gp, 0).label("lap").addi(s0, s0, 1).addi(gp, gp, 2).
+		a := onB().li(s0, 0).li(s1, laps).li(gp, 0).label("lap").addi(s0, s0, 1).addi(gp, gp, 2).
 			request(r.arch, nocRequest{buf: 1, targ: at, targXY: b.Endpoint[0], ret: mixData, retXY: v, ctrl: ctrlRead, len: 256}).
 			waitCounter(0, cntReadResp, s0, "read").
 			li(a4, 8).li(a1, mixData+256).
@@ -67,7 +65,7 @@ func mixed(r *rig, laps uint32) []chip.XY {
 	return workers
 }
 
-// everything is a digest of all that programs can see of a chip, and of when they did.
+// everything is a digest of all that programs can see of a chip, and when.
 func (r *rig) everything() string {
 	h := sha256.New()
 	for _, t := range r.c.tiles {
@@ -105,8 +103,6 @@ func words(h hash.Hash, w ...uint32) {
 	}
 }
 
-// With Parallel everything that programs see is the same on however many goroutines tiles run, and
-// differs with the seed.
 func TestTilesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	effort.Long(t)
 	for _, arch := range arches {
@@ -159,7 +155,7 @@ func busyUntil(r *rig, n int, last func(a *asm, v, next chip.XY)) {
 		}
 	}
 	for i, v := range workers {
-		a := newAsm(0x1000).li(a0, 0x40000).li(s0, 2000+uint32(i%5)).
+		a := onB().li(a0, 0x40000).li(s0, 2000+uint32(i%5)).
 			label("count").addi(s0, s0, -1).sw(s0, a0, 0).bne(s0, x0, "count")
 		last(a, v, workers[(i+1)%n])
 		r.load(v, a.halt())
@@ -169,8 +165,6 @@ func busyUntil(r *rig, n int, last func(a *asm, v, next chip.XY)) {
 	}
 }
 
-// Of several tiles that do something wrong in one window the same one is named on any number of
-// goroutines, with the program counter of what was wrong.
 func TestTilesAreRefusedAlike(t *testing.T) {
 	for _, arch := range arches {
 		for _, tt := range []struct {
@@ -178,13 +172,13 @@ func TestTilesAreRefusedAlike(t *testing.T) {
 			bad  func(a *asm, v, next chip.XY)
 			cat  Category
 		}{
-			{"a load from nowhere", func(a *asm, v, next chip.XY) { a.li(a0, 0xFF000000).lw(a1, a0, 0) }, UnimplementedFunctionality},
+			{"a load from nowhere", func(a *asm, v, next chip.XY) { a.li(a0, 0xFF000000).lw(a1, a0, 0) }, unimplemented},
 			{"a write to a register that isn't there", func(a *asm, v, next chip.XY) {
 				a.request(arch, nocRequest{targ: 0x40000, targXY: v, ret: 0xFF000000, retXY: next, ctrl: ctrlWriteNP, len: 4})
-			}, UnimplementedFunctionality},
+			}, unimplemented},
 			{"a read of a register that isn't there", func(a *asm, v, next chip.XY) {
 				a.request(arch, nocRequest{targ: 0xFF000000, targXY: next, ret: 0x40000, retXY: v, ctrl: ctrlRead, len: 4})
-			}, UnimplementedFunctionality},
+			}, unimplemented},
 		} {
 			var first *Refusal
 			for _, n := range []int{1, 2, 8} {
@@ -216,8 +210,6 @@ func TestTilesAreRefusedAlike(t *testing.T) {
 	}
 }
 
-// A tile that posts more in a window than its outbox holds waits for the next one, and all arrives,
-// in order.
 func TestOutboxesFill(t *testing.T) {
 	const from, to, count = 0x50000, 0x60000, 0x70000
 	for _, arch := range arches {
@@ -247,8 +239,7 @@ func TestOutboxesFill(t *testing.T) {
 	}
 }
 
-// A tile that writes to DRAM and waits for the answer goes on in the same window, up to the
-// instructions of its share, and what it then reads from DRAM is what it has written.
+// A tile that waits for DRAM's answer goes on in the same window, and reads what it has written.
 func TestDRAMAnswersInWindow(t *testing.T) {
 	const laps, from, back, bad = 16, 0x50000, 0x60000, 0x70000
 	for _, arch := range arches {
@@ -307,8 +298,6 @@ func TestDRAMAnswersInWindow(t *testing.T) {
 	}
 }
 
-// A tile whose processors never wait leaves a window when it has had its share, so that the host
-// gets its turn, and a clock for each instruction.
 func TestShareOfWindow(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Parallel: true, Workers: 2, MaxRun: 1})
 	busyUntil(r, 6, func(a *asm, v, next chip.XY) { a.label("on").addi(a1, a1, 1).j("on") })
@@ -323,7 +312,6 @@ func TestShareOfWindow(t *testing.T) {
 	}
 }
 
-// wideNext reports whether the next step is a window.
 func (s *sched) wideNext() bool {
 	defer func(pos int) { s.pos = pos }(s.pos)
 	if s.pos >= len(s.queue) {

@@ -8,8 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A chip counts what all its processors execute, and the bytes of each request at each tile that it
-// reaches, whichever way they go; a reset begins anew.
 func TestWork(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
@@ -23,16 +21,14 @@ func TestWork(t *testing.T) {
 		if diff := cmp.Diff(want, r.c.Work()); diff != "" {
 			t.Errorf("%v: requests (-want +got):\n%s", arch, diff)
 		}
-		r.run(a, newAsm(0x1000).addi(a0, x0, 1).addi(a0, a0, 1).halt())
-		r.run(b, newAsm(0x1000).addi(a0, x0, 1).halt())
+		r.run(a, onB().addi(a0, x0, 1).addi(a0, a0, 1).halt())
+		r.run(b, onB().addi(a0, x0, 1).halt())
 		want.Instructions = r.c.Retired(r.raw(a), chip.BRISC) + r.c.Retired(r.raw(b), chip.BRISC)
 		if diff := cmp.Diff(want, r.c.Work()); diff != "" || want.Instructions < 5 {
 			t.Errorf("%v: programs (-want +got):\n%s", arch, diff)
 		}
 		r.healthy()
-		if err := r.c.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		r.reset()
 		if w := r.c.Work(); w != (Work{}) {
 			t.Errorf("%v: after a reset %+v", arch, w)
 		}

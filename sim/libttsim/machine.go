@@ -2,6 +2,7 @@ package libttsim
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,20 +16,17 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
-// Errors of a Machine's methods.
 var (
 	// ErrMisuse: an access that the interface doesn't allow.
 	ErrMisuse = errors.New("misuse of the simulator interface")
-	// ErrStopped: an access to a stopped chip; the error wraps the chip's fault too.
+	// ErrStopped: an access to a stopped chip.
 	ErrStopped = errors.New("the chip has stopped")
 )
 
-// deviceStride is the distance in bytes of the same BAR of consecutive PCI devices. It exceeds the
-// end of a Blackhole's BAR 4, 64 GiB.
+// deviceStride separates consecutive devices' BARs, in bytes, beyond a Blackhole's BAR 4 of 64 GiB.
 const deviceStride = 1 << 40
 
-// Machine is an emulated machine with its PCI functions. Its methods may be called from any
-// goroutine, but Close only after all others returned.
+// Machine is an emulated machine with its PCI functions. Call Close last.
 type Machine struct {
 	settings  Settings
 	waivers   int // number of waivers
@@ -48,10 +46,9 @@ type barRange struct {
 	start, end uint64 // physical addresses
 }
 
-// Start starts a machine. Its chips access host memory through memory, from their own goroutines
-// and at any time until Close returns. When a chip stops, stopped is called once, from another
-// goroutine, with the error of the next access. Errors wrap ErrSettings, emu.ErrConfig, or are
-// those of listening at Settings.Serve.
+// Start starts a machine. Its chips access host memory from their own goroutines until Close
+// returns. stopped is called once, from another goroutine, with the next access's error. Errors
+// wrap ErrSettings, emu.ErrConfig, or are those of listening at Settings.Serve.
 func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error) {
 	spec, opts, err := s.machine()
 	if err != nil {
@@ -89,7 +86,6 @@ func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error)
 	return m, nil
 }
 
-// watch reports that a chip stopped.
 func (m *Machine) watch(i int, report func(error)) {
 	select {
 	case <-m.chips[i].Stopped():
@@ -103,14 +99,12 @@ func (m *Machine) watch(i int, report func(error)) {
 	}
 }
 
-// address returns the physical address of a BAR from the chip's configuration space.
 func (m *Machine) address(device int, bar int) uint64 {
 	c := m.functions[device]
 	lo, hi := c.ConfigRead(0x10+4*uint32(bar)), c.ConfigRead(0x14+4*uint32(bar))
 	return uint64(hi)<<32 | uint64(lo&^0xF)
 }
 
-// serve offers the cards at sockets.
 func (m *Machine) serve() error {
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -130,30 +124,22 @@ func (m *Machine) serve() error {
 		if err != nil {
 			return fmt.Errorf("libttsim: serve at %s: %w", path, err)
 		}
-		m.running.Add(1)
-		go func() {
-			defer m.running.Done()
-			_ = cards.Serve(ctx, l, d, i) // problems of other tools don't concern the host
-		}()
+		m.running.Go(func() { _ = cards.Serve(ctx, l, d, i) }) // problems of other tools don't concern the host
 	}
 	return nil
 }
 
-// Settings returns the settings of Start.
 func (m *Machine) Settings() Settings { return m.settings }
 
-// Spec returns the machine's description.
 func (m *Machine) Spec() chip.Machine { return m.emulated.Spec() }
 
-// Chips returns the emulated chips, in the order of Spec.
 func (m *Machine) Chips() []*emu.Chip { return m.chips }
 
-// Cards returns the machine's cards, for inspection.
 func (m *Machine) Cards() []*sim.Card { return m.emulated.Cards() }
 
-// ConfigRead reads the 32-bit word at off of a function's configuration space. bdf is bus<<8 |
-// device<<3 | function. Missing devices return all ones. The error wraps ErrMisuse for a bus or
-// function other than 0, or an offset that isn't a multiple of 4.
+// ConfigRead reads the word at off of a function's configuration space, all ones if missing; bdf is
+// bus<<8 | device<<3 | function. The error wraps ErrMisuse for a bus or function other than 0, or a
+// misaligned offset.
 func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
 	device := bdf >> 3
 	switch {
@@ -172,7 +158,6 @@ func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
 	return v, m.fault()
 }
 
-// locate returns the function and BAR offset of a physical address.
 func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint64, err error) {
 	device, at := address/deviceStride, address%deviceStride
 	if device < uint64(len(m.functions)) {
@@ -187,8 +172,8 @@ func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint6
 		len(m.functions))
 }
 
-// Read reads len(p) bytes at a physical address in a BAR. Naturally aligned accesses of 4 and 8
-// bytes are one load. The error wraps ErrMisuse or ErrStopped.
+// Read reads at a physical address in a BAR, in one load if naturally aligned and of 4 or 8 bytes.
+// The error wraps ErrMisuse or ErrStopped.
 func (m *Machine) Read(address uint64, p []byte) error {
 	c, bar, off, err := m.locate(address, len(p))
 	if err != nil {
@@ -196,15 +181,16 @@ func (m *Machine) Read(address uint64, p []byte) error {
 	}
 	m.note(address, len(p), 0)
 	if n := len(p); (n == 4 || n == 8) && off%uint64(n) == 0 {
-		put(p, c.BARLoad(bar, off, n))
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], c.BARLoad(bar, off, n))
+		copy(p, b[:])
 	} else {
 		c.BARRead(bar, off, p)
 	}
 	return m.fault()
 }
 
-// Write writes p at a physical address, like Read. A store may be performed after Write has
-// returned, before any later access.
+// Write writes like Read. A store may be performed after Write has returned.
 func (m *Machine) Write(address uint64, p []byte) error {
 	c, bar, off, err := m.locate(address, len(p))
 	if err != nil {
@@ -212,28 +198,17 @@ func (m *Machine) Write(address uint64, p []byte) error {
 	}
 	m.note(address, len(p), 1)
 	if n := len(p); (n == 4 || n == 8) && off%uint64(n) == 0 {
-		c.BARStore(bar, off, n, get(p))
+		var b [8]byte
+		copy(b[:], p)
+		c.BARStore(bar, off, n, binary.LittleEndian.Uint64(b[:]))
 	} else {
 		c.BARWrite(bar, off, p)
 	}
 	return m.fault()
 }
 
-func put(p []byte, v uint64) {
-	for i := range p {
-		p[i] = byte(v >> (8 * i))
-	}
-}
-
-func get(p []byte) (v uint64) {
-	for i, b := range p {
-		v |= uint64(b) << (8 * i)
-	}
-	return v
-}
-
-// ReadTile reads memory or registers of a tile of the first card, at its virtual NoC 0 coordinate.
-// The error wraps emu.ErrRefused or ErrStopped.
+// ReadTile reads a tile of the first card, at its virtual NoC 0 coordinate. The error wraps
+// emu.ErrRefused or ErrStopped.
 func (m *Machine) ReadTile(at chip.XY, address uint64, p []byte) error {
 	if err := m.functions[0].Observe().ReadTile(at, address, p); err != nil {
 		return fmt.Errorf("libttsim: %w", err)
@@ -241,7 +216,6 @@ func (m *Machine) ReadTile(at chip.XY, address uint64, p []byte) error {
 	return m.fault()
 }
 
-// WriteTile writes p like ReadTile.
 func (m *Machine) WriteTile(at chip.XY, address uint64, p []byte) error {
 	if err := m.functions[0].Observe().WriteTile(at, address, p); err != nil {
 		return fmt.Errorf("libttsim: %w", err)
@@ -249,7 +223,6 @@ func (m *Machine) WriteTile(at chip.XY, address uint64, p []byte) error {
 	return m.fault()
 }
 
-// fault returns why a chip stopped, or nil.
 func (m *Machine) fault() error {
 	for i, c := range m.chips {
 		if err := c.Fault(); err != nil {
@@ -260,7 +233,7 @@ func (m *Machine) fault() error {
 }
 
 // OutdatedWaivers reports whether the host has compiled programs since a machine with checks
-// started. Checks may have refused something that such programs are known to rely on.
+// started, which doesn't know what they rely on.
 func (m *Machine) OutdatedWaivers() bool {
 	w, err := m.settings.waivers()
 	return err == nil && len(w) != m.waivers
@@ -272,15 +245,12 @@ type StoppedError struct {
 	Fault error
 }
 
-// Error implements error.
 func (e *StoppedError) Error() string { return fmt.Sprintf("libttsim: chip %d: %v", e.Chip, e.Fault) }
 
-// Unwrap returns ErrStopped and the fault.
 func (e *StoppedError) Unwrap() []error { return []error{ErrStopped, e.Fault} }
 
-// LastAccess returns the host's newest access to a BAR: the physical address, the number of bytes,
-// and whether it was a write. ok is false before the first one. During another access the results
-// may mix both.
+// LastAccess returns the physical address and bytes of the host's newest access to a BAR, and
+// whether it wrote; not ok before the first. During an access the results may mix.
 func (m *Machine) LastAccess() (address uint64, n int, write, ok bool) {
 	what := m.last[1].Load()
 	return m.last[0].Load(), int(what >> 1), what&1 != 0, what != 0

@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory is host memory from bus address 0 on.
 type memory struct {
 	mu sync.Mutex
 	b  [1 << 16]byte
@@ -54,36 +53,23 @@ func (m *memory) WriteHost(bus uint64, p []byte) error {
 	return err
 }
 
-// start starts a machine that must not stop.
 func start(t *testing.T, s libttsim.Settings) *libttsim.Machine {
 	t.Helper()
-	m, err := libttsim.Start(s, &memory{}, func(err error) { t.Errorf("stopped: %v", err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	m := value(libttsim.Start(s, &memory{}, func(err error) { t.Errorf("stopped: %v", err) }))(t)
+	t.Cleanup(func() { must(t, m.Close()) })
 	return m
 }
 
-// bar returns where a BAR of a device begins, as a host finds out.
 func bar(t *testing.T, m *libttsim.Machine, device uint32, n uint32) uint64 {
 	t.Helper()
 	var half [2]uint32
 	for i := range half {
-		v, err := m.ConfigRead(device<<3, 0x10+4*(n+uint32(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := value(m.ConfigRead(device<<3, 0x10+4*(n+uint32(i))))(t)
 		half[i] = v
 	}
 	return uint64(half[1])<<32 | uint64(half[0]&^15)
 }
 
-// point aims TLB window 0 of a device at a tile, and returns the window's physical address.
 func point(t *testing.T, m *libttsim.Machine, device uint32, at chip.XY) uint64 {
 	t.Helper()
 	base := bar(t, m, device, 0)
@@ -92,24 +78,16 @@ func point(t *testing.T, m *libttsim.Machine, device uint32, at chip.XY) uint64 
 		words = []uint32{uint32(at.X)<<16 | uint32(at.Y)<<22, 0}
 	}
 	for i, w := range words {
-		if err := m.Write(base+0x1FC00000+4*uint64(i), binary.LittleEndian.AppendUint32(nil, w)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Write(base+0x1FC00000+4*uint64(i), binary.LittleEndian.AppendUint32(nil, w)))
 	}
 	return base
 }
 
 func worker(t *testing.T, m *libttsim.Machine, at chip.Core) chip.XY {
 	t.Helper()
-	xy, err := m.Chips()[0].Topology().Virtual(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return xy
+	return value(m.Chips()[0].Topology().Virtual(at))(t)
 }
 
-// Each PCI function answers at its own device number and physical addresses, devices beyond the
-// last one answer all ones.
 func TestDevicesAreToldApart(t *testing.T) {
 	for machine, want := range map[string][]uint32{
 		"n150": {0x401E1E52, 0xFFFFFFFF},
@@ -121,10 +99,7 @@ func TestDevicesAreToldApart(t *testing.T) {
 			m := start(t, libttsim.Settings{Machine: machine})
 			var got []uint32
 			for device := range want {
-				v, err := m.ConfigRead(uint32(device)<<3, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := value(m.ConfigRead(uint32(device)<<3, 0))(t)
 				got = append(got, v)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -133,9 +108,7 @@ func TestDevicesAreToldApart(t *testing.T) {
 			xy := worker(t, m, chip.Core{X: 1, Y: 1})
 			for device := range uint32(len(want) - 1) {
 				p := []byte{byte(device), 2, 3, 4, 5}
-				if err := m.Write(point(t, m, device, xy)+0x20000, p); err != nil {
-					t.Fatal(err)
-				}
+				must(t, m.Write(point(t, m, device, xy)+0x20000, p))
 			}
 			for device := range uint32(len(want) - 1) {
 				p := make([]byte, 5)
@@ -147,7 +120,6 @@ func TestDevicesAreToldApart(t *testing.T) {
 	}
 }
 
-// Bytes, words and blocks at any address of a window arrive as they are.
 func TestAccesses(t *testing.T) {
 	for _, machine := range []string{"n150", "p150"} {
 		m := start(t, libttsim.Settings{Machine: machine})
@@ -167,7 +139,6 @@ func TestAccesses(t *testing.T) {
 	}
 }
 
-// Tiles can be reached by their coordinates.
 func TestTiles(t *testing.T) {
 	for _, machine := range []string{"n150", "p150"} {
 		m := start(t, libttsim.Settings{Machine: machine})
@@ -182,7 +153,6 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// Misuse is an error that says what was asked, and stops nothing.
 func TestMisuse(t *testing.T) {
 	m := start(t, libttsim.Settings{Machine: "p150"})
 	word := make([]byte, 4)
@@ -207,15 +177,11 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// A chip that stops is reported once, and each access then has the same error.
 func TestStopped(t *testing.T) {
 	stopped := make(chan error, 2)
-	m, err := libttsim.Start(libttsim.Settings{Machine: "n150"}, &memory{}, func(err error) { stopped <- err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := value(libttsim.Start(libttsim.Settings{Machine: "n150"}, &memory{}, func(err error) { stopped <- err }))(t)
 	base := point(t, m, 0, chip.XY{X: 5, Y: 63}) // no tile
-	err = m.Write(base, make([]byte, 64))
+	err := m.Write(base, make([]byte, 64))
 	var e *libttsim.StoppedError
 	if !errors.As(err, &e) || !errors.Is(err, libttsim.ErrStopped) || !errors.Is(err, emu.ErrRefused) || e.Chip != 0 {
 		t.Errorf("the access that stopped the chip: %v", err)
@@ -231,15 +197,12 @@ func TestStopped(t *testing.T) {
 	if err := m.Read(base, make([]byte, 4)); !errors.Is(err, libttsim.ErrStopped) {
 		t.Errorf("a later access: %v", err)
 	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, m.Close())
 	if len(stopped) != 0 {
 		t.Error("it was reported twice")
 	}
 }
 
-// One machine after the other, and several at once, leave nothing.
 func TestStartAgain(t *testing.T) {
 	for range 3 {
 		a, b := start(t, libttsim.Settings{Machine: "n150"}), start(t, libttsim.Settings{Machine: "p150"})
@@ -249,20 +212,12 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// Cards are offered at sockets, the second at PATH.1; the sockets go with the machine. A socket
-// that a killed process left is replaced, a live one is not.
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "card")
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
-	m, err := libttsim.Start(libttsim.Settings{Machine: "p300", Serve: path}, &memory{}, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := value(libttsim.Start(libttsim.Settings{Machine: "p300", Serve: path}, &memory{}, func(err error) { t.Error(err) }))(t)
 	for _, at := range []string{path, path + ".1"} {
 		f, err := cards.Socket(at).Node().Open(0)
 		if err != nil {
@@ -277,9 +232,7 @@ func TestServe(t *testing.T) {
 		func(error) {}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second machine at the same path: %v", err)
 	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, m.Close())
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
 	}
@@ -287,10 +240,7 @@ func TestServe(t *testing.T) {
 
 func TestParseSettings(t *testing.T) {
 	want := libttsim.Settings{Machine: "p300", Seed: 7, Checks: []string{"stack", "delays"}, Serve: "/tmp/card"}
-	got, err := libttsim.ParseSettings(`{"machine":"p300","seed":7,"checks":["stack","delays"],"serve":"/tmp/card"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := value(libttsim.ParseSettings(`{"machine":"p300","seed":7,"checks":["stack","delays"],"serve":"/tmp/card"}`))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -311,4 +261,21 @@ func FuzzParseSettings(f *testing.F) {
 			}
 		}
 	})
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
 }

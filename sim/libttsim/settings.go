@@ -20,25 +20,20 @@ import (
 // Variable is the environment variable with the shared library's Settings, as JSON.
 const Variable = "REPRISE_LIBTTSIM"
 
-// ErrSettings: Settings name an unknown machine or check.
 var ErrSettings = errors.New("unusable settings of the simulator library")
 
 // Settings describe the emulated machine.
 type Settings struct {
-	// Machine is the name of a machine of package chip, such as "n150" or "p300".
-	Machine string `json:"machine"`
-	// Seed chooses the order in which processors run.
-	Seed uint64 `json:"seed,omitempty"`
-	// Checks are names of [Checks].
-	Checks []string `json:"checks,omitempty"`
-	// Serve is the path of a Unix socket that offers the first card to other processes, or empty.
-	// Further cards have their number appended: PATH.1.
+	Machine string   `json:"machine"`          // of package chip, such as "n150" or "p300"
+	Seed    uint64   `json:"seed,omitempty"`   // of the order in which processors run
+	Checks  []string `json:"checks,omitempty"` // names of [Checks]
+	// Serve is the path of a Unix socket for the first card; further cards append their number:
+	// PATH.1.
 	Serve string `json:"serve,omitempty"`
-	// Report is the path of a Unix socket, or empty. Each connection gets a report of all cores.
+	// Report is the path of a Unix socket on which each connection gets a report of all cores.
 	Report string `json:"report,omitempty"`
-	// KernelCache is the folder with the host's compiled kernels and firmware, or empty. It is for
-	// reports, and for checks: they don't refuse what those programs, as of the machine's start,
-	// are known to rely on.
+	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
+	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
 }
 
@@ -52,10 +47,8 @@ var checks = map[string]sim.Option{
 	"unwritten": sim.RefuseUnwritten(),
 }
 
-// Checks returns the names of the emulator's checks, sorted.
 func Checks() []string { return slices.Sorted(maps.Keys(checks)) }
 
-// ParseSettings reads Settings as JSON. The error wraps ErrSettings.
 func ParseSettings(text string) (Settings, error) {
 	var s Settings
 	d := json.NewDecoder(strings.NewReader(text))
@@ -67,13 +60,11 @@ func ParseSettings(text string) (Settings, error) {
 	return s, err
 }
 
-// Spec returns the machine that the settings name. The error wraps ErrSettings.
 func (s *Settings) Spec() (chip.Machine, error) {
 	spec, _, err := s.machine()
 	return spec, err
 }
 
-// machine returns the named machine and the options.
 func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	spec, ok := chip.MachineNamed(s.Machine)
 	if !ok {
@@ -98,7 +89,6 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	return spec, opts, nil
 }
 
-// waivers returns the waivers for the host's programs, if there are checks.
 func (s *Settings) waivers() ([]emu.Waiver, error) {
 	if len(s.Checks) == 0 || s.KernelCache == "" {
 		return nil, nil
@@ -113,9 +103,9 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	return w, nil
 }
 
-// harvesting returns a simulated chip's missing tiles. TT-NN assumes that only two of the Ethernet
-// tiles are missing that every Blackhole lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp,
-// get_chip_info: mask 0x120), except for a P100, of which TT-NN gets a description.
+// harvesting returns a simulated chip's missing tiles. TT-NN assumes only two of the Ethernet tiles
+// that every Blackhole lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp, get_chip_info: mask
+// 0x120), except for a P100, of which it gets a description.
 func harvesting(a chip.Arch, c *chip.MachineChip) chip.Harvesting {
 	switch {
 	case c.Kind == chip.BoardP100:

@@ -6,11 +6,10 @@ import (
 	"net"
 )
 
-// MaxPayload is the longest payload of a message on a socket, in bytes. Longer transfers are split.
-const MaxPayload = 1 << 20
-
-// shortPayload is the longest payload that is sent together with its head.
-const shortPayload = 4096
+const (
+	MaxPayload   = 1 << 20 // bytes of a message on a socket; longer transfers are split
+	shortPayload = 4096    // bytes that are sent together with the head
+)
 
 // Conn carries messages on a Unix stream socket. One goroutine at a time may send, and one receive.
 type Conn struct {
@@ -20,16 +19,14 @@ type Conn struct {
 	oob  []byte
 }
 
-// NewConn returns a connection that owns the socket.
 func NewConn(c *net.UnixConn) *Conn {
 	return &Conn{conn: c, out: make([]byte, 0, HeadSize+shortPayload), oob: make([]byte, descriptorSpace)}
 }
 
-// Close ends the connection. The peer treats that as the end of this process.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Send sets the head's Size and sends the message, with a descriptor if fd isn't negative. The
-// descriptor stays the caller's.
+// Send sends a message, whose head gets its Size, with a descriptor of the caller's unless
+// negative.
 func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	h.Size = uint32(len(payload))
 	b := c.out[:HeadSize]
@@ -51,8 +48,7 @@ func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	return err
 }
 
-// Receive reads a message's head into h. Read its payload, of h.Size bytes, with Payload before the
-// next Receive. A descriptor with the message is closed.
+// Receive reads a message's head, Payload the rest. A descriptor is closed.
 func (c *Conn) Receive(h *Head) error {
 	if _, err := io.ReadFull(c.conn, c.in[:]); err != nil {
 		return err
@@ -60,7 +56,6 @@ func (c *Conn) Receive(h *Head) error {
 	return c.take(h)
 }
 
-// take decodes a received head.
 func (c *Conn) take(h *Head) error {
 	if h.Take(c.in[:]); h.Size > MaxPayload {
 		return fmt.Errorf("serve: receive: %w: a payload of %d bytes, at most %d are allowed", ErrProtocol, h.Size, MaxPayload)
@@ -68,7 +63,7 @@ func (c *Conn) take(h *Head) error {
 	return nil
 }
 
-// ReceiveFD is Receive, and returns the message's descriptor, which becomes the caller's, or -1.
+// ReceiveFD is Receive, and gives the caller the message's descriptor or -1.
 func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	n, oobn, _, _, err := c.conn.ReadMsgUnix(c.in[:], c.oob)
 	if err != nil {
@@ -92,7 +87,6 @@ func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	return fd, nil
 }
 
-// Payload reads the payload of the last received head into p, which has its length.
 func (c *Conn) Payload(p []byte) error {
 	if len(p) == 0 {
 		return nil
@@ -101,14 +95,14 @@ func (c *Conn) Payload(p []byte) error {
 	return err
 }
 
-// Call sends a request and returns the reply with its payload.
+// Call returns the reply with its payload.
 func (c *Conn) Call(h *Head, payload []byte) (reply Head, out []byte, err error) {
 	reply, out, fd, err := c.CallFD(h, payload, -1)
 	CloseFD(fd)
 	return reply, out, err
 }
 
-// CallFD is Call with a descriptor to send, or -1, and returns the reply's descriptor, or -1.
+// CallFD is Call with descriptors, -1 for none.
 func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, fd int, err error) {
 	if err := c.Send(h, payload, give); err != nil {
 		return Head{}, nil, -1, err
@@ -124,9 +118,7 @@ func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte
 	return reply, out, fd, nil
 }
 
-// AwaitEnd returns when the peer has closed the socket, as the kernel does for a process that ends.
-// Further messages are ignored.
+// AwaitEnd returns when the peer has closed the socket or ended.
 func (c *Conn) AwaitEnd() { _, _ = io.Copy(io.Discard, c.conn) }
 
-// PeerPID returns the number of the process at the other end.
 func (c *Conn) PeerPID() (int, error) { return peerPID(c.conn) }

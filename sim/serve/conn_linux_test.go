@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connected returns the two ends of a connection, which are closed when the test ends.
 func connected(t testing.TB) (client, server *net.UnixConn) {
 	t.Helper()
 	client, f, err := Pair()
@@ -26,8 +25,6 @@ func connected(t testing.TB) (client, server *net.UnixConn) {
 	return client, server
 }
 
-// A greeting and its answer agree on service and version, and the memory that comes along is the
-// client's.
 func TestGreeting(t *testing.T) {
 	client, server := connected(t)
 	m, f, err := NewMemory()
@@ -56,7 +53,6 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
-// Both sides refuse a peer of another version or for another service, and what is no peer at all.
 func TestGreetingRefused(t *testing.T) {
 	old := hello(ServiceCard)
 	old.Object = Version + 1
@@ -92,7 +88,6 @@ func TestGreetingRefused(t *testing.T) {
 	}
 }
 
-// Messages with and without payloads and descriptors arrive as they were sent.
 func TestConn(t *testing.T) {
 	a, b := connected(t)
 	client, server := NewConn(a), NewConn(b)
@@ -120,7 +115,6 @@ func TestConn(t *testing.T) {
 	}
 }
 
-// Descriptors that a message may not have are closed, also where the kernel has room for one more.
 func TestTooManyDescriptors(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -144,7 +138,6 @@ func TestTooManyDescriptors(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, receiving ends, and nothing stays open.
 func FuzzConn(f *testing.F) {
 	b := make([]byte, HeadSize)
 	hello(ServiceCard).Put(b)

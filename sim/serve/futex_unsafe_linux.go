@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Operations of futex(2). The private flag must not be set: the waiters are in two processes.
+// Operations of futex(2), without the private flag.
 const (
 	futexOpWait = 0
 	futexOpWake = 1
 )
 
-// futexWait sleeps until *addr is rung, limit is over (none if negative), or a signal arrives. It
-// returns at once if *addr is not val. The caller checks its condition again, so the error doesn't
-// matter.
+// futexWait sleeps until *addr is rung or isn't val, limit is over (none if negative), or a signal
+// arrives. The caller checks its condition, so the error doesn't matter.
 func futexWait(addr *uint32, val uint32, limit time.Duration) {
 	var ts *unix.Timespec
 	if limit >= 0 {
@@ -25,7 +24,6 @@ func futexWait(addr *uint32, val uint32, limit time.Duration) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexOpWait, uintptr(val), uintptr(unsafe.Pointer(ts)), 0, 0)
 }
 
-// futexWake wakes the sleeper at addr.
 func futexWake(addr *uint32) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexOpWake, 1, 0, 0, 0)
 }

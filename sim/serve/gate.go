@@ -6,23 +6,20 @@ import (
 	"time"
 )
 
-// A Gate is where one party waits until another, perhaps in another process, makes a condition
-// true. It is two words of shared memory: bell changes when the waiter is woken, asleep is set
-// while it may sleep. Sequentially consistent atomics ensure that either the waiter sees the
-// condition or the signaller sees the waiter. At most one party waits at a gate.
+// A Gate is where one party at most waits until another, perhaps in another process, makes a
+// condition true. Sequentially consistent atomics ensure that the waiter sees the condition or the
+// signaller the waiter.
 type Gate struct {
-	bell   *uint32
-	asleep *uint32
+	bell   *uint32 // changes when the waiter is woken
+	asleep *uint32 // set while the waiter may sleep
 }
 
-// Forever is no limit.
-const Forever time.Duration = -1
+const Forever time.Duration = -1 // no limit
 
-// Spins is how often a waiting party polls before it sleeps: some microseconds.
-const Spins = 2000
+const Spins = 2000 // polls before a sleep: some microseconds
 
-// Wait returns when cond holds or limit is over, and reports which. It first polls spins times,
-// which is cheaper than a sleep if the other side is about to answer.
+// Wait returns whether cond holds before limit is over. Polling spins times first is cheaper than a
+// sleep.
 func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
 	for i := range spins {
 		if cond() {
@@ -58,7 +55,7 @@ func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
 	}
 }
 
-// Signal wakes the waiter if it may be asleep. The condition must already be true.
+// Signal wakes the waiter, once the condition is true.
 func (g Gate) Signal() {
 	if atomic.LoadUint32(g.asleep) != 0 {
 		g.Ring()

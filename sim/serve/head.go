@@ -25,7 +25,6 @@ const (
 // Status is how a request ended.
 type Status uint8
 
-// Values of Status.
 const (
 	StatusOK    Status = iota
 	StatusErrno        // Val: the errno
@@ -45,15 +44,13 @@ type Head struct {
 	Val    uint64
 }
 
-// HeadSize is the length of an encoded Head in bytes. Numbers are little-endian, and each is
-// aligned to its size:
+// HeadSize is the length of an encoded Head in bytes; its numbers are little-endian:
 //
 //	0 Op   1 Width   2 Status   3 Kind   4 Object   8 Size   12 zero   16 Off   24 Val
 const HeadSize = 32
 
 const valueAt = 24
 
-// Put encodes the head into the first HeadSize bytes of b.
 func (h *Head) Put(b []byte) {
 	_ = b[HeadSize-1]
 	binary.LittleEndian.PutUint64(b, uint64(h.Op)|uint64(h.Width)<<8|uint64(h.Status)<<16|uint64(h.Kind)<<24|uint64(h.Object)<<32)
@@ -62,7 +59,7 @@ func (h *Head) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[valueAt:], h.Val)
 }
 
-// Take decodes the first HeadSize bytes of b. The carrier checks Size.
+// Take decodes the head; the carrier checks Size.
 func (h *Head) Take(b []byte) {
 	_ = b[HeadSize-1]
 	w := binary.LittleEndian.Uint64(b)
@@ -72,17 +69,15 @@ func (h *Head) Take(b []byte) {
 	h.Val = binary.LittleEndian.Uint64(b[valueAt:])
 }
 
-// ValidWidth reports whether w is a width for OpLoad and OpStore.
 func ValidWidth(w uint8) bool { return w == 1 || w == 2 || w == 4 || w == 8 }
 
 var (
 	// ErrProtocol: the peer violates the protocol, or has another version.
-	ErrProtocol = errors.New("the peer doesn't speak this program's protocol of served cards")
-	// ErrUnsupported: serving cards to other processes needs Linux.
+	ErrProtocol    = errors.New("the peer doesn't speak this program's protocol of served cards")
 	ErrUnsupported = errors.New("serving cards to other processes needs linux")
 )
 
-// Fail returns the reply for err, and its payload. A nil err is StatusOK.
+// Fail returns the reply for err, StatusOK for nil, and its payload.
 func Fail(err error) (Head, []byte) {
 	var no syscall.Errno
 	switch {
@@ -94,7 +89,7 @@ func Fail(err error) (Head, []byte) {
 	return Head{Status: StatusText}, []byte(err.Error())
 }
 
-// Err returns the error of a reply. It is the inverse of Fail; a fault is EFAULT.
+// Err is the inverse of Fail; a fault is EFAULT.
 func (h *Head) Err(payload []byte) error {
 	switch h.Status {
 	case StatusOK:

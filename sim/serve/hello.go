@@ -5,23 +5,19 @@ import "fmt"
 // Version is the protocol's version, equal on both sides.
 const Version = 1
 
-// Service is the purpose of a connection.
 type Service uint8
 
-// The services.
 const (
 	ServiceCard     Service = 1 // package card: a card with its kernel driver, for several processes
 	ServiceFunction Service = 2 // package function: the PCI functions of one simulator, for the process that started it
 )
 
-// magic is the Off of an OpHello.
 const magic = uint64('R') | 'P'<<8 | 'R'<<16 | 'S'<<24 | 'E'<<32 | 'R'<<40 | 'V'<<48 | 'E'<<56
 
 func hello(s Service) *Head {
 	return &Head{Op: OpHello, Kind: uint8(s), Object: Version, Off: magic}
 }
 
-// check refuses a peer's OpHello for another service or version.
 func (h *Head) check(s Service) error {
 	switch {
 	case h.Op != OpHello || h.Off != magic || h.Size != 0:
@@ -35,9 +31,8 @@ func (h *Head) check(s Service) error {
 	return nil
 }
 
-// Greet begins a connection as its client: it asks for a service, passes fd on unless negative, and
-// returns when the server has agreed. The error wraps ErrProtocol if the server is another or of
-// another version.
+// Greet begins a connection as its client: it asks for a service and passes fd on unless negative.
+// The error wraps ErrProtocol for another server or version.
 func (c *Conn) Greet(s Service, fd int) error {
 	if err := c.Send(hello(s), nil, fd); err != nil {
 		return err
@@ -49,9 +44,8 @@ func (c *Conn) Greet(s Service, fd int) error {
 	return h.check(s)
 }
 
-// Welcome begins a connection as its server: it answers the client's greeting and returns the
-// client's descriptor, or -1. A client of another version gets this version, and the error wraps
-// ErrProtocol.
+// Welcome begins a connection as its server and returns the client's descriptor, or -1. For a
+// client of another version, which gets this one, the error wraps ErrProtocol.
 func (c *Conn) Welcome(s Service) (fd int, err error) {
 	var h Head
 	if fd, err = c.ReceiveFD(&h); err != nil {

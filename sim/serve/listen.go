@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Listen listens at the path of a Unix socket. It replaces the socket of a killed server, which
-// accepts no connection. The error wraps syscall.EADDRINUSE if another server has the path.
+// Listen listens at the path of a Unix socket, in place of a dead server's. The error wraps
+// syscall.EADDRINUSE if another server has it.
 func Listen(path string) (*net.UnixListener, error) {
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {

@@ -6,13 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Sizes in bytes of the parts of a Memory.
 const (
-	// ReplyBytes is the longest payload of a reply to a request.
-	ReplyBytes = 256 << 10
-	// CallBytes is the longest payload of a call, and of the reply to one.
-	CallBytes = 64 << 10
-	// RequestBytes is the longest payload of a request.
+	ReplyBytes   = 256 << 10 // longest payload of a reply to a request
+	CallBytes    = 64 << 10  // of a call, and of its reply
 	RequestBytes = 64 << 10
 
 	wordBytes   = 4096 // header words
@@ -22,19 +18,18 @@ const (
 	cacheLine   = 64
 )
 
-// Memory carries messages between two processes that map it. The client makes it and passes it on
-// with its greeting. Words that different processes write are on different cache lines.
+// Memory carries messages between two processes that map it. Words that different processes write
+// are on different cache lines.
 type Memory struct {
 	Requests Channel // client to server
 	Calls    Channel // server to client
-	// Progress is a number that the server publishes, with the service's meaning.
-	Progress *uint64
+	Progress *uint64 // of the server, with the service's meaning
 
 	mem []byte
 }
 
-// Channel carries messages one way, and replies the other way. It has room for one reply: a sender
-// sends its request, calls Await, and uses the reply before its next request.
+// Channel carries messages one way and replies the other way, one at a time: a sender calls Await,
+// and uses the reply before its next request.
 type Channel struct {
 	Ring
 	replies *uint32 // count
@@ -42,8 +37,7 @@ type Channel struct {
 	reply   []byte // head and payload
 }
 
-// NewMemory makes memory for a connection, without a name in a file system, so nothing outlives the
-// processes. Pass the file on with Greet, then close it.
+// NewMemory makes memory without a name. Pass the file on with Greet, then close it.
 func NewMemory() (*Memory, *os.File, error) {
 	f, err := newFile(memoryBytes)
 	if err != nil {
@@ -57,7 +51,6 @@ func NewMemory() (*Memory, *os.File, error) {
 	return m, f, nil
 }
 
-// MapMemory maps a client's memory.
 func MapMemory(f *os.File) (*Memory, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -73,10 +66,8 @@ func MapMemory(f *os.File) (*Memory, error) {
 	return newMemory(mem), nil
 }
 
-// Unmap unmaps the memory. Don't use the Memory afterwards.
 func (m *Memory) Unmap() error { return unmap(m.mem) }
 
-// newMemory lays out memory of memoryBytes bytes.
 func newMemory(mem []byte) *Memory {
 	m := &Memory{mem: mem}
 	line := 0
@@ -101,7 +92,7 @@ func newMemory(mem []byte) *Memory {
 	return m
 }
 
-// Wake wakes everything that waits for the peer, after its condition has changed.
+// Wake wakes everything that waits for the peer.
 func (m *Memory) Wake() {
 	for _, c := range []*Channel{&m.Requests, &m.Calls} {
 		c.items.Ring()
@@ -110,11 +101,11 @@ func (m *Memory) Wake() {
 	}
 }
 
-// Replies returns the number of replies so far. Call it before a request, for Await.
+// Replies counts the replies so far, for Await.
 func (c *Channel) Replies() uint32 { return atomic.LoadUint32(c.replies) }
 
-// Await returns true for a reply after the number before, or false when gone holds. The payload is
-// in the shared memory and is overwritten by the next reply.
+// Await waits for a reply after the number before; false: gone holds. The next reply overwrites the
+// payload.
 func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byte, ok bool) {
 	c.replied.Wait(Spins, Forever, func() bool { return c.Replies() != before || gone() })
 	if c.Replies() == before {
@@ -125,10 +116,9 @@ func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byt
 	return body[:min(int(h.Size), len(body))], true
 }
 
-// ReplyPayload returns the memory for the next reply's payload.
 func (c *Channel) ReplyPayload() []byte { return c.reply[HeadSize:] }
 
-// Reply sends a reply whose payload, of h.Size bytes, is in ReplyPayload.
+// Reply sends a reply with h.Size bytes in ReplyPayload.
 func (c *Channel) Reply(h *Head) {
 	h.Put(c.reply)
 	atomic.AddUint32(c.replies, 1)

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// newFile makes an anonymous file.
 func newFile(size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate("reprise-serve", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -28,7 +28,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 
 func unmap(mem []byte) error { return unix.Munmap(mem) }
 
-// Pair returns two connected sockets: one for this process, and one as a file for a child process.
+// Pair returns two connected sockets, one for a child process.
 func Pair() (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -44,7 +44,10 @@ func Pair() (*net.UnixConn, *os.File, error) {
 	return c, theirs, nil
 }
 
-// ConnOf returns the Unix socket of a file, with a descriptor of its own.
+// ProcessGroup gives a server its own group: an interrupt from the terminal ends it through its
+// parent.
+func ProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
 func ConnOf(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -58,13 +61,12 @@ func ConnOf(f *os.File) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// descriptorSpace is room for the control message of one descriptor; the kernel may put two into
-// it.
+// descriptorSpace is room for one descriptor; the kernel may put two into it.
 var descriptorSpace = unix.CmsgSpace(4)
 
 func rights(fd int) []byte { return unix.UnixRights(fd) }
 
-// descriptorOf returns the single descriptor of control messages. Otherwise it closes all.
+// descriptorOf returns a single descriptor, or closes all.
 func descriptorOf(oob []byte) (int, error) {
 	ms, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -86,7 +88,6 @@ func descriptorOf(oob []byte) (int, error) {
 	return fds[0], nil
 }
 
-// CloseFD closes all descriptors that aren't negative.
 func CloseFD(fds ...int) {
 	for _, fd := range fds {
 		if fd >= 0 {

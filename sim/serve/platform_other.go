@@ -5,6 +5,7 @@ package serve
 import (
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -18,12 +19,7 @@ func descriptorOf([]byte) (int, error)         { return -1, ErrUnsupported }
 func peerPID(*net.UnixConn) (int, error)       { return 0, ErrUnsupported }
 func futexWait(*uint32, uint32, time.Duration) {}
 func futexWake(*uint32)                        {}
-
-// Pair fails with ErrUnsupported.
-func Pair() (*net.UnixConn, *os.File, error) { return nil, nil, ErrUnsupported }
-
-// ConnOf fails with ErrUnsupported.
-func ConnOf(*os.File) (*net.UnixConn, error) { return nil, ErrUnsupported }
-
-// CloseFD does nothing.
-func CloseFD(...int) {}
+func Pair() (*net.UnixConn, *os.File, error)   { return nil, nil, ErrUnsupported }
+func ConnOf(*os.File) (*net.UnixConn, error)   { return nil, ErrUnsupported }
+func ProcessGroup() *syscall.SysProcAttr       { return nil }
+func CloseFD(...int)                           {}

@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// Ring is a queue of messages in shared memory with one producer and one consumer. A message is
-// contiguous: its Head and its payload, padded to 8 bytes.
+// Ring is a queue in shared memory with one producer and one consumer. A message is contiguous, and
+// padded to 8 bytes.
 type Ring struct {
-	data       []byte  // length is a power of two
-	head, tail *uint64 // total bytes consumed and produced
-	items      Gate    // the consumer waits here for messages
-	space      Gate    // the producer waits here for space
+	data         []byte  // length is a power of two
+	head, tail   *uint64 // total bytes consumed and produced
+	items, space Gate    // where the consumer and the producer wait
 }
 
 // Record is a message in a Ring.
 type Record struct {
 	Head
-	// Payload and Value, the eight bytes of Val, are in the ring until Advance.
+	// Payload, and Value, the bytes of Val, are in the ring until Advance.
 	Payload []byte
 	Value   []byte
 
@@ -28,7 +27,7 @@ type Record struct {
 
 func recordLength(payload int) uint64 { return HeadSize + uint64(payload+7)&^7 }
 
-// Free reports whether a message with a payload of n bytes fits now, with padding before it.
+// Free reports whether n bytes of payload fit now.
 func (r *Ring) Free(n int) bool {
 	need := recordLength(n)
 	tail := atomic.LoadUint64(r.tail)
@@ -38,7 +37,7 @@ func (r *Ring) Free(n int) bool {
 	return tail+need-atomic.LoadUint64(r.head) <= uint64(len(r.data))
 }
 
-// Reserve waits for space for a payload of n bytes. It returns false if gone holds.
+// Reserve waits for space for n bytes of payload; false: gone holds.
 func (r *Ring) Reserve(n int, gone func() bool) bool {
 	if !r.Free(n) {
 		r.space.Wait(Spins, Forever, func() bool { return r.Free(n) || gone() })
@@ -46,8 +45,7 @@ func (r *Ring) Reserve(n int, gone func() bool) bool {
 	return !gone()
 }
 
-// Slot begins a message with a payload of h.Size bytes, for which there must be space, and returns
-// the payload's memory. The consumer sees the message after Publish.
+// Slot begins a message, for which there is space, and returns its payload's memory.
 func (r *Ring) Slot(h *Head) []byte {
 	n := int(h.Size)
 	tail := atomic.LoadUint64(r.tail)
@@ -63,17 +61,16 @@ func (r *Ring) Slot(h *Head) []byte {
 	return b[HeadSize : HeadSize+n]
 }
 
-// Publish makes Slot's message, with a payload of n bytes, visible and wakes a sleeping consumer.
+// Publish makes Slot's message, with n bytes of payload, visible.
 func (r *Ring) Publish(n int) {
 	atomic.AddUint64(r.tail, recordLength(n))
 	r.items.Signal()
 }
 
-// Empty reports whether all messages have been consumed.
 func (r *Ring) Empty() bool { return atomic.LoadUint64(r.head) == atomic.LoadUint64(r.tail) }
 
-// Next reads the oldest message into rec; false means an empty ring. The error wraps ErrProtocol:
-// the ring has contents that Slot can't make, and is useless.
+// Next reads the oldest message; false: the ring is empty. The error wraps ErrProtocol for contents
+// that Slot can't make, and the ring is useless.
 func (r *Ring) Next(rec *Record) (ok bool, err error) {
 	mask := uint64(len(r.data) - 1)
 	for {
@@ -108,18 +105,16 @@ func (r *Ring) Next(rec *Record) (ok bool, err error) {
 	}
 }
 
-// Advance releases the space of the message that Next returned.
 func (r *Ring) Advance(rec *Record) {
 	atomic.AddUint64(r.head, rec.length)
 	r.space.Signal()
 }
 
-// AwaitItem waits for a message, gone, or the limit. It polls spins times before it sleeps.
+// AwaitItem waits for a message, gone, or the limit, polling spins times first.
 func (r *Ring) AwaitItem(spins int, limit time.Duration, gone func() bool) {
 	r.items.Wait(spins, limit, func() bool { return !r.Empty() || gone() })
 }
 
-// AwaitEmpty waits until all messages have been consumed, or gone holds.
 func (r *Ring) AwaitEmpty(gone func() bool) {
 	if !r.Empty() {
 		r.space.Wait(Spins, Forever, func() bool { return r.Empty() || gone() })

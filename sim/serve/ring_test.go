@@ -9,8 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A ring returns what was put in, in order, however records fall at its end, also when the counters
-// are about to pass 32 bits.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var head, tail uint64
@@ -58,28 +56,12 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// drawHead draws a message's head, which isn't padding.
 func drawHead(t *rapid.T, payload int) Head {
 	return Head{Op: Op(rapid.Uint8Min(1).Draw(t, "op")), Width: rapid.Byte().Draw(t, "width"),
 		Status: Status(rapid.Byte().Draw(t, "status")), Kind: rapid.Byte().Draw(t, "kind"), Object: rapid.Uint32().Draw(t, "object"),
 		Size: uint32(payload), Off: rapid.Uint64().Draw(t, "off"), Val: rapid.Uint64().Draw(t, "val")}
 }
 
-// A head is the same after it was encoded and decoded.
-func TestHead(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var b [HeadSize]byte
-		want := drawHead(t, rapid.IntRange(0, 1<<32-1).Draw(t, "size"))
-		want.Put(b[:])
-		var got Head
-		if got.Take(b[:]); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-	})
-}
-
-// Whatever a peer leaves in the shared memory, the consumer reads nothing beyond what is queued,
-// and ends.
 func FuzzRing(f *testing.F) {
 	h := Head{Op: OpWrite, Size: 5}
 	b := make([]byte, HeadSize+8)
@@ -120,7 +102,6 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// A signal between the waiter's last poll and its sleep isn't lost.
 func TestGate(t *testing.T) {
 	var words [2]uint32
 	g := Gate{&words[0], &words[1]}
@@ -141,47 +122,5 @@ func TestGate(t *testing.T) {
 	close(ping)
 	if g.Wait(1, time.Millisecond, func() bool { return false }) {
 		t.Error("a wait for nothing ended well")
-	}
-}
-
-// No two parts of the shared memory overlap, and together they are all of it.
-func TestMemoryLayout(t *testing.T) {
-	m := newMemory(make([]byte, memoryBytes))
-	parts := wordBytes
-	for _, c := range []*Channel{&m.Requests, &m.Calls} {
-		parts += len(c.data) + len(c.reply)
-		for i := range c.data {
-			c.data[i] = 1
-		}
-		for i := range c.reply {
-			c.reply[i] = 2
-		}
-	}
-	if parts != memoryBytes {
-		t.Errorf("parts have %d bytes, the whole %d", parts, memoryBytes)
-	}
-	words64 := []*uint64{m.Progress}
-	var words32 []*uint32
-	for _, c := range []*Channel{&m.Requests, &m.Calls} {
-		if c.data[0] != 1 || c.data[len(c.data)-1] != 1 {
-			t.Error("a reply overlaps a ring")
-		}
-		words64 = append(words64, c.head, c.tail)
-		words32 = append(words32, c.replies)
-		for _, g := range []Gate{c.items, c.space, c.replied} {
-			words32 = append(words32, g.bell, g.asleep)
-		}
-	}
-	for _, p := range words64 {
-		if *p != 0 {
-			t.Error("a word lies in a ring, or is another one too")
-		}
-		*p = 1
-	}
-	for _, p := range words32 {
-		if *p != 0 {
-			t.Error("a word lies in a ring, or is another one too")
-		}
-		*p = 1
 	}
 }

@@ -62,8 +62,6 @@ func BenchmarkBulkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkHostRead is one DMA read of 16 KiB, made through a window at the PCIe tile: a load's way
-// there and a DMA read's way back.
 func BenchmarkHostRead(b *testing.B) {
 	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
 		f.AttachDMA(&sysmem{mem: make([]byte, 1<<20)})
@@ -76,7 +74,6 @@ func BenchmarkHostRead(b *testing.B) {
 	})
 }
 
-// BenchmarkClock reports how fast simulated time goes while the host leaves the device alone.
 func BenchmarkClock(b *testing.B) {
 	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
 		load(c, f, program)

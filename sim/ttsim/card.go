@@ -10,27 +10,20 @@ import (
 )
 
 // A Card is a target for kmd.Open: a card in a machine with the model of the kernel driver.
-type Card struct {
-	node seam.Node
-}
+type Card struct{ node seam.Node }
 
-// Node returns the card's device node.
 func (c *Card) Node() seam.Node { return c.node }
 
-// String names the card in errors and reports.
 func (c *Card) String() string { return c.node.String() }
 
-// Library returns the first card of a library as a target for kmd.Open. The simulator starts with
-// the first open and ends, with all its state, with the last close. The options are Start's;
-// opening returns Start's errors. A library with several cards needs Start and Sim.Cards, which run
-// all of them together.
+// Library returns a library's first card, with Start's options and errors, running from the first
+// open to the last close. A library with several cards needs Start and Sim.Cards.
 func Library(path string, opts ...Option) *Card {
 	return &Card{node: &libraryNode{path: path, opts: opts}}
 }
 
-// Cards returns the simulator's functions as targets for kmd.Open, with one driver model. They live
-// until the simulator is closed. Don't use a function directly and through its card. Every call
-// returns the same cards.
+// Cards returns the functions as targets for kmd.Open, with one driver model, until the simulator
+// is closed. Don't use a function both directly and through its card.
 func (s *Sim) Cards() ([]*Card, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -55,7 +48,7 @@ func (s *Sim) Cards() ([]*Card, error) {
 	return s.cards, nil
 }
 
-// Driver returns the driver model of the cards, for serving them with package sim/serve/cards.
+// Driver returns the cards' driver model, for package sim/serve/cards.
 func (s *Sim) Driver() (*driver.Driver, error) {
 	if _, err := s.Cards(); err != nil {
 		return nil, err
@@ -63,7 +56,6 @@ func (s *Sim) Driver() (*driver.Driver, error) {
 	return s.driver, nil
 }
 
-// libraryNode is a device node whose simulator runs while it is open.
 type libraryNode struct {
 	path string
 	opts []Option
@@ -76,7 +68,6 @@ type libraryNode struct {
 
 func (n *libraryNode) String() string { return n.path }
 
-// Open opens the card, and starts its simulator if it isn't open.
 func (n *libraryNode) Open(flags int) (seam.File, error) {
 	d, err := n.load()
 	if err != nil {
@@ -92,7 +83,7 @@ func (n *libraryNode) Open(flags int) (seam.File, error) {
 	return f, err
 }
 
-// load makes the driver, which needs the architecture: only the running library knows it.
+// Only the running library knows the architecture.
 func (n *libraryNode) load() (*driver.Driver, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,7 +104,6 @@ func (n *libraryNode) load() (*driver.Driver, error) {
 	return d, nil
 }
 
-// start is the driver's Start.
 func (n *libraryNode) start() (driver.Function, error) {
 	n.mu.Lock()
 	s := n.started
@@ -133,12 +123,8 @@ func (n *libraryNode) start() (driver.Function, error) {
 	return &only{Function: s.functions[0]}, nil
 }
 
-// only is the first function of a simulator whose other functions have no card. Its Reset and Close
-// are the simulator's.
+// only is the first function of a simulator whose other functions have no card.
 type only struct{ *Function }
 
-// Reset resets the simulator.
 func (o *only) Reset() error { return o.sim.Reset() }
-
-// Close ends the simulator.
 func (o *only) Close() error { return o.sim.Close() }

@@ -8,15 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// firmware models a part of Wormhole's firmware that the simulator lacks: the simulator answers the
-// message that asks for a reset, but doesn't reset.
+// The simulator only acknowledges Wormhole's reset on request.
 type firmware struct {
 	message atomic.Uint32
 	reset   atomic.Pointer[func()]
 }
 
-// OnResetAsked implements driver.ResetAsker. It does nothing for Blackhole, whose driver uses
-// another way for a chip reset.
 func (f *Function) OnResetAsked(ask func()) { f.firmware.reset.Store(&ask) }
 
 func (w *firmware) stored(off, v uint64) {
@@ -30,10 +27,10 @@ func (w *firmware) stored(off, v uint64) {
 	}
 }
 
-// controller models a part of Wormhole's PCIe controller that the driver needs and the simulator
-// lacks. While a bit of two scratch registers is set, accesses to host memory reach the
-// controller's own registers (tt-kmd wormhole.c, open_dbi): the driver uses this to keep the device
-// control register over a reset. The simulator makes these accesses as DMA.
+// controller models a part of Wormhole's PCIe controller that the simulator lacks: while a bit of
+// two scratch registers is set, accesses to host memory reach the controller's own registers
+// (tt-kmd wormhole.c, open_dbi), by which the driver keeps the device control register over a
+// reset.
 type controller struct {
 	open    atomic.Uint32 // bit 0: for reads, bit 1: for writes
 	control atomic.Uint32
@@ -51,8 +48,8 @@ const (
 	deviceControl = 0x78 // where host memory starts
 )
 
-// stored sees a store before the simulator. Closing the registers waits for earlier stores, because
-// this side answers the simulator's accesses to the registers.
+// stored sees a store before the simulator. Closing the registers waits for earlier stores, which
+// this side answers.
 func (f *Function) stored(bar int, off, v uint64) {
 	if bar == 4 {
 		bar, off = 0, off+bar4Start
@@ -76,7 +73,7 @@ func (f *Function) stored(bar int, off, v uint64) {
 	}
 }
 
-// access answers an access to the controller's registers, and returns false for host memory.
+// access returns false for host memory.
 func (c *controller) access(t *function.Transfer, bus uint64) bool {
 	open := c.open.Load()
 	if open == 0 || bus != deviceControl || len(t.Data) != 4 {
@@ -93,7 +90,6 @@ func (c *controller) access(t *function.Transfer, bus uint64) bool {
 	return true
 }
 
-// reset restores the power-on state.
 func (c *controller) reset() {
 	c.open.Store(0)
 	c.control.Store(0)

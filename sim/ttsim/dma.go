@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// transfer performs a DMA transfer of the server. The first failure ends the server.
+// The first failed transfer ends the server.
 func (p *process) transfer(t *function.Transfer) {
 	err := p.move(t)
 	if err == nil || p.dmaErr.Load() != nil {
@@ -27,9 +27,8 @@ func (p *process) transfer(t *function.Transfer) {
 	p.cmd.Process.Kill()
 }
 
-// move performs one transfer with the memory of the device in the address's tag, or of the device
-// whose BAR is being accessed. Without a tag, and while all devices are clocked, the device is
-// unknown: then the first function whose memory has the address gets the transfer.
+// A transfer is to the memory of the device in the address's tag, or else of the device whose BAR
+// is being accessed, or else of the first that has the address.
 func (p *process) move(t *function.Transfer) error {
 	device := uint32(t.Device)
 	if tag := t.Addr >> tagShift; tag != 0 {

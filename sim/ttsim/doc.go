@@ -2,20 +2,16 @@
 // and DMA. Package sim/driver puts the driver model on top.
 //
 // The library ends its process when it refuses an access (ttsim docs/sim_error_handling.md), so it
-// runs in a server process. Start runs a program of the caller's choice, which calls
-// libttsim.Serve. The server's end becomes the error of Fault, and the caller lives on.
+// runs in a server process: Start runs a program that calls libttsim.Serve. The server's end
+// becomes the error of Fault.
 //
-// Requests, replies, DMA and bulk data go through shared memory. Stores are posted: they keep their
-// order, and every later load follows them. Simulated time advances only in the library's clock
-// function, which the server calls between requests: in short chunks while the host is busy with
-// the device, in longer ones otherwise. A quiet device is clocked at a reduced rate; it never stops
-// while it is open.
+// Stores are posted: they keep their order, and every later load follows them. Simulated time
+// advances between requests: in short chunks while the host is busy with the device, in longer ones
+// otherwise, and at a reduced rate on a quiet device.
 //
 // Chips of one library can write to each other's BARs. A read stops them: the library stands still
 // until it has the answer, which it would have to give itself.
 //
-// The library has no version. Start checks that it is a shared object for this machine, has every
-// entry point of docs/libttsim_api.md (of ttsim 1.10.0), and that its first PCI function is a known
-// chip.
-// and that its first PCI function is a chip that Reprise knows.
+// Start checks that the library is a shared object for this machine, has every entry point of
+// docs/libttsim_api.md (of ttsim 1.10.0), and that its first PCI function is a known chip.
 package ttsim

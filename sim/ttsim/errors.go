@@ -15,23 +15,21 @@ var (
 	ErrUnsupported = function.ErrUnsupported
 	// ErrNoServer: Start has no Server option.
 	ErrNoServer = errors.New("no server program was chosen")
-	// ErrNotLibrary: the file is not a shared object for this machine.
+	// ErrNotLibrary: the file can't be loaded.
 	ErrNotLibrary = errors.New("not a shared object for this machine")
-	// ErrMissingSymbol: the shared object lacks an entry point of ttsim's API. It is another
-	// library, or a ttsim whose interface differs from 1.10.0.
+	// ErrMissingSymbol: another library, or a ttsim whose interface differs from 1.10.0.
 	ErrMissingSymbol = errors.New("an entry point of the ttsim API is missing")
-	// ErrUnknownChip: the library's first PCI function is not a Wormhole or a Blackhole.
+	// ErrUnknownChip: the library's first PCI function is unknown.
 	ErrUnknownChip = errors.New("the library simulates a chip that is neither Wormhole nor Blackhole")
 	// ErrClosed: the simulator was closed by its user.
 	ErrClosed = errors.New("the simulator is closed")
-	// ErrSharedReset: a chip can't be reset alone, because it shares its library with others.
+	// ErrSharedReset: Sim.Reset resets all.
 	ErrSharedReset = errors.New("the chips of one library can only be reset together")
 	// ErrDMA: the simulated device accessed host memory that isn't pinned for it.
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
 )
 
-// A LibraryError is the reason why a library can't be used. Its Err is, or wraps, one of the
-// package's sentinels, fs.ErrNotExist or another error of the file system.
+// A LibraryError is why a library can't be used: a sentinel, or the file system's error.
 type LibraryError struct {
 	Path string // as given to Start
 	Err  error
@@ -48,15 +46,14 @@ func (e *LibraryError) Error() string {
 
 func (e *LibraryError) Unwrap() error { return e.Err }
 
-// Categories of Error that don't come from the library. ttsim docs/sim_error_handling.md lists the
-// library's (UndefinedBehavior, UnimplementedFunctionality and so on).
+// Categories of Error beside the library's (ttsim docs/sim_error_handling.md).
 const (
 	CategorySignal  = "Signal"  // a signal ended the server
 	CategoryExit    = "Exit"    // the server ended without a reason
 	CategoryHostDMA = "HostDMA" // the device accessed host memory that is not pinned for it
 )
 
-// An Error is the reason why the simulated device stopped.
+// An Error is why the simulated device stopped.
 type Error struct {
 	Category string    // the library's category, or one of the Category constants
 	Function string    // the refusing function of the library, if any
@@ -69,21 +66,19 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "ttsim: device stopped at clock %d: %s", e.Clock, e.Category)
-	if e.Function != "" {
-		b.WriteString(": " + e.Function)
+	s := fmt.Sprintf("ttsim: device stopped at clock %d: %s", e.Clock, e.Category)
+	for _, more := range []string{e.Function, e.Message} {
+		if more != "" {
+			s += ": " + more
+		}
 	}
-	if e.Message != "" {
-		b.WriteString(": " + e.Message)
-	}
-	return b.String()
+	return s
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// parseError finds the library's error in the server's output: "[clock] ERROR: Category: function:
-// message" (ttsim src/common.cpp ttsim_error). It may follow other output on the same line.
+// parseError finds the library's "[clock] ERROR: Category: function: message" (ttsim src/common.cpp
+// ttsim_error), perhaps behind other output.
 func parseError(output string) (*Error, bool) {
 	const marker = "] ERROR: "
 	i := strings.LastIndex(output, marker)
@@ -98,10 +93,7 @@ func parseError(output string) (*Error, bool) {
 	if err != nil {
 		return nil, false
 	}
-	rest := strings.TrimRight(output[i+len(marker):], "\n")
-	if k := strings.IndexByte(rest, '\n'); k >= 0 {
-		rest = rest[:k]
-	}
+	rest, _, _ := strings.Cut(output[i+len(marker):], "\n")
 	category, rest, ok := strings.Cut(rest, ": ")
 	if !ok || category == "" || strings.ContainsAny(category, " \t") {
 		return nil, false

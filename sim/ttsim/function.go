@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// A Function is one simulated chip as a PCI function. Its methods may be called from any goroutine.
+// A Function is one simulated chip as a PCI function.
 type Function struct {
 	sim                   *Sim
 	device                uint32
@@ -29,34 +29,31 @@ var (
 	_ driver.ResetAsker = (*Function)(nil)
 )
 
-// The library doesn't say which chip makes a DMA transfer, and chips of a host can have equal bus
-// addresses, because each has its own IOMMU domain. So a function of several writes its tag into
-// the target addresses of its outbound iATU regions, above the 58 bits of a bus address (tt-kmd
-// blackhole.c), and finds the tag in transfers. Addresses without a region have no tag.
+// The library doesn't say which chip makes a DMA transfer, and bus addresses can be equal. So a
+// function of several writes its tag into the targets of its outbound iATU regions, above the 58
+// bits of a bus address (tt-kmd blackhole.c), and finds it in transfers.
 const (
 	tagShift = 58
 	busMask  = 1<<tagShift - 1
 )
 
-// share prepares one of several functions.
 func (f *Function) share() {
 	pci := f.Arch().Params().PCI
 	f.tag = uint64(f.device+1) << tagShift
 	f.iatu, f.stride, f.regions = uint64(pci.IATUBase), uint64(pci.IATUStride), uint64(pci.IATURegions)
 }
 
-// targetHigh reports whether an offset in BAR 2 is the upper target of an outbound iATU region
-// (ttsim src/libttsim.cpp iatu_reg_field), for a function with a tag.
+// targetHigh reports the upper target of a tagged outbound iATU region (ttsim src/libttsim.cpp
+// iatu_reg_field).
 func (f *Function) targetHigh(bar int, off uint64) bool {
 	in := off - f.iatu
 	return bar == 2 && f.tag != 0 && in < f.regions*f.stride && in%f.stride == 0x18
 }
 
-// ID returns the function's PCI vendor and device id: 0x1E52, and 0x401E for a Wormhole or 0xB140
-// for a Blackhole (tt-kmd enumerate.h).
+// ID returns the PCI ids: 0x1E52, and 0x401E for a Wormhole or 0xB140 for a Blackhole (tt-kmd
+// enumerate.h).
 func (f *Function) ID() (vendor, device uint16) { return uint16(f.id), uint16(f.id >> 16) }
 
-// Arch returns the function's architecture.
 func (f *Function) Arch() chip.Arch {
 	if f.id == idBlackhole {
 		return chip.Blackhole
@@ -64,14 +61,11 @@ func (f *Function) Arch() chip.Arch {
 	return chip.Wormhole
 }
 
-// Sim returns the function's simulator.
 func (f *Function) Sim() *Sim { return f.sim }
 
-// String names the function: library and PCI address.
 func (f *Function) String() string { return fmt.Sprintf("%s:00:%02x.0", f.sim.path, f.device) }
 
-// ConfigRead reads a 32-bit word of config space at off, a multiple of 4 in the standard header;
-// the library refuses others. A stopped device reads all ones.
+// ConfigRead reads a word of the standard header; all ones once the device stopped.
 func (f *Function) ConfigRead(off uint32) uint32 {
 	if f.closed.Load() {
 		return ^uint32(0)
@@ -80,8 +74,8 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	return v
 }
 
-// ConfigWrite writes a 32-bit word of config space. BARs can be sized, but the library keeps
-// decoding its initial addresses, and so does the function.
+// ConfigWrite writes a word of config space. The library keeps decoding the BARs' initial
+// addresses.
 func (f *Function) ConfigWrite(off uint32, v uint32) {
 	if f.closed.Load() {
 		return
@@ -89,8 +83,7 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	f.client().ConfigWrite(f.device, off, v)
 }
 
-// address translates to the library's address space. An invalid BAR gets an address that the
-// library refuses, so the mistake is reported.
+// The library refuses and reports an invalid BAR's address.
 func (f *Function) address(bar int, off uint64) uint64 {
 	if bar < 0 || bar > 4 || bar&1 != 0 {
 		return uint64(f.device)<<function.DeviceShift | off&(1<<32-1)
@@ -98,8 +91,7 @@ func (f *Function) address(bar int, off uint64) uint64 {
 	return f.bars[bar/2] + off
 }
 
-// BARLoad performs one load of width 1, 2, 4 or 8 bytes of BAR 0, 2 or 4, after all earlier stores.
-// A stopped device reads all ones.
+// BARLoad performs one load after all earlier stores; all ones on a stopped device.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	if f.closed.Load() {
 		return ones(width)
@@ -116,7 +108,6 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 
 func ones(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
-// BARStore performs one posted store of width 1, 2, 4 or 8 bytes of BAR 0, 2 or 4.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	if f.closed.Load() {
 		return
@@ -128,8 +119,6 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.client().Store(f.address(bar, off), width, v)
 }
 
-// BARRead copies from BAR 0, 2 or 4 in large accesses. It is for memory behind a TLB window;
-// registers need BARLoad's exact width.
 func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.client(), bar, off, p) }
 
 func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
@@ -140,28 +129,22 @@ func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
 	}
 }
 
-// BARWrite copies to BAR 0, 2 or 4 in large posted accesses. It is for memory behind a TLB window;
-// registers need BARStore's exact width.
 func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.client(), bar, off, p) }
 
 func (f *Function) write(to *function.Client, bar int, off uint64, p []byte) {
 	to.Write(f.address(bar, off), p, f.closed.Load)
 }
 
-// AttachDMA gives the device its host memory, before any access to it. A goroutine of the Sim
-// accesses the memory, also while a load of the device waits for its answer, so d must not wait for
-// anything that does loads. An error stops the device with a fault.
+// AttachDMA gives the device its host memory, before any access. d is called while a load waits for
+// its answer, so it must not wait for loads. An error stops the device.
 func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 
-// Fault is Sim.Fault.
 func (f *Function) Fault() error { return f.sim.Fault() }
 
-// CoreDebug returns false: the library stops at the debug interface's registers
-// (UnsupportedFunctionality).
+// CoreDebug is false: the library stops at the debug interface's registers.
 func (f *Function) CoreDebug() bool { return false }
 
-// Reset restores the chip's power-on state, also after a fault. It fails with ErrSharedReset if the
-// library has other functions; Sim.Reset resets all.
+// Reset restores the chip's power-on state, also after a fault, or fails with ErrSharedReset.
 func (f *Function) Reset() error {
 	if n := len(f.sim.functions); n > 1 {
 		return fmt.Errorf("ttsim: reset %s: %w: there are %d", f, ErrSharedReset, n)
@@ -169,7 +152,7 @@ func (f *Function) Reset() error {
 	return f.sim.Reset()
 }
 
-// Close ends the use of the function. Closing the last function ends the simulator.
+// Close ends the use of the function; the last one's ends the simulator.
 func (f *Function) Close() error {
 	if f.closed.Swap(true) {
 		return nil

@@ -49,14 +49,3 @@ func FuzzParseError(f *testing.F) {
 		}
 	})
 }
-
-func TestLibraryErrorHasEverything(t *testing.T) {
-	e := &LibraryError{Path: "x.so", Err: ErrMissingSymbol, Hint: "do this"}
-	if got, want := e.Error(), `ttsim: library "x.so": an entry point of the ttsim API is missing; do this`; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	f := &Error{Category: "C", Function: "f", Message: "m", Clock: 5}
-	if got, want := f.Error(), "ttsim: device stopped at clock 5: C: f: m"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}

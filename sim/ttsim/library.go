@@ -13,38 +13,29 @@ import (
 )
 
 // entryPoints are the library functions that the server calls (ttsim docs/libttsim_api.md).
-var entryPoints = [...]string{
-	"libttsim_init",
-	"libttsim_exit",
-	"libttsim_set_pci_dma_mem_callbacks",
-	"libttsim_pci_config_rd32",
-	"libttsim_pci_config_wr32",
-	"libttsim_pci_mem_rd_bytes",
-	"libttsim_pci_mem_wr_bytes",
-	"libttsim_clock",
-}
+var entryPoints = [...]string{"init", "exit", "set_pci_dma_mem_callbacks", "pci_config_rd32", "pci_config_wr32",
+	"pci_mem_rd_bytes", "pci_mem_wr_bytes", "clock"}
 
-// checkLibrary checks a library without loading it, for better errors than the dynamic loader's. It
-// returns the absolute path: the loader would search for a bare name.
+// checkLibrary's errors are better than the dynamic loader's, which would search for a bare name.
 func checkLibrary(path string) (string, error) {
+	fail := func(err error, hint string) (string, error) {
+		return "", &LibraryError{Path: path, Err: err, Hint: hint}
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", &LibraryError{Path: path, Err: err, Hint: "give an absolute path"}
+		return fail(err, "give an absolute path")
 	}
 	st, err := os.Stat(abs)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		// Without the errno, which package kmd would take for a missing device.
-		return "", &LibraryError{Path: path, Err: fs.ErrNotExist,
-			Hint: "give the path of a libttsim.so; ttsim releases have one for each chip"}
-	} else if err != nil {
-		return "", &LibraryError{Path: path, Err: err, Hint: "give the path of a libttsim.so that can be read"}
-	}
-	if !st.Mode().IsRegular() {
-		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is %v", ErrNotLibrary, st.Mode().Type()),
-			Hint: "give the path of the file libttsim.so itself"}
-	}
-	if st.Size() == 0 {
-		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is empty", ErrNotLibrary), Hint: "build or download it again"}
+		return fail(fs.ErrNotExist, "give the path of a libttsim.so; ttsim releases have one for each chip")
+	case err != nil:
+		return fail(err, "give the path of a libttsim.so that can be read")
+	case !st.Mode().IsRegular():
+		return fail(fmt.Errorf("%w: it is %v", ErrNotLibrary, st.Mode().Type()), "give the path of the file libttsim.so itself")
+	case st.Size() == 0:
+		return fail(fmt.Errorf("%w: it is empty", ErrNotLibrary), "build or download it again")
 	}
 	f, err := elf.Open(abs)
 	if err != nil {
@@ -52,23 +43,23 @@ func checkLibrary(path string) (string, error) {
 		if !errors.As(err, &pe) {
 			err = fmt.Errorf("%w: %w", ErrNotLibrary, err)
 		}
-		return "", &LibraryError{Path: path, Err: err, Hint: "give the path of a libttsim.so"}
+		return fail(err, "give the path of a libttsim.so")
 	}
 	defer f.Close()
 	if f.Type != elf.ET_DYN {
-		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is an ELF file of type %v", ErrNotLibrary, f.Type),
-			Hint: "give the path of a libttsim.so"}
+		return fail(fmt.Errorf("%w: it is an ELF file of type %v", ErrNotLibrary, f.Type), "give the path of a libttsim.so")
 	}
 	if want, ok := machines[runtime.GOARCH]; ok && f.Machine != want {
-		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: it is built for %v, this program for %v", ErrNotLibrary, f.Machine, want),
-			Hint: "use the build of ttsim for this processor"}
+		return fail(fmt.Errorf("%w: it is built for %v, this program for %v", ErrNotLibrary, f.Machine, want),
+			"use the build of ttsim for this processor")
 	}
 	symbols, err := f.DynamicSymbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: %w", ErrNotLibrary, err), Hint: "build or download it again"}
+		return fail(fmt.Errorf("%w: %w", ErrNotLibrary, err), "build or download it again")
 	}
 	var missing []string
 	for _, name := range entryPoints {
+		name = "libttsim_" + name
 		if !slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == name && s.Section != elf.SHN_UNDEF }) {
 			missing = append(missing, name)
 		}
@@ -78,12 +69,11 @@ func checkLibrary(path string) (string, error) {
 		if len(missing) == len(entryPoints) {
 			hint = "it is not a ttsim at all; give the path of a libttsim.so"
 		}
-		return "", &LibraryError{Path: path, Err: fmt.Errorf("%w: %s", ErrMissingSymbol, strings.Join(missing, ", ")), Hint: hint}
+		return fail(fmt.Errorf("%w: %s", ErrMissingSymbol, strings.Join(missing, ", ")), hint)
 	}
 	return abs, nil
 }
 
-// supported reports whether this system can load the library.
 func supported() bool {
 	_, ok := machines[runtime.GOARCH]
 	return ok && runtime.GOOS == "linux"

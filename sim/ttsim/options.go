@@ -14,21 +14,16 @@ type config struct {
 	manual bool
 }
 
-// Server sets the server process: a program and arguments that make it call libttsim.Serve. Usually
-// this is the running program with a hidden command. The option is required.
+// Server sets the required server process: a program and arguments that call libttsim.Serve,
+// usually a hidden command of the running program.
 func Server(argv ...string) Option {
 	argv = slices.Clone(argv)
 	return func(c *config) { c.server = argv }
 }
 
-// Output copies the server's output (diagnostics, output of semihosting programs) to w. Writes come
-// from one goroutine.
-func Output(w io.Writer) Option {
-	return func(c *config) { c.output = w }
-}
+// Output copies the server's output to w, from one goroutine.
+func Output(w io.Writer) Option { return func(c *config) { c.output = w } }
 
-// ManualClock stops simulated time outside of Sim.Clock, for tests that must reproduce an exact
-// interleaving. A host that waits for its memory to change without calling Clock waits forever.
-func ManualClock() Option {
-	return func(c *config) { c.manual = true }
-}
+// ManualClock stops simulated time outside of Sim.Clock, for an exact interleaving. A host that
+// awaits its memory without calling Clock waits forever.
+func ManualClock() Option { return func(c *config) { c.manual = true } }

@@ -11,9 +11,8 @@ import (
 
 var _ driver.Peer = (*Function)(nil)
 
-// peers is the queue of devices' accesses to each other. The goroutine of their DMA must not wait
-// for the server, which may wait for it. So another goroutine performs these accesses, or a host
-// that uses any of the devices.
+// peers is the queue of devices' accesses to each other. Their DMA's goroutine must not wait for
+// the server, so another performs them, or a host that uses any of the devices.
 type peers struct {
 	waiting atomic.Int32 // accesses that aren't done
 	doing   sync.Mutex   // held while one is done; taken before mu
@@ -33,7 +32,6 @@ func (p *peers) post(f func()) {
 	}
 }
 
-// run performs accesses until none is left.
 func (p *peers) run() {
 	for {
 		p.next()
@@ -47,14 +45,12 @@ func (p *peers) run() {
 	}
 }
 
-// settle returns when all earlier accesses are done.
 func (p *peers) settle() {
 	for n := p.waiting.Load(); n > 0; n-- {
 		p.next()
 	}
 }
 
-// next performs the oldest access, if any.
 func (p *peers) next() {
 	p.doing.Lock()
 	defer p.doing.Unlock()
@@ -73,7 +69,7 @@ func (p *peers) next() {
 	p.waiting.Add(-1)
 }
 
-// PeerWrite implements driver.Peer. A reset drops waiting writes.
+// PeerWrite's waiting writes are dropped by a reset.
 func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	to, p := f.sim.current.Load().client, slices.Clone(p)
 	f.sim.peers.post(func() {
@@ -82,7 +78,6 @@ func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	})
 }
 
-// PeerRead implements driver.Peer.
 func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	to := f.sim.current.Load().client
 	f.sim.peers.post(func() {
@@ -92,7 +87,7 @@ func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	})
 }
 
-// client returns the connection to the server, after the devices' earlier accesses to each other.
+// The devices' earlier accesses to each other are done.
 func (f *Function) client() *function.Client {
 	f.sim.peers.settle()
 	return f.sim.current.Load().client

@@ -18,8 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// A process is one life of a simulator, from its server's start to the server's end. A reset starts
-// another.
+// A process is one life of a simulator's server.
 type process struct {
 	sim    *Sim
 	cmd    *exec.Cmd
@@ -34,15 +33,13 @@ type process struct {
 	once   sync.Once
 }
 
-// Time limits of the server process. They bound a broken server, not a slow simulation.
+// Time limits bound a broken server, not a slow simulation.
 const (
 	startTimeout = 60 * time.Second
 	exitTimeout  = 5 * time.Second
 	drainTimeout = 2 * time.Second
 )
 
-// newProcess starts a server, which loads the library, and returns the process with its PCI
-// functions.
 func newProcess(sim *Sim) (*process, []*Function, error) {
 	if !supported() {
 		return nil, nil, fmt.Errorf("ttsim: start: %w; this is %s/%s", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
@@ -84,7 +81,6 @@ func newProcess(sim *Sim) (*process, []*Function, error) {
 	return p, functions, nil
 }
 
-// spawn starts the server process and returns its socket.
 func (p *process) spawn(c *config) (*net.UnixConn, error) {
 	conn, theirs, err := serve.Pair()
 	if err != nil {
@@ -94,7 +90,7 @@ func (p *process) spawn(c *config) (*net.UnixConn, error) {
 	cmd := exec.Command(c.server[0], c.server[1:]...)
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	cmd.ExtraFiles = []*os.File{theirs} // function.FD
-	cmd.SysProcAttr = serverAttributes()
+	cmd.SysProcAttr = serve.ProcessGroup()
 	cmd.WaitDelay = drainTimeout
 	if err := cmd.Start(); err != nil {
 		conn.Close()
@@ -104,7 +100,6 @@ func (p *process) spawn(c *config) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// connect makes the server load the library and finds the devices.
 func (p *process) connect(path, abs string) ([]*Function, error) {
 	if len(abs) > serve.RequestBytes {
 		return nil, &LibraryError{Path: path, Err: syscall.ENAMETOOLONG, Hint: "give a shorter path"}
@@ -123,8 +118,8 @@ func (p *process) connect(path, abs string) ([]*Function, error) {
 			Hint: "it may need a newer C library or another processor"}
 	}
 	var functions []*Function
-	// Devices follow each other on bus 0 from device number 0; the first absent one reads all-ones
-	// (ttsim docs/libttsim_api.md, Config space).
+	// Devices follow each other from number 0; the first absent one reads all ones (ttsim
+	// docs/libttsim_api.md, Config space).
 	for device := uint32(0); device < 32; device++ {
 		id, ok := p.client.ConfigRead(device, 0)
 		if !ok {
@@ -163,8 +158,7 @@ const (
 
 func known(id uint32) bool { return id == idWormhole || id == idBlackhole }
 
-// startError returns why the server ended while it opened the library. A server that ended without
-// an error of the library is probably another program.
+// Without an error of the library it is probably another program.
 func (p *process) startError() error {
 	<-p.reaped
 	f := p.fault.Load()
@@ -174,16 +168,16 @@ func (p *process) startError() error {
 	if f.Category != CategoryExit && f.Category != CategorySignal {
 		return f
 	}
-	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; check that the program calls libttsim.Serve (package sim/ttsim/libttsim) and is of the same build",
+	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; "+
+		"check that the program calls libttsim.Serve (package sim/ttsim/libttsim) and is of the same build",
 		p.cmd.Args, f, p.out.String())
 }
 
-// close ends the server: at once, or politely if it still works.
 func (p *process) close(politely bool) {
 	p.once.Do(func() {
 		p.closing.Store(true)
 		if politely && !p.client.Dead() {
-			// The timer first: a server that stands still may leave no room for the request.
+			// The timer first: a server that stands still may not take the request.
 			t := time.AfterFunc(exitTimeout, func() { p.cmd.Process.Kill() })
 			p.client.Exit()
 			<-p.reaped
@@ -197,7 +191,6 @@ func (p *process) close(politely bool) {
 	})
 }
 
-// reap waits for the server's end and records the reason.
 func (p *process) reap() {
 	defer close(p.reaped)
 	err := p.cmd.Wait()
@@ -206,7 +199,7 @@ func (p *process) reap() {
 	}
 }
 
-// reason returns why the server ended, or nil if it was asked to.
+// reason is nil if the server was asked to end.
 func (p *process) reason(err error) *Error {
 	out := p.out.String()
 	if f := p.dmaErr.Load(); f != nil {
@@ -240,7 +233,6 @@ func (p *process) reason(err error) *Error {
 	return f
 }
 
-// tail keeps the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer

@@ -22,13 +22,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// children returns the process ids of the children of a process.
 func children(t *testing.T, pid int) []int {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := value(filepath.Glob("/proc/[0-9]*/stat"))(t)
 	var out []int
 	for _, name := range stats {
 		b, err := os.ReadFile(name)
@@ -51,9 +47,7 @@ func TestKilled(t *testing.T) {
 		if len(kids) != 1 {
 			t.Fatalf("children %v, want one server", kids)
 		}
-		if err := syscall.Kill(kids[0], syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(kids[0], syscall.SIGKILL))
 		for f.Sim().Sync() == nil { // it may answer until the signal has come
 		}
 		var e *ttsim.Error
@@ -64,9 +58,7 @@ func TestKilled(t *testing.T) {
 		if got := f.BARLoad(0, b.window, 8); got != ^uint64(0) {
 			t.Errorf("a device without a process answers %#x", got)
 		}
-		if err := f.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Reset())
 		if err := f.Fault(); err != nil {
 			t.Errorf("after a reset there is the fault %v", err)
 		}
@@ -82,8 +74,6 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// Closing ends a server that stands still, also while the host has filled the ring of requests and
-// waits for room in it.
 func TestCloseOfStoppedServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits until a server has had its time to end")
@@ -91,13 +81,9 @@ func TestCloseOfStoppedServer(t *testing.T) {
 	b := boards["wormhole"]
 	f := ttsimtest.Start(t, b.variable).Functions()[0]
 	off := b.at(f, b.x, b.y, 0)
-	if err := f.Sim().Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sim().Sync())
 	pid := children(t, os.Getpid())[0]
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	var written atomic.Int32
 	writer, closed := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -124,14 +110,11 @@ func TestCloseOfStoppedServer(t *testing.T) {
 	}
 }
 
-// Everything that was set before a reset is gone after it.
 func TestResetForgets(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		f.BARStore(0, b.at(f, b.x, b.y, 0x20000), 4, 7)
 		f.ConfigWrite(4, 1<<6)
-		if err := f.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Reset())
 		if got := f.ConfigRead(4); got != 0 {
 			t.Errorf("command register %#x after a reset, want 0", got)
 		}
@@ -145,27 +128,16 @@ func TestResetForgets(t *testing.T) {
 	})
 }
 
-// A simulator whose library is gone at a reset has stopped, and says why until it is there again.
 func TestResetWithoutTheLibrary(t *testing.T) {
-	lib, err := os.ReadFile(ttsimtest.Path(t, ttsimtest.Wormhole))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lib := value(os.ReadFile(ttsimtest.Path(t, ttsimtest.Wormhole)))(t)
 	path := filepath.Join(t.TempDir(), "libttsim.so")
 	write := func() {
-		if err := os.WriteFile(path, lib, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, lib, 0o777))
 	}
 	write()
-	s, err := ttsim.Start(path, ttsimtest.Server())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(ttsim.Start(path, ttsimtest.Server()))(t)
 	defer s.Close()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	if err := s.Reset(); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("reset: %v, want that the file is missing", err)
 	}
@@ -177,23 +149,17 @@ func TestResetWithoutTheLibrary(t *testing.T) {
 		t.Errorf("sync: %v, want why the reset failed", err)
 	}
 	write()
-	if err := s.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Reset())
 	if err := s.Sync(); err != nil || s.Fault() != nil {
 		t.Errorf("after another reset: sync %v, fault %v", err, s.Fault())
 	}
 }
 
-// A server must not outlive a parent that had no time to close it. The parent is another run of
-// this test.
+// The parent is another run of this test.
 func TestParentDies(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.Wormhole)
 	if os.Getenv("TTSIM_TEST_PARENT") != "" {
-		s, err := ttsim.Start(path, ttsimtest.Server())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := value(ttsim.Start(path, ttsimtest.Server()))(t)
 		os.Stdout.WriteString("started\n")
 		time.Sleep(time.Minute)
 		s.Close()
@@ -201,16 +167,9 @@ func TestParentDies(t *testing.T) {
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestParentDies$")
 	cmd.Env = append(os.Environ(), "TTSIM_TEST_PARENT=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 8)); err != nil {
-		t.Fatal(err)
-	}
+	out := value(cmd.StdoutPipe())(t)
+	must(t, cmd.Start())
+	value(out.Read(make([]byte, 8)))(t)
 	kids := children(t, cmd.Process.Pid)
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -231,15 +190,10 @@ func TestWrongLibrary(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, []byte(content), 0o644))
 		return p
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := value(os.Executable())(t)
 	tests := []struct {
 		name, path string
 		want       error
@@ -266,7 +220,6 @@ func TestWrongLibrary(t *testing.T) {
 	}
 }
 
-// Another shared object is recognized by the entry points that it lacks.
 func TestAnotherLibrary(t *testing.T) {
 	libs, _ := filepath.Glob("/lib/*/libc.so.6")
 	if len(libs) == 0 {

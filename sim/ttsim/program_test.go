@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// program stores 0xD0DE at 0x30000 and then stays where it is.
 var program = []uint32{
 	0x0000D537, // lui a0, 0xD
 	0x0DE50513, // addi a0, a0, 0xDE
@@ -32,7 +31,6 @@ const (
 	t0, t1, t2, t3, t4 = 5, 6, 7, 28, 29
 )
 
-// An assembler makes programs of the few instructions that the tests need.
 type assembler []uint32
 
 func (a *assembler) emit(w ...uint32) { *a = append(*a, w...) }
@@ -47,7 +45,6 @@ func (a *assembler) sw(rs, off, base uint32) {
 	a.emit(off>>5<<25 | rs<<20 | base<<15 | 2<<12 | off&0x1F<<7 | 0x23)
 }
 
-// jump goes to the instruction with an index, which is at most 512 instructions back.
 func (a *assembler) jump(to int) {
 	d := uint32(4 * (to - len(*a)))
 	a.emit(d>>20&1<<31 | d>>1&0x3FF<<21 | d>>11&1<<20 | d>>12&0xFF<<12 | 0x6F)
@@ -81,10 +78,8 @@ func (a *assembler) request(b board, rb uint32, write bool, remote, local uint64
 	put(atLen, size)
 }
 
-// niu is NoC 0's first command buffer.
 const niu = 0xFFB20000
 
-// commandBuffers returns the distance of command buffers and the offset of their command register.
 func (b board) commandBuffers() (stride, command uint32) {
 	if b.id == boards["wormhole"].id {
 		return 0x400, 0x28
@@ -92,8 +87,6 @@ func (b board) commandBuffers() (stride, command uint32) {
 	return 0x800, 0x40
 }
 
-// runRead lets the tile's BRISC read from the PCIe tile into its L1 while the clock runs, so that
-// no access of the host says which device reads.
 func runRead(b board, f *ttsim.Function, from, to uint64, size uint32) {
 	_, command := b.commandBuffers()
 	var a assembler
@@ -106,8 +99,6 @@ func runRead(b board, f *ttsim.Function, from, to uint64, size uint32) {
 	release(b, f)
 }
 
-// A device that writes data and then a flag to host memory, over and over, never shows the flag
-// before the data, to the host's memory nor to its loads.
 func TestHostMemoryOrder(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<16)}

@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// A Sim is a running simulator: a server process with the chips of one library. Each chip with a
-// PCI interface is a Function. Its methods may be called from any goroutine.
+// A Sim is a running simulator: a server process with the chips of one library.
 type Sim struct {
 	path      string
 	config    config
@@ -25,8 +24,8 @@ type Sim struct {
 	driver    *driver.Driver // guarded by life
 }
 
-// Start runs the library at path in a server process and returns when its devices can be used.
-// Errors are a *LibraryError if the library is the reason, or wrap ErrNoServer or ErrUnsupported.
+// Start runs the library at path in a server process. Errors are a *LibraryError, or wrap
+// ErrNoServer or ErrUnsupported.
 func Start(path string, opts ...Option) (*Sim, error) {
 	s := &Sim{path: path}
 	for _, o := range opts {
@@ -47,21 +46,17 @@ func Start(path string, opts ...Option) (*Sim, error) {
 	return s, nil
 }
 
-// Functions returns the PCI functions in the order of their device numbers.
 func (s *Sim) Functions() []*Function { return s.functions }
 
-// Path returns the library's path as given to Start.
 func (s *Sim) Path() string { return s.path }
 
-// Clocks returns the number of simulated clocks since the start or the last reset.
 func (s *Sim) Clocks() uint64 { return s.current.Load().client.Clocks() }
 
-// Clock runs n clocks, for ManualClock. It returns Fault's error if the device stopped.
 func (s *Sim) Clock(n uint64) error {
 	return s.perform(func(c *function.Client) bool { return c.Clock(n) })
 }
 
-// Sync returns when all earlier stores have reached the device, with Fault's error if it stopped.
+// Sync returns when all earlier stores have reached the device.
 func (s *Sim) Sync() error { return s.perform((*function.Client).Sync) }
 
 func (s *Sim) perform(do func(*function.Client) bool) error {
@@ -75,8 +70,8 @@ func (s *Sim) perform(do func(*function.Client) bool) error {
 	return fmt.Errorf("ttsim: %w", ErrClosed)
 }
 
-// Fault returns an *Error once the device has stopped, otherwise nil. Stores are posted, so a
-// refused store shows after the next load or Sync.
+// Fault returns an *Error once the device has stopped. A refused store shows after the next load or
+// Sync.
 func (s *Sim) Fault() error {
 	if f := s.current.Load().fault.Load(); f != nil {
 		return f
@@ -84,9 +79,8 @@ func (s *Sim) Fault() error {
 	return nil
 }
 
-// Reset restores the power-on state of all chips with a new server process, also after a fault.
-// Functions, host memory and cards stay. If it fails, Fault returns the reason until a reset
-// succeeds.
+// Reset restores all chips' power-on state with a new server process, also after a fault.
+// Functions, host memory and cards stay. Fault returns why it failed.
 func (s *Sim) Reset() error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -117,8 +111,8 @@ func (s *Sim) Reset() error {
 	return nil
 }
 
-// Close ends the simulation and its process, with all functions. Loads return all ones afterwards.
-// It may be called again, and returns nil even if the device had stopped: see Fault.
+// Close ends the simulation; loads return all ones afterwards. It returns nil even if the device
+// had stopped: see Fault.
 func (s *Sim) Close() error {
 	s.life.Lock()
 	defer s.life.Unlock()

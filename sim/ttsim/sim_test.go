@@ -21,9 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A board is what the tests know of a chip: how a driver would set a window and where things are.
-// Facts: device notes of the ISA documentation, WormholeB0/PCIExpressTile/TLBs.md, and ttsim
-// src/libttsim.cpp.
+// Facts: WormholeB0/PCIExpressTile/TLBs.md of the ISA documentation, and ttsim src/libttsim.cpp.
 type board struct {
 	variable string
 	id       uint32
@@ -60,7 +58,6 @@ var boards = map[string]board{
 	},
 }
 
-// at points the window at a tile and returns the BAR0 offset of the address.
 func (b board) at(f *ttsim.Function, x, y uint32, addr uint64) uint64 {
 	b.config(f, x, y, addr&^(b.span-1))
 	return b.window + addr&(b.span-1)
@@ -75,7 +72,6 @@ func eachBoard(t *testing.T, test func(t *testing.T, b board, f *ttsim.Function)
 	}
 }
 
-// sysmem is host memory at a bus address.
 type sysmem struct {
 	mu   sync.Mutex
 	base uint64
@@ -119,13 +115,10 @@ func TestIdentity(t *testing.T) {
 		if v, d := f.ID(); uint32(v)|uint32(d)<<16 != b.id {
 			t.Errorf("ID() = %#x %#x, want %#x", v, d, b.id)
 		}
-		if err := f.Fault(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Fault())
 	})
 }
 
-// A driver sizes a BAR by writing all-ones and reading what stuck.
 func TestBARSizing(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		for i, off := range []uint32{0x10, 0x18, 0x20} {
@@ -172,18 +165,14 @@ func TestL1(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("%d bytes read back differ", len(want))
 		}
-		if err := f.Fault(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Fault())
 	})
 }
 
 func eventually(t *testing.T, f *ttsim.Function, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(100 * time.Microsecond) {
-		if err := f.Fault(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Fault())
 		if time.Now().After(end) {
 			t.Fatalf("%s did not happen in 20 s", what)
 		}
@@ -202,7 +191,6 @@ func TestProgram(t *testing.T) {
 	})
 }
 
-// Accesses of several goroutines don't mix, and each sees its own stores.
 func TestConcurrent(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		off := b.at(f, b.x, b.y, 0x20000)
@@ -230,21 +218,16 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// With a manual clock a program advances one instruction for each clock.
 func TestManualClock(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		load(b, f, program)
 		release(b, f)
 		off := b.at(f, b.x, b.y, 0x30000)
-		if err := f.Sim().Clock(3); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sim().Clock(3))
 		if got := f.BARLoad(0, off, 4); got != 0 {
 			t.Errorf("after 3 clocks the word is %#x, want 0", got)
 		}
-		if err := f.Sim().Clock(1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sim().Clock(1))
 		if got := f.BARLoad(0, off, 4); got != 0xD0DE {
 			t.Errorf("after 4 clocks the word is %#x, want 0xd0de", got)
 		}
@@ -254,8 +237,6 @@ func TestManualClock(t *testing.T) {
 	}, ttsim.ManualClock())
 }
 
-// outbound programs outbound iATU region 0: offsets base to limit of the host window lead to bus
-// address target.
 func outbound(b board, f *ttsim.Function, base, limit, target uint64) {
 	for _, w := range []struct{ off, v uint64 }{
 		{0x08, base}, {0x0C, 0}, {0x10, limit}, {0x14, target & (1<<32 - 1)}, {0x18, target >> 32}, {0x04, 1 << 31},
@@ -264,8 +245,6 @@ func outbound(b board, f *ttsim.Function, base, limit, target uint64) {
 	}
 }
 
-// A read of the PCIe tile reaches host memory through an outbound iATU region, from the host's own
-// window too.
 func TestHostDMA(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<20)}
@@ -281,9 +260,7 @@ func TestHostDMA(t *testing.T) {
 		f.BARStore(0, off+0x80, 4, 0xCAFE)
 		big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
 		f.BARWrite(0, off+0x100, big)
-		if err := f.Sim().Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sim().Sync())
 		if got := m.word(0x80); got != 0xCAFE {
 			t.Errorf("host word %#x, want 0xcafe", got)
 		}
@@ -298,9 +275,6 @@ func TestHostDMA(t *testing.T) {
 	})
 }
 
-// While the driver has opened the registers of Wormhole's PCIe controller, accesses to host memory
-// reach those: the one of them that there is keeps its value, and host memory is untouched. Closed,
-// it is host memory again.
 func TestControllerRegisters(t *testing.T) {
 	b := boards["wormhole"]
 	f := ttsimtest.Start(t, b.variable).Functions()[0]
@@ -326,20 +300,14 @@ func TestControllerRegisters(t *testing.T) {
 		t.Errorf("the register is %#x, want 0x2810", got)
 	}
 	registers(0)
-	if err := f.Fault(); err != nil {
-		t.Error(err)
-	}
-	if err := f.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Fault())
+	must(t, f.Reset())
 	f.BARStore(0, 0x1FF30078, 4, 1<<21)
 	if got := f.BARLoad(0, b.at(f, b.pcieX, b.pcieY, b.noc)+0x78, 4); got != 0 {
 		t.Errorf("the register is %#x after a reset", got)
 	}
 }
 
-// The message that asks Wormhole's firmware for a reset is passed on, and the simulator answers it;
-// another message isn't.
 func TestResetAsked(t *testing.T) {
 	f := ttsimtest.Start(t, boards["wormhole"].variable).Functions()[0]
 	send := func(bar int, base, code uint64) {
@@ -362,9 +330,7 @@ func TestResetAsked(t *testing.T) {
 			t.Errorf("message %d: asked %d times, want %d", i, asked, m.asked)
 		}
 	}
-	if err := f.Fault(); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Fault())
 }
 
 func TestRefusal(t *testing.T) {
@@ -411,8 +377,6 @@ func TestHostMemoryRefusal(t *testing.T) {
 	}
 }
 
-// The devices of one library are told apart in their BARs and in host memory, where both use the
-// same bus addresses.
 func TestTwoDevices(t *testing.T) {
 	s := ttsimtest.Start(t, ttsimtest.BlackholeX2)
 	if n := len(s.Functions()); n != 2 {
@@ -466,12 +430,8 @@ func TestTwoDevices(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Close())
+		must(t, f.Close())
 		if got := f.BARLoad(0, 0, 2); got != 0xFFFF {
 			t.Errorf("a closed device answers %#x", got)
 		}
@@ -484,7 +444,6 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// The hot path of a device allocates nothing.
 func TestAccessesDoNotAllocate(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		off := b.at(f, b.x, b.y, 0x20000)
@@ -500,4 +459,21 @@ func TestAccessesDoNotAllocate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
 }

@@ -60,8 +60,9 @@ type ResetConfig struct {
 	DispatchX uint8 // virtual coordinates of the dispatch core
 	DispatchY uint8
 	Workers   uint32
-	Stream    uint16 // that counts completions
-	Packed    bool   // commands may share relays and pages
+	Stream    uint16 // that counts completions of sub-device 0
+	Sub       uint8
+	Packed    bool // commands may share relays and pages
 }
 
 // Begin appends commands that have every worker reset its launch pointer once so many completions
@@ -69,17 +70,19 @@ type ResetConfig struct {
 // then, with all results in memory. It returns the offsets of the 32-bit counts of the go signal
 // and the wait. Source: tt-metal trace/dispatch.cpp.
 func (c *ResetConfig) Begin(b *cq.Builder, expected uint32, stall bool) (goCount, waitCount int) {
+	stream := c.Stream + uint16(c.Sub)
 	signal := cq.SendGoSignal{
-		Go: cq.NewGoWord(0, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), WaitCount: expected, WaitStream: uint32(c.Stream),
+		Go: cq.NewGoWord(c.Sub, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), Multicast: c.Sub, WaitCount: expected,
+		WaitStream: uint32(stream),
 	}
 	if c.Packed {
 		b.BeginSequence()
 		goCount = cq.AtForwarded + b.ForwardSubordinateGo(false, signal)
 	} else {
-		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1 << c.Sub})
 		goCount = b.SendGoSignal(cq.Subordinate, signal)
 	}
-	w := cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: c.Stream, Count: expected + c.Workers}
+	w := cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: stream, Count: expected + c.Workers}
 	if stall {
 		w.Flags |= cq.WaitBarrier | cq.NotifyFetch
 	}

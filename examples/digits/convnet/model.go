@@ -8,11 +8,12 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/ops"
 )
 
 // Model is a network on a device, for a fixed number of images. Its tensors are in DRAM, in tiles
-// of bfloat16, and its operations run on the engines.
+// of bfloat16.
 type Model struct {
 	dev    *ops.Device
 	net    *Network
@@ -21,23 +22,20 @@ type Model struct {
 	layers []layer
 }
 
-// layer is a layer's tensors on the device.
 type layer struct{ weights, bias, out *ops.Tensor }
 
-// InputSpec returns the spec of the input for a number of images: a row for each position, image
-// after image.
+// InputSpec returns the spec of the input: a row for each position, image after image.
 func (n *Network) InputSpec(images int) ops.Spec {
 	l := &n.Layers[0]
 	return tiles(images*l.Height*l.Width, l.In)
 }
 
-// tiles returns the spec of a matrix.
 func tiles(rows, columns int) ops.Spec {
 	return ops.Spec{Shape: []int{1, 1, rows, columns}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
 }
 
-// Load allocates the tensors, and writes the weights. The input is a tensor of the spec of
-// [Network.InputSpec], which the caller deallocates. After an error nothing stays allocated.
+// Load allocates the tensors, and writes the weights. The input is a tensor of [Network.InputSpec],
+// which the caller deallocates. After an error nothing stays allocated.
 func Load(ctx context.Context, d *ops.Device, n *Network, images int, input *ops.Tensor) (*Model, error) {
 	m := &Model{dev: d, net: n, images: images, input: input}
 	for i := range n.Layers {
@@ -51,19 +49,20 @@ func Load(ctx context.Context, d *ops.Device, n *Network, images int, input *ops
 }
 
 func (m *Model) load(ctx context.Context, l *Layer) (out layer, err error) {
+	toDevice := func(h *ops.Host) (*ops.Tensor, error) {
+		return m.dev.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM))
+	}
 	if l.Kind != Pool {
-		weights, err := l.matrix()
-		if err != nil {
+		weights := bf16.Host(l.Weights, 1, 1, l.In, l.Out)
+		if l.Kind == Conv {
+			if weights, err = ops.Conv2dWeights(bf16.Host(l.Weights, l.Out, l.In, l.Kernel, l.Kernel), 1); err != nil {
+				return out, err
+			}
+		}
+		if out.weights, err = toDevice(weights); err != nil {
 			return out, err
 		}
-		if out.weights, err = m.dev.ToDevice(ctx, weights, ops.Tile, ops.Interleaved(allocator.DRAM)); err != nil {
-			return out, err
-		}
-		bias, err := host(l.Bias, 1, 1, 1, l.Out)
-		if err != nil {
-			return out, err
-		}
-		if out.bias, err = m.dev.ToDevice(ctx, bias, ops.Tile, ops.Interleaved(allocator.DRAM)); err != nil {
+		if out.bias, err = toDevice(bf16.Host(l.Bias, 1, 1, 1, l.Out)); err != nil {
 			return out, err
 		}
 	}
@@ -71,28 +70,7 @@ func (m *Model) load(ctx context.Context, l *Layer) (out layer, err error) {
 	return out, err
 }
 
-// matrix returns the weights as the operations take them: the rows are the inputs.
-func (l *Layer) matrix() (*ops.Host, error) {
-	if l.Kind == Linear {
-		return host(l.Weights, 1, 1, l.In, l.Out)
-	}
-	h, err := host(l.Weights, l.Out, l.In, l.Kernel, l.Kernel)
-	if err != nil {
-		return nil, err
-	}
-	return ops.Conv2dWeights(h, 1)
-}
-
-func host(v []BFloat16, shape ...int) (*ops.Host, error) {
-	floats := make([]float32, len(v))
-	for i, x := range v {
-		floats[i] = x.Float()
-	}
-	return ops.NewHost(shape, ops.BFloat16, floats)
-}
-
-// Run runs the network on what is in the input. In a function that ops.Device.Capture calls, it
-// records the network.
+// Run runs the network on the input, or records it in a function that ops.Device.Capture calls.
 func (m *Model) Run(ctx context.Context) error {
 	x := m.input
 	for i, t := range m.layers {
@@ -104,7 +82,6 @@ func (m *Model) Run(ctx context.Context) error {
 	return nil
 }
 
-// run runs a layer on a tensor.
 func (m *Model) run(ctx context.Context, l *Layer, t layer, x *ops.Tensor) error {
 	opts := []ops.OpOption{ops.Into(t.out)}
 	if l.ReLU {
@@ -129,7 +106,7 @@ func (m *Model) run(ctx context.Context, l *Layer, t layer, x *ops.Tensor) error
 	return err
 }
 
-// Results returns the result of each layer, that of the last one being the scores.
+// Results returns the result of each layer; the last one is the scores.
 func (m *Model) Results() []*ops.Tensor {
 	var all []*ops.Tensor
 	for _, l := range m.layers {
@@ -138,8 +115,7 @@ func (m *Model) Results() []*ops.Tensor {
 	return all
 }
 
-// Close deallocates the weights and the results. A trace holds their memory until it is released. A
-// second Close does nothing.
+// Close deallocates the weights and the results. A second Close does nothing.
 func (m *Model) Close(context.Context) error {
 	var errs []error
 	for _, l := range m.layers {
@@ -153,23 +129,19 @@ func (m *Model) Close(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// EncodeImages returns the content of the input's buffer for images, and zeros for the rest of so
-// many.
+// EncodeImages returns the content of the input's buffer for images, with zeros for the rest of
+// room.
 func (n *Network) EncodeImages(images []digits.Image, room int) ([]byte, error) {
 	s := n.InputSpec(room)
-	v := make([]BFloat16, 0, room*digits.Pixels)
+	v := make([]bf16.Number, 0, room*digits.Pixels)
 	for _, m := range images {
 		p := Pixels(m)
 		v = append(v, p[:]...)
 	}
-	h, err := host(append(v, make([]BFloat16, room*digits.Pixels-len(v))...), s.Shape...)
-	if err != nil {
-		return nil, err
-	}
-	return s.Encode(h)
+	return s.Encode(bf16.Host(append(v, make([]bf16.Number, room*digits.Pixels-len(v))...), s.Shape...))
 }
 
-// DecodeScores returns the scores of so many images in the content of the buffer of scores.
+// DecodeScores returns the scores in the content of the buffer of scores.
 func (n *Network) DecodeScores(pages []byte, images int) ([]Scores, error) {
 	l := &n.Layers[len(n.Layers)-1]
 	h, err := tiles(images*l.OutHeight()*l.OutWidth(), l.Out).Decode(pages)
@@ -180,7 +152,7 @@ func (n *Network) DecodeScores(pages []byte, images int) ([]Scores, error) {
 	for i := range out {
 		for k := range out[i] {
 			at := 2 * (i*digits.Classes + k)
-			out[i][k] = BFloat16(binary.LittleEndian.Uint16(h.Data[at:]))
+			out[i][k] = bf16.Number(binary.LittleEndian.Uint16(h.Data[at:]))
 		}
 	}
 	return out, nil

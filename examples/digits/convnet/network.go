@@ -15,24 +15,17 @@ import (
 //go:embed weights.safetensors
 var weightsFile []byte
 
-// ErrShape is in errors about weights that don't fit the network.
-var ErrShape = bf16.ErrShape
-
-// BFloat16 is a number by its bits.
-type BFloat16 = bf16.Number
-
 // Kind is what a layer does.
 type Kind uint8
 
-// The kinds of layers.
 const (
 	Conv   Kind = iota // a convolution of images
 	Pool               // the largest element of each window of images
 	Linear             // a product of matrices
 )
 
-// Layer is a layer of a network. Images have Height by Width positions of In channels; the rows of
-// a linear layer are 1 by 1.
+// Layer is a layer of a network. Images have Height by Width positions of In channels, 1 by 1 of a
+// linear layer.
 type Layer struct {
 	Name          string
 	Kind          Kind
@@ -45,7 +38,7 @@ type Layer struct {
 
 	// Weights are Out by In by Kernel by Kernel of a convolution, In by Out of a linear layer.
 	// Pools have none, and no Bias.
-	Weights, Bias []BFloat16
+	Weights, Bias []bf16.Number
 }
 
 // OutHeight returns the height of the images that the layer makes.
@@ -54,58 +47,33 @@ func (l *Layer) OutHeight() int { return (l.Height+2*l.Padding-l.Kernel)/l.Strid
 // OutWidth returns the width of the images that the layer makes.
 func (l *Layer) OutWidth() int { return (l.Width+2*l.Padding-l.Kernel)/l.Stride + 1 }
 
-// Network is a sequence of layers from the pixels of an image to ten scores.
 type Network struct{ Layers []Layer }
 
-// Architecture returns the layers without weights: a convolution, a pool, a convolution whose
-// window is as large as its images, so that it makes a row of features of each, and a linear layer
-// from these to the scores.
-func Architecture() []Layer {
+// architecture returns the layers without weights. The window of the second convolution is as large
+// as its images, so that it makes a row of features of each.
+func architecture() []Layer {
 	const channels, features, window = 16, 32, 2
 	return []Layer{
-		{Name: "conv1", Kind: Conv, Height: digits.Height, Width: digits.Width, In: 1, Out: channels, Kernel: 3, Stride: 1, Padding: 1, ReLU: true},
+		{Name: "conv1", Kind: Conv, Height: digits.Height, Width: digits.Width, In: 1, Out: channels, Kernel: 3, Stride: 1, Padding: 1,
+			ReLU: true},
 		{Name: "pool1", Kind: Pool, Height: digits.Height, Width: digits.Width, In: channels, Out: channels, Kernel: window, Stride: window},
-		{Name: "conv2", Kind: Conv, Height: digits.Height / window, Width: digits.Width / window, In: channels, Out: features, Kernel: digits.Height / window, Stride: 1, ReLU: true},
+		{Name: "conv2", Kind: Conv, Height: digits.Height / window, Width: digits.Width / window, In: channels, Out: features,
+			Kernel: digits.Height / window, Stride: 1, ReLU: true},
 		{Name: "linear", Kind: Linear, Height: 1, Width: 1, In: features, Out: digits.Classes, Kernel: 1, Stride: 1},
 	}
 }
 
-// Trained returns the network of the embedded weights.safetensors, trained on the first result of
-// [digits.Split].
-func Trained() (*Network, error) { return Decode(weightsFile) }
-
-// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps
-// [ErrShape], or is one of package safetensors.
-func Decode(file []byte) (*Network, error) {
-	n := newNetwork()
-	if err := bf16.Decode(file, n.parts()); err != nil {
-		return nil, fmt.Errorf("convnet: decode: %w", err)
+// Trained returns the network of the embedded weights.safetensors, trained once, on the first
+// result of [digits.Split], by a Go program that the repository's history has
+// (examples/digits/train).
+func Trained() (*Network, error) {
+	n := &Network{Layers: architecture()}
+	if err := bf16.Decode(weightsFile, n.parts()); err != nil {
+		return nil, fmt.Errorf("convnet: trained: %w", err)
 	}
 	return n, nil
 }
 
-// New returns the network with weights in float64, rounded to the nearest bfloat16, by the names of
-// the tensors of the file: "conv1.weight", "conv1.bias" and so on. The error wraps [ErrShape].
-func New(numbers map[string][]float64) (*Network, error) {
-	n := newNetwork()
-	if err := bf16.Set(n.parts(), numbers); err != nil {
-		return nil, fmt.Errorf("convnet: new network: %w", err)
-	}
-	return n, nil
-}
-
-func newNetwork() *Network { return &Network{Layers: Architecture()} }
-
-// Encode returns the weights as a safetensors file.
-func (n *Network) Encode() ([]byte, error) {
-	file, err := bf16.Encode(n.parts())
-	if err != nil {
-		return nil, fmt.Errorf("convnet: encode: %w", err)
-	}
-	return file, nil
-}
-
-// parts returns the tensors of all layers: weights and bias.
 func (n *Network) parts() (all []bf16.Part) {
 	for i := range n.Layers {
 		l := &n.Layers[i]
@@ -123,19 +91,18 @@ func (n *Network) parts() (all []bf16.Part) {
 }
 
 // Pixels returns the network's input for an image: ink from 0 to 1, which bfloat16 has exactly.
-func Pixels(m digits.Image) [digits.Pixels]BFloat16 {
-	var out [digits.Pixels]BFloat16
+func Pixels(m digits.Image) [digits.Pixels]bf16.Number {
+	var out [digits.Pixels]bf16.Number
 	for i, p := range m.Pixels {
-		out[i] = bf16.Round(float64(p) / digits.MaxPixel)
+		out[i] = bf16.Round(float32(p) / digits.MaxPixel)
 	}
 	return out
 }
 
-// Scores are the network's answer for an image: one for each digit, the largest for the digit that
-// it sees.
-type Scores [digits.Classes]BFloat16
+// Scores are the network's answer for an image, one for each digit.
+type Scores [digits.Classes]bf16.Number
 
-// Best returns the digit with the largest score, the lowest such digit when several share it.
+// Best returns the digit with the largest score, the lowest one of several.
 func (s Scores) Best() uint8 {
 	best := 0
 	for i, v := range s {

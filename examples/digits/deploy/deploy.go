@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -20,17 +21,15 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// ErrCount is the error for more images than the deployment's number, or none.
 var ErrCount = errors.New("number of images")
 
-// Deployment is a network on a device, for a fixed number of images. Its methods may be called from
-// several goroutines, but they share one set of buffers: scores that are read while new images run
-// can belong to either images.
+// Deployment is a network on a device, for a fixed number of images. Concurrent calls share one set
+// of buffers.
 type Deployment struct {
 	images   int
 	borrowed bool              // the caller owns the input buffer
 	pages    []*reprise.Buffer // the input of layer i; the last one has the scores
-	weights  []*reprise.Buffer // of layer i
+	weights  []*reprise.Buffer
 	layers   []*reprise.Executable
 }
 
@@ -40,8 +39,8 @@ func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, 
 	return NewWithInput(ctx, d, n, images, cores, nil)
 }
 
-// NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes
-// for each image. Close keeps this buffer.
+// NewWithInput is New with an input buffer of the caller, which Close keeps: in DRAM, with a page
+// of digits.PageBytes for each image.
 func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range,
 	input *reprise.Buffer) (*Deployment, error) {
 	dep := &Deployment{images: images, borrowed: input != nil}
@@ -58,10 +57,6 @@ func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Net
 	if p.images < 1 {
 		return fmt.Errorf("%w: %d, want at least 1", ErrCount, p.images)
 	}
-	images, err := load(d.Arch())
-	if err != nil {
-		return err
-	}
 	if !p.borrowed {
 		if err := p.addPages(d, "input"); err != nil {
 			return err
@@ -69,7 +64,7 @@ func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Net
 	}
 	for i, l := range n.Layers() {
 		name := fmt.Sprintf("layer %d", i)
-		w, err := d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: l.PackedSize(), Name: name + " weights"})
+		w, err := d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: len(l.Pack()), Name: name + " weights"})
 		if err != nil {
 			return err
 		}
@@ -80,7 +75,11 @@ func (p *Deployment) build(ctx context.Context, d *reprise.Device, n *digits.Net
 		if err := p.addPages(d, name+" output"); err != nil {
 			return err
 		}
-		x, err := d.Load(ctx, images.program(name, l, p.pages[i], w, p.pages[i+1], p.images, cores))
+		prog, err := program(d.Arch(), name, l, p.pages[i], w, p.pages[i+1], p.images, cores)
+		if err != nil {
+			return err
+		}
+		x, err := d.Load(ctx, prog)
 		if err != nil {
 			return err
 		}
@@ -99,66 +98,50 @@ func (p *Deployment) addPages(d *reprise.Device, name string) error {
 	return err
 }
 
-// kernelImages are the loaded kernels of an architecture.
-type kernelImages struct{ reader, dense, writer *kernels.Image }
-
-func load(a chip.Arch) (kernelImages, error) {
-	var k kernelImages
-	files, err := digits.KernelsFor(a)
+func program(arch chip.Arch, name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int,
+	cores chip.Range) (*reprise.Program, error) {
+	files, err := digits.KernelsFor(arch)
 	if err != nil {
-		return k, err
+		return nil, err
 	}
-	for _, f := range []struct {
-		file []byte
-		to   **kernels.Image
-	}{{files.Reader, &k.reader}, {files.Dense, &k.dense}, {files.Writer, &k.writer}} {
-		if *f.to, err = kernels.Load(f.file); err != nil {
-			return k, err
+	var loaded [3]*kernels.Image
+	for i, f := range [][]byte{files.Reader, files.Dense, files.Writer} {
+		if loaded[i], err = kernels.Load(f); err != nil {
+			return nil, err
 		}
 	}
-	return k, nil
-}
-
-// program is one layer from input to output.
-func (k kernelImages) program(name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int,
-	cores chip.Range) *reprise.Program {
 	share := map[chip.Core]digits.Share{}
 	shares := digits.Shares(images, cores.Size())
 	for c := range cores.Cores() {
 		share[c] = shares[len(share)]
 	}
 	on := []chip.Range{cores}
-	kernel := func(role string, im *kernels.Image, p chip.Processor, args func(digits.Share) []uint32) reprise.Kernel {
-		return reprise.Kernel{
-			Name: name + " " + role, Image: im, Processor: p, Cores: on,
-			Args: func(c chip.Core) []uint32 { return args(share[c]) },
-		}
-	}
-	prog := &reprise.Program{
-		Name: name,
-		Kernels: []reprise.Kernel{
-			kernel("reader", k.reader, chip.BRISC, func(s digits.Share) []uint32 {
-				return l.ReaderArgs(input.Addr(), weights.Addr(), s)
-			}),
-			kernel("writer", k.writer, chip.NCRISC, func(s digits.Share) []uint32 {
-				return l.WriterArgs(output.Addr(), s)
-			}),
-			kernel("dense 0", k.dense, chip.TRISC0, l.DenseArgs),
-			kernel("dense 1", k.dense, chip.TRISC1, l.DenseArgs),
-			kernel("dense 2", k.dense, chip.TRISC2, l.DenseArgs),
-		},
-		Buffers: []*reprise.Buffer{input, weights, output},
+	prog := &reprise.Program{Name: name, Buffers: []*reprise.Buffer{input, weights, output}}
+	dense := func(s digits.Share) []uint32 { return []uint32{s.Pages} }
+	for _, k := range []struct {
+		role  string
+		image *kernels.Image
+		on    chip.Processor
+		args  func(digits.Share) []uint32
+	}{
+		{"reader", loaded[0], chip.BRISC, func(s digits.Share) []uint32 { return l.ReaderArgs(input.Addr(), weights.Addr(), s) }},
+		{"writer", loaded[2], chip.NCRISC, func(s digits.Share) []uint32 { return l.WriterArgs(output.Addr(), s) }},
+		{"dense 0", loaded[1], chip.TRISC0, dense},
+		{"dense 1", loaded[1], chip.TRISC1, dense},
+		{"dense 2", loaded[1], chip.TRISC2, dense},
+	} {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{
+			Name: name + " " + k.role, Image: k.image, Processor: k.on, Cores: on,
+			Args: func(c chip.Core) []uint32 { return k.args(share[c]) },
+		})
 	}
 	for _, b := range l.CircularBuffers() {
 		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{
 			Index: b.Index, Cores: on, PageSize: b.PageSize, Pages: b.Pages,
 		})
 	}
-	return prog
+	return prog, nil
 }
-
-// Images returns the number of images that the deployment was made for.
-func (p *Deployment) Images() int { return p.images }
 
 // Layers returns the loaded programs, in order.
 func (p *Deployment) Layers() []*reprise.Executable {
@@ -168,7 +151,7 @@ func (p *Deployment) Layers() []*reprise.Executable {
 // Pages returns the input buffer of layer i, or for the number of layers the buffer of scores.
 func (p *Deployment) Pages(i int) *reprise.Buffer { return p.pages[i] }
 
-// Write writes images to the start of the input buffer; the rest of the buffer stays unchanged.
+// Write writes images to the start of the input buffer.
 func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digits.Image) error {
 	if len(images) < 1 || len(images) > p.images {
 		return fmt.Errorf("deploy: write: %w: %d, want 1 to %d", ErrCount, len(images), p.images)
@@ -176,21 +159,18 @@ func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digit
 	return q.Write(ctx, p.pages[0], 0, Bytes(images, len(images)))
 }
 
-// Bytes returns the input buffer's content for up to n images, with zeros in the rest of n pages.
+// Bytes returns the input buffer's content for up to n images, with zeros in the rest.
 func Bytes(images []digits.Image, n int) []byte {
 	b := make([]byte, 0, n*digits.PageBytes)
 	for _, m := range images {
-		page := m.Page()
-		b = append(b, page[:]...)
+		b = append(b, m.Pixels[:]...)
 	}
 	return b[:n*digits.PageBytes]
 }
 
-// Scores decodes the buffer of scores.
-func Scores(b []byte) [][digits.Classes]int32 {
-	scores := make([][digits.Classes]int32, len(b)/digits.PageBytes)
-	for i := range scores {
-		scores[i] = digits.Scores(digits.Page(b[i*digits.PageBytes : (i+1)*digits.PageBytes]))
+func Scores(b []byte) (scores [][digits.Classes]int32) {
+	for page := range slices.Chunk(b, digits.PageBytes) {
+		scores = append(scores, digits.Scores(digits.Page(page)))
 	}
 	return scores
 }
@@ -215,31 +195,14 @@ func (p *Deployment) Record(_ context.Context, r *reprise.Recorder) error {
 	return nil
 }
 
-// ReadPages waits for the queue and reads the input pages of layer i, or for the number of layers
-// the scores.
-func (p *Deployment) ReadPages(ctx context.Context, q *reprise.Queue, i int) ([]digits.Page, error) {
-	b := make([]byte, p.images*digits.PageBytes)
-	if err := q.Read(ctx, p.pages[i], 0, b); err != nil {
-		return nil, err
-	}
-	pages := make([]digits.Page, p.images)
-	for i := range pages {
-		copy(pages[i][:], b[i*digits.PageBytes:])
-	}
-	return pages, nil
-}
-
 // Scores waits for the queue and reads the scores of all images.
 func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Classes]int32, error) {
 	b := make([]byte, p.images*digits.PageBytes)
-	if err := q.Read(ctx, p.pages[len(p.layers)], 0, b); err != nil {
-		return nil, err
-	}
-	return Scores(b), nil
+	err := q.Read(ctx, p.pages[len(p.layers)], 0, b)
+	return Scores(b), err
 }
 
-// Close releases programs and buffers. A trace holds its memory until it is released. A second
-// Close has no effect.
+// Close releases programs and buffers. A second Close has no effect.
 func (p *Deployment) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range p.layers {

@@ -1,4 +1,4 @@
-// Package bf16 has numbers in bfloat16, and files with those of a network.
+// Package bf16 has numbers in bfloat16, and reads files with those of a network.
 package bf16
 
 import (
@@ -19,42 +19,34 @@ var ErrShape = errors.New("the weights don't fit")
 // Number is a number by its bits: the upper 16 of a float32.
 type Number uint16
 
-// Float returns the number.
 func (b Number) Float() float32 { return math.Float32frombits(uint32(b) << 16) }
 
 // Round returns the nearest bfloat16, of two the even one. NaN stays NaN.
-func Round[F float32 | float64](x F) Number {
-	v := math.Float32bits(float32(x))
+func Round(x float32) Number {
+	v := math.Float32bits(x)
 	if v&^(1<<31) > 0x7F800000 {
 		return 0x7FC0
 	}
 	return Number((v + 0x7FFF + v>>16&1) >> 16)
 }
 
-// Part is a tensor of a network.
-type Part struct {
-	Name  string // in files
-	Shape []int
-	Data  *[]Number
-}
-
-// Size returns the number of elements.
-func (p Part) Size() int {
-	n := 1
-	for _, d := range p.Shape {
-		n *= d
+// Host returns numbers as a tensor.
+func Host(v []Number, shape ...int) *ops.Host {
+	h := &ops.Host{Shape: shape, DType: ops.BFloat16}
+	for _, x := range v {
+		h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(x))
 	}
-	return n
+	return h
 }
 
-// Decode reads parts from a safetensors file. The error wraps [ErrShape], or is one of package
-// safetensors.
-func Decode(file []byte, parts []Part) error {
+// Decode appends the tensors of a safetensors file to those of a network. The error wraps
+// [ErrShape], or is one of package safetensors.
+func Decode(file []byte, network []Part) error {
 	f, err := safetensors.NewFile(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		return err
 	}
-	for _, p := range parts {
+	for _, p := range network {
 		t, err := f.Tensor(p.Name)
 		if err != nil {
 			return err
@@ -69,32 +61,8 @@ func Decode(file []byte, parts []Part) error {
 	return nil
 }
 
-// Set sets parts to numbers by their names, rounded to the nearest bfloat16. The error wraps
-// [ErrShape].
-func Set[F float32 | float64](parts []Part, numbers map[string][]F) error {
-	for _, p := range parts {
-		v := numbers[p.Name]
-		if len(v) != p.Size() {
-			return fmt.Errorf("%w: %s has %d elements, want %v", ErrShape, p.Name, len(v), p.Shape)
-		}
-		for _, x := range v {
-			*p.Data = append(*p.Data, Round(x))
-		}
-	}
-	return nil
-}
-
-// Encode returns parts as a safetensors file.
-func Encode(parts []Part) ([]byte, error) {
-	tensors := map[string]*ops.Host{}
-	for _, p := range parts {
-		h := &ops.Host{Shape: p.Shape, DType: ops.BFloat16}
-		for _, v := range *p.Data {
-			h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
-		}
-		tensors[p.Name] = h
-	}
-	var b bytes.Buffer
-	err := safetensors.Write(&b, tensors, nil)
-	return b.Bytes(), err
+type Part struct {
+	Name  string // in files
+	Shape []int
+	Data  *[]Number
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/safetensors"
 )
 
-// What is written is read. Files of other weights, and damaged ones, are refused.
 func TestFiles(t *testing.T) {
 	host := func(dtype ops.DataType, shape ...int) *ops.Host {
 		h, err := ops.NewHost(shape, dtype, []float32{1, 2})
@@ -40,8 +39,5 @@ func TestFiles(t *testing.T) {
 		if err := Decode(c.file, parts); !errors.Is(err, c.want) || (err == nil) != slices.Equal(got, []Number{0x3F80, 0x4000}) {
 			t.Errorf("%s: %v, want %v; read %v", name, err, c.want, got)
 		}
-	}
-	if err := Set(parts, map[string][]float64{}); !errors.Is(err, ErrShape) {
-		t.Errorf("no weights: %v", err)
 	}
 }

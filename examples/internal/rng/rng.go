@@ -2,8 +2,7 @@
 package rng
 
 // Source is the SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", 2014); its value is its state. The standard library doesn't promise its sequences,
-// but files of weights must stay reproducible.
+// generators", 2014). The standard library doesn't promise its sequences.
 type Source uint64
 
 // Uint64 returns the next 64 bits.
@@ -15,17 +14,10 @@ func (r *Source) Uint64() uint64 {
 	return z ^ z>>31
 }
 
-// Float64 returns a number in [0, 1) with 53 random bits. The conversion prevents fusing with a
-// caller's arithmetic.
-func (r *Source) Float64() float64 { return float64(float64(r.Uint64()>>11) / (1 << 53)) }
-
-// IntN returns a number in [0, n). n must be positive; the bias of the remainder is below n/2^64.
-func (r *Source) IntN(n int) int { return int(r.Uint64() % uint64(n)) }
-
 // Shuffle permutes s by Fisher and Yates.
 func (r *Source) Shuffle(s []int) {
 	for i := len(s) - 1; i > 0; i-- {
-		j := r.IntN(i + 1)
+		j := int(r.Uint64() % uint64(i+1))
 		s[i], s[j] = s[j], s[i]
 	}
 }

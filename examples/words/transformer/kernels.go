@@ -2,14 +2,13 @@ package transformer
 
 import (
 	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/stream"
 )
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild words
@@ -19,39 +18,45 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-// ErrNoKernels means that there are no kernels for an architecture.
-var ErrNoKernels = errors.New("no kernels for this architecture")
+const (
+	listPage   = 1024 // kListBytes in kernels/layout.h
+	kernelRoom = 1024 // the most L1 that the kernels use
+)
 
-// listPage is the size of a page of the list of tokens, kListBytes in kernels/layout.h.
-const listPage = 1024
-
-// kernelRoom is the most L1 that the kernels use.
-const kernelRoom = 1024
-
-// kernelProgram returns a program of one of this package's kernels, on one core, with the addresses
-// of buffers and more as arguments.
-func kernelProgram(a chip.Arch, name string, buffers []*reprise.Buffer, others []uint32) (*reprise.Program, error) {
-	file, err := prebuilt.ELF(a, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = ErrNoKernels
-	}
+// program loads a program of one of this package's kernels, on one core, for buffers, and for a
+// stream unless it is nil.
+func (l *loader) program(name string, to *stream.Stream, buffers ...*reprise.Buffer) *reprise.Executable {
+	x, err := l.load(name, to, buffers)
 	if err != nil {
-		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
+		l.err = fmt.Errorf("kernel %s: %w", name, err)
+		return nil
+	}
+	return x
+}
+
+func (l *loader) load(name string, to *stream.Stream, buffers []*reprise.Buffer) (*reprise.Executable, error) {
+	dev := l.m.dev.Device()
+	file, err := prebuilt.ELF(dev.Arch(), name)
+	if err != nil {
+		return nil, err
 	}
 	image, err := kernels.Load(file)
 	if err != nil {
 		return nil, err
 	}
+	var args []uint32
+	for _, b := range buffers {
+		args = append(args, b.Addr())
+	}
 	on := []chip.Range{chip.Single(0, 0)}
 	p := &reprise.Program{
-		Name:            name,
-		Kernels:         []reprise.Kernel{{Name: name, Image: image, Processor: chip.BRISC, Cores: on}},
-		CircularBuffers: []reprise.CircularBuffer{{Cores: on, PageSize: kernelRoom, Pages: 1}},
-		Buffers:         buffers,
+		Name: name, CircularBuffers: []reprise.CircularBuffer{{Cores: on, PageSize: kernelRoom, Pages: 1}}, Buffers: buffers,
 	}
-	for _, b := range buffers {
-		p.Kernels[0].Common = append(p.Kernels[0].Common, b.Addr())
+	if args = append(args, 0); to != nil {
+		args[len(args)-1] = 1
+		args = append(args, to.Args()...)
+		to.AddTo(p)
 	}
-	p.Kernels[0].Common = append(p.Kernels[0].Common, others...)
-	return p, nil
+	p.Kernels = []reprise.Kernel{{Name: name, Image: image, Processor: chip.BRISC, Cores: on, Common: args}}
+	return dev.Load(l.ctx, p)
 }

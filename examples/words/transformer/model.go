@@ -9,14 +9,14 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/stream"
 )
 
 // Model is a network on a device that makes one token per step. Every step is the same programs
 // with the same arguments; its state is in DRAM, so that a trace of one step makes any number of
-// tokens. Its tensors are in DRAM, in tiles of bfloat16; its products, attention, normalisations
-// and activations run on the engines.
+// tokens.
 type Model struct {
 	dev    *ops.Device
 	tokens int // that the list has room for
@@ -31,7 +31,7 @@ type Model struct {
 
 	input, mask       *ops.Tensor
 	embedding, logits *ops.Tensor
-	residual          [2]*ops.Tensor // the residual stream: what a layer takes, and what attention leaves
+	residual          [2]*ops.Tensor // what a layer takes, and what attention leaves
 	normal            *ops.Tensor    // it normalised
 	heads             *ops.Tensor    // queries, keys and values
 	queries           *ops.Tensor
@@ -41,7 +41,7 @@ type Model struct {
 	layers            [Layers]layer
 }
 
-// layer is a layer's weights and caches on the device, and the program that deals its heads.
+// layer is a layer's weights and caches, and the program that deals its heads.
 type layer struct {
 	heads, project, up, down *ops.Tensor
 	keys, values             *ops.Tensor
@@ -51,20 +51,17 @@ type layer struct {
 // headTile is the width of a head in tensors: a tile, with zeros from column HeadWidth on.
 const headTile = 32
 
-// masked is added to the scores of positions that a token doesn't attend to: the lowest bfloat16.
+// masked is the lowest bfloat16.
 const masked = -0x1.FEp127
 
-// tiles returns the spec of matrices.
 func tiles(shape ...int) ops.Spec {
 	return ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
 }
 
-// Option configures a Model.
 type Option func(*Model)
 
 // WithStream sends tokens to the host as they are made, each as a message of four bytes, instead of
-// keeping them for [Model.Tokens]. The stream ends after the last token. It stays the caller's, and
-// can be released after the model is closed.
+// keeping them for [Model.Tokens]. The stream, which stays the caller's, ends after the last token.
 func WithStream(s *stream.Stream) Option { return func(m *Model) { m.stream = s } }
 
 // Load allocates the tensors and writes the weights, for up to so many tokens between two calls of
@@ -128,7 +125,7 @@ func wide(ms ...Matrix) Matrix {
 		for _, m := range ms {
 			for head := range Heads {
 				out.Data = append(out.Data, m.Data[row*m.Columns+head*HeadWidth:][:HeadWidth]...)
-				out.Data = append(out.Data, make([]BFloat16, headTile-HeadWidth)...)
+				out.Data = append(out.Data, make([]bf16.Number, headTile-HeadWidth)...)
 			}
 		}
 	}
@@ -140,7 +137,7 @@ func high(m Matrix) Matrix {
 	out := Matrix{Rows: Heads * headTile, Columns: m.Columns}
 	for head := range Heads {
 		out.Data = append(out.Data, m.Data[head*HeadWidth*m.Columns:][:HeadWidth*m.Columns]...)
-		out.Data = append(out.Data, make([]BFloat16, (headTile-HeadWidth)*m.Columns)...)
+		out.Data = append(out.Data, make([]bf16.Number, (headTile-HeadWidth)*m.Columns)...)
 	}
 	return out
 }
@@ -164,7 +161,6 @@ func (l *loader) allocate(c reprise.BufferConfig) *reprise.Buffer {
 	return b
 }
 
-// clear fills a buffer with zeros.
 func (l *loader) clear(b *reprise.Buffer) {
 	if l.err == nil {
 		l.err = l.m.dev.Device().Queue(0).Write(l.ctx, b, 0, make([]byte, b.Size()))
@@ -179,7 +175,6 @@ func (l *loader) add(t *ops.Tensor, err error) *ops.Tensor {
 	return t
 }
 
-// zeros returns a tensor of zeros.
 func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
 	if l.err != nil {
 		return nil
@@ -196,7 +191,6 @@ func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
 	return l.add(l.m.dev.FromBuffer(b, tiles(shape...)))
 }
 
-// view returns a tensor of another shape in the memory of one.
 func (l *loader) view(t *ops.Tensor, shape ...int) *ops.Tensor {
 	if l.err != nil {
 		return nil
@@ -204,37 +198,11 @@ func (l *loader) view(t *ops.Tensor, shape ...int) *ops.Tensor {
 	return l.add(l.m.dev.FromBuffer(t.Buffer(), tiles(shape...)))
 }
 
-// weights returns a tensor of weights.
 func (l *loader) weights(m Matrix) *ops.Tensor {
 	if l.err != nil {
 		return nil
 	}
-	h := &ops.Host{Shape: []int{1, 1, m.Rows, m.Columns}, DType: ops.BFloat16}
-	for _, v := range m.Data {
-		h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
-	}
-	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
-}
-
-// program loads a program of one of this package's kernels for buffers, and for a stream unless it
-// is nil.
-func (l *loader) program(name string, to *stream.Stream, buffers ...*reprise.Buffer) *reprise.Executable {
-	dev := l.m.dev.Device()
-	args := []uint32{0}
-	if to != nil {
-		args = append([]uint32{1}, to.Args()...)
-	}
-	p, err := kernelProgram(dev.Arch(), name, buffers, args)
-	if err != nil {
-		l.err = err
-		return nil
-	}
-	if to != nil {
-		to.AddTo(p)
-	}
-	x, err := dev.Load(l.ctx, p)
-	l.err = err
-	return x
+	return l.add(l.m.dev.ToDevice(l.ctx, bf16.Host(m.Data, 1, 1, m.Rows, m.Columns), ops.Tile, ops.Interleaved(allocator.DRAM)))
 }
 
 // Start sets the state before the first token. The error wraps [ErrSampling].
@@ -272,90 +240,68 @@ func (m *Model) Step(ctx context.Context) error {
 	return m.step(ctx, func(x *reprise.Executable) error { return q.Run(ctx, x) })
 }
 
-// Record records a step, as a function for reprise.Queue.Capture. Its programs must have run
-// before: see [Model.Step].
+// Record records a step, whose programs must have run before (see [Model.Step]), as a function for
+// reprise.Queue.Capture.
 func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
 	return m.dev.Record(ctx, r, func(ctx context.Context) error {
 		return m.step(ctx, func(x *reprise.Executable) error { return r.Run(x) })
 	})
 }
 
-// Begin begins a word: after a word's end it marks the state as inside a word. Steps need it only
-// in a loop over words around a loop over each word's tokens.
+// Begin begins a word: it marks the state as inside a word, for a loop over words around a loop
+// over each word's tokens.
 func (m *Model) Begin(ctx context.Context) error { return m.dev.Device().Queue(0).Run(ctx, m.begin) }
 
-// RecordBegin records [Model.Begin].
-func (m *Model) RecordBegin(r *reprise.Recorder) error { return r.Run(m.begin) }
-
-// RecordAll records all tokens, up to the list's room: a loop over words while tokens are left to
-// make, and inside a loop over the tokens of a word. It is a function for reprise.Queue.Capture.
-// The programs must have run before: see [Model.Step] and [Model.Begin].
+// RecordAll records all tokens, up to the list's room: a loop over words, and inside a loop over
+// the tokens of a word. It is a function for reprise.Queue.Capture. The programs must have run
+// before: see [Model.Step] and [Model.Begin].
 func (m *Model) RecordAll(ctx context.Context, r *reprise.Recorder) error {
 	left := reprise.Cond{Buffer: m.state, Offset: LeftOffset, Is: cq.NotEqual}
 	more := reprise.Cond{Buffer: m.state, Offset: MoreOffset, Is: cq.NotEqual}
 	return r.While(left, uint32(m.tokens), func() error {
-		if err := m.RecordBegin(r); err != nil {
+		if err := r.Run(m.begin); err != nil {
 			return err
 		}
 		return r.While(more, Positions, func() error { return m.Record(ctx, r) })
 	})
 }
 
-// step runs a step's programs, this package's by run.
-func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) error {
+func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) (err error) {
+	do := func(f func() error) {
+		if err == nil {
+			err = f()
+		}
+	}
+	linear := func(out, x, w, plus *ops.Tensor, opts ...ops.OpOption) {
+		do(func() error { _, err := m.dev.Linear(ctx, x, w, plus, append(opts, ops.Into(out))...); return err })
+	}
+	normalise := func(x *ops.Tensor) {
+		do(func() error { _, err := m.dev.RMSNorm(ctx, x, nil, Epsilon, ops.Into(m.normal)); return err })
+	}
 	x, y := m.residual[0], m.residual[1]
-	s := &sequence{ctx: ctx, d: m.dev}
-	s.linear(x, m.input, m.embedding, nil)
+	linear(x, m.input, m.embedding, nil)
 	for i := range m.layers {
 		l := &m.layers[i]
-		s.normalise(m.normal, x)
-		s.linear(m.heads, m.normal, l.heads, nil)
-		s.run(run, l.deal)
-		s.attend(m.attended, m.queries, l.keys, l.values, m.mask)
-		s.linear(y, m.joined, l.project, x)
-		s.normalise(m.normal, y)
-		s.linear(m.hidden, m.normal, l.up, nil, ops.WithActivation(ops.ReLU))
-		s.linear(x, m.hidden, l.down, y)
+		normalise(x)
+		linear(m.heads, m.normal, l.heads, nil)
+		do(func() error { return run(l.deal) })
+		do(func() error {
+			_, err := m.dev.ScaledDotProductAttention(ctx, m.queries, l.keys, l.values, ops.Attention{Mask: m.mask, Scale: 1. / 4},
+				ops.Into(m.attended))
+			return err
+		})
+		linear(y, m.joined, l.project, x)
+		normalise(y)
+		linear(m.hidden, m.normal, l.up, nil, ops.WithActivation(ops.ReLU))
+		linear(x, m.hidden, l.down, y)
 	}
-	s.normalise(m.normal, x)
-	s.linear(m.scores, m.normal, m.logits, nil)
-	s.run(run, m.sample)
-	if s.err != nil {
-		return fmt.Errorf("transformer: step: %w", s.err)
+	normalise(x)
+	linear(m.scores, m.normal, m.logits, nil)
+	do(func() error { return run(m.sample) })
+	if err != nil {
+		return fmt.Errorf("transformer: step: %w", err)
 	}
 	return nil
-}
-
-// sequence runs programs one after another until one fails.
-type sequence struct {
-	ctx context.Context
-	d   *ops.Device
-	err error
-}
-
-func (s *sequence) run(run func(*reprise.Executable) error, x *reprise.Executable) {
-	if s.err == nil {
-		s.err = run(x)
-	}
-}
-
-// linear computes x times w, plus another tensor unless it is nil.
-func (s *sequence) linear(out, x, w, plus *ops.Tensor, opts ...ops.OpOption) {
-	if s.err == nil {
-		_, s.err = s.d.Linear(s.ctx, x, w, plus, append(opts, ops.Into(out))...)
-	}
-}
-
-func (s *sequence) normalise(out, x *ops.Tensor) {
-	if s.err == nil {
-		_, s.err = s.d.RMSNorm(s.ctx, x, nil, Epsilon, ops.Into(out))
-	}
-}
-
-func (s *sequence) attend(out, q, k, v, mask *ops.Tensor) {
-	if s.err == nil {
-		_, s.err = s.d.ScaledDotProductAttention(s.ctx, q, k, v, ops.Attention{Mask: mask, Scale: 1. / 4}, ops.Into(out))
-	}
 }
 
 // State waits for the steps before and returns the state.
@@ -366,9 +312,6 @@ func (m *Model) State(ctx context.Context) (State, error) {
 	}
 	return decodeState(page), nil
 }
-
-// StateBuffer returns the memory of the state.
-func (m *Model) StateBuffer() *reprise.Buffer { return m.state }
 
 // Tokens waits for earlier steps and returns n tokens since the start, from one on. A model with a
 // stream keeps none.
@@ -388,20 +331,19 @@ func (m *Model) Tokens(ctx context.Context, from, n int) ([]uint8, error) {
 }
 
 // Scores waits for the steps before and returns the logits of the last one.
-func (m *Model) Scores(ctx context.Context) ([Slots]BFloat16, error) {
-	var out [Slots]BFloat16
+func (m *Model) Scores(ctx context.Context) ([Slots]bf16.Number, error) {
+	var out [Slots]bf16.Number
 	h, err := m.dev.ToHost(ctx, m.scores)
 	if err != nil {
 		return out, err
 	}
 	for i := range out {
-		out[i] = BFloat16(binary.LittleEndian.Uint16(h.Data[2*i:]))
+		out[i] = bf16.Number(binary.LittleEndian.Uint16(h.Data[2*i:]))
 	}
 	return out, nil
 }
 
-// Close deallocates the tensors and unloads this package's programs. A trace holds its memory until
-// it is released. A second Close has no effect.
+// Close deallocates the tensors and unloads this package's programs. A second Close has no effect.
 func (m *Model) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range append([]*reprise.Executable{m.begin, m.sample}, m.deals()...) {

@@ -1,6 +1,8 @@
 package transformer_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -14,16 +16,25 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// generate makes tokens on a device: some by steps, the others by replays of a trace of one.
-func generate(t *testing.T, target kmd.Target, s transformer.Sampling, eager int) []uint8 {
-	ctx := t.Context()
+// load returns the trained network on a device until the end of the test.
+func load(t *testing.T, target kmd.Target, tokens int) (*reprise.Device, *transformer.Network, *transformer.Model) {
 	n, err := transformer.Trained()
 	devtest.Must(t, err)
-	dev, err := reprise.Open(ctx, target)
+	dev, err := reprise.Open(t.Context(), target)
 	devtest.Must(t, err)
 	d := ops.New(dev)
-	m, err := transformer.Load(ctx, d, n, s.Tokens)
+	m, err := transformer.Load(t.Context(), d, n, tokens)
 	devtest.Must(t, err)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		devtest.Must(t, errors.Join(m.Close(ctx), m.Close(ctx), d.Release(ctx), dev.Close(ctx)))
+	})
+	return dev, n, m
+}
+
+func generate(t *testing.T, target kmd.Target, s transformer.Sampling, eager int) []uint8 {
+	ctx := t.Context()
+	dev, _, m := load(t, target, s.Tokens)
 	devtest.Must(t, m.Start(ctx, s))
 	for range eager {
 		devtest.Must(t, m.Step(ctx))
@@ -41,9 +52,6 @@ func generate(t *testing.T, target kmd.Target, s transformer.Sampling, eager int
 	tokens, err := m.Tokens(ctx, 0, s.Tokens)
 	devtest.Must(t, err)
 	devtest.Must(t, trace.Release(ctx))
-	devtest.Must(t, m.Close(ctx))
-	devtest.Must(t, d.Release(ctx))
-	devtest.Must(t, dev.Close(ctx))
 	return tokens
 }
 
@@ -56,17 +64,10 @@ func TestStepsAndReplaysMakeTheSameTokens(t *testing.T) {
 	}
 }
 
-// A loop over words around one over tokens, as a trace may have it, makes the same tokens.
 func TestWordsBegin(t *testing.T) {
 	ctx := t.Context()
-	n, err := transformer.Trained()
-	devtest.Must(t, err)
-	dev, err := reprise.Open(ctx, sim.Blackhole())
-	devtest.Must(t, err)
-	d := ops.New(dev)
 	s := transformer.Sampling{Seed: 6, Tokens: 15, Temperature: 4} // words of a few letters
-	m, err := transformer.Load(ctx, d, n, s.Tokens)
-	devtest.Must(t, err)
+	dev, n, m := load(t, sim.Blackhole(), s.Tokens)
 	state := func() transformer.State {
 		s, err := m.State(ctx)
 		devtest.Must(t, err)
@@ -94,26 +95,14 @@ func TestWordsBegin(t *testing.T) {
 			t.Fatalf("token %d is %d, want %d", i, token, want.State().Token)
 		}
 	}
-	devtest.Must(t, m.Close(ctx))
-	devtest.Must(t, m.Close(ctx)) // does nothing
-	devtest.Must(t, d.Release(ctx))
-	devtest.Must(t, dev.Close(ctx))
 }
 
-// One submission of one trace makes as many tokens as the state says, and the words that the host
-// computes.
 func TestLoopMakesAllTokens(t *testing.T) {
 	effort.Long(t)
 	for name, target := range map[string]kmd.Target{"wormhole": sim.Wormhole(), "blackhole": sim.Blackhole()} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			n, err := transformer.Trained()
-			devtest.Must(t, err)
-			dev, err := reprise.Open(ctx, target)
-			devtest.Must(t, err)
-			d := ops.New(dev)
-			m, err := transformer.Load(ctx, d, n, 40)
-			devtest.Must(t, err)
+			dev, n, m := load(t, target, 40)
 			devtest.Must(t, m.Start(ctx, transformer.Sampling{Tokens: 1}))
 			devtest.Must(t, m.Begin(ctx))
 			devtest.Must(t, m.Step(ctx))
@@ -141,9 +130,6 @@ func TestLoopMakesAllTokens(t *testing.T) {
 				}
 			}
 			devtest.Must(t, trace.Release(ctx))
-			devtest.Must(t, m.Close(ctx))
-			devtest.Must(t, d.Release(ctx))
-			devtest.Must(t, dev.Close(ctx))
 		})
 	}
 }

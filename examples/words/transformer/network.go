@@ -30,44 +30,29 @@ const (
 // Epsilon is added to the mean of squares in normalisations.
 const Epsilon = 1e-5
 
-// ErrShape is in errors about weights that don't fit the network.
-var ErrShape = bf16.ErrShape
-
-// BFloat16 is a number by its bits.
-type BFloat16 = bf16.Number
-
 // Matrix is a matrix of bfloat16, row by row. Its rows are inputs, its columns outputs.
 type Matrix struct {
 	Rows, Columns int
-	Data          []BFloat16
+	Data          []bf16.Number
 }
 
-// Layer has the weights of a layer.
 type Layer struct {
 	Query, Key, Value Matrix // Width by Heads x HeadWidth, head after head
 	Project           Matrix // Heads x HeadWidth by Width
 	Up, Down          Matrix // Width by Hidden, and Hidden by Width
 }
 
-// Network has the weights of the network.
 type Network struct {
 	Embedding Matrix // Slots + Positions by Width
 	Layers    [Layers]Layer
 	Logits    Matrix // Width by Slots
 }
 
-// Part is a matrix of a network, with its name in files.
-type Part struct {
-	Name string
-	*Matrix
-}
-
-// Parts returns all matrices of the network, which have their shapes.
-func (n *Network) Parts() []Part {
-	var all []Part
+// parts returns all matrices of the network, and sets their shapes.
+func (n *Network) parts() (all []bf16.Part) {
 	add := func(name string, m *Matrix, rows, columns int) {
 		m.Rows, m.Columns = rows, columns
-		all = append(all, Part{name, m})
+		all = append(all, bf16.Part{Name: name, Shape: []int{rows, columns}, Data: &m.Data})
 	}
 	const heads = Heads * HeadWidth
 	add("embedding", &n.Embedding, Slots+Positions, Width)
@@ -85,51 +70,19 @@ func (n *Network) Parts() []Part {
 }
 
 // Parameters returns the number of weights.
-func (n *Network) Parameters() int {
-	count := 0
-	for _, p := range n.Parts() {
-		count += p.Rows * p.Columns
+func (n *Network) Parameters() (count int) {
+	for _, p := range n.parts() {
+		count += len(*p.Data)
 	}
 	return count
 }
 
-// Trained returns the network of the embedded weights.safetensors, trained on the first result of
-// words.Split.
-func Trained() (*Network, error) { return Decode(weightsFile) }
-
-// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps
-// [ErrShape], or is one of package safetensors.
-func Decode(file []byte) (*Network, error) {
+// Trained returns the network of the embedded weights.safetensors, trained once, on the first
+// result of words.Split, by a Go program that the repository's history has (examples/words/train).
+func Trained() (*Network, error) {
 	n := &Network{}
-	if err := bf16.Decode(file, n.parts()); err != nil {
-		return nil, fmt.Errorf("transformer: decode: %w", err)
+	if err := bf16.Decode(weightsFile, n.parts()); err != nil {
+		return nil, fmt.Errorf("transformer: trained: %w", err)
 	}
 	return n, nil
-}
-
-// New returns the network with weights by the names of the tensors of the file, rounded to the
-// nearest bfloat16. The error wraps [ErrShape].
-func New(numbers map[string][]float32) (*Network, error) {
-	n := &Network{}
-	if err := bf16.Set(n.parts(), numbers); err != nil {
-		return nil, fmt.Errorf("transformer: new network: %w", err)
-	}
-	return n, nil
-}
-
-// Encode returns the weights as a safetensors file.
-func (n *Network) Encode() ([]byte, error) {
-	file, err := bf16.Encode(n.parts())
-	if err != nil {
-		return nil, fmt.Errorf("transformer: encode: %w", err)
-	}
-	return file, nil
-}
-
-// parts returns all matrices for files.
-func (n *Network) parts() (all []bf16.Part) {
-	for _, p := range n.Parts() {
-		all = append(all, bf16.Part{Name: p.Name, Shape: []int{p.Rows, p.Columns}, Data: &p.Data})
-	}
-	return all
 }

@@ -33,7 +33,6 @@ const (
 // ErrSampling is in errors about temperatures and numbers of tokens that a model doesn't take.
 var ErrSampling = errors.New("not a way to sample")
 
-// Sampling says which words a model invents.
 type Sampling struct {
 	Seed        uint64  // of the random numbers
 	Tokens      int     // how many to make
@@ -58,12 +57,10 @@ func (s Sampling) Start() (State, error) {
 	return start, nil
 }
 
-// words returns the fields in their order.
 func (s *State) words() []*uint32 {
 	return []*uint32{&s.More, &s.Left, &s.Token, &s.Position, &s.Random, &s.Count, &s.Sharpness}
 }
 
-// Encode returns the state's page.
 func (s State) Encode() []byte {
 	b := make([]byte, StateBytes)
 	for i, w := range s.words() {
@@ -72,7 +69,6 @@ func (s State) Encode() []byte {
 	return b
 }
 
-// decodeState returns the state of a page.
 func decodeState(page []byte) State {
 	var s State
 	for i, w := range s.words() {

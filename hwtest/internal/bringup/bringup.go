@@ -14,20 +14,15 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Cases are the cases of layer bringup.
 func Cases() rig.Table {
 	var cs rig.Table
-	cs.Add("all cores report", "after opening every worker's firmware waits in its idle loop with all processors up", allCoresReport)
+	cs.Add("all cores report", "after opening every worker waits in its idle loop", allCoresReport)
 	cs.Add("core information", "every worker has its own coordinate in its core information", coreInformation)
 	cs.Add("open close open", "a closed device can be opened again and works", openCloseOpen)
 	cs.Add("closing quiets the chip", "after closing all processors are held in reset", closingQuiets)
-	cs.Add("nothing left", "a device that was just opened has nothing allocated", nothingLeft)
 	cs.Add("two queues", "a device opens with two command queues and both take commands", twoQueues)
 	cs.Add("cancelled open", "an open whose context is over fails and leaves the device free", cancelledOpen)
-	cs.Add("impossible options", "options that no device can fulfil are refused with what to do instead", impossibleOptions)
 	cs.Add("use after close", "everything of a closed device says that it is closed", useAfterClose)
-	cs.Add("close twice", "closing again does nothing", closeTwice)
-	cs.Add("smallest queue memory", "the smallest allowed queue memory works", smallestQueueMemory)
 	return cs
 }
 
@@ -39,7 +34,6 @@ func allCoresReport(t *rig.T) {
 		}
 		for p := range uint32(chip.NumProcessors) {
 			state := t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 16)
-			// BRISC says DONE to the host and goes to its loop a few instructions later.
 			for end := time.Now().Add(t.Patience()); chip.Processor(p) == chip.BRISC && string(state[:4]) != "IDLE"; {
 				if time.Now().After(end) {
 					t.Errorf("core %v: BRISC is at %q", c, state[:4])
@@ -76,7 +70,6 @@ func openCloseOpen(t *rig.T) {
 }
 
 func closingQuiets(t *rig.T) {
-	// A second opener, which sees what the first one leaves.
 	target := t.Device.Open()
 	kd, err := kmd.Open(t.Ctx, target)
 	t.OK(err)
@@ -91,15 +84,6 @@ func closingQuiets(t *rig.T) {
 	}
 	t.OK(d.Close(t.Context()))
 	resetRegisters(t)
-}
-
-func nothingLeft(t *rig.T) {
-	t = t.Full(t.Device.Open())
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
-		if s := t.Dev.Memory(k); s.Allocated != 0 || s.Extents != 0 {
-			t.Errorf("%v: %d B in %d extents", k, s.Allocated, s.Extents)
-		}
-	}
 }
 
 func twoQueues(t *rig.T) {
@@ -125,23 +109,6 @@ func cancelledOpen(t *rig.T) {
 		t.Skip("the device opens without waiting for anything")
 	}
 	t.Fails("the call", err, context.Canceled)
-	t.Full(t.Device.Open())
-}
-
-func impossibleOptions(t *rig.T) {
-	for name, o := range map[string]reprise.Option{
-		"three queues":       reprise.WithQueues(3),
-		"tiny queue memory":  reprise.WithQueueMemory(4096),
-		"uneven memory":      reprise.WithQueueMemory(1<<20 + 100),
-		"huge trace region":  reprise.WithTraceRegion(1 << 50),
-		"huge small buffers": reprise.WithL1Small(1 << 30),
-	} {
-		d, err := t.Open(t.Ctx, t.Device.Open(), o)
-		if err == nil {
-			t.Errorf("%s: opened", name)
-			t.OK(d.Close(t.Context()))
-		}
-	}
 	t.Full(t.Device.Open())
 }
 
@@ -173,20 +140,7 @@ func useAfterClose(t *rig.T) {
 		t.Fails(name, err, reprise.ErrClosed)
 		t.Says(err, "reprise: "+name, "the device is closed")
 	}
-	// Names and sizes are only memory.
 	if b.Name() != "test" || x.Name() != "store" || tr.Name() != "t" || len(tr.Parts()[0].Extents) == 0 {
 		t.Error("what is known of closed things is lost")
 	}
-}
-
-func closeTwice(t *rig.T) {
-	d := t.Unclosed(t.Device.Open()).Dev
-	t.OK(d.Close(t.Context()), d.Close(t.Context()))
-}
-
-func smallestQueueMemory(t *rig.T) {
-	t = t.Full(t.Device.Open(), reprise.WithQueueMemory(1<<20))
-	b := t.Buffer(allocator.DRAM, t.Size(4<<20, 1<<20), 2048)
-	want := t.Fill(b, 3)
-	t.Holds("several times the queue's memory", b, want)
 }

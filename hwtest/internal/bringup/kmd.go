@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// KMD are the cases of layer kmd.
 func KMD() rig.Table {
 	var cs rig.Table
 	cs.Add("identity", "the driver, the firmware and the chip facts agree about what the device is", identity)
@@ -19,11 +18,11 @@ func KMD() rig.Table {
 	cs.Add("every worker's L1", "each logical core is a tile of its own, from its first byte to its last", everyL1)
 	cs.Add("node ids", "coordinate translation leads where the chip facts say, for every worker", nodeIDs)
 	cs.Add("reset register", "after opening, all processors of every worker are held in reset", resetRegisters)
-	cs.Add("DRAM bank ends", "every DRAM bank can be reached from its first byte to its last, and no two are the same memory", bankEnds)
+	cs.Add("DRAM bank ends", "every DRAM bank is memory of its own, to its last byte", bankEnds)
 	cs.Add("DRAM ports", "a bank's ports lead to the same memory", bankPorts)
 	cs.Add("read32 all ones", "a word of all ones on a live device is data, not a lost device", allOnes)
-	cs.Add("window moves", "stores before a window is moved go to the old target, stores after it to the new one", windowMoves)
-	cs.Add("window misuse", "an access outside of its window is an error and doesn't reach the device", windowMisuse)
+	cs.Add("window moves", "stores go where the window was when they were made", windowMoves)
+	cs.Add("window misuse", "an access outside of its window is an error", windowMisuse)
 	cs.Add("window exhaustion", "closed windows can be opened again, and one more than there are is ErrBusy", windowExhaustion)
 	cs.Add("host memory out", "a tile writes pinned host memory at every offset class", hostMemoryOut)
 	cs.Add("host memory in", "a tile reads pinned host memory", hostMemoryIn)
@@ -41,7 +40,7 @@ func KMD() rig.Table {
 		"single", "row", "column", "corner", "inner", "all", "last row", "last column")
 	for _, class := range []int{0, 1, 2} {
 		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
-			cs.Add(fmt.Sprintf("window class %d %v", class, caching), "windows of every size and memory type work from their first byte to their last",
+			cs.Add(fmt.Sprintf("window class %d %v", class, caching), "windows of every kind work to their last byte",
 				func(t *rig.T) { windowEnds(t, class, caching) })
 		}
 	}
@@ -72,8 +71,7 @@ func telemetry(t *rig.T) {
 }
 
 func everyL1(t *rig.T) {
-	// First all writes, then all reads: two cores that were one tile would show the later one's
-	// bytes twice.
+	// All writes first: two cores that were one tile show the later bytes twice.
 	places := []uint32{0, 0x1000, t.Params.L1Size / 2, t.Params.L1Size - 16}
 	seed := uint32(0)
 	for c := range t.Chip.Workers() {
@@ -308,7 +306,7 @@ func windowEnds(t *rig.T, n int, caching kmd.Caching) {
 		t.Skip("the chip has no such windows")
 	}
 	class := t.Params.Windows[n]
-	// DRAM is larger than any window but the largest one, whose end lies beyond it.
+	// The window's end lies beyond DRAM.
 	b := t.Chip.DRAMBanks()[0]
 	end := min(class.Size, b.Size)
 	w := window(t, class.Size, caching)
@@ -368,7 +366,7 @@ func streamCounts(t *rig.T, stream int) {
 	}
 }
 
-// request makes the network interface of a tile perform one request, programmed from outside.
+// request has a tile's network interface perform one request.
 func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
 	t.Helper()
 	niu, a := &t.Params.NIU, t.Params.Arch
@@ -405,7 +403,6 @@ func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, 
 const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 
-// writeOut has a tile write bytes to host memory.
 func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
 	t.Helper()
 	t.Poke(c, rig.Scratch, data)

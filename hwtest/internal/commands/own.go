@@ -11,21 +11,21 @@ import (
 
 func ownCases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its own bytes, wherever they end",
+	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its bytes",
 		sequenceOf, 1, 2, 3, 20, 60)
 	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)
 	cs.Add("SEQUENCE laps", "sequences follow each other around the ring", sequenceLaps)
 	cs.Add("SEQUENCE of all kinds", "packed writes, offsets and waits do in a sequence what they do alone", sequenceKinds)
-	cs.Add("SEQUENCE with relayed data", "the last command of a sequence may get its data by a relay, of any length", sequenceRelay)
+	cs.Add("SEQUENCE with relayed data", "a sequence's last command may get its data by a relay", sequenceRelay)
 	cs.Add("SEQUENCE in a trace", "sequences run out of DRAM as out of the issue queue", sequenceTrace)
-	cs.Add("FORWARD_SUBORDINATE to the workers", "a go signal that the dispatcher forwards to its subordinate reaches every worker once, after what was written before", forwardSubordinateWorkers)
-	cs.Add("FORWARD_SUBORDINATE laps", "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots",
+	cs.Add("FORWARD_SUBORDINATE to the workers", "a forwarded go signal reaches every worker once, after earlier writes", forwardSubordinateWorkers)
+	cs.Add("FORWARD_SUBORDINATE laps", "more forwarded go signals than slots go out whole",
 		func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) })
-	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals from the dispatcher and from the prefetcher go out in the order of the commands", forwardSubordinateBesidePages)
+	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals of both kinds go out in the commands' order", forwardSubordinateBesidePages)
 	return cs
 }
 
-// writer makes commands that write to places of their own, and records what lies there afterwards.
+// writer makes commands that write to places of their own.
 type writer struct {
 	t    *rig.T
 	core chip.Core
@@ -57,7 +57,7 @@ func sequenceOf(t *rig.T, n int) {
 	for i := range n {
 		at := i
 		if i%5 == 4 {
-			at-- // over the previous one
+			at--
 		}
 		s.Commands = append(s.Commands, w.write(64*at+at%3*16, 1+at%37))
 	}
@@ -159,7 +159,7 @@ func sequenceTrace(t *rig.T) {
 	}
 }
 
-// forwardedGo is a go signal that the dispatcher forwards to its subordinate.
+// forwardedGo is a go signal that the dispatcher forwards.
 func forwardedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
 	return cq.ForwardSubordinate{Wait: true, Command: goSignal(t, word, slot)}
 }
@@ -185,7 +185,6 @@ func forwardSubordinateWorkers(t *rig.T) {
 	launchPointersReset(t)
 }
 
-// lastSignal waits until all corners have a go message in a slot that workers don't poll.
 func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
 	t.Helper()
 	at := t.L1.Go + 4*uint32(slot)
@@ -215,8 +214,6 @@ func forwardSubordinateLaps(t *rig.T, laps int) {
 	}
 }
 
-// forwardSubordinateBesidePages sends go signals by both ways. The last word that workers have
-// tells whether one overtook another.
 func forwardSubordinateBesidePages(t *rig.T) {
 	d := t.Virtual(t.DispatchCore())
 	const slot = 6

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Half is half of the prefetcher's scratch memory, what one step of a relay moves.
+// Half is half of the prefetcher's scratch memory, one step of a relay.
 const Half = 64 << 10
 
 func relayCases() rig.Table {
@@ -31,7 +31,7 @@ func relayCases() rig.Table {
 			{64, 1, 0, 0}, {64, 200, 3, 0}, {64, 7, 1, 16}, {1024, 33, 5, 1008}, {2048, 64, 0, 0}, {4096, 16, 2, 4000},
 			{4096 + 64, 20, 0, 0}, {Half, 2, 1, 0}, {Half + 64, 3, 0, 0}, {100 << 10, 2, 4, 32752}, {200 << 10, 1, 0, 0},
 		} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the banks from the start page on, without the last ones' adjustment",
+			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the start page on, less the adjustment",
 				func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) })
 		}
 	}
@@ -43,25 +43,24 @@ func relayCases() rig.Table {
 	}
 	for _, log := range []int{11, 14} {
 		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not",
+			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, of any total length",
 				func(t *rig.T) { relayOnePacked(t, n, log) })
 		}
 	}
 	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
 		for _, commands := range []int{1, 40, 1000} {
-			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do, wherever the pages end",
+			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do",
 				func(t *rig.T) { ExecBuf(t, commands, log) })
 		}
 	}
 	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", relayLinearH)
 	cs.Add("RELAY_LINEAR from the end of a DRAM bank", "the relay's source address has more than 32 bits where the tile has", relayHigh)
 	cs.Add("ring buffer from its start", "a cached binary is relayed any number of times, in any pieces", ringbufferPieces)
-	cs.Add("ring buffer offsets", "the cache's offsets choose what a relay counts from and where the next binary goes", RingbufferOffsets)
+	cs.Add("ring buffer offsets", "the cache's offsets apply to relays and to the next binary", RingbufferOffsets)
 	cs.Add("ring buffer full", "the cache holds a whole mebibyte", ringbufferFull)
 	cs.Add("ring buffer and relay", "a relay after a load of the cache waits for the load", RingbufferThenRelay)
 	cs.Add("EXEC_BUF with payload over many pages", "a payload in a trace continues on the next pages", ExecBufPayload)
 	cs.Add("EXEC_BUF with relays", "relays work inside of a trace", ExecBufRelays)
-	cs.Add("EXEC_BUF again and again", "a trace and the issue queue take turns hundreds of times", execBufRepeated)
 	cs.Add("EXEC_BUF padding", "pages past the end are not run", ExecBufPadding)
 	return cs
 }
@@ -126,7 +125,6 @@ func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 	})
 }
 
-// relayed relays bytes to the host.
 func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
 	t.Helper()
 	got := make([]byte, len(want))
@@ -137,8 +135,7 @@ func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
 	t.Same("relayed", want, got)
 }
 
-// relayOnePacked gathers a buffer that begins at a later page than the first bank's, with something
-// after it that isn't asked for.
+// relayOnePacked gathers a buffer that begins at a later page than the first bank's.
 func relayOnePacked(t *rig.T, n, log int) {
 	const base = 2 << 20
 	start := len(t.Chip.DRAMBanks()) - 2
@@ -160,7 +157,7 @@ func RelayPagedPacked(t *rig.T, subs, log int) {
 	var want []byte
 	banks := len(t.Chip.DRAMBanks())
 	for i := range subs {
-		n := (1<<log)*(i%3) + align*(1+i%5) // less than a page, a page and a bit, two pages and a bit
+		n := (1<<log)*(i%3) + align*(1+i%5)
 		base := uint64(2<<20 + i*(1<<16))
 		data := rig.Pattern(uint32(i+subs), n)
 		t.PokePages(true, base, 1<<log, i%banks, data)
@@ -204,7 +201,6 @@ func ringbufferPieces(t *rig.T) {
 	}
 }
 
-// RingbufferOffsets relays pieces of the prefetcher's cache from several offsets.
 func RingbufferOffsets(t *rig.T) {
 	const log, n = 12, 8192
 	var all [4][]byte
@@ -229,7 +225,7 @@ func RingbufferOffsets(t *rig.T) {
 			b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: uint32(i * n)})
 			use(b, i)
 		}
-		// The second place again, with what was the first binary; the others must be as before.
+		// The second place again; the others keep their binaries.
 		b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: n, Write: true})
 		load(b, 0, false)
 		use(b, 4)
@@ -258,7 +254,6 @@ func ringbufferFull(t *rig.T) {
 	}
 }
 
-// RingbufferThenRelay fills the cache and relays past it.
 func RingbufferThenRelay(t *rig.T) {
 	data := rig.Pattern(40, Half)
 	t.PokePages(true, 8<<20, 4096, 0, data)
@@ -266,7 +261,7 @@ func RingbufferThenRelay(t *rig.T) {
 	t.Poke(src, rig.Scratch, rig.Pattern(41, 4096))
 	for range 10 {
 		t.Send(func(b *cq.Builder) {
-			// The cache lies where the scratch memory is, so this relay overwrites its beginning.
+			// The cache shares the scratch memory, so this relay overwrites its beginning.
 			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Advance: Half, Base: 8 << 20, Length: Half})
 			t.WriteTileHeader(b, dst, rig.Scratch, 4096)
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: 4096})
@@ -276,7 +271,6 @@ func RingbufferThenRelay(t *rig.T) {
 	t.InL1("relayed", dst, rig.Scratch, rig.Pattern(41, 4096))
 }
 
-// exec runs a trace and returns when it was submitted.
 func exec(t *rig.T, x cq.ExecBuf) {
 	t.Helper()
 	t.OK(t.CQ.Send(t.Ctx, t.Commands(func(b *cq.Builder) { b.ExecBuf(x) }), true))
@@ -341,29 +335,7 @@ func ExecBufRelays(t *rig.T) {
 	}
 }
 
-func execBufRepeated(t *rig.T) {
-	dst := t.Grid().Start
-	x := t.CommandTrace(11<<20, 12, 0, func(b *cq.Builder) {
-		t.WriteTile(b, dst, rig.Scratch, rig.Pattern(70, 64))
-		b.WriteLinear(cq.WriteLinear{OffsetIndex: 1, NOC: t.NOCXY(dst), Addr: rig.Scratch + 64, Data: rig.Pattern(71, 64)})
-	})
-	n := t.Size(300, 60)
-	for i := range n {
-		t.Send(func(b *cq.Builder) {
-			b.SetWriteOffset(cq.SetWriteOffset{Count: 2, Offsets: [4]uint32{0, uint32(64 * i)}})
-			t.WriteTile(b, dst, rig.Scratch, rig.Pattern(72, 64))
-		})
-		exec(t, x)
-	}
-	t.Do(func(b *cq.Builder) { b.SetWriteOffset(cq.SetWriteOffset{Count: 4}) })
-	t.InL1("first write", dst, rig.Scratch, rig.Pattern(70, 64))
-	for i := range n {
-		t.InL1(fmt.Sprintf("replay %d", i), dst, uint32(rig.Scratch+64+64*i), rig.Pattern(71, 64))
-	}
-}
-
-// Padding is read ahead like anything else in a trace. It may still be coming when the trace ends,
-// and must not land on the commands after it, which are read to the same memory.
+// ExecBufPadding checks that padding read ahead doesn't land on the commands after a trace.
 func ExecBufPadding(t *rig.T) {
 	dst := t.Grid().Start
 	for _, padding := range []int{1, 5, 100} {

@@ -10,17 +10,12 @@ import (
 
 func syncCases() rig.Table {
 	var cs rig.Table
-	cs.Add("WAIT without flags", "a WAIT that waits for nothing goes on", waitNothing)
-	cs.Add("WAIT barrier", "after a barrier everything written has landed", waitBarrier)
-	cs.Add("STALL in series", "each STALL waits for its own notification, thousands of times", stallSeries)
 	cs.Add("STALL orders reads after writes", "what the prefetcher relays after a STALL is what was written before it", StallOrders)
 	cs.Add("WAIT clears the stream", "a cleared stream counts from 0", waitClears)
-	cs.Add("DELAY", "a delay only takes time", delays)
 	cs.Add("SINK and DEBUG", "commands for tests are skipped with their payload", sinkDebug)
 	cs.Add("SET_NUM_WORKER_SEMS", "the command is valid for both dispatchers", numWorkerSems)
-	cs.Add("subordinate's ring laps", "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before",
+	cs.Add("subordinate's ring laps", "the subordinate's ring wraps and sends every go signal once",
 		func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) })
-	cs.Add("events count up", "each event arrives after everything before it", eventsCount)
 	for _, s := range []struct {
 		name  string
 		sub   bool
@@ -56,41 +51,7 @@ func syncCases() rig.Table {
 	return cs
 }
 
-func waitNothing(t *rig.T) {
-	t.Do(func(b *cq.Builder) {
-		for range 100 {
-			b.Wait(cq.Master, cq.Wait{})
-		}
-	})
-}
-
-func waitBarrier(t *rig.T) {
-	c := t.Grid().End
-	data := rig.Pattern(1, 4096)
-	t.Do(func(b *cq.Builder) {
-		for i := range 20 {
-			t.WriteTile(b, c, uint64(rig.Scratch+4096*i), data)
-			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
-		}
-	})
-	for i := range 20 {
-		t.InL1("written", c, uint32(rig.Scratch+4096*i), data)
-	}
-}
-
-func stallSeries(t *rig.T) {
-	n := t.Size(2000, 300)
-	for range n / 100 {
-		t.Send(func(b *cq.Builder) {
-			for range 100 {
-				b.WaitStall(cq.Wait{})
-			}
-		})
-	}
-	t.Finish()
-}
-
-// StallOrders copies a block from place to place; each step reads what the step before has written.
+// StallOrders copies a block from place to place.
 func StallOrders(t *rig.T) {
 	c := t.Grid().Start
 	data := rig.Pattern(2, 5000&^15)
@@ -106,7 +67,7 @@ func StallOrders(t *rig.T) {
 	t.InL1("the last copy", c, uint32(rig.Scratch+0x1400*n), data)
 }
 
-// streamAt makes the completion stream show a value, which the queue then takes for its count.
+// streamAt makes the completion stream show a value and the queue expect it.
 func streamAt(t *rig.T, v uint32) {
 	t.Helper()
 	t.Finish()
@@ -118,14 +79,12 @@ func streamAt(t *rig.T, v uint32) {
 	expect(t, cq.Count(v))
 }
 
-// expect sets the completion count that the queue waits for.
 func expect(t *rig.T, n cq.Count) {
 	st := t.CQ.State()
 	st.Expected = n
 	t.CQ.SetState(st)
 }
 
-// shown is the completion stream's value.
 func shown(t *rig.T) uint32 {
 	t.Helper()
 	v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailable)))
@@ -188,14 +147,6 @@ func waitClears(t *rig.T) {
 	}
 }
 
-func delays(t *rig.T) {
-	t.Do(func(b *cq.Builder) {
-		for _, n := range []uint32{0, 1, 1000, uint32(t.Size(100_000, 5000))} {
-			b.Delay(cq.Delay{Loops: n})
-		}
-	})
-}
-
 func sinkDebug(t *rig.T) {
 	c := t.Grid().Start
 	t.Poke(c, rig.Scratch, make([]byte, 16))
@@ -218,18 +169,6 @@ func numWorkerSems(t *rig.T) {
 	})
 }
 
-func eventsCount(t *rig.T) {
-	c := t.Grid().End
-	for i := range t.Size(300, 60) {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(i), 16))
-		})
-		t.Finish()
-		t.InL1(fmt.Sprintf("after event %d", i), c, rig.Scratch, rig.Pattern(uint32(i), 16))
-	}
-}
-
-// GoSignal sends signals that make workers reset their launch pointers and answer.
 func GoSignal(t *rig.T, sub bool, slots []uint8) {
 	d := t.Virtual(t.DispatchCore())
 	to := cq.Master
@@ -244,7 +183,7 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 			}
 			b.SendGoSignal(to, goSignal(t, word, slot))
 		})
-		if slot == 0 { // the one that workers poll
+		if slot == 0 {
 			t.Answered(t.Dispatch.L1Banks())
 			t.Finish()
 			continue
@@ -255,7 +194,6 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 	launchPointersReset(t)
 }
 
-// launchPointersReset checks that all workers begin at the first launch message again.
 func launchPointersReset(t *rig.T) {
 	t.Helper()
 	for c := range t.Grid().Cores() {
@@ -265,18 +203,15 @@ func launchPointersReset(t *rig.T) {
 	}
 }
 
-// goSignal is a go signal that waits for all that the queue expects.
 func goSignal(t *rig.T, word cq.GoWord, slot uint8) cq.SendGoSignal {
 	return cq.SendGoSignal{Go: word, Multicast: slot,
 		WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)}
 }
 
-// subordinatePages is the length of the subordinate's ring.
 const subordinatePages = 128
 
-// SubordinateLaps fills the subordinate's ring several times over. Each go signal differs from the
-// others, so a page shows that is released before its signal is sent, or is read at the wrong
-// place.
+// SubordinateLaps fills the subordinate's ring several times over. All go signals differ, so a
+// page that is released early shows.
 func SubordinateLaps(t *rig.T, laps int) {
 	d := t.Virtual(t.DispatchCore())
 	const slot = 5
@@ -297,7 +232,6 @@ func SubordinateLaps(t *rig.T, laps int) {
 	}
 }
 
-// GoUnicast sends a go signal to single workers.
 func GoUnicast(t *rig.T, n int, sub bool) {
 	d := t.Virtual(t.DispatchCore())
 	to := cq.Master
@@ -309,7 +243,7 @@ func GoUnicast(t *rig.T, n int, sub bool) {
 	for _, c := range cores {
 		words = append(words, t.NOCXY(c))
 	}
-	for len(words) < n { // the rest of the table isn't used
+	for len(words) < n {
 		words = append(words, t.NOCXY(t.Grid().End))
 	}
 	first := len(cores) / 3
@@ -324,7 +258,7 @@ func GoUnicast(t *rig.T, n int, sub bool) {
 	})
 	expect(t, t.CQ.State().Expected+cq.Count(len(cores)-first))
 	t.Finish()
-	// All workers again, so that all launch pointers are where the queue takes them to be.
+	// All workers, so that launch pointers are where the queue expects them.
 	GoSignal(t, true, []uint8{0})
 }
 
@@ -342,7 +276,7 @@ func notifyMask(t *rig.T, mask uint16) {
 	t.Do(func(b *cq.Builder) {
 		b.NotifySubordinate(cq.NotifySubordinate{Mask: mask})
 		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: mask})
-		if mask&1 != 0 { // used up, so that the next program waits for its own
+		if mask&1 != 0 {
 			d := t.Virtual(t.DispatchCore())
 			for range 2 {
 				b.SendGoSignal(cq.Subordinate, goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), cq.NoMulticast))

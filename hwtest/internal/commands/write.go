@@ -1,5 +1,4 @@
-// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do
-// with each command, and how their rings wrap.
+// Package commands has the cases of the prefetcher's and the dispatchers' commands and rings.
 package commands
 
 import (
@@ -11,8 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
-// arguments.
 func Cases() rig.Table {
 	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
 }
@@ -21,10 +18,10 @@ const page = 4096
 
 func writeCases() rig.Table {
 	var cs rig.Table
-	// Around the NoC's word, the packet limits of both chips, the ring's pages and blocks.
+	// Around the NoC's word, the chips' packet limits, the ring's pages and blocks.
 	rig.Each(&cs, "WRITE_LINEAR of %d bytes to one core", "an inline write of any length arrives whole and changes nothing around it", writeLinear,
 		1, 2, 4, 16, 31, 64, 100, page-33, page-32, page-31, page, page+1, 8191, 8192, 8193, 16384, 16385, 65536, 126<<10)
-	rig.Each(&cs, "WRITE_LINEAR of %d bytes to a rectangle", "a multicast of any length reaches every core of its rectangle and none outside",
+	rig.Each(&cs, "WRITE_LINEAR of %d bytes to a rectangle", "a multicast reaches every core of its rectangle and none outside",
 		writeLinearRect, 4, 64, page-32, page+16, 16384, 40000)
 	for _, dram := range []bool{true, false} {
 		kind := "L1"
@@ -41,18 +38,15 @@ func writeCases() rig.Table {
 	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", writeLinearEnds)
 	cs.Add("WRITE_LINEAR to DRAM above 4 GiB", "a write's address has more than 32 bits where the tile has", writeLinearHigh)
 	cs.Add("WRITE_LINEAR_H", "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", writeLinearH)
-	cs.Add("WRITE_LINEAR to every worker", "every worker can be written by its coordinate", writeLinearEvery)
-	cs.Add("SET_WRITE_OFFSET 0 to 4", "each write offset is added by exactly the commands that name it, and stays until set anew", writeOffsets)
-	cs.Add("SET_WRITE_OFFSET wraps", "an offset is added modulo the address space, so it may stand for a negative one", writeOffsetPacked)
+	cs.Add("SET_WRITE_OFFSET 0 to 4", "commands add the write offset that they name", writeOffsets)
+	cs.Add("SET_WRITE_OFFSET wraps", "an offset is added modulo the address space", writeOffsetPacked)
 	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", writeHost)
 	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", writeHostEvents)
 	cs.Add("many small writes", "thousands of commands in one batch keep their order", manySmall)
-	cs.Add("back to back batches", "batches follow each other without gaps or losses", backToBack)
 	return cs
 }
 
-// guarded fills memory around and under where a write of n bytes will go, and returns what must be
-// there afterwards.
+// guarded fills memory around a place and returns what a write of data must leave there.
 func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
 	t.Helper()
 	want = rig.Pattern(0xDEAD, len(data)+64)
@@ -159,17 +153,6 @@ func writeLinearH(t *rig.T) {
 	t.InL1("written", c, rig.Scratch, data)
 }
 
-func writeLinearEvery(t *rig.T) {
-	t.Do(func(b *cq.Builder) {
-		for c := range t.Grid().Cores() {
-			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(c.X+100*c.Y), 32))
-		}
-	})
-	for c := range t.Grid().Cores() {
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, rig.Pattern(uint32(c.X+100*c.Y), 32))
-	}
-}
-
 func writeOffsets(t *rig.T) {
 	c := t.Grid().Start
 	t.Poke(c, rig.Scratch, make([]byte, 0x1000))
@@ -182,7 +165,7 @@ func writeOffsets(t *rig.T) {
 				at := uint32(round * 0x20)
 				b.WriteLinear(cq.WriteLinear{OffsetIndex: uint8(i), NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + at), Data: data})
 				off := []uint32{0, 0x100, 0x200, 0x300}[i]
-				if round > 0 && i < round-1 { // those that a round before has set anew
+				if round > 0 && i < round-1 {
 					off += 0x400
 				}
 				copy(want[at+off:], data)
@@ -206,7 +189,6 @@ func writeOffsetPacked(t *rig.T) {
 	t.InL1("0x1000 below the address", c, rig.Scratch, data)
 }
 
-// received has the dispatcher send a record to the host.
 func received(t *rig.T, what string, data []byte) {
 	t.Helper()
 	got := make([]byte, len(data))
@@ -243,25 +225,11 @@ func manySmall(t *rig.T) {
 	}
 }
 
-func backToBack(t *rig.T) {
-	c := t.Grid().End
-	n := t.Size(1000, 200)
-	for i := range n {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, uint64(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
-		})
-	}
-	t.Finish()
-	for i := range n {
-		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
-	}
-}
-
 func packedCases() rig.Table {
 	var cs rig.Table
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
 		for _, size := range []int{4, 16, 20, 96} {
-			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, however many there are and wherever the ring's pages end",
+			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, wherever the ring's pages end",
 				func(t *rig.T) { WritePacked(t, subs, size, false) })
 		}
 		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d times", subs), "without stride all destinations get the same slot",
@@ -292,11 +260,10 @@ func packedCases() rig.Table {
 	cs.Add("WRITE_PACKED_LARGE of 65536 bytes", "the longest run, whose length field is all ones, is written whole",
 		func(t *rig.T) { WriteLarge(t, 1, 65536) })
 	cs.Add("WRITE_PACKED_LARGE linked", "runs up to an unlink share the first one's rectangle", WriteLargeLinked)
-	cs.Add("WRITE_PACKED_LARGE one core", "a rectangle may be a single core", writeLargeSingle)
 	return cs
 }
 
-// some returns n cores of the grid, all different as long as there are enough.
+// some returns n cores of the grid, different as long as there are enough.
 func some(t *rig.T, n int) []chip.Core {
 	g := t.Grid()
 	var out []chip.Core
@@ -347,7 +314,6 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 		t.Poke(c, rig.Scratch, want[c])
 	}
 	for i := range rects {
-		// Rectangles of changing shape; a later one overwrites an earlier one.
 		r := chip.Range{Start: chip.Core{X: i % (g.End.X + 1), Y: i / 3 % (g.End.Y + 1)}}
 		r.End = chip.Core{X: min(g.End.X, r.Start.X+i%4), Y: min(g.End.Y, r.Start.Y+i%3)}
 		noc, cores := t.NOCRect(r)
@@ -369,8 +335,7 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 	}
 }
 
-// WriteLarge writes each run to a place of its own in all cores of a rectangle; every third run
-// begins a new rectangle.
+// WriteLarge writes runs in all cores of rectangles; every third begins a new rectangle.
 func WriteLarge(t *rig.T, subs, size int) {
 	if n := subs * (size + 16); n > 120<<10 {
 		subs = 120 << 10 / (size + 16)
@@ -424,18 +389,4 @@ func WriteLargeLinked(t *rig.T) {
 	})
 	t.InL1("a core of the first rectangle", inRow, rig.Scratch, append(a, b...))
 	t.InL1("a core outside of it", outside, rig.Scratch, make([]byte, 64))
-}
-
-func writeLargeSingle(t *rig.T) {
-	for i, c := range t.Corners() {
-		noc, cores := t.NOCRect(c.Range())
-		data := rig.Pattern(uint32(i), 1000)
-		t.Do(func(b *cq.Builder) {
-			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16,
-				Data: append(data[:len(data):len(data)], make([]byte, 8)...), Subs: []cq.LargeSub{
-					{NOC: noc, Addr: rig.Scratch, Length: 1000, Dests: uint8(cores), Unlink: true},
-				}})
-		})
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, data)
-	}
 }

@@ -25,24 +25,24 @@ func fileCases() rig.Table {
 		name string
 		ss   []stmt
 	}{
-		{"loops", []stmt{mix(1), loop(3, mix(2), loop(2, mix(3))), mix(1)}},
-		{"while", []stmt{while(below(0, 5), count(0, 1), mix(1)), mix(2)}},
-		{"conditions", []stmt{loop(3, when(below(0, 1), []stmt{mix(1), count(0, 1)}, []stmt{mix(2)})), mix(3)}},
-		{"switch", []stmt{loop(4, choose(0, []stmt{mix(1)}, []stmt{mix(2), mix(3)}, []stmt{mix(4)}), count(0, 1))}},
-		{"iterations", []stmt{loop(4, when(turn(1, cq.NoneSet, 1), []stmt{mix(1)}, []stmt{mix(2)}), loop(2, when(turn(2, cq.Less, 2), []stmt{when(turn(1, cq.Equal, 1), []stmt{mix(3)})})), mix(4))}},
-		{"while by its iteration", []stmt{loop(2, while(turn(1, cq.Less, 3), mix(1)), while(turn(2, cq.Equal, 7), mix(2)), mix(3))}},
-		{"iterations in a callee", []stmt{loop(3, called(loop(2, when(turn(1, cq.Equal, 1), []stmt{mix(1)}, []stmt{mix(2)}))), when(turn(1, cq.Equal, 1), []stmt{mix(3)}))}},
-		{"computed arguments", []stmt{count(0, 3), mixGiven(givenNumber, 0), loop(3, count(0, 2), mixGiven(givenBoth, 0)), called(mixGiven(givenBoth, 0), count(0, 1)), mix(1)}},
-		{"calls", []stmt{mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4)))}},
-		{"large kernels", []stmt{loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3)}},
+		{"loops", do(mix(1), loop(3, mix(2), loop(2, mix(3))), mix(1))},
+		{"while", do(while(below(0, 5), count(0, 1), mix(1)), mix(2))},
+		{"conditions", do(loop(3, when(below(0, 1), do(mix(1), count(0, 1)), do(mix(2)))), mix(3))},
+		{"switch", do(loop(4, choose(0, do(mix(1)), do(mix(2), mix(3)), do(mix(4))), count(0, 1)))},
+		{"iterations", do(loop(4, when(turn(1, cq.NoneSet, 1), do(mix(1)), do(mix(2))), loop(2, when(turn(2, cq.Less, 2), do(when(turn(1, cq.Equal, 1), do(mix(3)))))), mix(4)))},
+		{"while by its iteration", do(loop(2, while(turn(1, cq.Less, 3), mix(1)), while(turn(2, cq.Equal, 7), mix(2)), mix(3)))},
+		{"iterations in a callee", do(loop(3, called(loop(2, when(turn(1, cq.Equal, 1), do(mix(1)), do(mix(2))))), when(turn(1, cq.Equal, 1), do(mix(3)))))},
+		{"computed arguments", do(count(0, 3), mixGiven(givenNumber, 0), loop(3, count(0, 2), mixGiven(givenBoth, 0)), called(mixGiven(givenBoth, 0), count(0, 1)), mix(1))},
+		{"calls", do(mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4))))},
+		{"large kernels", do(loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3))},
 	} {
 		cs.Add("saved and loaded: "+f.name, "a trace with control flow from a file does what it did when it was recorded",
 			func(t *rig.T) { savedControl(t, f.ss) })
-		cs.Add("stepped through: "+f.name, "program by program, a trace with control flow goes the way that a replay goes",
+		cs.Add("stepped through: "+f.name, "a trace with control flow is stepped through as it is replayed",
 			func(t *rig.T) { steppedControl(t, f.ss) })
 	}
 	cs.Add("saved and loaded: number of iterations", "a file has the number of iterations that was set, and it can be set again", savedIterations)
-	cs.Add("stepped through: random control flow", "any nest of control flow and computed arguments goes program by program as in a replay", steppedRandomControl)
+	cs.Add("stepped through: random control flow", "any nest of control flow is stepped through as it is replayed", steppedRandomControl)
 	cs.Add("bisect in a loop", "bisecting finds the iteration in which a program goes wrong", bisectControl)
 	return cs
 }
@@ -61,8 +61,7 @@ func (c *control) release() {
 	}
 }
 
-// reloaded saves a trace that control has captured, releases all, and loads it where other memory
-// is free.
+// reloaded saves a captured trace, releases all, and loads it where other memory is free.
 func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise.Trace {
 	t := c.t
 	t.Helper()
@@ -79,7 +78,7 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 			c.f.Buffer = b
 		}
 	}
-	if !found { // the trace uses none
+	if !found {
 		c.counters = t.Buffer(allocator.DRAM, 64*controlCounters, 64)
 		t.Clear(c.counters)
 	}
@@ -106,7 +105,7 @@ func savedControl(t *rig.T, ss []stmt) {
 func savedIterations(t *rig.T) {
 	way := t.Buffer(allocator.DRAM, 64<<10, 2048)
 	c := newControl(t)
-	one := []stmt{mix(1), mix(2)}
+	one := do(mix(1), mix(2))
 	c.load(one)
 	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"))
@@ -114,16 +113,14 @@ func savedIterations(t *rig.T) {
 	t.OK(tr.Set("n", 5))
 	tr = c.reloaded(tr, way)
 	t.Replay(tr)
-	c.run([]stmt{loop(5, one...)})
+	c.run(do(loop(5, one...)))
 	for _, n := range []uint32{0, 3} {
 		t.OK(tr.Set("n", n), tr.Replay(t.Ctx))
-		c.run([]stmt{loop(n, one...)})
+		c.run(do(loop(n, one...)))
 	}
 	c.check("after all replays")
 }
 
-// steppedControl runs a trace into all of it, over all of it, and into every other loop, branch and
-// call.
 func steppedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)
@@ -164,7 +161,7 @@ func steppedRandomControl(t *rig.T) {
 
 func bisectControl(t *rig.T) {
 	c := newControl(t)
-	ss := []stmt{mix(1), loop(3, mix(2), when(below(0, 1), []stmt{count(0, 1)}, []stmt{mix(3)}))}
+	ss := do(mix(1), loop(3, mix(2), when(below(0, 1), do(count(0, 1)), do(mix(3)))))
 	tr := c.captured(ss)
 	prepare := func(int) error { return t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())) }
 	for _, bad := range []int{0, 4, 6} {
@@ -176,15 +173,12 @@ func bisectControl(t *rig.T) {
 	}
 }
 
-// runsAny reports whether statements have a program or a call among their steps, whether it runs or
-// not.
 func runsAny(ss []stmt) bool {
 	return slices.ContainsFunc(ss, func(s stmt) bool {
 		return s.op == opMix || s.op == opAdd || s.op == opCall || runsAny(s.body) || slices.ContainsFunc(s.bodies, runsAny)
 	})
 }
 
-// lines returns the outline of a timeline, and checks its times.
 func lines(t *rig.T, line *observe.Timeline) []string {
 	t.Helper()
 	replays := map[uint64]observe.Span{}
@@ -213,7 +207,6 @@ func lines(t *rig.T, line *observe.Timeline) []string {
 	return out
 }
 
-// controlTimeline compares what timelines show with what statements do.
 func controlTimeline(t *rig.T) {
 	rng := rand.New(rand.NewPCG(99, 1))
 	for round := range t.Size(6, 2) {
@@ -237,7 +230,7 @@ func controlTimeline(t *rig.T) {
 
 func abortedTimeline(t *rig.T) {
 	c := newControl(t)
-	tr := c.captured([]stmt{loop(1<<30, mix(1), loop(2, mix(2)))})
+	tr := c.captured(do(loop(1<<30, mix(1), loop(2, mix(2)))))
 	line, err := observe.StartTimeline(t.Ctx, t.Dev)
 	t.OK(err)
 	t.Replay(tr)
@@ -254,7 +247,7 @@ func abortedTimeline(t *rig.T) {
 func conditionAcrossQueues(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
 	c := newControl(t)
-	ss := []stmt{while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), []stmt{mix(2)}, []stmt{mix(3)})}
+	ss := do(while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), do(mix(2)), do(mix(3))))
 	tr := c.captured(ss)
 	other := t.Dev.Queue(1)
 	set := func(counter int, n uint32) *reprise.Executable {
@@ -274,8 +267,7 @@ func conditionAcrossQueues(t *rig.T) {
 	}
 }
 
-// carriedWords has each iteration's program read what that of the iteration before has written,
-// from other workers.
+// carriedWords has each iteration read what the one before wrote on other workers.
 func carriedWords(t *rig.T) {
 	a, b := t.Buffer(allocator.DRAM, 4*64, 64), t.Buffer(allocator.DRAM, 4*64, 64)
 	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))

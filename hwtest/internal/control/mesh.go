@@ -18,25 +18,22 @@ import (
 func meshCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*machines.T)) { cs.Add(name, protects, machines.OnMesh(fn)) }
-	add("mesh: iterations by each chip's word", "each chip of a mesh has its own number of iterations", meshIterations)
 	add("mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", meshIterationsParam)
 	add("mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", meshBranches)
-	add("mesh: one decision for all", "a word that a collective of the body writes on all chips ends the loop on all of them", meshOneDecision)
-	add("mesh: collectives in loops", "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", meshLoopedCollectives)
+	add("mesh: one decision for all", "a word that a collective writes ends the loop on all chips", meshOneDecision)
+	add("mesh: collectives in loops", "collectives in nested loops keep their numbers", meshLoopedCollectives)
 	add("mesh: random control flow on each chip", "one trace may have other control flow on each chip", meshRandomControl)
-	add("mesh: calls", "each chip runs its own part of the trace that is called, which may be released first", meshCalls)
+	add("mesh: calls", "each chip runs its part of a called trace, which may be released first", meshCalls)
 	add("mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", meshComputedArgs)
 	add("mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", meshSavedControl)
-	add("mesh: replays on some chips", "a trace with control flow is replayed on some chips of a mesh", meshControlPart)
 	add("mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", meshAbort)
-	cs.Add("mesh: limit on one chip", "a loop that doesn't end on one chip stops it alone, with a report that names chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
+	cs.Add("mesh: limit on one chip", "an endless loop stops its chip alone, with a report of chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
 	for i := range cs {
 		cs[i].Level = rig.LevelMesh
 	}
 	return cs
 }
 
-// decides is a buffer of words that count up from another number on each chip.
 func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
@@ -57,46 +54,20 @@ func word(b *mesh.Buffer, off int, is cq.Compare, v uint32) func(*mesh.Chip) rep
 	}
 }
 
-// adds loads a program that adds to a buffer, on a worker of its own.
 func adds(t *machines.T, b *mesh.Buffer, x int, n uint32) *mesh.Executable {
 	t.Helper()
 	return t.Loaded(t.AdderAt(chip.Core{X: x, Y: 1}, b, b, machines.Add(n)))
 }
 
-// counts are a buffer that decides and one that tells how often programs ran.
 func counts(t *machines.T) (n, ran *mesh.Buffer) {
 	t.Helper()
 	return t.Pages("n"), t.Pages("ran")
 }
 
-// counters are counts with programs that add 1 to the first and 10 to the second.
 func counters(t *machines.T) (n, ran *mesh.Buffer, one, ten *mesh.Executable) {
 	t.Helper()
 	n, ran = counts(t)
 	return n, ran, adds(t, n, 0, 1), adds(t, ran, 1, 10)
-}
-
-func meshIterations(t *machines.T) {
-	n, ran, one, ten := counters(t)
-	last := n.Size() - 4
-	const end = 12
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		return errors.Join(
-			r.While(word(n, last, cq.Less, uint32(last/4)+end), 40, machines.Running(r, one, ten)),
-			r.Loop(3, machines.Running(r, ten)),
-		)
-	})
-	for _, from := range []func(i uint32) uint32{
-		func(i uint32) uint32 { return i }, func(i uint32) uint32 { return 5 * i % 14 }, func(i uint32) uint32 { return 12 - min(i, 12) },
-	} {
-		decides(t, n, from)
-		zero(t, ran)
-		for range 3 { // the second and the third have no iterations of the first loop
-			t.Replay(tr)
-		}
-		t.Are("n", n, func(i uint32) uint32 { return max(from(i), end) })
-		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (max(from(i), end) - from(i) + 9) })
-	}
 }
 
 func meshIterationsParam(t *machines.T) {
@@ -164,7 +135,6 @@ func meshOneDecision(t *machines.T) {
 	b := t.Linked()
 	own, ran := counts(t)
 	sum := t.AllReduce(b, mesh.SumInt32)
-	// Each chip adds its own number to its part of the sum; the sum, which all chips have, decides.
 	grow := t.Loaded(t.AdderAt(chip.Core{X: 0, Y: 1}, own, own, func(c *mesh.Chip) uint32 { return t.Ordinal(c) + 1 }))
 	move := t.Loaded(t.AdderAt(chip.Core{X: 1, Y: 1}, own, b, machines.Add(0)))
 	one := adds(t, ran, 3, 1)
@@ -175,15 +145,15 @@ func meshOneDecision(t *machines.T) {
 		return r.While(word(b, 0, cq.Less, enough), 20, func() error {
 			return errors.Join(
 				machines.Running(r, grow, move, sum, one)(),
-				r.If(word(b, 0, cq.Greater, 3*each), machines.Running(r, one), nil), // which all chips decide alike
+				r.If(word(b, 0, cq.Greater, 3*each), machines.Running(r, one), nil),
 			)
 		})
 	})
 	for range 2 {
 		zero(t, own, ran, b)
 		t.Replay(tr)
-		t.Replay(tr)    // has no iterations
-		const turns = 6 // the sixth sum is the first that is enough
+		t.Replay(tr)
+		const turns = 6
 		for _, c := range t.Mesh.Chips() {
 			t.Is("own part", c, own, machines.Counting(own.Size(), turns*(t.Ordinal(c)+1)))
 			t.Is("iterations", c, ran, machines.Counting(ran.Size(), turns+3))
@@ -204,7 +174,7 @@ func meshLoopedCollectives(t *machines.T) {
 		return r.Loop(3, func() error {
 			return errors.Join(
 				r.Run(from),
-				r.While(word(n, 0, cq.Less, 6), 20, machines.Running(r, one, ten)), // of its own on each chip
+				r.While(word(n, 0, cq.Less, 6), 20, machines.Running(r, one, ten)),
 				r.Loop(2, machines.Running(r, sum, t.Links.Barrier())),
 			)
 		})
@@ -352,29 +322,7 @@ func meshSavedControl(t *machines.T) {
 	}
 }
 
-// nothing is a body that records nothing.
 func nothing() error { return nil }
-
-func meshControlPart(t *machines.T) {
-	n, ran, one, ten := counters(t)
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		return r.While(word(n, 0, cq.Less, 5), 20, machines.Running(r, one, ten))
-	})
-	zero(t, n, ran)
-	chips := t.Mesh.Chips()
-	for k := range chips {
-		last := chips[len(chips)-1-k]
-		t.OK(t.On(tr, machines.Only(last)).Replay(t.Ctx))
-		for i, c := range chips {
-			v := uint32(0)
-			if i >= len(chips)-1-k {
-				v = 5
-			}
-			t.Is("n", c, n, machines.Counting(n.Size(), v))
-			t.Is("runs", c, ran, machines.Counting(ran.Size(), 10*v))
-		}
-	}
-}
 
 func meshAbort(t *machines.T) {
 	n, ran, one, ten := counters(t)
@@ -393,7 +341,7 @@ func meshAbort(t *machines.T) {
 	}
 	for round := range uint32(2) {
 		t.Replay(endless)
-		for _, c := range t.Mesh.Chips() { // those after it go on meanwhile
+		for _, c := range t.Mesh.Chips() {
 			ended(c, 1)
 			ended(c, 0)
 			t.OK(t.On(after, machines.Only(c)).Replay(t.Ctx))
@@ -417,7 +365,7 @@ func meshLimit(t *machines.T) {
 	stop := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.While(func(c *mesh.Chip) reprise.Cond {
 			if c == stuck {
-				return reprise.Cond{Buffer: n.On(c), Is: cq.GreaterEqual, Value: 0} // which any word is
+				return reprise.Cond{Buffer: n.On(c), Is: cq.GreaterEqual, Value: 0}
 			}
 			return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: 3}
 		}, 5, machines.Running(r, one, ten))

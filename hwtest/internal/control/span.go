@@ -48,7 +48,7 @@ func spanning(t *rig.T, parts ...[]stmt) *spanned {
 	return s
 }
 
-// replays replays the trace, without waiting in between, and with other counters on the two queues.
+// replays replays the trace without waiting, with different counters on the two queues.
 func (s *spanned) replays(n int) {
 	t := s.cs[0].t
 	t.Helper()
@@ -66,12 +66,10 @@ func (s *spanned) replays(n int) {
 	}
 }
 
-// unlikeParts are parts with different numbers of iterations, all kinds of control flow, and
-// arguments that the device computes.
 func unlikeParts() [2][]stmt {
 	return [2][]stmt{
 		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},
-		{loop(2, mix(5)), while(below(0, 30), count(0, 1), when(below(0, 20), []stmt{mix(6)}, []stmt{mixGiven(givenNumber, 0)})), choose(1, nil, []stmt{mix(7)}, []stmt{mix(8)}), count(1, 1)},
+		{loop(2, mix(5)), while(below(0, 30), count(0, 1), when(below(0, 20), do(mix(6)), do(mixGiven(givenNumber, 0)))), choose(1, nil, do(mix(7)), do(mix(8))), count(1, 1)},
 	}
 }
 
@@ -115,7 +113,7 @@ func savedControlSpan(t *rig.T) {
 }
 
 func spanParam(t *rig.T) {
-	s := spanning(t, []stmt{mix(1)}, []stmt{mix(2)})
+	s := spanning(t, do(mix(1)), do(mix(2)))
 	tr := t.Trace("spanning", func(r *reprise.Recorder) error {
 		var errs []error
 		for i, q := range t.Both() {
@@ -128,7 +126,7 @@ func spanParam(t *rig.T) {
 	for _, n := range [][3]uint32{{2, 1, 4}, {0, 0, 9}, {5, 3, 0}, {0, 0, 0}, {1, 20, 1}} {
 		t.OK(tr.Set("both", n[0]), tr.Set("queue 0", n[1]), tr.Set("queue 1", n[2]), tr.Replay(t.Ctx))
 		for i, c := range s.cs {
-			c.run([]stmt{loop(n[0]+n[1+i], s.parts[i]...)})
+			c.run(do(loop(n[0]+n[1+i], s.parts[i]...)))
 		}
 	}
 	for i, c := range s.cs {
@@ -137,7 +135,7 @@ func spanParam(t *rig.T) {
 }
 
 func abortSpan(t *rig.T) {
-	s := spanning(t, []stmt{loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(1, 1)}, []stmt{loop(5, mix(1)), count(2, 3)})
+	s := spanning(t, do(loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(1, 1)), do(loop(5, mix(1)), count(2, 3)))
 	for i := range t.Size(4, 2) {
 		t.Replay(s.trace)
 		t.OK(t.Both()[1].Wait(t.Ctx))

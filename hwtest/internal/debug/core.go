@@ -19,20 +19,19 @@ import (
 func coreCases() rig.Table {
 	var cs rig.Table
 	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2} {
-		cs.Add(fmt.Sprintf("debug interface of %v", p), "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on",
+		cs.Add(fmt.Sprintf("debug interface of %v", p), "a processor pauses, shows its state, steps, stops at a store and goes on",
 			func(t *rig.T) { debugInterface(t, p) }).Level = rig.LevelKMD
 	}
 	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("stack of a stuck %v", p), "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it",
+		cs.AddHang(fmt.Sprintf("stack of a stuck %v", p), "the report of a hang has each stuck processor's function",
 			func(t *rig.T) { stuckStack(t, p) })
 	}
 	cs.Add("debug interface of a core in reset", "a processor in reset is refused as such, and a report says it", debugInReset).Level = rig.LevelKMD
 	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", debugNCRISC).Level = rig.LevelKMD
-	cs.AddHang("stacks of many cores", "a report of a hang on all cores has the stacks of some, says so, and the device recovers", stuckEverywhere)
+	cs.AddHang("stacks of many cores", "a report of a hang on all cores has the stacks of some, and says so", stuckEverywhere)
 	return cs
 }
 
-// tile returns a tile to debug. It skips the case where there is no debug interface.
 func tile(t *rig.T) *core.Tile {
 	t.Helper()
 	tile, err := core.Open(t.KMD, t.Virtual(t.Grid().Start))
@@ -43,11 +42,9 @@ func tile(t *rig.T) *core.Tile {
 	return tile
 }
 
-// counted is where a processor counts, in L1.
 const counted = 0x20000
 
-// counting lets a processor of a tile count, in a0 and in L1, from where it starts. It is held in
-// reset again with the case.
+// counting lets a processor count in a0 and in L1. It is held in reset again with the case.
 func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 	t.Helper()
 	at = t.Params.ResetPC[p]
@@ -77,12 +74,11 @@ func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 
 func words(ws ...uint32) []byte { return rig.MakeWords(4*len(ws), func(i int) uint32 { return ws[i] }) }
 
-// startsAt has BRISC say where another processor starts when it leaves reset: what ran before on a
-// card may have said something else, and on Wormhole the host can't reach these registers.
+// startsAt has BRISC set where another processor starts: on Wormhole the host can't.
 func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	t.Helper()
 	if p == chip.BRISC {
-		return // it has one place
+		return
 	}
 	override, bit := t.Params.NCRISCResetPCOverride, uint32(1)
 	if p >= chip.TRISC0 {
@@ -93,7 +89,7 @@ func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	sw := func(rs2, off, rs1 uint32) uint32 {
 		return off>>5&0x7F<<25 | rs2<<20 | rs1<<15 | 2<<12 | off&0x1F<<7 | 0x23
 	}
-	store := func(addr uint32) []uint32 { // of a0
+	store := func(addr uint32) []uint32 {
 		return []uint32{lui(a1, addr+0x800), sw(a0, addr&0xFFF, a1)}
 	}
 	code := []uint32{lui(a0, at)}
@@ -101,7 +97,7 @@ func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	code = append(code, bit<<20|a0<<7|0x13) // li a0, bit
 	code = append(code, store(override)...)
 	code = append(code, store(counted)...)
-	code = append(code, 0x0000006F) // j .
+	code = append(code, 0x0000006F)
 	xy := tile.XY()
 	t.OK(t.KMD.Write(xy, uint64(t.Params.ResetPC[chip.BRISC]), words(code...)))
 	t.OK(t.KMD.Write32(xy, counted, 0))
@@ -110,7 +106,6 @@ func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	t.OK(t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll))
 }
 
-// counts waits until the processor has counted on.
 func counts(t *rig.T, tile *core.Tile, from uint32) {
 	t.Helper()
 	for v := from; v == from; {
@@ -192,9 +187,8 @@ func debugNCRISC(t *rig.T) {
 	}
 }
 
-// hung runs a program that doesn't end, and returns the report of the hang. A report waits 250 ms
-// for processors to pause; on a busy machine an emulated one may get no turn. Then the program runs
-// again, after a recovery.
+// hung runs a program that doesn't end. A report waits 250 ms for processors to pause; on a busy
+// machine the program runs again, after a recovery.
 func hung(t *rig.T, program func() *reprise.Program) *dispatch.HangError {
 	t.Helper()
 	const tries = 10
@@ -208,8 +202,7 @@ func hung(t *rig.T, program func() *reprise.Program) *dispatch.HangError {
 	}
 }
 
-// stuckStack is also about a file without debug information: the kernels that come with Reprise
-// have symbols alone.
+// stuckStack runs kernels that have symbols alone.
 func stuckStack(t *rig.T, p chip.Processor) {
 	u := t.Short()
 	at := chip.Core{X: 2, Y: 3}
@@ -219,7 +212,7 @@ func stuckStack(t *rig.T, p chip.Processor) {
 		if len(h.Dump.Stacks) != 0 || !strings.Contains(h.Detail(), h.Dump.StacksNote) {
 			t.Errorf("%d stacks, and the report:\n%s", len(h.Dump.Stacks), h.Detail())
 		}
-		_ = u.Dev.Close(t.Context()) // it hangs
+		_ = u.Dev.Close(t.Context())
 		t.Skip("call stacks: " + h.Dump.StacksNote)
 	}
 	i := slices.IndexFunc(h.Dump.Stacks, func(s live.Snapshot) bool { return s.Core == at && s.Processor == p })
@@ -251,7 +244,7 @@ func stuckEverywhere(t *rig.T) {
 		return p
 	})
 	if h.Dump.Stacks == nil {
-		_ = u.Dev.Close(t.Context()) // it hangs
+		_ = u.Dev.Close(t.Context())
 		t.Skip("call stacks: " + h.Dump.StacksNote)
 	}
 	workers := 0
@@ -272,9 +265,8 @@ func stuckEverywhere(t *rig.T) {
 
 func watchCases() rig.Table {
 	var cs rig.Table
-	cs.Add("checks that hold", "a kernel with checks that does nothing wrong ends as without them", checksHold)
 	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("failed checks of %v", p), "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong",
+		cs.AddHang(fmt.Sprintf("failed checks of %v", p), "a kernel's failed check ends the wait with core, kernel and reason",
 			func(t *rig.T) { checksFail(t, p) })
 	}
 	return cs
@@ -292,23 +284,10 @@ func watched(t *rig.T, what uint32, on chip.Processor) *reprise.Program {
 	}
 }
 
-// watchable skips where kernels can't be watched.
 func watchable(t *rig.T) {
 	t.Helper()
 	if _, ok := t.Dev.Debug().PrintArea(); !ok {
 		t.Skip("the workers run tt-metal's base firmware, with which kernels report nothing")
-	}
-}
-
-func checksHold(t *rig.T) {
-	watchable(t)
-	for _, p := range rig.Processors() {
-		ran(t, watched(t, 0, p))
-	}
-	fs, err := t.Dev.Debug().Failures()
-	t.OK(err)
-	if len(fs) != 0 {
-		t.Errorf("failed: %v", fs)
 	}
 }
 
@@ -337,7 +316,7 @@ func checksFail(t *rig.T, on chip.Processor) {
 			if k.Core != t.Grid().End || k.Processor != on || k.Kernel != on.String() || !strings.Contains(k.Error(), want.says) {
 				t.Error(k)
 			}
-			_ = t.Dev.Close(context.WithoutCancel(t.Ctx)) // it has stopped for good
+			_ = t.Dev.Close(context.WithoutCancel(t.Ctx))
 			return
 		}
 		f := rig.As[*watch.Failure](t, err)

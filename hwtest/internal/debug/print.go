@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Cases are the cases of what running and hanging kernels tell: prints, times, checks, call stacks.
 func Cases() rig.Table {
 	return slices.Concat(printCases(), timeCases(), watchCases(), coreCases())
 }
@@ -28,12 +27,12 @@ func printCases() rig.Table {
 			func(t *rig.T) { prints(t, p) })
 		cs.Add(fmt.Sprintf("DPRINT of %v", p), "a stream of C++ prints as the macro of C does", func(t *rig.T) { dprints(t, p) })
 	}
-	cs.Add("prints of many cores", "lines of each core are in the order of their device time, and none is missing", printsEverywhere)
+	cs.Add("prints of many cores", "no line is missing, and each core's are in order", printsEverywhere)
 	cs.Add("more lines than a ring holds", "a kernel with a full ring waits for the host, and no line is lost", printsMany)
-	cs.Add("nobody listens to prints", "a kernel never waits for a host that isn't there, and the newest lines are left", printsUnheard)
+	cs.Add("nobody listens to prints", "a kernel never waits for an absent host, and the newest lines are left", printsUnheard)
 	cs.Add("host gone", "a kernel waits only so long for a host that stopped reading", printsDeserted)
 	cs.Add("prints in a trace", "each replay prints, also of a trace that was loaded from its file", printsInTrace)
-	cs.AddHang("prints before a hang", "the report of a hang has what was printed, Recover loses no line, and prints work after it", printsInHang)
+	cs.AddHang("prints before a hang", "the report of a hang has what was printed, and Recover loses no line", printsInHang)
 	return cs
 }
 
@@ -60,7 +59,6 @@ func listenWith(t *rig.T, heard func(print.Record), o print.Options) *print.List
 	return l
 }
 
-// printing is a program whose kernels print n lines each.
 func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...chip.Processor) *reprise.Program {
 	t.Helper()
 	p := &reprise.Program{Name: "prints"}
@@ -73,7 +71,6 @@ func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...ch
 	return p
 }
 
-// wantLines are those of kernel print.c.
 func wantLines(n uint32) (out []string) {
 	for i := range n {
 		out = append(out, fmt.Sprintf("line %d of %d", i, n))
@@ -240,7 +237,7 @@ func ran(t *rig.T, p *reprise.Program) {
 
 func timeCases() rig.Table {
 	var cs rig.Table
-	cs.Add("times of programs", "the device notes when each program ran, in its order and without overlaps, eagerly and in traces", programTimes)
+	cs.Add("times of programs", "the device notes when each program ran, in order, also in traces", programTimes)
 	for _, p := range rig.Processors() {
 		cs.Add(fmt.Sprintf("zones of %v", p), "a kernel's zones take what its parts take, and lie in the time of its program",
 			func(t *rig.T) { zones(t, p) })
@@ -248,7 +245,6 @@ func timeCases() rig.Table {
 	return cs
 }
 
-// times begins to read when programs of queue 0 run.
 func times(t *rig.T) *dispatch.ProgramTimes {
 	t.Helper()
 	p, err := t.Dev.Queue(0).ProgramTimes()
@@ -259,7 +255,6 @@ func times(t *rig.T) *dispatch.ProgramTimes {
 	return p
 }
 
-// ranAt returns the times of n programs that have run, after one that ended at some cycle.
 func ranAt(t *rig.T, p *dispatch.ProgramTimes, n int, after uint64) (all []dispatch.ProgramTime) {
 	t.Helper()
 	t.OK(t.Dev.Queue(0).WaitFunc(t.Ctx, func() bool {
@@ -332,7 +327,7 @@ func blankProgram(t *rig.T) *reprise.Program {
 func zones(t *rig.T, on chip.Processor) {
 	l := listen(t, print.Options{})
 	p, x := times(t), t.Load(zoned(t, 1000, on))
-	t.OK(l.Drain()) // what other cases have left in the rings
+	t.OK(l.Drain())
 	l.got = nil
 	t.RunAndWait(x)
 	t.OK(l.Drain())

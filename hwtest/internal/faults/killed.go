@@ -14,9 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// killedProcess kills processes that use the device, with SIGKILL, in the middle of replays. What
-// they had of the driver's must come back, and the next process must be able to use the device at
-// once.
+// killedProcess kills processes amid replays: the driver gets everything back.
 func killedProcess(t *rig.T) {
 	if len(t.Config.Victim) == 0 {
 		t.Skip("nobody said how to start a second process: hwtest.Config.Victim")
@@ -33,7 +31,6 @@ func killedProcess(t *rig.T) {
 	free := windows(&u)
 	for range t.Size(2, 1) {
 		killOne(&u, free)
-		// The next process, then this one.
 		second, _, stderr := start(&u, "--once")
 		if err := second.Wait(); err != nil {
 			t.Fatalf("the process after the killed one: %v: %s", err, stderr)
@@ -42,8 +39,7 @@ func killedProcess(t *rig.T) {
 	}
 }
 
-// needsCleanup skips the case where the driver can't stop a killed process's cores: they would go
-// on writing to memory that is no longer its own.
+// needsCleanup skips where the driver can't stop a killed process's cores.
 func needsCleanup(t *rig.T) {
 	t.Helper()
 	kd, err := kmd.Open(t.Ctx, t.Device.Open())
@@ -86,8 +82,7 @@ func killOne(t *rig.T, free int) {
 		t.Errorf("process %d: %s", pid, stderr)
 	}
 	for end := time.Now().Add(t.Patience()); ; time.Sleep(10 * time.Millisecond) {
-		// The kernel has cleaned up when a process is gone; a card that is served hears of it a
-		// little later.
+		// A card that is served hears of the end a little later.
 		got, windows := held(t, pid), windows(t)
 		if !got.locked && got.files == 0 && windows == free {
 			return
@@ -117,8 +112,7 @@ func held(t *rig.T, pid int) (h holding) {
 	return h
 }
 
-// windows counts the windows that a process can get. On silicon others would miss them meanwhile,
-// so there it is 0.
+// windows counts the windows that a process can get; 0 on silicon, where others would miss them.
 func windows(t *rig.T) (n int) {
 	t.Helper()
 	if t.Device.Kind == target.Silicon {

@@ -1,5 +1,4 @@
-// Package hard has the cases of other layers that synchronize much, on emulators that make life
-// hard.
+// Package hard has other layers' cases that synchronize much, on emulators that make it hard.
 package hard
 
 import (
@@ -20,18 +19,15 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// hardMode is a way in which the emulator makes life hard.
 type hardMode struct {
-	name string
-	few  int // seeds by default
-	many int // of a long run
-	opts []sim.Option
-	// strict turns on every check of the emulator, with the mode's seed.
+	name   string
+	few    int // seeds by default
+	many   int // of a long run
+	opts   []sim.Option
 	strict bool
 }
 
-// modes are the ways in which the emulator makes life hard. Each is tried with several seeds, which
-// choose the order of the processors and the delays of the networks.
+// modes try each case with several seeds of processors' order and networks' delays.
 func modes() []hardMode {
 	return []hardMode{
 		{name: "as it comes", few: 1, many: 100},
@@ -45,8 +41,7 @@ func modes() []hardMode {
 	}
 }
 
-// few leaves a few columns or rows of workers, because checks of all cost much: for a case that
-// needs a wide grid 8 by 5 workers and more, else 3 columns or rows.
+// few leaves few workers, since full checks cost much: 8 by 5 or more for a wide grid.
 func few(a chip.Arch, wide bool) chip.Harvesting {
 	switch {
 	case a == chip.Blackhole && wide:
@@ -59,7 +54,6 @@ func few(a chip.Arch, wide bool) chip.Harvesting {
 	return chip.Harvesting{Tensix: 0b111111}
 }
 
-// Cases are the cases of layer hard.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, m := range modes() {
@@ -94,7 +88,7 @@ func (k *key) run(t *rig.T, m hardMode, seed uint64) {
 type key struct {
 	name   string
 	queues bool
-	wide   bool // of the grid
+	wide   bool
 	fn     func(*rig.T)
 	opts   []reprise.Option
 }
@@ -106,9 +100,8 @@ func keys() []key {
 		{name: "queues in turn", wide: true, opts: rig.QueueOptions(false), fn: func(t *rig.T) { queues.InTurn(t, 3, 8); queues.FourEvents(t, 4); queues.WaitHolds(t) }},
 		{name: "queues apart", wide: true, opts: rig.QueueOptions(true), fn: func(t *rig.T) { queues.HandOver(t, 3, 4); queues.LooseEdges(t, 6) }},
 		{name: "transfers beside a model", wide: true, opts: rig.QueueOptions(false), fn: func(t *rig.T) {
-			for _, w := range []streams.Way{{}, {Reads: true, Trace: true, Again: true}} {
-				w.Run(t, w.Build(t, 2), 5, nil)
-			}
+			streams.Flow(t, "two queues", 5)
+			streams.Flow(t, "transfer queue, L1 again", 5)
 		}},
 		{name: "other kernels", fn: func(t *rig.T) {
 			programs.FreshData(t)

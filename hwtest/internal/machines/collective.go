@@ -15,14 +15,8 @@ import (
 func collectiveCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("barrier", "a barrier ends on every chip, again and again", meshBarrier)
 	add("broadcast", "a broadcast from each chip reaches all others", meshBroadcast)
-	add("point to point", "a chip's buffer reaches another chip and none in between", meshSend)
 	add("all pairs", "a buffer reaches each chip from each other one", allPairs)
-	add("all_gather", "after an all_gather every chip has every slice", allGather)
-	add("reduce_scatter", "after a reduce_scatter each chip has its slice's sum", reduceScatter)
-	add("all_reduce", "after an all_reduce every chip has the sum", allReduce)
-	add("all_reduce maximum", "after an all_reduce of maxima every chip has the largest of each", allReduceMax)
 	add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes)
 	add("uneven slices", "slices of unequal size are gathered and scattered too", meshUneven)
 	add("collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow)
@@ -34,7 +28,6 @@ func collectiveCases() rig.Table {
 	return cs
 }
 
-// Linked prepares the links, and a buffer that has other data on every chip.
 func (t *T) Linked() *mesh.Buffer {
 	t.Helper()
 	var err error
@@ -47,7 +40,7 @@ func (t *T) Linked() *mesh.Buffer {
 	return b
 }
 
-// putAll fills a buffer with the number of each chip of the line, which sums adds up.
+// putAll fills a buffer with the number of each chip of the line.
 func (t *T) putAll(b *mesh.Buffer) {
 	t.Helper()
 	for i, c := range t.Links.Line() {
@@ -55,7 +48,6 @@ func (t *T) putAll(b *mesh.Buffer) {
 	}
 }
 
-// prepared takes a collective and releases it with the case.
 func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
 	t.Helper()
 	t.OK(err)
@@ -63,13 +55,11 @@ func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
 	return x
 }
 
-// AllReduce prepares one.
 func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
 	t.Helper()
 	return t.prepared(t.Links.AllReduce(t.Ctx, b, how))
 }
 
-// addsUp carries out an all_reduce and checks the sum on all chips.
 func (t *T) addsUp(b *mesh.Buffer) {
 	t.Helper()
 	t.carryOut(t.AllReduce(b, mesh.SumInt32), nil)
@@ -82,26 +72,17 @@ func (t *T) carryOut(x *mesh.Executable, err error) {
 	t.Wait()
 }
 
-// sums is what all chips' data add up to.
 func (t *T) sums(n int) []byte {
 	chips := uint32(t.Mesh.Size())
 	return rig.MakeWords(n, func(i uint32) uint32 { return 1000*chips*(chips+1)/2 + chips*i })
 }
 
-// ofPages is a buffer of pages of some size that has words of its own on every chip of the line.
+// ofPages is a buffer with words of its own on every chip of the line.
 func (t *T) ofPages(n, page int) *mesh.Buffer {
 	t.Helper()
 	b := t.buffer(t.Mesh, allocator.DRAM, n*page, page, "pages")
 	t.putAll(b)
 	return b
-}
-
-func meshBarrier(t *T) {
-	t.Linked()
-	for range 5 {
-		t.Start(t.Links.Barrier())
-	}
-	t.Wait()
 }
 
 func meshBroadcast(t *T) {
@@ -113,25 +94,12 @@ func meshBroadcast(t *T) {
 	}
 }
 
-func meshSend(t *T) {
-	b := t.Linked()
-	line := t.Links.Line()
-	t.carryOut(t.Links.Send(t.Ctx, b, line[0], line[len(line)-1]))
-	for i, c := range line {
-		want := Counting(b.Size(), 1000*uint32(i+1))
-		if i == len(line)-1 {
-			want = Counting(b.Size(), 1000)
-		}
-		t.Is("send", c, b, want)
-	}
-}
-
 func allPairs(t *T) {
 	b := t.Linked()
 	line := t.Links.Line()
 	for i, from := range line {
 		for j, to := range line {
-			if i == j || len(line) > 8 && (i+j)%len(line) != len(line)/3 { // one from each of many
+			if i == j || len(line) > 8 && (i+j)%len(line) != len(line)/3 {
 				continue
 			}
 			for k, c := range line {
@@ -151,18 +119,6 @@ func allPairs(t *T) {
 	}
 }
 
-func allGather(t *T) {
-	b := t.Linked()
-	t.carryOut(t.Links.AllGather(t.Ctx, b))
-	want := make([]byte, b.Size())
-	for i, owner := range t.Links.Line() {
-		first, count := t.Links.Slice(b, owner)
-		copy(want[64*first:64*(first+count)], Counting(b.Size(), 1000*uint32(i+1))[64*first:])
-	}
-	t.all("all_gather", b, want)
-}
-
-// hasSlice checks a chip's slice of a buffer, in pages of 64 B, against the bytes of the whole.
 func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	first, count := t.Links.Slice(b, c)
@@ -170,26 +126,6 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	if !bytes.Equal(got, want[64*first:64*(first+count)]) {
 		t.Errorf("%s: chip %v has another slice: % x", what, c.Coord, got)
 	}
-}
-
-func reduceScatter(t *T) {
-	b := t.Linked()
-	t.carryOut(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32))
-	want := t.sums(b.Size())
-	for _, c := range t.Links.Line() {
-		t.hasSlice("reduce_scatter", c, b, want)
-	}
-}
-
-func allReduce(t *T) {
-	b := t.Linked()
-	t.addsUp(b)
-}
-
-func allReduceMax(t *T) {
-	b := t.Linked()
-	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32))
-	t.all("maximum", b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
 }
 
 func pageSizes(t *T) {
@@ -237,8 +173,8 @@ func scatterGather(t *T) {
 	t.all("sum", b, t.sums(b.Size()))
 }
 
-// floats checks an all_reduce of words that value gives to each chip, in pages whose number no
-// count of chips divides, so that the order is that of the line.
+// floats checks an all_reduce in pages that no count of chips divides, so that the order is the
+// line's.
 func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func(a, b uint32) uint32) {
 	t.Helper()
 	t.Linked()
@@ -255,7 +191,6 @@ func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func
 	t.all("sum", b, want)
 }
 
-// putWords fills a buffer with words of each chip of the line.
 func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
 	t.Helper()
 	for i, c := range t.Links.Line() {
@@ -263,7 +198,6 @@ func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
 	}
 }
 
-// anyFloat is a float32 of any size and sign.
 func anyFloat(chip, word int) float32 {
 	x := float64((word*2654435761+chip*40503)%10007) - 5000
 	return float32(x * math.Pow(2, float64((word+3*chip)%40-20)))
@@ -321,7 +255,7 @@ func orderCases() rig.Table {
 	add("rows at once", "submeshes that are apart carry out collectives at the same time", meshRows)
 	add("same bits again", "a sum of floats has the same bits every time, on every chip", sameBits)
 	add("collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed)
-	add("work between collectives", "a program between a reduce_scatter and an all_gather works on the slice of its chip", meshBetween)
+	add("work between collectives", "a program between two collectives works on its chip's slice", meshBetween)
 	add("late chip", "chips that are ready wait for a late one, and the result is the same", meshLate)
 	add("links of another core", "any worker can drive the links", otherCore)
 	return cs
@@ -331,7 +265,7 @@ func floatMax(t *T) {
 	const nan = 0x7FC00000
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 1, 0x7F800001}
 	value := func(c, w int) uint32 {
-		if w < 36 { // each of the odd ones beside each
+		if w < 36 {
 			return odd[[]int{w % 6, w / 6}[c%2]]
 		}
 		return math.Float32bits(anyFloat(c, w))

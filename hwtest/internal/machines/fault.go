@@ -19,13 +19,13 @@ func faultCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
 	add("capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses)
-	add("empty trace", "a trace in which nothing was recorded on any chip is refused", emptyTrace)
+	add("empty trace", "a trace of nothing is refused", emptyTrace)
 	add("foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign)
-	cs.Add("closed", "a mesh that is closed refuses everything, and closing it again does nothing", OnOwnMesh(meshClosed))
-	cs.Add("lost packets", "packets that a link loses, and that are therefore sent again, change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator
+	cs.Add("closed", "a closed mesh refuses everything but Close", OnOwnMesh(meshClosed))
+	cs.Add("lost packets", "packets that a link loses change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator
 	cs.Add("late and double packets", "packets that a link delays or repeats change no result", OnOwnMesh(badLinks)).Needs = rig.NeedEmulator
-	cs.Add("link down", "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", OnOwnMesh(linkDown)).Needs = rig.NeedEmulator
-	cs.Add("card lost", "when a card is lost the error lists every chip of the mesh, and the others still replay", OnOwnMesh(cardLost)).Needs = rig.NeedEmulator
+	cs.Add("link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", OnOwnMesh(linkDown)).Needs = rig.NeedEmulator
+	cs.Add("card lost", "the error of a lost card lists every chip, and the others still replay", OnOwnMesh(cardLost)).Needs = rig.NeedEmulator
 	return cs
 }
 
@@ -70,7 +70,6 @@ func meshClosed(t *T) {
 	})
 }
 
-// links takes every link of the machine down, or brings it up.
 func (t *T) links(up bool) {
 	t.Helper()
 	for _, l := range t.machine.Emulated.Spec().Links {
@@ -78,7 +77,6 @@ func (t *T) links(up bool) {
 	}
 }
 
-// afterRecovery recovers all chips, and carries out an all_reduce.
 func (t *T) afterRecovery() {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
@@ -87,7 +85,6 @@ func (t *T) afterRecovery() {
 	t.addsUp(t.Linked())
 }
 
-// OnChip is the case on one chip of the mesh.
 func (t *T) OnChip(c *mesh.Chip) *rig.T {
 	u := *t.T
 	u.UseDevice(c.Device)
@@ -95,7 +92,7 @@ func (t *T) OnChip(c *mesh.Chip) *rig.T {
 	return &u
 }
 
-// HungAlone waits for the mesh's queue, which has to end with a hang of one chip alone.
+// HungAlone waits for a hang of one chip alone.
 func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
 	t.Helper()
 	err := t.Queue.Wait(t.Ctx)
@@ -105,7 +102,6 @@ func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
 	return t.Hung(err)
 }
 
-// disturb makes every link do something to packets in both directions.
 func (t *T) disturb(how ...string) {
 	t.Helper()
 	m := t.machine.Emulated
@@ -143,8 +139,7 @@ func badLinks(t *T) {
 	t.collectives(b)
 }
 
-// ownInterfaces skips a case that cuts links unless every chip has a PCI interface: others are lost
-// with the links.
+// ownInterfaces skips unless every chip has a PCI interface: others are lost with the links.
 func (t *T) ownInterfaces() {
 	t.Helper()
 	if n := len(t.machine.Cards); n < t.Mesh.Size() {
@@ -152,8 +147,7 @@ func (t *T) ownInterfaces() {
 	}
 }
 
-// takeAway picks a card, and returns a function that takes it out of the machine, and the chips
-// that are left then. It skips a case for which no chip would be left.
+// takeAway picks a card, and returns what unplugs it and the chips that are left then.
 func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip) {
 	t.Helper()
 	var cards []*mesh.Chip
@@ -183,7 +177,7 @@ func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip)
 	}, left
 }
 
-// GivesUp opens the mesh once more, with waits that end soon when nothing moves.
+// GivesUp opens the mesh with short waits.
 func (t *T) GivesUp(soon, slow time.Duration) *mesh.Mesh {
 	t.Helper()
 	t.OK(t.Mesh.Close(t.Context()))
@@ -239,10 +233,10 @@ func cardLost(t *T) {
 
 func hangCases() rig.Table {
 	var cs rig.Table
-	cs.Add("link down in the middle", "a link that goes down during collectives never makes a wrong result, and collectives continue when it comes back", OnOwnMesh(downInTheMiddle)).Needs = rig.NeedEmulator
+	cs.Add("link down in the middle", "a link that goes down never makes a wrong result", OnOwnMesh(downInTheMiddle)).Needs = rig.NeedEmulator
 	cs.Add("card lost in the middle", "a card that is lost during replays ends them with the state of every chip", OnOwnMesh(lostInTheMiddle)).Needs = rig.NeedEmulator
 	cs.Add("slow links", "one chip whose packets all come late delays the others and changes nothing", OnOwnMesh(slowChip)).Needs = rig.NeedEmulator
-	cs.Add("one chip hangs", "the error of a hang says which chip it is, the others work on, and so does that one after it is recovered", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
+	cs.Add("one chip hangs", "a hang names its chip, and the others work on", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
 	return cs
 }
 
@@ -266,8 +260,7 @@ func downInTheMiddle(t *T) {
 	long, cancel := context.WithTimeout(t.Ctx, 5*time.Second)
 	defer cancel()
 	if err := t.Queue.Wait(long); err != nil {
-		// Packets that were on their way are gone for good. Then every chip is recovered, and no
-		// chip took a wrong sum for a right one.
+		// Packets on their way are lost; no chip took a wrong sum for a right one.
 		t.afterRecovery()
 		return
 	}

@@ -20,24 +20,14 @@ import (
 func runCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("one program everywhere", "a program that is loaded on a mesh runs on every chip", meshProgram)
 	add("programs by range", "chips run the program of their range, and those outside of all ranges none", meshRanges)
-	add("submesh runs alone", "work in a submesh's queue runs on its chips only", submeshRuns)
 	add("events", "an event of a mesh is done when it is done on every chip", meshEvents)
 	add("trace", "one trace runs on all chips, which share one stream of commands", meshTrace)
-	add("trace on a part", "a trace of a mesh can be replayed on some of its chips", tracePart)
 	add("trace parameters", "a parameter of a mesh's trace changes on every chip", traceParam)
-	add("trace release", "releasing a mesh's trace frees its memory on all chips", traceRelease)
 	add("submeshes at once", "submeshes that are apart run different traces at the same time", submeshTraces)
 	add("traces in any order", "traces of a mesh are replayed and released in any order", manyTraces)
 	add("skew", "chips report by their own clocks how far apart they were", meshSkew)
 	return cs
-}
-
-func meshProgram(t *T) {
-	_, out, x := t.setUp()
-	t.Start(x)
-	t.Are("out", out, func(i uint32) uint32 { return 101 + 100*i })
 }
 
 func meshRanges(t *T) {
@@ -47,19 +37,6 @@ func meshRanges(t *T) {
 	part.Range = Only(last)
 	t.Start(t.Loaded(part))
 	t.onlyOn(last, out, 6)
-}
-
-func submeshRuns(t *T) {
-	in, out, _ := t.setUp()
-	first := t.Mesh.Chips()[0]
-	sub, err := t.Mesh.Submesh(Only(first))
-	t.OK(err)
-	x, err := sub.Load(t.Ctx, "add", t.adder(in, out, Add(9)))
-	t.OK(err)
-	t.Later(x.Release)
-	t.OK(sub.Queue(0).Run(t.Ctx, x))
-	t.OK(sub.Queue(0).Wait(t.Ctx))
-	t.onlyOn(first, out, 10)
 }
 
 func meshEvents(t *T) {
@@ -87,15 +64,6 @@ func meshTrace(t *T) {
 	t.Are("out", out, func(uint32) uint32 { return 23 })
 }
 
-func tracePart(t *T) {
-	_, out, x := t.setUp()
-	tr := t.recorded(x)
-	first := t.Mesh.Chips()[0]
-	t.Replay(t.On(tr, Only(first)))
-	t.Wait()
-	t.onlyOn(first, out, 101)
-}
-
 func traceParam(t *T) {
 	_, out, x := t.setUp()
 	tr := t.Trace("trace", func(r *mesh.Recorder) error {
@@ -106,22 +74,6 @@ func traceParam(t *T) {
 	t.Wait()
 	t.Are("out", out, func(i uint32) uint32 { return 101 + 100*i })
 	t.Fails("no such parameter", tr.Set("none", 0), reprise.ErrNoParam)
-}
-
-func traceRelease(t *T) {
-	_, _, x := t.setUp()
-	var before []uint64
-	for _, c := range t.Mesh.Chips() {
-		before = append(before, c.Device.MemoryFingerprint(allocator.DRAM))
-	}
-	tr := t.recorded(x, x)
-	t.Replay(tr)
-	t.Release(tr)
-	for i, c := range t.Mesh.Chips() {
-		if c.Device.MemoryFingerprint(allocator.DRAM) != before[i] {
-			t.Errorf("chip %v hasn't got its memory back", c.Coord)
-		}
-	}
 }
 
 func submeshTraces(t *T) {
@@ -204,7 +156,6 @@ func queueCases() rig.Table {
 	return cs
 }
 
-// Add is a number for Adder that is the same on all chips.
 func Add(n uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 { return n } }
 
 func meshReplays(t *T) {
@@ -386,7 +337,6 @@ func spanning(t *T) {
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 }
 
-// Cases are the cases of several chips as one.
 func Cases() rig.Table {
 	return slices.Concat(meshCases(), runCases(), queueCases(), collectiveCases(),
 		orderCases(), faultCases(), hangCases())

@@ -2,7 +2,6 @@
 package memory
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,8 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases are the cases of buffers of every layout, their transfers, and memory of the host that the
-// device reaches.
 func Cases() rig.Table {
 	return slices.Concat(bufferCases(), memoryCases(), transferCases(), pinnedCases())
 }
@@ -37,23 +34,15 @@ func bufferCases() rig.Table {
 		}
 	}
 	cs.Add("several MiB", "transfers much larger than the queue's rings come through whole", severalMiB)
-	cs.Add("neighbours", "buffers beside each other don't touch each other", neighbours)
-	cs.Add("write after write", "writes to one buffer land in order, without waits between them", writeAfterWrite)
 	cs.Add("outside of the buffer", "transfers beyond a buffer are a *TransferError", transferErrors)
-	cs.Add("empty transfers", "a transfer of nothing does nothing", emptyTransfers)
-	cs.Add("out of memory", "what doesn't fit is an *OutOfMemoryError, and memory can be allocated to the last byte", outOfMemory)
-	cs.Add("impossible buffers", "sizes and pages that make no buffer are refused", impossibleBuffers)
-	cs.Add("freed buffer", "a freed buffer isn't used, and its memory is handed out again", freedBuffer)
 	cs.Add("held by a program", "a loaded program keeps its buffers' memory", heldByProgram)
-	cs.Add("circular buffers beside buffers", "circular buffers and L1 buffers never overlap", circularBesideBuffers)
-	cs.Add("many allocations", "hundreds of buffers come and go without a byte lost", manyAllocations)
 	return cs
 }
 
 func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 	page := size
 	if pages == 1 {
-		page = 0 // then the buffer is one page
+		page = 0
 	}
 	b := t.Buffer(k, size*pages, page)
 	if b.Size() != size*pages || b.PageSize() != size {
@@ -90,32 +79,6 @@ func severalMiB(t *rig.T) {
 	}
 }
 
-func neighbours(t *rig.T) {
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-		var bs []*reprise.Buffer
-		for i := range 10 {
-			size := []int{16, 100, 64, 4096, 33}[i%5]
-			bs = append(bs, t.Buffer(k, size*(20+i), size))
-		}
-		for round := range 2 {
-			for i, b := range bs {
-				t.Fill(b, uint32(100*round+i))
-			}
-			for i, b := range bs {
-				t.Holds(fmt.Sprintf("%v buffer %d", k, i), b, rig.Pattern(uint32(100*round+i), b.Size()))
-			}
-		}
-	}
-}
-
-func writeAfterWrite(t *rig.T) {
-	b := t.Buffer(allocator.DRAM, 64*64, 64)
-	for i := range 200 {
-		t.Fill(b, uint32(i))
-	}
-	t.Holds("the last write", b, rig.Pattern(199, b.Size()))
-}
-
 func transferErrors(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 1000, 100)
 	before := rig.Pattern(1, 1000)
@@ -135,63 +98,6 @@ func transferErrors(t *rig.T) {
 	t.Holds("untouched", b, before)
 }
 
-func emptyTransfers(t *rig.T) {
-	b := t.Buffer(allocator.DRAM, 1000, 100)
-	for _, off := range []int{0, 100, 1000} {
-		t.WriteAt(b, off, nil)
-		t.ReadAt(b, off, 0)
-	}
-	t.Wait()
-}
-
-func outOfMemory(t *rig.T) {
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-		before := t.Dev.Memory(k)
-		_, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: int(before.LargestHole+64) * before.Banks,
-			PageSize: int(before.LargestHole + 64), Name: "too large"})
-		rig.As[*allocator.OutOfMemoryError](t, err)
-		t.Fails(k.String(), err, reprise.ErrOutOfMemory)
-		all := t.Buffer(k, int(before.LargestHole)*before.Banks, int(before.LargestHole))
-		if free := t.Dev.Memory(k).Free; free != before.Free-before.LargestHole {
-			t.Errorf("%v: %d B free beside the largest buffer", k, free)
-		}
-		t.Free(all)
-		if after := t.Dev.Memory(k); after.Allocated != before.Allocated || after.LargestHole != before.LargestHole {
-			t.Errorf("%v: before %+v, after %+v", k, before, after)
-		}
-	}
-}
-
-func impossibleBuffers(t *rig.T) {
-	for name, c := range map[string]reprise.BufferConfig{
-		"no size":        {Kind: allocator.DRAM},
-		"negative":       {Kind: allocator.DRAM, Size: -64, PageSize: 64},
-		"uneven":         {Kind: allocator.DRAM, Size: 100, PageSize: 64},
-		"negative page":  {Kind: allocator.DRAM, Size: 64, PageSize: -64},
-		"no such memory": {Kind: 77, Size: 64, PageSize: 64},
-	} {
-		before := t.Allocated()
-		if b, err := t.Dev.NewBuffer(c); err == nil {
-			t.Errorf("%s: got a buffer of %d B", name, b.Size())
-			t.Free(b)
-		}
-		t.SameMemory(before)
-	}
-}
-
-func freedBuffer(t *rig.T) {
-	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
-	t.Free(b)
-	p := make([]byte, 64)
-	t.AllFail(reprise.ErrReleased, map[string]error{
-		"write": t.Queue.Write(t.Ctx, b, 0, p), "read": t.Queue.Read(t.Ctx, b, 0, p), "free": b.Release(),
-	})
-	again := t.Buffer(allocator.DRAM, 6400, 64)
-	if again.Addr() != b.Addr() {
-		t.Errorf("the same size again is at %#x, the freed buffer was at %#x", again.Addr(), b.Addr())
-	}
-}
-
 func heldByProgram(t *rig.T) {
 	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * t.Grid().Size(), PageSize: 64, Name: "held"})
 	x := t.Load(t.StoreProgram("holder", t.Grid(), b, 1))
@@ -209,50 +115,6 @@ func heldByProgram(t *rig.T) {
 	}
 }
 
-func circularBesideBuffers(t *rig.T) {
-	free := int(t.Dev.Memory(allocator.L1).LargestHole)
-	size := free/2 - 64<<10
-	b := t.Buffer(allocator.L1, size*t.Grid().Size(), size)
-	prog := func(n int) *reprise.Program {
-		p := t.StoreProgram("cb", t.Grid(), b, 1)
-		rig.AddCircularBuffer(t, p, 0, n&^15, 1)
-		return p
-	}
-	x := t.Load(prog(free / 3))
-	before := t.Allocated()
-	if y, err := t.Dev.Load(t.Ctx, prog(free-size+4096)); err == nil {
-		t.Error("circular buffers that reach into a buffer were loaded")
-		t.Release(y)
-	} else if !errors.Is(err, reprise.ErrOutOfMemory) && errors.As(err, new(*dispatch.ProgramError)) {
-		t.Errorf("error %v: the program isn't what is wrong", err)
-	}
-	t.SameMemory(before)
-	t.RunAndWait(x)
-	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole >= uint64(free-size) {
-		t.Errorf("%d B of L1 are free although circular buffers take a third of them", hole)
-	}
-}
-
-func manyAllocations(t *rig.T) {
-	before := t.Allocated()
-	var live []*reprise.Buffer
-	for i := range 600 {
-		size := 32 * (1 + i*i%100)
-		k := []allocator.Kind{allocator.DRAM, allocator.L1}[i%2]
-		b := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size * (1 + i%5), PageSize: size, Name: "many"})
-		live = append(live, b)
-		if i%3 == 2 {
-			k := i * 7 % len(live)
-			t.Free(live[k])
-			live = append(live[:k], live[k+1:]...)
-		}
-	}
-	for _, b := range live {
-		t.Free(b)
-	}
-	t.SameMemory(before)
-}
-
 func transferCases() rig.Table {
 	var cs rig.Table
 	for _, page := range []int{16, 32, 100, 2048, 5000} {
@@ -268,7 +130,7 @@ func transferCases() rig.Table {
 		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: grid},
 	} {
 		for _, page := range []int{48, 272} {
-			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of a sharded buffer is read and written, and nothing beside it",
+			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of shards is read and written, and nothing beside it",
 				func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Sharding: &s}) })
 		}
 	}

@@ -31,16 +31,15 @@ func pinnedCases() rig.Table {
 		})
 	}
 	cs.Add("pinned memory, large", "a transfer without a copy may be larger than the queue's own memory", pinnedLarge)
-	cs.Add("pinned memory in the order of the queue", "transfers with pinned memory keep their place among other transfers and programs", pinnedInOrder)
+	cs.Add("pinned memory in the order of the queue", "transfers with pinned memory keep their place in the queue", pinnedInOrder)
 	cs.Add("pinned memory given up in time", "Free waits for transfers that the caller hasn't waited for", pinnedFree)
-	cs.Add("pinned memory and a context that ends", "a wait for a transfer without a copy ends with its context, and the queue goes on", pinnedCancelled)
+	cs.Add("pinned memory and a context that ends", "a wait ends with its context, and the queue goes on", pinnedCancelled)
 	return cs
 }
 
-// PinnedBetweenQueues are the cases of pinned memory on two queues.
 func PinnedBetweenQueues() rig.Table {
 	var cs rig.Table
-	cs.Add("pinned memory from queue to queue", "what one queue puts into host memory another fetches after an event, and not sooner", pinnedBetweenQueues)
+	cs.Add("pinned memory from queue to queue", "one queue fetches what another put into host memory before an event", pinnedBetweenQueues)
 	return cs
 }
 
@@ -117,7 +116,6 @@ func pinnedInOrder(t *rig.T) {
 	}
 }
 
-// numbered are words that tell their places and a round, plus a number.
 func numbered(n, round, plus int) []byte {
 	return rig.MakeWords(n, func(i int) uint32 { return uint32(i | round<<8 + plus) })
 }

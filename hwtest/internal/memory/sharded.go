@@ -17,7 +17,6 @@ type shardedCase struct {
 	Spec allocator.ShardSpec
 }
 
-// ShardedCases are layouts that every device has the cores for.
 func ShardedCases() []shardedCase {
 	grid := func(w, h int) []chip.Range { return []chip.Range{chip.Grid(w, h)} }
 	return []shardedCase{
@@ -33,20 +32,16 @@ func ShardedCases() []shardedCase {
 func memoryCases() rig.Table {
 	var cs rig.Table
 	for _, c := range ShardedCases() {
-		cs.Add("sharded "+c.Name, "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote",
+		cs.Add("sharded "+c.Name, "kernels and host find the same pages of a sharded buffer",
 			func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) })
 		cs.Add("sharded transfers "+c.Name, "what is written to a sharded buffer is read from it, in whole and in part",
 			func(t *rig.T) { shardedTransfers(t, allocator.L1, c.Spec) })
 	}
 	cs.Add("sharded in DRAM", "shards in DRAM lie in the banks that were named", shardedDRAM)
 	cs.Add("fixed address", "a buffer lies where it was asked to, and comes back to where it was", fixedAddress)
-	cs.Add("parts of a buffer", "a part of a buffer is the same memory, and holds it", partsOfBuffer)
-	cs.Add("would it fit", "what would fit does fit, at the predicted address", wouldFit)
-	cs.Add("memory map", "the map of a device's memory has no gaps and names the owner of each range", memoryMap)
 	return cs
 }
 
-// Opened are cases that open the device in their own way.
 func Opened() rig.Table {
 	var cs rig.Table
 	cs.Add("L1 small", "small sharded buffers lie at the top of L1, in their own region, and work", smallBuffers)
@@ -54,19 +49,16 @@ func Opened() rig.Table {
 	return cs
 }
 
-// Sharded is the configuration of a sharded buffer with pages of 16 B, whose every word a kernel's
-// arguments can give.
+// Sharded configures pages of 16 B, whose every word a kernel's arguments can give.
 func Sharded(k allocator.Kind, s allocator.ShardSpec, page int) reprise.BufferConfig {
 	return reprise.BufferConfig{Kind: k, PageSize: page, Name: "sharded", Sharding: &s}
 }
 
-// Numbers is a program in which each core writes its pages' numbers to the places that a sharded
-// buffer in L1 states, and what the buffer holds then.
+// Numbers is a program whose cores write their pages' numbers to a sharded L1 buffer's places.
 func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
 	t.Helper()
 	page := uint32(b.PageSize())
-	// Kernels store runs of words, so the places from the first to the last are written, those
-	// without a page too.
+	// Kernels store runs of words, also to places without a page.
 	type span struct{ low, high uint32 }
 	spans := map[chip.Core]span{}
 	for i := range b.Pages() {
@@ -109,7 +101,7 @@ func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
 
 func numberedWord(page int, i uint32) uint32 { return uint32(page)<<8 | i | 0xA5000000 }
 
-// ShardedKernel checks both ways that kernels and host find the same pages of a sharded buffer.
+// ShardedKernel checks both ways that kernels and host find the same pages.
 func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	b := t.BufferOf(Sharded(k, s, 16))
 	p, want := Numbers(t, b)
@@ -117,7 +109,6 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	t.RunAndWait(t.Load(p))
 	t.Holds("what the kernels wrote", b, want)
 
-	// The other way: what the host writes is what a kernel finds there.
 	for i := range want {
 		want[i] ^= 0xFF
 	}
@@ -167,7 +158,7 @@ func shardedDRAM(t *rig.T) {
 	s := allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1},
 		Cores: []chip.Range{chip.Grid(t.Dev.DRAMBanks()-1, 1)}}
 	shardedTransfers(t, allocator.DRAM, s)
-	// What was written as shards is found as pages of an interleaved buffer at the same address.
+	// What was written as shards is found as interleaved pages at the same address.
 	b := t.BufferOf(Sharded(allocator.DRAM, s, 64))
 	want := t.Fill(b, 5)
 	addr := b.Addr()
@@ -216,92 +207,6 @@ func fixedAddress(t *rig.T) {
 	}
 }
 
-func partsOfBuffer(t *rig.T) {
-	cs := []reprise.BufferConfig{
-		{Kind: allocator.DRAM, Size: 40 * 100, PageSize: 100, Name: "interleaved"},
-		Sharded(allocator.L1, ShardedCases()[3].Spec, 48),
-	}
-	for _, c := range cs {
-		b := t.BufferOf(c)
-		page := b.PageSize()
-		want := t.Fill(b, 3)
-		part, err := b.Sub(5*page, 12*page)
-		t.OK(err)
-		t.Holds(b.Name()+": a part", part, want[5*page:17*page])
-		in, err := part.Sub(3*page, 2*page)
-		t.OK(err)
-		data := t.Fill(in, 4)
-		copy(want[8*page:], data)
-		t.Holds(b.Name()+": the whole after writing a part of a part", b, want)
-		whole, _ := b.Page(8)
-		if p, ok := in.Page(0); !ok || p != whole {
-			t.Errorf("page 0 of the part is at %+v, page 8 of the whole at %+v", p, whole)
-		}
-		if err := t.Queue.Write(t.Ctx, part, 12*page, data[:page]); err == nil {
-			t.Error("a write beyond a part went through")
-		}
-		taken := t.Allocated()
-		t.Free(b)
-		t.Free(part)
-		t.SameMemory(taken) // a part is in use
-		t.Holds(b.Name()+": a part after the whole was freed", in, data)
-		t.Free(in)
-		if t.Allocated() == taken {
-			t.Error("memory of which no part is in use any more stays allocated")
-		}
-	}
-}
-
-func wouldFit(t *rig.T) {
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-		s := t.Dev.Memory(k)
-		half := int(s.LargestHole) / 2 &^ 63
-		c := reprise.BufferConfig{Kind: k, Size: half * s.Banks, PageSize: half, Name: "half"}
-		if addrs, err := t.Dev.MemorySnapshot().WouldFit(c, c); err != nil || len(addrs) != 2 {
-			t.Fatalf("%v: two halves: %v", k, err)
-		}
-		if _, err := t.Dev.MemorySnapshot().WouldFit(c, c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
-			t.Errorf("%v: three halves: %v", k, err)
-		}
-		addrs, err := t.Dev.MemorySnapshot().WouldFit(c)
-		t.OK(err)
-		b := t.BufferOf(c)
-		if b.Addr() != addrs[0] {
-			t.Errorf("%v: said %#x, is at %#x", k, addrs[0], b.Addr())
-		}
-		shot := t.Dev.MemorySnapshot()
-		if _, err := shot.WouldFit(c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
-			t.Errorf("%v: two halves beside one: %v", k, err)
-		}
-		t.OK(shot.Without(b))
-		if _, err := shot.WouldFit(c, c); err != nil {
-			t.Errorf("%v: two halves without the first: %v", k, err)
-		}
-		t.Free(b)
-		if ch := shot.Changes(); len(ch) != 0 {
-			t.Errorf("%v: the snapshot without the buffer, and the device after freeing it, differ by %v", k, ch)
-		}
-	}
-}
-
-func memoryMap(t *rig.T) {
-	b := t.Buffer(allocator.DRAM, 4096, 64)
-	found := false
-	for _, r := range t.Dev.MemorySnapshot().Map().Regions {
-		end := r.Entries[0].Start
-		for _, e := range r.Entries {
-			if e.Start != end {
-				t.Errorf("%s: a gap from %#x to %#x", r.Name, end, e.Start)
-			}
-			end = e.End
-			found = found || !e.Free && e.Owner == "test" && e.Start == uint64(b.Addr()) && e.Site != ""
-		}
-	}
-	if !found {
-		t.Errorf("the map doesn't know the buffer at %#x, or who asked for it", b.Addr())
-	}
-}
-
 func smallBuffers(t *rig.T) {
 	const small = 24_576
 	t = t.Full(t.Device.Open(), reprise.WithL1Small(small))
@@ -339,7 +244,6 @@ func fixedTraceRegion(t *rig.T) {
 	}
 	b := t.PerWorker(64)
 	x := t.Load(t.StoreProgram("store", t.Grid(), b, 40))
-	// With all other DRAM taken, a trace still finds its place.
 	hole := int(t.Dev.Memory(allocator.DRAM).LargestHole)
 	all := t.Buffer(allocator.DRAM, hole*banks, hole)
 	trace := t.Capture("in the region", x)

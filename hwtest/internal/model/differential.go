@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Differential are the cases of layer differential.
 func Differential() rig.Table {
 	const same = "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters"
 	var cs rig.Table
@@ -29,8 +28,7 @@ func Differential() rig.Table {
 	return cs
 }
 
-// other returns the device to compare with: the one that was asked for; otherwise, for an emulator,
-// the emulator with slow networks and another order of processors.
+// other is the device that was asked for, or the emulator with slow networks and another order.
 func other(t *rig.T) *target.Device {
 	t.Helper()
 	if d := t.Config.Compare(t.Device); d != nil {
@@ -42,15 +40,14 @@ func other(t *rig.T) *target.Device {
 	return t.Device.Emulated("_slow", sim.Seed(99), sim.Delay(40))
 }
 
-// outcome is memory that random commands wrote, what they reported to the host, or counters.
 type outcome struct {
 	what string
 	data []byte
 }
 
 const (
-	areaSize = 96 << 10 // of what random commands write in each place
-	areaDRAM = 16 << 20 // where it lies in DRAM; in L1 at scratch
+	areaSize = 96 << 10
+	areaDRAM = 16 << 20
 )
 
 func randomCommands(t *rig.T, seed uint64) {
@@ -77,9 +74,7 @@ func randomCommands(t *rig.T, seed uint64) {
 	}
 }
 
-// randomRun runs a random stream and returns its outcomes: the memory, the records that the host
-// got, one after the other, and the counters of completions. All choices come from rng, and none
-// depends on the device.
+// randomRun runs a random stream and returns its outcomes. No choice depends on the device.
 func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 	g := t.Grid()
 	watched := []chip.Core{g.Start, g.End, {X: 1, Y: 1}, {X: g.End.X, Y: 0}, {X: 3, Y: g.End.Y}, {X: 4, Y: 3}}
@@ -95,7 +90,6 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 		return t.NOCRect(chip.Range{Start: s, End: chip.Core{X: s.X + rng.IntN(g.End.X-s.X+1), Y: s.Y + rng.IntN(g.End.Y-s.Y+1)}})
 	}
 	data := func(n int) []byte { return rig.Pattern(rng.Uint32(), n) }
-	// addr is a place for n bytes, aligned.
 	addr := func(n, align int) uint32 { return uint32(rng.IntN((areaSize-n)/align) * align) }
 	length := func() int {
 		switch rng.IntN(4) {
@@ -114,8 +108,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 		stall, reset := false, false
 		var record []byte
 		cmds := t.Commands(func(b *cq.Builder) {
-			// Data of one command may be what an earlier one wrote, and places overlap: each waits
-			// for those before.
+			// Places overlap, so each command waits for those before.
 			b.WaitStall(cq.Wait{})
 			switch rng.IntN(13) {
 			case 0, 1:
@@ -192,7 +185,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 				record = make([]byte, 16*(1+rng.IntN(2000)))
 				b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(record))})
 				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(len(record), 16)), Length: uint64(len(record))})
-			case 12: // every worker answers
+			case 12:
 				to := cq.Master
 				if rng.IntN(2) == 0 {
 					to = cq.Subordinate
@@ -216,7 +209,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			t.Answered(t.Dispatch.L1Banks())
 		}
 		if stall {
-			t.Finish() // before the trace's memory is used again
+			t.Finish()
 		}
 	}
 	t.Finish()
@@ -228,7 +221,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 		out = append(out, outcome{fmt.Sprintf("DRAM bank %d", b), t.PeekDRAM(b, areaDRAM, areaSize)})
 	}
 	var counters []byte
-	for s := range 8 { // those that workers may report to
+	for s := range 8 {
 		v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch+s, chip.SpaceAvailable)))
 		t.OK(err)
 		counters = rig.AppendWord(counters, v&cq.CountMask)

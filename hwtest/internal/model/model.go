@@ -14,11 +14,10 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// Cases are the cases of layer model.
 func Cases() rig.Table {
 	var cs rig.Table
-	cs.Add("buffers against a model", "any series of writes, reads, allocations and releases leaves what a model says", buffersModel)
-	cs.Add("everything against a model", "runs, replays, captures, releases, writes and reads in any order do what a model says", everythingModel)
+	cs.Add("buffers against a model", "any series of buffers' calls leaves what a model says", buffersModel)
+	cs.Add("everything against a model", "any order of calls does what a model says", everythingModel)
 	return cs
 }
 
@@ -30,8 +29,7 @@ func must(r rig.Draw, err error) {
 	}
 }
 
-// fresh opens a device of its own for one try of a property, since a try that fails may leave it
-// hanging.
+// fresh opens a device for one try, since a try that fails may leave it hanging.
 func fresh(t *rig.T, r rig.Draw) (*rig.T, func()) {
 	opts := []reprise.Option{reprise.WithHangTimeout(t.Patience())}
 	if r.IntRange(0, 3, "stock wire format") == 0 {
@@ -57,7 +55,6 @@ func drawBuffer(r rig.Draw, t *rig.T) *modelBuffer {
 	return m
 }
 
-// part draws a range of pages, in bytes.
 func (m *modelBuffer) part(r rig.Draw) (off, n int) {
 	pages := m.b.Size() / m.b.PageSize()
 	first := r.IntRange(0, pages-1, "first page")
@@ -116,25 +113,19 @@ func everythingModel(t *rig.T) {
 	t.Config.Property(t, steps(t), func(r rig.Draw) {
 		t, done := fresh(t, r)
 		defer done()
-		// Words of every worker that programs mix their numbers into.
 		words, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * t.Grid().Size(), PageSize: 16, Name: "words"})
 		must(r, err)
 		must(r, t.Queue.Write(t.Ctx, words, 0, make([]byte, words.Size())))
-		want := make([]uint32, t.Grid().Size())
+		f := rig.NewMix(t)
 		side := drawBuffer(r, t)
 
 		type program struct {
-			x         *reprise.Executable
-			MixNumber uint32
-			on        chip.Range
+			x      *reprise.Executable
+			number uint32
+			on     chip.Range
 		}
 		var programs []program
-		mix := func(p program) {
-			for c := range p.on.Cores() {
-				i := t.WorkerIndex(c)
-				want[i] = rig.Mixed(want[i], p.MixNumber, i)
-			}
-		}
+		mix := func(p program) { f.Run(p.number, p.on) }
 		g := t.Grid()
 		for i := range 4 {
 			at := chip.Core{X: r.IntRange(0, g.End.X, "x"), Y: r.IntRange(0, g.End.Y, "y")}
@@ -198,8 +189,8 @@ func everythingModel(t *rig.T) {
 				tr := traces[i]
 				for range r.IntRange(1, 5, "parameters") {
 					i := r.IntRange(0, len(tr.seq)-1, "step")
-					tr.seq[i].MixNumber = uint32(r.IntRange(0, 1000, "number"))
-					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].MixNumber))
+					tr.seq[i].number = uint32(r.IntRange(0, 1000, "number"))
+					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].number))
 				}
 			}),
 			"pieces": withTrace(func(r rig.Draw, i int) {
@@ -226,7 +217,7 @@ func everythingModel(t *rig.T) {
 					if i%4 != 0 {
 						return 0
 					}
-					return want[i/4]
+					return f.Words[i/4]
 				})
 				if d := rig.Difference(all, got); d != "" {
 					r.Fatalf("words of the workers: %s", d)

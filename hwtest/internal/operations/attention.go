@@ -58,7 +58,6 @@ func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
 	t.exactly(together, makeArray(index{2, 1, 40, heads * width}, x.at))
 }
 
-// angles returns cosines and sines of positions, rounded to a type.
 func (t *opsRun) angles(positions, width int, dt ops.DataType) (cos, sin array) {
 	of := func(f func(float64) float64) array {
 		return makeArray(index{1, 1, positions, width}, func(i index) float64 {
@@ -135,7 +134,6 @@ func (c *opsAttention) name() string {
 	return s
 }
 
-// exact returns the result in float64.
 func (c *opsAttention) exact(q, k, v, mask array) array {
 	out := makeArray(index{c.q[0], c.q[1], c.q[2], v.dims[3]}, func(index) float64 { return 0 })
 	group := c.q[1] / c.k[1]
@@ -187,8 +185,7 @@ func attention(t *opsRun, c opsAttention) {
 	t.near(got, want, func(i index) float64 { return math.Abs(want.at(i))/(1<<8) + 1./(1<<7) })
 }
 
-// decodeTrace decodes a sequence with one trace, whose position is a parameter: the result is that
-// of the prefill, bit for bit.
+// decodeTrace decodes a sequence with one trace: the result is the prefill's, bit for bit.
 func decodeTrace(t *opsRun) {
 	const dt, rows = ops.BFloat16, 35
 	x := t.numbers(index{1, 1, rows, 64}, dt)
@@ -269,7 +266,6 @@ func rowCases() []opsCase {
 	return append(cs, opsCase{"argmax uint16", func(t *opsRun) { argmax(t, ops.UInt16) }})
 }
 
-// exactProduct returns a product of matrices, and the sums of the absolute values of its terms.
 func exactProduct(x, y array) (sums, sizes array) {
 	dims := index{max(x.dims[0], y.dims[0]), max(x.dims[1], y.dims[1]), x.dims[2], y.dims[3]}
 	sum := func(of func(float64) float64) array {
@@ -284,7 +280,6 @@ func exactProduct(x, y array) (sums, sizes array) {
 	return sum(func(v float64) float64 { return v }), sum(math.Abs)
 }
 
-// productError is what the documentation of Matmul says.
 func productError(from, to ops.DataType, sum, size float64) float64 {
 	e := size / (1 << 11)
 	if from == ops.Float32 {

@@ -25,7 +25,6 @@ func binaries() []binary {
 	}
 }
 
-// wrapped is an integer as a type has it.
 func wrapped(dt ops.DataType, v int64) float64 {
 	switch dt {
 	case ops.UInt8:
@@ -135,7 +134,7 @@ func unary(t *opsRun, f opsFunction, dt ops.DataType) {
 
 type move struct {
 	name   string
-	dims   index // of the tensor
+	dims   index
 	device func(d *ops.Device, c call, a *ops.Tensor) (*ops.Tensor, error)
 	result index
 	from   func(i index) index // where an element of the result comes from

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Cases are the cases of layer ops.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, c := range elementCases() {
@@ -31,11 +30,9 @@ func Cases() rig.Table {
 	return cs
 }
 
-// Cases of layer ops compare an operation on tensors with the same one in float64, on every device
-// alike. Integers and copies must be equal, and floats as near as the operation's documentation
-// says.
+// Operations are compared with float64: exactly for integers and copies, else as near as
+// documented.
 
-// opsCase is an operation on some tensors.
 type opsCase struct {
 	name string
 	run  func(t *opsRun)
@@ -49,7 +46,6 @@ func (c opsCase) of(protects string) rig.Case {
 	}}
 }
 
-// opsRun is a case that runs.
 type opsRun struct {
 	*rig.T
 	d    *ops.Device
@@ -68,7 +64,6 @@ func (t *opsRun) release() {
 	}
 }
 
-// index is that of an element, from the outermost dimension to the innermost.
 type index [4]int
 
 type array struct {
@@ -90,7 +85,7 @@ func makeArray(dims index, f func(i index) float64) array {
 	return a
 }
 
-// at returns an element. Indices wrap, so that a dimension of 1 is repeated.
+// at returns an element; indices wrap, so a dimension of 1 is repeated.
 func (a array) at(i index) float64 {
 	at := 0
 	for k, d := range a.dims {
@@ -116,7 +111,7 @@ func (a array) row(i index) []float64 {
 	return out
 }
 
-// numbers returns numbers of a type: integers of all bits, floats that are normally distributed.
+// numbers are integers of all bits, or normally distributed floats.
 func (t *opsRun) numbers(dims index, dt ops.DataType) array {
 	return makeArray(dims, func(index) float64 {
 		switch dt {
@@ -148,7 +143,6 @@ func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig
 	return out
 }
 
-// tiles is send to tiles in DRAM.
 func (t *opsRun) tiles(a array, dt ops.DataType) *ops.Tensor {
 	t.Helper()
 	return t.send(a, dt, ops.Tile, opsDRAM)
@@ -212,7 +206,6 @@ func (t *opsRun) exactly(got *ops.Tensor, want array) {
 	t.near(got, want, func(index) float64 { return 0 })
 }
 
-// near compares a tensor with what it must be, but for an error of each element.
 func (t *opsRun) near(got *ops.Tensor, want array, tolerated func(i index) float64) {
 	t.Helper()
 	v := t.values(got)
@@ -235,8 +228,7 @@ func (t *opsRun) near(got *ops.Tensor, want array, tolerated func(i index) float
 	}
 }
 
-// rounding is the error of rounding to a type: half a unit of the last place of bfloat16, and of
-// what the vector unit computes of fp32 some of them.
+// rounding is the error of rounding to a type.
 func rounding(dt ops.DataType) float64 {
 	if dt == ops.BFloat16 {
 		return 1. / (1 << 8)
@@ -249,7 +241,6 @@ type call struct {
 	opts []ops.OpOption
 }
 
-// run runs an operation, at once and from a trace, and returns its result.
 func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
 	t.Helper()
 	out := t.result(op(call{ctx: t.Ctx}))
@@ -257,12 +248,11 @@ func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
 	return out
 }
 
-// replayed checks that a trace of an operation leaves in a tensor what it has now, after the tensor
-// has been overwritten.
+// replayed checks a trace of an operation after its output has been overwritten.
 func (t *opsRun) replayed(out *ops.Tensor, again func(ctx context.Context) error) {
 	t.Helper()
 	want := t.values(out)
-	t.OK(again(t.Ctx)) // loads the program for this memory
+	t.OK(again(t.Ctx))
 	trace, err := t.d.Capture(t.Ctx, "operation", again)
 	t.OK(err)
 	s := out.Spec()

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// coreSet is a set of cores of a grid.
 type coreSet struct {
 	name string
 	of   func(chip.Range) []chip.Range
@@ -79,8 +78,6 @@ func kernelGroups(t *rig.T) {
 	b := t.PerWorker(64)
 	prog := &reprise.Program{Name: "groups", Buffers: []*reprise.Buffer{b}}
 	g := t.Grid()
-	// Row y runs the store kernel on processor y mod 5 with a number of its own; odd columns
-	// another one on the next.
 	for y := range g.End.Y + 1 {
 		row := chip.Range{Start: chip.Core{Y: y}, End: chip.Core{X: g.End.X, Y: y}}
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
@@ -105,29 +102,9 @@ func kernelGroups(t *rig.T) {
 
 func xy(t *rig.T, c chip.Core) (x, y uint32) {
 	t.Helper()
-	if t.Chip == nil {
-		// What a device without harvesting would need isn't enough: ask the device's own kernels.
-		learnCoordinates(t)
-	}
-	v := t.Virtual(c)
+	v, err := t.Dev.Virtual(c)
+	t.OK(err)
 	return uint32(v.X), uint32(v.Y)
-}
-
-// learnCoordinates finds out the chip's harvesting by its grid: virtual coordinates depend on
-// nothing else.
-func learnCoordinates(t *rig.T) {
-	t.Helper()
-	g := t.Grid()
-	for n := range 11 {
-		ch, err := chip.New(t.Dev.Arch(), chip.Harvesting{Tensix: 1<<n - 1})
-		t.OK(err)
-		w, h := ch.Grid()
-		if (t.Dev.Arch() == chip.Wormhole && h-2 == g.End.Y) || (t.Dev.Arch() == chip.Blackhole && w-2 == g.End.X) {
-			t.Chip = ch
-			return
-		}
-	}
-	t.Fatalf("no %v has a grid of %v", t.Dev.Arch(), g)
 }
 
 func KernelMulticast(t *rig.T, bytes int) {
@@ -185,7 +162,7 @@ func PingPong(t *rig.T, turns int) {
 func Chain(t *rig.T) {
 	b := t.PerWorker(16)
 	g := t.Grid()
-	var order []chip.Core // row by row, there and back
+	var order []chip.Core
 	for y := range g.End.Y + 1 {
 		for x := range g.End.X + 1 {
 			if y%2 == 1 {
@@ -225,20 +202,18 @@ func Chain(t *rig.T) {
 	}
 }
 
-// sixteenSemaphores makes a kernel read the semaphores as memory: they lie where the launch message
-// says, 16 B apart.
 func sixteenSemaphores(t *rig.T) {
 	b := t.PerWorker(16)
 	g := t.Grid()
 	for _, id := range []int{0, 1, 15} {
 		prog := &reprise.Program{Name: "semaphores", Buffers: []*reprise.Buffer{b}}
-		for i := range 32 { // as many circular buffers as there can be, beside the semaphores
+		for i := range 32 {
 			rig.AddCircularBuffer(t, prog, i, 16*(i+1), 3)
 		}
 		for i := range program.MaxSemaphores {
 			v := uint32(0)
 			if i == id {
-				v = 1 // the others' waiters would hang
+				v = 1
 			}
 			prog.Semaphores = append(prog.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{g}, Initial: v})
 		}
@@ -255,7 +230,6 @@ func sixteenSemaphores(t *rig.T) {
 }
 
 func EmptyCores(t *rig.T) {
-	// A circular buffer and a semaphore where no kernel runs.
 	x := t.Load(&reprise.Program{Name: "empty",
 		Kernels: []reprise.Kernel{{Name: "blank", Image: t.Kernel(kernels.Blank), Processor: chip.TRISC1,
 			Cores: []chip.Range{t.Grid().End.Range()}}},

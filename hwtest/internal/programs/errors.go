@@ -69,7 +69,6 @@ func refused(t *rig.T, change func(*rig.T, *reprise.Program)) {
 	wantProgramError(t, p)
 }
 
-// wantProgramError loads a program that must be refused, and checks that nothing stays allocated.
 func wantProgramError(t *rig.T, p *reprise.Program) {
 	t.Helper()
 	before := t.Allocated()
@@ -84,10 +83,9 @@ func wantProgramError(t *rig.T, p *reprise.Program) {
 	t.SameMemory(before)
 }
 
-// LongText loads kernels whose text leaves so many bytes of kernel-config memory free.
 func LongText(t *rig.T, free int, on []chip.Processor) {
 	b := t.PerWorker(64)
-	// Beside the texts there are two unique arguments each, and alignment.
+	// Beside the texts there are two arguments each, and alignment.
 	limit := int(t.L1.KernelConfigSize) - 64*((16*len(on)+63)/64)
 	size := (limit - free) / len(on) &^ 63
 	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
@@ -124,8 +122,10 @@ func textBeyond(t *rig.T) {
 	}
 }
 
-// LongCommands runs programs whose commands span entries.
-func LongCommands(t *rig.T) {
+// LongProgram returns a program with what makes its commands longer than a fetch entry may be, and
+// what checks the words that it has stored.
+func LongProgram(t *rig.T) (x *reprise.Executable, lengthen, check func()) {
+	t.Helper()
 	b := t.PerWorker(64 * len(rig.Processors()))
 	prog := &reprise.Program{Name: "long commands", Buffers: []*reprise.Buffer{b}}
 	for i, p := range rig.Processors() {
@@ -139,30 +139,37 @@ func LongCommands(t *rig.T) {
 				return a
 			}})
 	}
-	x := t.Load(prog)
-	if x.Commands().Bytes > 64<<10 {
-		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", x.Commands().Bytes)
+	x = t.Load(prog)
+	if n := x.Commands().Bytes; n > 64<<10 {
+		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", n)
 	}
+	return x, func() {
+			t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
+			if n := x.Commands().Bytes; n < 256<<10 {
+				t.Fatalf("the commands have %d bytes: not more than an entry", n)
+			}
+		}, func() {
+			for i, p := range rig.Processors() {
+				for _, w := range []int{0, 15} {
+					t.WantWords(fmt.Sprintf("%v word %d", p, w), b, 16*i+w, func(c chip.Core) uint32 {
+						return uint32(t.WorkerIndex(c))<<12 + uint32(i)<<8 + uint32(2+w)
+					})
+				}
+			}
+		}
+}
+
+func LongCommands(t *rig.T) {
+	x, lengthen, check := LongProgram(t)
 	t.Start(x)
-	// Once arguments have changed, they all are among the commands.
-	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
-	if x.Commands().Bytes < 256<<10 {
-		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
-	}
+	lengthen()
 	for range 4 {
 		t.Start(x)
 	}
 	t.Wait()
-	for i := range rig.Processors() {
-		for _, w := range []int{0, 15} {
-			t.WantWords(fmt.Sprintf("%v word %d", rig.Processors()[i], w), b, 16*i+w, func(c chip.Core) uint32 {
-				return uint32(t.WorkerIndex(c))<<12 + uint32(i)<<8 + uint32(2+w)
-			})
-		}
-	}
+	check()
 }
 
-// ConfigRing starts programs of changing size.
 func ConfigRing(t *rig.T, runs int) {
 	f := t.Follow()
 	var xs []*reprise.Executable

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Cases are the cases of layer programs.
 func Cases() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%v alone", "each processor runs a kernel while the others rest", alone, rig.Processors()...)
@@ -32,11 +31,11 @@ func Cases() rig.Table {
 	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
 		{16384, 5, 2}} {
 		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
-			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
+			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand on pages in order, whatever their depth",
 				func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
 		}
 	}
-	rig.Each(&cs, "kernel multicast of %d bytes", "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
+	rig.Each(&cs, "kernel multicast of %d bytes", "a kernel's multicast reaches all cores before its semaphore does",
 		KernelMulticast, 16, 1024, 8192, 60000)
 	rig.Each(&cs, "ping-pong of %d turns", "semaphores carry turns between the farthest cores", PingPong, 1, 2, 100)
 	rig.Each(&cs, "kernel text %d bytes below the limit", "kernels up to the whole of the kernel-config memory arrive whole",
@@ -45,14 +44,12 @@ func Cases() rig.Table {
 		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated",
 			func(t *rig.T) { refused(t, e.change) })
 	}
-	cs.Add("all five processors at once", "five kernels of one tile run beside each other", allFive)
-	cs.Add("who am I", "every kernel finds its own coordinates, its network and fresh static data", whoAmI)
 	cs.Add("second run has fresh data", "static data of a kernel begin anew with every run", FreshData)
 	cs.Add("other network", "a BRISC kernel may take either network", OtherNetwork)
 	cs.Add("argument counts differ by core", "cores may have different numbers of arguments", differingArguments)
 	cs.Add("five texts up to the limit", "five long kernels share the kernel-config memory",
 		func(t *rig.T) { LongText(t, 1024, rig.Processors()) })
-	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError that says how much room there is", textBeyond)
+	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError", textBeyond)
 	cs.Add("commands longer than a fetch entry", "a program's commands may span several entries", LongCommands)
 	cs.Add("several kernel groups", "rows of cores run different kernels of one program", kernelGroups)
 	cs.Add("pipeline over three compute processors", "circular buffers chain all five processors of a tile", func(t *rig.T) {
@@ -63,7 +60,6 @@ func Cases() rig.Table {
 	cs.Add("sixteen semaphores", "all semaphores of a core are separate words with their initial values", sixteenSemaphores)
 	cs.Add("config ring wraps", "programs of changing size follow each other around the kernel-config ring", func(t *rig.T) { ConfigRing(t, t.Size(400, 60)) })
 	cs.Add("thousands of runs", "nothing runs out in thousands of runs without a wait", thousandsOfRuns)
-	cs.Add("two programs alternate", "each run takes its own program's kernels and arguments", alternate)
 	cs.Add("close one of two", "closing a program frees its memory and leaves others as they are", closeOne)
 	cs.Add("no kernel at all on a core", "cores without a kernel report completion too", EmptyCores)
 	cs.Add("used after close", "a closed program isn't run", usedAfterClose)
@@ -76,21 +72,6 @@ func alone(t *rig.T, p chip.Processor) {
 	prog.Kernels[0].Processor = p
 	t.RunAndWait(t.Load(prog))
 	t.WantWords("stored", b, 0, func(c chip.Core) uint32 { return 0x1000 + uint32(t.WorkerIndex(c)) })
-}
-
-func allFive(t *rig.T) {
-	b := t.PerWorker(64)
-	prog := &reprise.Program{Name: "five", Buffers: []*reprise.Buffer{b}}
-	for i, p := range rig.Processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{
-			Name: p.String(), Image: t.Kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.Grid()}, Common: []uint32{uint32(i) << 16},
-			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), 1, uint32(t.WorkerIndex(c))} },
-		})
-	}
-	t.RunAndWait(t.Load(prog))
-	for i := range rig.Processors() {
-		t.WantWords(rig.Processors()[i].String(), b, i, func(c chip.Core) uint32 { return uint32(i)<<16 + uint32(t.WorkerIndex(c)) })
-	}
 }
 
 func whoProgram(t *rig.T, b *reprise.Buffer, noc chip.NOC) *reprise.Program {
@@ -128,12 +109,6 @@ func checkWho(t *rig.T, b *reprise.Buffer, noc chip.NOC, runs uint32) {
 	}
 }
 
-func whoAmI(t *rig.T) {
-	b := t.PerWorker(64 * len(rig.Processors()))
-	t.RunAndWait(t.Load(whoProgram(t, b, 0)))
-	checkWho(t, b, 0, 1)
-}
-
 func FreshData(t *rig.T) {
 	b := t.PerWorker(64 * len(rig.Processors()))
 	x := t.Load(whoProgram(t, b, 0))
@@ -150,8 +125,7 @@ func OtherNetwork(t *rig.T) {
 	checkWho(t, b, 1, 1)
 }
 
-// KernelChain passes pages through a circular buffer, some compute processors that each add 1, and
-// others back to DRAM, on several cores at once.
+// KernelChain passes pages through processors that each add 1, on several cores.
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	cores := chip.Grid(3, 2)
 	per := pages
@@ -159,7 +133,7 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	data := t.Fill(in, uint32(size))
 	on := []chip.Range{cores}
 	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
-	cb := func(i int) uint32 { // in turn from the first and from the last that a core has
+	cb := func(i int) uint32 {
 		if i%2 == 0 {
 			return uint32(i)
 		}
@@ -210,18 +184,6 @@ func thousandsOfRuns(t *rig.T) {
 	f.Check("mixed")
 }
 
-func alternate(t *rig.T) {
-	f, inner := t.Follow(), rig.Rectangle(t.Grid(), "inner")
-	a, b := f.Load("a", 1000), f.Load("b", 77, inner)
-	for range 15 {
-		t.Start(a)
-		f.Run(1000)
-		t.Start(b)
-		f.Run(77, inner)
-	}
-	f.Check("mixed")
-}
-
 func closeOne(t *rig.T) {
 	f := t.Follow()
 	a := f.Load("a", 1)
@@ -263,7 +225,6 @@ func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 	wantArguments(t, b, &k)
 }
 
-// wantArguments compares what every worker has stored with a kernel's arguments.
 func wantArguments(t *rig.T, b *reprise.Buffer, k *reprise.Kernel) {
 	t.Helper()
 	all := t.ReadAll(b)

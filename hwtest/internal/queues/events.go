@@ -1,9 +1,7 @@
 package queues
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -12,25 +10,21 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Events follow upstream's tests of events and of two queues (tt-metal EnqueueWaitForEvent and
-// MeshEventsTestSuite tests), with what those leave out.
+// Events follows tt-metal's EnqueueWaitForEvent and MeshEventsTestSuite.
 func Events() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%d buffers read after a wait", "what one queue wrote, another reads after a wait, for pages of all sizes", readsBehindWaits, 10, 50)
 	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
-	cs.Add("write here, read there", "an event that is recorded again orders a buffer that is written and read again and again", writeHereReadThere)
-	cs.Add("programs and transfers", "transfers of one queue and programs of the other take turns on a buffer", programsAndTransfers)
+	cs.Add("write here, read there", "an event that is recorded again orders writes and reads of a buffer", writeHereReadThere)
 	cs.Add("meaning at the call", "a wait means the recording that was the newest when it was called", meaningAtTheCall)
-	cs.Add("query", "a query is false until everything before the recording has run, and true from then on", queryEvents)
+	cs.Add("query", "a query is true once everything before the recording has run", queryEvents)
 	cs.Add("wait holds the queue", "nothing after a wait runs before the recording is done", WaitHolds)
 	cs.Add("never recorded", "a wait that nothing ends is an error at the call", neverRecorded)
-	cs.Add("on the same queue", "a wait for the own queue's recording doesn't stop it", onTheSameQueue)
 	cs.Add("two waits for one recording", "a recording can be waited for any number of times", twoWaits)
-	cs.Add("synchronize with a limit", "waiting on the host ends with its context, and the event goes on", synchronizeLimit)
 	cs.Add("recordings that nobody waits for", "the dispatcher never stops because the host reads no reports", unreadRecordings)
 	cs.Add("ids wrap", "ids of events wrap at 32 bits in the middle of a long exchange", idsWrap)
 	cs.Add("device time", "timed events carry times in the order in which they happened", deviceTime)
-	cs.Add("four events", "writes, programs and reads of two queues overlap without touching each other's data", fourEvents)
+	cs.Add("four events", "overlapping work of two queues touches no other data", fourEvents)
 	return cs
 }
 
@@ -91,36 +85,14 @@ func writeHereReadThere(t *rig.T) {
 	t.FinishBoth()
 }
 
-func programsAndTransfers(t *rig.T) {
-	q := t.Both()
-	written, ran := t.Dev.NewEvent("written"), t.Dev.NewEvent("ran")
-	in, out := t.Buffer(allocator.DRAM, 64*8, 64), t.Buffer(allocator.DRAM, 64*8, 64)
-	x := t.Load(t.AddProgram("add", chip.Core{X: 1, Y: 1}, in, out, 5))
-	tr := t.Capture("add", x)
-	t.OK(q[0].Record(t.Ctx, ran))
-	for i := range t.Size(20, 6) {
-		words := func(v int) []byte { return rig.MakeWords(in.Size(), func(int) uint32 { return uint32(v) }) }
-		t.OK(q[1].WaitEvent(t.Ctx, ran), q[1].Write(t.Ctx, in, 0, words(2*i)))
-		t.Follows(q[0], q[1], written)
-		if i%2 == 0 {
-			t.OK(q[0].Run(t.Ctx, x))
-		} else {
-			t.Replay(tr)
-		}
-		t.Follows(q[1], q[0], ran)
-		t.Same(fmt.Sprintf("round %d", i), words(2*i+5), t.ReadOn(q[1], out))
-	}
-	t.FinishBoth()
-}
-
 func meaningAtTheCall(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64*16, 64)
 	want := t.On(q[1]).Fill(b, 1)
 	t.OK(q[1].Record(t.Ctx, e))
-	t.OK(q[0].WaitEvent(t.Ctx, e)) // for this recording
+	t.OK(q[0].WaitEvent(t.Ctx, e))
 	release := t.Spinning(q[1], chip.Single(0, 0))
-	t.OK(q[1].Record(t.Ctx, e)) // and not for this one, which isn't done before queue 0 has released it
+	t.OK(q[1].Record(t.Ctx, e)) // not this one, which isn't done before queue 0 has released it
 	t.Same("read after the older recording", want, t.ReadOn(q[0], b))
 	t.Done("the newer recording", e, false)
 	release(q[0])
@@ -146,14 +118,13 @@ func queryEvents(t *rig.T) {
 	t.FinishBoth()
 }
 
-// WaitHolds checks that a queue does nothing while it waits for an event.
 func WaitHolds(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64, 64)
 	t.Clear(b)
 	t.Wait()
 	release := t.Spinning(q[0], t.Grid())
-	want := t.Fill(b, 5) // waits for the workers
+	want := t.Fill(b, 5)
 	t.OK(q[0].Record(t.Ctx, e))
 	t.Same("before the wait", make([]byte, 64), t.ReadOn(q[1], b))
 	release(q[1])
@@ -174,17 +145,6 @@ func neverRecorded(t *rig.T) {
 	t.FinishBoth()
 }
 
-func onTheSameQueue(t *rig.T) {
-	e := t.Dev.NewEvent("e")
-	for _, q := range t.Both() {
-		for range 10 {
-			t.OK(q.Record(t.Ctx, e))
-			t.OK(q.WaitEvent(t.Ctx, e))
-		}
-		t.WaitFor(q)
-	}
-}
-
 func twoWaits(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	t.OK(q[0].Record(t.Ctx, e))
@@ -192,18 +152,6 @@ func twoWaits(t *rig.T) {
 		t.OK(q[1].WaitEvent(t.Ctx, e))
 		t.WaitFor(e)
 	}
-	t.FinishBoth()
-}
-
-func synchronizeLimit(t *rig.T) {
-	q, e := t.Both(), t.Dev.NewEvent("e")
-	release := t.Spinning(q[0], chip.Single(0, 0))
-	t.OK(q[0].Record(t.Ctx, e))
-	ctx, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
-	defer cancel()
-	t.Fails("the call", e.Wait(ctx), context.DeadlineExceeded)
-	release(q[1])
-	t.WaitFor(e)
 	t.FinishBoth()
 }
 
@@ -268,7 +216,6 @@ func deviceTime(t *rig.T) {
 
 func fourEvents(t *rig.T) { FourEvents(t, t.Size(12, 4)) }
 
-// FourEvents orders two queues by four events.
 func FourEvents(t *rig.T, n int) {
 	q := t.Both()
 	in, out := t.Buffer(allocator.DRAM, 64*16, 64), t.Buffer(allocator.DRAM, 64*16, 64)

@@ -15,27 +15,24 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Split are the cases of queues that have workers of their own.
 func Split() rig.Table {
 	return slices.Concat(splitCases(), spanCases())
 }
 
-// Cases are the cases of layer queues.
 func Cases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every place in the ring of launch messages",
+	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every launch message",
 		func(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }, 1, 3, 7, 8, 9)
 	rig.Each(&cs, "trace of %d programs on queue 1", "the second queue replays what was captured on it, between runs of both queues",
 		traceOnQueue1, 1, 8, 40)
 	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", programsOnQueue1)
 	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", sizesInTurn)
-	cs.Add("overlap is refused", "programs of two queues on the same workers are an error without an edge, and nothing happens", overlapIsRefused)
-	cs.Add("passed by the host", "what the host has waited for needs no event", passedByHost)
+	cs.Add("overlap is refused", "programs of two queues on the same workers need an edge", overlapIsRefused)
 	cs.Add("traces in turn", "traces of both queues replay in turn", tracesInTurn)
-	cs.Add("captures on both queues", "captures on two queues at the same time don't mix", capturesOnBoth)
 	cs.Add("transfers on both queues", "both queues move data at the same time", transfersOnBoth)
 	cs.Add("transfers beside a program", "one queue moves data while a program of the other runs", transfersBeside)
-	cs.Add("goroutines on both queues", "several goroutines use each queue, and the order is that in which calls return", goroutinesOnBoth)
+	cs.Add("goroutines on both queues", "goroutines share the queues in the order in which calls return", goroutinesOnBoth)
+	cs.Add("sub-devices", "programs of one sub-device run while one of another doesn't end", subDevices)
 	cs.Add("started reads", "started reads complete in order on both queues", startedReads)
 	return cs
 }
@@ -43,10 +40,9 @@ func Cases() rig.Table {
 func splitCases() rig.Table {
 	var cs rig.Table
 	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
-	cs.Add("runs and replays at once", "each queue has its own launch messages, kernel-config memory and completion counts", splitRuns)
+	cs.Add("runs and replays at once", "queues have their own launch messages, kernel-config memory and counts", splitRuns)
 	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", refuses)
-	cs.Add("other workers stay idle", "a queue's go signals reach its own workers only", splitIdle)
-	cs.Add("data across", "data pass through DRAM from one queue's workers to the other's, ordered by events", splitAcross)
+	cs.Add("data across", "events order data between the queues' workers", splitAcross)
 	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", finish)
 	return cs
 }
@@ -111,35 +107,13 @@ func overlapIsRefused(t *rig.T) {
 			t.Errorf("%s without an edge: %v", what, err)
 		}
 	}
-	t.OK(q[0].Run(t.Ctx, x)) // the owner goes on
+	t.OK(q[0].Run(t.Ctx, x))
 	f.Run(9)
 	t.Follows(q[1], q[0], t.Dev.NewEvent("e"))
 	t.Replay(tr)
 	f.Run(9)
 	t.FinishBoth()
 	f.Check("after what was taken")
-}
-
-func passedByHost(t *rig.T) {
-	f, q := t.Follow(), t.Both()
-	e := t.Dev.NewEvent("e")
-	x := f.Load("x", 4)
-	for i := range t.Size(12, 6) {
-		by := q[i%2]
-		t.OK(by.Run(t.Ctx, x))
-		f.Run(4)
-		switch i % 3 {
-		case 0:
-			t.WaitFor(by)
-		case 1:
-			t.OK(by.Record(t.Ctx, e))
-			t.WaitFor(e)
-		case 2:
-			t.OK(by.Read(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
-		}
-	}
-	t.FinishBoth()
-	f.Check("after all")
 }
 
 func traceOnQueue1(t *rig.T, n int) {
@@ -183,33 +157,6 @@ func tracesInTurn(t *rig.T) {
 	f.Check("after all turns")
 }
 
-func capturesOnBoth(t *rig.T) {
-	f, q := t.Follow(), t.Both()
-	on := chip.Grid(3, 3)
-	x := f.Load("x", 5, on)
-	var trs [2]*reprise.Trace
-	errs := make([]error, 2)
-	var wg sync.WaitGroup
-	for i := range 2 {
-		wg.Go(func() {
-			trs[i], errs[i] = t.On(q[i]).Record(fmt.Sprint(i), rig.Running(slices.Repeat([]*reprise.Executable{x}, 10+i)...))
-		})
-	}
-	wg.Wait()
-	for i := range 2 {
-		t.Hold(trs[i], errs[i])
-		if n := len(trs[i].Parts()[0].Steps); n != 10+i {
-			t.Errorf("trace %d has %d steps, want %d", i, n, 10+i)
-		}
-		t.Replay(trs[i])
-		t.WaitFor(q[i])
-	}
-	for range 21 {
-		f.Run(5, on)
-	}
-	f.Check("after both replays")
-}
-
 func transfersOnBoth(t *rig.T) {
 	var bufs [2]*reprise.Buffer
 	for i := range bufs {
@@ -239,7 +186,6 @@ func transfersBeside(t *rig.T) {
 }
 
 func goroutinesOnBoth(t *rig.T) {
-	// Additions of one number commute; the queues take turns, the goroutines of a queue don't.
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
 	on := chip.Grid(3, 3)
 	x := f.Load("x", 5, on)
@@ -257,7 +203,7 @@ func goroutinesOnBoth(t *rig.T) {
 			wg.Go(func() {
 				by := q[k]
 				if g >= 2 {
-					by = q[1-k] // moves data meanwhile
+					by = q[1-k]
 				} else if err := errors.Join(by.Run(t.Ctx, x), trs[k].Replay(t.Ctx)); err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
 				}
@@ -309,7 +255,7 @@ func bothAtOnce(t *rig.T) {
 			f.Run(6, on[1])
 		}
 	}
-	t.WaitFor(q[1]) // while the other queue's program runs
+	t.WaitFor(q[1])
 	release(q[1])
 	t.FinishBoth()
 	f.Check("after both")
@@ -375,20 +321,6 @@ func refuses(t *rig.T) {
 	f.Check("nothing ran")
 }
 
-func splitIdle(t *rig.T) {
-	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
-	xs := [2]*reprise.Executable{f.Load("left", 1, on[0]), f.Load("right", 2, on[1])}
-	// If the other queue's workers took these for theirs, they would be out of step for what they
-	// run next.
-	for i := range t.Size(30, 8) {
-		k := i / 5 % 2
-		t.OK(q[k].Run(t.Ctx, xs[k]))
-		f.Run(uint32(k+1), on[k])
-	}
-	t.FinishBoth()
-	f.Check("after all")
-}
-
 func splitAcross(t *rig.T) {
 	q, on := t.Both(), rig.SplitRanges()
 	there, back := t.Dev.NewEvent("there"), t.Dev.NewEvent("back")
@@ -426,7 +358,7 @@ func finish(t *rig.T) {
 	t.WaitFor(held)
 	ctx, cancel := context.WithCancel(t.Ctx)
 	cancel()
-	if err := held.Wait(ctx); err != nil { // what is done needs no time
+	if err := held.Wait(ctx); err != nil {
 		t.Errorf("synchronize with what is done: %v", err)
 	}
 	t.FinishBoth()

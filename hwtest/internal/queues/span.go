@@ -16,17 +16,15 @@ func spanCases() rig.Table {
 	rig.Each(&cs, "trace over both queues handing over %d times", "edges inside a trace order its parts at every replay",
 		func(t *rig.T, n int) { HandOver(t, n, t.Size(30, 4)) }, 1, 2, 9)
 	cs.Add("parts run at once", "parts of a trace without an edge between them run at the same time", spanPartsAtOnce)
-	cs.Add("traces over one and both queues", "traces over both queues, traces of one, runs and transfers follow each other in any order", spanAmongOthers)
+	cs.Add("traces over one and both queues", "traces over both queues and other work follow in any order", spanAmongOthers)
 	cs.Add("edges that nothing waits for", "recordings that nothing waits for don't reach into the next replay", spanLooseEdges)
 	cs.Add("trace over both queues released", "a release frees everything of all parts of a trace", spanRelease)
-	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same program by program, in pieces and whole", spanInPieces)
-	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges, whatever its queues were called", spanFromFile)
+	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same in pieces and whole", spanInPieces)
+	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges", spanFromFile)
 	cs.Add("bisect over both queues", "the program that goes wrong is found, whichever queue it is on", spanBisect)
-	cs.Add("no edges to the outside", "a trace can't wait for an event that was recorded outside", spanRefuses)
 	return cs
 }
 
-// relay is data that go to and fro between the workers of two queues.
 type relay struct {
 	t           *rig.T
 	a, b        *reprise.Buffer
@@ -53,8 +51,7 @@ func spans(t *rig.T, name string, record func(rs []*reprise.Recorder) error) *re
 	return t.Hold(captureOver(t, name, q[0], q[1], record))
 }
 
-// captureOver captures a trace whose first part is on q, and the other one on o. record is given
-// the Recorders in that order.
+// captureOver captures a trace over q and o, whose Recorders record gets in that order.
 func captureOver(t *rig.T, name string, q, o *reprise.Queue, record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
 	return t.On(q).Record(name, func(r *reprise.Recorder) error { return record([]*reprise.Recorder{r, r.On(o)}) }, o)
 }
@@ -76,7 +73,6 @@ func (r *relay) check(what string, rounds int) {
 	r.t.Holds(what, r.a, rig.MakeWords(r.a.Size(), func(int) uint32 { return uint32(3 * rounds) }))
 }
 
-// HandOver replays a trace over two queues that hands data over n times.
 func HandOver(t *rig.T, n, replays int) {
 	r := newRelay(t)
 	tr := spans(t, "hand over", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
@@ -87,7 +83,7 @@ func HandOver(t *rig.T, n, replays int) {
 }
 
 func spanPartsAtOnce(t *rig.T) {
-	// In the middle either part waits for the other: one after the other, neither would end.
+	// In the middle each part waits for the other: in turn, neither would end.
 	f, on := t.Follow(), rig.SplitRanges()
 	left, right := f.Load("left", 1, on[0]), f.Load("right", 2, on[1])
 	e, g := t.Dev.NewEvent("e"), t.Dev.NewEvent("g")
@@ -132,7 +128,6 @@ func spanAmongOthers(t *rig.T) {
 
 func spanLooseEdges(t *rig.T) { LooseEdges(t, t.Size(30, 5)) }
 
-// LooseEdges replays a trace over two queues of which one doesn't wait for the other.
 func LooseEdges(t *rig.T, replays int) {
 	r := newRelay(t)
 	tr := spans(t, "loose", func(rs []*reprise.Recorder) error {
@@ -151,26 +146,11 @@ func spanRelease(t *rig.T) {
 	for range 3 {
 		tr := spans(t, "released", func(rs []*reprise.Recorder) error { return r.record(rs, 4) })
 		t.Replay(tr)
-		t.Release(tr) // after the replay
+		t.Release(tr)
 		t.Fails("replay after the release", tr.Replay(t.Ctx), reprise.ErrReleased)
 		t.SameMemory(before)
 	}
 	r.check("after three replays", 12)
-}
-
-func spanRefuses(t *rig.T) {
-	r, q := newRelay(t), t.Both()
-	before := t.Allocated()
-	t.OK(q[0].Record(t.Ctx, r.e))
-	_, err := captureOver(t, "outside", q[0], q[1], func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(r.there), rs[1].WaitEvent(r.e), rs[1].Run(r.back))
-	})
-	t.Fails("the capture", err, reprise.ErrInCapture)
-	if ce := rig.As[*reprise.CaptureError](t, err); ce.Op != `wait for event "there"` || ce.Line == 0 {
-		t.Errorf("a wait for what was recorded outside: %v", err)
-	}
-	t.SameMemory(before)
-	r.check("nothing ran", 0)
 }
 
 func spanInPieces(t *rig.T) {
@@ -186,7 +166,7 @@ func spanInPieces(t *rig.T) {
 	if want := "there back there back there back "; names != want {
 		t.Errorf("the programs are %s, want %s", names, want)
 	}
-	for _, pieces := range []int{0, 4, 1, 2, 2 * n}[:t.Size(5, 2)] { // 0 for steps
+	for _, pieces := range []int{0, 4, 1, 2, 2 * n}[:t.Size(5, 2)] {
 		if pieces == 0 {
 			steps := 0
 			t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
@@ -224,7 +204,6 @@ func spanInPieces(t *rig.T) {
 func spanFromFile(t *rig.T) {
 	r, q := newRelay(t), t.Both()
 	const n = 2
-	// The first part is the second queue's.
 	tr, err := captureOver(t, "file", q[1], q[0], func(rs []*reprise.Recorder) error {
 		return r.record([]*reprise.Recorder{rs[1], rs[0]}, n)
 	})

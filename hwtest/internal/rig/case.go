@@ -19,45 +19,42 @@ import (
 type Case struct {
 	Name     string
 	Layer    string
-	Level    Level  // what it shares with other cases; in a layer's table LevelNone for what the layer's cases share
-	Protects string // the fact, in a sentence
-	Unsafe   string // why it isn't run on silicon unless asked for; empty if it may
+	Level    Level  // shared with other cases; in a layer's table LevelNone for the layer's
+	Protects string // the fact, in one clause
+	Unsafe   string // why silicon skips it unless asked for
 	Long     bool   // only in long runs
 	Needs    Need
-	Alone    bool // it inspects memory of the whole process, so nothing may run beside it
-	Hours    int  // that it may take, for the longest ones; 0 for what is usual
+	Alone    bool // it inspects memory of the whole process, so nothing runs beside it
+	Hours    int  // limit of the longest cases
 	Run      func(*T)
 }
 
-// Time is how long the case may take on a device.
 func (c *Case) Time(d *target.Device) time.Duration {
 	return max(caseTime(d), time.Duration(c.Hours)*time.Hour)
 }
 
-// Need is what a case asks of the device beside its layer.
 type Need int
 
 const (
 	needNothing   Need = iota
 	NeedEmulator       // options that only the emulator has
-	NeedSimulator      // a device that may be thrown away: emulator, vendor's simulator, or a card that is said to be one
+	NeedSimulator      // a device that may be thrown away: emulator, simulator, or a card that is said to be one
 )
 
-// Level is what a layer's cases share.
 type Level int
 
 const (
-	LevelNone   Level = iota // nothing: each case opens what it needs
-	LevelKMD                 // the driver, all processors held in reset
-	LevelQueues              // firmware and command queues, below the allocator
-	LevelDevice              // everything
-	LevelTwo                 // everything, with two queues that share all workers
-	LevelSplit               // everything, with two queues that have workers of their own
-	LevelMesh                // several chips, opened by the first case that needs them
-	LevelOwn                 // nothing, in a layer whose other cases share something
+	LevelNone Level = iota // each case opens what it needs
+	LevelKMD
+	LevelQueues
+	LevelDevice // everything
+	LevelTwo    // everything, with two queues that share all workers
+	LevelSplit  // everything, with two queues that have workers of their own
+	LevelMesh   // several chips, opened by the first case that needs them
+	LevelOwn    // as LevelNone, in a layer whose other cases share something
 )
 
-// Skip returns why a case doesn't run on a device; it is empty if the case runs.
+// Skip returns why a device doesn't run a case, or "".
 func (s *Settings) Skip(d *target.Device, c *Case) string {
 	switch {
 	case c.Long && !s.Long:
@@ -74,13 +71,11 @@ func (s *Settings) Skip(d *target.Device, c *Case) string {
 	return ""
 }
 
-// RunCase runs a case on a device.
 func RunCase(t TB, b *Shared, c *Case) {
 	if why := b.Config.Skip(b.Device, c); why != "" {
 		t.Skip(why)
 	}
-	// Those of faults wait for timeouts most of their time, and each of them and of hard has an
-	// emulator of its own.
+	// These wait for timeouts most of their time, on emulators of their own.
 	parallel := (c.Layer == "faults" || c.Layer == "hard") && b.Device.Kind == target.Emulator
 	if parallel {
 		b.leave(t, c.Level)
@@ -91,25 +86,23 @@ func RunCase(t TB, b *Shared, c *Case) {
 			return
 		}
 		t.Logf("this case protects: %s", c.Protects)
-		if !parallel { // then nothing is open
+		if !parallel {
 			b.discard(t)
 		}
 	}()
-	c.Run(b.use(t, c.Level, c.Time(b.Device))) // after Parallel: waiting for a turn doesn't count as the case's time
+	c.Run(b.use(t, c.Level, c.Time(b.Device))) // after Parallel, so that its wait doesn't count
 }
 
-// Settings are the parts of a Config that cases see.
 type Settings struct {
 	Short, Long, Unsafe bool
 
-	Victim   []string // command that starts a second process
+	Victim   []string
 	Firmware Firmware
 
-	Compare  func(*target.Device) *target.Device // the second device of the differential cases, nil if none was named
+	Compare  func(*target.Device) *target.Device // second device of the differential cases, or nil
 	Property func(t *T, n int, prop func(Draw))
 }
 
-// Table is a list of cases.
 type Table []Case
 
 // Add appends a case, whose other fields the caller may set.
@@ -131,16 +124,14 @@ func (cs *Table) AddHang(name, protects string, run func(*T)) {
 	c.Unsafe, c.Needs = "a hanging core holds the card until it is reset", NeedSimulator
 }
 
-// Draw is what a property draws its choices from. Under go test these are rapid's, which shrinks
-// the choices of a failure to few; elsewhere those of a generator with a seed.
+// Draw is what a property draws from: rapid under go test, else a generator with a seed.
 type Draw interface {
-	IntRange(from, to int, label string) int // both included
+	IntRange(from, to int, label string) int // inclusive
 	Uint32(label string) uint32
-	Repeat(actions map[string]func(Draw)) // some of them, in any order
+	Repeat(actions map[string]func(Draw)) // in any order
 	Fatalf(format string, args ...any)
 }
 
-// Sample draws one of several values.
 func Sample[V any](r Draw, from []V, label string) V { return from[r.IntRange(0, len(from)-1, label)] }
 
 type seeded struct {
@@ -150,7 +141,7 @@ type seeded struct {
 
 const seededActions = 40
 
-// SeededProperty tries a property with the seeds from 1 to n, so that a failure comes again.
+// SeededProperty tries a property with the seeds from 1 to n.
 func SeededProperty(t *T, n int, prop func(Draw)) {
 	for seed := range uint64(n) {
 		t.Sub(fmt.Sprintf("seed %d", seed+1), func(t *T) {
@@ -177,14 +168,13 @@ func (s seeded) Repeat(actions map[string]func(Draw)) {
 	}
 }
 
-// Random returns random numbers that are the same in every run of a case.
+// Random returns the same numbers in every run of a case.
 func Random(name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return rand.New(rand.NewPCG(h.Sum64(), 1))
 }
 
-// Same compares bytes and shows the first difference.
 func (t *T) Same(what string, want, got []byte) {
 	t.Helper()
 	if d := Difference(want, got); d != "" {
@@ -192,7 +182,6 @@ func (t *T) Same(what string, want, got []byte) {
 	}
 }
 
-// Difference describes where two pieces of memory differ; it is empty if they don't.
 func Difference(want, got []byte) string {
 	if bytes.Equal(want, got) {
 		return ""
@@ -215,7 +204,7 @@ func Difference(want, got []byte) string {
 		want[first:end])
 }
 
-// Pattern returns n bytes that differ from those of another seed, and at any shift.
+// Pattern returns n bytes that differ by seed, and at any shift.
 func Pattern(seed uint32, n int) []byte {
 	b := make([]byte, n)
 	x := seed*2654435761 + 1
@@ -228,13 +217,11 @@ func Pattern(seed uint32, n int) []byte {
 	return b
 }
 
-// Word reads a word of a device's memory, which is little-endian.
 func Word(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 
-// PutWord writes a word.
 func PutWord(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
 
-// MakeWords makes n bytes of words, each of which is a function of its number.
+// MakeWords makes n bytes of words that follow from their numbers.
 func MakeWords[I int | uint32](n int, word func(i I) uint32) []byte {
 	p := make([]byte, 0, n)
 	for i := I(0); i < I(n/4); i++ {
@@ -243,10 +230,8 @@ func MakeWords[I int | uint32](n int, word func(i I) uint32) []byte {
 	return p
 }
 
-// AppendWord appends a word.
 func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 
-// Fails checks what kind of error a call has.
 func (t *T) Fails(what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -254,7 +239,6 @@ func (t *T) Fails(what string, err, want error) {
 	}
 }
 
-// AllFail checks what kind of error each of several calls has.
 func (t *T) AllFail(want error, calls map[string]error) {
 	t.Helper()
 	for _, what := range slices.Sorted(maps.Keys(calls)) {
@@ -262,7 +246,6 @@ func (t *T) AllFail(want error, calls map[string]error) {
 	}
 }
 
-// As returns the error of a type that an error has to be.
 func As[E error](t TB, err error) (e E) {
 	t.Helper()
 	if !errors.As(err, &e) {
@@ -289,5 +272,4 @@ func (t *T) Says(err error, parts ...string) {
 	}
 }
 
-// Error is the error of a call with two results.
 func Error[A any](_ A, err error) error { return err }

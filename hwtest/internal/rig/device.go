@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// ManyTimes is more iterations than anybody waits for.
 const ManyTimes = 1 << 30
 
 // Ended checks that an Abort has ended that many replays.
@@ -24,25 +23,21 @@ func (t *T) Ended(want int) {
 	}
 }
 
-// Buffer allocates a buffer and frees it with the case.
 func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
 	t.Helper()
 	return t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 }
 
-// ReadAll reads a whole buffer.
 func (t *T) ReadAll(b *reprise.Buffer) []byte {
 	t.Helper()
 	return t.ReadOn(t.Queue, b)
 }
 
-// ReadOn reads a whole buffer by a queue.
 func (t *T) ReadOn(q *reprise.Queue, b *reprise.Buffer) []byte {
 	t.Helper()
 	return t.On(q).ReadAt(b, 0, b.Size())
 }
 
-// ReadAt reads n bytes of a buffer.
 func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
 	t.Helper()
 	got := make([]byte, n)
@@ -50,19 +45,18 @@ func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
 	return got
 }
 
-// Write writes to the beginning of a buffer.
 func (t *T) Write(b *reprise.Buffer, data []byte) {
 	t.Helper()
 	t.WriteAt(b, 0, data)
 }
 
-// WriteAt writes to a buffer.
 func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
 	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, off, data))
 }
 
-// ComesBack writes bytes of a seed to a whole buffer, reads them, and returns what went wrong.
+// ComesBack writes a seed's bytes to a whole buffer and returns an error if they read
+// differently.
 func (t *T) ComesBack(b *reprise.Buffer, seed uint32) error {
 	want, got := Pattern(seed, b.Size()), make([]byte, b.Size())
 	if err := errors.Join(t.Queue.Write(t.Ctx, b, 0, want), t.Queue.Read(t.Ctx, b, 0, got)); err != nil {
@@ -74,7 +68,7 @@ func (t *T) ComesBack(b *reprise.Buffer, seed uint32) error {
 	return nil
 }
 
-// Fill writes bytes of a seed to a whole buffer and returns them.
+// Fill writes a seed's bytes to a whole buffer and returns them.
 func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
 	t.Helper()
 	data := Pattern(seed, b.Size())
@@ -82,66 +76,55 @@ func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
 	return data
 }
 
-// Clear writes zeros to a whole buffer.
 func (t *T) Clear(b *reprise.Buffer) {
 	t.Helper()
 	t.Write(b, make([]byte, b.Size()))
 }
 
-// Holds compares what a buffer holds.
 func (t *T) Holds(what string, b *reprise.Buffer, want []byte) {
 	t.Helper()
 	t.Same(what, want, t.ReadAll(b))
 }
 
-// Start runs a program without waiting for its end.
 func (t *T) Start(x *reprise.Executable) {
 	t.Helper()
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
-// Replay starts a replay of a trace.
 func (t *T) Replay(tr *reprise.Trace) {
 	t.Helper()
 	t.OK(tr.Replay(t.Ctx))
 }
 
-// Wait waits for everything in the queue.
 func (t *T) Wait() {
 	t.Helper()
 	t.OK(t.Queue.Wait(t.Ctx))
 }
 
-// WaitFor waits for a queue, an event or a started transfer.
 func (t *T) WaitFor(x interface{ Wait(context.Context) error }) {
 	t.Helper()
 	t.OK(x.Wait(t.Ctx))
 }
 
-// Release releases a program or a trace before the end of the case.
 func (t *T) Release(x interface{ Release(context.Context) error }) {
 	t.Helper()
 	t.OK(x.Release(t.Ctx))
 }
 
-// Free releases a buffer before the end of the case.
 func (t *T) Free(b interface{ Release() error }) {
 	t.Helper()
 	t.OK(b.Release())
 }
 
-// Record records what a function does, without releasing the trace.
 func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) (*reprise.Trace, error) {
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return record(r) }, more...)
 }
 
-// Trace records what a function does, and releases the trace with the case.
 func (t *T) Trace(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) *reprise.Trace {
 	t.Helper()
 	return t.Hold(t.Record(name, record, more...))
 }
 
-// Hold takes the result of a capture and releases the trace with the case.
 func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
 	t.Helper()
 	t.OK(err)
@@ -149,7 +132,6 @@ func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
 	return tr
 }
 
-// Done checks whether an event is done.
 func (t *T) Done(what string, e *reprise.Event, want bool) {
 	t.Helper()
 	if done, err := e.Query(); done != want || err != nil {
@@ -157,8 +139,7 @@ func (t *T) Done(what string, e *reprise.Event, want bool) {
 	}
 }
 
-// Bisects checks that bisecting a trace finds each of some steps, from which on results are said to
-// be wrong; -1 for results that are always right.
+// Bisects checks that Bisect finds each step that makes results wrong; -1 for none.
 func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
 	t.Helper()
 	for _, bad := range steps {
@@ -170,7 +151,6 @@ func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
 	}
 }
 
-// SameMemory checks that as much is allocated as before.
 func (t *T) SameMemory(before Memory) {
 	t.Helper()
 	if after := t.Allocated(); after != before {
@@ -178,8 +158,7 @@ func (t *T) SameMemory(before Memory) {
 	}
 }
 
-// PerWorker allocates n bytes at the same address of every worker that programs may use: page i of
-// an L1 buffer is in bank i, which is worker i, row by row.
+// PerWorker allocates n bytes at one address of every worker, row by row.
 func (t *T) PerWorker(n int) *reprise.Buffer {
 	t.Helper()
 	b := t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
@@ -187,11 +166,9 @@ func (t *T) PerWorker(n int) *reprise.Buffer {
 	return b
 }
 
-// WorkerIndex is the page of a core in a buffer of perWorker.
 func (t *T) WorkerIndex(c chip.Core) int { return c.Y*(t.Dev.Grid().End.X+1) + c.X }
 
-// Closing calls a function with the end of the case, unless what it closes or the device is closed
-// already.
+// Closing calls a function with the end of the case; the device may be closed by then.
 func (t *T) Closing(fn func(context.Context) error) {
 	q := t.Queue
 	t.Cleanup(func() {
@@ -202,7 +179,6 @@ func (t *T) Closing(fn func(context.Context) error) {
 	})
 }
 
-// Words reads a buffer of perWorker as words, by worker.
 func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
 	t.Helper()
 	all := t.ReadAll(b)
@@ -213,7 +189,6 @@ func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
 	return out
 }
 
-// WantWords compares a word of every worker with what it should be.
 func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.Core) uint32) {
 	t.Helper()
 	got := t.Words(b, word)
@@ -230,15 +205,12 @@ func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.C
 	}
 }
 
-// Memory is what is allocated of each kind, in bytes of a bank.
 type Memory struct{ DRAM, L1, Trace uint64 }
 
-// Allocated is what is allocated now.
 func (t *T) Allocated() Memory {
 	return Memory{t.Dev.Memory(allocator.DRAM).Allocated, t.Dev.Memory(allocator.L1).Allocated, t.Dev.Memory(allocator.Trace).Allocated}
 }
 
-// BufferOf allocates a buffer and frees it with the case.
 func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
 	t.Helper()
 	b, err := t.Dev.NewBuffer(c)
@@ -251,7 +223,6 @@ func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
 	return b
 }
 
-// Pinned is host memory that the case has until it ends.
 func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	t.Helper()
 	c.Name = "pinned"
@@ -264,10 +235,8 @@ func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	return h
 }
 
-// Allocations returns how often a function allocates on the heap. The counter is the whole
-// process's, and an emulated device, which runs in it, may allocate while work is under way. So
-// each of at most so many rounds calls the function once on a device at rest, on one processor, and
-// the fewest of all rounds counts: what a function does every time is in every round.
+// Allocations returns the fewest heap allocations of a call in some rounds. An emulated device
+// may allocate while work is under way, so each round begins at rest, on one processor.
 func (t *T) Allocations(rounds int, fn func()) uint64 {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

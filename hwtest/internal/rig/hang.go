@@ -11,10 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// hangTimeout is short, since the case waits for it, and long enough for a slow device to show
-// progress. How slow simulators and emulators are depends on the machine and on what else runs
-// there: what it takes to open the device tells. So it is with a card, which may be a virtual one
-// in a machine that is emulated.
+// hangTimeout is short, and long enough for a slow device, as the time of an opening tells.
 func (t *T) hangTimeout() time.Duration {
 	t.Helper()
 	least, times := 2*time.Second, time.Duration(20)
@@ -26,7 +23,7 @@ func (t *T) hangTimeout() time.Duration {
 	}
 	t.leave()
 	start := time.Now()
-	if t.Device.Kind == target.Emulator { // of which tt-metal's firmware may be tested, too
+	if t.Device.Kind == target.Emulator {
 		t.OK(t.Unclosed(t.Device.Open(), reprise.WithHangTimeout(t.Patience())).Dev.Close(t.Context()))
 	} else {
 		_, end := t.queues(dispatch.Options{HangTimeout: t.Patience()})
@@ -35,14 +32,11 @@ func (t *T) hangTimeout() time.Duration {
 	return min(max(least, times*time.Since(start)), t.Patience())
 }
 
-// Short opens the device for a case that makes it hang: closing it may fail.
 func (t *T) Short() *T {
 	t.Helper()
 	return t.Opened(t.hangTimeout())
 }
 
-// leave closes the device that cases of the layer share, where it is the card that the case is
-// about to open.
 func (t *T) leave() {
 	t.Helper()
 	if t.Device.One() {
@@ -59,7 +53,6 @@ func (t *T) Opened(hang time.Duration) *T {
 	return u
 }
 
-// ShortQueues is Short for the command queues alone.
 func (t *T) ShortQueues() *T {
 	t.Helper()
 	u, end := t.queues(dispatch.Options{HangTimeout: t.hangTimeout()})
@@ -67,7 +60,6 @@ func (t *T) ShortQueues() *T {
 	return u
 }
 
-// Hung is the report of a hang, which an error has to be.
 func (t *T) Hung(err error) *dispatch.HangError {
 	t.Helper()
 	return As[*dispatch.HangError](t, err)
@@ -80,7 +72,6 @@ func (t *T) Hangs(p *reprise.Program) *dispatch.HangError {
 	return t.Hung(t.Queue.Wait(t.Ctx))
 }
 
-// WorksAgain opens the device anew and uses it.
 func (t *T) WorksAgain() {
 	t.Helper()
 	u := t.Full(t.Device.Open())
@@ -91,8 +82,6 @@ func (t *T) WorksAgain() {
 	f.Check("after the next open")
 }
 
-// Spin is a program that waits on one core until the first word of a buffer, which is cleared, has
-// a value.
 func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Program {
 	t.Helper()
 	t.Clear(b)
@@ -101,10 +90,8 @@ func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Pro
 	}, b)
 }
 
-// spinEnd ends the program of Spin.
 const spinEnd = 0x12345678
 
-// EndSpin writes the word that ends the program of Spin, to a buffer of words for each worker.
 func (t *T) EndSpin(b *reprise.Buffer) {
 	t.Helper()
 	t.Write(b, MakeWords(b.Size(), func(int) uint32 { return spinEnd }))

@@ -1,5 +1,5 @@
-// Package rig is what the cases of the conformance suite work with: devices, programs, traces and
-// queues of every layer, and what compares their results. It knows no case.
+// Package rig has what conformance cases work with: devices, programs, traces, queues,
+// comparisons.
 package rig
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// TB is what a case needs of its runner: a test of go test, or a trial of the package's own runner.
-// The methods do what those of testing.T do.
+// TB is what a case needs of its runner; the methods are testing.T's.
 type TB interface {
 	Context() context.Context // over just before the cleanups
 	Helper()
@@ -33,10 +32,10 @@ type TB interface {
 	Skipped() bool
 	Cleanup(func())
 	Parallel()
-	Run(name string, fn func(TB)) bool // a part with a name of its own
+	Run(name string, fn func(TB)) bool
 }
 
-// T is what a case works with. Which fields are set depends on its layer.
+// T is what a case works with; its layer decides which fields are set.
 type T struct {
 	TB
 	Shared *Shared
@@ -48,17 +47,16 @@ type T struct {
 	Params *chip.Params
 	L1     *abi.L1Map // of workers
 
-	// Of cases that open the driver, or the command queues below the runtime.
+	// From LevelQueues on.
 	KMD      *kmd.Device
 	Dispatch *dispatch.Device
 	CQ       *dispatch.Queue
 
-	// Of cases that open the runtime.
+	// From LevelDevice on.
 	Dev   *reprise.Device
-	Queue *reprise.Queue // the first one
+	Queue *reprise.Queue
 }
 
-// Shared holds the device that the cases of a layer share.
 type Shared struct {
 	Config  *Settings
 	Device  *target.Device
@@ -66,15 +64,14 @@ type Shared struct {
 	kd      *kmd.Device
 	disp    *dispatch.Device
 	dev     *reprise.Device
-	Machine machine // chips that are open as a mesh
-	Alone   string  // why the device makes no mesh, once that is known
+	Machine machine
+	Alone   string // why the device makes no mesh, once that is known
 }
 
 type machine interface {
 	Close(ctx context.Context) error
 }
 
-// Close closes what is open, in order.
 func (b *Shared) Close(ctx context.Context) error {
 	var errs []error
 	if b.dev != nil {
@@ -93,8 +90,7 @@ func (b *Shared) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// discard closes the device after a failure, which may make closing fail too. With unsafe cases a
-// card that has stopped is reset, since nothing could open it otherwise.
+// discard closes the device after a failure. With unsafe cases a stopped card is reset.
 func (b *Shared) discard(t TB) {
 	t.Helper()
 	if err := b.Close(t.Context()); err != nil {
@@ -116,8 +112,7 @@ func (b *Shared) discard(t TB) {
 	t.Logf("reset after a failure, as %v: %v", err, reset)
 }
 
-// use returns what a case works with, with a context that ends after limit, and opens the device at
-// the level if it isn't open.
+// use opens the device at the level if it isn't open.
 func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 	t.Helper()
 	x := &T{TB: t, Config: b.Config, Device: b.Device, Shared: b}
@@ -157,7 +152,6 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 	return x
 }
 
-// Only closes what is open, for a case that opens the device at a level itself.
 func (b *Shared) Only(t TB, l Level) {
 	t.Helper()
 	if err := b.Close(t.Context()); err != nil {
@@ -166,7 +160,7 @@ func (b *Shared) Only(t TB, l Level) {
 	b.level = l
 }
 
-// leave closes what is open at another level than l, and reports whether the level changes.
+// leave closes what is open at another level, and reports whether the level changes.
 func (b *Shared) leave(t TB, l Level) bool {
 	t.Helper()
 	if b.level == l {
@@ -190,10 +184,8 @@ func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*km
 	return kd, d, nil
 }
 
-// Patience is how long a device may stand still before it counts as hanging.
 func (t *T) Patience() time.Duration { return Patience(t.Device) }
 
-// Patience is the same for a device.
 func Patience(d *target.Device) time.Duration {
 	if d.Slow() {
 		return 60 * time.Second
@@ -203,8 +195,7 @@ func Patience(d *target.Device) time.Duration {
 
 func caseTime(d *target.Device) time.Duration { return 10 * Patience(d) }
 
-// Size returns fast for an emulator or silicon, and slow for the vendor's simulator, which needs
-// about 300 ns for each clock, for an emulator with every check, and in short runs.
+// Size returns slow for slow devices and in short runs, else fast.
 func (t *T) Size(fast, slow int) int {
 	if t.Device.Slow() || t.Config.Short {
 		return slow
@@ -220,7 +211,6 @@ func (t *T) More(few, many int) int {
 	return few
 }
 
-// UseDriver makes the case work with a driver alone.
 func (t *T) UseDriver(kd *kmd.Device) {
 	t.Helper()
 	t.KMD = kd
@@ -236,13 +226,11 @@ func (t *T) useQueues(kd *kmd.Device, d *dispatch.Device) {
 	t.Chip, t.Params, t.L1 = d.Chip(), d.Chip().Params(), &d.WorkerLayout().L1
 }
 
-// UseDevice makes the case work with a whole device.
 func (t *T) UseDevice(d *reprise.Device) {
 	t.Dev, t.Queue = d, d.Queue(0)
 	t.Params, t.L1 = d.Arch().Params(), &abi.Own(d.Arch()).L1
 }
 
-// Sub runs part of a case with a name of its own.
 func (t *T) Sub(name string, fn func(*T)) {
 	t.Helper()
 	t.Run(name, func(s TB) {
@@ -252,7 +240,7 @@ func (t *T) Sub(name string, fn func(*T)) {
 	})
 }
 
-// OK ends the case on any error, with the state of all cores if the device hangs.
+// OK ends the case on any error, with all cores' state after a hang.
 func (t *T) OK(errs ...error) {
 	t.Helper()
 	err := errs[0]
@@ -272,7 +260,6 @@ func (t *T) OK(errs ...error) {
 	t.Fatal(err)
 }
 
-// Queues opens the device up to its command queues for the length of a case.
 func (t *T) Queues(o dispatch.Options) *T {
 	t.Helper()
 	if o.HangTimeout == 0 {
@@ -287,8 +274,6 @@ func (t *T) Queues(o dispatch.Options) *T {
 	return u
 }
 
-// queues opens the device up to its command queues, with this runtime's own firmware; otherwise the
-// case is skipped.
 func (t *T) queues(o dispatch.Options) (u *T, end func() error) {
 	t.Helper()
 	if !t.Config.Firmware.Own() {
@@ -302,8 +287,7 @@ func (t *T) queues(o dispatch.Options) (u *T, end func() error) {
 	return u, func() error { return errors.Join(d.Close(context.WithoutCancel(t.Context())), kd.Close()) }
 }
 
-// Full opens the whole device for the length of a case, which must not share one: a card that is
-// opened twice has one firmware.
+// Full opens the whole device for a case that shares none: a card has one firmware.
 func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	t.Helper()
 	if t.Dev != nil {
@@ -318,7 +302,6 @@ func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	return u
 }
 
-// Unclosed opens the whole device for a case that closes it itself.
 func (t *T) Unclosed(target kmd.Target, opts ...reprise.Option) *T {
 	t.Helper()
 	d, err := t.Open(t.Ctx, target, opts...)
@@ -328,22 +311,17 @@ func (t *T) Unclosed(target kmd.Target, opts ...reprise.Option) *T {
 	return &u
 }
 
-// On is the case on another queue of its device.
 func (t *T) On(q *reprise.Queue) *T {
 	u := *t
 	u.Queue = q
 	return &u
 }
 
-// VictimRunning is the line that the process writes that the suite kills, once it replays.
 const VictimRunning = "replaying"
 
-// FirstEvent is the number after which the events of devices with two queues begin: they wrap in
-// the course of the cases.
+// FirstEvent makes events wrap in the course of the cases.
 const FirstEvent = 0xFFFFFFC0
 
-// QueueOptions are the options of a device with two queues, which share all workers or have some of
-// their own.
 func QueueOptions(split bool) []reprise.Option {
 	opts := []reprise.Option{reprise.WithQueues(2), reprise.WithFirstEvent(FirstEvent)}
 	for id, r := range SplitRanges() {
@@ -354,7 +332,7 @@ func QueueOptions(split bool) []reprise.Option {
 	return opts
 }
 
-// SplitRanges are the workers of the queues in the split layer: inside the grid of every chip.
+// SplitRanges are inside the grid of every chip.
 func SplitRanges() [2]chip.Range {
 	return [2]chip.Range{
 		{End: chip.Core{X: 3, Y: 5}},
@@ -362,13 +340,12 @@ func SplitRanges() [2]chip.Range {
 	}
 }
 
-// Firmware names the folders of tt-metal's firmware that devices run; see hwtest.Firmware.
+// Firmware names folders of tt-metal's firmware; see hwtest.Firmware.
 type Firmware struct {
-	Workers string // base firmware of the workers: reprise.WithFirmware
-	Queues  string // the command queues': reprise.WithQueueFirmware
+	Workers string
+	Queues  string
 }
 
-// Options are those that a device is opened with.
 func (f Firmware) Options() []reprise.Option {
 	var o []reprise.Option
 	if f.Workers != "" {
@@ -380,13 +357,11 @@ func (f Firmware) Options() []reprise.Option {
 	return o
 }
 
-// belowRuntime is why cases are skipped that start the command queues themselves.
 const belowRuntime = "opens the command queues below the runtime, with its own firmware"
 
-// Own reports whether devices run this runtime's own firmware alone.
 func (f Firmware) Own() bool { return f == Firmware{} }
 
-// Skip says why a case can't run that ends in an error; "" if it must not end in that.
+// Skip says why a case can't run that ends in an error, or "".
 func (f Firmware) Skip(err error) string {
 	var queues *dispatch.QueueFirmwareError
 	var base *dispatch.FirmwareError
@@ -401,7 +376,6 @@ func (f Firmware) Skip(err error) string {
 	return ""
 }
 
-// Open opens a device that runs the firmware that is being tested.
 func (t *T) Open(ctx context.Context, target kmd.Target, opts ...reprise.Option) (*reprise.Device, error) {
 	return reprise.Open(ctx, target, append(t.Config.Firmware.Options(), opts...)...)
 }

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -17,35 +18,15 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Way is one of the ways to keep a device busy that tt-metal's notes on advanced performance
-// describe: queue 1 writes the inputs, or moves everything; the model is a trace or is run; and its
-// L1 input has a place of its own, or is allocated again at the same address.
-type Way struct {
-	Reads bool // queue 1 reads the outputs as well
-	Trace bool
-	Again bool
-}
-
-func (w Way) String() string {
-	s := "writes on queue 1"
-	if w.Reads {
-		s = "reads and writes on queue 1"
-	}
-	if w.Trace {
-		s += ", trace"
-	}
-	if w.Again {
-		s += ", L1 input again"
-	}
-	return s
-}
-
-// Patterns are the cases of layer patterns.
+// Patterns are ways of tt-metal's notes on advanced performance to keep a device busy.
 func Patterns() rig.Table {
 	var cs rig.Table
-	for i := range 8 {
-		w := Way{Reads: i&4 != 0, Trace: i&2 != 0, Again: i&1 != 0}
-		cs.Add(w.String(), "transfers overlap with the model, and no buffer is written before its reader is through", w.check)
+	for _, p := range [][2]string{
+		{"writes on queue 1", "two queues"}, {"writes on queue 1, trace", "trace, two queues"},
+		{"writes on queue 1, trace, L1 input again", "trace, two queues, L1 again"},
+		{"reads and writes on queue 1, trace, L1 input again", "transfer queue, L1 again"},
+	} {
+		cs.Add(p[0], "transfers overlap with the model, and no buffer is written before its reader is through", pipeOf(p[1]).overlaps)
 	}
 	return cs
 }
@@ -55,15 +36,6 @@ const (
 	wayPage  = 64
 )
 
-type site struct {
-	in, l1, mid, out *reprise.Buffer
-	first, last      *reprise.Executable
-	body             []*reprise.Executable
-	trace            *reprise.Trace
-	steps            int
-}
-
-// moveProgram copies all pages of a buffer to another, each in DRAM or L1, on one core.
 func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
 	t.Helper()
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
@@ -81,175 +53,33 @@ func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) 
 	return p
 }
 
-// Build allocates and loads what the pattern needs.
-func (w Way) Build(t *rig.T, steps int) *site { return w.buildOf(t, steps, wayPages) }
-
-func (w Way) buildOf(t *rig.T, steps, pages int) *site {
-	t.Helper()
-	size := pages * wayPage
-	s := &site{steps: steps}
-	s.in, s.mid, s.out = t.Buffer(allocator.DRAM, size, wayPage), t.Buffer(allocator.DRAM, size, wayPage),
-		t.Buffer(allocator.DRAM, size, wayPage)
-	c := reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: wayPage, Name: "L1 input"}
-	take := t.Dev.NewBuffer
-	if w.Again {
-		pool, err := t.Dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1 << 17, Name: "scratch"})
-		t.OK(err)
-		t.Cleanup(func() { t.Free(pool) })
-		take = pool.NewBuffer
-	}
-	var err error
-	s.l1, err = take(c)
-	t.OK(err)
-	s.first = t.Load(moveProgram(t, "first", chip.Core{X: 1}, s.in, s.l1))
-	s.body = append(s.body, t.Load(moveProgram(t, "take", chip.Core{X: 2}, s.l1, s.mid)))
-	for range steps {
-		s.body = append(s.body, t.Load(t.AddProgram("add", chip.Core{X: 3}, s.mid, s.mid, 1)))
-	}
-	if w.Again {
-		// The L1 input's place goes to something that the model computes with.
-		addr := s.l1.Addr()
-		t.Free(s.l1)
-		tmp, err := take(reprise.BufferConfig{Size: size, PageSize: wayPage, Name: "tmp"})
-		t.OK(err)
-		if tmp.Addr() != addr {
-			t.Errorf("tmp is at %#x, not in the place of the L1 input at %#x", tmp.Addr(), addr)
-		}
-		s.body = append(s.body, t.Load(moveProgram(t, "out", chip.Core{X: 2}, s.mid, tmp)),
-			t.Load(moveProgram(t, "back", chip.Core{X: 2}, tmp, s.mid)))
-		t.Free(tmp)
-		s.l1, err = take(c)
-		t.OK(err)
-		if s.l1.Addr() != addr {
-			t.Fatalf("the L1 input is at %#x again, was at %#x", s.l1.Addr(), addr)
-		}
-	}
-	t.Cleanup(func() { t.Free(s.l1) })
-	s.last = t.Load(moveProgram(t, "last", chip.Core{X: 4}, s.mid, s.out))
-	if w.Trace {
-		s.trace = t.Capture("model", s.body...)
-	}
-	return s
-}
-
-func (s *site) input(i int) []byte {
-	return rig.MakeWords(s.in.Size(), func(k uint32) uint32 { return 4*k&0xFFFF | uint32(7*i)&0xFF<<16 })
-}
-
-// Run lets n inputs pass. between is called after each thing that is put into a queue; nil for
-// nothing.
-func (w Way) Run(t *rig.T, s *site, n int, between func()) {
-	t.Helper()
-	q := t.Both()
-	step := func(err error) {
-		t.Helper()
-		t.OK(err)
-		if between != nil {
-			between()
-		}
-	}
-	written, firstDone := t.Dev.NewEvent("written"), t.Dev.NewEvent("first done")
-	lastDone, read := t.Dev.NewEvent("last done"), t.Dev.NewEvent("read")
-	step(q[0].Record(t.Ctx, firstDone))
-	step(q[1].Record(t.Ctx, read))
-	write := func(i int) {
-		t.Helper()
-		step(q[1].WaitEvent(t.Ctx, firstDone))
-		step(q[1].Write(t.Ctx, s.in, 0, s.input(i)))
-		step(q[1].Record(t.Ctx, written))
-	}
-	var reads []*reprise.Pending
-	got := make([][]byte, n)
-	fetch := func(q *reprise.Queue, i int) {
-		t.Helper()
-		got[i] = make([]byte, s.out.Size())
-		p, err := q.StartRead(t.Ctx, s.out, 0, got[i])
-		step(err)
-		reads = append(reads, p)
-	}
-	check := func(i int) {
-		t.Helper()
-		t.WaitFor(reads[i])
-		in := s.input(i)
-		want := rig.MakeWords(len(in), func(k int) uint32 { return rig.Word(in[4*k:]) + uint32(s.steps) })
-		t.Same(fmt.Sprintf("output %d", i), want, got[i])
-		got[i] = nil
-	}
-	const ahead = 4
-	write(0)
-	for i := range n {
-		step(q[0].WaitEvent(t.Ctx, written))
-		step(q[0].Run(t.Ctx, s.first))
-		step(q[0].Record(t.Ctx, firstDone))
-		if w.Trace {
-			step(s.trace.Replay(t.Ctx))
-		} else {
-			for _, x := range s.body {
-				step(q[0].Run(t.Ctx, x))
-			}
-		}
-		if w.Reads {
-			step(q[0].WaitEvent(t.Ctx, read))
-		}
-		step(q[0].Run(t.Ctx, s.last))
-		step(q[0].Record(t.Ctx, lastDone))
-		if i+1 < n {
-			write(i + 1)
-		}
-		if w.Reads {
-			step(q[1].WaitEvent(t.Ctx, lastDone))
-			fetch(q[1], i)
-			step(q[1].Record(t.Ctx, read))
-		} else {
-			fetch(q[0], i)
-		}
-		if i >= ahead {
-			check(i - ahead)
-		}
-	}
-	for i := max(0, n-ahead); i < n; i++ {
-		check(i)
-	}
-	t.FinishBoth()
-}
-
-// check lets inputs pass until transfers were seen beside the model: one overlap is enough. With
-// each try the model has twice the pages to move, which takes the device longer than it takes the
-// host to send one more transfer.
-func (w Way) check(t *rig.T) {
+// overlaps tries until transfers were seen beside the model, with twice the steps each time.
+func (p pipe) overlaps(t *rig.T) {
+	n := t.Size(10, 5)
 	const tries = 5
 	var o overlap
 	for try := range tries {
-		pages := wayPages << try
-		t.Sub(fmt.Sprintf("%d pages", pages), func(t *rig.T) { o = w.overlaps(t, pages) })
-		if o.found || t.Failed() {
+		steps := t.Size(8, 3) << try
+		line := p.compile(t, steps)
+		tl, err := observe.StartTimeline(t.Ctx, t.Dev)
+		t.OK(err)
+		whole(t, line, n, steps)
+		t.OK(tl.Stop(t.Ctx))
+		if o = p.verify(t, tl.Spans(), n); o.found || t.Failed() {
 			return
 		}
+		t.Release(line)
 	}
 	o.missing(t)
 }
 
-func (w Way) overlaps(t *rig.T, pages int) overlap {
-	t.Helper()
-	s := w.buildOf(t, t.Size(8, 3), pages)
-	line, err := observe.StartTimeline(t.Ctx, t.Dev)
-	t.OK(err)
-	n := t.Size(10, 5)
-	w.Run(t, s, n, nil)
-	t.OK(line.Stop(t.Ctx))
-	return w.verify(t, line.Spans(), n)
-}
-
-// overlap is what a timeline shows of transfers beside the model.
 type overlap struct {
 	found   bool
-	chances int    // writes that the host had sent before half of the model before was over
-	closest string // what came closest
+	chances int
+	closest string
 }
 
-// missing fails a case of which no try had an overlap, unless the host was too slow for one: on a
-// machine with much to do, or where each access is a message to another process, the device is
-// through before the host has sent the next transfer.
+// missing fails unless the host was too slow for an overlap.
 func (o overlap) missing(t *rig.T) {
 	t.Helper()
 	if o.chances == 0 {
@@ -259,9 +89,8 @@ func (o overlap) missing(t *rig.T) {
 	t.Errorf("no transfer overlapped with the model, %d writes had the chance in the last run: %s", o.chances, o.closest)
 }
 
-// verify compares a timeline with what the events demand, and finds transfers that overlapped with
-// the model.
-func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
+// verify compares a timeline with what the events demand.
+func (p pipe) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 	t.Helper()
 	pick := func(queue int, kind string, names ...string) (out []observe.Span) {
 		for _, s := range spans {
@@ -272,17 +101,20 @@ func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 		return out
 	}
 	readQueue := 0
-	if w.Reads {
+	if p.c.TransferQueue {
 		readQueue = 1
 	}
 	writes, reads := pick(1, "write"), pick(readQueue, "read")
 	firsts, lasts := pick(0, "run", "first"), pick(0, "run", "last")
+	if !p.c.TransferQueue {
+		lasts = nil
+	}
 	body := pick(0, "run", "take", "add", "out", "back")
-	if w.Trace {
+	if p.c.Trace {
 		body = pick(0, "replay")
 	}
 	for what, s := range map[string][]observe.Span{"writes": writes, "reads": reads, "first programs": firsts, "last programs": lasts} {
-		if len(s) != n {
+		if len(s) != n && s != nil {
 			t.Errorf("the timeline has %d %s, want %d", len(s), what, n)
 			return o
 		}
@@ -297,8 +129,10 @@ func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 	}
 	ordered("an input is written before it is read", writes, firsts, 0)
 	ordered("an input is read before the next one is written", firsts, writes, 1)
-	ordered("an output is written before it is read", lasts, reads, 0)
-	ordered("an output is read before the next one is written", reads, lasts, 1)
+	if lasts != nil {
+		ordered("an output is written before it is read", lasts, reads, 0)
+		ordered("an output is read before the next one is written", reads, lasts, 1)
+	}
 	o.closest = "there was no transfer after the model"
 	least := uint64(math.MaxUint64)
 	for _, m := range append(writes, reads...) {
@@ -326,9 +160,8 @@ func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 	return o
 }
 
-// The soak is the hardest pattern over and over: everything moves on queue 1, the model is a trace,
-// the L1 input shares its place, and all four events are in use, with random delays of the host and
-// of the chip's networks. A run is told by its seed.
+// The soak is the hardest pattern over and over, with random delays of host and networks, by
+// seed.
 const (
 	soakShort = 200
 	soakLong  = 100_000
@@ -336,13 +169,12 @@ const (
 	soakDelay = 8 // clocks at most, from step to step of a request
 )
 
-// Soak are the cases of layer soak.
 func Soak() rig.Table {
 	var cs rig.Table
 	short := cs.Add("200 inputs", "queues, events and traces hold out with random delays, and memory doesn't grow",
 		func(t *rig.T) { soak(t, soakShort) })
 	short.Needs, short.Alone = rig.NeedEmulator, true
-	long := cs.Add("100,000 inputs", "queues, events and traces hold out for long with random delays, and memory doesn't grow",
+	long := cs.Add("100,000 inputs", "queues, events and traces hold out for long, and memory doesn't grow",
 		func(t *rig.T) { soak(t, soakLong) })
 	long.Needs, long.Alone, long.Long, long.Hours = rig.NeedEmulator, true, true, 6
 	return cs
@@ -354,30 +186,40 @@ func soak(t *rig.T, n int) {
 	x := *t
 	x.Device = dev
 	u := x.Full(dev.Open(), rig.QueueOptions(false)...)
-	w := Way{Reads: true, Trace: true, Again: true}
-	s := w.buildOf(u, 1, 4)
 	const round = 500
+	line := pipeOf("transfer queue, L1 again").compile(u, 1)
+	delayed := func(n int) iter.Seq[[]byte] {
+		return func(yield func([]byte) bool) {
+			for in := range pipeInputs(n) {
+				switch r := rng.IntN(100); {
+				case r < 3:
+					time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+				case r < 60:
+					runtime.Gosched()
+				}
+				if !yield(in) {
+					return
+				}
+			}
+		}
+	}
 	var first, last uint64
 	device := u.Allocated()
 	start := time.Now()
 	for done := 0; done < n; {
-		k := min(round, n-done)
-		w.Run(u, s, k, func() {
-			// Most of the time the host is far ahead; now and then it is late.
-			switch r := rng.IntN(1000); {
-			case r < 3:
-				time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
-			case r < 100:
-				runtime.Gosched()
-			}
-		})
+		k, i := min(round, n-done), 0
+		for out, err := range line.Run(u.Ctx, delayed(k)) {
+			u.OK(err)
+			pipeOutput(u, i, 1, out)
+			i++
+		}
 		done += k
 		if u.Failed() {
 			t.Fatalf("seed %d: failed in inputs %d to %d", soakSeed, done-k, done)
 		}
 		last = heap()
 		if first == 0 {
-			first = last // after a round, when everything is allocated
+			first = last
 		}
 		if done%10_000 == 0 {
 			t.Logf("%d inputs in %v, %d KiB of heap, %d goroutines", done, time.Since(start).Round(time.Second), last>>10, runtime.NumGoroutine())
@@ -385,7 +227,7 @@ func soak(t *rig.T, n int) {
 	}
 	t.Logf("%d inputs in %v, %d KiB of heap after the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond),
 		first>>10, last>>10)
-	// The emulator's own pages of memory are there from the first round on.
+	// The emulator's own memory is there from the first round on.
 	if last > first+4<<20 {
 		t.Errorf("the heap grew from %d to %d bytes in %d inputs", first, last, n)
 	}

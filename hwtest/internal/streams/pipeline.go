@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
-	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
@@ -51,7 +51,6 @@ func pipeOf(name string) pipe {
 	return all[slices.IndexFunc(all, func(p pipe) bool { return p.name == name })]
 }
 
-// Pipelines are the cases of layer pipeline.
 func Pipelines() rig.Table {
 	var cs rig.Table
 	for _, p := range pipes() {
@@ -62,7 +61,7 @@ func Pipelines() rig.Table {
 		cs.Add("canceled: "+name, "a run that is canceled in the middle leaves the device clean", p.canceled)
 		cs.Add("left: "+name, "a loop that ends early leaves the device clean", p.left)
 	}
-	cs.Add("overlap", "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", pipelineOverlaps)
+	cs.Add("overlap", "data move while the model runs, and nothing is overwritten before it is read", pipeOf("transfer queue").overlaps)
 	cs.Add("two pipelines", "pipelines on one device take turns on its queues and workers", twoPipelines)
 	cs.Add("other work in between", "the queues may be used for other work between two runs", workBetween)
 	cs.Add("several outputs", "all outputs of a model are read before they are overwritten", severalOutputs)
@@ -71,7 +70,6 @@ func Pipelines() rig.Table {
 	return cs
 }
 
-// model adds 1 to every word steps times.
 func model(t *rig.T, steps int) pipeline.Model {
 	return func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
@@ -122,7 +120,6 @@ func model(t *rig.T, steps int) pipeline.Model {
 
 const pipeSteps = 2
 
-// compile returns a pipeline that is ready, and cleans it up with the case.
 func (p pipe) compile(t *rig.T, steps int) *pipeline.Pipeline {
 	t.Helper()
 	p.c.Name = p.name
@@ -135,12 +132,11 @@ func (p pipe) compile(t *rig.T, steps int) *pipeline.Pipeline {
 
 func pipeInput(i int) []byte { return pipeWords(i, 0) }
 
-// pipeWords are the words of input i, each plus a number.
 func pipeWords(i, plus int) []byte {
 	return rig.MakeWords(wayPages*wayPage, func(k int) uint32 { return uint32(4*k) | uint32(7*i+1)<<16 + uint32(plus) })
 }
 
-func pipeInputs(n int) func(func([]byte) bool) {
+func pipeInputs(n int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for i := range n {
 			if !yield(pipeInput(i)) {
@@ -232,25 +228,8 @@ func (p pipe) left(t *rig.T) {
 	}
 }
 
-func pipelineOverlaps(t *rig.T) {
-	n := t.Size(10, 5)
-	p := pipeOf("transfer queue")
-	// The model of each try has twice the steps: see way.check.
-	const tries = 5
-	var o overlap
-	for try := range tries {
-		steps := t.Size(8, 3) << try
-		line := p.compile(t, steps)
-		tl, err := observe.StartTimeline(t.Ctx, t.Dev)
-		t.OK(err)
-		whole(t, line, n, steps)
-		t.OK(tl.Stop(t.Ctx))
-		if o = (Way{Reads: true, Trace: true}).verify(t, tl.Spans(), n); o.found || t.Failed() {
-			return
-		}
-	}
-	o.missing(t)
-}
+// Flow lets n inputs pass through one of the pipelines.
+func Flow(t *rig.T, name string, n int) { whole(t, pipeOf(name).compile(t, pipeSteps), n, pipeSteps) }
 
 func twoPipelines(t *rig.T) {
 	a, b := pipeOf("transfer queue").compile(t, 1), pipeOf("trace, two queues").compile(t, 3)

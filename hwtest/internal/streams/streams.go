@@ -1,5 +1,5 @@
-// Package streams has the cases of messages to and from running kernels, and of transfers that
-// overlap with programs.
+// Package streams has the cases of messages to and from running kernels, and of overlapping
+// transfers.
 package streams
 
 import (
@@ -25,7 +25,6 @@ import (
 
 const streamed = "what one end of a stream writes the other one reads, message by message, to the byte"
 
-// Cases are the cases of layer streams.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, size := range []int{128, 1 << 10, 4 << 10, 64 << 10} {
@@ -37,7 +36,7 @@ func Cases() rig.Table {
 		cs.Add(fmt.Sprintf("positions that wrap on NoC %d", noc), "a stream's positions wrap after 4 GiB without a trace of it",
 			func(t *rig.T) { streamWrap(t, noc) })
 	}
-	cs.Add("host far ahead", "the host waits for room, and what it has written before a program starts isn't lost", hostAhead)
+	cs.Add("host far ahead", "the host waits for room, and what it wrote before the program isn't lost", hostAhead)
 	cs.Add("kernel far ahead", "a kernel waits for room until the host has read", kernelAhead)
 	cs.Add("tries", "tries tell a full ring from an empty one, on both sides, and don't wait", streamTries)
 	cs.Add("words", "words of 4 bytes go round between host and kernel, one at a time", streamWords)
@@ -52,14 +51,13 @@ func Cases() rig.Table {
 	cs.Add("two cores at once", "streams of two cores run at the same time, over the host", twoCores)
 	cs.Add("from core to core", "a stream goes on where the last kernel has left it, on another core", streamMoves)
 	cs.Add("two queues", "programs of two queues have streams of their own", twoQueues)
-	cs.Add("in a trace", "a replayed program takes its inputs from a stream and gives its outputs to one", inTrace)
-	cs.Add("in a loop of a trace", "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", inLoop)
+	cs.Add("in a trace", "a replayed program takes and gives messages of streams", inTrace)
+	cs.Add("in a loop of a trace", "a loop takes inputs while it runs, and their end ends it", inLoop)
 	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", inAbortedLoop)
-	cs.Add("between the steps of a trace", "programs of one trace use a stream one after the other", streamSteps)
-	cs.Add("held by a trace", "memory that a trace uses isn't released, and no file has a trace with memory of this process", streamHeld)
+	cs.Add("held by a trace", "memory that a trace uses isn't released, nor saved", streamHeld)
 	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", cancelled)
 	cs.Add("released while a read waits", "Release ends a wait for a message", streamReleased)
-	cs.AddHang("recover in the middle", "a kernel that waits for the host is named by a hang report; after a recovery streams say that they are stale, and work when they are reset", streamRecover)
+	cs.AddHang("recover in the middle", "streams are stale after a recovery, and work once they are reset", streamRecover)
 	return cs
 }
 
@@ -80,7 +78,6 @@ func pair(t *rig.T, size int) (in, out *stream.Stream) {
 		newStream(t, stream.Config{Name: "out", Size: size})
 }
 
-// streamRoom is L1 for a message of n bytes in each worker, aligned as host memory is.
 func streamRoom(t *rig.T, n int) *reprise.Buffer {
 	t.Helper()
 	return t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
@@ -96,7 +93,6 @@ func streamProgram(t *rig.T, k reprise.Kernel, room *reprise.Buffer, args []uint
 	return p
 }
 
-// echo loads a program that hands messages of a stream on to another.
 func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executable {
 	t.Helper()
 	room := streamRoom(t, max(in.Longest(), 64))
@@ -104,13 +100,11 @@ func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executabl
 	return t.Load(streamProgram(t, k, room, append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize())), in, out))
 }
 
-// echoOn is echo on BRISC of a core.
 func echoOn(t *rig.T, in, out *stream.Stream, x, y int) *reprise.Executable {
 	t.Helper()
 	return echo(t, in, out, reprise.Kernel{Cores: rig.On(x, y)})
 }
 
-// release releases streams before the end of the case.
 func release(t *rig.T, ss ...*stream.Stream) {
 	t.Helper()
 	for _, s := range ss {
@@ -144,8 +138,7 @@ const (
 	streamTooLongResult
 )
 
-// script loads a program with steps, and returns a function that reads their results after it has
-// run.
+// script loads a program with steps, and returns a function that reads their results.
 func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, func() []uint32) {
 	t.Helper()
 	x, results := scriptWith(t, in, out, at, steps...)
@@ -160,8 +153,6 @@ func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*rep
 	}
 }
 
-// scriptWith loads a program with steps, and returns the buffer with their results, a page for each
-// worker.
 func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, *reprise.Buffer) {
 	t.Helper()
 	room, results := t.PerWorker(4096), t.PerWorker(64)
@@ -182,7 +173,6 @@ func wantSteps(t *rig.T, got []uint32, want ...uint32) {
 	}
 }
 
-// beside runs a function beside the case; the returned one waits for it.
 func beside(t *rig.T, fn func() error) (wait func()) {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -201,8 +191,6 @@ func readStream(t *rig.T, s *stream.Stream) []byte {
 	return p[:n]
 }
 
-// streamLengths are those of messages for a ring: inside the first line, around its end, around
-// multiples of the unit, and the longest one.
 func streamLengths(size int) []int {
 	var out []int
 	for _, n := range []int{0, 1, 4, 47, 48, 49, 64, 65, 127, 1216, 4000, size - 64} {
@@ -213,7 +201,6 @@ func streamLengths(size int) []int {
 	return out
 }
 
-// writeAll writes n messages, from a number on, and closes the stream.
 func writeAll(t *rig.T, in *stream.Stream, from, n int, length func(i int) int) error {
 	for i := range n {
 		if err := in.Write(t.Ctx, rig.Pattern(uint32(from+i), length(i))); err != nil {
@@ -223,7 +210,6 @@ func writeAll(t *rig.T, in *stream.Stream, from, n int, length func(i int) int) 
 	return in.Close(t.Ctx)
 }
 
-// echoAll writes messages of all lengths to an echo, and reads them.
 func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
 	t.Helper()
 	lengths := streamLengths(in.Size())
@@ -296,7 +282,7 @@ func kernelAhead(t *rig.T) {
 	wantSteps(t, filled(), 1024/192)
 	x, results := script(t, in, out, chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
 	t.Start(x)
-	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond) // it waits for room by now, or soon
+	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond)
 	for i := range 1024/192 + n {
 		number := i
 		if i >= 1024/192 {
@@ -509,7 +495,7 @@ func twoCores(t *rig.T) {
 		s[1].AddTo(p)
 	}
 	t.Start(t.Load(p))
-	wait := beside(t, func() error { // from the first core to the second
+	wait := beside(t, func() error {
 		for m, err := range middle.Messages(t.Ctx) {
 			if err == nil {
 				err = second.Write(t.Ctx, m)
@@ -609,7 +595,7 @@ func inAbortedLoop(t *rig.T) {
 	})
 	for range 2 {
 		t.Replay(tr)
-		for range 20 { // more than the ring holds
+		for range 20 {
 			if got := readStream(t, out); len(got) != 8 {
 				t.Errorf("a message of %d B, want 8", len(got))
 			}
@@ -619,27 +605,6 @@ func inAbortedLoop(t *rig.T) {
 		t.Wait()
 		t.OK(out.Reset(t.Ctx))
 	}
-}
-
-func streamSteps(t *rig.T) {
-	in, out := pair(t, 256)
-	const steps = 4
-	var xs []*reprise.Executable
-	for i := range steps {
-		x, _ := script(t, in, out, chip.Core{X: i, Y: i % 2}, step{stepWords, uint32(i), 1})
-		xs = append(xs, x)
-	}
-	tr := t.Capture("steps", xs...)
-	for replay := range t.Size(6, 2) {
-		t.Replay(tr)
-		word := uint32(100 * replay)
-		for i := range steps {
-			t.OK(in.Write(t.Ctx, wordsOf(word)))
-			word += uint32(i)
-			t.Same(fmt.Sprintf("step %d", i), wordsOf(word), readStream(t, out))
-		}
-	}
-	t.Wait()
 }
 
 func streamHeld(t *rig.T) {

@@ -12,9 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// A case is a script of instruction words for each T core, which kernels/engine.c runs without
-// compiling anything. Every run begins with the same configuration, counters and registers, and
-// must free the banks of the sources.
+// A case is a script of instruction words for each T core, which kernels/engine.c runs. It must
+// free the sources' banks.
 
 // Sizes in bytes of a run's buffers in L1.
 const (
@@ -23,13 +22,10 @@ const (
 	engineBytes = 0x10000
 )
 
-// engineQueue is the number of instructions pushed before a wait for the engines: ttsim stops at
-// 512.
-const engineQueue = 128
+const engineQueue = 128 // instructions pushed before a wait for the engines: ttsim stops at 512
 
 const unwritten = 0xA5
 
-// T cores by their task in most cases.
 const (
 	threadUnpack = iota
 	threadMath
@@ -42,7 +38,7 @@ const (
 	semUnpack  = 2 // posted when Dst holds what was unpacked
 	semFree    = 3 // for cases
 	semCleared = 5 // posted when the math thread has cleared its state
-	semMath    = 6 // posted for the math thread when the configuration is there
+	semMath    = 6 // posted when the configuration is there
 	semPacking = 7 // the same for the pack thread
 )
 
@@ -50,12 +46,11 @@ type engines struct {
 	*rig.T
 	arch             chip.Arch
 	model            arith.Arch
-	rnd              *rand.Rand // seeded by the name of the case
+	rnd              *rand.Rand
 	scripts, in, out *reprise.Buffer
 	program          *reprise.Executable
 }
 
-// adder returns a function that appends cases of the engines to a table.
 func adder(cs *rig.Table) func(name, protects string, fn func(*engines)) {
 	return func(name, protects string, fn func(*engines)) {
 		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t, name)) })
@@ -68,7 +63,7 @@ func newEngines(t *rig.T, name string) *engines {
 	if e.blackhole() {
 		e.model = arith.Blackhole
 	}
-	one := func(n int) *reprise.Buffer { return t.Buffer(allocator.L1, n, n) } // one page: on worker (0, 0)
+	one := func(n int) *reprise.Buffer { return t.Buffer(allocator.L1, n, n) }
 	e.scripts, e.in, e.out = one(3*(scriptBytes+logBytes)), one(engineBytes), one(engineBytes)
 	p := &reprise.Program{Name: "engines", Buffers: []*reprise.Buffer{e.scripts, e.in, e.out}}
 	for i, core := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {
@@ -84,7 +79,6 @@ func newEngines(t *rig.T, name string) *engines {
 
 func (e *engines) blackhole() bool { return e.arch == chip.Blackhole }
 
-// by picks the value of the architecture.
 func by[T any](e *engines, wormhole, blackhole T) T {
 	if e.blackhole() {
 		return blackhole
@@ -97,8 +91,8 @@ type engineRun struct {
 	config  map[uint32]uint32
 	threads [3]engineThread
 	input   []byte
-	output  int            // bytes
-	before  map[int][]byte // what is in the output before the run, where it matters
+	output  int
+	before  map[int][]byte // of the output, where it matters
 	log     [3][]uint32
 	packed  []byte // the output after the run
 }
@@ -122,7 +116,6 @@ func (r *engineRun) unpack() *engineThread { return &r.threads[threadUnpack] }
 func (r *engineRun) math() *engineThread   { return &r.threads[threadMath] }
 func (r *engineRun) pack() *engineThread   { return &r.threads[threadPack] }
 
-// set gives a field of the shared configuration its value at the scripts' start.
 func (r *engineRun) set(c isa.Config, v uint32) {
 	r.Helper()
 	word, value, err := c.Place(r.arch, v)
@@ -130,7 +123,6 @@ func (r *engineRun) set(c isa.Config, v uint32) {
 	r.config[word] = r.config[word]&^c.Mask(r.arch) | value
 }
 
-// setBits sets unnamed bits in the word of a field.
 func (r *engineRun) setBits(c isa.Config, bits uint32) {
 	r.Helper()
 	word, _, err := c.Place(r.arch, 0)
@@ -138,7 +130,6 @@ func (r *engineRun) setBits(c isa.Config, bits uint32) {
 	r.config[word] |= bits
 }
 
-// place puts data into the input and returns their address in L1.
 func (r *engineRun) place(data []byte) (addr uint32) {
 	r.Helper()
 	at := len(r.input)
@@ -150,7 +141,6 @@ func (r *engineRun) place(data []byte) (addr uint32) {
 	return r.in.Addr() + uint32(at)
 }
 
-// reserve makes room in the output, and returns its offset there and its address in L1.
 func (r *engineRun) reserve(n int) (at int, addr uint32) {
 	r.Helper()
 	at = r.output
@@ -164,7 +154,7 @@ func (r *engineRun) reserve(n int) (at int, addr uint32) {
 type engineThread struct {
 	r     *engineRun
 	words []uint32
-	want  []uint32 // what loads of look have to find
+	want  []uint32
 }
 
 const (
@@ -192,18 +182,16 @@ func (th *engineThread) do(list ...isa.Instruction) {
 
 func (e *engines) word(in isa.Instruction) uint32 {
 	e.Helper()
-	w, err := in.Encode(e.arch)
+	w, err := isa.Encode(e.arch, in)
 	e.OK(err)
 	return w
 }
 
-// sync, store, load and poll append commands of the core.
 func (th *engineThread) sync()                  { th.words = append(th.words, commandSync) }
 func (th *engineThread) store(addr, v uint32)   { th.words = append(th.words, commandStore, addr, v) }
 func (th *engineThread) load(addr uint32)       { th.words = append(th.words, commandLoad, addr) }
 func (th *engineThread) poll(addr, want uint32) { th.words = append(th.words, commandPoll, addr, want) }
 
-// value is a field of a thread's configuration and its value.
 type value struct {
 	field isa.Thread
 	v     uint32
@@ -221,26 +209,23 @@ func (th *engineThread) own(values ...value) {
 	th.do(isa.SETC16{Reg: word, Value: all})
 }
 
-// coreSemaphore is a semaphore's address; a store of 0 posts it, one of 1 gets it.
+// A store of 0 posts a semaphore, one of 1 gets it.
 func coreSemaphore(i uint32) uint32 { return coreSemaphores + 4*i }
 
-// post and get access a semaphore by stores of the core.
 func (th *engineThread) post(i uint32) { th.store(coreSemaphore(i), 0) }
 func (th *engineThread) get(i uint32)  { th.store(coreSemaphore(i), 1) }
 
-// look loads a value that must be want.
 func (th *engineThread) look(addr, want uint32) {
 	th.load(addr)
 	th.want = append(th.want, want)
 }
 
-// take waits until a semaphore is 1, and gets it.
 func (th *engineThread) take(i uint32) {
 	th.poll(coreSemaphore(i), 1)
 	th.get(i)
 }
 
-// prologues bring each thread to the same state, whatever ran before.
+// prologues bring each thread to the same state.
 func (r *engineRun) prologues() [3]engineThread {
 	r.Helper()
 	var p [3]engineThread
@@ -263,7 +248,7 @@ func (r *engineRun) prologues() [3]engineThread {
 			u.store(configAperture+4*word, v)
 		}
 	}
-	u.load(configAperture + 4) // all stores before have arrived
+	u.load(configAperture + 4)
 	for i := range p {
 		p[i].do(isa.MOPCFG{})
 		p[i].own(value{isa.ThreadStateID, 0})
@@ -302,7 +287,6 @@ func (r *engineRun) prologues() [3]engineThread {
 	return p
 }
 
-// run runs the scripts, and reads the output and the cores' logs.
 func (r *engineRun) run() {
 	r.Helper()
 	memory := make([]byte, r.scripts.Size())
@@ -340,10 +324,9 @@ func (r *engineRun) run() {
 			r.log[i][j] = rig.Word(at[4*j:])
 		}
 	}
-	r.log[threadUnpack] = r.log[threadUnpack][1:] // what the prologue has loaded
+	r.log[threadUnpack] = r.log[threadUnpack][1:]
 }
 
-// wantLog compares the values that a thread's core loaded.
 func (r *engineRun) wantLog(thread int, want ...uint32) {
 	r.Helper()
 	for i, w := range want {
@@ -353,22 +336,21 @@ func (r *engineRun) wantLog(thread int, want ...uint32) {
 	}
 }
 
-func (r *engineRun) wantBytes(what string, at int, want []byte) {
+// finish packs a tile, runs, and compares; the expected bytes must differ.
+func (r *engineRun) finish(what string, at int, want []byte) {
 	r.Helper()
-	got := r.packed[at:][:len(want)]
-	if bytes.Equal(got, want) {
-		return
+	if bytes.Count(want, want[:1]) == len(want) {
+		r.Fatalf("%s: every byte would be %#x, which says nothing", what, want[0])
 	}
-	wrong, first := 0, -1
-	for i := range want {
-		if got[i] != want[i] {
-			if first < 0 {
-				first = i
-			}
-			wrong++
-		}
+	r.packTile()
+	r.run()
+	r.Same(what, want, r.packed[at:][:len(want)])
+}
+
+func (e *engines) anyBytes(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(e.rnd.Uint32())
 	}
-	from := first &^ 15
-	to := min(from+16, len(want))
-	r.Errorf("%s: %d of %d bytes differ; bytes %d to %d are % x, want % x", what, wrong, len(want), from, to-1, got[from:to], want[from:to])
+	return b
 }

@@ -10,10 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// The front end of a thread: queue, MOPs and REPLAYs. Instructions add to a register or multiply
-// it, so that the result shows which were executed and in what order.
-
-// The result, and the operand of instruction i.
 const (
 	gprResult  = 0
 	gprOperand = 8
@@ -33,7 +29,6 @@ const steps = 8
 
 const noStep = -1
 
-// executed returns the result of instructions.
 func executed(list []int) uint32 {
 	v := uint32(1)
 	for _, i := range list {
@@ -53,7 +48,7 @@ func (th *engineThread) beginSteps() {
 	for i := range steps {
 		th.store(engineGPRs+4*(gprOperand+uint32(i)), stepOperand(i))
 	}
-	th.load(engineGPRs + 4*gprResult) // they have arrived
+	th.load(engineGPRs + 4*gprResult)
 }
 
 func (th *engineThread) step(list ...int) {
@@ -63,13 +58,11 @@ func (th *engineThread) step(list ...int) {
 	}
 }
 
-// endSteps loads the result.
 func (th *engineThread) endSteps() {
 	th.sync()
 	th.load(engineGPRs + 4*gprResult)
 }
 
-// eachThread makes every thread's script by f, which returns the instructions executed.
 func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 	e.Helper()
 	r := e.newRun()
@@ -95,7 +88,7 @@ func (th *engineThread) mopStep(i int) uint32 {
 }
 
 func (th *engineThread) mop(words ...uint32) {
-	th.sync() // no MOP is on its way
+	th.sync()
 	for i, w := range words {
 		th.store(mopConfig+4*uint32(i), w)
 	}
@@ -106,7 +99,6 @@ type mopLoops struct {
 	start, body, other, end0, end1, last, veryLast int
 }
 
-// push configures and starts the MOP, and returns the instructions executed.
 func (m mopLoops) push(th *engineThread) (list []int) {
 	word := th.mopStep
 	th.mop(uint32(m.outer), uint32(m.inner), word(m.start), word(m.end0), word(m.end1), word(m.body), word(m.other), word(m.veryLast),
@@ -274,7 +266,7 @@ func frontCases() rig.Table {
 			return append(round, round...)
 		})
 	})
-	add("thousands of stores to the queue", "instructions of a thread are executed in the order in which its core pushes them",
+	add("thousands of stores to the queue", "a thread executes instructions in the order of its core's pushes",
 		func(e *engines) {
 			e.eachThread(func(_ int, th *engineThread) []int {
 				list := make([]int, 3000)
@@ -285,7 +277,7 @@ func frontCases() rig.Table {
 				return list
 			})
 		})
-	cs.Add("instructions in the stream of the core's own, with a full queue", "a kernel of compiled instructions gives each to the engines once, and waits for room", inlined)
+	cs.Add("instructions in the stream of the core's own, with a full queue", "compiled instructions reach the engines once, with a wait for room", inlined)
 	return cs
 }
 

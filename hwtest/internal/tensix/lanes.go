@@ -8,12 +8,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Runs of the vector unit: LReg 0 to 3 are loaded from a tile of 32-bit data in Dst, changed by a
-// few instructions, stored back and compared bit for bit.
+// Runs of the vector unit change LReg 0 to 3 of 32-bit data in Dst.
 
 type lanes [32]uint32
 
-// group is LReg 0 to 3.
 type group [4]lanes
 
 const groups = arith.TileData / 4 / 32
@@ -32,7 +30,6 @@ const (
 	sfpuHigh16     = 15
 )
 
-// Constant registers.
 const (
 	lregMinusOne = 11
 	lregOne      = 10
@@ -44,7 +41,6 @@ const (
 // scratchRow is a row of Dst outside of all groups.
 const scratchRow = 510
 
-// seedWord is the configuration word that seeds the random numbers.
 func (e *engines) seedWord() uint32 { return by[uint32](e, 164, 186) }
 
 // vectorAt is the first of the four rows of Dst with vector v, in every second column.
@@ -73,7 +69,7 @@ func (th *engineThread) vector(list ...isa.Instruction) {
 	}
 }
 
-// anyBits returns random numbers of all kinds; edge cases of formats are frequent.
+// anyBits returns random numbers; formats' edge cases are frequent.
 func anyBits(rnd *rand.Rand) (g [groups]group) {
 	edges := []uint32{
 		0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7F7FFFFF,
@@ -98,7 +94,6 @@ func anyBits(rnd *rand.Rand) (g [groups]group) {
 	return g
 }
 
-// tileOf returns groups as a tile in L1.
 func tileOf(g *[groups]group) []byte {
 	b := make([]byte, 4*arith.TileData)
 	for i := range g {
@@ -111,7 +106,6 @@ func tileOf(g *[groups]group) []byte {
 	return b
 }
 
-// vectors begins a run with groups in a Dst of 32 bits.
 func (e *engines) vectors(g *[groups]group) *engineRun {
 	e.Helper()
 	r := e.newRun()
@@ -134,7 +128,6 @@ func (th *engineThread) storeGroup(i int) {
 	}
 }
 
-// eachGroup runs a case's instructions on every group, packs the tile and compares.
 func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 	e.Helper()
 	r := e.vectors(&g)
@@ -144,7 +137,7 @@ func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 	m := r.math()
 	if c.seed != 0 {
 		m.store(configAperture+4*e.seedWord(), c.seed)
-		m.load(configAperture + 4) // it has arrived
+		m.load(configAperture + 4)
 	}
 	m.vector(c.first...)
 	for i := range groups {
@@ -160,7 +153,5 @@ func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 		want(e, &g[i])
 	}
 	at, _ := r.packer(arith.INT32, arith.INT32, true)
-	r.packTile()
-	r.run()
-	r.wantTile("lanes", at, tileOf(&g))
+	r.finish("lanes", at, tileOf(&g))
 }

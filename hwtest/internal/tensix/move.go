@@ -9,8 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Moves between SrcA, SrcB and Dst, clears, and counters of rows.
-
 // toDst converts a row of a source to Dst as a move does: denormals become zero.
 func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
 	for c, v := range row {
@@ -29,7 +27,6 @@ func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
 	}
 }
 
-// movedTile is the Dst after moves whose row i is the source's row(i).
 func (p path) movedTile(src *arith.SrcTile, row func(int) int) *arith.DstTile {
 	var dst arith.DstTile
 	for i := range dst.Hi {
@@ -52,7 +49,6 @@ func (th *engineThread) moveB() {
 	}
 }
 
-// settle waits for the matrix unit before Dst is read.
 func (th *engineThread) settle() {
 	th.do(isa.STALLWAIT{Block: stallMath, Wait: th.r.waitMath()})
 }
@@ -64,9 +60,7 @@ func moveCases() rig.Table {
 	add := adder(&cs)
 	on := func(a chip.Arch, name, protects string, fn func(*engines)) {
 		add(name, protects, func(e *engines) {
-			if e.arch != a {
-				e.Skipf("only %v has this", a)
-			}
+			e.only(a)
 			fn(e)
 		})
 	}
@@ -76,8 +70,9 @@ func moveCases() rig.Table {
 			fn(o, o.math())
 		})
 	}
-	const moves, clears, counts = "moves take rows between sources and Dst without changing data but denormals",
-		"what is cleared reads as zero, and nothing else changes", "counters find rows as the address mode says"
+	const moves, clears, counts, banks = "moves take rows between sources and Dst, and change denormals only",
+		"what is cleared reads as zero, and nothing else changes", "counters find rows as the address mode says",
+		"banks go back and forth between unpackers and matrix unit"
 	for _, p := range movePaths() {
 		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines) {
 			o := e.operands(p)
@@ -139,32 +134,15 @@ func moveCases() rig.Table {
 		{"16 rows", isa.ZEROACC{Clear: 1, Dst: 2}, func(i int) bool { return i/16 == 2 }},
 		{"all rows", isa.ZEROACC{Clear: 3}, func(int) bool { return true }},
 	} {
-		add("ZEROACC of "+c.name, clears, func(e *engines) { cleared(e, c.in, c.is) })
+		add("ZEROACC of "+c.name, clears, func(e *engines) { cleared(e, 0, c.in, c.is) })
 	}
 	add("ZEROACC of a half of Dst", clears, clearedHalves)
 	add("ZEROACC of a row of 32 bits", clears, func(e *engines) {
-		p := paths()[3]
-		o := e.operands(p)
-		m := o.math()
-		m.moveA()
-		m.do(isa.ZEROACC{Dst: 37})
-		m.freeSources(3)
-		dst := p.movedTile(&o.a, same)
-		dst.Hi[37], dst.Lo[37] = arith.DstRow{}, arith.DstRow{}
-		o.want("tile", dst)
+		cleared(e, 3, isa.ZEROACC{Dst: 37}, func(i int) bool { return i == 37 })
 	})
 	on(chip.Blackhole, "ZEROACC clears 16 rows of 32 bits, and makes them valid again", clears, func(e *engines) {
-		p := paths()[3]
-		o := e.operands(p)
-		m := o.math()
-		m.moveA()
-		m.do(isa.ZEROACC{Clear: 1, Wide: 1, Dst: 1}, isa.ZEROACC{Clear: 1, Wide: 1, Dst: 2}, isa.ZEROACC{Clear: 1, Wide: 1, Revive: 1, Dst: 2})
-		m.freeSources(3)
-		dst := p.movedTile(&o.a, same)
-		for i := 16; i < 32; i++ {
-			dst.Hi[i], dst.Lo[i] = arith.DstRow{}, arith.DstRow{}
-		}
-		o.want("tile", dst)
+		cleared(e, 3, isa.ZEROACC{Clear: 1, Wide: 1, Dst: 1}, func(i int) bool { return i/16 == 1 },
+			isa.ZEROACC{Clear: 1, Wide: 1, Dst: 2}, isa.ZEROACC{Clear: 1, Wide: 1, Revive: 1, Dst: 2})
 	})
 	add("ZEROSRC clears the matrix unit's bank", clears, func(e *engines) {
 		for _, sources := range []uint32{1, 2} {
@@ -183,14 +161,10 @@ func moveCases() rig.Table {
 			o.want(fmt.Sprintf("sources %d", sources), &dst)
 		}
 	})
-	add("ZEROSRC clears all banks", clears, func(e *engines) {
-		o := e.operands(paths()[0])
-		m := o.math()
+	moved("ZEROSRC clears all banks", clears, 0, func(o *operands, m *engineThread) {
 		m.do(isa.ZEROSRC{Sources: 3, Both: 1})
 		o.elementwise(isa.ELWADD{}, 1)
-		o.packTile()
-		o.run()
-		o.wantBytes("sum", o.at, make([]byte, arith.BF16.TileBytes()))
+		o.wantAny("sum", make([]byte, arith.BF16.TileBytes()))
 	})
 	add("UNPACR_NOP fills SrcA with zeros and makes it valid", clears, func(e *engines) {
 		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1),
@@ -204,7 +178,7 @@ func moveCases() rig.Table {
 		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1),
 			WaitUnpack: by[uint32](e, 0, 1), Valid: by[uint32](e, 0, 1)})
 		o.math().moveA()
-		o.math().do(isa.MOVB2D{Src: 0, Mod: 4}) // so that not everything is the same
+		o.math().do(isa.MOVB2D{Src: 0, Mod: 4})
 		o.math().freeSources(3)
 		var lowest arith.SrcTile
 		for i := range lowest {
@@ -215,7 +189,7 @@ func moveCases() rig.Table {
 		copy(lowest[:4], o.b[:4])
 		o.want("tile", o.path.movedTile(&lowest, same))
 	})
-	add("CLEARDVALID frees banks for the unpackers", "banks go back and forth between unpackers and matrix unit",
+	add("CLEARDVALID frees banks for the unpackers", banks,
 		func(e *engines) {
 			o := e.operands(paths()[0])
 			m := o.math()
@@ -230,7 +204,7 @@ func moveCases() rig.Table {
 			}
 			o.want("five sums", &dst)
 		})
-	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", "banks go back and forth between unpackers and matrix unit",
+	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", banks,
 		func(e *engines) {
 			o := e.operandsAlone(1)
 			o.unpack().do(isa.SETDVALID{Sources: 2})
@@ -282,7 +256,7 @@ func moveCases() rig.Table {
 		m.mode(1, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeDstIncrement, 8},
 			value{isa.ThreadModeDstCarry, 1})
 		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
-		for range 6 { // eight rows beyond where the counters return to
+		for range 6 {
 			m.do(isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2, Mode: 1})
 		}
 		want := o.path.movedTile(&o.a, same)
@@ -381,24 +355,22 @@ func moveB(e *engines, mod uint32) {
 	}
 }
 
-func cleared(e *engines, in isa.Instruction, is func(row int) bool) {
-	o := e.operands(paths()[0])
+func cleared(e *engines, path int, in isa.Instruction, is func(row int) bool, more ...isa.Instruction) {
+	o := e.operands(paths()[path])
 	m := o.math()
 	m.moveA()
 	m.do(in)
+	m.do(more...)
 	m.freeSources(3)
 	dst := o.path.movedTile(&o.a, same)
 	for i := range dst.Hi {
 		if is(i) {
-			dst.Hi[i] = arith.DstRow{}
+			dst.Hi[i], dst.Lo[i] = arith.DstRow{}, arith.DstRow{}
 		}
 	}
-	o.packTile()
-	o.run()
-	o.wantBytes("tile", o.at, o.path.pack(dst))
+	o.wantAny("tile", o.path.pack(dst))
 }
 
-// clearedHalves moves a tile to both halves of Dst, clears one and packs either.
 func clearedHalves(e *engines) {
 	for _, half := range []uint32{0, 1} {
 		for _, look := range []uint32{0, 1} {
@@ -411,13 +383,11 @@ func clearedHalves(e *engines) {
 			m.do(isa.ZEROACC{Clear: 2, Dst: half})
 			m.freeSources(3)
 			o.packFrom(512 * look)
-			o.packTile()
-			o.run()
 			dst := o.path.movedTile(&o.a, same)
 			if half == look {
 				dst = &arith.DstTile{}
 			}
-			o.wantBytes(fmt.Sprintf("half %d after half %d was cleared", look, half), o.at, o.path.pack(dst))
+			o.wantAny(fmt.Sprintf("half %d after half %d was cleared", look, half), o.path.pack(dst))
 		}
 	}
 }
@@ -438,7 +408,6 @@ func (e *engines) operandsAlone(units uint32) *operands {
 	return o
 }
 
-// filled is operands with an instruction that fills SrcA instead of the unpacker.
 func (e *engines) filled(fill isa.UNPACRNOP) *operands {
 	e.Helper()
 	o := e.operandsAlone(2)
@@ -449,8 +418,7 @@ func (e *engines) filled(fill isa.UNPACRNOP) *operands {
 	return o
 }
 
-// countedMoves moves a tile to Dst by repeating an instruction for every eight rows, with another
-// between any two.
+// countedMoves moves a tile eight rows at a time, with an instruction in between.
 func countedMoves(e *engines, between, move isa.Instruction, modes func(*engineThread)) {
 	o := e.operands(paths()[0])
 	m := o.math()

@@ -10,9 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Packers: formats, ReLU, edges, accumulation in L1, rows in other orders.
-
-// packConfig sets the conversion beside formats.
 func (r *engineRun) packConfig(p *arith.Pack) {
 	r.Helper()
 	r.set(isa.Relu, uint32(p.Relu))
@@ -33,17 +30,13 @@ func (r *engineRun) packConfig(p *arith.Pack) {
 	}
 }
 
-// inDst begins a run with a tile of any bits in Dst: from SrcA if Dst has 16 bits, else from the
-// unpacker.
+// inDst begins a run with any bits in Dst: from SrcA if Dst has 16 bits, else from the unpacker.
 func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 	e.Helper()
 	if p.Wide {
 		r = e.newRun()
-		data := make([]byte, 4*arith.TileData)
-		for i := range data {
-			data[i] = byte(e.rnd.Uint32())
-		}
-		if p.Mid == arith.INT8 { // some of them small
+		data := e.anyBytes(4 * arith.TileData)
+		if p.Mid == arith.INT8 {
 			for i := range arith.TileData / 2 {
 				rig.PutWord(data[8*i:], uint32(e.rnd.IntN(400))|e.rnd.Uint32()&signBit)
 			}
@@ -60,10 +53,7 @@ func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 		f = unpackFormat{in: arith.FP16, out: arith.FP16}
 	}
 	r = e.newRun()
-	data := make([]byte, f.in.TileBytes())
-	for i := range data {
-		data[i] = byte(e.rnd.Uint32())
-	}
+	data := e.anyBytes(f.in.TileBytes())
 	r.unpacker(source{in: f.in, out: f.out, addr: r.place(data)})
 	r.unpackTile(1, arith.TileData)
 	r.math().moveA()
@@ -71,7 +61,6 @@ func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 	return r, f.moves().movedTile(f.tile(e, data), same)
 }
 
-// checkPack packs a tile of any bits and compares.
 func (e *engines) checkPack(what string, p *arith.Pack) {
 	e.Helper()
 	r, dst := e.inDst(p)
@@ -83,12 +72,9 @@ func (e *engines) checkPack(what string, p *arith.Pack) {
 		r.before[at] = append([]byte(nil), want...)
 	}
 	p.Tile(want, dst)
-	r.packTile()
-	r.run()
-	r.wantTile(what, at, want)
+	r.finish(what, at, want)
 }
 
-// packFormats lists the conversions of packers.
 func packFormats() []arith.Pack {
 	var list []arith.Pack
 	add := func(wide bool, mid arith.Format, outs ...arith.Format) {
@@ -185,23 +171,18 @@ func packCases() rig.Table {
 		m.freeSources(1)
 		at, _ := r.packer(p.Mid, p.Out, p.Wide)
 		r.packFrom(16)
-		r.packTile()
-		r.run()
-		want := packedTile(&p, dst)
-		r.wantTile("tile", at, want)
+		r.finish("tile", at, packedTile(&p, dst))
 	})
 	return cs
 }
 
-// only skips a case on other architectures.
 func (e *engines) only(a chip.Arch) {
 	if e.arch != a {
 		e.Skipf("only %v has this", a)
 	}
 }
 
-// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face. Mask 1, of some columns,
-// applies to the other rows.
+// edges packs a tile: mask 0 keeps rows 0 to 4 of each face, mask 1 applies to the others.
 func edges(e *engines, columns uint32, keep func(row, column int) bool) {
 	for _, p := range []arith.Pack{{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP32, Out: arith.FP32, Wide: true}} {
 		r, dst := e.inDst(&p)
@@ -222,10 +203,7 @@ func edges(e *engines, columns uint32, keep func(row, column int) bool) {
 				}
 			}
 		}
-		want := packedTile(&p, dst)
-		r.packTile()
-		r.run()
-		r.wantTile(fmt.Sprint(p.Mid), at, want)
+		r.finish(fmt.Sprint(p.Mid), at, packedTile(&p, dst))
 	}
 }
 
@@ -234,8 +212,7 @@ const (
 	gprStep    = 8
 )
 
-// untilized packs a tile as a row-major matrix. Each packer, or read interface, takes the row of
-// one face. Wormhole advances the address by instructions, Blackhole by a counter.
+// untilized packs a tile as a row-major matrix, one face's row to each packer or read interface.
 func untilized(e *engines) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	r, dst := e.inDst(&p)
@@ -281,11 +258,9 @@ func untilized(e *engines) {
 	for i, v := range matrix {
 		binary.LittleEndian.PutUint16(tile[2*i:], v)
 	}
-	r.wantTile("matrix", at, tile)
+	r.Same("matrix", tile, r.packed[at:][:len(tile)])
 }
 
-// partly packs one or two faces by Wormhole's packers, every second row by Blackhole's read
-// interfaces.
 func partly(e *engines) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	masks := by(e, []uint32{1, 3}, []uint32{1, 3, 5, 10})
@@ -311,7 +286,7 @@ func partly(e *engines) {
 				copy(want[32*i:], tile[32*row:][:32])
 			}
 		}
-		r.wantTile(fmt.Sprintf("mask %#x", mask), at, want)
+		r.Same(fmt.Sprintf("mask %#x", mask), want, r.packed[at:][:len(want)])
 	}
 }
 

@@ -13,32 +13,33 @@ import (
 // laneCase is a few vector instructions on LReg 0 to 3, and their result.
 type laneCase struct {
 	name      string
-	blackhole bool // only there
+	blackhole bool
 	config    map[isa.Config]uint32
 	first     []isa.Instruction
 	each      []isa.Instruction
 	want      func(e *engines, g *group)
 
-	seed  uint32                        // of the random numbers, if it isn't 0
-	begin func() func(*engines, *group) // returns want, if that has a state
+	seed  uint32
+	begin func() func(*engines, *group)
 }
 
-// regs are LReg 0 to 3 of one lane.
 type regs [4]uint32
 
-// on is a case that does the same in each lane, on either architecture.
 func on(name string, each []isa.Instruction, want func(x *regs)) laneCase {
 	return laneCase{name: name, each: each, want: one(want)}
 }
 
-// onModel is on with architecture-dependent arithmetic.
 func onModel(name string, each []isa.Instruction, want func(e *engines, x *regs)) laneCase {
 	return laneCase{name: name, each: each, want: lane(want)}
 }
 
-func only(c laneCase) laneCase {
-	c.blackhole = true
-	return c
+// selects is a case of lanes whose LReg 2 becomes one.
+func selects(name string, in isa.Instruction, holds func(x *regs) bool) laneCase {
+	return on(name, sfpu(in, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
+		if holds(x) {
+			x[2] = fp32One
+		}
+	})
 }
 
 func sfpu(list ...isa.Instruction) []isa.Instruction { return list }
@@ -64,10 +65,8 @@ const (
 	fp32One = 0x3F800000
 )
 
-// allLanes enables all lanes, conditionally.
 var allLanes = isa.SFPENCC{Mod: 10, Imm: 3}
 
-// stored and loaded move a register to and from the scratch row.
 func stored(mod, reg uint32) isa.Instruction {
 	return isa.SFPSTORE{Dst: scratchRow, Mod: mod, Lreg: reg}
 }
@@ -76,7 +75,6 @@ func loaded(mod, reg uint32) isa.Instruction {
 	return isa.SFPLOAD{Dst: scratchRow, Mod: mod, Lreg: reg}
 }
 
-// constant returns instructions that set a register to 32 bits.
 func constant(r, v uint32) []isa.Instruction {
 	return sfpu(isa.SFPLOADI{Lreg: r, Mod: 10, Imm: v & 0xFFFF}, isa.SFPLOADI{Lreg: r, Mod: 8, Imm: v >> 16})
 }
@@ -84,7 +82,7 @@ func constant(r, v uint32) []isa.Instruction {
 func laneCases() rig.Table {
 	var cs rig.Table
 	for _, c := range slices.Concat(moveLanes(), integerLanes(), floatLanes(), bitLanes(), conditionLanes(), acrossLanes(), blackholeLanes()) {
-		cs.Add(c.name, "an instruction of the vector unit leaves the bits that are specified, in the lanes that execute", func(t *rig.T) {
+		cs.Add(c.name, "vector instructions leave the specified bits in the enabled lanes", func(t *rig.T) {
 			e := newEngines(t, c.name)
 			if c.blackhole && e.arch != chip.Blackhole {
 				t.Skip("only Blackhole has this")
@@ -183,18 +181,10 @@ func integerLanes() []laneCase {
 		on("SFPIADD adds an immediate of 12 bits with its sign",
 			sfpu(isa.SFPIADD{Dst: 1, C: 0, Mod: 5, Imm: 0xF85}, isa.SFPIADD{Dst: 2, C: 0, Mod: 5, Imm: 0x7FF}),
 			func(x *regs) { x[1], x[2] = x[0]-123, x[0]+0x7FF }),
-		on("SFPIADD selects the lanes whose result is negative",
-			sfpu(isa.SFPIADD{Dst: 1, C: 0}, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
-				if x[1] += x[0]; x[1]&signBit != 0 {
-					x[2] = fp32One
-				}
-			}),
-		on("SFPIADD selects the lanes whose result is not negative",
-			sfpu(isa.SFPIADD{Dst: 1, C: 0, Mod: 10}, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
-				if x[1] = x[0] - x[1]; x[1]&signBit == 0 {
-					x[2] = fp32One
-				}
-			}),
+		selects("SFPIADD selects the lanes whose result is negative", isa.SFPIADD{Dst: 1, C: 0},
+			func(x *regs) bool { x[1] += x[0]; return x[1]&signBit != 0 }),
+		selects("SFPIADD selects the lanes whose result is not negative", isa.SFPIADD{Dst: 1, C: 0, Mod: 10},
+			func(x *regs) bool { x[1] = x[0] - x[1]; return x[1]&signBit == 0 }),
 		on("SFPABS of integers in two's complement", sfpu(isa.SFPABS{Dst: 1, C: 0}), func(x *regs) {
 			if x[1] = x[0]; x[0]&signBit != 0 {
 				x[1] = -x[0]
@@ -209,12 +199,8 @@ func integerLanes() []laneCase {
 		on("SFPLZ counts leading zeros", sfpu(isa.SFPLZ{Dst: 1, C: 0}, isa.SFPLZ{Dst: 3, C: 2, Mod: 4}), func(x *regs) {
 			x[1], x[3] = uint32(bits.LeadingZeros32(x[0])), uint32(bits.LeadingZeros32(x[2]&^signBit))
 		}),
-		on("SFPLZ selects the lanes that are not zero",
-			sfpu(isa.SFPLZ{Dst: 1, C: 0, Mod: 2}, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
-				if x[1] = uint32(bits.LeadingZeros32(x[0])); x[0] != 0 {
-					x[2] = fp32One
-				}
-			}),
+		selects("SFPLZ selects the lanes that are not zero", isa.SFPLZ{Dst: 1, C: 0, Mod: 2},
+			func(x *regs) bool { x[1] = uint32(bits.LeadingZeros32(x[0])); return x[0] != 0 }),
 	}
 }
 
@@ -255,12 +241,8 @@ func floatLanes() []laneCase {
 		on("SFPEXEXP takes the exponent, with the bias and without",
 			sfpu(isa.SFPEXEXP{Dst: 1, C: 0}, isa.SFPEXEXP{Dst: 2, C: 0, Mod: 1}),
 			func(x *regs) { e := x[0] >> 23 & 0xFF; x[1], x[2] = e-127, e }),
-		on("SFPEXEXP selects the lanes with a negative exponent",
-			sfpu(isa.SFPEXEXP{Dst: 1, C: 0, Mod: 2}, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
-				if x[1] = x[0]>>23&0xFF - 127; x[1]&signBit != 0 {
-					x[2] = fp32One
-				}
-			}),
+		selects("SFPEXEXP selects the lanes with a negative exponent", isa.SFPEXEXP{Dst: 1, C: 0, Mod: 2},
+			func(x *regs) bool { x[1] = x[0]>>23&0xFF - 127; return x[1]&signBit != 0 }),
 		on("SFPEXMAN takes the mantissa, with the hidden one and without",
 			sfpu(isa.SFPEXMAN{Dst: 1, C: 0}, isa.SFPEXMAN{Dst: 2, C: 0, Mod: 1}),
 			func(x *regs) { x[1], x[2] = x[0]&0x7FFFFF|0x800000, x[0]&0x7FFFFF }),
@@ -319,7 +301,6 @@ func floatLanes() []laneCase {
 	}
 }
 
-// shifted shifts left by a distance, or right if by is negative.
 func shifted(v, by uint32) uint32 {
 	if int32(by) >= 0 {
 		return v << (by & 31)
@@ -342,24 +323,15 @@ func bitLanes() []laneCase {
 }
 
 func conditionLanes() []laneCase {
-	// mark sets LReg 1 to one in enabled lanes.
 	mark := isa.SFPMOV{Dst: 1, C: lregOne}
-	selects := func(name string, mod uint32, holds func(int32) bool) laneCase {
-		return laneCase{
-			name: name,
-			each: sfpu(isa.SFPSETCC{C: 0, Mod: mod}, mark, allLanes),
-			want: one(func(x *regs) {
-				if holds(int32(x[0])) {
-					x[1] = fp32One
-				}
-			}),
-		}
+	tested := func(name string, mod uint32, holds func(int32) bool) laneCase {
+		return selects(name, isa.SFPSETCC{C: 0, Mod: mod}, func(x *regs) bool { return holds(int32(x[0])) })
 	}
 	return []laneCase{
-		selects("SFPSETCC selects negative lanes", 0, func(v int32) bool { return v < 0 }),
-		selects("SFPSETCC selects lanes that are not zero", 2, func(v int32) bool { return v != 0 }),
-		selects("SFPSETCC selects lanes that are not negative", 4, func(v int32) bool { return v >= 0 }),
-		selects("SFPSETCC selects lanes that are zero", 6, func(v int32) bool { return v == 0 }),
+		tested("SFPSETCC selects negative lanes", 0, func(v int32) bool { return v < 0 }),
+		tested("SFPSETCC selects lanes that are not zero", 2, func(v int32) bool { return v != 0 }),
+		tested("SFPSETCC selects lanes that are not negative", 4, func(v int32) bool { return v >= 0 }),
+		tested("SFPSETCC selects lanes that are zero", 6, func(v int32) bool { return v == 0 }),
 		on("conditions in sequence select the lanes where both hold",
 			sfpu(isa.SFPSETCC{C: 0}, isa.SFPSETCC{C: 2, Mod: 4}, mark, allLanes), func(x *regs) {
 				if int32(x[0]) < 0 && int32(x[2]) >= 0 {
@@ -383,17 +355,12 @@ func conditionLanes() []laneCase {
 			}
 			x[2] = fp32One
 		}),
-		{
-			name: "a stack of eight conditions",
-			each: slices.Concat(slices.Repeat(sfpu(isa.SFPPUSHC{}), 8), sfpu(isa.SFPSETCC{C: 0}, mark), slices.Repeat(sfpu(isa.SFPPOPC{}), 8),
-				sfpu(isa.SFPMOV{Dst: 2, C: lregZero})),
-			want: one(func(x *regs) {
-				if int32(x[0]) < 0 {
-					x[1] = fp32One
-				}
-				x[2] = 0
-			}),
-		},
+		on("a stack of eight conditions", slices.Concat(slices.Repeat(sfpu(isa.SFPPUSHC{}), 8), sfpu(isa.SFPSETCC{C: 0}, mark),
+			slices.Repeat(sfpu(isa.SFPPOPC{}), 8), sfpu(isa.SFPMOV{Dst: 2, C: lregZero})), func(x *regs) {
+			if x[2] = 0; int32(x[0]) < 0 {
+				x[1] = fp32One
+			}
+		}),
 		on("SFPENCC without conditions executes in all lanes",
 			sfpu(isa.SFPSETCC{C: 0}, isa.SFPENCC{Mod: 10, Imm: 2}, mark, allLanes), func(x *regs) { x[1] = fp32One }),
 		on("instructions leave lanes alone that don't execute",
@@ -407,7 +374,6 @@ func conditionLanes() []laneCase {
 }
 
 func acrossLanes() []laneCase {
-	// ordered sorts two numbers as SFPSWAP does.
 	ordered := func(a, b uint32) (least, most uint32) {
 		if arith.TotalOrder(b) < arith.TotalOrder(a) {
 			return b, a
@@ -475,11 +441,9 @@ func acrossLanes() []laneCase {
 	}
 }
 
-// randomLanes reads each lane's random numbers: shift registers filled from a seed.
 func randomLanes() laneCase {
 	const seed = 0xC0FFEE11
 	next := func(v uint32) uint32 { return ^uint32(bits.OnesCount32(v&0x80200003))<<31 | v>>1 }
-	// Seeding takes some hundred clocks.
 	pause := slices.Repeat(sfpu(isa.SFPNOP{}), 600)
 	read := isa.SFPMOV{C: lregZero, Mod: 8}
 	again := read
@@ -513,48 +477,41 @@ func randomLanes() laneCase {
 
 func blackholeLanes() []laneCase {
 	compare := func(name string, in isa.Instruction, holds func(d, c int32) bool) laneCase {
-		return laneCase{
-			name: name, blackhole: true,
-			each: sfpu(in),
-			want: one(func(x *regs) {
-				d := x[1]
-				if x[1] = 0; holds(arith.TotalOrder(d), arith.TotalOrder(x[0])) {
-					x[1] = 0xFFFFFFFF
-				}
-			}),
-		}
+		return on(name, sfpu(in), func(x *regs) {
+			d := x[1]
+			if x[1] = 0; holds(arith.TotalOrder(d), arith.TotalOrder(x[0])) {
+				x[1] = 0xFFFFFFFF
+			}
+		})
 	}
 	const mask23 = 1<<23 - 1
-	return []laneCase{
+	cs := []laneCase{
 		compare("SFPLE sets all bits where it holds", isa.SFPLE{Dst: 1, C: 0, Mod: 8}, func(d, c int32) bool { return d <= c }),
 		compare("SFPGT sets all bits where it holds", isa.SFPGT{Dst: 1, C: 0, Mod: 8}, func(d, c int32) bool { return d > c }),
-		only(on("SFPGT selects lanes", sfpu(isa.SFPGT{Dst: 1, C: 0, Mod: 1}, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
-			if arith.TotalOrder(x[1]) > arith.TotalOrder(x[0]) {
-				x[2] = fp32One
-			}
-		})),
-		only(on("SFPMUL24 multiplies 23 bits, for the low or the high half",
+		selects("SFPGT selects lanes", isa.SFPGT{Dst: 1, C: 0, Mod: 1},
+			func(x *regs) bool { return arith.TotalOrder(x[1]) > arith.TotalOrder(x[0]) }),
+		on("SFPMUL24 multiplies 23 bits, for the low or the high half",
 			sfpu(isa.SFPMUL24{Dst: 2, A: 0, B: 1, C: lregZero}, isa.SFPMUL24{Dst: 3, A: 0, B: 1, C: lregZero, Mod: 1}), func(x *regs) {
 				x[2], x[3] = x[0]*x[1]&mask23, uint32(uint64(x[0]&mask23)*uint64(x[1]&mask23)>>23)
-			})),
-		only(on("SFPARECIP approximates a reciprocal",
-			sfpu(isa.SFPARECIP{Dst: 1, C: 0}), func(x *regs) { x[1] = arith.ApproximateReciprocal(x[0]) })),
-		only(onModel("SFPMAD flips signs of operands",
+			}),
+		on("SFPARECIP approximates a reciprocal",
+			sfpu(isa.SFPARECIP{Dst: 1, C: 0}), func(x *regs) { x[1] = arith.ApproximateReciprocal(x[0]) }),
+		onModel("SFPMAD flips signs of operands",
 			sfpu(isa.SFPMAD{Dst: 3, A: 0, B: 1, C: 2, Mod: 3}),
-			func(e *engines, x *regs) { x[3] = e.model.FMA(x[0]^signBit, x[1], x[2]^signBit) })),
-		only(on("SFPSHFT shifts with the sign, and another register than the destination",
+			func(e *engines, x *regs) { x[3] = e.model.FMA(x[0]^signBit, x[1], x[2]^signBit) }),
+		on("SFPSHFT shifts with the sign, and another register than the destination",
 			sfpu(isa.SFPSHFT{Dst: 1, Mod: 3, Imm: 0xFFB}, isa.SFPSHFT{Dst: 2, C: 0, Mod: 5, Imm: 3},
-				isa.SFPSHFT{Dst: 3, C: 0, Mod: 7, Imm: 0xFFE}), func(x *regs) { x[1], x[2], x[3] = uint32(int32(x[1])>>5), x[0]<<3, uint32(int32(x[0])>>2) })),
-		only(on("SFPAND and SFPOR of two registers into a third",
+				isa.SFPSHFT{Dst: 3, C: 0, Mod: 7, Imm: 0xFFE}), func(x *regs) { x[1], x[2], x[3] = uint32(int32(x[1])>>5), x[0]<<3, uint32(int32(x[0])>>2) }),
+		on("SFPAND and SFPOR of two registers into a third",
 			sfpu(isa.SFPAND{Dst: 2, C: 0, Mod: 1, Imm: 1}, isa.SFPOR{Dst: 3, C: 0, Mod: 1, Imm: 1}),
-			func(x *regs) { x[2], x[3] = x[0]&x[1], x[0]|x[1] })),
-		only(on("SFPCAST turns sign and magnitude to two's complement", sfpu(isa.SFPCAST{Dst: 1, C: 0, Mod: 3}), func(x *regs) {
+			func(x *regs) { x[2], x[3] = x[0]&x[1], x[0]|x[1] }),
+		on("SFPCAST turns sign and magnitude to two's complement", sfpu(isa.SFPCAST{Dst: 1, C: 0, Mod: 3}), func(x *regs) {
 			if x[1] = x[0]; x[0]&signBit != 0 {
 				x[1] = signBit | -x[0]
 			}
-		})),
+		}),
 		{
-			name: "SFPSHFT2 shifts rows of lanes and puts zeros in", blackhole: true,
+			name: "SFPSHFT2 shifts rows of lanes and puts zeros in",
 			each: sfpu(isa.SFPSHFT2{Dst: 1, C: 0, Mod: 4}),
 			want: func(_ *engines, g *group) {
 				for i := range 32 {
@@ -565,4 +522,8 @@ func blackholeLanes() []laneCase {
 			},
 		},
 	}
+	for i := range cs {
+		cs[i].blackhole = true
+	}
+	return cs
 }

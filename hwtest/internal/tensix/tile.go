@@ -5,10 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Configuration of unpackers and packers for tiles, instructions that move a tile, and expected
-// results.
-
-// Unnamed bits of configuration words.
 const (
 	descriptorUncompressed = 0x10 // of an unpacker's descriptor
 	contextsUncompressed   = 0x000F000F
@@ -16,7 +12,6 @@ const (
 	packPlane              = 0x20000 // of Wormhole's packers: one plane
 )
 
-// source is an unpacker's input and formats.
 type source struct {
 	unit    isa.Config // 0 fills SrcA or Dst, 1 SrcB
 	in, out arith.Format
@@ -59,7 +54,6 @@ func (r *engineRun) unpacker(s source) {
 	r.unpack().own(value{isa.ThreadSrcASetByAddress, byAddress})
 }
 
-// unpackTile unpacks n data by the unpackers in a mask, SrcB's first.
 func (r *engineRun) unpackTile(units, n uint32) {
 	u := r.unpack()
 	u.do(isa.SETADCXX{Units: units, End: n - 1})
@@ -70,12 +64,10 @@ func (r *engineRun) unpackTile(units, n uint32) {
 	}
 }
 
-// unpacr unpacks to a source, and makes its bank valid if valid is 1.
 func unpacr(unit, valid uint32) isa.UNPACR {
 	return isa.UNPACR{Last: 1, Valid: valid, Override: 1, Unit: unit}
 }
 
-// unpackToDst fills Dst by unpacker 0 and lets the math thread continue.
 func (r *engineRun) unpackToDst(n uint32) {
 	u, m := r.unpack(), r.math()
 	u.do(isa.SETADCXX{Units: 1, End: n - 1}, isa.UNPACR{Last: 1, Override: 1},
@@ -83,7 +75,6 @@ func (r *engineRun) unpackToDst(n uint32) {
 	m.do(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semUnpack, Block: stallAll}, isa.SEMGET{Semaphores: 1 << semUnpack})
 }
 
-// Units of STALLWAIT and SEMWAIT.
 const (
 	stallTDMA   = 0x1
 	stallSync   = 0x2
@@ -95,13 +86,11 @@ const (
 	stallAll    = 0x1FF
 )
 
-// Conditions of SEMWAIT.
 const (
 	whileZero = 1
 	whileMax  = 2
 )
 
-// Conditions of STALLWAIT.
 func (e *engines) waitUnpack() uint32 { return 0x6 }
 func (e *engines) waitPack() uint32   { return by[uint32](e, 0x78, 0x8) }
 func (e *engines) waitMath() uint32   { return by[uint32](e, 0x80, 0x10) }
@@ -109,8 +98,7 @@ func (e *engines) waitSFPU() uint32   { return by[uint32](e, 0x4000, 0x800) }
 func (e *engines) waitStores() uint32 { return by[uint32](e, 0x2000, 0x400) }
 func (e *engines) waitValid() uint32  { return by[uint32](e, 0xC00, 0x180) }
 
-// packer makes room for a tile in the output and configures the packers for it. It returns the
-// tile's offset in the output, and its address in L1.
+// packer makes room for a tile in the output, and configures the packers for it.
 func (r *engineRun) packer(mid, out arith.Format, wide bool) (at int, addr uint32) {
 	r.Helper()
 	at, addr = r.reserve(out.TileBytes())
@@ -118,7 +106,6 @@ func (r *engineRun) packer(mid, out arith.Format, wide bool) (at int, addr uint3
 	return at, addr
 }
 
-// configurePackers configures the packers for tiles: mid is the format of Dst, of 32 bits if wide.
 func (r *engineRun) configurePackers(mid, out arith.Format, wide bool, addr uint32) {
 	r.Helper()
 	size := uint32(max(1, mid.Bits()/8))
@@ -129,8 +116,8 @@ func (r *engineRun) configurePackers(mid, out arith.Format, wide bool, addr uint
 	if wide {
 		r.set(isa.PackRead32, 1)
 	}
-	face := uint32(out.Bits()) * 2 // units of 16 bytes that a face takes
-	exponents := uint32(0)         // the same for the exponents of a tile
+	face := uint32(out.Bits()) * 2 // of 16 bytes
+	exponents := uint32(0)
 	if out.BFP() {
 		exponents = 4
 	}
@@ -187,7 +174,6 @@ func (e *engines) pacrs() []isa.Instruction {
 	return list
 }
 
-// packTile packs a tile from Dst after the math thread has handed it over.
 func (r *engineRun) packTile() {
 	r.handOver()
 	r.packModes()
@@ -197,14 +183,12 @@ func (r *engineRun) packTile() {
 	k.packed()
 }
 
-// awaitDst waits until the math thread has handed Dst over, and packed gives Dst back.
 var awaitDst = isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA}
 
 func (th *engineThread) packed() {
 	th.do(isa.STALLWAIT{Block: stallSync, Wait: th.r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
 }
 
-// packedTile returns a tile of Dst as packers leave it in L1.
 func packedTile(p *arith.Pack, dst *arith.DstTile) []byte {
 	tile := make([]byte, p.Out.TileBytes())
 	p.Tile(tile, dst)
@@ -215,11 +199,10 @@ func (r *engineRun) handOver() {
 	r.math().do(isa.STALLWAIT{Block: stallSync, Wait: r.waitMath() | r.waitSFPU()}, isa.SEMPOST{Semaphores: 1 << semPack})
 }
 
-// freeSources frees the banks of the sources in a mask: SrcA 1, SrcB 2.
 func (th *engineThread) freeSources(mask uint32) { th.do(isa.SETRWC{Clear: mask, Mask: 15}) }
 
-// phase begins a fidelity phase, and returns the address mode of its last instruction. Wormhole has
-// a register for the phase, Blackhole an address mode that adds to it.
+// phase begins a fidelity phase, and returns its last instruction's address mode. Wormhole has a
+// register for the phase, Blackhole an address mode.
 func (r *engineRun) phase(n uint32) (last uint32) {
 	m := r.math()
 	if !r.blackhole() {
@@ -232,11 +215,8 @@ func (r *engineRun) phase(n uint32) (last uint32) {
 	return 5
 }
 
-// rowCounters resets the row counters but not the fidelity phase.
 var rowCounters = isa.SETRWC{Mask: 7}
 
-// matmulModes are the address modes of a product of tiles: faces of SrcB, eight rows at a time,
-// times faces of SrcA.
 func (th *engineThread) matmulModes() {
 	th.mode(0, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 	th.mode(1, value{isa.ThreadModeSrcAIncrement, 16}, value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstIncrement, 8})
@@ -246,10 +226,8 @@ func (th *engineThread) matmulModes() {
 		value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstCarry, 1})
 }
 
-// byEight is an address mode that advances all row counters by eight.
 var byEight = []value{{isa.ThreadModeSrcAIncrement, 8}, {isa.ThreadModeSrcBIncrement, 8}, {isa.ThreadModeDstIncrement, 8}}
 
-// mode sets address mode i by fields of mode 0. Fields that are not given become 0.
 func (th *engineThread) mode(i isa.Thread, values ...value) {
 	th.r.Helper()
 	var ab, dst []value
@@ -274,7 +252,6 @@ func valueOf(values []value, f isa.Thread) uint32 {
 	return 0
 }
 
-// mvmuls returns the 16 MVMULs of a phase of a product of tiles.
 func mvmuls(last uint32) []isa.Instruction {
 	var list []isa.Instruction
 	for _, mode := range []uint32{0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0, last} {
@@ -283,7 +260,7 @@ func mvmuls(last uint32) []isa.Instruction {
 	return list
 }
 
-// matmul multiplies the tiles in SrcB, on the left, and SrcA, and frees both.
+// matmul multiplies SrcB, on the left, and SrcA, and frees both.
 func (r *engineRun) matmul(f arith.Fidelity) {
 	m := r.math()
 	m.matmulModes()
@@ -294,7 +271,6 @@ func (r *engineRun) matmul(f arith.Fidelity) {
 	m.freeSources(3)
 }
 
-// eight computes a tile elementwise in fidelity phase 0, and returns to row 0.
 func (r *engineRun) eight(in isa.Instruction) {
 	m := r.math()
 	m.mode(0, byEight...)
@@ -304,7 +280,6 @@ func (r *engineRun) eight(in isa.Instruction) {
 	m.do(rowCounters)
 }
 
-// elementwise computes a tile eight rows at a time in all phases, and frees the sources.
 func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
 	m := r.math()
 	m.mode(0, byEight...)

@@ -3,16 +3,12 @@ package tensix
 import (
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Unpackers: formats, parts of tiles, transposing, tilizing, and addresses.
-
-// unpackFormat is a conversion from L1 to a source.
 type unpackFormat struct {
 	in, out  arith.Format
 	exp4     bool // LF8 with exponents of 4 bits
@@ -62,7 +58,7 @@ func (f unpackFormat) conversion(e *engines) arith.Unpack {
 		SharedExponent: forcedExponent}
 }
 
-// moves is the path that shows a source's data: moving to Dst and packing keep the bits.
+// moves is the path that shows a source's bits.
 func (f unpackFormat) moves() path {
 	switch f.out {
 	case arith.TF32:
@@ -73,13 +69,10 @@ func (f unpackFormat) moves() path {
 	return path{f.in, arith.BF16, false, arith.BF16, arith.BF16}
 }
 
-// anyTile returns random bits, with block exponents of ordinary numbers.
-func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
-	b := randomTile(rnd, f.in)
+func (f unpackFormat) anyTile(e *engines) []byte {
+	b := randomTile(e.rnd, f.in)
 	if f.in == arith.BF16 || f.in == arith.FP32 {
-		for i := range b {
-			b[i] = byte(rnd.Uint32())
-		}
+		b = e.anyBytes(len(b))
 	}
 	if f.forced {
 		b = b[64:]
@@ -87,19 +80,18 @@ func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
 	return b
 }
 
-// unpacking is a run that unpacks by one unpacker and shows the source.
 type unpacking struct {
 	*engineRun
 	format unpackFormat
 	unit   isa.Config
 	path   path
 	data   []byte
-	at     int // of the result in the output
+	at     int
 }
 
 func (e *engines) unpacked(f unpackFormat, unit isa.Config) *unpacking {
 	e.Helper()
-	return e.unpackedData(f, unit, f.anyTile(e.rnd))
+	return e.unpackedData(f, unit, f.anyTile(e))
 }
 
 func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *unpacking {
@@ -109,7 +101,7 @@ func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *un
 	r.unpacker(source{unit: unit, in: f.in, out: f.out, addr: r.place(data)})
 	r.set(isa.SrcAFormat, uint32(f.out)) // moves of either source go by that of SrcA
 	r.set(isa.SrcBFormat, uint32(f.out))
-	switch f.out { // moves have formats of the same bits
+	switch f.out {
 	case arith.LF8, arith.INT8:
 		r.set(isa.SrcAFormat, uint32(arith.FP16))
 		r.set(isa.SrcBFormat, uint32(arith.FP16))
@@ -134,13 +126,10 @@ func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *un
 	return r
 }
 
-// wantSource compares the source with a tile whose row i is row from(i) of another.
 func (r *unpacking) wantSource(what string, tile *arith.SrcTile, from func(int) int) {
 	r.Helper()
 	r.show(r.unit)
-	r.packTile()
-	r.run()
-	r.wantTile(what, r.at, r.path.pack(r.path.movedTile(tile, from)))
+	r.finish(what, r.at, r.path.pack(r.path.movedTile(tile, from)))
 }
 
 func (r *unpacking) wantData(what string, from func(int) int) {
@@ -148,8 +137,7 @@ func (r *unpacking) wantData(what string, from func(int) int) {
 	r.wantSource(what, r.format.tile(r.engines, r.data), from)
 }
 
-// show moves a source to Dst and frees it. Blackhole's moves use the unpacked format unless the
-// thread asks for the configured one.
+// show moves a source to Dst and frees it. Blackhole's moves use the unpacked format unless told.
 func (r *engineRun) show(unit isa.Config) {
 	m := r.math()
 	if r.blackhole() {
@@ -167,7 +155,7 @@ func (r *engineRun) show(unit isa.Config) {
 func unpackCases() rig.Table {
 	var cs rig.Table
 	add := adder(&cs)
-	const converts, finds = "unpackers convert each format as package arith says, any bits",
+	const converts, finds = "unpackers convert each format as package arith does, any bits",
 		"unpackers find data where configuration and counters say"
 	find := func(name string, fn func(*unpacking, *engineThread)) {
 		add(name, finds, func(e *engines) {
@@ -193,17 +181,12 @@ func unpackCases() rig.Table {
 	for _, f := range []unpackFormat{{in: arith.FP32, out: arith.FP32}, {in: arith.INT32, out: arith.INT32}} {
 		add(fmt.Sprintf("UNPACR of %s to Dst", f), converts, func(e *engines) {
 			r := e.newRun()
-			data := make([]byte, 4*arith.TileData)
-			for i := range data {
-				data[i] = byte(e.rnd.Uint32())
-			}
+			data := e.anyBytes(4 * arith.TileData)
 			r.set(isa.Fp32Dst, 1)
 			r.unpacker(source{in: f.in, out: f.out, addr: r.place(data), toDst: true})
 			r.unpackToDst(arith.TileData)
 			at, _ := r.packer(arith.INT32, arith.INT32, true)
-			r.packTile()
-			r.run()
-			r.wantTile("tile", at, data)
+			r.finish("tile", at, data)
 		})
 	}
 	add("UNPACR transposes faces", finds, func(e *engines) {
@@ -226,7 +209,7 @@ func unpackCases() rig.Table {
 		for _, n := range []uint32{16, 256, 512, 768} {
 			r := e.unpacked(f, 0)
 			r.unpackTile(1, arith.TileData)
-			other := f.anyTile(e.rnd)
+			other := f.anyTile(e)
 			base := r.place(other)
 			u := r.unpack()
 			// The rest keeps the bank's data of two tiles before.
@@ -296,7 +279,7 @@ func unpackCases() rig.Table {
 	add("an unpacker has two contexts", finds, func(e *engines) {
 		f := unpackFormats()[0]
 		r := e.unpacked(f, 0)
-		other := f.anyTile(e.rnd)
+		other := f.anyTile(e)
 		r.set(isa.UnpackBase+1, r.place(other)>>4-1)
 		u := r.unpack()
 		u.own(value{isa.ThreadUnpackContext, 1})
@@ -306,7 +289,7 @@ func unpackCases() rig.Table {
 	add("an offset is added to the address of data", finds, func(e *engines) {
 		f := unpackFormats()[0]
 		r := e.unpacked(f, 0)
-		other := f.anyTile(e.rnd)
+		other := f.anyTile(e)
 		r.place(other)
 		r.set(isa.UnpackOffset, uint32(len(r.data))/16)
 		r.unpackTile(1, arith.TileData)
@@ -317,7 +300,7 @@ func unpackCases() rig.Table {
 			f := unpackFormats()[0]
 			const n = 6
 			r := e.newRun()
-			first := f.anyTile(e.rnd)
+			first := f.anyTile(e)
 			r.unpacker(source{unit: 0, in: f.in, out: f.out, addr: r.place(first)})
 			r.unpacker(source{unit: 1, in: f.in, out: f.out, addr: r.place(first)})
 			m := arith.Math{Arch: e.model, A: f.in, B: f.in}
@@ -337,9 +320,7 @@ func unpackCases() rig.Table {
 				m.AddTile(&dst, tiles[0], tiles[1], i > 0)
 			}
 			at, _ := r.packer(arith.BF16, arith.BF16, false)
-			r.packTile()
-			r.run()
-			r.wantTile("sum of all", at, paths()[0].pack(&dst))
+			r.finish("sum of all", at, paths()[0].pack(&dst))
 		})
 	return cs
 }
@@ -356,7 +337,7 @@ func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 	return &tile
 }
 
-// rebase changes the address of an unpacker's data after its instructions are done.
+// rebase changes the address after the unpacker's instructions.
 func (th *engineThread) rebase(unit isa.Config, addr uint32) {
 	th.r.Helper()
 	word, v, err := (isa.UnpackBase + 2*unit).Place(th.r.arch, addr>>4-1)
@@ -367,7 +348,6 @@ func (th *engineThread) rebase(unit isa.Config, addr uint32) {
 	th.do(isa.STALLWAIT{Block: stallUnpack, Wait: th.r.waitStores()})
 }
 
-// tilized unpacks the left columns of a matrix of 64 by 64 data.
 func tilized(e *engines) {
 	const columns = 64
 	for _, f := range []unpackFormat{unpackFormats()[0], unpackFormats()[3]} {
@@ -387,7 +367,7 @@ func tilized(e *engines) {
 		r.set(isa.UnpackShift1, stride>>8&15)
 		r.set(isa.UnpackShift2, stride>>12&15)
 		r.unpackTile(1, arith.TileData)
-		// Wormhole takes 16 data of each row, Blackhole 32 if they are larger than a byte.
+		// Wormhole takes 16 data of each row, Blackhole 32.
 		width := by(e, 16, 32)
 		rows := make([]byte, 0, f.in.TileBytes())
 		for i := range arith.TileData / width {

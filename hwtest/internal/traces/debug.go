@@ -15,20 +15,18 @@ import (
 
 func debugCases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "%d programs in steps and pieces", "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
+	rig.Each(&cs, "%d programs in steps and pieces", "a trace in steps or pieces does what a replay does",
 		InPieces, 1, 5, 8, 17)
-	cs.Add("times of programs", "each program of a trace has a time on the device, one after the other, and does what it does in a replay", timesOfPrograms)
+	cs.Add("times of programs", "each program of a trace has a time, one after the other", timesOfPrograms)
 	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)
 	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
-	cs.Add("inside of steps", "what a trace can't do while it is stepped through is an error at once, not a deadlock", insideOfSteps)
-	cs.Add("check a trace", "a trace that does what its programs do passes, and its buffers stay as they were", checkTrace)
+	cs.Add("check a trace", "a trace that does what its programs do passes", checkTrace)
 	cs.Add("check finds the program", "the first program that differs in a replay is named", checkFinds)
 	cs.Add("bisect by results", "the first program after which a result is wrong is found", bisectResults)
 	cs.AddHang("bisect a hang", "the program that hangs is found by steps and by replays of beginnings", bisectHang)
 	return cs
 }
 
-// sequence records n programs of different sizes, the second of them with a parameter.
 func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 	var xs []*reprise.Executable
 	for i, size := range []int{0, 30_000, 4000} {
@@ -83,13 +81,12 @@ func timesOfPrograms(t *rig.T) {
 	}
 }
 
-// InPieces replays a trace of n programs piece by piece.
 func InPieces(t *rig.T, n int) {
 	f := t.Follow()
 	tr, play := sequence(t, f, n)
 	x := f.Load("x", 9)
 	before := t.Allocated()
-	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
+	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) {
 		if pieces == 0 {
 			t.OK(tr.Debug().Step(t.Ctx, nil))
 		} else {
@@ -139,33 +136,6 @@ func lookBetween(t *rig.T) {
 	f.Check("after a run that was cut short")
 }
 
-func insideOfSteps(t *rig.T) {
-	f := t.Follow()
-	tr, play := sequence(t, f, 4)
-	calls := 0
-	inside := func() error {
-		calls++
-		t.AllFail(reprise.ErrReserved, map[string]error{
-			"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "step": tr.Debug().Step(t.Ctx, nil), "split": tr.Debug().Split(t.Ctx, 2, nil),
-			"check": tr.Debug().Check(t.Ctx),
-		})
-		t.Fails("check results from inside", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
-		return tr.Debug().Verify(t.Ctx)
-	}
-	t.OK(tr.Debug().Step(t.Ctx, func(int) error { return inside() }))
-	play()
-	t.OK(tr.Debug().Split(t.Ctx, 2, func(int, int) error { return inside() }))
-	play()
-	if calls != 6 {
-		t.Errorf("%d calls, want 6", calls)
-	}
-	f.Check("after both")
-	t.Replay(tr)
-	play()
-	t.Release(tr)
-	f.Check("after a replay and the release")
-}
-
 func checkTrace(t *rig.T) {
 	f := t.Follow()
 	tr, play := sequence(t, f, 9)
@@ -179,8 +149,7 @@ func checkTrace(t *rig.T) {
 	t.SameMemory(before)
 }
 
-// checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two
-// runs finds something else there than the first.
+// checkFinds counts in a buffer that the program doesn't declare.
 func checkFinds(t *rig.T) {
 	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
 	t.Write(hidden, rig.Pattern(1, 64))
@@ -212,7 +181,6 @@ func bisectHang(t *rig.T) {
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {
 			words := rig.MakeWords(b.Size(), func(int) uint32 { return v })
-			// A device that was reset has lost all memory.
 			return errors.Join(u.Queue.Write(u.Ctx, b, 0, words), u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
 		}
 	}

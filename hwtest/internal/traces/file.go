@@ -2,7 +2,6 @@ package traces
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
@@ -17,22 +16,19 @@ import (
 
 func fileCases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "file of %d programs", "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
+	rig.Each(&cs, "file of %d programs", "a trace from a file does the same with kernels elsewhere",
 		traceFromFile, 1, 7, 20)
 	for _, c := range memory.ShardedCases() {
-		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the cores where they were, also at another address",
+		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the same cores",
 			func(t *rig.T) { shardedFromFile(t, c.Spec) })
 	}
-	cs.Add("file of parts of a buffer", "parameters and results of a trace from a file stand for the parts of buffers that they stood for", partsFromFile)
+	cs.Add("file of parts of a buffer", "parameters and results of a file keep their parts of buffers", partsFromFile)
 	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", fileParts)
-	cs.Add("file with results", "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", fileResults)
-	cs.Add("file of another device", "a trace for other firmware or other workers is refused, and nothing is written", fileElsewhere)
-	cs.Add("damaged file", "a file with any change is refused, nothing is left behind, and the queue works on", fileDamaged)
+	cs.Add("file with results", "a replay of a file has its results, and others are a *VerifyError", fileResults)
 	return cs
 }
 
-// saved records programs of several sizes that mix numbers into words of L1, saves the trace with
-// the words, and releases everything. The model has the words as they are saved.
+// saved saves a trace of programs with their words, and releases everything.
 func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 	t.Helper()
 	f := t.Follow()
@@ -65,10 +61,10 @@ func replay(f *rig.Mix, n int) {
 	}
 }
 
-// fromFile loads a trace and releases it with the case; the model follows its buffer from then on.
+// fromFile loads a trace, whose buffer the model follows from then on.
 func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
 	t.Helper()
-	// Moves the kernels away from where they were when the trace was recorded.
+	// Moves the kernels.
 	t.Buffer(allocator.DRAM, 1<<18, 2048)
 	tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file)))
 	f.Buffer = tr.Buffers()[0]
@@ -128,16 +124,15 @@ func fileResults(t *rig.T) {
 	var out bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &out, reprise.WithResults(f.Buffer)))
 	t.Release(tr)
-	// The file has what the words are after one more replay of the first file.
 	decoded, err := tracebuf.Decode(bytes.NewReader(file))
 	t.OK(err)
 	results, err := tracebuf.Decode(&out)
 	t.OK(err)
-	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers // which says that there are results
+	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers
 	var both bytes.Buffer
 	t.OK(tracebuf.Encode(&both, decoded))
 	tr = t.Hold(t.Dev.LoadTrace(t.Ctx, &both))
-	rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx)) // before a replay
+	rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx))
 	t.Replay(tr)
 	t.OK(tr.Debug().CheckResults(t.Ctx))
 	t.Replay(tr)
@@ -146,58 +141,6 @@ func fileResults(t *rig.T) {
 	}
 }
 
-func fileElsewhere(t *rig.T) {
-	file, f := saved(t, 2)
-	before := t.Allocated()
-	for name, change := range map[string]func(*tracebuf.Target){
-		"firmware": func(x *tracebuf.Target) { x.Firmware[7]++ },
-		"workers":  func(x *tracebuf.Target) { x.Harvesting.Tensix ^= 1 << 2 },
-	} {
-		d, err := tracebuf.Decode(bytes.NewReader(file))
-		t.OK(err)
-		change(&d.Target)
-		var out bytes.Buffer
-		if err := tracebuf.Encode(&out, d); err != nil {
-			// Commands for other workers are refused even as a file.
-			t.Fails(name, err, reprise.ErrInvalidTrace)
-			continue
-		}
-		t.Fails(name, rig.Error(t.Dev.LoadTrace(t.Ctx, &out)), reprise.ErrOtherTarget)
-	}
-	t.SameMemory(before)
-	tr := fromFile(t, file, f)
-	t.Replay(tr)
-	replay(f, 2)
-	f.Check("the file as it was")
-}
-
-func fileDamaged(t *rig.T) {
-	file, f := saved(t, 3)
-	before := t.Allocated()
-	refused := func(what string, b []byte) {
-		t.Helper()
-		tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(b))
-		if err == nil {
-			t.Errorf("%s: it was loaded", what)
-			t.OK(tr.Release(context.WithoutCancel(t.Ctx)))
-		}
-	}
-	for i := range 40 {
-		at := i * len(file) / 40
-		refused(fmt.Sprintf("cut at %d", at), file[:at])
-		b := bytes.Clone(file)
-		b[at] ^= 1 << (i % 8)
-		refused(fmt.Sprintf("a bit at %d", at), b)
-	}
-	t.SameMemory(before)
-	tr := fromFile(t, file, f)
-	t.Replay(tr)
-	replay(f, 3)
-	f.Check("the file as it was")
-}
-
-// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first at
-// the buffer's old address, and then beside something that lies there.
 func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 	conf := memory.Sharded(allocator.L1, s, 16)
 	b := t.BufferOf(conf)
@@ -272,7 +215,7 @@ func partsFromFile(t *rig.T) {
 	}
 	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole)))
 	t.WriteAt(whole, 20*page, make([]byte, page))
-	rig.As[*debug.VerifyError](t, loaded.Debug().CheckResults(t.Ctx)) // before a replay
+	rig.As[*debug.VerifyError](t, loaded.Debug().CheckResults(t.Ctx))
 	t.Replay(loaded)
 	t.OK(loaded.Debug().CheckResults(t.Ctx))
 	t.Holds("the whole buffer", whole, after)

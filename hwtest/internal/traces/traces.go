@@ -3,7 +3,6 @@ package traces
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,12 +11,11 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/programs"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
-	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Cases are the cases of layer traces.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
@@ -32,27 +30,19 @@ func Cases() rig.Table {
 	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), fileCases())
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
 	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
-	cs.Add("different programs", "programs of all sizes follow each other around the kernel-config ring in a replay", mixedSizes)
+	cs.Add("different programs", "programs of all sizes share the kernel-config ring in a replay", mixedSizes)
 	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", longCommands)
 	cs.Add("input of a replay", "a replay reads what its buffers hold now, not what they held at the capture", inputs)
 	cs.Add("release gives memory back", "after a release everything is allocated as before the capture", traceRelease)
-	cs.Add("released memory is used again", "a new trace lies where a released one lay", reuse)
-	cs.Add("replay after release", "a released trace isn't replayed, and not released again", replayAfterRelease)
-	cs.Add("failed capture", "a capture that fails leaves nothing behind", failedCapture)
-	cs.Add("nothing recorded", "an empty capture is ErrEmptyTrace", emptyTrace)
-	cs.Add("recorder after the end", "a recorder that outlives its capture records nothing", recorderAfterEnd)
 	cs.Add("error names the place", "a *CaptureError names the operation and the caller's line", captureErrorPlace)
 	cs.Add("closed program in a trace", "a trace keeps the kernels of a program that was closed", closedInTrace)
 	cs.Add("freed buffer in a trace", "memory that a trace writes isn't handed out before its release", freedInTrace)
-	cs.Add("circular buffers in a trace", "memory of circular buffers that a trace uses isn't handed out", circularInTrace)
 	cs.Add("description", "a trace's size, steps, extents and text agree", traceDescription)
 	cs.Add("concurrent use", "a queue takes replays, runs and transfers from several goroutines", concurrentUse)
-	cs.Add("capture beside use", "capturing doesn't disturb other users of the queue", captureBesideUse)
 	cs.Add("replays allocate nothing", "a replay allocates no memory on the host", replayAllocates).Alone = true
 	return cs
 }
 
-// TraceOf replays a trace of n programs, with runs between replays if asked.
 func TraceOf(t *rig.T, n, replays int, between bool) {
 	if t.Device.Kind == target.Simulator {
 		n, replays = min(n, 60), min(replays, 3)
@@ -160,32 +150,13 @@ func longCommands(t *rig.T) {
 	})
 }
 
-// longTrace records two runs of a program whose commands are longer than a fetch entry may be, and
-// checks what they stored when play has played them.
+// longTrace records runs of a program whose commands are longer than a fetch entry may be.
 func longTrace(t *rig.T, play func(*reprise.Trace)) {
 	t.Helper()
-	b := t.PerWorker(64 * len(rig.Processors()))
-	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
-	for i, p := range rig.Processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.Kernel(kernels.Store), Processor: p,
-			Cores: []chip.Range{t.Grid()}, Common: []uint32{0},
-			Args: func(c chip.Core) []uint32 {
-				a := make([]uint32, 340)
-				a[0], a[1], a[2], a[17] = b.Addr()+uint32(64*i), 16, uint32(t.WorkerIndex(c)), uint32(i)
-				return a
-			}})
-	}
-	x := t.Load(prog)
-	// Once arguments have changed, they all are among the commands.
-	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
-	if x.Commands().Bytes < 256<<10 {
-		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
-	}
+	x, lengthen, check := programs.LongProgram(t)
+	lengthen()
 	play(t.Capture("t", x, x))
-	for i := range rig.Processors() {
-		t.WantWords("first word", b, 16*i, func(c chip.Core) uint32 { return uint32(t.WorkerIndex(c)) })
-		t.WantWords("last word", b, 16*i+15, func(chip.Core) uint32 { return uint32(i) })
-	}
+	check()
 }
 
 func inputs(t *rig.T) {
@@ -217,78 +188,14 @@ func traceRelease(t *rig.T) {
 	f.Check("after the releases")
 }
 
-func reuse(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	var places []uint64
-	for range 3 {
-		tr := t.Capture("t", x)
-		places = append(places, tr.Parts()[0].Extents[0].Start)
-		t.Replay(tr)
-		f.Run(5)
-		t.Release(tr)
-	}
-	if places[0] != places[1] || places[1] != places[2] {
-		t.Errorf("traces were at %#x", places)
-	}
-	f.Check("after the last")
-}
-
-func replayAfterRelease(t *rig.T) {
-	f := t.Follow()
-	tr := t.Capture("t", f.Load("x", 5))
-	t.Release(tr)
-	err := tr.Replay(t.Ctx)
-	t.Fails("replay", err, reprise.ErrReleased)
-	t.Says(err, `reprise: replay trace "t": it has been released already`)
-	t.Fails("release", tr.Release(t.Ctx), reprise.ErrReleased)
-	f.Check("nothing ran")
-}
-
-func failedCapture(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	before := t.Allocated()
-	mine := errors.New("a reason of the caller's")
-	_, err := t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), mine) })
-	t.Fails("the capture", err, mine)
-	t.SameMemory(before)
-	t.RunAndWait(x)
-	f.Run(5)
-	f.Check("a run after it")
-}
-
-func emptyTrace(t *rig.T) {
-	before := t.Allocated()
-	t.Fails("the capture", rig.Error(t.Record("t", rig.Running())), reprise.ErrEmptyTrace)
-	t.SameMemory(before)
-}
-
-func recorderAfterEnd(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	var kept *reprise.Recorder
-	tr := t.Trace("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) })
-	steps := len(tr.Parts()[0].Steps)
-	t.Fails("the call", kept.Run(x), reprise.ErrCaptureEnded)
-	if len(tr.Parts()[0].Steps) != steps {
-		t.Error("the trace has grown")
-	}
-	t.Replay(tr)
-	t.Wait()
-	f.Run(5)
-	f.Check("the replay")
-}
-
 func captureErrorPlace(t *rig.T) {
 	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
-	_, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) }) // this is the place
+	_, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	c := rig.As[*reprise.CaptureError](t, err)
 	if !strings.HasSuffix(c.File, "traces/traces.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
 		t.Errorf("error %#v: %v", c, err)
 	}
-	// An error that the caller swallows ends the capture all the same.
 	_, err = t.Record("t", func(r *reprise.Recorder) error { _ = r.Run(x); return nil })
 	t.Fails("a swallowed error", err, reprise.ErrReleased)
 }
@@ -298,7 +205,7 @@ func closedInTrace(t *rig.T) {
 	x := f.LoadLong("x", 5, 8192)
 	tr := t.Capture("t", x)
 	t.Release(x)
-	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
+	// New buffers must not lie where the closed program's kernels are.
 	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
 	t.Fill(b, 3)
 	y := f.LoadLong("y", 6, 8192)
@@ -334,23 +241,6 @@ func freedInTrace(t *rig.T) {
 	t.Release(tr)
 	if o := t.Buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
 		t.Errorf("after the release a buffer is at %#x, want %#x", o.Addr(), b.Addr())
-	}
-}
-
-func circularInTrace(t *rig.T) {
-	b := t.PerWorker(64)
-	free := t.Dev.Memory(allocator.L1).LargestHole
-	prog := t.StoreProgram("cb", t.Grid(), b, 1)
-	rig.AddCircularBuffer(t, prog, 3, 65536, 2)
-	x := t.Load(prog)
-	tr := t.Capture("t", x)
-	t.Release(x)
-	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole > free-2*65536 {
-		t.Errorf("%d B of L1 are free beside a trace with 128 KiB of circular buffers, %d B before", hole, free)
-	}
-	t.Release(tr)
-	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole != free {
-		t.Errorf("%d B of L1 are free after the release, %d B before", hole, free)
 	}
 }
 
@@ -402,7 +292,6 @@ func traceDescription(t *rig.T) {
 }
 
 func concurrentUse(t *rig.T) {
-	// Additions of one number commute, so the result doesn't depend on the order of the goroutines.
 	f := t.Follow()
 	on := chip.Grid(3, 3)
 	x := f.Load("x", 5, on)
@@ -436,30 +325,6 @@ func concurrentUse(t *rig.T) {
 	f.Check("all runs and replays")
 }
 
-func captureBesideUse(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	n := t.Size(30, 6)
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		for range n {
-			err = errors.Join(err, t.Queue.Run(t.Ctx, x))
-		}
-		done <- err
-	}()
-	for i := range n {
-		tr := t.Capture(fmt.Sprint(i), x)
-		t.Release(tr)
-	}
-	t.OK(<-done)
-	t.Wait()
-	for range n {
-		f.Run(5)
-	}
-	f.Check("runs beside captures")
-}
-
 func replayAllocates(t *rig.T) {
 	f := t.Follow()
 	on := t.Grid().Start.Range()
@@ -471,7 +336,6 @@ func replayAllocates(t *rig.T) {
 	}
 	replay()
 	allocs := t.Allocations(20, replay)
-	// A simulator's connection and the checks of a strict emulator allocate.
 	if !t.Device.Slow() && allocs != 0 {
 		t.Errorf("a replay allocates %v times", allocs)
 	}

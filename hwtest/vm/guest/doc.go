@@ -1,8 +1,4 @@
-// Command guest is the first and only program of a virtual machine with Tenstorrent cards. It finds
-// the cards on the PCI bus, tests each without a driver, loads a driver and runs commands if the
-// machine was given some, says how that went on the console, and turns the machine off. Package
-// hwtest/vm starts it.
-//
-// Each line that it prints about a test begins with "PASS", "FAIL" or "SKIP"; the last one is
-// "DONE".
+// Command guest is the only program of a virtual machine with Tenstorrent cards, which package
+// hwtest/vm starts. It tests each card, loads a driver, runs commands and turns the machine off.
+// Lines about tests begin with "PASS", "FAIL" or "SKIP"; the last line is "DONE".
 package main

@@ -30,7 +30,7 @@ const driverDir = "/sys/bus/pci/drivers/tenstorrent"
 func nodes() []string {
 	l, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
 	if err != nil {
-		return nil // the pattern is a constant
+		return nil
 	}
 	slices.SortFunc(l, func(a, b string) int {
 		if len(a) != len(b) {
@@ -41,9 +41,7 @@ func nodes() []string {
 	return l
 }
 
-// life is what happens to a card beside its use: the driver leaves it and comes back, is unloaded
-// and loaded, processes are killed in the middle, and several of them have it or the machine's
-// cards at the same time. Each case says how it went and leaves the cards as it found them.
+// life is what happens to a card beside its use. Each case leaves the cards as it found them.
 func life(ctx context.Context, _ []string) error {
 	all := nodes()
 	if len(all) == 0 {
@@ -86,13 +84,11 @@ func life(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// lives are cards that things happen to.
 type lives struct {
 	nodes     []string
 	node, bdf string // of the first one
 }
 
-// use brings a card up in another process, and checks what it computes there.
 func (l *lives) use(ctx context.Context, node string) error {
 	out, err := exec.CommandContext(ctx, self, "victim", node, "--once").CombinedOutput()
 	if err != nil {
@@ -101,7 +97,6 @@ func (l *lives) use(ctx context.Context, node string) error {
 	return nil
 }
 
-// within waits for something, for up to 10 seconds.
 func within(what string, ok func() bool) error {
 	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -123,8 +118,7 @@ func (l *lives) unbind() error {
 	return within(l.node+" goes", func() bool { return !exists(l.node) })
 }
 
-// rebind binds the driver again. The node has the first number that is free, which is the old one
-// unless a file of the old node is open.
+// rebind binds the driver again, whose node has the first free number.
 func (l *lives) rebind() error {
 	if err := os.WriteFile(driverDir+"/bind", []byte(l.bdf), 0); err != nil {
 		return err
@@ -145,8 +139,7 @@ func (l *lives) bind(ctx context.Context) error {
 	return errors.Join(err, l.rebind(), l.use(ctx, l.node))
 }
 
-// unbindOpen takes the driver from under an open card: what was mapped faults, everything says that
-// the card is lost, and closing works.
+// unbindOpen takes the driver from under an open card.
 func (l *lives) unbindOpen(ctx context.Context) error {
 	d, err := kmd.Open(ctx, kmd.Path(l.node))
 	if err != nil {
@@ -176,7 +169,6 @@ func (l *lives) unbindOpen(ctx context.Context) error {
 	return errors.Join(append(errs, l.rebind(), l.use(ctx, l.node))...)
 }
 
-// worker is a tile of the card's.
 func worker(d *kmd.Device) (chip.XY, error) {
 	t, err := chip.New(d.Arch(), chip.Harvesting{})
 	if err != nil {
@@ -185,7 +177,6 @@ func worker(d *kmd.Device) (chip.XY, error) {
 	return t.Virtual(chip.Core{})
 }
 
-// busy opens the card with command queues and writes a buffer.
 func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, error) {
 	dev, err := reprise.Open(ctx, kmd.Path(l.node))
 	if err != nil {
@@ -201,8 +192,6 @@ func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, err
 	return dev, b, nil
 }
 
-// unbindBusy takes the driver from under a device that has command queues: its work fails with a
-// reason, and it closes.
 func (l *lives) unbindBusy(ctx context.Context) error {
 	dev, b, err := l.busy(ctx)
 	if err != nil {
@@ -216,14 +205,13 @@ func (l *lives) unbindBusy(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("read a buffer: %v, want ErrDeviceLost", err))
 	}
 	start := time.Now()
-	_ = dev.Close(ctx) // it may say that the card is lost
+	_ = dev.Close(ctx)
 	if took := time.Since(start); took > 10*time.Second {
 		errs = append(errs, fmt.Errorf("close took %v", took))
 	}
 	return errors.Join(append(errs, l.rebind(), l.use(ctx, l.node))...)
 }
 
-// module unloads the driver, which it refuses while a card is open, and loads it.
 func (l *lives) module(ctx context.Context) error {
 	d, err := kmd.Open(ctx, kmd.Path(l.node))
 	if err != nil {
@@ -255,7 +243,6 @@ func (l *lives) module(ctx context.Context) error {
 	return nil
 }
 
-// start starts a process that uses the first card, and waits until it does.
 func (l *lives) start(ctx context.Context, node string) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, self, "victim", node)
 	cmd.Stderr = os.Stderr
@@ -300,8 +287,7 @@ func (l *lives) killed(ctx context.Context) error {
 	return nil
 }
 
-// killedExclusive kills a process that has the card for itself: no other process can open it
-// before, and any can afterwards.
+// killedExclusive kills a process that has the card for itself.
 func (l *lives) killedExclusive(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, self, "keep", l.node)
 	out, err := cmd.StdoutPipe()
@@ -321,7 +307,6 @@ func (l *lives) killedExclusive(ctx context.Context) error {
 	return errors.Join(append(errs, kill(cmd), l.use(ctx, l.node))...)
 }
 
-// keep opens a card exclusively and waits to be killed: keep DEVICE.
 func keep(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("want a device")
@@ -335,8 +320,6 @@ func keep(ctx context.Context, args []string) error {
 	return d.Close()
 }
 
-// two opens a card that another process computes on: both reach it, a process that wants it alone
-// doesn't get it, and the other goes on.
 func (l *lives) two(ctx context.Context) error {
 	cmd, err := l.start(ctx, l.node)
 	if err != nil {
@@ -367,8 +350,7 @@ func (l *lives) two(ctx context.Context) error {
 	return errors.Join(err, kill(cmd), l.use(ctx, l.node))
 }
 
-// userReset tells the driver of a reset, does it by configuration space as a tool would, and tells
-// that it is over.
+// userReset resets a card by configuration space, as a tool would.
 func (l *lives) userReset(ctx context.Context) error {
 	t := kmd.Path(l.node)
 	if _, err := kmd.Reset(ctx, t, kmd.ResetConfig{Mode: kmd.ResetUser}); err != nil {
@@ -400,8 +382,6 @@ func (l *lives) userReset(ctx context.Context) error {
 	return l.use(ctx, l.node)
 }
 
-// resetBusy resets a card that has command queues, by force: its work fails with a reason, and it
-// closes.
 func (l *lives) resetBusy(ctx context.Context) error {
 	dev, b, err := l.busy(ctx)
 	if err != nil {
@@ -413,11 +393,10 @@ func (l *lives) resetBusy(ctx context.Context) error {
 	if e := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(e, reprise.ErrDeviceLost) {
 		err = fmt.Errorf("read a buffer: %v, want ErrDeviceLost", e)
 	}
-	_ = dev.Close(ctx) // it may say that the card is lost
+	_ = dev.Close(ctx)
 	return errors.Join(err, l.use(ctx, l.node))
 }
 
-// together uses every card in a process of its own, all at once.
 func (l *lives) together(ctx context.Context) error {
 	if len(l.nodes) == 1 {
 		return fmt.Errorf("the machine has one card: %w", errors.ErrUnsupported)

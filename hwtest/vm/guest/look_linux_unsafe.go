@@ -19,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// look tests a card without a driver and says how that went.
 func look(dir string) {
 	name := filepath.Base(dir)
 	c := &card{dir: dir}
@@ -44,14 +43,12 @@ func look(dir string) {
 	}
 }
 
-// card is one on the PCI bus.
 type card struct {
 	dir string
 	p   *chip.Params
 	bar [6][]byte // 0 is mapped
 }
 
-// identity finds out what card it is.
 func (c *card) identity() error {
 	config, err := os.ReadFile(c.dir + "/config")
 	if err != nil {
@@ -77,7 +74,6 @@ func (c *card) identity() error {
 	return nil
 }
 
-// bars checks that the kernel gave each BAR an address, and maps the first one.
 func (c *card) bars() error {
 	text, err := os.ReadFile(c.dir + "/resource")
 	if err != nil {
@@ -113,7 +109,7 @@ func (c *card) word(off uint64) *uint32 { return (*uint32)(unsafe.Pointer(&c.bar
 //go:noinline
 func store(to *uint32, v uint32) { *to = v }
 
-// aim points the first window at an address of a tile, and returns the BAR offset that leads there.
+// aim points the first window at an address of a tile, and returns its offset in the BAR.
 func (c *card) aim(tile chip.XY, addr uint64) (uint64, error) {
 	w := c.p.Windows[0]
 	regs, err := chip.EncodeWindow(c.p.Arch, w.Size, chip.WindowConfig{Addr: addr &^ (w.Size - 1), Target: tile, Ordering: chip.Strict})
@@ -127,7 +123,6 @@ func (c *card) aim(tile chip.XY, addr uint64) (uint64, error) {
 	return w.Offset + addr&(w.Size-1), nil
 }
 
-// window writes words to a tile's memory and reads them back.
 func (c *card) window() error {
 	t, err := chip.New(c.p.Arch, chip.Harvesting{})
 	if err != nil {
@@ -155,7 +150,6 @@ func (c *card) window() error {
 	return nil
 }
 
-// memory makes the chip write to a page of this machine, and reads it through the chip.
 func (c *card) memory() error {
 	if _, err := os.Stat(c.dir + "/iommu_group"); err == nil {
 		return fmt.Errorf("an IOMMU lets the chip reach what a driver has mapped: %w", errors.ErrUnsupported)

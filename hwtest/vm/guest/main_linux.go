@@ -20,10 +20,9 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 )
 
-// Files that the machine may be given.
 const (
-	module   = "/tenstorrent.ko" // the driver, built for the machine's kernel
-	commands = "/commands"       // one a line, words separated by spaces; run with the driver loaded
+	module   = "/tenstorrent.ko"
+	commands = "/commands" // one a line; run with the driver loaded
 )
 
 func main() {
@@ -41,7 +40,6 @@ func main() {
 	inside.PowerOff()
 }
 
-// other is the program as another process than the first one.
 func other(args []string) error {
 	if len(args) == 0 || builtin(args[0]) == nil {
 		return errors.New("this is the first program of a virtual machine; run it nowhere else")
@@ -74,7 +72,6 @@ func run() error {
 	return drive()
 }
 
-// drive loads the driver and runs the commands, if the machine has them.
 func drive() error {
 	if err := inside.Load(module); errors.Is(err, os.ErrNotExist) {
 		fmt.Println("SKIP driver: the machine was given no tenstorrent.ko")
@@ -104,7 +101,7 @@ func drive() error {
 			words = append([]string{self}, words...)
 		}
 		cmd := exec.Command(words[0], words[1:]...)
-		// Through a pipe: to a terminal the command would print its interactive display.
+		// A pipe keeps the command from its interactive display.
 		out := struct{ io.Writer }{os.Stdout}
 		cmd.Stdout, cmd.Stderr = out, out
 		cmd.Env = []string{"HOME=/tmp", "PATH=/"}
@@ -118,8 +115,7 @@ func drive() error {
 	return nil
 }
 
-// builtin returns a command that is part of this program, so that a machine needs no other files;
-// nil if the name is unknown.
+// builtin returns a command of this program, or nil.
 func builtin(name string) func(context.Context, []string) error {
 	switch name {
 	case "hwtest":
@@ -136,7 +132,6 @@ func builtin(name string) func(context.Context, []string) error {
 	return nil
 }
 
-// self is the path of this program, the only one of the machine.
 const self = "/proc/self/exe"
 
 // suite runs the conformance suite: hwtest [-short] [-unsafe] [-run PATTERN] [DEVICE]...

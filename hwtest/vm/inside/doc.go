@@ -1,30 +1,24 @@
-// Package inside is what the first program of a virtual machine does before and after its real
-// work: it mounts the file systems, loads the driver and turns the machine off. Main runs a Job,
-// for programs that package hwtest/vm starts in a machine.
+// Package inside is what a virtual machine's first program does: it mounts file systems, loads
+// the driver, runs a Job and turns the machine off.
 package inside
 
-// JobFile is the path of the machine's Job, as JSON.
+// JobFile is the machine's Job, as JSON.
 const JobFile = "/job.json"
 
 // Job is one program, run with the driver loaded.
 type Job struct {
-	// Module is the driver's path in the machine.
 	Module string
-	// Args are the program's path in the machine and its arguments.
-	Args []string
-	// Env is the program's environment.
-	Env []string
-	// Dir is the program's working directory.
-	Dir string
-	// Share is a folder of which new and changed files are returned; empty for none.
+	Args   []string
+	Env    []string
+	Dir    string
+	// Share is a folder whose new and changed files are returned; empty for none.
 	Share string
-	// Busybox is the path of busybox, whose commands are installed in its folder; empty if the
-	// machine has none.
+	// Busybox is the path of busybox, whose commands are installed beside it; empty for none.
 	Busybox string
-	// Terminal makes the console the program's terminal. Otherwise its standard output is the port
-	// Output, its standard error the console, and its input is empty.
+	// Terminal makes the console the program's terminal. Otherwise its output is the port Output,
+	// its errors the console.
 	Terminal bool
-	// Rows and Columns are the size of the terminal, zero if it isn't known.
+	// Rows and Columns are the terminal's size, or zero.
 	Rows, Columns uint16
 }
 
@@ -39,5 +33,5 @@ const (
 const (
 	ResultShare  = "share/"
 	ResultStatus = "status" // the program's exit status in decimal
-	ResultError  = "error"  // instead of ResultStatus: why the program could not be run
+	ResultError  = "error"  // why the program could not be run
 )

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is the machine's first program: it runs the Job of JobFile, writes the results, and turns
-// the machine off. It returns an error only if it is not the first program.
+// Main runs the Job of JobFile, writes the results, and turns the machine off. It returns an
+// error only if it is not the first program.
 func Main() error {
 	if os.Getpid() != 1 {
 		return errors.New("inside: this is the first program of a virtual machine; run it nowhere else")
@@ -31,7 +31,6 @@ func Main() error {
 	return nil
 }
 
-// runJob runs the Job and writes its results.
 func runJob() error {
 	if err := Mount(); err != nil {
 		return err
@@ -84,8 +83,6 @@ func runJob() error {
 	return errors.Join(err, unix.IoctlSetInt(int(results.Fd()), unix.TCSBRK, 1), results.Close())
 }
 
-// run runs the program and returns its exit status, 128 and the signal's number for one that was
-// killed.
 func (j *Job) run() (status int, err error) {
 	cmd := exec.Command(j.Args[0], j.Args[1:]...)
 	cmd.Env, cmd.Dir = j.Env, j.Dir
@@ -111,7 +108,7 @@ func (j *Job) run() (status int, err error) {
 		}
 	} else {
 		cmd.Stdout = open(Output, openPort)
-		// Through a pipe: a program prints no interactive display to it.
+		// A pipe keeps the program from an interactive display.
 		cmd.Stderr = struct{ io.Writer }{os.Stderr}
 	}
 	if err != nil {
@@ -133,12 +130,10 @@ func (j *Job) run() (status int, err error) {
 	return status, err
 }
 
-// openTerminal opens a serial port as a terminal.
 func openTerminal(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
 }
 
-// openPort opens a serial port for bytes as they are.
 func openPort(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -156,10 +151,9 @@ func openPort(name string) (*os.File, error) {
 	return f, nil
 }
 
-// snapshot is when each file of a folder was changed last, content or attributes.
+// snapshot is when each file was changed last, content or attributes.
 type snapshot map[string]syscall.Timespec
 
-// snap returns the snapshot of a folder, an empty one of "".
 func snap(dir string) (snapshot, error) {
 	s := snapshot{}
 	err := walk(dir, func(path string, info fs.FileInfo) error {
@@ -169,7 +163,6 @@ func snap(dir string) (snapshot, error) {
 	return s, err
 }
 
-// writeChanged writes the files of a folder that are new or changed since the snapshot.
 func (s snapshot) writeChanged(w *tar.Writer, dir string) error {
 	return walk(dir, func(path string, info fs.FileInfo) error {
 		if at, ok := s[path]; ok && at == changed(info) {
@@ -179,7 +172,6 @@ func (s snapshot) writeChanged(w *tar.Writer, dir string) error {
 	})
 }
 
-// walk calls f for each regular file of a folder.
 func walk(dir string, f func(path string, info fs.FileInfo) error) error {
 	if dir == "" {
 		return nil
@@ -218,8 +210,7 @@ func writeFile(w *tar.Writer, dir, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// Mount mounts the file systems that programs expect. A folder for temporary files that isn't empty
-// stays as it is.
+// Mount mounts what programs expect. A folder for temporary files that isn't empty stays.
 func Mount() error {
 	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}} {
 		if err := os.MkdirAll(m[1], 0o755); err != nil {
@@ -234,13 +225,13 @@ func Mount() error {
 	}
 	for _, m := range [][3]string{{"tmpfs", "/dev/shm", ""}, {"devpts", "/dev/pts", "ptmxmode=0666"}, {"debugfs", "/sys/kernel/debug", ""}} {
 		if err := os.MkdirAll(m[1], 0o1777); err == nil {
-			_ = unix.Mount(m[0], m[1], m[0], 0, m[2]) // most programs can do without
+			_ = unix.Mount(m[0], m[1], m[0], 0, m[2])
 		}
 	}
 	return nil
 }
 
-// Load loads a kernel module, which may be compressed if the kernel can decompress it.
+// Load loads a kernel module, compressed if the kernel can decompress it.
 func Load(module string) error {
 	f, err := os.Open(module)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// New and changed files are returned, others aren't.
 func TestChanged(t *testing.T) {
 	dir := t.TempDir()
 	same, changed := filepath.Join(dir, "same"), filepath.Join(dir, "changed")

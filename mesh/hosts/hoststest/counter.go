@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// Counter is a trace on each chip of this host that adds to a number in DRAM at each replay.
+// Counter is a trace that adds to a number in DRAM of each chip of this host.
 type Counter struct {
 	Trace *reprise.Trace
 	Queue *mesh.Queue

@@ -26,8 +26,7 @@ func Each[E hosts.Engine](engines []E, f func(E) error) []error {
 	return errs
 }
 
-// Test tests engines of hosts in one process. open returns those of n hosts, from rank 0, which end
-// with the test.
+// Test tests engines of hosts in one process. open returns those of n hosts, by rank.
 func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	t.Run("data of all hosts", func(t *testing.T) {
 		for _, n := range []int{1, 2, 5} {
@@ -37,17 +36,19 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 			}
 		}
 	})
-	t.Run("different operations", func(t *testing.T) {
-		engines := open(t, 3)
-		for i, err := range Each(engines, func(e E) error { return Order(t.Context(), e) }) {
+	ok := func(t *testing.T, errs []error) {
+		t.Helper()
+		for i, err := range errs {
 			if err != nil {
 				t.Errorf("host %d: %v", i, err)
 			}
 		}
+	}
+	t.Run("different operations", func(t *testing.T) {
+		ok(t, Each(open(t, 3), func(e E) error { return Order(t.Context(), e) }))
 	})
 	t.Run("several callers", func(t *testing.T) {
-		engines := open(t, 2)
-		for i, err := range Each(engines, func(e E) error {
+		ok(t, Each(open(t, 2), func(e E) error {
 			var wg sync.WaitGroup
 			errs := make([]error, 8)
 			for k := range errs {
@@ -60,11 +61,7 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 			}
 			wg.Wait()
 			return errors.Join(errs...)
-		}) {
-			if err != nil {
-				t.Errorf("host %d: %v", i, err)
-			}
-		}
+		}))
 	})
 	t.Run("context ended before", func(t *testing.T) {
 		engines := open(t, 2)
@@ -73,17 +70,13 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 		if _, err := engines[0].Exchange(over, "step", nil); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		for i, err := range Each(engines, func(e E) error { _, err := e.Exchange(t.Context(), "step", nil); return err }) {
-			if err != nil {
-				t.Errorf("host %d can't go on: %v", i, err)
-			}
-		}
+		ok(t, Each(engines, func(e E) error { _, err := e.Exchange(t.Context(), "step", nil); return err }))
 	})
 	t.Run("context ends", func(t *testing.T) {
 		engines := open(t, 3)
 		for i, err := range Each(engines, func(e E) error {
 			if e.Rank() == 1 {
-				return nil // it doesn't come
+				return nil
 			}
 			if e.Rank() == 2 {
 				return interrupted(t.Context(), e)
@@ -97,7 +90,6 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 			}
 		}
 		for i, err := range Each(engines, func(e E) error { _, err := e.Exchange(t.Context(), "step", nil); return err }) {
-			// The host that didn't come may learn of it only now.
 			if lost := (*hosts.LostError)(nil); !errors.Is(err, hosts.ErrBroken) && (i != 1 || !errors.As(err, &lost)) {
 				t.Errorf("host %d afterwards: %v", i, err)
 			}
@@ -105,8 +97,8 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	})
 }
 
-// interrupted returns the error of an exchange whose context ends while it waits. On a busy machine
-// the context may have ended before the exchange begins, which others don't learn of.
+// interrupted returns the error of an exchange whose context ends while it waits, and not before it
+// begins.
 func interrupted(ctx context.Context, e hosts.Engine) error {
 	for {
 		ending, cancel := context.WithCancel(ctx)
@@ -154,8 +146,7 @@ func Data(ctx context.Context, e hosts.Engine) error {
 	return nil
 }
 
-// Order does different operations on the hosts, and then the same. Every host must call it; there
-// must be more than one.
+// Order does different operations on the hosts, and then the same. At least two hosts must call it.
 func Order(ctx context.Context, e hosts.Engine) error {
 	op := "write"
 	if e.Rank() == e.Size()-1 {

@@ -4,10 +4,10 @@
 //	e, err := mpi.Open(ctx, mpi.Options{})      // in each process of: mpirun -n 4 program
 //	g, err := hosts.Join(ctx, e, m)
 //
-// Open MPI 4.1 and newer is loaded when Open is called, by the name of its library, so a program
-// needs neither cgo nor MPI's headers, and runs without MPI as long as it doesn't call Open. Only
-// this package makes a program depend on the system's C library. MPICH has another ABI and ends a
-// job whatever its error handlers say: it is not supported.
+// Open loads Open MPI 4.1 or newer by the name of its library, so a program needs neither cgo nor
+// MPI's headers, and runs without MPI unless it calls Open. Only this package makes a program
+// depend on the system's C library. MPICH is not supported: it has another ABI and ends a job
+// whatever its error handlers say.
 //
 // # Failures
 //

@@ -15,24 +15,18 @@ import (
 
 // Options configures Open. The zero value is ready to use.
 type Options struct {
-	// Library is the file name of Open MPI's library; "libmpi.so.40", which the system's loader
-	// finds, if it is empty.
+	// Library is Open MPI's library, by default "libmpi.so.40" as the system's loader finds it.
 	Library string
 	// Pace is how an exchange polls. The zero value spins for 200 µs, as long as an exchange takes
 	// on one machine.
 	Pace dispatch.Pace
 }
 
-// newsTime is how long an exchange that another host has ended waits to learn which one has failed:
-// ULFM tells all of them in milliseconds.
-const newsTime = 100 * time.Millisecond
-
-// watchEvery is how often Watch, and an exchange that waits, ask whether other processes have
-// ended.
-const watchEvery = 20 * time.Millisecond
-
 const (
-	defaultLibrary = "libmpi.so.40" // Open MPI 4.0 to 5.0
+	// newsTime bounds the wait for which host has failed; ULFM tells all in milliseconds.
+	newsTime       = 100 * time.Millisecond
+	watchEvery     = 20 * time.Millisecond // between two looks for processes that have ended
+	defaultLibrary = "libmpi.so.40"        // Open MPI 4.0 to 5.0
 	defaultSpin    = 200 * time.Microsecond
 )
 
@@ -42,11 +36,10 @@ type Engine struct {
 	c      communicator
 	pace   dispatch.Pace
 	turn   chan struct{} // holds a token while an exchange is running
-	frames []byte        // of all hosts, in the library's hands during an exchange; this host's own comes first
+	frames []byte        // this host's, then those of all hosts; the library's during an exchange
 
 	near neighbours
 
-	// With the token held:
 	err    error // why the engine is broken
 	closed bool
 }
@@ -55,18 +48,15 @@ type Engine struct {
 type communicator interface {
 	rank() int
 	size() int
-	// alloc returns memory that the garbage collector doesn't know, for start; free returns it to
-	// the system.
+	// alloc returns memory that the garbage collector doesn't know.
 	alloc(n int) ([]byte, error)
 	free(b []byte)
-	// start begins to collect what every host sends in recv, by rank. counts is how much each
-	// sends, nil if all send as much. The memory belongs to the library until test has returned
-	// true.
+	// start begins to collect in recv what every host sends, by rank. counts is how many bytes each
+	// sends, nil if all send the same. The memory belongs to the library until test returns true.
 	start(send, recv []byte, counts []int) error
-	// test reports whether the all-gather has ended.
 	test() (bool, error)
-	// faultTolerant reports whether failures of other processes are errors instead of the end of
-	// the job.
+	// faultTolerant reports whether the end of another process is an error and not the end of the
+	// job.
 	faultTolerant() bool
 	// failed returns the processes that are known to have ended.
 	failed() []int
@@ -75,13 +65,12 @@ type communicator interface {
 	finalize() error
 }
 
-// started is whether MPI was started in this process. MPI itself is a state of the process.
 var started atomic.Bool
 
-// Open loads Open MPI, starts it (MPI_Init_thread), and returns this process's engine. It can be
+// Open loads Open MPI, starts it (MPI_Init_thread) and returns this process's engine. It can be
 // called once in a process. MPI_Init waits for all processes of the job and can't be interrupted:
-// when ctx ends first, or another process of this machine does, Open returns an error and MPI goes
-// on starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads, a *hosts.LostError or an *Error.
+// when ctx or another process of this machine ends first, Open returns an error and MPI goes on
+// starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads, a *hosts.LostError or an *Error.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Library == "" {
 		o.Library = defaultLibrary
@@ -90,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("mpi: open: %w", err)
 	}
 	near := newNeighbours()
-	near.find() // before the library is loaded, which takes long enough to miss one that ends
+	near.find() // loading takes long enough to miss one that ends
 	fail := func(err error) (*Engine, error) {
 		return nil, fmt.Errorf("mpi: open: %w", errors.Join(err, near.close()))
 	}
@@ -124,7 +113,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		case <-ctx.Done():
 			err = fmt.Errorf("MPI_Init waits for the other processes: %w", context.Cause(ctx))
 		}
-		near.find() // all have started when MPI has
+		near.find()
 	}
 	var e *Engine
 	if err == nil {
@@ -154,23 +143,23 @@ func (e *Engine) Rank() int { return e.c.rank() }
 // Size implements hosts.Engine.
 func (e *Engine) Size() int { return e.c.size() }
 
-// FaultTolerant reports whether the job runs with ULFM: the end of a process is an error on the
-// others, not the end of the job.
+// FaultTolerant reports whether the job runs with ULFM, where the end of a process is an error on
+// the others and not the end of the job.
 func (e *Engine) FaultTolerant() bool { return e.c.faultTolerant() }
 
-// Exchange implements hosts.Engine. The name of an operation counts up to 256 B. Errors are a
+// Exchange implements hosts.Engine. Of an operation's name 256 B count. Errors are a
 // *hosts.LostError, or wrap hosts.ErrOrder, hosts.ErrBroken, hosts.ErrClosed, ErrTooLarge, ErrFrame
-// or an *Error. After ErrOrder and ErrTooLarge, which all hosts get, the engine can be used.
+// or an *Error. After ErrOrder and ErrTooLarge, which all hosts get, the engine stays usable.
 func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
 	if err := ctx.Err(); err != nil {
-		return fail(err) // the exchange has not started, so the engine stays usable
+		return fail(err) // not started: the engine stays usable
 	}
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
 	case <-ctx.Done():
-		return fail(context.Cause(ctx)) // nor has it here
+		return fail(context.Cause(ctx))
 	}
 	switch {
 	case e.closed:
@@ -181,13 +170,12 @@ func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte
 		return fail(fmt.Errorf("%w: %w", hosts.ErrBroken, e.err))
 	}
 	out, err := e.exchange(ctx, op, mine)
-	if lost := (*hosts.LostError)(nil); err != nil && !errors.As(err, &lost) { // that one says which operation
+	if lost := (*hosts.LostError)(nil); err != nil && !errors.As(err, &lost) { // it names the operation
 		return fail(err)
 	}
 	return out, err
 }
 
-// exchange collects the frames of all hosts, and then what they don't have.
 func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	n := e.c.size()
 	own := newFrame(op, mine)
@@ -226,17 +214,15 @@ func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte
 	}
 	out := make([][]byte, n)
 	for i := range frames {
-		switch f := &frames[i]; {
-		case f.inlined():
+		if f := &frames[i]; f.inlined() {
 			out[i] = slices.Clone(f.inline[:f.size])
-		default: // all have what this host has
+		} else { // all have the same data
 			out[i] = slices.Clone(mine)
 		}
 	}
 	return out, nil
 }
 
-// order returns the error of hosts that do different operations.
 func order(names [][]byte) error {
 	i := slices.IndexFunc(names, func(name []byte) bool { return string(name) != string(names[0]) })
 	if i < 0 {
@@ -245,7 +231,7 @@ func order(names [][]byte) error {
 	return fmt.Errorf("%w: host 0 is to %s, host %d to %s", hosts.ErrOrder, names[0], i, names[i])
 }
 
-// collect collects data of other sizes on each host.
+// collect gathers data whose size differs by host.
 func (e *Engine) collect(ctx context.Context, op string, mine []byte, sizes []int) ([][]byte, error) {
 	total := 0
 	for _, n := range sizes {
@@ -253,7 +239,7 @@ func (e *Engine) collect(ctx context.Context, op string, mine []byte, sizes []in
 	}
 	memory, err := e.c.alloc(len(mine) + total)
 	if err != nil {
-		return nil, e.broken(fmt.Errorf("memory for %d B of all hosts: %w", total, err)) // the others are waiting for this host's
+		return nil, e.broken(fmt.Errorf("memory for %d B of all hosts: %w", total, err))
 	}
 	copy(memory, mine)
 	recv := memory[len(mine):]
@@ -268,7 +254,6 @@ func (e *Engine) collect(ctx context.Context, op string, mine []byte, sizes []in
 	return out, nil
 }
 
-// gather runs one all-gather. A failure breaks the engine.
 func (e *Engine) gather(ctx context.Context, op string, send, recv []byte, counts []int) error {
 	err := e.c.start(send, recv, counts)
 	if err == nil {
@@ -292,8 +277,8 @@ func (e *Engine) gather(ctx context.Context, op string, send, recv []byte, count
 	return e.broken(lost)
 }
 
-// arrived returns a function that reports whether the all-gather has ended, and its error, which is
-// hosts.ErrGone when a neighbour has ended before.
+// arrived returns a poll of the all-gather, which fails with hosts.ErrGone when a neighbour has
+// ended.
 func (e *Engine) arrived() func() (bool, error) {
 	next := time.Now().Add(watchEvery)
 	return func() (bool, error) {
@@ -311,8 +296,8 @@ func (e *Engine) arrived() func() (bool, error) {
 	}
 }
 
-// failed returns the hosts that have ended, if any have. Another host may have learnt of it first
-// and revoked the communicator, so it waits a little for the news.
+// failed returns the hosts that have ended. Another host may have learnt of it first and revoked
+// the communicator, so it waits for the news.
 func (e *Engine) failed(ctx context.Context) (ranks []int) {
 	ctx, cancel := context.WithTimeout(ctx, newsTime)
 	defer cancel()
@@ -323,8 +308,8 @@ func (e *Engine) failed(ctx context.Context) (ranks []int) {
 	return ranks
 }
 
-// broken ends the engine: the hosts no longer agree which exchange is next. Others that wait for
-// this one are told if they can be.
+// broken ends the engine, since the hosts no longer agree which exchange is next, and tells hosts
+// that wait.
 func (e *Engine) broken(err error) error {
 	e.err = err
 	e.c.revoke()
@@ -332,9 +317,8 @@ func (e *Engine) broken(err error) error {
 }
 
 // Watch returns a context that ends when another process has ended, with a *hosts.LostError as its
-// cause, also while this one computes and is in no exchange. Without fault tolerance it learns of
-// processes of this machine only: for others mpirun ends the job. stop ends the watch; call it
-// before Close.
+// cause, also between exchanges. Without fault tolerance it covers this machine only: for others
+// mpirun ends the job. Call stop before Close.
 func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -360,8 +344,8 @@ func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func(
 	}
 }
 
-// news returns an error if another process has ended, and breaks the engine. An exchange that is
-// running learns of it by itself.
+// news returns an error if another process has ended, and breaks the engine. A running exchange
+// learns of it by itself.
 func (e *Engine) news() error {
 	select {
 	case e.turn <- struct{}{}:
@@ -393,10 +377,10 @@ func (e *Engine) Leave() {
 	}
 }
 
-// Close ends MPI (MPI_Finalize), which waits for the other processes; when ctx ends first it
-// returns and MPI goes on ending. After the end of a process Open MPI 5.0.7 was seen to wait for
-// ever, so give it a deadline then. After a failed exchange MPI is left as it is without fault
-// tolerance, so that mpirun ends the job when this process ends.
+// Close ends MPI (MPI_Finalize), which waits for the other processes; when ctx ends first, MPI goes
+// on ending. Give it a deadline: after the end of a process Open MPI 5.0.7 was seen to wait for
+// ever. After a failed exchange without fault tolerance MPI stays as it is, so that mpirun ends the
+// job when this process ends.
 func (e *Engine) Close(ctx context.Context) error {
 	select {
 	case e.turn <- struct{}{}:

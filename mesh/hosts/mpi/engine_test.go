@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 )
 
-// memory is communicators of hosts in one process.
 type memory struct {
 	mu      sync.Mutex
 	sent    [][][]byte // by all-gather and rank
@@ -24,7 +23,6 @@ type memory struct {
 	gone    []int
 }
 
-// member is the communicator of one host.
 type member struct {
 	m       *memory
 	me, all int
@@ -94,12 +92,9 @@ func inMemory(t *testing.T, n int) []*Engine {
 	return out
 }
 
-// What the engine does with an all-gather is what every engine must do. The processes of mpirun
-// test the rest.
 func TestEngine(t *testing.T) { hoststest.Test(t, inMemory) }
 
-// An exchange is one all-gather of frames; a second one of other sizes follows only for what the
-// frames don't have.
+// A second all-gather follows only for what the frames don't have.
 func TestGathers(t *testing.T) {
 	long := func(s string) []byte { return []byte(strings.Repeat(s, 1000)) }
 	for _, tc := range []struct {
@@ -125,7 +120,7 @@ func TestGathers(t *testing.T) {
 					op = tc.op(e.Rank())
 				}
 				_, err := e.Exchange(t.Context(), op, tc.data(e.Rank()))
-				return err // what it is others test
+				return err
 			})
 			var got [][]int
 			for _, sent := range engines[0].c.(*member).m.sent {
@@ -142,7 +137,6 @@ func TestGathers(t *testing.T) {
 	}
 }
 
-// Too much data of one host is an error on all, and they go on.
 func TestTooLarge(t *testing.T) {
 	engines := inMemory(t, 3)
 	for i, err := range hoststest.Each(engines, func(e *Engine) error {
@@ -158,7 +152,6 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Names of operations that differ only after what is sent of them are different too.
 func TestLongNames(t *testing.T) {
 	engines := inMemory(t, 2)
 	for i, err := range hoststest.Each(engines, func(e *Engine) error {
@@ -171,8 +164,6 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// A host that leaves ends the exchanges of the others, which name the hosts that are known to have
-// ended.
 func TestLeave(t *testing.T) {
 	engines := inMemory(t, 3)
 	engines[0].c.(*member).m.gone = []int{1}
@@ -194,8 +185,6 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// A host that computes, and so is in no exchange, learns that another one has ended, and its next
-// exchange says so too.
 func TestWatch(t *testing.T) {
 	engines := inMemory(t, 2)
 	ctx, stop := engines[0].Watch(t.Context())
@@ -220,7 +209,7 @@ func TestWatch(t *testing.T) {
 	}
 	stop()
 
-	// Without fault tolerance and neighbours there is nothing to learn, and stop returns.
+	// Without fault tolerance and neighbours there is nothing to learn.
 	alone := inMemory(t, 1)[0]
 	alone.c.(*member).ft = false
 	ctx, stop = alone.Watch(t.Context())
@@ -230,8 +219,6 @@ func TestWatch(t *testing.T) {
 	stop()
 }
 
-// Frames that another program or version sent are refused, and those of this one come back as they
-// were.
 func TestFrame(t *testing.T) {
 	for _, data := range []string{"", "a", strings.Repeat("x", inlineSize), strings.Repeat("x", inlineSize+1), strings.Repeat("x", MaxData),
 		strings.Repeat("x", MaxData+1)} {

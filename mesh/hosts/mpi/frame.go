@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// frameSize is the size of what every host sends in each exchange, in bytes. Most exchanges need
-// nothing else: data of up to inlineSize bytes are in the frame, and data that are equal on all
-// hosts need not be sent at all.
+// Every host sends a frame of frameSize bytes in each exchange. Most exchanges need nothing else:
+// data of up to inlineSize bytes are in the frame, and data that all hosts have aren't sent.
 const (
 	frameSize  = 64
 	inlineSize = 16
@@ -18,11 +17,11 @@ const (
 // MaxData is the most bytes that a host can give to an exchange.
 const MaxData = 1 << 20
 
-// maxOp is how many bytes of an operation's name are sent.
-const maxOp = 256
-
-// magic is the first word of a frame: "rpx", and the version of the format.
-const magic = 0x01_78_70_72
+const (
+	maxOp    = 256           // bytes of an operation's name that are sent
+	magic    = 0x01_78_70_72 // "rpx", and the version of the format
+	tooLarge = 0xFFFFFFFF    // size of data that can't be sent
+)
 
 // frame is the first part of an exchange. Its words are little-endian:
 //
@@ -40,10 +39,6 @@ type frame struct {
 	inline   [inlineSize]byte
 }
 
-// tooLarge is the size of data that can't be sent.
-const tooLarge = 0xFFFFFFFF
-
-// newFrame returns the frame of a host's data.
 func newFrame(op string, data []byte) frame {
 	f := frame{size: uint32(len(data)), op: uint32(min(len(op), maxOp))}
 	if len(data) > MaxData {
@@ -59,7 +54,6 @@ func newFrame(op string, data []byte) frame {
 	return f
 }
 
-// put encodes the frame into frameSize bytes.
 func (f *frame) put(b []byte) {
 	binary.LittleEndian.PutUint32(b, magic)
 	binary.LittleEndian.PutUint32(b[4:], f.size)
@@ -70,7 +64,6 @@ func (f *frame) put(b []byte) {
 	copy(b[48:frameSize], f.inline[:])
 }
 
-// getFrame decodes a frame. The error wraps ErrFrame.
 func getFrame(b []byte) (f frame, err error) {
 	if len(b) != frameSize {
 		return f, fmt.Errorf("%w: a frame of %d B, want %d", ErrFrame, len(b), frameSize)
@@ -89,21 +82,18 @@ func getFrame(b []byte) (f frame, err error) {
 	return f, nil
 }
 
-// inlined reports whether the frame has the data.
 func (f *frame) inlined() bool { return f.size <= inlineSize }
 
-// same reports whether two hosts have the same data.
 func (f *frame) same(g *frame) bool { return f.size == g.size && f.hash == g.hash }
 
-// plan is what an exchange needs after its frames. All hosts make the same one, since all have the
-// same frames.
+// plan is what an exchange needs after its frames. All hosts make the same plan from the same
+// frames.
 type plan struct {
-	names   bool  // the operations differ: their names are sent
-	data    bool  // the data are sent
+	names   bool // names are sent, because the operations differ
+	data    bool
 	refused []int // hosts whose data are too large
 }
 
-// newPlan decides from the frames of all hosts.
 func newPlan(frames []frame) (p plan) {
 	inline, same := true, true
 	for i := range frames {

@@ -4,6 +4,7 @@ package mpi
 
 import (
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -16,22 +17,20 @@ const (
 	maxErrorString = 256 // MPI_MAX_ERROR_STRING
 )
 
-// openMPI is the loaded library: addresses of its functions and of the objects that its header's
-// constants are.
+// openMPI has the addresses of the library's functions and of its header's constant objects.
 type openMPI struct {
 	initThread, commRank, commSize, commDup, setErrhandler, iallgather, iallgatherv, test, finalize, errorString, iprobe uintptr
 	world, self, byteType, errorsReturn                                                                                  uintptr
 
-	// Of ULFM, 0 without it.
+	// ULFM, 0 without it.
 	revoke, failureAck, failureAcked, commGroup, groupSize, translateRanks, groupFree uintptr
-	// Of MPI's tool interface, to ask whether ULFM is on.
+	// MPI's tool interface, to ask whether ULFM is on.
 	tInit, tIndex, tHandle, tRead uintptr
 }
 
-// load loads the library. Its own plug-ins need its symbols, so they are global. It can't be
-// unloaded. Open MPI, and what it loads (UCX), handle signals for themselves, from when they are
-// loaded or started; Go's handlers are put back, since the runtime needs them for its own faults
-// and preemption, and to deliver signals to the program.
+// load loads the library for good, with global symbols, which its plug-ins need. Open MPI and what
+// it loads (UCX) handle signals when they are loaded or started; Go's handlers are put back, since
+// the runtime needs them for faults, preemption and delivery.
 func load(name string) (*openMPI, error) {
 	defer saveSignals().restore()
 	h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
@@ -40,38 +39,37 @@ func load(name string) (*openMPI, error) {
 	}
 	l := &openMPI{}
 	for _, s := range []struct {
-		name     string
-		at       *uintptr
-		optional bool
+		name string
+		at   *uintptr
 	}{
-		{"MPI_Init_thread", &l.initThread, false},
-		{"MPI_Comm_rank", &l.commRank, false},
-		{"MPI_Comm_size", &l.commSize, false},
-		{"MPI_Comm_dup", &l.commDup, false},
-		{"MPI_Comm_set_errhandler", &l.setErrhandler, false},
-		{"MPI_Iallgather", &l.iallgather, false},
-		{"MPI_Iallgatherv", &l.iallgatherv, false},
-		{"MPI_Test", &l.test, false},
-		{"MPI_Finalize", &l.finalize, false},
-		{"MPI_Error_string", &l.errorString, false},
-		{"MPI_Iprobe", &l.iprobe, false},
-		{"ompi_mpi_comm_world", &l.world, false},
-		{"ompi_mpi_comm_self", &l.self, false},
-		{"ompi_mpi_byte", &l.byteType, false},
-		{"ompi_mpi_errors_return", &l.errorsReturn, false},
-		{"MPIX_Comm_revoke", &l.revoke, true},
-		{"MPIX_Comm_failure_ack", &l.failureAck, true},
-		{"MPIX_Comm_failure_get_acked", &l.failureAcked, true},
-		{"MPI_Comm_group", &l.commGroup, false},
-		{"MPI_Group_size", &l.groupSize, false},
-		{"MPI_Group_translate_ranks", &l.translateRanks, false},
-		{"MPI_Group_free", &l.groupFree, false},
-		{"MPI_T_init_thread", &l.tInit, false},
-		{"MPI_T_cvar_get_index", &l.tIndex, false},
-		{"MPI_T_cvar_handle_alloc", &l.tHandle, false},
-		{"MPI_T_cvar_read", &l.tRead, false},
+		{"MPI_Init_thread", &l.initThread},
+		{"MPI_Comm_rank", &l.commRank},
+		{"MPI_Comm_size", &l.commSize},
+		{"MPI_Comm_dup", &l.commDup},
+		{"MPI_Comm_set_errhandler", &l.setErrhandler},
+		{"MPI_Iallgather", &l.iallgather},
+		{"MPI_Iallgatherv", &l.iallgatherv},
+		{"MPI_Test", &l.test},
+		{"MPI_Finalize", &l.finalize},
+		{"MPI_Error_string", &l.errorString},
+		{"MPI_Iprobe", &l.iprobe},
+		{"ompi_mpi_comm_world", &l.world},
+		{"ompi_mpi_comm_self", &l.self},
+		{"ompi_mpi_byte", &l.byteType},
+		{"ompi_mpi_errors_return", &l.errorsReturn},
+		{"MPIX_Comm_revoke", &l.revoke},
+		{"MPIX_Comm_failure_ack", &l.failureAck},
+		{"MPIX_Comm_failure_get_acked", &l.failureAcked},
+		{"MPI_Comm_group", &l.commGroup},
+		{"MPI_Group_size", &l.groupSize},
+		{"MPI_Group_translate_ranks", &l.translateRanks},
+		{"MPI_Group_free", &l.groupFree},
+		{"MPI_T_init_thread", &l.tInit},
+		{"MPI_T_cvar_get_index", &l.tIndex},
+		{"MPI_T_cvar_handle_alloc", &l.tHandle},
+		{"MPI_T_cvar_read", &l.tRead},
 	} {
-		if *s.at, err = purego.Dlsym(h, s.name); err != nil && !s.optional {
+		if *s.at, err = purego.Dlsym(h, s.name); err != nil && !strings.HasPrefix(s.name, "MPIX_") {
 			return nil, fmt.Errorf("%w: it is no Open MPI 4 or 5: %w", ErrNoLibrary, err)
 		}
 	}
@@ -93,8 +91,8 @@ func (l *openMPI) failure(name string, code int32) error {
 	return &Error{Function: name, Code: int(code), Text: string(text[:min(max(int(n), 0), len(text))])}
 }
 
-// words is memory for what functions take and return, in words of 8 B. The garbage collector
-// doesn't know it, so its addresses may be passed on as numbers.
+// words is memory in words of 8 B that the garbage collector doesn't know, so its addresses may be
+// passed as numbers.
 type words []byte
 
 func newWords(n int) (words, error) { return mapped(8 * n) }
@@ -105,25 +103,23 @@ func (w words) int32(i int) int32 { return *(*int32)(unsafe.Pointer(&w[8*i])) }
 
 func (w words) ptr(i int) uintptr { return *(*uintptr)(unsafe.Pointer(&w[8*i])) }
 
-// int32s returns the memory from word i on as n numbers of 4 B.
+// int32s returns n numbers of 4 B from word i on.
 func (w words) int32s(i, n int) []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(&w[8*i])), n) }
 
 func mapped(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, max(n, 1), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
 
-// world is the communicator of all processes of the job: a copy of MPI_COMM_WORLD, which is this
-// package's own.
+// world is this package's copy of MPI_COMM_WORLD, all processes of the job.
 type world struct {
 	l       *openMPI
-	w       words // for the calls of one exchange: see slots
+	w       words // for one exchange, by slot
 	comm    uintptr
 	me, all int
 	ft      bool
 	counts  words // of the running all-gather: the bytes of each host, then where they begin
 }
 
-// Slots of a world's words.
 const (
 	request = iota
 	flag
@@ -133,7 +129,6 @@ const (
 	slots
 )
 
-// start starts MPI.
 func (l *openMPI) start() (communicator, error) {
 	w, err := newWords(slots)
 	if err != nil {
@@ -169,8 +164,8 @@ func (l *openMPI) start() (communicator, error) {
 	return c, err
 }
 
-// faultTolerance asks the library's control variable mpi_ft_enable, which mpirun --with-ft sets:
-// ULFM's functions are there without it. Versions without ULFM don't have the variable.
+// faultTolerance asks the library's control variable mpi_ft_enable, which mpirun --with-ft sets.
+// Versions without ULFM lack the variable; with it, ULFM's functions exist even when it is off.
 func (l *openMPI) faultTolerance() (bool, error) {
 	if l.revoke == 0 || l.failureAck == 0 || l.failureAcked == 0 {
 		return false, nil
@@ -239,13 +234,12 @@ func (c *world) test() (bool, error) {
 	return done, nil
 }
 
-// failed returns the ranks of the processes that ULFM has seen end.
 func (c *world) failed() (ranks []int) {
 	if !c.ft {
 		return nil
 	}
 	l, w := c.l, c.w
-	// News arrive in calls that make progress, such as the search for a message that doesn't exist.
+	// News arrive in calls that make progress, such as a probe for a message that doesn't exist.
 	purego.SyscallN(l.iprobe, 0, 0, l.self, w.at(result), 0)
 	if l.call("MPIX_Comm_failure_ack", l.failureAck, c.comm) != nil ||
 		l.call("MPIX_Comm_failure_get_acked", l.failureAcked, c.comm, w.at(group)) != nil {

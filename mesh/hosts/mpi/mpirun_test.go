@@ -36,51 +36,57 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// roleVariable names what a process that mpirun started does instead of the tests.
-const roleVariable = "REPRISE_MPI_ROLE"
-
-// dirVariable names a folder of the test.
-const dirVariable = "REPRISE_MPI_DIR"
+const (
+	roleVariable  = "REPRISE_MPI_ROLE"  // what a process does instead of the tests
+	dirVariable   = "REPRISE_MPI_DIR"   // a folder of the test
+	stageVariable = "REPRISE_MPI_STAGE" // the stage of roleSteps in which host 2 is killed
+	saveVariable  = "REPRISE_MPI_SAVE"  // where roleSteps saves what every 100th step has left
+)
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVariable); role != "" {
-		if err := roles[role](); err != nil {
-			fmt.Println("failed:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		goleak.VerifyTestMain(m)
+		return
 	}
-	goleak.VerifyTestMain(m)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if role == "start" {
+		must(roleStart(ctx))
+		return
+	}
+	e, err := Open(ctx, Options{})
+	must(err)
+	must(roles[role](ctx, e))
 }
 
-// roles are the programs of the tests.
-var roles = map[string]func() error{
+// must ends a process that mpirun started.
+func must(err error) {
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+}
+
+var roles = map[string]func(context.Context, *Engine) error{
 	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "watch": roleWatch, "late": roleLate,
-	"start": roleStart, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
+	"time": roleTime, "steps": roleSteps, "mesh": roleMesh,
 }
 
-// networks are arguments of mpirun.
 var networks = map[string][]string{
 	"default": nil,
 	"tcp":     {"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"},
 }
 
-// patience is how long the processes wait for each other.
 const patience = time.Minute
 
-// run starts 4 processes with a role, and returns what they print. It skips the test where there is
-// no mpirun.
+// run starts 4 processes with a role and returns what they print.
 func run(t testing.TB, role string, args ...string) (string, error) {
 	t.Helper()
-	return runN(t, 4, role, args...)
+	return runIn(t, t.TempDir(), 4, role, args...)
 }
 
-func runN(t testing.TB, n int, role string, args ...string) (string, error) {
-	t.Helper()
-	return runIn(t, t.TempDir(), n, role, args...)
-}
-
-// runIn gives the processes a folder, in which they leave what mpirun might not print any more.
+// runIn gives the processes a folder, for what mpirun might not print any more.
 func runIn(t testing.TB, dir string, n int, role string, args ...string) (string, error) {
 	t.Helper()
 	mpirun, err := exec.LookPath("mpirun")
@@ -93,24 +99,33 @@ func runIn(t testing.TB, dir string, n int, role string, args ...string) (string
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, mpirun, append(append([]string{"--oversubscribe", "-n", strconv.Itoa(n)}, args...), os.Args[0])...)
-	// The root user of a container runs tests, too.
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// faultTolerant says whether this Open MPI has ULFM: version 5.
-func faultTolerant(t testing.TB) bool {
+// ulfm returns the arguments for fault tolerance, which Open MPI 5 has.
+func ulfm(t testing.TB) []string {
 	t.Helper()
 	l, err := load(defaultLibrary)
 	if err != nil {
 		t.Skip(err)
 	}
-	return l.revoke != 0
+	if l.revoke == 0 {
+		return nil
+	}
+	return []string{"--with-ft", "ulfm"}
 }
 
-// Processes exchange data of all sizes and learn of different operations, over shared memory and
-// over TCP.
+func needULFM(t testing.TB) []string {
+	t.Helper()
+	args := ulfm(t)
+	if args == nil {
+		t.Skip("this Open MPI has no fault tolerance: version 5 has")
+	}
+	return args
+}
+
 func TestExchange(t *testing.T) {
 	for name, args := range networks {
 		t.Run(name, func(t *testing.T) {
@@ -122,16 +137,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-func roleExchange() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(hoststest.Data(ctx, e), hoststest.Order(ctx, e), e.Close(ctx)); err != nil {
-		return err
-	}
+func roleExchange(ctx context.Context, e *Engine) error {
+	must(errors.Join(hoststest.Data(ctx, e), hoststest.Order(ctx, e), e.Close(ctx)))
 	if _, err := e.Exchange(ctx, "step", nil); !errors.Is(err, hosts.ErrClosed) {
 		return fmt.Errorf("after Close: %w", err)
 	}
@@ -139,28 +146,20 @@ func roleExchange() error {
 	return nil
 }
 
-// MPI starts once in a process.
 func TestOpenTwice(t *testing.T) {
 	if out, err := run(t, "twice"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-func roleTwice() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleTwice(ctx context.Context, e *Engine) error {
 	if _, err := Open(ctx, Options{}); !errors.Is(err, ErrStarted) {
 		return fmt.Errorf("a second Open: %v", err)
 	}
 	return e.Close(ctx)
 }
 
-// A library that isn't there, or that isn't Open MPI's (as MPICH's isn't), is refused before
-// anything of it is called, and says what to do.
+// A library that isn't Open MPI's (as MPICH's isn't) is refused before anything of it is called.
 func TestOtherLibraries(t *testing.T) {
 	for name, want := range map[string]string{
 		"libnobody.so.7": "libnobody.so.7",
@@ -176,37 +175,26 @@ func TestOtherLibraries(t *testing.T) {
 	}
 }
 
-// Go's faults are panics, and signals arrive, after MPI has started: its handlers don't stay.
+// MPI's signal handlers don't stay.
 func TestSignals(t *testing.T) {
 	if out, err := run(t, "signals"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-func roleSignals() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleSignals(ctx context.Context, e *Engine) error {
 	var null *[4]int
-	if err := func() (err error) {
+	func() {
 		defer func() {
 			if recover() == nil {
-				err = errors.New("a nil pointer could be read")
+				must(errors.New("a nil pointer could be read"))
 			}
 		}()
 		null[e.Rank()]++
-		return nil
-	}(); err != nil {
-		return err
-	}
+	}()
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGUSR1)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
-		return err
-	}
+	must(syscall.Kill(os.Getpid(), syscall.SIGUSR1))
 	select {
 	case <-c:
 		return e.Close(ctx)
@@ -215,8 +203,6 @@ func roleSignals() error {
 	}
 }
 
-// The end of a process is an error on the others, and without fault tolerance the end of the job,
-// which those of one machine may or may not live to say.
 func TestKilled(t *testing.T) {
 	t.Run("job ends", func(t *testing.T) {
 		out, err := run(t, "killed") // whom mpirun ends first, others may find gone too
@@ -225,35 +211,25 @@ func TestKilled(t *testing.T) {
 		}
 	})
 	t.Run("error", func(t *testing.T) {
-		if !faultTolerant(t) {
-			t.Skip("this Open MPI has no fault tolerance: version 5 has")
-		}
-		out, err := run(t, "killed", "--with-ft", "ulfm")
+		out, err := run(t, "killed", needULFM(t)...)
 		if strings.Count(out, "gone: [2]") != 3 { // mpirun's own status is that of the killed one
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
 }
 
-// Processes that are in no exchange learn of the end of another one.
 func TestWatchKilled(t *testing.T) {
-	if !faultTolerant(t) {
-		t.Skip("this Open MPI has no fault tolerance: version 5 has")
-	}
-	out, err := run(t, "watch", "--with-ft", "ulfm")
+	out, err := run(t, "watch", needULFM(t)...)
 	if strings.Count(out, "host 2 is gone") != 3 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// A process that ends before it has started MPI is not waited for: the job ends, and with fault
-// tolerance, where mpirun lets it go on, by an error of the others.
+// A process that ends before it has started MPI is not waited for: the job ends, with fault
+// tolerance by an error of the others.
 func TestKilledBeforeStart(t *testing.T) {
-	var args []string
-	ft := faultTolerant(t)
-	if ft {
-		args = []string{"--with-ft", "ulfm"}
-	}
+	args := ulfm(t)
+	ft := args != nil
 	dir := t.TempDir()
 	out, err := runIn(t, dir, 4, "start", args...)
 	if err == nil && !ft || strings.Contains(out, "failed:") {
@@ -266,29 +242,19 @@ func TestKilledBeforeStart(t *testing.T) {
 	}
 }
 
-func roleStart() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+func roleStart(ctx context.Context) error {
 	rank, err := strconv.Atoi(os.Getenv("PMIX_RANK"))
-	if err != nil {
-		return err
-	}
+	must(err)
 	dir := os.Getenv(dirVariable)
 	begun := func(rank int) string { return filepath.Join(dir, fmt.Sprint("begun", rank)) }
 	if rank == 2 {
 		for _, other := range []int{0, 1, 3} {
-			if err := waitFor(ctx, begun(other)); err != nil {
-				return err
-			}
+			must(waitFor(ctx, begun(other)))
 		}
-		if err := sleep(ctx, 10*watchEvery); err != nil {
-			return err
-		}
+		must(sleep(ctx, 10*watchEvery))
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	if err := os.WriteFile(begun(rank), nil, 0o600); err != nil {
-		return err
-	}
+	must(os.WriteFile(begun(rank), nil, 0o600))
 	_, err = Open(ctx, Options{})
 	var lost *hosts.LostError
 	if !errors.As(err, &lost) {
@@ -297,18 +263,11 @@ func roleStart() error {
 	return noteLost(ctx, rank, 4, lost)
 }
 
-func roleWatch() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleWatch(ctx context.Context, e *Engine) error {
 	watched, stop := e.Watch(ctx)
 	defer stop()
-	if _, err := e.Exchange(watched, "step", nil); err != nil {
-		return err
-	}
+	_, err := e.Exchange(watched, "step", nil)
+	must(err)
 	if e.Rank() == 2 {
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
@@ -321,13 +280,7 @@ func roleWatch() error {
 	return noteLost(ctx, e.Rank(), e.Size(), lost)
 }
 
-func roleKilled() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleKilled(ctx context.Context, e *Engine) (err error) {
 	for i := range 1000 {
 		if i == 500 && e.Rank() == 2 {
 			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -347,32 +300,15 @@ func roleKilled() error {
 	return e.Close(ctx)
 }
 
-// A host whose context ends leaves the exchange; with fault tolerance the others do too, long
-// before their own contexts end.
+// With fault tolerance the others leave an exchange long before their own contexts end.
 func TestLate(t *testing.T) {
-	if !faultTolerant(t) {
-		t.Skip("this Open MPI has no fault tolerance: version 5 has")
-	}
-	if out, err := run(t, "late", "--with-ft", "ulfm"); err != nil {
+	if out, err := run(t, "late", needULFM(t)...); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// leftFile is a file that says that host 0 has left.
-func leftFile() string { return filepath.Join(os.Getenv(dirVariable), "left") }
-
-func left() bool {
-	_, err := os.Stat(leftFile())
-	return err == nil
-}
-
-func roleLate() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleLate(ctx context.Context, e *Engine) error {
+	left := filepath.Join(os.Getenv(dirVariable), "left") // exists when host 0 has left
 	if !e.FaultTolerant() {
 		return errors.New("mpirun --with-ft ulfm is not fault tolerant")
 	}
@@ -383,18 +319,11 @@ func roleLate() error {
 		mine, stop = context.WithTimeout(ctx, 100*time.Millisecond)
 		defer stop()
 	case 2:
-		for !left() {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			time.Sleep(time.Millisecond)
-		}
+		must(waitFor(ctx, left))
 	}
-	_, err = e.Exchange(mine, "step", nil)
+	_, err := e.Exchange(mine, "step", nil)
 	if e.Rank() == 0 {
-		if err := os.WriteFile(leftFile(), nil, 0o600); err != nil {
-			return err
-		}
+		must(os.WriteFile(left, nil, 0o600))
 	}
 	if err == nil && e.Rank() == 2 { // it had what the others had sent before they left
 		_, err = e.Exchange(mine, "step", nil)
@@ -409,24 +338,16 @@ func roleLate() error {
 // starts counts the replays that each process has asked for, in files whose sizes the others see.
 type starts []*os.File
 
-// startsFile is the file of a process.
 func startsFile(rank int) string {
 	return filepath.Join(os.Getenv(dirVariable), fmt.Sprint("starts", rank))
 }
 
-// openStarts opens the files of n processes, which are there.
 func openStarts(n int) (starts, error) {
 	s, errs := make(starts, n), make([]error, n)
 	for rank := range s {
 		s[rank], errs[rank] = os.OpenFile(startsFile(rank), os.O_WRONLY|os.O_APPEND, 0)
 	}
 	return s, errors.Join(errs...)
-}
-
-// add counts one of a process.
-func (s starts) add(rank int) error {
-	_, err := s[rank].Write([]byte{'r'})
-	return err
 }
 
 // reached returns an error unless all processes have asked for n.
@@ -443,11 +364,7 @@ func (s starts) reached(n int64) error {
 	return nil
 }
 
-// stageVariable names the stage of roleSteps in which host 2 is killed.
-const stageVariable = "REPRISE_MPI_STAGE"
-
-// Four processes replay a trace 1,000 times in step, each after a random time: none begins a replay
-// before all have asked for it.
+// No process begins one of 1,000 replays before all have asked for it.
 func TestSteps(t *testing.T) {
 	out, err := run(t, "steps")
 	if err != nil || strings.Count(out, "1000 steps") != 4 {
@@ -456,19 +373,15 @@ func TestSteps(t *testing.T) {
 }
 
 // In whatever stage a process is killed, the job fails: with an error that names it on every other
-// process, or by mpirun, which ends them.
+// process, or by mpirun.
 func TestKilledInEachStage(t *testing.T) {
-	ft := faultTolerant(t)
+	args, ft := ulfm(t), ulfm(t) != nil
 	for _, stage := range effort.Of([]string{"replay"}, []string{"join", "replay"}, []string{"open", "join", "capture", "replay",
 		"wait", "compare memory", "close"}) {
 		t.Run(stage, func(t *testing.T) {
-			args := []string{"-x", stageVariable + "=" + stage}
-			if ft {
-				args = append(args, "--with-ft", "ulfm")
-			}
 			dir, done, want := t.TempDir(), 0, "[2]"
-			out, err := runIn(t, dir, 4, "steps", args...)
-			if stage == "close" { // by then all have done everything, and with fault tolerance MPI ends without it
+			out, err := runIn(t, dir, 4, "steps", append(args, "-x", stageVariable+"="+stage)...)
+			if stage == "close" { // all have done everything
 				done, want = 4, "closed"
 			}
 			if n := strings.Count(out, "1000 steps"); err == nil && (!ft || stage != "close") || n != done {
@@ -483,11 +396,11 @@ func TestKilledInEachStage(t *testing.T) {
 	}
 }
 
-// endFile is where a process writes how it ended: with which hosts gone, or closed.
+// endFile is where a process writes which hosts were gone, or "closed".
 func endFile(dir string, rank int) string { return filepath.Join(dir, fmt.Sprint("end", rank)) }
 
-// noteLost writes which hosts were gone, and waits until the others that are left have: when the
-// first process ends with an error mpirun ends all.
+// noteLost writes which hosts were gone, and waits until the others have: when the first process
+// ends with an error mpirun ends all.
 func noteLost(ctx context.Context, own, size int, lost *hosts.LostError) error {
 	dir := os.Getenv(dirVariable)
 	if err := os.WriteFile(endFile(dir, own), []byte(fmt.Sprint(lost.Ranks)), 0o600); err != nil {
@@ -504,7 +417,6 @@ func noteLost(ctx context.Context, own, size int, lost *hosts.LostError) error {
 	return nil
 }
 
-// waitFor waits until a file exists.
 func waitFor(ctx context.Context, path string) error {
 	for {
 		if _, err := os.Stat(path); err == nil {
@@ -525,8 +437,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// After a process was killed, the job is started again and goes on from the last step that all have
-// saved.
+// A job goes on from the last step that all processes have saved.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(saveVariable, dir)
@@ -539,11 +450,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// saveVariable names a folder in which the processes of roleSteps save what every 100th step has
-// left.
-const saveVariable = "REPRISE_MPI_SAVE"
-
-// saved is what a process has saved: its last two steps, by number.
+// saved is a process's last two saved steps, by number.
 type saved map[uint64]uint32
 
 func savedFile(rank int) string {
@@ -564,7 +471,6 @@ func loadSaved(rank int) (s saved, last uint64, err error) {
 	return s, last, err
 }
 
-// save adds a step, and forgets those before the last one.
 func (s saved) save(rank int, step uint64, value uint32) error {
 	for old := range s {
 		if old+savedEvery < step {
@@ -585,18 +491,11 @@ func (s saved) save(rank int, step uint64, value uint32) error {
 
 const savedEvery = 100
 
-// replayer is what a process does in a Group's Replay.
 type replayer func() error
 
 func (r replayer) Replay(context.Context) error { return r() }
 
-func roleSteps() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleSteps(ctx context.Context, e *Engine) (err error) {
 	finish := func() error { // MPI_Finalize may wait for ever
 		short, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
@@ -675,7 +574,7 @@ func roleSteps() (err error) {
 			}
 		}
 		time.Sleep(time.Duration(random.IntN(200)) * time.Microsecond)
-		if err := counts.add(e.Rank()); err != nil {
+		if _, err := counts[e.Rank()].Write([]byte{'r'}); err != nil {
 			return err
 		}
 		begins := replayer(func() error { return errors.Join(counts.reached(int64(i-first+1)), c.Trace.Replay(ctx)) })
@@ -703,71 +602,46 @@ func roleSteps() (err error) {
 	return errors.Join(err, os.WriteFile(endFile(os.Getenv(dirVariable), e.Rank()), []byte("closed"), 0o600))
 }
 
-// A Galaxy of 32 chips in several processes is one mesh: sums over all chips go over the Ethernet
-// links between processes, eagerly and in a trace that all replay together.
+// Processes' chips are one mesh of 32, whose sums go over the Ethernet links between processes.
 func TestGalaxyOverProcesses(t *testing.T) {
 	effort.Long(t)
 	for _, n := range effort.Of([]int{4}, []int{4}, []int{2, 4, 8}) {
-		out, err := runN(t, n, "mesh")
+		out, err := runIn(t, t.TempDir(), n, "mesh")
 		if err != nil || strings.Count(out, "32 chips") != n {
 			t.Errorf("%d processes: %v\n%s", n, err, out)
 		}
 	}
 }
 
-func roleMesh() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleMesh(ctx context.Context, e *Engine) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+	must(err)
 	addresses, err := e.Exchange(ctx, "addresses", []byte(l.Addr().String()))
-	if err != nil {
-		return err
-	}
+	must(err)
 	var all []string
 	for _, a := range addresses {
 		all = append(all, string(a))
 	}
 	conns, err := sim.Meet(ctx, l, e.Rank(), all, []byte("test"))
-	if err != nil {
-		return err
-	}
+	must(err)
 	machine := sim.GalaxyBlackhole(sim.OfPart(sim.Part{Index: e.Rank(), Count: e.Size(), Conns: conns}))
 	defer machine.Close()
 	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{8, 4}, mesh.Across(e))
-	if err != nil {
-		return err
-	}
+	must(err)
 	g, err := hosts.Join(ctx, e, m)
-	if err != nil {
-		return err
-	}
+	must(err)
 	const size, page = 1024, 256
 	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: page, Name: "b"}})
-	if err != nil {
-		return err
-	}
+	must(err)
 	links, err := m.NewLinks(ctx, chip.Core{X: 1, Y: 1})
-	if err != nil {
-		return err
-	}
+	must(err)
 	sum, err := links.AllReduce(ctx, b, mesh.SumInt32)
-	if err != nil {
-		return err
-	}
+	must(err)
 	q := m.Queue(0)
 	trace, err := q.Capture(ctx, "sum", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(sum), r.Run(links.Barrier()))
 	})
-	if err != nil {
-		return err
-	}
+	must(err)
 	total := uint32(0)
 	for i, c := range m.Chips() {
 		total += uint32(i + 1)
@@ -778,49 +652,32 @@ func roleMesh() (err error) {
 		for k := range uint32(size / 4) {
 			data = binary.LittleEndian.AppendUint32(data, uint32(i+1)*(k+1))
 		}
-		if err := q.On(c).Write(ctx, b.On(c), 0, data); err != nil {
-			return err
-		}
+		must(q.On(c).Write(ctx, b.On(c), 0, data))
 	}
-	// Once eagerly, then by two replays: each makes every chip's numbers the sum over all chips, 32
-	// times what they were.
-	if err := q.Run(ctx, sum); err != nil {
-		return err
-	}
-	for range 2 {
-		if err := g.Replay(ctx, trace); err != nil {
-			return err
-		}
-	}
-	if err := g.Wait(ctx, q); err != nil {
-		return err
-	}
+	// Each of three runs makes every chip's numbers the sum over all 32 chips.
+	must(errors.Join(q.Run(ctx, sum), g.Replay(ctx, trace), g.Replay(ctx, trace), g.Wait(ctx, q)))
 	for _, c := range m.Here() {
 		got := make([]byte, size)
-		if err := q.On(c).Read(ctx, b.On(c), 0, got); err != nil {
-			return err
-		}
+		must(q.On(c).Read(ctx, b.On(c), 0, got))
 		for k := range uint32(size / 4) {
 			if v, want := binary.LittleEndian.Uint32(got[4*k:]), total*(k+1)*32*32; v != want {
 				return fmt.Errorf("chip %v: number %d is %d, want %d", c.Coord, k, v, want)
 			}
 		}
 	}
-	if _, err := e.Exchange(ctx, "end", nil); err != nil { // no chip ends while another one needs its links
-		return err
-	}
+	_, err = e.Exchange(ctx, "end", nil) // no chip ends while another one needs its links
+	must(err)
 	fmt.Println(m.Size(), "chips")
 	return errors.Join(m.Close(ctx), e.Close(ctx))
 }
 
-// BenchmarkExchange is an exchange of 4 hosts, with each engine: of processes beside the
-// all-gathers of 64 B of MPI, in the same run. One is what an exchange is made of, non-blocking and
-// polled, and the other MPI's own blocking one.
+// BenchmarkExchange is an exchange of 4 hosts with each engine, and the all-gathers of 64 B of MPI
+// in the same processes: non-blocking and polled, as the engine's, and MPI's blocking one.
 func BenchmarkExchange(b *testing.B) {
 	all := maps.Clone(networks)
-	if faultTolerant(b) {
+	if ft := ulfm(b); ft != nil {
 		for name, args := range networks {
-			all[name+", ulfm"] = append([]string{"--with-ft", "ulfm"}, args...)
+			all[name+", ulfm"] = append(slices.Clone(ft), args...)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -859,7 +716,6 @@ func BenchmarkExchange(b *testing.B) {
 	})
 }
 
-// allGather is MPI_Allgather, which the engine doesn't use.
 func allGather(w *world, send, recv []byte) (func() error, error) {
 	h, err := purego.Dlopen(defaultLibrary, purego.RTLD_NOW)
 	if err != nil {
@@ -872,18 +728,10 @@ func allGather(w *world, send, recv []byte) (func() error, error) {
 	}, err
 }
 
-func roleTime() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	e, err := Open(ctx, Options{})
-	if err != nil {
-		return err
-	}
+func roleTime(ctx context.Context, e *Engine) error {
 	send, recv := e.frames[:frameSize], e.frames[frameSize:]
 	blocking, err := allGather(e.c.(*world), send, recv)
-	if err != nil {
-		return err
-	}
+	must(err)
 	const rounds = 2000
 	ways := []struct {
 		name string
@@ -898,9 +746,7 @@ func roleTime() error {
 		for _, way := range ways {
 			start := time.Now()
 			for range rounds {
-				if err := way.run(); err != nil {
-					return err
-				}
+				must(way.run())
 			}
 			times[way.name] = time.Since(start) / rounds
 		}

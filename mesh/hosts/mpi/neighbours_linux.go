@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// neighbours are the other processes of the job that the same launcher has started on this machine.
-// The kernel tells of their end at once, also while MPI_Init waits for them, and without fault
-// tolerance too, where mpirun takes a second to end the job. They are the launcher's children, and
-// PMIx's variables say which one of which job each is; behind a script in between, nobody is found.
+// neighbours are the other processes of the job on this machine: children of the same launcher,
+// whose PMIx variables name their job and rank. The kernel reports their end at once, also during
+// MPI_Init and without fault tolerance, where mpirun takes a second. Behind a script none are
+// found.
 type neighbours struct {
-	launcher int    // its process
+	launcher int
 	job      string // PMIX_NAMESPACE
 	own      int    // this process's rank
 	pids     []int
@@ -28,17 +28,17 @@ type neighbours struct {
 func newNeighbours() neighbours {
 	own, err := strconv.Atoi(os.Getenv("PMIX_RANK"))
 	if err != nil {
-		return neighbours{} // another launcher's
+		return neighbours{} // of another launcher
 	}
 	return neighbours{launcher: os.Getppid(), job: os.Getenv("PMIX_NAMESPACE"), own: own}
 }
 
-// find looks for neighbours that have started since. What it may not read is none.
+// find looks for neighbours that have started since, and skips what it can't read.
 func (n *neighbours) find() {
 	if n.job == "" {
 		return
 	}
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", n.launcher)) // the pattern is right
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", n.launcher))
 	for _, path := range lists {
 		children, err := os.ReadFile(path)
 		if err != nil {
@@ -53,8 +53,7 @@ func (n *neighbours) find() {
 			if err != nil {
 				continue
 			}
-			// What is read after the process was opened is its own, not that of another one with
-			// its number.
+			// Read after the process was opened: its number can't have been reused.
 			rank, ok := n.rankOf(pid)
 			if !ok || rank == n.own {
 				_ = unix.Close(fd)
@@ -66,8 +65,8 @@ func (n *neighbours) find() {
 	}
 }
 
-// rankOf returns which process of the job one is. Before it executes its program it has the
-// launcher's environment, and is none.
+// rankOf returns the rank of a process of the job. Before it executes its program it has the
+// launcher's environment, and no rank.
 func (n *neighbours) rankOf(pid int) (rank int, ok bool) {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -86,13 +85,12 @@ func (n *neighbours) rankOf(pid int) (rank int, ok bool) {
 	return rank, ok && job == n.job
 }
 
-// ended returns the ranks of neighbours that have ended.
 func (n *neighbours) ended() (ranks []int) {
 	if len(n.fds) == 0 {
 		return nil
 	}
 	if k, err := unix.Poll(n.fds, 0); err != nil || k == 0 {
-		return nil // after EINTR it is asked again soon
+		return nil
 	}
 	for i, fd := range n.fds {
 		if fd.Revents != 0 {

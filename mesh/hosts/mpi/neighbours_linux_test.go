@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts"
 )
 
-// child starts a process as a launcher does, which ends when it is killed.
 func child(t *testing.T, job, rank string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("sleep", "1000")
@@ -28,8 +27,6 @@ func child(t *testing.T, job, rank string) *exec.Cmd {
 	return c
 }
 
-// The launcher's other processes of the same job are neighbours, its processes of other jobs and
-// this one itself aren't, and the end of one is known before anybody has waited for it.
 func TestNeighbours(t *testing.T) {
 	n := neighbours{launcher: os.Getpid(), job: "a job", own: 0}
 	defer func() {
@@ -62,7 +59,6 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// The end of a neighbour ends an exchange that waits for it, and a watch, without fault tolerance.
 func TestNeighbourEnds(t *testing.T) {
 	for _, watch := range []bool{false, true} {
 		e := inMemory(t, 2)[0]

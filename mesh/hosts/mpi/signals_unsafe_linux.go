@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const signals = 64
+const (
+	signals    = 64
+	sigsetSize = signals / 8 // of the kernel's sigset_t, in bytes
+)
 
 // actions is what the process does for each signal: the kernel's struct sigaction, of at most four
-// words, as it is.
+// words.
 type actions [signals + 1]struct {
 	words [4]uint64
 	saved bool
 }
-
-// sigsetSize is the size of the kernel's set of signals, in bytes.
-const sigsetSize = signals / 8
 
 func saveSignals() *actions {
 	var a actions

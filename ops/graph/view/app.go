@@ -15,11 +15,9 @@ import (
 //go:embed app
 var app embed.FS
 
-// scripts are the page's scripts in their order.
 var scripts = []string{"common.js", "lists.js", "plots.js", "memory.js", "cores.js", "flow.js", "route.js"}
 
-// HTML writes a report under a name as one self-contained HTML file, to be opened from a disk or
-// mailed.
+// HTML writes a report under a name as one self-contained HTML file.
 func HTML(w io.Writer, name string, r *graph.Report) error {
 	page, err := appPage(name, r)
 	if err != nil {

@@ -16,9 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// transformer returns the report of a model of so many transformer layers on 8 by 8 cores: each
-// with two norms, an attention of four products, a feed-forward network and two residual sums. The
-// sum of a layer is freed two operations late.
+// transformer returns the report of so many layers on 8 by 8 cores. The sum of a layer is freed two
+// operations late.
 func transformer(t testing.TB, layers int) *graph.Report {
 	t.Helper()
 	now := time.Unix(1_800_000_000, 0)
@@ -101,7 +100,6 @@ func transformer(t testing.TB, layers int) *graph.Report {
 	return p
 }
 
-// document returns the JSON of a page.
 func document(t testing.TB, page string) model {
 	t.Helper()
 	_, text, ok := strings.Cut(page, `<script type="application/json" id="report">`)
@@ -114,8 +112,6 @@ func document(t testing.TB, page string) model {
 	return m
 }
 
-// A report is one HTML file without references to others, whose document has the report's facts:
-// here those of TT-NN's captures.
 func TestHTMLOfCaptures(t *testing.T) {
 	type facts struct {
 		Ops, Tensors, Buffers int
@@ -149,8 +145,6 @@ func TestHTMLOfCaptures(t *testing.T) {
 	}
 }
 
-// The document of a transformer has late deallocations, the memory of operations and what each core
-// has.
 func TestModelOfTransformer(t *testing.T) {
 	p := transformer(t, 2)
 	m := newModel("report.json", p)
@@ -186,7 +180,6 @@ func TestModelOfTransformer(t *testing.T) {
 	}
 }
 
-// No text of a report ends the script that it is in.
 func TestReportIsNoMarkup(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{})
 	const bad = "</script><script>alert(1)</script><!--"

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// emulated is an emulated device, whose operations' results must be without errors.
 type emulated struct {
 	*ops.Device
 	*testing.T
@@ -62,8 +61,7 @@ func (e *emulated) free(xs ...*ops.Tensor) {
 	}
 }
 
-// captured returns the capture of so many blocks of a transformer, that of the example of package
-// ops, without dispatch. Weights and caches are in DRAM, everything else is in L1.
+// captured returns the capture of so many blocks of a transformer without dispatch.
 func captured(t *testing.T, layers int) *graph.Report {
 	e := openEmulated(t)
 	const width, heads, headWidth, hidden, positions = 128, 2, 64, 192, 64
@@ -101,8 +99,6 @@ func captured(t *testing.T, layers int) *graph.Report {
 	return r
 }
 
-// A capture of 24 blocks without dispatch: each operation with where it was called, all results of
-// those that have several, a data flow that is a column, and buffers at their addresses.
 func TestClickThroughACapture(t *testing.T) {
 	b := openReport(t, captured(t, 24))
 	rows := "document.querySelectorAll('#main tbody tr').length"
@@ -132,7 +128,6 @@ func TestClickThroughACapture(t *testing.T) {
 	b.shot("capture-memory")
 }
 
-// Loops, branches and traces that are called are groups.
 func TestClickThroughLoopsAndTraces(t *testing.T) {
 	e := openEmulated(t)
 	x, out := e.empty(allocator.DRAM, 1, 1, 32, 32), e.empty(allocator.DRAM, 1, 1, 32, 32)

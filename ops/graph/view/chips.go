@@ -119,15 +119,16 @@ func (m *modeler) coreCount() int { return max(m.Cores[0]*m.Cores[1], 1) }
 
 func (m *modeler) memory() {
 	programs := map[int64][]int{} // buffers of the running program by device
-	for i := range m.g.Nodes {
-		n := &m.g.Nodes[i]
+	for i, n := range m.g.All() {
 		device, _ := n.Params.Int(graph.ParamDeviceID)
 		switch n.Type {
 		case graph.BufferAllocate:
 			m.allocated(i)
 		case graph.BufferDeallocate:
-			if k, ok := m.byNode[bufferNode(m.g, n)]; ok && m.Buffers[k].To == len(m.g.Nodes) {
-				m.Buffers[k].To = i
+			if b := m.g.First(n, graph.BufferNode); b != nil {
+				if k, ok := m.byNode[b.Counter]; ok && m.Buffers[k].To == len(m.g.Nodes) {
+					m.Buffers[k].To = i
+				}
 			}
 		case graph.CircularAllocate, graph.DataflowAllocate, graph.ScratchpadAllocate:
 			m.ofProgram(i)
@@ -164,14 +165,4 @@ func (m *modeler) memory() {
 		after[i]--
 	}
 	m.ofOperations(after)
-}
-
-// bufferNode returns the counter of the buffer of an allocation or deallocation, or -1.
-func bufferNode(g *graph.Graph, n *graph.Node) int {
-	for _, c := range n.Connections {
-		if c >= 0 && c < len(g.Nodes) && g.Nodes[c].Type == graph.BufferNode {
-			return c
-		}
-	}
-	return -1
 }

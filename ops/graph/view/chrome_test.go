@@ -22,7 +22,6 @@ import (
 
 var shots = flag.String("shots", "", "a folder to which the tests in a browser put pictures of the pages, to be looked at")
 
-// browser returns the path of Debian's Chromium, or skips the test.
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -34,8 +33,7 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// tab is a page in a headless browser, which is driven by Chrome's DevTools protocol over a pair of
-// pipes.
+// tab is a page in a headless browser, driven by Chrome's DevTools protocol over a pair of pipes.
 type tab struct {
 	testing.TB
 	to      *os.File
@@ -44,7 +42,6 @@ type tab struct {
 	session string
 }
 
-// reply is an answer, or an event without an id.
 type reply struct {
 	ID     int             `json:"id"`
 	Method string          `json:"method"`
@@ -54,19 +51,15 @@ type reply struct {
 	} `json:"error"`
 }
 
-// read returns the next message.
 func (t *tab) read() reply {
 	t.Helper()
 	b, err := t.from.ReadBytes(0)
 	devtest.Must(t, err)
 	var r reply
-	if err := json.Unmarshal(bytes.TrimSuffix(b, []byte{0}), &r); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, json.Unmarshal(bytes.TrimSuffix(b, []byte{0}), &r))
 	return r
 }
 
-// call sends a command and decodes its result into out, unless out is nil.
 func (t *tab) call(method string, params map[string]any, out any) {
 	t.Helper()
 	t.next++
@@ -97,7 +90,6 @@ func (t *tab) call(method string, params map[string]any, out any) {
 	}
 }
 
-// eval returns what an expression of the page is, as text.
 func (t *tab) eval(expression string) string {
 	t.Helper()
 	var r struct {
@@ -113,7 +105,6 @@ func (t *tab) eval(expression string) string {
 	return fmt.Sprint(r.Result.Value)
 }
 
-// wait waits until an expression is true.
 func (t *tab) wait(expression string) {
 	t.Helper()
 	if got := t.eval(`new Promise(done => { const end = Date.now() + 60000; (function look() {
@@ -122,7 +113,6 @@ func (t *tab) wait(expression string) {
 	}
 }
 
-// click clicks the first element of a selector.
 func (t *tab) click(selector string) {
 	t.Helper()
 	t.wait("document.querySelector(" + quoted(selector) + ")")
@@ -134,14 +124,12 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// visit goes to a page of the report.
 func (t *tab) visit(hash string) {
 	t.Helper()
 	t.eval("location.hash = " + quoted(hash))
 	t.wait("document.body.dataset.page === " + quoted(strings.Split(strings.TrimPrefix(hash, "#/"), "/")[0]))
 }
 
-// is fails the test unless an expression of the page has a value.
 func (t *tab) is(expression, want string) {
 	t.Helper()
 	if got := t.eval(expression); got != want {
@@ -149,8 +137,8 @@ func (t *tab) is(expression, want string) {
 	}
 }
 
-// mouse moves the mouse to a place in an element, given as fractions of its size, and presses or
-// releases it: mouseMoved, mousePressed or mouseReleased.
+// mouse moves, presses or releases the mouse at a place in an element, given as fractions of its
+// size.
 func (t *tab) mouse(kind, selector string, x, y float64) {
 	t.Helper()
 	var r [4]float64
@@ -167,7 +155,6 @@ func (t *tab) mouse(kind, selector string, x, y float64) {
 	t.call("Input.dispatchMouseEvent", p, nil)
 }
 
-// wheel turns the mouse's wheel over the middle of an element, towards the user if by is positive.
 func (t *tab) wheel(selector string, by float64) {
 	t.Helper()
 	t.mouse("mouseMoved", selector, .5, .5)
@@ -179,7 +166,6 @@ func (t *tab) wheel(selector string, by float64) {
 	t.call("Input.dispatchMouseEvent", map[string]any{"type": "mouseWheel", "x": at[0], "y": at[1], "deltaX": 0, "deltaY": by}, nil)
 }
 
-// shot keeps a picture of the page from its top, if pictures are wanted.
 func (t *tab) shot(name string) {
 	t.Helper()
 	if *shots == "" {
@@ -195,7 +181,6 @@ func (t *tab) shot(name string) {
 	devtest.Must(t, os.WriteFile(filepath.Join(*shots, name+".png"), b, 0o666))
 }
 
-// openTab opens a page in a headless browser that can reach no host.
 func openTab(t *testing.T, url string) *tab {
 	t.Helper()
 	chromium := browser(t)
@@ -244,7 +229,6 @@ func openTab(t *testing.T, url string) *tab {
 	return b
 }
 
-// openReport opens a report as a file on disk.
 func openReport(t *testing.T, r *graph.Report) *tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")

@@ -19,8 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// A report of 24 layers as a file on disk: a browser searches and sorts its operations, goes to an
-// operation, its tensor, its memory, a core, and through the data flow.
 func TestClickThroughAReport(t *testing.T) {
 	b := openReport(t, transformer(t, 24))
 	rows := "document.querySelectorAll('#main tbody tr').length"
@@ -177,8 +175,6 @@ func TestClickThroughAReport(t *testing.T) {
 	b.shot("app-flow-level-2")
 }
 
-// The first figure says how much of it lies in buffers: all of it in TT-NN's capture of an add in
-// place.
 func TestClickShowsWhatLiesInBuffers(t *testing.T) {
 	f, err := os.Open("../testdata/tt-metal/sharded_add_in_place.json")
 	devtest.Must(t, err)
@@ -191,8 +187,6 @@ func TestClickShowsWhatLiesInBuffers(t *testing.T) {
 	b.shot("in-place-ops")
 }
 
-// The demo's report has the time of programs on the device, and what occupied which addresses of L1
-// and of DRAM when.
 func TestClickThroughTheDemo(t *testing.T) {
 	browser(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -225,7 +219,6 @@ func TestClickThroughTheDemo(t *testing.T) {
 	b.shot("demo-flow")
 }
 
-// The chip of a mesh is chosen once for memory and cores: each shows what is on it.
 func TestClickThroughAMesh(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{})
 	for d := range 4 {

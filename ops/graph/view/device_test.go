@@ -6,10 +6,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// An operation has the time of its programs on the device, and so has the function around it.
 func TestModelHasDeviceTimes(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{})
 	r.Device(graph.Device{ID: 2, ClockMHz: 500})
@@ -23,9 +23,7 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	r.SetPrograms([]graph.ProgramRun{{Function: function, Device: 2, Start: 1000, End: 1250}, {Function: function, Device: 2, Start: 2000,
 		End: 2100}})
 	report, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	m := newModel("timed", report)
 	for i, want := range []int64{700, 700, 0} {
 		if got := m.Ops[i].Device; got != want {
@@ -34,8 +32,6 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	}
 }
 
-// Each chip of a mesh has the memory of its own buffers and programs; those of TT-NN's number of
-// the mesh are on all its chips.
 func TestChipsOfAMesh(t *testing.T) {
 	for name, c := range map[string]struct {
 		buffers, programs map[int]int64 // sizes by device
@@ -63,9 +59,7 @@ func TestChipsOfAMesh(t *testing.T) {
 		}
 		r.End()
 		p, err := r.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		p.MeshMapping = "chips:\n  0: [0, 0, 0, 0]\n  1: [1, 0, 0, 0]\n"
 		m := newModel(name, p)
 		got := map[int64][]int64{}

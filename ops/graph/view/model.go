@@ -41,16 +41,15 @@ type device struct {
 	DRAM  int64  `json:"dram"`  // of all channels
 }
 
-// op is a call of a function.
 type op struct {
 	Name     string   `json:"name"`
-	Parent   int      `json:"parent"` // index, -1 for none
+	Parent   int      `json:"parent"`
 	Depth    int      `json:"depth"`
 	From     int      `json:"from"`
 	To       int      `json:"to"`
 	Start    int64    `json:"start"` // as far as durations say
 	Took     int64    `json:"took"`
-	Device   int64    `json:"device,omitempty"` // how long its programs ran, in nanoseconds
+	Device   int64    `json:"device,omitempty"` // of its programs
 	Ended    bool     `json:"ended"`
 	Group    bool     `json:"group,omitempty"` // a loop, a branch or a trace
 	In       []int    `json:"in"`              // tensors
@@ -64,7 +63,6 @@ type op struct {
 	L1Peak   int64    `json:"l1Peak"`
 }
 
-// source is a line of a source file with its neighbours.
 type source struct {
 	Path  string   `json:"path"`
 	Line  int      `json:"line"`
@@ -72,7 +70,6 @@ type source struct {
 	Lines []string `json:"lines"`
 }
 
-// tensor is a tensor and the operations that use it.
 type tensor struct {
 	ID      string `json:"id"`
 	Shape   string `json:"shape"`
@@ -113,7 +110,6 @@ type onCore struct {
 	Size   int64 `json:"s"`
 }
 
-// modeler builds a model.
 type modeler struct {
 	model
 	r       *graph.Report
@@ -179,11 +175,7 @@ func (m *modeler) grid() {
 
 func (m *modeler) tensorList() {
 	byID := map[string]int{}
-	for i := range m.g.Nodes {
-		n := &m.g.Nodes[i]
-		if n.Type != graph.TensorNode {
-			continue
-		}
+	for i, n := range m.g.All(graph.TensorNode) {
 		id := n.Params[graph.ParamTensorID]
 		if id == "" {
 			id = fmt.Sprintf("n%d", i)
@@ -196,10 +188,8 @@ func (m *modeler) tensorList() {
 				Layout: last(n.Params[graph.ParamLayout]),
 				Config: n.Params[graph.ParamMemoryConfig], Address: -1, Size: n.Params.Size(graph.ParamSize), Buffer: -1, Memory: "host",
 				Makers: []int{}, Takers: []int{}}
-			for _, p := range []string{graph.ParamBufferTypeValue, graph.ParamBufferType} {
-				if b, ok := graph.ParseBufferType(n.Params[p]); ok {
-					t.Memory = b.String()
-				}
+			if b, ok := n.Params.Memory(); ok {
+				t.Memory = b.String()
 			}
 			if a, ok := n.Params.Int(graph.ParamAddress); ok {
 				t.Address = a
@@ -210,7 +200,6 @@ func (m *modeler) tensorList() {
 	}
 }
 
-// shape shortens Shape([1, 2]) to 1×2.
 func shape(s string) string {
 	dims := graph.ParseShape(s)
 	if dims == nil {
@@ -232,8 +221,8 @@ func (m *modeler) ops() {
 	times, ran := newTimes(m.g, m.calls), m.r.DeviceTimes()
 	m.Total = int64(times.total)
 	faults := map[int]string{}
-	for i := range m.g.Nodes {
-		if n := &m.g.Nodes[i]; n.Type == graph.ErrorNode && m.of[i] >= 0 {
+	for i, n := range m.g.All(graph.ErrorNode) {
+		if m.of[i] >= 0 {
 			faults[m.of[i]] = n.Params[graph.ParamErrorType] + ": " + n.Params[graph.ParamErrorMessage]
 		}
 	}
@@ -290,7 +279,6 @@ func (m *modeler) source(stack string) int {
 	return m.sources[line]
 }
 
-// ofOperations sets the L1 in use before, after and in operations.
 func (m *modeler) ofOperations(after []int64) {
 	for i := range after {
 		if k := m.of[i]; k >= 0 {
@@ -317,15 +305,13 @@ func (m *modeler) allocated(i int) {
 		Size: n.Params.Size(graph.ParamSize), Op: m.of[i], Place: -1}
 	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
 	b.Address, _ = n.Params.Int(graph.ParamAddress)
-	for _, p := range []string{graph.ParamType, graph.ParamBufferType, graph.ParamExactBufferType, graph.ParamBufferTypeValue} {
-		if t, ok := graph.ParseBufferType(n.Params[p]); ok {
-			b.Kind = t.String()
-		}
+	if t, ok := n.Params.Memory(); ok {
+		b.Kind = t.String()
 	}
 	b.Bank = graph.SizeOnCore(n, m.coreCount())
-	if node := bufferNode(m.g, n); node >= 0 {
-		m.byNode[node] = len(m.Buffers)
-		for _, c := range m.g.Nodes[node].Connections {
+	if node := m.g.First(n, graph.BufferNode); node != nil {
+		m.byNode[node.Counter] = len(m.Buffers)
+		for _, c := range node.Connections {
 			if t, ok := m.tensors[c]; ok && !slices.Contains(b.Tensors, t) {
 				b.Tensors = append(b.Tensors, t)
 				m.Tensors[t].Buffer = len(m.Buffers)
@@ -392,7 +378,6 @@ func (m *modeler) placed(on []onCore) int {
 	return k
 }
 
-// ofProgram adds what a program allocates on each of its cores.
 func (m *modeler) ofProgram(i int) {
 	n := &m.g.Nodes[i]
 	size := n.Params.Size(graph.ParamSize)
@@ -457,7 +442,6 @@ func (m *modeler) taken(b *buffer) bool {
 	return slices.ContainsFunc(b.Tensors, func(t int) bool { return len(m.Tensors[t].Takers) > 0 })
 }
 
-// times are the starts and durations of calls, as far as known.
 type times struct {
 	start, took []time.Duration
 	total       time.Duration

@@ -6,16 +6,11 @@ package view
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
-
-// view serves a report.
-type view struct {
-	r    *graph.Report
-	page []byte
-}
 
 // New returns a handler that shows a report under a name: the page at /, the report as
 // /report.json, and a picture of all its nodes as /graph.svg.
@@ -24,45 +19,34 @@ func New(name string, r *graph.Report) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("view: %w", err)
 	}
-	v := &view{r: r, page: page}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", v.index)
-	mux.HandleFunc("GET /report.json", v.report)
-	mux.HandleFunc("GET /graph.svg", v.graph)
+	for path, c := range map[string]struct {
+		kind  string
+		write func(io.Writer) error
+	}{
+		"/{$}":         {"text/html; charset=utf-8", func(w io.Writer) error { _, err := w.Write(page); return err }},
+		"/report.json": {"application/json", r.Encode},
+		"/graph.svg":   {"image/svg+xml", r.Graph.SVG},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			var b bytes.Buffer
+			if err := c.write(&b); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", c.kind)
+			_, _ = w.Write(b.Bytes()) // fails only if the client has gone
+		})
+	}
 	return mux, nil
 }
 
-func (v *view) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(v.page) // fails only if the client has gone
-}
-
-func (v *view) report(w http.ResponseWriter, _ *http.Request) {
-	v.send(w, "application/json", func(b *bytes.Buffer) error { return v.r.Encode(b) })
-}
-
-func (v *view) graph(w http.ResponseWriter, _ *http.Request) {
-	v.send(w, "image/svg+xml", func(b *bytes.Buffer) error { return v.r.Graph.SVG(b) })
-}
-
-func (v *view) send(w http.ResponseWriter, kind string, f func(*bytes.Buffer) error) {
-	var b bytes.Buffer
-	if err := f(&b); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(b.Bytes())
-}
-
-// peak is a row of the table of peaks.
 type peak struct {
 	Name      string `json:"name"`
 	Bytes     int64  `json:"bytes"`
 	InBuffers int64  `json:"inBuffers,omitempty"` // of these, circular buffers in buffers, which count twice
 }
 
-// peaks returns the peaks of a report with interleaved buffers spread over so many cores.
 func peaks(g *graph.Graph, cores int) []peak {
 	return []peak{
 		{Name: "L1, buffers and a core's circular buffers", Bytes: graph.PeakL1(g), InBuffers: graph.PeakL1InBuffers(g)},
@@ -71,7 +55,6 @@ func peaks(g *graph.Graph, cores int) []peak {
 	}
 }
 
-// problem is an operation that failed or didn't end.
 type problem struct {
 	Operation string `json:"operation"`
 	Message   string `json:"message"`

@@ -38,8 +38,6 @@ func sample(t testing.TB) *graph.Report {
 	return r
 }
 
-// A handler has the page, with the report's functions, the report and a picture of its nodes, and
-// nothing else.
 func TestHandler(t *testing.T) {
 	h := handler(t, sample(t))
 	for path, want := range map[string]string{"/": "ttnn::prim::binary", "/report.json": "ttnn::prim::binary", "/graph.svg": "<svg "} {
@@ -54,7 +52,6 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// A core has the buffers with pages there and its circular buffers, and none of other cores.
 func TestCoresOfBuffers(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{BufferPages: true})
 	b := &graph.Buffer{ID: 1, Type: graph.L1, Size: 4096, PageSize: 2048, Address: 1024, Pages: func() []graph.Page {
@@ -77,8 +74,6 @@ func TestCoresOfBuffers(t *testing.T) {
 	}
 }
 
-// Functions inside of another one follow each other from its start on, and one that didn't end says
-// so.
 func TestTimes(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := graph.NewRecorder(graph.Config{Now: func() time.Time { now = now.Add(time.Microsecond); return now }})
@@ -102,12 +97,9 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// Every report that decodes has a page, whose document is within its bounds.
 func FuzzPages(f *testing.F) {
 	text, err := os.ReadFile("../testdata/sample.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	devtest.Must(f, err)
 	f.Add(text)
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"</title><script>\u0000\u0002\ufffe"},"connections":[0,-4,9]},
 	{"counter":1,"node_type":"buffer_allocate","params":{"size":9223372036854775807,"address":-3,"type":"L1"},"connections":[5]}]}`))

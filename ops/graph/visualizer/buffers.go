@@ -7,11 +7,11 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// allocation returns the allocation of a deallocation, or nil. A deallocation is connected to it or
-// to the buffer.
+// allocation returns the allocation of a deallocation, which is connected to it or to the buffer,
+// or nil.
 func (p *plan) allocation(n *graph.Node) *graph.Node {
 	for _, c := range n.Connections {
-		m := p.at(c)
+		m := p.g.At(c)
 		if m == nil {
 			continue
 		}
@@ -27,11 +27,10 @@ func (p *plan) allocation(n *graph.Node) *graph.Node {
 
 type place struct{ device, address int64 }
 
-// live is an allocated buffer.
 type live struct {
 	place
 	alloc  *graph.Node
-	size   int64 // bytes in the bank with most of it
+	size   int64 // in the bank with most of it
 	kind   int64
 	layout int64
 }
@@ -39,26 +38,20 @@ type live struct {
 func (p *plan) buffer(n *graph.Node) live {
 	dev, _ := n.Params.Int(graph.ParamDeviceID)
 	addr, _ := n.Params.Int(graph.ParamAddress)
-	l := live{place: place{p.device(dev), addr}, alloc: n, kind: int64(kind(n.Params)), size: p.perBank(n, dev)}
+	l := live{place: place{p.device(dev), addr}, alloc: n, size: p.perBank(n, dev)}
+	if t, ok := n.Params.Memory(); ok {
+		l.kind = int64(t)
+	}
 	if v, ok := graph.ParseBufferLayout(n.Params[graph.ParamLayout]); ok {
 		l.layout = int64(v)
 	}
 	return l
 }
 
-// kind returns a node's kind of memory, from any parameter with it.
-func kind(q graph.Params) graph.BufferType {
-	for _, k := range []string{graph.ParamBufferTypeValue, graph.ParamExactBufferType, graph.ParamBufferType, graph.ParamType} {
-		if t, ok := graph.ParseBufferType(q[k]); ok {
-			return t
-		}
-	}
-	return graph.DRAM
-}
-
 // perBank returns max_size_per_bank of the report, or computes it from pages and banks.
 func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	q := n.Params
+	memory, _ := q.Memory()
 	if s, ok := q.Int(graph.ParamMaxPerBank); ok {
 		return s
 	}
@@ -71,7 +64,7 @@ func (p *plan) perBank(n *graph.Node, device int64) int64 {
 		banks = 0
 		for _, d := range p.r.Devices {
 			if d.ID == device {
-				if banks = d.L1Banks; kind(q) == graph.DRAM {
+				if banks = d.L1Banks; memory == graph.DRAM {
 					banks = d.DRAMChannels
 				}
 			}
@@ -88,7 +81,6 @@ func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	return per * page // can't overflow: it is at most size + page, or 0 if page is larger than size
 }
 
-// allocated is the set of buffers at a time.
 type allocated struct {
 	p   *plan
 	now map[int]live  // by node of the allocation
@@ -131,8 +123,7 @@ func (w *writer) buffers(p *plan) {
 		ends[o.end] = append(ends[o.end], i)
 	}
 	pages := p.pages()
-	for i := range p.g.Nodes {
-		n := &p.g.Nodes[i]
+	for i, n := range p.g.All() {
 		switch n.Type {
 		case graph.BufferAllocate:
 			all.allocate(n)

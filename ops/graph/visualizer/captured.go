@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// captured writes an operation's part of the graph, and its edges.
 func (w *writer) captured(p *plan, i int) {
 	o := &p.ops[i]
 	nodes := []int{}
@@ -20,8 +19,8 @@ func (w *writer) captured(p *plan, i int) {
 		}
 	}
 	if o.finished && !o.free {
-		for _, c := range p.at(o.end).Connections {
-			if n := p.at(c); n != nil && n.Type == graph.TensorNode && !slices.Contains(nodes, c) {
+		for _, c := range p.g.At(o.end).Connections {
+			if n := p.g.At(c); n != nil && n.Type == graph.TensorNode && !slices.Contains(nodes, c) {
 				nodes = append(nodes, c)
 			}
 		}
@@ -40,7 +39,6 @@ func (w *writer) captured(p *plan, i int) {
 	}
 }
 
-// shown returns parameters in the visualizer's form, with its device numbers.
 func (p *plan) shown(q graph.Params) graph.Params {
 	q = maps.Clone(q)
 	if d, ok := q.Int(graph.ParamDeviceID); ok {
@@ -59,7 +57,7 @@ func (p *plan) shown(q graph.Params) graph.Params {
 }
 
 // subgraph returns nodes as the JSON of a graph with a start and an end, numbered from 0, and the
-// connections of each. Connections to other nodes are left out: their numbers would be wrong.
+// connections of each, without those to other nodes.
 func subgraph(p *plan, nodes []int, end int) (string, [][]int, error) {
 	number := map[int]int{}
 	for i, c := range nodes {
@@ -68,7 +66,7 @@ func subgraph(p *plan, nodes []int, end int) (string, [][]int, error) {
 	sub := &graph.Graph{Format: p.g.Format}
 	sub.Nodes = append(sub.Nodes, graph.Node{Type: graph.CaptureStart, Params: graph.Params{}, Connections: []int{1}})
 	for i, c := range nodes {
-		n := *p.at(c)
+		n := *p.g.At(c)
 		n.Counter = i + 1
 		n.Connections = renumbered(number, n.Connections)
 		if n.InputTensors != nil {

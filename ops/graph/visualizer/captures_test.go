@@ -10,9 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// The operations of TT-NN's captures take and return the tensors that graph_report.py of tt-metal
-// finds; what conv2d frees itself it doesn't return. Buffers are those at the ends of operations,
-// with their sizes in a bank.
+// The operands are those that graph_report.py of tt-metal finds.
 func TestOperandsOfCaptures(t *testing.T) {
 	for name, c := range map[string]struct{ in, out, buffers []string }{
 		"matmul_planned":       {[]string{"ttnn.matmul|1"}, []string{"ttnn.matmul|5"}, []string{"ttnn.matmul|20480|1"}},
@@ -34,8 +32,6 @@ func TestOperandsOfCaptures(t *testing.T) {
 	}
 }
 
-// The tensor that a function frees is its input, also if other tensors had the same address. A
-// deallocation has the line that called it.
 func TestDeallocateTakesItsTensor(t *testing.T) {
 	for _, format := range writtenFormats {
 		_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: format, StackTraces: true}, func(r *graph.Recorder) {
@@ -55,9 +51,6 @@ func TestDeallocateTakesItsTensor(t *testing.T) {
 	}
 }
 
-// A list of nodes has the devices of the architecture that its reader knows, one if its nodes name
-// none, as in 2025, and one if its buffers and its programs have different numbers, of a mesh and
-// of its chip. A report with devices keeps them.
 func TestArchOfNodeLists(t *testing.T) {
 	sum, ask := imported(t, Options{Arch: "blackhole"}, "../testdata/tt-metal/matmul_run.json")
 	want(t, ask("SELECT device_id, num_x_cores, num_y_cores, l1_num_banks, worker_l1_size, address_at_first_l1_cb_buffer, cb_limit FROM devices ORDER BY 1"),
@@ -72,7 +65,8 @@ func TestArchOfNodeLists(t *testing.T) {
 	}
 	_, ask = imported(t, Options{}, save(t, strings.Replace(string(text), `"graph":`, `"devices":[{"device_id":0}],"graph":`, 1)))
 	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM devices"), "0")
-	sum, ask = imported(t, Options{Arch: "wormhole"}, save(t, `[{"counter":0,"node_type":"capture_start","connections":[1]},{"counter":1,"node_type":"function_start","params":{"name":"ttnn::add"},"connections":[2,4]},
+	sum, ask = imported(t, Options{Arch: "wormhole"}, save(t,
+		`[{"counter":0,"node_type":"capture_start","connections":[1]},{"counter":1,"node_type":"function_start","params":{"name":"ttnn::add"},"connections":[2,4]},
 	{"counter":2,"node_type":"buffer","params":{"size":"64","type":"L1"},"connections":[]},{"counter":3,"node_type":"buffer_allocate","params":{"address":"64","size":"64","type":"L1"},"connections":[2]},
 	{"counter":4,"node_type":"function_end","params":{"name":"ttnn::add"},"connections":[5]},{"counter":5,"node_type":"capture_end","connections":[]}]`))
 	want(t, ask("SELECT devices.device_id, l1_num_banks, address FROM buffers JOIN devices USING (device_id)"), "0|64|64")

@@ -15,7 +15,7 @@ import (
 // another tensor of a known id gets a new one.
 type tensorIDs struct {
 	seen map[int64]string // descriptions of tensors by id
-	last int64            // the largest id; the search for a new one starts after it
+	last int64            // the search for a new one starts after it
 }
 
 // unused returns a new id above 0 that neither earlier reports nor own have.
@@ -32,16 +32,15 @@ func (n *tensorIDs) unused(own map[int64]string) int64 {
 	}
 }
 
-// distinct renumbers a report's tensors where needed, and returns the number of new ids.
 func (n *tensorIDs) distinct(r *graph.Report) int {
 	if n.seen == nil {
 		n.seen = map[int64]string{}
 	}
 	own := map[int64]string{}
-	for i := range r.Graph.Nodes {
-		q := r.Graph.Nodes[i].Params
+	for _, node := range r.Graph.All(graph.TensorNode) {
+		q := node.Params
 		id, ok := q.Int(graph.ParamTensorID)
-		if _, again := own[id]; r.Graph.Nodes[i].Type != graph.TensorNode || !ok || again {
+		if _, again := own[id]; !ok || again {
 			continue
 		}
 		own[id] = strings.Join([]string{
@@ -51,10 +50,9 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 		n.last = max(n.last, id)
 	}
 	to := map[int64]int64{} // new ids, all above 0
-	for i := range r.Graph.Nodes {
-		node := &r.Graph.Nodes[i]
+	for _, node := range r.Graph.All(graph.TensorNode) {
 		id, ok := node.Params.Int(graph.ParamTensorID)
-		if node.Type != graph.TensorNode || !ok {
+		if !ok {
 			continue
 		}
 		if other, taken := n.seen[id]; to[id] == 0 && taken && other != own[id] {
@@ -83,7 +81,6 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 	return len(to)
 }
 
-// renumberTensors is distinct with a warning.
 func (w *writer) renumberTensors(r *graph.Report, path string) {
 	if n := w.ids.distinct(r); n > 0 {
 		w.warn("%s: %d tensors have ids that another report uses for other tensors, and get new ones", filepath.Base(path), n)

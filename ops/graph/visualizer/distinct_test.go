@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// relu returns a report of an operation with input tensor 1 and output tensor 2.
 func relu(t *testing.T, dir, name string, shape ...int) {
 	t.Helper()
 	tensor := func(id uint64) *graph.Tensor {
@@ -21,21 +21,13 @@ func relu(t *testing.T, dir, name string, shape ...int) {
 	r.Begin("ttnn::relu", graph.Arg{Text: "Tensor(...)", Tensors: []*graph.Tensor{tensor(1)}})
 	r.End(tensor(2))
 	report, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	report.Python = []graph.PythonRecord{{Name: "ttnn.relu", Inputs: []int64{1}, Outputs: []int64{2}}}
 	var text bytes.Buffer
-	if err := report.Encode(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, report.Encode(&text))
+	devtest.Must(t, os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o666))
 }
 
-// Tensors of different processes with the same id are different rows, to which their operations
-// refer; equal tensors of one process are one row.
 func TestTensorsOfSeveralReports(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "a.json", 1, 16)
@@ -52,7 +44,6 @@ func TestTensorsOfSeveralReports(t *testing.T) {
 	}
 }
 
-// New ids are above 0 and unused, also after tensors with ids below 0 or the largest possible id.
 func TestNewNumbersOfTensors(t *testing.T) {
 	report := func(shape string, ids ...string) *graph.Report {
 		r := &graph.Report{Graph: new(graph.Graph)}

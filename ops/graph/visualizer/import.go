@@ -21,11 +21,10 @@ import (
 // import.
 const OperationStride = 10000
 
-// Options configure an import.
 type Options struct {
 	Limits graph.Limits
-	// Arch is the architecture of reports without devices, wormhole or blackhole: lists of nodes,
-	// whose memory the visualizer shows only with a device. Empty adds none.
+	// Arch is the architecture of reports without devices, lists of nodes: wormhole or blackhole.
+	// The visualizer shows memory only with a device. Empty adds none.
 	Arch string
 	SVG  bool // draw each report as graphs/NAME.svg beside the database; a second report of the same name is NAME-2.svg
 }
@@ -53,11 +52,18 @@ var ErrNoReports = errors.New("no reports")
 // Import writes reports into a database, which it creates if needed. A path is a file, or a folder
 // whose *.json files are imported in the order of their names. An operation that is imported again
 // is replaced with all its rows; existing tensors stay. A folder's file that can't be read is a
-// warning, unless no file can. An import is all or nothing: after an error the database and the
-// files beside it are unchanged.
-func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
-	if err := graph.CheckArch(o.Arch); err != nil {
+// warning, unless no file can. After an error the database and the files beside it are unchanged.
+func Import(ctx context.Context, db string, paths []string, o Options) (*Summary, error) {
+	sum, err := importReports(ctx, db, paths, o)
+	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
+	}
+	return sum, nil
+}
+
+func importReports(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
+	if err := graph.CheckArch(o.Arch); err != nil {
+		return nil, err
 	}
 	files, err := list(paths)
 	if err != nil {
@@ -65,36 +71,36 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 	}
 	to, err := newOutput(db)
 	if err != nil {
-		return nil, fmt.Errorf("visualizer: import: %w", err)
+		return nil, err
 	}
 	defer to.close()
 	c, err := sql.Open("sqlite3", to.uri())
 	if err != nil {
-		return nil, fmt.Errorf("visualizer: import: open %s: %w", db, err)
+		return nil, fmt.Errorf("open %s: %w", db, err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	tx, err := c.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("visualizer: import: open %s: %w", db, err)
+		return nil, fmt.Errorf("open %s: %w", db, err)
 	}
 	defer tx.Rollback()
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
-		return nil, fmt.Errorf("visualizer: import: make the tables of %s: %w", db, err)
+		return nil, fmt.Errorf("make the tables of %s: %w", db, err)
 	}
 	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to}
 	w.replace("report_metadata", "schema_version", SchemaVersion)
 	if err := w.files(files, o); err != nil {
-		return nil, fmt.Errorf("visualizer: import: %w", err)
+		return nil, err
 	}
 	w.validate()
 	if w.err != nil {
-		return nil, fmt.Errorf("visualizer: import: write %s: %w", db, w.err)
+		return nil, fmt.Errorf("write %s: %w", db, w.err)
 	}
 	if err := to.install(); err != nil {
-		return nil, fmt.Errorf("visualizer: import: %w", err)
+		return nil, err
 	}
 	if err := tx.Commit(); err != nil {
-		return nil, fmt.Errorf("visualizer: import: write %s: %w", db, err)
+		return nil, fmt.Errorf("write %s: %w", db, err)
 	}
 	to.commit()
 	return w.sum, nil
@@ -133,13 +139,11 @@ func (w *writer) files(files []file, o Options) error {
 	return nil
 }
 
-// file is a report to read; found says that it was found in a folder.
 type file struct {
 	path  string
 	found bool
 }
 
-// pythonSuffix ends the name of the file with a report's Python records.
 const pythonSuffix = ".python_io.json"
 
 func list(paths []string) ([]file, error) {
@@ -147,7 +151,7 @@ func list(paths []string) ([]file, error) {
 	for _, p := range paths {
 		st, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("visualizer: import: %w", err)
+			return nil, err
 		}
 		if !st.IsDir() {
 			out = append(out, file{path: p})
@@ -155,7 +159,7 @@ func list(paths []string) ([]file, error) {
 		}
 		entries, err := os.ReadDir(p) // by name
 		if err != nil {
-			return nil, fmt.Errorf("visualizer: import: %w", err)
+			return nil, err
 		}
 		for _, e := range entries {
 			if n := e.Name(); !e.IsDir() && strings.HasSuffix(n, ".json") && !strings.HasSuffix(n, pythonSuffix) {
@@ -164,13 +168,12 @@ func list(paths []string) ([]file, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("visualizer: import: %w in %s: give files that a capture wrote, or a folder with *.json files", ErrNoReports,
+		return nil, fmt.Errorf("%w in %s: give files that a capture wrote, or a folder with *.json files", ErrNoReports,
 			strings.Join(paths, ", "))
 	}
 	return out, nil
 }
 
-// read reads a report, and the Python records in the file beside it.
 func read(ctx context.Context, path string, lim graph.Limits) (*graph.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -215,7 +218,6 @@ func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 	return w.to.write(w.pictureName(path), r.Graph.SVG)
 }
 
-// pictureName returns a unique name for a report's picture.
 func (w *writer) pictureName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), ".json")
 	for n := 1; ; n++ {

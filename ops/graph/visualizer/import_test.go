@@ -15,8 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// imported imports reports and returns a func that queries the database: rows are values joined by
-// |.
 func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) []string) {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "db.sqlite")
@@ -47,7 +45,6 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 	}
 }
 
-// connect opens a database until the test ends.
 func connect(t *testing.T, db string) *sql.DB {
 	t.Helper()
 	c, err := sql.Open("sqlite3", db)
@@ -70,8 +67,6 @@ func save(t *testing.T, text string) string {
 	return p
 }
 
-// TT-NN's sample is an add and a deallocation. Its buffers are freed although their deallocations
-// have no address, and its connections stay inside an operation's part of the graph.
 func TestImportSample(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
 	want(t, ask("SELECT operation_id, name FROM operations"), "1|ttnn::add", "2|ttnn::deallocate")
@@ -82,7 +77,6 @@ func TestImportSample(t *testing.T) {
 	want(t, ask("SELECT json_extract(captured_graph, '$[1].params.name'), json_extract(captured_graph, '$[1].id') FROM captured_graph WHERE operation_id = 1"), "ttnn::add|1")
 }
 
-// The tables have all columns that the visualizer's newest readers of schema 2.1 query.
 func TestSchema(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
 	for table, columns := range map[string]string{
@@ -105,8 +99,6 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Operations that failed or hung have an error. Inputs are ids of tensors, without those of missing
-// nodes. A second import changes nothing.
 func TestImportErrorsAndInputs(t *testing.T) {
 	p := save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":64,"num_dram_channels":12}],"graph":[
 	{"counter":0,"node_type":"capture_start","stacking_level":0},
@@ -128,14 +120,10 @@ func TestImportErrorsAndInputs(t *testing.T) {
 	want(t, ask("SELECT device_id FROM devices"), "0")
 }
 
-// A broken file in a folder is a warning, a named one an error, and a folder of only broken files
-// is an error.
 func TestImportRefuses(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	bad := filepath.Join(dir, "a.json")
-	if err := os.WriteFile(bad, []byte(`{"version":9}`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(bad, []byte(`{"version":9}`), 0o666))
 	for _, p := range []string{bad, dir} {
 		if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{p}, Options{}); !errors.Is(err, graph.ErrVersion) {
 			t.Errorf("%s: %v", p, err)

@@ -16,12 +16,11 @@ import (
 // commit.
 type output struct {
 	db, folder string
-	staging    string   // the folder where files are written before they are installed; empty if there are none
-	names      []string // of those files, relative to folder
-	undo       []func() // in the order of the steps
+	staging    string // where files are written before they are installed; empty if there are none
+	names      []string
+	undo       []func()
 }
 
-// newOutput creates the folder and an empty database if they don't exist.
 func newOutput(db string) (_ *output, err error) {
 	o := &output{db: db, folder: filepath.Dir(db)}
 	defer func() {
@@ -60,7 +59,6 @@ func (o *output) uri() string {
 	return "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 }
 
-// mkdir creates a folder and its parents.
 func (o *output) mkdir(dir string) error {
 	var made []string // the innermost first
 	for d := dir; ; d = filepath.Dir(d) {

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// tree returns the contents of the files in a folder by name.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -34,7 +33,6 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// The database has the given name, also if it has characters with a meaning in URIs.
 func TestDatabaseIsCalledAsGiven(t *testing.T) {
 	for _, name := range []string{"what?.sqlite", "a#b.sqlite", "50%3f.sqlite", "file:x.sqlite", ":memory:", "a b&mode=ro.sqlite"} {
 		dir := t.TempDir()
@@ -53,7 +51,6 @@ func TestDatabaseIsCalledAsGiven(t *testing.T) {
 	}
 }
 
-// A folder instead of a database is an error that says what to do.
 func TestFolderIsNoDatabase(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "r.json", 1, 16)
@@ -64,7 +61,6 @@ func TestFolderIsNoDatabase(t *testing.T) {
 	}
 }
 
-// Reports of the same name have a picture each.
 func TestPicturesOfOneName(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	var paths []string
@@ -89,7 +85,6 @@ func TestPicturesOfOneName(t *testing.T) {
 	}
 }
 
-// An import that fails leaves all files as they were and creates none.
 func TestFailedImportLeavesNothing(t *testing.T) {
 	dir, root := t.TempDir(), t.TempDir()
 	relu(t, dir, "a.json", 1, 16)

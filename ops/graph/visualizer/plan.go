@@ -20,16 +20,14 @@ func hidden(name string) bool {
 	return false
 }
 
-// operation is a row of the table of operations.
 type operation struct {
 	id         int
 	name       string
-	start, end int // nodes; end is the last node if the operation didn't end
+	start, end int // end is the last node if the operation didn't end
 	finished   bool
 	free       bool // a deallocation outside of any function; start and end are its node
 }
 
-// plan is a report with its operations.
 type plan struct {
 	r    *graph.Report
 	g    *graph.Graph
@@ -44,28 +42,17 @@ func newPlan(r *graph.Report, base int) *plan {
 	p := &plan{r: r, g: r.Graph, base: base, dev: map[int64]int64{}, buf: map[int]*graph.Node{}}
 	p.renumber()
 	p.operations()
-	for i := range p.g.Nodes {
-		if n := &p.g.Nodes[i]; n.Type == graph.BufferAllocate {
-			for _, c := range n.Connections {
-				if m := p.at(c); m != nil && m.Type == graph.BufferNode {
-					p.buf[c] = n
-				}
+	for _, n := range p.g.All(graph.BufferAllocate) {
+		for _, c := range n.Connections {
+			if m := p.g.At(c); m != nil && m.Type == graph.BufferNode {
+				p.buf[c] = n
 			}
 		}
 	}
 	return p
 }
 
-// at returns a node by counter, or nil.
-func (p *plan) at(c int) *graph.Node {
-	if c < 0 || c >= len(p.g.Nodes) {
-		return nil
-	}
-	return &p.g.Nodes[c]
-}
-
-// renumber numbers the devices from 0, in the order of their numbers: the visualizer uses them as
-// indexes.
+// renumber numbers the devices from 0: the visualizer uses them as indexes.
 func (p *plan) renumber() {
 	ids := map[int64]bool{}
 	for _, d := range p.r.Devices {
@@ -94,15 +81,22 @@ func (p *plan) device(id int64) int64 {
 	return id
 }
 
+// calls returns the calls, and their indices by node of their start.
+func (p *plan) calls() (calls []graph.Call, at map[int]int) {
+	calls, at = p.g.Calls(), map[int]int{}
+	for i, c := range calls {
+		at[c.Start] = i
+	}
+	return calls, at
+}
+
 // operations finds the operations: functions that have only hidden callers, and deallocations
 // outside of any function.
 func (p *plan) operations() {
-	calls := p.g.Calls()
-	at := map[int]int{}              // calls by node of their start
+	calls, at := p.calls()
 	skip := make([]bool, len(calls)) // calls that are hidden and have only hidden callers
 	first := true
 	for i, c := range calls {
-		at[c.Start] = i
 		if c.Parent >= 0 && !skip[c.Parent] {
 			continue
 		}
@@ -113,9 +107,8 @@ func (p *plan) operations() {
 	}
 	p.of = make([]int, len(p.g.Nodes))
 	now, until, depth := -1, -1, 0
-	for i := range p.g.Nodes {
+	for i, n := range p.g.All() {
 		p.of[i] = -1
-		n := &p.g.Nodes[i]
 		if now >= 0 && until < i {
 			now = -1
 		}
@@ -157,11 +150,7 @@ type operands struct {
 // takes the freed tensor.
 func newOperands(p *plan) *operands {
 	o := &operands{used: map[int64]bool{}}
-	calls := p.g.Calls()
-	at := map[int]int{} // calls by node of their start
-	for i, c := range calls {
-		at[c.Start] = i
-	}
+	calls, at := p.calls()
 	all, freed := p.g.Operands(calls), p.g.Freed()
 	for _, op := range p.ops {
 		var of graph.Operands

@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// The values of upstream's TestBufferMaxSizePerBank.
 func TestBufferMaxSizePerBank(t *testing.T) {
 	devices := []graph.Device{{L1Banks: 64, DRAMChannels: 12}}
 	for _, c := range []struct {
@@ -30,8 +29,6 @@ func TestBufferMaxSizePerBank(t *testing.T) {
 	}
 }
 
-// Pages of a flat list belong to each operation during which their buffer is allocated, and to no
-// other.
 func TestPagesBelongToOperations(t *testing.T) {
 	p := save(t, `{"version":1,"buffer_pages":[{"device_id":0,"address":64,"page_size":2048,"buffer_type":1}],"graph":[
 	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1},
@@ -45,8 +42,6 @@ func TestPagesBelongToOperations(t *testing.T) {
 	want(t, ask("SELECT operation_id, buffer_layout FROM buffers"), "2|2")
 }
 
-// The chips of a mesh allocate at the same addresses: each has its own pages there, and those of
-// its latest allocation.
 func TestPagesOfEachChip(t *testing.T) {
 	on := func(id uint64, chip int64, cores ...int64) *graph.Buffer {
 		b := buffer(id, graph.L1, 64, 2048*int64(len(cores)))

@@ -3,10 +3,10 @@ package visualizer
 // SchemaVersion is the version of the tables, which is in report_metadata.
 const SchemaVersion = "2.1"
 
-// schema creates the tables that don't exist. The size of tensors isn't in tt-metal's tables yet:
-// with it the visualizer takes tensors as they are, and without it joins them with the operations
-// that use them, which repeats their addresses for each operation and finds no size for tensors
-// that are freed next (ttnn-visualizer, query_tensors in queries.py; its issue 1298).
+// schema creates the tables that don't exist. tt-metal's tables don't have the size of tensors yet:
+// with it the visualizer takes tensors as they are; without it, it repeats addresses for each
+// operation and finds no size for tensors that are freed next (ttnn-visualizer, query_tensors in
+// queries.py; its issue 1298).
 const schema = `
 CREATE TABLE IF NOT EXISTS devices (device_id int, num_y_cores int, num_x_cores int, num_y_compute_cores int, num_x_compute_cores int,
 	worker_l1_size int, l1_num_banks int, l1_bank_size int, address_at_first_l1_bank int, address_at_first_l1_cb_buffer int,

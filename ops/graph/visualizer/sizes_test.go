@@ -7,9 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// A tensor has the size of its buffer in a bank: also one that the next operation frees, one in a
-// place where another was, and one from before the capture that operations list. Others have none,
-// as have buffers of other memory at the same address.
 func TestSizesOfTensors(t *testing.T) {
 	path := recorded(t, graph.Config{}, func(r *graph.Recorder) {
 		at := func(id uint64, kind graph.BufferType, address uint64, size int64) *graph.Tensor {

@@ -19,8 +19,7 @@ func (w *writer) tensors(p *plan, io *operands) {
 	if sized {
 		columns, values = columns+", size", values+", ?"
 	}
-	for i := range p.g.Nodes {
-		n := &p.g.Nodes[i]
+	for i, n := range p.g.All() {
 		id, ok := n.Params.Int(graph.ParamTensorID)
 		if n.Type != graph.TensorNode || !ok || done[id] {
 			continue
@@ -29,8 +28,8 @@ func (w *writer) tensors(p *plan, io *operands) {
 		q := n.Params
 		var device, address, memory, size any
 		if d, ok := q.Int(graph.ParamDeviceID); ok {
-			of := int64(kind(graph.Params{graph.ParamBufferTypeValue: q[graph.ParamBufferTypeValue],
-				graph.ParamBufferType: q[graph.ParamBufferType]}))
+			kind, _ := q.Memory()
+			of := int64(kind)
 			device, memory = p.device(d), of
 			if a, ok := q.Int(graph.ParamAddress); ok {
 				address = a
@@ -80,10 +79,9 @@ func (w *writer) parts(p *plan, id int64, text string) {
 	}
 }
 
-// sizeAt is a buffer at a node of a report.
 type sizeAt struct {
 	node       int
-	kind, size int64 // size in the bank with most of it, in bytes
+	kind, size int64 // size in the bank with most of it
 	found      bool  // in the buffers of an operation: it may have been there before
 }
 
@@ -101,11 +99,9 @@ func (p *plan) sizes() sizes {
 		}
 		out[at] = append(out[at], s)
 	}
-	for i := range p.g.Nodes {
-		if n := &p.g.Nodes[i]; n.Type == graph.BufferAllocate {
-			b := p.buffer(n)
-			add(b.place, sizeAt{node: i, kind: b.kind, size: b.size})
-		}
+	for i, n := range p.g.All(graph.BufferAllocate) {
+		b := p.buffer(n)
+		add(b.place, sizeAt{node: i, kind: b.kind, size: b.size})
 	}
 	for _, op := range slices.Sorted(maps.Keys(p.r.OperationBuffers)) {
 		for _, b := range p.r.OperationBuffers[op] {

@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// A source file is stored once for all its callers and imports. Files that aren't source code
-// aren't read, because reports come from anywhere and databases are given to others.
 func TestSourceFiles(t *testing.T) {
 	dir := t.TempDir()
 	model, secret, alias := filepath.Join(dir, "model.py"), filepath.Join(dir, "secret"), filepath.Join(dir, "alias.py")
@@ -58,8 +56,6 @@ func TestSourceFiles(t *testing.T) {
 	}
 }
 
-// A file of Python records has the extension of reports; in a folder it belongs to the report
-// beside it.
 func TestSidecarsAreNoReports(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -75,7 +71,6 @@ func TestSidecarsAreNoReports(t *testing.T) {
 	want(t, ask("SELECT * FROM operation_arguments"), "1|dtype|bfloat16")
 }
 
-// The visualizer reads sets of cores only as strings with braces, and booleans as 1 and 0.
 func TestParametersAsTheVisualizerWants(t *testing.T) {
 	report := save(t, `{"version":1,"graph":[
 	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"connections":[1,2,3,4]},
@@ -88,8 +83,6 @@ func TestParametersAsTheVisualizerWants(t *testing.T) {
 		"{[0-0 - 3-0], [1-2 - 1-2]}|0", "{[(x=0,y=0) - (x=0,y=7)]}|1", "{}|1")
 }
 
-// Layouts have the numbers of the C++ enum, as in the visualizer. Devices are numbered from 0 in
-// all tables, pages included.
 func TestNumbersOfLayoutsAndDevices(t *testing.T) {
 	report := save(t, `{"version":1,"devices":[{"device_id":9},{"device_id":4}],
 	"buffer_pages":[{"device_id":9,"address":1000,"page_address":1,"page_size":64,"buffer_type":1}],

@@ -17,8 +17,6 @@ import (
 
 // These are upstream's tests of its importer (test_graph_report.py), with their values.
 
-// recorded writes the report of a recorder that f uses, with two devices of 64 L1 banks and 12 DRAM
-// channels.
 func recorded(t testing.TB, cfg graph.Config, f func(*graph.Recorder), edit ...func(*graph.Report)) string {
 	t.Helper()
 	tick := time.Unix(1700000000, 0)
@@ -88,7 +86,6 @@ func TestUpstreamOperation(t *testing.T) {
 	}
 }
 
-// All kinds of memory have their numbers.
 func TestUpstreamBufferTypes(t *testing.T) {
 	_, ask := imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) {
 		r.Begin("ttnn::all")
@@ -100,8 +97,6 @@ func TestUpstreamBufferTypes(t *testing.T) {
 	want(t, ask("SELECT address, buffer_type FROM buffers ORDER BY 1"), "1000|0", "2000|1", "3000|2", "4000|3", "5000|4")
 }
 
-// Each operation has all buffers that are allocated at its end: 6 rows for three operations that
-// allocate one each.
 func TestUpstreamCumulativeBuffers(t *testing.T) {
 	for _, c := range []graph.Config{{Format: graph.Format2026v1}, {Format: graph.Format2026v2}, {OperationBuffers: true}} {
 		_, ask := imported(t, Options{}, recorded(t, c, func(r *graph.Recorder) {
@@ -116,7 +111,6 @@ func TestUpstreamCumulativeBuffers(t *testing.T) {
 	}
 }
 
-// A tensor on several devices has a row for each; the number in the mesh takes precedence.
 func TestUpstreamDeviceTensors(t *testing.T) {
 	_, ask := imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) {
 		x, y := tensor(5, buffer(1, graph.L1, 1374208, 2048)), tensor(6, buffer(2, graph.L1, 2000, 2048))
@@ -130,7 +124,6 @@ func TestUpstreamDeviceTensors(t *testing.T) {
 		"6|1|2064")
 }
 
-// A valid report gives no warnings; one with missing output tensors does.
 func TestUpstreamValidation(t *testing.T) {
 	sum, _ := imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) {
 		r.Begin("ttnn::add", arg(tensor(1, nil))...)
@@ -148,7 +141,6 @@ func TestUpstreamValidation(t *testing.T) {
 	}
 }
 
-// A linear layer: three transfers and a product.
 func TestUpstreamLinearModel(t *testing.T) {
 	_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: graph.Format2026v1}, func(r *graph.Recorder) {
 		var in []*graph.Tensor
@@ -178,7 +170,6 @@ func TestUpstreamLinearModel(t *testing.T) {
 	want(t, ask("SELECT operation_id, tensor_id FROM output_tensors ORDER BY 1"), "1|1", "2|3", "3|5", "4|6")
 }
 
-// Descriptors and pictures are written beside the database, and the caller's source into it.
 func TestUpstreamFilesBeside(t *testing.T) {
 	path := recorded(t, graph.Config{StackTraces: true}, func(r *graph.Recorder) { r.Begin("ttnn::add"); r.End() }, func(p *graph.Report) {
 		p.ClusterDescriptor, p.MeshMapping = "arch: [wormhole_b0]\n", "chips: {0: [0,0,0,0]}\n"
@@ -213,13 +204,9 @@ func TestUpstreamFilesBeside(t *testing.T) {
 	}
 }
 
-// Every report that decodes is imported or refused with an error. In the database every row of
-// inputs, outputs, buffers and graphs belongs to an operation.
 func FuzzImport(f *testing.F) {
 	sample, err := os.ReadFile("../testdata/sample.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	devtest.Must(f, err)
 	f.Add(sample)
 	for _, format := range writtenFormats {
 		text, err := os.ReadFile(recorded(f, graph.Config{Format: format, OperationBuffers: true, BufferPages: true}, func(r *graph.Recorder) {
@@ -237,9 +224,7 @@ func FuzzImport(f *testing.F) {
 			r.Deallocate(x.Buffer)
 			r.Begin("hangs")
 		}))
-		if err != nil {
-			f.Fatal(err)
-		}
+		devtest.Must(f, err)
 		f.Add(text)
 	}
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","connections":[-1,7,0],"input_tensors":[0,9223372036854775807]}]}`))

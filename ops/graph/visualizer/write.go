@@ -19,10 +19,10 @@ type writer struct {
 	err     error
 	sum     *Summary
 	to      *output
-	yaml    []string // names of YAML files that are written
+	yaml    []string
 	ids     tensorIDs
 	stmts   map[string]*sql.Stmt
-	sources map[string]int64 // ids of source files by line of a stack trace; 0 for a file that isn't stored
+	sources map[string]int64 // ids by line of a stack trace; 0 for a file that isn't stored
 }
 
 func (w *writer) warn(format string, args ...any) {
@@ -47,12 +47,10 @@ func (w *writer) insert(query string, args ...any) {
 	_, w.err = s.ExecContext(w.ctx, args...)
 }
 
-// row adds a row with all columns to a table.
 func (w *writer) row(table string, values ...any) {
 	w.insert("INSERT INTO "+allColumns(table, values), values...)
 }
 
-// replace is row that replaces a row with the same key.
 func (w *writer) replace(table string, values ...any) {
 	w.insert("INSERT OR REPLACE INTO "+allColumns(table, values), values...)
 }
@@ -79,14 +77,14 @@ func (w *writer) report(p *plan) {
 	for i := range p.ops {
 		o := &p.ops[i]
 		var duration float64
-		n := p.at(o.end)
+		n := p.g.At(o.end)
 		if o.finished && !o.free {
 			duration = n.Duration.Seconds()
 		}
 		w.replace("operations", o.id, o.name, duration)
 		w.sum.Operations++
 		w.row("nodes", o.id, o.start, o.id, o.name)
-		w.arguments(o, p.at(o.start), python[i])
+		w.arguments(o, p.g.At(o.start), python[i])
 		in, out := io.in[i], io.out[i]
 		if r := python[i]; r != nil {
 			if len(r.Inputs) > 0 {
@@ -102,10 +100,10 @@ func (w *writer) report(p *plan) {
 		for k, t := range out {
 			w.row("output_tensors", o.id, k, t)
 		}
-		w.trace(o, p.at(o.start), python[i])
+		w.trace(o, p.g.At(o.start), python[i])
 		w.captured(p, i)
 		if !o.finished {
-			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end", strings.Join(p.at(o.start).StackTrace, "\n"))
+			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end", strings.Join(p.g.At(o.start).StackTrace, "\n"))
 		}
 	}
 	w.errors(p)
@@ -178,13 +176,8 @@ func (w *writer) fault(op int, name, kind, message, trace string) {
 	w.sum.Errors++
 }
 
-// errors writes the error nodes, each for its operation.
 func (w *writer) errors(p *plan) {
-	for i := range p.g.Nodes {
-		n := &p.g.Nodes[i]
-		if n.Type != graph.ErrorNode {
-			continue
-		}
+	for i, n := range p.g.All(graph.ErrorNode) {
 		id := p.base
 		if k := p.of[i]; k >= 0 {
 			id = p.ops[k].id

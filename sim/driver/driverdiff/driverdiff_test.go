@@ -30,8 +30,6 @@ func model(t *testing.T, cfg driver.Config) *driver.Node {
 	return d.Node(0)
 }
 
-// A driver and the same one don't differ, whatever they are asked for, and most requests of a
-// series succeed at times.
 func TestSame(t *testing.T) {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for seed := range uint64(4) {
@@ -47,7 +45,6 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// What a release has changed is found: so would be what the model has wrong.
 func TestReleases(t *testing.T) {
 	for _, w := range []struct {
 		version driver.Version
@@ -75,8 +72,6 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// Files of a driver don't differ from themselves, and what differs is found: a file that one of
-// them doesn't have, and one that says something else.
 func TestFiles(t *testing.T) {
 	files := func(v driver.Version, a chip.Arch) fs.FS {
 		d, err := driver.New(driver.Config{Arch: a, Version: v, Functions: []driver.Function{drivertest.New(a)}})

@@ -10,10 +10,8 @@ import (
 	"syscall"
 )
 
-// Files compares the drivers' files about a card that isn't open: the model's, b, with those of the
-// machine's file system, a. It leaves out differences between machines: numbers of hwmon
-// directories and device nodes, links that the system makes, and configuration space except for its
-// identity.
+// Files compares the drivers' files about an idle card: the model's, b, with the file system's, a,
+// except for machines' differences.
 func Files(a, b fs.FS) (l []Difference, err error) {
 	differ := func(name, x, y string) {
 		if x != y {
@@ -63,7 +61,6 @@ func Files(a, b fs.FS) (l []Difference, err error) {
 	if err != nil {
 		return l, fmt.Errorf("driverdiff: files: %w", err)
 	}
-	// The other way round, for the names of the driver's own files.
 	for _, pattern := range []string{"sys/class/tenstorrent/*/tt_*", "sys/bus/pci/drivers/tenstorrent/*/hwmon/hwmon*/*[0-9]_*",
 		"proc/driver/tenstorrent/*/*"} {
 		found, err := fs.Glob(a, pattern)
@@ -80,7 +77,6 @@ func Files(a, b fs.FS) (l []Difference, err error) {
 	return l, nil
 }
 
-// content is a file's content, or why it can't be read.
 func content(f fs.FS, name string) string {
 	b, err := fs.ReadFile(f, name)
 	switch {
@@ -94,7 +90,6 @@ func content(f fs.FS, name string) string {
 	return string(b)
 }
 
-// identity is the part of configuration space that doesn't change.
 func identity(config string) string {
 	b := []byte(config)
 	if len(b) < 64 {

@@ -8,10 +8,8 @@ import (
 	"slices"
 )
 
-// at is the address of an offset from the start of a side's arena.
 func (s *side) at(off uint64) uint64 { return addressOf(s.arena) + off }
 
-// mmap maps a window, a part of a BAR, a buffer, or nothing that exists. It mostly succeeds.
 func (r *run) mmap(f int) {
 	page := uint64(os.Getpagesize())
 	k := &r.known
@@ -74,7 +72,6 @@ func (r *run) unmapAt(f, i int) {
 	})
 }
 
-// access stores to a worker's memory through a window and loads it again.
 func (r *run) access(f int) {
 	var can []int
 	for i, m := range r.sides[0].maps[f] {

@@ -11,29 +11,31 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// hideAddress keeps whether there is an address, and its offset in a page.
 func hideAddress(b []byte, off int) {
 	if v := binary.LittleEndian.Uint64(b[off:]); v != 0 {
 		binary.LittleEndian.PutUint64(b[off:], 1<<63|v%uint64(os.Getpagesize()))
 	}
 }
 
-// arg returns the bytes of an input.
-func arg[T kabi.Part](in T) []byte { return append([]byte(nil), kabi.PartBytes(&in)...) }
+func arg[T kabi.Part](in T) []byte { return kabi.PartBytes(&in) }
+
+func (r *run) ask(f int, name string, req uint32, arg []byte) ([]byte, bool) {
+	return r.ioctl(f, name, req, arg, nil, nil)
+}
 
 func (r *run) outputSize(n int) uint32 { return uint32(oneOf(r, n, n, n, n, 0, 1, n-1, n+8, 64)) }
 
 func (r *run) deviceInfo(f int) {
-	r.ioctl(f, "GET_DEVICE_INFO", kabi.IoctlGetDeviceInfo, arg(kabi.GetDeviceInfoIn{OutputSizeBytes: r.outputSize(20)}), nil, nil)
+	r.ask(f, "GET_DEVICE_INFO", kabi.IoctlGetDeviceInfo, arg(kabi.GetDeviceInfoIn{OutputSizeBytes: r.outputSize(20)}))
 }
 
 func (r *run) driverInfo(f int) {
-	r.ioctl(f, "GET_DRIVER_INFO", kabi.IoctlGetDriverInfo, arg(kabi.GetDriverInfoIn{OutputSizeBytes: r.outputSize(12)}), nil, nil)
+	r.ask(f, "GET_DRIVER_INFO", kabi.IoctlGetDriverInfo, arg(kabi.GetDriverInfoIn{OutputSizeBytes: r.outputSize(12)}))
 }
 
 func (r *run) queryMappings(f int) {
-	r.ioctl(f, "QUERY_MAPPINGS", kabi.IoctlQueryMappings,
-		arg(kabi.QueryMappingsIn{OutputMappingCount: uint32(oneOf(r, 0, 1, 5, 6, 7, 20)), Reserved: uint32(oneOf(r, 0, 0, 1))}), nil, nil)
+	r.ask(f, "QUERY_MAPPINGS", kabi.IoctlQueryMappings,
+		arg(kabi.QueryMappingsIn{OutputMappingCount: uint32(oneOf(r, 0, 1, 5, 6, 7, 20)), Reserved: uint32(oneOf(r, 0, 0, 1))}))
 }
 
 func (r *run) allocateBuffer(f int) {
@@ -53,8 +55,7 @@ func (r *run) allocateBuffer(f int) {
 	r.ioctl(f, "ALLOCATE_DMA_BUF", kabi.IoctlAllocateDMABuf, arg(in), nil, func(b []byte) { hideAddress(b, n) })
 }
 
-// arenaPages is the number of pages to pin; the memory after them is inaccessible.
-const arenaPages = 64
+const arenaPages = 64 // to pin; the memory after them is inaccessible
 
 func (r *run) pin(f int) {
 	page := uint64(os.Getpagesize())
@@ -75,7 +76,13 @@ func (r *run) pin(f int) {
 	}
 	in := kabi.PinPagesIn{OutputSizeBytes: r.outputSize(16), Size: size,
 		Flags: uint32(oneOf(r, 0, 0, 1, 2, 2, 4, 4, 6, 8, 10, 12, 15, 16, 1<<31))}
-	n0 := kabi.Size[kabi.PinPagesIn]()
+	if r.pinAt(f, off, in) {
+		r.known.pins[f] = append(r.known.pins[f], [2]uint64{off, size})
+	}
+}
+
+func (r *run) pinAt(f int, off uint64, in kabi.PinPagesIn) bool {
+	n := kabi.Size[kabi.PinPagesIn]()
 	_, ok := r.ioctl(f, fmt.Sprintf("PIN_PAGES at offset %#x", off), kabi.IoctlPinPages, arg(in), func(s *side, b []byte) {
 		in := in
 		in.VirtualAddress = s.at(off)
@@ -83,12 +90,10 @@ func (r *run) pin(f int) {
 	}, func(b []byte) {
 		clear(b[8:16]) // the arenas are in different places
 		if in.OutputSizeBytes > 0 {
-			hideAddress(b, n0)
+			hideAddress(b, n)
 		}
 	})
-	if ok {
-		r.known.pins[f] = append(r.known.pins[f], [2]uint64{off, size})
-	}
+	return ok
 }
 
 func (r *run) unpin(f int) {
@@ -111,8 +116,8 @@ func (r *run) unpin(f int) {
 		copy(b, kabi.PartBytes(&in))
 	}, func(b []byte) { clear(b[:8]) })
 	if ok { // the newest pin at the address
-		for i := len(r.known.pins[f]) - 1; i >= 0; i-- {
-			if r.known.pins[f][i][0] == off {
+		for i, p := range slices.Backward(r.known.pins[f]) {
+			if p[0] == off {
 				r.known.pins[f] = slices.Delete(r.known.pins[f], i, i+1)
 				break
 			}
@@ -124,21 +129,21 @@ func (r *run) lock(f int) {
 	in := kabi.LockCtlIn{OutputSizeBytes: r.outputSize(4), Index: uint8(oneOf(r, 0, 1, 63, 63, 64, 255)),
 		Flags: uint32(oneOf(r, kabi.LockAcquire, kabi.LockRelease, kabi.LockTest, 4, 1<<20))}
 	if r.pick(6) == 0 && in.Index < kabi.LockCount {
-		// A wait would never end here, so acquire with a wait only if the lock is free.
+		// A wait would never end here.
 		test := in
 		test.OutputSizeBytes, test.Flags = 4, kabi.LockTest
-		b, ok := r.ioctl(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(test), nil, nil)
+		b, ok := r.ask(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(test))
 		if ok && field[kabi.LockCtlOut](b, kabi.Size[kabi.LockCtlIn]()).Value == 0 {
 			in.Flags = kabi.LockAcquireBlocking
 		}
 	}
-	r.ioctl(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(in), nil, nil)
+	r.ask(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(in))
 }
 
 func (r *run) allocateWindow(f int) {
 	size := oneOf[uint64](r, 1<<20, 2<<20, 2<<20, 16<<20, 4<<30, 0, 4096, 3<<20)
 	in := kabi.AllocateTLBIn{Size: size, Reserved: uint64(oneOf(r, 0, 0, 0, 1))}
-	b, ok := r.ioctl(f, "ALLOCATE_TLB", kabi.IoctlAllocateTLB, arg(in), nil, nil)
+	b, ok := r.ask(f, "ALLOCATE_TLB", kabi.IoctlAllocateTLB, arg(in))
 	if !ok {
 		return
 	}
@@ -147,7 +152,7 @@ func (r *run) allocateWindow(f int) {
 	r.known.offsets[f][out.ID] = oneOf(r, out.MmapOffsetUC, out.MmapOffsetWC)
 }
 
-// window returns a window of a file, and sometimes a missing window or another file's.
+// window is sometimes a missing one or another file's.
 func (r *run) window(f int) uint32 {
 	ids := slices.Sorted(maps.Keys(r.known.windows[f]))
 	if len(ids) == 0 || r.pick(6) == 0 {
@@ -158,7 +163,7 @@ func (r *run) window(f int) uint32 {
 
 func (r *run) freeWindow(f int) {
 	id := r.window(f)
-	if _, ok := r.ioctl(f, "FREE_TLB", kabi.IoctlFreeTLB, arg(kabi.FreeTLBIn{ID: id}), nil, nil); ok {
+	if _, ok := r.ask(f, "FREE_TLB", kabi.IoctlFreeTLB, arg(kabi.FreeTLBIn{ID: id})); ok {
 		delete(r.known.windows[f], id)
 		delete(r.known.offsets[f], id)
 		delete(r.known.aimed[f], id)
@@ -171,7 +176,7 @@ func (r *run) configureWindow(f int) {
 	in := kabi.ConfigureTLBIn{ID: id, Config: kabi.NOCTLBConfig{XEnd: uint16(t.X), YEnd: uint16(t.Y), Ordering: 1}}
 	aimed := true
 	if r.pick(3) == 0 {
-		// Anywhere: no access uses the window until it is aimed again.
+		// No access uses the window until it is aimed again.
 		aimed = false
 		c := &in.Config
 		size := max(r.known.windows[f][id], 1<<20)
@@ -185,31 +190,21 @@ func (r *run) configureWindow(f int) {
 		c.Reserved0[0], c.Reserved1[0] = uint8(oneOf(r, 0, 0, 1)), uint32(oneOf(r, 0, 0, 1))
 	}
 	in.Reserved = uint32(oneOf(r, 0, 0, 0, 1))
-	_, ok := r.ioctl(f, "CONFIGURE_TLB", kabi.IoctlConfigureTLB, arg(in), nil, nil)
+	_, ok := r.ask(f, "CONFIGURE_TLB", kabi.IoctlConfigureTLB, arg(in))
 	if r.known.windows[f][id] != 0 && ok {
 		r.known.aimed[f][id] = aimed
 	}
 }
 
-// exhaust takes all of a resource, and releases it with the file.
 func (r *run) exhaust(f int) {
 	page := uint64(os.Getpagesize())
 	size, flags := oneOf[uint64](r, 0, 1<<20, 2<<20, 16<<20, 4<<30), oneOf[uint32](r, kabi.PinPagesNOCDMA, kabi.PinPagesNOCTopDown)
-	n := kabi.Size[kabi.PinPagesIn]()
 	for i := range uint64(kabi.MaxInboundTLBs) {
 		ok := false
 		if size > 0 {
-			_, ok = r.ioctl(f, "ALLOCATE_TLB", kabi.IoctlAllocateTLB, arg(kabi.AllocateTLBIn{Size: size}), nil, nil)
+			_, ok = r.ask(f, "ALLOCATE_TLB", kabi.IoctlAllocateTLB, arg(kabi.AllocateTLBIn{Size: size}))
 		} else if i < arenaPages {
-			in := kabi.PinPagesIn{OutputSizeBytes: 16, Size: page, Flags: flags}
-			_, ok = r.ioctl(f, fmt.Sprintf("PIN_PAGES at offset %#x", i*page), kabi.IoctlPinPages, arg(in), func(s *side, b []byte) {
-				in := in
-				in.VirtualAddress = s.at(i * page)
-				copy(b, kabi.PartBytes(&in))
-			}, func(b []byte) {
-				clear(b[8:16])
-				hideAddress(b, n)
-			})
+			ok = r.pinAt(f, i*page, kabi.PinPagesIn{OutputSizeBytes: 16, Size: page, Flags: flags})
 		}
 		if !ok {
 			break
@@ -240,7 +235,7 @@ func (r *run) noCleanup(f int) {
 	case 7:
 		in.Reserved0 = 1
 	}
-	r.ioctl(f, "SET_NOC_CLEANUP", kabi.IoctlSetNOCCleanup, arg(in), nil, nil)
+	r.ask(f, "SET_NOC_CLEANUP", kabi.IoctlSetNOCCleanup, arg(in))
 }
 
 func (r *run) power(f int) {
@@ -255,10 +250,10 @@ func (r *run) power(f int) {
 	case 2:
 		in.Reserved0 = 1
 	}
-	r.ioctl(f, "SET_POWER_STATE", kabi.IoctlSetPowerState, arg(in), nil, nil)
+	r.ask(f, "SET_POWER_STATE", kabi.IoctlSetPowerState, arg(in))
 }
 
-// exportWindow makes only requests that must be refused: an exported window prevents resets.
+// Only refused requests: an exported window prevents resets.
 func (r *run) exportWindow(f int) {
 	in := kabi.ExportTLBDMABuf{Argsz: uint32(kabi.Size[kabi.ExportTLBDMABuf]()), TLBID: r.window(f)}
 	switch r.pick(5) {
@@ -273,10 +268,9 @@ func (r *run) exportWindow(f int) {
 	default:
 		in.Offset = 1 << 40
 	}
-	r.ioctl(f, "EXPORT_TLB_DMABUF", kabi.IoctlExportTLBDMABuf, arg(in), nil, nil)
+	r.ask(f, "EXPORT_TLB_DMABUF", kabi.IoctlExportTLBDMABuf, arg(in))
 }
 
-// peer requests a range of the same card, or of no card.
 func (r *run) peer(f int) {
 	in := kabi.MapPeerBarIn{PeerBarIndex: uint32(oneOf(r, 0, 0, 1, 2, 4, 6, 17, 18)), PeerBarLength: oneOf[uint32](r, 4096, 4096,
 		0, 1, 1<<31),
@@ -301,25 +295,22 @@ func (r *run) peer(f int) {
 	})
 }
 
-// unknown makes requests that no release of the driver has.
 func (r *run) unknown(f int) {
 	req := oneOf[uint32](r, kabi.IoctlGetHarvesting, kabi.IoctlFreeDMABuf, kabi.Magic<<8|21, kabi.Magic<<8|255, 0x5401, 0)
-	r.ioctl(f, fmt.Sprintf("request %#x", req), req, make([]byte, 16), nil, nil)
+	r.ask(f, fmt.Sprintf("request %#x", req), req, make([]byte, 16))
 }
 
-// reset resets the card in one of the driver's modes, waits for it, and ends the reset as the mode
-// requires.
 func (r *run) reset(f int) {
 	n := uint32(kabi.Size[kabi.ResetDeviceOut]())
 	mode := oneOf[uint32](r, kabi.ResetRestoreState, kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC,
 		kabi.ResetASICDMC, kabi.ResetPost, 7, 1<<31)
 	ask := func(mode uint32) bool {
-		b, ok := r.ioctl(f, fmt.Sprintf("RESET_DEVICE in mode %d", mode), kabi.IoctlResetDevice,
-			arg(kabi.ResetDeviceIn{OutputSizeBytes: n, Flags: mode}), nil, nil)
+		b, ok := r.ask(f, fmt.Sprintf("RESET_DEVICE in mode %d", mode), kabi.IoctlResetDevice,
+			arg(kabi.ResetDeviceIn{OutputSizeBytes: n, Flags: mode}))
 		time.Sleep(r.cfg.Settle)
 		return ok && field[kabi.ResetDeviceOut](b, kabi.Size[kabi.ResetDeviceIn]()).Result == 0
 	}
-	// A refused reset leaves the windows, which may have any target.
+	// A refused reset leaves windows with any target.
 	if ask(mode) && mode >= kabi.ResetPCIeLink && mode <= kabi.ResetASICDMC {
 		for i := range fileCount {
 			for m := range r.sides[0].maps[i] {

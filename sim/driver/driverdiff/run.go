@@ -1,6 +1,8 @@
 package driverdiff
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -13,19 +15,15 @@ import (
 
 // Config is a comparison.
 type Config struct {
-	A, B seam.Node
-	// Accesses accesses mapped device memory of a real driver: kmd.Accesses.
-	Accesses func(mem []byte) seam.MMIO
-	// Arch is that of both cards.
-	Arch chip.Arch
-	Seed uint64
-	// Steps is the number of requests, 1000 if zero.
-	Steps int
-	// Resets makes some requests resets of the cards. Settle is how long a card takes to come back.
-	Resets bool
-	Settle time.Duration
-	// Discontiguous says that the drivers have no IOMMU. Pins of several pages are left out then,
-	// because they depend on physical addresses.
+	A, B     seam.Node
+	Accesses func(mem []byte) seam.MMIO // accesses a real driver's device memory: kmd.Accesses
+	Arch     chip.Arch
+	Seed     uint64
+	Steps    int           // requests, 1000 if zero
+	Resets   bool          // some requests are resets of the cards
+	Settle   time.Duration // for a card to come back
+	// Discontiguous: without an IOMMU the outcome of pins of several pages depends on physical
+	// addresses, so there are none.
 	Discontiguous bool
 }
 
@@ -36,14 +34,12 @@ type Difference struct {
 	A, B    string // the answers
 }
 
-// String is one line.
 func (d Difference) String() string {
 	return fmt.Sprintf("step %d: %s: %s, and %s", d.Step, d.Request, d.A, d.B)
 }
 
 const fileCount = 3
 
-// side is one of the drivers, with its files and mappings.
 type side struct {
 	node  seam.Node
 	arena []byte // memory to pin
@@ -51,13 +47,11 @@ type side struct {
 	maps  [fileCount][]*mapping
 }
 
-// mapping is a live mapping.
 type mapping struct {
 	seam.Mapping
 	window int // -1 for something else
 }
 
-// known is the state that both sides agree on.
 type known struct {
 	tile    chip.XY
 	open    [fileCount]bool
@@ -67,7 +61,6 @@ type known struct {
 	pins    [fileCount][][2]uint64       // offset in the arena, size
 }
 
-// run is a comparison under way.
 type run struct {
 	cfg    Config
 	p      *chip.Params
@@ -78,8 +71,7 @@ type run struct {
 	differ []Difference
 }
 
-// Run compares two drivers. No other program may use the cards meanwhile. An error is the
-// comparison's, not a driver's.
+// Run compares two drivers, whose cards nothing else uses. An error is the comparison's.
 func Run(cfg Config) (_ []Difference, err error) {
 	p := cfg.Arch.Params()
 	if p == nil {
@@ -114,7 +106,6 @@ func Run(cfg Config) (_ []Difference, err error) {
 	return r.differ, nil
 }
 
-// both asks both sides, compares their answers and returns the first.
 func (r *run) both(request string, ask func(s *side) string) (answer string, same bool) {
 	a, b := ask(&r.sides[0]), ask(&r.sides[1])
 	if a != b {
@@ -123,20 +114,13 @@ func (r *run) both(request string, ask func(s *side) string) (answer string, sam
 	return a, a == b
 }
 
-// errText is the errno of an error.
 func errText(err error) string {
-	if err == nil {
+	var no syscall.Errno
+	switch {
+	case err == nil:
 		return "ok"
-	}
-	for e := err; e != nil; {
-		if no, ok := e.(syscall.Errno); ok {
-			return fmt.Sprintf("errno %d (%v)", int(no), no)
-		}
-		u, ok := e.(interface{ Unwrap() error })
-		if !ok {
-			break
-		}
-		e = u.Unwrap()
+	case errors.As(err, &no):
+		return fmt.Sprintf("errno %d (%v)", int(no), no)
 	}
 	return err.Error()
 }
@@ -145,7 +129,6 @@ func (r *run) pick(n int) int { return r.rand.IntN(n) }
 
 func oneOf[T any](r *run, l ...T) T { return l[r.rand.IntN(len(l))] }
 
-// next draws a request and makes it.
 func (r *run) next() {
 	f := r.pick(fileCount)
 	if !r.known.open[f] {
@@ -179,7 +162,6 @@ func (r *run) next() {
 	}
 }
 
-// openFile opens a file without waiting.
 func (r *run) openFile(f int) {
 	flags := syscall.O_RDWR | syscall.O_NONBLOCK | oneOf(r, 0, syscall.O_APPEND) | oneOf(r, 0, 0, 0, syscall.O_EXCL)
 	_, same := r.both(fmt.Sprintf("open file %d with %#x", f, flags), func(s *side) string {
@@ -211,7 +193,6 @@ func (s *side) drop(f int) {
 	}
 }
 
-// close ends a file's mappings and closes it.
 func (r *run) close(f int) {
 	if !r.known.open[f] {
 		return
@@ -227,23 +208,19 @@ func (r *run) close(f int) {
 	r.known.open[f] = false
 }
 
-// ioctl makes a request with the same argument on both sides. before may change a side's copy; hide
-// hides free choices of the driver. The answer is the first side's.
+// before may change a side's copy of the argument; hide hides free choices of the driver.
 func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*side, []byte), hide func([]byte)) (answer []byte, ok bool) {
 	const room, canary = 1024, 0xA5
 	var first []byte
 	got, same := r.both(fmt.Sprintf("file %d: %s %x", f, name, arg), func(s *side) string {
-		b := make([]byte, room)
-		for i := range b {
-			b[i] = canary
-		}
+		b := bytes.Repeat([]byte{canary}, room)
 		copy(b, arg)
 		if before != nil {
 			before(s, b)
 		}
 		err := s.files[f].Ioctl(req, b)
 		if first == nil {
-			first = append(first, b...)
+			first = bytes.Clone(b)
 		}
 		if hide != nil {
 			hide(b)
@@ -260,7 +237,6 @@ func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*sid
 	return first, same && got[:2] == "ok"
 }
 
-// field decodes a part of an argument.
 func field[T kabi.Part](b []byte, off int) (v T) {
 	copy(kabi.PartBytes(&v), b[off:])
 	return v

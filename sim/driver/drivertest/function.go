@@ -1,20 +1,19 @@
 // Package drivertest is a minimal chip for testing drivers: windows onto tiles of plain memory,
-// outbound regions, and a management processor that answers the queries of opening a device. It
-// records every access with its width. It has its own register decoder, from tt-isa-documentation
-// WormholeB0/PCIExpressTile/TLBs.md and tt-kmd blackhole.c, so that encoding errors don't cancel
-// out.
+// outbound regions, and a management processor. It records every access with its width. It decodes
+// registers itself, from tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md and tt-kmd
+// blackhole.c, so that encoding errors don't cancel out.
 package drivertest
 
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Access is one access of the host to a BAR.
 type Access struct {
 	BAR   int
 	Off   uint64
@@ -24,7 +23,6 @@ type Access struct {
 	Value uint64
 }
 
-// Target is a window's configuration.
 type Target struct {
 	Addr                       uint64
 	X, Y, StartX, StartY       uint8
@@ -32,22 +30,16 @@ type Target struct {
 	Linked, StaticVC, Reserved uint8
 }
 
-// Function is the chip. Set the exported fields before the first access.
+// Function is the chip. Set its fields before the first access.
 type Function struct {
-	Arch chip.Arch
-	// Subsystem is the PCI subsystem vendor (low half) and id.
-	Subsystem uint32
-	// Harvesting is Wormhole's answer to message 0x57.
-	Harvesting uint32
-	// Telemetry is the management processor's table by tag.
-	Telemetry map[uint16]uint32
-	// Messages answers the queue of the management firmware; nil echoes with the first word 0.
-	Messages func([8]uint32) [8]uint32
-	// Mute makes the management processor not answer messages.
-	Mute bool
-	// OnReset runs inside Reset. A function with Stuck set doesn't come back from a reset.
-	OnReset func()
-	Stuck   bool
+	Arch       chip.Arch
+	Subsystem  uint32                    // PCI subsystem vendor (low half) and id
+	Harvesting uint32                    // Wormhole's answer to message 0x57
+	Telemetry  map[uint16]uint32         // the management processor's table by tag
+	Messages   func([8]uint32) [8]uint32 // answers the firmware's queue; nil echoes with the first word 0
+	Mute       bool                      // the management processor doesn't answer messages
+	OnReset    func()                    // runs inside Reset
+	Stuck      bool                      // resets fail
 
 	mu      sync.Mutex
 	command uint32
@@ -74,28 +66,26 @@ var (
 	_ driver.Messenger = (*Function)(nil)
 )
 
-// New returns a chip of an architecture with nothing harvested.
 func New(a chip.Arch) *Function {
 	f := &Function{Arch: a, regs: map[uint64]uint32{}, bar2: map[uint64]uint32{}, pages: map[page]*[pageSize]byte{}}
 	f.Telemetry = map[uint16]uint32{14: 1000}
 	return f
 }
 
-// Kill makes every read return all ones, as on a card that fell off the bus.
+// Kill makes every read return all ones.
 func (f *Function) Kill() {
 	f.mu.Lock()
 	f.dead = true
 	f.mu.Unlock()
 }
 
-// Break makes Fault report err.
 func (f *Function) Break(err error) {
 	f.mu.Lock()
 	f.fault = err
 	f.mu.Unlock()
 }
 
-// Quiet stops recording, which allocates, for tests that count allocations.
+// Quiet stops recording, which allocates.
 func (f *Function) Quiet(on bool) {
 	f.mu.Lock()
 	f.quiet = on
@@ -108,7 +98,7 @@ func (f *Function) record(a Access) {
 	}
 }
 
-// Log returns the accesses since the last call.
+// Log returns the accesses since its last call.
 func (f *Function) Log() []Access {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +107,6 @@ func (f *Function) Log() []Access {
 	return l
 }
 
-// ConfigRead implements driver.Function.
 func (f *Function) ConfigRead(off uint32) uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,7 +127,6 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	return 0
 }
 
-// ConfigWrite implements driver.Function.
 func (f *Function) ConfigWrite(off uint32, v uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +135,6 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	}
 }
 
-// Reset implements driver.Resetter.
 func (f *Function) Reset() error {
 	if f.OnReset != nil {
 		f.OnReset()
@@ -162,7 +149,6 @@ func (f *Function) Reset() error {
 	return nil
 }
 
-// Message implements driver.Messenger.
 func (f *Function) Message(request [8]uint32) [8]uint32 {
 	if f.Messages != nil {
 		return f.Messages(request)
@@ -171,20 +157,16 @@ func (f *Function) Message(request [8]uint32) [8]uint32 {
 	return request
 }
 
-// AttachDMA implements driver.Function.
 func (f *Function) AttachDMA(d driver.DMA) { f.dma = d }
 
-// Fault implements driver.Function.
 func (f *Function) Fault() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fault
 }
 
-// Close implements driver.Function.
 func (f *Function) Close() error { return nil }
 
-// BARLoad implements driver.Function.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	var b [8]byte
 	f.mu.Lock()
@@ -195,7 +177,6 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	return v
 }
 
-// BARStore implements driver.Function.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)
@@ -205,7 +186,6 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.accessLocked(bar, off, b[:width], true)
 }
 
-// BARRead implements driver.Function.
 func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,7 +193,6 @@ func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	f.accessLocked(bar, off, p, false)
 }
 
-// BARWrite implements driver.Function.
 func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,7 +200,7 @@ func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.accessLocked(bar, off, p, true)
 }
 
-// accessLocked performs an access. It panics on undefined behaviour, a bug of the caller.
+// accessLocked panics on undefined behaviour of the caller.
 func (f *Function) accessLocked(bar int, off uint64, p []byte, store bool) {
 	if f.dead {
 		for i := range p {
@@ -262,7 +241,6 @@ func (f *Function) word(regs map[uint64]uint32, off uint64, p []byte, store bool
 	binary.LittleEndian.PutUint32(p, regs[off])
 }
 
-// WindowTarget returns a window's configuration.
 func (f *Function) WindowTarget(id int) Target {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -270,7 +248,6 @@ func (f *Function) WindowTarget(id int) Target {
 	return f.decode(id, size)
 }
 
-// windowSpan returns a window's place in its BAR.
 func (f *Function) windowSpan(id int) (start, size uint64) {
 	n := uint64(id)
 	switch {
@@ -287,41 +264,31 @@ func (f *Function) windowSpan(id int) (start, size uint64) {
 }
 
 func (f *Function) decode(id int, size uint64) Target {
-	field := func(lo, hi uint64, first, width uint) uint64 {
-		v := lo >> first
-		if first >= 64 {
-			v = hi >> (first - 64)
-		} else if first > 0 {
-			v |= hi << (64 - first)
-		}
-		return v & (1<<width - 1)
+	n, noc, words := uint(36), uint(1), uint64(2)
+	if f.Arch == chip.Blackhole {
+		n, noc, words = 64, 2, 3
 	}
-	var lo, hi uint64
-	var n uint
-	bits := uint(0)
-	for 1<<bits < size {
-		bits++
+	at := 0x1FC00000 + 4*words*uint64(id)
+	lo, hi := uint64(f.regs[at])|uint64(f.regs[at+4])<<32, uint64(0)
+	if words == 3 {
+		hi = uint64(f.regs[at+8])
 	}
-	noc := uint(1)
-	if f.Arch == chip.Wormhole {
-		at := 0x1FC00000 + 8*uint64(id)
-		lo = uint64(f.regs[at]) | uint64(f.regs[at+4])<<32
-		n = 36 - bits
-	} else {
-		at := 0x1FC00000 + 12*uint64(id)
-		lo, hi = uint64(f.regs[at])|uint64(f.regs[at+4])<<32, uint64(f.regs[at+8])
-		n = 64 - bits
-		noc = 2
+	field := func(width uint) uint64 { // the next bits
+		v := lo & (1<<width - 1)
+		lo, hi = lo>>width|hi<<(64-width), hi>>width
+		return v
 	}
-	t := Target{Addr: field(lo, hi, 0, n) << bits}
-	t.X, t.Y = uint8(field(lo, hi, n, 6)), uint8(field(lo, hi, n+6, 6))
-	t.StartX, t.StartY = uint8(field(lo, hi, n+12, 6)), uint8(field(lo, hi, n+18, 6))
-	t.NOC = uint8(field(lo, hi, n+24, noc))
-	n += 24 + noc
-	t.Multicast = uint8(field(lo, hi, n, 1))
-	t.Ordering = uint8(field(lo, hi, n+1, 2))
-	t.Linked = uint8(field(lo, hi, n+3, 1))
-	t.StaticVC = uint8(field(lo, hi, n+4, 1))
+	unit := uint(bits.TrailingZeros64(size))
+	t := Target{Addr: field(n-unit) << unit}
+	for _, v := range []struct {
+		to    *uint8
+		width uint
+	}{
+		{&t.X, 6}, {&t.Y, 6}, {&t.StartX, 6}, {&t.StartY, 6}, {&t.NOC, noc}, {&t.Multicast, 1}, {&t.Ordering, 2}, {&t.Linked, 1},
+		{&t.StaticVC, 1},
+	} {
+		*v.to = uint8(field(v.width))
+	}
 	return t
 }
 
@@ -360,7 +327,6 @@ func (f *Function) window(bar int, off uint64, p []byte, store bool) {
 	panic(fmt.Sprintf("drivertest: access to BAR %d offset %#x", bar, off))
 }
 
-// Tile copies memory of a tile.
 func (f *Function) Tile(x, y uint8, addr uint64, n int) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -369,7 +335,6 @@ func (f *Function) Tile(x, y uint8, addr uint64, n int) []byte {
 	return b
 }
 
-// SetTile stores to memory of a tile.
 func (f *Function) SetTile(x, y uint8, addr uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

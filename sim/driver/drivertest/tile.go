@@ -3,6 +3,7 @@ package drivertest
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -12,12 +13,10 @@ import (
 const (
 	resetUnitWormhole  = 0x8_8003_0000
 	resetUnitBlackhole = 0x8003_0000
-	tableWormhole      = 0x1000_1000 // on its bus; the NoC adds 0x8_0000_0000
-	tableBlackhole     = 0x1000_1000
-	tableValues        = 0x1000
+	table              = 0x1000_1000 // on its bus; Wormhole's NoC adds 0x8_0000_0000
+	tableValues        = table + 0x1000
 )
 
-// tileLocked accesses a tile.
 func (f *Function) tileLocked(x, y uint8, addr uint64, p []byte, store bool) {
 	unit := uint64(resetUnitWormhole)
 	at := [2]uint8{0, 10}
@@ -38,11 +37,10 @@ func (f *Function) tileLocked(x, y uint8, addr uint64, p []byte, store bool) {
 		}
 		return
 	}
-	f.table(x, y)
+	f.fillTable(x, y)
 	f.memory(x, y, addr, p, false)
 }
 
-// message answers the message in scratch 5.
 func (f *Function) message(x, y uint8, unit uint64) {
 	var b [4]byte
 	f.memory(x, y, unit+0x60+20, b[:], false)
@@ -60,38 +58,30 @@ func (f *Function) message(x, y uint8, unit uint64) {
 	f.memory(x, y, unit+0x60+20, b[:], true)
 }
 
-// table lays the telemetry out in the management processor's memory.
-func (f *Function) table(x, y uint8) {
+func (f *Function) fillTable(x, y uint8) {
 	var b [4]byte
 	put := func(addr uint64, v uint32) {
 		binary.LittleEndian.PutUint32(b[:], v)
 		f.memory(x, y, addr, b[:], true)
 	}
-	base, unit, ptr := uint64(tableBlackhole), uint64(resetUnitBlackhole), [2]uint64{0x434, 0x430}
+	noc, unit, ptr := uint64(0), uint64(resetUnitBlackhole), [2]uint64{0x434, 0x430}
 	if f.Arch == chip.Wormhole {
-		base, unit, ptr = tableWormhole+0x8_0000_0000, resetUnitWormhole, [2]uint64{0x1D0, 0x1D4}
+		noc, unit, ptr = 0x8_0000_0000, resetUnitWormhole, [2]uint64{0x1D0, 0x1D4}
 		put(unit+0x60, 0xC0DE0001)
 	}
 	if f.Telemetry == nil {
 		return
 	}
-	put(unit+ptr[0], tableWormhole)
-	put(unit+ptr[1], tableWormhole+tableValues)
-	put(base, 0x10000)
-	put(base+4, uint32(len(f.Telemetry)))
-	tags := make([]uint16, 0, len(f.Telemetry))
-	for t := range f.Telemetry {
-		tags = append(tags, t)
-	}
-	slices.Sort(tags)
-	for i, t := range tags {
-		put(base+8+4*uint64(i), uint32(t)|uint32(i)<<16)
-		put(base+tableValues+4*uint64(i), f.Telemetry[t])
+	put(unit+ptr[0], table)
+	put(unit+ptr[1], tableValues)
+	put(noc+table, 0x10000)
+	put(noc+table+4, uint32(len(f.Telemetry)))
+	for i, t := range slices.Sorted(maps.Keys(f.Telemetry)) {
+		put(noc+table+8+4*uint64(i), uint32(t)|uint32(i)<<16)
+		put(noc+tableValues+4*uint64(i), f.Telemetry[t])
 	}
 }
 
-// HostAddress translates an offset of the aperture that the NoC reaches through the outbound
-// regions.
 func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +106,7 @@ func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 	return off, false
 }
 
-// ReadHost and WriteHost are the chip's accesses to host memory at a NoC address.
+// ReadHost loads host memory at a NoC address.
 func (f *Function) ReadHost(noc uint64, p []byte) error {
 	bus, err := f.bus(noc, len(p))
 	if err != nil {

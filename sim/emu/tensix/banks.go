@@ -2,8 +2,6 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
-// Instructions that change or swap banks of SrcA and SrcB.
-
 func (e *Engine) fillSource(t *thread, unit uint32) bool {
 	s, name := e.source(unit)
 	if !s.fill() {
@@ -16,7 +14,7 @@ func (e *Engine) fillSource(t *thread, unit uint32) bool {
 }
 
 // clearValid frees the matrix unit's banks of the sources in a mask: SrcA 1, SrcB 2. The matrix
-// unit turns to the other bank even if the thread's configuration keeps the old one valid.
+// unit turns to the other bank even if the configuration keeps the old one valid.
 func (e *Engine) clearValid(t *thread, mask uint32) bool {
 	for unit := range uint32(2) {
 		if mask>>unit&1 == 0 {
@@ -65,7 +63,6 @@ func (e *Engine) setdvalid(t *thread, a setdvalidArgs) bool {
 	return true
 }
 
-// zerosrc clears both banks of both sources, or the matrix unit's.
 func (e *Engine) zerosrc(t *thread, a zerosrcArgs) bool {
 	switch {
 	case a.sources == 0:
@@ -90,7 +87,7 @@ func (e *Engine) zerosrc(t *thread, a zerosrcArgs) bool {
 	return true
 }
 
-// gatesrcrst changes operand gating, which only saves power.
+// Operand gating only saves power.
 func (e *Engine) gatesrcrst(t *thread, a gatesrcrstArgs) bool { return true }
 
 func (e *Engine) trnspsrcb(t *thread) bool {

@@ -152,15 +152,8 @@ func (p packs) combination() combination {
 	name := fmt.Sprintf("PACR %v to %v, 32 bits %v, ReLU %d, accumulate %v, units %#x", named(arith.Format(p.in)), named(arith.Format(p.out)),
 		p.wide,
 		p.relu, p.accumulate, p.units)
-	for _, s := range []struct {
-		on   bool
-		text string
-	}{{p.strided, "strided"}, {p.raw, "raw"}, {p.unsigned, "unsigned"}, {p.round, "rounded"}, {p.exp5, "exponents of 5 bits"},
-		{p.mask != 0xFFFF, fmt.Sprintf("edges %#x", p.mask)}} {
-		if s.on {
-			name += ", " + s.text
-		}
-	}
+	name += options(option{p.strided, "strided"}, option{p.raw, "raw"}, option{p.unsigned, "unsigned"}, option{p.round, "rounded"},
+		option{p.exp5, "exponents of 5 bits"}, option{p.mask != 0xFFFF, fmt.Sprintf("edges %#x", p.mask)})
 	return combination{name: name, run: p.run}
 }
 
@@ -186,8 +179,8 @@ func (p packs) run(d *director) bool {
 		d.want(isa.PackOutFormat+i, p.out)
 		d.want(isa.PackRows+i, rows)
 		d.want(isa.PackAccumulate+i, bit(p.accumulate))
-		d.want(isa.PackExponents+i, uint32(g.rng.IntN(5)))
-		d.want(isa.PackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(16)))
+		d.want(isa.PackExponents+i, g.below(5))
+		d.want(isa.PackOut+i, base+uint32(i)*0x100-1+g.below(16))
 		d.want(isa.PackDst+i, d.rowOfDst(srcRows)+uint32(i)*16)
 	}
 	size := max(bytesOf(elementBits(p.in)), 1)

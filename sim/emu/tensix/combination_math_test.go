@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// product is formats and modes of a matrix-unit instruction.
 type product struct {
 	op             uint32
 	a, b           arith.Format
@@ -20,16 +19,9 @@ type product struct {
 }
 
 func (p product) combination() combination {
-	name := fmt.Sprintf("%s %v and %v", encodings[p.op].name, named(p.a), named(p.b))
-	for _, s := range []struct {
-		on   bool
-		text string
-	}{{p.int8, "int8"}, {p.implied, "implied"}, {p.wide, "32 bits"}, {p.phase != 0, fmt.Sprint("phase ", p.phase)},
-		{p.mod != 0, fmt.Sprint("broadcast ", p.mod)}, {p.accumulate, "accumulated"}, {p.keepsDenormals, "with denormals"}} {
-		if s.on {
-			name += ", " + s.text
-		}
-	}
+	name := fmt.Sprintf("%s %v and %v", mnemonic(p.op<<24), named(p.a), named(p.b))
+	name += options(option{p.int8, "int8"}, option{p.implied, "implied"}, option{p.wide, "32 bits"}, option{p.phase != 0, fmt.Sprint("phase ", p.phase)},
+		option{p.mod != 0, fmt.Sprint("broadcast ", p.mod)}, option{p.accumulate, "accumulated"}, option{p.keepsDenormals, "with denormals"})
 	return combination{name: name, run: p.run}
 }
 

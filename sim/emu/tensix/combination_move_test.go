@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// moves is formats and modes of a move between the sources and Dst.
 type moves struct {
 	op             uint32
 	a, b           arith.Format
@@ -52,16 +51,9 @@ func (m moves) more(e *Engine) (list []combination) {
 }
 
 func (m moves) combination() combination {
-	name := fmt.Sprintf("%s %v, modifier %d", encodings[m.op].name, named(m.a), m.mod)
-	for _, s := range []struct {
-		on   bool
-		text string
-	}{{m.b != 0, "SrcB " + named(m.b)}, {m.wide, "32 bits"}, {m.low, "lower halves"}, {m.implied, "implied"}, {m.forced, "forced"},
-		{m.keepsDenormals, "with denormals"}} {
-		if s.on {
-			name += ", " + s.text
-		}
-	}
+	name := fmt.Sprintf("%s %v, modifier %d", mnemonic(m.op<<24), named(m.a), m.mod)
+	name += options(option{m.b != 0, "SrcB " + named(m.b)}, option{m.wide, "32 bits"}, option{m.low, "lower halves"}, option{m.implied, "implied"},
+		option{m.forced, "forced"}, option{m.keepsDenormals, "with denormals"})
 	return combination{name: name, run: m.run}
 }
 
@@ -82,9 +74,9 @@ func (m moves) run(d *director) bool {
 	if m.op == opMOVB2D {
 		at = d.modOfMOVB2D()
 	}
-	w := m.op<<24 | bit(m.low)<<23 | uint32(d.rng.IntN(8))*8<<17 | m.mod<<at
+	w := m.op<<24 | bit(m.low)<<23 | d.below(8)*8<<17 | m.mod<<at
 	if m.op == opMOVB2A {
-		w = m.op<<24 | bit(m.low)<<23 | uint32(d.rng.IntN(16))*4<<17 | m.mod<<12 | uint32(d.rng.IntN(16))*4
+		w = m.op<<24 | bit(m.low)<<23 | d.below(16)*4<<17 | m.mod<<12 | d.below(16)*4
 	} else if m.op == opMOVA2D || m.op == opMOVB2D {
 		w |= d.rowOfResult(8, m.low || m.a == arith.TF32)
 	} else {

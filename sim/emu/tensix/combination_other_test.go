@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// field is a field of an instruction, and the values to try.
 type field struct {
 	low    int
 	values []uint32
@@ -21,7 +20,6 @@ func below(low int, n uint32) field {
 	return f
 }
 
-// bitsOf are 0 and the one-bit values of a field of n bits.
 func bitsOf(low, n int) field {
 	f := field{low: low, values: []uint32{0}}
 	for i := range n {
@@ -30,7 +28,6 @@ func bitsOf(low, n int) field {
 	return f
 }
 
-// words combines each word with each value.
 func (f field) words(list []uint32) (out []uint32) {
 	for _, w := range list {
 		for _, v := range f.values {
@@ -40,7 +37,6 @@ func (f field) words(list []uint32) (out []uint32) {
 	return out
 }
 
-// enumerated makes a combination of each word that the fields' values give.
 func enumerated(list []combination, how string, prepare func(d *director), show func(d *director), w uint32,
 	fields ...field) []combination {
 	all := []uint32{w}
@@ -135,7 +131,6 @@ func syncCombinations(e *Engine) (list []combination) {
 	add(opSEMPOST<<24, bitsOf(2, 8))
 	add(opSEMGET<<24, bitsOf(2, 8))
 	add(opSEMWAIT<<24|1<<2, below(0, 4), bitsOf(15, 9))
-	// A mutex is had once and given up once.
 	for i := range uint32(4) {
 		list = enumerated(list, "", nothing, func(d *director) { d.must(opATRELM<<24 | i) }, opATGETM<<24|i)
 		list = enumerated(list, "", func(d *director) {
@@ -190,7 +185,6 @@ func clearCombinations(e *Engine) (list []combination) {
 	return append(list, nopCombinations(e)...)
 }
 
-// nopCombinations are of UNPACR_NOP and SETDVALID, which fill banks without data.
 func nopCombinations(e *Engine) (list []combination) {
 	empty := func(d *director) {
 		for unit := range uint32(2) {
@@ -198,7 +192,6 @@ func nopCombinations(e *Engine) (list []combination) {
 			d.must(opCLEARDVALID<<24 | 1<<(22+unit))
 		}
 	}
-	// What is in the bank is shown after it has become valid.
 	show := func(d *director) {
 		for unit := range uint32(2) {
 			s, _ := d.e.source(unit)

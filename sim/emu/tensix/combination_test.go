@@ -16,16 +16,14 @@ import (
 // combination is an instruction with formats and modes, and a program that executes it.
 type combination struct {
 	name string
-	// run executes the instruction and makes its result visible. It reports whether the engine
-	// accepted the instruction.
+	// run makes the result visible and reports whether the engine accepted the instruction.
 	run func(d *director) bool
 	// more are combinations that only exist if this one is accepted.
 	more []combination
-	// alone is set if this program and its neighbours may overwrite each other's results.
+	// alone says that this program and its neighbours may overwrite each other's results.
 	alone bool
 }
 
-// director makes the programs of combinations.
 type director struct {
 	generator
 	last access   // the instruction that a combination is of
@@ -38,18 +36,14 @@ type director struct {
 
 func (d *director) compared() { d.pending, d.next, d.slot, d.used = nil, 0, 0, 0 }
 
-// mostRows is the maximum of rows of Dst with a combination's results.
 const mostRows = 2 * srcRows
 
-// full reports whether results have to be compared before the next combination.
 func (d *director) full() bool {
 	return d.next+mostRows > dstRows/2 || (d.slot+1)*d.slotSize() > outputSize
 }
 
-// outputSize is the size of the packers' output, in units of 16 bytes.
 const outputSize = dataSize / 2 / 16
 
-// slotSize is a PACR's share of the output; Wormhole's has four packers.
 func (d *director) slotSize() uint32 {
 	if d.e.wormhole {
 		return numPackers * 0x100
@@ -57,7 +51,6 @@ func (d *director) slotSize() uint32 {
 	return 0x40
 }
 
-// rowOfResult reserves up to n rows of Dst, of 32-bit data if wide.
 func (d *director) rowOfResult(n uint32, wide bool) uint32 {
 	row := d.next
 	d.next += (n + 7) &^ 7
@@ -67,7 +60,6 @@ func (d *director) rowOfResult(n uint32, wide bool) uint32 {
 	return 2 * row
 }
 
-// execute runs a combination, and calls check before results are overwritten.
 func (d *director) execute(c combination, check func(*director)) (taken bool) {
 	if d.used > 0 && (c.alone || d.full()) {
 		check(d)
@@ -81,27 +73,23 @@ func (d *director) execute(c combination, check func(*director)) (taken bool) {
 	return taken
 }
 
-// direct returns a director with random data in Dst and a random thread, core and configuration
-// bank.
 func direct(r *rig) *director {
 	d := &director{generator: generator{rig: r}}
 	d.thread = d.rng.IntN(numThreads)
 	d.core = pick(&d.generator, 0, d.thread+1)
-	d.wantThread(isa.ThreadStateID, uint32(d.rng.IntN(2)))
+	d.wantThread(isa.ThreadStateID, d.below(2))
 	for block := range uint32(dstRows / 2 / srcRows) {
 		d.fillDst(block)
 	}
 	return d
 }
 
-// must executes an instruction that the engine has to accept.
 func (d *director) must(w uint32) {
 	if d.bad == nil && !d.try(d.push(w)) {
 		d.bad = fmt.Errorf("%s %#08x: %v", mnemonic(w), w, d.why)
 	}
 }
 
-// take executes the combination's instruction.
 func (d *director) take(w uint32) bool {
 	d.last = d.push(w)
 	if d.bad != nil {
@@ -126,7 +114,6 @@ func (d *director) wantThread(f isa.Thread, v uint32) {
 	}
 }
 
-// unpack is an unpacker's configuration.
 type unpack struct {
 	unit            uint32
 	toDst           bool
@@ -143,7 +130,6 @@ type unpack struct {
 	valid           bool   // the bank becomes valid
 }
 
-// unpack configures the unpacker and returns the instruction.
 func (d *director) unpack(u unpack) uint32 {
 	unit, context := isa.Config(u.unit), isa.Config(u.context)
 	for s, _ := d.e.source(u.unit); s.matrixValid() && d.bad == nil; {
@@ -157,7 +143,7 @@ func (d *director) unpack(u unpack) uint32 {
 	d.want(isa.UnpackUncompressed+2*unit+context, 1)
 	d.want(isa.UnpackOffset+2*unit+context, 0)
 	if u.base == 0 {
-		u.base = dataBase + 16*uint32(d.rng.IntN(0x80))
+		u.base = dataBase + 16*d.below(0x80)
 	}
 	d.want(isa.UnpackBase+2*unit+context, u.base/16-1)
 	if u.unit == 0 {
@@ -182,12 +168,10 @@ func (d *director) unpack(u unpack) uint32 {
 	return opUNPACR<<24 | 1 | 1<<7 | bit(u.valid)<<6 | u.unit<<23
 }
 
-// fillDst fills 64 rows of a Dst of 32 bits with random data.
 func (d *director) fillDst(block uint32) {
 	d.must(d.unpack(unpack{in: arith.INT32, out: arith.INT32, toDst: true, rows: srcRows, dst: block * srcRows}))
 }
 
-// sourceData returns the conversion that fills a source in a format of the matrix unit.
 func sourceData(f arith.Format, int8 bool) (in, out arith.Format) {
 	switch {
 	case int8:
@@ -209,7 +193,6 @@ func (d *director) load(unit uint32, f arith.Format, int8, ones bool) {
 	d.must(d.unpack(u))
 }
 
-// formats sets the sources' formats. Blackhole uses the unpacked formats unless explicit.
 func (d *director) formats(a, b arith.Format, explicit bool) {
 	d.want(isa.SrcAForced, 0)
 	d.want(isa.SrcAFormat, uint32(a))
@@ -218,7 +201,6 @@ func (d *director) formats(a, b arith.Format, explicit bool) {
 	d.wantThread(isa.ThreadExplicitSrcB, bit(explicit))
 }
 
-// firstRows resets row counters, offsets and the phase.
 func (d *director) firstRows() {
 	d.wantThread(isa.ThreadDstOffset, 0)
 	d.wantThread(isa.ThreadFidelityBase, 0)
@@ -238,7 +220,6 @@ func (d *director) phase(n uint32) {
 	d.must(opZEROACC<<24 | clear16<<19 | mode<<14 | d.rowOfResult(8, false)/rows)
 }
 
-// showSource moves rows of the matrix unit's bank to Dst, with all bits.
 func (d *director) showSource(unit, rows uint32) {
 	d.firstRows()
 	d.formats(arith.TF32, arith.TF32, true)
@@ -263,10 +244,8 @@ func (d *director) modOfMOVB2D() int {
 	return 11
 }
 
-// rowOfDst returns a random row of a Dst of 32 bits, a multiple of n.
-func (d *director) rowOfDst(n uint32) uint32 { return uint32(d.rng.IntN(dstRows/2/int(n))) * n }
+func (d *director) rowOfDst(n uint32) uint32 { return d.below(dstRows/2/int(n)) * n }
 
-// combinations lists all instructions with all formats and modes, accepted or not.
 func combinations(arch chip.Arch) []combination {
 	e := New(arch, newTestTile(arch))
 	var list []combination
@@ -284,7 +263,6 @@ type program struct {
 
 const perDirector = 500
 
-// programs tries all combinations. It calls check before results are overwritten.
 func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*director)) (list []program) {
 	names := map[string]bool{}
 	var d *director
@@ -316,7 +294,6 @@ func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*
 	return list
 }
 
-// directed returns a director for a new rig, and for a simulator unless o is nil.
 func directed(arch chip.Arch, rng *rand.Rand, o *oracle) *director {
 	r := newRig(arch, rng)
 	seed := rng.Uint32()
@@ -386,8 +363,6 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// directEpisode compares unused combinations with the vendor's simulator. It returns the number of
-// combinations used, and of instructions and stores.
 func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[string]int, todo []program) (used, n int) {
 	o := newOracle(t, arch)
 	defer o.close()
@@ -410,10 +385,9 @@ func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[stri
 	return used, n
 }
 
-// The vendor's simulator refuses what the engine refuses.
 func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	if !*differRefused {
-		t.Skip("-differ.refused is not set: it takes minutes")
+		t.Skip("takes minutes: set -differ.refused")
 	}
 	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -440,6 +414,20 @@ func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 			t.Logf("%d combinations refused alike, %d for which the thread waits", refused, waits)
 		})
 	}
+}
+
+type option struct {
+	on   bool
+	text string
+}
+
+func options(list ...option) (s string) {
+	for _, f := range list {
+		if f.on {
+			s += ", " + f.text
+		}
+	}
+	return s
 }
 
 func named(f arith.Format) string {

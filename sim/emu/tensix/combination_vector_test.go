@@ -15,8 +15,8 @@ const (
 
 func vectorCombinations(e *Engine) (list []combination) {
 	for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
-		kind, unused := e.encoding(op)
-		if kind != executed {
+		unused := e.encodings[op].unused
+		if !e.encodings[op].executed {
 			continue
 		}
 		at := 0
@@ -58,7 +58,6 @@ func vectorCombinations(e *Engine) (list []combination) {
 	return list
 }
 
-// storedVectors are SFPLOADs or SFPSTOREs of a mode; the configuration decides mode 0.
 func storedVectors(w, fixed, mode uint32) (list []combination) {
 	for i := range 32 {
 		wide, format := i&1 != 0, arith.Format(i>>1)
@@ -85,8 +84,6 @@ func vector(w, fixed uint32, how string) combination {
 	}
 }
 
-// vector loads all registers, executes an instruction with random operands, and stores the
-// registers.
 func (d *director) vector(w, fixed uint32) bool {
 	const storeMode, enable = sfpuInt32 << 16, opSFPENCC<<24 | 3<<12 | 10
 	d.firstRows()
@@ -108,7 +105,7 @@ func (d *director) vector(w, fixed uint32) bool {
 	}
 	taken := false
 	for i := range vectorTries {
-		_, unused := d.e.encoding(op)
+		unused := d.e.encodings[op].unused
 		v := d.vectorOperands(op) &^ fixed &^ unused
 		if i == vectorTries-1 {
 			v = 0
@@ -130,8 +127,7 @@ func (d *director) vector(w, fixed uint32) bool {
 	return taken
 }
 
-// vectorOperands returns operands of an instruction at random. It writes none of the registers 12
-// to 15: that would record it for a macro.
+// Registers 12 to 15 would record the instruction for a macro.
 func (d *director) vectorOperands(op uint32) uint32 {
 	v := d.sparse() & 0xFFFFFF
 	if d.chance(3) { // 0 for c, as products want
@@ -150,8 +146,6 @@ func (d *director) vectorOperands(op uint32) uint32 {
 	}
 }
 
-// showRegisters stores registers of the vector unit to Dst: also its constants, after an
-// instruction that changes them.
 func (d *director) showRegisters(op uint32) {
 	store := func() {
 		to := d.rowOfResult(32, true)

@@ -1,8 +1,10 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/tables"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
 
-// cfg reads a field of the configuration bank that t uses.
 func (e *Engine) cfg(t *thread, f isa.Config) uint32 {
 	p := &e.places[f]
 	return t.bank[p.Word] >> p.Shift & p.Mask
@@ -15,17 +17,10 @@ func (t *thread) field(f isa.Thread) uint32 {
 	return t.config[p.Word] >> p.Shift & p.Mask
 }
 
-func (e *Engine) words() *[numConfigWords]configWord {
-	if e.wormhole {
-		return &configWords[0]
-	}
-	return &configWords[1]
-}
-
-// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors. The
-// Tile keeps such a word.
+// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors; the
+// Tile keeps it.
 func (e *Engine) ActsOnProcessors(word uint32) bool {
-	return word < numConfigWords && e.words()[word].kind == wordTile
+	return word < numConfigWords && e.words[word].Kind == tables.Tile
 }
 
 // LoadConfig returns a word of bank 0, the one that processors see, and false if the engine
@@ -36,7 +31,7 @@ func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0,
 func (e *Engine) StoreConfig(word, v uint32) bool { return e.storeConfig(0, word, v) }
 
 func (e *Engine) loadConfig(bank, word uint32) (uint32, bool) {
-	if word >= numConfigWords || e.words()[word].access&load == 0 {
+	if word >= numConfigWords || !e.words[word].Load {
 		return 0, e.unimplemented("load of configuration word %d, which is not emulated", word)
 	}
 	return e.config[bank][word], true
@@ -47,35 +42,32 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 		return e.unimplemented("there is no configuration word %d", word)
 	}
 	e.version++
-	switch w := &e.words()[word]; {
-	case w.access&refused != 0:
+	switch w := &e.words[word]; {
+	case w.Refuse:
 		return e.unsupported("store of %#x to configuration word %d, which is not supported", v, word)
-	case w.access&store == 0:
+	case !w.Store:
 		return e.unimplemented("store of %#x to configuration word %d, which is not emulated", v, word)
-	case w.kind == wordBanked:
-		e.config[bank][word] = v & w.mask
+	case w.Kind == tables.Banked:
+		e.config[bank][word] = v & w.Mask
 		return e.checkConfig(bank, word)
-	case w.kind == wordShared:
-		e.config[0][word], e.config[1][word] = v&w.mask, v&w.mask
-	case w.kind == wordSeed:
+	case w.Kind == tables.Shared:
+		e.config[0][word], e.config[1][word] = v&w.Mask, v&w.Mask
+	case w.Kind == tables.Seed:
 		e.sfpu.seed(v)
-	case w.kind == wordTile:
+	case w.Kind == tables.Tile:
 		return e.tile.StoreConfig(word, v)
 	}
 	return true
 }
 
-// mustBeZero lists fields that are refused unless 0. ttsim leaves out stochastic rounding, whose
-// random numbers are not specified.
+// ttsim leaves out stochastic rounding, whose random numbers are not specified.
 var mustBeZero = []isa.Config{
 	isa.SrcBForced, isa.DstForced, isa.RoundFPU, isa.RoundGasket, isa.RoundPacker, isa.RoundPadding, isa.RoundGSLF, isa.RoundBFP8,
 }
 
-// secondPacker lists fields of a second packer, which Blackhole doesn't have.
 var secondPacker = []isa.Config{isa.PackDownMask, isa.PackDownRate, isa.PackAccumulate, isa.PackThreshold,
 	isa.PackFP8E4, isa.PackThresholdValue}
 
-// checkConfig refuses unsupported bits in a word that was just stored.
 func (e *Engine) checkConfig(bank, word uint32) bool {
 	check := func(f isa.Config) bool {
 		p := &e.places[f]
@@ -131,7 +123,6 @@ func (e *Engine) rdcfg(t *thread, a rdcfgArgs) bool {
 	return ok
 }
 
-// configInRange refuses words that instructions can't reach.
 func (e *Engine) configInRange(word uint32) bool {
 	n := uint32(4 * 56)
 	if e.wormhole {
@@ -145,26 +136,25 @@ func (e *Engine) configInRange(word uint32) bool {
 
 func (e *Engine) rmwcib0(t *thread, a rmwcib0Args) bool { return e.rmwcib(t, a.word, a.data, a.mask) }
 
-func (e *Engine) rmwcib1(t *thread, a rmwcib1Args) bool {
+func (e *Engine) rmwcib1(t *thread, a rmwcib0Args) bool {
 	return e.rmwcib(t, a.word, a.data<<8, a.mask<<8)
 }
 
-func (e *Engine) rmwcib2(t *thread, a rmwcib2Args) bool {
+func (e *Engine) rmwcib2(t *thread, a rmwcib0Args) bool {
 	return e.rmwcib(t, a.word, a.data<<16, a.mask<<16)
 }
 
-func (e *Engine) rmwcib3(t *thread, a rmwcib3Args) bool {
+func (e *Engine) rmwcib3(t *thread, a rmwcib0Args) bool {
 	return e.rmwcib(t, a.word, a.data<<24, a.mask<<24)
 }
 
-// rmwcib changes the bits in mask.
 func (e *Engine) rmwcib(t *thread, word, data, mask uint32) bool {
 	bank := t.field(isa.ThreadStateID)
 	v, ok := e.loadConfig(bank, word)
 	return ok && e.storeConfig(bank, word, v&^mask|data&mask)
 }
 
-// cfgshiftmask adds a scratch word to a word, the only operation of it that is specified.
+// cfgshiftmask adds a scratch word to a word, the only specified operation.
 func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 	const add, wholeWord = 3, 31
 	if a.rotate != 0 || a.width != wholeWord || a.operation != add || a.keep != 1 {
@@ -181,13 +171,12 @@ func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 }
 
 func (e *Engine) setc16(t *thread, a setc16Args) bool {
-	words := threadWords[e.chip&1]
-	if n := uint32(len(words)); a.reg >= n {
+	if n := uint32(len(e.threadWords)); a.reg >= n {
 		return e.undefined("word %d of the thread's configuration: there are %d", a.reg, n)
 	}
-	switch words[a.reg] {
-	case threadStored:
-	case threadUnsupported:
+	switch e.threadWords[a.reg] {
+	case tables.Stored:
+	case tables.Refused:
 		return e.unsupported("word %d of the thread's configuration is not supported", a.reg)
 	default:
 		return e.unimplemented("word %d of the thread's configuration is not emulated", a.reg)

@@ -5,28 +5,32 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 // Counters: RWC of the matrix unit, ADC of unpackers and packers (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/{RWCs,ADCs}.md).
 
-// mode returns address mode i, decoded once after each change.
+// mode decodes an address mode once after each change.
 func (t *thread) mode(i uint32) *addressMode {
 	m := &t.modes[i]
 	if t.modesKnown>>i&1 != 0 {
 		return m
 	}
-	get := func(f isa.Thread) uint32 { return t.field(f + isa.Thread(i)) }
-	on := func(f isa.Thread) bool { return get(f) != 0 }
+	at := isa.Thread(i)
 	*m = addressMode{
-		a:             step{by: get(isa.ThreadModeSrcAIncrement), clear: on(isa.ThreadModeSrcAClear), carry: on(isa.ThreadModeSrcACarry)},
-		b:             step{by: get(isa.ThreadModeSrcBIncrement), clear: on(isa.ThreadModeSrcBClear), carry: on(isa.ThreadModeSrcBCarry)},
-		d:             step{by: get(isa.ThreadModeDstIncrement), clear: on(isa.ThreadModeDstClear), carry: on(isa.ThreadModeDstCarry), toCarry: on(isa.ThreadModeDstToCarry)},
-		fidelity:      get(isa.ThreadModeFidelityIncrement),
-		clearFidelity: on(isa.ThreadModeFidelityClear),
-		bias:          get(isa.ThreadModeBiasIncrement),
-		clearBias:     on(isa.ThreadModeBiasClear),
+		a:             t.step(at, isa.ThreadModeSrcAIncrement, isa.ThreadModeSrcAClear, isa.ThreadModeSrcACarry),
+		b:             t.step(at, isa.ThreadModeSrcBIncrement, isa.ThreadModeSrcBClear, isa.ThreadModeSrcBCarry),
+		d:             t.step(at, isa.ThreadModeDstIncrement, isa.ThreadModeDstClear, isa.ThreadModeDstCarry),
+		fidelity:      t.field(isa.ThreadModeFidelityIncrement + at),
+		clearFidelity: t.field(isa.ThreadModeFidelityClear+at) != 0,
+		bias:          t.field(isa.ThreadModeBiasIncrement + at),
+		clearBias:     t.field(isa.ThreadModeBiasClear+at) != 0,
 	}
+	m.d.toCarry = t.field(isa.ThreadModeDstToCarry+at) != 0
 	t.modesKnown |= 1 << i
 	return m
 }
 
-// advance applies address mode i to the thread's counters, and to its fidelity phase if fidelity.
+// step reads the step of address mode i.
+func (t *thread) step(i, by, clear, carry isa.Thread) step {
+	return step{by: t.field(by + i), clear: t.field(clear+i) != 0, carry: t.field(carry+i) != 0}
+}
+
 func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 	if e.wormhole {
 		if t.bias != 0 || t.field(isa.ThreadModeBias) != 0 {
@@ -99,7 +103,6 @@ func (e *Engine) incrwc(t *thread, a incrwcArgs) bool {
 	return true
 }
 
-// adcs calls f for each counter set in mask.
 func (e *Engine) adcs(t *thread, mask uint32, f func(*adc)) bool {
 	if mask == 0 {
 		return e.unsupported("no set of address counters")
@@ -130,14 +133,11 @@ func (e *Engine) setadcxx(t *thread, a setadcxxArgs) bool {
 	})
 }
 
-// First dimensions of instructions on pairs of counters.
 const (
 	dimensionX = 0
 	dimensionZ = 2
 )
 
-// pairs calls f for the counters in a.mask, of dimensions first and first+1 of both channels, and
-// their values.
 func (e *Engine) pairs(t *thread, first uint32, a setadcxyArgs, f func(c *counter, v, size uint32)) bool {
 	return e.adcs(t, a.units, func(s *adc) {
 		for i, v := range [...]uint32{a.x0, a.y0, a.x1, a.y1} {
@@ -153,7 +153,6 @@ func (e *Engine) someCounters(mask uint32) bool {
 	return mask != 0 || e.unsupported("no counters")
 }
 
-// setPairs, addPairs and returnPairs set counters, add to them, and add to their carriage return.
 func (e *Engine) setPairs(t *thread, first uint32, a setadcxyArgs) bool {
 	return e.someCounters(a.mask) && e.pairs(t, first, a, func(c *counter, v, _ uint32) { *c = counter{v, v} })
 }
@@ -163,14 +162,14 @@ func (e *Engine) addPairs(t *thread, first uint32, a incadcxyArgs) bool {
 	return e.pairs(t, first, all, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
 }
 
-func (e *Engine) returnPairs(t *thread, first uint32, a addrcrxyArgs) bool {
+func (e *Engine) returnPairs(t *thread, first uint32, a setadcxyArgs) bool {
 	return e.someCounters(a.mask) &&
 		e.pairs(t, first, a, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
 }
 
 func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionX, a) }
 func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionX, a) }
-func (e *Engine) addrcrxy(t *thread, a addrcrxyArgs) bool { return e.returnPairs(t, dimensionX, a) }
-func (e *Engine) setadczw(t *thread, a setadczwArgs) bool { return e.setPairs(t, dimensionZ, a) }
-func (e *Engine) incadczw(t *thread, a incadczwArgs) bool { return e.addPairs(t, dimensionZ, a) }
-func (e *Engine) addrcrzw(t *thread, a addrcrzwArgs) bool { return e.returnPairs(t, dimensionZ, a) }
+func (e *Engine) addrcrxy(t *thread, a setadcxyArgs) bool { return e.returnPairs(t, dimensionX, a) }
+func (e *Engine) setadczw(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionZ, a) }
+func (e *Engine) incadczw(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionZ, a) }
+func (e *Engine) addrcrzw(t *thread, a setadcxyArgs) bool { return e.returnPairs(t, dimensionZ, a) }

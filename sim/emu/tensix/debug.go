@@ -8,7 +8,6 @@ import (
 // Debug registers of a tile's engines (tt-isa-documentation
 // WormholeB0/TensixTile/DebugDaisychain.md; ttsim src/tile.cpp for Blackhole).
 
-// Places on the daisy chain.
 const (
 	daisyMath     = 3
 	daisyCounters = 6
@@ -19,10 +18,9 @@ const (
 	signalFidelity = 4
 )
 
-// signals holds up to 256 lines of the debug bus.
+// signals holds 256 lines of the debug bus.
 type signals [8]uint32
 
-// set puts a value on the lines from line on.
 func (s *signals) set(line int, v uint32) {
 	wide := uint64(v) << (line % 32)
 	s[line/32] |= uint32(wide)
@@ -57,22 +55,22 @@ func (e *Engine) DebugBus(daisy, signal, word uint32) (uint32, bool) {
 	return s[word], true
 }
 
-// showADC shows a channel of a counter set: thread 0's for the unpackers, thread 2's for the
-// packers.
+// Thread 0's counters are shown for the unpackers, thread 2's for the packers.
 func (e *Engine) showADC(s *signals, set, channel uint32) {
 	thread := 0
 	if set == adcPack {
 		thread = 2
 	}
 	c := &e.threads[thread].adc[set].channel[channel]
-	s.set(0, c.x.value)
-	s.set(18, c.x.carry)
-	s.set(64, c.y.value)
-	s.set(80, c.y.carry)
-	s.set(96, c.z.value)
-	s.set(104, c.z.carry)
-	s.set(112, c.w.value)
-	s.set(120, c.w.carry)
+	for i, lines := range [][2]int{{0, 18}, {64, 80}, {96, 104}, {112, 120}} {
+		d, _ := c.dimension(uint32(i))
+		s.counter(d, lines[0], lines[1])
+	}
+}
+
+func (s *signals) counter(c *counter, value, carry int) {
+	s.set(value, c.value)
+	s.set(carry, c.carry)
 }
 
 func (e *Engine) showSources(s *signals) {
@@ -81,52 +79,44 @@ func (e *Engine) showSources(s *signals) {
 			s.set(line, 1)
 		}
 	}
-	a, b := &e.srcA, &e.srcB
-	bit(84, !a.unpackValid())
-	bit(85, a.matrixValid())
-	bit(90, a.valid[1])
-	bit(91, a.valid[0])
-	s.set(92, a.matrix)
-	s.set(93, a.matrix)
-	s.set(94, a.unpack)
-	if !e.wormhole {
-		s.set(100, b.matrix)
-		s.set(101, b.matrix)
-		s.set(102, b.unpack)
-		bit(105, b.valid[0])
-		bit(106, b.valid[1])
+	show := func(b *source, first int) {
+		bit(first, !b.unpackValid())
+		bit(first+1, b.matrixValid())
+		bit(first+6, b.valid[1])
+		bit(first+7, b.valid[0])
+		s.set(first+8, b.matrix)
+		s.set(first+9, b.matrix)
+		s.set(first+10, b.unpack)
+	}
+	show(&e.srcA, 84)
+	b := &e.srcB
+	if e.wormhole {
+		show(b, 100)
 		return
 	}
-	bit(100, !b.unpackValid())
-	bit(101, b.matrixValid())
+	s.set(100, b.matrix)
+	s.set(101, b.matrix)
+	s.set(102, b.unpack)
+	bit(105, b.valid[0])
 	bit(106, b.valid[1])
-	bit(107, b.valid[0])
-	s.set(108, b.matrix)
-	s.set(109, b.matrix)
-	s.set(110, b.unpack)
 }
 
 func (e *Engine) showRWC(s *signals) {
 	for i := range e.threads {
 		t := &e.threads[i]
-		s.set(16*i, t.a.value)
-		s.set(16*i+8, t.a.carry)
+		s.counter(&t.a, 16*i, 16*i+8)
 		if e.wormhole {
-			s.set(16*i+48, t.b.value)
-			s.set(16*i+56, t.b.carry)
-			s.set(32*i+96, t.d.value)
-			s.set(32*i+112, t.d.carry)
-			continue
+			s.counter(&t.b, 16*i+48, 16*i+56)
+			s.counter(&t.d, 32*i+96, 32*i+112)
+		} else {
+			s.counter(&t.b, 16*i+60, 16*i+68)
+			s.counter(&t.d, 20*i+120, 20*i+130)
 		}
-		s.set(16*i+60, t.b.value)
-		s.set(16*i+68, t.b.carry)
-		s.set(20*i+120, t.d.value)
-		s.set(20*i+130, t.d.carry)
 	}
 }
 
-// DebugDst returns one of the eight pairs of data in a row of Dst, as the register holds it.
-// Wormhole shows an invalid row as zero, Blackhole as it is.
+// DebugDst returns one of the eight pairs of data in a row of Dst. Wormhole shows an invalid row as
+// zero, Blackhole as it is.
 func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	if row >= dstRows || e.registers == nil || e.wormhole && !e.dst.valid[row] {
 		return 0
@@ -135,8 +125,7 @@ func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	return uint32(r[2*pair%rowSize]) | uint32(r[(2*pair+1)%rowSize])<<16
 }
 
-// Waiting describes what the first instruction of thread n's queue waits for; it is empty if the
-// queue is.
+// Waiting describes what the first instruction of thread n's queue waits for, or is empty.
 func (e *Engine) Waiting(n int) string {
 	t := &e.threads[n]
 	if t.queue.n == 0 {
@@ -176,7 +165,6 @@ func (e *Engine) waitsFor(t *thread, w uint32) string {
 	return "to be executed"
 }
 
-// usesSource reports whether a waiting instruction of the matrix unit needs SrcA (0) or SrcB (1).
 func usesSource(w, unit uint32) bool {
 	switch w >> 24 {
 	case opMOVA2D:
@@ -187,7 +175,6 @@ func usesSource(w, unit uint32) bool {
 	return true
 }
 
-// banks describes who owns the banks of the sources.
 func (e *Engine) banks() string {
 	s := ""
 	for unit := range uint32(2) {

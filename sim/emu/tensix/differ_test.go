@@ -1,7 +1,6 @@
 package tensix
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -21,16 +20,12 @@ import (
 )
 
 var (
-	differFor     = flag.Duration("differ", 2*time.Second, "how long to compare random programs with the vendor's simulator, per architecture")
-	differCount   = flag.Int("differ.count", 0, "end after so many instructions, if -differ doesn't end it before")
+	differFor     = flag.Duration("differ", 2*time.Second, "time to compare random programs, per architecture")
 	differSeed    = flag.Uint64("differ.seed", 1, "seed of the random programs")
 	differLog     = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
-	differRefused = flag.Bool("differ.refused", false,
-		"let the vendor's simulator refuse each combination of formats and modes that we refuse")
-	differVector = flag.Bool("differ.vector", false, "make programs of the vector unit only")
+	differRefused = flag.Bool("differ.refused", false, "compare all refusals of formats and modes")
 )
 
-// testTile is a tile with L1 and nothing else.
 type testTile struct {
 	l1    []uint32
 	dirty [][2]uint32 // what was stored since the last mark, with what was there before unknown: see saved
@@ -48,11 +43,9 @@ func (t *testTile) Stored(addr uint32, n int) {
 	t.dirty = append(t.dirty, [2]uint32{addr / 4, (addr+uint32(n)-1)/4 + 1})
 }
 
-// Registers of the tile are not compared: programs don't get to store to them.
 func (t *testTile) StoreConfig(word, value uint32) bool   { return false }
 func (t *testTile) StoreRegister(addr, value uint32) bool { return false }
 
-// mark keeps what was stored, restore undoes it.
 func (t *testTile) mark() {
 	for _, d := range t.dirty {
 		copy(t.saved[d[0]:d[1]], t.l1[d[0]:d[1]])
@@ -67,7 +60,6 @@ func (t *testTile) restore() {
 	t.dirty = t.dirty[:0]
 }
 
-// stray reports whether anything was stored outside of what programs of tests work on.
 func (t *testTile) stray() bool {
 	return slices.ContainsFunc(t.dirty, func(d [2]uint32) bool {
 		return d[0] < dataBase/4 || d[1] > (dataBase+dataSize)/4
@@ -124,7 +116,6 @@ func newRig(arch chip.Arch, rng *rand.Rand) *rig {
 	return r
 }
 
-// apply does an access of the feeder's list. It returns false if the access doesn't complete.
 func (r *rig) apply(a access) bool {
 	n := a.core - 1 // thread, unless it is BRISC's
 	switch {
@@ -151,7 +142,6 @@ func (r *rig) apply(a access) bool {
 	return false
 }
 
-// oursAlone reports whether only the engine accepts an instruction.
 func (r *rig) oursAlone(w uint32) bool {
 	switch w >> 24 {
 	case opSFPLOADMACRO:
@@ -165,7 +155,6 @@ func (r *rig) oursAlone(w uint32) bool {
 	return false
 }
 
-// pushTo pushes an instruction and executes its expansion.
 func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 	if r.oursAlone(w) {
 		return false
@@ -189,7 +178,6 @@ func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 	}
 }
 
-// try does all accesses, or none if one is refused or would wait.
 func (r *rig) try(list ...access) bool {
 	r.why = nil
 	r.save(slices.ContainsFunc(list, changesData))
@@ -223,7 +211,6 @@ func changesData(a access) bool {
 	}
 }
 
-// save keeps the engine's state, with its data if asked, for restore.
 func (r *rig) save(data bool) {
 	if r.e.registers == nil {
 		r.e.allocate()
@@ -244,7 +231,6 @@ func (r *rig) restore() {
 	r.tile.restore()
 }
 
-// push is an access that pushes an instruction to the scene's thread.
 func (r *rig) push(w uint32) access {
 	if r.core != 0 {
 		return access{pushAperture, w, r.core}
@@ -252,8 +238,7 @@ func (r *rig) push(w uint32) access {
 	return access{pushAperture + uint32(r.thread)<<16, w, 0}
 }
 
-// configure sets a field of the bank of the scene's thread: bank 0 by a store, bank 1 through a
-// GPR.
+// Bank 0 is set by a store, bank 1 through a GPR.
 func (r *rig) configure(f isa.Config, v uint32) bool {
 	const gpr = 60
 	p := r.e.places[f]
@@ -272,7 +257,6 @@ func (r *rig) configure(f isa.Config, v uint32) bool {
 	return r.try(r.push(half(0)), r.push(half(1)), r.push(opWRCFG<<24|gpr<<16|uint32(p.Word)))
 }
 
-// setThread sets a field of the thread's configuration.
 func (r *rig) setThread(f isa.Thread, v uint32) bool {
 	t := &r.e.threads[r.thread]
 	p := t.places[f]
@@ -283,10 +267,8 @@ func (r *rig) setThread(f isa.Thread, v uint32) bool {
 	return r.try(r.push(opSETC16<<24 | uint32(p.Word)<<16 | w&0xFFFF))
 }
 
-// fillData is the address of an access that fills L1's data with random numbers from a seed.
 const fillData = 4
 
-// Where L1 holds ones in each format.
 const (
 	onesBase = dataBase + 0x9000
 	onesSize = 0x1000
@@ -333,7 +315,6 @@ var ones = []struct {
 	{arith.BFP4, []byte{0x44}},
 }
 
-// onesOf returns the address of ones in a format, or in bf16.
 func onesOf(f arith.Format) uint32 {
 	for i, one := range ones {
 		if one.format == f {
@@ -343,7 +324,6 @@ func onesOf(f arith.Format) uint32 {
 	return onesBase
 }
 
-// fill fills L1's data here and in the vendor's simulator.
 func (r *rig) fill(o *oracle, seed uint32) {
 	p := randomData(seed)
 	r.tile.write(dataBase, p)
@@ -351,22 +331,18 @@ func (r *rig) fill(o *oracle, seed uint32) {
 	r.history = append(r.history, access{fillData, seed, 0})
 }
 
-// start copies the simulator's L1.
 func (r *rig) start(o *oracle) {
 	for addr := uint32(0); addr < dataBase; addr += 0x10000 {
 		r.tile.write(addr, o.read(uint64(addr), 0x10000))
 	}
 }
 
-// digits stand for what differs between refusals of a kind.
 var digits = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`)
 
-// kind names a refusal without its numbers.
 func kind(f *Refusal) string {
 	return f.Category.String() + " " + f.Mnemonic() + ": " + digits.ReplaceAllString(f.Detail, "N")
 }
 
-// compare executes pending accesses in the vendor's simulator and compares all visible state.
 func (r *rig) compare(o *oracle) error {
 	buses := busReads()
 	reads := append(buses, gprReads()...)
@@ -399,11 +375,10 @@ func (r *rig) compare(o *oracle) error {
 			diffs = append(diffs, fmt.Sprintf("load of %#x by T%d: %#x, want %#x", a.addr-1, a.core-1, got, want))
 		}
 	}
-	if want, got := o.read(dataBase, dataSize), r.tile.bytes(dataBase, dataSize); !bytes.Equal(want, got) {
-		for i := range want {
-			if want[i] != got[i] {
-				diffs = append(diffs, fmt.Sprintf("L1 %#x: %#02x, want %#02x", dataBase+i, got[i], want[i]))
-			}
+	got := r.tile.bytes(dataBase, dataSize)
+	for i, want := range o.read(dataBase, dataSize) {
+		if got[i] != want {
+			diffs = append(diffs, fmt.Sprintf("L1 %#x: %#02x, want %#02x", dataBase+i, got[i], want))
 		}
 	}
 	rows, err := o.dst()
@@ -423,7 +398,6 @@ func (r *rig) compare(o *oracle) error {
 	return nil
 }
 
-// busReads reads the emulated part of the debug bus.
 func busReads() []access {
 	var list []access
 	for _, s := range [][2]uint32{{6, 0}, {6, 1}, {6, 2}, {6, 3}, {6, 4}, {6, 5}, {6, 9}, {3, 2}, {3, 3}, {3, 4}} {
@@ -434,7 +408,6 @@ func busReads() []access {
 	return list
 }
 
-// gprReads reads all registers and semaphores.
 func gprReads() []access {
 	var list []access
 	for thread := range numThreads {
@@ -452,7 +425,6 @@ func gprReads() []access {
 // arrays.
 var refusedByUs = []string{"UndefinedBehavior PACR: row N of Dst"}
 
-// refusedAlike checks that the vendor's simulator refuses an access with the same category.
 func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
 	_, err := o.do(append(slices.Clone(r.pending), a))
 	var e *ttsim.Error
@@ -490,10 +462,7 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 	rng := rand.New(rand.NewPCG(seed, 1<<32))
 	rng.Shuffle(all, func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
 	for deadline := time.Now().Add(d); time.Now().Before(deadline); episodes++ {
-		if n := pushed(counts); *differCount != 0 && n >= *differCount && len(todo) == 0 {
-			break
-		}
-		if len(todo) > 0 && !*differVector {
+		if len(todo) > 0 {
 			used, n := directEpisode(t, arch, rng, counts, todo)
 			todo, total = todo[used:], total+n
 		}
@@ -509,8 +478,7 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 			t.Fatalf("seed %d, episode %d, after %d instructions: %v\nlast: %s", seed, episodes, n, err, r.tail(12))
 		}
 	}
-	t.Logf("%d instructions and stores equal in %d episodes, %d of them instructions, %d kinds of refusal", total, episodes, pushed(counts),
-		len(refused))
+	t.Logf("%d instructions and stores equal in %d episodes, %d kinds of refusal", total, episodes, len(refused))
 	t.Logf("%d of %d combinations by programs of their own", all-len(todo), all)
 	if *differLog {
 		for _, m := range []map[string]int{counts, refused} {
@@ -519,13 +487,6 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 			}
 		}
 	}
-}
-
-func pushed(counts map[string]int) (n int) {
-	for _, m := range counts {
-		n += m
-	}
-	return n
 }
 
 func (r *rig) tail(n int) string {
@@ -541,14 +502,12 @@ func (r *rig) tail(n int) string {
 	return strings.Join(s, "\n      ")
 }
 
-// Sizes of an episode.
 const (
 	batchSize   = 1000
 	episodeSize = 60000
 	perKind     = 2 // refusals of a kind that are shown to the vendor's simulator
 )
 
-// episode generates and compares until it has done enough, or until a refusal ends it.
 func (r *rig) episode(o *oracle, deadline time.Time, refused map[string]int) (int, error) {
 	g := generator{rig: r}
 	n := 0
@@ -577,7 +536,6 @@ func (r *rig) episode(o *oracle, deadline time.Time, refused map[string]int) (in
 	return n, nil
 }
 
-// locate finds the first access with a difference.
 func (r *rig) locate(err error) error {
 	all := slices.Concat(r.history, r.pending)
 	low, high := len(r.history), len(all) // equal after low, not after high
@@ -593,7 +551,6 @@ func (r *rig) locate(err error) error {
 	return err
 }
 
-// replay compares accesses on a new engine and simulator.
 func replay(r *rig, list []access) error {
 	o := newOracle(r.o.t, r.arch)
 	defer o.close()

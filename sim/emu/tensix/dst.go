@@ -7,7 +7,7 @@ const (
 	dstRows = 1024
 )
 
-// wideLow is the distance from the high halves of a row of 32-bit data to its low halves, in rows.
+// wideLow is the distance in rows between the halves of a row of 32-bit data.
 const wideLow = 8
 
 type dstRow = [rowSize]uint16
@@ -16,8 +16,8 @@ type dstRow = [rowSize]uint16
 type dst struct {
 	rows  *[dstRows]dstRow // of registers
 	valid [dstRows]bool
-	// unwritten has the columns of each valid row without a value: SFPSTORE or an unpacker made the
-	// row valid by writing others. It is nil unless their use is refused.
+	// unwritten has each valid row's columns without a value, as SFPSTORE and unpackers write only
+	// some. It is nil unless their use is refused.
 	unwritten *[dstRows]uint16
 }
 
@@ -31,15 +31,14 @@ func (d *dst) written(row, n uint32, wide bool) {
 	clear(d.unwritten[row:][:n])
 }
 
-// reset sets the state that ttsim has after reset; on silicon no row would be valid.
+// ttsim's state after reset; on silicon no row would be valid.
 func (d *dst) reset() {
 	for i := range d.valid {
 		d.valid[i] = true
 	}
 }
 
-// wideRow is the row with the high halves of row r of 32-bit data; row wideRow(r)+wideLow has the
-// low halves.
+// wideRow is the row of the high halves; row wideRow(r)+wideLow has the low halves.
 func wideRow(r uint32) uint32 { return r&0x1F8<<1 | r&0x207 }
 
 func (d *dst) read16(row, col uint32) uint16 {
@@ -62,7 +61,7 @@ func (d *dst) undefine(row, n uint32) {
 	}
 }
 
-// wrote notes that columns of a row have values, before the row becomes valid.
+// wrote precedes making the row valid.
 func (d *dst) wrote(row uint32, columns uint16) {
 	if d.unwritten == nil {
 		return
@@ -73,7 +72,6 @@ func (d *dst) wrote(row uint32, columns uint16) {
 	d.unwritten[row] &^= columns
 }
 
-// read32 returns a datum in the register's encoding.
 func (d *dst) read32(row, col uint32) uint32 {
 	r := wideRow(row)
 	if !d.valid[r] {
@@ -89,7 +87,7 @@ func (d *dst) write32(row, col, v uint32) {
 	d.valid[r] = true
 }
 
-// row16 makes row r valid and returns it, cleared if it was invalid.
+// row16 makes row r valid, cleared if it was invalid.
 func (d *dst) row16(r uint32) *dstRow {
 	if !d.valid[r] {
 		d.rows[r], d.valid[r] = dstRow{}, true
@@ -97,7 +95,7 @@ func (d *dst) row16(r uint32) *dstRow {
 	return &d.rows[r]
 }
 
-// row32 makes row r of 32-bit data valid and returns its high and low halves.
+// row32 is row16 for the high and low halves of 32-bit data.
 func (d *dst) row32(r uint32) (high, low *dstRow) {
 	r = wideRow(r)
 	if !d.valid[r] {
@@ -114,7 +112,6 @@ func (d *dst) block16(r, n uint32) []dstRow {
 	return d.rows[r:][:n]
 }
 
-// block32 is row32 for n rows, 4 or 8; r is a multiple of n.
 func (d *dst) block32(r, n uint32) (high, low []dstRow) {
 	for i := range n {
 		d.row32(r + i)
@@ -123,14 +120,14 @@ func (d *dst) block32(r, n uint32) (high, low []dstRow) {
 	return d.rows[r:][:n], d.rows[r+wideLow:][:n]
 }
 
-// lowest fills a row with the identity of maximum, below all numbers.
+// lowest is the identity of maximum.
 func lowest(r *dstRow) {
 	for i := range r {
 		r[i] = 0xFFFF
 	}
 }
 
-// lowest16 and lowest32 are row16 and row32 for maxima: an invalid row is filled by lowest.
+// lowest16 and lowest32 fill an invalid row by lowest.
 func (d *dst) lowest16(r uint32) *dstRow {
 	if !d.valid[r] {
 		lowest(&d.rows[r])
@@ -148,7 +145,6 @@ func (d *dst) lowest32(r uint32) (high, low *dstRow) {
 	return &d.rows[r], &d.rows[r+wideLow]
 }
 
-// clear zeroes a row, of 32-bit data if wide.
 func (d *dst) clear(r uint32, wide bool) {
 	d.written(r, 1, wide)
 	if wide {

@@ -1,7 +1,5 @@
 package tensix
 
-// What an instruction word reads and writes, and which unit executes it.
-
 func unitOf(w uint32) unit {
 	switch op := w >> 24; {
 	case op >= opMOVD2A && op <= opINCRWC:
@@ -22,8 +20,7 @@ func unitOf(w uint32) unit {
 	return unitScalar
 }
 
-// rounds reports whether an instruction uses the vector unit's round sub-unit or shares its result
-// port.
+// rounds reports whether the round sub-unit or its result port is used.
 func rounds(w uint32) bool {
 	switch w >> 24 {
 	case opSFPABS, opSFPAND, opSFPCAST, opSFPDIVP2, opSFPEXEXP, opSFPEXMAN, opSFPIADD, opSFPLZ, opSFPMOV, opSFPNOT, opSFPOR,
@@ -35,11 +32,9 @@ func rounds(w uint32) bool {
 	return false
 }
 
-// shuffles reports whether an instruction is an SFPSHFT2 that moves data between lanes, in two
-// cycles.
+// shuffles reports an SFPSHFT2 that moves data between lanes, in two cycles.
 func shuffles(w uint32) bool { return w>>24 == opSFPSHFT2 && w&15 >= 2 && w&15 <= 4 }
 
-// writesDst reports whether an instruction of the matrix unit writes to Dst.
 func writesDst(w uint32) bool {
 	switch w >> 24 {
 	case opMVMUL, opELWADD, opELWSUB, opELWMUL, opGAPOOL, opGMPOOL, opMOVA2D, opMOVB2D:
@@ -71,10 +66,7 @@ func (s decoder) readsGPR(w, gpr uint32) bool {
 		return gpr == s.decodeREG2FLOP(w).gpr
 	case opSTOREREG:
 		return gpr == s.decodeSTOREREG(w).gpr
-	case opADDDMAREG:
-		a := s.decodeADDDMAREG(w)
-		return gpr == a.a || gpr == a.b
-	case opMULDMAREG:
+	case opADDDMAREG, opMULDMAREG:
 		a := s.decodeADDDMAREG(w)
 		return gpr == a.a || gpr == a.b
 	}
@@ -107,8 +99,8 @@ func (s decoder) lateResults(w uint32) uint16 {
 }
 
 // lateReads returns the LRegs that a vector instruction reads without waiting for the one before
-// it. Blackhole's hardware waits, but doesn't know all reads (tt-isa-documentation
-// BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
+// it. Blackhole's hardware waits, but doesn't know all reads
+// (BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
 func (s decoder) lateReads(w uint32) uint16 {
 	if s.wormhole {
 		return vectorReads(w)
@@ -130,7 +122,7 @@ func vectorReads(w uint32) uint16 {
 		return reg(c)
 	case opSFPAND, opSFPOR, opSFPXOR, opSFPSWAP:
 		return reg(c) | reg(dst)
-	case opSFPSETEXP, opSFPSETMAN, opSFPSETSGN:
+	case opSFPSETEXP, opSFPSETMAN, opSFPSETSGN, opSFPIADD:
 		if w&1 != 0 { // immediate
 			return reg(c)
 		}
@@ -138,11 +130,6 @@ func vectorReads(w uint32) uint16 {
 	case opSFPSHFT:
 		if w&1 != 0 {
 			return reg(dst)
-		}
-		return reg(c) | reg(dst)
-	case opSFPIADD:
-		if w&1 != 0 {
-			return reg(c)
 		}
 		return reg(c) | reg(dst)
 	case opSFPLUT:
@@ -167,7 +154,7 @@ func vectorReads(w uint32) uint16 {
 	return 0
 }
 
-// unseenReads are the LRegs that a vector instruction reads unknown to Blackhole's interlock.
+// unseenReads are unknown to Blackhole's interlock.
 func unseenReads(w uint32) uint16 {
 	reg := func(shift int) uint16 { return 1 << (w >> shift & 15) }
 	const dst, c, b = 4, 8, 12

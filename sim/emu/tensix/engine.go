@@ -8,24 +8,21 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// numThreads is one for each T core.
 const numThreads = 3
 
 // Tile is the tile around an engine.
 type Tile interface {
-	// L1 returns L1 as little-endian words, from address 0 to at least byte address end, or all of
-	// L1 if end is larger.
+	// L1 returns little-endian words from address 0 to byte address end or beyond, all if end is
+	// larger.
 	L1(end uint32) []uint32
-	// L1Size is the size of L1 in bytes.
+	// L1Size is in bytes.
 	L1Size() uint32
 	// Stored is called after the engine has changed n bytes of L1 at addr.
 	Stored(addr uint32, n int)
-	// StoreConfig stores a word of the configuration that acts on the tile's processors. It returns
-	// false if it refuses. It also returns false after suspending the engine; then it is called
-	// again after Resume.
+	// StoreConfig stores a word of the configuration that acts on processors. It returns false if
+	// it refuses, or suspends the engine; it is called again after Resume.
 	StoreConfig(word, value uint32) bool
-	// StoreRegister stores a register of the tile at the address that processors use. Its result is
-	// that of StoreConfig.
+	// StoreRegister stores a register of the tile as StoreConfig does.
 	StoreRegister(addr, value uint32) bool
 }
 
@@ -57,10 +54,11 @@ type Engine struct {
 
 	suspended bool
 	first     uint8 // the thread with which the next step begins
+
+	*tableSet
 }
 
-// registers hold data. They are allocated on first use, because firmware initialises over a hundred
-// engines of a chip.
+// registers are allocated on first use: firmware initialises over a hundred engines of a chip.
 type registers struct {
 	dst        [dstRows]dstRow
 	srcA, srcB [2][srcRows]srcRow
@@ -71,7 +69,7 @@ func (e *Engine) allocate() {
 	e.dst.rows, e.srcA.rows, e.srcB.rows = &e.registers.dst, &e.registers.srcA, &e.registers.srcB
 }
 
-// thread is the state of one T core's instruction stream.
+// thread is a T core's instruction stream.
 type thread struct {
 	e     *Engine
 	index uint8
@@ -101,11 +99,11 @@ type thread struct {
 
 // New returns the engine of a tile in its state after reset.
 func New(arch chip.Arch, tile Tile) *Engine {
-	e := &Engine{decoder: decoder{arch == chip.Wormhole}, arch: arch, tile: tile}
-	e.chip = arith.Blackhole
-	if e.wormhole {
-		e.chip = arith.Wormhole
+	e := &Engine{decoder: decoder{arch == chip.Wormhole}, arch: arch, chip: arith.Wormhole, tile: tile}
+	if arch == chip.Blackhole {
+		e.chip = arith.Blackhole
 	}
+	e.tableSet = tableSets()[e.chip]
 	var threadPlaces *[isa.NumThread]isa.Field
 	e.places, threadPlaces = isa.Fields(arch)
 	for n := range e.threads {
@@ -119,7 +117,7 @@ func New(arch chip.Arch, tile Tile) *Engine {
 // Fault returns why the engine stopped, or nil.
 func (e *Engine) Fault() *Refusal { return e.fault }
 
-// refuse stops the engine and returns false. The first refusal wins.
+// The first refusal wins.
 func (e *Engine) refuse(cat Category, format string, args ...any) bool {
 	if e.fault == nil {
 		e.fault = &Refusal{Category: cat, Detail: fmt.Sprintf(format, args...)}
@@ -153,10 +151,10 @@ func (e *Engine) Suspended() bool { return e.suspended }
 // Resume continues a suspended engine with the same instruction.
 func (e *Engine) Resume() { e.suspended = false }
 
-// changes counts events that may end a wait: of semaphores, mutexes and banks.
+// changes counts events that may end a wait.
 func (e *Engine) changes() uint32 { return e.sync.changes + e.srcA.changes + e.srcB.changes }
 
-// source returns the source register that unpacker unit fills, and its name.
+// source returns what unpacker unit fills.
 func (e *Engine) source(unit uint32) (*source, string) {
 	if unit == 0 {
 		return &e.srcA, "SrcA"

@@ -2,8 +2,8 @@
 
 package tensix
 
-// dispatch executes an instruction that is encoded as the architecture wants it. It returns false if
-// the instruction must wait, or is refused.
+// dispatch executes a well-encoded instruction. It returns false if the instruction must wait, or
+// is refused.
 func (e *Engine) dispatch(t *thread, w uint32) bool {
 	switch w >> 24 {
 	case opMOVD2A:

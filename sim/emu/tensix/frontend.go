@@ -9,11 +9,10 @@ func Expands(w uint32) bool { return w>>24 == opMOP || w>>24 == opREPLAY }
 // CanPush reports whether thread n takes another .ttinsn. Stores to its aperture don't check.
 func (e *Engine) CanPush(n int) bool { return e.threads[n].queue.n <= queueHigh }
 
-// Queued returns the length of thread n's queue.
 func (e *Engine) Queued(n int) int { return int(e.threads[n].queue.n) }
 
 // Push gives thread n an instruction, through the MOP expander if expand: BRISC bypasses it. It
-// returns false if the engine refuses.
+// returns false if refused.
 func (e *Engine) Push(n int, w uint32, expand bool) bool {
 	if e.fault != nil {
 		return false
@@ -44,7 +43,7 @@ func (t *thread) maskHigh(w uint32) {
 	t.front.maskHigh = t.e.decodeMOP_CFG(w).mask
 }
 
-// enqueue drops NOPs, which MOPs make in numbers, unless hazards count their cycles.
+// enqueue drops NOPs, of which MOPs make many, unless hazards count their cycles.
 func (t *thread) enqueue(w uint32) {
 	if w == nop && t.e.hazards == nil {
 		return
@@ -61,7 +60,6 @@ func (t *thread) enqueue(w uint32) {
 	}
 }
 
-// push passes an instruction through the REPLAY expander.
 func (t *thread) push(w uint32) {
 	f := &t.front
 	switch {
@@ -79,7 +77,6 @@ func (t *thread) push(w uint32) {
 	}
 }
 
-// replay starts to record, or plays a recorded sequence.
 func (t *thread) replay(w uint32) {
 	e, f, a := t.e, &t.front, t.e.decodeREPLAY(w)
 	switch {
@@ -108,7 +105,7 @@ func (t *thread) expand(a mopArgs) {
 	}
 }
 
-// expandMask is the unpackers' MOP: one of two sequences for each bit of a mask.
+// expandMask has one of two sequences for each bit of a mask, for unpackers.
 func (t *thread) expandMask(a mopArgs) {
 	const halo, unpackB = 2, 1 // flags
 	m, flags := &t.front.mop, t.front.mop[1]
@@ -141,10 +138,8 @@ func (t *thread) expandMask(a mopArgs) {
 	}
 }
 
-// isNOP reports whether a word of the MOP configuration means "no instruction".
 func isNOP(w uint32) bool { return w>>24 == opNOP }
 
-// expandLoops is the MOP of two nested loops.
 func (t *thread) expandLoops(a mopArgs) {
 	m := &t.front.mop
 	outer, inner, start, end0, end1, body, other := m[0], m[1], m[2], m[3], m[4], m[5], m[6]

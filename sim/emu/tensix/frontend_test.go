@@ -7,8 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// queued pushes words to thread 0, whose first instruction waits for ever, and returns the rest of
-// the queue.
 func queued(t *testing.T, mop [mopWords]uint32, list ...uint32) []uint32 {
 	t.Helper()
 	e := New(chip.Blackhole, newTestTile(chip.Blackhole))
@@ -29,7 +27,6 @@ func queued(t *testing.T, mop [mopWords]uint32, list ...uint32) []uint32 {
 	return out
 }
 
-// op is an instruction that tests recognise by its low byte.
 func op(n uint32) uint32 { return opSETC16<<24 | n }
 
 func TestMOPExpandsToItsLoops(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// The engine never panics, and its refusals have a category and a reason.
 func FuzzEngine(f *testing.F) {
 	f.Add(byte(0), []byte{})
 	f.Add(byte(1), words(opUNPACR<<24|0x81, opPACR<<24|1, opMVMUL<<24, opREPLAY<<24|1<<4|3, opMOP<<24, opSFPMAD<<24))

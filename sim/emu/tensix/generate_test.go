@@ -23,8 +23,6 @@ type weight struct {
 	n  int
 }
 
-// step makes the next part of the program. If the engine refuses an access, step returns it with
-// the reason.
 func (g *generator) step() (access, *Refusal) {
 	if g.left == 0 {
 		g.scene()
@@ -54,9 +52,10 @@ func (g *generator) step() (access, *Refusal) {
 
 func pick[T any](g *generator, list ...T) T { return list[g.rng.IntN(len(list))] }
 
+func (g *generator) below(n int) uint32 { return uint32(g.rng.IntN(n)) }
+
 func (g *generator) chance(n int) bool { return g.rng.IntN(n) == 0 }
 
-// sparse returns random bits, mostly few.
 func (g *generator) sparse() uint32 {
 	v := g.rng.Uint32()
 	for range g.rng.IntN(5) {
@@ -75,18 +74,17 @@ func (g *generator) randomConfig() access {
 	return access{configWindow + 4*uint32(p.Word), w&^(p.Mask<<p.Shift) | v<<p.Shift, g.core}
 }
 
-// randomRegister sets a GPR or a MOP word, or changes a semaphore, if the core is the thread's own.
 func (g *generator) randomRegister() access {
 	if g.core == 0 {
 		return g.randomConfig()
 	}
 	switch g.rng.IntN(3) {
 	case 0:
-		return access{gprWindow + 4*uint32(g.rng.IntN(NumGPRs)), g.sparse(), g.core}
+		return access{gprWindow + 4*g.below(NumGPRs), g.sparse(), g.core}
 	case 1:
-		return access{semWindow + 4*uint32(g.rng.IntN(numSemaphores)), uint32(g.rng.IntN(2)), g.core}
+		return access{semWindow + 4*g.below(numSemaphores), g.below(2), g.core}
 	}
-	i := uint32(g.rng.IntN(mopWords))
+	i := g.below(mopWords)
 	v := g.instruction()
 	if i < 2 {
 		v = uint32(1 + g.rng.IntN(4))
@@ -97,12 +95,12 @@ func (g *generator) randomRegister() access {
 }
 
 func (g *generator) loop() access {
-	replay := g.push(opREPLAY<<24 | uint32(g.rng.IntN(replaySize))<<14 | uint32(1+g.rng.IntN(6))<<4 | uint32(pick(g, 0, 1, 3, 3)))
+	replay := g.push(opREPLAY<<24 | g.below(replaySize)<<14 | uint32(1+g.rng.IntN(6))<<4 | uint32(pick(g, 0, 1, 3, 3)))
 	if g.core == 0 || g.chance(3) {
 		return replay
 	}
 	if g.chance(2) {
-		return g.push(opMOP<<24 | uint32(g.rng.IntN(6))<<16 | g.rng.Uint32()&0xFFFF)
+		return g.push(opMOP<<24 | g.below(6)<<16 | g.rng.Uint32()&0xFFFF)
 	}
 	if g.chance(4) {
 		return g.push(opMOP_CFG<<24 | g.rng.Uint32()&0xFFFF)
@@ -117,7 +115,6 @@ func (g *generator) randomThread() access {
 	return g.push(opSETC16<<24 | uint32(p.Word)<<16 | w&0xFFFF)
 }
 
-// scene configures all units and chooses a mix of instructions.
 func (g *generator) scene() {
 	g.left = 100 + g.rng.IntN(800)
 	g.thread = g.rng.IntN(numThreads)
@@ -131,13 +128,9 @@ func (g *generator) scene() {
 	}
 	g.modes()
 	i := g.rng.IntN(len(mixes))
-	if *differVector {
-		i = vectorMix
-	}
 	g.mix, g.tiles = mixes[i], i < tileMixes
 }
 
-// tile makes banks of both sources valid, if possible, and resets row counters.
 func (g *generator) tile() {
 	g.try(g.push(opSETRWC<<24 | 15))
 	for unit := range uint32(2) {
@@ -152,12 +145,10 @@ func (g *generator) tile() {
 	}
 }
 
-// ones returns the address of ones in unpacker 1's format.
 func (g *generator) ones() uint32 {
 	return onesOf(arith.Format(g.e.cfg(&g.e.threads[g.thread], isa.UnpackDescriptor+1) & 15))
 }
 
-// Formats that the vendor's simulator unpacks and computes with.
 var sourceFormats = []arith.Format{
 	arith.BF16, arith.BF16, arith.FP16, arith.TF32, arith.FP32, arith.BFP8, arith.BFP4, arith.BFP2, arith.INT8, arith.LF8, arith.INT16,
 }
@@ -189,30 +180,30 @@ func (g *generator) unpackers() {
 		g.configure(isa.UnpackDescriptor+u, 256<<16|0x10|uint32(in))
 		g.configure(isa.UnpackDescriptor1+u, 4<<16|1)
 		g.configure(isa.UnpackOutFormat+u, uint32(out))
-		g.configure(isa.UnpackThrottle+u, uint32(g.rng.IntN(3)))
+		g.configure(isa.UnpackThrottle+u, g.below(3))
 		for c := range isa.Config(2) {
 			g.configure(isa.UnpackUncompressed+2*u+c, 1)
 			g.configure(isa.UnpackToDstContext+2*u+c, bit(toDst && unit == 0))
-			g.configure(isa.UnpackBase+2*u+c, dataBase/16-1+uint32(g.rng.IntN(0x80)))
-			g.configure(isa.UnpackOffset+2*u+c, uint32(g.rng.IntN(8)))
+			g.configure(isa.UnpackBase+2*u+c, dataBase/16-1+g.below(0x80))
+			g.configure(isa.UnpackOffset+2*u+c, g.below(8))
 			if unit == 0 {
 				g.configure(isa.UnpackXDim+c, 256)
-				g.configure(isa.UnpackDst+c, 64+16*uint32(g.rng.IntN(4))*bit(g.chance(3)))
+				g.configure(isa.UnpackDst+c, 64+16*g.below(4)*bit(g.chance(3)))
 			}
 		}
-		g.configure(isa.UnpackAddDst, uint32(g.rng.IntN(2)))
+		g.configure(isa.UnpackAddDst, g.below(2))
 		size := uint32(2)
 		if out == arith.FP32 || out == arith.TF32 || out == arith.INT32 {
 			size = 4
 		}
-		g.configure(isa.UnpackYStride+u, 16*size*uint32(g.rng.IntN(2)))
+		g.configure(isa.UnpackYStride+u, 16*size*g.below(2))
 		g.configure(isa.UnpackZStride+u, 256*size)
 		g.configure(isa.UnpackHaloize+u, bit(unit == 0 && !toDst && g.chance(5)))
 		g.configure(isa.UnpackTilize+u, bit(unit == 0 && g.chance(6)))
 		g.configure(isa.UnpackForceExponent+u, bit(g.chance(5)))
 		g.configure(isa.UnpackExponent+u, g.rng.Uint32())
-		g.configure(isa.UnpackFP8E4+u, uint32(g.rng.IntN(2)))
-		g.configure(isa.SrcUnsigned+u, uint32(g.rng.IntN(2)))
+		g.configure(isa.UnpackFP8E4+u, g.below(2))
+		g.configure(isa.SrcUnsigned+u, g.below(2))
 		shift := uint32(0)
 		if g.e.cfg(&g.e.threads[g.thread], isa.UnpackTilize+u) != 0 {
 			shift = 4 // 64 bytes
@@ -220,7 +211,7 @@ func (g *generator) unpackers() {
 		g.configure(isa.UnpackShift0+u, shift)
 		g.configure(isa.UnpackShift1+u, 0)
 	}
-	g.configure(isa.UnpackOwnThrottle, uint32(g.rng.IntN(2)))
+	g.configure(isa.UnpackOwnThrottle, g.below(2))
 	g.setThread(isa.ThreadSrcASetByAddress, bit(!toDst))
 	g.setThread(isa.ThreadUnpackContext, bit(g.chance(4)))
 	g.setThread(isa.ThreadUnpackContext+1, bit(g.chance(4)))
@@ -241,19 +232,17 @@ func bit(b bool) uint32 {
 }
 
 func (g *generator) matrix() {
-	g.configure(isa.Fp32Dst, uint32(g.rng.IntN(2)))
-	g.configure(isa.Fp32SFPU, uint32(g.rng.IntN(2)))
+	g.configure(isa.Fp32Dst, g.below(2))
+	g.configure(isa.Fp32SFPU, g.below(2))
 	g.configure(isa.KeepDenormals, bit(g.chance(6)))
-	g.setThread(isa.ThreadDstOffset, pick(g, uint32(0), 0, 64, 512, uint32(g.rng.IntN(64))*16))
-	g.setThread(isa.ThreadFidelityBase, uint32(g.rng.IntN(4))*bit(g.chance(2)))
+	g.setThread(isa.ThreadDstOffset, pick(g, uint32(0), 0, 64, 512, g.below(64)*16))
+	g.setThread(isa.ThreadFidelityBase, g.below(4)*bit(g.chance(2)))
 	g.sources()
 	g.setThread(isa.ThreadKeepSrcValid, bit(g.chance(8)))
 	g.setThread(isa.ThreadKeepSrcValid+1, bit(g.chance(8)))
 	g.try(g.push(opSETRWC<<24 | 15))
 }
 
-// sources chooses the sources' formats, often other than the unpackers'; Blackhole needs explicit
-// for that.
 func (g *generator) sources() {
 	explicit := g.chance(2)
 	g.setThread(isa.ThreadExplicitSrcA, bit(explicit))
@@ -264,10 +253,8 @@ func (g *generator) sources() {
 	}
 }
 
-// elementwiseFormats have 8-bit exponents and are accepted for SrcA.
 var elementwiseFormats = []arith.Format{arith.FP32, arith.TF32, arith.BF16, arith.BFP8, arith.BFP4, arith.BFP2}
 
-// modes sets all address modes, each word of the thread's configuration once.
 func (g *generator) modes() {
 	words := map[uint8]uint32{}
 	set := func(f isa.Thread, v uint32) {
@@ -282,8 +269,7 @@ func (g *generator) modes() {
 	}
 }
 
-// everyPhase makes products and pools of each phase of the sources' formats, which are rare
-// otherwise.
+// Products and pools of each phase are rare otherwise.
 func (g *generator) everyPhase() {
 	p := g.e.threads[g.thread].places[isa.ThreadModeFidelityIncrement]
 	for i := range isa.Thread(numModes) {
@@ -313,7 +299,7 @@ func (g *generator) matrixModes(set func(isa.Thread, uint32)) {
 		}
 		set(isa.ThreadModeDstToCarry+i, bit(g.chance(12)))
 		set(isa.ThreadModeDstIncrement+i, pick(g, uint32(0), 8, 8, 4, 2, 16, 64, 1016))
-		set(isa.ThreadModeFidelityIncrement+i, uint32(g.rng.IntN(3))*bit(g.chance(3)))
+		set(isa.ThreadModeFidelityIncrement+i, g.below(3)*bit(g.chance(3)))
 		set(isa.ThreadModeFidelityClear+i, bit(g.chance(4)))
 		set(isa.ThreadModeBiasIncrement+i, bit(g.chance(12) && g.e.wormhole))
 		set(isa.ThreadModeBiasClear+i, 0)
@@ -322,16 +308,14 @@ func (g *generator) matrixModes(set func(isa.Thread, uint32)) {
 
 func (g *generator) packModes(set func(isa.Thread, uint32)) {
 	for i := range isa.Thread(4) {
-		set(isa.ThreadPackModeYSrcIncrement+i, uint32(g.rng.IntN(5)))
-		set(isa.ThreadPackModeYSrcCarry+i, bit(g.chance(5)))
-		set(isa.ThreadPackModeYSrcClear+i, bit(g.chance(5)))
-		set(isa.ThreadPackModeYDstIncrement+i, 0)
-		set(isa.ThreadPackModeYDstCarry+i, 0)
-		set(isa.ThreadPackModeYDstClear+i, bit(g.chance(3)))
-		set(isa.ThreadPackModeZSrcIncrement+i, bit(g.chance(4)))
-		set(isa.ThreadPackModeZSrcClear+i, bit(g.chance(4)))
-		set(isa.ThreadPackModeZDstIncrement+i, 0)
-		set(isa.ThreadPackModeZDstClear+i, bit(g.chance(2)))
+		set(isa.ThreadPackModeYSrcIncrement+i, g.below(5))
+		for _, f := range []isa.Thread{isa.ThreadPackModeYSrcCarry, isa.ThreadPackModeYSrcClear, isa.ThreadPackModeYDstClear,
+			isa.ThreadPackModeZSrcIncrement, isa.ThreadPackModeZSrcClear, isa.ThreadPackModeZDstClear} {
+			set(f+i, bit(g.chance(4)))
+		}
+		for _, f := range []isa.Thread{isa.ThreadPackModeYDstIncrement, isa.ThreadPackModeYDstCarry, isa.ThreadPackModeZDstIncrement} {
+			set(f+i, 0)
+		}
 	}
 }
 
@@ -347,7 +331,7 @@ func (g *generator) packPair() (wide uint32, in, out uint32) {
 func (g *generator) packers() {
 	wide, in, out := g.packPair()
 	g.configure(isa.PackRead32, wide)
-	g.configure(isa.PackReadUnsigned, uint32(g.rng.IntN(2)))
+	g.configure(isa.PackReadUnsigned, g.below(2))
 	g.configure(isa.PackReadRaw, bit(g.chance(8)))
 	round := arith.Format(in) == arith.FP16 && (wide == 1 || arith.Format(out) == arith.LF8 && g.chance(2))
 	g.configure(isa.PackRound10, bit(round))
@@ -360,8 +344,8 @@ func (g *generator) packers() {
 		g.configure(isa.PackOutFormat+i, out)
 		g.configure(isa.PackRows+i, rows)
 		g.configure(isa.PackAccumulate+i, accumulate)
-		g.configure(isa.PackExponents+i, uint32(g.rng.IntN(5)))
-		g.configure(isa.PackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(64)))
+		g.configure(isa.PackExponents+i, g.below(5))
+		g.configure(isa.PackOut+i, base+uint32(i)*0x100-1+g.below(64))
 		g.configure(isa.PackDst+i, pick(g, uint32(0), 16*uint32(i), 64, 512)&^(bit(!g.chance(3))*15))
 	}
 	g.configure(isa.PackFP8E4, bit(!g.chance(4)))
@@ -369,7 +353,7 @@ func (g *generator) packers() {
 	g.configure(isa.PackYStride, 16*size)
 	g.configure(isa.PackZStride, 256*size)
 	g.configure(isa.PackWStride, 1024*size)
-	g.configure(isa.Relu, uint32(g.rng.IntN(4))*bit(g.chance(2)))
+	g.configure(isa.Relu, g.below(4)*bit(g.chance(2)))
 	g.configure(isa.ReluThreshold, g.rng.Uint32()&0x7FFF)
 	g.configure(isa.EdgeMask, pick(g, uint32(0xFFFF), 0xFFFF, 1, 0))
 	g.configure(isa.EdgeMask+1, pick(g, uint32(0xFFFF), 1, 0))
@@ -377,9 +361,9 @@ func (g *generator) packers() {
 		g.configure(isa.RowSets+i, bit(g.chance(4)))
 	}
 	g.configure(isa.EdgeRowSet, pick(g, uint32(0), 0, 0x55, 1, 4))
-	g.configure(isa.DstSwizzle, uint32(g.rng.IntN(2)))
+	g.configure(isa.DstSwizzle, g.below(2))
 	g.configure(isa.DstRemap, g.e.cfg(&g.e.threads[0], isa.DstSwizzle))
-	g.configure(isa.ZeroAbsolute, uint32(g.rng.IntN(2)))
+	g.configure(isa.ZeroAbsolute, g.below(2))
 	n := pick(g, uint32(16), 16, 64, 256, 8)
 	if !g.e.wormhole {
 		n = pick(g, uint32(16), 16, 16, 8)
@@ -389,10 +373,7 @@ func (g *generator) packers() {
 	g.try(g.push(opSETADCZW<<24 | 4<<21 | 0xF))
 }
 
-// tileMixes is the number of mixes that work on tiles; they come first.
-const tileMixes = 4
-
-const vectorMix = tileMixes
+const tileMixes = 4 // which come first
 
 var mixes = [][]weight{
 	{{opUNPACR, 1}, {opMVMUL, 16}, {opSETRWC, 2}, {opPACR, 2}, {opZEROACC, 1}, {opGAPOOL, 4}, {opGMPOOL, 4}},
@@ -429,7 +410,6 @@ func (g *generator) instruction() uint32 {
 	return nop
 }
 
-// vector is any vector instruction, or a previous one.
 func (g *generator) vector() uint32 {
 	w := &g.again[g.rng.IntN(len(g.again))]
 	if *w == 0 || !g.chance(3) {
@@ -440,15 +420,15 @@ func (g *generator) vector() uint32 {
 
 func (g *generator) anyOpcode() uint32 {
 	for {
-		op := uint32(g.rng.IntN(256))
-		if kind, _ := g.e.encoding(op); kind == executed || g.chance(400) && op > 4 {
+		op := g.below(256)
+		if g.e.encodings[op].executed || g.chance(400) && op > 4 {
 			return g.fields(op)
 		}
 	}
 }
 
 func (g *generator) fields(op uint32) uint32 {
-	_, unused := g.e.encoding(op)
+	unused := g.e.encodings[op].unused
 	v := g.sparse()
 	if g.chance(500) {
 		unused = 0

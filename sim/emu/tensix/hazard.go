@@ -1,33 +1,28 @@
 package tensix
 
-// Assumptions is a set of promises that no document makes but programs rely on.
+// Assumptions are promises that no document makes but programs rely on.
 type Assumptions uint8
 
 const (
 	// ContextIsRead: an unpacker has read the configuration of an UNPACR before a later SEMGET of
-	// the same thread, without a STALLWAIT for the unpacker.
+	// the same thread.
 	//
-	// Documents promise that units start instructions in the order in which they leave the wait
-	// gate (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/README.md, Frontend). They
-	// ask software to wait until an instruction has started, or better finished, before changing
-	// its configuration (BackendConfiguration.md, Danger two). They don't say when an unpacker
-	// reads it; a packer reads some fields at an unspecified point (PACR.md). tt-llk releases an
-	// unpacker context with SEMGET straight after the UNPACR that uses the context
-	// (t6_semaphore_get(semaphore::UNPACK_SYNC)); its T core then stores the next address there.
+	// Documents ask software to wait until an instruction has started before changing its
+	// configuration (BackendConfiguration.md, Danger two), but not when an unpacker reads it.
+	// tt-llk releases a context with SEMGET straight after the UNPACR that uses it
+	// (t6_semaphore_get(semaphore::UNPACK_SYNC)); its T core then stores the next address.
 	ContextIsRead Assumptions = 1 << iota
-	// ZeroedAtOnce: ZEROACC and ZEROSRC are done before a later instruction of the same thread,
-	// without a STALLWAIT for the matrix unit. Wormhole's documents give both a latency of one
-	// cycle (MatrixUnit.md); Blackhole's say nothing. tt-llk's pack code clears Dst and gives it
-	// back to the math thread at once (_llk_pack_dest_section_done_). Its unpack code clears SrcA
-	// and SrcB when a kernel starts.
+	// ZeroedAtOnce: ZEROACC and ZEROSRC are done before a later instruction of the same thread.
+	// Wormhole's have a latency of one cycle (MatrixUnit.md). tt-llk clears Dst and gives it back
+	// to the math thread at once (_llk_pack_dest_section_done_), and clears SrcA and SrcB when a
+	// kernel starts.
 	ZeroedAtOnce
-	// BootIsOver: instructions that firmware pushes when it starts are done before any program
-	// runs, although firmware never waits for them. tt-metal's BRISC firmware clears Dst and sets
-	// up the vector unit through thread 0 (device_setup).
+	// BootIsOver: instructions that firmware pushes at its start are done before any program.
+	// tt-metal's BRISC clears Dst and sets up the vector unit through thread 0 without waiting
+	// (device_setup).
 	BootIsOver
 )
 
-// unit is a set of units that execute instructions, as STALLWAIT names them.
 type unit uint16
 
 const (
@@ -40,7 +35,7 @@ const (
 	unitMisc
 	unitConfig
 	unitSync
-	// Not units, but stores of the T core.
+	// Stores of the T core.
 	configStores
 	gprStores
 
@@ -63,7 +58,7 @@ func (u unit) String() string {
 	return s
 }
 
-// hazards is the work that no instruction has waited for. It is nil unless hazards are refused.
+// hazards is the work that no instruction has waited for; nil unless hazards are refused.
 type hazards struct {
 	threads [numThreads]hazard
 }
@@ -90,7 +85,6 @@ type pushedNote struct {
 	stored unit // stores of the core before it has pushed the instruction, and after the one before
 }
 
-// storeOver is a store of the core that overtakes queued instructions.
 type storeOver struct {
 	to   Place
 	at   uint32
@@ -134,7 +128,6 @@ func (h *hazard) pushes(at uint32) {
 	h.stored = 0
 }
 
-// begins accounts for the core's stores before it pushed the next instruction.
 func (h *hazard) begins(q *queue) {
 	from := &h.stored
 	if q.n > 0 {
@@ -144,7 +137,6 @@ func (h *hazard) begins(q *queue) {
 	*from = 0
 }
 
-// assumes reports whether the next instruction may rely on a.
 func (h *hazard) assumes(q *queue, a Assumptions) bool {
 	have := h.pushed
 	if q.n > 0 { // it is the first there

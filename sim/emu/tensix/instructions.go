@@ -103,500 +103,314 @@ const (
 	opCFGSHIFTMASK  = 0xb8
 )
 
-// encodings is indexed by opcode.
-var encodings = [256]encoding{
-	0x01: {"MOP", front, false, 0, 0},
-	0x02: {"NOP", front, false, 0, 0},
-	0x03: {"MOP_CFG", front, false, 0, 0},
-	0x04: {"REPLAY", front, false, 0, 0},
-	0x05: {"RESOURCEDECL", unsupported, true, 0, 0},
-	0x08: {"MOVD2A", executed, false, 0x4c00, 0xc00},
-	0x09: {"MOVDBGA2D", unsupported, false, 0, 0},
-	0x0a: {"MOVD2B", executed, false, 0x4c00, 0xc00},
-	0x0b: {"MOVB2A", executed, false, 0x804fc0, 0x800fc0},
-	0x0c: {"MOVDBGB2D", unsupported, true, 0, 0},
-	0x10: {"ZEROACC", executed, false, 0xc67c00, 0xe03c00},
-	0x11: {"ZEROSRC", executed, false, 0xffffe0, 0xffffe0},
-	0x12: {"MOVA2D", executed, false, 0x4c00, 0xc00},
-	0x13: {"MOVB2D", executed, false, 0xc00, 0x400},
-	0x14: {"TRNSPSRCA", unsupported, false, 0, 0},
-	0x15: {"RAREB", unsupported, false, 0, 0},
-	0x16: {"TRNSPSRCB", executed, false, 0xffffff, 0xffffff},
-	0x17: {"SHIFTXA", unsupported, false, 0, 0},
-	0x18: {"SHIFTXB", unsupported, false, 0, 0},
-	0x1a: {"SETASHRMH0", unsupported, false, 0, 0},
-	0x1b: {"SETASHRMH1", unsupported, false, 0, 0},
-	0x1c: {"SETASHRMV", unsupported, false, 0, 0},
-	0x1d: {"SETPKEDGOF", unsupported, false, 0, 0},
-	0x1e: {"SETASHRMH", unsupported, false, 0, 0},
-	0x21: {"CLREXPHIST", unsupported, false, 0, 0},
-	0x22: {"CONV3S1", unsupported, false, 0, 0},
-	0x23: {"CONV3S2", unsupported, false, 0, 0},
-	0x24: {"MPOOL3S1", unsupported, false, 0, 0},
-	0x25: {"APOOL3S1", unsupported, false, 0, 0},
-	0x26: {"MVMUL", executed, false, 0x367c00, 0x363c00},
-	0x27: {"ELWMUL", executed, false, 0x67c00, 0x63c00},
-	0x28: {"ELWADD", executed, false, 0x67c00, 0x63c00},
-	0x29: {"DOTPV", unsupported, false, 0, 0},
-	0x30: {"ELWSUB", executed, false, 0x67c00, 0x63c00},
-	0x31: {"MPOOL3S2", unsupported, false, 0, 0},
-	0x32: {"APOOL3S2", unsupported, false, 0, 0},
-	0x33: {"GMPOOL", executed, false, 0x363c00, 0x343c00},
-	0x34: {"GAPOOL", executed, false, 0x363c00, 0x343c00},
-	0x35: {"GATESRCRST", executed, false, 0xfffffc, 0xfffffc},
-	0x36: {"CLEARDVALID", executed, false, 0x3ffffc, 0x3ffffc},
-	0x37: {"SETRWC", executed, false, 0x30, 0x30},
-	0x38: {"INCRWC", executed, false, 0xe0003f, 0xe0003f},
-	0x39: {"SETIBRWC", unsupported, false, 0, 0},
-	0x3a: {"MFCONV3S1", unsupported, false, 0, 0},
-	0x40: {"XMOV", unsupported, false, 0, 0},
-	0x41: {"PACR", executed, false, 0xfe606c, 0x800060},
-	0x42: {"UNPACR", executed, false, 0x4000, 0x4000},
-	0x43: {"UNPACR_NOP", executed, false, 0x7fffe0, 0x408e00},
-	0x44: {"RSTDMA", unsupported, false, 0, 0},
-	0x45: {"SETDMAREG", executed, false, 0, 0},
-	0x46: {"FLUSHDMA", unsupported, false, 0, 0},
-	0x48: {"REG2FLOP", executed, false, 0xe000, 0xe000},
-	0x49: {"LOADIND", unsupported, false, 0, 0},
-	0x4a: {"PACR_SETREG", unsupported, false, 0, 0},
-	0x4b: {"TBUFCMD", unsupported, false, 0, 0},
-	0x50: {"SETADC", executed, false, 0, 0},
-	0x51: {"SETADCXY", executed, false, 0x1c0030, 0x1c0030},
-	0x52: {"INCADCXY", executed, false, 0x1c003f, 0x1c003f},
-	0x53: {"ADDRCRXY", executed, false, 0x1c0030, 0x1c0030},
-	0x54: {"SETADCZW", executed, false, 0x1c0030, 0x1c0030},
-	0x55: {"INCADCZW", executed, false, 0x1c003f, 0x1c003f},
-	0x56: {"ADDRCRZW", executed, false, 0x1c0030, 0x1c0030},
-	0x57: {"SETDVALID", executed, false, 0xfffffc, 0xfffffc},
-	0x58: {"ADDDMAREG", executed, false, 0x7c0000, 0x7c0000},
-	0x59: {"SUBDMAREG", unsupported, false, 0, 0},
-	0x5a: {"MULDMAREG", executed, false, 0x7c0000, 0x7c0000},
-	0x5b: {"BITWOPDMAREG", unsupported, false, 0, 0},
-	0x5c: {"SHIFTDMAREG", unsupported, false, 0, 0},
-	0x5d: {"CMPDMAREG", unsupported, false, 0, 0},
-	0x5e: {"SETADCXX", executed, false, 0x100000, 0x100000},
-	0x60: {"DMANOP", executed, false, 0xffffff, 0xffffff},
-	0x61: {"ATINCGET", unsupported, false, 0, 0},
-	0x62: {"ATINCGETPTR", unsupported, false, 0, 0},
-	0x63: {"ATSWAP", unsupported, false, 0, 0},
-	0x64: {"ATCAS", unsupported, false, 0, 0},
-	0x66: {"STOREIND", unsupported, false, 0, 0},
-	0x67: {"STOREREG", executed, false, 0, 0},
-	0x68: {"LOADREG", unsupported, false, 0, 0},
-	0x70: {"SFPLOAD", executed, false, 0x3c00, 0x1c00},
-	0x71: {"SFPLOADI", executed, false, 0, 0},
-	0x72: {"SFPSTORE", executed, false, 0x3c00, 0x1c00},
-	0x73: {"SFPLUT", executed, false, 0xffff, 0xffff},
-	0x74: {"SFPMULI", executed, false, 0, 0},
-	0x75: {"SFPADDI", executed, false, 0, 0},
-	0x76: {"SFPDIVP2", executed, false, 0, 0},
-	0x77: {"SFPEXEXP", executed, false, 0xfff000, 0xfff000},
-	0x78: {"SFPEXMAN", executed, false, 0xfff000, 0xfff000},
-	0x79: {"SFPIADD", executed, false, 0, 0},
-	0x7a: {"SFPSHFT", executed, false, 0, 0},
-	0x7b: {"SFPSETCC", executed, false, 0xffe000, 0xffe000},
-	0x7c: {"SFPMOV", executed, false, 0xfff000, 0xfff000},
-	0x7d: {"SFPABS", executed, false, 0xfff000, 0xfff000},
-	0x7e: {"SFPAND", executed, false, 0xff0000, 0xff0000},
-	0x7f: {"SFPOR", executed, false, 0xff0000, 0xff0000},
-	0x80: {"SFPNOT", executed, false, 0xfff00f, 0xfff00f},
-	0x81: {"SFPLZ", executed, false, 0xfff000, 0xfff000},
-	0x82: {"SFPSETEXP", executed, false, 0xf00000, 0xf00000},
-	0x83: {"SFPSETMAN", executed, false, 0, 0},
-	0x84: {"SFPMAD", executed, false, 0xf00000, 0xf00000},
-	0x85: {"SFPADD", executed, false, 0xf00000, 0xf00000},
-	0x86: {"SFPMUL", executed, false, 0xf00000, 0xf00000},
-	0x87: {"SFPPUSHC", executed, false, 0xffff00, 0xffff00},
-	0x88: {"SFPPOPC", executed, false, 0xffff00, 0xffff00},
-	0x89: {"SFPSETSGN", executed, false, 0xffe000, 0xffe000},
-	0x8a: {"SFPENCC", executed, false, 0xffcf00, 0xffcf00},
-	0x8b: {"SFPCOMPC", executed, false, 0xffff0f, 0xffff0f},
-	0x8c: {"SFPTRANSP", executed, false, 0xffff0f, 0xffff0f},
-	0x8d: {"SFPXOR", executed, false, 0xfff00f, 0xfff00f},
-	0x8e: {"SFP_STOCH_RND", executed, false, 0xc00000, 0x800000},
-	0x8f: {"SFPNOP", executed, false, 0xffffff, 0xffffff},
-	0x90: {"SFPCAST", executed, false, 0xfff000, 0xfff000},
-	0x91: {"SFPCONFIG", executed, false, 0, 0},
-	0x92: {"SFPSWAP", executed, false, 0xfff000, 0xfff000},
-	0x93: {"SFPLOADMACRO", executed, false, 0x3c00, 0x1c00},
-	0x94: {"SFPSHFT2", executed, false, 0, 0},
-	0x95: {"SFPLUTFP32", executed, false, 0xffff00, 0xffff00},
-	0x96: {"SFPLE", executed, true, 0xfff000, 0xfff000},
-	0x97: {"SFPGT", executed, true, 0xfff000, 0xfff000},
-	0x98: {"SFPMUL24", executed, true, 0xf00000, 0xf00000},
-	0x99: {"SFPARECIP", executed, true, 0xff0000, 0xff0000},
-	0xa0: {"ATGETM", executed, false, 0xff0000, 0xff0000},
-	0xa1: {"ATRELM", executed, false, 0xff0000, 0xff0000},
-	0xa2: {"STALLWAIT", executed, false, 0, 0x7000},
-	0xa3: {"SEMINIT", executed, false, 0xfc03, 0xfc03},
-	0xa4: {"SEMPOST", executed, false, 0xfffc03, 0xfffc03},
-	0xa5: {"SEMGET", executed, false, 0xfffc03, 0xfffc03},
-	0xa6: {"SEMWAIT", executed, false, 0x7c00, 0x7c00},
-	0xa7: {"STREAMWAIT", unsupported, true, 0, 0},
-	0xb0: {"WRCFG", executed, false, 0xc07800, 0xc07800},
-	0xb1: {"RDCFG", executed, false, 0xc0f800, 0xc0f800},
-	0xb2: {"SETC16", executed, false, 0, 0},
-	0xb3: {"RMWCIB0", executed, false, 0, 0},
-	0xb4: {"RMWCIB1", executed, false, 0, 0},
-	0xb5: {"RMWCIB2", executed, false, 0, 0},
-	0xb6: {"RMWCIB3", executed, false, 0, 0},
-	0xb7: {"STREAMWRCFG", unsupported, true, 0, 0},
-	0xb8: {"CFGSHIFTMASK", executed, true, 0, 0},
-}
-
 type mopArgs struct{ kind, count, mask uint32 }
 
 func (s decoder) decodeMOP(w uint32) mopArgs {
-	return mopArgs{kind: w >> 23 & 1, count: w >> 16 & 0x7f, mask: w & 0xffff}
+	return mopArgs{w >> 23 & 1, w >> 16 & 0x7f, w & 0xffff}
 }
 
 type mopcfgArgs struct{ mask uint32 }
 
 func (s decoder) decodeMOP_CFG(w uint32) mopcfgArgs {
-	return mopcfgArgs{mask: w & 0xffff}
+	return mopcfgArgs{w & 0xffff}
 }
 
 type replayArgs struct{ record, run, length, start uint32 }
 
 func (s decoder) decodeREPLAY(w uint32) replayArgs {
-	return replayArgs{record: w & 1, run: w >> 1 & 1, length: w >> 4 & 0x3ff, start: w >> 14 & 0x3ff}
+	return replayArgs{w & 1, w >> 1 & 1, w >> 4 & 0x3ff, w >> 14 & 0x3ff}
 }
 
 type movd2aArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
 func (s decoder) decodeMOVD2A(w uint32) movd2aArgs {
-	return movd2aArgs{dst: w & 0x3ff, mod: w >> 12 & 3, mode: s.either(w>>15&3, w>>14&7), src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
+	return movd2aArgs{w & 0x3ff, w >> 12 & 3, s.either(w>>15&3, w>>14&7), w >> 17 & 0x3f, w >> 23 & 1}
 }
 
 type movb2aArgs struct{ srcb, mod, mode, srca uint32 }
 
 func (s decoder) decodeMOVB2A(w uint32) movb2aArgs {
-	return movb2aArgs{srcb: w & 0x3f, mod: w >> 12 & 3, mode: s.either(w>>15&3, w>>14&7), srca: w >> 17 & 0x3f}
+	return movb2aArgs{w & 0x3f, w >> 12 & 3, s.either(w>>15&3, w>>14&7), w >> 17 & 0x3f}
 }
 
 type zeroaccArgs struct{ dst, mode, clear, revive, wide uint32 }
 
 func (s decoder) decodeZEROACC(w uint32) zeroaccArgs {
-	return zeroaccArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), clear: s.either(w>>19&7, w>>19&3), revive: s.either(0, w>>17&1), wide: s.either(0, w>>18&1)}
+	return zeroaccArgs{w & 0x3ff, s.either(w>>15&3, w>>14&7), s.either(w>>19&7, w>>19&3), s.either(0, w>>17&1), s.either(0, w>>18&1)}
 }
 
 type zerosrcArgs struct{ sources, both, write, value uint32 }
 
 func (s decoder) decodeZEROSRC(w uint32) zerosrcArgs {
-	return zerosrcArgs{sources: w & 3, both: w >> 2 & 1, write: w >> 3 & 1, value: w >> 4 & 1}
+	return zerosrcArgs{w & 3, w >> 2 & 1, w >> 3 & 1, w >> 4 & 1}
 }
 
 type movb2dArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
 func (s decoder) decodeMOVB2D(w uint32) movb2dArgs {
-	return movb2dArgs{dst: w & 0x3ff, mod: s.either(w>>12&7, w>>11&7), mode: s.either(w>>15&3, w>>14&7), src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
+	return movb2dArgs{w & 0x3ff, s.either(w>>12&7, w>>11&7), s.either(w>>15&3, w>>14&7), w >> 17 & 0x3f, w >> 23 & 1}
 }
 
 type mvmulArgs struct{ dst, mode, mod, clear uint32 }
 
 func (s decoder) decodeMVMUL(w uint32) mvmulArgs {
-	return mvmulArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), mod: w >> 19 & 1, clear: w >> 22 & 3}
+	return mvmulArgs{w & 0x3ff, s.either(w>>15&3, w>>14&7), w >> 19 & 1, w >> 22 & 3}
 }
 
 type elwmulArgs struct{ dst, mode, mod, accumulate, clear uint32 }
 
 func (s decoder) decodeELWMUL(w uint32) elwmulArgs {
-	return elwmulArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), mod: w >> 19 & 3, accumulate: w >> 21 & 1, clear: w >> 22 & 3}
+	return elwmulArgs{w & 0x3ff, s.either(w>>15&3, w>>14&7), w >> 19 & 3, w >> 21 & 1, w >> 22 & 3}
 }
 
 type gmpoolArgs struct{ dst, index, mode, mod, clear uint32 }
 
 func (s decoder) decodeGMPOOL(w uint32) gmpoolArgs {
-	return gmpoolArgs{dst: w & 0x3ff, index: w >> 14 & 1, mode: s.either(w>>15&3, w>>15&7), mod: w >> 19 & 1, clear: w >> 22 & 3}
+	return gmpoolArgs{w & 0x3ff, w >> 14 & 1, s.either(w>>15&3, w>>15&7), w >> 19 & 1, w >> 22 & 3}
 }
 
 type gatesrcrstArgs struct{ a, b uint32 }
 
 func (s decoder) decodeGATESRCRST(w uint32) gatesrcrstArgs {
-	return gatesrcrstArgs{a: w & 1, b: w >> 1 & 1}
+	return gatesrcrstArgs{w & 1, w >> 1 & 1}
 }
 
 type cleardvalidArgs struct{ reset, sources uint32 }
 
 func (s decoder) decodeCLEARDVALID(w uint32) cleardvalidArgs {
-	return cleardvalidArgs{reset: w & 3, sources: w >> 22 & 3}
+	return cleardvalidArgs{w & 3, w >> 22 & 3}
 }
 
 type setrwcArgs struct{ mask, a, b, d, cr, clear uint32 }
 
 func (s decoder) decodeSETRWC(w uint32) setrwcArgs {
-	return setrwcArgs{mask: w & 0xf, a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 0xf, clear: w >> 22 & 3}
+	return setrwcArgs{w & 0xf, w >> 6 & 0xf, w >> 10 & 0xf, w >> 14 & 0xf, w >> 18 & 0xf, w >> 22 & 3}
 }
 
 type incrwcArgs struct{ a, b, d, cr uint32 }
 
 func (s decoder) decodeINCRWC(w uint32) incrwcArgs {
-	return incrwcArgs{a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 7}
+	return incrwcArgs{w >> 6 & 0xf, w >> 10 & 0xf, w >> 14 & 0xf, w >> 18 & 7}
 }
 
 type pacrArgs struct{ last, flush, concat, override, packers, zero, mode, context, interfaces, counters, strided, pad, config uint32 }
 
 func (s decoder) decodePACR(w uint32) pacrArgs {
-	return pacrArgs{last: w & 1, flush: w >> 1 & 1, concat: w >> 4 & 1, override: w >> 7 & 1, packers: s.either(w>>8&0xf, 0), zero: w >> 12 & 1, mode: w >> 15 & 3, context: s.either(0, w>>2&3), interfaces: s.either(0, w>>8&0xf), counters: s.either(0, w>>13&3), strided: s.either(0, w>>17&1), pad: s.either(0, w>>18&7), config: s.either(0, w>>21&3)}
+	return pacrArgs{w & 1, w >> 1 & 1, w >> 4 & 1, w >> 7 & 1, s.either(w>>8&0xf, 0), w >> 12 & 1, w >> 15 & 3, s.either(0, w>>2&3), s.either(0, w>>8&0xf), s.either(0, w>>13&3), s.either(0, w>>17&1), s.either(0, w>>18&7), s.either(0, w>>21&3)}
 }
 
 type unpacrArgs struct{ last, flush, search, autoIncrement, zero, rareb, valid, override, counters, context, contextIncrement, mode, unit, broadcast uint32 }
 
 func (s decoder) decodeUNPACR(w uint32) unpacrArgs {
-	return unpacrArgs{last: w & 1, flush: w >> 1 & 1, search: w >> 2 & 1, autoIncrement: w >> 3 & 1, zero: w >> 4 & 1, rareb: s.either(w>>5&1, 0), valid: w >> 6 & 1, override: w >> 7 & 1, counters: w >> 8 & 3, context: w >> 10 & 7, contextIncrement: w >> 13 & 1, mode: w >> 15 & 0xff, unit: w >> 23 & 1, broadcast: s.either(0, w>>5&1)}
+	return unpacrArgs{w & 1, w >> 1 & 1, w >> 2 & 1, w >> 3 & 1, w >> 4 & 1, s.either(w>>5&1, 0), w >> 6 & 1, w >> 7 & 1, w >> 8 & 3, w >> 10 & 7, w >> 13 & 1, w >> 15 & 0xff, w >> 23 & 1, s.either(0, w>>5&1)}
 }
 
 type unpacrnopArgs struct{ op, unit, pop, fill, banks, waitUnpack, ones, valid, messages, stream uint32 }
 
 func (s decoder) decodeUNPACR_NOP(w uint32) unpacrnopArgs {
-	return unpacrnopArgs{op: s.either(w&0x1f, 0), unit: w >> 23 & 1, pop: s.either(0, w&3), fill: s.either(0, w>>2&3), banks: s.either(0, w>>4&1), waitUnpack: s.either(0, w>>5&1), ones: s.either(0, w>>6&3), valid: s.either(0, w>>8&1), messages: s.either(0, w>>12&7), stream: s.either(0, w>>16&0x3f)}
+	return unpacrnopArgs{s.either(w&0x1f, 0), w >> 23 & 1, s.either(0, w&3), s.either(0, w>>2&3), s.either(0, w>>4&1), s.either(0, w>>5&1), s.either(0, w>>6&3), s.either(0, w>>8&1), s.either(0, w>>12&7), s.either(0, w>>16&0x3f)}
 }
 
 type setdmaregArgs struct{ half, signals, low, high uint32 }
 
 func (s decoder) decodeSETDMAREG(w uint32) setdmaregArgs {
-	return setdmaregArgs{half: w & 0x7f, signals: w >> 7 & 1, low: w >> 8 & 0x3fff, high: w >> 22 & 3}
+	return setdmaregArgs{w & 0x7f, w >> 7 & 1, w >> 8 & 0x3fff, w >> 22 & 3}
 }
 
 type reg2flopArgs struct{ gpr, flop, context, offset, target, size uint32 }
 
 func (s decoder) decodeREG2FLOP(w uint32) reg2flopArgs {
-	return reg2flopArgs{gpr: w & 0x3f, flop: w >> 6 & 0x7f, context: w >> 16 & 3, offset: w >> 18 & 3, target: w >> 20 & 3, size: w >> 22 & 3}
+	return reg2flopArgs{w & 0x3f, w >> 6 & 0x7f, w >> 16 & 3, w >> 18 & 3, w >> 20 & 3, w >> 22 & 3}
 }
 
 type setadcArgs struct{ value, dimension, channel, units uint32 }
 
 func (s decoder) decodeSETADC(w uint32) setadcArgs {
-	return setadcArgs{value: w & 0x3ffff, dimension: w >> 18 & 3, channel: w >> 20 & 1, units: w >> 21 & 7}
+	return setadcArgs{w & 0x3ffff, w >> 18 & 3, w >> 20 & 1, w >> 21 & 7}
 }
 
 type setadcxyArgs struct{ mask, x0, y0, x1, y1, units uint32 }
 
 func (s decoder) decodeSETADCXY(w uint32) setadcxyArgs {
-	return setadcxyArgs{mask: w & 0xf, x0: w >> 6 & 7, y0: w >> 9 & 7, x1: w >> 12 & 7, y1: w >> 15 & 7, units: w >> 21 & 7}
+	return setadcxyArgs{w & 0xf, w >> 6 & 7, w >> 9 & 7, w >> 12 & 7, w >> 15 & 7, w >> 21 & 7}
 }
 
 type incadcxyArgs struct{ x0, y0, x1, y1, units uint32 }
 
 func (s decoder) decodeINCADCXY(w uint32) incadcxyArgs {
-	return incadcxyArgs{x0: w >> 6 & 7, y0: w >> 9 & 7, x1: w >> 12 & 7, y1: w >> 15 & 7, units: w >> 21 & 7}
+	return incadcxyArgs{w >> 6 & 7, w >> 9 & 7, w >> 12 & 7, w >> 15 & 7, w >> 21 & 7}
 }
 
 type setdvalidArgs struct{ sources uint32 }
 
 func (s decoder) decodeSETDVALID(w uint32) setdvalidArgs {
-	return setdvalidArgs{sources: w & 3}
+	return setdvalidArgs{w & 3}
 }
 
 type adddmaregArgs struct{ a, b, dst, constant uint32 }
 
 func (s decoder) decodeADDDMAREG(w uint32) adddmaregArgs {
-	return adddmaregArgs{a: w & 0x3f, b: w >> 6 & 0x3f, dst: w >> 12 & 0x3f, constant: w >> 23 & 1}
+	return adddmaregArgs{w & 0x3f, w >> 6 & 0x3f, w >> 12 & 0x3f, w >> 23 & 1}
 }
 
 type setadcxxArgs struct{ start, end, units uint32 }
 
 func (s decoder) decodeSETADCXX(w uint32) setadcxxArgs {
-	return setadcxxArgs{start: w & 0x3ff, end: w >> 10 & 0x3ff, units: w >> 21 & 7}
+	return setadcxxArgs{w & 0x3ff, w >> 10 & 0x3ff, w >> 21 & 7}
 }
 
 type storeregArgs struct{ addr, gpr uint32 }
 
 func (s decoder) decodeSTOREREG(w uint32) storeregArgs {
-	return storeregArgs{addr: w & 0x3ffff, gpr: w >> 18 & 0x3f}
+	return storeregArgs{w & 0x3ffff, w >> 18 & 0x3f}
 }
 
 type sfploadArgs struct{ dst, mode, mod, lreg uint32 }
 
 func (s decoder) decodeSFPLOAD(w uint32) sfploadArgs {
-	return sfploadArgs{dst: w & 0x3ff, mode: s.either(w>>14&3, w>>13&7), mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
+	return sfploadArgs{w & 0x3ff, s.either(w>>14&3, w>>13&7), w >> 16 & 0xf, w >> 20 & 0xf}
 }
 
 type sfploadiArgs struct{ imm, mod, lreg uint32 }
 
 func (s decoder) decodeSFPLOADI(w uint32) sfploadiArgs {
-	return sfploadiArgs{imm: w & 0xffff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
+	return sfploadiArgs{w & 0xffff, w >> 16 & 0xf, w >> 20 & 0xf}
 }
 
 type sfplutArgs struct{ mod, lreg uint32 }
 
 func (s decoder) decodeSFPLUT(w uint32) sfplutArgs {
-	return sfplutArgs{mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
+	return sfplutArgs{w >> 16 & 0xf, w >> 20 & 0xf}
 }
 
 type sfpmuliArgs struct{ mod, dst, imm uint32 }
 
 func (s decoder) decodeSFPMULI(w uint32) sfpmuliArgs {
-	return sfpmuliArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 8 & 0xffff}
+	return sfpmuliArgs{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xffff}
 }
 
 type sfpdivp2Args struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPDIVP2(w uint32) sfpdivp2Args {
-	return sfpdivp2Args{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xfff}
+	return sfpdivp2Args{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xf, w >> 12 & 0xfff}
 }
 
 type sfpexexpArgs struct{ mod, dst, c uint32 }
 
 func (s decoder) decodeSFPEXEXP(w uint32) sfpexexpArgs {
-	return sfpexexpArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
+	return sfpexexpArgs{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xf}
 }
 
 type sfpsetccArgs struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPSETCC(w uint32) sfpsetccArgs {
-	return sfpsetccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 1}
+	return sfpsetccArgs{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xf, w >> 12 & 1}
 }
 
 type sfpandArgs struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPAND(w uint32) sfpandArgs {
-	return sfpandArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xf}
+	return sfpandArgs{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xf, w >> 12 & 0xf}
 }
 
 type sfpnotArgs struct{ dst, c uint32 }
 
 func (s decoder) decodeSFPNOT(w uint32) sfpnotArgs {
-	return sfpnotArgs{dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
+	return sfpnotArgs{w >> 4 & 0xf, w >> 8 & 0xf}
 }
 
 type sfpsetexpArgs struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPSETEXP(w uint32) sfpsetexpArgs {
-	return sfpsetexpArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xff}
+	return sfpsetexpArgs{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xf, w >> 12 & 0xff}
 }
 
 type sfpmadArgs struct{ mod, dst, c, b, a uint32 }
 
 func (s decoder) decodeSFPMAD(w uint32) sfpmadArgs {
-	return sfpmadArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, a: w >> 16 & 0xf}
+	return sfpmadArgs{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xf, w >> 12 & 0xf, w >> 16 & 0xf}
 }
 
 type sfppushcArgs struct{ mod, dst uint32 }
 
 func (s decoder) decodeSFPPUSHC(w uint32) sfppushcArgs {
-	return sfppushcArgs{mod: w & 0xf, dst: w >> 4 & 0xf}
+	return sfppushcArgs{w & 0xf, w >> 4 & 0xf}
 }
 
 type sfpenccArgs struct{ mod, dst, imm uint32 }
 
 func (s decoder) decodeSFPENCC(w uint32) sfpenccArgs {
-	return sfpenccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 12 & 3}
+	return sfpenccArgs{w & 0xf, w >> 4 & 0xf, w >> 12 & 3}
 }
 
 type sfpcompcArgs struct{ dst uint32 }
 
 func (s decoder) decodeSFPCOMPC(w uint32) sfpcompcArgs {
-	return sfpcompcArgs{dst: w >> 4 & 0xf}
+	return sfpcompcArgs{w >> 4 & 0xf}
 }
 
 type sfpstochrndArgs struct{ mod, dst, c, b, imm, round uint32 }
 
 func (s decoder) decodeSFP_STOCH_RND(w uint32) sfpstochrndArgs {
-	return sfpstochrndArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, imm: w >> 16 & 0x1f, round: s.either(w>>21&1, w>>21&3)}
+	return sfpstochrndArgs{w & 0xf, w >> 4 & 0xf, w >> 8 & 0xf, w >> 12 & 0xf, w >> 16 & 0x1f, s.either(w>>21&1, w>>21&3)}
 }
 
 type atgetmArgs struct{ mutex uint32 }
 
 func (s decoder) decodeATGETM(w uint32) atgetmArgs {
-	return atgetmArgs{mutex: w & 0xffff}
+	return atgetmArgs{w & 0xffff}
 }
 
 type stallwaitArgs struct{ wait, block uint32 }
 
 func (s decoder) decodeSTALLWAIT(w uint32) stallwaitArgs {
-	return stallwaitArgs{wait: s.either(w&0x7fff, w&0xfff), block: w >> 15 & 0x1ff}
+	return stallwaitArgs{s.either(w&0x7fff, w&0xfff), w >> 15 & 0x1ff}
 }
 
 type seminitArgs struct{ semaphores, value, max uint32 }
 
 func (s decoder) decodeSEMINIT(w uint32) seminitArgs {
-	return seminitArgs{semaphores: w >> 2 & 0xff, value: w >> 16 & 0xf, max: w >> 20 & 0xf}
+	return seminitArgs{w >> 2 & 0xff, w >> 16 & 0xf, w >> 20 & 0xf}
 }
 
 type sempostArgs struct{ semaphores uint32 }
 
 func (s decoder) decodeSEMPOST(w uint32) sempostArgs {
-	return sempostArgs{semaphores: w >> 2 & 0xff}
+	return sempostArgs{w >> 2 & 0xff}
 }
 
 type semwaitArgs struct{ condition, semaphores, block uint32 }
 
 func (s decoder) decodeSEMWAIT(w uint32) semwaitArgs {
-	return semwaitArgs{condition: w & 3, semaphores: w >> 2 & 0xff, block: w >> 15 & 0x1ff}
+	return semwaitArgs{w & 3, w >> 2 & 0xff, w >> 15 & 0x1ff}
 }
 
 type wrcfgArgs struct{ word, wide, gpr uint32 }
 
 func (s decoder) decodeWRCFG(w uint32) wrcfgArgs {
-	return wrcfgArgs{word: w & 0x7ff, wide: w >> 15 & 1, gpr: w >> 16 & 0x3f}
+	return wrcfgArgs{w & 0x7ff, w >> 15 & 1, w >> 16 & 0x3f}
 }
 
 type rdcfgArgs struct{ word, gpr uint32 }
 
 func (s decoder) decodeRDCFG(w uint32) rdcfgArgs {
-	return rdcfgArgs{word: w & 0x7ff, gpr: w >> 16 & 0x3f}
+	return rdcfgArgs{w & 0x7ff, w >> 16 & 0x3f}
 }
 
 type setc16Args struct{ value, reg uint32 }
 
 func (s decoder) decodeSETC16(w uint32) setc16Args {
-	return setc16Args{value: w & 0xffff, reg: w >> 16 & 0xff}
+	return setc16Args{w & 0xffff, w >> 16 & 0xff}
 }
 
 type rmwcib0Args struct{ word, data, mask uint32 }
 
 func (s decoder) decodeRMWCIB0(w uint32) rmwcib0Args {
-	return rmwcib0Args{word: w & 0xff, data: w >> 8 & 0xff, mask: w >> 16 & 0xff}
+	return rmwcib0Args{w & 0xff, w >> 8 & 0xff, w >> 16 & 0xff}
 }
 
 type cfgshiftmaskArgs struct{ word, scratch, rotate, width, operation, keep uint32 }
 
 func (s decoder) decodeCFGSHIFTMASK(w uint32) cfgshiftmaskArgs {
-	return cfgshiftmaskArgs{word: w & 0xff, scratch: w >> 8 & 3, rotate: w >> 10 & 0x1f, width: w >> 15 & 0x1f, operation: w >> 20 & 7, keep: w >> 23 & 1}
+	return cfgshiftmaskArgs{w & 0xff, w >> 8 & 3, w >> 10 & 0x1f, w >> 15 & 0x1f, w >> 20 & 7, w >> 23 & 1}
 }
-
-// Fields of instructions that have those of another one.
-type (
-	movd2bArgs       = movd2aArgs
-	mova2dArgs       = movd2aArgs
-	elwaddArgs       = elwmulArgs
-	elwsubArgs       = elwmulArgs
-	gapoolArgs       = gmpoolArgs
-	addrcrxyArgs     = setadcxyArgs
-	setadczwArgs     = setadcxyArgs
-	incadczwArgs     = incadcxyArgs
-	addrcrzwArgs     = setadcxyArgs
-	muldmaregArgs    = adddmaregArgs
-	sfpstoreArgs     = sfploadArgs
-	sfpaddiArgs      = sfpmuliArgs
-	sfpexmanArgs     = sfpexexpArgs
-	sfpiaddArgs      = sfpdivp2Args
-	sfpshftArgs      = sfpdivp2Args
-	sfpmovArgs       = sfpexexpArgs
-	sfpabsArgs       = sfpexexpArgs
-	sfporArgs        = sfpandArgs
-	sfplzArgs        = sfpexexpArgs
-	sfpsetmanArgs    = sfpdivp2Args
-	sfpaddArgs       = sfpmadArgs
-	sfpmulArgs       = sfpmadArgs
-	sfppopcArgs      = sfppushcArgs
-	sfpsetsgnArgs    = sfpsetccArgs
-	sfptranspArgs    = sfpcompcArgs
-	sfpxorArgs       = sfpnotArgs
-	sfpcastArgs      = sfpexexpArgs
-	sfpconfigArgs    = sfpmuliArgs
-	sfpswapArgs      = sfpexexpArgs
-	sfploadmacroArgs = sfploadArgs
-	sfpshft2Args     = sfpdivp2Args
-	sfplutfp32Args   = sfppushcArgs
-	sfpleArgs        = sfpexexpArgs
-	sfpgtArgs        = sfpexexpArgs
-	sfpmul24Args     = sfpmadArgs
-	sfparecipArgs    = sfpandArgs
-	atrelmArgs       = atgetmArgs
-	semgetArgs       = sempostArgs
-	rmwcib1Args      = rmwcib0Args
-	rmwcib2Args      = rmwcib0Args
-	rmwcib3Args      = rmwcib0Args
-)

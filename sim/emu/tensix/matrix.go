@@ -9,7 +9,6 @@ import (
 // rows of Dst (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/{MatrixUnit,MVMUL,ELWMUL,ELWADD,ELWSUB,GAPOOL,GMPOOL}.md).
 
-// Formats that the matrix unit takes.
 const (
 	shortExponents = 1<<arith.FP16 | 1<<arith.LF8 // exponents of 5 bits; the others have 8
 
@@ -21,8 +20,8 @@ const (
 	int8B                = int8A | 1<<arith.BFP2 // as ttsim has it
 )
 
-// implied returns the configured format. Blackhole takes the unpacked data's format instead, unless
-// the thread sets explicit.
+// implied returns the configured format. Blackhole takes the unpacked data's instead, unless the
+// thread sets explicit.
 func (e *Engine) implied(t *thread, explicit isa.Thread, configured uint32, s *source) uint32 {
 	if e.wormhole || t.field(explicit) != 0 {
 		return configured
@@ -30,7 +29,6 @@ func (e *Engine) implied(t *thread, explicit isa.Thread, configured uint32, s *s
 	return s.format[s.matrix]
 }
 
-// operation is the common part of matrix-unit instructions.
 type operation struct {
 	math           arith.Math
 	a, b           uint32 // formats
@@ -39,7 +37,6 @@ type operation struct {
 	shortExponents bool   // of data in the sources
 }
 
-// planMath derives a plan from the configuration. It returns false if it refuses.
 func (e *Engine) planMath(t *thread) bool {
 	if e.on(t, isa.SrcAForced) {
 		return e.unsupported("a format of SrcA that overrides the configured one")
@@ -52,7 +49,6 @@ func (e *Engine) planMath(t *thread) bool {
 	return true
 }
 
-// begin resolves formats and rows. It returns false if it refuses.
 func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
 	p := &e.mathPlan
 	if (p.bank != t.bank || p.version != e.version) && !e.planMath(t) {
@@ -68,7 +64,6 @@ func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
 	return true
 }
 
-// formatsFit refuses pairs of formats that the instruction doesn't take.
 func (e *Engine) formatsFit(o *operation, a, b, b8 formats) bool {
 	switch {
 	case o.math.Int8:
@@ -95,7 +90,7 @@ func (e *Engine) aligned(o *operation, a, b uint32) bool {
 	return true
 }
 
-// shortFit refuses data whose exponents exceed the 5 bits of their format.
+// shortFit refuses exponents beyond the 5 bits of their format.
 func (e *Engine) shortFit(name string, rows []srcRow) bool {
 	for i := range rows {
 		if v, high := arith.HighExponent(&rows[i]); high {
@@ -119,12 +114,10 @@ func (e *Engine) mvmul(t *thread, a mvmulArgs) bool {
 	return e.product(t, a.dst, 8, a.mode, a.clear)
 }
 
-// gapool is a product with four rows of SrcB.
-func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
+func (e *Engine) gapool(t *thread, a gmpoolArgs) bool {
 	return e.poolOperands(&a) && e.product(t, a.dst, 4, a.mode, a.clear)
 }
 
-// poolOperands refuses unused features of GAPOOL and GMPOOL.
 func (e *Engine) poolOperands(a *gmpoolArgs) bool {
 	switch {
 	case a.index != 0:
@@ -137,7 +130,6 @@ func (e *Engine) poolOperands(a *gmpoolArgs) bool {
 	return true
 }
 
-// product adds n rows of SrcB times 16 rows of SrcA to n rows of Dst.
 func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 	if !e.srcA.matrixValid() || !e.srcB.matrixValid() {
 		return false
@@ -181,9 +173,9 @@ const (
 	elwmul
 )
 
-func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, a, elwadd) }
+func (e *Engine) elwadd(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwadd) }
 
-func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, a, elwsub) }
+func (e *Engine) elwsub(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwsub) }
 
 func (e *Engine) elwmul(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwmul) }
 
@@ -198,13 +190,11 @@ func (f elementwise) rows(m *arith.Math, high, low []dstRow, a, b []srcRow, accu
 	}
 }
 
-// Broadcasts of SrcB, in the modifier of elementwise instructions.
 const (
 	broadcastColumn = 1 // column 0 of each row
 	broadcastRow    = 2 // the first row
 )
 
-// elementwise computes 8 rows.
 func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
 	product := f == elwmul
 	switch {
@@ -246,7 +236,6 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
 	return e.advance(t, a.mode, true) && e.clearValid(t, a.clear)
 }
 
-// repeated broadcasts a row, or a column, of 8 rows of SrcB.
 func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
 	copy(same[:], rows)
 	for i := range same {
@@ -262,8 +251,7 @@ func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
 	return same
 }
 
-// gmpool takes the maximum of 16 rows of SrcA and a row of Dst, and clears the next three rows.
-// SrcB must hold ones.
+// gmpool clears the next three rows too. SrcB must hold ones.
 func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	const one = 0x3F800000
 	switch {

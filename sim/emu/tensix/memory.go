@@ -1,6 +1,5 @@
 package tensix
 
-// wordBytes copies len(p) bytes of L1 at a byte address from its words.
 func wordBytes(p []byte, words []uint32, addr uint32) {
 	i := addr / 4
 	if skip := addr % 4; skip != 0 {
@@ -20,7 +19,6 @@ func wordBytes(p []byte, words []uint32, addr uint32) {
 	}
 }
 
-// setWordBytes copies p to a byte address of L1.
 func setWordBytes(words []uint32, addr uint32, p []byte) {
 	set := func(b byte) {
 		sh := addr % 4 * 8

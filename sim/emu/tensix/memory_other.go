@@ -2,11 +2,10 @@
 
 package tensix
 
-// view returns a copy, in buf, of len(buf) bytes of L1: the host may be big-endian.
+// view copies len(buf) bytes of L1 to buf: the host may be big-endian.
 func view(words []uint32, addr uint32, buf []byte) []byte {
 	wordBytes(buf, words, addr)
 	return buf
 }
 
-// unview writes back a copy that view returned.
 func unview(words []uint32, addr uint32, data []byte) { setWordBytes(words, addr, data) }

@@ -13,5 +13,4 @@ func view(words []uint32, addr uint32, buf []byte) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&words[0]), addr)), len(buf))
 }
 
-// unview would write back a copy that view returned.
 func unview(words []uint32, addr uint32, data []byte) {}

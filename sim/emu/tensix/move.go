@@ -9,7 +9,6 @@ import (
 // Moves between SrcA, SrcB and Dst, and the clearing of Dst (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/{MOVA2D,MOVB2D,MOVD2A,MOVD2B,MOVB2A,ZEROACC}.md).
 
-// Formats that moves take.
 const (
 	fromDstToA formats = productA | 1<<arith.FP16
 	fromDstToB         = fromDstToA | 1<<arith.INT32
@@ -17,7 +16,6 @@ const (
 	longFromB          = productA | 1<<arith.INT32 | 1<<arith.INT16
 )
 
-// formatA returns SrcA's configured or overriding format.
 func (e *Engine) formatA(t *thread) uint32 {
 	if e.on(t, isa.SrcAForced) {
 		return e.cfg(t, isa.SrcAFormatForced)
@@ -27,14 +25,12 @@ func (e *Engine) formatA(t *thread) uint32 {
 
 func (e *Engine) wideDst(t *thread) bool { return e.on(t, isa.Fp32Dst) || e.on(t, isa.Int8Math) }
 
-// fromDst describes the conversion from Dst to a source.
 type fromDst struct {
 	format arith.Format
 	wide   bool
 	low    bool // the lower half of 32-bit data instead of the upper
 }
 
-// fromDst refuses unused features of moves from Dst.
 func (e *Engine) fromDst(m fromDst, lowTaken bool) bool {
 	switch {
 	case m.wide && m.low && !lowTaken:
@@ -69,7 +65,6 @@ func (d *dst) datum(m fromDst, row, col uint32) uint32 {
 	return uint32(arith.DecodeDstBF16(v)) << 16
 }
 
-// multiples refuses offsets that are not multiples of n.
 func (e *Engine) multiples(n, dst, src uint32) bool {
 	if dst%n != 0 || src%n != 0 {
 		return e.unsupported("rows %d of Dst and %d of the source: want multiples of %d", dst, src, n)
@@ -105,7 +100,7 @@ func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
+func (e *Engine) movd2b(t *thread, a movd2aArgs) bool {
 	if a.mod != 0 && a.mod != 2 {
 		return e.unsupported("modifier %d: want 0, one row, or 2, four", a.mod)
 	}
@@ -135,7 +130,6 @@ func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-// toSource moves n rows of Dst, from row on, to the matrix unit's bank.
 func (e *Engine) toSource(s *source, m fromDst, src, row, n uint32) {
 	rows := s.change(s.matrix)
 	for i := range n {
@@ -168,7 +162,7 @@ func (e *Engine) movb2a(t *thread, a movb2aArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-// withoutDenormal flushes a source's datum with exponent 0, unless keep.
+// withoutDenormal flushes a datum with exponent 0, unless keep.
 func withoutDenormal(v uint32, keep bool) uint32 {
 	if v&0x7F800000 == 0 && !keep {
 		return 0
@@ -176,14 +170,12 @@ func withoutDenormal(v uint32, keep bool) uint32 {
 	return v
 }
 
-// toDst describes the conversion from a source to Dst.
 type toDst struct {
 	format arith.Format
 	short  bool // exponents of 5 bits
 	low    bool // only lower halves of 32-bit data change
 }
 
-// toDst refuses unused features of moves to Dst.
 func (e *Engine) toDst(m toDst) bool {
 	switch {
 	case m.format == arith.TF32 && m.low:
@@ -216,7 +208,7 @@ func (d *dst) move(m toDst, row uint32, data *srcRow) {
 	}
 }
 
-func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
+func (e *Engine) mova2d(t *thread, a movd2aArgs) bool {
 	switch {
 	case a.mod != 2:
 		return e.unsupported("modifier %d: want 2, eight rows", a.mod)
@@ -256,7 +248,6 @@ func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-// Modifier of MOVB2D.
 const (
 	moveColumn0 = 1 // column 0 of each row, in all columns
 	moveSame    = 2 // the first row, in eight rows; otherwise four rows
@@ -308,7 +299,6 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-// narrowed masks a datum to the bits of a format of SrcB.
 func narrowed(v uint32, f arith.Format) uint32 {
 	switch f {
 	case arith.FP16:
@@ -319,7 +309,7 @@ func narrowed(v uint32, f arith.Format) uint32 {
 	return v & 0xFFFF0000
 }
 
-// What ZEROACC clears, with the widths of Wormhole's field: bit 2 is for data of 32 bits.
+// Modes of ZEROACC, with the widths of Wormhole's field: bit 2 is for data of 32 bits.
 const (
 	clearRow    = 0
 	clear16     = 1
@@ -329,7 +319,6 @@ const (
 	clear16Wide = clear16 | clearWide
 )
 
-// zeroacc makes rows of Dst invalid, so that they read as zero.
 func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
 	what := a.clear | a.wide<<2
 	if a.revive != 0 && what != clear16Wide {
@@ -375,7 +364,7 @@ func (e *Engine) clearRow(t *thread, row uint32) bool {
 	return true
 }
 
-// clearRows clears 16 rows, from 16i on; Blackhole counts from the thread's half of Dst.
+// clearRows clears 16 rows; Blackhole counts from the thread's half of Dst.
 func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 	if !e.wormhole && !e.on(t, isa.ZeroAbsolute) && offset&512 != 0 {
 		i += 32
@@ -387,8 +376,7 @@ func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 	return true
 }
 
-// clearRowsWide clears 16 rows of 32-bit data, from 16i on. With revive it makes them valid again,
-// a workaround of a hardware bug.
+// clearRowsWide makes rows valid again with revive, a workaround of a hardware bug.
 func (e *Engine) clearRowsWide(t *thread, i, offset uint32, revive bool) bool {
 	if !e.on(t, isa.ZeroAbsolute) && offset&768 != 0 {
 		i += 16

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// L1 of the vendor's simulator during tests.
 const (
 	feederCode   = 0x1000
 	feederParams = 0x2000 // go, list, output; of the T cores 0x100 bytes further each
@@ -64,7 +63,6 @@ func feeder(core int) []uint32 {
 	}
 }
 
-// cores are the feeders' entry points: BRISC through a jump at 0, the T cores after reset.
 var cores = [4]uint64{feederCode, 0x6000, 0xA000, 0xE000}
 
 // access is a step of a feeder: core 0 is BRISC, n+1 T core n.
@@ -73,7 +71,6 @@ type access struct {
 	core        int
 }
 
-// oracle is a tile of the vendor's simulator that executes lists of accesses.
 type oracle struct {
 	t    testing.TB
 	sim  *ttsim.Sim
@@ -111,7 +108,6 @@ func newOracle(t testing.TB, arch chip.Arch) *oracle {
 
 func (o *oracle) close() { o.sim.Close() }
 
-// point aims a window at an address of the tile and returns its offset in BAR 0.
 func (o *oracle) point(addr uint64) uint64 {
 	if o.arch == chip.Wormhole {
 		o.dev.BARStore(0, 0x1FC00000+8*166, 8, addr>>24|uint64(o.tile.X)<<12|uint64(o.tile.Y)<<18)
@@ -148,7 +144,6 @@ func encode(list []access) []byte {
 	return append(p, make([]byte, 8)...)
 }
 
-// run lets a core work through a list in L1. It returns why the simulator stopped, or nil.
 func (o *oracle) run(core int, list uint32) error {
 	params := feederParams + 0x100*uint64(core)
 	o.write(params, words(1, list, feederOut))
@@ -165,7 +160,6 @@ func (o *oracle) run(core int, list uint32) error {
 	return nil
 }
 
-// do executes accesses in order, on their cores, and returns the values loaded by odd addresses.
 func (o *oracle) do(list []access) ([]uint32, error) {
 	var out []uint32
 	for len(list) > 0 {

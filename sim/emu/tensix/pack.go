@@ -7,11 +7,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Packers take data from Dst to L1. Wormhole has four, which each pack a tile or a quarter of one;
-// Blackhole has one with four read interfaces (tt-isa-documentation
+// Packers take data from Dst to L1. Wormhole has four, each for a tile or a quarter; Blackhole one
+// with four read interfaces (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/Packers/README.md).
 
-// packing is the state of one PACR.
 type packing struct {
 	packPlan
 	args    pacrArgs
@@ -36,7 +35,6 @@ func (e *Engine) pacr(t *thread, a pacrArgs) bool {
 	return e.packAdvance(t, p.adc, a.mode)
 }
 
-// planPack derives a plan from the configuration, unless one is known.
 func (e *Engine) planPack(t *thread, p *packing) bool {
 	plan := &e.packer.plan
 	if plan.bank == t.bank && plan.version == e.version {
@@ -64,7 +62,6 @@ func (e *Engine) planPack(t *thread, p *packing) bool {
 	return true
 }
 
-// edgesHideNothing reports whether an edge set keeps all data of a face of the given rows.
 func (e *Engine) edgesHideNothing(t *thread, set, rows uint32) bool {
 	if e.on(t, isa.EdgeMode) {
 		return false
@@ -78,13 +75,11 @@ func (e *Engine) edgesHideNothing(t *thread, set, rows uint32) bool {
 	return true
 }
 
-// Supported masks of Wormhole's packers and of Blackhole's read interfaces.
 var (
 	packerMasks    = formats(1<<1 | 1<<3 | 1<<15)
 	interfaceMasks = formats(1<<0 | 1<<1 | 1<<3 | 1<<5 | 1<<10)
 )
 
-// Read interfaces that take every second row.
 const (
 	evenRows = 5
 	oddRows  = 10
@@ -116,7 +111,6 @@ func (e *Engine) pacrOperands(t *thread, p *packing) bool {
 	return true
 }
 
-// unusedOfPackers lists fields that must be 0 for each packer, and those of one architecture.
 var (
 	unusedOfPackers = []isa.Config{
 		isa.PackRowStarts, isa.PackNoExponents, isa.PackOutFIFO, isa.PackAddOffset, isa.PackSubHeader, isa.PackSource,
@@ -126,7 +120,6 @@ var (
 	unusedOfBlackhole = []isa.Config{isa.PackAddHeader, isa.PackAutoLast, isa.PackStartInterface}
 )
 
-// sameOfPackers lists fields that must be the same for all packers.
 var sameOfPackers = []isa.Config{isa.PackRows, isa.PackInFormat, isa.PackOutFormat}
 
 func (e *Engine) packFeatures(t *thread) bool {
@@ -175,7 +168,6 @@ var packed = [2][16]formats{
 	},
 }
 
-// packedFP16 has Blackhole's additional output formats for fp16.
 var packedFP16 = [2]formats{1 << arith.LF8, 1<<arith.LF8 | 1<<arith.FP16}
 
 func (e *Engine) packable(wide bool, in, out uint32) bool {
@@ -190,7 +182,6 @@ func (e *Engine) packable(wide bool, in, out uint32) bool {
 	return set.has(out)
 }
 
-// packFormats resolves formats and refuses unsupported pairs.
 func (e *Engine) packFormats(t *thread, p *packing) bool {
 	p.in, p.out = e.cfg(t, isa.PackInFormat), e.cfg(t, isa.PackOutFormat)
 	if mid := e.cfg(t, isa.DstFormat); mid != p.in {
@@ -233,7 +224,6 @@ func (e *Engine) packFrom(t *thread, p *packing) bool {
 	return true
 }
 
-// packAccumulation refuses formats in which packers can't accumulate.
 func (e *Engine) packAccumulation(t *thread, p *packing) bool {
 	const accumulated formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BF16
 	if p.conversion.Accumulate && !accumulated.has(p.out) {
@@ -250,7 +240,6 @@ func (e *Engine) packAccumulation(t *thread, p *packing) bool {
 	return true
 }
 
-// packCount counts the data for each packer.
 func (e *Engine) packCount(p *packing) bool {
 	if p.args.flush == 0 {
 		p.count = p.adc.channel[1].x.value - p.adc.channel[0].x.value + 1
@@ -296,7 +285,6 @@ func (e *Engine) packOne(t *thread, p *packing, i uint32) bool {
 	return p.args.last == 0 && p.args.flush == 0 || e.packPad(at.data) && (!p.bfp || e.packPad(at.exponents))
 }
 
-// packBegin locates a tile in L1.
 func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool {
 	out := &p.adc.channel[1]
 	switch {
@@ -323,8 +311,8 @@ func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool 
 	return true
 }
 
-// edge returns a bit mask of the n data, from column c of the face on, that are no padding, and
-// moves on in the face. Data are counted from the start of a row of Dst.
+// edge returns which of the n data from column c of the face on are no padding, and moves on in the
+// face. Data are counted from the start of a row of Dst.
 func (e *Engine) edge(t *thread, p *packing, at *packPlace, set, n uint32) (uint32, bool) {
 	keep := uint32(0)
 	for i := uint32(0); i < n; {
@@ -364,7 +352,6 @@ func (p *packing) row(first, i uint32) uint32 {
 	return first + i
 }
 
-// packCheck refuses data that can't be converted.
 func (e *Engine) packCheck(t *thread, p *packing) bool {
 	c, format := &p.conversion, formats(1)<<p.in
 	const (
@@ -466,7 +453,6 @@ func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
 	return true
 }
 
-// convertRow is packRow without its check of the row.
 func (e *Engine) convertRow(p *packing, values *srcRow, row uint32) {
 	var zero dstRow
 	high, low := &zero, &zero
@@ -483,7 +469,6 @@ func (e *Engine) convertRow(p *packing, values *srcRow, row uint32) {
 	p.conversion.Row(values, high, low)
 }
 
-// packStore writes data without shared exponents to L1, or accumulates.
 func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
 	buf := e.buffer().bytes[:uint32(len(values))*p.outBits/8]
 	words := e.tile.L1(addr + uint32(len(buf)))
@@ -508,7 +493,6 @@ func (e *Engine) packBlock(p *packing, addr, exponent uint32, values *srcRow) bo
 	return true
 }
 
-// packPad zero-fills to the next multiple of 16 bytes.
 func (e *Engine) packPad(from uint32) bool {
 	n := -from % 16
 	if n == 0 {
@@ -523,29 +507,25 @@ func (e *Engine) packPad(from uint32) bool {
 	return true
 }
 
-// packMode returns address mode i of packers, decoded once after each change.
 func (t *thread) packMode(i uint32) *packMode {
 	m := &t.packModes[i]
 	if t.packModesKnown>>i&1 != 0 {
 		return m
 	}
-	get := func(f isa.Thread) uint32 { return t.field(f + isa.Thread(i)) }
-	on := func(f isa.Thread) bool { return get(f) != 0 }
+	at := isa.Thread(i)
 	*m = packMode{
-		yIn:      step{by: get(isa.ThreadPackModeYSrcIncrement), clear: on(isa.ThreadPackModeYSrcClear), carry: on(isa.ThreadPackModeYSrcCarry)},
-		yOut:     step{by: get(isa.ThreadPackModeYDstIncrement), clear: on(isa.ThreadPackModeYDstClear)},
-		zIn:      step{by: get(isa.ThreadPackModeZSrcIncrement), clear: on(isa.ThreadPackModeZSrcClear)},
-		zOut:     step{by: get(isa.ThreadPackModeZDstIncrement), clear: on(isa.ThreadPackModeZDstClear)},
-		restores: on(isa.ThreadPackModeYDstCarry),
+		yIn:  t.step(at, isa.ThreadPackModeYSrcIncrement, isa.ThreadPackModeYSrcClear, isa.ThreadPackModeYSrcCarry),
+		yOut: t.step(at, isa.ThreadPackModeYDstIncrement, isa.ThreadPackModeYDstClear, isa.ThreadPackModeYDstCarry),
+		zIn:  step{by: t.field(isa.ThreadPackModeZSrcIncrement + at), clear: t.field(isa.ThreadPackModeZSrcClear+at) != 0},
+		zOut: step{by: t.field(isa.ThreadPackModeZDstIncrement + at), clear: t.field(isa.ThreadPackModeZDstClear+at) != 0},
 	}
 	t.packModesKnown |= 1 << i
 	return m
 }
 
-// packAdvance applies a packers' address mode to the counters.
 func (e *Engine) packAdvance(t *thread, c *adc, mode uint32) bool {
 	m := t.packMode(mode)
-	if m.restores {
+	if m.yOut.carry {
 		return e.unimplemented("address mode %d restores the Y counter of channel 1", mode)
 	}
 	in, out := &c.channel[0], &c.channel[1]

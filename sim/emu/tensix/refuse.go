@@ -8,13 +8,13 @@ type Category uint8
 const (
 	// UndefinedBehavior is what the architecture leaves undefined.
 	UndefinedBehavior Category = iota + 1
-	// NonContractualBehavior works on hardware by accident.
+	// NonContractualBehavior works by accident.
 	NonContractualBehavior
 	// UnpredictableValueUsed depends on a value that was never set.
 	UnpredictableValueUsed
 	// UntestedFunctionality exists but is not validated.
 	UntestedFunctionality
-	// UnimplementedFunctionality exists on silicon but not in the emulator.
+	// UnimplementedFunctionality isn't emulated.
 	UnimplementedFunctionality
 	// UnsupportedFunctionality is left out on purpose.
 	UnsupportedFunctionality
@@ -31,7 +31,7 @@ var categories = [...]string{
 	ConfigurationError: "ConfigurationError", MissingSpecification: "MissingSpecification",
 }
 
-// String returns the name of the category.
+// String returns the category's name.
 func (c Category) String() string {
 	if c == 0 || int(c) >= len(categories) {
 		return fmt.Sprintf("Category(%d)", uint8(c))
@@ -42,10 +42,10 @@ func (c Category) String() string {
 // Refusal is why an engine stopped.
 type Refusal struct {
 	Category Category
-	// Thread executed, or pushed, the instruction.
+	// Thread executed or pushed it.
 	Thread      int
 	Instruction uint32
-	// Detail is the request, and what would have been accepted.
+	// Detail is the request, and what is accepted.
 	Detail string
 }
 

@@ -2,7 +2,6 @@ package tensix
 
 import "unsafe"
 
-// flat returns the data of n rows of a source in place.
 func flat(rows *[srcRows]srcRow, row, n uint32) []uint32 {
 	r := rows[row:][:n]
 	return unsafe.Slice(&r[0][0], rowSize*len(r))

@@ -1,12 +1,11 @@
 package tensix
 
-// Idle reports whether no thread has an instruction to execute.
 func (e *Engine) Idle() bool {
 	return e.threads[0].queue.n|e.threads[1].queue.n|e.threads[2].queue.n == 0
 }
 
-// Step lets each thread execute its next instruction. It returns the number of threads that did: 0
-// if all wait or are idle, or the engine has stopped.
+// Step lets each thread execute its next instruction. It returns how many did: 0 if all wait or are
+// idle, or the engine stopped.
 func (e *Engine) Step() int {
 	done := 0
 	if e.suspended {
@@ -30,8 +29,8 @@ func (e *Engine) Step() int {
 	return done
 }
 
-// Run steps until all threads wait or are idle, or the engine has stopped or is suspended. It
-// reports whether any instruction was executed.
+// Run steps until all threads wait or are idle, or the engine stops or is suspended. It reports
+// whether any instruction was executed.
 func (e *Engine) Run() (ran bool) {
 	for !e.Idle() && e.Step() > 0 {
 		ran = true
@@ -39,8 +38,7 @@ func (e *Engine) Run() (ran bool) {
 	return ran
 }
 
-// PushRun is Push and Run on an engine whose threads all wait or are idle. It reports whether any
-// instruction was executed.
+// PushRun is Push and Run on an engine whose threads all wait or are idle.
 func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 	t := &e.threads[n]
 	if w>>24 == opREPLAY && e.canReplay(t, w) {
@@ -51,7 +49,7 @@ func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 		e.Push(n, w, expand)
 		return e.Run()
 	}
-	// Fast path: the only executable instruction skips the queue.
+	// Fast path: skip the queue.
 	if e.issue(t, w) {
 		t.ended++
 		e.Run()
@@ -62,7 +60,6 @@ func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 	return false
 }
 
-// stopped notes why the first instruction of its thread's queue was not done.
 func (e *Engine) stopped(t *thread, w uint32) {
 	switch {
 	case e.fault != nil:
@@ -74,16 +71,13 @@ func (e *Engine) stopped(t *thread, w uint32) {
 	}
 }
 
-// canReplay reports whether each instruction of a REPLAY can be executed before the next one is
-// queued.
 func (e *Engine) canReplay(t *thread, w uint32) bool {
 	a := e.decodeREPLAY(w)
 	return t.queue.n == 0 && t.front.recording == 0 && e.hazards == nil && e.fault == nil && !e.suspended &&
 		w&0xC == 0 && a.record == 0 && a.run == 0 && a.length-1 < replaySize && a.start < replaySize
 }
 
-// replayRun plays a sequence while no other thread can execute. Once another can, or an instruction
-// has to wait, the rest is queued.
+// replayRun queues the rest once another thread can execute or an instruction has to wait.
 func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
 	a, before := e.decodeREPLAY(w), e.changes()
 	for i := range a.length {
@@ -120,11 +114,9 @@ func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
 	return ran
 }
 
-// Executed returns the number of instructions that thread n has executed, expanded and without
-// NOPs.
+// Executed counts thread n's executed instructions, expanded and without NOPs.
 func (e *Engine) Executed(n int) uint64 { return e.threads[n].ended }
 
-// issue executes an instruction, and refuses hazards if asked.
 func (e *Engine) issue(t *thread, w uint32) bool {
 	if e.hazards == nil {
 		return e.execute(t, w)
@@ -154,25 +146,23 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 	return e.decoded(t, w)
 }
 
-// decoded checks the encoding and executes. Its result is that of execute.
 func (e *Engine) decoded(t *thread, w uint32) bool {
 	op := w >> 24
-	switch kind, unused := e.encoding(op); kind {
-	case executed:
-		if extra := w & unused; extra != 0 {
-			return e.undefined("bits %#x are set, which %s doesn't have", extra, mnemonic(w))
+	switch c := &e.encodings[op]; {
+	case c.executed:
+		if extra := w & c.unused; extra != 0 {
+			return e.undefined("bits %#x are set, which %s doesn't have", extra, c.name)
 		}
 		if e.registers == nil && usesData(op) {
 			e.allocate()
 		}
 		return e.dispatch(t, w)
-	case unsupported:
-		return e.unsupported("%s", mnemonic(w))
+	case c.unsupported:
+		return e.unsupported("%s", c.name)
 	}
 	return e.undefined("there is no opcode %#02x", op)
 }
 
-// usesData reports whether an instruction needs the registers.
 func usesData(op uint32) bool {
 	switch op {
 	case opZEROACC, opZEROSRC, opGATESRCRST, opCLEARDVALID, opSETRWC, opINCRWC:

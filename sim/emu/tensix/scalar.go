@@ -5,7 +5,7 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 // The scalar unit, ThCon: general-purpose registers of each thread
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/ScalarUnit.md).
 
-// NumGPRs is how many general-purpose registers a thread has.
+// NumGPRs is the number of general-purpose registers of a thread.
 const NumGPRs = 64
 
 // GPR returns register i of thread n.
@@ -35,8 +35,7 @@ func (e *Engine) adddmareg(t *thread, a adddmaregArgs) bool {
 	return true
 }
 
-// muldmareg multiplies the low halves.
-func (e *Engine) muldmareg(t *thread, a muldmaregArgs) bool {
+func (e *Engine) muldmareg(t *thread, a adddmaregArgs) bool {
 	if a.constant != 0 {
 		return e.unimplemented("constant operand")
 	}
@@ -46,7 +45,6 @@ func (e *Engine) muldmareg(t *thread, a muldmaregArgs) bool {
 
 func (e *Engine) dmanop(t *thread) bool { return true }
 
-// firstFlop is the word of the configuration that REG2FLOP counts from: the first of ThCon.
 const firstFlop, endFlop = 52, 152
 
 func (e *Engine) reg2flop(t *thread, a reg2flopArgs) bool {
@@ -63,8 +61,7 @@ func (e *Engine) reg2flop(t *thread, a reg2flopArgs) bool {
 	return e.storeConfig(t.field(isa.ThreadStateID), a.flop+firstFlop, t.gpr[a.gpr])
 }
 
-// storereg stores to a register of the tile. Only streams are allowed: a store elsewhere might push
-// instructions.
+// Only stores to streams are allowed: one elsewhere might push instructions.
 func (e *Engine) storereg(t *thread, a storeregArgs) bool {
 	const registers, streams, streamsEnd = 0xFFB00000, 0xFFB40000, 0xFFB80000
 	addr := registers | a.addr<<2

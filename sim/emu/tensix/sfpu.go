@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-// The vector unit (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md) has
-// 32 lanes, as four rows of eight, each with 16 registers of 32 bits.
+// The vector unit has 32 lanes, four rows of eight, each with 16 registers (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md).
 
 const (
 	numLanes  = lanes.Count
@@ -19,13 +19,11 @@ const (
 	templates = 4 // LReg 12 to 15, as destinations, mean instruction templates
 )
 
-// Registers that hold constants.
 const (
 	lregZero = 9
 	lregOne  = 10
 )
 
-// Bits of the lane configuration, which SFPCONFIG sets.
 const (
 	laneDestIndex   = 1 << 2 // SFPSWAP moves LReg 4 to 7 with LReg 0 to 3
 	laneReverseSwap = 1 << 8 // SFPSWAP orders the other way round
@@ -33,33 +31,30 @@ const (
 
 type lreg = lanes.Register
 
-// sfpu is the vector unit's state.
 type sfpu struct {
 	l  [16]lreg
 	cc condition
-	// stack has the conditions that SFPPUSHC saved; depth is its size.
-	stack [8]condition
-	depth int
-	// random is a linear feedback shift register for each lane.
+	// stack has depth conditions saved by SFPPUSHC.
+	stack      [8]condition
+	depth      int
 	random     lreg
 	laneConfig uint32
-	// Instruction templates, sequences and options of SFPLOADMACRO.
-	templates [templates]uint32
-	sequences [4]uint32
-	macro     uint32
-	macros    *macros // nil until there has been one
-	busy      bool    // instructions are scheduled
+	templates  [templates]uint32
+	sequences  [4]uint32
+	macro      uint32
+	macros     *macros // nil until there has been one
+	busy       bool    // instructions are scheduled
 
 	scratch lreg // for what instructions don't keep
 }
 
-// condition selects the enabled lanes: those in lanes if on, else all.
+// condition selects the lanes if on, else all.
 type condition struct {
 	on    bool
 	lanes uint32
 }
 
-// reset sets the state that ttsim has after reset.
+// ttsim's state after reset.
 func (s *sfpu) reset() {
 	*s = sfpu{cc: condition{on: true, lanes: allLanes}}
 	for r, v := range [16]uint32{8: 0x3F56594B, 10: 0x3F800000, 11: 0xBF800000, 12: 0x3B000000, 13: 0xBF2CC4C7, 14: 0xBEB08FF9} {
@@ -70,7 +65,7 @@ func (s *sfpu) reset() {
 	}
 }
 
-// constant returns a register with v in all lanes, valid until the next call.
+// constant is valid until the next call.
 func (s *sfpu) constant(v uint32) *lreg {
 	lanes.Fill(&s.scratch, v)
 	return &s.scratch
@@ -93,7 +88,7 @@ func (s *sfpu) seed(v uint32) {
 	}
 }
 
-// nextRandom steps a linear feedback shift register with taps at bits 31, 21, 1 and 0.
+// nextRandom is a linear feedback shift register with taps at bits 31, 21, 1 and 0.
 func nextRandom(v uint32) uint32 {
 	feedback := ^uint32(bits.OnesCount32(v & 0x80200003))
 	return feedback<<31 | v>>1
@@ -116,10 +111,8 @@ func each(mask uint32) iter.Seq[int] {
 	}
 }
 
-// set copies the bits in mask from lanes.
 func (c *condition) set(mask, lanes uint32) { c.lanes = c.lanes&^mask | lanes&mask }
 
-// merge copies the lanes in mask from values.
 func merge(l, values *lreg, mask uint32) {
 	if mask == allLanes {
 		*l = *values
@@ -130,9 +123,6 @@ func merge(l, values *lreg, mask uint32) {
 	}
 }
 
-// State of scheduled and of decoded instructions.
-
-// subUnit is a part of the vector unit.
 type subUnit uint8
 
 const (
@@ -145,13 +135,12 @@ const (
 	macroUnits = 4 // the sub-units for which instructions are scheduled
 )
 
-// lregStaging is a register that only scheduled instructions reach.
+// lregStaging is reached by scheduled instructions only.
 const lregStaging = 16
 
-// delays is the range of cycles by which an instruction can be delayed.
+// delays is the range of cycles of a delay.
 const delays = 8
 
-// scheduled is an instruction that waits for its cycle.
 type scheduled struct {
 	word           uint32 // 0 if there is none
 	b, c, d        uint8  // LRegs VB, VC and VD
@@ -160,8 +149,7 @@ type scheduled struct {
 	byInstructions bool   // the delay counts instructions of the vector unit, not cycles
 }
 
-// place is where the lanes' data are in Dst: each row of lanes in every second column of a row of
-// Dst.
+// place is where the lanes' data are in Dst: each row of lanes in every second column.
 type place struct{ row, column uint32 }
 
 type write struct {
@@ -170,7 +158,6 @@ type write struct {
 	values lreg
 }
 
-// macros is the state of the vector unit while instructions are scheduled.
 type macros struct {
 	thread  *thread
 	slots   [macroUnits][delays]scheduled // by what is left of the delay
@@ -183,7 +170,6 @@ type macros struct {
 	swaps   bool     // it is an SFPSWAP
 }
 
-// countsInstructions reports whether delays count instructions.
 func (m *macros) countsInstructions() bool {
 	for u := range m.slots {
 		for d := range m.slots[u] {
@@ -195,8 +181,8 @@ func (m *macros) countsInstructions() bool {
 	return false
 }
 
-// due returns the instructions of a cycle, in which the vector unit gets an instruction or not, and
-// advances the other delays. more reports whether any are left.
+// due returns the instructions of a cycle and advances the other delays. more reports whether any
+// are left.
 func (m *macros) due(instruction bool) (list [macroUnits]scheduled, more bool) {
 	counts := instruction || !m.countsInstructions()
 	for u := range m.slots {
@@ -244,7 +230,6 @@ type plan struct {
 	k                *lreg // a constant that takes the place of b, or nil
 }
 
-// constant makes v, in all lanes, an operand.
 func (p *plan) constant(v uint32) {
 	k := broadcast(v)
 	p.k = &k
@@ -257,5 +242,4 @@ func (p *plan) second(s *sfpu, r uint8) *lreg {
 	return &s.l[r&15]
 }
 
-// plans is a hash table of instructions.
 type plans [256]plan

@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// vectorEngine returns an engine with numbers around 1 and all lanes enabled.
 func vectorEngine(arch chip.Arch) *Engine {
 	e := New(arch, newTestTile(arch))
 	e.allocate()
@@ -25,7 +24,6 @@ func vectorEngine(arch chip.Arch) *Engine {
 	return e
 }
 
-// exponential computes 32 exponentials of Dst into another tile, as kernels record it.
 func exponential(arch chip.Arch) (words []uint32) {
 	op := func(op, mod, dst, c, rest uint32) {
 		words = append(words, op<<24|mod|dst<<4|c<<8|rest)
@@ -78,24 +76,24 @@ func BenchmarkExponential(b *testing.B) {
 }
 
 func BenchmarkVector(b *testing.B) {
-	for _, w := range []uint32{
+	list := []uint32{
 		opSFPLOAD<<24 | sfpuBF16<<16, opSFPLOAD<<24 | sfpuFP32<<16, opSFPLOADI<<24 | 0x3F80, opSFPSTORE<<24 | sfpuBF16<<16,
-		opSFPSTORE<<24 | sfpuFP32<<16,
-		opSFPMAD<<24 | 3<<4 | 2<<8 | 1<<12, opSFPMUL<<24 | 3<<4 | 9<<8 | 1<<12, opSFPADD<<24 | 3<<4 | 2<<8 | 1<<12 | 10<<16,
-		opSFPMULI<<24 | 3<<4 | 0x3F90<<8, opSFPADDI<<24 | 3<<4 | 0x3F90<<8,
-		opSFPMOV<<24 | 3<<4, opSFPABS<<24 | 3<<4 | 1, opSFPSETSGN<<24 | 3<<4, opSFPSETEXP<<24 | 3<<4 | 2, opSFPSETMAN<<24 | 3<<4,
-		opSFPEXEXP<<24 | 3<<4, opSFPEXMAN<<24 | 3<<4,
-		opSFPDIVP2<<24 | 3<<4 | 1<<12 | 1, opSFPIADD<<24 | 3<<4 | 4, opSFPIADD<<24 | 3<<4 | 5 | 7<<12, opSFPSHFT<<24 | 3<<4 | 3<<12 | 1,
-		opSFPSHFT<<24 | 3<<4, opSFPAND<<24 | 3<<4, opSFPXOR<<24 | 3<<4, opSFPNOT<<24 | 3<<4,
-		opSFPLZ<<24 | 3<<4, opSFPCAST<<24 | 3<<4, opSFP_STOCH_RND<<24 | 3<<4 | 1, opSFP_STOCH_RND<<24 | 3<<4 | 2, opSFPSWAP<<24 | 3<<4 | 1,
-		opSFPSWAP<<24 | 3<<4, opSFPSWAP<<24 | 3<<4 | 2,
-		opSFPLUT<<24 | 3<<20 | 4<<16, opSFPLUTFP32<<24 | 3<<4 | 2, opSFPSETCC<<24 | 6, opSFPENCC<<24 | 10 | 3<<12, opSFPTRANSP << 24,
+		opSFPSTORE<<24 | sfpuFP32<<16, opSFPLUT<<24 | 3<<20 | 4<<16, opSFPSETCC<<24 | 6, opSFPENCC<<24 | 10 | 3<<12, opSFPTRANSP << 24,
 		opSFPNOP << 24,
-		opSFPARECIP<<24 | 3<<4, opSFPGT<<24 | 3<<4 | 8, opSFPMUL24<<24 | 3<<4 | 9<<8,
+	}
+	for _, o := range [][2]uint32{ // and their fields but the destination
+		{opSFPMAD, 2<<8 | 1<<12}, {opSFPMUL, 9<<8 | 1<<12}, {opSFPADD, 2<<8 | 1<<12 | 10<<16}, {opSFPMULI, 0x3F90 << 8},
+		{opSFPADDI, 0x3F90 << 8}, {opSFPMOV}, {opSFPABS, 1}, {opSFPSETSGN}, {opSFPSETEXP, 2}, {opSFPSETMAN}, {opSFPEXEXP}, {opSFPEXMAN},
+		{opSFPDIVP2, 1<<12 | 1}, {opSFPIADD, 4}, {opSFPIADD, 5 | 7<<12}, {opSFPSHFT, 3<<12 | 1}, {opSFPSHFT}, {opSFPAND}, {opSFPXOR},
+		{opSFPNOT}, {opSFPLZ}, {opSFPCAST}, {opSFP_STOCH_RND, 1}, {opSFP_STOCH_RND, 2}, {opSFPSWAP, 1}, {opSFPSWAP}, {opSFPSWAP, 2},
+		{opSFPLUTFP32, 2}, {opSFPARECIP}, {opSFPGT, 8}, {opSFPMUL24, 9 << 8},
 	} {
+		list = append(list, o[0]<<24|3<<4|o[1])
+	}
+	for _, w := range list {
 		for _, enabled := range []uint32{allLanes, 0x5555FFFF} {
 			op := w >> 24
-			name := fmt.Sprintf("%s_%x", encodings[op].name, w&0xFFFFFF)
+			name := fmt.Sprintf("%s_%x", mnemonic(w), w&0xFFFFFF)
 			if enabled != allLanes {
 				name += "/some"
 			}

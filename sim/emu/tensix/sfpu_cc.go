@@ -17,7 +17,6 @@ func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
 	return s.test(a.c, a.mod)
 }
 
-// test disables the lanes in which a register fails a mode of SFPSETCC.
 func (s *sfpu) test(c, mode uint32) bool {
 	negative, zero := lanes.Test(&s.l[c])
 	switch mode {
@@ -68,7 +67,7 @@ func (e *Engine) sfppushc(t *thread, a sfppushcArgs) bool {
 	return true
 }
 
-func (e *Engine) sfppopc(t *thread, a sfppopcArgs) bool {
+func (e *Engine) sfppopc(t *thread, a sfppushcArgs) bool {
 	if !e.zero("the mode", a.mod) || !e.zero("the destination", a.dst) {
 		return false
 	}
@@ -81,7 +80,6 @@ func (e *Engine) sfppopc(t *thread, a sfppopcArgs) bool {
 	return true
 }
 
-// sfpcompc complements the condition within the enclosing one.
 func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
 	if !e.zero("the destination", a.dst) {
 		return false
@@ -102,16 +100,15 @@ func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
 	return true
 }
 
-func (e *Engine) sfple(t *thread, a sfpleArgs) bool {
+func (e *Engine) sfple(t *thread, a sfpexexpArgs) bool {
 	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d <= c })
 }
 
-func (e *Engine) sfpgt(t *thread, a sfpgtArgs) bool {
+func (e *Engine) sfpgt(t *thread, a sfpexexpArgs) bool {
 	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d > c })
 }
 
-// compare sets the condition, or in mode 8 all bits of the destination, by a comparison of two
-// registers.
+// compare sets the condition, or in mode 8 all bits of the destination.
 func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 	if !e.accept(UnsupportedFunctionality, mode, modes(1, 8)) || !e.destination(dst) {
 		return false
@@ -135,7 +132,6 @@ func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 	return true
 }
 
-// destination refuses read-only registers.
 func (e *Engine) destination(dst uint32) bool {
 	if dst >= writable {
 		return e.unsupported("writes LReg %d, only 0 to 7 are writable", dst)
@@ -150,7 +146,6 @@ func (e *Engine) zero(field string, v uint32) bool {
 	return true
 }
 
-// accept refuses modes outside of a set.
 func (e *Engine) accept(cat Category, mode uint32, set modeSet) bool {
 	if set>>mode&1 == 0 {
 		return e.refuse(cat, "mode %d", mode)
@@ -158,7 +153,6 @@ func (e *Engine) accept(cat Category, mode uint32, set modeSet) bool {
 	return true
 }
 
-// modeSet is a bit set of an instruction's modes.
 type modeSet uint32
 
 func modes(list ...uint32) (s modeSet) {
@@ -168,11 +162,10 @@ func modes(list ...uint32) (s modeSet) {
 	return s
 }
 
-// upTo returns the modes from 0 to last.
 func upTo(last uint32) modeSet { return 2<<last - 1 }
 
-// sfpuTemplate records instructions whose destination marks them as templates. It refuses what the
-// present configuration of the vector unit forbids.
+// sfpuTemplate records instructions whose destination marks them as templates, and refuses what the
+// vector unit's configuration forbids.
 func (e *Engine) sfpuTemplate(w uint32) (taken bool) {
 	s := &e.sfpu
 	op, dst := w>>24, w>>4&0xF
@@ -195,7 +188,6 @@ func (e *Engine) sfpuTemplate(w uint32) (taken bool) {
 	return false
 }
 
-// recordable reports whether an instruction with LReg 12 to 15 as destination is recorded.
 func (e *Engine) recordable(op uint32) bool {
 	switch {
 	case op == opSFPCONFIG || op == opSFPLOADMACRO:
@@ -206,7 +198,7 @@ func (e *Engine) recordable(op uint32) bool {
 	return op <= opSFPARECIP
 }
 
-// corruptible reports whether erratum TEN-2932 corrupts the results of an instruction.
+// corruptible reports whether erratum TEN-2932 corrupts results.
 func corruptible(op uint32) bool {
 	switch op {
 	case opSFPLOAD, opSFPLOADI, opSFPSTORE, opSFPCONFIG, opSFPSWAP, opSFPLOADMACRO:

@@ -6,8 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Modes of SFPLOAD and SFPSTORE: the encoding of a datum in Dst (tt-isa-documentation SFPLOAD.md,
-// SFPSTORE.md).
+// Modes of SFPLOAD and SFPSTORE: the encoding of a datum in Dst (SFPLOAD.md, SFPSTORE.md).
 const (
 	sfpuConfigured = 0  // as the configuration of the ALU says
 	sfpuFP16       = 1  // 16 bits
@@ -29,8 +28,7 @@ const (
 	storeModes = loadModes | 1<<sfpuRaw32 | 1<<sfpuSwapped
 )
 
-// sfpuMode returns the mode that the ALU's configuration selects; formats is the set that selects
-// bf16.
+// sfpuMode returns the configured mode; formats select bf16.
 func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
 	if e.on(t, isa.Fp32SFPU) {
 		return sfpuFP32, true
@@ -45,13 +43,11 @@ func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
 	}
 }
 
-// Formats of SrcB that select bf16, for SFPLOAD and for SFPSTORE.
 const (
 	loadFormats  modeSet = 1<<arith.FP32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.INT16
 	storeFormats         = loadFormats | 1<<arith.BFP2
 )
 
-// access checks an SFPLOAD or SFPSTORE, resolves its mode and returns its place in Dst.
 func (e *Engine) access(t *thread, a *sfploadArgs, taken, formats modeSet) (p place, ok bool) {
 	if a.dst&1 != 0 {
 		return p, e.unimplemented("row %d of Dst, which is odd", a.dst)
@@ -67,7 +63,6 @@ func (e *Engine) access(t *thread, a *sfploadArgs, taken, formats modeSet) (p pl
 	return e.sfpuPlace(t, a.dst)
 }
 
-// sfpuPlace returns the place of an instruction's row of Dst, or refuses.
 func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
 	if p, ok = t.lanesPlace(dst); !ok {
 		return place{}, e.unsupported("row %d of Dst, which is odd", t.dstRow(dst))
@@ -75,13 +70,12 @@ func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
 	return p, true
 }
 
-// lanesPlace is sfpuPlace without a refusal: odd rows have no place.
+// lanesPlace is false for odd rows.
 func (t *thread) lanesPlace(dst uint32) (p place, ok bool) {
 	row := t.dstRow(dst)
 	return place{row &^ 3, row >> 1 & 1}, row&1 == 0
 }
 
-// gather returns the lanes' data of Dst in the register's encoding.
 func (e *Engine) gather(p place, wide bool) (values lreg) {
 	for r := range uint32(numLanes / rowLanes) {
 		to := (*[rowLanes]uint32)(values[r*rowLanes:])
@@ -119,7 +113,6 @@ func gatherRow(to *[rowLanes]uint32, row *dstRow, column uint32) {
 	}
 }
 
-// scatter sets the lanes' data of Dst to values in the register's encoding.
 func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
 	for r := range uint32(numLanes / rowLanes) {
 		enabled := mask >> (r * rowLanes) & (1<<rowLanes - 1)
@@ -142,7 +135,6 @@ func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
 	}
 }
 
-// laneColumns returns the columns of a row of Dst that a row of lanes covers.
 func laneColumns(lanes, column uint32) (columns uint16) {
 	for lane := range uint32(rowLanes) {
 		columns |= uint16(lanes >> lane & 1 << (2*lane + column&1))
@@ -150,8 +142,7 @@ func laneColumns(lanes, column uint32) (columns uint16) {
 	return columns
 }
 
-// scatterRow sets every second datum of a row, of enabled lanes, to 16 bits of values from bit
-// shift on.
+// scatterRow sets every second datum to 16 bits of values from bit shift on.
 func scatterRow(row *dstRow, column uint32, values *[rowLanes]uint32, shift int, enabled uint32) {
 	to := row[column&1:]
 	if enabled == 1<<rowLanes-1 {
@@ -167,7 +158,6 @@ func scatterRow(row *dstRow, column uint32, values *[rowLanes]uint32, shift int,
 	}
 }
 
-// wideMode reports whether a mode takes 32-bit data.
 func wideMode(mode uint32) bool {
 	switch mode {
 	case sfpuFP32, sfpuInt32, sfpuSignMag, sfpuRaw32, sfpuSwapped:
@@ -176,8 +166,7 @@ func wideMode(mode uint32) bool {
 	return false
 }
 
-// loadBlock is the fast path of SFPLOAD: valid rows of bf16 or 32-bit data, without hazards. It
-// reports whether it applied.
+// loadBlock is the fast path for valid rows of bf16 or 32-bit data, without hazards.
 func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
 	if e.hazards != nil {
@@ -201,8 +190,7 @@ func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	return true
 }
 
-// storeBlock is the fast path of SFPSTORE: bf16 or 32-bit data, without hazards. It reports whether
-// it applied.
+// storeBlock is the fast path for bf16 or 32-bit data, without hazards.
 func (e *Engine) storeBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
 	if e.hazards != nil {
@@ -227,7 +215,6 @@ func (e *Engine) storeBlock(p place, mode, lreg uint32) bool {
 	return true
 }
 
-// allValid reports whether the lanes' rows are valid, from row on.
 func (d *dst) allValid(row uint32) bool {
 	v := (*[lanes.Rows]bool)(d.valid[row:])
 	return v[0] && v[1] && v[2] && v[3]
@@ -252,7 +239,7 @@ func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
 	return e.advance(t, a.mode, false)
 }
 
-// decodeLanes converts data of Dst to lanes, whose previous values are old.
+// decodeLanes merges some modes with the lanes' old values.
 func (e *Engine) decodeLanes(mode uint32, values, old *lreg) {
 	switch mode {
 	case sfpuFP16:
@@ -281,7 +268,7 @@ func (e *Engine) decodeLanes(mode uint32, values, old *lreg) {
 	}
 }
 
-// complement converts sign-and-magnitude integers to two's complement.
+// complement converts sign and magnitude to two's complement.
 func complement(values *lreg) {
 	for lane, v := range values {
 		if v&signBit != 0 {
@@ -302,7 +289,6 @@ func (e *Engine) sfploadi(t *thread, a sfploadiArgs) bool {
 	return true
 }
 
-// bits returns the bits that a lane keeps, and those that it gets.
 func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
 	switch a.mod {
 	case 0: // bf16
@@ -321,7 +307,7 @@ func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
 	return 0, 0, false
 }
 
-func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
+func (e *Engine) sfpstore(t *thread, a sfploadArgs) bool {
 	p, ok := e.access(t, &a, storeModes, storeFormats)
 	if !ok {
 		return false
@@ -338,7 +324,6 @@ func (e *Engine) storeLanes(p place, mode, lreg uint32) {
 	}
 }
 
-// encodeLanes converts lanes to data of Dst.
 func (e *Engine) encodeLanes(mode uint32, values *lreg) {
 	if mode == sfpuBF16 { // the usual one
 		for lane, v := range values {

@@ -12,7 +12,7 @@ const (
 	mantissaBits = 0x007FFFFF
 )
 
-// signs checks the mode of a multiplication or addition, which on Blackhole flips operands' signs.
+// Blackhole's mode flips operands' signs.
 func (e *Engine) signs(mode, last uint32) bool {
 	if !e.wormhole {
 		return e.accept(UnsupportedFunctionality, mode, upTo(last))
@@ -21,25 +21,22 @@ func (e *Engine) signs(mode, last uint32) bool {
 }
 
 func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
-	if !e.signs(a.mod, 3) || !e.destination(a.dst) {
-		return false
-	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
+	return e.signs(a.mod, 3) && e.destination(a.dst) && e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
+}
+
+func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) bool {
+	s := &e.sfpu
+	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
 	return true
 }
 
-// multiplyAdd computes a*b+c. Bits 0 and 1 of mode flip the signs of a and c.
-func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) {
-	s := &e.sfpu
-	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
-}
-
+// Bits 0 and 1 of mode flip the signs of x and z.
 func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
 	s := &e.sfpu
 	e.chip.FMALanes(&s.l[dst], x, y, z, mode&1 != 0, mode&2 != 0, s.enabled())
 }
 
-func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
+func (e *Engine) sfpadd(t *thread, a sfpmadArgs) bool {
 	if !e.signs(a.mod, 3) || !e.destination(a.dst) {
 		return false
 	}
@@ -49,36 +46,32 @@ func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
 	if a.a != lregOne {
 		a.a, a.b = a.b, a.a
 	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	return true
+	return e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
-func (e *Engine) sfpmul(t *thread, a sfpmulArgs) bool {
+func (e *Engine) sfpmul(t *thread, a sfpmadArgs) bool {
 	if !e.signs(a.mod, 1) || !e.destination(a.dst) {
 		return false
 	}
 	if a.c != lregZero {
 		return e.nonContractual("LReg %d is not LReg %d, the constant 0", a.c, lregZero)
 	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	return true
+	return e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
 func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool {
-	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
-		return false
-	}
-	s := &e.sfpu
-	e.fmaLanes(a.dst, s.constant(a.imm<<16), &s.l[a.dst], &s.l[lregZero], 0)
-	return true
+	return e.withImmediate(a, &e.sfpu.l[a.dst], &e.sfpu.l[lregZero])
 }
 
-func (e *Engine) sfpaddi(t *thread, a sfpaddiArgs) bool {
+func (e *Engine) sfpaddi(t *thread, a sfpmuliArgs) bool {
+	return e.withImmediate(a, &e.sfpu.l[lregOne], &e.sfpu.l[a.dst])
+}
+
+func (e *Engine) withImmediate(a sfpmuliArgs, y, z *lreg) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
 		return false
 	}
-	s := &e.sfpu
-	e.fmaLanes(a.dst, s.constant(a.imm<<16), &s.l[lregOne], &s.l[a.dst], 0)
+	e.fmaLanes(a.dst, e.sfpu.constant(a.imm<<16), y, z, 0)
 	return true
 }
 
@@ -101,7 +94,6 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 	return true
 }
 
-// lutThird selects a line of SFPLUT by magnitude: below 1, below 2, or above.
 func lutThird(magnitude uint32) int {
 	switch {
 	case magnitude < fp32One:
@@ -112,7 +104,7 @@ func lutThird(magnitude uint32) int {
 	return 2
 }
 
-func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
+func (e *Engine) sfplutfp32(t *thread, a sfppushcArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(2)) || !e.destination(a.dst) {
 		return false
 	}
@@ -127,8 +119,7 @@ func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
 	return true
 }
 
-// lutSixth selects a line of SFPLUTFP32 by magnitude, of ranges that end at 0.5, 1, 1.5, 2 and 3.
-// It returns the register and the coefficient's bit position.
+// The lines' ranges end at 0.5, 1, 1.5, 2 and 3.
 func lutSixth(magnitude uint32) (third int, shift uint32) {
 	third = lutThird(magnitude)
 	middle := [3]uint32{0x3F000000, 0x3FC00000, 0x40400000}
@@ -138,7 +129,7 @@ func lutSixth(magnitude uint32) (third int, shift uint32) {
 	return third, 0
 }
 
-func (e *Engine) sfparecip(t *thread, a sfparecipArgs) bool {
+func (e *Engine) sfparecip(t *thread, a sfpandArgs) bool {
 	if !e.destination(a.dst) || !e.zero("the mode", a.mod) || !e.zero("the immediate", a.imm) {
 		return false
 	}
@@ -161,13 +152,11 @@ func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 	}
 }
 
-// bits is lanes.Bits on registers.
 func (e *Engine) bits(dst, c, keep, own, flip uint32) {
 	s := &e.sfpu
 	lanes.Bits(&s.l[dst], &s.l[c], keep, own, flip, s.enabled())
 }
 
-// withoutBits refuses reserved bits of a mode.
 func (e *Engine) withoutBits(mode, reserved uint32) bool {
 	return mode&reserved == 0 || e.nonContractual("mode %d has a reserved bit set", mode)
 }
@@ -219,7 +208,7 @@ func (a *sfpexexpArgs) bias() uint32 {
 	return 127
 }
 
-func (e *Engine) sfpexman(t *thread, a sfpexmanArgs) bool {
+func (e *Engine) sfpexman(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
@@ -254,7 +243,7 @@ func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpsetman(t *thread, a sfpsetmanArgs) bool {
+func (e *Engine) sfpsetman(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) || !e.zero("the immediate", a.imm) {
 		return false
 	}
@@ -267,7 +256,7 @@ func (e *Engine) sfpsetman(t *thread, a sfpsetmanArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
+func (e *Engine) sfpsetsgn(t *thread, a sfpsetccArgs) bool {
 	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
@@ -282,7 +271,7 @@ func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpabs(t *thread, a sfpabsArgs) bool {
+func (e *Engine) sfpabs(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
@@ -319,7 +308,7 @@ func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
+func (e *Engine) sfpcast(t *thread, a sfpexexpArgs) bool {
 	switch {
 	case e.wormhole && a.mod > 1, a.mod > 3:
 		return e.nonContractual("mode %d", a.mod)
@@ -339,8 +328,7 @@ func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
 	return true
 }
 
-// negateMagnitude converts a sign-and-magnitude integer to two's complement and back, keeping the
-// sign bit.
+// negateMagnitude converts sign and magnitude to two's complement and back, keeping the sign bit.
 func negateMagnitude(v uint32) uint32 {
 	if v&signBit == 0 {
 		return v

@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
+func (e *Engine) sfpiadd(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 1, 2, 4, 5, 6, 8, 9, 10)) || !e.destination(a.dst) {
 		return false
 	}
@@ -28,10 +28,9 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 	return true
 }
 
-// immediate sign-extends the 12-bit operand.
 func (a *sfpdivp2Args) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
 
-func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
+func (e *Engine) sfpshft(t *thread, a sfpdivp2Args) bool {
 	set := modes(0, 1)
 	if !e.wormhole {
 		set = modes(0, 1, 2, 3, 5, 7)
@@ -56,7 +55,7 @@ func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
+func (e *Engine) sfpshft2(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(UndefinedBehavior, a.mod, upTo(6)) || !e.accept(UnsupportedFunctionality, a.mod, modes(3, 4, 5, 6)) {
 		return false
 	}
@@ -80,8 +79,7 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 	return true
 }
 
-// shiftLanes moves each row of lanes up by one lane. The lowest gets the highest if rotate, else
-// zero.
+// shiftLanes moves each row up by one lane. The lowest gets the highest if rotate, else zero.
 func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	s := &e.sfpu
 	from := s.l[c] // a copy: dst may be c
@@ -98,8 +96,7 @@ func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	return true
 }
 
-// second returns the register that SFPAND and SFPOR combine with LReg c: the destination, or on
-// Blackhole the one that the immediate names.
+// Blackhole's immediate may name a second register instead of the destination.
 func (e *Engine) second(mode, dst, immediate uint32) (b uint32, ok bool) {
 	if mode == 1 && !e.wormhole {
 		return immediate, true
@@ -112,12 +109,12 @@ func (e *Engine) sfpand(t *thread, a sfpandArgs) bool {
 	return ok && e.bitwise(a.dst, b, a.c, lanes.And)
 }
 
-func (e *Engine) sfpor(t *thread, a sfporArgs) bool {
+func (e *Engine) sfpor(t *thread, a sfpandArgs) bool {
 	b, ok := e.second(a.mod, a.dst, a.imm)
 	return ok && e.bitwise(a.dst, b, a.c, lanes.Or)
 }
 
-func (e *Engine) sfpxor(t *thread, a sfpxorArgs) bool {
+func (e *Engine) sfpxor(t *thread, a sfpnotArgs) bool {
 	return e.bitwise(a.dst, a.dst, a.c, lanes.Xor)
 }
 
@@ -138,7 +135,7 @@ func (e *Engine) bitwise(dst, b, c uint32, f func(d, b, c *lreg, enabled uint32)
 	return true
 }
 
-func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
+func (e *Engine) sfplz(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, 1) || !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
 		return false
 	}
@@ -163,7 +160,7 @@ func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
+func (e *Engine) sfpmul24(t *thread, a sfpmadArgs) bool {
 	if !e.withoutBits(a.mod, 2) || !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) {
 		return false
 	}

@@ -2,15 +2,14 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 
-// SFPLOADMACRO loads a register and schedules up to four instructions for later cycles, one for
-// each sub-unit of the vector unit (tt-isa-documentation
-// {WormholeB0,BlackholeA0}/TensixTile/TensixCoprocessor/SFPLOADMACRO.md). While instructions are
-// scheduled, the vector unit is modelled cycle by cycle: all instructions of a cycle read the
-// registers as they were before, and two-cycle instructions write after the next cycle. A thread
-// issues an instruction in each cycle. Hardware may need more cycles; software must not depend on
-// that.
+// SFPLOADMACRO loads a register and schedules up to four instructions for later cycles, one per
+// sub-unit (tt-isa-documentation
+// {WormholeB0,BlackholeA0}/TensixTile/TensixCoprocessor/SFPLOADMACRO.md). Until they are done the
+// vector unit is modelled cycle by cycle: a cycle's instructions read the registers as they were
+// before, and two-cycle instructions write after the next cycle. A thread issues in each cycle;
+// hardware may be slower, and software must not depend on that.
 
-func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
+func (e *Engine) sfploadmacro(t *thread, a sfploadArgs) bool {
 	s := &e.sfpu
 	lreg, index := a.dst&1<<2|a.lreg&3, a.lreg>>2
 	a.dst &^= 1
@@ -43,15 +42,13 @@ func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 			}
 		}
 		i.byInstructions = s.macro>>(8+u)&1 != 0
-		// It replaces the instruction of the same cycle.
 		m.slots[u][bits>>3&7] = i
 		m.thread, s.busy = t, true
 	}
 	return e.sfpload(t, sfploadArgs{dst: a.dst, mode: a.mode, mod: a.mod, lreg: lreg})
 }
 
-// schedule returns the instruction that a sequence's bits choose for a sub-unit. Its registers come
-// from the SFPLOADMACRO that loads lreg.
+// schedule decodes a sequence's bits for a sub-unit of a macro that loads lreg.
 func (e *Engine) schedule(u subUnit, bits, lreg uint32) (i scheduled, ok bool) {
 	switch choice := bits & 7; choice {
 	case 0:
@@ -119,8 +116,7 @@ func subUnitOf(w uint32) subUnit {
 	return simpleUnit
 }
 
-// macroVector executes a vector instruction while others are scheduled. Hardware holds back
-// instructions after an SFPSWAP, and on Blackhole readers of late results.
+// Hardware holds back instructions after an SFPSWAP, and on Blackhole readers of late results.
 func (e *Engine) macroVector(t *thread, w uint32) bool {
 	m := e.sfpu.macros
 	waits := m.swaps && w>>24 != opSFPNOP || !e.wormhole && seenReads(w)&m.lateSet != 0
@@ -133,7 +129,7 @@ func (e *Engine) macroVector(t *thread, w uint32) bool {
 	return e.cycle(t, w)
 }
 
-// seenReads are the LReg reads known to Blackhole's interlock.
+// seenReads are known to Blackhole's interlock.
 func seenReads(w uint32) uint16 {
 	switch op := w >> 24; {
 	case op == opSFPSHFT && w&4 != 0, op == opSFPARECIP:
@@ -144,8 +140,8 @@ func seenReads(w uint32) uint16 {
 	return vectorReads(w) &^ unseenReads(w)
 }
 
-// macroOther passes cycles for an instruction of another unit: one, or all delays that count
-// instructions if it may wait for the vector unit.
+// macroOther passes a cycle, or all delays that count instructions if w may wait for the vector
+// unit.
 func (e *Engine) macroOther(t *thread, w uint32) bool {
 	s := &e.sfpu
 	if !e.cycle(t, 0) {
@@ -159,7 +155,6 @@ func (e *Engine) macroOther(t *thread, w uint32) bool {
 	return true
 }
 
-// cycle executes the instructions scheduled for a cycle, and w unless it is 0.
 func (e *Engine) cycle(t *thread, w uint32) bool {
 	s := &e.sfpu
 	m := s.macros
@@ -203,8 +198,7 @@ func (e *Engine) cycle(t *thread, w uint32) bool {
 	return true
 }
 
-// alone refuses results of the simple and the round sub-unit that need the same register port in
-// one cycle.
+// alone refuses simple and round results that need one register port in one cycle.
 func (e *Engine) alone(list *[macroUnits]scheduled) bool {
 	x, y := &list[simpleUnit], &list[roundUnit]
 	if x.word == 0 || y.word == 0 || !writes(x.word) || !writes(y.word) || (x.d == lregStaging) != (y.d == lregStaging) {
@@ -222,7 +216,6 @@ func writes(w uint32) bool {
 	return op != opSFPNOP && op != opSFPSETCC && op != opSFPENCC
 }
 
-// collect takes an instruction's changes.
 func (m *macros) collect(e *Engine, w uint32) {
 	s := &e.sfpu
 	m.swaps = w>>24 == opSFPSWAP
@@ -241,7 +234,7 @@ func (m *macros) collect(e *Engine, w uint32) {
 	}
 }
 
-// perform executes a scheduled instruction on a copy of the registers at the start of the cycle.
+// perform executes on a copy of the registers at the start of the cycle.
 func (e *Engine) perform(t *thread, i *scheduled) bool {
 	s := &e.sfpu
 	m, op := s.macros, i.word>>24
@@ -259,7 +252,7 @@ func (e *Engine) perform(t *thread, i *scheduled) bool {
 	case opSFPABS, opSFPAND, opSFPOR, opSFPXOR, opSFPCAST, opSFPDIVP2, opSFPEXMAN, opSFPIADD, opSFPMOV, opSFPNOT, opSFPSETEXP,
 		opSFPSETMAN, opSFPSETSGN, opSFPSHFT, opSFPARECIP, opSFP_STOCH_RND, opSFPMAD, opSFPADD, opSFPMUL, opSFPADDI, opSFPMULI, opSFPMUL24:
 	default:
-		return e.unimplemented("%s as a scheduled instruction", encodings[op].name)
+		return e.unimplemented("%s as a scheduled instruction", mnemonic(i.word))
 	}
 	// The result replaces the operand that most instructions overwrite, in a register that this one
 	// doesn't read.
@@ -326,7 +319,6 @@ func (i *scheduled) spare() uint32 {
 	}
 }
 
-// performStore stores a register to the place that the SFPLOADMACRO loaded.
 func (e *Engine) performStore(t *thread, i *scheduled) bool {
 	s := &e.sfpu
 	mode, ok := uint32(i.mode), e.accept(UnimplementedFunctionality, uint32(i.mode), storeModes)
@@ -345,9 +337,8 @@ func (e *Engine) performStore(t *thread, i *scheduled) bool {
 	return true
 }
 
-// performSwap orders VB and VC. One goes to VD and the other to VC; if both are the same register,
-// VC's value wins. tt-llk's exp relies on that (ckernel_sfpu_exp.h), and documents don't mention
-// it.
+// One result goes to VD, the other to VC; if both are the same register, VC's wins. Documents don't
+// say so, but tt-llk's exp relies on it (ckernel_sfpu_exp.h).
 func (e *Engine) performSwap(i *scheduled) bool {
 	s := &e.sfpu
 	m, mode, reverse := s.macros, i.word&15, s.laneConfig&laneReverseSwap != 0
@@ -377,7 +368,6 @@ func (e *Engine) performSwap(i *scheduled) bool {
 	return true
 }
 
-// performShift shifts VB by VC, or by an immediate.
 func (e *Engine) performShift(i *scheduled) bool {
 	const byRegister, byImmediate = 5, 6
 	s := &e.sfpu

@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Parts of a sequence: an instruction, its delay, and its changes.
 const (
 	template0 = 4
 	template1 = 5
@@ -24,13 +23,11 @@ func sequence(simple, mad, round, store uint32) uint32 {
 	return simple | mad<<8 | round<<16 | store<<24
 }
 
-// Options of macros: delays count instructions in all sub-units; stores of 32 bits.
 const (
 	countInstructions = 0xF00
 	store32           = sfpuInt32
 )
 
-// macroState is a program's result: changed registers, and stored data by SFPSTORE's address.
 type macroState struct {
 	L   lregs
 	Dst stored
@@ -42,11 +39,10 @@ type (
 	stored = map[uint32]uint32
 )
 
-// simpleOnly is one instruction, of the simple sub-unit, in the next cycle.
 var simpleOnly = prog{sequence(template0, 0, 0, 0)}
 
-// macroPrograms are programs of macros. LReg n and the data in Dst at address 16n hold n at first.
-// Macros and stores have data of 32 bits.
+// LReg n and the data in Dst at address 16n hold n at first. Macros and stores have data of 32
+// bits.
 var macroPrograms = []struct {
 	name      string
 	templates prog // sfpNotTo(12) if there is none
@@ -59,105 +55,103 @@ var macroPrograms = []struct {
 }{
 	{name: "each sub-unit in its cycle", sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
 		list: prog{loadMacro(0, 0, 16), sfpNop, sfpNop},
-		want: macroState{L: lregs{0: ^uint32(1)}, Dst: stored{16: ^uint32(1)}}},
+		want: macroState{lregs{0: ^uint32(1)}, stored{16: ^uint32(1)}}},
 	{name: "an instruction that isn't in time", sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
 		list: prog{loadMacro(0, 0, 16), sfpNop},
-		want: macroState{L: lregs{0: ^uint32(1)}}},
+		want: macroState{lregs{0: ^uint32(1)}, nil}},
 	{name: "the high half of the registers", sequences: simpleOnly,
 		list: prog{loadMacro(0, 6, 16), sfpNop},
-		want: macroState{L: lregs{6: ^uint32(1)}}},
+		want: macroState{lregs{6: ^uint32(1)}, nil}},
 	{name: "the fourth sequence", sequences: prog{0, 0, 0, sequence(template0, 0, 0, 0)},
 		list: prog{loadMacro(3, 1, 32), sfpNop},
-		want: macroState{L: lregs{1: ^uint32(2)}}},
+		want: macroState{lregs{1: ^uint32(2)}, nil}},
 	{name: "registers are read as they were before the cycle", sequences: simpleOnly,
 		list: prog{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77, opSFPMAD<<24 | 10<<16 | 9<<12 | 9<<8 | 3<<4},
-		want: macroState{L: lregs{2: ^uint32(1), 3: 0}}},
+		want: macroState{lregs{2: ^uint32(1), 3: 0}, nil}},
 	{name: "a store of what the same cycle overwrites", sequences: prog{sequence(0, 0, 0, aStore)}, options: store32,
 		list: prog{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77},
-		want: macroState{L: lregs{2: 77}}}, // Dst gets what it has
+		want: macroState{lregs{2: 77}, nil}}, // Dst gets what it has
 	{name: "the staging register", sequences: prog{sequence(template0|toStaging, 0, 0, aStore|toStaging|after(1))}, options: store32,
 		list: prog{loadMacro(0, 0, 16), sfpNop, sfpNop},
-		want: macroState{L: lregs{0: 1}, Dst: stored{16: ^uint32(1)}}},
+		want: macroState{lregs{0: 1}, stored{16: ^uint32(1)}}},
 	{name: "a store of a register of its own", templates: prog{opSFPSTORE<<24 | 5<<20},
 		sequences: prog{sequence(0, 0, 0, template0|asB)}, options: store32,
 		list: prog{loadMacro(0, 0, 16), sfpNop},
-		want: macroState{L: lregs{0: 1}, Dst: stored{16: 5}}},
+		want: macroState{lregs{0: 1}, stored{16: 5}}},
 	{name: "a store in the mode of the load", sequences: prog{sequence(0, 0, 0, aStore)}, options: 1 << 4,
-		list: prog{loadMacro(0, 0, 16), sfpNop}, want: macroState{L: lregs{0: 1}}},
+		list: prog{loadMacro(0, 0, 16), sfpNop}, want: macroState{lregs{0: 1}, nil}},
 	{name: "the loaded register as VB", templates: prog{opSFPIADD<<24 | 4 | 12<<4 | 5<<8},
 		sequences: prog{sequence(template0|asB, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop},
-		want:      macroState{L: lregs{0: 3 + 5}}},
+		want:      macroState{lregs{0: 3 + 5}, nil}},
 	{name: "a shift by an immediate", templates: prog{opSFPSHFT2<<24 | 6 | 12<<4 | 4<<12},
 		sequences: prog{sequence(0, 0, template0|asB, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop},
-		want:      macroState{L: lregs{0: 3 << 4}}},
+		want:      macroState{lregs{0: 3 << 4}, nil}},
 	{name: "a shift by a register", templates: prog{opSFPSHFT2<<24 | 5 | 12<<4 | 4<<8},
 		sequences: prog{sequence(0, 0, template0|asB, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop},
-		want:      macroState{L: lregs{0: 3 << 4}}},
+		want:      macroState{lregs{0: 3 << 4}, nil}},
 	{name: "a product comes two cycles later", templates: prog{opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 12<<4},
 		sequences: prog{sequence(0, template0|asB, 0, 0), sequence(aNop|after(7), 0, 0, 0)},
 		list:      prog{loadMacro(1, 7, 112), loadMacro(0, 0, 48), sfpMove(0, 1), sfpMove(0, 2), sfpMove(0, 3), sfpNop, sfpNop, sfpNop, sfpNop},
-		want:      macroState{L: lregs{0: 0, 1: 3, 2: 3, 3: 0}}},
+		want:      macroState{lregs{0: 0, 1: 3, 2: 3, 3: 0}, nil}},
 	{name: "LReg 7 says which register is multiplied", templates: prog{opSFPMAD<<24 | 4 | 10<<12 | 9<<8 | 12<<4},
 		sequences: prog{sequence(0, template0, 0, 0)},
 		list:      prog{opSFPLOADI<<24 | 2<<16 | 7<<20 | 11, loadMacro(0, 0, 0), sfpNop, sfpNop}, // -1 * 1 + 0
-		want:      macroState{L: lregs{0: 0xBF800000, 7: 11}}},
+		want:      macroState{lregs{0: 0xBF800000, 7: 11}, nil}},
 	{name: "LReg 7 says where the sum goes", templates: prog{opSFPMAD<<24 | 8 | 9<<16 | 9<<12 | 12<<4},
 		sequences: prog{sequence(0, template0, 0, 0)}, blackhole: true,
 		list: prog{opSFPLOADI<<24 | 0<<16 | 0x3F80, opSFPSTORE<<24 | 4<<16 | 16, opSFPLOADI<<24 | 2<<16 | 7<<20 | 5, loadMacro(0, 0, 16),
 			sfpNop, sfpNop},
-		want: macroState{L: lregs{0: 0x3F800000, 5: 0x3F800000, 7: 5}, Dst: stored{16: 0x3F800000}}},
+		want: macroState{lregs{0: 0x3F800000, 5: 0x3F800000, 7: 5}, stored{16: 0x3F800000}}},
 	{name: "the greater number", templates: prog{opSFPSWAP<<24 | 9 | 12<<4 | 5<<8},
 		sequences: prog{sequence(template0|asB, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
-		want:      macroState{L: lregs{0: 5, 5: 3}}},
-	{name: "the greater number by a mode without a name", templates: prog{opSFPSWAP<<24 | 15 | 12<<4 | 9<<8},
+		want:      macroState{lregs{0: 5, 5: 3}, nil}},
+	{name: "the greater number by an unnamed mode", templates: prog{opSFPSWAP<<24 | 15 | 12<<4 | 9<<8},
 		sequences: prog{sequence(template0|asB, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
-		want:      macroState{L: lregs{0: 3}}},
+		want:      macroState{lregs{0: 3}, nil}},
 	{name: "both numbers to one register: VC's stays", templates: prog{opSFPSWAP<<24 | 1 | 12<<4},
 		sequences: simpleOnly,
 		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
-		want:      macroState{L: lregs{0: 0x3B000000}}}, // of LReg 12
+		want:      macroState{lregs{0: 0x3B000000}, nil}}, // of LReg 12
 	{name: "a condition ends in the cycle after it was set", templates: prog{opSFPSETCC<<24 | 6 | 12<<4, opSFPENCC<<24 | 13<<4},
 		sequences: prog{sequence(template0, 0, 0, 0), sequence(template1, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpMove(5, 2), sfpMove(6, 3)}, // LReg 0 isn't 0: no lane moves 5
-		want:      macroState{L: lregs{0: 1, 1: 2, 3: 6}}},
+		want:      macroState{lregs{0: 1, 1: 2, 3: 6}, nil}},
 	{name: "a scheduled instruction replaces another one", sequences: simpleOnly,
 		list: prog{loadMacro(0, 0, 16), opSFPIADD<<24 | 5 | 3<<4 | 3<<8 | 100<<12, sfpNop},
-		want: macroState{L: lregs{0: ^uint32(1)}}},
+		want: macroState{lregs{0: ^uint32(1)}, nil}},
 	{name: "the last one scheduled for a cycle is executed", templates: prog{sfpNotTo(12), opSFPMOV<<24 | 13<<4 | 1},
 		sequences: prog{sequence(template0|after(1), 0, 0, 0), sequence(template1, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop, sfpNop},
-		want:      macroState{L: lregs{0: 1, 1: 0x80000002}}},
+		want:      macroState{lregs{0: 1, 1: 0x80000002}, nil}},
 	{name: "a sequence without an instruction drops none", sequences: prog{sequence(template0|after(1), 0, 0, 0), 0},
 		list: prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop},
-		want: macroState{L: lregs{0: ^uint32(1), 1: 2}}},
+		want: macroState{lregs{0: ^uint32(1), 1: 2}, nil}},
 	{name: "what a sub-unit doesn't have keeps it busy", sequences: prog{sequence(0, template0, 0, 0)},
 		list: prog{loadMacro(0, 0, 16), opSFPMAD<<24 | 9<<16 | 9<<12 | 9<<8 | 3<<4},
-		want: macroState{L: lregs{0: 1}}},
+		want: macroState{lregs{0: 1}, nil}},
 	{name: "delays in instructions of the vector unit", sequences: prog{sequence(template0|after(1), 0, 0, 0)},
 		list: prog{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24, opINCRWC << 24},
-		want: macroState{L: lregs{0: 1}}},
+		want: macroState{lregs{0: 1}, nil}},
 	{name: "delays in cycles", cycles: true, sequences: prog{sequence(template0|after(1), 0, 0, 0)},
 		list: prog{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24},
-		want: macroState{L: lregs{0: ^uint32(1)}}},
+		want: macroState{lregs{0: ^uint32(1)}, nil}},
 	{name: "an instruction of the sync unit lets cycles pass", cycles: true, sequences: prog{sequence(template0|after(7), 0, 0, 0)},
 		list: prog{loadMacro(0, 0, 16), semInit1},
-		want: macroState{L: lregs{0: ^uint32(1)}}},
+		want: macroState{lregs{0: ^uint32(1)}, nil}},
 	{name: "a store goes to where the macro loaded from", sequences: prog{sequence(0, 0, 0, aStore|after(1))}, options: store32,
 		list: prog{loadMacro(0, 0, 16), opINCRWC<<24 | 4<<14, opSFPLOADI<<24 | 2<<16 | 77, sfpNop, opSETRWC<<24 | 4},
-		want: macroState{L: lregs{0: 77}, Dst: stored{16: 77}}},
+		want: macroState{lregs{0: 77}, stored{16: 77}}},
 }
 
-// loadMacro is an SFPLOADMACRO of 32-bit data.
 func loadMacro(index, lreg, address uint32) uint32 {
 	return opSFPLOADMACRO<<24 | (index<<2|lreg&3)<<20 | sfpuInt32<<16 | address | lreg>>2
 }
 
-// sfpNotTo records an SFPNOT of the loaded register as a template.
 func sfpNotTo(template uint32) uint32 { return opSFPNOT<<24 | template<<4 }
 
 func sfpMove(from, to uint32) uint32 { return opSFPMOV<<24 | from<<8 | to<<4 }
@@ -263,8 +257,6 @@ func TestMacrosThatAreRefused(t *testing.T) {
 	}
 }
 
-// While macros run, Blackhole waits for a product before its reader, and both architectures wait a
-// cycle after SFPSWAP.
 func TestCyclesThatHardwareWaitsWhileMacrosRun(t *testing.T) {
 	const product = opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 1<<4 // LReg 1 = 1 * 1 + 0
 	for _, tt := range []struct {

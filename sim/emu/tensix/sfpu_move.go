@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
+func (e *Engine) sfpmov(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, 4) || !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 8)) || !e.destination(a.dst) {
 		return false
 	}
@@ -27,9 +27,8 @@ func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 	return true
 }
 
-// sfptransp transposes LReg 0 to 3, and 4 to 7, as matrices: rows are registers, columns rows of
-// lanes. Disabled lanes don't change.
-func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
+// sfptransp transposes LReg 0 to 3, and 4 to 7: rows are registers, columns rows of lanes.
+func (e *Engine) sfptransp(t *thread, a sfpcompcArgs) bool {
 	if !e.zero("the destination", a.dst) {
 		return false
 	}
@@ -46,7 +45,7 @@ func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
+func (e *Engine) sfpswap(t *thread, a sfpexexpArgs) bool {
 	if a.dst >= 12 {
 		return e.unsupported("LReg %d", a.dst)
 	}
@@ -90,7 +89,7 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	return true
 }
 
-// sort puts the greater of two numbers into c and the other into d. Constants don't change.
+// Constants don't change.
 func (s *sfpu) sort(c, d, enabled uint32) {
 	if enabled == 0 {
 		return
@@ -106,7 +105,7 @@ func (s *sfpu) sort(c, d, enabled uint32) {
 	lanes.Sort(greater, less, lc, ld, enabled)
 }
 
-// swapOrder returns the lanes in which SFPSWAP's destination gets the smaller number.
+// swapOrder returns the lanes in which the destination gets the smaller number.
 func (e *Engine) swapOrder(mode uint32) (lanes uint32, ok bool) {
 	switch mode {
 	case 0, 1:
@@ -123,7 +122,6 @@ func (e *Engine) swapOrder(mode uint32) (lanes uint32, ok bool) {
 	return 0, e.unimplemented("mode %d", mode)
 }
 
-// Destinations of SFPCONFIG.
 const (
 	configTemplates = 0  // to 3: instruction templates
 	configSequences = 4  // to 7: sequences of them
@@ -132,7 +130,7 @@ const (
 	configLanes     = 15 // lane configuration
 )
 
-func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
+func (e *Engine) sfpconfig(t *thread, a sfpmuliArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) {
 		return false
 	}
@@ -176,7 +174,7 @@ func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
 	return true
 }
 
-// configConstant sets a constant register. Mode 1 sets the default, which only LReg 11 has.
+// Mode 1 sets the default, which only LReg 11 has.
 func (e *Engine) configConstant(r, mode, immediate, v uint32) bool {
 	if !e.zero("the immediate", immediate) {
 		return false

@@ -2,10 +2,9 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 
-// Vector instructions are decoded and checked once. Executing an instruction leaves a plan of its
-// work, keyed by its word. An instruction has a plan only if it is legal in any state of the vector
-// unit, or if its plan checks the state. A lane configuration, which makes more instructions
-// illegal, disables all plans.
+// Plans are decoded and checked vector instructions, keyed by word. An instruction has a plan only
+// if it is legal in any state of the vector unit, or its plan checks the state. A lane
+// configuration, which forbids more instructions, disables all plans.
 
 func (e *Engine) planOf(w uint32) *plan {
 	if e.plans == nil {
@@ -14,7 +13,6 @@ func (e *Engine) planOf(w uint32) *plan {
 	return &e.plans[w*0x9E3779B1>>24]
 }
 
-// planned executes an instruction that has a plan, and reports whether it did.
 func (e *Engine) planned(t *thread, w uint32) bool {
 	p := e.planOf(w)
 	return p.word == w && e.sfpu.laneConfig == 0 && !e.sfpu.busy && p.do(e, t, p)
@@ -30,7 +28,6 @@ func (e *Engine) vector(t *thread, w uint32) bool {
 	return e.direct(t, w)
 }
 
-// direct executes a vector instruction without a plan.
 func (e *Engine) direct(t *thread, w uint32) bool {
 	if taken := e.sfpuTemplate(w); taken || e.fault != nil {
 		return e.fault == nil
@@ -46,7 +43,6 @@ func (e *Engine) direct(t *thread, w uint32) bool {
 	return true
 }
 
-// planners are indexed by opcode. They return false for an instruction without a plan.
 var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 	opSFPLOAD: func(e *Engine, p *plan, w uint32) bool {
 		a := e.decodeSFPLOAD(w)
@@ -164,7 +160,6 @@ func planSFPMAD(e *Engine, p *plan, w uint32) bool {
 	return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
-// multiplyAdd plans a*b+c. Bits 0 and 1 of mode flip the signs of a and c.
 func (p *plan) multiplyAdd(dst, a, b, c, mode uint32) bool {
 	p.dst, p.a, p.b, p.c, p.do = uint8(dst), uint8(a), uint8(b), uint8(c), planMultiplyAdd
 	p.negateA, p.negateC = mode&1 != 0, mode&2 != 0

@@ -14,8 +14,8 @@ import (
 )
 
 // The golden cases of testdata/sfpu.txt were compared with ttsim 1.10.0. A line has the chip, an
-// instruction and the number of the case, which decides the state (see sfpuState); after the colon
-// the FNV-1a hash of the state afterwards, or the category of the refusal.
+// instruction and the number of the case, which decides the state; then the FNV-1a hash of the
+// state afterwards, or the category of the refusal.
 var updateSFPU = flag.Bool("update-sfpu", false, "rewrite testdata/sfpu.txt with what the package computes")
 
 type bitSource struct{ goldentest.Bits }
@@ -27,42 +27,23 @@ var laneSpecials = [...]uint32{
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x40000000, 0x3F000000, 0x3FC00000, 0x40400000, 0xFF800001, 0x7FFFFFFF,
 }
 
-// value returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, small
-// integers in two's complement, or of sign and magnitude.
+// value is [goldentest.Bits.Number], with small integers in class 6.
 func (s *bitSource) value(class uint32) uint32 {
-	v := uint32(s.Next())
-	exponent := func(from uint32, n uint64) uint32 { return v&0x807FFFFF | (from+s.below(n))<<23 }
-	switch class {
-	case 1:
-		return exponent(124, 6)
-	case 2:
-		return exponent(100, 56)
-	case 3:
-		return exponent(0, 24)
-	case 4:
-		return exponent(232, 24)
-	case 5:
-		return laneSpecials[s.below(uint64(len(laneSpecials)))]
-	case 6:
-		return s.below(128) - 64
-	case 7:
-		return v&0x80000000 | v>>1>>s.below(31)
+	v := s.Number(uint64(class), laneSpecials[:])
+	if class == 6 {
+		v = s.below(128) - 64
 	}
 	return v
 }
 
-// goldenRows is how many rows of Dst golden cases use: 16 of 32-bit data.
 const goldenRows = 32
 
-// sfpuCase is an instruction and the state that it meets.
 type sfpuCase struct {
 	chip   chip.Arch
 	word   uint32
 	number uint64
 }
 
-// sfpuCases returns the golden cases: of each instruction all modes, with fields that are mostly
-// accepted.
 func sfpuCases() (cases []sfpuCase) {
 	for _, c := range archs {
 		for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
@@ -82,7 +63,6 @@ func sfpuCases() (cases []sfpuCase) {
 	return cases
 }
 
-// goldenFields draws the fields of an instruction; n decides the mode.
 func goldenFields(s *bitSource, op, n uint32) uint32 {
 	mode, dst, c, b, a := n, s.below(8), s.below(16), s.below(16), s.below(16)
 	if n >= 16 {
@@ -102,13 +82,11 @@ func goldenFields(s *bitSource, op, n uint32) uint32 {
 		return mode%2 | dst<<4 | s.below(1<<16)<<8
 	case opSFPCONFIG:
 		return mode%2 | n/2<<4 | [...]uint32{0, 0, 0x104, 0xABC}[s.below(4)]<<8
-	case opSFPSETCC, opSFPPUSHC, opSFPPOPC, opSFPENCC, opSFPCOMPC, opSFPTRANSP, opSFPNOP:
-		switch op {
-		case opSFPSETCC:
-			return mode%8 | c<<8
-		case opSFPENCC:
-			return mode | s.below(4)<<12&-(mode>>3)
-		}
+	case opSFPSETCC:
+		return mode%8 | c<<8
+	case opSFPENCC:
+		return mode | s.below(4)<<12&-(mode>>3)
+	case opSFPPUSHC, opSFPPOPC, opSFPCOMPC, opSFPTRANSP, opSFPNOP:
 		return 0
 	case opSFPMAD, opSFPADD, opSFPMUL, opSFPMUL24:
 		if op != opSFPMAD && s.below(8) != 0 {
@@ -141,7 +119,6 @@ func goldenFields(s *bitSource, op, n uint32) uint32 {
 	return mode | dst<<4 | c<<8
 }
 
-// state decides an engine's vector unit, the rows of Dst that it may reach, and the configuration.
 func (c *sfpuCase) state() *Engine {
 	s := bitSource{goldentest.Bits(c.number<<16 ^ uint64(c.word>>24))}
 	e := New(c.chip, nil)
@@ -192,7 +169,6 @@ func (c *sfpuCase) state() *Engine {
 	return e
 }
 
-// hash returns a hash of what instructions of the vector unit change.
 func (e *Engine) sfpuHash() uint64 {
 	h := fnv.New64a()
 	u := &e.sfpu
@@ -223,8 +199,6 @@ func TestTheVectorUnitDoesWhatTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/sfpu.txt", *updateSFPU, lines)
 }
 
-// An instruction that was executed before does the same when it comes again, decoded, in any state
-// of the vector unit.
 func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
 	effort.Long(t)
 	planned := map[uint32]int{}
@@ -250,7 +224,7 @@ func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
 	}
 	for op := range planners {
 		if planners[op] != nil && planned[uint32(op)] == 0 {
-			t.Errorf("no %s is planned", encodings[op].name)
+			t.Errorf("no %s is planned", mnemonic(uint32(op)<<24))
 		}
 	}
 }
@@ -267,8 +241,8 @@ func TestRandomNumbersFollowFromTheSeed(t *testing.T) {
 	}
 }
 
-// SFPSHFT2 by an immediate shifts the register that the immediate's low bits name
-// (tt-isa-documentation SFPSHFT2.md, SHFT_IMM), which ttsim doesn't have.
+// The immediate's low bits name the register (tt-isa-documentation SFPSHFT2.md, SHFT_IMM). ttsim
+// doesn't have this.
 func TestSFPSHFT2ByImmediate(t *testing.T) {
 	for _, arch := range archs {
 		for _, tt := range []struct{ immediate, from, value, want uint32 }{

@@ -2,11 +2,10 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
-// srcRows is how many rows of 16 data a bank of SrcA or SrcB has
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/SrcASrcB.md).
+// srcRows is the rows of a bank of SrcA or SrcB (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/SrcASrcB.md).
 const srcRows = 64
 
-// srcRow is a row. A datum has 19 bits at the top of a word: sign, 8-bit exponent, 10-bit mantissa.
 type srcRow = arith.Row
 
 // source is SrcA or SrcB: two banks, filled by the unpacker and freed by the matrix unit.
@@ -21,15 +20,14 @@ type source struct {
 	decoded *[2]decoded // nil until a product needs it
 }
 
-// decoded caches rows of a bank in the form that products take: each fidelity phase uses a tile's
-// rows again.
+// decoded caches rows for products: each fidelity phase uses a tile's rows again.
 type decoded struct {
 	a   [srcRows / 16]arith.MatrixA
 	b   [srcRows]arith.RowB
 	how [srcRows]decoding // by first row: of 16 of a, or 8 of b
 }
 
-// decoding is the format of cached rows; its zero value means no cached rows.
+// The zero decoding means no cached rows.
 type decoding struct {
 	done, int8 bool
 	format     arith.Format
@@ -62,7 +60,6 @@ func (s *source) decodedB(m *arith.Math, row uint32) []arith.RowB {
 	return v
 }
 
-// change returns the rows of a bank for writing.
 func (s *source) change(bank uint32) *[srcRows]srcRow {
 	if s.decoded != nil {
 		clear(s.decoded[bank].how[:])
@@ -70,16 +67,13 @@ func (s *source) change(bank uint32) *[srcRows]srcRow {
 	return &s.rows[bank]
 }
 
-// unpackValid reports whether the unpacker's bank still belongs to the matrix unit.
 func (s *source) unpackValid() bool { return s.valid[s.unpack] }
 
-// matrixValid reports whether the matrix unit's bank has been filled.
 func (s *source) matrixValid() bool { return s.valid[s.matrix] }
 
 func (s *source) bank() *[srcRows]srcRow { return &s.rows[s.matrix] }
 
-// fill makes the unpacker's bank valid and turns to the other bank. It returns false if the bank
-// was valid.
+// fill returns false if the bank was valid.
 func (s *source) fill() bool {
 	if s.valid[s.unpack] {
 		return false
@@ -90,8 +84,7 @@ func (s *source) fill() bool {
 	return true
 }
 
-// free frees the matrix unit's bank and turns to the other bank. It returns false if the bank was
-// not valid.
+// free returns false if the bank was not valid.
 func (s *source) free() bool {
 	if !s.valid[s.matrix] {
 		return false

@@ -2,8 +2,6 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
-// State of units. These types don't know the engine.
-
 const (
 	queueSize  = 512 // of which one place stays empty
 	queueHigh  = 52  // a core's .ttinsn waits while more than these are in the queue
@@ -48,16 +46,14 @@ const (
 	maxSemaphore  = 15
 )
 
-// counter is a row counter and its carriage return.
 type counter struct{ value, carry uint32 }
 
-// step is an address mode's effect on a counter.
 type step struct {
 	by                    uint32
 	clear, carry, toCarry bool
 }
 
-// advance applies a step; rows is a power of two.
+// rows is a power of two.
 func (c *counter) advance(s *step, rows uint32) {
 	switch {
 	case s.toCarry:
@@ -73,7 +69,6 @@ func (c *counter) advance(s *step, rows uint32) {
 	}
 }
 
-// addressMode is the effect of a matrix or vector instruction on the counters.
 type addressMode struct {
 	a, b, d       step
 	fidelity      uint32
@@ -84,13 +79,11 @@ type addressMode struct {
 
 const numModes = 8
 
-// adc is the address counters of an unpacker or of the packers. Channel 0 counts reads, channel 1
-// writes.
+// adc is the address counters of an unpacker or of the packers, for reads and writes.
 type adc struct{ channel [2]channel }
 
 type channel struct{ x, y, z, w counter }
 
-// Sets of address counters of a thread.
 const (
 	adcUnpack0 = iota
 	adcUnpack1
@@ -98,7 +91,6 @@ const (
 	numADC
 )
 
-// Sizes of the address counters, in values.
 const (
 	sizeX = 1 << 18
 	sizeY = 1 << 13
@@ -106,7 +98,7 @@ const (
 	sizeW = 1 << 8
 )
 
-// dimension returns a counter, in the order X, Y, Z, W, and its size.
+// dimension is X, Y, Z or W.
 func (c *channel) dimension(i uint32) (*counter, uint32) {
 	switch i {
 	case 0:
@@ -119,15 +111,11 @@ func (c *channel) dimension(i uint32) (*counter, uint32) {
 	return &c.w, sizeW
 }
 
-// packMode is the effect of a packers' address mode on the counters.
-type packMode struct {
-	yIn, yOut, zIn, zOut step
-	restores             bool // the Y counter of channel 1
-}
+type packMode struct{ yIn, yOut, zIn, zOut step }
 
 const numPackModes = 4
 
-// mathPlan caches what the matrix unit derives from the configuration.
+// mathPlan caches what the configuration implies.
 type mathPlan struct {
 	bank    *[numConfigWords]uint32 // nil if there is none
 	version uint32
@@ -137,14 +125,13 @@ type mathPlan struct {
 
 const numPackers = 4
 
-// packer is the state of a packer between the PACRs of a tile.
+// packer is the state between the PACRs of a tile.
 type packer struct {
 	open  bool // a tile has been begun
 	place [numPackers]packPlace
 	plan  packPlan
 }
 
-// packPlan caches what PACRs derive from the configuration.
 type packPlan struct {
 	bank       *[numConfigWords]uint32 // nil if there is none
 	version    uint32
@@ -160,13 +147,12 @@ type packPlan struct {
 	whole      [2]bool            // the edges of a set hide nothing
 }
 
-// packPlace is where a packer continues.
 type packPlace struct {
 	data, exponents uint32 // byte addresses in L1
 	column, row     uint32 // of the face, for its edges
 }
 
-// unpackChunk is the number of data that are converted at once.
+// unpackChunk is how many data are converted at once.
 const unpackChunk = srcRows * rowSize
 
 type buffers struct {

@@ -6,17 +6,16 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Hazards: instructions that are right in the engine, where each completes at once, and wrong on
-// silicon, where units stay busy and don't wait for each other (tt-isa-documentation
+// Hazards are right in the engine, where each instruction completes at once, and wrong on silicon,
+// where units stay busy and don't wait for each other (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/{STALLWAIT,SFPMAD,SFPLOAD}.md).
 
-// blocks are the units that each bit of STALLWAIT's block mask holds back.
+// blocks are what each bit of STALLWAIT's block mask holds back.
 var blocks = [9]unit{
 	unitMisc | unitScalar | unitPack | unitUnpack, unitSync, unitPack, unitUnpack, 0, unitScalar, unitMatrix, unitConfig, unitVector,
 }
 
-// conditions are the units that each bit of STALLWAIT's condition mask waits for: Wormhole,
-// Blackhole. Other bits wait for banks.
+// conditions are what each bit of STALLWAIT's condition mask waits for; other bits wait for banks.
 var conditions = [2][15]unit{
 	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitPack, 5: unitPack, 6: unitPack, 7: unitMatrix, 13: stores, 14: unitVector},
 	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitMatrix, 10: stores, 11: unitVector},
@@ -28,6 +27,7 @@ var conditions = [2][15]unit{
 //   - semaphores that announce work that may not be done;
 //   - use of configuration that a T core has stored but that may not have arrived;
 //   - use of configuration in the instruction after the WRCFG that writes it;
+//   - use of a configuration word or GPR that the T core stored after pushing the instruction;
 //   - use of a result of the vector unit one cycle too soon. Blackhole's hardware waits, except for
 //     reads that it doesn't know: SFPIADD and SFPSHFT of their destination, SFPSWAP that compares,
 //     SFPSHFT2, SFPCONFIG of LReg 0, SFPAND and SFPOR of a second register.
@@ -38,18 +38,13 @@ var conditions = [2][15]unit{
 //   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D wrote less than four
 //     instructions before;
 //   - SFPLOAD from rows of Dst that ZEROACC has made undefined;
-//   - use, by SFPLOAD, packers, MOVD2A, MOVD2B, products, pooling and accumulating sums, of columns
-//     of such a row that SFPSTORE or an unpacker left out when writing others.
-//
-// Refused is also an instruction that is executed after its T core has stored to a configuration
-// word or GPR that it uses, but was pushed before: it may find either value.
+//   - use of columns of such a row that SFPSTORE or an unpacker left out.
 //
 // [Engine.Assume] makes exceptions for single instructions.
 //
-// Documents define the following, or leave it to the program, so it is not refused: formats of SrcA
-// and SrcB that differ from the data's but mean the same to the matrix unit (0 and bf16), STALLWAIT
-// for a unit without blocking that unit, and stores of a T core to configuration of instructions
-// that have left the queue but may not have begun.
+// Not refused, as defined or left to the program: SrcA and SrcB formats that differ from the data's
+// but mean the same to the matrix unit (0 and bf16), STALLWAIT for a unit that it doesn't block,
+// and a T core's stores to configuration of instructions that have left the queue.
 func (e *Engine) RefuseHazards() {
 	e.hazards = new(hazards)
 	if e.wormhole {
@@ -57,8 +52,6 @@ func (e *Engine) RefuseHazards() {
 	}
 }
 
-// unwritten refuses the use of columns without a value in valid rows of Dst. It reports whether it
-// refused.
 func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 	if e.dst.unwritten == nil {
 		return false
@@ -92,15 +85,14 @@ func (e *Engine) StoredTo(n int, p Place, at uint32) {
 	}
 }
 
-// Arrived tells that T core n knows that its stores to a place have arrived, because it loaded from
-// there.
+// Arrived tells that T core n has loaded from a place, so its stores there have arrived.
 func (e *Engine) Arrived(n int, p Place) {
 	if e.hazards != nil {
 		e.hazards.threads[n].arrived(&e.threads[n].queue, p.stores())
 	}
 }
 
-// overwritten returns a core's store that races with the first instruction of the queue.
+// overwritten returns a core's store that races with the next instruction.
 func (e *Engine) overwritten(t *thread, w uint32) (storeOver, bool) {
 	h := &e.hazards.threads[t.index]
 	if t.queue.n == 0 {
@@ -122,7 +114,7 @@ func (e *Engine) Synced(n int) {
 }
 
 // hazard refuses an instruction that comes too soon, and notes the units that it keeps busy. It
-// runs before the instruction, and again after each wait.
+// runs again after each wait.
 func (e *Engine) hazard(t *thread, w uint32) bool {
 	h, u := &e.hazards.threads[t.index], unitOf(w)
 	if u&h.blocked != 0 || w>>24 == opSTALLWAIT {
@@ -154,7 +146,6 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 	return !e.wormhole || e.lateHazard(t, h, w, u)
 }
 
-// tells returns the units whose unfinished work a SEMPOST or SEMGET announces.
 func (h *hazard) tells(t *thread, op uint32) unit {
 	busy := h.busy &^ stores
 	if op == opSEMGET && h.assumes(&t.queue, ContextIsRead) {
@@ -163,14 +154,12 @@ func (h *hazard) tells(t *thread, op uint32) unit {
 	return busy
 }
 
-// takenAsDone reports whether an instruction may be announced as done at once.
 func (h *hazard) takenAsDone(t *thread, w uint32) bool {
 	op := w >> 24
 	return h.assumes(&t.queue, BootIsOver) || (op == opZEROACC || op == opZEROSRC) && h.assumes(&t.queue, ZeroedAtOnce)
 }
 
-// lateHazard refuses instructions that come too soon on Wormhole alone, as documented under
-// "Instruction scheduling".
+// See "Instruction scheduling" of the instructions' pages.
 func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	op := w >> 24
 	switch {
@@ -189,8 +178,6 @@ func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	return true
 }
 
-// Configuration fields by user: each unpacker, each context of each unpacker, unpacker 0 alone, and
-// the first and last of ranges of the packers and of the matrix unit.
 var (
 	unpackerFields = []isa.Config{
 		isa.UnpackDescriptor, isa.UnpackDescriptor1, isa.UnpackOutFormat, isa.UnpackThrottle, isa.UnpackHaloize, isa.UnpackTilize,
@@ -207,7 +194,6 @@ const (
 	firstMathField, lastMathField = isa.SrcAFormatForced, isa.KeepDenormals
 )
 
-// uses reports whether an instruction uses words of the configuration.
 func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 	in := func(f isa.Config) bool {
 		word := uint32(e.places[f].Word)
@@ -238,8 +224,7 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 	return false
 }
 
-// unpackerUses reports whether an UNPACR uses a field for which in holds. An UNPACR whose context
-// is refused may use any.
+// An UNPACR whose context is refused may use any field.
 func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(isa.Config) bool) bool {
 	unit, context := isa.Config(a.unit), min(t.unpackContext(&a), zerosContext)
 	index := contextIndex(a.unit, context)
@@ -284,8 +269,7 @@ func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 	}
 }
 
-// latch notes the units of a STALLWAIT. Vector instructions that it holds back need no gap after
-// the matrix unit.
+// Vector instructions that a STALLWAIT holds back need no gap after the matrix unit.
 func (h *hazard) latch(e *Engine, a stallwaitArgs) {
 	h.blocked, h.waits = 0, 0
 	for i, u := range blocks {
@@ -303,8 +287,8 @@ func (h *hazard) latch(e *Engine, a stallwaitArgs) {
 	}
 }
 
-// Assume lets instructions that T core n pushes from now on, and their expansions, rely on a. It
-// has no effect without [Engine.RefuseHazards].
+// Assume lets instructions that T core n pushes from now on, and their expansions, rely on a, after
+// [Engine.RefuseHazards].
 func (e *Engine) Assume(n int, a Assumptions) {
 	if e.hazards != nil {
 		e.hazards.threads[n].pushed = a

@@ -1,6 +1,7 @@
 package tensix
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Instructions of the tests below, without fields that don't matter to them.
 const (
 	semInit1   = opSEMINIT<<24 | 15<<20 | 1<<3
 	semPost1   = opSEMPOST<<24 | 1<<3
@@ -22,7 +22,6 @@ const (
 	readConfig = opRDCFG << 24
 )
 
-// run pushes instructions to thread 1 and executes them.
 func run(e *Engine, list ...uint32) *Refusal {
 	for _, w := range list {
 		if !e.Push(1, w, true) {
@@ -34,11 +33,18 @@ func run(e *Engine, list ...uint32) *Refusal {
 	return e.Fault()
 }
 
+var waitStores = map[chip.Arch]uint32{chip.Wormhole: 0x2000, chip.Blackhole: 0x400}
+
+func strict(arch chip.Arch) *Engine {
+	e := New(arch, newTestTile(arch))
+	e.RefuseHazards()
+	return e
+}
+
 func storeConfig(e *Engine) { e.StoredTo(1, Configuration, 0) }
 
 func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 	waitMath := map[chip.Arch]uint32{chip.Wormhole: 0x80, chip.Blackhole: 0x10}
-	waitStores := map[chip.Arch]uint32{chip.Wormhole: 0x2000, chip.Blackhole: 0x400}
 	for _, arch := range archs {
 		for _, tt := range []struct {
 			name     string
@@ -50,10 +56,10 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			{name: "a post while the matrix unit may work", list: prog{semInit1, zeroAll, semPost1}, want: "matrix unit"},
 			{name: "a post after a wait for it", list: prog{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
 			{name: "a wait that blocks another unit", list: prog{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
-			{name: "a post after the core has waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: prog{semPost1}},
-			{name: "configuration that a core has just stored", before: storeConfig, list: prog{readConfig}, want: "stores to configuration"},
-			{name: "configuration that has been waited for", before: storeConfig, list: prog{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
-			{name: "configuration that has been read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: prog{readConfig}},
+			{name: "a post after the core waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: prog{semPost1}},
+			{name: "configuration just stored", before: storeConfig, list: prog{readConfig}, want: "stores to configuration"},
+			{name: "configuration waited for", before: storeConfig, list: prog{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
+			{name: "configuration read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: prog{readConfig}},
 			{name: "another thread's stores", before: func(e *Engine) { e.StoredTo(2, Configuration, 0) }, list: prog{readConfig}},
 			{name: "a result used at once", list: prog{sfpMad, sfpMov}, want: "one cycle late", wormhole: true},
 			{name: "a result used after SFPNOP", list: prog{sfpMad, sfpNop, sfpMov}},
@@ -66,8 +72,7 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			if f := run(e, tt.list...); f != nil {
 				t.Errorf("%v: %s: refused though nobody asked: %v", arch, tt.name, f)
 			}
-			e = New(arch, newTestTile(arch))
-			e.RefuseHazards()
+			e = strict(arch)
 			if tt.before != nil {
 				tt.before(e)
 			}
@@ -86,9 +91,6 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
-// A core stores to configuration or GPRs while instructions that it has pushed before are still in
-// the queue. Those may not use what it stores to; those that it pushes later must wait for the
-// store.
 func TestStoresAfterPushes(t *testing.T) {
 	const (
 		waitForPost = opSEMWAIT<<24 | 2<<15 | 1<<3<<2 | 1 // sync unit; semaphore 3; while it is 0
@@ -106,21 +108,20 @@ func TestStoresAfterPushes(t *testing.T) {
 		}{
 			{"another word's reader before", Configuration, 64, readConfig, func(*Engine) {}, ""},
 			{"the word's reader before", Configuration, 64, readConfig | 64, func(*Engine) {}, "configuration word 64 " + early},
-			{"the word's reader before, and the store has arrived", Configuration, 64, readConfig | 64, func(e *Engine) { e.Arrived(1, Configuration) }, early},
-			{"a reader of the configuration word with the GPR's number before", GPRs, 64, readConfig | 64, func(*Engine) {}, ""},
+			{"the same, and the store has arrived", Configuration, 64, readConfig | 64, func(e *Engine) { e.Arrived(1, Configuration) }, early},
+			{"a reader of the word with the GPR's number", GPRs, 64, readConfig | 64, func(*Engine) {}, ""},
 			{"another GPR's reader before", GPRs, 5, readGPR | 4, func(*Engine) {}, ""},
 			{"the GPR's reader before", GPRs, 5, readGPR | 5, func(*Engine) {}, "GPR 5 " + early},
 			{"a reader of four GPRs before", GPRs, 5, opWRCFG<<24 | 1<<15 | 4<<16 | 64, func(*Engine) {}, "GPR 5 " + early},
 			{"the preceding GPR's reader before", GPRs, 5, opWRCFG<<24 | 4<<16 | 64, func(*Engine) {}, ""},
-			{"another word's reader before, a reader after the store", Configuration, 64, readConfig, func(e *Engine) { run(e, readConfig|64) }, late},
+			{"a reader after the store", Configuration, 64, readConfig, func(e *Engine) { run(e, readConfig|64) }, late},
 			{"a reader after the store and a wait", Configuration, 64, readConfig, func(e *Engine) {
-				run(e, opSTALLWAIT<<24|0x80<<15|map[chip.Arch]uint32{chip.Wormhole: 0x2000, chip.Blackhole: 0x400}[arch], readConfig|64)
+				run(e, opSTALLWAIT<<24|0x80<<15|waitStores[arch], readConfig|64)
 			}, ""},
-			{"a reader after the store, which is read back while it is in the queue", Configuration, 64, readConfig, func(e *Engine) { run(e, readConfig|64); e.Arrived(1, Configuration) }, ""},
-			{"a reader after the store, which is read back first", Configuration, 64, readConfig, func(e *Engine) { e.Arrived(1, Configuration); run(e, readConfig|64) }, ""},
+			{"the same, read back while the reader is queued", Configuration, 64, readConfig, func(e *Engine) { run(e, readConfig|64); e.Arrived(1, Configuration) }, ""},
+			{"the same, read back first", Configuration, 64, readConfig, func(e *Engine) { e.Arrived(1, Configuration); run(e, readConfig|64) }, ""},
 		} {
-			e := New(arch, newTestTile(arch))
-			e.RefuseHazards()
+			e := strict(arch)
 			if f := run(e, opSEMINIT<<24|15<<20|1<<3<<2, waitForPost, c.queued); f != nil || e.Queued(1) == 0 {
 				t.Fatalf("%v: %v, %d instructions wait", arch, f, e.Queued(1))
 			}
@@ -139,71 +140,70 @@ func TestStoresAfterPushes(t *testing.T) {
 	}
 }
 
-// What the documents call undefined on Wormhole, because a unit takes a second cycle, and what they
-// allow.
 func TestLateHazardsOfWormhole(t *testing.T) {
 	const (
+		eight   = 2 << 12 // rows
 		add     = opSFPADD<<24 | 10<<12
 		iadd    = opSFPIADD<<24 | 4
 		rotate  = opSFPSHFT2<<24 | 3
 		wrcfg   = opWRCFG << 24
 		nopAny  = opDMANOP << 24
-		moveRow = opMOVA2D<<24 | 2<<12 // eight rows
+		moveRow = opMOVA2D<<24 | eight
 		sum     = opELWADD << 24
 		acc     = sum | 1<<21
 		zero16  = opZEROACC<<24 | 1<<19
 
 		sfpStore0 = opSFPSTORE<<24 | 2<<16
+
+		undefined = "undefined since ZEROACC"
+		oneLate   = "one cycle late"
 	)
 	reg := func(c, d uint32) uint32 { return c<<8 | d<<4 }
-	for _, tt := range []struct {
+	type hazardous struct {
 		name string
 		list []uint32
 		want string // part of the refusal, if there is one; on Blackhole there is none but of single words of WRCFG
-	}{
-		{"a rotation and the same register", prog{rotate | reg(1, 1), rotate | reg(1, 2)}, "one cycle late"},
-		{"rotations of two registers in turn, as LLK has them", prog{rotate | reg(1, 1), rotate | reg(5, 5), rotate | reg(1, 1), rotate | reg(5, 5), sfpNop, iadd | reg(1, 0), iadd | reg(5, 4)}, ""},
-		{"rotations and sums of floats, as LLK has them", prog{rotate | reg(1, 1), rotate | reg(5, 5), add | reg(1, 0), add | 4<<16 | reg(5, 4)}, ""},
+	}
+	tests := []hazardous{
+		{"a rotation and the same register", prog{rotate | reg(1, 1), rotate | reg(1, 2)}, oneLate},
+		{"rotations of two registers in turn, as in LLK", prog{rotate | reg(1, 1), rotate | reg(5, 5), rotate | reg(1, 1), rotate | reg(5, 5), sfpNop, iadd | reg(1, 0), iadd | reg(5, 4)}, ""},
+		{"rotations and sums of floats, as in LLK", prog{rotate | reg(1, 1), rotate | reg(5, 5), add | reg(1, 0), add | 4<<16 | reg(5, 4)}, ""},
 		{"a rotation and an instruction of the round unit", prog{rotate | reg(1, 1), iadd | reg(5, 4)}, "round unit"},
 		{"a rotation and a shift of another register", prog{rotate | reg(1, 1), opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, "round unit"},
 		{"a shift that doesn't read a late result", prog{sfpMad, opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, ""},
-		{"a late result as distance", prog{sfpMad, opSFPSHFT2<<24 | 2<<12 | reg(1, 4) | 5}, "one cycle late"},
+		{"a late result as distance", prog{sfpMad, opSFPSHFT2<<24 | 2<<12 | reg(1, 4) | 5}, oneLate},
 		{"configuration read right after WRCFG", prog{wrcfg | 64, readConfig | 64}, "configuration words 64 to 64"},
 		{"another word", prog{wrcfg | 64, readConfig | 65}, ""},
 		{"four words", prog{wrcfg | 1<<15 | 24, readConfig | 27}, "configuration words 24 to 27"},
 		{"the word after a NOP", prog{wrcfg | 64, nop, readConfig | 64}, ""},
 		{"the word after a NOP of another unit", prog{wrcfg | 64, nopAny, readConfig | 64}, ""},
-		{"unpacking from an address that WRCFG has just written", prog{wrcfg | 64, opUNPACR<<24 | 0xC1}, "configuration words 64"},
+		{"unpacking from an address just written", prog{wrcfg | 64, opUNPACR<<24 | 0xC1}, "configuration words 64"},
 		{"unpacking from an address that no unpacker uses", prog{wrcfg, opUNPACR<<24 | 0xC1}, ""},
 		{"rows that were moved, and a sum that accumulates", prog{moveRow, acc}, "may not have been moved"},
 		{"the same three instructions later", prog{moveRow, nopAny, nopAny, nopAny, acc}, ""},
 		{"a sum that doesn't", prog{moveRow, sum}, ""},
-		{"rows that are undefined", prog{zero16, sfpLoad0}, "undefined since ZEROACC"},
+		{"rows that are undefined", prog{zero16, sfpLoad0}, undefined},
 		{"rows that are not", prog{zero16, sfpLoad0 | 16}, ""},
-		{"the other columns of rows that SFPSTORE has written", prog{zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
-		{"the columns that it has written", prog{zero16, sfpStore0, sfpLoad0}, ""},
+		{"the other columns of rows stored to", prog{zero16, sfpStore0, sfpLoad0 | 2}, undefined},
+		{"the columns written", prog{zero16, sfpStore0, sfpLoad0}, ""},
 		{"both, when both are written", prog{zero16, sfpStore0, sfpStore0 | 2, sfpLoad0 | 2, sfpLoad0}, ""},
 		{"both, of rows that were defined", prog{sfpStore0, sfpLoad0 | 2}, ""},
-		{"a sum onto such rows", prog{zero16, sfpStore0, acc}, "undefined since ZEROACC"},
 		{"a sum in place of such rows", prog{zero16, sfpStore0, sum, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-		{"a product onto such rows", prog{zero16, sfpStore0, opELWMUL << 24}, "undefined since ZEROACC"},
 		{"rows that are moved there instead", prog{zero16, sfpStore0, moveRow, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-		{"such rows, undefined again", prog{zero16, sfpStore0, zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
-		{"a product of matrices onto such rows", prog{zero16, sfpStore0, opMVMUL << 24}, "undefined since ZEROACC"},
-		{"pooling onto such rows", prog{zero16, sfpStore0, opGAPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
-		{"a maximum with such rows", prog{zero16, sfpStore0, opGMPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
-		{"a move of such rows to SrcA", prog{zero16, sfpStore0, opMOVD2A<<24 | 2<<12}, "undefined since ZEROACC"},
-		{"a move of such rows to SrcB", prog{zero16, sfpStore0, opMOVD2B<<24 | 2<<12}, "undefined since ZEROACC"},
-		{"a move of one such row to SrcB", prog{zero16, sfpStore0, opMOVD2B << 24}, "undefined since ZEROACC"},
-		{"a move of undefined rows, which read as zeros", prog{zero16, opMOVD2A<<24 | 2<<12, opMOVD2B<<24 | 2<<12}, ""},
-		{"a move of rows both of whose columns are written", prog{zero16, sfpStore0, sfpStore0 | 2, opMOVD2A<<24 | 2<<12}, ""},
+		{"such rows, undefined again", prog{zero16, sfpStore0, zero16, sfpStore0, sfpLoad0 | 2}, undefined},
+		{"a move of undefined rows", prog{zero16, opMOVD2A<<24 | eight, opMOVD2B<<24 | eight}, ""},
+		{"a move of rows with both columns", prog{zero16, sfpStore0, sfpStore0 | 2, opMOVD2A<<24 | eight}, ""},
 		{"a product onto such rows, undefined again", prog{zero16, sfpStore0, zero16, opMVMUL << 24, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
 		{"a maximum with such rows, undefined again", prog{zero16, sfpStore0, zero16, opGMPOOL<<24 | 1<<19, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-	} {
+	}
+	for _, w := range []uint32{acc, opELWMUL << 24, opMVMUL << 24, opGAPOOL<<24 | 1<<19, opGMPOOL<<24 | 1<<19, opMOVD2A<<24 | eight, opMOVD2B<<24 | eight,
+		opMOVD2B << 24} {
+		tests = append(tests, hazardous{mnemonic(w) + " of such rows", prog{zero16, sfpStore0, w}, undefined})
+	}
+	for _, tt := range tests {
 		for _, arch := range archs {
-			e := New(arch, newTestTile(arch))
+			e := strict(arch)
 			e.allocate()
-			e.RefuseHazards()
 			for _, s := range []*source{&e.srcA, &e.srcB} {
 				s.valid[0] = true
 				for c := range rowSize { // ones, for maxima
@@ -212,8 +212,8 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 			}
 			f := run(e, tt.list...)
 			late := f != nil && f.Category == UndefinedBehavior &&
-				(strings.Contains(f.Detail, "late") || strings.Contains(f.Detail, "round unit") || strings.Contains(f.Detail, "may not") ||
-					strings.Contains(f.Detail, "undefined since"))
+				slices.ContainsFunc([]string{"late", "round unit", "may not", "undefined since"},
+					func(s string) bool { return strings.Contains(f.Detail, s) })
 			switch {
 			case arch == chip.Blackhole && !strings.HasPrefix(tt.want, "configuration words 64") || tt.want == "":
 				if late {
@@ -237,8 +237,7 @@ func TestPackersMustNotReadWhatSFPSTOREHasLeftUndefined(t *testing.T) {
 		{prog{store}, true},
 		{prog{zeroAll}, true},
 	} {
-		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
-		e.RefuseHazards()
+		e := strict(chip.Wormhole)
 		e.allocate()
 		if f := run(e, tt.list...); f != nil {
 			t.Fatal(f)
@@ -254,8 +253,7 @@ func TestPackersMustNotReadWhatSFPSTOREHasLeftUndefined(t *testing.T) {
 func TestPartOfAnUndefinedRowUnpackedToDst(t *testing.T) {
 	const row, half = 3, rowSize / 2
 	for _, arch := range archs {
-		e := New(arch, newTestTile(arch))
-		e.RefuseHazards()
+		e := strict(arch)
 		e.allocate()
 		p := packing{packPlan: packPlan{conversion: arith.Pack{Mid: arith.FP32, Out: arith.FP32, Wide: true}}}
 		pack := func() bool {
@@ -283,8 +281,7 @@ func TestPartOfAnUndefinedRowUnpackedToDst(t *testing.T) {
 	}
 }
 
-// Blackhole waits for results that are late, but not where it doesn't know that they are read
-// (tt-isa-documentation BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
+// See tt-isa-documentation BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md.
 func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 	const mul24 = opSFPMUL24<<24 | 9<<8 | 1<<4
 	reg := func(c, d uint32) uint32 { return c<<8 | d<<4 }
@@ -314,8 +311,7 @@ func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 	} {
 		for _, first := range []uint32{sfpMad, mul24, opSFPMULI<<24 | 1<<4} {
 			for _, gap := range []bool{false, true} {
-				e := New(chip.Blackhole, newTestTile(chip.Blackhole))
-				e.RefuseHazards()
+				e := strict(chip.Blackhole)
 				list := prog{first, tt.next}
 				if gap {
 					list = prog{first, sfpNop, tt.next}
@@ -327,8 +323,7 @@ func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 			}
 		}
 	}
-	e := New(chip.Blackhole, newTestTile(chip.Blackhole))
-	e.RefuseHazards()
+	e := strict(chip.Blackhole)
 	if f := run(e, sfpMad, opSFPCONFIG<<24|11<<4); f != nil {
 		t.Errorf("SFPCONFIG from LReg 0 after a result in LReg 1: %v", f)
 	}
@@ -339,8 +334,7 @@ func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 
 func TestVectorUnitMustNotReadDstRightAfterTheMatrixUnitWroteIt(t *testing.T) {
 	for _, gap := range []int{0, 2, 3} {
-		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
-		e.RefuseHazards()
+		e := strict(chip.Wormhole)
 		e.srcA.valid[0] = true
 		list := prog{opMOVA2D<<24 | 2<<12}
 		for range gap {

@@ -2,8 +2,7 @@ package tensix
 
 import "math/bits"
 
-// Signals reports whether a pushed instruction may signal others through a semaphore or a mutex.
-// MOPs and replays may.
+// Signals reports whether a pushed instruction may signal others. MOPs and replays may.
 func Signals(w uint32) bool {
 	switch w >> 24 {
 	case opSEMINIT, opSEMPOST, opSEMGET, opATRELM, opMOP, opREPLAY:
@@ -15,8 +14,7 @@ func Signals(w uint32) bool {
 // Semaphore returns the value of semaphore i.
 func (e *Engine) Semaphore(i int) uint32 { return uint32(e.sync.value[i]) }
 
-// PostSemaphore is a core's store that adds one to semaphore i. It returns false if the engine
-// refuses.
+// PostSemaphore is a core's store that adds one to semaphore i; false if refused.
 func (e *Engine) PostSemaphore(i int) bool {
 	if e.sync.value[i] == maxSemaphore {
 		return e.nonContractual("semaphore %d: post while it is %d", i, maxSemaphore)
@@ -26,8 +24,7 @@ func (e *Engine) PostSemaphore(i int) bool {
 	return true
 }
 
-// GetSemaphore is a core's store that takes one from semaphore i. It returns false if the engine
-// refuses.
+// GetSemaphore is a core's store that takes one from semaphore i; false if refused.
 func (e *Engine) GetSemaphore(i int) bool {
 	if e.sync.value[i] == 0 {
 		return e.nonContractual("semaphore %d: get while it is 0", i)
@@ -66,7 +63,7 @@ func (e *Engine) atgetm(t *thread, a atgetmArgs) bool {
 	return true
 }
 
-func (e *Engine) atrelm(t *thread, a atrelmArgs) bool {
+func (e *Engine) atrelm(t *thread, a atgetmArgs) bool {
 	if !e.mutex(t, a.mutex) {
 		return false
 	}
@@ -79,7 +76,6 @@ func (e *Engine) atrelm(t *thread, a atrelmArgs) bool {
 	return true
 }
 
-// one returns the semaphore that a mask names; more than one bit is not supported.
 func (e *Engine) one(mask uint32) (int, bool) {
 	if bits.OnesCount32(mask) != 1 {
 		return 0, e.unsupported("semaphores %#x: want one", mask)
@@ -113,19 +109,17 @@ func (e *Engine) sempost(t *thread, a sempostArgs) bool {
 	return true
 }
 
-func (e *Engine) semget(t *thread, a semgetArgs) bool {
+func (e *Engine) semget(t *thread, a sempostArgs) bool {
 	i, ok := e.one(a.semaphores)
 	return ok && e.GetSemaphore(i)
 }
 
-// Conditions of SEMWAIT.
 const (
 	whileZero = 1
 	whileMax  = 2
 )
 
-// semwait waits for a semaphore. All later instructions of the thread wait too, whatever blocks it
-// names.
+// All later instructions of the thread wait too, whatever blocks it names.
 func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 	i, ok := e.one(a.semaphores)
 	switch {
@@ -157,8 +151,7 @@ const (
 	waitBlackholeBValid = 0x100
 )
 
-// stallwait waits for conditions. All later instructions of the thread wait too, whatever blocks it
-// names.
+// All later instructions of the thread wait too, whatever blocks it names.
 func (e *Engine) stallwait(t *thread, a stallwaitArgs) bool {
 	if a.wait == 0 || a.block == 0 {
 		return e.unsupported("conditions %#x for blocks %#x: want some of both", a.wait, a.block)

@@ -1,11 +1,50 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"sync"
 
-// Types of the generated tables.
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/tables"
+)
 
-// decoder decodes an architecture's instructions.
+const (
+	numConfigWords = tables.ConfigWords
+	numThreadWords = 68
+)
+
 type decoder struct{ wormhole bool }
+
+// tableSet is an architecture's instructions by opcode, and configuration.
+type tableSet struct {
+	encodings   [256]encoding
+	words       *[numConfigWords]tables.Word
+	threadWords string
+}
+
+type encoding struct {
+	name                  string // empty if there is no instruction on any architecture
+	executed, unsupported bool
+	unused                uint32 // bits that must be 0
+}
+
+var tableSets = sync.OnceValue(func() (sets [2]*tableSet) {
+	for arch := range sets {
+		c := tables.Config()
+		s := &tableSet{words: &c.Words[arch], threadWords: c.Threads[arch]}
+		for _, in := range tables.Instructions() {
+			c := &s.encodings[in.Opcode]
+			switch c.name = in.Name; {
+			case in.BlackholeOnly && arch == 0, in.Front():
+			case in.Unsupported:
+				c.unsupported = true
+			default:
+				c.executed, c.unused = true, in.Unused(arch)
+			}
+		}
+		sets[arch] = s
+	}
+	return sets
+})
 
 func (s decoder) either(wormhole, blackhole uint32) uint32 {
 	if s.wormhole {
@@ -14,77 +53,14 @@ func (s decoder) either(wormhole, blackhole uint32) uint32 {
 	return blackhole
 }
 
-// lastSFPU is the last opcode of the vector unit.
 const lastSFPU = 0x99
-
-// encodingKind says who takes an opcode.
-type encodingKind uint8
-
-const (
-	noInstruction encodingKind = iota
-	executed
-	front
-	unsupported
-)
-
-// encoding is one opcode of both architectures.
-type encoding struct {
-	name          string // empty if there is no instruction
-	kind          encodingKind
-	blackholeOnly bool
-	// Bits that must be 0.
-	unusedWormhole, unusedBlackhole uint32
-}
-
-// Words of the configuration: shared by the threads, and of each thread
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/BackendConfiguration.md).
-const (
-	numConfigWords = 224
-	numThreadWords = 68
-)
-
-// wordKind says which state holds a word of the configuration.
-type wordKind uint8
-
-const (
-	wordAbsent wordKind = iota
-	wordBanked          // in each bank
-	wordShared          // once
-	wordNone            // nowhere
-	wordTile            // it acts on the tile's processors
-	wordSeed            // it fills the random numbers of the vector unit
-)
-
-type configWord struct {
-	kind   wordKind
-	access wordAccess
-	mask   uint32
-}
-
-// wordAccess is a set of permitted accesses.
-type wordAccess uint8
-
-const (
-	load wordAccess = 1 << iota
-	store
-	refused // a store is refused as unsupported
-
-	loadStore = load | store
-)
-
-// What SETC16 does to a word of a thread's configuration.
-const (
-	threadStored      = 's'
-	threadUnsupported = 'u' // others are not emulated
-)
 
 type formats uint16
 
-// has reports whether a format's number, as configuration fields hold it, is in the set.
 func (s formats) has(f uint32) bool { return s>>f&1 != 0 }
 
-// elementBits is the size of a datum in L1; 0 if unpackers and packers don't have the format. The
-// low bits decide, so that unnamed formats have a size too.
+// elementBits is a datum's size in L1; 0 if unpackers and packers lack the format. The low bits
+// decide, so that unnamed formats have a size too.
 func elementBits(format uint32) uint32 {
 	switch format & 3 {
 	case 0:
@@ -103,21 +79,8 @@ func elementBits(format uint32) uint32 {
 	return 0
 }
 
-// bytesOf rounds up to the unit of addresses and strides.
 func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
 
 func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
 
-// mnemonic is empty if there is no such instruction.
-func mnemonic(w uint32) string { return encodings[w>>24].name }
-
-// encoding returns what the architecture has at an opcode, and the bits that must be 0.
-func (s decoder) encoding(op uint32) (kind encodingKind, unused uint32) {
-	switch c := &encodings[op]; {
-	case !s.wormhole:
-		return c.kind, c.unusedBlackhole
-	case !c.blackholeOnly:
-		return c.kind, c.unusedWormhole
-	}
-	return noInstruction, 0
-}
+func mnemonic(w uint32) string { return tableSets()[0].encodings[w>>24].name }

@@ -8,7 +8,6 @@ import (
 // Unpackers take data from L1: unit 0 to SrcA or Dst, unit 1 to SrcB (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/Unpackers/README.md, UNPACR_Regular.md, UNPACR_NOP*.md).
 
-// unpacking is the state of one UNPACR.
 type unpacking struct {
 	unit, context uint32
 	adc           *adc
@@ -30,24 +29,22 @@ type unpacking struct {
 	dropped   uint32 // of them that go nowhere, the first ones
 }
 
-// Contexts of the configuration: those that software fills, and those that unpacker 0 has.
+// Contexts that software fills, and those of unpacker 0.
 const (
 	numContexts     = 2
 	unpack0Contexts = 8
 )
 
-// zerosContext is a context of Wormhole's unpacker 0 whose addresses are never set, so that it only
-// gives zeros. tt-llk needs it after a tile that went to Dst (unpack_to_dest_tile_done in
-// cunpack_common.h, a workaround of hardware bug TEN-3868). tt-llk unpacks zeros to SrcA with the
-// context just used as the instruction's own, which counts from the thread's: after context 1,
-// context 2.
+// zerosContext of Wormhole's unpacker 0 only gives zeros, as its addresses are never set. tt-llk
+// uses it after a tile that went to Dst, because it adds the context just used to the thread's
+// (unpack_to_dest_tile_done in cunpack_common.h, a workaround of hardware bug TEN-3868).
 //
-// The zeros go to the rows that unpacker 0's addresses skip (firstRows), so nowhere. After a
-// tilized tile the counters point to row 64 of SrcA, which documents leave undefined. Here it is
-// row 0, as on Blackhole; no program can depend on that, because the tile has clobbered the bank.
+// The zeros go to rows that unpacker 0's addresses skip (firstRows). After a tilized tile the
+// counters point to row 64 of SrcA, which documents leave undefined; here it is row 0, as on
+// Blackhole.
 const zerosContext = 2
 
-// unpackContext returns an UNPACR's context: its operand counts from the thread's.
+// An UNPACR's own context counts from the thread's.
 func (t *thread) unpackContext(a *unpacrArgs) uint32 {
 	c := t.field(isa.ThreadUnpackContext + isa.Thread(a.unit))
 	if a.context != 0 {
@@ -56,8 +53,7 @@ func (t *thread) unpackContext(a *unpacrArgs) uint32 {
 	return c
 }
 
-// contextIndex is the index of an unpacker's context in an array of fields: first two of each
-// unpacker.
+// Arrays of fields have the first two contexts of each unpacker first.
 func contextIndex(unit, context uint32) isa.Config {
 	if context == zerosContext {
 		return 2 * numContexts
@@ -96,7 +92,6 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 	return e.fillSource(t, a.unit)
 }
 
-// advance applies an UNPACR's address mode to the counters.
 func (c *adc) advance(mode uint32) {
 	in, out := &c.channel[0], &c.channel[1]
 	in.z.value = (in.z.value + mode&3) % sizeZ
@@ -105,7 +100,6 @@ func (c *adc) advance(mode uint32) {
 	out.y.value = (out.y.value + mode>>6&3) % sizeY
 }
 
-// unpacrOperands refuses unused features.
 func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
 	switch {
 	case a.last == 0:
@@ -120,7 +114,7 @@ func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
 	return true
 }
 
-// knownContext refuses unused contexts; own is set if the instruction names one.
+// own is set if the instruction names a context.
 func (e *Engine) knownContext(u *unpacking, own bool) bool {
 	switch {
 	case u.context < numContexts, u.context == zerosContext && e.wormhole && u.unit == 0 && u.zero:
@@ -131,7 +125,6 @@ func (e *Engine) knownContext(u *unpacking, own bool) bool {
 	return e.unimplemented("context %d: want 0 or 1", u.context)
 }
 
-// unpackFormats resolves formats and refuses unsupported pairs.
 func (e *Engine) unpackFormats(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	switch {
@@ -153,7 +146,6 @@ func (e *Engine) unpackFormats(t *thread, u *unpacking) bool {
 	return true
 }
 
-// unpackFrom locates data in L1.
 func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
 	unit, align := isa.Config(u.unit), bytesOf(u.outBits)
 	for _, f := range []isa.Config{isa.UnpackYStride, isa.UnpackZStride, isa.UnpackWStride} {
@@ -182,8 +174,7 @@ func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
 	return e.unpackAddress(t, u)
 }
 
-// unpackAddress computes the addresses of the first datum and of its exponent, which comes before
-// the data in L1.
+// The exponents come before the data in L1.
 func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	low, high := e.cfg(t, isa.UnpackDescriptor+unit), e.cfg(t, isa.UnpackDescriptor1+unit)
@@ -214,10 +205,9 @@ func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 	return true
 }
 
-// firstRows is the number of data of SrcA and Dst that unpacker 0's addresses skip.
+// firstRows is the data of SrcA and Dst that unpacker 0's addresses skip.
 const firstRows = 4 * rowSize
 
-// unpackTo locates the destination in the register.
 func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	if u.unit == 0 {
@@ -253,7 +243,6 @@ func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 	return true
 }
 
-// unpackExtras refuses unused features, and counts the data.
 func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	shift := uint32(0)
@@ -317,7 +306,6 @@ func (e *Engine) unpackBursts(t *thread, u *unpacking) bool {
 	return true
 }
 
-// toSources are the formats for SrcA and SrcB, toDsts those for Dst.
 const (
 	toSources formats = 1<<arith.FP16 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.BFP2 |
 		1<<arith.INT16 | 1<<arith.LF8 | 1<<arith.INT8
@@ -325,8 +313,8 @@ const (
 	toDstFP32     formats = 1<<arith.FP32 | 1<<arith.TF32
 )
 
-// convertible refuses unsupported conversions. It lets zeros pass: documents convert data before
-// they replace them, but tt-llk replaces data whose format SrcA can't have (see zerosContext).
+// convertible lets zeros pass: documents convert data before replacing them, but tt-llk zeroes data
+// whose format SrcA can't have (see zerosContext).
 func (e *Engine) convertible(u *unpacking) bool {
 	if u.zero && e.wormhole {
 		return true
@@ -353,7 +341,7 @@ func (e *Engine) convertible(u *unpacking) bool {
 	return e.refuse(cat, "%v as %v to %s", arith.Format(u.in), arith.Format(u.out), where)
 }
 
-// fits reports whether consecutive data and their exponents are inside of L1 and of the register.
+// fits reports whether consecutive data and exponents are inside of L1 and the register.
 func (u *unpacking) fits(size uint32) bool {
 	rows := uint32(srcRows)
 	if u.toDst {
@@ -364,7 +352,6 @@ func (u *unpacking) fits(size uint32) bool {
 		(!u.bfp || u.forced || u.exponents/16 < size && (u.exponents+u.count-1)/16 < size)
 }
 
-// unpackLimit refuses data outside of L1 and of the register, 16 at a time.
 func (e *Engine) unpackLimit(u *unpacking) bool {
 	if !u.zero && u.fits(e.tile.L1Size()) {
 		return e.convertible(u)
@@ -392,12 +379,10 @@ func (e *Engine) unpackLimit(u *unpacking) bool {
 	return true
 }
 
-// at returns the bit address of datum i.
 func (u *unpacking) at(i uint32) uint32 {
 	return u.first + u.inBits*(i%u.rowWidth) + u.rowStride*8*(i/u.rowWidth)
 }
 
-// unpackInside refuses datum i if it or its exponent is outside of L1.
 func (e *Engine) unpackInside(u *unpacking, i uint32) bool {
 	size := e.tile.L1Size()
 	if at := u.at(i); at+u.inBits > size*8 {
@@ -409,7 +394,6 @@ func (e *Engine) unpackInside(u *unpacking, i uint32) bool {
 	return true
 }
 
-// end is the byte address up to which L1 is read.
 func (u *unpacking) end(size uint32) uint32 {
 	end := u.at(u.count-1)/8 + 4
 	if u.bfp && !u.forced {
@@ -450,7 +434,6 @@ func (e *Engine) unpackData(t *thread, u *unpacking) bool {
 	return true
 }
 
-// unpackZeros writes zeros instead of data.
 func (e *Engine) unpackZeros(u *unpacking) {
 	n := u.count - u.dropped
 	for i := uint32(0); i < n; i += unpackChunk {
@@ -468,8 +451,7 @@ func (e *Engine) unpackValues(u *unpacking, to uint32, values []uint32) {
 	}
 }
 
-// unpackRows returns the destination of n data in the unpacker's bank, if they are whole rows and
-// not transposed.
+// unpackRows is false unless data are whole rows, not transposed.
 func (e *Engine) unpackRows(u *unpacking, to, n uint32) ([]uint32, bool) {
 	if u.toDst || u.haloize || n%rowSize != 0 || to/rowSize+n/rowSize > srcRows {
 		return nil, false
@@ -478,7 +460,6 @@ func (e *Engine) unpackRows(u *unpacking, to, n uint32) ([]uint32, bool) {
 	return flat(s.change(s.unpack), to/rowSize, n/rowSize), true
 }
 
-// chunk converts data to values, from datum i on.
 func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i uint32, values []uint32) []uint32 {
 	b, n := e.buffer(), uint32(len(values))
 	at := u.at(i)
@@ -503,7 +484,6 @@ func (e *Engine) unpackDst(u *unpacking, to uint32, values []uint32) {
 	}
 }
 
-// unpackSource writes data to the unpacker's bank, each block of 16 rows transposed if asked.
 func (e *Engine) unpackSource(u *unpacking, to uint32, values []uint32) {
 	s, _ := e.source(u.unit)
 	rows := s.change(s.unpack)
@@ -520,15 +500,12 @@ func (e *Engine) unpackSource(u *unpacking, to uint32, values []uint32) {
 	}
 }
 
-// Operations of Wormhole's UNPACR_NOP.
 const (
 	nopClear  = 1
 	nopLowest = 5
 	nopValid  = 7
 )
 
-// unpacrnop clears the unpacker's bank, or fills it with the identity of maximum, and may make it
-// valid.
 func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
 	var clearBank, lowest, valid bool
 	if e.wormhole {
@@ -563,7 +540,6 @@ func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
 	return true
 }
 
-// unpacrnopOperands refuses unused features of Blackhole's UNPACR_NOP.
 func (e *Engine) unpacrnopOperands(a *unpacrnopArgs) bool {
 	switch {
 	case a.pop != 1:

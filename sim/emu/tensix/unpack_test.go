@@ -9,33 +9,31 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// fieldValue is a value of a field of the configuration.
 type fieldValue struct {
 	field isa.Config
 	value uint32
 }
 
-// unpackState is what unpackers change, by the numbers that name data of the test below.
+// rows has the datum of all columns by row, unless it is old.
+type rows = map[uint32]uint32
+
 type unpackState struct {
-	SrcA, SrcB map[uint32]uint32 // by row of the unpacker's bank: the datum in each of its columns, unless it is old
-	Dst        map[uint32]uint32 // the same by row of 32-bit data
-	Valid      [2]bool           // banks 0
+	SrcA, SrcB, Dst rows    // of the unpackers' banks, and of 32-bit data
+	Valid           [2]bool // banks 0
 }
 
-// Data of the test: what rows hold before, and what L1 holds at the places of two contexts. All are
-// numbers of fp32 that TF32 has too.
+// Data that fp32 and TF32 have: what rows hold before, and what L1 holds at the places of two
+// contexts.
 const (
-	oldDatum    = 0x40400000
-	firstDatum  = 0x3F800000
-	secondDatum = 0x40000000
+	oldDatum = 0x40400000
+	first    = 0x3F800000
+	second   = 0x40000000
 )
 
-// Rows of data that each UNPACR of the test moves.
 const unpackRows = 2
 
-// unpackEngine returns an engine whose registers hold old data and whose thread 0 unpacks rows of
-// fp32, with a context of its own, to row 8 of SrcA and SrcB with context 0 and to row 16 of SrcA
-// with context 1.
+// Thread 0 unpacks rows of fp32 to row 8 of SrcA and SrcB with context 0 and to row 16 of SrcA with
+// context 1.
 func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldValue) *Engine {
 	t.Helper()
 	e := New(arch, newTestTile(arch))
@@ -53,7 +51,7 @@ func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldVa
 		}
 	}
 	l1 := e.tile.L1(0)
-	for i, v := range []uint32{firstDatum, secondDatum} {
+	for i, v := range []uint32{first, second} {
 		for j := range unpackRows * rowSize {
 			l1[(dataBase+i*dataSize/2)/4+j] = v
 		}
@@ -101,11 +99,10 @@ func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldVa
 	return e
 }
 
-// changed returns the rows that no longer hold old data. All columns of a row hold the same.
-func changed(t *testing.T, rows uint32, datum func(row, column uint32) uint32) map[uint32]uint32 {
+func changed(t *testing.T, n uint32, datum func(row, column uint32) uint32) rows {
 	t.Helper()
-	m := map[uint32]uint32{}
-	for row := range rows {
+	m := rows{}
+	for row := range n {
 		v := datum(row, 0)
 		for c := range uint32(rowSize) {
 			if datum(row, c) != v {
@@ -120,59 +117,49 @@ func changed(t *testing.T, rows uint32, datum func(row, column uint32) uint32) m
 }
 
 func TestZerosAndContextsOfUNPACR(t *testing.T) {
-	none := map[uint32]uint32{}
+	lastRow := []fieldValue{{isa.UnpackDst, firstRows + 63*rowSize}}
 	toDst := []fieldValue{{isa.UnpackToDstContext, 1}}
 	ints := []fieldValue{{isa.UnpackDescriptor, 256<<16 | 0x10 | uint32(arith.INT32)}, {isa.UnpackOutFormat, uint32(arith.INT32)}}
 	for _, tt := range []struct {
-		name    string
-		arch    chip.Arch
-		context uint32 // of the thread
-		fields  []fieldValue
-		word    uint32
-		want    unpackState
-		refused Category
+		name      string
+		blackhole bool
+		context   uint32 // of the thread
+		fields    []fieldValue
+		word      uint32
+		want      unpackState
+		refused   Category
 	}{
-		{name: "data by the thread's context", arch: chip.Wormhole, word: 0x42000081,
-			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum, 9: firstDatum}}},
-		{name: "data by a context of the instruction's own", arch: chip.Wormhole, word: 0x42000481,
-			want: unpackState{SrcA: map[uint32]uint32{16: secondDatum, 17: secondDatum}}},
-		{name: "data by a context of the instruction's own on Blackhole", arch: chip.Blackhole, word: 0x42000481,
-			want: unpackState{SrcA: map[uint32]uint32{16: secondDatum, 17: secondDatum}}},
-		{name: "data by the counters of another thread", arch: chip.Blackhole, word: 0x42000181,
-			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum}}},
-		{name: "contexts are added modulo 8", arch: chip.Wormhole, context: 1, word: 0x42001C81,
-			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum, 9: firstDatum}}},
-		{name: "data for SrcB by a context of the instruction's own", arch: chip.Wormhole, word: 0x42800481,
-			want: unpackState{SrcB: map[uint32]uint32{0: secondDatum, 1: secondDatum}}},
-		{name: "zeros", arch: chip.Wormhole, word: 0x42000091,
-			want: unpackState{SrcA: map[uint32]uint32{8: 0, 9: 0}}},
-		{name: "zeros in a format that SrcA doesn't have", arch: chip.Wormhole, fields: ints, word: 0x42000091,
-			want: unpackState{SrcA: map[uint32]uint32{8: 0, 9: 0}}},
-		{name: "zeros that make the bank valid", arch: chip.Wormhole, word: 0x420000D1,
-			want: unpackState{SrcA: map[uint32]uint32{8: 0, 9: 0}, Valid: [2]bool{true, false}}},
-		{name: "zeros for SrcB", arch: chip.Wormhole, word: 0x42800091,
-			want: unpackState{SrcB: map[uint32]uint32{0: 0, 1: 0}}},
-		{name: "zeros for Dst", arch: chip.Wormhole, fields: toDst, word: 0x42000091,
-			want: unpackState{Dst: map[uint32]uint32{8: 0, 9: 0}}},
-		{name: "zeros by a context of the instruction's own", arch: chip.Wormhole, word: 0x42000491,
-			want: unpackState{SrcA: map[uint32]uint32{16: 0, 17: 0}}},
-		{name: "zeros by context 2 go nowhere", arch: chip.Wormhole, context: 1, word: 0x42000491},
-		{name: "zeros of which the first row is none", arch: chip.Wormhole, fields: []fieldValue{{isa.UnpackDst, 3 * rowSize}}, word: 0x42000091,
-			want: unpackState{SrcA: map[uint32]uint32{0: 0}}},
-		{name: "zeros beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{isa.UnpackDst, firstRows + 63*rowSize}}, word: 0x42000091,
-			want: unpackState{SrcA: map[uint32]uint32{63: 0, 0: 0}}},
+		{name: "data by the thread's context", word: 0x42000081, want: unpackState{SrcA: rows{8: first, 9: first}}},
+		{name: "data by its own context", word: 0x42000481, want: unpackState{SrcA: rows{16: second, 17: second}}},
+		{name: "data by its own context on Blackhole", blackhole: true, word: 0x42000481, want: unpackState{SrcA: rows{16: second, 17: second}}},
+		{name: "data by the counters of another thread", blackhole: true, word: 0x42000181, want: unpackState{SrcA: rows{8: first}}},
+		{name: "contexts are added modulo 8", context: 1, word: 0x42001C81, want: unpackState{SrcA: rows{8: first, 9: first}}},
+		{name: "data for SrcB by its own context", word: 0x42800481, want: unpackState{SrcB: rows{0: second, 1: second}}},
+		{name: "zeros", word: 0x42000091, want: unpackState{SrcA: rows{8: 0, 9: 0}}},
+		{name: "zeros in a format that SrcA doesn't have", fields: ints, word: 0x42000091, want: unpackState{SrcA: rows{8: 0, 9: 0}}},
+		{name: "zeros that make the bank valid", word: 0x420000D1, want: unpackState{SrcA: rows{8: 0, 9: 0}, Valid: [2]bool{true, false}}},
+		{name: "zeros for SrcB", word: 0x42800091, want: unpackState{SrcB: rows{0: 0, 1: 0}}},
+		{name: "zeros for Dst", fields: toDst, word: 0x42000091, want: unpackState{Dst: rows{8: 0, 9: 0}}},
+		{name: "zeros by its own context", word: 0x42000491, want: unpackState{SrcA: rows{16: 0, 17: 0}}},
+		{name: "zeros by context 2 go nowhere", context: 1, word: 0x42000491},
+		{name: "zeros of which the first row is none", fields: []fieldValue{{isa.UnpackDst, 3 * rowSize}}, word: 0x42000091, want: unpackState{SrcA: rows{0: 0}}},
+		{name: "zeros beyond the last row", fields: lastRow, word: 0x42000091, want: unpackState{SrcA: rows{63: 0, 0: 0}}},
 
-		{name: "data by context 2", arch: chip.Wormhole, context: 1, word: 0x42000481, refused: UnimplementedFunctionality},
-		{name: "zeros by context 3", arch: chip.Wormhole, context: 1, word: 0x42000891, refused: UnimplementedFunctionality},
-		{name: "zeros for SrcB by context 2", arch: chip.Wormhole, context: 1, word: 0x42800491, refused: UndefinedBehavior},
-		{name: "data beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{isa.UnpackDst, firstRows + 63*rowSize}}, word: 0x42000081,
+		{name: "data by context 2", context: 1, word: 0x42000481, refused: UnimplementedFunctionality},
+		{name: "zeros by context 3", context: 1, word: 0x42000891, refused: UnimplementedFunctionality},
+		{name: "zeros for SrcB by context 2", context: 1, word: 0x42800491, refused: UndefinedBehavior},
+		{name: "data beyond the last row", fields: lastRow, word: 0x42000081,
 			refused: UnsupportedFunctionality},
-		{name: "data in a format that SrcA doesn't have", arch: chip.Wormhole, fields: ints, word: 0x42000081, refused: UndefinedBehavior},
-		{name: "zeros on Blackhole", arch: chip.Blackhole, word: 0x42000091, refused: UntestedFunctionality},
-		{name: "counters of a fourth thread", arch: chip.Blackhole, word: 0x42000381, refused: UndefinedBehavior},
+		{name: "data in a format that SrcA doesn't have", fields: ints, word: 0x42000081, refused: UndefinedBehavior},
+		{name: "zeros on Blackhole", blackhole: true, word: 0x42000091, refused: UntestedFunctionality},
+		{name: "counters of a fourth thread", blackhole: true, word: 0x42000381, refused: UndefinedBehavior},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := unpackEngine(t, tt.arch, tt.context, tt.fields)
+			arch := chip.Wormhole
+			if tt.blackhole {
+				arch = chip.Blackhole
+			}
+			e := unpackEngine(t, arch, tt.context, tt.fields)
 			a, b := e.srcA.unpack, e.srcB.unpack
 			e.PushRun(0, tt.word, true)
 			if tt.refused != 0 {
@@ -190,9 +177,9 @@ func TestZerosAndContextsOfUNPACR(t *testing.T) {
 				Dst:   changed(t, dstRows/2, e.dst.read32),
 				Valid: [2]bool{e.srcA.valid[0], e.srcB.valid[0]},
 			}
-			for _, m := range []*map[uint32]uint32{&tt.want.SrcA, &tt.want.SrcB, &tt.want.Dst} {
+			for _, m := range []*rows{&tt.want.SrcA, &tt.want.SrcB, &tt.want.Dst} {
 				if *m == nil {
-					*m = none
+					*m = rows{}
 				}
 			}
 			if d := cmp.Diff(tt.want, got); d != "" {
@@ -202,38 +189,27 @@ func TestZerosAndContextsOfUNPACR(t *testing.T) {
 	}
 }
 
-// The strict engine knows which context an UNPACR uses.
 func TestContextsThatUNPACRUses(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		context uint32
-		word    uint32
-		uses    []isa.Config
-		not     []isa.Config
+		name          string
+		context, word uint32
+		uses          map[isa.Config]bool
 	}{
-		{"the thread's", 1, 0x42000081, []isa.Config{isa.UnpackBase + 1, isa.UnpackDst + 1}, []isa.Config{isa.UnpackBase}},
-		{"the instruction's own", 0, 0x42000481, []isa.Config{isa.UnpackBase + 1, isa.UnpackDst + 1}, []isa.Config{isa.UnpackBase}},
-		{"both's sum", 1, 0x42000491, []isa.Config{isa.UnpackUncompressed + contextIndex(0, zerosContext)}, []isa.Config{isa.UnpackBase, isa.UnpackBase + 1}},
+		{"the thread's", 1, 0x42000081, map[isa.Config]bool{isa.UnpackBase + 1: true, isa.UnpackDst + 1: true, isa.UnpackBase: false}},
+		{"its own", 0, 0x42000481, map[isa.Config]bool{isa.UnpackBase + 1: true, isa.UnpackDst + 1: true, isa.UnpackBase: false}},
+		{"both's sum", 1, 0x42000491, map[isa.Config]bool{isa.UnpackUncompressed + contextIndex(0, zerosContext): true,
+			isa.UnpackBase: false, isa.UnpackBase + 1: false}},
 	} {
 		e := unpackEngine(t, chip.Wormhole, tt.context, nil)
-		uses := func(f isa.Config) bool {
+		for f, want := range tt.uses {
 			word := uint32(e.places[f].Word)
-			return e.uses(&e.threads[0], tt.word, wordRange{word, word + 1})
-		}
-		for _, f := range tt.uses {
-			if !uses(f) {
-				t.Errorf("%s: field %d is not used", tt.name, f)
-			}
-		}
-		for _, f := range tt.not {
-			if uses(f) {
-				t.Errorf("%s: field %d is used", tt.name, f)
+			if got := e.uses(&e.threads[0], tt.word, wordRange{word, word + 1}); got != want {
+				t.Errorf("%s: field %d is used: %v, want %v", tt.name, f, got, want)
 			}
 		}
 	}
 }
 
-// Counters of another thread say what is read, and go on with the thread's own.
 func TestUNPACRAdvancesBothCounters(t *testing.T) {
 	const step = 1<<6 | 2<<4 | 3<<2 | 1 // Y and Z of channel 1, Y and Z of channel 0
 	for _, tt := range []struct {

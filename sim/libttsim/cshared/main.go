@@ -5,8 +5,8 @@
 //
 // The environment variable REPRISE_LIBTTSIM sets the machine (libttsim.Settings). Without it there
 // is one chip, of the architecture in the soc_descriptor.yaml beside the library that
-// TT_METAL_SIMULATOR names. On errors that the vendor's library treats as fatal, this one too
-// prints a report on standard error and ends the process with _exit(1).
+// TT_METAL_SIMULATOR names. As in the vendor's library, a fatal error is a report on standard error
+// and _exit(1).
 package main
 
 /*
@@ -46,7 +46,6 @@ var (
 	endOnce sync.Once
 )
 
-// hostMemory is the host's memory behind the callbacks.
 type hostMemory struct {
 	read  C.read_memory
 	write C.write_memory
@@ -70,7 +69,6 @@ func (m *hostMemory) WriteHost(bus uint64, p []byte) error {
 	return nil
 }
 
-// end prints a report and exits the process, as the vendor's library does. It doesn't return.
 func end(err error) {
 	endOnce.Do(func() {
 		var b []byte
@@ -88,7 +86,6 @@ func end(err error) {
 	select {}
 }
 
-// machine returns the running machine, or ends the process.
 func machine(function string) *libttsim.Machine {
 	m := current.Load()
 	if m == nil {
@@ -140,7 +137,6 @@ func reprise_exit() {
 	}
 }
 
-// finish ends a machine. life must be held.
 func finish(m *libttsim.Machine) error {
 	if reports != nil {
 		_ = reports.Close() // serveReports sees it
@@ -149,7 +145,7 @@ func finish(m *libttsim.Machine) error {
 	return m.Close()
 }
 
-// reprise_at_exit ends the machine of a process that ends without libttsim_exit: chips must not
+// reprise_at_exit ends the machine of a process that doesn't call libttsim_exit: chips must not
 // access freed host memory.
 //
 //export reprise_at_exit

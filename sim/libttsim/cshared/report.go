@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// report describes why a chip stopped, and the host's last access.
 func report(m *libttsim.Machine, err error) []byte {
 	var b bytes.Buffer
 	var stopped *libttsim.StoppedError
@@ -22,7 +21,6 @@ func report(m *libttsim.Machine, err error) []byte {
 	if len(m.Chips()) > 1 {
 		fmt.Fprintf(&b, "chip %d:\n", stopped.Chip)
 	}
-	// Writing to a buffer doesn't fail.
 	_ = ttnn.PrintFault(&b, m.Chips()[stopped.Chip], stopped.Fault, compiled(m))
 	if m.OutdatedWaivers() {
 		b.WriteString("TT-NN has compiled kernels since the chip started, and checks only know what older ones rely on: run the program again\n")
@@ -37,7 +35,7 @@ func report(m *libttsim.Machine, err error) []byte {
 	return b.Bytes()
 }
 
-// compiled returns TT-NN's compiled kernels; none if its cache can't be read.
+// compiled returns TT-NN's kernels; none if its cache can't be read.
 func compiled(m *libttsim.Machine) *ttnn.Kernels {
 	known, err := ttnn.OpenKernels(context.Background(), m.Settings().KernelCache)
 	if err != nil {
@@ -46,7 +44,6 @@ func compiled(m *libttsim.Machine) *ttnn.Kernels {
 	return known
 }
 
-// serveReports writes a report of all cores to each connection until the listener is closed.
 func serveReports(m *libttsim.Machine, l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()

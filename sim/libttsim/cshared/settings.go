@@ -11,7 +11,6 @@ import (
 
 var archLine = regexp.MustCompile(`(?m)^\s*arch_name:\s*(\w+)`)
 
-// settings returns the machine's settings from the environment.
 func settings() (libttsim.Settings, error) {
 	if text := os.Getenv(libttsim.Variable); text != "" {
 		return libttsim.ParseSettings(text)

@@ -23,42 +23,47 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// emulated are the cards, whose chips live as long as they do.
 var emulated = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
 
-// onCards runs a test on a served card of each architecture.
 func onCards(t *testing.T, run func(*testing.T, *served)) {
 	for name, card := range emulated {
 		t.Run(name, func(t *testing.T) { run(t, offer(t, card(sim.Resident()))) })
 	}
 }
 
-// served is a card that this process serves.
 type served struct {
 	*sim.Card
 	path string
 }
 
-// offer serves a card until the test ends.
 func offer(t *testing.T, card *sim.Card) *served {
 	t.Helper()
-	d, err := card.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(card.Driver())(t)
 	s := &served{Card: card, path: filepath.Join(t.TempDir(), "card")}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := value(net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- cards.Serve(ctx, l, d, 0) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-ended, card.Close()); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(<-ended, card.Close()))
 	})
 	return s
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// process is the state of this process as a client of a card.
 type process struct {
 	mu    sync.Mutex
 	refs  int // open files and mappings
@@ -26,10 +26,8 @@ type process struct {
 	host  hostMemory
 }
 
-// errNoServer: nothing listens at the socket.
 var errNoServer = errors.New("cards: nothing serves the card")
 
-// dial connects to the server.
 func (c *Target) dial() (*serve.Conn, error) {
 	u, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.path, Net: "unix"})
 	if err != nil {
@@ -43,7 +41,6 @@ func (c *Target) dial() (*serve.Conn, error) {
 	return conn, nil
 }
 
-// readFile reads a file or directory of the card's machine.
 func (c *Target) readFile(name string) (fs.FileMode, []byte, error) {
 	conn, err := c.dial()
 	if errors.Is(err, errNoServer) {
@@ -62,7 +59,6 @@ func (c *Target) readFile(name string) (fs.FileMode, []byte, error) {
 	return fs.FileMode(r.Val), data, r.Err(data)
 }
 
-// take returns a connection for a request; put takes it back.
 func (c *Target) take() (*serve.Conn, error) {
 	p := &c.proc
 	p.mu.Lock()
@@ -85,7 +81,6 @@ func (c *Target) take() (*serve.Conn, error) {
 	return conn, nil
 }
 
-// put returns a connection to the pool, or closes it after a failed request.
 func (c *Target) put(conn *serve.Conn, err error) {
 	p := &c.proc
 	p.mu.Lock()
@@ -97,7 +92,6 @@ func (c *Target) put(conn *serve.Conn, err error) {
 	p.idle = append(p.idle, conn)
 }
 
-// hold counts a file or a mapping; the first one connects.
 func (c *Target) hold() error {
 	p := &c.proc
 	p.mu.Lock()
@@ -118,7 +112,6 @@ func (c *Target) hold() error {
 	return nil
 }
 
-// drop uncounts a file or a mapping; the last one disconnects.
 func (c *Target) drop() {
 	p := &c.proc
 	p.mu.Lock()
@@ -132,7 +125,7 @@ func (c *Target) drop() {
 	p.idle, p.first = nil, nil
 }
 
-// call makes a request. A lost server counts as a lost device.
+// A lost server counts as a lost device.
 func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byte, err error) {
 	conn, err := c.take()
 	if err != nil {
@@ -141,12 +134,11 @@ func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byt
 	reply, out, err = conn.Call(&q, payload)
 	c.put(conn, err)
 	if err != nil {
-		return reply, nil, gone(err)
+		err = gone(err)
 	}
-	return reply, out, nil
+	return reply, out, err
 }
 
-// ask is call for a reply without a payload.
 func (c *Target) ask(q serve.Head) (reply serve.Head, err error) {
 	reply, out, err := c.call(q, nil)
 	if err == nil {
@@ -157,7 +149,6 @@ func (c *Target) ask(q serve.Head) (reply serve.Head, err error) {
 
 func gone(err error) error { return fmt.Errorf("%w: the card's server: %w", syscall.ENODEV, err) }
 
-// Open implements seam.Node.
 func (n node) Open(flags int) (seam.File, error) {
 	c := n.c
 	if err := c.hold(); err != nil {
@@ -171,14 +162,12 @@ func (n node) Open(flags int) (seam.File, error) {
 	return &file{c: c, id: r.Object}, nil
 }
 
-// file is an open file of a served card.
 type file struct {
 	c    *Target
 	id   uint32
 	once sync.Once
 }
 
-// Fault implements seam.File.
 func (f *file) Fault() error {
 	r, out, err := f.c.call(serve.Head{Op: opFault, Object: f.id}, nil)
 	if err != nil || r.Status != serve.StatusText {
@@ -187,7 +176,6 @@ func (f *file) Fault() error {
 	return errors.New(string(out))
 }
 
-// Close implements seam.File.
 func (f *file) Close() error {
 	err := error(syscall.EBADF)
 	f.once.Do(func() {
@@ -198,59 +186,49 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the process's end release the file after all its other files.
 func (f *file) ReleaseLast() error {
 	_, err := f.c.ask(serve.Head{Op: opLast, Object: f.id})
 	return err
 }
 
-// Ioctl implements seam.File.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	conn, err := f.c.take()
 	if err != nil {
 		return gone(err)
 	}
-	q := serve.Head{Op: opIoctl, Object: f.id, Val: uint64(req)}
-	switch req {
-	case kabi.IoctlPinPages:
-		err = f.c.proc.host.pin(f, arg, func(fd int, off uint64) error {
-			q.Off = off
-			return f.ioctl(conn, &q, arg, fd)
-		})
-	case kabi.IoctlUnpinPages:
-		err = f.ioctl(conn, &q, arg, -1)
-		if err == nil {
-			f.c.proc.host.unpinned(f, arg)
+	var lost error
+	do := func(fd int, off uint64) (answer error) {
+		answer, lost = ioctl(conn, &serve.Head{Op: opIoctl, Object: f.id, Off: off, Val: uint64(req)}, arg, fd)
+		if lost != nil {
+			return lost
 		}
-	default:
-		err = f.ioctl(conn, &q, arg, -1)
+		return answer
 	}
+	if req == kabi.IoctlPinPages {
+		err = f.c.proc.host.pin(f, arg, do)
+	} else if err = do(-1, 0); err == nil && req == kabi.IoctlUnpinPages {
+		f.c.proc.host.unpinned(f, arg)
+	}
+	f.c.put(conn, lost)
 	var no syscall.Errno
-	var lost *brokenError
-	if errors.As(err, &lost) {
-		f.c.put(conn, err)
-		return gone(lost.err)
-	}
-	f.c.put(conn, nil)
-	if errors.As(err, &no) {
+	switch {
+	case lost != nil:
+		return gone(lost)
+	case errors.As(err, &no):
 		return no
 	}
 	return err
 }
 
-// brokenError is the error of a connection.
-type brokenError struct{ err error }
-
-func (e *brokenError) Error() string { return e.err.Error() }
-
-func (f *file) ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) error {
+// ioctl returns the driver's answer, and the error of a lost server.
+func ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) (answer, lost error) {
 	r, out, given, err := conn.CallFD(q, arg, fd)
 	if err != nil {
-		return &brokenError{err}
+		return nil, err
 	}
 	if r.Status == serve.StatusText {
 		serve.CloseFD(given)
-		return r.Err(out)
+		return r.Err(out), nil
 	}
 	copy(arg, out)
 	if given >= 0 {
@@ -262,10 +240,9 @@ func (f *file) ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) error 
 			serve.CloseFD(given)
 		}
 	}
-	return r.Err(nil)
+	return r.Err(nil), nil
 }
 
-// Mmap implements seam.File.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	c := f.c
 	if err := c.hold(); err != nil {
@@ -308,7 +285,6 @@ func (f *file) mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{Mem: mem, Unmap: seam.UnmapOnce(func() error { return errors.Join(unix.Munmap(mem), unmap()) })}, nil
 }
 
-// mapping is memory of a served card.
 type mapping struct {
 	c  *Target
 	id uint32
@@ -316,7 +292,6 @@ type mapping struct {
 
 var _ seam.MMIO = (*mapping)(nil)
 
-// access makes one request. in receives the bytes of a Read.
 func (m *mapping) access(q serve.Head, payload, in []byte) uint64 {
 	conn, err := m.c.take()
 	if err != nil {
@@ -340,30 +315,24 @@ func (m *mapping) access(q serve.Head, payload, in []byte) uint64 {
 	return r.Val
 }
 
-// Load implements seam.MMIO.
 func (m *mapping) Load(off uint64, width int) uint64 {
 	return m.access(serve.Head{Op: serve.OpLoad, Width: uint8(width), Off: off}, nil, nil)
 }
 
-// Store implements seam.MMIO.
 func (m *mapping) Store(off uint64, width int, v uint64) {
 	m.access(serve.Head{Op: serve.OpStore, Width: uint8(width), Off: off, Val: v}, nil, nil)
 }
 
-// Read implements seam.MMIO.
 func (m *mapping) Read(off uint64, p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), serve.MaxPayload)
-		m.access(serve.Head{Op: serve.OpRead, Off: off, Val: uint64(n)}, nil, p[:n])
-		off, p = off+uint64(n), p[n:]
+	for b := range slices.Chunk(p, serve.MaxPayload) {
+		m.access(serve.Head{Op: serve.OpRead, Off: off, Val: uint64(len(b))}, nil, b)
+		off += uint64(len(b))
 	}
 }
 
-// Write implements seam.MMIO.
 func (m *mapping) Write(off uint64, p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), serve.MaxPayload)
-		m.access(serve.Head{Op: serve.OpWrite, Off: off}, p[:n], nil)
-		off, p = off+uint64(n), p[n:]
+	for b := range slices.Chunk(p, serve.MaxPayload) {
+		m.access(serve.Head{Op: serve.OpWrite, Off: off}, b, nil)
+		off += uint64(len(b))
 	}
 }

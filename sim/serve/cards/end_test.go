@@ -18,13 +18,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
-// thinking is a chip that takes its time with a read of its ids, and tells when it is closed.
 type thinking struct {
 	*drivertest.Function
 	asked, goOn, closed chan struct{}
 }
 
-// ConfigRead implements driver.Function.
 func (f *thinking) ConfigRead(off uint32) uint32 {
 	if off == 0 {
 		f.asked <- struct{}{}
@@ -33,45 +31,29 @@ func (f *thinking) ConfigRead(off uint32) uint32 {
 	return f.Function.ConfigRead(off)
 }
 
-// Close implements driver.Function.
 func (f *thinking) Close() error {
 	close(f.closed)
 	return f.Function.Close()
 }
 
-// A process that is killed in the middle of a request ends when that has: the card isn't taken away
-// under it.
 func TestEndInARequest(t *testing.T) {
 	f := &thinking{drivertest.New(chip.Blackhole), make(chan struct{}), make(chan struct{}), make(chan struct{})}
-	d, err := driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) { return f, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) { return f, nil }}))(t)
 	at := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "card"), Net: "unix"}
-	l, err := net.ListenUnix("unix", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := value(net.ListenUnix("unix", at))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- cards.Serve(ctx, l, d, 0) }()
 	dial := func() *serve.Conn {
-		u, err := net.DialUnix("unix", nil, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := value(net.DialUnix("unix", nil, at))(t)
 		c := serve.NewConn(u)
-		if err := c.Greet(serve.ServiceCard, -1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Greet(serve.ServiceCard, -1))
 		return c
 	}
 	say := func(c *serve.Conn, h serve.Head) (val uint64) {
 		t.Helper()
 		r, out, err := c.Call(&h, nil)
-		if err := errors.Join(err, r.Err(out)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, r.Err(out)))
 		return r.Val
 	}
 	process, work := dial(), dial()
@@ -79,9 +61,7 @@ func TestEndInARequest(t *testing.T) {
 	say(work, serve.Head{Op: cards.OpJoin, Val: say(process, serve.Head{Op: cards.OpProcess})})
 	say(work, serve.Head{Op: cards.OpOpen, Val: 2})
 	ids := serve.Head{Op: cards.OpIoctl, Object: 1, Val: kabi.IoctlGetDeviceInfo}
-	if err := work.Send(&ids, append([]byte{20, 0, 0, 0}, make([]byte, 20)...), -1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, work.Send(&ids, append([]byte{20, 0, 0, 0}, make([]byte, 20)...), -1))
 	<-f.asked
 	if err := process.Close(); err != nil { // the process ends
 		t.Fatal(err)
@@ -97,7 +77,5 @@ func TestEndInARequest(t *testing.T) {
 	}
 	<-f.closed
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ended)
 }

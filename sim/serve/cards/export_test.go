@@ -1,6 +1,5 @@
 package cards
 
-// Requests of the service, for tests that are clients of their own.
 const (
 	OpProcess = opProcess
 	OpJoin    = opJoin

@@ -15,18 +15,14 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
-// message is a request on the wire. The head's Size is what it says, so that it can be wrong.
 func message(h serve.Head, payload ...byte) []byte {
 	b := make([]byte, serve.HeadSize)
 	h.Put(b)
 	return append(b, payload...)
 }
 
-// Whatever a client sends, the server goes on: others can open the card afterwards, and nothing of
-// the client is left.
-//
-// The fuzzer shows 0 executions per second while both of its workers minimize inputs, which it
-// counts when they have ended, after up to a minute each: -fuzzminimizetime 10x ends that.
+// The fuzzer shows 0 executions per second while both of its workers minimize inputs, for up to a
+// minute each: -fuzzminimizetime 10x ends that.
 func FuzzServer(f *testing.F) {
 	open := message(serve.Head{Op: cards.OpOpen, Val: 2})
 	mmap := message(serve.Head{Op: cards.OpMmap, Object: 1, Val: 4096})
@@ -45,14 +41,9 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = card.Close() }) // its last file is closed
 	f.Fuzz(func(t *testing.T, first, then []byte) {
-		// Each input has a server of its own, which has ended when the input has: nothing of one
-		// input happens during the next, whose coverage would be taken for new and looked into for
-		// as long as the fuzzer is allowed to. The socket has no file that a killed fuzzer could
-		// leave.
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		// Each input has a server of its own: nothing of one happens during the next, whose
+		// coverage would be taken for new.
+		l := value(net.ListenUnix("unix", &net.UnixAddr{Net: "unix"}))(t)
 		at, ok := l.Addr().(*net.UnixAddr)
 		if !ok {
 			t.Fatalf("address %v", l.Addr())
@@ -62,36 +53,24 @@ func FuzzServer(f *testing.F) {
 		go func() { ended <- cards.Serve(ctx, l, d, 0) }()
 		defer func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			must(t, <-ended)
 		}()
 		dial := func() *net.UnixConn {
-			c, err := net.DialUnix("unix", nil, at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			c := value(net.DialUnix("unix", nil, at))(t)
+			must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
 			return c
 		}
 		greeted := func() (*net.UnixConn, *serve.Conn) {
 			u := dial()
 			c := serve.NewConn(u)
-			if err := c.Greet(serve.ServiceCard, -1); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Greet(serve.ServiceCard, -1))
 			return u, c
 		}
 		call := func(c *serve.Conn, h serve.Head) uint64 {
 			r, out, err := c.Call(&h, nil)
-			if err := errors.Join(err, r.Err(out)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(err, r.Err(out)))
 			return r.Val
 		}
-		// A process in good order, so that the input gets somewhere.
 		_, process := greeted()
 		defer process.Close()
 		token := call(process, serve.Head{Op: cards.OpProcess})

@@ -25,11 +25,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
-// asUser makes the test binary a process that uses a card: the arguments are what to do and the
-// socket.
 const asUser = "reprise-card-user"
 
-// user is the life of a process that uses a card, or the chip behind it.
 func user(what, path string) int {
 	var c kmd.Target = cards.Socket(path)
 	what, far := strings.CutPrefix(what, "far-")
@@ -48,11 +45,8 @@ func user(what, path string) int {
 	return 0
 }
 
-// files is how many files a user has open: one with a store for each core of the queues, and one
-// with a lock.
 const files = 2*hwtest.VictimQueues + 1
 
-// start starts a process that uses the card.
 func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], asUser, what, s.path)
@@ -68,16 +62,9 @@ func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *b
 	return cmd, bufio.NewScanner(out), &stderr
 }
 
-// A process that is killed with SIGKILL in the middle of replays leaves nothing of the driver's: no
-// file, no pin, no window, no lock; and nothing that goes on: the cores of its queues are in reset
-// before its memory is unpinned. The next process opens the card, brings it up, and gets right
-// results.
 func TestKilledProcess(t *testing.T) {
 	onCards(t, func(t *testing.T, s *served) {
-		d, err := s.Driver()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(s.Driver())(t)
 		free := s.resources(t, true)
 		for range 2 {
 			victim, lines, stderr := s.start(t, "forever")
@@ -93,9 +80,7 @@ func TestKilledProcess(t *testing.T) {
 			if len(c.Holders) != 1 || c.Holders[0].PID != victim.Process.Pid || c.Holders[0].Files != files || c.Holders[0].Name == "" {
 				t.Errorf("holders %v, want process %d with %d files", c.Holders, victim.Process.Pid, files)
 			}
-			if err := victim.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, victim.Process.Kill())
 			if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 				t.Errorf("the victim ended with %v: %s", err, stderr)
 			}
@@ -115,22 +100,12 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// A process that is killed while it uses a remote chip leaves the link to its near end quiet: the
-// program there, which is what uses the process's memory, ends at the driver's store. The next
-// process has the link, and the chip.
 func TestKilledProcessOfFarChip(t *testing.T) {
 	effort.Long(t)
 	m := sim.N300(sim.Resident())
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must(t, m.Close()) })
 	s := offer(t, m.Card(0))
-	d, err := s.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(s.Driver())(t)
 	for range 3 {
 		victim, lines, stderr := s.start(t, "far-forever")
 		for lines.Scan() && lines.Text() != hwtest.VictimRunning {
@@ -139,9 +114,7 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 			t.Fatalf("the victim doesn't run: %s", stderr)
 		}
 		time.Sleep(2 * time.Millisecond) // somewhere in its work
-		if err := victim.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, victim.Process.Kill())
 		if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Fatalf("the victim ended with %v: %s", err, stderr)
 		}
@@ -150,10 +123,7 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 				t.Fatalf("%d files are still open", d.Node(0).OpenFiles())
 			}
 		}
-		near, err := kmd.Open(t.Context(), s.Card)
-		if err != nil {
-			t.Fatal(err)
-		}
+		near := value(kmd.Open(t.Context(), s.Card))(t)
 		ch := s.Chip().Topology()
 		for x := range uint8(10) {
 			for y := range uint8(12) {
@@ -169,9 +139,7 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 				}
 			}
 		}
-		if err := near.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, near.Close())
 		second, _, stderr := s.start(t, "far-once")
 		if err := second.Wait(); err != nil {
 			t.Fatalf("the second process: %v: %s", err, stderr)
@@ -184,14 +152,9 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 	}
 }
 
-// quiet waits until the driver has cleaned up, and checks that no processor of the queues' cores
-// gets on, and that none has touched memory that was no longer the process's, which stops the chip.
 func (s *served) quiet(t *testing.T) {
 	t.Helper()
-	d, err := s.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(s.Driver())(t)
 	for deadline := time.Now().Add(20 * time.Second); d.Node(0).OpenFiles() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d files are still open", d.Node(0).OpenFiles())
@@ -199,10 +162,7 @@ func (s *served) quiet(t *testing.T) {
 	}
 	held := map[chip.XY]bool{}
 	for _, c := range queueCores(s.Chip().Topology()) {
-		xy, err := s.Chip().Topology().Virtual(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		xy := value(s.Chip().Topology().Virtual(c))(t)
 		held[xy] = true
 	}
 	var before []uint64
@@ -239,20 +199,16 @@ func queueCores(c *chip.Chip) (l []chip.Core) {
 	return l
 }
 
-// resources are what the driver has to lend.
 type resources struct {
 	windows, regions int
 	locked           bool
 }
 
-// resources counts what a process of its own could get: outbound regions only if nothing runs (see
-// hwtest.Victim).
+// Outbound regions are counted only if nothing runs (see hwtest.Victim).
 func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	t.Helper()
-	d, err := kmd.Open(t.Context(), s.Card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), s.Card))(t)
+	var err error
 	for ; err == nil; r.windows++ {
 		_, err = d.OpenWindow(2<<20, kmd.WriteCombined)
 	}
@@ -268,8 +224,6 @@ func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	if _, r.locked, err = d.TestLock(kmd.LockPCIeDMA); err != nil {
 		t.Error(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Close())
 	return r
 }

@@ -3,11 +3,8 @@
 package cards
 
 import (
-	"bufio"
 	"bytes"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -15,46 +12,41 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/sim/driver"
 )
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
-// pointerTo returns the address of mmap'ed memory, never of Go's heap.
+// pointerTo is for mmap'ed memory, never for Go's heap.
 func pointerTo(va uint64) unsafe.Pointer {
 	addr := uintptr(va)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }
 
-// hostMemory is the memory that this process shares with the server.
 type hostMemory struct {
 	mu    sync.Mutex
 	files []memoryFile
 	pins  []hostPin
 }
 
-// memoryName names the anonymous files in /proc.
 const memoryName = "reprise-pinned"
 
-// memoryFile is an anonymous file whose pages have replaced some of this process's.
+// memoryFile is an anonymous file whose pages replaced some of this process's.
 type memoryFile struct {
 	inode uint64
 	fd    int
 }
 
-// hostPin is a pinned range.
 type hostPin struct {
 	file     *file
 	va, size uint64
 }
 
-// area is a line of /proc/self/maps. inode is 0 for memory outside of a memoryFile.
-type area struct {
-	start, end, off, inode uint64
-	perm                   string
+func (m memoryFile) has(a driver.Area) bool {
+	return m.inode == a.Inode && strings.HasPrefix(a.Name, "/memfd:"+memoryName)
 }
 
-// pin performs PIN_PAGES by do, which gets the memory's file and offset; -1 is unmapped memory,
-// which the driver refuses.
+// do performs PIN_PAGES with the memory's file, -1 for unmapped memory, and offset.
 func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
 	var in kabi.PinPagesIn
 	page := uint64(unix.Getpagesize())
@@ -74,7 +66,6 @@ func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error)
 	return err
 }
 
-// unpinned removes a pin from the list.
 func (h *hostMemory) unpinned(f *file, arg []byte) {
 	var in kabi.UnpinPagesIn
 	copy(kabi.PartBytes(&in), arg)
@@ -88,20 +79,18 @@ func (h *hostMemory) unpinned(f *file, arg []byte) {
 	}
 }
 
-// closed removes the pins of a file.
 func (h *hostMemory) closed(f *file) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pins = slices.DeleteFunc(h.pins, func(p hostPin) bool { return p.file == f })
-	if areas, err := processAreas(); err == nil {
+	if areas, err := driver.Areas(); err == nil {
 		h.sweepLocked(areas)
 	}
 }
 
-// sweepLocked closes the files without a mapping.
-func (h *hostMemory) sweepLocked(areas []area) {
+func (h *hostMemory) sweepLocked(areas []driver.Area) {
 	h.files = slices.DeleteFunc(h.files, func(m memoryFile) bool {
-		if slices.ContainsFunc(areas, func(a area) bool { return a.inode == m.inode }) {
+		if slices.ContainsFunc(areas, m.has) {
 			return false
 		}
 		_ = unix.Close(m.fd) // can't fail
@@ -109,10 +98,9 @@ func (h *hostMemory) sweepLocked(areas []area) {
 	})
 }
 
-// sharedLocked returns the file and the offset of a range of memory, and moves the range into a new
-// file if necessary.
+// sharedLocked may move the range into a new file.
 func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint64, err error) {
-	areas, err := processAreas()
+	areas, err := driver.Areas()
 	if err != nil {
 		return -1, 0, err
 	}
@@ -120,23 +108,23 @@ func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint
 	at := va
 	prot := unix.PROT_READ | unix.PROT_WRITE
 	for _, a := range areas {
-		if a.end <= at {
+		if a.End <= at {
 			continue
 		}
-		if a.start > at || a.perm[0] != 'r' || write && a.perm[1] != 'w' {
+		if a.Start > at || a.Perm[0] != 'r' || write && a.Perm[1] != 'w' {
 			break
 		}
-		if a.perm[1] != 'w' {
+		if a.Perm[1] != 'w' {
 			prot = unix.PROT_READ
 		}
-		i := slices.IndexFunc(h.files, func(m memoryFile) bool { return m.inode == a.inode })
+		i := slices.IndexFunc(h.files, func(m memoryFile) bool { return m.has(a) })
 		switch {
-		case i >= 0 && a.start <= va && va+size <= a.end:
-			return h.files[i].fd, a.off + va - a.start, nil
-		case i < 0 && a.perm[3] == 's':
+		case i >= 0 && a.Start <= va && va+size <= a.End:
+			return h.files[i].fd, a.Off + va - a.Start, nil
+		case i < 0 && a.Perm[3] == 's':
 			return -1, 0, unix.EOPNOTSUPP // others share its pages
 		}
-		if at = a.end; at >= va+size {
+		if at = a.End; at >= va+size {
 			break
 		}
 	}
@@ -156,7 +144,6 @@ func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint
 	return m.fd, 0, nil
 }
 
-// move replaces the pages of a range by a new file's, with the same bytes.
 func move(va, size uint64, prot int) (m memoryFile, err error) {
 	fd, err := unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -188,36 +175,4 @@ func move(va, size uint64, prot int) (m memoryFile, err error) {
 		return m, err
 	}
 	return memoryFile{st.Ino, fd}, nil
-}
-
-// processAreas reads /proc/self/maps.
-func processAreas() ([]area, error) {
-	f, err := os.Open("/proc/self/maps")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var l []area
-	for s := bufio.NewScanner(f); s.Scan(); {
-		w := strings.Fields(s.Text())
-		if len(w) < 5 || len(w[1]) < 4 {
-			continue
-		}
-		start, end, _ := strings.Cut(w[0], "-")
-		a := area{perm: w[1]}
-		for _, n := range []struct {
-			to   *uint64
-			text string
-			base int
-		}{{&a.start, start, 16}, {&a.end, end, 16}, {&a.off, w[2], 16}, {&a.inode, w[4], 10}} {
-			if *n.to, err = strconv.ParseUint(n.text, n.base, 64); err != nil {
-				return nil, err
-			}
-		}
-		if len(w) < 6 || !strings.HasPrefix(w[5], "/memfd:"+memoryName) {
-			a.inode = 0 // of another file system
-		}
-		l = append(l, a)
-	}
-	return l, nil
 }

@@ -2,8 +2,8 @@ package cards
 
 import "github.com/reprise-tt/reprise/sim/serve"
 
-// Requests in addition to every service's accesses, whose Object is a mapping. A connection begins
-// with one of the first three.
+// Requests in addition to serve's, whose Object is a mapping. A connection begins with one of the
+// first three.
 const (
 	opProcess = serve.OpService + iota // begins a process, whose number is the reply's Val; the idle connection's end is the process's
 	opJoin                             // adds a connection for requests to the process Val
@@ -17,11 +17,9 @@ const (
 	opLast                             // Object: file, to be released last at the process's end
 )
 
-// Kinds of memory in a reply to opMmap.
 const (
 	accesses = iota // each access is a request
 	memory          // the descriptor's memory; Val: offset in it
 )
 
-// maxName is the longest name in an opFile, in bytes.
-const maxName = 4096
+const maxName = 4096 // bytes, in an opFile

@@ -14,12 +14,10 @@ import (
 
 type process struct{}
 
-// Serve fails with serve.ErrUnsupported.
 func Serve(context.Context, *net.UnixListener, *driver.Driver, int) error {
 	return serve.ErrUnsupported
 }
 
-// Open implements seam.Node.
 func (n node) Open(int) (seam.File, error) { return nil, serve.ErrUnsupported }
 
 func (c *Target) readFile(string) (fs.FileMode, []byte, error) { return 0, nil, fs.ErrNotExist }

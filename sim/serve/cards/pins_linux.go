@@ -9,27 +9,24 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// view is the server's mapping of a client's memory.
 type view struct {
 	inode uint64
 	mem   []byte
 	pins  int
 }
 
-// pinned is a client's pinned range.
 type pinned struct {
 	file   seam.File
 	va, at uint64 // addresses in the client and in the server
 	view   *view
 }
 
-// pins are a client's pinned ranges and the server's views of them. The client's lock guards it.
+// pins are a client's pinned ranges and the server's views of them.
 type pins struct {
 	list  []pinned
 	views []*view
 }
 
-// viewOf returns a view of a client's memory, and maps new memory.
 func (s *pins) viewOf(fd int) (*view, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -47,7 +44,6 @@ func (s *pins) viewOf(fd int) (*view, error) {
 	return v, nil
 }
 
-// forget unmaps a view without pins.
 func (s *pins) forget(v *view) {
 	if v.pins > 0 {
 		return
@@ -56,12 +52,10 @@ func (s *pins) forget(v *view) {
 	s.views = slices.DeleteFunc(s.views, func(o *view) bool { return o == v })
 }
 
-// pin performs PIN_PAGES on memory at an offset of a file. Without a file the client's address is
-// unmapped.
+// A negative fd is unmapped memory.
 func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 	var in kabi.PinPagesIn
-	whole := copy(kabi.PartBytes(&in), arg) == len(kabi.PartBytes(&in))
-	if !whole {
+	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) {
 		return f.Ioctl(kabi.IoctlPinPages, arg)
 	}
 	va := in.VirtualAddress
@@ -94,7 +88,7 @@ func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 	return err
 }
 
-// unpin performs UNPIN_PAGES on the newest pin at an address, as the driver does.
+// unpin takes the newest pin at an address, as the driver does.
 func (s *pins) unpin(f seam.File, arg []byte) error {
 	var in kabi.UnpinPagesIn
 	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) {
@@ -121,7 +115,7 @@ func (s *pins) unpin(f seam.File, arg []byte) error {
 	return err
 }
 
-// drop forgets a file's pins. The driver holds the pages as long as the file lives.
+// The driver holds the pages as long as the file lives.
 func (s *pins) drop(f seam.File) {
 	s.list = slices.DeleteFunc(s.list, func(p pinned) bool {
 		if p.file != f {
@@ -133,7 +127,6 @@ func (s *pins) drop(f seam.File) {
 	})
 }
 
-// dropAll forgets everything.
 func (s *pins) dropAll() {
 	for len(s.list) > 0 {
 		s.drop(s.list[0].file)

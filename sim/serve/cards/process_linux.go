@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// client is the server's state of a process.
 type client struct {
 	pid  int
 	proc *driver.Process
@@ -29,13 +28,12 @@ type client struct {
 	pins  pins
 }
 
-// shared is a client's mapping. Requests hold its lock for reading, its end for writing.
+// shared is a client's mapping. Requests lock it for reading, its end for writing.
 type shared struct {
 	sync.RWMutex
 	seam.Mapping
 }
 
-// add lists a connection, unless the process is dead.
 func (p *client) add(c *serve.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +44,8 @@ func (p *client) add(c *serve.Conn) bool {
 	return true
 }
 
-// kill ends the process. As in the kernel, its files are released after its last request: a process
-// doesn't end inside of a system call, but waits are interrupted.
+// kill ends the process. As in the kernel, its files are released after its last request, whose
+// waits are interrupted.
 func (p *client) kill() error {
 	p.mu.Lock()
 	p.dead = true
@@ -67,7 +65,6 @@ func (p *client) kill() error {
 	return err
 }
 
-// serve answers the requests of one connection.
 func (p *client) serve(c *serve.Conn) {
 	debug.SetPanicOnFault(true) // mappings of a lost card fault
 	var buf []byte
@@ -105,7 +102,6 @@ func (p *client) serve(c *serve.Conn) {
 	}
 }
 
-// do handles a request, unless the process is dead.
 func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int, ok bool) {
 	p.busy.RLock()
 	defer p.busy.RUnlock()
@@ -115,7 +111,14 @@ func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, o
 	if dead {
 		return r, nil, -1, false
 	}
-	r, out, give = p.handle(q, payload, buf, fd)
+	r, out, give, err := p.handle(q, payload, buf, fd)
+	if err != nil {
+		var text []byte
+		if r, text = serve.Fail(err); r.Status == serve.StatusText {
+			out = text
+		}
+		give = -1
+	}
 	return r, out, give, true
 }
 
@@ -126,14 +129,13 @@ func readLength(q *serve.Head) int {
 	return 0
 }
 
-// handle performs a request and returns the reply, its payload, and a descriptor for it or -1.
-func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int) {
+func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int, err error) {
 	give = -1
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			r, out, give = serve.Head{Status: serve.StatusFault}, nil, -1
+			r, out, give, err = serve.Head{Status: serve.StatusFault}, nil, -1, nil
 		default:
 			panic(e)
 		}
@@ -144,17 +146,13 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 		if err == nil {
 			r, err = p.opened(f)
 		}
-		if err != nil {
-			r, out = serve.Fail(err)
-		}
-		return r, out, -1
+		return r, nil, -1, err
 	case opIoctl, opMmap, opClose, opFault, opLast:
 		p.mu.Lock()
 		f := p.files[q.Object]
 		p.mu.Unlock()
 		if f == nil {
-			r, out = serve.Fail(syscall.EBADF)
-			return r, out, -1
+			return r, nil, -1, syscall.EBADF
 		}
 		return p.onFile(q, f, payload, fd)
 	}
@@ -162,7 +160,7 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 	m := p.maps[q.Object]
 	p.mu.Unlock()
 	if m == nil {
-		return serve.Head{Status: serve.StatusFault}, nil, -1
+		return serve.Head{Status: serve.StatusFault}, nil, -1, nil
 	}
 	if q.Op == opUnmap {
 		m.Lock()
@@ -170,8 +168,7 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 		p.mu.Lock()
 		delete(p.maps, q.Object)
 		p.mu.Unlock()
-		r, out = serve.Fail(m.Unmap())
-		return r, out, -1
+		return r, nil, -1, m.Unmap()
 	}
 	m.RLock()
 	defer m.RUnlock()
@@ -189,12 +186,11 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 	case q.Op == serve.OpWrite:
 		io.Write(q.Off, payload)
 	default:
-		r, out = serve.Fail(fmt.Errorf("%w: request %d", serve.ErrProtocol, q.Op))
+		err = fmt.Errorf("%w: request %d", serve.ErrProtocol, q.Op)
 	}
-	return r, out, -1
+	return r, out, -1, err
 }
 
-// opened lists an open file.
 func (p *client) opened(f seam.File) (serve.Head, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,42 +202,38 @@ func (p *client) opened(f seam.File) (serve.Head, error) {
 	return serve.Head{Object: p.next}, nil
 }
 
-// backed is a file of the driver's model, which knows its buffers' descriptors.
 type backed interface {
 	Backing(mem []byte) (fd int, off int64, ok bool)
 }
 
-func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r serve.Head, out []byte, give int) {
+func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r serve.Head, out []byte, give int, err error) {
+	give = -1
 	switch q.Op {
 	case opClose:
 		p.mu.Lock()
 		delete(p.files, q.Object)
 		p.mu.Unlock()
-		err := f.Close()
+		err = f.Close()
 		p.mu.Lock()
 		p.pins.drop(f)
 		p.mu.Unlock()
-		r, out = serve.Fail(err)
 	case opFault:
 		if err := f.Fault(); err != nil {
 			out = []byte(err.Error())
 			r.Status = serve.StatusText
 		}
 	case opLast:
-		err := error(syscall.EOPNOTSUPP)
+		err = syscall.EOPNOTSUPP
 		if l, ok := f.(interface{ ReleaseLast() error }); ok {
 			err = l.ReleaseLast()
 		}
-		r, out = serve.Fail(err)
 	case opIoctl:
 		return p.ioctl(f, q, payload, fd)
 	case opMmap:
 		m, err := f.Mmap(q.Off, int(q.Val))
 		if err != nil {
-			r, out = serve.Fail(err)
-			break
+			return r, nil, -1, err
 		}
-		give = -1
 		if m.Mem != nil {
 			b, ok := f.(backed)
 			off := int64(0)
@@ -249,9 +241,8 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 				give, off, ok = b.Backing(m.Mem)
 			}
 			if !ok {
-				r, out = serve.Fail(fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP))
 				_ = m.Unmap() // unused
-				return r, out, -1
+				return r, nil, -1, fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP)
 			}
 			r.Kind, r.Val = memory, uint64(off)
 		}
@@ -260,16 +251,13 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 		r.Object = p.next
 		p.maps[r.Object] = &shared{Mapping: m}
 		p.mu.Unlock()
-		return r, nil, give
 	}
-	return r, out, -1
+	return r, out, give, err
 }
 
-// ioctl performs a request of the driver, and translates memory addresses to the server's view and
-// back.
-func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int) {
+// ioctl translates the addresses of pinned memory to the server's view and back.
+func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int, err error) {
 	req := uint32(q.Val)
-	var err error
 	give = -1
 	switch req {
 	case kabi.IoctlPinPages, kabi.IoctlUnpinPages:
@@ -293,12 +281,5 @@ func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.
 	default:
 		err = f.Ioctl(req, arg)
 	}
-	if err != nil {
-		r, out = serve.Fail(err)
-		if r.Status == serve.StatusErrno {
-			out = arg // a driver may write its answer and fail
-		}
-		return r, out, -1
-	}
-	return r, arg, give
+	return r, arg, give, err // a driver may write its answer and fail
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // Serve offers device i of a machine to the processes that connect to a listener, until ctx ends.
-// Then it closes the listener, and those processes are dead for the driver's model. The error is
-// the listener's, or that of releasing a process's resources; nil when ctx ended it.
+// Then it closes the listener and kills those processes for the driver's model. The error is the
+// listener's, or that of releasing resources; nil when ctx ended it.
 func Serve(ctx context.Context, l *net.UnixListener, d *driver.Driver, i int) error {
 	s := &server{drv: d, index: i, conns: map[*net.UnixConn]struct{}{}, clients: map[uint64]*client{}}
 	stop := context.AfterFunc(ctx, func() {
@@ -36,11 +36,7 @@ func Serve(ctx context.Context, l *net.UnixListener, d *driver.Driver, i int) er
 		if !s.add(c) {
 			break
 		}
-		s.running.Add(1)
-		go func() {
-			defer s.running.Done()
-			s.serve(c)
-		}()
+		s.running.Go(func() { s.serve(c) })
 	}
 	s.hangUp()
 	s.running.Wait()
@@ -62,7 +58,6 @@ type server struct {
 	problem error
 }
 
-// add lists a connection, unless the server is ending.
 func (s *server) add(c *net.UnixConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +69,6 @@ func (s *server) add(c *net.UnixConn) bool {
 	return true
 }
 
-// hangUp ends all connections.
 func (s *server) hangUp() {
 	s.mu.Lock()
 	conns, clients := s.conns, slices.Collect(maps.Values(s.clients))
@@ -88,7 +82,6 @@ func (s *server) hangUp() {
 	}
 }
 
-// serve serves one connection.
 func (s *server) serve(u *net.UnixConn) {
 	c := serve.NewConn(u)
 	defer func() {
@@ -127,7 +120,6 @@ func (s *server) serve(u *net.UnixConn) {
 	}
 }
 
-// process serves a client's first connection, whose life is the client's.
 func (s *server) process(c *serve.Conn) {
 	pid, err := c.PeerPID()
 	if err != nil {
@@ -159,7 +151,6 @@ func (s *server) process(c *serve.Conn) {
 	}
 }
 
-// file returns a file or directory of the machine.
 func (s *server) file(name string) (serve.Head, []byte) {
 	f, err := s.drv.FS().Open(name)
 	if err != nil {

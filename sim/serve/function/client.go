@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Client is the process that uses the library. Its methods may be called from any goroutine. After
-// the server's end they do nothing and return false.
+// Client is the process that uses the library. After the server's end its methods return false.
 type Client struct {
 	conn *serve.Conn
 	shm  *serve.Memory
@@ -23,18 +23,16 @@ type Client struct {
 	closed bool         // unmapped; guarded by use
 	last   uint64       // clocks at the end; guarded by use
 
-	// The order between the host's accesses and the devices' DMA comes through another process,
-	// which Go's memory model and race detector can't see. These two express the order in this
-	// process: DMA sees everything before a sent request, and the receiver of a reply sees earlier
-	// DMA.
+	// The race detector can't see the order that another process makes between the host's accesses
+	// and the devices' DMA: DMA sees everything before a sent request, and the receiver of a reply
+	// earlier DMA.
 	sent, moved atomic.Uint32
 
 	calls sync.WaitGroup // ServeCalls
 	ended chan struct{}  // closed when the watcher of the socket has ended
 }
 
-// NewClient greets a server at the other end of a socket, which becomes the Client's. When the
-// socket ends, the Client calls end; afterwards requests report that the server is gone.
+// NewClient greets a server on a socket, now the Client's, at whose end it calls end.
 func NewClient(conn *net.UnixConn, end func()) (*Client, error) {
 	c := &Client{conn: serve.NewConn(conn), ended: make(chan struct{})}
 	shm, f, err := serve.NewMemory()
@@ -57,7 +55,7 @@ func NewClient(conn *net.UnixConn, end func()) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection and so the server, and waits for ServeCalls.
+// Close ends the server, and waits for ServeCalls.
 func (c *Client) Close() {
 	_ = c.conn.Close() // nothing is written to it
 	<-c.ended
@@ -71,10 +69,8 @@ func (c *Client) Close() {
 	_ = c.shm.Unmap() // can't fail
 }
 
-// Dead reports whether the server is gone.
 func (c *Client) Dead() bool { return c.dead.Load() }
 
-// Clocks returns the number of clocks that the library has run.
 func (c *Client) Clocks() uint64 {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -84,7 +80,7 @@ func (c *Client) Clocks() uint64 {
 	return atomic.LoadUint64(c.shm.Progress)
 }
 
-// Open makes the server load a library. With a manual clock, time only advances in Clock. The error
+// Open makes the server load a library; with a manual clock time only advances in Clock. The error
 // wraps ErrGone, ErrUnsupported, ErrSymbol or ErrLoad.
 func (c *Client) Open(path string, manual bool) error {
 	h := serve.Head{Op: opOpen}
@@ -109,7 +105,6 @@ func (c *Client) Open(path string, manual bool) error {
 	return &openError{text, kind}
 }
 
-// openError is the server's error of opening the library.
 type openError struct {
 	text string
 	kind error
@@ -127,25 +122,22 @@ func (c *Client) ConfigRead(device, off uint32) (v uint32, ok bool) {
 	return uint32(r.Val), true
 }
 
-// ConfigWrite writes a 32-bit word of a device's config space.
 func (c *Client) ConfigWrite(device, off, v uint32) (ok bool) {
 	_, ok = c.ask(&serve.Head{Op: opConfigWrite, Object: device, Off: uint64(off), Val: uint64(v)}, nil, nil)
 	return ok
 }
 
-// Clock advances the simulation by n clocks.
 func (c *Client) Clock(n uint64) (ok bool) {
 	_, ok = c.ask(&serve.Head{Op: opClock, Val: n}, nil, nil)
 	return ok
 }
 
-// Sync returns when the library has performed all earlier requests.
 func (c *Client) Sync() (ok bool) {
 	_, ok = c.ask(&serve.Head{Op: opSync}, nil, nil)
 	return ok
 }
 
-// Exit asks the server to end the simulation and itself, without waiting.
+// Exit asks the server to end, without waiting.
 func (c *Client) Exit() {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -154,13 +146,11 @@ func (c *Client) Exit() {
 	}
 }
 
-// Load performs one load of width 1, 2, 4 or 8 bytes.
 func (c *Client) Load(addr uint64, width int) (v uint64, ok bool) {
 	r, ok := c.ask(&serve.Head{Op: serve.OpLoad, Width: uint8(width), Off: addr}, nil, nil)
 	return r.Val, ok
 }
 
-// Store queues one store of width 1, 2, 4 or 8 bytes.
 func (c *Client) Store(addr uint64, width int, v uint64) {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -171,13 +161,12 @@ func (c *Client) Store(addr uint64, width int, v uint64) {
 
 // Read copies to p from an address, in pieces.
 func (c *Client) Read(addr uint64, p []byte) (ok bool) {
-	for len(p) > 0 {
-		n := min(len(p), serve.ReplyBytes)
-		dst := p[:n]
-		if _, ok := c.ask(&serve.Head{Op: serve.OpRead, Off: addr, Val: uint64(n)}, nil, func(b []byte) { copy(dst, b) }); !ok {
+	for dst := range slices.Chunk(p, serve.ReplyBytes) {
+		n := uint64(len(dst))
+		if _, ok := c.ask(&serve.Head{Op: serve.OpRead, Off: addr, Val: n}, nil, func(b []byte) { copy(dst, b) }); !ok {
 			return false
 		}
-		addr, p = addr+uint64(n), p[n:]
+		addr += n
 	}
 	return true
 }
@@ -186,15 +175,16 @@ func (c *Client) Read(addr uint64, p []byte) (ok bool) {
 func (c *Client) Write(addr uint64, p []byte, stop func() bool) {
 	c.use.RLock()
 	defer c.use.RUnlock()
-	for len(p) > 0 && !c.closed && !stop() {
-		n := min(len(p), serve.RequestBytes)
-		c.push(&serve.Head{Op: serve.OpWrite, Off: addr}, p[:n])
-		addr, p = addr+uint64(n), p[n:]
+	for b := range slices.Chunk(p, serve.RequestBytes) {
+		if c.closed || stop() {
+			return
+		}
+		c.push(&serve.Head{Op: serve.OpWrite, Off: addr}, b)
+		addr += uint64(len(b))
 	}
 }
 
-// push queues a request and a copy of its payload, and returns false when the server is gone. use
-// must be held.
+// push queues a request and a copy of its payload, with use held; false: the server is gone.
 func (c *Client) push(h *serve.Head, payload []byte) bool {
 	c.queue.Lock()
 	defer c.queue.Unlock()
@@ -209,8 +199,7 @@ func (c *Client) push(h *serve.Head, payload []byte) bool {
 	return true
 }
 
-// ask queues a request, waits for its reply and passes the payload to take, if not nil. It returns
-// false when the server is gone.
+// ask passes the reply's payload to take, if not nil; false: the server is gone.
 func (c *Client) ask(h *serve.Head, payload []byte, take func(payload []byte)) (reply serve.Head, ok bool) {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -231,7 +220,6 @@ func (c *Client) ask(h *serve.Head, payload []byte, take func(payload []byte)) (
 	return reply, ok
 }
 
-// Transfer is a simulated device's access to host memory.
 type Transfer struct {
 	Write  bool
 	Device uint8 // or AnyDevice
@@ -239,9 +227,8 @@ type Transfer struct {
 	Data   []byte // written, or to be read; valid during the call
 }
 
-// ServeCalls performs the simulated devices' accesses to host memory in order, until the server is
-// gone. It takes no lock: holders of locks may wait for the server, which may wait for ServeCalls.
-// Call it once.
+// ServeCalls performs the devices' accesses to host memory in order, until the server is gone. It
+// takes no lock: a holder may wait for the server, which may wait for ServeCalls.
 func (c *Client) ServeCalls(do func(*Transfer)) {
 	c.calls.Add(1)
 	go func() {

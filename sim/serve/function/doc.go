@@ -1,18 +1,13 @@
-// Package function runs a simulator's library in a process of its own, and lets the process that
-// started it use the simulated PCI functions: config space, BARs and DMA. The protocol is package
-// serve's.
+// Package function runs a simulator's library in a process of its own, for the process that started
+// it. The protocol is package serve's.
 //
 // A socket pair connects the processes; the server's end is descriptor FD. After the greeting
 // everything goes through a serve.Memory: requests to the server, and calls for host memory to the
 // client. Stores are posted: they keep their order, and every later load follows them. A reply
-// comes after all earlier calls of the library, as on a PCIe link, where a completion pushes posted
-// writes.
+// comes after all earlier calls of the library, as a PCIe completion pushes posted writes.
 //
 // Simulated time advances only in the library's clock function, which the server calls between
 // requests.
-//
-// [Serve] takes a Loader for the library; package sim/ttsim/libttsim has one for the vendor's
-// simulator.
 package function
 
 import (
@@ -21,21 +16,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// FD is the descriptor of the socket in the server: the first after the standard three.
-const FD = 3
+const (
+	FD        = 3    // the socket in the server: the first descriptor after the standard three
+	AnyDevice = 0xFF // the device of a Transfer while all were clocked: the library doesn't say which made it
 
-// AnyDevice is the device of a Transfer while all devices were clocked: the library doesn't say
-// which device made it.
-const AnyDevice = 0xFF
+	// DeviceShift separates the devices' address ranges (ttsim src/libttsim.cpp
+	// PER_DEVICE_PADDR_STRIDE).
+	DeviceShift = 36
+)
 
-// DeviceShift separates the devices' address ranges (ttsim src/libttsim.cpp
-// PER_DEVICE_PADDR_STRIDE).
-const DeviceShift = 36
-
-// deviceOf returns the device of a library address.
 func deviceOf(addr uint64) uint8 { return uint8(addr >> DeviceShift) }
 
-// Requests in addition to every service's accesses, whose Off is a library address.
+// Requests in addition to serve's, whose Off is a library address.
 const (
 	opOpen        = serve.OpService + iota // payload: the library's path, Val: 1 for a manual clock; replied
 	opConfigRead                           // Object: device, Off: offset; replied with Val
@@ -62,7 +54,7 @@ var (
 	ErrLoad = errors.New("the dynamic loader refuses it")
 	// ErrSymbol: the library lacks an entry point.
 	ErrSymbol = errors.New("symbol not found")
-	// ErrNotServer: no client has started the process that called Serve.
+	// ErrNotServer: no client started the process that called Serve.
 	ErrNotServer = errors.New("this process was not started as a simulator server")
 	// ErrGone: the server ended before it answered.
 	ErrGone = errors.New("the simulator server is gone")

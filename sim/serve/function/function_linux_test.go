@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// memory is a library that is only memory, with a window of host memory from hostBase on.
 type memory struct {
 	mem    []byte
 	config [64]uint32
@@ -44,7 +43,6 @@ func (m *memory) Write(paddr uint64, p []byte) {
 	copy(m.mem[paddr:], p)
 }
 
-// start runs a server of the library in this process and returns its client, and what ends both.
 func start(t testing.TB, load Loader) (c *Client, server *net.UnixConn, end func() error) {
 	t.Helper()
 	conn, f, err := serve.Pair()
@@ -66,8 +64,6 @@ func start(t testing.TB, load Loader) (c *Client, server *net.UnixConn, end func
 	})
 }
 
-// Every request does at the library what it says, with all widths and sizes, and what the library
-// asks of host memory is done in its order and before the reply to the request that it came from.
 func TestRequests(t *testing.T) {
 	lib := &memory{mem: make([]byte, hostBase)}
 	c, _, end := start(t, func(path string, cb Callbacks) (Library, error) {
@@ -89,9 +85,7 @@ func TestRequests(t *testing.T) {
 			copy(tr.Data, host[tr.Addr:])
 		}
 	})
-	if err := c.Open("a library", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Open("a library", true))
 	for _, width := range []int{1, 2, 4, 8} {
 		want := 0x1122334455667788 >> (64 - 8*width)
 		c.Store(64, 8, ^uint64(0))
@@ -131,31 +125,22 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// The reasons for which a library can't be loaded arrive with their texts.
 func TestOpenErrors(t *testing.T) {
 	for _, want := range []error{ErrLoad, ErrSymbol, ErrUnsupported} {
 		c, _, end := start(t, func(string, Callbacks) (Library, error) { return nil, errors.Join(want, errors.New("details")) })
 		if err := c.Open("x", false); !errors.Is(err, want) || !bytes.Contains([]byte(err.Error()), []byte("details")) {
 			t.Errorf("%v, want %v", err, want)
 		}
-		if err := end(); err != nil {
-			t.Error(err)
-		}
+		must(t, end())
 	}
 }
 
-// A client whose server goes is told so once its own end function has returned, and everything that
-// waits ends.
 func TestServerGone(t *testing.T) {
 	lib := &memory{mem: make([]byte, 64)}
 	c, server, end := start(t, func(string, Callbacks) (Library, error) { return lib, nil })
 	c.ServeCalls(func(*Transfer) {})
-	if err := c.Open("x", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Open("x", false))
+	must(t, server.Close())
 	for c.Sync() { // until the server sees it
 	}
 	if _, ok := c.Load(0, 4); ok || !c.Dead() {
@@ -164,63 +149,40 @@ func TestServerGone(t *testing.T) {
 	if err := c.Open("x", false); !errors.Is(err, ErrGone) {
 		t.Error(err)
 	}
-	if err := end(); err != nil {
-		t.Error(err)
-	}
+	must(t, end())
 	c.Store(0, 4, 1) // of a closed client: does nothing
 	if _, ok := c.Load(0, 4); ok {
 		t.Error("a closed client answers")
 	}
 }
 
-// A server whose client breaks the protocol ends and says why.
 func TestBrokenClient(t *testing.T) {
 	conn, f, err := serve.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, err := serve.ConnOf(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close()))
 	served := make(chan error, 1)
 	go func() { served <- serveConn(server, nil) }()
 	c := serve.NewConn(conn)
 	defer c.Close()
-	if err := c.Greet(serve.ServiceFunction, -1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Greet(serve.ServiceFunction, -1))
 	if err := <-served; !errors.Is(err, serve.ErrProtocol) {
 		t.Errorf("without memory: %v", err)
 	}
 }
 
-func BenchmarkLoad(b *testing.B) {
-	lib := &memory{mem: make([]byte, 64)}
-	c, _, end := start(b, func(string, Callbacks) (Library, error) { return lib, nil })
-	if err := c.Open("x", true); err != nil {
-		b.Fatal(err)
+func BenchmarkAccess(b *testing.B) {
+	c, _, end := start(b, func(string, Callbacks) (Library, error) { return &memory{mem: make([]byte, 64)}, nil })
+	must(b, c.Open("x", true))
+	for name, access := range map[string]func(){"load": func() { c.Load(0, 4) }, "store": func() { c.Store(0, 4, 1) }} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				access()
+			}
+		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Load(0, 4)
-	}
-	if err := end(); err != nil {
-		b.Error(err)
-	}
-}
-
-func BenchmarkStore(b *testing.B) {
-	lib := &memory{mem: make([]byte, 64)}
-	c, _, end := start(b, func(string, Callbacks) (Library, error) { return lib, nil })
-	if err := c.Open("x", true); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Store(0, 4, 1)
-	}
-	if err := end(); err != nil {
-		b.Error(err)
-	}
+	must(b, end())
 }

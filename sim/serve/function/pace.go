@@ -2,11 +2,9 @@ package function
 
 import "time"
 
-// Limits of a chunk of clocks between two looks at the request ring. A clock costs 0.1 to 10
-// microseconds, depending on the running cores, so a chunk is measured by time. A host that polls
-// gets short chunks, at the slowest umd's cadence of one clock per read (umd
-// device/tt_device/tt_sim_tt_device.cpp). A device left alone gets long ones, for which looking
-// costs less than a percent.
+// Limits of a chunk of clocks, of 0.1 to 10 microseconds each, between two looks at the request
+// ring. A host that polls gets short chunks, at the slowest umd's cadence of one clock per read
+// (umd device/tt_device/tt_sim_tt_device.cpp).
 const (
 	minClocks  = 1
 	maxClocks  = 16384
@@ -14,14 +12,12 @@ const (
 	longChunk  = 200 * time.Microsecond
 )
 
-// Quiet times after which the server spares the processor. A device left alone may still compute,
-// and a host may wait for its memory to change, so time goes on at a half and later at a quarter.
+// Quiet times after which simulated time runs at a half and a quarter, to spare the processor.
 const (
 	quietHalf    = 20 * time.Second
 	quietQuarter = 60 * time.Second
 )
 
-// pace chooses the number of clocks between requests.
 type pace struct {
 	clocks uint32        // the last chunk
 	last   time.Duration // duration of the last chunk
@@ -31,7 +27,7 @@ type pace struct {
 }
 
 // next returns the clocks of the next chunk, and how long to sleep afterwards unless a request
-// comes. requests is the number since the last chunk, dmas the number of transfers since the start.
+// comes, for the requests since the last chunk and the transfers since the start.
 func (p *pace) next(requests int, dmas uint64) (clocks uint32, rest time.Duration) {
 	busy := requests > 0
 	if busy || dmas != p.dmas {
@@ -56,11 +52,9 @@ func (p *pace) next(requests int, dmas uint64) (clocks uint32, rest time.Duratio
 	return p.clocks, rest
 }
 
-// fit returns how many clocks fit into a time.
 func fit(d, cost time.Duration) uint32 { return uint32(min(max(d/cost, minClocks), maxClocks)) }
 
-// took records the last chunk's duration. The cost rises slowly: time that another process had the
-// processor isn't the simulation's.
+// The cost rises slowly, since another process may have had the processor.
 func (p *pace) took(d time.Duration) {
 	p.last = d
 	cost := max(d/time.Duration(p.clocks), 1)

@@ -7,8 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Chunks stay within their limits, start small when the host is busy and grow when it isn't, and
-// the device never stops: a rest is a bounded part of the time.
 func TestPace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p pace

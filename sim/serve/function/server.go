@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Library is a loaded simulator. The server's calls don't overlap. Any call may end the process.
-// The garbage collector doesn't move the slices.
+// Library is a loaded simulator. Calls don't overlap, and may end the process. The garbage
+// collector doesn't move the slices.
 type Library interface {
 	ConfigRead(bdf, off uint32) uint32
 	ConfigWrite(bdf, off, v uint32)
@@ -26,7 +26,7 @@ type Library interface {
 	Exit()
 }
 
-// Callbacks are the library's accesses to host memory while one of its functions runs.
+// Callbacks are the library's accesses to host memory during a call.
 type Callbacks struct {
 	Read  func(bus uint64, p []byte)
 	Write func(bus uint64, p []byte)
@@ -35,10 +35,9 @@ type Callbacks struct {
 // Loader loads the library at a path. Its error wraps ErrSymbol, ErrUnsupported or ErrLoad.
 type Loader func(path string, cb Callbacks) (Library, error)
 
-// Serve is the server process: it loads the library that the client names and answers the client
-// until that closes the simulator or ends, then returns nil. The library may end the process
-// earlier. The error wraps ErrNotServer if descriptor FD is no client's socket, and
-// serve.ErrProtocol if the client is of another version.
+// Serve is the server process: it loads the library that the client names, and answers until the
+// client closes the simulator or ends. The error wraps ErrNotServer if descriptor FD is no client's
+// socket, and serve.ErrProtocol for another version.
 func Serve(load Loader) error {
 	f := os.NewFile(FD, "client")
 	conn, err := serve.ConnOf(f)
@@ -52,7 +51,6 @@ func Serve(load Loader) error {
 	return serveConn(conn, load)
 }
 
-// serveConn serves the client of a socket, which it closes.
 func serveConn(conn *net.UnixConn, load Loader) error {
 	c := serve.NewConn(conn)
 	defer c.Close()
@@ -72,7 +70,6 @@ func serveConn(conn *net.UnixConn, load Loader) error {
 		return fmt.Errorf("function: serve: %w", err)
 	}
 	s := newServer(shm, load)
-	// The client sends nothing more on the socket: its end is the server's.
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -88,7 +85,6 @@ func serveConn(conn *net.UnixConn, load Loader) error {
 	return errors.Join(err, shm.Unmap())
 }
 
-// server is the state of the process that runs the library.
 type server struct {
 	shm    *serve.Memory
 	load   Loader
@@ -109,8 +105,7 @@ func newServer(shm *serve.Memory, load Loader) *server {
 	return s
 }
 
-// batch bounds the requests between two advances of time, so a host that stores without a pause
-// doesn't stop the device.
+// batch bounds the requests between advances of time, for a host that stores without a pause.
 const batch = 512
 
 func (s *server) run() error {
@@ -161,7 +156,7 @@ func (s *server) clock(n uint64) {
 	}
 }
 
-// serve performs a request. It ignores unknown requests and requests before opOpen.
+// serve ignores unknown requests and requests before opOpen.
 func (s *server) serve(rec *serve.Record) {
 	if s.lib == nil && rec.Op != opOpen && rec.Op != opExit {
 		return
@@ -204,7 +199,6 @@ func (s *server) serve(rec *serve.Record) {
 	s.shm.Requests.Reply(&reply)
 }
 
-// read and write are BAR accesses. The library's calls during one are the device's.
 func (s *server) read(addr uint64, p []byte) {
 	s.device = deviceOf(addr)
 	s.lib.Read(addr, p)
@@ -217,7 +211,7 @@ func (s *server) write(addr uint64, p []byte) {
 	s.device = AnyDevice
 }
 
-// open loads the library. A failure's text is the reply's payload.
+// A failure's text is the reply's payload.
 func (s *server) open(rec *serve.Record, reply *serve.Head) {
 	s.manual = rec.Val != 0
 	lib, err := s.load(string(rec.Payload), Callbacks{Read: s.hostRead, Write: s.hostWrite})
@@ -236,7 +230,7 @@ func (s *server) open(rec *serve.Record, reply *serve.Head) {
 	reply.Size = uint32(copy(s.shm.Requests.ReplyPayload(), err.Error()))
 }
 
-// call makes a call, with p as a write's payload. It returns false when the client is gone.
+// p is a write's payload; false: the client is gone.
 func (s *server) call(h *serve.Head, p []byte) bool {
 	r := &s.shm.Calls
 	h.Object, h.Size = uint32(s.device), uint32(len(p))
@@ -249,7 +243,6 @@ func (s *server) call(h *serve.Head, p []byte) bool {
 	return true
 }
 
-// hostWrite is a callback of the library. Writes are posted.
 func (s *server) hostWrite(bus uint64, p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), serve.CallBytes)
@@ -260,7 +253,7 @@ func (s *server) hostWrite(bus uint64, p []byte) {
 	}
 }
 
-// hostRead is a callback of the library. It waits for the client, and so for all earlier writes.
+// hostRead waits for the client, and so for all earlier writes.
 func (s *server) hostRead(bus uint64, p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), serve.CallBytes)

@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// calls counts what the server asks of the library.
 type calls struct {
 	Library
 	clocks, exits int
@@ -17,8 +16,6 @@ type calls struct {
 func (c *calls) Clock(uint32) { c.clocks++ }
 func (c *calls) Exit()        { c.exits++ }
 
-// A server that was asked for the end ends: it neither waits for another request nor lets time
-// advance before.
 func TestEndWithoutWaiting(t *testing.T) {
 	for name, manual := range map[string]bool{"manual clock": true, "clock": false} {
 		shm, f, err := serve.NewMemory()
@@ -32,15 +29,19 @@ func TestEndWithoutWaiting(t *testing.T) {
 		s.sleep = func(time.Duration) { sleeps++ }
 		shm.Requests.Slot(&serve.Head{Op: opExit})
 		shm.Requests.Publish(0)
-		if err := s.run(); err != nil {
-			t.Error(err)
-		}
+		must(t, s.run())
 		if sleeps != 0 || lib.clocks != 0 || lib.exits != 1 {
 			t.Errorf("%s: after the end it slept %d times and clocked %d times, and told the library %d times: want 0, 0 and 1",
 				name, sleeps, lib.clocks, lib.exits)
 		}
-		if err := errors.Join(shm.Unmap(), f.Close()); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(shm.Unmap(), f.Close()))
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

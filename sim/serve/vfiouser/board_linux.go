@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// controller is a board's management controller: it resets the chip when the firmware asks. The
-// chip runs on for a moment, because the firmware must still answer the message, which Blackhole's
-// driver waits for (tt-kmd msgqueue.c arc_msg_pop).
+// controller is a board's management controller: it resets the chip a moment after the firmware
+// asks, which must still answer (tt-kmd msgqueue.c arc_msg_pop).
 type controller struct {
 	reset func()
 
@@ -18,10 +17,8 @@ type controller struct {
 	timer *time.Timer
 }
 
-// resetAfter is the time from the request to the reset.
-const resetAfter = 20 * time.Millisecond
+const resetAfter = 20 * time.Millisecond // the request
 
-// ask requests a reset; the function calls it.
 func (b *controller) ask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +31,6 @@ func (b *controller) ask() {
 	}
 }
 
-// now performs a requested reset. Afterwards no reset is in progress.
 func (b *controller) now() {
 	b.doing.Lock()
 	defer b.doing.Unlock()
@@ -47,7 +43,7 @@ func (b *controller) now() {
 	}
 }
 
-// begin starts a client, after a reset that was requested before.
+// begin starts a client, after a requested reset.
 func (b *controller) begin() {
 	b.now()
 	b.mu.Lock()
@@ -55,7 +51,7 @@ func (b *controller) begin() {
 	b.mu.Unlock()
 }
 
-// end ends a client. Afterwards no reset happens.
+// Afterwards no reset happens.
 func (b *controller) end() {
 	b.mu.Lock()
 	b.on = false

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Card presents a function as a device for virtual machines.
 type Card struct {
 	fn     driver.Function
 	p      *chip.Params
@@ -60,8 +59,8 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 	return c, nil
 }
 
-// Serve answers the clients that connect to l, one at a time. It returns nil when ctx ends, and
-// closes l. A client that breaks the protocol is disconnected; Config.Report gets the reason.
+// Serve answers the clients that connect to l, one at a time, until ctx ends, and closes l.
+// Config.Report gets the reason of a disconnection.
 func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	defer func() { _ = l.Close() }()
@@ -82,10 +81,9 @@ func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	}
 }
 
-// ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and
-// closes the connection. It waits for an earlier client to leave. At the end it releases the
-// client's memory and descriptors; the chip's state stays. The error says how the client broke the
-// protocol.
+// ServeConn answers one client, after earlier ones, until it disconnects, ctx ends or it breaks the
+// protocol, which the error says. It closes the connection and releases the client's memory and
+// descriptors; the chip keeps its state.
 func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -101,8 +99,7 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	return nil
 }
 
-// Interrupt sends the guest an interrupt: a message if the driver has enabled those, otherwise
-// INTA, once it is unmasked. Without a guest, or with both disabled, it does nothing.
+// Interrupt sends a message if the driver has enabled those, otherwise INTA.
 func (c *Card) Interrupt() {
 	if c.space.word(capMSI+2)&msiEnable != 0 {
 		c.irqs.trigger(irqMSI)
@@ -111,8 +108,6 @@ func (c *Card) Interrupt() {
 	}
 }
 
-// reset restores the power-on state of the chip and its configuration space. The client's memory
-// and interrupts stay.
 func (c *Card) reset() error {
 	r, ok := c.fn.(driver.Resetter)
 	if !ok {
@@ -127,7 +122,7 @@ func (c *Card) reset() error {
 	return nil
 }
 
-// looked reports a stopped chip, once, after a load of all ones.
+// A stopped chip is reported once.
 func (c *Card) looked(ones bool) {
 	if !ones || c.stopped.Load() {
 		return
@@ -137,17 +132,10 @@ func (c *Card) looked(ones bool) {
 	}
 }
 
-// errno returns the errno for a client.
 func errno(err error) uint32 {
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		return uint32(no)
 	}
 	return uint32(syscall.EIO)
-}
-
-// resets reports whether the chip can be reset.
-func (c *Card) resets() bool {
-	_, ok := c.fn.(driver.Resetter)
-	return ok
 }

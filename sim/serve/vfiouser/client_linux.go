@@ -9,22 +9,15 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Client is the host's side of a connection: the function behind a server. Its methods may be
-// called from any goroutine. After the connection is lost, loads return all ones and Fault has the
-// reason.
+// Client is the host's side of a connection: the function behind a server. After a lost connection
+// loads return all ones and Fault has the reason.
 type Client struct {
-	conn *net.UnixConn
+	mu sync.Mutex // held until a message is answered
+	peer
 	most int // bytes of data per message
-
-	mu  sync.Mutex // held until a message is answered
-	in  stream
-	out []byte
-	id  uint16
 
 	errMu sync.Mutex // taken inside of mu
 	err   error      // why the connection was lost
@@ -40,8 +33,8 @@ var (
 	_ driver.Resetter = (*Client)(nil)
 )
 
-// Dial connects to a server and agrees on a version. It waits until an earlier client has left or
-// ctx ends. The error wraps ErrProtocol if the peer is no vfio-user server.
+// Dial connects to a server, once an earlier client has left or until ctx ends. The error wraps
+// ErrProtocol for a peer that is no vfio-user server.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
@@ -59,9 +52,8 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return nil, fmt.Errorf("vfiouser: dial: %w", ctx.Err())
 }
 
-// newClient takes a connection.
 func newClient(conn *net.UnixConn) (*Client, error) {
-	c := &Client{conn: conn, most: maxData, in: stream{conn: conn}}
+	c := &Client{peer: peer{stream: stream{conn: conn}}, most: maxData}
 	if err := c.agree(); err != nil {
 		_ = conn.Close() // the error is the reason
 		return nil, err
@@ -107,20 +99,15 @@ func (c *Client) agree() error {
 	return nil
 }
 
-// exchangeLocked sends a command with descriptors and returns the reply, whose descriptors are the
-// caller's. The error of an error reply is its errno; any other error ends the connection.
+// exchangeLocked returns the reply, whose descriptors are the caller's. An error reply's error is
+// its errno; any other ends the connection.
 func (c *Client) exchangeLocked(cmd command, body []byte, fds ...int) (*message, error) {
 	if err := c.sendLocked(cmd, 0, body, nil, fds...); err != nil {
 		return nil, err
 	}
-	m, err := c.in.next()
+	m, err := c.reply(cmd)
 	if err != nil {
 		return nil, c.lost(err)
-	}
-	if m.Flags&flagType != typeReply || m.ID != c.id || m.Command != cmd {
-		m.close()
-		return nil, c.lost(fmt.Errorf("%w: message %d of command %d is no reply to message %d of command %d", ErrProtocol, m.ID, m.Command,
-			c.id, cmd))
 	}
 	if m.Flags&flagError != 0 {
 		m.close()
@@ -133,17 +120,12 @@ func (c *Client) sendLocked(cmd command, flags uint32, body, data []byte, fds ..
 	if err := c.Fault(); err != nil {
 		return err
 	}
-	c.id++
-	c.out = append(c.out[:0], make([]byte, headerSize)...)
-	c.out = append(append(c.out, body...), data...)
-	header{ID: c.id, Command: cmd, Size: uint32(len(c.out)), Flags: flags}.put(c.out)
-	if err := send(c.conn, c.out, fds...); err != nil {
+	if err := c.send(cmd, flags, body, data, fds...); err != nil {
 		return c.lost(err)
 	}
 	return nil
 }
 
-// lost closes the connection and records the first reason.
 func (c *Client) lost(err error) error {
 	c.errMu.Lock()
 	defer c.errMu.Unlock()
@@ -157,7 +139,7 @@ func (c *Client) lost(err error) error {
 	return c.err
 }
 
-// ask exchanges messages without descriptors in the reply; take gets the reply's body.
+// take gets the reply's body.
 func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +157,7 @@ func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...i
 	return nil
 }
 
-// info requests information of size bytes about an index, and returns the words after argsz.
+// info returns the words after argsz.
 func (c *Client) info(cmd command, size int, index uint32) (words []uint32, err error) {
 	body := make([]byte, size)
 	order.PutUint32(body, uint32(size))
@@ -194,8 +176,7 @@ func (c *Client) info(cmd command, size int, index uint32) (words []uint32, err 
 	return words, err
 }
 
-// RegionSize returns the size of a region in bytes, 0 for a missing one: 0 to 5 are BARs, 7 is
-// configuration space.
+// RegionSize returns the bytes of a region: 0 to 5 are BARs, 7 is configuration space.
 func (c *Client) RegionSize(index int) (uint64, error) {
 	w, err := c.info(cmdRegionInfo, regionInfoSize, uint32(index))
 	if err != nil {
@@ -204,43 +185,32 @@ func (c *Client) RegionSize(index int) (uint64, error) {
 	return uint64(w[3]) | uint64(w[4])<<32, nil
 }
 
-// Map makes a part of a file reachable for the device at a bus address. All numbers are multiples
-// of the page size.
+// Map makes a part of a file reachable for the device at a bus address, in whole pages.
 func (c *Client) Map(fd int, offset, bus, size uint64, writable bool) error {
-	return c.mapping(bus, size, offset, writable, fd)
-}
-
-func (c *Client) mapping(bus, size, offset uint64, writable bool, fds ...int) error {
-	var b [dmaMapSize]byte
+	var fds []int
+	if fd >= 0 {
+		fds = []int{fd}
+	}
 	flags := uint32(dmaReadable)
 	if writable {
 		flags |= dmaWritable
 	}
-	order.PutUint32(b[0:], dmaMapSize)
-	order.PutUint32(b[4:], flags)
-	order.PutUint64(b[8:], offset)
-	order.PutUint64(b[16:], bus)
-	order.PutUint64(b[24:], size)
-	if err := c.ask(cmdDMAMap, b[:], nil, fds...); err != nil {
+	m := dmaMap{dmaMapSize, flags, offset, bus, size}
+	if err := c.ask(cmdDMAMap, encode(m), nil, fds...); err != nil {
 		return fmt.Errorf("vfiouser: map %d bytes at bus address %#x: %w", size, bus, err)
 	}
 	return nil
 }
 
-// Unmap ends the mapping of exactly this range. Afterwards the device doesn't access the memory.
+// Unmap ends exactly this mapping. Afterwards the device doesn't access the memory.
 func (c *Client) Unmap(bus, size uint64) error {
-	var b [dmaUnmapSize]byte
-	order.PutUint32(b[0:], dmaUnmapSize)
-	order.PutUint64(b[8:], bus)
-	order.PutUint64(b[16:], size)
-	if err := c.ask(cmdDMAUnmap, b[:], nil); err != nil {
+	if err := c.ask(cmdDMAUnmap, encode(dmaUnmap{dmaUnmapSize, 0, bus, size}), nil); err != nil {
 		return fmt.Errorf("vfiouser: unmap %d bytes at bus address %#x: %w", size, bus, err)
 	}
 	return nil
 }
 
-// Events makes a type of interrupts (0: INTA, 1: message) signal an event descriptor, which stays
-// the caller's.
+// Events makes interrupts (0: INTA, 1: message) signal an event descriptor of the caller's.
 func (c *Client) Events(index, eventfd int) error {
 	return c.irqs(irqDataEventFD|irqActionTrigger, index, 1, eventfd)
 }
@@ -249,25 +219,18 @@ func (c *Client) Events(index, eventfd int) error {
 func (c *Client) Unmask() error { return c.irqs(irqDataNone|irqActionUnmask, irqINTx, 1) }
 
 func (c *Client) irqs(flags uint32, index, count int, fds ...int) error {
-	var b [setIRQsSize]byte
-	order.PutUint32(b[0:], setIRQsSize)
-	order.PutUint32(b[4:], flags)
-	order.PutUint32(b[8:], uint32(index))
-	order.PutUint32(b[16:], uint32(count))
-	if err := c.ask(cmdSetIRQs, b[:], nil, fds...); err != nil {
+	s := setIRQs{setIRQsSize, flags, uint32(index), 0, uint32(count)}
+	if err := c.ask(cmdSetIRQs, encode(s), nil, fds...); err != nil {
 		return fmt.Errorf("vfiouser: set interrupts of type %d: %w", index, err)
 	}
 	return nil
 }
 
-// read moves data from a region.
 func (c *Client) read(region int, off uint64, p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), c.most)
-		var b [accessSize]byte
-		a := access{offset: off, region: uint32(region), count: uint32(n)}
-		a.put(b[:])
-		err := c.ask(cmdRegionRead, b[:], func(r []byte) error {
+		head := accessHead(region, off, n)
+		err := c.ask(cmdRegionRead, head[:], func(r []byte) error {
 			if len(r) != accessSize+n {
 				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, n, len(r), accessSize+n)
 			}
@@ -282,16 +245,20 @@ func (c *Client) read(region int, off uint64, p []byte) error {
 	return nil
 }
 
-// write moves data to a region, posted.
+func accessHead(region int, off uint64, n int) (b [accessSize]byte) {
+	a := access{offset: off, region: uint32(region), count: uint32(n)}
+	a.put(b[:])
+	return b
+}
+
+// write is posted.
 func (c *Client) write(region int, off uint64, p []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(p) > 0 {
 		n := min(len(p), c.most)
-		var b [accessSize]byte
-		a := access{offset: off, region: uint32(region), count: uint32(n)}
-		a.put(b[:])
-		if err := c.sendLocked(cmdRegionWrite, flagNoReply, b[:], p[:n]); err != nil {
+		head := accessHead(region, off, n)
+		if err := c.sendLocked(cmdRegionWrite, flagNoReply, head[:], p[:n]); err != nil {
 			return err
 		}
 		off, p = off+uint64(n), p[n:]
@@ -299,15 +266,13 @@ func (c *Client) write(region int, off uint64, p []byte) error {
 	return nil
 }
 
-// ConfigRead reads a word of configuration space; all ones if the server refuses.
+// All ones if the server refuses.
 func (c *Client) ConfigRead(off uint32) uint32 { return uint32(c.word(regionConfig, uint64(off), 4)) }
 
-// ConfigWrite writes a word of configuration space.
 func (c *Client) ConfigWrite(off uint32, v uint32) {
 	c.BARStore(regionConfig, uint64(off), 4, uint64(v))
 }
 
-// BARLoad performs one load of width bytes; all ones if the server refuses.
 func (c *Client) BARLoad(bar int, off uint64, width int) uint64 { return c.word(bar, off, width) }
 
 func (c *Client) word(region int, off uint64, width int) uint64 {
@@ -318,14 +283,12 @@ func (c *Client) word(region int, off uint64, width int) uint64 {
 	return order.Uint64(b[:])
 }
 
-// BARStore performs one store of width bytes. It is posted.
 func (c *Client) BARStore(bar int, off uint64, width int, v uint64) {
 	var b [8]byte
 	order.PutUint64(b[:], v)
 	_ = c.write(bar, off, b[:width]) // see Fault
 }
 
-// BARRead moves bulk data; all ones if the server refuses.
 func (c *Client) BARRead(bar int, off uint64, p []byte) {
 	if err := c.read(bar, off, p); err != nil {
 		for i := range p {
@@ -334,10 +297,8 @@ func (c *Client) BARRead(bar int, off uint64, p []byte) {
 	}
 }
 
-// BARWrite moves bulk data. It is posted.
 func (c *Client) BARWrite(bar int, off uint64, p []byte) { _ = c.write(bar, off, p) } // see Fault
 
-// Reset resets the device.
 func (c *Client) Reset() error {
 	if err := c.ask(cmdDeviceReset, nil, nil); err != nil {
 		return fmt.Errorf("vfiouser: reset: %w", err)
@@ -346,13 +307,12 @@ func (c *Client) Reset() error {
 	return nil
 }
 
-// masters enables bus mastering, as a driver does.
 func (c *Client) masters() {
 	c.ConfigWrite(regCommand, c.ConfigRead(regCommand)&0xFFFF|commandMaster|1<<1)
 }
 
-// AttachDMA makes all bus addresses reachable for the device through d, message by message. It
-// needs a server with a twin socket, such as a Card; otherwise the connection is lost.
+// AttachDMA makes all bus addresses reachable through d, message by message. Without the server's
+// twin socket the connection is lost.
 func (c *Client) AttachDMA(d driver.DMA) {
 	c.dmaMu.Lock()
 	c.dma = d
@@ -361,21 +321,19 @@ func (c *Client) AttachDMA(d driver.DMA) {
 		_ = c.lost(fmt.Errorf("%w: the server has no twin socket and can't reach memory without a descriptor", ErrProtocol))
 		return
 	}
-	if err := c.mapping(0, 1<<63, 0, true); err != nil {
+	if err := c.Map(-1, 0, 0, 1<<63, true); err != nil {
 		_ = c.lost(err)
 	}
 	c.masters()
 }
 
-// Fault returns why the connection was lost, or nil. Only the server knows about the chip. It
-// doesn't wait for accesses in progress.
+// Fault returns why the connection was lost, without waiting for accesses.
 func (c *Client) Fault() error {
 	c.errMu.Lock()
 	defer c.errMu.Unlock()
 	return c.err
 }
 
-// Close ends the connection.
 func (c *Client) Close() error {
 	c.errMu.Lock()
 	if c.err == nil {
@@ -390,7 +348,6 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// serve answers the server's memory accesses until the twin socket ends.
 func (c *Client) serve() {
 	in := stream{conn: c.twin}
 	var out []byte
@@ -408,10 +365,9 @@ func (c *Client) serve() {
 	_ = c.twin.Close()
 }
 
-// move performs one access and returns the reply.
 func (c *Client) move(m *message, out []byte) []byte {
 	out = append(out, make([]byte, headerSize)...)
-	err := error(unix.EINVAL)
+	err := error(syscall.EINVAL)
 	if len(m.body) >= dmaAccessSize {
 		addr, n := order.Uint64(m.body), order.Uint64(m.body[8:])
 		data := m.body[dmaAccessSize:]
@@ -427,13 +383,8 @@ func (c *Client) move(m *message, out []byte) []byte {
 		}
 		c.dmaMu.RUnlock()
 	}
-	h := header{ID: m.ID, Command: m.Command, Flags: typeReply}
 	if err != nil {
-		h.Flags |= flagError
-		h.Errno = uint32(syscall.EFAULT)
-		out = out[:headerSize]
+		err = syscall.EFAULT
 	}
-	h.Size = uint32(len(out))
-	h.put(out)
-	return out
+	return m.finish(out, err)
 }

@@ -17,10 +17,9 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// A host finds the card as it finds one of silicon: ids, sizes of BARs by the usual dance,
-// capabilities in a list.
 func TestEnumerate(t *testing.T) {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(a.String(), func(t *testing.T) {
@@ -59,15 +58,11 @@ func TestEnumerate(t *testing.T) {
 			if d := cmp.Diff([]byte{1, 5, 0x10}, caps); d != "" {
 				t.Errorf("capabilities (-want +got):\n%s", d)
 			}
-			if err := c.Fault(); err != nil {
-				t.Error(err)
-			}
+			must(t, c.Fault())
 		})
 	}
 }
 
-// A reset clears the mark that the driver sets before it to see it happen, and so does the store
-// that makes the firmware reset the chip.
 func TestResetMarker(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -83,9 +78,7 @@ func TestResetMarker(t *testing.T) {
 		if v := c.ConfigRead(regCommand); v&(1<<6) == 0 {
 			t.Fatalf("%s: command %#x: the mark isn't there", name, v)
 		}
-		if err := reset(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, reset())
 		if v := c.ConfigRead(regCommand); v&(1<<6) != 0 {
 			t.Errorf("%s: command %#x after the reset", name, v)
 		}
@@ -95,9 +88,6 @@ func TestResetMarker(t *testing.T) {
 	}
 }
 
-// What the chip's firmware asks the board for happens a little later, and the guest sees it in
-// configuration space. With the last client going it happens at once, and without a client it waits
-// for the next one.
 func TestResetAsked(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	card := present(t, f, Config{Arch: chip.Wormhole})
@@ -136,8 +126,6 @@ func TestResetAsked(t *testing.T) {
 	}
 }
 
-// The chip reaches memory that a client shares by descriptor, where it was mapped and as it was
-// mapped, across two mappings that meet, and not after the mapping or the client has gone.
 func TestMemory(t *testing.T) {
 	const page = 4096
 	f := newFake(chip.Blackhole)
@@ -145,12 +133,6 @@ func TestMemory(t *testing.T) {
 	path := listen(t, card)
 	c := dial(t, path)
 	fd, mem := memory(t, 4*page)
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	refused := func(why string, err error) {
 		t.Helper()
 		var e *driver.DMAError
@@ -158,16 +140,16 @@ func TestMemory(t *testing.T) {
 			t.Errorf("access gave %v, want one refused because of %q", err, why)
 		}
 	}
-	check(c.Map(fd, page, 0x10_0000, page, true))
-	check(c.Map(fd, 3*page, 0x10_1000, page, true))
-	check(c.Map(fd, 0, 0x20_0000, page, false))
+	must(t, c.Map(fd, page, 0x10_0000, page, true))
+	must(t, c.Map(fd, 3*page, 0x10_1000, page, true))
+	must(t, c.Map(fd, 0, 0x20_0000, page, false))
 	refused("bus mastering", f.dma.WriteHost(0x10_0000, make([]byte, 4)))
 	c.masters()
 	if v := c.ConfigRead(regCommand); v&commandMaster == 0 {
 		t.Fatalf("command %#x", v)
 	}
 
-	check(f.dma.WriteHost(0x10_0FFC, []byte{1, 2, 3, 4, 5, 6, 7, 8}))
+	must(t, f.dma.WriteHost(0x10_0FFC, []byte{1, 2, 3, 4, 5, 6, 7, 8}))
 	if d := cmp.Diff([]byte{1, 2, 3, 4}, mem[2*page-4:2*page]); d != "" {
 		t.Errorf("end of the first part (-want +got):\n%s", d)
 	}
@@ -177,7 +159,7 @@ func TestMemory(t *testing.T) {
 	binary.LittleEndian.PutUint64(mem[page+8:], 0x1122334455667788)
 	for n, want := range map[int][]byte{4: {0x88, 0x77, 0x66, 0x55}, 8: {0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11}} {
 		got := make([]byte, n)
-		check(f.dma.ReadHost(0x10_0008, got))
+		must(t, f.dma.ReadHost(0x10_0008, got))
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%d bytes (-want +got):\n%s", n, d)
 		}
@@ -185,36 +167,33 @@ func TestMemory(t *testing.T) {
 	refused("not mapped the memory for that", f.dma.WriteHost(0x20_0000, []byte{1}))
 	refused("no memory there", f.dma.ReadHost(0x10_1FFF, make([]byte, 2)))
 
-	check(unix.Ftruncate(fd, 3*page))
+	must(t, unix.Ftruncate(fd, 3*page))
 	refused("truncated the file", f.dma.ReadHost(0x10_1000, make([]byte, 4)))
 
-	check(c.Unmap(0x10_0000, page))
+	must(t, c.Unmap(0x10_0000, page))
 	refused("no memory there", f.dma.ReadHost(0x10_0008, make([]byte, 4)))
-	check(c.Close())
+	must(t, c.Close())
 	next := dial(t, path)
 	next.masters()
 	next.ConfigRead(0)
 	refused("no memory there", f.dma.ReadHost(0x20_0000, make([]byte, 4)))
 }
 
-// Memory that can't be mapped is refused, and leaves no descriptor behind.
 func TestMapRefused(t *testing.T) {
 	c := dial(t, listen(t, present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})))
 	fd, _ := memory(t, 4096)
-	null, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	null := value(os.OpenFile("/dev/zero", os.O_RDWR, 0))(t)
 	defer null.Close()
+	one := encode(dmaMap{dmaMapSize, dmaReadable, 0, 0, 4096})
 	for name, m := range map[string]func() error{
 		"longer than the file":    func() error { return c.Map(fd, 0, 0, 8192, true) },
 		"beyond the file":         func() error { return c.Map(fd, 4096, 0, 4096, true) },
 		"not at a page":           func() error { return c.Map(fd, 8, 0, 8, true) },
 		"an offset that wraps":    func() error { return c.Map(fd, ^uint64(4095), 0, 8192, true) },
 		"a device":                func() error { return c.Map(int(null.Fd()), 0, 0, 4096, true) },
-		"two descriptors":         func() error { return c.mapping(0, 4096, 0, true, fd, fd) },
+		"two descriptors":         func() error { return c.ask(cmdDMAMap, one, nil, fd, fd) },
 		"nothing":                 func() error { return c.Map(fd, 0, 0, 0, true) },
-		"more descriptors than 8": func() error { return c.mapping(0, 4096, 0, true, fd, fd, fd, fd, fd, fd, fd, fd, fd) },
+		"more descriptors than 8": func() error { return c.ask(cmdDMAMap, one, nil, fd, fd, fd, fd, fd, fd, fd, fd, fd) },
 	} {
 		if err := m(); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%s: %v, want EINVAL", name, err)
@@ -227,16 +206,11 @@ func TestMapRefused(t *testing.T) {
 	}
 }
 
-// An interrupt reaches the guest by the event that it gave: as a message once those are on,
-// otherwise as INTA, which masks itself and is not lost meanwhile.
 func TestInterrupts(t *testing.T) {
 	card := present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})
 	c := dial(t, listen(t, card))
 	event := func() (int, func() uint64) {
-		fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fd := value(unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC))(t)
 		t.Cleanup(func() { unix.Close(fd) })
 		return fd, func() uint64 {
 			var b [8]byte
@@ -249,18 +223,14 @@ func TestInterrupts(t *testing.T) {
 	intx, gotINTx := event()
 	msi, gotMSI := event()
 	for i, fd := range []int{intx, msi} {
-		if err := c.Events(i, fd); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Events(i, fd))
 	}
 	card.Interrupt()
 	card.Interrupt()
 	if n := gotINTx(); n != 1 {
 		t.Errorf("INTA came %d times while it was masked, want 1", n)
 	}
-	if err := c.Unmask(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Unmask())
 	if n := gotINTx(); n != 1 {
 		t.Errorf("INTA came %d times when it was unmasked, want 1", n)
 	}
@@ -272,9 +242,7 @@ func TestInterrupts(t *testing.T) {
 	if n := gotMSI(); n != 1 {
 		t.Errorf("the message came %d times", n)
 	}
-	if err := c.irqs(irqDataNone|irqActionTrigger, irqMSI, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.irqs(irqDataNone|irqActionTrigger, irqMSI, 0))
 	card.Interrupt()
 	if n := gotMSI(); n != 0 {
 		t.Errorf("the message came %d times after it was turned off", n)
@@ -288,8 +256,6 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// Posted stores don't wait for the chip: a client can send any number of them while the chip takes
-// its time with the first one, and what it asks then comes after all of them.
 func TestPosted(t *testing.T) {
 	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -306,7 +272,6 @@ func TestPosted(t *testing.T) {
 	}
 }
 
-// slow is a function that doesn't take stores before it is told to.
 type slow struct {
 	*fake
 	busy chan struct{}
@@ -317,30 +282,19 @@ func (s *slow) BARStore(bar int, off uint64, width int, v uint64) {
 	s.fake.BARStore(bar, off, width, v)
 }
 
-// One client comes after the other, the chip's state stays, and what they gave is released.
 func TestReconnect(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	path := listen(t, present(t, f, Config{Arch: chip.Wormhole}))
 	before := descriptors(t)
 	for i := range 5 {
-		c, err := Dial(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := value(Dial(t.Context(), path))(t)
 		if v := c.BARLoad(0, 0x100, 8); v != uint64(i) {
 			t.Errorf("client %d finds %d", i, v)
 		}
-		fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(unix.Ftruncate(fd, 4096), c.Map(fd, 0, 0, 4096, true), unix.Close(fd)); err != nil {
-			t.Fatal(err)
-		}
+		fd := value(unix.MemfdCreate("guest", unix.MFD_CLOEXEC))(t)
+		must(t, errors.Join(unix.Ftruncate(fd, 4096), c.Map(fd, 0, 0, 4096, true), unix.Close(fd)))
 		c.BARStore(0, 0x100, 8, uint64(i+1))
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Close())
 	}
 	last := dial(t, path)
 	last.ConfigRead(0)
@@ -353,7 +307,6 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// A client that waits for the one before it gives up when its context ends.
 func TestDialEndsWithItsContext(t *testing.T) {
 	path := listen(t, present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole}))
 	dial(t, path).ConfigRead(0) // is served
@@ -364,38 +317,31 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// joined returns the ends of a connection.
 func joined(t *testing.T) (conn, peer *net.UnixConn) {
 	t.Helper()
-	conn, fd, err := pair()
+	conn, f, err := serve.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peer, err = connOf(fd); err != nil {
+	defer f.Close()
+	if peer, err = serve.ConnOf(f); err != nil {
 		t.Fatal(err)
 	}
 	return conn, peer
 }
 
-// A server ends with its context, which is no error, though a client is there.
 func TestServeConnEndsWithItsContext(t *testing.T) {
 	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole})
 	conn, peer := joined(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- card.ServeConn(ctx, conn) }()
-	c, err := newClient(peer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(newClient(peer))(t)
 	defer c.Close()
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ended)
 }
 
-// A client that waits for an answer can be asked whether there is a fault, and be closed.
 func TestCloseUnderAnAccess(t *testing.T) {
 	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -410,9 +356,7 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	if err := c.Fault(); err != nil {
 		t.Errorf("fault %v", err)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, c.Close())
 	if v := <-loaded; v != 0xFFFFFFFF {
 		t.Errorf("a load without an answer gives %#x", v)
 	}
@@ -421,16 +365,12 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	}
 }
 
-// A client that speaks something else is disconnected, the reason is told, and the next client is
-// served.
 func TestStranger(t *testing.T) {
 	why := make(chan error, 10)
 	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole, Report: func(err error) { why <- err }})
 	path := listen(t, card)
 	conn := raw(t, path)
-	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: card\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	value(conn.Write([]byte("GET / HTTP/1.1\r\nHost: card\r\n\r\n")))(t)
 	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Error(err)
 	}
@@ -442,7 +382,6 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// A stopped chip is reported once, when a client notices it.
 func TestStopped(t *testing.T) {
 	var told []error
 	f := newFake(chip.Wormhole)
@@ -451,35 +390,13 @@ func TestStopped(t *testing.T) {
 	s := &session{card: present(t, f, Config{Arch: chip.Wormhole, Report: func(err error) { told = append(told, err) }})}
 	a := access{region: 0, count: 4}
 	for range 3 {
-		if err := s.card.load(&a, make([]byte, 4)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.card.load(&a, make([]byte, 4)))
 	}
 	if len(told) != 1 || !errors.Is(told[0], f.fault) {
 		t.Errorf("told %v", told)
 	}
 }
 
-// A server that isn't one ends a client with a reason, not a hang.
-func TestDialStranger(t *testing.T) {
-	ours, theirs, err := pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := connOf(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		conn.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
-		conn.Close()
-	}()
-	if _, err := newClient(ours); !errors.Is(err, ErrProtocol) && !errors.Is(err, io.EOF) { // it may be gone before it is asked
-		t.Errorf("dialed %v", err)
-	}
-}
-
-// A function of another architecture, or a BAR that no card has, is no card.
 func TestNotPresented(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no architecture":      {},

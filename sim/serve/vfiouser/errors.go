@@ -3,10 +3,7 @@ package vfiouser
 import "errors"
 
 var (
-	// ErrProtocol: the peer violates the protocol.
-	ErrProtocol = errors.New("vfio-user protocol violated")
-	// ErrConfig: the card can't be presented.
-	ErrConfig = errors.New("impossible card")
-	// ErrUnsupported: vfio-user needs Linux.
+	ErrProtocol    = errors.New("vfio-user protocol violated")
+	ErrConfig      = errors.New("impossible card") // it can't be presented
 	ErrUnsupported = errors.New("vfio-user needs Linux")
 )

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// fake is a function that remembers what was done to it, and has memory behind its BARs.
 type fake struct {
 	mu    sync.Mutex
 	arch  chip.Arch
@@ -30,7 +29,6 @@ func newFake(a chip.Arch) *fake { return &fake{arch: a, mem: map[string]uint64{}
 
 func (f *fake) did(format string, a ...any) { f.log = append(f.log, fmt.Sprintf(format, a...)) }
 
-// done returns what was done since it was last asked.
 func (f *fake) done() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,98 +85,61 @@ func (f *fake) Reset() error {
 	return nil
 }
 
-// present makes a card of a function.
 func present(t testing.TB, fn driver.Function, cfg Config) *Card {
 	t.Helper()
-	c, err := New(fn, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return value(New(fn, cfg))(t)
 }
 
-// listen serves a card until the test ends, and returns where.
 func listen(t testing.TB, c *Card) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "card")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- c.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must(t, <-ended)
 	})
 	return path
 }
 
-// raw connects to a card without any agreement.
 func raw(t testing.TB, path string) *net.UnixConn {
 	t.Helper()
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// dial connects a client.
 func dial(t testing.TB, path string) *Client {
 	t.Helper()
-	c, err := Dial(context.Background(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(Dial(context.Background(), path))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// memory is a file without a name, mapped, as a virtual machine's memory is.
 func memory(t testing.TB, size int) (fd int, mem []byte) {
 	t.Helper()
-	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd = value(unix.MemfdCreate("guest", unix.MFD_CLOEXEC))(t)
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := unix.Ftruncate(fd, int64(size)); err != nil {
-		t.Fatal(err)
-	}
-	if mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Ftruncate(fd, int64(size)))
+	mem = value(unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 	t.Cleanup(func() { unix.Munmap(mem) })
 	return fd, mem
 }
 
-// descriptors is how many this process has open.
 func descriptors(t testing.TB) int {
 	t.Helper()
-	l, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(l)
+	return len(value(os.ReadDir("/proc/self/fd"))(t))
 }
 
-// opened counts this process's descriptors of the file behind fd. Unlike the count of all
-// descriptors it doesn't change when a connection of another test is closed late.
+// Unlike the count of all descriptors it doesn't change when another test's connection is closed
+// late.
 func opened(t testing.TB, fd int) int {
 	t.Helper()
 	var want unix.Stat_t
-	if err := unix.Fstat(fd, &want); err != nil {
-		t.Fatal(err)
-	}
-	l, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fstat(fd, &want))
+	l := value(os.ReadDir("/proc/self/fd"))(t)
 	n := 0
 	for _, e := range l {
 		var got unix.Stat_t

@@ -21,7 +21,6 @@ const (
 	irqInfoNoResize   = 1 << 3
 )
 
-// irqInfo returns the flags and the number of interrupts of a type.
 func irqInfo(index uint32) (flags, count uint32) {
 	switch index {
 	case irqINTx:
@@ -32,7 +31,6 @@ func irqInfo(index uint32) (flags, count uint32) {
 	return 0, 0
 }
 
-// interrupts is the client's configuration of interrupts.
 type interrupts struct {
 	mu   sync.Mutex
 	line [2]irqLine // INTA and the message
@@ -44,43 +42,43 @@ type irqLine struct {
 	masked, pending bool
 }
 
-// set performs a SET_IRQS. Descriptors that it keeps become -1 in fds.
-func (t *interrupts) set(s setIRQs, fds []int) error {
-	_, n := irqInfo(s.index)
-	if s.index >= irqCount || s.start > n || s.count > n-s.start {
+// Descriptors that set keeps become -1 in fds.
+func (t *interrupts) set(s setIRQs, data []byte, fds []int) error {
+	_, n := irqInfo(s.Index)
+	if s.Index >= irqCount || s.Start > n || s.Count > n-s.Start {
 		return syscall.EINVAL
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	action := s.flags & irqActions
-	if s.flags&irqDataEventFD != 0 {
+	action := s.Flags & irqActions
+	if s.Flags&irqDataEventFD != 0 {
 		switch {
 		case action != irqActionTrigger:
 			return syscall.EOPNOTSUPP // events for masking and unmasking
-		case len(fds) != 0 && len(fds) != int(s.count):
+		case len(fds) != 0 && len(fds) != int(s.Count):
 			return syscall.EINVAL
-		case s.count == 0:
+		case s.Count == 0:
 			return nil
 		}
-		return t.line[s.index].assign(fds)
+		return t.line[s.Index].assign(fds)
 	}
 	if len(fds) != 0 {
 		return syscall.EINVAL
 	}
-	if s.count == 0 {
-		if action == irqActionTrigger && s.flags&irqDataNone != 0 && s.start == 0 && n > 0 { // disables the type
-			t.line[s.index].drop()
+	if s.Count == 0 {
+		if action == irqActionTrigger && s.Flags&irqDataNone != 0 && s.Start == 0 && n > 0 { // disables the type
+			t.line[s.Index].drop()
 		}
 		return nil
 	}
-	if s.flags&irqDataBool != 0 && s.data[0] == 0 {
+	if s.Flags&irqDataBool != 0 && data[0] == 0 {
 		return nil
 	}
-	l := &t.line[s.index]
+	l := &t.line[s.Index]
 	switch {
 	case action == irqActionTrigger:
-		l.trigger(s.index == irqINTx)
-	case s.index != irqINTx:
+		l.trigger(s.Index == irqINTx)
+	case s.Index != irqINTx:
 		return syscall.EINVAL
 	case action == irqActionMask:
 		l.masked = true
@@ -93,7 +91,6 @@ func (t *interrupts) set(s setIRQs, fds []int) error {
 	return nil
 }
 
-// assign sets or removes an event descriptor.
 func (l *irqLine) assign(fds []int) error {
 	if len(fds) == 0 {
 		l.drop()
@@ -112,7 +109,6 @@ func (l *irqLine) assign(fds []int) error {
 	return nil
 }
 
-// drop closes the descriptor and resets the state.
 func (l *irqLine) drop() {
 	if l.has {
 		_ = unix.Close(l.fd) // an event descriptor has nothing to lose
@@ -120,7 +116,7 @@ func (l *irqLine) drop() {
 	*l = irqLine{}
 }
 
-// trigger signals the interrupt. A level interrupt masks itself, and waits while masked.
+// A level interrupt masks itself, and waits while masked.
 func (l *irqLine) trigger(level bool) {
 	if level && l.masked {
 		l.pending = true
@@ -131,8 +127,7 @@ func (l *irqLine) trigger(level bool) {
 	}
 	l.pending, l.masked = false, level
 	one := [8]byte{1}
-	// A full counter has told the client already.
-	_, _ = unix.Write(l.fd, one[:])
+	_, _ = unix.Write(l.fd, one[:]) // a full counter has told the client already
 }
 
 func (t *interrupts) trigger(index int) {

@@ -12,20 +12,11 @@ import (
 // Card is a function as a device for virtual machines.
 type Card struct{}
 
-// New fails: vfio-user needs Linux.
-func New(driver.Function, Config) (*Card, error) { return nil, ErrUnsupported }
-
-// Serve fails: vfio-user needs Linux.
-func (*Card) Serve(context.Context, *net.UnixListener) error { return ErrUnsupported }
-
-// ServeConn fails: vfio-user needs Linux.
-func (*Card) ServeConn(context.Context, *net.UnixConn) error { return ErrUnsupported }
-
-// Interrupt does nothing.
-func (*Card) Interrupt() {}
-
 // Client is the host's side of a connection.
 type Client struct{ driver.Function }
 
-// Dial fails: vfio-user needs Linux.
-func Dial(context.Context, string) (*Client, error) { return nil, ErrUnsupported }
+func New(driver.Function, Config) (*Card, error)             { return nil, ErrUnsupported }
+func (*Card) Serve(context.Context, *net.UnixListener) error { return ErrUnsupported }
+func (*Card) ServeConn(context.Context, *net.UnixConn) error { return ErrUnsupported }
+func (*Card) Interrupt()                                     {}
+func Dial(context.Context, string) (*Client, error)          { return nil, ErrUnsupported }

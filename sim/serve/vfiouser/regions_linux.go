@@ -1,10 +1,7 @@
 package vfiouser
 
-import (
-	"syscall"
-)
+import "syscall"
 
-// inside refuses accesses beyond a region.
 func (c *Card) inside(a *access) error {
 	if n := c.space.regionSize(a.region); n == 0 || a.offset > n || uint64(a.count) > n-a.offset {
 		return syscall.EINVAL
@@ -12,7 +9,6 @@ func (c *Card) inside(a *access) error {
 	return nil
 }
 
-// load reads from a region into p, which has a.count bytes.
 func (c *Card) load(a *access, p []byte) error {
 	if err := c.inside(a); err != nil {
 		return err
@@ -39,7 +35,6 @@ func (c *Card) load(a *access, p []byte) error {
 	return nil
 }
 
-// store writes to a region. It is posted.
 func (c *Card) store(a *access) error {
 	if err := c.inside(a); err != nil {
 		return err
@@ -67,15 +62,14 @@ func (c *Card) store(a *access) error {
 	return nil
 }
 
-// strided reports whether an offset is a register of Blackhole's strided multicasts, to which the
-// driver stores zero with each window configuration (tt-kmd blackhole.c). The emulator and the
-// vendor's simulator lack such multicasts, so a store of zero is left out.
+// strided reports whether an offset is a register of Blackhole's strided multicasts, which the
+// emulator and the vendor's simulator lack. The driver stores zero to them with each window
+// configuration (tt-kmd blackhole.c).
 func (c *Card) strided(bar int, off uint64) bool {
 	b := &c.p.BAR
 	return bar == 0 && off-uint64(b.StridedRegs) < 4*uint64(b.StridedCount)
 }
 
-// natural is the width of the first aligned access of n bytes at an offset.
 func natural(off uint64, n int) int {
 	w := 8
 	for off&uint64(w-1) != 0 || w > n {

@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// session is one client of a card.
 type session struct {
 	card  *Card
 	ready bool // the version is agreed on
 	multi bool // REGION_WRITE_MULTI is agreed on
 	twin  *twin
 	out   []byte
-	give  []int // descriptors for the reply, closed after sending
+	give  *os.File // for the reply, closed after sending, or nil
 }
 
-// run answers messages until the client goes, which is no error.
 func (s *session) run(conn *net.UnixConn) error {
 	in := stream{conn: conn}
 	for {
@@ -34,12 +34,16 @@ func (s *session) run(conn *net.UnixConn) error {
 		reply, err := s.answer(m)
 		m.close()
 		if err == nil && reply != nil {
-			err = send(conn, reply, s.give...)
+			var fds []int
+			if s.give != nil {
+				fds = []int{int(s.give.Fd())}
+			}
+			err = send(conn, reply, fds...)
 		}
-		for _, fd := range s.give {
-			_ = unix.Close(fd) // the client has a duplicate
+		if s.give != nil {
+			_ = s.give.Close() // the client has a duplicate
+			s.give = nil
 		}
-		s.give = s.give[:0]
 		switch {
 		case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 			return nil // the client left without waiting
@@ -49,7 +53,6 @@ func (s *session) run(conn *net.UnixConn) error {
 	}
 }
 
-// end releases the client's resources.
 func (s *session) end() {
 	if s.twin != nil {
 		s.twin.close()
@@ -58,8 +61,7 @@ func (s *session) end() {
 	s.card.irqs.clear()
 }
 
-// answer performs a message's command and returns the reply, nil for none. An error ends the
-// session.
+// answer returns nil for no reply. An error ends the session.
 func (s *session) answer(m *message) ([]byte, error) {
 	if m.Flags&flagType != typeCommand {
 		return nil, fmt.Errorf("vfiouser: message %d of command %d has type %d: %w: want a command",
@@ -72,30 +74,16 @@ func (s *session) answer(m *message) ([]byte, error) {
 		if err := s.agree(m.body); err != nil {
 			return nil, err
 		}
-		return s.finish(m, nil), nil
+		return m.finish(s.out, nil), nil
 	}
 	s.out = append(s.out[:0], make([]byte, headerSize)...)
 	err := s.do(m)
 	if m.Flags&flagNoReply != 0 {
 		return nil, nil
 	}
-	return s.finish(m, err), nil
+	return m.finish(s.out, err), nil
 }
 
-// finish puts the header before the reply in s.out. An error reply is only a header.
-func (s *session) finish(m *message, err error) []byte {
-	h := header{ID: m.ID, Command: m.Command, Flags: typeReply}
-	if err != nil {
-		s.out = s.out[:headerSize]
-		h.Flags |= flagError
-		h.Errno = errno(err)
-	}
-	h.Size = uint32(len(s.out))
-	h.put(s.out)
-	return s.out
-}
-
-// agree answers the version in s.out, after space for the header.
 func (s *session) agree(body []byte) error {
 	v, err := parseVersion(body)
 	if err != nil {
@@ -106,12 +94,11 @@ func (s *session) agree(body []byte) error {
 		return err
 	}
 	if v.Caps.Twin != nil && v.Caps.Twin.Supported {
-		conn, fd, err := pair()
+		conn, give, err := serve.Pair()
 		if err != nil {
-			return err
+			return fmt.Errorf("vfiouser: twin socket: %w", err)
 		}
-		s.give = append(s.give, fd)
-		s.twin = newTwin(conn, limit(v.Caps.MaxData, maxData))
+		s.give, s.twin = give, newTwin(conn, limit(v.Caps.MaxData, maxData))
 		index := 0
 		a.Caps.Twin = &twinSocket{Supported: true, Index: &index}
 		s.card.mem.mu.Lock()
@@ -127,7 +114,7 @@ func (s *session) agree(body []byte) error {
 	return nil
 }
 
-// do performs a command and appends the reply's body to s.out. Errors are for the client.
+// Errors are for the client.
 func (s *session) do(m *message) error {
 	if m.cut || len(m.fds) > 0 && m.Command != cmdDMAMap && m.Command != cmdSetIRQs {
 		return syscall.EINVAL
@@ -137,24 +124,48 @@ func (s *session) do(m *message) error {
 	case cmdDMAMap:
 		return s.mapMemory(m)
 	case cmdDMAUnmap:
-		u, err := parseDMAUnmap(m.body)
-		if err == nil {
-			err = c.mem.remove(u.addr, u.size)
+		u, _, err := decode[dmaUnmap](m.body)
+		// The flags are unused; in the ioctl they request more than the reply can hold.
+		if err != nil || u.Argsz < dmaUnmapSize || u.Flags != 0 || len(m.body) != dmaUnmapSize {
+			return syscall.EINVAL
 		}
 		s.out = append(s.out, m.body...)
-		return err
+		return c.mem.remove(u.Addr, u.Size)
 	case cmdDeviceInfo:
-		return s.deviceInfo(m.body)
+		if len(m.body) != deviceInfoSize || order.Uint32(m.body) < deviceInfoSize {
+			return syscall.EINVAL
+		}
+		flags := uint32(devicePCI)
+		if _, ok := c.fn.(driver.Resetter); ok {
+			flags |= deviceReset
+		}
+		s.words(deviceInfoSize, flags, regionCount, irqCount)
+		return nil
 	case cmdRegionInfo:
-		return s.regionInfo(m.body)
-	case cmdIRQInfo:
-		return s.irqInfo(m.body)
-	case cmdSetIRQs:
-		set, err := parseSetIRQs(m.body)
+		i, err := parseInfo(m.body, regionInfoSize, regionCount)
 		if err != nil {
 			return err
 		}
-		return c.irqs.set(set, m.fds)
+		n, flags := c.space.regionSize(i), uint32(0)
+		if n > 0 {
+			flags = regionRead | regionWrite
+		}
+		s.words(regionInfoSize, flags, i, 0, uint32(n), uint32(n>>32), 0, 0)
+		return nil
+	case cmdIRQInfo:
+		i, err := parseInfo(m.body, irqInfoSize, irqCount)
+		if err != nil {
+			return err
+		}
+		flags, n := irqInfo(i)
+		s.words(irqInfoSize, flags, i, n)
+		return nil
+	case cmdSetIRQs:
+		set, data, err := parseSetIRQs(m.body)
+		if err != nil {
+			return err
+		}
+		return c.irqs.set(set, data, m.fds)
 	case cmdRegionRead:
 		a, err := parseAccess(m.body, false)
 		if err != nil {
@@ -181,22 +192,20 @@ func (s *session) do(m *message) error {
 	case cmdVersion:
 		return syscall.EINVAL // already agreed on
 	}
-	// Unknown, or an optional feature: descriptors for accesses, features, migration.
-	return syscall.EOPNOTSUPP
+	return syscall.EOPNOTSUPP // unknown, or an optional feature: descriptors for accesses, features, migration
 }
 
 func (s *session) mapMemory(m *message) error {
-	d, err := parseDMAMap(m.body)
-	if err != nil {
-		return err
+	d, rest, err := decode[dmaMap](m.body)
+	if err != nil || len(rest) != 0 || len(m.fds) > 1 || d.Argsz < dmaMapSize || d.Flags&^(dmaReadable|dmaWritable) != 0 ||
+		d.Size == 0 || d.Addr+d.Size-1 < d.Addr {
+		return syscall.EINVAL
 	}
-	switch len(m.fds) {
-	case 0:
-		return s.card.mem.add(d, -1)
-	case 1:
-		return s.card.mem.add(d, m.fds[0])
+	fd := -1
+	if len(m.fds) == 1 {
+		fd = m.fds[0]
 	}
-	return syscall.EINVAL
+	return s.card.mem.add(d, fd)
 }
 
 // Bits of DEVICE_GET_INFO's flags.
@@ -205,55 +214,14 @@ const (
 	devicePCI   = 1 << 1
 )
 
-func (s *session) deviceInfo(body []byte) error {
-	if _, err := parseInfo(body, deviceInfoSize); err != nil {
-		return err
-	}
-	flags := uint32(devicePCI)
-	if s.card.resets() {
-		flags |= deviceReset
-	}
-	s.words(deviceInfoSize, flags, regionCount, irqCount)
-	return nil
-}
-
-func (s *session) regionInfo(body []byte) error {
-	i, err := parseInfo(body, regionInfoSize)
-	if err == nil && i >= regionCount {
-		err = syscall.EINVAL
-	}
-	if err != nil {
-		return err
-	}
-	n, flags := s.card.space.regionSize(i), uint32(0)
-	if n > 0 {
-		flags = regionRead | regionWrite
-	}
-	s.words(regionInfoSize, flags, i, 0, uint32(n), uint32(n>>32), 0, 0)
-	return nil
-}
-
-func (s *session) irqInfo(body []byte) error {
-	i, err := parseInfo(body, irqInfoSize)
-	if err == nil && i >= irqCount {
-		err = syscall.EINVAL
-	}
-	if err != nil {
-		return err
-	}
-	flags, n := irqInfo(i)
-	s.words(irqInfoSize, flags, i, n)
-	return nil
-}
-
 func (s *session) words(l ...uint32) {
 	for _, w := range l {
 		s.out = order.AppendUint32(s.out, w)
 	}
 }
 
-// writeMulti performs writes in order up to the first wrong one, and answers their number. An error
-// after the first write isn't the message's: earlier writes have happened.
+// writeMulti performs writes in order up to the first wrong one, and answers their number; only the
+// first's error is the message's.
 func (s *session) writeMulti(body []byte) error {
 	if !s.multi {
 		return syscall.EOPNOTSUPP

@@ -8,9 +8,10 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// message is a message with its descriptors.
 type message struct {
 	header
 	body []byte
@@ -18,17 +19,25 @@ type message struct {
 	cut  bool // some descriptors were dropped
 }
 
-// close closes the remaining descriptors; kept ones are negative.
 func (m *message) close() {
-	for _, fd := range m.fds {
-		if fd >= 0 {
-			_ = unix.Close(fd) // nothing was written through it
-		}
-	}
+	serve.CloseFD(m.fds...)
 	m.fds = nil
 }
 
-// stream reads messages off a connection. maxMessage bounds its memory.
+// An error reply is only a header.
+func (m *message) finish(out []byte, err error) []byte {
+	h := header{ID: m.ID, Command: m.Command, Flags: typeReply}
+	if err != nil {
+		out = out[:headerSize]
+		h.Flags |= flagError
+		h.Errno = errno(err)
+	}
+	h.Size = uint32(len(out))
+	h.put(out)
+	return out
+}
+
+// stream reads messages off a connection, in bounded memory.
 type stream struct {
 	conn *net.UnixConn
 	head [headerSize]byte
@@ -37,8 +46,8 @@ type stream struct {
 	msg  message
 }
 
-// next returns the next message, valid until the one after. Its descriptors are the caller's. The
-// error is io.EOF if the peer left between two messages.
+// next returns a message, valid until the next, with descriptors that are the caller's. The error
+// is io.EOF between messages.
 func (s *stream) next() (m *message, err error) {
 	s.msg = message{fds: s.msg.fds[:0]}
 	if err := s.fill(s.head[:]); err != nil {
@@ -68,7 +77,6 @@ func (s *stream) next() (m *message, err error) {
 	return &s.msg, nil
 }
 
-// fill reads len(p) bytes and collects descriptors.
 func (s *stream) fill(p []byte) error {
 	for at := 0; at < len(p); {
 		n, oobn, flags, _, err := s.conn.ReadMsgUnix(p[at:], s.oob[:])
@@ -92,7 +100,6 @@ func (s *stream) fill(p []byte) error {
 	return nil
 }
 
-// take adds the descriptors of ancillary data to the message.
 func (s *stream) take(oob []byte) {
 	all, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -115,37 +122,42 @@ func (s *stream) take(oob []byte) {
 	}
 }
 
-// pair returns two connected sockets: a connection, and a descriptor to give away.
-func pair() (*net.UnixConn, int, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, -1, fmt.Errorf("vfiouser: twin socket: %w", err)
-	}
-	conn, err := connOf(fds[0])
-	if err != nil {
-		_ = unix.Close(fds[1])
-		return nil, -1, err
-	}
-	return conn, fds[1], nil
-}
-
-// connOf takes a socket's descriptor and makes it a connection.
 func connOf(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "vfio-user")
 	defer f.Close() // the connection has a duplicate
-	c, err := net.FileConn(f)
+	u, err := serve.ConnOf(f)
 	if err != nil {
-		return nil, fmt.Errorf("vfiouser: twin socket: %w", err)
-	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		_ = c.Close()
-		return nil, fmt.Errorf("vfiouser: twin socket: %w: it is no Unix socket", ErrProtocol)
+		return nil, fmt.Errorf("vfiouser: twin socket: %w: %w", ErrProtocol, err)
 	}
 	return u, nil
 }
 
-// send writes a message, with descriptors that stay the caller's.
+// peer sends commands and reads their replies, one at a time.
+type peer struct {
+	stream
+	out []byte
+	id  uint16
+}
+
+func (p *peer) send(cmd command, flags uint32, body, data []byte, fds ...int) error {
+	p.id++
+	p.out = append(p.out[:0], make([]byte, headerSize)...)
+	p.out = append(append(p.out, body...), data...)
+	header{ID: p.id, Command: cmd, Size: uint32(len(p.out)), Flags: flags}.put(p.out)
+	return send(p.conn, p.out, fds...)
+}
+
+func (p *peer) reply(cmd command) (*message, error) {
+	m, err := p.next()
+	if err == nil && (m.Flags&flagType != typeReply || m.ID != p.id || m.Command != cmd) {
+		m.close()
+		return nil, fmt.Errorf("%w: message %d of command %d is no reply to message %d of command %d", ErrProtocol, m.ID, m.Command,
+			p.id, cmd)
+	}
+	return m, err
+}
+
+// The descriptors stay the caller's.
 func send(conn *net.UnixConn, b []byte, fds ...int) error {
 	if len(fds) == 0 {
 		_, err := conn.Write(b)

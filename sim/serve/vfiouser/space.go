@@ -8,12 +8,11 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// spaceSize is the size of a PCI Express function's configuration space in bytes.
 const spaceSize = 4096
 
-// Registers and capabilities of configuration space (PCI Express Base Specification 5.0, 7.5; PCI
-// Local Bus Specification 3.0, 6.8 for MSI). The PCI Express capability is where the cards have it:
-// tt-kmd blackhole.c reaches its device control register at 0x78.
+// Configuration space (PCI Express Base Specification 5.0, 7.5; PCI Local Bus Specification 3.0,
+// 6.8 for MSI). The PCI Express capability is where the cards have it: tt-kmd blackhole.c reaches
+// its device control register at 0x78.
 const (
 	regCommand   = 0x04
 	regStatus    = 0x06
@@ -33,14 +32,12 @@ const (
 	commandMaster  = 1 << 2
 	commandNoIRQ   = 1 << 10
 	commandMask    = 1<<1 | commandMaster | 1<<6 | 1<<8 | commandNoIRQ
-	statusIRQ      = 1 << 3
 	statusCaps     = 1 << 4
 	statusErrors   = 0xF900
 	msiEnable      = 1 << 0
-	expressNoReset = 0x7FFF // device control without the function level reset, which the cards don't have
+	expressNoReset = 0x7FFF // device control without the function level reset, which the cards lack
 
-	// Errors of advanced error reporting, and the power-on masks and severities of the
-	// specification.
+	// Advanced error reporting, with the specification's power-on masks and severities.
 	uncorrectable      = 0x005F_F030
 	uncorrectableMask  = 0x0040_0000
 	uncorrectableFatal = 0x0046_2030
@@ -49,14 +46,12 @@ const (
 	errorsChecksums    = 1<<5 | 1<<7 // checksums of packets can be made and checked,
 	errorsChecksumsOn  = 1<<6 | 1<<8 // if these are set
 
-	// A store to the interface timer with this bit makes the firmware reset the chip (tt-kmd
-	// pcie.c).
+	// This bit in the interface timer makes the firmware reset the chip (tt-kmd pcie.c).
 	timerControl = 0x930
 	timerTarget  = 0x934
 	timerPending = 1 << 4
 )
 
-// space is a function's configuration space. It decodes no addresses: the client keeps the BARs.
 type space struct {
 	mu      sync.Mutex
 	start   [spaceSize]byte // after power-on
@@ -66,7 +61,6 @@ type space struct {
 	barSize [6]uint64
 }
 
-// newSpace returns the configuration space of a card. board is the subsystem id.
 func newSpace(p *chip.Params, board uint16) (*space, error) {
 	s := &space{barSize: p.PCI.BARSize}
 	put16 := func(off int, v, mask uint16) {
@@ -146,14 +140,13 @@ func newSpace(p *chip.Params, board uint16) (*space, error) {
 	return s, nil
 }
 
-// read copies from the space; [off, off+len(p)) is inside.
 func (s *space) read(off int, p []byte) {
 	s.mu.Lock()
 	copy(p, s.now[off:])
 	s.mu.Unlock()
 }
 
-// write stores what can be changed, and reports whether it asks for a reset of the chip.
+// write reports a request to reset the chip.
 func (s *space) write(off int, p []byte) (reset bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +157,6 @@ func (s *space) write(off int, p []byte) (reset bool) {
 	return off <= timerControl && off+len(p) > timerControl && s.now[timerControl]&timerPending != 0
 }
 
-// reset restores the power-on state.
 func (s *space) reset() {
 	s.mu.Lock()
 	s.now = s.start
@@ -177,7 +169,6 @@ func (s *space) word(off int) uint16 {
 	return order.Uint16(s.now[off:])
 }
 
-// master reports whether bus mastering is on.
 func (s *space) master() bool { return s.word(regCommand)&commandMaster != 0 }
 
 // Regions of a PCI device (linux/vfio.h, VFIO_PCI_BAR0_REGION_INDEX and on).
@@ -189,7 +180,6 @@ const (
 	regionWrite = 1 << 1
 )
 
-// regionSize is the size of a region in bytes, 0 for a missing region.
 func (s *space) regionSize(index uint32) uint64 {
 	switch {
 	case index < uint32(len(s.barSize)):
@@ -200,5 +190,4 @@ func (s *space) regionSize(index uint32) uint64 {
 	return 0
 }
 
-// isBulk reports whether bulk transfers of a BAR may use accesses of any size.
 func isBulk(bar uint32) bool { return slices.Contains([]uint32{0, 4}, bar) }

@@ -6,51 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// chains lists where a function's capabilities are, by id: those of the first 256 bytes, and the
-// extended ones.
-func chains(s *space) (plain, extended map[uint16]int) {
-	plain, extended = map[uint16]int{}, map[uint16]int{}
-	word := func(off int) uint32 {
-		var p [4]byte
-		s.read(off, p[:])
-		return order.Uint32(p[:])
-	}
-	for at := int(word(regCaps) & 0xFC); at != 0; at = int(word(at) >> 8 & 0xFC) {
-		plain[uint16(word(at)&0xFF)] = at
-	}
-	for at := 0x100; at != 0; at = int(word(at) >> 20) {
-		extended[uint16(word(at))] = at
-	}
-	return plain, extended
-}
-
-// A card has the capabilities that the kernel and the vendor's software look for, where the cards
-// have them.
-func TestCapabilities(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		s, err := newSpace(arch.Params(), 0x40)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plain, extended := chains(s)
-		for id, at := range map[uint16]int{0x01: 0x40, 0x05: 0x50, 0x10: 0x70} {
-			if plain[id] != at {
-				t.Errorf("%v: capability %#x is at %#x, want %#x", arch, id, plain[id], at)
-			}
-		}
-		if extended[1] != 0x100 {
-			t.Errorf("%v: advanced error reporting is at %#x, want 0x100", arch, extended[1])
-		}
-	}
-}
-
-// A store of 1 clears a bit of a status register, masks and severities keep what is stored, and a
-// reset restores them.
 func TestErrorReporting(t *testing.T) {
-	s, err := newSpace(chip.Blackhole.Params(), 0x40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(newSpace(chip.Blackhole.Params(), 0x40))(t)
 	read := func(off int) uint32 {
 		var p [4]byte
 		s.read(off, p[:])
@@ -103,5 +60,22 @@ func TestErrorReporting(t *testing.T) {
 	s.reset()
 	if v := read(capErrors + 0x08); v != uncorrectableMask {
 		t.Errorf("the mask is %#x after a reset", v)
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// functions are the chips that a card is made of in these tests.
 var functions = []struct {
 	name string
 	arch chip.Arch
@@ -32,10 +31,7 @@ var functions = []struct {
 }
 
 func emulated(t *testing.T, a chip.Arch) driver.Function {
-	c, err := emu.New(emu.Config{Arch: a})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(emu.New(emu.Config{Arch: a}))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -44,91 +40,55 @@ func simulated(t *testing.T, variable string) driver.Function {
 	return ttsimtest.Start(t, variable).Functions()[0]
 }
 
-// plug serves a function as a card and returns the host's side of it.
 func plug(t *testing.T, fn driver.Function, a chip.Arch) *vfiouser.Client {
 	t.Helper()
-	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Report: func(err error) { t.Error(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := value(vfiouser.New(fn, vfiouser.Config{Arch: a, Report: func(err error) { t.Error(err) }}))(t)
 	path := filepath.Join(t.TempDir(), "card")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- card.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must(t, <-ended)
 	})
-	c, err := vfiouser.Dial(ctx, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(vfiouser.Dial(ctx, path))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// target is a card in a machine with the model of the kernel driver.
 type target struct{ n *driver.Node }
 
 func (t target) Node() seam.Node { return t.n }
 func (t target) String() string  { return t.n.String() }
 
-// The whole stack runs over the socket: the driver's model on the host's side of the protocol, the
-// chip behind it, and the runtime's command queue in memory that the chip reaches through the host.
-// A program gives what it gives elsewhere, run and replayed.
 func TestStack(t *testing.T) {
 	for _, f := range functions {
 		t.Run(f.name, func(t *testing.T) {
 			if testing.Short() && f.name[0] == 't' {
 				t.Skip("the simulator takes a while")
 			}
-			d, err := driver.New(driver.Config{Arch: f.arch, Functions: []driver.Function{plug(t, f.make(t), f.arch)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := value(driver.New(driver.Config{Arch: f.arch, Functions: []driver.Function{plug(t, f.make(t), f.arch)}}))(t)
 			defer d.Close()
-			dev, err := reprise.Open(t.Context(), target{d.Node(0)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := dev.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}()
+			dev := value(reprise.Open(t.Context(), target{d.Node(0)}))(t)
+			defer func() { must(t, dev.Close(t.Context())) }()
 			addSeven(t, dev)
 		})
 	}
 }
 
-// addSeven adds 7 to the words of a buffer on a few cores.
 func addSeven(t *testing.T, dev *reprise.Device) {
 	t.Helper()
 	ctx := t.Context()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	const cores, pages = 4, 4
-	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "in"})
-	check(err)
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "out"})
-	check(err)
+	in := value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "in"}))(t)
+	out := value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "out"}))(t)
 	on := []chip.Range{chip.Grid(cores, 1)}
 	kernel := func(name string, p chip.Processor, args func(chip.Core) []uint32) reprise.Kernel {
-		image, err := kernels.Prebuilt(dev.Arch(), name)
-		check(err)
+		image := value(kernels.Prebuilt(dev.Arch(), name))(t)
 		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: on, Args: args}
 	}
-	layer, err := dev.Load(ctx, &reprise.Program{
+	layer := value(dev.Load(ctx, &reprise.Program{
 		Name: "add 7",
 		Kernels: []reprise.Kernel{
 			kernel(kernels.CopyReader, chip.BRISC, func(c chip.Core) []uint32 { return []uint32{in.Addr(), uint32(c.X) * pages, pages, 64, 0} }),
@@ -140,11 +100,9 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 			{Index: 1, Cores: on, PageSize: 64, Pages: 2},
 		},
 		Buffers: []*reprise.Buffer{in, out},
-	})
-	check(err)
+	}))(t)
 	queue := dev.Queue(0)
-	trace, err := queue.Capture(ctx, "layer", func(_ context.Context, r *reprise.Recorder) error { return r.Run(layer) })
-	check(err)
+	trace := value(queue.Capture(ctx, "layer", func(_ context.Context, r *reprise.Recorder) error { return r.Run(layer) }))(t)
 	for i, run := range []func() error{func() error { return queue.Run(ctx, layer) }, func() error { return trace.Replay(ctx) }} {
 		var data, want []byte
 		for w := range cores * pages * 16 {
@@ -152,11 +110,28 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 			want = binary.LittleEndian.AppendUint32(want, uint32(1000*i+w+7))
 		}
 		got := make([]byte, len(data))
-		check(queue.Write(ctx, in, 0, data))
-		check(run())
-		check(queue.Read(ctx, out, 0, got))
+		must(t, queue.Write(ctx, in, 0, data))
+		must(t, run())
+		must(t, queue.Read(ctx, out, 0, got))
 		if !bytes.Equal(got, want) {
 			t.Errorf("run %d gave something else", i)
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }

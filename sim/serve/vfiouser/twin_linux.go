@@ -8,27 +8,22 @@ import (
 	"time"
 )
 
-// twin is the protocol's twin socket, a second socket on which the server asks the client to move
-// memory that the server can't map.
+// twin is the second socket, on which the server asks the client to move memory that it can't map.
 type twin struct {
 	most int // bytes of a message's data
 
-	mu   sync.Mutex
-	conn *net.UnixConn
-	in   stream
-	out  []byte
-	id   uint16
-	err  error
+	mu sync.Mutex
+	peer
+	err error
 }
 
 func newTwin(conn *net.UnixConn, most int) *twin {
-	return &twin{conn: conn, most: max(1, min(most, maxData)), in: stream{conn: conn}}
+	return &twin{peer: peer{stream: stream{conn: conn}}, most: max(1, min(most, maxData))}
 }
 
-// patience is how long a client may take to move a message's data while the chip waits.
-const patience = 10 * time.Second
+const patience = 10 * time.Second // for a client to move a message's data while the chip waits
 
-// access moves client memory. After an error every access fails.
+// After an error all accesses fail.
 func (t *twin) access(addr uint64, p []byte, write bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,32 +39,25 @@ func (t *twin) access(addr uint64, p []byte, write bool) error {
 }
 
 func (t *twin) exchange(addr uint64, p []byte, write bool) error {
-	cmd, extra := cmdDMARead, 0
+	cmd, data := cmdDMARead, []byte(nil)
 	if write {
-		cmd, extra = cmdDMAWrite, len(p)
+		cmd, data = cmdDMAWrite, p
 	}
-	t.id++
-	t.out = append(t.out[:0], make([]byte, headerSize+dmaAccessSize)...)
-	header{ID: t.id, Command: cmd, Size: uint32(headerSize + dmaAccessSize + extra)}.put(t.out)
-	order.PutUint64(t.out[headerSize:], addr)
-	order.PutUint64(t.out[headerSize+8:], uint64(len(p)))
-	if write {
-		t.out = append(t.out, p...)
-	}
+	var head [dmaAccessSize]byte
+	order.PutUint64(head[:], addr)
+	order.PutUint64(head[8:], uint64(len(p)))
 	if err := t.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	if err := send(t.conn, t.out); err != nil {
+	if err := t.send(cmd, 0, head[:], data); err != nil {
 		return err
 	}
-	m, err := t.in.next()
+	m, err := t.reply(cmd)
 	if err != nil {
 		return err
 	}
 	defer m.close()
 	switch {
-	case m.Flags&flagType != typeReply || m.ID != t.id || m.Command != cmd:
-		return fmt.Errorf("%w: message %d of command %d is no reply to message %d of command %d", ErrProtocol, m.ID, m.Command, t.id, cmd)
 	case m.Flags&flagError != 0:
 		return errors.New("it refused the address")
 	case write:

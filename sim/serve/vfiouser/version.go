@@ -6,16 +6,15 @@ import (
 	"fmt"
 )
 
-// The protocol version of this package. Lower minor versions work too.
+// The protocol version; lower minor versions work too.
 const (
 	versionMajor = 0
 	versionMinor = 1
 )
 
-// maxMaps bounds the ranges of client memory; it is the protocol's default.
-const maxMaps = 65535
+const maxMaps = 65535 // ranges of client memory, the protocol's default
 
-// capabilities are a side's capabilities. A missing field means the protocol's default.
+// capabilities are a side's; a missing field means the protocol's default.
 type capabilities struct {
 	MaxDescriptors *uint64     `json:"max_msg_fds,omitempty"`
 	MaxData        *uint64     `json:"max_data_xfer_size,omitempty"`
@@ -30,13 +29,11 @@ type twinSocket struct {
 	Index     *int `json:"fd_index,omitempty"`
 }
 
-// version is the first message of a connection, in both directions.
 type version struct {
 	Major, Minor uint16
 	Caps         capabilities
 }
 
-// parseVersion decodes the body of a VERSION. The error wraps ErrProtocol.
 func parseVersion(b []byte) (v version, err error) {
 	bad := func(why string) (version, error) {
 		return version{}, fmt.Errorf("vfiouser: version: %w: %s", ErrProtocol, why)
@@ -69,7 +66,6 @@ func parseVersion(b []byte) (v version, err error) {
 	return v, nil
 }
 
-// body encodes the message's body.
 func (v version) body() ([]byte, error) {
 	text, err := json.Marshal(struct {
 		Capabilities capabilities `json:"capabilities"`
@@ -82,8 +78,7 @@ func (v version) body() ([]byte, error) {
 	return append(append(b, text...), 0), nil
 }
 
-// answer is the server's version for a client's proposal: a subset of its capabilities. The error
-// wraps ErrProtocol if there is no common version.
+// answer is the server's, with a subset of the client's capabilities.
 func (v version) answer() (version, error) {
 	if v.Major != versionMajor {
 		return version{}, fmt.Errorf("vfiouser: version: %w: the client speaks %d.%d, this server %d.%d",
@@ -108,10 +103,8 @@ func (v version) answer() (version, error) {
 	return a, nil
 }
 
-// pageSize is the smallest page of client memory.
-const pageSize = 4096
+const pageSize = 4096 // the smallest of client memory
 
-// limit returns a capability's value or the default.
 func limit(v *uint64, otherwise int) int {
 	if v == nil {
 		return otherwise

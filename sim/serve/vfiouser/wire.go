@@ -3,33 +3,29 @@ package vfiouser
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"syscall"
 )
 
-// order is the byte order of messages: the machine's, which is always little-endian for Reprise.
+// order is that of messages: the machine's.
 var order = binary.LittleEndian
 
-// command is the kind of a message.
 type command uint16
 
 const (
-	cmdVersion       command = 1
-	cmdDMAMap        command = 2
-	cmdDMAUnmap      command = 3
-	cmdDeviceInfo    command = 4
-	cmdRegionInfo    command = 5
-	cmdRegionIOFDs   command = 6
-	cmdIRQInfo       command = 7
-	cmdSetIRQs       command = 8
-	cmdRegionRead    command = 9
-	cmdRegionWrite   command = 10
-	cmdDMARead       command = 11
-	cmdDMAWrite      command = 12
-	cmdDeviceReset   command = 13
-	cmdWriteMulti    command = 15
-	cmdDeviceFeature command = 16
-	cmdMigRead       command = 17
-	cmdMigWrite      command = 18
+	cmdVersion     command = 1
+	cmdDMAMap      command = 2
+	cmdDMAUnmap    command = 3
+	cmdDeviceInfo  command = 4
+	cmdRegionInfo  command = 5
+	cmdIRQInfo     command = 7
+	cmdSetIRQs     command = 8
+	cmdRegionRead  command = 9
+	cmdRegionWrite command = 10
+	cmdDMARead     command = 11
+	cmdDMAWrite    command = 12
+	cmdDeviceReset command = 13
+	cmdWriteMulti  command = 15
 )
 
 // Bits of a header's flags.
@@ -42,16 +38,12 @@ const (
 )
 
 const (
-	headerSize = 16
-	// maxData bounds a message's data in bytes; it is the protocol's default.
-	maxData = 1 << 20
-	// maxMessage bounds a message: a header, the longest fixed part and the data.
-	maxMessage = headerSize + 32 + maxData
-	// maxDescriptors bounds a message's descriptors.
+	headerSize     = 16
+	maxData        = 1 << 20                   // bytes of a message's data, the protocol's default
+	maxMessage     = headerSize + 32 + maxData // with the longest fixed part
 	maxDescriptors = 8
 )
 
-// header is the start of each message.
 type header struct {
 	ID      uint16
 	Command command
@@ -68,7 +60,7 @@ func (h header) put(b []byte) {
 	order.PutUint32(b[12:], h.Errno)
 }
 
-// parseHeader decodes a header. After an error, which wraps ErrProtocol, the stream is useless.
+// After an error the stream is useless.
 func parseHeader(b []byte) (header, error) {
 	h := header{
 		ID: order.Uint16(b[0:]), Command: command(order.Uint16(b[2:])),
@@ -102,45 +94,31 @@ const (
 	dmaWritable = 1 << 1
 )
 
-// dmaMap makes client memory reachable.
 type dmaMap struct {
-	argsz, flags       uint32
-	offset, addr, size uint64
+	Argsz, Flags       uint32
+	Offset, Addr, Size uint64
 }
 
-func parseDMAMap(b []byte) (m dmaMap, err error) {
-	if len(b) != dmaMapSize {
-		return m, syscall.EINVAL
-	}
-	m = dmaMap{order.Uint32(b), order.Uint32(b[4:]), order.Uint64(b[8:]), order.Uint64(b[16:]), order.Uint64(b[24:])}
-	if m.argsz < dmaMapSize || m.flags&^(dmaReadable|dmaWritable) != 0 || m.size == 0 || m.addr+m.size-1 < m.addr {
-		return m, syscall.EINVAL
-	}
-	return m, nil
-}
-
-// dmaUnmap ends a mapping.
 type dmaUnmap struct {
-	argsz, flags uint32
-	addr, size   uint64
+	Argsz, Flags uint32
+	Addr, Size   uint64
 }
 
-func parseDMAUnmap(b []byte) (m dmaUnmap, err error) {
-	if len(b) < dmaUnmapSize {
-		return m, syscall.EINVAL
+func decode[T any](b []byte) (t T, rest []byte, err error) {
+	n, err := binary.Decode(b, order, &t)
+	if err != nil {
+		return t, nil, syscall.EINVAL
 	}
-	m = dmaUnmap{order.Uint32(b), order.Uint32(b[4:]), order.Uint64(b[8:]), order.Uint64(b[16:])}
-	// The flags are unused; in the ioctl they request more than the reply can hold.
-	if m.argsz < dmaUnmapSize || m.flags != 0 || len(b) != dmaUnmapSize {
-		return m, syscall.EINVAL
-	}
-	return m, nil
+	return t, b[n:], nil
 }
 
-// parseInfo decodes a request for information of size bytes: argsz, flags and, except for the
-// device, an index at 8.
-func parseInfo(b []byte, size int) (index uint32, err error) {
-	if len(b) != size || order.Uint32(b) < uint32(size) {
+func encode(v any) []byte {
+	b, _ := binary.Append(nil, order, v) // fails for no struct of numbers
+	return b
+}
+
+func parseInfo(b []byte, size int, count uint32) (index uint32, err error) {
+	if len(b) != size || order.Uint32(b) < uint32(size) || order.Uint32(b[8:]) >= count {
 		return 0, syscall.EINVAL
 	}
 	return order.Uint32(b[8:]), nil
@@ -158,29 +136,18 @@ const (
 	irqActions       = irqActionMask | irqActionUnmask | irqActionTrigger
 )
 
-// setIRQs configures or triggers interrupts.
-type setIRQs struct {
-	argsz, flags, index, start, count uint32
-	data                              []byte
+type setIRQs struct{ Argsz, Flags, Index, Start, Count uint32 }
+
+func parseSetIRQs(b []byte) (s setIRQs, values []byte, err error) {
+	s, values, err = decode[setIRQs](b)
+	data, action := s.Flags&irqDataMask, s.Flags&irqActions
+	if err != nil || s.Argsz < setIRQsSize || s.Flags&^(irqDataMask|irqActions) != 0 || bits.OnesCount32(data) != 1 ||
+		bits.OnesCount32(action) != 1 || data == irqDataBool && uint64(len(values)) != uint64(s.Count) {
+		return s, nil, syscall.EINVAL
+	}
+	return s, values, nil
 }
 
-func parseSetIRQs(b []byte) (s setIRQs, err error) {
-	if len(b) < setIRQsSize {
-		return s, syscall.EINVAL
-	}
-	s = setIRQs{order.Uint32(b), order.Uint32(b[4:]), order.Uint32(b[8:]), order.Uint32(b[12:]), order.Uint32(b[16:]), b[setIRQsSize:]}
-	data, action := s.flags&irqDataMask, s.flags&irqActions
-	one := func(v uint32) bool { return v != 0 && v&(v-1) == 0 }
-	if s.argsz < setIRQsSize || s.flags&^(irqDataMask|irqActions) != 0 || !one(data) || !one(action) {
-		return s, syscall.EINVAL
-	}
-	if data == irqDataBool && uint64(len(s.data)) != uint64(s.count) {
-		return s, syscall.EINVAL
-	}
-	return s, nil
-}
-
-// access is a REGION_READ, or a REGION_WRITE with its data.
 type access struct {
 	offset        uint64
 	region, count uint32
@@ -208,7 +175,6 @@ func (a *access) put(b []byte) {
 	order.PutUint32(b[12:], a.count)
 }
 
-// parseMulti decodes the i-th write of a REGION_WRITE_MULTI that multiCount has checked.
 func parseMulti(b []byte, i int) (a access, err error) {
 	e := b[multiSize+i*multiEntrySize:][:multiEntrySize]
 	a = access{offset: order.Uint64(e), region: order.Uint32(e[8:]), count: order.Uint32(e[12:])}
@@ -219,7 +185,6 @@ func parseMulti(b []byte, i int) (a access, err error) {
 	return a, nil
 }
 
-// multiCount returns the number of writes in a REGION_WRITE_MULTI.
 func multiCount(b []byte) (int, error) {
 	if len(b) < multiSize {
 		return 0, syscall.EINVAL

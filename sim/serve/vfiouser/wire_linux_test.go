@@ -3,7 +3,6 @@ package vfiouser
 import (
 	"encoding/hex"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// talk is a session with a card, message by message.
 func talk(t testing.TB, a chip.Arch) (*session, *fake) {
 	t.Helper()
 	f := newFake(a)
@@ -22,28 +20,19 @@ func talk(t testing.TB, a chip.Arch) (*session, *fake) {
 
 func bytesOf(t testing.TB, text string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return value(hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(text)))(t)
 }
 
-// parse makes a message of its bytes as they are on the wire.
 func parse(t testing.TB, text string, fds ...int) *message {
 	t.Helper()
 	b := bytesOf(t, text)
-	h, err := parseHeader(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(parseHeader(b))(t)
 	if int(h.Size) != len(b) {
 		t.Fatalf("message of %d bytes says %d", len(b), h.Size)
 	}
 	return &message{header: h, body: b[headerSize:], fds: fds}
 }
 
-// Each message and its reply have the layout of the published protocol, byte by byte.
 func TestMessages(t *testing.T) {
 	for _, c := range []struct {
 		name, ask, want string
@@ -140,10 +129,7 @@ func TestMessages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, f := talk(t, chip.Blackhole)
-			got, err := s.answer(parse(t, c.ask))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := value(s.answer(parse(t, c.ask)))(t)
 			if d := cmp.Diff(hex.EncodeToString(bytesOf(t, c.want)), hex.EncodeToString(got)); d != "" {
 				t.Errorf("reply (-want +got):\n%s", d)
 			}
@@ -154,8 +140,6 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A mapping over another one is EEXIST, and an unmapping has to be of whole ones; its reply repeats
-// it.
 func TestMapMessages(t *testing.T) {
 	s, _ := talk(t, chip.Wormhole)
 	for _, c := range []struct{ ask, want string }{
@@ -167,17 +151,13 @@ func TestMapMessages(t *testing.T) {
 		{"0400 0200 30000000 00000000 00000000  20000000 03000000 0000000000000000 0000180000000000 0000100000000000", "0400 0200 10000000 01000000 00000000"},
 		{"0500 0200 30000000 00000000 00000000  20000000 03000000 0000000000000000 00f0ffffffffffff 0020000000000000", "0500 0200 10000000 21000000 16000000"},
 	} {
-		got, err := s.answer(parse(t, c.ask))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := value(s.answer(parse(t, c.ask)))(t)
 		if d := cmp.Diff(hex.EncodeToString(bytesOf(t, c.want)), hex.EncodeToString(got)); d != "" {
 			t.Errorf("reply to %s (-want +got):\n%s", c.ask, d)
 		}
 	}
 }
 
-// The answer to a version is a subset of what the client can do, and ends with a zero byte.
 func TestVersion(t *testing.T) {
 	for _, c := range []struct{ name, ask, want string }{
 		{"what QEMU says", `{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"pgsizes":4096,"max_dma_maps":65535,"write_multiple":true}}`,
@@ -189,10 +169,7 @@ func TestVersion(t *testing.T) {
 			s, _ := talk(t, chip.Wormhole)
 			s.ready = false
 			body := append(append([]byte{0, 0, 1, 0}, c.ask...), 0)
-			got, err := s.answer(&message{header: header{ID: 7, Command: cmdVersion}, body: body})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := value(s.answer(&message{header: header{ID: 7, Command: cmdVersion}, body: body}))(t)
 			want := append(append([]byte{0, 0, 1, 0}, c.want...), 0)
 			if d := cmp.Diff(string(want), string(got[headerSize:])); d != "" {
 				t.Errorf("answer (-want +got):\n%s", d)
@@ -205,7 +182,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What can't be answered ends the session, with a reason.
 func TestNoSession(t *testing.T) {
 	for name, m := range map[string]*message{
 		"another major version": {header: header{Command: cmdVersion}, body: []byte{1, 0, 0, 0}},
@@ -225,7 +201,6 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
-// Messages of wrong sizes are not read at all.
 func TestHeaderSize(t *testing.T) {
 	for size, ok := range map[uint32]bool{0: false, 15: false, 16: true, maxMessage: true, maxMessage + 1: false, 1 << 31: false} {
 		var b [headerSize]byte
@@ -233,15 +208,5 @@ func TestHeaderSize(t *testing.T) {
 		if _, err := parseHeader(b[:]); (err == nil) != ok {
 			t.Errorf("size %d: %v", size, err)
 		}
-	}
-}
-
-// A wrong answer must be the client's errno.
-func TestErrno(t *testing.T) {
-	if n := errno(syscall.ENOSPC); n != uint32(syscall.ENOSPC) {
-		t.Errorf("errno %d", n)
-	}
-	if n := errno(ErrConfig); n != uint32(syscall.EIO) {
-		t.Errorf("errno of an error of another kind: %d", n)
 	}
 }

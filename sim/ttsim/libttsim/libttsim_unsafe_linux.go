@@ -11,12 +11,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// libttsim is the loaded library's entry points (ttsim docs/libttsim_api.md).
+// libttsim is the loaded entry points (ttsim docs/libttsim_api.md).
 type libttsim struct {
 	configRead, configWrite, read, write, clock, exit uintptr
 }
 
-// load loads and initializes the library: one instance per process, for good.
+// A process has one instance, for good.
 func load(path string, cb function.Callbacks) (function.Library, error) {
 	h, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {

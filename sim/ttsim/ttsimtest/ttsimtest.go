@@ -1,6 +1,6 @@
-// Package ttsimtest runs tests on the vendor's simulator if available. The variables
-// REPRISE_TTSIM_WH and REPRISE_TTSIM_BH name a libttsim.so for each chip, REPRISE_TTSIM_WH_X2 and
-// REPRISE_TTSIM_BH_X2 one with two chips. A test without its variable is skipped.
+// Package ttsimtest runs tests on the vendor's simulator. The variables REPRISE_TTSIM_WH and
+// REPRISE_TTSIM_BH name a libttsim.so for each chip, REPRISE_TTSIM_WH_X2 and REPRISE_TTSIM_BH_X2
+// one with two chips. A test without its variable is skipped.
 //
 // The simulator's server process is the test binary itself, so a package that uses this one needs
 //
@@ -27,7 +27,7 @@ const (
 // serve is the argument that makes a test binary the server.
 const serve = "reprise-ttsim-serve"
 
-// Main runs the tests, or the server if the process was started as one. TestMain calls only Main.
+// Main runs the tests, or the server if the process was started as one.
 func Main(m *testing.M) {
 	if Serving() {
 		return
@@ -35,8 +35,7 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Serving runs the server and returns true if the process was started as one. It is for a TestMain
-// with more to do than Main.
+// Serving runs the server if the process was started as one.
 func Serving() bool {
 	if len(os.Args) != 2 || os.Args[1] != serve {
 		return false
@@ -51,7 +50,7 @@ func Serving() bool {
 // Server is the option that makes the test binary the server.
 func Server() ttsim.Option { return ttsim.Server(os.Args[0], serve) }
 
-// Path returns the library that a variable names, or skips the test.
+// Path returns a variable's library, or skips the test.
 func Path(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -61,8 +60,7 @@ func Path(t testing.TB, variable string) string {
 	return path
 }
 
-// Start starts the simulator that a variable names, or skips the test. The simulator is closed when
-// the test ends; checking Sim.Fault is up to the test.
+// Start starts a variable's simulator until the test ends, or skips the test.
 func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	t.Helper()
 	s, err := ttsim.Start(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
@@ -73,8 +71,7 @@ func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	return s
 }
 
-// Card returns the first card of the library that a variable names, as a target for kmd.Open, or
-// skips the test.
+// Card returns the first card of a variable's library, or skips the test.
 func Card(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Card {
 	t.Helper()
 	return ttsim.Library(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)

@@ -21,39 +21,44 @@ var (
 	serial     = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 )
 
-// findCard turns a card's name into a target. A PCI address or serial number stays when device
-// numbers change.
-func findCard(ctx context.Context, name string) (kmd.Target, error) {
-	wrong := func(why, hint string, err error) error {
-		return cli.Wrong("--device", name, why, hint).By(err)
-	}
-	switch {
-	case pciAddress.MatchString(name), serial.MatchString(name):
-		cards, err := kmd.Host().List(ctx)
-		if err != nil {
-			return nil, err
-		}
-		full := strings.ToLower(name)
-		if strings.Count(full, ":") == 1 {
-			full = "0000:" + full
-		}
-		for _, c := range cards {
-			if c.BDF == full || strings.EqualFold(c.Serial, name) {
-				return kmd.Path(c.Node), nil
-			}
-		}
-		return nil, wrong("no card of this machine is called that", "reprise ls lists them", kmd.ErrNoDevice)
-	}
-	return cli.ParseTarget(name)
+// cardFlags are the flags of most commands about cards.
+type cardFlags struct {
+	Device string `help:"${card_help}. If not given, all cards, or the only one for info and reset." placeholder:"DEVICE"`
+	cli.AsJSON
 }
 
-// checkName checks a card's name before any card is opened.
-func checkName(name string) error {
-	if name == "" || pciAddress.MatchString(name) || serial.MatchString(name) {
+// Validate checks a card's name before any card is opened.
+func (c *cardFlags) Validate() error {
+	if c.Device == "" || isSlot(c.Device) {
 		return nil
 	}
-	_, err := cli.ParseTarget(name)
+	_, err := cli.ParseTarget(c.Device)
 	return err
+}
+
+// isSlot reports whether a name is a PCI address or serial number, which stay when device numbers
+// change.
+func isSlot(name string) bool { return pciAddress.MatchString(name) || serial.MatchString(name) }
+
+// findCard turns a card's name into a target.
+func findCard(ctx context.Context, name string) (kmd.Target, error) {
+	if !isSlot(name) {
+		return cli.ParseTarget(name)
+	}
+	cards, err := kmd.Host().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	full := strings.ToLower(name)
+	if strings.Count(full, ":") == 1 {
+		full = "0000:" + full
+	}
+	for _, c := range cards {
+		if c.BDF == full || strings.EqualFold(c.Serial, name) {
+			return kmd.Path(c.Node), nil
+		}
+	}
+	return nil, cli.Wrong("--device", name, "no card of this machine is called that", "reprise ls lists them").By(kmd.ErrNoDevice)
 }
 
 // oneCard returns the named card, or the machine's only one.
@@ -78,7 +83,7 @@ func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	return nil, fmt.Errorf("this machine has several cards: say which with --device: %s", strings.Join(names, ", "))
 }
 
-// cards returns the named card, or all of the machine.
+// cards returns the named card, or all cards of the machine.
 func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	if name == "" {
 		return kmd.Host().List(ctx)
@@ -89,38 +94,37 @@ func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	}
 	c := kmd.Inspect(ctx, t)
 	if c.Problem != nil && c.BDF == "" {
-		return nil, cli.OpenError(name, c.Problem) // nothing is known about the card
+		return nil, cli.OpenError(name, c.Problem)
 	}
 	return []kmd.Card{c}, nil
 }
 
 // cardJSON is a card for scripts. Unknown fields are absent.
 type cardJSON struct {
-	Node         string          `json:"node"`
-	PCI          string          `json:"pci"`
-	Serial       string          `json:"serial,omitempty"`
-	ASIC         string          `json:"asic,omitempty"`
-	Arch         string          `json:"arch,omitempty"`
-	Board        string          `json:"board,omitempty"`
-	PCIID        string          `json:"pci_id"`
-	SubsystemID  string          `json:"subsystem_id"`
-	Driver       string          `json:"driver,omitempty"`
-	Firmware     string          `json:"firmware,omitempty"`
-	AICLK        *float64        `json:"aiclk_mhz,omitempty"`
-	AXICLK       *float64        `json:"axiclk_mhz,omitempty"`
-	Temperature  *float64        `json:"temperature_c,omitempty"`
-	Power        *float64        `json:"power_w,omitempty"`
-	Current      *float64        `json:"current_a,omitempty"`
-	Voltage      *float64        `json:"voltage_v,omitempty"`
-	Heartbeat    *float64        `json:"heartbeat,omitempty"`
-	Workers      *cli.Grid       `json:"workers,omitempty"`
-	DRAMBanks    int             `json:"dram_banks,omitempty"`
-	Harvesting   *harvestingJSON `json:"harvested,omitempty"`
-	NUMANode     *int            `json:"numa_node,omitempty"`
-	IOMMU        string          `json:"iommu"`
-	Holders      []holderJSON    `json:"holders"`
-	Problem      string          `json:"problem,omitempty"`
-	harvestError error
+	Node        string          `json:"node"`
+	PCI         string          `json:"pci"`
+	Serial      string          `json:"serial,omitempty"`
+	ASIC        string          `json:"asic,omitempty"`
+	Arch        string          `json:"arch,omitempty"`
+	Board       string          `json:"board,omitempty"`
+	PCIID       string          `json:"pci_id"`
+	SubsystemID string          `json:"subsystem_id"`
+	Driver      string          `json:"driver,omitempty"`
+	Firmware    string          `json:"firmware,omitempty"`
+	AICLK       *float64        `json:"aiclk_mhz,omitempty"`
+	AXICLK      *float64        `json:"axiclk_mhz,omitempty"`
+	Temperature *float64        `json:"temperature_c,omitempty"`
+	Power       *float64        `json:"power_w,omitempty"`
+	Current     *float64        `json:"current_a,omitempty"`
+	Voltage     *float64        `json:"voltage_v,omitempty"`
+	Heartbeat   *float64        `json:"heartbeat,omitempty"`
+	Workers     *cli.Grid       `json:"workers,omitempty"`
+	DRAMBanks   int             `json:"dram_banks,omitempty"`
+	Harvesting  *harvestingJSON `json:"harvested,omitempty"`
+	NUMANode    *int            `json:"numa_node,omitempty"`
+	IOMMU       string          `json:"iommu"`
+	Holders     []holderJSON    `json:"holders"`
+	Problem     string          `json:"problem,omitempty"`
 }
 
 // harvestingJSON has a bit for each unit that is fused off.
@@ -156,15 +160,14 @@ func toJSON(c *kmd.Card) cardJSON {
 		j.NUMANode = &c.NUMANode
 	}
 	for _, h := range c.Holders {
-		if h.PID == os.Getpid() {
-			continue // this process lists the card and doesn't use it
+		if h.PID != os.Getpid() { // this process lists the card and doesn't use it
+			j.Holders = append(j.Holders, holderJSON{h.PID, h.Name, h.Files})
 		}
-		j.Holders = append(j.Holders, holderJSON{h.PID, h.Name, h.Files})
 	}
 	if h := c.Harvesting; h != nil {
 		j.Harvesting = &harvestingJSON{h.Tensix, h.DRAM, h.Ethernet}
 		if m, err := chip.New(c.Arch, *h); err != nil {
-			j.harvestError = err
+			j.Problem = err.Error()
 		} else {
 			w, ht := m.Grid()
 			j.Workers, j.DRAMBanks = &cli.Grid{Width: w, Height: ht}, len(m.DRAMBanks())
@@ -172,13 +175,11 @@ func toJSON(c *kmd.Card) cardJSON {
 	}
 	if c.Problem != nil {
 		j.Problem = problem(c.Problem)
-	} else if j.harvestError != nil {
-		j.Problem = j.harvestError.Error()
 	}
 	return j
 }
 
-// problem is an error's text without its origin, which is printed beside the text.
+// problem is an error's text without the device, which is printed beside the text.
 func problem(err error) string {
 	s := err.Error()
 	if _, rest, ok := strings.Cut(s, ": open: "); ok && strings.HasPrefix(s, "kmd: ") {

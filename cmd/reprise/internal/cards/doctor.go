@@ -9,20 +9,12 @@ import (
 )
 
 // DoctorCmd finds out why programs can't run.
-type DoctorCmd struct {
-	Device string `help:"Only this one: ${card_help}." placeholder:"DEVICE"`
-	JSON   bool   `help:"Print one JSON object instead of a table." name:"json"`
-}
+type DoctorCmd struct{ cardFlags }
 
-// Help is shown by --help.
 func (DoctorCmd) Help() string {
-	return "Checks that the driver is loaded and the cards are there, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do. " + cli.ExitHelp
+	return "Checks that the driver is loaded and the cards are there, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do."
 }
 
-// Validate checks the flags.
-func (c *DoctorCmd) Validate() error { return checkName(c.Device) }
-
-// Run makes the checks.
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	var l []kmd.Check
 	if c.Device == "" {
@@ -41,5 +33,5 @@ func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, k := range l {
 		checks = append(checks, cli.Check{Name: k.Name, Device: k.Device, Status: k.Status, Found: k.Found, Fix: k.Fix})
 	}
-	return cli.PrintChecks(s.Out, c.JSON, checks)
+	return s.PrintChecks(c.JSON, checks)
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 
@@ -15,13 +13,7 @@ import (
 )
 
 // InfoCmd prints all about a card.
-type InfoCmd struct {
-	Device string `help:"${card_help}; the only card of the machine if not given." placeholder:"DEVICE"`
-	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
-}
-
-// Help is shown by --help.
-func (InfoCmd) Help() string { return cli.ExitHelp }
+type InfoCmd struct{ cardFlags }
 
 // infoJSON is a card with the driver's offers.
 type infoJSON struct {
@@ -51,10 +43,6 @@ type featureJSON struct {
 var features = []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins, kmd.FeatureExport,
 	kmd.FeatureSMCMessage, kmd.FeatureNOCAccess}
 
-// Validate checks the flags.
-func (c *InfoCmd) Validate() error { return checkName(c.Device) }
-
-// Run prints the card.
 func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
 	t, err := oneCard(ctx, c.Device)
 	if err != nil {
@@ -102,9 +90,9 @@ func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) 
 	return out, nil
 }
 
-func (i *infoJSON) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) { fmt.Fprintf(w, "%s\t%s\n", name, value) }
+func (i *infoJSON) print(out cli.Text) {
+	t := out.Table(0)
+	line := func(name, value string) { t.Row(name, value) }
 	line("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
 	line("Node", i.Node)
 	line("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
@@ -155,19 +143,18 @@ func (i *infoJSON) print(out io.Writer) error {
 	if i.Problem != "" {
 		line("Problem", i.Problem)
 	}
-	return w.Flush()
+	t.Flush()
 }
 
-// list joins the items, or says that there are none.
 func list(l []string) string { return cli.Dash(strings.Join(l, ", ")) }
 
-// reading is a measured value with its format; nil where the card doesn't report it.
+// reading is a measured value with its format.
 type reading struct {
 	value  *float64
 	format string
 }
 
-// known lists those readings that the card gives.
+// known lists the known readings.
 func known(l ...reading) string {
 	var out []string
 	for _, r := range l {

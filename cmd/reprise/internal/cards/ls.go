@@ -3,27 +3,17 @@ package cards
 import (
 	"context"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
 
 // LsCmd lists cards.
-type LsCmd struct {
-	Device string `help:"Only this one: ${card_help}." placeholder:"DEVICE"`
-	JSON   bool   `help:"Print one JSON object instead of a table." name:"json"`
-}
+type LsCmd struct{ cardFlags }
 
-// Help is shown by --help.
 func (LsCmd) Help() string {
-	return "Cards are named by their PCI address, since numbers of device nodes change. " + cli.ExitHelp
+	return "Cards are named by their PCI address, since numbers of device nodes change."
 }
 
-// Validate checks the flags.
-func (c *LsCmd) Validate() error { return checkName(c.Device) }
-
-// Run prints the cards.
 func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	l, err := cards(ctx, c.Device)
 	if err != nil {
@@ -35,38 +25,29 @@ func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	for i := range l {
 		out.Devices = append(out.Devices, toJSON(&l[i]))
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, out)
+	return s.Print(c.JSON, out, func(w cli.Text) { printCards(w, out.Devices) })
+}
+
+func printCards(w cli.Text, all []cardJSON) {
+	if len(all) == 0 {
+		w.F("No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:blackhole\n")
+		return
 	}
-	if len(l) == 0 {
-		_, err := fmt.Fprintln(s.Out,
-			"No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:blackhole")
-		return err
-	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PCI\tNODE\tBOARD\tCHIP\tWORKERS\tFIRMWARE\tAICLK\tTEMP\tPOWER\tIOMMU\tOPEN BY")
-	var notes []string
-	for _, d := range out.Devices {
+	t, notes := w.Table(0), ""
+	t.Row("PCI", "NODE", "BOARD", "CHIP", "WORKERS", "FIRMWARE", "AICLK", "TEMP", "POWER", "IOMMU", "OPEN BY")
+	for _, d := range all {
 		grid := "-"
 		if d.Workers != nil {
 			grid = fmt.Sprintf("%dx%d", d.Workers.Width, d.Workers.Height)
 		}
-		fmt.Fprintln(w, strings.Join([]string{d.PCI, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware),
-			cli.Unit(d.AICLK,
-				"%.0f MHz"), cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, holderNames(d.Holders)}, "\t"))
+		t.Row(d.PCI, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
+			cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, holderNames(d.Holders))
 		if d.Problem != "" {
-			notes = append(notes, d.PCI+": "+d.Problem)
+			notes += d.PCI + ": " + d.Problem + "\n"
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for _, n := range notes {
-		if _, err := fmt.Fprintln(s.Out, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	t.Flush()
+	w.F("%s", notes)
 }
 
 func holderNames(l []holderJSON) string {
@@ -78,5 +59,5 @@ func holderNames(l []holderJSON) string {
 			names = append(names, fmt.Sprintf("%s (%d)", h.Name, h.PID))
 		}
 	}
-	return cli.Dash(strings.Join(names, ", "))
+	return list(names)
 }

@@ -2,11 +2,9 @@ package cards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -24,12 +22,9 @@ type MonitorCmd struct {
 	Dir      string        `help:"Folder of the processes' logs; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
 }
 
-// Help is shown by --help.
 func (MonitorCmd) Help() string {
-	return "Every process that opens a device with this runtime keeps a small log of the memory that it uses in shared memory. The command reads these logs only and opens no device. In a terminal: q quits, space updates, arrows scroll. " + cli.ExitHelp
+	return "Every process that opens a device with this runtime keeps a small log of the memory that it uses in shared memory. The command reads these logs only and opens no device. In a terminal: q quits, space updates, arrows scroll."
 }
-
-// Validate checks the flags.
 func (c *MonitorCmd) Validate() error {
 	const shortest = 50 * time.Millisecond
 	if c.Interval < shortest {
@@ -43,7 +38,7 @@ func (c *MonitorCmd) Validate() error {
 	return nil
 }
 
-// poll deletes logs of this user's dead processes, and reads the others.
+// poll deletes the logs of this user's dead processes and reads the others.
 func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	_, _ = usage.Sweep(c.Dir) // what can't be deleted is left out anyway
 	s, err := usage.Read(c.Dir)
@@ -53,7 +48,6 @@ func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	return newMonitorReport(s), nil
 }
 
-// Run polls once, serves, or polls until it is interrupted.
 func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
 	switch {
 	case c.Listen != "":
@@ -84,10 +78,10 @@ func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(w, r.Time.Format(time.RFC3339)); err != nil {
-			return err
-		}
-		if err := r.print(w); err != nil {
+		if err := cli.Print(w, func(t cli.Text) {
+			t.F("%s\n", r.Time.Format(time.RFC3339))
+			r.print(t)
+		}); err != nil {
 			return err
 		}
 		select {
@@ -100,22 +94,5 @@ func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 
 // serve answers scrapes until ctx ends.
 func (c *MonitorCmd) serve(ctx context.Context, w io.Writer) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("monitor: %w", err)
-	}
-	fmt.Fprintf(w, "serving http://%s/metrics\n", l.Addr())
-	srv := &http.Server{Handler: metricsHandler(c.poll), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("monitor: %w", err)
-	case <-ctx.Done():
-	}
-	err = srv.Close() // scrapes are small, and come again
-	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
-		err = errors.Join(err, e)
-	}
-	return errors.Join(ctx.Err(), err)
+	return cli.Serve(ctx, "monitor", c.Listen, metricsHandler(c.poll), w, "/metrics")
 }

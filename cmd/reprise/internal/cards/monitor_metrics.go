@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext"
 )
 
-// metricsHandler serves /metrics, polling for each scrape.
+// metricsHandler serves /metrics and polls for each scrape.
 func metricsHandler(poll func() (*MonitorReport, error)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -23,21 +23,21 @@ func metricsHandler(poll func() (*MonitorReport, error)) http.Handler {
 	return mux
 }
 
-// metrics returns the report in Prometheus's text format. A log's file name tells apart what one
-// process has open twice.
+// metrics returns the report in Prometheus's text format. A log's file name distinguishes devices
+// that one process has open.
 func (r *MonitorReport) metrics() *promtext.Writer {
 	w := new(promtext.Writer)
 	for _, x := range []struct {
 		name, kind, help string
 		value            func(*monitorMemory) uint64
 	}{
-		{"reprise_memory_allocated_bytes", promtext.Gauge, "Device memory that is allocated, over all banks.", func(m *monitorMemory) uint64 { return m.Allocated }},
-		{"reprise_memory_capacity_bytes", promtext.Gauge, "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(m *monitorMemory) uint64 { return m.Capacity }},
-		{"reprise_memory_peak_bytes", promtext.Gauge, "The most device memory that was ever allocated at once.", func(m *monitorMemory) uint64 { return m.Peak }},
-		{"reprise_memory_extents", promtext.Gauge, "Live buffers, kernels and traces.", func(m *monitorMemory) uint64 { return m.Extents }},
-		{"reprise_memory_updates_total", promtext.Counter, "Changes of the memory in use.", func(m *monitorMemory) uint64 { return m.Updates }},
+		{"allocated_bytes", promtext.Gauge, "Device memory that is allocated, over all banks.", func(m *monitorMemory) uint64 { return m.Allocated }},
+		{"capacity_bytes", promtext.Gauge, "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(m *monitorMemory) uint64 { return m.Capacity }},
+		{"peak_bytes", promtext.Gauge, "The most device memory that was ever allocated at once.", func(m *monitorMemory) uint64 { return m.Peak }},
+		{"extents", promtext.Gauge, "Live buffers, kernels and traces.", func(m *monitorMemory) uint64 { return m.Extents }},
+		{"updates_total", promtext.Counter, "Changes of the memory in use.", func(m *monitorMemory) uint64 { return m.Updates }},
 	} {
-		w.Family(x.name, x.kind, x.help)
+		w.Family("reprise_memory_"+x.name, x.kind, x.help)
 		r.each(func(d *monitorDevice, p *monitorProcess) {
 			for i := range p.Memory {
 				m := &p.Memory[i]

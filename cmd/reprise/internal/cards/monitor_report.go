@@ -3,12 +3,10 @@ package cards
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"os/user"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -21,7 +19,7 @@ import (
 type MonitorReport struct {
 	Time     time.Time       `json:"time"`
 	Devices  []monitorDevice `json:"devices"`
-	Dead     int             `json:"dead_logs"` // of processes of others that are gone
+	Dead     int             `json:"dead_logs"` // of other users' dead processes
 	Problems []string        `json:"problems"`
 }
 
@@ -36,7 +34,7 @@ type monitorDevice struct {
 	Processes []monitorProcess `json:"processes"`
 }
 
-// monitorTotal is the memory of one kind that all processes of a device have.
+// monitorTotal is the memory of one kind that a device's processes have together.
 type monitorTotal struct {
 	Kind      string `json:"kind"`
 	Capacity  uint64 `json:"capacity"`
@@ -64,7 +62,7 @@ type monitorMemory struct {
 	Torn      bool   `json:"torn,omitempty"`
 }
 
-// label names a device: a card by its PCI address, which is the same in all processes.
+// label is the device's name: of a card its PCI address, which is the same in all processes.
 func (d *monitorDevice) label() string {
 	if d.Emulated {
 		return d.Name
@@ -102,20 +100,12 @@ func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 		r.Devices[i].add(&e, name)
 	}
 	slices.SortStableFunc(r.Devices, func(a, b monitorDevice) int {
-		return cmp.Or(compareBool(a.Emulated, b.Emulated), cmp.Compare(a.label(), b.label()))
+		if a.Emulated != b.Emulated {
+			return map[bool]int{true: 1, false: -1}[a.Emulated] // cards first
+		}
+		return cmp.Compare(a.label(), b.label())
 	})
 	return r
-}
-
-// compareBool sorts false first.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 func userName(uid int) string {
@@ -148,7 +138,6 @@ func (d *monitorDevice) add(e *usage.Entry, user string) {
 	d.Processes = append(d.Processes, p)
 }
 
-// id is the process's id, marked if another container's.
 func (p *monitorProcess) id() string {
 	if p.Foreign {
 		return fmt.Sprintf("%d (container)", p.PID)
@@ -164,34 +153,27 @@ func share(used, capacity uint64) float64 {
 	return min(1, float64(used)/float64(capacity))
 }
 
-// print writes a table with a line for each process and kind of memory that its device has.
-func (r *MonitorReport) print(out io.Writer) error {
+// print writes a table with a line for each process and kind of memory.
+func (r *MonitorReport) print(w cli.Text) {
 	if len(r.Devices) == 0 {
-		if _, err := fmt.Fprintln(out, "No process of this machine has a device open with this runtime."); err != nil {
-			return err
-		}
+		w.F("%s\n", noDevices)
 	} else {
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "DEVICE\tPID\tCOMMAND\tUSER\tKIND\tALLOCATED\tCAPACITY\tUSE\tPEAK\tEXTENTS")
-		for _, d := range r.Devices {
-			for _, p := range d.Processes {
-				for _, m := range p.Memory {
-					if m.Capacity == 0 && m.Allocated == 0 {
-						continue // the device was opened without it
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%d\n", d.label(), p.id(), cli.Dash(p.Command), p.User, m.Kind,
-						humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity), 100*share(m.Allocated, m.Capacity), humanize.IBytes(m.Peak), m.Extents)
+		t := w.Table(0)
+		t.Row("DEVICE", "PID", "COMMAND", "USER", "KIND", "ALLOCATED", "CAPACITY", "USE", "PEAK", "EXTENTS")
+		r.each(func(d *monitorDevice, p *monitorProcess) {
+			for _, m := range p.Memory {
+				if m.Capacity == 0 && m.Allocated == 0 {
+					continue // the device was opened without it
 				}
+				t.Row(d.label(), p.id(), cli.Dash(p.Command), p.User, m.Kind, humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity),
+					fmt.Sprintf("%.1f %%", 100*share(m.Allocated, m.Capacity)), humanize.IBytes(m.Peak), m.Extents)
 			}
-		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
+		})
+		t.Flush()
 	}
 	for _, p := range r.Problems {
-		if _, err := fmt.Fprintln(out, "unreadable:", p); err != nil {
-			return err
-		}
+		w.F("unreadable: %s\n", p)
 	}
-	return nil
 }
+
+const noDevices = "No process of this machine has a device open with this runtime."

@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
 const gib = 1 << 30
 
-// snapshot is a card that two processes share, an emulated device of each, and a file that can't be
-// read.
+// snapshot is a card that two processes share, an emulated device of each, and an unreadable file.
 func snapshot() *usage.Snapshot {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	card := usage.Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Serial: "0100014511000001", Arch: "wormhole", NUMANode: 1}
@@ -31,50 +31,18 @@ func snapshot() *usage.Snapshot {
 			{Kind: usage.L1Small, Updates: 1},
 		}
 	}
-	const unnamed = 1 << 30 // a uid that has no user
+	entry := func(pid int, command string, d usage.Device, dram uint64, log string) usage.Entry {
+		return usage.Entry{PID: pid, Command: command, Opened: at, Device: d, Memory: memory(dram), Path: "/dev/shm/reprise." + log,
+			Foreign: pid == 300, UID: 1 << 30} // no user's
+	}
 	return &usage.Snapshot{
 		Time: at.Add(90 * time.Second), Dead: 2, Problems: []error{errors.New("/dev/shm/reprise.9.0000000f: not a usage log")},
-		Entries: []usage.Entry{
-			{
-				PID:     100,
-				Command: "train",
-				Opened:  at,
-				Device:  card,
-				Memory:  memory(6 * gib),
-				Path:    "/dev/shm/reprise.100.0000000a",
-				UID:     unnamed,
-			},
-			{
-				PID:     100,
-				Command: "train",
-				Opened:  at,
-				Device:  emulated,
-				Memory:  memory(gib),
-				Path:    "/dev/shm/reprise.100.0000000b",
-				UID:     unnamed,
-			},
-			{
-				PID:     200,
-				Command: `a"b\c`,
-				Opened:  at,
-				Device:  inside,
-				Memory:  memory(3 * gib),
-				Path:    "/dev/shm/reprise.200.0000000c",
-				UID:     unnamed,
-			},
-			{
-				PID:     300,
-				Command: "other",
-				Opened:  at,
-				Device:  emulated,
-				Memory:  memory(0),
-				Foreign: true,
-				Path:    "/dev/shm/reprise.300.0000000d",
-				UID:     unnamed,
-			},
-		},
+		Entries: []usage.Entry{entry(100, "train", card, 6*gib, "100.0000000a"), entry(100, "train", emulated, gib, "100.0000000b"),
+			entry(200, `a"b\c`, inside, 3*gib, "200.0000000c"), entry(300, "other", emulated, 0, "300.0000000d")},
 	}
 }
+
+// A card is one device whatever a process calls it; two emulated cards are two.
 
 // A card is one device whatever a process calls it, and two emulated cards are two.
 func TestMonitorGroupsByCard(t *testing.T) {
@@ -102,7 +70,7 @@ func TestMonitorGroupsByCard(t *testing.T) {
 	}
 }
 
-// A process that claims to have everything can't make a sum wrap round to little.
+// A process that claims everything can't make a sum wrap.
 func TestMonitorSumsDontWrap(t *testing.T) {
 	s := snapshot()
 	s.Entries[0].Memory[0].Allocated = math.MaxUint64
@@ -116,7 +84,7 @@ func TestMonitorSumsDontWrap(t *testing.T) {
 
 func TestMonitorTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := newMonitorReport(snapshot()).print(&b); err != nil {
+	if err := cli.Print(&b, newMonitorReport(snapshot()).print); err != nil {
 		t.Fatal(err)
 	}
 	want := `DEVICE                PID              COMMAND  USER        KIND  ALLOCATED  CAPACITY  USE     PEAK     EXTENTS
@@ -131,7 +99,7 @@ unreadable: /dev/shm/reprise.9.0000000f: not a usage log
 	}
 }
 
-// The format is Prometheus's: a series once, its labels escaped, every family with its type.
+// A series comes once, labels are escaped, every family has a type.
 func TestMonitorMetrics(t *testing.T) {
 	h := metricsHandler(func() (*MonitorReport, error) { return newMonitorReport(snapshot()), nil })
 	w := httptest.NewRecorder()

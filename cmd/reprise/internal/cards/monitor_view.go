@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
 
-// monitorView is the live view: bars for what is used of each device, and of what each of its
-// processes has.
+// monitorView is the live view: bars of the memory of each device and of each of its processes.
 type monitorView struct {
 	poll     func() (*MonitorReport, error)
 	interval time.Duration
@@ -22,10 +21,10 @@ type monitorView struct {
 	err           error          // why it ended
 	width, height int
 	top           int // first line that is shown
-	polls         int // number of polls; ticks of earlier ones are ignored
+	polls         int // so far; ticks of earlier ones are ignored
 }
 
-// polled is the outcome of a poll, and due says that it is time for the next.
+// Messages: the outcome of a poll, and that the next one is due.
 type (
 	polled struct {
 		report *MonitorReport
@@ -38,7 +37,6 @@ func newMonitorView(poll func() (*MonitorReport, error), interval time.Duration)
 	return &monitorView{poll: poll, interval: interval, width: 80, height: 24}
 }
 
-// Init implements tea.Model.
 func (v *monitorView) Init() tea.Cmd { return v.read }
 
 func (v *monitorView) read() tea.Msg {
@@ -46,7 +44,6 @@ func (v *monitorView) read() tea.Msg {
 	return polled{r, err}
 }
 
-// Update implements tea.Model.
 func (v *monitorView) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := msg.(type) {
 	case polled:
@@ -95,25 +92,22 @@ func (v *monitorView) key(name string) tea.Cmd {
 	return nil
 }
 
-// page is how many lines of devices fit above the last line.
+// page is the number of lines above the status line.
 func (v *monitorView) page() int { return max(1, v.height-2) }
 
 func (v *monitorView) scroll(by int) {
 	v.top = max(0, min(v.top+by, len(v.lines())-v.page()))
 }
 
-// View implements tea.Model.
 func (v *monitorView) View() tea.View {
 	lines := v.lines()
 	shown := lines[min(v.top, len(lines)):]
 	shown = shown[:min(len(shown), v.page())]
 	var b strings.Builder
 	for _, l := range shown {
-		b.WriteString(l)
-		b.WriteByte('\n')
+		b.WriteString(l + "\n")
 	}
-	b.WriteString(strings.Repeat("\n", v.page()-len(shown)+1))
-	b.WriteString(v.status(len(lines)))
+	b.WriteString(strings.Repeat("\n", v.page()-len(shown)+1) + v.status(len(lines)))
 	out := tea.NewView(b.String())
 	out.AltScreen = true
 	out.WindowTitle = "reprise monitor"
@@ -133,13 +127,13 @@ func (v *monitorView) status(lines int) string {
 	return fmt.Sprintf("%s   %s, %s, %s", s, cli.Count(len(v.report.Devices), "device"), cli.Count(n, "log"), v.report.Time.Format(time.TimeOnly))
 }
 
-// lines are what the view has to show, each no wider than the terminal but for colours.
+// lines are the lines of the report, cut at the terminal's width.
 func (v *monitorView) lines() []string {
 	switch {
 	case v.report == nil:
 		return nil
 	case len(v.report.Devices) == 0 && len(v.report.Problems) == 0:
-		return []string{"No process of this machine has a device open with this runtime."}
+		return []string{noDevices}
 	}
 	var out []string
 	for i := range v.report.Devices {
@@ -176,7 +170,7 @@ func (v *monitorView) lines() []string {
 	return out
 }
 
-// title is a device's name with what else identifies it.
+// title names a device and what else identifies it.
 func (d *monitorDevice) title() string {
 	s := d.label()
 	if s != d.Name {
@@ -194,7 +188,7 @@ func (d *monitorDevice) title() string {
 	return s
 }
 
-// bar is a line with a bar, which gets warmer as memory gets short.
+// bar is a line with a bar, whose colour gets warmer as memory gets short.
 func (v *monitorView) bar(name string, used, capacity uint64, long int, numbers string) string {
 	s := share(used, capacity)
 	full := int(math.Round(s * float64(long)))

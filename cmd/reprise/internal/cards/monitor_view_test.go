@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -21,7 +21,7 @@ import (
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// screen is what a view shows, without colours and the space after lines.
+// screen is what a view shows, without colours and trailing space.
 func screen(v *monitorView) string {
 	var out []string
 	for l := range strings.Lines(colours.ReplaceAllString(v.View().Content, "")) {
@@ -35,7 +35,6 @@ func press(v *monitorView, k tea.Key) tea.Cmd {
 	return cmd
 }
 
-// shown is a view of a report.
 func shown(s *usage.Snapshot, width, height int) *monitorView {
 	v := newMonitorView(func() (*MonitorReport, error) { return newMonitorReport(s), nil }, time.Hour)
 	v.Update(tea.WindowSizeMsg{Width: width, Height: height})
@@ -83,7 +82,7 @@ func TestMonitorViewFits(t *testing.T) {
 	}
 }
 
-// Little memory in use is to be seen, and much of it warns.
+// A little memory in use is visible, and much warns.
 func TestMonitorBars(t *testing.T) {
 	v := newMonitorView(nil, time.Second)
 	for _, c := range []struct {
@@ -138,7 +137,7 @@ func TestMonitorViewKeys(t *testing.T) {
 	}
 }
 
-// A poll on request takes the place of the one that is due, so that polls don't multiply.
+// A poll on request replaces the one that is due, so that polls don't multiply.
 func TestMonitorViewLooks(t *testing.T) {
 	v := shown(snapshot(), 80, 24)
 	first := due(v.polls)
@@ -167,8 +166,7 @@ func TestMonitorViewOfNothing(t *testing.T) {
 	}
 }
 
-// The whole program on a terminal that isn't one: it shows, polls again, ends by a key and leaves
-// nothing running.
+// The whole program shows, polls again, ends by a key and leaves nothing running.
 func TestMonitorViewRuns(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	in, keys := io.Pipe()

@@ -13,15 +13,13 @@ import (
 
 // ResetCmd resets a card.
 type ResetCmd struct {
-	Device string `help:"${card_help}; the only card of the machine if not given." placeholder:"DEVICE"`
-	Mode   string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you are about to reset it), post (tell it that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
-	Force  bool   `help:"Reset the card although processes have it open."`
-	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+	cardFlags
+	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you are about to reset it), post (tell it that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
+	Force bool   `help:"Reset the card although processes have it open."`
 }
 
-// Help is shown by --help.
 func (ResetCmd) Help() string {
-	return "Memory and all state of the card are lost. The card is opened and read afterwards; a card that doesn't answer then is an error. Processes that have it open are named and keep it, unless forced. " + cli.ExitHelp
+	return "Memory and all state of the card are lost. The card is opened and read afterwards; a card that doesn't answer then is an error. Processes that have it open are named and keep it, unless forced."
 }
 
 type resetJSON struct {
@@ -34,10 +32,6 @@ type resetJSON struct {
 	Losers  []holderJSON `json:"losers"`
 }
 
-// Validate checks the flags.
-func (c *ResetCmd) Validate() error { return checkName(c.Device) }
-
-// Run resets the card.
 func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 	mode, err := kmd.ParseResetMode(c.Mode)
 	if err != nil {
@@ -68,21 +62,17 @@ func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, h := range r.Losers {
 		out.Losers = append(out.Losers, holderJSON{h.PID, h.Name, h.Files})
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, out)
-	}
-	_, err = fmt.Fprintln(s.Out, out.text(r.Duration))
-	return err
+	return s.Print(c.JSON, out, func(w cli.Text) { out.print(w, r.Duration) })
 }
 
-func (r *resetJSON) text(d time.Duration) string {
+func (r *resetJSON) print(w cli.Text, d time.Duration) {
 	lost := ""
 	if len(r.Losers) > 0 {
 		lost = ", lost for " + holderNames(r.Losers)
 	}
-	if !r.Read {
-		return fmt.Sprintf("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %s", r.PCI, r.Arch, lost,
-			r.PCI)
+	if r.Read {
+		w.F("%s (%s): reset in %v and answering at %s%s\n", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
+	} else {
+		w.F("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %[1]s\n", r.PCI, r.Arch, lost)
 	}
-	return fmt.Sprintf("%s (%s): reset in %v and answering at %s%s", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
@@ -21,26 +19,21 @@ import (
 type TopologyCmd struct {
 	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
 	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
-	JSON   bool   `help:"Print one JSON object instead of tables." name:"json"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (TopologyCmd) Help() string {
-	return "Prints what the chips' Ethernet firmware says; a chip without a PCI interface is read through the one in front of it. " +
-		cli.ExitHelp + " Links that are down and chips that can't be read are no failure of the command."
+	return "Prints what the chips' Ethernet firmware says; a chip without a PCI interface is read through the one in front of it. Links that are down and chips that can't be read are no failure of the command."
 }
 
-// machine returns the named machine, or this one.
 func (c *TopologyCmd) machine() (*target.Machine, error) {
 	return cli.ParseMachine("--device", c.Device)
 }
 
-// Validate checks the flags.
-func (c *TopologyCmd) Validate() error {
-	if c.Device == "" {
-		return nil
+func (c *TopologyCmd) Validate() (err error) {
+	if c.Device != "" {
+		_, err = c.machine()
 	}
-	_, err := c.machine()
 	return err
 }
 
@@ -60,8 +53,6 @@ func (c *TopologyCmd) targets(ctx context.Context) ([]kmd.Target, func() error, 
 	}
 	return l, func() error { return nil }, err
 }
-
-// Run asks the chips and prints what they say.
 func (c *TopologyCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	targets, end, err := c.targets(ctx)
 	if err != nil {
@@ -86,10 +77,7 @@ func (c *TopologyCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 			err = errors.Join(err, cli.Save(ctx, "--svg", c.SVG, func(w io.Writer) error { return mesh.Draw(w, g) }))
 		}()
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, graphJSON(g))
-	}
-	return printGraph(s, g)
+	return s.Print(c.JSON, graphJSON(g), func(w cli.Text) { printGraph(w, g) })
 }
 
 type topologyJSON struct {
@@ -99,7 +87,7 @@ type topologyJSON struct {
 	Degraded []string           `json:"degraded"`
 }
 
-// topologyChipJSON is a chip for scripts. What isn't known is absent.
+// topologyChipJSON is a chip for scripts. Unknown fields are absent.
 type topologyChipJSON struct {
 	Name     string   `json:"name"`
 	PCI      string   `json:"pci,omitempty"`
@@ -131,17 +119,8 @@ func graphJSON(g *topology.Graph) topologyJSON {
 	}
 	for i := range g.Chips {
 		c := &g.Chips[i]
-		j := topologyChipJSON{
-			Name:     c.Name,
-			PCI:      c.PCI,
-			Node:     c.Node,
-			Serial:   c.Serial,
-			ASIC:     c.ASIC,
-			Location: c.Location,
-			Up:       upLinks(g, i),
-		}
-		// Wormhole's firmware reports a chip's place along with its identity, and one of them is at
-		// (0,0).
+		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location, Up: upLinks(g, i)}
+		// On Wormhole (0,0) is a place too, known along with the chip's identity.
 		if c.Place != (remote.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
 		}
@@ -167,14 +146,13 @@ func upLinks(g *topology.Graph, i int) int {
 	return n
 }
 
-func printGraph(s cli.Streams, g *topology.Graph) error {
+func printGraph(w cli.Text, g *topology.Graph) {
 	if len(g.Chips) == 0 {
-		_, err := fmt.Fprintln(s.Out,
-			"No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:t3000")
-		return err
+		w.F("No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:t3000\n")
+		return
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CHIP\tWHERE\tSERIAL\tASIC\tLINKS UP\tTO")
+	t := w.Table(0)
+	t.Row("CHIP", "WHERE", "SERIAL", "ASIC", "LINKS UP", "TO")
 	for i := range g.Chips {
 		c := &g.Chips[i]
 		var to []string
@@ -184,16 +162,10 @@ func printGraph(s cli.Streams, g *topology.Graph) error {
 				to = append(to, fmt.Sprintf("%d (%d)", j, n))
 			}
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\n", i, c.Name, cli.Dash(c.Serial), cli.Dash(c.ASIC), upLinks(g, i),
-			cli.Dash(strings.Join(to, ", ")))
+		t.Row(i, c.Name, cli.Dash(c.Serial), cli.Dash(c.ASIC), upLinks(g, i), list(to))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	for _, d := range g.Degraded() {
-		if _, err := fmt.Fprintln(s.Out, d); err != nil {
-			return err
-		}
+		w.F("%s\n", d)
 	}
-	return nil
 }

@@ -19,11 +19,10 @@ import (
 
 func TestChecksWritten(t *testing.T) {
 	checks := []Check{{Name: "driver", Found: "is loaded"}, {Name: "open", Device: "card", Found: "no", Fix: "open it"}}
-	writertest.EveryWrite(t, func(w io.Writer) error { return printTable(w, checks) })
+	writertest.EveryWrite(t, func(w io.Writer) error { return Streams{Out: w}.PrintChecks(false, checks) })
 }
 
-// Every reason why a device can't be opened says in one line which device, what was found and what
-// to do.
+// Every reason is one line with the device, what was found and what to do.
 func TestOpenErrors(t *testing.T) {
 	open := func(err error) error {
 		return fmt.Errorf("reprise: open: %w", &kmd.OpError{Op: "open", Path: "/dev/tenstorrent/7", Err: err})

@@ -36,8 +36,7 @@ func (e *FlagError) By(err error) *FlagError {
 
 func (e *FlagError) Unwrap() error { return e.Err }
 
-// OpenError explains why a device can't be opened. Errors that no other device would avoid stay
-// unchanged.
+// OpenError explains why a device can't be opened. Errors that hold for every device stay unchanged.
 func OpenError(device string, err error) error {
 	e := &FlagError{Flag: "--device", Value: device, Err: err}
 	var lib *ttsim.LibraryError

@@ -12,21 +12,47 @@ import (
 	"syscall"
 )
 
-// Save writes the file that a flag names, completely or not at all. It writes into existing
-// devices, pipes and other special files.
+// Save writes the file that a flag names, completely or not at all. Existing devices, pipes and
+// other special files are written into.
 func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
-	at, through, err := Place(path)
+	f, end, err := Create(ctx, flag, path)
 	if err != nil {
-		return CannotMake(flag, path, err)
+		return err
 	}
-	if through {
-		return pass(ctx, flag, at, write)
-	}
-	f, err := Temporary(at)
+	stop := context.AfterFunc(ctx, func() {
+		if f.through { // a pipe without a reader would block
+			_ = f.Close()
+		}
+	})
+	defer stop()
+	return end(buffered(f.File, write))
+}
+
+// Output is a file that is being written.
+type Output struct {
+	*os.File
+	through bool // into an existing device or pipe
+}
+
+// Create begins the file that a flag names, or opens an existing device or pipe. end completes it,
+// or after an error removes the file.
+func Create(ctx context.Context, flag, path string) (f Output, end func(error) error, err error) {
+	at, through, err := place(path)
 	if err != nil {
-		return CannotMake(flag, path, err)
+		return f, nil, cannotMake(flag, path, err)
 	}
-	return f.End(buffered(f.File, write))
+	if !through {
+		u, err := temporary(at)
+		if err != nil {
+			return f, nil, cannotMake(flag, path, err)
+		}
+		return Output{File: u.File}, u.end, nil
+	}
+	f.through = true
+	if f.File, err = Until(ctx, func() (*os.File, error) { return os.OpenFile(at, os.O_WRONLY, 0) }); err != nil {
+		return f, nil, Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
+	}
+	return f, func(err error) error { return errors.Join(err, f.Close()) }, nil
 }
 
 // FileText is one of several files that belong together.
@@ -35,27 +61,26 @@ type FileText struct {
 	Write func(io.Writer) error
 }
 
-// SaveTogether writes several files, all or none. They are renamed after all are complete, the last
-// one last. flag names their folder.
+// SaveTogether writes several files of the folder that flag names, all or none: they are renamed
+// when all are complete, the last one last.
 func SaveTogether(flag string, files []FileText) (err error) {
-	var open []*Unfinished
+	var open []*unfinished
 	defer func() {
 		for _, f := range open {
-			err = f.End(err)
+			err = f.end(err)
 		}
 	}()
 	for _, file := range files {
-		at, through, err := Place(file.Path)
-		var f *Unfinished
-		switch {
-		case err != nil:
-		case through:
+		at, through, err := place(file.Path)
+		if err == nil && through {
 			err = errors.New("it isn't a regular file")
-		default:
-			f, err = Temporary(at)
+		}
+		var f *unfinished
+		if err == nil {
+			f, err = temporary(at)
 		}
 		if err != nil {
-			return CannotMake(flag, file.Path, err)
+			return cannotMake(flag, file.Path, err)
 		}
 		open = append(open, f)
 		if err := buffered(f.File, file.Write); err != nil {
@@ -65,20 +90,20 @@ func SaveTogether(flag string, files []FileText) (err error) {
 	return nil
 }
 
-// Unfinished is a file that gets its name when complete.
-type Unfinished struct {
+// unfinished is a file that gets its name when complete.
+type unfinished struct {
 	*os.File
 	at string
 }
 
-// Temporary makes a file beside the file that it will replace.
-func Temporary(at string) (*Unfinished, error) {
+// temporary makes a file beside the file that it will replace.
+func temporary(at string) (*unfinished, error) {
 	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
-	return &Unfinished{f, at}, err
+	return &unfinished{f, at}, err
 }
 
-// End renames the file, or removes it after an error.
-func (f *Unfinished) End(err error) error {
+// end renames the file, or removes it after an error.
+func (f *unfinished) end(err error) error {
 	if err == nil {
 		err = f.Chmod(0o644) // temporary files are private
 	}
@@ -94,18 +119,6 @@ func (f *Unfinished) End(err error) error {
 	return err
 }
 
-// pass writes to an existing device or pipe, whose missing reader would block it until ctx ends.
-func pass(ctx context.Context, flag, path string, write func(io.Writer) error) error {
-	f, err := Until(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
-	if err != nil {
-		return Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
-	err = buffered(f, write)
-	stop()
-	return errors.Join(err, f.Close())
-}
-
 func buffered(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<16)
 	if err := write(w); err != nil {
@@ -114,9 +127,9 @@ func buffered(f *os.File, write func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// Place follows links and returns the path to write. Regular files are replaced; through says to
+// place follows links and returns the path to write. Regular files are replaced; through says to
 // write into an existing device or pipe instead, since replacing a device node would lose it.
-func Place(path string) (at string, through bool, err error) {
+func place(path string) (at string, through bool, err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
 	case err != nil:
@@ -148,29 +161,36 @@ func Creatable(flag, path string) error {
 	if path == "" {
 		return nil
 	}
-	at, through, err := Place(path)
+	at, through, err := place(path)
 	if err == nil && !through {
-		var f *os.File
-		if f, err = os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*"); err == nil {
+		var f *unfinished
+		if f, err = temporary(at); err == nil {
 			err = errors.Join(f.Close(), os.Remove(f.Name()))
 		}
 	}
 	if err != nil {
-		return CannotMake(flag, path, err)
+		return cannotMake(flag, path, err)
 	}
 	return nil
 }
 
-// CannotMake is the error of a file that can't be created.
-func CannotMake(flag, path string, err error) error {
+func cannotMake(flag, path string, err error) error {
 	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
 }
 
-// reason is a system error without the path, which the message has.
+// reason is the text of a system error without the path, which the message has.
 func reason(err error) string {
 	var e *fs.PathError
 	if errors.As(err, &e) {
 		return e.Err.Error()
 	}
 	return err.Error()
+}
+
+// SaveBytes saves b; see Save.
+func SaveBytes(ctx context.Context, flag, path string, b []byte) error {
+	return Save(ctx, flag, path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
 }

@@ -1,17 +1,20 @@
-// Package cli is what all commands share: where they print, how they name devices, what their
-// errors look like.
+// Package cli is what all commands share: output, names of devices, errors.
 package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // IsFile reports whether a name is that of a plain file, and so not of a device.
@@ -20,8 +23,8 @@ func IsFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Until calls a function that only reads or prints, and returns when ctx ends although the function
-// may block in a pipe: the process ends soon.
+// Until calls a function that only reads or prints, and returns early when ctx ends: the function may
+// block in a pipe, and the process ends soon.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -52,12 +55,12 @@ type Process struct {
 func (p *Process) Last(write func()) {
 	if p == nil {
 		write()
-		return
+	} else {
+		p.said.Do(write)
 	}
-	p.said.Do(write)
 }
 
-// Set notes the number of the process.
+// Set sets the number of the process.
 func (p *Process) Set(rank, size int) {
 	if p == nil || size < 2 {
 		return
@@ -77,13 +80,12 @@ func (p *Process) Label(text string) string {
 		if ok {
 			b.WriteString("reprise: ")
 		}
-		b.WriteString(*p.name.Load())
-		b.WriteString(rest)
+		b.WriteString(*p.name.Load() + rest)
 	}
 	return b.String()
 }
 
-// ExitHelp ends the help of commands.
+// ExitHelp ends the help of all commands but those that pass on a program's exit code.
 const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
 
 // Streams are where a command reads and writes.
@@ -100,4 +102,27 @@ func Endings() []os.Signal {
 		s = append(s, syscall.SIGHUP)
 	}
 	return s
+}
+
+// Serve answers HTTP requests at an address until ctx ends, and returns ctx's error then. It prints
+// the URL of path.
+func Serve(ctx context.Context, what, address string, h http.Handler, out io.Writer, path string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	fmt.Fprintf(out, "serving http://%s%s\n", l.Addr(), path)
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("%s: %w", what, err)
+	case <-ctx.Done():
+	}
+	err = srv.Close() // clients repeat what was cut
+	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return errors.Join(ctx.Err(), err)
 }

@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
@@ -40,12 +37,11 @@ type kernelBuildCmd struct {
 	Zones       bool     `help:"Compile in reprise_zone and DeviceZoneScopedN, which otherwise generate no code."`
 	Watch       bool     `help:"Compile in assertions and checks of circular buffers, NoC requests and the stack. A failed check ends waits for the kernel with an error."`
 	Compiler    string   `help:"Prefix of the compiler's programs, such as /opt/riscv/bin/riscv64-unknown-elf-; the usual ones in PATH if absent." placeholder:"PREFIX"`
-	JSON        bool     `help:"Print a JSON object for each file instead of text." name:"json"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (kernelBuildCmd) Help() string {
-	return "Compiles and links a kernel with the headers, start-up code and linker script that are part of this program, and checks what is checked when a program loads it. It needs the GNU cross compiler for RISC-V (Debian: gcc-riscv64-unknown-elf). The compiler's messages are on standard error. " + cli.ExitHelp
+	return "Compiles and links a kernel with the headers, start-up code and linker script that are part of this program, and checks what is checked when a program loads it. It needs the GNU cross compiler for RISC-V (Debian: gcc-riscv64-unknown-elf). The compiler's messages are on standard error."
 }
 
 type kernelJSON struct {
@@ -57,24 +53,12 @@ type kernelJSON struct {
 	Processors []string `json:"processors"`
 }
 
-func fidelity(name string) (kernels.Fidelity, bool) {
-	switch strings.ToLower(name) {
-	case "hifi4", "":
-		return kernels.HiFi4, true
-	case "hifi3":
-		return kernels.HiFi3, true
-	case "hifi2":
-		return kernels.HiFi2, true
-	case "lofi":
-		return kernels.LoFi, true
-	}
-	return 0, false
-}
+var fidelities = map[string]kernels.Fidelity{"": kernels.HiFi4, "hifi4": kernels.HiFi4, "hifi3": kernels.HiFi3, "hifi2": kernels.HiFi2, "lofi": kernels.LoFi}
 
 func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, error) {
 	cs := kernels.ComputeSource{Source: src, Formats: map[int]kernels.Format{}, WideDst: c.WideDst, UnpackToDst: c.UnpackToDst}
 	var ok bool
-	if cs.Fidelity, ok = fidelity(c.Fidelity); !ok {
+	if cs.Fidelity, ok = fidelities[strings.ToLower(c.Fidelity)]; !ok {
 		return cs, cli.Wrong("--fidelity", c.Fidelity, "unknown fidelity", "use lofi, hifi2, hifi3 or hifi4")
 	}
 	for _, given := range c.Format {
@@ -91,7 +75,7 @@ func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, err
 	return cs, nil
 }
 
-// Validate refuses what no compiler has to be started for. Package kong calls it.
+// Validate checks what needs no compiler.
 func (c *kernelBuildCmd) Validate() error {
 	src, err := c.source()
 	if err != nil {
@@ -109,26 +93,15 @@ func (c *kernelBuildCmd) Validate() error {
 }
 
 func (c *kernelBuildCmd) source() (src kernels.Source, err error) {
-	src = kernels.Source{
-		Path:        c.Source,
-		Defines:     c.Define,
-		Include:     c.Include,
-		CompileArgs: c.CompileArgs,
-		Debug:       c.Debug,
-		Prints:      c.Prints,
-		Zones:       c.Zones,
-		Watch:       c.Watch,
-		Compiler:    c.Compiler,
-	}
+	src = kernels.Source{Path: c.Source, Defines: c.Define, Include: c.Include, CompileArgs: c.CompileArgs, Debug: c.Debug,
+		Prints: c.Prints, Zones: c.Zones, Watch: c.Watch, Compiler: c.Compiler}
 	if src.Arch, err = chip.ParseArch(c.Arch); err != nil {
 		return src, cli.Wrong("--arch", c.Arch, "unknown architecture", "use blackhole or wormhole").By(err)
 	}
-	for _, name := range c.Processor {
-		p := cli.Processors(func(p chip.Processor) bool { return strings.EqualFold(name, p.String()) })
-		if len(p) == 0 {
-			return src, cli.Wrong("--processor", name, "there is no such processor", "use brisc, ncrisc, trisc0, trisc1 or trisc2")
+	if len(c.Processor) > 0 {
+		if src.Processors, err = cli.ParseProcessors(c.Processor); err != nil {
+			return src, err
 		}
-		src.Processors = append(src.Processors, p...)
 	}
 	if filepath.Clean(c.output()) == filepath.Clean(c.Source) {
 		return src, cli.Wrong("--output", c.output(), "it is the source", "give another name")
@@ -193,10 +166,7 @@ func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arc
 	if err != nil {
 		return err
 	}
-	if err := cli.Save(ctx, "--output", p.name, func(w io.Writer) error {
-		_, err := w.Write(p.file)
-		return err
-	}); err != nil {
+	if err := cli.SaveBytes(ctx, "--output", p.name, p.file); err != nil {
 		return err
 	}
 	out := kernelJSON{File: p.name, Arch: arch.String(), L1: len(im.Text), Data: im.DataSize, BSS: im.BSSSize}
@@ -205,11 +175,8 @@ func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arc
 			out.Processors = append(out.Processors, on.String())
 		}
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, out)
-	}
-	_, err = fmt.Fprintf(s.Out, "%s: %s kernel for %s: %s B of L1, %s B of local RAM\n", out.File, out.Arch,
-		strings.Join(out.Processors, ", "),
-		humanize.Comma(int64(out.L1)), humanize.Comma(int64(out.Data)+int64(out.BSS)))
-	return err
+	return s.Print(c.JSON, out, func(w cli.Text) {
+		w.F("%s: %s kernel for %s: %s of L1, %s of local RAM\n", out.File, out.Arch, strings.Join(out.Processors, ", "), cli.Bytes(out.L1),
+			cli.Bytes(out.Data+out.BSS))
+	})
 }

@@ -5,13 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
-	"slices"
 	"strings"
-	"text/tabwriter"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/kernels"
@@ -22,35 +17,31 @@ func (*metalLsCmd) OnlyReads() bool { return true }
 
 func (*metalCheckCmd) OnlyReads() bool { return true }
 
-// MetalCmd are the commands about what tt-metal built.
+// MetalCmd has the commands about what tt-metal built.
 type MetalCmd struct {
 	Ls    metalLsCmd    `cmd:"" help:"List kernels and base firmware in tt-metal's kernel cache."`
 	Check metalCheckCmd `cmd:"" help:"Say what a kernel that tt-metal built needs to run."`
 }
 
 type metalLsCmd struct {
-	Dir  []string `arg:"" help:"tt-metal's kernel cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache), a folder of pre-compiled firmware, or a part of them." placeholder:"DIR"`
-	JSON bool     `help:"Print one JSON object instead of tables." name:"json"`
+	Dir []string `arg:"" help:"tt-metal's kernel cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache), a folder of pre-compiled firmware, or a part of them." placeholder:"DIR"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (metalLsCmd) Help() string {
-	return "A kernel runs only on the base firmware that it was linked with; the list says which one that is. Files for Ethernet cores are listed with their processor; nothing runs them. Nothing is written. " + cli.ExitHelp
+	return "A kernel runs only on the base firmware that it was linked with; the list says which one that is. Files for Ethernet cores are listed with their processor; nothing runs them. Nothing is written."
 }
 
 type metalCheckCmd struct {
 	File     string `arg:"" help:"ELF file of a kernel, such as <cache>/.../kernels/<name>/<hash>/brisc/brisc.elf." placeholder:"ELF"`
 	Firmware string `help:"Folder with the base firmware to compare with: brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and trisc2.elf; that of the kernel's build in the cache if absent." placeholder:"DIR"`
-	JSON     bool   `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (metalCheckCmd) Help() string {
-	return "Prints what the kernel is, and which base firmware it was linked with. It fails, and says what to do, if the kernel can't run. " +
-		cli.ExitHelp
+	return "Prints what the kernel is, and which base firmware it was linked with. It fails, and says what to do, if the kernel can't run."
 }
 
-// metalFirmwareJSON is base firmware.
 type metalFirmwareJSON struct {
 	Dir       string `json:"dir"`
 	Arch      string `json:"arch"`
@@ -60,7 +51,6 @@ type metalFirmwareJSON struct {
 	L1Banks   int    `json:"l1_banks"`
 }
 
-// metalKernelJSON is a kernel for one processor.
 type metalKernelJSON struct {
 	File      string              `json:"file"`
 	Name      string              `json:"name"`
@@ -83,18 +73,16 @@ type metalKernelJSON struct {
 	Symbols   []metalVariableJSON `json:"symbols,omitempty"`
 }
 
-// metalVariableJSON is a variable of the base firmware that a kernel was linked with.
 type metalVariableJSON struct {
 	Name    string `json:"name"`
 	Address uint32 `json:"address"`
 	Size    uint32 `json:"size"`
 }
 
-// metalEthernetJSON is a kernel, or base firmware without a name, for one processor of an Ethernet
-// core.
+// metalEthernetJSON is a kernel or base firmware for a processor of an Ethernet core.
 type metalEthernetJSON struct {
 	File      string `json:"file"`
-	Name      string `json:"name,omitempty"`
+	Name      string `json:"name,omitempty"` // of a kernel
 	Hash      string `json:"hash,omitempty"`
 	Build     string `json:"build,omitempty"`
 	Commit    string `json:"commit,omitempty"` // of the cache's folder
@@ -110,7 +98,6 @@ type metalJSON struct {
 	Problems []string            `json:"problems"`
 }
 
-// Run lists what the folder has.
 func (c *metalLsCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := metal.OpenCache(ctx, c.Dir...)
 	if err != nil {
@@ -173,93 +160,62 @@ func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Im
 }
 
 // print prints tables, followed by unusable files.
-func (j *metalJSON) print(to io.Writer) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+func (j *metalJSON) print(w cli.Text) {
+	t := w.Table(0)
 	if len(j.Firmware) > 0 {
-		fmt.Fprintln(w, "BASE FIRMWARE\tCHIP\tREVISION\tCOMMIT\tDRAM BANKS\tL1 BANKS")
+		t.Row("BASE FIRMWARE", "CHIP", "REVISION", "COMMIT", "DRAM BANKS", "L1 BANKS")
 		for _, f := range j.Firmware {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", j.below(f.Dir), f.Arch, f.Revision, f.Commit, f.DRAMBanks, f.L1Banks)
+			t.Row(j.below(f.Dir), f.Arch, f.Revision, f.Commit, f.DRAMBanks, f.L1Banks)
 		}
 	}
 	if len(j.Kernels) > 0 {
 		if len(j.Firmware) > 0 {
-			fmt.Fprintln(w)
+			t.Row()
 		}
-		fmt.Fprintln(w, "KERNEL\tHASH\tPROCESSOR\tCHIP\tREVISION\tL1\tLOCAL RAM\tBANKS\tVARIABLES\tFIRMWARE")
+		t.Row("KERNEL", "HASH", "PROCESSOR", "CHIP", "REVISION", "L1", "LOCAL RAM", "BANKS", "VARIABLES", "FIRMWARE")
 	}
-	var notes []string
+	var problems []string
+	with := map[string][]string{} // kernels with a problem
 	for _, k := range j.Kernels {
-		firmware := "-"
-		if k.Firmware != "" {
-			firmware = j.below(k.Firmware)
-		}
 		if k.L1 == 0 {
-			fmt.Fprintf(w, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", k.Name, cli.Dash(k.Hash), k.Processor)
+			t.Row(k.Name, cli.Dash(k.Hash), k.Processor, "-", "-", "-", "-", "-", "-", "-")
 		} else {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s B\t%s B\t%s\t%d\t%s\n", k.Name, cli.Dash(k.Hash), k.Processor, cli.Dash(k.Arch), cli.Dash(k.Revision),
-				humanize.Comma(int64(k.L1)), humanize.Comma(int64(k.Data)+int64(k.BSS)), banks(k.DRAMBanks, k.L1Banks), k.Variables, firmware)
+			t.Row(k.Name, cli.Dash(k.Hash), k.Processor, cli.Dash(k.Arch), cli.Dash(k.Revision), cli.Bytes(k.L1), cli.Bytes(k.Data+k.BSS),
+				banks(k.DRAMBanks, k.L1Banks), k.Variables, j.below(k.Firmware))
 		}
-		if k.Problem != "" && !slices.Contains(notes, k.Problem) {
-			notes = append(notes, k.Problem)
+		if k.Problem != "" {
+			if with[k.Problem] == nil {
+				problems = append(problems, k.Problem)
+			}
+			with[k.Problem] = append(with[k.Problem], j.below(k.File))
 		}
 	}
-	j.printEthernet(w)
-	if err := w.Flush(); err != nil {
-		return err
+	if len(j.Ethernet) > 0 {
+		if len(j.Firmware)+len(j.Kernels) > 0 {
+			t.Row()
+		}
+		t.Row("ETHERNET", "HASH", "PROCESSOR", "FILE")
+		for _, e := range j.Ethernet {
+			t.Row(map[bool]string{true: "base firmware", false: e.Name}[e.Firmware], cli.Dash(e.Hash), e.Processor, j.below(e.File))
+		}
 	}
-	for i, problem := range notes {
-		notes[i] = j.kernelsWith(problem) + ": " + problem
+	t.Flush()
+	var notes []string
+	for _, p := range problems {
+		first := with[p][0]
+		if n := len(with[p]); n > 1 {
+			first += fmt.Sprintf(" and %d more", n-1)
+		}
+		notes = append(notes, first+": "+p)
 	}
 	if len(j.Ethernet) > 0 {
 		notes = append(notes, "Files for Ethernet cores are listed only: Reprise runs nothing of tt-metal's there.")
 	}
 	if notes = append(notes, j.Problems...); len(notes) > 0 {
-		notes[0] = "\n" + notes[0]
-	}
-	for _, n := range notes {
-		if _, err := fmt.Fprintln(to, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// printEthernet prints what is for Ethernet cores.
-func (j *metalJSON) printEthernet(w io.Writer) {
-	if len(j.Ethernet) == 0 {
-		return
-	}
-	if len(j.Firmware) > 0 || len(j.Kernels) > 0 {
-		fmt.Fprintln(w)
-	}
-	fmt.Fprintln(w, "ETHERNET\tHASH\tPROCESSOR\tFILE")
-	for _, e := range j.Ethernet {
-		name := e.Name
-		if e.Firmware {
-			name = "base firmware"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, cli.Dash(e.Hash), e.Processor, j.below(e.File))
+		w.F("\n%s\n", strings.Join(notes, "\n"))
 	}
 }
 
-// kernelsWith names the first kernel with a problem and counts the others.
-func (j *metalJSON) kernelsWith(problem string) string {
-	var first string
-	n := 0
-	for _, k := range j.Kernels {
-		if k.Problem == problem {
-			if n++; n == 1 {
-				first = j.below(k.File)
-			}
-		}
-	}
-	if n > 1 {
-		return fmt.Sprintf("%s and %d more", first, n-1)
-	}
-	return first
-}
-
-// banks counts the banks of DRAM and L1.
 func banks(dram, l1 int) string {
 	if dram == 0 && l1 == 0 {
 		return "-"
@@ -267,18 +223,17 @@ func banks(dram, l1 int) string {
 	return fmt.Sprintf("%d, %d", dram, l1)
 }
 
-// below returns a path relative to the listed folder; unchanged if several were listed.
+// below returns a path relative to the listed folder, unchanged if several were listed; a dash for
+// an empty path.
 func (j *metalJSON) below(path string) string {
-	if len(j.Roots) != 1 {
-		return path
+	if len(j.Roots) == 1 && path != "" {
+		if rel, err := filepath.Rel(j.Roots[0], path); err == nil {
+			return rel
+		}
 	}
-	if rel, err := filepath.Rel(j.Roots[0], path); err == nil {
-		return rel
-	}
-	return path
+	return cli.Dash(path)
 }
 
-// Run says what the file is.
 func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 	k, cache, err := metal.OpenKernel(ctx, c.File)
 	if err != nil {
@@ -301,11 +256,7 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, v := range im.Metal.Variables {
 		out.Symbols = append(out.Symbols, metalVariableJSON{Name: v.Name, Address: v.Addr, Size: v.Size})
 	}
-	if c.JSON {
-		err = cmp.Or(cli.PrintJSON(s.Out, out), err)
-	} else {
-		err = cmp.Or(out.print(s.Out), err)
-	}
+	err = cmp.Or(s.Print(c.JSON, out, out.print), err)
 	var missing *metal.NoFirmwareError
 	if errors.As(err, &missing) && missing.Err == nil {
 		err = fmt.Errorf("%s: %w; give the folder with --firmware", c.File, err)
@@ -314,29 +265,29 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 // print prints a kernel line by line.
-func (k *metalKernelJSON) print(to io.Writer) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	line("kernel", "%s", k.Name)
+func (k *metalKernelJSON) print(w cli.Text) {
+	t := w.Table(0)
+	line := func(name, format string, args ...any) { t.Row(name, fmt.Sprintf(format, args...)) }
+	t.Row("kernel", k.Name)
 	if k.Hash != "" {
-		line("hash", "%s", k.Hash)
+		t.Row("hash", k.Hash)
 	}
 	if k.Build != "" {
-		line("build", "%s", strings.TrimPrefix(k.Commit+"/"+k.Build, "/"))
+		t.Row("build", strings.TrimPrefix(k.Commit+"/"+k.Build, "/"))
 	}
 	if k.Firmware != "" {
 		line("processor", "%s of %s", k.Processor, k.Arch)
 		line("revision", "tt-metal of %s", k.Revision)
-		line("firmware", "%s", k.Firmware)
+		t.Row("firmware", k.Firmware)
 	} else {
-		line("processor", "%s", cmp.Or(k.Processor, "unknown without its firmware"))
+		t.Row("processor", cmp.Or(k.Processor, "unknown without its firmware"))
 	}
 	place := "anywhere in L1"
 	if k.IRAM {
 		place = "in NCRISC's instruction RAM"
 	}
-	line("text and data", "%s B, %s", humanize.Comma(int64(k.L1)), place)
-	line("local RAM", "%s B, of which %s B have initial values", humanize.Comma(int64(k.Data)+int64(k.BSS)), humanize.Comma(int64(k.Data)))
+	line("text and data", "%s, %s", cli.Bytes(k.L1), place)
+	line("local RAM", "%s, of which %s have initial values", cli.Bytes(k.Data+k.BSS), cli.Bytes(k.Data))
 	if k.DRAMBanks > 0 || k.L1Banks > 0 {
 		line("banks", "compiled for %d of DRAM and %d of L1", k.DRAMBanks, k.L1Banks)
 	}
@@ -344,5 +295,5 @@ func (k *metalKernelJSON) print(to io.Writer) error {
 		line("stored addresses", "%d, stored before each run", k.Stored)
 	}
 	line("linked with", "%s of the firmware", cli.Count(k.Variables, "variable"))
-	return w.Flush()
+	t.Flush()
 }

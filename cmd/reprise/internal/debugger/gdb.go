@@ -26,22 +26,20 @@ type GdbCmd struct {
 	Record    bool     `help:"Record from the start, so that gdb can go backwards. Recording slows the processors down; the monitor command record switches it."`
 }
 
-// Help is shown by --help.
 func (GdbCmd) Help() string {
-	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on. " + cli.ExitHelp
+	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
 }
 
-// Validate refuses what no device has. Package kong calls it.
 func (c *GdbCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
 
 // Run serves one session.
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
-	dev, err := openDebugged(ctx, c.Device)
+	dev, topo, err := openDebugged(ctx, c.Device)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	threads, err := c.threads(ctx, dev)
+	threads, err := c.threads(dev, topo)
 	if err != nil {
 		return err
 	}
@@ -77,20 +75,16 @@ func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 }
 
 // threads returns the processors to debug.
-func (c *GdbCmd) threads(ctx context.Context, dev *kmd.Device) (all []gdb.Thread, err error) {
-	h, err := dev.Harvesting(ctx)
+func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, err error) {
+	cores, err := parseCores(c.Core)
 	if err != nil {
 		return nil, err
 	}
-	topo, err := chip.New(dev.Arch(), h)
+	wanted, err := cli.ParseProcessors(c.Processor)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range c.Core {
-		at, err := parseCore("--core", name)
-		if err != nil {
-			return nil, err
-		}
+	for _, at := range cores {
 		xy, err := topo.Virtual(at)
 		if err != nil {
 			return nil, err
@@ -99,7 +93,7 @@ func (c *GdbCmd) threads(ctx context.Context, dev *kmd.Device) (all []gdb.Thread
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range wantedProcessors(c.Processor) {
+		for _, p := range wanted {
 			k, err := tile.Core(p)
 			if err != nil {
 				return nil, err
@@ -130,21 +124,10 @@ func (c *GdbCmd) text(dev *kmd.Device, k *core.Core, s cli.Streams) (uint32, err
 	if err != nil {
 		return 0, err
 	}
-	for _, m := range space[1:] {
-		fmt.Fprintf(s.Out, "%v has %s at %#x\n", k.Processor(), m.Name, m.Start)
-		return m.Start, nil // kernels are linked at 0
+	if len(space) < 2 {
+		return 0, nil
 	}
-	return 0, nil
-}
-
-// wantedProcessors returns a tile's named processors, or all.
-func wantedProcessors(names []string) []chip.Processor {
-	return cli.Processors(func(p chip.Processor) bool {
-		for _, name := range names {
-			if strings.EqualFold(name, p.String()) {
-				return true
-			}
-		}
-		return len(names) == 0
-	})
+	m := space[1]
+	fmt.Fprintf(s.Out, "%v has %s at %#x\n", k.Processor(), m.Name, m.Start)
+	return m.Start, nil // kernels are linked at 0
 }

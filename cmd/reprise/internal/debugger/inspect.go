@@ -18,13 +18,12 @@ import (
 
 // InspectCmd prints hang dumps and recorded sessions.
 type InspectCmd struct {
-	File   string   `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
-	JSON   bool     `help:"Print one JSON object instead of text." name:"json"`
+	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
+	cli.AsJSON
 	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in a dump's call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
 	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
 }
 
-// Run prints the file.
 func (c *InspectCmd) Run(s cli.Streams) error {
 	f, err := os.Open(c.File)
 	if err != nil {
@@ -81,20 +80,20 @@ func (c *InspectCmd) dump(s cli.Streams, r io.Reader) error {
 	if err := d.Print(s.Out); err != nil {
 		return fmt.Errorf("inspect: %w", err)
 	}
-	w := bufio.NewWriter(s.Out)
-	fmt.Fprintln(w, "\nmemory in the file (--region NAME writes it out):")
-	seen := map[string]int{}
-	var names []string
-	for _, r := range d.Regions {
-		if _, ok := seen[r.Name]; !ok {
-			names = append(names, r.Name)
+	return cli.Print(s.Out, func(w cli.Text) {
+		w.F("\nmemory in the file (--region NAME writes it out):\n")
+		sizes := map[string]int{}
+		var names []string
+		for _, r := range d.Regions {
+			if _, ok := sizes[r.Name]; !ok {
+				names = append(names, r.Name)
+			}
+			sizes[r.Name] += r.Size
 		}
-		seen[r.Name] += r.Size
-	}
-	for _, n := range names {
-		fmt.Fprintf(w, "  %-16s %d B\n", n, seen[n])
-	}
-	return w.Flush()
+		for _, n := range names {
+			w.F("  %-16s %d B\n", n, sizes[n])
+		}
+	})
 }
 
 // symbolize makes a dump's call stacks again with given kernel files.
@@ -113,7 +112,6 @@ func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 	return err
 }
 
-// region writes the bytes of all regions with a name.
 func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
 	found := false
 	for _, r := range d.Regions {

@@ -28,27 +28,24 @@ import (
 
 // Cmd classifies handwritten digits.
 type Cmd struct {
-	Device string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
-	// Hosts is for meshes over several processes.
-	Hosts string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
-	Links string `help:"Network for emulated links between processes, such as 10.1.0.0/16, or 127.0.0.0/8 on one machine; the default route's if absent." placeholder:"NETWORK"`
-	Input string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
-	Batch int    `help:"Images per batch." default:"128"`
-	// Network is for people who want to see kernels of their own.
+	Device  string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
+	Hosts   string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Links   string `help:"Network for emulated links between processes, such as 10.1.0.0/16, or 127.0.0.0/8 on one machine; the default route's if absent." placeholder:"NETWORK"`
+	Input   string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
+	Batch   int    `help:"Images per batch." default:"128"`
 	Network string `help:"Network: bfloat16, of operations on the engines; or integer, of kernels on the RISC-V cores." enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
-	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
-	// SaveTrace is for reprise trace.
+	cli.AsJSON
 	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
 	Timeline  string `help:"Write a timeline of the host and the queues, and on the emulator of engine waits, to this file, as JSON for ui.perfetto.dev. Each call becomes a little slower." placeholder:"FILE" type:"path"`
 	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back without a device. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
 	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
 	cli.Hangs
 
-	target  kmd.Target      // what Device names
-	machine *target.Machine // if it names one of several chips
+	target  kmd.Target
+	machine *target.Machine // if Device names several chips
 }
 
-// Result is the demo's result; its JSON form is for scripts.
+// Result is the demo's result.
 type Result struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
@@ -59,7 +56,7 @@ type Result struct {
 	Cores    int    `json:"cores"`
 	Programs int    `json:"programs"`
 	// Accuracy is the share of right answers among Measured images: the embedded ones not used for
-	// training, or all of a file.
+	// training, or all images of a file.
 	Accuracy   float64 `json:"accuracy"`
 	Measured   int     `json:"accuracy_images"`
 	Mismatches int     `json:"mismatches"`
@@ -70,7 +67,7 @@ type Result struct {
 	TraceFile     string          `json:"trace_file,omitempty"`
 	TimelineFile  string          `json:"timeline_file,omitempty"`
 	GraphFile     string          `json:"graph_file,omitempty"`
-	// TraceAfter is what the trace memory of all banks holds once the trace is released.
+	// TraceAfter is the size of the trace memory once the trace is released.
 	TraceAfter uint64 `json:"trace_bytes_after_release"`
 
 	EagerNs     int64   `json:"eager_host_ns_p50"`
@@ -82,7 +79,7 @@ type Result struct {
 	OpenSeconds float64 `json:"open_seconds"`
 
 	network  string // its name
-	input    string // file that the images come from, if they aren't the embedded ones
+	input    string // file of the images, if not embedded
 	bankSize uint64
 	samples  []sample
 }
@@ -93,12 +90,13 @@ type sample struct {
 	said  uint8
 }
 
-// mismatchError says that a device's scores differ from those of the network on the host.
+// mismatchError says that a device's scores differ from those of the network on the host. The other
+// fields describe the first of count differences.
 type mismatchError struct {
+	network       string
 	count         int
 	batch, index  int
 	how           string
-	network       string
 	got, expected scores
 }
 
@@ -107,7 +105,24 @@ func (e *mismatchError) Error() string {
 		differing(e.count, "result"), e.index, e.batch, e.how, e.got, e.network, e.expected)
 }
 
-// Validate checks what can be checked without a device. Package kong calls it.
+func (e *mismatchError) compare(batch int, how string, got, expected []scores) {
+	for i, want := range expected {
+		if !want.same(got[i]) {
+			if e.count++; e.count == 1 {
+				e.batch, e.index, e.how, e.got, e.expected = batch, i, how, got[i], want
+			}
+		}
+	}
+}
+
+// err returns the error if there is a difference.
+func (e *mismatchError) err() error {
+	if e.count == 0 {
+		return nil
+	}
+	return e
+}
+
 func (c *Cmd) Validate() error {
 	if c.Batch < 1 {
 		return cli.Wrong("--batch", c.Batch, "a batch has at least one image", "give a positive number")
@@ -137,8 +152,8 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range []struct{ flag, path string }{{"--save-trace", c.SaveTrace}, {"--timeline", c.Timeline}} {
-		if err := cli.Creatable(f.flag, f.path); err != nil {
+	for _, f := range [][2]string{{"--save-trace", c.SaveTrace}, {"--timeline", c.Timeline}} {
+		if err := cli.Creatable(f[0], f[1]); err != nil {
 			return err
 		}
 	}
@@ -147,7 +162,10 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 		if res == nil {
 			return err
 		}
-		return errors.Join(res.print(s.Out, c.JSON), err)
+		if res.rank == 0 {
+			err = errors.Join(s.Print(c.JSON, res, res.print), err)
+		}
+		return err
 	}
 	bar := newProgress(s.Err, !c.JSON && cli.IsTerminal(s.Err))
 	res, err := c.classify(ctx, images, measured, bar)
@@ -155,12 +173,11 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 	if res == nil {
 		return err
 	}
-	// A result that differs from the network's is still worth printing, with an error after it.
+	// A result that differs from the network's is printed too.
 	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
-// images returns the images, beginning with those that measure the accuracy, and the number of the
-// latter.
+// images returns the images, those that measure the accuracy first, and the number of the latter.
 func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -175,7 +192,7 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 }
 
 // classify runs the network eagerly, captures it and replays the trace, comparing each result with
-// the network on the host. If results differ it returns the measurements and a *mismatchError.
+// the network on the host. If results differ it returns both the result and a *mismatchError.
 func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -183,7 +200,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 		return nil, err
 	}
 	opts := append(c.Hangs.Options(), reprise.WithQueues(2))
-	on, end, err := c.recorded()
+	on, end, err := c.recorded(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +216,9 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 	opened := time.Since(start)
 
 	r := &demoRun{
-		// A larger batch would only be padding.
-		dev: dev, ops: ops.New(dev), net: net, bar: bar, room: min(c.Batch, len(images)), batches: slices.Collect(slices.Chunk(images, c.Batch)),
-		check: checker{network: net.name()},
+		dev: dev, ops: ops.New(dev), net: net, bar: bar, batches: slices.Collect(slices.Chunk(images, c.Batch)),
+		room:  min(c.Batch, len(images)), // more would only be padding
+		check: mismatchError{network: net.name()},
 	}
 	defer func() { err = errors.Join(err, r.ops.Release(context.WithoutCancel(ctx))) }()
 	listened := func() error { return nil }
@@ -213,7 +230,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 		r.span = line.Span
 		workers := slices.Collect(dev.Grid().Cores())
 		workers = workers[:min(sampledWorkers, len(workers))]
-		// Recordings, simulators and silicon don't tell.
+		// Recordings, simulators and silicon have no samples.
 		if err := line.SampleEngines(engineSampling, workers...); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return nil, err
 		}
@@ -224,12 +241,9 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 			return cli.Save(ctx, "--timeline", c.Timeline, line.WriteJSON)
 		}
 	}
-	if c.Graph != "" {
-		// Also after an error: it shows how far the network got.
+	if c.Graph != "" { // also after an error: it shows how far the network got
 		capture := r.ops.BeginCapture(graph.Config{StackTraces: true, BufferPages: true, OperationBuffers: true})
-		defer func() {
-			err = errors.Join(err, c.saveGraph(ctx, capture))
-		}()
+		defer func() { err = errors.Join(err, c.saveGraph(ctx, capture)) }()
 	}
 	res = &Result{
 		Device: c.Device, Arch: dev.Arch().String(), Engine: net.engine(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
@@ -269,52 +283,44 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 	res.Accuracy = float64(correct) / float64(measured)
 	mem := dev.Memory(allocator.Trace)
 	res.TraceAfter = mem.Allocated * uint64(mem.Banks)
-	res.Mismatches = r.check.mismatches
+	res.Mismatches = r.check.count
 	res.Seconds = time.Since(start).Seconds()
 	return res, r.check.err()
 }
 
-// Sampling of engine waits for a timeline: interval and number of workers.
+// Sampling of engine waits for a timeline.
 const (
 	engineSampling = 100 * time.Microsecond
-	sampledWorkers = 4
+	sampledWorkers = 4 // at most
 )
 
 // inspect notes properties of the trace and its programs, and saves the trace on request.
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
-	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.Parts()[0].ReplayBytes
-	for _, step := range trace.Parts()[0].Steps {
+	part := trace.Parts()[0]
+	res.TraceBytes, res.ReplayBytes = trace.Size(), part.ReplayBytes
+	for _, step := range part.Steps {
 		res.TraceCommands += step.Size
 	}
-	for _, e := range trace.Parts()[0].Extents {
+	for _, e := range part.Extents {
 		res.TraceBanks = append(res.TraceBanks, cli.BankRange{Bank: e.Bank, Start: e.Start, End: e.End})
 	}
 	rounds := 32
 	if c.repeatable() {
-		rounds = 1 // how many it takes is different each time
+		rounds = 1 // the number of rounds until the least one varies
 	}
-	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace, rounds); err != nil {
+	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace, rounds); err != nil || c.SaveTrace == "" {
 		return err
 	}
-	if c.SaveTrace != "" {
-		// replayAllocs has replayed the last batch again, so the results are still its own.
-		if err := saveTrace(ctx, c.SaveTrace, trace, on); err != nil {
-			return err
-		}
-		res.TraceFile = c.SaveTrace
-	}
-	return nil
-}
-
-// saveTrace saves the trace with the replay's output buffers as results and all others as data.
-func saveTrace(ctx context.Context, path string, t *reprise.Trace, on deployed) error {
-	return cli.Save(ctx, "--save-trace", path, func(w io.Writer) error {
-		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
+	// The last replays were of the last batch, so the results are its own.
+	res.TraceFile = c.SaveTrace
+	return cli.Save(ctx, "--save-trace", c.SaveTrace, func(w io.Writer) error {
+		return trace.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
 	})
 }
 
 // replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
-// emulated device may allocate during a replay. Each round is one replay on an idle device and one
+// emulated device may allocate too: each round is one replay on an idle device and one processor,
+// and the least round counts.
 // processor, and the least round counts.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -335,32 +341,6 @@ func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, round
 	return fewest, nil
 }
 
-// checker compares a device's scores with the host's.
-type checker struct {
-	network    string
-	mismatches int
-	first      *mismatchError
-}
-
-func (c *checker) compare(batch int, how string, got, expected []scores) {
-	for i, want := range expected {
-		if !want.same(got[i]) {
-			c.mismatches++
-			if c.first == nil {
-				c.first = &mismatchError{batch: batch, index: i, how: how, network: c.network, got: got[i], expected: want}
-			}
-		}
-	}
-}
-
-func (c *checker) err() error {
-	if c.first == nil {
-		return nil
-	}
-	c.first.count = c.mismatches
-	return c.first
-}
-
 func readImages(path string) ([]digits.Image, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -376,27 +356,24 @@ func readImages(path string) ([]digits.Image, error) {
 
 // inputError explains why a file of digits can't be used.
 func inputError(path string, err error) error {
-	e := &cli.FlagError{Flag: "--input", Value: path, Err: err}
+	wrong := func(why, hint string) error { return cli.Wrong("--input", path, why, hint).By(err) }
 	var file *fs.PathError
 	var parse *digits.ParseError
 	switch {
 	case errors.As(err, &file):
-		e.Why, e.Hint = file.Err.Error(), "give a file of digits that can be read"
+		return wrong(file.Err.Error(), "give a file of digits that can be read")
 	case !errors.As(err, &parse):
 		return err
-	default:
-		e.Why = strings.TrimPrefix(parse.Error(), "digits: parse images: ")
-		switch {
-		case errors.Is(err, digits.ErrTruncated), errors.Is(err, digits.ErrCompressed):
-			e.Hint = "the copy is incomplete or damaged: copy the file again"
-		case errors.Is(err, digits.ErrEmpty):
-			e.Hint = "give a file with at least one line"
-		default:
-			e.Hint = fmt.Sprintf("a line is %d pixels from 0 to %d and a label from 0 to %d, separated by commas", digits.Pixels,
-				digits.MaxPixel, digits.Classes-1)
-		}
 	}
-	return e
+	why := strings.TrimPrefix(parse.Error(), "digits: parse images: ")
+	switch {
+	case errors.Is(err, digits.ErrTruncated), errors.Is(err, digits.ErrCompressed):
+		return wrong(why, "the copy is incomplete or damaged: copy the file again")
+	case errors.Is(err, digits.ErrEmpty):
+		return wrong(why, "give a file with at least one line")
+	}
+	return wrong(why, fmt.Sprintf("a line is %d pixels from 0 to %d and a label from 0 to %d, separated by commas", digits.Pixels,
+		digits.MaxPixel, digits.Classes-1))
 }
 
 // RunInteger runs the integer network of reprise demo on a device, with all its checks.

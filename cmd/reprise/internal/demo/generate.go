@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,13 +32,12 @@ type GenerateCmd struct {
 	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
 	Temperature float64 `help:"Divisor of the model's logits, from 0.0625 to 16: lower values give more usual words." default:"1"`
 	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
-	JSON        bool    `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 	cli.Hangs
 
-	target kmd.Target // what Device names
+	target kmd.Target
 }
 
-// Validate checks what can be checked without a device. Package kong calls it.
 func (c *GenerateCmd) Validate() error {
 	if c.Tokens < 1 || c.Tokens > maxTokens {
 		return cli.Wrong("--tokens", c.Tokens, "it isn't a number of tokens", fmt.Sprintf("give 1 to %d", maxTokens))
@@ -56,8 +54,7 @@ func (c *GenerateCmd) sampling() transformer.Sampling {
 	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
 }
 
-// Generated is the result; its JSON form is for scripts. The embedded generation is the first
-// run's.
+// Generated is the result. The embedded generation is the first run's.
 type Generated struct {
 	Device      string  `json:"device"`
 	Arch        string  `json:"arch"`
@@ -77,16 +74,16 @@ type Generated struct {
 	Seconds       float64 `json:"seconds"`
 }
 
-// generation holds the costs of one way to make the tokens.
+// generation is one way to make the tokens, and its costs.
 type generation struct {
-	Mode        string  `json:"mode"` // loop: a trace that loops; replay: a replay of a trace for each token; eager: all programs for each token
+	Mode        string  `json:"mode"` // loop: one trace that loops; replay: a replay for each token; eager: all programs for each token
 	Tokens      int     `json:"tokens"`
 	Submissions int     `json:"submissions"` // programs or replays
 	HostBytes   int     `json:"host_bytes"`  // of their commands
 	PerSecond   float64 `json:"tokens_per_second"`
 }
 
-// tokenError says that a device made another token than the host.
+// tokenError says that a device made other tokens than the host; at is the first of count.
 type tokenError struct {
 	count, at int
 	mode      string
@@ -94,10 +91,19 @@ type tokenError struct {
 }
 
 func (e *tokenError) Error() string {
-	return fmt.Sprintf(
-		"%s; the first is token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d",
-		differing(e.count, "token"), e.at, e.mode, e.got, e.want,
-	)
+	return fmt.Sprintf("%s; the first is token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d",
+		differing(e.count, "token"), e.at, e.mode, e.got, e.want)
+}
+
+func (e *tokenError) compare(mode string, got, want []uint8) {
+	for i, t := range got {
+		if t == want[i] {
+			continue
+		}
+		if e.count++; e.count == 1 {
+			e.at, e.mode, e.got, e.want = i, mode, t, want[i]
+		}
+	}
 }
 
 func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
@@ -115,15 +121,15 @@ func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if res == nil {
 		return failed
 	}
-	// Tokens that differ from the host's are still worth printing, with an error after them.
+	// Tokens that differ from the host's are printed too.
 	if j.Size() > 1 {
-		return errors.Join(res.together(ctx, j, s.Out, c.JSON), failed)
+		return errors.Join(res.together(ctx, j, s, c.JSON), failed)
 	}
 	return errors.Join(s.Print(c.JSON, res, res.print), failed)
 }
 
 // together collects the results of all processes; the first process prints them.
-func (r *Generated) together(ctx context.Context, j *job, w io.Writer, asJSON bool) error {
+func (r *Generated) together(ctx context.Context, j *job, s cli.Streams, asJSON bool) error {
 	mine, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -138,16 +144,13 @@ func (r *Generated) together(ctx context.Context, j *job, w io.Writer, asJSON bo
 			return fmt.Errorf("words of process %d: %w", i, err)
 		}
 	}
-	if asJSON {
-		return cli.PrintJSON(w, struct {
-			Processes []Generated `json:"processes"`
-		}{processes})
-	}
-	return printTogether(w, processes)
+	return s.Print(asJSON, struct {
+		Processes []Generated `json:"processes"`
+	}{processes}, func(w cli.Text) { printTogether(w, processes) })
 }
 
-// generate makes the tokens in each way. If tokens differ from the host's it returns the result and
-// a *tokenError.
+// generate makes the tokens in each way. If tokens differ from the host's it returns both the result
+// and a *tokenError.
 func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
 	start := time.Now()
 	net, err := transformer.Trained()
@@ -160,8 +163,7 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	d := ops.New(dev)
-	// After an interrupt nothing waits for the rest of the tokens: closing the device ends the work
-	// and frees everything.
+	// After an interrupt closing the device ends the work at once.
 	defer func() { err = errors.Join(err, d.Release(ctx)) }()
 	made, err := stream.New(dev, stream.Config{Name: "tokens", Direction: stream.ToHost})
 	if err != nil {
@@ -178,11 +180,10 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	if err := g.compile(ctx); err != nil {
 		return nil, err
 	}
-	res = &Generated{
-		Device: c.Device, Arch: dev.Arch().String(), Seed: c.Seed, Temperature: c.Temperature, Parameters: net.Parameters(), Programs: g.programs,
-	}
+	res = &Generated{Device: c.Device, Arch: dev.Arch().String(), Seed: c.Seed, Temperature: c.Temperature,
+		Parameters: net.Parameters(), Programs: g.programs}
 	var want []uint8
-	var wrong *tokenError
+	var wrong tokenError
 	for i, mode := range []string{"loop", "replay", "eager"} {
 		r, tokens, err := g.run(ctx, mode, show)
 		if err := errors.Join(err, show.end()); err != nil {
@@ -196,33 +197,19 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 			}
 		}
 		res.Runs = append(res.Runs, r)
-		wrong = res.compare(wrong, mode, tokens, want)
+		wrong.compare(mode, tokens, want)
 	}
 	if err := res.count(); err != nil {
 		return nil, err
 	}
-	res.Seconds = time.Since(start).Seconds()
-	if wrong != nil {
-		wrong.count = res.Mismatches
-		return res, wrong
+	res.Seconds, res.Mismatches = time.Since(start).Seconds(), wrong.count
+	if wrong.count > 0 {
+		return res, &wrong
 	}
 	return res, nil
 }
 
-// compare counts differing tokens, and returns the first one.
-func (r *Generated) compare(first *tokenError, mode string, got, want []uint8) *tokenError {
-	for i, t := range got {
-		if t == want[i] {
-			continue
-		}
-		r.Mismatches++
-		if first == nil {
-			first = &tokenError{at: i, mode: mode, got: t, want: want[i]}
-		}
-	}
-	return first
-}
-
+// count counts the words that are in the list.
 func (r *Generated) count() error {
 	all, err := words.All()
 	if err != nil {
@@ -287,7 +274,6 @@ func (g *generator) compile(ctx context.Context) error {
 	return g.read(ctx, func(uint8) error { return nil })
 }
 
-// read calls f for each token up to the last.
 func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
 	for message, err := range g.made.Messages(ctx) {
 		if err != nil {
@@ -344,8 +330,8 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
 }
 
-// abort ends the running loop at the end of an iteration. It closes the stream first, because a
-// kernel that waits for room would never end its iteration.
+// abort ends the running loop after an iteration. It closes the stream first, since a kernel that
+// waits for room would never end its iteration.
 func (g *generator) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -354,14 +340,11 @@ func (g *generator) abort(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// submissions is an Observer that counts submitted programs and replays, and the bytes of their
-// commands.
+// submissions is an Observer that counts programs and replays, and the bytes of their commands.
 type submissions struct{ count, bytes int }
 
-// Begin implements reprise.Observer.
 func (s *submissions) Begin(context.Context, *reprise.Call) {}
 
-// End implements reprise.Observer.
 func (s *submissions) End(_ context.Context, c *reprise.Call) {
 	switch c.Kind {
 	case reprise.CallRun:
@@ -410,61 +393,32 @@ func (s *wordWriter) end() error {
 	return err
 }
 
-// differing says how many things differ.
-func differing(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun + " differs"
-	}
-	return fmt.Sprintf("%d %ss differ", n, noun)
-}
-
-// mismatches counts results that differ from the host's.
-func mismatches(n int) string {
-	if n == 1 {
-		return "1 mismatch"
-	}
-	return fmt.Sprintf("%d mismatches", n)
-}
-
-// print writes the summary after the words.
-func (r *Generated) print(w io.Writer) error {
-	var b bytes.Buffer
-	n := len(r.Words)
-	fmt.Fprintf(&b, "\n%s: %d words of %d tokens, seed %d, by a transformer of %s parameters, %d programs a token\n",
-		r.Device, n, r.Tokens, r.Seed, humanize.Comma(int64(r.Parameters)), r.Programs)
-	fmt.Fprintf(&b, "known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
+func (r *Generated) print(w cli.Text) {
+	w.F("\n%s: %d words of %d tokens, seed %d, by a transformer of %s parameters, %d programs a token\n",
+		r.Device, len(r.Words), r.Tokens, r.Seed, humanize.Comma(int64(r.Parameters)), r.Programs)
+	w.F("known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
 		r.Trained, r.HeldBack, 100*r.HeldBackShare)
-	fmt.Fprintf(&b, "checked   all tokens against the arithmetic of the engines on the host: %s\n\n", mismatches(r.Mismatches))
-	fmt.Fprintf(&b, "%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
+	w.F("checked   all tokens against the arithmetic of the engines on the host: %s\n\n", mismatches(r.Mismatches))
+	w.F("%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
 	for _, g := range r.Runs {
-		fmt.Fprintf(&b, "%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), humanize.Comma(int64(g.HostBytes))+" B",
-			g.PerSecond)
+		w.F("%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), cli.Bytes(g.HostBytes), g.PerSecond)
 	}
-	fmt.Fprintf(&b, "\ntook %.1f s\n", r.Seconds)
-	_, err := w.Write(b.Bytes())
-	return err
+	w.F("\ntook %.1f s\n", r.Seconds)
 }
 
-func printTogether(w io.Writer, processes []Generated) error {
-	var b bytes.Buffer
+func printTogether(w cli.Text, processes []Generated) {
 	tokens, wrong, perSecond := 0, 0, 0.0
 	for i := range processes {
 		r := &processes[i]
-		fmt.Fprintf(&b, "process %d, %s, seed %d:\n", i, r.Device, r.Seed)
-		show := wordWriter{w: &b}
+		w.F("process %d, %s, seed %d:\n", i, r.Device, r.Seed)
+		show := wordWriter{w: w} // keeps errors
 		for _, word := range r.Words {
 			show.word = append(show.word[:0], word...)
-			if err := show.add(words.End); err != nil {
-				return err
-			}
+			_ = show.add(words.End)
 		}
-		if err := show.end(); err != nil {
-			return err
-		}
+		_ = show.end()
 		tokens, wrong, perSecond = tokens+r.Tokens, wrong+r.Mismatches, perSecond+r.PerSecond
 	}
-	fmt.Fprintf(&b, "\n%d processes: %d tokens, %.1f a second; %s against the arithmetic of the engines on the host\n",
+	w.F("\n%d processes: %d tokens, %.1f a second; %s against the arithmetic of the engines on the host\n",
 		len(processes), tokens, perSecond, mismatches(wrong))
-	_, err := w.Write(b.Bytes())
-	return err
 }

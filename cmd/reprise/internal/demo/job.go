@@ -32,16 +32,9 @@ type job struct {
 	left atomic.Bool
 }
 
-// leaveTime bounds the cleanup of a process after the end of another process or of the job, so that
-// the whole job ends within a second.
+// leaveTime bounds a process's cleanup after the end of another process or of the job, so that the
+// whole job ends within a second.
 const leaveTime = 250 * time.Millisecond
-
-// quit ends the process, unless it has left the job in order.
-func (j *job) quit(ctx context.Context, who *cli.Process) {
-	if !j.left.Load() {
-		who.Quit(context.Cause(ctx))
-	}
-}
 
 // startJob joins the processes that --hosts names and tells who this process is. The returned
 // context ends when another process ends, if that can be known.
@@ -54,7 +47,13 @@ func startJob(ctx context.Context, engine string, who *cli.Process) (context.Con
 		who.Set(j.Rank(), j.Size())
 		ctx, j.stop = j.watch(ctx)
 		if who != nil && who.Quit != nil {
-			context.AfterFunc(ctx, func() { time.AfterFunc(leaveTime, func() { j.quit(ctx, who) }) })
+			context.AfterFunc(ctx, func() {
+				time.AfterFunc(leaveTime, func() {
+					if !j.left.Load() {
+						who.Quit(context.Cause(ctx))
+					}
+				})
+			})
 		}
 		return ctx, j, nil
 	}
@@ -65,8 +64,8 @@ func startJob(ctx context.Context, engine string, who *cli.Process) (context.Con
 	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
 }
 
-// end leaves the job. After an error, which it returns, it tells the other processes, so that they
-// don't wait. If another process ended first, that is the error.
+// end leaves the job. After an error it tells the other processes, so that they don't wait. If
+// another process ended first, that is the returned error.
 func (j *job) end(ctx context.Context, err error) error {
 	j.stop()
 	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {
@@ -78,8 +77,7 @@ func (j *job) end(ctx context.Context, err error) error {
 		return j.close(ctx)
 	}
 	j.leave()
-	// MPI_Finalize waits for processes that may never come. Ending with an error tells mpirun
-	// enough.
+	// MPI_Finalize waits for processes that may never come; the exit code tells mpirun enough.
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_ = j.close(ctx)
@@ -93,7 +91,7 @@ func (j *job) options() []mesh.Option {
 	return []mesh.Option{mesh.Across(j)}
 }
 
-// open starts the machine, or this process's part of an emulated machine with links over a network.
+// open starts the machine, or this process's part of an emulated machine.
 func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {
 	if j.Size() == 1 || m.Spec == nil {
 		return m.Open()
@@ -105,13 +103,13 @@ func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]km
 	return m.OpenPart(sim.Part{Index: j.Rank(), Count: j.Size(), Conns: conns})
 }
 
-// An exchange has room for 1 MiB of each process, so larger results are split.
+// An exchange takes 1 MiB of each process; larger results are split.
 const (
 	pieceSize    = 512 << 10
-	maxCollected = 32 << 20 // bytes of a process; a million tokens are some 3 MB of JSON
+	maxCollected = 32 << 20 // bytes of a process; a million tokens take about 3 MB of JSON
 )
 
-// collect returns each process's bytes by rank, over several exchanges.
+// collect returns the bytes of each process, by rank.
 func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	sizes, err := j.Exchange(ctx, op, binary.LittleEndian.AppendUint64(nil, uint64(len(mine))))
 	if err != nil {
@@ -143,14 +141,13 @@ func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, er
 	return out, nil
 }
 
-// endpoint is a process's address for the others.
+// endpoint is where other processes connect.
 type endpoint struct {
 	Address string
 	Key     []byte
 }
 
-// meet connects the emulated links of the processes by TCP. Connections must present the key of
-// process 0.
+// meet connects the emulated links of the processes by TCP. Connections present the key of process 0.
 func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	at, err := ownAddress(network)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts/mpi"
 )
 
-// startTime is how long processes may wait for the last one to start. One that ends before that is
-// waited for in vain: with fault tolerance mpirun lets the job go on, and MPI_Init doesn't end.
+// startTime bounds the start of all processes. With fault tolerance mpirun lets the job go on when
+// one ends before, and MPI_Init would wait forever.
 const startTime = time.Minute
 
 // startMPI joins the processes of mpirun.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -20,11 +19,11 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// meshResult is the demo's result on a machine of several chips; its JSON form is for scripts.
+// meshResult is the demo's result on a machine of several chips.
 type meshResult struct {
 	Device      string      `json:"device"`
 	Arch        string      `json:"arch"`
-	Engine      string      `json:"engine"` // as of demoResult
+	Engine      string      `json:"engine"`
 	Shape       []int       `json:"shape"`
 	Images      int         `json:"images"`
 	Batch       int         `json:"batch"` // of each chip
@@ -38,7 +37,7 @@ type meshResult struct {
 	ReplayNs    int64       `json:"replay_host_ns_p50"` // of all chips
 	Seconds     float64     `json:"seconds"`
 	OpenSeconds float64     `json:"open_seconds"`
-	Hosts       int         `json:"hosts"` // processes
+	Hosts       int         `json:"hosts"`
 	Chips       []meshShare `json:"chips"`
 
 	rank int // of this process
@@ -52,14 +51,13 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-// machineShape is the mesh of all linked chips, or of those with a PCI interface where the links
-// form no such mesh.
+// machineShape is the mesh of all linked chips, or if the links form none, of those with a PCI
+// interface.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
-	if m.Spec == nil {
-		return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
-	}
-	if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
-		return s, nil
+	if m.Spec != nil {
+		if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
+			return s, nil
+		}
 	}
 	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
 }
@@ -123,12 +121,20 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	chips := m.Chips()
 	// each calls f for this process's chips among the first n.
 	each := func(n int, f func(int) error) error {
-		return each(n, func(i int) error {
-			if chips[i].Device == nil {
-				return nil
+		var g errgroup.Group
+		for i := range n {
+			if chips[i].Device != nil {
+				g.Go(func() error { return f(i) })
 			}
-			return f(i)
-		})
+		}
+		return g.Wait()
+	}
+	write := func(q *reprise.Queue, to *reprise.Buffer, images []digits.Image) error {
+		b, err := net.encode(images, res.Batch)
+		if err != nil {
+			return err
+		}
+		return q.Write(ctx, to, 0, b)
 	}
 	on, inputs := make([]deployed, len(chips)), make([]*reprise.Buffer, len(chips))
 	input, err := net.input(res.Batch)
@@ -143,8 +149,8 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 		if on[i], err = net.load(ctx, ops.New(d), inputs[i], res.Batch); err != nil {
 			return err
 		}
-		// Once without a trace: operations load their programs.
-		if err := writeImages(ctx, d.Queue(0), inputs[i], net, images[:1], res.Batch); err != nil {
+		// One run without a trace, because operations load their programs then.
+		if err := write(d.Queue(0), inputs[i], images[:1]); err != nil {
 			return err
 		}
 		return on[i].run(ctx)
@@ -154,11 +160,10 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	q := m.Queue(0)
 	trace, err := q.Capture(ctx, "digits", func(ctx context.Context, r *mesh.Recorder) error {
 		for i, c := range chips {
-			if c.Device == nil {
-				continue
-			}
-			if err := on[i].record(ctx, r.On(c)); err != nil {
-				return err
+			if c.Device != nil {
+				if err := on[i].record(ctx, r.On(c)); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -173,10 +178,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	first := 0 // image of the round
 	for round := range slices.Chunk(images, res.Batch*len(chips)) {
 		parts := slices.Collect(slices.Chunk(round, res.Batch))
-		if err := each(len(parts), func(i int) error {
-			return writeImages(ctx, q.On(chips[i]), inputs[i], net, parts[i],
-				res.Batch)
-		}); err != nil {
+		if err := each(len(parts), func(i int) error { return write(q.On(chips[i]), inputs[i], parts[i]) }); err != nil {
 			return err
 		}
 		start := time.Now()
@@ -185,14 +187,12 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 		}
 		times = append(times, time.Since(start))
 		got := make([][]scores, len(parts))
-		if err := each(len(parts), func(i int) error {
+		if err := each(len(parts), func(i int) (err error) {
 			last := on[i].results[len(on[i].results)-1]
 			b := make([]byte, last.Size())
-			if err := q.On(chips[i]).Read(ctx, last, 0, b); err != nil {
-				return err
+			if err = q.On(chips[i]).Read(ctx, last, 0, b); err == nil {
+				got[i], err = net.decode(b, res.Batch)
 			}
-			var err error
-			got[i], err = net.decode(b, res.Batch)
 			return err
 		}); err != nil {
 			return err
@@ -236,14 +236,6 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	return nil
 }
 
-func writeImages(ctx context.Context, q *reprise.Queue, to *reprise.Buffer, net network, images []digits.Image, room int) error {
-	b, err := net.encode(images, room)
-	if err != nil {
-		return err
-	}
-	return q.Write(ctx, to, 0, b)
-}
-
 // compare compares a chip's scores with the host's. before is the number of earlier images; those
 // that measure the accuracy come first.
 func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
@@ -259,27 +251,12 @@ func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, 
 	c.Images += len(images)
 }
 
-func each(n int, f func(int) error) error {
-	var g errgroup.Group
-	for i := range n {
-		g.Go(func() error { return f(i) })
-	}
-	return g.Wait()
-}
-
-// print writes the result in the first process.
-func (res *meshResult) print(w io.Writer, asJSON bool) error {
-	if res.rank != 0 {
-		return nil
-	}
-	if asJSON {
-		return cli.PrintJSON(w, res)
-	}
+func (res *meshResult) print(w cli.Text) {
 	processes := ""
 	if res.Hosts > 1 {
 		processes = fmt.Sprintf(" over %d processes", res.Hosts)
 	}
-	_, err := fmt.Fprintf(w, "%s: %s as a mesh of %v%s, open in %.2f s\n"+
+	w.F("%s: %s as a mesh of %v%s, open in %.2f s\n"+
 		"%s, %d of each chip at a time, %s of one trace\n"+
 		"accuracy %.2f %% of %s, %s from the network's\n"+
 		"trace: %d B on each chip, %d B on the host in %s\n"+
@@ -289,9 +266,6 @@ func (res *meshResult) print(w io.Writer, asJSON bool) error {
 		cli.Count(res.Measured, "image"), differing(res.Mismatches, "result"), res.TraceBytes, res.HostBytes,
 		cli.Count(res.Streams, "stream"), time.Duration(res.ReplayNs))
 	for _, c := range res.Chips {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "  %v %s: %s\n", mesh.Coord(c.Coord), c.Name, cli.Count(c.Images, "image"))
-		}
+		w.F("  %v %s: %s\n", mesh.Coord(c.Coord), c.Name, cli.Count(c.Images, "image"))
 	}
-	return err
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// scores are the answer for an image: of every network these numbers are exact.
+// scores are the answer for an image; they are exact for every network.
 type scores [digits.Classes]float64
 
-// best returns the digit with the largest score, the lowest such digit when several share it.
+// best returns the digit with the largest score, the lowest of several.
 func (s scores) best() uint8 {
 	best := 0
 	for i, v := range s {
@@ -28,7 +28,7 @@ func (s scores) best() uint8 {
 	return uint8(best)
 }
 
-// same reports whether all scores have the same bits.
+// same compares the bits.
 func (s scores) same(o scores) bool {
 	for i, v := range s {
 		if math.Float64bits(v) != math.Float64bits(o[i]) {
@@ -38,17 +38,15 @@ func (s scores) same(o scores) bool {
 	return true
 }
 
-// network is a trained network as the demo runs and checks it.
+// network is a trained network. room is the number of images that its buffers hold.
 type network interface {
 	name() string   // for people
-	engine() string // that computes it, for scripts
-	// input returns the configuration of the buffer for so many images.
+	engine() string // for scripts
 	input(room int) (reprise.BufferConfig, error)
-	// encode returns the content of that buffer for up to so many images.
 	encode(images []digits.Image, room int) ([]byte, error)
-	// load puts the network on the device of an input buffer, for so many images.
+	// load puts the network on the device of an input buffer.
 	load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error)
-	// decode returns the scores of so many images in the content of the last result.
+	// decode returns the scores in the content of the last result.
 	decode(b []byte, room int) ([]scores, error)
 	// forward computes on the host what a device of an architecture has to answer.
 	forward(a chip.Arch, images []digits.Image) []scores
@@ -56,13 +54,13 @@ type network interface {
 
 // deployed is a network on a device.
 type deployed struct {
-	run     func(ctx context.Context) error                      // on queue 0
-	record  func(ctx context.Context, r *reprise.Recorder) error // what run does
-	results []*reprise.Buffer                                    // of the layers; the last one has the scores
+	run     func(ctx context.Context) error // on queue 0
+	record  func(ctx context.Context, r *reprise.Recorder) error
+	results []*reprise.Buffer // of the layers; the last one has the scores
 	close   func(ctx context.Context) error
 }
 
-// tensorNetwork is the network in bfloat16, computed by operations on the engines.
+// tensorNetwork is the bfloat16 network of operations on the engines.
 type tensorNetwork struct{ *convnet.Network }
 
 func (tensorNetwork) name() string   { return "bfloat16 arithmetic of the engines" }
@@ -115,7 +113,7 @@ func exactly(all []convnet.Scores) []scores {
 	return out
 }
 
-// integerNetwork is the network in int8, computed by the kernels of package digits on RISC-V cores.
+// integerNetwork is the int8 network of kernels on the RISC-V cores.
 type integerNetwork struct{ *digits.Network }
 
 func (integerNetwork) name() string   { return "integer network" }
@@ -169,7 +167,7 @@ func wide(s [digits.Classes]int32) (out scores) {
 	return out
 }
 
-// trained returns a network by the name that --network has for it.
+// trained returns the network that --network names.
 func trained(name string) (network, error) {
 	if name == "integer" {
 		n, err := digits.Trained()

@@ -28,19 +28,16 @@ const barWidth = 40
 
 func newProgress(w io.Writer, on bool) *progress { return &progress{w: w, on: on} }
 
-// begin starts a stage of n steps.
 func (p *progress) begin(what string, n int) {
 	p.what, p.done, p.all = what, 0, n
 	p.draw()
 }
 
-// step finishes one step of the stage.
 func (p *progress) step() {
 	p.done++
 	p.draw()
 }
 
-// end removes the bar.
 func (p *progress) end() {
 	if p.on && p.drawn > 0 {
 		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.drawn))
@@ -58,7 +55,7 @@ func (p *progress) draw() {
 	p.drawn = max(p.drawn, len([]rune(line)))
 }
 
-// demoRun is what the passes of the demo over all batches share.
+// demoRun is shared by the passes of the demo over all batches.
 type demoRun struct {
 	dev     *reprise.Device
 	ops     *ops.Device
@@ -66,20 +63,18 @@ type demoRun struct {
 	bar     *progress
 	room    int // images of a batch
 	batches [][]digits.Image
-	check   checker
+	check   mismatchError
 	span    func(string) func() // of the timeline; nil without one
 }
 
-// passed is what a pass found out: what submitting the programs or the replay of each batch took
-// the host and, without a trace, what was submitted for a batch.
+// passed are the times of submitting the batches and, without a trace, the programs of a batch.
 type passed struct {
 	times                  []time.Duration
 	programs, cores, bytes int
 }
 
 // pass sends all batches through a pipeline: queue 1 writes them, queue 0 runs the network, with or
-// without a trace, and reads the scores. got is called for each batch in order, then, if it isn't
-// nil, done.
+// without a trace, and reads the scores. It calls got for each batch in order, then done unless nil.
 func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores),
 	done func(*reprise.Trace, deployed) error) (p passed, err error) {
 	end := func() {}
@@ -99,21 +94,21 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	var on deployed
 	var clock submitTimes
 	pipe, err := pipeline.New(r.dev, pipeline.Config{Name: "digits", Trace: trace, Queues: 2, Input: &input},
-		func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
-			var err error
+		func(ctx context.Context, b *pipeline.Buffers) (_ *pipeline.Stages, err error) {
 			if on, err = r.net.load(ctx, r.ops, b.Input, r.room); err != nil {
 				return nil, err
 			}
-			run := func(ctx context.Context) error { return clock.run(ctx, on.run) }
-			capture := func(ctx context.Context, name string) (*reprise.Trace, error) {
-				return r.dev.Queue(0).Capture(ctx, name, on.record)
-			}
-			return &pipeline.Stages{Run: run, Capture: capture, Outputs: on.results[len(on.results)-1:], Close: on.close}, nil
+			return &pipeline.Stages{
+				Run: func(ctx context.Context) error { return clock.run(ctx, on.run) },
+				Capture: func(ctx context.Context, name string) (*reprise.Trace, error) {
+					return r.dev.Queue(0).Capture(ctx, name, on.record)
+				},
+				Outputs: on.results[len(on.results)-1:], Close: on.close,
+			}, nil
 		})
 	if err != nil {
 		return p, err
 	}
-	// The first error counts, and what was canceled is still cleaned up.
 	defer func() { err = errors.Join(err, pipe.Release(context.WithoutCancel(ctx))) }()
 	if err := pipe.Compile(ctx, inputs[0]); err != nil {
 		return p, err
@@ -130,7 +125,6 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	return clock.passed(len(r.batches)), err
 }
 
-// stream sends the inputs of all batches through a pipeline.
 func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs [][]byte, got func(int, []scores)) error {
 	i := 0
 	for out, err := range pipe.Run(ctx, slices.Values(inputs)) {
@@ -148,13 +142,12 @@ func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs []
 	return nil
 }
 
-// submitTimes is an Observer that notes what submitting work to run takes, and what it is.
+// submitTimes is an Observer that notes submitted programs and the times of submitting them.
 type submitTimes struct {
 	times    []time.Duration // of each batch
 	programs []*reprise.Executable
 }
 
-// run runs the network for a batch.
 func (s *submitTimes) run(ctx context.Context, f func(context.Context) error) error {
 	start := time.Now()
 	err := f(ctx)
@@ -162,10 +155,8 @@ func (s *submitTimes) run(ctx context.Context, f func(context.Context) error) er
 	return err
 }
 
-// Begin implements reprise.Observer.
 func (s *submitTimes) Begin(context.Context, *reprise.Call) {}
 
-// End implements reprise.Observer.
 func (s *submitTimes) End(_ context.Context, c *reprise.Call) {
 	switch c.Kind {
 	case reprise.CallReplay:
@@ -175,7 +166,7 @@ func (s *submitTimes) End(_ context.Context, c *reprise.Call) {
 	}
 }
 
-// passed returns what was noted of n batches, which all run the same programs.
+// passed sums up n batches, which all run the same programs.
 func (s *submitTimes) passed(n int) passed {
 	p := passed{times: s.times, programs: len(s.programs) / n}
 	for _, x := range s.programs[:p.programs] {

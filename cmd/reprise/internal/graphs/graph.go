@@ -2,17 +2,13 @@
 package graphs
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -20,7 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
-// Cmd is the commands about reports of captures.
+// Cmd has the commands about reports of captures.
 type Cmd struct {
 	Show   graphShowCmd   `cmd:"" help:"Print what ran, in order of time."`
 	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
@@ -71,14 +67,21 @@ type graphShowCmd struct {
 }
 
 func (c *graphShowCmd) Run(s cli.Streams) error {
-	r, err := c.read()
+	return with(c.read, func(r *graph.Report) error {
+		if c.Tree {
+			return r.PrintTree(s.Out)
+		}
+		return r.Graph.Print(s.Out)
+	})
+}
+
+// with calls f with the report that read returns.
+func with(read func() (*graph.Report, error), f func(*graph.Report) error) error {
+	r, err := read()
 	if err != nil {
 		return err
 	}
-	if c.Tree {
-		return r.PrintTree(s.Out)
-	}
-	return r.Graph.Print(s.Out)
+	return f(r)
 }
 
 type graphLevelsCmd struct {
@@ -91,60 +94,50 @@ func (c *graphLevelsCmd) Run(s cli.Streams) error {
 	if c.MaxLevel < 1 {
 		return cli.Wrong("--max-level", fmt.Sprint(c.MaxLevel), "levels count from 1", "give 1 or more")
 	}
-	r, err := c.read()
-	if err != nil {
-		return err
-	}
-	vertices := graph.Levelized(r.Graph, c.MaxLevel)
-	if c.JSON {
-		return cli.PrintJSON(s.Out, map[string]any{"vertices": vertices})
-	}
-	w := bufio.NewWriter(s.Out)
-	for _, v := range vertices {
-		fmt.Fprintf(w, "%d %s (level %d) %s\n", v.Counter, v.Name, v.Level, strings.Join(v.OutputShapes, ", "))
-		for _, edges := range []struct {
-			name string
-			to   []int
-		}{{"inputs", v.In}, {"outputs", v.Out}, {"internals", v.Internals}} {
-			if len(edges.to) > 0 {
-				fmt.Fprintf(w, "  %s %v\n", edges.name, edges.to)
+	return with(c.read, func(r *graph.Report) error {
+		vertices := graph.Levelized(r.Graph, c.MaxLevel)
+		return s.Print(c.JSON, map[string]any{"vertices": vertices}, func(w cli.Text) {
+			for _, v := range vertices {
+				w.F("%d %s (level %d) %s\n", v.Counter, v.Name, v.Level, strings.Join(v.OutputShapes, ", "))
+				for _, edges := range []struct {
+					name string
+					to   []int
+				}{{"inputs", v.In}, {"outputs", v.Out}, {"internals", v.Internals}} {
+					if len(edges.to) > 0 {
+						w.F("  %s %v\n", edges.name, edges.to)
+					}
+				}
 			}
-		}
-	}
-	return w.Flush()
+		})
+	})
 }
 
 type graphTableCmd struct {
 	reportArg
-	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
 func (c *graphTableCmd) Run(s cli.Streams) error {
-	r, err := c.read()
-	if err != nil {
-		return err
-	}
-	rows := graph.Table(r.Graph)
-	if c.JSON {
-		return cli.PrintJSON(s.Out, map[string]any{"rows": rows})
-	}
-	w := bufio.NewWriter(s.Out)
-	fmt.Fprintf(w, "%-40s %-30s %12s %14s %14s\n", "current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
-	for _, row := range rows {
-		fmt.Fprintf(w, "%-40s %-30s %12d %14d %14d\n", row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
-	}
-	return w.Flush()
+	return with(c.read, func(r *graph.Report) error {
+		rows := graph.Table(r.Graph)
+		return s.Print(c.JSON, map[string]any{"rows": rows}, func(w cli.Text) {
+			w.F("%-40s %-30s %12s %14s %14s\n", "current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
+			for _, row := range rows {
+				w.F("%-40s %-30s %12d %14d %14d\n", row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
+			}
+		})
+	})
 }
 
 type graphPeakCmd struct {
 	describedArg
 	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default those of the devices' grid, or 64 without devices." placeholder:"N"`
-	JSON  bool `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
 type peakJSON struct {
 	L1           int64 `json:"peak_l1"`
-	L1InBuffers  int64 `json:"peak_l1_in_buffers"` // of peak_l1: circular buffers that lie in buffers, which are counted again
+	L1InBuffers  int64 `json:"peak_l1_in_buffers"` // circular buffers in buffers, which count twice
 	Allocated    int64 `json:"peak_allocated"`
 	DRAM         int64 `json:"peak_dram"`
 	CoreCircular int64 `json:"peak_cb_per_core"`
@@ -156,7 +149,6 @@ type peakJSON struct {
 	Outputs      int   `json:"output_tensors"`
 }
 
-// Validate checks that a grid can have so many cores. Package kong calls it.
 func (c *graphPeakCmd) Validate() error {
 	if c.Cores != nil && *c.Cores < 1 {
 		return cli.Wrong("--cores", *c.Cores, "pages need a core", "give 1 or more")
@@ -174,28 +166,24 @@ func (c *graphPeakCmd) Run(s cli.Streams) error {
 		cores = *c.Cores
 	}
 	core := graph.PerCore(g, cores)
-	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad,
-		Allocated: graph.PeakAllocated(
-			g,
-		), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
+	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak,
+		CoreCircular: core.Circular, CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad, CoreL1: core.L1, CoreTotal: core.Total}
 	if p.Intermediate, p.Outputs, err = graph.CountTensors(g); err != nil && !errors.Is(err, graph.ErrNoFunctions) {
 		return err
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, p)
-	}
-	w := bufio.NewWriter(s.Out)
-	fmt.Fprintf(w, "peak of L1: %d B, buffers of all cores and what programs take on one", p.L1)
+	return s.Print(c.JSON, p, p.print)
+}
+
+func (p peakJSON) print(w cli.Text) {
+	w.F("peak of L1: %d B, buffers of all cores and what programs take on one", p.L1)
 	if p.L1InBuffers > 0 {
-		fmt.Fprintf(w, "; %d B of it are circular buffers that lie in buffers", p.L1InBuffers)
+		w.F("; %d B of it are circular buffers that lie in buffers", p.L1InBuffers)
 	}
-	fmt.Fprintf(w, "\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ", p.Allocated, p.DRAM,
-		p.CoreCircular)
+	w.F("\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ", p.Allocated, p.DRAM, p.CoreCircular)
 	if p.CoreDataflow+p.CoreScratch > 0 {
-		fmt.Fprintf(w, "dataflow buffers %d B, scratchpads %d B, ", p.CoreDataflow, p.CoreScratch)
+		w.F("dataflow buffers %d B, scratchpads %d B, ", p.CoreDataflow, p.CoreScratch)
 	}
-	fmt.Fprintf(w, "buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreL1, p.CoreTotal, p.Intermediate, p.Outputs)
-	return w.Flush()
+	w.F("buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreL1, p.CoreTotal, p.Intermediate, p.Outputs)
 }
 
 type graphDotCmd struct {
@@ -203,7 +191,6 @@ type graphDotCmd struct {
 	Level int `help:"Write only the data flow between functions, up to this nesting level." placeholder:"N"`
 }
 
-// Validate checks the level. Package kong calls it.
 func (c *graphDotCmd) Validate() error {
 	if c.Level < 0 {
 		return cli.Wrong("--level", c.Level, "levels count from 1", "give 1 or more")
@@ -212,34 +199,27 @@ func (c *graphDotCmd) Validate() error {
 }
 
 func (c *graphDotCmd) Run(s cli.Streams) error {
-	r, err := c.read()
-	if err != nil {
-		return err
-	}
-	if c.Level > 0 {
-		return r.Graph.DotFlow(s.Out, c.Level)
-	}
-	return r.Graph.Dot(s.Out)
+	return with(c.read, func(r *graph.Report) error {
+		if c.Level > 0 {
+			return r.Graph.DotFlow(s.Out, c.Level)
+		}
+		return r.Graph.Dot(s.Out)
+	})
 }
 
 type graphSVGCmd struct{ reportArg }
 
 func (c *graphSVGCmd) Run(s cli.Streams) error {
-	r, err := c.read()
-	if err != nil {
-		return err
-	}
-	return r.Graph.SVG(s.Out)
+	return with(c.read, func(r *graph.Report) error { return r.Graph.SVG(s.Out) })
 }
 
 type graphImportCmd struct {
 	Paths []string `arg:"" help:"Reports or folders of reports, followed by the database or its folder." placeholder:"REPORT... DB"`
 	Arch  string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
 	SVG   bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
-	JSON  bool     `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
-// Validate checks that there are sources and a destination. Package kong calls it.
 func (c *graphImportCmd) Validate() error {
 	if len(c.Paths) < 2 {
 		return errors.New("import wants reports and a database: reprise graph import REPORT... DB")
@@ -250,7 +230,7 @@ func (c *graphImportCmd) Validate() error {
 func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	last := len(c.Paths) - 1
 	db := c.Paths[last]
-	if st, err := os.Stat(db); err == nil && st.IsDir() || err != nil && filepath.Ext(db) == "" { // a folder, as the visualizer opens it
+	if st, err := os.Stat(db); err == nil && st.IsDir() || err != nil && filepath.Ext(db) == "" { // the visualizer opens folders
 		db = filepath.Join(db, "db.sqlite")
 	}
 	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{Arch: c.Arch, SVG: c.SVG})
@@ -271,11 +251,7 @@ func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 type graphHTMLCmd struct{ describedArg }
 
 func (c *graphHTMLCmd) Run(s cli.Streams) error {
-	r, err := c.read()
-	if err != nil {
-		return err
-	}
-	return view.HTML(s.Out, filepath.Base(c.Report), r)
+	return with(c.read, func(r *graph.Report) error { return view.HTML(s.Out, filepath.Base(c.Report), r) })
 }
 
 func (*graphShowCmd) OnlyReads() bool  { return true }
@@ -288,11 +264,11 @@ func (*graphHTMLCmd) OnlyReads() bool  { return true }
 type graphPerfCmd struct {
 	reportArg
 	Folder string `arg:"" help:"The folder of the performance report, which is created." placeholder:"FOLDER"`
-	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
-// Run writes the files of a performance report, or none of them: the visualizer takes a folder for
-// one by what is in it.
+// Run writes the files of a performance report, all or none: the visualizer recognises a folder by
+// its files.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)
 	if err != nil {
@@ -314,11 +290,9 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	}); err != nil {
 		return err
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, map[string]any{"file": times, "programs": len(r.Programs)})
-	}
-	_, err = fmt.Fprintf(s.Out, "%s: %s of programs\n", times, cli.Count(len(r.Programs), "run"))
-	return err
+	return s.Print(c.JSON, map[string]any{"file": times, "programs": len(r.Programs)}, func(w cli.Text) {
+		w.F("%s: %s of programs\n", times, cli.Count(len(r.Programs), "run"))
+	})
 }
 
 type graphServeCmd struct {
@@ -336,22 +310,5 @@ func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("graph: serve: %w", err)
-	}
-	fmt.Fprintf(s.Out, "serving http://%s/\n", l.Addr())
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("graph: serve: %w", err)
-	case <-ctx.Done():
-	}
-	err = srv.Close() // pages are whole or come again
-	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
-		err = errors.Join(err, e)
-	}
-	return errors.Join(ctx.Err(), err)
+	return cli.Serve(ctx, "graph: serve", c.Listen, h, s.Out, "/")
 }

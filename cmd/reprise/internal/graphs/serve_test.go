@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
 
-// The address that is printed serves the report until the context ends.
+// The printed address serves the report until the context ends.
 func TestGraphServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
 	if err := os.WriteFile(path, []byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"ttnn::add"}}]}`),

@@ -21,7 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// BenchCmd has the commands that measure; without a name it is the first one.
+// BenchCmd has the commands that measure.
 type BenchCmd struct {
 	Device deviceCmd    `cmd:"" default:"withargs" help:"Measure what replays, enqueues, captures and transfers cost on a device: the command without a name."`
 	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
@@ -51,21 +51,16 @@ type deviceCmd struct {
 	machine *target.Machine
 }
 
-// Help is shown by --help.
 func (deviceCmd) Help() string {
-	return "Every figure is measured in rounds, each with the baselines that it is compared with. Times are over all samples, outliers included. " + cli.ExitHelp
+	return "Every figure is measured in rounds, each with the baselines that it is compared with. Times are over all samples, outliers included."
 }
 
-// Validate checks what can be checked without a device.
-func (c *deviceCmd) Validate() error {
-	for _, n := range []struct {
-		flag  string
-		value int
-		least int
-	}{{"--rounds", c.Rounds, 1}, {"--warmup", c.Warmup, 0}} {
-		if n.value < n.least {
-			return cli.Wrong(n.flag, n.value, "there are too few", fmt.Sprintf("give at least %d", n.least))
-		}
+func (c *deviceCmd) Validate() (err error) {
+	if c.Rounds < 1 {
+		return cli.Wrong("--rounds", c.Rounds, "there are too few", "give at least 1")
+	}
+	if c.Warmup < 0 {
+		return cli.Wrong("--warmup", c.Warmup, "there are too few", "give at least 0")
 	}
 	for _, n := range c.Programs {
 		if n < 1 {
@@ -75,7 +70,6 @@ func (c *deviceCmd) Validate() error {
 	if err := c.families(); err != nil {
 		return err
 	}
-	var err error
 	if c.target, err = cli.ParseDevice("--device", c.Device); err != nil {
 		return err
 	}
@@ -85,21 +79,12 @@ func (c *deviceCmd) Validate() error {
 		}
 	}
 	if c.Machine == "" && c.summary() && c.target.Kind == target.Emulator {
-		c.Machine = c.galaxy()
+		c.Machine = map[bool]string{true: "emu:galaxy-wh", false: "emu:galaxy-bh"}[c.target.Arch == chip.Wormhole]
 	}
-	if c.Machine == "" {
-		return nil
+	if c.Machine != "" {
+		c.machine, err = cli.ParseMachine("--machine", c.Machine)
 	}
-	c.machine, err = cli.ParseMachine("--machine", c.Machine)
 	return err
-}
-
-// galaxy is the summary's default machine, of 32 chips.
-func (c *deviceCmd) galaxy() string {
-	if c.target.Arch == chip.Wormhole {
-		return "emu:galaxy-wh"
-	}
-	return "emu:galaxy-bh"
 }
 
 // families refuses unknown families, and flags of families that aren't measured.
@@ -122,31 +107,26 @@ func (c *deviceCmd) families() error {
 		return cli.Wrong("--against", c.Against, "it is of operations on tiles and tensors, and their families aren't measured",
 			"name "+tensix+" or "+tensors+" as well, or "+bench.Summarized+" alone")
 	}
-	if measured(replay) {
-		return nil
-	}
-	e := &cli.FlagError{Why: "it is of replays, and their family isn't measured", Hint: "name " + replay + " as well"}
+	const why, hint = "it is of replays, and their family isn't measured", "name " + replay + " as well"
 	switch {
+	case measured(replay):
 	case c.Timeline != "":
-		e.Flag, e.Value = "--timeline", c.Timeline
+		return cli.Wrong("--timeline", c.Timeline, why, hint)
 	case c.EBPF:
-		e.Flag, e.Value = "--ebpf", "true"
-	default:
-		return nil
+		return cli.Wrong("--ebpf", "true", why, hint)
 	}
-	return e
+	return nil
 }
 
 func (c *deviceCmd) summary() bool { return slices.Contains(c.Families, bench.Summarized) }
 
 func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if c.List {
-		for _, f := range bench.Families() {
-			if _, err := fmt.Fprintf(s.Out, "%-10s %s\n", f.Name, f.About); err != nil {
-				return err
+		return cli.Print(s.Out, func(w cli.Text) {
+			for _, f := range bench.Families() {
+				w.F("%-10s %s\n", f.Name, f.About)
 			}
-		}
-		return nil
+		})
 	}
 	var old *report.Report
 	if c.Compare != "" {
@@ -154,13 +134,9 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 			return err
 		}
 		if !report.EnoughRounds(old.Rounds, c.Rounds) {
-			return cli.Wrong(
-				"--rounds",
-				c.Rounds,
-				fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare,
-					old.Rounds),
-				fmt.Sprintf("measure both with %d or more", report.FewestRounds()),
-			)
+			return cli.Wrong("--rounds", c.Rounds,
+				fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare, old.Rounds),
+				fmt.Sprintf("measure both with %d or more", report.FewestRounds()))
 		}
 	}
 	config := bench.Config{
@@ -209,7 +185,6 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return errors.Join(c.print(s.Out, old, r), c.files(ctx, r))
 }
 
-// files writes the report to files.
 func (c *deviceCmd) files(ctx context.Context, r *report.Report) error {
 	var errs []error
 	if c.Output != "" {
@@ -224,7 +199,7 @@ func (c *deviceCmd) files(ctx context.Context, r *report.Report) error {
 	return errors.Join(errs...)
 }
 
-// print writes the report in the requested form, or the changes since an older one.
+// print writes the report, or the changes since an older one.
 func (c *deviceCmd) print(w io.Writer, old, r *report.Report) error {
 	switch {
 	case old != nil:
@@ -238,10 +213,7 @@ func (c *deviceCmd) print(w io.Writer, old, r *report.Report) error {
 		return err
 	}
 	for _, f := range r.Figures {
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-		if err := f.WriteHistogram(w); err != nil {
+		if err := errors.Join(cli.Print(w, func(t cli.Text) { t.F("\n") }), f.WriteHistogram(w)); err != nil {
 			return err
 		}
 	}
@@ -256,21 +228,23 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 	} else {
 		err = report.WriteComparison(w, changes)
 	}
-	with := func(v report.Verdict) (ids []string) {
+	var wrong []string
+	for _, v := range []struct {
+		verdict report.Verdict
+		format  string
+	}{
+		{report.Slower, "%s got slower than in %s: %s"},
+		{report.TooFew, fmt.Sprintf("too few rounds to compare %%s with %%s: %%s: measure both with --rounds %d or more", report.FewestRounds())},
+	} {
+		var ids []string
 		for _, ch := range changes {
-			if ch.Verdict == v {
+			if ch.Verdict == v.verdict {
 				ids = append(ids, ch.ID)
 			}
 		}
-		return ids
-	}
-	var wrong []string
-	if ids := with(report.Slower); len(ids) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s got slower than in %s: %s", cli.Count(len(ids), "figure"), c.Compare, strings.Join(ids, ", ")))
-	}
-	if ids := with(report.TooFew); len(ids) > 0 {
-		wrong = append(wrong, fmt.Sprintf("too few rounds to compare %s with %s: %s: measure both with --rounds %d or more",
-			cli.Count(len(ids), "figure"), c.Compare, strings.Join(ids, ", "), report.FewestRounds()))
+		if len(ids) > 0 {
+			wrong = append(wrong, fmt.Sprintf(v.format, cli.Count(len(ids), "figure"), c.Compare, strings.Join(ids, ", ")))
+		}
 	}
 	if len(wrong) > 0 {
 		return errors.Join(err, errors.New(strings.Join(wrong, "; ")))
@@ -278,21 +252,20 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 	return err
 }
 
-func readReport(name string) (*report.Report, error) {
+func readReport(name string) (r *report.Report, err error) {
 	f, err := os.Open(name)
-	if err != nil {
-		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
+	if err == nil {
+		defer f.Close()
+		r, err = report.ReadReport(f)
 	}
-	defer f.Close()
-	r, err := report.ReadReport(f)
 	if err != nil {
 		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
 	}
 	return r, nil
 }
 
-// queueInstructions returns the instructions that command-queue cores retired: those of Blackhole's
-// last column or Wormhole's last row, which have no workers.
+// queueInstructions returns the instructions that the command-queue cores retired: those of
+// Blackhole's last column or Wormhole's last row, which have no workers.
 func queueInstructions(card *sim.Card) uint64 {
 	ch := card.Chip()
 	if ch == nil {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest"
@@ -29,15 +28,12 @@ type HwtestCmd struct {
 	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal, which the workers run. Cases whose kernels are Reprise's are skipped then." placeholder:"DIR"`
 	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal, which the command queues run." placeholder:"DIR"`
 	List    bool   `help:"List the cases and what they protect without running them."`
-	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (HwtestCmd) Help() string {
-	return "The suite that the emulator, the vendor's simulator and silicon must pass. Cases of one layer share an open device, which is opened anew after a failure; layers run from the driver up, so the first failure is the deepest. " + cli.ExitHelp
+	return "The suite that the emulator, the vendor's simulator and silicon must pass. Cases of one layer share an open device, which is opened anew after a failure; layers run from the driver up, so the first failure is the deepest."
 }
-
-// Validate checks what can be checked without a device.
 func (c *HwtestCmd) Validate() error {
 	_, err := c.config()
 	return err
@@ -79,8 +75,7 @@ func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 	return cfg, nil
 }
 
-// devices returns the devices to test: the machine's cards by their nodes, or both emulators
-// without a card.
+// devices returns the devices to test: the machine's cards, or both emulators without a card.
 func (c *HwtestCmd) devices(cards func() []string) []string {
 	if c.Device != "" {
 		return []string{c.Device}
@@ -91,7 +86,6 @@ func (c *HwtestCmd) devices(cards func() []string) []string {
 	return []string{"emu:wormhole", "emu:blackhole"}
 }
 
-// cardNodes lists the device nodes of this machine's cards.
 func cardNodes() []string {
 	l, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
 	if err != nil {
@@ -101,23 +95,15 @@ func cardNodes() []string {
 	return l
 }
 
-// casesError says that cases failed; the report has been printed.
-type casesError struct{ failed, all int }
-
-func (e *casesError) Error() string {
-	return fmt.Sprintf("hwtest: %d of %s failed", e.failed, cli.Count(e.all, "case"))
-}
-
-// Run runs the suite.
 func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
 	if c.List {
-		return c.list(s.Out, cfg.Select)
+		return c.list(s, cfg.Select)
 	}
-	// A missing case or unwritable report should be known before a night's run.
+	// A missing case or unwritable report is known before a night's run.
 	if !slices.ContainsFunc(hwtest.Cases(), cfg.Select.Match) {
 		return suiteError(c.Pattern, hwtest.ErrNoCases)
 	}
@@ -133,7 +119,7 @@ func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	rep, err := hwtest.Run(ctx, cfg)
 	err = suiteError(c.Pattern, err)
 	if err == nil && rep.Failed > 0 {
-		err = &casesError{rep.Failed, len(rep.Results)}
+		err = fmt.Errorf("hwtest: %d of %s failed", rep.Failed, cli.Count(len(rep.Results), "case"))
 	}
 	if c.Report != "" {
 		write := rep.WriteJSON
@@ -146,7 +132,7 @@ func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	case c.JSON:
 		err = errors.Join(err, cli.PrintJSON(s.Out, rep))
 	case len(rep.Results) > 0:
-		err = errors.Join(err, printSuite(s.Out, &rep))
+		err = errors.Join(err, cli.Print(s.Out, func(w cli.Text) { printSuite(w, &rep) }))
 	}
 	return err
 }
@@ -163,7 +149,7 @@ func suiteError(pattern string, err error) error {
 	return err
 }
 
-func (c *HwtestCmd) list(out io.Writer, p *hwtest.Pattern) error {
+func (c *HwtestCmd) list(s cli.Streams, p *hwtest.Pattern) error {
 	l := struct {
 		Cases []hwtest.Case `json:"cases"`
 	}{[]hwtest.Case{}}
@@ -172,28 +158,20 @@ func (c *HwtestCmd) list(out io.Writer, p *hwtest.Pattern) error {
 			l.Cases = append(l.Cases, k)
 		}
 	}
-	if c.JSON {
-		return cli.PrintJSON(out, l)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, k := range l.Cases {
-		var notes []string
-		if k.Long {
-			notes = append(notes, "--long")
+	return s.Print(c.JSON, l, func(w cli.Text) {
+		t := w.Table(0)
+		for _, k := range l.Cases {
+			notes := map[bool]string{true: "--long, "}[k.Long]
+			if k.Unsafe != "" {
+				notes += "unsafe, "
+			}
+			if notes += k.Needs; notes != "" {
+				notes = " (" + strings.TrimSuffix(notes, ", ") + ")"
+			}
+			t.Row(k.Layer+"/"+k.Name, k.Protects+notes)
 		}
-		if k.Unsafe != "" {
-			notes = append(notes, "unsafe")
-		}
-		if k.Needs != "" {
-			notes = append(notes, k.Needs)
-		}
-		about := k.Protects
-		if len(notes) > 0 {
-			about += " (" + strings.Join(notes, ", ") + ")"
-		}
-		fmt.Fprintf(w, "%s/%s\t%s\n", k.Layer, k.Name, about)
-	}
-	return w.Flush()
+		t.Flush()
+	})
 }
 
 func printResult(out io.Writer, r hwtest.Result) {
@@ -211,9 +189,9 @@ func printResult(out io.Writer, r hwtest.Result) {
 	}
 }
 
-// printSuite prints a table of each device's layers and repeats the failures, which have scrolled
+// printSuite prints a table of each device's layers, and repeats the failures, which have scrolled
 // away.
-func printSuite(out io.Writer, rep *hwtest.Report) error {
+func printSuite(w cli.Text, rep *hwtest.Report) {
 	type key struct{ device, layer string }
 	var order []key
 	sums := map[key]*hwtest.Report{}
@@ -226,30 +204,25 @@ func printSuite(out io.Writer, rep *hwtest.Report) error {
 		sums[k].Add(r)
 		sums[k].Seconds += r.Seconds
 	}
-	if _, err := fmt.Fprintln(out); err != nil {
-		return err
+	w.F("\n")
+	t := w.Table(0)
+	t.Row("DEVICE", "LAYER", "PASSED", "FAILED", "SKIPPED", "TIME")
+	row := func(device, layer string, r *hwtest.Report) {
+		t.Row(device, layer, r.Passed, r.Failed, r.Skipped, fmt.Sprintf("%.1f s", r.Seconds))
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "DEVICE\tLAYER\tPASSED\tFAILED\tSKIPPED\tTIME")
 	for _, k := range order {
-		r := sums[k]
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.1f s\n", k.device, k.layer, r.Passed, r.Failed, r.Skipped, r.Seconds)
+		row(k.device, k.layer, sums[k])
 	}
-	fmt.Fprintf(w, "\tall\t%d\t%d\t%d\t%.1f s\n", rep.Passed, rep.Failed, rep.Skipped, rep.Seconds)
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	row("", "all", rep)
+	t.Flush()
 	if rep.Ended != "" {
-		fmt.Fprintf(out, "\ncut short: %s\n", rep.Ended)
+		w.F("\ncut short: %s\n", rep.Ended)
 	}
 	for _, r := range rep.Results {
 		if r.Outcome == hwtest.Fail {
-			if _, err := fmt.Fprintf(out, "\nfailed: %s %s/%s\n  protects: %s\n", r.Device, r.Layer, r.Name, r.Protects); err != nil {
-				return err
-			}
+			w.F("\nfailed: %s %s/%s\n  protects: %s\n", r.Device, r.Layer, r.Name, r.Protects)
 		}
 	}
-	return nil
 }
 
 // victimCommand is the hidden command of a process that uses a device until it is killed.
@@ -261,7 +234,6 @@ type VictimCmd struct {
 	Once   bool   `help:"Use it once and end."`
 }
 
-// Run uses the device.
 func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
 	d, err := cli.ParseDevice("DEVICE", c.Device)
 	if err != nil {

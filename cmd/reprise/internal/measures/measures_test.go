@@ -8,14 +8,14 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What is counted for the summary are the three processors of the first queue, on both
-// architectures: each executes something for a program that runs, and none after it.
+// The three processors of the first queue execute something for a program, and nothing after it.
 func TestQueueExecuted(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestQueueExecuted(t *testing.T) {
 	}
 }
 
-// A failure is told where it happens, with the fact and what was found, and again after the table.
+// A failure is told where it happens, and again after the table.
 func TestSuiteText(t *testing.T) {
 	bad := hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail, Seconds: 1.5,
 		Log: []string{"x.go:1: wrong\nvery"}}
@@ -73,7 +73,8 @@ func TestSuiteText(t *testing.T) {
 	rep.Add(bad)
 	rep.Add(hwtest.Result{Device: "dev", Layer: "cq", Name: "other", Outcome: hwtest.Skip, Reason: "needs more"})
 	b.Reset()
-	if err := printSuite(&b, &rep); err != nil {
+	suite := func(w io.Writer) error { return cli.Print(w, func(t cli.Text) { printSuite(t, &rep) }) }
+	if err := suite(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -91,12 +92,13 @@ func TestSuiteText(t *testing.T) {
 	}
 	rep.Ended = "ended after 3 of 9 cases of dev: enough"
 	b.Reset()
-	if err := printSuite(&b, &rep); err != nil {
+	if err := suite(&b); err != nil {
 		t.Fatal(err)
 	}
 	if want := "\ncut short: ended after 3 of 9 cases of dev: enough\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("lacks %q:\n%s", want, &b)
 	}
+	writertest.EveryWrite(t, suite)
 }
 
 // Without --device the machine's cards are tested, and the emulators only where there is no card.
@@ -117,10 +119,4 @@ func TestSuiteFindsCards(t *testing.T) {
 			t.Errorf("--device %q tests %s, want %s", c.device, got, c.want)
 		}
 	}
-}
-
-func TestSuiteWritten(t *testing.T) {
-	var rep hwtest.Report
-	rep.Add(hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail})
-	writertest.EveryWrite(t, func(w io.Writer) error { return printSuite(w, &rep) })
 }

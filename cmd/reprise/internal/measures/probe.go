@@ -16,15 +16,12 @@ type ProbeCmd struct {
 	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
 	Interval *time.Duration `help:"Also print intermediate figures at this interval." placeholder:"DURATION"`
 	Markers  bool           `help:"Attach to the program's markers of submissions and completions. Each marker then costs a trap, more than a replay."`
-	JSON     bool           `help:"Print JSON objects." name:"json"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (ProbeCmd) Help() string {
-	return "Needs root, or CAP_BPF and CAP_PERFMON. Without them it prints what /proc has, and what is missing. " + cli.ExitHelp
+	return "Needs root, or CAP_BPF and CAP_PERFMON. Without them it prints what /proc has, and what is missing."
 }
-
-// Validate checks the flags.
 func (c *ProbeCmd) Validate() error {
 	if c.PID < 1 {
 		return cli.Wrong("--pid", c.PID, "it is no process", "give the number of a running process")

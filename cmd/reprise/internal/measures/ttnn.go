@@ -27,12 +27,9 @@ import (
 )
 
 const (
-	// both is the value of --chip for both chips.
-	both = "both"
-	// timedCalls is the number of calls of an operation in a round; the fastest counts.
-	timedCalls = 10
-	// timedPatience bounds a program's run time, including the compilation of its kernels.
-	timedPatience = 5 * time.Minute
+	both          = "both"          // the value of --chip for both chips
+	timedCalls    = 10              // of an operation in a round; the fastest counts
+	timedPatience = 5 * time.Minute // for a program, including the compilation of its kernels
 )
 
 type benchTTNNCmd struct {
@@ -40,18 +37,14 @@ type benchTTNNCmd struct {
 	Against []string `help:"Also time the vendor's simulator, a libttsim.so, in turn. Can be given once for each chip." placeholder:"LIBTTSIM"`
 	Chip    string   `help:"wormhole, blackhole or both; the chips of --against, or else both, if absent." placeholder:"ARCH"`
 	Rounds  int      `help:"Rounds of each program." default:"3"`
-	JSON    bool     `help:"Print one JSON object instead of a table." name:"json"`
+	cli.AsJSON
 
 	Patterns []string `arg:"" optional:"" help:"Programs, such as binary/add_bf16 or 'move/*'; some 40 if absent." placeholder:"PATTERN"`
 }
 
-// Help is shown by --help.
 func (benchTTNNCmd) Help() string {
-	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. " +
-		"The simulators take turns, a process of each in a round, with the same kernels. " + cli.ExitHelp
+	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. The simulators take turns, a process of each in a round, with the same kernels."
 }
-
-// Validate checks what can be checked without TT-NN.
 func (c *benchTTNNCmd) Validate() error {
 	if c.Rounds < 1 {
 		return cli.Wrong("--rounds", c.Rounds, "there are too few", "give at least 1")
@@ -62,7 +55,6 @@ func (c *benchTTNNCmd) Validate() error {
 	return nil
 }
 
-// Run times the programs.
 func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
 	simulators, err := c.simulators()
 	if err != nil {
@@ -111,17 +103,15 @@ func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
 
 // simulators returns the vendor's simulators by their chips.
 func (c *benchTTNNCmd) simulators() (map[chip.Arch]string, error) {
-	self, err := os.Executable()
+	server, err := cli.Server()
 	if err != nil {
 		return nil, err
 	}
 	all := map[chip.Arch]string{}
 	for _, path := range c.Against {
-		e := &cli.FlagError{Flag: "--against", Value: path}
-		sim, err := ttsim.Start(path, ttsim.Server(self, cli.ServeCommand))
+		sim, err := ttsim.Start(path, server)
 		if lib := (*ttsim.LibraryError)(nil); errors.As(err, &lib) {
-			e.Why, e.Hint, e.Err = lib.Err.Error(), lib.Hint, err
-			return nil, e
+			return nil, cli.Wrong("--against", path, lib.Err.Error(), lib.Hint).By(err)
 		} else if err != nil {
 			return nil, err
 		}
@@ -129,20 +119,19 @@ func (c *benchTTNNCmd) simulators() (map[chip.Arch]string, error) {
 		if err := sim.Close(); err != nil {
 			return nil, err
 		}
+		simulates := "it simulates a " + arch.String()
 		switch {
 		case c.Chip != "" && c.Chip != both && c.Chip != arch.String():
-			e.Why, e.Hint = "it simulates a "+arch.String(), "give one of a "+c.Chip
-			return nil, e
+			return nil, cli.Wrong("--against", path, simulates, "give one of a "+c.Chip)
 		case all[arch] != "":
-			e.Why, e.Hint = "it simulates a "+arch.String()+", as "+all[arch]+" does", "give one for each chip"
-			return nil, e
+			return nil, cli.Wrong("--against", path, simulates+", as "+all[arch]+" does", "give one for each chip")
 		}
 		all[arch] = path
 	}
 	return all, nil
 }
 
-// chips are those whose programs are timed.
+// chips are the chips whose programs are timed.
 func (c *benchTTNNCmd) chips(simulators map[chip.Arch]string) []chip.Arch {
 	return slices.DeleteFunc([]chip.Arch{chip.Wormhole, chip.Blackhole}, func(a chip.Arch) bool {
 		if c.Chip == "" {
@@ -152,8 +141,7 @@ func (c *benchTTNNCmd) chips(simulators map[chip.Arch]string) []chip.Arch {
 	})
 }
 
-// timeChip times the programs of a chip, in turn on the emulator and on the vendor's simulator, if
-// given.
+// timeChip times the programs of a chip, in turn on the emulator and on the vendor's simulator.
 func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Arch, timers []*timer) (*bench.TimedChip, error) {
 	names, err := timers[0].list(ctx, c.Patterns)
 	if err != nil {
@@ -200,7 +188,7 @@ type timer struct {
 	skipped map[string]bool
 }
 
-// command is a process that runs main.py.
+// command runs main.py in a process.
 func (t *timer) command(ctx context.Context, args ...string) (*exec.Cmd, *strings.Builder, error) {
 	env, err := t.run.Prepare(os.Environ())
 	if err != nil {
@@ -236,8 +224,8 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 	return nil, fmt.Errorf("list the programs: %w: %s", err, why)
 }
 
-// round times each program once. A program that ends its process counts as refused: a new process
-// times the remaining ones, and later rounds skip the refused program.
+// round times each program once. A program that ends its process counts as refused, and later rounds
+// skip it; a new process times the others.
 func (t *timer) round(ctx context.Context, names []string) error {
 	if t.times == nil {
 		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}

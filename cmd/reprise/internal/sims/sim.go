@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,12 +35,9 @@ type simServeCmd struct {
 	TTSim    string `name:"ttsim" help:"With --vfio-user: libttsim.so of the vendor's simulator to serve instead of an emulator." placeholder:"PATH"`
 }
 
-// Help is shown by --help.
 func (simServeCmd) Help() string {
-	return "Several processes can open the card at a time; when one is killed, the server cleans up as the kernel driver does. With --vfio-user the card is a PCI device for a virtual machine, which brings its own driver. It is for tests, on Linux. " + cli.ExitHelp
+	return "Several processes can open the card at a time; when one is killed, the server cleans up as the kernel driver does. With --vfio-user the card is a PCI device for a virtual machine, which brings its own driver. It is for tests, on Linux."
 }
-
-// Validate checks what can be checked without an emulator.
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {
@@ -60,7 +56,7 @@ func (c *simServeCmd) Validate() error {
 	return err
 }
 
-// device returns the emulator that is served at a socket.
+// device returns the emulator to serve at a socket.
 func (c *simServeCmd) device() (*target.Device, error) {
 	name := "emu:blackhole"
 	if c.Device != nil {
@@ -111,7 +107,7 @@ func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 }
 
 // virtual returns the machine whose cards are served to virtual machines. With the vendor's
-// simulator it has no chips: the running library says which chip it is.
+// simulator it is empty: the running library says which chip it is.
 func (c *simServeCmd) virtual() (chip.Machine, error) {
 	name := c.Machine
 	if name == "" {
@@ -123,7 +119,7 @@ func (c *simServeCmd) virtual() (chip.Machine, error) {
 	return machineNamed(name)
 }
 
-// machineNamed returns an emulated machine that --machine names.
+// machineNamed returns the emulated machine that --machine names.
 func machineNamed(name string) (chip.Machine, error) {
 	m, ok := chip.MachineNamed(name)
 	if !ok {
@@ -146,7 +142,7 @@ type virtualCard struct {
 	conf vfiouser.Config
 }
 
-// virtualCards starts the chips of the cards. end ends them.
+// virtualCards starts the chips of the cards, and returns a function that ends them.
 func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func() error, err error) {
 	m, err := c.virtual()
 	if err != nil {
@@ -154,21 +150,18 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 	}
 	boards := m.Chips
 	if c.TTSim != "" {
-		self, err := os.Executable()
+		server, err := cli.Server()
 		if err != nil {
-			return "", nil, nil, fmt.Errorf("--ttsim %q: find this program to start it as the simulator's server: %w", c.TTSim, err)
+			return "", nil, nil, fmt.Errorf("--ttsim %q: %w", c.TTSim, err)
 		}
-		s, err := ttsim.Start(c.TTSim, ttsim.Server(self, cli.ServeCommand))
+		s, err := ttsim.Start(c.TTSim, server)
 		if err != nil {
 			return "", nil, nil, cli.OpenError("ttsim:"+c.TTSim, err)
 		}
 		for i, f := range s.Functions() {
 			if m.Name != "" && (f.Arch() != m.Arch || i >= len(boards)) {
-				return "", nil, nil, errors.Join(
-					cli.Wrong("--machine", m.Name, fmt.Sprintf("the simulator's card %d is a %v and no such machine's", i, f.Arch()), "leave --machine out").
-						By(errNotServed),
-					s.Close(),
-				)
+				err := cli.Wrong("--machine", m.Name, fmt.Sprintf("the simulator's card %d is a %v and no such machine's", i, f.Arch()), "leave --machine out")
+				return "", nil, nil, errors.Join(err.By(errNotServed), s.Close())
 			}
 			board := uint16(chip.BoardN150)
 			switch {
@@ -185,7 +178,7 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 	return "an emulated " + m.Name, cards, end, err
 }
 
-// emulatedCards starts the emulated chips of a machine and returns its cards. end ends them.
+// emulatedCards starts the emulated chips of a machine, and returns a function that ends them.
 func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err error) {
 	e := sim.NewMachine(m, sim.Paced())
 	if err := e.Err(); err != nil {
@@ -199,7 +192,7 @@ func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err e
 	return cards, e.Close, nil
 }
 
-// serveVirtual serves cards to virtual machines until ctx ends, which is no error.
+// serveVirtual serves cards to virtual machines until ctx ends.
 func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err error) {
 	name, cards, end, err := c.virtualCards()
 	if err != nil {

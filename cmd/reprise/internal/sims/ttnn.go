@@ -1,6 +1,7 @@
 package sims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// TtnnCmd are the commands about TT-NN.
+// TtnnCmd has the commands about TT-NN.
 type TtnnCmd struct {
 	Run     ttnnRunCmd     `cmd:"" help:"Run a Python program with TT-NN on an emulated machine."`
 	Doctor  ttnnDoctorCmd  `cmd:"" help:"Check what TT-NN needs to run here, and say what to do."`
@@ -34,7 +35,7 @@ type TtnnTools struct {
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 }
 
-// Find finds TT-NN and the simulator library, which is built if missing. Settings are the caller's.
+// Find finds TT-NN and the simulator library, which is built if missing. The caller adds settings.
 func (c *TtnnTools) Find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) {
 	in, err := ttnn.Find(ctx, c.Python, os.Getenv("VIRTUAL_ENV"))
 	if err != nil {
@@ -67,12 +68,10 @@ type ttnnRunCmd struct {
 	Args []string `arg:"" passthrough:"" help:"Python program and its arguments: SCRIPT, -m MODULE or -c CODE." placeholder:"SCRIPT"`
 }
 
-// Help is shown by --help.
 func (ttnnRunCmd) Help() string {
 	return "Sets the variables by which TT-NN loads a simulator and starts Python; the program is otherwise an ordinary one, and its exit code is that of the command (128 and the signal's number if one ended it). SIGQUIT prints what each core does and ends the program. docs/ttnn.md has more."
 }
 
-// Validate checks the flags that need no Python.
 func (c *ttnnRunCmd) Validate() error {
 	_, err := c.settings()
 	return err
@@ -88,10 +87,7 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 		s.Serve = path
 	}
 	if s.Machine == "" {
-		arch, err := chip.Blackhole, error(nil)
-		if c.Chip != "" {
-			arch, err = chip.ParseArch(c.Chip)
-		}
+		arch, err := chip.ParseArch(cmp.Or(c.Chip, "blackhole"))
 		if err != nil {
 			return s, cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole or blackhole").By(err)
 		}
@@ -101,7 +97,6 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 	return s, err
 }
 
-// Run runs the program.
 func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	settings, err := c.settings()
 	if err != nil {
@@ -118,7 +113,7 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.start(ctx, s, r)
 }
 
-// ttnnCache returns the folder for what ttnn run keeps.
+// ttnnCache returns the folder that ttnn run keeps things in.
 func ttnnCache() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -129,16 +124,17 @@ func ttnnCache() (string, error) {
 
 func ttnnLibraries(cache string) *ttnn.Libraries {
 	l := &ttnn.Libraries{Cache: filepath.Join(cache, "library"), Source: sourceFolder()}
-	l.Executable, _ = os.Executable() // without it the cache has no key, which Find says
+	l.Executable, _ = os.Executable() // without a name Find says that the cache has no key
 	return l
 }
 
-// sourceFolder returns a folder of the checkout that the command is run in, or was built from.
+// sourceFolder returns the root of the checkout that the command is run in, or was built from.
 func sourceFolder() string {
-	if dir, err := os.Getwd(); err == nil {
-		for at := dir; ; at = filepath.Dir(at) {
-			if b, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil &&
-				strings.HasPrefix(string(b), "module github.com/reprise-tt/reprise\n") {
+	dir, _ := os.Getwd()
+	_, file, _, _ := runtime.Caller(0)
+	for _, at := range []string{dir, filepath.Dir(file)} {
+		for ; filepath.IsAbs(at); at = filepath.Dir(at) {
+			if b, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && strings.HasPrefix(string(b), "module github.com/reprise-tt/reprise\n") {
 				return at
 			}
 			if at == filepath.Dir(at) {
@@ -146,19 +142,16 @@ func sourceFolder() string {
 			}
 		}
 	}
-	return builtFrom()
+	return ""
 }
 
 type ttnnLibraryCmd struct {
 	Output string `short:"o" required:"" help:"Folder for libttsim.so; created if missing." placeholder:"DIR"`
 }
 
-// Help is shown by --help.
 func (ttnnLibraryCmd) Help() string {
-	return "The library has the emulated chip behind the C interface of the vendor's simulator. Building it needs Go, a C compiler and a checkout of the repository; using it needs none of them. reprise ttnn run builds it by itself and keeps it; it also uses one that lies beside the reprise program. " + cli.ExitHelp
+	return "The library has the emulated chip behind the C interface of the vendor's simulator. Building it needs Go, a C compiler and a checkout of the repository; using it needs none of them. reprise ttnn run builds it by itself and keeps it; it also uses one that lies beside the reprise program."
 }
-
-// Run builds the library.
 func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := ttnnCache()
 	if err != nil {
@@ -177,15 +170,12 @@ func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 
 type ttnnDoctorCmd struct {
 	Python string `help:"Python interpreter that has ttnn; that of the active virtual environment, or python3, if absent." placeholder:"PATH"`
-	JSON   bool   `help:"Print one JSON object instead of a table." name:"json"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (ttnnDoctorCmd) Help() string {
-	return "Checks Python, the ttnn package and whether its version is known, the compiler of kernels, and the simulator library or what builds it. Each check that fails names one thing to do. " + cli.ExitHelp
+	return "Checks Python, the ttnn package and whether its version is known, the compiler of kernels, and the simulator library or what builds it. Each check that fails names one thing to do."
 }
-
-// Run makes the checks.
 func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := ttnnCache()
 	if err != nil {
@@ -195,13 +185,13 @@ func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, k := range ttnn.Diagnose(ctx, c.Python, os.Getenv("VIRTUAL_ENV"), ttnnLibraries(cache)) {
 		checks = append(checks, cli.Check{Name: k.Name, Status: k.Status, Found: k.Found, Fix: k.Fix})
 	}
-	return cli.PrintChecks(s.Out, c.JSON, checks)
+	return s.PrintChecks(c.JSON, checks)
 }
 
 // endPatience bounds the program's time to end after a signal.
 const endPatience = 5 * time.Second
 
-// start runs the program, passes signals on and waits.
+// start runs the program and passes signals on.
 func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
 	r.Settings.Report = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // in Linux's namespace without files
 	env, err := r.Prepare(os.Environ())
@@ -221,7 +211,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 	ended := make(chan error, 1)
 	begun := make(chan error, 1)
 	go func() {
-		// Linux ends the program with this process: with the thread that started it, to be exact.
+		// Linux ends the program with the thread that started it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -279,12 +269,11 @@ func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p 
 	return programStatus(err)
 }
 
-// printCores prints the state of the program's chips, told by the library. Before TT-NN opens a
-// device there are none.
+// printCores prints the state of the program's chips, which the library tells.
 func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", r.Settings.Report)
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if errors.Is(err, syscall.ECONNREFUSED) { // TT-NN has opened no device yet
 		_, err := fmt.Fprintln(w, "it has no device open")
 		return err
 	}
@@ -297,7 +286,7 @@ func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	return errors.Join(err, c.Close())
 }
 
-// programStatus turns the program's end into an exit code, as shells do.
+// programStatus is the exit code of the program's end, as in shells.
 func programStatus(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -307,18 +296,4 @@ func programStatus(err error) error {
 		return cli.ExitStatus(128 + int(w.Signal()))
 	}
 	return cli.ExitStatus(exit.ExitCode())
-}
-
-// builtFrom returns the folder of the checkout that the command was built from; empty if that isn't
-// known.
-func builtFrom() string {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) {
-		return ""
-	}
-	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		return ""
-	}
-	return dir
 }

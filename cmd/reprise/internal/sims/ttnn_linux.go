@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ChildAttributes make the kernel end a program with this process, however that ends.
+// ChildAttributes make the kernel kill a program when this process ends.
 func ChildAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// inForeground reports whether a terminal sends its signals to this process and those that it
-// started.
+// inForeground reports whether the terminal sends its signals to this process and its children.
 func inForeground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -24,13 +23,12 @@ func inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// AdoptOrphans makes this process the parent of processes whose own parent, started by this one,
-// has ended.
+// AdoptOrphans makes this process the parent of its descendants whose parent has ended.
 func AdoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// KillOrphans ends the processes that this one has started or adopted.
+// KillOrphans ends the processes that this one started or adopted.
 func KillOrphans() {
-	for range 100 { // each round may leave this process the children of those that it ended
+	for range 100 { // killed processes leave their children
 		children := 0
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {

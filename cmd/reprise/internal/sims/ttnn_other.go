@@ -4,12 +4,12 @@ package sims
 
 import "syscall"
 
-// ChildAttributes has nothing that ends children with this process.
+// ChildAttributes is empty: nothing ends children with this process.
 func ChildAttributes() *syscall.SysProcAttr { return nil }
 
 func inForeground() bool { return true }
 
-// AdoptOrphans does nothing: there is no way to.
+// AdoptOrphans does nothing.
 func AdoptOrphans() {}
 
 // KillOrphans does nothing.

@@ -37,7 +37,6 @@ type VmCmd struct {
 	Program []string `arg:"" optional:"" passthrough:"" help:"Program of this machine and its arguments, after --: reprise itself, one with its libraries, or a command of busybox. A shell if absent."`
 }
 
-// Help is shown by --help.
 func (VmCmd) Help() string {
 	return "Boots a virtual machine that has emulated cards, loads the vendor's driver, runs a program and turns the machine off. " +
 		"The program's standard output is this command's; the console, with the program's standard error, is on standard error. " +
@@ -45,7 +44,7 @@ func (VmCmd) Help() string {
 		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
 }
 
-// Validate checks what can be checked without looking at this machine.
+// Validate checks what doesn't depend on this machine.
 func (c *VmCmd) Validate() error {
 	if len(c.Program) > 0 && c.Program[0] == "--" {
 		c.Program = c.Program[1:] // it belongs to those that are passed
@@ -57,12 +56,10 @@ func (c *VmCmd) Validate() error {
 	return err
 }
 
-// machines returns the emulated machines.
-func (c *VmCmd) machines() ([]chip.Machine, error) {
+func (c *VmCmd) machines() (l []chip.Machine, err error) {
 	if len(c.Machine) == 0 {
 		return nil, cli.Wrong("--machine", "", "it is empty", "use one of"+machineNames()).By(errNotServed)
 	}
-	var l []chip.Machine
 	for _, n := range c.Machine {
 		m, err := machineNamed(n)
 		if err != nil {
@@ -73,7 +70,7 @@ func (c *VmCmd) machines() ([]chip.Machine, error) {
 	return l, nil
 }
 
-// Run boots the machine. An exitStatus is the program's.
+// Run boots the machine. A cli.ExitStatus is the program's.
 func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	p, release, err := c.program(s)
 	if err != nil {
@@ -124,7 +121,7 @@ func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return err
 }
 
-// program is the program, the machine without cards, and its kernel's release.
+// program is the program and the machine without cards, with the kernel's release.
 func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error) {
 	f, err := c.find()
 	if err != nil {
@@ -178,7 +175,7 @@ type missingError []string
 
 func (e missingError) Error() string { return strings.Join(e, "\nreprise: ") }
 
-// find collects the parts of the machine. A missingError lists those not found.
+// find finds the parts of the machine. A missingError lists the missing ones.
 func (c *VmCmd) find() (f found, err error) {
 	var missing missingError
 	lack := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
@@ -221,11 +218,8 @@ func (c *VmCmd) find() (f found, err error) {
 		if f.release != "" {
 			headers = "linux-headers-" + f.release
 		}
-		lack(
-			"%s: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module (Debian: packages %s, make, gcc)",
-			what,
-			headers,
-		)
+		lack("%s: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module "+
+			"(Debian: packages %s, make, gcc)", what, headers)
 	}
 	if b, err := exec.LookPath("busybox"); err == nil {
 		f.busybox = b
@@ -242,7 +236,6 @@ func (c *VmCmd) find() (f found, err error) {
 	return f, nil
 }
 
-// findProgram finds the program.
 func (c *VmCmd) findProgram(f *found, lack func(string, ...any)) []string {
 	if len(c.Program) == 0 {
 		switch {
@@ -275,8 +268,7 @@ func (c *VmCmd) findProgram(f *found, lack func(string, ...any)) []string {
 
 const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu"
 
-// installedModule returns the path of the driver among the modules of a kernel, "" if it isn't
-// there.
+// installedModule returns the path of a kernel's installed driver; "" if there is none.
 func installedModule(dir string) string {
 	for _, pattern := range []string{"updates/dkms", "updates", "extra"} {
 		if l, err := filepath.Glob(filepath.Join(dir, pattern, "tenstorrent.ko*")); err == nil && len(l) > 0 {
@@ -286,11 +278,10 @@ func installedModule(dir string) string {
 	return ""
 }
 
-// insideCommand is the hidden command that makes this program the first one of a virtual machine.
+// insideCommand is the hidden command of a virtual machine's first process.
 const insideCommand = "vm-inside"
 
 // InsideCmd is the first process of a virtual machine.
 type InsideCmd struct{}
 
-// Run runs what the machine is for.
 func (InsideCmd) Run() error { return inside.Main() }

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +15,9 @@ type traceDiffCmd struct {
 	A string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
 	B string `arg:"" help:"Trace to compare with. The flags apply to both." placeholder:"FILE|DEVICE"`
 	sourceFlags
-	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (traceDiffCmd) Help() string {
 	return "For each program that differs, its first command that does. Where kernels lie in DRAM doesn't count between trace files. The exit code is 1 if the traces differ."
 }
@@ -44,7 +42,7 @@ func (c *traceDiffCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err := haveSameParts(a, b); err != nil {
 		return err
 	}
-	out := diffJSON{A: a.name, B: b.name}
+	out := diffJSON{A: a.name, B: b.name, Differences: []tracebuf.Difference{}}
 	for i, p := range a.parts {
 		out.Programs += max(len(p.Steps), len(b.parts[i].Steps))
 		out.Differences = append(out.Differences, tracebuf.Diff(p, b.parts[i])...)
@@ -53,54 +51,54 @@ func (c *traceDiffCmd) Run(ctx context.Context, s cli.Streams) error {
 	if !out.Same {
 		err = fmt.Errorf("trace diff: %d of %d programs differ", len(out.Differences), out.Programs)
 	}
-	if c.JSON {
-		if out.Same {
-			out.Differences = []tracebuf.Difference{}
-		}
-		return errors.Join(cli.PrintJSON(s.Out, out), err)
-	}
-	w := bufio.NewWriter(s.Out)
+	return errors.Join(s.Print(c.JSON, out, func(w cli.Text) { out.print(w, a) }), err)
+}
+
+func (out *diffJSON) print(w cli.Text, a *source) {
 	if out.Same {
-		fmt.Fprintf(w, "the traces are the same: %s\n", cli.Count(out.Programs, "program"))
+		w.F("the traces are the same: %s\n", cli.Count(out.Programs, "program"))
 	}
 	for i := range out.Differences {
 		d := &out.Differences[i]
 		if name := a.partName(d.Device, d.Queue); name != "" {
-			fmt.Fprintf(w, "%s, ", name)
+			w.F("%s, ", name)
 		}
 		if d.Callee != "" {
-			fmt.Fprintf(w, "callee %s, ", tracebuf.Printable(d.Callee))
+			w.F("callee %s, ", tracebuf.Printable(d.Callee))
 		}
-		fmt.Fprintf(w, "program %d %s: ", d.Step, tracebuf.Printable(d.Name))
+		w.F("program %d %s: ", d.Step, tracebuf.Printable(d.Name))
 		if d.Command >= 0 {
-			fmt.Fprintf(w, "command %d: ", d.Command)
+			w.F("command %d: ", d.Command)
 		}
-		fmt.Fprintln(w, d.What)
+		w.F("%s\n", d.What)
 		if d.A != "" {
-			fmt.Fprintf(w, "  - %08x  %s\n", d.OffsetA, d.A)
+			w.F("  - %08x  %s\n", d.OffsetA, d.A)
 		}
 		if d.B != "" {
-			fmt.Fprintf(w, "  + %08x  %s\n", d.OffsetB, d.B)
+			w.F("  + %08x  %s\n", d.OffsetB, d.B)
 		}
 	}
-	return errors.Join(w.Flush(), err)
 }
 
-// haveSameParts reports whether two traces are for chips of one architecture, and have parts on the
-// same devices.
+// haveSameParts checks that two traces are for chips of one architecture, and have parts on the same
+// devices.
 func haveSameParts(a, b *source) error {
-	const nothing = "they have nothing in common"
+	what := ""
 	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {
-		return fmt.Errorf("trace diff: %s is for %v, %s for %v: %s", a.name, la, b.name, lb, nothing)
-	}
-	if na, nb := len(a.parts), len(b.parts); na != nb {
-		return fmt.Errorf("trace diff: %s has parts on %d queues, %s on %d: %s", a.name, na, b.name, nb, nothing)
-	}
-	for i, p := range a.parts {
-		if o := b.parts[i]; o.Device != p.Device || o.Layout != p.Layout {
-			return fmt.Errorf("trace diff: part %d of %s is for %v on device %d, of %s for %v on device %d: %s", i, a.name, p.Layout,
-				p.Device, b.name, o.Layout, o.Device, nothing)
+		what = fmt.Sprintf("%s is for %v, %s for %v", a.name, la, b.name, lb)
+	} else if na, nb := len(a.parts), len(b.parts); na != nb {
+		what = fmt.Sprintf("%s has parts on %d queues, %s on %d", a.name, na, b.name, nb)
+	} else {
+		for i, p := range a.parts {
+			if o := b.parts[i]; o.Device != p.Device || o.Layout != p.Layout {
+				what = fmt.Sprintf("part %d of %s is for %v on device %d, of %s for %v on device %d", i, a.name, p.Layout, p.Device, b.name,
+					o.Layout, o.Device)
+				break
+			}
 		}
+	}
+	if what != "" {
+		return fmt.Errorf("trace diff: %s: they have nothing in common", what)
 	}
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -16,13 +14,13 @@ import (
 
 func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
-// SourceHelp is how arguments describe what sourceFlags.read accepts.
+// SourceHelp describes what sourceFlags.read accepts.
 const SourceHelp = "A trace file, a file of raw commands (with --arch), or a device (with --addr and --pages)."
 
 type traceDumpCmd struct {
 	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
 	sourceFlags
-	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
 type dumpJSON struct {
@@ -35,21 +33,19 @@ type dumpJSON struct {
 }
 
 type programJSON struct {
-	Device   int    `json:"device,omitempty"` // of a trace over several, in the order of the capture
+	Device   int    `json:"device,omitempty"` // in the order of the capture
 	Queue    int    `json:"queue"`
 	Name     string `json:"name"`
-	Edge     string `json:"edge,omitempty"` // what it does if it runs no program
+	Edge     string `json:"edge,omitempty"` // of a step that runs no program
 	Offset   int    `json:"offset"`
 	Bytes    int    `json:"bytes"`
 	First    int    `json:"first_command"`
 	Commands int    `json:"commands"`
-	// Of a step of control flow: what it does, and the loops and branches around it. Of what is
-	// called, the trace's name.
-	Control string `json:"control,omitempty"`
-	Loop    *int   `json:"loop,omitempty"`  // number of the loop that begins
-	Count   uint32 `json:"count,omitempty"` // most iterations of the loop that begins
-	Depth   int    `json:"depth,omitempty"`
-	Callee  string `json:"callee,omitempty"`
+	Control  string `json:"control,omitempty"` // what a step of control flow does
+	Loop     *int   `json:"loop,omitempty"`    // number of the loop that begins
+	Count    uint32 `json:"count,omitempty"`   // most iterations of that loop
+	Depth    int    `json:"depth,omitempty"`   // loops and branches around the step
+	Callee   string `json:"callee,omitempty"`  // the trace's name in a called one
 }
 
 type commandJSON struct {
@@ -83,7 +79,7 @@ func (c *traceDumpCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, p := range src.parts {
 		n += len(p.Bytes)
 	}
-	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands\n", src.name, first.Layout, first.Revision, humanize.Comma(int64(n)))
+	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s of commands\n", src.name, first.Layout, first.Revision, cli.Bytes(n))
 	for _, p := range src.parts {
 		if name := src.partName(p.Device, p.Queue); name != "" {
 			fmt.Fprintf(w, "\n%s\n", name)

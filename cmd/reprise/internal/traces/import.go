@@ -1,19 +1,14 @@
 package traces
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
@@ -21,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/kernels/metal"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
@@ -45,28 +39,19 @@ type traceImportCmd struct {
 	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
 	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
 	DryRun   bool     `help:"Print programs, kernels and firmware without writing a file."`
-	JSON     bool     `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 
 	buffers []tracebuf.Buffer
 	params  []importParam
 }
 
-// Help is shown by --help.
 func (traceImportCmd) Help() string {
-	return "Reads through the driver and starts nothing on the device: tt-metal's process may still run, or have ended without a reset. " +
-		cli.ExitHelp
+	return "Reads through the driver and starts nothing on the device: tt-metal's process may still run, or have ended without a reset."
 }
 
-// Validate checks what can be checked without opening anything.
 func (c *traceImportCmd) Validate() error {
-	if c.Revision != "" && cq.RevisionByName(c.Revision) == nil {
-		return cli.Wrong("--revision", c.Revision, "there is no such revision", "use one of "+RevisionNames())
-	}
-	if !slices.Contains([]int{1024, 2048, 4096, 8192}, c.PageSize) {
-		return cli.Wrong("--page-size", c.PageSize, "traces have other pages", "use 1024, 2048, 4096 or 8192")
-	}
-	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
-		return cli.Wrong("--pages", c.Pages, "no trace is that large", "give the pages that its EXEC_BUF names")
+	if err := checkPages(c.Revision, c.Pages, c.PageSize, 1024, 2048, 4096, 8192); err != nil {
+		return err
 	}
 	if c.Scan && c.Pages != 0 {
 		return cli.Wrong("--scan", "", "--pages says where the trace is", "give one of them")
@@ -85,7 +70,7 @@ func (c *traceImportCmd) Validate() error {
 		return cli.Wrong("--cache", "", "nothing says which kernels these are",
 			"give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache")
 	}
-	c.buffers = nil
+	c.buffers, c.params = nil, nil
 	for _, s := range c.Buffer {
 		b, err := parseBuffer(s)
 		if err != nil {
@@ -93,7 +78,6 @@ func (c *traceImportCmd) Validate() error {
 		}
 		c.buffers = append(c.buffers, b)
 	}
-	c.params = nil
 	for _, s := range c.Param {
 		p, err := parseImportParam(s)
 		if err != nil {
@@ -142,7 +126,7 @@ type importJSON struct {
 	Revision string          `json:"revision"` // of the protocol
 	Firmware string          `json:"firmware"` // folder
 	Workers  string          `json:"workers"`  // revision of their base firmware
-	Bytes    int             `json:"bytes"`    // of the commands that were read
+	Bytes    int             `json:"bytes"`    // of commands
 	Programs []importProgram `json:"programs"`
 	File     string          `json:"file,omitempty"`
 }
@@ -152,7 +136,7 @@ type importProgram struct {
 	HostID   uint32         `json:"host_id"`
 	Offset   int            `json:"offset"`
 	Bytes    int            `json:"bytes"`
-	Kernels  int            `json:"kernel_bytes"` // that are sent
+	Kernels  int            `json:"kernel_bytes"`
 	Launches []importLaunch `json:"launches"`
 }
 
@@ -163,48 +147,50 @@ type importLaunch struct {
 }
 
 type importKernel struct {
-	Name      string `json:"name"` // empty if it isn't in the cache
-	Processor string `json:"processor"`
-	Addr      uint32 `json:"addr"` // in L1
-	// Args and Common are its runtime arguments on the first of the cores; zeros may follow them.
-	Args   []uint32 `json:"args"`
-	Common []uint32 `json:"common_args"`
+	Name      string   `json:"name"` // empty if it isn't in the cache
+	Processor string   `json:"processor"`
+	Addr      uint32   `json:"addr"` // in L1
+	Args      []uint32 `json:"args"` // on the first core, without zeros at the end
+	Common    []uint32 `json:"common_args"`
 }
 
 func (c *traceImportCmd) Run(ctx context.Context, s cli.Streams) error {
-	src, err := c.open(ctx)
+	m, commands, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Scan {
-		err = c.list(ctx, s, src)
+		err = c.list(s, m)
 	} else {
-		err = c.run(ctx, s, src)
+		err = c.run(ctx, s, m, commands)
 	}
-	return errors.Join(err, src.close())
+	return errors.Join(err, m.close())
 }
 
-func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, src *importSource) error {
-	banks := len(src.ch.DRAMBanks())
-	t, err := metaltrace.Read(src, banks, cq.Layout(src.ch.Arch()), src.commands, c.Revision)
-	var several *cq.RevisionError
-	if errors.As(err, &several) && len(several.Accepted) > 1 {
-		err = fmt.Errorf("%w; give --revision", err)
-	}
+// of says that an error is of a device or file.
+func (c *traceImportCmd) of(source string, err error) error {
 	if err != nil {
-		return fmt.Errorf("trace import: %s: %w", c.Source, err)
+		err = fmt.Errorf("trace import: %s: %w", source, err)
 	}
-	f, err := c.identify(ctx, t, src.ch)
+	return err
+}
+
+func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, m *memory, commands []byte) error {
+	t, err := metaltrace.Read(m, len(m.ch.DRAMBanks()), cq.Layout(m.ch.Arch()), commands, c.Revision)
 	if err != nil {
-		return fmt.Errorf("trace import: %s: %w", c.Source, err)
+		return c.of(c.Source, hintRevision(err))
+	}
+	f, err := c.identify(ctx, t, m.ch)
+	if err != nil {
+		return c.of(c.Source, err)
 	}
 	out := c.describe(t, f)
 	if !c.DryRun {
-		file, err := c.file(t, f, src)
+		file, err := c.file(t, f, m)
 		if err != nil {
-			return fmt.Errorf("trace import: %s: %w", c.Source, err)
+			return c.of(c.Source, err)
 		}
-		if err := cli.Save(ctx, "--output", c.Output, func(w io.Writer) error { _, err := w.Write(file); return err }); err != nil {
+		if err := cli.SaveBytes(ctx, "--output", c.Output, file); err != nil {
 			return err
 		}
 		out.File = c.Output
@@ -212,7 +198,7 @@ func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, src *importSour
 	return s.Print(c.JSON, out, out.print)
 }
 
-// identify names the trace's kernels and returns their base firmware; nil for this runtime's own.
+// identify names the trace's kernels and returns their base firmware, nil for this runtime's own.
 func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *chip.Chip) (*metal.Firmware, error) {
 	var given *metal.Firmware
 	var err error
@@ -253,16 +239,16 @@ func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *
 	return given, err
 }
 
-func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *importSource) ([]byte, error) {
-	target, err := importTarget(src.ch, f)
+func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory) ([]byte, error) {
+	target, err := importTarget(m.ch, f)
 	if err != nil {
 		return nil, err
 	}
 	o := metaltrace.FileOptions{Name: c.Name, Target: target, Buffers: slices.Clone(c.buffers)}
-	banks := len(src.ch.DRAMBanks())
+	banks := len(m.ch.DRAMBanks())
 	for i := range o.Buffers {
 		b := &o.Buffers[i]
-		align := int(src.ch.Params().Align.DRAM())
+		align := int(m.ch.Params().Align.DRAM())
 		if b.Kind == tracebuf.KindL1 {
 			align = cq.L1Align
 		}
@@ -272,7 +258,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *impor
 		}
 		data := make([]byte, b.Size)
 		for p := range b.Pages() {
-			if err := src.ReadDRAM(p%banks, b.Addr+uint64(p/banks*b.Stride), data[p*b.PageSize:(p+1)*b.PageSize]); err != nil {
+			if err := m.ReadDRAM(p%banks, b.Addr+uint64(p/banks*b.Stride), data[p*b.PageSize:(p+1)*b.PageSize]); err != nil {
 				return nil, fmt.Errorf("read buffer %q: %w", b.Name, err)
 			}
 		}
@@ -292,8 +278,8 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *impor
 	return metaltrace.Write(file)
 }
 
-// importTarget is the queue that replays an imported trace: queue 0 of a device with the chip's
-// harvesting and base firmware f, or this runtime's own for nil.
+// importTarget is queue 0 of a device with the chip's harvesting and base firmware f, or this
+// runtime's own for nil.
 func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
 	var err error
@@ -334,192 +320,103 @@ func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *impor
 	return out
 }
 
-func (j *importJSON) print(to io.Writer) error {
-	w := bufio.NewWriter(to)
-	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands, %s\n", j.Source, j.Arch, j.Revision,
-		humanize.Comma(int64(j.Bytes)), cli.Count(len(j.Programs), "program"))
+func (j *importJSON) print(w cli.Text) {
+	w.F("%s: %s, protocol revision %s, %s of commands, %s\n", j.Source, j.Arch, j.Revision, cli.Bytes(j.Bytes),
+		cli.Count(len(j.Programs), "program"))
 	if j.Firmware != "" {
-		fmt.Fprintf(w, "base firmware of %s: %s\n", j.Workers, j.Firmware)
+		w.F("base firmware of %s: %s\n", j.Workers, j.Firmware)
 	}
 	for i, p := range j.Programs {
-		fmt.Fprintf(w, "program %d, host id %d: %s B of commands at +%#x, %s B of kernels sent\n", i, p.HostID,
-			humanize.Comma(int64(p.Bytes)), p.Offset, humanize.Comma(int64(p.Kernels)))
+		w.F("program %d, host id %d: %s of commands at +%#x, %s of kernels sent\n", i, p.HostID, cli.Bytes(p.Bytes), p.Offset,
+			cli.Bytes(p.Kernels))
 		for _, l := range p.Launches {
-			fmt.Fprintf(w, "  %s, %s:", l.Cores, cli.Count(l.Circular, "circular buffer"))
-			for k, kernel := range l.Kernels {
-				fmt.Fprintf(w, "%s %s on %s", map[bool]string{true: ","}[k > 0], cmp.Or(kernel.Name, "a kernel that isn't in the cache"),
-					kernel.Processor)
+			var names []string
+			for _, k := range l.Kernels {
+				names = append(names, cmp.Or(k.Name, "a kernel that isn't in the cache")+" on "+k.Processor)
 			}
-			fmt.Fprintln(w)
-			for _, kernel := range l.Kernels {
-				if args := argumentText(kernel.Args, kernel.Common); args != "" {
-					fmt.Fprintf(w, "    %s:%s\n", kernel.Processor, args)
+			w.F("%s\n", strings.TrimSuffix(fmt.Sprintf("  %s, %s: %s", l.Cores, cli.Count(l.Circular, "circular buffer"), strings.Join(names, ", ")), " "))
+			for _, k := range l.Kernels {
+				if args := argumentText(k.Args, k.Common); args != "" {
+					w.F("    %s:%s\n", k.Processor, args)
 				}
 			}
 		}
 	}
 	if j.File != "" {
-		fmt.Fprintf(w, "written to %s\n", j.File)
+		w.F("written to %s\n", j.File)
 	}
-	return w.Flush()
 }
 
-// importSource is a device, or copies of a device's memory.
-type importSource struct {
-	ctx      context.Context // ends reads
-	ch       *chip.Chip
-	commands []byte
-	dev      *kmd.Device // nil for copies
-	folder   string
-	files    map[int]*os.File // of the folder, by bank
-}
-
-// open reads the commands and opens the source of kernels.
-func (c *traceImportCmd) open(ctx context.Context) (*importSource, error) {
+// open opens the memory with the kernels, and reads the commands.
+func (c *traceImportCmd) open(ctx context.Context) (*memory, []byte, error) {
 	if cli.IsFile(c.Source) {
 		return c.openFile(ctx)
 	}
 	d, err := cli.ParseDevice("DEVICE", c.Source)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s := &importSource{ctx: ctx}
-	if s.dev, s.ch, err = openChip(ctx, d.Open()); err != nil {
-		return nil, fmt.Errorf("trace import: %s: %w", c.Source, err)
+	m, err := openMemory(ctx, d.Open())
+	if err != nil || c.Scan {
+		return m, nil, c.of(c.Source, err)
 	}
-	if c.Scan {
-		return s, nil
+	commands, err := c.readCommands(m)
+	if err != nil {
+		return nil, nil, errors.Join(c.of(c.Source, err), m.close())
 	}
-	if err := c.readCommands(ctx, s); err != nil {
-		return nil, errors.Join(fmt.Errorf("trace import: %s: %w", c.Source, err), s.close())
-	}
-	return s, nil
+	return m, commands, nil
 }
 
 // readCommands reads a device's trace, searching for it without --pages.
-func (c *traceImportCmd) readCommands(ctx context.Context, s *importSource) error {
-	banks := s.ch.DRAMBanks()
-	addr, pages, pageSize := c.Addr, c.Pages, c.PageSize
-	if pages == 0 {
-		found, err := s.scan(ctx, c.Window)
-		switch {
-		case err != nil:
-			return err
-		case len(found) == 0:
-			return fmt.Errorf(
-				"no trace is in the upper %d B of its DRAM banks; give --addr, --pages and --page-size, as in the EXEC_BUF that replays it, or a larger --window",
-				c.Window,
-			)
-		case len(found) > 1:
-			return fmt.Errorf(
-				"%d traces may be in its DRAM, the first at %#x and %#x: --scan lists them; give --addr, --pages and --page-size of one",
-				len(found),
-				found[0].Addr,
-				found[1].Addr,
-			)
-		}
-		addr, pages, pageSize = found[0].Addr, found[0].Pages, found[0].PageSize
+func (c *traceImportCmd) readCommands(m *memory) ([]byte, error) {
+	if c.Pages > 0 {
+		return m.trace(c.Addr, c.PageSize, c.Pages)
 	}
-	rows := uint64((pages + len(banks) - 1) / len(banks))
-	if size := banks[0].Size; addr > size || rows*uint64(pageSize) > size-addr {
-		return fmt.Errorf("%d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", pages, pageSize, len(banks), addr, size)
+	found, err := m.scan(c.Window)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, fmt.Errorf("no trace is in the upper %d B of its DRAM banks; give --addr, --pages and --page-size, "+
+			"as in the EXEC_BUF that replays it, or a larger --window", c.Window)
+	case len(found) > 1:
+		return nil, fmt.Errorf("%d traces may be in its DRAM, the first at %#x and %#x: --scan lists them; "+
+			"give --addr, --pages and --page-size of one", len(found), found[0].Addr, found[1].Addr)
 	}
-	s.commands = make([]byte, pages*pageSize)
-	return metaltrace.ReadInterleaved(s, len(banks), addr, pageSize, 0, s.commands)
+	return m.trace(found[0].Addr, found[0].PageSize, found[0].Pages)
 }
 
 // openFile reads raw commands from a file; kernels come from copies of DRAM.
-func (c *traceImportCmd) openFile(ctx context.Context) (*importSource, error) {
+func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) {
 	if c.Scan {
-		return nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
+		return nil, nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
 	}
 	if c.Memory == "" || c.Like == "" {
-		return nil, fmt.Errorf(
-			"trace import: %s is a file: give --memory, a folder with the DRAM that has the kernels, and --like, a device of its kind",
-			c.Source,
-		)
+		return nil, nil, fmt.Errorf("trace import: %s is a file: give --memory, a folder with the DRAM that has the kernels, "+
+			"and --like, a device of its kind", c.Source)
 	}
 	target, err := cli.ParseTarget(c.Like)
 	if err != nil {
-		return nil, err
-	}
-	dev, ch, err := openChip(ctx, target)
-	if err != nil {
-		return nil, fmt.Errorf("trace import: %s: %w", c.Like, err)
-	}
-	if err := dev.Close(); err != nil {
-		return nil, fmt.Errorf("trace import: %s: %w", c.Like, err)
-	}
-	f, err := os.Open(c.Source)
-	if err != nil {
-		return nil, fmt.Errorf("trace import: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxRaw+1))
-	if err == nil && len(b) > maxRaw {
-		err = fmt.Errorf("%s has more than %d B: no trace is that large", c.Source, maxRaw)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("trace import: %w", err)
-	}
-	return &importSource{ctx: ctx, ch: ch, commands: b, folder: c.Memory, files: map[int]*os.File{}}, nil
-}
-
-// openChip opens a device for reading.
-func openChip(ctx context.Context, t kmd.Target) (*kmd.Device, *chip.Chip, error) {
-	d, err := kmd.Open(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
-	if err != nil {
 		return nil, nil, err
 	}
-	h, err := d.Harvesting(ctx)
+	m, err := openMemory(ctx, target)
+	if err == nil {
+		err = m.close()
+	}
 	if err != nil {
-		return nil, nil, errors.Join(err, d.Close())
+		return nil, nil, c.of(c.Like, err)
 	}
-	ch, err := chip.New(d.Arch(), h)
+	m.dev, m.folder = nil, c.Memory
+	f, err := os.Open(c.Source)
 	if err != nil {
-		return nil, nil, errors.Join(err, d.Close())
+		return nil, nil, fmt.Errorf("trace import: %w", err)
 	}
-	return d, ch, nil
+	defer f.Close()
+	b, err := readRaw(f)
+	return m, b, c.of(c.Source, err)
 }
 
-// ReadDRAM implements metaltrace.Memory.
-func (s *importSource) ReadDRAM(bank int, addr uint64, b []byte) error {
-	if s.ctx.Err() != nil {
-		return context.Cause(s.ctx)
-	}
-	k := &s.ch.DRAMBanks()[bank]
-	if addr > k.Size || uint64(len(b)) > k.Size-addr {
-		return fmt.Errorf("%d B at %#x end beyond the bank's %#x B", len(b), addr, k.Size)
-	}
-	if s.dev != nil {
-		return s.dev.Read(k.HostEndpoint, k.Offset+addr, b)
-	}
-	f := s.files[bank]
-	if f == nil {
-		var err error
-		if f, err = os.Open(filepath.Join(s.folder, strconv.Itoa(bank)+".bin")); err != nil {
-			return err
-		}
-		s.files[bank] = f
-	}
-	if _, err := f.ReadAt(b, int64(addr)); err != nil {
-		return fmt.Errorf("%s: %d B at %#x: %w", f.Name(), len(b), addr, err)
-	}
-	return nil
-}
-
-func (s *importSource) close() error {
-	var err error
-	if s.dev != nil {
-		err = s.dev.Close()
-	}
-	for _, f := range s.files {
-		err = errors.Join(err, f.Close())
-	}
-	return err
-}
-
-// importParam is a value of --param: an argument of a kernel in one program or all.
+// importParam is a value of --param: an argument of a kernel in one program, or in all.
 type importParam struct {
 	value     string // of the flag
 	name      string
@@ -587,7 +484,7 @@ func parseImportParam(s string) (importParam, error) {
 	return p, nil
 }
 
-// arguments returns the arguments that the parameter names. The trace's launches have been found.
+// arguments returns the arguments that the parameter names, in the launches that were found.
 func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, error) {
 	var out []metaltrace.Argument
 	for i := range t.Steps {
@@ -645,34 +542,25 @@ type scanTraceJSON struct {
 	Addr      uint64   `json:"addr"` // in every DRAM bank
 	Pages     int      `json:"pages"`
 	PageSize  int      `json:"page_size"`
-	Bytes     int      `json:"bytes"` // of the commands
+	Bytes     int      `json:"bytes"` // of commands
 	Programs  int      `json:"programs"`
-	Revisions []string `json:"revisions"` // of the protocol, in which the commands are valid up to EXEC_BUF_END
+	Revisions []string `json:"revisions"` // in which the commands are valid up to EXEC_BUF_END
 }
 
-func (s *importSource) scan(ctx context.Context, window uint64) ([]metaltrace.Candidate, error) {
-	banks := s.ch.DRAMBanks()
-	return metaltrace.Scan(ctx, s, len(banks), cq.Layout(s.ch.Arch()), banks[0].Size, window)
-}
-
-func (c *traceImportCmd) list(ctx context.Context, to cli.Streams, src *importSource) error {
-	found, err := src.scan(ctx, c.Window)
+func (c *traceImportCmd) list(s cli.Streams, m *memory) error {
+	found, err := m.scan(c.Window)
 	if err != nil {
-		return fmt.Errorf("trace import: %s: %w", c.Source, err)
+		return c.of(c.Source, err)
 	}
-	out := scanJSON{Source: c.Source, Arch: src.ch.Arch().String(), Window: c.Window, Traces: []scanTraceJSON{}}
+	out := scanJSON{Source: c.Source, Arch: m.ch.Arch().String(), Window: c.Window, Traces: []scanTraceJSON{}}
 	for _, f := range found {
 		out.Traces = append(out.Traces, scanTraceJSON{f.Addr, f.Pages, f.PageSize, f.Size, f.Programs, f.Revisions})
 	}
-	if c.JSON {
-		return cli.PrintJSON(to.Out, out)
-	}
-	w := bufio.NewWriter(to.Out)
-	fmt.Fprintf(w, "%s: %s, %s B at the top of each DRAM bank, %s\n", c.Source, out.Arch, humanize.Comma(int64(c.Window)),
-		cli.Count(len(found), "trace"))
-	for _, f := range found {
-		fmt.Fprintf(w, "--addr %#x --pages %d --page-size %d: %s, %s B of commands up to EXEC_BUF_END, valid in %s\n",
-			f.Addr, f.Pages, f.PageSize, cli.Count(f.Programs, "program"), humanize.Comma(int64(f.Size)), strings.Join(f.Revisions, ", "))
-	}
-	return w.Flush()
+	return s.Print(c.JSON, out, func(w cli.Text) {
+		w.F("%s: %s, %s at the top of each DRAM bank, %s\n", c.Source, out.Arch, cli.Bytes(c.Window), cli.Count(len(found), "trace"))
+		for _, f := range out.Traces {
+			w.F("--addr %#x --pages %d --page-size %d: %s, %s of commands up to EXEC_BUF_END, valid in %s\n",
+				f.Addr, f.Pages, f.PageSize, cli.Count(f.Programs, "program"), cli.Bytes(f.Bytes), strings.Join(f.Revisions, ", "))
+		}
+	})
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Raw commands and copies of DRAM become a trace file that runs on another device of the kind. Its
-// target is what a recorder writes.
+// Raw commands and copies of DRAM become a trace file that runs on another device of the kind, and
+// whose target is what a recorder writes.
 func TestTraceImport(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
@@ -40,12 +40,11 @@ func TestTraceImport(t *testing.T) {
 			b.Must(trace.Save(b.Ctx, &file))
 			saved, err := tracebuf.Decode(&file)
 			b.Must(err)
-			dev, ch, err := openChip(b.Ctx, card)
+			memory, err := openMemory(b.Ctx, card)
 			b.Must(err)
-			defer func() { b.Must(dev.Close()) }()
-			dir := t.TempDir()
-			memory := &importSource{ctx: b.Ctx, ch: ch, dev: dev}
-			found, err := memory.scan(b.Ctx, 1<<20)
+			defer func() { b.Must(memory.close()) }()
+			ch, dir := memory.ch, t.TempDir()
+			found, err := memory.scan(1 << 20)
 			b.Must(err)
 			if len(found) != 1 || found[0].Addr != trace.Parts()[0].Extents[0].Start || found[0].Programs != 2 ||
 				found[0].Size != saved.Image.Size {
@@ -70,21 +69,11 @@ func TestTraceImport(t *testing.T) {
 			raw := filepath.Join(dir, "trace.bin")
 			b.Must(os.WriteFile(raw, saved.Image.Bytes, 0o600))
 			c := traceImportCmd{
-				Source:   raw,
-				PageSize: 4096,
-				Revision: saved.Target.Revision,
-				Memory:   dir,
-				Like:     "emu:" + ch.Arch().String(),
-				Trust:    true,
-				Name:     "sum",
-				Data:     true,
-				Output:   filepath.Join(dir, "sum.trace"),
-				Param:    []string{"addend=trisc0:3", "src=brisc:0,program=0,buffer=in"},
-				Buffer: []string{
-					fmt.Sprintf("in:dram:%#x:%d:%d", in.Addr(), in.Size(), in.PageSize()),
-					fmt.Sprintf("out:dram:%d:%d:%d", out.Addr(),
-						out.Size(), out.PageSize()),
-				},
+				Source: raw, PageSize: 4096, Revision: saved.Target.Revision, Memory: dir, Like: "emu:" + ch.Arch().String(), Trust: true,
+				Name: "sum", Data: true, Output: filepath.Join(dir, "sum.trace"),
+				Param: []string{"addend=trisc0:3", "src=brisc:0,program=0,buffer=in"},
+				Buffer: []string{fmt.Sprintf("in:dram:%#x:%d:%d", in.Addr(), in.Size(), in.PageSize()),
+					fmt.Sprintf("out:dram:%d:%d:%d", out.Addr(), out.Size(), out.PageSize())},
 			}
 			b.Must(c.Validate())
 			var text strings.Builder
@@ -95,8 +84,8 @@ func TestTraceImport(t *testing.T) {
 					t.Errorf("no %q in\n%s", want, text.String())
 				}
 			}
-			other := "emu:" + ch.Arch().String()
-			loaded, on, err := loadTrace(b.Ctx, c.Output, &other)
+			flags := loadFlags{File: c.Output}
+			loaded, on, err := flags.load(b.Ctx)
 			b.Must(err)
 			defer func() { b.Must(on.Close(context.WithoutCancel(b.Ctx))) }()
 			b.Must(loaded.Replay(b.Ctx))
@@ -120,19 +109,17 @@ func TestTraceImport(t *testing.T) {
 			sum := sha256.Sum256(devtest.Words(out.Size(), 16))
 			for _, step := range []bool{false, true} {
 				text.Reset()
-				b.Must(
-					(&traceRunCmd{File: c.Output, Replays: 1, Step: step, Set: map[string]uint32{"addend": 9}}).Run(b.Ctx,
-						cli.Streams{Out: &text}),
-				)
+				run := &traceRunCmd{loadFlags: flags, Replays: 1, Step: step, Set: map[string]uint32{"addend": 9}}
+				b.Must(run.Run(b.Ctx, cli.Streams{Out: &text}))
 				if want := hex.EncodeToString(sum[:8]); !strings.Contains(text.String(), want) {
 					t.Errorf("trace run --set addend=9, step %v: no buffer with hash %s in\n%s", step, want, text.String())
 				}
 			}
-			if err := (&traceRunCmd{File: c.Output, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx,
+			if err := (&traceRunCmd{loadFlags: flags, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx,
 				cli.Streams{Out: &text}); !errors.Is(err, tracebuf.ErrNoParam) {
 				t.Errorf("trace run --set of no parameter: %v", err)
 			}
-			imported, err := readTraceFile(b.Ctx, c.Output)
+			imported, err := flags.read(b.Ctx)
 			b.Must(err)
 			if diff := cmp.Diff(saved.Target, imported.Target); diff != "" {
 				t.Errorf("target (-recorder +import):\n%s", diff)

@@ -21,34 +21,48 @@ func programsOf(t *reprise.Trace) []programAt {
 	return out
 }
 
-// withFirmware adds the base firmware of a folder, if one is given, to options.
-func withFirmware(dir string, opts ...reprise.Option) []reprise.Option {
-	if dir != "" {
-		opts = append(opts, reprise.WithFirmware(dir))
-	}
-	return opts
+// loadFlags name a trace file and a device that it is loaded into.
+type loadFlags struct {
+	File     string `arg:"" help:"Trace file." type:"existingfile"`
+	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
+	Firmware string `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
 }
 
-// loadTrace loads a trace file into a device, which isn't opened for a bad file. An empty name
-// stands for the emulator of the file's chip, and is filled in. The device gets the queues that the
-// trace needs.
-func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
-	file, err := readTraceFile(ctx, path)
+func (c *loadFlags) Validate() (err error) {
+	if c.Device != "" {
+		_, err = cli.ParseTarget(c.Device)
+	}
+	return err
+}
+
+// read reads the trace file, and fills in the device.
+func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
+	file, err := cli.Until(ctx, func() (*tracebuf.File, error) { return decodeTraceFile(c.File) })
+	if err == nil && c.Device == "" {
+		c.Device = "emu:" + file.Target.Arch.String()
+	}
+	return file, err
+}
+
+// load loads the trace file into the device, which isn't opened for a bad file and gets the queues
+// that the trace needs.
+func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
+	file, err := c.read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if *device == "" {
-		*device = "emu:" + file.Target.Arch.String()
+	if c.Firmware != "" {
+		opts = append(opts, reprise.WithFirmware(c.Firmware))
 	}
-	t, dev, err := loadInto(ctx, path, *device, opts)
+	t, dev, err := loadInto(ctx, c.File, c.Device, opts)
 	var other *tracebuf.TargetError
 	if errors.As(err, &other) && other.What == "grid of workers" {
-		// The device is of the right kind, so it can have these workers.
+		// A device of the right kind can have these workers.
 		opts = append(opts, reprise.WithQueues(len(file.Others)+1))
 		for i, p := range file.Parts() {
 			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
 		}
-		t, dev, err = loadInto(ctx, path, *device, opts)
+		t, dev, err = loadInto(ctx, c.File, c.Device, opts)
 	}
 	return t, dev, err
 }
@@ -63,7 +77,7 @@ func loadInto(ctx context.Context, path, device string, opts []reprise.Option) (
 		return nil, nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close()
-	// A read of a pipe ends with that, so that the device is closed.
+	// A read of a pipe ends with ctx, so that the device is closed.
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	dev, err := reprise.Open(ctx, target, opts...)
 	if err != nil {
@@ -74,11 +88,6 @@ func loadInto(ctx context.Context, path, device string, opts []reprise.Option) (
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), dev.Close(ctx))
 	}
 	return t, dev, nil
-}
-
-// readTraceFile reads a trace file, without a device.
-func readTraceFile(ctx context.Context, path string) (*tracebuf.File, error) {
-	return cli.Until(ctx, func() (*tracebuf.File, error) { return decodeTraceFile(path) })
 }
 
 func decodeTraceFile(path string) (*tracebuf.File, error) {

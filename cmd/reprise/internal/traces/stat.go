@@ -1,10 +1,8 @@
 package traces
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
@@ -20,22 +18,19 @@ func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 type traceStatCmd struct {
 	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
 	sourceFlags
-	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+	cli.AsJSON
 }
 
 type statJSON struct {
 	Source string `json:"source"`
 	tracebuf.Stats
-	// Pages and Banks are of a trace of one queue whose page size and bank count are known. Of
-	// several queues each part has its own.
-	placeJSON
-	Queues []queueJSON `json:"queues,omitempty"`
-	// File holds what a trace file of one device has beside the commands, Devices of several.
-	File    *fileJSON  `json:"file,omitempty"`
-	Devices []fileJSON `json:"devices,omitempty"`
+	placeJSON             // of a trace of one queue
+	Queues    []queueJSON `json:"queues,omitempty"`
+	File      *fileJSON   `json:"file,omitempty"`    // of one device
+	Devices   []fileJSON  `json:"devices,omitempty"` // of several
 }
 
-// placeJSON is the DRAM that commands take.
+// placeJSON is the DRAM of commands, if known.
 type placeJSON struct {
 	PageSize int             `json:"page_size,omitempty"`
 	Pages    int             `json:"pages,omitempty"`
@@ -43,13 +38,14 @@ type placeJSON struct {
 }
 
 type queueJSON struct {
-	Device  int      `json:"device,omitempty"` // of a trace over several devices, in the order of the capture
+	Device  int      `json:"device,omitempty"` // in the order of the capture
 	Queue   int      `json:"queue"`
 	Workers cli.Grid `json:"workers"`
 	Bytes   int      `json:"bytes"`
 	placeJSON
 }
 
+// fileJSON is what a trace file has beside the commands.
 type fileJSON struct {
 	Device  int          `json:"device,omitempty"`
 	Name    string       `json:"name"`
@@ -67,7 +63,7 @@ type bufferJSON struct {
 	Addr   uint64 `json:"addr"`
 	Bytes  int    `json:"bytes"`
 	Output bool   `json:"output"`
-	Data   int    `json:"data_bytes"` // that the file has of it
+	Data   int    `json:"data_bytes"` // in the file
 }
 
 type paramJSON struct {
@@ -76,8 +72,7 @@ type paramJSON struct {
 	Kind  string `json:"kind"`
 	Value uint32 `json:"value"`
 	Words int    `json:"words"`
-	// Buffer is the buffer whose address the parameter is, FirstPage and Pages a part of the
-	// buffer.
+	// A part of the buffer whose address the parameter is.
 	Buffer    string `json:"buffer,omitempty"`
 	FirstPage int    `json:"first_page,omitempty"`
 	Pages     int    `json:"pages,omitempty"`
@@ -89,10 +84,7 @@ func (c *traceStatCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	out := toStat(src)
-	if c.JSON {
-		return cli.PrintJSON(s.Out, out)
-	}
-	return out.print(s.Out, src)
+	return s.Print(c.JSON, out, func(w cli.Text) { out.print(w, src) })
 }
 
 func toStat(src *source) *statJSON {
@@ -126,7 +118,6 @@ func toStat(src *source) *statJSON {
 	return out
 }
 
-// toFile describes what a device's file has beside the commands.
 func toFile(f *tracebuf.File) *fileJSON {
 	out := &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
 	data := make([]int, len(f.Image.Buffers))
@@ -158,7 +149,7 @@ func toFile(f *tracebuf.File) *fileJSON {
 	return out
 }
 
-// partsAndCallees returns the parts of a file, each followed by the traces that it calls.
+// partsAndCallees returns the parts of a file, each followed by its callees.
 func partsAndCallees(f *tracebuf.File) []tracebuf.Part {
 	var out []tracebuf.Part
 	for _, p := range f.Parts() {
@@ -181,7 +172,6 @@ func layoutOf(b *tracebuf.Buffer) string {
 	return allocator.Layout(b.Sharding.Layout).String()
 }
 
-// place returns the DRAM that the commands take, if known.
 func (src *source) place(t *tracebuf.Contents, banks int) (at placeJSON) {
 	if t.PageSize == 0 {
 		return at
@@ -194,44 +184,42 @@ func (src *source) place(t *tracebuf.Contents, banks int) (at placeJSON) {
 	return at
 }
 
-func (o *statJSON) print(out io.Writer, src *source) error {
-	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "%s: %s, protocol revision %s\n", o.Source, o.Layout, o.Revision)
+func (o *statJSON) print(w cli.Text, src *source) {
+	w.F("%s: %s, protocol revision %s\n", o.Source, o.Layout, o.Revision)
 	count := func(n int) string { return humanize.Comma(int64(n)) }
 	runs := 0
 	for _, p := range o.Programs {
 		runs += p.Runs
 	}
-	fmt.Fprintf(w, "%s B in %s, %s of %s", count(o.Bytes), cli.Count(o.Commands, "command"), cli.Count(runs, "run"),
-		cli.Count(len(o.Programs), "program"))
+	w.F("%s in %s, %s of %s", cli.Bytes(o.Bytes), cli.Count(o.Commands, "command"), cli.Count(runs, "run"), cli.Count(len(o.Programs), "program"))
 	if o.Edges > 0 {
-		fmt.Fprintf(w, ", %s of %s B between %d queues", cli.Count(o.Edges, "edge"), count(o.EdgeBytes), len(o.Queues))
+		w.F(", %s of %s between %d queues", cli.Count(o.Edges, "edge"), cli.Bytes(o.EdgeBytes), len(o.Queues))
 	}
 	if o.Control > 0 {
-		fmt.Fprintf(w, ", %s of control flow of %s B, %s called", cli.Count(o.Stats.Control, "step"), count(o.ControlBytes), cli.Count(o.Callees, "trace"))
+		w.F(", %s of control flow of %s, %s called", cli.Count(o.Stats.Control, "step"), cli.Bytes(o.ControlBytes), cli.Count(o.Callees, "trace"))
 	}
-	fmt.Fprint(w, "\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "runs\tcommands\tbytes\tkernels\t  program")
+	w.F("\n\n")
+	t := w.Table(tabwriter.AlignRight)
+	t.Row("runs", "commands", "bytes", "kernels", "  program")
 	for _, p := range o.Programs {
 		kernels := "-"
 		if p.Kernels > 0 {
 			kernels = count(p.Kernels)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t  %s\n", count(p.Runs), count(p.Commands), count(p.Bytes), kernels, tracebuf.Printable(p.Name))
+		t.Row(count(p.Runs), count(p.Commands), count(p.Bytes), kernels, "  "+tracebuf.Printable(p.Name))
 	}
 	t.Flush()
-	fmt.Fprintln(w)
-	fmt.Fprintln(t, "commands\tbytes\tdata\t  kind")
+	w.F("\n")
+	t.Row("commands", "bytes", "data", "  kind")
 	for _, k := range o.Kinds {
-		fmt.Fprintf(t, "%s\t%s\t%s\t  %s %s\n", count(k.Count), count(k.Bytes), count(k.Data), k.Who, k.Name)
+		t.Row(count(k.Count), count(k.Bytes), count(k.Data), fmt.Sprintf("  %s %s", k.Who, k.Name))
 	}
 	t.Flush()
 	o.placeJSON.print(w, "", src)
 	for i := range o.Queues {
 		q := &o.Queues[i]
-		q.placeJSON.print(w, fmt.Sprintf("%s, %d x %d workers: %s B, ", src.partName(q.Device, q.Queue), q.Workers.Width, q.Workers.Height,
-			count(q.Bytes)), src)
+		q.placeJSON.print(w, fmt.Sprintf("%s, %d x %d workers: %s, ", src.partName(q.Device, q.Queue), q.Workers.Width, q.Workers.Height,
+			cli.Bytes(q.Bytes)), src)
 	}
 	if o.File != nil {
 		o.File.print(w, "")
@@ -239,14 +227,11 @@ func (o *statJSON) print(out io.Writer, src *source) error {
 	for i := range o.Devices {
 		o.Devices[i].print(w, fmt.Sprintf(" on device %d", o.Devices[i].Device))
 	}
-	return w.Flush()
 }
 
-// print writes what a device's file has beside the commands.
-func (f *fileJSON) print(w io.Writer, on string) {
-	count := func(n int) string { return humanize.Comma(int64(n)) }
-	fmt.Fprintf(w, "\nfile of trace %s%s, for %d x %d workers; %s B of kernels, %s B of data\n", tracebuf.Printable(f.Name), on,
-		f.Grid.Width, f.Grid.Height, count(f.Kernels), count(f.Data))
+func (f *fileJSON) print(w cli.Text, on string) {
+	w.F("\nfile of trace %s%s, for %d x %d workers; %s of kernels, %s of data\n", tracebuf.Printable(f.Name), on,
+		f.Grid.Width, f.Grid.Height, cli.Bytes(f.Kernels), cli.Bytes(f.Data))
 	for _, b := range f.Buffers {
 		note := ""
 		if b.Output {
@@ -255,8 +240,8 @@ func (f *fileJSON) print(w io.Writer, on string) {
 		if b.Layout != allocator.Interleaved.String() {
 			note = ", " + b.Layout + note
 		}
-		fmt.Fprintf(w, "  buffer %s: %s B in %s at %#x%s, %s B in the file\n", tracebuf.Printable(b.Name), count(b.Bytes), b.Memory, b.Addr,
-			note, count(b.Data))
+		w.F("  buffer %s: %s in %s at %#x%s, %s in the file\n", tracebuf.Printable(b.Name), cli.Bytes(b.Bytes), b.Memory, b.Addr, note,
+			cli.Bytes(b.Data))
 	}
 	for _, p := range f.Params {
 		of := ""
@@ -266,20 +251,20 @@ func (f *fileJSON) print(w io.Writer, on string) {
 		case p.Buffer != "":
 			of = ", buffer " + tracebuf.Printable(p.Buffer)
 		}
-		fmt.Fprintf(w, "  patch point %s: %s in %s, %#x%s\n", tracebuf.Printable(p.Name), p.Kind, cli.Count(p.Words, "word"), p.Value, of)
+		w.F("  patch point %s: %s in %s, %#x%s\n", tracebuf.Printable(p.Name), p.Kind, cli.Count(p.Words, "word"), p.Value, of)
 	}
 }
 
-func (p *placeJSON) print(w io.Writer, of string, src *source) {
+func (p *placeJSON) print(w cli.Text, of string, src *source) {
 	if len(p.Banks) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s%s of %d B", of, cli.Count(p.Pages, "page"), p.PageSize)
+	w.F("\n%s%s of %d B", of, cli.Count(p.Pages, "page"), p.PageSize)
 	if src.placed {
-		fmt.Fprintf(w, " at %#x", src.addr)
+		w.F(" at %#x", src.addr)
 	}
-	fmt.Fprintln(w)
+	w.F("\n")
 	for _, b := range p.Banks {
-		fmt.Fprintf(w, "  bank %2d  %s B\n", b.Bank, humanize.Comma(int64(b.End-b.Start)))
+		w.F("  bank %2d  %s\n", b.Bank, cli.Bytes(b.End-b.Start))
 	}
 }

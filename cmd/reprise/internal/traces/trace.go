@@ -3,13 +3,14 @@ package traces
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
@@ -21,12 +22,10 @@ import (
 
 // Cmd has the commands about recorded traces.
 type Cmd struct {
-	Dump traceDumpCmd `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
-	Stat traceStatCmd `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
-	Diff traceDiffCmd `cmd:"" help:"Compare two traces program by program."`
-	// Import reads a trace that tt-metal recorded.
+	Dump   traceDumpCmd   `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
+	Stat   traceStatCmd   `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
+	Diff   traceDiffCmd   `cmd:"" help:"Compare two traces program by program."`
 	Import traceImportCmd `cmd:"" help:"Make a trace file of a trace that tt-metal recorded."`
-	// Verify and Run put the trace on a device.
 	Verify traceVerifyCmd `cmd:"" help:"Compare a trace in a device's DRAM with its file."`
 	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
 }
@@ -43,29 +42,26 @@ type sourceFlags struct {
 	PageSize int    `help:"Bytes of a page: 1024, 2048 or 4096." default:"4096" placeholder:"BYTES"`
 }
 
+// RevisionNames lists the revisions of the protocol.
 func RevisionNames() string {
-	var b bytes.Buffer
-	for i, v := range cq.Revisions() {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(v.Name)
+	var names []string
+	for _, v := range cq.Revisions() {
+		names = append(names, v.Name)
 	}
-	return b.String()
+	return strings.Join(names, ", ")
 }
 
 // source is a trace that was read.
 type source struct {
-	name  string
-	files []*tracebuf.File     // one for each device, nil for a device without parts; none for raw commands
-	parts []*tracebuf.Contents // one for each queue of each device
-	banks int                  // DRAM banks of a device, 0 for a file
-	addr  uint64               // in each, with placed
-	// placed is set if the address is known.
-	placed bool
+	name   string
+	files  []*tracebuf.File     // one for each device, nil for a device without parts; none for raw commands
+	parts  []*tracebuf.Contents // one for each queue of each device
+	banks  int                  // DRAM banks of a device, 0 for a file
+	placed bool                 // the address is known
+	addr   uint64               // in each bank
 }
 
-// partName names a part of a trace over several queues or devices; "" for a single part.
+// partName names a part of a trace over several queues or devices, and is empty for a single part.
 func (s *source) partName(device, queue int) string {
 	switch {
 	case len(s.files) > 1:
@@ -76,19 +72,24 @@ func (s *source) partName(device, queue int) string {
 	return ""
 }
 
-// Validate checks what can be checked without opening anything. Package kong calls it.
 func (c *sourceFlags) Validate() error {
 	if _, err := c.layout(); err != nil {
 		return err
 	}
-	if c.Revision != "" && cq.RevisionByName(c.Revision) == nil {
-		return cli.Wrong("--revision", c.Revision, "there is no such revision", "use one of "+RevisionNames())
+	return checkPages(c.Revision, c.Pages, c.PageSize, 1024, 2048, 4096)
+}
+
+// checkPages checks the flags that describe a device's trace.
+func checkPages(revision string, pages, pageSize int, sizes ...int) error {
+	if revision != "" && cq.RevisionByName(revision) == nil {
+		return cli.Wrong("--revision", revision, "there is no such revision", "use one of "+RevisionNames())
 	}
-	if c.PageSize != 1024 && c.PageSize != 2048 && c.PageSize != 4096 {
-		return cli.Wrong("--page-size", c.PageSize, "traces have other pages", "use 1024, 2048 or 4096")
+	if !slices.Contains(sizes, pageSize) {
+		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(sizes[:len(sizes)-1]), " ", ", "), "[]")
+		return cli.Wrong("--page-size", pageSize, "traces have other pages", fmt.Sprintf("use %s or %d", list, sizes[len(sizes)-1]))
 	}
-	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
-		return cli.Wrong("--pages", c.Pages, "no trace is that large", "give the pages that its EXEC_BUF names")
+	if pages < 0 || pages > maxRaw/pageSize {
+		return cli.Wrong("--pages", pages, "no trace is that large", "give the pages that its EXEC_BUF names")
 	}
 	return nil
 }
@@ -104,18 +105,20 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 	return cq.Layout(a), nil
 }
 
-// read reads a trace from a file or a device's DRAM. The name of a regular file is always a file.
+// read reads a trace from a file or a device's DRAM. A regular file is never taken for a device.
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
 	if cli.IsFile(name) {
 		return c.readFile(name)
 	}
 	_, err := os.Stat(name)
-	if d, derr := cli.ParseDevice("DEVICE", name); derr == nil && (err != nil || d.Kind == target.Silicon) {
-		if c.Pages == 0 && errors.Is(err, fs.ErrNotExist) && d.Kind == target.Silicon {
-			return nil, fmt.Errorf("trace: %s: there is no such file or device", name)
-		}
+	d, wrong := cli.ParseDevice("DEVICE", name)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case wrong == nil && err != nil && missing && c.Pages == 0 && d.Kind == target.Silicon:
+		return nil, fmt.Errorf("trace: %s: there is no such file or device", name)
+	case wrong == nil && (err != nil || d.Kind == target.Silicon):
 		return c.readDevice(ctx, name, d.Open())
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	case err != nil && !missing:
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	return nil, fmt.Errorf("trace: %s: there is no such file, and no device is called so; devices are %s", name, cli.DeviceHelp)
@@ -134,28 +137,18 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 	}
 	s := &source{name: name}
 	if tracebuf.IsFile(head) {
-		if s.files, err = tracebuf.DecodeAll(r); err != nil {
-			return nil, fmt.Errorf("trace: %s: %w", name, err)
+		if s.files, err = tracebuf.DecodeAll(r); err == nil {
+			s.parts, err = tracebuf.InspectAll(s.files)
 		}
-		if s.parts, err = tracebuf.InspectAll(s.files); err != nil {
-			return nil, fmt.Errorf("trace: %s: %w", name, err)
+	} else if l, wrong := c.layout(); wrong != nil {
+		return nil, wrong
+	} else if l == 0 {
+		err = fmt.Errorf("%w: if it holds raw commands, say of which chip: --arch blackhole or --arch wormhole", tracebuf.ErrNotTrace)
+	} else {
+		var b []byte
+		if b, err = readRaw(r); err == nil {
+			s.parts, err = c.inspect(l, b)
 		}
-		return s, nil
-	}
-	l, err := c.layout()
-	if err != nil {
-		return nil, err
-	}
-	if l == 0 {
-		return nil, fmt.Errorf("trace: %s: %w: if it holds raw commands, say of which chip: --arch blackhole or --arch wormhole", name,
-			tracebuf.ErrNotTrace)
-	}
-	b, err := io.ReadAll(io.LimitReader(r, maxRaw+1))
-	if err == nil && len(b) > maxRaw {
-		err = fmt.Errorf("it has more than %d B: no trace is that large", maxRaw)
-	}
-	if err == nil {
-		s.parts, err = c.inspect(l, b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("trace: %s: %w", name, err)
@@ -163,23 +156,34 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 	return s, nil
 }
 
-func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, error) {
-	t, err := tracebuf.InspectRaw(l, b, c.Revision)
-	var e *cq.RevisionError
-	if errors.As(err, &e) && len(e.Accepted) > 1 {
-		err = fmt.Errorf("%w; give --revision", err)
+// readRaw reads a file of raw commands.
+func readRaw(r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxRaw+1))
+	if err == nil && len(b) > maxRaw {
+		err = fmt.Errorf("it has more than %d B: no trace is that large", maxRaw)
 	}
-	return []*tracebuf.Contents{t}, err
+	return b, err
 }
 
-// readDevice reads DRAM through the driver. It starts nothing on the device, so other users aren't
-// disturbed.
+func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, error) {
+	t, err := tracebuf.InspectRaw(l, b, c.Revision)
+	return []*tracebuf.Contents{t}, hintRevision(err)
+}
+
+// hintRevision names the flag that chooses among several revisions.
+func hintRevision(err error) error {
+	var e *cq.RevisionError
+	if errors.As(err, &e) && len(e.Accepted) > 1 {
+		return fmt.Errorf("%w; give --revision", err)
+	}
+	return err
+}
+
+// readDevice reads DRAM through the driver. It starts nothing on the device.
 func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target) (*source, error) {
 	if c.Pages == 0 {
-		return nil, fmt.Errorf(
-			"trace: %s is a device: say where in its DRAM the trace lies: --addr, --pages and --page-size, as in the EXEC_BUF that replays it",
-			name,
-		)
+		return nil, fmt.Errorf("trace: %s is a device: say where in its DRAM the trace lies: --addr, --pages and --page-size, "+
+			"as in the EXEC_BUF that replays it", name)
 	}
 	b, ch, err := readDRAM(ctx, t, c.Addr, c.PageSize, c.Pages)
 	if err != nil {
@@ -191,31 +195,4 @@ func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target)
 	}
 	s.parts[0].PageSize = c.PageSize
 	return s, nil
-}
-
-// readDRAM reads an interleaved buffer: page p is in bank p mod banks, in row p div banks.
-func readDRAM(ctx context.Context, t kmd.Target, addr uint64, pageSize, pages int) (b []byte, ch *chip.Chip, err error) {
-	d, ch, err := openChip(ctx, t)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	banks := ch.DRAMBanks()
-	rows := uint64((pages + len(banks) - 1) / len(banks))
-	if size := banks[0].Size; addr > size || rows*uint64(pageSize) > size-addr {
-		return nil, nil, fmt.Errorf("%d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", pages, pageSize, len(banks),
-			addr, size)
-	}
-	b = make([]byte, pages*pageSize)
-	for p := range pages {
-		bank := &banks[p%len(banks)]
-		page := b[p*pageSize : (p+1)*pageSize]
-		if err := d.Read(bank.HostEndpoint, bank.Offset+addr+uint64(p/len(banks)*pageSize), page); err != nil {
-			return nil, nil, err
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-	}
-	return b, ch, nil
 }

@@ -12,25 +12,13 @@ import (
 )
 
 type traceVerifyCmd struct {
-	File     string  `arg:"" help:"Trace file." type:"existingfile"`
-	Device   string  `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Firmware string  `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
-	Addr     *uint64 `help:"Address in every DRAM bank of the trace to compare; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
-	JSON     bool    `help:"Print one JSON object instead of text." name:"json"`
+	loadFlags
+	Addr *uint64 `help:"Address in every DRAM bank of the trace to compare; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
+	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (traceVerifyCmd) Help() string {
 	return "The exit code is 1 if a byte differs. With --addr, the words that say where kernels lie don't count."
-}
-
-// Validate checks the flags.
-func (c *traceVerifyCmd) Validate() error {
-	if c.Device == "" {
-		return nil
-	}
-	_, err := cli.ParseTarget(c.Device)
-	return err
 }
 
 type verifyJSON struct {
@@ -38,23 +26,20 @@ type verifyJSON struct {
 	Device string `json:"device"`
 	OK     bool   `json:"ok"`
 	Bytes  int    `json:"bytes"` // that were compared
-	// Of what differs, if anything does.
-	Differ int    `json:"different_bytes"`
-	What   string `json:"what,omitempty"`
-	Offset int    `json:"offset"`
-	// Program is the number of the program that the first difference is in.
+
+	// The first difference, if there is one. Program is its number.
+	Differ  int    `json:"different_bytes"`
+	What    string `json:"what,omitempty"`
+	Offset  int    `json:"offset"`
 	Program *int   `json:"program,omitempty"`
 	Name    string `json:"program_name,omitempty"`
 	Command string `json:"command,omitempty"`
 }
 
 func (c *traceVerifyCmd) Run(ctx context.Context, s cli.Streams) error {
-	f, err := readTraceFile(ctx, c.File)
+	f, err := c.read(ctx)
 	if err != nil {
 		return err
-	}
-	if c.Device == "" {
-		c.Device = "emu:" + f.Target.Arch.String()
 	}
 	out := &verifyJSON{File: c.File, Device: c.Device}
 	switch {
@@ -80,10 +65,10 @@ func (c *traceVerifyCmd) Run(ctx context.Context, s cli.Streams) error {
 	if !out.OK {
 		err = fmt.Errorf("trace verify: %d of %d B differ: %s", out.Differ, out.Bytes, out.where())
 	}
-	switch {
-	case c.JSON:
+	if c.JSON {
 		return errors.Join(cli.PrintJSON(s.Out, out), err)
-	case err == nil:
+	}
+	if err == nil {
 		_, err = fmt.Fprintf(s.Out, "%s on %s: all of %d B are as they should be\n", out.File, out.Device, out.Bytes)
 	}
 	return err
@@ -97,9 +82,8 @@ func (o *verifyJSON) where() string {
 		o.Command)
 }
 
-// loaded loads the trace and reads it back.
 func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error) {
-	t, dev, err := loadTrace(ctx, c.File, &c.Device, withFirmware(c.Firmware)...)
+	t, dev, err := c.load(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +96,7 @@ func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error
 	return errors.Join(err, t.Release(ctx))
 }
 
-// inPlace compares what is in DRAM, through the driver.
+// inPlace compares with DRAM, through the driver.
 func (c *traceVerifyCmd) inPlace(ctx context.Context, f *tracebuf.File, out *verifyJSON) error {
 	target, err := cli.ParseTarget(c.Device)
 	if err != nil {
@@ -128,7 +112,7 @@ func (c *traceVerifyCmd) inPlace(ctx context.Context, f *tracebuf.File, out *ver
 	return out.compare(&f.Image, got)
 }
 
-// compare fills in where memory differs from a trace's commands.
+// compare fills in the first difference of memory from a trace's commands.
 func (o *verifyJSON) compare(im *tracebuf.Image, got []byte) error {
 	c, err := tracebuf.Inspect(im)
 	if err != nil {

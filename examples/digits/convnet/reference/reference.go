@@ -1,38 +1,34 @@
-// Package reference computes on the host what the engines of a chip answer for the network of
-// package convnet, bit for bit: how tiles are unpacked, what the matrix unit adds up in which order
-// and how it rounds, what the vector unit does to a sum, and how the packer rounds it to bfloat16.
-// It runs nothing on a device.
+// Package reference computes on the host, bit for bit, what the engines of a chip answer for the
+// network of package convnet.
 package reference
 
 import (
 	"encoding/binary"
-	"github.com/reprise-tt/reprise/examples/internal/bf16"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// matrix is a matrix of bfloat16, row by row.
 type matrix struct {
 	rows, columns int
-	v             []convnet.BFloat16
+	v             []bf16.Number
 }
 
 func newMatrix(rows, columns int) matrix {
-	return matrix{rows, columns, make([]convnet.BFloat16, rows*columns)}
+	return matrix{rows, columns, make([]bf16.Number, rows*columns)}
 }
 
 // at returns an element; outside of the matrix it is 0.
-func (m *matrix) at(row, column int) convnet.BFloat16 {
+func (m *matrix) at(row, column int) bf16.Number {
 	if row >= m.rows || column >= m.columns {
 		return 0
 	}
 	return m.v[row*m.columns+column]
 }
 
-// tile returns the tile at a row and a column as it is in L1.
 func (m *matrix) tile(row, column int) []byte {
 	l1 := make([]byte, arith.BF16.TileBytes())
 	for i := range arith.TileSide {
@@ -43,7 +39,6 @@ func (m *matrix) tile(row, column int) []byte {
 	return l1
 }
 
-// engine is the engine of a chip.
 type engine struct{ arch arith.Arch }
 
 // Scores returns the scores of images, as a chip of an architecture computes them.
@@ -68,7 +63,6 @@ func Scores(a chip.Arch, n *convnet.Network, images []digits.Image) []convnet.Sc
 	return out
 }
 
-// layer returns the result of a layer.
 func (e engine) layer(l *convnet.Layer, x matrix) matrix {
 	bias := matrix{1, l.Out, l.Bias}
 	switch l.Kind {
@@ -91,7 +85,7 @@ func under(l *convnet.Layer, x matrix) matrix {
 		for element := range l.Kernel * l.Kernel {
 			i, k := y*l.Stride-l.Padding+element/l.Kernel, x0*l.Stride-l.Padding+element%l.Kernel
 			if i < 0 || i >= l.Height || k < 0 || k >= l.Width {
-				out.v = append(out.v, make([]convnet.BFloat16, l.In)...)
+				out.v = append(out.v, make([]bf16.Number, l.In)...)
 				continue
 			}
 			row := (image*l.Height+i)*l.Width + k
@@ -133,8 +127,8 @@ func largest(l *convnet.Layer, x matrix) matrix {
 	return out
 }
 
-// linear returns x times w plus a bias for each row. The bias is one more step of the inner
-// dimension: a tile with ones in its first column times the bias in the first row of a tile.
+// linear returns x times w plus a bias for each row: one more step of the inner dimension, a tile
+// with ones in its first column times the bias in the first row of a tile.
 func (e engine) linear(x, w, bias matrix, relu bool) matrix {
 	ones := newMatrix(arith.TileSide, arith.TileSide)
 	for i := range ones.rows {
@@ -164,7 +158,6 @@ func (e engine) linear(x, w, bias matrix, relu bool) matrix {
 	return out
 }
 
-// unpack returns the tile at a row and a column as it is in SrcA or SrcB.
 func (e engine) unpack(m *matrix, row, column int) *arith.SrcTile {
 	var t arith.SrcTile
 	(&arith.Unpack{Arch: e.arch, In: arith.BF16, Out: arith.BF16}).Tile(&t, m.tile(row, column))
@@ -182,13 +175,12 @@ func rectify(dst *arith.DstTile) {
 	}
 }
 
-// pack stores a tile of Dst at a row and a column.
 func (m *matrix) pack(row, column int, dst *arith.DstTile) {
 	l1 := make([]byte, arith.BF16.TileBytes())
 	(&arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}).Tile(l1, dst)
 	for i := range min(arith.TileSide, m.rows-row) {
 		for k := range min(arith.TileSide, m.columns-column) {
-			m.v[(row+i)*m.columns+column+k] = convnet.BFloat16(binary.LittleEndian.Uint16(l1[2*arith.FaceOrder(i, k):]))
+			m.v[(row+i)*m.columns+column+k] = bf16.Number(binary.LittleEndian.Uint16(l1[2*arith.FaceOrder(i, k):]))
 		}
 	}
 }

@@ -33,7 +33,6 @@ func trained(t *testing.T) (*convnet.Network, []digits.Image) {
 	return n, images
 }
 
-// Digits that the network wasn't trained on are recognised, on either chip.
 func TestAccuracy(t *testing.T) {
 	n, images := trained(t)
 	_, heldOut := digits.Split(images)
@@ -50,7 +49,6 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
-// The scores of an image don't depend on the images beside it.
 func TestBatchesAreTheSame(t *testing.T) {
 	n, images := trained(t)
 	all := reference.Scores(chip.Blackhole, n, images[:40])
@@ -63,8 +61,6 @@ func TestBatchesAreTheSame(t *testing.T) {
 	}
 }
 
-// Every backend answers what the reference says, run by operations and replayed from a trace with
-// other images.
 func TestDevicesAgreeBitForBit(t *testing.T) {
 	effort.Long(t)
 	for name, target := range map[string]func(t *testing.T) kmd.Target{

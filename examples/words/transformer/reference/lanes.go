@@ -37,7 +37,6 @@ func greater(a, b uint32) uint32 {
 	return a
 }
 
-// horner returns sum times x plus each of some numbers in turn.
 func (e engine) horner(sum, x uint32, numbers ...uint32) uint32 {
 	for _, c := range numbers {
 		sum = e.mad(sum, x, c)

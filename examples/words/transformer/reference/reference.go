@@ -1,7 +1,5 @@
-// Package reference computes on the host the tokens that the model of package transformer makes on
-// a device, and their logits, bit for bit: how tiles are unpacked, the matrix unit's order of sums
-// and rounding, the vector unit's operations, the packer's rounding to bfloat16, and the integers
-// of the kernel that chooses a token.
+// Package reference computes on the host, bit for bit, the tokens that the model of package
+// transformer makes on a device, and their logits.
 package reference
 
 import (
@@ -11,11 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Model makes the tokens of a network as a chip does.
 type Model struct {
 	engine
 	state  transformer.State
-	scores [transformer.Slots]transformer.BFloat16
+	scores [transformer.Slots]bf16.Number
 
 	embedding, logits weights
 	layers            [transformer.Layers]layer
@@ -28,16 +25,15 @@ type layer struct {
 }
 
 // cache is a head's rows of keys or values, with numbers in the first HeadWidth columns.
-type cache [transformer.Positions][transformer.HeadWidth]transformer.BFloat16
+type cache [transformer.Positions][transformer.HeadWidth]bf16.Number
 
-// weights are the tiles of a matrix, row by row of tiles.
 type weights struct {
 	high, wide int
 	tiles      []right
 }
 
 // row is a row of a matrix: a row of each of its tiles.
-type row [][side]transformer.BFloat16
+type row [][side]bf16.Number
 
 // New returns a model before its first token. The error is one of transformer.Sampling.Start.
 func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, error) {
@@ -56,7 +52,7 @@ func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, e
 		to.project, to.up, to.down = m.projection(&from.Project), m.weights(&from.Up), m.weights(&from.Down)
 	}
 	pattern := func(one func(row int) bool) right {
-		return m.right(func(row, _ int) transformer.BFloat16 {
+		return m.right(func(row, _ int) bf16.Number {
 			if one(row) {
 				return bf16.Round(1.0)
 			}
@@ -67,14 +63,13 @@ func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, e
 	return m, nil
 }
 
-// weights returns the tiles of a matrix.
 func (e engine) weights(m *transformer.Matrix) weights {
-	return e.tiles(m.Rows/side, m.Columns/side, func(row, column int) transformer.BFloat16 { return m.Data[row*m.Columns+column] })
+	return e.tiles(m.Rows/side, m.Columns/side, func(row, column int) bf16.Number { return m.Data[row*m.Columns+column] })
 }
 
 // heads returns the tiles of a matrix whose columns are heads; each head begins a tile.
 func (e engine) heads(m *transformer.Matrix) weights {
-	return e.tiles(m.Rows/side, transformer.Heads, func(row, column int) transformer.BFloat16 {
+	return e.tiles(m.Rows/side, transformer.Heads, func(row, column int) bf16.Number {
 		if column%side >= transformer.HeadWidth {
 			return 0
 		}
@@ -82,9 +77,8 @@ func (e engine) heads(m *transformer.Matrix) weights {
 	})
 }
 
-// projection returns the tiles of a matrix whose rows are heads; each head begins a tile.
 func (e engine) projection(m *transformer.Matrix) weights {
-	return e.tiles(transformer.Heads, m.Columns/side, func(row, column int) transformer.BFloat16 {
+	return e.tiles(transformer.Heads, m.Columns/side, func(row, column int) bf16.Number {
 		if row%side >= transformer.HeadWidth {
 			return 0
 		}
@@ -92,11 +86,11 @@ func (e engine) projection(m *transformer.Matrix) weights {
 	})
 }
 
-func (e engine) tiles(high, wide int, at func(row, column int) transformer.BFloat16) weights {
+func (e engine) tiles(high, wide int, at func(row, column int) bf16.Number) weights {
 	w := weights{high: high, wide: wide}
 	for y := range high {
 		for x := range wide {
-			w.tiles = append(w.tiles, e.right(func(row, column int) transformer.BFloat16 { return at(y*side+row, x*side+column) }))
+			w.tiles = append(w.tiles, e.right(func(row, column int) bf16.Number { return at(y*side+row, x*side+column) }))
 		}
 	}
 	return w
@@ -131,9 +125,8 @@ func (m *Model) Step() bool {
 func (m *Model) State() transformer.State { return m.state }
 
 // Scores returns the logits of the last step.
-func (m *Model) Scores() [transformer.Slots]transformer.BFloat16 { return m.scores }
+func (m *Model) Scores() [transformer.Slots]bf16.Number { return m.scores }
 
-// input returns the row with a one for the token, and a one for its position.
 func (m *Model) input() row {
 	x := make(row, 2)
 	x[0][m.state.Token], x[1][m.state.Position] = bf16.Round(1.0), bf16.Round(1.0)
@@ -154,7 +147,7 @@ func (m *Model) linear(x row, w *weights, plus row, relu bool) row {
 			m.multiply(&s, &lefts[k], &w.tiles[k*w.wide+column])
 		}
 		if plus != nil {
-			l, r := m.left([side]transformer.BFloat16{bf16.Round(1.0)}), m.right(func(row, c int) transformer.BFloat16 {
+			l, r := m.left([side]bf16.Number{bf16.Round(1.0)}), m.right(func(row, c int) bf16.Number {
 				if row > 0 {
 					return 0
 				}
@@ -212,9 +205,9 @@ func (m *Model) normalise(x row) row {
 
 // attend returns a query's attention to the caches up to the position:
 // ops/kernels/compute/attention.cpp.
-func (m *Model) attend(query [side]transformer.BFloat16, keys, values *cache) [side]transformer.BFloat16 {
+func (m *Model) attend(query [side]bf16.Number, keys, values *cache) [side]bf16.Number {
 	q := m.left(query)
-	turned := m.right(func(row, column int) transformer.BFloat16 {
+	turned := m.right(func(row, column int) bf16.Number {
 		if row >= transformer.HeadWidth {
 			return 0
 		}
@@ -239,7 +232,7 @@ func (m *Model) attend(query [side]transformer.BFloat16, keys, values *cache) [s
 	p := m.left(round(probabilities))
 	var total, found sums
 	m.multiply(&total, &p, &m.ones)
-	rows := m.right(func(row, column int) transformer.BFloat16 {
+	rows := m.right(func(row, column int) bf16.Number {
 		if column >= transformer.HeadWidth {
 			return 0
 		}

@@ -27,8 +27,6 @@ func network(t *testing.T) *transformer.Network {
 	return n
 }
 
-// agrees compares the logits and the state after each token on a device with the reference: the
-// first token by programs, the others by replays of a trace, of several seeds.
 func agrees(t *testing.T, a chip.Arch, target kmd.Target, samplings ...transformer.Sampling) {
 	ctx, n := t.Context(), network(t)
 	dev, err := reprise.Open(ctx, target)
@@ -75,7 +73,6 @@ func TestEmulatorsAgreeBitForBit(t *testing.T) {
 	t.Run("blackhole", func(t *testing.T) { agrees(t, chip.Blackhole, sim.Blackhole(), s...) })
 }
 
-// Emulators that refuse what is undefined on silicon.
 func TestStrict(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {

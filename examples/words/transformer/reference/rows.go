@@ -3,7 +3,7 @@ package reference
 import (
 	"encoding/binary"
 
-	"github.com/reprise-tt/reprise/examples/words/transformer"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
@@ -14,13 +14,11 @@ const (
 	face = side / 2
 )
 
-// engine is the engine of a chip.
 type engine struct{ arch arith.Arch }
 
 // sums is a row of a tile in a Dst of 32 bits: the two rows of faces.
 type sums struct{ hi, lo [2]arith.DstRow }
 
-// numbers returns the row as fp32.
 func (s *sums) numbers() (v [side]uint32) {
 	for i := range v {
 		v[i] = arith.DecodeDst32(uint32(s.hi[i/face][i%face])<<16 | uint32(s.lo[i/face][i%face]))
@@ -28,7 +26,6 @@ func (s *sums) numbers() (v [side]uint32) {
 	return v
 }
 
-// inDst returns a row of fp32 as it is in Dst.
 func inDst(v [side]uint32) *sums {
 	s := &sums{}
 	for i, x := range v {
@@ -38,8 +35,7 @@ func inDst(v [side]uint32) *sums {
 	return s
 }
 
-// pack returns the row as the packer rounds it to bfloat16.
-func (s *sums) pack() (v [side]transformer.BFloat16) {
+func (s *sums) pack() (v [side]bf16.Number) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}
 	for f := range s.hi {
 		var row arith.Row
@@ -47,14 +43,13 @@ func (s *sums) pack() (v [side]transformer.BFloat16) {
 		p.Row(&row, &s.hi[f], &s.lo[f])
 		p.Store(l1[:], row[:])
 		for i := range face {
-			v[f*face+i] = transformer.BFloat16(binary.LittleEndian.Uint16(l1[2*i:]))
+			v[f*face+i] = bf16.Number(binary.LittleEndian.Uint16(l1[2*i:]))
 		}
 	}
 	return v
 }
 
-// round returns fp32 as the packer rounds them to bfloat16.
-func round(v [side]uint32) [side]transformer.BFloat16 { return inDst(v).pack() }
+func round(v [side]uint32) [side]bf16.Number { return inDst(v).pack() }
 
 // right is a tile in SrcA, decoded: the right operand of products.
 type right [4]arith.MatrixA
@@ -63,7 +58,7 @@ type right [4]arith.MatrixA
 type left [2]arith.RowB
 
 // source returns a row of a face as it is in SrcA or SrcB.
-func (e engine) source(v []transformer.BFloat16) (row arith.Row) {
+func (e engine) source(v []bf16.Number) (row arith.Row) {
 	var l1 [2 * face]byte
 	for i, x := range v[:face] {
 		binary.LittleEndian.PutUint16(l1[2*i:], uint16(x))
@@ -88,8 +83,7 @@ func (e engine) math() arith.Math {
 	return arith.Math{Arch: e.arch, A: arith.BF16, B: arith.BF16, Wide: true}
 }
 
-// left returns a row as a left operand.
-func (e engine) left(v [side]transformer.BFloat16) (l left) {
+func (e engine) left(v [side]bf16.Number) (l left) {
 	for f := range l {
 		row := e.source(v[f*face:])
 		e.math().DecodeB(&l[f], &row)
@@ -97,12 +91,11 @@ func (e engine) left(v [side]transformer.BFloat16) (l left) {
 	return l
 }
 
-// right returns a tile as a right operand; at returns its numbers.
-func (e engine) right(at func(row, column int) transformer.BFloat16) (t right) {
+func (e engine) right(at func(row, column int) bf16.Number) (t right) {
 	for i := range t {
 		var rows [16]arith.Row
 		for r := range rows {
-			var v [face]transformer.BFloat16
+			var v [face]bf16.Number
 			for c := range v {
 				v[c] = at(i/2*face+r, i%2*face+c)
 			}

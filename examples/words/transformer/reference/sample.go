@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/examples/words"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 )
@@ -8,7 +9,7 @@ import (
 // The arithmetic of kernels/sample.cpp.
 
 // fixed returns a number with 16 bits after the point, cut to less than 128 either way.
-func fixed(b transformer.BFloat16) int32 {
+func fixed(b bf16.Number) int32 {
 	exponent, mantissa := b>>7&0xFF, 0x80|int32(b&0x7F)
 	v := int32(0)
 	switch {
@@ -37,7 +38,6 @@ func half(x uint64) uint32 {
 	return sum << 8 >> (x >> 16)
 }
 
-// next returns the next random number.
 func next(state *uint32) uint32 {
 	old := *state
 	*state = old*747796405 + 2891336453
@@ -46,7 +46,7 @@ func next(state *uint32) uint32 {
 }
 
 // choose returns a token, not one before first.
-func choose(scores [transformer.Slots]transformer.BFloat16, first uint32, sharpness, random uint32) uint32 {
+func choose(scores [transformer.Slots]bf16.Number, first uint32, sharpness, random uint32) uint32 {
 	most := fixed(scores[first])
 	for _, v := range scores[first:words.Tokens] {
 		most = max(most, fixed(v))

@@ -1,10 +1,10 @@
 package reference
 
 import (
-	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"math"
 	"testing"
 
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/examples/words"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 )
@@ -32,9 +32,8 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// Tokens are chosen as often as the softmax of their logits says.
 func TestChoose(t *testing.T) {
-	var scores [transformer.Slots]transformer.BFloat16
+	var scores [transformer.Slots]bf16.Number
 	total, want := 0.0, [words.Tokens]float64{}
 	for i := range want {
 		v := bf16.Round(float32(i%7) * 0.75)

@@ -10,9 +10,13 @@ from programs.corpus import HEIGHT, L1, group
 case = group("graph")
 
 
-def open_without_torch(t):
-    """Opens the device. Captures look at torch.Tensor, so that there has to be one."""
+def fake_torch():
+    """Captures look at torch.Tensor, so that there has to be one."""
     sys.modules.setdefault("torch", types.ModuleType("torch")).__dict__.setdefault("Tensor", type("Tensor", (), {}))
+
+
+def open_without_torch(t):
+    fake_torch()
     t.open()
 
 

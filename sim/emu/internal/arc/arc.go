@@ -1,6 +1,6 @@
-// Package arc emulates the ARC processor of a chip and its tile, as much of both as start-up code
-// asks for: the reset unit with scratch registers, messages, a telemetry table in memory, and
-// reading an erased flash (tt-isa-documentation WormholeB0/ARCTile; tt-umd device/arc).
+// Package arc emulates the ARC processor and its tile, as far as start-up code asks: reset unit
+// with scratch registers, messages, telemetry in memory, and an erased flash (tt-isa-documentation
+// WormholeB0/ARCTile; tt-umd device/arc).
 package arc
 
 import (
@@ -11,23 +11,20 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// Config is what the firmware knows of its chip.
 type Config struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting
-	Board      uint64 // serial number of the board: the kind of board is in bits 36 to 51
+	Board      uint64 // serial number, with the kind of board in bits 36 to 51
 	ASIC       uint64 // number of the chip
 	Location   uint8  // of the chip on its board
-	Ethernet   uint32 // version of the Ethernet firmware
+	Ethernet   uint32 // version of its firmware
 }
 
-// Refused is an access that the tile doesn't answer.
 type Refused struct {
 	Category tensix.Category
 	Detail   string
 }
 
-// Error implements error.
 func (r *Refused) Error() string { return r.Detail }
 
 func refused(cat tensix.Category, format string, args ...any) *Refused {
@@ -36,29 +33,28 @@ func refused(cat tensix.Category, format string, args ...any) *Refused {
 
 // ARC is the processor with its tile.
 type ARC struct {
-	// AskReset is what the firmware calls when it is asked for a reset; nil for nothing.
+	// AskReset, if not nil, is called for a message that asks for a reset.
 	AskReset func()
 
 	cfg     Config
 	arch    chip.Arch
 	csm     [csmBytes / 4]uint32
 	values  uint32    // address of the telemetry values
-	beats   [2]uint32 // offsets in csm of words that count up while the firmware runs; 0 for none
+	beats   [2]uint32 // offsets in csm of heartbeats; 0 for none
 	scratch [8]uint32
 	ram     [16]uint32 // Blackhole: SCRATCH_RAM
 	misc    uint32
 	aiclk   uint32 // MHz
 	forced  bool   // a message has set it
 	spi     spiController
-	clockAt []uint32 // offsets in csm of telemetry values of AICLK: their low halves
+	clockAt []uint32 // offsets in csm of telemetry of AICLK, the low half
 }
 
-// Places on the ARC tile's bus.
 const (
-	// CSM is where the processor's memory is, of CSMBytes.
+	// CSM is the processor's memory.
 	CSM      = 0x10000000
 	CSMBytes = csmBytes
-	// APB is where its peripherals are, in APBBytes.
+	// APB is its peripherals.
 	APB      = 0x80000000
 	APBBytes = 1 << 20
 )
@@ -67,7 +63,7 @@ const (
 	csmBytes  = 512 << 10
 	resetUnit = 0x30000
 
-	// Places in ARC memory. They are chosen here: software finds them through pointers.
+	// Places in ARC memory, chosen here: software finds them through pointers.
 	telemetryTable = 0x100
 	queueControl   = 0x500
 	queues         = 0x600
@@ -76,14 +72,12 @@ const (
 	flashBuffer    = 0x60000 // where messages leave what they read from flash
 	flashBytes     = 4096
 
-	// Where Wormhole's firmware has the telemetry of earlier releases (tt-umd
-	// smbus_arc_telemetry_reader.hpp).
+	// As in Wormhole's earlier releases (tt-umd smbus_arc_telemetry_reader.hpp).
 	flatTelemetryAt = 0x78D60
 )
 
-// clocks are the frequencies of AICLK in MHz when a host has said that the chip is idle or busy
-// (tt-umd *_implementation.hpp AICLK_IDLE_VAL, AICLK_BUSY_VAL), and the one before a host has said
-// anything.
+// clocks are AICLK in MHz after a host's messages for idle and busy (tt-umd *_implementation.hpp
+// AICLK_IDLE_VAL, AICLK_BUSY_VAL), and before any.
 func (a *ARC) clocks() (idle, busy, first uint32) {
 	if a.arch == chip.Wormhole {
 		return 500, 1000, 1000
@@ -91,8 +85,7 @@ func (a *ARC) clocks() (idle, busy, first uint32) {
 	return 800, 1350, 1000
 }
 
-// setClock sets AICLK as telemetry and messages report it. The emulator's time doesn't depend on
-// it.
+// setClock sets AICLK as reported; the emulator's time doesn't depend on it.
 func (a *ARC) setClock(mhz uint32) {
 	a.aiclk = mhz
 	for _, at := range a.clockAt {
@@ -100,34 +93,22 @@ func (a *ARC) setClock(mhz uint32) {
 	}
 }
 
-// enabledColumns is telemetry tag 34: bit i is the i-th column in the order of fuses (tt-umd
-// blackhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
+// enabledColumns is telemetry tag 34, by the order of fuses (tt-umd blackhole_implementation.hpp
+// HARVESTING_NOC_LOCATIONS).
 func (a *ARC) enabledColumns() uint32 {
-	v := uint32(0)
-	for i, x := range [14]uint32{1, 16, 2, 15, 3, 14, 4, 13, 5, 12, 6, 11, 7, 10} {
-		col := x - 1
-		if x >= 10 {
-			col = x - 3
-		}
-		if a.cfg.Harvesting.Tensix>>col&1 == 0 {
-			v |= 1 << i
-		}
-	}
-	return v
+	return ^a.fused(0, 13, 1, 12, 2, 11, 3, 10, 4, 9, 5, 8, 6, 7) & (1<<14 - 1)
 }
 
-// harvestedRows is the result of Wormhole's message 0x57: bit i is the i-th row in the order of
-// fuses (tt-umd wormhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
+// harvestedRows answers Wormhole's message 0x57, by the order of fuses (tt-umd
+// wormhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
 func (a *ARC) harvestedRows() uint32 {
-	v := uint32(0)
-	for i, y := range [10]uint32{11, 1, 10, 2, 9, 3, 8, 4, 7, 5} {
-		row := y - 1
-		if y >= 7 {
-			row = y - 2
-		}
-		if a.cfg.Harvesting.Tensix>>row&1 != 0 {
-			v |= 1 << i
-		}
+	return a.fused(9, 0, 8, 1, 7, 2, 6, 3, 5, 4)
+}
+
+// fused has a bit for each harvested row or column, in the order of fuses.
+func (a *ARC) fused(order ...int) (v uint32) {
+	for i, n := range order {
+		v |= uint32(a.cfg.Harvesting.Tensix) >> n & 1 << i
 	}
 	return v
 }
@@ -139,13 +120,12 @@ func New(cfg Config) *ARC {
 	values := a.initTelemetry()
 	if a.arch == chip.Wormhole {
 		a.scratch[0] = 0xC0DE0001 // firmware has booted
-		// The queues' address counts from the start of the memory there (tt-kmd wormhole.c
-		// send_arc_message).
+		// The queues' address counts from the start of memory (tt-kmd wormhole.c send_arc_message).
 		a.csm[queueControl/4] = queues
 		a.csm[queueControl/4+1] = queueEntries | queueCount<<8
 		return a
 	}
-	a.ram[2] = 5                     // started, ready for messages
+	a.ram[2] = 5                     // ready for messages
 	a.ram[10] = flashBuffer | 12<<24 // 1 << 12 bytes (tt-umd blackhole_spi_tt_device.cpp)
 	a.ram[11] = CSM + queueControl
 	a.ram[12] = values
@@ -155,7 +135,6 @@ func New(cfg Config) *ARC {
 	return a
 }
 
-// Scratch returns a scratch register of the reset unit.
 func (a *ARC) Scratch(i int) uint32 { return a.scratch[i] }
 
 // offset strips Wormhole's base of the ARC bus from a NoC address.
@@ -168,15 +147,14 @@ func (a *ARC) offset(addr uint64, n int) (uint64, *Refused) {
 		return 0, refused(tensix.UnimplementedFunctionality, "%d bytes of the ARC tile outside its bus at %#x", n, uint64(xbar))
 	}
 	off := addr - xbar
-	// ARC memory repeats in the reserved range after it: tt-umd reads telemetry there
-	// (smbus_arc_telemetry_reader.hpp).
+	// ARC memory repeats after it: tt-umd reads telemetry there (smbus_arc_telemetry_reader.hpp).
 	if again := uint64(CSM + 1<<28); off >= again && off < again+csmBytes {
 		off -= 1 << 28
 	}
 	return off, nil
 }
 
-// at finds n bytes at a NoC address: memory, or a register of the peripherals.
+// at finds n bytes at a NoC address: in memory, or of a register.
 func (a *ARC) at(addr uint64, n int) (memory []uint32, off uint64, r *Refused) {
 	if off, r = a.offset(addr, n); r != nil {
 		return nil, 0, r
@@ -195,15 +173,13 @@ func (a *ARC) at(addr uint64, n int) (memory []uint32, off uint64, r *Refused) {
 	return nil, off - APB, nil
 }
 
-// Access is what a load of the tile depends on beside the address.
 type Access struct {
-	Host  bool                                          // it is the host's: the heartbeat goes on
-	Looks bool                                          // it is a plain load, which finds zero in registers that aren't emulated
+	Host  bool                                          // the host's: the heartbeat goes on
+	Looks bool                                          // a plain load: unknown registers are zero
 	Clock uint64                                        // of the chip
 	NIU   func(noc int, off uint64) (v uint32, ok bool) // loads a register of the tile's NIUs
 }
 
-// Read reads n bytes at a NoC address.
 func (a *ARC) Read(by *Access, addr uint64, n int, buf []uint32) *Refused {
 	memory, off, r := a.at(addr, n)
 	switch {
@@ -223,7 +199,6 @@ func (a *ARC) Read(by *Access, addr uint64, n int, buf []uint32) *Refused {
 	return nil
 }
 
-// Write writes n bytes at a NoC address.
 func (a *ARC) Write(addr uint64, n int, buf []uint32) *Refused {
 	memory, off, r := a.at(addr, n)
 	switch {
@@ -236,15 +211,14 @@ func (a *ARC) Write(addr uint64, n int, buf []uint32) *Refused {
 	return a.store(uint32(off), buf[0])
 }
 
-// has reports whether there are registers at an offset of the ARC tile's bus of peripherals, and
-// loading them does no harm (tt-isa-documentation WormholeB0/ARCTile/README.md, ResetUnit.md;
-// tt-kmd blackhole.c).
+// has reports registers that may be loaded (tt-isa-documentation WormholeB0/ARCTile/README.md,
+// ResetUnit.md; tt-kmd blackhole.c).
 func (a *ARC) has(off uint32) bool {
 	const unsafe = resetUnit + 0x328
 	return off < 0x80000 && off != unsafe || a.arch == chip.Blackhole && off&^0xFFFF == 0xB0000
 }
 
-// scratchAt returns a scratch register of the reset unit; SCRATCH[1] of Wormhole is reserved.
+// scratchAt returns a scratch register; Wormhole's SCRATCH[1] is reserved.
 func (a *ARC) scratchAt(off uint32) *uint32 {
 	switch {
 	case off >= 0x60 && off < 0x80 && !(a.arch == chip.Wormhole && off == 0x64):

@@ -5,8 +5,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// Codes of messages to the ARC firmware that only the emulator names (tt-umd
-// device/types/blackhole_arc.hpp and *_implementation.hpp, tt-zephyr-platforms smc_msg.h).
+// Codes of messages to the firmware (tt-umd device/types/blackhole_arc.hpp and
+// *_implementation.hpp, tt-zephyr-platforms smc_msg.h).
 const (
 	msgReportScratch chip.ARCMessage = 0x16
 	msgReadEEPROM    chip.ARCMessage = 0x19 // Blackhole
@@ -15,7 +15,7 @@ const (
 	msgFlashAddress  chip.ARCMessage = 0x29 // Wormhole
 	msgFlashRead     chip.ARCMessage = 0x2A // Wormhole
 	msgFlashWrite    chip.ARCMessage = 0x2B // Wormhole
-	msgFlashCopy     chip.ARCMessage = 0x50 // Wormhole: from the flash of an n300's first chip to the second one's
+	msgFlashCopy     chip.ARCMessage = 0x50 // Wormhole: between the flashes of an n300
 	msgSleep         chip.ARCMessage = 0x55 // Wormhole
 	msgForceAICLK    chip.ARCMessage = 0x33 // Blackhole
 	msgSetSerial     chip.ARCMessage = 0xBE
@@ -26,29 +26,28 @@ const (
 	msgOther         chip.ARCMessage = 0xC7 // Blackhole
 )
 
-// What the firmware answers to a message that it doesn't know (luwen arc_msg.rs MSG_ERROR_REPLY;
-// tt-zephyr-platforms msgqueue.c MSG_ERROR_REPLY).
+// Answers to unknown messages (luwen arc_msg.rs MSG_ERROR_REPLY; tt-zephyr-platforms msgqueue.c
+// MSG_ERROR_REPLY).
 const (
 	msgUnknownScratch = 0xFFFFFFFF
 	msgUnknownQueue   = 0xFF
 	msgScratchOnly    = 0xFE // to msgReportScratch
 )
 
-// idleTemperature is a chip's temperature in 65,536ths of a degree, as telemetry has it, and
-// rawTemperature about what a sensor reads then (tt-zephyr-platforms pvt_tt_bh_decoder.c).
+// A chip's temperature in 65,536ths of a degree, and about what a sensor then reads
+// (tt-zephyr-platforms pvt_tt_bh_decoder.c).
 const (
 	idleTemperature = 40 << 16
 	rawTemperature  = 1376
 )
 
-// reply is the firmware's answer to a message.
 type reply struct {
 	exit  uint32 // 0 for success
 	words [7]uint32
 }
 
-// message answers a message to the ARC firmware (tt-umd *_implementation.hpp arc_message_type;
-// tt-kmd). known is false for a message that the firmware doesn't know.
+// message answers a message (tt-umd *_implementation.hpp arc_message_type; tt-kmd), false if
+// unknown to the firmware.
 func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool) {
 	idle, busy, first := a.clocks()
 	if a.arch == chip.Blackhole {
@@ -58,7 +57,7 @@ func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool)
 		switch code {
 		case chip.ARCNop, chip.ARCPCIeIndex, chip.ARCDate, chip.ARCM3Timeout, chip.ARCShortIdle, chip.ARCGetHarvesting, chip.ARCSetTrained,
 			chip.ARCReleaseRISC:
-			return r, false // Wormhole's alone: the others have no handler (tt-zephyr-platforms smc_msg.h)
+			return r, false // Wormhole's (tt-zephyr-platforms smc_msg.h)
 		}
 	} else {
 		switch code {
@@ -86,7 +85,7 @@ func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool)
 	case chip.ARCSetTrained:
 		r.words[0] = 1
 	case chip.ARCReset:
-		// Which of chip, board controller or both doesn't matter here: the argument is 0 or 3.
+		// Whether chip or board controller (argument 0 or 3) doesn't matter here.
 		if a.AskReset != nil {
 			a.AskReset()
 		}
@@ -98,20 +97,19 @@ func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool)
 		r.words[0] = args[0] + 1
 	case chip.ARCNop, chip.ARCPowerSetting, chip.ARCPCIeIndex, chip.ARCASICState0, chip.ARCASICState3, chip.ARCRetrain, chip.ARCDate,
 		chip.ARCReleaseRISC, chip.ARCM3Timeout, msgPing, chip.ARCWatchdog:
-		// Accepted, and without effect on what is emulated.
 	default:
 		return r, false
 	}
 	return r, true
 }
 
-// blackholeMessage answers a message that only Blackhole's firmware knows, or answers differently
-// (tt-zephyr-platforms lib/tenstorrent/bh_arc).
+// blackholeMessage answers messages of Blackhole's firmware (tt-zephyr-platforms
+// lib/tenstorrent/bh_arc).
 func (a *ARC) blackholeMessage(code chip.ARCMessage, args []uint32) (r reply, known bool) {
 	const fewest, most = 200, 1400 // MHz
 	switch code {
 	case chip.ARCGetAICLK:
-		const unforced = 3 // by an earlier message
+		const unforced = 3
 		r.words[0], r.words[1] = a.aiclk, unforced
 		if a.forced {
 			r.words[1] = unforced - 1
@@ -149,19 +147,18 @@ func (a *ARC) blackholeMessage(code chip.ARCMessage, args []uint32) (r reply, kn
 	return r, true
 }
 
-// readFlash leaves bytes of the flash where the host reads them: the flash is erased.
+// readFlash leaves bytes of the erased flash for the host.
 func (a *ARC) readFlash(n uint32) {
 	for i := range (n + 3) / 4 {
 		a.csm[flashBuffer/4+i] = 0xFFFFFFFF
 	}
 }
 
-// scratchMessage answers the message in Wormhole's scratch registers.
 func (a *ARC) scratchMessage() {
 	s := &a.scratch
 	code := s[5] & 0xFF
 	if code == uint32(msgSleep) {
-		return // a host knows from its message, which stays, that ARC sleeps (luwen wormhole.rs ArcReadyError::Asleep)
+		return // the message stays for hosts (luwen wormhole.rs ArcReadyError::Asleep)
 	}
 	r, known := a.message(chip.ARCMessage(code), s[3:4])
 	if !known {
@@ -172,8 +169,8 @@ func (a *ARC) scratchMessage() {
 	s[5] = code | r.exit<<16
 }
 
-// queue answers what is in the message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp;
-// tt-kmd msgqueue.c).
+// queue answers the message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp; tt-kmd
+// msgqueue.c).
 func (a *ARC) queue() *Refused {
 	const header, entry = 32 / 4, 32 / 4
 	m := a.csm[:]
@@ -194,7 +191,7 @@ func (a *ARC) queue() *Refused {
 	return nil
 }
 
-// queuedMessage answers a request of a queue. serial counts the queue's requests.
+// queuedMessage answers a request; serial counts the queue's requests.
 func (a *ARC) queuedMessage(req, resp []uint32, serial *uint32) {
 	code := chip.ARCMessage(req[0])
 	r, known := a.message(code, req[1:])

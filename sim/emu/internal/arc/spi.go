@@ -2,9 +2,8 @@ package arc
 
 import "github.com/reprise-tt/reprise/chip"
 
-// spiController is as much of Wormhole's SPI controller, a Synopsys DesignWare SSI, as reading the
-// flash takes (luwen spi.rs, tt-umd wormhole_spi_tt_device.cpp). The flash is erased and protected:
-// what is written to it is lost.
+// spiController is Wormhole's SPI controller, a Synopsys DesignWare SSI, as far as reading an
+// erased and protected flash takes (luwen spi.rs, tt-umd wormhole_spi_tt_device.cpp).
 type spiController struct {
 	regs    [64]uint32
 	command []uint32 // frames for the flash
@@ -24,12 +23,9 @@ const (
 	flashStatus = 0x05
 )
 
-// spiPad reports whether an offset of the reset unit is SPI_CNTL or GPIO2_PAD_TRIEN_CNTL,
-// _RXEN_CNTL or _DRV_CNTL, which hold what is stored.
+// spiPad reports SPI_CNTL and GPIO2_PAD_TRIEN_CNTL, _RXEN_CNTL and _DRV_CNTL.
 func spiPad(off uint32) bool { return off == 0xF8 || off == 0x240 || off == 0x24C || off == 0x250 }
 
-// hasSPI reports whether an offset of the ARC tile's bus of peripherals is a register of the
-// controller.
 func (a *ARC) hasSPI(off uint32) bool {
 	return a.arch == chip.Wormhole && off >= spiBase && off < spiBase+0x100
 }

@@ -2,14 +2,12 @@ package arc
 
 import "github.com/reprise-tt/reprise/chip"
 
-// telemetryEntry is a tag of the firmware's telemetry table with its value.
 type telemetryEntry struct {
 	tag   chip.TelemetryTag
 	value uint32
 }
 
-// Tags that only the emulator's table names (tt-umd device/types/telemetry.hpp, luwen
-// telemetry_tags.rs).
+// Tags that only the emulator names (tt-umd device/types/telemetry.hpp, luwen telemetry_tags.rs).
 const (
 	tagUpdatePeriod    chip.TelemetryTag = 5 // milliseconds
 	tagShutdown        chip.TelemetryTag = 10
@@ -25,12 +23,11 @@ const (
 	tagBoardPower      chip.TelemetryTag = 53 // limit, watts
 	tagInputPower      chip.TelemetryTag = 54
 	tagClockLimit      chip.TelemetryTag = 63
-	tagClockArbiter    chip.TelemetryTag = 65 // and the next one: what bounds AICLK, from below and above
+	tagClockArbiter    chip.TelemetryTag = 65 // and the next one: AICLK's bounds from below and above
 	tagEnabledArbiters chip.TelemetryTag = 67 // and the next one
 )
 
-// telemetry lists what the firmware of an idle card reports. Measured values, versions and limits
-// are plausible ones; those that describe the chip are its own.
+// telemetry lists what an idle card reports: plausible values, and the chip's own description.
 func (a *ARC) telemetry() []telemetryEntry {
 	wh := a.arch == chip.Wormhole
 	_, fastest, _ := a.clocks()
@@ -45,7 +42,7 @@ func (a *ARC) telemetry() []telemetryEntry {
 	const degree = 1 << 16
 	board := uint32(35 * degree)
 	if !wh {
-		board = 0 // its sensor isn't read (tt-umd tests/api/test_firmware_info_provider.cpp, also for the limit of 110 degrees)
+		board = 0 // its sensor isn't read (tt-umd tests/api/test_firmware_info_provider.cpp; also the limit of 110 degrees)
 	}
 	t := []telemetryEntry{
 		{chip.TagBoardIDHigh, uint32(serial >> 32)}, {chip.TagBoardIDLow, uint32(serial)}, {chip.TagASICID, uint32(asic)},
@@ -89,8 +86,8 @@ func (a *ARC) telemetry() []telemetryEntry {
 	return append(t, telemetryEntry{tagCount, uint32(len(t) + 1)})
 }
 
-// initTelemetry writes the table of tags and, right after it, that of values, whose address it
-// returns: tt-kmd and tt-umd find the values by their own pointer, luwen by the end of the tags.
+// initTelemetry writes tags and then values, whose address it returns: tt-kmd and tt-umd find
+// values by their pointer, luwen by the end of the tags.
 func (a *ARC) initTelemetry() uint32 {
 	t := a.telemetry()
 	tags := a.csm[telemetryTable/4:]
@@ -113,8 +110,8 @@ func (a *ARC) initTelemetry() uint32 {
 	return a.values
 }
 
-// initFlatTelemetry writes what Wormhole's firmware reported before it had tags, and still does
-// (tt-umd device/types/wormhole_telemetry.hpp, luwen wormhole.rs get_telemetry).
+// initFlatTelemetry writes Wormhole's older form (tt-umd device/types/wormhole_telemetry.hpp, luwen
+// wormhole.rs get_telemetry).
 func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	of := map[chip.TelemetryTag]uint32{}
 	for _, e := range t {
@@ -122,11 +119,9 @@ func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	}
 	const heartbeat, clock = 19, 24
 	pci := &a.arch.Params().PCI
-	// Dates as luwen reads them (mod.rs firmware_date). The chip knows no calendar: it always
-	// starts on the same day.
+	// Dates as luwen reads them (mod.rs firmware_date), always the same.
 	const firmwareDate, bootDate = 5<<28 | 7<<24 | 1<<16, 5<<28 | 7<<24 | 2<<16
-	// The temperatures at which memory was trained, a byte for each channel as in Blackhole's
-	// table: no document says how.
+	// Temperatures of memory training, a byte for each channel as on Blackhole: undocumented.
 	const trained = 44 | 44<<8 | 44<<16 | 44<<24
 	for i, v := range map[int]uint32{
 		0:  0xBA5E0001,
@@ -171,9 +166,7 @@ func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	a.clockAt = append(a.clockAt, flatTelemetryAt+4*clock)
 }
 
-// beat counts up the heartbeats that a load of n bytes at an offset of ARC memory is about to see.
-// The firmware's own runs by itself; here each load finds a new one, so that software that waits
-// for a change goes on.
+// beat counts up heartbeats that a load is about to see, for software that waits for a change.
 func (a *ARC) beat(off uint64, n int) {
 	for _, at := range a.beats {
 		if at := uint64(at); at != 0 && off < at+4 && at < off+uint64(n) {

@@ -1,7 +1,6 @@
-// Package check finds what a program of a chip may only do because the NoC was quick, or because
-// what shares memory took turns by chance: races of requests with accesses, and accesses that no
-// edge orders (Races and Shared memory in the documentation of package emu). It observes accesses
-// and requests and has an opinion of each; it changes nothing.
+// Package check finds what programs may only do because the NoC was quick or turns came by chance:
+// races of requests with accesses, and accesses that nothing orders (Races and Shared memory in the
+// documentation of package emu). It observes and judges, and changes nothing.
 package check
 
 import (
@@ -9,11 +8,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Assumptions is a set of things that no document promises and that a program may rely on: those of
-// package emu.
+// Assumptions is a set of things that no document promises and a program may rely on.
 type Assumptions uint16
 
-// The assumptions that matter here.
+// The assumptions that matter here, documented in package emu.
 const (
 	StoresInOrder Assumptions = 1 << iota
 	SentIsRead
@@ -24,15 +22,13 @@ const (
 
 // Processor is what a check asks a processor.
 type Processor interface {
-	// PC is the address of the instruction that it executes.
+	// PC is of the current instruction.
 	PC() uint32
-	// Held reports whether it is held in reset.
 	Held() bool
-	// Assumes reports whether the instruction that it executes may rely on a.
+	// Assumes reports whether the current instruction may rely on a.
 	Assumes(a Assumptions) bool
 }
 
-// Core is a processor.
 type Core struct {
 	Processor
 	Name       chip.Processor
@@ -44,16 +40,16 @@ type Core struct {
 	share *sharing // once it has left reset
 }
 
-// Step checks an instruction before it is executed, or refuses it. addr and inL1 are those of a
-// load, store or atomic of n bytes, and v is what a store stores.
+// Step checks an instruction before it is executed. addr and inL1 are of a load, store or atomic of
+// n bytes; v is what a store stores.
 func (k *Core) Step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	return k == nil || k.share == nil || k.share.step(o, addr, n, inL1, v)
 }
 
-// Fetch checks the fetch of the instruction that is next, which lies in L1.
+// Fetch checks the fetch of the next instruction, in L1.
 func (k *Core) Fetch() bool { return k == nil || k.share == nil || k.share.fetch() }
 
-// Origin is who makes an access: the host if there is neither a tile nor a processor.
+// Origin is who makes an access: the host if neither a tile nor a processor.
 type Origin struct {
 	Tile   *Tile
 	Core   *Core
@@ -68,10 +64,8 @@ func (o Origin) mine() *Core {
 	return o.Core
 }
 
-// Kind is what a request does.
 type Kind uint8
 
-// The kinds of requests.
 const (
 	Read Kind = iota
 	Write
@@ -81,14 +75,13 @@ const (
 
 var kindNames = [...]string{Read: "read", Write: "write", Inline: "inline write", Atomic: "atomic"}
 
-// Place is one end of a request.
 type Place struct {
 	XY   chip.XY
 	Tile *Tile // with L1, or nil
-	Bank int   // the DRAM controller in whose memory it is, or NoBank
+	Bank int   // of a DRAM controller, or NoBank
 }
 
-// NoBank is the Bank of what isn't in DRAM.
+// NoBank is the Bank outside DRAM.
 const NoBank = -1
 
 // Transfer is a request to a NoC as it is started.
@@ -101,24 +94,23 @@ type Transfer struct {
 	Marked    bool // it is answered
 	Multicast bool
 	Ordered   bool // it keeps its place among those of the same Path
-	Completes bool // it tells a dispatcher of the end of a program
+	Completes bool // it tells a dispatcher of a program's end
 	From, To  Place
 	Targets   []*Tile // with L1, to which it writes
 	FromAddr  uint64
 	ToAddr    uint64
 	N         int // bytes
-	Path      any // comparable: what it has in common with those that it doesn't overtake
+	Path      any // comparable; requests with the same Path don't overtake each other
 }
 
-// Counters of an NIU by index that tell of the ends of requests (tt-isa-documentation
-// WormholeB0/NoC/Counters.md).
+// Counters of an NIU by index (tt-isa-documentation WormholeB0/NoC/Counters.md).
 const (
 	CounterAtomics     = 0x0
 	CounterAcks        = 0x1
 	CounterReads       = 0x2
 	CounterSent        = 0xA  // and the next one, of posted writes
 	CounterOutstanding = 0x10 // and the next 15, by id
-	CounterOutgoing    = 0x20 // the same
+	CounterOutgoing    = 0x20 // and the next 15, by id
 )
 
 const (

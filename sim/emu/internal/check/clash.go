@@ -6,7 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// describe names the agent that made the earlier access.
 func (o *Chip) describe(c clash) string {
 	if c.atomic {
 		return fmt.Sprintf("atomics have changed %#x since this one last looked (the last from pc=%#x): what they did is lost", c.addr, c.pc)
@@ -35,22 +34,21 @@ func (o *Chip) missing(a *agent, e epoch) string {
 	case e.time() == unfinished:
 		return "Nobody has seen the end of that: a counter of its NoC must be waited for before others are told"
 	case a == b:
-		return "The store need not have reached L1: registers and L1 are not ordered, so it must be read back first, and the result used"
+		return "The store need not have reached L1 before the register: it must be read back first, and the result used"
 	case e.component()%components == l1Stores && a.known.at(b.index*components) >= e.time():
 		return "What tells of it is not in L1, and overtakes it: the store must be read back first, and the result used"
 	}
-	return "Nothing that one of the two did, and the other has seen since, orders them: no poll of a word in L1, stream, mailbox, semaphore or reset"
+	return "Nothing that one of the two did, and the other has seen since, orders them: no poll, mailbox, semaphore or reset"
 }
 
-// refuse stops the chip for a clash. It returns false, as a failed check does.
 func (o *Chip) refuse(from Origin, what, where string, by *stamp, c clash) bool {
 	o.refused(from, c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c),
 		o.missing(by.agent, c.e))
 	return false
 }
 
-// codeWritten refuses a change of instructions that a processor of the tile, other than the one
-// that changes them, is executing. What the host changes is its own affair.
+// codeWritten refuses a change of instructions that another processor of the tile is executing,
+// unless by the host.
 func (o *Chip) codeWritten(from Origin, by *stamp, t *Tile, addr uint32, n int) bool {
 	if !t.IsCode(addr>>lineShift) && !t.IsCode((addr+uint32(n)-1)>>lineShift) && n <= 1<<lineShift ||
 		by.agent.core == nil {
@@ -73,7 +71,7 @@ func (o *Chip) codeWritten(from Origin, by *stamp, t *Tile, addr uint32, n int) 
 	return true
 }
 
-// WroteL1 records a write of n bytes to L1 of a tile through a NoC, or by the host.
+// WroteL1 records a write of n bytes to a tile's L1 through a NoC, or by the host.
 func (o *Chip) WroteL1(from Origin, t *Tile, addr uint32, n int, buf []uint32) bool {
 	by, l1 := o.by(from), t.L1(addr+uint32(n))
 	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
@@ -81,7 +79,7 @@ func (o *Chip) WroteL1(from Origin, t *Tile, addr uint32, n int, buf []uint32) b
 		(!word.Differ(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
 }
 
-// ReadL1 records a read of n bytes of L1 of a tile through a NoC, or by the host.
+// ReadL1 records a read of n bytes of a tile's L1 through a NoC, or by the host.
 func (o *Chip) ReadL1(from Origin, t *Tile, addr uint32, n int) bool {
 	by := o.by(from)
 	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil)
@@ -101,8 +99,7 @@ func (o *Chip) ReadDRAM(from Origin, bank int, addr uint64, n int) bool {
 	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c)
 }
 
-// WroteHost and ReadHost do the same for host memory. The host may see at once what is written
-// there.
+// WroteHost and ReadHost do the same for host memory, whose writes the host may see at once.
 func (o *Chip) WroteHost(from Origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
@@ -123,8 +120,8 @@ func (o *Chip) Moved(from Origin, t *Tile, addr uint32, n int) bool {
 	return ok || o.refuse(from, "mover's read of", "L1", by, c)
 }
 
-// Start follows a request that has just been started, or refuses it. It knows what its processor
-// knows. The source of a write must be in L1.
+// Start follows a request that has just been started, or refuses it. A write's source must be in
+// L1.
 func (o *Chip) Start(q *Transfer) (*Flight, bool) {
 	f, ok := q.Tile.started(q)
 	if !ok {
@@ -139,8 +136,7 @@ func (o *Chip) Start(q *Transfer) (*Flight, bool) {
 	return f, ok || o.refuse(q.By, "NoC write from", fmt.Sprintf("L1 of tile %v", q.Tile.XY), f.by, c)
 }
 
-// Arrive begins what a request does at its target: until Leave, accesses are those of whoever
-// started it.
+// Arrive begins a request's effect: until Leave, accesses are those of whoever started the request.
 func (o *Chip) Arrive(f *Flight) {
 	f.arrived = true
 	o.carry, o.open = f.by, f.storing
@@ -149,14 +145,13 @@ func (o *Chip) Arrive(f *Flight) {
 // Leave ends what Arrive began.
 func (o *Chip) Leave() { o.carry, o.open = nil, false }
 
-// Atomic records the atomic that is a request, on a word of L1 of a tile; learns is set for one
-// that uses the word's old value.
+// Atomic records an atomic on a word of L1; learns says that it uses the old value.
 func (o *Chip) Atomic(f *Flight, t *Tile, addr uint32, learns bool) bool {
 	c, ok := t.shadow.atomic(o, f.by, uint64(addr), programs, learns)
 	return ok || o.refuse(f.q.By, "NoC atomic on", "L1", f.by, c)
 }
 
-// Land records that data of a read are written to L1 of the tile that asked for them.
+// Land records that a read's data are written to L1 of the tile that asked for them.
 func (o *Chip) Land(f *Flight, data []uint32) bool {
 	o.carry = f.by
 	defer func() { o.carry = nil }()
@@ -164,8 +159,7 @@ func (o *Chip) Land(f *Flight, data []uint32) bool {
 	return o.WroteL1(q.By, q.Tile, uint32(q.ToAddr), q.N, data)
 }
 
-// finished records that processor seer has seen that the NoC has read the source of f. If seer is
-// not the processor that started f, that one may not know.
+// finished and stored record that seer has seen the end of f's read, or write.
 func (o *Chip) finished(f *Flight, seer *Core) {
 	q := &f.q
 	if f.by == nil || f.by.agent.core == nil {
@@ -182,16 +176,14 @@ func (o *Chip) finished(f *Flight, seer *Core) {
 	}
 }
 
-// stored records that processor seer has seen that DRAM has the data of f.
 func (o *Chip) stored(f *Flight, seer *Core) {
 	if q := &f.q; f.by != nil {
 		o.drams[q.To.Bank].stored(f.by.agent, q.ToAddr, q.N, f.known(seer))
 	}
 }
 
-// known returns the time at which the program that started f knows of its end, if seer has just
-// seen it: now, or if seer is another processor, which has to tell it, not later than when it
-// started f.
+// known returns when the program that started f knows of its end, just seen by seer: now, or if
+// seer is another processor, not later than its start.
 func (f *Flight) known(seer *Core) uint64 {
 	a := f.by.agent
 	if seer != a.core {

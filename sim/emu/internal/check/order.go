@@ -1,18 +1,21 @@
 package check
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// Chip records what happens before what: each agent's vector clock, and for each word of L1, DRAM
-// and host memory which agents wrote and read it last.
+// Chip records what happens before what: each agent's vector clock, and the last accesses to each
+// word of L1, DRAM and host memory.
 //
 // An agent is the host or a processor. It has two components in every vector clock: its program
-// order (loads, and the requests that it starts), and its stores to L1, which reach L1 in their
-// order, but may do so later than anything that it does elsewhere.
+// order, and its stores to L1, which stay in order but may reach L1 later than anything that it
+// does elsewhere.
 type Chip struct {
 	agents  []*agent
 	host    *agent
 	carry   *stamp // of the request that is taking effect, or nil
-	open    bool   // not known to be over: it writes to DRAM
+	open    bool   // it writes to DRAM and isn't known to be over
 	flights uint64 // requests started
 
 	drams []*shadow
@@ -21,7 +24,7 @@ type Chip struct {
 	refused func(by Origin, addr uint64, format string, args ...any)
 }
 
-// clock is a vector clock. It is never changed once it is shared; what lies beyond its end is 0.
+// clock is a vector clock, immutable once shared; 0 beyond its end.
 type clock []uint64
 
 func (c clock) at(i int) uint64 {
@@ -40,7 +43,6 @@ func (c clock) covers(d clock) bool {
 	return true
 }
 
-// join returns a clock that covers both.
 func (c clock) join(d clock) clock {
 	if c.covers(d) {
 		return c
@@ -58,7 +60,7 @@ func (c clock) join(d clock) clock {
 	return out
 }
 
-// epoch is one access: a component and its time; 0 means no access.
+// epoch is one access: a component and its time; 0 means none.
 type epoch uint64
 
 const (
@@ -72,7 +74,6 @@ func (e epoch) component() int { return int(e >> epochBits) }
 func (e epoch) agent() int     { return e.component() / components }
 func (e epoch) time() uint64   { return uint64(e) & (1<<epochBits - 1) }
 
-// agent is the host, or a processor.
 type agent struct {
 	core   *Core // nil: the host
 	index  int
@@ -81,7 +82,7 @@ type agent struct {
 	landed uint64 // its stores to L1 until then are in L1
 	past   []moment
 
-	lately [4]*uint64 // the first words of clocks that it has learned
+	lately [4]*uint64 // first words of clocks that it has learned
 	next   int        // of lately
 }
 
@@ -92,11 +93,10 @@ type moment struct {
 	landed uint64
 }
 
-// maxPast bounds how far back an agent's knowledge is remembered. Beyond it what it knew later is
-// taken, which finds less.
+// maxPast bounds how far back an agent's knowledge is remembered; later knowledge stands for older.
 const maxPast = 512
 
-// changed notes that the agent knows more than before, from its next access on.
+// changed notes that the agent knows more from its next access on.
 func (a *agent) changed() {
 	m := moment{a.time + 1, a.known, a.landed}
 	if n := len(a.past); n > 0 && a.past[n-1].time == m.time {
@@ -109,17 +109,8 @@ func (a *agent) changed() {
 	a.past = append(a.past, m)
 }
 
-// at returns what the agent knew at a time.
 func (a *agent) at(t uint64) moment {
-	i, ok := slices.BinarySearchFunc(a.past, t, func(m moment, t uint64) int {
-		switch {
-		case m.time < t:
-			return -1
-		case m.time > t:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(a.past, t, func(m moment, t uint64) int { return cmp.Compare(m.time, t) })
 	if !ok {
 		i--
 	}
@@ -129,7 +120,6 @@ func (a *agent) at(t uint64) moment {
 	return a.past[max(i, 0)]
 }
 
-// learn adds to what the agent knows. It knows itself.
 func (a *agent) learn(c clock) {
 	if len(c) == 0 || a.lately[0] == &c[0] || a.lately[1] == &c[0] || a.lately[2] == &c[0] || a.lately[3] == &c[0] {
 		return
@@ -154,7 +144,6 @@ func (a *agent) learn(c clock) {
 	}
 }
 
-// land notes that the agent's stores to L1 until time t are in L1.
 func (a *agent) land(t uint64) {
 	if t > a.landed {
 		a.landed = t
@@ -162,7 +151,7 @@ func (a *agent) land(t uint64) {
 	}
 }
 
-// stamp is what an agent knew when it did something, and so what others learn from it.
+// stamp is what an agent knew at an access, and so what others learn from it.
 type stamp struct {
 	agent  *agent
 	time   uint64
@@ -171,7 +160,7 @@ type stamp struct {
 	pc     uint32
 }
 
-// now stamps an access of the agent that is not to L1: its stores to L1 may still be on their way.
+// now stamps an access that is not to L1: the agent's stores to L1 may still be under way.
 func (a *agent) now() *stamp {
 	a.time++
 	s := &stamp{agent: a, time: a.time, known: a.known, landed: a.landed}
@@ -198,7 +187,6 @@ func full(index int, known clock, time, landed uint64) clock {
 	return out
 }
 
-// sees reports whether an access happened before.
 func (s *stamp) sees(e epoch) bool {
 	switch i := e.component(); {
 	case e == 0:
@@ -233,7 +221,6 @@ func (o *Chip) AddTile(t *Tile, cores ...*Core) {
 	}
 }
 
-// by returns the stamp of the agent that causes an access.
 func (o *Chip) by(from Origin) *stamp {
 	switch {
 	case o.carry != nil:
@@ -261,9 +248,8 @@ func (o *Chip) released(e epoch) clock {
 	return full(a.index, m.known, t, landed)
 }
 
-// Release and Acquire are a store to and a load of something in the tile that is there to
-// synchronise: a register of a stream, a mailbox, the semaphores, the configuration words. name
-// tells them apart.
+// Release and Acquire are a store to and a load of something that synchronises: a stream register,
+// mailbox, semaphores or configuration words, told apart by name.
 func (t *Tile) Release(from Origin, name uint32) {
 	if t != nil {
 		t.shadow.told[name] = t.shadow.told[name].join(t.chip.by(from).clock())
@@ -278,8 +264,7 @@ func (t *Tile) Acquire(from Origin, name uint32) {
 	}
 }
 
-// Held records that another agent puts a processor into reset: that agent then knows all that the
-// processor did.
+// Held records that another agent puts a processor into reset, and so knows all that it did.
 func (o *Chip) Held(from Origin, k *Core) {
 	if o == nil {
 		return
@@ -292,7 +277,7 @@ func (o *Chip) Held(from Origin, k *Core) {
 	a.land(a.time)
 }
 
-// Released records that a processor is released from reset.
+// Released records that a processor leaves reset.
 func (o *Chip) Released(from Origin, k *Core) {
 	if o == nil {
 		return

@@ -2,7 +2,7 @@ package check
 
 import "fmt"
 
-// String names the processor that started the request, and describes the request.
+// String describes the request and the processor that started it.
 func (f *Flight) String() string {
 	kind := kindNames[f.q.Kind]
 	if f.q.Multicast {
@@ -26,9 +26,8 @@ func (f *Flight) String() string {
 	return fmt.Sprintf("%s of %d bytes %s, started by tile %v %s on NoC %d", kind, f.q.N, where, f.q.Tile.XY, by, f.q.NoC)
 }
 
-// Counted records a load of counter i of an NIU by a processor of the tile, with value v: it
-// releases the flights that must be done for the counter to be v. open says of an id's counter
-// whether requests of the id are really unanswered.
+// Counted records a load of counter i of an NIU with value v: it releases the flights that must be
+// done for that. open says whether requests of an id's counter are unanswered.
 func (r *Tile) Counted(o Origin, noc int, i, v uint32, open bool) {
 	seer := o.mine()
 	s, w := &r.seq[noc], &r.unacked[noc]
@@ -76,8 +75,7 @@ func (r *Tile) Counted(o Origin, noc int, i, v uint32, open bool) {
 	}
 }
 
-// pass notes for the writes of q's processor that are read in order that this request comes after
-// them.
+// pass notes for its processor's earlier writes that are read in order that this request follows.
 func (r *Tile) pass(started *Flight) {
 	q := &started.q
 	if q.By.Core == nil || !q.By.Core.Assumes(ReadInOrder) {
@@ -99,9 +97,8 @@ func (r *Tile) pass(started *Flight) {
 	}
 }
 
-// knowsPassed reports whether f is a write that is read in order, and the agent that makes an
-// access knows of a request after f. What an agent knows of others is asked: so it is another one
-// than f's.
+// knowsPassed reports whether f is a write read in order, and another agent makes an access knowing
+// of a request after f.
 func (o *Chip) knowsPassed(from Origin, f *Flight) bool {
 	if !f.inOrder || f.passed == 0 {
 		return false
@@ -116,9 +113,8 @@ func (o *Chip) knowsPassed(from Origin, f *Flight) bool {
 	return known.at(f.core.agent.index*components+programs) >= f.passed
 }
 
-// sweep calls fn for the flights of a NoC and drops those that hold nothing any more. A processor
-// that has seen the end of another one's request knows what that one knew when it started the
-// request.
+// sweep calls fn for the flights of a NoC and drops those that hold nothing. A processor that has
+// seen the end of another one's request learns what that one knew at its start.
 func (r *Tile) sweep(seer *Core, noc int, fn func(*Flight)) {
 	live := r.flights[noc][:0]
 	for _, f := range r.flights[noc] {
@@ -136,7 +132,7 @@ func (r *Tile) sweep(seer *Core, noc int, fn func(*Flight)) {
 	r.flights[noc] = live
 }
 
-// Stopped drops what a processor that is put into reset has under way: the agent that resets it
+// Stopped drops what a processor has under way that is put into reset; the agent that resets it
 // takes care of that.
 func (r *Tile) Stopped(k *Core) {
 	for noc := range r.flights {

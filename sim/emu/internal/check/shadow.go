@@ -3,14 +3,14 @@ package check
 // cell is the record of a word of memory.
 type cell struct {
 	w      epoch    // last write
-	before epoch    // the write that other bytes come from: it happened before w
+	before epoch    // the write of other bytes, which happened before w
 	r      [2]epoch // reads since, of which two are remembered
 	wpc    uint32
 	rpc    [2]uint32
 	rbytes [2]uint8 // that were read
-	bytes  uint8    // that are from w, one bit each
-	older  uint8    // that are from before
-	common bool     // several agents write it without an edge, deliberately: shadow.common holds what they knew
+	bytes  uint8    // from w, one bit each
+	older  uint8    // from before
+	common bool     // several agents write it without an edge; shadow.common holds what they knew
 	atomic bool     // all of them by atomics
 }
 
@@ -19,12 +19,11 @@ const (
 	wholeWord   = 15
 )
 
-// shadow is the records of a memory.
 type shadow struct {
-	low    []*shadowPage          // of a small memory, all of it
-	high   map[uint64]*shadowPage // of a large one, what was used
+	low    []*shadowPage          // of a small memory
+	high   map[uint64]*shadowPage // of a large one, as used
 	common map[uint64]clock
-	told   map[uint32]clock // by register: what the agents that stored there knew
+	told   map[uint32]clock // by register: what agents that stored there knew
 }
 
 type shadowPage [shadowWords]cell
@@ -34,7 +33,6 @@ func newShadow(size uint32) *shadow {
 		told: map[uint32]clock{}}
 }
 
-// at returns the cell of the word that holds addr.
 func (s *shadow) at(addr uint64) *cell {
 	n := addr / 4 / shadowWords
 	if n < uint64(len(s.low)) {
@@ -53,7 +51,7 @@ func (s *shadow) at(addr uint64) *cell {
 	return &p[addr/4%shadowWords]
 }
 
-// bytesAt is the bits of the n bytes at addr that lie in the word.
+// bytesAt is a bit for each of the n bytes at addr that lie in the word.
 func bytesAt(addr, word uint64, n uint64) uint8 {
 	lo, hi := max(addr, word)-word, min(addr+n, word+4)-word
 	return uint8(1<<hi - 1<<lo)
@@ -80,7 +78,6 @@ func (s *shadow) share(o *Chip, addr uint64, c *cell, by clock) {
 	s.common[addr&^3] = s.common[addr&^3].join(by)
 }
 
-// learned returns what an agent that loads the word learns.
 func (s *shadow) learned(o *Chip, addr uint64, c *cell) clock {
 	if c.common {
 		return s.common[addr&^3]
@@ -91,11 +88,11 @@ func (s *shadow) learned(o *Chip, addr uint64, c *cell) clock {
 // clash is an access without an edge to an earlier one.
 type clash struct {
 	addr  uint64
-	e     epoch // the access before
+	e     epoch
 	pc    uint32
-	wrote bool // it was a write
+	wrote bool
 
-	atomic bool // it was an atomic, the last of some of which not all are known
+	atomic bool // the last of atomics not all known
 }
 
 // wrote records a write to bytes of the word at addr, by s through component; same says that it
@@ -150,8 +147,8 @@ func (s *shadow) wrote(o *Chip, by *stamp, component int, addr uint64, bytes uin
 	return clash{}, true
 }
 
-// writes returns what an agent learns that sees a write: through L1 it comes after all stores to L1
-// before it.
+// writes returns what an agent learns that sees a write: in L1 it comes after all earlier stores to
+// L1.
 func (s *shadow) writes(by *stamp, component int) clock {
 	if component == l1Stores {
 		return full(by.agent.index, by.known, by.time, by.time)
@@ -162,7 +159,8 @@ func (s *shadow) writes(by *stamp, component int) clock {
 // unfinished is the time of an access that isn't known to be over.
 const unfinished = 1<<epochBits - 1
 
-// finished records that the program of a processor knows that its NoC has read n bytes at addr.
+// finished and stored record that a program knows the end of its read, or write, of n bytes at
+// addr.
 func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 	e := epoch(a.index*components+programs) << epochBits
 	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
@@ -175,8 +173,6 @@ func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 	}
 }
 
-// stored records that the program of a processor knows that its write of n bytes at addr has
-// arrived.
 func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
 	e := epoch(a.index*components+programs) << epochBits
 	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
@@ -188,7 +184,6 @@ func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
 	}
 }
 
-// stampRead records a read of bytes.
 func (c *cell) stampRead(by *stamp, bytes uint8) {
 	if c.common {
 		return
@@ -206,9 +201,8 @@ func (c *cell) stampRead(by *stamp, bytes uint8) {
 	c.r[i], c.rpc[i], c.rbytes[i] = by.epoch(programs), by.pc, bytes
 }
 
-// wroteRange records a write of n bytes through a NoC or by the host. open is set for a write that
-// is not finished before shadow.stored says so; unchanged reports of a word whether it keeps its
-// value.
+// wroteRange records a write of n bytes through a NoC or by the host. open means until
+// shadow.stored says so; unchanged reports whether word i keeps its value.
 func (s *shadow) wroteRange(o *Chip, by *stamp, addr uint64, n int, open bool, unchanged func(i int) bool) (clash, bool) {
 	end := addr + uint64(n)
 	for i, a := 0, addr&^3; a < end; i, a = i+1, a+4 {
@@ -222,9 +216,8 @@ func (s *shadow) wroteRange(o *Chip, by *stamp, addr uint64, n int, open bool, u
 	return clash{}, true
 }
 
-// readRange records a read of n bytes through a NoC. A read of up to a flit of 16 bytes may be a
-// poll, which learns from what it reads. open is set for a read that is not finished before
-// shadow.finished says so.
+// readRange records a read of n bytes through a NoC. Up to a flit of 16 bytes it may be a poll,
+// which learns. open means until shadow.finished says so.
 func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool) (clash, bool) {
 	reader := *by
 	if open && by.agent.core != nil {
@@ -247,8 +240,8 @@ func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool) (c
 	return clash{}, true
 }
 
-// atomic records an atomic: the word belongs to several agents from now on. An agent that uses the
-// old value learns from it.
+// atomic records an atomic: the word is common from now on. An agent that uses the old value learns
+// from it.
 func (s *shadow) atomic(o *Chip, by *stamp, addr uint64, component int, learns bool) (clash, bool) {
 	c := s.at(addr)
 	if learns {

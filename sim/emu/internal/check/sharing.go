@@ -9,9 +9,9 @@ import (
 // sharing follows what one processor does with what it loads from L1, and which of its stores to L1
 // are there.
 //
-// Each register and each word of local RAM has a tag: the load that its value comes from, or a
-// combination of loads. A branch that depends on a load makes it a poll, from which the processor
-// learns. Anything else that its value is used for makes it data.
+// Each register and word of local RAM has a tag: the load, or loads, that its value comes from. A
+// branch that depends on a load makes it a poll, from which the processor learns; any other use
+// makes it data.
 type sharing struct {
 	core     *Core
 	agent    *agent
@@ -22,10 +22,10 @@ type sharing struct {
 	loads [256]load // by tag
 	next  tag
 
-	queue   [3]pending // the last stores, newest first: they may still be in the store queue
+	queue   [3]pending // the last stores, newest first: maybe in the store queue
 	last    uint64     // the last store to L1
-	left    uint64     // the last store to L1 that has left it
-	backs   [8]back    // loads from L1 whose results tell that stores are there
+	left    uint64     // the last store to L1 that has left the queue
+	backs   [8]back    // loads whose results tell that stores are in L1
 	waiting int        // of backs
 	count   uint64     // instructions
 
@@ -35,7 +35,7 @@ type sharing struct {
 
 type tag uint32
 
-// load is a load from L1, or with a and b a value that two of them went into.
+// load is a load from L1, or a value that two of them, a and b, went into.
 type load struct {
 	w    epoch // what it read
 	time uint64
@@ -45,10 +45,10 @@ type load struct {
 	wpc  uint32
 	a, b tag
 
-	bytes uint8 // of the word
-	alien bool  // without an edge: the processor does not know of w
-	poll  bool  // a branch depended on it
-	data  bool  // it was used otherwise
+	bytes uint8
+	alien bool // w is unknown to the processor
+	poll  bool // a branch depended on it
+	data  bool // it was used otherwise
 }
 
 // pending is a store that may be in the store queue.
@@ -72,7 +72,6 @@ func newSharing(k *Core) *sharing {
 	return &sharing{core: k, agent: k.agent, wormhole: k.Arch == chip.Wormhole, local: make([]tag, k.LocalBytes/4), next: 1}
 }
 
-// forget resets the record of a processor that starts anew.
 func (s *sharing) forget() {
 	clear(s.tags[:])
 	clear(s.local)
@@ -80,7 +79,6 @@ func (s *sharing) forget() {
 	s.queue, s.last, s.left, s.waiting, s.line = [3]pending{}, 0, 0, 0, none
 }
 
-// order is that of the chip.
 func (s *sharing) order() *Chip { return s.core.tile.chip }
 
 func (s *sharing) refuse(addr uint64, format string, args ...any) {
@@ -88,7 +86,6 @@ func (s *sharing) refuse(addr uint64, format string, args ...any) {
 	k.tile.chip.refused(Origin{Tile: k.tile, Core: k}, addr, format, args...)
 }
 
-// new returns a tag.
 func (s *sharing) new(l load) tag {
 	if s.next == 0 { // after 2^32 loads
 		clear(s.tags[:])
@@ -101,7 +98,6 @@ func (s *sharing) new(l load) tag {
 	return l.tag
 }
 
-// get returns the load of a tag, or nil if it was too long ago.
 func (s *sharing) get(t tag) *load {
 	if l := &s.loads[t%tag(len(s.loads))]; t != 0 && l.tag == t {
 		return l
@@ -135,7 +131,7 @@ func (s *sharing) poll(t tag) {
 	}
 }
 
-// use records any other use of a value. It refuses one that came without an edge.
+// use refuses another use of a value without an edge.
 func (s *sharing) use(t tag) bool {
 	for l := s.get(t); l != nil && !l.data; l = s.get(t) {
 		l.data = true
@@ -163,16 +159,15 @@ func (s *sharing) useLoad(l *load) bool {
 	return true
 }
 
-// step is Core.Step.
 func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	s.count++
 	s.retire(o)
 	switch code := o.Code; {
-	case code >= rv32.LB && code <= rv32.LHU:
+	case code.IsLoad():
 		return s.load(o, addr, n, inL1)
-	case code >= rv32.SB && code <= rv32.SW:
+	case code.IsStore():
 		return s.store(o, addr, n, inL1, v)
-	case code >= rv32.BEQ && code <= rv32.BGEU, code == rv32.Skewed:
+	case code.IsBranch(), code == rv32.Skewed:
 		s.poll(s.tags[o.Rs1])
 		s.poll(s.tags[o.Rs2])
 		return true
@@ -183,7 +178,7 @@ func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	case code == rv32.FENCE:
 		s.agent.land(s.agent.time)
 		s.waiting = 0
-	case code >= rv32.AMOADD && code <= rv32.AMOMAXU:
+	case code.IsAMO():
 		if inL1 {
 			s.agent.land(s.agent.time)
 			by := s.agent.now()
@@ -202,7 +197,6 @@ func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	return true
 }
 
-// readsTwo reports whether an arithmetic instruction has two source registers.
 func readsTwo(c rv32.Opcode) bool {
 	switch {
 	case c >= rv32.ADD && c <= rv32.REMU, c >= rv32.MIN && c <= rv32.ROR, c == rv32.PACK:
@@ -238,9 +232,9 @@ func (s *sharing) load(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	return true
 }
 
-// waits refuses a load of bytes that a store still in the queue changes, if that begins elsewhere:
-// the load unit compares where accesses begin, and lets such a load pass (tt-isa-documentation
-// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, Sub-word load not observing previous store).
+// waits refuses a load that overlaps a queued store that begins elsewhere, and may pass it
+// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, Sub-word load not
+// observing previous store).
 func (s *sharing) waits(addr, n uint32) bool {
 	for _, p := range s.queue {
 		if p.addr == addr && p.n != 0 {
@@ -313,8 +307,8 @@ func (s *sharing) queued(p pending) {
 	s.queue[2], s.queue[1], s.queue[0] = s.queue[1], s.queue[0], p
 }
 
-// readsBack is a load from L1: stores to L1 that have left the queue are in L1 before it, and one
-// that begins at the same address has left it, with all before it (tt-isa-documentation
+// readsBack is a load from L1: stores that have left the queue are in L1 before it, and a store at
+// the same address has left it (tt-isa-documentation
 // WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md).
 func (s *sharing) readsBack(reg uint8, addr uint32) {
 	t := s.left
@@ -335,14 +329,13 @@ func (s *sharing) readsBack(reg uint8, addr uint32) {
 	s.waiting++
 }
 
-// retire notes which loads have their results when o is executed: those that it uses, and all
-// before them; and those that seven instructions have followed.
+// retire notes which loads have results when o is executed: those that it uses, those that seven
+// instructions have followed, and all before them.
 func (s *sharing) retire(o rv32.Inst) {
 	if s.waiting == 0 {
 		return
 	}
-	two := o.Code == rv32.Nop || readsTwo(o.Code) || o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code >= rv32.SB && o.Code <= rv32.SW ||
-		o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
+	two := o.Code == rv32.Nop || readsTwo(o.Code) || o.Code.IsBranch() || o.Code.IsStore() || o.Code.IsAMO()
 	for i := s.waiting - 1; i >= 0; i-- {
 		b := &s.backs[i]
 		if b.reg != rv32.Sink && b.reg != 0 && (b.reg == o.Rs1 || two && b.reg == o.Rs2) || s.count-b.count >= 8 {
@@ -350,13 +343,12 @@ func (s *sharing) retire(o rv32.Inst) {
 			s.waiting = copy(s.backs[:], s.backs[i+1:s.waiting])
 			break
 		}
-		if b.reg == o.Rd && !(o.Code >= rv32.BEQ && o.Code <= rv32.BGEU) && !(o.Code >= rv32.SB && o.Code <= rv32.SW) {
+		if b.reg == o.Rd && !o.Code.IsBranch() && !o.Code.IsStore() {
 			b.reg = noReg
 		}
 	}
 }
 
-// fetch checks the fetch of the instruction at pc, which lies in L1.
 func (s *sharing) fetch() bool {
 	k := s.core
 	pc := k.PC()

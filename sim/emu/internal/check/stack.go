@@ -6,18 +6,16 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Stack follows the stack of one processor in its local RAM, Where data end is not in the chip. It
-// shows in what programs do: memory below the stack pointer belongs to no stack (RISC-V calling
-// convention: procedures must not rely on what is stored below it), so what is stored there is
-// data, and the stack pointer must not come down to it later.
+// Stack follows the stack of one processor in its local RAM. The chip doesn't know where data end,
+// but what a program stores below the stack pointer is data (RISC-V calling convention).
 //
-// A kernel's data are forgotten when it returns, because the next kernel's may end lower. It is
-// what the base firmware calls through a pointer: the outermost such call.
+// A kernel, the outermost call through a pointer, loses its data when it returns, because the next
+// kernel's may end lower.
 type Stack struct {
-	data   uint32 // end of the data outside of the call: the base firmware's
-	kernel uint32 // end of the data inside of it
-	link   uint32 // where it returns to, 0 outside of it
-	sp     uint32 // when it was made
+	data   uint32 // end of base firmware's data
+	kernel uint32 // end of the kernel's data
+	link   uint32 // where the kernel returns to, or 0
+	sp     uint32 // at its call
 }
 
 const (
@@ -25,9 +23,8 @@ const (
 	regSP = 2
 )
 
-// Step checks the instruction at pc, which the processor with registers x is about to execute: it
-// returns where the stack pointer must not go, and why, or "". store says that the instruction
-// stores n bytes at addr.
+// Step checks the instruction at pc before it is executed: it returns where the stack pointer must
+// not go, and why, or "". store says that the instruction stores n bytes at addr.
 func (s *Stack) Step(pc uint32, x *[256]uint32, localBytes uint32, o rv32.Inst, addr, n uint32, store bool) (to uint32, refused string) {
 	sp := x[regSP]
 	if s.link != 0 && pc == s.link && sp == s.sp {

@@ -15,7 +15,6 @@ type Writer struct {
 	NoC  bool // through a NoC
 }
 
-// String names the agent.
 func (w Writer) String() string {
 	if w.Host {
 		return "the host"
@@ -27,24 +26,21 @@ func (w Writer) String() string {
 	return s
 }
 
-// codeShift gives the bytes of L1 whose changes are told apart for code: 16, which is what one
-// instruction fetch reads (tt-isa-documentation WormholeB0/TensixTile/L1.md, which is Blackhole's
-// too). An instruction in 16 bytes that didn't change is the right one, however many of them a
-// cache keeps together: tt-metal's data begin in the line of 64 in which its code ends.
+// codeShift is log2 of the 16 bytes of one instruction fetch (tt-isa-documentation
+// WormholeB0/TensixTile/L1.md, as Blackhole's), whose changes are told apart: tt-metal's data begin
+// in the 64 bytes in which its code ends.
 const codeShift = 4
 
-// groupFetches is how many fetches may come into a cache together. Documents name no line of the
-// cache: 64 bytes are taken to be the most, as no line of L1 or of the NoC is larger.
+// groupFetches is how many fetches may come into a cache together. Undocumented: at most 64 bytes,
+// as no line of L1 or NoC is larger.
 const groupFetches = 64 >> codeShift
 
-// Writers records for each 16 bytes of a tile's L1 how often they were changed, and which agent
-// changed them last.
+// Writers records for each 16 bytes of L1 how often they were changed, and by whom last.
 type Writers struct {
 	version []uint32
 	last    []*writerPage // of those that were changed
 }
 
-// writerLines is how many lines share a page.
 const writerLines = 256
 
 type writerPage [writerLines]Writer
@@ -67,22 +63,19 @@ func (w *Writers) Note(by Writer, addr uint32, n int) {
 	}
 }
 
-// lastOf returns the agent that changed a line last, of those that were changed.
 func (w *Writers) lastOf(line uint32) Writer {
 	return w.last[line/writerLines][line%writerLines]
 }
 
-// InstructionCache holds what a processor may have in its instruction cache: every line of 16 bytes
-// that it has executed, or that may have been taken along, since its cache was last emptied: the
-// others of the same 64 bytes, and by the prefetcher as many after it as the cache holds
-// (tt-isa-documentation */TensixTile/BabyRISCV/InstructionCache.md, which doesn't say how far it
-// goes). It never forgets a line for lack of room: which lines silicon drops depends on what else
-// runs, so no program may rely on it.
+// InstructionCache holds what a processor may have cached since its cache was last emptied:
+// executed lines of 16 bytes, the others of the same 64 bytes, and as many after them as the cache
+// holds, by the prefetcher (tt-isa-documentation */TensixTile/BabyRISCV/InstructionCache.md, which
+// names no bound). It never forgets a line for lack of room, on which no program may rely.
 type InstructionCache struct {
 	lines    map[uint32]cachedLine
 	prefetch uint32 // lines
 
-	line    uint32 // that the last instruction came from
+	line    uint32 // of the last instruction
 	version uint32 // of that line, if any
 	valid   bool
 }
@@ -92,8 +85,8 @@ type cachedLine struct {
 	executed bool
 }
 
-// NewInstructionCache returns the cache of a processor. Wormhole's sizes are taken for both
-// architectures (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md).
+// NewInstructionCache returns the cache of a processor, with Wormhole's sizes (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/InstructionCache.md).
 func NewInstructionCache(p chip.Processor) *InstructionCache {
 	size := 2048
 	if p == chip.TRISC1 || p == chip.NCRISC {
@@ -102,7 +95,6 @@ func NewInstructionCache(p chip.Processor) *InstructionCache {
 	return &InstructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> codeShift)}
 }
 
-// Invalidate empties the cache.
 func (i *InstructionCache) Invalidate() {
 	clear(i.lines)
 	i.valid = false
@@ -143,7 +135,6 @@ func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 	return ""
 }
 
-// take notes that a line may have come into the cache.
 func (i *InstructionCache) take(w *Writers, line uint32) {
 	if _, ok := i.lines[line]; !ok {
 		i.lines[line] = cachedLine{version: w.version[line]}

@@ -9,14 +9,12 @@ import (
 type Memory interface {
 	// L1 returns L1 as words, at least to the byte address end.
 	L1(end uint32) []uint32
-	// IsCode reports whether a line of L1 holds instructions that were decoded.
+	// IsCode reports whether a line of L1 was decoded.
 	IsCode(line uint32) bool
 }
 
-// Tile finds what is refused of one tile. It follows the requests that the tile's processors start
-// (flights) until software has made sure of them: not until they are done, which here may be at
-// once, but until a processor of the tile has loaded a counter whose value could not be without
-// their being done.
+// Tile finds what is refused of one tile. It follows requests of its processors (flights) until
+// software has made sure of them: has loaded a counter that proves them done.
 type Tile struct {
 	Memory
 	XY     chip.XY
@@ -26,36 +24,36 @@ type Tile struct {
 	shadow *shadow
 
 	seq     [2]sequence // by NoC
-	unacked [2]unacked  // the same
+	unacked [2]unacked  // by NoC
 
-	flights [2][]*Flight // of this tile, by NoC, not wholly released yet
+	flights [2][]*Flight // by NoC, not wholly released yet
 
-	// How many flights hold a line of L1, by line.
-	sources  []uint16 // as the source of a write
-	landings []uint16 // as the destination of a read
-	incoming []uint16 // as the destination of a write that isn't known to be over
-	pulses   []uint16 // signals that lie in the line
+	// By line of L1: how many flights hold it.
+	sources  []uint16 // source of a write
+	landings []uint16 // destination of a read
+	incoming []uint16 // destination of a write not known to be over
+	pulses   []uint16 // signals in the line
 
 	arriving []*Flight            // those of incoming
 	signals  map[uint32][]*signal // by address of the word, or of the stream
-	seen     []*signal            // what processors of the tile have loaded since, newest for each path
+	seen     []*signal            // loaded by the tile's processors since, the newest for each path
 }
 
-// sequence counts the requests that an NIU was asked for, as its own counters do at the other end.
+// sequence counts an NIU's requests, as its own counters do.
 type sequence struct {
 	reads, acks, atomics uint32
-	writes               [2]uint32 // that are acknowledged, and posted ones
+	writes               [2]uint32 // acknowledged, and posted
 }
 
-// flight is a request that software has not made sure of.
+// Flight is a request that software has not made sure of.
 type Flight struct {
 	core *Core
 	pc   uint32
 	q    Transfer
 	by   *stamp
 
-	number   uint64 // in the order of all requests of the chip
-	sent     uint32 // how many writes its NIU has sent when this is the last one
+	number   uint64 // in the order of the chip's requests
+	sent     uint32 // writes sent by its NIU, with it
 	targets  []*Tile
 	source   bool // its source may still be read
 	landing  bool // its destination, in the own tile, may still be written
@@ -64,23 +62,20 @@ type Flight struct {
 	arrived  bool
 
 	inOrder bool   // its program relies on ReadInOrder
-	passed  uint64 // when its processor started the next request of the NoC, if its program relies on that; 0 is not yet
+	passed  uint64 // with inOrder: when its processor started the NoC's next request, or 0
 }
 
-// signal is an atomic, an inline write or a write of one word, sent while the same processor had
-// writes to the same tile under way: whoever loads the word, or the stream, knows what the sender
-// knew, unless it takes more for granted.
+// signal is an atomic or a write of one word, sent with the processor's earlier writes to the tile
+// under way: whoever loads the word, or stream, knows what the sender knew.
 type signal struct {
 	f    *Flight
 	word uint32
 }
 
-// maxArriving bounds the writes to a tile that are remembered: beyond it the oldest is taken to
-// have arrived.
+// maxArriving bounds the remembered writes to a tile: the oldest is then taken to have arrived.
 const maxArriving = 512
 
-// NewTile returns the checks of a tile with so many bytes of L1, which AddTile has to add to those
-// of its chip.
+// NewTile returns the checks of a tile with so many bytes of L1, for AddTile.
 func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
 	lines := size >> lineShift
 	all := make([]uint16, 4*lines)
@@ -88,7 +83,6 @@ func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
 		incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
 }
 
-// hold adds by to the lines of n bytes at addr.
 func hold(lines []uint16, addr uint64, n int, by int) {
 	for l := addr >> lineShift; l <= (addr+uint64(n)-1)>>lineShift && l < uint64(len(lines)); l++ {
 		lines[l] += uint16(by)
@@ -96,10 +90,6 @@ func hold(lines []uint16, addr uint64, n int, by int) {
 }
 
 func held(lines []uint16, addr, n uint32) bool {
-	return lines[addr>>lineShift] != 0 || lines[(addr+n-1)>>lineShift] != 0 || n > 1<<lineShift && anyHeld(lines, addr, n)
-}
-
-func anyHeld(lines []uint16, addr, n uint32) bool {
 	for l := addr >> lineShift; l <= (addr+n-1)>>lineShift; l++ {
 		if lines[l] != 0 {
 			return true
@@ -112,7 +102,6 @@ func overlap(a uint64, n int, b, m uint32) bool {
 	return a < uint64(b)+uint64(m) && uint64(b) < a+uint64(n)
 }
 
-// isSignal reports whether a request is a signal: it moves one word.
 func (q *Transfer) isSignal() bool { return q.Kind != Read && q.N == 4 }
 
 // started follows a request that a processor of the tile has just started, or refuses it.
@@ -175,7 +164,6 @@ func (r *Tile) started(q *Transfer) (*Flight, bool) {
 	return f, true
 }
 
-// claim refuses a request whose own bytes are still those of another one.
 func (r *Tile) claim(q *Transfer, addr uint64, n int, write bool) bool {
 	if addr+uint64(n) > uint64(r.size) {
 		return true
@@ -183,7 +171,6 @@ func (r *Tile) claim(q *Transfer, addr uint64, n int, write bool) bool {
 	return r.Access(q.By, uint32(addr), uint32(n), !write, write)
 }
 
-// expect notes a write that will come to this tile.
 func (r *Tile) expect(f *Flight) {
 	if len(r.arriving) >= maxArriving {
 		live := r.arriving[:0]
@@ -201,7 +188,7 @@ func (r *Tile) expect(f *Flight) {
 	hold(r.incoming, f.q.ToAddr, f.q.N, 1)
 }
 
-// publish records that the sender knows that its write is where it should be.
+// publish records that the sender knows that its write has arrived.
 func (f *Flight) publish() {
 	if f.arriving {
 		f.arriving = false
@@ -227,7 +214,6 @@ func (f *Flight) freeLanding(seer *Core) {
 	}
 }
 
-// stored records that the sender knows that its write is in DRAM.
 func (f *Flight) stored(seer *Core) {
 	if f.storing {
 		f.storing = false
@@ -235,7 +221,6 @@ func (f *Flight) stored(seer *Core) {
 	}
 }
 
-// pending reports whether something of f is not released.
 func (f *Flight) pending() bool { return f.source || f.landing || f.arriving || f.storing }
 
 // release releases a flight that has wholly ended, as seer has seen.
@@ -246,7 +231,7 @@ func (f *Flight) release(seer *Core) {
 	f.freeLanding(seer)
 }
 
-// signal registers f as a signal where its sender has other writes under way to the same tile.
+// signal registers f as a signal where its sender has other writes under way.
 func (f *Flight) signal() {
 	for _, t := range f.targets {
 		r := t
@@ -304,8 +289,8 @@ func (r *Tile) Look(addr uint32) {
 	}
 }
 
-// Access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
-// One that is neither a load nor a store stores what is there already.
+// Access checks an access to n bytes of the tile's L1. One that is neither load nor store stores
+// what is there already.
 func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 	what := "store to"
 	if load && !store {
@@ -315,7 +300,7 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
 				if f.landing && overlap(f.q.ToAddr, f.q.N, addr, n) {
-					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and no processor of tile %v has seen its response counted since",
+					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and tile %v has not seen its response counted since",
 						what, n, f, r.XY)
 				}
 			}
@@ -329,7 +314,7 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 						f.freeSource(nil)
 						continue
 					}
-					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen since that its data are read (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
+					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
 						n, f, r.XY)
 				}
 			}
@@ -347,8 +332,8 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 	return true
 }
 
-// arrived refuses to load what a processor elsewhere has sent without making sure of it, if one of
-// this tile has seen a signal that the same processor sent later and on another path.
+// arrived refuses a load of what another processor sent without making sure of it, if its later
+// signal on another path was seen here.
 func (r *Tile) arrived(o Origin, addr, n uint32) bool {
 	for _, f := range r.arriving {
 		if !f.arriving || !overlap(f.q.ToAddr, f.q.N, addr, n) {

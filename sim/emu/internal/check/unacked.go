@@ -2,20 +2,18 @@ package check
 
 import "fmt"
 
-// unacked holds the requests that a processor of a tile has made of one of its NIUs and that no
-// processor of the tile has seen the end of: for each transaction id the newest request of each
-// sort, or nil, since those before it end with it as far as counters tell.
+// unacked holds a processor's requests to an NIU whose end its tile hasn't seen: for each
+// transaction id the newest of each sort, as counters tell of those before it.
 type unacked [numUnacked][16]*Flight
 
 const (
-	unackedWrite  = iota // that are acknowledged
+	unackedWrite  = iota // acknowledged
 	unackedPosted        // whose source may still be read
 	unackedAtomic
 	unackedRead
 	numUnacked
 )
 
-// started notes a request that a processor has started.
 func (w *unacked) started(f *Flight) {
 	q := &f.q
 	switch {
@@ -31,7 +29,6 @@ func (w *unacked) started(f *Flight) {
 	}
 }
 
-// stopped drops what a processor that is put into reset has asked for.
 func (w *unacked) stopped(k *Core) {
 	for i := range w {
 		for id, f := range w[i] {
@@ -42,11 +39,9 @@ func (w *unacked) stopped(k *Core) {
 	}
 }
 
-// ends refuses a request that tells a dispatcher of the end of a program while something that the
-// program's kernels asked for need not be done. The next program would take the tile over, count
-// responses that are not its own, and others would read what is not there yet. (A kernel's end
-// asserts the same in tt-metal's firmware, hw/firmware/src/tt-1xx/brisc.cc: reads, writes, atomics
-// and posted writes are flushed.)
+// ends refuses to tell a dispatcher of a program's end while requests of its kernels need not be
+// done, as tt-metal's firmware asserts (hw/firmware/src/tt-1xx/brisc.cc): the next program would
+// count their responses.
 func (r *Tile) ends(q *Transfer) bool {
 	if q.Kind != Inline || q.By.Core == nil || !q.Completes {
 		return true
@@ -65,16 +60,11 @@ func (r *Tile) ends(q *Transfer) bool {
 }
 
 func unackedText(i int) string {
-	seen := func(what, counter, barrier string) string {
-		return fmt.Sprintf("no processor of the tile has seen %s (%s) since; the kernel lacks %s before its end", what, counter, barrier)
-	}
-	switch i {
-	case unackedWrite:
-		return seen("its acknowledgement", "WR_ACK_RECEIVED or REQS_OUTSTANDING_ID", "a write barrier")
-	case unackedPosted:
-		return seen("that its data are read", "WRITE_REQS_OUTGOING_ID", "a flush of posted writes")
-	case unackedAtomic:
-		return seen("its response", "ATOMIC_RESP_RECEIVED or REQS_OUTSTANDING_ID", "an atomic barrier")
-	}
-	return seen("its data", "RD_RESP_RECEIVED or REQS_OUTSTANDING_ID", "a read barrier")
+	text := [...][3]string{
+		unackedWrite:  {"its acknowledgement", "WR_ACK_RECEIVED or REQS_OUTSTANDING_ID", "a write barrier"},
+		unackedPosted: {"that its data are read", "WRITE_REQS_OUTGOING_ID", "a flush of posted writes"},
+		unackedAtomic: {"its response", "ATOMIC_RESP_RECEIVED or REQS_OUTSTANDING_ID", "an atomic barrier"},
+		unackedRead:   {"its data", "RD_RESP_RECEIVED or REQS_OUTSTANDING_ID", "a read barrier"},
+	}[i]
+	return fmt.Sprintf("no processor of the tile has seen %s (%s) since; the kernel lacks %s before its end", text[0], text[1], text[2])
 }

@@ -1,11 +1,10 @@
-// Package rv32 decodes the instructions of the RISC-V processors: RV32IM, and on Blackhole also
-// Zba, Zbb, atomics and a CSR.
+// Package rv32 decodes the processors' RISC-V instructions: RV32IM, and on Blackhole also Zba, Zbb,
+// atomics and a CSR.
 package rv32
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Inst is one decoded instruction. Registers are 0 to 31; an instruction whose destination is x0
-// writes Sink instead, so that nobody who executes it has to ask.
+// Inst is one decoded instruction. A destination x0 is Sink instead.
 type Inst struct {
 	Code         Opcode
 	Rd, Rs1, Rs2 uint8
@@ -17,15 +16,12 @@ type Inst struct {
 // each from bit 0, Imm in the upper half.
 type Op uint64
 
-// Op packs an instruction.
 func (i Inst) Op() Op {
 	return Op(i.Code) | Op(i.Rd)<<8 | Op(i.Rs1)<<16 | Op(i.Rs2)<<24 | Op(uint32(i.Imm))<<32
 }
 
-// Code is the operation.
 func (o Op) Code() Opcode { return Opcode(o) }
 
-// Inst unpacks an instruction.
 func (o Op) Inst() Inst {
 	return Inst{Opcode(o), uint8(o >> 8), uint8(o >> 16), uint8(o >> 24), int32(o >> 32)}
 }
@@ -40,7 +36,7 @@ type Opcode uint8
 const (
 	Undecoded Opcode = iota
 	Nop
-	LI // rd = imm: LUI and AUIPC, whose result is known when decoding
+	LI // rd = imm: LUI and AUIPC
 	ADDI
 	SLTI
 	SLTIU
@@ -121,14 +117,29 @@ const (
 	REV8
 	BREV8
 	EBREAK  // ebreak and ecall
-	Skewed  // a branch to an address that is not a multiple of 4
-	Tensix  // .ttinsn: a Tensix instruction inside the instruction stream
-	Illegal // refused when it is executed, with a text from explain
+	Skewed  // a branch to a misaligned address
+	Tensix  // .ttinsn
+	Illegal // refused when executed
 )
 
-// illegal describes an instruction that is refused. Decoding only notes the fact: an instruction
-// that is never executed is never refused.
-func illegal() Inst { return Inst{Code: Illegal} }
+func (c Opcode) IsBranch() bool { return c >= BEQ && c <= BGEU }
+
+func (c Opcode) IsLoad() bool { return c >= LB && c <= LHU }
+
+func (c Opcode) IsStore() bool { return c >= SB && c <= SW }
+
+func (c Opcode) IsAMO() bool { return c >= AMOADD && c <= AMOMAXU }
+
+// Bytes is how many a load or store moves.
+func (c Opcode) Bytes() uint32 {
+	switch c {
+	case LB, LBU, SB:
+		return 1
+	case LH, LHU, SH:
+		return 2
+	}
+	return 4
+}
 
 // Decode decodes the instruction word w at address pc.
 func Decode(arch chip.Arch, w, pc uint32) Inst {
@@ -149,20 +160,20 @@ func Decode(arch chip.Arch, w, pc uint32) Inst {
 	case 0x6F:
 		imm := int32(w)>>31<<20 | int32(w&0xFF000) | int32(w>>20&1)<<11 | int32(w>>21&0x3FF)<<1
 		if imm&3 != 0 {
-			return illegal()
+			return Inst{Code: Illegal}
 		}
 		return Inst{Code: JAL, Rd: rd, Imm: imm >> 2}
 	case 0x67:
-		// ttsim ignores funct3 of none but the defined encoding; others do not decode.
+		// ttsim ignores funct3 of none but the defined encoding.
 		if f3 != 0 {
-			return illegal()
+			return Inst{Code: Illegal}
 		}
 		return Inst{Code: JALR, Rd: rd, Rs1: rs1, Imm: iimm}
 	case 0x63:
 		imm := int32(w)>>31<<12 | int32(w>>7&1)<<11 | int32(w>>25&0x3F)<<5 | int32(w>>8&15)<<1
 		code := [8]Opcode{BEQ, BNE, Illegal, Illegal, BLT, BGE, BLTU, BGEU}[f3]
 		if code == Illegal {
-			return illegal()
+			return Inst{Code: Illegal}
 		}
 		if imm&3 != 0 { // refused only when it is taken
 			return Inst{Code: Skewed, Rd: Sink, Rs1: rs1, Rs2: rs2, Imm: imm}
@@ -179,7 +190,7 @@ func Decode(arch chip.Arch, w, pc uint32) Inst {
 	case 0x33:
 		code := decodeALU(arch, f3, f7)
 		if code == Illegal {
-			return illegal()
+			return Inst{Code: Illegal}
 		}
 		return alu(Inst{Code: code, Rd: rd, Rs1: rs1, Rs2: rs2})
 	}
@@ -189,7 +200,7 @@ func Decode(arch chip.Arch, w, pc uint32) Inst {
 	if arch == chip.Blackhole {
 		return decodeBlackhole(w, f3, Inst{Rd: rd, Rs1: rs1, Rs2: rs2})
 	}
-	return illegal()
+	return Inst{Code: Illegal}
 }
 
 // alu turns an instruction without an effect into Nop, which still waits for its operands.
@@ -201,62 +212,32 @@ func alu(o Inst) Inst {
 }
 
 func decodeALUImm(arch chip.Arch, f3 uint32, o Inst) Inst {
-	bh := arch == chip.Blackhole
 	imm := uint32(o.Imm) & 0xFFF
-	switch f3 {
-	case 0:
-		o.Code = ADDI
-	case 2:
-		o.Code = SLTI
-	case 3:
-		o.Code = SLTIU
-	case 4:
-		o.Code = XORI
-	case 6:
-		o.Code = ORI
-	case 7:
-		o.Code = ANDI
-	case 1:
-		switch {
-		case imm < 32:
-			o.Code = SLLI
-		case bh && imm == 0x600:
-			o.Code = CLZ
-		case bh && imm == 0x601:
-			o.Code = CTZ
-		case bh && imm == 0x602:
-			o.Code = CPOP
-		case bh && imm == 0x604:
-			o.Code = SEXTB
-		case bh && imm == 0x605:
-			o.Code = SEXTH
-		default:
-			o.Code = Illegal
-		}
-	case 5:
-		switch {
-		case imm < 32:
-			o.Code = SRLI
-		case imm >= 0x400 && imm < 0x420:
-			o.Code, o.Imm = SRAI, o.Imm&31
-		case bh && imm == 0x287:
-			o.Code = ORCB
-		case bh && imm >= 0x600 && imm < 0x620:
-			o.Code, o.Imm = RORI, o.Imm&31
-		case bh && imm == 0x698:
-			o.Code = REV8
-		case bh && imm == 0x687:
-			o.Code = BREV8
-		default:
+	o.Code = [8]Opcode{ADDI, SLLI, SLTI, SLTIU, XORI, SRLI, ORI, ANDI}[f3]
+	switch {
+	case f3&3 != 1, imm < 32:
+	case f3 == 5 && imm&^31 == 0x400:
+		o.Code, o.Imm = SRAI, o.Imm&31
+	case arch != chip.Blackhole:
+		o.Code = Illegal
+	case f3 == 5 && imm&^31 == 0x600:
+		o.Code, o.Imm = RORI, o.Imm&31
+	default:
+		code, ok := blackholeImm[imm<<3|f3]
+		if o.Code = code; !ok {
 			o.Code = Illegal
 		}
 	}
 	return o
 }
 
-// decodeALU returns the operation of a register-register instruction, Illegal if the architecture
-// has none. Blackhole adds Zba, Zbb and pack (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/README.md, ttsim src/riscv_impl.h).
+// blackholeImm is by immediate and funct3.
+var blackholeImm = map[uint32]Opcode{0x600<<3 | 1: CLZ, 0x601<<3 | 1: CTZ, 0x602<<3 | 1: CPOP, 0x604<<3 | 1: SEXTB, 0x605<<3 | 1: SEXTH,
+	0x287<<3 | 5: ORCB, 0x698<<3 | 5: REV8, 0x687<<3 | 5: BREV8}
+
+// decodeALU returns the operation of a register-register instruction, or Illegal. Blackhole adds
+// Zba, Zbb and pack (tt-isa-documentation BlackholeA0/TensixTile/BabyRISCV/README.md, ttsim
+// src/riscv_impl.h).
 func decodeALU(arch chip.Arch, f3, f7 uint32) Opcode {
 	switch f7 {
 	case 0:
@@ -274,75 +255,37 @@ func decodeALU(arch chip.Arch, f3, f7 uint32) Opcode {
 	if arch != chip.Blackhole {
 		return Illegal
 	}
-	switch f7<<3 | f3 {
-	case 5<<3 | 4:
-		return MIN
-	case 5<<3 | 5:
-		return MINU
-	case 5<<3 | 6:
-		return MAX
-	case 5<<3 | 7:
-		return MAXU
-	case 16<<3 | 2:
-		return SH1ADD
-	case 16<<3 | 4:
-		return SH2ADD
-	case 16<<3 | 6:
-		return SH3ADD
-	case 32<<3 | 4:
-		return XNOR
-	case 32<<3 | 6:
-		return ORN
-	case 32<<3 | 7:
-		return ANDN
-	case 48<<3 | 1:
-		return ROL
-	case 48<<3 | 5:
-		return ROR
-	case 4<<3 | 4:
-		return PACK
+	code, ok := blackholeALU[f7<<3|f3]
+	if !ok {
+		return Illegal
 	}
-	return Illegal
+	return code
 }
 
-// decodeBlackhole decodes what only Blackhole has: fence, atomic memory operations and CSR
-// instructions, as far as ttsim accepts them (src/riscv_impl.h).
+// blackholeALU is by funct7 and funct3.
+var blackholeALU = map[uint32]Opcode{5<<3 | 4: MIN, 5<<3 | 5: MINU, 5<<3 | 6: MAX, 5<<3 | 7: MAXU, 16<<3 | 2: SH1ADD, 16<<3 | 4: SH2ADD,
+	16<<3 | 6: SH3ADD, 32<<3 | 4: XNOR, 32<<3 | 6: ORN, 32<<3 | 7: ANDN, 48<<3 | 1: ROL, 48<<3 | 5: ROR, 4<<3 | 4: PACK}
+
+// decodeBlackhole decodes fence, atomic memory operations and CSR instructions, as far as ttsim
+// accepts them (src/riscv_impl.h).
 func decodeBlackhole(w, f3 uint32, o Inst) Inst {
 	switch w & 0x7F {
 	case 0x0F:
 		if f3 != 0 || w&0x000F8F80 != 0 {
-			return illegal()
+			return Inst{Code: Illegal}
 		}
 		switch w >> 20 {
 		case 0x023, 0x031, 0x033, 0x0FF:
 			return Inst{Code: FENCE}
 		}
-		return illegal()
+		return Inst{Code: Illegal}
 	case 0x2F:
 		if f3 != 2 {
-			return illegal()
+			return Inst{Code: Illegal}
 		}
-		switch w >> 27 {
-		case 0x00:
-			o.Code = AMOADD
-		case 0x01:
-			o.Code = AMOSWAP
-		case 0x04:
-			o.Code = AMOXOR
-		case 0x08:
-			o.Code = AMOOR
-		case 0x0C:
-			o.Code = AMOAND
-		case 0x10:
-			o.Code = AMOMIN
-		case 0x14:
-			o.Code = AMOMAX
-		case 0x18:
-			o.Code = AMOMINU
-		case 0x1C:
-			o.Code = AMOMAXU
-		default:
-			return illegal()
+		o.Code = [32]Opcode{AMOADD, AMOSWAP, 4: AMOXOR, 8: AMOOR, 12: AMOAND, 16: AMOMIN, 20: AMOMAX, 24: AMOMINU, 28: AMOMAXU}[w>>27]
+		if o.Code == Undecoded {
+			o.Code = Illegal
 		}
 		return o
 	case 0x73:
@@ -364,7 +307,7 @@ func decodeBlackhole(w, f3 uint32, o Inst) Inst {
 			return o
 		}
 	}
-	return illegal()
+	return Inst{Code: Illegal}
 }
 
 // Cfg0 is the only CSR that ttsim accepts.

@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Registers of arm64, which enter fills. The upper halves of those that hold 32 bits are zero.
+// Registers of arm64, which enter fills. The upper halves of 32-bit values are zero.
 const (
 	w0  = 0 // next
 	w1  = 1 // why
@@ -22,16 +22,15 @@ const (
 
 	zr = 31 // zero; in some instructions the stack pointer
 
-	v0 = 0 // a vector register, which nobody keeps
+	v0 = 0 // a scratch vector register
 )
 
-// armHomes are the registers that hold those of the emulated processor that a range uses most. The
-// others aren't code's: r18 is the platform's, r27 the assembler's, r28 holds g, which a signal's
-// handler looks for there, r29 is the frame's and r30 has the address to return to.
+// armHomes hold the emulated registers that a range uses most. Not code's are r18, the platform's;
+// r27, the assembler's; r28, g, also for signal handlers; r29, the frame; r30, the return address.
 var armHomes = [...]uint8{11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26}
 
-// Instructions with registers d, n and m. Those on 64 bits have an X. The second operand of the
-// first eight can be shifted to the left, by armLSL.
+// Instructions with registers d, n and m, on 64 bits with an X. The second operand of the first
+// eight can be shifted by armLSL.
 const (
 	aADD    = 0x0B000000
 	aSUB    = 0x4B000000
@@ -59,7 +58,7 @@ const (
 	aCSINC  = 0x1A800400
 	aCSINV  = 0x5A800000
 	aEXTR   = 0x13800000 // and a shift, by armLSL
-	aSTRB   = 0x38204800 // n is a pointer and m an index without a sign, as in all that load and store
+	aSTRB   = 0x38204800 // n is a pointer and m an unsigned index, as in all loads and stores
 	aSTRH   = 0x78204800
 	aSTR    = 0xB8204800
 	aLDRB   = 0x38604800
@@ -68,10 +67,9 @@ const (
 	aLDRSH  = 0x78E04800
 	aLDR    = 0xB8604800
 	aLDRSWX = 0xB8A05800 // m counts words
-	aCMTST  = 0x0E208C00 // all are vector registers, of 8 bytes
+	aCMTST  = 0x0E208C00 // on vector registers of 8 bytes
 )
 
-// Instructions with registers d and n.
 const (
 	aCLZ    = 0x5AC01000
 	aRBIT   = 0x5AC00000
@@ -96,16 +94,14 @@ const (
 	aANDSI = 0x72000000
 )
 
-// armScaled makes m of a load or store count what that moves.
+// armScaled makes m of a load or store count elements.
 const armScaled = 1 << 12
 
-// Jumps if a register is zero or isn't.
 const (
 	aCBZ  = 0x34000000
 	aCBNZ = 0x35000000
 )
 
-// Conditions.
 const (
 	aEQ = 0
 	aNE = 1
@@ -118,8 +114,7 @@ const (
 	aLE = 13
 )
 
-// arm makes code of a program for arm64. Conditional jumps reach 1 MB, which is more than the code
-// of a page.
+// arm makes code for arm64. Conditional jumps reach 1 MB, more than a page's code.
 type arm struct{ emitter }
 
 func newArm(p *program) *arm {
@@ -148,24 +143,20 @@ func (e *arm) link(at, to int) {
 	e.set(at, w)
 }
 
-// op emits an instruction with three registers.
 func (e *arm) op(op uint32, d, n, m uint8) {
 	e.word(op | uint32(m)<<16 | uint32(n)<<5 | uint32(d))
 }
 
-// unary emits one with two registers.
 func (e *arm) unary(op uint32, d, n uint8) { e.word(op | uint32(n)<<5 | uint32(d)) }
 
-// armLSL is what shifts the last register of an instruction, or, for extr, where in both it begins.
+// armLSL shifts the last register, or is where extr begins.
 func armLSL(n int) uint32 { return uint32(n) << 10 }
 
 // armA is the register to which an instruction adds.
 func armA(a uint8) uint32 { return uint32(a) << 10 }
 
-// armIf is what makes an instruction choose by a condition.
 func armIf(condition uint32) uint32 { return condition << 12 }
 
-// constant puts a constant into a register.
 func (e *arm) constant(reg uint8, v uint32) {
 	const movn, movz, movk, high = 0x12800000, 0x52800000, 0x72800000, 1 << 21
 	move := func(op, v uint32) { e.word(op | v<<5 | uint32(reg)) }
@@ -205,7 +196,6 @@ func (e *arm) add(d, n uint8, v int32) {
 	}
 }
 
-// armImmediate is a constant of 12 bits.
 func armImmediate(v uint32) uint32 { return v << 10 }
 
 // compare compares a register that isn't zero with a constant of less than 12 bits and a sign.
@@ -217,14 +207,14 @@ func (e *arm) compare(n uint8, v int32) {
 	}
 }
 
-// armMask is a constant for operations on bits, and whether there is one: its ones are neighbours,
-// when bit 0 follows bit 31. (There are others, which repeat; but no instruction has those.)
+// armMask is a constant for operations on bits, if its ones are neighbours when bit 0 follows bit
+// 31. (No instruction has the others, which repeat.)
 func armMask(v uint32) (uint32, bool) {
 	n := bits.OnesCount32(v)
 	if n == 0 || n == 32 {
 		return 0, false
 	}
-	turn := bits.LeadingZeros32(^v) // how many of the ones are at the top
+	turn := bits.LeadingZeros32(^v) // how many ones are at the top
 	if turn == 0 {
 		turn = (32 - bits.TrailingZeros32(v)) % 32
 	}
@@ -250,20 +240,19 @@ func (e *arm) shift(op uint32, d, n uint8, by int) {
 	}
 }
 
-// extend puts the low bits of a register, with their sign, into another one.
+// extend sign-extends the low bits of a register.
 func (e *arm) extend(d, n uint8, bits uint32) { e.unary(0x13000000|(bits-1)<<10, d, n) }
 
 func (e *arm) jump(label int) { e.to(0x14000000, label) }
 
-func (e *arm) jumpIf(condition uint32, label int) { e.to(0x54000000|condition, label) }
+func (e *arm) jumpIf(condition uint8, label int) { e.to(0x54000000|uint32(condition), label) }
 
-// to emits an instruction that names a label.
 func (e *arm) to(op uint32, label int) {
 	e.refer(label)
 	e.word(op)
 }
 
-// read returns the register that holds r, which is loaded into scratch if it isn't in one.
+// read returns the register that holds r, loaded into scratch if it has no home.
 func (e *arm) read(r, scratch uint8) uint8 {
 	if r == 0 {
 		return zr
@@ -275,22 +264,11 @@ func (e *arm) read(r, scratch uint8) uint8 {
 	return scratch
 }
 
-// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target
-// isn't here, or the jump is one after which it is left.
-func (e *arm) take(i int, off int32) {
-	to := i + int(off)
-	e.add(w10, w10, off-1)
-	back, leaves := e.goesBack(i, off)
-	if !leaves && e.has(to) {
-		e.compare(w10, int32(to))
-		e.jumpIf(aGT, e.bodies[to-e.first])
-	}
-	e.constant(w0, uint32(int32(to)))
-	if leaves {
-		e.compare(w10, int32(to))
-		e.jumpIf(aGT, back)
-	}
-	e.jump(e.jumped)
+func (e *arm) moveEnd(by int32) { e.add(w10, w10, by) }
+
+func (e *arm) ifEndAfter(i int32, label int) {
+	e.compare(w10, i)
+	e.jumpIf(aGT, label)
 }
 
 func (e *arm) jumpRegister(i int, o rv32.Inst) {
@@ -326,18 +304,14 @@ func (e *arm) sum(d uint8, o rv32.Inst) {
 	e.add(d, e.read(o.Rs1, d), o.Imm)
 }
 
-var armBranches = map[rv32.Opcode]uint32{rv32.BEQ: aEQ, rv32.BNE: aNE, rv32.BLT: aLT, rv32.BGE: aGE, rv32.BLTU: aLO, rv32.BGEU: aHS}
+var armBranches = map[rv32.Opcode]uint8{rv32.BEQ: aEQ, rv32.BNE: aNE, rv32.BLT: aLT, rv32.BGE: aGE, rv32.BLTU: aLO, rv32.BGEU: aHS}
 
 func (e *arm) branch(i int, o rv32.Inst) {
 	e.op(aSUBS, zr, e.read(o.Rs1, w0), e.read(o.Rs2, w1))
-	holds := armBranches[o.Code]
-	e.takeIf(i, o.Imm,
-		func(label int) { e.jumpIf(holds, label) },
-		func(label int) { e.jumpIf(holds^1, label) })
+	e.takeIf(i, o.Imm, armBranches[o.Code])
 }
 
-// address returns the register that holds the address of a load or store, after it leaves if that
-// is misaligned.
+// address returns the register with the address of a load or store, which leaves if misaligned.
 func (e *arm) address(i int, o rv32.Inst) uint8 {
 	a := uint8(w0)
 	if h := e.home[o.Rs1]; h != none && o.Imm == 0 {
@@ -345,17 +319,16 @@ func (e *arm) address(i int, o rv32.Inst) uint8 {
 	} else {
 		e.sum(a, o)
 	}
-	if n := size(o.Code); n > 1 {
-		low, _ := armMask(uint32(n - 1))
+	if n := o.Code.Bytes(); n > 1 {
+		low, _ := armMask(n - 1)
 		e.unary(aANDSI|low, zr, a)
 		e.jumpIf(aNE, e.exit(i))
 	}
 	return a
 }
 
-// armWays emit what a load or store does where its address is found to be, and get the register
-// with the index of the byte, or for a register of the tile with that of its word; the first of
-// them is at w2. A register is told by its slot, or by 0 if w1 may still have the mark of one for
+// armWays emit a load or store by where its address is. They get the register with the index of the
+// byte, or of a tile register's word after w2. slot 0 means that w1 may still have the mark of
 // narrow values.
 type armWays struct {
 	l1, local func(index uint8)
@@ -363,51 +336,29 @@ type armWays struct {
 	ignored   func()
 }
 
-// access emits a load or store by one of the ways.
+func (e *arm) isGuess(r uint8, v uint32) uint8 {
+	e.constant(w3, v)
+	e.op(aSUBS, zr, e.read(r, w0), w3)
+	return aEQ
+}
+
 func (e *arm) access(i int, o rv32.Inst, s slotsOf, w armWays) {
-	area, at, ok := e.certain(i, o, s)
-	if !ok {
-		e.anywhere(i, o, s, w)
-		return
-	}
-	if o.Rs1 != 0 {
-		e.constant(w3, e.guesses[i-e.first].v-uint32(o.Imm))
-		e.op(aSUBS, zr, e.read(o.Rs1, w0), w3)
-	}
-	if area == areaOthers {
-		if o.Rs1 == 0 {
-			e.jump(e.exit(i))
-			return
+	e.guessed(i, o, s, func(a area, at uint32) {
+		switch a {
+		case areaL1:
+			e.constant(w0, at)
+			w.l1(w0)
+		case areaLocal:
+			e.constant(w1, at)
+			w.local(w1)
+		case areaRegisters:
+			e.constant(w1, at&^Narrow-1)
+			e.pointer(w2, atRegisters)
+			w.register(w1, at)
+		case areaIgnored:
+			w.ignored()
 		}
-		e.jumpIf(aEQ, e.exit(i))
-		e.anywhere(i, o, s, w)
-		return
-	}
-	done := e.label()
-	if o.Rs1 != 0 {
-		other := e.label()
-		e.jumpIf(aNE, other)
-		e.cold = append(e.cold, func() {
-			e.place(other)
-			e.anywhere(i, o, s, w)
-			e.jump(done)
-		})
-	}
-	switch area {
-	case areaL1:
-		e.constant(w0, at)
-		w.l1(w0)
-	case areaLocal:
-		e.constant(w1, at)
-		w.local(w1)
-	case areaRegisters:
-		e.constant(w1, at&^Narrow-1)
-		e.pointer(w2, atRegisters)
-		w.register(w1, at)
-	case areaIgnored:
-		w.ignored()
-	}
-	e.place(done)
+	}, func() { e.anywhere(i, o, s, w) })
 }
 
 // anywhere emits a load or store that finds out where its address is.
@@ -436,7 +387,7 @@ func (e *arm) anywhere(i int, o rv32.Inst, s slotsOf, w armWays) {
 	})
 }
 
-// pointer puts what of the machine is at an offset from its registers, a pointer, into a register.
+// pointer loads a pointer of the machine at an offset from X.
 func (e *arm) pointer(reg uint8, at int32) {
 	e.word(0xF8400000 | uint32(at)&(1<<9-1)<<12 | w4<<5 | uint32(reg)) // ldur
 }
@@ -458,8 +409,8 @@ func (e *arm) load(i int, o rv32.Inst) {
 	e.finish(o.Rd, d)
 }
 
-// narrow leaves if the slot, of which w1 has the index, is one for narrow values and a register has
-// another one.
+// narrow leaves if the slot, whose index is in w1, is for narrow values and a register has another
+// one.
 func (e *arm) narrow(i int, v uint8) {
 	wide := e.label()
 	index, _ := armMask(Narrow - 1)
@@ -470,7 +421,6 @@ func (e *arm) narrow(i int, v uint8) {
 	e.place(wide)
 }
 
-// onlyNarrow leaves if a register has another value than a narrow one.
 func (e *arm) onlyNarrow(i int, v uint8) {
 	e.constant(w3, NarrowBits)
 	e.op(aBICS, zr, v, w3)
@@ -518,8 +468,8 @@ func (e *arm) store(i int, o rv32.Inst) {
 	}})
 }
 
-// watched leaves if the flags in w1 have others than for watched words, or the word is watched at
-// the address in a register.
+// watched leaves if w1 has flags other than of watched words, or the word at the address in a is
+// watched.
 func (e *arm) watched(i int, a uint8) {
 	others, _ := armMask(^uint32(Watched))
 	low, _ := armMask(3)

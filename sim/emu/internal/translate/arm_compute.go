@@ -2,7 +2,7 @@ package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// armBinary are operations that one instruction of arm64 does.
+// armBinary are operations of one instruction.
 var armBinary = map[rv32.Opcode]uint32{
 	rv32.ADD: aADD, rv32.SUB: aSUB, rv32.XOR: aEOR, rv32.OR: aORR, rv32.AND: aAND, rv32.XNOR: aEON, rv32.ORN: aORN, rv32.ANDN: aBIC,
 	rv32.MUL: aMUL, rv32.SLL: aLSLV, rv32.SRL: aLSRV, rv32.SRA: aASRV, rv32.ROR: aRORV,
@@ -11,12 +11,11 @@ var armBinary = map[rv32.Opcode]uint32{
 // armShifts are shifts by a constant, as arm.shift takes them.
 var armShifts = map[rv32.Opcode]uint32{rv32.SLLI: aLSLV, rv32.SRLI: aLSRV, rv32.SRAI: aASRV, rv32.RORI: aRORV}
 
-// armBits are operations on bits with a constant, and those on registers.
+// armBits are operations on bits with a constant, and on registers.
 var armBits = map[rv32.Opcode]struct{ immediate, register uint32 }{
 	rv32.ANDI: {aANDI, aAND}, rv32.ORI: {aORRI, aORR}, rv32.XORI: {aEORI, aEOR},
 }
 
-// compute emits an operation on registers.
 func (e *arm) compute(o rv32.Inst) {
 	d := e.target(o.Rd)
 	var a, b uint8
@@ -104,7 +103,6 @@ func (e *arm) compute(o rv32.Inst) {
 	e.finish(o.Rd, d)
 }
 
-// withBits emits an operation on bits with a constant.
 func (e *arm) withBits(d, a uint8, o rv32.Inst) {
 	op := armBits[o.Code]
 	if mask, ok := armMask(uint32(o.Imm)); ok {
@@ -115,7 +113,7 @@ func (e *arm) withBits(d, a uint8, o rv32.Inst) {
 	e.op(op.register, d, a, w1)
 }
 
-// setIf makes 1 if the comparison before found less, otherwise 0.
+// setIf makes 1 if the comparison found less, otherwise 0.
 func (e *arm) setIf(d uint8, signed bool) {
 	c := uint32(aHS)
 	if signed {
@@ -124,8 +122,8 @@ func (e *arm) setIf(d uint8, signed bool) {
 	e.op(aCSINC|armIf(c), d, zr, zr) // one more if it isn't so
 }
 
-// divide follows the RISC-V manual for division by zero, of which arm64 makes 0; the one overflow
-// is the same.
+// divide follows the RISC-V manual for division by zero, of which arm64 makes 0; overflow is the
+// same.
 func (e *arm) divide(d, a, b uint8, c rv32.Opcode) {
 	op := uint32(aUDIV)
 	if c == rv32.DIV || c == rv32.REM {

@@ -168,3 +168,9 @@ func TestArmMask(t *testing.T) {
 		}
 	}
 }
+
+func (b *buffer) here() int {
+	l := b.label()
+	b.place(l)
+	return l
+}

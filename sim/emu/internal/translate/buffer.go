@@ -1,40 +1,27 @@
 package translate
 
+import "encoding/binary"
+
 // buffer collects machine code with jumps to labels.
 type buffer struct {
 	b      []byte
-	labels []int // places by label, -1 for those that aren't placed yet
+	labels []int // places by label, -1 before they are placed
 	jumps  []reference
 }
 
-// reference is a place in the code that names a label.
 type reference struct{ at, label int }
 
-func (b *buffer) byte(v ...byte) { b.b = append(b.b, v...) }
-func (b *buffer) word(v uint32)  { b.byte(byte(v), byte(v>>8), byte(v>>16), byte(v>>24)) }
-func (b *buffer) at(i int) uint32 {
-	return uint32(b.b[i]) | uint32(b.b[i+1])<<8 | uint32(b.b[i+2])<<16 | uint32(b.b[i+3])<<24
-}
+func (b *buffer) byte(v ...byte)      { b.b = append(b.b, v...) }
+func (b *buffer) word(v uint32)       { b.b = binary.LittleEndian.AppendUint32(b.b, v) }
+func (b *buffer) at(i int) uint32     { return binary.LittleEndian.Uint32(b.b[i:]) }
+func (b *buffer) set(i int, v uint32) { binary.LittleEndian.PutUint32(b.b[i:], v) }
 
-func (b *buffer) set(i int, v uint32) {
-	b.b[i], b.b[i+1], b.b[i+2], b.b[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
-}
-
-// label returns a new label.
 func (b *buffer) label() int {
 	b.labels = append(b.labels, -1)
 	return len(b.labels) - 1
 }
 
-// place puts a label here.
 func (b *buffer) place(label int) { b.labels[label] = len(b.b) }
-
-// here returns a new label that is here.
-func (b *buffer) here() int {
-	l := b.label()
-	b.place(l)
-	return l
-}
 
 // refer notes that the code at the end of the buffer names a label.
 func (b *buffer) refer(label int) { b.jumps = append(b.jumps, reference{len(b.b), label}) }

@@ -6,45 +6,51 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Registers of either host in which code returns, and which it may use before that.
+// Registers of either host with which code returns; scratch before that.
 const (
-	next = 0 // index of the next instruction; also the result of an operation, the address of a load or store
+	next = 0 // index of the next instruction; also a result or address
 	why  = 1
 
 	none = 0xFF
 )
 
-// backend is what makes the instructions of one kind of host.
+// backend makes the instructions of one kind of host.
 type backend interface {
-	// enter emits what goes to the instruction at which code is entered, ret what returns.
+	// enter emits the jump to the entered instruction, ret the return.
 	enter()
 	ret()
-	// fetch loads a register of the emulated processor into one of the host, keep stores it.
+	// fetch loads an emulated register into one of the host, keep stores it.
 	fetch(reg, r uint8)
 	keep(reg, r uint8)
 	move(to, from uint8)
 	constant(reg uint8, v uint32)
 	jump(label int)
+	jumpIf(condition uint8, label int)
+
+	// moveEnd adds to the end of the budget; ifEndAfter jumps if the end is after an index.
+	moveEnd(by int32)
+	ifEndAfter(i int32, label int)
+	// isGuess compares an emulated register with a constant and returns the condition of equality.
+	// The lowest bit of a condition inverts it.
+	isGuess(r uint8, v uint32) uint8
 
 	compute(o rv32.Inst)
-	take(i int, off int32)
 	jumpRegister(i int, o rv32.Inst)
 	branch(i int, o rv32.Inst)
 	load(i int, o rv32.Inst)
 	store(i int, o rv32.Inst)
 
-	// align emits what is never executed, up to where a table may be; link puts the distance to a
-	// label into the code at at.
+	// align pads to where a table may be; link puts the distance to a label into the code at at.
 	align()
 	link(at, to int)
 }
 
-// emitter makes the code of a program: what doesn't depend on the host.
+// emitter makes what doesn't depend on the host.
 type emitter struct {
 	buffer
 	*program
 	backend
-	home   [rv32.Sink + 1]uint8 // registers of the host by those of the emulated processor
+	home   [rv32.Sink + 1]uint8 // host registers by emulated register
 	bodies []int                // labels by instruction
 	slow   []int                // labels of exits, by instruction; 0 for none
 	cold   []func()             // emit what is seldom executed
@@ -54,7 +60,6 @@ type emitter struct {
 	table, jumped, leaveSlow, waited, left int
 }
 
-// newEmitter returns an emitter that has the most used registers in homes.
 func newEmitter(p *program, homes []uint8) emitter {
 	e := emitter{program: p, slow: make([]int, len(p.ops)), guesses: p.guess()}
 	for r := range e.home {
@@ -71,8 +76,8 @@ func newEmitter(p *program, homes []uint8) emitter {
 	return e
 }
 
-// emit makes the code. It returns that, and the offset of each instruction's in it; at its end is a
-// table of them, relative to the table.
+// emit makes the code, with the offset of each instruction's; at its end is a table of them,
+// relative to the table.
 func (e *emitter) emit() ([]byte, []int32) {
 	e.homes(e.fetch)
 	e.enter()
@@ -124,7 +129,6 @@ func (e *emitter) emit() ([]byte, []int32) {
 	return e.b, starts
 }
 
-// resolve puts the places of labels into the code that names them.
 func (e *emitter) resolve() {
 	for _, j := range e.jumps {
 		e.link(j.at, e.labels[j.label])
@@ -140,9 +144,8 @@ func (e *emitter) homes(f func(reg, r uint8)) {
 	}
 }
 
-// goesBack returns the label to which a jump by an offset goes that leaves the code if the budget
-// isn't used up, and whether it is such a jump: back in a loop that may wait, or in one that begins
-// before the range, for which others have to know that.
+// goesBack returns the label of a jump that leaves the code if the budget isn't used up: back in a
+// loop that may wait, or in one that begins before the range.
 func (e *emitter) goesBack(i int, off int32) (label int, ok bool) {
 	to := i + int(off)
 	switch {
@@ -160,7 +163,7 @@ func (e *emitter) goesBack(i int, off int32) (label int, ok bool) {
 	return e.waited, slices.Contains(e.waits, i)
 }
 
-// exit returns the label at which the instruction with index i is left to Slow.
+// exit returns the label at which instruction i is left to Slow.
 func (e *emitter) exit(i int) int {
 	l := &e.slow[i-e.first]
 	if *l == 0 {
@@ -169,8 +172,7 @@ func (e *emitter) exit(i int) int {
 	return *l
 }
 
-// target returns the register in which an instruction makes the value of r; finish moves it to
-// where r is.
+// target returns the register in which to make the value of r; finish moves it to r.
 func (e *emitter) target(r uint8) uint8 {
 	if h := e.home[r]; h != none {
 		return h
@@ -187,7 +189,6 @@ func (e *emitter) finish(r, reg uint8) {
 	}
 }
 
-// instruction emits the instruction with index i.
 func (e *emitter) instruction(i int, o rv32.Inst) {
 	switch kindOf(o.Code) {
 	case leave:
@@ -210,22 +211,37 @@ func (e *emitter) instruction(i int, o rv32.Inst) {
 	}
 }
 
-// takeIf jumps by off instructions if a condition holds. Forward jumps, which are taken less often,
-// leave the straight line.
-func (e *emitter) takeIf(i int, off int32, ifHolds, ifNot func(label int)) {
+// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target
+// isn't here, or code leaves after the jump.
+func (e *emitter) take(i int, off int32) {
+	to := i + int(off)
+	e.moveEnd(off - 1)
+	back, leaves := e.goesBack(i, off)
+	if !leaves && e.has(to) {
+		e.ifEndAfter(int32(to), e.bodies[to-e.first])
+	}
+	e.constant(next, uint32(int32(to)))
+	if leaves {
+		e.ifEndAfter(int32(to), back)
+	}
+	e.jump(e.jumped)
+}
+
+// takeIf jumps by off instructions if a condition holds. Forward jumps, taken less often, leave the
+// straight line.
+func (e *emitter) takeIf(i int, off int32, holds uint8) {
+	l := e.label()
 	if off > 0 {
-		taken := e.label()
-		ifHolds(taken)
+		e.jumpIf(holds, l)
 		e.cold = append(e.cold, func() {
-			e.place(taken)
+			e.place(l)
 			e.take(i, off)
 		})
 		return
 	}
-	next := e.label()
-	ifNot(next)
+	e.jumpIf(holds^1, l)
 	e.take(i, off)
-	e.place(next)
+	e.place(l)
 }
 
 // returnTo puts the address of the instruction after i into r, by way of a register if r has no
@@ -241,9 +257,9 @@ func (e *emitter) returnTo(i int, r, by uint8) {
 	e.finish(r, by)
 }
 
-// anyOf emits a load or store by several ways. Each of them emits a check that the address is where
-// it knows, which goes to a label if not, and the access. The first is the most likely one. If none
-// applies the instruction is left to Slow.
+// anyOf emits a load or store by several ways, the most likely one first. Each emits a check of the
+// address, which goes to a label if it fails, and the access. If all fail the instruction is left
+// to Slow.
 func (e *emitter) anyOf(i int, ways ...func(otherwise int)) {
 	done, other := e.label(), e.label()
 	ways[0](other)
@@ -262,14 +278,43 @@ func (e *emitter) anyOf(i int, ways ...func(otherwise int)) {
 	e.place(done)
 }
 
-// look emits a load or store of the address o.Rs1 + o.Imm, wherever that is: in L1, in local RAM,
-// or, if it is of a word, in a register.
+// guessed emits a load or store: certainly if its address is the guess, otherwise anywhere.
+func (e *emitter) guessed(i int, o rv32.Inst, s slotsOf, certainly func(a area, at uint32), anywhere func()) {
+	a, at, ok := e.certain(i, o, s)
+	if !ok {
+		anywhere()
+		return
+	}
+	if o.Rs1 == 0 {
+		if a == areaOthers {
+			e.jump(e.exit(i))
+		} else {
+			certainly(a, at)
+		}
+		return
+	}
+	equal := e.isGuess(o.Rs1, e.guesses[i-e.first].v-uint32(o.Imm))
+	if a == areaOthers {
+		e.jumpIf(equal, e.exit(i))
+		anywhere()
+		return
+	}
+	done, other := e.label(), e.label()
+	e.jumpIf(equal^1, other)
+	e.cold = append(e.cold, func() {
+		e.place(other)
+		anywhere()
+		e.jump(done)
+	})
+	certainly(a, at)
+	e.place(done)
+}
+
+// look emits a load or store in L1, local RAM or, if it is of a word, a register.
 func (e *emitter) look(i int, o rv32.Inst, l1, local, register func(otherwise int)) {
 	area := e.guesses[i-e.first].area
-	switch word := size(o.Code) == 4; {
-	case localFirst(o.Rs1):
-		e.anyOf(i, local, l1)
-	case area == areaLocal:
+	switch word := o.Code.Bytes() == 4; {
+	case localFirst(o.Rs1), area == areaLocal:
 		e.anyOf(i, local, l1)
 	case area == areaRegisters && word:
 		e.anyOf(i, register, l1, local)
@@ -288,7 +333,6 @@ const (
 	stores
 )
 
-// at is where the machine has them.
 func (s slotsOf) at() int32 {
 	if s == loads {
 		return atLoads
@@ -296,7 +340,6 @@ func (s slotsOf) at() int32 {
 	return atStores
 }
 
-// of returns those of registers.
 func (s slotsOf) of(r *Registers) *Slots {
 	if s == loads {
 		return &r.Loads

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// randomProgram draws a program of all operations, whose jumps go to anywhere in it or beside it.
 func randomProgram(r *rand.Rand, n int) *program {
 	p := &program{base: 0x3000, first: r.IntN(1024 - n + 1)}
 	reg := func() uint8 { return uint8(r.IntN(32)) }
@@ -31,8 +30,7 @@ func randomProgram(r *rand.Rand, n int) *program {
 	return p
 }
 
-// armTarget returns where an instruction of arm64 at at jumps to, or the address that it makes. ok
-// is false for others.
+// armTarget returns where an instruction jumps to, or the address that it makes.
 func armTarget(w uint32, at int) (to int, ok bool) {
 	signed := func(v uint32, bits int) int { return int(int32(v<<(32-bits)) >> (32 - bits)) }
 	switch {
@@ -46,8 +44,6 @@ func armTarget(w uint32, at int) (to int, ok bool) {
 	return 0, false
 }
 
-// Each jump of the code of any range, up to a whole page, goes to the instruction that it means,
-// and the table at the end says where each instruction is.
 func TestJumpsStayInside(t *testing.T) {
 	type host struct {
 		name   string
@@ -94,34 +90,7 @@ func TestJumpsStayInside(t *testing.T) {
 	}
 }
 
-// A register of the emulated processor that is used has a home before others, and no two share one.
-// x0, and what takes writes to it, have none.
-func TestHomes(t *testing.T) {
-	p := &program{ops: []rv32.Op{
-		rv32.Inst{Code: rv32.ADD, Rd: 5, Rs1: 6, Rs2: 6}.Op(),
-		rv32.Inst{Code: rv32.ADDI, Rd: 6, Rs1: 0, Rs2: 9}.Op(),
-		rv32.Inst{Code: rv32.LW, Rd: rv32.Sink, Rs1: 0}.Op(),
-		rv32.Inst{Code: rv32.SW, Rs1: 5, Rs2: 0}.Op(),
-		rv32.Inst{Code: rv32.AMOADD, Rd: 7, Rs1: 7, Rs2: 7}.Op(), // isn't translated
-	}}
-	e := newEmitter(p, []uint8{20, 21, 22})
-	for r, h := range e.home {
-		want := uint8(none)
-		switch r {
-		case 6:
-			want = 20
-		case 5:
-			want = 21
-		}
-		if h != want {
-			t.Errorf("x%d is in register %d, want %d", r, h, want)
-		}
-	}
-}
-
-// No register of the emulated processor is in one of the host that has another purpose: those of
-// code itself, those that Go or the platform keeps, and on amd64 those whose low byte has no name
-// without a prefix.
+// Also none whose low byte on amd64 has no name without a prefix.
 func TestHomesAreFree(t *testing.T) {
 	for _, h := range []struct {
 		name  string

@@ -2,7 +2,7 @@
 
 package translate
 
-// synchronize does nothing: amd64 keeps its caches of instructions as memory is.
+// synchronize does nothing: amd64's instruction caches are coherent.
 func synchronize(_, _ uintptr) {}
 
 func makeCode(p *program) ([]byte, []int32) { return newX86(p).emit() }

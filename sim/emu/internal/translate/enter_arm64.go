@@ -2,8 +2,7 @@
 
 package translate
 
-// synchronize makes processors execute what was written from start to end, and not what they had in
-// caches of instructions.
+// synchronize makes instruction caches coherent from start to end.
 func synchronize(start, end uintptr)
 
 func makeCode(p *program) ([]byte, []int32) { return newArm(p).emit() }

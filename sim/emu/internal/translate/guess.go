@@ -2,32 +2,27 @@ package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// Firmware and kernels name most of what they access by constants, with a lui before, or far
-// before, a load or store. What a range sets its registers to tells which address that is if
-// control came from the instruction before, or from a jump forward. It may have come from anywhere,
-// so code compares a register with what it should be, once, instead of asking where its address
-// lies.
+// Firmware and kernels name most addresses by constants, with a lui before or far before the
+// access. Guesses follow them along straight code and forward jumps. Control may have come from
+// elsewhere, so code compares a register with its guess once.
 
-// value is what is guessed of a register: nothing, what it is, or only that it is an address of
-// some memory.
+// value is what is guessed of a register: nothing, its value, or only the area of an address.
 type value struct {
 	known bool
 	v     uint32
 	area  area // of v, or of the sum of v and something else
 }
 
-// area is where an address lies.
 type area uint8
 
 const (
 	areaL1        area = iota // also if nothing is known
 	areaLocal                 // local RAM
-	areaRegisters             // registers of the tile of which some are words
+	areaRegisters             // registers of which some are words
 	areaOthers                // other registers
-	areaIgnored               // the register at which stores are ignored
+	areaIgnored               // the register that ignores stores
 )
 
-// areaOf returns where an address lies.
 func areaOf(addr uint32) area {
 	switch {
 	case addr < LocalBase:
@@ -40,10 +35,9 @@ func areaOf(addr uint32) area {
 	return areaOthers
 }
 
-// values are what is guessed of all registers.
 type values [rv32.Sink + 1]value
 
-// apply changes the guesses as an instruction does that isn't a branch or a store.
+// apply changes the guesses as an instruction does, other than branches and stores.
 func (x *values) apply(o rv32.Inst) {
 	a, b, d := x[o.Rs1], x[o.Rs2], value{}
 	switch o.Code {
@@ -69,8 +63,7 @@ func (x *values) apply(o rv32.Inst) {
 
 func constantValue(v uint32) value { return value{true, v, areaOf(v)} }
 
-// calls forgets what a function may change that was called: what it needn't keep (RISC-V calling
-// convention).
+// calls forgets what a called function needn't keep (RISC-V calling convention).
 func (x *values) calls() {
 	for r := range x {
 		if saved := r >= 2 && r <= 4 || r == 8 || r == 9 || r >= 18 && r <= 27; !saved {
@@ -80,12 +73,12 @@ func (x *values) calls() {
 	x[0] = constantValue(0)
 }
 
-// guess returns what is guessed of the address of each load and store of a range.
+// guess returns what is guessed of the address of each load and store.
 func (p *program) guess() []value {
 	all := make([]value, len(p.ops))
 	nothing := values{0: constantValue(0)}
 	x, jumps := nothing, false
-	jumped := map[int]values{} // what was guessed at jumps forward, by where they go
+	jumped := map[int]values{} // guesses at jumps forward, by target
 	for k, op := range p.ops {
 		if from, ok := jumped[k]; ok && jumps {
 			x = from
@@ -126,16 +119,15 @@ func (p *program) guess() []value {
 	return all
 }
 
-// certain returns where a load or store goes if its address is the one that is guessed: in L1 at a
-// byte that is there for sure, in local RAM the same, in a register that is a word, with its slot,
-// in that where stores are ignored, or in others, which leave the code. ok is false if code has to
-// look.
+// certain returns where a load or store goes if its guessed address is right: a byte of L1 or local
+// RAM that exists, a register's slot, the register that ignores stores, or others, which leave. ok
+// is false if code has to look.
 func (e *emitter) certain(i int, o rv32.Inst, s slotsOf) (a area, at uint32, ok bool) {
-	g, n := e.guesses[i-e.first], size(o.Code)
+	g, n := e.guesses[i-e.first], o.Code.Bytes()
 	if !g.known {
 		return 0, 0, false
 	}
-	if g.v&uint32(n-1) != 0 {
+	if g.v&(n-1) != 0 {
 		return areaOthers, 0, true
 	}
 	switch g.area {

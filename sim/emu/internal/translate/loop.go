@@ -2,21 +2,20 @@ package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// LongestWait is how many instructions a loop has at most that is taken to wait.
+// LongestWait is the most instructions of a loop that is taken to wait.
 const LongestWait = 128
 
-// MayWait reports whether a loop may do nothing but wait until something changes that it loads: its
-// instructions are those from that to which its last one jumps back. On some way through it there
-// is no store, no call and nothing else that isn't translated, and each round finds the registers
-// as the one before did: what it reads of them it doesn't write, or it writes it before. That
-// depends on the instructions for which reached is true: others are data that the loop jumps over.
+// MayWait reports whether a loop, up to its jump back, may do nothing but wait for a change of what
+// it loads: on some way through it there is no store, call or untranslated instruction, and
+// registers that it reads keep their values. It depends on the instructions for which reached is
+// true.
 func MayWait(loop []rv32.Op) (may bool, reached []bool) {
 	if len(loop) == 0 || len(loop) > LongestWait {
 		return false, nil
 	}
 	last := len(loop) - 1
-	// ways returns where an instruction goes on in the loop: to the next one, and where it jumps
-	// to. Either is last+1 if it isn't so.
+	// ways returns where an instruction goes on in the loop: to the next one, and by a jump; last+1
+	// for nowhere.
 	ways := func(k int) (next, to int) {
 		o := loop[k].Inst()
 		next, to = k+1, last+1
@@ -37,7 +36,7 @@ func MayWait(loop []rv32.Op) (may bool, reached []bool) {
 		return next, to
 	}
 	var goesOn [LongestWait + 1]bool // it comes to the jump back
-	var live [LongestWait + 1]uint64 // registers whose values an instruction and what follows read
+	var live [LongestWait + 1]uint64 // registers read from here on
 	reached = make([]bool, len(loop)+1)
 	reached[0] = true
 	for k := range last {

@@ -7,8 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// A loop may wait if some way through it stores and calls nothing and finds the registers as the
-// round before did.
 func TestMayWait(t *testing.T) {
 	op := func(code rv32.Opcode, rd, rs1, rs2 uint8, imm int32) rv32.Inst {
 		return rv32.Inst{Code: code, Rd: rd, Rs1: rs1, Rs2: rs2, Imm: imm}
@@ -63,7 +61,6 @@ func TestMayWait(t *testing.T) {
 	}
 }
 
-// What a loop jumps over doesn't matter.
 func TestReached(t *testing.T) {
 	loop := []rv32.Op{
 		rv32.Inst{Code: rv32.BEQ, Rs1: 5, Imm: 3}.Op(),

@@ -14,13 +14,13 @@ import (
 // Available reports whether this host can run translated code.
 const Available = true
 
-// block is how much memory is taken at a time, most how much at most.
+// Memory is taken by blocks, at most so much.
 const (
 	block = 256 << 10
 	most  = 64 << 20
 )
 
-// Memory holds code. It isn't safe for concurrent use, and no code of it may run while more is
+// Memory holds code. It isn't safe for concurrent use, and none of its code may run while more is
 // made.
 type Memory struct {
 	blocks [][]byte
@@ -28,9 +28,9 @@ type Memory struct {
 	taken  int
 }
 
-// Translate makes code of the instructions ops of the page at base, the first of which has index
-// first. It returns nil if there is no room: after Close there is. Machines that run the code have
-// at least the registers. Waits are the indexes of jumps back after which code is left.
+// Translate makes code of the instructions ops of the page at base from index first on, or returns
+// nil if there is no room until Close. Machines that run the code have at least the registers.
+// Waits are the jumps back after which code is left.
 func (m *Memory) Translate(base uint32, first int, ops []rv32.Op, r *Registers, waits []int) *Code {
 	code, bodies := makeCode(&program{base, first, ops, r, waits})
 	p := m.room(len(code))
@@ -50,7 +50,6 @@ func (m *Memory) Translate(base uint32, first int, ops []rv32.Op, r *Registers, 
 	return &Code{First: first, End: first + len(ops), Ops: slices.Clone(ops), Waits: waits, start: start, bodies: bodies}
 }
 
-// room returns n bytes at the end of the last block.
 func (m *Memory) room(n int) []byte {
 	n = (n + 63) &^ 63
 	if len(m.blocks) == 0 || m.used+n > len(m.blocks[len(m.blocks)-1]) {
@@ -70,7 +69,7 @@ func (m *Memory) room(n int) []byte {
 	return p
 }
 
-// Close releases the memory of all code. None of it may be used afterwards; new code may be made.
+// Close releases the memory of all code, which must not be used any more. New code may be made.
 func (m *Memory) Close() {
 	for _, b := range m.blocks {
 		_ = unix.Munmap(b) // it was mapped here

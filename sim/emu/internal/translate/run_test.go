@@ -11,9 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Sizes of the memories of these tests, in bytes, the line of L1 that has a flag, that of which
-// words are watched, and which ones by the low bits of their index, and the first index of their
-// code in its page.
+// Memory sizes in bytes, lines of L1 with flags, and the first index of code.
 const (
 	testL1     = 0x8000
 	testLocal  = 0x1000
@@ -23,8 +21,7 @@ const (
 	testFirst  = 32
 )
 
-// Registers of the tile that are words: one that can be loaded, one that not all machines have, one
-// that can be stored with a narrow value, and one, the last, with any.
+// Registers of the tile that are words: loaded, not on all machines, stored narrow, stored.
 const (
 	testLoaded = 0x10200
 	testSome   = 0x10300
@@ -32,18 +29,15 @@ const (
 	testStored = RegistersBytes - 4
 )
 
-// testIgnored is the address of the register where stores are ignored.
 const testIgnored = 0xFFEF0010
 
-// outcome is what running code led to.
 type outcome struct {
 	Next, End int // relative to the first instruction
 	Exit      Exit
-	X         map[uint8]uint32  // registers that aren't zero
-	Stored    map[uint32]uint32 // words that aren't as they were, by address
+	X         map[uint8]uint32  // that aren't zero
+	Stored    map[uint32]uint32 // words that have changed, by address
 }
 
-// edge is code that is run from its first instruction, and what comes of it.
 type edge struct {
 	name string
 	ops  []rv32.Inst
@@ -52,8 +46,8 @@ type edge struct {
 	want outcome
 }
 
-// entered is an edge that may be run from a later instruction, on a machine that ignores stores,
-// and left after some jumps.
+// entered is an edge run from a later instruction, on a machine that ignores stores, left after
+// some jumps.
 type entered struct {
 	edge
 	start   int
@@ -64,7 +58,6 @@ type entered struct {
 // testWord is what is in memory before.
 func testWord(addr uint32) uint32 { return addr*0x9E3779B1 ^ 0x80808080 }
 
-// run runs the code of an edge.
 func (c *entered) run(t *testing.T, m *Memory) outcome {
 	p := &program{base: 0x1000, first: testFirst}
 	for _, o := range c.ops {
@@ -117,7 +110,6 @@ func (c *entered) run(t *testing.T, m *Memory) outcome {
 	return got
 }
 
-// jumpEdges are jumps by registers, budgets and what ends a range.
 func jumpEdges() []edge {
 	addi := func(rd uint8, imm int32) rv32.Inst { return rv32.Inst{Code: rv32.ADDI, Rd: rd, Rs1: rd, Imm: imm} }
 	nop, back := rv32.Inst{Code: rv32.Nop}, rv32.Inst{Code: rv32.JAL, Rd: rv32.Sink, Imm: -1}
@@ -159,7 +151,6 @@ func jumpEdges() []edge {
 	}
 }
 
-// accessEdge is a load or store of an address, which is left to others or not.
 func accessEdge(base uint8, code rv32.Opcode, addr uint32, others bool) edge {
 	const value = 0x84838281
 	c := edge{name: fmt.Sprintf("opcode %d of %#x by x%d", code, addr, base), end: 100, x: map[uint8]uint32{base: addr - 8, 6: value},
@@ -169,7 +160,7 @@ func accessEdge(base uint8, code rv32.Opcode, addr uint32, others bool) edge {
 		return c
 	}
 	c.want.Next, c.want.Exit = 1, Fell
-	shift, mask, old := addr&3*8, uint32(1)<<(8*size(code)-1)<<1-1, testWord(addr&^3)
+	shift, mask, old := addr&3*8, uint32(1)<<(8*int(code.Bytes())-1)<<1-1, testWord(addr&^3)
 	if kindOf(code) == store {
 		c.want.Stored = map[uint32]uint32{addr &^ 3: old&^(mask<<shift) | value&mask<<shift}
 		return c
@@ -182,9 +173,7 @@ func accessEdge(base uint8, code rv32.Opcode, addr uint32, others bool) edge {
 	return c
 }
 
-// accessEdges are that load or store by an address of which nothing is guessed, by one that is
-// guessed or is certain, and by one that is guessed wrongly. Where local RAM is looked for first
-// registers are left to others.
+// accessEdges access an address of which nothing, the truth or something wrong is guessed.
 func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []entered) {
 	register := addr >= RegistersBase && addr-RegistersBase < RegistersBytes
 	all = append(all, entered{edge: accessEdge(base, code, addr, others || register && localFirst(base))})
@@ -210,8 +199,7 @@ func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []
 	return append(all, entered{edge: c})
 }
 
-// Code is left where it should be, with what it should have done and nothing else, at the edges of
-// its range, of its budget and of memory, and of lines that are watched.
+// Code is left where it should be, at the edges of its range, budget, memory and watched lines.
 func TestEdgesOfCode(t *testing.T) {
 	if !Available {
 		t.Skip("no code runs on this host")
@@ -220,7 +208,7 @@ func TestEdgesOfCode(t *testing.T) {
 	for _, c := range jumpEdges() {
 		cases = append(cases, entered{edge: c})
 	}
-	for _, base := range []uint8{5, 2} { // 2 is first looked for in local RAM, but for what is guessed
+	for _, base := range []uint8{5, 2} { // 2 is first looked for in local RAM
 		for _, a := range []struct {
 			code   rv32.Opcode
 			addr   uint32
@@ -260,10 +248,9 @@ func TestEdgesOfCode(t *testing.T) {
 			cases = append(cases, c)
 		}
 	}
-	// A register that not all machines have is found by looking, and left to others where it is
-	// guessed.
+	// A register that not all machines have is found by looking.
 	cases = append(cases, accessEdges(5, rv32.LW, RegistersBase+testSome, false)[0], accessEdges(5, rv32.LW, RegistersBase+testSome, true)[1])
-	// A loop from the second instruction on, that is known as one that may wait.
+	// A loop from the second instruction on that may wait.
 	loop := []rv32.Inst{{Code: rv32.Nop}, {Code: rv32.ADDI, Rd: 1, Rs1: 1, Imm: 1}, {Code: rv32.BNE, Rs1: 1, Rs2: 0, Imm: -1}}
 	for _, c := range []struct {
 		end  int

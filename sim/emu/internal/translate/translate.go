@@ -1,17 +1,13 @@
-// Package translate makes machine code of the host from decoded instructions of the emulated
-// processors. It knows registers, memory, local RAM, and registers of the tile that are plain
-// words; everything else that an instruction can do is left to its caller, who executes that
-// instruction and comes back. What runs is instruction for instruction what the interpreter of
-// package emu does, and ends where that ends.
+// Package translate makes machine code of the host (amd64 and arm64; it runs on Linux) from decoded
+// instructions of the emulated processors. It knows registers, memory, local RAM, and registers of
+// the tile that are plain words; its caller executes all else. Code does, instruction for
+// instruction, what package emu's interpreter does, and ends where that ends.
 //
 // The unit of translation is a range of instructions of a page. Its code can be entered at each of
-// them. Jumps inside the range stay in it; others, and accesses to other registers, misaligned
-// addresses or lines of memory that are watched, leave it.
+// them. Jumps out of the range, and accesses to other registers, misaligned addresses or watched
+// lines, leave it. Code lies in memory that is writable or executable, never both.
 //
-// Code lies in memory that is writable while it is made, and executable afterwards, never both.
-//
-// It is made for amd64 and arm64, and runs on Linux. What both have in common is emitter's; x86 and
-// arm make instructions.
+// What both hosts have in common is emitter's; x86 and arm make instructions.
 package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
@@ -20,45 +16,41 @@ import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 type Exit int32
 
 const (
-	// Jumped: an instruction jumped out of the range, or the budget was used up when one jumped.
+	// Jumped: out of the range, or with the budget used up.
 	Jumped Exit = iota
 	// Fell: the instruction after the range is next.
 	Fell
-	// Slow: the instruction that is next needs more than registers and plain memory.
+	// Slow: the next instruction needs more than registers and plain memory.
 	Slow
-	// Waits: an instruction jumped back in a loop that may do nothing but wait.
+	// Waits: a jump back in a loop that may do nothing but wait.
 	Waits
-	// Back: an instruction jumped back to before the range, in a short loop of which the code
-	// doesn't know that. Its index is beside it: see Exit.Back.
+	// Back: a jump back to before the range, in a short loop that may wait. The exit also has the
+	// index for Exit.Back.
 	Back
 )
 
-// exitBits are those of an exit without the index that Back has.
+// exitBits are those of an exit without Back's index.
 const exitBits = 8
 
-// Back returns the index in its page of the instruction that jumped back, and whether the exit is
-// such a one.
+// Back returns the index of the instruction that jumped back, if the exit is Back.
 func (e Exit) Back() (int, bool) { return int(e >> exitBits), e&(1<<exitBits-1) == Back }
 
 // Code is the translation of a range of instructions.
 type Code struct {
-	// First is the index in its page of the first instruction, End that of the one after the last.
+	// First and End are the range, as indexes in the page.
 	First, End int
 	// Ops are the instructions.
 	Ops []rv32.Op
-	// Waits are the indexes of the jumps back after which code is left, since their loops may do
-	// nothing but wait.
+	// Waits are the indexes of jumps back, in loops that may wait, after which code is left.
 	Waits []int
 
 	start  uintptr
 	bodies []int32 // offsets of instructions from start
 }
 
-// Target returns the index of the instruction to which that with index i of the range jumps by its
-// offset.
+// Target returns the index to which instruction i of the range jumps by its offset.
 func (c *Code) Target(i int) int { return i + int(c.Ops[i-c.First].Inst().Imm) }
 
-// program is a range of instructions to be translated.
 type program struct {
 	base  uint32 // address of the page
 	first int
@@ -70,7 +62,6 @@ type program struct {
 
 func (p *program) end() int { return p.first + len(p.ops) }
 
-// has reports whether the instruction with index i is in the range.
 func (p *program) has(i int) bool { return i >= p.first && i < p.end() }
 
 // uses returns the n registers that the range names most often, most frequent first.
@@ -106,7 +97,6 @@ func (p *program) uses(n int) (regs []uint8) {
 	return regs
 }
 
-// written returns which registers the range writes.
 func (p *program) written() (w [rv32.Sink + 1]bool) {
 	for _, o := range p.ops {
 		if i := o.Inst(); writes(i.Code) {
@@ -116,11 +106,10 @@ func (p *program) written() (w [rv32.Sink + 1]bool) {
 	return w
 }
 
-// kind is how code of an operation is made.
 type kind uint8
 
 const (
-	leave kind = iota // it is for Slow
+	leave kind = iota // to Slow
 	nothing
 	compute // from registers to a register
 	jump
@@ -137,17 +126,17 @@ func kindOf(c rv32.Opcode) kind {
 		return compute
 	case c == rv32.JAL, c == rv32.JALR:
 		return jump
-	case c >= rv32.BEQ && c <= rv32.BGEU:
+	case c.IsBranch():
 		return branch
-	case c >= rv32.LB && c <= rv32.LHU:
+	case c.IsLoad():
 		return load
-	case c >= rv32.SB && c <= rv32.SW:
+	case c.IsStore():
 		return store
 	}
 	return leave
 }
 
-// reads is how many of Rs1 and Rs2 an operation reads that is translated.
+// reads is how many of Rs1 and Rs2 a translated operation reads.
 func reads(c rv32.Opcode) int {
 	switch kindOf(c) {
 	case load:
@@ -170,23 +159,11 @@ func reads(c rv32.Opcode) int {
 	return 0
 }
 
-// writes reports whether an operation writes Rd that is translated.
+// writes reports whether a translated operation writes Rd.
 func writes(c rv32.Opcode) bool {
 	k := kindOf(c)
 	return k == compute || k == jump || k == load
 }
 
-// size is how many bytes a load or store moves.
-func size(c rv32.Opcode) int {
-	switch c {
-	case rv32.LB, rv32.LBU, rv32.SB:
-		return 1
-	case rv32.LH, rv32.LHU, rv32.SH:
-		return 2
-	}
-	return 4
-}
-
-// localFirst reports whether an address is more likely in local RAM than in L1: by the stack
-// pointer, or the pointers to global and thread-local data.
+// localFirst reports whether an address is likelier in local RAM than in L1: by sp, gp or tp.
 func localFirst(base uint8) bool { return base >= 2 && base <= 4 }

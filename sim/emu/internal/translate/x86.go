@@ -2,7 +2,6 @@ package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// Registers of amd64.
 const (
 	rax = 0 // next
 	rcx = 1 // why
@@ -15,7 +14,7 @@ const (
 	r15 = 15 // end: see Code.Run
 )
 
-// x86Homes are the registers that hold those of the emulated processor that a range uses most.
+// x86Homes hold the emulated registers that a range uses most.
 var x86Homes = [...]uint8{rbx, 8, 10, 11, 12, 13, 14}
 
 // Opcodes with a register and a register or memory.
@@ -39,7 +38,7 @@ const (
 	xMOVSW = 0x0FBF
 )
 
-// Conditions, the low bits of jumps and of instructions that set or move.
+// Conditions, the low bits of jumps, sets and moves.
 const (
 	xB  = 2
 	xAE = 3
@@ -52,7 +51,7 @@ const (
 	xG  = 15
 )
 
-// x86 makes code of a program for amd64.
+// x86 makes code for amd64.
 type x86 struct{ emitter }
 
 func newX86(p *program) *x86 {
@@ -89,7 +88,6 @@ func (e *x86) opcode(op int) {
 	e.byte(byte(op))
 }
 
-// reg emits an instruction with two registers.
 func (e *x86) reg(op int, reg, rm uint8) {
 	e.rex(reg, 0, rm)
 	e.opcode(op)
@@ -123,15 +121,14 @@ func (e *x86) modrm(reg, base uint8, disp int32) {
 	}
 }
 
-// indexed emits an instruction with a register and memory at base + index; base is none that needs
-// a displacement.
+// indexed is mem at base + index; base is none that needs a displacement.
 func (e *x86) indexed(op int, reg, base, index uint8) {
 	e.rex(reg, index, base)
 	e.opcode(op)
 	e.byte(reg&7<<3|4, index&7<<3|base&7)
 }
 
-// guest emits an instruction with a register of the host and one of the emulated processor.
+// guest emits an instruction with a host and an emulated register.
 func (e *x86) guest(op int, reg, r uint8) {
 	if h := e.home[r]; h != none {
 		e.reg(op, reg, h)
@@ -140,7 +137,6 @@ func (e *x86) guest(op int, reg, r uint8) {
 	}
 }
 
-// constant puts a constant into a register.
 func (e *x86) constant(reg uint8, v uint32) {
 	if v == 0 {
 		e.reg(xXOR, reg, reg)
@@ -162,8 +158,7 @@ func (e *x86) immediate(n, reg uint8, v int32) {
 	e.word(uint32(v))
 }
 
-// shift emits a shift by a constant, or by cl if it is negative: n is 0 rol, 1 ror, 4 shl, 5 shr, 7
-// sar.
+// shift emits a shift by a constant, or by cl if negative: n is 0 rol, 1 ror, 4 shl, 5 shr, 7 sar.
 func (e *x86) shift(n, reg uint8, by int) {
 	e.rex(0, 0, reg)
 	if by < 0 {
@@ -191,24 +186,15 @@ func (e *x86) jumpIf(condition uint8, label int) {
 	e.word(0)
 }
 
-// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target
-// isn't here, or the jump is one after which it is left.
-func (e *x86) take(i int, off int32) {
-	to := i + int(off)
-	if off != 1 {
-		e.immediate(0, r15, off-1)
+func (e *x86) moveEnd(by int32) {
+	if by != 0 {
+		e.immediate(0, r15, by)
 	}
-	back, leaves := e.goesBack(i, off)
-	if !leaves && e.has(to) {
-		e.immediate(7, r15, int32(to))
-		e.jumpIf(xG, e.bodies[to-e.first])
-	}
-	e.constant(rax, uint32(int32(to)))
-	if leaves {
-		e.immediate(7, r15, int32(to))
-		e.jumpIf(xG, back)
-	}
-	e.jump(e.jumped)
+}
+
+func (e *x86) ifEndAfter(i int32, label int) {
+	e.immediate(7, r15, i)
+	e.jumpIf(xG, label)
 }
 
 func (e *x86) jumpRegister(i int, o rv32.Inst) {
@@ -256,14 +242,10 @@ func (e *x86) branch(i int, o rv32.Inst) {
 	} else {
 		e.guest(xCMP, a, o.Rs2)
 	}
-	holds := x86Branches[o.Code]
-	e.takeIf(i, o.Imm,
-		func(label int) { e.jumpIf(holds, label) },
-		func(label int) { e.jumpIf(holds^1, label) })
+	e.takeIf(i, o.Imm, x86Branches[o.Code])
 }
 
-// address returns the register that holds the address of a load or store, after it leaves if that
-// is misaligned.
+// address returns the register with the address of a load or store, which leaves if misaligned.
 func (e *x86) address(i int, o rv32.Inst) uint8 {
 	a := e.home[o.Rs1]
 	switch {
@@ -278,22 +260,21 @@ func (e *x86) address(i int, o rv32.Inst) uint8 {
 			e.immediate(0, a, o.Imm)
 		}
 	}
-	if n := size(o.Code); n > 1 {
+	if n := o.Code.Bytes(); n > 1 {
 		e.testLow(a, byte(n-1))
 		e.jumpIf(xNE, e.exit(i))
 	}
 	return a
 }
 
-// testLow emits a test of bits of the low byte of a register. Of those below 8 only the first four
-// have that name without a prefix: those of addresses are among them.
+// testLow emits a test of bits of a register's low byte, which without a prefix only the first four
+// of those below 8 have: addresses are among them.
 func (e *x86) testLow(reg, bits uint8) {
 	e.rex(0, 0, reg)
 	e.byte(0xF6, 0xC0|reg&7, bits)
 }
 
-// x86Place is an operand in memory: base + disp, and if there is an index base + index, or for a
-// slot base + 4*index - 4.
+// x86Place is memory at base + disp, base + index, or for a slot base + 4*index - 4.
 type x86Place struct {
 	base, index uint8
 	disp        int32
@@ -312,66 +293,38 @@ func (e *x86) at(op int, reg uint8, p x86Place) {
 	}
 }
 
-// x86Ways emit what a load or store does where its address is found to be. A register is told by
-// its slot, or by 0 if that is in rcx.
+// x86Ways emit a load or store by where its address is. slot 0 means that the slot is in rcx.
 type x86Ways struct {
 	l1, local func(p x86Place)
 	register  func(p x86Place, slot uint32)
 	ignored   func()
 }
 
-// access emits a load or store by one of the ways.
 func (e *x86) access(i int, o rv32.Inst, s slotsOf, w x86Ways) {
-	area, at, ok := e.certain(i, o, s)
-	if !ok {
-		e.anywhere(i, o, s, w)
-		return
-	}
-	if o.Rs1 != 0 {
-		e.compare(o.Rs1, e.guesses[i-e.first].v-uint32(o.Imm))
-	}
-	if area == areaOthers {
-		if o.Rs1 == 0 {
-			e.jump(e.exit(i))
-			return
+	e.guessed(i, o, s, func(a area, at uint32) {
+		switch a {
+		case areaL1:
+			w.l1(x86Place{base: rsi, index: none, disp: int32(at)})
+		case areaLocal:
+			w.local(x86Place{base: r9, index: none, disp: int32(at)})
+		case areaRegisters:
+			e.pointer(rdx, atRegisters)
+			w.register(x86Place{base: rdx, index: none, disp: 4 * int32(at&^Narrow-1)}, at)
+		case areaIgnored:
+			w.ignored()
 		}
-		e.jumpIf(xE, e.exit(i))
-		e.anywhere(i, o, s, w)
-		return
-	}
-	done := e.label()
-	if o.Rs1 != 0 {
-		other := e.label()
-		e.jumpIf(xNE, other)
-		e.cold = append(e.cold, func() {
-			e.place(other)
-			e.anywhere(i, o, s, w)
-			e.jump(done)
-		})
-	}
-	switch area {
-	case areaL1:
-		w.l1(x86Place{base: rsi, index: none, disp: int32(at)})
-	case areaLocal:
-		w.local(x86Place{base: r9, index: none, disp: int32(at)})
-	case areaRegisters:
-		e.pointer(rdx, atRegisters)
-		w.register(x86Place{base: rdx, index: none, disp: 4 * int32(at&^Narrow-1)}, at)
-	case areaIgnored:
-		w.ignored()
-	}
-	e.place(done)
+	}, func() { e.anywhere(i, o, s, w) })
 }
 
-// compare emits a comparison of a register of the emulated processor with a constant.
-func (e *x86) compare(r uint8, v uint32) {
+func (e *x86) isGuess(r uint8, v uint32) uint8 {
 	if h := e.home[r]; h != none {
 		e.immediate(7, h, int32(v))
-		return
+	} else {
+		e.byte(0x81)
+		e.modrm(7, rdi, int32(r)*4)
+		e.word(v)
 	}
-	e.byte(0x81)
-	e.modrm(7, rdi, int32(r)*4)
-	e.word(v)
+	return xE
 }
 
 // anywhere emits a load or store that finds out where its address is.
@@ -421,7 +374,7 @@ func (e *x86) store(i int, o rv32.Inst) {
 		}
 		return by
 	}
-	put := func(p x86Place) { e.put(size(o.Code), value(rdx), p) }
+	put := func(p x86Place) { e.put(o.Code.Bytes(), value(rdx), p) }
 	e.access(i, o, stores, x86Ways{l1: func(p x86Place) {
 		if p.index == none {
 			e.pointer(rdx, atFlags)
@@ -465,8 +418,8 @@ func (e *x86) store(i int, o rv32.Inst) {
 	}})
 }
 
-// watched leaves if the line whose index is in rcx, with its flags at rdx, has others than for
-// watched words, or the word is watched at the address in a register.
+// watched leaves if line rcx, with flags at rdx, has flags other than of watched words, or the word
+// at the address in a is watched.
 func (e *x86) watched(i int, a uint8) {
 	e.indexed(xMOVZB, rdx, rdx, rcx)
 	e.testLow(rdx, ^uint8(Watched))
@@ -478,13 +431,13 @@ func (e *x86) watched(i int, a uint8) {
 	e.jumpIf(xB, e.exit(i))
 }
 
-// pointer puts what of the machine is at an offset from its registers, a pointer, into a register.
+// pointer loads a pointer of the machine at an offset from X.
 func (e *x86) pointer(reg uint8, at int32) {
 	e.byte(0x48)
 	e.mem(xMOV, reg, rdi, at)
 }
 
-// narrow leaves if the slot in rcx is one for narrow values and a register has another one.
+// narrow leaves if the slot in rcx is for narrow values and a register has another one.
 func (e *x86) narrow(i int, v uint8) {
 	wide := e.label()
 	e.byte(0xF6, 0xC5, Narrow>>8) // test ch, 0x80
@@ -494,7 +447,6 @@ func (e *x86) narrow(i int, v uint8) {
 	e.place(wide)
 }
 
-// onlyNarrow leaves if a register has another value than a narrow one.
 func (e *x86) onlyNarrow(i int, v uint8) {
 	e.rex(0, 0, v)
 	e.byte(0xF7, 0xC0|v&7) // test
@@ -509,14 +461,14 @@ func (e *x86) slot(op int, reg, base, index uint8) {
 	e.byte(0x40|reg&7<<3|4, 0x80|index&7<<3|base&7, 0xFC)
 }
 
-// testFlag emits a test of the flags of the line whose index is in rcx.
+// testFlag tests the flags of the line whose index is in rcx.
 func (e *x86) testFlag() {
 	e.pointer(rdx, atFlags)
 	e.byte(0x80, 0x3C, 0x0A, 0) // cmp byte [rdx+rcx], 0
 }
 
-// put emits a store of the low n bytes of a register. What testLow says of low bytes holds here.
-func (e *x86) put(n int, v uint8, p x86Place) {
+// put emits a store of the low n bytes of a register, one that testLow takes.
+func (e *x86) put(n uint32, v uint8, p x86Place) {
 	switch n {
 	case 1:
 		e.at(0x88, v, p)

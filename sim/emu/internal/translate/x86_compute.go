@@ -2,7 +2,7 @@ package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// x86Binary are operations that one instruction of amd64 does.
+// x86Binary are operations of one instruction.
 var x86Binary = map[rv32.Opcode]struct {
 	op       int
 	commutes bool
@@ -11,16 +11,15 @@ var x86Binary = map[rv32.Opcode]struct {
 	rv32.MUL: {xIMUL, true},
 }
 
-// x86Immediate are the numbers of operations with a constant, as x86.immediate takes them.
+// x86Immediate are operations with a constant, as x86.immediate takes them.
 var x86Immediate = map[rv32.Opcode]uint8{rv32.ADDI: 0, rv32.XORI: 6, rv32.ORI: 1, rv32.ANDI: 4}
 
-// x86Shifts are the numbers of shifts, as x86.shift takes them.
+// x86Shifts are shifts, as x86.shift takes them.
 var x86Shifts = map[rv32.Opcode]uint8{
 	rv32.SLLI: 4, rv32.SRLI: 5, rv32.SRAI: 7, rv32.RORI: 1,
 	rv32.SLL: 4, rv32.SRL: 5, rv32.SRA: 7, rv32.ROL: 0, rv32.ROR: 1,
 }
 
-// compute emits an operation on registers.
 func (e *x86) compute(o rv32.Inst) {
 	if b, ok := x86Binary[o.Code]; ok {
 		e.binary(o, b.op, b.commutes)
@@ -34,20 +33,23 @@ func (e *x86) compute(o rv32.Inst) {
 		e.shifted(o, n)
 		return
 	}
-	d := e.target(o.Rd)
+	d := uint8(rax)
+	switch o.Code {
+	case rv32.ORN, rv32.ANDN, rv32.PACK, rv32.CLZ, rv32.CTZ, rv32.SEXTH, rv32.LI:
+	default:
+		e.guest(xMOV, rax, o.Rs1)
+	}
 	switch o.Code {
 	case rv32.LI:
+		d = e.target(o.Rd)
 		e.constant(d, uint32(o.Imm))
 	case rv32.SLTI, rv32.SLTIU:
-		e.guest(xMOV, rax, o.Rs1)
 		e.immediate(7, rax, o.Imm)
-		d = e.setIf(o.Code == rv32.SLTI)
+		e.setIf(o.Code == rv32.SLTI)
 	case rv32.SLT, rv32.SLTU:
-		e.guest(xMOV, rax, o.Rs1)
 		e.guest(xCMP, rax, o.Rs2)
-		d = e.setIf(o.Code == rv32.SLT)
+		e.setIf(o.Code == rv32.SLT)
 	case rv32.MULH, rv32.MULHU:
-		e.guest(xMOV, rax, o.Rs1)
 		e.guest(xMOV, rcx, o.Rs2)
 		if o.Code == rv32.MULH {
 			e.unary(5, rcx)
@@ -56,32 +58,24 @@ func (e *x86) compute(o rv32.Inst) {
 		}
 		d = rdx
 	case rv32.MULHSU:
-		e.guest(xMOV, rax, o.Rs1)
 		e.guest(xMOV, rcx, o.Rs2)
 		e.byte(0x48, 0x63, 0xC0)       // movsxd rax, eax
 		e.byte(0x48, 0x0F, 0xAF, 0xC1) // imul rax, rcx
 		e.byte(0x48, 0xC1, 0xE8, 32)   // shr rax, 32
-		d = rax
 	case rv32.DIV, rv32.DIVU, rv32.REM, rv32.REMU:
-		d = e.divide(o)
+		e.divide(o)
 	case rv32.MIN, rv32.MINU, rv32.MAX, rv32.MAXU:
-		e.guest(xMOV, rax, o.Rs1)
 		e.guest(xMOV, rcx, o.Rs2)
 		e.reg(xCMP, rax, rcx)
 		// The other one, if it is smaller or greater.
 		c := map[rv32.Opcode]uint8{rv32.MIN: xG, rv32.MINU: xA, rv32.MAX: xL, rv32.MAXU: xB}[o.Code]
 		e.reg(0x0F40|int(c), rax, rcx) // cmov
-		d = rax
 	case rv32.SH1ADD, rv32.SH2ADD, rv32.SH3ADD:
-		e.guest(xMOV, rax, o.Rs1)
 		e.shift(4, rax, 1+int(o.Code-rv32.SH1ADD))
 		e.guest(xADD, rax, o.Rs2)
-		d = rax
 	case rv32.XNOR:
-		e.guest(xMOV, rax, o.Rs1)
 		e.guest(xXOR, rax, o.Rs2)
 		e.unary(2, rax)
-		d = rax
 	case rv32.ORN, rv32.ANDN:
 		e.guest(xMOV, rax, o.Rs2)
 		e.unary(2, rax)
@@ -90,41 +84,30 @@ func (e *x86) compute(o rv32.Inst) {
 		} else {
 			e.guest(xAND, rax, o.Rs1)
 		}
-		d = rax
 	case rv32.PACK:
 		e.guest(xMOV, rcx, o.Rs2)
 		e.shift(4, rcx, 16)
 		e.guest(xMOVZW, rax, o.Rs1)
 		e.reg(xOR, rax, rcx)
-		d = rax
 	case rv32.CLZ: // 31 minus the highest bit; bsr leaves its result undefined without one
 		e.guest(xMOV, rdx, o.Rs1)
 		e.constant(rcx, 63)
 		e.reg(xBSR, rax, rdx)
 		e.reg(0x0F40|xE, rax, rcx)
 		e.immediate(6, rax, 31)
-		d = rax
 	case rv32.CTZ:
 		e.guest(xMOV, rdx, o.Rs1)
 		e.constant(rcx, 32)
 		e.reg(xBSF, rax, rdx)
 		e.reg(0x0F40|xE, rax, rcx)
-		d = rax
 	case rv32.SEXTB:
-		e.guest(xMOV, rax, o.Rs1)
 		e.reg(xMOVSB, rax, rax)
-		d = rax
 	case rv32.SEXTH:
 		e.guest(xMOVSW, rax, o.Rs1)
-		d = rax
 	case rv32.REV8:
-		e.guest(xMOV, rax, o.Rs1)
 		e.byte(0x0F, 0xC8) // bswap eax
-		d = rax
 	case rv32.ORCB, rv32.BREV8, rv32.CPOP:
-		e.guest(xMOV, rax, o.Rs1)
 		e.bytes(o.Code)
-		d = rax
 	}
 	e.finish(o.Rd, d)
 }
@@ -176,22 +159,20 @@ func (e *x86) shifted(o rv32.Inst, n uint8) {
 	e.finish(o.Rd, d)
 }
 
-// setIf makes 1 if the comparison before found less, otherwise 0, and returns the register.
-func (e *x86) setIf(signed bool) uint8 {
+// setIf makes 1 if the comparison found less, otherwise 0, in rax.
+func (e *x86) setIf(signed bool) {
 	c := byte(xB)
 	if signed {
 		c = xL
 	}
 	e.byte(0x0F, 0x90|c, 0xC0) // setcc al
 	e.reg(xMOVZB, rax, rax)
-	return rax
 }
 
-// divide follows the RISC-V manual for division by zero and for the one overflow.
-func (e *x86) divide(o rv32.Inst) uint8 {
+// divide follows the RISC-V manual for division by zero and overflow.
+func (e *x86) divide(o rv32.Inst) {
 	signed, quotient := o.Code == rv32.DIV || o.Code == rv32.REM, o.Code == rv32.DIV || o.Code == rv32.DIVU
 	zero, minusOne, done := e.label(), e.label(), e.label()
-	e.guest(xMOV, rax, o.Rs1)
 	e.guest(xMOV, rcx, o.Rs2)
 	e.reg(xTEST, rcx, rcx)
 	e.jumpIf(xE, zero)
@@ -208,7 +189,7 @@ func (e *x86) divide(o rv32.Inst) uint8 {
 		e.reg(xMOV, rax, rdx)
 	}
 	e.cold = append(e.cold, func() {
-		if signed { // the smallest number by -1 would be a fault
+		if signed { // the smallest number by -1 would fault
 			e.place(minusOne)
 			if quotient {
 				e.unary(3, rax)
@@ -224,11 +205,9 @@ func (e *x86) divide(o rv32.Inst) uint8 {
 		e.jump(done)
 	})
 	e.place(done)
-	return rax
 }
 
-// bytes emits what an operation does with the bits of each byte of rax. All amd64 have these
-// instructions, but not popcnt.
+// bytes emits an operation on the bits of each byte of rax. Not all amd64 have popcnt.
 func (e *x86) bytes(c rv32.Opcode) {
 	shifted := func(n int) {
 		e.reg(xMOV, rcx, rax)
@@ -236,7 +215,7 @@ func (e *x86) bytes(c rv32.Opcode) {
 	}
 	and := func(reg uint8, mask uint32) { e.immediate(4, reg, int32(mask)) }
 	switch c {
-	case rv32.ORCB: // or of all bits in the lowest one, which is then repeated
+	case rv32.ORCB: // or of all bits in the lowest one, then repeated
 		for n := 1; n <= 4; n *= 2 {
 			shifted(n)
 			e.reg(xOR, rax, rcx)
@@ -268,7 +247,6 @@ func (e *x86) bytes(c rv32.Opcode) {
 	}
 }
 
-// times emits a multiplication by a constant.
 func (e *x86) times(reg uint8, by uint32) {
 	e.rex(reg, 0, reg)
 	e.byte(0x69, 0xC0|reg&7<<3|reg&7)

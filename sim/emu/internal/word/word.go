@@ -1,10 +1,12 @@
-// Package word has what memory made of 32-bit words needs: bytes of it are copied, packed and
-// replaced.
+// Package word copies, packs and replaces bytes in memory of 32-bit words.
 package word
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
-// Merge copies n bytes into words at byte offset off, from buf, whose first word holds off&3 bytes
+// Merge copies n bytes into words at byte offset off from buf, whose first word holds off&3 bytes
 // of padding.
 func Merge(words []uint32, off uint64, buf []uint32, n int) {
 	w, head := off>>2, int(off&3)
@@ -34,7 +36,7 @@ func Span(off uint64, n int) int { return int((off&3 + uint64(n) + 3) / 4) }
 func Pack(buf []uint32, off uint64, p []byte) {
 	if off&3 == 0 {
 		for len(p) >= 4 {
-			buf[0] = uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16 | uint32(p[3])<<24
+			buf[0] = binary.LittleEndian.Uint32(p)
 			buf, p = buf[1:], p[4:]
 		}
 		off = 0
@@ -53,8 +55,7 @@ func Pack(buf []uint32, off uint64, p []byte) {
 func Unpack(p []byte, off uint64, buf []uint32) {
 	if off&3 == 0 {
 		for len(p) >= 4 {
-			w := buf[0]
-			p[0], p[1], p[2], p[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
+			binary.LittleEndian.PutUint32(p, buf[0])
 			buf, p = buf[1:], p[4:]
 		}
 		off = 0
@@ -69,7 +70,7 @@ func Unpack(p []byte, off uint64, buf []uint32) {
 	}
 }
 
-// Equal is slices.Equal for two slices of the same length, by 64 bytes at once.
+// Equal is slices.Equal for slices of the same length, by 64 bytes at once.
 func Equal(a, b []uint32) bool {
 	for ; len(a) >= 16; a, b = a[16:], b[16:] {
 		if [16]uint32(a) != [16]uint32(b) {
@@ -92,8 +93,7 @@ func Bool(b bool) uint32 {
 	return 0
 }
 
-// Differ reports whether n bytes of memory at addr differ from those in buf, which is aligned as
-// memory is.
+// Differ reports whether n bytes of memory at addr differ from buf, aligned as memory is.
 func Differ(memory []uint32, addr uint32, buf []uint32, n int) bool {
 	k := Span(uint64(addr), n)
 	return !slices.Equal(memory[addr>>2:][:k], buf[:k])

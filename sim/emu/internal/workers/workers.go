@@ -1,4 +1,4 @@
-// Package workers has a pool of goroutines for jobs that are done side by side many times a second.
+// Package workers has a pool of goroutines for jobs done in parallel many times a second.
 package workers
 
 import (
@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Pool is goroutines that do jobs beside the one that calls Run. It starts them when there is first
-// enough to do for two.
+// Pool is goroutines that do jobs beside Run's caller, started once there are jobs for two.
 type Pool struct {
 	wake  chan struct{} // nil until then
 	size  int
@@ -39,7 +38,7 @@ func (w *Pool) Run(n, jobs int, do func(job int)) {
 	for range n - 1 {
 		select {
 		case w.wake <- struct{}{}:
-		default: // a goroutine that has not woken since the last time takes this one's place
+		default: // a goroutine that has not woken yet takes this one's place
 		}
 	}
 	w.work()
@@ -58,12 +57,10 @@ func (w *Pool) Run(n, jobs int, do func(job int)) {
 	w.do = nil
 }
 
-// jobPolls is how often goroutines look for others' end, or for further jobs, before they sleep:
-// some 0.3 ms. The next jobs often come sooner, and waking one that sleeps may take as long as they
-// do: some kernels of virtual machines have it wait for the processor of the one that woke it.
+// jobPolls is how often goroutines poll before they sleep: some 0.3 ms. Waking one may take as long
+// as the next jobs.
 const jobPolls = 3000
 
-// hire makes sure that there are n goroutines.
 func (w *Pool) hire(n int) {
 	if w.wake == nil {
 		w.wake = make(chan struct{}, max(n, runtime.GOMAXPROCS(0)))
@@ -75,12 +72,11 @@ func (w *Pool) hire(n int) {
 	}
 }
 
-// helper does jobs whenever there are any.
 func (w *Pool) helper() {
 	defer w.group.Done()
 	for w.await() {
 		w.active.Add(1)
-		if w.open.Load() { // else the others were quicker
+		if w.open.Load() { // else others were quicker
 			w.work()
 		}
 		if w.active.Add(-1) == 0 {
@@ -91,7 +87,7 @@ func (w *Pool) helper() {
 	}
 }
 
-// await waits until there may be jobs, and returns false when there will be none.
+// await waits until there may be jobs, false if there will be none.
 func (w *Pool) await() bool {
 	for range jobPolls {
 		if w.open.Load() {
@@ -103,7 +99,6 @@ func (w *Pool) await() bool {
 	return ok
 }
 
-// work does jobs until all are taken.
 func (w *Pool) work() {
 	for {
 		i := int(w.next.Add(1)) - 1

@@ -2,8 +2,8 @@ package arith
 
 import "math"
 
-// AccumulateFP32 returns what a packer writes when it adds an fp32 to one in L1. Denormals count as
-// zero and become zero. Every NaN becomes 0x7FC00000.
+// AccumulateFP32 adds an fp32 to one in L1, as a packer does. Denormals become zero, every NaN
+// 0x7FC00000.
 func AccumulateFP32(l1, v uint32) uint32 {
 	sum := math.Float32bits(math.Float32frombits(FlushDenormal(l1)) + math.Float32frombits(FlushDenormal(v)))
 	if sum&0x7FFFFFFF > 0x7F800000 {
@@ -12,8 +12,8 @@ func AccumulateFP32(l1, v uint32) uint32 {
 	return FlushDenormal(sum)
 }
 
-// AccumulateBF16 returns what a packer writes when it adds a bf16 to one in L1. Denormals count as
-// zero and become zero. A NaN counts as a huge number, in L1 as the largest float64.
+// AccumulateBF16 adds a bf16 to one in L1, as a packer does. Denormals become zero. A NaN counts as
+// a huge number, in L1 as the largest float64.
 func AccumulateBF16(l1, v uint16) uint16 {
 	if l1^v == 0x8000 && l1&0x7FFF == 0x7F80 {
 		return 0x7FC0
@@ -34,8 +34,7 @@ func AccumulateBF16(l1, v uint16) uint16 {
 	return sign | uint16(uint64(exponent)<<7+(mantissa+1<<(drop-1)-1+mantissa>>drop&1)>>drop)
 }
 
-// wideBF16 returns a bf16's value. A NaN gets the value of its pattern as if the largest exponent
-// were an ordinary one.
+// wideBF16 takes the largest exponent, of NaNs too, for an ordinary one.
 func wideBF16(x uint16) float64 {
 	sign := uint64(x&0x8000) << 48
 	switch {
@@ -47,8 +46,8 @@ func wideBF16(x uint16) float64 {
 	return math.Float64frombits(sign | (uint64(x>>7&0xFF)-127+1023)<<52 | uint64(x&0x7F)<<(52-7))
 }
 
-// AccumulateFP16 returns what a packer writes when it adds an fp16 to one in L1. The format has no
-// infinities: overflow saturates, as do differences too small for a normal number.
+// AccumulateFP16 adds an fp16 to one in L1, as a packer does. The format has no infinities:
+// overflow saturates, as do differences too small for a normal number.
 func AccumulateFP16(l1, v uint16) uint16 {
 	sum := math.Float32bits(math.Float32frombits(wideFP16(l1)) + math.Float32frombits(wideFP16(v)))
 	sign := uint16(sum>>16) & 0x8000
@@ -70,7 +69,6 @@ func AccumulateFP16(l1, v uint16) uint16 {
 	return sign | uint16(min(packed, 0x7FFF))
 }
 
-// wideFP16 returns an fp16 as an fp32; denormals are zero.
 func wideFP16(x uint16) uint32 {
 	sign := uint32(x&0x8000) << 16
 	if x&0x7C00 == 0 {

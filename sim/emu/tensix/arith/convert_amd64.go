@@ -2,7 +2,6 @@
 
 package arith
 
-// factorKernel holds the constants of a format that decodeBAVX2 broadcasts.
 type factorKernel struct {
 	mask                   uint32 // bits that the matrix unit reads
 	_                      uint32
@@ -12,7 +11,7 @@ type factorKernel struct {
 	zero                   uint32 // exponent of zero
 }
 
-// kernelA and kernelB describe how to decode factors of SrcA, which are doubled, and of SrcB.
+// kernelA and kernelB decode factors of SrcA, which are doubled, and of SrcB.
 func kernelA(f Format) factorKernel {
 	return factorKernel{mask: f.srcMask(), upperShift: 18, lowerShift: 13, upperBits: 0x1E, lowerBits: 0x3E, lead: 0x20, zero: zeroExponent}
 }
@@ -28,7 +27,6 @@ func (m Math) decodeAAVX2(a *MatrixA, rows *[16]Row) {
 	decodeAAVX2(a, rows, &k)
 }
 
-// decodeBAVX2 decodes n consecutive rows.
 func (m Math) decodeBAVX2(b *RowB, rows *Row, n int) {
 	k := kernelB(m.B)
 	decodeBAVX2(b, rows, n, &k)
@@ -45,12 +43,8 @@ func decodeBAVX2(b *RowB, rows *Row, n int, k *factorKernel)
 //go:noescape
 func widenBF16AVX2(dst *uint32, l1 *byte, blocks int)
 
-// readBF16AVX2 rounds a row of Dst to bf16, as Pack does before ReLU. lo is nil if Dst is narrow.
-//
-//go:noescape
+// readBF16AVX2 rounds a row of Dst to bf16 as Pack does before ReLU; lo is nil if Dst is narrow.
 func readBF16AVX2(values *Row, hi, lo *DstRow)
 
 // store16AVX2 writes the lower halves of blocks of eight values.
-//
-//go:noescape
 func store16AVX2(l1 *byte, values *uint32, blocks int)

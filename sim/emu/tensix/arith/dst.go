@@ -17,21 +17,20 @@ func EncodeDstFP16(x uint16) uint16 { return x&0x8000 | x&0x3FF<<5 | x>>10&0x1F 
 func DecodeDstFP16(x uint16) uint16 { return x&0x8000 | x&0x1F<<10 | x>>5&0x3FF }
 
 // EncodeDst32 returns how Dst holds an fp32, or an int32 of sign and magnitude: the upper half as a
-// bf16, the lower half as it is.
+// bf16.
 func EncodeDst32(x uint32) uint32 { return uint32(EncodeDstBF16(uint16(x>>16)))<<16 | x&0xFFFF }
 
 // DecodeDst32 is the inverse of [EncodeDst32].
 func DecodeDst32(x uint32) uint32 { return uint32(DecodeDstBF16(uint16(x>>16)))<<16 | x&0xFFFF }
 
-// WidenHalf returns the pattern of an fp16 in the layout of a Src datum: the exponent from bit 23,
-// not biased anew.
+// WidenHalf returns an fp16 in the layout of a Src datum: the exponent from bit 23, not biased
+// anew.
 func WidenHalf(x uint16) uint32 { return uint32(x&0x8000)<<16 | uint32(x&0x7FFF)<<13 }
 
 // NarrowHalf is the inverse of WidenHalf.
 func NarrowHalf(x uint32) uint16 { return uint16(x>>16)&0x8000 | uint16(x>>13)&0x7FFF }
 
-// signMagnitude returns x as a sign and a magnitude. The smallest integer becomes minus zero, as it
-// does in the engine.
+// signMagnitude turns the smallest integer into minus zero, as the engine does.
 func signMagnitude(x int32) uint32 {
 	if x < 0 {
 		return 0x80000000 | uint32(-x)
@@ -46,7 +45,7 @@ func fromSignMagnitude(x uint32) int32 {
 	return int32(x)
 }
 
-// load returns the data of a row of Dst in fp32 layout: sign, exponent from bit 23, mantissa.
+// load returns data in fp32 layout.
 func (m Math) load(values *[16]uint32, hi, lo *DstRow) {
 	switch {
 	case m.Wide || m.Int8:
@@ -64,7 +63,7 @@ func (m Math) load(values *[16]uint32, hi, lo *DstRow) {
 	}
 }
 
-// store is the inverse of load. It drops the bits that a narrow Dst has no room for.
+// store drops the bits that a narrow Dst has no room for.
 func (m Math) store(hi, lo *DstRow, values *[16]uint32) {
 	switch {
 	case m.Wide || m.Int8:

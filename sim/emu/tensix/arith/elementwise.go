@@ -1,10 +1,9 @@
 package arith
 
-// signBit is the sign of a datum whose 19 bits stand in bits 18 to 0.
 const signBit = 1 << 18
 
-// ElwMul is one row of ELWMUL: it adds the product of a datum of SrcA and one of SrcB to each datum
-// of the row of Dst. lo is the row's lower half if Dst has 32 bits; otherwise it is unused.
+// ElwMul is one row of ELWMUL: it adds the products of data of SrcA and SrcB to the row of Dst. lo
+// is the row's lower half if Dst has 32 bits; otherwise it is unused.
 func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
 	if !m.wide() {
 		lo = nil
@@ -16,8 +15,7 @@ func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
 	m.elwMulAVX2(hi, lo, a, b, 1)
 }
 
-// ElwMulRows is [Math.ElwMul] for consecutive rows, one for each of a. hi, b and, for a wide Dst,
-// lo have at least as many rows.
+// ElwMulRows is [Math.ElwMul] for len(a) consecutive rows.
 func (m Math) ElwMulRows(hi, lo []DstRow, a, b []Row) {
 	n := len(a)
 	if n == 0 {
@@ -37,7 +35,6 @@ func (m Math) ElwMulRows(hi, lo []DstRow, a, b []Row) {
 	}
 }
 
-// lowRow returns row i of the lower halves of Dst, or nil if there are none.
 func lowRow(lo []DstRow, i int) *DstRow {
 	if i >= len(lo) {
 		return nil
@@ -71,8 +68,7 @@ func (m Math) mul(hi, lo *DstRow, a, b *Row) {
 	m.store(hi, lo, &values)
 }
 
-// multiply returns the product of two data in bits 18 to 0, with the mantissa bits that the phase
-// selects.
+// multiply returns a product in bits 18 to 0.
 func (m Math) multiply(a, b uint32, bias int32) term {
 	exponent := int32(a>>10&0xFF) + int32(b>>10&0xFF) + bias
 	zeroA := a&0x3FC00 == 0
@@ -90,33 +86,30 @@ func (m Math) multiply(a, b uint32, bias int32) term {
 	return term{(a ^ b) >> 18, exponent, fa * fb << 13}
 }
 
-// ElwAdd is one row of ELWADD: it writes the sum of a datum of SrcA and one of SrcB to each datum
-// of the row of Dst, or adds the sum if accumulate is set. lo is the row's lower half if Dst has 32
-// bits; otherwise it is unused.
+// ElwAdd is one row of ELWADD: it writes the sums of data of SrcA and SrcB to the row of Dst, or
+// adds them if accumulate. lo is as in [Math.ElwMul].
 func (m Math) ElwAdd(hi, lo *DstRow, a, b *Row, accumulate bool) {
 	m.addOrSub(hi, lo, a, b, 0, accumulate)
 }
 
-// ElwSub is one row of ELWSUB: as [Math.ElwAdd], with the sign of SrcB's data flipped.
+// ElwSub is [Math.ElwAdd] with the sign of SrcB's data flipped.
 func (m Math) ElwSub(hi, lo *DstRow, a, b *Row, accumulate bool) {
 	m.addOrSub(hi, lo, a, b, 0x80000000, accumulate)
 }
 
-// ElwAddRows is [Math.ElwAdd] for consecutive rows, with the lengths of [Math.ElwMulRows].
+// ElwAddRows is [Math.ElwAdd] for len(a) consecutive rows.
 func (m Math) ElwAddRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0, accumulate)
 }
 
-// ElwSubRows is [Math.ElwSub] for consecutive rows, with the lengths of [Math.ElwMulRows].
+// ElwSubRows is [Math.ElwSub] for len(a) consecutive rows.
 func (m Math) ElwSubRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0x80000000, accumulate)
 }
 
-// vectorAdd reports whether the vector code may add. It lacks the chip's wrap-around for a minus
-// zero of SrcB that counts as a number.
+// The vector code lacks the chip's wrap-around for a minus zero of SrcB that counts as a number.
 func (m Math) vectorAdd() bool { return !m.Int8 && !m.KeepDenormalsB && haveAVX2() }
 
-// addOrSub flips the sign bits flip of SrcB's data and adds.
 func (m Math) addOrSub(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) {
 	if !m.wide() {
 		lo = nil
@@ -203,8 +196,7 @@ func (m Math) sum(a, b uint32) term {
 	return term{a >> 18, exponent, (large + small) << 13}
 }
 
-// mantissa11 returns the mantissa of a datum in bits 18 to 0, with its leading one unless the datum
-// is zero.
+// mantissa11 adds the leading one unless the datum is zero.
 func mantissa11(x uint32) uint32 {
 	if x == 0 {
 		return 0

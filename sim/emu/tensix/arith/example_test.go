@@ -34,7 +34,6 @@ func ExampleMath_MatmulTile() {
 	// 81.5
 }
 
-// bf16Tile returns a matrix of 32 by 32 as a tile of bf16 in L1.
 func bf16Tile(matrix []float32) (l1 []byte) {
 	tile := make([]float32, len(matrix))
 	arith.Tilize(tile, matrix, arith.TileSide)

@@ -1,12 +1,9 @@
 package arith
 
-// MulRowScalar is MulRow without vector instructions.
 func (m Math) MulRowScalar(hi, lo *DstRow, a *MatrixA, b *RowB) { m.mulRow(hi, lo, a, b) }
 
-// ElwMulScalar is ElwMul without vector instructions.
 func (m Math) ElwMulScalar(hi, lo *DstRow, a, b *Row) { m.mul(hi, lo, a, b) }
 
-// ElwAddScalar is ElwAdd, or ElwSub if flip is the sign bit, without vector instructions.
 func (m Math) ElwAddScalar(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) {
 	if !accumulate {
 		*hi, *lo = DstRow{}, DstRow{}
@@ -14,13 +11,11 @@ func (m Math) ElwAddScalar(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bo
 	m.add(hi, lo, a, b, flip)
 }
 
-// DecodeScalar is DecodeA and DecodeB without vector instructions, for floats.
 func (m Math) DecodeScalar(a *MatrixA, rows *[16]Row, b *RowB, row *Row) {
 	m.decodeA(a, rows)
 	m.decodeB(b, row)
 }
 
-// ReadScalar is how a row of Dst is read for packing, without vector instructions.
 func (p *Pack) ReadScalar(values *Row, hi, lo *DstRow) {
 	for c := range values {
 		if p.Wide {
@@ -31,7 +26,6 @@ func (p *Pack) ReadScalar(values *Row, hi, lo *DstRow) {
 	}
 }
 
-// SumsInt8 are the sums of products of 8-bit integers with vector instructions and without.
 func (m Math) SumsInt8(a *MatrixA, b *RowB) (got, want [16]int32) {
 	fa, fb := &a.factor[m.Phase&1], &b.factor[m.Phase>>1&1]
 	sumInt8(&want, fa, fb)

@@ -13,8 +13,7 @@ func (a Arch) FMA(x, y, z uint32) uint32 {
 	return fmaWormhole(x, y, z)
 }
 
-// FMALanes computes x times y plus z in the enabled lanes, with the signs of x and z flipped as
-// asked. dst may be one of the operands.
+// FMALanes computes x times y plus z in the enabled lanes, with signs of x and z flipped as asked.
 func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled uint32) {
 	rest := enabled
 	if haveAVX2() {
@@ -35,7 +34,7 @@ func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled 
 	}
 }
 
-// unpacked is an fp32. Its mantissa has the leading one at bit 23, unless the number is zero.
+// unpacked is an fp32 whose mantissa has the leading one at bit 23, unless the number is zero.
 type unpacked struct {
 	sign     uint32
 	exponent int32
@@ -61,17 +60,15 @@ func unpackDenormal(x uint32) unpacked {
 	return u
 }
 
-// special reports whether the number is infinite or a NaN.
 func (u unpacked) special() bool { return u.exponent == 255 }
 func (u unpacked) nan() bool     { return u.exponent == 255 && u.mantissa != 0x800000 }
 func (u unpacked) inf() bool     { return u.exponent == 255 && u.mantissa == 0x800000 }
 
-// noProduct reports whether the product of two numbers is a NaN.
 func noProduct(x, y unpacked) bool {
 	return x.special() && (x.nan() || y.mantissa == 0) || y.special() && (y.nan() || x.mantissa == 0)
 }
 
-// stickyShift shifts right and ORs the lost bits into the lowest bit.
+// stickyShift ORs the lost bits into the lowest bit.
 func stickyShift(m uint64, by int32) uint64 {
 	if by >= 64 {
 		if m != 0 {
@@ -86,7 +83,7 @@ func stickyShift(m uint64, by int32) uint64 {
 	return out
 }
 
-// semiStickyShift is stickyShift, but a value that is shifted out completely becomes 0.
+// semiStickyShift is stickyShift, but a value shifted out completely becomes 0.
 func semiStickyShift(m uint32, by int32) uint32 {
 	out := m >> by
 	if out != 0 && out<<by != m {
@@ -95,7 +92,7 @@ func semiStickyShift(m uint32, by int32) uint32 {
 	return out
 }
 
-// roundNearestEven rounds r by the three bits below it: guard, round, sticky.
+// roundNearestEven rounds by the guard, round and sticky bits.
 func roundNearestEven(r, low uint32) uint32 {
 	if low&7+r&1 > 4 {
 		r++
@@ -103,8 +100,8 @@ func roundNearestEven(r, low uint32) uint32 {
 	return r
 }
 
-// FMAIEEE returns x times y plus z in fp32 as IEEE 754 defines it, rounded once to the nearest
-// even; every NaN is 0x7FC00000. The chips' results can be compared with it.
+// FMAIEEE is the fused multiply-add of IEEE 754, rounded to the nearest even; every NaN is
+// 0x7FC00000.
 func FMAIEEE(x, y, z uint32) uint32 {
 	ux, uy, uz := unpackDenormal(x), unpackDenormal(y), unpackDenormal(z)
 	psign := ux.sign ^ uy.sign
@@ -129,7 +126,7 @@ func FMAIEEE(x, y, z uint32) uint32 {
 	return packIEEE(sign, re, sum)
 }
 
-// packIEEE rounds and packs a nonzero sum with 49 fractional bits; the result may be a denormal.
+// packIEEE rounds a nonzero sum with 49 fractional bits.
 func packIEEE(sign uint32, exponent int32, sum uint64) uint32 {
 	down := 37 - int32(bits.LeadingZeros64(sum))
 	exponent += down
@@ -159,7 +156,7 @@ func specialIEEE(x, y, z unpacked, zbits uint32) uint32 {
 	return psign | 0x7F800000
 }
 
-// addMagnitudes adds two numbers of sign and magnitude. A tie has the first sign.
+// A tie has the first sign.
 func addMagnitudes[T uint32 | uint64](asign uint32, a T, bsign uint32, b T) (sign uint32, sum T) {
 	switch {
 	case asign == bsign:
@@ -170,8 +167,7 @@ func addMagnitudes[T uint32 | uint64](asign uint32, a T, bsign uint32, b T) (sig
 	return bsign, b - a
 }
 
-// product returns the exponent and the mantissa of x times y, with 26 fractional bits and the
-// lowest sticky.
+// The mantissa has 26 fractional bits, the lowest sticky.
 func product(x, y unpacked) (mantissa uint32, exponent int32) {
 	p := uint64(x.mantissa) * uint64(y.mantissa) << 3
 	mantissa = uint32(p >> 23)
@@ -287,8 +283,8 @@ func fmaWormhole(x, y, z uint32) uint32 {
 	return sign | r
 }
 
-// ApproximateReciprocal returns the result of Blackhole's SFPARECIP for an fp32. It has 7 mantissa
-// bits: the reciprocal of the middle of the interval given by the operand's upper 7 mantissa bits.
+// ApproximateReciprocal is Blackhole's SFPARECIP of an fp32. It has 7 mantissa bits: the reciprocal
+// of the middle of the interval given by the operand's upper 7 mantissa bits.
 func ApproximateReciprocal(x uint32) uint32 {
 	sign, magnitude := x&0x80000000, x&0x7FFFFFFF
 	switch {

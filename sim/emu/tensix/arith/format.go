@@ -49,8 +49,7 @@ func (f Format) String() string {
 	return "unknown"
 }
 
-// Bits returns the size of a datum in L1, without its share of a block's exponent; 0 for an unknown
-// format.
+// Bits returns the size of a datum in L1 without a block's exponent; 0 for an unknown format.
 func (f Format) Bits() int {
 	switch f {
 	case FP32, TF32, INT32:
@@ -76,10 +75,10 @@ func (f Format) BFP() bool {
 	return false
 }
 
-// half reports whether data of the format have 5-bit exponents in SrcA and SrcB.
+// half reports whether data have 5-bit exponents in SrcA and SrcB.
 func (f Format) half() bool { return f == FP16 || f == LF8 }
 
-// srcMask returns which bits of a datum in SrcA or SrcB the matrix unit reads.
+// srcMask returns the bits of a datum that the matrix unit reads.
 func (f Format) srcMask() uint32 {
 	switch {
 	case f.half():

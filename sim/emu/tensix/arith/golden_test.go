@@ -10,45 +10,33 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
 )
 
-// The golden cases of testdata were compared with ttsim 1.10.0. A line says what is computed, the
-// number of the case, which decides its operands (see bitSource), and after the colon the results
-// in hexadecimal.
+// The golden cases were compared with ttsim 1.10.0. A line has the computation, the number of the
+// case, which decides its operands, and the results in hexadecimal.
 var update = flag.Bool("update", false, "rewrite the golden cases in testdata with what the package computes")
 
-// bitSource decides the operands of a golden case by the case's number.
+const (
+	fp32, tf32, fp16, bf16  = arith.FP32, arith.TF32, arith.FP16, arith.BF16
+	bfp8a, bfp8, bfp4, bfp2 = arith.BFP8A, arith.BFP8, arith.BFP4, arith.BFP2
+	int32s, int16s, int8s   = arith.INT32, arith.INT16, arith.INT8
+	lf8                     = arith.LF8
+)
+
 type bitSource struct{ goldentest.Bits }
 
-// specials are fp32 patterns about which formats and operations differ.
 var specials = [...]uint32{
 	0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 1, 0x007FFFFF,
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x47FFE000, 0x33800000, 0x38800000, 0xC7FFE000,
 }
 
-// word returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, with
-// few mantissa bits, or integers of sign and magnitude.
+// word is [goldentest.Bits.Number], with fp32 of few mantissa bits in class 6.
 func (s *bitSource) word(class uint64) uint32 {
-	v := uint32(s.Next())
-	exponent := func(from, n uint64) uint32 { return v&0x807FFFFF | uint32(from+s.Below(n))<<23 }
-	switch class {
-	case 1:
-		return exponent(124, 6)
-	case 2:
-		return exponent(100, 56)
-	case 3:
-		return exponent(0, 24)
-	case 4:
-		return exponent(232, 24)
-	case 5:
-		return specials[s.Below(uint64(len(specials)))]
-	case 6:
-		return exponent(120, 12) & 0xFFF00000
-	case 7:
-		return v&0x80000000 | v>>1>>s.Below(31)
+	v := s.Number(class, specials[:])
+	if class == 6 {
+		v = (v&0x807FFFFF | uint32(120+s.Below(12))<<23) & 0xFFF00000
 	}
 	return v
 }
 
-// mixed returns a word of a class, sometimes of another.
 func (s *bitSource) mixed(class uint64) uint32 {
 	if s.Below(8) == 0 {
 		class = s.Below(8)
@@ -58,7 +46,6 @@ func (s *bitSource) mixed(class uint64) uint32 {
 
 var chips = []arith.Arch{arith.Wormhole, arith.Blackhole}
 
-// mathCase is an operation of the matrix unit on a row.
 type mathCase struct {
 	op         string
 	m          arith.Math
@@ -70,10 +57,9 @@ type mathCase struct {
 	hi, lo arith.DstRow
 }
 
-// fill decides the operands by the number.
 func (c *mathCase) fill() {
 	s := bitSource{goldentest.Bits(c.number)}
-	half := c.m.A == arith.FP16 || c.m.A == arith.LF8 || c.m.Int8
+	half := c.m.A == fp16 || c.m.A == lf8 || c.m.Int8
 	classA, classB, classD := s.Below(8), s.Below(8), s.Below(3)
 	pure := s.Below(4) != 0
 	datum := func(class uint64) uint32 {
@@ -124,15 +110,18 @@ func (c *mathCase) fill() {
 	}
 }
 
-// run computes the row of Dst.
+func (c *mathCase) decoded() (*arith.MatrixA, *arith.RowB) {
+	a, b := new(arith.MatrixA), new(arith.RowB)
+	c.m.DecodeA(a, &c.a)
+	c.m.DecodeB(b, &c.b)
+	return a, b
+}
+
 func (c *mathCase) run() {
 	switch c.op {
 	case "mvmul":
-		var a arith.MatrixA
-		var b arith.RowB
-		c.m.DecodeA(&a, &c.a)
-		c.m.DecodeB(&b, &c.b)
-		c.m.MulRow(&c.hi, &c.lo, &a, &b)
+		a, b := c.decoded()
+		c.m.MulRow(&c.hi, &c.lo, a, b)
 	case "elwmul":
 		c.m.ElwMul(&c.hi, &c.lo, &c.a[0], &c.b)
 	case "elwadd":
@@ -144,7 +133,6 @@ func (c *mathCase) run() {
 	}
 }
 
-// String describes the case as testdata does.
 func (c *mathCase) String() string {
 	flags := ""
 	for _, f := range []struct {
@@ -158,9 +146,8 @@ func (c *mathCase) String() string {
 	return fmt.Sprintf("%v %s %v %v phase %d%s #%d", c.m.Arch, c.op, c.m.A, c.m.B, c.m.Phase, flags, c.number)
 }
 
-// mathCases returns the golden cases of the matrix unit, without operands.
 func mathCases() (cases []mathCase) {
-	formats := []arith.Format{arith.FP32, arith.TF32, arith.BF16, arith.BFP8, arith.BFP4}
+	formats := []arith.Format{fp32, tf32, bf16, bfp8, bfp4}
 	for _, chip := range chips {
 		for _, op := range []string{"mvmul", "elwmul", "elwadd", "elwsub", "gmpool"} {
 			for n := range uint64(80) {
@@ -171,13 +158,13 @@ func mathCases() (cases []mathCase) {
 				switch {
 				case op == "gmpool":
 				case n%8 == 5 || n%8 == 6:
-					m.A = arith.FP16
+					m.A = fp16
 					if n%16 == 5 {
-						m.A = arith.LF8
+						m.A = lf8
 					}
 					m.B = m.A
 				case n%8 == 7:
-					m.A, m.B, m.Int8, m.Wide = arith.INT8, arith.INT8, true, false
+					m.A, m.B, m.Int8, m.Wide = int8s, int8s, true, false
 				}
 				if !sum && op != "gmpool" {
 					m.Phase = uint8(n / 2 % 4)
@@ -204,8 +191,7 @@ func TestTheMatrixUnitComputesWhatTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/math.txt", *update, lines)
 }
 
-// fmaCase returns the operands of a multiply-add. A third of them nearly cancel, or come near the
-// smallest normal number.
+// A third of the operands nearly cancel, or come near the smallest normal number.
 func fmaCase(number uint64) (x, y, z uint32) {
 	s := bitSource{goldentest.Bits(number)}
 	x, y, z = s.mixed(s.Below(8)), s.mixed(s.Below(8)), s.mixed(s.Below(8))
@@ -231,7 +217,6 @@ func TestMultiplyAddsAreWhatTtsimComputes(t *testing.T) {
 	goldentest.Compare(t, "testdata/fma.txt", *update, lines)
 }
 
-// unpackCase is 16 data of L1 that go to a register.
 type unpackCase struct {
 	u         arith.Unpack
 	number    uint64
@@ -249,18 +234,18 @@ func (c *unpackCase) fill() {
 	}
 	c.exponents = [2]byte{byte(s.Next()), byte(s.Next())}
 	c.first = int(s.Below(16))
-	c.u.Exp4 = c.u.In == arith.LF8 && c.u.Arch == arith.Blackhole && s.Below(2) == 0
-	c.u.Unsigned = c.u.In == arith.INT8 && s.Below(2) == 0
+	c.u.Exp4 = c.u.In == lf8 && c.u.Arch == arith.Blackhole && s.Below(2) == 0
+	c.u.Unsigned = c.u.In == int8s && s.Below(2) == 0
 	c.u.Forced = c.u.In.BFP() && s.Below(4) == 0
 	c.u.SharedExponent = byte(s.Next())
 }
 
-// unpackModes are the conversions that unpackers do; the last three write to Dst.
+// The last three write to Dst.
 var unpackModes = [][2]arith.Format{
-	{arith.FP32, arith.FP16}, {arith.FP32, arith.TF32}, {arith.FP32, arith.BF16}, {arith.FP16, arith.FP16},
-	{arith.BF16, arith.BF16}, {arith.BFP8, arith.BFP8}, {arith.BFP4, arith.BFP4}, {arith.BFP2, arith.BFP2},
-	{arith.INT16, arith.INT16}, {arith.LF8, arith.LF8}, {arith.INT8, arith.INT8},
-	{arith.FP32, arith.FP32}, {arith.INT32, arith.INT32},
+	{fp32, fp16}, {fp32, tf32}, {fp32, bf16}, {fp16, fp16},
+	{bf16, bf16}, {bfp8, bfp8}, {bfp4, bfp4}, {bfp2, bfp2},
+	{int16s, int16s}, {lf8, lf8}, {int8s, int8s},
+	{fp32, fp32}, {int32s, int32s},
 }
 
 func unpackCases() (cases []unpackCase) {
@@ -275,7 +260,7 @@ func unpackCases() (cases []unpackCase) {
 }
 
 func (c *unpackCase) run() (out [16]uint32) {
-	if c.u.Out == arith.FP32 || c.u.Out == arith.INT32 {
+	if c.u.Out == fp32 || c.u.Out == int32s {
 		c.u.DstElements(out[:], c.data[:])
 		return out
 	}
@@ -293,7 +278,6 @@ func TestUnpackersConvertAsTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/unpack.txt", *update, lines)
 }
 
-// packCase is a row of Dst that goes to L1.
 type packCase struct {
 	p      arith.Pack
 	number uint64
@@ -304,18 +288,18 @@ type packCase struct {
 func (c *packCase) fill() {
 	s := bitSource{goldentest.Bits(c.number)}
 	class := s.Below(8)
-	half := !c.p.Wide && !c.p.Round10 && (c.p.Mid == arith.FP16 || c.p.Mid == arith.BFP8A)
+	half := !c.p.Wide && !c.p.Round10 && (c.p.Mid == fp16 || c.p.Mid == bfp8a)
 	switch c.p.Mid {
-	case arith.FP32, arith.FP16, arith.BFP8A, arith.BF16, arith.BFP8:
+	case fp32, fp16, bfp8a, bf16, bfp8:
 		c.p.Relu = arith.Relu(c.number % 4)
 		c.p.Threshold = uint16(s.Next()) & 0x7FFF
-	case arith.INT32:
+	case int32s:
 		c.p.Relu = arith.Relu(c.number % 2)
-	case arith.INT8:
+	case int8s:
 		c.p.Unsigned = c.number%2 != 0
 	}
 	switch c.p.Out {
-	case arith.FP32, arith.FP16, arith.BF16:
+	case fp32, fp16, bf16:
 		c.p.Accumulate = c.number/4%2 != 0
 	}
 	for i := range c.hi {
@@ -330,7 +314,7 @@ func (c *packCase) fill() {
 		v := s.mixed(class)
 		if s.Below(3) == 0 { // about what is added
 			h := uint32(arith.DecodeDstBF16(c.hi[i/4]))
-			if c.p.Out == arith.FP16 {
+			if c.p.Out == fp16 {
 				h = uint32(arith.DecodeDstFP16(c.hi[i/4]))
 			}
 			v = h<<16 ^ h ^ uint32(s.Below(4))<<14 ^ 0x80008000
@@ -339,8 +323,6 @@ func (c *packCase) fill() {
 	}
 }
 
-// run writes to l1 and returns the bytes that a row takes there, and the shared exponent of a
-// block.
 func (c *packCase) run() (l1 []byte, exponent byte) {
 	var values arith.Row
 	c.p.Row(&values, &c.hi, &c.lo)
@@ -352,28 +334,21 @@ func (c *packCase) run() (l1 []byte, exponent byte) {
 	return c.l1[:2*c.p.Out.Bits()], exponent
 }
 
-// packModes are the conversions that packers do: from narrow and wide Dst.
-var packModes = []arith.Pack{
-	{Mid: arith.FP16, Out: arith.FP32}, {Mid: arith.FP16, Out: arith.FP16}, {Mid: arith.FP16, Out: arith.BF16},
-	{Mid: arith.FP16, Out: arith.LF8}, {Mid: arith.FP16, Out: arith.LF8, Round10: true},
-	{Mid: arith.BFP8A, Out: arith.BFP8},
-	{Mid: arith.BF16, Out: arith.FP32}, {Mid: arith.BF16, Out: arith.BF16},
-	{Mid: arith.BF16, Out: arith.BFP8}, {Mid: arith.BF16, Out: arith.BFP4}, {Mid: arith.BF16, Out: arith.BFP2},
-	{Mid: arith.BFP8, Out: arith.FP32}, {Mid: arith.BFP8, Out: arith.BF16}, {Mid: arith.BFP8, Out: arith.BFP8},
-	{Mid: arith.BFP8, Out: arith.BFP4}, {Mid: arith.INT16, Out: arith.INT16},
-	{Mid: arith.FP32, Out: arith.FP32, Wide: true}, {Mid: arith.FP32, Out: arith.FP16, Wide: true},
-	{Mid: arith.FP32, Out: arith.BFP8, Wide: true}, {Mid: arith.FP32, Out: arith.BFP4, Wide: true},
-	{Mid: arith.FP32, Out: arith.BFP2, Wide: true}, {Mid: arith.FP16, Out: arith.FP16, Wide: true, Round10: true},
-	{Mid: arith.FP16, Out: arith.LF8, Wide: true, Round10: true}, {Mid: arith.BF16, Out: arith.BF16, Wide: true},
-	{Mid: arith.BFP8, Out: arith.BFP8, Wide: true}, {Mid: arith.BFP8, Out: arith.BFP4, Wide: true},
-	{Mid: arith.INT32, Out: arith.INT32, Wide: true}, {Mid: arith.INT16, Out: arith.INT16, Wide: true},
-	{Mid: arith.INT8, Out: arith.INT8, Wide: true},
+// packModes are conversions from narrow and wide Dst.
+var packModes = [2][][2]arith.Format{
+	{{fp16, fp32}, {fp16, fp16}, {fp16, bf16}, {fp16, lf8}, {fp16, lf8}, {bfp8a, bfp8}, {bf16, fp32}, {bf16, bf16}, {bf16, bfp8},
+		{bf16, bfp4}, {bf16, bfp2}, {bfp8, fp32}, {bfp8, bf16}, {bfp8, bfp8}, {bfp8, bfp4}, {int16s, int16s}},
+	{{fp32, fp32}, {fp32, fp16}, {fp32, bfp8}, {fp32, bfp4}, {fp32, bfp2}, {fp16, fp16}, {fp16, lf8}, {bf16, bf16}, {bfp8, bfp8},
+		{bfp8, bfp4}, {int32s, int32s}, {int16s, int16s}, {int8s, int8s}},
 }
 
 func packCases() (cases []packCase) {
-	for _, mode := range packModes {
-		for n := range uint64(16) {
-			cases = append(cases, packCase{p: mode, number: n})
+	for width, modes := range packModes {
+		for i, m := range modes {
+			round := m[0] == fp16 && (width == 1 || i > 0 && m == modes[i-1])
+			for n := range uint64(16) {
+				cases = append(cases, packCase{p: arith.Pack{Mid: m[0], Out: m[1], Wide: width == 1, Round10: round}, number: n})
+			}
 		}
 	}
 	return cases

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// offsets returns where the fields of a struct, and of those embedded in it, begin.
 func offsets(t reflect.Type, at uintptr, m map[string]uintptr) map[string]uintptr {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -11,8 +11,8 @@ type Math struct {
 	// Phase is the fidelity phase, 0 to 3. Bit 0 selects the lower mantissa bits of SrcA, bit 1
 	// those of SrcB.
 	Phase uint8
-	// KeepDenormalsB makes elementwise instructions treat a datum of SrcB with exponent 0 as a
-	// number instead of zero.
+	// KeepDenormalsB makes elementwise instructions take a datum of SrcB with exponent 0 for a
+	// number.
 	KeepDenormalsB bool
 }
 
@@ -20,9 +20,8 @@ func (m Math) half() bool { return m.A.half() && !m.Int8 }
 
 func (m Math) wide() bool { return m.Wide || m.Int8 }
 
-// productBias returns what is added to the sum of two factors' exponents. It removes one bias,
-// moves 5-bit exponents to the bias of a wide Dst, and scales down the lower mantissa bits of a
-// phase.
+// productBias removes one bias from the sum of two exponents, moves 5-bit exponents to the bias of
+// a wide Dst, and scales down a phase's lower mantissa bits.
 func (m Math) productBias() int32 {
 	var bias int32
 	switch {
@@ -42,16 +41,14 @@ func (m Math) productBias() int32 {
 	return bias
 }
 
-// term is an addend of Dst: a sum of eight products, or of two elements. Its mantissa has 23
-// fractional bits.
+// term is an addend of Dst; its mantissa has 23 fractional bits.
 type term struct {
 	negative uint32 // 1 if so
 	exponent int32
 	mantissa uint32
 }
 
-// alignTo returns the mantissa shifted to a larger exponent and rounded to nearest. Ties round away
-// from zero, or towards zero if the term is negative.
+// Ties round away from zero, or towards zero if the term is negative.
 func (t term) alignTo(exponent int32) uint32 {
 	diff := uint32(exponent - t.exponent)
 	switch {
@@ -63,8 +60,6 @@ func (t term) alignTo(exponent int32) uint32 {
 	return 0
 }
 
-// accumulate adds two terms to a datum of Dst in fp32 layout: align to the largest exponent, add,
-// normalise, round.
 func (m Math) accumulate(s0, s1 term, dst uint32) uint32 {
 	d := term{negative: 0, exponent: int32(dst >> 23 & 0xFF)}
 	if d.exponent != 0 {
@@ -93,7 +88,6 @@ func (m Math) accumulate(s0, s1 term, dst uint32) uint32 {
 
 func signed(x, negative uint32) int32 { return (int32(x) ^ -int32(negative)) + int32(negative) }
 
-// normalise packs a nonzero sum with 23 fractional bits into fp32 layout.
 func (m Math) normalise(sign uint32, exponent int32, sum uint32) uint32 {
 	shift := bits.LeadingZeros32(sum) - 8 // to the left, for 23 fractional bits
 	if m.Arch == Wormhole && sign == 1 && sum == 1 {

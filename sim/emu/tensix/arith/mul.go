@@ -1,10 +1,10 @@
 package arith
 
-// noExponent is the exponent of a decoded zero, too small to decide an alignment.
+// noExponent is a decoded zero's, too small to decide an alignment.
 const noExponent = -0x2000
 
-// MatrixA is 16 rows of SrcA, decoded for all fidelity phases. Row i holds the factors of datum i
-// of SrcB; column c is added to column c of Dst. One MatrixA serves many rows of SrcB.
+// MatrixA is 16 rows of SrcA, decoded for all fidelity phases and many rows of SrcB. Row i holds
+// the factors of datum i of SrcB; column c is added to column c of Dst.
 type MatrixA struct {
 	exponent [16][16]int16
 	factor   [2][16][16]int16 // by bit 0 of the phase; signed, and of floats doubled, for alignment to round
@@ -16,14 +16,14 @@ type RowB struct {
 	factor   [2][16]twice // by bit 1 of the phase; signed
 }
 
-// twice is a 16-bit number in both halves, ready for vector instructions to broadcast.
+// twice is a 16-bit number in both halves, to be broadcast.
 type twice uint32
 
 func makeTwice(x int16) twice { return twice(uint16(x)) * 0x10001 }
 
 func (t twice) int() int32 { return int32(int16(t)) }
 
-// DecodeA decodes 16 rows of SrcA. The result depends on A and Int8 only, not on the phase.
+// DecodeA decodes 16 rows of SrcA by A and Int8 only.
 func (m Math) DecodeA(a *MatrixA, rows *[16]Row) {
 	if m.Int8 {
 		for i := range rows {
@@ -59,7 +59,7 @@ func (m Math) decodeA(a *MatrixA, rows *[16]Row) {
 	}
 }
 
-// DecodeB decodes a row of SrcB. The result depends on B and Int8 only, not on the phase.
+// DecodeB decodes a row of SrcB by B and Int8 only.
 func (m Math) DecodeB(b *RowB, row *Row) {
 	if m.Int8 {
 		for i, v := range row {
@@ -75,7 +75,7 @@ func (m Math) DecodeB(b *RowB, row *Row) {
 	m.decodeB(b, row)
 }
 
-// DecodeRows is [Math.DecodeB] for consecutive rows, one for each of b.
+// DecodeRows is [Math.DecodeB] for len(b) consecutive rows.
 func (m Math) DecodeRows(b []RowB, rows []Row) {
 	rows = rows[:len(b)]
 	if !m.Int8 && len(b) > 0 && haveAVX2() {
@@ -103,8 +103,8 @@ func (m Math) decodeB(b *RowB, row *Row) {
 	}
 }
 
-// readInt8 returns the integer in the bits of mask, which a phase selects. An integer has 10 bits
-// of magnitude in a register, and exponent zero only if the integer is zero.
+// readInt8 selects a phase's bits of an integer. Integers have 10 bits of magnitude in a register,
+// and exponent zero only if the integer is zero.
 func readInt8(v, mask uint32) int32 {
 	if v&0x7F800000 == 0 {
 		return 0
@@ -113,7 +113,7 @@ func readInt8(v, mask uint32) int32 {
 }
 
 // MulRow is one row of MVMUL or GAPOOL: it adds the product of the row of SrcB and each column of
-// SrcA to the row of Dst. lo is the row's lower half if Dst has 32 bits; otherwise it is unused.
+// SrcA to the row of Dst. lo is as in [Math.ElwMul].
 func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	if !m.wide() {
 		lo = nil
@@ -125,8 +125,7 @@ func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	m.mulRow(hi, lo, a, b)
 }
 
-// MulRows is [Math.MulRow] for consecutive rows of Dst and of SrcB, one for each of b. hi, and lo
-// if Dst has 32 bits, have at least as many rows.
+// MulRows is [Math.MulRow] for len(b) consecutive rows.
 func (m Math) MulRows(hi, lo []DstRow, a *MatrixA, b []RowB) {
 	if len(b) == 0 {
 		return
@@ -196,8 +195,7 @@ func (m Math) mulFloat(values *[16]uint32, a *MatrixA, b *RowB) {
 	}
 }
 
-// sumGroup adds eight products of each column, from index first on. It aligns them to their largest
-// exponent and rounds to nearest, ties away from zero.
+// sumGroup rounds to nearest, ties away from zero.
 func (m Math) sumGroup(sums *[16]term, a *MatrixA, b *RowB, first int) {
 	bias := m.productBias()
 	fa, fb := &a.factor[m.Phase&1], &b.factor[m.Phase>>1&1]

@@ -12,16 +12,14 @@ const (
 	ReluMax       // negative numbers become zero, numbers beyond the threshold become the threshold
 )
 
-// Pack describes how a packer brings a datum from Dst to L1: read it in the intermediate format,
-// apply ReLU, convert it to the format of L1, and gather blocks or accumulate.
+// Pack describes how a packer brings a datum from Dst to L1: read, apply ReLU, convert, and gather
+// blocks or accumulate.
 type Pack struct {
 	// Mid is the intermediate format; BFP8 and BFP8A mean bf16 and fp16 rounded to 6 mantissa bits.
-	Mid Format
-	// Out is the format in L1.
-	Out Format
-	// Wide reads Dst as data of 32 bits.
+	Mid  Format
+	Out  Format
 	Wide bool
-	// Round10 reads a narrow Dst as bf16 where Mid is FP16. Every Wide read to FP16 needs it.
+	// Round10 reads a narrow Dst as bf16 where Mid is FP16; every Wide read to FP16 needs it.
 	// Blackhole only.
 	Round10 bool
 	// Unsigned clamps a wide Dst to 0 and 255 where Mid is INT8.
@@ -34,7 +32,7 @@ type Pack struct {
 }
 
 // Row converts a row of Dst for [Pack.Store], or, as bf16, for [Format.StoreBlock]. lo is the row's
-// lower half if Wide; otherwise it is not read.
+// lower half if Wide.
 func (p *Pack) Row(values *Row, hi, lo *DstRow) {
 	p.read(values, hi, lo)
 	if p.Relu != ReluOff {
@@ -67,7 +65,6 @@ func (p *Pack) read(values *Row, hi, lo *DstRow) {
 	}
 }
 
-// converts reports whether convert may change a datum.
 func (p *Pack) converts() bool {
 	switch p.Mid {
 	case FP16:
@@ -78,8 +75,8 @@ func (p *Pack) converts() bool {
 	return p.Mid != p.Out
 }
 
-// readWide brings a 32-bit datum to the intermediate format. An fp32 for FP16 stays a tf32 in bits
-// 18 to 0, because ReLU comes before its exponent is narrowed.
+// An fp32 for FP16 stays a tf32 in bits 18 to 0, because ReLU comes before its exponent is
+// narrowed.
 func (p *Pack) readWide(hi, lo uint16) uint32 {
 	if p.Mid == INT16 {
 		return uint32(hi)
@@ -118,7 +115,6 @@ func nanToInf(v uint32) uint32 {
 	return v
 }
 
-// flushNarrow flushes a bf16 denormal to zero.
 func flushNarrow(v uint32) uint32 {
 	if v&0x7F80 == 0 {
 		return 0
@@ -168,7 +164,6 @@ func halfOf(sign uint32, exponent int32, mantissa uint32) uint32 {
 	return sign<<15 | uint32(exponent)<<10 | mantissa
 }
 
-// flushHalf flushes an fp16 denormal to zero.
 func flushHalf(v uint32) uint32 {
 	if v&0x7C00 == 0 {
 		return 0
@@ -200,8 +195,6 @@ func (p *Pack) relu(v uint32) uint32 {
 	return v
 }
 
-// convert brings a datum from the intermediate format to that of L1, or to bf16 for
-// [Format.StoreBlock].
 func (p *Pack) convert(v uint32) uint32 {
 	if p.Mid == FP16 && p.Wide {
 		v = halfOf(v>>18, int32(v>>10&0xFF)-112, v&0x3FF)
@@ -234,7 +227,7 @@ func halfToFP32(v uint32) uint32 {
 	return v&0x8000<<16 | v&0x3FF<<13
 }
 
-// halfToLF8 cuts an fp16 to 4 exponent bits and 3 mantissa bits, saturated.
+// halfToLF8 cuts to 4 exponent bits and 3 mantissa bits, saturated.
 func halfToLF8(v uint32) uint32 {
 	sign, exponent := v>>15&1<<7, v>>10&0x1F
 	switch {
@@ -246,7 +239,7 @@ func halfToLF8(v uint32) uint32 {
 	return sign | (exponent-8)<<3 | v&0x3FF>>7
 }
 
-// Store writes data of [Pack.Row] to L1 consecutively, for formats without shared exponents.
+// Store writes data of [Pack.Row] to L1, for formats without shared exponents.
 func (p *Pack) Store(l1 []byte, values []uint32) {
 	switch p.Out.Bits() {
 	case 32:
@@ -281,8 +274,8 @@ func (p *Pack) Store(l1 []byte, values []uint32) {
 	}
 }
 
-// StoreBlock writes a block of 16 bf16 data to L1 in a block format, and returns their shared
-// exponent. Data are rounded to 7 bits of magnitude, then truncated to a narrower format.
+// StoreBlock writes 16 bf16 data to L1 in a block format, and returns their shared exponent. Data
+// are rounded to 7 bits of magnitude, then truncated to a narrower format.
 func (f Format) StoreBlock(l1 []byte, values *Row) (exponent uint8) {
 	for _, v := range values {
 		exponent = max(exponent, uint8(v>>7))
@@ -296,8 +289,7 @@ func (f Format) StoreBlock(l1 []byte, values *Row) (exponent uint8) {
 	return exponent
 }
 
-// blockMagnitude returns the sign and the magnitude, in width bits, of a bf16 in a block with the
-// given exponent. Zero has no sign: minus zero would stand for minus infinity.
+// blockMagnitude drops the sign of zero: minus zero would stand for minus infinity.
 func blockMagnitude(v uint32, exponent uint8, width int) byte {
 	magnitude := v & 0x7F
 	if v&0x7F80 != 0 {

@@ -1,7 +1,7 @@
 package arith
 
-// MaxPool is GMPOOL: each datum of the row of Dst becomes the maximum of itself and its column of
-// 16 rows of SrcA, in [TotalOrder]. A wide Dst is first truncated to tf32. lo is the row's lower
+// MaxPool is GMPOOL: each datum of the row of Dst becomes the maximum, in [TotalOrder], of itself
+// and its column of 16 rows of SrcA. A wide Dst is first truncated to tf32. lo is the row's lower
 // half, or nil if Dst has 16 bits.
 func (m Math) MaxPool(hi, lo *DstRow, rows *[16]Row) {
 	var values [16]uint32

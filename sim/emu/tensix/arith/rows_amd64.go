@@ -6,7 +6,6 @@ import "golang.org/x/sys/cpu"
 
 func haveAVX2() bool { return cpu.X86.HasAVX2 }
 
-// kernel holds the constants of a pass that the vector code broadcasts.
 type kernel struct {
 	bias         twice  // see Math.productBias
 	least        twice  // sum of exponents where a product of zero stands
@@ -21,7 +20,6 @@ type kernel struct {
 	c152, c253   uint32
 }
 
-// fill leaves bias and least alone.
 func (k *kernel) fill(m *Math) {
 	k.exponentMask, k.mantissaMask = 0xFF, 0x7F00
 	k.roundAdd, k.roundMask, k.drop = 0, ^uint32(0), 0
@@ -42,7 +40,7 @@ func (k *kernel) fill(m *Math) {
 	}
 }
 
-// mulRowsAVX2 computes n consecutive rows. lo is nil if Dst is narrow.
+// lo is nil if Dst is narrow, here and below.
 func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {
 	bias := m.productBias()
 	k := kernel{bias: makeTwice(int16(bias)), least: makeTwice(int16(max(bias, 0) - bias))}
@@ -53,7 +51,6 @@ func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {
 //go:noescape
 func mulRowsAVX2(hi, lo *DstRow, ae, af *[16][16]int16, be, bf *[16]twice, n int, k *kernel)
 
-// pairKernel holds the constants of an elementwise pass.
 type pairKernel struct {
 	kernel
 	maskA, maskB uint32 // bits of the operands
@@ -86,7 +83,6 @@ func (k *pairKernel) fillPhase(m *Math) {
 	}
 }
 
-// elwMulAVX2 computes n consecutive rows. lo is nil if Dst is narrow.
 func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
 	var k pairKernel
 	k.fill(&m)
@@ -94,8 +90,7 @@ func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
 	elwMulAVX2(hi, lo, a, b, n, &k)
 }
 
-// elwAddAVX2 computes n consecutive rows. lo is nil if Dst is narrow. It reads Dst only if it
-// accumulates.
+// elwAddAVX2 reads Dst only if it accumulates.
 func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32, accumulate bool) {
 	k := pairKernel{flip: flip}
 	k.fill(&m)

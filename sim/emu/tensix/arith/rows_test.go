@@ -6,8 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// TestVectorInstructionsComputeWhatTheirTwinDoes compares MulRow with its form without vector
-// instructions, which the golden cases hold to ttsim where a processor has none.
+// The golden cases hold the form without vector instructions to ttsim where a processor has none.
 func TestVectorInstructionsComputeWhatTheirTwinDoes(t *testing.T) {
 	n := uint64(1200)
 	if testing.Short() {
@@ -27,15 +26,11 @@ func TestVectorInstructionsComputeWhatTheirTwinDoes(t *testing.T) {
 	}
 }
 
-// runScalar is run without vector instructions.
 func (c *mathCase) runScalar() {
 	switch c.op {
 	case "mvmul":
-		var a arith.MatrixA
-		var b arith.RowB
-		c.m.DecodeA(&a, &c.a)
-		c.m.DecodeB(&b, &c.b)
-		c.m.MulRowScalar(&c.hi, &c.lo, &a, &b)
+		a, b := c.decoded()
+		c.m.MulRowScalar(&c.hi, &c.lo, a, b)
 	case "elwmul":
 		c.m.ElwMulScalar(&c.hi, &c.lo, &c.a[0], &c.b)
 	case "elwadd":
@@ -96,12 +91,11 @@ func TestVectorInstructionsDecodeWhatTheirTwinsDo(t *testing.T) {
 			continue
 		}
 		c.fill()
-		var a, twinA arith.MatrixA
-		var b, twinB arith.RowB
-		c.m.DecodeA(&a, &c.a)
-		c.m.DecodeB(&b, &c.b)
+		a, b := c.decoded()
+		var twinA arith.MatrixA
+		var twinB arith.RowB
 		c.m.DecodeScalar(&twinA, &c.a, &twinB, &c.b)
-		if a != twinA || b != twinB {
+		if *a != twinA || *b != twinB {
 			t.Fatalf("%v: factors differ from those of plain Go", &c)
 		}
 	}
@@ -110,7 +104,7 @@ func TestVectorInstructionsDecodeWhatTheirTwinsDo(t *testing.T) {
 func TestVectorInstructionsPackWhatTheirTwinsDo(t *testing.T) {
 	for n := range uint64(2000) {
 		for _, wide := range []bool{false, true} {
-			c := packCase{p: arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: wide}, number: n}
+			c := packCase{p: arith.Pack{Mid: bf16, Out: bf16, Wide: wide}, number: n}
 			c.fill()
 			c.p.Relu, c.p.Accumulate = arith.ReluOff, false
 			var got, want arith.Row
@@ -167,13 +161,9 @@ func TestLanesMultiplyAndAddAsOneByOne(t *testing.T) {
 
 func TestVectorInstructionsSumIntegersAsTheirTwinDoes(t *testing.T) {
 	for n := range uint64(2000) {
-		c := mathCase{op: "mvmul", m: arith.Math{A: arith.INT8, B: arith.INT8, Int8: true, Phase: uint8(n % 4)}, number: n}
+		c := mathCase{op: "mvmul", m: arith.Math{A: int8s, B: int8s, Int8: true, Phase: uint8(n % 4)}, number: n}
 		c.fill()
-		var a arith.MatrixA
-		var b arith.RowB
-		c.m.DecodeA(&a, &c.a)
-		c.m.DecodeB(&b, &c.b)
-		if got, want := c.m.SumsInt8(&a, &b); got != want {
+		if got, want := c.m.SumsInt8(c.decoded()); got != want {
 			t.Fatalf("got %d, want %d", got, want)
 		}
 	}

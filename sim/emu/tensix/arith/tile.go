@@ -74,9 +74,8 @@ func (p *Pack) Tile(l1 []byte, src *DstTile) {
 	}
 }
 
-// MatmulTile adds the product of the tile in SrcB, on the left, and that in SrcA, on the right, to
-// a tile of Dst. It does the 16 MVMULs of each phase: phases outermost, then the two faces along K.
-// It ignores the phase of m.
+// MatmulTile adds the product of the tile in SrcB, on the left, and that in SrcA to a tile of Dst,
+// by the 16 MVMULs of each phase: phases outermost, then the two faces along K. It ignores m.Phase.
 func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 	var right [4]MatrixA
 	var left [tileRows]RowB
@@ -95,33 +94,31 @@ func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 	}
 }
 
-// MulTile adds the elementwise products of two tiles to a tile of Dst. It ignores the phase of m.
+// MulTile adds the elementwise products of two tiles to a tile of Dst. It ignores m.Phase.
 func (m Math) MulTile(dst *DstTile, a, b *SrcTile, f Fidelity) {
 	for m.Phase = 0; m.Phase < uint8(f); m.Phase++ {
 		m.ElwMulRows(dst.Hi[:], dst.Lo[:], a[:], b[:])
 	}
 }
 
-// AddTile writes the elementwise sums of two tiles to a tile of Dst, or adds them if accumulate is
-// set.
+// AddTile writes the elementwise sums of two tiles to a tile of Dst, or adds them if accumulate.
 func (m Math) AddTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
 	m.ElwAddRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
-// SubTile writes the elementwise differences of two tiles to a tile of Dst, or adds them if
-// accumulate is set.
+// SubTile is [Math.AddTile] for differences.
 func (m Math) SubTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
 	m.ElwSubRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
-// FaceOrder returns the index, in face order, of the datum at a row and a column of a tile.
+// FaceOrder returns the index, in face order, of a tile's datum.
 func FaceOrder(row, column int) int {
 	face := row/faceSide*2 + column/faceSide
 	return face*faceSide*faceSide + row%faceSide*faceSide + column%faceSide
 }
 
-// Tilize reorders a row-major matrix into row-major tiles of faces. Both dimensions are multiples
-// of 32; columns is the width.
+// Tilize reorders a row-major matrix, whose dimensions are multiples of 32, into row-major tiles of
+// faces.
 func Tilize[T any](dst, src []T, columns int) {
 	forTiled(len(src), columns, func(tiled, plain int) { dst[tiled] = src[plain] })
 }

@@ -36,18 +36,33 @@ func TestUntilizeUndoesTilize(t *testing.T) {
 }
 
 func TestABlockTileHasItsExponentsFirst(t *testing.T) {
-	l1 := make([]byte, arith.BFP8.TileBytes())
+	l1 := make([]byte, bfp8.TileBytes())
 	for i := range 64 {
 		l1[i] = 127
 		l1[64+16*i] = 0x40 // 1
 	}
-	u := arith.Unpack{In: arith.BFP8, Out: arith.BFP8}
+	u := arith.Unpack{In: bfp8, Out: bfp8}
 	var tile arith.SrcTile
 	u.Tile(&tile, l1)
 	for i := range tile {
 		if tile[i][0] != 0x3F800000 || tile[i][1] != 0 {
 			t.Fatalf("row %d begins with %08x", i, tile[i][:2])
 		}
+	}
+}
+
+func benchmarkTile(b *testing.B, wide bool, do func(m arith.Math, dst *arith.DstTile, x, y *arith.SrcTile)) {
+	l0, l1, out := benchTile(1), benchTile(2), make([]byte, bf16.TileBytes())
+	u := arith.Unpack{Arch: arith.Blackhole, In: bf16, Out: bf16}
+	m := arith.Math{Arch: arith.Blackhole, A: bf16, B: bf16, Wide: wide}
+	p := arith.Pack{Mid: bf16, Out: bf16, Wide: wide}
+	var x, y arith.SrcTile
+	for b.Loop() {
+		var dst arith.DstTile
+		u.Tile(&x, l0)
+		u.Tile(&y, l1)
+		do(m, &dst, &x, &y)
+		p.Tile(out, &dst)
 	}
 }
 
@@ -58,49 +73,23 @@ func BenchmarkMatmulTile(b *testing.B) {
 		wide     bool
 	}{{"LoFi", arith.LoFi, false}, {"HiFi4", arith.HiFi4, false}, {"HiFi4Wide", arith.HiFi4, true}} {
 		b.Run(f.name, func(b *testing.B) {
-			l0, l1, out := benchTile(1), benchTile(2), make([]byte, arith.BF16.TileBytes())
-			u := arith.Unpack{Arch: arith.Blackhole, In: arith.BF16, Out: arith.BF16}
-			m := arith.Math{Arch: arith.Blackhole, A: arith.BF16, B: arith.BF16, Wide: f.wide}
-			p := arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: f.wide}
-			var x, y arith.SrcTile
-			for b.Loop() {
-				var dst arith.DstTile
-				u.Tile(&x, l0)
-				u.Tile(&y, l1)
-				m.MatmulTile(&dst, &x, &y, f.fidelity)
-				p.Tile(out, &dst)
-			}
+			benchmarkTile(b, f.wide, func(m arith.Math, dst *arith.DstTile, x, y *arith.SrcTile) { m.MatmulTile(dst, x, y, f.fidelity) })
 		})
 	}
 }
 
 func BenchmarkElementwiseTile(b *testing.B) {
-	for _, op := range []string{"Add", "Mul"} {
-		b.Run(op, func(b *testing.B) {
-			l0, l1, out := benchTile(1), benchTile(2), make([]byte, arith.BF16.TileBytes())
-			u := arith.Unpack{Arch: arith.Blackhole, In: arith.BF16, Out: arith.BF16}
-			m := arith.Math{Arch: arith.Blackhole, A: arith.BF16, B: arith.BF16}
-			p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
-			var x, y arith.SrcTile
-			for b.Loop() {
-				var dst arith.DstTile
-				u.Tile(&x, l0)
-				u.Tile(&y, l1)
-				if op == "Add" {
-					m.AddTile(&dst, &x, &y, false)
-				} else {
-					m.MulTile(&dst, &x, &y, arith.LoFi)
-				}
-				p.Tile(out, &dst)
-			}
-		})
-	}
+	b.Run("Add", func(b *testing.B) {
+		benchmarkTile(b, false, func(m arith.Math, dst *arith.DstTile, x, y *arith.SrcTile) { m.AddTile(dst, x, y, false) })
+	})
+	b.Run("Mul", func(b *testing.B) {
+		benchmarkTile(b, false, func(m arith.Math, dst *arith.DstTile, x, y *arith.SrcTile) { m.MulTile(dst, x, y, arith.LoFi) })
+	})
 }
 
-// benchTile returns a tile of bf16 numbers about 1.
 func benchTile(seed uint64) []byte {
 	s := bitSource{goldentest.Bits(seed)}
-	l1 := make([]byte, arith.BF16.TileBytes())
+	l1 := make([]byte, bf16.TileBytes())
 	for i := 0; i < len(l1); i += 2 {
 		v := s.word(1) >> 16
 		l1[i], l1[i+1] = byte(v), byte(v>>8)

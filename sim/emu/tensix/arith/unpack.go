@@ -12,14 +12,14 @@ type Unpack struct {
 	Exp4     bool   // LF8 has 4 exponent bits and 3 mantissa bits instead of 5 and 2
 	Unsigned bool   // INT8 has no sign
 
-	// Forced gives all blocks of a block format the exponent SharedExponent instead of those in L1.
+	// Forced gives all blocks the exponent SharedExponent instead of those in L1.
 	Forced         bool
 	SharedExponent uint8
 }
 
 // Elements converts len(dst) consecutive data of L1 to data of SrcA or SrcB. The first is data[0],
-// for formats of 4 or 2 bits from bit shift on. For block formats without Forced, the exponent of
-// dst[i] is exponents[(first+i)/16]. Formats that no unpacker takes give zeros.
+// for formats of 4 or 2 bits from bit shift on. Without Forced, the exponent of dst[i] is
+// exponents[(first+i)/16]. Unknown formats give zeros.
 func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte, first int) {
 	switch u.In {
 	case FP32:
@@ -57,8 +57,7 @@ func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte
 	}
 }
 
-// DstElements converts len(dst) consecutive 32-bit data of L1 to data of a wide Dst, whose upper
-// and lower halves go to different rows. Unpackers that write to Dst use it.
+// DstElements converts len(dst) 32-bit data of L1 to data of a wide Dst.
 func (u *Unpack) DstElements(dst []uint32, data []byte) {
 	for i := range dst {
 		dst[i] = EncodeDst32(binary.LittleEndian.Uint32(data[4*i:]))
@@ -83,8 +82,8 @@ func (u *Unpack) fp32(dst []uint32, data []byte) {
 	}
 }
 
-// fp32ToHalf truncates an fp32 to 5 exponent bits and 10 mantissa bits, in the layout of a Src
-// datum. Overflow saturates. An exponent that becomes zero keeps its mantissa.
+// fp32ToHalf truncates to 5 exponent and 10 mantissa bits in the layout of a Src datum. Overflow
+// saturates. An exponent that becomes zero keeps its mantissa.
 func fp32ToHalf(v uint32) uint32 {
 	sign, exponent := v&0x80000000, int32(v>>23&0xFF)-112
 	switch {
@@ -96,7 +95,7 @@ func fp32ToHalf(v uint32) uint32 {
 	return sign | uint32(exponent)<<23 | v&0x7FE000
 }
 
-// lf8 widens an 8-bit float to fp16. Its largest magnitudes become fp16's largest.
+// The largest magnitudes become fp16's largest.
 func (u *Unpack) lf8(x byte) uint16 {
 	if u.Exp4 {
 		sign, exponent, mantissa := uint16(x&0x80)<<8, uint16(x>>3&0xF), uint16(x&7)<<7
@@ -140,9 +139,9 @@ func (u *Unpack) blocks(dst []uint32, data []byte, shift int, exponents []byte, 
 	}
 }
 
-// blockDatum returns the bf16 of a sign and a 7-bit magnitude, whose uppermost bit counts 1, times
-// two to the exponent. As on the chip, the exponent wraps below zero, and minus zero stands for
-// minus infinity.
+// blockDatum returns the bf16 of a 7-bit magnitude, whose uppermost bit counts 1, times two to the
+// exponent. As on the chip, the exponent wraps below zero, and minus zero stands for minus
+// infinity.
 func blockDatum(x, exponent uint8) uint16 {
 	sign, magnitude := uint16(x&0x80)<<8, x<<1
 	if magnitude == 0 {

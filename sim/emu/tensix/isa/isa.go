@@ -1,7 +1,7 @@
 // Package isa encodes instructions of the Tensix engines of either architecture, and values of
-// configuration fields. Its tables are generated from those of the emulator.
+// configuration fields.
 //
-//	w, err := isa.MVMUL{Dst: 8, Mode: 1}.Encode(chip.Blackhole)
+//	w, err := isa.Encode(chip.Blackhole, isa.MVMUL{Dst: 8, Mode: 1})
 package isa
 
 import (
@@ -10,23 +10,18 @@ import (
 	"math/bits"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/tables"
 )
 
-// Instruction is implemented by the types named after opcodes, which hold the values of fields.
-type Instruction interface {
-	// Encode returns the instruction's word. It fails if a value doesn't fit its field, or if the
-	// architecture lacks the instruction or a field that isn't 0.
-	Encode(chip.Arch) (uint32, error)
-}
+// Instruction is a value of a type named after an opcode, which holds the values of fields.
+type Instruction any
 
 // Field is the bits of Mask in a word, from bit Shift on. Mask is 0 if the architecture lacks the
 // field.
-type Field struct {
-	Word, Shift uint8
-	Mask        uint32
-}
+type Field = tables.Field
 
 func index(a chip.Arch) int {
 	if a == chip.Blackhole {
@@ -35,7 +30,7 @@ func index(a chip.Arch) int {
 	return 0
 }
 
-func (f Field) place(v uint32) (uint32, error) {
+func place(f Field, v uint32) (uint32, error) {
 	switch {
 	case v == 0:
 		return 0, nil
@@ -47,41 +42,33 @@ func (f Field) place(v uint32) (uint32, error) {
 	return v << f.Shift, nil
 }
 
-// encode returns the word of an instruction from its opcode and the bits of its fields in the order
-// of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields says that
-// only Blackhole has the instruction.
-func encode(a chip.Arch, in Instruction, opcode uint32, places string) (uint32, error) {
-	w, values := opcode<<24, reflect.ValueOf(in)
-	name := values.Type().Name()
-	if rest, ok := strings.CutPrefix(places, "bh"); ok {
-		if places = rest; a != chip.Blackhole {
-			return 0, fmt.Errorf("isa: %v doesn't have %s", a, name)
-		}
+var instructions = sync.OnceValue(func() map[string]tables.Instruction {
+	m := make(map[string]tables.Instruction)
+	for _, in := range tables.Instructions() {
+		m["isa."+strings.ReplaceAll(in.Name, "_", "")] = in
 	}
-	for i, bits := range strings.Fields(places) {
-		if wormhole, blackhole, differ := strings.Cut(bits, "|"); differ {
-			bits = [2]string{wormhole, blackhole}[index(a)]
-		}
-		v, err := bitsOf(bits).place(uint32(values.Field(i).Uint()))
+	return m
+})
+
+// Encode returns an instruction's word. It fails if a value doesn't fit its field, or if the
+// architecture lacks the instruction or a field that isn't 0.
+func Encode(a chip.Arch, in Instruction) (uint32, error) {
+	t, ok := instructions()[fmt.Sprintf("%T", in)]
+	if !ok {
+		return 0, fmt.Errorf("isa: %T is no instruction", in)
+	}
+	if t.BlackholeOnly && a != chip.Blackhole {
+		return 0, fmt.Errorf("isa: %v doesn't have %s", a, t.Name)
+	}
+	w, values := uint32(t.Opcode)<<24, reflect.ValueOf(in)
+	for i, o := range t.Operands {
+		v, err := place(o.Places[index(a)], uint32(values.Field(i).Uint()))
 		if err != nil {
-			field := values.Type().Field(i).Name
-			return 0, fmt.Errorf("isa: %s on %v: %s = %w", name, a, strings.ToLower(field[:1])+field[1:], err)
+			return 0, fmt.Errorf("isa: %s on %v: %s = %w", t.Name, a, o.Name, err)
 		}
 		w |= v
 	}
 	return w, nil
-}
-
-// bitsOf reads "high:low", "bit", or "-" for no field.
-func bitsOf(s string) Field {
-	var high, low uint8
-	switch n, _ := fmt.Sscanf(s, "%d:%d", &high, &low); n {
-	case 0:
-		return Field{}
-	case 1:
-		low = high
-	}
-	return Field{Shift: low, Mask: 2<<(high-low) - 1}
 }
 
 // Config is a field of the configuration that all threads share. An array's elements follow the
@@ -94,41 +81,64 @@ type Thread uint8
 // Place returns the index of the field's word, and v in its place there. It fails if v doesn't fit
 // or if the architecture lacks the field.
 func (c Config) Place(a chip.Arch, v uint32) (word, value uint32, err error) {
-	return configPlaces[index(a)][c].field(a, fmt.Sprintf("field %d of the configuration", c), v)
+	return inWord(a, c.field(a), fmt.Sprintf("field %d of the configuration", c), v)
 }
 
 // Place is [Config.Place] for a field of a thread.
 func (t Thread) Place(a chip.Arch, v uint32) (word, value uint32, err error) {
-	return threadPlaces[index(a)][t].field(a, fmt.Sprintf("field %d of a thread's configuration", t), v)
+	return inWord(a, fields()[index(a)].thread[t], fmt.Sprintf("field %d of a thread's configuration", t), v)
 }
 
 // Mask returns the field's bits in its word; 0 if the architecture lacks the field.
 func (c Config) Mask(a chip.Arch) uint32 {
-	f := configPlaces[index(a)][c]
+	f := c.field(a)
 	return f.Mask << f.Shift
+}
+
+func (c Config) field(a chip.Arch) Field { return fields()[index(a)].config[c] }
+
+type archFields struct {
+	config [NumConfig]Field
+	thread [NumThread]Field
+}
+
+var fields = sync.OnceValue(func() (f [2]*archFields) {
+	for i := range f {
+		f[i] = new(archFields)
+		fill(f[i].config[:], tables.Config().Config, i)
+		fill(f[i].thread[:], tables.Config().Thread, i)
+	}
+	return f
+})
+
+func fill(to []Field, list []tables.Array, arch int) {
+	for _, a := range list {
+		to = to[copy(to, a.Places[arch]):]
+	}
 }
 
 // Fields returns the fields of both kinds of configuration. The caller must not change them.
 func Fields(a chip.Arch) (config *[NumConfig]Field, thread *[NumThread]Field) {
-	return &configPlaces[index(a)], &threadPlaces[index(a)]
+	f := fields()[index(a)]
+	return &f.config, &f.thread
 }
 
 // Configs iterates over an architecture's fields, each element of an array by itself.
 func Configs(a chip.Arch) iter.Seq[Config] {
 	return func(yield func(Config) bool) {
 		for c := range Config(NumConfig) {
-			if configPlaces[index(a)][c].Mask != 0 && !yield(c) {
+			if c.field(a).Mask != 0 && !yield(c) {
 				return
 			}
 		}
 	}
 }
 
-func (f Field) field(a chip.Arch, name string, v uint32) (word, value uint32, err error) {
+func inWord(a chip.Arch, f Field, name string, v uint32) (word, value uint32, err error) {
 	if f.Mask == 0 {
 		return 0, 0, fmt.Errorf("isa: %v doesn't have %s", a, name)
 	}
-	if value, err = f.place(v); err != nil {
+	if value, err = place(f, v); err != nil {
 		return 0, 0, fmt.Errorf("isa: %s on %v: %w", name, a, err)
 	}
 	return uint32(f.Word), value, nil

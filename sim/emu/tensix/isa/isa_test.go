@@ -11,7 +11,7 @@ import (
 
 func Example() {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		w, err := isa.MVMUL{Dst: 8, Mode: 1, Clear: 3}.Encode(a)
+		w, err := isa.Encode(a, isa.MVMUL{Dst: 8, Mode: 1, Clear: 3})
 		fmt.Printf("%v %#x %v\n", a, w, err)
 	}
 	// Output:
@@ -32,7 +32,7 @@ func TestEncodeRefusesWhatAnInstructionHasNoRoomFor(t *testing.T) {
 		{"absent field left 0", chip.Wormhole, isa.ZEROACC{Clear: 7}, "0x10380000"},
 		{"absent instruction", chip.Wormhole, isa.SFPLE{}, "wormhole doesn't have SFPLE"},
 	} {
-		w, err := tt.in.Encode(tt.arch)
+		w, err := isa.Encode(tt.arch, tt.in)
 		got := fmt.Sprintf("%#x", w)
 		if err != nil {
 			got = err.Error()

@@ -1,16 +1,14 @@
-// Package lanes has the inner loops of the vector unit on registers of 32 lanes. Each function
-// changes enabled lanes only; operands may be the same register. With AVX2 it does eight lanes at a
-// time, otherwise by the plain functions whose names end in Go.
+// Package lanes has the inner loops of the vector unit on registers of 32 lanes. Functions change
+// enabled lanes only; operands may be the same register. They do eight lanes at a time with AVX2.
 package lanes
 
-// Count is the number of lanes.
 const Count = 32
 
 // Register is a register of all lanes.
 type Register = [Count]uint32
 
-// RowLanes lanes read or write a row of Dst, and Rows rows serve all lanes: lane 8r+i has datum 2i,
-// or 2i+1 in column 1, of row r.
+// RowLanes lanes read or write a row of Dst, Rows rows serve all: lane 8r+i has datum 2i, or 2i+1
+// in column 1, of row r.
 const (
 	RowLanes = 8
 	Rows     = Count / RowLanes
@@ -23,7 +21,6 @@ const signBit = 1 << 31
 
 func bit(mask uint32, lane int) bool { return mask>>(lane&31)&1 != 0 }
 
-// each sets enabled lanes of d to f of c.
 func each(d, c *Register, enabled uint32, f func(lane int, v uint32) uint32) {
 	for lane, v := range c {
 		if v = f(lane, v); bit(enabled, lane) {
@@ -36,10 +33,9 @@ func at(lane int, column uint32) (row, i int) {
 	return lane / RowLanes, lane%RowLanes*2 + int(column&1)
 }
 
-// Fill sets all lanes to v.
 func Fill(d *Register, v uint32) { Bits(d, d, 0, 0, v, 1<<Count-1) }
 
-// Bits sets d to the bits keep of c and the bits own of d, then flips the bits flip.
+// Bits sets d to the bits keep of c and own of d, then flips the bits flip.
 func Bits(d, c *Register, keep, own, flip, enabled uint32) {
 	if haveAVX2() {
 		bitsAVX2(d, c, keep, own, flip, enabled)
@@ -111,8 +107,7 @@ func exponentsGo(d, c *Register, bias, enabled uint32) (negative uint32) {
 	return negative
 }
 
-// Shift sets d to c shifted left by the lowest five bits of by, or right by those of -by if by is
-// negative. Right shifts copy the sign if arithmetic.
+// Shift shifts c left by the lowest five bits of by, or right by those of -by if negative.
 func Shift(d, c, by *Register, arithmetic bool, enabled uint32) {
 	if haveAVX2() {
 		shiftAVX2(d, c, by, arithmetic, enabled)
@@ -134,7 +129,7 @@ func shiftGo(d, c, by *Register, arithmetic bool, enabled uint32) {
 	})
 }
 
-// Add sets d to a+b, or a-b if minus. It returns the lanes, enabled or not, with a negative result.
+// Add sets d to a+b, or a-b if minus. Its result is as that of Exponents.
 func Add(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	if haveAVX2() {
 		return addAVX2(d, a, b, minus, enabled)
@@ -157,8 +152,7 @@ func addGo(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	return negative
 }
 
-// Sort sets greater and less to the maximum and minimum of x and y, as sign-and-magnitude numbers.
-// Disabled lanes get x and y.
+// Sort orders sign-and-magnitude numbers. Disabled lanes get x and y.
 func Sort(greater, less, x, y *Register, enabled uint32) {
 	if haveAVX2() {
 		sortAVX2(greater, less, x, y, enabled)
@@ -199,7 +193,7 @@ func roundBF16Go(d, c *Register, enabled uint32) {
 	})
 }
 
-// Random steps each lane's linear feedback shift register, with taps at bits 31, 21, 1 and 0.
+// Random steps each lane's linear feedback shift register.
 func Random(d *Register, enabled uint32) {
 	if haveAVX2() {
 		randomAVX2(d, enabled)
@@ -230,7 +224,7 @@ func testGo(c *Register) (negative, zero uint32) {
 	return negative, zero
 }
 
-// LoadBF16 sets d to fp32 of a block's bf16, in Dst's encoding.
+// LoadBF16 sets d to a block's bf16.
 func LoadBF16(d *Register, from *Block, column, enabled uint32) {
 	if haveAVX2() {
 		loadBF16AVX2(d, from, column, enabled)
@@ -246,7 +240,7 @@ func loadBF16Go(d *Register, from *Block, column, enabled uint32) {
 	})
 }
 
-// Load32 sets d to 32-bit data of two blocks, whose upper halves have Dst's encoding.
+// Load32 sets d to 32-bit data of two blocks of halves.
 func Load32(d *Register, high, low *Block, column, enabled uint32) {
 	if haveAVX2() {
 		load32AVX2(d, high, low, column, enabled)
@@ -262,12 +256,11 @@ func load32Go(d *Register, high, low *Block, column, enabled uint32) {
 	})
 }
 
-// decode returns an fp32's upper half from Dst's encoding: sign, mantissa, exponent.
+// decode returns an fp32's upper half from Dst's encoding.
 func decode(v uint32) uint32 { return v&signBit | v<<7&0x7F800000 | v>>8&0x7F0000 }
 
 func encode(v uint32) uint32 { return v&signBit | v<<8&0x7F000000 | v>>7&0xFF0000 }
 
-// flush makes a denormal zero of the same sign.
 func flush(v uint32) uint32 {
 	if v&0x7F800000 == 0 {
 		return v & signBit
@@ -275,7 +268,7 @@ func flush(v uint32) uint32 {
 	return v
 }
 
-// StoreBF16 stores the upper halves of fp32 to a block in Dst's encoding. Denormals become zero.
+// StoreBF16 stores the upper halves of fp32 to a block. Denormals become zero.
 func StoreBF16(to *Block, c *Register, column, enabled uint32) {
 	if haveAVX2() {
 		storeBF16AVX2(to, c, column, enabled)
@@ -293,8 +286,7 @@ func storeBF16Go(to *Block, c *Register, column, enabled uint32) {
 	}
 }
 
-// Store32 stores 32-bit data to two blocks, the upper halves in Dst's encoding. Denormals become
-// zero if flushed.
+// Store32 stores 32-bit data to two blocks of halves. Denormals become zero if flushed.
 func Store32(high, low *Block, c *Register, flushed bool, column, enabled uint32) {
 	if haveAVX2() {
 		store32AVX2(high, low, c, flushed, column, enabled)
@@ -316,8 +308,7 @@ func store32Go(high, low *Block, c *Register, flushed bool, column, enabled uint
 	}
 }
 
-// EncodeRow sets a row of Dst to the upper halves of fp32 in Dst's encoding. Denormals become
-// unsigned zero if flushed.
+// EncodeRow encodes the upper halves of fp32 for Dst. Denormals become unsigned zero if flushed.
 func EncodeRow(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {
 	if haveAVX2() {
 		encodeRowAVX2(to, from, flushed)

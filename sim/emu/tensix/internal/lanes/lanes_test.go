@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// numbers returns random bits, special values, or small numbers.
 func numbers(r *rand.Rand) (v Register) {
 	specials := [...]uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFFFFFFF, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000,
 		0x7F7FFFFF, 0x7F7F8000, 0x3F808000}
@@ -23,7 +22,6 @@ func numbers(r *rand.Rand) (v Register) {
 	return v
 }
 
-// operands are what a function works on.
 type operands struct {
 	r       [5]Register
 	blocks  [2]Block
@@ -38,7 +36,7 @@ func (o *operands) b() *Register { return &o.r[o.at[1]] }
 func (o *operands) c() *Register { return &o.r[o.at[2]] }
 
 func TestVectorInstructionsDoWhatTheirTwinsDo(t *testing.T) {
-	both := func(name string, vector, plain func(o *operands)) {
+	both := func(name string, do func(o *operands, twin bool)) {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for n := range 5000 {
@@ -57,76 +55,59 @@ func TestVectorInstructionsDoWhatTheirTwinsDo(t *testing.T) {
 					o.enabled = r.Uint32()
 				}
 				got, want := o, o
-				vector(&got)
-				plain(&want)
+				do(&got, false)
+				do(&want, true)
 				if got != want {
 					t.Fatalf("case %d: got %x, want %x, from %x", n, got, want, o)
 				}
 			}
 		})
 	}
-	bits := func(f func(d, c *Register, keep, own, flip, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(o.a(), o.b(), o.x[0], o.x[1], o.x[2], o.enabled) }
-	}
-	binary := func(f func(d, b, c *Register, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(o.a(), o.b(), o.c(), o.enabled) }
-	}
-	exponents := func(f func(d, c *Register, bias, enabled uint32) uint32) func(*operands) {
-		return func(o *operands) { o.masks[0] = f(o.a(), o.b(), o.x[0]&127, o.enabled) }
-	}
-	shift := func(f func(d, c, by *Register, arithmetic bool, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled) }
-	}
-	add := func(f func(d, a, b *Register, minus bool, enabled uint32) uint32) func(*operands) {
-		return func(o *operands) { o.masks[0] = f(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled) }
-	}
-	sort := func(f func(greater, less, x, y *Register, enabled uint32)) func(*operands) {
-		return func(o *operands) {
-			if o.x[1]&1 != 0 { // in place
-				f(o.a(), &o.r[3], o.a(), &o.r[3], o.enabled)
-			} else {
-				f(&o.r[4], o.a(), o.b(), o.c(), o.enabled)
-			}
+	both("Bits", func(o *operands, twin bool) {
+		pick(twin, Bits, bitsGo)(o.a(), o.b(), o.x[0], o.x[1], o.x[2], o.enabled)
+	})
+	both("And", func(o *operands, twin bool) { pick(twin, And, andGo)(o.a(), o.b(), o.c(), o.enabled) })
+	both("Or", func(o *operands, twin bool) { pick(twin, Or, orGo)(o.a(), o.b(), o.c(), o.enabled) })
+	both("Xor", func(o *operands, twin bool) { pick(twin, Xor, xorGo)(o.a(), o.b(), o.c(), o.enabled) })
+	both("Exponents", func(o *operands, twin bool) {
+		o.masks[0] = pick(twin, Exponents, exponentsGo)(o.a(), o.b(), o.x[0]&127, o.enabled)
+	})
+	both("Shift", func(o *operands, twin bool) {
+		pick(twin, Shift, shiftGo)(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled)
+	})
+	both("Add", func(o *operands, twin bool) {
+		o.masks[0] = pick(twin, Add, addGo)(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled)
+	})
+	both("Sort", func(o *operands, twin bool) {
+		if f := pick(twin, Sort, sortGo); o.x[1]&1 != 0 { // in place
+			f(o.a(), &o.r[3], o.a(), &o.r[3], o.enabled)
+		} else {
+			f(&o.r[4], o.a(), o.b(), o.c(), o.enabled)
 		}
+	})
+	both("RoundBF16", func(o *operands, twin bool) { pick(twin, RoundBF16, roundBF16Go)(o.a(), o.b(), o.enabled) })
+	both("Random", func(o *operands, twin bool) { pick(twin, Random, randomGo)(o.a(), o.enabled) })
+	both("Test", func(o *operands, twin bool) { o.masks[0], o.masks[1] = pick(twin, Test, testGo)(o.a()) })
+	both("LoadBF16", func(o *operands, twin bool) {
+		pick(twin, LoadBF16, loadBF16Go)(o.a(), &o.blocks[0], o.x[0]&1, o.enabled)
+	})
+	both("Load32", func(o *operands, twin bool) {
+		pick(twin, Load32, load32Go)(o.a(), &o.blocks[0], &o.blocks[1], o.x[0]&1, o.enabled)
+	})
+	both("StoreBF16", func(o *operands, twin bool) {
+		pick(twin, StoreBF16, storeBF16Go)(&o.blocks[0], o.a(), o.x[0]&1, o.enabled)
+	})
+	both("Store32", func(o *operands, twin bool) {
+		pick(twin, Store32, store32Go)(&o.blocks[0], &o.blocks[1], o.a(), o.x[1]&1 != 0, o.x[0]&1, o.enabled)
+	})
+	both("EncodeRow", func(o *operands, twin bool) {
+		pick(twin, EncodeRow, encodeRowGo)(&o.blocks[0][1], (*[16]uint32)(o.a()[o.x[1]&15:]), o.x[0]&1 != 0)
+	})
+}
+
+func pick[F any](twin bool, vector, plain F) F {
+	if twin {
+		return plain
 	}
-	round := func(f func(d, c *Register, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(o.a(), o.b(), o.enabled) }
-	}
-	random := func(f func(d *Register, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(o.a(), o.enabled) }
-	}
-	test := func(f func(c *Register) (negative, zero uint32)) func(*operands) {
-		return func(o *operands) { o.masks[0], o.masks[1] = f(o.a()) }
-	}
-	load16 := func(f func(d *Register, from *Block, column, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(o.a(), &o.blocks[0], o.x[0]&1, o.enabled) }
-	}
-	load32 := func(f func(d *Register, high, low *Block, column, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(o.a(), &o.blocks[0], &o.blocks[1], o.x[0]&1, o.enabled) }
-	}
-	store16 := func(f func(to *Block, c *Register, column, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(&o.blocks[0], o.a(), o.x[0]&1, o.enabled) }
-	}
-	store32 := func(f func(high, low *Block, c *Register, flushed bool, column, enabled uint32)) func(*operands) {
-		return func(o *operands) { f(&o.blocks[0], &o.blocks[1], o.a(), o.x[1]&1 != 0, o.x[0]&1, o.enabled) }
-	}
-	encode := func(f func(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool)) func(*operands) {
-		return func(o *operands) { f(&o.blocks[0][1], (*[16]uint32)(o.a()[o.x[1]&15:]), o.x[0]&1 != 0) }
-	}
-	both("Bits", bits(Bits), bits(bitsGo))
-	both("And", binary(And), binary(andGo))
-	both("Or", binary(Or), binary(orGo))
-	both("Xor", binary(Xor), binary(xorGo))
-	both("Exponents", exponents(Exponents), exponents(exponentsGo))
-	both("Shift", shift(Shift), shift(shiftGo))
-	both("Add", add(Add), add(addGo))
-	both("Sort", sort(Sort), sort(sortGo))
-	both("RoundBF16", round(RoundBF16), round(roundBF16Go))
-	both("Random", random(Random), random(randomGo))
-	both("Test", test(Test), test(testGo))
-	both("LoadBF16", load16(LoadBF16), load16(loadBF16Go))
-	both("Load32", load32(Load32), load32(load32Go))
-	both("StoreBF16", store16(StoreBF16), store16(storeBF16Go))
-	both("Store32", store32(Store32), store32(store32Go))
-	both("EncodeRow", encode(EncodeRow), encode(encodeRowGo))
+	return vector
 }

@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
+	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/tables"
 )
 
 // Headers of kernels: macros that make instruction words, and places of configuration fields.
@@ -12,8 +16,7 @@ import (
 
 var archMacros = [2]string{"REPRISE_WORMHOLE", "REPRISE_BLACKHOLE"}
 
-func instructionHeader(lines []string) ([]byte, error) {
-	var b bytes.Buffer
+func instructionHeader(b *bytes.Buffer) {
 	b.WriteString(`// Instructions of the Tensix engines: RP_OP_NAME makes the word of instruction NAME from its fields, whose names and
 // order are those of the table. A field that the architecture doesn't have must be 0. Constants that don't fit
 // their field don't compile; values known only at run time are not checked.
@@ -23,77 +26,45 @@ func instructionHeader(lines []string) ([]byte, error) {
 #define REPRISE_TENSIX_INSTRUCTIONS_H
 
 `)
-	for _, l := range lines {
-		in, err := parseInstruction(l)
-		if err != nil {
-			return nil, err
-		}
-		if !in.unsupported {
-			in.writeMacros(&b)
+	for _, in := range supported() {
+		differ := slices.ContainsFunc(in.Operands, func(o tables.Operand) bool { return o.Places[0] != o.Places[1] })
+		switch {
+		case in.BlackholeOnly:
+			fmt.Fprintf(b, "#if defined(%s)\n%s#endif\n", archMacros[1], macro(&in, 1))
+		case differ:
+			fmt.Fprintf(b, "#if defined(%s)\n%s#else\n%s#endif\n", archMacros[0], macro(&in, 0), macro(&in, 1))
+		default:
+			b.WriteString(macro(&in, 0))
 		}
 	}
 	b.WriteString("\n#endif\n")
-	return b.Bytes(), nil
 }
 
-func (i *instruction) writeMacros(b *bytes.Buffer) {
-	switch {
-	case i.blackholeOnly:
-		fmt.Fprintf(b, "#if defined(%s)\n", archMacros[1])
-		i.writeMacro(b, 1)
-		b.WriteString("#endif\n")
-	case i.differs():
-		fmt.Fprintf(b, "#if defined(%s)\n", archMacros[0])
-		i.writeMacro(b, 0)
-		b.WriteString("#else\n")
-		i.writeMacro(b, 1)
-		b.WriteString("#endif\n")
-	default:
-		i.writeMacro(b, 0)
-	}
-}
-
-func (i *instruction) differs() bool {
-	for _, o := range i.fields {
-		if o.place[0] != o.place[1] {
-			return true
-		}
-	}
-	return false
-}
-
-func (i *instruction) writeMacro(b *bytes.Buffer, arch int) {
-	head := fmt.Sprintf("#define RP_OP_%s", i.name)
-	word := fmt.Sprintf("0x%02X000000u", i.opcode)
-	if len(i.fields) == 0 {
-		fmt.Fprintf(b, "%s %s\n", head, word)
-		return
+func macro(in *tables.Instruction, arch int) string {
+	word := fmt.Sprintf("0x%02X000000u", in.Opcode)
+	if len(in.Operands) == 0 {
+		return fmt.Sprintf("#define RP_OP_%s %s\n", in.Name, word)
 	}
 	var names []string
-	parts := []string{word}
-	for _, o := range i.fields {
-		name := snake(o.name)
+	line, b := "    ("+word, new(strings.Builder)
+	for _, o := range in.Operands {
+		name := snake(o.Name)
 		names = append(names, name)
-		if p := o.place[arch]; p.none {
-			parts = append(parts, fmt.Sprintf("RP_TENSIX_ABSENT(%s)", name))
-		} else {
-			parts = append(parts, fmt.Sprintf("RP_TENSIX_BITS(%s, %d, %d)", name, p.low, p.high-p.low+1))
+		part := fmt.Sprintf("RP_TENSIX_ABSENT(%s)", name)
+		if p := o.Places[arch]; p.Mask != 0 {
+			part = fmt.Sprintf("RP_TENSIX_BITS(%s, %d, %d)", name, p.Shift, width(p))
 		}
-	}
-	fmt.Fprintf(b, "%s(%s)", head, strings.Join(names, ", "))
-	line := "    ("
-	for n, p := range parts {
-		switch {
-		case n > 0 && len(line)+len(p) > 108:
+		if sep := " | "; len(line+sep+part) > 111 {
 			fmt.Fprintf(b, " \\\n%s |", line)
-			line = "     "
-		case n > 0:
-			line += " | "
+			line = "     " + part
+		} else {
+			line += sep + part
 		}
-		line += p
 	}
-	fmt.Fprintf(b, " \\\n%s)\n", line)
+	return fmt.Sprintf("#define RP_OP_%s(%s)%s \\\n%s)\n", in.Name, strings.Join(names, ", "), b, line)
 }
+
+func width(f tables.Field) int { return bits.Len32(f.Mask) }
 
 func snake(s string) string {
 	r := []rune(s)
@@ -111,9 +82,7 @@ func snake(s string) string {
 	return b.String()
 }
 
-// registerHeader returns the places of the fields of both kinds of configuration.
-func registerHeader(lines []string) ([]byte, error) {
-	var b bytes.Buffer
+func registerHeader(b *bytes.Buffer) {
 	b.WriteString(`// Configuration of the Tensix engines: where fields are, for RP_FIELD and the macros on fields in reprise/tensix.h, which
 // includes this file. RP_CFG fields are in words that all threads share, RP_THREAD fields in those that each thread has of
 // its own. Beside each is the vendor's name; of an array, (i), that of element 0. Fields that an architecture doesn't
@@ -122,43 +91,29 @@ func registerHeader(lines []string) ([]byte, error) {
 #define REPRISE_TENSIX_REGISTERS_H
 
 `)
-	var fields [2][]field // config, thread
-	for _, l := range lines {
-		columns := strings.Fields(l)
-		kind := 0
-		switch columns[0] {
-		case "thread":
-			kind = 1
-		case "config":
-		default:
-			continue
-		}
-		f, err := parseField(columns)
-		if err != nil {
-			return nil, err
-		}
-		fields[kind] = append(fields[kind], f)
-	}
 	for arch, macro := range archMacros {
-		fmt.Fprintf(&b, "#if defined(%s)\n", macro)
-		for kind, prefix := range []string{"RP_CFG_", "RP_THREAD_"} {
-			for i := range fields[kind] {
-				fields[kind][i].writePlaces(&b, prefix, arch)
-			}
+		fmt.Fprintf(b, "#if defined(%s)\n", macro)
+		for _, a := range tables.Config().Config {
+			writePlaces(b, &a, "RP_CFG_", arch)
+		}
+		for _, a := range tables.Config().Thread {
+			writePlaces(b, &a, "RP_THREAD_", arch)
 		}
 		b.WriteString("#endif\n\n")
 	}
 	b.WriteString("#endif\n")
-	return b.Bytes(), nil
 }
 
-func (f *field) writePlaces(b *bytes.Buffer, prefix string, arch int) {
-	places := f.present(arch)
+func writePlaces(b *bytes.Buffer, a *tables.Array, prefix string, arch int) {
+	places := a.Places[arch]
+	for len(places) > 0 && places[len(places)-1].Mask == 0 {
+		places = places[:len(places)-1]
+	}
 	if len(places) == 0 {
 		return
 	}
-	name, value := prefix+strings.ToUpper(snake(f.name)), places[0].macro()
-	if len(f.place[0]) > 1 {
+	name, value := prefix+strings.ToUpper(snake(a.Name)), placeMacro(places[0])
+	if len(a.Places[0]) > 1 {
 		name += "(i)"
 		if step, ok := even(places); ok {
 			value += fmt.Sprintf(" + RP_TENSIX_INDEX(i, %d) * %du", len(places), step)
@@ -167,31 +122,22 @@ func (f *field) writePlaces(b *bytes.Buffer, prefix string, arch int) {
 		}
 		value = "(" + value + ")"
 	}
-	fmt.Fprintf(b, "#define %s %s  // %s\n", name, value, f.vendor)
+	fmt.Fprintf(b, "#define %s %s  // %s\n", name, value, a.Vendor)
 }
 
-// present returns the places of an array up to the last that the architecture has.
-func (f *field) present(arch int) []place {
-	places := f.place[arch]
-	for len(places) > 0 && places[len(places)-1].none {
-		places = places[:len(places)-1]
-	}
-	return places
-}
-
-func (p place) macro() string {
-	return fmt.Sprintf("RP_TENSIX_PLACE(%d, %d, %d)", p.word, p.low, p.high-p.low+1)
+func placeMacro(f tables.Field) string {
+	return fmt.Sprintf("RP_TENSIX_PLACE(%d, %d, %d)", f.Word, f.Shift, width(f))
 }
 
 // even returns the distance in bits between an array's elements, if it is constant and all have one
 // width.
-func even(places []place) (step int, ok bool) {
-	at := func(p place) int { return 32*p.word + p.low }
+func even(places []tables.Field) (step int, ok bool) {
+	at := func(f tables.Field) int { return 32*int(f.Word) + int(f.Shift) }
 	if len(places) > 1 {
 		step = at(places[1]) - at(places[0])
 	}
 	for i, p := range places {
-		if p.none || p.high-p.low != places[0].high-places[0].low || at(p) != at(places[0])+i*step {
+		if p.Mask != places[0].Mask || at(p) != at(places[0])+i*step {
 			return 0, false
 		}
 	}
@@ -199,11 +145,11 @@ func even(places []place) (step int, ok bool) {
 }
 
 // choice returns the expression for element i of an array of at most four scattered elements.
-func choice(places []place) string {
+func choice(places []tables.Field) string {
 	s := "RP_TENSIX_PICK(i"
 	for i := range 4 {
-		if i < len(places) && !places[i].none {
-			s += ", " + places[i].macro()
+		if i < len(places) && places[i].Mask != 0 {
+			s += ", " + placeMacro(places[i])
 		} else {
 			s += ", RP_TENSIX_ABSENT(1)"
 		}

@@ -1,22 +1,16 @@
-//go:build linux
-
 package vfiouser
 
 import (
 	"cmp"
-	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// guest is the client's memory, at the addresses of its DMA_MAPs. It implements driver.DMA.
 type guest struct {
 	master func() bool // bus mastering is on
 
@@ -26,7 +20,6 @@ type guest struct {
 	twin   *twin // for memory without a descriptor, or nil
 }
 
-// guestRange is client memory at [addr, addr+size).
 type guestRange struct {
 	addr, size         uint64
 	readable, writable bool
@@ -34,14 +27,13 @@ type guestRange struct {
 	file               *guestFile
 }
 
-// fileID identifies a file and the kind of its mapping.
 type fileID struct {
 	dev, ino uint64
 	writable bool
 }
 
-// guestFile is a file of which ranges are parts. It is mapped once as a whole: a guest's IOMMU
-// makes ranges as small as pages, more than a process can have mappings.
+// guestFile is mapped once as a whole: a guest's IOMMU makes more ranges than a process can have
+// mappings.
 type guestFile struct {
 	id   fileID
 	mem  []byte
@@ -50,25 +42,25 @@ type guestFile struct {
 
 var _ driver.DMA = (*guest)(nil)
 
-// add maps a range of a descriptor, which stays the caller's, or of none if fd is negative.
+// The descriptor stays the caller's, and may be negative.
 func (g *guest) add(m dmaMap, fd int) error {
-	r := guestRange{addr: m.addr, size: m.size, readable: m.flags&dmaReadable != 0, writable: m.flags&dmaWritable != 0}
+	r := guestRange{addr: m.Addr, size: m.Size, readable: m.Flags&dmaReadable != 0, writable: m.Flags&dmaWritable != 0}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(g.ranges, m.addr, guestRange.compare)
+	i, _ := slices.BinarySearchFunc(g.ranges, m.Addr, guestRange.compare)
 	switch {
-	case i < len(g.ranges) && g.ranges[i].addr-m.addr < m.size,
-		i > 0 && m.addr-g.ranges[i-1].addr < g.ranges[i-1].size:
+	case i < len(g.ranges) && g.ranges[i].addr-m.Addr < m.Size,
+		i > 0 && m.Addr-g.ranges[i-1].addr < g.ranges[i-1].size:
 		return syscall.EEXIST
 	case len(g.ranges) >= maxMaps:
 		return syscall.ENOSPC
 	}
 	if fd >= 0 {
 		var err error
-		if r.file, err = g.openLocked(fd, m.offset, m.size, r.writable); err != nil {
+		if r.file, err = g.openLocked(fd, m.Offset, m.Size, r.writable); err != nil {
 			return err
 		}
-		r.mem = r.file.mem[m.offset:][:m.size]
+		r.mem = r.file.mem[m.Offset:][:m.Size]
 	}
 	g.ranges = slices.Insert(g.ranges, i, r)
 	return nil
@@ -76,8 +68,7 @@ func (g *guest) add(m dmaMap, fd int) error {
 
 func (r guestRange) compare(addr uint64) int { return cmp.Compare(r.addr, addr) }
 
-// openLocked maps the file of a part. It refuses devices and files that end before the part, which
-// would fault.
+// openLocked refuses devices and files that end before the part, which would fault.
 func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -110,8 +101,8 @@ func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile,
 	return f, nil
 }
 
-// remove unmaps the ranges inside [addr, addr+size), at least one. Clients behind an IOMMU unmap
-// larger ranges than they have mapped. Afterwards no access is in progress.
+// remove takes the ranges inside [addr, addr+size), at least one: clients behind an IOMMU unmap
+// more than they have mapped.
 func (g *guest) remove(addr, size uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +121,6 @@ func (g *guest) remove(addr, size uint64) error {
 	return nil
 }
 
-// closeLocked drops a reference to a file.
 func (g *guest) closeLocked(f *guestFile) {
 	if f == nil {
 		return
@@ -141,7 +131,6 @@ func (g *guest) closeLocked(f *guestFile) {
 	}
 }
 
-// clear unmaps everything and drops the twin socket.
 func (g *guest) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,7 +140,6 @@ func (g *guest) clear() {
 	g.ranges, g.twin = nil, nil
 }
 
-// findLocked returns the range that has an address, or nil.
 func (g *guest) findLocked(addr uint64) *guestRange {
 	i, ok := slices.BinarySearchFunc(g.ranges, addr, guestRange.compare)
 	if !ok {
@@ -163,13 +151,11 @@ func (g *guest) findLocked(addr uint64) *guestRange {
 	return nil
 }
 
-// ReadHost reads client memory.
 func (g *guest) ReadHost(bus uint64, p []byte) error { return g.access(bus, p, false) }
 
-// WriteHost writes client memory.
 func (g *guest) WriteHost(bus uint64, p []byte) error { return g.access(bus, p, true) }
 
-// access moves data range by range; if any range is refused, it moves nothing.
+// access moves nothing if any range is refused.
 func (g *guest) access(bus uint64, p []byte, write bool) error {
 	refused := func(why string) error {
 		return &driver.DMAError{Bus: bus, Size: len(p), Write: write, Why: why}
@@ -199,45 +185,10 @@ func (g *guest) access(bus uint64, p []byte, write bool) error {
 			if err := g.twin.access(bus, p[:n], write); err != nil {
 				return refused(err.Error())
 			}
-		} else if !move(r.mem[bus-r.addr:][:n], p[:n], write) {
+		} else if !driver.Move(r.mem[bus-r.addr:][:n], p[:n], write) {
 			return refused("the client has truncated the file of its memory")
 		}
 		bus, p = bus+n, p[n:]
 	}
 	return nil
-}
-
-// move copies between client memory and p, of equal length. Aligned accesses of 4 and 8 bytes are
-// single loads and stores, so a guest sees whole pointers and flags. It returns false for memory
-// that was truncated.
-func move(mem, p []byte, write bool) (ok bool) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case interface{ Addr() uintptr }:
-			if uint64(e.Addr())-uint64(uintptr(unsafe.Pointer(&mem[0]))) >= uint64(len(mem)) {
-				panic(e)
-			}
-			ok = false
-		default:
-			panic(e)
-		}
-	}()
-	q := unsafe.Pointer(&mem[0])
-	switch {
-	case len(p) == 4 && uintptr(q)&3 == 0 && write:
-		atomic.StoreUint32((*uint32)(q), order.Uint32(p))
-	case len(p) == 4 && uintptr(q)&3 == 0:
-		order.PutUint32(p, atomic.LoadUint32((*uint32)(q)))
-	case len(p) == 8 && uintptr(q)&7 == 0 && write:
-		atomic.StoreUint64((*uint64)(q), order.Uint64(p))
-	case len(p) == 8 && uintptr(q)&7 == 0:
-		order.PutUint64(p, atomic.LoadUint64((*uint64)(q)))
-	case write:
-		copy(mem, p)
-	default:
-		copy(p, mem)
-	}
-	return true
 }

@@ -1,0 +1,172 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// SubDevices divides a device's workers into up to [dispatch.MaxSubDevices] disjoint sets, the
+// sub-devices, numbered from 0; tt-metal calls it a sub-device manager. While it is loaded, each
+// program runs on one sub-device, and waits only for the programs before it there: programs of
+// different sub-devices run at the same time. Workers in none run nothing.
+//
+// Transfers, waits and events of a queue wait for the programs of all sub-devices, or of those that
+// [Queue.SetStallGroup] chooses. A trace runs with the division that was loaded when it was
+// captured. It has no control flow and isn't saved or stepped through.
+type SubDevices struct {
+	d     *Device
+	disp  *dispatch.SubDevices
+	local allocator.Extent // L1 of the pools; zero without
+	pools []*Pool
+	freed atomic.Bool
+}
+
+// NewSubDevices divides the workers. With localL1 other than 0, that many bytes of each worker's L1
+// are taken for the sub-devices' own buffers: those of one don't take room from those of another
+// ([SubDevices.Pool]).
+func (d *Device) NewSubDevices(localL1 int, sets ...[]chip.Range) (*SubDevices, error) {
+	fail := func(err error) (*SubDevices, error) { return nil, d.opError("new sub-devices", err) }
+	if err := d.usable("new sub-devices"); err != nil {
+		return nil, err
+	}
+	disp, err := d.disp.NewSubDevices(sets...)
+	if err != nil {
+		return fail(err)
+	}
+	s := &SubDevices{d: d, disp: disp}
+	if localL1 < 0 {
+		return fail(fmt.Errorf("%d B of local L1", localL1))
+	}
+	if localL1 == 0 {
+		return s, nil
+	}
+	first, err := d.newPool(PoolConfig{Kind: allocator.L1, Size: localL1 * d.disp.L1Banks(), Name: "sub-devices"})
+	if err != nil {
+		return fail(err)
+	}
+	s.local = first.ext
+	for i := range sets {
+		p := &Pool{d: d, name: fmt.Sprintf("sub-device %d", i), kind: allocator.L1, ext: first.ext, cores: sets[i]}
+		if p.mem, err = allocator.New(first.mem.Config()); err != nil {
+			return fail(errors.Join(err, d.mem.Free(first.ext)))
+		}
+		s.pools = append(s.pools, p)
+	}
+	return s, nil
+}
+
+// Sets returns the cores of each sub-device.
+func (s *SubDevices) Sets() [][]chip.Range { return s.disp.Sets() }
+
+// Pool returns the memory of a sub-device's own, for buffers that are sharded over cores of it; nil
+// without local L1. It isn't released.
+func (s *SubDevices) Pool(sub int) *Pool {
+	if sub < 0 || sub >= len(s.pools) {
+		return nil
+	}
+	return s.pools[sub]
+}
+
+// Load waits for everything in the device's queues and loads the division, instead of any other.
+// All queues must have all workers. The error matches dispatch.ErrQueueFirmware for tt-metal's
+// queues. Calls of other goroutines that put something into a queue meanwhile make it fail. A
+// division with buffers in its pools can't be replaced.
+func (s *SubDevices) Load(ctx context.Context) error {
+	if s.freed.Load() {
+		return fmt.Errorf("reprise: load sub-devices: %w", ErrReleased)
+	}
+	return s.d.loadSubDevices(ctx, "load sub-devices", s)
+}
+
+// ClearSubDevices undoes the loaded division. It waits as [SubDevices.Load] does.
+func (d *Device) ClearSubDevices(ctx context.Context) error {
+	return d.loadSubDevices(ctx, "clear sub-devices", nil)
+}
+
+func (d *Device) loadSubDevices(ctx context.Context, op string, s *SubDevices) error {
+	if err := d.usable(op); err != nil {
+		return err
+	}
+	for _, q := range d.queues {
+		if err := d.refuse(ctx, q, opQueueWait, ""); err != nil {
+			return err
+		}
+	}
+	d.work.Lock()
+	defer d.work.Unlock()
+	if old := d.subs.Load(); old != nil && old != s {
+		if used := old.used(); used != "" {
+			return fmt.Errorf("reprise: %s: %s has buffers: release them first", op, used)
+		}
+	}
+	var disp *dispatch.SubDevices
+	if s != nil {
+		disp = s.disp
+	}
+	if err := d.disp.LoadSubDevices(ctx, disp); err != nil {
+		return d.opError(op, err)
+	}
+	d.subs.Store(s)
+	return nil
+}
+
+// used names a sub-device with buffers.
+func (s *SubDevices) used() string {
+	for _, p := range s.pools {
+		if p.Memory().Allocated > 0 {
+			return p.name
+		}
+	}
+	return ""
+}
+
+// SubDevices returns the division that is loaded; nil without one.
+func (d *Device) SubDevices() *SubDevices { return d.subs.Load() }
+
+// Release releases a division that isn't loaded, with its local L1.
+func (s *SubDevices) Release() error {
+	const op = "reprise: release sub-devices: "
+	switch used := s.used(); {
+	case s.d.subs.Load() == s:
+		return errors.New(op + "they are loaded: clear them, or load others, before")
+	case used != "":
+		return errors.New(op + used + " has buffers: release them first")
+	case s.freed.Swap(true):
+		return fmt.Errorf(op+"%w", ErrReleased)
+	case s.local.IsZero():
+		return nil
+	}
+	return s.d.mem.Free(s.local)
+}
+
+// SetStallGroup chooses the sub-devices whose programs later transfers, waits and events of the
+// queue wait for; without any it is all. Loading or clearing sub-devices chooses all. The error is a
+// *dispatch.SubDeviceError for a sub-device that isn't there.
+func (q *Queue) SetStallGroup(subs ...int) error {
+	return q.d.opError("set the stall group", q.q.SetStallGroup(subs...))
+}
+
+// inside returns an error for a buffer that a pool of a sub-device can't have.
+func (p *Pool) inside(c *BufferConfig) error {
+	if p.cores == nil {
+		return nil
+	}
+	if c.Sharding == nil {
+		return errors.New("an interleaved buffer: a sub-device has sharded ones only")
+	}
+	for _, r := range c.Sharding.Cores {
+		for core := range r.Cores() {
+			if !slices.ContainsFunc(p.cores, func(o chip.Range) bool { return o.Contains(core) }) {
+				return fmt.Errorf("core %v is not in the sub-device", core)
+			}
+		}
+	}
+	return nil
+}
