@@ -12,17 +12,14 @@ import (
 )
 
 // A trace may have parts on several queues of a device, with edges between them. Event ids can't
-// express these edges, because the commands in DRAM are the same at every replay. So each dispatch
-// core has an edge word for each queue that records ([Queue.EdgeWord]), which starts from 0 at
-// every replay:
+// express these, because the commands in DRAM are the same at every replay. So each dispatch core
+// has an edge word for each queue that records ([Queue.EdgeWord]), which starts from 0 at every
+// replay:
 //
-//  - A part ends by waiting for all recordings of the other parts, and then clears its own core's
-//    words.
-//  - After each part an event is recorded, for which the next replay's parts of the other queues
-//    wait ([Batch.Submit]).
+//  - A part ends by waiting for all recordings of the others, and then clears its own core's words.
+//  - After each part an event is recorded, for which the next replay's parts of the others wait.
 //
-// All parts are put into their queues with all queues locked, so edges only go from earlier to
-// later commands.
+// All parts are put into their queues with all queues locked, so edges only go forwards.
 
 // EdgeWord returns the L1 address, a multiple of 16, at which dispatch cores count the queue's
 // recordings in a trace over several queues.
@@ -40,7 +37,7 @@ type Batch struct {
 	devices int
 	linked  bool // some parts share a device
 
-	one struct { // memory of a batch of one part
+	one struct {
 		part [1]batchPart
 		err  [1]error
 		lock [1]*Queue
@@ -50,7 +47,7 @@ type Batch struct {
 type batchPart struct {
 	*Prepared
 	offset   uint32 // in the issue ring
-	acquired bool   // shared workers, by this submission
+	acquired bool
 }
 
 type peerWait struct {
@@ -59,16 +56,15 @@ type peerWait struct {
 }
 
 type partEnd struct {
-	start uint64 // of the queue; 0 without an event
+	start uint64
 	id    cq.Seq
 }
 
-// ErrSkipped is the error of a part that another queue held back.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
 type BatchError struct {
-	// Errs has the error of each part in the order of NewBatch: nil for a submitted part,
-	// ErrSkipped for one that another held back.
+	// Errs has the error of each part: nil for a submitted part, ErrSkipped for one that another
+	// held back.
 	Errs []error
 
 	queues []*Queue
@@ -91,8 +87,8 @@ func (e *BatchError) Unwrap() []error {
 }
 
 // NewBatch joins prepared commands, one Prepared for each queue. Parts on queues of one device are
-// linked: each is changed to begin with a wait for the others' parts of the previous submission. A
-// linked Prepared can't be joined again; [Batch.Subset] takes it into further batches.
+// linked: each begins with a wait for the others' parts of the previous submission. A linked
+// Prepared can't be joined again; [Batch.Subset] takes it into further batches.
 func NewBatch(parts ...*Prepared) (*Batch, error) {
 	if err := joinable(parts); err != nil {
 		return nil, err
@@ -214,9 +210,8 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Submit copies the commands of all parts into their issue rings; then it rings the doorbells, one
-// store for each queue and nothing in between. It allocates nothing, and makes no system call
-// unless a ring is full.
+// Submit copies the commands of all parts into their issue rings, and then rings the doorbells. It
+// allocates nothing, and makes no system call unless a ring is full.
 //
 // If a queue can't take its part, no queue gets one. If a device stops in the middle, the others
 // have their parts, and all queues of that device with a part are closed. With parts on several

@@ -28,9 +28,7 @@ func batched(tb testing.TB, qs ...*Queue) *Batch {
 		ps = append(ps, prepared(tb, q))
 	}
 	b, err := NewBatch(ps...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return b
 }
 
@@ -70,9 +68,7 @@ func TestBatchAllocatesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := batchedAgain(t, qs)
 			allocs := testing.AllocsPerRun(2000, func() {
-				if err := b.Submit(context.Background()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, b.Submit(context.Background()))
 				for _, q := range qs {
 					takeAll(q)
 				}
@@ -100,9 +96,7 @@ func TestBatchWritesCommandsAndEntry(t *testing.T) {
 		b := batched(t, qs...)
 		for i, expected := range []uint32{0, 390, 390} {
 			off := qs[0].rings.issue.wr
-			if err := b.Submit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Submit(t.Context()))
 			for k, q := range qs {
 				p := b.parts[k].Prepared
 				got := q.rings.issue.mem[off:q.rings.issue.wr]
@@ -131,9 +125,7 @@ func TestBatchLinksQueuesOfADevice(t *testing.T) {
 		for id, q := range d.queues {
 			from[id] = q.rings.fetch.put
 		}
-		if err := b.Submit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Submit(t.Context()))
 		for id, q := range d.queues {
 			want := last[1-id]
 			if i == 0 {
@@ -193,14 +185,10 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 		t.Errorf("queues of one device: error %v, want the context's", err)
 	}
 	for _, q := range []*Queue{a, b, two.queues[0], two.queues[1]} {
-		if err := q.usable("anything"); err != nil {
-			t.Error(err)
-		}
+		must(t, q.usable("anything"))
 	}
 	takeAll(b)
-	if err := batch.Submit(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, batch.Submit(t.Context()))
 	if a.set.owner != a {
 		t.Error("the workers are nobody's after a submission")
 	}
@@ -212,9 +200,7 @@ func TestBatchRefusals(t *testing.T) {
 	var rs []*Reservation
 	for i, q := range []*Queue{a, b} {
 		r, err := q.Reserve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rs = append(rs, r)
 		for _, batch := range []*Batch{one, both} {
 			if err := batch.Submit(t.Context()); !errors.Is(err, ErrReserved) {
@@ -226,9 +212,7 @@ func TestBatchRefusals(t *testing.T) {
 		t.Error("a queue is reserved by somebody else, and the batch was submitted")
 	}
 	for _, batch := range []*Batch{one, both} {
-		if err := batch.SubmitReserved(t.Context(), rs); err != nil {
-			t.Error(err)
-		}
+		must(t, batch.SubmitReserved(t.Context(), rs))
 	}
 	for _, r := range rs {
 		r.Release()
@@ -237,9 +221,7 @@ func TestBatchRefusals(t *testing.T) {
 		if err := batch.SubmitReserved(t.Context(), rs); err == nil {
 			t.Error("submitted by a reservation that has ended")
 		}
-		if err := batch.Submit(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, batch.Submit(t.Context()))
 	}
 	a.Revoke(one.parts[0].Prepared)
 	if err := one.Submit(t.Context()); !errors.Is(err, ErrRevoked) {
@@ -265,22 +247,16 @@ func TestBatchSubset(t *testing.T) {
 	}
 	for _, d := range []*Device{one, two} {
 		part, err := b.Subset(func(q *Queue) bool { return q.d == d.machine })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		put := []uint64{one.queues[0].rings.fetch.put, two.queues[0].rings.fetch.put, two.queues[1].rings.fetch.put}
-		if err := part.Submit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, part.Submit(t.Context()))
 		for i, q := range []*Queue{one.queues[0], two.queues[0], two.queues[1]} {
 			if submitted := q.rings.fetch.put > put[i]; submitted != (q.d == d.machine) {
 				t.Errorf("queue %d of %v: submitted %v, want %v", q.id, q.d.kd, submitted, !submitted)
 			}
 		}
 	}
-	if err := b.Submit(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, b.Submit(t.Context()))
 }
 
 func TestNewBatchRefusals(t *testing.T) {
@@ -341,9 +317,7 @@ func TestSubmitToALostDevice(t *testing.T) {
 	d, drv := unpluggable(t, 1)
 	q := d.queues[0]
 	batch := batched(t, q)
-	if err := drv.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, drv.Unplug(0))
 	for range 2 { // the second finds a queue that has failed
 		if err := batch.Submit(t.Context()); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("error %v, want %v", err, kmd.ErrDeviceLost)
@@ -366,9 +340,7 @@ func TestBatchToALostDevice(t *testing.T) {
 		q.stream.end = partEnd{start: q.status.starts.Load()}
 	}
 	batch := batched(t, d.queues[0], stays, d.queues[1])
-	if err := drv.Unplug(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, drv.Unplug(0))
 	err := batch.Submit(t.Context())
 	var e *BatchError
 	if !errors.As(err, &e) || e.Errs[1] != nil || !errors.Is(e.Errs[0], kmd.ErrDeviceLost) || !errors.Is(e.Errs[2], kmd.ErrDeviceLost) {

@@ -20,21 +20,19 @@ import (
 // tt-metal waits as long for the base firmware.
 const firmwareTimeout = 10 * time.Second
 
-// Segment is bytes of base firmware for an address of the tile. The firmware itself copies segments
-// for local RAM there.
+// Segment is bytes of base firmware for an address of the tile; the firmware copies those for local
+// RAM there.
 type Segment struct {
 	Addr uint32
 	Data []byte
 }
 
-// Firmware is base firmware for a kind of core.
 type Firmware struct {
 	Layout   *abi.Layout
 	Segments [chip.NumProcessors][]Segment
 	// Numbers of banks that the firmware was compiled for; 0 for any.
 	DRAMBanks, L1Banks int
-	// CountsArgs: the word before the arguments has their number, for tt-metal's watcher.
-	CountsArgs bool
+	CountsArgs         bool
 }
 
 func (f *Firmware) argFormat() program.ArgFormat {

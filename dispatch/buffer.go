@@ -7,13 +7,12 @@ import (
 	"sync"
 )
 
-// Buffer is device memory in pages: interleaved, sharded, or pages of either. Transfers move any
-// range of bytes.
+// Buffer is device memory in pages: interleaved, sharded, or pages of either.
 type Buffer struct {
 	Whole    Interleaved // of a sharded buffer only the page sizes, and the address in each core's bank
 	Sharding Sharding    // nil if interleaved
-	Banks    []int       // of each core of the sharding
-	First    int         // page of Whole or of the sharding that is page 0
+	Banks    []int
+	First    int // page of Whole or of the sharding that is page 0
 	Pages    int
 }
 
@@ -22,7 +21,6 @@ type Sharding interface {
 	Page(i int) (core, slot int)
 }
 
-// Size returns bytes.
 func (b *Buffer) Size() int { return b.Pages * b.page() }
 
 func (b *Buffer) page() int { return int(b.Whole.HostPage) }
@@ -232,14 +230,14 @@ func (b *Buffer) unit(q *Queue) int {
 }
 
 func (b *Buffer) mostCopied() int {
-	const most = 64 << 10 // bytes that the host copies as one
+	const most = 64 << 10
 	return max(1, most/int(b.Whole.PageSize))
 }
 
 // Transfer is a read of a Buffer, or a transfer with pinned host memory. StartRead or StartDirect
 // starts the zero Transfer; then its methods may be called from any goroutine.
 type Transfer struct {
-	last *Pending   // part, which arrives last
+	last *Pending
 	more []*Pending // earlier parts
 	own  Pending    // last, of a Direct
 
@@ -299,7 +297,7 @@ func (t *Transfer) arrange() {
 }
 
 // Abandon returns the read's memory to the caller: nothing is written to it any more unless it is
-// pinned. The transfer stays in the queue.
+// pinned.
 func (t *Transfer) Abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -365,12 +363,12 @@ type direct struct {
 	Direct
 	ctx context.Context
 	q   *Queue
-	b   Buffer // copied: what a pointer from here leads to moves to the heap
+	b   Buffer
 	t   *Transfer
 
-	dry      bool // only look for parts that need a copy
+	dry      bool
 	used     bool // a part needed no copy
-	reported bool // the queue reports the end
+	reported bool
 }
 
 func (d *direct) put() error {
@@ -393,7 +391,7 @@ func (d *direct) put() error {
 	switch {
 	case d.reported:
 		return d.t.add(&d.t.own, nil)
-	case d.used || d.t.last == nil: // else the last part that the host copies reports it
+	case d.used || d.t.last == nil:
 		return d.t.add(&d.t.own, d.q.Report(d.ctx, &d.t.own))
 	}
 	return nil

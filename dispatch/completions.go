@@ -15,21 +15,21 @@ import (
 type completion struct {
 	isEvent  bool
 	event    cq.Seq
-	timed    bool   // the record carries the device's time
+	timed    bool
 	time     uint64 // set before finished
 	dst      []byte // data of a read
 	hostPage int    // bytes of a page in dst
 	devPage  int    // bytes of a page in the record
 	read     *read
 	finished atomic.Bool
-	lost     error  // set before finished
-	before   clock  // what is done once it has arrived
+	lost     error // set before finished
+	before   clock
 	entries  uint64 // of the prefetch queue that are taken once it has arrived
 	task     task   // of a wait for it
 	total    uint32 // programs and replays before it
 }
 
-// A record's payload: the id, flags, the time. tt-metal's firmware ignores the latter two.
+// A record's payload: the id, and if timed the time.
 const (
 	atEventFlags = 4
 	atEventTime  = 8
@@ -59,7 +59,7 @@ type completions struct {
 
 	mu       sync.Mutex
 	expected []*completion
-	none     []*completion // the array of expected from its start
+	none     []*completion
 }
 
 func (c *completions) push(x *completion) {
@@ -201,12 +201,12 @@ type completionRing struct {
 	mem    []byte
 	base   uint32 // device address (low 32 bits) of mem, divided by 16
 	host   *kmd.HostMemory
-	wrWord uint64 // offset in host of the dispatcher's pointer
-	rdWord uint64 // offset in host of a copy of the host's pointer, for debuggers
+	wrWord uint64 // the dispatcher's pointer
+	rdWord uint64 // a copy of the host's pointer, for debuggers
 
 	win     *kmd.Window // of the dispatch core
-	rdOff   uint64      // offset in win of the dispatcher's copy of the host's pointer
-	rd      uint32      // offset in mem of the next record
+	rdOff   uint64      // in win: the dispatcher's copy of the host's pointer
+	rd      uint32      // in mem: the next record
 	toggled bool
 	popped  uint64 // pages since the queue was opened
 }
@@ -216,7 +216,7 @@ func (c *completionRing) available() uint32 {
 	off := (w&^memmap.ToggleBit - c.base) * 16
 	if w&memmap.ToggleBit != 0 == c.toggled {
 		if off < c.rd {
-			return 0 // not a pointer of ours; the caller times out and reports it
+			return 0 // the caller times out and reports it
 		}
 		return off - c.rd
 	}

@@ -17,15 +17,12 @@ type Debug struct{ d *machine }
 
 func (d *machine) Debug() *Debug { return &Debug{d} }
 
-// Name is the target's.
 func (g *Debug) Name() string { return g.d.kd.String() }
 
-// ReadL1 reads from the L1 of a worker.
 func (g *Debug) ReadL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.read(worker, addr, p)
 }
 
-// WriteL1 writes to the L1 of a worker.
 func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.write(worker, addr, p)
 }
@@ -81,8 +78,6 @@ func (d *machine) tiles(l1 *abi.L1Map) []byte {
 	return abi.Tiles(d.ch)
 }
 
-// Waits without progress poll for failed checks after watchFirst, then at doubling intervals up to
-// watchLatest.
 const (
 	watchFirst  = 2 * time.Millisecond
 	watchLatest = 128 * time.Millisecond
@@ -133,7 +128,6 @@ func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
 	return watch.Failures(c, area, d.printing.all()), nil
 }
 
-// Failures returns the failed checks of kernels compiled with kernels.Source.Watch.
 func (g *Debug) Failures() ([]watch.Failure, error) {
 	var out []watch.Failure
 	for _, c := range g.d.watchedCores(g.d.grid) {

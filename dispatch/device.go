@@ -29,7 +29,7 @@ type Device struct {
 	*machine
 
 	queues []*Queue
-	power  func() error // releases the clock that guard raised
+	power  func() error
 	pinned hostBuffers
 }
 
@@ -168,7 +168,7 @@ func (d *Device) add(q *Queue) {
 // it is killed. A device that is open exclusively has one such store, for the dispatcher of queue
 // 0.
 func (d *Device) guard() error {
-	if d.power != nil { // of the file before a recovery
+	if d.power != nil {
 		_ = d.power()
 		d.power = nil
 	}
@@ -220,10 +220,8 @@ func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	return float64(mhz), nil
 }
 
-// Grid returns the logical cores that programs may use.
 func (d *Device) Grid() chip.Range { return d.grid }
 
-// Queues returns the number of command queues.
 func (d *Device) Queues() int { return len(d.queues) }
 
 func (d *Device) Queue(id int) *Queue { return d.queues[id] }
@@ -280,7 +278,6 @@ func (d *Device) PackedPage() int { return d.programs.PackedPage() }
 // ReplayState is the state in which a trace's commands run.
 func (d *Device) ReplayState() State { return d.programs.ReplayState() }
 
-// PinHost pins memory for transfers without a copy.
 func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	if d.up != nil {
 		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
@@ -313,7 +310,6 @@ func endsLater(ctx context.Context, by time.Duration) (context.Context, context.
 	}
 }
 
-// After returns a queue's state after a trace.
 func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
 // HoldPrints keeps the texts that an image's kernels print until as many calls of DropPrints.

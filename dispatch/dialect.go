@@ -4,8 +4,8 @@ import "github.com/reprise-tt/reprise/dispatch/cq"
 
 // dialect is how tt-metal's command-queue firmware reads commands differently.
 type dialect struct {
-	movedWaits bool  // the flags of a WAIT follow movedWaitStream
-	slot       uint8 // go message that starts the queue's workers
+	movedWaits bool
+	slot       uint8
 }
 
 // movedWaitStream is a WAIT's flag for a stream in revisions where CLEAR_MEMORY took its bit; the
@@ -19,7 +19,7 @@ func (d *machine) dialect(set *workerSet) dialect {
 func (t dialect) translate(l cq.Layout, stream []byte) {
 	for e, err := range cq.All(l, stream) {
 		if err != nil {
-			return // not this runtime's own stream
+			return
 		}
 		c, _, ok := e.Dispatch()
 		if !ok {

@@ -47,10 +47,10 @@ var (
 type EventError struct {
 	Event      string
 	Op         string // "record", "wait", "synchronize" or "query"
-	Queue      int    // that was to record or wait; -1 for the host
-	Site       string // file:line of the call; empty if unknown
-	Recorder   int    // queue of its newest recording; -1 if there is none
-	RecordedAt string // file:line of that recording; empty if unknown
+	Queue      int    // -1 for the host
+	Site       string // file:line, or empty
+	Recorder   int    // -1 if there is none
+	RecordedAt string // file:line, or empty
 	Err        error
 }
 
@@ -98,7 +98,6 @@ func (e *Event) newest(op string, queue int, site uintptr) (*recording, error) {
 	return e.last, nil
 }
 
-// Recorder returns the queue of the event's newest recording.
 func (e *Event) Recorder() (queue int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,7 +167,6 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool, g lanes
 	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: report[:]})
 	c := &completion{event: id, isEvent: true, timed: timed, before: q.beforeLocked(g), entries: q.rings.fetch.put + 1}
 	c.task, c.total = q.taskLocked()
-	// before it can arrive
 	q.comp.push(c)
 	if err := q.sendBuiltLocked(ctx, "record event", &b); err != nil {
 		q.comp.takeBack(c)
@@ -245,7 +243,6 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 	return nil
 }
 
-// Wait waits until the event's newest recording is done.
 func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	r, err := e.newest("synchronize with", -1, site)
 	if err != nil {
@@ -257,7 +254,6 @@ func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	return nil
 }
 
-// Query reports whether the event's newest recording is done.
 func (e *Event) Query(site uintptr) (bool, error) {
 	r, err := e.newest("query", -1, site)
 	if err != nil {
@@ -318,12 +314,11 @@ func (q *Queue) peek() error {
 // Clock is a reading of the clock of a queue's timed events.
 type Clock struct {
 	Cycles uint64        // since reset
-	Host   time.Time     // the middle of the reading
-	Within time.Duration // half the time that the reading took
+	Host   time.Time     // the middle
+	Within time.Duration // half the time it took
 }
 
-// Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings relate the
-// device's times to the host's.
+// Clock reads the clock of the queue's dispatch core, bypassing the queue.
 func (q *Queue) Clock() (Clock, error) {
 	pr := &q.d.pr.Debug
 	for {
@@ -336,7 +331,7 @@ func (q *Queue) Clock() (Clock, error) {
 				return Clock{}, q.errorf("read clock: %w", err)
 			}
 		}
-		if v[0] == v[2] { // else the low half has wrapped
+		if v[0] == v[2] {
 			half := at[2].Sub(at[1]) / 2
 			return Clock{Cycles: uint64(v[0])<<32 | uint64(v[1]), Host: at[1].Add(half), Within: half}, nil
 		}

@@ -18,9 +18,7 @@ func TestEventRecords(t *testing.T) {
 			d := started(t, card, Options{Queues: 2, FirstEvent: 0x2A})
 			for id := range 2 {
 				words := make([]byte, 0x20)
-				if err := d.read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words))
 				if diff := cmp.Diff([]uint32{0x2A, 0, 0, 0, 0x2A, 0, 0, 0}, wordsOf(words)); diff != "" {
 					t.Errorf("words of the dispatch core of queue %d (-want +got)\n%s", id, diff)
 				}
@@ -28,12 +26,8 @@ func TestEventRecords(t *testing.T) {
 			q := d.Queue(1)
 			plain, timed := d.NewEvent("plain", false), d.NewEvent("timed", true)
 			for _, e := range []*Event{plain, timed} {
-				if err := q.Record(t.Context(), e, 0); err != nil {
-					t.Fatal(err)
-				}
-				if err := e.Wait(t.Context(), 0); err != nil {
-					t.Fatal(err)
-				}
+				must(t, q.Record(t.Context(), e, 0))
+				must(t, e.Wait(t.Context(), 0))
 			}
 			want := []uint32{3 | 1<<8 | 1<<16, 0, 32, 0, 0x2B, 0, 0, 0}
 			if diff := cmp.Diff(want, wordsOf(q.comp.ring.mem[:32])); diff != "" {
@@ -64,33 +58,21 @@ func wordsOf(b []byte) []uint32 {
 func TestWaitForALongGoneRecording(t *testing.T) {
 	d := started(t, sim.Blackhole(), Options{Queues: 2})
 	old := d.NewEvent("old", false)
-	if err := d.Queue(0).Record(t.Context(), old, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Queue(0).Record(t.Context(), old, 0))
 	for range 3 { // as if there had been 2^30 recordings in between, three times
-		if err := d.Queue(0).Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Queue(0).Wait(t.Context()))
 		d.Queue(0).stream.event += 1 << 30
 	}
-	if err := d.Queue(0).Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Queue(1).WaitEvent(t.Context(), old, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Queue(1).Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Queue(0).Wait(t.Context()))
+	must(t, d.Queue(1).WaitEvent(t.Context(), old, 0))
+	must(t, d.Queue(1).Wait(t.Context()))
 }
 
 func TestRecordingTakesReportsOut(t *testing.T) {
 	d := started(t, sim.Blackhole(), Options{QueueMemory: 1 << 20})
 	q, e := d.Queue(0), d.NewEvent("e", false)
 	for range 200 {
-		if err := q.Record(t.Context(), e, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Record(t.Context(), e, 0))
 		for int(q.comp.ring.available()) < q.comp.count()*memmap.PageSize { // until the device has reported all
 			if t.Context().Err() != nil || q.comp.count() > tidyFrom+8 {
 				break
@@ -112,9 +94,7 @@ func TestEventsWrap(t *testing.T) {
 			iv := Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 64, HostPage: 64, Pages: 16, Banks: len(d.ch.DRAMBanks())}
 			for i := range 16 {
 				want, got := bytes.Repeat([]byte{byte(i + 1)}, iv.Bytes()), make([]byte, iv.Bytes())
-				if err := q.Write(t.Context(), &iv, 0, want); err != nil {
-					t.Fatal(err)
-				}
+				must(t, q.Write(t.Context(), &iv, 0, want))
 				if err := q.Wait(t.Context()); err != nil {
 					t.Fatalf("event %d: %v", q.stream.event, err)
 				}
@@ -122,9 +102,7 @@ func TestEventsWrap(t *testing.T) {
 					t.Fatalf("after event %d: %v", q.stream.event, err)
 				}
 				at := make([]byte, 4)
-				if err := d.read(q.tiles.dispatch, d.ctl.LastEvent[0], at); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.read(q.tiles.dispatch, d.ctl.LastEvent[0], at))
 				if want := cq.Seq(start) + cq.Seq(i) + 1; cq.Seq(at[0])|cq.Seq(at[1])<<8|cq.Seq(at[2])<<16|cq.Seq(at[3])<<24 != want {
 					t.Errorf("the dispatch core has seen event % x, want %#x", at, want)
 				}

@@ -132,13 +132,13 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 		if err := w.store(memmap.LoopsLogLimit, entries); err != nil {
 			return err
 		}
-		_, err := w.load(memmap.LoopsLogLimit) // the words are there before the next replay's commands, which come another way
+		_, err := w.load(memmap.LoopsLogLimit)
 		return err
 	})
 }
 
-// ReadControlLog reads the log of LogControl, with the same arguments, once the queue has finished.
-// dropped entries had no room.
+// ReadControlLog reads the log of LogControl once the queue has finished. dropped entries had no
+// room.
 func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return nil, 0, err

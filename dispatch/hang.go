@@ -110,7 +110,7 @@ func (w *wait) describeQueueLifeLocked(o *Queue, h *postmortem.Hang) postmortem.
 func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 	fetch, issue := &q.rings.fetch, &q.rings.issue
 	if reachable {
-		_ = q.d.kd.Guard(fetch.poll) // an impossible pointer shows in the dump
+		_ = q.d.kd.Guard(fetch.poll)
 	}
 	out.Host = postmortem.HostRings{
 		FetchNext: fetch.addr(fetch.next), FetchPut: fetch.put, FetchTaken: fetch.taken,
@@ -124,11 +124,11 @@ func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 		}
 		end := *issue.end(n)
 		if start >= end {
-			start = 0 // it didn't fit before the end of the ring
+			start = 0
 		}
 		e := postmortem.FetchState{Number: n, Taken: n < fetch.taken, Offset: start, Size: end - start}
 		if start > 0 && n > 0 && e.Size > memmap.MaxCommandSize {
-			continue // of an entry that the ring has forgotten
+			continue
 		}
 		out.Entries = append(out.Entries, e)
 		out.Commands = append(out.Commands, postmortem.Region{

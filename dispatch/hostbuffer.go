@@ -40,13 +40,13 @@ type HostBuffer struct {
 	// Data that the device writes here must arrive before a queue reads them. A prefetcher works
 	// ahead of its dispatcher, so it has to wait.
 	delivered atomic.Uint64           // transfers to the memory
-	settled   [memmap.MaxQueues]edges // that a queue's prefetcher has waited for; guarded by the queue's mu
+	settled   [memmap.MaxQueues]edges // by queue, guarded by its mu
 }
 
 // edges counts what may have put new data into host memory.
 type edges struct {
-	delivered uint64 // transfers to the memory, of all queues
-	waits     uint64 // of the queue for other queues
+	delivered uint64 // of all queues
+	waits     uint64
 }
 
 var ErrUnpinned = errors.New("the host memory was unpinned already")
@@ -141,8 +141,7 @@ type HostView struct {
 	Addr uint64
 	// Tile is the PCIe tile as kernels name it on each NoC: x | y<<6.
 	Tile [2]uint32
-	// Restarts counts the restarts of the device. After one no earlier kernel runs, and Addr may
-	// differ.
+	// Restarts of the device, after which no earlier kernel runs and Addr may differ.
 	Restarts uint64
 
 	mem *kmd.HostMemory
@@ -165,7 +164,6 @@ func (v *HostView) Load32(off int) uint32 { return v.mem.Load32(uint64(off)) }
 // earlier stores.
 func (v *HostView) Store32(off int, x uint32) { v.mem.Store32(uint64(off), x) }
 
-// HeldError: programs or traces use pinned host memory.
 type HeldError struct {
 	Buffer  string
 	Holders []string // `program "x"`, `trace "y"`
@@ -237,7 +235,6 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 		cmds.RelayPaged(relay)
 		n -= size
 		if p != nil && n == 0 {
-			// PCIe keeps writes in order.
 			err = q.reportLocked(ctx, &cmds, p)
 		} else {
 			err = q.sendBuiltLocked(ctx, "transfer", &cmds)
@@ -254,9 +251,8 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	return err
 }
 
-// WriteDirect submits a transfer of n bytes of pinned memory to the buffer: see ReadDirect. The
-// memory must not change until a later Report is done. Data written by kernels must be there before
-// the call.
+// WriteDirect is the reverse of ReadDirect. The memory must not change until a later Report is
+// done. Data written by kernels must be there before the call.
 func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
 	if err := b.direct("write", off, at, n); err != nil {
 		return err
@@ -283,7 +279,6 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 		}
 		cmds.WritePagedHeader(cq.WritePaged{DRAM: b.DRAM, StartPage: uint16(bank), Base: piece.Addr, PageSize: page, Pages: uint32(pages)})
 		head := cmds.Len()
-		// alone in its fetch entry (tt-metal cq_commands.hpp)
 		cmds.RelayLinearH(cq.RelayLinearH{NOC: q.d.pcieXY(), Addr: from, Length: uint32(size)})
 		out, err := cmds.Finish()
 		if err != nil {

@@ -19,7 +19,7 @@ type hostKernel struct {
 	args []uint32
 	noc  chip.NOC
 
-	image []byte // instead of the named one
+	image []byte
 }
 
 // semaphores are a core's initial values, by id.

@@ -15,14 +15,14 @@ import (
 type fetchRing struct {
 	win     *kmd.Window // L1 from winBase on
 	entries uint32
-	log     uint32 // of an entry's bytes: 1 or 2
+	log     uint32
 	base    uint32 // of entry 0
 	winBase uint32 // L1 address of win
-	rdAddr  uint32 // of the word that the prefetcher publishes
+	rdAddr  uint32
 
 	next  uint32 // index to write next
 	lastR uint32 // last value at rdAddr
-	taken uint64 // by the prefetcher, as far as read
+	taken uint64
 	put   uint64 // entries written
 }
 
@@ -66,7 +66,7 @@ func (f *fetchRing) push(entry cq.FetchEntry) {
 	at := uint64(f.addr(f.next) - f.winBase)
 	if f.log == 1 {
 		f.win.Store16(at, uint16(entry))
-	} else { // the stall flag is the highest bit of either
+	} else {
 		f.win.Store32(at, uint32(entry&^cq.FetchStall)|uint32(entry&cq.FetchStall)<<16)
 	}
 	f.next++
@@ -89,8 +89,8 @@ func (r *queueRings) roomy(n uint32) bool { return r.issue.roomy(n) && !r.fetch.
 type issueRing struct {
 	mem   []byte
 	wr    uint32
-	clear uint32            // no bytes from wr up to here are read any more; 0 if unknown
-	ends  [batchEnds]uint32 // offset after the batch of each prefetch queue entry
+	clear uint32 // no bytes from wr up to here are read any more; 0 if unknown
+	ends  [batchEnds]uint32
 }
 
 // batchEnds is a power of two above the number of prefetch queue entries.
@@ -134,13 +134,13 @@ func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 		r.clear = uint32(len(r.mem))
 		return true
 	}
-	// Outstanding are the bytes from the newest finished batch to wr, around the ring.
+	// Outstanding bytes, from the newest finished batch to wr, around the ring.
 	var tail uint32
 	if oldest > 0 {
 		tail = *r.end(oldest - 1)
 	}
 	if tail < r.wr {
-		// one piece [tail, wr): a batch may follow it, or wrap and end before it
+		// one piece [tail, wr)
 		r.clear = uint32(len(r.mem))
 		return off >= r.wr || off+n <= tail
 	}

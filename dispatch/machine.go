@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Options tell Start what to bring up.
 type Options struct {
 	// Queues is 1 or 2; 0 means 1.
 	Queues int
@@ -26,14 +25,13 @@ type Options struct {
 	// Workers are the logical cores that each queue starts programs on, by its number; otherwise
 	// the whole grid. Those of two queues are equal or disjoint.
 	Workers map[int]chip.Range
-	// FirstEvent is the number before the first event id. Ids may wrap at 32 bits.
+	// FirstEvent is the number before the first event id.
 	FirstEvent uint32
-	// HangTimeout is how long a wait may last without progress before it ends in a *HangError; 0
-	// means 10 s.
+	// HangTimeout ends a wait without progress in a *HangError; 0 means 10 s.
 	HangTimeout time.Duration
 	Pace        Pace
-	// StockWireFormat sends programs in tt-metal's wire format, for comparisons: each dispatcher
-	// command has a relay and a page of its own, and go signals pass through the prefetcher.
+	// StockWireFormat sends programs in tt-metal's wire format: each dispatcher command has a relay
+	// and a page of its own, and go signals pass through the prefetcher.
 	StockWireFormat bool
 	// QueueFirmware replaces this runtime's firmware on the command-queue cores. It sets
 	// StockWireFormat, and the size of the queues' host memory.
@@ -50,20 +48,20 @@ type machine struct {
 	opened   time.Time // orders devices, with tie
 	tie      uint64    // random
 	kd       *kmd.Device
-	up       *uplink // nil if the chip has a PCI interface
+	up       *uplink
 	ch       *chip.Chip
 	pr       *chip.Params
-	worker   *abi.Layout // of the cores that programs may use
+	worker   *abi.Layout
 	queue    *abi.Layout // of the other cores
 	opts     Options
-	asked    uint32     // Options.QueueMemory as given
+	asked    uint32
 	grid     chip.Range // for programs
-	l1Banks  []chip.XY  // virtual coordinates, by L1 bank
+	l1Banks  []chip.XY  // virtual coordinates
 	sysmem   *kmd.HostMemory
 	sets     []*workerSet        // of the queues
 	subs     *SubDevices         // that are loaded; changed with every Queue.mu held
 	goSlots  map[chip.Core]uint8 // go messages that workers read, if not number 0
-	eventXYs []uint32            // dispatch cores of all queues, as commands name them
+	eventXYs []uint32
 	restarts atomic.Uint64
 
 	programs *program.Target

@@ -5,7 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/program"
 )
 
-// Names of package program.
 type (
 	Image          = program.Image
 	Program        = program.Program
@@ -22,7 +21,6 @@ type (
 	ArgError       = program.ArgError
 )
 
-// Names of package postmortem.
 type (
 	HangError      = postmortem.HangError
 	KernelError    = postmortem.KernelError

@@ -12,15 +12,15 @@ type workers struct {
 	*workerSet
 
 	mu       sync.Mutex
-	owner    *Queue // that started something on them last
-	work     work   // the owner's last operation
+	owner    *Queue
+	work     work   // its last operation
 	reserved *Queue // the only one that may start something, if not nil
 }
 
 // ordering is guarded by Queue.mu.
 type ordering struct {
 	pos    uint64
-	vclock clock // what the commands so far are ordered after
+	vclock clock
 }
 
 func (q *Queue) nowLocked() clock {
@@ -38,7 +38,6 @@ func (q *Queue) tickLocked() clock {
 	return c
 }
 
-// Operations that acquire workers.
 const (
 	opRun    = "run program"
 	opReplay = "replay trace"
@@ -51,10 +50,10 @@ var opRaw = "raw commands"
 // OverlapError is returned when a queue would start workers that another queue may still be using,
 // because nothing orders the two.
 type OverlapError struct {
-	Queue int    // that was refused
-	Op    string // such as run program "dense"
+	Queue int // that was refused
+	Op    string
 	Site  string // file:line of the call; empty if unknown
-	Owner int    // queue that owns the workers
+	Owner int
 	Last  string
 }
 
@@ -162,14 +161,13 @@ type WorkersError struct {
 	Queue   int
 	Workers chip.Range // of the queue
 	Program string
-	Cores   chip.Range // around all cores of the program
+	Cores   chip.Range
 }
 
 func (e *WorkersError) Error() string {
 	return fmt.Sprintf("dispatch: queue %d: program %q uses cores of %v, the queue starts the workers %v: use another queue, or give the queue other workers when the device is opened", e.Queue, e.Program, e.Cores, e.Workers)
 }
 
-// Workers returns the logical cores that programs of the queue may use.
 func (q *Queue) Workers() chip.Range { return q.set.cores }
 
 func (q *Queue) fits(im *Image) error {

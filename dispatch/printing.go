@@ -139,7 +139,7 @@ func (p *printing) stopped() {
 	p.mu.Lock()
 	p.epoch |= 1
 	p.mu.Unlock()
-	p.tell() // returns when what was begun before is done
+	p.tell()
 }
 
 func (p *printing) started() {

@@ -32,7 +32,7 @@ type Queue struct {
 	dialect    dialect
 	translates bool // the dialect isn't this runtime's
 
-	mu     sync.Mutex // guards rings, stream and order
+	mu     sync.Mutex
 	rings  queueRings
 	stream streamState
 	order  ordering
@@ -55,18 +55,18 @@ type streamState struct {
 	stall        lanes                   // that transfers, waits and events wait for
 	taken        lanes                   // by the last acquireLocked
 	counted      [MaxSubDevices]cq.Count // completions of streams that no lane has
-	lastPrepared *Prepared               // whose After state is, if it was submitted last
-	runs         uint16                  // programs run, as their host id
-	replays      uint32                  // of traces, as the prefetcher counts them
-	event        cq.Seq                  // last recorded
-	waits        uint64                  // for other queues
-	end          partEnd                 // of the newest part of a linked batch
-	edgePayload  [16]byte                // of that event
+	lastPrepared *Prepared
+	runs         uint16
+	replays      uint32
+	event        cq.Seq // last recorded
+	waits        uint64 // for other queues
+	end          partEnd
+	edgePayload  [16]byte // of that event
 
-	reserved *Reservation // the only one that may run something, if not nil
+	reserved *Reservation
 
-	buf  []byte // commands under construction
-	ends []int  // of their batches
+	buf  []byte
+	ends []int // of their batches
 }
 
 // history is the newest submission, for hang reports.
@@ -95,7 +95,7 @@ func (h *history) show(f func(*Prepared)) {
 
 // queueStatus may be read without Queue.mu.
 type queueStatus struct {
-	failed atomic.Pointer[error] // why the queue takes no more commands
+	failed atomic.Pointer[error]
 	stop   atomic.Pointer[error] // why waits have to end
 	starts atomic.Uint64         // of the kernels
 	latest atomic.Uint32         // streamState.event
@@ -105,7 +105,7 @@ type queueStatus struct {
 // for reading.
 type lifetime struct {
 	mu     sync.RWMutex
-	closed bool // windows and memory are gone
+	closed bool
 	ending bool // the holder of Queue.mu ends the kernels and may wait in spite of queueStatus.stop; guarded by Queue.mu
 }
 
@@ -130,7 +130,6 @@ func (q *Queue) Compare(o *Queue) int {
 	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
 
-// Dispatcher is the core to which the queue's workers report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
 func (q *Queue) usable(op string) error {
@@ -227,19 +226,17 @@ type Prepared struct {
 	// SubDevices are those with which the commands were made; nil without any.
 	SubDevices *SubDevices
 	Name       string
-	// Image is the trace in DRAM that Bytes run, for hang reports; nil without one. It doesn't
-	// change before Forget.
+	// Image is the trace in DRAM that Bytes run, or nil. It doesn't change before Forget.
 	Image []byte
-	// Flow describes a trace with control flow, for hang reports.
+	// Flow describes a trace with control flow.
 	Flow *postmortem.Trace
 
 	revoked bool
 	sent    bool
-	base    cq.Count // that Counts were computed for
+	base    cq.Count
 	peers   []peerWait
 }
 
-// Commands counts prefetcher commands.
 func (p *Prepared) Commands() int { return program.CountCommands(p.Queue.d.layout(), p.Bytes) }
 
 var ErrRevoked = errors.New("the commands were revoked")
@@ -267,7 +264,6 @@ type SubAfter struct {
 	After Detached
 }
 
-// CountPatch is a word in Prepared.Bytes.
 type CountPatch struct {
 	At  int
 	Add cq.Count
@@ -366,7 +362,6 @@ func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 	if q.fitsLocked(off, n) {
 		return off, nil
 	}
-	// completions tell without an access to the device
 	if q.rings.fetch.advance(q.comp.taken.Load()); q.fitsLocked(off, n) {
 		return off, nil
 	}
@@ -408,5 +403,4 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.prefetch()
 }
 
-// DispatchCore returns the dispatch core's virtual coordinate.
 func (q *Queue) DispatchCore() chip.XY { return q.dispatcher.At }

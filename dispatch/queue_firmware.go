@@ -13,8 +13,8 @@ import (
 
 // QueueFirmware is tt-metal's firmware for the command-queue cores.
 type QueueFirmware struct {
-	Name   string         // of its folder, for errors
-	Base   *Firmware      // that the kernels were linked with
+	Name   string
+	Base   *Firmware
 	Queues []QueueKernels // by number; a device may have fewer
 	// Stripped are kernels without constants, in place of Queues: Start takes the constants from
 	// the revision's table and checks them against the kernels' code.
@@ -25,8 +25,8 @@ type QueueFirmware struct {
 // L1.
 type QueueKernels struct {
 	Prefetch, Dispatch, Subordinate []byte
-	Constants                       abi.Queue // that they were compiled with
-	DRAMBanks                       int       // that they were compiled for; 0 if unknown
+	Constants                       abi.Queue
+	DRAMBanks                       int // 0 if unknown
 }
 
 // kernels returns kernels whose arguments name the chips of a split queue.
@@ -39,7 +39,6 @@ func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 // ErrQueueFirmware: a feature of this runtime's own command-queue firmware is missing.
 var ErrQueueFirmware = errors.New("it needs this runtime's own command-queue firmware, and the device was opened with another one")
 
-// Mismatch is a property that queue firmware was compiled for and the device lacks.
 type Mismatch struct {
 	Queue  int
 	Name   string
@@ -54,9 +53,9 @@ type QueueFirmwareError struct {
 	Name       string // of QueueFirmware
 	Mismatches []Mismatch
 
-	Silent error       // what is wrong with the answer to the first commands; nil with Mismatches
-	Queue  int         // that was asked
-	Cores  []CoreState // its prefetch and dispatch core
+	Silent error // the answer to the first commands is wrong
+	Queue  int   // that was asked
+	Cores  []CoreState
 }
 
 func (e *QueueFirmwareError) Unwrap() error { return e.Silent }
@@ -142,7 +141,6 @@ func (d *machine) planFrom(fw *QueueFirmware) error {
 		p.memory = max(p.memory, int(p.host[id].Base)+int(p.host[id].Size))
 	}
 	m.distinctCores(p.cores[:d.opts.Queues])
-	// free after the subordinate's ring
 	free := first.SubordinateRing + first.SubordinatePages*first.SubordinatePageSize
 	p.ctl.PlaceOwnWords(free)
 	if p.ctl.End() > d.queue.L1.Size {
@@ -193,7 +191,7 @@ func (m *matcher) rect(w uint32) string {
 
 func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	d, c := m.d, &k.Constants
-	same := *c // but for what differs between queues
+	same := *c
 	same.PrefetchCore, same.DispatchCore = first.PrefetchCore, first.DispatchCore
 	same.Base, same.Issue, same.IssueSize, same.Completion, same.CompletionSize = first.Base, first.Issue, first.IssueSize, first.Completion,
 		first.CompletionSize

@@ -6,25 +6,26 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 func planned(t *testing.T, arch chip.Arch, queues int) *Device {
 	t.Helper()
-	ch, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch := whole(t, arch)
 	d := &Device{machine: &machine{ch: ch, pr: ch.Params(), worker: abi.Own(arch), queue: abi.Own(arch),
 		grid: programGrid(ch), printing: newPrinting()}}
 	d.opts = Options{Queues: queues, QueueMemory: defaultQueueMemory}
-	if d.sets, err = d.workerSets(); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	d.sets, err = d.workerSets()
+	must(t, err)
 	return d
 }
 
@@ -52,7 +53,7 @@ func filesFor(d *Device, queues int) *QueueFirmware {
 }
 
 func TestAdoptQueueConstants(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		d := planned(t, arch, 2)
 		fw := filesFor(d, 2)
 		for i := range fw.Queues {
@@ -163,9 +164,8 @@ func TestSlotsOfWorkers(t *testing.T) {
 		for _, fw := range []*QueueFirmware{nil, filesFor(d, 2)} {
 			d.opts.QueueFirmware = fw
 			var err error
-			if d.sets, err = d.workerSets(); err != nil {
-				t.Fatal(err)
-			}
+			d.sets, err = d.workerSets()
+			must(t, err)
 			want := c.want
 			if fw == nil { // its go signals go to the queue's workers alone
 				want = [2]uint8{}
@@ -180,7 +180,7 @@ func TestSlotsOfWorkers(t *testing.T) {
 }
 
 func TestGoMessageOfQueue(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		stream := func(slot uint8) []byte {
 			b := cq.NewBuilder(cq.Layout(arch), nil)
 			b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
@@ -189,9 +189,7 @@ func TestGoMessageOfQueue(t *testing.T) {
 			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: cq.NoMulticast, NumUnicast: 1,
 				WaitStream: 48})
 			out, err := b.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return out
 		}
 		got := stream(0)
@@ -199,5 +197,261 @@ func TestGoMessageOfQueue(t *testing.T) {
 		if !bytes.Equal(got, stream(1)) {
 			t.Errorf("%v: % x", arch, got)
 		}
+	}
+}
+
+// strippedFor returns kernels whose code makes the constants of the table for a device. The queues'
+// cores are in tt-metal's order, or swapped.
+func strippedFor(d *Device, form abi.QueueForm, queues int, size uint32, swapped bool) *QueueFirmware {
+	fw := &QueueFirmware{Name: "stripped", Base: &Firmware{Layout: d.queue}}
+	rect := d.ch.Rects(d.grid)[0]
+	for id := queues - 1; id >= 0; id-- { // in another order than the queues
+		at := abi.QueuePlace{
+			HostTile: d.ch.PCIe(chip.NOC0).Packed(), Workers: d.ch.Arch().NOCMulticast(rect.Start, rect.End), NumWorkers: uint32(d.grid.Size()),
+			Base: uint32(id) * size, Size: size,
+		}
+		cores := ownCores(d.ch, id)
+		if swapped {
+			cores[0], cores[1] = cores[1], cores[0]
+		}
+		pre, _ := d.ch.Virtual(cores[0])
+		core, _ := d.ch.Virtual(cores[1])
+		at.PrefetchCore, at.DispatchCore = d.ch.Arch().NOCXY(pre), d.ch.Arch().NOCXY(core)
+		q := d.queue.MetalQueue(form, at)
+		add := func(to *[]StrippedKernel, kind string, all []immediate) {
+			has := map[uint32]bool{}
+			for _, m := range all {
+				has[m.value] = true
+			}
+			*to = append(*to, StrippedKernel{Image: fmt.Append(nil, kind, id), Has: func(v uint32) bool { return has[v] },
+				DRAMBanks: len(d.ch.DRAMBanks())})
+		}
+		add(&fw.Stripped.Prefetch, "prefetch", prefetchMakes(&q))
+		add(&fw.Stripped.Dispatch, "dispatch", dispatchMakes(&q))
+		add(&fw.Stripped.Subordinate, "subordinate", subordinateMakes(&q, d.ch.Arch().NOCMulticast(rect.End, rect.Start)))
+	}
+	return fw
+}
+
+func metalPlanned(t *testing.T, revision string, arch chip.Arch, queues int) *Device {
+	t.Helper()
+	d := planned(t, arch, queues)
+	d.worker, d.queue = abi.Of(revision, arch), abi.Of(revision, arch)
+	return d
+}
+
+func TestQueueConstantsByTable(t *testing.T) {
+	for _, revision := range []string{"2026-01-09", "2026-03-12", "2026-05"} {
+		for _, arch := range arches {
+			for _, form := range abi.Of(revision, arch).QueueForms() {
+				for _, size := range []uint32{1 << 30, 1 << 29, 16 << 20, 48 << 20} {
+					for _, swapped := range []bool{false, true} {
+						d := metalPlanned(t, revision, arch, 2)
+						d.asked = size
+						if err := d.planFrom(strippedFor(d, form, 2, size, swapped)); err != nil {
+							t.Errorf("%s, %v, %d B, swapped %v: %v", revision, arch, size, swapped, err)
+							continue
+						}
+						fw := d.opts.QueueFirmware
+						if len(fw.Queues) != 2 {
+							t.Fatalf("%s, %v: %d queues", revision, arch, len(fw.Queues))
+						}
+						for id, q := range fw.Queues {
+							if got := string(q.Prefetch) + string(q.Dispatch) +
+								string(q.Subordinate); got != fmt.Sprintf("prefetch%[1]ddispatch%[1]dsubordinate%[1]d", id) {
+								t.Errorf("queue %d has %s", id, got)
+							}
+							if q.Constants.Base != uint32(id)*size || q.Constants.End() != uint32(id+1)*size&^(memmap.PageSize-1) ||
+								q.Constants.FetchEntry != form.FetchEntry {
+								t.Errorf("queue %d: %+v", id, q.Constants)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestRefuseByTable(t *testing.T) {
+	form := abi.Of("2026-03-12", chip.Blackhole).QueueForms()[0]
+	d := metalPlanned(t, "2026-03-12", chip.Blackhole, 1)
+	fw := strippedFor(d, form, 1, 1<<30, false)
+	q := d.queue.MetalQueue(form, abi.QueuePlace{Size: 1 << 30})
+	for _, c := range []struct {
+		kernels *[]StrippedKernel
+		lost    uint32
+		name    string
+	}{
+		{&fw.Stripped.Prefetch, q.Commands, "prefetcher: buffer of fetched commands"},
+		{&fw.Stripped.Prefetch, q.FetchQueue + q.FetchQueueSize, "prefetcher: end of the prefetch queue"},
+		{&fw.Stripped.Dispatch, uint32(d.grid.Size()), "dispatcher: number of workers"},
+		{&fw.Stripped.Subordinate, q.Go, "subordinate: address of the go messages"},
+	} {
+		was := *c.kernels
+		*c.kernels = []StrippedKernel{{Image: was[0].Image, Has: func(v uint32) bool { return v != c.lost && was[0].Has(v) }}}
+		var typed *QueueFirmwareError
+		if err := d.planFrom(fw); !errors.As(err, &typed) || len(typed.Mismatches) != 1 || typed.Mismatches[0].Name != c.name {
+			t.Errorf("without %s: %v", c.name, err)
+		}
+		*c.kernels = was
+	}
+	d = metalPlanned(t, "2026-03-12", chip.Blackhole, 2)
+	if err := d.planFrom(fw); err == nil || !strings.Contains(err.Error(), "kernels of 1 queues, and 2") {
+		t.Errorf("too few queues: %v", err)
+	}
+	d = planned(t, chip.Blackhole, 1)
+	fw.Base = &Firmware{Layout: d.queue}
+	if err := d.planFrom(fw); err == nil || !strings.Contains(err.Error(), "no constants are known") {
+		t.Errorf("a revision without a table: %v", err)
+	}
+}
+
+func TestSilentQueueFirmware(t *testing.T) {
+	loop := []byte{0x6F, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} // JAL to itself
+	for _, target := range []kmd.Target{sim.Wormhole(), sim.Blackhole()} {
+		kd := opened(t, target)
+		fw := filesFor(planned(t, kd.Arch(), 1), 1)
+		own, err := ownFirmware(kd.Arch())
+		must(t, err)
+		fw.Base = own
+		k := &fw.Queues[0]
+		k.Prefetch, k.Dispatch, k.Subordinate = loop, loop, loop
+		c := &k.Constants
+		c.HostMemory = uint64(c.HostTile)<<36 | map[chip.Arch]uint64{chip.Wormhole: 0x8_0000_0000, chip.Blackhole: 1 << 60}[kd.Arch()]
+		begin := time.Now()
+		_, err = Start(t.Context(), kd, Options{QueueFirmware: fw, HangTimeout: 200 * time.Millisecond})
+		var typed *QueueFirmwareError
+		if !errors.As(err, &typed) || !errors.Is(err, ErrTimeout) || len(typed.Cores) != 2 || typed.Cores[0].Kind != postmortem.Prefetch ||
+			!typed.Cores[1].Busy() {
+			t.Errorf("%v: %v", kd.Arch(), err)
+		}
+		if d := time.Since(begin); d > 5*time.Second {
+			t.Errorf("%v: it took %v", kd.Arch(), d)
+		}
+	}
+}
+
+func otherFirmware(t *testing.T, arch chip.Arch) *Firmware {
+	t.Helper()
+	f, err := ownFirmware(arch)
+	must(t, err)
+	f.Layout = abi.Of("2026-01-09", arch)
+	return f
+}
+
+func TestFirmwareIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Firmware)
+		want   string
+	}{
+		{"architecture", func(f *Firmware) { f.Layout = abi.Of("2026-01-09", chip.Wormhole) }, "it is for wormhole, the chip is a blackhole"},
+		{"DRAM banks", func(f *Firmware) { f.DRAMBanks = 7 }, "compiled for 7 DRAM banks, the chip has 8"},
+		{"L1 banks", func(f *Firmware) { f.L1Banks = 110 }, "compiled for 110 L1 banks, one for each worker, the chip has 130"},
+		{"a processor is missing", func(f *Firmware) { f.Segments[chip.TRISC1] = nil }, "it has none for TRISC1"},
+		{"too large", func(f *Firmware) { f.Segments[chip.BRISC][0].Data = make([]byte, 0x1C01) }, "BRISC has 7169 B at 0x3840, its place is 0x3840..0x5440"},
+		{"elsewhere", func(f *Firmware) { f.Segments[chip.NCRISC][0].Addr = 0x5A40 }, "NCRISC has"},
+		{"beyond local RAM", func(f *Firmware) {
+			f.Segments[chip.TRISC0] = append(f.Segments[chip.TRISC0], Segment{Addr: 0xFFB00FFF, Data: []byte{1, 2}})
+		}, "TRISC0 has 2 B at 0xffb00fff"},
+	} {
+		f := otherFirmware(t, chip.Blackhole)
+		tc.change(f)
+		_, err := Start(t.Context(), opened(t, sim.Blackhole()), Options{Firmware: f})
+		var refused *FirmwareError
+		if !errors.As(err, &refused) || refused.Revision != f.Layout.Revision || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+func TestFirmwareSegmentsHavePlaces(t *testing.T) {
+	f := otherFirmware(t, chip.Wormhole)
+	for p, want := range map[chip.Processor]uint32{chip.BRISC: 0x7CF4, chip.NCRISC: 0x8CF4, chip.TRISC2: 0xACF4} {
+		if at, err := f.place(p, &Segment{Addr: 0xFFB00004, Data: make([]byte, 8)}); err != nil || at != want {
+			t.Errorf("initial data of %v lies at %#x (%v), want %#x", p, at, err, want)
+		}
+		l := f.Layout.L1.Firmware[p]
+		if at, err := f.place(p, &Segment{Addr: l + 16, Data: make([]byte, 8)}); err != nil || at != l+16 {
+			t.Errorf("text of %v lies at %#x (%v), want %#x", p, at, err, l+16)
+		}
+	}
+}
+
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
+func TestMoveWaits(t *testing.T) {
+	like := []byte{byte(cq.DispatchWait), byte(cq.WaitStream), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	for _, arch := range arches {
+		stream := func(flags ...cq.WaitFlags) []byte {
+			b := cq.NewBuilder(cq.Layout(arch), nil)
+			for _, f := range flags {
+				b.Wait(cq.Master, cq.Wait{Flags: f, Stream: 48, Addr: 0x1000, Count: 0x18181818})
+				b.WriteLinear(cq.WriteLinear{NOC: 0x92, Addr: 0x20000, Data: like})
+			}
+			b.WaitStall(cq.Wait{Flags: flags[0], Stream: 49, Count: 8})
+			b.ExecBufEnd()
+			out, err := b.Finish()
+			must(t, err)
+			return out
+		}
+		got := stream(cq.WaitStream, cq.WaitBarrier|cq.WaitStream, cq.WaitStream|cq.ClearStream, cq.WaitMemory, cq.NotifyFetch)
+		pinned := bytes.Clone(got)
+		dialect{movedWaits: true}.translate(cq.Layout(arch), got)
+		var changed []byte
+		for i := range got {
+			if got[i] != pinned[i] {
+				changed = append(changed, pinned[i], got[i])
+			}
+		}
+		stall := byte(cq.WaitStream | cq.NotifyFetch | cq.WaitBarrier)
+		if want := []byte{8, 0x10, 9, 0x11, 0x18, 0x30, stall, stall&^8 | 0x10}; !bytes.Equal(changed, want) {
+			t.Errorf("%v: bytes changed are % x, want % x", arch, changed, want)
+		}
+		q := &Queue{d: &machine{ch: whole(t, arch)}}
+		if b := q.TraceBytes(pinned); &b[0] != &pinned[0] {
+			t.Error("commands for the usual flags are copied")
+		}
+		q.dialect, q.translates = dialect{movedWaits: true}, true
+		if b := q.TraceBytes(pinned); !bytes.Equal(b, got) || &b[0] == &pinned[0] {
+			t.Errorf("%v: a trace's commands aren't those of the queue", arch)
+		}
+	}
+}
+
+func whole(t testing.TB, arch chip.Arch) *chip.Chip {
+	ch, err := chip.New(arch, chip.Harvesting{})
+	must(t, err)
+	return ch
+}
+
+func TestWideFetchEntries(t *testing.T) {
+	kd := opened(t, sim.Blackhole())
+	w, err := kd.OpenWindow(2<<20, kmd.Uncached)
+	must(t, err)
+	t.Cleanup(func() { _ = w.Close() })
+	xy, err := whole(t, chip.Blackhole).Virtual(chip.Core{})
+	must(t, err)
+	must(t, w.Configure(kmd.WindowConfig{Target: xy, Ordering: kmd.Strict}))
+	f := fetchRing{win: w, entries: 3, log: 2, base: 0x20000, rdAddr: 0x21000}
+	f.lastR = f.initialRead()
+	if f.initialRead() != 0x2000C {
+		t.Errorf("the pointer begins at %#x", f.initialRead())
+	}
+	for i, e := range []cq.FetchEntry{5, 7 | cq.FetchStall, 0x7FFF | cq.FetchStall, 9} {
+		f.push(e)
+		at := 0x20000 + 4*uint64(i%3)
+		if got, want := w.Load32(at), uint32(e&0x7FFF)|uint32(e>>15)<<31; got != want {
+			t.Errorf("entry %d is %#x, want %#x", i, got, want)
+		}
+		w.Store32(0x21000, uint32(at))
+		if err := f.poll(); err != nil || f.taken != uint64(i+1) {
+			t.Errorf("entry %d: %d taken, %v", i, f.taken, err)
+		}
+	}
+	w.Store32(0x21000, 0x20002)
+	if f.poll() == nil {
+		t.Error("a pointer into the middle of an entry is taken")
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 type queuePlan struct {
 	ctl    memmap.Control
-	cores  [memmap.MaxQueues][2]chip.Core // prefetch and dispatch core
+	cores  [memmap.MaxQueues][2]chip.Core
 	host   [memmap.MaxQueues]memmap.Host
 	memory int // bytes of sysmem
 }

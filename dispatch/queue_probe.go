@@ -35,7 +35,7 @@ func (q *Queue) probe(ctx context.Context) error {
 			return q.silentLocked(err)
 		}
 	}
-	if err := d.write(q.tiles.dispatch, word, make([]byte, 4)); err != nil { // traces over queues wait for it to grow
+	if err := d.write(q.tiles.dispatch, word, make([]byte, 4)); err != nil {
 		return err
 	}
 	if n, err := d.kd.Read32(q.dispatcher.At, uint64(d.pr.Stream.Reg(stream, chip.SpaceAvailable))); err != nil {

@@ -72,10 +72,10 @@ type tableReader struct {
 	d  *machine
 	fw *QueueFirmware
 
-	outside []uint32         // coordinate words of cores for queues
+	outside []uint32
 	rect    chip.VirtualRect // of all workers
 
-	closest []Mismatch // for the constants that fit best; nil before the first
+	closest []Mismatch
 }
 
 // byTable returns firmware with the constants of the revision's table that agree with its code.
@@ -158,7 +158,7 @@ func (r *tableReader) queue(form abi.QueueForm, size uint32, id int) (kernels Qu
 
 func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (kernels QueueKernels, differ []Mismatch) {
 	c := r.fw.Base.Layout.MetalQueue(form, at)
-	grid := r.d.ch.Arch().NOCMulticast(r.rect.End, r.rect.Start) // NoC 1 counts from the other corner
+	grid := r.d.ch.Arch().NOCMulticast(r.rect.End, r.rect.Start)
 	kinds := []struct {
 		name  string
 		files []StrippedKernel

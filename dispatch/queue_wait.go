@@ -19,7 +19,7 @@ type wait struct {
 	task task
 	seen movement
 
-	submits   bool // the caller holds Queue.mu, and waits to put commands into the queue
+	submits   bool
 	elsewhere bool // done may depend on something else than the queue, which then doesn't hang
 }
 
@@ -241,7 +241,7 @@ func (w *wait) pollDeviceLifeLocked() error {
 func (w *wait) watchLifeLocked() error {
 	d := w.q.d
 	for _, c := range d.watchedCores(w.q.set.cores) {
-		if fs, _ := d.failures(c); len(fs) > 0 { // polls of the whole device find cores that can't be read
+		if fs, _ := d.failures(c); len(fs) > 0 {
 			return w.hangLifeLocked(&fs[0])
 		}
 	}

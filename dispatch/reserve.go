@@ -107,7 +107,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) error {
 	start, end := 0, 0
 	q.stream.ends = q.stream.ends[:0]
-	noFlush := false // a header whose data the next command brings
+	noFlush := false
 	for e, err := range cq.All(q.d.layout(), cmds) {
 		if err != nil {
 			return q.errorf("%s: %w", name, err)
@@ -116,7 +116,7 @@ func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) 
 		_, header := e.Command.(cq.RelayInlineNoFlush)
 		limit := start + memmap.MaxCommandSize
 		if header {
-			limit -= maxRelay // it stays with the relay after it
+			limit -= maxRelay
 		}
 		if next > limit && !noFlush && end > start {
 			q.stream.ends = append(q.stream.ends, end)

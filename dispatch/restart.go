@@ -12,7 +12,6 @@ import (
 
 var ErrOtherChip = errors.New("it is another chip than before")
 
-// Content is data that Restart writes to device memory.
 type Content struct {
 	Name string
 	At   Interleaved
@@ -28,7 +27,7 @@ func (d *Device) Interrupt(cause error) {
 	}
 	for _, q := range d.queues {
 		q.mu.Lock()
-		_ = q.releaseLocked(cause) // windows of a device that may be gone
+		_ = q.releaseLocked(cause)
 		q.mu.Unlock()
 	}
 }
@@ -36,7 +35,7 @@ func (d *Device) Interrupt(cause error) {
 // StopRelay stops the near end of an interrupted device's Ethernet link: it would go on using host
 // memory after the device's file is closed.
 func (d *Device) StopRelay() {
-	_ = d.up.close() // Restart closes it again and returns the error
+	_ = d.up.close()
 }
 
 // Restart restarts a device whose queues were interrupted and whose driver side the caller has
@@ -56,13 +55,13 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	if err := d.hold(); err != nil {
 		return fmt.Errorf("dispatch: restart: %w", err)
 	}
-	d.printing.stopped() // what is left in the rings is lost when the cores start
+	d.printing.stopped()
 	d.restarts.Add(1)
 	if err := d.up.close(); err != nil {
 		return fmt.Errorf("dispatch: restart: %w", err)
 	}
 	if u := d.kd.Uplink(); u != nil {
-		d.up = &uplink{Uplink: u, d: d.machine} // of the file after a recovery
+		d.up = &uplink{Uplink: u, d: d.machine}
 	}
 	if d.sysmem != nil {
 		if err := d.sysmem.Close(); err != nil {
@@ -107,7 +106,7 @@ func (q *Queue) restart() error {
 	defer q.mu.Unlock()
 	q.life.mu.Lock()
 	defer q.life.mu.Unlock()
-	if !q.life.closed { // of an earlier attempt that failed after this queue
+	if !q.life.closed {
 		if err := errors.Join(q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close()); err != nil {
 			return err
 		}

@@ -69,9 +69,7 @@ func TestFetchRingCountsEntries(t *testing.T) {
 				}
 			}
 			f.advance(uint64(rapid.IntRange(0, int(taken)).Draw(t, "known")))
-			if err := f.poll(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.poll())
 			if f.taken != taken {
 				t.Fatalf("the host counts %d entries, the prefetcher took %d", f.taken, taken)
 			}
@@ -86,5 +84,12 @@ func TestFetchRingRefusesWildPointer(t *testing.T) {
 		if err := q.rings.fetch.poll(); err == nil {
 			t.Errorf("the pointer %#x was believed", v)
 		}
+	}
+}
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

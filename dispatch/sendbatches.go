@@ -10,7 +10,7 @@ import (
 // sendBatchesLocked sends all batches, which end at ends, or none. If they exceed the issue ring,
 // ctx ends only the wait for the first: half a program in the queue needs its other half.
 func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, ends []int) error {
-	// A ring holds this much wherever it begins, beside the previous batch.
+	// wherever a ring begins, beside the previous batch
 	if n := len(p); n <= (len(q.rings.issue.mem)-memmap.MaxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
 		return q.sendTogetherLocked(ctx, p, ends)
 	}
@@ -33,7 +33,6 @@ func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) er
 	}
 	start := 0
 	for _, end := range ends {
-		// The prefetcher may read each batch at the start of the ring.
 		off := q.rings.issue.place(uint32(end - start))
 		copy(q.rings.issue.mem[off:], p[start:end])
 		q.publishLocked(off, uint32(end-start), false)
@@ -103,7 +102,6 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 	return nil
 }
 
-// Patch writes patches as SubmitPatched does.
 func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (err error) {
 	defer q.leave(&err, q.enter())
 	if err := q.usable("patch"); err != nil {

@@ -149,14 +149,14 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 }
 
 func (q *Queue) close(ctx context.Context) error {
-	q.status.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
+	q.status.stop.CompareAndSwap(nil, &errClosed)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var err error
 	if q.status.failed.Load() == nil {
 		q.life.ending = true
 		if err = q.d.kd.Guard(func() error { return q.terminate(ctx) }); errors.Is(err, kmd.ErrDeviceLost) {
-			err = nil // its kernels have ended with it
+			err = nil
 		}
 		q.fail(errClosed)
 	}
@@ -180,7 +180,6 @@ func (q *Queue) terminate(ctx context.Context) error {
 	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
 	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
 	if !q.d.opts.StockWireFormat {
-		// after the go signals that come the same way
 		subordinate = func(b *cq.Builder) { b.ForwardSubordinate(cq.ForwardSubordinate{Command: cq.TerminateDispatch{}}) }
 		order = []func(*cq.Builder){subordinate, order[0]}
 	}
@@ -194,7 +193,7 @@ func (q *Queue) terminate(ctx context.Context) error {
 	// Queued work may take long but must make progress. Completions must be drained, here and in
 	// queues that this one waits for; otherwise their dispatchers wait for space.
 	takeOut := func() {
-		_ = q.comp.drain() // what it would say is lost with the queue
+		_ = q.comp.drain()
 		q.drainOthers()
 	}
 	for _, c := range []chip.Core{q.tiles.prefetch, q.tiles.dispatch} {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -43,31 +44,21 @@ func hostOnly(tb testing.TB) (q *Queue, take func()) {
 func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	tb.Helper()
 	kd, err := kmd.Open(context.Background(), plainTarget{sim.Blackhole()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	ch, err := chip.New(chip.Blackhole, chip.Harvesting{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ch := whole(tb, chip.Blackhole)
 	d := &Device{machine: newMachine(kd, ch, Options{HangTimeout: defaultHangTimeout, Queues: queues, QueueMemory: defaultQueueMemory})}
-	if err := d.planQueues(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, d.planQueues())
 	d.describe()
 	d.eventXYs = d.dispatchXYs()
 	host, err := kd.PinHostMemory(4096)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	for id := range queues {
 		d.sets = append(d.sets, &workerSet{})
 		q := newQueue(d.machine, id)
-		if q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
-			tb.Fatal(err)
-		}
+		q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached)
+		must(tb, err)
 		q.status.starts.Store(1)
 		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: memmap.FetchEntries, log: 1, base: d.ctl.FetchQueue, rdAddr: d.ctl.FetchRead}
 		q.rings.fetch.lastR = q.rings.fetch.initialRead()
@@ -94,9 +85,7 @@ func replayCommands(tb testing.TB) *Prepared {
 	wait := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: 48})
 	b.ExecBuf(cq.ExecBuf{Base: 0x100000, LogPageSize: 12, Pages: 16})
 	cmds, err := b.Finish()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return &Prepared{
 		Name: "replay", Bytes: cmds, After: Detached{Expected: 390},
 		Counts: []CountPatch{{At: at + cq.AtGoWaitCount}, {At: wait + cq.AtWaitCount, Add: 130}},
@@ -110,9 +99,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 	defer cancel()
 	for range 20 {
 		for range memmap.FetchEntries / 2 {
-			if err := b.Submit(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Submit(ctx))
 		}
 		q.comp.taken.Store(q.rings.fetch.put)
 	}
@@ -168,4 +155,162 @@ func BenchmarkSubmit(b *testing.B) {
 			}
 		}
 	})
+}
+
+func fillRing(t *testing.T, q *Queue, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for {
+		if err := q.sendLocked(ctx, make([]byte, n), false); err != nil {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+func parts(n int) (p []byte, ends []int) {
+	p = make([]byte, n)
+	for i := range p {
+		p[i] = byte(i / 997)
+	}
+	for end := memmap.MaxCommandSize; end < n; end += memmap.MaxCommandSize {
+		ends = append(ends, end)
+	}
+	return p, append(ends, n)
+}
+
+func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
+	q, take := hostOnly(t)
+	fillRing(t, q, memmap.MaxCommandSize)
+	p, ends := parts(5*memmap.MaxCommandSize/2 + 128)
+	put, wr := q.rings.fetch.put, q.rings.issue.wr
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("no longer wanted")
+	time.AfterFunc(5*time.Millisecond, func() { cancel(why) })
+	if err := q.sendBatchesLocked(ctx, "program", p, ends); !errors.Is(err, why) {
+		t.Errorf("error %v, want %v", err, why)
+	}
+	if q.rings.fetch.put != put || q.rings.issue.wr != wr || q.status.failed.Load() != nil {
+		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.rings.fetch.put-put, q.rings.issue.wr-wr,
+			q.status.failed.Load())
+	}
+	take()
+	must(t, q.sendBatchesLocked(t.Context(), "program", p, ends))
+	if n := q.rings.fetch.put - put; n != uint64(len(ends)) {
+		t.Errorf("%d entries for %d batches", n, len(ends))
+	}
+	if !bytes.Equal(fetched(q, wr, ends), p) {
+		t.Error("the commands in the ring differ")
+	}
+}
+
+func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
+	start := 0
+	for _, end := range ends {
+		n := uint32(end - start)
+		if rd+n > uint32(len(q.rings.issue.mem)) {
+			rd = 0
+		}
+		p = append(p, q.rings.issue.mem[rd:rd+n]...)
+		rd, start = rd+n, end
+	}
+	return p
+}
+
+func TestPartsAroundTheEndOfTheRing(t *testing.T) {
+	for _, rest := range []int{128, memmap.MaxCommandSize - 128, memmap.MaxCommandSize, memmap.MaxCommandSize + 128,
+		2 * memmap.MaxCommandSize, 5*memmap.MaxCommandSize/2 + 64,
+		5*memmap.MaxCommandSize/2 + 128, 3 * memmap.MaxCommandSize} {
+		q, _ := hostOnly(t)
+		p, ends := parts(5*memmap.MaxCommandSize/2 + 128)
+		q.rings.issue.wr = uint32(len(q.rings.issue.mem) - rest)
+		wr := q.rings.issue.wr
+		must(t, q.sendBatchesLocked(t.Context(), "program", p, ends))
+		if !bytes.Equal(fetched(q, wr, ends), p) {
+			t.Errorf("%d B before the end of the ring: the prefetcher reads something else", rest)
+		}
+	}
+}
+
+func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
+	q, _ := hostOnly(t)
+	p, ends := parts(len(q.rings.issue.mem) + memmap.MaxCommandSize)
+	ctx, cancel := context.WithCancel(t.Context())
+	// The prefetcher begins to take entries when the program has been abandoned.
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		time.Sleep(5 * time.Millisecond)
+		cancel()
+		for i := uint32(0); ; time.Sleep(100 * time.Microsecond) {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			if at := q.rings.fetch.addr(i % memmap.FetchEntries); q.tiles.prefetchL1.Load16(uint64(at)) != 0 {
+				q.tiles.prefetchL1.Store16(uint64(at), 0)
+				q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), at)
+				i++
+			}
+		}
+	}()
+	err := q.sendBatchesLocked(ctx, "program", p, ends)
+	close(end)
+	<-ended
+	if err != nil || q.status.failed.Load() != nil || q.rings.fetch.put != uint64(len(ends)) {
+		t.Errorf("%d of %d batches, %v, failed %v", q.rings.fetch.put, len(ends), err, q.status.failed.Load())
+	}
+	if ctx.Err() == nil {
+		t.Error("the program was sent before its context ended")
+	}
+}
+
+func TestWriteSettled(t *testing.T) {
+	const page = 4096
+	full := memmap.MaxCommandSize / page
+	for _, c := range []struct{ page, pages int }{
+		{1024, 1}, {page, full - 1}, {page, full}, {page, full + 1}, {page, 3 * full}, {2 * memmap.MaxCommandSize, 1}, {2 * memmap.MaxCommandSize, 2},
+	} {
+		q, take := hostOnly(t)
+		data := make([]byte, c.page*c.pages)
+		for i := range data {
+			data[i] = byte(i / 64)
+		}
+		iv := Interleaved{DRAM: true, PageSize: uint32(c.page), HostPage: uint32(c.page), Pages: c.pages, Banks: 8}
+		must(t, q.WriteSettled(t.Context(), &iv, 0, data))
+		var written []byte
+		var kinds []string
+		start := uint32(0)
+		for i := range q.rings.fetch.put {
+			end := *q.rings.issue.end(i)
+			for e, err := range cq.All(q.d.layout(), q.rings.issue.mem[start:end]) {
+				must(t, err)
+				kinds = append(kinds, e.Command.ID().String())
+				for r := range e.Relayed {
+					if w, ok := r.Command.(cq.WritePaged); ok {
+						written = append(written, w.Data...)
+					}
+				}
+			}
+			start = end
+		}
+		take()
+		stall := cq.Stall{}.ID().String()
+		n := 0
+		for _, k := range kinds {
+			if k == stall {
+				n++
+			}
+		}
+		if n != 1 || kinds[len(kinds)-1] != stall {
+			t.Errorf("%d pages of %d B: %d stalls in %v", c.pages, c.page, n, kinds)
+		}
+		if !bytes.Equal(written, data) {
+			t.Errorf("%d pages of %d B: %d B were written, not all of them as they should", c.pages, c.page, len(written))
+		}
+	}
 }

@@ -75,7 +75,6 @@ func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err
 	if err := p.ring(first, b); err != nil {
 		return dst, 0, err
 	}
-	// Drop entries that were overwritten while being read.
 	if err := p.read(0, head[:]); err != nil {
 		return dst, 0, err
 	}

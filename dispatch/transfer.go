@@ -12,10 +12,10 @@ import (
 // Interleaved is a buffer whose pages are distributed over the banks: page p lies in bank p mod
 // Banks, at Addr + p/Banks*PageSize.
 type Interleaved struct {
-	DRAM     bool   // otherwise in the L1 of the workers
+	DRAM     bool
 	Addr     uint32 // the same in every bank
-	PageSize uint32 // bytes from page to page in a bank, a multiple of the memory's alignment
-	HostPage uint32 // bytes of a page that hold data
+	PageSize uint32 // from page to page in a bank
+	HostPage uint32 // of data
 	Pages    int
 	Banks    int
 }
@@ -52,8 +52,8 @@ func (b *Interleaved) at(page int) (bank int, addr uint32) {
 	return page % b.Banks, b.Addr + uint32(page/b.Banks)*b.PageSize
 }
 
-// Write writes whole pages to the buffer from byte off on, after everything so far. It returns once
-// data is copied into the issue ring.
+// Write writes whole pages to the buffer from byte off on. It returns once data is copied into the
+// issue ring.
 func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
 	return q.write(ctx, b, off, data, false)
 }
@@ -127,7 +127,6 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	if err != nil {
 		return err
 	}
-	// built in the issue ring, to copy the data once
 	cmds := cq.NewBuilder(l, q.rings.issue.mem[off:off:int(off)+size])
 	if wait {
 		q.appendWaitLocked(&cmds)
@@ -170,8 +169,7 @@ func (q *Queue) appendSettleLocked(b *cq.Builder) {
 	q.waitLocked(b, q.stream.stall, func(w cq.Wait) { b.WaitStall(w) })
 }
 
-// Read reads whole pages of the buffer from byte off on into dst, after everything so far has run,
-// and waits for the data.
+// Read reads whole pages of the buffer from byte off on into dst, and waits for the data.
 func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {
@@ -184,7 +182,7 @@ func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) e
 type Pending struct {
 	q    *Queue
 	read read
-	last *completion // of its last part; nil if there was nothing to read
+	last *completion // nil if there was nothing to read
 	own  completion  // last, of a Report
 }
 
@@ -206,7 +204,6 @@ func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []by
 	return p, nil
 }
 
-// Wait waits for the data. A failure abandons the read.
 func (p *Pending) Wait(ctx context.Context) error {
 	if p.last == nil {
 		return nil
@@ -227,7 +224,6 @@ func (p *Pending) given() error {
 	return nil
 }
 
-// Done reports whether all data are in dst.
 func (p *Pending) Done() (bool, error) {
 	if p.last == nil {
 		return true, nil

@@ -117,7 +117,7 @@ func (u *uplink) start() error {
 		}
 		u.lock = l
 	}
-	if err := u.stop(); err != nil { // of a process that was killed
+	if err := u.stop(); err != nil {
 		return err
 	}
 	near, far := relay.Near{Self: u.Link.Near, PCIe: d.ch.PCIe(chip.NOC0), Entries: memmap.FetchEntries}, relay.Far{Self: u.Link.Far}
@@ -240,7 +240,7 @@ func (u *uplink) close() error {
 	var err error
 	if u.running {
 		if err = u.stop(); errors.Is(err, kmd.ErrDeviceLost) || errors.Is(err, kmd.ErrClosed) {
-			err = nil // the driver has told the near end to stop
+			err = nil
 		}
 	}
 	if u.lock != nil {

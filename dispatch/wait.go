@@ -31,14 +31,14 @@ type waiter struct {
 	pace     Pace
 	naps     *nap.Sleeper
 	begun    time.Time
-	looked   time.Time // start of the last pause: what is waited for wasn't there
+	looked   time.Time
 	forecast forecast
 	rounds   int
-	spin     time.Time     // until when it spins
-	sleep    time.Duration // the last one; 0 before the first
-	grown    time.Duration // the next one without a forecast
+	spin     time.Time // until when it spins
+	sleep    time.Duration
+	grown    time.Duration
 	deadline time.Time
-	check    time.Time // when to poll the whole device next
+	check    time.Time
 	asleep   time.Time // start of the last sleep
 }
 
@@ -59,7 +59,7 @@ func newWaiter(limit time.Duration, pace Pace, naps *nap.Sleeper) waiter {
 	if pace.Longest <= 0 {
 		pace.Longest = maxSleep
 	}
-	pace.Longest = max(min(pace.Longest, limit/4), 1) // a wait that never sleeps is never a hang
+	pace.Longest = max(min(pace.Longest, limit/4), 1)
 	return waiter{limit: limit, pace: pace, naps: naps}
 }
 
@@ -203,13 +203,13 @@ func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 // A task is the newest submission and how much was submitted since the previous wait. Nothing is
 // learned of the zero value.
 type task struct {
-	last     string  // what was submitted last, or the wait
+	last     string
 	function uintptr // that a wait calls
 	n        uint32  // programs and replays
 }
 
 type forecasts struct {
-	waited atomic.Uint32 // programs and replays before the newest wait that succeeded
+	waited atomic.Uint32
 
 	mu   sync.Mutex
 	of   [forecastCount]forecast
@@ -220,9 +220,9 @@ const forecastCount = 32
 
 type forecast struct {
 	task   task
-	seen   int           // at least as often; 0 without a forecast
-	mean   time.Duration // of the newest ones, mostly
-	spread time.Duration // mean distance from it, and half of the time in which nobody looked
+	seen   int
+	mean   time.Duration
+	spread time.Duration // mean distance from it
 }
 
 func (f *forecasts) find(t task) *forecast {
@@ -286,8 +286,6 @@ func (f *forecasts) learn(t task, in period) {
 	default:
 		off := in.from(c.mean)
 		if most := 2 * c.margin(); off.Abs() < c.mean/4 {
-			// A single end far from the others, such as while other programs had the processor,
-			// says little.
 			off = min(max(off, -most), most)
 		}
 		c.mean += off / 4

@@ -16,9 +16,7 @@ func TestLongLooksAreNoHang(t *testing.T) {
 	for _, took := range []time.Duration{0, limit / 16, limit / 4, limit, 100 * limit} {
 		w := newWaiter(limit, Pace{}, new(nap.Sleeper))
 		for w.sleep == 0 {
-			if err := w.pause(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.pause(t.Context()))
 		}
 		end := w.deadline.Add(took)
 		w.polled(took)
@@ -59,9 +57,7 @@ func TestStoppedWaitsAreNoHang(t *testing.T) {
 	const limit = time.Hour
 	w := newWaiter(limit, Pace{}, new(nap.Sleeper))
 	for w.sleep == 0 {
-		if err := w.pause(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.pause(t.Context()))
 	}
 	for range 3 {
 		w.asleep, w.deadline = w.asleep.Add(-2*limit), w.deadline.Add(-2*limit)
@@ -170,9 +166,7 @@ func TestTasks(t *testing.T) {
 	}
 	wait := func() {
 		t.Helper()
-		if err := q.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Wait(t.Context()))
 	}
 	a, b := "a", "b"
 	one := of(0, 1, &a)

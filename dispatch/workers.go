@@ -9,8 +9,8 @@ import (
 
 type workerSet struct {
 	cores  chip.Range
-	shared bool  // by several queues
-	slot   uint8 // go message that starts them: see slotWorkers
+	shared bool // by several queues
+	slot   uint8
 }
 
 func (d *machine) workerSets() ([]*workerSet, error) {

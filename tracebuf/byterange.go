@@ -2,7 +2,7 @@ package tracebuf
 
 import "slices"
 
-// ByteRange is the bytes from Start up to, but not with, End.
+// ByteRange excludes End.
 type ByteRange struct{ Start, End int }
 
 // JoinRanges sorts ranges by Start, in place, and joins those that touch or overlap.

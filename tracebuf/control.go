@@ -1,17 +1,78 @@
 package tracebuf
 
 import (
+	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
+type ReplayConfig struct {
+	flow.ResetConfig
+	Others   []flow.ResetConfig // of further sub-devices
+	Addr     uint32             // in every DRAM bank
+	PageSize int                // a power of two
+	Pages    int
+}
+
+// Replay is the commands of one replay. The two counts have to be filled in before they are sent.
+type Replay struct {
+	Bytes []byte
+	// GoCount is the offset of the 32-bit count of completions before the workers may be reset:
+	// what the queue expects.
+	GoCount int
+	// WaitCount is the offset of the 32-bit count after the reset of the workers: GoCount's plus
+	// Workers.
+	WaitCount int
+	// Others are these of further sub-devices.
+	Others []Counts
+	// ExecBuf is the offset of the last command, which runs the trace.
+	ExecBuf int
+}
+
+// Counts are the offsets of a sub-device's counts: see [Replay].
+type Counts struct{ Go, Wait int }
+
+// NewReplay builds the commands that replay a trace: a reset once all earlier programs are done,
+// and the command that runs the trace.
+func NewReplay(c ReplayConfig) (*Replay, error) {
+	r, err := c.Append(make([]byte, 0, 4*c.Layout.Stride(2*cq.HeaderSize)))
+	if err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+func (c *ReplayConfig) Append(to []byte) (r Replay, err error) {
+	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
+		return r, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)
+	}
+	b := cq.NewBuilder(c.Layout, to)
+	r.GoCount, r.WaitCount = c.Begin(&b, 0, false)
+	for i := range c.Others {
+		var n Counts
+		n.Go, n.Wait = c.Others[i].Begin(&b, 0, false)
+		r.Others = append(r.Others, n)
+	}
+	r.ExecBuf = b.ExecBuf(cq.ExecBuf{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)})
+	if r.Bytes, err = b.Finish(); err != nil {
+		return Replay{}, fmt.Errorf("tracebuf: replay: %w", err)
+	}
+	return r, nil
+}
+
+// Call returns the command that calls a trace that lies at an address of every bank.
+func (im *Image) Call(addr uint32) cq.CallTrace {
+	return cq.CallTrace{Base: addr, LogPageSize: uint32(bits.TrailingZeros(uint(im.PageSize))), Pages: uint32(im.Pages())}
+}
+
 // Cond is a word of a buffer that a BRANCH or a READ_ARG reads.
 type Cond struct {
-	At     int // offset of the command in Image.Bytes
-	Buffer int // index in the trace's Buffers
-	Offset int // of the word in the buffer, in bytes, a multiple of 4
+	At     int // in Image.Bytes
+	Buffer int // in the trace's Buffers
+	Offset int // a multiple of 4
 }
 
 // Callee is a trace that a part of another trace calls on its queue.
@@ -22,8 +83,6 @@ type Callee struct {
 	Image Image
 }
 
-// HasControl reports whether the trace has loops, branches, calls, or arguments that the device
-// computes.
 func (im *Image) HasControl() bool {
 	return slices.ContainsFunc(im.Steps, func(s Step) bool { return s.Control.Kind != flow.None })
 }
@@ -44,7 +103,7 @@ func (s *Step) program() int {
 	return s.Program
 }
 
-// Flow finds the loops and branches of the trace, with a place for each step and for the end.
+// Flow returns a place for each step and for the end.
 func (im *Image) Flow() ([]flow.Place, error) {
 	return flow.Read(im.Layout, len(im.Steps), func(i int) (*flow.Control, []byte) {
 		s := &im.Steps[i]
@@ -62,7 +121,6 @@ func (r *Recording) AddControl(name string, c flow.Control, commands []byte) int
 	return len(r.steps) - 1
 }
 
-// SetTarget sets the target of a step of control flow: a recorded step, or the next one.
 func (r *Recording) SetTarget(step, target int) {
 	s := &r.steps[step]
 	s.Control.Target = target

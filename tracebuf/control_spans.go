@@ -36,16 +36,14 @@ type ControlSpan struct {
 	Kind  SpanKind
 	Name  string // of the loop, branch or call, as "loop of 5"
 	Depth int    // of spans around it
-	// Number is the number of a SpanIteration in its loop, from 0, of a SpanBranch's body, with the
-	// one for all other cases last, or of a SpanLoop's iterations.
+	// Number of a SpanIteration, from 0, of a SpanBranch's body, or of a SpanLoop's iterations.
 	Number   int
-	Programs []string // run by its commands, in order, without those in loops and calls inside
-	Aborted  bool     // the host has ended the replay in it
-	// Start and End are cycles of the dispatch core's clock. At Start everything before is done,
-	// unless a condition on an iteration has chosen the body: then it was launched. At End the
-	// span's programs are done, with two exceptions, because the queue doesn't stop between a call
-	// or the last body of a branch and programs after it: such a call ends when its last program
-	// was launched, and such a body at the queue's next decision.
+	Programs []string // in order, without those in loops and calls inside
+	Aborted  bool
+	// Start and End are cycles of the dispatch core's clock: when everything before is done and
+	// when the span's programs are. But a condition on an iteration begins a body when the program
+	// before is launched; a call ends when its last program is launched, and a branch's last body
+	// at the queue's next decision.
 	Start, End uint64
 }
 
@@ -84,8 +82,8 @@ type openSpan struct {
 	im     *Image
 	lo, hi int
 	kind   SpanKind
-	next   uint64 // start of a loop's next iteration
-	done   uint64 // end of a loop's last iteration
+	next   uint64
+	done   uint64
 }
 
 func (r *spanReader) turn(e *cq.TurnEntry, im *Image, step int) {
@@ -229,7 +227,7 @@ func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 		r.chain, r.skipped, r.chainIn = to, n, im
 		return
 	}
-	join := im.Steps[to-1].Control.Target // of the jump at the end of the body before
+	join := im.Steps[to-1].Control.Target
 	if join > to && im.runs(to, join) {
 		r.push(SpanBranch, im.Steps[step].Name, n, im, to, join, now)
 	}

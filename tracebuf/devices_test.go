@@ -26,20 +26,16 @@ func devicesFile(t testing.TB, arch chip.Arch) []*tracebuf.File {
 func encodeAll(t testing.TB, files []*tracebuf.File) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := tracebuf.EncodeAll(&b, files); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracebuf.EncodeAll(&b, files))
 	return b.Bytes()
 }
 
 func TestDevicesRoundTrip(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		files := devicesFile(t, arch)
 		b := encodeAll(t, files)
 		got, err := tracebuf.DecodeAll(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(files, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%v (-encoded +decoded):\n%s", arch, diff)
 		}
@@ -50,9 +46,7 @@ func TestDevicesRoundTrip(t *testing.T) {
 			t.Errorf("%v: Decode returns %v", arch, err)
 		}
 		parts, err := tracebuf.InspectAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var at [][2]int
 		for _, p := range parts {
 			at = append(at, [2]int{p.Device, p.Queue})

@@ -11,14 +11,13 @@ import (
 // Difference is the first difference of a program in two traces.
 type Difference struct {
 	Device  int    `json:"device,omitempty"`
-	Callee  string `json:"callee,omitempty"` // of the part, which has the step
-	Queue   int    `json:"queue"`            // of the part in the first trace
-	Step    int    `json:"step"`             // from 0, with edges
-	Name    string `json:"name"`             // in the first trace, if it has the step
-	Command int    `json:"command"`          // of the program, the first that differs, from 0; -1 if all are equal
-	What    string `json:"what"`             // "field count: 8 and 16", "missing in the second trace", ...
-	// Offsets of the command in the traces, and the command as a line; -1 and "" for a trace
-	// without it.
+	Callee  string `json:"callee,omitempty"`
+	Queue   int    `json:"queue"` // in the first trace
+	Step    int    `json:"step"`  // from 0, with edges
+	Name    string `json:"name"`
+	Command int    `json:"command"` // the first that differs; -1 if all are equal
+	What    string `json:"what"`    // "field count: 8 and 16", "missing in the second trace", ...
+	// Offsets and lines of the command; -1 and "" for a trace without it.
 	OffsetA int    `json:"offset_a"`
 	OffsetB int    `json:"offset_b"`
 	A       string `json:"a,omitempty"`

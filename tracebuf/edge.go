@@ -14,7 +14,6 @@ const NoProgram = -1
 type EdgeKind uint8
 
 const (
-	// EdgeNone is the kind of a step that runs a program.
 	EdgeNone EdgeKind = iota
 	// EdgeRecord tells the other parts that everything before it in its own part is done and in
 	// memory.
@@ -38,8 +37,8 @@ var edgeNames = [...]string{"none", "record", "wait", "end"}
 // Edge is a step between the parts of a trace.
 type Edge struct {
 	Kind   EdgeKind
-	Queue  int    // of an EdgeWait: whose part it waits for
-	Number uint32 // of an EdgeRecord and an EdgeWait: which recording of the part, from 1
+	Queue  int    // whose part an EdgeWait waits for
+	Number uint32 // which recording of the part, from 1
 }
 
 // Dispatcher is a queue as the commands of edges name it.
@@ -51,7 +50,6 @@ type Dispatcher struct {
 	Word uint32
 }
 
-// Part is the part of a trace that runs on one queue.
 type Part struct {
 	Target Target // of a file's further parts, only Workers, Dispatch, Queue and Word are their own
 	Image  Image  // of a file's further parts, without Buffers
@@ -71,7 +69,6 @@ func (im *Image) Recorded() uint32 {
 	return n
 }
 
-// Runs returns the number of steps that run a program.
 func (im *Image) Runs() int {
 	n := 0
 	for i := range im.Steps {
@@ -88,15 +85,14 @@ type Peer struct {
 	Recorded uint32 // number of its recordings, for an EdgeEnd
 }
 
-// AppendEdge appends the commands of an edge to dst. own is the dispatcher of the edge's part,
-// peers are the other parts. stream counts the completions of the part's programs; expected is its
-// count when all programs before the edge are done.
+// AppendEdge appends the commands of an edge to dst. own is the dispatcher of the edge's part.
+// stream counts the completions of the part's programs; expected is its count when all programs
+// before the edge are done.
 //
-// Event ids can't express edges, because the commands in DRAM are the same at every replay. So each
-// part has a word on the dispatch cores. A recording waits until everything before it is in memory,
-// and writes its number to the part's word on the other cores; a wait is for a word to reach a
-// number. The end of a part waits for all recordings of the others, and then clears the words on
-// its own core.
+// Each part has a word on the dispatch cores. A recording waits until everything before it is in
+// memory, and writes its number to the part's word on the other cores; a wait is for a word to
+// reach a number. The end of a part waits for all recordings of the others, and then clears the
+// words on its own core.
 func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []Peer, e Edge, expected uint32) ([]byte, error) {
 	b := cq.NewBuilder(l, dst)
 	write := func(word uint32, number uint32, to ...uint32) {

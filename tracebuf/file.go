@@ -17,27 +17,24 @@ type File struct {
 	Image  Image
 	// Others are the parts on other queues.
 	Others []Part
-	// Data is the contents of buffers before the first replay, in order of buffer and offset. Other
-	// buffers keep their contents.
+	// Data of buffers before the first replay, by buffer and offset. Others keep their contents.
 	Data []Data
-	// Results is the contents of buffers after a replay on Data, in the same order, to compare
-	// with.
+	// Results of a replay on Data, in the same order.
 	Results []Data
 }
 
 // Target is the properties of a device and a queue that a trace depends on: see [Target.Match].
 type Target struct {
 	Arch       chip.Arch
-	Harvesting chip.Harvesting // decides the coordinates of workers and the number of DRAM banks
-	Workers    chip.Range      // logical cores that each program of the trace starts
+	Harvesting chip.Harvesting // decides coordinates and the number of DRAM banks
+	Workers    chip.Range      // logical
 	Banks      int             // of DRAM
-	Dispatch   chip.XY         // virtual coordinates of the core that workers report to
-	Queue      int             // used in a trace over several only
-	Word       uint32          // as a Dispatcher's; 0 in a trace of one queue
-	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
-	Revision   string          // of the protocol, as package cq names it
-	// Layout names the revision, as package abi does, of the workers' base firmware; empty for this
-	// runtime's own.
+	Dispatch   chip.XY         // virtual
+	Queue      int
+	Word       uint32   // as a Dispatcher's; 0 in a trace of one queue
+	Firmware   [32]byte // SHA-256
+	Revision   string   // as package cq names it
+	// Layout of the workers' base firmware, as package abi names it; empty for this runtime's own.
 	Layout string
 }
 
@@ -47,7 +44,6 @@ type Data struct {
 	Bytes  []byte
 }
 
-// FileMagic begins every trace file.
 const FileMagic = "RPRTRACE"
 
 // FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes
@@ -70,7 +66,7 @@ const (
 	controlVersion = 4 // with control flow, of one device or several
 )
 
-// Limits of a trace file, far beyond any use: they keep sums of sizes and offsets from overflowing.
+// Limits of a trace file keep sums from overflowing.
 const (
 	maxFile     = 1 << 38 // bytes
 	maxCommands = 1 << 30 // bytes: a trace's DRAM is named by 32-bit addresses
@@ -78,8 +74,8 @@ const (
 	maxAfter    = 4096    // bytes
 	maxParts    = 8       // queues of a device
 	maxDevices  = 1024    // of a trace
-	maxRank     = 16      // of a sharded buffer's shape
-	maxCallees  = 256     // of a part
+	maxRank     = 16
+	maxCallees  = 256 // of a part
 )
 
 var (
@@ -100,13 +96,12 @@ var (
 // FileError names the wrong part of a trace. It matches ErrInvalid or ErrDamaged.
 type FileError struct {
 	Part string // "commands at +0x1c0", "program 3 \"dense\"", "section PROG"
-	What string // what was found and what was wanted
-	Err  error  // ErrInvalid or ErrDamaged, or the error of package cq that tells more
+	What string
+	Err  error // ErrInvalid or ErrDamaged, or the error of package cq that tells more
 }
 
 func (e *FileError) Error() string { return fmt.Sprintf("%s: %s", e.Part, e.What) }
 
-// Is reports whether err is ErrInvalid and the error isn't an ErrDamaged.
 func (e *FileError) Is(err error) bool { return err == ErrInvalid && e.Err != ErrDamaged }
 
 func (e *FileError) Unwrap() error { return e.Err }
@@ -122,7 +117,7 @@ func damaged(part, format string, args ...any) error {
 // TargetError names a property in which a device differs from that of the recording. It matches
 // ErrTarget.
 type TargetError struct {
-	What        string // "harvesting", "firmware", ...
+	What        string
 	Trace, Here string
 }
 
@@ -139,7 +134,7 @@ func NewFile(name string, parts []Part, buffers []Buffer) *File {
 	return f
 }
 
-// Images returns the images of the parts, which are the file's own.
+// Images are the file's own.
 func (f *File) Images() []*Image {
 	out := []*Image{&f.Image}
 	for i := range f.Others {
@@ -161,7 +156,7 @@ func (f *File) everyImage() []*Image {
 
 func (f *File) hasControl() bool { return slices.ContainsFunc(f.Images(), (*Image).HasControl) }
 
-// Parts returns the parts of the trace, one for each queue. The first is Target and Image.
+// Parts are one for each queue. The first is Target and Image.
 func (f *File) Parts() []Part {
 	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)
 }

@@ -133,7 +133,7 @@ func (s *sections) sections(f *File, t *Target, im *Image, first bool) {
 
 // coder reads the values of a section, or writes them. After an error it reads zeros.
 type coder struct {
-	b       []byte // left to read, or written
+	b       []byte
 	body    []byte // written after b
 	write   bool
 	part    string

@@ -35,7 +35,6 @@ const (
 	tagResult   = "RSLT"
 )
 
-// Sizes in bytes.
 const (
 	fileHead    = len(FileMagic) + 4 + 4 + 8 // magic, version, zero, length of the file
 	sectionHead = 4 + 4 + 8                  // tag, zero, length of what follows

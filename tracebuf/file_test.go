@@ -24,9 +24,16 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
 const (
 	testSteps   = 11 // more than there are launch messages
 	binaryPages = 3
+)
+
+type (
+	file     = tracebuf.File
+	sharding = tracebuf.Sharding
 )
 
 func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
@@ -37,22 +44,17 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 	t.Helper()
 	ch, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, l1 := cq.Layout(arch), &abi.Own(arch).L1
 	f := &tracebuf.File{
 		Name: "two programs",
 		Target: tracebuf.Target{Arch: arch, Workers: chip.Range{End: chip.Core{X: 3, Y: 1}}, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned,
 			Firmware: sha256.Sum256([]byte("firmware"))},
 	}
-	if f.Target.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 5}); err != nil {
-		t.Fatal(err)
-	}
+	f.Target.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 5})
+	must(t, err)
 	worker, err := ch.Virtual(chip.Core{X: 1, Y: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rect := ch.Rects(chip.Range{End: chip.Core{X: 3, Y: 1}})[0]
 	noc := arch.NOCMulticast(rect.Start, rect.End)
 	rec := tracebuf.NewRecording(l)
@@ -88,16 +90,12 @@ func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, f.Target.Dispatch.X, f.Target.Dispatch.Y, cq.SignalGo),
 				WaitCount: uint32(i * 8), WaitStream: 48})
 			out, err := b.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return out, 0
 		})
 	}
 	im, err := rec.Finish(f.Target.Banks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range im.Steps {
 		im.Steps[i].Program = i % 2
 	}
@@ -119,9 +117,7 @@ func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 func encode(t testing.TB, f *tracebuf.File) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := tracebuf.Encode(&b, f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracebuf.Encode(&b, f))
 	return b.Bytes()
 }
 
@@ -149,9 +145,7 @@ func TestFileRoundTrip(t *testing.T) {
 			}
 			for _, r := range []io.Reader{bytes.NewReader(b), iotest.OneByteReader(bytes.NewReader(b)), iotest.DataErrReader(bytes.NewReader(b))} {
 				got, err := tracebuf.Decode(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if diff := cmp.Diff(f, got, cmpopts.EquateEmpty()); diff != "" {
 					t.Fatalf("decoded differs (-encoded +decoded):\n%s", diff)
 				}
@@ -178,27 +172,19 @@ func oldFile(t testing.TB, arch chip.Arch) []byte {
 func unzipped(t testing.TB, files embed.FS, name string) []byte {
 	t.Helper()
 	r, err := files.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	z, err := gzip.NewReader(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
 func TestFileOfVersion1(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		b := oldFile(t, arch)
 		got, err := tracebuf.Decode(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := testFile(t, arch)
 		want.Image.Buffers[0].Addr = 0x2A
 		want.Image.Params = append(want.Image.Params, tracebuf.Param{Name: "input", Kind: tracebuf.BufferAddr, Value: 0x2A,
@@ -302,9 +288,7 @@ func TestFileNoAllocationBomb(t *testing.T) {
 
 func TestTargetMatch(t *testing.T) {
 	base := testFile(t, chip.Blackhole).Target
-	if err := base.Match(&base); err != nil {
-		t.Error(err)
-	}
+	must(t, base.Match(&base))
 	for what, change := range map[string]func(*tracebuf.Target){
 		"architecture":         func(x *tracebuf.Target) { x.Arch = chip.Wormhole },
 		"protocol revision":    func(x *tracebuf.Target) { x.Revision = "2025-mid" },
@@ -342,17 +326,17 @@ func field(t testing.TB, im *tracebuf.Image, command string, nth, at int) int {
 }
 
 func TestValidateRefuses(t *testing.T) {
-	poke := func(command string, nth, at int, v uint32) func(*tracebuf.File) {
-		return func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, field(t, &f.Image, command, nth, at), v) }
+	poke := func(command string, nth, at int, v uint32) func(*file) {
+		return func(f *file) { cq.Put32(f.Image.Bytes, field(t, &f.Image, command, nth, at), v) }
 	}
-	launch := func(change func([]byte, *abi.Launch)) func(*tracebuf.File) {
-		return func(f *tracebuf.File) {
-			m := launchMessage(chip.Blackhole)
-			change(f.Image.Bytes[bytes.Index(f.Image.Bytes, m):][:len(m)], &abi.Own(chip.Blackhole).Launch)
+	l := &abi.Own(chip.Blackhole).Launch
+	launch := func(at uint32, bits byte) func(*file) {
+		return func(f *file) {
+			f.Image.Bytes[bytes.Index(f.Image.Bytes, launchMessage(chip.Blackhole))+int(at)] ^= bits
 		}
 	}
-	waits := func(programs int) func(*tracebuf.File) {
-		return func(f *tracebuf.File) {
+	waits := func(programs int) func(*file) {
+		return func(f *file) {
 			for i := range testSteps {
 				if i > programs {
 					cq.Put32(f.Image.Bytes, field(t, &f.Image, "WAIT", i, cq.AtWaitCount), uint32(8*programs))
@@ -363,61 +347,61 @@ func TestValidateRefuses(t *testing.T) {
 	noc := cq.Blackhole.NOCXY
 	for _, c := range []struct {
 		name   string
-		change func(*tracebuf.File)
+		change func(*file)
 		want   string
 	}{
-		{"architecture", func(f *tracebuf.File) { f.Target.Arch = 3 }, "architecture 3"},
-		{"other layout", func(f *tracebuf.File) { f.Image.Layout = cq.Wormhole }, "commands"},
-		{"revision", func(f *tracebuf.File) { f.Target.Revision = "2025-mid" }, "2025-mid"},
-		{"harvesting", func(f *tracebuf.File) { f.Target.Harvesting.DRAM = 3 }, "harvested"},
-		{"grid", func(f *tracebuf.File) { f.Target.Workers.End.X = 99 }, "(99,1)"},
-		{"banks", func(f *tracebuf.File) { f.Target.Banks = 7 }, "7 DRAM banks"},
-		{"dispatch core in the grid", func(f *tracebuf.File) { f.Target.Dispatch = chip.XY{X: 1, Y: 2} }, "no core that a dispatcher"},
-		{"dispatch core off the chip", func(f *tracebuf.File) { f.Target.Dispatch = chip.XY{X: 60, Y: 60} }, "no core that a dispatcher"},
-		{"long name", func(f *tracebuf.File) { f.Name = strings.Repeat("x", 5000) }, "name has 5000 bytes"},
-		{"long name of a step", func(f *tracebuf.File) { f.Image.Steps[0].Name = strings.Repeat("x", 5000) }, "step 0"},
-		{"page size", func(f *tracebuf.File) { f.Image.PageSize = 512 }, "pages of 512"},
-		{"size", func(f *tracebuf.File) { f.Image.Size = 16 }, "16 bytes"},
-		{"padding", func(f *tracebuf.File) { f.Image.Bytes[len(f.Image.Bytes)-1] = 1 }, "after the last command"},
-		{"no steps", func(f *tracebuf.File) { f.Image.Steps = nil }, "there are none"},
-		{"gap between steps", func(f *tracebuf.File) { f.Image.Steps[1].Offset += 64 }, "step 1"},
-		{"short step", func(f *tracebuf.File) { f.Image.Steps[10].Size -= 64 }, "they end at"},
-		{"steps cut elsewhere", func(f *tracebuf.File) {
+		{"architecture", func(f *file) { f.Target.Arch = 3 }, "architecture 3"},
+		{"other layout", func(f *file) { f.Image.Layout = cq.Wormhole }, "commands"},
+		{"revision", func(f *file) { f.Target.Revision = "2025-mid" }, "2025-mid"},
+		{"harvesting", func(f *file) { f.Target.Harvesting.DRAM = 3 }, "harvested"},
+		{"grid", func(f *file) { f.Target.Workers.End.X = 99 }, "(99,1)"},
+		{"banks", func(f *file) { f.Target.Banks = 7 }, "7 DRAM banks"},
+		{"dispatch core in the grid", func(f *file) { f.Target.Dispatch = chip.XY{X: 1, Y: 2} }, "no core that a dispatcher"},
+		{"dispatch core off the chip", func(f *file) { f.Target.Dispatch = chip.XY{X: 60, Y: 60} }, "no core that a dispatcher"},
+		{"long name", func(f *file) { f.Name = strings.Repeat("x", 5000) }, "name has 5000 bytes"},
+		{"long name of a step", func(f *file) { f.Image.Steps[0].Name = strings.Repeat("x", 5000) }, "step 0"},
+		{"page size", func(f *file) { f.Image.PageSize = 512 }, "pages of 512"},
+		{"size", func(f *file) { f.Image.Size = 16 }, "16 bytes"},
+		{"padding", func(f *file) { f.Image.Bytes[len(f.Image.Bytes)-1] = 1 }, "after the last command"},
+		{"no steps", func(f *file) { f.Image.Steps = nil }, "there are none"},
+		{"gap between steps", func(f *file) { f.Image.Steps[1].Offset += 64 }, "step 1"},
+		{"short step", func(f *file) { f.Image.Steps[10].Size -= 64 }, "they end at"},
+		{"steps cut elsewhere", func(f *file) {
 			f.Image.Steps[0].Size += 64
 			f.Image.Steps[1].Offset += 64
 			f.Image.Steps[1].Size -= 64
 		}, "after the go signal of step 0"},
-		{"step's program", func(f *tracebuf.File) { f.Image.Steps[3].Program = 2 }, "program 2 of 2"},
-		{"queue state", func(f *tracebuf.File) { f.Image.After = make([]byte, 5000) }, "queue state"},
-		{"kernels' size", func(f *tracebuf.File) { f.Image.Programs[0].Pages++ }, "program 0"},
-		{"kernels beyond DRAM", func(f *tracebuf.File) { f.Image.Programs[0].Addr = 1 << 40 }, "program 0"},
-		{"kernels unaligned", func(f *tracebuf.File) { f.Image.Programs[1].Addr++ }, "program 1"},
-		{"circular buffers", func(f *tracebuf.File) { f.Image.L1End = 1 << 21 }, "circular buffers"},
-		{"buffer kind", func(f *tracebuf.File) { f.Image.Buffers[0].Kind = 2 }, "kind 2"},
-		{"buffer beyond memory", func(f *tracebuf.File) { f.Image.Buffers[1].Addr = 1 << 21 }, "buffer 1"},
-		{"buffer pages", func(f *tracebuf.File) { f.Image.Buffers[1].PageSize = 0 }, "buffer 1"},
-		{"data of no buffer", func(f *tracebuf.File) { f.Data[1].Buffer = 2 }, "buffer 2 of 2"},
-		{"data beyond a buffer", func(f *tracebuf.File) { f.Data[0].Offset = 8190 }, "data 0"},
-		{"data out of order", func(f *tracebuf.File) { f.Data[0], f.Data[1] = f.Data[1], f.Data[0] }, "data 1"},
-		{"results of no buffer", func(f *tracebuf.File) { f.Results[0].Buffer = 2 }, "result 0"},
-		{"data over data", func(f *tracebuf.File) { f.Data = append(f.Data, f.Data[1]) }, "data 2"},
-		{"no commands", func(f *tracebuf.File) { clear(f.Image.Bytes) }, "illegal command id"},
-		{"no end", func(f *tracebuf.File) { f.Image.Bytes[f.Image.Size-64] = 5 }, "commands"},
+		{"step's program", func(f *file) { f.Image.Steps[3].Program = 2 }, "program 2 of 2"},
+		{"queue state", func(f *file) { f.Image.After = make([]byte, 5000) }, "queue state"},
+		{"kernels' size", func(f *file) { f.Image.Programs[0].Pages++ }, "program 0"},
+		{"kernels beyond DRAM", func(f *file) { f.Image.Programs[0].Addr = 1 << 40 }, "program 0"},
+		{"kernels unaligned", func(f *file) { f.Image.Programs[1].Addr++ }, "program 1"},
+		{"circular buffers", func(f *file) { f.Image.L1End = 1 << 21 }, "circular buffers"},
+		{"buffer kind", func(f *file) { f.Image.Buffers[0].Kind = 2 }, "kind 2"},
+		{"buffer beyond memory", func(f *file) { f.Image.Buffers[1].Addr = 1 << 21 }, "buffer 1"},
+		{"buffer pages", func(f *file) { f.Image.Buffers[1].PageSize = 0 }, "buffer 1"},
+		{"data of no buffer", func(f *file) { f.Data[1].Buffer = 2 }, "buffer 2 of 2"},
+		{"data beyond a buffer", func(f *file) { f.Data[0].Offset = 8190 }, "data 0"},
+		{"data out of order", func(f *file) { f.Data[0], f.Data[1] = f.Data[1], f.Data[0] }, "data 1"},
+		{"results of no buffer", func(f *file) { f.Results[0].Buffer = 2 }, "result 0"},
+		{"data over data", func(f *file) { f.Data = append(f.Data, f.Data[1]) }, "data 2"},
+		{"no commands", func(f *file) { clear(f.Image.Bytes) }, "illegal command id"},
+		{"no end", func(f *file) { f.Image.Bytes[f.Image.Size-64] = 5 }, "commands"},
 		{"wait for another stream", poke("WAIT", 1, 0, 0x310807), "stream 49"},
 		{"wait for the future", poke("WAIT", 1, cq.AtWaitCount, 9), "it would hang"},
 		{"wait for memory", poke("WAIT", 1, 0, 0x300C07), "may be for a barrier"},
 		{"write offset", poke("SET_WRITE_OFFSET", 0, cq.AtWriteOffset(1), 0x100), "write offset is 0x100"},
 		{"arguments to the dispatcher", poke("WRITE_PACKED", 0, cq.AtPackedCore(0), noc(14, 3)), "no worker"},
 		{"arguments beyond kernel memory", poke("WRITE_PACKED", 0, cq.AtPackedAddr, 0x100000), "kernel memory ends"},
-		{"launch message elsewhere", poke("WRITE_PACKED", 1, cq.AtPackedAddr, 0x10), "want the launch message"},
-		{"launch message of a program elsewhere", launch(func(m []byte, l *abi.Launch) { m[l.ConfigBase+1] ^= 0x10 }), "has its program at"},
-		{"launch message with a kernel elsewhere", launch(func(m []byte, l *abi.Launch) { m[l.Text+3] = 0x12 }), "has BRISC's kernel at 0x1200"},
-		{"launch message with a kernel at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Text]++ }), "at multiples of 16"},
-		{"launch message with arguments at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Args] = 2 }), "BRISC's arguments at offset 0x2"},
-		{"launch message with a kernel that isn't there", launch(func(m []byte, l *abi.Launch) { m[l.Text+1] = 0x20 }), "BRISC's kernel at 0xa740 of (1,2), where the trace has written none"},
-		{"launch message with a circular buffer that isn't there", launch(func(m []byte, l *abi.Launch) { m[l.Circular] = 64 }), "circular buffer 0 at 0x8780 of (1,2), where its program has written nothing"},
-		{"launch message with another circular buffer", launch(func(m []byte, l *abi.Launch) { m[l.CBMask] = 4 }), "circular buffer 2 at 0x8780"},
-		{"launch messages without room", func(f *tracebuf.File) {
+		{"launch elsewhere", poke("WRITE_PACKED", 1, cq.AtPackedAddr, 0x10), "want the launch message"},
+		{"launch of a program elsewhere", launch(l.ConfigBase+1, 0x10), "has its program at"},
+		{"launch with a kernel elsewhere", launch(l.Text+3, 0x12), "has BRISC's kernel at 0x1200"},
+		{"launch with a kernel at an odd place", launch(l.Text, 1), "at multiples of 16"},
+		{"launch with arguments at an odd place", launch(l.Args, 2), "BRISC's arguments at offset 0x2"},
+		{"launch with a kernel that isn't there", launch(l.Text+1, 0x24), "BRISC's kernel at 0xa740 of (1,2), where the trace has written none"},
+		{"launch with a circular buffer that isn't there", launch(l.Circular, 96), "circular buffer 0 at 0x8780 of (1,2), where its program has written nothing"},
+		{"launch with another circular buffer", launch(l.CBMask, 5), "circular buffer 2 at 0x8780"},
+		{"launches without room", func(f *file) {
 			waits(0)(f)
 			base, at := abi.Own(chip.Blackhole).L1.KernelConfig, 0
 			for i := range 8 { // programs that don't overlap
@@ -426,22 +410,22 @@ func TestValidateRefuses(t *testing.T) {
 				cq.Put32(f.Image.Bytes, set+cq.AtWriteOffset(1), to)
 				cq.Put32(f.Image.Bytes, set+cq.AtWriteOffset(2), to+1024)
 				at += bytes.Index(f.Image.Bytes[at:], launchMessage(chip.Blackhole))
-				cq.Put32(f.Image.Bytes, at+int(abi.Own(chip.Blackhole).Launch.ConfigBase), to)
+				cq.Put32(f.Image.Bytes, at+int(l.ConfigBase), to)
 				at += len(launchMessage(chip.Blackhole))
 			}
 		}, "a launch message while 7 programs before it may be running, at most 6"},
 		{"arguments over those of a program that runs", waits(0), "where program 0 of the trace may still have its kernels or arguments"},
-		{"launch message with semaphores at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Semaphores]++ }), "semaphores at offset 0x11"},
-		{"launch message for a sixth processor", launch(func(m []byte, l *abi.Launch) { m[l.Enables] |= 0x20 }), "starts processors 0b100001"},
-		{"launch message for none", launch(func(m []byte, l *abi.Launch) { m[l.Enables] = 0 }), "starts processors 0b0"},
-		{"launch message by the host", launch(func(m []byte, l *abi.Launch) { m[l.Mode] = 1 }), "with mode 1"},
-		{"launch message for a third network", launch(func(m []byte, l *abi.Launch) { m[l.NOC] = 2 }), "NoC 2"},
-		{"launch message with shared networks", launch(func(m []byte, l *abi.Launch) { m[l.NOCMode] = 1 }), "NoC mode 1"},
-		{"launch message with another origin", launch(func(m []byte, l *abi.Launch) { m[l.Origin+1] = 2 }), "origin at core (0,2)"},
-		{"launch message with remote circular buffers", launch(func(m []byte, l *abi.Launch) { m[l.FirstRemote] = 3 }), "from 3 on"},
+		{"launch with semaphores at an odd place", launch(l.Semaphores, 1), "semaphores at offset 0x11"},
+		{"launch for a sixth processor", launch(l.Enables, 0x20), "starts processors 0b100001"},
+		{"launch for none", launch(l.Enables, 1), "starts processors 0b0"},
+		{"launch by the host", launch(l.Mode, 1), "with mode 1"},
+		{"launch for a third network", launch(l.NOC, 2), "NoC 2"},
+		{"launch with shared networks", launch(l.NOCMode, 1), "NoC mode 1"},
+		{"launch with another origin", launch(l.Origin+1, 2), "origin at core (0,2)"},
+		{"launch with remote circular buffers", launch(l.FirstRemote, 32^3), "from 3 on"},
 		{"write of kernels at an odd place", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0)+4, 8), "want a multiple of 16"},
 		{"write offset at an odd place", poke("SET_WRITE_OFFSET", 0, cq.AtWriteOffset(2), abi.Own(chip.Blackhole).L1.KernelConfig+8), "at multiples of 16"},
-		{"launch message of another step", poke("WRITE_PACKED", 3, cq.AtPackedAddr, abi.Own(chip.Blackhole).L1.Launch), "want the launch message"},
+		{"launch of another step", poke("WRITE_PACKED", 3, cq.AtPackedAddr, abi.Own(chip.Blackhole).L1.Launch), "want the launch message"},
 		{"kernels to the dispatcher", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 2, 5)), "is no worker"},
 		{"no rectangle", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(2, 2, 1, 2)), "no rectangle"},
 		{"rectangle of another size", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 1, 2)), "which has 1 workers"},
@@ -450,22 +434,22 @@ func TestValidateRefuses(t *testing.T) {
 		{"go too early", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitCount, 0), "after 0 completions"},
 		{"go after another stream", poke("SEND_GO_SIGNAL", 2, cq.AtGoWaitStream, 49), "stream 49"},
 		{"notify for another", poke("NOTIFY_SUBORDINATE_GO_SIGNAL", 0, 0, 0x0002010F), "mask 0x2"},
-		{"terminate", func(f *tracebuf.File) {
+		{"terminate", func(f *file) {
 			clear(f.Image.Bytes[field(t, &f.Image, "WAIT", 0, 0):][:16])
 			f.Image.Bytes[field(t, &f.Image, "SET_WRITE_OFFSET", 0, 0)+64] = byte(cq.DispatchTerminate)
 		}, "can't contain TERMINATE"},
 		{"DRAM elsewhere", poke("RELAY_PAGED_PACKED", 4, cq.AtPagedSub(0)+cq.AtPagedSubBase, 0x12340), "it reads page"},
-		{"DRAM beyond the kernels", func(f *tracebuf.File) { f.Image.Relocs[1].Page = 2 }, "the kernels of program 1"},
-		{"relocation of another program", func(f *tracebuf.File) { f.Image.Relocs[1].Program = 0 }, "step 1 runs program 1"},
-		{"relocation missing", func(f *tracebuf.File) { f.Image.Relocs = f.Image.Relocs[1:] }, "no relocation names"},
-		{"relocation of nothing", func(f *tracebuf.File) { f.Image.Relocs = append(f.Image.Relocs, f.Image.Relocs[10]) }, "relocations"},
-		{"patch point's value", func(f *tracebuf.File) { f.Image.Params[0].Value++ }, "patch point 0"},
-		{"patch point elsewhere", func(f *tracebuf.File) { f.Image.Params[0].At = []int{64} }, "no runtime argument"},
-		{"patch point beyond", func(f *tracebuf.File) { f.Image.Params[0].At[0] = 1 << 30 }, "no runtime argument"},
-		{"patch point unaligned", func(f *tracebuf.File) { f.Image.Params[0].At[0]++ }, "no runtime argument"},
-		{"patch point of no word", func(f *tracebuf.File) { f.Image.Params[0].At = nil }, "no words"},
-		{"patch point's kind", func(f *tracebuf.File) { f.Image.Params[0].Kind = 2 }, "kind 2"},
-		{"patch point twice", func(f *tracebuf.File) { f.Image.Params = append(f.Image.Params, f.Image.Params[0]) }, "another patch point has the name"},
+		{"DRAM beyond the kernels", func(f *file) { f.Image.Relocs[1].Page = 2 }, "the kernels of program 1"},
+		{"relocation of another program", func(f *file) { f.Image.Relocs[1].Program = 0 }, "step 1 runs program 1"},
+		{"relocation missing", func(f *file) { f.Image.Relocs = f.Image.Relocs[1:] }, "no relocation names"},
+		{"relocation of nothing", func(f *file) { f.Image.Relocs = append(f.Image.Relocs, f.Image.Relocs[10]) }, "relocations"},
+		{"patch point's value", func(f *file) { f.Image.Params[0].Value++ }, "patch point 0"},
+		{"patch point elsewhere", func(f *file) { f.Image.Params[0].At = []int{64} }, "no runtime argument"},
+		{"patch point beyond", func(f *file) { f.Image.Params[0].At[0] = 1 << 30 }, "no runtime argument"},
+		{"patch point unaligned", func(f *file) { f.Image.Params[0].At[0]++ }, "no runtime argument"},
+		{"patch point of no word", func(f *file) { f.Image.Params[0].At = nil }, "no words"},
+		{"patch point's kind", func(f *file) { f.Image.Params[0].Kind = 2 }, "kind 2"},
+		{"patch point twice", func(f *file) { f.Image.Params = append(f.Image.Params, f.Image.Params[0]) }, "another patch point has the name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := testFile(t, chip.Blackhole)
@@ -476,7 +460,7 @@ func TestValidateRefuses(t *testing.T) {
 }
 
 func TestKernelsAmongCommands(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		f := testFileOf(t, arch, true)
 		if _, err := tracebuf.Decode(bytes.NewReader(encode(t, f))); err != nil {
 			t.Fatal(err)
@@ -508,7 +492,7 @@ func TestDecodeValidates(t *testing.T) {
 
 func FuzzDecodeFile(f *testing.F) {
 	f.Add(true, argsFile(f))
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		b := encode(f, testFile(f, arch))
 		f.Add(true, b)
 		f.Add(false, b)
@@ -588,19 +572,13 @@ func TestWorkersFirmware(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	f.Target.Layout = "2026-01-09"
 	var b bytes.Buffer
-	if err := tracebuf.EncodeAll(&b, []*tracebuf.File{f}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracebuf.EncodeAll(&b, []*tracebuf.File{f}))
 	got, err := tracebuf.Decode(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(f.Target, got.Target); diff != "" {
 		t.Errorf("target (-want +got):\n%s", diff)
 	}
-	if err := got.Target.Match(&f.Target); err != nil {
-		t.Error(err)
-	}
+	must(t, got.Target.Match(&f.Target))
 	var differs *tracebuf.TargetError
 	for _, pair := range [][2]*tracebuf.Target{{&got.Target, &own.Target}, {&own.Target, &got.Target}} {
 		if err := pair[0].Match(pair[1]); !errors.As(err, &differs) || differs.What != "base firmware of the workers" ||

@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,12 +14,12 @@ import (
 
 // Contents is the decoded contents of a trace, or of a part of a trace over several queues.
 type Contents struct {
-	Device   int // in the order of the capture; 0 if the trace is of one device
+	Device   int // in the order of the capture
 	Queue    int // of the part; 0 if unknown
 	Layout   cq.Layout
 	Revision string // of the protocol
 	PageSize int    // in DRAM; 0 if unknown
-	Bytes    []byte // up to and with the EXEC_BUF_END
+	Bytes    []byte // with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
 	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, callees,
@@ -30,15 +31,14 @@ type Contents struct {
 	Name    string
 }
 
-// StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
 	Name         string
-	Program      int          // index in a file; NoProgram if unknown
-	Edge         EdgeKind     // EdgeNone if it is a program or control flow
+	Program      int // or NoProgram
+	Edge         EdgeKind
 	Control      flow.Control // of files
-	Depth        int          // loops and branches around it; of files
+	Depth        int          // of files
 	Offset, Size int          // of its commands
-	First, Count int          // of its commands, in Contents.Commands
+	First, Count int          // in Contents.Commands
 	Binary       []byte
 }
 
@@ -89,7 +89,6 @@ func InspectAll(files []*File) ([]*Contents, error) {
 	return out, nil
 }
 
-// InspectFile reads all parts of a trace of one device.
 func InspectFile(f *File) ([]*Contents, error) {
 	var out []*Contents
 	for _, p := range f.Parts() {
@@ -198,4 +197,147 @@ func Printable(name string) string {
 		return name
 	}
 	return strconv.QuoteToGraphic(name)
+}
+
+func (c *Contents) nestSteps(im *Image) {
+	places, _ := im.Flow()
+	for i := range c.Steps {
+		c.Steps[i].Control, c.Steps[i].Depth = im.Steps[i].Control, places[i].Depth
+	}
+	for i := range im.Steps {
+		if s := &im.Steps[i]; s.Control.Kind == flow.Call {
+			at := s.Offset + cq.AtCallBase
+			c.Relocated = append(c.Relocated, ByteRange{at, at + 4})
+		}
+	}
+	for _, w := range im.Conds {
+		at := w.At + cq.AtBranchNOC
+		c.Relocated = append(c.Relocated, ByteRange{at, at + 8})
+	}
+}
+
+func (c *Contents) inspectCallees(im *Image) error {
+	for i := range im.Callees {
+		o, err := Inspect(&im.Callees[i].Image)
+		if err != nil {
+			return err
+		}
+		o.Name = im.Callees[i].Name
+		c.Callees = append(c.Callees, o)
+	}
+	return nil
+}
+
+func (s *StepContents) title(number int) string {
+	what := "program"
+	switch {
+	case s.Control.Kind == flow.Loop:
+		return fmt.Sprintf("loop %d %s, at most %d iterations: %d B", number, Printable(s.Name), s.Control.Count, s.Size)
+	case s.Control.Kind != flow.None:
+		what = s.Control.Kind.String()
+	case s.Edge != EdgeNone:
+		what = "edge"
+	}
+	return fmt.Sprintf("%s %d %s: %d B", what, number, Printable(s.Name), s.Size)
+}
+
+// Stats breaks the bytes of a trace down by programs and by kinds of commands.
+type Stats struct {
+	Revision string `json:"revision"`
+	Layout   string `json:"arch"`
+	Bytes    int    `json:"bytes"` // of the commands
+	Commands int    `json:"commands"`
+	// Programs are in order of first use, Kinds in order of bytes. Kinds sum up to Bytes; Programs
+	// to Bytes without the EXEC_BUF_END, edges and control flow.
+	Programs  []ProgramStats `json:"programs"`
+	Kinds     []KindStats    `json:"kinds"`
+	Edges     int            `json:"edges"`
+	EdgeBytes int            `json:"edge_bytes"`
+
+	// Steps of control flow and their bytes, and callees, whose bytes and programs are in the
+	// others.
+	Control      int `json:"control,omitempty"`
+	ControlBytes int `json:"control_bytes,omitempty"`
+	Callees      int `json:"callees,omitempty"`
+}
+
+type ProgramStats struct {
+	Name     string `json:"name"`
+	Runs     int    `json:"runs"`
+	Commands int    `json:"commands"` // of all runs
+	Bytes    int    `json:"bytes"`    // of all runs
+	Kernels  int    `json:"kernel_bytes"`
+}
+
+type KindStats struct {
+	Name  string `json:"name"`
+	Who   string `json:"who"` // that executes it
+	Count int    `json:"count"`
+	Bytes int    `json:"bytes"`      // with headers and padding
+	Data  int    `json:"data_bytes"` // in them
+}
+
+func (c *Contents) Stats() Stats { return StatsOf(c) }
+
+// StatsOf returns the breakdown of all parts of a trace.
+func StatsOf(parts ...*Contents) Stats {
+	s := Stats{Programs: []ProgramStats{}, Kinds: []KindStats{}}
+	all := slices.Clone(parts)
+	for _, c := range parts {
+		all = append(all, c.Callees...)
+	}
+	s.Callees = len(all) - len(parts)
+	for i, c := range all {
+		if i == 0 {
+			s.Revision, s.Layout = c.Revision, c.Layout.String()
+		}
+		s.Bytes, s.Commands = s.Bytes+len(c.Bytes), s.Commands+len(c.Commands)
+		s.programs(c)
+		s.kinds(c)
+	}
+	slices.SortStableFunc(s.Kinds, func(a, b KindStats) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+	})
+	return s
+}
+
+func (s *Stats) programs(c *Contents) {
+	type program struct {
+		index int
+		name  string
+	}
+	programs := map[program]int{}
+	for i := range c.Steps {
+		st := &c.Steps[i]
+		if st.Edge != EdgeNone {
+			s.Edges, s.EdgeBytes = s.Edges+1, s.EdgeBytes+st.Size
+			continue
+		}
+		if st.Control.Kind != flow.None {
+			s.Control, s.ControlBytes = s.Control+1, s.ControlBytes+st.Size
+			continue
+		}
+		key := program{st.Program, st.Name}
+		at, ok := programs[key]
+		if !ok {
+			at = len(s.Programs)
+			programs[key] = at
+			s.Programs = append(s.Programs, ProgramStats{Name: st.Name, Kernels: len(st.Binary)})
+		}
+		p := &s.Programs[at]
+		p.Runs, p.Commands, p.Bytes = p.Runs+1, p.Commands+st.Count, p.Bytes+st.Size
+	}
+}
+
+func (s *Stats) kinds(c *Contents) {
+	for i := range c.Commands {
+		r := &c.Commands[i]
+		at := slices.IndexFunc(s.Kinds, func(k KindStats) bool { return k.Name == r.Name && k.Who == r.Who })
+		if at < 0 {
+			at = len(s.Kinds)
+			s.Kinds = append(s.Kinds, KindStats{Name: r.Name, Who: r.Who})
+		}
+		k := &s.Kinds[at]
+		k.Count, k.Bytes, k.Data = k.Count+1, k.Bytes+r.Size, k.Data+r.Data
+	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestFindRelocs(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		for _, f := range []*tracebuf.File{testFile(t, arch), spanFile(t, arch)} {
 			for i, im := range f.Images() {
 				program := func(step int) []int { return []int{im.Steps[step].Program} } // testFile's pages
@@ -70,9 +70,7 @@ func TestResidentArgumentsDontMove(t *testing.T) {
 			return b.Bytes(), 0
 		})
 		im, err := rec.Finish(8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		binary := make([]byte, 2*2048)
 		cq.Put32(binary, 2048+60, 0x20010)
 		im.Programs = []tracebuf.Program{{Name: "p", Binary: binary, Pages: 2}}

@@ -19,7 +19,7 @@ type Patches[B comparable] struct {
 	list   []*Patch[B]
 	byName map[string]*Patch[B]
 	dirty  []*Patch[B]
-	pieces []ByteRange // of the last call of Changed
+	pieces []ByteRange
 }
 
 type Patch[B comparable] struct {
@@ -71,7 +71,6 @@ func (ps *Patches[B]) Place(im *Image, align int) {
 	}
 }
 
-// All returns the parameters in the order in which they were added.
 func (ps *Patches[B]) All() []*Patch[B] { return ps.list }
 
 func (ps *Patches[B]) Has(name string) bool { return ps.byName[name] != nil }
@@ -95,7 +94,6 @@ func (ps *Patches[B]) Find(name string, kind ParamKind) (*Patch[B], error) {
 	return p, nil
 }
 
-// Set changes a parameter's value, and reports whether it differs.
 func (ps *Patches[B]) Set(cmds []byte, p *Patch[B], v uint32) bool {
 	if v == p.Value {
 		return false
@@ -121,7 +119,6 @@ func (ps *Patches[B]) Changed() []ByteRange {
 	return ps.pieces
 }
 
-// Written notes that the pieces of Changed are written.
 func (ps *Patches[B]) Written() {
 	for _, p := range ps.dirty {
 		p.dirty = false

@@ -27,13 +27,13 @@ var ErrHostMemory = errors.New("it is memory of this process, which a file can't
 // Step is one recorded program, an edge between parts, or a step of control flow.
 type Step struct {
 	Name   string
-	Offset int // of its first command in the trace, in bytes
+	Offset int // of its commands in the trace
 	Size   int // bytes of its commands
 
-	Program int // which of Image.Programs it runs; NoProgram for an edge or control flow
+	Program int // in Image.Programs, or NoProgram
 	Edge    Edge
 	Control flow.Control
-	Variant uint8 // how the recorder encoded the program's run; not in the file
+	Variant uint8 // not in the file
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before it takes DRAM.
@@ -69,10 +69,10 @@ func (r *Recording) RoomFor(steps []Step) { r.steps = steps[:0] }
 // Reserve makes room for n more bytes of commands and the end of the trace.
 func (r *Recording) Reserve(n int) {
 	if r.follow.leader != nil {
-		return // most likely it keeps nothing
+		return
 	}
 	all := len(r.cmds) + n + r.layout.Stride(2*cq.HeaderSize)
-	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize)) // a short trace has small pages
+	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize))
 }
 
 // Encoder appends the commands of a run to dst. It returns the result and the encoding, for the
@@ -106,25 +106,23 @@ func (r *Recording) Replace(encode Encoder) *Step {
 	return last
 }
 
-// Len returns the number of steps recorded so far.
 func (r *Recording) Len() int { return r.follow.steps + len(r.steps) }
 
 // Steps returns the steps so far, without those that are shared with a leader: none after Own.
 func (r *Recording) Steps() []Step { return r.steps }
 
-// Bytes returns the commands of Steps.
 func (r *Recording) Bytes() []byte { return r.cmds }
 
 // Image is a finished trace: the commands for DRAM, and what relocating and patching them needs.
 type Image struct {
 	Layout   cq.Layout
-	PageSize int    // bytes of a page of the interleaved buffer: 1024, 2048 or 4096
-	Bytes    []byte // the commands, with zeros up to a whole number of pages
-	Size     int    // bytes of the commands without the zeros
+	PageSize int    // 1024, 2048 or 4096
+	Bytes    []byte // with zeros up to a whole page
+	Size     int    // without the zeros
 	Steps    []Step
 
 	Programs []Program // of the steps
-	Relocs   []Reloc   // where the commands name DRAM of the programs' kernels, by offset
+	Relocs   []Reloc   // by offset
 	Buffers  []Buffer  // of the programs, in order of first use
 	Params   []Param   // patch points
 	Conds    []Cond    // of branches, by offset
@@ -194,10 +192,8 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 func (im *Image) Pages() int { return len(im.Bytes) / im.PageSize }
 
-// Print writes the trace's commands as text, one line each.
 func (im *Image) Print(w io.Writer) error { return cq.Print(w, im.Layout, im.Bytes[:im.Size]) }
 
-// Extent is what a trace occupies in one DRAM bank.
 type Extent struct {
 	Bank       int
 	Start, End uint64 // addresses in the bank
@@ -211,4 +207,85 @@ func (im *Image) Extents(addr uint64, banks int) []Extent {
 		out = append(out, Extent{Bank: bank, Start: addr, End: addr + uint64(pages*im.PageSize)})
 	}
 	return out
+}
+
+// Devices of a mesh mostly record the same. So a recording may follow another one, its leader:
+// while both are equal, only the leader keeps the commands, and in the end both share one image.
+
+type follow struct {
+	leader *Recording
+	steps  int // of the leader that this recording has as well
+	buf    []byte
+
+	followed bool
+	shared   *shared
+}
+
+type shared struct {
+	cmds  []byte
+	steps []Step
+}
+
+// Follow makes an empty recording share the commands of a leader of the same architecture while
+// they are equal. The leader records each step first.
+func (r *Recording) Follow(leader *Recording) {
+	if r.layout == leader.layout {
+		r.follow.leader, leader.follow.followed = leader, true
+	}
+}
+
+// Own ends sharing, before commands are changed: a leader keeps its commands so far for its
+// followers, and a follower copies what it shares.
+func (r *Recording) Own() {
+	if r.follow.followed && r.follow.shared == nil {
+		r.follow.shared = &shared{slices.Clone(r.cmds), slices.Clone(r.steps)}
+	}
+	r.leave()
+}
+
+func (r *Recording) sharable() (s shared, all bool) {
+	if r.follow.shared != nil {
+		return *r.follow.shared, false
+	}
+	return shared{r.cmds, r.steps}, true
+}
+
+func (r *Recording) addFollowing(name string, program int, encode Encoder) {
+	f := &r.follow
+	var variant uint8
+	f.buf, variant = encode(f.buf[:0])
+	if s, _ := f.leader.sharable(); f.steps < len(s.steps) {
+		step := &s.steps[f.steps]
+		if step.Name == name && step.Program == program && step.Variant == variant &&
+			bytes.Equal(f.buf, s.cmds[step.Offset:step.Offset+step.Size]) {
+			f.steps++
+			return
+		}
+	}
+	r.leave()
+	r.steps = append(r.steps, Step{Name: name, Offset: len(r.cmds), Size: len(f.buf), Program: program, Variant: variant})
+	r.cmds = append(r.cmds, f.buf...)
+}
+
+func (r *Recording) leave() {
+	f := &r.follow
+	if f.leader == nil {
+		return
+	}
+	if s, _ := f.leader.sharable(); f.steps > 0 {
+		last := &s.steps[f.steps-1]
+		r.steps, r.cmds = slices.Clone(s.steps[:f.steps]), slices.Clone(s.cmds[:last.Offset+last.Size])
+	}
+	f.leader, f.steps = nil, 0
+}
+
+func (r *Recording) sharedImage(banks int) *Image {
+	l := r.follow.leader
+	if l == nil || l.image == nil || l.banks != banks {
+		return nil
+	}
+	if s, all := l.sharable(); !all || r.follow.steps != len(s.steps) {
+		return nil
+	}
+	return l.image
 }

@@ -17,16 +17,13 @@ import (
 func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	t.Helper()
 	ch, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := testFile(t, arch)
 	f.Target.Queue, f.Target.Word = 1, 0x20000
 	other := f.Target
 	other.Queue, other.Word, other.Workers = 0, 0x20010, chip.Range{Start: chip.Core{Y: 2}, End: chip.Core{X: 3, Y: 3}}
-	if other.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 6}); err != nil {
-		t.Fatal(err)
-	}
+	other.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 6})
+	must(t, err)
 	if f.Image, err = withEdges(f, &other, []tracebuf.Edge{
 		1: {Kind: tracebuf.EdgeRecord, Number: 1}, 4: {Kind: tracebuf.EdgeWait, Queue: 0, Number: 1},
 		5: {Kind: tracebuf.EdgeRecord, Number: 2}, testSteps: {Kind: tracebuf.EdgeEnd},
@@ -38,15 +35,11 @@ func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 		{Kind: tracebuf.EdgeEnd}} {
 		cmds, err := tracebuf.AppendEdge(nil, f.Image.Layout, 48, dispatcher(&other),
 			[]tracebuf.Peer{{Dispatcher: dispatcher(&f.Target), Recorded: 2}}, e, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rec.AddEdge(fmt.Sprintf("edge %d", i), e, cmds)
 	}
 	im, err := rec.Finish(f.Target.Banks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	im.After = []byte("other queue")
 	f.Others = []tracebuf.Part{{Target: other, Image: *im}}
 	l1 := abi.Own(ch.Arch()).L1.Unreserved
@@ -120,9 +113,7 @@ func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, 
 func TestOrder(t *testing.T) {
 	f := spanFile(t, chip.Blackhole)
 	order, err := tracebuf.Order(f.Parts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []tracebuf.At{{0, 0}, {0, 1}, {1, 0}, {1, 1}}
 	for i := 2; i < testSteps+4; i++ {
 		if want = append(want, tracebuf.At{Part: 0, Step: i}); i == 7 { // the second recording, which ends the other part
@@ -138,29 +129,22 @@ func TestRelocateSpan(t *testing.T) {
 	f := spanFile(t, chip.Wormhole)
 	want := encode(t, f)
 	ch, err := chip.New(chip.Wormhole, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	here := []tracebuf.Target{f.Target, f.Others[0].Target}
 	there := slices.Clone(here)
 	for i := range there {
 		there[i].Queue, there[i].Word = 1-there[i].Queue, there[i].Word+0x100
-		if there[i].Dispatch, err = ch.Virtual(chip.Core{X: 6, Y: i}); err != nil {
-			t.Fatal(err)
-		}
+		there[i].Dispatch, err = ch.Virtual(chip.Core{X: 6, Y: i})
+		must(t, err)
 	}
-	if err := f.Relocate(there); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Relocate(there))
 	if got := encode(t, f); bytes.Equal(got, want) { // which checks it
 		t.Error("nothing has changed")
 	}
 	if e := f.Others[0].Image.Steps[0].Edge; e.Queue != 0 {
 		t.Errorf("the other part waits for queue %d", e.Queue)
 	}
-	if err := f.Relocate(here); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Relocate(here))
 	if !bytes.Equal(encode(t, f), want) {
 		t.Error("the way back leads elsewhere")
 	}
@@ -170,11 +154,11 @@ func TestRelocateSpan(t *testing.T) {
 }
 
 func TestValidateRefusesSpans(t *testing.T) {
-	step := func(i int) func(f *tracebuf.File) *tracebuf.Step {
-		return func(f *tracebuf.File) *tracebuf.Step { return &f.Image.Steps[i] }
+	step := func(i int) func(f *file) *tracebuf.Step {
+		return func(f *file) *tracebuf.Step { return &f.Image.Steps[i] }
 	}
-	shard := func(i int, change func(*tracebuf.Sharding)) func(*tracebuf.File) {
-		return func(f *tracebuf.File) {
+	shard := func(i int, change func(*sharding)) func(*file) {
+		return func(f *file) {
 			s := *f.Image.Buffers[i].Sharding
 			f.Image.Buffers[i].Sharding = &s
 			change(&s)
@@ -182,32 +166,32 @@ func TestValidateRefusesSpans(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*tracebuf.File)
+		change func(*file)
 		want   string
 	}{
-		{"one part", func(f *tracebuf.File) { f.Others = nil }, "or 0 in a trace of one queue"},
-		{"edge of one part", func(f *tracebuf.File) { f.Others, f.Target.Word = nil, 0 }, "of which the trace has none"},
-		{"too many parts", func(f *tracebuf.File) { f.Others = slices.Repeat(f.Others, 9) }, "at most 8"},
-		{"same queue", func(f *tracebuf.File) { f.Others[0].Target.Queue = 1 }, "must be its own"},
-		{"same word", func(f *tracebuf.File) { f.Others[0].Target.Word = 0x20000 }, "must be its own"},
-		{"same dispatch core", func(f *tracebuf.File) { f.Others[0].Target.Dispatch = f.Target.Dispatch }, "must be its own"},
-		{"same workers", func(f *tracebuf.File) { f.Others[0].Target.Workers = f.Target.Workers }, "must be its own"},
-		{"word beyond L1", func(f *tracebuf.File) { f.Others[0].Target.Word = 1 << 30 }, "want a multiple of 16 in L1"},
-		{"word between words", func(f *tracebuf.File) { f.Others[0].Target.Word += 4 }, "want a multiple of 16 in L1"},
-		{"another word", func(f *tracebuf.File) { f.Others[0].Target.Word += 0x40 }, "isn't what its wait edge is made of"},
-		{"another core", func(f *tracebuf.File) { f.Target.Word += 0x40 }, "isn't what its record edge is made of"},
-		{"queue's number", func(f *tracebuf.File) { f.Others[0].Target.Queue = 256 }, "no number of a queue"},
-		{"buffers of the other part", func(f *tracebuf.File) { f.Others[0].Image.Buffers = f.Image.Buffers }, "belong to the first"},
-		{"edge of a program", func(f *tracebuf.File) { step(1)(f).Program = 0 }, "is a record edge"},
-		{"program without edge", func(f *tracebuf.File) { step(0)(f).Program = tracebuf.NoProgram }, "is a none edge"},
-		{"edge's queue", func(f *tracebuf.File) { step(5)(f).Edge.Queue = 3 }, "waits for recording 1 of queue 3"},
-		{"edge's number", func(f *tracebuf.File) { step(5)(f).Edge.Number = 2 }, "waits for recording 2 of queue 0"},
-		{"recording's number", func(f *tracebuf.File) { step(7)(f).Edge.Number = 3 }, "want number 2"},
-		{"edge's commands", func(f *tracebuf.File) { f.Image.Bytes[step(1)(f).Offset+64+cq.AtRelayed+cq.AtPackedAddr] ^= 0x10 }, "isn't what its record edge is made of"},
-		{"the other part's end", func(f *tracebuf.File) {
+		{"one part", func(f *file) { f.Others = nil }, "or 0 in a trace of one queue"},
+		{"edge of one part", func(f *file) { f.Others, f.Target.Word = nil, 0 }, "of which the trace has none"},
+		{"too many parts", func(f *file) { f.Others = slices.Repeat(f.Others, 9) }, "at most 8"},
+		{"same queue", func(f *file) { f.Others[0].Target.Queue = 1 }, "must be its own"},
+		{"same word", func(f *file) { f.Others[0].Target.Word = 0x20000 }, "must be its own"},
+		{"same dispatch core", func(f *file) { f.Others[0].Target.Dispatch = f.Target.Dispatch }, "must be its own"},
+		{"same workers", func(f *file) { f.Others[0].Target.Workers = f.Target.Workers }, "must be its own"},
+		{"word beyond L1", func(f *file) { f.Others[0].Target.Word = 1 << 30 }, "want a multiple of 16 in L1"},
+		{"word between words", func(f *file) { f.Others[0].Target.Word += 4 }, "want a multiple of 16 in L1"},
+		{"another word", func(f *file) { f.Others[0].Target.Word += 0x40 }, "isn't what its wait edge is made of"},
+		{"another core", func(f *file) { f.Target.Word += 0x40 }, "isn't what its record edge is made of"},
+		{"queue's number", func(f *file) { f.Others[0].Target.Queue = 256 }, "no number of a queue"},
+		{"buffers of the other part", func(f *file) { f.Others[0].Image.Buffers = f.Image.Buffers }, "belong to the first"},
+		{"edge of a program", func(f *file) { step(1)(f).Program = 0 }, "is a record edge"},
+		{"program without edge", func(f *file) { step(0)(f).Program = tracebuf.NoProgram }, "is a none edge"},
+		{"edge's queue", func(f *file) { step(5)(f).Edge.Queue = 3 }, "waits for recording 1 of queue 3"},
+		{"edge's number", func(f *file) { step(5)(f).Edge.Number = 2 }, "waits for recording 2 of queue 0"},
+		{"recording's number", func(f *file) { step(7)(f).Edge.Number = 3 }, "want number 2"},
+		{"edge's commands", func(f *file) { f.Image.Bytes[step(1)(f).Offset+64+cq.AtRelayed+cq.AtPackedAddr] ^= 0x10 }, "isn't what its record edge is made of"},
+		{"the other part's end", func(f *file) {
 			f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}
 		}, "queue 0, commands at"},
-		{"circle", func(f *tracebuf.File) {
+		{"circle", func(f *file) {
 			// The other part would have to get to its recording, for which it waits for what comes
 			// after the wait for it.
 			o := &f.Others[0]
@@ -220,33 +204,33 @@ func TestValidateRefusesSpans(t *testing.T) {
 			}
 			copy(o.Image.Bytes, cmds)
 		}, "a replay would hang"},
-		{"cores off the chip", shard(2, func(s *tracebuf.Sharding) { s.Cores = []chip.Range{{End: chip.Core{X: 99}}} }), "(0,0)-(99,0)"},
-		{"no core", shard(2, func(s *tracebuf.Sharding) { s.Cores = nil }), "on 0 cores"},
-		{"no bank", shard(3, func(s *tracebuf.Sharding) { s.Cores = []chip.Range{{End: chip.Core{Y: 1}}} }), "it has shards on the cores"},
-		{"cores again and again", shard(2, func(s *tracebuf.Sharding) { s.Cores = slices.Repeat(s.Cores, 50) }), "on 200 cores"},
-		{"layout", shard(2, func(s *tracebuf.Sharding) { s.Layout = 6 }), "layout 6"},
-		{"orientation", shard(2, func(s *tracebuf.Sharding) { s.Orientation = 2 }), "orientation 2"},
-		{"strategy", shard(2, func(s *tracebuf.Sharding) { s.Strategy = 3 }), "strategy 3"},
-		{"rank", shard(2, func(s *tracebuf.Sharding) { s.Shard = s.Shard[:1] }), "rank 2 and 1"},
-		{"many dimensions", shard(2, func(s *tracebuf.Sharding) {
+		{"cores off the chip", shard(2, func(s *sharding) { s.Cores = []chip.Range{{End: chip.Core{X: 99}}} }), "(0,0)-(99,0)"},
+		{"no core", shard(2, func(s *sharding) { s.Cores = nil }), "on 0 cores"},
+		{"no bank", shard(3, func(s *sharding) { s.Cores = []chip.Range{{End: chip.Core{Y: 1}}} }), "it has shards on the cores"},
+		{"cores again and again", shard(2, func(s *sharding) { s.Cores = slices.Repeat(s.Cores, 50) }), "on 200 cores"},
+		{"layout", shard(2, func(s *sharding) { s.Layout = 6 }), "layout 6"},
+		{"orientation", shard(2, func(s *sharding) { s.Orientation = 2 }), "orientation 2"},
+		{"strategy", shard(2, func(s *sharding) { s.Strategy = 3 }), "strategy 3"},
+		{"rank", shard(2, func(s *sharding) { s.Shard = s.Shard[:1] }), "rank 2 and 1"},
+		{"many dimensions", shard(2, func(s *sharding) {
 			s.Tensor, s.Shard = append(slices.Repeat([]int{1}, 17), 7), slices.Repeat([]int{1}, 18)
 		}), "rank 18"},
-		{"shape", shard(2, func(s *tracebuf.Sharding) { s.Tensor = []int{0, 7} }), "a shape of [0 7] pages"},
-		{"endless shape", shard(2, func(s *tracebuf.Sharding) { s.Tensor, s.Shard = []int{1 << 37, 1 << 37}, []int{1, 1} }), "a shape of"},
-		{"endless shards", shard(2, func(s *tracebuf.Sharding) { s.Shard = []int{1 << 37, 1 << 37} }), "in shards of"},
-		{"other pages", shard(2, func(s *tracebuf.Sharding) { s.Tensor = []int{8, 1} }), "it has 7"},
-		{"shard beyond memory", shard(2, func(s *tracebuf.Sharding) { s.Shard = []int{1 << 20, 1} }), "memory ends at"},
-		{"interleaved L1 small", func(f *tracebuf.File) { f.Image.Buffers[4].Sharding = nil }, "sharded buffers only"},
-		{"stride", func(f *tracebuf.File) { f.Image.Buffers[2].Stride = 99 }, "99 bytes apart"},
-		{"wide stride", func(f *tracebuf.File) { f.Image.Buffers[0].Stride = 1 << 33 }, "bytes apart"},
-		{"no address", func(f *tracebuf.File) { f.Image.Buffers[0].Addr = 0 }, "at 0x0"},
-		{"half a page", func(f *tracebuf.File) { f.Image.Buffers[0].PageSize = 1000 }, "pages of 1000"},
-		{"patch point of no buffer", func(f *tracebuf.File) { f.Image.Params[1].Buffer = 5 }, "buffer 5 of 5"},
-		{"patch point of another buffer", func(f *tracebuf.File) { f.Image.Params[1].Buffer = 0 }, `buffer "input" is at`},
-		{"patch point of other pages", func(f *tracebuf.File) { f.Image.Params[1].Pages = 22 }, "22 pages from page 3 on"},
-		{"patch point of no pages", func(f *tracebuf.File) { f.Image.Params[1].Pages = 0 }, "0 pages from page 3 on"},
-		{"argument with a buffer", func(f *tracebuf.File) { f.Image.Params[0].Buffer = 1 }, "stands for no buffer"},
-		{"results of what has none", func(f *tracebuf.File) { f.Image.Buffers[1].Output = false }, "isn't marked as an output"},
+		{"shape", shard(2, func(s *sharding) { s.Tensor = []int{0, 7} }), "a shape of [0 7] pages"},
+		{"endless shape", shard(2, func(s *sharding) { s.Tensor, s.Shard = []int{1 << 37, 1 << 37}, []int{1, 1} }), "a shape of"},
+		{"endless shards", shard(2, func(s *sharding) { s.Shard = []int{1 << 37, 1 << 37} }), "in shards of"},
+		{"other pages", shard(2, func(s *sharding) { s.Tensor = []int{8, 1} }), "it has 7"},
+		{"shard beyond memory", shard(2, func(s *sharding) { s.Shard = []int{1 << 20, 1} }), "memory ends at"},
+		{"interleaved L1 small", func(f *file) { f.Image.Buffers[4].Sharding = nil }, "sharded buffers only"},
+		{"stride", func(f *file) { f.Image.Buffers[2].Stride = 99 }, "99 bytes apart"},
+		{"wide stride", func(f *file) { f.Image.Buffers[0].Stride = 1 << 33 }, "bytes apart"},
+		{"no address", func(f *file) { f.Image.Buffers[0].Addr = 0 }, "at 0x0"},
+		{"half a page", func(f *file) { f.Image.Buffers[0].PageSize = 1000 }, "pages of 1000"},
+		{"patch point of no buffer", func(f *file) { f.Image.Params[1].Buffer = 5 }, "buffer 5 of 5"},
+		{"patch point of another buffer", func(f *file) { f.Image.Params[1].Buffer = 0 }, `buffer "input" is at`},
+		{"patch point of other pages", func(f *file) { f.Image.Params[1].Pages = 22 }, "22 pages from page 3 on"},
+		{"patch point of no pages", func(f *file) { f.Image.Params[1].Pages = 0 }, "0 pages from page 3 on"},
+		{"argument with a buffer", func(f *file) { f.Image.Params[0].Buffer = 1 }, "stands for no buffer"},
+		{"results of what has none", func(f *file) { f.Image.Buffers[1].Output = false }, "isn't marked as an output"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := spanFile(t, chip.Blackhole)

@@ -5,11 +5,10 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Program is a program of a trace, shared by the steps that run it.
 type Program struct {
 	Name   string
-	Binary []byte // kernels, as an interleaved DRAM buffer of Pages pages holds them
-	Addr   uint64 // DRAM address of that buffer when the trace was recorded, the same in all banks
+	Binary []byte // kernels, as in an interleaved DRAM buffer of Pages pages
+	Addr   uint64 // in all banks, when recorded
 	Pages  int
 	Prints []print.Program // of its kernels
 }
@@ -17,9 +16,9 @@ type Program struct {
 // Reloc is an entry of a RELAY_PAGED_PACKED, which names DRAM of a program's kernels: its start
 // page (16 bits) and its base address (32 bits) are those of page Page.
 type Reloc struct {
-	At      int // offset of the entry in Image.Bytes
+	At      int // in Image.Bytes
 	Program int // index in Image.Programs
-	Page    int // of the program's kernels
+	Page    int
 }
 
 // The kinds of memory of a Buffer, as in package allocator.
@@ -32,15 +31,14 @@ const (
 // Buffer is a buffer on the device that programs of a trace read or write.
 type Buffer struct {
 	Name     string
-	Kind     uint8  // KindDRAM, KindL1 or KindL1Small
-	Addr     uint64 // in every bank, when the trace was recorded
+	Kind     uint8
+	Addr     uint64 // in every bank, when recorded
 	Size     int    // bytes
 	PageSize int    // bytes
-	Stride   int    // bytes from one page to the next in a bank
-	// Output means that the user named the buffer, or a part of it, as a result when the trace was
-	// saved. Programs don't declare which of their buffers they write.
+	Stride   int    // of pages in a bank
+	// Output: the user named the buffer, or a part of it, as a result.
 	Output   bool
-	Sharding *Sharding // nil if it is interleaved over all banks
+	Sharding *Sharding // nil if interleaved
 }
 
 func (b *Buffer) Pages() int { return b.Size / max(1, b.PageSize) }
@@ -53,7 +51,7 @@ type Sharding struct {
 	Strategy    uint8 // 0 round robin, 1 a grid, 2 contiguous
 	// Tensor and Shard are shapes in pages, of the same rank, outermost dimension first.
 	Tensor, Shard []int
-	Cores         []chip.Range // that hold the shards: workers, or (bank,0) for DRAM
+	Cores         []chip.Range // workers, or (bank,0) for DRAM
 }
 
 type ParamKind uint8
@@ -78,10 +76,9 @@ func (k ParamKind) String() string {
 type Param struct {
 	Name  string
 	Kind  ParamKind
-	Value uint32 // as recorded; all words of At hold it
-	At    []int  // offsets of the words in Image.Bytes
-	// Of a BufferAddr: the buffer's index in the trace's Buffers, and the pages that the parameter
-	// stands for.
+	Value uint32 // as recorded
+	At    []int  // of the words in Image.Bytes
+	// Of a BufferAddr: in the trace's Buffers, and the pages that the parameter stands for.
 	Buffer       int
 	First, Pages int
 }

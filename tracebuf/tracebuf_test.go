@@ -15,16 +15,12 @@ import (
 
 func TestReplayEqualsReference(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := tracebuf.NewReplay(tracebuf.ReplayConfig{
 		ResetConfig: flow.ResetConfig{Layout: cq.Blackhole, DispatchX: 1, DispatchY: 3, Workers: 64, Stream: 48},
 		Addr:        0x00100000, PageSize: 4096, Pages: 16,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cq.Put32(r.Bytes, r.GoCount, 0x140)
 	cq.Put32(r.Bytes, r.WaitCount, 0x140+64)
 	if diff := cmp.Diff(want, r.Bytes); diff != "" {
@@ -48,9 +44,7 @@ func TestExtentsHoldAllPages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		banks := rapid.IntRange(1, 12).Draw(t, "banks")
 		im, err := record(rapid.IntRange(1, 3000).Draw(t, "commands")).Finish(banks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		total := uint64(0)
 		for i, e := range im.Extents(0x1000, banks) {
 			if e.Bank != i || e.Start != 0x1000 {
@@ -69,9 +63,7 @@ func TestExtentsHoldAllPages(t *testing.T) {
 
 func TestTraceEndsItself(t *testing.T) {
 	im, err := record(3).Finish(8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	end := im.Bytes[im.Size-cq.Blackhole.PCIeAlign() : im.Size]
 	if cq.PrefetchID(end[0]) != cq.PrefetchExecBufEnd || cq.DispatchID(end[16]) != cq.DispatchExecBufEnd {
 		t.Errorf("the last command starts % x", end[:17])
@@ -81,5 +73,12 @@ func TestTraceEndsItself(t *testing.T) {
 func TestEmptyRecordingIsRefused(t *testing.T) {
 	if _, err := tracebuf.NewRecording(cq.Blackhole).Finish(8); err == nil {
 		t.Error("an empty recording became a trace")
+	}
+}
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -19,23 +19,23 @@ type walker struct {
 	ch     *chip.Chip
 	l1     *abi.L1Map
 
-	peers   []Peer   // other parts of a trace over several queues
+	peers   []Peer
 	buffers []Buffer // of the trace
 	nest    nest
 
-	step     int    // index of the step that the command is in
-	runs     int    // programs before it, after the last reset
+	step     int
+	runs     int
 	recorded uint32 // recordings before it
 	readTo   uint32 // end, in the next program's slot, of the arguments that it reads; 0 without any
 	started  bool   // the step's go signal has been seen: nothing may follow it
 	notify   bool   // the subordinate dispatcher was notified of it
 	offsets  [3]uint32
 	relocs   int         // seen so far
-	args     []ByteRange // of runtime arguments, in order
+	args     []ByteRange // in order
 
 	flight flight
 	texts  []text // written so far
-	config []text // circular buffers, semaphores and common arguments, by the present step
+	config []text
 }
 
 func (w *walker) fail(at int, format string, args ...any) error {

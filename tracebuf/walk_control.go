@@ -14,16 +14,16 @@ import (
 type nest struct {
 	places []flow.Place // by step, and for the end
 
-	arriving []int  // by step, and for the end: programs that are counted when commands go there; -1 for none
-	dead     bool   // no command before the present step goes on to it
-	open     []int  // numbers of the open loops
-	used     []bool // numbers of loops that were given
-	conds    int    // seen so far
+	arriving []int // programs counted when commands go there; -1 for none
+	dead     bool  // no command before the present step goes on to it
+	open     []int
+	used     []bool
+	conds    int // seen so far
 	callees  []Callee
-	shapes   []shape // of the callees that may be called
-	shape    shape   // of the trace
+	shapes   []shape
+	shape    shape // of the trace
 
-	flights map[int]*flight // by step that commands go to, what may be running then
+	flights map[int]*flight // by step that commands go to
 }
 
 // shape is how deep a trace nests, with its callees, and where it leaves kernels.
@@ -84,7 +84,7 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
 		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, end)
 	}
-	w.offsets = [3]uint32{} // the next program sets its own, whatever the way to it
+	w.offsets = [3]uint32{}
 	was := s.Control
 	if w.readTo > 0 && was.Kind != flow.Args {
 		return w.fail(s.Offset, "step %d, a %v, comes between arguments and their program", w.step, was.Kind)
@@ -196,7 +196,7 @@ func (w *walker) endLoop(s *Step, c *cq.LoopEnd) error {
 	if c.Limited != w.nest.places[first].Branch.Limited {
 		return w.fail(s.Offset, "loop %d has a condition at its start if and only if its end is limited", c.Loop)
 	}
-	w.nest.dead = c.Limited // such a loop is left by its condition
+	w.nest.dead = c.Limited
 	return nil
 }
 

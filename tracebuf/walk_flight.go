@@ -10,12 +10,12 @@ import (
 
 // flight is what may still be running on the workers at a command of a trace.
 type flight struct {
-	ended int      // programs that the dispatcher has waited for, since the last reset
-	busy  []memory // that programs after them use, oldest first
+	ended int
+	busy  []memory
 }
 
 type memory struct {
-	run        int // number of the program since the last reset
+	run        int
 	start, end uint32
 }
 

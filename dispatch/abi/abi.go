@@ -16,7 +16,6 @@ type Revision struct {
 	Date   string // YYYY-MM-DD
 }
 
-// Own reports whether the revision is this runtime's own.
 func (r Revision) Own() bool { return r.Name == ownName }
 
 func (r Revision) String() string {
@@ -53,9 +52,9 @@ type Launch struct {
 	NOC         uint32 // u8: of BRISC's kernel
 	NOCMode     uint32 // u8: 0 if BRISC and NCRISC have a NoC each, 1 if both use both
 	FirstRemote uint32 // u8: the lowest remote circular buffer, or CircularBuffers
-	HostID      uint32 // u32: the host's name for the program, also in print records
+	HostID      uint32 // the host's name for the program
 	Enables     uint32 // u32: a bit for each processor with a kernel
-	NCRISCSize  uint32 // u16: bytes of NCRISC's kernel / 16, for its instruction RAM
+	NCRISCSize  uint32 // bytes of the kernel / 16
 	Origin      uint32 // u8 x and u8 y: the logical core from which kernels count theirs; 0 with messages of 112 B
 	Preload     uint32 // u8, the last: 0x80 lets a core prepare before its go signal
 
@@ -85,7 +84,7 @@ func Revisions() []Revision {
 	return out
 }
 
-// Of returns the layout of a revision by its name; nil if there is none.
+// Of returns nil for an unknown name.
 func Of(name string, arch chip.Arch) *Layout {
 	if name == ownName {
 		return Own(arch)
@@ -120,7 +119,7 @@ func (e *UnknownFirmwareError) Error() string {
 func ByFirmware(addresses [chip.NumProcessors]uint32) (*Layout, error) {
 	all := tables()
 	for i := range all {
-		t := &all[len(all)-1-i] // the newest, if several load firmware alike
+		t := &all[len(all)-1-i]
 		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 			if l := t.layout(arch); l.L1.Firmware == addresses {
 				return l, nil

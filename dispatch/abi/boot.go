@@ -64,7 +64,7 @@ const (
 type BankTable struct {
 	Fields   []BankField
 	DRAM, L1 int
-	Shift    int // bits by which coordinates are shifted up
+	Shift    int
 }
 
 // Room of this runtime's own table.
@@ -120,8 +120,8 @@ type CoreInfo struct {
 	Magic, MagicAt uint32 // u32
 	Logical        uint32 // u8 x, u8 y: logical coordinates
 	Dispatch       uint32 // u8: 1 on a core that programs may not use
-	NOCSize        uint32 // u8 x, u8 y: grid of tiles
-	Workers        uint32 // u8 x, u8 y: logical grid
+	NOCSize        uint32 // grid of tiles, u8 each
+	Workers        uint32 // logical grid, u8 each
 	Unreserved     uint32 // u32: L1Map.Unreserved
 	Watched        WatchedTiles
 }

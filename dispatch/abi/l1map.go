@@ -5,13 +5,13 @@ import "github.com/reprise-tt/reprise/chip"
 // L1Map is the layout of a worker's L1. Addresses are bytes from the start of L1; fields that
 // tt-metal also has are at tt-metal's addresses (tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h).
 type L1Map struct {
-	AtomicReturn    uint32 // u32 that atomics return old values to
-	Barrier         uint32 // u32 for the host's memory barriers
+	AtomicReturn    uint32
+	Barrier         uint32
 	InlineScratch   uint32 // Blackhole: staging for inline writes to L1, 64 B; else chip.NoRegister
 	Mailbox         uint32 // most of the following
 	MailboxSize     uint32
 	SubordinateSync uint32 // u8[4]: NCRISC, TRISC0, TRISC1, TRISC2
-	LaunchReadPtr   uint32 // u32: next launch message to run
+	LaunchReadPtr   uint32
 	Launch          uint32 // LaunchEntries messages of LaunchSize bytes
 	LaunchEntries   uint32
 	LaunchSize      uint32
@@ -20,7 +20,7 @@ type L1Map struct {
 	GoIndex         uint32 // u32: go message in use
 	CoreInfo        uint32 // [CoreInfo]
 	CoreInfoSize    uint32
-	CoreState       uint32 // per Processor, CoreStateSize bytes: [CoreState]
+	CoreState       uint32 // by Processor: [CoreState]
 	CoreStateSize   uint32
 	Zeros           uint32 // bytes that stay zero
 	ZerosSize       uint32
@@ -28,14 +28,14 @@ type L1Map struct {
 	// room.
 	Firmware         [chip.NumProcessors]uint32
 	FirmwareSize     [chip.NumProcessors]uint32
-	BankTable        uint32 // bank to NoC table: [BankTable]
+	BankTable        uint32 // [BankTable]
 	BankTableSize    uint32
-	KernelConfig     uint32 // ring of kernel configurations
+	KernelConfig     uint32
 	KernelConfigSize uint32
 	// Print is the ring that kernels print to (package kernels/print); 0 for tt-metal.
 	Print     uint32
 	PrintSize uint32
-	// Watch is the reports of failed checks (package kernels/watch); 0 for tt-metal.
+	// Watch is the reports of package kernels/watch; 0 for tt-metal.
 	Watch     uint32
 	WatchSize uint32
 	// Tiles is the table for checks of NoC requests: [Tiles]; 0 for tt-metal.

@@ -12,31 +12,30 @@ type Queue struct {
 	PrefetchCore, DispatchCore uint32
 
 	// On the prefetch core.
-	FetchQueue     uint32 // ring of FetchQueueSize bytes, entries of FetchEntry bytes
+	FetchQueue     uint32
 	FetchQueueSize uint32
 	FetchEntry     uint32
-	FetchRead      uint32 // word: address of the entry taken last
+	FetchRead      uint32
 	IssueRead      uint32 // word: where in the issue queue the prefetcher reads next
-	Commands       uint32 // buffer of fetched commands
+	Commands       uint32
 	CommandsSize   uint32
-	Scratch        uint32 // double buffer of relayed data
+	Scratch        uint32
 	ScratchSize    uint32
-	BinaryRingSize uint32 // bytes of the binary cache at Scratch
+	BinaryRingSize uint32
 	// Semaphore ids: free pages of both rings, and the notifications that a STALL waits for.
 	DispatchCredits, SubordinateCredits, Sync uint32
 
 	// On the dispatch core.
-	DispatchRing        uint32 // DispatchPages pages of DispatchPageSize bytes, released in DispatchBlocks blocks
-	DispatchPageSize    uint32
-	DispatchPages       uint32
-	DispatchBlocks      uint32
-	SubordinateRing     uint32 // SubordinatePages pages of SubordinatePageSize bytes
-	SubordinatePageSize uint32
-	SubordinatePages    uint32
-	// Semaphore ids: pages published in both rings.
+	DispatchRing                            uint32
+	DispatchPageSize                        uint32
+	DispatchPages                           uint32
+	DispatchBlocks                          uint32
+	SubordinateRing                         uint32
+	SubordinatePageSize                     uint32
+	SubordinatePages                        uint32
 	DispatchPublished, SubordinatePublished uint32
-	CompletionWrite                         uint32 // word: the dispatcher's pointer into the completion queue
-	CompletionRead                          uint32 // word: the host's pointer
+	CompletionWrite                         uint32
+	CompletionRead                          uint32
 	LastEvent                               [MaxQueues]uint32
 	SyncWords                               uint32 // a word for each sub-device, 16 bytes apart: programs that may be started
 
@@ -50,20 +49,17 @@ type Queue struct {
 	CompletionWriteWords uint32 // offset from Base of the dispatcher's pointer
 
 	Go          uint32 // go messages
-	FirstStream uint32 // completion stream of sub-device 0
+	FirstStream uint32 // of sub-device 0
 	SubDevices  uint32
-	Workers     uint32 // rectangle for go signals, as commands name it on NoC 0
+	Workers     uint32
 	NumWorkers  uint32
 	PackedCores uint32 // most cores of one WRITE_PACKED, and twice the most rectangles
 
-	// of a WAIT
 	WaitStream, ClearStream uint32
 }
 
-// MaxQueues is the number of command queues that a chip may have.
 const MaxQueues = 2
 
-// End returns the address after the queue's share of host memory.
 func (q *Queue) End() uint32 { return q.Completion + q.CompletionSize }
 
 // QueueForm is the variation among tt-metal's command-queue kernels with one memory map.
@@ -90,7 +86,7 @@ func (l *Layout) QueueForms() []QueueForm {
 type QueuePlace struct {
 	PrefetchCore, DispatchCore uint32
 	HostTile                   uint32 // the PCIe tile
-	Workers                    uint32 // rectangle of all workers on NoC 0
+	Workers                    uint32
 	NumWorkers                 uint32
 	Base, Size                 uint32 // of the queue's share of host memory, in bytes
 }

@@ -39,15 +39,13 @@ func tables() []revisionTable {
 		wormhole:  archTable{zeros: 0x3280, config: 0x8120, firmware: sizes{0x1800, 0x800, 0x600, 0x600, 0x600}, cbs: 32},
 		blackhole: archTable{zeros: 0x32C0, config: 0x9DE0, firmware: sizes{0x2200, 0xA00, 0xA00, 0xA00, 0xA00}, cbs: 64},
 	}, {
-		// The newest revision whose memory maps of both architectures can be read together: those at
-		// 00f67de of a fork, with the dispatch telemetry region that was merged after 28 May 2026.
-		// The mailbox is March's with the 16 B of debug_assert_msg_t of later dev_msgs.h. It is
-		// inferred: the size agrees with MEM_MAILBOX_SIZE.
+		// The newest revision whose memory maps of both architectures can be read together: those
+		// at 00f67de of a fork. The mailbox, March's with the 16 B of debug_assert_msg_t of later
+		// dev_msgs.h, is inferred: the size agrees with MEM_MAILBOX_SIZE.
 		revision: Revision{Name: "2026-05", Commit: "00f67de", Date: "2026-05"},
 		launch:   launch112(), launchSize: 112, mailbox: 0x3270, watcher: 0x3C8, coreInfo: 0x8E8, tripped: 0x52,
-		// Prefetch queue entries have 4 bytes since tt-metal's pull request 44039, merged that month.
-		// It isn't known when the flags of a WAIT moved for CLEAR_MEMORY; code doesn't tell, debug
-		// information does.
+		// Prefetch queue entries have 4 bytes since tt-metal's pull request 44039 of that month.
+		// When the flags of a WAIT moved isn't known.
 		queues: []QueueForm{
 			{FetchEntry: 4, Progress: true, WaitStream: 8, ClearStream: 16},
 			{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16},

@@ -192,7 +192,7 @@ func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 // WriteLinear without Data writes Length zeros to fill, 32 bytes after the offset returned.
 func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
 
-// WriteLinearHeader leaves the data to the next command, a relay.
+// WriteLinearHeader leaves the data to a relay, the next command.
 func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(&c, true) }
 
 func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
@@ -272,7 +272,7 @@ func (p Packed) Slot(i int) int { return p.Data + i*p.Stride }
 // WritePacked without Data writes zeros to fill.
 func (b *Builder) WritePacked(c WritePacked) Packed { return b.packed(&c, false) }
 
-// WritePackedHeader leaves the data to the next command, a relay, each slot padded to 16 bytes.
+// WritePackedHeader leaves the data to a relay, each slot padded to 16 bytes.
 func (b *Builder) WritePackedHeader(c WritePacked) int {
 	if len(c.Data) != 0 {
 		return b.failData(c.ID().String())
@@ -337,8 +337,7 @@ func (b *Builder) WritePackedLarge(c WritePackedLarge) (at, data int) {
 	return b.packedLarge(&c, false)
 }
 
-// WritePackedLargeHeader leaves the data to the next command, a relay, each block padded to
-// Alignment.
+// WritePackedLargeHeader leaves the data to a relay, each block padded to Alignment.
 func (b *Builder) WritePackedLargeHeader(c WritePackedLarge) int {
 	at, _ := b.packedLarge(&c, true)
 	return at
@@ -474,8 +473,7 @@ func (b *Builder) ReadArg(c ReadArg) int {
 
 func (b *Builder) Sequence(c Sequence) int { return b.sequence(c, false) }
 
-// SequenceHeader appends a sequence whose last command gets its data from the next command, a
-// relay.
+// SequenceHeader leaves the data of its last command to a relay.
 func (b *Builder) SequenceHeader(c Sequence) int { return b.sequence(c, true) }
 
 func (b *Builder) sequence(c Sequence, noFlush bool) int {

@@ -11,9 +11,9 @@ const maxPayload = math.MaxInt32 - 128
 // Builder appends commands to a byte slice. It allocates only when the slice is full. A command
 // that can't be written leaves the bytes as they were and sets the error that Finish returns.
 //
-// There is a method for each command. Those for dispatcher commands wrap them in a RELAY_INLINE and
-// return the offset of the dispatcher command, 16 bytes after the prefetcher's. Offsets count from
-// the start of the slice; the At constants find fields from there. After an error methods return 0.
+// The methods for dispatcher commands wrap them in a RELAY_INLINE and return the offset of the
+// dispatcher command, 16 bytes after the prefetcher's, or 0 after an error. The At constants find
+// fields from there.
 type Builder struct {
 	layout Layout
 	buf    []byte

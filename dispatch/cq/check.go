@@ -16,7 +16,6 @@ type checker struct {
 	flow     flow
 }
 
-// Check tests the first fetch entry of a queue.
 func Check(l Layout, m Limits, stream []byte) error {
 	c := checker{Layout: l, Limits: m}
 	if err := c.Entry(stream); err != nil {

@@ -1,7 +1,5 @@
 package cq
 
-// The descriptors of all commands: the one place of ids, fields, sizes and limits.
-
 // ownIDs moves the ids of this runtime's own commands, from 0xE0 on, behind tt-metal's.
 const ownIDs = 0xE0 - stockIDs
 

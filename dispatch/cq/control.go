@@ -15,9 +15,9 @@ import (
 
 // LoopBegin enters a loop, or goes to Exit if Count is 0.
 type LoopBegin struct {
-	Loop  uint16 // its number in the trace, for reports
-	Exit  uint32 // offset of what follows the loop
-	Count uint32 // iterations; the most if the loop's end is Limited
+	Loop  uint16 // its number in the trace
+	Exit  uint32 // what follows the loop
+	Count uint32 // iterations, or the most if Limited
 }
 
 // LoopEnd goes back to Body, or leaves the innermost loop after the last iteration. It ends the
@@ -57,7 +57,6 @@ const (
 	MaxCalls = 8
 )
 
-// MaxLoopNumber is the highest number of a loop in a trace.
 const MaxLoopNumber = 1<<16 - 1
 
 // Compare is how a Branch compares an unsigned word with a value.
@@ -178,15 +177,15 @@ func (CallTrace) ID() PrefetchID { return PrefetchCall }
 type Turn uint8
 
 const (
-	TurnLoop   Turn = 1 + iota // LOOP_BEGIN: a loop begins
-	TurnNext                   // LOOP_END: an iteration has ended
-	TurnLeave                  // BRANCH: a loop's condition doesn't hold
-	TurnTake                   // BRANCH: a condition holds
-	TurnElse                   // BRANCH: a condition doesn't hold
-	TurnJoin                   // BRANCH: the end of a condition's commands
-	TurnCall                   // CALL
-	TurnReturn                 // the command after a CALL
-	TurnAbort                  // LOOP_END: the host ends the replay
+	TurnLoop Turn = 1 + iota
+	TurnNext
+	TurnLeave // BRANCH: a loop's condition doesn't hold
+	TurnTake
+	TurnElse
+	TurnJoin // BRANCH: the end of a condition's commands
+	TurnCall // CALL
+	TurnReturn
+	TurnAbort // LOOP_END: the host ends the replay
 
 	turns
 )
@@ -204,7 +203,6 @@ func (t Turn) String() string {
 // TurnSize is the bytes of an entry in a queue's log of control flow.
 const TurnSize = 16
 
-// TurnEntry is an entry of a queue's log of control flow.
 type TurnEntry struct {
 	Trace  uint32 // the trace's address in every DRAM bank
 	Offset uint32 // of the command in the trace, in bytes
@@ -212,7 +210,6 @@ type TurnEntry struct {
 	Cycles uint64 // of the dispatch core's clock, when all programs before the command were done; of a TurnReturn, when they were launched
 }
 
-// ParseTurns reads a log.
 func ParseTurns(b []byte) ([]TurnEntry, error) {
 	out := make([]TurnEntry, 0, len(b)/TurnSize)
 	for ; len(b) >= TurnSize; b = b[TurnSize:] {

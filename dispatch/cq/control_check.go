@@ -9,8 +9,8 @@ import (
 // except where a loop is left, and never separate a header from its data. Only a loop's end goes
 // back, so every trace ends.
 type flow struct {
-	starts  []flowStart // of commands, in order, without those that bring a header's data
-	header  bool        // the next command brings a header's data
+	starts  []flowStart
+	header  bool
 	loops   []openLoop
 	begun   int
 	targets []flowTarget
@@ -18,7 +18,7 @@ type flow struct {
 
 type flowStart struct {
 	at   uint32
-	loop int // number of the innermost loop around it, from 1; 0 for none
+	loop int
 }
 
 type openLoop struct {
@@ -27,7 +27,7 @@ type openLoop struct {
 	body    uint32
 	limited bool   // the first command is a condition that counts against the limit
 	exit    uint32 // of its LOOP_BEGIN
-	leave   bool   // exits is where conditions leave to
+	leave   bool
 	exits   uint32
 }
 

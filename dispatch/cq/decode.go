@@ -7,8 +7,7 @@ import "iter"
 //
 // n is 0 if the size is unknown; then c is nil and nothing after it can be read. With an error and
 // a positive n only this command is bad: c is nil, or what could be read. With ErrPadding c is the
-// whole command. A relay with an unreadable payload has an Opaque in it. A command without an error
-// encodes to the same n bytes.
+// whole command. A relay with an unreadable payload has an Opaque in it.
 func Decode(l Layout, b []byte) (c PrefetchCommand, n int, err error) {
 	p := parser{v: own(), l: l}
 	return p.decode(b)
@@ -45,7 +44,7 @@ func ReadDispatch(b []byte) (DispatchCommand, int) {
 type parser struct {
 	v     *Revision
 	l     Layout
-	items []item // empty if nothing was read, only the relay if its payload is unreadable
+	items []item // only the relay if its payload is unreadable
 	first [3]item
 	n     int   // bytes to the next command, 0 if unknown
 	odd   error // the first ErrPadding
@@ -184,7 +183,7 @@ func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
 	case f.data == dataCommands:
 		size = uint64(len(b))
 	case !w.header || f.data == dataSized || f.data == dataForward:
-	case f.data == dataSlots && size == uint64(len(b)): // in a NOFLUSH the data may be there or not
+	case f.data == dataSlots && size == uint64(len(b)):
 	default:
 		size = uint64(it.head)
 	}
@@ -252,11 +251,10 @@ func (p *parser) commands(i int) error {
 // Entry is a prefetcher command of a stream.
 type Entry struct {
 	Offset  int
-	Raw     []byte          // up to the next command; all that are left if its size is unknown
+	Raw     []byte          // up to the next command, or all
 	Command PrefetchCommand // nil if it can't be read
 }
 
-// Dispatch returns the dispatcher command in a relay and its dispatcher.
 func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 	switch p := e.Command.(type) {
 	case RelayInline:
@@ -303,7 +301,7 @@ func (e Entry) sequence(yield func([]item) bool) {
 	_, header := e.Command.(RelayInlineNoFlush)
 	n := HeaderSize + int(le.Uint32(e.Raw[4:]))
 	if _, err := p.dispatch(e.Raw[HeaderSize:n], AtRelayed, place{to: Dispatcher(e.Raw[1]), header: header, whole: true}); err != nil {
-		return // unreachable: it was read before
+		return
 	}
 	for its := p.items[1:]; len(its) > 0; its = its[1+its[0].kids:] {
 		if !yield(its[:1+its[0].kids]) {

@@ -23,14 +23,10 @@ func TestAll(t *testing.T) {
 			}
 		}
 		stream, err := b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, end := map[int]PrefetchCommand{}, 0
 		for e, err := range All(b.Layout(), stream) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got[e.Offset] = e.Command
 			end = e.Offset + len(e.Raw)
 		}
@@ -46,13 +42,9 @@ func TestAppendKeepsPrefix(t *testing.T) {
 		prefix := genBytes(l.PCIeAlign()*num(t, "slots", 0, 3)).Draw(t, "prefix")
 		dirty := bytes.Repeat([]byte{0xA5}, len(prefix)+num(t, "room", 0, 8192))
 		got, err := appendCommand(append(dirty[:0], prefix...), l, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, err := appendCommand(nil, l, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(got, append(append([]byte(nil), prefix...), want...)) {
 			t.Fatal("what was in the slice before shows in the command")
 		}
@@ -67,9 +59,7 @@ func goldenFiles(t testing.TB) map[string][]byte {
 	m := map[string][]byte{}
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m[filepath.Base(f)] = b
 	}
 	return m

@@ -1,7 +1,7 @@
 package cq
 
-// DispatchCommand is a command for a dispatcher: a type in this file, or Sequence,
-// ForwardSubordinate or ReadArg, which are this runtime's own.
+// DispatchCommand is a type in this file, or Sequence, ForwardSubordinate or ReadArg, which are
+// this runtime's own.
 type DispatchCommand interface {
 	ID() DispatchID
 	encode(b *Builder, header bool) int // header: without data that a relay may bring
@@ -15,7 +15,7 @@ type WriteLinear struct {
 	OffsetIndex uint8  // 0 to 3, see SetWriteOffset
 	NOC         uint32 // Layout.NOCXY, or NOCRect with McastDests
 	Addr        uint64
-	Length      uint64 // bytes; len(Data) if there are Data
+	Length      uint64
 	Data        []byte // empty in a NOFLUSH
 }
 
@@ -23,7 +23,7 @@ type WriteLinear struct {
 // then the data.
 type WriteHost struct {
 	Event  bool   // an event, else data of a read
-	Pad1   uint16 // passed on; tt-metal: device<<8 | queue
+	Pad1   uint16 // passed on
 	Pad2   uint32 // passed on
 	Length uint64 // bytes with the header; 16+len(Data) if there are Data
 	Data   []byte // empty in a NOFLUSH
@@ -39,8 +39,6 @@ type WritePaged struct {
 	Data      []byte // Pages*PageSize bytes; empty in a NOFLUSH
 }
 
-// WritePacked writes Size bytes at the same address of several tiles or rectangles of tiles: either
-// Cores or Rects.
 type WritePacked struct {
 	Type        PackedType // for profilers, 0 to 15
 	NoStride    bool       // all get the only slot
@@ -67,14 +65,13 @@ type WritePackedLarge struct {
 }
 
 type LargeSub struct {
-	NOC    uint32 // Layout.NOCRect, also for one tile; read only after an Unlink
+	NOC    uint32 // Layout.NOCRect, also for one tile
 	Addr   uint32
 	Length uint32 // bytes, 1 to 65536
-	Dests  uint8  // tiles in the rectangle, at least 1
+	Dests  uint8  // at least 1
 	Unlink bool   // last for this rectangle
 }
 
-// Wait makes the dispatcher wait. See WaitFlags for the order of its parts.
 type Wait struct {
 	Flags  WaitFlags
 	Stream uint16 // index, as 48
@@ -82,7 +79,6 @@ type Wait struct {
 	Count  uint32 // a Count for streams, a Seq for memory
 }
 
-// Sink is for tests of the dispatcher.
 type Sink struct{}
 
 // DebugDispatch logs a checksum of its data in instrumented firmware.
@@ -95,13 +91,12 @@ type DebugDispatch struct {
 // Delay spins, for tests.
 type Delay struct{ Loops uint32 }
 
-// ExecBufEndDispatch is what the prefetcher's EXEC_BUF_END carries.
 type ExecBufEndDispatch struct{}
 
 // SetWriteOffset sets the first Count write offsets, which WRITE_LINEAR, WRITE_PACKED and
 // WRITE_PACKED_LARGE add to their addresses.
 type SetWriteOffset struct {
-	HostID  uint16 // of the program, for profilers
+	HostID  uint16 // for profilers
 	Count   uint8  // 0 to 4
 	Offsets [maxWriteOffsets]uint32
 }
@@ -112,14 +107,13 @@ type TerminateDispatch struct{}
 // or to the tiles of SetGoSignalNOCData.
 type SendGoSignal struct {
 	Go         GoWord
-	Multicast  uint8 // GO message slot, or NoMulticast
-	NumUnicast uint8 // tiles of the table to send to
+	Multicast  uint8
+	NumUnicast uint8
 	NOCStart   uint8
 	WaitCount  uint32 // a Count
 	WaitStream uint32
 }
 
-// NoMulticast sends to the table's tiles only.
 const NoMulticast = 0xFF
 
 // NotifySubordinate lets dispatch_s send one more go signal for each sub-device in Mask.
@@ -128,10 +122,8 @@ type NotifySubordinate struct {
 	Mask uint16
 }
 
-// SetNumWorkerSems sets dispatch_s's number of sub-devices.
 type SetNumWorkerSems struct{ Num uint32 }
 
-// SetGoSignalNOCData sets the tiles for go signals.
 type SetGoSignalNOCData struct{ Words []uint32 }
 
 // Opaque is an unreadable payload of a relay.

@@ -8,12 +8,11 @@ import (
 var (
 	// ErrTruncated: the bytes end inside a command.
 	ErrTruncated = errors.New("truncated command")
-	// ErrIllegal: no revision uses the id. Usually the reader is not at the start of a command.
+	// ErrIllegal: no revision uses the id; mostly, the reader isn't at the start of a command.
 	ErrIllegal = errors.New("illegal command id")
 	// ErrNewer: the id exists only in later revisions.
 	ErrNewer = errors.New("command of a newer tt-metal revision")
-	// ErrPadding: a byte that no field owns is not zero, or a derived field differs from an
-	// encoder's. The command was read but doesn't encode to the same bytes.
+	// ErrPadding: a byte that no field owns isn't zero, or a derived field isn't as encoded.
 	ErrPadding = errors.New("bytes that no encoder writes")
 	// ErrFormat: fields contradict each other.
 	ErrFormat = errors.New("inconsistent command")
@@ -23,14 +22,13 @@ var (
 	ErrOrder = errors.New("commands out of order")
 )
 
-// LimitError is an ErrLimit: a field exceeds the format or the firmware.
 type LimitError struct {
 	Command string
 	Field   string
 	Value   uint64
 	Want    string // the limit in words
 	Fix     string
-	Offset  int // of the command in the stream
+	Offset  int
 }
 
 func (e *LimitError) Error() string {
@@ -45,7 +43,7 @@ func (e *LimitError) Unwrap() error { return ErrLimit }
 
 // FormatError wraps ErrTruncated, ErrIllegal, ErrNewer, ErrPadding, ErrFormat or ErrOrder.
 type FormatError struct {
-	Offset  int    // of the byte or field in the stream
+	Offset  int
 	Command string // empty if unknown
 	What    string
 	Err     error

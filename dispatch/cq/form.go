@@ -10,10 +10,10 @@ import (
 
 // form is the descriptor of a command. Only encoders have a fast path of their own.
 type form struct {
-	name   string // "" if the revision has no such command
-	large  bool   // a header of 32 bytes, not 16
+	name   string
+	large  bool // a header of 32 bytes, not 16
 	fields []slot
-	list   *list  // of "count" entries after the header
+	list   *list
 	data   data   // after header and list
 	relays string // of a relay: says how many bytes it brings for the command before it; see relayed
 	sub    bool   // dispatch_s knows it too
@@ -52,7 +52,7 @@ const (
 	asTarget // a rectangle if the number of tiles ("mcast", "dests") isn't 0
 	asBool
 	asMemory // L1 or DRAM
-	asPaged  // memory and bytes cut off
+	asPaged
 	asTo
 	asLess1
 	asWait
@@ -78,7 +78,7 @@ const (
 	dataPadding       // none, but the list is padded
 	dataRelay         // a relay's payload of "length" bytes
 	dataForward       // a command of 16 bytes
-	dataCommands      // of a SEQUENCE: up to the end of the relay
+	dataCommands      // up to the end of the relay
 )
 
 func (d data) long() bool { return d == dataLength || d == dataHost || d == dataPages }
@@ -113,17 +113,17 @@ func (s *slot) get(b []byte) uint64 {
 // item is a command in a stream.
 type item struct {
 	form   *form
-	at     int    // offset of raw in the prefetcher's command
-	raw    []byte // header, list, data, commands inside
+	at     int // offset of raw in the prefetcher's command
+	raw    []byte
 	list   *list
-	count  int    // of entries
-	end    int    // of header and list
-	head   int    // end with padding
-	data   uint64 // bytes of data, wherever they come from
-	in     *form  // the command around it
+	count  int // of entries
+	end    int // of header and list
+	head   int // end with padding
+	data   uint64
+	in     *form // the command around it
 	to     Dispatcher
 	header bool // the last command of a NOFLUSH: the next relay brings its data
-	kids   int  // how many of the next items are inside
+	kids   int
 }
 
 func (it *item) value(name string) uint64 {
@@ -323,10 +323,9 @@ func zerosAt(b []byte, from, at int, name string) error {
 	return nil
 }
 
-// Field is one field of a command in the stream.
 type Field struct {
 	Name   string
-	Offset int // in bytes from the command's start
+	Offset int
 	Size   int
 	Value  uint64 // little-endian
 	Text   string

@@ -114,9 +114,7 @@ func genForm(t *rapid.T, f *form, id uint8, header bool) []byte {
 		}
 	}
 	it := item{form: f, raw: b}
-	if err := it.measure(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, it.measure())
 	if !header || f.data == dataSized || f.data == dataSlots && yes(t, "data") {
 		b = append(b, genBytes(int(it.data)).Draw(t, "data")...)
 	}

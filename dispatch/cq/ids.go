@@ -25,14 +25,13 @@ const (
 	PrefetchSetRingbufferOffset PrefetchID = 13
 	PrefetchRelayRingbuffer     PrefetchID = 14
 
-	// This runtime's own.
 	PrefetchLoopBegin PrefetchID = 0xE0
 	PrefetchLoopEnd   PrefetchID = 0xE1
 	PrefetchBranch    PrefetchID = 0xE2
 	PrefetchCall      PrefetchID = 0xE3
 )
 
-// String is tt-metal's name without its prefix, or "PREFETCH_n".
+// String is tt-metal's name without its prefix.
 func (id PrefetchID) String() string {
 	return nameOf(uint8(id), "PREFETCH_", func(v *Revision) *forms { return &v.prefetch })
 }
@@ -66,11 +65,10 @@ const (
 	DispatchSetNumWorkerSems   DispatchID = 16
 	DispatchSetGoSignalNOCData DispatchID = 17
 
-	// This runtime's own.
 	DispatchSequence           DispatchID = 0xE0
 	DispatchForwardSubordinate DispatchID = 0xE1
 	DispatchReadArg            DispatchID = 0xE2
-	DispatchForwardWithArgs    DispatchID = 0xE3 // FORWARD_SUBORDINATE after READ_ARGs
+	DispatchForwardWithArgs    DispatchID = 0xE3
 )
 
 func (id DispatchID) String() string {
@@ -90,7 +88,6 @@ func nameOf(id uint8, prefix string, of func(*Revision) *forms) string {
 	return prefix + strconv.Itoa(int(id))
 }
 
-// Dispatcher is the target of a RELAY_INLINE.
 type Dispatcher uint8
 
 const (
@@ -113,9 +110,9 @@ func (d Dispatcher) String() string {
 type WaitFlags uint8
 
 const (
-	WaitBarrier WaitFlags = 0x01 // all writes of the dispatcher have landed
-	WaitMemory  WaitFlags = 0x04 // the word at Addr has reached Count
-	WaitStream  WaitFlags = 0x08 // the stream's counter has reached Count
+	WaitBarrier WaitFlags = 0x01
+	WaitMemory  WaitFlags = 0x04
+	WaitStream  WaitFlags = 0x08
 	ClearStream WaitFlags = 0x10 // then clear the counter
 	NotifyFetch WaitFlags = 0x02 // then add 1 to the prefetcher's sync semaphore, for its STALL
 )
@@ -124,7 +121,7 @@ func (f WaitFlags) String() string {
 	return flagString(uint(f), "barrier", "notify", "memory", "stream", "clear")
 }
 
-// PackedType is the purpose of a WRITE_PACKED, for profilers and printers.
+// PackedType is the purpose of a WRITE_PACKED.
 type PackedType uint8
 
 const (
@@ -143,11 +140,11 @@ func (t PackedType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// LargeType is the purpose of a WRITE_PACKED_LARGE, for profilers and printers.
+// LargeType is the purpose of a WRITE_PACKED_LARGE.
 type LargeType uint8
 
 const (
-	LargeConfig   LargeType = 1 // circular buffers, semaphores, common runtime args
+	LargeConfig   LargeType = 1
 	LargeBinaries LargeType = 2
 )
 

@@ -15,9 +15,9 @@ const (
 	Blackhole Layout = 2
 )
 
-// Sizes in bytes of both architectures.
+// Sizes of both architectures.
 const (
-	HeaderSize      = 16 // most commands (tt-metal cq_commands.hpp, CQ_DISPATCH_CMD_SIZE)
+	HeaderSize      = 16 // tt-metal cq_commands.hpp, CQ_DISPATCH_CMD_SIZE
 	LargeHeaderSize = 32 // RELAY_LINEAR, RELAY_LINEAR_H, WRITE_LINEAR, WRITE_LINEAR_H
 	L1Align         = 16 // of data slots, and of a NoC write's source against its destination
 )
@@ -47,7 +47,6 @@ func (l Layout) PCIeAlign() int {
 // DRAM_ALIGNMENT).
 func (l Layout) DRAMAlign() int { return l.PCIeAlign() }
 
-// Stride rounds n bytes up to the PCIe alignment.
 func (l Layout) Stride(n int) int {
 	a := l.PCIeAlign()
 	return (n + a - 1) &^ (a - 1)

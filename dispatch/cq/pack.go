@@ -54,11 +54,10 @@ type packer struct {
 	out   []byte
 	moves Moved
 
-	// of the relay under construction
 	held []held
 	size int // of their sequence
 
-	notify *held // a NotifySubordinate that may become part of a ForwardSubordinate
+	notify *held
 	wait   bool
 
 	header *held // of a NOFLUSH
@@ -68,7 +67,7 @@ type packer struct {
 type held struct {
 	from    int
 	payload []byte
-	at      int // in the payload, what comes from there
+	at      int
 }
 
 func (p *packer) add(e Entry, its []item) error {

@@ -11,6 +11,8 @@ import (
 
 const testPage = 4096
 
+var layouts = []Layout{Wormhole, Blackhole}
+
 func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 	t.Helper()
 	b := NewBuilder(l, nil)
@@ -23,24 +25,18 @@ func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 	b.NotifySubordinate(NotifySubordinate{Wait: true, Mask: 1})
 	goAt = b.SendGoSignal(Subordinate, SendGoSignal{Go: 0x80000000, WaitCount: 9, WaitStream: 48})
 	stream, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stream, launch, goAt
 }
 
 func TestPackOfProgram(t *testing.T) {
-	for _, l := range []Layout{Wormhole, Blackhole} {
+	for _, l := range layouts {
 		stream, launch, goAt := program(t, l)
 		packed, moves, err := Pack(l, testPage, stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for e, err := range All(l, packed) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, e.Command.ID().String())
 			for r := range e.Relayed {
 				got = append(got, "  "+r.Command.ID().String())
@@ -96,13 +92,9 @@ func TestPackKeepsCommands(t *testing.T) {
 			}
 		}
 		stream, err := b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		packed, moves, err := Pack(l, testPage, stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(packed) > len(stream) {
 			t.Fatalf("%d bytes became %d", len(stream), len(packed))
 		}
@@ -138,18 +130,14 @@ func sizeOf(t *rapid.T, l Layout, c DispatchCommand, header bool) int {
 		one = RelayInlineNoFlush{c}
 	}
 	b, err := appendCommand(nil, l, one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return int(Get32(b, 4))
 }
 
 func flat(t *rapid.T, l Layout, stream []byte) []string {
 	var out []string
 	for e, err := range All(l, stream) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		any := false
 		for r := range e.Relayed {
 			any = true
@@ -202,17 +190,13 @@ func TestSequenceLimits(t *testing.T) {
 }
 
 func TestRevisionReadsPacked(t *testing.T) {
-	for _, l := range []Layout{Wormhole, Blackhole} {
+	for _, l := range layouts {
 		stream, _, _ := program(t, l)
 		packed, _, err := Pack(l, testPage, stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		read := func(b []byte) (lines []string) {
 			rs, err := RevisionByName(Pinned).Read(l, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			at := 0
 			for i := range rs {
 				if rs[i].Offset != at {
@@ -269,9 +253,7 @@ func TestSequenceEndsInPackedWrite(t *testing.T) {
 		c := RelayInlineNoFlush{Sequence{Commands: []DispatchCommand{Sink{}, WritePacked{NoStride: true, Size: 1, Cores: []uint32{0},
 			Data: data}}}}
 		b, err := appendCommand(nil, Blackhole, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, n, err := Decode(Blackhole, b)
 		if err != nil || n != len(b) {
 			t.Fatalf("with %d B of data: %d of %d bytes: %v", len(data), n, len(b), err)
@@ -279,5 +261,12 @@ func TestSequenceEndsInPackedWrite(t *testing.T) {
 		if diff := cmp.Diff(PrefetchCommand(c), got); diff != "" {
 			t.Errorf("with %d B of data (-want +got):\n%s", len(data), diff)
 		}
+	}
+}
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

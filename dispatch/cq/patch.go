@@ -1,10 +1,8 @@
 package cq
 
-// Offsets of the fields at which a finished stream is patched, in bytes from the start of their
-// command, not of the relay around it. All values are little-endian; many are not aligned to their
-// size.
+// Offsets of fields that are patched, from the start of their command, not of the relay around it.
+// Values are little-endian and often not aligned.
 const (
-	// the dispatcher command in a RELAY_INLINE or its kin
 	AtRelayed = HeaderSize
 
 	AtWriteLinearLength = 16         // 64 bits
@@ -15,7 +13,7 @@ const (
 	AtWaitStream = 2 // 16 bits
 	AtWaitCount  = 8
 
-	AtHostID = 2 // 16 bits, SET_WRITE_OFFSET
+	AtHostID = 2
 
 	AtGoWord       = 1
 	AtGoMulticast  = 5 // 8 bits

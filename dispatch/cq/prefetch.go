@@ -1,7 +1,7 @@
 package cq
 
-// PrefetchCommand is a command for the prefetcher: a type in this file, or LoopBegin, LoopEnd,
-// Branch or CallTrace, which are this runtime's own.
+// PrefetchCommand is a type in this file, or LoopBegin, LoopEnd, Branch or CallTrace, which are
+// this runtime's own.
 type PrefetchCommand interface {
 	ID() PrefetchID
 	encode(b *Builder) int
@@ -28,7 +28,7 @@ type RelayLinearH struct {
 type RelayPaged struct {
 	StartPage    uint8
 	DRAM         bool   // else L1 banks
-	LengthAdjust uint16 // bytes of the last page to leave out, 0 to 0x7FFF
+	LengthAdjust uint16 // of the last page, 0 to 0x7FFF
 	Base         uint32 // address in every bank
 	PageSize     uint32 // as allocated
 	Pages        uint32
@@ -43,7 +43,7 @@ type PagedSub struct {
 	StartPage   uint16 // 0 to banks-1
 	LogPageSize uint16 // log2 of bytes
 	Base        uint32 // address in every bank
-	Length      uint32 // bytes, a multiple of the DRAM alignment
+	Length      uint32 // a multiple of the DRAM alignment
 }
 
 // RelayInline carries one dispatcher command with all its data.
@@ -84,12 +84,12 @@ type TerminatePrefetch struct{}
 // PagedToRingbuffer reads a binary from DRAM into the prefetcher's cache; the next
 // RelayRingbuffer's offsets count from it.
 type PagedToRingbuffer struct {
-	Reset       bool // to the cache's beginning first
+	Reset       bool
 	LogPageSize uint8
 	StartPage   uint8
-	Advance     uint32 // bytes by which the cache's write pointer moves
+	Advance     uint32 // bytes
 	Base        uint32 // address in every bank
-	Length      uint32 // bytes, a multiple of the DRAM alignment
+	Length      uint32 // a multiple of the DRAM alignment
 }
 
 // SetRingbufferOffset sets the start of the next RelayRingbuffer's offsets, or moves the cache's
@@ -105,14 +105,13 @@ type RelayRingbuffer struct {
 	Subs []RingSub // 1 to MaxRingSubs
 }
 
-// RingSub is a range of the prefetcher's cache, in bytes.
 type RingSub struct {
 	Start  uint32 // from the current offset
 	Length uint32
 }
 
-// Headers as words and back, by hand and not from the forms: encoders are a capture's hot path, and
-// constant shifts take a tenth of a loop over fields. TestDescriptors holds them to the forms.
+// By hand and not from the forms: a capture is full of them. TestDescriptors holds them to the
+// forms.
 
 func (c RelayLinear) words() (w [4]uint64) {
 	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24

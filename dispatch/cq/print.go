@@ -11,8 +11,7 @@ import (
 
 const listShown = 4
 
-// Line is one command as a line: its processor, its name, its fields. Long lists are cut, data are
-// only counted.
+// Line is one command as a line. Long lists are cut, data are only counted.
 func Line(l Layout, c PrefetchCommand) string {
 	var d DispatchCommand
 	who, relayed := Master, false
@@ -37,7 +36,7 @@ func Line(l Layout, c PrefetchCommand) string {
 	switch d := d.(type) {
 	case Opaque:
 		data = len(d.Payload)
-	case Sequence: // its commands have lines of their own
+	case Sequence:
 		fields = []Field{{Name: "count", Text: strconv.Itoa(len(d.Commands))}}
 	default:
 		if its := itemsOf(l, d); len(its) > 0 {
@@ -48,7 +47,7 @@ func Line(l Layout, c PrefetchCommand) string {
 }
 
 func itemsOf(l Layout, d DispatchCommand) []item {
-	for _, header := range []bool{true, false} { // without zeros in place of data if possible
+	for _, header := range []bool{true, false} {
 		b := NewBuilder(l, nil)
 		at := b.encode(d, header)
 		if b.err != nil {
@@ -91,8 +90,8 @@ func line(who, name string, fields []Field, data int, relayed bool) string {
 	return s.String()
 }
 
-// Print writes a stream, one line for each command: offset, size in bytes, processor, name and
-// fields, or why it is unreadable. It returns the errors of w, and all errors of the stream joined.
+// Print writes a stream, one line for each command. It returns the errors of w, and all errors of
+// the stream joined.
 func Print(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, false) }
 
 // Dump is Print with the offsets of all fields, and data as hexadecimal rows of 16 bytes.

@@ -49,13 +49,9 @@ func TestPrintAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, c := genLayout(t), genPrefetch(t)
 		b, err := appendCommand(nil, l, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var s, d strings.Builder
-		if err := errors.Join(Print(&s, l, b), Dump(&d, l, b)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(Print(&s, l, b), Dump(&d, l, b)))
 		lines := 1
 		if d, _, _ := (Entry{Command: c}).Dispatch(); d != nil {
 			if q, ok := d.(Sequence); ok {
@@ -66,9 +62,7 @@ func TestPrintAnything(t *testing.T) {
 			t.Fatalf("%d lines, want %d", n, lines)
 		}
 		p := parser{v: own(), l: l}
-		if err := p.prefetch(b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.prefetch(b))
 		inner := p.items[min(len(p.items)-1, 1):]
 		if !strings.HasPrefix(d.String(), s.String()) || !strings.Contains(s.String(), inner[0].form.name) {
 			t.Fatalf("%s\n%s", s.String(), d.String())

@@ -9,12 +9,12 @@ import (
 // Reading is one command of a stream as a revision reads it. A relay with its dispatcher command is
 // one reading.
 type Reading struct {
-	Offset  int // of the prefetcher's command in the stream, in bytes; in a Sequence all but the first have their At
+	Offset  int // of the prefetcher's command; inside a Sequence, At but for the first
 	Size    int
-	Relay   string // of the command around it: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
+	Relay   string // the command around it: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
 	Who     string // "prefetch", "dispatch" or "dispatch_s"
 	Name    string
-	At      int // offset of the command itself in the stream
+	At      int // of the command itself
 	Fields  []Field
 	Data    int
 	Relayed uint64 // bytes that it brings for the command before it
@@ -191,7 +191,6 @@ func (v *Revision) waits(it *item) error {
 // ErrRevision: no revision reads the stream, or more than one does.
 var ErrRevision = errors.New("the protocol revision can't be told")
 
-// RevisionError is an ErrRevision with each revision's reason.
 type RevisionError struct {
 	Accepted []string // none, or more than one
 	Refused  []RefusedRevision

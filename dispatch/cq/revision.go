@@ -10,11 +10,11 @@ const Pinned = "2026-03"
 type Revision struct {
 	// Name is the date from which on it was seen, as "2025-mid", or "newer" and a letter.
 	Name  string
-	About string // what tells it from its neighbours
+	About string
 
 	prefetch  forms
 	dispatch  forms
-	waitNames []string // of the bits of a WAIT's flags
+	waitNames []string
 	wait      waitBits
 }
 
@@ -73,7 +73,6 @@ func makeRevisions() revisionSet {
 	return revisionSet{all: []*Revision{early, mid, autumn, pin, newerA, newerB}, own: pin, newest: newerB}
 }
 
-// RevisionByName returns nil for an unknown name.
 func RevisionByName(name string) *Revision {
 	for _, r := range Revisions() {
 		if r.Name == name {

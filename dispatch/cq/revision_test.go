@@ -18,9 +18,7 @@ func rows(t testing.TB, commands ...string) []byte {
 	for _, c := range commands {
 		for r := range strings.SplitSeq(strings.TrimSpace(c), "\n") {
 			b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(r), " ", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			out = append(out, append(b, make([]byte, -len(b)&15)...)...)
 		}
 		out = append(out, make([]byte, -len(out)&63)...)
@@ -64,9 +62,7 @@ func TestDetectTellsRevisionsApart(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			stream := append(streams[v.Name], make([]byte, 256)...)
 			got, readings, err := Detect(Blackhole, stream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Name != v.Name || got.About == "" {
 				t.Errorf("detected as %s (%s)", got.Name, got.About)
 			}
@@ -98,9 +94,7 @@ func TestDetectTellsRevisionsApart(t *testing.T) {
 func TestDetectRefuses(t *testing.T) {
 	golden := func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join("testdata", "golden", name+".bin"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	after := []string{"2025-autumn", Pinned, "newer-a", "newer-b"} // the id of RELAY_INLINE moved
@@ -190,9 +184,7 @@ func TestPackedLargeOfWords(t *testing.T) {
 	b.WritePackedLarge(WritePackedLarge{Type: LargeConfig, Alignment: 16, OffsetIndex: 1, Subs: []LargeSub{
 		{NOC: noc, Addr: 0x20, Length: 4, Dests: 4}, {NOC: noc, Addr: 0x60, Length: 28, Dests: 4, Unlink: true}}})
 	stream, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, r, err := Detect(l, stream)
 	var several *RevisionError
 	if errors.As(err, &several) { // later revisions have the same command

@@ -1,18 +1,16 @@
 package cq
 
-// The commands of this file are this runtime's own; Pack makes them from a stock stream. A stock
-// command takes a relay and a page. Here small commands share a page, and go signals reach the
-// subordinate without a relay.
+// Commands of this runtime's own, made from a stock stream by Pack: small commands share a page,
+// and go signals reach the subordinate without a relay.
 
-// Sequence is several commands in one page of the dispatcher's ring, run in order.
 type Sequence struct {
-	Commands []DispatchCommand // no sequences; the last one in a NOFLUSH is without its data
+	Commands []DispatchCommand // no sequences
 }
 
 // ForwardSubordinate gives a SendGoSignal or a TerminateDispatch to the dispatcher's subordinate,
 // in place of a relay and a NotifySubordinate.
 type ForwardSubordinate struct {
-	Wait    bool // until all writes before have landed
+	Wait    bool
 	Args    bool // FORWARD_WITH_ARGS: a go signal after ReadArgs
 	Command DispatchCommand
 }
@@ -28,24 +26,23 @@ const AtForwarded = HeaderSize
 // with Args starts. The dispatcher reads the word when all earlier programs are done, and writes it
 // to the targets once the rest of the program has landed.
 type ReadArg struct {
-	OffsetIndex uint8  // see SetWriteOffset: the offset that the next program sets
+	OffsetIndex uint8  // of the next program: see SetWriteOffset
 	NOC         uint32 // Layout.NOCXY of the word's tile
 	Addr        uint32 // a multiple of 4
 	Targets     []ArgTarget
 }
 
-// ArgTarget is a tile or a rectangle of tiles.
 type ArgTarget struct {
 	NOC   uint32 // Layout.NOCXY, or NOCRect with Dests
 	Addr  uint16 // plus the write offset; a multiple of 4
-	Dests uint8  // tiles in the rectangle, 0 = one tile
+	Dests uint8
 }
 
-// Limits of a program's ReadArgs: number, bytes in the dispatcher's ring, targets of each.
+// Limits of a program's ReadArgs.
 const (
 	MaxReadArgs     = 32
 	MaxReadArgBytes = 8192
-	MaxArgTargets   = (4096 - 2*HeaderSize) / argTargetSize // in a page of the dispatcher, with a Sequence around it
+	MaxArgTargets   = (4096 - 2*HeaderSize) / argTargetSize // in a page with a Sequence around it
 
 	argTargetSize = 8
 )

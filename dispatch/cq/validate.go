@@ -168,28 +168,27 @@ func checkGo(it *item, _ Layout, m Limits) error {
 	return nil
 }
 
-// Limits of the format.
 const (
-	maxPagedSubs    = 35    // RELAY_PAGED_PACKED (tt-metal cq_commands.hpp: the firmware's copy of the list)
-	MaxRingSubs     = 52    // RELAY_RINGBUFFER
-	MaxLargeSubs    = 35    // WRITE_PACKED_LARGE
-	maxLargeLength  = 65536 // bytes: length-1 has 16 bits
-	maxPackedCores  = 1020  // the list must lie in the first 4096-byte page
+	maxPagedSubs    = 35 // RELAY_PAGED_PACKED (tt-metal cq_commands.hpp: the firmware's copy of the list)
+	MaxRingSubs     = 52 // RELAY_RINGBUFFER
+	MaxLargeSubs    = 35 // WRITE_PACKED_LARGE
+	maxLargeLength  = 65536
+	maxPackedCores  = 1020 // the list must lie in the first 4096-byte page
 	maxPackedRects  = 510
 	maxWriteOffsets = 4
 	maxLengthAdjust = 0x7FFF // bytes, RELAY_PAGED
 )
 
-// Limits are the configuration of a device's firmware, with sizes in bytes.
+// Limits of a device's firmware, with sizes in bytes.
 type Limits struct {
 	MaxCommand      int // a fetch entry
 	MaxUnicast      int // tiles of a WRITE_PACKED, as many as the compute grid has; half of that for rectangles
-	DispatchPage    int // of the dispatcher's ring
+	DispatchPage    int
 	SubordinatePage int // of dispatch_s's ring
 	DispatchRing    int
-	Scratch         int // the prefetcher's double buffer for relays
-	Ringbuffer      int // the prefetcher's cache of binaries
-	GoNOCEntries    int // table for go signals to single tiles
+	Scratch         int
+	Ringbuffer      int
+	GoNOCEntries    int
 	SubDevices      int // worker streams
 }
 

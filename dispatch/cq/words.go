@@ -51,7 +51,6 @@ func (e FetchEntry) String() string {
 // while fewer than 2^16 completions are outstanding.
 type Count uint32
 
-// CountMask are a Count's bits in the stream's counter.
 const CountMask = 1<<17 - 1
 
 // Seq is a 32-bit number that counts up and wraps. Two of them compare right while less than 2^31
@@ -68,8 +67,8 @@ type Signal uint8
 
 const (
 	SignalDone             Signal = 0x00 // idle, or finished
-	SignalInit             Signal = 0x40 // written before reset is released
-	SignalGo               Signal = 0x80 // run the launch message at the read pointer
+	SignalInit             Signal = 0x40
+	SignalGo               Signal = 0x80
 	SignalResetReadPtr     Signal = 0xC0 // read pointer to 0, count one completion
 	SignalResetReadPtrHost Signal = 0xE0 // read pointer to 0, no reply
 	SignalReplayTrace      Signal = 0xF0 // as SignalResetReadPtr, before a replay

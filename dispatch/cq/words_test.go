@@ -118,7 +118,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestPatch(t *testing.T) {
-	for _, l := range []Layout{Wormhole, Blackhole} {
+	for _, l := range layouts {
 		build := func(v uint32) (Builder, func(stream []byte)) {
 			b := NewBuilder(l, nil)
 			var patches []func([]byte)
@@ -151,9 +151,7 @@ func TestPatch(t *testing.T) {
 		}
 		b, patch := build(0)
 		got, err := b.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		patch(got)
 		w, _ := build(0xA1B2C3D4)
 		if want, err := w.Finish(); err != nil || !bytes.Equal(got, want) {

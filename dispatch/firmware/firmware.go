@@ -28,18 +28,17 @@ var committed = images.New(archives, "images")
 // ErrNotFound: there is no firmware for the architecture, or no command-queue kernel of the name.
 var ErrNotFound = errors.New("no such firmware image")
 
-// The command-queue kernels, for [CQ], run in host mode.
+// The command-queue kernels.
 const (
-	Prefetch  = "prefetch"   // reads the issue queue and relays to the dispatchers; BRISC, NoC 0
-	Dispatch  = "dispatch"   // executes dispatch commands; BRISC, NoC 0
-	DispatchS = "dispatch_s" // sends go signals beside Dispatch; NCRISC of the same core, NoC 1
+	Prefetch  = "prefetch"   // BRISC, NoC 0
+	Dispatch  = "dispatch"   // BRISC, NoC 0
+	DispatchS = "dispatch_s" // NCRISC of the same core, NoC 1
 )
 
 // Images are the base firmware of an architecture, by processor: bytes for abi.L1Map.Firmware,
 // where execution starts, in multiples of 16.
 type Images [chip.NumProcessors][]byte
 
-// Base returns a copy of the base firmware of an architecture, or ErrNotFound.
 func Base(arch chip.Arch) (Images, error) {
 	var all Images
 	for p := range all {

@@ -10,12 +10,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
 func TestBaseFits(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		images, err := Base(arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for p, image := range images {
 			if room := abi.Own(arch).L1.FirmwareSize[p]; len(image) == 0 || uint32(len(image)) > room {
 				t.Errorf("%v %v: %d bytes for a place of %d", arch, chip.Processor(p), len(image), room)
@@ -32,11 +32,9 @@ func TestBaseFits(t *testing.T) {
 // push Tensix instructions instead.
 func TestBaseInstructions(t *testing.T) {
 	const opcodeMask, fence, system = 0x7F, 0x0F, 0x73
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		images, err := Base(arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var fences int
 		for p, image := range images {
 			for i := 0; i < len(image); i += 4 {
@@ -75,14 +73,10 @@ func TestNotFound(t *testing.T) {
 
 func TestOwnMemory(t *testing.T) {
 	a, err := Base(chip.Blackhole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a[chip.BRISC][0] ^= 0xFF
 	b, err := Base(chip.Blackhole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a[chip.BRISC][0] == b[chip.BRISC][0] {
 		t.Error("two calls share memory")
 	}
@@ -90,21 +84,15 @@ func TestOwnMemory(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	total := 0
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		images, err := Base(arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for p, image := range images {
 			lines, err := Lines(arch, chip.Processor(p))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			total += len(lines)
 			m, err := stack.LoadTable("firmware", lines, image, 0x3800)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for pc := m.Start; pc < m.End && binary.LittleEndian.Uint32(image[pc-m.Start:]) != 0; pc += 4 {
 				f := stack.Space{m}.Unwind(stack.Registers{PC: pc}, nil)[0]
 				if start := pc == m.Start; f.File == "" || f.Line == 0 || f.Function == "" || start && f.Function != "_start" {
@@ -120,21 +108,15 @@ func TestLines(t *testing.T) {
 
 func TestCQLines(t *testing.T) {
 	total := 0
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		for _, name := range []string{Prefetch, Dispatch, DispatchS} {
 			image, err := CQ(arch, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			lines, err := CQLines(arch, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			total += len(lines)
 			m, err := stack.LoadTable(name, lines, image, 0x10000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			main := false
 			for pc := m.Start; pc < m.End; pc += 4 {
 				frames := stack.Space{m}.Unwind(stack.Registers{PC: pc}, nil)
@@ -152,5 +134,12 @@ func TestCQLines(t *testing.T) {
 	}
 	if total > 72<<10 {
 		t.Errorf("the tables have %d bytes, want at most 72 KiB: they are in every binary", total)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -50,13 +50,9 @@ type machine struct {
 func emulated(t *testing.T, cfg emu.Config) *machine {
 	t.Helper()
 	e, err := emu.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	drv, err := driver.New(driver.Config{Arch: cfg.Arch, Functions: []driver.Function{e}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { drv.Close() })
 	m := open(t, &target{node: drv.Node(0), chip: e})
 	m.emu = e
@@ -67,9 +63,7 @@ func emulated(t *testing.T, cfg emu.Config) *machine {
 func open(t *testing.T, target kmd.Target) *machine {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := d.Fault(); err != nil {
 			t.Errorf("the device stopped: %v", err)
@@ -77,19 +71,13 @@ func open(t *testing.T, target kmd.Target) *machine {
 		d.Close()
 	})
 	h, err := d.Harvesting(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := chip.New(d.Arch(), h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := &machine{t: t, d: d, c: c, p: d.Arch().Params(), l1: &abi.Own(d.Arch()).L1}
 	for core := range c.Workers() {
 		xy, err := c.Virtual(core)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m.work = append(m.work, xy)
 	}
 	return m

@@ -13,26 +13,25 @@ import (
 
 // Sizes on Tensix dispatch cores. Source: tt-metal dispatch_settings.cpp.
 const (
-	PageSize            = 4096      // bytes, of the dispatch ring and of the completion queue
+	PageSize            = 4096
 	FetchEntries        = 1534      // of the prefetch queue
-	MaxCommandSize      = 128 << 10 // bytes of one prefetch queue entry
-	ScratchSize         = 128 << 10 // double buffer of the prefetcher
-	BinaryRingSize      = 1 << 20   // binary cache, at the scratch buffer's address
+	MaxCommandSize      = 128 << 10 // of a prefetch queue entry
+	ScratchSize         = 128 << 10
+	BinaryRingSize      = 1 << 20 // at the scratch buffer's address
 	DispatchPages       = 128
 	SubordinatePages    = 128 // of SubordinatePageSize
 	SubordinatePageSize = 256
 	MaxQueues           = 2
 	MaxSubDevices       = 8
 
-	cmdDataSize     = 256 << 10 // prefetcher's buffer of commands
-	dispatchBlocks  = 4         // in which the dispatcher gives pages back
-	dispatchRing    = 0x1A000   // L1 address, a multiple of its page
+	cmdDataSize     = 256 << 10
+	dispatchBlocks  = 4 // in which the dispatcher gives pages back
+	dispatchRing    = 0x1A000
 	subordinateRing = dispatchRing + DispatchPages*PageSize
 	maxPackedCores  = 800 // of one WRITE_PACKED, and twice the most rectangles
 )
 
-// Bytes of a prefetch queue entry: of this runtime's own firmware, and of newer firmware of
-// tt-metal.
+// Bytes of a prefetch queue entry: own firmware's, and newer of tt-metal.
 const (
 	FetchEntryBytes = 2
 	WideFetchEntry  = 4
@@ -49,8 +48,8 @@ type Control struct {
 	EdgeWord  [MaxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues
 	Forwarded uint32            // dispatch core: commands forwarded to the subordinate
 	ArgWords  uint32            // dispatch core: words that become arguments; 0 for none
-	Times     uint32            // dispatch core: when programs ran; 0 for none
-	Loops     uint32            // prefetch core: loops and aborted replays; 0 without control flow
+	Times     uint32            // dispatch core; 0 for none
+	Loops     uint32            // prefetch core; 0 without control flow
 }
 
 // Own returns the map of this runtime's own kernels. Source: tt-metal command_queue_common.cpp and
@@ -125,7 +124,6 @@ const (
 	TimesSize    = TimesHeader + TimesEntries*TimesStride
 )
 
-// Loop is a loop that a queue's prefetcher is in.
 type Loop struct {
 	Trace     uint32 `json:"trace"`     // address in every DRAM bank
 	Loop      uint32 `json:"loop"`      // number in the trace
@@ -154,8 +152,8 @@ func ParseLoops(b []byte) (loops []Loop, replays uint32) {
 type Host struct {
 	Base           uint32 // of the share
 	Size           uint32
-	CompletionWr   uint32 // word: the dispatcher's pointer
-	CompletionRd   uint32 // word: copy of the host's pointer
+	CompletionWr   uint32
+	CompletionRd   uint32
 	Issue          uint32
 	IssueSize      uint32
 	Completion     uint32

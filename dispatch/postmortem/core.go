@@ -10,13 +10,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// CoreState is the state of a Tensix core, as its L1 has it.
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
 	Kind       string                             `json:"kind"`               // "worker", "prefetch", "dispatch", "mirror"
-	Firmware   string                             `json:"firmware,omitempty"` // revision of its base firmware, if it isn't this runtime's own
+	Firmware   string                             `json:"firmware,omitempty"` // of the base firmware, if it isn't this runtime's own
 	Go         uint32                             `json:"go"`                 // message
-	LaunchRead uint32                             `json:"launch_read"`        // launch message that it runs or runs next
+	LaunchRead uint32                             `json:"launch_read"`
 	Processors [chip.NumProcessors]ProcessorState `json:"processors"`
 	Err        error                              `json:"-"`
 	Unreadable string                             `json:"unreadable,omitempty"`
@@ -92,7 +91,7 @@ func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
 		if l.State.Detail != abi.Absent {
 			p.Detail, p.Kernels = le.Uint32(at[l.State.Detail:]), le.Uint32(at[l.State.Kernels:])
 		}
-		if s.Firmware != "" && le.Uint32(at[l.State.Waypoint:]) == 0 { // built without the watcher
+		if s.Firmware != "" && le.Uint32(at[l.State.Waypoint:]) == 0 {
 			p.Waypoint = metalState(chip.Processor(i), s.Go, b[l1.SubordinateSync-l1.Mailbox:])
 		}
 	}
@@ -134,7 +133,7 @@ func waypoint(b []byte) string {
 		if c >= ' ' && c < 0x7F {
 			out[i] = c
 		} else if c == 0 && i > 0 && b[0] != 0 {
-			out[i] = ' ' // tt-metal fills with zeros
+			out[i] = ' '
 		}
 	}
 	return strings.TrimRight(string(out), " ")
@@ -155,7 +154,7 @@ func (m *Machine) kind(c chip.Core) string {
 	return Worker
 }
 
-// Signals in byte 3 of a go message. Source: tt-metal dev_msgs.h.
+// Source: tt-metal dev_msgs.h.
 const (
 	SignalDone = 0x00
 	SignalInit = 0x40

@@ -17,29 +17,27 @@ type Dump struct {
 	Target     string          `json:"target"` // what was opened
 	Arch       string          `json:"arch"`
 	Harvesting chip.Harvesting `json:"harvesting"`
-	Queue      int             `json:"queue"`   // that hangs
-	Waiting    string          `json:"waiting"` // what the caller waited for
-	Last       string          `json:"last"`    // submission of the queue
+	Queue      int             `json:"queue"` // that hangs
+	Waiting    string          `json:"waiting"`
+	Last       string          `json:"last"` // submission of the queue
 	Cause      string          `json:"cause"`
 	// Unreachable says why nothing could be read from the device.
 	Unreachable string      `json:"unreachable,omitempty"`
 	Queues      []QueueDump `json:"queues"`
-	Cores       []CoreState `json:"cores"` // all, by logical coordinate
+	Cores       []CoreState `json:"cores"`
 	Regions     []Region    `json:"regions,omitempty"`
 	// Prints is what is left in the print rings of busy workers, oldest first.
-	Prints []print.Record `json:"prints,omitempty"`
-	// Watch is the failed checks of kernels.
-	Watch []watch.Failure `json:"watch,omitempty"`
-	// Stacks are the call stacks of busy workers, then of the queue's own cores: of BRISC and the
-	// processors with a kernel.
-	Stacks []live.Snapshot `json:"stacks,omitempty"`
-	// StacksNote says why call stacks are missing.
-	StacksNote string `json:"stacks_note,omitempty"`
+	Prints []print.Record  `json:"prints,omitempty"`
+	Watch  []watch.Failure `json:"watch,omitempty"`
+	// Stacks are of busy workers, then of the queue's own cores: of BRISC and the processors with a
+	// kernel.
+	Stacks     []live.Snapshot `json:"stacks,omitempty"`
+	StacksNote string          `json:"stacks_note,omitempty"`
 }
 
 type Region struct {
 	Name string    `json:"name"` // a Region constant
-	Core chip.Core `json:"core"` // whose L1 it is, unless it is host memory
+	Core chip.Core `json:"core"`
 	Host bool      `json:"host,omitempty"`
 	Addr uint64    `json:"addr"` // in L1, or in the queue's issue ring
 	Size int       `json:"size"`
@@ -49,9 +47,9 @@ type Region struct {
 const (
 	RegionMailbox         = "mailbox"       // of every core
 	RegionKernelConfig    = "kernel config" // of the command-queue cores and of busy workers, up to 32
-	RegionFirmware        = "base firmware" // this runtime's, of all processors of these workers
+	RegionFirmware        = "base firmware" // of all processors of these workers
 	RegionControl         = "control block" // with the prefetch queue on the prefetch core
-	RegionCommandData     = "command data"  // that the prefetcher has read from the issue ring
+	RegionCommandData     = "command data"
 	RegionDispatchRing    = "dispatch ring"
 	RegionSubordinateRing = "subordinate ring"
 	RegionIssue           = "issue ring" // commands in host memory, by entry of the prefetch queue
@@ -74,45 +72,42 @@ type QueueDump struct {
 	Programs []TraceProgram `json:"programs,omitempty"`
 }
 
-// HostRings is the host's side of a queue's rings.
 type HostRings struct {
-	FetchNext     uint32 `json:"fetch_next"`  // L1 address of the prefetch queue entry to be written next
-	FetchPut      uint64 `json:"fetch_put"`   // entries since the queue was started
+	FetchNext     uint32 `json:"fetch_next"`  // L1 address of the next prefetch queue entry
+	FetchPut      uint64 `json:"fetch_put"`   // entries since the start
 	FetchTaken    uint64 `json:"fetch_taken"` // by the prefetcher
-	IssueWrite    uint32 `json:"issue_write"` // offset in the issue ring
+	IssueWrite    uint32 `json:"issue_write"`
 	IssueSize     uint32 `json:"issue_size"`
-	Expected      uint32 `json:"expected"`        // completion count once everything so far has run
-	CompletionRd  uint32 `json:"completion_rd"`   // as the host publishes it
-	CompletionWr  uint32 `json:"completion_wr"`   // as the dispatcher publishes it in host memory
+	Expected      uint32 `json:"expected"`        // once everything so far has run
+	CompletionRd  uint32 `json:"completion_rd"`   // as published
+	CompletionWr  uint32 `json:"completion_wr"`   // as published in host memory
 	CompletionLow uint32 `json:"completion_base"` // of an empty ring
-	Pages         uint64 `json:"pages"`           // completion pages since the queue was started
+	Pages         uint64 `json:"pages"`           // since the start
 }
 
-// DeviceRings are the words that the command-queue kernels and the host share.
 type DeviceRings struct {
 	Read               bool          `json:"read"` // the rest could be read
 	PrefetchReset      uint32        `json:"prefetch_reset"`
 	DispatchReset      uint32        `json:"dispatch_reset"`   // soft reset registers
-	FetchRead          uint32        `json:"fetch_read"`       // prefetch core: address of the entry taken last
-	IssueRead          uint32        `json:"issue_read"`       // prefetch core: NoC address up to which commands have arrived
+	FetchRead          uint32        `json:"fetch_read"`       // prefetch core: entry taken last
+	IssueRead          uint32        `json:"issue_read"`       // prefetch core: NoC address after what arrived
 	DispatchCredits    uint32        `json:"dispatch_credits"` // prefetch core: pages it may ever have used
 	SubordinateCredits uint32        `json:"subordinate_credits"`
-	Syncs              uint32        `json:"syncs"` // prefetch core: notifications that STALLs have counted on
+	Syncs              uint32        `json:"syncs"` // prefetch core: counted by STALLs
 	DispatchPages      uint32        `json:"dispatch_pages"`
-	SubordinatePages   uint32        `json:"subordinate_pages"` // dispatch core: pages ever published in its rings
+	SubordinatePages   uint32        `json:"subordinate_pages"` // dispatch core
 	CompletionWr       uint32        `json:"completion_wr"`
 	CompletionRd       uint32        `json:"completion_rd"`
 	LastEvents         []uint32      `json:"last_events"`
-	GoSyncs            []uint32      `json:"go_syncs"` // notifications of the dispatcher to its subordinate
-	Streams            []uint32      `json:"streams"`  // completions counted on the dispatch core
+	GoSyncs            []uint32      `json:"go_syncs"`
+	Streams            []uint32      `json:"streams"` // dispatch core
 	FirstStream        int           `json:"first_stream"`
-	Replays            uint32        `json:"replays"`         // of traces, begun since the queue was started
-	Loops              []memmap.Loop `json:"loops,omitempty"` // of the prefetcher, outermost first
+	Replays            uint32        `json:"replays"`         // since the start
+	Loops              []memmap.Loop `json:"loops,omitempty"` // outermost first
 }
 
-// FetchState is an entry of the prefetch queue and its commands.
 type FetchState struct {
-	Number uint64 `json:"number"` // since the queue was started
+	Number uint64 `json:"number"` // since the start
 	Taken  bool   `json:"taken"`
 	Offset uint32 `json:"offset"` // in the issue ring
 	Size   uint32 `json:"size"`

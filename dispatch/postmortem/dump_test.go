@@ -26,9 +26,7 @@ func sampleDump(tb testing.TB) *Dump {
 	b := cq.NewBuilder(cq.Blackhole, nil)
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: 130})
 	stream, err := b.Finish()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	pre, core, worker := chip.Core{X: 13}, chip.Core{X: 13, Y: 1}, chip.Core{X: 2, Y: 1}
 	ring := make([]byte, memmap.DispatchPages*memmap.PageSize)
 	copy(ring[2*memmap.PageSize:], stream[cq.AtRelayed:])
@@ -74,9 +72,7 @@ func encode(tb testing.TB, d *Dump) []byte {
 func TestDumpRoundTrip(t *testing.T) {
 	want := sampleDump(t)
 	got, err := ReadDump(bytes.NewReader(encode(t, want)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -84,9 +80,7 @@ func TestDumpRoundTrip(t *testing.T) {
 
 func TestDumpPrint(t *testing.T) {
 	var b strings.Builder
-	if err := sampleDump(t).Print(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sampleDump(t).Print(&b))
 	rest := b.String()
 	for _, part := range []string{
 		"a card (blackhole) at 2026-01-02 03:04:05 UTC: queue 0 waited for data of a read; last submitted: dense",
@@ -157,13 +151,9 @@ func seal(body []byte) []byte {
 func FuzzReadDump(f *testing.F) {
 	body := func(file []byte) []byte {
 		z, err := gzip.NewReader(bytes.NewReader(file[dumpHead:]))
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		b, err := io.ReadAll(z)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		return b
 	}
 	small := sampleDump(f)
@@ -177,9 +167,7 @@ func FuzzReadDump(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := d.Print(io.Discard); err != nil {
-			t.Error(err)
-		}
+		must(t, d.Print(io.Discard))
 	})
 }
 
@@ -198,5 +186,12 @@ func TestRingCommandsOfNoise(t *testing.T) {
 				t.Errorf("page %d: %v", c.page, c.command)
 			}
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

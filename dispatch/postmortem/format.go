@@ -19,13 +19,11 @@ const (
 	DumpMagic   = "RPRDUMP\x00"
 	dumpVersion = 1
 	dumpHead    = len(DumpMagic) + 4 + 8 + sha256.Size
-	// four queues' worth, and a trace
-	maxDump = 64 << 20
+	maxDump     = 64 << 20
 )
 
 var (
-	ErrNotDump = errors.New("not a dump of a hang")
-	// ErrDumpVersion: another release has written the dump.
+	ErrNotDump     = errors.New("not a dump of a hang")
 	ErrDumpVersion = errors.New("unknown version of dumps")
 	ErrDamaged     = errors.New("the dump is damaged")
 )

@@ -14,16 +14,16 @@ import (
 // device.
 type HangError struct {
 	Queue   int
-	Waiting string // what the caller waited for
+	Waiting string
 	Last    string // submission of the queue
 	Cause   error  // ErrTimeout, or why the device stopped
 	// L1 addresses in the prefetch core of the prefetch queue entry taken last and of the next one
 	// to be written; 0 if unknown.
 	FetchRead, FetchWritten uint32
-	Cores                   []CoreState // all, by logical coordinate
+	Cores                   []CoreState
 	Dump                    *Dump
-	File                    string // of the dump; empty if there is none
-	FileErr                 error  // why it couldn't be written
+	File                    string // or empty
+	FileErr                 error
 }
 
 func (e *HangError) Error() string {
@@ -56,7 +56,7 @@ func (e *HangError) Detail() string {
 		fmt.Fprintf(&b, "the dump could not be written: %v\n", e.FileErr)
 	}
 	if e.Dump != nil {
-		_ = e.Dump.Print(&b) // a strings.Builder takes everything
+		_ = e.Dump.Print(&b)
 	}
 	return b.String()
 }
@@ -66,7 +66,7 @@ type KernelError struct {
 	Core            chip.Core
 	Processor       chip.Processor
 	Program, Kernel string
-	Offset          uint32 // of the instruction in the kernel's text, in bytes
+	Offset          uint32 // in the kernel's text
 	// Frames are the function of the instruction, after those that are inlined there.
 	Frames []stack.Frame
 	Err    error
@@ -79,7 +79,7 @@ func (e *KernelError) Error() string {
 		if f := e.Frames[0]; f.File != "" {
 			where += fmt.Sprintf(" at %s:%d", f.File, f.Line)
 		}
-		if f := e.Frames[len(e.Frames)-1]; len(e.Frames) > 1 && f.File != "" { // where the others are inlined
+		if f := e.Frames[len(e.Frames)-1]; len(e.Frames) > 1 && f.File != "" {
 			where += fmt.Sprintf(", in %s at %s:%d", f.Function, f.File, f.Line)
 		}
 	}
@@ -95,7 +95,7 @@ type culprit interface {
 }
 
 // Find returns the kernel whose text a worker's program counter is in, its program, and the offset
-// in its text in bytes; nil if none is known there.
+// in its text in bytes; nil if unknown.
 type Find func(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32)
 
 // Blame adds to an error of the device the kernel to blame, if it is known.

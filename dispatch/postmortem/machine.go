@@ -27,7 +27,6 @@ type Device interface {
 	EngineWait(xy chip.XY, thread int) (wait string, known bool)
 }
 
-// Machine describes a device. It doesn't change.
 type Machine struct {
 	Device  Device
 	Chip    *chip.Chip
@@ -35,10 +34,10 @@ type Machine struct {
 	Workers *abi.Layout // layout of these
 	Others  *abi.Layout // layout of the other cores
 	Control *memmap.Control
-	Queues  [][2]chip.Core // prefetch core and dispatch core of each
-	Foreign bool           // command queues run other firmware than this runtime's own
-	Remote  bool           // reached over Ethernet
-	Mirror  chip.Core      // of such a chip: the core whose L1 mirrors host memory
+	Queues  [][2]chip.Core
+	Foreign bool
+	Remote  bool      // reached over Ethernet
+	Mirror  chip.Core // of such a chip: the core whose L1 mirrors host memory
 }
 
 // Hang is what the host knows of a queue that makes no progress.
@@ -48,7 +47,7 @@ type Hang struct {
 	Cause         error
 	Workers       chip.Range // of the queue
 	Unreachable   string     // as in Dump
-	Queues        []Queue    // those that could be looked at
+	Queues        []Queue
 	// Replayed calls a function with the newest replay, if there is one: its commands and, with
 	// control flow, its description, which stay as they are meanwhile.
 	Replayed func(func(image []byte, flow *Trace))
@@ -61,8 +60,8 @@ type Hang struct {
 
 // Queue is what the host knows of a queue.
 type Queue struct {
-	QueueDump          // without Device and Programs
-	Commands  []Region // of QueueDump.Entries
+	QueueDump
+	Commands []Region // of QueueDump.Entries
 }
 
 func (m *Machine) layoutOf(c chip.Core) *abi.Layout {
@@ -80,7 +79,7 @@ func (m *Machine) read(c chip.Core, addr uint32, p []byte) error {
 	return m.Device.Read(xy, uint64(addr), p)
 }
 
-// Register reads a register of a core, all ones if it can't be read.
+// Register reads all ones if it can't be read.
 func (m *Machine) Register(c chip.Core, addr uint32) uint32 {
 	xy, err := m.Chip.Virtual(c)
 	if err != nil {
@@ -94,18 +93,15 @@ func (m *Machine) Register(c chip.Core, addr uint32) uint32 {
 }
 
 const (
-	// ShownTaken is how many taken entries of the prefetch queue are kept. The prefetcher reads
-	// ahead by one, so a replayed trace may be the one before the last.
+	// ShownTaken is how many taken entries of the prefetch queue are kept.
 	ShownTaken = 3
 	// ShownWaiting is how many waiting entries are kept.
 	ShownWaiting = 16
 	// mostStacks is the number of busy workers whose call stacks and kernel-config memory are kept.
-	mostStacks = 32
-	// bytes
+	mostStacks    = 32
 	maxTraceImage = maxDump / 2
 )
 
-// Collect reads the state of the device.
 func (m *Machine) Collect(h *Hang) *Dump {
 	dump := &Dump{
 		Time: time.Now().UTC(), Target: m.Device.String(), Arch: m.Chip.Arch().String(), Harvesting: m.Chip.Harvesting(),
@@ -149,7 +145,7 @@ func (m *Machine) Collect(h *Hang) *Dump {
 		dump.Prints = print.Left(h.Debug, dump.busyWorkers(mostPrinters))
 	}
 	if dump.Unreachable == "" {
-		dump.Watch, _ = h.Debug.Failures() // cores that can't be read say so in their state
+		dump.Watch, _ = h.Debug.Failures()
 		m.dumpStacks(dump, h)
 	}
 	h.Replayed(func(image []byte, _ *Trace) {

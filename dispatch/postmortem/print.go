@@ -192,7 +192,7 @@ func (p *dumpPrinter) entries(q *QueueDump) {
 
 func (p *dumpPrinter) commands(b []byte, indent string) {
 	var s strings.Builder
-	_ = cq.Print(&s, p.layout(), b) // what is wrong with the stream stands in the text
+	_ = cq.Print(&s, p.layout(), b)
 	for line := range strings.Lines(s.String()) {
 		p.printf("%s%s", indent, line)
 	}
@@ -219,7 +219,7 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 	at := -1
 	for i, c := range cmds {
 		if w, ok := c.command.(cq.Wait); c.command == nil || ok && waitsAt(state.Processors[proc], w) {
-			at = i // the newest one: those before it were passed
+			at = i
 		}
 	}
 	if len(cmds) > 0 {

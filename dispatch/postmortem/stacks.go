@@ -73,7 +73,7 @@ func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 func (m *Machine) queueKernels() *live.Catalogue {
 	c := &live.Catalogue{}
 	if !m.Foreign {
-		_ = c.AddQueueKernels(m.Chip.Arch()) // those that run were found there
+		_ = c.AddQueueKernels(m.Chip.Arch())
 	}
 	return c
 }

@@ -18,8 +18,8 @@ type Trace struct {
 	Addr  uint32 // in every DRAM bank
 	Image []byte
 	Steps []tracebuf.Step
-	Calls []*Trace     // by tracebuf.Control.Callee
-	Cores []chip.Range // by program: it has no kernels outside; nil if unknown
+	Calls []*Trace
+	Cores []chip.Range // nil if unknown
 	// Patched: loops' counts may have changed since the recording.
 	Patched bool
 }
@@ -33,7 +33,7 @@ type TraceProgram struct {
 	Trace   string `json:"trace"`
 	Step    int    `json:"step"`
 	Program string `json:"program"`
-	Loops   []int  `json:"loops,omitempty"` // numbers of the loops around the step, outermost first
+	Loops   []int  `json:"loops,omitempty"` // outermost first
 	// Ended: the program was the last one before a loop exceeded its limit.
 	Ended bool `json:"ended,omitempty"`
 }
@@ -141,10 +141,10 @@ type traceGraph struct {
 	flow   *Trace
 	steps  []tracebuf.Step
 	places []flow.Place
-	before [][]int       // steps that can come right before each step, and the end
-	runs   []int         // programs since the last reset, before each step and at the end
-	resets []bool        // whether a step clears the completion count
-	syncs  []bool        // whether the prefetcher waits in a step for all programs
+	before [][]int // steps that can come right before each step, and the end
+	runs   []int
+	resets []bool
+	syncs  []bool
 	waits  []traceWait   // of the dispatcher, for completions
 	calls  []*traceGraph // by Trace.Calls
 }

@@ -12,10 +12,10 @@ import (
 type kernelArgs struct {
 	name   string
 	unique []coreArgs // by core, row by row
-	common []int32    // offset of the first common argument for each rectangle of cores
+	common []int32    // by rectangle of cores
 	n      int        // common arguments
 
-	// Addresses in a program's slot, which is below 64 KiB.
+	// Addresses in a program's slot.
 	uniqueAddr, commonAddr uint16
 	rects                  []cq.Rect
 }
@@ -146,7 +146,6 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	return nil
 }
 
-// SetCommonArgs is SetArgs for all common arguments.
 func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	k, err := im.kernel(kernel, 0, true)
 	if err != nil {

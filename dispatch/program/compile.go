@@ -20,14 +20,14 @@ const BinaryPageSize = 1 << binaryPageLog
 
 const (
 	binaryPageLog   = 11
-	maxRelayLength  = memmap.ScratchSize / 2 // of one sub-command of a packed relay
-	maxCommandBytes = 64 << 10               // half of a fetch entry
+	maxRelayLength  = memmap.ScratchSize / 2
+	maxCommandBytes = 64 << 10 // half of a fetch entry
 )
 
 // Write offsets of a program's commands. Source: tt-metal program/dispatch.cpp.
 const (
 	offsetNone   = 0
-	offsetConfig = 1 // slot in the kernel-config ring
+	offsetConfig = 1
 	offsetBinary = 2 // kernels in that slot
 )
 
@@ -52,7 +52,7 @@ type slotLayout struct {
 	ArgFormat
 	sems, cbs uint32
 	size      uint32 // of the slot
-	text      uint32 // of the kernels, which lie elsewhere
+	text      uint32
 }
 
 // Target is a device's workers and its queues' command format, for which programs are compiled.
@@ -61,16 +61,14 @@ type Target struct {
 	Workers     *abi.Layout
 	Grid        chip.Range // for programs
 	Args        ArgFormat
-	PackedCores uint32 // of one WRITE_PACKED, at most
-	// Stock selects tt-metal's wire format: each dispatcher command has a relay and a page of its
-	// own, and go signals pass through the prefetcher.
+	PackedCores uint32
+	// Stock selects tt-metal's wire format.
 	Stock bool
 
-	texts  atomic.Uint64 // programs compiled, which names their texts
-	loaded *sync.Map     // by textID, weak.Pointer[Loaded]; apart, for clean-ups must not keep the Target
+	texts  atomic.Uint64
+	loaded *sync.Map // by textID, weak.Pointer[Loaded]; apart, for clean-ups must not keep the Target
 }
 
-// NewTarget returns a Target whose other fields the caller sets.
 func NewTarget(ch *chip.Chip, workers *abi.Layout, grid chip.Range) *Target {
 	return &Target{Chip: ch, Workers: workers, Grid: grid, loaded: new(sync.Map)}
 }
@@ -315,7 +313,6 @@ func (f ArgFormat) bytes(args []uint32) uint32 {
 	return uint32(f) + uint32(4*len(args))
 }
 
-// Put writes a block of arguments.
 func (f ArgFormat) Put(b []byte, args []uint32) {
 	if len(args) == 0 {
 		return
@@ -328,7 +325,6 @@ func (f ArgFormat) Put(b []byte, args []uint32) {
 	}
 }
 
-// Offset returns a launch message's offset of a block.
 func (f ArgFormat) Offset(off, size uint32) uint16 {
 	if f > 0 && size == 0 {
 		return noArgs

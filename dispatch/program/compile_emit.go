@@ -21,7 +21,7 @@ type compiler struct {
 	b      cq.Builder
 	err    error
 
-	resident bool // arguments and configuration go beside the kernels
+	resident bool
 	unfit    bool // they can't
 }
 
@@ -230,7 +230,7 @@ func (c *compiler) inlineText() bool {
 	var data []byte
 	for _, g := range c.groups {
 		if len(g.text) == 0 {
-			continue // circular buffers or semaphores alone
+			continue
 		}
 		for _, r := range g.rects {
 			subs = append(subs, cq.LargeSub{NOC: c.rect(r), Length: uint32(len(g.text)), Dests: uint8(r.Cores), Unlink: true})
@@ -353,7 +353,7 @@ func (c *compiler) launchMessage(g *group) []byte {
 	if g.prints != nil {
 		le.PutUint32(b[l.HostID:], g.prints.ID)
 	}
-	b[l.Preload] = 0x80 // the core may prepare before its go signal
+	b[l.Preload] = 0x80
 	return b
 }
 

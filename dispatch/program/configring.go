@@ -15,7 +15,7 @@ const SlotAlign = 64
 
 type slot struct {
 	off, size uint32
-	freeAt    uint32 // completion count at which it may be overwritten
+	freeAt    uint32
 }
 
 // configRing hands out the kernel-config memory of the workers. Below end is a ring of slots, one
@@ -114,13 +114,10 @@ func later(a, b await) await {
 	return a
 }
 
-// A program runs from its text in the workers' kernel-config memory without sending it again.
-// tt-metal plans that for finished traces only; here it follows from what ran before, so that it
-// works for queues as well.
-//
-// Texts are put one below the other from the top down. This shrinks the slots' part, which keeps at
-// least a quarter of the memory or what the program needs. When the room is used up, texts begin at
-// the top again, over the oldest.
+// A program runs from its text in the workers' kernel-config memory without sending it again, in
+// traces and queues. Texts are put one below the other from the top down, which shrinks the slots'
+// part to at least a quarter of the memory or what the program needs. Then texts begin at the top
+// again, over the oldest.
 
 const maxTexts = 16
 
@@ -130,11 +127,11 @@ type textID uint64
 type residentText struct {
 	id        textID
 	off, size uint32
-	last      uint32 // completion count at which its last run is done
+	last      uint32
 }
 
 type texts struct {
-	low  uint32 // start of the newest; the next one goes below
+	low  uint32
 	list [maxTexts]residentText
 }
 
@@ -200,7 +197,6 @@ func (r *configRing) entry(now uint32) (*residentText, await) {
 			oldest = t
 		}
 	}
-	// Nothing will wait for its last run when its memory is written. That run was maxTexts programs
-	// ago, so the wait costs nothing.
+	// Nothing will wait for its last run, of maxTexts programs ago.
 	return oldest, r.ended(oldest.last)
 }

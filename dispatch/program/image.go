@@ -16,11 +16,11 @@ type Image struct {
 	name       string
 	id         textID
 	layout     cq.Layout
-	slotSize   uint32 // bytes of arguments and configuration
-	textSize   uint32 // bytes of kernels in each core's memory
-	argCount   uint32 // bytes before each block of arguments
-	configBase uint32 // L1 address of the kernel-config memory
-	launchBase uint32 // L1 address of the first launch message
+	slotSize   uint32
+	textSize   uint32
+	argCount   uint32
+	configBase uint32
+	launchBase uint32
 	launchSize uint32
 	stream     uint16 // that counts completions
 	cores      int    // that run a kernel
@@ -31,9 +31,9 @@ type Image struct {
 	kernels *Loaded
 	where   []chip.Core // with a kernel or a part of its memory
 	home    atomic.Pointer[home]
-	prints  []print.Program // one for each set of cores with kernels that print
+	prints  []print.Program // by set of cores
 
-	text commands // bring the kernels, if they aren't on the cores yet
+	text commands
 	main commands
 	args []kernelArgs
 
@@ -41,19 +41,19 @@ type Image struct {
 	// there: far fewer bytes for the host. It runs until arguments change; nil for none.
 	resident *Image
 	changed  bool
-	compiled []byte   // main's bytes with the arguments of Compile, which are those of resident runs; kept by the first change
-	words    []uint32 // of a core, while they are changed
+	compiled []byte // main's bytes with the arguments of Compile, kept by the first change
+	words    []uint32
 }
 
 // commands are a part of a run, with the offsets that a run patches.
 type commands struct {
 	bytes []byte
-	cuts  []int // where they may be split over fetch entries
+	cuts  []int
 
 	hostID     int
-	wait       int     // for the memory that they write
-	slots      []int32 // words with the address of the program's slot
-	texts      []int32 // words with the address of its kernels
+	wait       int
+	slots      []int32
+	texts      []int32
 	entries    []entryPatch
 	launchAddr []int32
 	notify     int // 0 without a command of its own
@@ -72,14 +72,12 @@ type relayPatch struct{ at, page int }
 
 func (im *Image) Name() string { return im.name }
 
-// Label returns a pointer to the name.
 func (im *Image) Label() *string { return &im.name }
 
 func (im *Image) Placed() bool { return im.placed }
 
 func (im *Image) Prints() []print.Program { return im.prints }
 
-// Cores returns how many cores run a kernel.
 func (im *Image) Cores() int { return im.cores }
 
 // Bounds returns the smallest range with all cores that run a kernel or have a part of the
@@ -108,7 +106,7 @@ func (im *Image) SetHome(division any, sub uint8) { im.home.Store(&home{division
 
 // CommandSize is how much the host sends.
 type CommandSize struct {
-	Count int // commands of the prefetcher
+	Count int
 	Bytes int
 }
 
@@ -118,10 +116,8 @@ func (im *Image) Commands() CommandSize {
 	return CommandSize{Count: CountCommands(im.layout, b), Bytes: len(b)}
 }
 
-// RunBytes is the largest size of a run.
 func (im *Image) RunBytes() int { return len(im.text.bytes) + len(im.current().main.bytes) }
 
-// CountCommands counts the prefetcher commands of a stream.
 func CountCommands(l cq.Layout, cmds []byte) int {
 	n := 0
 	for range cq.All(l, cmds) {

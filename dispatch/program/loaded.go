@@ -22,7 +22,7 @@ type LoadedKernel struct {
 	Cores      []chip.Core
 	Text, File []byte // as in Kernel
 
-	start, end uint32 // bytes in the program's text
+	start, end uint32
 }
 
 func (t *Target) noteKernels(im *Image, groups []*group) {
@@ -40,7 +40,6 @@ func (t *Target) noteKernels(im *Image, groups []*group) {
 	runtime.AddCleanup(im.kernels, func(id textID) { all.Delete(id) }, im.id)
 }
 
-// Loaded returns the kernels of all programs in use, the oldest first.
 func (t *Target) Loaded() (all []*Loaded) {
 	type entry struct {
 		id     textID
@@ -63,8 +62,7 @@ func (t *Target) Loaded() (all []*Loaded) {
 }
 
 // KernelAt returns the kernel whose text a worker's program counter is in, its program, and the
-// offset in its text in bytes, according to what a stream has put on the workers; nil if none is
-// known.
+// offset in its text in bytes; nil if unknown.
 func (t *Target) KernelAt(st *State, core chip.Core, p chip.Processor, pc uint32) (l *Loaded, k *LoadedKernel, in uint32) {
 	off := pc - t.Workers.L1.KernelConfig
 	for _, text := range st.config.texts.list {

@@ -39,7 +39,7 @@ func (c *compiler) pack() error {
 		if err != nil {
 			return err
 		}
-		if _, header := e.Command.(cq.RelayInlineNoFlush); !header { // its data are in the next command
+		if _, header := e.Command.(cq.RelayInlineNoFlush); !header {
 			c.to.cuts = append(c.to.cuts, e.Offset+len(e.Raw))
 		}
 	}

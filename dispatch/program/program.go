@@ -31,12 +31,12 @@ type Kernel struct {
 	Name      string
 	Processor chip.Processor
 	Cores     []chip.Range // logical cores; ranges may not overlap
-	Formats   []byte       // what it prints (package kernels/print), or nil
+	Formats   []byte       // package kernels/print; or nil
 	Text      []byte       // flat, position-independent image; the entry is its first byte
-	File      []byte       // ELF file of Text, for call stacks in reports of hangs, or nil
-	Common    []uint32     // common runtime arguments, the same on every core
-	Args      []CoreArgs   // unique runtime arguments, of the cores that have some
-	NOC       chip.NOC     // of a BRISC kernel; NCRISC takes the other one
+	File      []byte       // Text's ELF file, for call stacks, or nil
+	Common    []uint32     // the same on every core
+	Args      []CoreArgs
+	NOC       chip.NOC // of a BRISC kernel; NCRISC takes the other one
 }
 
 type CoreArgs struct {
@@ -51,7 +51,7 @@ type CircularBuffer struct {
 	Addr     uint32 // L1 address of its first page, a multiple of 16
 	PageSize uint32 // bytes, a multiple of 16
 	Pages    uint32
-	Given    bool // in memory that the caller allocated, which circular buffers may share
+	Given    bool // in memory that the caller allocated
 }
 
 // Semaphore is a 32-bit word in L1 by which kernels of different cores signal each other.
@@ -61,8 +61,7 @@ type Semaphore struct {
 	Initial uint32
 }
 
-// Program is what runs on the workers between two go signals. It is a plain value; Compile turns it
-// into commands.
+// Program is what runs on the workers between two go signals.
 type Program struct {
 	Name            string
 	Kernels         []Kernel
@@ -75,7 +74,7 @@ type ProgramError struct {
 	Program string
 	Part    string // "kernel reader on (0,0)-(7,7)", "circular buffer 3", ...
 	Why     string
-	Err     error // what Why says, if it is an error of another package
+	Err     error
 }
 
 func (e *ProgramError) Unwrap() error { return e.Err }

@@ -18,9 +18,7 @@ import (
 func target(tb testing.TB) *Target {
 	tb.Helper()
 	ch, err := chip.New(chip.Blackhole, chip.Harvesting{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	t := NewTarget(ch, abi.Own(chip.Blackhole), chip.Grid(13, 10))
 	t.PackedCores = memmap.Own(t.Workers).PackedCores
 	return t
@@ -46,9 +44,7 @@ func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 				Semaphores: []Semaphore{{ID: 1, Cores: on, Initial: 5}},
 			}
 			im, err := d.Compile(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var msg []byte
 			for e := range cq.All(d.layout(), im.main.bytes) {
 				for r := range e.Relayed {
@@ -143,14 +139,10 @@ func TestArgumentsOfSeveralProcessors(t *testing.T) {
 			p.Kernels = append(p.Kernels, k)
 		}
 		im, err := d.Compile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		writes := map[uint32]bool{} // by their addresses: cores may be in several
 		for e, err := range cq.All(d.layout(), im.main.bytes) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if r, ok := e.Command.(cq.RelayInline); ok {
 				if w, ok := r.Command.(cq.WritePacked); ok && w.Type == cq.PackedRuntimeArgs {
 					writes[w.Addr] = true
@@ -164,9 +156,7 @@ func TestArgumentsOfSeveralProcessors(t *testing.T) {
 			for core := range c.cores[i].Cores() {
 				for n := range c.words[i] {
 					at, err := im.UniqueArg(nil, proc.String(), n, func(x chip.Core) bool { return x == core })
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if got, want := cq.Get32(im.main.bytes, at[0]), uint32(core.X<<24|core.Y<<16|i<<12|n); got != want {
 						t.Fatalf("%s: argument %d of %v on %v is %#x, want %#x", c.name, n, proc, core, got, want)
 					}
@@ -184,19 +174,13 @@ func TestVariantsOfARun(t *testing.T) {
 		k.Args[len(k.Args)-1].Args[5] = 0x1234
 	}
 	im, err := d.Compile(&Program{Name: "p", Kernels: []Kernel{k}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if im.resident == nil {
 		t.Fatal("the arguments don't lie beside the kernels")
 	}
-	if err := im.Place(1<<20, 8); err != nil {
-		t.Fatal(err)
-	}
+	must(t, im.Place(1<<20, 8))
 	at, err := im.UniqueArg(nil, "k", 5, func(chip.Core) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dispatcher, st := Dispatcher{Workers: 1}, d.ReplayState()
 	run := func() ([]byte, Variant) { return im.AppendRun(nil, &st, dispatcher, 0) }
 	check := func(what string, p []byte, v, want Variant, arg uint32) {
@@ -211,9 +195,7 @@ func TestVariantsOfARun(t *testing.T) {
 		}
 		subs := 0
 		for e, err := range cq.All(d.layout(), p) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if r, ok := e.Command.(cq.RelayPagedPacked); ok {
 				subs += len(r.Subs)
 			}
@@ -236,9 +218,7 @@ func TestVariantsOfARun(t *testing.T) {
 	check("run with other arguments", p, v, 0, 0x5678)
 	st = d.ReplayState()
 	p, _, err = im.AppendAgain(nil, old, 0, &st, dispatcher, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check("old run again", p, withTexts, withTexts, 0x1234)
 	if _, _, err := im.AppendAgain(nil, old[1:], 0, &st, dispatcher, 0); err == nil {
 		t.Error("a run that is too short was appended again")
@@ -306,5 +286,12 @@ func TestKernelsAmongTheCommands(t *testing.T) {
 		if n := len(im.text.relays); n != relays || c.inline != (n == 0) {
 			t.Errorf("%s: %d relays, %d of them to be placed", c.name, relays, n)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

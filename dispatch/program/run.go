@@ -6,7 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Run is a run of a program in a given State.
 type Run struct {
 	im         *Image
 	p          placement
@@ -19,7 +18,6 @@ func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
 	return Run{im, im.place(st, dispatcher), dispatcher}
 }
 
-// Size returns bytes.
 func (r *Run) Size() int { return r.im.size(r.p.send) }
 
 func (im *Image) size(texts bool) int {
@@ -57,14 +55,14 @@ func (r *Run) Cuts(ends []int, most int) []int {
 }
 
 type placement struct {
-	base     uint32 // L1 address of the program's slot
-	text     uint32 // L1 address of its kernels
-	send     bool   // they aren't there yet
-	launch   uint32 // L1 address of its launch message
+	base     uint32
+	text     uint32
+	send     bool // they aren't there yet
+	launch   uint32
 	before   cq.Count
 	stream   uint32 // of sub-device 0
-	textWait await  // before the kernels may be written
-	wait     await  // before the slot may be written
+	textWait await
+	wait     await
 }
 
 func (im *Image) place(st *State, dispatcher Dispatcher) placement {
@@ -141,8 +139,8 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 type Variant uint8
 
 const (
-	residentArgs Variant = 1 << iota // arguments and configuration are relayed from DRAM, beside the kernels
-	withTexts                        // begins with the commands that bring the kernels
+	residentArgs Variant = 1 << iota
+	withTexts
 )
 
 // Inline reports whether the run has its arguments among the commands, not in DRAM, where runs with
@@ -172,7 +170,7 @@ func (im *Image) runBytes(v Variant) int {
 }
 
 // AppendRun appends the commands of one run to dst, moves st past it and returns the encoding. id
-// names the run in profilers. It allocates only when dst is too small.
+// names the run in profilers.
 func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	r := im.Next(st, dispatcher)
 	return r.Append(dst, id), im.variant(r.im, &r.p)
@@ -237,5 +235,4 @@ func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []b
 	return dst
 }
 
-// KernelPages is RelayedPages for the commands of AppendKernels.
 func (im *Image) KernelPages() []int { return im.text.appendPages(nil) }

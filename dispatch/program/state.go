@@ -15,7 +15,7 @@ import (
 type State struct {
 	// Expected is the completion count once everything so far has run. It wraps.
 	Expected cq.Count
-	launch   uint32 // slot of the next launch message
+	launch   uint32
 	config   configRing
 }
 
@@ -25,8 +25,8 @@ func (t *Target) TakeOver(s, from *State) {
 	s.launch, s.config = from.launch, newRing(t.Workers.L1.KernelConfigSize)
 }
 
-// ReplayState is the state in which a trace's commands run: no completions counted, launch messages
-// at the first slot, and all kernel-config memory free.
+// ReplayState is the state in which a trace's commands run: nothing counted, launch messages at the
+// first slot, all memory free.
 func (t *Target) ReplayState() State {
 	return State{config: newRing(t.Workers.L1.KernelConfigSize)}
 }
@@ -34,15 +34,12 @@ func (t *Target) ReplayState() State {
 // Detached is the state after a trace: all kernel-config memory is in use until its last program is
 // done. It is a sixtieth of a State.
 type Detached struct {
-	// Expected is the completion count that the trace leaves.
 	Expected cq.Count
-	launch   uint32 // slot of the next launch message
+	launch   uint32
 }
 
-// Detach returns the state after a trace that ended in s.
 func (s *State) Detach() Detached { return Detached{s.Expected, s.launch} }
 
-// After returns the state of a queue after a trace.
 func (t *Target) After(end Detached) State {
 	return State{Expected: end.Expected, launch: end.launch, config: fullRing(t.Workers.L1.KernelConfigSize, uint32(end.Expected))}
 }
@@ -50,27 +47,23 @@ func (t *Target) After(end Detached) State {
 // Dispatcher is the core that starts workers and to which they report completions.
 type Dispatcher struct {
 	At      chip.XY
-	Workers uint32 // completions of one run: one from each worker of the queue, used or not
+	Workers uint32 // of one run: one from each worker of the queue
 	Sub     uint8  // sub-device that is started: its workers have a go message and a completion stream of their own
 }
 
-// GoWord returns a go message of workers that report to the core.
 func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(d.Sub, d.At.X, d.At.Y, s) }
 
-// After returns the state after that many programs of a trace.
 func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
 }
 
-// The commands of a body of control flow can't depend on how often it ran before. So bodies begin
-// where all programs are done, no completion is counted and the next launch message is the first
-// one. Kernels may stay on the workers.
+// A body can't depend on how often it ran before. So it begins where all programs are done, no
+// completion is counted and the next launch message is the first. Kernels may stay on the workers.
 
 // IsReset reports whether a Reset needs no commands.
 func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }
 
-// Reset returns the state after all programs are done, the launch pointers were reset and the
-// completion count was cleared. Kernels stay.
+// Reset returns the state after a reset of launch pointers and completion count. Kernels stay.
 func (s State) Reset() State {
 	r := &s.config
 	r.head, r.first, r.n = 0, 0, 0
@@ -81,10 +74,8 @@ func (s State) Reset() State {
 	return s
 }
 
-// ResetWithoutKernels is Reset without knowledge of the kernels on the workers.
 func (s State) ResetWithoutKernels() State { return State{config: newRing(s.config.size)} }
 
-// SameKernels reports whether two states have the same kernels at the same places.
 func (s *State) SameKernels(o *State) bool {
 	return s.config.end == o.config.end && s.config.texts == o.config.texts
 }
@@ -117,7 +108,6 @@ func FitKernels(s State, images []*Image) bool {
 	return true
 }
 
-// ErrState: no trace ends in the state.
 var ErrState = errors.New("not the state of a queue after a trace")
 
 // AppendDetached appends the completion count and the slot of the next launch message, as 32-bit

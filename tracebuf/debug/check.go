@@ -11,14 +11,14 @@ import (
 // CheckError names a program that computes something else in a replay than by itself.
 type CheckError struct {
 	Trace  string
-	Step   int         // the first that differs; -1 if none did when the replay was repeated
-	Name   string      // of its program; if Step is -1, of the loop, branch or call that differs as a whole, or empty
-	Loops  []Iteration // around it, outermost first
-	Buffer string      // the first that differs after it
-	Offset int         // of the first byte that differs
-	Differ int         // bytes of that buffer that differ
-	Want   byte        // by the program itself
-	Got    byte        // in a replay
+	Step   int         // -1 if none did when repeated
+	Name   string      // of its program, or what differs as a whole
+	Loops  []Iteration // outermost first
+	Buffer string
+	Offset int
+	Differ int  // in bytes
+	Want   byte // by the program itself
+	Got    byte // in a replay
 }
 
 func (e *CheckError) Error() string {
@@ -39,11 +39,10 @@ func (e *CheckError) Error() string {
 // than their buffers, arguments and circular buffers can't be checked. Check also finds missing
 // edges between queues.
 //
-// The programs of a captured trace run as with Queue.Run, those of a loaded one as in Step. With
-// control flow, the programs one by one decide which way the trace goes, and its beginnings are
-// replayed as that straight line. Afterwards the buffers hold what they held before, even if ctx
-// has ended. Check keeps the contents of the buffers several times in host memory, and holds the
-// queues as Step does.
+// With control flow, the programs one by one decide which way the trace goes, and its beginnings
+// are replayed as that straight line. Afterwards the buffers hold what they held before, even if
+// ctx has ended. Check keeps the contents of the buffers several times in host memory, and holds
+// the queues as Step does.
 func (d *Debugger) Check(ctx context.Context) error {
 	return d.exclusive(ctx, "check", func(r *run) error {
 		c := &check{run: r, bufs: r.s.Buffers()}
@@ -95,7 +94,7 @@ func (c *check) search(ctx context.Context, n int, beginning func(programs int) 
 	}
 	if n > 0 {
 		_, err := bisect(n, probe)
-		if err == nil && first == nil { // no shorter one differs: the last program does, or what lies in DRAM
+		if err == nil && first == nil {
 			_, err = probe(n)
 		}
 		if err != nil {

@@ -16,22 +16,19 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Debugger debugs a trace on the queues of one device. Its methods may be called from any
-// goroutine.
 type Debugger struct {
 	t     Trace
-	all   []Part // the parts, and their callees
+	all   []Part
 	parts []Part
 	order []tracebuf.At  // all steps of the parts
 	flow  [][]flow.Place // of all
-	runs  []tracebuf.At  // steps that run programs; At.Part is an index of all
+	runs  []tracebuf.At  // At.Part is an index of all
 }
 
 // Trace is what a Debugger needs of a trace. Parts are numbered in the order of the capture.
 type Trace interface {
 	Name() string
-	// Parts returns the parts of the trace, and then its callees. A part's number in a Session may
-	// be that of either.
+	// Parts returns the parts of the trace, and then its callees. Parts are numbered so.
 	Parts() []Part
 	// Exclusive calls f while nothing else runs programs on the workers of the trace's queues and
 	// the trace isn't released. All parameters are in device memory then. op names the call in
@@ -42,33 +39,26 @@ type Trace interface {
 	LogControl(part, entries int) (ControlLog, error)
 }
 
-// Part is what a trace has on one queue.
 type Part struct {
 	Queue  int
 	Image  *tracebuf.Image
-	Banks  int    // of DRAM
-	Loaded bool   // from a file, with only the recorded commands
+	Banks  int // of DRAM
+	Loaded bool
 	Addr   uint32 // in every DRAM bank
 
-	Callees []int  // numbers of the parts that it calls, by Control.Callee
+	Callees []int  // by Control.Callee
 	Called  bool   // on the queue of the part Home only
 	Home    int    // of a called part
 	Name    string // of a called part
 }
 
-// Session is exclusive use of the queues of a trace.
 type Session interface {
-	// Restarted returns an error once a queue was restarted, which loses what came before.
 	Restarted() error
-	// Commands returns the commands of a part as the next replay would find them.
 	Commands(part int) []byte
-	// Wait waits until the queue of a part has finished.
 	Wait(ctx context.Context, part int) error
-	// Replay puts a replay of the whole trace into the queues.
 	Replay(ctx context.Context) error
 	// Head submits what precedes the first program of a part.
 	Head(ctx context.Context, part int) error
-	// Word returns the word that the BRANCH at an offset of a part's commands reads.
 	Word(ctx context.Context, part, at int) (uint32, error)
 	// Send submits recorded commands of a part that is no callee, after which that many programs of
 	// the part are counted as run.
@@ -85,11 +75,8 @@ type Session interface {
 	// finished, the returned function returns it in cycles of the dispatch core's clock, and false
 	// if it was lost.
 	Stamp(ctx context.Context, part int) (func() (cycles uint64, ok bool), error)
-	// Recover makes the device usable after a hang.
 	Recover(ctx context.Context) error
-	// Hangs reports whether an error is that of a queue that hangs.
 	Hangs(err error) bool
-	// Buffers returns the buffers that the programs use.
 	Buffers() []Buffer
 	// Verify compares the commands of a part in device memory with those that were recorded.
 	Verify(ctx context.Context, part int) error
@@ -106,14 +93,12 @@ type Buffer interface {
 type Piece struct {
 	Part   int
 	Image  *tracebuf.Image
-	Before int // programs of the part before it; it may only be run right after those
+	Before int // programs of the part, right after which it may be run
 	After  int // programs of the part that have run after it
 }
 
 type Placed interface {
-	// Run runs the pieces and waits for them.
 	Run(ctx context.Context) error
-	// Release frees the memory once no queue uses it any more.
 	Release(ctx context.Context) error
 }
 
@@ -122,14 +107,12 @@ type Memory interface {
 	Regions() []Region
 	// Results returns the memory of the results in the trace's file.
 	Results() []Region
-	// Image returns a part as read from device memory.
 	Image(ctx context.Context, part int) (*tracebuf.Image, error)
 }
 
-// Region is device memory whose contents are known.
 type Region struct {
-	What   string // "the commands", "the kernels of \"dense\""
-	Offset int    // of the first byte in What
+	What   string
+	Offset int // of the first byte in What
 	Want   []byte
 	Read   func(ctx context.Context, dst []byte) error
 }
@@ -148,7 +131,7 @@ func New(t Trace) *Debugger {
 	for _, p := range d.parts {
 		all = append(all, tracebuf.Part{Target: tracebuf.Target{Queue: p.Queue}, Image: *p.Image})
 	}
-	d.order, _ = tracebuf.Order(all) // what was recorded or loaded has one
+	d.order, _ = tracebuf.Order(all)
 	for _, at := range d.order {
 		if d.step(at).Program != tracebuf.NoProgram {
 			d.runs = append(d.runs, at)
@@ -224,9 +207,8 @@ type ControlLog interface {
 }
 
 // LogControl has the queue of a part log the loops, branches and calls of all later replays in
-// DRAM, with room for entries of 16 B. A queue has one log. Every turn costs the device some
-// hundred cycles. The error is [dispatch.ErrQueueFirmware] if the queue's firmware knows no control
-// flow.
+// DRAM, with room for entries of 16 B. A queue has one log. The error is
+// [dispatch.ErrQueueFirmware] if the queue's firmware knows no control flow.
 func (d *Debugger) LogControl(part, entries int) (ControlLog, error) {
 	return d.t.LogControl(part, entries)
 }

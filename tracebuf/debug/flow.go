@@ -16,12 +16,12 @@ import (
 // or call.
 type Position struct {
 	Queue int
-	Step  int         // index in Programs; -1 if it is no program
-	Name  string      // of the program, loop, branch or call
+	Step  int // index in Programs; -1 if it is no program
+	Name  string
 	Kind  flow.Kind   // None for a program
 	Trace string      // called trace that has it; empty for the trace itself
-	Run   int         // programs that Follow has run one by one before it, those of every iteration
-	Loops []Iteration // around it, outermost first
+	Run   int         // programs run before it, of every iteration
+	Loops []Iteration // outermost first
 }
 
 type Iteration struct {
@@ -58,11 +58,11 @@ type follower struct {
 	plain   bool                                                     // programs run outside of the trace: nothing else is sent
 	nowait  bool                                                     // program hasn't waited
 	most    int                                                      // programs; 0: all
-	until   int                                                      // first step of the first part that isn't run; 0: none
+	until   int                                                      // 0: none
 
 	at      Position // of what runs
 	ran     int
-	counted int // programs of the present queue, after the last reset
+	counted int
 	word    uint32
 	called  []string
 	loops   []Iteration
@@ -97,7 +97,7 @@ func (f *follower) follow(ctx context.Context) error {
 
 func (f *follower) steps(ctx context.Context, image int) error {
 	steps, outer := f.all[image].Image.Steps, len(f.loops)
-	left := []uint32{} // iterations of the open loops, with the present one
+	left := []uint32{}
 	leave := func() { f.loops, left = f.loops[:len(f.loops)-1], left[:len(left)-1] }
 	for pc := 0; pc < len(steps); {
 		if f.until > 0 && image == 0 && pc >= f.until && len(f.loops) == 0 {
@@ -321,7 +321,7 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 				counted = 0
 			}
 		case flow.Loop:
-			pc = s.Control.Target - 1 // it leaves what it began with
+			pc = s.Control.Target - 1
 		case flow.Branch:
 			if d.flow[image][pc].Branch.Compare == cq.Never {
 				pc = s.Control.Target - 1

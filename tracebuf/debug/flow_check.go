@@ -37,7 +37,7 @@ func (c *check) checkFlow(ctx context.Context) error {
 		return err
 	}
 	var first *CheckError
-	if len(c.parts) == 1 { // the first loop, branch or call that differs as a whole
+	if len(c.parts) == 1 {
 		ends, steps := c.ends(), c.parts[0].Image.Steps
 		found, err := bisect(len(ends), func(n int) (bool, error) {
 			p, err := c.s.Place(ctx, []Piece{c.wholePiece(0, 0, ends[n-1], 0)})

@@ -50,7 +50,7 @@ func (r *run) piece(part int, c *cut, recorded []uint32) (Piece, error) {
 
 // cut is a part's steps in a piece.
 type cut struct {
-	programs int // of the part before the piece
+	programs int
 	steps    []tracebuf.Step
 	recorded uint32
 }

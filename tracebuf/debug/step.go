@@ -12,10 +12,10 @@ import (
 // StepError names the program at which a trace failed that was run in pieces.
 type StepError struct {
 	Trace string
-	First int // steps from First up to Last were under way
+	First int
 	Last  int
 	Name  string      // of the program of First
-	Loops []Iteration // around it, outermost first
+	Loops []Iteration // outermost first
 	Err   error
 }
 
@@ -33,12 +33,11 @@ func (e *StepError) Unwrap() error { return e.Err }
 
 // Step runs the trace program by program: the host sends the commands that a replay would have read
 // from DRAM, and waits for each program. So a program that hangs is known by name, and after, which
-// is called with the index of each finished step, may read buffers. An error of after ends the run.
-// The error is a *StepError. With control flow, steps run in every iteration, and the host decides
-// conditions: see Follow.
+// is called with each finished step, may read buffers. An error of after ends the run. The error is
+// a *StepError. With control flow, steps run in every iteration: see Follow.
 //
 // Until Step returns, the queues refuse other programs and replays, and the trace refuses its
-// release, with reprise.ErrReserved. Transfers, CheckResults, Verify and Save are possible.
+// release, with reprise.ErrReserved.
 func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {
@@ -147,10 +146,9 @@ type Time struct {
 var errTimeLost = errors.New("its time was lost")
 
 // Times runs the trace program by program, without waiting on the host in between, and returns how
-// long each took on the device. A stamp of the dispatcher follows each program, so that programs
-// don't overlap: the sum is more than a replay takes. reprise bench has the cost of a stamp as
-// replay/stamp. On several queues the host waits in place of edges, with control flow before
-// conditions. There is a time for each run of a program.
+// long each run took on the device. A stamp of the dispatcher follows each program, so that
+// programs don't overlap: the sum is more than a replay takes. On several queues the host waits in
+// place of edges, with control flow before conditions.
 func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 	err = d.exclusive(ctx, "time", func(r *run) (err error) {
 		out, err = r.times(ctx)

@@ -15,10 +15,10 @@ var ErrNoResults = errors.New("there are no results in its file to compare with"
 // VerifyError says where device memory has changed.
 type VerifyError struct {
 	Trace  string
-	What   string // "the commands", "the kernels of \"dense\"", "the results in \"scores\""
-	Offset int    // of the first byte that differs
-	Differ int    // bytes that differ
-	Size   int    // bytes that were compared
+	What   string
+	Offset int
+	Differ int // bytes that differ
+	Size   int
 	Want   byte
 	Got    byte
 }

@@ -8,12 +8,12 @@ import (
 
 // Node is a recorded run of a program, a loop, a branch or a call. R is the recorder's own data.
 type Node[R any] struct {
-	Kind  Kind // None for a run; Loop, Branch or Call
+	Kind  Kind
 	Name  string
 	Loop  int       // number
 	Count uint32    // iterations, or the most
 	Cond  *Cond     // of a loop, or nil
-	Cases []Case[R] // of a branch; the last one may have no condition
+	Cases []Case[R] // the last one may have no condition
 	Body  []Node[R] // of a loop
 	Rec   R
 }
@@ -25,11 +25,11 @@ type Case[R any] struct {
 
 // Cond compares a word in memory, or the number of an iteration, with a value.
 type Cond struct {
-	Level     int    // of the loop whose iteration it compares, 1 for the innermost; 0 for a word
+	Level     int    // 1 for the innermost; 0 for a word
 	NOC, Addr uint32 // of the word
 	Is        cq.Compare
 	Value     uint32
-	Word      int // the recorder's number of the word
+	Word      int
 }
 
 // reads reports whether the condition reads a word, which programs may have to write first.
@@ -39,7 +39,6 @@ func (c *Cond) branch() cq.Branch {
 	return cq.Branch{Compare: c.Is, Level: uint8(c.Level), NOC: c.NOC, Addr: c.Addr, Value: c.Value}
 }
 
-// Inside calls f for all nodes inside of a node.
 func (n *Node[R]) Inside(f func(*Node[R])) {
 	visit := func(nodes []Node[R]) {
 		for i := range nodes {
@@ -55,32 +54,26 @@ func (n *Node[R]) Inside(f func(*Node[R])) {
 
 // Target receives the steps of encoded nodes. S is the state of its queue after them.
 type Target[R, S any] interface {
-	// Leaf appends the steps of a run or a call.
 	Leaf(n *Node[R]) error
-	// Reset waits for all programs and clears the count. With stall the prefetcher waits too.
+	// Reset waits for all programs, and with stall so does the prefetcher.
 	Reset(stall bool) error
 	// Stall has the prefetcher wait until all programs are done and their results are in memory.
 	Stall() error
-	// Kernels brings the kernels of a loop's body to the workers, if they fit together.
 	Kernels(n *Node[R])
 	// Begun is called after the first step of a loop.
 	Begun(n *Node[R]) error
 	// Command appends a step of one command and returns its number. reads is the condition whose
 	// word the command reads, or nil.
 	Command(name string, c Control, p cq.PrefetchCommand, reads *Cond) (int, error)
-	// Next is the number of the next step.
 	Next() int
-	// SetTarget sets the target of a step, which may be the next step.
 	SetTarget(step, target int)
 
 	State() S
-	// SetState sets the state before the following steps.
 	SetState(S)
 	// Join keeps what the present state and another one have in common.
 	Join(S)
 }
 
-// Encode appends the steps of a node.
 func Encode[R, S any](to Target[R, S], n *Node[R]) error {
 	switch n.Kind {
 	case Loop:
@@ -140,7 +133,7 @@ func encodeLoop[R, S any](to Target[R, S], n *Node[R]) error {
 	for _, step := range leaves {
 		to.SetTarget(step, to.Next())
 	}
-	to.SetState(head) // what every way out of the loop leaves
+	to.SetState(head)
 	return nil
 }
 

@@ -37,10 +37,10 @@ func OpenLoops(open []int, p cq.PrefetchCommand) []int {
 
 // Place is a step's place in the control flow.
 type Place struct {
-	Branch cq.Branch // of a Branch; zero if it can't be decoded
-	Depth  int       // loops and branches around it
-	Loops  int       // loops around it
-	Loop   int       // step that begins the innermost loop; -1 without one
+	Branch cq.Branch // zero if it can't be decoded
+	Depth  int
+	Loops  int // loops around it
+	Loop   int // step that begins the innermost loop; -1 without one
 	// End is the step after the loop, the branch with all its bodies, or the call that begins here;
 	// 0 for other steps, such as jumps, further cases of a branch and conditions of loops.
 	End int
@@ -99,7 +99,7 @@ func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Pla
 		switch c := controls[i]; c.Kind {
 		case Loop:
 			open = append(open, i)
-			within(i+1, c.Target-1) // its end is as deep as its begin
+			within(i+1, c.Target-1)
 		case End:
 			if len(open) == 0 {
 				err = &NestError{i, fmt.Sprintf("step %d ends a loop, and none is open", i)}
@@ -111,7 +111,7 @@ func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Pla
 			switch b := &p.Branch; {
 			case b.Leave:
 			case b.Compare == cq.Never:
-				if p.Depth--; !places[i+1].Branch.Same { // otherwise another case follows
+				if p.Depth--; !places[i+1].Branch.Same {
 					within(i+1, c.Target)
 				}
 			default:

@@ -63,7 +63,7 @@ type configWrite struct {
 	x0, y0, x1, y1 uint8
 	addr           uint64 // in L1
 	data           []byte
-	at             int // of the data in what was decoded
+	at             int
 }
 
 type configWrites struct {

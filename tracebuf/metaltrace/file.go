@@ -16,7 +16,7 @@ import (
 const (
 	binaryPageLog = 11 // kernels in DRAM
 	binaryPage    = 1 << binaryPageLog
-	maxRelay      = 32 * binaryPage // bytes of one sub-command of a packed relay: half of the prefetcher's scratch memory
+	maxRelay      = 32 * binaryPage // half of the prefetcher's scratch memory
 	maxRelaySubs  = 35
 )
 
@@ -27,8 +27,7 @@ type FileOptions struct {
 	// its layout that of the base firmware given to FindFirmware or Identify.
 	Target tracebuf.Target
 	// Buffers are the buffers of the programs, which tt-metal's trace doesn't name.
-	Buffers []tracebuf.Buffer
-	// Data and Results are contents of Buffers, as in a tracebuf.File.
+	Buffers       []tracebuf.Buffer
 	Data, Results []tracebuf.Data
 	// Arguments become parameters of the file's trace.
 	Arguments []Argument
@@ -104,14 +103,14 @@ type writer struct {
 	trace    *Trace
 	target   *tracebuf.Target
 	programs []program
-	index    map[[sha256.Size]byte]int // of a program, by what it launches
+	index    map[[sha256.Size]byte]int
 	relocs   []tracebuf.Reloc
 }
 
 type program struct {
 	name   string
 	binary []byte
-	pages  map[[sha256.Size]byte]int // where a run of bytes begins
+	pages  map[[sha256.Size]byte]int
 }
 
 // Steps that start the same kernels on the same cores share a program.

@@ -17,6 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
+func cards() []*sim.Card { return []*sim.Card{sim.Wormhole(), sim.Blackhole()} }
+
 type cardMemory struct {
 	dev *kmd.Device
 	ch  *chip.Chip
@@ -63,49 +65,67 @@ func save(b *devtest.Bench, trace *reprise.Trace) *tracebuf.File {
 	return f
 }
 
+// chain is a trace that adds 12 in two programs.
+type chain struct {
+	*devtest.Bench
+	memory       cardMemory
+	in, mid, out *reprise.Buffer
+	one, two     *reprise.Executable
+	trace        *reprise.Trace
+	saved        *tracebuf.File
+}
+
+func newChain(t *testing.T, card *sim.Card) *chain {
+	b := devtest.Open(t, card, reprise.WithStockWireFormat())
+	c := &chain{Bench: b, memory: openMemory(t, card), in: b.Pages("in", 4), mid: b.Pages("mid", 4), out: b.Pages("out", 4)}
+	c.one = b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, c.in, c.mid, 5))
+	c.two = b.Load(b.Adder("two", chip.Core{X: 3, Y: 1}, c.mid, c.out, 7))
+	var err error
+	c.trace, err = b.Queue.Capture(b.Ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
+		var errs []error
+		for range 5 { // more runs than there are launch messages
+			errs = append(errs, r.Run(c.one), r.Run(c.two))
+		}
+		return errors.Join(errs...)
+	})
+	b.Must(err)
+	b.Must(b.Queue.Wait(b.Ctx)) // the commands are in DRAM
+	c.saved = save(b, c.trace)
+	return c
+}
+
+func (c *chain) replays(t *testing.T, file []byte) {
+	c.Must(errors.Join(c.trace.Release(c.Ctx), c.one.Release(c.Ctx), c.two.Release(c.Ctx)))
+	loaded, err := c.Dev.LoadTrace(c.Ctx, bytes.NewReader(file), reprise.WithBuffers(c.in, c.mid, c.out))
+	c.Must(err)
+	for i := range uint32(3) {
+		c.Must(c.Queue.Write(c.Ctx, c.in, 0, devtest.Words(c.in.Size(), 100*i)))
+		c.Must(loaded.Replay(c.Ctx))
+		got := make([]byte, c.out.Size())
+		c.Must(c.Queue.Read(c.Ctx, c.out, 0, got))
+		if want := devtest.Words(c.out.Size(), 100*i+12); !bytes.Equal(got, want) {
+			t.Errorf("replay %d: % x..., want % x...", i, got[:8], want[:8])
+		}
+	}
+	c.Must(loaded.Release(c.Ctx))
+}
+
 func TestImportComputesTheSame(t *testing.T) {
-	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+	for _, card := range cards() {
 		t.Run(card.String(), func(t *testing.T) {
-			b := devtest.Open(t, card, reprise.WithStockWireFormat())
-			m := openMemory(t, card)
-			in, mid, out := b.Pages("in", 4), b.Pages("mid", 4), b.Pages("out", 4)
-			one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, mid, 5))
-			two := b.Load(b.Adder("two", chip.Core{X: 3, Y: 1}, mid, out, 7))
-			trace, err := b.Queue.Capture(b.Ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
-				var errs []error
-				for range 5 { // more runs than there are launch messages
-					errs = append(errs, r.Run(one), r.Run(two))
-				}
-				return errors.Join(errs...)
-			})
-			b.Must(err)
-			b.Must(b.Queue.Wait(b.Ctx)) // the commands are in DRAM
-			own := abi.Own(b.Dev.Arch())
-			read, file := imported(t, m, trace, save(b, trace), func(t *metaltrace.Trace) error { return t.FindLaunches(own) })
+			c := newChain(t, card)
+			own := abi.Own(c.Dev.Arch())
+			read, file := imported(t, c.memory, c.trace, c.saved, func(t *metaltrace.Trace) error { return t.FindLaunches(own) })
 			if len(read.Steps) != 10 {
 				t.Fatalf("%d steps, want 10", len(read.Steps))
 			}
-			b.Must(trace.Release(b.Ctx))
-			b.Must(one.Release(b.Ctx))
-			b.Must(two.Release(b.Ctx))
-			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file), reprise.WithBuffers(in, mid, out))
-			b.Must(err)
-			for i := range uint32(3) {
-				b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 100*i)))
-				b.Must(loaded.Replay(b.Ctx))
-				got := make([]byte, out.Size())
-				b.Must(b.Queue.Read(b.Ctx, out, 0, got))
-				if want := devtest.Words(out.Size(), 100*i+12); !bytes.Equal(got, want) {
-					t.Errorf("replay %d: % x..., want % x...", i, got[:8], want[:8])
-				}
-			}
-			b.Must(loaded.Release(b.Ctx))
+			c.replays(t, file)
 		})
 	}
 }
 
 func TestImportedParametersAreSet(t *testing.T) {
-	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+	for _, card := range cards() {
 		t.Run(card.String(), func(t *testing.T) {
 			b := devtest.Open(t, card, reprise.WithStockWireFormat())
 			m := openMemory(t, card)

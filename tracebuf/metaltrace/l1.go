@@ -14,7 +14,7 @@ type l1Memory struct {
 }
 
 type l1Write struct {
-	noc            uint32 // the rectangle, as the command names it
+	noc            uint32
 	x0, y0, x1, y1 uint8
 	addr           uint32
 	data           []byte
@@ -95,8 +95,8 @@ func (m *l1Memory) read(core chip.XY, addr uint32) []byte {
 // ring is the prefetcher's cache of kernels, which tt-metal empties before each trace. Source:
 // tt-metal cq_prefetch.cpp (process_paged_to_ringbuffer_cmd, process_set_ringbuffer_offset).
 type ring struct {
-	write  uint64 // where the next kernels go
-	offset uint64 // that reads are relative to
+	write  uint64
+	offset uint64
 	loads  []ringLoad
 }
 

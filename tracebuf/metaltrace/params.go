@@ -19,11 +19,11 @@ type Argument struct {
 	Name      string // of the parameter
 	Step      int    // that runs the program
 	Processor chip.Processor
-	Kernel    string // name in the kernel cache; "" for all kernels of the processor
-	Index     int    // of the argument, among the common ones if Common is set
+	Kernel    string // "" for all kernels of the processor
+	Index     int    // among the common ones if Common is set
 	Common    bool
-	Core      chip.XY // in virtual coordinates; zero for all cores that run the kernel
-	Buffer    string  // whose address it is; empty for a value
+	Core      chip.XY // virtual; zero for all cores
+	Buffer    string  // empty for a value
 }
 
 // An ArgumentError says why an argument can't be a parameter. It matches ErrArgument.
@@ -48,7 +48,7 @@ func (a *Argument) fail(format string, args ...any) error {
 }
 
 func (t *Trace) params(im *tracebuf.Image, buffers []tracebuf.Buffer, args []Argument) ([]tracebuf.Param, error) {
-	var patches tracebuf.Patches[int] // of the buffer's index, -1 for a value
+	var patches tracebuf.Patches[int]
 	writes := map[int]*configWrites{}
 	for i := range args {
 		a := &args[i]

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
@@ -21,14 +22,12 @@ func twoPrograms(t *testing.T, arch chip.Arch) (*metalStream, *metaltrace.Trace)
 	if err == nil {
 		err = trace.FindLaunches(m.layout)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return m, trace
 }
 
 func TestArgumentsOfKernels(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		_, trace := twoPrograms(t, arch)
 		for i := range trace.Steps {
 			k := trace.Steps[i].Launches[0].Kernels[0]
@@ -43,12 +42,10 @@ func TestArgumentsOfKernels(t *testing.T) {
 }
 
 func TestArgumentsBecomeParameters(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		m, trace := twoPrograms(t, arch)
 		one, err := m.ch.Virtual(chip.Core{X: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		f, err := trace.File(metaltrace.FileOptions{
 			Name: "named", Target: m.target(),
 			Buffers: []tracebuf.Buffer{{Name: "in", Kind: tracebuf.KindDRAM, Addr: 0x01010101 &^ 0x3F, Size: 2048, PageSize: 2048, Stride: 2048}},
@@ -60,9 +57,7 @@ func TestArgumentsBecomeParameters(t *testing.T) {
 				{Name: "common", Step: 1, Processor: chip.BRISC, Index: 1, Common: true},
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if _, err := metaltrace.Write(f); err != nil {
 			t.Fatal(err)
 		}

@@ -63,8 +63,8 @@ type reader struct {
 	kernels  kernelMemory
 	ring     ring
 	trace    *Trace
-	step     *Step    // being read; nil between two
-	header   *command // the last one, if its data come from the next relay
+	step     *Step
+	header   *command
 	notified bool
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
 const kernelAddr = 0x8000
 
 type pattern struct{}
@@ -136,7 +138,7 @@ func (m *metalStream) read(b []byte) (*metaltrace.Trace, error) {
 }
 
 func TestMetalFormsAreRewritten(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		m := newMetalStream(t, arch)
 		for range 9 {
 			m.config()
@@ -264,7 +266,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func FuzzImport(f *testing.F) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		m := newMetalStream(f, arch)
 		m.program()
 		m.program()

@@ -2,19 +2,14 @@ package metaltrace_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
-	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
@@ -106,26 +101,12 @@ func waitsAndHostIDs(r *cq.Reading, command []byte) {
 }
 
 func TestImportFromTheRing(t *testing.T) {
-	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+	for _, card := range cards() {
 		t.Run(card.String(), func(t *testing.T) {
-			b := devtest.Open(t, card, reprise.WithStockWireFormat())
-			m := openMemory(t, card)
-			banks := len(m.ch.DRAMBanks())
-			in, mid, out := b.Pages("in", 4), b.Pages("mid", 4), b.Pages("out", 4)
-			one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, mid, 5))
-			two := b.Load(b.Adder("two", chip.Core{X: 3, Y: 1}, mid, out, 7))
-			trace, err := b.Queue.Capture(b.Ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
-				var errs []error
-				for range 6 {
-					errs = append(errs, r.Run(one), r.Run(two))
-				}
-				return errors.Join(errs...)
-			})
-			b.Must(err)
-			b.Must(b.Queue.Wait(b.Ctx))
-			saved := save(b, trace)
-			l := saved.Image.Layout
-			commands := asMetal(t, l, saved.Image.Bytes[:saved.Image.Size])
+			b := newChain(t, card)
+			im := &b.saved.Image
+			l := im.Layout
+			commands := asMetal(t, l, im.Bytes[:im.Size])
 			var first []byte
 			for _, c := range []struct {
 				revision string
@@ -135,10 +116,10 @@ func TestImportFromTheRing(t *testing.T) {
 				{"2025-autumn", inRevision(t, l, commands, lengthsAsTheyAre)},
 				{"newer-a", inRevision(t, l, commands, waitsAndHostIDs)},
 			} {
-				read, err := metaltrace.Read(m, banks, l, append(c.bytes, make([]byte, 4096)...), c.revision)
+				read, err := metaltrace.Read(b.memory, len(b.memory.ch.DRAMBanks()), l, append(c.bytes, make([]byte, 4096)...), c.revision)
 				b.Must(err)
 				b.Must(read.FindLaunches(abi.Own(b.Dev.Arch())))
-				f, err := read.File(metaltrace.FileOptions{Name: "ring", Target: saved.Target, Buffers: saved.Image.Buffers})
+				f, err := read.File(metaltrace.FileOptions{Name: "ring", Target: b.saved.Target, Buffers: im.Buffers})
 				b.Must(err)
 				file, err := metaltrace.Write(f)
 				b.Must(err)
@@ -151,20 +132,7 @@ func TestImportFromTheRing(t *testing.T) {
 					t.Errorf("%s gives another file than %s", c.revision, cq.Pinned)
 				}
 			}
-			b.Must(trace.Release(b.Ctx))
-			b.Must(one.Release(b.Ctx))
-			b.Must(two.Release(b.Ctx))
-			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(first), reprise.WithBuffers(in, mid, out))
-			b.Must(err)
-			for i := range uint32(3) {
-				b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 100*i)))
-				b.Must(loaded.Replay(b.Ctx))
-				got := make([]byte, out.Size())
-				b.Must(b.Queue.Read(b.Ctx, out, 0, got))
-				if want := devtest.Words(out.Size(), 100*i+12); !bytes.Equal(got, want) {
-					t.Errorf("replay %d: % x..., want % x...", i, got[:8], want[:8])
-				}
-			}
+			b.replays(t, first)
 		})
 	}
 }

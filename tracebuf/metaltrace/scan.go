@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	scanBlock = 1 << 20  // bytes of a bank that are read at once
-	maxScan   = 64 << 20 // bytes of commands of the largest trace that is followed
+	scanBlock = 1 << 20
+	maxScan   = 64 << 20 // of the largest trace
 )
 
 var pageSizes = [...]int{1024, 2048, 4096, 8192}
@@ -20,12 +20,12 @@ var pageSizes = [...]int{1024, 2048, 4096, 8192}
 // that begins with the SET_WRITE_OFFSET of a program that waits for no earlier one, and ends with
 // an EXEC_BUF_END and zeros up to the end of the page.
 type Candidate struct {
-	Addr      uint64   // in every bank
-	Pages     int      // of the interleaved buffer
-	PageSize  int      // bytes
-	Size      int      // bytes of the commands
-	Programs  int      // go signals
-	Revisions []string // of the protocol in which the commands are valid
+	Addr      uint64 // in every bank
+	Pages     int
+	PageSize  int // bytes
+	Size      int // bytes of the commands
+	Programs  int // go signals
+	Revisions []string
 }
 
 // Scan looks for traces in the top window bytes of banks DRAM banks of size bytes: tt-metal keeps

@@ -63,7 +63,7 @@ func metalCommands(t *testing.T, arch chip.Arch, programs int) []byte {
 
 func TestScanFindsTraces(t *testing.T) {
 	const size, window = 1 << 30, 3 << 20
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		t.Run(arch.String(), func(t *testing.T) {
 			s := &sparse{banks: 8, pages: map[[2]uint64][]byte{}}
 			top := uint64(size - window)
@@ -139,7 +139,7 @@ func (m *bankBytes) ReadDRAM(bank int, addr uint64, b []byte) error {
 }
 
 func FuzzScan(f *testing.F) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		m := newMetalStream(f, arch)
 		m.program()
 		m.program()

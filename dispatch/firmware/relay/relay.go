@@ -22,7 +22,6 @@ var archives embed.FS
 
 var committed = images.New(archives, "images")
 
-// Image returns a copy of the program of the Ethernet tiles, a multiple of 16 B.
 func Image() []byte { return file("relay.bin") }
 
 // Forward returns the kernel that forwards words of a core's L1 to the far tile, for any multiple
@@ -32,7 +31,7 @@ func Forward() []byte { return file("forward.bin") }
 func file(name string) []byte {
 	b, err := committed.File(chip.Wormhole, name)
 	if err != nil {
-		panic(err) // a build without its images
+		panic(err)
 	}
 	return b
 }
@@ -40,7 +39,7 @@ func file(name string) []byte {
 // Addresses in an Ethernet tile's L1.
 const (
 	Code   = 0x9040  // first instruction
-	Launch = 0x9004  // 1 starts the program; it stores 0 when it ends
+	Launch = 0x9004  // 1 starts the program, which stores 0 at its end
 	Args   = 0x3E000 // 256 B
 	Stop   = 0x3E100 // the host stores 1 to end it
 	State  = 0x3E110 // Running or Ended
@@ -48,10 +47,9 @@ const (
 	Data     = 0x18000 // channels of all queues, which the host clears first
 	DataSize = MaxQueues * channelStride
 
-	Sent     = 0x1A000 // what is sent, in whole lines of 16 B, of which the last may have less: the host clears it first
+	Sent     = 0x1A000 // in lines of 16 B, the last may have less: the host clears it first
 	SentSize = MaxQueues * 4 * 4096
 
-	// MaxQueues is how many command queues a link carries.
 	MaxQueues = 2
 
 	channelStride = 0x1000
@@ -63,7 +61,7 @@ const (
 	Ended   = 0x31444E45
 )
 
-// FetchRead is the address of the prefetcher's pointer in the near tile's L1: the entry taken last.
+// FetchRead is the address of the prefetcher's pointer in the near tile's L1.
 func FetchRead(q int) uint32 { return Data + uint32(q)*channelStride }
 
 // CompletionRead is the address of the host's pointer in the near tile's L1.
@@ -75,10 +73,9 @@ func Fetch(q int) uint32 { return Data + uint32(q)*channelStride + 0x120 }
 // CompletionWrite is the address of the dispatcher's pointer in the far tile's L1.
 func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x20 }
 
-// Fetched is the address of the prefetcher's pointer in the far tile's L1: the entry taken last.
+// Fetched is the address of the prefetcher's pointer in the far tile's L1.
 func Fetched(q int) uint32 { return Data + uint32(q)*channelStride + 0x50 }
 
-// Near is the arguments of the near tile's program.
 type Near struct {
 	Self    chip.XY
 	PCIe    chip.XY
@@ -98,7 +95,6 @@ func (n *Near) Bytes() []byte {
 	return b
 }
 
-// Far is the arguments of the far tile's program.
 type Far struct {
 	Self   chip.XY
 	Mirror chip.XY // the core whose L1 prefetchers and dispatchers take for host memory
@@ -109,11 +105,11 @@ type Far struct {
 type FarQueue struct {
 	Issue, IssueSize           uint32 // in Mirror's L1
 	Completion, CompletionSize uint32 // in Mirror's L1
-	Published                  uint32 // in Mirror's L1: the dispatcher's pointer
+	Published                  uint32
 	Prefetch                   chip.XY
-	Fetch, FetchSize, Fetched  uint32 // in the prefetch core's L1; Fetched is the prefetcher's pointer
+	Fetch, FetchSize, Fetched  uint32
 	Dispatch                   chip.XY
-	CompletionRead             uint32 // in the dispatch core's L1
+	CompletionRead             uint32
 }
 
 func (f *Far) Bytes() []byte {
