@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Bits of the status register, DebugInterface.md "Status bitmask".
+// Status register, DebugInterface.md "Status bitmask".
 const (
 	statusPaused = 1 << 0
 	statusBreak  = 1 << 1
@@ -20,7 +20,7 @@ const (
 	statusFirst  = 8 // bit of watchpoint 0
 )
 
-// Bits of the command register, DebugInterface.md "Command and control bitmask".
+// Command register, DebugInterface.md "Command and control bitmask".
 const (
 	cmdPause         = 1 << 0
 	cmdStep          = 1 << 1
@@ -33,17 +33,16 @@ const (
 	cmdSlow          = 1 << 31 // slow execution mode, which resuming needs
 )
 
-// Status says whether a processor is paused, and why.
 type Status struct {
 	Paused bool
 	Break  bool  // by a breakpoint, after its instruction
 	Watch  bool  // by a watchpoint
 	EBREAK bool  // after an ebreak or ecall
-	Hits   uint8 // bit mask of the watchpoints that were hit
+	Hits   uint8 // bit mask of watchpoints
 }
 
 // PC is the index of pc among the registers.
-const PC = 32
+const PC = 32 // index among the registers
 
 // A Core is one processor of a tile.
 type Core struct {
@@ -55,8 +54,7 @@ type Core struct {
 	predicts bool // Wormhole: the branch predictor may be on
 }
 
-// Core returns a processor of the tile. The error wraps ErrUnsupported for processors that a Tensix
-// tile doesn't have.
+// Core returns a processor of the tile. The error wraps ErrUnsupported outside of a Tensix tile.
 func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	c := &Core{tile: t, proc: p, predicts: t.dev.Arch() == chip.Wormhole}
 	switch p {
@@ -72,10 +70,8 @@ func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	return c, nil
 }
 
-// Processor returns the processor's name.
 func (c *Core) Processor() chip.Processor { return c.proc }
 
-// Tile returns the processor's tile.
 func (c *Core) Tile() *Tile { return c.tile }
 
 // HasInterface reports whether the processor has a debug interface: NCRISC has none.
@@ -85,7 +81,6 @@ func (c *Core) fail(op string, err error) error {
 	return &Error{Tile: c.tile.xy, Processor: c.proc, Op: op, Err: err}
 }
 
-// Reset reports whether the processor is held in reset.
 func (c *Core) Reset() (bool, error) {
 	v, err := c.tile.dev.Read32(c.tile.xy, uint64(c.tile.dev.Arch().Params().SoftReset))
 	if err != nil {
@@ -128,13 +123,10 @@ func (c *Core) Status() (Status, error) {
 	return s, err
 }
 
-// patience bounds the time to pause: some cycles of hardware, a turn of an emulator on a busy
-// machine.
-const patience = 2 * time.Second
+const patience = 2 * time.Second // to pause: some cycles of hardware, a turn of an emulator on a busy machine
 
-// Pause pauses the processor before an instruction, unless it is paused already. The error wraps
-// ErrInReset, or ErrStuck if the current instruction waits; the processor pauses after that
-// instruction.
+// Pause pauses the processor before an instruction. The error wraps ErrInReset, or ErrStuck if the
+// current instruction waits; the processor pauses after that instruction.
 func (c *Core) Pause(ctx context.Context) error { return PauseAll(ctx, patience, c)[0] }
 
 // PauseAll requests pauses of all processors and waits for them, for at most patience in all. It
@@ -166,8 +158,8 @@ func (c *Core) askPause() (paused bool, err error) {
 	if err != nil || s.Paused {
 		return s.Paused, err
 	}
-	// Slow execution mode comes first, so that instructions in flight end: 200 cycles, which the
-	// host's register read takes.
+	// In slow execution mode instructions in flight end after 200 cycles, which the host's register
+	// read takes.
 	for _, command := range [...]uint32{cmdSlow, cmdSlow | cmdPause} {
 		if err := c.command("pause", command); err != nil {
 			return false, err
@@ -243,18 +235,19 @@ func (c *Core) writeLocked(pairs ...uint32) error {
 
 // Register returns x0 to x31 or PC of the paused processor. The error wraps ErrRunning.
 func (c *Core) Register(i int) (v uint32, err error) {
+	const op = "read a register of"
 	if i < 0 || i > PC {
-		return 0, c.fail("read a register of", fmt.Errorf("%w: register %d", ErrUnsupported, i))
+		return 0, c.fail(op, fmt.Errorf("%w: register %d", ErrUnsupported, i))
 	}
-	err = c.paused("read a register of", func() (err error) {
-		if i == PC && c.tile.dev.Arch() == chip.Blackhole {
-			return nil
+	sample := i == PC && c.tile.dev.Arch() == chip.Blackhole // as tt-exalens does
+	err = c.paused(op, func() (err error) {
+		if !sample {
+			v, err = c.registerLocked(uint32(i))
 		}
-		v, err = c.registerLocked(uint32(i))
 		return err
 	})
-	if err == nil && i == PC && c.tile.dev.Arch() == chip.Blackhole {
-		return c.Sample() // as tt-exalens does on Blackhole
+	if err == nil && sample {
+		return c.Sample()
 	}
 	return v, err
 }
@@ -269,21 +262,19 @@ func (c *Core) registerLocked(i uint32) (uint32, error) {
 // Registers returns x0 to x31 and pc of the paused processor.
 func (c *Core) Registers() (regs [PC + 1]uint32, err error) {
 	err = c.paused("read the registers of", func() (err error) {
-		for i := 1; i <= PC && err == nil; i++ {
-			if i < PC || c.tile.dev.Arch() != chip.Blackhole {
-				regs[i], err = c.registerLocked(uint32(i))
-			}
+		for i := 1; i < PC && err == nil; i++ {
+			regs[i], err = c.registerLocked(uint32(i))
 		}
 		return err
 	})
-	if err == nil && c.tile.dev.Arch() == chip.Blackhole {
-		regs[PC], err = c.Sample()
+	if err == nil {
+		regs[PC], err = c.Register(PC)
 	}
 	return regs, err
 }
 
-// SetRegister writes a register of the paused processor. Writing x0 does nothing; writing PC drops
-// instructions in flight and continues there.
+// SetRegister writes a register of the paused processor. Writing PC drops instructions in flight
+// and continues there.
 func (c *Core) SetRegister(i int, v uint32) error {
 	switch {
 	case i == 0:
@@ -391,7 +382,7 @@ func (c *Core) ready(op string) error {
 
 // predictorBit is the first of the bits that disable branch predictors, DISABLE_RISC_BP in word 2
 // of the Tensix configuration, in the order B, T0, T1, T2, NC (tt-metal cfg_defines.h). Wormhole's
-// slow execution mode doesn't work with branch prediction.
+// slow execution mode needs that.
 const (
 	configBase    = 0xFFEF0000
 	predictorWord = configBase + 4*2

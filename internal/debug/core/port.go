@@ -7,14 +7,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Device is what this package needs of a device: package kmd has it.
+// Device is what this package needs of package kmd's devices.
 type Device interface {
-	// Arch is the architecture.
 	Arch() chip.Arch
 	// CoreDebug reports whether the device has the debug interface.
 	CoreDebug() bool
-	// Read32 and Write32 access a word, Read and Write bytes, at an address of the tile at a
-	// virtual coordinate.
+	// At an address of the tile at a virtual coordinate.
 	Read32(xy chip.XY, addr uint64) (uint32, error)
 	Write32(xy chip.XY, addr uint64, v uint32) error
 	Read(xy chip.XY, addr uint64, p []byte) error
@@ -47,8 +45,8 @@ const (
 	drAddress = 10 // of the first watchpoint
 )
 
-// polls is how often a register is read until what was asked for is done: the hardware needs a few
-// cycles, a read of the host hundreds of them.
+// polls bounds the reads of a register until it answers. The hardware needs a few cycles, a read of
+// the host takes hundreds.
 const polls = 1000
 
 // A Tile is one Tensix tile whose processors are debugged. Its methods may be called from any
@@ -60,8 +58,8 @@ type Tile struct {
 	mu sync.Mutex // of the port
 }
 
-// Open returns the tile at a virtual coordinate. The error wraps ErrUnsupported if the device has
-// no debug interface. Nothing of the tile is accessed.
+// Open returns the tile at a virtual coordinate, without an access. The error wraps ErrUnsupported
+// if the device has no debug interface.
 func Open(dev Device, virtual chip.XY) (*Tile, error) {
 	if !dev.CoreDebug() {
 		return nil, fmt.Errorf("core: tile %v: %w: the vendor's simulator stops at its registers", virtual, ErrUnsupported)
@@ -69,13 +67,10 @@ func Open(dev Device, virtual chip.XY) (*Tile, error) {
 	return &Tile{dev: dev, xy: virtual}, nil
 }
 
-// XY is the tile's virtual coordinate.
 func (t *Tile) XY() chip.XY { return t.xy }
 
-// Device is the device that it is of.
 func (t *Tile) Device() Device { return t.dev }
 
-// writeLocked writes register dr of processor number which.
 func (t *Tile) writeLocked(which, dr, v uint32) error {
 	for _, w := range [...]struct{ reg, v uint32 }{
 		{regControl1, v}, {regControl0, 0}, {regControl0, portTrigger | portWrite | which<<portWhich | dr},
@@ -87,7 +82,6 @@ func (t *Tile) writeLocked(which, dr, v uint32) error {
 	return t.echoLocked(portTrigger)
 }
 
-// readLocked reads register dr of processor number which.
 func (t *Tile) readLocked(which, dr uint32) (uint32, error) {
 	for _, v := range [...]uint32{0, portTrigger | which<<portWhich | dr} {
 		if err := t.dev.Write32(t.xy, regControl0, v); err != nil {

@@ -25,7 +25,6 @@ cb               circular buffers of the tile: the counters of those that were u
 wait             what the three threads of the tile's engines wait for; an emulated device tells
 reg ADDR [VALUE] load or store a word as the thread would, with its effects; an address where nothing answers stops it for good`
 
-// monitor answers a monitor command.
 func (s *Server) monitor(ctx context.Context, words []string) string {
 	if len(words) == 0 {
 		return monitorHelp
@@ -94,10 +93,9 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 	return monitorHelp
 }
 
-// numCBs is how many circular buffers a tile has (kernels/include/reprise/abi.h, RP_NUM_CBS).
-const numCBs = 32
+const numCBs = 32 // of a tile (kernels/include/reprise/abi.h, RP_NUM_CBS)
 
-// circularBuffers lists the circular buffers' counters of the current tile, which are stream
+// circularBuffers lists the counters of the current tile's circular buffers, which are stream
 // registers.
 func (s *Server) circularBuffers() string {
 	t := s.current.core.Tile()
@@ -126,7 +124,6 @@ func (s *Server) circularBuffers() string {
 	return strings.Join(lines, "\n")
 }
 
-// engineWaits lists the waits of the current tile's engines.
 func (s *Server) engineWaits() string {
 	d, ok := s.current.core.Tile().Device().(interface {
 		EngineWait(virtual chip.XY, thread int) (wait string, known bool)

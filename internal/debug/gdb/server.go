@@ -1,9 +1,7 @@
-// Package gdb serves gdb's remote serial protocol for the processors of a device. Processors are
-// threads; all stop together, and those that gdb resumes run. Breakpoints are ebreak instructions
-// in L1, watchpoints use hardware. While recording, the server single-steps and can undo
-// instructions, so that gdb can go backwards.
-//
-// Source: gdb manual, "Remote Serial Protocol".
+// Package gdb serves gdb's remote serial protocol (gdb manual) for the processors of a device.
+// Processors are threads; all stop together, and those that gdb resumes run. Breakpoints are ebreak
+// instructions in L1, watchpoints use hardware. While recording, the server single-steps and can
+// undo instructions, so that gdb can go backwards.
 package gdb
 
 import (
@@ -22,28 +20,27 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/core"
 )
 
-// ebreak is the instruction of breakpoints.
-const ebreak = 0x00100073
+const (
+	ebreak    = 0x00100073       // the instruction of breakpoints
+	pollEvery = time.Millisecond // of running processors
+	unknown   = "xxxxxxxx"       // an unreadable register
+)
 
-// Thread is a processor to debug.
 type Thread struct {
 	Name string // such as "core 0-0 BRISC"
 	Core *core.Core
 }
 
-// Options of a server.
 type Options struct {
 	// Record records from the start, so that gdb can go backwards. Recording is slow; the monitor
 	// command "record" switches it.
 	Record bool
-	// Text is the load offset of the first thread's program: its address less the linked one. gdb
-	// moves its symbols by the offset.
+	// Text is the load offset of the first thread's program, by which gdb moves its symbols.
 	Text uint32
 	// Patience bounds the time for all processors to pause before they count as stuck. 0 means two
 	// seconds: an emulator on a busy machine needs its turn.
 	Patience time.Duration
-	// Tell gets messages for the user; nil discards them.
-	Tell func(string)
+	Tell     func(string) // the user; may be nil
 }
 
 // Server debugs processors for one gdb.
@@ -56,7 +53,6 @@ type Server struct {
 	breaks  map[place]uint32 // instructions replaced by breakpoints
 }
 
-// place is an address in a tile.
 type place struct {
 	tile chip.XY
 	addr uint32
@@ -81,8 +77,8 @@ func New(threads []Thread, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve pauses the processors and serves gdb until it detaches, the connection ends, or ctx does,
-// and then resumes the processors. An error of the device ends the session: gdb is told that the
+// Serve pauses the processors, serves gdb until it detaches, the connection ends, or ctx does, and
+// then resumes the processors. An error of the device ends the session: gdb is told that the
 // program has ended.
 func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer func() { err = errors.Join(err, s.detach()) }()
@@ -146,7 +142,7 @@ func (s *Server) pause(ctx context.Context, threads []*thread) error {
 	return errors.Join(errs...)
 }
 
-// detach removes breakpoints and resumes the processors, unless the device is lost.
+// detach removes breakpoints and resumes the processors.
 func (s *Server) detach() error {
 	var errs []error
 	for p := range s.breaks {
@@ -158,7 +154,6 @@ func (s *Server) detach() error {
 	return errors.Join(errs...)
 }
 
-// handle answers a packet.
 func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, err error) {
 	cmd, rest := p, ""
 	if p != "" {
@@ -166,51 +161,48 @@ func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, 
 	}
 	switch cmd {
 	case "?":
-		return s.stopped(s.current, "05", ""), false, nil
+		reply = s.stopped(s.current, "05", "")
 	case "g":
-		return s.readRegisters(), false, nil
+		reply = s.readRegisters()
 	case "G":
-		return s.writeRegisters(rest), false, nil
+		reply = s.writeRegisters(rest)
 	case "p":
-		return s.readRegister(rest), false, nil
+		reply = s.readRegister(rest)
 	case "P":
-		return s.writeRegister(rest), false, nil
+		reply = s.writeRegister(rest)
 	case "m":
-		return s.readMemory(rest), false, nil
+		reply = s.readMemory(rest)
 	case "M", "X":
-		return s.writeMemory(cmd, rest), false, nil
+		reply = s.writeMemory(cmd, rest)
 	case "Z", "z":
-		return s.point(cmd == "Z", rest), false, nil
+		reply = s.point(cmd == "Z", rest)
 	case "H":
 		if len(rest) > 0 && rest[0] == 'g' {
 			if t := s.find(rest[1:]); t != nil {
 				s.current = t
 			}
 		}
-		return "OK", false, nil
+		reply = "OK"
 	case "T":
+		reply = "OK"
 		if s.find(rest) == nil {
-			return "E01", false, nil
+			reply = "E01"
 		}
-		return "OK", false, nil
 	case "D", "k":
-		return "OK", true, nil
+		reply, end = "OK", true
 	case "c", "s":
 		reply, err = s.resume(ctx, map[*thread]byte{s.current: cmd[0]})
-		return reply, false, err
 	case "b":
 		reply, err = s.reverse(rest)
-		return reply, false, err
 	case "v":
 		reply, err = s.verbose(ctx, p)
-		return reply, false, err
 	case "q", "Q":
-		return s.query(ctx, p), false, nil
+		reply = s.query(ctx, p)
 	}
-	return "", false, nil
+	return reply, end, err
 }
 
-// find returns a thread by its hexadecimal number: 0 and -1 mean the current one.
+// find returns a thread by its hexadecimal number; 0 and -1 mean the current one.
 func (s *Server) find(id string) *thread {
 	n, err := strconv.ParseInt(id, 16, 32)
 	switch {
@@ -301,14 +293,7 @@ func targetXML() string {
 	return b.String()
 }
 
-func swap(v uint32) string {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], v)
-	return hex.EncodeToString(b[:])
-}
-
-// unknown replaces an unreadable register.
-const unknown = "xxxxxxxx"
+func swap(v uint32) string { return hex.EncodeToString(binary.LittleEndian.AppendUint32(nil, v)) }
 
 // readRegisters reads all registers of the current thread, or only pc of a stuck one.
 func (s *Server) readRegisters() string {
@@ -358,11 +343,11 @@ func (s *Server) readRegister(arg string) string {
 		return "E02"
 	}
 	read := func() (uint32, error) { return t.core.Register(int(n)) }
-	switch {
-	case t.stuck && n == core.PC:
+	if t.stuck {
+		if n != core.PC {
+			return unknown
+		}
 		read = t.core.Sample
-	case t.stuck:
-		return unknown
 	}
 	v, err := read()
 	if err != nil {
@@ -437,7 +422,6 @@ func (s *Server) writeMemory(kind, arg string) string {
 	return "OK"
 }
 
-// point sets or removes a breakpoint or watchpoint.
 func (s *Server) point(set bool, arg string) string {
 	if len(arg) < 3 {
 		return "E01"
@@ -472,7 +456,7 @@ func (s *Server) tell(line string) {
 func (s *Server) breakpoint(set bool, addr uint32) error {
 	seen := map[chip.XY]bool{}
 	for _, t := range s.threads {
-		p := place{t.core.Tile().XY(), addr}
+		p := t.place(addr)
 		if _, has := s.breaks[p]; seen[p.tile] || has == set {
 			continue
 		}
@@ -503,7 +487,7 @@ func (s *Server) remove(p place) error {
 	w := s.breaks[p]
 	delete(s.breaks, p)
 	for _, t := range s.threads {
-		if t.core.Tile().XY() != p.tile {
+		if t.tile() != p.tile {
 			continue
 		}
 		if v, ok := t.word(p.addr); !ok || v != ebreak {
@@ -521,7 +505,7 @@ func (s *Server) remove(p place) error {
 func (s *Server) forget(tile chip.XY) error {
 	err := error(core.ErrRunning)
 	for _, t := range s.threads {
-		if t.core.Tile().XY() == tile && !t.stuck {
+		if t.tile() == tile && !t.stuck {
 			if err = t.core.ForgetCode(); err == nil {
 				return nil
 			}
@@ -530,7 +514,6 @@ func (s *Server) forget(tile chip.XY) error {
 	return err
 }
 
-// errLength is the error of a watchpoint that needs more than all hardware watchpoints.
 var errLength = errors.New("gdb: a watchpoint is for 1 to 8 bytes")
 
 // watchpoint sets or removes a watchpoint, for all threads or none.
@@ -581,9 +564,6 @@ func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 	return "", nil
 }
 
-// pollEvery is the interval of polling running processors.
-const pollEvery = time.Millisecond
-
 // resume runs threads until one stops or gdb interrupts, and then stops all.
 func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, error) {
 	for t, verb := range actions {
@@ -608,7 +588,6 @@ func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, 
 	return reply, s.pause(ctx, ran)
 }
 
-// run is resume up to the first stop.
 func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, error) {
 	for {
 		for _, t := range s.threads {
@@ -621,12 +600,9 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 				return reply, err
 			}
 		}
-		var pause <-chan time.Time
-		ready := make(chan time.Time)
-		close(ready)
-		pause = ready
-		if !s.record {
-			pause = time.After(pollEvery)
+		pause := pollEvery
+		if s.record {
+			pause = 0
 		}
 		select {
 		case <-ctx.Done():
@@ -635,7 +611,7 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 			if !ok || p[0] != '$' {
 				return s.stopped(s.current, "02", ""), nil
 			}
-		case <-pause:
+		case <-time.After(pause):
 		}
 	}
 }
@@ -671,7 +647,7 @@ func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error)
 func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error) {
 	past := t.log.past()
 	err := t.forward(ctx, s.record, func(pc uint32) (uint32, bool) {
-		if w, ok := s.breaks[place{t.core.Tile().XY(), pc}]; ok {
+		if w, ok := s.breaks[t.place(pc)]; ok {
 			return w, true
 		}
 		return t.word(pc)
@@ -699,7 +675,7 @@ func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error)
 	if err != nil {
 		return "", err
 	}
-	if _, hit := s.breaks[place{t.core.Tile().XY(), pc}]; hit && verb == 'c' {
+	if _, hit := s.breaks[t.place(pc)]; hit && verb == 'c' {
 		return s.stopped(t, "05", "swbreak:;"), nil
 	}
 	if verb == 's' {
@@ -725,7 +701,7 @@ func (s *Server) reason(t *thread, status core.Status) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if _, mine := s.breaks[place{t.core.Tile().XY(), pc - 4}]; mine {
+		if _, mine := s.breaks[t.place(pc-4)]; mine {
 			if err := t.core.SetRegister(core.PC, pc-4); err != nil {
 				return "", err
 			}
@@ -756,7 +732,7 @@ func (s *Server) reverse(verb string) (string, error) {
 		if verb == "s" {
 			return s.stopped(t, "05", ""), nil
 		}
-		if _, hit := s.breaks[place{t.core.Tile().XY(), c.pc}]; hit {
+		if _, hit := s.breaks[t.place(c.pc)]; hit {
 			return s.stopped(t, "05", "swbreak:;"), nil
 		}
 		if reply := s.stored(t, c); reply != "" {

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/core"
 )
 
-// thread is gdb's view of a processor.
 type thread struct {
 	id   int
 	name string
@@ -20,7 +20,6 @@ type thread struct {
 	watches map[watch][]int // slots
 }
 
-// watch is a watchpoint of gdb.
 type watch struct {
 	kind byte // '2' write, '3' read, '4' access
 	addr uint32
@@ -28,8 +27,7 @@ type watch struct {
 }
 
 // word is the address of hardware watchpoint i: of the first byte, then of each following word.
-// Hardware compares exact access addresses, so a byte store inside a word doesn't match the word's
-// address.
+// Hardware compares exact access addresses.
 func (w watch) word(i int) uint32 {
 	if i == 0 {
 		return w.addr
@@ -37,7 +35,6 @@ func (w watch) word(i int) uint32 {
 	return w.addr&^3 + 4*uint32(i)
 }
 
-// watch sets a watchpoint of the hardware for each word.
 func (t *thread) watch(w watch) error {
 	mode := map[byte]core.Mode{'2': core.StoreTo, '3': core.Load, '4': core.Access}[w.kind]
 	t.watches[w] = nil
@@ -51,6 +48,10 @@ func (t *thread) watch(w watch) error {
 	return nil
 }
 
+func (t *thread) tile() chip.XY { return t.core.Tile().XY() }
+
+func (t *thread) place(addr uint32) place { return place{t.tile(), addr} }
+
 func (t *thread) unwatch(w watch) error {
 	slots := t.watches[w]
 	delete(t.watches, w)
@@ -61,10 +62,8 @@ func (t *thread) unwatch(w watch) error {
 	return errors.Join(errs...)
 }
 
-// maxHistory bounds the undoable instructions of a thread.
-const maxHistory = 1 << 20
+const maxHistory = 1 << 20 // undoable instructions of a thread
 
-// change is an instruction's effect.
 type change struct {
 	pc, next         uint32
 	reg              uint8 // 0: none
@@ -95,7 +94,7 @@ func (t *thread) look() error {
 	return err
 }
 
-// word reads the word that a store goes to; false for device registers.
+// word reads the word at an address; false for device registers.
 func (t *thread) word(addr uint32) (uint32, bool) {
 	var b [4]byte
 	if t.core.Read(addr&^3, b[:]) != nil {
@@ -105,9 +104,7 @@ func (t *thread) word(addr uint32) (uint32, bool) {
 }
 
 func (t *thread) setWord(addr, v uint32) error {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], v)
-	return t.core.Write(addr, b[:])
+	return t.core.Write(addr, binary.LittleEndian.AppendUint32(nil, v))
 }
 
 // destination returns the register that an instruction writes, 0 if none (RISC-V manual, opcode
@@ -124,7 +121,7 @@ func destination(w uint32) uint8 {
 }
 
 // forward executes the instruction at pc, whatever breakpoint is there: again if it was undone, or
-// for the first time and recorded.
+// recorded if for the first time.
 func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32) (uint32, bool)) error {
 	h := &t.log
 	if h.past() {
@@ -184,10 +181,8 @@ func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32)
 	return nil
 }
 
-// errBegin says that no instruction is left to undo.
 var errBegin = errors.New("gdb: the recording begins here")
 
-// back undoes one instruction.
 func (t *thread) back() (change, error) {
 	h := &t.log
 	if h.at == 0 {
@@ -212,7 +207,6 @@ func (t *thread) apply(reg uint8, v uint32, stored bool, addr, word, pc uint32) 
 	return t.core.SetRegister(core.PC, pc)
 }
 
-// present executes all undone instructions again.
 func (t *thread) present() error {
 	for t.log.past() {
 		if err := t.forward(context.Background(), false, nil); err != nil {

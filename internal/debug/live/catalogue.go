@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// Catalogue holds kernels, recognised by their bytes in memory. The zero value is empty.
+// Catalogue holds kernels, recognised by their bytes in memory.
 type Catalogue struct{ known []known }
 
 type known struct {
@@ -28,8 +28,8 @@ func (c *Catalogue) Add(name string, file []byte) error {
 	return err
 }
 
-// AddText adds a kernel by its bytes in L1, and its ELF file if there is one. The file is read when
-// a stack needs it.
+// AddText adds a kernel by its bytes in L1, and its ELF file if there is one, which is read when a
+// stack needs it.
 func (c *Catalogue) AddText(name string, text, file []byte) {
 	c.known = append(c.known, known{name: name, file: file, text: text})
 }
@@ -55,10 +55,9 @@ func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 	return nil
 }
 
-// breakpoints bounds the words of a text that may differ because of breakpoints.
-const breakpoints = 16
+const breakpoints = 16 // words of a text that may differ
 
-// match returns the newest file whose text is in memory, which begins with the kernel's text.
+// match returns the newest file whose text memory begins with.
 func (c *Catalogue) match(memory []byte) (known, bool) {
 	for i := range c.known {
 		k := c.known[len(c.known)-1-i]
@@ -84,7 +83,6 @@ func alike(text, memory []byte) bool {
 	return differ <= breakpoints && 4*differ < n/4
 }
 
-// Reader reads L1 of a tile.
 type Reader func(addr uint32, p []byte) error
 
 // Modules returns a processor's base firmware and the kernel of its launch message.
@@ -93,7 +91,7 @@ func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack
 	return space, err
 }
 
-// modules is Modules, and reports whether the kernel is in the catalogue.
+// modules also reports whether the kernel is in the catalogue.
 func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space stack.Space, known bool, err error) {
 	name := fmt.Sprintf("%v firmware", p)
 	if !l.Revision.Own() {
@@ -167,8 +165,8 @@ func HasKernel(l *abi.Layout, read Reader, p chip.Processor) (bool, error) {
 	return size != 0, err
 }
 
-// maxKernel bounds the compared bytes: the kernel-config area (abi.L1Map.KernelConfigSize) holds no
-// larger kernels.
+// maxKernel bounds the compared bytes: kernels fit the kernel-config area
+// (abi.L1Map.KernelConfigSize).
 const maxKernel = 0x11400
 
 // kernelText returns the address of the launch message's kernel and the most bytes that it may

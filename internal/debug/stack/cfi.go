@@ -79,7 +79,7 @@ func (b *buffer) text() string {
 	return ""
 }
 
-// readFrames reads .debug_frame, or .eh_frame, which is at an address.
+// readFrames reads .debug_frame, or .eh_frame at an address.
 func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 	cies := map[int]*cie{}
 	for at := 0; at+8 <= len(section); {
@@ -174,10 +174,9 @@ const (
 	inOther  // in register v
 )
 
-// row is the rules at one address.
 type row struct {
 	base   int   // register of the canonical frame address
-	offset int64 // from it
+	offset int64 // from base
 	valid  bool
 	rules  [32]rule
 }
@@ -193,7 +192,6 @@ func (f *fde) rowAt(addr uint32) (row, bool) {
 	return r, ok && r.valid
 }
 
-// run executes call frame instructions up to an address.
 func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 	b := buffer{p: code}
 	var stack []row

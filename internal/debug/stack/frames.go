@@ -7,7 +7,6 @@ import (
 	"math"
 )
 
-// context is the processor's state in a frame.
 type context struct {
 	regs  Registers
 	cfa   uint32
@@ -15,7 +14,7 @@ type context struct {
 	mem   Memory
 
 	base []byte // expression of the frame base
-	at   uint32 // address in the file
+	at   uint32 // in the file
 	unit uint32 // base address of the compilation unit
 }
 
@@ -44,8 +43,7 @@ func (m *Module) frames(at uint32, c *context) []Frame {
 	return []Frame{f}
 }
 
-// maxDepth bounds the nesting of debug information.
-const maxDepth = 200
+const maxDepth = 200 // of debug information
 
 // inlined walks from a function to those inlined at the address. The innermost is at the frame's
 // line, the others at their call of the next.
@@ -161,7 +159,6 @@ func (m *Module) filesOf(at dwarf.Offset) []*dwarf.LineFile {
 	return lines.Files()
 }
 
-// entryAt returns the entry at an offset.
 func (m *Module) entryAt(at dwarf.Offset) *dwarf.Entry {
 	r := m.dwarf.Reader()
 	r.Seek(at)
@@ -187,7 +184,6 @@ func (m *Module) nameOf(e *dwarf.Entry, depth int) string {
 	return ""
 }
 
-// typeOf returns the type of a variable, nil if it is unknown.
 func (m *Module) typeOf(e *dwarf.Entry, depth int) dwarf.Type {
 	if at, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
 		t, err := m.dwarf.Type(at)
@@ -204,7 +200,7 @@ func (m *Module) typeOf(e *dwarf.Entry, depth int) dwarf.Type {
 	return nil
 }
 
-// value returns a variable's value in words; nil if unknown.
+// value prints a variable's value, "" if unknown.
 func (m *Module) value(e *dwarf.Entry, c *context) string {
 	t := m.typeOf(e, 0)
 	size := int64(4)
@@ -240,7 +236,6 @@ func (m *Module) value(e *dwarf.Entry, c *context) string {
 	return ""
 }
 
-// format prints a value of a type.
 func format(v uint32, t dwarf.Type, size int64) string {
 	v &= uint32(uint64(1)<<(8*size) - 1)
 	for depth := 0; depth < 16; depth++ {
@@ -377,34 +372,12 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 			v := pop()
 			push(v)
 			ok = push(v)
-		case op == 0x1A:
-			y := pop()
-			ok = push(pop() & y)
-		case op == 0x1C:
-			y := pop()
-			ok = push(pop() - y)
-		case op == 0x1E:
-			ok = push(pop() * pop())
 		case op == 0x1F:
 			ok = push(-pop())
 		case op == 0x20:
 			ok = push(^pop())
-		case op == 0x21:
-			y := pop()
-			ok = push(pop() | y)
-		case op == 0x22:
-			ok = push(pop() + pop())
 		case op == 0x23:
 			ok = push(pop() + uint32(b.uleb()))
-		case op == 0x24:
-			y := pop()
-			ok = push(pop() << y)
-		case op == 0x25:
-			y := pop()
-			ok = push(pop() >> y)
-		case op == 0x26:
-			y := pop()
-			ok = push(uint32(int32(pop()) >> y))
 		case op >= 0x30 && op <= 0x4F:
 			ok = push(uint32(op - 0x30))
 		case op >= 0x50 && op <= 0x6F:
@@ -424,7 +397,9 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 		case op == 0x9F:
 			return pop(), isValue
 		default:
-			return 0, isNothing
+			y, x := pop(), pop()
+			v, known := combine(op, x, y)
+			ok = known && push(v)
 		}
 		if !ok {
 			return 0, isNothing
@@ -434,4 +409,27 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 		return 0, isNothing
 	}
 	return stack[len(stack)-1], isAddress
+}
+
+// combine executes an operation of two operands.
+func combine(op byte, x, y uint32) (v uint32, ok bool) {
+	switch op {
+	case 0x1A:
+		return x & y, true
+	case 0x1C:
+		return x - y, true
+	case 0x1E:
+		return x * y, true
+	case 0x21:
+		return x | y, true
+	case 0x22:
+		return x + y, true
+	case 0x24:
+		return x << y, true
+	case 0x25:
+		return x >> y, true
+	case 0x26:
+		return uint32(int32(x) >> y), true
+	}
+	return 0, false
 }

@@ -12,9 +12,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 )
 
-// maxFile bounds files, and maxSection decompressed sections, in bytes.
+// In bytes, of sections decompressed.
 const (
 	maxFile    = 64 << 20
 	maxSection = 64 << 20
@@ -33,7 +34,7 @@ var errBackwards = errors.New("an entry comes after itself")
 // Module is a program, or a part of one, at its run-time addresses.
 type Module struct {
 	Name string
-	// Start and End are the addresses of its text.
+	// of the text
 	Start, End uint32
 
 	bias    uint32 // run-time address less the file's
@@ -63,7 +64,7 @@ type line struct {
 type function struct {
 	low, high uint32
 	entry     dwarf.Offset
-	unit      uint32 // its compilation unit's base address
+	unit      uint32 // base address of its compilation unit
 }
 
 // Region returns a module of which only name and addresses are known.
@@ -71,9 +72,9 @@ func Region(name string, start, end uint32) *Module {
 	return &Module{Name: name, Start: start, End: end, debug: ErrNoDWARF}
 }
 
-// Load reads an ELF file whose text is at an address: for a kernel, the launch message's, wherever
-// the kernel was linked. Data are at their linked addresses. Without debug information, symbols
-// name functions. The error wraps ErrFile. The module keeps using the file's bytes.
+// Load reads an ELF file whose text is at an address, wherever it was linked. Data are at their
+// linked addresses. Without debug information, symbols name functions. The error wraps ErrFile. The
+// module keeps using the file's bytes.
 func Load(name string, file []byte, at uint32) (m *Module, err error) {
 	defer func() { // the standard library's parsers may panic on bad files
 		if e := recover(); e != nil {
@@ -223,16 +224,13 @@ func (m *Module) readDWARF(f *elf.File) error {
 		}
 	}
 	slices.SortStableFunc(m.lines, func(a, b line) int {
-		if c := cmp.Compare(a.addr, b.addr); c != 0 {
-			return c
-		}
-		switch { // an end comes before what begins there
-		case a.end && !b.end:
-			return -1
-		case b.end && !a.end:
+		order := func(l line) int { // an end comes before what begins there
+			if l.end {
+				return 0
+			}
 			return 1
 		}
-		return 0
+		return cmp.Or(cmp.Compare(a.addr, b.addr), order(a)-order(b))
 	})
 	return nil
 }
@@ -261,12 +259,7 @@ func (m *Module) readLines(unit *dwarf.Entry) {
 
 // symbolAt returns the symbol of the function at an address of the file.
 func (m *Module) symbolAt(addr uint32) (symbol, bool) {
-	i, _ := slices.BinarySearchFunc(m.symbols, addr, func(s symbol, a uint32) int {
-		if s.start <= a {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(m.symbols), func(i int) bool { return m.symbols[i].start > addr })
 	if i == 0 {
 		return symbol{}, false
 	}
@@ -276,12 +269,7 @@ func (m *Module) symbolAt(addr uint32) (symbol, bool) {
 
 // lineAt returns the place in the source of an address of the file.
 func (m *Module) lineAt(addr uint32) (file string, number int) {
-	i, _ := slices.BinarySearchFunc(m.lines, addr, func(l line, a uint32) int {
-		if l.addr <= a {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(m.lines), func(i int) bool { return m.lines[i].addr > addr })
 	if i == 0 || m.lines[i-1].end {
 		return "", 0
 	}

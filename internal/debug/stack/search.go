@@ -4,9 +4,9 @@ import "slices"
 
 // Search guesses the frames of a processor from pc and the bytes of its stack memory, without
 // registers or the stack's end. It tries each end and, for a function that may keep its return
-// address in a register, each of its calls. found is true if exactly one choice gives a chain of
-// calls up to the outermost function. entry is the function called from one module into another.
-// Memory may be newer than pc.
+// address in a register, each of its calls. ok is true if exactly one choice gives a chain of calls
+// up to the outermost function. entry is the function called from one module into another. Memory
+// may be newer than pc.
 func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) (frames []Frame, ok bool) {
 	const align = 16 // of stack pointers
 	mem := func(addr uint32, p []byte) error {

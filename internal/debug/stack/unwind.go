@@ -1,14 +1,14 @@
 package stack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 )
 
-// maxFrames bounds a call stack: local RAM holds no more frames of 16 bytes.
-const maxFrames = 256
+const maxFrames = 256 // local RAM holds no more of 16 bytes
 
 // Registers of a processor or, as far as known, of a frame.
 type Registers struct {
@@ -17,20 +17,17 @@ type Registers struct {
 	PC    uint32
 }
 
-// All returns fully known registers.
 func All(x [32]uint32, pc uint32) Registers { return Registers{X: x, Known: ^uint32(0), PC: pc} }
 
-// Memory reads memory at the processor's addresses.
 type Memory func(addr uint32, p []byte) error
 
 var errNoMemory = errors.New("stack: memory is unknown")
 
-// noMemory is unknown memory.
 func noMemory(uint32, []byte) error { return errNoMemory }
 
 // A Frame is one function of a call stack.
 type Frame struct {
-	PC       uint32     `json:"pc"` // for a caller, of the instruction after its call
+	PC       uint32     `json:"pc"` // of a caller, of the instruction after its call
 	Module   string     `json:"module,omitempty"`
 	Function string     `json:"function,omitempty"`
 	File     string     `json:"file,omitempty"`
@@ -47,25 +44,16 @@ type Argument struct {
 	Value string `json:"value,omitempty"`
 }
 
-// String describes the frame in one line.
 func (f Frame) String() string {
 	var b strings.Builder
-	name := f.Function
-	if name == "" {
-		name = "?"
-	}
-	b.WriteString(name)
+	b.WriteString(cmp.Or(f.Function, "?"))
 	if f.File != "" || len(f.Args) > 0 {
 		b.WriteByte('(')
 		for i, a := range f.Args {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			v := a.Value
-			if v == "" {
-				v = "?"
-			}
-			fmt.Fprintf(&b, "%s=%s", a.Name, v)
+			fmt.Fprintf(&b, "%s=%s", a.Name, cmp.Or(a.Value, "?"))
 		}
 		b.WriteByte(')')
 	}
@@ -83,10 +71,8 @@ func (f Frame) String() string {
 	return b.String()
 }
 
-// Space is a processor's executable modules.
 type Space []*Module
 
-// Find returns the module at an address, nil if there is none.
 func (s Space) Find(addr uint32) *Module {
 	for _, m := range s {
 		if addr >= m.Start && addr < m.End {
@@ -124,7 +110,7 @@ func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 type point struct {
 	regs   Registers
 	module *Module // nil if none is there
-	at     uint32  // address of the file; of a caller, that of its call
+	at     uint32  // in the file; of a caller, that of its call
 	cfa    uint32
 	known  bool // cfa
 	exact  bool // the compiler says so
@@ -186,7 +172,6 @@ func (m *Module) rules(addr uint32) (r row, exact, ok bool) {
 	return r, false, ok
 }
 
-// caller returns the registers of the caller.
 func (r *Registers) caller(rules *row, cfa uint32, mem Memory) (next Registers, ok bool) {
 	next = *r
 	for i := 1; i < 32; i++ {
