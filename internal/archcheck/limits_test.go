@@ -26,7 +26,6 @@ import (
 //go:embed limits.txt
 var limits string
 
-// readLimits returns the numbers of limits.txt by their names.
 func readLimits(t *testing.T) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -45,7 +44,6 @@ func readLimits(t *testing.T) map[string]int {
 	return out
 }
 
-// TestSize holds the project's size.
 func TestSize(t *testing.T) {
 	git := exec.Command("git", "ls-files")
 	git.Dir = "../.."
@@ -94,8 +92,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// longLines counts the lines of a file that are longer than a limit. Generated files have none that
-// anybody reads.
+// longLines counts the long lines of a file that is not generated.
 func longLines(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -108,9 +105,8 @@ func longLines(text string, limit int) (n int) {
 	return n
 }
 
-// longComments counts the lines of comments that are longer than a limit, where a tab has four
-// columns. What must not be broken doesn't count: code and output in comments, directives and
-// addresses.
+// longComments counts long lines of comments, where a tab has four columns, without code, output,
+// directives and addresses.
 func longComments(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -130,8 +126,6 @@ func longComments(text string, limit int) (n int) {
 	return n
 }
 
-// TestCircles holds how many files of each package depend on each other in a circle: by functions,
-// methods, fields, types, variables and constants.
 func TestCircles(t *testing.T) {
 	limits := readLimits(t)
 	for name, n := range circles(t) {
@@ -173,7 +167,6 @@ func circles(t *testing.T) map[string]int {
 	return found
 }
 
-// circle returns the number of files in the largest circle of a package.
 func circle(fset *token.FileSet, imported types.Importer, path, dir string, names []string) (int, error) {
 	var files []*ast.File
 	edges := map[string]map[string]bool{}

@@ -1,5 +1,5 @@
 // Package devtest is what tests of the packages above the root share: emulated devices, and small
-// programs for them.
+// programs.
 package devtest
 
 import (
@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Bench is a device under test.
 type Bench struct {
 	*testing.T
 	Ctx   context.Context
@@ -22,13 +21,10 @@ type Bench struct {
 	Queue *reprise.Queue // queue 0
 }
 
-// Open opens a device and closes it when the test ends.
 func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {
 	t.Helper()
 	dev, err := reprise.Open(t.Context(), target, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() {
 		if err := dev.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -44,12 +40,10 @@ func OnEmulators(t *testing.T, run func(*Bench), opts ...reprise.Option) {
 	}
 }
 
-// With returns the same device for a subtest.
 func (b *Bench) With(t *testing.T) *Bench {
 	return &Bench{T: t, Ctx: t.Context(), Dev: b.Dev, Queue: b.Queue}
 }
 
-// Must ends the test on an error.
 func (b *Bench) Must(err error) {
 	b.Helper()
 	Must(b, err)
@@ -69,7 +63,6 @@ func (b *Bench) Pages(name string, n int) *reprise.Buffer {
 	return buf
 }
 
-// Load loads a program.
 func (b *Bench) Load(p *reprise.Program) *reprise.Executable {
 	b.Helper()
 	x, err := b.Dev.Load(b.Ctx, p)
@@ -77,7 +70,6 @@ func (b *Bench) Load(p *reprise.Program) *reprise.Executable {
 	return x
 }
 
-// Image returns a prebuilt kernel for the device.
 func (b *Bench) Image(name string) *kernels.Image {
 	b.Helper()
 	im, err := kernels.Prebuilt(b.Dev.Arch(), name)
@@ -85,7 +77,6 @@ func (b *Bench) Image(name string) *kernels.Image {
 	return im
 }
 
-// Adder returns [Adder]'s program for the device.
 func (b *Bench) Adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	b.Helper()
 	p, err := Adder(b.Dev, name, at, in, out, addend)
@@ -93,7 +84,6 @@ func (b *Bench) Adder(name string, at chip.Core, in, out *reprise.Buffer, addend
 	return p
 }
 
-// Mover returns [Mover]'s program for the device.
 func (b *Bench) Mover(name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
 	b.Helper()
 	p, err := Mover(b.Dev, name, at, from, to)
@@ -101,5 +91,4 @@ func (b *Bench) Mover(name string, at chip.Core, from, to *reprise.Buffer) *repr
 	return p
 }
 
-// Allocated returns the bytes of each bank that are taken, by kind.
 func (b *Bench) Allocated() map[allocator.Kind]uint64 { return Allocated(b.Dev) }

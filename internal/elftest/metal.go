@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Variable is a variable of tt-metal's base firmware.
 type Variable struct {
 	Name string
 	Addr uint32
@@ -21,16 +20,14 @@ type Variable struct {
 // Metal describes tt-metal's base firmware of one processor, as far as kernels are linked with it.
 // Its instructions do nothing.
 type Metal struct {
-	Processor         chip.Processor
-	Entry, TextEnd    uint32
-	LocalEnd          uint32
-	Variables         []Variable
-	IRAM              bool // kernels are linked in the instruction RAM of Wormhole's NCRISC
-	KernelData        []byte
-	KernelInstruction []uint32 // nothing but a return if empty
+	Processor      chip.Processor
+	Entry, TextEnd uint32
+	LocalEnd       uint32
+	Variables      []Variable
+	IRAM           bool // kernels are linked in the instruction RAM of Wormhole's NCRISC
+	KernelData     []byte
 }
 
-// Where local RAM is, and what register gp has.
 const (
 	localRAM      = 0xFFB00000
 	globalPointer = localRAM + 0x7F0
@@ -57,7 +54,6 @@ func NewMetal(p chip.Processor, entry uint32, dramBanks, l1Banks int) Metal {
 
 func absolute(value uint32) elf.Sym32 { return elf.Sym32{Value: value, Shndx: ABS} }
 
-// Base returns the base firmware's file.
 func (m Metal) Base() File {
 	f := File{
 		Entry: m.Entry,
@@ -77,21 +73,14 @@ func (m Metal) Base() File {
 	return f
 }
 
-// Kernel returns the file of a kernel linked with the base firmware, with further text relocations.
-// Its text has 16 bytes, or the given instructions. Relocations may name symbol 1, the first
-// instruction.
+// Kernel returns the file of a kernel linked with the base firmware, of 16 bytes of text, with
+// further relocations, which may name symbol 1, the first instruction.
 func (m Metal) Kernel(relocations ...elf.Rela32) File {
 	at := m.TextEnd
 	if m.IRAM {
 		at = iram
 	}
-	var text []byte
-	for _, i := range m.KernelInstruction {
-		text = binary.LittleEndian.AppendUint32(text, i)
-	}
-	if text == nil {
-		text = binary.LittleEndian.AppendUint32(bytes.Repeat([]byte{0x13, 0, 0, 0}, 3), ret)
-	}
+	text := binary.LittleEndian.AppendUint32(bytes.Repeat([]byte{0x13, 0, 0, 0}, 3), ret)
 	f := File{
 		Entry:    at,
 		Segments: []Segment{{Flags: elf.PF_R | elf.PF_X, Vaddr: at, Paddr: at, Bytes: text}},
@@ -114,8 +103,7 @@ func (m Metal) Kernel(relocations ...elf.Rela32) File {
 	return f
 }
 
-// WriteFile writes a file into a folder of its processor, as tt-metal lays them out:
-// <dir>/brisc/brisc.elf.
+// WriteFile writes a file as tt-metal lays them out: <dir>/brisc/brisc.elf.
 func (m Metal) WriteFile(dir string, f File) error {
 	name := strings.ToLower(m.Processor.String())
 	if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {

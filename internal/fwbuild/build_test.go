@@ -17,8 +17,6 @@ import (
 
 const prefix = "riscv64-unknown-elf-"
 
-// tools is the cross compiler with a work directory of its own; the test is skipped without a
-// compiler.
 func tools(t *testing.T) toolchain {
 	t.Helper()
 	if _, err := exec.LookPath(prefix + "gcc"); err != nil {
@@ -33,8 +31,6 @@ func testKernel(arch chip.Arch, source string) target {
 	return target{output: arch.String() + "/" + source + ".elf", arch: arch, sources: []string{kernelSource + "/" + source}}
 }
 
-// The same sources give the same bytes wherever the build runs and whatever its directories are
-// called.
 func TestReproducible(t *testing.T) {
 	a := tools(t)
 	targets, err := firmwareTargets(a.root)
@@ -55,8 +51,6 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// build writes what is missing or stale, removes what nothing makes, and with check only says so,
-// by the names of images in archives.
 func TestCheck(t *testing.T) {
 	tools := tools(t)
 	dir := t.TempDir()
@@ -121,8 +115,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The compressed bytes don't matter, which depend on the version of compress/gzip; a damaged
-// archive is an error that names it.
+// Compressed bytes depend on the version of compress/gzip.
 func TestCheckArchive(t *testing.T) {
 	tools := tools(t)
 	dir := t.TempDir()
@@ -141,7 +134,6 @@ func TestCheckArchive(t *testing.T) {
 	}
 }
 
-// Without a compiler the message says what to install.
 func TestNoCompiler(t *testing.T) {
 	root, err := moduleRoot()
 	devtest.Must(t, err)
@@ -160,7 +152,6 @@ func TestUnknownSet(t *testing.T) {
 	}
 }
 
-// A flat image is what a base firmware's ELF file loads, and nothing that isn't one piece.
 func TestFlatten(t *testing.T) {
 	if _, err := flatten([]byte("text")); err == nil {
 		t.Error("no error for what is not ELF")

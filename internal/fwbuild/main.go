@@ -4,11 +4,9 @@
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] SET...
 //
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
-// Kernels are made by [kernels.CompileELF]. The output depends only on sources and compiler and has
-// no paths, times or build ids. -check writes nothing and fails if the committed images differ.
-// -only makes only the images with matching names, such as blackhole/compute/matmul. Each chip has
-// one archive ([images.Pack]). Their contents are compared, since compressed bytes depend on the
-// version of compress/gzip.
+// The output depends only on sources and compiler. -check writes nothing and fails if the committed
+// images differ. -only makes only the images with matching names, such as blackhole/compute/matmul.
+// Each chip has one archive ([images.Pack]), compared by contents.
 package main
 
 import (
@@ -52,7 +50,6 @@ func main() {
 	}
 }
 
-// imageSet is a set of images built together.
 type imageSet struct {
 	name, dir string // dir has the images
 	targets   func(root string) ([]target, error)
@@ -69,7 +66,6 @@ var imageSets = []imageSet{
 	{"ops", "ops/kernels/prebuilt", opsTargets},
 }
 
-// eachIn returns the targets of a directory: a kernel for each source file.
 func eachIn(dir string) func(string) ([]target, error) {
 	return func(root string) ([]target, error) { return kernelTargetsIn(root, dir, "", elfFile) }
 }
@@ -113,8 +109,8 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 	return nil
 }
 
-// build writes targets below dir, or compares them with the files there. Unless only some targets
-// are made, other files below dir are removed or reported.
+// build writes targets below dir, or compares them with the files there. Without only, other files
+// below dir are removed or reported.
 func build(tools toolchain, dir string, targets []target, check bool, only *regexp.Regexp) error {
 	old, err := committed(dir)
 	if err != nil {
@@ -130,7 +126,7 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 		made = all
 	}
 	var stale []string
-	dirty := map[string]bool{} // files and archives to write
+	dirty := map[string]bool{} // to write
 	differs := func(name, why string) {
 		stale = append(stale, name+why)
 		if archive, _, packed := strings.Cut(name, images.Ext+"/"); packed {
@@ -211,7 +207,6 @@ func write(dir, name string, made map[string][]byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644))
 }
 
-// committed returns the images below dir, as makeImages does.
 func committed(dir string) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -242,7 +237,6 @@ func committed(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// moduleRoot returns the directory with go.mod at or above the working directory.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

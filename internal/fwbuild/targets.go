@@ -15,26 +15,25 @@ import (
 
 // A target is one committed image.
 type target struct {
-	output  string // path below the images directory, slash-separated
+	output  string // below the images directory, slash-separated
 	arch    chip.Arch
 	form    form
 	sources []string // relative to the module's root, in link order; a kernel has one
-	defines []string // preprocessor definitions
+	defines []string
 
-	// Of compute kernels only. output is the prefix of their three images' names.
+	// Of compute kernels. output is the prefix of their three images' names.
 	compute *computeTarget
 
 	// Of firmware and of kernels committed as images.
-	lines string // path of a table of its functions and lines (stack.Module.AppendTable), or empty
+	lines string // path of a table of functions and lines (stack.Module.AppendTable), or empty
 
-	// Of firmware only.
-	script  string   // linker script
+	// Of firmware.
+	script  string
 	symbols []string // linker symbols, name=value
 }
 
-// computeTarget holds a compute kernel's options and the suffixes of its three images.
 type computeTarget struct {
-	names  [3]string
+	names  [3]string // suffixes
 	source kernels.ComputeSource
 }
 
@@ -57,7 +56,6 @@ const (
 	relaySource    = "dispatch/firmware/relay/src"
 )
 
-// firmwareTargets returns the base firmware of each processor and the command-queue kernels.
 func firmwareTargets(root string) ([]target, error) {
 	sources := [chip.NumProcessors]string{"brisc", "ncrisc", "trisc", "trisc", "trisc"}
 	var targets []target
@@ -87,10 +85,10 @@ func firmwareTargets(root string) ([]target, error) {
 	return append(targets, queue...), err
 }
 
-// relayTargets returns the programs that carry command queues over Ethernet, which only Wormhole
-// needs: a kernel, and the program of Ethernet tiles. The latter is linked to the region for
-// customers' code (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps its data on the
-// base firmware's stack.
+// relayTargets returns the programs that carry Wormhole's command queues over Ethernet: kernels,
+// and the program of Ethernet tiles, which is linked to the region for customers' code
+// (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps its data on the base firmware's
+// stack.
 func relayTargets(root string) ([]target, error) {
 	kernels, err := kernelTargetsIn(root, relaySource+"/tensix", "", image)
 	kernels = slices.DeleteFunc(kernels, func(t target) bool { return t.arch != chip.Wormhole })
@@ -104,8 +102,6 @@ func relayTargets(root string) ([]target, error) {
 	}), err
 }
 
-// opsTargets returns the kernels of operations: those in the folders and those of the table of
-// operations.
 func opsTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, opsSource, "", elfFile)
 	for _, arch := range arches {
@@ -116,8 +112,8 @@ func opsTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// engineTargets returns the images of an engine kernel: one target for formats and functions that
-// give a distinct image.
+// engineTargets returns one target for formats and functions of an engine kernel that give a
+// distinct image.
 func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []target {
 	var targets []target
 	made := map[string]bool{}
@@ -142,8 +138,7 @@ func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []
 	return targets
 }
 
-// kernelTargets returns a kernel for each source file in kernels/src, and the engines' sums of
-// collectives.
+// kernelTargets adds the engines' sums of collectives.
 func kernelTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, kernelSource, "", elfFile)
 	sum := &catalog.Engine{
@@ -157,7 +152,6 @@ func kernelTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// kernelTargetsIn returns a kernel for each source file in a directory.
 func kernelTargetsIn(root, dir, prefix string, form form) ([]target, error) {
 	ext := map[bool]string{true: "elf", false: "bin"}[form == elfFile]
 	entries, err := os.ReadDir(filepath.Join(root, dir))

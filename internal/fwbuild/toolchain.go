@@ -15,10 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// toolchain makes images with the cross compiler.
 type toolchain struct {
 	ctx    context.Context
-	prefix string // of the compiler's programs, empty for the usual ones
+	prefix string // empty for the usual ones
 	root   string // of the module
 	work   string // for intermediate files
 }
@@ -60,12 +59,10 @@ func (t toolchain) make(target target) (image, lines []byte, err error) {
 	return image, lines, nil
 }
 
-// intermediate returns the path in the work directory of an intermediate file of a target.
 func (t toolchain) intermediate(target target, suffix string) string {
 	return filepath.Join(t.work, strings.NewReplacer("/", "-", ".", "-").Replace(target.output)+suffix)
 }
 
-// source is the source of a kernel for package kernels.
 func (t toolchain) source(target target, warnings *bytes.Buffer) kernels.Source {
 	return kernels.Source{
 		Path: filepath.Join(t.root, target.sources[0]), Arch: target.arch, Defines: target.defines, Compiler: t.prefix, Warnings: warnings,
@@ -84,7 +81,7 @@ func refusal(err error, warnings *bytes.Buffer) error {
 	return err
 }
 
-// kernel compiles a kernel with package kernels. Debug information doesn't change the image.
+// kernel compiles a kernel. Debug information doesn't change the image.
 func (t toolchain) kernel(target target) (image, lines []byte, err error) {
 	var warnings bytes.Buffer
 	source := t.source(target, &warnings)
@@ -109,8 +106,7 @@ func (t toolchain) kernel(target target) (image, lines []byte, err error) {
 	return k.Text, lines, err
 }
 
-// firmware compiles base firmware, linked by a script of its own. Debug information doesn't change
-// the image.
+// firmware compiles base firmware. Debug information doesn't change the image.
 func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	compiler, err := riscv.Find(t.prefix)
 	if err != nil {

@@ -71,7 +71,6 @@ func checkCompiler(in *Installation, add addCheck) {
 	add("compiler", kmd.StatusOK, path, "")
 }
 
-// checkLibrary checks for a library or the means to build one.
 func checkLibrary(l *Libraries, add addCheck) {
 	path, ok, err := l.find()
 	switch {

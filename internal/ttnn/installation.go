@@ -17,24 +17,21 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Errors that a caller can act on, wrapped in an *Error with the fix.
+// Wrapped in an *Error with the fix.
 var (
-	// ErrNoPython means that no Python interpreter runs.
 	ErrNoPython = errors.New("no Python")
 	// ErrNotInstalled means that the Python interpreter lacks the package ttnn.
 	ErrNotInstalled = errors.New("ttnn is not installed")
-	// ErrNoLibrary means that the simulator library is missing and can't be built.
-	ErrNoLibrary = errors.New("no simulator library")
+	ErrNoLibrary    = errors.New("no simulator library")
 	// ErrUnusable means that files of an installation or the cache are missing or unwritable.
 	ErrUnusable = errors.New("unusable installation")
 )
 
-// Error says what is missing and how to get it.
 type Error struct {
 	Kind  error  // one of the above
 	Found string // what was found instead, or searched
 	Fix   string // one command or step
-	Err   error  // the cause, may be nil
+	Err   error  // may be nil
 }
 
 // Error implements error.
@@ -49,22 +46,18 @@ func (e *Error) Error() string {
 	return s + ": " + e.Fix
 }
 
-// Unwrap returns Kind and Err.
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// Version is the version of a ttnn wheel.
 type Version struct{ Major, Minor, Patch int }
 
 // String returns "0.77.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Less reports whether v is older than w.
 func (v Version) Less(w Version) bool {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch)) < 0
 }
 
-// ParseVersion reads the leading numbers of a version such as "0.77.0" or "0.77.0rc3". Missing
-// numbers are 0.
+// ParseVersion reads the leading numbers of a version such as "0.77.0rc3". Missing numbers are 0.
 func ParseVersion(s string) (v Version, err error) {
 	for i, part := range strings.SplitN(s, ".", 4) {
 		digits := len(part) - len(strings.TrimLeft(part, "0123456789"))
@@ -81,14 +74,14 @@ func ParseVersion(s string) (v Version, err error) {
 
 // An Installation is a Python interpreter that has TT-NN.
 type Installation struct {
-	Python        string // executable
+	Python        string
 	PythonVersion string // "3.10.13"
 	Dir           string // of the package ttnn
-	Text          string // the wheel's version as it is installed, such as "0.77.0"
+	Text          string // the wheel's version, such as "0.77.0"
 	Version       Version
 }
 
-// probe is a Python program that prints Find's data as JSON. Importing ttnn would take seconds.
+// probe prints Find's data as JSON. Importing ttnn would take seconds.
 const probe = `
 import importlib.metadata as m, importlib.util as u, json, platform, sys
 s = u.find_spec("ttnn")
@@ -98,12 +91,11 @@ except m.PackageNotFoundError: v = ""
 print("reprise:" + json.dumps({"python": sys.executable, "pythonVersion": platform.python_version(), "dir": d[0] if d else "", "version": v}))
 `
 
-// probePatience is how long a Python interpreter may take to start.
-const probePatience = 30 * time.Second
+const probePatience = 30 * time.Second // for Python to start
 
-// Find finds TT-NN. python is an interpreter's name or path. If it is empty, Find takes the
-// interpreter of the virtual environment in the folder environment, or python3 in PATH if that is
-// empty too. The error is an *Error of ErrNoPython or ErrNotInstalled, or the context's.
+// Find finds TT-NN of an interpreter by name or path, else of the virtual environment in the folder
+// environment, else of python3 in PATH. The error is an *Error of ErrNoPython or ErrNotInstalled,
+// or the context's.
 func Find(ctx context.Context, python, environment string) (*Installation, error) {
 	in := python
 	switch {
@@ -142,24 +134,21 @@ func Find(ctx context.Context, python, environment string) (*Installation, error
 	return i, nil
 }
 
-// Tried are the versions of the wheel that are known to run: see docs/ttnn.md.
+// Tried are the versions of the wheel that are known to run (docs/ttnn.md).
 func Tried() []Version {
 	return []Version{{0, 68, 0}, {0, 70, 1}, {0, 72, 0}, {0, 76, 0}, {0, 77, 0}, {0, 80, 0}, {0, 81, 1}}
 }
 
-// newest is the newest version that is known to run.
 func newest() Version {
 	all := Tried()
 	return all[len(all)-1]
 }
 
-// socFiles are the wheel's descriptions of chips.
 var socFiles = map[chip.Arch]string{
 	chip.Wormhole:  "wormhole_b0_80_arch.yaml",
 	chip.Blackhole: "blackhole_140_arch.yaml",
 }
 
-// socDescriptor reads the wheel's description of a chip.
 func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
 	path := filepath.Join(i.Dir, "tt_metal", "soc_descriptors", socFiles[a])
 	b, err := os.ReadFile(path)
@@ -170,7 +159,7 @@ func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
 	return b, nil
 }
 
-// Compiler returns the path of this installation's kernel compiler, sfpi; empty if there is none.
+// Compiler returns the path of this installation's kernel compiler, sfpi; "" if there is none.
 func (i *Installation) Compiler() string {
 	for _, root := range []string{filepath.Join(i.Dir, "runtime", "sfpi"), "/opt/tenstorrent/sfpi"} {
 		path := filepath.Join(root, "compiler", "bin", "riscv-tt-elf-g++")

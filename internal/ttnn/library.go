@@ -17,17 +17,15 @@ import (
 	"strings"
 )
 
-// The module of the shared library, and where it is in the repository.
+// The module of the shared library.
 const (
 	rootModule    = "github.com/reprise-tt/reprise"
 	libraryFolder = "sim/libttsim/cshared"
 	libraryModule = rootModule + "/" + libraryFolder
 )
 
-// LibraryName is the file name of the simulator library.
 const LibraryName = "libttsim.so"
 
-// Libraries finds and builds the simulator library.
 type Libraries struct {
 	// Cache is the folder of built libraries, created when needed.
 	Cache string
@@ -37,8 +35,8 @@ type Libraries struct {
 	Source string
 }
 
-// linkerFlags drop symbols and disable Go's preemption signals, since Python's faulthandler removes
-// the signal stack that they need.
+// linkerFlags disable Go's preemption signals, since Python's faulthandler removes the signal stack
+// that they need.
 const linkerFlags = "-s -w -X=runtime.godebugDefault=asyncpreemptoff=1"
 
 // CheckLibrary returns an error unless a file is a simulator library that Reprise made.
@@ -66,7 +64,7 @@ func (l *Libraries) Find(ctx context.Context, building func(string)) (string, er
 	return path, l.Build(ctx, path)
 }
 
-// find returns the path of an existing library, or the path to build this version's.
+// find returns the path of an existing library, or where to build this version's.
 func (l *Libraries) find() (path string, ok bool, err error) {
 	if l.Executable != "" {
 		path := filepath.Join(filepath.Dir(l.Executable), LibraryName)
@@ -148,8 +146,7 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	return nil
 }
 
-// sources returns the library's sources: in a checkout around l.Source, or in the module cache,
-// which go mod download fills.
+// sources returns the library's sources: in a checkout around l.Source, or in the module cache.
 func (l *Libraries) sources(ctx context.Context) (string, error) {
 	var err error
 	if l.Source != "" {
