@@ -22,7 +22,8 @@ import (
 // [Timeline.Stop]: when calls were made, and when the device carried them out.
 //
 // The device's times are stamps of its dispatchers, one after every submission. So meanwhile the
-// device works on each queue strictly in order, and each call costs the host some microseconds more.
+// device works on each queue strictly in order, and each call costs the host some microseconds
+// more.
 type Timeline struct {
 	dev   *reprise.Device
 	began time.Time

@@ -203,8 +203,8 @@ func (s *Stream) AddTo(p *reprise.Program) {
 //
 // The error is io.EOF after the kernel has closed the stream and a *KernelError after it has
 // failed, once each: another Read waits for the kernel's next run. A *SizeError leaves the message
-// in the ring. Otherwise the wait ends with ctx, with the error of a hung queue or a lost device, or
-// with reprise.ErrTimeout if nothing on the device moves for its hang timeout; then Read may be
+// in the ring. Otherwise the wait ends with ctx, with the error of a hung queue or a lost device,
+// or with reprise.ErrTimeout if nothing on the device moves for its hang timeout; then Read may be
 // called again. After a recovery the error is a *StaleError.
 func (s *Stream) Read(ctx context.Context, p []byte) (int, error) {
 	n, _, err := s.do(ctx, "read", operation{wait: true, p: p})
@@ -230,9 +230,10 @@ func (s *Stream) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Write waits until the ring has room for a message and copies p, of at most Longest bytes, into it,
-// where a kernel pops it later. It allocates nothing. The error is a *SizeError for a message that
-// never fits and a *KernelError when the kernel reads no more, until Reset. The wait ends as Read's.
+// Write waits until the ring has room for a message and copies p, of at most Longest bytes, into
+// it, where a kernel pops it later. It allocates nothing. The error is a *SizeError for a message
+// that never fits and a *KernelError when the kernel reads no more, until Reset. The wait ends as
+// Read's.
 func (s *Stream) Write(ctx context.Context, p []byte) error {
 	_, _, err := s.do(ctx, "write", operation{write: true, wait: true, p: p})
 	return err

@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/reprise-tt/reprise"
 
-// arrows has the packages of the module that each package may import, from programs at the top to the
-// boundary to the chips at the bottom. reprise is the root package. A package without a line may
-// import nothing of the module. A name that ends in * stands for a tree.
+// arrows has the packages of the module that each package may import, from programs at the top to
+// the boundary to the chips at the bottom. reprise is the root package. A package without a line
+// may import nothing of the module. A name that ends in * stands for a tree.
 const arrows = `
 # Programs.
 cmd/reprise -> reprise *

@@ -58,8 +58,8 @@ const (
 	MaxPowerValidity = 0xEF
 )
 
-// Mapping ids of QueryMappings: resource 0, 1, 2 are PCI BARs 0, 2, 4, each uncached from id 1 on and
-// write-combined after it.
+// Mapping ids of QueryMappings: resource 0, 1, 2 are PCI BARs 0, 2, 4, each uncached from id 1 on
+// and write-combined after it.
 const (
 	MappingUnused      = 0
 	MappingResource2WC = 6

@@ -37,8 +37,8 @@ func readHeader(t *testing.T) header {
 	return h
 }
 
-// goStructs returns the structs of all arguments by the header's names without underscores. C structs
-// without members have no bytes and are absent.
+// goStructs returns the structs of all arguments by the header's names without underscores. C
+// structs without members have no bytes and are absent.
 func goStructs() map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	var add func(g reflect.Type)
