@@ -11,8 +11,8 @@ type NoCommonAddressError struct {
 	Kind    Kind
 	Need    uint64 // in each bank, of the largest request
 	Largest uint64 // bytes in each bank of the largest range that is free in all
-	Count   int    // of allocators
-	Err     error  // ErrOutOfMemory
+	Count   int
+	Err     error
 }
 
 // Error implements error.
@@ -30,9 +30,8 @@ const allocateAllTries = 64
 // AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one
 // kind and may differ in size. If requests and fingerprints are equal, the address is the one that
 // [Allocator.Allocate] of any would choose, and the fingerprints stay equal. Otherwise it is the
-// lowest that is free in all, or the highest for a kind that grows downward. On an error nothing is
-// allocated; it wraps [ErrRequest], or [ErrOutOfMemory] as an [*OutOfMemoryError] or a
-// [*NoCommonAddressError].
+// lowest that is free in all, or the highest for a kind that grows downward. On an error, which
+// wraps [ErrRequest] or [ErrOutOfMemory], nothing is allocated.
 func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -132,7 +131,6 @@ func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest
 	return starts[0].Addr, largest, true
 }
 
-// shorten returns the ranges of addresses at which n bytes may begin.
 func shorten(holes []Hole, n uint64) []Hole {
 	var out []Hole
 	for _, h := range holes {

@@ -39,12 +39,12 @@ type OutOfMemoryError struct {
 	Kind   Kind
 	Owner  string
 	Tag    string
-	Size   uint64 // asked for, over all banks
+	Size   uint64
 	Banks  int
-	Need   uint64       // asked for
-	Have   uint64       // free
-	Hole   uint64       // the largest
-	Total  uint64       // the region
+	Need   uint64
+	Have   uint64
+	Hole   uint64
+	Total  uint64
 	Owners []OwnerUsage // the five with most in the region
 	// TraceRegion is the [Config.TraceRegion] that would have been enough for a trace; 0 if it
 	// isn't fixed.
@@ -91,7 +91,7 @@ func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
 type OccupiedError struct {
 	Kind      Kind
 	Addr, End uint64 // the range asked for, in each bank
-	Low, High uint64 // the region
+	Low, High uint64
 	By        []Live // live extents in the way, by address; none if the range leaves the region
 }
 

@@ -2,19 +2,17 @@ package allocator
 
 import "slices"
 
-// holes is the set of free ranges of an address space, which never touch each other, in units.
-//
-// The holes are a sorted list, cut into chunks of at most chunkWidth. A directory has each chunk's
-// last address and largest hole, and most the largest hole of every groupWidth chunks, so the
-// lowest hole that fits is found by skipping groups, then chunks, then holes. Neighbours are found
-// by binary search. A full chunk is cut in two, and half empty chunks are joined.
+// holes is the set of free ranges of an address space, which never touch each other, in units: a
+// sorted list, cut into chunks of at most chunkWidth, of which a full one is cut in two and half
+// empty ones are joined. A directory has each chunk's last address and largest hole, and most the
+// largest hole of every groupWidth chunks, so that the lowest hole that fits is found by skipping.
 type holes struct {
 	dir    []chunkEntry // by address
 	most   []uint32     // of each group, its largest hole's size
 	chunks []chunk      // by chunkEntry.chunk
 	unused []uint32     // chunks that dir doesn't name
-	count  int          // holes
-	units  uint64       // sum of the holes' sizes
+	count  int
+	units  uint64
 }
 
 const (
@@ -26,10 +24,10 @@ type chunk [chunkWidth]hole
 
 // chunkEntry describes a chunk, which is never empty.
 type chunkEntry struct {
-	end   uint32 // of its last hole
-	most  uint32 // size of its largest hole
-	chunk uint32 // index in chunks
-	n     uint32 // holes
+	end   uint32
+	most  uint32
+	chunk uint32
+	n     uint32
 }
 
 // hole is a free range: its end in the high half, its size in the low half. Neither is 0.
@@ -209,7 +207,7 @@ func (h *holes) give(start, size uint32) {
 	}
 }
 
-// next returns the place of the next hole; after the last its chunk doesn't exist.
+// next may return a place in a chunk that doesn't exist: after the last hole.
 func (h *holes) next(p place) place {
 	if p.i++; p.i == int(h.dir[p.c].n) {
 		return place{c: p.c + 1}

@@ -27,7 +27,7 @@ type Map struct {
 // RegionMap is one range of every bank.
 type RegionMap struct {
 	Name  string  `json:"name"` // of the kind, or "DRAM and trace" where traces have no region of their own
-	Stats []Stats `json:"stats"` // of the kinds that live there, in bytes of each bank
+	Stats []Stats `json:"stats"`
 	// Entries cover the region without gaps, by address.
 	Entries []MapEntry `json:"entries"`
 }
@@ -41,12 +41,12 @@ type MapEntry struct {
 	Kind     string `json:"kind,omitempty"`
 	Owner    string `json:"owner,omitempty"`
 	Tag      string `json:"tag,omitempty"`
-	Site     string `json:"site,omitempty"` // file:line of the caller
+	Site     string `json:"site,omitempty"`
 	Size     uint64 `json:"size,omitempty"` // bytes asked for, over all banks
 	PageSize uint64 `json:"page_size,omitempty"`
 	Banks    uint32 `json:"banks,omitempty"` // over which pages are dealt
 	Holds    int    `json:"holds,omitempty"`
-	Freed    bool   `json:"freed,omitempty"` // by its owner; holds keep it
+	Freed    bool   `json:"freed,omitempty"`
 }
 
 // Bytes returns the size of the range in each bank.
@@ -154,7 +154,7 @@ func (e *MapEntry) what() string {
 }
 
 const (
-	svgWidth  = 1000 // of a region's bar, in pixels
+	svgWidth  = 1000
 	svgBar    = 40
 	svgText   = 16
 	svgMargin = 10
@@ -280,11 +280,11 @@ func (m *Map) WriteSummary(w io.Writer) error {
 	return table(w, rows...)
 }
 
-// WriteDetailed writes detailed_memory_usage.csv: for each region the totals over all banks, then
-// each bank with its blocks. Kind, owner, tag and call site follow tt-metal's columns.
+// WriteDetailed writes detailed_memory_usage.csv with tt-metal's columns: for each region the
+// totals over all banks, then each bank with its blocks.
 func (m *Map) WriteDetailed(w io.Writer) error {
 	c := csv.NewWriter(w)
-	put := func(fields ...string) { _ = c.Write(fields) } // Flush keeps the error
+	put := func(fields ...string) { _ = c.Write(fields) }
 	for i := range m.Regions {
 		r := &m.Regions[i]
 		var allocated uint64

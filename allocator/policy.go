@@ -7,8 +7,8 @@ type Policy uint8
 // Policies. Of equal holes the lowest is taken, or the highest from the top down.
 const (
 	FirstFit Policy = iota // the lowest hole: repeatable addresses, and the other end stays free
-	BestFit                // the smallest hole
-	WorstFit               // the largest hole
+	BestFit
+	WorstFit
 
 	numPolicies
 )

@@ -31,16 +31,14 @@ type Distribution struct {
 	volume   int // pages of a shard
 	shards   int
 	perCore  int // most shards of a core
-	pages    int // of the tensor
+	pages    int
 	strategy Strategy
 }
 
 // mostPages bounds a buffer, so that products of shapes can't overflow.
 const mostPages = 1 << 40
 
-// NewDistribution computes where pages are. Errors wrap [ErrRequest]: shapes of different rank or
-// without size, a shard that doesn't suit the layout, more shards than cores where each needs its
-// own, or cores that are named twice.
+// NewDistribution computes where pages are. Errors wrap [ErrRequest].
 func NewDistribution(s ShardSpec) (*Distribution, error) {
 	bad := func(format string, args ...any) (*Distribution, error) {
 		return nil, fmt.Errorf("allocator: %s buffer: %w: %s", s.Layout, ErrRequest, fmt.Sprintf(format, args...))

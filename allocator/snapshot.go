@@ -36,7 +36,7 @@ func (a *Allocator) Clone() *Allocator {
 		if s.live() {
 			c.blocks[i].flags |= blockInherited
 		} else {
-			c.state[i] ^= 1 << 30 // tells the copy's extents from the original's
+			c.state[i] ^= 1 << 30
 		}
 	}
 	return c
@@ -63,7 +63,7 @@ func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 
 // Fingerprint returns a hash of everything that decides where extents of a kind are placed:
 // geometry, policy and holes, but not owners. Allocators with equal fingerprints give the same
-// requests the same addresses, in every process. It is 0 if the device lacks the kind.
+// requests the same addresses. It is 0 if the device lacks the kind.
 func (a *Allocator) Fingerprint(k Kind) uint64 {
 	if !k.valid() || a.region[k] == nil {
 		return 0
@@ -92,7 +92,7 @@ func (a *Allocator) Fingerprint(k Kind) uint64 {
 
 // Change is a difference between two states of an allocator.
 type Change struct {
-	Live         // as it is or was
+	Live
 	Added   bool // in the later state only; otherwise in the earlier one only, unless Changed
 	Changed bool // in both, but with other holds, or freed by its owner; Live is the later one
 }
@@ -166,9 +166,8 @@ func (a *Allocator) all() []Live {
 
 // Restore goes back to an earlier state, of this allocator or of one with the same configuration.
 // Extents that are live only now are freed; those that were live only then are allocated again at
-// their addresses, with owners, tags and call sites ([Allocator.Extents]); the others stay valid.
-// High-water marks stay. If an extent that would be freed is held, or the configurations differ,
-// nothing changes and the error wraps [ErrHeld] or [ErrConfig].
+// their addresses ([Allocator.Extents]). High-water marks stay. If an extent that would be freed is
+// held, or the configurations differ, nothing changes and the error wraps [ErrHeld] or [ErrConfig].
 func (a *Allocator) Restore(earlier *Allocator) error {
 	mine, theirs := a.cfg, earlier.cfg
 	mine.Gauge, theirs.Gauge = nil, nil

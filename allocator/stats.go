@@ -16,9 +16,9 @@ type Stats struct {
 	// lowest trace's address.
 	Low         uint64 `json:"low"`
 	High        uint64 `json:"high"`
-	Total       uint64 `json:"total"`        // what the kind could have if nothing were allocated
-	Allocated   uint64 `json:"allocated"`    // of this kind
-	Free        uint64 `json:"free"`         // for this kind
+	Total       uint64 `json:"total"` // what the kind could have if nothing were allocated
+	Allocated   uint64 `json:"allocated"`
+	Free        uint64 `json:"free"`
 	LargestHole uint64 `json:"largest_hole"` // the most that one extent can get
 	Peak        uint64 `json:"peak"`         // most that was ever allocated at once
 	Extents     int    `json:"extents"`

@@ -11,7 +11,7 @@ type Chip struct {
 	arch   Arch
 	h      Harvesting
 	params *Params
-	pcie   XY // raw, in use
+	pcie   XY
 
 	columns, rows []uint8 // raw, of working Tensix tiles, ascending
 	tiles         [maxRows][maxColumns]Tile
@@ -30,8 +30,8 @@ type route struct {
 	ok  bool
 }
 
-// New returns a chip of an architecture with units harvested. Errors wrap [ErrUnknownArch] or
-// [ErrHarvesting]. Of a Blackhole's two PCIe tiles New assumes (2,0); see [Chip.WithPCIe].
+// New returns a chip of an architecture with units harvested, and with a Blackhole's PCIe tile at
+// (2,0) ([Chip.WithPCIe]). Errors wrap [ErrUnknownArch] or [ErrHarvesting].
 func New(a Arch, h Harvesting) (*Chip, error) {
 	if !a.Valid() {
 		return nil, fmt.Errorf("chip: new %s: %w", a, ErrUnknownArch)

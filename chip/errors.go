@@ -33,7 +33,7 @@ func (e *CoordinateError) Unwrap() error { return ErrCoordinate }
 
 type WindowError struct {
 	Arch  Arch
-	Size  uint64 // window size in bytes
+	Size  uint64
 	Field string // "size", "address", "target", "start", "ordering", "vc", "noc"
 	Value uint64
 	Why   string

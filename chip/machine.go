@@ -12,7 +12,7 @@ type Machine struct {
 }
 
 type MachineChip struct {
-	Board      int        // from 0
+	Board      int
 	Kind       uint16     // of the board: the code in its serial number
 	Location   uint8      // on its board
 	PCI        bool       // other chips are reached through Ethernet
@@ -161,8 +161,8 @@ func galaxy(name string, a Arch, kind uint16, h Harvesting, links [][5]int) Mach
 	return m
 }
 
-// bundles expands rows of links: chip, first channel, other chip, its first channel, number of
-// links.
+// bundles expands rows of a chip, its first channel, another chip, its first channel, and the
+// number of links.
 func bundles(l [][5]int) []Link {
 	var out []Link
 	for _, b := range l {

@@ -1,9 +1,8 @@
 package chip
 
 // NIURegs are a tile's network interface registers: offsets from Base[noc] unless said otherwise,
-// for command buffer i plus i*CommandStride; NoRegister if missing. Sources: tt-isa-documentation
-// */NoC/MemoryMap.md, */NoC/Counters.md; tt-metal
-// tt_metal/hw/inc/internal/tt-1xx/*/noc/noc_parameters.h.
+// for command buffer i plus i*CommandStride; NoRegister if missing (tt-isa-documentation
+// */NoC/MemoryMap.md and Counters.md; tt-metal noc_parameters.h).
 type NIURegs struct {
 	Base           [2]uint32
 	CommandBuffers int
@@ -19,27 +18,27 @@ type NIURegs struct {
 	AtData                  uint32
 	BroadcastExclude        uint32
 	L1AccAtInstrn, SecCtrl  uint32
-	CmdCtrl                 uint32 // write 1 to start, reads 0 when the request has been taken
+	CmdCtrl                 uint32
 
 	NodeID, EndpointID uint32
 	ClearOutstanding   uint32 // bit i clears counter ReqsOutstanding+i
 	InitiatorStatus    uint32 // Wormhole CMD_BUF status, Blackhole BUF_AVAIL
 	InitiatorOverflow  uint32
-	Cfg0               uint32 // NIU_CFG_0, see NIUCfg0Translate
+	Cfg0               uint32
 	RouterCfg          uint32 // ROUTER_CFG_0; _1 to _4 follow
 	TranslateX         uint32
 	TranslateXWords    int
 	TranslateY         uint32
 	TranslateYWords    int
-	TranslateBits      int    // per table entry
-	TranslatePerWord   int    // entries
+	TranslateBits      int
+	TranslatePerWord   int
 	IDLogical          uint32 // NOC_ID_LOGICAL: own virtual coordinate, x | y<<6
 	ColumnMask         uint32
 	RowMask            uint32
 	DDRTable           uint32 // of the DRAM translation table
 	DDRTableWords      int
 	ColumnSwap         uint32
-	Counters           uint32 // counter 0; see Counter
+	Counters           uint32
 	NumTransactionIDs  int
 }
 

@@ -10,10 +10,10 @@ type Params struct {
 
 	GridWidth, GridHeight int // in tiles
 
-	L1Size         uint32                // of a Tensix tile
-	EthernetL1Size uint32                // of an Ethernet tile
-	LocalRAM       uint32                // address of each processor's local RAM
-	LocalRAMSize   [NumProcessors]uint32 // by Processor
+	L1Size         uint32 // of a Tensix tile
+	EthernetL1Size uint32 // of an Ethernet tile
+	LocalRAM       uint32 // address of each processor's local RAM
+	LocalRAMSize   [NumProcessors]uint32
 	// LocalRAMAlias is where the NoC reaches each processor's local RAM, or NoRegister.
 	LocalRAMAlias [NumProcessors]uint32
 
@@ -26,7 +26,7 @@ type Params struct {
 
 	PCI     PCIParams
 	BAR     BARParams
-	Windows []WindowClass // smallest first
+	Windows []WindowClass
 
 	NIU    NIURegs
 	Debug  DebugRegs
@@ -39,15 +39,14 @@ type Params struct {
 	ResetAllButBRISC uint32 // lets only BRISC run
 	// ResetPC is where each processor starts without an override.
 	ResetPC [NumProcessors]uint32
-	// ResetPCRegister is the register with the overriding start address; NoRegister for BRISC,
-	// which starts at 0. On Wormhole these are Tensix configuration words, which only the tile's
-	// own BRISC reaches.
+	// ResetPCRegister overrides the start address; NoRegister for BRISC, which starts at 0. On
+	// Wormhole these are Tensix configuration words, which only the tile's own BRISC reaches.
 	ResetPCRegister [NumProcessors]uint32
 	// TRISCResetPCOverride enables ResetPCRegister of TRISC0 to 2 by bits 0 to 2.
 	TRISCResetPCOverride uint32
 	// NCRISCResetPCOverride does for NCRISC, by bit 0.
 	NCRISCResetPCOverride uint32
-	TensixConfig          uint32 // configuration words
+	TensixConfig          uint32
 
 	// MulticastSkipColumns and MulticastSkipRows have a bit for every raw NoC 0 column and row
 	// without Tensix tiles, which routers leave out of multicasts.
@@ -80,7 +79,7 @@ type PCIParams struct {
 	BARSize        [6]uint64 // by BAR number; 0 if absent or the upper half of a 64-bit one
 
 	NOCBase uint64 // NoC address, in the PCIe tile, of the outbound window through the iATU
-	NOCSize uint64 // of that window
+	NOCSize uint64
 
 	IATUBase    uint32 // BAR 2 offset of region 0
 	IATURegions int    // outbound
@@ -94,8 +93,8 @@ type BARParams struct {
 	WindowRegs     uint32 // first TLB configuration register
 	WindowRegsSize uint32 // per window: 8 or 12
 	StridedRegs    uint32 // first strided multicast register (Blackhole), else NoRegister
-	StridedCount   int    // of 4 bytes
-	KernelWindow   int    // id of the window that the kernel driver keeps
+	StridedCount   int
+	KernelWindow   int // id of the window that the kernel driver keeps
 	NIU            [2]uint32
 	ARCCSM, ARCAPB uint32
 }
@@ -105,7 +104,7 @@ type BARParams struct {
 type DebugRegs struct {
 	Base                 uint32
 	WallClockLow         uint32 // reading latches the high half
-	WallClockHigh        uint32 // live
+	WallClockHigh        uint32
 	WallClockHighLatched uint32 // at the last read of the low half
 	LocalRAMClearDisable uint32 // turns off the clearing of local RAM on reset (Blackhole), else NoRegister
 }

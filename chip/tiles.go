@@ -13,7 +13,7 @@ type Tile struct {
 	Harvested bool // fused off: it must not be used
 }
 
-const portsPerBank = 3 // tiles of a DRAM controller
+const portsPerBank = 3
 
 // tensixColumns and tensixRows include harvested ones, in ascending order.
 func (a Arch) tensixColumns() []uint8 {

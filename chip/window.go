@@ -53,7 +53,7 @@ type WindowRegs [3]uint32
 
 // windowLayout has the first bit of each field of a configuration register.
 type windowLayout struct {
-	sizeBits     uint // log2 of the window size
+	sizeBits     uint
 	addrBits     uint // width of the address field at bit 0
 	xEnd         uint // end x, end y, start x, start y: 6 bits each
 	noc, nocBits uint

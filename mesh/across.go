@@ -20,14 +20,12 @@ type Hosts interface {
 // Across makes one mesh of the chips of several hosts. Each host calls Open with its own targets
 // and the same shapes and options, and later methods in the same order; it drives its own chips.
 // Chips of other hosts have no Device, and Buffer.On and the like are nil for them. If Open or
-// NewLinks fails on one host, it fails on all. Package hosts compares memory and starts replays
-// together.
+// NewLinks fails on one host, it fails on all.
 func Across(h Hosts) Option { return func(o *options) { o.hosts = h } }
 
 // ErrElsewhere is wrapped by a host's error if another host failed.
 var ErrElsewhere = errors.New("another host failed")
 
-// hostReport is what a host tells the others, as JSON.
 type hostReport struct {
 	Err      string `json:",omitempty"`
 	Arch     chip.Arch

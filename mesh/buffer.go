@@ -29,10 +29,10 @@ type BufferConfig struct {
 type Buffer struct {
 	m    *Mesh
 	name string
-	bufs []*reprise.Buffer // by chip; nil for chips of other hosts
-	one  *reprise.Buffer   // any of bufs; nil if this host has no chip of the mesh
-	size int               // of each
-	lay  *layout           // nil if replicated
+	bufs []*reprise.Buffer
+	one  *reprise.Buffer // any of bufs; nil if this host has no chip of the mesh
+	size int
+	lay  *layout // nil if replicated
 }
 
 // NewBuffer allocates a buffer with undefined content on all chips. Errors are those of
@@ -99,7 +99,6 @@ func (b *Buffer) On(c *Chip) *reprise.Buffer { return on(b.m, c, b.bufs) }
 // All returns the buffers of all chips, row by row; nil for chips of other hosts.
 func (b *Buffer) All() []*reprise.Buffer { return slices.Clone(b.bufs) }
 
-// number returns the index of c in the mesh, or -1.
 func (m *Mesh) number(c *Chip) int {
 	return slices.IndexFunc(m.chips, func(have *Chip) bool {
 		return c != nil && have.Device == c.Device && (c.Device != nil || have.node == c.node && have.Name == c.Name)

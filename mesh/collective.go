@@ -22,7 +22,7 @@ type Combine uint8
 // unit bfloat16, with a 32-bit Dst and one rounding for each addition; the vector unit float32.
 // Partial sums are sent in the type of the tensor.
 const (
-	Replace Combine = iota // the received value replaces the chip's own
+	Replace Combine = iota
 	SumInt32
 	MaxInt32
 	SumFloat32
@@ -33,7 +33,6 @@ const (
 	SumTilesFloat32
 )
 
-// tiles returns the engines' kernel that adds tiles and a tile's bytes; "" if RISC-V cores combine.
 func (c Combine) tiles() (kernel string, bytes int) {
 	switch c {
 	case SumTilesBFloat16:
@@ -53,22 +52,13 @@ var ErrNoLinks = errors.New("the chips are not linked")
 // links. The chips form a line of linked neighbours ([Links.Line]), and a ring if its ends are
 // linked too. A collective works in place on a replicated buffer, interleaved in DRAM, with a page
 // size that is a multiple of 4 up to 4096 bytes; for sums of tiles, up to a tile.
-//
-// One worker core of each chip drives the links; no program runs on the Ethernet tiles. Submit
-// collectives that use the same link to one queue, and run them on all chips of the mesh: a chip
-// that waits for a missing one ends in a *HangError.
-//
-// The order of combining depends only on the line, so results are the same bits every time. In a
-// line it is (((x0+x1)+x2)+...); for ReduceScatter the slice of chip k is
-// (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if the number of chips divides the number
-// of pages, the slice of chip k is (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
 type Links struct {
 	m       *Mesh
 	core    chip.Core
-	line    []int // in the order of the line
+	line    []int
 	ring    bool
 	tiles   [][2]uint32 // by place in the line: link tiles to the previous and the next chip
-	token   *Buffer     // for barriers
+	token   *Buffer
 	barrier *Executable
 }
 
@@ -144,7 +134,7 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds the first link between two places of the line that is up and carries no command
+// join takes the first link between two places of the line that is up and carries no command
 // queues. of has the links of each chip.
 func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
@@ -166,7 +156,6 @@ func (l *Links) join(i, j int, of [][]topology.Link) bool {
 
 func tileWord(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
 
-// prepare resets the counters in the tiles of the links and loads the barrier.
 func (l *Links) prepare(ctx context.Context) error {
 	var err error
 	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64,
@@ -188,7 +177,7 @@ func (l *Links) prepare(ctx context.Context) error {
 	}
 	err = l.m.s.agree(ctx, "prepare links", err)
 	if err != nil {
-		_ = first.Release(ctx) // fails for the same reason as err
+		_ = first.Release(ctx)
 		return err
 	}
 	if err := first.Release(ctx); err != nil {

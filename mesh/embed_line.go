@@ -2,9 +2,9 @@ package mesh
 
 import "slices"
 
-// line finds a path of n linked chips. It continues where fewest ways are left (Warnsdorff's rule
-// for the knight's tour), so no chip at the rim is left behind, and then at the lowest number,
-// which stays on one host as long as possible.
+// line finds a path of n linked chips. It continues where fewest ways are left (Warnsdorff's rule),
+// so no chip at the rim is left behind, and then at the lowest number, which stays on one host as
+// long as possible.
 func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 	free := make([]int, len(l)) // by chip: links to chips outside of the line
 	for c := range l {

@@ -53,7 +53,7 @@ func (e *ShapeError) Unwrap() error { return ErrShape }
 // RangeError: a range of a mesh is invalid.
 type RangeError struct {
 	Range Range
-	Shape Shape // of the mesh
+	Shape Shape
 	Why   string
 }
 
@@ -69,7 +69,7 @@ func (e *RangeError) Unwrap() error { return ErrShape }
 type ChipState struct {
 	Coord Coord // nil before the chip has a place
 	Name  string
-	Err   error // nil if the chip succeeded
+	Err   error
 }
 
 // String returns the chip's coordinate, name and result.

@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// layout is the division of a tensor over the places of a mesh.
 type layout struct {
 	mesh   Shape
 	tensor []int
-	unit   int   // bytes of an element
+	unit   int
 	split  []int // axis of the tensor that each axis of the mesh divides, or Replicate
 	part   []int // size of a chip's part along each axis of the tensor
 	bytes  int
-	total  int // bytes of the tensor
+	total  int
 }
 
 func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
@@ -92,18 +91,17 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 			start[t] = c[a] * l.part[t]
 		}
 	}
-	// The axes after flat are undivided, so a part is contiguous from axis flat on.
 	flat := axes - 1
 	for flat > 0 && l.part[flat] == l.tensor[flat] {
 		flat--
 	}
-	stride := make([]int, axes) // bytes of the tensor from one index to the next
+	stride := make([]int, axes)
 	for a, n := axes-1, l.unit; a >= 0; a-- {
 		stride[a] = n
 		n *= l.tensor[a]
 	}
 	n := l.part[flat] * stride[flat]
-	at := make([]int, flat) // indexes of the run on the axes before flat
+	at := make([]int, flat)
 	for part := 0; ; part += n {
 		whole := start[flat] * stride[flat]
 		for a, i := range at {

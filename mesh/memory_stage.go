@@ -19,7 +19,7 @@ type MemoryStage struct {
 // ChipMemory is what is allocated on a chip.
 type ChipMemory struct {
 	Coord Coord        `json:"coord"`
-	Name  string       `json:"name"` // of the chip
+	Name  string       `json:"name"`
 	Kinds []KindMemory `json:"kinds"`
 }
 

@@ -20,20 +20,19 @@ type Mesh struct {
 	s      *system
 	shape  Shape
 	chips  []*Chip
-	here   []int // numbers of this host's chips
-	parent *Mesh // of a submesh
+	here   []int
+	parent *Mesh
 	queues []*Queue
 }
 
-// system is what a mesh shares with its submeshes.
 type system struct {
 	graph    *topology.Graph // nil if unknown
 	links    links
-	unlinked bool                   // links were not read
-	inGraph  []int                  // by node
+	unlinked bool
+	inGraph  []int
 	carry    map[topology.Link]bool // links that carry command queues of the mesh's chips
 	problems []string
-	hosts    Hosts // nil for a single host
+	hosts    Hosts
 	queues   int
 	closed   atomic.Bool
 }
@@ -45,11 +44,10 @@ type Chip struct {
 	Remote bool            // the chip has no PCI interface and is accessed over a link
 	Host   int             // rank of its host; 0 unless the mesh is [Across] hosts
 	Device *reprise.Device // nil for a chip of another host
-	node   int             // in system.links
-	target int             // in this host's targets, or -1
+	node   int
+	target int // in this host's targets, or -1
 }
 
-// place lists this host's chips.
 func (m *Mesh) place() {
 	m.here = nil
 	for i, c := range m.chips {
@@ -176,9 +174,8 @@ func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
 	return out, nil
 }
 
-// Reshape returns the same chips, maybe in another order, as a mesh of another shape whose
-// neighbours are linked. The error is a *ShapeError if the sizes differ or the links don't form the
-// shape.
+// Reshape returns the same chips, maybe in another order, as a mesh of another shape. The error is
+// a *ShapeError if the sizes differ or the links don't form the shape.
 func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if err := m.usable("reshape"); err != nil {
 		return nil, err
@@ -219,8 +216,7 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 }
 
 // InStep returns nil if equal requests for a kind of memory get equal addresses on all chips of
-// this host; otherwise the error names those that differ. hosts.Group.InStep compares several
-// hosts.
+// this host; otherwise the error names those that differ. See also hosts.Group.InStep.
 func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 0 {
@@ -252,7 +248,6 @@ func (m *Mesh) usable(op string) error {
 	return nil
 }
 
-// failure returns an *Error, or nil if no chip failed.
 func (m *Mesh) failure(op string, errs []error) error {
 	e := &Error{Op: op}
 	failed := false
@@ -270,7 +265,6 @@ func (m *Mesh) failure(op string, errs []error) error {
 	return e
 }
 
-// each calls f with the number of each chip of this host, concurrently, and waits for all.
 func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 1 || capturing(ctx) {

@@ -61,9 +61,9 @@ func OrShape(s Shape) Option { return func(o *options) { o.shapes = append(o.sha
 func Unlinked() Option { return func(o *options) { o.unlinked = true } }
 
 // Open opens chips of a machine concurrently as a mesh of a shape whose neighbours are linked.
-// Chips without a PCI interface, which are accessed over a link (n300, T3000), are used only if the
-// others can't form the shape. Other chips stay closed. The error is a [*ShapeError] if the chips
-// can't form the shape, or an [*Error] with the state of every chip.
+// Chips without a PCI interface (n300, T3000) are used only if the others can't form the shape.
+// Other chips stay closed. The error is a [*ShapeError] if the chips can't form the shape, or an
+// [*Error] with the state of every chip.
 func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, error) {
 	o := options{shapes: []Shape{shape}}
 	for _, opt := range opts {

@@ -23,9 +23,8 @@ const (
 )
 
 // Draw writes a picture of a machine's chips and links as SVG: a grid in which as many links as
-// possible join neighbours, coloured by board, with a square for each Ethernet channel. The links
-// of two chips are one line with their number; its title names the channels. Broken, unreadable and
-// harvested parts are marked.
+// possible join neighbours, coloured by board, with a square for each Ethernet channel. Broken,
+// unreadable and harvested parts are marked.
 func Draw(w io.Writer, g *topology.Graph) error {
 	p := &picture{g: g, b: bufio.NewWriter(w)}
 	p.arrange()
@@ -46,7 +45,7 @@ type picture struct {
 
 // cable is all links between two chips, or of a chip with itself.
 type cable struct {
-	a, b  int // the one drawn first is a
+	a, b  int
 	links []topology.Link
 	lane  int // in the gap beside or below a; -1 for a straight line between neighbours
 }
@@ -176,11 +175,11 @@ func (p *picture) cable(c *cable) {
 	ax, ay := p.corner(c.a)
 	bx, by := p.corner(c.b)
 	var path string
-	var x, y int // middle of the label
+	var x, y int
 	switch down, right := p.at[c.b][0]-p.at[c.a][0], p.at[c.b][1]-p.at[c.a][1]; {
-	case c.lane < 0 && down == 0: // to the right
+	case c.lane < 0 && down == 0:
 		path, x, y = fmt.Sprintf("M%d,%d H%d", ax+boxWidth, ay+boxHeight/2, bx), bx-gapColumns/2, ay+boxHeight/2
-	case c.lane < 0: // down
+	case c.lane < 0:
 		path, x, y = fmt.Sprintf("M%d,%d V%d", ax+boxWidth/2, ay+boxHeight, by), ax+boxWidth/2, by-gapRows/2
 	case right == 0: // beside the column, or of a chip with itself
 		from, to := ay+boxHeight*3/4, by+boxHeight/4
@@ -248,7 +247,6 @@ func (p *picture) chip(i int) {
 	p.printf("</g>\n")
 }
 
-// ethernetTiles counts a chip's Ethernet tiles, harvested ones included.
 func ethernetTiles(a chip.Arch) int {
 	t, err := chip.New(a, chip.Harvesting{})
 	if err != nil {

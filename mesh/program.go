@@ -41,12 +41,12 @@ func Same(r Range, p *reprise.Program, buffers ...*Buffer) Part {
 type Executable struct {
 	m    *Mesh
 	name string
-	xs   []*reprise.Executable // by chip; nil where nothing runs
+	xs   []*reprise.Executable
 }
 
 // Load loads a program with at most one part per chip. The kernels of all parts have the same
-// address and take as much memory as the largest part. The error is an *Error with the chip that
-// failed, or a *RangeError for overlapping or invalid ranges.
+// address and take as much memory as the largest part. The error is an *Error, or a *RangeError for
+// overlapping or invalid ranges.
 func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executable, error) {
 	if err := m.usable("load"); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 			}
 			taken[i] = true
 			if m.chips[i].Device == nil {
-				continue // another host loads it
+				continue
 			}
 			if programs[i], err = part.Program(m.chips[i]); err == nil && programs[i] == nil {
 				err = errors.New("the part's function returned none")

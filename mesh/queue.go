@@ -8,13 +8,13 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Queue is a command queue of every chip of a mesh. Each chip runs it in order. Only events that
-// the host waits for, barriers, and programs that wait for each other order the chips. Its methods
-// may be called from any goroutine.
+// Queue is a command queue of every chip of a mesh. Only events that the host waits for, barriers,
+// and programs that wait for each other order the chips. Its methods may be called from any
+// goroutine.
 type Queue struct {
 	m  *Mesh
 	id int
-	qs []*reprise.Queue // by chip; nil for chips of other hosts
+	qs []*reprise.Queue
 }
 
 // Queue returns a command queue by number, from 0 up to Queues()-1.
@@ -70,8 +70,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 }
 
 // Read reads a whole buffer after the queue's earlier commands, from all chips concurrently, and
-// equal parts from the first chip only. Across hosts, parts that only other hosts have stay
-// unchanged in dst.
+// equal parts from the first chip only. Parts that only other hosts have stay unchanged in dst.
 func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	if err := q.ready("read", b.of); err != nil {
 		return err

@@ -1,7 +1,7 @@
 package mesh
 
 // step is one step of a chip in a collective: it sends pages to a neighbour, and receives pages and
-// combines them with its own or forwards them. The fields are the arguments of kernels.Exchange.
+// combines or forwards them. The fields are the arguments of kernels.Exchange.
 type step struct {
 	send, sendNext bool
 	recv, recvNext bool
@@ -31,7 +31,6 @@ func slice(pages, n, i int) (first, count int) {
 	return first, pages*(i+1)/n - first
 }
 
-// plan is the list of steps of each chip of a line.
 type plan [][]step
 
 // add adds a step, split at maxStepPages.
@@ -56,7 +55,6 @@ func (p plan) how() Combine {
 	return Replace
 }
 
-// combined returns how many received pages a chip combines with its own.
 func combined(steps []step) (pages int) {
 	for _, s := range steps {
 		if s.recv && s.how != Replace {

@@ -29,8 +29,8 @@ type ChipTime struct {
 const clockGap = 20 * time.Millisecond
 
 // Skew waits for the queues, replays a trace and returns the differences between the chips' ends of
-// the replay, from time stamps of their dispatchers. If the trace takes equally long on every chip,
-// these are the differences of the starts. A call takes some tens of milliseconds.
+// the replay, from time stamps of their dispatchers: if the trace takes equally long on every chip,
+// those of the starts. A call takes some tens of milliseconds.
 func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 	fail := func(err error) (*Skew, error) {
 		return nil, fmt.Errorf("mesh: skew of trace %q: %w", t.Name(), err)

@@ -12,18 +12,17 @@ import (
 // Recorder records programs on one queue of each chip. Use it from one goroutine at a time.
 type Recorder struct {
 	m      *Mesh
-	rs     []*reprise.Recorder // by chip; nil for chips of other hosts
+	rs     []*reprise.Recorder
 	others map[*Queue]*Recorder
 }
 
-// captureKey marks the context of a capture's function.
 type captureKey struct{}
 
 // Capture records a trace with a part on every chip of the queue's mesh, and on those of the other
-// queues, whose Recorders [Recorder.Queue] returns. Nothing runs. record is called once; commands
-// that are equal on several chips are kept once on the host. Chips without commands have no part. A
-// replay starts all chips together. See [reprise.Queue.Capture] for restrictions, and [Queue.In]
-// for replaying on some of the chips.
+// queues, whose Recorders [Recorder.Queue] returns. record is called once; commands that are equal
+// on several chips are kept once on the host. Chips without commands have no part. A replay starts
+// all chips together. See [reprise.Queue.Capture] for restrictions, and [Queue.In] for replaying on
+// some of the chips.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*reprise.Trace, error) {
 	if err := q.m.usable("capture"); err != nil {
@@ -62,8 +61,7 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	return t, nil
 }
 
-// capturing reports whether a context is a capture's. Such calls are refused on the caller's
-// goroutine, so that the error names the caller's line.
+// Such calls are refused on the caller's goroutine, so that the error names the caller's line.
 func capturing(ctx context.Context) bool { return ctx.Value(captureKey{}) != nil }
 
 // Queue returns the Recorder of another queue of the capture, or nil.

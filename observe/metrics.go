@@ -32,12 +32,12 @@ const MetricsContentType = promtext.ContentType
 // The zero Metrics is ready to use, from any goroutine. Counting a call allocates nothing.
 type Metrics struct {
 	mu      sync.Mutex
-	devices []*deviceMetrics // in the order of their first Observe
+	devices []*deviceMetrics
 }
 
 // Observe counts the calls that use a device until stop is called. Devices of one name share
-// series. Counts stay after stop; memory is no longer written. A device that is already observed is
-// not counted twice, and its stop does nothing.
+// series. Counts stay after stop; memory is no longer written. Observing a device twice does
+// nothing.
 func (m *Metrics) Observe(dev *reprise.Device) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ const numCalls = reprise.CallReleaseTrace + 1
 
 type deviceMetrics struct {
 	name  string
-	open  []*reprise.Device // guarded by Metrics.mu
+	open  []*reprise.Device
 	calls [numCalls]callMetrics
 }
 
@@ -127,7 +127,7 @@ var callBounds = [...]time.Duration{
 type failure int
 
 const (
-	failureCanceled failure = iota // its context ended
+	failureCanceled failure = iota
 	failureHang
 	failureLost // the device is gone, or was reset under the runtime
 	failureOther

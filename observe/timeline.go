@@ -1,6 +1,6 @@
 // Package observe shows what a device and its host do: a [Timeline] with the device's own times,
-// [Log] for log/slog, and [Metrics] for Prometheus. All are a [reprise.Observer]. Package
-// observe/otel, a module of its own, makes spans of OpenTelemetry.
+// [Log] for log/slog, and [Metrics] for Prometheus. Package observe/otel, a module of its own,
+// makes spans of OpenTelemetry.
 package observe
 
 import (
@@ -28,26 +28,26 @@ type Timeline struct {
 	dev   *reprise.Device
 	began time.Time
 	stop  func()
-	most  int // of spans and stamps
+	most  int
 
 	mu      sync.Mutex
 	stopped bool
 	host    []Span
 	stamps  []stamp
-	settled int               // leading stamps whose times are known
-	clocks  []clockReading    // by host time
+	settled int // leading stamps whose times are known
+	clocks  []clockReading
 	shift   []int64           // cycles by which a queue's clock is ahead of queue 0's
 	begin   map[uint64]uint64 // cycles at which calls under way began, by call
 	dropped int
 	err     error
 
-	control    controlLogs                    // of replays of traces with loops, branches or calls
-	programLog *ProgramLog                    // nil once stopped
-	programs   map[int][]dispatch.ProgramTime // by queue, once stopped
-	printed    []print.Record                 // by kernels
+	control    controlLogs
+	programLog *ProgramLog // nil once stopped
+	programs   map[int][]dispatch.ProgramTime
+	printed    []print.Record
 
-	samplers []func()     // stop them
-	engines  []EngineSpan // by start
+	samplers []func()
+	engines  []EngineSpan
 }
 
 const mostSpans = 1 << 19
@@ -72,9 +72,8 @@ type Span struct {
 	Call       uint64        // number of the call; 0 of Timeline.Span
 	Object     any           // of the call
 	Start, End time.Duration // since StartTimeline
-	// StartCycles and EndCycles are the device's own times on queue 0's clock, which give the order
-	// there; 0 for the host's spans. Start and End put them beside the host's times as well as two
-	// clocks agree.
+	// StartCycles and EndCycles are the device's own times on queue 0's clock; 0 for the host's
+	// spans. Start and End put them beside the host's times as well as two clocks agree.
 	StartCycles, EndCycles uint64
 	failed                 bool
 }

@@ -34,9 +34,8 @@ const (
 )
 
 // WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for each set of
-// nesting calls of the host, each queue, sampled engine thread and recorded processor. Arrows lead
-// from calls to their effect on the device. Loops, iterations, branches and calls lie inside of
-// their replay.
+// nesting calls of the host, each queue, sampled engine thread and recorded processor, with arrows
+// from calls to their effect on the device.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
@@ -109,7 +108,6 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// newEvent is a span of a track.
 func newEvent(name, category string, start, end time.Duration, process, thread int) traceEvent {
 	d := micros(end - start)
 	return traceEvent{Name: name, Category: category, Phase: "X", Time: micros(start), Duration: &d, Process: process, Thread: thread}

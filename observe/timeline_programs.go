@@ -16,17 +16,16 @@ import (
 type ProgramSpan struct {
 	Queue int
 	Call  uint64 // number of the call that started it
-	Kind  string // of that call
+	Kind  string
 	Name  string // of the program; "" where the log of a trace's control flow doesn't tell
 	Trace string // "" for a program that ran eagerly
-	// Start and End are cycles of queue 0's clock: when earlier programs were done and the program
-	// started, and when its kernels were done. Those of a queue don't overlap.
+	// Start and End are cycles of queue 0's clock, from when earlier programs were done to when its
+	// kernels were.
 	Start, End uint64
 
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-// stopPrograms takes the last times and converts them to queue 0's clock.
 func (t *Timeline) stopPrograms() error {
 	t.mu.Lock()
 	log := t.programLog
@@ -99,7 +98,6 @@ func (t *Timeline) programsOf(call *Span) []ProgramSpan {
 	return out
 }
 
-// hostSpanLocked returns host times of cycles inside a call.
 func (t *Timeline) hostSpanLocked(call *Span, from, to uint64) (start, end time.Duration) {
 	start = min(max(t.hostTimeLocked(from), call.Start), call.End)
 	return start, min(max(t.hostTimeLocked(to), start), call.End)
@@ -153,7 +151,6 @@ func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	return always(part.Steps), true
 }
 
-// always returns the names of the programs outside of loops and branches.
 func always(steps []tracebuf.Step) []string {
 	places, _ := flow.Read(cq.Blackhole, len(steps), func(i int) (*flow.Control, []byte) { return &steps[i].Control, nil })
 	var out []string

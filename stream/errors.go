@@ -15,8 +15,8 @@ var ErrStale = errors.New("the device was recovered: call Reset")
 // of one that it writes.
 type KernelError struct {
 	Stream  string
-	Code    uint32 // the kernel's
-	Stopped bool   // it reads no more
+	Code    uint32
+	Stopped bool // it reads no more
 }
 
 // Error implements error.
@@ -40,11 +40,11 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("stream %q: a message of %d B, at most %d B fit", e.Stream, e.Size, e.Most)
 }
 
-// DamagedError is returned if the ring holds no message, because two kernels use one end, or
-// something else has written to the memory. Reset makes the stream usable again.
+// DamagedError: the ring holds no message, because two kernels use one end, or something else has
+// written to the memory. Reset makes the stream usable again.
 type DamagedError struct {
 	Stream   string
-	Position uint32 // the host's
+	Position uint32
 }
 
 // Error implements error.
@@ -61,9 +61,8 @@ func (e *StaleError) Error() string { return fmt.Sprintf("stream %q: %v", e.Stre
 
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// MovedError is returned by Reset if the recovery has pinned the stream's memory at another
-// address. The stream is usable. Programs need the new [Stream.Args]; traces with them must be
-// captured again.
+// MovedError: the recovery has pinned the stream's memory at another address. The stream is usable.
+// Programs need the new [Stream.Args]; traces with them must be captured again.
 type MovedError struct {
 	Stream   string
 	Was, Now uint64 // NoC addresses

@@ -7,10 +7,10 @@ import (
 
 // Layout of a stream's host memory, as in kernels/include/reprise/stream.h.
 const (
-	line       = 64   // positions and places of messages are multiples of it
-	inline     = 48   // bytes of data in a message's first line
-	kernelLine = 0    // the kernel's words
-	hostLine   = line // the host's
+	line       = 64 // positions and places of messages are multiples of it
+	inline     = 48 // bytes of data in a message's first line
+	kernelLine = 0  // the kernel's words
+	hostLine   = line
 	ringAt     = 2 * line
 	scratch    = 256 // bytes of L1 that the kernel needs
 )
@@ -39,7 +39,7 @@ type shared interface {
 // the reader's and the writer's position.
 type ring struct {
 	words shared
-	base  int    // of the stream in words' memory
+	base  int
 	mem   []byte // the ring alone, whose length is a power of two
 	pos   uint32
 }

@@ -18,7 +18,7 @@ type Bench struct {
 	*testing.T
 	Ctx   context.Context
 	Dev   *reprise.Device
-	Queue *reprise.Queue // queue 0
+	Queue *reprise.Queue
 }
 
 func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {

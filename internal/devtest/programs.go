@@ -48,7 +48,7 @@ func Mover(dev *reprise.Device, name string, at chip.Core, from, to *reprise.Buf
 		return nil, err
 	}
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	inL1 := uint32(0) // bit 0: from is in L1; bit 1: to is
+	inL1 := uint32(0)
 	for i, buf := range []*reprise.Buffer{from, to} {
 		if buf.Kind() == allocator.L1 {
 			inL1 |= 1 << i

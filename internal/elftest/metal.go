@@ -47,7 +47,7 @@ func NewMetal(p chip.Processor, entry uint32, dramBanks, l1Banks int) Metal {
 		}
 	} else {
 		m.Variables = []Variable{{"cb_interface", localRAM + 0x20, 1024}}
-		m.LocalEnd = localRAM + 0x430 // Wormhole's T cores have 2 KiB
+		m.LocalEnd = localRAM + 0x430
 	}
 	return m
 }

@@ -1,12 +1,12 @@
 // Command fwbuild compiles the programs that run on the chips: base firmware, command-queue
-// kernels, and the kernels of packages, as sets. go generate runs it in those packages:
+// kernels, and the kernels of packages, as sets. go generate runs it:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] SET...
 //
-// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
-// The output depends only on sources and compiler. -check writes nothing and fails if the committed
-// images differ. -only makes only the images with matching names, such as blackhole/compute/matmul.
-// Each chip has one archive ([images.Pack]), compared by contents.
+// It needs riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf), on which alone the
+// output depends beside the sources. -check writes nothing and fails if the committed images
+// differ. -only makes only the images with matching names, such as blackhole/compute/matmul. Each
+// chip has one archive ([images.Pack]).
 package main
 
 import (
@@ -120,13 +120,13 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 	if err != nil {
 		return err
 	}
-	if only != nil { // the others stay
+	if only != nil {
 		all := maps.Clone(old)
 		maps.Copy(all, made)
 		made = all
 	}
 	var stale []string
-	dirty := map[string]bool{} // to write
+	dirty := map[string]bool{}
 	differs := func(name, why string) {
 		stale = append(stale, name+why)
 		if archive, _, packed := strings.Cut(name, images.Ext+"/"); packed {
@@ -159,8 +159,6 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 	return nil
 }
 
-// makeImages returns the targets' images by path below the images directory: archive/file, with an
-// archive for each chip.
 func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, t := range targets {
@@ -183,7 +181,6 @@ func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[str
 	return made, nil
 }
 
-// write writes a file or an archive, or removes one without images.
 func write(dir, name string, made map[string][]byte) error {
 	content, ok := made[name]
 	if strings.HasSuffix(name, images.Ext) {

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// A target is one committed image.
 type target struct {
 	output  string // below the images directory, slash-separated
 	arch    chip.Arch
@@ -37,13 +36,12 @@ type computeTarget struct {
 	source kernels.ComputeSource
 }
 
-// form is the form of a committed image.
 type form int
 
 const (
 	elfFile form = iota // a kernel's ELF file with relocations, for kernels.Load
 	image               // a kernel as encoded by kernels.Load
-	flat                // firmware as loaded
+	flat
 )
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
@@ -86,9 +84,8 @@ func firmwareTargets(root string) ([]target, error) {
 }
 
 // relayTargets returns the programs that carry Wormhole's command queues over Ethernet: kernels,
-// and the program of Ethernet tiles, which is linked to the region for customers' code
-// (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps its data on the base firmware's
-// stack.
+// and the program of Ethernet tiles, in the region for customers' code (tt-isa-documentation
+// WormholeB0/EthernetTile/L1.md), with its data on the base firmware's stack.
 func relayTargets(root string) ([]target, error) {
 	kernels, err := kernelTargetsIn(root, relaySource+"/tensix", "", image)
 	kernels = slices.DeleteFunc(kernels, func(t target) bool { return t.arch != chip.Wormhole })
@@ -138,7 +135,6 @@ func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []
 	return targets
 }
 
-// kernelTargets adds the engines' sums of collectives.
 func kernelTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, kernelSource, "", elfFile)
 	sum := &catalog.Engine{

@@ -17,12 +17,11 @@ import (
 
 type toolchain struct {
 	ctx    context.Context
-	prefix string // empty for the usual ones
-	root   string // of the module
-	work   string // for intermediate files
+	prefix string
+	root   string
+	work   string
 }
 
-// images builds a target's images by path below the images directory.
 func (t toolchain) images(target target) (map[string][]byte, error) {
 	if target.compute == nil {
 		image, lines, err := t.make(target)
@@ -46,7 +45,6 @@ func (t toolchain) images(target target) (map[string][]byte, error) {
 	return made, nil
 }
 
-// make builds a target's single image, and its table of lines if wanted.
 func (t toolchain) make(target target) (image, lines []byte, err error) {
 	if target.form == flat {
 		image, lines, err = t.firmware(target)
@@ -69,7 +67,7 @@ func (t toolchain) source(target target, warnings *bytes.Buffer) kernels.Source 
 	}
 }
 
-// refusal adds the compiler's messages to an error. Warnings are errors.
+// Warnings are errors.
 func refusal(err error, warnings *bytes.Buffer) error {
 	if err == nil && warnings.Len() > 0 {
 		err = fmt.Errorf("warnings are errors:\n%s", warnings.Bytes())
@@ -146,7 +144,6 @@ func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	return image, lines, err
 }
 
-// tableOf returns the table of functions and lines of an image that was made of a file.
 func tableOf(target target, file, image []byte) ([]byte, error) {
 	m, err := stack.Load(target.output, file, 0)
 	if err == nil {

@@ -90,7 +90,7 @@ func Pack(files map[string][]byte) ([]byte, error) {
 	if err := errors.Join(w.Close(), z.Close()); err != nil {
 		return nil, fmt.Errorf("images: pack: %w", err)
 	}
-	_, err = Unpack(packed.Bytes()) // refuses too many bytes and invalid paths
+	_, err = Unpack(packed.Bytes())
 	return packed.Bytes(), err
 }
 
@@ -100,7 +100,7 @@ func Unpack(archive []byte) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("images: unpack: %w", err)
 	}
-	unpacked, err := io.ReadAll(io.LimitReader(z, maxUnpacked+1)) // to the checksum at the end
+	unpacked, err := io.ReadAll(io.LimitReader(z, maxUnpacked+1))
 	if err != nil {
 		return nil, fmt.Errorf("images: unpack: %w", err)
 	}

@@ -1,16 +1,15 @@
 // Package kabi is the ioctl interface of Tenstorrent's kernel driver as Go data: request numbers,
-// flags and structs with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192).
-//
-// All 64-bit fields of that header are at multiples of eight, and every reserved field is declared
-// here, so Go and C layouts are equal on 64-bit targets, as a test checks. Empty C structs have no
-// field here: a trailing empty field would add padding.
+// flags and structs with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192). All 64-bit
+// fields of that header are at multiples of eight, and every reserved field is declared here, so Go
+// and C layouts are equal on 64-bit targets, as a test checks. Empty C structs have no field here:
+// a trailing empty field would add padding.
 package kabi
 
 // Magic is the ioctl type of the driver. Requests carry neither size nor direction bits (tt-kmd
 // ioctl.h, TENSTORRENT_IOCTL_MAGIC).
 const Magic = 0xFA
 
-// Ioctl request numbers, _IO(Magic, n).
+// _IO(Magic, n).
 const (
 	IoctlGetDeviceInfo   = Magic << 8
 	IoctlGetHarvesting   = Magic<<8 | 1 // always EINVAL
@@ -31,8 +30,8 @@ const (
 	IoctlExportTLBDMABuf = Magic<<8 | 16 // since 2.10.0
 )
 
-// Newer requests. Their structs follow the driver's test programs and pull requests
-// (tenstorrent/tt-kmd#266 and #283), not a released header: ask the driver whether it has them.
+// Newer requests, by the driver's test programs and pull requests (tenstorrent/tt-kmd#266 and
+// #283), not a released header: ask the driver whether it has them.
 const (
 	IoctlSMCMessage = Magic<<8 | 17
 	IoctlNOCRead    = Magic<<8 | 18
@@ -47,7 +46,6 @@ const DriverAPIVersion = 2
 
 const OldestDriver = "2.0.0" // the first with that interface
 
-// Limits of the header.
 const (
 	MaxDMABufs       = 256
 	MaxInboundTLBs   = 256
@@ -87,7 +85,6 @@ const (
 	PinPagesReadOnly   = 8 // since 2.9.0; needs a translating IOMMU
 )
 
-// Operations of LockCtlIn.Flags.
 const (
 	LockAcquire         = 0
 	LockRelease         = 1
@@ -114,7 +111,6 @@ const (
 	SMCAbandon = 4
 )
 
-// Power flags of PowerState.
 const (
 	PowerMaxAIClock   = 1 << 0
 	PowerDRAMPHY      = 1 << 1

@@ -152,9 +152,9 @@ type FreeTLBIn struct {
 	ID uint32
 }
 
-// NOCTLBConfig says where a window leads. Addr is a multiple of the window's size. The unicast
-// target is XEnd, YEnd; XStart, YStart are the other corner of a multicast rectangle or zero.
-// Values wider than the hardware's field are cut without an error.
+// NOCTLBConfig says where a window leads. The unicast target is XEnd, YEnd; XStart, YStart are the
+// other corner of a multicast rectangle or zero. Values wider than the hardware's field are cut
+// without an error.
 type NOCTLBConfig struct {
 	Addr                       uint64
 	XEnd, YEnd, XStart, YStart uint16

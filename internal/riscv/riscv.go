@@ -17,8 +17,7 @@ import (
 
 // The cores execute RV32IM. Jump tables are absolute addresses of text, which may be anywhere.
 // Without relaxation the kernel loader can judge relocations. L1 begins at address 0, so small
-// addresses are valid (min-pagesize, no null-pointer deductions). There is no library for memcpy or
-// memset.
+// addresses are valid. There is no library for memcpy or memset.
 var commonFlags = strings.Fields(`-march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2
 	-ffreestanding -nostdlib -fno-jump-tables -fno-common -fno-delete-null-pointer-checks
 	-fno-tree-loop-distribute-patterns -fno-asynchronous-unwind-tables -fno-stack-protector -fno-ident
@@ -31,7 +30,6 @@ var (
 	-Wl,--fatal-warnings`)
 )
 
-// By extension.
 var languages = map[string]struct {
 	program string
 	flags   []string
@@ -43,7 +41,6 @@ var languages = map[string]struct {
 // prefixes are distributions' prefixes of the cross compiler's programs, in search order.
 var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64-elf-", "riscv-none-elf-"}
 
-// hostVariables configure the host's compiler and must not reach the cross compiler.
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
 
 // ErrNotFound: the compiler is not installed. Errors say which names were tried and which package
@@ -66,7 +63,7 @@ func Find(prefix string) (*Compiler, error) {
 	if prefix != "" {
 		tried = []string{prefix}
 	}
-	var half string // with a compiler of C alone
+	var half string
 	for _, p := range tried {
 		if _, err := exec.LookPath(p + "gcc"); err != nil {
 			continue
@@ -96,7 +93,7 @@ type Unit struct {
 	Defines        []string // NAME or NAME=VALUE
 	FileNames      []string // OLD=NEW: names in the object
 	TrimPaths      []string // directories whose names become "." in the object
-	Flags          []string // further ones, which win
+	Flags          []string
 }
 
 // Compile makes an object file. The text is the compiler's output: warnings, or why it failed.

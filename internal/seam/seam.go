@@ -1,6 +1,6 @@
 // Package seam is the boundary between Reprise and an operating system's Tenstorrent driver: open,
-// ioctl, mmap, close. Package kmd is written against it; Linux with tt-kmd and the model of that
-// driver in sim/driver implement it. The package is internal: an exported test seam becomes API.
+// ioctl, mmap, close. Linux with tt-kmd and the model of that driver in sim/driver implement it. It
+// is internal, since an exported test seam becomes API.
 package seam
 
 import (

@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// clusterDescriptor describes a machine in tt-umd's cluster_descriptor.yaml (tt-umd
-// device/cluster_descriptor.cpp). Chips are numbered as their PCI devices: those with a PCI
-// interface come first in spec.
+// clusterDescriptor describes a machine in tt-umd's cluster_descriptor.yaml
+// (device/cluster_descriptor.cpp). Chips are numbered as their PCI devices: those with one come
+// first in spec.
 func clusterDescriptor(spec *chip.Machine) []byte {
 	var b bytes.Buffer
 	each := func(heading string, line func(i int, c *chip.MachineChip) string) {

@@ -67,7 +67,7 @@ func tileName(c *emu.Chip, xy chip.XY) string {
 	return "tile " + xy.String()
 }
 
-const maxNames = 6 // of a group's cores
+const maxNames = 6
 
 func names(cores []string) string {
 	if len(cores) <= maxNames {

@@ -28,10 +28,10 @@ var (
 )
 
 type Error struct {
-	Kind  error  // one of the above
+	Kind  error
 	Found string // what was found instead, or searched
 	Fix   string // one command or step
-	Err   error  // may be nil
+	Err   error
 }
 
 // Error implements error.
@@ -75,7 +75,7 @@ func ParseVersion(s string) (v Version, err error) {
 // An Installation is a Python interpreter that has TT-NN.
 type Installation struct {
 	Python        string
-	PythonVersion string // "3.10.13"
+	PythonVersion string
 	Dir           string // of the package ttnn
 	Text          string // the wheel's version, such as "0.77.0"
 	Version       Version
@@ -91,7 +91,7 @@ except m.PackageNotFoundError: v = ""
 print("reprise:" + json.dumps({"python": sys.executable, "pythonVersion": platform.python_version(), "dir": d[0] if d else "", "version": v}))
 `
 
-const probePatience = 30 * time.Second // for Python to start
+const probePatience = 30 * time.Second
 
 // Find finds TT-NN of an interpreter by name or path, else of the virtual environment in the folder
 // environment, else of python3 in PATH. The error is an *Error of ErrNoPython or ErrNotInstalled,

@@ -25,7 +25,7 @@ type kernelFile struct {
 
 	read bool
 	elf  []byte
-	text []byte // as in L1
+	text []byte
 	at   uint32 // where base firmware is
 }
 
@@ -71,7 +71,6 @@ func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
 	return k, nil
 }
 
-// load reads the file once.
 func (f *kernelFile) load() bool {
 	if f.read {
 		return len(f.text) > 0

@@ -17,7 +17,6 @@ import (
 	"strings"
 )
 
-// The module of the shared library.
 const (
 	rootModule    = "github.com/reprise-tt/reprise"
 	libraryFolder = "sim/libttsim/cshared"
@@ -53,8 +52,8 @@ func CheckLibrary(path string) error {
 }
 
 // Find returns the path of a library beside the program or in the cache. Otherwise it calls
-// building with a sentence for the user and builds a library into the cache. The error is an *Error
-// of ErrNoLibrary or the context's.
+// building with a sentence for the user and builds one into the cache. The error is an *Error of
+// ErrNoLibrary or the context's.
 func (l *Libraries) Find(ctx context.Context, building func(string)) (string, error) {
 	path, ok, err := l.find()
 	if ok || err != nil {
@@ -64,7 +63,6 @@ func (l *Libraries) Find(ctx context.Context, building func(string)) (string, er
 	return path, l.Build(ctx, path)
 }
 
-// find returns the path of an existing library, or where to build this version's.
 func (l *Libraries) find() (path string, ok bool, err error) {
 	if l.Executable != "" {
 		path := filepath.Join(filepath.Dir(l.Executable), LibraryName)
@@ -162,7 +160,6 @@ func (l *Libraries) sources(ctx context.Context) (string, error) {
 		Fix: "run `go run ./cmd/reprise ttnn library` in one", Err: err}
 }
 
-// goTool runs the go command in a folder. Its error includes the command's messages.
 func goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

@@ -43,9 +43,8 @@ type Run struct {
 
 // Prepare writes the machine's description into the cache and returns environ with further
 // variables for a Python process. TT-NN's variables in environ stay, except those that name the
-// simulator. Cache files are named by their contents, never changed and shared by all runs, so a
-// killed run leaves nothing behind. The error is an *Error of ErrUnusable, or wraps
-// libttsim.ErrSettings.
+// simulator. Cache files are named by their contents and never changed, so a killed run leaves
+// nothing behind. The error is an *Error of ErrUnusable, or wraps libttsim.ErrSettings.
 func (r *Run) Prepare(environ []string) ([]string, error) {
 	spec, err := r.Settings.Spec()
 	if err != nil {
@@ -133,7 +132,7 @@ func (r *Run) folder(library string, files map[string][]byte) (string, error) {
 	if err := errors.Join(os.Symlink(library, filepath.Join(temp, LibraryName)), os.Chmod(temp, 0o755)); err != nil {
 		return "", err
 	}
-	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) { // another run was first
+	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		if _, there := os.Stat(filepath.Join(dir, LibraryName)); there != nil {
 			return "", err
 		}

@@ -17,8 +17,8 @@ type Local struct {
 type job struct {
 	mu    sync.Mutex
 	round *round // the exchange that lacks hosts, or nil
-	err   error  // why the engines are broken
-	gone  []bool // by rank: closed
+	err   error
+	gone  []bool
 }
 
 type round struct {

@@ -19,15 +19,15 @@ type Chip struct {
 	// Name is the PCI address, or "0000:01:00.0/eth8" for the remote chip at channel 8 of another
 	// one.
 	Name     string
-	PCI      string       // PCI address, or ""
-	Node     string       // name of the device, or ""
+	PCI      string
+	Node     string
 	Serial   string       // of the board: 16 hexadecimal digits, or the part that the other end of a link knows
 	ASIC     string       // unique in a machine
 	Location int          // of the chip on its board, where the firmware reports it
 	Place    remote.Place // in Wormhole's Ethernet firmware
 	// Gateway is the channel of another chip that leads to a remote chip; nil with a PCI interface.
 	Gateway *End
-	Ports   []Port // by channel
+	Ports   []Port
 	// Problem is why the chip's links could not be read, or nil. It wraps remote.ErrUnreachable,
 	// remote.ErrNoAnswer or an error of package kmd.
 	Problem error
@@ -46,7 +46,6 @@ type Port struct {
 
 type State uint8
 
-// States of a link.
 const (
 	Unconnected State = iota // no other end was ever seen
 	Training                 // the firmware has not decided yet

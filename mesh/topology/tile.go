@@ -20,7 +20,6 @@ const (
 	blackholeRemote = 0x7CFE0     // the same of the other end
 )
 
-// tile is what the firmware of an Ethernet tile reports.
 type tile struct {
 	xy    chip.XY
 	state State

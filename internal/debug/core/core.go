@@ -17,7 +17,7 @@ const (
 	statusBreak  = 1 << 1
 	statusWatch  = 1 << 2
 	statusEBREAK = 1 << 3
-	statusFirst  = 8 // bit of watchpoint 0
+	statusFirst  = 8
 )
 
 // Command register, DebugInterface.md "Command and control bitmask".
@@ -35,7 +35,7 @@ const (
 
 type Status struct {
 	Paused bool
-	Break  bool  // by a breakpoint, after its instruction
+	Break  bool  // after its instruction
 	Watch  bool  // by a watchpoint
 	EBREAK bool  // after an ebreak or ecall
 	Hits   uint8 // bit mask of watchpoints
@@ -89,7 +89,6 @@ func (c *Core) Reset() (bool, error) {
 	return v&c.proc.ResetBit() != 0, nil
 }
 
-// present refuses processors in reset or without a debug interface.
 func (c *Core) present(op string) error {
 	if !c.debug {
 		return c.fail(op, fmt.Errorf("%w: NCRISC has none", ErrUnsupported))
@@ -125,8 +124,8 @@ func (c *Core) Status() (Status, error) {
 
 const patience = 2 * time.Second // to pause: some cycles of hardware, a turn of an emulator on a busy machine
 
-// Pause pauses the processor before an instruction. The error wraps ErrInReset, or ErrStuck if the
-// current instruction waits; the processor pauses after that instruction.
+// Pause pauses the processor before an instruction. The error wraps ErrInReset, or ErrStuck if it
+// pauses only when the current instruction ends.
 func (c *Core) Pause(ctx context.Context) error { return PauseAll(ctx, patience, c)[0] }
 
 // PauseAll requests pauses of all processors and waits for them, for at most patience in all. It
@@ -152,7 +151,6 @@ func PauseAll(ctx context.Context, patience time.Duration, cores ...*Core) []err
 	return errs
 }
 
-// askPause requests a pause, and reports whether the processor is paused already.
 func (c *Core) askPause() (paused bool, err error) {
 	s, err := c.Status()
 	if err != nil || s.Paused {
@@ -179,8 +177,7 @@ func (c *Core) awaitPause(ctx context.Context, op string) error {
 	}
 }
 
-// hasPaused reports whether the processor is paused. If it isn't and late is set, the error wraps
-// ErrStuck.
+// hasPaused returns an error that wraps ErrStuck if late is set and the processor runs.
 func (c *Core) hasPaused(ctx context.Context, op string, late bool) (bool, error) {
 	s, err := c.Status()
 	switch {
@@ -203,7 +200,6 @@ func (c *Core) command(op string, v uint32) error {
 	return nil
 }
 
-// paused calls f with the tile's port locked, if the processor is paused.
 func (c *Core) paused(op string, f func() error) error {
 	if err := c.present(op); err != nil {
 		return err
@@ -223,7 +219,7 @@ func (c *Core) paused(op string, f func() error) error {
 	return nil
 }
 
-// writeLocked writes debug registers, given as pairs of number and value.
+// writeLocked writes pairs of a debug register's number and value.
 func (c *Core) writeLocked(pairs ...uint32) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := c.tile.writeLocked(c.which, pairs[i], pairs[i+1]); err != nil {
@@ -295,10 +291,9 @@ func (c *Core) SetRegister(i int, v uint32) error {
 // BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
 const CFG0 = 0x7C0
 
-// CSR returns Blackhole's CFG0 of the paused processor. The debug interface reaches no CSRs, so the
-// processor executes a load of the CSR in place of the instruction at pc, which must be in L1. No
-// other processor may run that code meanwhile. For other numbers and on Wormhole the error wraps
-// ErrUnsupported.
+// CSR returns Blackhole's CFG0 of the paused processor, which executes a load of it in place of the
+// instruction at pc, which must be in L1 and run by nobody else. For other numbers and on Wormhole
+// the error wraps ErrUnsupported.
 func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 	const op = "read a CSR of"
 	if number != CFG0 || c.tile.dev.Arch() != chip.Blackhole {
@@ -361,7 +356,6 @@ func (c *Core) Step(ctx context.Context) error {
 	return c.awaitPause(ctx, "step")
 }
 
-// ready prepares a paused processor for resuming.
 func (c *Core) ready(op string) error {
 	s, err := c.Status()
 	if err != nil {
@@ -389,7 +383,6 @@ const (
 	predictorBit  = 22
 )
 
-// stopPredicting disables the branch predictor until the tile's next reset.
 func (c *Core) stopPredicting(op string) error {
 	if !c.predicts {
 		return nil

@@ -24,9 +24,9 @@ var (
 )
 
 type Error struct {
-	Tile      chip.XY // virtual
+	Tile      chip.XY
 	Processor chip.Processor
-	Op        string // such as "pause"
+	Op        string
 	Err       error
 }
 

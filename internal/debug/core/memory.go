@@ -17,7 +17,6 @@ func (c *Core) LocalRAM() (start, end uint32) {
 // ReadsRunning reports whether local RAM can be read while the processor runs.
 func (c *Core) ReadsRunning() bool { return c.tile.dev.Arch() == chip.Blackhole }
 
-// inL1 reports whether n bytes at an address are in L1, and not in local RAM.
 func (c *Core) inL1(addr uint32, n int) (bool, error) {
 	start, end := c.LocalRAM()
 	at, last := uint64(addr), uint64(addr)+uint64(n)
@@ -102,8 +101,8 @@ func words(addr uint32, p []byte, store bool, load func(a uint32) (uint32, error
 	return nil
 }
 
-// Load loads a word at a multiple of 4 as the paused processor would, with all side effects, also
-// from registers. If nothing answers there the processor waits forever.
+// Load loads a word at a multiple of 4 as the paused processor would, also from registers. If
+// nothing answers there the processor waits forever.
 func (c *Core) Load(addr uint32) (v uint32, err error) {
 	err = c.paused("load for", func() (err error) {
 		v, err = c.loadLocked(addr)
@@ -133,7 +132,6 @@ func (c *Core) storeLocked(addr, v uint32) error {
 	return c.accessedLocked(addr)
 }
 
-// accessedLocked waits until the processor has made an access.
 func (c *Core) accessedLocked(addr uint32) error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if s, err := c.statusLocked(); err != nil || s.Paused {

@@ -30,19 +30,19 @@ const (
 
 	portTrigger = 1 << 31 // of control 0: a change from 0 to 1 makes an access
 	portValid   = 1 << 30 // of status 0: status 1 has what was read
-	portWrite   = 1 << 16 // of control 0
-	portWhich   = 17      // first bit of control 0 that selects a processor
+	portWrite   = 1 << 16
+	portWhich   = 17 // first bit of control 0 that selects a processor
 )
 
 // Registers of a processor, DebugInterface.md "Debug registers".
 const (
 	drStatus  = 0
 	drCommand = 1
-	drArg0    = 2 // index or address
+	drArg0    = 2
 	drArg1    = 3 // data; the new pc
 	drResult  = 4
-	drModes   = 5  // of the eight watchpoints, four bits each
-	drAddress = 10 // of the first watchpoint
+	drModes   = 5
+	drAddress = 10
 )
 
 // polls bounds the reads of a register until it answers. The hardware needs a few cycles, a read of
@@ -94,7 +94,6 @@ func (t *Tile) readLocked(which, dr uint32) (uint32, error) {
 	return t.dev.Read32(t.xy, regStatus1)
 }
 
-// echoLocked waits until bits of status 0 are set.
 func (t *Tile) echoLocked(bits uint32) error {
 	for range polls {
 		v, err := t.dev.Read32(t.xy, regStatus0)
@@ -113,7 +112,6 @@ func (t *Tile) bus(daisy, signal, word uint32) (v uint32, err error) {
 	if err := t.dev.Write32(t.xy, regBusControl, enable|word<<25|daisy<<16|signal); err != nil {
 		return 0, err
 	}
-	// Five cycles have to pass, which a read of the host takes.
 	if _, err := t.dev.Read32(t.xy, regBusData); err != nil {
 		return 0, err
 	}

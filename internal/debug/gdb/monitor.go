@@ -95,8 +95,6 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 
 const numCBs = 32 // of a tile (kernels/include/reprise/abi.h, RP_NUM_CBS)
 
-// circularBuffers lists the counters of the current tile's circular buffers, which are stream
-// registers.
 func (s *Server) circularBuffers() string {
 	t := s.current.core.Tile()
 	streams := &t.Device().Arch().Params().Stream

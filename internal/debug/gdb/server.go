@@ -1,7 +1,6 @@
-// Package gdb serves gdb's remote serial protocol (gdb manual) for the processors of a device.
-// Processors are threads; all stop together, and those that gdb resumes run. Breakpoints are ebreak
-// instructions in L1, watchpoints use hardware. While recording, the server single-steps and can
-// undo instructions, so that gdb can go backwards.
+// Package gdb serves gdb's remote serial protocol (gdb manual) for the processors of a device, as
+// threads that stop together. Breakpoints are ebreak instructions in L1, watchpoints use hardware.
+// While recording, the server single-steps and can undo instructions, so that gdb can go backwards.
 package gdb
 
 import (
@@ -21,9 +20,9 @@ import (
 )
 
 const (
-	ebreak    = 0x00100073       // the instruction of breakpoints
-	pollEvery = time.Millisecond // of running processors
-	unknown   = "xxxxxxxx"       // an unreadable register
+	ebreak    = 0x00100073
+	pollEvery = time.Millisecond
+	unknown   = "xxxxxxxx" // an unreadable register
 )
 
 type Thread struct {
@@ -77,9 +76,8 @@ func New(threads []Thread, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve pauses the processors, serves gdb until it detaches, the connection ends, or ctx does, and
-// then resumes the processors. An error of the device ends the session: gdb is told that the
-// program has ended.
+// Serve pauses the processors and serves gdb until it detaches, the connection ends, or ctx does;
+// then it resumes them. If the device fails, gdb is told that the program has ended.
 func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer func() { err = errors.Join(err, s.detach()) }()
 	if err := s.pause(ctx, s.threads); err != nil {
@@ -101,7 +99,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 				return nil
 			}
 			if p[0] != '$' {
-				continue // an interrupt, with everything stopped
+				continue
 			}
 			if err := s.link.ack(); err != nil {
 				return fmt.Errorf("gdb: connection: %w", err)
@@ -110,7 +108,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 			if err == nil && (reply == "E02" || reply == "E0e") { // the request can't be fulfilled, or the device is lost
 				_, err = s.current.core.Reset()
 			}
-			if err != nil { // of the device
+			if err != nil {
 				_ = s.link.send("X09")
 				return err
 			}
@@ -127,7 +125,6 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	}
 }
 
-// pause pauses threads and marks those that are stuck.
 func (s *Server) pause(ctx context.Context, threads []*thread) error {
 	cores := make([]*core.Core, len(threads))
 	for i, t := range threads {
@@ -142,7 +139,6 @@ func (s *Server) pause(ctx context.Context, threads []*thread) error {
 	return errors.Join(errs...)
 }
 
-// detach removes breakpoints and resumes the processors.
 func (s *Server) detach() error {
 	var errs []error
 	for p := range s.breaks {
@@ -275,7 +271,7 @@ func window(text, at string) string {
 	return "m" + text[off:off+n]
 }
 
-// targetXML describes the registers. The debug interface reaches no CSRs.
+// The debug interface reaches no CSRs.
 func targetXML() string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target version="1.0"><architecture>riscv:rv32</architecture><feature name="org.gnu.gdb.riscv.cpu">`)
@@ -295,7 +291,6 @@ func targetXML() string {
 
 func swap(v uint32) string { return hex.EncodeToString(binary.LittleEndian.AppendUint32(nil, v)) }
 
-// readRegisters reads all registers of the current thread, or only pc of a stuck one.
 func (s *Server) readRegisters() string {
 	t := s.current
 	if err := t.look(); err != nil {
@@ -386,7 +381,7 @@ func (s *Server) readMemory(arg string) string {
 	if s.current.core.Read(addr, b) != nil {
 		return "E0e"
 	}
-	for p, w := range s.breaks { // show the program's instructions
+	for p, w := range s.breaks {
 		if p.tile != s.current.core.Tile().XY() {
 			continue
 		}
@@ -516,7 +511,6 @@ func (s *Server) forget(tile chip.XY) error {
 
 var errLength = errors.New("gdb: a watchpoint is for 1 to 8 bytes")
 
-// watchpoint sets or removes a watchpoint, for all threads or none.
 func (s *Server) watchpoint(set bool, w watch) error {
 	if w.n < 1 || w.n > 8 {
 		return errLength
@@ -564,7 +558,6 @@ func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 	return "", nil
 }
 
-// resume runs threads until one stops or gdb interrupts, and then stops all.
 func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, error) {
 	for t, verb := range actions {
 		if t.live = false; t.stuck || verb == 's' || s.record || t.log.past() {

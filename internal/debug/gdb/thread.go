@@ -23,7 +23,7 @@ type thread struct {
 type watch struct {
 	kind byte // '2' write, '3' read, '4' access
 	addr uint32
-	n    uint32 // bytes
+	n    uint32
 }
 
 // word is the address of hardware watchpoint i: of the first byte, then of each following word.
@@ -68,7 +68,7 @@ type change struct {
 	pc, next         uint32
 	reg              uint8 // 0: none
 	stored           bool
-	before, after    uint32 // of the register
+	before, after    uint32
 	addr             uint32 // of the word that was stored to
 	memWas, memIsNow uint32
 }
@@ -81,7 +81,6 @@ type history struct {
 
 func (h *history) past() bool { return h.at < len(h.changes) }
 
-// diverge drops undone instructions after a manual change of state.
 func (h *history) diverge() { h.changes = h.changes[:h.at] }
 
 // look checks whether a stuck thread's instruction has ended, which pauses the processor.
@@ -94,7 +93,6 @@ func (t *thread) look() error {
 	return err
 }
 
-// word reads the word at an address; false for device registers.
 func (t *thread) word(addr uint32) (uint32, bool) {
 	var b [4]byte
 	if t.core.Read(addr&^3, b[:]) != nil {

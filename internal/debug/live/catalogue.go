@@ -69,7 +69,6 @@ func (c *Catalogue) match(memory []byte) (known, bool) {
 	return known{}, false
 }
 
-// alike reports whether memory has a text, breakpoints aside.
 func alike(text, memory []byte) bool {
 	if bytes.Equal(text, memory) {
 		return true
@@ -116,7 +115,6 @@ func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space
 	return append(space, stack.Region(k.name, text, text+uint32(len(k.text)))), known, nil
 }
 
-// module returns the kernel at an address; nil if only its name is known.
 func (k *known) module(at uint32) *stack.Module {
 	var m *stack.Module
 	var err error
@@ -132,8 +130,6 @@ func (k *known) module(at uint32) *stack.Module {
 	return m
 }
 
-// firmwareModule returns a processor's base firmware, with functions and lines if it is this
-// runtime's.
 func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *stack.Module {
 	start, size := l.L1.Firmware[p], l.L1.FirmwareSize[p]
 	unknown := stack.Region(name, start, start+size)
@@ -169,8 +165,6 @@ func HasKernel(l *abi.Layout, read Reader, p chip.Processor) (bool, error) {
 // (abi.L1Map.KernelConfigSize).
 const maxKernel = 0x11400
 
-// kernelText returns the address of the launch message's kernel and the most bytes that it may
-// have; 0 without a kernel.
 func kernelText(l *abi.Layout, read Reader, p chip.Processor) (text, size uint32, err error) {
 	l1 := &l.L1
 	le := binary.LittleEndian

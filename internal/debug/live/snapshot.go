@@ -31,8 +31,8 @@ type Snapshot struct {
 	Core chip.Core `json:"core"` // logical
 	Stack
 	PC        uint32   `json:"pc,omitempty"`
-	Registers []uint32 `json:"registers,omitempty"` // x0 to x31; nil if only pc is known
-	Memory    []byte   `json:"memory,omitempty"`    // from the stack pointer on, up to maxStack bytes
+	Registers []uint32 `json:"registers,omitempty"`
+	Memory    []byte   `json:"memory,omitempty"` // from the stack pointer on, up to maxStack bytes
 	// Start is the memory's address if registers are unknown: the stack's end is somewhere inside.
 	Start uint32 `json:"start,omitempty"`
 	Err   error  `json:"-"` // why nothing could be read, as Note
@@ -43,17 +43,16 @@ const (
 	maxSearch = 2048 // of a stack with an unknown end
 )
 
-// Take takes snapshots of processors, without frames. It pauses all at once and resumes those that
-// ran. patience bounds the wait for all. A stuck processor pauses when its instruction ends, since
-// a pause can't be cancelled; Detach of core.Core then resumes it. The error wraps
-// core.ErrUnsupported for a device without a debug interface; errors of single processors are in
-// Note.
+// Take takes snapshots of processors, without frames. It pauses all at once, waits for patience,
+// and resumes those that ran. A stuck processor pauses when its instruction ends; Detach of
+// core.Core then resumes it. The error wraps core.ErrUnsupported for a device without a debug
+// interface; errors of single processors are in Note.
 func Take(ctx context.Context, dev core.Device, places []Place, patience time.Duration) ([]Snapshot, error) {
 	tiles := map[chip.XY]*core.Tile{}
 	all := make([]Snapshot, len(places))
 	cores := make([]*core.Core, len(places))
 	var pausing []*core.Core
-	var index []int // by index of pausing
+	var index []int
 	for i, at := range places {
 		all[i] = Snapshot{Core: at.Core, Stack: Stack{Processor: at.Processor}}
 		tile, ok := tiles[at.XY]

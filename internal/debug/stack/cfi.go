@@ -10,8 +10,8 @@ type fde struct {
 }
 
 type cie struct {
-	align  uint64 // of code
-	data   int64  // of data
+	align  uint64
+	data   int64
 	ra     int
 	code   []byte
 	length bool // FDEs have augmentation data
@@ -158,7 +158,6 @@ func readCIE(b *buffer) *cie {
 	return c
 }
 
-// rule locates a register of the caller.
 type rule struct {
 	kind ruleKind
 	v    int64 // offset, or register
@@ -181,7 +180,6 @@ type row struct {
 	rules  [32]rule
 }
 
-// rowAt executes the instructions of an FDE up to an address.
 func (f *fde) rowAt(addr uint32) (row, bool) {
 	var r row
 	if !f.cie.run(&r, nil, f.cie.code, f.low, ^uint32(0)) {
@@ -230,7 +228,7 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			continue
 		}
 		switch op {
-		case 0x00: // nop
+		case 0x00:
 		case 0x01:
 			if pc = b.u32(); pc > addr {
 				return true
@@ -279,7 +277,7 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			}
 		case 0x0E:
 			r.offset = int64(b.uleb())
-		case 0x10, 0x16: // expressions
+		case 0x10, 0x16:
 			reg := b.uleb()
 			b.take(int(min(b.uleb(), 1<<20)))
 			set(reg, rule{lost, 0})
@@ -312,7 +310,7 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 // which registers it has stored.
 func (m *Module) guess(start, addr uint32) (row, bool) {
 	r := row{base: 2, valid: true}
-	below := int64(0) // how much sp was lowered
+	below := int64(0)
 	for a := start; a < addr; a += 4 {
 		w, ok := m.word(a)
 		if !ok {
@@ -338,7 +336,6 @@ func (m *Module) guess(start, addr uint32) (row, bool) {
 	return r, true
 }
 
-// word returns the instruction at an address of the file.
 func (m *Module) word(addr uint32) (uint32, bool) {
 	i := addr + m.bias - m.Start
 	if uint64(i)+4 > uint64(len(m.text)) || addr&3 != 0 {

@@ -43,7 +43,7 @@ func (m *Module) frames(at uint32, c *context) []Frame {
 	return []Frame{f}
 }
 
-const maxDepth = 200 // of debug information
+const maxDepth = 200
 
 // inlined walks from a function to those inlined at the address. The innermost is at the frame's
 // line, the others at their call of the next.
@@ -169,7 +169,6 @@ func (m *Module) entryAt(at dwarf.Offset) *dwarf.Entry {
 	return e
 }
 
-// nameOf returns the name of an entry or of its abstract origin.
 func (m *Module) nameOf(e *dwarf.Entry, depth int) string {
 	if name, ok := e.Val(dwarf.AttrName).(string); ok {
 		return name
@@ -200,7 +199,6 @@ func (m *Module) typeOf(e *dwarf.Entry, depth int) dwarf.Type {
 	return nil
 }
 
-// value prints a variable's value, "" if unknown.
 func (m *Module) value(e *dwarf.Entry, c *context) string {
 	t := m.typeOf(e, 0)
 	size := int64(4)
@@ -316,7 +314,7 @@ const (
 	isValue
 )
 
-// eval evaluates a location (DWARF 5, 2.5 and 2.6).
+// (DWARF 5, 2.5 and 2.6)
 func (c *context) eval(expr []byte, depth int) (uint32, place) {
 	if depth > 4 {
 		return 0, isNothing
@@ -411,7 +409,6 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 	return stack[len(stack)-1], isAddress
 }
 
-// combine executes an operation of two operands.
 func combine(op byte, x, y uint32) (v uint32, ok bool) {
 	switch op {
 	case 0x1A:

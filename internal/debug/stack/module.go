@@ -1,6 +1,6 @@
-// Package stack makes call stacks of RV32 programs from a processor's registers and memory and from
-// ELF files. It uses call frame information (.debug_frame, .eh_frame) or else analyses functions'
-// code. With DWARF it shows inlined functions and arguments. It knows no devices.
+// Package stack makes call stacks of RV32 programs from registers, memory and ELF files, by call
+// frame information (.debug_frame, .eh_frame) or else by analysing functions' code. With DWARF it
+// shows inlined functions and arguments. It knows no devices.
 package stack
 
 import (
@@ -28,7 +28,6 @@ var (
 	ErrNoDWARF = errors.New("the file has no debug information: compile with -g")
 )
 
-// errBackwards is the error of debug information that would loop.
 var errBackwards = errors.New("an entry comes after itself")
 
 // Module is a program, or a part of one, at its run-time addresses.
@@ -44,8 +43,8 @@ type Module struct {
 	rows    []fde
 	dwarf   *dwarf.Data
 	funcs   []function
-	lists   []byte // .debug_loclists
-	table   *table // of LoadTable
+	lists   []byte
+	table   *table
 	debug   error
 }
 
@@ -73,8 +72,7 @@ func Region(name string, start, end uint32) *Module {
 }
 
 // Load reads an ELF file whose text is at an address, wherever it was linked. Data are at their
-// linked addresses. Without debug information, symbols name functions. The error wraps ErrFile. The
-// module keeps using the file's bytes.
+// linked addresses. The error wraps ErrFile. The module keeps using the file's bytes.
 func Load(name string, file []byte, at uint32) (m *Module, err error) {
 	defer func() { // the standard library's parsers may panic on bad files
 		if e := recover(); e != nil {
@@ -193,8 +191,8 @@ func (m *Module) readDWARF(f *elf.File) error {
 	unit, last := uint32(0), dwarf.Offset(0)
 	for {
 		e, err := r.Next()
-		if err == nil && e != nil && e.Tag != 0 { // ends of lists have no offset
-			if e.Offset <= last { // a loop
+		if err == nil && e != nil && e.Tag != 0 {
+			if e.Offset <= last {
 				err = errBackwards
 			}
 			last = e.Offset
@@ -235,7 +233,6 @@ func (m *Module) readDWARF(f *elf.File) error {
 	return nil
 }
 
-// readLines adds the line table of a compilation unit, sequence by sequence.
 func (m *Module) readLines(unit *dwarf.Entry) {
 	r, err := m.dwarf.LineReader(unit)
 	if err != nil || r == nil {
@@ -257,7 +254,6 @@ func (m *Module) readLines(unit *dwarf.Entry) {
 	}
 }
 
-// symbolAt returns the symbol of the function at an address of the file.
 func (m *Module) symbolAt(addr uint32) (symbol, bool) {
 	i := sort.Search(len(m.symbols), func(i int) bool { return m.symbols[i].start > addr })
 	if i == 0 {
@@ -267,7 +263,6 @@ func (m *Module) symbolAt(addr uint32) (symbol, bool) {
 	return s, addr < s.end
 }
 
-// lineAt returns the place in the source of an address of the file.
 func (m *Module) lineAt(addr uint32) (file string, number int) {
 	i := sort.Search(len(m.lines), func(i int) bool { return m.lines[i].addr > addr })
 	if i == 0 || m.lines[i-1].end {

@@ -2,11 +2,10 @@ package stack
 
 import "slices"
 
-// Search guesses the frames of a processor from pc and the bytes of its stack memory, without
-// registers or the stack's end. It tries each end and, for a function that may keep its return
-// address in a register, each of its calls. ok is true if exactly one choice gives a chain of calls
-// up to the outermost function. entry is the function called from one module into another. Memory
-// may be newer than pc.
+// Search guesses the frames of a processor from pc and the bytes of its stack memory, which may be
+// newer, without registers. It tries each end of the stack and, for a function that may keep its
+// return address in a register, each of its calls. ok is true if exactly one choice gives a chain
+// of calls up to the outermost function. entry is the function called from one module into another.
 func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) (frames []Frame, ok bool) {
 	const align = 16 // of stack pointers
 	mem := func(addr uint32, p []byte) error {
@@ -17,7 +16,7 @@ func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) 
 		return errNoMemory
 	}
 	calls := s.calls(pc, entry)
-	var found []uint32 // pc of each frame
+	var found []uint32
 	var best Registers
 	for off := -start & (align - 1); off < uint32(len(memory)); off += align {
 		for i := range len(calls) + 1 {
@@ -50,7 +49,7 @@ func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) 
 // the outermost function.
 func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []uint32) {
 	var callee symbol
-	var from *Module // of the callee
+	var from *Module
 	good := true
 	s.walk(r, mem, func(p *point) {
 		var f symbol

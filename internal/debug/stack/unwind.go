@@ -13,7 +13,7 @@ const maxFrames = 256 // local RAM holds no more of 16 bytes
 // Registers of a processor or, as far as known, of a frame.
 type Registers struct {
 	X     [32]uint32
-	Known uint32 // a bit for each of X
+	Known uint32
 	PC    uint32
 }
 
@@ -106,11 +106,10 @@ func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 	return out
 }
 
-// point is the position of a processor or a caller.
 type point struct {
 	regs   Registers
-	module *Module // nil if none is there
-	at     uint32  // in the file; of a caller, that of its call
+	module *Module
+	at     uint32 // in the file; of a caller, that of its call
 	cfa    uint32
 	known  bool // cfa
 	exact  bool // the compiler says so
@@ -155,7 +154,6 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 	}
 }
 
-// rules returns the rules for the caller's registers, and whether they are the compiler's.
 func (m *Module) rules(addr uint32) (r row, exact, ok bool) {
 	for i := range m.rows {
 		if f := &m.rows[i]; addr >= f.low && addr < f.high {

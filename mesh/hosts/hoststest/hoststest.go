@@ -97,8 +97,6 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	})
 }
 
-// interrupted returns the error of an exchange whose context ends while it waits, and not before it
-// begins.
 func interrupted(ctx context.Context, e hosts.Engine) error {
 	for {
 		ending, cancel := context.WithCancel(ctx)

@@ -25,8 +25,8 @@ type Options struct {
 const (
 	// newsTime bounds the wait for which host has failed; ULFM tells all in milliseconds.
 	newsTime       = 100 * time.Millisecond
-	watchEvery     = 20 * time.Millisecond // between two looks for processes that have ended
-	defaultLibrary = "libmpi.so.40"        // Open MPI 4.0 to 5.0
+	watchEvery     = 20 * time.Millisecond
+	defaultLibrary = "libmpi.so.40" // Open MPI 4.0 to 5.0
 	defaultSpin    = 200 * time.Microsecond
 )
 
@@ -35,8 +35,8 @@ const (
 type Engine struct {
 	c      communicator
 	pace   dispatch.Pace
-	turn   chan struct{} // holds a token while an exchange is running
-	frames []byte        // this host's, then those of all hosts; the library's during an exchange
+	turn   chan struct{}
+	frames []byte // this host's, then those of all hosts; the library's during an exchange
 
 	near neighbours
 
@@ -48,19 +48,16 @@ type Engine struct {
 type communicator interface {
 	rank() int
 	size() int
-	// alloc returns memory that the garbage collector doesn't know.
 	alloc(n int) ([]byte, error)
 	free(b []byte)
-	// start begins to collect in recv what every host sends, by rank. counts is how many bytes each
-	// sends, nil if all send the same. The memory belongs to the library until test returns true.
+	// start begins to collect in recv what every host sends, by rank, until test returns true.
+	// counts is how many bytes each sends, nil if all send the same.
 	start(send, recv []byte, counts []int) error
 	test() (bool, error)
 	// faultTolerant reports whether the end of another process is an error and not the end of the
 	// job.
 	faultTolerant() bool
-	// failed returns the processes that are known to have ended.
 	failed() []int
-	// revoke makes the all-gathers of all hosts fail, now and later.
 	revoke()
 	finalize() error
 }
@@ -68,9 +65,9 @@ type communicator interface {
 var started atomic.Bool
 
 // Open loads Open MPI, starts it (MPI_Init_thread) and returns this process's engine. It can be
-// called once in a process. MPI_Init waits for all processes of the job and can't be interrupted:
-// when ctx or another process of this machine ends first, Open returns an error and MPI goes on
-// starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads, a *hosts.LostError or an *Error.
+// called once in a process. If ctx or another process of this machine ends while MPI_Init waits,
+// Open returns an error and MPI goes on starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads,
+// a *hosts.LostError or an *Error.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Library == "" {
 		o.Library = defaultLibrary
@@ -79,7 +76,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("mpi: open: %w", err)
 	}
 	near := newNeighbours()
-	near.find() // loading takes long enough to miss one that ends
+	near.find()
 	fail := func(err error) (*Engine, error) {
 		return nil, fmt.Errorf("mpi: open: %w", errors.Join(err, near.close()))
 	}
@@ -149,11 +146,11 @@ func (e *Engine) FaultTolerant() bool { return e.c.faultTolerant() }
 
 // Exchange implements hosts.Engine. Of an operation's name 256 B count. Errors are a
 // *hosts.LostError, or wrap hosts.ErrOrder, hosts.ErrBroken, hosts.ErrClosed, ErrTooLarge, ErrFrame
-// or an *Error. After ErrOrder and ErrTooLarge, which all hosts get, the engine stays usable.
+// or an *Error. ErrOrder and ErrTooLarge leave the engine usable.
 func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
 	if err := ctx.Err(); err != nil {
-		return fail(err) // not started: the engine stays usable
+		return fail(err)
 	}
 	select {
 	case e.turn <- struct{}{}:
@@ -231,7 +228,6 @@ func order(names [][]byte) error {
 	return fmt.Errorf("%w: host 0 is to %s, host %d to %s", hosts.ErrOrder, names[0], i, names[i])
 }
 
-// collect gathers data whose size differs by host.
 func (e *Engine) collect(ctx context.Context, op string, mine []byte, sizes []int) ([][]byte, error) {
 	total := 0
 	for _, n := range sizes {
@@ -296,8 +292,6 @@ func (e *Engine) arrived() func() (bool, error) {
 	}
 }
 
-// failed returns the hosts that have ended. Another host may have learnt of it first and revoked
-// the communicator, so it waits for the news.
 func (e *Engine) failed(ctx context.Context) (ranks []int) {
 	ctx, cancel := context.WithTimeout(ctx, newsTime)
 	defer cancel()
@@ -317,8 +311,8 @@ func (e *Engine) broken(err error) error {
 }
 
 // Watch returns a context that ends when another process has ended, with a *hosts.LostError as its
-// cause, also between exchanges. Without fault tolerance it covers this machine only: for others
-// mpirun ends the job. Call stop before Close.
+// cause. Without fault tolerance it covers this machine only: for others mpirun ends the job. Call
+// stop before Close.
 func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -367,8 +361,7 @@ func (e *Engine) news() error {
 }
 
 // Leave tells the other hosts that this one takes part in no more exchanges: with fault tolerance
-// theirs fail soon. A program that ends because of an error calls it first. Without fault tolerance
-// mpirun ends the job when the program exits with a status other than 0.
+// theirs fail soon. A program that ends because of an error calls it first.
 func (e *Engine) Leave() {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
@@ -377,10 +370,9 @@ func (e *Engine) Leave() {
 	}
 }
 
-// Close ends MPI (MPI_Finalize), which waits for the other processes; when ctx ends first, MPI goes
-// on ending. Give it a deadline: after the end of a process Open MPI 5.0.7 was seen to wait for
-// ever. After a failed exchange without fault tolerance MPI stays as it is, so that mpirun ends the
-// job when this process ends.
+// Close ends MPI (MPI_Finalize), which waits for the other processes. Give it a deadline: after the
+// end of a process Open MPI 5.0.7 was seen to wait for ever. After a failed exchange without fault
+// tolerance MPI stays as it is, so that mpirun ends the job when this process ends.
 func (e *Engine) Close(ctx context.Context) error {
 	select {
 	case e.turn <- struct{}{}:

@@ -13,11 +13,10 @@ import (
 
 // Constants of Open MPI's mpi.h, 4.0 to 5.0.
 const (
-	threadMultiple = 3   // MPI_THREAD_MULTIPLE
-	maxErrorString = 256 // MPI_MAX_ERROR_STRING
+	threadMultiple = 3
+	maxErrorString = 256
 )
 
-// openMPI has the addresses of the library's functions and of its header's constant objects.
 type openMPI struct {
 	initThread, commRank, commSize, commDup, setErrhandler, iallgather, iallgatherv, test, finalize, errorString, iprobe uintptr
 	world, self, byteType, errorsReturn                                                                                  uintptr
@@ -28,9 +27,9 @@ type openMPI struct {
 	tInit, tIndex, tHandle, tRead uintptr
 }
 
-// load loads the library for good, with global symbols, which its plug-ins need. Open MPI and what
-// it loads (UCX) handle signals when they are loaded or started; Go's handlers are put back, since
-// the runtime needs them for faults, preemption and delivery.
+// load loads the library for good, with global symbols, which its plug-ins need. What handles
+// signals by then (UCX) is undone, since Go's runtime needs them for faults, preemption and
+// delivery.
 func load(name string) (*openMPI, error) {
 	defer saveSignals().restore()
 	h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
@@ -76,7 +75,6 @@ func load(name string) (*openMPI, error) {
 	return l, nil
 }
 
-// call calls a function that returns an error code.
 func (l *openMPI) call(name string, f uintptr, args ...uintptr) error {
 	r, _, _ := purego.SyscallN(f, args...)
 	if code := int32(r); code != 0 {
@@ -103,17 +101,16 @@ func (w words) int32(i int) int32 { return *(*int32)(unsafe.Pointer(&w[8*i])) }
 
 func (w words) ptr(i int) uintptr { return *(*uintptr)(unsafe.Pointer(&w[8*i])) }
 
-// int32s returns n numbers of 4 B from word i on.
 func (w words) int32s(i, n int) []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(&w[8*i])), n) }
 
 func mapped(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, max(n, 1), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
 
-// world is this package's copy of MPI_COMM_WORLD, all processes of the job.
+// world is this package's copy of MPI_COMM_WORLD.
 type world struct {
 	l       *openMPI
-	w       words // for one exchange, by slot
+	w       words
 	comm    uintptr
 	me, all int
 	ft      bool
@@ -165,7 +162,7 @@ func (l *openMPI) start() (communicator, error) {
 }
 
 // faultTolerance asks the library's control variable mpi_ft_enable, which mpirun --with-ft sets.
-// Versions without ULFM lack the variable; with it, ULFM's functions exist even when it is off.
+// ULFM's functions exist even when it is off.
 func (l *openMPI) faultTolerance() (bool, error) {
 	if l.revoke == 0 || l.failureAck == 0 || l.failureAcked == 0 {
 		return false, nil
@@ -181,7 +178,7 @@ func (l *openMPI) faultTolerance() (bool, error) {
 		return false, err
 	}
 	if l.call("MPI_T_cvar_get_index", l.tIndex, w.at(name), w.at(index)) != nil {
-		return false, nil // there is no such variable
+		return false, nil
 	}
 	if err := l.call("MPI_T_cvar_handle_alloc", l.tHandle, uintptr(w.int32(index)), 0, w.at(handle), w.at(count)); err != nil {
 		return false, err

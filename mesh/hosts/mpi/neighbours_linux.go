@@ -13,15 +13,14 @@ import (
 )
 
 // neighbours are the other processes of the job on this machine: children of the same launcher,
-// whose PMIx variables name their job and rank. The kernel reports their end at once, also during
-// MPI_Init and without fault tolerance, where mpirun takes a second. Behind a script none are
-// found.
+// whose PMIx variables name their job and rank. The kernel reports their end at once, where mpirun
+// takes a second. Behind a script none are found.
 type neighbours struct {
 	launcher int
 	job      string // PMIX_NAMESPACE
-	own      int    // this process's rank
+	own      int
 	pids     []int
-	ranks    []int         // by index of pids
+	ranks    []int
 	fds      []unix.PollFd // pidfds (pidfd_open(2)), likewise
 }
 
