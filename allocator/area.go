@@ -42,7 +42,6 @@ func (a *Area) Grow(end uint64) error {
 	return nil
 }
 
-// Shrink removes a user and frees the memory that no other user needs.
 func (a *Area) Shrink(end uint64) error {
 	a.Lock()
 	defer a.Unlock()

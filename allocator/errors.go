@@ -17,8 +17,7 @@ var (
 	// multiple of the page size, or more shards than banks.
 	ErrRequest = errors.New("impossible request")
 	// ErrOccupied: the range for [Allocator.AllocateAt] isn't free. An [*OccupiedError] wraps it.
-	ErrOccupied = errors.New("range is not free")
-	// ErrDoubleFree: the extent has been freed already.
+	ErrOccupied   = errors.New("range is not free")
 	ErrDoubleFree = errors.New("extent has been freed already")
 	// ErrWrongAllocator: this allocator didn't return the extent, or its fields were changed.
 	ErrWrongAllocator = errors.New("extent belongs to another allocator or to none")

@@ -49,7 +49,6 @@ type MapEntry struct {
 	Freed    bool   `json:"freed,omitempty"`
 }
 
-// Bytes returns the size of the range in each bank.
 func (e *MapEntry) Bytes() uint64 { return e.End - e.Start }
 
 // SiteOf resolves a call site to file:line, "" if unknown.
@@ -99,14 +98,12 @@ func (a *Allocator) Map() *Map {
 	return m
 }
 
-// WriteJSON writes the map as an indented JSON object.
 func (m *Map) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(m)
 }
 
-// String returns the map as text: a line for each kind, then one for each range.
 func (m *Map) String() string {
 	var b strings.Builder
 	for i := range m.Regions {
@@ -266,7 +263,6 @@ func (m *Map) WriteL1Summary(w io.Writer) error {
 	return table(w, []string{"", num(s.LargestHole / kb), num(s.LargestHole / kb * uint64(s.Banks))})
 }
 
-// WriteSummary writes memory_usage_summary.csv: the numbers of a bank of each kind.
 func (m *Map) WriteSummary(w io.Writer) error {
 	if _, err := io.WriteString(w, ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n"); err != nil {
 		return err

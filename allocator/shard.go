@@ -21,7 +21,6 @@ type ShardSpec struct {
 	Strategy Strategy
 }
 
-// Distribution says where the pages of a sharded buffer are.
 type Distribution struct {
 	layout   Layout
 	tensor   []int
@@ -179,7 +178,6 @@ func (d *Distribution) Pages() int { return d.pages }
 
 func (d *Distribution) Shards() int { return d.shards }
 
-// ShardPages returns the places for pages in a shard.
 func (d *Distribution) ShardPages() int { return d.volume }
 
 // CorePages returns the places for pages in each core.

@@ -118,7 +118,6 @@ func (a *Allocator) nameOfLocked(slot uint32) name {
 
 type Hole struct{ Addr, Size uint64 }
 
-// Holes returns the free ranges for a kind by address.
 func (a *Allocator) Holes(k Kind) []Hole {
 	if !k.valid() || a.region[k] == nil {
 		return nil

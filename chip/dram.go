@@ -2,7 +2,6 @@ package chip
 
 import "slices"
 
-// Bank is a DRAM bank or view: a range of one controller's memory.
 type Bank struct {
 	Index      int
 	Controller int

@@ -37,7 +37,6 @@ const (
 	BoardGalaxyBlackhole = 0x47
 )
 
-// Serial returns the serial number of the chip's board in emulated machines.
 func (c *MachineChip) Serial() uint64 { return uint64(c.Kind)<<36 | uint64(c.Board+1) }
 
 func Machines() []Machine {
@@ -46,7 +45,6 @@ func Machines() []Machine {
 	}
 }
 
-// MachineNamed returns the machine of a name such as "t3000"; false if there is none.
 func MachineNamed(name string) (Machine, bool) {
 	l := Machines()
 	i := slices.IndexFunc(l, func(m Machine) bool { return m.Name == name })

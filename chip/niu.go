@@ -42,10 +42,8 @@ type NIURegs struct {
 	NumTransactionIDs  int
 }
 
-// Reg returns the address of a register outside of command buffers.
 func (r *NIURegs) Reg(n NOC, offset uint32) uint32 { return r.Base[n&1] + offset }
 
-// Command returns the address of a register of command buffer i.
 func (r *NIURegs) Command(n NOC, i int, offset uint32) uint32 {
 	return r.Base[n&1] + uint32(i)*r.CommandStride + offset
 }

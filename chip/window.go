@@ -33,7 +33,6 @@ func (o Ordering) String() string {
 	return fmt.Sprintf("ordering(%d)", uint8(o))
 }
 
-// WindowConfig is a TLB window's target and how accesses travel to it.
 type WindowConfig struct {
 	Addr      uint64 // in the target tile, a multiple of the window's size
 	Target    XY     // by the name that software uses on NOC; with Multicast the end corner

@@ -11,7 +11,6 @@ import (
 // Replicate as an axis of a tensor: all chips along the mesh's axis have the same part.
 const Replicate = -1
 
-// BufferConfig describes a buffer on a mesh.
 type BufferConfig struct {
 	// The buffer of each chip. With Tensor, Size may be 0: a chip's part.
 	reprise.BufferConfig
@@ -93,7 +92,6 @@ func (b *Buffer) Size() int {
 	return b.lay.total
 }
 
-// On returns the buffer of a chip; nil for a chip of another mesh or host.
 func (b *Buffer) On(c *Chip) *reprise.Buffer { return on(b.m, c, b.bufs) }
 
 // All returns the buffers of all chips, row by row; nil for chips of other hosts.
@@ -105,7 +103,6 @@ func (m *Mesh) number(c *Chip) int {
 	})
 }
 
-// Release releases the buffer on all chips.
 func (b *Buffer) Release() error {
 	errs := make([]error, len(b.bufs))
 	for i, buf := range b.bufs {

@@ -7,9 +7,7 @@ import (
 )
 
 var (
-	// ErrClosed: the mesh, or its parent, was closed before the call.
-	ErrClosed = errors.New("the mesh is closed")
-	// ErrWrongMesh: an object of one mesh was used with another mesh.
+	ErrClosed    = errors.New("the mesh is closed")
 	ErrWrongMesh = errors.New("it belongs to another mesh")
 	// ErrShape is wrapped by every [*ShapeError] and [*RangeError].
 	ErrShape = errors.New("the mesh has no such shape")
@@ -50,7 +48,6 @@ func (e *ShapeError) Error() string {
 // Unwrap returns ErrShape.
 func (e *ShapeError) Unwrap() error { return ErrShape }
 
-// RangeError: a range of a mesh is invalid.
 type RangeError struct {
 	Range Range
 	Shape Shape
@@ -65,14 +62,12 @@ func (e *RangeError) Error() string {
 // Unwrap returns ErrShape.
 func (e *RangeError) Unwrap() error { return ErrShape }
 
-// ChipState is the result of one chip in an operation on several.
 type ChipState struct {
 	Coord Coord // nil before the chip has a place
 	Name  string
 	Err   error
 }
 
-// String returns the chip's coordinate, name and result.
 func (c *ChipState) String() string {
 	at := c.Name
 	if c.Coord != nil {
@@ -113,7 +108,6 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// Failed returns the chips that failed, without skipped ones.
 func (e *Error) Failed() []ChipState {
 	var out []ChipState
 	for _, c := range e.Chips {

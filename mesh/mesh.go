@@ -89,7 +89,6 @@ func (m *Mesh) Here() []*Chip {
 	return out
 }
 
-// Chip returns the chip at a coordinate, or nil.
 func (m *Mesh) Chip(c ...int) *Chip {
 	if i, ok := m.shape.Index(c); ok {
 		return m.chips[i]

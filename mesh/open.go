@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Machine is the targets that a mesh can be made of.
 type Machine []kmd.Target
 
 // Cards returns a machine of emulated cards, the vendor's simulators, or kmd.Paths.

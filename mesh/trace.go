@@ -67,11 +67,9 @@ func capturing(ctx context.Context) bool { return ctx.Value(captureKey{}) != nil
 // Queue returns the Recorder of another queue of the capture, or nil.
 func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
 
-// On returns the Recorder of a chip's part; nil for a chip of another mesh or host. Equal chips
-// share their commands if the first chip of the mesh records first.
+// Equal chips share their commands if the first chip of the mesh records first.
 func (r *Recorder) On(c *Chip) *reprise.Recorder { return on(r.m, c, r.rs) }
 
-// Run records a program on its chips. An error also ends the capture.
 func (r *Recorder) Run(x *Executable) error {
 	if err := x.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)
@@ -115,7 +113,6 @@ func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...re
 	})
 }
 
-// Record makes a point on every chip that other queues of the trace can wait for.
 func (r *Recorder) Record(e *Event) error {
 	if err := e.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)

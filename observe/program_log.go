@@ -98,7 +98,6 @@ func (p *ProgramLog) Stop() error {
 	return p.err
 }
 
-// Err returns the first error of reading times.
 func (p *ProgramLog) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

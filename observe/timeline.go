@@ -299,8 +299,7 @@ func (t *Timeline) Dropped() int {
 	return t.dropped
 }
 
-// Spans returns the host's spans, then each queue's, which never overlap, by start. It is complete
-// once Stop has returned.
+// Spans returns the host's spans, then each queue's, by start, once Stop has returned.
 func (t *Timeline) Spans() []Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -179,7 +179,6 @@ func (s *Stream) Direction() Direction { return s.dir }
 
 func (s *Stream) Size() int { return s.size }
 
-// Longest returns the most bytes of a message.
 func (s *Stream) Longest() int { return s.size - line }
 
 // ID is the stream's number in the waypoints SPOP and SPSH of a hang dump.

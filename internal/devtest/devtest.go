@@ -33,7 +33,6 @@ func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {
 	return &Bench{T: t, Ctx: t.Context(), Dev: dev, Queue: dev.Queue(0)}
 }
 
-// OnEmulators runs a test on a device of each architecture.
 func OnEmulators(t *testing.T, run func(*Bench), opts ...reprise.Option) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) { run(Open(t, card, opts...)) })
@@ -49,13 +48,11 @@ func (b *Bench) Must(err error) {
 	Must(b, err)
 }
 
-// Says fails the test unless the error is one line of text that has all parts in order.
 func (b *Bench) Says(err error, parts ...string) {
 	b.Helper()
 	Says(b, err, parts...)
 }
 
-// Pages is a DRAM buffer of n pages of 64 B.
 func (b *Bench) Pages(name string, n int) *reprise.Buffer {
 	b.Helper()
 	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})

@@ -43,7 +43,6 @@ func New(files fs.FS, folder string) Set {
 	return s
 }
 
-// Files returns all images for a chip by path, which must not be changed.
 func (s Set) Files(a chip.Arch) (map[string][]byte, error) {
 	unpack, ok := s.archives[a]
 	if !ok {
@@ -94,7 +93,6 @@ func Pack(files map[string][]byte) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// Unpack returns the files of an archive by path.
 func Unpack(archive []byte) (map[string][]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {

@@ -31,7 +31,6 @@ type QueryMappingsIn struct {
 	OutputMappingCount, Reserved uint32
 }
 
-// Mapping is a mappable PCI resource: where in the file it starts and its bytes.
 type Mapping struct {
 	MappingID, Reserved      uint32
 	MappingBase, MappingSize uint64
@@ -76,13 +75,10 @@ type ResetDeviceOut struct {
 	OutputSizeBytes, Result uint32
 }
 
-// PinPages asks for the physical address only.
 type PinPages inOut[PinPagesIn, PinPagesOut]
 
-// PinPagesExtended also asks for the NoC address.
 type PinPagesExtended inOut[PinPagesIn, PinPagesOutExtended]
 
-// A range of the caller's address space in whole pages.
 type PinPagesIn struct {
 	OutputSizeBytes, Flags uint32
 	VirtualAddress, Size   uint64
@@ -123,7 +119,6 @@ type LockCtlOut struct {
 
 type MapPeerBar inOut[MapPeerBarIn, MapPeerBarOut]
 
-// PeerBarIndex is the raw PCI resource index 0, 2 or 4.
 type MapPeerBarIn struct {
 	PeerFD, PeerBarIndex, PeerBarOffset, PeerBarLength, Flags, Reserved uint32
 }
@@ -199,7 +194,6 @@ type ExportTLBDMABuf struct {
 	Offset, Size        uint64
 }
 
-// SMCMessage is a message to the management firmware, or its answer.
 type SMCMessage struct {
 	Argsz, Flags, QueueIndex, Reserved0 uint32
 	Message                             [8]uint32

@@ -8,7 +8,6 @@ type Arg interface {
 		ExportTLBDMABuf | SMCMessage | NOCAccess
 }
 
-// Part is an input or an output of an ioctl, or an argument that is both.
 type Part interface {
 	GetDeviceInfoIn | GetDeviceInfoOut | QueryMappingsIn | Mapping | AllocateDMABufIn | AllocateDMABufOut |
 		GetDriverInfoIn | GetDriverInfoOut | ResetDeviceIn | ResetDeviceOut | PinPagesIn | PinPagesOut |

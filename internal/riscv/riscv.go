@@ -43,17 +43,13 @@ var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64
 
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
 
-// ErrNotFound: the compiler is not installed. Errors say which names were tried and which package
-// has it.
 var ErrNotFound = errors.New("no RISC-V cross compiler")
 
-// A Compiler is an installed cross compiler.
 type Compiler struct {
 	// Prefix begins the names of the compiler's programs, such as "riscv64-unknown-elf-"; it may
 	// have a directory.
 	Prefix string
-	// Dir is the working directory; empty means this process's.
-	Dir string
+	Dir    string
 }
 
 // Find returns a C and C++ compiler in PATH with a prefix, or with any usual one if the prefix is

@@ -28,7 +28,6 @@ type File interface {
 	Fault() error
 }
 
-// Mapping is the result of File.Mmap. Exactly one of Mem and IO is set.
 type Mapping struct {
 	// Mem is plain memory: a BAR of a real card, or a DMA buffer.
 	Mem []byte

@@ -19,12 +19,10 @@ import (
 
 // Wrapped in an *Error with the fix.
 var (
-	ErrNoPython = errors.New("no Python")
-	// ErrNotInstalled means that the Python interpreter lacks the package ttnn.
+	ErrNoPython     = errors.New("no Python")
 	ErrNotInstalled = errors.New("ttnn is not installed")
 	ErrNoLibrary    = errors.New("no simulator library")
-	// ErrUnusable means that files of an installation or the cache are missing or unwritable.
-	ErrUnusable = errors.New("unusable installation")
+	ErrUnusable     = errors.New("unusable installation")
 )
 
 type Error struct {
@@ -72,7 +70,6 @@ func ParseVersion(s string) (v Version, err error) {
 	return v, nil
 }
 
-// An Installation is a Python interpreter that has TT-NN.
 type Installation struct {
 	Python        string
 	PythonVersion string

@@ -26,9 +26,8 @@ const (
 const LibraryName = "libttsim.so"
 
 type Libraries struct {
-	// Cache is the folder of built libraries, created when needed.
 	Cache string
-	// Executable is the running program; a library in its folder is used.
+	// Executable is the running program: a library beside it is used.
 	Executable string
 	// Source is a folder in a checkout or module cache with the library's sources; may be empty.
 	Source string

@@ -7,7 +7,6 @@ import (
 )
 
 var (
-	// ErrClosed is returned after an engine was closed.
 	ErrClosed = errors.New("the engine is closed")
 	// ErrOrder is returned when hosts do different operations in the same exchange.
 	ErrOrder = errors.New("the hosts do different operations")
@@ -24,7 +23,6 @@ var (
 	ErrElsewhere = errors.New("on another host")
 )
 
-// LostError is the error of an exchange in which hosts are missing.
 type LostError struct {
 	Op    string
 	Ranks []int // hosts known to be gone

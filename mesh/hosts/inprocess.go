@@ -132,7 +132,6 @@ func (j *job) endLocked(r *round, op string, err error) {
 	close(r.done)
 }
 
-// Close ends the host: exchanges of the others fail.
 func (l *Local) Close() error {
 	j := l.j
 	j.mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
-// Graph is the chips of a machine and their links.
 type Graph struct {
 	Arch  chip.Arch
 	Chips []Chip // the devices' chips in their order, then the remote chips
@@ -33,7 +32,6 @@ type Chip struct {
 	Problem error
 }
 
-// End is an Ethernet channel of a chip of a Graph.
 type End struct{ Chip, Channel int }
 
 // Port is an Ethernet tile and its link.

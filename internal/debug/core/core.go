@@ -42,7 +42,7 @@ type Status struct {
 }
 
 // PC is the index of pc among the registers.
-const PC = 32 // index among the registers
+const PC = 32
 
 // A Core is one processor of a tile.
 type Core struct {
@@ -74,7 +74,7 @@ func (c *Core) Processor() chip.Processor { return c.proc }
 
 func (c *Core) Tile() *Tile { return c.tile }
 
-// HasInterface reports whether the processor has a debug interface: NCRISC has none.
+// NCRISC has none.
 func (c *Core) HasInterface() bool { return c.debug }
 
 func (c *Core) fail(op string, err error) error {
@@ -398,7 +398,7 @@ func (c *Core) stopPredicting(op string) error {
 	return err
 }
 
-// Detach removes watchpoints, resumes the processor and ends slow execution mode.
+// Detach also removes watchpoints and ends slow execution mode.
 func (c *Core) Detach() error {
 	if err := c.present("detach from"); err != nil {
 		return err
@@ -419,8 +419,8 @@ func (c *Core) Detach() error {
 	return c.command("detach from", 0)
 }
 
-// Sample returns pc without a pause, for NCRISC too: that of the decoded instruction or, on
-// Wormhole, of the one that ends next. In reset it is undefined.
+// Sample returns pc without a pause, for NCRISC too: of the decoded instruction or, on Wormhole, of
+// the one that ends next.
 func (c *Core) Sample() (uint32, error) {
 	signal := 10 + 2*c.which // group A of DebugDaisychain.md "RISCV execution state"
 	if c.proc == chip.NCRISC {

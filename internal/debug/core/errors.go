@@ -12,8 +12,7 @@ var (
 	// readable CSRs.
 	ErrUnsupported = errors.New("the debug interface doesn't offer it")
 	ErrInReset     = errors.New("the processor is in reset")
-	// ErrRunning is wrapped by errors of operations that need a paused processor.
-	ErrRunning = errors.New("the processor is not paused")
+	ErrRunning     = errors.New("the processor is not paused")
 	// ErrStuck is wrapped by the error of a processor that doesn't pause because an instruction
 	// waits for a mailbox, a full queue of the engines or an address that doesn't answer.
 	ErrStuck = errors.New("the processor waits inside of an instruction and doesn't pause")

@@ -7,10 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Device is what this package needs of package kmd's devices.
 type Device interface {
 	Arch() chip.Arch
-	// CoreDebug reports whether the device has the debug interface.
 	CoreDebug() bool
 	// At an address of the tile at a virtual coordinate.
 	Read32(xy chip.XY, addr uint64) (uint32, error)
@@ -49,8 +47,6 @@ const (
 // the host takes hundreds.
 const polls = 1000
 
-// A Tile is one Tensix tile whose processors are debugged. Its methods may be called from any
-// goroutine.
 type Tile struct {
 	dev Device
 	xy  chip.XY

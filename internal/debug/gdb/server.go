@@ -31,13 +31,12 @@ type Thread struct {
 }
 
 type Options struct {
-	// Record records from the start, so that gdb can go backwards. Recording is slow; the monitor
-	// command "record" switches it.
+	// Recording is slow; the monitor command "record" switches it.
 	Record bool
 	// Text is the load offset of the first thread's program, by which gdb moves its symbols.
 	Text uint32
-	// Patience bounds the time for all processors to pause before they count as stuck. 0 means two
-	// seconds: an emulator on a busy machine needs its turn.
+	// Patience bounds the time for all processors to pause before they count as stuck; 0: two
+	// seconds, since an emulator on a busy machine needs its turn.
 	Patience time.Duration
 	Tell     func(string) // the user; may be nil
 }
@@ -57,8 +56,7 @@ type place struct {
 	addr uint32
 }
 
-// New returns a server for the processors that have a debug interface. It accesses none before
-// Serve.
+// New returns a server for the processors that have a debug interface.
 func New(threads []Thread, o Options) (*Server, error) {
 	s := &Server{opts: o, record: o.Record, breaks: map[place]uint32{}}
 	for _, t := range threads {

@@ -84,7 +84,6 @@ func alike(text, memory []byte) bool {
 
 type Reader func(addr uint32, p []byte) error
 
-// Modules returns a processor's base firmware and the kernel of its launch message.
 func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack.Space, error) {
 	space, _, err := c.modules(l, read, p)
 	return space, err
@@ -155,7 +154,6 @@ func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *
 	return m
 }
 
-// HasKernel reports whether the launch message of a tile has a kernel for a processor.
 func HasKernel(l *abi.Layout, read Reader, p chip.Processor) (bool, error) {
 	_, size, err := kernelText(l, read, p)
 	return size != 0, err

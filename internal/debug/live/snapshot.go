@@ -26,7 +26,6 @@ type Place struct {
 	Processor chip.Processor
 }
 
-// Snapshot is the raw data of a call stack, read during a pause, for Unwind.
 type Snapshot struct {
 	Core chip.Core `json:"core"` // logical
 	Stack

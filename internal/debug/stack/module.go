@@ -66,7 +66,6 @@ type function struct {
 	unit      uint32 // base address of its compilation unit
 }
 
-// Region returns a module of which only name and addresses are known.
 func Region(name string, start, end uint32) *Module {
 	return &Module{Name: name, Start: start, End: end, debug: ErrNoDWARF}
 }
@@ -120,7 +119,6 @@ func Load(name string, file []byte, at uint32) (m *Module, err error) {
 // Debug returns why the module lacks lines, inlined functions and arguments; nil if it has them.
 func (m *Module) Debug() error { return m.debug }
 
-// Text returns the text of the module's file; nil for a Region.
 func (m *Module) Text() []byte { return m.text }
 
 func (m *Module) readSymbols(f *elf.File) {

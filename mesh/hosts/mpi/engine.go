@@ -15,10 +15,9 @@ import (
 
 // Options configures Open. The zero value is ready to use.
 type Options struct {
-	// Library is Open MPI's library, by default "libmpi.so.40" as the system's loader finds it.
+	// Library is Open MPI's library; "": libmpi.so.40.
 	Library string
-	// Pace is how an exchange polls. The zero value spins for 200 µs, as long as an exchange takes
-	// on one machine.
+	// Pace is how an exchange polls; the zero value spins for 200 µs.
 	Pace dispatch.Pace
 }
 
