@@ -53,14 +53,11 @@ func (f *found) report() hostReport {
 	if f.graph != nil {
 		r.Arch = f.graph.Arch
 	}
-	for n, l := range f.links {
-		if l == nil {
-			continue
-		}
-		c := hostChip{Name: f.names[n], Remote: f.remote[n]}
+	for _, n := range f.usable() {
+		n := &f.nodes[n]
+		c := hostChip{Name: n.name, Remote: n.remote}
 		if f.graph != nil {
-			i := f.inGraph[n]
-			g := &f.graph.Chips[i]
+			g := &f.graph.Chips[n.inGraph]
 			c.ASIC = g.ASIC
 			for _, p := range g.Ports {
 				port := hostPort{Channel: p.Channel, Tile: p.Tile, State: p.State}
@@ -69,10 +66,10 @@ func (f *found) report() hostReport {
 				}
 				c.Ports = append(c.Ports, port)
 			}
-			for _, links := range f.carry {
-				for _, l := range links {
+			for _, other := range f.nodes {
+				for _, l := range other.carry {
 					for _, end := range []topology.End{l.A, l.B} {
-						if end.Chip == i {
+						if end.Chip == n.inGraph {
 							c.Carry = append(c.Carry, end.Channel)
 						}
 					}
@@ -163,7 +160,7 @@ func (r *hostReport) check() error {
 
 // merge combines the hosts' reports. One end's report is enough for a link; both ends must be up.
 func merge(f *found, reports []hostReport, rank int) *found {
-	out := &found{devices: f.devices, targets: f.targets, carry: map[int][]topology.Link{}}
+	out := &found{devices: f.devices, targets: f.targets}
 	own := f.usable()
 	byASIC := map[string]int{}
 	for i, r := range reports {
@@ -171,20 +168,16 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			out.problems = append(out.problems, fmt.Sprintf("host %d: %s", i, p))
 		}
 		for k, c := range r.Chips {
-			n, target := len(out.names), -1
+			n := node{name: fmt.Sprintf("host %d %s", i, c.Name), remote: c.Remote, host: i, target: -1, inGraph: len(out.nodes)}
 			if i == rank {
-				target = own[k]
+				n.target = own[k]
 			}
 			if c.ASIC != "" {
-				byASIC[c.ASIC] = n
+				byASIC[c.ASIC] = n.inGraph
 			}
-			out.names, out.remote, out.host = append(out.names, fmt.Sprintf("host %d %s", i, c.Name)), append(out.remote, c.Remote),
-				append(out.host, i)
-			out.target, out.inGraph, out.links = append(out.target, target), append(out.inGraph, n), append(out.links, map[int]bool{})
-			if r.Linked {
-				if out.graph == nil {
-					out.graph = &topology.Graph{Arch: r.Arch}
-				}
+			out.nodes, out.links = append(out.nodes, n), append(out.links, map[int]bool{})
+			if r.Linked && out.graph == nil {
+				out.graph = &topology.Graph{Arch: r.Arch}
 			}
 		}
 	}
@@ -193,12 +186,12 @@ func merge(f *found, reports []hostReport, rank int) *found {
 		return out
 	}
 	carries := map[topology.End]bool{}
-	for i, r := range reports {
+	for _, r := range reports {
 		for _, c := range r.Chips {
 			n := len(out.graph.Chips)
-			g := topology.Chip{Name: out.names[n], ASIC: c.ASIC}
+			g := topology.Chip{Name: out.nodes[n].name, ASIC: c.ASIC}
 			if !c.Remote {
-				g.PCI = fmt.Sprintf("host %d %s", i, c.Name)
+				g.PCI = g.Name
 			}
 			for _, p := range c.Ports {
 				port := topology.Port{Channel: p.Channel, Tile: p.Tile, State: p.State}
@@ -229,8 +222,8 @@ func merge(f *found, reports []hostReport, rank int) *found {
 		}
 		if carries[l.A] || carries[l.B] {
 			for _, end := range []int{a, b} {
-				if out.remote[end] {
-					out.carry[end] = append(out.carry[end], l)
+				if n := &out.nodes[end]; n.remote {
+					n.carry = append(n.carry, l)
 				}
 			}
 		}

@@ -49,7 +49,7 @@ func BenchmarkAcross(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				f := &found{links: make(links, 32)}
+				f := &found{links: make(links, 32), nodes: make([]node, 32)}
 				for n := range f.links {
 					f.links[n] = map[int]bool{}
 				}

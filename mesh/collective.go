@@ -137,7 +137,7 @@ func snake(s Shape) []int {
 // queues. of has the links of each chip.
 func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
-	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
+	a, b := l.m.InGraph(l.m.chips[l.line[i]]), l.m.InGraph(l.m.chips[l.line[j]])
 	for _, link := range of[a] {
 		from, to := link.A, link.B
 		if from.Chip == b && to.Chip == a {

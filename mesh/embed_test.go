@@ -142,7 +142,7 @@ func TestEmbedAnyNumbers(t *testing.T) {
 }
 
 func TestChooseUnlinked(t *testing.T) {
-	f := &found{unlinked: true, links: make(links, maxChips+2), remote: make([]bool, maxChips+2)}
+	f := &found{unlinked: true, links: make(links, maxChips+2), nodes: make([]node, maxChips+2)}
 	for n := range f.links {
 		if n != 1 { // unusable
 			f.links[n] = map[int]bool{}

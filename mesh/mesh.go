@@ -26,15 +26,11 @@ type Mesh struct {
 }
 
 type system struct {
-	graph    *topology.Graph // nil if unknown
-	links    links
-	unlinked bool
-	inGraph  []int
-	carry    map[topology.Link]bool // links that carry command queues of the mesh's chips
-	problems []string
-	hosts    Hosts
-	queues   int
-	closed   atomic.Bool
+	*found
+	carry  map[topology.Link]bool // links that carry command queues of the mesh's chips
+	hosts  Hosts                  // nil for a single host
+	queues int
+	closed atomic.Bool
 }
 
 // Chip is a chip of a mesh.
@@ -103,7 +99,7 @@ func (m *Mesh) Parent() *Mesh { return m.parent }
 func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
 
 // InGraph returns the index of a chip among those of [Mesh.Graph].
-func (m *Mesh) InGraph(c *Chip) int { return m.s.inGraph[c.node] }
+func (m *Mesh) InGraph(c *Chip) int { return m.s.nodes[c.node].inGraph }
 
 // Problems lists the machine's problems at the time of Open, also those outside the mesh.
 func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
