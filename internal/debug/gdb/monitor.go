@@ -36,13 +36,13 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 		v, err := strconv.ParseUint(words[i], 0, 32)
 		return uint32(v), err == nil
 	}
-	load := func(addr uint32) string {
-		v, err := s.current.core.Load(addr)
+	show := func(v uint32, err error) string {
 		if err != nil {
 			return err.Error()
 		}
 		return fmt.Sprintf("%#08x", v)
 	}
+	load := func(addr uint32) string { return show(s.current.core.Load(addr)) }
 	n, ok := number(1)
 	switch {
 	case words[0] == "record" && len(words) == 2 && (words[1] == "on" || words[1] == "off"):
@@ -66,11 +66,7 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 	case words[0] == "wait" && len(words) == 1:
 		return s.engineWaits()
 	case words[0] == "csr" && ok && n < 0x1000:
-		v, err := s.current.core.CSR(ctx, int(n))
-		if err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("%#08x", v)
+		return show(s.current.core.CSR(ctx, int(n)))
 	case words[0] == "cfg" && ok && n < 1024:
 		return load(configBase + 4*n)
 	case words[0] == "gpr" && ok && n < 64:

@@ -4,6 +4,7 @@
 package gdb
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -171,10 +172,8 @@ func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, 
 	case "Z", "z":
 		reply = s.point(cmd == "Z", rest)
 	case "H":
-		if len(rest) > 0 && rest[0] == 'g' {
-			if t := s.find(rest[1:]); t != nil {
-				s.current = t
-			}
+		if id, ok := strings.CutPrefix(rest, "g"); ok {
+			s.current = cmp.Or(s.find(id), s.current)
 		}
 		reply = "OK"
 	case "T":
@@ -216,6 +215,7 @@ func (s *Server) stopped(t *thread, signal, why string) string {
 }
 
 func (s *Server) query(ctx context.Context, p string) string {
+	const document, extra, command = "features:read:target.xml:", "qThreadExtraInfo,", "qRcmd,"
 	name, rest, _ := strings.Cut(p, ":")
 	switch {
 	case name == "qSupported":
@@ -223,8 +223,8 @@ func (s *Server) query(ctx context.Context, p string) string {
 			maxPacket/2)
 	case name == "QStartNoAckMode":
 		return "OK"
-	case name == "qXfer" && strings.HasPrefix(rest, "features:read:target.xml:"):
-		return window(targetXML(), strings.TrimPrefix(rest, "features:read:target.xml:"))
+	case name == "qXfer" && strings.HasPrefix(rest, document):
+		return window(targetXML(), rest[len(document):])
 	case name == "qAttached":
 		return "1"
 	case name == "qC":
@@ -239,13 +239,13 @@ func (s *Server) query(ctx context.Context, p string) string {
 		return "l"
 	case name == "qOffsets":
 		return fmt.Sprintf("Text=%x;Data=0;Bss=0", s.opts.Text)
-	case strings.HasPrefix(p, "qThreadExtraInfo,"):
-		if t := s.find(strings.TrimPrefix(p, "qThreadExtraInfo,")); t != nil {
+	case strings.HasPrefix(p, extra):
+		if t := s.find(p[len(extra):]); t != nil {
 			return hex.EncodeToString([]byte(t.name))
 		}
 		return "E01"
-	case strings.HasPrefix(p, "qRcmd,"):
-		text, err := hex.DecodeString(strings.TrimPrefix(p, "qRcmd,"))
+	case strings.HasPrefix(p, command):
+		text, err := hex.DecodeString(p[len(command):])
 		if err != nil {
 			return "E01"
 		}
@@ -357,8 +357,13 @@ func (s *Server) writeRegister(arg string) string {
 		return "E01"
 	}
 	s.current.log.diverge()
-	if s.current.core.SetRegister(int(n), binary.LittleEndian.Uint32(b)) != nil {
-		return "E02"
+	return done(s.current.core.SetRegister(int(n), binary.LittleEndian.Uint32(b)), "E02")
+}
+
+// done is the reply of a command without a result.
+func done(err error, code string) string {
+	if err != nil {
+		return code
 	}
 	return "OK"
 }
@@ -409,10 +414,7 @@ func (s *Server) writeMemory(kind, arg string) string {
 		return "OK"
 	}
 	s.current.log.diverge()
-	if s.current.core.Write(addr, b) != nil {
-		return "E0e"
-	}
-	return "OK"
+	return done(s.current.core.Write(addr, b), "E0e")
 }
 
 func (s *Server) point(set bool, arg string) string {
@@ -434,9 +436,8 @@ func (s *Server) point(set bool, arg string) string {
 	}
 	if err != nil {
 		s.tell(err.Error())
-		return "E02"
 	}
-	return "OK"
+	return done(err, "E02")
 }
 
 func (s *Server) tell(line string) {
@@ -531,29 +532,26 @@ func (s *Server) watchpoint(set bool, w watch) error {
 }
 
 func (s *Server) verbose(ctx context.Context, p string) (string, error) {
-	switch {
-	case p == "vCont?":
+	if p == "vCont?" {
 		return "vCont;c;C;s;S", nil
-	case strings.HasPrefix(p, "vCont;"):
-		actions := map[*thread]byte{}
-		for _, action := range strings.Split(p[len("vCont;"):], ";") {
-			what, who, named := strings.Cut(action, ":")
-			if what == "" {
-				return "E01", nil
-			}
-			verb := what[0] | 0x20 // with a signal or without
-			if verb != 'c' && verb != 's' {
-				return "E01", nil
-			}
-			for _, t := range s.threads {
-				if _, has := actions[t]; !has && (!named || who == "-1" || s.find(who) == t) {
-					actions[t] = verb
-				}
+	}
+	list, ok := strings.CutPrefix(p, "vCont;")
+	if !ok {
+		return "", nil
+	}
+	actions := map[*thread]byte{}
+	for action := range strings.SplitSeq(list, ";") {
+		what, who, named := strings.Cut(action, ":")
+		if what == "" || !strings.Contains("cCsS", what[:1]) {
+			return "E01", nil
+		}
+		for _, t := range s.threads {
+			if _, has := actions[t]; !has && (!named || who == "-1" || s.find(who) == t) {
+				actions[t] = what[0] | 0x20 // with a signal or without
 			}
 		}
-		return s.resume(ctx, actions)
 	}
-	return "", nil
+	return s.resume(ctx, actions)
 }
 
 func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, error) {
@@ -654,13 +652,12 @@ func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error)
 	if err != nil {
 		return "", err
 	}
-	if !past && (status.Watch || status.EBREAK) {
-		return s.reason(t, status)
-	}
 	if past {
 		if reply := s.stored(t, t.log.changes[t.log.at-1]); reply != "" {
 			return reply, nil
 		}
+	} else if status.Watch || status.EBREAK {
+		return s.reason(t, status)
 	}
 	pc, err := t.core.Register(core.PC)
 	if err != nil {
@@ -723,7 +720,7 @@ func (s *Server) reverse(verb string) (string, error) {
 		if verb == "s" {
 			return s.stopped(t, "05", ""), nil
 		}
-		if _, hit := s.breaks[t.place(c.pc)]; hit {
+		if _, hit := s.breaks[t.place(c.before.pc)]; hit {
 			return s.stopped(t, "05", "swbreak:;"), nil
 		}
 		if reply := s.stored(t, c); reply != "" {

@@ -65,13 +65,13 @@ func (t *thread) unwatch(w watch) error {
 const maxHistory = 1 << 20 // undoable instructions of a thread
 
 type change struct {
-	pc, next         uint32
-	reg              uint8 // 0: none
-	stored           bool
-	before, after    uint32
-	addr             uint32 // of the word that was stored to
-	memWas, memIsNow uint32
+	reg           uint8 // 0: none
+	stored        bool
+	addr          uint32 // of the word that was stored to
+	before, after state
 }
+
+type state struct{ pc, reg, word uint32 }
 
 // history is the recording: changes[:at] are in effect, the others undone.
 type history struct {
@@ -123,53 +123,54 @@ func destination(w uint32) uint8 {
 func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32) (uint32, bool)) error {
 	h := &t.log
 	if h.past() {
-		c := &h.changes[h.at]
 		h.at++
-		return t.apply(c.reg, c.after, c.stored, c.addr, c.memIsNow, c.next)
+		c := &h.changes[h.at-1]
+		return t.apply(c, c.after)
 	}
 	if !record {
 		return t.core.Step(ctx)
 	}
-	pc, err := t.core.Register(core.PC)
-	if err != nil {
+	var c change
+	var err error
+	if c.before.pc, err = t.core.Register(core.PC); err != nil {
 		return err
 	}
-	c := change{pc: pc}
-	w, ok := fetch(pc)
+	w, ok := fetch(c.before.pc)
 	if !ok {
 		return t.core.Step(ctx)
 	}
 	c.reg = destination(w)
-	if c.reg != 0 {
-		if c.before, err = t.core.Register(int(c.reg)); err != nil {
-			return err
-		}
-	}
 	if op := w & 0x7F; op == 0x23 || op == 0x2F {
 		base, err := t.core.Register(int(w >> 15 & 31))
 		if err != nil {
 			return err
 		}
-		c.addr = base
+		c.addr, c.stored = base, true
 		if op == 0x23 {
 			c.addr += uint32(int32(w)>>25<<5) | w>>7&31
 		}
 		c.addr &^= 3
-		c.memWas, c.stored = t.word(c.addr)
+	}
+	save := func(s *state) (err error) {
+		if c.reg != 0 {
+			s.reg, err = t.core.Register(int(c.reg))
+		}
+		if c.stored {
+			s.word, c.stored = t.word(c.addr)
+		}
+		return err
+	}
+	if err := save(&c.before); err != nil {
+		return err
 	}
 	if err := t.core.Step(ctx); err != nil {
 		return err
 	}
-	if c.next, err = t.core.Register(core.PC); err != nil {
+	if c.after.pc, err = t.core.Register(core.PC); err != nil {
 		return err
 	}
-	if c.reg != 0 {
-		if c.after, err = t.core.Register(int(c.reg)); err != nil {
-			return err
-		}
-	}
-	if c.stored {
-		c.memIsNow, c.stored = t.word(c.addr)
+	if err := save(&c.after); err != nil {
+		return err
 	}
 	if len(h.changes) == maxHistory {
 		h.changes = append(h.changes[:0], h.changes[maxHistory/2:]...)
@@ -188,21 +189,21 @@ func (t *thread) back() (change, error) {
 	}
 	h.at--
 	c := h.changes[h.at]
-	return c, t.apply(c.reg, c.before, c.stored, c.addr, c.memWas, c.pc)
+	return c, t.apply(&c, c.before)
 }
 
-func (t *thread) apply(reg uint8, v uint32, stored bool, addr, word, pc uint32) error {
-	if reg != 0 {
-		if err := t.core.SetRegister(int(reg), v); err != nil {
+func (t *thread) apply(c *change, s state) error {
+	if c.reg != 0 {
+		if err := t.core.SetRegister(int(c.reg), s.reg); err != nil {
 			return err
 		}
 	}
-	if stored {
-		if err := t.setWord(addr, word); err != nil {
+	if c.stored {
+		if err := t.setWord(c.addr, s.word); err != nil {
 			return err
 		}
 	}
-	return t.core.SetRegister(core.PC, pc)
+	return t.core.SetRegister(core.PC, s.pc)
 }
 
 func (t *thread) present() error {
