@@ -111,7 +111,7 @@ func ulfm(t testing.TB) []string {
 	if err != nil {
 		t.Skip(err)
 	}
-	if l.revoke == 0 {
+	if l["MPIX_Comm_revoke"] == 0 {
 		return nil
 	}
 	return []string{"--with-ft", "ulfm"}
@@ -721,10 +721,10 @@ func allGather(w *world, send, recv []byte) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := purego.Dlsym(h, "MPI_Allgather")
+	w.l["MPI_Allgather"], err = purego.Dlsym(h, "MPI_Allgather")
 	return func() error {
-		return w.l.call("MPI_Allgather", f, address(send), uintptr(len(send)), w.l.byteType, address(recv), uintptr(len(send)),
-			w.l.byteType, w.comm)
+		return w.l.call("MPI_Allgather", address(send), uintptr(len(send)), w.l["ompi_mpi_byte"], address(recv), uintptr(len(send)),
+			w.l["ompi_mpi_byte"], w.comm)
 	}, err
 }
 
