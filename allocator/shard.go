@@ -156,17 +156,7 @@ func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core,
 	if haveW, haveH := r.End.X-r.Start.X+1, r.End.Y-r.Start.Y+1; w > haveW || h > haveH {
 		return nil, fmt.Errorf("%d by %d shards, %s, need %d by %d cores, and %s has %d by %d", wide, high, o, w, h, r, haveW, haveH)
 	}
-	out := make([]chip.Core, 0, high*wide)
-	for y := range high {
-		for x := range wide {
-			c := chip.Core{X: r.Start.X + x, Y: r.Start.Y + y}
-			if o == ColMajor {
-				c = chip.Core{X: r.Start.X + y, Y: r.Start.Y + x}
-			}
-			out = append(out, c)
-		}
-	}
-	return out, nil
+	return coresOf([]chip.Range{{Start: r.Start, End: chip.Core{X: r.Start.X + w - 1, Y: r.Start.Y + h - 1}}}, o)
 }
 
 func (d *Distribution) Layout() Layout { return d.layout }

@@ -1,6 +1,9 @@
 package stack
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // fde is the call frame information of a range of code (DWARF 5, 6.4).
 type fde struct {
@@ -68,15 +71,9 @@ func (b *buffer) sleb() int64 {
 }
 
 func (b *buffer) text() string {
-	for i, c := range b.p {
-		if c == 0 {
-			s := string(b.p[:i])
-			b.p = b.p[i+1:]
-			return s
-		}
-	}
-	b.bad, b.p = true, nil
-	return ""
+	s, rest, ok := bytes.Cut(b.p, []byte{0})
+	b.p, b.bad = rest, b.bad || !ok
+	return string(s)
 }
 
 // readFrames reads .debug_frame, or .eh_frame at an address.
@@ -203,22 +200,18 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			r.rules[reg] = initial.rules[reg]
 		}
 	}
-	cfa := func(reg uint64, offset int64) bool {
+	ok := true
+	cfa := func(reg uint64, offset int64) {
 		r.base, r.offset, r.valid = int(min(reg, 99)), offset, reg < 32
-		return r.valid
+		ok = r.valid
 	}
-	advance := func(n uint64) bool {
-		pc += uint32(n * c.align)
-		return pc <= addr
-	}
-	for len(b.p) > 0 && !b.bad {
+	advance := func(n uint64) { pc += uint32(n * c.align) }
+	for len(b.p) > 0 && !b.bad && ok && pc <= addr {
 		op := b.u8()
 		low := uint64(op & 0x3F)
 		switch op >> 6 {
 		case 1:
-			if !advance(low) {
-				return true
-			}
+			advance(low)
 			continue
 		case 2:
 			set(low, rule{saved, int64(b.uleb()) * c.data})
@@ -230,24 +223,15 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 		switch op {
 		case 0x00:
 		case 0x01:
-			if pc = b.u32(); pc > addr {
-				return true
-			}
+			pc = b.u32()
 		case 0x02:
-			if !advance(uint64(b.u8())) {
-				return true
-			}
+			advance(uint64(b.u8()))
 		case 0x03:
-			if !advance(uint64(b.u16())) {
-				return true
-			}
+			advance(uint64(b.u16()))
 		case 0x04:
-			if !advance(uint64(b.u32())) {
-				return true
-			}
+			advance(uint64(b.u32()))
 		case 0x05:
-			reg := b.uleb()
-			set(reg, rule{saved, int64(b.uleb()) * c.data})
+			set(b.uleb(), rule{saved, int64(b.uleb()) * c.data})
 		case 0x06:
 			restore(b.uleb())
 		case 0x07:
@@ -255,8 +239,7 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 		case 0x08:
 			set(b.uleb(), rule{same, 0})
 		case 0x09:
-			reg := b.uleb()
-			set(reg, rule{inOther, int64(min(b.uleb(), 31))})
+			set(b.uleb(), rule{inOther, int64(min(b.uleb(), 31))})
 		case 0x0A:
 			if len(stack) < 64 {
 				stack = append(stack, *r)
@@ -267,43 +250,31 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			}
 			*r, stack = stack[len(stack)-1], stack[:len(stack)-1]
 		case 0x0C:
-			reg := b.uleb()
-			if !cfa(reg, int64(b.uleb())) {
-				return false
-			}
+			cfa(b.uleb(), int64(b.uleb()))
 		case 0x0D:
-			if !cfa(b.uleb(), r.offset) {
-				return false
-			}
+			cfa(b.uleb(), r.offset)
 		case 0x0E:
 			r.offset = int64(b.uleb())
 		case 0x10, 0x16:
-			reg := b.uleb()
+			set(b.uleb(), rule{lost, 0})
 			b.take(int(min(b.uleb(), 1<<20)))
-			set(reg, rule{lost, 0})
 		case 0x11:
-			reg := b.uleb()
-			set(reg, rule{saved, b.sleb() * c.data})
+			set(b.uleb(), rule{saved, b.sleb() * c.data})
 		case 0x12:
-			reg := b.uleb()
-			if !cfa(reg, b.sleb()*c.data) {
-				return false
-			}
+			cfa(b.uleb(), b.sleb()*c.data)
 		case 0x13:
 			r.offset = b.sleb() * c.data
 		case 0x14:
-			reg := b.uleb()
-			set(reg, rule{computed, int64(b.uleb()) * c.data})
+			set(b.uleb(), rule{computed, int64(b.uleb()) * c.data})
 		case 0x15:
-			reg := b.uleb()
-			set(reg, rule{computed, b.sleb() * c.data})
+			set(b.uleb(), rule{computed, b.sleb() * c.data})
 		case 0x2E:
 			b.uleb()
 		default:
 			return false
 		}
 	}
-	return !b.bad
+	return ok && (!b.bad || pc > addr)
 }
 
 // guess derives the rules at an address from the function's code: how far it has lowered sp, and

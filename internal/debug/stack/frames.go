@@ -1,10 +1,12 @@
 package stack
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 type context struct {
@@ -34,7 +36,8 @@ func (m *Module) frames(at uint32, c *context) []Frame {
 	}
 	for _, fn := range m.funcs {
 		if at >= fn.low && at < fn.high {
-			c.at, c.unit = at, fn.unit
+			low, _ := fn.unit.Val(dwarf.AttrLowpc).(uint64)
+			c.at, c.unit = at, uint32(low)
 			if out := m.inlined(fn, f, c); len(out) > 0 {
 				return out
 			}
@@ -55,12 +58,11 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 		return nil
 	}
 	c.base, _ = e.Val(dwarf.AttrFrameBase).([]byte)
-	files := m.filesOf(fn.entry)
-	outer := Frame{Module: f.Module, Function: m.nameOf(e, 0)}
-	if outer.Function == "" {
-		outer.Function = f.Function
+	var files []*dwarf.LineFile
+	if lines, err := m.dwarf.LineReader(fn.unit); err == nil && lines != nil {
+		files = lines.Files()
 	}
-	chain := []Frame{outer}
+	chain := []Frame{{Module: f.Module, Function: cmp.Or(m.nameOf(e, 0), f.Function)}}
 	depth := []int{0} // of each open entry, its frame
 	if !e.Children {
 		depth = nil
@@ -115,11 +117,8 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 		}
 	}
 	chain[len(chain)-1].File, chain[len(chain)-1].Line = f.File, f.Line
-	out := make([]Frame, 0, len(chain))
-	for i := range chain {
-		out = append(out, chain[len(chain)-1-i])
-	}
-	return out
+	slices.Reverse(chain)
+	return chain
 }
 
 // covers reports whether an entry's code includes an address. A block without ranges covers its
@@ -135,28 +134,6 @@ func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 		}
 	}
 	return len(ranges) == 0 && e.Tag == dwarf.TagLexDwarfBlock
-}
-
-// filesOf returns the line-table files of an entry's unit.
-func (m *Module) filesOf(at dwarf.Offset) []*dwarf.LineFile {
-	r := m.dwarf.Reader()
-	var unit *dwarf.Entry
-	for {
-		e, err := r.Next()
-		if err != nil || e == nil || e.Offset > at || unit != nil && e.Offset <= unit.Offset {
-			break
-		}
-		unit = e
-		r.SkipChildren()
-	}
-	if unit == nil {
-		return nil
-	}
-	lines, err := m.dwarf.LineReader(unit)
-	if err != nil || lines == nil {
-		return nil
-	}
-	return lines.Files()
 }
 
 func (m *Module) entryAt(at dwarf.Offset) *dwarf.Entry {

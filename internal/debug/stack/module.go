@@ -63,7 +63,7 @@ type line struct {
 type function struct {
 	low, high uint32
 	entry     dwarf.Offset
-	unit      uint32 // base address of its compilation unit
+	unit      *dwarf.Entry
 }
 
 func Region(name string, start, end uint32) *Module {
@@ -186,7 +186,7 @@ func (m *Module) readDWARF(f *elf.File) error {
 	}
 	m.dwarf, m.lists = d, section(".debug_loclists")
 	r := d.Reader()
-	unit, last := uint32(0), dwarf.Offset(0)
+	unit, last := &dwarf.Entry{}, dwarf.Offset(0)
 	for {
 		e, err := r.Next()
 		if err == nil && e != nil && e.Tag != 0 {
@@ -203,8 +203,7 @@ func (m *Module) readDWARF(f *elf.File) error {
 		}
 		switch e.Tag {
 		case dwarf.TagCompileUnit:
-			low, _ := e.Val(dwarf.AttrLowpc).(uint64)
-			unit = uint32(low)
+			unit = e
 			m.readLines(e)
 		case dwarf.TagSubprogram:
 			ranges, err := d.Ranges(e)
