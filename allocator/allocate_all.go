@@ -24,7 +24,6 @@ func (e *NoCommonAddressError) Error() string {
 // Unwrap returns the cause.
 func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 
-// allocateAllTries bounds retries after another goroutine took the free range.
 const allocateAllTries = 64
 
 // AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one
@@ -56,7 +55,6 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if rs[0].TopDown != nil {
 		topDown = *rs[0].TopDown
 	}
-	// Usually the address that one chooses is free in all.
 	first, err := as[lead].Allocate(rs[lead])
 	if err != nil {
 		return nil, err
@@ -108,8 +106,8 @@ func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]
 	return out, nil
 }
 
-// common returns the lowest or highest address at which need[i] bytes are free in each bank of
-// as[i], and the size of the largest range that is free in all.
+// common returns the lowest or highest address that is free in all, and the size of the largest
+// range that is.
 func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest uint64, ok bool) {
 	free := as[0].Holes(k)
 	starts := shorten(free, need[0])

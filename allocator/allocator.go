@@ -73,7 +73,6 @@ type block struct {
 	flags       uint16 // and the number of banks
 }
 
-// Parts of block.flags.
 const (
 	blockBanks     = 1<<10 - 1
 	blockInherited = 1 << 10 // copy of the block of another allocator
@@ -200,7 +199,6 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 	return e, nil
 }
 
-// plan checks a request and computes the bytes that each bank must hold.
 func (a *Allocator) plan(r *Request, e *Extent) (*region, error) {
 	if !r.Kind.valid() || a.region[r.Kind] == nil {
 		return nil, r.refuse("there is no such memory")

@@ -22,7 +22,6 @@ const (
 
 type chunk [chunkWidth]hole
 
-// chunkEntry describes a chunk, which is never empty.
 type chunkEntry struct {
 	end   uint32
 	most  uint32
@@ -142,7 +141,6 @@ func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
 	return start, true
 }
 
-// takeAt takes exactly [start, start+size) if one hole holds all of it.
 func (h *holes) takeAt(start, size uint32) bool {
 	end := start + size
 	p := h.from(end)
@@ -179,7 +177,6 @@ func (h *holes) trimTop(p place, size uint32) {
 	h.set(p, x.end()-size, x.size()-size)
 }
 
-// give returns [start, start+size), which must not overlap a hole, and joins adjacent holes.
 func (h *holes) give(start, size uint32) {
 	h.units += uint64(size)
 	end := start + size
@@ -266,7 +263,6 @@ func (h *holes) largestIn(g int) uint32 {
 	return m
 }
 
-// insert inserts a hole that touches no other before p.
 func (h *holes) insert(p place, x hole) {
 	if len(h.dir) == 0 {
 		h.insertChunk(0, nil)
@@ -328,7 +324,7 @@ func (h *holes) settle(c int) {
 	h.setMost(c, largestOf(all))
 }
 
-// insertChunk makes a chunk of holes at position c. The caller settles an empty chunk.
+// The caller settles an empty chunk.
 func (h *holes) insertChunk(c int, all []hole) {
 	e := chunkEntry{n: uint32(len(all))}
 	if n := len(h.unused); n > 0 {

@@ -142,7 +142,6 @@ func coresOf(ranges []chip.Range, o Orientation) ([]chip.Core, error) {
 	return out, nil
 }
 
-// gridCores returns the cores of a grid of shards, each at the shard's place in the one range;
 // ColMajor exchanges rows and columns.
 func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core, error) {
 	if len(ranges) != 1 {
@@ -192,7 +191,6 @@ func (d *Distribution) Page(i int) (core, slot int) {
 	return core, nth*d.volume + place
 }
 
-// of returns the core of a shard, and the shard's number in that core.
 func (d *Distribution) of(shard int) (core, nth int) {
 	switch d.strategy {
 	case RoundRobin:

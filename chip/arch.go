@@ -104,7 +104,6 @@ func (p Processor) ResetBit() uint32 {
 
 type TileKind uint8
 
-// Kinds of tiles. NoTile is a coordinate outside the grid.
 const (
 	NoTile TileKind = iota
 	Tensix

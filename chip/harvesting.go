@@ -40,7 +40,6 @@ func (a Arch) maskToFuses(mask uint32) (fuses uint32) {
 	return fuses
 }
 
-// harvestUnits returns the raw rows or columns in the order of Harvesting.Tensix.
 func (a Arch) harvestUnits() []uint8 {
 	if a == Wormhole {
 		return a.tensixRows()

@@ -159,8 +159,7 @@ func galaxy(name string, a Arch, kind uint16, h Harvesting, links []Link) Machin
 	return m
 }
 
-// bundles expands rows of a chip, its first channel, another chip and its first channel to n links
-// each.
+// A row is a chip, its first channel, another chip and its first channel.
 func bundles(n int, rows [][4]int) []Link {
 	var out []Link
 	for _, r := range rows {

@@ -93,7 +93,7 @@ const (
 // Counter is an NIU counter index (tt-isa-documentation */NoC/Counters.md).
 type Counter uint8
 
-// Counters. ReqsOutstanding and WriteReqsOutgoing have one per transaction id, 8 bits wide.
+// ReqsOutstanding and WriteReqsOutgoing have one per transaction id, 8 bits wide.
 const (
 	AtomicRespReceived           Counter = 0x0
 	WrAckReceived                Counter = 0x1

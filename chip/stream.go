@@ -4,7 +4,6 @@ package chip
 // WormholeB0/NoC/Overlay/AsGeneralUse.md).
 type StreamReg uint8
 
-// Stream registers.
 const (
 	RemoteSrc          StreamReg = iota // 24 bits
 	RemoteDestBufStart                  // 17 bits; a circular buffer's "tiles acked"

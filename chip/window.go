@@ -50,7 +50,6 @@ type WindowConfig struct {
 // three on Blackhole.
 type WindowRegs [3]uint32
 
-// windowLayout has the first bit of each field of a configuration register.
 type windowLayout struct {
 	sizeBits     uint
 	addrBits     uint // width of the address field at bit 0

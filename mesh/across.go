@@ -81,7 +81,6 @@ func (f *found) report() hostReport {
 	return r
 }
 
-// usable returns the usable nodes in order.
 func (f *found) usable() []int {
 	var out []int
 	for n, l := range f.links {
@@ -92,8 +91,7 @@ func (f *found) usable() []int {
 	return out
 }
 
-// across merges the reports of all hosts: nodes are the chips of host 0, then those of host 1, and
-// so on. err is this host's failure.
+// Nodes are the chips of host 0, then those of host 1, and so on. err is this host's failure.
 func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) {
 	mine := hostReport{}
 	if err != nil {
@@ -142,8 +140,7 @@ func parseReports(all [][]byte) ([]hostReport, error) {
 	return reports, nil
 }
 
-// check rejects reports that no host of this version sends. Peer channels come from firmware and
-// may be anything.
+// Peer channels come from firmware and may be anything.
 func (r *hostReport) check() error {
 	if r.Linked && !r.Arch.Valid() {
 		return fmt.Errorf("chips of %v", r.Arch)
@@ -158,7 +155,7 @@ func (r *hostReport) check() error {
 	return nil
 }
 
-// merge combines the hosts' reports. One end's report is enough for a link; both ends must be up.
+// One end's report is enough for a link; both ends must be up.
 func merge(f *found, reports []hostReport, rank int) *found {
 	out := &found{devices: f.devices, targets: f.targets}
 	own := f.usable()
@@ -231,7 +228,6 @@ func merge(f *found, reports []hostReport, rank int) *found {
 	return out
 }
 
-// agree waits for all hosts, and fails on each if any failed.
 func (s *system) agree(ctx context.Context, op string, err error) error {
 	if s.hosts == nil {
 		return err

@@ -12,7 +12,7 @@ import (
 const Replicate = -1
 
 type BufferConfig struct {
-	// The buffer of each chip. With Tensor, Size may be 0: a chip's part.
+	// With Tensor, Size may be 0: a chip's part.
 	reprise.BufferConfig
 	// Tensor is the shape of a tensor that is divided over the chips, row by row. If nil, every
 	// chip has a whole buffer, and a write goes to all.

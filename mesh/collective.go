@@ -133,8 +133,7 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join takes the first link between two places of the line that is up and carries no command
-// queues. of has the links of each chip.
+// of has the links of each chip.
 func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
 	a, b := l.m.InGraph(l.m.chips[l.line[i]]), l.m.InGraph(l.m.chips[l.line[j]])

@@ -45,8 +45,7 @@ func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 	return nil, false
 }
 
-// lineOfGrid finds a path of n linked chips as the rows of a grid of all chips, walked to and fro.
-// Without helpful numbers a grid is easier to find.
+// Without helpful numbers a grid is easier to find than a line.
 func lineOfGrid(n int, l links, steps int) ([]int, bool) {
 	all := l.usable()
 	for rows := all / 2; rows > 1; rows-- { // the squarest first

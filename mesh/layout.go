@@ -62,7 +62,6 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 	return l, nil
 }
 
-// first reports whether the chip is the first one with its part.
 func (l *layout) first(c Coord) bool {
 	for a, x := range c {
 		if l.split[a] == Replicate && x > 0 {
@@ -81,8 +80,7 @@ func (l *layout) same(a, b Coord) bool {
 	return true
 }
 
-// runs calls f for each contiguous run of a chip's part: n bytes at offset whole in the tensor and
-// at offset part in the chip's part.
+// f gets the bytes n of each contiguous run and its offsets in the tensor and in the chip's part.
 func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	axes := len(l.tensor)
 	start := make([]int, axes)

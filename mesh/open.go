@@ -106,7 +106,6 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	return mesh, nil
 }
 
-// found is the chips and links of a machine before any chip is opened as a Device.
 type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
 	graph    *topology.Graph
@@ -212,7 +211,6 @@ func (f *found) far(m Machine, at []int) []int {
 	return at
 }
 
-// choose returns the chips, by place, of the first shape that fits.
 func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
 	own := f.usable()
 	near := slices.Clone(f.links)

@@ -43,7 +43,6 @@ type picture struct {
 	boards     []string
 }
 
-// cable is all links between two chips, or of a chip with itself.
 type cable struct {
 	a, b  int
 	links []topology.Link
@@ -80,7 +79,6 @@ func (p *picture) arrange() {
 	}
 }
 
-// route joins links to cables and gives lanes to cables that pass by other chips.
 func (p *picture) route() {
 	for i := range p.g.Chips {
 		if b := boardOf(&p.g.Chips[i]); !slices.Contains(p.boards, b) {

@@ -38,7 +38,6 @@ func on[T any](m *Mesh, c *Chip, all []*T) *T {
 	return nil
 }
 
-// ready fails if the mesh is closed or the object that of checks isn't the mesh's.
 func (q *Queue) ready(op string, of func(*Mesh) error) error {
 	if err := q.m.usable(op); err != nil {
 		return err

@@ -33,7 +33,6 @@ func slice(pages, n, i int) (first, count int) {
 
 type plan [][]step
 
-// add adds a step, split at maxStepPages.
 func (p plan) add(chip int, s step) {
 	for left := s.pages; left > 0; left -= s.pages {
 		s.pages = min(left, maxStepPages)
@@ -64,8 +63,8 @@ func combined(steps []step) (pages int) {
 	return pages
 }
 
-// flow sends pages along the line. Each chip on the way combines them with its own and forwards the
-// result; with drop it forwards them unchanged.
+// Each chip on the way combines the pages with its own and forwards the result; with drop it
+// forwards them unchanged.
 func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	next := to > from
 	d := -1
@@ -122,8 +121,7 @@ func reduceScatter(n, pages int, ring bool, how Combine) plan {
 	return p
 }
 
-// turn moves slices once around a ring: in step t chip r sends slice r-t-lag and receives the one
-// before.
+// In step t chip r sends slice r-t-lag and receives the one before.
 func (p plan) turn(pages, lag int, how Combine) {
 	n := len(p)
 	size := pages / n

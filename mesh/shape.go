@@ -170,7 +170,6 @@ func (r Range) Coords() iter.Seq[Coord] {
 	}
 }
 
-// in returns the range, or the whole shape for the zero Range, if it is inside of s.
 func (r Range) in(s Shape) (Range, error) {
 	if r.IsZero() {
 		end := make(Coord, len(s))

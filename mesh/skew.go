@@ -24,7 +24,6 @@ type ChipTime struct {
 	After time.Duration // after the first chip
 }
 
-// clockGap is the time between the two readings that relate a chip's clock to the host's.
 const clockGap = 20 * time.Millisecond
 
 // Skew waits for the queues, replays a trace and returns the differences between the chips' ends of

@@ -111,7 +111,6 @@ func (m *callMetrics) read() callCounts {
 	return m.callCounts
 }
 
-// A replay takes a few microseconds, a wait may take minutes.
 var callBounds = [...]time.Duration{
 	1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
 	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,

@@ -23,7 +23,6 @@ type ProgramLog struct {
 	err    error
 }
 
-// queueLog is the times of a queue's programs by start, with gaps.
 type queueLog struct {
 	times []dispatch.ProgramTime
 	gaps  []programGap

@@ -111,8 +111,7 @@ func (t *Timeline) start(ctx context.Context) (err error) {
 	return err
 }
 
-// compareClocks finds the differences of the queues' clocks that readings which enclose each other
-// prove.
+// Only readings that enclose each other prove a difference.
 func (t *Timeline) compareClocks() error {
 	const rounds = 8
 	first := t.dev.Queue(0)

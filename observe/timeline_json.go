@@ -24,7 +24,6 @@ type traceEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Processes of the format, each with a thread for each track.
 const (
 	hostProcess = iota + 1
 	deviceProcess
@@ -119,10 +118,10 @@ func meta(what string, process, thread int, name string) traceEvent {
 
 func micros(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 }
 
-// lanes are tracks of nesting spans: for each the ends of the open spans, the innermost last.
+// Of each track the ends of the open spans, the innermost last.
 type lanes [][]time.Duration
 
-// place returns the first track on which a span nests. Spans come by start, longer ones first.
+// Spans come by start, longer ones first.
 func (l *lanes) place(s *Span) int {
 	for i, open := range *l {
 		for len(open) > 0 && open[len(open)-1] <= s.Start {

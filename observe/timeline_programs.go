@@ -103,7 +103,6 @@ func (t *Timeline) hostSpanLocked(call *Span, from, to uint64) (start, end time.
 	return start, min(max(t.hostTimeLocked(to), start), call.End)
 }
 
-// within returns the elements of a sorted list from start on and before end.
 func within[T any](list []T, start, end uint64, cycles func(*T) uint64) []T {
 	at := func(v uint64) int { return sort.Search(len(list), func(i int) bool { return cycles(&list[i]) >= v }) }
 	return list[at(start):at(end)]
@@ -162,7 +161,6 @@ func always(steps []tracebuf.Step) []string {
 	return out
 }
 
-// insideOne reports whether a time is in one of the leading spans of at least a depth.
 func insideOne(spans []ControlSpan, depth int, cycles uint64) bool {
 	for _, s := range spans {
 		if s.Depth < depth {

@@ -90,7 +90,6 @@ func New(dev *reprise.Device, c Config, model Model) (*Pipeline, error) {
 	return p, nil
 }
 
-// unsupported says why a device can't run the configuration; "" if it can.
 func (c *Config) unsupported(dev *reprise.Device, model Model) string {
 	switch {
 	case model == nil:

@@ -29,14 +29,14 @@ const (
 	failure
 )
 
-// shared is the words that host and kernel share: a *dispatch.HostView.
+// shared is a *dispatch.HostView.
 type shared interface {
 	Load32(off int) uint32
 	Store32(off int, v uint32)
 }
 
-// ring is the host's end of a stream. Positions count bytes modulo 2^32; the messages lie between
-// the reader's and the writer's position.
+// Positions count bytes modulo 2^32; the messages lie between the reader's and the writer's
+// position.
 type ring struct {
 	words shared
 	base  int
@@ -73,7 +73,7 @@ func (r *ring) move(n uint32) {
 
 func (r *ring) stop() { r.words.Store32(r.base+hostLine+stoppedWord, 1) }
 
-// read takes the next message. A message longer than p stays in the ring.
+// A message longer than p stays in the ring.
 func (r *ring) read(p []byte) (n int, ok bool, err error) {
 	have := r.peer() - r.pos
 	if have == 0 {

@@ -284,7 +284,6 @@ func (s *Stream) do(ctx context.Context, name string, op operation) (int, bool, 
 	return op.n, op.ok, s.named(name, err)
 }
 
-// try is one attempt at the operation. It reports whether the wait is over.
 func (s *Stream) try() bool {
 	o := &s.op
 	switch {

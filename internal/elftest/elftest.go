@@ -27,7 +27,6 @@ type Segment struct {
 	Memory       uint32 // 0: as many as Bytes
 }
 
-// Sections of symbols.
 const (
 	Text = 1
 	Data = 2

@@ -109,8 +109,7 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 	return nil
 }
 
-// build writes targets below dir, or compares them with the files there. Without only, other files
-// below dir are removed or reported.
+// Without only, other files below dir are removed or reported.
 func build(tools toolchain, dir string, targets []target, check bool, only *regexp.Regexp) error {
 	old, err := committed(dir)
 	if err != nil {

@@ -20,13 +20,11 @@ type target struct {
 	sources []string // relative to the module's root, in link order; a kernel has one
 	defines []string
 
-	// Of compute kernels. output is the prefix of their three images' names.
+	// output is the prefix of their three images' names.
 	compute *computeTarget
 
-	// Of firmware and of kernels committed as images.
 	lines string // path of a table of functions and lines (stack.Module.AppendTable), or empty
 
-	// Of firmware.
 	script  string
 	symbols []string // linker symbols, name=value
 }
@@ -109,8 +107,7 @@ func opsTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// engineTargets returns one target for formats and functions of an engine kernel that give a
-// distinct image.
+// It returns one target for formats and functions that give a distinct image.
 func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []target {
 	var targets []target
 	made := map[string]bool{}

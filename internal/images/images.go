@@ -114,7 +114,6 @@ func Unpack(archive []byte) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("images: unpack: %w", err)
 		}
-		// Other formats have sparse files of any size.
 		if h.Format != tar.FormatUSTAR || h.Typeflag != tar.TypeReg || !fs.ValidPath(h.Name) || h.Name <= last {
 			return nil, fmt.Errorf("images: unpack %q: not a plain file with a valid path behind %q", h.Name, last)
 		}

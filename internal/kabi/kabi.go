@@ -9,7 +9,6 @@ package kabi
 // ioctl.h, TENSTORRENT_IOCTL_MAGIC).
 const Magic = 0xFA
 
-// _IO(Magic, n).
 const (
 	IoctlGetDeviceInfo   = Magic << 8
 	IoctlGetHarvesting   = Magic<<8 | 1 // always EINVAL
@@ -66,7 +65,6 @@ const (
 // AllocateDMABufNOCDMA asks for a NoC address for a DMA buffer, from the top.
 const AllocateDMABufNOCDMA = 2
 
-// Reset modes of ResetDeviceIn.Flags.
 const (
 	ResetRestoreState = 0
 	ResetPCIeLink     = 1
@@ -77,7 +75,6 @@ const (
 	ResetPost         = 6
 )
 
-// Flags of PinPagesIn.
 const (
 	PinPagesContiguous = 1 // never consulted: the IOMMU's state decides
 	PinPagesNOCDMA     = 2 // map into the aperture that the NoC reaches, lowest free range first
@@ -104,7 +101,6 @@ const (
 	LockIndexPCIeDMA          = 21
 )
 
-// SMCMessage.Flags: exactly one.
 const (
 	SMCPost    = 1
 	SMCPoll    = 2

@@ -38,7 +38,7 @@ var languages = map[string]struct {
 	".cc": {"g++", cxxFlags}, ".cpp": {"g++", cxxFlags}, ".cxx": {"g++", cxxFlags},
 }
 
-// prefixes are distributions' prefixes of the cross compiler's programs, in search order.
+// In search order.
 var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64-elf-", "riscv-none-elf-"}
 
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}

@@ -59,7 +59,6 @@ func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
 	return nil
 }
 
-// tileName is a worker's logical coordinate where there is one.
 func tileName(c *emu.Chip, xy chip.XY) string {
 	if at, ok := c.Topology().LogicalOf(xy); ok {
 		return "core " + at.String()
@@ -76,7 +75,6 @@ func names(cores []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
 }
 
-// describe returns text that is equal for processors in the same state.
 func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", s.Core, s.State)

@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Wrapped in an *Error with the fix.
 var (
 	ErrNoPython     = errors.New("no Python")
 	ErrNotInstalled = errors.New("ttnn is not installed")
@@ -78,7 +77,7 @@ type Installation struct {
 	Version       Version
 }
 
-// probe prints Find's data as JSON. Importing ttnn would take seconds.
+// Importing ttnn would take seconds.
 const probe = `
 import importlib.metadata as m, importlib.util as u, json, platform, sys
 s = u.find_spec("ttnn")
@@ -102,6 +101,9 @@ func Find(ctx context.Context, python, environment string) (*Installation, error
 	default:
 		in = "python3"
 	}
+	noPython := func(found string, err error) error {
+		return &Error{Kind: ErrNoPython, Found: found, Fix: "name a Python 3.10 or newer with --python", Err: err}
+	}
 	ctx, stop := context.WithTimeout(ctx, probePatience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, in, "-c", probe)
@@ -112,21 +114,20 @@ func Find(ctx context.Context, python, environment string) (*Installation, error
 		if context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, ctx.Err()
 		}
-		return nil, &Error{Kind: ErrNoPython, Found: in, Fix: "name a Python 3.10 or newer with --python", Err: err}
+		return nil, noPython(in, err)
 	}
 	_, text, _ := strings.Cut(string(out), "reprise:")
 	var found struct{ Python, PythonVersion, Dir, Version string }
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		return nil, &Error{Kind: ErrNoPython, Found: in + " printed " + strconv.Quote(string(out)),
-			Fix: "name a Python 3.10 or newer with --python", Err: err}
+		return nil, noPython(in+" printed "+strconv.Quote(string(out)), err)
 	}
 	i := &Installation{Python: cmp.Or(found.Python, in), PythonVersion: found.PythonVersion, Dir: found.Dir, Text: found.Version}
 	if i.Dir == "" || i.Text == "" {
 		return nil, &Error{Kind: ErrNotInstalled, Found: fmt.Sprintf("%s, Python %s", i.Python, i.PythonVersion),
-			Fix: i.Python + " -m pip install ttnn"}
+			Fix: i.pip("ttnn")}
 	}
 	if i.Version, err = ParseVersion(i.Text); err != nil {
-		return nil, &Error{Kind: ErrNotInstalled, Found: i.Dir, Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
+		return nil, &Error{Kind: ErrNotInstalled, Found: i.Dir, Fix: i.pip("--force-reinstall ttnn"), Err: err}
 	}
 	return i, nil
 }
@@ -136,9 +137,11 @@ func Tried() []Version {
 	return []Version{{0, 68, 0}, {0, 70, 1}, {0, 72, 0}, {0, 76, 0}, {0, 77, 0}, {0, 80, 0}, {0, 81, 1}}
 }
 
-func newest() Version {
+func (i *Installation) pip(what string) string { return i.Python + " -m pip install " + what }
+
+func (i *Installation) pipNewest() string {
 	all := Tried()
-	return all[len(all)-1]
+	return i.pip("ttnn==" + all[len(all)-1].String())
 }
 
 var socFiles = map[chip.Arch]string{
@@ -151,7 +154,7 @@ func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, &Error{Kind: ErrUnusable, Found: "ttnn " + i.Text + " has no description of a " + a.String(),
-			Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
+			Fix: i.pip("--force-reinstall ttnn"), Err: err}
 	}
 	return b, nil
 }

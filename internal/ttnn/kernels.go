@@ -90,7 +90,6 @@ func (f *kernelFile) load() bool {
 
 const maxText = 72 << 10 // bytes on both sides of pc that are searched for a kernel
 
-// space returns a processor's base firmware and the kernel around pc.
 func (k *Kernels) space(p chip.Processor, pc uint32, read stack.Memory) stack.Space {
 	var space stack.Space
 	files := k.files[p]
@@ -122,7 +121,6 @@ func (k *Kernels) space(p chip.Processor, pc uint32, read stack.Memory) stack.Sp
 	return space
 }
 
-// around reads memory around an address, as much as there is.
 func around(pc uint32, read stack.Memory) (memory []byte, start uint32) {
 	const piece = 4 << 10
 	start = pc &^ (piece - 1)

@@ -100,12 +100,13 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	missing := func(found, fix string, err error) error {
 		return &Error{Kind: ErrNoLibrary, Found: found, Fix: fix, Err: err}
 	}
+	orCopy := ", or copy a " + LibraryName + " that `reprise ttnn library -o DIR` made elsewhere beside the reprise program"
+	const elsewhere = "free space or name another folder with -o"
 	if runtime.GOOS != "linux" {
 		return missing("TT-NN runs on Linux, and this is "+runtime.GOOS, "use a Linux machine or container", nil)
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return missing("building it needs Go", "install Go, or copy a "+LibraryName+
-			" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
+		return missing("building it needs Go", "install Go"+orCopy, err)
 	}
 	dir, err := l.sources(ctx)
 	if err != nil {
@@ -118,15 +119,14 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	if cc := strings.Fields(string(out)); len(cc) == 0 {
 		return missing("Go has no C compiler", "go env -w CC=gcc", nil)
 	} else if _, err := exec.LookPath(cc[0]); err != nil {
-		return missing("building it needs a C compiler", "install gcc (apt install gcc), or copy a "+LibraryName+
-			" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
+		return missing("building it needs a C compiler", "install gcc (apt install gcc)"+orCopy, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return missing("no folder for it can be made", "free space or name another folder with -o", err)
+		return missing("no folder for it can be made", elsewhere, err)
 	}
 	at, err := os.MkdirTemp(filepath.Dir(path), ".build")
 	if err != nil {
-		return missing("nothing can be written beside it", "free space or name another folder with -o", err)
+		return missing("nothing can be written beside it", elsewhere, err)
 	}
 	defer os.RemoveAll(at)
 	made := filepath.Join(at, LibraryName)
@@ -143,7 +143,6 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	return nil
 }
 
-// sources returns the library's sources: in a checkout around l.Source, or in the module cache.
 func (l *Libraries) sources(ctx context.Context) (string, error) {
 	var err error
 	if l.Source != "" {

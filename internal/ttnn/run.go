@@ -61,15 +61,15 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	files := map[string][]byte{"soc_descriptor.yaml": soc}
 	// Without a description TT-NN opens one chip that lacks no Tensix tile and no DRAM bank.
 	described := len(spec.Chips) > 1 || spec.Chips[0].Kind == chip.BoardP100
+	remote := slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI })
 	if described {
 		first := firstDescribed
-		if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
+		if remote {
 			first = firstRemote
 		}
 		if r.Installation.Version.Less(first) {
 			return nil, &Error{Kind: ErrUnusable, Found: fmt.Sprintf("ttnn %s can't open a simulated %s: %v is the first that can",
-				r.Installation.Text, spec.Name, first),
-				Fix: fmt.Sprintf("%s -m pip install ttnn==%v", r.Installation.Python, newest())}
+				r.Installation.Text, spec.Name, first), Fix: r.Installation.pipNewest()}
 		}
 		files[clusterFile] = clusterDescriptor(&spec)
 	}
@@ -89,7 +89,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if described {
 		env.preset(variableCluster, filepath.Join(dir, clusterFile)) // without it 0.76 and 0.77 open the first board alone
 	}
-	if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
+	if remote {
 		env.preset(variableSlow, "1") // tt-umd gives a simulated chip without a PCI interface no queues
 	}
 	if slices.Contains(r.Settings.Checks, "races") {
@@ -104,7 +104,6 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	return env, nil
 }
 
-// folder returns a folder of the cache with the library and other files.
 func (r *Run) folder(library string, files map[string][]byte) (string, error) {
 	names := slices.Sorted(maps.Keys(files))
 	h := sha256.New()

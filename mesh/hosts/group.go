@@ -160,7 +160,6 @@ func (g *Group) report(ctx context.Context, op string, fault error) error {
 	return failure(op, errs)
 }
 
-// maxText bounds the bytes of a fault that other hosts are told.
 const maxText = 64 << 10
 
 func failure(op string, errs []error) error {

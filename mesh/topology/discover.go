@@ -178,8 +178,7 @@ func (f *finder) readRemote(ctx context.Context, i int) ([]tile, error) {
 	return s, nil
 }
 
-// entry returns a channel of a device whose link is up and leads to chip to, or to any remote chip
-// if to is negative.
+// A negative to is any remote chip.
 func (f *finder) entry(device, to int) End {
 	for _, p := range f.graph.Chips[device].Ports {
 		if p.State == Up && p.Peer != nil && (p.Peer.Chip == to || to < 0 && p.Peer.Chip >= len(f.devices)) {

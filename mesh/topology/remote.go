@@ -59,8 +59,8 @@ func (g *Graph) Carries(l Link, devices int) bool {
 	return false
 }
 
-// linksToLocal returns the links that are up to chip i from the first local chip that has any. End
-// A is the local chip, and the links are in the order of its channels.
+// linksToLocal returns the links that are up to chip i from the first local chip that has any, by
+// its channels. End A is the local chip.
 func (g *Graph) linksToLocal(i, devices int) []Link {
 	var out []Link
 	for _, l := range g.Links {

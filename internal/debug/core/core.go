@@ -219,7 +219,6 @@ func (c *Core) paused(op string, f func() error) error {
 	return nil
 }
 
-// writeLocked writes pairs of a debug register's number and value.
 func (c *Core) writeLocked(pairs ...uint32) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := c.tile.writeLocked(c.which, pairs[i], pairs[i+1]); err != nil {

@@ -73,7 +73,6 @@ func (c *Core) released(op string) error {
 	return err
 }
 
-// words loads or stores bytes at any address by whole words.
 func words(addr uint32, p []byte, store bool, load func(a uint32) (uint32, error), save func(a, v uint32) error) error {
 	for len(p) > 0 {
 		a, off := addr&^3, addr&3

@@ -19,7 +19,6 @@ type link struct {
 	acks bool
 }
 
-// newLink starts a goroutine that receives until the connection ends.
 func newLink(rw io.ReadWriter) *link {
 	l := &link{w: rw, in: make(chan string, 16), done: make(chan error, 1), acks: true}
 	r := bufio.NewReader(rw)

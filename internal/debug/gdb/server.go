@@ -195,7 +195,7 @@ func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, 
 	return reply, end, err
 }
 
-// find returns a thread by its hexadecimal number; 0 and -1 mean the current one.
+// 0 and -1 mean the current one.
 func (s *Server) find(id string) *thread {
 	n, err := strconv.ParseInt(id, 16, 32)
 	switch {
@@ -254,7 +254,6 @@ func (s *Server) query(ctx context.Context, p string) string {
 	return ""
 }
 
-// window returns the part of a document that gdb asks for by offset and length.
 func window(text, at string) string {
 	var off, n int
 	if k, err := fmt.Sscanf(at, "%x,%x", &off, &n); k != 2 || err != nil || off < 0 || n < 0 {
@@ -269,7 +268,6 @@ func window(text, at string) string {
 	return "m" + text[off:off+n]
 }
 
-// The debug interface reaches no CSRs.
 func targetXML() string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target version="1.0"><architecture>riscv:rv32</architecture><feature name="org.gnu.gdb.riscv.cpu">`)
@@ -360,7 +358,6 @@ func (s *Server) writeRegister(arg string) string {
 	return done(s.current.core.SetRegister(int(n), binary.LittleEndian.Uint32(b)), "E02")
 }
 
-// done is the reply of a command without a result.
 func done(err error, code string) string {
 	if err != nil {
 		return code
@@ -605,7 +602,7 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 	}
 }
 
-// turn steps a thread or polls whether it has stopped. The reply is empty while it goes on.
+// The reply is empty while the thread goes on.
 func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error) {
 	status, err := t.core.Status()
 	if err != nil {
@@ -729,7 +726,6 @@ func (s *Server) reverse(verb string) (string, error) {
 	}
 }
 
-// stored is the reply for an undone instruction that stored to a watched address.
 func (s *Server) stored(t *thread, c change) string {
 	for w := range t.watches {
 		if c.stored && w.kind != '3' && w.addr < c.addr+4 && c.addr < w.addr+w.n {

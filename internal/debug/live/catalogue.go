@@ -57,7 +57,6 @@ func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 
 const breakpoints = 16 // words of a text that may differ
 
-// match returns the newest file whose text memory begins with.
 func (c *Catalogue) match(memory []byte) (known, bool) {
 	for i := range c.known {
 		k := c.known[len(c.known)-1-i]
@@ -89,7 +88,6 @@ func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack
 	return space, err
 }
 
-// modules also reports whether the kernel is in the catalogue.
 func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space stack.Space, known bool, err error) {
 	name := fmt.Sprintf("%v firmware", p)
 	if !l.Revision.Own() {

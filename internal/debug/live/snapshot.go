@@ -106,7 +106,6 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 
 func (s *Snapshot) fail(err error) { s.Err, s.Note = err, err.Error() }
 
-// sample reads pc and, where possible while the processor runs, the memory of the stack.
 func (s *Snapshot) sample(k *core.Core, why string) {
 	pc, err := k.Sample()
 	if err != nil {

@@ -76,7 +76,6 @@ func (b *buffer) text() string {
 	return string(s)
 }
 
-// readFrames reads .debug_frame, or .eh_frame at an address.
 func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 	cies := map[int]*cie{}
 	for at := 0; at+8 <= len(section); {
@@ -117,8 +116,7 @@ func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 	return out
 }
 
-// readCIE reads the common information of FDEs; nil for kinds that the cores' compilers don't
-// write.
+// nil for kinds that the cores' compilers don't write.
 func readCIE(b *buffer) *cie {
 	c := &cie{}
 	version := b.u8()
@@ -277,8 +275,8 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 	return ok && (!b.bad || pc > addr)
 }
 
-// guess derives the rules at an address from the function's code: how far it has lowered sp, and
-// which registers it has stored.
+// guess derives the rules from how far the function's code has lowered sp and which registers it
+// has stored.
 func (m *Module) guess(start, addr uint32) (row, bool) {
 	r := row{base: 2, valid: true}
 	below := int64(0)

@@ -121,8 +121,7 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 	return chain
 }
 
-// covers reports whether an entry's code includes an address. A block without ranges covers its
-// function.
+// A block without ranges covers its function.
 func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 	ranges, err := m.dwarf.Ranges(e)
 	if err != nil {
@@ -241,7 +240,7 @@ func format(v uint32, t dwarf.Type, size int64) string {
 	return fmt.Sprint(v)
 }
 
-// list returns the expression of a location list at the frame's address (DWARF 5, 7.7.3).
+// (DWARF 5, 7.7.3)
 func (c *context) list(section []byte, at int64) []byte {
 	if at < 0 || at >= int64(len(section)) {
 		return nil
@@ -282,7 +281,6 @@ func (c *context) list(section []byte, at int64) []byte {
 	return nil
 }
 
-// place is the result of an expression.
 type place uint8
 
 const (
@@ -291,7 +289,6 @@ const (
 	isValue
 )
 
-// (DWARF 5, 2.5 and 2.6)
 func (c *context) eval(expr []byte, depth int) (uint32, place) {
 	if depth > 4 {
 		return 0, isNothing

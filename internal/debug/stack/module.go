@@ -15,7 +15,6 @@ import (
 	"sort"
 )
 
-// In bytes, of sections decompressed.
 const (
 	maxFile    = 64 << 20
 	maxSection = 64 << 20
@@ -142,8 +141,7 @@ func (m *Module) readSymbols(f *elf.File) {
 	}
 }
 
-// real reports whether a code range is in the program: debug information gives removed code ranges
-// from 0 on.
+// Debug information gives removed code ranges from 0 on.
 func (m *Module) real(low, high uint32) bool {
 	if low != 0 {
 		return true

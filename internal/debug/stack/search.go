@@ -45,8 +45,6 @@ func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) 
 	return frames, true
 }
 
-// chain returns pc and those of the callers, if each caller calls the frame before and the last is
-// the outermost function.
 func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []uint32) {
 	var callee symbol
 	var from *Module
@@ -75,7 +73,6 @@ func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []ui
 	return pcs
 }
 
-// call reports whether an instruction is a call and, if its code says so, of which function.
 func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	w, ok := m.word(at)
 	if !ok {
@@ -91,8 +88,7 @@ func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	return 0, false, w&0x7FFF == 0xE7 // jalr ra
 }
 
-// calls returns the return addresses of calls of a function; of entry, all calls in other modules
-// without a visible target.
+// Of entry they are all calls in other modules without a visible target.
 func (s Space) calls(pc uint32, entry string) (after []uint32) {
 	m := s.Find(pc)
 	if m == nil {

@@ -115,7 +115,6 @@ type point struct {
 	exact  bool // the compiler says so
 }
 
-// walk calls f for a processor and its callers, the innermost first.
 func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 	for n := range maxFrames {
 		first := n == 0

@@ -22,7 +22,7 @@ type Options struct {
 }
 
 const (
-	// newsTime bounds the wait for which host has failed; ULFM tells all in milliseconds.
+	// ULFM tells all in milliseconds.
 	newsTime       = 100 * time.Millisecond
 	watchEvery     = 20 * time.Millisecond
 	defaultLibrary = "libmpi.so.40" // Open MPI 4.0 to 5.0
@@ -43,7 +43,6 @@ type Engine struct {
 	closed bool
 }
 
-// communicator is the all-gather of a library.
 type communicator interface {
 	rank() int
 	size() int
@@ -53,8 +52,6 @@ type communicator interface {
 	// counts is how many bytes each sends, nil if all send the same.
 	start(send, recv []byte, counts []int) error
 	test() (bool, error)
-	// faultTolerant reports whether the end of another process is an error and not the end of the
-	// job.
 	faultTolerant() bool
 	failed() []int
 	revoke()

@@ -86,7 +86,6 @@ func (f *frame) inlined() bool { return f.size <= inlineSize }
 
 func (f *frame) same(g *frame) bool { return f.size == g.size && f.hash == g.hash }
 
-// All hosts make the same plan from the same frames.
 type plan struct {
 	names   bool
 	data    bool

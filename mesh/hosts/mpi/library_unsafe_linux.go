@@ -17,7 +17,6 @@ const (
 	maxErrorString = 256
 )
 
-// openMPI has the addresses of functions and of the header's constant objects, by name.
 type openMPI map[string]uintptr
 
 // Of ULFM, MPIX, and of MPI's tool interface, MPI_T, to ask whether ULFM is on.
@@ -58,8 +57,8 @@ func (l openMPI) failure(name string, code int32) error {
 	return &Error{Function: name, Code: int(code), Text: string(text[:min(max(int(n), 0), len(text))])}
 }
 
-// words is memory in words of 8 B that the garbage collector doesn't know, so its addresses may be
-// passed as numbers.
+// words is memory that the garbage collector doesn't know, so its addresses may be passed as
+// numbers.
 type words []byte
 
 func newWords(n int) (words, error) { return mapped(8 * n) }
@@ -76,7 +75,6 @@ func mapped(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, max(n, 1), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
 
-// world is this package's copy of MPI_COMM_WORLD.
 type world struct {
 	l       openMPI
 	w       words

@@ -32,7 +32,6 @@ func newNeighbours() neighbours {
 	return neighbours{launcher: os.Getppid(), job: os.Getenv("PMIX_NAMESPACE"), own: own}
 }
 
-// find looks for neighbours that have started since, and skips what it can't read.
 func (n *neighbours) find() {
 	if n.job == "" {
 		return
@@ -64,8 +63,7 @@ func (n *neighbours) find() {
 	}
 }
 
-// rankOf returns the rank of a process of the job. Before it executes its program it has the
-// launcher's environment, and no rank.
+// Before a process executes its program it has the launcher's environment, and no rank.
 func (n *neighbours) rankOf(pid int) (rank int, ok bool) {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
