@@ -17,7 +17,7 @@ type Allocator struct {
 	blocks []block
 	names  []name
 	free   []uint32
-	origin *Allocator // of a copy
+	origin *Allocator
 }
 
 type region struct {
@@ -292,7 +292,7 @@ const opFree, opHold, opUnhold = "free", "hold", "unhold"
 // [ErrDoubleFree] or [ErrWrongAllocator].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
-	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() { // live, and not held
+	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() {
 		a.releaseLocked(&e)
 		a.mu.Unlock()
 		return nil

@@ -14,7 +14,7 @@ type Area struct {
 	mem  *Allocator
 	name string
 	site func() uintptr
-	ends map[uint64]int // users by end
+	ends map[uint64]int
 	ext  Extent
 }
 

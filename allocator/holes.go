@@ -7,10 +7,10 @@ import "slices"
 // empty ones are joined. A directory has each chunk's last address and largest hole, and most the
 // largest hole of every groupWidth chunks, so that the lowest hole that fits is found by skipping.
 type holes struct {
-	dir    []chunkEntry // by address
-	most   []uint32     // of each group, its largest hole's size
-	chunks []chunk      // by chunkEntry.chunk
-	unused []uint32     // chunks that dir doesn't name
+	dir    []chunkEntry
+	most   []uint32 // of each group, its largest hole's size
+	chunks []chunk
+	unused []uint32 // chunks that dir doesn't name
 	count  int
 	units  uint64
 }
@@ -104,7 +104,7 @@ func (h *holes) from(key uint32) (p place) {
 		return p
 	}
 	// Binary searches without branches, which would be unpredictable.
-	for n := len(h.dir) - 1; n > 0; { // the last chunk if none of the others qualifies
+	for n := len(h.dir) - 1; n > 0; {
 		half := (n + 1) / 2
 		p.c += half & below(h.dir[p.c+half-1].end, key)
 		n -= half
@@ -181,7 +181,7 @@ func (h *holes) give(start, size uint32) {
 	h.units += uint64(size)
 	end := start + size
 	p := h.from(start)
-	if len(h.dir) == 0 || p.i == len(h.of(p.c)) { // above all holes
+	if len(h.dir) == 0 || p.i == len(h.of(p.c)) {
 		h.insert(p, makeHole(end, size))
 		return
 	}

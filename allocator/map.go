@@ -64,7 +64,7 @@ func SiteOf(pc uintptr) string {
 }
 
 func (a *Allocator) Map() *Map {
-	c := a.Clone() // all regions at one moment
+	c := a.Clone()
 	m := new(Map)
 	sites := map[uintptr]string{}
 	for _, k := range []Kind{DRAM, Trace, L1, L1Small} {
@@ -190,7 +190,7 @@ func (r *RegionMap) draw(b *bufio.Writer, y int) {
 	at := func(addr uint64) float64 { return svgMargin + float64(addr-low)*scale }
 	for i := 0; i < len(r.Entries); {
 		e := r.Entries[i]
-		n := 1 // entries that are drawn as one
+		n := 1
 		for i+n < len(r.Entries) && at(e.End)-at(e.Start) < 1 && at(r.Entries[i+n].End)-at(e.Start) < 2 {
 			e.End = r.Entries[i+n].End
 			n++

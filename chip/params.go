@@ -34,7 +34,7 @@ type Params struct {
 
 	// SoftReset is the address of a Tensix tile's soft reset register ([Processor.ResetBit]).
 	SoftReset        uint32
-	ResetAll         uint32 // holds all five processors
+	ResetAll         uint32
 	ResetAllButBRISC uint32 // lets only BRISC run
 	// ResetPC is where each processor starts without an override.
 	ResetPC [NumProcessors]uint32
@@ -74,14 +74,14 @@ func (a Alignments) PCIe() uint32 { return max(a.PCIeRead, a.PCIeWrite) }
 type PCIParams struct {
 	Vendor, Device uint16
 	Revision       uint8
-	Class          uint32    // 24 bits
+	Class          uint32
 	BARSize        [6]uint64 // by BAR number; 0 if absent or the upper half of a 64-bit one
 
 	NOCBase uint64 // NoC address, in the PCIe tile, of the outbound window through the iATU
 	NOCSize uint64
 
 	IATUBase    uint32 // BAR 2 offset of region 0
-	IATURegions int    // outbound
+	IATURegions int
 	IATUStride  uint32 // between outbound regions; inbound region r is half a stride after outbound r
 	DBIBase     uint64 // NoC address, in the PCIe tile, of the controller's own configuration space
 }

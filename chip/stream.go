@@ -20,11 +20,11 @@ const (
 
 type StreamParams struct {
 	Base          uint32 // address of stream 0
-	Stride        uint32 // from one stream to the next
-	Count         int    // of a Tensix tile
-	EthernetCount int    // of an Ethernet tile
-	FirstDispatch int    // first stream of a dispatch core that counts workers' completions
-	FirstCB       int    // of circular buffer 0
+	Stride        uint32
+	Count         int
+	EthernetCount int
+	FirstDispatch int // first stream of a dispatch core that counts workers' completions
+	FirstCB       int // of circular buffer 0
 	offset        [numStreamRegs]uint32
 }
 

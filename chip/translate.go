@@ -7,12 +7,12 @@ import (
 
 // Virtual coordinates (tt-umd device/arch/*_implementation.hpp).
 const (
-	wormholeTensix    = 18 // x and y of the first Tensix tile
+	wormholeTensix    = 18
 	blackholeDRAMX    = 17 // the side with all its banks; the other one is next to it
 	blackholeDRAMY    = 12
 	blackholePCIeX    = 19
 	blackholePCIeY    = 24
-	blackholeEthernet = 20 // x of the first working channel
+	blackholeEthernet = 20
 	blackholeEthY     = 25
 )
 

@@ -115,7 +115,7 @@ func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) 
 	}
 	reports, err := parseReports(all)
 	if err != nil {
-		return fail(fmt.Errorf("mesh: open: %w", err)) // on all hosts alike
+		return fail(fmt.Errorf("mesh: open: %w", err))
 	}
 	return merge(f, reports, h.Rank()), nil
 }
@@ -178,7 +178,7 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			}
 		}
 	}
-	if out.graph == nil { // Unlinked
+	if out.graph == nil {
 		out.unlinked = true
 		return out
 	}

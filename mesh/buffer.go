@@ -31,7 +31,7 @@ type Buffer struct {
 	bufs []*reprise.Buffer
 	one  *reprise.Buffer // any of bufs; nil if this host has no chip of the mesh
 	size int
-	lay  *layout // nil if replicated
+	lay  *layout
 }
 
 // NewBuffer allocates a buffer with undefined content on all chips. Errors are those of

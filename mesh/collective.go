@@ -80,7 +80,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	for i := range l.tiles {
 		l.tiles[i] = [2]uint32{noTile, noTile}
 	}
-	of := make([][]topology.Link, len(m.s.graph.Chips)) // by chip of the graph
+	of := make([][]topology.Link, len(m.s.graph.Chips))
 	for _, link := range m.s.graph.Links {
 		of[link.A.Chip] = append(of[link.A.Chip], link)
 		if link.B.Chip != link.A.Chip {
@@ -193,7 +193,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: want a buffer that each chip has for itself", name, b.name, ErrTensor)
 	}
 	one := b.one
-	if one == nil { // all chips are other hosts'
+	if one == nil {
 		return &Executable{m: l.m, name: name, xs: make([]*reprise.Executable, len(l.m.chips))}, nil
 	}
 	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage || page%4 != 0 {
@@ -223,7 +223,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {
 			return nil, fmt.Errorf("mesh: %s: %w", name, err)
 		}
-		for i := range 3 { // sums, own tiles, arrived tiles
+		for i := range 3 {
 			buffers = append(buffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: bytes, Pages: 2})
 		}
 	}

@@ -64,7 +64,7 @@ type embedding struct {
 	l      links
 	near   [][]int // by chip: linked chips, in order
 	before [][]int // by place: neighbours with lower coordinates
-	degree []int   // by place: number of neighbours
+	degree []int
 }
 
 func newEmbedding(s Shape, l links) *embedding {

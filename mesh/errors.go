@@ -63,7 +63,7 @@ func (e *RangeError) Error() string {
 func (e *RangeError) Unwrap() error { return ErrShape }
 
 type ChipState struct {
-	Coord Coord // nil before the chip has a place
+	Coord Coord
 	Name  string
 	Err   error
 }

@@ -183,7 +183,7 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 		at[i] = i
 	}
 	if !m.s.unlinked {
-		l, number := make(links, len(m.chips)), map[int]int{} // by node
+		l, number := make(links, len(m.chips)), map[int]int{}
 		for i, c := range m.chips {
 			number[c.node] = i
 		}

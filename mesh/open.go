@@ -82,7 +82,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	}
 	at, shape, err := f.choose(o.shapes)
 	if err != nil {
-		return nil, errors.Join(err, f.close()) // on all hosts alike
+		return nil, errors.Join(err, f.close())
 	}
 	s := &system{found: f, carry: map[topology.Link]bool{}, hosts: o.hosts}
 	mesh := &Mesh{s: s, shape: shape}
@@ -109,11 +109,11 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
 	graph    *topology.Graph
-	unlinked bool // the links were not read
+	unlinked bool
 	problems []string
 	targets  Machine
 	nodes    []node // the caller's targets, then the remote chips
-	links    links  // of nodes
+	links    links
 }
 
 type node struct {
@@ -148,7 +148,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 		return nil, errors.Join(fmt.Errorf("mesh: open: %w", err), f.close())
 	}
 	var open []*kmd.Device
-	var at []int // by chip of the graph, its node
+	var at []int
 	for i, d := range f.devices {
 		if errs[i] != nil {
 			f.problems = append(f.problems, fmt.Sprintf("chip %s: %v: %v", f.nodes[i].name, ErrMissing, errs[i]))
@@ -192,7 +192,7 @@ func (f *found) far(m Machine, at []int) []int {
 		at = append(at, -1)
 		g := &f.graph.Chips[i]
 		if g.Problem != nil {
-			continue // Degraded reports it
+			continue
 		}
 		t, err := f.graph.Remote(i, near)
 		if err != nil {

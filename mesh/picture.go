@@ -72,7 +72,7 @@ func (p *picture) arrange() {
 			return
 		}
 	}
-	p.cols = max(int(math.Sqrt(2*float64(n))), 1) // no grid: in their order
+	p.cols = max(int(math.Sqrt(2*float64(n))), 1)
 	p.rows = (n + p.cols - 1) / p.cols
 	for i := range p.at {
 		p.at[i] = [2]int{i / p.cols, i % p.cols}
@@ -107,12 +107,12 @@ func (p *picture) route() {
 	most := [2]int{}
 	for _, c := range p.cables {
 		a, b := p.at[c.a], p.at[c.b]
-		gap := [2]int{1, a[0]} // below a
+		gap := [2]int{1, a[0]}
 		switch down, right := b[0]-a[0], b[1]-a[1]; {
 		case down+max(right, -right) == 1:
 			continue
 		case right == 0:
-			gap = [2]int{0, a[1]} // right of a
+			gap = [2]int{0, a[1]}
 		}
 		c.lane = lanes[gap]
 		lanes[gap]++
@@ -130,7 +130,7 @@ func (p *picture) corner(i int) (x, y int) {
 
 func (p *picture) draw() {
 	wide := 2*margin + p.cols*(boxWidth+p.gapX)
-	top := 2*margin + p.rows*(boxHeight+p.gapY) // of the legend
+	top := 2*margin + p.rows*(boxHeight+p.gapY)
 	wide = max(wide, 420)
 	high := top + 18*(len(p.boards)+2+len(p.g.Degraded())) + margin
 	p.printf(
@@ -179,7 +179,7 @@ func (p *picture) cable(c *cable) {
 		path, x, y = fmt.Sprintf("M%d,%d H%d", ax+boxWidth, ay+boxHeight/2, bx), bx-gapColumns/2, ay+boxHeight/2
 	case c.lane < 0:
 		path, x, y = fmt.Sprintf("M%d,%d V%d", ax+boxWidth/2, ay+boxHeight, by), ax+boxWidth/2, by-gapRows/2
-	case right == 0: // beside the column, or of a chip with itself
+	case right == 0:
 		from, to := ay+boxHeight*3/4, by+boxHeight/4
 		x, y = ax+boxWidth+10+gapLane*c.lane, ay+boxHeight+p.gapY-gapRows/2
 		if c.a == c.b {
@@ -187,7 +187,7 @@ func (p *picture) cable(c *cable) {
 			y = to
 		}
 		path = fmt.Sprintf("M%d,%d H%d V%d H%d", ax+boxWidth, from, x, to, bx+boxWidth)
-	default: // below the row
+	default:
 		y = ay + boxHeight + 10 + gapLane*c.lane
 		from, to, end := ax+boxWidth*3/4, bx+boxWidth/4, by
 		if down == 0 {

@@ -88,7 +88,7 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 	switch {
 	case !slices.Contains(taken, true):
 		return nil, fail(errors.New("it has no parts"))
-	case len(at) == 0: // all are other hosts'
+	case len(at) == 0:
 		return x, nil
 	}
 	xs, err := reprise.LoadAll(ctx, ds, ps)

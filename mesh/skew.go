@@ -21,7 +21,7 @@ type Skew struct {
 // ChipTime is the time of one chip.
 type ChipTime struct {
 	Chip  *Chip
-	After time.Duration // after the first chip
+	After time.Duration
 }
 
 const clockGap = 20 * time.Millisecond

@@ -61,16 +61,16 @@ type stamp struct {
 	span  Span
 	event *reprise.Event // has the time of the end; nil once taken
 	lost  bool
-	from  time.Duration // when the call was made
+	from  time.Duration
 }
 
 // Span is a time in which the host or a queue did something.
 type Span struct {
-	Queue      int           // -1 for the host
-	Kind       string        // "write", "run", ... as the call, or "span" of Timeline.Span
-	Name       string        // of the buffer, program, trace or event
-	Call       uint64        // number of the call; 0 of Timeline.Span
-	Object     any           // of the call
+	Queue      int    // -1 for the host
+	Kind       string // "write", "run", ... as the call, or "span" of Timeline.Span
+	Name       string // of the buffer, program, trace or event
+	Call       uint64 // number of the call; 0 of Timeline.Span
+	Object     any
 	Start, End time.Duration // since StartTimeline
 	// StartCycles and EndCycles are the device's own times on queue 0's clock; 0 for the host's
 	// spans. Start and End put them beside the host's times as well as two clocks agree.
@@ -271,7 +271,7 @@ func (t *Timeline) Stop(ctx context.Context) error {
 	}
 	t.stopped = true
 	for i := range t.stamps {
-		if !t.stamps[i].take(t.shift) { // lost in a Recover
+		if !t.stamps[i].take(t.shift) {
 			t.stamps[i].lost, t.stamps[i].event = true, nil
 		}
 	}
@@ -327,7 +327,7 @@ func (t *Timeline) Spans() []Span {
 func (t *Timeline) hostTimeLocked(cycles uint64) time.Duration {
 	i, _ := slices.BinarySearchFunc(t.clocks, cycles, func(c clockReading, to uint64) int { return cmp.Compare(c.cycles, to) })
 	i = min(max(i, 1), len(t.clocks)-1)
-	if i < 1 { // a single reading
+	if i < 1 {
 		return t.clocks[0].at.Sub(t.began)
 	}
 	a, b := t.clocks[i-1], t.clocks[i]

@@ -21,7 +21,7 @@ func (t *Timeline) Record(r print.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dropped += int(r.Lost)
-	if r.Kernel == "" { // of the Listener
+	if r.Kernel == "" {
 		return
 	}
 	if len(t.printed) >= t.most {

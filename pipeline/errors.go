@@ -17,7 +17,7 @@ var (
 
 type ConfigError struct {
 	Config Config
-	Why    string // and what to do
+	Why    string
 }
 
 // Error implements error.
@@ -30,7 +30,7 @@ func (e *ConfigError) Error() string {
 type MovedError struct {
 	Buffer    string
 	Want, Got uint32 // Got is 0 without room
-	Err       error  // why there was none
+	Err       error
 }
 
 // Error implements error.

@@ -17,7 +17,7 @@ type Buffers struct {
 	L1Input *reprise.Buffer
 	Outputs []*reprise.Buffer
 	Scratch *reprise.Pool // of L1, for intermediate buffers
-	freed   bool          // L1Input was freed
+	freed   bool
 }
 
 // FreeL1Input lets later buffers of Scratch use the memory of L1Input, if they are written only

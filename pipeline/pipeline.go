@@ -33,7 +33,7 @@ type Pipeline struct {
 	written, consumed, finished, read *reprise.Event
 
 	inFlight []*inference
-	reused   [][][]byte // preallocated outputs
+	reused   [][][]byte
 	next     int
 	broken   error // why the queues could not be drained
 }
@@ -47,8 +47,8 @@ const (
 )
 
 type Config struct {
-	Name  string // of the trace, and for errors
-	Trace bool   // record the model's body once and replay it
+	Name  string
+	Trace bool // record the model's body once and replay it
 	// Queues is 1 (or 0) or 2: then queue 1 writes inputs while queue 0 runs the model.
 	Queues int
 	// TransferQueue makes queue 1 read the outputs too.

@@ -104,7 +104,7 @@ func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[
 			yield(nil, p.wrap("run", fmt.Errorf("the outputs of %d enqueued inputs were not taken: call PopAll first", n)))
 			return
 		}
-		defer func() { // also if the loop's body panics
+		defer func() {
 			if len(p.inFlight) > 0 {
 				_ = p.drain(ctx)
 			}

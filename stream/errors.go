@@ -32,7 +32,7 @@ func (e *KernelError) Error() string {
 type SizeError struct {
 	Stream string
 	Size   int // of the message, in bytes
-	Most   int // what would fit
+	Most   int
 }
 
 // Error implements error.
@@ -65,7 +65,7 @@ func (e *StaleError) Unwrap() error { return ErrStale }
 // Programs need the new [Stream.Args]; traces with them must be captured again.
 type MovedError struct {
 	Stream   string
-	Was, Now uint64 // NoC addresses
+	Was, Now uint64
 }
 
 // Error implements error.

@@ -40,7 +40,7 @@ type shared interface {
 type ring struct {
 	words shared
 	base  int
-	mem   []byte // the ring alone, whose length is a power of two
+	mem   []byte
 	pos   uint32
 }
 

@@ -91,8 +91,8 @@ func (f File) Build() []byte {
 	}
 	symOff, symSize := put(symbols)
 	strOff, strSize := put(names)
-	section(elf.Section32{Type: uint32(elf.SHT_SYMTAB), Off: symOff, Size: symSize, Link: 5, Info: 1, Entsize: 16}) // 4
-	section(elf.Section32{Type: uint32(elf.SHT_STRTAB), Off: strOff, Size: strSize})                                // 5
+	section(elf.Section32{Type: uint32(elf.SHT_SYMTAB), Off: symOff, Size: symSize, Link: 5, Info: 1, Entsize: 16})
+	section(elf.Section32{Type: uint32(elf.SHT_STRTAB), Off: strOff, Size: strSize})
 	for i, all := range [][]elf.Rela32{f.Relocations, f.DataRelocations} {
 		of := uint32(i + Text)
 		if of == Text && f.NoRelocations || of == Data && len(all) == 0 {

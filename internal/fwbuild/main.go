@@ -51,7 +51,7 @@ func main() {
 }
 
 type imageSet struct {
-	name, dir string // dir has the images
+	name, dir string
 	targets   func(root string) ([]target, error)
 }
 

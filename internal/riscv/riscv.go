@@ -85,7 +85,7 @@ func IsSource(name string) bool {
 type Unit struct {
 	Source, Object string
 	Arch           chip.Arch
-	Include        []string // for headers, in order
+	Include        []string
 	Defines        []string // NAME or NAME=VALUE
 	FileNames      []string // OLD=NEW: names in the object
 	TrimPaths      []string // directories whose names become "." in the object
@@ -104,7 +104,7 @@ func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error)
 	for _, dir := range trim {
 		args = append(args, "-ffile-prefix-map="+dir+"=.")
 	}
-	for _, names := range u.FileNames { // the last one is taken
+	for _, names := range u.FileNames {
 		args = append(args, "-ffile-prefix-map="+names)
 	}
 	args = append(args, "-frandom-seed="+filepath.Base(u.Source), "-DREPRISE_"+strings.ToUpper(u.Arch.String()))

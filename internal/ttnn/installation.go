@@ -26,8 +26,8 @@ var (
 
 type Error struct {
 	Kind  error
-	Found string // what was found instead, or searched
-	Fix   string // one command or step
+	Found string
+	Fix   string
 	Err   error
 }
 
@@ -72,7 +72,7 @@ func ParseVersion(s string) (v Version, err error) {
 type Installation struct {
 	Python        string
 	PythonVersion string
-	Dir           string // of the package ttnn
+	Dir           string
 	Text          string // the wheel's version, such as "0.77.0"
 	Version       Version
 }

@@ -16,7 +16,7 @@ type Local struct {
 
 type job struct {
 	mu    sync.Mutex
-	round *round // the exchange that lacks hosts, or nil
+	round *round
 	err   error
 	gone  []bool
 }

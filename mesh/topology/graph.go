@@ -136,11 +136,11 @@ func (g *Graph) Join() {
 			state := p.State
 			far := g.port(b)
 			if far == nil && len(g.Chips[b.Chip].Ports) > 0 {
-				state = Down // the chip at the other end has no such channel
+				state = Down
 			}
 			if far != nil {
 				if far.Peer != nil && *far.Peer == a && (b.Chip < a.Chip || b.Chip == a.Chip && b.Channel < a.Channel) {
-					continue // already added from the other end
+					continue
 				}
 				if far.State != Up {
 					state = far.State

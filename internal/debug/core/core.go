@@ -35,7 +35,7 @@ const (
 
 type Status struct {
 	Paused bool
-	Break  bool  // after its instruction
+	Break  bool
 	Watch  bool  // by a watchpoint
 	EBREAK bool  // after an ebreak or ecall
 	Hits   uint8 // bit mask of watchpoints
@@ -49,7 +49,7 @@ type Core struct {
 	tile  *Tile
 	proc  chip.Processor
 	which uint32 // number at the debug port
-	debug bool   // has the debug interface
+	debug bool
 
 	predicts bool // Wormhole: the branch predictor may be on
 }
@@ -427,7 +427,7 @@ func (c *Core) Sample() (uint32, error) {
 	}
 	word, mask := uint32(0), uint32(0x7FFFFFFF)
 	if c.tile.dev.Arch() == chip.Blackhole {
-		signal, word, mask = signal+1, 1, 0x3FFFFFFF // group B
+		signal, word, mask = signal+1, 1, 0x3FFFFFFF
 	}
 	v, err := c.tile.bus(7, signal, word)
 	if err != nil {

@@ -51,7 +51,7 @@ type Tile struct {
 	dev Device
 	xy  chip.XY
 
-	mu sync.Mutex // of the port
+	mu sync.Mutex
 }
 
 // Open returns the tile at a virtual coordinate, without an access. The error wraps ErrUnsupported

@@ -39,7 +39,7 @@ type Options struct {
 	// Patience bounds the time for all processors to pause before they count as stuck; 0: two
 	// seconds, since an emulator on a busy machine needs its turn.
 	Patience time.Duration
-	Tell     func(string) // the user; may be nil
+	Tell     func(string)
 }
 
 // Server debugs processors for one gdb.
@@ -83,7 +83,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 		return err
 	}
 	if i := slices.IndexFunc(s.threads, func(t *thread) bool { return !t.stuck }); i >= 0 {
-		s.current = s.threads[i] // gdb asks for its registers at once
+		s.current = s.threads[i]
 	}
 	s.link = newLink(rw)
 	for {
@@ -104,7 +104,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 				return fmt.Errorf("gdb: connection: %w", err)
 			}
 			reply, end, err := s.handle(ctx, p[1:])
-			if err == nil && (reply == "E02" || reply == "E0e") { // the request can't be fulfilled, or the device is lost
+			if err == nil && (reply == "E02" || reply == "E0e") {
 				_, err = s.current.core.Reset()
 			}
 			if err != nil {
@@ -544,7 +544,7 @@ func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 		}
 		for _, t := range s.threads {
 			if _, has := actions[t]; !has && (!named || who == "-1" || s.find(who) == t) {
-				actions[t] = what[0] | 0x20 // with a signal or without
+				actions[t] = what[0] | 0x20
 			}
 		}
 	}
@@ -620,7 +620,7 @@ func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error)
 	if verb == 's' || !t.live && (s.record || t.log.past()) {
 		return s.step(ctx, t, verb)
 	}
-	if !t.live { // all undone instructions are executed again
+	if !t.live {
 		t.live = true
 		return "", t.core.Resume()
 	}

@@ -62,12 +62,12 @@ func (t *thread) unwatch(w watch) error {
 	return errors.Join(errs...)
 }
 
-const maxHistory = 1 << 20 // undoable instructions of a thread
+const maxHistory = 1 << 20
 
 type change struct {
 	reg           uint8 // 0: none
 	stored        bool
-	addr          uint32 // of the word that was stored to
+	addr          uint32
 	before, after state
 }
 

@@ -34,7 +34,7 @@ type Snapshot struct {
 	Memory    []byte   `json:"memory,omitempty"` // from the stack pointer on, up to maxStack bytes
 	// Start is the memory's address if registers are unknown: the stack's end is somewhere inside.
 	Start uint32 `json:"start,omitempty"`
-	Err   error  `json:"-"` // why nothing could be read, as Note
+	Err   error  `json:"-"`
 }
 
 const (
@@ -81,7 +81,7 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 	}
 	before := make([]core.Status, len(pausing))
 	for i, k := range pausing {
-		before[i], _ = k.Status() // PauseAll returns the error again
+		before[i], _ = k.Status()
 	}
 	for i, err := range core.PauseAll(ctx, patience, pausing...) {
 		s, k := &all[index[i]], pausing[i]

@@ -12,10 +12,10 @@ import (
 type context struct {
 	regs  Registers
 	cfa   uint32
-	known bool // cfa
+	known bool
 	mem   Memory
 
-	base []byte // expression of the frame base
+	base []byte
 	at   uint32 // in the file
 	unit uint32 // base address of the compilation unit
 }
@@ -63,7 +63,7 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 		files = lines.Files()
 	}
 	chain := []Frame{{Module: f.Module, Function: cmp.Or(m.nameOf(e, 0), f.Function)}}
-	depth := []int{0} // of each open entry, its frame
+	depth := []int{0}
 	if !e.Children {
 		depth = nil
 	}

@@ -35,7 +35,7 @@ type Module struct {
 	// of the text
 	Start, End uint32
 
-	bias    uint32 // run-time address less the file's
+	bias    uint32
 	text    []byte // nil for a Region
 	symbols []symbol
 	lines   []line
@@ -135,7 +135,7 @@ func (m *Module) readSymbols(f *elf.File) {
 	}
 	slices.SortFunc(m.symbols, func(a, b symbol) int { return cmp.Compare(a.start, b.start) })
 	for i := range m.symbols {
-		if s := &m.symbols[i]; s.end == s.start && i+1 < len(m.symbols) { // an assembler function
+		if s := &m.symbols[i]; s.end == s.start && i+1 < len(m.symbols) {
 			s.end = m.symbols[i+1].start
 		}
 	}

@@ -80,12 +80,12 @@ func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	}
 	before, _ := m.word(at - 4)
 	switch {
-	case w&0xFFF == 0xEF: // jal ra
+	case w&0xFFF == 0xEF:
 		return at + m.bias + (uint32(int32(w)>>31<<20) | w&0xFF000 | w>>20&1<<11 | w>>21&0x3FF<<1), true, true
 	case w&0xFFFFF == 0x80E7 && before&0xFFF == 0x97: // jalr ra, n(ra) after auipc ra
 		return at + m.bias - 4 + before&^0xFFF + uint32(int32(w)>>20), true, true
 	}
-	return 0, false, w&0x7FFF == 0xE7 // jalr ra
+	return 0, false, w&0x7FFF == 0xE7
 }
 
 // Of entry they are all calls in other modules without a visible target.

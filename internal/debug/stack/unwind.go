@@ -32,7 +32,7 @@ type Frame struct {
 	Function string     `json:"function,omitempty"`
 	File     string     `json:"file,omitempty"`
 	Line     int        `json:"line,omitempty"`
-	Inlined  bool       `json:"inlined,omitempty"` // into the next frame
+	Inlined  bool       `json:"inlined,omitempty"`
 	Args     []Argument `json:"args,omitempty"`
 	// Guessed marks a frame found without call frame information.
 	Guessed bool `json:"guessed,omitempty"`
@@ -111,8 +111,8 @@ type point struct {
 	module *Module
 	at     uint32 // in the file; of a caller, that of its call
 	cfa    uint32
-	known  bool // cfa
-	exact  bool // the compiler says so
+	known  bool
+	exact  bool
 }
 
 func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
@@ -125,7 +125,7 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 		}
 		at := r.PC - m.bias
 		if !first {
-			at -= 4 // the call
+			at -= 4
 		}
 		rules, exact, ok := m.rules(r.PC - m.bias)
 		if !first {

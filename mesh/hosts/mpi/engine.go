@@ -163,7 +163,7 @@ func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte
 		return fail(fmt.Errorf("%w: %w", hosts.ErrBroken, e.err))
 	}
 	out, err := e.exchange(ctx, op, mine)
-	if lost := (*hosts.LostError)(nil); err != nil && !errors.As(err, &lost) { // it names the operation
+	if lost := (*hosts.LostError)(nil); err != nil && !errors.As(err, &lost) {
 		return fail(err)
 	}
 	return out, err
@@ -209,7 +209,7 @@ func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte
 	for i := range frames {
 		if f := &frames[i]; f.inlined() {
 			out[i] = slices.Clone(f.inline[:f.size])
-		} else { // all have the same data
+		} else {
 			out[i] = slices.Clone(mine)
 		}
 	}

@@ -20,7 +20,7 @@ const MaxData = 1 << 20
 const (
 	maxOp    = 256           // bytes of an operation's name that are sent
 	magic    = 0x01_78_70_72 // "rpx", and the version of the format
-	tooLarge = 0xFFFFFFFF    // size of data that can't be sent
+	tooLarge = 0xFFFFFFFF
 )
 
 // frame is the first part of an exchange. Its words are little-endian:

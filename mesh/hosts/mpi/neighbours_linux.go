@@ -17,7 +17,7 @@ import (
 // takes a second. Behind a script none are found.
 type neighbours struct {
 	launcher int
-	job      string // PMIX_NAMESPACE
+	job      string
 	own      int
 	pids     []int
 	ranks    []int
@@ -27,7 +27,7 @@ type neighbours struct {
 func newNeighbours() neighbours {
 	own, err := strconv.Atoi(os.Getenv("PMIX_RANK"))
 	if err != nil {
-		return neighbours{} // of another launcher
+		return neighbours{}
 	}
 	return neighbours{launcher: os.Getppid(), job: os.Getenv("PMIX_NAMESPACE"), own: own}
 }
