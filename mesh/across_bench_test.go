@@ -9,8 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// reportsOf returns the reports of hosts with 8 by 4 chips, all linked to four others by three
-// links.
 func reportsOf(b *testing.B, rows, cols int) [][]byte {
 	b.Helper()
 	const height, width, lanes = 8, 4, 3

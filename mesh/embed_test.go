@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// blocks returns the links of rows by columns of chips that are numbered by host, 8 by 4 each. With
-// wrap the ends of each row and column are linked too.
+// Chips are numbered by host, 8 by 4 each. With wrap the ends of rows and columns are linked too.
 func blocks(rows, cols int, wrap bool) links {
 	const height, width = 8, 4
 	number := func(r, c int) int {

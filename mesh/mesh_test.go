@@ -44,8 +44,6 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	}
 }
 
-// Buffers have one address on all chips of their mesh or submesh and overlap no other; a mesh that
-// only allocated as a whole stays in step.
 func TestOneAddressEverywhere(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	subs, err := b.mesh.Submeshes(mesh.Shape{1, 2})

@@ -152,7 +152,6 @@ internal/elftest -> chip
 internal/devtest -> reprise allocator dispatch kernels sim chip kmd
 `
 
-// parseArrows returns the packages that each package may import. The root package's name is "".
 func parseArrows(text string) map[string][]string {
 	allowed := map[string][]string{}
 	for line := range strings.Lines(text) {

@@ -92,7 +92,6 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// longLines counts the long lines of a file that is not generated.
 func longLines(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -105,8 +104,7 @@ func longLines(text string, limit int) (n int) {
 	return n
 }
 
-// longComments counts long lines of comments, where a tab has four columns, without code, output,
-// directives and addresses.
+// A tab has four columns.
 func longComments(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -135,7 +133,6 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// circles returns the number of files in the largest circle of each package.
 func circles(t *testing.T) map[string]int {
 	t.Helper()
 	exports := map[string]string{} // files with what packages export, by import path
@@ -204,7 +201,7 @@ func circle(fset *token.FileSet, imported types.Importer, path, dir string, name
 	return largest(edges), nil
 }
 
-// largest returns the size of the largest strongly connected component (Tarjan).
+// (Tarjan)
 func largest(edges map[string]map[string]bool) (most int) {
 	index, low, on := map[string]int{}, map[string]int{}, map[string]bool{}
 	var stack []string

@@ -25,7 +25,6 @@ var (
 	notOfAnchor = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
 )
 
-// page is the text of a Markdown file without code blocks.
 func page(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -33,7 +32,6 @@ func page(t *testing.T, path string) string {
 	return pageCode.ReplaceAllString(string(b), "")
 }
 
-// anchors are the names by which GitHub links to the headings of a page, and those of its sections.
 func anchors(text string) (all map[string]bool, sections []string) {
 	all = map[string]bool{}
 	for _, m := range pageHeading.FindAllStringSubmatch(text, -1) {

@@ -95,7 +95,6 @@ func TestPromises(t *testing.T) {
 
 var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz)[A-Za-z0-9_]*)\(`)
 
-// testsOfTree returns the tests and examples of all packages as FOLDER.NAME.
 func testsOfTree(t *testing.T) map[string]bool {
 	t.Helper()
 	const root = "../.."

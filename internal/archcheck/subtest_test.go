@@ -30,7 +30,6 @@ func TestSubtestsEndThemselves(t *testing.T) {
 	}
 }
 
-// outerEnds returns where t is ended in functions that have a test of their own.
 func outerEnds(n ast.Node, inside bool) (out []token.Pos) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -59,7 +58,6 @@ func parameters(f *ast.FuncType) (names []string) {
 	return names
 }
 
-// hasTest reports whether a parameter is a test, or a bench that has one.
 func hasTest(f *ast.FuncType) bool {
 	return slices.ContainsFunc(f.Params.List, func(p *ast.Field) bool {
 		star, ok := p.Type.(*ast.StarExpr)

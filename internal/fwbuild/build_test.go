@@ -36,7 +36,6 @@ func TestReproducible(t *testing.T) {
 	a := tools(t)
 	targets, err := firmwareTargets(a.root)
 	devtest.Must(t, err)
-	// a copy of the sources under another root
 	b := toolchain{ctx: a.ctx, prefix: a.prefix, root: filepath.Join(t.TempDir(), "elsewhere", "longer"), work: t.TempDir()}
 	for _, dir := range []string{firmwareSource, kernelSource, kernelHeaders} {
 		devtest.Must(t, os.CopyFS(filepath.Join(b.root, dir), os.DirFS(filepath.Join(a.root, dir))))

@@ -39,7 +39,6 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// tarred returns the tar file of entries of zeros.
 func tarred(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -143,7 +143,6 @@ func TestParityWithHeader(t *testing.T) {
 		for _, cf := range c.Fields {
 			want := cf.Size
 			if name == "tenstorrent_query_mappings" && cf.Name == "out" {
-				// A flexible array in C; here it has room for all the mappings that exist.
 				want = MaxMappings * int(reflect.TypeFor[Mapping]().Size())
 				size += want
 			}
@@ -181,7 +180,6 @@ func TestParityWithHeader(t *testing.T) {
 	}
 }
 
-// A struct without explicit padding would hand the driver bytes that aren't set.
 func TestNoHiddenPadding(t *testing.T) {
 	all := goStructs()
 	for name, n := range newer {

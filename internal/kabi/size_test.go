@@ -25,7 +25,6 @@ func checkSize[T Arg](t *testing.T) {
 	}
 }
 
-// The driver zeroes as many bytes as it is told the answer has room for.
 func TestSetSize(t *testing.T) {
 	checkSize[GetDeviceInfo](t)
 	checkSize[QueryMappings](t)

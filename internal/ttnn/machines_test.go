@@ -25,7 +25,6 @@ func TestMachines(t *testing.T) {
 	})
 }
 
-// One chip of each architecture, in fast and in slow dispatch.
 func TestVersion(t *testing.T) {
 	runMachines(t, []machineCase{
 		{machine: "n150", first: ttnn.Version{Minor: 70, Patch: 1}, program: "trace.py"},

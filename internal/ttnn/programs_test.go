@@ -48,7 +48,6 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// prepared returns the installation of REPRISE_TTNN_PYTHON and a library that it has built.
 func prepared(t *testing.T) (*ttnn.Installation, string) {
 	t.Helper()
 	python := os.Getenv("REPRISE_TTNN_PYTHON")
@@ -68,11 +67,9 @@ const (
 	// programsPerProcess is a compromise: opening a device takes 0.4 s, and a fault ends the
 	// process.
 	programsPerProcess = 20
-	// programTimeout is for one program with the compilation of its kernels.
-	programTimeout = 3 * time.Minute
+	programTimeout     = 3 * time.Minute
 )
 
-// goldenFile is described in golden.py.
 type goldenFile struct {
 	TTSim  string                                        `json:"ttsim"`
 	Wheels map[string]map[string]map[string]programEntry `json:"wheels"`
@@ -86,13 +83,11 @@ type programEntry struct {
 	TTSim string `json:"ttsim"`
 	// Ours is the digest here, if the vendor's simulator gives none, and Why the reason to believe
 	// it.
-	Ours string `json:"ours"`
-	Why  string `json:"why"`
-	// Wheel is the error by which TT-NN, or the compiler, refuses the program.
+	Ours  string `json:"ours"`
+	Why   string `json:"why"`
 	Wheel string `json:"wheel"`
 }
 
-// programLine is what main.py prints of a program.
 type programLine struct {
 	Name    string `json:"name"`
 	SHA256  string `json:"sha256"`
@@ -180,7 +175,6 @@ func (c *corpus) test(t *testing.T, chip string, golden *goldenFile) {
 	}
 }
 
-// part returns the programs that REPRISE_TTNN_PART chooses for a chip.
 func part(t *testing.T, chip string, names []string) []string {
 	t.Helper()
 	text := os.Getenv("REPRISE_TTNN_PART")
@@ -201,8 +195,6 @@ func part(t *testing.T, chip string, names []string) []string {
 	})
 }
 
-// runPart runs programs in one process, and returns how many are done: a program that ends the
-// process is the last.
 func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[string]programEntry) int {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -237,7 +229,6 @@ func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[
 
 var errProgramTimeout = errors.New("no result in " + programTimeout.String())
 
-// nextLine cancels the process if there is no result in time.
 func nextLine(r *bufio.Reader, cancel context.CancelFunc) (line programLine, err error) {
 	late := time.AfterFunc(programTimeout, cancel)
 	b, err := r.ReadBytes('\n')

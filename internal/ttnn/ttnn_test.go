@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// interpreter makes a program that prints what Python's probe would.
 func interpreter(t *testing.T, prints string, status int) string {
 	t.Helper()
 	if runtime.GOOS == "windows" {

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// tile returns a tile of its own card whose BRISC runs a program from address 0.
 func tile(t *testing.T, arch chip.Arch, program ...uint32) (*kmd.Device, *core.Tile) {
 	t.Helper()
 	card := sim.Blackhole()
@@ -43,7 +42,6 @@ func must(t *testing.T, err error) {
 	devtest.Must(t, err)
 }
 
-// counting counts in a0 and at 0x20000.
 var counting = []uint32{
 	0x000205B7, // lui a1, 0x20
 	0x00150513, // addi a0, a0, 1

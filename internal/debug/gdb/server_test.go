@@ -38,7 +38,6 @@ const (
 	result = 0x100010
 )
 
-// session is a kernel that runs on BRISC and TRISC1 of a card, and a second user of the card.
 type session struct {
 	card *sim.Card
 	user *reprise.Device
@@ -110,7 +109,6 @@ func module(space stack.Space, name string) uint32 {
 	return 0
 }
 
-// serve serves gdb on a socket, and returns its name and what Serve returned.
 func (s *session) serve(ctx context.Context, t *testing.T) (string, chan error) {
 	t.Helper()
 	tile, err := core.Open(s.dev, s.xy)

@@ -43,7 +43,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// end is the address of the last instruction of a function.
 func end(t *testing.T, m *stack.Module, function string) (last uint32) {
 	t.Helper()
 	for pc := m.Start; pc < m.End; pc += 4 {
