@@ -200,7 +200,7 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 }
 
 func (a *Allocator) plan(r *Request, e *Extent) (*region, error) {
-	if !r.Kind.valid() || a.region[r.Kind] == nil {
+	if !a.has(r.Kind) {
 		return nil, r.refuse("there is no such memory")
 	}
 	reg := a.region[r.Kind]

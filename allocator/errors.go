@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -75,11 +76,7 @@ func (e *OutOfMemoryError) Error() string {
 		} else {
 			b.WriteString(", ")
 		}
-		name := u.Owner
-		if name == "" {
-			name = "(no owner)"
-		}
-		fmt.Fprintf(&b, "%s %s %s", name, u.Kind, bytesOf(u.PerBank))
+		fmt.Fprintf(&b, "%s %s %s", cmp.Or(u.Owner, "(no owner)"), u.Kind, bytesOf(u.PerBank))
 	}
 	return b.String()
 }
