@@ -111,17 +111,17 @@ func (m *callMetrics) read() callCounts {
 	return m.callCounts
 }
 
-var callBounds = [...]time.Duration{
-	1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
-	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
-	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
-	1 * time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
-	1 * time.Second, 2 * time.Second, 5 * time.Second,
-	10 * time.Second, 20 * time.Second, 50 * time.Second,
-	100 * time.Second,
-}
+// callBounds are 1, 2, 5, 10 µs and so on up to 100 s.
+var callBounds = func() (b [25]time.Duration) {
+	unit := time.Microsecond
+	for i := range b {
+		b[i] = unit * [...]time.Duration{1, 2, 5}[i%3]
+		if i%3 == 2 {
+			unit *= 10
+		}
+	}
+	return b
+}()
 
 type failure int
 

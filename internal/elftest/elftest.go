@@ -72,12 +72,11 @@ func (f File) Build() []byte {
 			data = p
 		}
 	}
-	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: text.Vaddr, Off: text.Off,
-		Size: text.Filesz})
-	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr, Off: data.Off,
-		Size: data.Filesz})
-	section(elf.Section32{Type: uint32(elf.SHT_NOBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr + data.Filesz,
-		Size: data.Memsz - data.Filesz})
+	const alloc, write = uint32(elf.SHF_ALLOC), uint32(elf.SHF_ALLOC | elf.SHF_WRITE)
+	bits := uint32(elf.SHT_PROGBITS)
+	section(elf.Section32{Type: bits, Flags: alloc | uint32(elf.SHF_EXECINSTR), Addr: text.Vaddr, Off: text.Off, Size: text.Filesz})
+	section(elf.Section32{Type: bits, Flags: write, Addr: data.Vaddr, Off: data.Off, Size: data.Filesz})
+	section(elf.Section32{Type: uint32(elf.SHT_NOBITS), Flags: write, Addr: data.Vaddr + data.Filesz, Size: data.Memsz - data.Filesz})
 
 	names := []byte{0}
 	symbols := []elf.Sym32{{}}

@@ -66,8 +66,12 @@ func (m Metal) Base() File {
 
 		NoRelocations: true,
 	}
-	for _, v := range m.Variables {
-		f.Symbols = append(f.Symbols, elf.Sym32{Value: v.Addr, Size: v.Size, Info: uint8(elf.STB_GLOBAL)<<4 | uint8(elf.STT_OBJECT), Shndx: BSS})
+	return f.with(m.Variables, elf.STB_GLOBAL, BSS)
+}
+
+func (f File) with(vs []Variable, bind elf.SymBind, section uint16) File {
+	for _, v := range vs {
+		f.Symbols = append(f.Symbols, elf.Sym32{Value: v.Addr, Size: v.Size, Info: elf.ST_INFO(bind, elf.STT_OBJECT), Shndx: section})
 		f.Names = append(f.Names, v.Name)
 	}
 	return f
@@ -96,11 +100,7 @@ func (m Metal) Kernel(relocations ...elf.Rela32) File {
 	if m.Processor == chip.NCRISC {
 		f.Symbols, f.Names = append(f.Symbols, absolute(at)), append(f.Names, "__kernel_text_start")
 	}
-	for _, v := range m.Variables {
-		f.Symbols = append(f.Symbols, elf.Sym32{Value: v.Addr, Size: v.Size, Info: uint8(elf.STB_WEAK)<<4 | uint8(elf.STT_OBJECT), Shndx: ABS})
-		f.Names = append(f.Names, v.Name)
-	}
-	return f
+	return f.with(m.Variables, elf.STB_WEAK, ABS)
 }
 
 // WriteFile writes a file as tt-metal lays them out: <dir>/brisc/brisc.elf.

@@ -128,11 +128,8 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 			at -= 4
 		}
 		rules, exact, ok := m.rules(r.PC - m.bias)
-		if !first {
-			rules, exact, ok = m.rules(at + 4)
-			if _, same := m.symbolAt(at + 4); !same { // the call was the function's last instruction
-				rules, exact, ok = m.rules(at)
-			}
+		if _, same := m.symbolAt(at + 4); !first && !same { // the call was the function's last instruction
+			rules, exact, ok = m.rules(at)
 		}
 		cfa, known := uint32(0), false
 		if ok && r.Known>>rules.base&1 != 0 {
