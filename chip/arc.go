@@ -105,22 +105,18 @@ const (
 
 func wormholeARC() ARCParams {
 	return ARCParams{
-		APB: 0x8_8000_0000, CSM: 0x8_1000_0000, CSMSize: 512 << 10, ResetUnit: 0x8_8003_0000,
-		Scratch: 0x60, ScratchRAM: NoRegister, MiscControl: 0x100,
+		APB: 0x8_8000_0000, CSM: 0x8_1000_0000, ResetUnit: 0x8_8003_0000,
+		ScratchRAM:     NoRegister,
 		TelemetryTable: 0x1D0, TelemetryValues: 0x1D4, QueueControl: 0x1D8,
-		RefClockLow: 0xE0, RefClockHigh: 0xE4,
-		NIU:         [2]uint32{0x50000, 0x58000},
 		PointerBase: 0x8_0000_0000,
 	}
 }
 
 func blackholeARC() ARCParams {
 	return ARCParams{
-		APB: 0x8000_0000, CSM: 0x1000_0000, CSMSize: 512 << 10, ResetUnit: 0x8003_0000,
-		Scratch: 0x60, ScratchRAM: 0x400, MiscControl: 0x100,
+		APB: 0x8000_0000, CSM: 0x1000_0000, ResetUnit: 0x8003_0000,
+		ScratchRAM:     0x400,
 		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, QueueControl: 0x400 + 4*11,
-		RefClockLow: 0xE0, RefClockHigh: 0xE4,
-		NIU:     [2]uint32{0x50000, 0x58000},
 		MSIFIFO: 0x800B_0000,
 	}
 }

@@ -123,6 +123,13 @@ func (a Arch) Params() *Params {
 	p.LocalRAM, p.TensixConfig = 0xFFB00000, 0xFFEF0000
 	p.SoftReset, p.ResetAll, p.ResetAllButBRISC = 0xFFB121B0, 0x47800, 0x47000
 	p.ResetPC = [NumProcessors]uint32{0, 0x12000, 0x6000, 0xA000, 0xE000}
+	p.PCI.Vendor, p.PCI.Class, p.PCI.IATURegions, p.PCI.IATUStride = 0x1E52, 0x120000, 16, 0x200
+	p.BAR.WindowRegs, p.BAR.ARCCSM, p.BAR.ARCAPB = 0x1FC00000, 0x1FE80000, 0x1FF00000
+	p.NIU.common()
+	p.ARC.CSMSize, p.ARC.Scratch, p.ARC.MiscControl, p.ARC.RefClockLow, p.ARC.RefClockHigh = 512<<10, 0x60, 0x100, 0xE0, 0xE4
+	p.ARC.NIU = [2]uint32{0x50000, 0x58000}
+	t := &p.Stream
+	t.Base, t.Stride, t.Count, t.EthernetCount, t.FirstDispatch = 0xFFB40000, 0x1000, 64, 32, 48
 	d := &p.Debug
 	d.Base, d.WallClockLow, d.WallClockHigh, d.WallClockHighLatched = 0xFFB12000, 0xFFB121F0, 0xFFB121F4, 0xFFB121F8
 	return p
@@ -145,17 +152,16 @@ func blackholeParams() *Params {
 		DRAMBankSize: 0xFF000000,
 
 		PCI: PCIParams{
-			Vendor: 0x1E52, Device: 0xB140, Revision: 0, Class: 0x120000,
+			Device:  0xB140,
 			BARSize: [6]uint64{0: 512 << 20, 2: 1 << 20, 4: 32 << 30},
 			NOCBase: 1 << 60, NOCSize: 1 << 58,
-			IATUBase: 0x1000, IATURegions: 16, IATUStride: 0x200,
-			DBIBase: 0xF800_0000_0000_0000,
+			IATUBase: 0x1000,
+			DBIBase:  0xF800_0000_0000_0000,
 		},
 		BAR: BARParams{
-			WindowRegs: 0x1FC00000, WindowRegsSize: 12, StridedRegs: 0x1FC009D8, StridedCount: 32,
+			WindowRegsSize: 12, StridedRegs: 0x1FC009D8, StridedCount: 32,
 			KernelWindow: 201,
 			NIU:          [2]uint32{0x1FD04000, 0x1FD14000},
-			ARCCSM:       0x1FE80000, ARCAPB: 0x1FF00000,
 		},
 		Windows: []WindowClass{
 			{Size: 2 << 20, First: 0, Count: 202, BAR: 0, Offset: 0},
@@ -192,17 +198,16 @@ func wormholeParams() *Params {
 		DRAMBankSize: 1 << 30,
 
 		PCI: PCIParams{
-			Vendor: 0x1E52, Device: 0x401E, Revision: 1, Class: 0x120000,
+			Device: 0x401E, Revision: 1,
 			BARSize: [6]uint64{0: 512 << 20, 2: 1 << 20, 4: 32 << 20},
 			NOCBase: 0x8_0000_0000, NOCSize: 0xFFFE_0000,
-			IATUBase: 0x1200, IATURegions: 16, IATUStride: 0x200,
-			DBIBase: 0x8_0000_0000,
+			IATUBase: 0x1200,
+			DBIBase:  0x8_0000_0000,
 		},
 		BAR: BARParams{
-			WindowRegs: 0x1FC00000, WindowRegsSize: 8, StridedRegs: NoRegister,
+			WindowRegsSize: 8, StridedRegs: NoRegister,
 			KernelWindow: 185,
 			NIU:          [2]uint32{0x1FD20000, 0x1FDA0000},
-			ARCCSM:       0x1FE80000, ARCAPB: 0x1FF00000,
 		},
 		Windows: []WindowClass{
 			{Size: 1 << 20, First: 0, Count: 156, BAR: 0, Offset: 0},

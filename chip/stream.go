@@ -59,14 +59,13 @@ func (s *StreamParams) Lookup(addr uint32) (n int, r StreamReg, ok bool) {
 
 func wormholeStreams() StreamParams {
 	return StreamParams{
-		Base: 0xFFB40000, Stride: 0x1000, Count: 64, EthernetCount: 32, FirstDispatch: 48, FirstCB: 8,
-		offset: [numStreamRegs]uint32{4 * 0, 4 * 3, 4 * 4, 4 * 34, 4 * 64},
+		FirstCB: 8,
+		offset:  [numStreamRegs]uint32{4 * 0, 4 * 3, 4 * 4, 4 * 34, 4 * 64},
 	}
 }
 
 func blackholeStreams() StreamParams {
 	return StreamParams{
-		Base: 0xFFB40000, Stride: 0x1000, Count: 64, EthernetCount: 32, FirstDispatch: 48, FirstCB: 0,
 		offset: [numStreamRegs]uint32{4 * 4, 4 * 8, 4 * 10, 4 * 270, 4 * 297},
 	}
 }

@@ -51,6 +51,14 @@ var ErrNoLinks = errors.New("the chips are not linked")
 // links. The chips form a line of linked neighbours ([Links.Line]), and a ring if its ends are
 // linked too. A collective works in place on a replicated buffer, interleaved in DRAM, with a page
 // size that is a multiple of 4 up to 4096 bytes; for sums of tiles, up to a tile.
+//
+// Submit collectives that use the same link to one queue, and run them on all chips of the mesh: a
+// chip that waits for a missing one ends in a *HangError.
+//
+// The order of combining depends only on the line. In a line it is (((x0+x1)+x2)+...); for
+// ReduceScatter the slice of chip k is (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if
+// the number of chips divides the number of pages, the slice of chip k is
+// (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
 type Links struct {
 	m       *Mesh
 	core    chip.Core

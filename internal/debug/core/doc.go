@@ -1,7 +1,6 @@
-// Package core drives the debug interface of the RISC-V processors of a Tensix tile: it pauses,
-// resumes and single-steps them, accesses their registers and memory, and sets breakpoints and
-// watchpoints. NCRISC has no interface: its pc can be sampled (Core.Sample), and on Blackhole its
-// local RAM can be read. Only one process may debug a tile at a time.
+// Package core drives the debug interface of the RISC-V processors of a Tensix tile. NCRISC has no
+// interface: its pc can be sampled (Core.Sample), and on Blackhole its local RAM can be read. Only
+// one process may debug a tile at a time.
 //
 // Sources of registers and bits: tt-isa-documentation
 // WormholeB0/TensixTile/BabyRISCV/DebugInterface.md and WormholeB0/TensixTile/DebugDaisychain.md;
