@@ -129,14 +129,23 @@ func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	sub := &Mesh{s: m.s, shape: r.Shape(), parent: m}
+	var at []int
 	for c := range r.Coords() {
-		n := *m.Chip(c...)
-		n.Coord = sub.shape.Coord(len(sub.chips))
-		sub.chips = append(sub.chips, &n)
+		i, _ := m.shape.Index(c)
+		at = append(at, i)
 	}
-	sub.finish()
-	return sub, nil
+	return m.part(r.Shape(), at), nil
+}
+
+func (m *Mesh) part(s Shape, at []int) *Mesh {
+	out := &Mesh{s: m.s, shape: s, parent: m}
+	for i, n := range at {
+		c := *m.chips[n]
+		c.Coord = s.Coord(i)
+		out.chips = append(out.chips, &c)
+	}
+	out.finish()
+	return out
 }
 
 // Submeshes divides the mesh into submeshes of a shape, row by row. The shape must divide the
@@ -200,14 +209,7 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 			return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("the links of %v don't make it", m), Possible: l.possible(len(s))}
 		}
 	}
-	out := &Mesh{s: m.s, shape: slices.Clone(s), parent: m}
-	for i, n := range at {
-		c := *m.chips[n]
-		c.Coord = s.Coord(i)
-		out.chips = append(out.chips, &c)
-	}
-	out.finish()
-	return out, nil
+	return m.part(slices.Clone(s), at), nil
 }
 
 // InStep returns nil if equal requests for a kind of memory get equal addresses on all chips of

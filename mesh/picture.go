@@ -239,8 +239,7 @@ func (p *picture) chip(i int) {
 	}
 	for k := len(c.Ports); c.Problem == nil && k < ethernetTiles(p.g.Arch); k++ {
 		left, low := x+8+k*portSize, y+boxHeight-18
-		p.printf(`<path class="harvested" d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"><title>harvested</title></path>`, left,
-			low, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
+		p.printf(`<path class="harvested" d="%s" stroke="#98a2b3"><title>harvested</title></path>`, cross(left, low))
 	}
 	p.printf("</g>\n")
 }
@@ -251,6 +250,10 @@ func ethernetTiles(a chip.Arch) int {
 		return 0
 	}
 	return len(slices.Collect(t.Tiles(chip.Ethernet)))
+}
+
+func cross(x, y int) string {
+	return fmt.Sprintf("M%d,%d l%d,%d m0,%d l%d,%d", x, y, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
 }
 
 func (p *picture) legend(y int) {
@@ -277,8 +280,7 @@ func (p *picture) legend(y int) {
 			x, y-9, portSize, portSize+2, stateColors[s], x+12, y, s)
 		x += 30 + 6*len(s.String())
 	}
-	p.printf(`<path d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"/><text x="%d" y="%d">harvested</text>`+"\n", x, y-9,
-		portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2, x+12, y)
+	p.printf(`<path d="%s" stroke="#98a2b3"/><text x="%d" y="%d">harvested</text>`+"\n", cross(x, y-9), x+12, y)
 	for _, d := range p.g.Degraded() {
 		y += 18
 		p.printf(`<text x="%d" y="%d" fill="#c62828">%s</text>`+"\n", margin, y, html.EscapeString(d))

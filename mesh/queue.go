@@ -136,27 +136,24 @@ func (q *Queue) Wait(ctx context.Context) error {
 
 // Record makes an event mark this place in the queue, on every chip.
 func (q *Queue) Record(ctx context.Context, e *Event) error {
-	if err := q.ready("record", e.of); err != nil {
-		return err
-	}
-	errs := make([]error, len(q.qs))
-	for _, i := range q.m.here {
-		errs[i] = q.qs[i].Record(ctx, e.es[i])
-	}
-	return q.m.failure(fmt.Sprintf("record event %q", e.name), errs)
+	return q.mark(ctx, "record", e, (*reprise.Queue).Record)
 }
 
 // WaitEvent holds the queue's later commands until the event's newest recording is done, each chip
 // for its own.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) error {
-	if err := q.ready("wait", e.of); err != nil {
+	return q.mark(ctx, "wait for", e, (*reprise.Queue).WaitEvent)
+}
+
+func (q *Queue) mark(ctx context.Context, op string, e *Event, f func(*reprise.Queue, context.Context, *reprise.Event) error) error {
+	if err := q.ready(op, e.of); err != nil {
 		return err
 	}
 	errs := make([]error, len(q.qs))
 	for _, i := range q.m.here {
-		errs[i] = q.qs[i].WaitEvent(ctx, e.es[i])
+		errs[i] = f(q.qs[i], ctx, e.es[i])
 	}
-	return q.m.failure(fmt.Sprintf("wait for event %q", e.name), errs)
+	return q.m.failure(fmt.Sprintf("%s event %q", op, e.name), errs)
 }
 
 type Event struct {

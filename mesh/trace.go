@@ -71,62 +71,54 @@ func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
 func (r *Recorder) On(c *Chip) *reprise.Recorder { return on(r.m, c, r.rs) }
 
 func (r *Recorder) Run(x *Executable) error {
-	if err := x.of(r.m); err != nil {
-		return fmt.Errorf("mesh: record: %w", err)
+	op := "record program"
+	if x != nil {
+		op = fmt.Sprintf("record program %q", x.name)
 	}
-	return r.each(fmt.Sprintf("record program %q", x.name), func(i int) error {
-		if x.xs[i] == nil {
-			return nil
-		}
-		return r.rs[i].Run(x.xs[i])
-	})
+	return r.eachOf(x, op, func(i int) error { return r.rs[i].Run(x.xs[i]) })
 }
 
 // Param names arguments of the last recorded run, on every chip of the program, for
 // [reprise.Trace.Set]. Chips with parameters keep their own copy of the commands.
 func (r *Recorder) Param(x *Executable, name string, args ...reprise.Arg) error {
-	if err := x.of(r.m); err != nil {
-		return fmt.Errorf("mesh: record: %w", err)
-	}
-	return r.each(fmt.Sprintf("name parameter %q", name), func(i int) error {
-		if x.xs[i] == nil {
-			return nil
-		}
-		return r.rs[i].Param(name, args...)
-	})
+	return r.eachOf(x, fmt.Sprintf("name parameter %q", name), func(i int) error { return r.rs[i].Param(name, args...) })
 }
 
 // ParamBuffer is Param for a buffer's address, for [reprise.Trace.SetBuffer] with [Buffer.All].
 func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...reprise.Arg) error {
-	err := x.of(r.m)
-	if err == nil {
-		err = b.of(r.m)
-	}
-	if err != nil {
+	if err := b.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)
 	}
-	return r.each(fmt.Sprintf("name parameter %q", name), func(i int) error {
-		if x.xs[i] == nil {
-			return nil
-		}
+	return r.eachOf(x, fmt.Sprintf("name parameter %q", name), func(i int) error {
 		return r.rs[i].ParamBuffer(name, b.bufs[i], args...)
 	})
 }
 
-func (r *Recorder) Record(e *Event) error {
-	if err := e.of(r.m); err != nil {
-		return fmt.Errorf("mesh: record: %w", err)
-	}
-	return r.each(fmt.Sprintf("record event %q", e.name), func(i int) error { return r.rs[i].Record(e.es[i]) })
-}
+func (r *Recorder) Record(e *Event) error { return r.mark("record", e, (*reprise.Recorder).Record) }
 
 // WaitEvent makes later commands wait for an event of another queue of the trace, each chip for its
 // own.
 func (r *Recorder) WaitEvent(e *Event) error {
+	return r.mark("wait for", e, (*reprise.Recorder).WaitEvent)
+}
+
+func (r *Recorder) mark(op string, e *Event, f func(*reprise.Recorder, *reprise.Event) error) error {
 	if err := e.of(r.m); err != nil {
-		return fmt.Errorf("mesh: wait: %w", err)
+		return fmt.Errorf("mesh: %s: %w", op, err)
 	}
-	return r.each(fmt.Sprintf("wait for event %q", e.name), func(i int) error { return r.rs[i].WaitEvent(e.es[i]) })
+	return r.each(fmt.Sprintf("%s event %q", op, e.name), func(i int) error { return f(r.rs[i], e.es[i]) })
+}
+
+func (r *Recorder) eachOf(x *Executable, op string, f func(i int) error) error {
+	if err := x.of(r.m); err != nil {
+		return fmt.Errorf("mesh: record: %w", err)
+	}
+	return r.each(op, func(i int) error {
+		if x.xs[i] == nil {
+			return nil
+		}
+		return f(i)
+	})
 }
 
 func (r *Recorder) each(op string, f func(i int) error) error {

@@ -244,11 +244,8 @@ func (s *Stream) TryWrite(p []byte) (ok bool, err error) {
 // waits for room as Write does, and another Write begins anew. A kernel that pushes gets
 // STREAM_STOPPED as soon as it finds no room, until Reset.
 func (s *Stream) Close(ctx context.Context) error {
-	if s.dir == ToHost {
-		_, _, err := s.do(ctx, "close", operation{what: end})
-		return err
-	}
-	_, _, err := s.do(ctx, "close", operation{write: true, wait: true, what: end})
+	push := s.dir == ToDevice
+	_, _, err := s.do(ctx, "close", operation{write: push, wait: push, what: end})
 	return err
 }
 
