@@ -15,13 +15,11 @@ type NoCommonAddressError struct {
 	Err     error
 }
 
-// Error implements error.
 func (e *NoCommonAddressError) Error() string {
 	return fmt.Sprintf("allocator: no address is free in all of %d memories: %d B of %v needed in each bank, the largest range that is free in all has %d B: %v",
 		e.Count, e.Need, e.Kind, e.Largest, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 
 const allocateAllTries = 64

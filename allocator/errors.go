@@ -22,8 +22,7 @@ var (
 	ErrDoubleFree = errors.New("extent has been freed already")
 	// ErrWrongAllocator: this allocator didn't return the extent, or its fields were changed.
 	ErrWrongAllocator = errors.New("extent belongs to another allocator or to none")
-	// ErrNotHeld: [Allocator.Unhold] was called for an extent that isn't held.
-	ErrNotHeld = errors.New("extent is not held")
+	ErrNotHeld        = errors.New("extent is not held")
 )
 
 type OwnerUsage struct {
@@ -51,7 +50,6 @@ type OutOfMemoryError struct {
 	TraceRegion uint64
 }
 
-// Error implements error.
 func (e *OutOfMemoryError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "allocator: allocate %s of %s", bytesOf(e.Size), e.Kind)
@@ -91,7 +89,6 @@ type OccupiedError struct {
 	By        []Live // live extents in the way, by address; none if the range leaves the region
 }
 
-// Error implements error.
 func (e *OccupiedError) Error() string {
 	s := fmt.Sprintf("allocator: allocate %s at [%#x,%#x): %v", e.Kind, e.Addr, e.End, ErrOccupied)
 	if e.Addr < e.Low || e.End > e.High {

@@ -6,7 +6,6 @@ import (
 )
 
 var (
-	// ErrUnknownArch: the architecture is neither Wormhole nor Blackhole.
 	ErrUnknownArch = errors.New("unknown architecture: want wormhole or blackhole")
 	// ErrHarvesting: the mask names a unit that doesn't exist or can't be harvested, or leaves
 	// nothing.
@@ -24,7 +23,6 @@ type CoordinateError struct {
 	Why   string
 }
 
-// Error implements error.
 func (e *CoordinateError) Error() string {
 	return fmt.Sprintf("chip: %s %s coordinate (%d,%d): %s", e.Arch, e.Space, e.X, e.Y, e.Why)
 }
@@ -39,7 +37,6 @@ type WindowError struct {
 	Why   string
 }
 
-// Error implements error.
 func (e *WindowError) Error() string {
 	return fmt.Sprintf("chip: %s TLB window of %#x B: %s %#x: %s", e.Arch, e.Size, e.Field, e.Value, e.Why)
 }

@@ -14,11 +14,9 @@ var (
 	// ErrMissing is in a ShapeError's Problems for a target that can't be opened.
 	ErrMissing = errors.New("the chip can't be used")
 	// ErrTensor: a tensor can't be divided over the mesh, or a collective can't use a buffer.
-	ErrTensor = errors.New("the tensor can't be laid out so")
-	// ErrMismatch: chips differ in a property that must be equal.
+	ErrTensor   = errors.New("the tensor can't be laid out so")
 	ErrMismatch = errors.New("the chips differ")
-	// ErrSkipped: a chip did not do its part because another chip failed.
-	ErrSkipped = errors.New("skipped because another chip failed")
+	ErrSkipped  = errors.New("skipped because another chip failed")
 )
 
 // ShapeError: the chips can't form a mesh of a shape.
@@ -29,7 +27,6 @@ type ShapeError struct {
 	Problems []string
 }
 
-// Error implements error.
 func (e *ShapeError) Error() string {
 	s := fmt.Sprintf("mesh: shape %v: %s", e.Shape, e.Why)
 	if len(e.Possible) > 0 {
@@ -45,7 +42,6 @@ func (e *ShapeError) Error() string {
 	return s
 }
 
-// Unwrap returns ErrShape.
 func (e *ShapeError) Unwrap() error { return ErrShape }
 
 type RangeError struct {
@@ -54,12 +50,10 @@ type RangeError struct {
 	Why   string
 }
 
-// Error implements error.
 func (e *RangeError) Error() string {
 	return fmt.Sprintf("mesh: range %v of a mesh of shape %v: %s", e.Range, e.Shape, e.Why)
 }
 
-// Unwrap returns ErrShape.
 func (e *RangeError) Unwrap() error { return ErrShape }
 
 type ChipState struct {
@@ -85,7 +79,6 @@ type Error struct {
 	Chips []ChipState
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	failed := 0
 	var l []string

@@ -68,7 +68,6 @@ type deviceMetrics struct {
 	calls [numCalls]callMetrics
 }
 
-// Begin implements reprise.Observer.
 func (d *deviceMetrics) Begin(_ context.Context, c *reprise.Call) {
 	m := &d.calls[c.Kind]
 	m.mu.Lock()
@@ -76,7 +75,6 @@ func (d *deviceMetrics) Begin(_ context.Context, c *reprise.Call) {
 	m.mu.Unlock()
 }
 
-// End implements reprise.Observer.
 func (d *deviceMetrics) End(_ context.Context, c *reprise.Call) {
 	m, took := &d.calls[c.Kind], c.End.Sub(c.Start)
 	bucket, _ := slices.BinarySearch(callBounds[:], took)

@@ -156,7 +156,6 @@ func (t *Timeline) read(q *reprise.Queue) (uint64, error) {
 
 type timelineObserver struct{ t *Timeline }
 
-// Begin implements reprise.Observer.
 func (o timelineObserver) Begin(_ context.Context, c *reprise.Call) {
 	t := o.t
 	if !c.Kind.Queued() || len(c.Queues) == 0 {
@@ -178,7 +177,6 @@ func (o timelineObserver) Begin(_ context.Context, c *reprise.Call) {
 	t.begin[c.ID] = now
 }
 
-// End implements reprise.Observer.
 func (o timelineObserver) End(ctx context.Context, c *reprise.Call) {
 	t := o.t
 	t.mu.Lock()

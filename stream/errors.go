@@ -19,7 +19,6 @@ type KernelError struct {
 	Stopped bool // it reads no more
 }
 
-// Error implements error.
 func (e *KernelError) Error() string {
 	what := "the kernel failed"
 	if e.Stopped {
@@ -35,7 +34,6 @@ type SizeError struct {
 	Most   int
 }
 
-// Error implements error.
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("stream %q: a message of %d B, at most %d B fit", e.Stream, e.Size, e.Most)
 }
@@ -47,7 +45,6 @@ type DamagedError struct {
 	Position uint32
 }
 
-// Error implements error.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("stream %q: no message at position %#x: each end is for one kernel at a time", e.Stream, e.Position)
 }
@@ -56,7 +53,6 @@ func (e *DamagedError) Error() string {
 // stream usable again.
 type StaleError struct{ Stream string }
 
-// Error implements error.
 func (e *StaleError) Error() string { return fmt.Sprintf("stream %q: %v", e.Stream, ErrStale) }
 
 func (e *StaleError) Unwrap() error { return ErrStale }
@@ -68,7 +64,6 @@ type MovedError struct {
 	Was, Now uint64
 }
 
-// Error implements error.
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("stream %q: it was at NoC address %#x and is at %#x now: give its arguments to programs again", e.Stream, e.Was, e.Now)
 }
@@ -78,7 +73,6 @@ type ConfigError struct {
 	Why    string
 }
 
-// Error implements error.
 func (e *ConfigError) Error() string { return fmt.Sprintf("stream: new %q: %s", e.Stream, e.Why) }
 
 func (s *Stream) named(op string, err error) error {

@@ -31,7 +31,6 @@ type Error struct {
 	Err   error
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	s := "ttnn: " + e.Kind.Error()
 	if e.Found != "" {

@@ -43,13 +43,10 @@ func InProcess(n int) ([]*Local, error) {
 	return out, nil
 }
 
-// Rank implements Engine.
 func (l *Local) Rank() int { return l.rank }
 
-// Size implements Engine.
 func (l *Local) Size() int { return len(l.j.gone) }
 
-// Exchange implements Engine.
 func (l *Local) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
 	if err := ctx.Err(); err != nil {

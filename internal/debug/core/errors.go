@@ -29,7 +29,6 @@ type Error struct {
 	Err       error
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	return fmt.Sprintf("core: %s %v of tile %v: %v", e.Op, e.Processor, e.Tile, e.Err)
 }
