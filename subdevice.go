@@ -147,8 +147,8 @@ func (s *SubDevices) Release() error {
 }
 
 // SetStallGroup chooses the sub-devices whose programs later transfers, waits and events of the
-// queue wait for; without any it is all. Loading or clearing sub-devices chooses all. The error is a
-// *dispatch.SubDeviceError for a sub-device that isn't there.
+// queue wait for; without any it is all. Loading or clearing sub-devices chooses all. The error is
+// a *dispatch.SubDeviceError for a sub-device that isn't there.
 func (q *Queue) SetStallGroup(subs ...int) error {
 	return q.d.opError("set the stall group", q.q.SetStallGroup(subs...))
 }

@@ -11,28 +11,24 @@ type NoCommonAddressError struct {
 	Kind    Kind
 	Need    uint64 // in each bank, of the largest request
 	Largest uint64 // bytes in each bank of the largest range that is free in all
-	Count   int    // of allocators
-	Err     error  // ErrOutOfMemory
+	Count   int
+	Err     error
 }
 
-// Error implements error.
 func (e *NoCommonAddressError) Error() string {
 	return fmt.Sprintf("allocator: no address is free in all of %d memories: %d B of %v needed in each bank, the largest range that is free in all has %d B: %v",
 		e.Count, e.Need, e.Kind, e.Largest, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 
-// allocateAllTries bounds retries after another goroutine took the free range.
 const allocateAllTries = 64
 
 // AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one
 // kind and may differ in size. If requests and fingerprints are equal, the address is the one that
 // [Allocator.Allocate] of any would choose, and the fingerprints stay equal. Otherwise it is the
-// lowest that is free in all, or the highest for a kind that grows downward. On an error nothing is
-// allocated; it wraps [ErrRequest], or [ErrOutOfMemory] as an [*OutOfMemoryError] or a
-// [*NoCommonAddressError].
+// lowest that is free in all, or the highest for a kind that grows downward. On an error, which
+// wraps [ErrRequest] or [ErrOutOfMemory], nothing is allocated.
 func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -57,7 +53,6 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if rs[0].TopDown != nil {
 		topDown = *rs[0].TopDown
 	}
-	// Usually the address that one chooses is free in all.
 	first, err := as[lead].Allocate(rs[lead])
 	if err != nil {
 		return nil, err
@@ -109,8 +104,8 @@ func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]
 	return out, nil
 }
 
-// common returns the lowest or highest address at which need[i] bytes are free in each bank of
-// as[i], and the size of the largest range that is free in all.
+// common returns the lowest or highest address that is free in all, and the size of the largest
+// range that is.
 func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest uint64, ok bool) {
 	free := as[0].Holes(k)
 	starts := shorten(free, need[0])
@@ -132,7 +127,6 @@ func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest
 	return starts[0].Addr, largest, true
 }
 
-// shorten returns the ranges of addresses at which n bytes may begin.
 func shorten(holes []Hole, n uint64) []Hole {
 	var out []Hole
 	for _, h := range holes {

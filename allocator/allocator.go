@@ -16,16 +16,15 @@ type Allocator struct {
 	state  []state
 	blocks []block
 	names  []name
-	free   []uint32   // recycled slots
-	origin *Allocator // of a copy
+	free   []uint32
+	origin *Allocator
 }
 
-// region is the part of every bank that one kind lives in.
 type region struct {
 	holes     *holes // in units of the DRAM alignment, from low on
 	low, high uint64
 	shift     uint8 // log2 of a unit
-	topDown   bool  // by default
+	topDown   bool
 	banks     int
 	align     uint64
 
@@ -67,7 +66,6 @@ func (s state) next() state { return (s + 1) &^ stateHeld }
 
 func (s state) live() bool { return s&1 != 0 }
 
-// block is the record of a live extent.
 type block struct {
 	addr, units uint32 // in units of its region, from its start
 	size, page  uint64 // bytes over all banks, and of a page
@@ -75,13 +73,12 @@ type block struct {
 	flags       uint16 // and the number of banks
 }
 
-// Parts of block.flags.
 const (
-	blockBanks     = 1<<10 - 1 // mask of the number of banks
-	blockInherited = 1 << 10   // copy of the block of another allocator
-	blockNamed     = 1 << 11   // it has an entry in names
-	blockFreed     = 1 << 12   // freed by its owner, kept by holds
-	blockKind      = 13        // shift of the kind
+	blockBanks     = 1<<10 - 1
+	blockInherited = 1 << 10 // copy of the block of another allocator
+	blockNamed     = 1 << 11 // it has an entry in names
+	blockFreed     = 1 << 12 // freed by its owner, kept by holds
+	blockKind      = 13
 )
 
 func (b *block) kind() Kind { return Kind(b.flags >> blockKind) }
@@ -151,8 +148,7 @@ func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool)
 func (a *Allocator) Config() Config { return a.cfg }
 
 // Allocate allocates an extent: in the lowest hole that fits, or in the highest for a kind that
-// grows downward, unless [Config.Policy] says otherwise. Errors wrap [ErrRequest] or are an
-// [*OutOfMemoryError].
+// grows downward, or by [Config.Policy]. Errors wrap [ErrRequest] or are an [*OutOfMemoryError].
 func (a *Allocator) Allocate(r Request) (e Extent, err error) {
 	reg, err := a.plan(&r, &e)
 	if err != nil {
@@ -203,9 +199,8 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 	return e, nil
 }
 
-// plan checks a request and computes the bytes that each bank must hold.
 func (a *Allocator) plan(r *Request, e *Extent) (*region, error) {
-	if !r.Kind.valid() || a.region[r.Kind] == nil {
+	if !a.has(r.Kind) {
 		return nil, r.refuse("there is no such memory")
 	}
 	reg := a.region[r.Kind]
@@ -297,7 +292,7 @@ const opFree, opHold, opUnhold = "free", "hold", "unhold"
 // [ErrDoubleFree] or [ErrWrongAllocator].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
-	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() { // live, and not held
+	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() {
 		a.releaseLocked(&e)
 		a.mu.Unlock()
 		return nil
@@ -314,9 +309,8 @@ func (a *Allocator) Free(e Extent) error {
 	return err
 }
 
-// Hold keeps an extent's memory from being allocated again until [Allocator.Unhold], even if its
-// owner frees it. Holds are counted, up to 65535. Errors wrap [ErrDoubleFree] or
-// [ErrWrongAllocator], or [ErrRequest] for one hold too many.
+// Hold keeps an extent's memory, even if its owner frees it, until [Allocator.Unhold]. Holds are
+// counted, up to 65535. Errors wrap [ErrDoubleFree], [ErrWrongAllocator] or [ErrRequest].
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

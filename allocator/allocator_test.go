@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The two chips as the runtime configures them.
 var (
 	wormhole = Config{
 		DRAMBanks: 12, DRAMBase: 32, DRAMEnd: 1 << 30, DRAMAlign: 32,
@@ -27,7 +26,6 @@ func with(c Config, trace uint64) Config {
 	return c
 }
 
-// fataler is what tests, fuzz targets and rapid have in common.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)

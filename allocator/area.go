@@ -14,7 +14,7 @@ type Area struct {
 	mem  *Allocator
 	name string
 	site func() uintptr
-	ends map[uint64]int // users by end
+	ends map[uint64]int
 	ext  Extent
 }
 
@@ -42,7 +42,6 @@ func (a *Area) Grow(end uint64) error {
 	return nil
 }
 
-// Shrink removes a user and frees the memory that no other user needs.
 func (a *Area) Shrink(end uint64) error {
 	a.Lock()
 	defer a.Unlock()

@@ -9,7 +9,7 @@ import (
 type Config struct {
 	DRAMBanks int
 	DRAMBase  uint64 // first usable address; rounded up to DRAMAlign
-	DRAMEnd   uint64 // of a bank
+	DRAMEnd   uint64
 	// DRAMAlign is a power of two that DRAM addresses and pages and L1 addresses are multiples of.
 	DRAMAlign uint64
 
@@ -24,7 +24,7 @@ type Config struct {
 	L1Small uint64 // size at the top of L1; rounded up to DRAMAlign
 
 	Policy Policy
-	Gauge  Gauge // may be nil
+	Gauge  Gauge
 }
 
 const tracePage = 8192 // largest page of a trace; divides a bank's share of the trace region
@@ -52,8 +52,8 @@ func (c *Config) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("allocator: new: %w: %s", ErrConfig, fmt.Sprintf(format, args...))
 	}
-	const most = 1 << 62            // sums can't overflow
-	units := uint64(math.MaxUint32) // that holes can count
+	const most = 1 << 62
+	units := uint64(math.MaxUint32)
 	switch {
 	case c.DRAMBanks < 1:
 		return bad("%d DRAM banks", c.DRAMBanks)

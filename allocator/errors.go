@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,13 +18,11 @@ var (
 	// multiple of the page size, or more shards than banks.
 	ErrRequest = errors.New("impossible request")
 	// ErrOccupied: the range for [Allocator.AllocateAt] isn't free. An [*OccupiedError] wraps it.
-	ErrOccupied = errors.New("range is not free")
-	// ErrDoubleFree: the extent has been freed already.
+	ErrOccupied   = errors.New("range is not free")
 	ErrDoubleFree = errors.New("extent has been freed already")
 	// ErrWrongAllocator: this allocator didn't return the extent, or its fields were changed.
 	ErrWrongAllocator = errors.New("extent belongs to another allocator or to none")
-	// ErrNotHeld: [Allocator.Unhold] was called for an extent that isn't held.
-	ErrNotHeld = errors.New("extent is not held")
+	ErrNotHeld        = errors.New("extent is not held")
 )
 
 type OwnerUsage struct {
@@ -39,19 +38,18 @@ type OutOfMemoryError struct {
 	Kind   Kind
 	Owner  string
 	Tag    string
-	Size   uint64 // asked for, over all banks
+	Size   uint64
 	Banks  int
-	Need   uint64       // asked for
-	Have   uint64       // free
-	Hole   uint64       // the largest
-	Total  uint64       // the region
+	Need   uint64
+	Have   uint64
+	Hole   uint64
+	Total  uint64
 	Owners []OwnerUsage // the five with most in the region
 	// TraceRegion is the [Config.TraceRegion] that would have been enough for a trace; 0 if it
 	// isn't fixed.
 	TraceRegion uint64
 }
 
-// Error implements error.
 func (e *OutOfMemoryError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "allocator: allocate %s of %s", bytesOf(e.Size), e.Kind)
@@ -76,11 +74,7 @@ func (e *OutOfMemoryError) Error() string {
 		} else {
 			b.WriteString(", ")
 		}
-		name := u.Owner
-		if name == "" {
-			name = "(no owner)"
-		}
-		fmt.Fprintf(&b, "%s %s %s", name, u.Kind, bytesOf(u.PerBank))
+		fmt.Fprintf(&b, "%s %s %s", cmp.Or(u.Owner, "(no owner)"), u.Kind, bytesOf(u.PerBank))
 	}
 	return b.String()
 }
@@ -91,11 +85,10 @@ func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
 type OccupiedError struct {
 	Kind      Kind
 	Addr, End uint64 // the range asked for, in each bank
-	Low, High uint64 // the region
+	Low, High uint64
 	By        []Live // live extents in the way, by address; none if the range leaves the region
 }
 
-// Error implements error.
 func (e *OccupiedError) Error() string {
 	s := fmt.Sprintf("allocator: allocate %s at [%#x,%#x): %v", e.Kind, e.Addr, e.End, ErrOccupied)
 	if e.Addr < e.Low || e.End > e.High {

@@ -9,7 +9,7 @@ type Extent struct {
 	Addr     uint64 // in each bank
 	PerBank  uint64 // in each bank
 	Size     uint64 // asked for, over all banks
-	PageSize uint64 // as asked for
+	PageSize uint64
 	Stride   uint64 // bytes from one page to the next in a bank: PageSize, aligned
 	from     *Allocator
 	slot     uint32

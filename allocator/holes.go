@@ -2,19 +2,17 @@ package allocator
 
 import "slices"
 
-// holes is the set of free ranges of an address space, which never touch each other, in units.
-//
-// The holes are a sorted list, cut into chunks of at most chunkWidth. A directory has each chunk's
-// last address and largest hole, and most the largest hole of every groupWidth chunks, so the
-// lowest hole that fits is found by skipping groups, then chunks, then holes. Neighbours are found
-// by binary search. A full chunk is cut in two, and half empty chunks are joined.
+// holes is the set of free ranges of an address space, which never touch each other, in units: a
+// sorted list, cut into chunks of at most chunkWidth, of which a full one is cut in two and half
+// empty ones are joined. A directory has each chunk's last address and largest hole, and most the
+// largest hole of every groupWidth chunks, so that the lowest hole that fits is found by skipping.
 type holes struct {
-	dir    []chunkEntry // by address
-	most   []uint32     // of each group, its largest hole's size
-	chunks []chunk      // by chunkEntry.chunk
-	unused []uint32     // chunks that dir doesn't name
-	count  int          // holes
-	units  uint64       // sum of the holes' sizes
+	dir    []chunkEntry
+	most   []uint32 // of each group, its largest hole's size
+	chunks []chunk
+	unused []uint32 // chunks that dir doesn't name
+	count  int
+	units  uint64
 }
 
 const (
@@ -24,12 +22,11 @@ const (
 
 type chunk [chunkWidth]hole
 
-// chunkEntry describes a chunk, which is never empty.
 type chunkEntry struct {
-	end   uint32 // of its last hole
-	most  uint32 // size of its largest hole
-	chunk uint32 // index in chunks
-	n     uint32 // holes
+	end   uint32
+	most  uint32
+	chunk uint32
+	n     uint32
 }
 
 // hole is a free range: its end in the high half, its size in the low half. Neither is 0.
@@ -107,7 +104,7 @@ func (h *holes) from(key uint32) (p place) {
 		return p
 	}
 	// Binary searches without branches, which would be unpredictable.
-	for n := len(h.dir) - 1; n > 0; { // the last chunk if none of the others qualifies
+	for n := len(h.dir) - 1; n > 0; {
 		half := (n + 1) / 2
 		p.c += half & below(h.dir[p.c+half-1].end, key)
 		n -= half
@@ -144,7 +141,6 @@ func (h *holes) takeTop(size uint32) (start uint32, ok bool) {
 	return start, true
 }
 
-// takeAt takes exactly [start, start+size) if one hole holds all of it.
 func (h *holes) takeAt(start, size uint32) bool {
 	end := start + size
 	p := h.from(end)
@@ -181,12 +177,11 @@ func (h *holes) trimTop(p place, size uint32) {
 	h.set(p, x.end()-size, x.size()-size)
 }
 
-// give returns [start, start+size), which must not overlap a hole, and joins adjacent holes.
 func (h *holes) give(start, size uint32) {
 	h.units += uint64(size)
 	end := start + size
 	p := h.from(start)
-	if len(h.dir) == 0 || p.i == len(h.of(p.c)) { // above all holes
+	if len(h.dir) == 0 || p.i == len(h.of(p.c)) {
 		h.insert(p, makeHole(end, size))
 		return
 	}
@@ -209,7 +204,7 @@ func (h *holes) give(start, size uint32) {
 	}
 }
 
-// next returns the place of the next hole; after the last its chunk doesn't exist.
+// next may return a place in a chunk that doesn't exist: after the last hole.
 func (h *holes) next(p place) place {
 	if p.i++; p.i == int(h.dir[p.c].n) {
 		return place{c: p.c + 1}
@@ -268,7 +263,6 @@ func (h *holes) largestIn(g int) uint32 {
 	return m
 }
 
-// insert inserts a hole that touches no other before p.
 func (h *holes) insert(p place, x hole) {
 	if len(h.dir) == 0 {
 		h.insertChunk(0, nil)
@@ -330,7 +324,7 @@ func (h *holes) settle(c int) {
 	h.setMost(c, largestOf(all))
 }
 
-// insertChunk makes a chunk of holes at position c. The caller settles an empty chunk.
+// The caller settles an empty chunk.
 func (h *holes) insertChunk(c int, all []hole) {
 	e := chunkEntry{n: uint32(len(all))}
 	if n := len(h.unused); n > 0 {

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive is the model of the holes: a list of free ranges.
 type naive [][2]uint64 // address, size; ascending, never touching
 
 func (m *naive) takeAt(addr, size uint64) bool {
@@ -63,7 +62,6 @@ func list(h *holes) naive {
 	return out
 }
 
-// check verifies order, directory and groups, filling of chunks, and counts.
 func check(h *holes) error {
 	var count int
 	var units, last uint64

@@ -22,7 +22,6 @@ func (k Kind) String() string { return nameOf(kindNames[:], k, "kind") }
 
 var kindNames = [numKinds]string{DRAM: "DRAM", L1: "L1", L1Small: "L1 small", Trace: "trace"}
 
-// nameOf returns the name of a constant, or such as "kind(7)".
 func nameOf[T ~uint8](names []string, v T, what string) string {
 	if int(v) < len(names) && names[v] != "" {
 		return names[v]
@@ -47,7 +46,6 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.Code()), nil }
 // TensorMemoryLayout (tt_metal/api/tt-metalium/buffer_types.hpp).
 type Layout uint8
 
-// Layouts. A tensor is a grid of pages, a shard a smaller one.
 const (
 	Interleaved   Layout = 0 // pages go round all banks
 	HeightSharded Layout = 2 // shards are whole rows of pages

@@ -27,7 +27,7 @@ type Map struct {
 // RegionMap is one range of every bank.
 type RegionMap struct {
 	Name  string  `json:"name"` // of the kind, or "DRAM and trace" where traces have no region of their own
-	Stats []Stats `json:"stats"` // of the kinds that live there, in bytes of each bank
+	Stats []Stats `json:"stats"`
 	// Entries cover the region without gaps, by address.
 	Entries []MapEntry `json:"entries"`
 }
@@ -41,15 +41,14 @@ type MapEntry struct {
 	Kind     string `json:"kind,omitempty"`
 	Owner    string `json:"owner,omitempty"`
 	Tag      string `json:"tag,omitempty"`
-	Site     string `json:"site,omitempty"` // file:line of the caller
+	Site     string `json:"site,omitempty"`
 	Size     uint64 `json:"size,omitempty"` // bytes asked for, over all banks
 	PageSize uint64 `json:"page_size,omitempty"`
 	Banks    uint32 `json:"banks,omitempty"` // over which pages are dealt
 	Holds    int    `json:"holds,omitempty"`
-	Freed    bool   `json:"freed,omitempty"` // by its owner; holds keep it
+	Freed    bool   `json:"freed,omitempty"`
 }
 
-// Bytes returns the size of the range in each bank.
 func (e *MapEntry) Bytes() uint64 { return e.End - e.Start }
 
 // SiteOf resolves a call site to file:line, "" if unknown.
@@ -65,7 +64,7 @@ func SiteOf(pc uintptr) string {
 }
 
 func (a *Allocator) Map() *Map {
-	c := a.Clone() // all regions at one moment
+	c := a.Clone()
 	m := new(Map)
 	sites := map[uintptr]string{}
 	for _, k := range []Kind{DRAM, Trace, L1, L1Small} {
@@ -99,14 +98,12 @@ func (a *Allocator) Map() *Map {
 	return m
 }
 
-// WriteJSON writes the map as an indented JSON object.
 func (m *Map) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(m)
 }
 
-// String returns the map as text: a line for each kind, then one for each range.
 func (m *Map) String() string {
 	var b strings.Builder
 	for i := range m.Regions {
@@ -154,7 +151,7 @@ func (e *MapEntry) what() string {
 }
 
 const (
-	svgWidth  = 1000 // of a region's bar, in pixels
+	svgWidth  = 1000
 	svgBar    = 40
 	svgText   = 16
 	svgMargin = 10
@@ -193,7 +190,7 @@ func (r *RegionMap) draw(b *bufio.Writer, y int) {
 	at := func(addr uint64) float64 { return svgMargin + float64(addr-low)*scale }
 	for i := 0; i < len(r.Entries); {
 		e := r.Entries[i]
-		n := 1 // entries that are drawn as one
+		n := 1
 		for i+n < len(r.Entries) && at(e.End)-at(e.Start) < 1 && at(r.Entries[i+n].End)-at(e.Start) < 2 {
 			e.End = r.Entries[i+n].End
 			n++
@@ -266,7 +263,6 @@ func (m *Map) WriteL1Summary(w io.Writer) error {
 	return table(w, []string{"", num(s.LargestHole / kb), num(s.LargestHole / kb * uint64(s.Banks))})
 }
 
-// WriteSummary writes memory_usage_summary.csv: the numbers of a bank of each kind.
 func (m *Map) WriteSummary(w io.Writer) error {
 	if _, err := io.WriteString(w, ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n"); err != nil {
 		return err
@@ -280,11 +276,11 @@ func (m *Map) WriteSummary(w io.Writer) error {
 	return table(w, rows...)
 }
 
-// WriteDetailed writes detailed_memory_usage.csv: for each region the totals over all banks, then
-// each bank with its blocks. Kind, owner, tag and call site follow tt-metal's columns.
+// WriteDetailed writes detailed_memory_usage.csv with tt-metal's columns: for each region the
+// totals over all banks, then each bank with its blocks.
 func (m *Map) WriteDetailed(w io.Writer) error {
 	c := csv.NewWriter(w)
-	put := func(fields ...string) { _ = c.Write(fields) } // Flush keeps the error
+	put := func(fields ...string) { _ = c.Write(fields) }
 	for i := range m.Regions {
 		r := &m.Regions[i]
 		var allocated uint64

@@ -4,11 +4,11 @@ package allocator
 // the others at one number for some hundred holes.
 type Policy uint8
 
-// Policies. Of equal holes the lowest is taken, or the highest from the top down.
+// Of equal holes the lowest is taken, or the highest from the top down.
 const (
 	FirstFit Policy = iota // the lowest hole: repeatable addresses, and the other end stays free
-	BestFit                // the smallest hole
-	WorstFit               // the largest hole
+	BestFit
+	WorstFit
 
 	numPolicies
 )
@@ -41,8 +41,7 @@ func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bo
 	return start, h.takeAt(start, size)
 }
 
-// best returns the smallest hole of at least size, which must exist: of equal ones the first, or
-// the last if last is set.
+// The hole must exist.
 func (h *holes) best(size uint32, last bool) (found hole) {
 	for c := range h.dir {
 		if h.dir[c].most < size {

@@ -21,7 +21,6 @@ type ShardSpec struct {
 	Strategy Strategy
 }
 
-// Distribution says where the pages of a sharded buffer are.
 type Distribution struct {
 	layout   Layout
 	tensor   []int
@@ -31,16 +30,14 @@ type Distribution struct {
 	volume   int // pages of a shard
 	shards   int
 	perCore  int // most shards of a core
-	pages    int // of the tensor
+	pages    int
 	strategy Strategy
 }
 
 // mostPages bounds a buffer, so that products of shapes can't overflow.
 const mostPages = 1 << 40
 
-// NewDistribution computes where pages are. Errors wrap [ErrRequest]: shapes of different rank or
-// without size, a shard that doesn't suit the layout, more shards than cores where each needs its
-// own, or cores that are named twice.
+// NewDistribution computes where pages are. Errors wrap [ErrRequest].
 func NewDistribution(s ShardSpec) (*Distribution, error) {
 	bad := func(format string, args ...any) (*Distribution, error) {
 		return nil, fmt.Errorf("allocator: %s buffer: %w: %s", s.Layout, ErrRequest, fmt.Sprintf(format, args...))
@@ -145,7 +142,6 @@ func coresOf(ranges []chip.Range, o Orientation) ([]chip.Core, error) {
 	return out, nil
 }
 
-// gridCores returns the cores of a grid of shards, each at the shard's place in the one range;
 // ColMajor exchanges rows and columns.
 func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core, error) {
 	if len(ranges) != 1 {
@@ -159,17 +155,7 @@ func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core,
 	if haveW, haveH := r.End.X-r.Start.X+1, r.End.Y-r.Start.Y+1; w > haveW || h > haveH {
 		return nil, fmt.Errorf("%d by %d shards, %s, need %d by %d cores, and %s has %d by %d", wide, high, o, w, h, r, haveW, haveH)
 	}
-	out := make([]chip.Core, 0, high*wide)
-	for y := range high {
-		for x := range wide {
-			c := chip.Core{X: r.Start.X + x, Y: r.Start.Y + y}
-			if o == ColMajor {
-				c = chip.Core{X: r.Start.X + y, Y: r.Start.Y + x}
-			}
-			out = append(out, c)
-		}
-	}
-	return out, nil
+	return coresOf([]chip.Range{{Start: r.Start, End: chip.Core{X: r.Start.X + w - 1, Y: r.Start.Y + h - 1}}}, o)
 }
 
 func (d *Distribution) Layout() Layout { return d.layout }
@@ -181,7 +167,6 @@ func (d *Distribution) Pages() int { return d.pages }
 
 func (d *Distribution) Shards() int { return d.shards }
 
-// ShardPages returns the places for pages in a shard.
 func (d *Distribution) ShardPages() int { return d.volume }
 
 // CorePages returns the places for pages in each core.
@@ -206,7 +191,6 @@ func (d *Distribution) Page(i int) (core, slot int) {
 	return core, nth*d.volume + place
 }
 
-// of returns the core of a shard, and the shard's number in that core.
 func (d *Distribution) of(shard int) (core, nth int) {
 	switch d.strategy {
 	case RoundRobin:

@@ -66,7 +66,6 @@ func TestDistributionVectors(t *testing.T) {
 					t.Errorf("core %d holds %s, want %s", i, got, want)
 				}
 			}
-			// The allocator charges each bank what the vector says.
 			e := mustAllocate(t, mustNew(t, blackhole), Request{Kind: L1, Size: uint64(tc.device * tc.pageB), PageSize: uint64(tc.pageB),
 				Shards: tc.used})
 			if e.PerBank != up(uint64(tc.bank), 64) {

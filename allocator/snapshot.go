@@ -36,7 +36,7 @@ func (a *Allocator) Clone() *Allocator {
 		if s.live() {
 			c.blocks[i].flags |= blockInherited
 		} else {
-			c.state[i] ^= 1 << 30 // tells the copy's extents from the original's
+			c.state[i] ^= 1 << 30
 		}
 	}
 	return c
@@ -63,9 +63,9 @@ func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 
 // Fingerprint returns a hash of everything that decides where extents of a kind are placed:
 // geometry, policy and holes, but not owners. Allocators with equal fingerprints give the same
-// requests the same addresses, in every process. It is 0 if the device lacks the kind.
+// requests the same addresses. It is 0 if the device lacks the kind.
 func (a *Allocator) Fingerprint(k Kind) uint64 {
-	if !k.valid() || a.region[k] == nil {
+	if !a.has(k) {
 		return 0
 	}
 	a.mu.Lock()
@@ -78,11 +78,7 @@ func (a *Allocator) Fingerprint(k Kind) uint64 {
 			f.Write(binary.LittleEndian.AppendUint64(b[:0], v))
 		}
 	}
-	direction := uint64(0)
-	if r.topDown {
-		direction = 1
-	}
-	put(r.low, r.high, uint64(r.banks), r.align, a.cfg.DRAMAlign, uint64(a.cfg.Policy), direction)
+	put(r.low, r.high, uint64(r.banks), r.align, a.cfg.DRAMAlign, uint64(a.cfg.Policy), uint64(bit(r.topDown)))
 	r.holes.each(func(start, size uint32) bool {
 		put(uint64(start)<<32 | uint64(size))
 		return true
@@ -90,9 +86,8 @@ func (a *Allocator) Fingerprint(k Kind) uint64 {
 	return f.Sum64()
 }
 
-// Change is a difference between two states of an allocator.
 type Change struct {
-	Live         // as it is or was
+	Live
 	Added   bool // in the later state only; otherwise in the earlier one only, unless Changed
 	Changed bool // in both, but with other holds, or freed by its owner; Live is the later one
 }
@@ -155,20 +150,13 @@ func bit(b bool) int {
 func (a *Allocator) all() []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var out []Live
-	for i, s := range a.state {
-		if s.live() {
-			out = append(out, a.liveLocked(uint32(i)))
-		}
-	}
-	return out
+	return a.extentsLocked(func(*Live) bool { return true })
 }
 
 // Restore goes back to an earlier state, of this allocator or of one with the same configuration.
 // Extents that are live only now are freed; those that were live only then are allocated again at
-// their addresses, with owners, tags and call sites ([Allocator.Extents]); the others stay valid.
-// High-water marks stay. If an extent that would be freed is held, or the configurations differ,
-// nothing changes and the error wraps [ErrHeld] or [ErrConfig].
+// their addresses ([Allocator.Extents]). High-water marks stay. If an extent that would be freed is
+// held, or the configurations differ, nothing changes and the error wraps [ErrHeld] or [ErrConfig].
 func (a *Allocator) Restore(earlier *Allocator) error {
 	mine, theirs := a.cfg, earlier.cfg
 	mine.Gauge, theirs.Gauge = nil, nil
@@ -177,7 +165,7 @@ func (a *Allocator) Restore(earlier *Allocator) error {
 		return fmt.Errorf("allocator: restore: %w: the state is of another memory", ErrConfig)
 	}
 	want := earlier.all()
-	slices.SortFunc(want, func(x, y Live) int { return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Addr, y.Addr)) })
+	slices.SortStableFunc(want, func(x, y Live) int { return cmp.Compare(x.Kind, y.Kind) })
 	missing := make(map[identity]*Live, len(want))
 	for i := range want {
 		missing[want[i].identity()] = &want[i]

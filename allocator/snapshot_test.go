@@ -64,8 +64,7 @@ func TestSameFingerprintSameAddress(t *testing.T) {
 		c := drawSmall(t)
 		a := mustNew(t, c)
 		churn(t, a, "a", 40)
-		// b comes to the same holes on another way: each live extent at its address, in another
-		// order, after some more that is freed again.
+		// b comes to the same holes on another way.
 		b := mustNew(t, c)
 		for _, e := range churn(t, b, "b", 20) {
 			must(t, b.Free(e))
@@ -217,7 +216,6 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := a.Restore(mustNew(t, blackhole)); !errors.Is(err, ErrConfig) || len(a.Extents(DRAM)) != 2 {
 		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
 	}
-	// What was freed meanwhile but is held is its owner's again.
 	s = a.Clone()
 	must(t, a.Free(held))
 	if err := a.Restore(s); err != nil || a.Extents(DRAM)[1].Freed {

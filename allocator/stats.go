@@ -16,9 +16,9 @@ type Stats struct {
 	// lowest trace's address.
 	Low         uint64 `json:"low"`
 	High        uint64 `json:"high"`
-	Total       uint64 `json:"total"`        // what the kind could have if nothing were allocated
-	Allocated   uint64 `json:"allocated"`    // of this kind
-	Free        uint64 `json:"free"`         // for this kind
+	Total       uint64 `json:"total"` // what the kind could have if nothing were allocated
+	Allocated   uint64 `json:"allocated"`
+	Free        uint64 `json:"free"`
 	LargestHole uint64 `json:"largest_hole"` // the most that one extent can get
 	Peak        uint64 `json:"peak"`         // most that was ever allocated at once
 	Extents     int    `json:"extents"`
@@ -43,7 +43,7 @@ func (s Stats) String() string {
 // Stats returns the numbers of one kind; the zero Stats if the device lacks it. Where traces have
 // no region of their own, DRAM and Trace share Free, LargestHole and Holes.
 func (a *Allocator) Stats(k Kind) Stats {
-	if !k.valid() || a.region[k] == nil {
+	if !a.has(k) {
 		return Stats{Kind: k}
 	}
 	a.mu.Lock()
@@ -66,11 +66,13 @@ func (a *Allocator) Stats(k Kind) Stats {
 	return s
 }
 
+func (a *Allocator) has(k Kind) bool { return k.valid() && a.region[k] != nil }
+
 func (a *Allocator) shared() bool { return a.region[Trace].holes == a.region[DRAM].holes }
 
 // ResetPeak sets the high-water mark of a kind to what is allocated now.
 func (a *Allocator) ResetPeak(k Kind) {
-	if !k.valid() || a.region[k] == nil {
+	if !a.has(k) {
 		return
 	}
 	a.mu.Lock()
@@ -85,10 +87,17 @@ func (a *Allocator) ResetPeak(k Kind) {
 func (a *Allocator) Extents(k Kind) []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.extentsLocked(func(l *Live) bool { return l.Kind == k })
+}
+
+func (a *Allocator) extentsLocked(want func(*Live) bool) []Live {
 	var out []Live
 	for i, s := range a.state {
-		if s.live() && a.blocks[i].kind() == k {
-			out = append(out, a.liveLocked(uint32(i)))
+		if !s.live() {
+			continue
+		}
+		if l := a.liveLocked(uint32(i)); want(&l) {
+			out = append(out, l)
 		}
 	}
 	slices.SortFunc(out, func(x, y Live) int { return cmp.Compare(x.Addr, y.Addr) })
@@ -118,9 +127,8 @@ func (a *Allocator) nameOfLocked(slot uint32) name {
 
 type Hole struct{ Addr, Size uint64 }
 
-// Holes returns the free ranges for a kind by address.
 func (a *Allocator) Holes(k Kind) []Hole {
-	if !k.valid() || a.region[k] == nil {
+	if !a.has(k) {
 		return nil
 	}
 	a.mu.Lock()
@@ -190,21 +198,12 @@ func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error 
 }
 
 func (a *Allocator) overlappingLocked(e Extent) []Live {
-	var out []Live
-	for i, s := range a.state {
-		if s.live() {
-			if f := a.liveLocked(uint32(i)); f.Extent.Overlaps(e) {
-				out = append(out, f)
-			}
-		}
-	}
-	slices.SortFunc(out, func(x, y Live) int { return cmp.Compare(x.Addr, y.Addr) })
-	return out
+	return a.extentsLocked(func(l *Live) bool { return l.Overlaps(e) })
 }
 
 // LowestOccupied returns the lowest address in use in a kind's region; false if none is.
 func (a *Allocator) LowestOccupied(k Kind) (addr uint64, ok bool) {
-	if !k.valid() || a.region[k] == nil {
+	if !a.has(k) {
 		return 0, false
 	}
 	a.mu.Lock()

@@ -48,7 +48,6 @@ func TestFreeListStatistics(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	mustFree(t, a, e)
-	// Slots that were used and are free again don't count.
 	if s := a.Stats(DRAM); s.Free != gib || s.LargestHole != gib || s.Allocated != 0 || s.Peak != kib || s.Fragmentation() != 0 {
 		t.Errorf("after freeing: %+v", s)
 	}

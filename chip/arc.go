@@ -4,17 +4,17 @@ package chip
 // ([Chip.ARC]). Sources: tt-isa-documentation WormholeB0/ARCTile/ResetUnit.md, tt-kmd wormhole.c
 // and blackhole.c, tt-umd device/arc.
 type ARCParams struct {
-	APB       uint64 // NoC address
+	APB       uint64
 	CSM       uint64 // NoC address of the local memory
 	CSMSize   uint32
-	ResetUnit uint64 // NoC address
+	ResetUnit uint64
 
 	// Offsets in the reset unit.
 	Scratch         uint32 // SCRATCH_0; _n is 4*n after it
 	ScratchRAM      uint32 // Blackhole: SCRATCH_RAM_0; NoRegister on Wormhole
 	MiscControl     uint32 // Wormhole: bit 16 rings the firmware after a message; Blackhole: also its message queue
-	TelemetryTable  uint32 // has the address of the tag table
-	TelemetryValues uint32 // has the address of the values
+	TelemetryTable  uint32
+	TelemetryValues uint32
 	QueueControl    uint32 // has the address of the message queue control block, 0 = none
 	RefClockLow     uint32 // 27 MHz counter
 	RefClockHigh    uint32
@@ -67,23 +67,23 @@ const (
 	TagBoardIDLow      TelemetryTag = 2
 	TagASICID          TelemetryTag = 3
 	TagHarvesting      TelemetryTag = 4
-	TagVCore           TelemetryTag = 6  // millivolts
-	TagPower           TelemetryTag = 7  // watts
-	TagCurrent         TelemetryTag = 8  // amperes
+	TagVCore           TelemetryTag = 6
+	TagPower           TelemetryTag = 7
+	TagCurrent         TelemetryTag = 8
 	TagVDDLimits       TelemetryTag = 9  // millivolts, the higher one in the upper half
 	TagASICTemperature TelemetryTag = 11 // degrees Celsius, 16.16 fixed point
 	TagBoardTemp       TelemetryTag = 13
-	TagAICLK           TelemetryTag = 14 // MHz
+	TagAICLK           TelemetryTag = 14
 	TagAXICLK          TelemetryTag = 15
 	TagARCCLK          TelemetryTag = 16
 	TagEthernetLive    TelemetryTag = 21
 	TagGDDRStatus      TelemetryTag = 22 // 2 bits per channel, 1 = trained
 	TagGDDRSpeed       TelemetryTag = 23
 	TagEthernetFW      TelemetryTag = 24
-	TagBoardApp        TelemetryTag = 26 // of the board's microcontroller
-	TagBoardBoot       TelemetryTag = 27 // of its boot loader
+	TagBoardApp        TelemetryTag = 26
+	TagBoardBoot       TelemetryTag = 27
 	TagFirmwareBundle  TelemetryTag = 28
-	TagManagement      TelemetryTag = 29 // of the management firmware
+	TagManagement      TelemetryTag = 29
 	TagFanSpeed        TelemetryTag = 31
 	TagHeartbeat       TelemetryTag = 32
 	TagEnabledColumns  TelemetryTag = 34 // Blackhole, see HarvestingFromTelemetry
@@ -94,33 +94,29 @@ const (
 	TagTranslation     TelemetryTag = 40
 	TagFanRPM          TelemetryTag = 41
 	TagASICLocation    TelemetryTag = 52
-	TagCurrentLimit    TelemetryTag = 55 // amperes
+	TagCurrentLimit    TelemetryTag = 55
 	TagThrottle        TelemetryTag = 56 // degrees Celsius from which the clock is lowered
-	TagFlashTool       TelemetryTag = 58 // that wrote the firmware
+	TagFlashTool       TelemetryTag = 58
 	TagThermalTrips    TelemetryTag = 60 // times that heat has stopped the chip
 	TagASICIDHigh      TelemetryTag = 61
 	TagASICIDLow       TelemetryTag = 62
-	TagPowerLimit      TelemetryTag = 64 // watts
+	TagPowerLimit      TelemetryTag = 64
 )
 
 func wormholeARC() ARCParams {
 	return ARCParams{
-		APB: 0x8_8000_0000, CSM: 0x8_1000_0000, CSMSize: 512 << 10, ResetUnit: 0x8_8003_0000,
-		Scratch: 0x60, ScratchRAM: NoRegister, MiscControl: 0x100,
+		APB: 0x8_8000_0000, CSM: 0x8_1000_0000, ResetUnit: 0x8_8003_0000,
+		ScratchRAM:     NoRegister,
 		TelemetryTable: 0x1D0, TelemetryValues: 0x1D4, QueueControl: 0x1D8,
-		RefClockLow: 0xE0, RefClockHigh: 0xE4,
-		NIU:         [2]uint32{0x50000, 0x58000},
 		PointerBase: 0x8_0000_0000,
 	}
 }
 
 func blackholeARC() ARCParams {
 	return ARCParams{
-		APB: 0x8000_0000, CSM: 0x1000_0000, CSMSize: 512 << 10, ResetUnit: 0x8003_0000,
-		Scratch: 0x60, ScratchRAM: 0x400, MiscControl: 0x100,
+		APB: 0x8000_0000, CSM: 0x1000_0000, ResetUnit: 0x8003_0000,
+		ScratchRAM:     0x400,
 		TelemetryTable: 0x400 + 4*13, TelemetryValues: 0x400 + 4*12, QueueControl: 0x400 + 4*11,
-		RefClockLow: 0xE0, RefClockHigh: 0xE4,
-		NIU:     [2]uint32{0x50000, 0x58000},
 		MSIFIFO: 0x800B_0000,
 	}
 }

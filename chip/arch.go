@@ -9,8 +9,8 @@ import (
 type Arch uint8
 
 const (
-	Wormhole  Arch = 1 // Wormhole B0
-	Blackhole Arch = 2 // Blackhole A0
+	Wormhole  Arch = 1
+	Blackhole Arch = 2
 )
 
 func (a Arch) String() string {
@@ -62,7 +62,7 @@ const (
 	TRISC1 Processor = 3
 	TRISC2 Processor = 4
 
-	NumProcessors = 5 // of a Tensix tile
+	NumProcessors = 5
 
 	// Ethernet tiles have one on Wormhole, two on Blackhole. Launch messages don't number them, so
 	// these are no index of a table by processor (tt-isa-documentation BlackholeA0/EthernetTile).
@@ -104,7 +104,6 @@ func (p Processor) ResetBit() uint32 {
 
 type TileKind uint8
 
-// Kinds of tiles. NoTile is a coordinate outside the grid.
 const (
 	NoTile TileKind = iota
 	Tensix

@@ -11,7 +11,7 @@ type Chip struct {
 	arch   Arch
 	h      Harvesting
 	params *Params
-	pcie   XY // raw, in use
+	pcie   XY
 
 	columns, rows []uint8 // raw, of working Tensix tiles, ascending
 	tiles         [maxRows][maxColumns]Tile
@@ -30,8 +30,8 @@ type route struct {
 	ok  bool
 }
 
-// New returns a chip of an architecture with units harvested. Errors wrap [ErrUnknownArch] or
-// [ErrHarvesting]. Of a Blackhole's two PCIe tiles New assumes (2,0); see [Chip.WithPCIe].
+// New returns a chip of an architecture with units harvested, and with a Blackhole's PCIe tile at
+// (2,0) ([Chip.WithPCIe]). Errors wrap [ErrUnknownArch] or [ErrHarvesting].
 func New(a Arch, h Harvesting) (*Chip, error) {
 	if !a.Valid() {
 		return nil, fmt.Errorf("chip: new %s: %w", a, ErrUnknownArch)
@@ -112,7 +112,6 @@ func (c *Chip) Grid() (w, h int) { return len(c.columns), len(c.rows) }
 // All returns the range of all logical cores.
 func (c *Chip) All() Range { return Grid(c.Grid()) }
 
-// Workers visits all logical cores row by row.
 func (c *Chip) Workers() iter.Seq[Core] { return c.All().Cores() }
 
 // Tile returns the tile at a raw coordinate; the zero Tile outside the grid.
@@ -160,7 +159,6 @@ func (c *Chip) virtual(core Core) XY {
 	return XY{uint8(x), uint8(core.Y + 2)}
 }
 
-// Logical is the inverse of [Chip.Virtual].
 func (c *Chip) Logical(virtual XY) (Core, bool) {
 	x, y := int(virtual.X), int(virtual.Y)
 	if c.arch == Wormhole {

@@ -6,7 +6,6 @@ import (
 	"iter"
 )
 
-// XY is a NoC coordinate, physical or virtual by context.
 type XY struct{ X, Y uint8 }
 
 func (c XY) String() string { return fmt.Sprintf("(%d,%d)", c.X, c.Y) }
@@ -59,7 +58,6 @@ func (r Range) Overlaps(s Range) bool {
 		r.Start.X <= s.End.X && s.Start.X <= r.End.X && r.Start.Y <= s.End.Y && s.Start.Y <= r.End.Y
 }
 
-// Cores visits the cores of the range row by row.
 func (r Range) Cores() iter.Seq[Core] {
 	return func(yield func(Core) bool) {
 		for y := r.Start.Y; y <= r.End.Y; y++ {

@@ -2,10 +2,9 @@ package chip
 
 import "slices"
 
-// Bank is a DRAM bank or view: a range of one controller's memory.
 type Bank struct {
-	Index      int    // dense
-	Controller int    // physical
+	Index      int
+	Controller int
 	Offset     uint64 // in the controller's address space
 	Size       uint64
 
@@ -71,10 +70,10 @@ func (c *Chip) banksBlackhole() []Bank {
 	return banks
 }
 
-// dramSlots returns the controllers of a Blackhole at virtual x 17 and 18, from y 12 up. A full
-// chip has its west side at 17. If a bank is harvested, the side that keeps four banks lies at 17,
-// with the bank opposite the missing one at its end; the missing bank comes last on its side
-// (tt-umd device/coordinates/blackhole_coordinate_manager.cpp).
+// dramSlots returns the controllers of a Blackhole at virtual x 17 and 18, from y 12 up. If a bank
+// is harvested, the side that keeps four banks lies at 17, with the bank opposite the missing one
+// at its end; the missing bank comes last on its side (tt-umd
+// device/coordinates/blackhole_coordinate_manager.cpp).
 func (c *Chip) dramSlots() [2][]int {
 	west, east := []int{0, 1, 2, 3}, []int{4, 5, 6, 7}
 	last := func(s []int, k int) []int {

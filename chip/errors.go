@@ -6,7 +6,6 @@ import (
 )
 
 var (
-	// ErrUnknownArch: the architecture is neither Wormhole nor Blackhole.
 	ErrUnknownArch = errors.New("unknown architecture: want wormhole or blackhole")
 	// ErrHarvesting: the mask names a unit that doesn't exist or can't be harvested, or leaves
 	// nothing.
@@ -24,7 +23,6 @@ type CoordinateError struct {
 	Why   string
 }
 
-// Error implements error.
 func (e *CoordinateError) Error() string {
 	return fmt.Sprintf("chip: %s %s coordinate (%d,%d): %s", e.Arch, e.Space, e.X, e.Y, e.Why)
 }
@@ -33,13 +31,12 @@ func (e *CoordinateError) Unwrap() error { return ErrCoordinate }
 
 type WindowError struct {
 	Arch  Arch
-	Size  uint64 // window size in bytes
+	Size  uint64
 	Field string // "size", "address", "target", "start", "ordering", "vc", "noc"
 	Value uint64
 	Why   string
 }
 
-// Error implements error.
 func (e *WindowError) Error() string {
 	return fmt.Sprintf("chip: %s TLB window of %#x B: %s %#x: %s", e.Arch, e.Size, e.Field, e.Value, e.Why)
 }

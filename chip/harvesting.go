@@ -40,7 +40,6 @@ func (a Arch) maskToFuses(mask uint32) (fuses uint32) {
 	return fuses
 }
 
-// harvestUnits returns the raw rows or columns in the order of Harvesting.Tensix.
 func (a Arch) harvestUnits() []uint8 {
 	if a == Wormhole {
 		return a.tensixRows()
@@ -75,7 +74,6 @@ func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting 
 	return h
 }
 
-// Telemetry is the inverse of [HarvestingFromTelemetry].
 func (h Harvesting) Telemetry() (columns, ethernet, gddr uint32) {
 	return ^Blackhole.maskToFuses(h.Tensix) & 0x3FFF, ^h.Ethernet & 0x3FFF, ^h.DRAM & 0xFF
 }

@@ -12,7 +12,7 @@ type Machine struct {
 }
 
 type MachineChip struct {
-	Board      int        // from 0
+	Board      int
 	Kind       uint16     // of the board: the code in its serial number
 	Location   uint8      // on its board
 	PCI        bool       // other chips are reached through Ethernet
@@ -37,7 +37,6 @@ const (
 	BoardGalaxyBlackhole = 0x47
 )
 
-// Serial returns the serial number of the chip's board in emulated machines.
 func (c *MachineChip) Serial() uint64 { return uint64(c.Kind)<<36 | uint64(c.Board+1) }
 
 func Machines() []Machine {
@@ -46,7 +45,6 @@ func Machines() []Machine {
 	}
 }
 
-// MachineNamed returns the machine of a name such as "t3000"; false if there is none.
 func MachineNamed(name string) (Machine, bool) {
 	l := Machines()
 	i := slices.IndexFunc(l, func(m Machine) bool { return m.Name == name })
@@ -83,13 +81,13 @@ func N150() Machine {
 func N300() Machine {
 	return Machine{Name: "n300", Arch: Wormhole, Shape: [2]int{1, 2},
 		Chips: board(0, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{X: 1}),
-		Links: bundles([][5]int{{0, 8, 1, 0, 2}})}
+		Links: bundles(2, [][4]int{{0, 8, 1, 0}})}
 }
 
 // T3000 is four N300 in a mesh of 2 by 4: chips 0 to 3 have PCI interfaces, chip 4+i is the other
 // one of card i.
 func T3000() Machine {
-	m := Machine{Name: "t3000", Arch: Wormhole, Shape: [2]int{2, 4}, Chips: make([]MachineChip, 8), Links: bundles(t3000Links())}
+	m := Machine{Name: "t3000", Arch: Wormhole, Shape: [2]int{2, 4}, Chips: make([]MachineChip, 8), Links: bundles(2, t3000Links())}
 	places := [8][2]uint8{{1, 0}, {1, 1}, {2, 0}, {2, 1}, {0, 0}, {0, 1}, {3, 0}, {3, 1}}
 	for i := range 4 {
 		for j, c := range board(i, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{}) {
@@ -115,14 +113,14 @@ func P150() Machine {
 func P300() Machine {
 	return Machine{Name: "p300", Arch: Blackhole, Shape: [2]int{1, 2},
 		Chips: board(0, BoardP300, p300Parts(), MachineChip{PCI: true}, MachineChip{PCI: true}),
-		Links: bundles([][5]int{{0, 2, 1, 9, 1}, {0, 3, 1, 8, 1}})}
+		Links: bundles(1, [][4]int{{0, 2, 1, 9}, {0, 3, 1, 8}})}
 }
 
 // QuietBox is four P150 in a ring 0-2-1-3 (tt-umd
 // tests/cluster_descriptor_examples/blackhole_4xP150.yaml).
 func QuietBox() Machine {
-	m := Machine{Name: "quietbox", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles([][5]int{
-		{0, 4, 2, 4, 4}, {1, 4, 3, 4, 4}, {0, 8, 3, 8, 4}, {1, 8, 2, 8, 4}})}
+	m := Machine{Name: "quietbox", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles(4, [][4]int{
+		{0, 4, 2, 4}, {1, 4, 3, 4}, {0, 8, 3, 8}, {1, 8, 2, 8}})}
 	for i := range 4 {
 		m.Chips = append(m.Chips, board(i, BoardP150, twoChannels(), MachineChip{PCI: true})...)
 	}
@@ -131,8 +129,8 @@ func QuietBox() Machine {
 
 // QuietBox2 is two P300 (ttsim src/tile.cpp).
 func QuietBox2() Machine {
-	m := Machine{Name: "quietbox2", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles([][5]int{
-		{0, 2, 3, 5, 1}, {0, 4, 3, 4, 1}, {0, 8, 1, 3, 1}, {0, 9, 1, 2, 1}, {1, 4, 2, 4, 1}, {1, 5, 2, 2, 1}, {2, 8, 3, 3, 1}, {2, 9, 3, 2, 1}})}
+	m := Machine{Name: "quietbox2", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles(1, [][4]int{
+		{0, 2, 3, 5}, {0, 4, 3, 4}, {0, 8, 1, 3}, {0, 9, 1, 2}, {1, 4, 2, 4}, {1, 5, 2, 2}, {2, 8, 3, 3}, {2, 9, 3, 2}})}
 	for i := range 2 {
 		m.Chips = append(m.Chips, board(i, BoardP300, p300Parts(), MachineChip{PCI: true}, MachineChip{PCI: true})...)
 	}
@@ -141,16 +139,16 @@ func QuietBox2() Machine {
 
 // GalaxyWormhole is 32 Wormholes, eight to a tray, in a torus of 8 by 4 (ttsim src/tile.cpp).
 func GalaxyWormhole() Machine {
-	return galaxy("galaxy-wh", Wormhole, BoardGalaxyWormhole, Harvesting{}, galaxyWormholeLinks())
+	return galaxy("galaxy-wh", Wormhole, BoardGalaxyWormhole, Harvesting{}, bundles(4, galaxyWormholeLinks()))
 }
 
 // GalaxyBlackhole is 32 Blackholes, eight to a tray (ttsim src/tile.cpp).
 func GalaxyBlackhole() Machine {
-	return galaxy("galaxy-bh", Blackhole, BoardGalaxyBlackhole, twoChannels(), galaxyBlackholeLinks())
+	return galaxy("galaxy-bh", Blackhole, BoardGalaxyBlackhole, twoChannels(), bundles(2, galaxyBlackholeLinks()))
 }
 
-func galaxy(name string, a Arch, kind uint16, h Harvesting, links [][5]int) Machine {
-	m := Machine{Name: name, Arch: a, Shape: [2]int{8, 4}, Links: bundles(links)}
+func galaxy(name string, a Arch, kind uint16, h Harvesting, links []Link) Machine {
+	m := Machine{Name: name, Arch: a, Shape: [2]int{8, 4}, Links: links}
 	for i := range 4 {
 		tray := make([]MachineChip, 8)
 		for j := range tray {
@@ -161,52 +159,51 @@ func galaxy(name string, a Arch, kind uint16, h Harvesting, links [][5]int) Mach
 	return m
 }
 
-// bundles expands rows of links: chip, first channel, other chip, its first channel, number of
-// links.
-func bundles(l [][5]int) []Link {
+// A row is a chip, its first channel, another chip and its first channel.
+func bundles(n int, rows [][4]int) []Link {
 	var out []Link
-	for _, b := range l {
-		for i := range b[4] {
-			out = append(out, Link{b[0], b[1] + i, b[2], b[3] + i})
+	for _, r := range rows {
+		for i := range n {
+			out = append(out, Link{r[0], r[1] + i, r[2], r[3] + i})
 		}
 	}
 	return out
 }
 
 // Links of larger machines (tt-umd tests/cluster_descriptor_examples, ttsim src/tile.cpp).
-func t3000Links() [][5]int {
-	return [][5]int{
-		{0, 6, 2, 6, 2}, {0, 8, 4, 0, 2}, {0, 14, 1, 14, 2}, {1, 0, 3, 0, 2}, {1, 8, 5, 0, 2}, {2, 8, 6, 0, 2},
-		{2, 14, 3, 14, 2}, {3, 8, 7, 0, 2}, {4, 6, 5, 6, 2}, {6, 6, 7, 6, 2},
+func t3000Links() [][4]int {
+	return [][4]int{
+		{0, 6, 2, 6}, {0, 8, 4, 0}, {0, 14, 1, 14}, {1, 0, 3, 0}, {1, 8, 5, 0}, {2, 8, 6, 0},
+		{2, 14, 3, 14}, {3, 8, 7, 0}, {4, 6, 5, 6}, {6, 6, 7, 6},
 	}
 }
 
-func galaxyWormholeLinks() [][5]int {
-	return [][5]int{
-		{0, 0, 3, 0, 4}, {0, 4, 2, 4, 4}, {0, 8, 4, 4, 4}, {0, 12, 16, 0, 4}, {1, 0, 2, 0, 4}, {1, 4, 3, 4, 4},
-		{1, 8, 5, 4, 4}, {1, 12, 17, 0, 4}, {2, 8, 6, 4, 4}, {2, 12, 18, 0, 4}, {3, 8, 7, 4, 4}, {3, 12, 19, 0, 4},
-		{4, 0, 7, 0, 4}, {4, 8, 8, 4, 4}, {4, 12, 20, 0, 4}, {5, 0, 6, 0, 4}, {5, 8, 9, 4, 4}, {5, 12, 21, 0, 4},
-		{6, 8, 10, 4, 4}, {6, 12, 22, 0, 4}, {7, 8, 11, 4, 4}, {7, 12, 23, 0, 4}, {8, 0, 11, 0, 4}, {8, 8, 12, 4, 4},
-		{8, 12, 24, 0, 4}, {9, 0, 10, 0, 4}, {9, 8, 13, 4, 4}, {9, 12, 25, 0, 4}, {10, 8, 14, 4, 4}, {10, 12, 26, 0, 4},
-		{11, 8, 15, 4, 4}, {11, 12, 27, 0, 4}, {12, 0, 15, 0, 4}, {12, 8, 14, 8, 4}, {12, 12, 28, 0, 4}, {13, 0, 14, 0, 4},
-		{13, 8, 15, 8, 4}, {13, 12, 29, 0, 4}, {14, 12, 30, 0, 4}, {15, 12, 31, 0, 4}, {16, 4, 18, 4, 4}, {16, 8, 20, 4, 4},
-		{16, 12, 19, 12, 4}, {17, 4, 19, 4, 4}, {17, 8, 21, 4, 4}, {17, 12, 18, 12, 4}, {18, 8, 22, 4, 4}, {19, 8, 23, 4, 4},
-		{20, 8, 24, 4, 4}, {20, 12, 23, 12, 4}, {21, 8, 25, 4, 4}, {21, 12, 22, 12, 4}, {22, 8, 26, 4, 4}, {23, 8, 27, 4, 4},
-		{24, 8, 28, 4, 4}, {24, 12, 27, 12, 4}, {25, 8, 29, 4, 4}, {25, 12, 26, 12, 4}, {26, 8, 30, 4, 4}, {27, 8, 31, 4, 4},
-		{28, 8, 30, 8, 4}, {28, 12, 31, 12, 4}, {29, 8, 31, 8, 4}, {29, 12, 30, 12, 4},
+func galaxyWormholeLinks() [][4]int {
+	return [][4]int{
+		{0, 0, 3, 0}, {0, 4, 2, 4}, {0, 8, 4, 4}, {0, 12, 16, 0}, {1, 0, 2, 0}, {1, 4, 3, 4},
+		{1, 8, 5, 4}, {1, 12, 17, 0}, {2, 8, 6, 4}, {2, 12, 18, 0}, {3, 8, 7, 4}, {3, 12, 19, 0},
+		{4, 0, 7, 0}, {4, 8, 8, 4}, {4, 12, 20, 0}, {5, 0, 6, 0}, {5, 8, 9, 4}, {5, 12, 21, 0},
+		{6, 8, 10, 4}, {6, 12, 22, 0}, {7, 8, 11, 4}, {7, 12, 23, 0}, {8, 0, 11, 0}, {8, 8, 12, 4},
+		{8, 12, 24, 0}, {9, 0, 10, 0}, {9, 8, 13, 4}, {9, 12, 25, 0}, {10, 8, 14, 4}, {10, 12, 26, 0},
+		{11, 8, 15, 4}, {11, 12, 27, 0}, {12, 0, 15, 0}, {12, 8, 14, 8}, {12, 12, 28, 0}, {13, 0, 14, 0},
+		{13, 8, 15, 8}, {13, 12, 29, 0}, {14, 12, 30, 0}, {15, 12, 31, 0}, {16, 4, 18, 4}, {16, 8, 20, 4},
+		{16, 12, 19, 12}, {17, 4, 19, 4}, {17, 8, 21, 4}, {17, 12, 18, 12}, {18, 8, 22, 4}, {19, 8, 23, 4},
+		{20, 8, 24, 4}, {20, 12, 23, 12}, {21, 8, 25, 4}, {21, 12, 22, 12}, {22, 8, 26, 4}, {23, 8, 27, 4},
+		{24, 8, 28, 4}, {24, 12, 27, 12}, {25, 8, 29, 4}, {25, 12, 26, 12}, {26, 8, 30, 4}, {27, 8, 31, 4},
+		{28, 8, 30, 8}, {28, 12, 31, 12}, {29, 8, 31, 8}, {29, 12, 30, 12},
 	}
 }
 
-func galaxyBlackholeLinks() [][5]int {
-	return [][5]int{
-		{0, 2, 2, 4, 2}, {0, 4, 14, 2, 2}, {0, 6, 21, 0, 2}, {1, 2, 20, 4, 2}, {1, 4, 30, 4, 2}, {1, 6, 9, 0, 2},
-		{2, 6, 6, 0, 2}, {3, 2, 8, 4, 2}, {3, 4, 10, 2, 2}, {3, 6, 28, 0, 2}, {4, 0, 10, 6, 2}, {4, 2, 28, 4, 2},
-		{4, 4, 15, 2, 2}, {4, 6, 25, 6, 2}, {5, 2, 23, 4, 2}, {5, 4, 19, 2, 2}, {5, 6, 22, 0, 2}, {6, 4, 21, 2, 2},
-		{6, 6, 31, 6, 2}, {7, 2, 10, 4, 2}, {7, 4, 19, 4, 2}, {7, 6, 15, 0, 2}, {8, 6, 31, 0, 2}, {9, 2, 16, 4, 2},
-		{9, 4, 18, 4, 2}, {9, 6, 12, 6, 2}, {11, 4, 23, 2, 2}, {11, 6, 27, 0, 2}, {12, 0, 19, 6, 2}, {12, 2, 22, 4, 2},
-		{12, 4, 15, 4, 2}, {13, 0, 24, 6, 2}, {13, 2, 17, 4, 2}, {13, 4, 16, 2, 2}, {13, 6, 29, 6, 2}, {14, 4, 30, 2, 2},
-		{14, 6, 25, 0, 2}, {15, 6, 18, 6, 2}, {16, 0, 20, 6, 2}, {16, 6, 22, 6, 2}, {17, 0, 26, 6, 2}, {17, 6, 27, 6, 2},
-		{18, 0, 30, 6, 2}, {18, 2, 25, 4, 2}, {20, 2, 24, 4, 2}, {21, 4, 25, 2, 2}, {21, 6, 28, 6, 2}, {22, 2, 29, 4, 2},
-		{23, 6, 29, 0, 2}, {24, 2, 26, 4, 2}, {27, 4, 29, 2, 2}, {28, 2, 31, 4, 2},
+func galaxyBlackholeLinks() [][4]int {
+	return [][4]int{
+		{0, 2, 2, 4}, {0, 4, 14, 2}, {0, 6, 21, 0}, {1, 2, 20, 4}, {1, 4, 30, 4}, {1, 6, 9, 0},
+		{2, 6, 6, 0}, {3, 2, 8, 4}, {3, 4, 10, 2}, {3, 6, 28, 0}, {4, 0, 10, 6}, {4, 2, 28, 4},
+		{4, 4, 15, 2}, {4, 6, 25, 6}, {5, 2, 23, 4}, {5, 4, 19, 2}, {5, 6, 22, 0}, {6, 4, 21, 2},
+		{6, 6, 31, 6}, {7, 2, 10, 4}, {7, 4, 19, 4}, {7, 6, 15, 0}, {8, 6, 31, 0}, {9, 2, 16, 4},
+		{9, 4, 18, 4}, {9, 6, 12, 6}, {11, 4, 23, 2}, {11, 6, 27, 0}, {12, 0, 19, 6}, {12, 2, 22, 4},
+		{12, 4, 15, 4}, {13, 0, 24, 6}, {13, 2, 17, 4}, {13, 4, 16, 2}, {13, 6, 29, 6}, {14, 4, 30, 2},
+		{14, 6, 25, 0}, {15, 6, 18, 6}, {16, 0, 20, 6}, {16, 6, 22, 6}, {17, 0, 26, 6}, {17, 6, 27, 6},
+		{18, 0, 30, 6}, {18, 2, 25, 4}, {20, 2, 24, 4}, {21, 4, 25, 2}, {21, 6, 28, 6}, {22, 2, 29, 4},
+		{23, 6, 29, 0}, {24, 2, 26, 4}, {27, 4, 29, 2}, {28, 2, 31, 4},
 	}
 }

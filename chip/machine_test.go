@@ -2,7 +2,6 @@ package chip
 
 import "testing"
 
-// Links use working channels, each once, and join all chips.
 func TestMachinesHangTogether(t *testing.T) {
 	want := map[string][3]int{ // chips, with PCI, links
 		"n150": {1, 1, 0}, "n300": {2, 1, 2}, "t3000": {8, 4, 20}, "galaxy-wh": {32, 32, 256}, "p100": {1, 1, 0}, "p150": {1, 1, 0},

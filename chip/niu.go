@@ -1,9 +1,8 @@
 package chip
 
 // NIURegs are a tile's network interface registers: offsets from Base[noc] unless said otherwise,
-// for command buffer i plus i*CommandStride; NoRegister if missing. Sources: tt-isa-documentation
-// */NoC/MemoryMap.md, */NoC/Counters.md; tt-metal
-// tt_metal/hw/inc/internal/tt-1xx/*/noc/noc_parameters.h.
+// for command buffer i plus i*CommandStride; NoRegister if missing (tt-isa-documentation
+// */NoC/MemoryMap.md and Counters.md; tt-metal noc_parameters.h).
 type NIURegs struct {
 	Base           [2]uint32
 	CommandBuffers int
@@ -19,34 +18,32 @@ type NIURegs struct {
 	AtData                  uint32
 	BroadcastExclude        uint32
 	L1AccAtInstrn, SecCtrl  uint32
-	CmdCtrl                 uint32 // write 1 to start, reads 0 when the request has been taken
+	CmdCtrl                 uint32
 
 	NodeID, EndpointID uint32
 	ClearOutstanding   uint32 // bit i clears counter ReqsOutstanding+i
 	InitiatorStatus    uint32 // Wormhole CMD_BUF status, Blackhole BUF_AVAIL
 	InitiatorOverflow  uint32
-	Cfg0               uint32 // NIU_CFG_0, see NIUCfg0Translate
+	Cfg0               uint32
 	RouterCfg          uint32 // ROUTER_CFG_0; _1 to _4 follow
 	TranslateX         uint32
 	TranslateXWords    int
 	TranslateY         uint32
 	TranslateYWords    int
-	TranslateBits      int    // per table entry
-	TranslatePerWord   int    // entries
+	TranslateBits      int
+	TranslatePerWord   int
 	IDLogical          uint32 // NOC_ID_LOGICAL: own virtual coordinate, x | y<<6
 	ColumnMask         uint32
 	RowMask            uint32
 	DDRTable           uint32 // of the DRAM translation table
 	DDRTableWords      int
 	ColumnSwap         uint32
-	Counters           uint32 // counter 0; see Counter
+	Counters           uint32
 	NumTransactionIDs  int
 }
 
-// Reg returns the address of a register outside of command buffers.
 func (r *NIURegs) Reg(n NOC, offset uint32) uint32 { return r.Base[n&1] + offset }
 
-// Command returns the address of a register of command buffer i.
 func (r *NIURegs) Command(n NOC, i int, offset uint32) uint32 {
 	return r.Base[n&1] + uint32(i)*r.CommandStride + offset
 }
@@ -96,7 +93,7 @@ const (
 // Counter is an NIU counter index (tt-isa-documentation */NoC/Counters.md).
 type Counter uint8
 
-// Counters. ReqsOutstanding and WriteReqsOutgoing have one per transaction id, 8 bits wide.
+// ReqsOutstanding and WriteReqsOutgoing have one per transaction id, 8 bits wide.
 const (
 	AtomicRespReceived           Counter = 0x0
 	WrAckReceived                Counter = 0x1
@@ -123,36 +120,33 @@ const (
 	SlaveLast                    Counter = 0x3D
 )
 
+// common sets what is equal on all architectures.
+func (r *NIURegs) common() {
+	r.Base, r.CommandBuffers, r.NumTransactionIDs = [2]uint32{0xFFB20000, 0xFFB30000}, 4, 16
+	r.TargAddrMid, r.RetAddrLo, r.RetAddrMid, r.PacketTag, r.Ctrl, r.AtLenBe = 0x04, 0x0C, 0x10, 0x18, 0x1C, 0x20
+	r.Cfg0, r.RouterCfg, r.TranslateX, r.Counters = 0x100, 0x104, 0x118, 0x200
+}
+
 func wormholeNIU() NIURegs {
 	return NIURegs{
-		Base: [2]uint32{0xFFB20000, 0xFFB30000}, CommandBuffers: 4, CommandStride: 0x400,
-		TargAddrLo: 0x00, TargAddrMid: 0x04, TargCoord: 0x04,
-		RetAddrLo: 0x0C, RetAddrMid: 0x10, RetCoord: 0x10,
-		PacketTag: 0x18, Ctrl: 0x1C, AtLenBe: 0x20, AtLenBe1: NoRegister, AtData: 0x24,
+		CommandStride: 0x400, TargCoord: 0x04, RetCoord: 0x10, AtLenBe1: NoRegister, AtData: 0x24,
 		BroadcastExclude: NoRegister, L1AccAtInstrn: NoRegister, SecCtrl: NoRegister, CmdCtrl: 0x28,
 		NodeID: 0x2C, EndpointID: 0x30, ClearOutstanding: 0x50,
 		InitiatorStatus: 0x54, InitiatorOverflow: NoRegister,
-		Cfg0: 0x100, RouterCfg: 0x104,
-		TranslateX: 0x118, TranslateXWords: 4, TranslateY: 0x128, TranslateYWords: 4,
+		TranslateXWords: 4, TranslateY: 0x128, TranslateYWords: 4,
 		TranslateBits: 4, TranslatePerWord: 8,
 		IDLogical: 0x138, ColumnMask: NoRegister, RowMask: NoRegister, DDRTable: NoRegister, ColumnSwap: NoRegister,
-		Counters: 0x200, NumTransactionIDs: 16,
 	}
 }
 
 func blackholeNIU() NIURegs {
 	return NIURegs{
-		Base: [2]uint32{0xFFB20000, 0xFFB30000}, CommandBuffers: 4, CommandStride: 0x800,
-		TargAddrLo: 0x00, TargAddrMid: 0x04, TargCoord: 0x08,
-		RetAddrLo: 0x0C, RetAddrMid: 0x10, RetCoord: 0x14,
-		PacketTag: 0x18, Ctrl: 0x1C, AtLenBe: 0x20, AtLenBe1: 0x24, AtData: 0x28,
+		CommandStride: 0x800, TargCoord: 0x08, RetCoord: 0x14, AtLenBe1: 0x24, AtData: 0x28,
 		BroadcastExclude: 0x2C, L1AccAtInstrn: 0x30, SecCtrl: 0x34, CmdCtrl: 0x40,
 		NodeID: 0x44, EndpointID: 0x48, ClearOutstanding: 0x60,
 		InitiatorStatus: 0x64, InitiatorOverflow: 0x68,
-		Cfg0: 0x100, RouterCfg: 0x104,
-		TranslateX: 0x118, TranslateXWords: 6, TranslateY: 0x130, TranslateYWords: 6,
+		TranslateXWords: 6, TranslateY: 0x130, TranslateYWords: 6,
 		TranslateBits: 5, TranslatePerWord: 6,
 		IDLogical: 0x148, ColumnMask: 0x150, RowMask: 0x154, DDRTable: 0x158, DDRTableWords: 6, ColumnSwap: 0x170,
-		Counters: 0x200, NumTransactionIDs: 16,
 	}
 }

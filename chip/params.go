@@ -1,6 +1,5 @@
 package chip
 
-// NoRegister marks a register that an architecture does not have.
 const NoRegister = 0xFFFFFFFF
 
 // Params are the constants of an architecture. Register addresses are those that a tile's
@@ -10,10 +9,10 @@ type Params struct {
 
 	GridWidth, GridHeight int // in tiles
 
-	L1Size         uint32                // of a Tensix tile
-	EthernetL1Size uint32                // of an Ethernet tile
-	LocalRAM       uint32                // address of each processor's local RAM
-	LocalRAMSize   [NumProcessors]uint32 // by Processor
+	L1Size         uint32 // of a Tensix tile
+	EthernetL1Size uint32 // of an Ethernet tile
+	LocalRAM       uint32 // address of each processor's local RAM
+	LocalRAMSize   [NumProcessors]uint32
 	// LocalRAMAlias is where the NoC reaches each processor's local RAM, or NoRegister.
 	LocalRAMAlias [NumProcessors]uint32
 
@@ -26,7 +25,7 @@ type Params struct {
 
 	PCI     PCIParams
 	BAR     BARParams
-	Windows []WindowClass // smallest first
+	Windows []WindowClass
 
 	NIU    NIURegs
 	Debug  DebugRegs
@@ -35,19 +34,18 @@ type Params struct {
 
 	// SoftReset is the address of a Tensix tile's soft reset register ([Processor.ResetBit]).
 	SoftReset        uint32
-	ResetAll         uint32 // holds all five processors
+	ResetAll         uint32
 	ResetAllButBRISC uint32 // lets only BRISC run
 	// ResetPC is where each processor starts without an override.
 	ResetPC [NumProcessors]uint32
-	// ResetPCRegister is the register with the overriding start address; NoRegister for BRISC,
-	// which starts at 0. On Wormhole these are Tensix configuration words, which only the tile's
-	// own BRISC reaches.
+	// ResetPCRegister overrides the start address; NoRegister for BRISC, which starts at 0. On
+	// Wormhole these are Tensix configuration words, which only the tile's own BRISC reaches.
 	ResetPCRegister [NumProcessors]uint32
 	// TRISCResetPCOverride enables ResetPCRegister of TRISC0 to 2 by bits 0 to 2.
 	TRISCResetPCOverride uint32
 	// NCRISCResetPCOverride does for NCRISC, by bit 0.
 	NCRISCResetPCOverride uint32
-	TensixConfig          uint32 // configuration words
+	TensixConfig          uint32
 
 	// MulticastSkipColumns and MulticastSkipRows have a bit for every raw NoC 0 column and row
 	// without Tensix tiles, which routers leave out of multicasts.
@@ -76,14 +74,14 @@ func (a Alignments) PCIe() uint32 { return max(a.PCIeRead, a.PCIeWrite) }
 type PCIParams struct {
 	Vendor, Device uint16
 	Revision       uint8
-	Class          uint32    // 24 bits
+	Class          uint32
 	BARSize        [6]uint64 // by BAR number; 0 if absent or the upper half of a 64-bit one
 
 	NOCBase uint64 // NoC address, in the PCIe tile, of the outbound window through the iATU
-	NOCSize uint64 // of that window
+	NOCSize uint64
 
 	IATUBase    uint32 // BAR 2 offset of region 0
-	IATURegions int    // outbound
+	IATURegions int
 	IATUStride  uint32 // between outbound regions; inbound region r is half a stride after outbound r
 	DBIBase     uint64 // NoC address, in the PCIe tile, of the controller's own configuration space
 }
@@ -94,8 +92,8 @@ type BARParams struct {
 	WindowRegs     uint32 // first TLB configuration register
 	WindowRegsSize uint32 // per window: 8 or 12
 	StridedRegs    uint32 // first strided multicast register (Blackhole), else NoRegister
-	StridedCount   int    // of 4 bytes
-	KernelWindow   int    // id of the window that the kernel driver keeps
+	StridedCount   int
+	KernelWindow   int // id of the window that the kernel driver keeps
 	NIU            [2]uint32
 	ARCCSM, ARCAPB uint32
 }
@@ -105,7 +103,7 @@ type BARParams struct {
 type DebugRegs struct {
 	Base                 uint32
 	WallClockLow         uint32 // reading latches the high half
-	WallClockHigh        uint32 // live
+	WallClockHigh        uint32
 	WallClockHighLatched uint32 // at the last read of the low half
 	LocalRAMClearDisable uint32 // turns off the clearing of local RAM on reset (Blackhole), else NoRegister
 }
@@ -125,6 +123,13 @@ func (a Arch) Params() *Params {
 	p.LocalRAM, p.TensixConfig = 0xFFB00000, 0xFFEF0000
 	p.SoftReset, p.ResetAll, p.ResetAllButBRISC = 0xFFB121B0, 0x47800, 0x47000
 	p.ResetPC = [NumProcessors]uint32{0, 0x12000, 0x6000, 0xA000, 0xE000}
+	p.PCI.Vendor, p.PCI.Class, p.PCI.IATURegions, p.PCI.IATUStride = 0x1E52, 0x120000, 16, 0x200
+	p.BAR.WindowRegs, p.BAR.ARCCSM, p.BAR.ARCAPB = 0x1FC00000, 0x1FE80000, 0x1FF00000
+	p.NIU.common()
+	p.ARC.CSMSize, p.ARC.Scratch, p.ARC.MiscControl, p.ARC.RefClockLow, p.ARC.RefClockHigh = 512<<10, 0x60, 0x100, 0xE0, 0xE4
+	p.ARC.NIU = [2]uint32{0x50000, 0x58000}
+	t := &p.Stream
+	t.Base, t.Stride, t.Count, t.EthernetCount, t.FirstDispatch = 0xFFB40000, 0x1000, 64, 32, 48
 	d := &p.Debug
 	d.Base, d.WallClockLow, d.WallClockHigh, d.WallClockHighLatched = 0xFFB12000, 0xFFB121F0, 0xFFB121F4, 0xFFB121F8
 	return p
@@ -147,17 +152,16 @@ func blackholeParams() *Params {
 		DRAMBankSize: 0xFF000000,
 
 		PCI: PCIParams{
-			Vendor: 0x1E52, Device: 0xB140, Revision: 0, Class: 0x120000,
+			Device:  0xB140,
 			BARSize: [6]uint64{0: 512 << 20, 2: 1 << 20, 4: 32 << 30},
 			NOCBase: 1 << 60, NOCSize: 1 << 58,
-			IATUBase: 0x1000, IATURegions: 16, IATUStride: 0x200,
-			DBIBase: 0xF800_0000_0000_0000,
+			IATUBase: 0x1000,
+			DBIBase:  0xF800_0000_0000_0000,
 		},
 		BAR: BARParams{
-			WindowRegs: 0x1FC00000, WindowRegsSize: 12, StridedRegs: 0x1FC009D8, StridedCount: 32,
+			WindowRegsSize: 12, StridedRegs: 0x1FC009D8, StridedCount: 32,
 			KernelWindow: 201,
 			NIU:          [2]uint32{0x1FD04000, 0x1FD14000},
-			ARCCSM:       0x1FE80000, ARCAPB: 0x1FF00000,
 		},
 		Windows: []WindowClass{
 			{Size: 2 << 20, First: 0, Count: 202, BAR: 0, Offset: 0},
@@ -194,17 +198,16 @@ func wormholeParams() *Params {
 		DRAMBankSize: 1 << 30,
 
 		PCI: PCIParams{
-			Vendor: 0x1E52, Device: 0x401E, Revision: 1, Class: 0x120000,
+			Device: 0x401E, Revision: 1,
 			BARSize: [6]uint64{0: 512 << 20, 2: 1 << 20, 4: 32 << 20},
 			NOCBase: 0x8_0000_0000, NOCSize: 0xFFFE_0000,
-			IATUBase: 0x1200, IATURegions: 16, IATUStride: 0x200,
-			DBIBase: 0x8_0000_0000,
+			IATUBase: 0x1200,
+			DBIBase:  0x8_0000_0000,
 		},
 		BAR: BARParams{
-			WindowRegs: 0x1FC00000, WindowRegsSize: 8, StridedRegs: NoRegister,
+			WindowRegsSize: 8, StridedRegs: NoRegister,
 			KernelWindow: 185,
 			NIU:          [2]uint32{0x1FD20000, 0x1FDA0000},
-			ARCCSM:       0x1FE80000, ARCAPB: 0x1FF00000,
 		},
 		Windows: []WindowClass{
 			{Size: 1 << 20, First: 0, Count: 156, BAR: 0, Offset: 0},

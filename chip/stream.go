@@ -4,7 +4,6 @@ package chip
 // WormholeB0/NoC/Overlay/AsGeneralUse.md).
 type StreamReg uint8
 
-// Stream registers.
 const (
 	RemoteSrc          StreamReg = iota // 24 bits
 	RemoteDestBufStart                  // 17 bits; a circular buffer's "tiles acked"
@@ -21,11 +20,11 @@ const (
 
 type StreamParams struct {
 	Base          uint32 // address of stream 0
-	Stride        uint32 // from one stream to the next
-	Count         int    // of a Tensix tile
-	EthernetCount int    // of an Ethernet tile
-	FirstDispatch int    // first stream of a dispatch core that counts workers' completions
-	FirstCB       int    // of circular buffer 0
+	Stride        uint32
+	Count         int
+	EthernetCount int
+	FirstDispatch int // first stream of a dispatch core that counts workers' completions
+	FirstCB       int // of circular buffer 0
 	offset        [numStreamRegs]uint32
 }
 
@@ -60,14 +59,13 @@ func (s *StreamParams) Lookup(addr uint32) (n int, r StreamReg, ok bool) {
 
 func wormholeStreams() StreamParams {
 	return StreamParams{
-		Base: 0xFFB40000, Stride: 0x1000, Count: 64, EthernetCount: 32, FirstDispatch: 48, FirstCB: 8,
-		offset: [numStreamRegs]uint32{4 * 0, 4 * 3, 4 * 4, 4 * 34, 4 * 64},
+		FirstCB: 8,
+		offset:  [numStreamRegs]uint32{4 * 0, 4 * 3, 4 * 4, 4 * 34, 4 * 64},
 	}
 }
 
 func blackholeStreams() StreamParams {
 	return StreamParams{
-		Base: 0xFFB40000, Stride: 0x1000, Count: 64, EthernetCount: 32, FirstDispatch: 48, FirstCB: 0,
 		offset: [numStreamRegs]uint32{4 * 4, 4 * 8, 4 * 10, 4 * 270, 4 * 297},
 	}
 }

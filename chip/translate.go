@@ -7,12 +7,12 @@ import (
 
 // Virtual coordinates (tt-umd device/arch/*_implementation.hpp).
 const (
-	wormholeTensix    = 18 // x and y of the first Tensix tile
+	wormholeTensix    = 18
 	blackholeDRAMX    = 17 // the side with all its banks; the other one is next to it
 	blackholeDRAMY    = 12
 	blackholePCIeX    = 19
 	blackholePCIeY    = 24
-	blackholeEthernet = 20 // x of the first working channel
+	blackholeEthernet = 20
 	blackholeEthY     = 25
 )
 
@@ -117,8 +117,7 @@ func (c *Chip) routeBlackhole() {
 	}
 }
 
-// harvestedColumns returns a Blackhole's harvested columns as they follow the working ones: in
-// reverse order of fuses.
+// harvestedColumns follow the working ones in reverse order of fuses.
 func (c *Chip) harvestedColumns() []uint8 {
 	var cols []uint8
 	for i, x := range c.arch.tensixColumns() {
@@ -143,7 +142,6 @@ func (c *Chip) VirtualOf(raw XY) (XY, bool) {
 	if c.arch == Wormhole && t.Kind != Tensix && t.Kind != Ethernet {
 		return raw, true
 	}
-	// virtual coordinates are at the far end
 	for i := virtualSpan*virtualSpan - 1; i >= 0; i-- {
 		if r := c.routes[NOC0][i]; r.ok && r.raw == raw {
 			return XY{uint8(i % virtualSpan), uint8(i / virtualSpan)}, true

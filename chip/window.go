@@ -33,7 +33,6 @@ func (o Ordering) String() string {
 	return fmt.Sprintf("ordering(%d)", uint8(o))
 }
 
-// WindowConfig is a TLB window's target and how accesses travel to it.
 type WindowConfig struct {
 	Addr      uint64 // in the target tile, a multiple of the window's size
 	Target    XY     // by the name that software uses on NOC; with Multicast the end corner
@@ -51,9 +50,8 @@ type WindowConfig struct {
 // three on Blackhole.
 type WindowRegs [3]uint32
 
-// windowLayout has the first bit of each field of a configuration register.
 type windowLayout struct {
-	sizeBits     uint // log2 of the window size
+	sizeBits     uint
 	addrBits     uint // width of the address field at bit 0
 	xEnd         uint // end x, end y, start x, start y: 6 bits each
 	noc, nocBits uint

@@ -11,8 +11,8 @@ import (
 )
 
 // LoadSubDevices divides the workers; nil undoes that. It waits for everything in the queues, which
-// must have equal workers, all of them, and this runtime's firmware. Prepared commands run only with
-// the sub-devices that they were made with.
+// must have equal workers, all of them, and this runtime's firmware. Prepared commands run only
+// with the sub-devices that they were made with.
 func (d *Device) LoadSubDevices(ctx context.Context, s *SubDevices) (err error) {
 	switch {
 	case d.opts.QueueFirmware != nil:

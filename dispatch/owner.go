@@ -66,9 +66,9 @@ func (e *OverlapError) Error() string {
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 
-// acquireLocked makes the queue the owner of lanes that it shares. The other queue's last work there
-// must be ordered before the queue's next command, by events or because the host has seen it done;
-// otherwise the error is an *OverlapError.
+// acquireLocked makes the queue the owner of lanes that it shares. The other queue's last work
+// there must be ordered before the queue's next command, by events or because the host has seen it
+// done; otherwise the error is an *OverlapError.
 func (q *Queue) acquireLocked(g lanes, op string, name *string) error {
 	q.stream.taken = 0
 	for i := range q.stream.lanes {

@@ -20,14 +20,11 @@ type Hosts interface {
 // Across makes one mesh of the chips of several hosts. Each host calls Open with its own targets
 // and the same shapes and options, and later methods in the same order; it drives its own chips.
 // Chips of other hosts have no Device, and Buffer.On and the like are nil for them. If Open or
-// NewLinks fails on one host, it fails on all. Package hosts compares memory and starts replays
-// together.
+// NewLinks fails on one host, it fails on all.
 func Across(h Hosts) Option { return func(o *options) { o.hosts = h } }
 
-// ErrElsewhere is wrapped by a host's error if another host failed.
 var ErrElsewhere = errors.New("another host failed")
 
-// hostReport is what a host tells the others, as JSON.
 type hostReport struct {
 	Err      string `json:",omitempty"`
 	Arch     chip.Arch
@@ -56,14 +53,11 @@ func (f *found) report() hostReport {
 	if f.graph != nil {
 		r.Arch = f.graph.Arch
 	}
-	for n, l := range f.links {
-		if l == nil {
-			continue
-		}
-		c := hostChip{Name: f.names[n], Remote: f.remote[n]}
+	for _, n := range f.usable() {
+		n := &f.nodes[n]
+		c := hostChip{Name: n.name, Remote: n.remote}
 		if f.graph != nil {
-			i := f.inGraph[n]
-			g := &f.graph.Chips[i]
+			g := &f.graph.Chips[n.inGraph]
 			c.ASIC = g.ASIC
 			for _, p := range g.Ports {
 				port := hostPort{Channel: p.Channel, Tile: p.Tile, State: p.State}
@@ -72,10 +66,10 @@ func (f *found) report() hostReport {
 				}
 				c.Ports = append(c.Ports, port)
 			}
-			for _, links := range f.carry {
-				for _, l := range links {
+			for _, other := range f.nodes {
+				for _, l := range other.carry {
 					for _, end := range []topology.End{l.A, l.B} {
-						if end.Chip == i {
+						if end.Chip == n.inGraph {
 							c.Carry = append(c.Carry, end.Channel)
 						}
 					}
@@ -87,7 +81,6 @@ func (f *found) report() hostReport {
 	return r
 }
 
-// usable returns the usable nodes in order.
 func (f *found) usable() []int {
 	var out []int
 	for n, l := range f.links {
@@ -98,8 +91,7 @@ func (f *found) usable() []int {
 	return out
 }
 
-// across merges the reports of all hosts: nodes are the chips of host 0, then those of host 1, and
-// so on. err is this host's failure.
+// Nodes are the chips of host 0, then those of host 1, and so on. err is this host's failure.
 func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) {
 	mine := hostReport{}
 	if err != nil {
@@ -123,7 +115,7 @@ func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) 
 	}
 	reports, err := parseReports(all)
 	if err != nil {
-		return fail(fmt.Errorf("mesh: open: %w", err)) // on all hosts alike
+		return fail(fmt.Errorf("mesh: open: %w", err))
 	}
 	return merge(f, reports, h.Rank()), nil
 }
@@ -148,8 +140,7 @@ func parseReports(all [][]byte) ([]hostReport, error) {
 	return reports, nil
 }
 
-// check rejects reports that no host of this version sends. Peer channels come from firmware and
-// may be anything.
+// Peer channels come from firmware and may be anything.
 func (r *hostReport) check() error {
 	if r.Linked && !r.Arch.Valid() {
 		return fmt.Errorf("chips of %v", r.Arch)
@@ -164,9 +155,9 @@ func (r *hostReport) check() error {
 	return nil
 }
 
-// merge combines the hosts' reports. One end's report is enough for a link; both ends must be up.
+// One end's report is enough for a link; both ends must be up.
 func merge(f *found, reports []hostReport, rank int) *found {
-	out := &found{devices: f.devices, targets: f.targets, carry: map[int][]topology.Link{}}
+	out := &found{devices: f.devices, targets: f.targets}
 	own := f.usable()
 	byASIC := map[string]int{}
 	for i, r := range reports {
@@ -174,34 +165,30 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			out.problems = append(out.problems, fmt.Sprintf("host %d: %s", i, p))
 		}
 		for k, c := range r.Chips {
-			n, target := len(out.names), -1
+			n := node{name: fmt.Sprintf("host %d %s", i, c.Name), remote: c.Remote, host: i, target: -1, inGraph: len(out.nodes)}
 			if i == rank {
-				target = own[k]
+				n.target = own[k]
 			}
 			if c.ASIC != "" {
-				byASIC[c.ASIC] = n
+				byASIC[c.ASIC] = n.inGraph
 			}
-			out.names, out.remote, out.host = append(out.names, fmt.Sprintf("host %d %s", i, c.Name)), append(out.remote, c.Remote),
-				append(out.host, i)
-			out.target, out.inGraph, out.links = append(out.target, target), append(out.inGraph, n), append(out.links, map[int]bool{})
-			if r.Linked {
-				if out.graph == nil {
-					out.graph = &topology.Graph{Arch: r.Arch}
-				}
+			out.nodes, out.links = append(out.nodes, n), append(out.links, map[int]bool{})
+			if r.Linked && out.graph == nil {
+				out.graph = &topology.Graph{Arch: r.Arch}
 			}
 		}
 	}
-	if out.graph == nil { // Unlinked
+	if out.graph == nil {
 		out.unlinked = true
 		return out
 	}
 	carries := map[topology.End]bool{}
-	for i, r := range reports {
+	for _, r := range reports {
 		for _, c := range r.Chips {
 			n := len(out.graph.Chips)
-			g := topology.Chip{Name: out.names[n], ASIC: c.ASIC}
+			g := topology.Chip{Name: out.nodes[n].name, ASIC: c.ASIC}
 			if !c.Remote {
-				g.PCI = fmt.Sprintf("host %d %s", i, c.Name)
+				g.PCI = g.Name
 			}
 			for _, p := range c.Ports {
 				port := topology.Port{Channel: p.Channel, Tile: p.Tile, State: p.State}
@@ -232,8 +219,8 @@ func merge(f *found, reports []hostReport, rank int) *found {
 		}
 		if carries[l.A] || carries[l.B] {
 			for _, end := range []int{a, b} {
-				if out.remote[end] {
-					out.carry[end] = append(out.carry[end], l)
+				if n := &out.nodes[end]; n.remote {
+					n.carry = append(n.carry, l)
 				}
 			}
 		}
@@ -241,7 +228,6 @@ func merge(f *found, reports []hostReport, rank int) *found {
 	return out
 }
 
-// agree waits for all hosts, and fails on each if any failed.
 func (s *system) agree(ctx context.Context, op string, err error) error {
 	if s.hosts == nil {
 		return err

@@ -9,8 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// reportsOf returns the reports of hosts with 8 by 4 chips, all linked to four others by three
-// links.
 func reportsOf(b *testing.B, rows, cols int) [][]byte {
 	b.Helper()
 	const height, width, lanes = 8, 4, 3
@@ -49,7 +47,7 @@ func BenchmarkAcross(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				f := &found{links: make(links, 32)}
+				f := &found{links: make(links, 32), nodes: make([]node, 32)}
 				for n := range f.links {
 					f.links[n] = map[int]bool{}
 				}

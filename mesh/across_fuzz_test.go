@@ -8,8 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// ownReport is that of a host with two linked chips, one port of which leads to another host's
-// chip.
 func ownReport() []byte {
 	port := func(i int, asic string, peer int) hostPort {
 		return hostPort{Channel: i, State: topology.Up, ASIC: asic, PeerPort: peer}

@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// acrossHosts runs f on n hosts that share a machine, and returns their errors.
 func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Context, e *hosts.Local, m *sim.Machine) error) []error {
 	t.Helper()
 	engines, err := hosts.InProcess(n)
@@ -50,7 +49,6 @@ func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Cont
 	})
 }
 
-// reduced returns a word of a slice, combined in the order that Links documents.
 func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) error) (map[string][]byte, error) {
 	const pages, page = 8, 256
 	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page, PageSize: page,
@@ -108,7 +106,6 @@ func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) erro
 	return out, errors.Join(q.Wait(ctx), trace.Release(ctx), sum.Release(ctx), gather.Release(ctx), links.Release(ctx), b.Release())
 }
 
-// A mesh of several hosts does what it does in one process, bit for bit.
 func TestAcross(t *testing.T) {
 	effort.Long(t)
 	for _, tc := range []struct {
@@ -186,8 +183,6 @@ func TestAcrossTensors(t *testing.T) {
 			if err := errors.Join(m.Queue(0).Write(ctx, b, data), m.Queue(0).Read(ctx, b, got)); err != nil {
 				return err
 			}
-			// What no chip of this host has stays as it was; the hosts' results together are the
-			// tensor.
 			all, err := e.Exchange(ctx, "read", got)
 			if err != nil {
 				return err

@@ -11,9 +11,8 @@ import (
 // Replicate as an axis of a tensor: all chips along the mesh's axis have the same part.
 const Replicate = -1
 
-// BufferConfig describes a buffer on a mesh.
 type BufferConfig struct {
-	// The buffer of each chip. With Tensor, Size may be 0: a chip's part.
+	// With Tensor, Size may be 0: a chip's part.
 	reprise.BufferConfig
 	// Tensor is the shape of a tensor that is divided over the chips, row by row. If nil, every
 	// chip has a whole buffer, and a write goes to all.
@@ -29,10 +28,10 @@ type BufferConfig struct {
 type Buffer struct {
 	m    *Mesh
 	name string
-	bufs []*reprise.Buffer // by chip; nil for chips of other hosts
-	one  *reprise.Buffer   // any of bufs; nil if this host has no chip of the mesh
-	size int               // of each
-	lay  *layout           // nil if replicated
+	bufs []*reprise.Buffer
+	one  *reprise.Buffer // any of bufs; nil if this host has no chip of the mesh
+	size int
+	lay  *layout
 }
 
 // NewBuffer allocates a buffer with undefined content on all chips. Errors are those of
@@ -93,20 +92,17 @@ func (b *Buffer) Size() int {
 	return b.lay.total
 }
 
-// On returns the buffer of a chip; nil for a chip of another mesh or host.
 func (b *Buffer) On(c *Chip) *reprise.Buffer { return on(b.m, c, b.bufs) }
 
 // All returns the buffers of all chips, row by row; nil for chips of other hosts.
 func (b *Buffer) All() []*reprise.Buffer { return slices.Clone(b.bufs) }
 
-// number returns the index of c in the mesh, or -1.
 func (m *Mesh) number(c *Chip) int {
 	return slices.IndexFunc(m.chips, func(have *Chip) bool {
 		return c != nil && have.Device == c.Device && (c.Device != nil || have.node == c.node && have.Name == c.Name)
 	})
 }
 
-// Release releases the buffer on all chips.
 func (b *Buffer) Release() error {
 	errs := make([]error, len(b.bufs))
 	for i, buf := range b.bufs {

@@ -22,7 +22,7 @@ type Combine uint8
 // unit bfloat16, with a 32-bit Dst and one rounding for each addition; the vector unit float32.
 // Partial sums are sent in the type of the tensor.
 const (
-	Replace Combine = iota // the received value replaces the chip's own
+	Replace Combine = iota
 	SumInt32
 	MaxInt32
 	SumFloat32
@@ -33,7 +33,6 @@ const (
 	SumTilesFloat32
 )
 
-// tiles returns the engines' kernel that adds tiles and a tile's bytes; "" if RISC-V cores combine.
 func (c Combine) tiles() (kernel string, bytes int) {
 	switch c {
 	case SumTilesBFloat16:
@@ -46,7 +45,6 @@ func (c Combine) tiles() (kernel string, bytes int) {
 
 const maxExchangePage = 4096
 
-// ErrNoLinks: the chips of a mesh aren't linked as collectives need.
 var ErrNoLinks = errors.New("the chips are not linked")
 
 // Links makes collectives: programs that move data between the chips of a mesh over their Ethernet
@@ -54,21 +52,20 @@ var ErrNoLinks = errors.New("the chips are not linked")
 // linked too. A collective works in place on a replicated buffer, interleaved in DRAM, with a page
 // size that is a multiple of 4 up to 4096 bytes; for sums of tiles, up to a tile.
 //
-// One worker core of each chip drives the links; no program runs on the Ethernet tiles. Submit
-// collectives that use the same link to one queue, and run them on all chips of the mesh: a chip
-// that waits for a missing one ends in a *HangError.
+// Submit collectives that use the same link to one queue, and run them on all chips of the mesh: a
+// chip that waits for a missing one ends in a *HangError.
 //
-// The order of combining depends only on the line, so results are the same bits every time. In a
-// line it is (((x0+x1)+x2)+...); for ReduceScatter the slice of chip k is
-// (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if the number of chips divides the number
-// of pages, the slice of chip k is (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
+// The order of combining depends only on the line. In a line it is (((x0+x1)+x2)+...); for
+// ReduceScatter the slice of chip k is (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if
+// the number of chips divides the number of pages, the slice of chip k is
+// (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
 type Links struct {
 	m       *Mesh
 	core    chip.Core
-	line    []int // in the order of the line
+	line    []int
 	ring    bool
 	tiles   [][2]uint32 // by place in the line: link tiles to the previous and the next chip
-	token   *Buffer     // for barriers
+	token   *Buffer
 	barrier *Executable
 }
 
@@ -91,7 +88,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	for i := range l.tiles {
 		l.tiles[i] = [2]uint32{noTile, noTile}
 	}
-	of := make([][]topology.Link, len(m.s.graph.Chips)) // by chip of the graph
+	of := make([][]topology.Link, len(m.s.graph.Chips))
 	for _, link := range m.s.graph.Links {
 		of[link.A.Chip] = append(of[link.A.Chip], link)
 		if link.B.Chip != link.A.Chip {
@@ -144,11 +141,10 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds the first link between two places of the line that is up and carries no command
-// queues. of has the links of each chip.
+// of has the links of each chip.
 func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
-	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
+	a, b := l.m.InGraph(l.m.chips[l.line[i]]), l.m.InGraph(l.m.chips[l.line[j]])
 	for _, link := range of[a] {
 		from, to := link.A, link.B
 		if from.Chip == b && to.Chip == a {
@@ -166,7 +162,6 @@ func (l *Links) join(i, j int, of [][]topology.Link) bool {
 
 func tileWord(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
 
-// prepare resets the counters in the tiles of the links and loads the barrier.
 func (l *Links) prepare(ctx context.Context) error {
 	var err error
 	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64,
@@ -188,7 +183,7 @@ func (l *Links) prepare(ctx context.Context) error {
 	}
 	err = l.m.s.agree(ctx, "prepare links", err)
 	if err != nil {
-		_ = first.Release(ctx) // fails for the same reason as err
+		_ = first.Release(ctx)
 		return err
 	}
 	if err := first.Release(ctx); err != nil {
@@ -206,7 +201,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: want a buffer that each chip has for itself", name, b.name, ErrTensor)
 	}
 	one := b.one
-	if one == nil { // all chips are other hosts'
+	if one == nil {
 		return &Executable{m: l.m, name: name, xs: make([]*reprise.Executable, len(l.m.chips))}, nil
 	}
 	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage || page%4 != 0 {
@@ -236,7 +231,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {
 			return nil, fmt.Errorf("mesh: %s: %w", name, err)
 		}
-		for i := range 3 { // sums, own tiles, arrived tiles
+		for i := range 3 {
 			buffers = append(buffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: bytes, Pages: 2})
 		}
 	}
@@ -260,7 +255,6 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	}})
 }
 
-// Line returns the chips in the order of the line.
 func (l *Links) Line() []*Chip {
 	var out []*Chip
 	for _, i := range l.line {
@@ -269,7 +263,6 @@ func (l *Links) Line() []*Chip {
 	return out
 }
 
-// Ring reports whether the ends of the line are linked.
 func (l *Links) Ring() bool { return l.ring }
 
 // Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. Slices
@@ -357,7 +350,6 @@ func (c Combine) reduces() error {
 	return nil
 }
 
-// Release releases the barrier and its memory.
 func (l *Links) Release(ctx context.Context) error {
 	if l.barrier == nil {
 		return nil

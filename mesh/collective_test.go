@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// value returns a word to combine: small integers, and floats of every kind.
 func value(r *rand.Rand, how mesh.Combine) uint32 {
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x80000001, 0x7F7FFFFF, 0x00800000, 0x007FFFFF}
 	float := func() uint32 {
@@ -43,7 +42,6 @@ func quiet(f float32) uint32 {
 	return math.Float32bits(f)
 }
 
-// combined returns the word that a kernel makes of two.
 func combined(how mesh.Combine, a, b uint32) uint32 {
 	fa, fb := math.Float32frombits(a), math.Float32frombits(b)
 	largest := func(a, b uint32) uint32 {
@@ -120,7 +118,6 @@ func (g *group) fill(seed uint64, how mesh.Combine) {
 	}
 }
 
-// reduced returns a word of a slice, combined in the order that Links documents.
 func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 {
 	n := len(g.was)
 	at := func(i int) uint32 { return g.was[((i%n)+n)%n][word] }
@@ -153,7 +150,7 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 	return v
 }
 
-// check compares the chips' words with want, which returns false for undefined words.
+// want returns false for undefined words.
 func (g *group) check(what string, want func(place, word, owner int) (uint32, bool)) {
 	g.Helper()
 	g.must(g.queue.Wait(g.ctx))
@@ -168,7 +165,6 @@ func (g *group) check(what string, want func(place, word, owner int) (uint32, bo
 	}
 }
 
-// owner returns the place in the line of the chip whose slice a word is in.
 func (g *group) owner(word int) int {
 	for o, c := range g.links.Line() {
 		if first, count := g.links.Slice(g.buf, c); word/g.words >= first && word/g.words < first+count {

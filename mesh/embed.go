@@ -27,9 +27,8 @@ const (
 
 // embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest
 // numbers that fit, row by row, so equal links always give the same mesh. If that takes too many
-// steps, it grows the mesh from its first corner, where a wrong turn shows soon; first only with
-// chips that have as many neighbours as their places, to stay at the rim. A line has its own
-// searches.
+// steps, it grows the mesh from its first corner; first only with chips that have as many
+// neighbours as their places, to stay at the rim.
 func embed(s Shape, l links, steps int) ([]int, bool) {
 	n := s.Size()
 	if usable := l.usable(); n == 0 || n > usable {
@@ -65,7 +64,7 @@ type embedding struct {
 	l      links
 	near   [][]int // by chip: linked chips, in order
 	before [][]int // by place: neighbours with lower coordinates
-	degree []int   // by place: number of neighbours
+	degree []int
 }
 
 func newEmbedding(s Shape, l links) *embedding {
@@ -90,11 +89,10 @@ func newEmbedding(s Shape, l links) *embedding {
 	return e
 }
 
-// search finds chips for the places in order. all reports that it tried everything.
 func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, all bool) {
 	at = make([]int, len(order))
 	used := make([]bool, len(e.l))
-	every := make([]int, len(e.l)) // candidates for the first place
+	every := make([]int, len(e.l))
 	for c := range every {
 		every[c] = c
 	}

@@ -2,9 +2,9 @@ package mesh
 
 import "slices"
 
-// line finds a path of n linked chips. It continues where fewest ways are left (Warnsdorff's rule
-// for the knight's tour), so no chip at the rim is left behind, and then at the lowest number,
-// which stays on one host as long as possible.
+// line finds a path of n linked chips. It continues where fewest ways are left (Warnsdorff's rule),
+// so no chip at the rim is left behind, and then at the lowest number, which stays on one host as
+// long as possible.
 func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 	free := make([]int, len(l)) // by chip: links to chips outside of the line
 	for c := range l {
@@ -45,8 +45,7 @@ func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 	return nil, false
 }
 
-// lineOfGrid finds a path of n linked chips as the rows of a grid of all chips, walked to and fro.
-// Without helpful numbers a grid is easier to find.
+// Without helpful numbers a grid is easier to find than a line.
 func lineOfGrid(n int, l links, steps int) ([]int, bool) {
 	all := l.usable()
 	for rows := all / 2; rows > 1; rows-- { // the squarest first

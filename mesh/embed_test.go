@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// blocks returns the links of rows by columns of chips that are numbered by host, 8 by 4 each. With
-// wrap the ends of each row and column are linked too.
+// Chips are numbered by host, 8 by 4 each. With wrap the ends of rows and columns are linked too.
 func blocks(rows, cols int, wrap bool) links {
 	const height, width = 8, 4
 	number := func(r, c int) int {
@@ -142,7 +141,7 @@ func TestEmbedAnyNumbers(t *testing.T) {
 }
 
 func TestChooseUnlinked(t *testing.T) {
-	f := &found{unlinked: true, links: make(links, maxChips+2), remote: make([]bool, maxChips+2)}
+	f := &found{unlinked: true, links: make(links, maxChips+2), nodes: make([]node, maxChips+2)}
 	for n := range f.links {
 		if n != 1 { // unusable
 			f.links[n] = map[int]bool{}

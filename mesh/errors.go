@@ -7,20 +7,16 @@ import (
 )
 
 var (
-	// ErrClosed: the mesh, or its parent, was closed before the call.
-	ErrClosed = errors.New("the mesh is closed")
-	// ErrWrongMesh: an object of one mesh was used with another mesh.
+	ErrClosed    = errors.New("the mesh is closed")
 	ErrWrongMesh = errors.New("it belongs to another mesh")
 	// ErrShape is wrapped by every [*ShapeError] and [*RangeError].
 	ErrShape = errors.New("the mesh has no such shape")
 	// ErrMissing is in a ShapeError's Problems for a target that can't be opened.
 	ErrMissing = errors.New("the chip can't be used")
 	// ErrTensor: a tensor can't be divided over the mesh, or a collective can't use a buffer.
-	ErrTensor = errors.New("the tensor can't be laid out so")
-	// ErrMismatch: chips differ in a property that must be equal.
+	ErrTensor   = errors.New("the tensor can't be laid out so")
 	ErrMismatch = errors.New("the chips differ")
-	// ErrSkipped: a chip did not do its part because another chip failed.
-	ErrSkipped = errors.New("skipped because another chip failed")
+	ErrSkipped  = errors.New("skipped because another chip failed")
 )
 
 // ShapeError: the chips can't form a mesh of a shape.
@@ -31,7 +27,6 @@ type ShapeError struct {
 	Problems []string
 }
 
-// Error implements error.
 func (e *ShapeError) Error() string {
 	s := fmt.Sprintf("mesh: shape %v: %s", e.Shape, e.Why)
 	if len(e.Possible) > 0 {
@@ -47,32 +42,26 @@ func (e *ShapeError) Error() string {
 	return s
 }
 
-// Unwrap returns ErrShape.
 func (e *ShapeError) Unwrap() error { return ErrShape }
 
-// RangeError: a range of a mesh is invalid.
 type RangeError struct {
 	Range Range
-	Shape Shape // of the mesh
+	Shape Shape
 	Why   string
 }
 
-// Error implements error.
 func (e *RangeError) Error() string {
 	return fmt.Sprintf("mesh: range %v of a mesh of shape %v: %s", e.Range, e.Shape, e.Why)
 }
 
-// Unwrap returns ErrShape.
 func (e *RangeError) Unwrap() error { return ErrShape }
 
-// ChipState is the result of one chip in an operation on several.
 type ChipState struct {
-	Coord Coord // nil before the chip has a place
+	Coord Coord
 	Name  string
-	Err   error // nil if the chip succeeded
+	Err   error
 }
 
-// String returns the chip's coordinate, name and result.
 func (c *ChipState) String() string {
 	at := c.Name
 	if c.Coord != nil {
@@ -90,7 +79,6 @@ type Error struct {
 	Chips []ChipState
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	failed := 0
 	var l []string
@@ -113,7 +101,6 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// Failed returns the chips that failed, without skipped ones.
 func (e *Error) Failed() []ChipState {
 	var out []ChipState
 	for _, c := range e.Chips {

@@ -19,7 +19,6 @@ func page(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
 	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
 }
 
-// add writes in + a number of the chip to out, as a layer whose weights are split over the chips.
 func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
 	cores := []chip.Range{chip.Single(0, 0)}
 	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// held blocks a chip's queue 0 until release is called, which uses queue 1.
 func (b *bench) held(c *mesh.Chip) (release func()) {
 	b.Helper()
 	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})

@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// layout is the division of a tensor over the places of a mesh.
 type layout struct {
 	mesh   Shape
 	tensor []int
-	unit   int   // bytes of an element
+	unit   int
 	split  []int // axis of the tensor that each axis of the mesh divides, or Replicate
 	part   []int // size of a chip's part along each axis of the tensor
 	bytes  int
-	total  int // bytes of the tensor
+	total  int
 }
 
 func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
@@ -63,7 +62,6 @@ func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 	return l, nil
 }
 
-// first reports whether the chip is the first one with its part.
 func (l *layout) first(c Coord) bool {
 	for a, x := range c {
 		if l.split[a] == Replicate && x > 0 {
@@ -82,8 +80,7 @@ func (l *layout) same(a, b Coord) bool {
 	return true
 }
 
-// runs calls f for each contiguous run of a chip's part: n bytes at offset whole in the tensor and
-// at offset part in the chip's part.
+// f gets the bytes n of each contiguous run and its offsets in the tensor and in the chip's part.
 func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	axes := len(l.tensor)
 	start := make([]int, axes)
@@ -92,18 +89,17 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 			start[t] = c[a] * l.part[t]
 		}
 	}
-	// The axes after flat are undivided, so a part is contiguous from axis flat on.
 	flat := axes - 1
 	for flat > 0 && l.part[flat] == l.tensor[flat] {
 		flat--
 	}
-	stride := make([]int, axes) // bytes of the tensor from one index to the next
+	stride := make([]int, axes)
 	for a, n := axes-1, l.unit; a >= 0; a-- {
 		stride[a] = n
 		n *= l.tensor[a]
 	}
 	n := l.part[flat] * stride[flat]
-	at := make([]int, flat) // indexes of the run on the axes before flat
+	at := make([]int, flat)
 	for part := 0; ; part += n {
 		whole := start[flat] * stride[flat]
 		for a, i := range at {

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// proof runs and replays a program on all chips of a mesh, and measures their skew.
 func proof(b *bench) {
 	in, out := b.pages("in", 8), b.pages("out", 8)
 	x := b.load("add", b.adder("add", in, out, func(c *mesh.Chip) uint32 { return 3 }))

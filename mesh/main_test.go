@@ -61,7 +61,6 @@ func (b *bench) pages(name string, n int) *mesh.Buffer {
 	return buf
 }
 
-// adder adds a number to every word of a buffer of pages of 64 B.
 func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chip) uint32) mesh.Part {
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 		return devtest.Adder(c.Device, name, chip.Core{X: 1, Y: 2}, in.On(c), out.On(c), addend(c))
@@ -110,7 +109,6 @@ func (b *bench) capture(name string, xs ...*mesh.Executable) *reprise.Trace {
 
 func words(n int, first uint32) []byte { return devtest.Words(n, first) }
 
-// holds checks that a chip's buffer has words that count up from first.
 func (b *bench) holds(c *mesh.Chip, buf *mesh.Buffer, first uint32) {
 	b.Helper()
 	got := make([]byte, buf.On(c).Size())

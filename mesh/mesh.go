@@ -20,22 +20,17 @@ type Mesh struct {
 	s      *system
 	shape  Shape
 	chips  []*Chip
-	here   []int // numbers of this host's chips
-	parent *Mesh // of a submesh
+	here   []int
+	parent *Mesh
 	queues []*Queue
 }
 
-// system is what a mesh shares with its submeshes.
 type system struct {
-	graph    *topology.Graph // nil if unknown
-	links    links
-	unlinked bool                   // links were not read
-	inGraph  []int                  // by node
-	carry    map[topology.Link]bool // links that carry command queues of the mesh's chips
-	problems []string
-	hosts    Hosts // nil for a single host
-	queues   int
-	closed   atomic.Bool
+	*found
+	carry  map[topology.Link]bool // links that carry command queues of the mesh's chips
+	hosts  Hosts                  // nil for a single host
+	queues int
+	closed atomic.Bool
 }
 
 // Chip is a chip of a mesh.
@@ -45,11 +40,10 @@ type Chip struct {
 	Remote bool            // the chip has no PCI interface and is accessed over a link
 	Host   int             // rank of its host; 0 unless the mesh is [Across] hosts
 	Device *reprise.Device // nil for a chip of another host
-	node   int             // in system.links
-	target int             // in this host's targets, or -1
+	node   int
+	target int // in this host's targets, or -1
 }
 
-// place lists this host's chips.
 func (m *Mesh) place() {
 	m.here = nil
 	for i, c := range m.chips {
@@ -91,7 +85,6 @@ func (m *Mesh) Here() []*Chip {
 	return out
 }
 
-// Chip returns the chip at a coordinate, or nil.
 func (m *Mesh) Chip(c ...int) *Chip {
 	if i, ok := m.shape.Index(c); ok {
 		return m.chips[i]
@@ -106,7 +99,7 @@ func (m *Mesh) Parent() *Mesh { return m.parent }
 func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
 
 // InGraph returns the index of a chip among those of [Mesh.Graph].
-func (m *Mesh) InGraph(c *Chip) int { return m.s.inGraph[c.node] }
+func (m *Mesh) InGraph(c *Chip) int { return m.s.nodes[c.node].inGraph }
 
 // Problems lists the machine's problems at the time of Open, also those outside the mesh.
 func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
@@ -136,14 +129,23 @@ func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	sub := &Mesh{s: m.s, shape: r.Shape(), parent: m}
+	var at []int
 	for c := range r.Coords() {
-		n := *m.Chip(c...)
-		n.Coord = sub.shape.Coord(len(sub.chips))
-		sub.chips = append(sub.chips, &n)
+		i, _ := m.shape.Index(c)
+		at = append(at, i)
 	}
-	sub.finish()
-	return sub, nil
+	return m.part(r.Shape(), at), nil
+}
+
+func (m *Mesh) part(s Shape, at []int) *Mesh {
+	out := &Mesh{s: m.s, shape: s, parent: m}
+	for i, n := range at {
+		c := *m.chips[n]
+		c.Coord = s.Coord(i)
+		out.chips = append(out.chips, &c)
+	}
+	out.finish()
+	return out
 }
 
 // Submeshes divides the mesh into submeshes of a shape, row by row. The shape must divide the
@@ -176,9 +178,8 @@ func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
 	return out, nil
 }
 
-// Reshape returns the same chips, maybe in another order, as a mesh of another shape whose
-// neighbours are linked. The error is a *ShapeError if the sizes differ or the links don't form the
-// shape.
+// Reshape returns the same chips, maybe in another order, as a mesh of another shape. The error is
+// a *ShapeError if the sizes differ or the links don't form the shape.
 func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if err := m.usable("reshape"); err != nil {
 		return nil, err
@@ -191,7 +192,7 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 		at[i] = i
 	}
 	if !m.s.unlinked {
-		l, number := make(links, len(m.chips)), map[int]int{} // by node
+		l, number := make(links, len(m.chips)), map[int]int{}
 		for i, c := range m.chips {
 			number[c.node] = i
 		}
@@ -208,19 +209,11 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 			return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("the links of %v don't make it", m), Possible: l.possible(len(s))}
 		}
 	}
-	out := &Mesh{s: m.s, shape: slices.Clone(s), parent: m}
-	for i, n := range at {
-		c := *m.chips[n]
-		c.Coord = s.Coord(i)
-		out.chips = append(out.chips, &c)
-	}
-	out.finish()
-	return out, nil
+	return m.part(slices.Clone(s), at), nil
 }
 
 // InStep returns nil if equal requests for a kind of memory get equal addresses on all chips of
-// this host; otherwise the error names those that differ. hosts.Group.InStep compares several
-// hosts.
+// this host; otherwise the error names those that differ. See also hosts.Group.InStep.
 func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 0 {
@@ -252,7 +245,6 @@ func (m *Mesh) usable(op string) error {
 	return nil
 }
 
-// failure returns an *Error, or nil if no chip failed.
 func (m *Mesh) failure(op string, errs []error) error {
 	e := &Error{Op: op}
 	failed := false
@@ -270,7 +262,6 @@ func (m *Mesh) failure(op string, errs []error) error {
 	return e
 }
 
-// each calls f with the number of each chip of this host, concurrently, and waits for all.
 func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 1 || capturing(ctx) {

@@ -44,8 +44,6 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	}
 }
 
-// Buffers have one address on all chips of their mesh or submesh and overlap no other; a mesh that
-// only allocated as a whole stays in step.
 func TestOneAddressEverywhere(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	subs, err := b.mesh.Submeshes(mesh.Shape{1, 2})
@@ -212,5 +210,46 @@ func TestMeshesWithoutLinks(t *testing.T) {
 	if _, err := mesh.Open(t.Context(), mesh.Cards[kmd.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2},
 		mesh.Unlinked()); !errors.Is(err, mesh.ErrMismatch) {
 		t.Errorf("two architectures: %v", err)
+	}
+}
+
+func TestEventsAndShapesOfAMesh(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2}, mesh.WithDevice(reprise.WithQueues(2)))
+	line, err := b.mesh.Reshape(mesh.Shape{4})
+	b.must(err)
+	if line.Parent() != b.mesh || len(line.Graph().Chips) != 4 || line.InGraph(line.Chip(3)) == line.InGraph(line.Chip(0)) {
+		t.Errorf("%v of %v", line, line.Parent())
+	}
+	for i := range 3 {
+		if !line.Linked(mesh.Coord{i}, mesh.Coord{i + 1}) {
+			t.Errorf("places %d and %d aren't linked", i, i+1)
+		}
+	}
+	_, err = b.mesh.Reshape(mesh.Shape{3})
+	devtest.Says(t, err, "shape 3", "mesh 2x2 has 4 chips")
+	buf, e, data := b.pages("data", 4), b.mesh.NewEvent("written"), devtest.Words(4*64, 7)
+	b.must(b.queue.Write(b.ctx, buf, data))
+	b.must(b.queue.Record(b.ctx, e))
+	b.must(b.mesh.Queue(1).WaitEvent(b.ctx, e))
+	got := make([]byte, len(data))
+	b.must(b.mesh.Queue(1).Read(b.ctx, buf, got))
+	b.must(e.Wait(b.ctx))
+	if done, err := e.Query(); err != nil || !done || !bytes.Equal(got, data) || e.On(b.mesh.Chip(1, 1)) == nil {
+		t.Errorf("done %t: %v", done, err)
+	}
+	for _, err := range []error{
+		line.Queue(0).Record(b.ctx, e), line.Queue(0).WaitEvent(b.ctx, e), line.Queue(0).Write(b.ctx, buf, data),
+	} {
+		if !errors.Is(err, mesh.ErrWrongMesh) {
+			t.Error(err)
+		}
+	}
+	program, err := devtest.Adder(b.mesh.Chip(0, 0).Device, "add", chip.Core{}, buf.On(b.mesh.Chip(0, 0)), buf.On(b.mesh.Chip(0, 0)), 1)
+	b.must(err)
+	x := b.load("same", mesh.Same(mesh.Range{}, program, buf))
+	b.must(b.queue.Run(b.ctx, x))
+	b.must(b.queue.Read(b.ctx, buf, got))
+	if !bytes.Equal(got, devtest.Words(4*64, 8)) {
+		t.Error("a chip lacks the sum")
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Machine is the targets that a mesh can be made of.
 type Machine []kmd.Target
 
 // Cards returns a machine of emulated cards, the vendor's simulators, or kmd.Paths.
@@ -61,9 +60,9 @@ func OrShape(s Shape) Option { return func(o *options) { o.shapes = append(o.sha
 func Unlinked() Option { return func(o *options) { o.unlinked = true } }
 
 // Open opens chips of a machine concurrently as a mesh of a shape whose neighbours are linked.
-// Chips without a PCI interface, which are accessed over a link (n300, T3000), are used only if the
-// others can't form the shape. Other chips stay closed. The error is a [*ShapeError] if the chips
-// can't form the shape, or an [*Error] with the state of every chip.
+// Chips without a PCI interface (n300, T3000) are used only if the others can't form the shape.
+// Other chips stay closed. The error is a [*ShapeError] if the chips can't form the shape, or an
+// [*Error] with the state of every chip.
 func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, error) {
 	o := options{shapes: []Shape{shape}}
 	for _, opt := range opts {
@@ -83,15 +82,14 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	}
 	at, shape, err := f.choose(o.shapes)
 	if err != nil {
-		return nil, errors.Join(err, f.close()) // on all hosts alike
+		return nil, errors.Join(err, f.close())
 	}
-	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: f.unlinked, inGraph: f.inGraph,
-		carry: map[topology.Link]bool{}, hosts: o.hosts}
+	s := &system{found: f, carry: map[topology.Link]bool{}, hosts: o.hosts}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
-		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Remote: f.remote[n], Host: f.host[n], node: n,
-			target: f.target[n]})
-		for _, l := range f.carry[n] {
+		c := &f.nodes[n]
+		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: c.name, Remote: c.remote, Host: c.host, node: n, target: c.target})
+		for _, l := range c.carry {
 			s.carry[l] = true
 		}
 	}
@@ -108,21 +106,23 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	return mesh, nil
 }
 
-// found is the chips and links of a machine before any chip is opened as a Device.
 type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
 	graph    *topology.Graph
-	unlinked bool // the links were not read
+	unlinked bool
 	problems []string
-	// By node: the caller's targets, then the remote chips.
-	targets Machine
-	names   []string
-	remote  []bool // it has no PCI interface
-	host    []int  // rank of its host
-	target  []int  // index in targets; -1 for another host's
-	links   links
-	inGraph []int
-	carry   map[int][]topology.Link // links that carry its command queues
+	targets  Machine
+	nodes    []node // the caller's targets, then the remote chips
+	links    links
+}
+
+type node struct {
+	name    string
+	remote  bool // it has no PCI interface
+	host    int  // rank of its host
+	target  int  // index in targets; -1 for another host's
+	inGraph int
+	carry   []topology.Link // links that carry its command queues
 }
 
 // find opens the targets and reads their links. A target that can't be opened is only a problem.
@@ -135,13 +135,12 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 			return nil, fmt.Errorf("mesh: open: target %d is nil", i)
 		}
 	}
-	f := &found{devices: make([]*kmd.Device, len(m)), targets: slices.Clone(m), names: make([]string, len(m)), links: make(links, len(m)),
-		unlinked: unlinked, inGraph: make([]int, len(m)), carry: map[int][]topology.Link{}}
-	defer f.own(len(m))
+	f := &found{devices: make([]*kmd.Device, len(m)), targets: slices.Clone(m), nodes: make([]node, len(m)), links: make(links, len(m)),
+		unlinked: unlinked}
 	errs := make([]error, len(m))
 	var wg sync.WaitGroup
 	for i, t := range m {
-		f.names[i] = t.String()
+		f.nodes[i] = node{name: t.String(), target: i}
 		wg.Go(func() { f.devices[i], errs[i] = kmd.Open(ctx, t) })
 	}
 	wg.Wait()
@@ -149,14 +148,14 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 		return nil, errors.Join(fmt.Errorf("mesh: open: %w", err), f.close())
 	}
 	var open []*kmd.Device
-	var node []int
+	var at []int
 	for i, d := range f.devices {
 		if errs[i] != nil {
-			f.problems = append(f.problems, fmt.Sprintf("chip %s: %v: %v", f.names[i], ErrMissing, errs[i]))
+			f.problems = append(f.problems, fmt.Sprintf("chip %s: %v: %v", f.nodes[i].name, ErrMissing, errs[i]))
 			continue
 		}
-		f.inGraph[i] = len(open)
-		open, node = append(open, d), append(node, i)
+		f.nodes[i].inGraph = len(open)
+		open, at = append(open, d), append(at, i)
 		f.links[i] = map[int]bool{}
 	}
 	if unlinked || len(open) == 0 {
@@ -167,14 +166,14 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 		return nil, errors.Join(fmt.Errorf("mesh: open: %w", err), f.close())
 	}
 	f.problems = append(f.problems, f.graph.Degraded()...)
-	for i := range f.graph.Chips[:len(node)] {
+	for i, n := range at {
 		if g := &f.graph.Chips[i]; g.Problem == nil {
-			f.names[node[i]] = g.PCI
+			f.nodes[n].name = g.PCI
 		}
 	}
-	node = f.far(m, node)
+	at = f.far(m, at)
 	for _, l := range f.graph.Links {
-		a, b := node[l.A.Chip], node[l.B.Chip]
+		a, b := at[l.A.Chip], at[l.B.Chip]
 		if l.State == topology.Up && a >= 0 && b >= 0 {
 			f.links[a][b], f.links[b][a] = true, true
 		}
@@ -182,50 +181,41 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	return f, nil
 }
 
-func (f *found) own(cards int) {
-	f.host, f.remote, f.target = make([]int, len(f.names)), make([]bool, len(f.names)), make([]int, len(f.names))
-	for n := range f.names {
-		f.remote[n], f.target[n] = n >= cards, n
-	}
-}
-
 // far adds the chips without a PCI interface. It returns the graph's chips as nodes, -1 for
 // unusable ones.
-func (f *found) far(m Machine, node []int) []int {
+func (f *found) far(m Machine, at []int) []int {
 	var near []kmd.Target
-	for _, n := range node {
+	for _, n := range at {
 		near = append(near, m[n])
 	}
 	for i := len(near); i < len(f.graph.Chips); i++ {
-		node = append(node, -1)
+		at = append(at, -1)
 		g := &f.graph.Chips[i]
 		if g.Problem != nil {
-			continue // Degraded reports it
+			continue
 		}
 		t, err := f.graph.Remote(i, near)
 		if err != nil {
 			f.problems = append(f.problems, fmt.Sprintf("chip %s has no PCI interface: %v", g.Name, err))
 			continue
 		}
-		n := len(f.targets)
-		node[i] = n
-		f.targets, f.names, f.links, f.inGraph = append(f.targets, t), append(f.names, t.String()), append(f.links, map[int]bool{}),
-			append(f.inGraph, i)
+		n := node{name: t.String(), remote: true, target: len(f.targets), inGraph: i}
 		for _, l := range f.graph.Links {
 			if (l.A.Chip == i || l.B.Chip == i) && f.graph.Carries(l, len(near)) {
-				f.carry[n] = append(f.carry[n], l)
+				n.carry = append(n.carry, l)
 			}
 		}
+		at[i] = len(f.nodes)
+		f.targets, f.nodes, f.links = append(f.targets, t), append(f.nodes, n), append(f.links, map[int]bool{})
 	}
-	return node
+	return at
 }
 
-// choose returns the chips, by place, of the first shape that fits.
 func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
 	own := f.usable()
 	near := slices.Clone(f.links)
 	for n := range near {
-		if f.remote[n] {
+		if f.nodes[n].remote {
 			near[n] = nil
 		}
 	}
@@ -262,6 +252,7 @@ func (f *found) close() error {
 			errs = append(errs, d.Close())
 		}
 	}
+	f.devices = nil
 	return errors.Join(errs...)
 }
 

@@ -23,9 +23,8 @@ const (
 )
 
 // Draw writes a picture of a machine's chips and links as SVG: a grid in which as many links as
-// possible join neighbours, coloured by board, with a square for each Ethernet channel. The links
-// of two chips are one line with their number; its title names the channels. Broken, unreadable and
-// harvested parts are marked.
+// possible join neighbours, coloured by board, with a square for each Ethernet channel. Broken,
+// unreadable and harvested parts are marked.
 func Draw(w io.Writer, g *topology.Graph) error {
 	p := &picture{g: g, b: bufio.NewWriter(w)}
 	p.arrange()
@@ -44,9 +43,8 @@ type picture struct {
 	boards     []string
 }
 
-// cable is all links between two chips, or of a chip with itself.
 type cable struct {
-	a, b  int // the one drawn first is a
+	a, b  int
 	links []topology.Link
 	lane  int // in the gap beside or below a; -1 for a straight line between neighbours
 }
@@ -74,14 +72,13 @@ func (p *picture) arrange() {
 			return
 		}
 	}
-	p.cols = max(int(math.Sqrt(2*float64(n))), 1) // no grid: in their order
+	p.cols = max(int(math.Sqrt(2*float64(n))), 1)
 	p.rows = (n + p.cols - 1) / p.cols
 	for i := range p.at {
 		p.at[i] = [2]int{i / p.cols, i % p.cols}
 	}
 }
 
-// route joins links to cables and gives lanes to cables that pass by other chips.
 func (p *picture) route() {
 	for i := range p.g.Chips {
 		if b := boardOf(&p.g.Chips[i]); !slices.Contains(p.boards, b) {
@@ -110,12 +107,12 @@ func (p *picture) route() {
 	most := [2]int{}
 	for _, c := range p.cables {
 		a, b := p.at[c.a], p.at[c.b]
-		gap := [2]int{1, a[0]} // below a
+		gap := [2]int{1, a[0]}
 		switch down, right := b[0]-a[0], b[1]-a[1]; {
 		case down+max(right, -right) == 1:
 			continue
 		case right == 0:
-			gap = [2]int{0, a[1]} // right of a
+			gap = [2]int{0, a[1]}
 		}
 		c.lane = lanes[gap]
 		lanes[gap]++
@@ -133,7 +130,7 @@ func (p *picture) corner(i int) (x, y int) {
 
 func (p *picture) draw() {
 	wide := 2*margin + p.cols*(boxWidth+p.gapX)
-	top := 2*margin + p.rows*(boxHeight+p.gapY) // of the legend
+	top := 2*margin + p.rows*(boxHeight+p.gapY)
 	wide = max(wide, 420)
 	high := top + 18*(len(p.boards)+2+len(p.g.Degraded())) + margin
 	p.printf(
@@ -176,13 +173,13 @@ func (p *picture) cable(c *cable) {
 	ax, ay := p.corner(c.a)
 	bx, by := p.corner(c.b)
 	var path string
-	var x, y int // middle of the label
+	var x, y int
 	switch down, right := p.at[c.b][0]-p.at[c.a][0], p.at[c.b][1]-p.at[c.a][1]; {
-	case c.lane < 0 && down == 0: // to the right
+	case c.lane < 0 && down == 0:
 		path, x, y = fmt.Sprintf("M%d,%d H%d", ax+boxWidth, ay+boxHeight/2, bx), bx-gapColumns/2, ay+boxHeight/2
-	case c.lane < 0: // down
+	case c.lane < 0:
 		path, x, y = fmt.Sprintf("M%d,%d V%d", ax+boxWidth/2, ay+boxHeight, by), ax+boxWidth/2, by-gapRows/2
-	case right == 0: // beside the column, or of a chip with itself
+	case right == 0:
 		from, to := ay+boxHeight*3/4, by+boxHeight/4
 		x, y = ax+boxWidth+10+gapLane*c.lane, ay+boxHeight+p.gapY-gapRows/2
 		if c.a == c.b {
@@ -190,7 +187,7 @@ func (p *picture) cable(c *cable) {
 			y = to
 		}
 		path = fmt.Sprintf("M%d,%d H%d V%d H%d", ax+boxWidth, from, x, to, bx+boxWidth)
-	default: // below the row
+	default:
 		y = ay + boxHeight + 10 + gapLane*c.lane
 		from, to, end := ax+boxWidth*3/4, bx+boxWidth/4, by
 		if down == 0 {
@@ -242,19 +239,21 @@ func (p *picture) chip(i int) {
 	}
 	for k := len(c.Ports); c.Problem == nil && k < ethernetTiles(p.g.Arch); k++ {
 		left, low := x+8+k*portSize, y+boxHeight-18
-		p.printf(`<path class="harvested" d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"><title>harvested</title></path>`, left,
-			low, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
+		p.printf(`<path class="harvested" d="%s" stroke="#98a2b3"><title>harvested</title></path>`, cross(left, low))
 	}
 	p.printf("</g>\n")
 }
 
-// ethernetTiles counts a chip's Ethernet tiles, harvested ones included.
 func ethernetTiles(a chip.Arch) int {
 	t, err := chip.New(a, chip.Harvesting{})
 	if err != nil {
 		return 0
 	}
 	return len(slices.Collect(t.Tiles(chip.Ethernet)))
+}
+
+func cross(x, y int) string {
+	return fmt.Sprintf("M%d,%d l%d,%d m0,%d l%d,%d", x, y, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
 }
 
 func (p *picture) legend(y int) {
@@ -281,8 +280,7 @@ func (p *picture) legend(y int) {
 			x, y-9, portSize, portSize+2, stateColors[s], x+12, y, s)
 		x += 30 + 6*len(s.String())
 	}
-	p.printf(`<path d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"/><text x="%d" y="%d">harvested</text>`+"\n", x, y-9,
-		portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2, x+12, y)
+	p.printf(`<path d="%s" stroke="#98a2b3"/><text x="%d" y="%d">harvested</text>`+"\n", cross(x, y-9), x+12, y)
 	for _, d := range p.g.Degraded() {
 		y += 18
 		p.printf(`<text x="%d" y="%d" fill="#c62828">%s</text>`+"\n", margin, y, html.EscapeString(d))

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Part is a program for the chips of a range.
 type Part struct {
 	Range Range // the zero Range: all chips
 	// Program returns the program of one of this host's chips in the range, with its own buffers
@@ -37,16 +36,15 @@ func Same(r Range, p *reprise.Program, buffers ...*Buffer) Part {
 	}}
 }
 
-// Executable is a program that is loaded on chips of a mesh.
 type Executable struct {
 	m    *Mesh
 	name string
-	xs   []*reprise.Executable // by chip; nil where nothing runs
+	xs   []*reprise.Executable
 }
 
 // Load loads a program with at most one part per chip. The kernels of all parts have the same
-// address and take as much memory as the largest part. The error is an *Error with the chip that
-// failed, or a *RangeError for overlapping or invalid ranges.
+// address and take as much memory as the largest part. The error is an *Error, or a *RangeError for
+// overlapping or invalid ranges.
 func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executable, error) {
 	if err := m.usable("load"); err != nil {
 		return nil, err
@@ -69,7 +67,7 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 			}
 			taken[i] = true
 			if m.chips[i].Device == nil {
-				continue // another host loads it
+				continue
 			}
 			if programs[i], err = part.Program(m.chips[i]); err == nil && programs[i] == nil {
 				err = errors.New("the part's function returned none")
@@ -90,7 +88,7 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 	switch {
 	case !slices.Contains(taken, true):
 		return nil, fail(errors.New("it has no parts"))
-	case len(at) == 0: // all are other hosts'
+	case len(at) == 0:
 		return x, nil
 	}
 	xs, err := reprise.LoadAll(ctx, ds, ps)
@@ -106,10 +104,8 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 // Name returns the program's name.
 func (x *Executable) Name() string { return x.name }
 
-// On returns the executable of a chip; nil if there is none.
 func (x *Executable) On(c *Chip) *reprise.Executable { return on(x.m, c, x.xs) }
 
-// Release releases the kernels' memory and the hold on buffers on all chips.
 func (x *Executable) Release(ctx context.Context) error {
 	return x.m.each(ctx, fmt.Sprintf("release executable %q", x.name), func(i int) error {
 		if x.xs[i] == nil {

@@ -8,19 +8,18 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Queue is a command queue of every chip of a mesh. Each chip runs it in order. Only events that
-// the host waits for, barriers, and programs that wait for each other order the chips. Its methods
-// may be called from any goroutine.
+// Queue is a command queue of every chip of a mesh. Only events that the host waits for, barriers,
+// and programs that wait for each other order the chips. Its methods may be called from any
+// goroutine.
 type Queue struct {
 	m  *Mesh
 	id int
-	qs []*reprise.Queue // by chip; nil for chips of other hosts
+	qs []*reprise.Queue
 }
 
 // Queue returns a command queue by number, from 0 up to Queues()-1.
 func (m *Mesh) Queue(id int) *Queue { return m.queues[id] }
 
-// Queues returns the number of command queues.
 func (m *Mesh) Queues() int { return len(m.queues) }
 
 // ID returns the queue's number.
@@ -29,7 +28,6 @@ func (q *Queue) ID() int { return q.id }
 // Mesh returns the queue's mesh.
 func (q *Queue) Mesh() *Mesh { return q.m }
 
-// On returns the queue of a chip; nil for a chip of another mesh or host.
 func (q *Queue) On(c *Chip) *reprise.Queue { return on(q.m, c, q.qs) }
 
 // on returns a chip's object; nil for a chip of another mesh or host.
@@ -40,7 +38,6 @@ func on[T any](m *Mesh, c *Chip, all []*T) *T {
 	return nil
 }
 
-// ready fails if the mesh is closed or the object that of checks isn't the mesh's.
 func (q *Queue) ready(op string, of func(*Mesh) error) error {
 	if err := q.m.usable(op); err != nil {
 		return err
@@ -70,8 +67,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 }
 
 // Read reads a whole buffer after the queue's earlier commands, from all chips concurrently, and
-// equal parts from the first chip only. Across hosts, parts that only other hosts have stay
-// unchanged in dst.
+// equal parts from the first chip only. Parts that only other hosts have stay unchanged in dst.
 func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	if err := q.ready("read", b.of); err != nil {
 		return err
@@ -131,7 +127,6 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	return nil
 }
 
-// Wait waits until all chips have run the queue and all results are in memory.
 func (q *Queue) Wait(ctx context.Context) error {
 	if err := q.m.usable("wait for queue"); err != nil {
 		return err
@@ -141,30 +136,26 @@ func (q *Queue) Wait(ctx context.Context) error {
 
 // Record makes an event mark this place in the queue, on every chip.
 func (q *Queue) Record(ctx context.Context, e *Event) error {
-	if err := q.ready("record", e.of); err != nil {
-		return err
-	}
-	errs := make([]error, len(q.qs))
-	for _, i := range q.m.here {
-		errs[i] = q.qs[i].Record(ctx, e.es[i])
-	}
-	return q.m.failure(fmt.Sprintf("record event %q", e.name), errs)
+	return q.mark(ctx, "record", e, (*reprise.Queue).Record)
 }
 
 // WaitEvent holds the queue's later commands until the event's newest recording is done, each chip
 // for its own.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) error {
-	if err := q.ready("wait", e.of); err != nil {
+	return q.mark(ctx, "wait for", e, (*reprise.Queue).WaitEvent)
+}
+
+func (q *Queue) mark(ctx context.Context, op string, e *Event, f func(*reprise.Queue, context.Context, *reprise.Event) error) error {
+	if err := q.ready(op, e.of); err != nil {
 		return err
 	}
 	errs := make([]error, len(q.qs))
 	for _, i := range q.m.here {
-		errs[i] = q.qs[i].WaitEvent(ctx, e.es[i])
+		errs[i] = f(q.qs[i], ctx, e.es[i])
 	}
-	return q.m.failure(fmt.Sprintf("wait for event %q", e.name), errs)
+	return q.m.failure(fmt.Sprintf("%s event %q", op, e.name), errs)
 }
 
-// Event marks a place among the commands of a queue on every chip.
 type Event struct {
 	m    *Mesh
 	name string
@@ -183,10 +174,8 @@ func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
-// On returns the event of a chip; nil for a chip of another mesh or host.
 func (e *Event) On(c *Chip) *reprise.Event { return on(e.m, c, e.es) }
 
-// Wait waits until the event's newest recording is done on all chips.
 func (e *Event) Wait(ctx context.Context) error {
 	if e == nil {
 		return errors.New("mesh: synchronize: no event: it is nil")

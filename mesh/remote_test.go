@@ -108,7 +108,6 @@ func TestFarLinkGoesDown(t *testing.T) {
 	p.works(p.near, 11)
 }
 
-// All links: the remote chip is lost until it is recovered.
 func TestAllFarLinksGoDown(t *testing.T) {
 	p := openPair(t)
 	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))

@@ -1,7 +1,7 @@
 package mesh
 
 // step is one step of a chip in a collective: it sends pages to a neighbour, and receives pages and
-// combines them with its own or forwards them. The fields are the arguments of kernels.Exchange.
+// combines or forwards them. The fields are the arguments of kernels.Exchange.
 type step struct {
 	send, sendNext bool
 	recv, recvNext bool
@@ -31,10 +31,8 @@ func slice(pages, n, i int) (first, count int) {
 	return first, pages*(i+1)/n - first
 }
 
-// plan is the list of steps of each chip of a line.
 type plan [][]step
 
-// add adds a step, split at maxStepPages.
 func (p plan) add(chip int, s step) {
 	for left := s.pages; left > 0; left -= s.pages {
 		s.pages = min(left, maxStepPages)
@@ -56,7 +54,6 @@ func (p plan) how() Combine {
 	return Replace
 }
 
-// combined returns how many received pages a chip combines with its own.
 func combined(steps []step) (pages int) {
 	for _, s := range steps {
 		if s.recv && s.how != Replace {
@@ -66,8 +63,8 @@ func combined(steps []step) (pages int) {
 	return pages
 }
 
-// flow sends pages along the line. Each chip on the way combines them with its own and forwards the
-// result; with drop it forwards them unchanged.
+// Each chip on the way combines the pages with its own and forwards the result; with drop it
+// forwards them unchanged.
 func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	next := to > from
 	d := -1
@@ -124,8 +121,7 @@ func reduceScatter(n, pages int, ring bool, how Combine) plan {
 	return p
 }
 
-// turn moves slices once around a ring: in step t chip r sends slice r-t-lag and receives the one
-// before.
+// In step t chip r sends slice r-t-lag and receives the one before.
 func (p plan) turn(pages, lag int, how Combine) {
 	n := len(p)
 	size := pages / n

@@ -8,11 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// packets is what was sent and not received in a direction of a link, which has two slots.
 type packets [][]int
 
-// run executes a plan as kernels do, and returns false if no chip can continue. pick chooses the
-// next chip. A page is the list of the chips whose values were combined in it, in that order.
+// A page is the list of the chips whose values were combined in it, in that order.
 func run(p plan, pages [][][]int, pick func(n int) int) bool {
 	n := len(p)
 	wire := map[[2]int]packets{}

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Shape is the size of a mesh along each axis. Chips are numbered row by row.
 type Shape []int
 
-// Size returns the number of places; 0 for an invalid shape.
+// 0 for an invalid shape.
 func (s Shape) Size() int {
 	if len(s) == 0 {
 		return 0
@@ -28,7 +27,6 @@ func (s Shape) Size() int {
 
 const maxChips = 1 << 16
 
-// Line reports whether at most one axis is longer than 1.
 func (s Shape) Line() bool {
 	long := 0
 	for _, d := range s {
@@ -42,7 +40,6 @@ func (s Shape) Line() bool {
 // String returns "2x4".
 func (s Shape) String() string { return join(s, "x") }
 
-// Coord is a place in a mesh: an index on each axis, from 0.
 type Coord []int
 
 // String returns "(1,3)".
@@ -71,7 +68,6 @@ func (s Shape) Index(c Coord) (int, bool) {
 	return n, true
 }
 
-// Coord returns the coordinate of chip i, 0 <= i < Size.
 func (s Shape) Coord(i int) Coord {
 	c := make(Coord, len(s))
 	for a := len(s) - 1; a >= 0; a-- {
@@ -106,7 +102,6 @@ func At(c ...int) Range { return Range{Start: c, End: c} }
 
 func (r Range) IsZero() bool { return r.Start == nil && r.End == nil }
 
-// String returns "(0,0)-(1,3)", and "all" for the zero Range.
 func (r Range) String() string {
 	if r.IsZero() {
 		return "all"
@@ -114,7 +109,6 @@ func (r Range) String() string {
 	return r.Start.String() + "-" + r.End.String()
 }
 
-// Shape returns the size along each axis, or nil if the ends have different numbers of axes.
 func (r Range) Shape() Shape {
 	if len(r.Start) != len(r.End) {
 		return nil
@@ -126,7 +120,6 @@ func (r Range) Shape() Shape {
 	return s
 }
 
-// Contains reports whether a place is in the range.
 func (r Range) Contains(c Coord) bool {
 	if r.IsZero() {
 		return true
@@ -142,7 +135,6 @@ func (r Range) Contains(c Coord) bool {
 	return true
 }
 
-// Intersect returns the common part of two ranges, or false if it is empty.
 func (r Range) Intersect(o Range) (Range, bool) {
 	switch {
 	case r.IsZero():
@@ -178,7 +170,6 @@ func (r Range) Coords() iter.Seq[Coord] {
 	}
 }
 
-// in returns the range, or the whole shape for the zero Range, if it is inside a shape.
 func (r Range) in(s Shape) (Range, error) {
 	if r.IsZero() {
 		end := make(Coord, len(s))

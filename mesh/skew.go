@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// Skew is the time difference between the chips of a replay.
 type Skew struct {
 	Chips []ChipTime // in the order of the trace's parts
 	// Spread is the time from the first chip to the last, Within the error bound: twice the
@@ -22,15 +21,14 @@ type Skew struct {
 // ChipTime is the time of one chip.
 type ChipTime struct {
 	Chip  *Chip
-	After time.Duration // after the first chip
+	After time.Duration
 }
 
-// clockGap is the time between the two readings that relate a chip's clock to the host's.
 const clockGap = 20 * time.Millisecond
 
 // Skew waits for the queues, replays a trace and returns the differences between the chips' ends of
-// the replay, from time stamps of their dispatchers. If the trace takes equally long on every chip,
-// these are the differences of the starts. A call takes some tens of milliseconds.
+// the replay, from time stamps of their dispatchers: if the trace takes equally long on every chip,
+// those of the starts. A call takes some tens of milliseconds.
 func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 	fail := func(err error) (*Skew, error) {
 		return nil, fmt.Errorf("mesh: skew of trace %q: %w", t.Name(), err)

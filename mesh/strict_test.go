@@ -15,7 +15,6 @@ import (
 // reordering that hardware may do, over links that delay and repeat packets, have the result of a
 // model of the documented order.
 func TestStrict(t *testing.T) {
-	// more cores take time and test nothing new
 	for _, c := range []struct {
 		arch  chip.Arch
 		cores chip.Harvesting

@@ -17,7 +17,6 @@ func engines(how mesh.Combine) bool {
 	return how == mesh.SumTilesBFloat16 || how == mesh.SumTilesFloat32
 }
 
-// combined returns the word that a kernel makes of two.
 func (g *group) combined(how mesh.Combine, arrived, own uint32) uint32 {
 	arch := arith.Blackhole
 	if g.links.Line()[0].Device.Arch() == chip.Wormhole {

@@ -12,18 +12,17 @@ import (
 // Recorder records programs on one queue of each chip. Use it from one goroutine at a time.
 type Recorder struct {
 	m      *Mesh
-	rs     []*reprise.Recorder // by chip; nil for chips of other hosts
+	rs     []*reprise.Recorder
 	others map[*Queue]*Recorder
 }
 
-// captureKey marks the context of a capture's function.
 type captureKey struct{}
 
 // Capture records a trace with a part on every chip of the queue's mesh, and on those of the other
-// queues, whose Recorders [Recorder.Queue] returns. Nothing runs. record is called once; commands
-// that are equal on several chips are kept once on the host. Chips without commands have no part. A
-// replay starts all chips together. See [reprise.Queue.Capture] for restrictions, and [Queue.In]
-// for replaying on some of the chips.
+// queues, whose Recorders [Recorder.Queue] returns. record is called once; commands that are equal
+// on several chips are kept once on the host. Chips without commands have no part. A replay starts
+// all chips together. See [reprise.Queue.Capture] for restrictions, and [Queue.In] for replaying on
+// some of the chips.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*reprise.Trace, error) {
 	if err := q.m.usable("capture"); err != nil {
@@ -62,76 +61,64 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	return t, nil
 }
 
-// capturing reports whether a context is a capture's. Such calls are refused on the caller's
-// goroutine, so that the error names the caller's line.
+// Such calls are refused on the caller's goroutine, so that the error names the caller's line.
 func capturing(ctx context.Context) bool { return ctx.Value(captureKey{}) != nil }
 
 // Queue returns the Recorder of another queue of the capture, or nil.
 func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
 
-// On returns the Recorder of a chip's part; nil for a chip of another mesh or host. Equal chips
-// share their commands if the first chip of the mesh records first.
+// Equal chips share their commands if the first chip of the mesh records first.
 func (r *Recorder) On(c *Chip) *reprise.Recorder { return on(r.m, c, r.rs) }
 
-// Run records a program on its chips. An error also ends the capture.
 func (r *Recorder) Run(x *Executable) error {
-	if err := x.of(r.m); err != nil {
-		return fmt.Errorf("mesh: record: %w", err)
+	op := "record program"
+	if x != nil {
+		op = fmt.Sprintf("record program %q", x.name)
 	}
-	return r.each(fmt.Sprintf("record program %q", x.name), func(i int) error {
-		if x.xs[i] == nil {
-			return nil
-		}
-		return r.rs[i].Run(x.xs[i])
-	})
+	return r.eachOf(x, op, func(i int) error { return r.rs[i].Run(x.xs[i]) })
 }
 
 // Param names arguments of the last recorded run, on every chip of the program, for
 // [reprise.Trace.Set]. Chips with parameters keep their own copy of the commands.
 func (r *Recorder) Param(x *Executable, name string, args ...reprise.Arg) error {
-	if err := x.of(r.m); err != nil {
-		return fmt.Errorf("mesh: record: %w", err)
-	}
-	return r.each(fmt.Sprintf("name parameter %q", name), func(i int) error {
-		if x.xs[i] == nil {
-			return nil
-		}
-		return r.rs[i].Param(name, args...)
-	})
+	return r.eachOf(x, fmt.Sprintf("name parameter %q", name), func(i int) error { return r.rs[i].Param(name, args...) })
 }
 
 // ParamBuffer is Param for a buffer's address, for [reprise.Trace.SetBuffer] with [Buffer.All].
 func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...reprise.Arg) error {
-	err := x.of(r.m)
-	if err == nil {
-		err = b.of(r.m)
-	}
-	if err != nil {
+	if err := b.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)
 	}
-	return r.each(fmt.Sprintf("name parameter %q", name), func(i int) error {
-		if x.xs[i] == nil {
-			return nil
-		}
+	return r.eachOf(x, fmt.Sprintf("name parameter %q", name), func(i int) error {
 		return r.rs[i].ParamBuffer(name, b.bufs[i], args...)
 	})
 }
 
-// Record makes a point on every chip that other queues of the trace can wait for.
-func (r *Recorder) Record(e *Event) error {
-	if err := e.of(r.m); err != nil {
-		return fmt.Errorf("mesh: record: %w", err)
-	}
-	return r.each(fmt.Sprintf("record event %q", e.name), func(i int) error { return r.rs[i].Record(e.es[i]) })
-}
+func (r *Recorder) Record(e *Event) error { return r.mark("record", e, (*reprise.Recorder).Record) }
 
 // WaitEvent makes later commands wait for an event of another queue of the trace, each chip for its
 // own.
 func (r *Recorder) WaitEvent(e *Event) error {
+	return r.mark("wait for", e, (*reprise.Recorder).WaitEvent)
+}
+
+func (r *Recorder) mark(op string, e *Event, f func(*reprise.Recorder, *reprise.Event) error) error {
 	if err := e.of(r.m); err != nil {
-		return fmt.Errorf("mesh: wait: %w", err)
+		return fmt.Errorf("mesh: %s: %w", op, err)
 	}
-	return r.each(fmt.Sprintf("wait for event %q", e.name), func(i int) error { return r.rs[i].WaitEvent(e.es[i]) })
+	return r.each(fmt.Sprintf("%s event %q", op, e.name), func(i int) error { return f(r.rs[i], e.es[i]) })
+}
+
+func (r *Recorder) eachOf(x *Executable, op string, f func(i int) error) error {
+	if err := x.of(r.m); err != nil {
+		return fmt.Errorf("mesh: record: %w", err)
+	}
+	return r.each(op, func(i int) error {
+		if x.xs[i] == nil {
+			return nil
+		}
+		return f(i)
+	})
 }
 
 func (r *Recorder) each(op string, f func(i int) error) error {

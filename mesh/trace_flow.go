@@ -12,8 +12,7 @@ func (r *Recorder) Loop(n uint32, body func() error) error {
 }
 
 // While is [reprise.Recorder.While] on every chip. Each chip decides by its own word. Programs that
-// wait for other chips, as collectives do, hang if the chips decide differently; a word that a
-// collective writes on all chips avoids that.
+// wait for other chips, as collectives do, hang if the chips decide differently.
 func (r *Recorder) While(cond func(c *Chip) reprise.Cond, limit uint32, body func() error) error {
 	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].While(cond(r.m.chips[i]), limit, b[0]) }, body)
 }
@@ -46,7 +45,7 @@ func (r *Recorder) Call(t *reprise.Trace) error {
 // it. The chips' constructs are coroutines that stop at the start of a body and continue at its
 // end.
 func (r *Recorder) control(op string, construct func(i int, bodies []func() error) error, bodies ...func() error) error {
-	var ended error // result of the current body
+	var ended error
 	errs := make([]error, len(r.rs))
 	next := make([]func() (int, bool), len(r.rs))
 	for _, i := range r.m.here {
@@ -54,7 +53,7 @@ func (r *Recorder) control(op string, construct func(i int, bodies []func() erro
 		pull, stop := iter.Pull(func(yield func(int) bool) {
 			for k := range bodies {
 				if bodies[k] == nil {
-					continue // the chip refuses it
+					continue
 				}
 				bs[k] = func() error {
 					yield(k)

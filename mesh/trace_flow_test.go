@@ -14,8 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Each chip decides by its own words, remote ones as well; a word that a collective writes decides
-// for all.
 func TestControlFlow(t *testing.T) {
 	for _, tt := range []struct {
 		machine func(...sim.Option) *sim.Machine
@@ -99,7 +97,6 @@ func eachDecides(b *bench) {
 	}
 }
 
-// oneDecides sums a page over all chips until the sum, which all have, is large enough.
 func oneDecides(b *bench) {
 	b.Helper()
 	links, err := b.mesh.NewLinks(b.ctx, chip.Core{})

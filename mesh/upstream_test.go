@@ -30,7 +30,6 @@ func constant(n int, v uint32) []byte {
 	return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, v), n/4)
 }
 
-// values checks that all words of a buffer on each chip, by row, are that chip's value.
 func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 	b.Helper()
 	b.must(b.queue.Wait(b.ctx))

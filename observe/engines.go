@@ -26,9 +26,8 @@ type engineThread struct {
 }
 
 // SampleEngines samples every interval until Stop what the threads of these workers' engines wait
-// for, for [Timeline.EngineSpans]. Only an emulated device can tell; each sample stops the chip for
-// less than a microsecond. Otherwise, and for a core outside of the chip, the error is that of
-// [dispatch.Debug.EngineWait].
+// for, for [Timeline.EngineSpans]. Only an emulated device can tell; otherwise, and for a core
+// outside of the chip, the error is that of [dispatch.Debug.EngineWait].
 func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) error {
 	if interval <= 0 {
 		return fmt.Errorf("observe: sample engines every %v: want an interval above 0", interval)

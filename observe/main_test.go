@@ -16,7 +16,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// onAll adds the vendor's simulator of both chips.
 func onAll(t *testing.T, run func(*devtest.Bench)) {
 	devtest.OnEmulators(t, run)
 	for _, library := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {

@@ -32,12 +32,12 @@ const MetricsContentType = promtext.ContentType
 // The zero Metrics is ready to use, from any goroutine. Counting a call allocates nothing.
 type Metrics struct {
 	mu      sync.Mutex
-	devices []*deviceMetrics // in the order of their first Observe
+	devices []*deviceMetrics
 }
 
 // Observe counts the calls that use a device until stop is called. Devices of one name share
-// series. Counts stay after stop; memory is no longer written. A device that is already observed is
-// not counted twice, and its stop does nothing.
+// series. Counts stay after stop; memory is no longer written. Observing a device twice does
+// nothing.
 func (m *Metrics) Observe(dev *reprise.Device) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,11 +64,10 @@ const numCalls = reprise.CallReleaseTrace + 1
 
 type deviceMetrics struct {
 	name  string
-	open  []*reprise.Device // guarded by Metrics.mu
+	open  []*reprise.Device
 	calls [numCalls]callMetrics
 }
 
-// Begin implements reprise.Observer.
 func (d *deviceMetrics) Begin(_ context.Context, c *reprise.Call) {
 	m := &d.calls[c.Kind]
 	m.mu.Lock()
@@ -76,7 +75,6 @@ func (d *deviceMetrics) Begin(_ context.Context, c *reprise.Call) {
 	m.mu.Unlock()
 }
 
-// End implements reprise.Observer.
 func (d *deviceMetrics) End(_ context.Context, c *reprise.Call) {
 	m, took := &d.calls[c.Kind], c.End.Sub(c.Start)
 	bucket, _ := slices.BinarySearch(callBounds[:], took)
@@ -111,23 +109,22 @@ func (m *callMetrics) read() callCounts {
 	return m.callCounts
 }
 
-// A replay takes a few microseconds, a wait may take minutes.
-var callBounds = [...]time.Duration{
-	1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
-	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
-	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
-	1 * time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
-	1 * time.Second, 2 * time.Second, 5 * time.Second,
-	10 * time.Second, 20 * time.Second, 50 * time.Second,
-	100 * time.Second,
-}
+// callBounds are 1, 2, 5, 10 µs and so on up to 100 s.
+var callBounds = func() (b [25]time.Duration) {
+	unit := time.Microsecond
+	for i := range b {
+		b[i] = unit * [...]time.Duration{1, 2, 5}[i%3]
+		if i%3 == 2 {
+			unit *= 10
+		}
+	}
+	return b
+}()
 
 type failure int
 
 const (
-	failureCanceled failure = iota // its context ended
+	failureCanceled failure = iota
 	failureHang
 	failureLost // the device is gone, or was reset under the runtime
 	failureOther

@@ -70,8 +70,8 @@ func writeCalls(w *promtext.Writer, calls []callSeries) {
 
 func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 	type series struct {
-		device, kind                                    string
-		allocated, capacity, peak, largestFree, extents uint64
+		device, kind string
+		values       [5]uint64
 	}
 	var all []series
 	w.Family("reprise_devices", promtext.Gauge, "Devices that are observed.")
@@ -85,28 +85,25 @@ func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 			for _, dev := range d.open {
 				st := dev.Memory(k)
 				banks := uint64(st.Banks)
-				s.allocated += st.Allocated * banks
-				s.capacity += st.Total * banks
-				s.peak += st.Peak * banks
-				s.largestFree = max(s.largestFree, st.LargestHole*banks)
-				s.extents += uint64(st.Extents)
+				most := max(s.values[3], st.LargestHole*banks)
+				for i, v := range [...]uint64{st.Allocated * banks, st.Total * banks, st.Peak * banks, 0, uint64(st.Extents)} {
+					s.values[i] += v
+				}
+				s.values[3] = most
 			}
 			all = append(all, s)
 		}
 	}
-	for _, f := range []struct {
-		name, help string
-		value      func(*series) uint64
-	}{
-		{"reprise_device_memory_allocated_bytes", "Device memory that is allocated, over all banks.", func(s *series) uint64 { return s.allocated }},
-		{"reprise_device_memory_capacity_bytes", "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(s *series) uint64 { return s.capacity }},
-		{"reprise_device_memory_peak_bytes", "The most device memory that was ever allocated at once.", func(s *series) uint64 { return s.peak }},
-		{"reprise_device_memory_largest_free_bytes", "The most that one more buffer can get, over all banks.", func(s *series) uint64 { return s.largestFree }},
-		{"reprise_device_memory_extents", "Live buffers, kernels and traces.", func(s *series) uint64 { return s.extents }},
+	for i, f := range [...]struct{ name, help string }{
+		{"allocated_bytes", "Device memory that is allocated, over all banks."},
+		{"capacity_bytes", "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own."},
+		{"peak_bytes", "The most device memory that was ever allocated at once."},
+		{"largest_free_bytes", "The most that one more buffer can get, over all banks."},
+		{"extents", "Live buffers, kernels and traces."},
 	} {
-		w.Family(f.name, promtext.Gauge, f.help)
-		for i := range all {
-			w.Uint(f.value(&all[i]), "device", all[i].device, "kind", all[i].kind)
+		w.Family("reprise_device_memory_"+f.name, promtext.Gauge, f.help)
+		for k := range all {
+			w.Uint(all[k].values[i], "device", all[k].device, "kind", all[k].kind)
 		}
 	}
 }

@@ -11,12 +11,11 @@ import (
 
 const programEvery = time.Millisecond // between two readings of the rings, which hold a thousand programs of each queue
 
-// ProgramLog collects when the programs of a device's queues run, from [CollectPrograms] to
-// [ProgramLog.Stop], without any command in the queues. Its methods may be called from any
-// goroutine.
+// ProgramLog collects when the programs of a device's queues run, without any command in the
+// queues. Its methods may be called from any goroutine.
 type ProgramLog struct {
-	end  func() // ends the collection and waits for it
-	most int    // of a queue
+	end  func()
+	most int
 
 	mu     sync.Mutex
 	from   []*dispatch.ProgramTimes // by queue; nil where the firmware notes no times
@@ -24,11 +23,10 @@ type ProgramLog struct {
 	err    error
 }
 
-// queueLog is the times of a queue's programs by start, with gaps.
 type queueLog struct {
 	times []dispatch.ProgramTime
 	gaps  []programGap
-	lost  int // in all gaps
+	lost  int
 }
 
 // programGap is programs whose times were overwritten before they were read.
@@ -99,7 +97,6 @@ func (p *ProgramLog) Stop() error {
 	return p.err
 }
 
-// Err returns the first error of reading times.
 func (p *ProgramLog) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +109,7 @@ func (p *ProgramLog) At(queue, n int) (dispatch.ProgramTime, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := &p.queues[queue]
-	lost := 0 // before n
+	lost := 0
 	for _, g := range q.gaps {
 		if n < g.before+lost {
 			break

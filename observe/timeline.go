@@ -1,6 +1,6 @@
 // Package observe shows what a device and its host do: a [Timeline] with the device's own times,
-// [Log] for log/slog, and [Metrics] for Prometheus. All are a [reprise.Observer]. Package
-// observe/otel, a module of its own, makes spans of OpenTelemetry.
+// [Log] for log/slog, and [Metrics] for Prometheus. Package observe/otel, a module of its own,
+// makes spans of OpenTelemetry.
 package observe
 
 import (
@@ -22,31 +22,32 @@ import (
 // [Timeline.Stop]: when calls were made, and when the device carried them out.
 //
 // The device's times are stamps of its dispatchers, one after every submission. So meanwhile the
-// device works on each queue strictly in order, and each call costs the host some microseconds more.
+// device works on each queue strictly in order, and each call costs the host some microseconds
+// more.
 type Timeline struct {
 	dev   *reprise.Device
 	began time.Time
 	stop  func()
-	most  int // of spans and stamps
+	most  int
 
 	mu      sync.Mutex
 	stopped bool
 	host    []Span
 	stamps  []stamp
-	settled int               // leading stamps whose times are known
-	clocks  []clockReading    // by host time
+	settled int // leading stamps whose times are known
+	clocks  []clockReading
 	shift   []int64           // cycles by which a queue's clock is ahead of queue 0's
 	begin   map[uint64]uint64 // cycles at which calls under way began, by call
 	dropped int
 	err     error
 
-	control    controlLogs                    // of replays of traces with loops, branches or calls
-	programLog *ProgramLog                    // nil once stopped
-	programs   map[int][]dispatch.ProgramTime // by queue, once stopped
-	printed    []print.Record                 // by kernels
+	control    controlLogs
+	programLog *ProgramLog // nil once stopped
+	programs   map[int][]dispatch.ProgramTime
+	printed    []print.Record
 
-	samplers []func()     // stop them
-	engines  []EngineSpan // by start
+	samplers []func()
+	engines  []EngineSpan
 }
 
 const mostSpans = 1 << 19
@@ -60,20 +61,19 @@ type stamp struct {
 	span  Span
 	event *reprise.Event // has the time of the end; nil once taken
 	lost  bool
-	from  time.Duration // when the call was made
+	from  time.Duration
 }
 
 // Span is a time in which the host or a queue did something.
 type Span struct {
-	Queue      int           // -1 for the host
-	Kind       string        // "write", "run", ... as the call, or "span" of Timeline.Span
-	Name       string        // of the buffer, program, trace or event
-	Call       uint64        // number of the call; 0 of Timeline.Span
-	Object     any           // of the call
+	Queue      int    // -1 for the host
+	Kind       string // "write", "run", ... as the call, or "span" of Timeline.Span
+	Name       string // of the buffer, program, trace or event
+	Call       uint64 // number of the call; 0 of Timeline.Span
+	Object     any
 	Start, End time.Duration // since StartTimeline
-	// StartCycles and EndCycles are the device's own times on queue 0's clock, which give the order
-	// there; 0 for the host's spans. Start and End put them beside the host's times as well as two
-	// clocks agree.
+	// StartCycles and EndCycles are the device's own times on queue 0's clock; 0 for the host's
+	// spans. Start and End put them beside the host's times as well as two clocks agree.
 	StartCycles, EndCycles uint64
 	failed                 bool
 }
@@ -111,8 +111,7 @@ func (t *Timeline) start(ctx context.Context) (err error) {
 	return err
 }
 
-// compareClocks finds the differences of the queues' clocks that readings which enclose each other
-// prove.
+// Only readings that enclose each other prove a difference.
 func (t *Timeline) compareClocks() error {
 	const rounds = 8
 	first := t.dev.Queue(0)
@@ -157,7 +156,6 @@ func (t *Timeline) read(q *reprise.Queue) (uint64, error) {
 
 type timelineObserver struct{ t *Timeline }
 
-// Begin implements reprise.Observer.
 func (o timelineObserver) Begin(_ context.Context, c *reprise.Call) {
 	t := o.t
 	if !c.Kind.Queued() || len(c.Queues) == 0 {
@@ -179,7 +177,6 @@ func (o timelineObserver) Begin(_ context.Context, c *reprise.Call) {
 	t.begin[c.ID] = now
 }
 
-// End implements reprise.Observer.
 func (o timelineObserver) End(ctx context.Context, c *reprise.Call) {
 	t := o.t
 	t.mu.Lock()
@@ -272,7 +269,7 @@ func (t *Timeline) Stop(ctx context.Context) error {
 	}
 	t.stopped = true
 	for i := range t.stamps {
-		if !t.stamps[i].take(t.shift) { // lost in a Recover
+		if !t.stamps[i].take(t.shift) {
 			t.stamps[i].lost, t.stamps[i].event = true, nil
 		}
 	}
@@ -299,8 +296,7 @@ func (t *Timeline) Dropped() int {
 	return t.dropped
 }
 
-// Spans returns the host's spans, then each queue's, which never overlap, by start. It is complete
-// once Stop has returned.
+// Spans returns the host's spans, then each queue's, by start, once Stop has returned.
 func (t *Timeline) Spans() []Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -329,7 +325,7 @@ func (t *Timeline) Spans() []Span {
 func (t *Timeline) hostTimeLocked(cycles uint64) time.Duration {
 	i, _ := slices.BinarySearchFunc(t.clocks, cycles, func(c clockReading, to uint64) int { return cmp.Compare(c.cycles, to) })
 	i = min(max(i, 1), len(t.clocks)-1)
-	if i < 1 { // a single reading
+	if i < 1 {
 		return t.clocks[0].at.Sub(t.began)
 	}
 	a, b := t.clocks[i-1], t.clocks[i]

@@ -23,21 +23,20 @@ type ControlSpan struct {
 	tracebuf.ControlSpan // Start and End are cycles of queue 0's clock
 	Queue                int
 	Call                 uint64 // number of the replay's call
-	Trace                string // the replayed one
+	Trace                string
 
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
 type controlLogs struct {
 	mu     sync.Mutex
-	on     map[int]debug.ControlLog // by queue
-	turns  map[int][]cq.TurnEntry   // by queue, once stopped
+	on     map[int]debug.ControlLog
+	turns  map[int][]cq.TurnEntry
 	traces map[*reprise.Trace]traceImages
 }
 
 type traceImages map[int]map[uint32]*tracebuf.Image // of a trace and its callees, by queue and address
 
-// logControl begins logs for the queues on which a trace has control flow.
 func (t *Timeline) logControl(tr *reprise.Trace) {
 	l := &t.control
 	l.mu.Lock()

@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// outline is the spans of a timeline, a line for each, indented as they nest.
 func outline(b *devtest.Bench, line *observe.Timeline) string {
 	b.Helper()
 	var out strings.Builder

@@ -24,7 +24,6 @@ type traceEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Processes of the format, each with a thread for each track.
 const (
 	hostProcess = iota + 1
 	deviceProcess
@@ -34,9 +33,8 @@ const (
 )
 
 // WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for each set of
-// nesting calls of the host, each queue, sampled engine thread and recorded processor. Arrows lead
-// from calls to their effect on the device. Loops, iterations, branches and calls lie inside of
-// their replay.
+// nesting calls of the host, each queue, sampled engine thread and recorded processor, with arrows
+// from calls to their effect on the device.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
@@ -109,7 +107,6 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// newEvent is a span of a track.
 func newEvent(name, category string, start, end time.Duration, process, thread int) traceEvent {
 	d := micros(end - start)
 	return traceEvent{Name: name, Category: category, Phase: "X", Time: micros(start), Duration: &d, Process: process, Thread: thread}
@@ -121,10 +118,10 @@ func meta(what string, process, thread int, name string) traceEvent {
 
 func micros(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 }
 
-// lanes are tracks of nesting spans: for each the ends of the open spans, the innermost last.
+// Of each track the ends of the open spans, the innermost last.
 type lanes [][]time.Duration
 
-// place returns the first track on which a span nests. Spans come by start, longer ones first.
+// Spans come by start, longer ones first.
 func (l *lanes) place(s *Span) int {
 	for i, open := range *l {
 		for len(open) > 0 && open[len(open)-1] <= s.Start {

@@ -40,7 +40,6 @@ func TestTimelineFile(t *testing.T) {
 	}
 }
 
-// timelineFile has line breaks between events and DEVICE for the device's name.
 const timelineFile = `{"traceEvents":[{"name":"process_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"host"}},
 {"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"DEVICE"}},
 {"name":"thread_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"queue 0"}},

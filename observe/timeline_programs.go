@@ -16,17 +16,16 @@ import (
 type ProgramSpan struct {
 	Queue int
 	Call  uint64 // number of the call that started it
-	Kind  string // of that call
+	Kind  string
 	Name  string // of the program; "" where the log of a trace's control flow doesn't tell
 	Trace string // "" for a program that ran eagerly
-	// Start and End are cycles of queue 0's clock: when earlier programs were done and the program
-	// started, and when its kernels were done. Those of a queue don't overlap.
+	// Start and End are cycles of queue 0's clock, from when earlier programs were done to when its
+	// kernels were.
 	Start, End uint64
 
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-// stopPrograms takes the last times and converts them to queue 0's clock.
 func (t *Timeline) stopPrograms() error {
 	t.mu.Lock()
 	log := t.programLog
@@ -99,13 +98,11 @@ func (t *Timeline) programsOf(call *Span) []ProgramSpan {
 	return out
 }
 
-// hostSpanLocked returns host times of cycles inside a call.
 func (t *Timeline) hostSpanLocked(call *Span, from, to uint64) (start, end time.Duration) {
 	start = min(max(t.hostTimeLocked(from), call.Start), call.End)
 	return start, min(max(t.hostTimeLocked(to), start), call.End)
 }
 
-// within returns the elements of a sorted list from start on and before end.
 func within[T any](list []T, start, end uint64, cycles func(*T) uint64) []T {
 	at := func(v uint64) int { return sort.Search(len(list), func(i int) bool { return cycles(&list[i]) >= v }) }
 	return list[at(start):at(end)]
@@ -153,7 +150,6 @@ func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	return always(part.Steps), true
 }
 
-// always returns the names of the programs outside of loops and branches.
 func always(steps []tracebuf.Step) []string {
 	places, _ := flow.Read(cq.Blackhole, len(steps), func(i int) (*flow.Control, []byte) { return &steps[i].Control, nil })
 	var out []string
@@ -165,7 +161,6 @@ func always(steps []tracebuf.Step) []string {
 	return out
 }
 
-// insideOne reports whether a time is in one of the leading spans of at least a depth.
 func insideOne(spans []ControlSpan, depth int, cycles uint64) bool {
 	for _, s := range spans {
 		if s.Depth < depth {

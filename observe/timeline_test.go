@@ -36,7 +36,6 @@ type traceFile struct {
 	} `json:"traceEvents"`
 }
 
-// readTrace checks that viewers can read a file, and returns the names of the spans of each track.
 func readTrace(t *testing.T, file []byte) map[string][]string {
 	t.Helper()
 	var f traceFile
@@ -131,7 +130,6 @@ func TestTimeline(t *testing.T) {
 			b.Errorf("tracks (-want +got):\n%s", diff)
 		}
 
-		// The device's own order: the wait ends after what it waits for, and nothing takes no time.
 		spans := line.Spans()
 		find := func(kind string, queue int) *observe.Span {
 			i := slices.IndexFunc(spans, func(s observe.Span) bool { return s.Kind == kind && s.Queue == queue })

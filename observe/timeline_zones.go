@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// ZoneSpan is a zone of a kernel (reprise/zone.h), or a printed line, which has no duration.
 type ZoneSpan struct {
 	print.Record
 	HostStart, HostEnd time.Duration // since StartTimeline
@@ -22,7 +21,7 @@ func (t *Timeline) Record(r print.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dropped += int(r.Lost)
-	if r.Kernel == "" { // of the Listener
+	if r.Kernel == "" {
 		return
 	}
 	if len(t.printed) >= t.most {

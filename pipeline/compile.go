@@ -11,7 +11,7 @@ import (
 )
 
 // Compile allocates the buffers, loads the model's programs, runs it once on an input, and records
-// the trace if the configuration asks for one. If it fails it releases everything.
+// the trace if the configuration asks for one.
 func (p *Pipeline) Compile(ctx context.Context, input []byte) error {
 	if err := p.acquire(ctx, "compile", created); err != nil {
 		return err
@@ -188,7 +188,6 @@ func (p *Pipeline) Release(ctx context.Context) error {
 	return nil
 }
 
-// release releases what Compile has made, newest first.
 func (p *Pipeline) release(ctx context.Context) error {
 	if p.trace != nil {
 		if err := p.trace.Release(ctx); err != nil && !errors.Is(err, reprise.ErrReleased) {

@@ -10,17 +10,15 @@ var (
 	ErrNotCompiled     = errors.New("it is not compiled: call Compile first")
 	ErrAlreadyCompiled = errors.New("it is compiled already")
 	// ErrBusy is returned when a pipeline is used inside its own Run, or by two goroutines at once.
-	ErrBusy = errors.New("it is in use: let Run end first")
-	// ErrTooManyInputs is returned when more inputs are enqueued than outputs were preallocated.
+	ErrBusy          = errors.New("it is in use: let Run end first")
 	ErrTooManyInputs = errors.New("more inputs than preallocated outputs: call PopAll in between, or preallocate more")
 )
 
 type ConfigError struct {
 	Config Config
-	Why    string // and what to do
+	Why    string
 }
 
-// Error implements error.
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("pipeline: new %q (%s): %s", e.Config.Name, e.Config.summary(), e.Why)
 }
@@ -30,10 +28,9 @@ func (e *ConfigError) Error() string {
 type MovedError struct {
 	Buffer    string
 	Want, Got uint32 // Got is 0 without room
-	Err       error  // why there was none
+	Err       error
 }
 
-// Error implements error.
 func (e *MovedError) Error() string {
 	why := fmt.Sprintf("now it would be at %#x", e.Got)
 	if e.Err != nil {

@@ -19,7 +19,6 @@ func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	return &bench{devtest.Open(t, target, opts...)}
 }
 
-// rounds is smaller in short, for the race detector.
 func rounds(n, short int) int {
 	if testing.Short() {
 		return short

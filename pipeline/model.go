@@ -17,12 +17,12 @@ type Buffers struct {
 	L1Input *reprise.Buffer
 	Outputs []*reprise.Buffer
 	Scratch *reprise.Pool // of L1, for intermediate buffers
-	freed   bool          // L1Input was freed
+	freed   bool
 }
 
 // FreeL1Input lets later buffers of Scratch use the memory of L1Input, if they are written only
-// after the first programs have read the input. The model must release them before it returns;
-// programs hold the memory. Compile then allocates L1Input again, at its old address.
+// after the first programs have read the input. The model must release them before it returns.
+// Compile then allocates L1Input again, at its old address.
 func (b *Buffers) FreeL1Input() error {
 	if b.Scratch == nil || b.L1Input == nil || b.freed {
 		return errors.New("pipeline: free L1 input: it is not in a scratch area: give L1Input and Scratch, and free it once")

@@ -1,8 +1,7 @@
-// Package pipeline runs a model on one input after another. It keeps the host ahead of the device,
-// and with a second queue it moves inputs and outputs while the model runs: the four patterns of
-// tt-metal's advanced performance notes, with the configurations of tt_cnn's pipeline. After
-// [Pipeline.Compile] inputs go through [Pipeline.Run], or through [Pipeline.Enqueue] and
-// [Pipeline.PopAll].
+// Package pipeline runs a model on one input after another, and with a second queue it moves inputs
+// and outputs while the model runs: the four patterns of tt-metal's advanced performance notes,
+// with the configurations of tt_cnn's pipeline. After [Pipeline.Compile] inputs go through
+// [Pipeline.Run], or through [Pipeline.Enqueue] and [Pipeline.PopAll].
 package pipeline
 
 import (
@@ -22,9 +21,9 @@ type Pipeline struct {
 	config Config
 	model  Model
 
-	ops, transfers *reprise.Queue // the same unless there are two queues
+	ops, transfers *reprise.Queue
 
-	mu      sync.Mutex // held while the pipeline is used
+	mu      sync.Mutex
 	state   state
 	buffers Buffers
 	owned   []*reprise.Buffer
@@ -34,7 +33,7 @@ type Pipeline struct {
 	written, consumed, finished, read *reprise.Event
 
 	inFlight []*inference
-	reused   [][][]byte // preallocated outputs
+	reused   [][][]byte
 	next     int
 	broken   error // why the queues could not be drained
 }
@@ -48,8 +47,8 @@ const (
 )
 
 type Config struct {
-	Name  string // of the trace, and for errors
-	Trace bool   // record the model's body once and replay it
+	Name  string
+	Trace bool // record the model's body once and replay it
 	// Queues is 1 (or 0) or 2: then queue 1 writes inputs while queue 0 runs the model.
 	Queues int
 	// TransferQueue makes queue 1 read the outputs too.
@@ -70,7 +69,7 @@ type Config struct {
 	Depth int
 }
 
-// One input being written, one being run, one being read, and one to spare.
+// One input being written, one run, one read, and one to spare.
 const defaultDepth = 4
 
 // New returns a pipeline to compile. The error is a *ConfigError.
@@ -91,7 +90,6 @@ func New(dev *reprise.Device, c Config, model Model) (*Pipeline, error) {
 	return p, nil
 }
 
-// unsupported says why a device can't run the configuration; "" if it can.
 func (c *Config) unsupported(dev *reprise.Device, model Model) string {
 	switch {
 	case model == nil:
@@ -136,7 +134,7 @@ func (c *Config) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// acquire locks the pipeline for a call. The caller unlocks mu.
+// The caller unlocks mu.
 func (p *Pipeline) acquire(ctx context.Context, op string, want state) error {
 	if !p.mu.TryLock() {
 		return p.wrap(op, ErrBusy)

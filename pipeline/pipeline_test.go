@@ -23,7 +23,6 @@ import (
 
 const modelPages = 16
 
-// model adds 1 to every word steps times, with a first and a last stage where there are buffers.
 func (b *bench) model(steps int) pipeline.Model {
 	return func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
@@ -100,7 +99,6 @@ func pipeConfigs() map[string]pipeline.Config {
 	}
 }
 
-// triedConfigs are in short without those that differ only in where data lies.
 func triedConfigs() map[string]pipeline.Config {
 	all := pipeConfigs()
 	if testing.Short() {
@@ -175,7 +173,6 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 				}
 			}()
 			whole()
-			// An input of the wrong size comes after the outputs of those before.
 			n := 0
 			var last error
 			for out, err := range p.Run(b.Ctx, slices.Values([][]byte{inputs(1)[0], inputs(2)[1], {1, 2, 3}, inputs(1)[0]})) {
@@ -190,7 +187,6 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 			}
 			b.Says(last, "input 2")
 			whole()
-			// In a canceled context nothing is begun.
 			ctx, cancel := context.WithCancelCause(b.Ctx)
 			cancel(stop)
 			if err := p.Enqueue(ctx, inputs(1)...); !errors.Is(err, stop) {

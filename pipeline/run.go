@@ -7,8 +7,8 @@ import (
 	"iter"
 )
 
-// PreallocateOutputs makes memory for the outputs of n inputs, which is reused: what PopAll returns
-// is valid until n more inputs are enqueued, and what Run returns until the loop's body ends.
+// PreallocateOutputs makes memory for the outputs of n inputs: what PopAll returns is valid until n
+// more inputs are enqueued, and what Run returns until the loop's body ends.
 func (p *Pipeline) PreallocateOutputs(n int) error {
 	const op = "preallocate outputs"
 	if err := p.acquire(context.Background(), op, compiled); err != nil {
@@ -43,7 +43,7 @@ func (p *Pipeline) makeOutputs() [][]byte {
 }
 
 // Enqueue copies inputs into the queues, in order, and returns while the device works on them. If
-// it fails, all outputs that were not popped are lost, and the queues are empty.
+// it fails, all outputs that were not popped are lost.
 func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 	if err := p.acquire(ctx, "enqueue", compiled); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 }
 
 // PopAll waits for the outputs of all enqueued inputs and returns them in order: for each input a
-// slice for each of the model's outputs. If it fails they are lost, and the queues are empty.
+// slice for each of the model's outputs. If it fails they are lost.
 func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 	if err := p.acquire(ctx, "pop all", compiled); err != nil {
 		return nil, err
@@ -91,9 +91,8 @@ func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 }
 
 // Run runs the model on a sequence of inputs and returns the outputs of each, in order. At most
-// Depth inputs are under way. The first error ends the sequence, in the place of its input. However
-// the sequence ends, the queues are empty then, and the pipeline can be used again unless the
-// device is lost.
+// Depth inputs are under way. The first error ends the sequence, in the place of its input. The
+// pipeline can be used again unless the device is lost.
 func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		if err := p.acquire(ctx, "run", compiled); err != nil {
@@ -105,7 +104,7 @@ func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[
 			yield(nil, p.wrap("run", fmt.Errorf("the outputs of %d enqueued inputs were not taken: call PopAll first", n)))
 			return
 		}
-		defer func() { // also if the loop's body panics
+		defer func() {
 			if len(p.inFlight) > 0 {
 				_ = p.drain(ctx)
 			}

@@ -11,8 +11,8 @@ import (
 
 type inference struct {
 	outputs  [][]byte
-	reads    []*reprise.Pending // of outputs; empty until they are in a queue
-	deferred bool               // the next input's write goes first
+	reads    []*reprise.Pending
+	deferred bool // the next input's write goes first
 }
 
 func (f *inference) wait(ctx context.Context) error {
@@ -149,7 +149,6 @@ func (p *Pipeline) drain(ctx context.Context) error {
 	return err
 }
 
-// script puts operations into queues until one fails.
 type script struct {
 	ctx context.Context
 	err error

@@ -15,11 +15,10 @@ var ErrStale = errors.New("the device was recovered: call Reset")
 // of one that it writes.
 type KernelError struct {
 	Stream  string
-	Code    uint32 // the kernel's
-	Stopped bool   // it reads no more
+	Code    uint32
+	Stopped bool // it reads no more
 }
 
-// Error implements error.
 func (e *KernelError) Error() string {
 	what := "the kernel failed"
 	if e.Stopped {
@@ -32,22 +31,20 @@ func (e *KernelError) Error() string {
 type SizeError struct {
 	Stream string
 	Size   int // of the message, in bytes
-	Most   int // what would fit
+	Most   int
 }
 
-// Error implements error.
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("stream %q: a message of %d B, at most %d B fit", e.Stream, e.Size, e.Most)
 }
 
-// DamagedError is returned if the ring holds no message, because two kernels use one end, or
-// something else has written to the memory. Reset makes the stream usable again.
+// DamagedError: the ring holds no message, because two kernels use one end, or something else has
+// written to the memory. Reset makes the stream usable again.
 type DamagedError struct {
 	Stream   string
-	Position uint32 // the host's
+	Position uint32
 }
 
-// Error implements error.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("stream %q: no message at position %#x: each end is for one kernel at a time", e.Stream, e.Position)
 }
@@ -56,20 +53,17 @@ func (e *DamagedError) Error() string {
 // stream usable again.
 type StaleError struct{ Stream string }
 
-// Error implements error.
 func (e *StaleError) Error() string { return fmt.Sprintf("stream %q: %v", e.Stream, ErrStale) }
 
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// MovedError is returned by Reset if the recovery has pinned the stream's memory at another
-// address. The stream is usable. Programs need the new [Stream.Args]; traces with them must be
-// captured again.
+// MovedError: the recovery has pinned the stream's memory at another address. The stream is usable.
+// Programs need the new [Stream.Args]; traces with them must be captured again.
 type MovedError struct {
 	Stream   string
-	Was, Now uint64 // NoC addresses
+	Was, Now uint64
 }
 
-// Error implements error.
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("stream %q: it was at NoC address %#x and is at %#x now: give its arguments to programs again", e.Stream, e.Was, e.Now)
 }
@@ -79,7 +73,6 @@ type ConfigError struct {
 	Why    string
 }
 
-// Error implements error.
 func (e *ConfigError) Error() string { return fmt.Sprintf("stream: new %q: %s", e.Stream, e.Why) }
 
 func (s *Stream) named(op string, err error) error {

@@ -7,10 +7,10 @@ import (
 
 // Layout of a stream's host memory, as in kernels/include/reprise/stream.h.
 const (
-	line       = 64   // positions and places of messages are multiples of it
-	inline     = 48   // bytes of data in a message's first line
-	kernelLine = 0    // the kernel's words
-	hostLine   = line // the host's
+	line       = 64 // positions and places of messages are multiples of it
+	inline     = 48 // bytes of data in a message's first line
+	kernelLine = 0  // the kernel's words
+	hostLine   = line
 	ringAt     = 2 * line
 	scratch    = 256 // bytes of L1 that the kernel needs
 )
@@ -29,18 +29,18 @@ const (
 	failure
 )
 
-// shared is the words that host and kernel share: a *dispatch.HostView.
+// shared is a *dispatch.HostView.
 type shared interface {
 	Load32(off int) uint32
 	Store32(off int, v uint32)
 }
 
-// ring is the host's end of a stream. Positions count bytes modulo 2^32; the messages lie between
-// the reader's and the writer's position.
+// Positions count bytes modulo 2^32; the messages lie between the reader's and the writer's
+// position.
 type ring struct {
 	words shared
-	base  int    // of the stream in words' memory
-	mem   []byte // the ring alone, whose length is a power of two
+	base  int
+	mem   []byte
 	pos   uint32
 }
 
@@ -73,7 +73,7 @@ func (r *ring) move(n uint32) {
 
 func (r *ring) stop() { r.words.Store32(r.base+hostLine+stoppedWord, 1) }
 
-// read takes the next message. A message longer than p stays in the ring.
+// A message longer than p stays in the ring.
 func (r *ring) read(p []byte) (n int, ok bool, err error) {
 	have := r.peer() - r.pos
 	if have == 0 {

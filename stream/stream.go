@@ -38,13 +38,13 @@ const (
 )
 
 type Config struct {
-	Name      string // for errors
+	Name      string
 	Direction Direction
 	// Size is the bytes of the ring, a power of two; 0: DefaultSize. A message takes a line of 64
 	// B, and with more than 48 B also its data, rounded up to 64 B.
 	Size int
-	// Memory, if not nil, is the caller's host memory for the stream: Bytes(Size) from byte Offset
-	// on, a multiple of 64. Otherwise the stream pins one of the card's 16 ranges.
+	// Memory, if not nil, is the caller's host memory, Bytes(Size) from byte Offset on, a multiple
+	// of 64. Otherwise the stream pins one of the card's 16 ranges.
 	Memory *reprise.HostBuffer
 	Offset int
 	// Queue paces the host's waits and ends them if it hangs; nil: queue 0.
@@ -65,16 +65,15 @@ type Stream struct {
 	q    *reprise.Queue
 
 	host    *reprise.HostBuffer
-	own     bool // host is the stream's
+	own     bool
 	scratch *reprise.Buffer
 	offset  int
 	size    int
 	first   uint32
 
-	turn     chan struct{} // holds a value while an operation is under way
+	turn     chan struct{}
 	released atomic.Bool
 
-	// Of the operation under way.
 	ring     ring
 	addr     uint64 // NoC address of the stream
 	tiles    [2]uint32
@@ -180,7 +179,6 @@ func (s *Stream) Direction() Direction { return s.dir }
 
 func (s *Stream) Size() int { return s.size }
 
-// Longest returns the most bytes of a message.
 func (s *Stream) Longest() int { return s.size - line }
 
 // ID is the stream's number in the waypoints SPOP and SPSH of a hang dump.
@@ -199,13 +197,11 @@ func (s *Stream) AddTo(p *reprise.Program) {
 }
 
 // Read waits for the next message of a kernel, copies it to p and returns its length. It allocates
-// nothing.
-//
-// The error is io.EOF after the kernel has closed the stream and a *KernelError after it has
-// failed, once each: another Read waits for the kernel's next run. A *SizeError leaves the message
-// in the ring. Otherwise the wait ends with ctx, with the error of a hung queue or a lost device, or
-// with reprise.ErrTimeout if nothing on the device moves for its hang timeout; then Read may be
-// called again. After a recovery the error is a *StaleError.
+// nothing. The error is io.EOF after the kernel has closed the stream and a *KernelError after it
+// has failed, once each: another Read waits for the kernel's next run. A *SizeError leaves the
+// message in the ring. Otherwise the wait ends with ctx, a hung queue, a lost device, or
+// reprise.ErrTimeout if nothing on the device moves for its hang timeout; then Read may be called
+// again. After a recovery the error is a *StaleError.
 func (s *Stream) Read(ctx context.Context, p []byte) (int, error) {
 	n, _, err := s.do(ctx, "read", operation{wait: true, p: p})
 	return n, err
@@ -230,9 +226,9 @@ func (s *Stream) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Write waits until the ring has room for a message and copies p, of at most Longest bytes, into it,
-// where a kernel pops it later. It allocates nothing. The error is a *SizeError for a message that
-// never fits and a *KernelError when the kernel reads no more, until Reset. The wait ends as Read's.
+// Write waits until the ring has room for a message and copies p, of at most Longest bytes, into
+// it. It allocates nothing. The error is a *SizeError for a message that never fits and a
+// *KernelError when the kernel reads no more, until Reset. The wait ends as Read's.
 func (s *Stream) Write(ctx context.Context, p []byte) error {
 	_, _, err := s.do(ctx, "write", operation{write: true, wait: true, p: p})
 	return err
@@ -248,11 +244,8 @@ func (s *Stream) TryWrite(p []byte) (ok bool, err error) {
 // waits for room as Write does, and another Write begins anew. A kernel that pushes gets
 // STREAM_STOPPED as soon as it finds no room, until Reset.
 func (s *Stream) Close(ctx context.Context) error {
-	if s.dir == ToHost {
-		_, _, err := s.do(ctx, "close", operation{what: end})
-		return err
-	}
-	_, _, err := s.do(ctx, "close", operation{write: true, wait: true, what: end})
+	push := s.dir == ToDevice
+	_, _, err := s.do(ctx, "close", operation{write: push, wait: push, what: end})
 	return err
 }
 
@@ -288,7 +281,6 @@ func (s *Stream) do(ctx context.Context, name string, op operation) (int, bool, 
 	return op.n, op.ok, s.named(name, err)
 }
 
-// try is one attempt at the operation. It reports whether the wait is over.
 func (s *Stream) try() bool {
 	o := &s.op
 	switch {
@@ -371,9 +363,9 @@ func (s *Stream) reset(ctx context.Context) error {
 }
 
 // Release ends waits on the stream in reprise.ErrReleased and frees its memory. It waits for the
-// device's queues ([reprise.HostBuffer.Release]), so Close the stream before if a kernel may be
-// waiting. The error is a *dispatch.HeldError, and nothing was released, while a program that was
-// given the stream is loaded or part of a trace.
+// device's queues: Close the stream before if a kernel may be waiting. The error is a
+// *dispatch.HeldError, and nothing was released, while a program that was given the stream is
+// loaded or part of a trace.
 func (s *Stream) Release(ctx context.Context) error {
 	if s.released.Swap(true) {
 		return s.named("release", reprise.ErrReleased)

@@ -26,7 +26,6 @@ import (
 //go:embed limits.txt
 var limits string
 
-// readLimits returns the numbers of limits.txt by their names.
 func readLimits(t *testing.T) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -45,7 +44,6 @@ func readLimits(t *testing.T) map[string]int {
 	return out
 }
 
-// TestSize holds the project's size.
 func TestSize(t *testing.T) {
 	git := exec.Command("git", "ls-files")
 	git.Dir = "../.."
@@ -94,8 +92,6 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// longLines counts the lines of a file that are longer than a limit. Generated files have none that
-// anybody reads.
 func longLines(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -108,9 +104,7 @@ func longLines(text string, limit int) (n int) {
 	return n
 }
 
-// longComments counts the lines of comments that are longer than a limit, where a tab has four
-// columns. What must not be broken doesn't count: code and output in comments, directives and
-// addresses.
+// A tab has four columns.
 func longComments(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -130,8 +124,6 @@ func longComments(text string, limit int) (n int) {
 	return n
 }
 
-// TestCircles holds how many files of each package depend on each other in a circle: by functions,
-// methods, fields, types, variables and constants.
 func TestCircles(t *testing.T) {
 	limits := readLimits(t)
 	for name, n := range circles(t) {
@@ -141,7 +133,6 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// circles returns the number of files in the largest circle of each package.
 func circles(t *testing.T) map[string]int {
 	t.Helper()
 	exports := map[string]string{} // files with what packages export, by import path
@@ -173,7 +164,6 @@ func circles(t *testing.T) map[string]int {
 	return found
 }
 
-// circle returns the number of files in the largest circle of a package.
 func circle(fset *token.FileSet, imported types.Importer, path, dir string, names []string) (int, error) {
 	var files []*ast.File
 	edges := map[string]map[string]bool{}
@@ -211,7 +201,7 @@ func circle(fset *token.FileSet, imported types.Importer, path, dir string, name
 	return largest(edges), nil
 }
 
-// largest returns the size of the largest strongly connected component (Tarjan).
+// (Tarjan)
 func largest(edges map[string]map[string]bool) (most int) {
 	index, low, on := map[string]int{}, map[string]int{}, map[string]bool{}
 	var stack []string

@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 var update = flag.Bool("update", false, "write generated parts of pages anew")
 
-// longPage is how many lines a page may have before it needs a table of contents: two screens.
 const longPage = 110
 
 var (
@@ -24,18 +25,13 @@ var (
 	notOfAnchor = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
 )
 
-// page is the text of a Markdown file without code blocks.
 func page(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return pageCode.ReplaceAllString(string(b), "")
 }
 
-// anchors are the names by which GitHub lets others link to the headings of a page, and those of
-// its sections alone.
 func anchors(text string) (all map[string]bool, sections []string) {
 	all = map[string]bool{}
 	for _, m := range pageHeading.FindAllStringSubmatch(text, -1) {
@@ -48,12 +44,9 @@ func anchors(text string) (all map[string]bool, sections []string) {
 	return all, sections
 }
 
-// Links between pages lead somewhere, and long pages begin with a table of contents.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, path := range append(pages, "../../README.md") {
 		text := page(t, path)
 		_, sections := anchors(text)
@@ -91,14 +84,10 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The packages of docs/architecture.md are those of the table of arrows, with what their
-// documentation says first.
 func TestPackagesPage(t *testing.T) {
 	const path, begin, end = "../../docs/architecture.md", "<!-- go test ./internal/archcheck -update -->\n", "<!-- end -->\n"
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	before, rest, ok1 := strings.Cut(string(b), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
@@ -132,8 +121,6 @@ func TestPackagesPage(t *testing.T) {
 		t.Errorf("%s isn't what the packages say, `go test ./internal/archcheck -update` writes it (-want +got):\n%s", path, diff)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644))
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 const promisesFile = "testdata/promises.txt"
 
-// promise is a row of testdata/promises.txt.
 type promise struct {
 	line        int // of the file
 	seed, lines string
@@ -31,9 +31,7 @@ type promise struct {
 func readPromises(t *testing.T) []promise {
 	t.Helper()
 	b, err := os.ReadFile(promisesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	list := func(s string) []string {
 		var out []string
 		for e := range strings.SplitSeq(s, ";") {
@@ -61,7 +59,6 @@ func readPromises(t *testing.T) []promise {
 	return out
 }
 
-// Each promise is shown by tests that exist, and docs/seeds.md lists them.
 func TestPromises(t *testing.T) {
 	promises := readPromises(t)
 	tests, programs := testsOfTree(t), programsOfTTNN(t)
@@ -87,14 +84,10 @@ func TestPromises(t *testing.T) {
 	const file = "../../docs/seeds.md"
 	want := promisesPage(promises)
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("%s isn't what %s says, `go test ./internal/archcheck -update` writes it (-want +got):\n%s", file, promisesFile, diff)
 	}
@@ -102,7 +95,6 @@ func TestPromises(t *testing.T) {
 
 var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz)[A-Za-z0-9_]*)\(`)
 
-// testsOfTree returns the tests and examples of all packages as FOLDER.NAME.
 func testsOfTree(t *testing.T) map[string]bool {
 	t.Helper()
 	const root = "../.."
@@ -124,25 +116,18 @@ func testsOfTree(t *testing.T) map[string]bool {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return out
 }
 
-// programsOfTTNN returns the programs whose results with TT-NN are held.
 func programsOfTTNN(t *testing.T) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile("../ttnn/testdata/programs/golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var golden struct {
 		Wheels map[string]map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(b, &golden); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, json.Unmarshal(b, &golden))
 	out := map[string]bool{}
 	for _, chips := range golden.Wheels {
 		for _, programs := range chips {
@@ -154,7 +139,6 @@ func programsOfTTNN(t *testing.T) map[string]bool {
 	return out
 }
 
-// seedTitles are the documents, in the order of their numbers.
 var seedTitles = map[string]string{
 	"000": "tt-enable-tracing",
 	"001": "Advanced Performance Optimizations for Models",
@@ -192,7 +176,6 @@ Generated from internal/archcheck/testdata/promises.txt.
 	return b.String()
 }
 
-// code returns names as code.
 func code(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {

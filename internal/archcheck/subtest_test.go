@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// A function that a helper runs as a subtest ends that subtest, not the test around it: Skip or
-// Fatal of the outer test would end the wrong goroutine, which the testing package reports as a
-// failure.
+// Skip or Fatal of the outer test would end the wrong goroutine, which the testing package reports
+// as a failure.
 func TestSubtestsEndThemselves(t *testing.T) {
 	for _, path := range testFiles(t) {
 		fset := token.NewFileSet()
@@ -31,8 +30,6 @@ func TestSubtestsEndThemselves(t *testing.T) {
 	}
 }
 
-// outerEnds returns where t is ended in functions that have a test of their own. inside says that n
-// is in one.
 func outerEnds(n ast.Node, inside bool) (out []token.Pos) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -61,7 +58,6 @@ func parameters(f *ast.FuncType) (names []string) {
 	return names
 }
 
-// hasTest reports whether a parameter is a test, or what has one: they are called bench.
 func hasTest(f *ast.FuncType) bool {
 	return slices.ContainsFunc(f.Params.List, func(p *ast.Field) bool {
 		star, ok := p.Type.(*ast.StarExpr)
@@ -78,7 +74,6 @@ func hasTest(f *ast.FuncType) bool {
 	})
 }
 
-// testFiles returns the paths of the project's tests.
 func testFiles(t *testing.T) (paths []string) {
 	t.Helper()
 	root := os.DirFS("../..")

@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Adder is a program that adds a number to every word of a buffer of pages of 64 B: three kernels
-// on one core, joined by two circular buffers.
+// Adder adds a number to every word of a buffer of pages of 64 B, by three kernels on one core.
 func Adder(dev *reprise.Device, name string, at chip.Core, in, out *reprise.Buffer, addend uint32) (*reprise.Program, error) {
 	const from, to = 0, 16
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
@@ -41,7 +40,7 @@ func Adder(dev *reprise.Device, name string, at chip.Core, in, out *reprise.Buff
 	return p, nil
 }
 
-// Mover is a program that copies all pages of a buffer to another, each in DRAM or L1.
+// Mover copies all pages of a buffer to another, each in DRAM or L1.
 func Mover(dev *reprise.Device, name string, at chip.Core, from, to *reprise.Buffer) (*reprise.Program, error) {
 	const cb = 2
 	image, err := kernels.Prebuilt(dev.Arch(), kernels.Move)
@@ -49,7 +48,7 @@ func Mover(dev *reprise.Device, name string, at chip.Core, from, to *reprise.Buf
 		return nil, err
 	}
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	inL1 := uint32(0) // bit 0: from is in L1; bit 1: to is
+	inL1 := uint32(0)
 	for i, buf := range []*reprise.Buffer{from, to} {
 		if buf.Kind() == allocator.L1 {
 			inL1 |= 1 << i
@@ -68,8 +67,8 @@ func Mover(dev *reprise.Device, name string, at chip.Core, from, to *reprise.Buf
 	}, nil
 }
 
-// SemaphoreWait is a program whose engines wait for a semaphore on one core: forever, or until the
-// core has counted to a number and posts. The error is [kernels.ErrNoCompiler] without a compiler.
+// SemaphoreWait makes a core's engines wait for a semaphore, forever (0) or until the core has
+// counted. The error is [kernels.ErrNoCompiler] without a compiler.
 func SemaphoreWait(ctx context.Context, dev *reprise.Device, at chip.Core, count uint32) (*reprise.Program, error) {
 	const source = `
 #include "reprise/kernel.h"

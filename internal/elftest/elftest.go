@@ -8,7 +8,7 @@ import (
 )
 
 // A File describes a linked program for 32-bit RISC-V: sections of text, data and zeroed data,
-// symbols, and the relocations of one section.
+// symbols, and relocations.
 type File struct {
 	Header          func(*elf.Header32) // changes the header last
 	Entry           uint32
@@ -16,19 +16,17 @@ type File struct {
 	Symbols         []elf.Sym32 // Name is ignored: symbol i, i+1 in relocations, has Names[i]; no Info means global
 	Names           []string
 	Relocations     []elf.Rela32
-	DataRelocations []elf.Rela32 // of the data; the others are of the text
+	DataRelocations []elf.Rela32 // of the data; Relocations are of the text
 	NoRelocations   bool
 }
 
-// A Segment is what a program loads.
 type Segment struct {
 	Flags        elf.ProgFlag
 	Vaddr, Paddr uint32
 	Bytes        []byte
-	Memory       uint32 // in bytes; 0 means as many as Bytes
+	Memory       uint32 // 0: as many as Bytes
 }
 
-// Indices of sections, which symbols refer to.
 const (
 	Text = 1
 	Data = 2
@@ -36,12 +34,11 @@ const (
 	ABS  = uint16(elf.SHN_ABS)
 )
 
-// Relocation returns a relocation against the symbol of an index, from 1, or against none.
+// Relocation returns a relocation against symbol 1, 2, ... or 0 for none.
 func Relocation(off uint32, t elf.R_RISCV, symbol uint32, addend int32) elf.Rela32 {
 	return elf.Rela32{Off: off, Info: symbol<<8 | uint32(t), Addend: addend}
 }
 
-// Build returns the file's bytes.
 func (f File) Build() []byte {
 	const headerSize, progSize, sectSize = 52, 32, 40
 	le := binary.LittleEndian
@@ -75,12 +72,11 @@ func (f File) Build() []byte {
 			data = p
 		}
 	}
-	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: text.Vaddr, Off: text.Off,
-		Size: text.Filesz})
-	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr, Off: data.Off,
-		Size: data.Filesz})
-	section(elf.Section32{Type: uint32(elf.SHT_NOBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr + data.Filesz,
-		Size: data.Memsz - data.Filesz})
+	const alloc, write = uint32(elf.SHF_ALLOC), uint32(elf.SHF_ALLOC | elf.SHF_WRITE)
+	bits := uint32(elf.SHT_PROGBITS)
+	section(elf.Section32{Type: bits, Flags: alloc | uint32(elf.SHF_EXECINSTR), Addr: text.Vaddr, Off: text.Off, Size: text.Filesz})
+	section(elf.Section32{Type: bits, Flags: write, Addr: data.Vaddr, Off: data.Off, Size: data.Filesz})
+	section(elf.Section32{Type: uint32(elf.SHT_NOBITS), Flags: write, Addr: data.Vaddr + data.Filesz, Size: data.Memsz - data.Filesz})
 
 	names := []byte{0}
 	symbols := []elf.Sym32{{}}
@@ -94,8 +90,8 @@ func (f File) Build() []byte {
 	}
 	symOff, symSize := put(symbols)
 	strOff, strSize := put(names)
-	section(elf.Section32{Type: uint32(elf.SHT_SYMTAB), Off: symOff, Size: symSize, Link: 5, Info: 1, Entsize: 16}) // 4
-	section(elf.Section32{Type: uint32(elf.SHT_STRTAB), Off: strOff, Size: strSize})                                // 5
+	section(elf.Section32{Type: uint32(elf.SHT_SYMTAB), Off: symOff, Size: symSize, Link: 5, Info: 1, Entsize: 16})
+	section(elf.Section32{Type: uint32(elf.SHT_STRTAB), Off: strOff, Size: strSize})
 	for i, all := range [][]elf.Rela32{f.Relocations, f.DataRelocations} {
 		of := uint32(i + Text)
 		if of == Text && f.NoRelocations || of == Data && len(all) == 0 {

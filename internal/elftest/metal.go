@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Variable is a variable of tt-metal's base firmware.
 type Variable struct {
 	Name string
 	Addr uint32
@@ -21,16 +20,14 @@ type Variable struct {
 // Metal describes tt-metal's base firmware of one processor, as far as kernels are linked with it.
 // Its instructions do nothing.
 type Metal struct {
-	Processor         chip.Processor
-	Entry, TextEnd    uint32
-	LocalEnd          uint32
-	Variables         []Variable
-	IRAM              bool // kernels are linked in the instruction RAM of Wormhole's NCRISC
-	KernelData        []byte
-	KernelInstruction []uint32 // nothing but a return if empty
+	Processor      chip.Processor
+	Entry, TextEnd uint32
+	LocalEnd       uint32
+	Variables      []Variable
+	IRAM           bool // kernels are linked in the instruction RAM of Wormhole's NCRISC
+	KernelData     []byte
 }
 
-// Where local RAM is, and what register gp has.
 const (
 	localRAM      = 0xFFB00000
 	globalPointer = localRAM + 0x7F0
@@ -50,14 +47,13 @@ func NewMetal(p chip.Processor, entry uint32, dramBanks, l1Banks int) Metal {
 		}
 	} else {
 		m.Variables = []Variable{{"cb_interface", localRAM + 0x20, 1024}}
-		m.LocalEnd = localRAM + 0x430 // Wormhole's T cores have 2 KiB
+		m.LocalEnd = localRAM + 0x430
 	}
 	return m
 }
 
 func absolute(value uint32) elf.Sym32 { return elf.Sym32{Value: value, Shndx: ABS} }
 
-// Base returns the base firmware's file.
 func (m Metal) Base() File {
 	f := File{
 		Entry: m.Entry,
@@ -70,28 +66,25 @@ func (m Metal) Base() File {
 
 		NoRelocations: true,
 	}
-	for _, v := range m.Variables {
-		f.Symbols = append(f.Symbols, elf.Sym32{Value: v.Addr, Size: v.Size, Info: uint8(elf.STB_GLOBAL)<<4 | uint8(elf.STT_OBJECT), Shndx: BSS})
+	return f.with(m.Variables, elf.STB_GLOBAL, BSS)
+}
+
+func (f File) with(vs []Variable, bind elf.SymBind, section uint16) File {
+	for _, v := range vs {
+		f.Symbols = append(f.Symbols, elf.Sym32{Value: v.Addr, Size: v.Size, Info: elf.ST_INFO(bind, elf.STT_OBJECT), Shndx: section})
 		f.Names = append(f.Names, v.Name)
 	}
 	return f
 }
 
-// Kernel returns the file of a kernel linked with the base firmware, with further text relocations.
-// Its text has 16 bytes, or the given instructions. Relocations may name symbol 1, the first
-// instruction.
+// Kernel returns the file of a kernel linked with the base firmware, of 16 bytes of text, with
+// further relocations, which may name symbol 1, the first instruction.
 func (m Metal) Kernel(relocations ...elf.Rela32) File {
 	at := m.TextEnd
 	if m.IRAM {
 		at = iram
 	}
-	var text []byte
-	for _, i := range m.KernelInstruction {
-		text = binary.LittleEndian.AppendUint32(text, i)
-	}
-	if text == nil {
-		text = binary.LittleEndian.AppendUint32(bytes.Repeat([]byte{0x13, 0, 0, 0}, 3), ret)
-	}
+	text := binary.LittleEndian.AppendUint32(bytes.Repeat([]byte{0x13, 0, 0, 0}, 3), ret)
 	f := File{
 		Entry:    at,
 		Segments: []Segment{{Flags: elf.PF_R | elf.PF_X, Vaddr: at, Paddr: at, Bytes: text}},
@@ -107,15 +100,10 @@ func (m Metal) Kernel(relocations ...elf.Rela32) File {
 	if m.Processor == chip.NCRISC {
 		f.Symbols, f.Names = append(f.Symbols, absolute(at)), append(f.Names, "__kernel_text_start")
 	}
-	for _, v := range m.Variables {
-		f.Symbols = append(f.Symbols, elf.Sym32{Value: v.Addr, Size: v.Size, Info: uint8(elf.STB_WEAK)<<4 | uint8(elf.STT_OBJECT), Shndx: ABS})
-		f.Names = append(f.Names, v.Name)
-	}
-	return f
+	return f.with(m.Variables, elf.STB_WEAK, ABS)
 }
 
-// WriteFile writes a file into a folder of its processor, as tt-metal lays them out:
-// <dir>/brisc/brisc.elf.
+// WriteFile writes a file as tt-metal lays them out: <dir>/brisc/brisc.elf.
 func (m Metal) WriteFile(dir string, f File) error {
 	name := strings.ToLower(m.Processor.String())
 	if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 )
 
-// flatten returns the bytes that an ELF file loads, which must be one piece of memory.
 func flatten(file []byte) ([]byte, error) {
 	f, err := elf.NewFile(bytes.NewReader(file))
 	if err != nil {

@@ -1,14 +1,12 @@
 // Command fwbuild compiles the programs that run on the chips: base firmware, command-queue
-// kernels, and the kernels of packages, as sets. go generate runs it in those packages:
+// kernels, and the kernels of packages, as sets. go generate runs it:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] SET...
 //
-// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
-// Kernels are made by [kernels.CompileELF]. The output depends only on sources and compiler and has
-// no paths, times or build ids. -check writes nothing and fails if the committed images differ.
-// -only makes only the images with matching names, such as blackhole/compute/matmul. Each chip has
-// one archive ([images.Pack]). Their contents are compared, since compressed bytes depend on the
-// version of compress/gzip.
+// It needs riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf), on which alone the
+// output depends beside the sources. -check writes nothing and fails if the committed images
+// differ. -only makes only the images with matching names, such as blackhole/compute/matmul. Each
+// chip has one archive ([images.Pack]).
 package main
 
 import (
@@ -52,9 +50,8 @@ func main() {
 	}
 }
 
-// imageSet is a set of images built together.
 type imageSet struct {
-	name, dir string // dir has the images
+	name, dir string
 	targets   func(root string) ([]target, error)
 }
 
@@ -69,7 +66,6 @@ var imageSets = []imageSet{
 	{"ops", "ops/kernels/prebuilt", opsTargets},
 }
 
-// eachIn returns the targets of a directory: a kernel for each source file.
 func eachIn(dir string) func(string) ([]target, error) {
 	return func(root string) ([]target, error) { return kernelTargetsIn(root, dir, "", elfFile) }
 }
@@ -113,8 +109,7 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 	return nil
 }
 
-// build writes targets below dir, or compares them with the files there. Unless only some targets
-// are made, other files below dir are removed or reported.
+// Without only, other files below dir are removed or reported.
 func build(tools toolchain, dir string, targets []target, check bool, only *regexp.Regexp) error {
 	old, err := committed(dir)
 	if err != nil {
@@ -124,13 +119,13 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 	if err != nil {
 		return err
 	}
-	if only != nil { // the others stay
+	if only != nil {
 		all := maps.Clone(old)
 		maps.Copy(all, made)
 		made = all
 	}
 	var stale []string
-	dirty := map[string]bool{} // files and archives to write
+	dirty := map[string]bool{}
 	differs := func(name, why string) {
 		stale = append(stale, name+why)
 		if archive, _, packed := strings.Cut(name, images.Ext+"/"); packed {
@@ -163,8 +158,6 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 	return nil
 }
 
-// makeImages returns the targets' images by path below the images directory: archive/file, with an
-// archive for each chip.
 func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, t := range targets {
@@ -187,7 +180,6 @@ func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[str
 	return made, nil
 }
 
-// write writes a file or an archive, or removes one without images.
 func write(dir, name string, made map[string][]byte) error {
 	content, ok := made[name]
 	if strings.HasSuffix(name, images.Ext) {
@@ -211,7 +203,6 @@ func write(dir, name string, made map[string][]byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644))
 }
 
-// committed returns the images below dir, as makeImages does.
 func committed(dir string) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -242,7 +233,6 @@ func committed(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// moduleRoot returns the directory with go.mod at or above the working directory.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -13,38 +13,33 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// A target is one committed image.
 type target struct {
-	output  string // path below the images directory, slash-separated
+	output  string // below the images directory, slash-separated
 	arch    chip.Arch
 	form    form
 	sources []string // relative to the module's root, in link order; a kernel has one
-	defines []string // preprocessor definitions
+	defines []string
 
-	// Of compute kernels only. output is the prefix of their three images' names.
+	// output is the prefix of their three images' names.
 	compute *computeTarget
 
-	// Of firmware and of kernels committed as images.
-	lines string // path of a table of its functions and lines (stack.Module.AppendTable), or empty
+	lines string // path of a table of functions and lines (stack.Module.AppendTable), or empty
 
-	// Of firmware only.
-	script  string   // linker script
+	script  string
 	symbols []string // linker symbols, name=value
 }
 
-// computeTarget holds a compute kernel's options and the suffixes of its three images.
 type computeTarget struct {
-	names  [3]string
+	names  [3]string // suffixes
 	source kernels.ComputeSource
 }
 
-// form is the form of a committed image.
 type form int
 
 const (
 	elfFile form = iota // a kernel's ELF file with relocations, for kernels.Load
 	image               // a kernel as encoded by kernels.Load
-	flat                // firmware as loaded
+	flat
 )
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
@@ -57,7 +52,6 @@ const (
 	relaySource    = "dispatch/firmware/relay/src"
 )
 
-// firmwareTargets returns the base firmware of each processor and the command-queue kernels.
 func firmwareTargets(root string) ([]target, error) {
 	sources := [chip.NumProcessors]string{"brisc", "ncrisc", "trisc", "trisc", "trisc"}
 	var targets []target
@@ -87,10 +81,9 @@ func firmwareTargets(root string) ([]target, error) {
 	return append(targets, queue...), err
 }
 
-// relayTargets returns the programs that carry command queues over Ethernet, which only Wormhole
-// needs: a kernel, and the program of Ethernet tiles. The latter is linked to the region for
-// customers' code (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps its data on the
-// base firmware's stack.
+// relayTargets returns the programs that carry Wormhole's command queues over Ethernet: kernels,
+// and the program of Ethernet tiles, in the region for customers' code (tt-isa-documentation
+// WormholeB0/EthernetTile/L1.md), with its data on the base firmware's stack.
 func relayTargets(root string) ([]target, error) {
 	kernels, err := kernelTargetsIn(root, relaySource+"/tensix", "", image)
 	kernels = slices.DeleteFunc(kernels, func(t target) bool { return t.arch != chip.Wormhole })
@@ -104,8 +97,6 @@ func relayTargets(root string) ([]target, error) {
 	}), err
 }
 
-// opsTargets returns the kernels of operations: those in the folders and those of the table of
-// operations.
 func opsTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, opsSource, "", elfFile)
 	for _, arch := range arches {
@@ -116,8 +107,7 @@ func opsTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// engineTargets returns the images of an engine kernel: one target for formats and functions that
-// give a distinct image.
+// It returns one target for formats and functions that give a distinct image.
 func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []target {
 	var targets []target
 	made := map[string]bool{}
@@ -142,8 +132,6 @@ func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []
 	return targets
 }
 
-// kernelTargets returns a kernel for each source file in kernels/src, and the engines' sums of
-// collectives.
 func kernelTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, kernelSource, "", elfFile)
 	sum := &catalog.Engine{
@@ -157,7 +145,6 @@ func kernelTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// kernelTargetsIn returns a kernel for each source file in a directory.
 func kernelTargetsIn(root, dir, prefix string, form form) ([]target, error) {
 	ext := map[bool]string{true: "elf", false: "bin"}[form == elfFile]
 	entries, err := os.ReadDir(filepath.Join(root, dir))

@@ -15,30 +15,35 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// toolchain makes images with the cross compiler.
 type toolchain struct {
 	ctx    context.Context
-	prefix string // of the compiler's programs, empty for the usual ones
-	root   string // of the module
-	work   string // for intermediate files
+	prefix string
+	root   string
+	work   string
 }
 
-// images builds a target's images by path below the images directory.
-func (t toolchain) images(target target) (map[string][]byte, error) {
-	if target.compute == nil {
-		image, lines, err := t.make(target)
-		made := map[string][]byte{target.output: image}
-		if target.lines != "" {
-			made[target.lines] = lines
-		}
-		return made, err
+func (t toolchain) images(target target) (made map[string][]byte, err error) {
+	switch {
+	case target.compute != nil:
+		made, err = t.engine(target)
+	case target.form == flat:
+		made, err = t.firmware(target)
+	default:
+		made, err = t.kernel(target)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
+	}
+	return made, nil
+}
+
+func (t toolchain) engine(target target) (map[string][]byte, error) {
 	var warnings bytes.Buffer
 	source := target.compute.source
 	source.Source = t.source(target, &warnings)
 	files, err := kernels.CompileComputeELF(t.ctx, source)
 	if err = refusal(err, &warnings); err != nil {
-		return nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
+		return nil, err
 	}
 	made := map[string][]byte{}
 	for i, name := range target.compute.names {
@@ -47,32 +52,16 @@ func (t toolchain) images(target target) (map[string][]byte, error) {
 	return made, nil
 }
 
-// make builds a target's single image, and its table of lines if wanted.
-func (t toolchain) make(target target) (image, lines []byte, err error) {
-	if target.form == flat {
-		image, lines, err = t.firmware(target)
-	} else {
-		image, lines, err = t.kernel(target)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
-	}
-	return image, lines, nil
-}
-
-// intermediate returns the path in the work directory of an intermediate file of a target.
 func (t toolchain) intermediate(target target, suffix string) string {
 	return filepath.Join(t.work, strings.NewReplacer("/", "-", ".", "-").Replace(target.output)+suffix)
 }
 
-// source is the source of a kernel for package kernels.
 func (t toolchain) source(target target, warnings *bytes.Buffer) kernels.Source {
 	return kernels.Source{
 		Path: filepath.Join(t.root, target.sources[0]), Arch: target.arch, Defines: target.defines, Compiler: t.prefix, Warnings: warnings,
 	}
 }
 
-// refusal adds the compiler's messages to an error. Warnings are errors.
 func refusal(err error, warnings *bytes.Buffer) error {
 	if err == nil && warnings.Len() > 0 {
 		err = fmt.Errorf("warnings are errors:\n%s", warnings.Bytes())
@@ -84,37 +73,32 @@ func refusal(err error, warnings *bytes.Buffer) error {
 	return err
 }
 
-// kernel compiles a kernel with package kernels. Debug information doesn't change the image.
-func (t toolchain) kernel(target target) (image, lines []byte, err error) {
+// Debug information doesn't change the image.
+func (t toolchain) kernel(target target) (map[string][]byte, error) {
 	var warnings bytes.Buffer
 	source := t.source(target, &warnings)
 	source.Debug = target.lines != ""
 	file, err := kernels.CompileELF(t.ctx, source)
 	if err = refusal(err, &warnings); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := os.WriteFile(t.intermediate(target, ".elf"), file, 0o644); err != nil { // images have no symbols to disassemble
-		return nil, nil, err
+		return nil, err
 	}
 	if target.form == elfFile {
-		return file, nil, nil
+		return map[string][]byte{target.output: file}, nil
 	}
 	k, err := kernels.Load(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if target.lines != "" {
-		lines, err = tableOf(target, file, k.Text)
-	}
-	return k.Text, lines, err
+	return withLines(target, file, k.Text)
 }
 
-// firmware compiles base firmware, linked by a script of its own. Debug information doesn't change
-// the image.
-func (t toolchain) firmware(target target) (image, lines []byte, err error) {
+func (t toolchain) firmware(target target) (map[string][]byte, error) {
 	compiler, err := riscv.Find(t.prefix)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	compiler.Dir = t.root
 	var objects []string
@@ -127,7 +111,7 @@ func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 			Flags:     []string{"-Werror", "-Os", "-g"}, // for a few hundred bytes of memory
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("compile %s: %w\n%s", source, err, text)
+			return nil, fmt.Errorf("compile %s: %w\n%s", source, err, text)
 		}
 		objects = append(objects, object)
 	}
@@ -137,21 +121,23 @@ func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	}
 	linked := t.intermediate(target, ".elf")
 	if text, err := compiler.Link(t.ctx, target.script, linked, objects, symbols...); err != nil {
-		return nil, nil, fmt.Errorf("link: %w\n%s", err, text)
+		return nil, fmt.Errorf("link: %w\n%s", err, text)
 	}
 	file, err := os.ReadFile(linked)
 	if err != nil {
-		return nil, nil, fmt.Errorf("link: %w", err)
+		return nil, fmt.Errorf("link: %w", err)
 	}
-	if image, err = flatten(file); err != nil || target.lines == "" {
-		return image, nil, err
+	image, err := flatten(file)
+	if err != nil {
+		return nil, err
 	}
-	lines, err = tableOf(target, file, image)
-	return image, lines, err
+	return withLines(target, file, image)
 }
 
-// tableOf returns the table of functions and lines of an image that was made of a file.
-func tableOf(target target, file, image []byte) ([]byte, error) {
+func withLines(target target, file, image []byte) (map[string][]byte, error) {
+	if target.lines == "" {
+		return map[string][]byte{target.output: image}, nil
+	}
 	m, err := stack.Load(target.output, file, 0)
 	if err == nil {
 		err = m.Debug()
@@ -162,5 +148,5 @@ func tableOf(target target, file, image []byte) ([]byte, error) {
 	if !bytes.Equal(m.Text(), image) {
 		return nil, errors.New("the text is not the image: its table of lines would be that of something else")
 	}
-	return m.AppendTable(nil), nil
+	return map[string][]byte{target.output: image, target.lines: m.AppendTable(nil)}, nil
 }

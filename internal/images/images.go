@@ -1,5 +1,5 @@
-// Package images packs the images of kernels or firmware of a package into one compressed archive
-// for each chip, and unpacks them.
+// Package images packs a package's images of kernels or firmware into one compressed archive for
+// each chip, and unpacks them.
 package images
 
 import (
@@ -17,15 +17,13 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Ext is the extension of archives.
 const Ext = ".tar.gz"
 
-// maxUnpacked limits the bytes of an unpacked archive, headers included. The largest archive of the
-// project has 1.5 MB.
+// maxUnpacked limits the bytes of an unpacked archive, headers included; the project's largest has
+// 1.5 MB.
 const maxUnpacked = 16 << 20
 
-// Set holds a package's images. A chip's archive is unpacked at its first use. Safe for concurrent
-// use.
+// Set holds a package's images, for any goroutine. A chip's archive is unpacked at its first use.
 type Set struct {
 	archives map[chip.Arch]func() (map[string][]byte, error)
 }
@@ -45,7 +43,6 @@ func New(files fs.FS, folder string) Set {
 	return s
 }
 
-// Files returns all images for a chip by path. The caller does not change them.
 func (s Set) Files(a chip.Arch) (map[string][]byte, error) {
 	unpack, ok := s.archives[a]
 	if !ok {
@@ -54,8 +51,7 @@ func (s Set) Files(a chip.Arch) (map[string][]byte, error) {
 	return unpack()
 }
 
-// ELF returns a copy of the image with the path name.elf. The error of a missing image wraps
-// [fs.ErrNotExist].
+// ELF is File for name.elf.
 func (s Set) ELF(a chip.Arch, name string) ([]byte, error) { return s.File(a, name+".elf") }
 
 // File returns a copy of the image with a path. The error of a missing image wraps
@@ -93,17 +89,16 @@ func Pack(files map[string][]byte) ([]byte, error) {
 	if err := errors.Join(w.Close(), z.Close()); err != nil {
 		return nil, fmt.Errorf("images: pack: %w", err)
 	}
-	_, err = Unpack(packed.Bytes()) // refuses too many bytes and invalid paths
+	_, err = Unpack(packed.Bytes())
 	return packed.Bytes(), err
 }
 
-// Unpack returns the files of an archive by path.
 func Unpack(archive []byte) (map[string][]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return nil, fmt.Errorf("images: unpack: %w", err)
 	}
-	unpacked, err := io.ReadAll(io.LimitReader(z, maxUnpacked+1)) // to the checksum at the end
+	unpacked, err := io.ReadAll(io.LimitReader(z, maxUnpacked+1))
 	if err != nil {
 		return nil, fmt.Errorf("images: unpack: %w", err)
 	}
@@ -119,7 +114,6 @@ func Unpack(archive []byte) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("images: unpack: %w", err)
 		}
-		// Other formats have sparse files, whose sizes are not bounded by those of the archive.
 		if h.Format != tar.FormatUSTAR || h.Typeflag != tar.TypeReg || !fs.ValidPath(h.Name) || h.Name <= last {
 			return nil, fmt.Errorf("images: unpack %q: not a plain file with a valid path behind %q", h.Name, last)
 		}

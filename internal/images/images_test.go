@@ -29,7 +29,6 @@ func pack(t testing.TB, files map[string][]byte) []byte {
 	return archive
 }
 
-// gzipped compresses what need not be an archive.
 func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -40,7 +39,6 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// tarred returns the tar file of entries with one byte each.
 func tarred(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -59,7 +57,6 @@ func tarred(t testing.TB, entries ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-// An archive has the files that were packed, and is the same at each build.
 func TestRoundTrip(t *testing.T) {
 	for _, files := range []map[string][]byte{sample, {}} {
 		archive := pack(t, files)
@@ -78,8 +75,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// An archive that is cut off is an error. One with a wrong byte is an error too, or has the same
-// files nevertheless.
 func TestDamaged(t *testing.T) {
 	archive := pack(t, sample)
 	for n := range archive {
@@ -95,7 +90,6 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Archives that Pack doesn't make are refused, and Pack doesn't make what Unpack refuses.
 func TestRefused(t *testing.T) {
 	plain := tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeReg, Name: "a", Size: 1}
 	with := func(change func(h *tar.Header)) tar.Header {
@@ -124,7 +118,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// opened counts how often files are opened.
 type opened struct {
 	fs.FS
 	mu    sync.Mutex
@@ -138,8 +131,6 @@ func (o *opened) Open(name string) (fs.File, error) {
 	return o.FS.Open(name)
 }
 
-// Each archive is unpacked once and only if it is needed, however many goroutines need it, and
-// callers own what they get.
 func TestSet(t *testing.T) {
 	o := &opened{count: map[string]int{}, FS: fstest.MapFS{
 		"dir/wormhole.tar.gz": {Data: pack(t, sample)}, "dir/blackhole.tar.gz": {Data: []byte("damaged")},
@@ -177,8 +168,6 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: any bytes, compressed or to be compressed, give an error or bounded files with valid
-// paths.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add(pack(f, sample), false)

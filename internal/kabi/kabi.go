@@ -1,19 +1,17 @@
 // Package kabi is the ioctl interface of Tenstorrent's kernel driver as Go data: request numbers,
-// flags and structs with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192).
-//
-// All 64-bit fields of that header are at multiples of eight, and every reserved field is declared
-// here, so Go and C layouts are equal on 64-bit targets. A test compares fields with a description
-// by a C compiler. Empty C structs have no field here: a trailing empty field would add padding.
+// flags and structs with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192). All 64-bit
+// fields of that header are at multiples of eight, and every reserved field is declared here, so Go
+// and C layouts are equal on 64-bit targets, as a test checks. Empty C structs have no field here:
+// a trailing empty field would add padding.
 package kabi
 
-// Magic is the ioctl type of the driver. Requests carry neither size nor direction bits, so a
-// struct that grows keeps its number (tt-kmd ioctl.h, TENSTORRENT_IOCTL_MAGIC).
+// Magic is the ioctl type of the driver. Requests carry neither size nor direction bits (tt-kmd
+// ioctl.h, TENSTORRENT_IOCTL_MAGIC).
 const Magic = 0xFA
 
-// Ioctl request numbers, _IO(Magic, n).
 const (
 	IoctlGetDeviceInfo   = Magic << 8
-	IoctlGetHarvesting   = Magic<<8 | 1 // never implemented by the driver: always EINVAL
+	IoctlGetHarvesting   = Magic<<8 | 1 // always EINVAL
 	IoctlQueryMappings   = Magic<<8 | 2
 	IoctlAllocateDMABuf  = Magic<<8 | 3
 	IoctlFreeDMABuf      = Magic<<8 | 4 // always EINVAL: buffers live until the last reference to the file goes
@@ -31,55 +29,42 @@ const (
 	IoctlExportTLBDMABuf = Magic<<8 | 16 // since 2.10.0
 )
 
-// Requests that are newer than the header above. Their structs follow the driver's own test
-// programs and pull requests (tenstorrent/tt-kmd#266 and #283), not a released header, so only a
-// driver that is asked can tell whether it has them.
+// Newer requests, by the driver's test programs and pull requests (tenstorrent/tt-kmd#266 and
+// #283), not a released header: ask the driver whether it has them.
 const (
 	IoctlSMCMessage = Magic<<8 | 17
 	IoctlNOCRead    = Magic<<8 | 18
 	IoctlNOCWrite   = Magic<<8 | 19
 )
 
-// PCI identity of the boards (tt-kmd enumerate.h).
-const (
-	VendorTenstorrent = 0x1E52
-	DeviceWormhole    = 0x401E
-	DeviceBlackhole   = 0xB140
-)
+const VendorTenstorrent = 0x1E52 // PCI vendor (tt-kmd enumerate.h)
 
-// DriverAPIVersion is the value of GetDriverInfoOut.DriverVersion from driver 2.0.0 on. It is the
-// version of the ioctl interface and doesn't follow the driver's own version.
+// DriverAPIVersion is GetDriverInfoOut.DriverVersion from driver 2.0.0 on, the version of the ioctl
+// interface and not of the driver.
 const DriverAPIVersion = 2
 
-// OldestDriver is the first driver with that interface.
-const OldestDriver = "2.0.0"
+const OldestDriver = "2.0.0" // the first with that interface
 
-// Limits of the header.
 const (
 	MaxDMABufs       = 256
 	MaxInboundTLBs   = 256
 	LockCount        = 64
 	MaxMappings      = 6  // resources 0, 1, 2, each uncached and write-combined (tt-kmd memory.c)
-	MaxIATURegions   = 16 // outbound regions of a device, shared by all its users (tt-kmd memory.h)
+	MaxIATURegions   = 16 // of a device, outbound, shared by all users (tt-kmd memory.h)
 	MaxDMABufLog2    = 28 // tt-kmd memory.h, MAX_DMA_BUF_SIZE_LOG2
 	MaxPowerValidity = 0xEF
 )
 
-// Mapping ids of QueryMappings. They are not indices. Resource 0, 1, 2 are PCI BARs 0, 2, 4.
+// Mapping ids of QueryMappings: resource 0, 1, 2 are PCI BARs 0, 2, 4, each uncached from id 1 on
+// and write-combined after it.
 const (
 	MappingUnused      = 0
-	MappingResource0UC = 1
-	MappingResource0WC = 2
-	MappingResource1UC = 3
-	MappingResource1WC = 4
-	MappingResource2UC = 5
 	MappingResource2WC = 6
 )
 
-// AllocateDMABufNOCDMA asks for a NoC address for a DMA buffer; its range is taken from the top.
+// AllocateDMABufNOCDMA asks for a NoC address for a DMA buffer, from the top.
 const AllocateDMABufNOCDMA = 2
 
-// Reset modes of ResetDeviceIn.Flags.
 const (
 	ResetRestoreState = 0
 	ResetPCIeLink     = 1
@@ -90,15 +75,13 @@ const (
 	ResetPost         = 6
 )
 
-// Flags of PinPagesIn.
 const (
-	PinPagesContiguous = 1 // accepted and never consulted: the IOMMU's state decides
+	PinPagesContiguous = 1 // never consulted: the IOMMU's state decides
 	PinPagesNOCDMA     = 2 // map into the aperture that the NoC reaches, lowest free range first
 	PinPagesNOCTopDown = 4 // the same, highest free range first
 	PinPagesReadOnly   = 8 // since 2.9.0; needs a translating IOMMU
 )
 
-// Operations of LockCtlIn.Flags.
 const (
 	LockAcquire         = 0
 	LockRelease         = 1
@@ -106,8 +89,8 @@ const (
 	LockAcquireBlocking = 3 // since 2.7.0; can't be interrupted by a context
 )
 
-// Lock indices by convention. 0 to 15 belong to the Ethernet cores (ioctl.h); the others are those
-// of tt-umd (tt-umd device/utils/lock_manager.cpp).
+// Lock indices by convention: 0 to 15 belong to the Ethernet cores (ioctl.h), the others are
+// tt-umd's (device/utils/lock_manager.cpp).
 const (
 	LockIndexETH0             = 0
 	LockIndexARCMessage       = 16
@@ -118,14 +101,12 @@ const (
 	LockIndexPCIeDMA          = 21
 )
 
-// Operations of SMCMessage.Flags: exactly one.
 const (
 	SMCPost    = 1
 	SMCPoll    = 2
 	SMCAbandon = 4
 )
 
-// Power flags of PowerState.
 const (
 	PowerMaxAIClock   = 1 << 0
 	PowerDRAMPHY      = 1 << 1

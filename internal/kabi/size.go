@@ -1,8 +1,7 @@
 package kabi
 
-// SetSize fills in the field of an argument that says how large it is, or how much of an answer it
-// has room for: the driver zeroes that many bytes of the answer, so it must be the size of the
-// struct. Arguments without such a field stay as they are.
+// SetSize fills in the size field of an argument or answer, if there is one: the driver zeroes that
+// many bytes of the answer.
 func SetSize[T Arg](p *T) {
 	switch a := any(p).(type) {
 	case *GetDeviceInfo:

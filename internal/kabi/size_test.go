@@ -5,8 +5,6 @@ import (
 	"testing"
 )
 
-// checkSize tests one argument: a size field is that of the whole struct or of its answer, wherever
-// there is one.
 func checkSize[T Arg](t *testing.T) {
 	t.Helper()
 	var a T
@@ -27,8 +25,6 @@ func checkSize[T Arg](t *testing.T) {
 	}
 }
 
-// Trap 7.1: the driver zeroes as many bytes as it is told the answer has room for. The number comes
-// from the struct, for every argument that has one.
 func TestSetSize(t *testing.T) {
 	checkSize[GetDeviceInfo](t)
 	checkSize[QueryMappings](t)

@@ -15,14 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Flags for every source. The cores execute RV32IM without compressed instructions.
-//
-//   - no jump tables: they are absolute addresses of text, which may be anywhere
-//   - no relaxation: relocations then say what the text really contains, and the kernel loader can
-//     judge them
-//   - L1 begins at address 0, so small addresses are as good as others (min-pagesize, no
-//     null-pointer deductions)
-//   - no loops turned into calls of memcpy or memset: there is no library
+// The cores execute RV32IM. Jump tables are absolute addresses of text, which may be anywhere.
+// Without relaxation the kernel loader can judge relocations. L1 begins at address 0, so small
+// addresses are valid. There is no library for memcpy or memset.
 var commonFlags = strings.Fields(`-march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2
 	-ffreestanding -nostdlib -fno-jump-tables -fno-common -fno-delete-null-pointer-checks
 	-fno-tree-loop-distribute-patterns -fno-asynchronous-unwind-tables -fno-stack-protector -fno-ident
@@ -35,7 +30,6 @@ var (
 	-Wl,--fatal-warnings`)
 )
 
-// languages are the source kinds by extension, with the compiler's program and flags.
 var languages = map[string]struct {
 	program string
 	flags   []string
@@ -44,23 +38,18 @@ var languages = map[string]struct {
 	".cc": {"g++", cxxFlags}, ".cpp": {"g++", cxxFlags}, ".cxx": {"g++", cxxFlags},
 }
 
-// prefixes are distributions' prefixes of the cross compiler's programs, in search order.
+// In search order.
 var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64-elf-", "riscv-none-elf-"}
 
-// hostVariables configure the host's compiler and must not reach the cross compiler.
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
 
-// ErrNotFound is returned when the compiler is not installed. The error that wraps it says which
-// names were tried and which package has it.
 var ErrNotFound = errors.New("no RISC-V cross compiler")
 
-// A Compiler is an installed cross compiler.
 type Compiler struct {
-	// Prefix begins the names of the compiler's programs, such as "riscv64-unknown-elf-". It may
+	// Prefix begins the names of the compiler's programs, such as "riscv64-unknown-elf-"; it may
 	// have a directory.
 	Prefix string
-	// Dir is the working directory; empty means this process's.
-	Dir string
+	Dir    string
 }
 
 // Find returns a C and C++ compiler in PATH with a prefix, or with any usual one if the prefix is
@@ -70,7 +59,7 @@ func Find(prefix string) (*Compiler, error) {
 	if prefix != "" {
 		tried = []string{prefix}
 	}
-	var half string // a prefix with a compiler of C alone
+	var half string
 	for _, p := range tried {
 		if _, err := exec.LookPath(p + "gcc"); err != nil {
 			continue
@@ -88,21 +77,19 @@ func Find(prefix string) (*Compiler, error) {
 		ErrNotFound, why)
 }
 
-// IsSource reports whether [Compiler.Compile] knows a file's extension: .c, .cc, .cpp, .cxx or .S.
 func IsSource(name string) bool {
 	_, ok := languages[filepath.Ext(name)]
 	return ok
 }
 
-// A Unit is one source file to compile.
 type Unit struct {
 	Source, Object string
 	Arch           chip.Arch
-	Include        []string // directories for headers, in order
+	Include        []string
 	Defines        []string // NAME or NAME=VALUE
-	FileNames      []string // OLD=NEW: names of files that have another name in the object
-	TrimPaths      []string // directories whose names must not get into the object: they become "."
-	Flags          []string // further ones, which win
+	FileNames      []string // OLD=NEW: names in the object
+	TrimPaths      []string // directories whose names become "." in the object
+	Flags          []string
 }
 
 // Compile makes an object file. The text is the compiler's output: warnings, or why it failed.
@@ -117,7 +104,7 @@ func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error)
 	for _, dir := range trim {
 		args = append(args, "-ffile-prefix-map="+dir+"=.")
 	}
-	for _, names := range u.FileNames { // after the others: the last one is taken
+	for _, names := range u.FileNames {
 		args = append(args, "-ffile-prefix-map="+names)
 	}
 	args = append(args, "-frandom-seed="+filepath.Base(u.Source), "-DREPRISE_"+strings.ToUpper(u.Arch.String()))
@@ -130,7 +117,6 @@ func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error)
 	return c.run(ctx, language.program, append(args, "-c", operand(u.Source), "-o", operand(u.Object)))
 }
 
-// Link links objects by a linker script. The text is why it failed.
 func (c *Compiler) Link(ctx context.Context, script, output string, objects []string, flags ...string) (text string, err error) {
 	args := slices.Concat(commonFlags, linkFlags, flags, []string{"-T", script, "-o", operand(output)})
 	for _, o := range objects {

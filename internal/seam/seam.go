@@ -1,9 +1,6 @@
 // Package seam is the boundary between Reprise and an operating system's Tenstorrent driver: open,
-// ioctl, mmap, close. Package kmd is written against it. Linux with tt-kmd is one implementation,
-// the model of that driver in sim/driver is the other, and nothing above kmd can tell which one it
-// runs on.
-//
-// The package is internal on purpose: a test seam that is exported becomes API.
+// ioctl, mmap, close. Linux with tt-kmd and the model of that driver in sim/driver implement it. It
+// is internal, since an exported test seam becomes API.
 package seam
 
 import (
@@ -13,39 +10,34 @@ import (
 
 // Node is a device node that can be opened, such as /dev/tenstorrent/0 or an emulated card.
 type Node interface {
-	// Open opens the node with open(2) flags (O_RDWR is implied by every caller). Errors are
-	// syscall.Errno values, possibly wrapped.
+	// Open opens the node with open(2) flags (O_RDWR is implied). Errors wrap syscall.Errno.
 	Open(flags int) (File, error)
-	// String names the node in errors and reports.
 	String() string
 }
 
 // File is an open device node. Its methods may be called from any goroutine.
 type File interface {
-	// Ioctl performs request req on arg, a struct of the driver's header as bytes; the driver reads
-	// and writes arg in place. Errors are syscall.Errno values, possibly wrapped.
+	// Ioctl performs request req on arg, a struct of the driver's header, in place. Errors wrap
+	// syscall.Errno.
 	Ioctl(req uint32, arg []byte) error
 	// Mmap maps length bytes at a driver-defined offset, shared, readable and writable.
 	Mmap(offset uint64, length int) (Mapping, error)
 	// Close drops the descriptor. As with a real driver, resources live on while a mapping does.
 	Close() error
-	// Fault returns why the file's device stopped, if the implementation knows (an emulator that
-	// refused what silicon leaves undefined, a simulator that aborted). On silicon it is always
-	// nil.
+	// Fault returns why an emulator or simulator stopped; nil on silicon.
 	Fault() error
 }
 
-// Mapping is the result of File.Mmap. Exactly one of Mem and IO is set.
 type Mapping struct {
 	// Mem is plain memory: a BAR of a real card, or a DMA buffer.
 	Mem []byte
 	// IO receives each access where a mapping must see accesses instead of memory.
 	IO MMIO
-	// Unmap ends the mapping. Neither Mem nor IO may be used afterwards.
+	// Unmap ends the use of Mem and IO.
 	Unmap func() error
 }
 
-// UnmapOnce returns an Unmap that does what unmap does, and is EINVAL from then on.
+// UnmapOnce returns an Unmap that calls unmap, and is EINVAL from then on.
 func UnmapOnce(unmap func() error) func() error {
 	var once sync.Once
 	return func() error {
@@ -56,23 +48,21 @@ func UnmapOnce(unmap func() error) func() error {
 }
 
 // MappingFault is the value with which an access to an MMIO panics after the driver has taken the
-// mapping away. An MMIO has no address by which such a fault could be told from others.
+// mapping away; an MMIO has no address to tell it by.
 type MappingFault interface {
 	error
-	// OfMapping distinguishes it from other errors.
 	OfMapping()
 }
 
-// MMIO is device memory whose every access is observed. Offsets are in bytes from the start of the
+// MMIO is device memory whose every access is observed, at offsets in bytes from the start of the
 // mapping. No method allocates.
 type MMIO interface {
 	// Load performs one load of width 1, 2, 4 or 8 bytes at an offset aligned to it.
 	Load(off uint64, width int) uint64
-	// Store performs one store of width 1, 2, 4 or 8 bytes at an offset aligned to it. It is
-	// posted: it may return before the device has seen the store, but later accesses through the
-	// same mapping don't overtake it.
+	// Store performs one store of width 1, 2, 4 or 8 bytes at an aligned offset. It is posted, but
+	// later accesses through the same mapping don't overtake it.
 	Store(off uint64, width int, v uint64)
-	// Read and Write move bulk data; the implementation chooses the width of accesses.
+	// Bulk data, by accesses of any width.
 	Read(off uint64, p []byte)
 	Write(off uint64, p []byte)
 }

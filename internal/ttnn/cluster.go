@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// clusterDescriptor describes a machine with several chips in tt-umd's cluster_descriptor.yaml
-// (tt-umd device/cluster_descriptor.cpp). Chips are numbered as their PCI devices: those with a PCI
-// interface come first in spec.
+// clusterDescriptor describes a machine in tt-umd's cluster_descriptor.yaml
+// (device/cluster_descriptor.cpp). Chips are numbered as their PCI devices: those with one come
+// first in spec.
 func clusterDescriptor(spec *chip.Machine) []byte {
 	var b bytes.Buffer
 	each := func(heading string, line func(i int, c *chip.MachineChip) string) {
@@ -62,8 +62,7 @@ func clusterDescriptor(spec *chip.Machine) []byte {
 	return b.Bytes()
 }
 
-// boardTypes are tt-umd's names of boards
-// (device/api/umd/device/types/cluster_descriptor_types.hpp).
+// boardTypes are tt-umd's (device/api/umd/device/types/cluster_descriptor_types.hpp).
 var boardTypes = map[uint16]string{
 	chip.BoardN150: "n150", chip.BoardN300: "n300", chip.BoardGalaxyWormhole: "ubb_wormhole",
 	chip.BoardP100: "p100", chip.BoardP150: "p150", chip.BoardP300: "p300", chip.BoardGalaxyBlackhole: "ubb_blackhole",

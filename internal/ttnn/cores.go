@@ -15,7 +15,6 @@ import (
 
 var errNoMemory = errors.New("there is no memory")
 
-// coreFrames returns the call stack of a processor.
 func coreFrames(c *emu.Chip, s *emu.CoreState, known *Kernels) []stack.Frame {
 	read := func(addr uint32, p []byte) error {
 		if !c.ReadCore(s.Tile, s.Core, addr, p) {
@@ -26,8 +25,8 @@ func coreFrames(c *emu.Chip, s *emu.CoreState, known *Kernels) []stack.Frame {
 	return known.space(s.Core, s.PC, read).Unwind(stack.All(s.X, s.PC), read)
 }
 
-// PrintCores prints the call stack and wait of each processor that isn't in reset. Processors with
-// the same state are grouped, the rarest first: most cores seldom are the cause.
+// PrintCores prints the call stack and wait of each processor that isn't in reset, grouped by equal
+// state, the rarest first: most cores seldom are the cause.
 func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
 	type group struct {
 		text  string
@@ -60,7 +59,6 @@ func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
 	return nil
 }
 
-// tileName is a tile's name for users of TT-NN: a worker's logical coordinate.
 func tileName(c *emu.Chip, xy chip.XY) string {
 	if at, ok := c.Topology().LogicalOf(xy); ok {
 		return "core " + at.String()
@@ -68,7 +66,6 @@ func tileName(c *emu.Chip, xy chip.XY) string {
 	return "tile " + xy.String()
 }
 
-// maxNames bounds the named cores of a group.
 const maxNames = 6
 
 func names(cores []string) string {
@@ -78,7 +75,6 @@ func names(cores []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
 }
 
-// describe returns a processor's state as text that is equal for processors in the same state.
 func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", s.Core, s.State)

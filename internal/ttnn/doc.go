@@ -1,4 +1,3 @@
 // Package ttnn knows what is TT-NN's: installations of the vendor's Python package, its versions
-// and environment variables, and how it is started on an emulated machine in place of the vendor's
-// simulator.
+// and environment variables, and how it starts on an emulated machine.
 package ttnn

@@ -50,10 +50,9 @@ func checkVersion(in *Installation, add addCheck) {
 	case slices.Contains(tried, v):
 		add("version", kmd.StatusOK, in.Text, "")
 	case v.Less(tried[0]):
-		add("version", kmd.StatusFailed, in.Text+" is older than any that was tried",
-			fmt.Sprintf("%s -m pip install ttnn==%v", in.Python, newest()))
+		add("version", kmd.StatusFailed, in.Text+" is older than any that was tried", in.pipNewest())
 	default:
-		add("version", kmd.StatusWarning, in.Text+" was not tried", fmt.Sprintf("if it fails: %s -m pip install ttnn==%v", in.Python, newest()))
+		add("version", kmd.StatusWarning, in.Text+" was not tried", "if it fails: "+in.pipNewest())
 	}
 }
 
@@ -71,7 +70,6 @@ func checkCompiler(in *Installation, add addCheck) {
 	add("compiler", kmd.StatusOK, path, "")
 }
 
-// checkLibrary checks for a library or the means to build one.
 func checkLibrary(l *Libraries, add addCheck) {
 	path, ok, err := l.find()
 	switch {

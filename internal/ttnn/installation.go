@@ -17,27 +17,20 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Errors that a caller can act on, wrapped in an *Error with the fix.
 var (
-	// ErrNoPython means that no Python interpreter runs.
-	ErrNoPython = errors.New("no Python")
-	// ErrNotInstalled means that the Python interpreter lacks the package ttnn.
+	ErrNoPython     = errors.New("no Python")
 	ErrNotInstalled = errors.New("ttnn is not installed")
-	// ErrNoLibrary means that the simulator library is missing and can't be built.
-	ErrNoLibrary = errors.New("no simulator library")
-	// ErrUnusable means that files of an installation or the cache are missing or unwritable.
-	ErrUnusable = errors.New("unusable installation")
+	ErrNoLibrary    = errors.New("no simulator library")
+	ErrUnusable     = errors.New("unusable installation")
 )
 
-// Error says what is missing and how to get it.
 type Error struct {
-	Kind  error  // one of the above
-	Found string // what was found instead, or searched
-	Fix   string // one command or step
-	Err   error  // the cause, may be nil
+	Kind  error
+	Found string
+	Fix   string
+	Err   error
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	s := "ttnn: " + e.Kind.Error()
 	if e.Found != "" {
@@ -49,22 +42,18 @@ func (e *Error) Error() string {
 	return s + ": " + e.Fix
 }
 
-// Unwrap returns Kind and Err.
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// Version is the version of a ttnn wheel.
 type Version struct{ Major, Minor, Patch int }
 
 // String returns "0.77.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Less reports whether v is older than w.
 func (v Version) Less(w Version) bool {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch)) < 0
 }
 
-// ParseVersion reads the leading numbers of a version such as "0.77.0" or "0.77.0rc3". Missing
-// numbers are 0.
+// ParseVersion reads the leading numbers of a version such as "0.77.0rc3". Missing numbers are 0.
 func ParseVersion(s string) (v Version, err error) {
 	for i, part := range strings.SplitN(s, ".", 4) {
 		digits := len(part) - len(strings.TrimLeft(part, "0123456789"))
@@ -79,16 +68,15 @@ func ParseVersion(s string) (v Version, err error) {
 	return v, nil
 }
 
-// An Installation is a Python interpreter that has TT-NN.
 type Installation struct {
-	Python        string // executable
-	PythonVersion string // "3.10.13"
-	Dir           string // of the package ttnn
-	Text          string // the wheel's version as it is installed, such as "0.77.0"
+	Python        string
+	PythonVersion string
+	Dir           string
+	Text          string // the wheel's version, such as "0.77.0"
 	Version       Version
 }
 
-// probe is a Python program that prints Find's data as JSON. Importing ttnn would take seconds.
+// Importing ttnn would take seconds.
 const probe = `
 import importlib.metadata as m, importlib.util as u, json, platform, sys
 s = u.find_spec("ttnn")
@@ -98,12 +86,11 @@ except m.PackageNotFoundError: v = ""
 print("reprise:" + json.dumps({"python": sys.executable, "pythonVersion": platform.python_version(), "dir": d[0] if d else "", "version": v}))
 `
 
-// probePatience is how long a Python interpreter may take to start.
 const probePatience = 30 * time.Second
 
-// Find finds TT-NN. python is an interpreter's name or path. If it is empty, Find takes the
-// interpreter of the virtual environment in the folder environment, or python3 in PATH if that is
-// empty too. The error is an *Error of ErrNoPython or ErrNotInstalled, or the context's.
+// Find finds TT-NN of an interpreter by name or path, else of the virtual environment in the folder
+// environment, else of python3 in PATH. The error is an *Error of ErrNoPython or ErrNotInstalled,
+// or the context's.
 func Find(ctx context.Context, python, environment string) (*Installation, error) {
 	in := python
 	switch {
@@ -112,6 +99,9 @@ func Find(ctx context.Context, python, environment string) (*Installation, error
 		in = filepath.Join(environment, "bin", "python")
 	default:
 		in = "python3"
+	}
+	noPython := func(found string, err error) error {
+		return &Error{Kind: ErrNoPython, Found: found, Fix: "name a Python 3.10 or newer with --python", Err: err}
 	}
 	ctx, stop := context.WithTimeout(ctx, probePatience)
 	defer stop()
@@ -123,54 +113,52 @@ func Find(ctx context.Context, python, environment string) (*Installation, error
 		if context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, ctx.Err()
 		}
-		return nil, &Error{Kind: ErrNoPython, Found: in, Fix: "name a Python 3.10 or newer with --python", Err: err}
+		return nil, noPython(in, err)
 	}
 	_, text, _ := strings.Cut(string(out), "reprise:")
 	var found struct{ Python, PythonVersion, Dir, Version string }
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		return nil, &Error{Kind: ErrNoPython, Found: in + " printed " + strconv.Quote(string(out)),
-			Fix: "name a Python 3.10 or newer with --python", Err: err}
+		return nil, noPython(in+" printed "+strconv.Quote(string(out)), err)
 	}
 	i := &Installation{Python: cmp.Or(found.Python, in), PythonVersion: found.PythonVersion, Dir: found.Dir, Text: found.Version}
 	if i.Dir == "" || i.Text == "" {
 		return nil, &Error{Kind: ErrNotInstalled, Found: fmt.Sprintf("%s, Python %s", i.Python, i.PythonVersion),
-			Fix: i.Python + " -m pip install ttnn"}
+			Fix: i.pip("ttnn")}
 	}
 	if i.Version, err = ParseVersion(i.Text); err != nil {
-		return nil, &Error{Kind: ErrNotInstalled, Found: i.Dir, Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
+		return nil, &Error{Kind: ErrNotInstalled, Found: i.Dir, Fix: i.pip("--force-reinstall ttnn"), Err: err}
 	}
 	return i, nil
 }
 
-// Tried are the versions of the wheel that are known to run: see docs/ttnn.md.
+// Tried are the versions of the wheel that are known to run (docs/ttnn.md).
 func Tried() []Version {
 	return []Version{{0, 68, 0}, {0, 70, 1}, {0, 72, 0}, {0, 76, 0}, {0, 77, 0}, {0, 80, 0}, {0, 81, 1}}
 }
 
-// newest is the newest version that is known to run.
-func newest() Version {
+func (i *Installation) pip(what string) string { return i.Python + " -m pip install " + what }
+
+func (i *Installation) pipNewest() string {
 	all := Tried()
-	return all[len(all)-1]
+	return i.pip("ttnn==" + all[len(all)-1].String())
 }
 
-// socFiles are the wheel's descriptions of chips.
 var socFiles = map[chip.Arch]string{
 	chip.Wormhole:  "wormhole_b0_80_arch.yaml",
 	chip.Blackhole: "blackhole_140_arch.yaml",
 }
 
-// socDescriptor reads the wheel's description of a chip.
 func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
 	path := filepath.Join(i.Dir, "tt_metal", "soc_descriptors", socFiles[a])
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, &Error{Kind: ErrUnusable, Found: "ttnn " + i.Text + " has no description of a " + a.String(),
-			Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
+			Fix: i.pip("--force-reinstall ttnn"), Err: err}
 	}
 	return b, nil
 }
 
-// Compiler returns the path of this installation's kernel compiler, sfpi; empty if there is none.
+// Compiler returns the path of this installation's kernel compiler, sfpi; "" if there is none.
 func (i *Installation) Compiler() string {
 	for _, root := range []string{filepath.Join(i.Dir, "runtime", "sfpi"), "/opt/tenstorrent/sfpi"} {
 		path := filepath.Join(root, "compiler", "bin", "riscv-tt-elf-g++")

@@ -14,8 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// Kernels are the kernels and base firmware compiled by TT-NN, recognised by their bytes in L1 for
-// any version of the wheel.
+// Kernels are TT-NN's compiled kernels and base firmware, recognised by their bytes in L1.
 type Kernels struct {
 	files map[chip.Processor][]*kernelFile
 }
@@ -26,7 +25,7 @@ type kernelFile struct {
 
 	read bool
 	elf  []byte
-	text []byte // as it is in L1
+	text []byte
 	at   uint32 // where base firmware is
 }
 
@@ -44,7 +43,7 @@ func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
 		}
 		if err != nil {
 			if d == nil || d.IsDir() {
-				return fs.SkipDir // it is gone, or not ours to read
+				return fs.SkipDir // gone, or not ours to read
 			}
 			return nil
 		}
@@ -72,7 +71,6 @@ func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
 	return k, nil
 }
 
-// load reads the file once.
 func (f *kernelFile) load() bool {
 	if f.read {
 		return len(f.text) > 0
@@ -90,11 +88,8 @@ func (f *kernelFile) load() bool {
 	return true
 }
 
-// maxText bounds the bytes on both sides of pc that are searched for a kernel.
-const maxText = 72 << 10
+const maxText = 72 << 10 // bytes on both sides of pc that are searched for a kernel
 
-// space returns a processor's base firmware and the kernel around pc. read reads memory at the
-// processor's addresses.
 func (k *Kernels) space(p chip.Processor, pc uint32, read stack.Memory) stack.Space {
 	var space stack.Space
 	files := k.files[p]
@@ -126,7 +121,6 @@ func (k *Kernels) space(p chip.Processor, pc uint32, read stack.Memory) stack.Sp
 	return space
 }
 
-// around reads memory around an address, as much as there is.
 func around(pc uint32, read stack.Memory) (memory []byte, start uint32) {
 	const piece = 4 << 10
 	start = pc &^ (piece - 1)
@@ -145,13 +139,11 @@ func around(pc uint32, read stack.Memory) (memory []byte, start uint32) {
 	return memory, start
 }
 
-// isAt reports whether memory has the file's text at an address.
 func (f *kernelFile) isAt(at uint32, read stack.Memory) bool {
 	memory := make([]byte, len(f.text))
 	return read(at, memory) == nil && bytes.Equal(memory, f.text)
 }
 
-// module returns the file at an address.
 func (f *kernelFile) module(at uint32) *stack.Module {
 	m, err := stack.Load(f.name, f.elf, at)
 	if err != nil {

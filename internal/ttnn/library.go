@@ -17,28 +17,24 @@ import (
 	"strings"
 )
 
-// The module of the shared library, and where it is in the repository.
 const (
 	rootModule    = "github.com/reprise-tt/reprise"
 	libraryFolder = "sim/libttsim/cshared"
 	libraryModule = rootModule + "/" + libraryFolder
 )
 
-// LibraryName is the file name of the simulator library.
 const LibraryName = "libttsim.so"
 
-// Libraries finds and builds the simulator library.
 type Libraries struct {
-	// Cache is the folder of built libraries, created when needed.
 	Cache string
-	// Executable is the running program; a library in its folder is used.
+	// Executable is the running program: a library beside it is used.
 	Executable string
 	// Source is a folder in a checkout or module cache with the library's sources; may be empty.
 	Source string
 }
 
-// linkerFlags drop symbols and disable Go's preemption signals, since Python's faulthandler removes
-// the signal stack that they need.
+// linkerFlags disable Go's preemption signals, since Python's faulthandler removes the signal stack
+// that they need.
 const linkerFlags = "-s -w -X=runtime.godebugDefault=asyncpreemptoff=1"
 
 // CheckLibrary returns an error unless a file is a simulator library that Reprise made.
@@ -55,8 +51,8 @@ func CheckLibrary(path string) error {
 }
 
 // Find returns the path of a library beside the program or in the cache. Otherwise it calls
-// building with a sentence for the user and builds a library into the cache. The error is an *Error
-// of ErrNoLibrary or the context's.
+// building with a sentence for the user and builds one into the cache. The error is an *Error of
+// ErrNoLibrary or the context's.
 func (l *Libraries) Find(ctx context.Context, building func(string)) (string, error) {
 	path, ok, err := l.find()
 	if ok || err != nil {
@@ -66,7 +62,6 @@ func (l *Libraries) Find(ctx context.Context, building func(string)) (string, er
 	return path, l.Build(ctx, path)
 }
 
-// find returns the path of an existing library, or the path to build this version's.
 func (l *Libraries) find() (path string, ok bool, err error) {
 	if l.Executable != "" {
 		path := filepath.Join(filepath.Dir(l.Executable), LibraryName)
@@ -105,12 +100,13 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	missing := func(found, fix string, err error) error {
 		return &Error{Kind: ErrNoLibrary, Found: found, Fix: fix, Err: err}
 	}
+	orCopy := ", or copy a " + LibraryName + " that `reprise ttnn library -o DIR` made elsewhere beside the reprise program"
+	const elsewhere = "free space or name another folder with -o"
 	if runtime.GOOS != "linux" {
 		return missing("TT-NN runs on Linux, and this is "+runtime.GOOS, "use a Linux machine or container", nil)
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return missing("building it needs Go", "install Go, or copy a "+LibraryName+
-			" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
+		return missing("building it needs Go", "install Go"+orCopy, err)
 	}
 	dir, err := l.sources(ctx)
 	if err != nil {
@@ -123,15 +119,14 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	if cc := strings.Fields(string(out)); len(cc) == 0 {
 		return missing("Go has no C compiler", "go env -w CC=gcc", nil)
 	} else if _, err := exec.LookPath(cc[0]); err != nil {
-		return missing("building it needs a C compiler", "install gcc (apt install gcc), or copy a "+LibraryName+
-			" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
+		return missing("building it needs a C compiler", "install gcc (apt install gcc)"+orCopy, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return missing("no folder for it can be made", "free space or name another folder with -o", err)
+		return missing("no folder for it can be made", elsewhere, err)
 	}
 	at, err := os.MkdirTemp(filepath.Dir(path), ".build")
 	if err != nil {
-		return missing("nothing can be written beside it", "free space or name another folder with -o", err)
+		return missing("nothing can be written beside it", elsewhere, err)
 	}
 	defer os.RemoveAll(at)
 	made := filepath.Join(at, LibraryName)
@@ -148,8 +143,6 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	return nil
 }
 
-// sources returns the library's sources: in a checkout around l.Source, or in the module cache,
-// which go mod download fills.
 func (l *Libraries) sources(ctx context.Context) (string, error) {
 	var err error
 	if l.Source != "" {
@@ -165,7 +158,6 @@ func (l *Libraries) sources(ctx context.Context) (string, error) {
 		Fix: "run `go run ./cmd/reprise ttnn library` in one", Err: err}
 }
 
-// goTool runs the go command in a folder. Its error includes the command's messages.
 func goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

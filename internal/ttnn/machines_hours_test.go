@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/ttnn"
 )
 
-// TestLargeMachines runs collectives on machines with four and eight chips.
 func TestLargeMachines(t *testing.T) {
 	const program = "mesh.py --trace --mesh=2x2 all_gather reduce_scatter all_reduce"
 	runMachines(t, []machineCase{

@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/ttnn"
 )
 
-// machineCase is a Python program of testdata on a machine.
 type machineCase struct {
 	machine string
 	slow    bool         // slow dispatch: without command queues
@@ -18,8 +17,6 @@ type machineCase struct {
 	program string       // with its arguments
 }
 
-// TestMachines runs programs on machines other than those of TestVersion, with the wheel of the
-// Python that REPRISE_TTNN_PYTHON names.
 func TestMachines(t *testing.T) {
 	runMachines(t, []machineCase{
 		{machine: "p100", first: ttnn.Version{Minor: 76}, program: "trace.py"},
@@ -28,8 +25,6 @@ func TestMachines(t *testing.T) {
 	})
 }
 
-// TestVersion runs a small program on one chip of each architecture, in fast and in slow dispatch,
-// with the wheel of the Python that REPRISE_TTNN_PYTHON names.
 func TestVersion(t *testing.T) {
 	runMachines(t, []machineCase{
 		{machine: "n150", first: ttnn.Version{Minor: 70, Patch: 1}, program: "trace.py"},
@@ -39,7 +34,6 @@ func TestVersion(t *testing.T) {
 	})
 }
 
-// machineTimeout is for a program with the compilation of its kernels and firmware.
 const machineTimeout = 10 * time.Minute
 
 func runMachines(t *testing.T, cases []machineCase) {

@@ -10,8 +10,7 @@ import (
 //go:embed testdata/programs/*.py
 var programs embed.FS
 
-// WritePrograms writes the corpus of TT-NN programs into a folder and returns the path of its
-// main.py.
+// WritePrograms writes the corpus of TT-NN programs into a folder and returns the path of main.py.
 func WritePrograms(dir string) (string, error) {
 	files, err := fs.Sub(programs, "testdata")
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
 // TestPrograms runs the corpus of TT-NN programs in testdata/programs on emulated chips and
 // compares with what they give on the vendor's simulator (golden.json, made by golden.py).
-//
 // REPRISE_TTNN_PYTHON is the interpreter of a virtual environment with a ttnn wheel; a Go and a C
 // compiler build the simulator library. REPRISE_TTNN_PROGRAMS may have patterns of names, such as
 // "trace/* binary/add_*", and REPRISE_TTNN_CHIPS some of the chips; with -short some 40
 // representatives run. REPRISE_TTNN_PART=K/N runs one program in N, chosen by its name, on the
-// second chip others than on the first. TT_METAL_CACHE, if set, keeps compiled kernels: without
-// them most of the time is the compiler's.
+// second chip others than on the first. TT_METAL_CACHE, if set, keeps compiled kernels, which take
+// most of the time.
 func TestPrograms(t *testing.T) {
 	installation, library := prepared(t)
 	c := &corpus{installation: installation, library: library, cache: t.TempDir()}
@@ -48,8 +48,6 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// prepared returns the installation of TT-NN that REPRISE_TTNN_PYTHON names, and a simulator
-// library that it has built. It skips the test where either can't be had.
 func prepared(t *testing.T) (*ttnn.Installation, string) {
 	t.Helper()
 	python := os.Getenv("REPRISE_TTNN_PYTHON")
@@ -57,9 +55,7 @@ func prepared(t *testing.T) (*ttnn.Installation, string) {
 		t.Skip("REPRISE_TTNN_PYTHON names no Python with a ttnn wheel")
 	}
 	in, err := ttnn.Find(t.Context(), python, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	path := filepath.Join(t.TempDir(), ttnn.LibraryName)
 	if err := (&ttnn.Libraries{Source: ".."}).Build(t.Context(), path); err != nil {
 		t.Fatal(err)
@@ -71,18 +67,15 @@ const (
 	// programsPerProcess is a compromise: opening a device takes 0.4 s, and a fault ends the
 	// process.
 	programsPerProcess = 20
-	// programTimeout is for one program with the compilation of its kernels.
-	programTimeout = 3 * time.Minute
+	programTimeout     = 3 * time.Minute
 )
 
-// goldenFile is golden.json, described in golden.py.
 type goldenFile struct {
 	TTSim  string                                        `json:"ttsim"`
 	Wheels map[string]map[string]map[string]programEntry `json:"wheels"`
 	First  string                                        `json:"first"`
 }
 
-// programEntry is what is known of a program on a chip.
 type programEntry struct {
 	// SHA256 is the digest on the vendor's simulator.
 	SHA256 string `json:"sha256"`
@@ -90,13 +83,11 @@ type programEntry struct {
 	TTSim string `json:"ttsim"`
 	// Ours is the digest here, if the vendor's simulator gives none, and Why the reason to believe
 	// it.
-	Ours string `json:"ours"`
-	Why  string `json:"why"`
-	// Wheel is the error by which TT-NN, or the compiler, refuses the program.
+	Ours  string `json:"ours"`
+	Why   string `json:"why"`
 	Wheel string `json:"wheel"`
 }
 
-// programLine is what main.py prints of a program.
 type programLine struct {
 	Name    string `json:"name"`
 	SHA256  string `json:"sha256"`
@@ -107,9 +98,7 @@ type programLine struct {
 func readGolden(t *testing.T) *goldenFile {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(programsFolder, "golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	golden := new(goldenFile)
 	if err := json.Unmarshal(b, golden); err != nil {
 		t.Fatalf("golden.json: %v", err)
@@ -117,8 +106,7 @@ func readGolden(t *testing.T) *goldenFile {
 	return golden
 }
 
-// entries returns what is known of each program with a wheel: a wheel that isn't the first has only
-// what differs.
+// A wheel that isn't the first has only what differs.
 func (g *goldenFile) entries(wheel, chip string) map[string]programEntry {
 	all := map[string]programEntry{}
 	for _, w := range []string{g.First, wheel} {
@@ -131,7 +119,6 @@ func (g *goldenFile) entries(wheel, chip string) map[string]programEntry {
 
 const programsFolder = "testdata/programs"
 
-// corpus runs main.py.
 type corpus struct {
 	installation *ttnn.Installation
 	library      string // path of the simulator library
@@ -139,29 +126,21 @@ type corpus struct {
 	flags        []string
 }
 
-// command is a process that runs main.py on a chip.
 func (c *corpus) command(ctx context.Context, t *testing.T, chipName string, args ...string) *exec.Cmd {
 	t.Helper()
 	arch, err := chip.ParseArch(chipName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	script, err := filepath.Abs(filepath.Join(programsFolder, "main.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return pythonOn(ctx, t, c.installation, c.library, c.cache, ttnn.MachineOf(arch), append([]string{script}, args...)...)
 }
 
-// pythonOn is a Python process on an emulated machine.
 func pythonOn(ctx context.Context, t *testing.T, in *ttnn.Installation, library, cache, machine string, args ...string) *exec.Cmd {
 	t.Helper()
 	r := &ttnn.Run{Installation: in, Library: library, Cache: cache, Settings: libttsim.Settings{Machine: machine,
 		KernelCache: ttnn.KernelCache(os.Getenv)}}
 	env, err := r.Prepare(os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	cmd := exec.CommandContext(ctx, in.Python, args...)
 	cmd.Env = env
 	cmd.Dir = t.TempDir() // TT-NN leaves a folder where it runs
@@ -169,7 +148,6 @@ func pythonOn(ctx context.Context, t *testing.T, in *ttnn.Installation, library,
 	return cmd
 }
 
-// output is what main.py prints with args.
 func (c *corpus) output(t *testing.T, chip string, args ...string) []string {
 	t.Helper()
 	cmd := c.command(t.Context(), t, chip, args...)
@@ -197,7 +175,6 @@ func (c *corpus) test(t *testing.T, chip string, golden *goldenFile) {
 	}
 }
 
-// part returns the programs that REPRISE_TTNN_PART chooses for a chip; all if it isn't set.
 func part(t *testing.T, chip string, names []string) []string {
 	t.Helper()
 	text := os.Getenv("REPRISE_TTNN_PART")
@@ -218,8 +195,6 @@ func part(t *testing.T, chip string, names []string) []string {
 	})
 }
 
-// runPart runs programs in one process, and returns how many are done: a program that ends the
-// process is the last.
 func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[string]programEntry) int {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -227,12 +202,8 @@ func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[
 	stderr := new(strings.Builder)
 	cmd.Stderr = stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
+	devtest.Must(t, cmd.Start())
 	lines := bufio.NewReader(stdout)
 	for i, name := range names {
 		line, err := nextLine(lines, cancel)
@@ -258,7 +229,6 @@ func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[
 
 var errProgramTimeout = errors.New("no result in " + programTimeout.String())
 
-// nextLine reads the next result. It cancels the process if there is none in time.
 func nextLine(r *bufio.Reader, cancel context.CancelFunc) (line programLine, err error) {
 	late := time.AfterFunc(programTimeout, cancel)
 	b, err := r.ReadBytes('\n')
@@ -277,8 +247,6 @@ func nextLine(r *bufio.Reader, cancel context.CancelFunc) (line programLine, err
 	return line, nil
 }
 
-// checkProgram compares a program's result, or the error that ended its process, with what is known
-// of it.
 func checkProgram(t *testing.T, want programEntry, got programLine, died error) {
 	t.Helper()
 	refused := want.TTSim != "" && want.Ours == ""
@@ -331,7 +299,6 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// TestProgramsGolden holds golden.json's form without running a program.
 func TestProgramsGolden(t *testing.T) {
 	golden := readGolden(t)
 	if len(golden.Wheels[golden.First]) != 2 {

@@ -25,10 +25,8 @@ var (
 	firstRemote     = Version{0, 80, 0} // reach a chip without a PCI interface
 )
 
-// clusterFile describes a machine's chips for tt-umd.
 const clusterFile = "cluster_descriptor.yaml"
 
-// Variables of TT-NN's environment.
 const (
 	variableSimulator = "TT_METAL_SIMULATOR"
 	variableCluster   = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
@@ -36,19 +34,17 @@ const (
 	variableTelemetry = "TT_METAL_DISPATCH_TELEMETRY_DISABLE"
 )
 
-// Run describes a Python program's run on an emulated machine.
 type Run struct {
 	Installation *Installation
-	Library      string // path of the simulator library
-	Cache        string // folder for descriptions of machines; it is made when it is needed
+	Library      string
+	Cache        string // for descriptions of machines; made when needed
 	Settings     libttsim.Settings
 }
 
-// Prepare writes the machine's description into the cache and returns the environment of a Python
-// process: environ with further variables. TT-NN's variables in environ stay, except those that
-// name the simulator. Cache files are named by their contents, never changed and shared by all
-// runs, so a killed run leaves nothing behind. The error is an *Error of ErrUnusable, or wraps
-// libttsim.ErrSettings.
+// Prepare writes the machine's description into the cache and returns environ with further
+// variables for a Python process. TT-NN's variables in environ stay, except those that name the
+// simulator. Cache files are named by their contents and never changed, so a killed run leaves
+// nothing behind. The error is an *Error of ErrUnusable, or wraps libttsim.ErrSettings.
 func (r *Run) Prepare(environ []string) ([]string, error) {
 	spec, err := r.Settings.Spec()
 	if err != nil {
@@ -65,15 +61,15 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	files := map[string][]byte{"soc_descriptor.yaml": soc}
 	// Without a description TT-NN opens one chip that lacks no Tensix tile and no DRAM bank.
 	described := len(spec.Chips) > 1 || spec.Chips[0].Kind == chip.BoardP100
+	remote := slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI })
 	if described {
 		first := firstDescribed
-		if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
+		if remote {
 			first = firstRemote
 		}
 		if r.Installation.Version.Less(first) {
 			return nil, &Error{Kind: ErrUnusable, Found: fmt.Sprintf("ttnn %s can't open a simulated %s: %v is the first that can",
-				r.Installation.Text, spec.Name, first),
-				Fix: fmt.Sprintf("%s -m pip install ttnn==%v", r.Installation.Python, newest())}
+				r.Installation.Text, spec.Name, first), Fix: r.Installation.pipNewest()}
 		}
 		files[clusterFile] = clusterDescriptor(&spec)
 	}
@@ -89,12 +85,11 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	env := environment(environ)
 	env.set(variableSimulator, filepath.Join(dir, LibraryName))
 	env.set(libttsim.Variable, string(settings))
-	// Python then prints where it was when a signal ends it.
-	env.preset("PYTHONFAULTHANDLER", "1")
+	env.preset("PYTHONFAULTHANDLER", "1") // Python then prints where a signal ended it
 	if described {
 		env.preset(variableCluster, filepath.Join(dir, clusterFile)) // without it 0.76 and 0.77 open the first board alone
 	}
-	if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
+	if remote {
 		env.preset(variableSlow, "1") // tt-umd gives a simulated chip without a PCI interface no queues
 	}
 	if slices.Contains(r.Settings.Checks, "races") {
@@ -104,12 +99,11 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	case v.Less(firstQueues):
 		env.preset(variableSlow, "1")
 	case v.Less(firstHostMemory):
-		env.set("LD_PRELOAD", filepath.Join(dir, LibraryName)) // see old_wheels.c of the library
+		env.set("LD_PRELOAD", filepath.Join(dir, LibraryName)) // old_wheels.c of the library
 	}
 	return env, nil
 }
 
-// folder returns a folder of the cache with the library and other files, by name.
 func (r *Run) folder(library string, files map[string][]byte) (string, error) {
 	names := slices.Sorted(maps.Keys(files))
 	h := sha256.New()
@@ -137,7 +131,7 @@ func (r *Run) folder(library string, files map[string][]byte) (string, error) {
 	if err := errors.Join(os.Symlink(library, filepath.Join(temp, LibraryName)), os.Chmod(temp, 0o755)); err != nil {
 		return "", err
 	}
-	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) { // another run was first
+	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		if _, there := os.Stat(filepath.Join(dir, LibraryName)); there != nil {
 			return "", err
 		}
@@ -145,7 +139,6 @@ func (r *Run) folder(library string, files map[string][]byte) (string, error) {
 	return dir, nil
 }
 
-// MachineOf returns the machine with one chip of an architecture.
 func MachineOf(a chip.Arch) string {
 	if a == chip.Wormhole {
 		return "n150"
@@ -153,27 +146,19 @@ func MachineOf(a chip.Arch) string {
 	return "p150"
 }
 
-// environment is a list of variables, NAME=VALUE.
 type environment []string
 
 func (e environment) index(name string) int {
-	for i, v := range e {
-		if n, _, _ := strings.Cut(v, "="); n == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(e, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
-// set sets a variable.
 func (e *environment) set(name, value string) {
 	if i := e.index(name); i >= 0 {
-		*e = append((*e)[:i:i], (*e)[i+1:]...)
+		*e = slices.Concat((*e)[:i], (*e)[i+1:])
 	}
 	*e = append(*e, name+"="+value)
 }
 
-// preset sets a variable that isn't set.
 func (e *environment) preset(name, value string) {
 	if e.index(name) < 0 {
 		e.set(name, value)

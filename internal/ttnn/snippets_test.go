@@ -28,8 +28,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// TestSnippets runs the snippets and traps of testdata/programs/seeds.py in Go and compares with what they
-// give in TT-NN on the vendor's simulator. TestPrograms runs those.
+// TestSnippets runs the snippets and traps of testdata/programs/seeds.py in Go and compares with
+// what they give in TT-NN on the vendor's simulator. TestPrograms runs those.
 func TestSnippets(t *testing.T) {
 	golden := readGolden(t)
 	for name, open := range map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole} {

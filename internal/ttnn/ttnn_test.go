@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/elftest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/libttsim"
@@ -22,16 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// interpreter makes a program that stands for Python: it prints what the probe would.
 func interpreter(t *testing.T, prints string, status int) string {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in for Python is a shell script")
 	}
 	path := filepath.Join(t.TempDir(), "python")
-	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\ncat <<'END'\n%s\nEND\nexit %d\n", prints, status), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\ncat <<'END'\n%s\nEND\nexit %d\n", prints, status), 0o755))
 	return path
 }
 
@@ -63,9 +61,7 @@ func TestFind(t *testing.T) {
 	ok := interpreter(t, "a banner\nreprise:"+`{"python":"/venv/bin/python","pythonVersion":"3.12.1","dir":"/venv/ttnn","version":"0.77.0"}`,
 		0)
 	in, err := Find(t.Context(), ok, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	want := &Installation{Python: "/venv/bin/python", PythonVersion: "3.12.1", Dir: "/venv/ttnn", Text: "0.77.0", Version: Version{0, 77, 0}}
 	if diff := cmp.Diff(want, in); diff != "" {
 		t.Error(diff)
@@ -94,18 +90,13 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// installed returns an installation with the files that Prepare reads.
 func installed(t *testing.T, v Version) *Installation {
 	t.Helper()
 	dir := t.TempDir()
 	soc := filepath.Join(dir, "tt_metal", "soc_descriptors")
-	if err := os.MkdirAll(soc, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.MkdirAll(soc, 0o755))
 	for a, name := range socFiles {
-		if err := os.WriteFile(filepath.Join(soc, name), []byte("arch_name: "+a.String()+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(filepath.Join(soc, name), []byte("arch_name: "+a.String()+"\n"), 0o644))
 	}
 	return &Installation{Python: "/usr/bin/python3", Dir: dir, Text: v.String(), Version: v}
 }
@@ -166,9 +157,7 @@ func TestPrepare(t *testing.T) {
 		}
 		var files []string
 		list, err := os.ReadDir(filepath.Dir(library))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		for _, f := range list {
 			files = append(files, f.Name())
 		}
@@ -178,8 +167,6 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// The same machine is written once; another library or description has a folder of its own. Nothing
-// else is left in the cache.
 func TestPrepareAgain(t *testing.T) {
 	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(t.TempDir(), "new", "cache"),
 		Settings: libttsim.Settings{Machine: "p150"}}
@@ -199,12 +186,9 @@ func TestPrepareAgain(t *testing.T) {
 	}
 }
 
-// A cache that can't be written is an error that says what to do.
 func TestPrepareWithoutCache(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(file, nil, 0o644))
 	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(file, "cache"),
 		Settings: libttsim.Settings{Machine: "p150"}}
 	if _, err := r.Prepare(nil); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "XDG_CACHE_HOME") {
@@ -216,16 +200,11 @@ func TestPrepareWithoutCache(t *testing.T) {
 	}
 }
 
-// A file that isn't our library is refused before Python starts.
 func TestCheckLibrary(t *testing.T) {
 	other := filepath.Join(t.TempDir(), LibraryName)
-	if err := os.WriteFile(other, []byte("\x7fELF"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(other, []byte("\x7fELF"), 0o644))
 	test, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, path := range []string{other, test, filepath.Join(t.TempDir(), "none")} {
 		if err := CheckLibrary(path); !errors.Is(err, ErrNoLibrary) {
 			t.Errorf("%s: %v", path, err)
@@ -264,7 +243,6 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// A kernel is found by its bytes wherever in L1 it is, base firmware where it was linked.
 func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 	dir := t.TempDir()
 	text := map[string][]byte{}
@@ -284,9 +262,7 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 		}
 	}
 	known, err := OpenKernels(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	l1 := make([]byte, 256<<10)
 	copy(l1[0x3000:], text["firmware"])
 	copy(l1[0xA004:], text["writer"])
@@ -324,12 +300,9 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 	}
 }
 
-// The description of a machine has each chip, link and board once.
 func TestClusterDescriptor(t *testing.T) {
 	spec, err := (&libttsim.Settings{Machine: "p300"}).Spec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	want := `arch:
   0: blackhole
   1: blackhole

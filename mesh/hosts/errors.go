@@ -7,10 +7,8 @@ import (
 )
 
 var (
-	// ErrClosed is returned after an engine was closed.
 	ErrClosed = errors.New("the engine is closed")
-	// ErrOrder is returned when hosts do different operations in the same exchange.
-	ErrOrder = errors.New("the hosts do different operations")
+	ErrOrder  = errors.New("the hosts do different operations")
 	// ErrBroken is returned by every exchange after a failed one: the hosts no longer agree which
 	// one is next. Close the engine and restart the program on every host.
 	ErrBroken = errors.New("an exchange failed before")
@@ -24,14 +22,12 @@ var (
 	ErrElsewhere = errors.New("on another host")
 )
 
-// LostError is the error of an exchange in which hosts are missing.
 type LostError struct {
 	Op    string
 	Ranks []int // hosts known to be gone
 	Err   error // ErrGone, or the context's error
 }
 
-// Error implements error.
 func (e *LostError) Error() string {
 	who := "some hosts did not come"
 	if len(e.Ranks) > 0 {
@@ -40,7 +36,6 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("hosts: %s: %s: %v: check them, then restart all hosts", e.Op, who, e.Err)
 }
 
-// Unwrap returns Err.
 func (e *LostError) Unwrap() error { return e.Err }
 
 // State is the result of one host.
@@ -55,7 +50,6 @@ type Error struct {
 	Hosts []State
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	var l []string
 	for _, h := range e.Failed() {

@@ -23,13 +23,12 @@ type Group struct {
 	unreported error // of its last replay, until the others have received it
 }
 
-// traits must be equal on all hosts so that one trace fits all.
 type traits struct {
 	Shape        []int
 	Arch         string
 	Grid         string
 	Queues       int
-	DRAM, L1     uint64 // fingerprints
+	DRAM, L1     uint64
 	Small, Trace uint64
 }
 
@@ -83,8 +82,8 @@ func (g *Group) alike(ctx context.Context, op string) error {
 }
 
 // Resume returns the step from which all hosts go on after a restart: the least of the numbers of
-// steps that they have saved. A host that was stopped while others saved has one step less, so a
-// program must keep its last two steps.
+// steps that they have saved. A program must keep its last two steps: a host that was stopped while
+// others saved has one less.
 func (g *Group) Resume(ctx context.Context, saved uint64) (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +101,6 @@ func (g *Group) Resume(ctx context.Context, saved uint64) (uint64, error) {
 	return saved, nil
 }
 
-// Replayer is a trace over the chips of this host's mesh: a *reprise.Trace.
 type Replayer interface {
 	Replay(ctx context.Context) error
 }
@@ -139,7 +137,6 @@ func (g *Group) Wait(ctx context.Context, q *mesh.Queue) error {
 	return err
 }
 
-// report exchanges the faults of all hosts. If that fails, it returns this host's fault too.
 func (g *Group) report(ctx context.Context, op string, fault error) error {
 	var mine []byte
 	if fault != nil {
@@ -163,7 +160,6 @@ func (g *Group) report(ctx context.Context, op string, fault error) error {
 	return failure(op, errs)
 }
 
-// maxText bounds the bytes of a fault that other hosts are told.
 const maxText = 64 << 10
 
 func failure(op string, errs []error) error {

@@ -22,7 +22,6 @@ type host struct {
 	*hoststest.Counter
 }
 
-// start captures a trace whose counter adds 7+i on host i.
 func start(t *testing.T, n hosts.Engine, m *mesh.Mesh) (*host, error) {
 	ctx := t.Context()
 	g, err := hosts.Join(ctx, n, m)
@@ -72,7 +71,6 @@ func TestGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// One host allocates memory that the others don't.
 	if _, err := meshes[2].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64,
 		Name: "extra"}}); err != nil {
 		t.Fatal(err)
@@ -84,7 +82,6 @@ func TestGroup(t *testing.T) {
 		}
 	}
 
-	// Host 1's replay fails, which the others learn in the next exchange.
 	devtest.Must(t, group[1].Trace.Release(t.Context()))
 	for i, err := range each(func(i int) error { return group[i].Replay(t.Context(), group[i].Trace) }) {
 		if (err != nil) != (i == 1) {
@@ -131,7 +128,6 @@ func TestResume(t *testing.T) {
 		if step, err := g.Resume(t.Context(), []uint64{7, 5, 1 << 40}[e.Rank()]); err != nil || step != 5 {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
-		// Another program's exchange of that name.
 		if e.Rank() == 1 {
 			_, err = e.Exchange(t.Context(), "resume", []byte("five"))
 			return err

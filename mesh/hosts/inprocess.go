@@ -16,9 +16,9 @@ type Local struct {
 
 type job struct {
 	mu    sync.Mutex
-	round *round // the exchange that lacks hosts, or nil
-	err   error  // why the engines are broken
-	gone  []bool // by rank: closed
+	round *round
+	err   error
+	gone  []bool
 }
 
 type round struct {
@@ -43,13 +43,10 @@ func InProcess(n int) ([]*Local, error) {
 	return out, nil
 }
 
-// Rank implements Engine.
 func (l *Local) Rank() int { return l.rank }
 
-// Size implements Engine.
 func (l *Local) Size() int { return len(l.j.gone) }
 
-// Exchange implements Engine.
 func (l *Local) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
 	if err := ctx.Err(); err != nil {
@@ -132,7 +129,6 @@ func (j *job) endLocked(r *round, op string, err error) {
 	close(r.done)
 }
 
-// Close ends the host: exchanges of the others fail.
 func (l *Local) Close() error {
 	j := l.j
 	j.mu.Lock()

@@ -39,7 +39,6 @@ func Example_scale() {
 			}
 			linear = (end - slices.Max(start)).Round(10 * time.Microsecond).String()
 		}
-		// In step k a host and the one whose number differs in bit k exchange what both have.
 		at := slices.Clone(start)
 		for bit := 1; bit < n; bit *= 2 {
 			data := time.Duration(frame * bit * 8 / 10) // ns at 10 Gb/s

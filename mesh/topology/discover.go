@@ -17,13 +17,11 @@ type finder struct {
 	via     map[int]int // by chip without a PCI interface: the device that leads to it
 }
 
-// asicID identifies a chip by its number, and on Wormhole also by its board's shortened number.
 type asicID [2]uint32
 
 // Discover reads the links of the devices' chips and of remote chips: those without a PCI interface
-// that are linked to them. It opens one window of each device for a short time. A remote chip that
-// can't be read has a Problem in the graph; errors are the devices' or ctx's, or wrap [ErrMixed]
-// for devices of different architectures.
+// that are linked to them. A remote chip that can't be read has a Problem in the graph; errors are
+// the devices' or ctx's, or wrap [ErrMixed] for devices of different architectures.
 func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 	f := &finder{graph: &Graph{}, devices: devices, known: map[asicID]int{}, via: map[int]int{}}
 	var found [][]tile
@@ -43,7 +41,6 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 			}
 		}
 	}
-	// The nearest chips first.
 	for i := 0; i < len(f.graph.Chips); i++ {
 		if i == len(found) {
 			s, err := f.readRemote(ctx, i)
@@ -114,7 +111,6 @@ func (f *finder) note(c *Chip, t *tile) {
 	}
 }
 
-// join adds the chip's ports to the graph, and the chips they lead to if they are new.
 func (f *finder) join(i int, s []tile) {
 	if s == nil {
 		return
@@ -141,7 +137,6 @@ func (f *finder) join(i int, s []tile) {
 	}
 }
 
-// readRemote reads a chip without a PCI interface through one that has one.
 func (f *finder) readRemote(ctx context.Context, i int) ([]tile, error) {
 	c := &f.graph.Chips[i]
 	if f.graph.Arch != chip.Wormhole {
@@ -183,8 +178,7 @@ func (f *finder) readRemote(ctx context.Context, i int) ([]tile, error) {
 	return s, nil
 }
 
-// entry returns a channel of a device whose link is up and leads to chip to, or to any remote chip
-// if to is negative.
+// A negative to is any remote chip.
 func (f *finder) entry(device, to int) End {
 	for _, p := range f.graph.Chips[device].Ports {
 		if p.State == Up && p.Peer != nil && (p.Peer.Chip == to || to < 0 && p.Peer.Chip >= len(f.devices)) {

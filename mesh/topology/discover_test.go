@@ -42,7 +42,6 @@ func devices(t *testing.T, m *sim.Machine) []*kmd.Device {
 	return ds
 }
 
-// ends returns the links of a graph with the chip numbers of a machine's description.
 func ends(g *topology.Graph, m chip.Machine) []chip.Link {
 	number := func(i int) int {
 		for n, c := range m.Chips {

@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
-// Graph is the chips of a machine and their links.
 type Graph struct {
 	Arch  chip.Arch
 	Chips []Chip // the devices' chips in their order, then the remote chips
@@ -19,21 +18,20 @@ type Chip struct {
 	// Name is the PCI address, or "0000:01:00.0/eth8" for the remote chip at channel 8 of another
 	// one.
 	Name     string
-	PCI      string       // PCI address, or ""
-	Node     string       // name of the device, or ""
+	PCI      string
+	Node     string
 	Serial   string       // of the board: 16 hexadecimal digits, or the part that the other end of a link knows
 	ASIC     string       // unique in a machine
 	Location int          // of the chip on its board, where the firmware reports it
 	Place    remote.Place // in Wormhole's Ethernet firmware
 	// Gateway is the channel of another chip that leads to a remote chip; nil with a PCI interface.
 	Gateway *End
-	Ports   []Port // by channel
+	Ports   []Port
 	// Problem is why the chip's links could not be read, or nil. It wraps remote.ErrUnreachable,
 	// remote.ErrNoAnswer or an error of package kmd.
 	Problem error
 }
 
-// End is an Ethernet channel of a chip of a Graph.
 type End struct{ Chip, Channel int }
 
 // Port is an Ethernet tile and its link.
@@ -46,7 +44,6 @@ type Port struct {
 
 type State uint8
 
-// States of a link.
 const (
 	Unconnected State = iota // no other end was ever seen
 	Training                 // the firmware has not decided yet
@@ -139,11 +136,11 @@ func (g *Graph) Join() {
 			state := p.State
 			far := g.port(b)
 			if far == nil && len(g.Chips[b.Chip].Ports) > 0 {
-				state = Down // the chip at the other end has no such channel
+				state = Down
 			}
 			if far != nil {
 				if far.Peer != nil && *far.Peer == a && (b.Chip < a.Chip || b.Chip == a.Chip && b.Channel < a.Channel) {
-					continue // already added from the other end
+					continue
 				}
 				if far.State != Up {
 					state = far.State

@@ -12,7 +12,7 @@ import (
 
 // Remote returns the target of chip i, which has no PCI interface, through a neighbour that has
 // one. local are the targets of Discover's devices, in order. Of the links to the neighbour that
-// are up, the first one carries the tunnel and the last one the command queues. The error wraps
+// are up, the first carries the tunnel and the last the command queues. The error wraps
 // remote.ErrUnreachable or remote.ErrRange, or is the chip's Problem.
 func (g *Graph) Remote(i int, local []kmd.Target) (*remote.Target, error) {
 	if i < len(local) || i >= len(g.Chips) {
@@ -42,8 +42,8 @@ func (g *Graph) Remote(i int, local []kmd.Target) (*remote.Target, error) {
 	}, nil
 }
 
-// Carries reports whether a link carries the command queues of a chip without a PCI interface;
-// devices is the number of chips with one. Nothing else may drive the link while the chip is open.
+// Carries reports whether a link carries the command queues of a chip without a PCI interface, so
+// that nothing else may drive it; devices is the number of chips with one.
 func (g *Graph) Carries(l Link, devices int) bool {
 	for _, e := range []End{l.A, l.B} {
 		if e.Chip < devices || e.Chip >= len(g.Chips) || g.Chips[e.Chip].Problem != nil {
@@ -59,8 +59,8 @@ func (g *Graph) Carries(l Link, devices int) bool {
 	return false
 }
 
-// linksToLocal returns the links that are up to chip i from the first local chip that has any. End
-// A is the local chip, and the links are in the order of its channels.
+// linksToLocal returns the links that are up to chip i from the first local chip that has any, by
+// its channels. End A is the local chip.
 func (g *Graph) linksToLocal(i, devices int) []Link {
 	var out []Link
 	for _, l := range g.Links {
@@ -81,7 +81,6 @@ func (g *Graph) linksToLocal(i, devices int) []Link {
 	return out
 }
 
-// lost lists the links of a chip that aren't up.
 func (g *Graph) lost(i int) string {
 	s := ""
 	for _, l := range g.Links {

@@ -25,7 +25,6 @@ func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	return open(t, target)
 }
 
-// withoutDebug is a card without a debug interface, like the vendor's simulator's.
 type withoutDebug struct{ kmd.Target }
 
 func (w withoutDebug) Node() seam.Node { return withoutDebugNode{w.Target.Node()} }

@@ -20,7 +20,6 @@ const (
 	blackholeRemote = 0x7CFE0     // the same of the other end
 )
 
-// tile is what the firmware of an Ethernet tile reports.
 type tile struct {
 	xy    chip.XY
 	state State
@@ -35,6 +34,16 @@ type tile struct {
 
 func (id asicID) asic() string { return fmt.Sprintf("%08X%08X", id[0], id[1]) }
 
+func stateOf(v uint32) State {
+	switch v {
+	case 0:
+		return Training
+	case 1:
+		return Up
+	}
+	return Down
+}
+
 func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err error) {
 	word := func(addr uint64) uint32 {
 		if err != nil {
@@ -45,16 +54,11 @@ func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err 
 		return v
 	}
 	if a == chip.Wormhole {
-		switch word(remote.LinkState) {
-		case 0:
-			t.state = Training
-		case 1:
-			t.state = Up
-		case 3:
+		v := word(remote.LinkState)
+		if v == 3 {
 			return t, err
-		default:
-			t.state = Down
 		}
+		t.state = stateOf(v)
 		t.own = asicID{word(wormholeResults + 4*64), word(wormholeResults + 4*65)}
 		t.peer = asicID{word(wormholeResults + 4*72), word(wormholeResults + 4*73)}
 		t.peerChannel = int(word(wormholeResults+4*76) & 0xFF)
@@ -65,14 +69,7 @@ func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err 
 		t.named = t.state != Training && (t.own != asicID{} || t.peer != asicID{})
 		return t, err
 	}
-	switch word(blackholePort) {
-	case 0:
-		t.state = Training
-	case 1:
-		t.state = Up
-	default:
-		t.state = Down
-	}
+	t.state = stateOf(word(blackholePort))
 	t.own = asicID{word(blackholeLocal + 20), word(blackholeLocal + 24)}
 	t.peer = asicID{word(blackholeRemote + 20), word(blackholeRemote + 24)}
 	if t.named = t.peer != (asicID{}); !t.named {

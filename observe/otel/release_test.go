@@ -81,8 +81,6 @@ func editJSON(t *testing.T, dir string) modFile {
 	return f
 }
 
-// publish puts a version of a module into a proxy's folder
-// (https://go.dev/ref/mod#goproxy-protocol).
 func publish(t *testing.T, proxy, path, version, dir string) {
 	t.Helper()
 	at := filepath.Join(proxy, filepath.FromSlash(path), "@v")

@@ -39,7 +39,6 @@ func New(t trace.Tracer) *Spans {
 	return &Spans{tracer: t}
 }
 
-// Begin implements ops.Observer.
 func (s *Spans) Begin(ctx context.Context, f *ops.Function) context.Context {
 	ctx, _ = s.tracer.Start(ctx, f.Name, trace.WithTimestamp(f.Start), trace.WithAttributes(
 		attribute.Int("reprise.device", f.Device), attribute.Int("reprise.level", f.Level), attribute.StringSlice("reprise.arguments", f.Args),
@@ -47,7 +46,6 @@ func (s *Spans) Begin(ctx context.Context, f *ops.Function) context.Context {
 	return ctx
 }
 
-// End implements ops.Observer.
 func (s *Spans) End(ctx context.Context, f *ops.Function) {
 	span := trace.SpanFromContext(ctx)
 	failed(span, f.Err)
@@ -74,7 +72,6 @@ type calls struct {
 	open map[*reprise.Call]trace.Span
 }
 
-// Begin implements reprise.Observer.
 func (c *calls) Begin(ctx context.Context, call *reprise.Call) {
 	_, span := c.tracer.Start(ctx, "reprise::"+strings.ReplaceAll(call.Kind.String(), " ", "_"))
 	c.mu.Lock()
@@ -82,7 +79,6 @@ func (c *calls) Begin(ctx context.Context, call *reprise.Call) {
 	c.open[call] = span
 }
 
-// End implements reprise.Observer.
 func (c *calls) End(_ context.Context, call *reprise.Call) {
 	c.mu.Lock()
 	span := c.open[call]

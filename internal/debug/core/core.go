@@ -11,16 +11,16 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Bits of the status register, DebugInterface.md "Status bitmask".
+// Status register, DebugInterface.md "Status bitmask".
 const (
 	statusPaused = 1 << 0
 	statusBreak  = 1 << 1
 	statusWatch  = 1 << 2
 	statusEBREAK = 1 << 3
-	statusFirst  = 8 // bit of watchpoint 0
+	statusFirst  = 8
 )
 
-// Bits of the command register, DebugInterface.md "Command and control bitmask".
+// Command register, DebugInterface.md "Command and control bitmask".
 const (
 	cmdPause         = 1 << 0
 	cmdStep          = 1 << 1
@@ -33,13 +33,12 @@ const (
 	cmdSlow          = 1 << 31 // slow execution mode, which resuming needs
 )
 
-// Status says whether a processor is paused, and why.
 type Status struct {
 	Paused bool
-	Break  bool  // by a breakpoint, after its instruction
+	Break  bool
 	Watch  bool  // by a watchpoint
 	EBREAK bool  // after an ebreak or ecall
-	Hits   uint8 // bit mask of the watchpoints that were hit
+	Hits   uint8 // bit mask of watchpoints
 }
 
 // PC is the index of pc among the registers.
@@ -50,13 +49,12 @@ type Core struct {
 	tile  *Tile
 	proc  chip.Processor
 	which uint32 // number at the debug port
-	debug bool   // has the debug interface
+	debug bool
 
 	predicts bool // Wormhole: the branch predictor may be on
 }
 
-// Core returns a processor of the tile. The error wraps ErrUnsupported for processors that a Tensix
-// tile doesn't have.
+// Core returns a processor of the tile. The error wraps ErrUnsupported outside of a Tensix tile.
 func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	c := &Core{tile: t, proc: p, predicts: t.dev.Arch() == chip.Wormhole}
 	switch p {
@@ -72,20 +70,17 @@ func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	return c, nil
 }
 
-// Processor returns the processor's name.
 func (c *Core) Processor() chip.Processor { return c.proc }
 
-// Tile returns the processor's tile.
 func (c *Core) Tile() *Tile { return c.tile }
 
-// HasInterface reports whether the processor has a debug interface: NCRISC has none.
+// NCRISC has none.
 func (c *Core) HasInterface() bool { return c.debug }
 
 func (c *Core) fail(op string, err error) error {
 	return &Error{Tile: c.tile.xy, Processor: c.proc, Op: op, Err: err}
 }
 
-// Reset reports whether the processor is held in reset.
 func (c *Core) Reset() (bool, error) {
 	v, err := c.tile.dev.Read32(c.tile.xy, uint64(c.tile.dev.Arch().Params().SoftReset))
 	if err != nil {
@@ -94,7 +89,6 @@ func (c *Core) Reset() (bool, error) {
 	return v&c.proc.ResetBit() != 0, nil
 }
 
-// present refuses processors in reset or without a debug interface.
 func (c *Core) present(op string) error {
 	if !c.debug {
 		return c.fail(op, fmt.Errorf("%w: NCRISC has none", ErrUnsupported))
@@ -128,13 +122,10 @@ func (c *Core) Status() (Status, error) {
 	return s, err
 }
 
-// patience bounds the time to pause: some cycles of hardware, a turn of an emulator on a busy
-// machine.
-const patience = 2 * time.Second
+const patience = 2 * time.Second // to pause: some cycles of hardware, a turn of an emulator on a busy machine
 
-// Pause pauses the processor before an instruction, unless it is paused already. The error wraps
-// ErrInReset, or ErrStuck if the current instruction waits; the processor pauses after that
-// instruction.
+// Pause pauses the processor before an instruction. The error wraps ErrInReset, or ErrStuck if it
+// pauses only when the current instruction ends.
 func (c *Core) Pause(ctx context.Context) error { return PauseAll(ctx, patience, c)[0] }
 
 // PauseAll requests pauses of all processors and waits for them, for at most patience in all. It
@@ -160,14 +151,13 @@ func PauseAll(ctx context.Context, patience time.Duration, cores ...*Core) []err
 	return errs
 }
 
-// askPause requests a pause, and reports whether the processor is paused already.
 func (c *Core) askPause() (paused bool, err error) {
 	s, err := c.Status()
 	if err != nil || s.Paused {
 		return s.Paused, err
 	}
-	// Slow execution mode comes first, so that instructions in flight end: 200 cycles, which the
-	// host's register read takes.
+	// In slow execution mode instructions in flight end after 200 cycles, which the host's register
+	// read takes.
 	for _, command := range [...]uint32{cmdSlow, cmdSlow | cmdPause} {
 		if err := c.command("pause", command); err != nil {
 			return false, err
@@ -187,8 +177,7 @@ func (c *Core) awaitPause(ctx context.Context, op string) error {
 	}
 }
 
-// hasPaused reports whether the processor is paused. If it isn't and late is set, the error wraps
-// ErrStuck.
+// hasPaused returns an error that wraps ErrStuck if late is set and the processor runs.
 func (c *Core) hasPaused(ctx context.Context, op string, late bool) (bool, error) {
 	s, err := c.Status()
 	switch {
@@ -211,7 +200,6 @@ func (c *Core) command(op string, v uint32) error {
 	return nil
 }
 
-// paused calls f with the tile's port locked, if the processor is paused.
 func (c *Core) paused(op string, f func() error) error {
 	if err := c.present(op); err != nil {
 		return err
@@ -231,7 +219,6 @@ func (c *Core) paused(op string, f func() error) error {
 	return nil
 }
 
-// writeLocked writes debug registers, given as pairs of number and value.
 func (c *Core) writeLocked(pairs ...uint32) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := c.tile.writeLocked(c.which, pairs[i], pairs[i+1]); err != nil {
@@ -243,18 +230,19 @@ func (c *Core) writeLocked(pairs ...uint32) error {
 
 // Register returns x0 to x31 or PC of the paused processor. The error wraps ErrRunning.
 func (c *Core) Register(i int) (v uint32, err error) {
+	const op = "read a register of"
 	if i < 0 || i > PC {
-		return 0, c.fail("read a register of", fmt.Errorf("%w: register %d", ErrUnsupported, i))
+		return 0, c.fail(op, fmt.Errorf("%w: register %d", ErrUnsupported, i))
 	}
-	err = c.paused("read a register of", func() (err error) {
-		if i == PC && c.tile.dev.Arch() == chip.Blackhole {
-			return nil
+	sample := i == PC && c.tile.dev.Arch() == chip.Blackhole // as tt-exalens does
+	err = c.paused(op, func() (err error) {
+		if !sample {
+			v, err = c.registerLocked(uint32(i))
 		}
-		v, err = c.registerLocked(uint32(i))
 		return err
 	})
-	if err == nil && i == PC && c.tile.dev.Arch() == chip.Blackhole {
-		return c.Sample() // as tt-exalens does on Blackhole
+	if err == nil && sample {
+		return c.Sample()
 	}
 	return v, err
 }
@@ -269,21 +257,19 @@ func (c *Core) registerLocked(i uint32) (uint32, error) {
 // Registers returns x0 to x31 and pc of the paused processor.
 func (c *Core) Registers() (regs [PC + 1]uint32, err error) {
 	err = c.paused("read the registers of", func() (err error) {
-		for i := 1; i <= PC && err == nil; i++ {
-			if i < PC || c.tile.dev.Arch() != chip.Blackhole {
-				regs[i], err = c.registerLocked(uint32(i))
-			}
+		for i := 1; i < PC && err == nil; i++ {
+			regs[i], err = c.registerLocked(uint32(i))
 		}
 		return err
 	})
-	if err == nil && c.tile.dev.Arch() == chip.Blackhole {
-		regs[PC], err = c.Sample()
+	if err == nil {
+		regs[PC], err = c.Register(PC)
 	}
 	return regs, err
 }
 
-// SetRegister writes a register of the paused processor. Writing x0 does nothing; writing PC drops
-// instructions in flight and continues there.
+// SetRegister writes a register of the paused processor. Writing PC drops instructions in flight
+// and continues there.
 func (c *Core) SetRegister(i int, v uint32) error {
 	switch {
 	case i == 0:
@@ -304,10 +290,9 @@ func (c *Core) SetRegister(i int, v uint32) error {
 // BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
 const CFG0 = 0x7C0
 
-// CSR returns Blackhole's CFG0 of the paused processor. The debug interface reaches no CSRs, so the
-// processor executes a load of the CSR in place of the instruction at pc, which must be in L1. No
-// other processor may run that code meanwhile. For other numbers and on Wormhole the error wraps
-// ErrUnsupported.
+// CSR returns Blackhole's CFG0 of the paused processor, which executes a load of it in place of the
+// instruction at pc, which must be in L1 and run by nobody else. For other numbers and on Wormhole
+// the error wraps ErrUnsupported.
 func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 	const op = "read a CSR of"
 	if number != CFG0 || c.tile.dev.Arch() != chip.Blackhole {
@@ -370,7 +355,6 @@ func (c *Core) Step(ctx context.Context) error {
 	return c.awaitPause(ctx, "step")
 }
 
-// ready prepares a paused processor for resuming.
 func (c *Core) ready(op string) error {
 	s, err := c.Status()
 	if err != nil {
@@ -391,14 +375,13 @@ func (c *Core) ready(op string) error {
 
 // predictorBit is the first of the bits that disable branch predictors, DISABLE_RISC_BP in word 2
 // of the Tensix configuration, in the order B, T0, T1, T2, NC (tt-metal cfg_defines.h). Wormhole's
-// slow execution mode doesn't work with branch prediction.
+// slow execution mode needs that.
 const (
 	configBase    = 0xFFEF0000
 	predictorWord = configBase + 4*2
 	predictorBit  = 22
 )
 
-// stopPredicting disables the branch predictor until the tile's next reset.
 func (c *Core) stopPredicting(op string) error {
 	if !c.predicts {
 		return nil
@@ -414,7 +397,7 @@ func (c *Core) stopPredicting(op string) error {
 	return err
 }
 
-// Detach removes watchpoints, resumes the processor and ends slow execution mode.
+// Detach also removes watchpoints and ends slow execution mode.
 func (c *Core) Detach() error {
 	if err := c.present("detach from"); err != nil {
 		return err
@@ -435,8 +418,8 @@ func (c *Core) Detach() error {
 	return c.command("detach from", 0)
 }
 
-// Sample returns pc without a pause, for NCRISC too: that of the decoded instruction or, on
-// Wormhole, of the one that ends next. In reset it is undefined.
+// Sample returns pc without a pause, for NCRISC too: of the decoded instruction or, on Wormhole, of
+// the one that ends next.
 func (c *Core) Sample() (uint32, error) {
 	signal := 10 + 2*c.which // group A of DebugDaisychain.md "RISCV execution state"
 	if c.proc == chip.NCRISC {
@@ -444,7 +427,7 @@ func (c *Core) Sample() (uint32, error) {
 	}
 	word, mask := uint32(0), uint32(0x7FFFFFFF)
 	if c.tile.dev.Arch() == chip.Blackhole {
-		signal, word, mask = signal+1, 1, 0x3FFFFFFF // group B
+		signal, word, mask = signal+1, 1, 0x3FFFFFFF
 	}
 	v, err := c.tile.bus(7, signal, word)
 	if err != nil {

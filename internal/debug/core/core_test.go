@@ -8,11 +8,11 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// tile opens a card of its own and returns a tile whose BRISC runs a program from address 0.
 func tile(t *testing.T, arch chip.Arch, program ...uint32) (*kmd.Device, *core.Tile) {
 	t.Helper()
 	card := sim.Blackhole()
@@ -20,18 +20,12 @@ func tile(t *testing.T, arch chip.Arch, program ...uint32) (*kmd.Device, *core.T
 		card = sim.Wormhole()
 	}
 	dev, err := kmd.Open(t.Context(), card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { dev.Close() })
 	topo, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	xy, err := topo.Virtual(chip.Core{X: 1, Y: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var code []byte
 	for _, w := range program {
 		code = binary.LittleEndian.AppendUint32(code, w)
@@ -45,12 +39,9 @@ func tile(t *testing.T, arch chip.Arch, program ...uint32) (*kmd.Device, *core.T
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 }
 
-// counting counts in a0 and at 0x20000.
 var counting = []uint32{
 	0x000205B7, // lui a1, 0x20
 	0x00150513, // addi a0, a0, 1
@@ -58,8 +49,6 @@ var counting = []uint32{
 	0xFF9FF06F, // j .-8
 }
 
-// A processor is paused, read, changed, stepped, stopped at an instruction and at a store, and let
-// go.
 func TestCore(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		dev, tl := tile(t, arch, counting...)
@@ -128,7 +117,6 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// What there isn't is an error of its own kind, and harms nothing.
 func TestCoreRefuses(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		dev, tl := tile(t, arch, counting...)
@@ -169,7 +157,6 @@ func TestCoreRefuses(t *testing.T) {
 	}
 }
 
-// Blackhole's CSR is read, of a processor that goes on afterwards as if nothing had been.
 func TestCSR(t *testing.T) {
 	const bits = 1<<18 | 1<<3 // of the branch predictor and of an L0 cache
 	dev, tl := tile(t, chip.Blackhole, append([]uint32{
@@ -216,15 +203,12 @@ type noDebug struct{ core.Device }
 
 func (noDebug) CoreDebug() bool { return false }
 
-// A device without the interface is left alone.
 func TestOpenUnsupported(t *testing.T) {
 	if _, err := core.Open(noDebug{}, chip.XY{}); !errors.Is(err, core.ErrUnsupported) {
 		t.Error(err)
 	}
 }
 
-// A processor that waits inside of an instruction doesn't pause, delays no other one, pauses when
-// the instruction has ended, and can be let go then.
 func TestStuck(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		waiting := append([]uint32{

@@ -8,111 +8,63 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// localBase is the address of every processor's local RAM (tt-isa-documentation
-// */TensixTile/BabyRISCV/README.md).
-const localBase = 0xFFB00000
-
-// localOverNOC are Blackhole's NoC addresses of local RAM, by processor (tt-exalens
-// ttexalens/hardware/blackhole/functional_worker_block.py). Processors in reset don't answer.
-var localOverNOC = [chip.NumProcessors]uint64{
-	chip.BRISC: 0xFFB14000, chip.NCRISC: 0xFFB16000, chip.TRISC0: 0xFFB18000, chip.TRISC1: 0xFFB1A000, chip.TRISC2: 0xFFB1C000,
-}
-
-// LocalRAM returns the bounds of the processor's local RAM.
 func (c *Core) LocalRAM() (start, end uint32) {
-	return localBase, localBase + c.tile.dev.Arch().Params().LocalRAMSize[c.proc]
+	p := c.tile.dev.Arch().Params()
+	return p.LocalRAM, p.LocalRAM + p.LocalRAMSize[c.proc]
 }
 
-// ReadsRunning reports whether local RAM can be read while the processor runs.
 func (c *Core) ReadsRunning() bool { return c.tile.dev.Arch() == chip.Blackhole }
 
-type kind uint8
-
-const (
-	inL1 kind = iota
-	inLocalRAM
-)
-
-// find returns the memory of n bytes at an address.
-func (c *Core) find(addr uint32, n int) (kind, error) {
+func (c *Core) inL1(addr uint32, n int) (bool, error) {
 	start, end := c.LocalRAM()
 	at, last := uint64(addr), uint64(addr)+uint64(n)
 	switch {
 	case last <= uint64(c.tile.dev.Arch().Params().L1Size):
-		return inL1, nil
+		return true, nil
 	case at >= uint64(start) && last <= uint64(end):
-		return inLocalRAM, nil
+		return false, nil
 	}
-	return 0, fmt.Errorf("%w: %d bytes at %#x", ErrAddress, n, addr)
+	return false, fmt.Errorf("%w: %d bytes at %#x", ErrAddress, n, addr)
 }
 
 // Read reads L1 or local RAM at the processor's addresses. Local RAM needs a paused processor on
 // Wormhole, one out of reset on Blackhole. The error wraps ErrAddress, ErrRunning, or ErrInReset.
-func (c *Core) Read(addr uint32, p []byte) error {
-	where, err := c.find(addr, len(p))
-	switch {
-	case err != nil:
-		return c.fail("read memory of", err)
-	case where == inL1:
-		err = c.tile.dev.Read(c.tile.xy, uint64(addr), p)
-	case c.tile.dev.Arch() == chip.Blackhole:
-		if err = c.released("read memory of"); err == nil {
-			err = c.words(addr, p, false, func(a uint32, v *uint32) (err error) {
-				*v, err = c.tile.dev.Read32(c.tile.xy, localOverNOC[c.proc]+uint64(a-localBase))
-				return err
-			})
-		}
-	default:
-		return c.paused("read memory of", func() error {
-			return c.words(addr, p, false, func(a uint32, v *uint32) (err error) {
-				*v, err = c.loadLocked(a)
-				return err
-			})
-		})
-	}
-	if err != nil {
-		return c.fail("read memory of", err)
-	}
-	return nil
-}
+func (c *Core) Read(addr uint32, p []byte) error { return c.access("read memory of", addr, p, false) }
 
 // Write writes memory: see Read. Instructions that the processor has fetched stay: see ForgetCode.
-func (c *Core) Write(addr uint32, p []byte) error {
-	where, err := c.find(addr, len(p))
+func (c *Core) Write(addr uint32, p []byte) error { return c.access("write memory of", addr, p, true) }
+
+func (c *Core) access(op string, addr uint32, p []byte, store bool) error {
+	dev, xy := c.tile.dev, c.tile.xy
+	l1, err := c.inL1(addr, len(p))
 	switch {
 	case err != nil:
-		return c.fail("write memory of", err)
-	case where == inL1:
-		err = c.tile.dev.Write(c.tile.xy, uint64(addr), p)
-	case c.tile.dev.Arch() == chip.Blackhole:
-		if err = c.released("write memory of"); err == nil {
-			err = c.words(addr, p, true, func(a uint32, v *uint32) (err error) {
-				at := localOverNOC[c.proc] + uint64(a-localBase)
-				if err = c.tile.dev.Write32(c.tile.xy, at, *v); err == nil {
-					_, err = c.tile.dev.Read32(c.tile.xy, at) // waits until it has arrived
-				}
-				return err
-			}, func(a uint32, v *uint32) (err error) {
-				*v, err = c.tile.dev.Read32(c.tile.xy, localOverNOC[c.proc]+uint64(a-localBase))
-				return err
-			})
-		}
-	default:
-		return c.paused("write memory of", func() error {
-			return c.words(addr, p, true, func(a uint32, v *uint32) error { return c.storeLocked(a, *v) },
-				func(a uint32, v *uint32) (err error) {
-					*v, err = c.loadLocked(a)
+	case l1 && store:
+		err = dev.Write(xy, uint64(addr), p)
+	case l1:
+		err = dev.Read(xy, uint64(addr), p)
+	case dev.Arch() == chip.Blackhole:
+		params := dev.Arch().Params()
+		alias := uint64(params.LocalRAMAlias[c.proc] - params.LocalRAM)
+		if err = c.released(op); err == nil {
+			err = words(addr, p, store, func(a uint32) (uint32, error) { return dev.Read32(xy, alias+uint64(a)) },
+				func(a, v uint32) error {
+					err := dev.Write32(xy, alias+uint64(a), v)
+					if err == nil {
+						_, err = dev.Read32(xy, alias+uint64(a)) // waits until it has arrived
+					}
 					return err
 				})
-		})
+		}
+	default:
+		return c.paused(op, func() error { return words(addr, p, store, c.loadLocked, c.storeLocked) })
 	}
 	if err != nil {
-		return c.fail("write memory of", err)
+		return c.fail(op, err)
 	}
 	return nil
 }
 
-// released returns ErrInReset for a processor in reset.
 func (c *Core) released(op string) error {
 	held, err := c.Reset()
 	if err == nil && held {
@@ -121,29 +73,24 @@ func (c *Core) released(op string) error {
 	return err
 }
 
-// words accesses whole words for bytes at any address. Words stored in part are loaded first.
-func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v *uint32) error,
-	load ...func(a uint32, v *uint32) error) error {
+func words(addr uint32, p []byte, store bool, load func(a uint32) (uint32, error), save func(a, v uint32) error) error {
 	for len(p) > 0 {
 		a, off := addr&^3, addr&3
 		n := min(int(4-off), len(p))
 		var b [4]byte
-		v := uint32(0)
-		if store {
-			if n < 4 {
-				if err := load[0](a, &v); err != nil {
-					return err
-				}
+		if n < 4 || !store {
+			v, err := load(a)
+			if err != nil {
+				return err
 			}
 			binary.LittleEndian.PutUint32(b[:], v)
+		}
+		if store {
 			copy(b[off:], p[:n])
-			v = binary.LittleEndian.Uint32(b[:])
-		}
-		if err := access(a, &v); err != nil {
-			return err
-		}
-		if !store {
-			binary.LittleEndian.PutUint32(b[:], v)
+			if err := save(a, binary.LittleEndian.Uint32(b[:])); err != nil {
+				return err
+			}
+		} else {
 			copy(p[:n], b[off:])
 		}
 		addr, p = addr+uint32(n), p[n:]
@@ -151,8 +98,8 @@ func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v 
 	return nil
 }
 
-// Load loads a word as the paused processor would, with all side effects, also from registers. The
-// address is a multiple of 4. If nothing answers there the processor waits forever.
+// Load loads a word at a multiple of 4 as the paused processor would, also from registers. If
+// nothing answers there the processor waits forever.
 func (c *Core) Load(addr uint32) (v uint32, err error) {
 	err = c.paused("load for", func() (err error) {
 		v, err = c.loadLocked(addr)
@@ -161,7 +108,6 @@ func (c *Core) Load(addr uint32) (v uint32, err error) {
 	return v, err
 }
 
-// Store stores a word as the paused processor would: see Load.
 func (c *Core) Store(addr, v uint32) error {
 	return c.paused("store for", func() error { return c.storeLocked(addr, v) })
 }
@@ -183,7 +129,6 @@ func (c *Core) storeLocked(addr, v uint32) error {
 	return c.accessedLocked(addr)
 }
 
-// accessedLocked waits until the processor has made an access.
 func (c *Core) accessedLocked(addr uint32) error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if s, err := c.statusLocked(); err != nil || s.Paused {
@@ -202,8 +147,8 @@ func invalidateWord(arch chip.Arch) uint32 {
 	return configBase + 4*185
 }
 
-// ForgetCode empties the instruction caches of the tile, by the paused processor, after code was
-// written to L1.
+// ForgetCode makes the paused processor empty the tile's instruction caches, after code was written
+// to L1.
 func (c *Core) ForgetCode() error {
 	return c.paused("empty the instruction caches by", func() error {
 		return c.storeLocked(invalidateWord(c.tile.dev.Arch()), 0x1F)

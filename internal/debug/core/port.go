@@ -7,14 +7,10 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Device is what this package needs of a device: package kmd has it.
 type Device interface {
-	// Arch is the architecture.
 	Arch() chip.Arch
-	// CoreDebug reports whether the device has the debug interface.
 	CoreDebug() bool
-	// Read32 and Write32 access a word, Read and Write bytes, at an address of the tile at a
-	// virtual coordinate.
+	// At an address of the tile at a virtual coordinate.
 	Read32(xy chip.XY, addr uint64) (uint32, error)
 	Write32(xy chip.XY, addr uint64, v uint32) error
 	Read(xy chip.XY, addr uint64, p []byte) error
@@ -32,36 +28,34 @@ const (
 
 	portTrigger = 1 << 31 // of control 0: a change from 0 to 1 makes an access
 	portValid   = 1 << 30 // of status 0: status 1 has what was read
-	portWrite   = 1 << 16 // of control 0
-	portWhich   = 17      // first bit of control 0 that selects a processor
+	portWrite   = 1 << 16
+	portWhich   = 17 // first bit of control 0 that selects a processor
 )
 
 // Registers of a processor, DebugInterface.md "Debug registers".
 const (
 	drStatus  = 0
 	drCommand = 1
-	drArg0    = 2 // index or address
+	drArg0    = 2
 	drArg1    = 3 // data; the new pc
 	drResult  = 4
-	drModes   = 5  // of the eight watchpoints, four bits each
-	drAddress = 10 // of the first watchpoint
+	drModes   = 5
+	drAddress = 10
 )
 
-// polls is how often a register is read until what was asked for is done: the hardware needs a few
-// cycles, a read of the host hundreds of them.
+// polls bounds the reads of a register until it answers. The hardware needs a few cycles, a read of
+// the host takes hundreds.
 const polls = 1000
 
-// A Tile is one Tensix tile whose processors are debugged. Its methods may be called from any
-// goroutine.
 type Tile struct {
 	dev Device
 	xy  chip.XY
 
-	mu sync.Mutex // of the port
+	mu sync.Mutex
 }
 
-// Open returns the tile at a virtual coordinate. The error wraps ErrUnsupported if the device has
-// no debug interface. Nothing of the tile is accessed.
+// Open returns the tile at a virtual coordinate, without an access. The error wraps ErrUnsupported
+// if the device has no debug interface.
 func Open(dev Device, virtual chip.XY) (*Tile, error) {
 	if !dev.CoreDebug() {
 		return nil, fmt.Errorf("core: tile %v: %w: the vendor's simulator stops at its registers", virtual, ErrUnsupported)
@@ -69,13 +63,10 @@ func Open(dev Device, virtual chip.XY) (*Tile, error) {
 	return &Tile{dev: dev, xy: virtual}, nil
 }
 
-// XY is the tile's virtual coordinate.
 func (t *Tile) XY() chip.XY { return t.xy }
 
-// Device is the device that it is of.
 func (t *Tile) Device() Device { return t.dev }
 
-// writeLocked writes register dr of processor number which.
 func (t *Tile) writeLocked(which, dr, v uint32) error {
 	for _, w := range [...]struct{ reg, v uint32 }{
 		{regControl1, v}, {regControl0, 0}, {regControl0, portTrigger | portWrite | which<<portWhich | dr},
@@ -87,7 +78,6 @@ func (t *Tile) writeLocked(which, dr, v uint32) error {
 	return t.echoLocked(portTrigger)
 }
 
-// readLocked reads register dr of processor number which.
 func (t *Tile) readLocked(which, dr uint32) (uint32, error) {
 	for _, v := range [...]uint32{0, portTrigger | which<<portWhich | dr} {
 		if err := t.dev.Write32(t.xy, regControl0, v); err != nil {
@@ -100,7 +90,6 @@ func (t *Tile) readLocked(which, dr uint32) (uint32, error) {
 	return t.dev.Read32(t.xy, regStatus1)
 }
 
-// echoLocked waits until bits of status 0 are set.
 func (t *Tile) echoLocked(bits uint32) error {
 	for range polls {
 		v, err := t.dev.Read32(t.xy, regStatus0)
@@ -119,7 +108,6 @@ func (t *Tile) bus(daisy, signal, word uint32) (v uint32, err error) {
 	if err := t.dev.Write32(t.xy, regBusControl, enable|word<<25|daisy<<16|signal); err != nil {
 		return 0, err
 	}
-	// Five cycles have to pass, which a read of the host takes.
 	if _, err := t.dev.Read32(t.xy, regBusData); err != nil {
 		return 0, err
 	}

@@ -2,22 +2,16 @@ package core
 
 import "fmt"
 
-// Watchpoints is how many breakpoints and watchpoints a processor has together.
-const Watchpoints = 8
+const Watchpoints = 8 // breakpoints and watchpoints of a processor
 
-// Mode is what a watchpoint pauses at. The values are those of the hardware, DebugInterface.md
-// "Breakpoints and memory watchpoints".
+// Mode is what a watchpoint pauses at, DebugInterface.md "Breakpoints and memory watchpoints".
 type Mode uint8
 
 const (
-	// Execute pauses after the instruction at the address was executed.
-	Execute Mode = 8
-	// Load pauses at a load from exactly the address, before or after it.
-	Load Mode = 9
-	// StoreTo pauses after a store to exactly the address, or a few instructions later.
-	StoreTo Mode = 10
-	// Access is Load and StoreTo.
-	Access Mode = 11
+	Execute Mode = 8  // after the instruction at the address
+	Load    Mode = 9  // before or after a load from exactly the address
+	StoreTo Mode = 10 // after a store to exactly the address, or a few instructions later
+	Access  Mode = 11 // Load and StoreTo
 )
 
 // Watch sets a free watchpoint and returns its number. The processor may run. The error wraps
@@ -37,7 +31,6 @@ func (c *Core) Watch(m Mode, addr uint32) (slot int, err error) {
 	return slot, err
 }
 
-// Unwatch frees a watchpoint.
 func (c *Core) Unwatch(slot int) error {
 	if slot < 0 || slot >= Watchpoints {
 		return c.fail("free a watchpoint of", fmt.Errorf("%w: watchpoint %d", ErrUnsupported, slot))
@@ -45,7 +38,6 @@ func (c *Core) Unwatch(slot int) error {
 	return c.watches("free a watchpoint of", func(modes uint32) (uint32, error) { return modes &^ (15 << (4 * slot)), nil })
 }
 
-// watches changes the modes of the watchpoints.
 func (c *Core) watches(op string, change func(uint32) (uint32, error)) error {
 	if err := c.present(op); err != nil {
 		return err

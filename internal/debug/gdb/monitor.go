@@ -25,7 +25,6 @@ cb               circular buffers of the tile: the counters of those that were u
 wait             what the three threads of the tile's engines wait for; an emulated device tells
 reg ADDR [VALUE] load or store a word as the thread would, with its effects; an address where nothing answers stops it for good`
 
-// monitor answers a monitor command.
 func (s *Server) monitor(ctx context.Context, words []string) string {
 	if len(words) == 0 {
 		return monitorHelp
@@ -37,13 +36,13 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 		v, err := strconv.ParseUint(words[i], 0, 32)
 		return uint32(v), err == nil
 	}
-	load := func(addr uint32) string {
-		v, err := s.current.core.Load(addr)
+	show := func(v uint32, err error) string {
 		if err != nil {
 			return err.Error()
 		}
 		return fmt.Sprintf("%#08x", v)
 	}
+	load := func(addr uint32) string { return show(s.current.core.Load(addr)) }
 	n, ok := number(1)
 	switch {
 	case words[0] == "record" && len(words) == 2 && (words[1] == "on" || words[1] == "off"):
@@ -67,11 +66,7 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 	case words[0] == "wait" && len(words) == 1:
 		return s.engineWaits()
 	case words[0] == "csr" && ok && n < 0x1000:
-		v, err := s.current.core.CSR(ctx, int(n))
-		if err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("%#08x", v)
+		return show(s.current.core.CSR(ctx, int(n)))
 	case words[0] == "cfg" && ok && n < 1024:
 		return load(configBase + 4*n)
 	case words[0] == "gpr" && ok && n < 64:
@@ -94,11 +89,8 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 	return monitorHelp
 }
 
-// numCBs is how many circular buffers a tile has (kernels/include/reprise/abi.h, RP_NUM_CBS).
-const numCBs = 32
+const numCBs = 32 // of a tile (kernels/include/reprise/abi.h, RP_NUM_CBS)
 
-// circularBuffers lists the circular buffers' counters of the current tile, which are stream
-// registers.
 func (s *Server) circularBuffers() string {
 	t := s.current.core.Tile()
 	streams := &t.Device().Arch().Params().Stream
@@ -126,7 +118,6 @@ func (s *Server) circularBuffers() string {
 	return strings.Join(lines, "\n")
 }
 
-// engineWaits lists the waits of the current tile's engines.
 func (s *Server) engineWaits() string {
 	d, ok := s.current.core.Tile().Device().(interface {
 		EngineWait(virtual chip.XY, thread int) (wait string, known bool)

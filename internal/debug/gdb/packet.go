@@ -6,11 +6,10 @@ import (
 	"io"
 )
 
-// interrupt is the byte that gdb sends for Ctrl-C.
-const interrupt = 3
-
-// maxPacket bounds received packets, in bytes.
-const maxPacket = 1 << 16
+const (
+	interrupt = 3       // what gdb sends for Ctrl-C
+	maxPacket = 1 << 16 // bytes of a received packet
+)
 
 // link sends and receives packets ("$data#checksum").
 type link struct {
@@ -20,7 +19,6 @@ type link struct {
 	acks bool
 }
 
-// newLink starts a goroutine that receives until the connection ends.
 func newLink(rw io.ReadWriter) *link {
 	l := &link{w: rw, in: make(chan string, 16), done: make(chan error, 1), acks: true}
 	r := bufio.NewReader(rw)
@@ -38,7 +36,6 @@ func newLink(rw io.ReadWriter) *link {
 	return l
 }
 
-// receive returns the next packet, or the byte of an interrupt.
 func receive(r *bufio.Reader) (string, error) {
 	for {
 		c, err := r.ReadByte()
@@ -77,10 +74,8 @@ func receive(r *bufio.Reader) (string, error) {
 	}
 }
 
-// send sends a packet.
 func (l *link) send(data string) error {
-	var out []byte
-	out = append(out, '$')
+	out := []byte{'$'}
 	sum := byte(0)
 	put := func(c byte) { out, sum = append(out, c), sum+c }
 	for i := range len(data) {
@@ -97,7 +92,6 @@ func (l *link) send(data string) error {
 	return err
 }
 
-// ack acknowledges a packet.
 func (l *link) ack() error {
 	if !l.acks {
 		return nil

@@ -1,12 +1,10 @@
-// Package gdb serves gdb's remote serial protocol for the processors of a device. Processors are
-// threads; all stop together, and those that gdb resumes run. Breakpoints are ebreak instructions
-// in L1, watchpoints use hardware. While recording, the server single-steps and can undo
-// instructions, so that gdb can go backwards.
-//
-// Source: gdb manual, "Remote Serial Protocol".
+// Package gdb serves gdb's remote serial protocol (gdb manual) for the processors of a device, as
+// threads that stop together. Breakpoints are ebreak instructions in L1, watchpoints use hardware.
+// While recording, the server single-steps and can undo instructions, so that gdb can go backwards.
 package gdb
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -22,28 +20,26 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/core"
 )
 
-// ebreak is the instruction of breakpoints.
-const ebreak = 0x00100073
+const (
+	ebreak    = 0x00100073
+	pollEvery = time.Millisecond
+	unknown   = "xxxxxxxx" // an unreadable register
+)
 
-// Thread is a processor to debug.
 type Thread struct {
 	Name string // such as "core 0-0 BRISC"
 	Core *core.Core
 }
 
-// Options of a server.
 type Options struct {
-	// Record records from the start, so that gdb can go backwards. Recording is slow; the monitor
-	// command "record" switches it.
+	// Recording is slow; the monitor command "record" switches it.
 	Record bool
-	// Text is the load offset of the first thread's program: its address less the linked one. gdb
-	// moves its symbols by the offset.
+	// Text is the load offset of the first thread's program, by which gdb moves its symbols.
 	Text uint32
-	// Patience bounds the time for all processors to pause before they count as stuck. 0 means two
-	// seconds: an emulator on a busy machine needs its turn.
+	// Patience bounds the time for all processors to pause before they count as stuck; 0: two
+	// seconds, since an emulator on a busy machine needs its turn.
 	Patience time.Duration
-	// Tell gets messages for the user; nil discards them.
-	Tell func(string)
+	Tell     func(string)
 }
 
 // Server debugs processors for one gdb.
@@ -56,14 +52,12 @@ type Server struct {
 	breaks  map[place]uint32 // instructions replaced by breakpoints
 }
 
-// place is an address in a tile.
 type place struct {
 	tile chip.XY
 	addr uint32
 }
 
-// New returns a server for the processors that have a debug interface. It accesses none before
-// Serve.
+// New returns a server for the processors that have a debug interface.
 func New(threads []Thread, o Options) (*Server, error) {
 	s := &Server{opts: o, record: o.Record, breaks: map[place]uint32{}}
 	for _, t := range threads {
@@ -81,16 +75,15 @@ func New(threads []Thread, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve pauses the processors and serves gdb until it detaches, the connection ends, or ctx does,
-// and then resumes the processors. An error of the device ends the session: gdb is told that the
-// program has ended.
+// Serve pauses the processors and serves gdb until it detaches, the connection ends, or ctx does;
+// then it resumes them. If the device fails, gdb is told that the program has ended.
 func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer func() { err = errors.Join(err, s.detach()) }()
 	if err := s.pause(ctx, s.threads); err != nil {
 		return err
 	}
 	if i := slices.IndexFunc(s.threads, func(t *thread) bool { return !t.stuck }); i >= 0 {
-		s.current = s.threads[i] // gdb asks for its registers at once
+		s.current = s.threads[i]
 	}
 	s.link = newLink(rw)
 	for {
@@ -105,16 +98,16 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 				return nil
 			}
 			if p[0] != '$' {
-				continue // an interrupt, with everything stopped
+				continue
 			}
 			if err := s.link.ack(); err != nil {
 				return fmt.Errorf("gdb: connection: %w", err)
 			}
 			reply, end, err := s.handle(ctx, p[1:])
-			if err == nil && (reply == "E02" || reply == "E0e") { // the request can't be fulfilled, or the device is lost
+			if err == nil && (reply == "E02" || reply == "E0e") {
 				_, err = s.current.core.Reset()
 			}
-			if err != nil { // of the device
+			if err != nil {
 				_ = s.link.send("X09")
 				return err
 			}
@@ -131,7 +124,6 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	}
 }
 
-// pause pauses threads and marks those that are stuck.
 func (s *Server) pause(ctx context.Context, threads []*thread) error {
 	cores := make([]*core.Core, len(threads))
 	for i, t := range threads {
@@ -146,7 +138,6 @@ func (s *Server) pause(ctx context.Context, threads []*thread) error {
 	return errors.Join(errs...)
 }
 
-// detach removes breakpoints and resumes the processors, unless the device is lost.
 func (s *Server) detach() error {
 	var errs []error
 	for p := range s.breaks {
@@ -158,7 +149,6 @@ func (s *Server) detach() error {
 	return errors.Join(errs...)
 }
 
-// handle answers a packet.
 func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, err error) {
 	cmd, rest := p, ""
 	if p != "" {
@@ -166,51 +156,46 @@ func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, 
 	}
 	switch cmd {
 	case "?":
-		return s.stopped(s.current, "05", ""), false, nil
+		reply = s.stopped(s.current, "05", "")
 	case "g":
-		return s.readRegisters(), false, nil
+		reply = s.readRegisters()
 	case "G":
-		return s.writeRegisters(rest), false, nil
+		reply = s.writeRegisters(rest)
 	case "p":
-		return s.readRegister(rest), false, nil
+		reply = s.readRegister(rest)
 	case "P":
-		return s.writeRegister(rest), false, nil
+		reply = s.writeRegister(rest)
 	case "m":
-		return s.readMemory(rest), false, nil
+		reply = s.readMemory(rest)
 	case "M", "X":
-		return s.writeMemory(cmd, rest), false, nil
+		reply = s.writeMemory(cmd, rest)
 	case "Z", "z":
-		return s.point(cmd == "Z", rest), false, nil
+		reply = s.point(cmd == "Z", rest)
 	case "H":
-		if len(rest) > 0 && rest[0] == 'g' {
-			if t := s.find(rest[1:]); t != nil {
-				s.current = t
-			}
+		if id, ok := strings.CutPrefix(rest, "g"); ok {
+			s.current = cmp.Or(s.find(id), s.current)
 		}
-		return "OK", false, nil
+		reply = "OK"
 	case "T":
+		reply = "OK"
 		if s.find(rest) == nil {
-			return "E01", false, nil
+			reply = "E01"
 		}
-		return "OK", false, nil
 	case "D", "k":
-		return "OK", true, nil
+		reply, end = "OK", true
 	case "c", "s":
 		reply, err = s.resume(ctx, map[*thread]byte{s.current: cmd[0]})
-		return reply, false, err
 	case "b":
 		reply, err = s.reverse(rest)
-		return reply, false, err
 	case "v":
 		reply, err = s.verbose(ctx, p)
-		return reply, false, err
 	case "q", "Q":
-		return s.query(ctx, p), false, nil
+		reply = s.query(ctx, p)
 	}
-	return "", false, nil
+	return reply, end, err
 }
 
-// find returns a thread by its hexadecimal number: 0 and -1 mean the current one.
+// 0 and -1 mean the current one.
 func (s *Server) find(id string) *thread {
 	n, err := strconv.ParseInt(id, 16, 32)
 	switch {
@@ -230,6 +215,7 @@ func (s *Server) stopped(t *thread, signal, why string) string {
 }
 
 func (s *Server) query(ctx context.Context, p string) string {
+	const document, extra, command = "features:read:target.xml:", "qThreadExtraInfo,", "qRcmd,"
 	name, rest, _ := strings.Cut(p, ":")
 	switch {
 	case name == "qSupported":
@@ -237,8 +223,8 @@ func (s *Server) query(ctx context.Context, p string) string {
 			maxPacket/2)
 	case name == "QStartNoAckMode":
 		return "OK"
-	case name == "qXfer" && strings.HasPrefix(rest, "features:read:target.xml:"):
-		return window(targetXML(), strings.TrimPrefix(rest, "features:read:target.xml:"))
+	case name == "qXfer" && strings.HasPrefix(rest, document):
+		return window(targetXML(), rest[len(document):])
 	case name == "qAttached":
 		return "1"
 	case name == "qC":
@@ -253,13 +239,13 @@ func (s *Server) query(ctx context.Context, p string) string {
 		return "l"
 	case name == "qOffsets":
 		return fmt.Sprintf("Text=%x;Data=0;Bss=0", s.opts.Text)
-	case strings.HasPrefix(p, "qThreadExtraInfo,"):
-		if t := s.find(strings.TrimPrefix(p, "qThreadExtraInfo,")); t != nil {
+	case strings.HasPrefix(p, extra):
+		if t := s.find(p[len(extra):]); t != nil {
 			return hex.EncodeToString([]byte(t.name))
 		}
 		return "E01"
-	case strings.HasPrefix(p, "qRcmd,"):
-		text, err := hex.DecodeString(strings.TrimPrefix(p, "qRcmd,"))
+	case strings.HasPrefix(p, command):
+		text, err := hex.DecodeString(p[len(command):])
 		if err != nil {
 			return "E01"
 		}
@@ -268,7 +254,6 @@ func (s *Server) query(ctx context.Context, p string) string {
 	return ""
 }
 
-// window returns the part of a document that gdb asks for by offset and length.
 func window(text, at string) string {
 	var off, n int
 	if k, err := fmt.Sscanf(at, "%x,%x", &off, &n); k != 2 || err != nil || off < 0 || n < 0 {
@@ -283,7 +268,6 @@ func window(text, at string) string {
 	return "m" + text[off:off+n]
 }
 
-// targetXML describes the registers. The debug interface reaches no CSRs.
 func targetXML() string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target version="1.0"><architecture>riscv:rv32</architecture><feature name="org.gnu.gdb.riscv.cpu">`)
@@ -301,16 +285,8 @@ func targetXML() string {
 	return b.String()
 }
 
-func swap(v uint32) string {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], v)
-	return hex.EncodeToString(b[:])
-}
+func swap(v uint32) string { return hex.EncodeToString(binary.LittleEndian.AppendUint32(nil, v)) }
 
-// unknown replaces an unreadable register.
-const unknown = "xxxxxxxx"
-
-// readRegisters reads all registers of the current thread, or only pc of a stuck one.
 func (s *Server) readRegisters() string {
 	t := s.current
 	if err := t.look(); err != nil {
@@ -358,11 +334,11 @@ func (s *Server) readRegister(arg string) string {
 		return "E02"
 	}
 	read := func() (uint32, error) { return t.core.Register(int(n)) }
-	switch {
-	case t.stuck && n == core.PC:
+	if t.stuck {
+		if n != core.PC {
+			return unknown
+		}
 		read = t.core.Sample
-	case t.stuck:
-		return unknown
 	}
 	v, err := read()
 	if err != nil {
@@ -379,8 +355,12 @@ func (s *Server) writeRegister(arg string) string {
 		return "E01"
 	}
 	s.current.log.diverge()
-	if s.current.core.SetRegister(int(n), binary.LittleEndian.Uint32(b)) != nil {
-		return "E02"
+	return done(s.current.core.SetRegister(int(n), binary.LittleEndian.Uint32(b)), "E02")
+}
+
+func done(err error, code string) string {
+	if err != nil {
+		return code
 	}
 	return "OK"
 }
@@ -401,7 +381,7 @@ func (s *Server) readMemory(arg string) string {
 	if s.current.core.Read(addr, b) != nil {
 		return "E0e"
 	}
-	for p, w := range s.breaks { // show the program's instructions
+	for p, w := range s.breaks {
 		if p.tile != s.current.core.Tile().XY() {
 			continue
 		}
@@ -431,13 +411,9 @@ func (s *Server) writeMemory(kind, arg string) string {
 		return "OK"
 	}
 	s.current.log.diverge()
-	if s.current.core.Write(addr, b) != nil {
-		return "E0e"
-	}
-	return "OK"
+	return done(s.current.core.Write(addr, b), "E0e")
 }
 
-// point sets or removes a breakpoint or watchpoint.
 func (s *Server) point(set bool, arg string) string {
 	if len(arg) < 3 {
 		return "E01"
@@ -457,9 +433,8 @@ func (s *Server) point(set bool, arg string) string {
 	}
 	if err != nil {
 		s.tell(err.Error())
-		return "E02"
 	}
-	return "OK"
+	return done(err, "E02")
 }
 
 func (s *Server) tell(line string) {
@@ -472,7 +447,7 @@ func (s *Server) tell(line string) {
 func (s *Server) breakpoint(set bool, addr uint32) error {
 	seen := map[chip.XY]bool{}
 	for _, t := range s.threads {
-		p := place{t.core.Tile().XY(), addr}
+		p := t.place(addr)
 		if _, has := s.breaks[p]; seen[p.tile] || has == set {
 			continue
 		}
@@ -503,7 +478,7 @@ func (s *Server) remove(p place) error {
 	w := s.breaks[p]
 	delete(s.breaks, p)
 	for _, t := range s.threads {
-		if t.core.Tile().XY() != p.tile {
+		if t.tile() != p.tile {
 			continue
 		}
 		if v, ok := t.word(p.addr); !ok || v != ebreak {
@@ -521,7 +496,7 @@ func (s *Server) remove(p place) error {
 func (s *Server) forget(tile chip.XY) error {
 	err := error(core.ErrRunning)
 	for _, t := range s.threads {
-		if t.core.Tile().XY() == tile && !t.stuck {
+		if t.tile() == tile && !t.stuck {
 			if err = t.core.ForgetCode(); err == nil {
 				return nil
 			}
@@ -530,10 +505,8 @@ func (s *Server) forget(tile chip.XY) error {
 	return err
 }
 
-// errLength is the error of a watchpoint that needs more than all hardware watchpoints.
 var errLength = errors.New("gdb: a watchpoint is for 1 to 8 bytes")
 
-// watchpoint sets or removes a watchpoint, for all threads or none.
 func (s *Server) watchpoint(set bool, w watch) error {
 	if w.n < 1 || w.n > 8 {
 		return errLength
@@ -556,35 +529,28 @@ func (s *Server) watchpoint(set bool, w watch) error {
 }
 
 func (s *Server) verbose(ctx context.Context, p string) (string, error) {
-	switch {
-	case p == "vCont?":
+	if p == "vCont?" {
 		return "vCont;c;C;s;S", nil
-	case strings.HasPrefix(p, "vCont;"):
-		actions := map[*thread]byte{}
-		for _, action := range strings.Split(p[len("vCont;"):], ";") {
-			what, who, named := strings.Cut(action, ":")
-			if what == "" {
-				return "E01", nil
-			}
-			verb := what[0] | 0x20 // with a signal or without
-			if verb != 'c' && verb != 's' {
-				return "E01", nil
-			}
-			for _, t := range s.threads {
-				if _, has := actions[t]; !has && (!named || who == "-1" || s.find(who) == t) {
-					actions[t] = verb
-				}
+	}
+	list, ok := strings.CutPrefix(p, "vCont;")
+	if !ok {
+		return "", nil
+	}
+	actions := map[*thread]byte{}
+	for action := range strings.SplitSeq(list, ";") {
+		what, who, named := strings.Cut(action, ":")
+		if what == "" || !strings.Contains("cCsS", what[:1]) {
+			return "E01", nil
+		}
+		for _, t := range s.threads {
+			if _, has := actions[t]; !has && (!named || who == "-1" || s.find(who) == t) {
+				actions[t] = what[0] | 0x20
 			}
 		}
-		return s.resume(ctx, actions)
 	}
-	return "", nil
+	return s.resume(ctx, actions)
 }
 
-// pollEvery is the interval of polling running processors.
-const pollEvery = time.Millisecond
-
-// resume runs threads until one stops or gdb interrupts, and then stops all.
 func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, error) {
 	for t, verb := range actions {
 		if t.live = false; t.stuck || verb == 's' || s.record || t.log.past() {
@@ -608,7 +574,6 @@ func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, 
 	return reply, s.pause(ctx, ran)
 }
 
-// run is resume up to the first stop.
 func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, error) {
 	for {
 		for _, t := range s.threads {
@@ -621,12 +586,9 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 				return reply, err
 			}
 		}
-		var pause <-chan time.Time
-		ready := make(chan time.Time)
-		close(ready)
-		pause = ready
-		if !s.record {
-			pause = time.After(pollEvery)
+		pause := pollEvery
+		if s.record {
+			pause = 0
 		}
 		select {
 		case <-ctx.Done():
@@ -635,12 +597,12 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 			if !ok || p[0] != '$' {
 				return s.stopped(s.current, "02", ""), nil
 			}
-		case <-pause:
+		case <-time.After(pause):
 		}
 	}
 }
 
-// turn steps a thread or polls whether it has stopped. The reply is empty while it goes on.
+// The reply is empty while the thread goes on.
 func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error) {
 	status, err := t.core.Status()
 	if err != nil {
@@ -658,7 +620,7 @@ func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error)
 	if verb == 's' || !t.live && (s.record || t.log.past()) {
 		return s.step(ctx, t, verb)
 	}
-	if !t.live { // all undone instructions are executed again
+	if !t.live {
 		t.live = true
 		return "", t.core.Resume()
 	}
@@ -671,7 +633,7 @@ func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error)
 func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error) {
 	past := t.log.past()
 	err := t.forward(ctx, s.record, func(pc uint32) (uint32, bool) {
-		if w, ok := s.breaks[place{t.core.Tile().XY(), pc}]; ok {
+		if w, ok := s.breaks[t.place(pc)]; ok {
 			return w, true
 		}
 		return t.word(pc)
@@ -687,19 +649,18 @@ func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error)
 	if err != nil {
 		return "", err
 	}
-	if !past && (status.Watch || status.EBREAK) {
-		return s.reason(t, status)
-	}
 	if past {
 		if reply := s.stored(t, t.log.changes[t.log.at-1]); reply != "" {
 			return reply, nil
 		}
+	} else if status.Watch || status.EBREAK {
+		return s.reason(t, status)
 	}
 	pc, err := t.core.Register(core.PC)
 	if err != nil {
 		return "", err
 	}
-	if _, hit := s.breaks[place{t.core.Tile().XY(), pc}]; hit && verb == 'c' {
+	if _, hit := s.breaks[t.place(pc)]; hit && verb == 'c' {
 		return s.stopped(t, "05", "swbreak:;"), nil
 	}
 	if verb == 's' {
@@ -725,7 +686,7 @@ func (s *Server) reason(t *thread, status core.Status) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if _, mine := s.breaks[place{t.core.Tile().XY(), pc - 4}]; mine {
+		if _, mine := s.breaks[t.place(pc-4)]; mine {
 			if err := t.core.SetRegister(core.PC, pc-4); err != nil {
 				return "", err
 			}
@@ -756,7 +717,7 @@ func (s *Server) reverse(verb string) (string, error) {
 		if verb == "s" {
 			return s.stopped(t, "05", ""), nil
 		}
-		if _, hit := s.breaks[place{t.core.Tile().XY(), c.pc}]; hit {
+		if _, hit := s.breaks[t.place(c.before.pc)]; hit {
 			return s.stopped(t, "05", "swbreak:;"), nil
 		}
 		if reply := s.stored(t, c); reply != "" {
@@ -765,7 +726,6 @@ func (s *Server) reverse(verb string) (string, error) {
 	}
 }
 
-// stored is the reply for an undone instruction that stored to a watched address.
 func (s *Server) stored(t *thread, c change) string {
 	for w := range t.watches {
 		if c.stored && w.kind != '3' && w.addr < c.addr+4 && c.addr < w.addr+w.n {

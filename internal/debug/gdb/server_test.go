@@ -38,7 +38,6 @@ const (
 	result = 0x100010
 )
 
-// session is a kernel that runs on BRISC and TRISC1 of a card, and a second user of the card.
 type session struct {
 	card *sim.Card
 	user *reprise.Device
@@ -110,13 +109,7 @@ func module(space stack.Space, name string) uint32 {
 	return 0
 }
 
-// serve serves gdb on a socket, and returns its name and what Serve returned.
-func (s *session) serve(t *testing.T, record bool) (string, chan error) {
-	t.Helper()
-	return s.serveIn(t.Context(), t, record)
-}
-
-func (s *session) serveIn(ctx context.Context, t *testing.T, record bool) (string, chan error) {
+func (s *session) serve(ctx context.Context, t *testing.T) (string, chan error) {
 	t.Helper()
 	tile, err := core.Open(s.dev, s.xy)
 	must(t, err)
@@ -126,7 +119,7 @@ func (s *session) serveIn(ctx context.Context, t *testing.T, record bool) (strin
 		must(t, err)
 		threads = append(threads, gdb.Thread{Name: p.String(), Core: c})
 	}
-	server, err := gdb.New(threads, gdb.Options{Record: record, Text: s.text})
+	server, err := gdb.New(threads, gdb.Options{Text: s.text})
 	must(t, err)
 	dir, err := os.MkdirTemp("", "gdb")
 	must(t, err)
@@ -147,8 +140,6 @@ func (s *session) serveIn(ctx context.Context, t *testing.T, record bool) (strin
 	return name, done
 }
 
-// gdb-multiarch sets a breakpoint in a kernel, prints a variable, watches it, goes back, and leaves
-// the kernel running.
 func TestGDB(t *testing.T) {
 	program, err := exec.LookPath("gdb-multiarch")
 	if err != nil {
@@ -157,7 +148,7 @@ func TestGDB(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		t.Run(arch.String(), func(t *testing.T) {
 			s := start(t, arch)
-			socket, done := s.serve(t, false)
+			socket, done := s.serve(t.Context(), t)
 			script := []string{
 				"set pagination off", "set confirm off", "set architecture riscv:rv32",
 				"target remote " + socket, "info threads",
@@ -203,22 +194,41 @@ func TestGDB(t *testing.T) {
 	}
 }
 
-// client is a gdb of a few packets.
 type client struct {
 	t    *testing.T
 	conn net.Conn
 }
 
+func (s *session) attach(ctx context.Context, t *testing.T) (client, chan error) {
+	t.Helper()
+	socket, done := s.serve(ctx, t)
+	conn, err := net.Dial("unix", socket)
+	must(t, err)
+	return client{t, conn}, done
+}
+
+func (c client) finish(s *session, done chan error) {
+	c.t.Helper()
+	c.conn.Close()
+	must(c.t, <-done)
+	s.end()
+}
+
 func (c client) ask(p string) string {
+	c.t.Helper()
+	must(c.t, c.conn.SetDeadline(time.Now().Add(20*time.Second)))
+	c.send(p)
+	return c.reply()
+}
+
+func (c client) send(p string) {
 	c.t.Helper()
 	sum := byte(0)
 	for i := range len(p) {
 		sum += p[i]
 	}
-	must(c.t, c.conn.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err := fmt.Fprintf(c.conn, "$%s#%02x", p, sum)
 	must(c.t, err)
-	return c.reply()
 }
 
 func (c client) reply() string {
@@ -241,14 +251,10 @@ func (c client) reply() string {
 	}
 }
 
-// Without gdb: threads, an interrupt, memory, bad packets, and a connection that just ends.
 func TestProtocol(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
-		socket, done := s.serve(t, false)
-		conn, err := net.Dial("unix", socket)
-		must(t, err)
-		c := client{t, conn}
+		c, done := s.attach(t.Context(), t)
 		for _, x := range [][2]string{
 			{"qfThreadInfo", "m1,2"}, {"qsThreadInfo", "l"}, {"vMustReplyEmpty", ""}, {"m100000,4", "00000000"}, {"mffffff00,4", "E0e"},
 			{"m", "E01"}, {"Hg2", "OK"}, {"T9", "E01"}, {"p41", "E01"}, {"Z0,1,4", "E02"}, {"vCont;x", "E01"}, {"qRcmd,zz", "E01"},
@@ -263,18 +269,15 @@ func TestProtocol(t *testing.T) {
 		if got := c.ask("g"); len(got) != 33*8 {
 			t.Errorf("%v: registers %q", arch, got)
 		}
-		_, err = conn.Write([]byte("$c#63\x03"))
+		_, err := c.conn.Write([]byte("$c#63\x03"))
 		must(t, err)
 		if got := c.reply(); !strings.HasPrefix(got, "T02") {
 			t.Errorf("%v: after Ctrl-C: %q", arch, got)
 		}
-		conn.Close()
-		must(t, <-done)
-		s.end()
+		c.finish(s, done)
 	}
 }
 
-// monitor gives a monitor command.
 func (c client) monitor(command string) string {
 	c.t.Helper()
 	text, err := hex.DecodeString(c.ask("qRcmd," + hex.EncodeToString([]byte(command))))
@@ -282,15 +285,10 @@ func (c client) monitor(command string) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// Monitor commands load and store what they name, and say what they are when they aren't
-// understood.
 func TestMonitor(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
-		socket, done := s.serve(t, false)
-		conn, err := net.Dial("unix", socket)
-		must(t, err)
-		c := client{t, conn}
+		c, done := s.attach(t.Context(), t)
 		help := c.monitor("help")
 		if !strings.Contains(help, "record on|off") {
 			t.Errorf("%v: help: %s", arch, help)
@@ -320,21 +318,14 @@ func TestMonitor(t *testing.T) {
 		if stored, got := c.monitor("reg 0xffe00014 77"), c.monitor("gpr 5"); stored != "stored" || got != "0x0000004d" {
 			t.Errorf("%v: register 5 of thread 1: %s, then %s", arch, stored, got)
 		}
-		conn.Close()
-		must(t, <-done)
-		s.end()
+		c.finish(s, done)
 	}
 }
 
-// All words of what is watched are: a store to the second one stops the processor, and so does a
-// load.
 func TestWatchpointOfTwoWords(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
-		socket, done := s.serve(t, false)
-		conn, err := net.Dial("unix", socket)
-		must(t, err)
-		c := client{t, conn}
+		c, done := s.attach(t.Context(), t)
 		for _, x := range [][2]string{
 			{"Z2,10000c,8", "OK"}, {"vCont;c", "T05thread:1;watch:100010;"}, {"z2,10000c,8", "OK"},
 			{"Z3,ffffc,8", "OK"}, {"vCont;c:2", "T05thread:2;rwatch:100000;"}, {"z3,ffffc,8", "OK"},
@@ -344,20 +335,13 @@ func TestWatchpointOfTwoWords(t *testing.T) {
 				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
 			}
 		}
-		conn.Close()
-		must(t, <-done)
-		s.end()
+		c.finish(s, done)
 	}
 }
 
-// A processor that gdb doesn't resume stays where it is while another one runs, and all stop
-// together.
 func TestOneOfTwoRuns(t *testing.T) {
 	s := start(t, chip.Blackhole)
-	socket, done := s.serve(t, false)
-	conn, err := net.Dial("unix", socket)
-	must(t, err)
-	c := client{t, conn}
+	c, done := s.attach(t.Context(), t)
 	pcs := func() (pcs [2]string) {
 		for i := range pcs {
 			c.ask(fmt.Sprintf("Hg%d", i+1))
@@ -375,7 +359,7 @@ func TestOneOfTwoRuns(t *testing.T) {
 		for v := uint32(0); v == 0 && err == nil; {
 			v, err = s.dev.Read32(s.xy, result)
 		}
-		_, _ = conn.Write([]byte{3})
+		_, _ = c.conn.Write([]byte{3})
 		ran <- err
 	}()
 	if got := c.ask("vCont;c:1"); !strings.HasPrefix(got, "T02") {
@@ -390,23 +374,15 @@ func TestOneOfTwoRuns(t *testing.T) {
 	if other != 0 {
 		t.Errorf("it has stored %d", other)
 	}
-	conn.Close()
-	must(t, <-done)
-	s.end()
+	c.finish(s, done)
 }
 
-// However a session ends, breakpoints are gone and the processors go on: by the end of its context,
-// which is what a signal to reprise gdb ends, while they are paused and while they run, and by
-// gdb's request to kill the program.
 func TestSessionEnds(t *testing.T) {
 	for _, how := range []string{"paused", "running", "kill"} {
 		s := start(t, chip.Blackhole)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		socket, done := s.serveIn(ctx, t, false)
-		conn, err := net.Dial("unix", socket)
-		must(t, err)
-		c := client{t, conn}
+		c, done := s.attach(ctx, t)
 		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
 			t.Errorf("%s: breakpoint: %q", how, got)
 		}
@@ -415,7 +391,7 @@ func TestSessionEnds(t *testing.T) {
 		case "paused":
 			cancel()
 		case "running":
-			_, err = conn.Write([]byte("$c#63"))
+			_, err := c.conn.Write([]byte("$c#63"))
 			must(t, err)
 			time.Sleep(time.Millisecond) // whether they run by then or not, what is checked holds
 			cancel()
@@ -426,22 +402,17 @@ func TestSessionEnds(t *testing.T) {
 		if err := <-done; !errors.Is(err, want) {
 			t.Errorf("%s: the session ends with %v, want %v", how, err, want)
 		}
-		conn.Close()
+		c.conn.Close()
 		s.end()
 		must(t, s.user.Queue(0).Run(t.Context(), s.x)) // the host's word is there still
 		must(t, s.user.Queue(0).Wait(t.Context()))
 	}
 }
 
-// When the owner of the device recovers it during a session, gdb is told that the program has
-// ended, and the device is the owner's.
 func TestRecoverDuringSession(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
-		socket, done := s.serve(t, false)
-		conn, err := net.Dial("unix", socket)
-		must(t, err)
-		c := client{t, conn}
+		c, done := s.attach(t.Context(), t)
 		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
 			t.Errorf("%v: breakpoint: %q", arch, got)
 		}
@@ -455,7 +426,7 @@ func TestRecoverDuringSession(t *testing.T) {
 		if err := <-done; !errors.Is(err, core.ErrRunning) && !errors.Is(err, core.ErrInReset) {
 			t.Errorf("%v: the session ends with %v", arch, err)
 		}
-		conn.Close()
+		c.conn.Close()
 		q := s.user.Queue(0)
 		must(t, s.dev.Write32(s.xy, word, 77))
 		must(t, q.Run(t.Context(), s.x))
@@ -463,15 +434,10 @@ func TestRecoverDuringSession(t *testing.T) {
 	}
 }
 
-// A device that is lost ends the session with an error, and gdb is told: while processors run, and
-// while they are paused.
 func TestDeviceLost(t *testing.T) {
 	for _, request := range []string{"c", "m100000,4", "g", "s", "Z0,0,4"} {
 		s := start(t, chip.Blackhole)
-		socket, done := s.serve(t, false)
-		conn, err := net.Dial("unix", socket)
-		must(t, err)
-		c := client{t, conn}
+		c, done := s.attach(t.Context(), t)
 		if got := c.ask("?"); !strings.HasPrefix(got, "T05") {
 			t.Errorf("%s: %q", request, got)
 		}
@@ -479,12 +445,7 @@ func TestDeviceLost(t *testing.T) {
 		if request != "c" {
 			lose()
 		}
-		sum := byte(0)
-		for i := range len(request) {
-			sum += request[i]
-		}
-		_, err = fmt.Fprintf(conn, "$%s#%02x", request, sum)
-		must(t, err)
+		c.send(request)
 		if request == "c" {
 			lose()
 		}

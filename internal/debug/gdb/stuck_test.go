@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// write writes a program to L1.
 func write(t *testing.T, dev *kmd.Device, xy chip.XY, at uint32, program ...uint32) {
 	t.Helper()
 	var code []byte
@@ -25,9 +24,6 @@ func write(t *testing.T, dev *kmd.Device, xy chip.XY, at uint32, program ...uint
 	must(t, dev.Write(xy, uint64(at), code))
 }
 
-// A session begins at a processor that has paused, although the first one waits inside of an
-// instruction: of that one gdb is told pc, and that the other registers are unknown, until its
-// instruction has ended.
 func TestStuckThread(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		card := sim.Blackhole()

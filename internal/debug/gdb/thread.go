@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/core"
 )
 
-// thread is gdb's view of a processor.
 type thread struct {
 	id   int
 	name string
@@ -20,16 +20,14 @@ type thread struct {
 	watches map[watch][]int // slots
 }
 
-// watch is a watchpoint of gdb.
 type watch struct {
 	kind byte // '2' write, '3' read, '4' access
 	addr uint32
-	n    uint32 // bytes
+	n    uint32
 }
 
 // word is the address of hardware watchpoint i: of the first byte, then of each following word.
-// Hardware compares exact access addresses, so a byte store inside a word doesn't match the word's
-// address.
+// Hardware compares exact access addresses.
 func (w watch) word(i int) uint32 {
 	if i == 0 {
 		return w.addr
@@ -37,7 +35,6 @@ func (w watch) word(i int) uint32 {
 	return w.addr&^3 + 4*uint32(i)
 }
 
-// watch sets a watchpoint of the hardware for each word.
 func (t *thread) watch(w watch) error {
 	mode := map[byte]core.Mode{'2': core.StoreTo, '3': core.Load, '4': core.Access}[w.kind]
 	t.watches[w] = nil
@@ -51,6 +48,10 @@ func (t *thread) watch(w watch) error {
 	return nil
 }
 
+func (t *thread) tile() chip.XY { return t.core.Tile().XY() }
+
+func (t *thread) place(addr uint32) place { return place{t.tile(), addr} }
+
 func (t *thread) unwatch(w watch) error {
 	slots := t.watches[w]
 	delete(t.watches, w)
@@ -61,18 +62,16 @@ func (t *thread) unwatch(w watch) error {
 	return errors.Join(errs...)
 }
 
-// maxHistory bounds the undoable instructions of a thread.
 const maxHistory = 1 << 20
 
-// change is an instruction's effect.
 type change struct {
-	pc, next         uint32
-	reg              uint8 // 0: none
-	stored           bool
-	before, after    uint32 // of the register
-	addr             uint32 // of the word that was stored to
-	memWas, memIsNow uint32
+	reg           uint8 // 0: none
+	stored        bool
+	addr          uint32
+	before, after state
 }
+
+type state struct{ pc, reg, word uint32 }
 
 // history is the recording: changes[:at] are in effect, the others undone.
 type history struct {
@@ -82,7 +81,6 @@ type history struct {
 
 func (h *history) past() bool { return h.at < len(h.changes) }
 
-// diverge drops undone instructions after a manual change of state.
 func (h *history) diverge() { h.changes = h.changes[:h.at] }
 
 // look checks whether a stuck thread's instruction has ended, which pauses the processor.
@@ -95,7 +93,6 @@ func (t *thread) look() error {
 	return err
 }
 
-// word reads the word that a store goes to; false for device registers.
 func (t *thread) word(addr uint32) (uint32, bool) {
 	var b [4]byte
 	if t.core.Read(addr&^3, b[:]) != nil {
@@ -105,9 +102,7 @@ func (t *thread) word(addr uint32) (uint32, bool) {
 }
 
 func (t *thread) setWord(addr, v uint32) error {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], v)
-	return t.core.Write(addr, b[:])
+	return t.core.Write(addr, binary.LittleEndian.AppendUint32(nil, v))
 }
 
 // destination returns the register that an instruction writes, 0 if none (RISC-V manual, opcode
@@ -124,57 +119,58 @@ func destination(w uint32) uint8 {
 }
 
 // forward executes the instruction at pc, whatever breakpoint is there: again if it was undone, or
-// for the first time and recorded.
+// recorded if for the first time.
 func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32) (uint32, bool)) error {
 	h := &t.log
 	if h.past() {
-		c := &h.changes[h.at]
 		h.at++
-		return t.apply(c.reg, c.after, c.stored, c.addr, c.memIsNow, c.next)
+		c := &h.changes[h.at-1]
+		return t.apply(c, c.after)
 	}
 	if !record {
 		return t.core.Step(ctx)
 	}
-	pc, err := t.core.Register(core.PC)
-	if err != nil {
+	var c change
+	var err error
+	if c.before.pc, err = t.core.Register(core.PC); err != nil {
 		return err
 	}
-	c := change{pc: pc}
-	w, ok := fetch(pc)
+	w, ok := fetch(c.before.pc)
 	if !ok {
 		return t.core.Step(ctx)
 	}
 	c.reg = destination(w)
-	if c.reg != 0 {
-		if c.before, err = t.core.Register(int(c.reg)); err != nil {
-			return err
-		}
-	}
 	if op := w & 0x7F; op == 0x23 || op == 0x2F {
 		base, err := t.core.Register(int(w >> 15 & 31))
 		if err != nil {
 			return err
 		}
-		c.addr = base
+		c.addr, c.stored = base, true
 		if op == 0x23 {
 			c.addr += uint32(int32(w)>>25<<5) | w>>7&31
 		}
 		c.addr &^= 3
-		c.memWas, c.stored = t.word(c.addr)
+	}
+	save := func(s *state) (err error) {
+		if c.reg != 0 {
+			s.reg, err = t.core.Register(int(c.reg))
+		}
+		if c.stored {
+			s.word, c.stored = t.word(c.addr)
+		}
+		return err
+	}
+	if err := save(&c.before); err != nil {
+		return err
 	}
 	if err := t.core.Step(ctx); err != nil {
 		return err
 	}
-	if c.next, err = t.core.Register(core.PC); err != nil {
+	if c.after.pc, err = t.core.Register(core.PC); err != nil {
 		return err
 	}
-	if c.reg != 0 {
-		if c.after, err = t.core.Register(int(c.reg)); err != nil {
-			return err
-		}
-	}
-	if c.stored {
-		c.memIsNow, c.stored = t.word(c.addr)
+	if err := save(&c.after); err != nil {
+		return err
 	}
 	if len(h.changes) == maxHistory {
 		h.changes = append(h.changes[:0], h.changes[maxHistory/2:]...)
@@ -184,10 +180,8 @@ func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32)
 	return nil
 }
 
-// errBegin says that no instruction is left to undo.
 var errBegin = errors.New("gdb: the recording begins here")
 
-// back undoes one instruction.
 func (t *thread) back() (change, error) {
 	h := &t.log
 	if h.at == 0 {
@@ -195,24 +189,23 @@ func (t *thread) back() (change, error) {
 	}
 	h.at--
 	c := h.changes[h.at]
-	return c, t.apply(c.reg, c.before, c.stored, c.addr, c.memWas, c.pc)
+	return c, t.apply(&c, c.before)
 }
 
-func (t *thread) apply(reg uint8, v uint32, stored bool, addr, word, pc uint32) error {
-	if reg != 0 {
-		if err := t.core.SetRegister(int(reg), v); err != nil {
+func (t *thread) apply(c *change, s state) error {
+	if c.reg != 0 {
+		if err := t.core.SetRegister(int(c.reg), s.reg); err != nil {
 			return err
 		}
 	}
-	if stored {
-		if err := t.setWord(addr, word); err != nil {
+	if c.stored {
+		if err := t.setWord(c.addr, s.word); err != nil {
 			return err
 		}
 	}
-	return t.core.SetRegister(core.PC, pc)
+	return t.core.SetRegister(core.PC, s.pc)
 }
 
-// present executes all undone instructions again.
 func (t *thread) present() error {
 	for t.log.past() {
 		if err := t.forward(context.Background(), false, nil); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// Catalogue holds kernels, recognised by their bytes in memory. The zero value is empty.
+// Catalogue holds kernels, recognised by their bytes in memory.
 type Catalogue struct{ known []known }
 
 type known struct {
@@ -28,8 +28,8 @@ func (c *Catalogue) Add(name string, file []byte) error {
 	return err
 }
 
-// AddText adds a kernel by its bytes in L1, and its ELF file if there is one. The file is read when
-// a stack needs it.
+// AddText adds a kernel by its bytes in L1, and its ELF file if there is one, which is read when a
+// stack needs it.
 func (c *Catalogue) AddText(name string, text, file []byte) {
 	c.known = append(c.known, known{name: name, file: file, text: text})
 }
@@ -55,10 +55,8 @@ func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 	return nil
 }
 
-// breakpoints bounds the words of a text that may differ because of breakpoints.
-const breakpoints = 16
+const breakpoints = 16 // words of a text that may differ
 
-// match returns the newest file whose text is in memory, which begins with the kernel's text.
 func (c *Catalogue) match(memory []byte) (known, bool) {
 	for i := range c.known {
 		k := c.known[len(c.known)-1-i]
@@ -70,7 +68,6 @@ func (c *Catalogue) match(memory []byte) (known, bool) {
 	return known{}, false
 }
 
-// alike reports whether memory has a text, breakpoints aside.
 func alike(text, memory []byte) bool {
 	if bytes.Equal(text, memory) {
 		return true
@@ -84,16 +81,13 @@ func alike(text, memory []byte) bool {
 	return differ <= breakpoints && 4*differ < n/4
 }
 
-// Reader reads L1 of a tile.
 type Reader func(addr uint32, p []byte) error
 
-// Modules returns a processor's base firmware and the kernel of its launch message.
 func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack.Space, error) {
 	space, _, err := c.modules(l, read, p)
 	return space, err
 }
 
-// modules is Modules, and reports whether the kernel is in the catalogue.
 func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space stack.Space, known bool, err error) {
 	name := fmt.Sprintf("%v firmware", p)
 	if !l.Revision.Own() {
@@ -118,7 +112,6 @@ func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space
 	return append(space, stack.Region(k.name, text, text+uint32(len(k.text)))), known, nil
 }
 
-// module returns the kernel at an address; nil if only its name is known.
 func (k *known) module(at uint32) *stack.Module {
 	var m *stack.Module
 	var err error
@@ -134,8 +127,6 @@ func (k *known) module(at uint32) *stack.Module {
 	return m
 }
 
-// firmwareModule returns a processor's base firmware, with functions and lines if it is this
-// runtime's.
 func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *stack.Module {
 	start, size := l.L1.Firmware[p], l.L1.FirmwareSize[p]
 	unknown := stack.Region(name, start, start+size)
@@ -161,18 +152,15 @@ func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *
 	return m
 }
 
-// HasKernel reports whether the launch message of a tile has a kernel for a processor.
 func HasKernel(l *abi.Layout, read Reader, p chip.Processor) (bool, error) {
 	_, size, err := kernelText(l, read, p)
 	return size != 0, err
 }
 
-// maxKernel bounds the compared bytes: the kernel-config area (abi.L1Map.KernelConfigSize) holds no
-// larger kernels.
+// maxKernel bounds the compared bytes: kernels fit the kernel-config area
+// (abi.L1Map.KernelConfigSize).
 const maxKernel = 0x11400
 
-// kernelText returns the address of the launch message's kernel and the most bytes that it may
-// have; 0 without a kernel.
 func kernelText(l *abi.Layout, read Reader, p chip.Processor) (text, size uint32, err error) {
 	l1 := &l.L1
 	le := binary.LittleEndian

@@ -18,9 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// A report of a hang has the call stacks of stuck processors, with the files of kernels that the
-// program knows; its file has what a stack is made of, so that files that come later give the same.
-// The processors go on afterwards.
 func TestStacksOfAHang(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		sampled := "only pc is known"

@@ -1,6 +1,6 @@
 // Package live makes call stacks of the processors of a running device. It pauses a processor while
-// it reads registers and stack (package debug/core), identifies the kernel by the launch message
-// and the bytes in L1, and resumes the processor. Snapshots can be unwound later.
+// it reads registers and stack, and identifies the kernel by the launch message and the bytes in
+// L1. Snapshots can be unwound later.
 package live
 
 import (
@@ -12,11 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/core"
 )
 
-// patience bounds the time to pause: an emulator on a busy machine needs its turn.
-const patience = 2 * time.Second
+const patience = 2 * time.Second // to pause: an emulator on a busy machine needs its turn
 
-// Of returns the call stack of a processor, pausing it meanwhile unless it is paused already. A
-// processor in reset has no frames; one that can't be paused has its current function.
+// Of returns the call stack of a processor, pausing it meanwhile. A processor in reset has no
+// frames; one that can't be paused has its current function.
 func (c *Catalogue) Of(ctx context.Context, dev core.Device, l *abi.Layout, virtual chip.XY, p chip.Processor) (Stack, error) {
 	all, err := Take(ctx, dev, []Place{{XY: virtual, Processor: p}}, patience)
 	if err != nil {

@@ -21,8 +21,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A kernel that waits has a stack of functions, files, lines and arguments down to the firmware,
-// and goes on afterwards.
 func TestStackOfWaitingKernel(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		t.Run(arch.String(), func(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// Stack is the call stack of one processor.
 type Stack struct {
 	Processor chip.Processor `json:"processor"`
 	Frames    []stack.Frame  `json:"frames,omitempty"`
@@ -21,40 +20,38 @@ type Stack struct {
 	Note string `json:"note,omitempty"`
 }
 
-// A Place is one processor of a device.
 type Place struct {
 	Core      chip.Core // logical
-	XY        chip.XY   // its tile's virtual coordinate
+	XY        chip.XY   // virtual
 	Processor chip.Processor
 }
 
-// Snapshot is the raw data of a call stack, read during a pause. Unwind makes the stack,
-// immediately or later.
 type Snapshot struct {
 	Core chip.Core `json:"core"` // logical
 	Stack
 	PC        uint32   `json:"pc,omitempty"`
-	Registers []uint32 `json:"registers,omitempty"` // x0 to x31; nil if only pc is known
-	Memory    []byte   `json:"memory,omitempty"`    // from the stack pointer on, up to maxStack bytes
+	Registers []uint32 `json:"registers,omitempty"`
+	Memory    []byte   `json:"memory,omitempty"` // from the stack pointer on, up to maxStack bytes
 	// Start is the memory's address if registers are unknown: the stack's end is somewhere inside.
 	Start uint32 `json:"start,omitempty"`
-	Err   error  `json:"-"` // why nothing could be read; Note has it as well
+	Err   error  `json:"-"`
 }
 
-// maxStack bounds the saved bytes of a stack, half of the largest local RAM.
-const maxStack = 4096
+const (
+	maxStack  = 4096 // saved bytes of a stack, half of the largest local RAM
+	maxSearch = 2048 // of a stack with an unknown end
+)
 
-// Take takes snapshots of processors, without frames. It pauses all at once, unless paused already,
-// and resumes them. patience bounds the wait for all. A stuck processor pauses when its instruction
-// ends, since a pause can't be cancelled; Detach of core.Core then resumes it. The error wraps
-// core.ErrUnsupported for a device without a debug interface; errors of single processors are in
-// Note.
+// Take takes snapshots of processors, without frames. It pauses all at once, waits for patience,
+// and resumes those that ran. A stuck processor pauses when its instruction ends; Detach of
+// core.Core then resumes it. The error wraps core.ErrUnsupported for a device without a debug
+// interface; errors of single processors are in Note.
 func Take(ctx context.Context, dev core.Device, places []Place, patience time.Duration) ([]Snapshot, error) {
 	tiles := map[chip.XY]*core.Tile{}
 	all := make([]Snapshot, len(places))
 	cores := make([]*core.Core, len(places))
 	var pausing []*core.Core
-	var index []int // of each, its place
+	var index []int
 	for i, at := range places {
 		all[i] = Snapshot{Core: at.Core, Stack: Stack{Processor: at.Processor}}
 		tile, ok := tiles[at.XY]
@@ -84,7 +81,7 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 	}
 	before := make([]core.Status, len(pausing))
 	for i, k := range pausing {
-		before[i], _ = k.Status() // pausing returns the error again
+		before[i], _ = k.Status()
 	}
 	for i, err := range core.PauseAll(ctx, patience, pausing...) {
 		s, k := &all[index[i]], pausing[i]
@@ -109,10 +106,6 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 
 func (s *Snapshot) fail(err error) { s.Err, s.Note = err, err.Error() }
 
-// maxSearch bounds the saved memory of a stack with an unknown end.
-const maxSearch = 2048
-
-// sample reads pc and, where possible while the processor runs, the memory of the stack.
 func (s *Snapshot) sample(k *core.Core, why string) {
 	pc, err := k.Sample()
 	if err != nil {
@@ -131,7 +124,6 @@ func (s *Snapshot) sample(k *core.Core, why string) {
 	}
 }
 
-// read reads the registers and the stack of a paused processor.
 func (s *Snapshot) read(k *core.Core) error {
 	regs, err := k.Registers()
 	if err != nil {
@@ -151,14 +143,11 @@ func (s *Snapshot) read(k *core.Core) error {
 	return nil
 }
 
-// outermost is the base firmware's function without a caller, and entry the kernels' function that
-// it calls.
 const (
-	outermost = "firmware_main"
-	entry     = "kernel_main"
+	outermost = "firmware_main" // the base firmware's function without a caller
+	entry     = "kernel_main"   // the kernels' function that outermost calls
 )
 
-// errNotKept is the error of memory that a snapshot lacks.
 var errNotKept = errors.New("the snapshot doesn't have it")
 
 // Unwind makes the frames of a snapshot, and reports whether the processor's kernel is in the

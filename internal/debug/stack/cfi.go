@@ -1,6 +1,9 @@
 package stack
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // fde is the call frame information of a range of code (DWARF 5, 6.4).
 type fde struct {
@@ -10,8 +13,8 @@ type fde struct {
 }
 
 type cie struct {
-	align  uint64 // of code
-	data   int64  // of data
+	align  uint64
+	data   int64
 	ra     int
 	code   []byte
 	length bool // FDEs have augmentation data
@@ -68,18 +71,11 @@ func (b *buffer) sleb() int64 {
 }
 
 func (b *buffer) text() string {
-	for i, c := range b.p {
-		if c == 0 {
-			s := string(b.p[:i])
-			b.p = b.p[i+1:]
-			return s
-		}
-	}
-	b.bad, b.p = true, nil
-	return ""
+	s, rest, ok := bytes.Cut(b.p, []byte{0})
+	b.p, b.bad = rest, b.bad || !ok
+	return string(s)
 }
 
-// readFrames reads .debug_frame, or .eh_frame, which is at an address.
 func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 	cies := map[int]*cie{}
 	for at := 0; at+8 <= len(section); {
@@ -120,8 +116,7 @@ func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 	return out
 }
 
-// readCIE reads the common information of FDEs; nil for kinds that the cores' compilers don't
-// write.
+// nil for kinds that the cores' compilers don't write.
 func readCIE(b *buffer) *cie {
 	c := &cie{}
 	version := b.u8()
@@ -158,7 +153,6 @@ func readCIE(b *buffer) *cie {
 	return c
 }
 
-// rule locates a register of the caller.
 type rule struct {
 	kind ruleKind
 	v    int64 // offset, or register
@@ -174,15 +168,13 @@ const (
 	inOther  // in register v
 )
 
-// row is the rules at one address.
 type row struct {
 	base   int   // register of the canonical frame address
-	offset int64 // from it
+	offset int64 // from base
 	valid  bool
 	rules  [32]rule
 }
 
-// rowAt executes the instructions of an FDE up to an address.
 func (f *fde) rowAt(addr uint32) (row, bool) {
 	var r row
 	if !f.cie.run(&r, nil, f.cie.code, f.low, ^uint32(0)) {
@@ -193,7 +185,6 @@ func (f *fde) rowAt(addr uint32) (row, bool) {
 	return r, ok && r.valid
 }
 
-// run executes call frame instructions up to an address.
 func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 	b := buffer{p: code}
 	var stack []row
@@ -207,22 +198,18 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			r.rules[reg] = initial.rules[reg]
 		}
 	}
-	cfa := func(reg uint64, offset int64) bool {
+	ok := true
+	cfa := func(reg uint64, offset int64) {
 		r.base, r.offset, r.valid = int(min(reg, 99)), offset, reg < 32
-		return r.valid
+		ok = r.valid
 	}
-	advance := func(n uint64) bool {
-		pc += uint32(n * c.align)
-		return pc <= addr
-	}
-	for len(b.p) > 0 && !b.bad {
+	advance := func(n uint64) { pc += uint32(n * c.align) }
+	for len(b.p) > 0 && !b.bad && ok && pc <= addr {
 		op := b.u8()
 		low := uint64(op & 0x3F)
 		switch op >> 6 {
 		case 1:
-			if !advance(low) {
-				return true
-			}
+			advance(low)
 			continue
 		case 2:
 			set(low, rule{saved, int64(b.uleb()) * c.data})
@@ -232,26 +219,17 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			continue
 		}
 		switch op {
-		case 0x00: // nop
+		case 0x00:
 		case 0x01:
-			if pc = b.u32(); pc > addr {
-				return true
-			}
+			pc = b.u32()
 		case 0x02:
-			if !advance(uint64(b.u8())) {
-				return true
-			}
+			advance(uint64(b.u8()))
 		case 0x03:
-			if !advance(uint64(b.u16())) {
-				return true
-			}
+			advance(uint64(b.u16()))
 		case 0x04:
-			if !advance(uint64(b.u32())) {
-				return true
-			}
+			advance(uint64(b.u32()))
 		case 0x05:
-			reg := b.uleb()
-			set(reg, rule{saved, int64(b.uleb()) * c.data})
+			set(b.uleb(), rule{saved, int64(b.uleb()) * c.data})
 		case 0x06:
 			restore(b.uleb())
 		case 0x07:
@@ -259,8 +237,7 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 		case 0x08:
 			set(b.uleb(), rule{same, 0})
 		case 0x09:
-			reg := b.uleb()
-			set(reg, rule{inOther, int64(min(b.uleb(), 31))})
+			set(b.uleb(), rule{inOther, int64(min(b.uleb(), 31))})
 		case 0x0A:
 			if len(stack) < 64 {
 				stack = append(stack, *r)
@@ -271,50 +248,38 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			}
 			*r, stack = stack[len(stack)-1], stack[:len(stack)-1]
 		case 0x0C:
-			reg := b.uleb()
-			if !cfa(reg, int64(b.uleb())) {
-				return false
-			}
+			cfa(b.uleb(), int64(b.uleb()))
 		case 0x0D:
-			if !cfa(b.uleb(), r.offset) {
-				return false
-			}
+			cfa(b.uleb(), r.offset)
 		case 0x0E:
 			r.offset = int64(b.uleb())
-		case 0x10, 0x16: // expressions
-			reg := b.uleb()
+		case 0x10, 0x16:
+			set(b.uleb(), rule{lost, 0})
 			b.take(int(min(b.uleb(), 1<<20)))
-			set(reg, rule{lost, 0})
 		case 0x11:
-			reg := b.uleb()
-			set(reg, rule{saved, b.sleb() * c.data})
+			set(b.uleb(), rule{saved, b.sleb() * c.data})
 		case 0x12:
-			reg := b.uleb()
-			if !cfa(reg, b.sleb()*c.data) {
-				return false
-			}
+			cfa(b.uleb(), b.sleb()*c.data)
 		case 0x13:
 			r.offset = b.sleb() * c.data
 		case 0x14:
-			reg := b.uleb()
-			set(reg, rule{computed, int64(b.uleb()) * c.data})
+			set(b.uleb(), rule{computed, int64(b.uleb()) * c.data})
 		case 0x15:
-			reg := b.uleb()
-			set(reg, rule{computed, b.sleb() * c.data})
+			set(b.uleb(), rule{computed, b.sleb() * c.data})
 		case 0x2E:
 			b.uleb()
 		default:
 			return false
 		}
 	}
-	return !b.bad
+	return ok && (!b.bad || pc > addr)
 }
 
-// guess derives the rules at an address from the function's code: how far it has lowered sp, and
-// which registers it has stored.
+// guess derives the rules from how far the function's code has lowered sp and which registers it
+// has stored.
 func (m *Module) guess(start, addr uint32) (row, bool) {
 	r := row{base: 2, valid: true}
-	below := int64(0) // how much sp was lowered
+	below := int64(0)
 	for a := start; a < addr; a += 4 {
 		w, ok := m.word(a)
 		if !ok {
@@ -340,7 +305,6 @@ func (m *Module) guess(start, addr uint32) (row, bool) {
 	return r, true
 }
 
-// word returns the instruction at an address of the file.
 func (m *Module) word(addr uint32) (uint32, bool) {
 	i := addr + m.bias - m.Start
 	if uint64(i)+4 > uint64(len(m.text)) || addr&3 != 0 {

@@ -1,21 +1,22 @@
 package stack
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// context is the processor's state in a frame.
 type context struct {
 	regs  Registers
 	cfa   uint32
-	known bool // cfa
+	known bool
 	mem   Memory
 
-	base []byte // expression of the frame base
-	at   uint32 // address in the file
+	base []byte
+	at   uint32 // in the file
 	unit uint32 // base address of the compilation unit
 }
 
@@ -35,7 +36,8 @@ func (m *Module) frames(at uint32, c *context) []Frame {
 	}
 	for _, fn := range m.funcs {
 		if at >= fn.low && at < fn.high {
-			c.at, c.unit = at, fn.unit
+			low, _ := fn.unit.Val(dwarf.AttrLowpc).(uint64)
+			c.at, c.unit = at, uint32(low)
 			if out := m.inlined(fn, f, c); len(out) > 0 {
 				return out
 			}
@@ -44,7 +46,6 @@ func (m *Module) frames(at uint32, c *context) []Frame {
 	return []Frame{f}
 }
 
-// maxDepth bounds the nesting of debug information.
 const maxDepth = 200
 
 // inlined walks from a function to those inlined at the address. The innermost is at the frame's
@@ -57,13 +58,12 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 		return nil
 	}
 	c.base, _ = e.Val(dwarf.AttrFrameBase).([]byte)
-	files := m.filesOf(fn.entry)
-	outer := Frame{Module: f.Module, Function: m.nameOf(e, 0)}
-	if outer.Function == "" {
-		outer.Function = f.Function
+	var files []*dwarf.LineFile
+	if lines, err := m.dwarf.LineReader(fn.unit); err == nil && lines != nil {
+		files = lines.Files()
 	}
-	chain := []Frame{outer}
-	depth := []int{0} // of each open entry, its frame
+	chain := []Frame{{Module: f.Module, Function: cmp.Or(m.nameOf(e, 0), f.Function)}}
+	depth := []int{0}
 	if !e.Children {
 		depth = nil
 	}
@@ -117,15 +117,11 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 		}
 	}
 	chain[len(chain)-1].File, chain[len(chain)-1].Line = f.File, f.Line
-	out := make([]Frame, 0, len(chain))
-	for i := range chain {
-		out = append(out, chain[len(chain)-1-i])
-	}
-	return out
+	slices.Reverse(chain)
+	return chain
 }
 
-// covers reports whether an entry's code includes an address. A block without ranges covers its
-// function.
+// A block without ranges covers its function.
 func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 	ranges, err := m.dwarf.Ranges(e)
 	if err != nil {
@@ -139,29 +135,6 @@ func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 	return len(ranges) == 0 && e.Tag == dwarf.TagLexDwarfBlock
 }
 
-// filesOf returns the line-table files of an entry's unit.
-func (m *Module) filesOf(at dwarf.Offset) []*dwarf.LineFile {
-	r := m.dwarf.Reader()
-	var unit *dwarf.Entry
-	for {
-		e, err := r.Next()
-		if err != nil || e == nil || e.Offset > at || unit != nil && e.Offset <= unit.Offset {
-			break
-		}
-		unit = e
-		r.SkipChildren()
-	}
-	if unit == nil {
-		return nil
-	}
-	lines, err := m.dwarf.LineReader(unit)
-	if err != nil || lines == nil {
-		return nil
-	}
-	return lines.Files()
-}
-
-// entryAt returns the entry at an offset.
 func (m *Module) entryAt(at dwarf.Offset) *dwarf.Entry {
 	r := m.dwarf.Reader()
 	r.Seek(at)
@@ -172,7 +145,6 @@ func (m *Module) entryAt(at dwarf.Offset) *dwarf.Entry {
 	return e
 }
 
-// nameOf returns the name of an entry or of its abstract origin.
 func (m *Module) nameOf(e *dwarf.Entry, depth int) string {
 	if name, ok := e.Val(dwarf.AttrName).(string); ok {
 		return name
@@ -187,7 +159,6 @@ func (m *Module) nameOf(e *dwarf.Entry, depth int) string {
 	return ""
 }
 
-// typeOf returns the type of a variable, nil if it is unknown.
 func (m *Module) typeOf(e *dwarf.Entry, depth int) dwarf.Type {
 	if at, ok := e.Val(dwarf.AttrType).(dwarf.Offset); ok {
 		t, err := m.dwarf.Type(at)
@@ -204,7 +175,6 @@ func (m *Module) typeOf(e *dwarf.Entry, depth int) dwarf.Type {
 	return nil
 }
 
-// value returns a variable's value in words; nil if unknown.
 func (m *Module) value(e *dwarf.Entry, c *context) string {
 	t := m.typeOf(e, 0)
 	size := int64(4)
@@ -240,7 +210,6 @@ func (m *Module) value(e *dwarf.Entry, c *context) string {
 	return ""
 }
 
-// format prints a value of a type.
 func format(v uint32, t dwarf.Type, size int64) string {
 	v &= uint32(uint64(1)<<(8*size) - 1)
 	for depth := 0; depth < 16; depth++ {
@@ -271,7 +240,7 @@ func format(v uint32, t dwarf.Type, size int64) string {
 	return fmt.Sprint(v)
 }
 
-// list returns the expression of a location list at the frame's address (DWARF 5, 7.7.3).
+// (DWARF 5, 7.7.3)
 func (c *context) list(section []byte, at int64) []byte {
 	if at < 0 || at >= int64(len(section)) {
 		return nil
@@ -312,7 +281,6 @@ func (c *context) list(section []byte, at int64) []byte {
 	return nil
 }
 
-// place is the result of an expression.
 type place uint8
 
 const (
@@ -321,7 +289,6 @@ const (
 	isValue
 )
 
-// eval evaluates a location (DWARF 5, 2.5 and 2.6).
 func (c *context) eval(expr []byte, depth int) (uint32, place) {
 	if depth > 4 {
 		return 0, isNothing
@@ -377,34 +344,12 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 			v := pop()
 			push(v)
 			ok = push(v)
-		case op == 0x1A:
-			y := pop()
-			ok = push(pop() & y)
-		case op == 0x1C:
-			y := pop()
-			ok = push(pop() - y)
-		case op == 0x1E:
-			ok = push(pop() * pop())
 		case op == 0x1F:
 			ok = push(-pop())
 		case op == 0x20:
 			ok = push(^pop())
-		case op == 0x21:
-			y := pop()
-			ok = push(pop() | y)
-		case op == 0x22:
-			ok = push(pop() + pop())
 		case op == 0x23:
 			ok = push(pop() + uint32(b.uleb()))
-		case op == 0x24:
-			y := pop()
-			ok = push(pop() << y)
-		case op == 0x25:
-			y := pop()
-			ok = push(pop() >> y)
-		case op == 0x26:
-			y := pop()
-			ok = push(uint32(int32(pop()) >> y))
 		case op >= 0x30 && op <= 0x4F:
 			ok = push(uint32(op - 0x30))
 		case op >= 0x50 && op <= 0x6F:
@@ -424,7 +369,9 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 		case op == 0x9F:
 			return pop(), isValue
 		default:
-			return 0, isNothing
+			y, x := pop(), pop()
+			v, known := combine(op, x, y)
+			ok = known && push(v)
 		}
 		if !ok {
 			return 0, isNothing
@@ -434,4 +381,26 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 		return 0, isNothing
 	}
 	return stack[len(stack)-1], isAddress
+}
+
+func combine(op byte, x, y uint32) (v uint32, ok bool) {
+	switch op {
+	case 0x1A:
+		return x & y, true
+	case 0x1C:
+		return x - y, true
+	case 0x1E:
+		return x * y, true
+	case 0x21:
+		return x | y, true
+	case 0x22:
+		return x + y, true
+	case 0x24:
+		return x << y, true
+	case 0x25:
+		return x >> y, true
+	case 0x26:
+		return uint32(int32(x) >> y), true
+	}
+	return 0, false
 }

@@ -1,6 +1,6 @@
-// Package stack makes call stacks of RV32 programs from a processor's registers and memory and from
-// ELF files. It uses call frame information (.debug_frame, .eh_frame) or else analyses functions'
-// code. With DWARF it shows inlined functions and arguments. It knows no devices.
+// Package stack makes call stacks of RV32 programs from registers, memory and ELF files, by call
+// frame information (.debug_frame, .eh_frame) or else by analysing functions' code. With DWARF it
+// shows inlined functions and arguments. It knows no devices.
 package stack
 
 import (
@@ -12,9 +12,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 )
 
-// maxFile bounds files, and maxSection decompressed sections, in bytes.
 const (
 	maxFile    = 64 << 20
 	maxSection = 64 << 20
@@ -27,24 +27,23 @@ var (
 	ErrNoDWARF = errors.New("the file has no debug information: compile with -g")
 )
 
-// errBackwards is the error of debug information that would loop.
 var errBackwards = errors.New("an entry comes after itself")
 
 // Module is a program, or a part of one, at its run-time addresses.
 type Module struct {
 	Name string
-	// Start and End are the addresses of its text.
+	// of the text
 	Start, End uint32
 
-	bias    uint32 // run-time address less the file's
+	bias    uint32
 	text    []byte // nil for a Region
 	symbols []symbol
 	lines   []line
 	rows    []fde
 	dwarf   *dwarf.Data
 	funcs   []function
-	lists   []byte // .debug_loclists
-	table   *table // of LoadTable
+	lists   []byte
+	table   *table
 	debug   error
 }
 
@@ -63,17 +62,15 @@ type line struct {
 type function struct {
 	low, high uint32
 	entry     dwarf.Offset
-	unit      uint32 // its compilation unit's base address
+	unit      *dwarf.Entry
 }
 
-// Region returns a module of which only name and addresses are known.
 func Region(name string, start, end uint32) *Module {
 	return &Module{Name: name, Start: start, End: end, debug: ErrNoDWARF}
 }
 
-// Load reads an ELF file whose text is at an address: for a kernel, the launch message's, wherever
-// the kernel was linked. Data are at their linked addresses. Without debug information, symbols
-// name functions. The error wraps ErrFile. The module keeps using the file's bytes.
+// Load reads an ELF file whose text is at an address, wherever it was linked. Data are at their
+// linked addresses. The error wraps ErrFile. The module keeps using the file's bytes.
 func Load(name string, file []byte, at uint32) (m *Module, err error) {
 	defer func() { // the standard library's parsers may panic on bad files
 		if e := recover(); e != nil {
@@ -121,7 +118,6 @@ func Load(name string, file []byte, at uint32) (m *Module, err error) {
 // Debug returns why the module lacks lines, inlined functions and arguments; nil if it has them.
 func (m *Module) Debug() error { return m.debug }
 
-// Text returns the text of the module's file; nil for a Region.
 func (m *Module) Text() []byte { return m.text }
 
 func (m *Module) readSymbols(f *elf.File) {
@@ -139,14 +135,13 @@ func (m *Module) readSymbols(f *elf.File) {
 	}
 	slices.SortFunc(m.symbols, func(a, b symbol) int { return cmp.Compare(a.start, b.start) })
 	for i := range m.symbols {
-		if s := &m.symbols[i]; s.end == s.start && i+1 < len(m.symbols) { // an assembler function
+		if s := &m.symbols[i]; s.end == s.start && i+1 < len(m.symbols) {
 			s.end = m.symbols[i+1].start
 		}
 	}
 }
 
-// real reports whether a code range is in the program: debug information gives removed code ranges
-// from 0 on.
+// Debug information gives removed code ranges from 0 on.
 func (m *Module) real(low, high uint32) bool {
 	if low != 0 {
 		return true
@@ -189,11 +184,11 @@ func (m *Module) readDWARF(f *elf.File) error {
 	}
 	m.dwarf, m.lists = d, section(".debug_loclists")
 	r := d.Reader()
-	unit, last := uint32(0), dwarf.Offset(0)
+	unit, last := &dwarf.Entry{}, dwarf.Offset(0)
 	for {
 		e, err := r.Next()
-		if err == nil && e != nil && e.Tag != 0 { // ends of lists have no offset
-			if e.Offset <= last { // a loop
+		if err == nil && e != nil && e.Tag != 0 {
+			if e.Offset <= last {
 				err = errBackwards
 			}
 			last = e.Offset
@@ -206,8 +201,7 @@ func (m *Module) readDWARF(f *elf.File) error {
 		}
 		switch e.Tag {
 		case dwarf.TagCompileUnit:
-			low, _ := e.Val(dwarf.AttrLowpc).(uint64)
-			unit = uint32(low)
+			unit = e
 			m.readLines(e)
 		case dwarf.TagSubprogram:
 			ranges, err := d.Ranges(e)
@@ -223,21 +217,17 @@ func (m *Module) readDWARF(f *elf.File) error {
 		}
 	}
 	slices.SortStableFunc(m.lines, func(a, b line) int {
-		if c := cmp.Compare(a.addr, b.addr); c != 0 {
-			return c
-		}
-		switch { // an end comes before what begins there
-		case a.end && !b.end:
-			return -1
-		case b.end && !a.end:
+		order := func(l line) int { // an end comes before what begins there
+			if l.end {
+				return 0
+			}
 			return 1
 		}
-		return 0
+		return cmp.Or(cmp.Compare(a.addr, b.addr), order(a)-order(b))
 	})
 	return nil
 }
 
-// readLines adds the line table of a compilation unit, sequence by sequence.
 func (m *Module) readLines(unit *dwarf.Entry) {
 	r, err := m.dwarf.LineReader(unit)
 	if err != nil || r == nil {
@@ -259,14 +249,8 @@ func (m *Module) readLines(unit *dwarf.Entry) {
 	}
 }
 
-// symbolAt returns the symbol of the function at an address of the file.
 func (m *Module) symbolAt(addr uint32) (symbol, bool) {
-	i, _ := slices.BinarySearchFunc(m.symbols, addr, func(s symbol, a uint32) int {
-		if s.start <= a {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(m.symbols), func(i int) bool { return m.symbols[i].start > addr })
 	if i == 0 {
 		return symbol{}, false
 	}
@@ -274,14 +258,8 @@ func (m *Module) symbolAt(addr uint32) (symbol, bool) {
 	return s, addr < s.end
 }
 
-// lineAt returns the place in the source of an address of the file.
 func (m *Module) lineAt(addr uint32) (file string, number int) {
-	i, _ := slices.BinarySearchFunc(m.lines, addr, func(l line, a uint32) int {
-		if l.addr <= a {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(m.lines), func(i int) bool { return m.lines[i].addr > addr })
 	if i == 0 || m.lines[i-1].end {
 		return "", 0
 	}

@@ -2,11 +2,10 @@ package stack
 
 import "slices"
 
-// Search guesses the frames of a processor from pc and the bytes of its stack memory, without
-// registers or the stack's end. It tries each end and, for a function that may keep its return
-// address in a register, each of its calls. found is true if exactly one choice gives a chain of
-// calls up to the outermost function. entry is the function called from one module into another.
-// Memory may be newer than pc.
+// Search guesses the frames of a processor from pc and the bytes of its stack memory, which may be
+// newer, without registers. It tries each end of the stack and, for a function that may keep its
+// return address in a register, each of its calls. ok is true if exactly one choice gives a chain
+// of calls up to the outermost function. entry is the function called from one module into another.
 func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) (frames []Frame, ok bool) {
 	const align = 16 // of stack pointers
 	mem := func(addr uint32, p []byte) error {
@@ -17,7 +16,7 @@ func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) 
 		return errNoMemory
 	}
 	calls := s.calls(pc, entry)
-	var found []uint32 // pc of each frame
+	var found []uint32
 	var best Registers
 	for off := -start & (align - 1); off < uint32(len(memory)); off += align {
 		for i := range len(calls) + 1 {
@@ -46,11 +45,9 @@ func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) 
 	return frames, true
 }
 
-// chain returns pc and those of the callers, if each caller calls the frame before and the last is
-// the outermost function.
 func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []uint32) {
 	var callee symbol
-	var from *Module // of the callee
+	var from *Module
 	good := true
 	s.walk(r, mem, func(p *point) {
 		var f symbol
@@ -76,7 +73,6 @@ func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []ui
 	return pcs
 }
 
-// call reports whether an instruction is a call and, if its code says so, of which function.
 func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	w, ok := m.word(at)
 	if !ok {
@@ -84,16 +80,15 @@ func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	}
 	before, _ := m.word(at - 4)
 	switch {
-	case w&0xFFF == 0xEF: // jal ra
+	case w&0xFFF == 0xEF:
 		return at + m.bias + (uint32(int32(w)>>31<<20) | w&0xFF000 | w>>20&1<<11 | w>>21&0x3FF<<1), true, true
 	case w&0xFFFFF == 0x80E7 && before&0xFFF == 0x97: // jalr ra, n(ra) after auipc ra
 		return at + m.bias - 4 + before&^0xFFF + uint32(int32(w)>>20), true, true
 	}
-	return 0, false, w&0x7FFF == 0xE7 // jalr ra
+	return 0, false, w&0x7FFF == 0xE7
 }
 
-// calls returns the return addresses of calls of a function; of entry, all calls in other modules
-// without a visible target.
+// Of entry they are all calls in other modules without a visible target.
 func (s Space) calls(pc uint32, entry string) (after []uint32) {
 	m := s.Find(pc)
 	if m == nil {

@@ -21,8 +21,6 @@ func read(t testing.TB, name string) []byte {
 	return file
 }
 
-// A file without debug information has the functions of its symbols, and stacks by the code of
-// their prologues.
 func TestSymbolsOnly(t *testing.T) {
 	with := read(t, "../live/testdata/nested.blackhole.elf")
 	without := append([]byte(nil), with...)
@@ -72,7 +70,6 @@ func TestSymbolsOnly(t *testing.T) {
 	}
 }
 
-// What is no program is an error; an address that nothing knows is a frame of its own.
 func TestBadInput(t *testing.T) {
 	good := read(t, "../live/testdata/nested.wormhole.elf")
 	for _, file := range [][]byte{nil, []byte("\x7fELF"), good[:60], make([]byte, 4096)} {
@@ -85,7 +82,6 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// No file makes Load or Unwind fail in another way than by an error.
 func FuzzUnwind(f *testing.F) {
 	for _, arch := range []string{"blackhole", "wormhole"} {
 		f.Add(read(f, "../live/testdata/nested."+arch+".elf"), uint32(0xFC))
@@ -107,8 +103,6 @@ func FuzzUnwind(f *testing.F) {
 	})
 }
 
-// A stack that is looked for in memory is found where a place fits, and nothing is said where none
-// does.
 func TestSearch(t *testing.T) {
 	m, err := stack.Load("nested", read(t, "../live/testdata/nested.blackhole.elf"), 0x20000)
 	if err != nil {

@@ -23,14 +23,14 @@ type table struct {
 }
 
 type tablePlace struct {
-	outer          int // -1 for none
+	outer          int
 	function, file string
 	line           int
 }
 
 type tableRow struct {
 	start uint32 // address of the file
-	place int    // -1 for none
+	place int
 }
 
 // AppendTable appends the module's table of functions, files and lines, without arguments, for
@@ -157,8 +157,6 @@ func LoadTable(name string, data, text []byte, at uint32) (*Module, error) {
 	return m, nil
 }
 
-// frames returns the function at an address of the file, preceded by those inlined there; none if
-// unknown.
 func (t *table) frames(module string, at uint32) (out []Frame) {
 	i, _ := slices.BinarySearchFunc(t.rows, at+1, func(r tableRow, at uint32) int { return cmp.Compare(r.start, at) })
 	if i == 0 {

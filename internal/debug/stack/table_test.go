@@ -8,8 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// A table has the functions, files and lines of the debug information that it was made of, for each
-// instruction, and stacks by the code of prologues.
 func TestTable(t *testing.T) {
 	for _, name := range []string{"blackhole", "wormhole"} {
 		file := read(t, "../live/testdata/nested."+name+".elf")
@@ -45,7 +43,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// end is the address of the last instruction of a function.
 func end(t *testing.T, m *stack.Module, function string) (last uint32) {
 	t.Helper()
 	for pc := m.Start; pc < m.End; pc += 4 {
@@ -59,7 +56,6 @@ func end(t *testing.T, m *stack.Module, function string) (last uint32) {
 	return last
 }
 
-// No table makes the reader panic, take much memory, or name what isn't there.
 func FuzzTable(f *testing.F) {
 	m, err := stack.Load("nested", read(f, "../live/testdata/nested.blackhole.elf"), 0)
 	if err != nil {

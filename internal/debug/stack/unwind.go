@@ -1,41 +1,38 @@
 package stack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 )
 
-// maxFrames bounds a call stack: local RAM holds no more frames of 16 bytes.
-const maxFrames = 256
+const maxFrames = 256 // local RAM holds no more of 16 bytes
 
 // Registers of a processor or, as far as known, of a frame.
 type Registers struct {
 	X     [32]uint32
-	Known uint32 // a bit for each of X
+	Known uint32
 	PC    uint32
 }
 
-// All returns fully known registers.
 func All(x [32]uint32, pc uint32) Registers { return Registers{X: x, Known: ^uint32(0), PC: pc} }
 
-// Memory reads memory at the processor's addresses.
 type Memory func(addr uint32, p []byte) error
 
 var errNoMemory = errors.New("stack: memory is unknown")
 
-// noMemory is unknown memory.
 func noMemory(uint32, []byte) error { return errNoMemory }
 
 // A Frame is one function of a call stack.
 type Frame struct {
-	PC       uint32     `json:"pc"` // for a caller, of the instruction after its call
+	PC       uint32     `json:"pc"` // of a caller, of the instruction after its call
 	Module   string     `json:"module,omitempty"`
 	Function string     `json:"function,omitempty"`
 	File     string     `json:"file,omitempty"`
 	Line     int        `json:"line,omitempty"`
-	Inlined  bool       `json:"inlined,omitempty"` // into the next frame
+	Inlined  bool       `json:"inlined,omitempty"`
 	Args     []Argument `json:"args,omitempty"`
 	// Guessed marks a frame found without call frame information.
 	Guessed bool `json:"guessed,omitempty"`
@@ -47,25 +44,16 @@ type Argument struct {
 	Value string `json:"value,omitempty"`
 }
 
-// String describes the frame in one line.
 func (f Frame) String() string {
 	var b strings.Builder
-	name := f.Function
-	if name == "" {
-		name = "?"
-	}
-	b.WriteString(name)
+	b.WriteString(cmp.Or(f.Function, "?"))
 	if f.File != "" || len(f.Args) > 0 {
 		b.WriteByte('(')
 		for i, a := range f.Args {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			v := a.Value
-			if v == "" {
-				v = "?"
-			}
-			fmt.Fprintf(&b, "%s=%s", a.Name, v)
+			fmt.Fprintf(&b, "%s=%s", a.Name, cmp.Or(a.Value, "?"))
 		}
 		b.WriteByte(')')
 	}
@@ -83,10 +71,8 @@ func (f Frame) String() string {
 	return b.String()
 }
 
-// Space is a processor's executable modules.
 type Space []*Module
 
-// Find returns the module at an address, nil if there is none.
 func (s Space) Find(addr uint32) *Module {
 	for _, m := range s {
 		if addr >= m.Start && addr < m.End {
@@ -120,17 +106,15 @@ func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 	return out
 }
 
-// point is the position of a processor or a caller.
 type point struct {
 	regs   Registers
-	module *Module // nil if none is there
-	at     uint32  // address of the file; of a caller, that of its call
+	module *Module
+	at     uint32 // in the file; of a caller, that of its call
 	cfa    uint32
-	known  bool // cfa
-	exact  bool // the compiler says so
+	known  bool
+	exact  bool
 }
 
-// walk calls f for a processor and its callers, the innermost first.
 func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 	for n := range maxFrames {
 		first := n == 0
@@ -141,14 +125,11 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 		}
 		at := r.PC - m.bias
 		if !first {
-			at -= 4 // the call
+			at -= 4
 		}
 		rules, exact, ok := m.rules(r.PC - m.bias)
-		if !first {
-			rules, exact, ok = m.rules(at + 4)
-			if _, same := m.symbolAt(at + 4); !same { // the call was the function's last instruction
-				rules, exact, ok = m.rules(at)
-			}
+		if _, same := m.symbolAt(at + 4); !first && !same { // the call was the function's last instruction
+			rules, exact, ok = m.rules(at)
 		}
 		cfa, known := uint32(0), false
 		if ok && r.Known>>rules.base&1 != 0 {
@@ -169,7 +150,6 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 	}
 }
 
-// rules returns the rules for the caller's registers, and whether they are the compiler's.
 func (m *Module) rules(addr uint32) (r row, exact, ok bool) {
 	for i := range m.rows {
 		if f := &m.rows[i]; addr >= f.low && addr < f.high {
@@ -186,7 +166,6 @@ func (m *Module) rules(addr uint32) (r row, exact, ok bool) {
 	return r, false, ok
 }
 
-// caller returns the registers of the caller.
 func (r *Registers) caller(rules *row, cfa uint32, mem Memory) (next Registers, ok bool) {
 	next = *r
 	for i := 1; i < 32; i++ {

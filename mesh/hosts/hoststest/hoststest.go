@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts"
 )
 
-// Each calls f for each host concurrently and returns their errors, by rank.
 func Each[E hosts.Engine](engines []E, f func(E) error) []error {
 	errs := make([]error, len(engines))
 	var wg sync.WaitGroup
@@ -26,7 +25,6 @@ func Each[E hosts.Engine](engines []E, f func(E) error) []error {
 	return errs
 }
 
-// Test tests engines of hosts in one process. open returns those of n hosts, by rank.
 func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	t.Run("data of all hosts", func(t *testing.T) {
 		for _, n := range []int{1, 2, 5} {
@@ -97,8 +95,6 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	})
 }
 
-// interrupted returns the error of an exchange whose context ends while it waits, and not before it
-// begins.
 func interrupted(ctx context.Context, e hosts.Engine) error {
 	for {
 		ending, cancel := context.WithCancel(ctx)

@@ -5,11 +5,8 @@
 //	g, err := hosts.Join(ctx, e, m)
 //
 // Open loads Open MPI 4.1 or newer by the name of its library, so a program needs neither cgo nor
-// MPI's headers, and runs without MPI unless it calls Open. Only this package makes a program
-// depend on the system's C library. MPICH is not supported: it has another ABI and ends a job
-// whatever its error handlers say.
-//
-// # Failures
+// MPI's headers, but the system's C library. MPICH is not supported: it has another ABI and ends a
+// job whatever its error handlers say.
 //
 // With fault tolerance (ULFM: Open MPI 5, mpirun --with-ft ulfm) an exchange fails on all other
 // hosts with a *hosts.LostError soon after a process has ended, and when a context has ended on one

@@ -15,18 +15,17 @@ import (
 
 // Options configures Open. The zero value is ready to use.
 type Options struct {
-	// Library is Open MPI's library, by default "libmpi.so.40" as the system's loader finds it.
+	// Library is Open MPI's library; "": libmpi.so.40.
 	Library string
-	// Pace is how an exchange polls. The zero value spins for 200 µs, as long as an exchange takes
-	// on one machine.
+	// Pace is how an exchange polls; the zero value spins for 200 µs.
 	Pace dispatch.Pace
 }
 
 const (
-	// newsTime bounds the wait for which host has failed; ULFM tells all in milliseconds.
+	// ULFM tells all in milliseconds.
 	newsTime       = 100 * time.Millisecond
-	watchEvery     = 20 * time.Millisecond // between two looks for processes that have ended
-	defaultLibrary = "libmpi.so.40"        // Open MPI 4.0 to 5.0
+	watchEvery     = 20 * time.Millisecond
+	defaultLibrary = "libmpi.so.40" // Open MPI 4.0 to 5.0
 	defaultSpin    = 200 * time.Microsecond
 )
 
@@ -35,8 +34,8 @@ const (
 type Engine struct {
 	c      communicator
 	pace   dispatch.Pace
-	turn   chan struct{} // holds a token while an exchange is running
-	frames []byte        // this host's, then those of all hosts; the library's during an exchange
+	turn   chan struct{}
+	frames []byte // this host's, then those of all hosts; the library's during an exchange
 
 	near neighbours
 
@@ -44,23 +43,17 @@ type Engine struct {
 	closed bool
 }
 
-// communicator is the all-gather of a library.
 type communicator interface {
 	rank() int
 	size() int
-	// alloc returns memory that the garbage collector doesn't know.
 	alloc(n int) ([]byte, error)
 	free(b []byte)
-	// start begins to collect in recv what every host sends, by rank. counts is how many bytes each
-	// sends, nil if all send the same. The memory belongs to the library until test returns true.
+	// start begins to collect in recv what every host sends, by rank, until test returns true.
+	// counts is how many bytes each sends, nil if all send the same.
 	start(send, recv []byte, counts []int) error
 	test() (bool, error)
-	// faultTolerant reports whether the end of another process is an error and not the end of the
-	// job.
 	faultTolerant() bool
-	// failed returns the processes that are known to have ended.
 	failed() []int
-	// revoke makes the all-gathers of all hosts fail, now and later.
 	revoke()
 	finalize() error
 }
@@ -68,9 +61,9 @@ type communicator interface {
 var started atomic.Bool
 
 // Open loads Open MPI, starts it (MPI_Init_thread) and returns this process's engine. It can be
-// called once in a process. MPI_Init waits for all processes of the job and can't be interrupted:
-// when ctx or another process of this machine ends first, Open returns an error and MPI goes on
-// starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads, a *hosts.LostError or an *Error.
+// called once in a process. If ctx or another process of this machine ends while MPI_Init waits,
+// Open returns an error and MPI goes on starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads,
+// a *hosts.LostError or an *Error.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Library == "" {
 		o.Library = defaultLibrary
@@ -79,7 +72,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("mpi: open: %w", err)
 	}
 	near := newNeighbours()
-	near.find() // loading takes long enough to miss one that ends
+	near.find()
 	fail := func(err error) (*Engine, error) {
 		return nil, fmt.Errorf("mpi: open: %w", errors.Join(err, near.close()))
 	}
@@ -137,10 +130,8 @@ func newEngine(c communicator, pace dispatch.Pace) (*Engine, error) {
 	return &Engine{c: c, pace: pace, turn: make(chan struct{}, 1), frames: frames}, nil
 }
 
-// Rank implements hosts.Engine.
 func (e *Engine) Rank() int { return e.c.rank() }
 
-// Size implements hosts.Engine.
 func (e *Engine) Size() int { return e.c.size() }
 
 // FaultTolerant reports whether the job runs with ULFM, where the end of a process is an error on
@@ -149,11 +140,11 @@ func (e *Engine) FaultTolerant() bool { return e.c.faultTolerant() }
 
 // Exchange implements hosts.Engine. Of an operation's name 256 B count. Errors are a
 // *hosts.LostError, or wrap hosts.ErrOrder, hosts.ErrBroken, hosts.ErrClosed, ErrTooLarge, ErrFrame
-// or an *Error. After ErrOrder and ErrTooLarge, which all hosts get, the engine stays usable.
+// or an *Error. ErrOrder and ErrTooLarge leave the engine usable.
 func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
 	if err := ctx.Err(); err != nil {
-		return fail(err) // not started: the engine stays usable
+		return fail(err)
 	}
 	select {
 	case e.turn <- struct{}{}:
@@ -170,7 +161,7 @@ func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte
 		return fail(fmt.Errorf("%w: %w", hosts.ErrBroken, e.err))
 	}
 	out, err := e.exchange(ctx, op, mine)
-	if lost := (*hosts.LostError)(nil); err != nil && !errors.As(err, &lost) { // it names the operation
+	if lost := (*hosts.LostError)(nil); err != nil && !errors.As(err, &lost) {
 		return fail(err)
 	}
 	return out, err
@@ -216,7 +207,7 @@ func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte
 	for i := range frames {
 		if f := &frames[i]; f.inlined() {
 			out[i] = slices.Clone(f.inline[:f.size])
-		} else { // all have the same data
+		} else {
 			out[i] = slices.Clone(mine)
 		}
 	}
@@ -231,7 +222,6 @@ func order(names [][]byte) error {
 	return fmt.Errorf("%w: host 0 is to %s, host %d to %s", hosts.ErrOrder, names[0], i, names[i])
 }
 
-// collect gathers data whose size differs by host.
 func (e *Engine) collect(ctx context.Context, op string, mine []byte, sizes []int) ([][]byte, error) {
 	total := 0
 	for _, n := range sizes {
@@ -296,8 +286,6 @@ func (e *Engine) arrived() func() (bool, error) {
 	}
 }
 
-// failed returns the hosts that have ended. Another host may have learnt of it first and revoked
-// the communicator, so it waits for the news.
 func (e *Engine) failed(ctx context.Context) (ranks []int) {
 	ctx, cancel := context.WithTimeout(ctx, newsTime)
 	defer cancel()
@@ -317,8 +305,8 @@ func (e *Engine) broken(err error) error {
 }
 
 // Watch returns a context that ends when another process has ended, with a *hosts.LostError as its
-// cause, also between exchanges. Without fault tolerance it covers this machine only: for others
-// mpirun ends the job. Call stop before Close.
+// cause. Without fault tolerance it covers this machine only: for others mpirun ends the job. Call
+// stop before Close.
 func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -367,8 +355,7 @@ func (e *Engine) news() error {
 }
 
 // Leave tells the other hosts that this one takes part in no more exchanges: with fault tolerance
-// theirs fail soon. A program that ends because of an error calls it first. Without fault tolerance
-// mpirun ends the job when the program exits with a status other than 0.
+// theirs fail soon. A program that ends because of an error calls it first.
 func (e *Engine) Leave() {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
@@ -377,10 +364,9 @@ func (e *Engine) Leave() {
 	}
 }
 
-// Close ends MPI (MPI_Finalize), which waits for the other processes; when ctx ends first, MPI goes
-// on ending. Give it a deadline: after the end of a process Open MPI 5.0.7 was seen to wait for
-// ever. After a failed exchange without fault tolerance MPI stays as it is, so that mpirun ends the
-// job when this process ends.
+// Close ends MPI (MPI_Finalize), which waits for the other processes. Give it a deadline: after the
+// end of a process Open MPI 5.0.7 was seen to wait for ever. After a failed exchange without fault
+// tolerance MPI stays as it is, so that mpirun ends the job when this process ends.
 func (e *Engine) Close(ctx context.Context) error {
 	select {
 	case e.turn <- struct{}{}:

@@ -209,7 +209,6 @@ func TestWatch(t *testing.T) {
 	}
 	stop()
 
-	// Without fault tolerance and neighbours there is nothing to learn.
 	alone := inMemory(t, 1)[0]
 	alone.c.(*member).ft = false
 	ctx, stop = alone.Watch(t.Context())
@@ -241,7 +240,6 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// No frame of another host makes an exchange allocate more than its limit, or panic.
 func FuzzFrame(f *testing.F) {
 	for _, data := range []string{"", "a", strings.Repeat("x", 100)} {
 		b := make([]byte, frameSize)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Every host sends a frame of frameSize bytes in each exchange. Most exchanges need nothing else:
-// data of up to inlineSize bytes are in the frame, and data that all hosts have aren't sent.
+// Most exchanges need only a frame: data of up to inlineSize bytes are in it, and data that all
+// hosts have aren't sent.
 const (
 	frameSize  = 64
 	inlineSize = 16
@@ -20,7 +20,7 @@ const MaxData = 1 << 20
 const (
 	maxOp    = 256           // bytes of an operation's name that are sent
 	magic    = 0x01_78_70_72 // "rpx", and the version of the format
-	tooLarge = 0xFFFFFFFF    // size of data that can't be sent
+	tooLarge = 0xFFFFFFFF
 )
 
 // frame is the first part of an exchange. Its words are little-endian:
@@ -86,12 +86,10 @@ func (f *frame) inlined() bool { return f.size <= inlineSize }
 
 func (f *frame) same(g *frame) bool { return f.size == g.size && f.hash == g.hash }
 
-// plan is what an exchange needs after its frames. All hosts make the same plan from the same
-// frames.
 type plan struct {
-	names   bool // names are sent, because the operations differ
+	names   bool
 	data    bool
-	refused []int // hosts whose data are too large
+	refused []int
 }
 
 func newPlan(frames []frame) (p plan) {
@@ -108,7 +106,6 @@ func newPlan(frames []frame) (p plan) {
 	return p
 }
 
-// sizes returns how many bytes each host sends after the frames.
 func (p *plan) sizes(frames []frame) []int {
 	out := make([]int, len(frames))
 	for i := range frames {

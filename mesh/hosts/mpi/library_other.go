@@ -2,7 +2,6 @@
 
 package mpi
 
-// openMPI is the library on platforms that this package doesn't support.
 type openMPI struct{}
 
 func load(string) (*openMPI, error) { return nil, ErrNoLibrary }

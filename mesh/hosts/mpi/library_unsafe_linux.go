@@ -13,86 +13,52 @@ import (
 
 // Constants of Open MPI's mpi.h, 4.0 to 5.0.
 const (
-	threadMultiple = 3   // MPI_THREAD_MULTIPLE
-	maxErrorString = 256 // MPI_MAX_ERROR_STRING
+	threadMultiple = 3
+	maxErrorString = 256
 )
 
-// openMPI has the addresses of the library's functions and of its header's constant objects.
-type openMPI struct {
-	initThread, commRank, commSize, commDup, setErrhandler, iallgather, iallgatherv, test, finalize, errorString, iprobe uintptr
-	world, self, byteType, errorsReturn                                                                                  uintptr
+type openMPI map[string]uintptr
 
-	// ULFM, 0 without it.
-	revoke, failureAck, failureAcked, commGroup, groupSize, translateRanks, groupFree uintptr
-	// MPI's tool interface, to ask whether ULFM is on.
-	tInit, tIndex, tHandle, tRead uintptr
-}
+// Of ULFM, MPIX, and of MPI's tool interface, MPI_T, to ask whether ULFM is on.
+const names = `MPI_Init_thread MPI_Comm_rank MPI_Comm_size MPI_Comm_dup MPI_Comm_set_errhandler MPI_Iallgather MPI_Iallgatherv
+MPI_Test MPI_Finalize MPI_Error_string MPI_Iprobe ompi_mpi_comm_world ompi_mpi_comm_self ompi_mpi_byte ompi_mpi_errors_return
+MPIX_Comm_revoke MPIX_Comm_failure_ack MPIX_Comm_failure_get_acked MPI_Comm_group MPI_Group_size MPI_Group_translate_ranks
+MPI_Group_free MPI_T_init_thread MPI_T_cvar_get_index MPI_T_cvar_handle_alloc MPI_T_cvar_read`
 
-// load loads the library for good, with global symbols, which its plug-ins need. Open MPI and what
-// it loads (UCX) handle signals when they are loaded or started; Go's handlers are put back, since
-// the runtime needs them for faults, preemption and delivery.
-func load(name string) (*openMPI, error) {
+// load loads the library for good, with global symbols, which its plug-ins need. What handles
+// signals by then (UCX) is undone, since Go's runtime needs them for faults, preemption and
+// delivery.
+func load(name string) (openMPI, error) {
 	defer saveSignals().restore()
 	h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoLibrary, err)
 	}
-	l := &openMPI{}
-	for _, s := range []struct {
-		name string
-		at   *uintptr
-	}{
-		{"MPI_Init_thread", &l.initThread},
-		{"MPI_Comm_rank", &l.commRank},
-		{"MPI_Comm_size", &l.commSize},
-		{"MPI_Comm_dup", &l.commDup},
-		{"MPI_Comm_set_errhandler", &l.setErrhandler},
-		{"MPI_Iallgather", &l.iallgather},
-		{"MPI_Iallgatherv", &l.iallgatherv},
-		{"MPI_Test", &l.test},
-		{"MPI_Finalize", &l.finalize},
-		{"MPI_Error_string", &l.errorString},
-		{"MPI_Iprobe", &l.iprobe},
-		{"ompi_mpi_comm_world", &l.world},
-		{"ompi_mpi_comm_self", &l.self},
-		{"ompi_mpi_byte", &l.byteType},
-		{"ompi_mpi_errors_return", &l.errorsReturn},
-		{"MPIX_Comm_revoke", &l.revoke},
-		{"MPIX_Comm_failure_ack", &l.failureAck},
-		{"MPIX_Comm_failure_get_acked", &l.failureAcked},
-		{"MPI_Comm_group", &l.commGroup},
-		{"MPI_Group_size", &l.groupSize},
-		{"MPI_Group_translate_ranks", &l.translateRanks},
-		{"MPI_Group_free", &l.groupFree},
-		{"MPI_T_init_thread", &l.tInit},
-		{"MPI_T_cvar_get_index", &l.tIndex},
-		{"MPI_T_cvar_handle_alloc", &l.tHandle},
-		{"MPI_T_cvar_read", &l.tRead},
-	} {
-		if *s.at, err = purego.Dlsym(h, s.name); err != nil && !strings.HasPrefix(s.name, "MPIX_") {
+	l := openMPI{}
+	for name := range strings.FieldsSeq(names) {
+		if l[name], err = purego.Dlsym(h, name); err != nil && !strings.HasPrefix(name, "MPIX_") {
 			return nil, fmt.Errorf("%w: it is no Open MPI 4 or 5: %w", ErrNoLibrary, err)
 		}
 	}
 	return l, nil
 }
 
-// call calls a function that returns an error code.
-func (l *openMPI) call(name string, f uintptr, args ...uintptr) error {
-	r, _, _ := purego.SyscallN(f, args...)
+func (l openMPI) call(name string, args ...uintptr) error {
+	r, _, _ := purego.SyscallN(l[name], args...)
 	if code := int32(r); code != 0 {
 		return l.failure(name, code)
 	}
 	return nil
 }
 
-func (l *openMPI) failure(name string, code int32) error {
+func (l openMPI) failure(name string, code int32) error {
 	text, n := make([]byte, maxErrorString), int32(0)
-	purego.SyscallN(l.errorString, uintptr(code), uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n)))
+	purego.SyscallN(l["MPI_Error_string"], uintptr(code), uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n)))
 	return &Error{Function: name, Code: int(code), Text: string(text[:min(max(int(n), 0), len(text))])}
 }
 
-// words is memory in words of 8 B that the garbage collector doesn't know, so its addresses may be
-// passed as numbers.
+// words is memory that the garbage collector doesn't know, so its addresses may be passed as
+// numbers.
 type words []byte
 
 func newWords(n int) (words, error) { return mapped(8 * n) }
@@ -103,17 +69,15 @@ func (w words) int32(i int) int32 { return *(*int32)(unsafe.Pointer(&w[8*i])) }
 
 func (w words) ptr(i int) uintptr { return *(*uintptr)(unsafe.Pointer(&w[8*i])) }
 
-// int32s returns n numbers of 4 B from word i on.
 func (w words) int32s(i, n int) []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(&w[8*i])), n) }
 
 func mapped(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, max(n, 1), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
 
-// world is this package's copy of MPI_COMM_WORLD, all processes of the job.
 type world struct {
-	l       *openMPI
-	w       words // for one exchange, by slot
+	l       openMPI
+	w       words
 	comm    uintptr
 	me, all int
 	ft      bool
@@ -129,7 +93,7 @@ const (
 	slots
 )
 
-func (l *openMPI) start() (communicator, error) {
+func (l openMPI) start() (communicator, error) {
 	w, err := newWords(slots)
 	if err != nil {
 		return nil, fmt.Errorf("memory for MPI's results: %w", err)
@@ -139,35 +103,35 @@ func (l *openMPI) start() (communicator, error) {
 		return nil, err
 	}
 	defer saveSignals().restore()
-	if err := l.call("MPI_Init_thread", l.initThread, 0, 0, threadMultiple, w.at(result)); err != nil {
+	if err := l.call("MPI_Init_thread", 0, 0, threadMultiple, w.at(result)); err != nil {
 		return nil, err
 	}
 	if got := w.int32(result); got < threadMultiple {
 		return nil, fmt.Errorf("%w: it provides thread level %d of %d", ErrThreads, got, threadMultiple)
 	}
-	err = l.call("MPI_Comm_set_errhandler", l.setErrhandler, l.world, l.errorsReturn)
+	err = l.call("MPI_Comm_set_errhandler", l["ompi_mpi_comm_world"], l["ompi_mpi_errors_return"])
 	if err == nil {
-		err = l.call("MPI_Comm_dup", l.commDup, l.world, w.at(result))
+		err = l.call("MPI_Comm_dup", l["ompi_mpi_comm_world"], w.at(result))
 		c.comm = w.ptr(result)
 	}
 	if err == nil {
-		err = l.call("MPI_Comm_set_errhandler", l.setErrhandler, c.comm, l.errorsReturn)
+		err = l.call("MPI_Comm_set_errhandler", c.comm, l["ompi_mpi_errors_return"])
 	}
 	if err == nil {
-		err = l.call("MPI_Comm_rank", l.commRank, c.comm, w.at(result))
+		err = l.call("MPI_Comm_rank", c.comm, w.at(result))
 		c.me = int(w.int32(result))
 	}
 	if err == nil {
-		err = l.call("MPI_Comm_size", l.commSize, c.comm, w.at(result))
+		err = l.call("MPI_Comm_size", c.comm, w.at(result))
 		c.all = int(w.int32(result))
 	}
 	return c, err
 }
 
 // faultTolerance asks the library's control variable mpi_ft_enable, which mpirun --with-ft sets.
-// Versions without ULFM lack the variable; with it, ULFM's functions exist even when it is off.
-func (l *openMPI) faultTolerance() (bool, error) {
-	if l.revoke == 0 || l.failureAck == 0 || l.failureAcked == 0 {
+// ULFM's functions exist even when it is off.
+func (l openMPI) faultTolerance() (bool, error) {
+	if l["MPIX_Comm_revoke"] == 0 || l["MPIX_Comm_failure_ack"] == 0 || l["MPIX_Comm_failure_get_acked"] == 0 {
 		return false, nil
 	}
 	const provided, index, handle, count, value, name, end = 0, 1, 2, 3, 4, 5, 7
@@ -177,16 +141,16 @@ func (l *openMPI) faultTolerance() (bool, error) {
 	}
 	defer func() { _ = unix.Munmap(w) }()
 	copy(w[8*name:], "mpi_ft_enable\x00")
-	if err := l.call("MPI_T_init_thread", l.tInit, threadMultiple, w.at(provided)); err != nil {
+	if err := l.call("MPI_T_init_thread", threadMultiple, w.at(provided)); err != nil {
 		return false, err
 	}
-	if l.call("MPI_T_cvar_get_index", l.tIndex, w.at(name), w.at(index)) != nil {
-		return false, nil // there is no such variable
+	if l.call("MPI_T_cvar_get_index", w.at(name), w.at(index)) != nil {
+		return false, nil
 	}
-	if err := l.call("MPI_T_cvar_handle_alloc", l.tHandle, uintptr(w.int32(index)), 0, w.at(handle), w.at(count)); err != nil {
+	if err := l.call("MPI_T_cvar_handle_alloc", uintptr(w.int32(index)), 0, w.at(handle), w.at(count)); err != nil {
 		return false, err
 	}
-	if err := l.call("MPI_T_cvar_read", l.tRead, w.ptr(handle), w.at(value)); err != nil {
+	if err := l.call("MPI_T_cvar_read", w.ptr(handle), w.at(value)); err != nil {
 		return false, err
 	}
 	return w.int32(value) != 0, nil
@@ -201,10 +165,10 @@ func (c *world) alloc(n int) ([]byte, error) { return mapped(n) }
 func (c *world) free(b []byte) { _ = unix.Munmap(b) }
 
 func (c *world) start(send, recv []byte, counts []int) error {
-	l := c.l
+	l, kind := c.l, c.l["ompi_mpi_byte"]
 	if counts == nil {
-		return l.call("MPI_Iallgather", l.iallgather, address(send), uintptr(len(send)), l.byteType,
-			address(recv), uintptr(len(send)), l.byteType, c.comm, c.w.at(request))
+		return l.call("MPI_Iallgather", address(send), uintptr(len(send)), kind,
+			address(recv), uintptr(len(send)), kind, c.comm, c.w.at(request))
 	}
 	w, err := newWords(len(counts))
 	if err != nil {
@@ -216,14 +180,14 @@ func (c *world) start(send, recv []byte, counts []int) error {
 		at += n
 	}
 	c.counts = w
-	return l.call("MPI_Iallgatherv", l.iallgatherv, address(send), uintptr(len(send)), l.byteType,
-		address(recv), w.at(0), w.at(0)+uintptr(4*len(counts)), l.byteType, c.comm, c.w.at(request))
+	return l.call("MPI_Iallgatherv", address(send), uintptr(len(send)), kind,
+		address(recv), w.at(0), w.at(0)+uintptr(4*len(counts)), kind, c.comm, c.w.at(request))
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 func (c *world) test() (bool, error) {
-	if err := c.l.call("MPI_Test", c.l.test, c.w.at(request), c.w.at(flag), 0); err != nil {
+	if err := c.l.call("MPI_Test", c.w.at(request), c.w.at(flag), 0); err != nil {
 		return false, err
 	}
 	done := c.w.int32(flag) != 0
@@ -240,17 +204,17 @@ func (c *world) failed() (ranks []int) {
 	}
 	l, w := c.l, c.w
 	// News arrive in calls that make progress, such as a probe for a message that doesn't exist.
-	purego.SyscallN(l.iprobe, 0, 0, l.self, w.at(result), 0)
-	if l.call("MPIX_Comm_failure_ack", l.failureAck, c.comm) != nil ||
-		l.call("MPIX_Comm_failure_get_acked", l.failureAcked, c.comm, w.at(group)) != nil {
+	purego.SyscallN(l["MPI_Iprobe"], 0, 0, l["ompi_mpi_comm_self"], w.at(result), 0)
+	if l.call("MPIX_Comm_failure_ack", c.comm) != nil ||
+		l.call("MPIX_Comm_failure_get_acked", c.comm, w.at(group)) != nil {
 		return nil
 	}
-	defer purego.SyscallN(l.groupFree, w.at(group))
-	if l.call("MPI_Comm_group", l.commGroup, c.comm, w.at(allGroup)) != nil {
+	defer purego.SyscallN(l["MPI_Group_free"], w.at(group))
+	if l.call("MPI_Comm_group", c.comm, w.at(allGroup)) != nil {
 		return nil
 	}
-	defer purego.SyscallN(l.groupFree, w.at(allGroup))
-	if l.call("MPI_Group_size", l.groupSize, w.ptr(group), w.at(result)) != nil {
+	defer purego.SyscallN(l["MPI_Group_free"], w.at(allGroup))
+	if l.call("MPI_Group_size", w.ptr(group), w.at(result)) != nil {
 		return nil
 	}
 	n := int(w.int32(result))
@@ -266,7 +230,7 @@ func (c *world) failed() (ranks []int) {
 	for i := range n {
 		list[i] = int32(i)
 	}
-	if l.call("MPI_Group_translate_ranks", l.translateRanks, w.ptr(group), uintptr(n), lists.at(0), w.ptr(allGroup),
+	if l.call("MPI_Group_translate_ranks", w.ptr(group), uintptr(n), lists.at(0), w.ptr(allGroup),
 		lists.at(0)+uintptr(4*n)) != nil {
 		return nil
 	}
@@ -278,8 +242,8 @@ func (c *world) failed() (ranks []int) {
 
 func (c *world) revoke() {
 	if c.ft {
-		purego.SyscallN(c.l.revoke, c.comm)
+		purego.SyscallN(c.l["MPIX_Comm_revoke"], c.comm)
 	}
 }
 
-func (c *world) finalize() error { return c.l.call("MPI_Finalize", c.l.finalize) }
+func (c *world) finalize() error { return c.l.call("MPI_Finalize") }

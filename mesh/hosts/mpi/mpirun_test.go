@@ -60,7 +60,6 @@ func TestMain(m *testing.M) {
 	must(roles[role](ctx, e))
 }
 
-// must ends a process that mpirun started.
 func must(err error) {
 	if err != nil {
 		fmt.Println("failed:", err)
@@ -80,13 +79,11 @@ var networks = map[string][]string{
 
 const patience = time.Minute
 
-// run starts 4 processes with a role and returns what they print.
 func run(t testing.TB, role string, args ...string) (string, error) {
 	t.Helper()
 	return runIn(t, t.TempDir(), 4, role, args...)
 }
 
-// runIn gives the processes a folder, for what mpirun might not print any more.
 func runIn(t testing.TB, dir string, n int, role string, args ...string) (string, error) {
 	t.Helper()
 	mpirun, err := exec.LookPath("mpirun")
@@ -111,7 +108,7 @@ func ulfm(t testing.TB) []string {
 	if err != nil {
 		t.Skip(err)
 	}
-	if l.revoke == 0 {
+	if l["MPIX_Comm_revoke"] == 0 {
 		return nil
 	}
 	return []string{"--with-ft", "ulfm"}
@@ -300,7 +297,6 @@ func roleKilled(ctx context.Context, e *Engine) (err error) {
 	return e.Close(ctx)
 }
 
-// With fault tolerance the others leave an exchange long before their own contexts end.
 func TestLate(t *testing.T) {
 	if out, err := run(t, "late", needULFM(t)...); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -335,7 +331,6 @@ func roleLate(ctx context.Context, e *Engine) error {
 	return e.Close(ctx)
 }
 
-// starts counts the replays that each process has asked for, in files whose sizes the others see.
 type starts []*os.File
 
 func startsFile(rank int) string {
@@ -350,7 +345,6 @@ func openStarts(n int) (starts, error) {
 	return s, errors.Join(errs...)
 }
 
-// reached returns an error unless all processes have asked for n.
 func (s starts) reached(n int64) error {
 	for rank, f := range s {
 		st, err := f.Stat()
@@ -364,7 +358,6 @@ func (s starts) reached(n int64) error {
 	return nil
 }
 
-// No process begins one of 1,000 replays before all have asked for it.
 func TestSteps(t *testing.T) {
 	out, err := run(t, "steps")
 	if err != nil || strings.Count(out, "1000 steps") != 4 {
@@ -396,11 +389,9 @@ func TestKilledInEachStage(t *testing.T) {
 	}
 }
 
-// endFile is where a process writes which hosts were gone, or "closed".
 func endFile(dir string, rank int) string { return filepath.Join(dir, fmt.Sprint("end", rank)) }
 
-// noteLost writes which hosts were gone, and waits until the others have: when the first process
-// ends with an error mpirun ends all.
+// When the first process ends with an error mpirun ends all, so noteLost waits.
 func noteLost(ctx context.Context, own, size int, lost *hosts.LostError) error {
 	dir := os.Getenv(dirVariable)
 	if err := os.WriteFile(endFile(dir, own), []byte(fmt.Sprint(lost.Ranks)), 0o600); err != nil {
@@ -450,7 +441,6 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// saved is a process's last two saved steps, by number.
 type saved map[uint64]uint32
 
 func savedFile(rank int) string {
@@ -602,7 +592,6 @@ func roleSteps(ctx context.Context, e *Engine) (err error) {
 	return errors.Join(err, os.WriteFile(endFile(os.Getenv(dirVariable), e.Rank()), []byte("closed"), 0o600))
 }
 
-// Processes' chips are one mesh of 32, whose sums go over the Ethernet links between processes.
 func TestGalaxyOverProcesses(t *testing.T) {
 	effort.Long(t)
 	for _, n := range effort.Of([]int{4}, []int{4}, []int{2, 4, 8}) {
@@ -654,7 +643,6 @@ func roleMesh(ctx context.Context, e *Engine) error {
 		}
 		must(q.On(c).Write(ctx, b.On(c), 0, data))
 	}
-	// Each of three runs makes every chip's numbers the sum over all 32 chips.
 	must(errors.Join(q.Run(ctx, sum), g.Replay(ctx, trace), g.Replay(ctx, trace), g.Wait(ctx, q)))
 	for _, c := range m.Here() {
 		got := make([]byte, size)
@@ -721,10 +709,10 @@ func allGather(w *world, send, recv []byte) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := purego.Dlsym(h, "MPI_Allgather")
+	w.l["MPI_Allgather"], err = purego.Dlsym(h, "MPI_Allgather")
 	return func() error {
-		return w.l.call("MPI_Allgather", f, address(send), uintptr(len(send)), w.l.byteType, address(recv), uintptr(len(send)),
-			w.l.byteType, w.comm)
+		return w.l.call("MPI_Allgather", address(send), uintptr(len(send)), w.l["ompi_mpi_byte"], address(recv), uintptr(len(send)),
+			w.l["ompi_mpi_byte"], w.comm)
 	}, err
 }
 

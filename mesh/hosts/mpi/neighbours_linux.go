@@ -13,27 +13,25 @@ import (
 )
 
 // neighbours are the other processes of the job on this machine: children of the same launcher,
-// whose PMIx variables name their job and rank. The kernel reports their end at once, also during
-// MPI_Init and without fault tolerance, where mpirun takes a second. Behind a script none are
-// found.
+// whose PMIx variables name their job and rank. The kernel reports their end at once, where mpirun
+// takes a second. Behind a script none are found.
 type neighbours struct {
 	launcher int
-	job      string // PMIX_NAMESPACE
-	own      int    // this process's rank
+	job      string
+	own      int
 	pids     []int
-	ranks    []int         // by index of pids
+	ranks    []int
 	fds      []unix.PollFd // pidfds (pidfd_open(2)), likewise
 }
 
 func newNeighbours() neighbours {
 	own, err := strconv.Atoi(os.Getenv("PMIX_RANK"))
 	if err != nil {
-		return neighbours{} // of another launcher
+		return neighbours{}
 	}
 	return neighbours{launcher: os.Getppid(), job: os.Getenv("PMIX_NAMESPACE"), own: own}
 }
 
-// find looks for neighbours that have started since, and skips what it can't read.
 func (n *neighbours) find() {
 	if n.job == "" {
 		return
@@ -65,8 +63,7 @@ func (n *neighbours) find() {
 	}
 }
 
-// rankOf returns the rank of a process of the job. Before it executes its program it has the
-// launcher's environment, and no rank.
+// Before a process executes its program it has the launcher's environment, and no rank.
 func (n *neighbours) rankOf(pid int) (rank int, ok bool) {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {

@@ -2,7 +2,6 @@
 
 package mpi
 
-// neighbours are what no process has where MPI isn't loaded.
 type neighbours struct{}
 
 func newNeighbours() neighbours { return neighbours{} }

@@ -10,9 +10,9 @@
 //
 //   - In L1 a datum has 32, 16, 8, 4 or 2 bits ([Format]). Block formats share one exponent byte
 //     between 16 data.
-//   - A datum in SrcA or SrcB ([Row]) has 19 bits, a sign, 8 bits of exponent and 10 of mantissa, in
-//     bits 31 to 13 of a uint32: a bf16 or tf32 datum is its fp32 pattern. Formats of 5 exponent bits
-//     leave bits 30 to 28 zero, and don't change the bias.
+//   - A datum in SrcA or SrcB ([Row]) has 19 bits, a sign, 8 bits of exponent and 10 of mantissa,
+//     in bits 31 to 13 of a uint32: a bf16 or tf32 datum is its fp32 pattern. Formats of 5 exponent
+//     bits leave bits 30 to 28 zero, and don't change the bias.
 //   - A datum in Dst ([DstRow]) has 16 bits, or 32 in two rows. Its exponent stands in the low bits
 //     of the upper half, below the mantissa: [EncodeDst32] and its siblings shuffle.
 //

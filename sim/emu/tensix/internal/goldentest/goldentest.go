@@ -23,8 +23,8 @@ func (s *Bits) Next() uint64 {
 // Below returns an integer from 0 to n-1.
 func (s *Bits) Below(n uint64) uint64 { return s.Next() >> 16 % n }
 
-// Number returns 32 bits of a class: fp32 about 1, of a wide range, tiny, huge, one of specials, integers
-// of sign and magnitude (7), or any.
+// Number returns 32 bits of a class: fp32 about 1, of a wide range, tiny, huge, one of specials,
+// integers of sign and magnitude (7), or any.
 func (s *Bits) Number(class uint64, specials []uint32) uint32 {
 	v := uint32(s.Next())
 	switch class {
