@@ -237,7 +237,9 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		// The steps of submit in one body: their calls take a twentieth of a replay.
-		p.count(q.stream.lanes)
+		if l := &q.stream.lanes[p.Sub]; !p.sent || p.base != l.state.Expected || p.More != nil {
+			p.count(q.stream.lanes)
+		}
 		copy(q.rings.issue.mem[off:], p.Bytes)
 		if q.translates {
 			q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
@@ -258,7 +260,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 }
 
 func (q *Queue) freeLocked(p *Prepared) bool {
-	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared && p.SubDevices == nil && q.d.subs == nil
+	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared && p.SubDevices == q.stream.subs
 }
 
 // SubmitReserved is Submit for queues that rs reserve.

@@ -52,6 +52,8 @@ type queueTiles struct {
 // streamState is guarded by Queue.mu.
 type streamState struct {
 	lanes        []lane
+	one          [1]lane                 // backs lanes without sub-devices
+	subs         *SubDevices             // that the lanes are of
 	stall        lanes                   // that transfers, waits and events wait for
 	taken        lanes                   // by the last acquireLocked
 	counted      [MaxSubDevices]cq.Count // completions of streams that no lane has
@@ -281,7 +283,7 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if len(rs) == 0 && q.stream.reserved != nil {
 		return q.errorf("submit %s: %w", p.Name, ErrReserved)
 	}
-	if p.SubDevices != q.d.subs {
+	if p.SubDevices != q.stream.subs {
 		return &SubDeviceError{"submit " + p.Name, "it was recorded with other sub-devices: load those"}
 	}
 	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {

@@ -148,7 +148,9 @@ func (q *Queue) newLanesLocked() {
 	if q.d.subs == nil {
 		sets = []*workers{q.set}
 	}
-	q.stream.lanes = make([]lane, len(sets))
+	if q.stream.lanes = q.stream.one[:]; len(sets) > 1 {
+		q.stream.lanes = make([]lane, len(sets))
+	}
 	for i, set := range sets {
 		l := &q.stream.lanes[i]
 		*l = lane{Dispatcher: q.dispatcher, state: q.d.programs.ReplayState(), set: set}
@@ -157,5 +159,6 @@ func (q *Queue) newLanesLocked() {
 			l.Sub, l.Workers = uint8(i), q.d.subs.n[i]
 		}
 	}
+	q.stream.subs = q.d.subs
 	q.stream.stall, q.stream.lastPrepared, q.stream.taken = q.allLocked(), nil, 0
 }
