@@ -26,7 +26,6 @@ func TestReadReportRefuses(t *testing.T) {
 	}
 }
 
-// Two samples of 5 that don't overlap have 2 in 252, the number of ways to choose 5 of 10.
 func TestChance(t *testing.T) {
 	for want, s := range map[float64][2][]float64{
 		2.0 / 252: {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}}, 1: {{1, 1, 1, 1}, {1, 1, 1, 1}},
