@@ -43,7 +43,6 @@ import (
 func hangFile(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
-	// Long enough for the kernel to have begun.
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(2*time.Second), reprise.WithDumpDir(t.TempDir()))
 	must(t, err)
 	defer func() { must(t, dev.Close(ctx)) }()
@@ -249,7 +248,6 @@ func TestDemoTimeline(t *testing.T) {
 	}
 }
 
-// Of a clone it has a revision, of a release only its number.
 func TestVersionOfBuild(t *testing.T) {
 	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
 	for name, c := range map[string]struct {
@@ -424,7 +422,6 @@ func use(t *testing.T, dir string) {
 	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: 9 << 30, Peak: 9 << 30, Extents: 1})
 }
 
-// The server answers from the logs of the moment.
 func TestMonitorServes(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	dir := t.TempDir()

@@ -25,10 +25,8 @@ import (
 	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
 )
 
-// jobVariable marks the processes of a job.
 const jobVariable = "REPRISE_TEST_JOB"
 
-// mpirunJob is a command in the processes of mpirun, for at most a minute.
 type mpirunJob struct {
 	*exec.Cmd
 	out  bytes.Buffer
@@ -102,12 +100,10 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 	j.waitFor(t, 0)
 }
 
-// Each process makes the words of its own seed.
 func TestGenerateInProcesses(t *testing.T) { startMPIRun(t, 4, generateArgs...).wantWords(t, 4) }
 
 var generateArgs = []string{"generate", "--tokens", "10", "--seed", "7", "--hosts", "mpi", "--json"}
 
-// wantWords waits for a job with generateArgs.
 func (j *mpirunJob) wantWords(t *testing.T, processes int) {
 	t.Helper()
 	if err := j.Wait(); err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// text writes a line to whatever --timeline names.
 func text(ctx context.Context, path string) error {
 	if err := cli.Creatable("--timeline", path); err != nil {
 		return err
@@ -112,7 +111,6 @@ func TestSaveToPipe(t *testing.T) {
 	}
 }
 
-// A device is closed in the end.
 func TestSaveToPipeOfNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(path, 0o666))
@@ -179,7 +177,6 @@ func TestSaveToSocket(t *testing.T) {
 	}
 }
 
-// fewDigits is a file with two images.
 func fewDigits(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "digits.csv")
@@ -222,13 +219,11 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// started is a command that runs for at most a minute.
 type started struct {
 	*exec.Cmd
 	err said
 }
 
-// said is what a command has printed so far.
 type said struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -246,7 +241,6 @@ func (s *said) String() string {
 	return s.b.String()
 }
 
-// wait ends the test if text isn't printed within a minute.
 func (s *said) wait(t *testing.T, text string) {
 	t.Helper()
 	limit := time.Now().Add(time.Minute)

@@ -97,7 +97,6 @@ func command(least, most int, usage string, f func(*testscript.TestScript, []str
 	}
 }
 
-// cmdExits runs a program and checks its exit code.
 func cmdExits(ts *testscript.TestScript, args []string) {
 	code := 0
 	var exit *exec.ExitError
@@ -111,7 +110,6 @@ func cmdExits(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// cmdNodes writes a report's list of nodes alone, as TT-NN writes captures.
 func cmdNodes(ts *testscript.TestScript, args []string) {
 	var report struct{ Graph json.RawMessage }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &report))
@@ -173,7 +171,6 @@ func object(ts *testscript.TestScript) map[string]any {
 	return o
 }
 
-// cmdJSON checks a key of the JSON that the last command printed.
 func cmdJSON(ts *testscript.TestScript, args []string) {
 	key, op, want := args[0], args[1], args[2]
 	v, ok := object(ts)[key]
@@ -223,7 +220,6 @@ func cmdBanks(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// cmdOneLine checks that the last command printed one line to standard error and nothing else.
 func cmdOneLine(ts *testscript.TestScript, _ []string) {
 	if out := ts.ReadFile("stdout"); out != "" {
 		ts.Fatalf("standard output has %d bytes, want none", len(out))
@@ -234,7 +230,6 @@ func cmdOneLine(ts *testscript.TestScript, _ []string) {
 	}
 }
 
-// cmdDigits writes the first images of the embedded data to a file.
 func cmdDigits(ts *testscript.TestScript, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -247,7 +242,6 @@ func cmdDigits(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
 }
 
-// cmdField changes a field of a file of digits, or removes it.
 func cmdField(ts *testscript.TestScript, args []string) {
 	line, err1 := strconv.Atoi(args[1])
 	column, err2 := strconv.Atoi(args[2])
@@ -272,7 +266,6 @@ func cmdCut(ts *testscript.TestScript, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
 
-// cmdUseLog makes a log of a card in a directory until the script ends.
 func cmdUseLog(ts *testscript.TestScript, args []string) {
 	n, err := strconv.ParseUint(args[2], 10, 64)
 	ts.Check(err)
@@ -305,7 +298,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// runs runs the command in this process.
 func runs(ctx context.Context, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = run(ctx, args, cli.Streams{Out: &o, Err: &e})

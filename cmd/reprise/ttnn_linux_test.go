@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names.
 type ttnnRun struct {
 	t               *testing.T
 	python, library string
@@ -53,7 +52,6 @@ func (r *ttnnRun) output(args ...string) (out, errs string, code int) {
 	return b.String(), c.err.String(), c.ProcessState.ExitCode()
 }
 
-// traces wants the sum of testdata/ttnn_trace.py.
 func (r *ttnnRun) traces(args ...string) {
 	r.t.Helper()
 	if out, errs, code := r.output(append(args, "testdata/ttnn_trace.py")...); code != 0 || !strings.Contains(out, "sum 128.0") {
@@ -103,7 +101,6 @@ func TestTTNNExitCodes(t *testing.T) {
 	}
 }
 
-// The report has the names of TT-NN's kernels and what Python does.
 func TestTTNNHang(t *testing.T) {
 	r := newTTNN(t)
 	hang := func(name string, end func(c *started), args ...string) {
@@ -155,7 +152,6 @@ func TestTTNNKilled(t *testing.T) {
 	}
 }
 
-// Other commands don't disturb the program.
 func TestTTNNServed(t *testing.T) {
 	r := newTTNN(t)
 	socket := filepath.Join(t.TempDir(), "card")

@@ -100,7 +100,6 @@ for a; do case $a in file:*) results=${a#file:};; esac; done
 
 const vfioUserDevice = `name "vfio-user-pci", bus PCI`
 
-// runVM runs reprise vm with its parts and further arguments.
 func runVM(ctx context.Context, qemu, kernel, module string, args ...string) (code int, stdout, stderr string) {
 	command := []string{"vm", "--machine", "n150", "--qemu", qemu, "--kernel", kernel}
 	if module != "" {
@@ -109,7 +108,6 @@ func runVM(ctx context.Context, qemu, kernel, module string, args ...string) (co
 	return runs(ctx, append(command, args...)...)
 }
 
-// runFake is runVM with a QEMU that runs a script.
 func runFake(ctx context.Context, t *testing.T, script string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	return runVM(ctx, fakeQEMU(t, "11.1.3", vfioUserDevice, script), fakeKernel(t, "6.12.0-test"), fakeModule(t), args...)
@@ -218,7 +216,6 @@ func TestVMInterrupted(t *testing.T) {
 	}
 }
 
-// The variables are those of hwtest/vm.
 func TestVMBoot(t *testing.T) {
 	qemu, kernel, module := os.Getenv("REPRISE_QEMU"), os.Getenv("REPRISE_VM_KERNEL"), os.Getenv("REPRISE_VM_MODULE")
 	if qemu == "" || kernel == "" || module == "" {

@@ -59,7 +59,6 @@ func (w *walk) args(line string) []string {
 	return words
 }
 
-// debug runs a server for gdb and a session with it.
 func (w *walk) debug(server, client string, commands []string) {
 	w.t.Helper()
 	program, err := exec.LookPath("gdb-multiarch")
@@ -142,7 +141,6 @@ func (w *walk) check(block string) {
 	}
 }
 
-// The walk in docs/debugging.md is what the commands print.
 func TestWalkThroughADeadlock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for a hang")

@@ -165,7 +165,6 @@ func unchanged(t *testing.T, name, got string) {
 	}
 }
 
-// timed are the shapes whose instructions on the device are counted.
 var timed = []shape{
 	minimal,
 	{name: "all cores", groups: 1},
@@ -222,7 +221,6 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	return each, one
 }
 
-// executedByQueue returns what the processors of queue 0 have executed, without rounds of waiting.
 func executedByQueue(t *testing.T, card *sim.Card, arch chip.Arch, lacks chip.Harvesting) (n [3]uint64) {
 	t.Helper()
 	for i, c := range queueProcessors(t, arch, lacks) {
@@ -342,7 +340,6 @@ func notesTimes(t *testing.T, card kmd.Target, arch chip.Arch, p queueProcessor)
 	}
 }
 
-// physical returns where a core of a chip without harvesting is.
 func physical(t *testing.T, arch chip.Arch, c chip.Core) chip.XY {
 	t.Helper()
 	topo, err := chip.New(arch, chip.Harvesting{})
@@ -382,8 +379,6 @@ func TestControlInstructions(t *testing.T) {
 	unchanged(t, "control.txt", out.String())
 }
 
-// controlCosts returns the instructions of prefetcher, dispatcher and subordinate, and the bytes of
-// commands.
 func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [4]float64) {
 	t.Helper()
 	ctx := t.Context()
@@ -393,7 +388,6 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	body, err := s.loopBody(b)
 	must(t, err)
 	const short, long = 8, 24
-	// replays returns what all of them execute once all is warm.
 	replays := func(tr *reprise.Trace, times int) (n [3]float64) {
 		for range 2 {
 			before := executedByQueue(t, card, arch, chip.Harvesting{})
@@ -475,7 +469,6 @@ func stepBytes(steps []tracebuf.Step) (n int) {
 	return n
 }
 
-// A loop's time is that of all its iterations.
 func TestControlFigures(t *testing.T) {
 	effort.Long(t)
 	const iterations = 100

@@ -139,7 +139,6 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 		var x *reprise.Executable
 		c.run(func() { x, err = dev.Load(ctx, prog) })
 		must(t, err)
-		// replay returns the mean of several replays after a first one.
 		replay := func(programs, step, times int) float64 {
 			var tr *reprise.Trace
 			c.run(func() { tr, err = s.record(x, programs) })

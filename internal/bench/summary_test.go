@@ -44,7 +44,6 @@ func summarized() *report.Report {
 	}
 }
 
-// Processor time compares with processor time, and a source of several rows is named once.
 func TestSummaryTable(t *testing.T) {
 	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
 20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
@@ -71,7 +70,6 @@ func TestSummaryTable(t *testing.T) {
 	writertest.EveryWrite(t, summarized().WriteTable)
 }
 
-// tableOf compares a report's table, without trailing spaces.
 func tableOf(t *testing.T, r *report.Report, want string) {
 	t.Helper()
 	var out strings.Builder
@@ -82,7 +80,6 @@ func tableOf(t *testing.T, r *report.Report, want string) {
 	}
 }
 
-// The cheapest rows are of the figures that were measured, of another device too if there is one.
 func TestSummaryRows(t *testing.T) {
 	other := sim.Blackhole()
 	s := &session{

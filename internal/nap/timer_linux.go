@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timer is a kernel timer whose file descriptor Go's runtime polls. An idle runtime waits for its
-// own timers in milliseconds, so that time.Sleep of 20 µs takes 1.07 ms; a file descriptor ends
-// that wait at once. A busy runtime polls descriptors only every 10 ms, and its timers at each
-// choice of a goroutine. So a sleep is a read with a deadline.
+// timer is a kernel timer whose file descriptor Go's runtime polls: an idle runtime waits for its
+// own timers in milliseconds. A busy one polls descriptors only every 10 ms. So a sleep is a read
+// with a deadline.
 type timer struct {
 	file   *os.File
 	conn   syscall.RawConn

@@ -36,9 +36,7 @@ func (w *Writer) Uint(v uint64, labels ...string) { w.uint("", v, labels) }
 // Float adds a sample with any number. Labels are pairs of a name and its value.
 func (w *Writer) Float(v float64, labels ...string) { w.float("", v, labels) }
 
-// Histogram adds the samples of one histogram. counts has an element for each bound, with the
-// values above the bound before it, and one for values above all bounds. Labels are pairs of a name
-// and its value.
+// Histogram adds one histogram. counts has an element for each bound and one above all.
 func (w *Writer) Histogram(bounds []float64, counts []uint64, sum float64, labels ...string) {
 	total := uint64(0)
 	for i, n := range counts {

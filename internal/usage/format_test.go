@@ -42,7 +42,6 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Another user's log must not steer terminals.
 func TestTextIsPrintable(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"train.py", "train.py"},

@@ -123,7 +123,6 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
-// Every allocation of the process goes through Set.
 func TestSetAllocatesNothing(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	n := uint64(0)
@@ -132,7 +131,6 @@ func TestSetAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Every word of a record is the same number.
 func TestReadersSeeWholeUpdates(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
@@ -248,7 +246,6 @@ func TestStoppedWriter(t *testing.T) {
 	}
 }
 
-// A reader under whom a record changes tries again, in bounded time.
 func TestTornReads(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	for _, c := range []struct {

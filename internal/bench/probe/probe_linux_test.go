@@ -139,7 +139,6 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestInContainer has the way by tracefs.
 func TestThreadsThatEnd(t *testing.T) {
 	for _, kinds := range [][]Kind{{Calls}, {Calls, Scheduler}, {Scheduler}} {
 		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
@@ -434,7 +433,6 @@ func TestNewEnough(t *testing.T) {
 	}
 }
 
-// Only functions of the driver's own code count, not data or functions of the same name elsewhere.
 func TestLoadedFunctions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kallsyms")
 	list := "0 t tt_cdev_ioctl\t[tenstorrent]\n0 T ioctl_pin_pages\t[tenstorrent]\n0 d tt_cdev_mmap\t[tenstorrent]\n" +

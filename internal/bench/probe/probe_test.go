@@ -25,7 +25,6 @@ func (l lackingMachine) Missing(f Feature) error {
 	return nil
 }
 
-// What can't be measured in the best way names what is missing.
 func TestChoose(t *testing.T) {
 	all := []Kind{Calls, Scheduler, Faults, Functions, Marks}
 	for _, tt := range []struct {

@@ -26,7 +26,6 @@ func TestReadReportRefuses(t *testing.T) {
 	}
 }
 
-// Two samples of 5 that don't overlap have 2 in 252, the number of ways to choose 5 of 10.
 func TestChance(t *testing.T) {
 	for want, s := range map[float64][2][]float64{
 		2.0 / 252: {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}}, 1: {{1, 1, 1, 1}, {1, 1, 1, 1}},
@@ -109,44 +108,30 @@ func TestCompare(t *testing.T) {
 
 // With few rounds the test can't tell even the clearest difference from chance.
 func TestCompareNeedsRounds(t *testing.T) {
-	reportOf := func(ns float64, rounds int) *Report {
+	reportOf := func(ns, hot, step float64, rounds int) *Report {
 		f := &Figure{Family: "f", Name: "x", P50: ns}
 		for i := range rounds {
-			f.Rounds = append(f.Rounds, ns+float64(i))
+			f.Rounds = append(f.Rounds, ns+step*float64(i))
 		}
-		return &Report{Figures: []*Figure{f}}
+		return &Report{Baselines: []*Figure{{Family: "baseline", Name: MemcpyHot, P50: hot}}, Figures: []*Figure{f}}
 	}
 	if n := FewestRounds(); n != 6 {
 		t.Errorf("%d rounds are enough: docs/cli.md says 6", n)
 	}
 	for _, c := range []struct {
-		old, cur int
-		want     Verdict
-	}{{0, 0, TooFew}, {3, 100, TooFew}, {100, 3, TooFew}, {4, 4, TooFew}, {5, 5, TooFew}, {4, 20, Slower}, {6, 6, Slower}, {20, 20, Slower}} {
-		if got := Compare(reportOf(100, c.old), reportOf(306, c.cur)); got[0].Verdict != c.want {
-			t.Errorf("three times as slow, %d and %d rounds: %q, want %q", c.old, c.cur, got[0].Verdict, c.want)
+		cur, step float64
+		old, new  int
+		want      Verdict
+	}{
+		{306, 1, 0, 0, TooFew}, {306, 1, 3, 100, TooFew}, {306, 1, 100, 3, TooFew}, {306, 1, 4, 4, TooFew}, {306, 1, 5, 5, TooFew},
+		{306, 0, 5, 5, TooFew}, // ties make the test more sure of itself than so few rounds are
+		{306, 1, 4, 20, Slower}, {306, 1, 6, 6, Slower}, {306, 1, 20, 20, Slower},
+		{0, 0, 6, 6, Faster}, // a baseline that took no time, in a report that was edited
+	} {
+		got := Compare(reportOf(100, 100, c.step, c.old), reportOf(c.cur, min(c.cur, 100), c.step, c.new))[0]
+		if got.Verdict != c.want || c.cur == 0 && got.Relative != 0 {
+			t.Errorf("from 100 to %v ns, %d and %d rounds: %+v, want %q", c.cur, c.old, c.new, got, c.want)
 		}
-	}
-	// Ties make the test more sure of itself than so few rounds are.
-	tied := func(ns float64) *Report {
-		return &Report{Figures: []*Figure{{Family: "f", Name: "x", P50: ns, Rounds: []float64{ns, ns, ns, ns, ns}}}}
-	}
-	if got := Compare(tied(100), tied(306)); got[0].Verdict != TooFew {
-		t.Errorf("rounds that are all alike: %q", got[0].Verdict)
-	}
-}
-
-// A baseline that took no time, in a report that was edited, says nothing.
-func TestCompareWithoutTime(t *testing.T) {
-	reportOf := func(ns float64) *Report {
-		rounds := []float64{ns, ns, ns, ns, ns, ns}
-		return &Report{
-			Baselines: []*Figure{{Family: "baseline", Name: MemcpyHot, P50: ns}},
-			Figures:   []*Figure{{Family: "f", Name: "x", P50: ns, Rounds: rounds}},
-		}
-	}
-	if got := Compare(reportOf(100), reportOf(0)); got[0].Verdict != Faster || got[0].Relative != 0 {
-		t.Errorf("from 100 ns to nothing: %+v", got[0])
 	}
 }
 

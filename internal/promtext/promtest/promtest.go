@@ -30,10 +30,8 @@ type histogram struct {
 	count  *float64
 }
 
-// Parse returns the value of each series, such as `x_total{a="b"}` with the labels as written. The
-// error is the first break of the format or its conventions: each family has a HELP and a TYPE and
-// is in one piece, a counter's name ends in _total, a histogram has ascending bounds, cumulative
-// counts, +Inf, a sum and a count.
+// Parse returns the value of each series, such as `x_total{a="b"}`. The error is the first break of
+// the format or its conventions.
 func Parse(text string) (map[string]float64, error) {
 	series := map[string]float64{}
 	seen := map[string]bool{}

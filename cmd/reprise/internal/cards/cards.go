@@ -395,7 +395,7 @@ func known(l ...reading) string {
 type DoctorCmd struct{ cardFlags }
 
 func (DoctorCmd) Help() string {
-	return "Checks the driver, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do."
+	return "Checks the driver, and whether each card can be opened, answers and has what programs need. Each check that fails names one thing to do."
 }
 
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {

@@ -142,7 +142,6 @@ func TestMonitorMetrics(t *testing.T) {
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// screen is what a view shows, without colours and trailing space.
 func screen(v *monitorView) string {
 	var out []string
 	for l := range strings.Lines(colours.ReplaceAllString(v.View().Content, "")) {

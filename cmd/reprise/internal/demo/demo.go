@@ -40,8 +40,8 @@ type Cmd struct {
 	Network string `help:"Network: bfloat16, of operations on the engines; or integer, of kernels on the RISC-V cores." enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
 	cli.AsJSON
 	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
-	Timeline  string `help:"Write a timeline of host, queues and emulated engines to this file, as JSON for ui.perfetto.dev. Calls become a little slower." placeholder:"FILE" type:"path"`
-	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back. Recording makes times longer." placeholder:"FILE" type:"path"`
+	Timeline  string `help:"Write a timeline of host, queues and emulated engines to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
+	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back." placeholder:"FILE" type:"path"`
 	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph." placeholder:"FILE" type:"path"`
 	cli.Hangs
 
@@ -401,7 +401,7 @@ func (r *Result) print(w cli.Text) {
 		which = "images of " + r.input
 	}
 	w.F("accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
-	w.F("checked   %d replays and as many eager runs, bit for bit against the %s: %s\n\n", r.Replays, r.network, mismatches(r.Mismatches))
+	w.F("checked   %d replays and as many eager runs, bit for bit against the %s: %s\n\n", r.Replays, r.network, cli.Count(r.Mismatches, "mismatch"))
 	w.F("          %14s %14s\n", "eager", "replay")
 	w.F("host time %14s %14s   to submit a batch, median\n", cli.Nanoseconds(r.EagerNs), cli.Nanoseconds(r.ReplayNs))
 	w.F("commands  %14s %14s   sent per batch\n", cli.Bytes(r.EagerBytes), cli.Bytes(r.ReplayBytes))
@@ -450,13 +450,6 @@ func differing(n int, noun string) string {
 		verb = " differs"
 	}
 	return cli.Count(n, noun) + verb
-}
-
-func mismatches(n int) string {
-	if n == 1 {
-		return "1 mismatch"
-	}
-	return fmt.Sprintf("%d mismatches", n)
 }
 
 // recordedQueue bounds a queue's host memory: recording compares all of it at each access.

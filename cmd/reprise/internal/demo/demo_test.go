@@ -116,7 +116,6 @@ func TestKnownWords(t *testing.T) {
 	}
 }
 
-// largest is an engine that notes the largest exchange.
 type largest struct {
 	hosts.Engine
 	bytes int

@@ -376,7 +376,7 @@ func (r *Generated) print(w cli.Text) {
 		r.Device, len(r.Words), r.Tokens, r.Seed, humanize.Comma(int64(r.Parameters)), r.Programs)
 	w.F("known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
 		r.Trained, r.HeldBack, 100*r.HeldBackShare)
-	w.F("checked   all tokens against the arithmetic of the engines on the host: %s\n\n", mismatches(r.Mismatches))
+	w.F("checked   all tokens against the arithmetic of the engines on the host: %s\n\n", cli.Count(r.Mismatches, "mismatch"))
 	w.F("%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
 	for _, g := range r.Runs {
 		w.F("%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), cli.Bytes(g.HostBytes), g.PerSecond)
@@ -398,5 +398,5 @@ func printTogether(w cli.Text, processes []Generated) {
 		tokens, wrong, perSecond = tokens+r.Tokens, wrong+r.Mismatches, perSecond+r.PerSecond
 	}
 	w.F("\n%d processes: %d tokens, %.1f a second; %s against the arithmetic of the engines on the host\n",
-		len(processes), tokens, perSecond, mismatches(wrong))
+		len(processes), tokens, perSecond, cli.Count(wrong, "mismatch"))
 }

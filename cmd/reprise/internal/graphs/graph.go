@@ -33,6 +33,8 @@ type reportArg struct {
 	Report string `arg:"" help:"A report of a capture." placeholder:"REPORT"`
 }
 
+func (*reportArg) OnlyReads() bool { return true }
+
 func (a *reportArg) read() (*graph.Report, error) {
 	f, err := os.Open(a.Report)
 	if err != nil {
@@ -251,18 +253,13 @@ func (c *graphHTMLCmd) Run(s cli.Streams) error {
 	return with(c.read, func(r *graph.Report) error { return view.HTML(s.Out, filepath.Base(c.Report), r) })
 }
 
-func (*graphShowCmd) OnlyReads() bool  { return true }
-func (*graphTableCmd) OnlyReads() bool { return true }
-func (*graphPeakCmd) OnlyReads() bool  { return true }
-func (*graphDotCmd) OnlyReads() bool   { return true }
-func (*graphSVGCmd) OnlyReads() bool   { return true }
-func (*graphHTMLCmd) OnlyReads() bool  { return true }
-
 type graphPerfCmd struct {
 	reportArg
 	Folder string `arg:"" help:"The folder of the performance report, which is created." placeholder:"FOLDER"`
 	cli.AsJSON
 }
+
+func (*graphPerfCmd) OnlyReads() bool { return false }
 
 // Run writes all files or none.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -295,6 +292,8 @@ type graphServeCmd struct {
 	describedArg
 	Listen string `help:"Address to serve on." default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
+
+func (*graphServeCmd) OnlyReads() bool { return false }
 
 func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)

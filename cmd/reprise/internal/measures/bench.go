@@ -29,7 +29,7 @@ type BenchCmd struct {
 type deviceCmd struct {
 	Families []string `arg:"" optional:"" help:"Families to measure, as listed by --list; all but the summary if none is named." placeholder:"FAMILY"`
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Machine  string   `help:"Machine whose chips the mesh family and the summary open: ${machine_help}. Without it mesh measures nothing, and the summary opens an emulated Galaxy." placeholder:"MACHINE"`
+	Machine  string   `help:"Machine whose chips the mesh family and the summary open: ${machine_help}. Without it the summary opens an emulated Galaxy." placeholder:"MACHINE"`
 	Against  string   `help:"With the summary, tensix and ops: also measure this device, such as the vendor's simulator, and print ratios." placeholder:"DEVICE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
 	Warmup   int      `help:"Rounds before them that don't count." default:"3"`
@@ -40,7 +40,7 @@ type deviceCmd struct {
 	Output   string   `help:"Also write the JSON object to this file." short:"o" placeholder:"FILE"`
 	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or has too few rounds." placeholder:"OLD.json"`
 	EBPF     bool     `help:"With the replay family: break down the time of a replay by eBPF." name:"ebpf"`
-	Markers  bool     `help:"Also run awaited operations with markers after submission and completion, and uprobes on the markers, in runs of their own. reprise probe --markers sees them too."`
+	Markers  bool     `help:"Also run awaited operations with markers and uprobes on them, in runs of their own. reprise probe --markers sees them too."`
 	Plot     string   `help:"Also draw the figures into this self-contained HTML file." placeholder:"FILE" type:"path"`
 	Timeline string   `help:"With the replay family: write a timeline of a few more replays to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List the families without measuring."`

@@ -43,7 +43,7 @@ type simServeCmd struct {
 }
 
 func (simServeCmd) Help() string {
-	return "Several processes can open the card at a time; when one is killed, the server cleans up as the kernel driver does. With --vfio-user the card is a PCI device for a virtual machine. For tests, on Linux."
+	return "Several processes can open the card at a time. With --vfio-user the card is a PCI device for a virtual machine. For tests, on Linux."
 }
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {

@@ -171,7 +171,7 @@ type ttnnDoctorCmd struct {
 }
 
 func (ttnnDoctorCmd) Help() string {
-	return "Checks Python, the ttnn package and whether its version is known, the compiler of kernels, and the simulator library or what builds it. Each check that fails names one thing to do."
+	return "Checks Python, the ttnn package, the compiler of kernels, and the simulator library. Each check that fails names one thing to do."
 }
 func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := ttnnCache()

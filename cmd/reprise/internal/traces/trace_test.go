@@ -82,7 +82,6 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 	}
 }
 
-// The trace runs on another device of the kind, and its target is what a recorder writes.
 func TestTraceImport(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
