@@ -160,7 +160,7 @@ func (s *debugSession) Head(ctx context.Context, part int) error {
 	if err != nil {
 		return err
 	}
-	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(&config, head), p.q.q.Dispatcher().After(0))
+	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], counts(nil, &config, head), p.q.q.Dispatcher().After(0))
 }
 
 func (s *debugSession) Send(ctx context.Context, part int, name string, commands []byte, programs int) error {
@@ -276,7 +276,7 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.Dispatcher().After(piece.After),
 	}
 	if piece.Before == 0 {
-		prep.Bytes, prep.Counts = replay.Bytes, t.counts(&config, replay)
+		prep.Bytes, prep.Counts = replay.Bytes, counts(nil, &config, replay)
 	}
 	iv := interleaved(ext)
 	p.busy = []*Queue{t.q} // it has waited for the others

@@ -210,7 +210,7 @@ func (p *part) place(ctx context.Context, afters ...dispatch.SubAfter) error {
 	p.prep = dispatch.Prepared{
 		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size],
 		After: afters[0].After, Sub: afters[0].Sub, More: afters[1:], SubDevices: p.subs,
-		Counts: append(p.patches[:0], p.counts(&config, &replay)...),
+		Counts: counts(p.patches[:0], &config, &replay),
 	}
 	if len(afters) == 1 {
 		p.prep.More = nil
@@ -253,9 +253,9 @@ func (q *Queue) resetConfig() flow.ResetConfig {
 	}
 }
 
-// counts are the words of a replay that depend on the queue's expected counts.
-func (p *part) counts(c *tracebuf.ReplayConfig, r *tracebuf.Replay) []dispatch.CountPatch {
-	out := []dispatch.CountPatch{{At: r.GoCount, Sub: c.Sub}, {At: r.WaitCount, Add: cq.Count(c.Workers), Sub: c.Sub}}
+// counts appends the words of a replay that depend on the queue's expected counts.
+func counts(out []dispatch.CountPatch, c *tracebuf.ReplayConfig, r *tracebuf.Replay) []dispatch.CountPatch {
+	out = append(out, dispatch.CountPatch{At: r.GoCount, Sub: c.Sub}, dispatch.CountPatch{At: r.WaitCount, Add: cq.Count(c.Workers), Sub: c.Sub})
 	for i, o := range r.Others {
 		sub := c.Others[i].Sub
 		out = append(out, dispatch.CountPatch{At: o.Go, Sub: sub}, dispatch.CountPatch{At: o.Wait, Add: cq.Count(c.Others[i].Workers), Sub: sub})

@@ -296,7 +296,7 @@ func (d *Device) alive() error {
 		return fmt.Errorf("map the node id register: %w", classify(err))
 	case v == allOnes:
 		d.lost.Store(true)
-		return fmt.Errorf("%w: also its node id register reads all ones: it fell off the bus, is in reset, or needs a reset",
+		return fmt.Errorf("%w: it reads all ones, also from its node id register: it fell off the bus, is in reset, or needs a reset",
 			ErrDeviceLost)
 	}
 	return nil
