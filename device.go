@@ -185,8 +185,7 @@ func ask[T any](d *Device, op string, f func() (T, error)) (v T, err error) {
 	return v, d.opError(op, err)
 }
 
-// opError adds the operation to an error. It is ErrClosed if the device was closed meanwhile, and
-// nil for nil.
+// opError adds the operation to an error, which is ErrClosed if the device was closed meanwhile.
 func (d *Device) opError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -195,6 +194,14 @@ func (d *Device) opError(op string, err error) error {
 		return closed
 	}
 	return fmt.Errorf("reprise: %s: %w", op, err)
+}
+
+// objectError is opError for an operation on an object.
+func (d *Device) objectError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return d.opError(fmt.Sprintf("%s %q", op, name), err)
 }
 
 func (d *Device) usable(op string) error {

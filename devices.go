@@ -11,9 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// Package mesh is made of what several devices do together here; use that, unless the devices
-// aren't one mesh.
-
 // NewBuffers allocates a buffer of the same configuration on each of several devices, all at one
 // address. Devices with equal fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards.
 // Either all devices have their buffer or none. Errors are those of NewBuffer, or an
@@ -39,13 +36,10 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 	rs, mems := make([]allocator.Request, len(ds)), memories(ds)
 	site := userPC()
 	for i, d := range ds {
-		if err := d.usable("new buffer"); err != nil {
+		err := d.admit(context.Background(), nil, "new buffer", opAllocate, c.Name)
+		if err != nil {
 			return err
 		}
-		if err := d.refuse(context.Background(), nil, opAllocate, c.Name); err != nil {
-			return err
-		}
-		var err error
 		if bufs[i], rs[i], err = d.plan(c); err != nil {
 			return fail(err)
 		}
@@ -97,10 +91,7 @@ func LoadAll(ctx context.Context, ds []*Device, ps []*Program) (xs []*Executable
 
 func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable) error {
 	for i, d := range ds {
-		if err := d.usable("load"); err != nil {
-			return err
-		}
-		if err := d.refuse(ctx, nil, opLoad, ps[i].Name); err != nil {
+		if err := d.admit(ctx, nil, "load", opLoad, ps[i].Name); err != nil {
 			return err
 		}
 		xs[i] = &Executable{d: d}
@@ -173,9 +164,9 @@ func placeAll(ds []*Device, xs []*Executable) error {
 	return nil
 }
 
-func lockOrder(ds []*Device) []*Device { return slices.SortedFunc(slices.Values(ds), compareDevices) }
-
-func compareDevices(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) }
+func lockOrder(ds []*Device) []*Device {
+	return slices.SortedFunc(slices.Values(ds), func(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) })
+}
 
 func distinct(ds []*Device) error {
 	for i, d := range ds {

@@ -92,7 +92,6 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 	return out, nil
 }
 
-// gauge writes the allocator's usage into the device's log.
 type gauge struct{ log *usage.Log }
 
 // Set implements allocator.Gauge. The kinds of both packages have tt-metal's values.
@@ -100,8 +99,7 @@ func (g gauge) Set(k allocator.Kind, u allocator.Usage) {
 	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
 }
 
-// openLog creates the usage log unless dir is empty. Open succeeds without it, so the error is kept
-// for UsageLog.
+// openLog keeps its error for UsageLog, because Open succeeds without the log.
 func (d *Device) openLog(dir string) allocator.Gauge {
 	if dir == "" {
 		return nil
@@ -133,8 +131,8 @@ func (d *Device) UsageLog() (string, error) {
 	return d.log.Path(), nil
 }
 
-// deferredFrees is memory of failed calls that queues may still use. It is freed once the host has
-// waited for those queues.
+// deferredFrees is memory of failed calls, to be freed once the host has waited for the queues that
+// may use it.
 type deferredFrees struct {
 	some atomic.Bool // list isn't empty
 	mu   sync.Mutex
@@ -151,8 +149,7 @@ type waitFor struct {
 	n uint64
 }
 
-// freeAfter waits for the queues and calls free. If the wait fails, free is called after a later
-// wait for them.
+// freeAfter waits for the queues and calls free. If the wait fails, a later wait does.
 func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
 		if q.await(ctx) != nil { // mostly because ctx has ended

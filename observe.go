@@ -142,7 +142,7 @@ type watchers struct {
 	calls atomic.Uint64
 }
 
-// observer is an Observer that was attached; its address tells it from others.
+// observer is an attached Observer, told from others by its address.
 type observer struct{ Observer }
 
 func (w *watchers) all() []*observer {
@@ -164,7 +164,7 @@ func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
 func (d *Device) fastPath() bool { return !d.watched() && d.capturing.Load() == 0 }
 
-// begin tells Observers that a call begins. The caller defers c.end.
+// begin tells Observers that a call begins.
 func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	c.ID = d.watch.calls.Add(1)
 	if c.Kind.Queued() {
@@ -180,7 +180,18 @@ func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	return c
 }
 
+// observe begins a call if the device has Observers; otherwise it returns nil. The caller defers end.
+func (d *Device) observe(ctx context.Context, kind CallKind, queues []*Queue, name string, object any, bytes int) *Call {
+	if !d.watched() {
+		return nil
+	}
+	return d.begin(ctx, &Call{Kind: kind, Queues: queues, Name: name, Object: object, Bytes: bytes})
+}
+
 func (c *Call) end(ctx context.Context, err *error) {
+	if c == nil {
+		return
+	}
 	c.Err, c.End, c.ending = *err, time.Now(), true
 	if c.Kind.Queued() {
 		for _, q := range c.Queues {
@@ -221,7 +232,7 @@ func callsOn(ds []*Device) []deviceCall {
 	return out
 }
 
-// beginAll is begin on each device that has Observers. The caller defers endAll.
+// beginAll is begin on each device that has Observers; endAll belongs to it.
 func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*Call {
 	begun := make([]*Call, len(on))
 	for i := range on {
@@ -232,14 +243,10 @@ func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*C
 	return begun
 }
 
-// endAll ends what beginAll began. If there was no error, done completes the Call of each device;
-// done may be nil.
+// endAll ends what beginAll began. Without an error, done, if not nil, completes each Call.
 func endAll(ctx context.Context, begun []*Call, done func(i int, c *Call), err *error) {
 	for i, c := range slices.Backward(begun) {
-		if c == nil {
-			continue
-		}
-		if *err == nil && done != nil {
+		if c != nil && *err == nil && done != nil {
 			done(i, c)
 		}
 		c.end(ctx, err)

@@ -156,7 +156,6 @@ func (x *Executable) prepare(p *Program) error {
 func (x *Executable) request() allocator.Request {
 	return allocator.Request{
 		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: program.BinaryPageSize, Owner: x.Name(), Tag: "kernels",
-		Site: userPC(),
 	}
 }
 
@@ -221,9 +220,7 @@ func (x *Executable) Commands() dispatch.CommandSize { return x.image.Commands()
 // Release frees the kernels' memory and the program's buffers, after it has waited for the device's
 // queues. Traces keep the kernels that they run.
 func (x *Executable) Release(ctx context.Context) (err error) {
-	if x.d.watched() {
-		defer x.d.begin(ctx, &Call{Kind: CallReleaseExecutable, Name: x.Name(), Object: x}).end(ctx, &err)
-	}
+	defer x.d.observe(ctx, CallReleaseExecutable, nil, x.Name(), x, 0).end(ctx, &err)
 	x.d.work.RLock()
 	defer x.d.work.RUnlock()
 	if err := x.retire(ctx); err != nil {
@@ -234,7 +231,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 			x.mu.Lock()
 			x.released = false
 			x.mu.Unlock()
-			return x.d.opError(fmt.Sprintf("release executable %q", x.Name()), err)
+			return x.d.objectError("release executable", x.Name(), err)
 		}
 	}
 	x.d.mu.Lock()
@@ -247,7 +244,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 }
 
 // retire marks the executable as released. A run holds x.mu for reading while it waits for room in
-// its queue. TryLock doesn't queue for the lock, so later runs aren't blocked meanwhile.
+// its queue. Unlike Lock, TryLock doesn't block later runs meanwhile.
 func (x *Executable) retire(ctx context.Context) error {
 	const pause = 100 * time.Microsecond
 	for !x.mu.TryLock() {
@@ -265,8 +262,7 @@ func (x *Executable) retire(ctx context.Context) error {
 	return nil
 }
 
-// discard is drop for an executable that Load doesn't return. It waits until the kernels are no
-// longer being written.
+// discard is drop once the kernels are no longer being written.
 func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
 		return x.d.freeAfter(ctx, x.drop, x.d.queues[0])
@@ -295,13 +291,12 @@ func (x *Executable) drop() error {
 }
 
 func (x *Executable) checkDeviceLocked(d *Device) error {
-	if x == nil {
+	switch {
+	case x == nil:
 		return errors.New("no executable: it is nil")
-	}
-	if x.d != d {
+	case x.d != d:
 		return fmt.Errorf("executable %q: %w", x.Name(), ErrWrongDevice)
-	}
-	if x.released {
+	case x.released:
 		return fmt.Errorf("executable %q: %w", x.Name(), ErrReleased)
 	}
 	return nil
@@ -361,7 +356,7 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 }
 
 // SetArg sets a runtime argument for later runs and captures. What is in a queue or a trace keeps
-// its value; see [Recorder.Param] for arguments of traces. Nothing is written to the device.
+// its value; see [Recorder.Param] for arguments of traces.
 func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a}, v, nil) }
 
 // SetBuffer sets arguments to the address of another buffer, for later runs and captures. The
@@ -410,11 +405,10 @@ func (x *Executable) change(what string, set func() error) error {
 
 // SetArgs sets all unique arguments of a kernel for later runs and captures. It calls set with each
 // core that has arguments, row by row, and set changes them in place. set must not keep the slice,
-// nor use the executable. What is in a queue or a trace keeps its values. Nothing is written to the
-// device.
+// nor use the executable. What is in a queue or a trace keeps its values.
 func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	if set == nil {
-		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
+		return errors.New("reprise: set arguments: no function that sets them: it is nil")
 	}
 	return x.change("arguments", func() error { return x.image.SetArgs(kernel, set) })
 }
@@ -460,7 +454,7 @@ const fixedCircular = "its place can't be changed: it must be loaded with an add
 
 // SetCircularAddr moves a circular buffer that was loaded with an address, for later runs and
 // captures. What is in a queue or a trace keeps its address. Each core with the buffer needs a
-// kernel with common arguments. Nothing is written to the device.
+// kernel with common arguments.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return x.change("circular buffer", func() error {
 		at := x.placedAt[index]

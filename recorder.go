@@ -75,9 +75,8 @@ func (r *Recorder) On(q *Queue) *Recorder {
 //
 // args are arguments that the device computes: From and Offset name a 32-bit word of a buffer in
 // DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word when all
-// programs recorded before are done and their results are in memory. The program has the word in
-// place of the argument's value. Programs of other queues are waited for only where an event orders
-// them. The error matches [dispatch.ErrQueueFirmware] on queues with tt-metal's firmware, and is a
+// programs recorded before are done and their results are in memory. Programs of other queues are
+// waited for only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with tt-metal's firmware, and is a
 // [*dispatch.ArgError] for an argument that the program doesn't have.
 func (r *Recorder) Run(x *Executable, args ...Arg) error {
 	if err := r.run(x, args); err != nil {
@@ -143,7 +142,7 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	return err
 }
 
-// linearSearchMax is how many programs are searched faster without a map.
+// linearSearchMax: so many programs are searched faster without a map.
 const linearSearchMax = 16
 
 func (r *Recorder) find(x *Executable) int {
@@ -187,10 +186,11 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 func (r *Recorder) Keep(bs ...*Buffer) error {
 	return r.locked("keep buffers", func() error {
 		for _, b := range bs {
-			if err := b.checkDevice(r.d); err != nil {
-				return err
+			err := b.checkDevice(r.d)
+			if err == nil {
+				err = r.part.hold(b)
 			}
-			if err := r.part.hold(b); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -351,7 +351,6 @@ func (r *Recorder) place(ctx context.Context) error {
 	return r.part.register(partLive)
 }
 
-// stateOf returns the state of the workers that a dispatcher starts.
 func (r *Recorder) stateOf(home dispatch.Dispatcher) *dispatch.State {
 	if home.Sub == 0 {
 		return &r.state
@@ -362,7 +361,7 @@ func (r *Recorder) stateOf(home dispatch.Dispatcher) *dispatch.State {
 	return &r.states[home.Sub-1]
 }
 
-// afters are the states after the recording of the sub-devices that it runs something on.
+// afters are the states after the recording, of the sub-devices that run something.
 func (r *Recorder) afters() []dispatch.SubAfter {
 	out := append(r.part.afters[:0], dispatch.SubAfter{After: r.state.Detach()})
 	if r.state.Expected == 0 && r.subs != nil {
@@ -378,7 +377,7 @@ func (r *Recorder) afters() []dispatch.SubAfter {
 
 func (r *Recorder) empty() bool { return r.rec.Len() == 0 }
 
-// scratchSize is enough for short traces; longer ones are recorded in memory of their own.
+// scratchSize is enough for short traces; longer ones have memory of their own.
 const scratchSize = 64 << 10
 
 // borrowScratch makes the Recorder record in the scratch memory. Captures on several queues don't:
@@ -410,8 +409,8 @@ type argRead struct {
 	targets []cq.ArgTarget
 }
 
-// readsLocked returns the words that the device reads for arguments of a run, each once, and makes
-// the part hold their buffers.
+// readsLocked returns the words that the device reads for arguments, each once, and holds their
+// buffers.
 func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -464,8 +463,8 @@ func (a *argRead) commands() []cq.ReadArg {
 	return out
 }
 
-// snapshot encodes a run with the program's present arguments, and with places for those that the
-// device reads. inline puts all arguments among the run's commands.
+// snapshot encodes a run with the program's present arguments. inline puts all of them among the
+// run's commands, where the device can write those that it reads.
 func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	st, encode := r.d.disp.ReplayState(), x.image.AppendRun
 	if inline {
@@ -481,15 +480,13 @@ func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	return x.image.ReadArgs(run.commands, run.variant)
 }
 
-// edges are the events inside a capture on several queues of a device. At every replay, what was
-// recorded after a WaitEvent runs after what was recorded before the Record of that event.
+// edges are the events inside a capture on several queues of a device.
 type edges struct {
 	rs       []*Recorder // of the device
 	recorded []uint32    // recordings so far, by queue
 	newest   map[*Event]edge
 }
 
-// edge is a recording inside a capture.
 type edge struct {
 	queue  int
 	number uint32 // among the recordings of the queue's part
@@ -499,8 +496,7 @@ func newEdges(r *Recorder) *edges {
 	return &edges{rs: []*Recorder{r}, recorded: make([]uint32, len(r.d.queues)), newest: map[*Event]edge{}}
 }
 
-// any reports whether an event was recorded. Then every queue needs a part, which clears the counts
-// that others keep there.
+// any reports whether an event was recorded. Then every queue needs a part, to clear its counts.
 func (s *edges) any() bool {
 	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })
 }
@@ -517,11 +513,10 @@ var (
 // aren't affected. An error makes the capture fail.
 func (r *Recorder) Record(e *Event) error {
 	return r.addEvent(opRecord, e, func() error {
-		s := r.edges
-		s.recorded[r.q.ID()]++
-		at := edge{queue: r.q.ID(), number: s.recorded[r.q.ID()]}
-		s.newest[e] = at
-		return r.addEdge("record event", e, tracebuf.Edge{Kind: tracebuf.EdgeRecord, Number: at.number})
+		s, id := r.edges, r.q.ID()
+		s.recorded[id]++
+		s.newest[e] = edge{id, s.recorded[id]}
+		return r.addEdge("record event", e, tracebuf.Edge{Kind: tracebuf.EdgeRecord, Number: s.recorded[id]})
 	})
 }
 
@@ -570,7 +565,6 @@ func (r *Recorder) addEdge(what string, e *Event, edge tracebuf.Edge) error {
 	return err
 }
 
-// appendEnd records the end of a part that has edges.
 func (r *Recorder) appendEnd() error {
 	if r.edges == nil {
 		return nil

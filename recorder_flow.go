@@ -29,7 +29,6 @@ type Cond struct {
 	Value     uint32
 }
 
-// node is a recorded run, or control flow.
 type node = flow.Node[recorded]
 
 type recorded struct {
@@ -41,7 +40,7 @@ type recorded struct {
 	call     *part // callee
 }
 
-// argParam names arguments of a run, or the count of a loop, once it is known where they lie.
+// argParam names arguments of a run, or the count of a loop.
 type argParam struct {
 	name string
 	kind tracebuf.ParamKind
@@ -49,8 +48,8 @@ type argParam struct {
 	at   []int // offsets from the run's main commands, or from the loop's first command
 }
 
-// controlFlow is the Recorder's state of control flow. Bodies are kept as nodes until the outermost
-// loop or branch ends: only then it is known which kernels can stay on the workers.
+// controlFlow keeps bodies as nodes until the outermost loop or branch ends: only then it is known
+// which kernels can stay on the workers.
 type controlFlow struct {
 	open  []*[]node  // bodies that are being recorded, innermost last
 	deep  int        // open loops
@@ -109,7 +108,11 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 	n := node{Name: name, Kind: flow.Branch}
 	return r.recordControl(op, n, conds, func(n *node) error {
 		for i := range bodies {
-			if err := r.caseOf(n, i, bodyName(op, i), bodies[i]); err != nil {
+			body := fmt.Sprintf("body %d", i)
+			if op == "if" {
+				body = "then"
+			}
+			if err := r.caseOf(n, i, body, bodies[i]); err != nil {
 				return err
 			}
 		}
@@ -119,13 +122,6 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 		n.Cases = append(n.Cases, flow.Case[recorded]{})
 		return r.caseOf(n, len(n.Cases)-1, "otherwise", otherwise)
 	})
-}
-
-func bodyName(op string, i int) string {
-	if op == "if" {
-		return "then"
-	}
-	return fmt.Sprintf("body %d", i)
 }
 
 func (r *Recorder) caseOf(n *node, i int, name string, body func() error) error {
@@ -299,7 +295,7 @@ func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	return &flow.Cond{NOC: w.noc, Addr: w.addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
 }
 
-// wordLocked finds a word of a buffer, and makes the part hold the buffer.
+// wordLocked finds a word of a buffer and holds the buffer.
 func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 	if err := b.checkDevice(r.d); err != nil {
 		return w, err
@@ -308,10 +304,10 @@ func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 		return w, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset, b.name, b.Size())
 	}
 	w = condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + offset}
-	if w.noc, w.addr, err = b.word(offset); err != nil {
-		return w, err
+	if w.noc, w.addr, err = b.word(offset); err == nil {
+		err = r.part.hold(b)
 	}
-	return w, r.part.hold(b)
+	return w, err
 }
 
 func (b *Buffer) word(off int) (noc, addr uint32, err error) {
@@ -340,8 +336,7 @@ func (r *Recorder) loopOf(n *node, body func() error) error {
 	return err
 }
 
-// deepLocked notes that loops nest more levels deep than are open, and refuses more than the
-// prefetcher has room for.
+// deepLocked notes that loops nest more levels deep than are open.
 func (r *Recorder) deepLocked(more int) error {
 	n := r.control.deep + more
 	if n > cq.MaxLoops {
@@ -366,7 +361,7 @@ func (r *Recorder) bodyOf(into *[]node, record func() error) error {
 	return record()
 }
 
-// addNodeLocked adds a node to the innermost open body. Outside of all bodies it encodes the node.
+// addNodeLocked adds a node to the innermost open body, or encodes it if there is none.
 func (r *Recorder) addNodeLocked(n node) error {
 	if k := len(r.control.open); k > 0 {
 		into := r.control.open[k-1]
@@ -406,7 +401,7 @@ func bufferName(b *Buffer) string {
 	return b.name
 }
 
-// encoder implements flow.Target on a Recorder's recording.
+// encoder implements flow.Target.
 type encoder struct{ *Recorder }
 
 func (e encoder) State() dispatch.State     { return e.state }
@@ -461,7 +456,7 @@ func (e encoder) addParams(params []argParam, base int) error {
 func (e encoder) reads(reads []argRead) error {
 	for i := range reads {
 		a := &reads[i]
-		b := cq.NewBuilder(cq.Layout(e.d.Arch()), nil)
+		b := e.builder()
 		for _, c := range a.commands() {
 			a.word.at = len(e.rec.Bytes()) + b.ReadArg(c)
 			e.part.conds = append(e.part.conds, a.word)
@@ -475,7 +470,7 @@ func (e encoder) reads(reads []argRead) error {
 	return nil
 }
 
-// Reset implements flow.Target. With stall the prefetcher waits for the reset.
+// Reset implements flow.Target: with stall the prefetcher waits for it.
 func (e encoder) Reset(stall bool) error {
 	if !e.state.IsReset() {
 		cmds, err := flow.AppendReset(nil, e.q.resetConfig(), uint32(e.state.Expected), stall)
@@ -508,7 +503,7 @@ func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, read
 		word.at = len(e.rec.Bytes())
 		e.part.conds = append(e.part.conds, word)
 	}
-	b := cq.NewBuilder(cq.Layout(e.d.Arch()), nil)
+	b := e.builder()
 	b.Append(p)
 	cmds, err := b.Finish()
 	if err != nil {
@@ -517,7 +512,9 @@ func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, read
 	return e.rec.AddControl(name, c, cmds), nil
 }
 
-// Kernels implements flow.Target. If not all kernels have room, each iteration sends them again.
+func (e encoder) builder() cq.Builder { return cq.NewBuilder(cq.Layout(e.d.Arch()), nil) }
+
+// Kernels implements flow.Target. Without room for all kernels, each iteration sends them again.
 func (e encoder) Kernels(n *node) {
 	var images []*dispatch.Image
 	calls := false

@@ -13,14 +13,13 @@ type scratch struct {
 	mem   []byte         // to record in
 }
 
-// spares keeps the memory of released traces for later ones: fresh memory is cache-cold, and Go has
-// to find and clear it.
+// spares keeps the memory of released traces: fresh memory is cache-cold, and Go has to clear it.
 type spares struct {
 	mu   sync.Mutex
-	free [][]byte // most recently given last, since that one is most likely in the processor's caches
+	free [][]byte // most recently given, and so cache-warm, last
 }
 
-// What is kept: enough for the short traces, of which a capture takes as long as their memory.
+// Enough for short traces, whose capture takes as long as their memory.
 const (
 	mostSpares   = 32
 	largestSpare = 16 << 10 // bytes
@@ -40,7 +39,7 @@ func (s *spares) take(n int) []byte {
 	return make([]byte, n)
 }
 
-// give adds memory that nothing refers to any more. A full list drops its oldest entry.
+// give adds memory that nothing refers to. A full list drops its oldest entry.
 func (s *spares) give(mem []byte) {
 	if cap(mem) == 0 || cap(mem) > largestSpare {
 		return

@@ -91,11 +91,8 @@ func (d *Device) ClearSubDevices(ctx context.Context) error {
 }
 
 func (d *Device) loadSubDevices(ctx context.Context, op string, s *SubDevices) error {
-	if err := d.usable(op); err != nil {
-		return err
-	}
 	for _, q := range d.queues {
-		if err := d.refuse(ctx, q, opQueueWait, ""); err != nil {
+		if err := d.admit(ctx, q, op, opQueueWait, ""); err != nil {
 			return err
 		}
 	}

@@ -49,10 +49,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 	t.parts, t.calls = t.one.parts[:], t.one.calls[:]
 	t.setSingle()
 	t.batch = &t.one.batch
-	if err := t.batch.Init(&p.prep); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, t.batch.Init(&p.prep)
 }
 
 func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
@@ -64,10 +61,8 @@ func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 		prepared[i] = &p.prep
 	}
 	var err error
-	if t.batch, err = dispatch.NewBatch(prepared...); err != nil {
-		return nil, err
-	}
-	return t, nil
+	t.batch, err = dispatch.NewBatch(prepared...)
+	return t, err
 }
 
 func (t *Trace) setSingle() {
@@ -140,7 +135,7 @@ func (t *Trace) Replay(ctx context.Context) error {
 func (t *Trace) replayObserved(ctx context.Context) (err error) {
 	begun := beginAll(ctx, t.calls, func(i int) *Call {
 		c := &t.calls[i]
-		return &Call{Kind: CallReplay, Queues: c.queues, Name: t.name, Object: t, Bytes: t.replayBytesOn(c.d)}
+		return &Call{Kind: CallReplay, Queues: c.queues, Name: t.name, Object: t, Bytes: t.sum(c.d, (*part).replaySize)}
 	})
 	defer endAll(ctx, begun, nil, &err)
 	return t.replay(ctx)
@@ -161,25 +156,21 @@ func (t *Trace) replay(ctx context.Context) error {
 		}
 		changed = changed || p.params.changed.Load()
 	}
-	var err error
-	switch {
-	case !changed:
-		err = t.batch.Submit(ctx)
-	case len(t.parts) == 1:
-		err = t.parts[0].replayChanged(ctx)
-	default:
+	if changed && len(t.parts) == 1 {
+		return t.replayError(t.parts[0].replayChanged(ctx))
+	}
+	if changed {
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
-		err = t.batch.Submit(ctx)
 	}
-	if err == nil {
-		return nil
-	}
-	return t.replayError(err)
+	return t.replayError(t.batch.Submit(ctx))
 }
 
 func (t *Trace) replayError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var each *dispatch.BatchError
 	if errors.As(err, &each) {
 		errs := slices.Clone(each.Errs)
@@ -209,9 +200,6 @@ func (t *Trace) flush(ctx context.Context) error {
 // alone. Queues without a part are ignored. Of a device with several queues it takes all or none.
 // The whole trace owns the memory; a Subset is never released.
 func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
-	fail := func(err error) (*Trace, error) {
-		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
-	}
 	in := func(q *Queue) bool { return slices.Contains(queues, q) }
 	s := &Trace{name: t.name, whole: t.owner()}
 	index := map[*dispatch.Queue]*Queue{}
@@ -221,12 +209,12 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 			s.parts = append(s.parts, p)
 		}
 	}
-	if len(s.parts) == 0 {
-		return fail(errNoPart)
+	err := errNoPart
+	if len(s.parts) > 0 {
+		s.batch, err = t.batch.Subset(func(q *dispatch.Queue) bool { return in(index[q]) })
 	}
-	var err error
-	if s.batch, err = t.batch.Subset(func(q *dispatch.Queue) bool { return in(index[q]) }); err != nil {
-		return fail(err)
+	if err != nil {
+		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
 	}
 	s.calls, s.on = callsOf(queuesOf(s.parts)), devicesOf(queuesOf(s.parts))
 	s.setSingle()
@@ -268,33 +256,21 @@ func (t *Trace) Release(ctx context.Context) (err error) {
 func (t *Trace) Name() string { return t.name }
 
 // Size returns the bytes of device memory of the trace, over all banks of all its devices.
-func (t *Trace) Size() int {
-	n := 0
-	for _, p := range t.parts {
-		n += len(p.image.Bytes)
-	}
-	return n
-}
+func (t *Trace) Size() int { return t.sum(nil, (*part).size) }
 
-func (t *Trace) sizeOn(d *Device) int {
-	n := 0
+// sum adds up a size of the parts on a device, or of all.
+func (t *Trace) sum(d *Device, size func(*part) int) (n int) {
 	for _, p := range t.parts {
-		if p.q.d == d {
-			n += len(p.image.Bytes)
+		if d == nil || p.q.d == d {
+			n += size(p)
 		}
 	}
 	return n
 }
 
-func (t *Trace) replayBytesOn(d *Device) int {
-	n := 0
-	for _, p := range t.parts {
-		if p.q.d == d {
-			n += len(p.prep.Bytes)
-		}
-	}
-	return n
-}
+func (p *part) size() int { return len(p.image.Bytes) }
+
+func (p *part) replaySize() int { return len(p.prep.Bytes) }
 
 // Part is what a trace has on one queue.
 type Part struct {
@@ -313,8 +289,7 @@ func (t *Trace) Parts() []Part {
 	for i, p := range t.parts {
 		out[i] = Part{
 			Queue: p.q, Steps: p.image.Steps, Params: p.params.describe(buffersOf(t.parts, p.q.d)),
-			Extents: p.extents(), Size: len(p.image.Bytes),
-			ReplayBytes: len(p.prep.Bytes), ReplayCommands: p.prep.Commands(),
+			Extents: p.extents(), Size: p.size(), ReplayBytes: p.replaySize(), ReplayCommands: p.prep.Commands(),
 		}
 	}
 	return out
@@ -325,7 +300,7 @@ func (t *Trace) Parts() []Part {
 func (t *Trace) Streams() (n, bytes int) {
 	for i, p := range t.parts {
 		if !slices.ContainsFunc(t.parts[:i], func(o *part) bool { return o.image == p.image }) {
-			n, bytes = n+1, bytes+len(p.image.Bytes)
+			n, bytes = n+1, bytes+p.size()
 		}
 	}
 	return n, bytes
@@ -383,8 +358,7 @@ func (t *Trace) Print(w io.Writer) error {
 	return nil
 }
 
-// PartsError lists what became of each part of a trace over several devices when some of them
-// failed.
+// PartsError lists what became of each part of a trace over several devices when some failed.
 type PartsError struct {
 	Op    string // "replay trace \"layer\""
 	Parts []PartState
@@ -440,16 +414,11 @@ func (t *Trace) errorOf(op string, errs []error) error {
 
 // firstError is errorOf where part i failed and the others were skipped.
 func (t *Trace) firstError(op string, i int, err error) error {
-	errs := make([]error, len(t.parts))
-	errs[i] = err
-	for k := range errs {
-		if k != i {
-			errs[k] = ErrSkipped
-		}
-	}
 	if len(t.calls) == 1 {
 		return err
 	}
+	errs := slices.Repeat([]error{ErrSkipped}, len(t.parts))
+	errs[i] = err
 	return t.partsError(op, errs)
 }
 

@@ -59,14 +59,11 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 		return nil, fmt.Errorf("reprise: load trace: %w", err)
 	}
 	for _, d := range ds {
-		if err := d.usable("load trace"); err != nil {
+		if err := d.admit(ctx, nil, "load trace", opLoadTrace, ""); err != nil {
 			return nil, err
 		}
 		if d.SubDevices() != nil {
 			return nil, fmt.Errorf("reprise: load trace: %w", dispatch.ErrSubDevices)
-		}
-		if err := d.refuse(ctx, nil, opLoadTrace, ""); err != nil {
-			return nil, err
 		}
 	}
 	files, err := tracebuf.DecodeAll(r)
@@ -109,7 +106,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 		for _, p := range parts {
 			err = errors.Join(err, p.discard(ctx, onDevice(wrote, p.q.d)...))
 		}
-		return nil, d.opError(fmt.Sprintf("load trace %q", name), err)
+		return nil, d.objectError("load trace", name, err)
 	}
 	return t, nil
 }
@@ -151,7 +148,7 @@ func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 	return l
 }
 
-// queueFor returns the first queue with these workers, or queue 0 if there is none.
+// queueFor returns the first queue with these workers, else queue 0.
 func (d *Device) queueFor(workers chip.Range) *Queue {
 	for _, q := range d.queues {
 		if q.q.Workers() == workers {
@@ -223,7 +220,7 @@ func (l *loading) load(ctx context.Context) error {
 	return nil
 }
 
-// match checks that the trace is for this device, and takes the memory of its circular buffers. It
+// match checks that the trace is for this device, takes the memory of its circular buffers, and
 // returns the queue states after each of l.every.
 func (l *loading) match() (afters []dispatch.Detached, err error) {
 	for i, p := range l.f.Parts() {
@@ -389,14 +386,6 @@ func (l *loading) use(i int, b *Buffer) error {
 	return nil
 }
 
-func (t *part) keep(b *Buffer) error {
-	if err := t.q.d.mem.Hold(b.owned()); err != nil {
-		return err
-	}
-	t.kept = append(t.kept, heldBuffer{b})
-	return nil
-}
-
 func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: program.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
@@ -426,11 +415,8 @@ func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part
 			p.loops = max(p.loops, deep+1)
 		case flow.Call:
 			o := callees[c.Callee]
-			p.loops, p.depth = max(p.loops, deep+o.loops), max(p.depth, o.depth+1)
-			if !slices.Contains(p.callees, o) {
-				p.callees, p.kept = append(p.callees, o), append(p.kept, o)
-				o.callers++
-			}
+			p.loops = max(p.loops, deep+o.loops)
+			_ = p.holdCallee(o) // a new part isn't released
 		}
 	}
 	return p
@@ -438,8 +424,7 @@ func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part
 
 func (l *loading) relocate() error {
 	for i, t := range l.parts {
-		callees := l.calleesOf(i)
-		for k, o := range callees {
+		for k, o := range l.calleesOf(i) {
 			if err := o.allocate(); err != nil {
 				return err
 			}

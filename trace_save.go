@@ -41,10 +41,7 @@ func WithResults(bufs ...*Buffer) SaveOption {
 // docs/trace-file.md describes it. Buffers are saved by name, address and layout, with contents
 // only if asked for.
 func (t *Trace) Save(ctx context.Context, w io.Writer, opts ...SaveOption) error {
-	if err := t.save(ctx, w, opts); err != nil {
-		return t.parts[0].q.d.opError(fmt.Sprintf("save trace %q", t.name), err)
-	}
-	return nil
+	return t.parts[0].q.d.objectError("save trace", t.name, t.save(ctx, w, opts))
 }
 
 func (t *Trace) save(ctx context.Context, w io.Writer, opts []SaveOption) error {
@@ -136,7 +133,6 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	return tracebuf.NewFile(name, described, buffers), nil
 }
 
-// file describes the part, whose buffers are among bufs and whose callees are among callees.
 func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	im := *t.image
 	im.Programs, im.Buffers, im.Callees, im.Conds = nil, nil, nil, nil
@@ -241,7 +237,7 @@ func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptio
 	return nil
 }
 
-// wholeRanges returns bufs as byte ranges of whole buffers, each of which must be one of all.
+// wholeRanges returns bufs as byte ranges of the whole buffers in all.
 func wholeRanges(all, bufs []*Buffer) (byteRanges, error) {
 	out := byteRanges{}
 	for _, b := range bufs {
