@@ -86,6 +86,62 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 	return b, nil
 }
 
+// NewBuffers allocates a buffer of the same configuration on each of several devices, all at one
+// address. Devices with equal fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards.
+// Either all devices have their buffer or none. Errors are those of NewBuffer, or an
+// *allocator.NoCommonAddressError if no address is free on all devices.
+func NewBuffers(ds []*Device, c BufferConfig) (bufs []*Buffer, err error) {
+	if err := distinct(ds); err != nil {
+		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
+	}
+	ctx := context.Background()
+	begun := beginAll(ctx, callsOn(ds), func(int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} })
+	defer endAll(ctx, begun, func(i int, call *Call) { call.Object, call.Bytes = bufs[i], bufs[i].Size() }, &err)
+	made := make([]*Buffer, len(ds))
+	if err := newBuffers(ds, made, &c); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
+	fail := func(err error) error {
+		return fmt.Errorf("reprise: new buffer %q on %d devices: %w", c.Name, len(ds), err)
+	}
+	rs, mems := make([]allocator.Request, len(ds)), memories(ds)
+	site := userPC()
+	for i, d := range ds {
+		err := d.admit(context.Background(), nil, "new buffer", opAllocate, c.Name)
+		if err != nil {
+			return err
+		}
+		if bufs[i], rs[i], err = d.plan(c); err != nil {
+			return fail(err)
+		}
+		rs[i].Site = site
+	}
+	if c.Kind == allocator.L1 {
+		for _, d := range lockOrder(ds) { // as in newBuffer
+			d.cbs.Lock()
+			defer d.cbs.Unlock()
+		}
+	}
+	var exts []allocator.Extent
+	var err error
+	if c.Addr == 0 {
+		exts, err = allocator.AllocateAll(mems, rs)
+	} else {
+		exts, err = allocator.AllocateAllAt(mems, rs, uint64(c.Addr))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	for i, b := range bufs {
+		b.setExtent(exts[i])
+	}
+	return nil
+}
+
 // plan returns a buffer without memory, and the request for its memory.
 func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 	bad := func(format string, args ...any) (*Buffer, allocator.Request, error) {
@@ -196,15 +252,10 @@ func (b *Buffer) Release() (err error) {
 }
 
 func (b *Buffer) checkDevice(d *Device) error {
-	switch {
-	case b == nil:
+	if b == nil {
 		return errors.New("no buffer: it is nil")
-	case b.d != d:
-		return fmt.Errorf("buffer %q: %w", b.name, ErrWrongDevice)
-	case b.freed.Load():
-		return fmt.Errorf("buffer %q: %w", b.name, ErrReleased)
 	}
-	return nil
+	return checkObject("buffer", b.name, b.d == d, b.freed.Load())
 }
 
 func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {

@@ -10,14 +10,13 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// capture is a trace that is being recorded, on one queue or several.
 type capture struct {
 	recording
 	rs   []*Recorder // by queue, in the order of the call
 	t    *Trace      // of a capture on one queue
 	one  Recorder
 	list [1]*Recorder // backs rs for one queue
-	site uintptr      // of the call; 0 if it isn't known yet
+	site uintptr      // of the call; 0 if unknown
 	ctx  captureContext
 }
 
@@ -146,22 +145,20 @@ func newCapture(name string, queues []*Queue) *capture {
 	return c
 }
 
-// link makes the Recorders of different devices share commands, and gives those of one device their
-// edges.
+// link makes Recorders of different devices share commands, and gives those of one device edges.
 func (c *capture) link() {
+	linked := false
 	for i, r := range c.rs {
-		for _, o := range c.rs[:i] {
-			if o.d == r.d {
-				if o.edges == nil {
-					o.edges = newEdges(o)
-				}
-				r.edges = o.edges
-				r.edges.rs = append(r.edges.rs, r)
-				break
+		if k := slices.IndexFunc(c.rs[:i], func(o *Recorder) bool { return o.d == r.d }); k >= 0 {
+			o := c.rs[k]
+			if o.edges == nil {
+				o.edges = newEdges(o)
 			}
+			r.edges, linked = o.edges, true
+			r.edges.rs = append(r.edges.rs, r)
 		}
 	}
-	if slices.ContainsFunc(c.rs, func(r *Recorder) bool { return r.edges != nil }) {
+	if linked {
 		return // edges differ from queue to queue
 	}
 	for _, r := range c.rs[1:] {

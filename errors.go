@@ -71,6 +71,17 @@ var (
 	ErrDeviceLost = kmd.ErrDeviceLost
 )
 
+// checkObject refuses an object of another device, or after its release.
+func checkObject(what, name string, here, released bool) error {
+	switch {
+	case !here:
+		return fmt.Errorf("%s %q: %w", what, name, ErrWrongDevice)
+	case released:
+		return fmt.Errorf("%s %q: %w", what, name, ErrReleased)
+	}
+	return nil
+}
+
 // callerPC returns the return address of its caller.
 func callerPC() uintptr {
 	var pc [1]uintptr

@@ -83,7 +83,7 @@ type Call struct {
 	Err    error     // from End on
 
 	observers []*observer // told of Begin
-	ending    bool        // their End is being called
+	ending    bool        // in an Observer's End
 }
 
 // Stamp records a timed event on one of the call's queues, directly after what the call has put

@@ -68,7 +68,7 @@ type Executable struct {
 	d        *Device
 	image    *dispatch.Image
 	bin      allocator.Extent
-	holds    []allocator.Extent // extents of bufs
+	holds    []allocator.Extent // of bufs
 	bufs     []*Buffer
 	hosts    []*HostBuffer
 	cbs      []dispatch.CircularBuffer
@@ -91,6 +91,103 @@ func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 		return nil, err
 	}
 	return xs[0], nil
+}
+
+// LoadAll loads program ps[i] on device ds[i], as [Device.Load] does, with the kernels of all
+// programs at one address. So equal programs have equal commands on all devices. Each takes as much
+// memory as the largest. Either all programs are loaded or none.
+func LoadAll(ctx context.Context, ds []*Device, ps []*Program) (xs []*Executable, err error) {
+	if len(ds) != len(ps) {
+		return nil, fmt.Errorf("reprise: load: %d programs for %d devices", len(ps), len(ds))
+	}
+	if err := distinct(ds); err != nil {
+		return nil, fmt.Errorf("reprise: load: %w", err)
+	}
+	if slices.Contains(ps, nil) {
+		return nil, errors.New("reprise: load: no program: it is nil")
+	}
+	begun := beginAll(ctx, callsOn(ds), func(i int) *Call { return &Call{Kind: CallLoad, Name: ps[i].Name} })
+	defer endAll(ctx, begun, func(i int, call *Call) { call.Object, call.Bytes = xs[i], len(xs[i].image.Binary()) }, &err)
+	made := make([]*Executable, len(ds))
+	if err := loadAll(ctx, ds, ps, made); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable) error {
+	for i, d := range ds {
+		if err := d.admit(ctx, nil, "load", opLoad, ps[i].Name); err != nil {
+			return err
+		}
+		xs[i] = &Executable{d: d}
+	}
+	for _, d := range lockOrder(ds) {
+		d.work.RLock()
+		defer d.work.RUnlock()
+	}
+	each := func(f func(i int) error) error {
+		return eachOf(len(ds), func(i int) error { return loadError(ps[i].Name, ds[i:i+1], len(ds), f(i)) })
+	}
+	err := each(func(i int) error { return xs[i].prepare(ps[i]) })
+	if err == nil {
+		err = loadError(ps[0].Name, ds, len(ds), placeAll(ds, xs))
+	}
+	if err == nil {
+		err = each(func(i int) error { return xs[i].place(ctx) })
+	}
+	if err != nil {
+		for _, x := range xs {
+			err = errors.Join(err, x.discard(ctx))
+		}
+		return err
+	}
+	for i, d := range ds {
+		d.mu.Lock()
+		d.execs[xs[i]] = struct{}{}
+		d.mu.Unlock()
+	}
+	return nil
+}
+
+func loadError(program string, on []*Device, n int, err error) error {
+	where := ""
+	switch {
+	case err == nil:
+		return nil
+	case len(on) > 1:
+		where = fmt.Sprintf(" on %d devices", len(on))
+	case n > 1:
+		where = " on " + on[0].name
+	}
+	return fmt.Errorf("reprise: load program %q%s: %w", program, where, nameOnce(program, err))
+}
+
+func placeAll(ds []*Device, xs []*Executable) error {
+	rs, site := make([]allocator.Request, len(xs)), userPC()
+	most, end := uint64(0), uint64(0)
+	for i, x := range xs {
+		rs[i] = x.request()
+		rs[i].Site = site
+		most, end = max(most, rs[i].Size), max(end, x.cbEnd)
+	}
+	for i, x := range xs {
+		rs[i].Size = most
+		if x.cbEnd < end {
+			if err := x.d.cbs.Move(x.cbEnd, end); err != nil {
+				return err
+			}
+			x.cbEnd = end
+		}
+	}
+	exts, err := allocator.AllocateAll(memories(ds), rs)
+	if err != nil {
+		return err
+	}
+	for i, x := range xs {
+		x.bin = exts[i]
+	}
+	return nil
 }
 
 func (x *Executable) prepare(p *Program) error {
@@ -123,7 +220,7 @@ func (x *Executable) prepare(p *Program) error {
 			spec.CircularBuffers = append(spec.CircularBuffers, b)
 			continue
 		}
-		// Divided instead of multiplied, so that nothing overflows.
+		// Divided to avoid an overflow.
 		if l1 := uint64(d.disp.WorkerLayout().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
 			return circularError(p.Name, c.Index, "%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)
 		}
@@ -291,15 +388,10 @@ func (x *Executable) drop() error {
 }
 
 func (x *Executable) checkDeviceLocked(d *Device) error {
-	switch {
-	case x == nil:
+	if x == nil {
 		return errors.New("no executable: it is nil")
-	case x.d != d:
-		return fmt.Errorf("executable %q: %w", x.Name(), ErrWrongDevice)
-	case x.released:
-		return fmt.Errorf("executable %q: %w", x.Name(), ErrReleased)
 	}
-	return nil
+	return checkObject("executable", x.Name(), x.d == d, x.released)
 }
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }

@@ -16,7 +16,7 @@ import (
 
 // Recorder records programs into the part of a trace that is on one queue. It has no method to
 // write, read, allocate or load, because a replay can't do those. Record from one goroutine at a
-// time to have a defined order.
+// time to have a defined order. An error of a method makes the capture fail.
 type Recorder struct {
 	c *capture
 	d *Device
@@ -24,15 +24,15 @@ type Recorder struct {
 
 	part     *part // under construction
 	rec      tracebuf.Recording
-	*scratch                      // nil once the capture has ended
-	held     []int                // by part.programs: how many of the program's buffers the part holds
-	heldOne  [1]int               // backs held for one program
-	index    map[*Executable]int  // in part.programs, once there are many
-	control  controlFlow          // loops and branches
-	subs     *dispatch.SubDevices // that are loaded; nil without any
-	states   []dispatch.State     // of sub-devices from 1 on
-	home     dispatch.Dispatcher  // of the last run
-	edges    *edges               // shared by the device's Recorders; nil for one queue
+	*scratch                     // nil once the capture has ended
+	held     []int               // by part.programs: how many of the program's buffers the part holds
+	heldOne  [1]int              // backs held for one program
+	index    map[*Executable]int // in part.programs, once there are many
+	control  controlFlow
+	subs     *dispatch.SubDevices
+	states   []dispatch.State    // of sub-devices from 1 on
+	home     dispatch.Dispatcher // of the last run
+	edges    *edges              // shared by the device's Recorders; nil for one queue
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
@@ -70,8 +70,8 @@ func (r *Recorder) On(q *Queue) *Recorder {
 	return &none.one
 }
 
-// Run records a program. An error makes the capture fail. From here on the trace holds the kernels
-// and buffers, whatever becomes of the executable.
+// Run records a program. From here on the trace holds the kernels and buffers, whatever becomes of
+// the executable.
 //
 // args are arguments that the device computes: From and Offset name a 32-bit word of a buffer in
 // DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word when all
@@ -182,7 +182,7 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 }
 
 // Keep makes the trace hold buffers until it is released, for programs whose buffers
-// [Executable.SetCommonArgs] or [Executable.SetArgs] change. An error makes the capture fail.
+// [Executable.SetCommonArgs] or [Executable.SetArgs] change.
 func (r *Recorder) Keep(bs ...*Buffer) error {
 	return r.locked("keep buffers", func() error {
 		for _, b := range bs {
@@ -214,7 +214,7 @@ func (r *Recorder) locked(op string, f func() error) error {
 // Param names arguments of the last recorded run, so that [Trace.Set] can change them. A name can
 // be given again, in this run or another: all its arguments change together, so all must have the
 // same value when they are recorded. Without arguments, right after a [Recorder.Loop], Param names
-// the loop's number of iterations. An error makes the capture fail.
+// the loop's number of iterations.
 func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
@@ -502,7 +502,7 @@ func (s *edges) any() bool {
 }
 
 var (
-	errOneQueue = fmt.Errorf("this capture is of one queue of the device, where everything is in order anyway: "+
+	errOneQueue = fmt.Errorf("this capture is of one queue of the device, which is in order anyway: "+
 		"name the other queues when the capture starts: %w", ErrInCapture)
 	errOutside = fmt.Errorf("it wasn't recorded in this capture, and a replay can't wait for what happens outside: "+
 		"wait on the queues before the replay: %w", ErrInCapture)
@@ -510,7 +510,7 @@ var (
 
 // Record records an event into a capture over several queues of a device. A WaitEvent in another
 // queue's part refers to the newest recording at that moment. Recordings outside of the capture
-// aren't affected. An error makes the capture fail.
+// aren't affected.
 func (r *Recorder) Record(e *Event) error {
 	return r.addEvent(opRecord, e, func() error {
 		s, id := r.edges, r.q.ID()
@@ -522,7 +522,7 @@ func (r *Recorder) Record(e *Event) error {
 
 // WaitEvent holds what is recorded into this part from now on, at every replay, until everything
 // before the event's newest recording in this capture has run and its results are in memory. An
-// event that wasn't recorded in this capture can't be waited for. An error makes the capture fail.
+// event that wasn't recorded in this capture can't be waited for.
 func (r *Recorder) WaitEvent(e *Event) error {
 	return r.addEvent(opWaitEvent, e, func() error {
 		at, ok := r.edges.newest[e]

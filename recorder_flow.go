@@ -53,7 +53,7 @@ type argParam struct {
 type controlFlow struct {
 	open  []*[]node  // bodies that are being recorded, innermost last
 	deep  int        // open loops
-	loops int        // loops of the trace so far
+	loops int        // of the trace so far
 	used  bool       // the trace has control flow
 	last  node       // last node outside of bodies
 	words []condWord // read by conditions, by flow.Cond.Word
@@ -72,7 +72,7 @@ type condWord struct {
 //
 // Every iteration begins when all programs before are done. Kernels of the body are sent once,
 // before the loop, if all of them have room in the workers' kernel-config memory. Loops nest up to
-// cq.MaxLoops deep. An error of body, or any other, makes the capture fail.
+// cq.MaxLoops deep. An error of body makes the capture fail.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	loop := node{Name: fmt.Sprintf("loop of %d", n), Kind: flow.Loop, Count: n}
 	return r.recordControl("loop", loop, nil, func(n *node) error { return r.loopOf(n, body) })
@@ -101,7 +101,7 @@ func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	for i := range conds {
 		conds[i] = Cond{Buffer: b, Offset: offset, Is: cq.Equal, Value: uint32(i)}
 	}
-	return r.branch("switch", "switch of "+bufferName(b), conds, bodies, nil)
+	return r.branch("switch", "switch of "+b.label(), conds, bodies, nil)
 }
 
 func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, otherwise func() error) error {
@@ -391,14 +391,7 @@ func (c Cond) text() string {
 	case c.Iteration != 0:
 		return fmt.Sprintf("iteration of loop %d out %v %d", c.Iteration, c.Is, c.Value)
 	}
-	return fmt.Sprintf("%s[%d] %v %d", bufferName(c.Buffer), c.Offset, c.Is, c.Value)
-}
-
-func bufferName(b *Buffer) string {
-	if b == nil {
-		return "nil"
-	}
-	return b.name
+	return fmt.Sprintf("%s[%d] %v %d", c.Buffer.label(), c.Offset, c.Is, c.Value)
 }
 
 // encoder implements flow.Target.

@@ -189,8 +189,13 @@ func (t *Trace) flush(ctx context.Context) error {
 		if !p.params.changed.Load() {
 			continue
 		}
-		if err := p.flush(ctx); err != nil {
-			return t.firstError("replay", i, p.replayError(err))
+		if err := p.replayError(p.flush(ctx)); err != nil {
+			if len(t.calls) == 1 {
+				return err
+			}
+			errs := slices.Repeat([]error{ErrSkipped}, len(t.parts))
+			errs[i] = err
+			return t.partsError("replay", errs)
 		}
 	}
 	return nil
@@ -396,29 +401,13 @@ func (e *PartsError) Unwrap() []error {
 
 // Failed returns the parts that failed, without those that were skipped.
 func (e *PartsError) Failed() []PartState {
-	var out []PartState
-	for _, p := range e.Parts {
-		if p.Err != nil && !errors.Is(p.Err, ErrSkipped) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(e.Parts), func(p PartState) bool { return p.Err == nil || errors.Is(p.Err, ErrSkipped) })
 }
 
 func (t *Trace) errorOf(op string, errs []error) error {
 	if err := cmp.Or(errs...); err == nil || len(t.calls) == 1 {
 		return err
 	}
-	return t.partsError(op, errs)
-}
-
-// firstError is errorOf where part i failed and the others were skipped.
-func (t *Trace) firstError(op string, i int, err error) error {
-	if len(t.calls) == 1 {
-		return err
-	}
-	errs := slices.Repeat([]error{ErrSkipped}, len(t.parts))
-	errs[i] = err
 	return t.partsError(op, errs)
 }
 

@@ -64,7 +64,7 @@ func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) 
 			return p.q.d.objectError(op+" trace", t.name, err)
 		}
 	}
-	return t.debugError(op, f(debugMemory(d)))
+	return t.debugError(op, f(d))
 }
 
 func (t *Trace) debugError(op string, err error) error {
@@ -313,8 +313,6 @@ func (p *placed) Release(ctx context.Context) error {
 	return free()
 }
 
-type debugMemory struct{ t *Trace }
-
 func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
 	iv := interleaved(e)
 	return debug.Region{What: p.label(what), Want: want,
@@ -325,9 +323,9 @@ func (p *part) commandRegion(commands []byte) debug.Region {
 	return p.region("the commands", p.ext, p.q.q.TraceBytes(commands))
 }
 
-func (m debugMemory) Regions() []debug.Region {
+func (d debugTrace) Regions() []debug.Region {
 	var out []debug.Region
-	for _, p := range m.t.everyPart() {
+	for _, p := range d.t.everyPart() {
 		out = append(out, p.commandRegion(p.commands()))
 		for _, x := range p.programs {
 			out = append(out, p.region(fmt.Sprintf("the kernels of %q", x.Name()), x.bin, x.image.Binary()))
@@ -336,9 +334,9 @@ func (m debugMemory) Regions() []debug.Region {
 	return out
 }
 
-func (m debugMemory) Results() []debug.Region {
+func (d debugTrace) Results() []debug.Region {
 	var out []debug.Region
-	for _, p := range m.t.parts { // the first of each device has them
+	for _, p := range d.t.parts { // the first of each device has them
 		if p.loaded == nil {
 			continue
 		}
@@ -354,8 +352,8 @@ func (m debugMemory) Results() []debug.Region {
 	return out
 }
 
-func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, error) {
-	p := m.t.everyPart()[part]
+func (d debugTrace) Image(ctx context.Context, part int) (*tracebuf.Image, error) {
+	p := d.t.everyPart()[part]
 	im := *p.image
 	im.Bytes = make([]byte, len(p.image.Bytes))
 	if err := p.commandRegion(nil).Read(ctx, im.Bytes); err != nil {
@@ -386,7 +384,7 @@ func (d debugTrace) LogControl(part, entries int) (debug.ControlLog, error) {
 	return l, nil
 }
 
-func (q *Queue) logControl(entries int) (_ *controlLog, err error) {
+func (q *Queue) logControl(entries int) (*controlLog, error) {
 	if entries <= 0 || entries > math.MaxInt32/cq.TurnSize {
 		return nil, fmt.Errorf("a log of %d entries: want 1 to %d", entries, math.MaxInt32/cq.TurnSize)
 	}
@@ -397,20 +395,18 @@ func (q *Queue) logControl(entries int) (_ *controlLog, err error) {
 	if !q.logged.CompareAndSwap(false, true) {
 		return nil, errSecondLog
 	}
-	defer func() {
-		if err != nil {
-			q.logged.Store(false)
-		}
-	}()
-	// In one page, so that it lies in one bank.
-	size := uint64(entries) * cq.TurnSize
+	size := uint64(entries) * cq.TurnSize // one page, so that it lies in one bank
+	var err error
 	if l.ext, err = q.d.mem.Allocate(allocator.Request{
 		Kind: allocator.DRAM, Size: size, PageSize: size, Owner: "log of control flow", Tag: "control", Site: userPC(),
-	}); err != nil {
-		return nil, err
+	}); err == nil {
+		if err = q.q.LogControl(l.ext.Addr, l.entries); err != nil {
+			err = errors.Join(err, q.d.mem.Free(l.ext))
+		}
 	}
-	if err := q.q.LogControl(l.ext.Addr, l.entries); err != nil {
-		return nil, errors.Join(err, q.d.mem.Free(l.ext))
+	if err != nil {
+		q.logged.Store(false)
+		return nil, err
 	}
 	return l, nil
 }

@@ -24,15 +24,15 @@ type part struct {
 	buffers  []*Buffer     // held for programs, in order of first use
 	holding  map[*Buffer]struct{}
 	params   params
-	loaded   *fileContents // nil unless the trace was loaded
+	loaded   *fileContents // nil unless loaded from a file
 
-	callees []*part    // called parts
+	callees []*part
 	conds   []condWord // in the order of the commands
 	depth   int        // nesting depth of calls
 	loops   int        // nesting depth of loops, callees included
 
 	ext     allocator.Extent
-	subs    *dispatch.SubDevices // with which it was recorded; nil without any
+	subs    *dispatch.SubDevices // when it was recorded
 	cbEnd   uint64               // of the held circular buffers
 	kept    []any                // see releaseKept
 	prep    dispatch.Prepared
@@ -425,8 +425,8 @@ type use struct {
 	mu        sync.Mutex
 	n         int
 	alone     bool          // the trace is being stepped through or checked
-	idle      chan struct{} // closed when n falls to 0, if a release waits for it
-	releasing bool          // a release has begun
+	idle      chan struct{} // closed when n falls to 0; nil unless a release waits
+	releasing bool
 	released  bool
 
 	freeing sync.Mutex // held by a release

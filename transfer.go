@@ -233,18 +233,11 @@ func (h *HostBuffer) inUse() error {
 }
 
 func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
-	var err error
-	switch have := len(h.Bytes()); {
-	case h.d != d:
-		err = ErrWrongDevice
-	case h.released:
-		err = ErrReleased
-	case at < 0 || n < 0 || at > have || n > have-at:
-		err = &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: have}
-	default:
-		return nil
+	err := checkObject("host buffer", h.name, h.d == d, h.released)
+	if have := len(h.Bytes()); err == nil && (at < 0 || n < 0 || at > have || n > have-at) {
+		err = fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: have})
 	}
-	return fmt.Errorf("host buffer %q: %w", h.name, err)
+	return err
 }
 
 // ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on,
