@@ -29,9 +29,9 @@ type BufferConfig struct {
 	Addr uint32
 }
 
-// Buffer is device memory in pages. Those of an interleaved buffer go round the banks of its kind:
-// page p lies in bank p mod banks, at Addr + p/banks*PageStride. Of a sharded buffer, each core has
-// some shards; [Buffer.Page] says which page is where.
+// Buffer is device memory in pages. Page p of an interleaved buffer lies in bank p mod banks of its
+// kind, at Addr + p/banks*PageStride. Of a sharded buffer, each core has some shards; [Buffer.Page]
+// says which page is where.
 type Buffer struct {
 	d     *Device
 	name  string
@@ -266,7 +266,7 @@ func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
 
 // Sub returns a part of the buffer: pages from byte off on, size bytes, both multiples of the page.
 // The part shares the memory, which stays allocated until the buffer and all its parts are
-// released. Pages of the part are numbered from 0, and lie where they lie in the whole.
+// released. Pages of the part are numbered from 0.
 func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	if err := b.checkDevice(b.d); err != nil {
 		return nil, fmt.Errorf("reprise: part of a buffer: %w", err)

@@ -95,8 +95,7 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 				return fail("queue %d of %s is given twice", q.ID(), q.d.name)
 			}
 			if o.d == q.d && o.Workers().Overlaps(q.Workers()) {
-				return fail("queues %d and %d start the same workers, which pass between queues only as a whole, after a replay: "+
-					"give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
+				return fail("queues %d and %d start the same workers: give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
 			}
 		}
 	}
@@ -117,8 +116,7 @@ func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	return c.finish(ctx)
 }
 
-// siteOf returns the user's call site for a return address in the stack, and caches the last one for
-// captures in a loop.
+// siteOf caches the last call site by a return address in the stack, for captures in a loop.
 func (d *Device) siteOf(pc uintptr) uintptr {
 	if pc != d.lastSite.Load() {
 		pc = userPC()
@@ -217,11 +215,9 @@ func (r *Recorder) Discard() error {
 	if err := r.end("discard"); err != nil {
 		return err
 	}
-	_ = r.c.close(errDiscarded)
+	_ = r.c.close(errors.New("it was discarded"))
 	return nil
 }
-
-var errDiscarded = errors.New("it was discarded")
 
 func (r *Recorder) end(op string) error {
 	if r == nil {
@@ -324,7 +320,13 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 	if err := allocateParts(parts); err != nil {
 		return nil, err
 	}
-	err := eachOf(len(rs), func(i int) error { return rs[i].part.failure(len(rs), rs[i].place(ctx)) })
+	err := eachOf(len(rs), func(i int) error {
+		err := rs[i].place(ctx)
+		if err == nil || len(rs) == 1 {
+			return err
+		}
+		return fmt.Errorf("%s: %w", rs[i].part.where(), err)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,7 @@ type MemorySnapshot struct {
 
 // MemorySnapshot copies the state of the allocator, not the content of memory.
 func (d *Device) MemorySnapshot() *MemorySnapshot {
-	// While circular buffers grow or shrink, their place is free for a moment.
-	d.cbs.Lock()
+	d.cbs.Lock() // as in newBuffer
 	defer d.cbs.Unlock()
 	return &MemorySnapshot{d: d, mem: d.mem.Clone()}
 }
@@ -154,22 +153,18 @@ type waitFor struct {
 func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
 		if q.await(ctx) != nil { // mostly because ctx has ended
-			d.deferFree(free, qs)
+			l := deferredFree{free: free}
+			for _, q := range qs {
+				l.waits = append(l.waits, waitFor{q, q.begun.Load() + 1})
+			}
+			d.deferred.mu.Lock()
+			defer d.deferred.mu.Unlock()
+			d.deferred.list = append(d.deferred.list, l)
+			d.deferred.some.Store(true)
 			return nil
 		}
 	}
 	return free()
-}
-
-func (d *Device) deferFree(free func() error, qs []*Queue) {
-	l := deferredFree{free: free}
-	for _, q := range qs {
-		l.waits = append(l.waits, waitFor{q, q.begun.Load() + 1})
-	}
-	d.deferred.mu.Lock()
-	defer d.deferred.mu.Unlock()
-	d.deferred.list = append(d.deferred.list, l)
-	d.deferred.some.Store(true)
 }
 
 func (d *Device) freeDeferred(all bool) error {

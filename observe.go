@@ -36,21 +36,21 @@ type CallKind uint8
 // The kinds of calls. Those up to CallWaitEvent put something into queues and return while the
 // device may still work on it.
 const (
-	CallWrite             CallKind = iota // Queue.Write; Object is the *Buffer
-	CallRead                              // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
-	CallRun                               // Queue.Run; Object is the *Executable
-	CallReplay                            // Trace.Replay; Object is the *Trace
-	CallRecord                            // Queue.Record; Object is the *Event
-	CallWaitEvent                         // Queue.WaitEvent; Object is the *Event
-	CallPendingWait                       // Pending.Wait and the second half of Queue.Read; Object is the *Buffer
-	CallEventWait                         // Event.Wait; Object is the *Event
+	CallWrite             CallKind = iota // Queue.Write
+	CallRead                              // Queue.StartRead and the first half of Queue.Read
+	CallRun                               // Queue.Run
+	CallReplay                            // Trace.Replay
+	CallRecord                            // Queue.Record
+	CallWaitEvent                         // Queue.WaitEvent
+	CallPendingWait                       // Pending.Wait and the second half of Queue.Read
+	CallEventWait                         // Event.Wait
 	CallQueueWait                         // Queue.Wait
-	CallAllocate                          // Device.NewBuffer; Object is the *Buffer, from End on and if there was no error
-	CallReleaseBuffer                     // Buffer.Release; Object is the *Buffer
-	CallLoad                              // Device.Load; Object is the *Executable, from End on and if there was no error
-	CallReleaseExecutable                 // Executable.Release; Object is the *Executable
-	CallCapture                           // Queue.Capture; Object is the *Trace, from End on
-	CallReleaseTrace                      // Trace.Release; Object is the *Trace
+	CallAllocate                          // Device.NewBuffer
+	CallReleaseBuffer                     // Buffer.Release
+	CallLoad                              // Device.Load
+	CallReleaseExecutable                 // Executable.Release
+	CallCapture                           // Queue.Capture
+	CallReleaseTrace                      // Trace.Release
 	numCalls
 )
 
@@ -76,8 +76,10 @@ type Call struct {
 	Kind   CallKind
 	Queues []*Queue // used queues: none, one, or those of a trace
 	Name   string   // the object's name
-	Object any      // see the kinds
-	Bytes  int      // moved, allocated or released; of a load or capture those in DRAM, of a replay those that the host sends
+	// Object is the *Buffer, *Executable, *Trace or *Event; nil for a CallQueueWait. What a call
+	// makes is there from End on, if there was no error.
+	Object any
+	Bytes  int // moved, allocated or released; of a load or capture those in DRAM, of a replay those that the host sends
 	Start  time.Time
 	End    time.Time // from End on
 	Err    error     // from End on
@@ -180,7 +182,7 @@ func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	return c
 }
 
-// observe begins a call if the device has Observers; otherwise it returns nil. The caller defers end.
+// observe is begin, or nil without Observers. The caller defers end.
 func (d *Device) observe(ctx context.Context, kind CallKind, queues []*Queue, name string, object any, bytes int) *Call {
 	if !d.watched() {
 		return nil

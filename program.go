@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,8 +207,7 @@ func (x *Executable) prepare(p *Program) error {
 		}
 		x.hosts = append(x.hosts, h)
 	}
-	spec := dispatch.Program{Name: p.Name}
-	addr := d.cbs.Base()
+	spec, addr := dispatch.Program{Name: p.Name}, d.cbs.Base()
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
 			return circularError(p.Name, c.Index, "%d pages of %d B: both must be positive", c.Pages, c.PageSize)
@@ -227,7 +227,8 @@ func (x *Executable) prepare(p *Program) error {
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
 			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
 		})
-		addr = roundUp(addr+uint64(c.PageSize)*uint64(c.Pages), uint64(d.disp.Chip().Params().Align.DRAM()))
+		align := uint64(d.disp.Chip().Params().Align.DRAM())
+		addr = (addr + uint64(c.PageSize)*uint64(c.Pages) + align - 1) / align * align
 	}
 	if err := d.cbs.Grow(addr); err != nil {
 		return err
@@ -257,14 +258,12 @@ func (x *Executable) request() allocator.Request {
 }
 
 func (x *Executable) place(ctx context.Context) error {
-	bin, ext := x.image.Binary(), x.bin
-	if err := x.image.Place(uint32(ext.Addr), int(ext.Banks)); err != nil {
+	if err := x.image.Place(uint32(x.bin.Addr), int(x.bin.Banks)); err != nil {
 		return err
 	}
-	iv := interleaved(ext)
-	q := x.d.queues[0]
+	iv, q := interleaved(x.bin), x.d.queues[0]
 	x.written = true
-	if err := q.q.Write(ctx, &iv, 0, bin); err != nil {
+	if err := q.q.Write(ctx, &iv, 0, x.image.Binary()); err != nil {
 		return err
 	}
 	return q.settle(ctx)
@@ -274,10 +273,7 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if k.Image == nil {
 		return dispatch.Kernel{}, errors.New("it has no image: load one with kernels.Load")
 	}
-	if err := d.checkFirmware(k); err != nil {
-		return dispatch.Kernel{}, err
-	}
-	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
+	if err := cmp.Or(d.checkFirmware(k), k.Image.Fits(d.Arch(), k.Processor)); err != nil {
 		return dispatch.Kernel{}, err
 	}
 	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, File: k.Image.File,
@@ -343,12 +339,11 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 // retire marks the executable as released. A run holds x.mu for reading while it waits for room in
 // its queue. Unlike Lock, TryLock doesn't block later runs meanwhile.
 func (x *Executable) retire(ctx context.Context) error {
-	const pause = 100 * time.Microsecond
 	for !x.mu.TryLock() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(pause):
+		case <-time.After(100 * time.Microsecond):
 		}
 	}
 	defer x.mu.Unlock()
@@ -393,8 +388,6 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 	}
 	return checkObject("executable", x.Name(), x.d == d, x.released)
 }
-
-func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or
 // get_common_arg_val. It may also name the address of a circular buffer.
@@ -497,7 +490,7 @@ func (x *Executable) change(what string, set func() error) error {
 
 // SetArgs sets all unique arguments of a kernel for later runs and captures. It calls set with each
 // core that has arguments, row by row, and set changes them in place. set must not keep the slice,
-// nor use the executable. What is in a queue or a trace keeps its values.
+// nor use the executable.
 func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	if set == nil {
 		return errors.New("reprise: set arguments: no function that sets them: it is nil")
@@ -545,8 +538,7 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 const fixedCircular = "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"
 
 // SetCircularAddr moves a circular buffer that was loaded with an address, for later runs and
-// captures. What is in a queue or a trace keeps its address. Each core with the buffer needs a
-// kernel with common arguments.
+// captures. Each core with the buffer needs a kernel with common arguments.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return x.change("circular buffer", func() error {
 		at := x.placedAt[index]

@@ -19,10 +19,11 @@ type Queue struct {
 	rec       atomic.Pointer[recording] // the capture by Begin that Run records into
 	capturing atomic.Int32              // captures with a function under way
 
-	self    []*Queue                // itself, for Calls
-	inOrder sync.Mutex              // held by observed calls
-	logged  atomic.Bool             // control flow is being logged
-	spare   atomic.Pointer[Pending] // reused by ReadTo and WriteFrom
+	self    []*Queue    // itself, for Calls
+	inOrder sync.Mutex  // held by observed calls
+	logged  atomic.Bool // control flow is being logged
+
+	spare atomic.Pointer[Pending] // reused by ReadTo and WriteFrom
 
 	begun, finished atomic.Uint64 // numbers of the last wait that began, and that succeeded
 }
@@ -106,7 +107,6 @@ func (q *Queue) WaitFor(ctx context.Context, subs ...int) (err error) {
 	return q.d.opError(op, q.settle(ctx))
 }
 
-// settle waits for the stall group.
 func (q *Queue) settle(ctx context.Context) error {
 	if q.q.StallsAll() {
 		return q.await(ctx)
@@ -126,9 +126,7 @@ func (q *Queue) await(ctx context.Context) error {
 }
 
 // Clock reads the clock of [Event.DeviceTime] for this queue, without waiting for the queue.
-func (q *Queue) Clock() (dispatch.Clock, error) {
-	return ask(q.d, "read clock", q.q.Clock)
-}
+func (q *Queue) Clock() (dispatch.Clock, error) { return ask(q.d, "read clock", q.q.Clock) }
 
 // ProgramTimes returns a reader of the times at which programs run from here on, in cycles of
 // [Queue.Clock]. The device always notes these times, so nothing is put into the queue and nothing

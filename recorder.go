@@ -76,8 +76,9 @@ func (r *Recorder) On(q *Queue) *Recorder {
 // args are arguments that the device computes: From and Offset name a 32-bit word of a buffer in
 // DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word when all
 // programs recorded before are done and their results are in memory. Programs of other queues are
-// waited for only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with tt-metal's firmware, and is a
-// [*dispatch.ArgError] for an argument that the program doesn't have.
+// waited for only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on
+// queues with tt-metal's firmware, and is a [*dispatch.ArgError] for an argument that the program
+// doesn't have.
 func (r *Recorder) Run(x *Executable, args ...Arg) error {
 	if err := r.run(x, args); err != nil {
 		op := opRun.what()
@@ -145,19 +146,13 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 // linearSearchMax: so many programs are searched faster without a map.
 const linearSearchMax = 16
 
-func (r *Recorder) find(x *Executable) int {
-	if r.index == nil {
-		return slices.Index(r.part.programs, x)
-	}
-	if i, ok := r.index[x]; ok {
-		return i
-	}
-	return -1
-}
-
 func (r *Recorder) enter(x *Executable) (int, error) {
-	i := r.find(x)
-	if i < 0 {
+	i, ok := r.index[x]
+	if r.index == nil {
+		i = slices.Index(r.part.programs, x)
+		ok = i >= 0
+	}
+	if !ok {
 		i = len(r.part.programs)
 		if err := r.part.holdProgram(x); err != nil {
 			return 0, err
@@ -501,13 +496,6 @@ func (s *edges) any() bool {
 	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })
 }
 
-var (
-	errOneQueue = fmt.Errorf("this capture is of one queue of the device, which is in order anyway: "+
-		"name the other queues when the capture starts: %w", ErrInCapture)
-	errOutside = fmt.Errorf("it wasn't recorded in this capture, and a replay can't wait for what happens outside: "+
-		"wait on the queues before the replay: %w", ErrInCapture)
-)
-
 // Record records an event into a capture over several queues of a device. A WaitEvent in another
 // queue's part refers to the newest recording at that moment. Recordings outside of the capture
 // aren't affected.
@@ -527,7 +515,7 @@ func (r *Recorder) WaitEvent(e *Event) error {
 	return r.addEvent(opWaitEvent, e, func() error {
 		at, ok := r.edges.newest[e]
 		if !ok {
-			return errOutside
+			return fmt.Errorf("it wasn't recorded in this capture: wait on the queues before the replay: %w", ErrInCapture)
 		}
 		if at.queue == r.q.ID() {
 			return nil // queue order suffices
@@ -548,7 +536,7 @@ func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
 		case e.d != r.d:
 			return ErrWrongDevice
 		case r.edges == nil:
-			return errOneQueue
+			return fmt.Errorf("the capture is of one queue of the device: name the others when it starts: %w", ErrInCapture)
 		case r.control.used || len(r.control.open) > 0:
 			return errFlowEdges
 		}

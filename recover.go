@@ -37,8 +37,7 @@ func (e *RecoverError) Unwrap() error { return e.Err }
 //
 // Every Buffer, Executable and Trace stays valid at its address. Kernels and traces are written
 // again and compared before any queue takes commands. A HostBuffer is pinned again with its
-// contents. The contents of buffers are undefined, in DRAM and in L1: commands may have been cut
-// off, and a reset loses all memory. Write them again.
+// contents. The contents of buffers are undefined, in DRAM and in L1: write them again.
 //
 // A working device can be recovered too. The error is a *RecoverError, or matches ErrClosed.
 func (d *Device) Recover(ctx context.Context) error {

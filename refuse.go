@@ -107,8 +107,7 @@ func (op captureOp) refusal(trace, what string) *CaptureError {
 }
 
 // refuse returns a *CaptureError if an operation belongs to a capture of the device: by its
-// context, or because of Begin on the queue; if q is nil, on any queue. Without captures it costs
-// one load.
+// context, or because of Begin on the queue; if q is nil, on any queue.
 func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string) error {
 	if d.capturing.Load() == 0 {
 		return nil

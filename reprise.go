@@ -6,8 +6,8 @@
 // [Queue.Capture] records programs into a [Trace] at the top of every DRAM bank, and [Trace.Replay]
 // runs them again by writing a few words.
 //
-// A device has one or two queues. Only an [Event], which one queue records and the other waits for,
-// or a wait of the host orders two queues. A trace may span both, or queues of several devices.
+// A device has one or two queues, which an [Event] or a wait of the host orders. A trace may span
+// both, or queues of several devices.
 //
 // Package chip has coordinates, architectures and processors, package allocator kinds of memory,
 // layouts and errors of memory, and package dispatch errors of programs, hangs and events.

@@ -150,7 +150,7 @@ func (q *Queue) SetStallGroup(subs ...int) error {
 	return q.d.opError("set the stall group", q.q.SetStallGroup(subs...))
 }
 
-// inside returns an error for a buffer that a pool of a sub-device can't have.
+// inside refuses a buffer that isn't in the pool's sub-device.
 func (p *Pool) inside(c *BufferConfig) error {
 	if p.cores == nil {
 		return nil

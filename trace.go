@@ -115,8 +115,7 @@ func (t *Trace) owner() *Trace {
 // still have their parts.
 //
 // On one device the parts of two replays don't overlap across queues: a part begins when the other
-// queues' parts of the previous replay are done. The error is an *dispatch.OverlapError if another
-// queue has put a program on the same workers and nothing orders the two.
+// queues' parts of the previous replay are done. An *dispatch.OverlapError is as for [Queue.Run].
 func (t *Trace) Replay(ctx context.Context) error {
 	if p := t.single; p != nil && p.q.d.fastPath() && !p.params.changed.Load() {
 		if err := t.batch.Submit(ctx); err != nil {
@@ -157,7 +156,7 @@ func (t *Trace) replay(ctx context.Context) error {
 		changed = changed || p.params.changed.Load()
 	}
 	if changed && len(t.parts) == 1 {
-		return t.replayError(t.parts[0].replayChanged(ctx))
+		return t.replayError(t.parts[0].flush(ctx, true))
 	}
 	if changed {
 		if err := t.flush(ctx); err != nil {
@@ -189,7 +188,7 @@ func (t *Trace) flush(ctx context.Context) error {
 		if !p.params.changed.Load() {
 			continue
 		}
-		if err := p.replayError(p.flush(ctx)); err != nil {
+		if err := p.replayError(p.flush(ctx, false)); err != nil {
 			if len(t.calls) == 1 {
 				return err
 			}
@@ -205,18 +204,20 @@ func (t *Trace) flush(ctx context.Context) error {
 // alone. Queues without a part are ignored. Of a device with several queues it takes all or none.
 // The whole trace owns the memory; a Subset is never released.
 func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
-	in := func(q *Queue) bool { return slices.Contains(queues, q) }
+	in := func(q *dispatch.Queue) bool {
+		return slices.ContainsFunc(queues, func(o *Queue) bool { return o != nil && o.q == q })
+	}
 	s := &Trace{name: t.name, whole: t.owner()}
-	index := map[*dispatch.Queue]*Queue{}
 	for _, p := range t.parts {
-		index[p.q.q] = p.q
-		if in(p.q) {
+		if in(p.q.q) {
 			s.parts = append(s.parts, p)
 		}
 	}
-	err := errNoPart
-	if len(s.parts) > 0 {
-		s.batch, err = t.batch.Subset(func(q *dispatch.Queue) bool { return in(index[q]) })
+	var err error
+	if len(s.parts) == 0 {
+		err = errors.New("nothing was recorded for these queues")
+	} else {
+		s.batch, err = t.batch.Subset(in)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
@@ -225,8 +226,6 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 	s.setSingle()
 	return s, nil
 }
-
-var errNoPart = errors.New("nothing was recorded for these queues")
 
 // Release waits for the queues, replays included, and frees the trace's memory and the buffers and
 // kernels that nothing else holds. Traces may be released in any order. After an error Release can

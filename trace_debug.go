@@ -56,7 +56,7 @@ func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) 
 	}
 	defer leave()
 	for i, p := range t.everyPart() {
-		err := p.flush(ctx)
+		err := p.flush(ctx, false)
 		if err == nil && i > 0 && i < len(t.parts) { // results are read by the first queue
 			err = p.q.await(ctx)
 		}
@@ -83,7 +83,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 		return err
 	}
 	if len(t.calls) > 1 {
-		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w",
+		return fmt.Errorf("reprise: %s: it has parts on %d devices: take the Subset of one device: %w",
 			what, len(t.calls), errors.ErrUnsupported)
 	}
 	s := &debugSession{t: t, d: dev, parts: t.everyPart()}
@@ -116,7 +116,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	}
 	defer u.leave(true)
 	for _, p := range s.parts {
-		if err := p.flush(ctx); err != nil {
+		if err := p.flush(ctx, false); err != nil {
 			return dev.opError(what, err)
 		}
 		s.commands = append(s.commands, p.commands())
@@ -300,17 +300,13 @@ func (p *placed) Run(ctx context.Context) error {
 }
 
 func (p *placed) Release(ctx context.Context) error {
-	free := func() error {
+	return p.s.d.freeAfter(ctx, func() error {
 		var errs []error
 		for _, e := range p.extents {
 			errs = append(errs, p.s.d.mem.Free(e))
 		}
 		return errors.Join(errs...)
-	}
-	if len(p.busy) > 0 {
-		return p.s.d.freeAfter(ctx, free, p.busy...)
-	}
-	return free()
+	}, p.busy...)
 }
 
 func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
@@ -373,8 +369,6 @@ type controlLog struct {
 	stopped bool
 }
 
-var errSecondLog = fmt.Errorf("the queue has a log already: stop it first: %w", ErrReserved)
-
 func (d debugTrace) LogControl(part, entries int) (debug.ControlLog, error) {
 	q := d.t.parts[part].q
 	l, err := q.logControl(entries)
@@ -393,7 +387,7 @@ func (q *Queue) logControl(entries int) (*controlLog, error) {
 	}
 	l := &controlLog{q: q, entries: uint32(entries), starts: q.q.Starts()}
 	if !q.logged.CompareAndSwap(false, true) {
-		return nil, errSecondLog
+		return nil, fmt.Errorf("the queue has a log already: stop it first: %w", ErrReserved)
 	}
 	size := uint64(entries) * cq.TurnSize // one page, so that it lies in one bank
 	var err error

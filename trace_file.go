@@ -27,8 +27,7 @@ type saveOptions struct {
 }
 
 // WithData saves the present contents of buffers: all that the trace's programs use, or only those
-// given, which may be parts. So a trace with its weights and inputs runs anywhere. Reading them
-// waits for the trace's queues.
+// given, which may be parts. Reading them waits for the trace's queues.
 func WithData(only ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.data, o.only = true, append(o.only, only...) }
 }
@@ -249,7 +248,7 @@ func wholeRanges(all, bufs []*Buffer) (byteRanges, error) {
 		}
 		i := slices.IndexFunc(all, func(o *Buffer) bool { return o.d == b.d && o.ext == b.ext })
 		if i < 0 {
-			return nil, fmt.Errorf("buffer %q is none of the trace's: give only buffers of its programs", b.name)
+			return nil, fmt.Errorf("buffer %q is none of the trace's", b.name)
 		}
 		start := b.mem.First * b.PageSize()
 		out[all[i]] = append(out[all[i]], tracebuf.ByteRange{Start: start, End: start + b.Size()})
@@ -408,7 +407,7 @@ func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 	return l
 }
 
-// queueFor returns the first queue with these workers, else queue 0.
+// queueFor returns the queue with these workers, else queue 0.
 func (d *Device) queueFor(workers chip.Range) *Queue {
 	for _, q := range d.queues {
 		if q.q.Workers() == workers {
@@ -570,19 +569,17 @@ func (l *loading) loadBuffers() error {
 }
 
 func (l *loading) movable(i int) error {
-	return l.f.CheckMovable(i, l.rows(i)*uint64(l.f.Image.Buffers[i].Stride))
-}
-
-func (l *loading) rows(i int) uint64 {
-	plan := l.plans[i]
+	b, plan, rows := &l.f.Image.Buffers[i], l.plans[i], 0
 	if plan.dist != nil {
-		return uint64(plan.dist.CorePages())
+		rows = plan.dist.CorePages()
+	} else {
+		banks := l.d.DRAMBanks()
+		if b.Kind != tracebuf.KindDRAM {
+			banks = l.d.disp.L1Banks()
+		}
+		rows = (plan.mem.Pages + banks - 1) / banks
 	}
-	banks := l.d.DRAMBanks()
-	if l.f.Image.Buffers[i].Kind != tracebuf.KindDRAM {
-		banks = l.d.disp.L1Banks()
-	}
-	return uint64((plan.mem.Pages + banks - 1) / banks)
+	return l.f.CheckMovable(i, uint64(rows)*uint64(b.Stride))
 }
 
 func (l *loading) config(i int) *BufferConfig {

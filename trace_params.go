@@ -188,7 +188,15 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 	p.params.replaced = append(p.params.replaced, one.Of.owned())
 	one.Of = b
 	p.setWordsLocked(one, b.Addr())
-	return p.params.settleLocked(mem, p.q.finished.Load())
+	finished, errs := p.q.finished.Load(), []error(nil)
+	p.params.retired = slices.DeleteFunc(p.params.retired, func(r retired) bool {
+		if finished < r.wait {
+			return false
+		}
+		errs = append(errs, mem.Unhold(r.ext))
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 func (p *part) findLocked(name string, kind tracebuf.ParamKind) (*tracebuf.Patch[*Buffer], error) {
@@ -216,21 +224,6 @@ func (p *part) setWordsLocked(one *tracebuf.Patch[*Buffer], v uint32) {
 	}
 }
 
-func (p *part) replayChanged(ctx context.Context) error {
-	ps := &p.params
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	err := p.usableLocked()
-	if err == nil {
-		iv := interleaved(p.ext)
-		err = p.q.q.SubmitPatched(ctx, &p.prep, &iv, p.piecesLocked())
-	}
-	if err == nil {
-		p.writtenLocked()
-	}
-	return err
-}
-
 func (p *part) flushAll(ctx context.Context) error {
 	for _, o := range p.called() {
 		if err := o.flushAll(ctx); err != nil {
@@ -240,19 +233,24 @@ func (p *part) flushAll(ctx context.Context) error {
 	if !p.params.changed.Load() {
 		return nil
 	}
-	return p.flush(ctx)
+	return p.flush(ctx, false)
 }
 
-// flush writes changed parameters to DRAM without a replay.
-func (p *part) flush(ctx context.Context) error {
+// flush writes changed parameters to DRAM, with a replay if asked for.
+func (p *part) flush(ctx context.Context, replay bool) error {
 	ps := &p.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if err := p.usableLocked(); err != nil || !ps.changed.Load() {
+	err := p.usableLocked()
+	if err != nil || !replay && !ps.changed.Load() {
 		return err
 	}
 	iv := interleaved(p.ext)
-	err := p.q.q.Patch(ctx, &iv, p.piecesLocked())
+	if pieces := p.piecesLocked(); replay {
+		err = p.q.q.SubmitPatched(ctx, &p.prep, &iv, pieces)
+	} else {
+		err = p.q.q.Patch(ctx, &iv, pieces)
+	}
 	if err == nil {
 		p.writtenLocked()
 	}
@@ -304,18 +302,6 @@ func (ps *params) restore(t *part, made []*Buffer) error {
 		}
 	}
 	return nil
-}
-
-func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
-	var errs []error
-	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {
-		if finished < r.wait {
-			return false
-		}
-		errs = append(errs, mem.Unhold(r.ext))
-		return true
-	})
-	return errors.Join(errs...)
 }
 
 func (p *part) usableLocked() error {

@@ -33,8 +33,8 @@ type part struct {
 
 	ext     allocator.Extent
 	subs    *dispatch.SubDevices // when it was recorded
-	cbEnd   uint64               // of the held circular buffers
-	kept    []any                // see releaseKept
+	cbEnd   uint64
+	kept    []any // see releaseKept
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
 	afters  [1]dispatch.SubAfter
@@ -110,13 +110,6 @@ func (p *part) label(s string) string {
 		return fmt.Sprintf("%s on queue %d", s, p.q.ID())
 	}
 	return s
-}
-
-func (p *part) failure(n int, err error) error {
-	if err == nil || n == 1 {
-		return err
-	}
-	return fmt.Errorf("%s: %w", p.where(), err)
 }
 
 func (p *part) hold(b *Buffer) error {
@@ -199,7 +192,6 @@ func (p *part) noRoom(n int, err error) error {
 		n, d.name, oom.Total*uint64(oom.Banks), oom.TraceRegion, err)
 }
 
-// place writes the part to its DRAM and prepares the replay's commands.
 func (p *part) place(ctx context.Context, afters ...dispatch.SubAfter) error {
 	d := p.q.d
 	config, to := p.q.replayConfig(p.image, p.ext, afters...), []byte(nil)
@@ -296,7 +288,6 @@ func (p *part) replayError(err error) error {
 	return p.q.d.objectError("replay trace", p.name, overlap(err))
 }
 
-// release ends the part once its queue has finished. A second call does nothing.
 func (p *part) release(ctx context.Context) error {
 	if p.stateNow() > partLive {
 		return nil
@@ -372,9 +363,9 @@ func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
 	written := func(p *part) bool { return p.stateNow() >= partWritten }
 	if slices.ContainsFunc(append(allCallees(p), p), written) || len(others) > 0 {
-		return p.q.d.freeAfter(ctx, p.drop, append(others, p.q)...)
+		others = append(others, p.q)
 	}
-	return p.drop()
+	return p.q.d.freeAfter(ctx, p.drop, others...)
 }
 
 func (p *part) drop() error {

@@ -44,9 +44,9 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 	if err := q.checkTransfer(ctx, "read", opRead, b); err != nil {
 		return nil, err
 	}
-	p = &Pending{b: b, q: q, n: len(dst)}
+	p = &Pending{b: b, q: q, n: len(dst), op: opRead}
 	if err := b.mem.StartRead(ctx, q.q, &p.transfer, off, dst); err != nil {
-		return nil, q.d.objectError("read buffer", b.name, err)
+		return nil, p.failed(err)
 	}
 	return p, nil
 }
@@ -63,7 +63,7 @@ func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b 
 
 // read is Queue.Read, unobserved.
 func (b *Buffer) read(ctx context.Context, q *dispatch.Queue, off int, dst []byte) error {
-	p := &Pending{b: b}
+	p := &Pending{b: b, op: opRead}
 	if err := b.mem.StartRead(ctx, q, &p.transfer, off, dst); err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (b *Buffer) write(ctx context.Context, q *dispatch.Queue, off int, data []b
 type Pending struct {
 	b        *Buffer
 	q        *Queue
-	n        int // bytes
-	write    bool
+	n        int       // bytes
+	op       captureOp // opRead or opWrite
 	transfer dispatch.Transfer
 }
 
@@ -103,11 +103,7 @@ func (p *Pending) Done() (bool, error) {
 func (p *Pending) Abandon() { p.transfer.Abandon() }
 
 func (p *Pending) failed(err error) error {
-	op := "read buffer"
-	if p.write {
-		op = "write buffer"
-	}
-	return p.b.d.objectError(op, p.b.name, err)
+	return p.b.d.objectError(p.op.what(), p.b.name, err)
 }
 
 // HostBuffer is memory of this process that the device reads and writes itself, without a copy by
@@ -274,8 +270,7 @@ func (q *Queue) WriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer
 }
 
 // StartWriteFrom puts a WriteFrom into the queue and returns without waiting for it. That part of
-// the host buffer must not change until Wait has returned nil or Done has reported true; after
-// Abandon, or a Wait that failed, until the queue has finished.
+// the host buffer must not change for as long as [Queue.StartReadTo] says.
 func (q *Queue) StartWriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, false, b, off, h, at, n)
 }
@@ -323,7 +318,7 @@ func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer,
 	if err := h.checkLocked(q.d, at, n); err != nil {
 		return fmt.Errorf("reprise: %s: %w", name, err)
 	}
-	p.b, p.q, p.n, p.write = b, q, n, !read
+	p.b, p.q, p.n, p.op = b, q, n, op
 	t := dispatch.Direct{Read: read, Offset: off, Host: h.h, At: at, Size: n, Strict: h.strict}
 	return p.failed(b.mem.StartDirect(ctx, q.q, &p.transfer, t))
 }
