@@ -29,9 +29,9 @@ type BufferConfig struct {
 	Addr uint32
 }
 
-// Buffer is device memory in pages. Those of an interleaved buffer go round the banks of its kind:
-// page p lies in bank p mod banks, at Addr + p/banks*PageStride. Of a sharded buffer, each core has
-// some shards; [Buffer.Page] says which page is where.
+// Buffer is device memory in pages. Page p of an interleaved buffer lies in bank p mod banks of its
+// kind, at Addr + p/banks*PageStride. Of a sharded buffer, each core has some shards; [Buffer.Page]
+// says which page is where.
 type Buffer struct {
 	d     *Device
 	name  string
@@ -48,19 +48,15 @@ type Buffer struct {
 // if there is no room, and an *allocator.OccupiedError if something is in the way of a fixed
 // address.
 func (d *Device) NewBuffer(c BufferConfig) (b *Buffer, err error) {
-	if ctx := context.Background(); d.watched() {
-		call := d.begin(ctx, &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size})
-		defer func() {
-			if b != nil {
-				call.Object, call.Bytes = b, b.Size()
-			}
-			call.end(ctx, &err)
-		}()
-	}
-	if err := d.usable("new buffer"); err != nil {
-		return nil, err
-	}
-	if err := d.refuse(context.Background(), nil, opAllocate, c.Name); err != nil {
+	ctx := context.Background()
+	call := d.observe(ctx, CallAllocate, nil, c.Name, nil, c.Size)
+	defer func() {
+		if call != nil && b != nil {
+			call.Object, call.Bytes = b, b.Size()
+		}
+		call.end(ctx, &err)
+	}()
+	if err := d.admit(ctx, nil, "new buffer", opAllocate, c.Name); err != nil {
 		return nil, err
 	}
 	if b, err = d.newBuffer(&c); err != nil {
@@ -75,8 +71,7 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 		return nil, err
 	}
 	r.Site = userPC()
-	if c.Kind == allocator.L1 {
-		// While circular buffers grow or shrink, their place is free for a moment.
+	if c.Kind == allocator.L1 { // while circular buffers grow or shrink, their place is free for a moment
 		d.cbs.Lock()
 		defer d.cbs.Unlock()
 	}
@@ -91,7 +86,63 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 	return b, nil
 }
 
-// plan checks a configuration. It returns a buffer without memory, and the request for its memory.
+// NewBuffers allocates a buffer of the same configuration on each of several devices, all at one
+// address. Devices with equal fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards.
+// Either all devices have their buffer or none. Errors are those of NewBuffer, or an
+// *allocator.NoCommonAddressError if no address is free on all devices.
+func NewBuffers(ds []*Device, c BufferConfig) (bufs []*Buffer, err error) {
+	if err := distinct(ds); err != nil {
+		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
+	}
+	ctx := context.Background()
+	begun := beginAll(ctx, callsOn(ds), func(int) *Call { return &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size} })
+	defer endAll(ctx, begun, func(i int, call *Call) { call.Object, call.Bytes = bufs[i], bufs[i].Size() }, &err)
+	made := make([]*Buffer, len(ds))
+	if err := newBuffers(ds, made, &c); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
+	fail := func(err error) error {
+		return fmt.Errorf("reprise: new buffer %q on %d devices: %w", c.Name, len(ds), err)
+	}
+	rs, mems := make([]allocator.Request, len(ds)), memories(ds)
+	site := userPC()
+	for i, d := range ds {
+		err := d.admit(context.Background(), nil, "new buffer", opAllocate, c.Name)
+		if err != nil {
+			return err
+		}
+		if bufs[i], rs[i], err = d.plan(c); err != nil {
+			return fail(err)
+		}
+		rs[i].Site = site
+	}
+	if c.Kind == allocator.L1 {
+		for _, d := range lockOrder(ds) { // as in newBuffer
+			d.cbs.Lock()
+			defer d.cbs.Unlock()
+		}
+	}
+	var exts []allocator.Extent
+	var err error
+	if c.Addr == 0 {
+		exts, err = allocator.AllocateAll(mems, rs)
+	} else {
+		exts, err = allocator.AllocateAllAt(mems, rs, uint64(c.Addr))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	for i, b := range bufs {
+		b.setExtent(exts[i])
+	}
+	return nil
+}
+
+// plan returns a buffer without memory, and the request for its memory.
 func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 	bad := func(format string, args ...any) (*Buffer, allocator.Request, error) {
 		return nil, allocator.Request{}, fmt.Errorf(format, args...)
@@ -119,19 +170,19 @@ func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 		if b.mem.Banks, err = d.banksOf(c.Kind, b.dist); err != nil {
 			return bad("%w", err)
 		}
-		return b, allocator.Request{
-			Kind: c.Kind, Size: uint64(b.dist.DevicePages()) * uint64(page), PageSize: uint64(page), Shards: len(b.mem.Banks), Owner: c.Name,
-			Tag: "buffer",
-		}, nil
+		size = b.dist.DevicePages() * page
+	} else {
+		if page == 0 {
+			page = size
+		}
+		if size <= 0 || page < 0 || size%page != 0 {
+			return bad("%d B in pages of %d B: the size must be a positive multiple of the page", size, page)
+		}
+		b.mem.Pages = size / page
 	}
-	if page == 0 {
-		page = size
-	}
-	if size <= 0 || page < 0 || size%page != 0 {
-		return bad("%d B in pages of %d B: the size must be a positive multiple of the page", size, page)
-	}
-	b.mem.Pages = size / page
-	return b, allocator.Request{Kind: c.Kind, Size: uint64(size), PageSize: uint64(page), Owner: c.Name, Tag: "buffer"}, nil
+	return b, allocator.Request{
+		Kind: c.Kind, Size: uint64(size), PageSize: uint64(page), Shards: len(b.mem.Banks), Owner: c.Name, Tag: "buffer",
+	}, nil
 }
 
 func place(mem *allocator.Allocator, c *BufferConfig, r allocator.Request) (allocator.Extent, error) {
@@ -144,8 +195,7 @@ func place(mem *allocator.Allocator, c *BufferConfig, r allocator.Request) (allo
 func interleaved(e allocator.Extent) dispatch.Interleaved {
 	return dispatch.Interleaved{
 		DRAM: e.Kind == allocator.DRAM || e.Kind == allocator.Trace, Addr: uint32(e.Addr), PageSize: uint32(e.Stride),
-		HostPage: uint32(e.PageSize),
-		Pages:    int(e.Pages()), Banks: int(e.Banks),
+		HostPage: uint32(e.PageSize), Pages: int(e.Pages()), Banks: int(e.Banks),
 	}
 }
 
@@ -189,13 +239,13 @@ func (b *Buffer) Layout() allocator.Layout {
 // that use it, and all parts of it, are released. The error of a second Release matches
 // ErrReleased.
 func (b *Buffer) Release() (err error) {
-	if ctx := context.Background(); b.d.watched() {
-		defer b.d.begin(ctx, &Call{Kind: CallReleaseBuffer, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
+	ctx := context.Background()
+	defer b.d.observe(ctx, CallReleaseBuffer, nil, b.name, b, b.Size()).end(ctx, &err)
+	err = ErrReleased
+	if !b.freed.Swap(true) {
+		err = b.freeMemory()
 	}
-	if b.freed.Swap(true) {
-		return fmt.Errorf("reprise: release buffer %q: %w", b.name, ErrReleased)
-	}
-	if err := b.freeMemory(); err != nil {
+	if err != nil {
 		return fmt.Errorf("reprise: release buffer %q: %w", b.name, err)
 	}
 	return nil
@@ -205,13 +255,7 @@ func (b *Buffer) checkDevice(d *Device) error {
 	if b == nil {
 		return errors.New("no buffer: it is nil")
 	}
-	if b.d != d {
-		return fmt.Errorf("buffer %q: %w", b.name, ErrWrongDevice)
-	}
-	if b.freed.Load() {
-		return fmt.Errorf("buffer %q: %w", b.name, ErrReleased)
-	}
-	return nil
+	return checkObject("buffer", b.name, b.d == d, b.freed.Load())
 }
 
 func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
@@ -222,20 +266,22 @@ func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
 
 // Sub returns a part of the buffer: pages from byte off on, size bytes, both multiples of the page.
 // The part shares the memory, which stays allocated until the buffer and all its parts are
-// released. Pages of the part are numbered from 0, and lie where they lie in the whole.
+// released. Pages of the part are numbered from 0.
 func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	if err := b.checkDevice(b.d); err != nil {
 		return nil, fmt.Errorf("reprise: part of a buffer: %w", err)
 	}
-	page := b.PageSize()
-	if off < 0 || size <= 0 || off%page != 0 || size%page != 0 || off > b.Size() || size > b.Size()-off {
-		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, &dispatch.TransferError{Op: "part", Offset: off, Size: size,
-			Have: b.Size(), Page: page})
+	page, have := b.PageSize(), b.Size()
+	var err error
+	switch {
+	case off < 0 || size <= 0 || off%page != 0 || size%page != 0 || off > have || size > have-off:
+		err = &dispatch.TransferError{Op: "part", Offset: off, Size: size, Have: have, Page: page}
+	case b.pool != nil:
+		err = fmt.Errorf("it is in pool %q: take the part from the pool", b.pool.name)
+	default:
+		err = b.d.mem.Hold(b.ext)
 	}
-	if b.pool != nil {
-		return nil, fmt.Errorf("reprise: part of buffer %q: it is in pool %q: take the part from the pool", b.name, b.pool.name)
-	}
-	if err := b.d.mem.Hold(b.ext); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, err)
 	}
 	return b.part(off/page, size/page), nil
@@ -281,21 +327,16 @@ func (b *Buffer) Page(i int) (Place, bool) {
 // the page. ok is false where no page of the buffer lies. PageAt ignores p.Core.
 func (b *Buffer) PageAt(p Place) (page, off int, ok bool) {
 	if b.dist == nil {
-		at, o, ok := b.ext.PageAt(p.Bank, uint64(p.Addr))
-		page, off = int(at), int(o)
-		return page - b.mem.First, off, ok && page >= b.mem.First && page < b.mem.First+b.mem.Pages
+		at, o, found := b.ext.PageAt(p.Bank, uint64(p.Addr))
+		page, off, ok = int(at), int(o), found
+	} else if core := slices.Index(b.mem.Banks, p.Bank); core >= 0 && p.Addr >= b.mem.Whole.Addr {
+		at, stride := p.Addr-b.mem.Whole.Addr, b.mem.Whole.PageSize
+		off = int(at % stride)
+		page, ok = b.dist.PageAt(core, int(at/stride))
+		ok = ok && off < b.PageSize()
 	}
-	for core, bank := range b.mem.Banks {
-		if bank != p.Bank || p.Addr < b.mem.Whole.Addr {
-			continue
-		}
-		slot := (p.Addr - b.mem.Whole.Addr) / b.mem.Whole.PageSize
-		off = int((p.Addr - b.mem.Whole.Addr) % b.mem.Whole.PageSize)
-		page, ok = b.dist.PageAt(core, int(slot))
-		ok = ok && off < b.PageSize() && page >= b.mem.First && page < b.mem.First+b.mem.Pages
-		return page - b.mem.First, off, ok
-	}
-	return 0, 0, false
+	page -= b.mem.First
+	return page, off, ok && page >= 0 && page < b.mem.Pages
 }
 
 // Cores returns the cores that hold shards, in the order in which shards are dealt; nil if the
@@ -338,9 +379,8 @@ func (d *Device) banksOf(k allocator.Kind, dist *allocator.Distribution) ([]int,
 //
 // A trace that uses a buffer of a pool holds the whole pool until the trace is released. Released
 // buffers can be taken again, by programs of the next trace, so a replay may change any buffer of
-// the pool, also one that its trace doesn't use. Keep in a pool only what a trace computes for
-// itself. Copy results to buffers outside of the pool, or read them before another trace is
-// replayed.
+// the pool, also one that its trace doesn't use. Copy results to buffers outside of the pool, or
+// read them before another trace is replayed.
 //
 // Buffers can be taken from a pool during a capture. The methods may be called from any goroutine.
 type Pool struct {
@@ -364,10 +404,7 @@ type PoolConfig struct {
 
 // NewPool takes memory for a pool. The error is a *allocator.OutOfMemoryError if there is no room.
 func (d *Device) NewPool(c PoolConfig) (*Pool, error) {
-	if err := d.usable("new pool"); err != nil {
-		return nil, err
-	}
-	if err := d.refuse(context.Background(), nil, opAllocate, c.Name); err != nil {
+	if err := d.admit(context.Background(), nil, "new pool", opAllocate, c.Name); err != nil {
 		return nil, err
 	}
 	p, err := d.newPool(c)
@@ -472,7 +509,7 @@ func (p *Pool) Release() error {
 	return nil
 }
 
-// owned is the extent that users of the buffer hold: that of its pool, if it has one.
+// owned is the extent that users hold: that of the buffer's pool, if it has one.
 func (b *Buffer) owned() allocator.Extent {
 	if b.pool != nil {
 		return b.pool.ext

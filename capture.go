@@ -10,14 +10,13 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// capture is a trace that is being recorded, on one queue or several.
 type capture struct {
 	recording
 	rs   []*Recorder // by queue, in the order of the call
 	t    *Trace      // of a capture on one queue
 	one  Recorder
 	list [1]*Recorder // backs rs for one queue
-	site uintptr      // of the call; 0 if it isn't known yet
+	site uintptr      // of the call; 0 if unknown
 	ctx  captureContext
 }
 
@@ -73,7 +72,7 @@ func captureObserved(ctx context.Context, queues []*Queue, name string, site uin
 	record func(context.Context, *Recorder) error) (t *Trace, err error) {
 	calls := callsOf(queues)
 	begun := beginAll(ctx, calls, func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} })
-	defer endAll(ctx, begun, func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }, &err)
+	defer endAll(ctx, begun, func(i int, c *Call) { c.Object, c.Bytes = t, t.sum(calls[i].d, (*part).size) }, &err)
 	return captureOn(ctx, queues, name, site, record)
 }
 
@@ -85,10 +84,7 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 		if q == nil {
 			return fail("queue %d of the list is nil", i)
 		}
-		if err := q.d.usable("capture"); err != nil {
-			return err
-		}
-		if err := q.d.refuse(ctx, q, opCapture, name); err != nil {
+		if err := q.d.admit(ctx, q, "capture", opCapture, name); err != nil {
 			return err
 		}
 		if len(queues) > 1 && q.d.SubDevices() != nil {
@@ -99,8 +95,7 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 				return fail("queue %d of %s is given twice", q.ID(), q.d.name)
 			}
 			if o.d == q.d && o.Workers().Overlaps(q.Workers()) {
-				return fail("queues %d and %d start the same workers, which pass between queues only as a whole, after a replay: "+
-					"give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
+				return fail("queues %d and %d start the same workers: give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
 			}
 		}
 	}
@@ -121,8 +116,7 @@ func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	return c.finish(ctx)
 }
 
-// siteOf returns the user's call site for a return address in the stack. Captures in a loop have
-// the same address, so the last site is cached.
+// siteOf caches the last call site by a return address in the stack, for captures in a loop.
 func (d *Device) siteOf(pc uintptr) uintptr {
 	if pc != d.lastSite.Load() {
 		pc = userPC()
@@ -133,12 +127,11 @@ func (d *Device) siteOf(pc uintptr) uintptr {
 
 func newCapture(name string, queues []*Queue) *capture {
 	c := &capture{recording: recording{name: name, queues: queues}}
-	c.rs = c.list[:0]
 	if len(queues) == 1 {
 		c.t = &Trace{}
 		c.t.one.part.arena = &c.t.one
 		c.one.init(c, queues[0], &c.t.one.part)
-		c.rs = append(c.rs, &c.one)
+		c.rs = append(c.list[:0], &c.one)
 		return c
 	}
 	for _, q := range queues {
@@ -150,25 +143,20 @@ func newCapture(name string, queues []*Queue) *capture {
 	return c
 }
 
-// link makes the Recorders of different devices share commands, and gives those of one device their
-// edges.
+// link makes Recorders of different devices share commands, and gives those of one device edges.
 func (c *capture) link() {
-	if len(c.rs) == 1 {
-		return
-	}
+	linked := false
 	for i, r := range c.rs {
-		for _, o := range c.rs[:i] {
-			if o.d == r.d {
-				if o.edges == nil {
-					o.edges = newEdges(o)
-				}
-				r.edges = o.edges
-				r.edges.rs = append(r.edges.rs, r)
-				break
+		if k := slices.IndexFunc(c.rs[:i], func(o *Recorder) bool { return o.d == r.d }); k >= 0 {
+			o := c.rs[k]
+			if o.edges == nil {
+				o.edges = newEdges(o)
 			}
+			r.edges, linked = o.edges, true
+			r.edges.rs = append(r.edges.rs, r)
 		}
 	}
-	if slices.ContainsFunc(c.rs, func(r *Recorder) bool { return r.edges != nil }) {
+	if linked {
 		return // edges differ from queue to queue
 	}
 	for _, r := range c.rs[1:] {
@@ -198,17 +186,13 @@ var errPanicked = errors.New("the function that records panicked")
 // loading on the device return a *CaptureError too, and End still succeeds. The error is an
 // ErrNestedCapture while another capture of the queue is under way.
 func (q *Queue) Begin(name string) (*Recorder, error) {
-	if err := q.d.usable("capture"); err != nil {
-		return nil, err
-	}
-	if err := q.d.refuse(context.Background(), q, opCapture, name); err != nil {
+	if err := q.d.admit(context.Background(), q, "capture", opCapture, name); err != nil {
 		return nil, err
 	}
 	c := newCapture(name, q.self)
 	c.begun = c.rs[0]
 	if q.capturing.Load() > 0 || !q.rec.CompareAndSwap(nil, &c.recording) {
-		at, why := callSite(), &refusals[opCapture]
-		return nil, &CaptureError{Trace: name, Op: "begin", File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
+		return nil, opCapture.refusal(name, "begin")
 	}
 	q.d.capturing.Add(1)
 	return c.rs[0], nil
@@ -231,11 +215,9 @@ func (r *Recorder) Discard() error {
 	if err := r.end("discard"); err != nil {
 		return err
 	}
-	_ = r.c.close(errDiscarded)
+	_ = r.c.close(errors.New("it was discarded"))
 	return nil
 }
-
-var errDiscarded = errors.New("it was discarded")
 
 func (r *Recorder) end(op string) error {
 	if r == nil {
@@ -247,8 +229,7 @@ func (r *Recorder) end(op string) error {
 	return nil
 }
 
-// close ends the recording. If it failed, or the caller gives a cause, close releases everything
-// held and returns the error.
+// close ends the recording. After an error, or with a cause, it releases everything held.
 func (c *capture) close(cause error) error {
 	for _, r := range c.rs {
 		r.d.capturing.Add(-1)
@@ -311,11 +292,6 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 	if len(rs) == 0 || rs[0].empty() {
 		return nil, ErrEmptyTrace
 	}
-	for _, r := range c.rs {
-		if r.empty() && r.edges != nil && r.edges.any() {
-			return nil, fmt.Errorf("%s: %w", r.part.where(), ErrEmptyTrace)
-		}
-	}
 	if len(c.rs) == 1 {
 		r := rs[0]
 		if err := r.finish(); err != nil {
@@ -329,6 +305,11 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 		}
 		return c.t.finishOne(c.name)
 	}
+	for _, r := range c.rs {
+		if r.empty() && r.edges != nil && r.edges.any() {
+			return nil, fmt.Errorf("%s: %w", r.part.where(), ErrEmptyTrace)
+		}
+	}
 	var parts []*part
 	for _, r := range rs {
 		if err := r.finish(); err != nil {
@@ -339,7 +320,13 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 	if err := allocateParts(parts); err != nil {
 		return nil, err
 	}
-	err := eachOf(len(rs), func(i int) error { return rs[i].part.failure(len(rs), rs[i].place(ctx)) })
+	err := eachOf(len(rs), func(i int) error {
+		err := rs[i].place(ctx)
+		if err == nil || len(rs) == 1 {
+			return err
+		}
+		return fmt.Errorf("%s: %w", rs[i].part.where(), err)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -25,8 +28,8 @@ type Device struct {
 	queues []*Queue
 
 	target   kmd.Target
-	firmware *metal.Firmware // base firmware of the workers; nil for this runtime's own
-	log      *usage.Log      // memory usage log, or nil
+	firmware *metal.Firmware // of the workers; nil for this runtime's own
+	log      *usage.Log      // may be nil
 	logErr   error           // why log is nil
 
 	mu     sync.Mutex
@@ -42,7 +45,7 @@ type Device struct {
 	spares    spares
 	lastSite  atomic.Uintptr // call site of the last capture
 	watch     watchers
-	subs      atomic.Pointer[SubDevices] // that are loaded
+	subs      atomic.Pointer[SubDevices]
 
 	admin sync.Mutex   // held by Recover and Close
 	work  sync.RWMutex // Recover writes; placing and releasing kernels and traces reads
@@ -185,8 +188,7 @@ func ask[T any](d *Device, op string, f func() (T, error)) (v T, err error) {
 	return v, d.opError(op, err)
 }
 
-// opError adds the operation to an error. It is ErrClosed if the device was closed meanwhile, and
-// nil for nil.
+// opError adds the operation to an error, which is ErrClosed if the device was closed meanwhile.
 func (d *Device) opError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -195,6 +197,14 @@ func (d *Device) opError(op string, err error) error {
 		return closed
 	}
 	return fmt.Errorf("reprise: %s: %w", op, err)
+}
+
+// objectError is opError for an operation on an object.
+func (d *Device) objectError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return d.opError(fmt.Sprintf("%s %q", op, name), err)
 }
 
 func (d *Device) usable(op string) error {
@@ -266,4 +276,42 @@ func (d *Device) checkFirmware(k *Kernel) error {
 		return metal.ErrOwnFirmware
 	}
 	return nil
+}
+
+func lockOrder(ds []*Device) []*Device {
+	return slices.SortedFunc(slices.Values(ds), func(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) })
+}
+
+func distinct(ds []*Device) error {
+	for i, d := range ds {
+		if d == nil {
+			return fmt.Errorf("device %d of the list is nil", i)
+		}
+		if slices.Contains(ds[:i], d) {
+			return fmt.Errorf("device %s is given twice", d.name)
+		}
+	}
+	if len(ds) == 0 {
+		return errors.New("no devices")
+	}
+	return nil
+}
+
+func memories(ds []*Device) []*allocator.Allocator {
+	out := make([]*allocator.Allocator, len(ds))
+	for i, d := range ds {
+		out[i] = d.mem
+	}
+	return out
+}
+
+func eachOf(n int, f func(i int) error) error {
+	if n == 1 {
+		return f(0)
+	}
+	var g errgroup.Group
+	for i := range n {
+		g.Go(func() error { return f(i) })
+	}
+	return g.Wait()
 }

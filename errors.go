@@ -71,6 +71,17 @@ var (
 	ErrDeviceLost = kmd.ErrDeviceLost
 )
 
+// checkObject refuses an object of another device, or after its release.
+func checkObject(what, name string, here, released bool) error {
+	switch {
+	case !here:
+		return fmt.Errorf("%s %q: %w", what, name, ErrWrongDevice)
+	case released:
+		return fmt.Errorf("%s %q: %w", what, name, ErrReleased)
+	}
+	return nil
+}
+
 // callerPC returns the return address of its caller.
 func callerPC() uintptr {
 	var pc [1]uintptr
@@ -87,13 +98,9 @@ func overlap(err error) error {
 	return err
 }
 
-// callSite returns the user's call site; its File is empty if that is on another goroutine.
+// callSite is userPC with file and line; zero if userPC is.
 func callSite() runtime.Frame {
-	pc := userPC()
-	if pc == 0 {
-		return runtime.Frame{}
-	}
-	at, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	at, _ := runtime.CallersFrames([]uintptr{userPC()}).Next()
 	return at
 }
 
@@ -120,8 +127,7 @@ func userPC() uintptr {
 	}
 }
 
-// modulePath is the path of this package, found by reflection so that a renamed copy of the module
-// works.
+// modulePath is found by reflection, for renamed copies of the module.
 var modulePath = reflect.TypeFor[trimmedError]().PkgPath()
 
 func isWrapper(function string) bool {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -26,8 +27,7 @@ type MemorySnapshot struct {
 
 // MemorySnapshot copies the state of the allocator, not the content of memory.
 func (d *Device) MemorySnapshot() *MemorySnapshot {
-	// While circular buffers grow or shrink, their place is free for a moment.
-	d.cbs.Lock()
+	d.cbs.Lock() // as in newBuffer
 	defer d.cbs.Unlock()
 	return &MemorySnapshot{d: d, mem: d.mem.Clone()}
 }
@@ -92,7 +92,6 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 	return out, nil
 }
 
-// gauge writes the allocator's usage into the device's log.
 type gauge struct{ log *usage.Log }
 
 // Set implements allocator.Gauge. The kinds of both packages have tt-metal's values.
@@ -100,8 +99,7 @@ func (g gauge) Set(k allocator.Kind, u allocator.Usage) {
 	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
 }
 
-// openLog creates the usage log unless dir is empty. Open succeeds without it, so the error is kept
-// for UsageLog.
+// openLog keeps its error for UsageLog, because Open succeeds without the log.
 func (d *Device) openLog(dir string) allocator.Gauge {
 	if dir == "" {
 		return nil
@@ -133,8 +131,8 @@ func (d *Device) UsageLog() (string, error) {
 	return d.log.Path(), nil
 }
 
-// deferredFrees is memory of failed calls that queues may still use. It is freed once the host has
-// waited for those queues.
+// deferredFrees is memory of failed calls, to be freed once the host has waited for the queues that
+// may use it.
 type deferredFrees struct {
 	some atomic.Bool // list isn't empty
 	mu   sync.Mutex
@@ -151,27 +149,22 @@ type waitFor struct {
 	n uint64
 }
 
-// freeAfter waits for the queues and calls free. If the wait fails, free is called after a later
-// wait for them.
+// freeAfter waits for the queues and calls free. If the wait fails, a later wait does.
 func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
 		if q.await(ctx) != nil { // mostly because ctx has ended
-			d.deferFree(free, qs)
+			l := deferredFree{free: free}
+			for _, q := range qs {
+				l.waits = append(l.waits, waitFor{q, q.begun.Load() + 1})
+			}
+			d.deferred.mu.Lock()
+			defer d.deferred.mu.Unlock()
+			d.deferred.list = append(d.deferred.list, l)
+			d.deferred.some.Store(true)
 			return nil
 		}
 	}
 	return free()
-}
-
-func (d *Device) deferFree(free func() error, qs []*Queue) {
-	l := deferredFree{free: free}
-	for _, q := range qs {
-		l.waits = append(l.waits, waitFor{q, q.begun.Load() + 1})
-	}
-	d.deferred.mu.Lock()
-	defer d.deferred.mu.Unlock()
-	d.deferred.list = append(d.deferred.list, l)
-	d.deferred.some.Store(true)
 }
 
 func (d *Device) freeDeferred(all bool) error {
@@ -194,4 +187,49 @@ func (d *Device) freeDeferred(all bool) error {
 		errs = append(errs, l.free())
 	}
 	return errors.Join(errs...)
+}
+
+type scratch struct {
+	state dispatch.State // after what was recorded
+	prior dispatch.State // before what was recorded last
+	mem   []byte         // to record in
+}
+
+// spares keeps the memory of released traces: fresh memory is cache-cold, and Go has to clear it.
+type spares struct {
+	mu   sync.Mutex
+	free [][]byte // most recently given, and so cache-warm, last
+}
+
+// Enough for short traces, whose capture takes as long as their memory.
+const (
+	mostSpares   = 32
+	largestSpare = 16 << 10 // bytes
+)
+
+// take returns n bytes with arbitrary contents. Reused memory is at most twice as large.
+func (s *spares) take(n int) []byte {
+	s.mu.Lock()
+	for i := len(s.free) - 1; i >= 0; i-- {
+		if mem := s.free[i]; n <= cap(mem) && cap(mem) <= 2*n {
+			s.free = slices.Delete(s.free, i, i+1)
+			s.mu.Unlock()
+			return mem[:n]
+		}
+	}
+	s.mu.Unlock()
+	return make([]byte, n)
+}
+
+// give adds memory that nothing refers to. A full list drops its oldest entry.
+func (s *spares) give(mem []byte) {
+	if cap(mem) == 0 || cap(mem) > largestSpare {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == mostSpares {
+		s.free = slices.Delete(s.free, 0, 1)
+	}
+	s.free = append(s.free, mem)
 }

@@ -36,21 +36,21 @@ type CallKind uint8
 // The kinds of calls. Those up to CallWaitEvent put something into queues and return while the
 // device may still work on it.
 const (
-	CallWrite             CallKind = iota // Queue.Write; Object is the *Buffer
-	CallRead                              // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
-	CallRun                               // Queue.Run; Object is the *Executable
-	CallReplay                            // Trace.Replay; Object is the *Trace
-	CallRecord                            // Queue.Record; Object is the *Event
-	CallWaitEvent                         // Queue.WaitEvent; Object is the *Event
-	CallPendingWait                       // Pending.Wait and the second half of Queue.Read; Object is the *Buffer
-	CallEventWait                         // Event.Wait; Object is the *Event
+	CallWrite             CallKind = iota // Queue.Write
+	CallRead                              // Queue.StartRead and the first half of Queue.Read
+	CallRun                               // Queue.Run
+	CallReplay                            // Trace.Replay
+	CallRecord                            // Queue.Record
+	CallWaitEvent                         // Queue.WaitEvent
+	CallPendingWait                       // Pending.Wait and the second half of Queue.Read
+	CallEventWait                         // Event.Wait
 	CallQueueWait                         // Queue.Wait
-	CallAllocate                          // Device.NewBuffer; Object is the *Buffer, from End on and if there was no error
-	CallReleaseBuffer                     // Buffer.Release; Object is the *Buffer
-	CallLoad                              // Device.Load; Object is the *Executable, from End on and if there was no error
-	CallReleaseExecutable                 // Executable.Release; Object is the *Executable
-	CallCapture                           // Queue.Capture; Object is the *Trace, from End on
-	CallReleaseTrace                      // Trace.Release; Object is the *Trace
+	CallAllocate                          // Device.NewBuffer
+	CallReleaseBuffer                     // Buffer.Release
+	CallLoad                              // Device.Load
+	CallReleaseExecutable                 // Executable.Release
+	CallCapture                           // Queue.Capture
+	CallReleaseTrace                      // Trace.Release
 	numCalls
 )
 
@@ -76,14 +76,16 @@ type Call struct {
 	Kind   CallKind
 	Queues []*Queue // used queues: none, one, or those of a trace
 	Name   string   // the object's name
-	Object any      // see the kinds
-	Bytes  int      // moved, allocated or released; of a load or capture those in DRAM, of a replay those that the host sends
+	// Object is the *Buffer, *Executable, *Trace or *Event; nil for a CallQueueWait. What a call
+	// makes is there from End on, if there was no error.
+	Object any
+	Bytes  int // moved, allocated or released; of a load or capture those in DRAM, of a replay those that the host sends
 	Start  time.Time
 	End    time.Time // from End on
 	Err    error     // from End on
 
 	observers []*observer // told of Begin
-	ending    bool        // their End is being called
+	ending    bool        // in an Observer's End
 }
 
 // Stamp records a timed event on one of the call's queues, directly after what the call has put
@@ -142,7 +144,7 @@ type watchers struct {
 	calls atomic.Uint64
 }
 
-// observer is an Observer that was attached; its address tells it from others.
+// observer is an attached Observer, told from others by its address.
 type observer struct{ Observer }
 
 func (w *watchers) all() []*observer {
@@ -164,7 +166,7 @@ func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
 func (d *Device) fastPath() bool { return !d.watched() && d.capturing.Load() == 0 }
 
-// begin tells Observers that a call begins. The caller defers c.end.
+// begin tells Observers that a call begins.
 func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	c.ID = d.watch.calls.Add(1)
 	if c.Kind.Queued() {
@@ -180,7 +182,18 @@ func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	return c
 }
 
+// observe is begin, or nil without Observers. The caller defers end.
+func (d *Device) observe(ctx context.Context, kind CallKind, queues []*Queue, name string, object any, bytes int) *Call {
+	if !d.watched() {
+		return nil
+	}
+	return d.begin(ctx, &Call{Kind: kind, Queues: queues, Name: name, Object: object, Bytes: bytes})
+}
+
 func (c *Call) end(ctx context.Context, err *error) {
+	if c == nil {
+		return
+	}
 	c.Err, c.End, c.ending = *err, time.Now(), true
 	if c.Kind.Queued() {
 		for _, q := range c.Queues {
@@ -221,7 +234,7 @@ func callsOn(ds []*Device) []deviceCall {
 	return out
 }
 
-// beginAll is begin on each device that has Observers. The caller defers endAll.
+// beginAll is begin on each device that has Observers; endAll belongs to it.
 func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*Call {
 	begun := make([]*Call, len(on))
 	for i := range on {
@@ -232,14 +245,10 @@ func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*C
 	return begun
 }
 
-// endAll ends what beginAll began. If there was no error, done completes the Call of each device;
-// done may be nil.
+// endAll ends what beginAll began. Without an error, done, if not nil, completes each Call.
 func endAll(ctx context.Context, begun []*Call, done func(i int, c *Call), err *error) {
 	for i, c := range slices.Backward(begun) {
-		if c == nil {
-			continue
-		}
-		if *err == nil && done != nil {
+		if c != nil && *err == nil && done != nil {
 			done(i, c)
 		}
 		c.end(ctx, err)

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ type Executable struct {
 	d        *Device
 	image    *dispatch.Image
 	bin      allocator.Extent
-	holds    []allocator.Extent // extents of bufs
+	holds    []allocator.Extent // of bufs
 	bufs     []*Buffer
 	hosts    []*HostBuffer
 	cbs      []dispatch.CircularBuffer
@@ -93,6 +94,103 @@ func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	return xs[0], nil
 }
 
+// LoadAll loads program ps[i] on device ds[i], as [Device.Load] does, with the kernels of all
+// programs at one address. So equal programs have equal commands on all devices. Each takes as much
+// memory as the largest. Either all programs are loaded or none.
+func LoadAll(ctx context.Context, ds []*Device, ps []*Program) (xs []*Executable, err error) {
+	if len(ds) != len(ps) {
+		return nil, fmt.Errorf("reprise: load: %d programs for %d devices", len(ps), len(ds))
+	}
+	if err := distinct(ds); err != nil {
+		return nil, fmt.Errorf("reprise: load: %w", err)
+	}
+	if slices.Contains(ps, nil) {
+		return nil, errors.New("reprise: load: no program: it is nil")
+	}
+	begun := beginAll(ctx, callsOn(ds), func(i int) *Call { return &Call{Kind: CallLoad, Name: ps[i].Name} })
+	defer endAll(ctx, begun, func(i int, call *Call) { call.Object, call.Bytes = xs[i], len(xs[i].image.Binary()) }, &err)
+	made := make([]*Executable, len(ds))
+	if err := loadAll(ctx, ds, ps, made); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable) error {
+	for i, d := range ds {
+		if err := d.admit(ctx, nil, "load", opLoad, ps[i].Name); err != nil {
+			return err
+		}
+		xs[i] = &Executable{d: d}
+	}
+	for _, d := range lockOrder(ds) {
+		d.work.RLock()
+		defer d.work.RUnlock()
+	}
+	each := func(f func(i int) error) error {
+		return eachOf(len(ds), func(i int) error { return loadError(ps[i].Name, ds[i:i+1], len(ds), f(i)) })
+	}
+	err := each(func(i int) error { return xs[i].prepare(ps[i]) })
+	if err == nil {
+		err = loadError(ps[0].Name, ds, len(ds), placeAll(ds, xs))
+	}
+	if err == nil {
+		err = each(func(i int) error { return xs[i].place(ctx) })
+	}
+	if err != nil {
+		for _, x := range xs {
+			err = errors.Join(err, x.discard(ctx))
+		}
+		return err
+	}
+	for i, d := range ds {
+		d.mu.Lock()
+		d.execs[xs[i]] = struct{}{}
+		d.mu.Unlock()
+	}
+	return nil
+}
+
+func loadError(program string, on []*Device, n int, err error) error {
+	where := ""
+	switch {
+	case err == nil:
+		return nil
+	case len(on) > 1:
+		where = fmt.Sprintf(" on %d devices", len(on))
+	case n > 1:
+		where = " on " + on[0].name
+	}
+	return fmt.Errorf("reprise: load program %q%s: %w", program, where, nameOnce(program, err))
+}
+
+func placeAll(ds []*Device, xs []*Executable) error {
+	rs, site := make([]allocator.Request, len(xs)), userPC()
+	most, end := uint64(0), uint64(0)
+	for i, x := range xs {
+		rs[i] = x.request()
+		rs[i].Site = site
+		most, end = max(most, rs[i].Size), max(end, x.cbEnd)
+	}
+	for i, x := range xs {
+		rs[i].Size = most
+		if x.cbEnd < end {
+			if err := x.d.cbs.Move(x.cbEnd, end); err != nil {
+				return err
+			}
+			x.cbEnd = end
+		}
+	}
+	exts, err := allocator.AllocateAll(memories(ds), rs)
+	if err != nil {
+		return err
+	}
+	for i, x := range xs {
+		x.bin = exts[i]
+	}
+	return nil
+}
+
 func (x *Executable) prepare(p *Program) error {
 	d := x.d
 	for _, b := range p.Buffers {
@@ -109,8 +207,7 @@ func (x *Executable) prepare(p *Program) error {
 		}
 		x.hosts = append(x.hosts, h)
 	}
-	spec := dispatch.Program{Name: p.Name}
-	addr := d.cbs.Base()
+	spec, addr := dispatch.Program{Name: p.Name}, d.cbs.Base()
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
 			return circularError(p.Name, c.Index, "%d pages of %d B: both must be positive", c.Pages, c.PageSize)
@@ -123,14 +220,15 @@ func (x *Executable) prepare(p *Program) error {
 			spec.CircularBuffers = append(spec.CircularBuffers, b)
 			continue
 		}
-		// Divided instead of multiplied, so that nothing overflows.
+		// Divided to avoid an overflow.
 		if l1 := uint64(d.disp.WorkerLayout().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
 			return circularError(p.Name, c.Index, "%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)
 		}
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
 			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
 		})
-		addr = roundUp(addr+uint64(c.PageSize)*uint64(c.Pages), uint64(d.disp.Chip().Params().Align.DRAM()))
+		align := uint64(d.disp.Chip().Params().Align.DRAM())
+		addr = (addr + uint64(c.PageSize)*uint64(c.Pages) + align - 1) / align * align
 	}
 	if err := d.cbs.Grow(addr); err != nil {
 		return err
@@ -156,19 +254,16 @@ func (x *Executable) prepare(p *Program) error {
 func (x *Executable) request() allocator.Request {
 	return allocator.Request{
 		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: program.BinaryPageSize, Owner: x.Name(), Tag: "kernels",
-		Site: userPC(),
 	}
 }
 
 func (x *Executable) place(ctx context.Context) error {
-	bin, ext := x.image.Binary(), x.bin
-	if err := x.image.Place(uint32(ext.Addr), int(ext.Banks)); err != nil {
+	if err := x.image.Place(uint32(x.bin.Addr), int(x.bin.Banks)); err != nil {
 		return err
 	}
-	iv := interleaved(ext)
-	q := x.d.queues[0]
+	iv, q := interleaved(x.bin), x.d.queues[0]
 	x.written = true
-	if err := q.q.Write(ctx, &iv, 0, bin); err != nil {
+	if err := q.q.Write(ctx, &iv, 0, x.image.Binary()); err != nil {
 		return err
 	}
 	return q.settle(ctx)
@@ -178,10 +273,7 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if k.Image == nil {
 		return dispatch.Kernel{}, errors.New("it has no image: load one with kernels.Load")
 	}
-	if err := d.checkFirmware(k); err != nil {
-		return dispatch.Kernel{}, err
-	}
-	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
+	if err := cmp.Or(d.checkFirmware(k), k.Image.Fits(d.Arch(), k.Processor)); err != nil {
 		return dispatch.Kernel{}, err
 	}
 	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, File: k.Image.File,
@@ -221,9 +313,7 @@ func (x *Executable) Commands() dispatch.CommandSize { return x.image.Commands()
 // Release frees the kernels' memory and the program's buffers, after it has waited for the device's
 // queues. Traces keep the kernels that they run.
 func (x *Executable) Release(ctx context.Context) (err error) {
-	if x.d.watched() {
-		defer x.d.begin(ctx, &Call{Kind: CallReleaseExecutable, Name: x.Name(), Object: x}).end(ctx, &err)
-	}
+	defer x.d.observe(ctx, CallReleaseExecutable, nil, x.Name(), x, 0).end(ctx, &err)
 	x.d.work.RLock()
 	defer x.d.work.RUnlock()
 	if err := x.retire(ctx); err != nil {
@@ -234,7 +324,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 			x.mu.Lock()
 			x.released = false
 			x.mu.Unlock()
-			return x.d.opError(fmt.Sprintf("release executable %q", x.Name()), err)
+			return x.d.objectError("release executable", x.Name(), err)
 		}
 	}
 	x.d.mu.Lock()
@@ -247,14 +337,13 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 }
 
 // retire marks the executable as released. A run holds x.mu for reading while it waits for room in
-// its queue. TryLock doesn't queue for the lock, so later runs aren't blocked meanwhile.
+// its queue. Unlike Lock, TryLock doesn't block later runs meanwhile.
 func (x *Executable) retire(ctx context.Context) error {
-	const pause = 100 * time.Microsecond
 	for !x.mu.TryLock() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(pause):
+		case <-time.After(100 * time.Microsecond):
 		}
 	}
 	defer x.mu.Unlock()
@@ -265,8 +354,7 @@ func (x *Executable) retire(ctx context.Context) error {
 	return nil
 }
 
-// discard is drop for an executable that Load doesn't return. It waits until the kernels are no
-// longer being written.
+// discard is drop once the kernels are no longer being written.
 func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
 		return x.d.freeAfter(ctx, x.drop, x.d.queues[0])
@@ -298,16 +386,8 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 	if x == nil {
 		return errors.New("no executable: it is nil")
 	}
-	if x.d != d {
-		return fmt.Errorf("executable %q: %w", x.Name(), ErrWrongDevice)
-	}
-	if x.released {
-		return fmt.Errorf("executable %q: %w", x.Name(), ErrReleased)
-	}
-	return nil
+	return checkObject("executable", x.Name(), x.d == d, x.released)
 }
-
-func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or
 // get_common_arg_val. It may also name the address of a circular buffer.
@@ -361,7 +441,7 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 }
 
 // SetArg sets a runtime argument for later runs and captures. What is in a queue or a trace keeps
-// its value; see [Recorder.Param] for arguments of traces. Nothing is written to the device.
+// its value; see [Recorder.Param] for arguments of traces.
 func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a}, v, nil) }
 
 // SetBuffer sets arguments to the address of another buffer, for later runs and captures. The
@@ -410,11 +490,10 @@ func (x *Executable) change(what string, set func() error) error {
 
 // SetArgs sets all unique arguments of a kernel for later runs and captures. It calls set with each
 // core that has arguments, row by row, and set changes them in place. set must not keep the slice,
-// nor use the executable. What is in a queue or a trace keeps its values. Nothing is written to the
-// device.
+// nor use the executable.
 func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	if set == nil {
-		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
+		return errors.New("reprise: set arguments: no function that sets them: it is nil")
 	}
 	return x.change("arguments", func() error { return x.image.SetArgs(kernel, set) })
 }
@@ -459,8 +538,7 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 const fixedCircular = "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"
 
 // SetCircularAddr moves a circular buffer that was loaded with an address, for later runs and
-// captures. What is in a queue or a trace keeps its address. Each core with the buffer needs a
-// kernel with common arguments. Nothing is written to the device.
+// captures. Each core with the buffer needs a kernel with common arguments.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return x.change("circular buffer", func() error {
 		at := x.placedAt[index]

@@ -19,10 +19,9 @@ type Queue struct {
 	rec       atomic.Pointer[recording] // the capture by Begin that Run records into
 	capturing atomic.Int32              // captures with a function under way
 
-	self    []*Queue   // itself, for Calls
-	inOrder sync.Mutex // held by observed calls
-
-	logged atomic.Bool // control flow is being logged
+	self    []*Queue    // itself, for Calls
+	inOrder sync.Mutex  // held by observed calls
+	logged  atomic.Bool // control flow is being logged
 
 	spare atomic.Pointer[Pending] // reused by ReadTo and WriteFrom
 
@@ -48,10 +47,7 @@ func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
 		return 0, err
 	}
 	after, err := q.q.Aborted()
-	if err != nil {
-		return 0, q.d.opError(op, err)
-	}
-	return int(after - before), nil
+	return int(after - before), q.d.opError(op, err)
 }
 
 // Workers returns the workers that the queue's programs may use.
@@ -91,10 +87,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 	if err := x.checkDeviceLocked(q.d); err != nil {
 		return fmt.Errorf("reprise: run: %w", err)
 	}
-	if err := q.q.Run(ctx, x.image); err != nil {
-		return q.d.opError("run", overlap(err))
-	}
-	return nil
+	return q.d.opError("run", overlap(q.q.Run(ctx, x.image)))
 }
 
 // Wait waits until everything in the queue has run and all its results are in memory; with
@@ -103,22 +96,17 @@ func (q *Queue) Wait(ctx context.Context) error { return q.WaitFor(ctx) }
 
 // WaitFor is Wait for the programs of some sub-devices.
 func (q *Queue) WaitFor(ctx context.Context, subs ...int) (err error) {
-	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: CallQueueWait, Queues: q.self}).end(ctx, &err)
-	}
-	if err := q.d.usable("wait for queue"); err != nil {
-		return err
-	}
-	if err := q.d.refuse(ctx, q, opQueueWait, ""); err != nil {
+	const op = "wait for queue"
+	defer q.d.observe(ctx, CallQueueWait, q.self, "", nil, 0).end(ctx, &err)
+	if err := q.d.admit(ctx, q, op, opQueueWait, ""); err != nil {
 		return err
 	}
 	if len(subs) > 0 {
-		return q.d.opError("wait for queue", q.q.WaitFor(ctx, subs...))
+		return q.d.opError(op, q.q.WaitFor(ctx, subs...))
 	}
-	return q.d.opError("wait for queue", q.settle(ctx))
+	return q.d.opError(op, q.settle(ctx))
 }
 
-// settle waits for the stall group.
 func (q *Queue) settle(ctx context.Context) error {
 	if q.q.StallsAll() {
 		return q.await(ctx)
@@ -138,9 +126,7 @@ func (q *Queue) await(ctx context.Context) error {
 }
 
 // Clock reads the clock of [Event.DeviceTime] for this queue, without waiting for the queue.
-func (q *Queue) Clock() (dispatch.Clock, error) {
-	return ask(q.d, "read clock", q.q.Clock)
-}
+func (q *Queue) Clock() (dispatch.Clock, error) { return ask(q.d, "read clock", q.q.Clock) }
 
 // ProgramTimes returns a reader of the times at which programs run from here on, in cycles of
 // [Queue.Clock]. The device always notes these times, so nothing is put into the queue and nothing
@@ -148,10 +134,11 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 // [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware, and [dispatch.ErrSubDevices]
 // with sub-devices, whose programs overlap.
 func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
+	const op = "read the times of programs"
 	if q.d.SubDevices() != nil {
-		return nil, q.d.opError("read the times of programs", dispatch.ErrSubDevices)
+		return nil, q.d.opError(op, dispatch.ErrSubDevices)
 	}
-	return ask(q.d, "read the times of programs", q.q.ProgramTimes)
+	return ask(q.d, op, q.q.ProgramTimes)
 }
 
 // WaitFunc waits until done reports true, at the pace of all waits ([WithPace]). It ends early with
@@ -202,8 +189,8 @@ func (e *Event) Name() string { return e.e.Name() }
 // device stops.
 func (e *Event) Wait(ctx context.Context) (err error) {
 	at := callerPC()
-	if e != nil && e.d.watched() {
-		defer e.d.begin(ctx, &Call{Kind: CallEventWait, Name: e.Name(), Object: e}).end(ctx, &err)
+	if e != nil {
+		defer e.d.observe(ctx, CallEventWait, nil, e.Name(), e, 0).end(ctx, &err)
 	}
 	if err := e.checkDevice(nil, "synchronize"); err != nil {
 		return err
@@ -232,7 +219,7 @@ func (e *Event) Query() (bool, error) {
 // queues run at the same rate and may differ by a constant.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) { return e.e.DeviceTime() }
 
-// checkDevice checks that the event can be used with a device; nil stands for its own.
+// checkDevice checks that an event can be used with a device; d may be nil.
 func (e *Event) checkDevice(d *Device, op string) error {
 	if e == nil {
 		return fmt.Errorf("reprise: %s: no event: it is nil", op)
@@ -254,9 +241,7 @@ func (q *Queue) RecordFor(ctx context.Context, e *Event, subs ...int) error {
 }
 
 func (q *Queue) record(ctx context.Context, e *Event, at uintptr, subs ...int) (err error) {
-	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: CallRecord, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
-	}
+	defer q.d.observe(ctx, CallRecord, q.self, e.label(), e, 0).end(ctx, &err)
 	if err := e.checkDevice(q.d, "record"); err != nil {
 		return err
 	}
@@ -272,9 +257,7 @@ func (q *Queue) record(ctx context.Context, e *Event, at uintptr, subs ...int) (
 // recording of the same queue has no effect.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
-	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: CallWaitEvent, Queues: q.self, Name: e.label(), Object: e}).end(ctx, &err)
-	}
+	defer q.d.observe(ctx, CallWaitEvent, q.self, e.label(), e, 0).end(ctx, &err)
 	if err := e.checkDevice(q.d, "wait"); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // Recorder records programs into the part of a trace that is on one queue. It has no method to
 // write, read, allocate or load, because a replay can't do those. Record from one goroutine at a
-// time to have a defined order.
+// time to have a defined order. An error of a method makes the capture fail.
 type Recorder struct {
 	c *capture
 	d *Device
@@ -24,15 +24,15 @@ type Recorder struct {
 
 	part     *part // under construction
 	rec      tracebuf.Recording
-	*scratch                      // nil once the capture has ended
-	held     []int                // by part.programs: how many of the program's buffers the part holds
-	heldOne  [1]int               // backs held for one program
-	index    map[*Executable]int  // in part.programs, once there are many
-	control  controlFlow          // loops and branches
-	subs     *dispatch.SubDevices // that are loaded; nil without any
-	states   []dispatch.State     // of sub-devices from 1 on
-	home     dispatch.Dispatcher  // of the last run
-	edges    *edges               // shared by the device's Recorders; nil for one queue
+	*scratch                     // nil once the capture has ended
+	held     []int               // by part.programs: how many of the program's buffers the part holds
+	heldOne  [1]int              // backs held for one program
+	index    map[*Executable]int // in part.programs, once there are many
+	control  controlFlow
+	subs     *dispatch.SubDevices
+	states   []dispatch.State    // of sub-devices from 1 on
+	home     dispatch.Dispatcher // of the last run
+	edges    *edges              // shared by the device's Recorders; nil for one queue
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
@@ -70,15 +70,15 @@ func (r *Recorder) On(q *Queue) *Recorder {
 	return &none.one
 }
 
-// Run records a program. An error makes the capture fail. From here on the trace holds the kernels
-// and buffers, whatever becomes of the executable.
+// Run records a program. From here on the trace holds the kernels and buffers, whatever becomes of
+// the executable.
 //
 // args are arguments that the device computes: From and Offset name a 32-bit word of a buffer in
 // DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word when all
-// programs recorded before are done and their results are in memory. The program has the word in
-// place of the argument's value. Programs of other queues are waited for only where an event orders
-// them. The error matches [dispatch.ErrQueueFirmware] on queues with tt-metal's firmware, and is a
-// [*dispatch.ArgError] for an argument that the program doesn't have.
+// programs recorded before are done and their results are in memory. Programs of other queues are
+// waited for only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on
+// queues with tt-metal's firmware, and is a [*dispatch.ArgError] for an argument that the program
+// doesn't have.
 func (r *Recorder) Run(x *Executable, args ...Arg) error {
 	if err := r.run(x, args); err != nil {
 		op := opRun.what()
@@ -143,22 +143,16 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	return err
 }
 
-// linearSearchMax is how many programs are searched faster without a map.
+// linearSearchMax: so many programs are searched faster without a map.
 const linearSearchMax = 16
 
-func (r *Recorder) find(x *Executable) int {
-	if r.index == nil {
-		return slices.Index(r.part.programs, x)
-	}
-	if i, ok := r.index[x]; ok {
-		return i
-	}
-	return -1
-}
-
 func (r *Recorder) enter(x *Executable) (int, error) {
-	i := r.find(x)
-	if i < 0 {
+	i, ok := r.index[x]
+	if r.index == nil {
+		i = slices.Index(r.part.programs, x)
+		ok = i >= 0
+	}
+	if !ok {
 		i = len(r.part.programs)
 		if err := r.part.holdProgram(x); err != nil {
 			return 0, err
@@ -183,14 +177,15 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 }
 
 // Keep makes the trace hold buffers until it is released, for programs whose buffers
-// [Executable.SetCommonArgs] or [Executable.SetArgs] change. An error makes the capture fail.
+// [Executable.SetCommonArgs] or [Executable.SetArgs] change.
 func (r *Recorder) Keep(bs ...*Buffer) error {
 	return r.locked("keep buffers", func() error {
 		for _, b := range bs {
-			if err := b.checkDevice(r.d); err != nil {
-				return err
+			err := b.checkDevice(r.d)
+			if err == nil {
+				err = r.part.hold(b)
 			}
-			if err := r.part.hold(b); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -214,7 +209,7 @@ func (r *Recorder) locked(op string, f func() error) error {
 // Param names arguments of the last recorded run, so that [Trace.Set] can change them. A name can
 // be given again, in this run or another: all its arguments change together, so all must have the
 // same value when they are recorded. Without arguments, right after a [Recorder.Loop], Param names
-// the loop's number of iterations. An error makes the capture fail.
+// the loop's number of iterations.
 func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
@@ -351,7 +346,6 @@ func (r *Recorder) place(ctx context.Context) error {
 	return r.part.register(partLive)
 }
 
-// stateOf returns the state of the workers that a dispatcher starts.
 func (r *Recorder) stateOf(home dispatch.Dispatcher) *dispatch.State {
 	if home.Sub == 0 {
 		return &r.state
@@ -362,7 +356,7 @@ func (r *Recorder) stateOf(home dispatch.Dispatcher) *dispatch.State {
 	return &r.states[home.Sub-1]
 }
 
-// afters are the states after the recording of the sub-devices that it runs something on.
+// afters are the states after the recording, of the sub-devices that run something.
 func (r *Recorder) afters() []dispatch.SubAfter {
 	out := append(r.part.afters[:0], dispatch.SubAfter{After: r.state.Detach()})
 	if r.state.Expected == 0 && r.subs != nil {
@@ -378,7 +372,7 @@ func (r *Recorder) afters() []dispatch.SubAfter {
 
 func (r *Recorder) empty() bool { return r.rec.Len() == 0 }
 
-// scratchSize is enough for short traces; longer ones are recorded in memory of their own.
+// scratchSize is enough for short traces; longer ones have memory of their own.
 const scratchSize = 64 << 10
 
 // borrowScratch makes the Recorder record in the scratch memory. Captures on several queues don't:
@@ -410,8 +404,8 @@ type argRead struct {
 	targets []cq.ArgTarget
 }
 
-// readsLocked returns the words that the device reads for arguments of a run, each once, and makes
-// the part hold their buffers.
+// readsLocked returns the words that the device reads for arguments, each once, and holds their
+// buffers.
 func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -464,8 +458,8 @@ func (a *argRead) commands() []cq.ReadArg {
 	return out
 }
 
-// snapshot encodes a run with the program's present arguments, and with places for those that the
-// device reads. inline puts all arguments among the run's commands.
+// snapshot encodes a run with the program's present arguments. inline puts all of them among the
+// run's commands, where the device can write those that it reads.
 func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	st, encode := r.d.disp.ReplayState(), x.image.AppendRun
 	if inline {
@@ -481,15 +475,13 @@ func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	return x.image.ReadArgs(run.commands, run.variant)
 }
 
-// edges are the events inside a capture on several queues of a device. At every replay, what was
-// recorded after a WaitEvent runs after what was recorded before the Record of that event.
+// edges are the events inside a capture on several queues of a device.
 type edges struct {
 	rs       []*Recorder // of the device
 	recorded []uint32    // recordings so far, by queue
 	newest   map[*Event]edge
 }
 
-// edge is a recording inside a capture.
 type edge struct {
 	queue  int
 	number uint32 // among the recordings of the queue's part
@@ -499,40 +491,31 @@ func newEdges(r *Recorder) *edges {
 	return &edges{rs: []*Recorder{r}, recorded: make([]uint32, len(r.d.queues)), newest: map[*Event]edge{}}
 }
 
-// any reports whether an event was recorded. Then every queue needs a part, which clears the counts
-// that others keep there.
+// any reports whether an event was recorded. Then every queue needs a part, to clear its counts.
 func (s *edges) any() bool {
 	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })
 }
 
-var (
-	errOneQueue = fmt.Errorf("this capture is of one queue of the device, where everything is in order anyway: "+
-		"name the other queues when the capture starts: %w", ErrInCapture)
-	errOutside = fmt.Errorf("it wasn't recorded in this capture, and a replay can't wait for what happens outside: "+
-		"wait on the queues before the replay: %w", ErrInCapture)
-)
-
 // Record records an event into a capture over several queues of a device. A WaitEvent in another
 // queue's part refers to the newest recording at that moment. Recordings outside of the capture
-// aren't affected. An error makes the capture fail.
+// aren't affected.
 func (r *Recorder) Record(e *Event) error {
 	return r.addEvent(opRecord, e, func() error {
-		s := r.edges
-		s.recorded[r.q.ID()]++
-		at := edge{queue: r.q.ID(), number: s.recorded[r.q.ID()]}
-		s.newest[e] = at
-		return r.addEdge("record event", e, tracebuf.Edge{Kind: tracebuf.EdgeRecord, Number: at.number})
+		s, id := r.edges, r.q.ID()
+		s.recorded[id]++
+		s.newest[e] = edge{id, s.recorded[id]}
+		return r.addEdge("record event", e, tracebuf.Edge{Kind: tracebuf.EdgeRecord, Number: s.recorded[id]})
 	})
 }
 
 // WaitEvent holds what is recorded into this part from now on, at every replay, until everything
 // before the event's newest recording in this capture has run and its results are in memory. An
-// event that wasn't recorded in this capture can't be waited for. An error makes the capture fail.
+// event that wasn't recorded in this capture can't be waited for.
 func (r *Recorder) WaitEvent(e *Event) error {
 	return r.addEvent(opWaitEvent, e, func() error {
 		at, ok := r.edges.newest[e]
 		if !ok {
-			return errOutside
+			return fmt.Errorf("it wasn't recorded in this capture: wait on the queues before the replay: %w", ErrInCapture)
 		}
 		if at.queue == r.q.ID() {
 			return nil // queue order suffices
@@ -553,7 +536,7 @@ func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
 		case e.d != r.d:
 			return ErrWrongDevice
 		case r.edges == nil:
-			return errOneQueue
+			return fmt.Errorf("the capture is of one queue of the device: name the others when it starts: %w", ErrInCapture)
 		case r.control.used || len(r.control.open) > 0:
 			return errFlowEdges
 		}
@@ -570,7 +553,6 @@ func (r *Recorder) addEdge(what string, e *Event, edge tracebuf.Edge) error {
 	return err
 }
 
-// appendEnd records the end of a part that has edges.
 func (r *Recorder) appendEnd() error {
 	if r.edges == nil {
 		return nil

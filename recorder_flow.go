@@ -22,14 +22,13 @@ type Cond struct {
 	Buffer *Buffer // in DRAM or L1
 	Offset int     // of the word in the buffer, in bytes, a multiple of 4
 	// Iteration, if not 0, selects a loop around the condition instead of a buffer: 1 is the
-	// innermost, 2 the one around it. In the condition of a While, 1 is that loop itself. Compared
-	// is the number of the loop's present iteration, from 0.
+	// innermost, 2 the one around it. In the condition of a While, 1 is that loop itself. Iterations
+	// count from 0.
 	Iteration int
 	Is        cq.Compare
 	Value     uint32
 }
 
-// node is a recorded run, or control flow.
 type node = flow.Node[recorded]
 
 type recorded struct {
@@ -41,7 +40,6 @@ type recorded struct {
 	call     *part // callee
 }
 
-// argParam names arguments of a run, or the count of a loop, once it is known where they lie.
 type argParam struct {
 	name string
 	kind tracebuf.ParamKind
@@ -49,12 +47,12 @@ type argParam struct {
 	at   []int // offsets from the run's main commands, or from the loop's first command
 }
 
-// controlFlow is the Recorder's state of control flow. Bodies are kept as nodes until the outermost
-// loop or branch ends: only then it is known which kernels can stay on the workers.
+// controlFlow keeps bodies as nodes until the outermost loop or branch ends: only then it is known
+// which kernels can stay on the workers.
 type controlFlow struct {
 	open  []*[]node  // bodies that are being recorded, innermost last
 	deep  int        // open loops
-	loops int        // loops of the trace so far
+	loops int        // of the trace so far
 	used  bool       // the trace has control flow
 	last  node       // last node outside of bodies
 	words []condWord // read by conditions, by flow.Cond.Word
@@ -73,7 +71,7 @@ type condWord struct {
 //
 // Every iteration begins when all programs before are done. Kernels of the body are sent once,
 // before the loop, if all of them have room in the workers' kernel-config memory. Loops nest up to
-// cq.MaxLoops deep. An error of body, or any other, makes the capture fail.
+// cq.MaxLoops deep. An error of body makes the capture fail.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	loop := node{Name: fmt.Sprintf("loop of %d", n), Kind: flow.Loop, Count: n}
 	return r.recordControl("loop", loop, nil, func(n *node) error { return r.loopOf(n, body) })
@@ -102,14 +100,18 @@ func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	for i := range conds {
 		conds[i] = Cond{Buffer: b, Offset: offset, Is: cq.Equal, Value: uint32(i)}
 	}
-	return r.branch("switch", "switch of "+bufferName(b), conds, bodies, nil)
+	return r.branch("switch", "switch of "+b.label(), conds, bodies, nil)
 }
 
 func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, otherwise func() error) error {
 	n := node{Name: name, Kind: flow.Branch}
 	return r.recordControl(op, n, conds, func(n *node) error {
 		for i := range bodies {
-			if err := r.caseOf(n, i, bodyName(op, i), bodies[i]); err != nil {
+			body := fmt.Sprintf("body %d", i)
+			if op == "if" {
+				body = "then"
+			}
+			if err := r.caseOf(n, i, body, bodies[i]); err != nil {
 				return err
 			}
 		}
@@ -119,13 +121,6 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 		n.Cases = append(n.Cases, flow.Case[recorded]{})
 		return r.caseOf(n, len(n.Cases)-1, "otherwise", otherwise)
 	})
-}
-
-func bodyName(op string, i int) string {
-	if op == "if" {
-		return "then"
-	}
-	return fmt.Sprintf("body %d", i)
 }
 
 func (r *Recorder) caseOf(n *node, i int, name string, body func() error) error {
@@ -299,7 +294,7 @@ func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	return &flow.Cond{NOC: w.noc, Addr: w.addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
 }
 
-// wordLocked finds a word of a buffer, and makes the part hold the buffer.
+// wordLocked finds a word of a buffer and holds the buffer.
 func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 	if err := b.checkDevice(r.d); err != nil {
 		return w, err
@@ -308,10 +303,10 @@ func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 		return w, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset, b.name, b.Size())
 	}
 	w = condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + offset}
-	if w.noc, w.addr, err = b.word(offset); err != nil {
-		return w, err
+	if w.noc, w.addr, err = b.word(offset); err == nil {
+		err = r.part.hold(b)
 	}
-	return w, r.part.hold(b)
+	return w, err
 }
 
 func (b *Buffer) word(off int) (noc, addr uint32, err error) {
@@ -340,8 +335,7 @@ func (r *Recorder) loopOf(n *node, body func() error) error {
 	return err
 }
 
-// deepLocked notes that loops nest more levels deep than are open, and refuses more than the
-// prefetcher has room for.
+// deepLocked notes that loops nest more levels deep than are open.
 func (r *Recorder) deepLocked(more int) error {
 	n := r.control.deep + more
 	if n > cq.MaxLoops {
@@ -366,7 +360,7 @@ func (r *Recorder) bodyOf(into *[]node, record func() error) error {
 	return record()
 }
 
-// addNodeLocked adds a node to the innermost open body. Outside of all bodies it encodes the node.
+// addNodeLocked adds a node to the innermost open body, or encodes it if there is none.
 func (r *Recorder) addNodeLocked(n node) error {
 	if k := len(r.control.open); k > 0 {
 		into := r.control.open[k-1]
@@ -396,17 +390,10 @@ func (c Cond) text() string {
 	case c.Iteration != 0:
 		return fmt.Sprintf("iteration of loop %d out %v %d", c.Iteration, c.Is, c.Value)
 	}
-	return fmt.Sprintf("%s[%d] %v %d", bufferName(c.Buffer), c.Offset, c.Is, c.Value)
+	return fmt.Sprintf("%s[%d] %v %d", c.Buffer.label(), c.Offset, c.Is, c.Value)
 }
 
-func bufferName(b *Buffer) string {
-	if b == nil {
-		return "nil"
-	}
-	return b.name
-}
-
-// encoder implements flow.Target on a Recorder's recording.
+// encoder implements flow.Target.
 type encoder struct{ *Recorder }
 
 func (e encoder) State() dispatch.State     { return e.state }
@@ -461,7 +448,7 @@ func (e encoder) addParams(params []argParam, base int) error {
 func (e encoder) reads(reads []argRead) error {
 	for i := range reads {
 		a := &reads[i]
-		b := cq.NewBuilder(cq.Layout(e.d.Arch()), nil)
+		b := e.builder()
 		for _, c := range a.commands() {
 			a.word.at = len(e.rec.Bytes()) + b.ReadArg(c)
 			e.part.conds = append(e.part.conds, a.word)
@@ -475,7 +462,7 @@ func (e encoder) reads(reads []argRead) error {
 	return nil
 }
 
-// Reset implements flow.Target. With stall the prefetcher waits for the reset.
+// Reset implements flow.Target: with stall the prefetcher waits for it.
 func (e encoder) Reset(stall bool) error {
 	if !e.state.IsReset() {
 		cmds, err := flow.AppendReset(nil, e.q.resetConfig(), uint32(e.state.Expected), stall)
@@ -508,7 +495,7 @@ func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, read
 		word.at = len(e.rec.Bytes())
 		e.part.conds = append(e.part.conds, word)
 	}
-	b := cq.NewBuilder(cq.Layout(e.d.Arch()), nil)
+	b := e.builder()
 	b.Append(p)
 	cmds, err := b.Finish()
 	if err != nil {
@@ -517,7 +504,9 @@ func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, read
 	return e.rec.AddControl(name, c, cmds), nil
 }
 
-// Kernels implements flow.Target. If not all kernels have room, each iteration sends them again.
+func (e encoder) builder() cq.Builder { return cq.NewBuilder(cq.Layout(e.d.Arch()), nil) }
+
+// Kernels implements flow.Target. Without room for all kernels, each iteration sends them again.
 func (e encoder) Kernels(n *node) {
 	var images []*dispatch.Image
 	calls := false

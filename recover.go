@@ -37,8 +37,7 @@ func (e *RecoverError) Unwrap() error { return e.Err }
 //
 // Every Buffer, Executable and Trace stays valid at its address. Kernels and traces are written
 // again and compared before any queue takes commands. A HostBuffer is pinned again with its
-// contents. The contents of buffers are undefined, in DRAM and in L1: commands may have been cut
-// off, and a reset loses all memory. Write them again.
+// contents. The contents of buffers are undefined, in DRAM and in L1: write them again.
 //
 // A working device can be recovered too. The error is a *RecoverError, or matches ErrClosed.
 func (d *Device) Recover(ctx context.Context) error {
@@ -77,8 +76,7 @@ func (d *Device) recover(ctx context.Context) *RecoverError {
 	contents := d.contents()
 	err := d.disp.Restart(ctx, contents)
 	if err != nil && !wasReset && ctx.Err() == nil && !errors.Is(err, dispatch.ErrOtherChip) {
-		// What a core does can keep it, or the network, from ever answering: then only a reset of
-		// the chip helps.
+		// A core can keep itself, or the network, from ever answering: then only a reset helps.
 		if e := d.reset(ctx, err); e != nil {
 			return &RecoverError{Step: "reset", Err: errors.Join(err, e)}
 		}
@@ -116,7 +114,7 @@ func (d *Device) reset(ctx context.Context, why error) error {
 	return d.kd.Recover(ctx)
 }
 
-// onlyOurs reports whether only this Device's files keep the card from being reset.
+// onlyOurs reports whether only this Device's files prevent a reset.
 func (d *Device) onlyOurs(e *kmd.HeldError) bool {
 	return len(e.Holders) == 1 && e.Holders[0].PID == os.Getpid() && e.Holders[0].Files <= d.kd.Files()
 }
@@ -146,9 +144,9 @@ func (d *Device) contents() []dispatch.Content {
 	return out
 }
 
-// resident is a part of a trace, as its device sees it.
+// resident is a part of a trace.
 type resident interface {
-	// contents returns the programs whose kernels it has, and its commands.
+	// contents returns its programs and its commands.
 	contents() ([]*Executable, dispatch.Content)
 }
 

@@ -16,7 +16,7 @@ type recording struct {
 	begun  runner   // the Recorder of a capture by Queue.Begin, else nil
 
 	mu    sync.Mutex // guards what is recorded as well
-	err   error      // the first one: the capture fails with it
+	err   error      // the first one
 	ended atomic.Bool
 }
 
@@ -101,9 +101,13 @@ var refusals = [...]struct {
 
 func (op captureOp) what() string { return refusals[op].what }
 
+func (op captureOp) refusal(trace, what string) *CaptureError {
+	at, why := callSite(), &refusals[op]
+	return &CaptureError{Trace: trace, Op: what, File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
+}
+
 // refuse returns a *CaptureError if an operation belongs to a capture of the device: by its
-// context, or because of Begin on the queue; if q is nil, on any queue. Without captures it costs
-// one load.
+// context, or because of Begin on the queue; if q is nil, on any queue.
 func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string) error {
 	if d.capturing.Load() == 0 {
 		return nil
@@ -112,16 +116,23 @@ func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string
 	if c == nil {
 		return nil
 	}
-	at, why := callSite(), &refusals[op]
-	err := &CaptureError{Trace: c.name, Op: why.what, File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
+	err := op.refusal(c.name, op.what())
 	if name != "" {
-		err.Op = fmt.Sprintf("%s %q", why.what, name)
+		err.Op = fmt.Sprintf("%s %q", err.Op, name)
 	}
 	// A capture by Begin lacks nothing after a second Begin or a refused allocation.
 	if c.begun == nil || q != nil && op != opCapture {
 		c.fail(err)
 	}
 	return err
+}
+
+// admit refuses what a closed device or a capture can't do.
+func (d *Device) admit(ctx context.Context, q *Queue, what string, op captureOp, name string) error {
+	if err := d.usable(what); err != nil {
+		return err
+	}
+	return d.refuse(ctx, q, op, name)
 }
 
 func (d *Device) captureOf(ctx context.Context, q *Queue) *recording {

@@ -6,8 +6,8 @@
 // [Queue.Capture] records programs into a [Trace] at the top of every DRAM bank, and [Trace.Replay]
 // runs them again by writing a few words.
 //
-// A device has one or two queues. Only an [Event], which one queue records and the other waits for,
-// or a wait of the host orders two queues. A trace may span both, or queues of several devices.
+// A device has one or two queues, which an [Event] or a wait of the host orders. A trace may span
+// both, or queues of several devices.
 //
 // Package chip has coordinates, architectures and processors, package allocator kinds of memory,
 // layouts and errors of memory, and package dispatch errors of programs, hangs and events.
@@ -36,9 +36,8 @@ type options struct {
 type Option func(*options)
 
 // WithQueues asks for n command queues, 1 or 2; the default is 1. Each queue moves data and runs
-// programs and traces; see [WithQueueWorkers]. Only events and the host's waits order two queues.
-// So memory that one queue still uses must not be released and reused by the other without an event
-// between them.
+// programs and traces; see [WithQueueWorkers]. Memory that one queue still uses must not be released
+// and reused by the other without an event between them.
 func WithQueues(n int) Option { return func(o *options) { o.dispatch.Queues = n } }
 
 // WithQueueWorkers gives a queue the workers that its programs may use; the default is the whole
@@ -78,16 +77,15 @@ func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispa
 
 // WithPace sets how long the host's waits spin before they sleep, and the longest sleep between
 // polls. Longer spinning sees results earlier and costs processor time. 0 is the default, some
-// microseconds and 1 ms. A sleep is about a sixteenth of the wait so far. If the same wait has
-// taken the same time before, it sleeps until shortly before that time and polls often around it.
+// microseconds and 1 ms. Sleeps grow with the wait, and end shortly before the time that the same
+// wait took before.
 func WithPace(spin, longest time.Duration) Option {
 	return func(o *options) { o.dispatch.Pace = dispatch.Pace{Spin: spin, Longest: longest} }
 }
 
 // WithStockWireFormat makes queues use tt-metal's wire format alone, of the revision that this
 // runtime follows: one dispatcher command in each relay and page, and go signals through the
-// prefetcher. The firmware accepts both forms. Without the option small commands share relays and
-// pages. The option is for comparisons and costs bytes and time.
+// prefetcher. It is for comparisons and costs bytes and time.
 func WithStockWireFormat() Option { return func(o *options) { o.dispatch.StockWireFormat = true } }
 
 // WithDumpDir makes every *dispatch.HangError write a file to a directory, for "reprise inspect".
@@ -103,8 +101,7 @@ func WithFirmware(dir string) Option { return func(o *options) { o.firmware = di
 
 // WithUsageLog sets the directory of the file that shows other processes how much device memory is
 // in use, for "reprise monitor"; "" turns the file off. The default is /dev/shm. Open succeeds
-// without the file; Device.UsageLog says why it is missing. A change of the memory in use costs a
-// few stores and no system call.
+// without the file; Device.UsageLog says why it is missing.
 func WithUsageLog(dir string) Option { return func(o *options) { o.usageLog = dir } }
 
 // WithQueueFirmware makes the command queues run tt-metal's prefetcher, dispatcher and subordinate

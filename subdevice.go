@@ -91,11 +91,8 @@ func (d *Device) ClearSubDevices(ctx context.Context) error {
 }
 
 func (d *Device) loadSubDevices(ctx context.Context, op string, s *SubDevices) error {
-	if err := d.usable(op); err != nil {
-		return err
-	}
 	for _, q := range d.queues {
-		if err := d.refuse(ctx, q, opQueueWait, ""); err != nil {
+		if err := d.admit(ctx, q, op, opQueueWait, ""); err != nil {
 			return err
 		}
 	}
@@ -153,7 +150,7 @@ func (q *Queue) SetStallGroup(subs ...int) error {
 	return q.d.opError("set the stall group", q.q.SetStallGroup(subs...))
 }
 
-// inside returns an error for a buffer that a pool of a sub-device can't have.
+// inside refuses a buffer that isn't in the pool's sub-device.
 func (p *Pool) inside(c *BufferConfig) error {
 	if p.cores == nil {
 		return nil

@@ -49,10 +49,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 	t.parts, t.calls = t.one.parts[:], t.one.calls[:]
 	t.setSingle()
 	t.batch = &t.one.batch
-	if err := t.batch.Init(&p.prep); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, t.batch.Init(&p.prep)
 }
 
 func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
@@ -64,10 +61,8 @@ func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 		prepared[i] = &p.prep
 	}
 	var err error
-	if t.batch, err = dispatch.NewBatch(prepared...); err != nil {
-		return nil, err
-	}
-	return t, nil
+	t.batch, err = dispatch.NewBatch(prepared...)
+	return t, err
 }
 
 func (t *Trace) setSingle() {
@@ -120,8 +115,7 @@ func (t *Trace) owner() *Trace {
 // still have their parts.
 //
 // On one device the parts of two replays don't overlap across queues: a part begins when the other
-// queues' parts of the previous replay are done. The error is an *dispatch.OverlapError if another
-// queue has put a program on the same workers and nothing orders the two.
+// queues' parts of the previous replay are done. An *dispatch.OverlapError is as for [Queue.Run].
 func (t *Trace) Replay(ctx context.Context) error {
 	if p := t.single; p != nil && p.q.d.fastPath() && !p.params.changed.Load() {
 		if err := t.batch.Submit(ctx); err != nil {
@@ -140,7 +134,7 @@ func (t *Trace) Replay(ctx context.Context) error {
 func (t *Trace) replayObserved(ctx context.Context) (err error) {
 	begun := beginAll(ctx, t.calls, func(i int) *Call {
 		c := &t.calls[i]
-		return &Call{Kind: CallReplay, Queues: c.queues, Name: t.name, Object: t, Bytes: t.replayBytesOn(c.d)}
+		return &Call{Kind: CallReplay, Queues: c.queues, Name: t.name, Object: t, Bytes: t.sum(c.d, (*part).replaySize)}
 	})
 	defer endAll(ctx, begun, nil, &err)
 	return t.replay(ctx)
@@ -161,25 +155,21 @@ func (t *Trace) replay(ctx context.Context) error {
 		}
 		changed = changed || p.params.changed.Load()
 	}
-	var err error
-	switch {
-	case !changed:
-		err = t.batch.Submit(ctx)
-	case len(t.parts) == 1:
-		err = t.parts[0].replayChanged(ctx)
-	default:
+	if changed && len(t.parts) == 1 {
+		return t.replayError(t.parts[0].flush(ctx, true))
+	}
+	if changed {
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
-		err = t.batch.Submit(ctx)
 	}
-	if err == nil {
-		return nil
-	}
-	return t.replayError(err)
+	return t.replayError(t.batch.Submit(ctx))
 }
 
 func (t *Trace) replayError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var each *dispatch.BatchError
 	if errors.As(err, &each) {
 		errs := slices.Clone(each.Errs)
@@ -198,8 +188,13 @@ func (t *Trace) flush(ctx context.Context) error {
 		if !p.params.changed.Load() {
 			continue
 		}
-		if err := p.flush(ctx); err != nil {
-			return t.firstError("replay", i, p.replayError(err))
+		if err := p.replayError(p.flush(ctx, false)); err != nil {
+			if len(t.calls) == 1 {
+				return err
+			}
+			errs := slices.Repeat([]error{ErrSkipped}, len(t.parts))
+			errs[i] = err
+			return t.partsError("replay", errs)
 		}
 	}
 	return nil
@@ -209,31 +204,28 @@ func (t *Trace) flush(ctx context.Context) error {
 // alone. Queues without a part are ignored. Of a device with several queues it takes all or none.
 // The whole trace owns the memory; a Subset is never released.
 func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
-	fail := func(err error) (*Trace, error) {
-		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
+	in := func(q *dispatch.Queue) bool {
+		return slices.ContainsFunc(queues, func(o *Queue) bool { return o != nil && o.q == q })
 	}
-	in := func(q *Queue) bool { return slices.Contains(queues, q) }
 	s := &Trace{name: t.name, whole: t.owner()}
-	index := map[*dispatch.Queue]*Queue{}
 	for _, p := range t.parts {
-		index[p.q.q] = p.q
-		if in(p.q) {
+		if in(p.q.q) {
 			s.parts = append(s.parts, p)
 		}
 	}
-	if len(s.parts) == 0 {
-		return fail(errNoPart)
-	}
 	var err error
-	if s.batch, err = t.batch.Subset(func(q *dispatch.Queue) bool { return in(index[q]) }); err != nil {
-		return fail(err)
+	if len(s.parts) == 0 {
+		err = errors.New("nothing was recorded for these queues")
+	} else {
+		s.batch, err = t.batch.Subset(in)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
 	}
 	s.calls, s.on = callsOf(queuesOf(s.parts)), devicesOf(queuesOf(s.parts))
 	s.setSingle()
 	return s, nil
 }
-
-var errNoPart = errors.New("nothing was recorded for these queues")
 
 // Release waits for the queues, replays included, and frees the trace's memory and the buffers and
 // kernels that nothing else holds. Traces may be released in any order. After an error Release can
@@ -268,33 +260,21 @@ func (t *Trace) Release(ctx context.Context) (err error) {
 func (t *Trace) Name() string { return t.name }
 
 // Size returns the bytes of device memory of the trace, over all banks of all its devices.
-func (t *Trace) Size() int {
-	n := 0
-	for _, p := range t.parts {
-		n += len(p.image.Bytes)
-	}
-	return n
-}
+func (t *Trace) Size() int { return t.sum(nil, (*part).size) }
 
-func (t *Trace) sizeOn(d *Device) int {
-	n := 0
+// sum adds up a size of the parts on a device, or of all.
+func (t *Trace) sum(d *Device, size func(*part) int) (n int) {
 	for _, p := range t.parts {
-		if p.q.d == d {
-			n += len(p.image.Bytes)
+		if d == nil || p.q.d == d {
+			n += size(p)
 		}
 	}
 	return n
 }
 
-func (t *Trace) replayBytesOn(d *Device) int {
-	n := 0
-	for _, p := range t.parts {
-		if p.q.d == d {
-			n += len(p.prep.Bytes)
-		}
-	}
-	return n
-}
+func (p *part) size() int { return len(p.image.Bytes) }
+
+func (p *part) replaySize() int { return len(p.prep.Bytes) }
 
 // Part is what a trace has on one queue.
 type Part struct {
@@ -313,8 +293,7 @@ func (t *Trace) Parts() []Part {
 	for i, p := range t.parts {
 		out[i] = Part{
 			Queue: p.q, Steps: p.image.Steps, Params: p.params.describe(buffersOf(t.parts, p.q.d)),
-			Extents: p.extents(), Size: len(p.image.Bytes),
-			ReplayBytes: len(p.prep.Bytes), ReplayCommands: p.prep.Commands(),
+			Extents: p.extents(), Size: p.size(), ReplayBytes: p.replaySize(), ReplayCommands: p.prep.Commands(),
 		}
 	}
 	return out
@@ -325,7 +304,7 @@ func (t *Trace) Parts() []Part {
 func (t *Trace) Streams() (n, bytes int) {
 	for i, p := range t.parts {
 		if !slices.ContainsFunc(t.parts[:i], func(o *part) bool { return o.image == p.image }) {
-			n, bytes = n+1, bytes+len(p.image.Bytes)
+			n, bytes = n+1, bytes+p.size()
 		}
 	}
 	return n, bytes
@@ -383,8 +362,7 @@ func (t *Trace) Print(w io.Writer) error {
 	return nil
 }
 
-// PartsError lists what became of each part of a trace over several devices when some of them
-// failed.
+// PartsError lists what became of each part of a trace over several devices when some failed.
 type PartsError struct {
 	Op    string // "replay trace \"layer\""
 	Parts []PartState
@@ -422,32 +400,11 @@ func (e *PartsError) Unwrap() []error {
 
 // Failed returns the parts that failed, without those that were skipped.
 func (e *PartsError) Failed() []PartState {
-	var out []PartState
-	for _, p := range e.Parts {
-		if p.Err != nil && !errors.Is(p.Err, ErrSkipped) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(e.Parts), func(p PartState) bool { return p.Err == nil || errors.Is(p.Err, ErrSkipped) })
 }
 
 func (t *Trace) errorOf(op string, errs []error) error {
 	if err := cmp.Or(errs...); err == nil || len(t.calls) == 1 {
-		return err
-	}
-	return t.partsError(op, errs)
-}
-
-// firstError is errorOf where part i failed and the others were skipped.
-func (t *Trace) firstError(op string, i int, err error) error {
-	errs := make([]error, len(t.parts))
-	errs[i] = err
-	for k := range errs {
-		if k != i {
-			errs[k] = ErrSkipped
-		}
-	}
-	if len(t.calls) == 1 {
 		return err
 	}
 	return t.partsError(op, errs)

@@ -56,24 +56,21 @@ func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) 
 	}
 	defer leave()
 	for i, p := range t.everyPart() {
-		err := p.flush(ctx)
+		err := p.flush(ctx, false)
 		if err == nil && i > 0 && i < len(t.parts) { // results are read by the first queue
 			err = p.q.await(ctx)
 		}
 		if err != nil {
-			return p.q.d.opError(fmt.Sprintf("%s trace %q", op, t.name), err)
+			return p.q.d.objectError(op+" trace", t.name, err)
 		}
 	}
-	return t.debugError(op, f(debugMemory(d)))
+	return t.debugError(op, f(d))
 }
 
-// debugError adds the trace's name to an error that lacks it.
 func (t *Trace) debugError(op string, err error) error {
 	d, what := t.parts[0].q.d, fmt.Sprintf("%s trace %q", op, t.name)
-	var step *debug.StepError
-	var check *debug.CheckError
-	var verify *debug.VerifyError
-	if err == nil || d.usable(what) == nil && (errors.As(err, &step) || errors.As(err, &check) || errors.As(err, &verify)) {
+	named := errors.As(err, new(*debug.StepError)) || errors.As(err, new(*debug.CheckError)) || errors.As(err, new(*debug.VerifyError))
+	if named && d.usable(what) == nil {
 		return err
 	}
 	return d.opError(what, overlap(err))
@@ -86,7 +83,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 		return err
 	}
 	if len(t.calls) > 1 {
-		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w",
+		return fmt.Errorf("reprise: %s: it has parts on %d devices: take the Subset of one device: %w",
 			what, len(t.calls), errors.ErrUnsupported)
 	}
 	s := &debugSession{t: t, d: dev, parts: t.everyPart()}
@@ -119,7 +116,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	}
 	defer u.leave(true)
 	for _, p := range s.parts {
-		if err := p.flush(ctx); err != nil {
+		if err := p.flush(ctx, false); err != nil {
 			return dev.opError(what, err)
 		}
 		s.commands = append(s.commands, p.commands())
@@ -130,7 +127,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 type debugSession struct {
 	t        *Trace
 	d        *Device
-	parts    []*part                 // of the trace, and what they call
+	parts    []*part                 // those of the trace, then what they call
 	rs       []*dispatch.Reservation // by part
 	starts   []uint64                // of the queues, when the session began
 	commands [][]byte                // of each of parts
@@ -147,14 +144,12 @@ func (s *debugSession) Restarted() error {
 
 func (s *debugSession) Commands(part int) []byte { return s.commands[part] }
 
-func (s *debugSession) Wait(ctx context.Context, part int) error {
-	return s.t.parts[part].q.await(ctx)
-}
+func (s *debugSession) Wait(ctx context.Context, part int) error { return s.parts[part].q.await(ctx) }
 
 func (s *debugSession) Replay(ctx context.Context) error { return s.t.batch.SubmitReserved(ctx, s.rs) }
 
 func (s *debugSession) Head(ctx context.Context, part int) error {
-	p := s.t.parts[part]
+	p := s.parts[part]
 	config := p.q.replayConfig(p.image, p.ext)
 	head, err := tracebuf.NewReplay(config)
 	if err != nil {
@@ -164,7 +159,7 @@ func (s *debugSession) Head(ctx context.Context, part int) error {
 }
 
 func (s *debugSession) Send(ctx context.Context, part int, name string, commands []byte, programs int) error {
-	return s.rs[part].Commands(ctx, name, commands, nil, s.t.parts[part].q.q.Dispatcher().After(programs))
+	return s.rs[part].Commands(ctx, name, commands, nil, s.parts[part].q.q.Dispatcher().After(programs))
 }
 
 func (s *debugSession) Word(ctx context.Context, part, at int) (uint32, error) {
@@ -191,7 +186,7 @@ func (s *debugSession) Run(ctx context.Context, i, step int) error {
 }
 
 func (s *debugSession) Edge(part int, recorded []uint32, e tracebuf.Edge, programs int) ([]byte, error) {
-	q := s.t.parts[part].q
+	q := s.parts[part].q
 	var peers []tracebuf.Peer
 	for i, p := range s.t.parts {
 		if i != part {
@@ -203,7 +198,7 @@ func (s *debugSession) Edge(part int, recorded []uint32, e tracebuf.Edge, progra
 
 func (s *debugSession) Stamp(ctx context.Context, part int) (func() (uint64, bool), error) {
 	e := s.d.disp.NewEvent(s.t.name, true)
-	return e.DeviceTime, s.t.parts[part].q.q.Record(ctx, e, 0)
+	return e.DeviceTime, s.parts[part].q.q.Record(ctx, e, 0)
 }
 
 func (s *debugSession) Recover(ctx context.Context) error { return s.d.Recover(ctx) }
@@ -216,7 +211,7 @@ func (s *debugSession) Hangs(err error) bool {
 func (s *debugSession) Buffers() []debug.Buffer {
 	var out []debug.Buffer
 	for _, b := range s.t.Buffers() {
-		out = append(out, debugBuffer{b, s.t.parts[0].q.q})
+		out = append(out, debugBuffer{b, s.parts[0].q.q})
 	}
 	return out
 }
@@ -243,23 +238,21 @@ type placed struct {
 
 func (s *debugSession) Place(ctx context.Context, pieces []debug.Piece) (debug.Placed, error) {
 	p := &placed{s: s, pieces: pieces}
-	var prepared []*dispatch.Prepared
-	for i := range pieces {
-		one, err := p.place(ctx, &pieces[i])
-		if err != nil {
-			return nil, errors.Join(err, p.Release(ctx))
-		}
-		prepared = append(prepared, one)
+	prepared, err := make([]*dispatch.Prepared, len(pieces)), error(nil)
+	for i := 0; i < len(pieces) && err == nil; i++ {
+		prepared[i], err = p.place(ctx, &pieces[i])
 	}
-	var err error
-	if p.batch, err = dispatch.NewBatch(prepared...); err != nil {
+	if err == nil {
+		p.batch, err = dispatch.NewBatch(prepared...)
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.Release(ctx))
 	}
 	return p, nil
 }
 
 func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepared, error) {
-	t, im := p.s.t.parts[piece.Part], piece.Image
+	t, im := p.s.parts[piece.Part], piece.Image
 	ext, err := t.q.d.mem.Allocate(allocator.Request{
 		Kind: allocator.Trace, Size: uint64(len(im.Bytes)), PageSize: uint64(im.PageSize), Owner: t.name, Tag: "part of a trace",
 	})
@@ -292,7 +285,7 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 
 func (p *placed) Run(ctx context.Context) error {
 	for i := range p.pieces {
-		p.busy = append(p.busy, p.s.t.parts[p.pieces[i].Part].q)
+		p.busy = append(p.busy, p.s.parts[p.pieces[i].Part].q)
 	}
 	if err := p.batch.SubmitReserved(ctx, p.s.rs); err != nil {
 		return err
@@ -307,20 +300,14 @@ func (p *placed) Run(ctx context.Context) error {
 }
 
 func (p *placed) Release(ctx context.Context) error {
-	free := func() error {
+	return p.s.d.freeAfter(ctx, func() error {
 		var errs []error
 		for _, e := range p.extents {
 			errs = append(errs, p.s.d.mem.Free(e))
 		}
 		return errors.Join(errs...)
-	}
-	if len(p.busy) > 0 {
-		return p.s.d.freeAfter(ctx, free, p.busy...)
-	}
-	return free()
+	}, p.busy...)
 }
-
-type debugMemory struct{ t *Trace }
 
 func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
 	iv := interleaved(e)
@@ -332,9 +319,9 @@ func (p *part) commandRegion(commands []byte) debug.Region {
 	return p.region("the commands", p.ext, p.q.q.TraceBytes(commands))
 }
 
-func (m debugMemory) Regions() []debug.Region {
+func (d debugTrace) Regions() []debug.Region {
 	var out []debug.Region
-	for _, p := range m.t.everyPart() {
+	for _, p := range d.t.everyPart() {
 		out = append(out, p.commandRegion(p.commands()))
 		for _, x := range p.programs {
 			out = append(out, p.region(fmt.Sprintf("the kernels of %q", x.Name()), x.bin, x.image.Binary()))
@@ -343,9 +330,9 @@ func (m debugMemory) Regions() []debug.Region {
 	return out
 }
 
-func (m debugMemory) Results() []debug.Region {
+func (d debugTrace) Results() []debug.Region {
 	var out []debug.Region
-	for _, p := range m.t.parts { // the first of each device has them
+	for _, p := range d.t.parts { // the first of each device has them
 		if p.loaded == nil {
 			continue
 		}
@@ -361,8 +348,8 @@ func (m debugMemory) Results() []debug.Region {
 	return out
 }
 
-func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, error) {
-	p := m.t.everyPart()[part]
+func (d debugTrace) Image(ctx context.Context, part int) (*tracebuf.Image, error) {
+	p := d.t.everyPart()[part]
 	im := *p.image
 	im.Bytes = make([]byte, len(p.image.Bytes))
 	if err := p.commandRegion(nil).Read(ctx, im.Bytes); err != nil {
@@ -382,8 +369,6 @@ type controlLog struct {
 	stopped bool
 }
 
-var errSecondLog = fmt.Errorf("the queue has a log already: stop it first: %w", ErrReserved)
-
 func (d debugTrace) LogControl(part, entries int) (debug.ControlLog, error) {
 	q := d.t.parts[part].q
 	l, err := q.logControl(entries)
@@ -393,7 +378,7 @@ func (d debugTrace) LogControl(part, entries int) (debug.ControlLog, error) {
 	return l, nil
 }
 
-func (q *Queue) logControl(entries int) (_ *controlLog, err error) {
+func (q *Queue) logControl(entries int) (*controlLog, error) {
 	if entries <= 0 || entries > math.MaxInt32/cq.TurnSize {
 		return nil, fmt.Errorf("a log of %d entries: want 1 to %d", entries, math.MaxInt32/cq.TurnSize)
 	}
@@ -402,32 +387,27 @@ func (q *Queue) logControl(entries int) (_ *controlLog, err error) {
 	}
 	l := &controlLog{q: q, entries: uint32(entries), starts: q.q.Starts()}
 	if !q.logged.CompareAndSwap(false, true) {
-		return nil, errSecondLog
+		return nil, fmt.Errorf("the queue has a log already: stop it first: %w", ErrReserved)
 	}
-	defer func() {
-		if err != nil {
-			q.logged.Store(false)
-		}
-	}()
-	// In one page, so that it lies in one bank.
-	size := uint64(entries) * cq.TurnSize
+	size := uint64(entries) * cq.TurnSize // one page, so that it lies in one bank
+	var err error
 	if l.ext, err = q.d.mem.Allocate(allocator.Request{
 		Kind: allocator.DRAM, Size: size, PageSize: size, Owner: "log of control flow", Tag: "control", Site: userPC(),
-	}); err != nil {
-		return nil, err
+	}); err == nil {
+		if err = q.q.LogControl(l.ext.Addr, l.entries); err != nil {
+			err = errors.Join(err, q.d.mem.Free(l.ext))
+		}
 	}
-	if err := q.q.LogControl(l.ext.Addr, l.entries); err != nil {
-		return nil, errors.Join(err, q.d.mem.Free(l.ext))
+	if err != nil {
+		q.logged.Store(false)
+		return nil, err
 	}
 	return l, nil
 }
 
 func (l *controlLog) Stop(ctx context.Context) (log []cq.TurnEntry, dropped int, err error) {
 	log, dropped, err = l.stop(ctx)
-	if err != nil {
-		err = l.q.d.opError(fmt.Sprintf("read the log of control flow of queue %d", l.q.ID()), err)
-	}
-	return log, dropped, err
+	return log, dropped, l.q.d.opError(fmt.Sprintf("read the log of control flow of queue %d", l.q.ID()), err)
 }
 
 func (l *controlLog) stop(ctx context.Context) (log []cq.TurnEntry, dropped int, err error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// params are the parameters of a part, and the buffers that they hold.
 type params struct {
 	changed atomic.Bool // some are not in DRAM yet
 
@@ -68,7 +67,7 @@ func (ps *params) drop(mem *allocator.Allocator) error {
 	return errors.Join(errs...)
 }
 
-// describe returns the parameters. Their buffers are indices into bufs.
+// describe returns the parameters with their buffers as indices into bufs.
 func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -104,7 +103,7 @@ func (t *Trace) SetBuffer(name string, bufs ...*Buffer) error {
 	return t.set(name, func(p *part) error { return p.setOneBuffer(name, bufs) })
 }
 
-// ownParam is the fast path of set: only the trace's single part can have the parameter.
+// ownParam is the fast path of set, for a single part.
 func (t *Trace) ownParam(name string) bool {
 	return len(t.parts) == 1 && (t.parts[0].params.has(name) || len(t.parts[0].called()) == 0)
 }
@@ -120,8 +119,7 @@ func (p *part) setOneBuffer(name string, bufs []*Buffer) error {
 	return nil
 }
 
-// bufferOn returns the buffer that is on a device. A single buffer is returned as it is, to be
-// refused later.
+// bufferOn returns the buffer on a device. A single buffer is refused later.
 func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
 	for _, b := range bufs {
 		if b != nil && b.d == d {
@@ -158,10 +156,7 @@ func (t *Trace) set(name string, f func(*part) error) error {
 func (p *part) set(name string, v uint32) error {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	one, err := p.params.patches.Find(name, tracebuf.Arg)
-	if err == nil {
-		err = p.usableLocked()
-	}
+	one, err := p.findLocked(name, tracebuf.Arg)
 	if err != nil {
 		return fmt.Errorf("reprise: trace %q: set parameter %q: %w", p.name, name, err)
 	}
@@ -172,11 +167,8 @@ func (p *part) set(name string, v uint32) error {
 func (p *part) setBuffer(name string, b *Buffer) error {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	one, err := p.params.patches.Find(name, tracebuf.BufferAddr)
+	one, err := p.findLocked(name, tracebuf.BufferAddr)
 	if err != nil {
-		return err
-	}
-	if err := p.usableLocked(); err != nil {
 		return err
 	}
 	if err := b.checkDevice(p.q.d); err != nil {
@@ -196,7 +188,23 @@ func (p *part) setBuffer(name string, b *Buffer) error {
 	p.params.replaced = append(p.params.replaced, one.Of.owned())
 	one.Of = b
 	p.setWordsLocked(one, b.Addr())
-	return p.params.settleLocked(mem, p.q.finished.Load())
+	finished, errs := p.q.finished.Load(), []error(nil)
+	p.params.retired = slices.DeleteFunc(p.params.retired, func(r retired) bool {
+		if finished < r.wait {
+			return false
+		}
+		errs = append(errs, mem.Unhold(r.ext))
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+func (p *part) findLocked(name string, kind tracebuf.ParamKind) (*tracebuf.Patch[*Buffer], error) {
+	one, err := p.params.patches.Find(name, kind)
+	if err == nil {
+		err = p.usableLocked()
+	}
+	return one, err
 }
 
 func (ps *params) has(name string) bool {
@@ -216,21 +224,6 @@ func (p *part) setWordsLocked(one *tracebuf.Patch[*Buffer], v uint32) {
 	}
 }
 
-func (p *part) replayChanged(ctx context.Context) error {
-	ps := &p.params
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if err := p.usableLocked(); err != nil {
-		return err
-	}
-	iv := interleaved(p.ext)
-	if err := p.q.q.SubmitPatched(ctx, &p.prep, &iv, ps.piecesLocked(p.q.q.TraceBytes(p.image.Bytes))); err != nil {
-		return err
-	}
-	ps.writtenLocked(p.q)
-	return nil
-}
-
 func (p *part) flushAll(ctx context.Context) error {
 	for _, o := range p.called() {
 		if err := o.flushAll(ctx); err != nil {
@@ -240,26 +233,32 @@ func (p *part) flushAll(ctx context.Context) error {
 	if !p.params.changed.Load() {
 		return nil
 	}
-	return p.flush(ctx)
+	return p.flush(ctx, false)
 }
 
-// flush writes changed parameters to DRAM without a replay.
-func (p *part) flush(ctx context.Context) error {
+// flush writes changed parameters to DRAM, with a replay if asked for.
+func (p *part) flush(ctx context.Context, replay bool) error {
 	ps := &p.params
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if err := p.usableLocked(); err != nil || !ps.changed.Load() {
+	err := p.usableLocked()
+	if err != nil || !replay && !ps.changed.Load() {
 		return err
 	}
 	iv := interleaved(p.ext)
-	if err := p.q.q.Patch(ctx, &iv, ps.piecesLocked(p.q.q.TraceBytes(p.image.Bytes))); err != nil {
-		return err
+	if pieces := p.piecesLocked(); replay {
+		err = p.q.q.SubmitPatched(ctx, &p.prep, &iv, pieces)
+	} else {
+		err = p.q.q.Patch(ctx, &iv, pieces)
 	}
-	ps.writtenLocked(p.q)
-	return nil
+	if err == nil {
+		p.writtenLocked()
+	}
+	return err
 }
 
-func (ps *params) piecesLocked(commands []byte) []dispatch.Patch {
+func (p *part) piecesLocked() []dispatch.Patch {
+	ps, commands := &p.params, p.q.q.TraceBytes(p.image.Bytes)
 	ps.pieces = ps.pieces[:0]
 	for _, r := range ps.patches.Changed() {
 		ps.pieces = append(ps.pieces, dispatch.Patch{Off: r.Start, Data: commands[r.Start:r.End]})
@@ -267,11 +266,12 @@ func (ps *params) piecesLocked(commands []byte) []dispatch.Patch {
 	return ps.pieces
 }
 
-func (ps *params) writtenLocked(q *Queue) {
+func (p *part) writtenLocked() {
+	ps := &p.params
 	ps.patches.Written()
 	ps.changed.Store(false)
 	for _, e := range ps.replaced {
-		ps.retired = append(ps.retired, retired{ext: e, wait: q.begun.Load() + 1})
+		ps.retired = append(ps.retired, retired{ext: e, wait: p.q.begun.Load() + 1})
 	}
 	ps.replaced = ps.replaced[:0]
 }
@@ -288,7 +288,7 @@ func (ps *params) buffers() []*Buffer {
 	return out
 }
 
-// restore adds the parameters of a loaded trace. made are the file's buffers.
+// restore adds the parameters of a loaded trace with the file's buffers.
 func (ps *params) restore(t *part, made []*Buffer) error {
 	for _, p := range t.image.Params {
 		var b *Buffer
@@ -304,18 +304,6 @@ func (ps *params) restore(t *part, made []*Buffer) error {
 	return nil
 }
 
-func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
-	var errs []error
-	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {
-		if finished < r.wait {
-			return false
-		}
-		errs = append(errs, mem.Unhold(r.ext))
-		return true
-	})
-	return errors.Join(errs...)
-}
-
 func (p *part) usableLocked() error {
 	if p.state >= partReleased {
 		return ErrReleased
@@ -323,7 +311,7 @@ func (p *part) usableLocked() error {
 	return nil
 }
 
-// commands returns the commands of the next replay; nil after a release.
+// commands are those of the next replay; nil after a release.
 func (p *part) commands() []byte {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()

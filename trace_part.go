@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// part is what a trace has on one queue.
 type part struct {
 	q        *Queue
 	name     string      // the trace's name
@@ -25,17 +24,17 @@ type part struct {
 	buffers  []*Buffer     // held for programs, in order of first use
 	holding  map[*Buffer]struct{}
 	params   params
-	loaded   *fileContents // nil unless the trace was loaded
+	loaded   *fileContents // nil unless loaded from a file
 
-	callees []*part    // called parts
+	callees []*part
 	conds   []condWord // in the order of the commands
 	depth   int        // nesting depth of calls
 	loops   int        // nesting depth of loops, callees included
 
 	ext     allocator.Extent
-	subs    *dispatch.SubDevices // with which it was recorded; nil without any
-	cbEnd   uint64               // of the held circular buffers
-	kept    []any                // see releaseKept
+	subs    *dispatch.SubDevices // when it was recorded
+	cbEnd   uint64
+	kept    []any // see releaseKept
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
 	afters  [1]dispatch.SubAfter
@@ -47,7 +46,7 @@ type part struct {
 	imageShared bool // the image was handed out, so its memory isn't recycled
 }
 
-// partState is a part's stage of life. It only increases, and may skip stages.
+// partState only increases, and may skip states.
 type partState uint8
 
 const (
@@ -59,13 +58,13 @@ const (
 	partRecycled // another trace has the image's memory
 )
 
-// move advances the state. It reports whether the state was lower before.
-func (p *part) move(to partState) bool {
+func (p *part) move(to partState) {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	return p.moveLocked(to)
+	p.moveLocked(to)
 }
 
+// moveLocked reports whether the state was lower before.
 func (p *part) moveLocked(to partState) bool {
 	if to <= p.state {
 		return false
@@ -74,7 +73,7 @@ func (p *part) moveLocked(to partState) bool {
 	return true
 }
 
-// fileContents is what a loaded part has of its file. Only the first part of a device has any.
+// fileContents is what the first part of a device has of its file.
 type fileContents struct {
 	buffers []*Buffer       // by their number in the file
 	results []tracebuf.Data // what buffers hold after a replay
@@ -97,7 +96,7 @@ func allCallees(parts ...*part) []*part {
 	return out
 }
 
-// called returns the direct callees; none once the part is dropped.
+// called returns the direct callees; none after drop.
 func (p *part) called() []*part {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
@@ -113,22 +112,13 @@ func (p *part) label(s string) string {
 	return s
 }
 
-// failure adds the part's queue to the error of one of n parts.
-func (p *part) failure(n int, err error) error {
-	if err == nil || n == 1 {
-		return err
-	}
-	return fmt.Errorf("%s: %w", p.where(), err)
-}
-
 func (p *part) hold(b *Buffer) error {
 	if _, ok := p.holding[b]; ok {
 		return nil
 	}
-	if err := p.q.d.mem.Hold(b.owned()); err != nil {
+	if err := p.keep(b); err != nil {
 		return err
 	}
-	p.kept = append(p.kept, heldBuffer{b})
 	if p.holding == nil {
 		p.holding = map[*Buffer]struct{}{}
 	}
@@ -137,7 +127,14 @@ func (p *part) hold(b *Buffer) error {
 	return nil
 }
 
-// holdProgram holds a program's kernels, host buffers and circular buffers.
+func (p *part) keep(b *Buffer) error {
+	if err := p.q.d.mem.Hold(b.owned()); err != nil {
+		return err
+	}
+	p.kept = append(p.kept, heldBuffer{b})
+	return nil
+}
+
 func (p *part) holdProgram(x *Executable) error {
 	if err := p.q.d.mem.Hold(x.bin); err != nil {
 		return err
@@ -173,19 +170,18 @@ func (p *part) request() allocator.Request {
 		p.site = userPC()
 	}
 	return allocator.Request{
-		Kind: allocator.Trace, Size: uint64(len(p.image.Bytes)), PageSize: uint64(p.image.PageSize), Owner: p.name, Tag: "trace", Site: p.site,
+		Kind: allocator.Trace, Size: uint64(p.size()), PageSize: uint64(p.image.PageSize), Owner: p.name, Tag: "trace", Site: p.site,
 	}
 }
 
 func (p *part) allocate() error {
 	var err error
 	if p.ext, err = p.q.d.mem.Allocate(p.request()); err != nil {
-		return p.noRoom(len(p.image.Bytes), err)
+		return p.noRoom(p.size(), err)
 	}
 	return nil
 }
 
-// noRoom adds the size that a fixed trace region must have.
 func (p *part) noRoom(n int, err error) error {
 	d := p.q.d
 	var oom *allocator.OutOfMemoryError
@@ -196,7 +192,6 @@ func (p *part) noRoom(n int, err error) error {
 		n, d.name, oom.Total*uint64(oom.Banks), oom.TraceRegion, err)
 }
 
-// place writes the part to its DRAM and prepares the replay's commands.
 func (p *part) place(ctx context.Context, afters ...dispatch.SubAfter) error {
 	d := p.q.d
 	config, to := p.q.replayConfig(p.image, p.ext, afters...), []byte(nil)
@@ -290,10 +285,9 @@ func (p *part) replayError(err error) error {
 	if errors.Is(err, dispatch.ErrRevoked) {
 		err = ErrReleased
 	}
-	return p.q.d.opError(fmt.Sprintf("replay trace %q", p.name), overlap(err))
+	return p.q.d.objectError("replay trace", p.name, overlap(err))
 }
 
-// release ends the part once its queue has finished. A second call does nothing.
 func (p *part) release(ctx context.Context) error {
 	if p.stateNow() > partLive {
 		return nil
@@ -303,13 +297,12 @@ func (p *part) release(ctx context.Context) error {
 	defer d.work.RUnlock()
 	p.q.q.Revoke(&p.prep)
 	if err := p.q.await(ctx); err != nil {
-		return d.opError(fmt.Sprintf("release trace %q", p.name), fmt.Errorf("%w; call Release again", err))
+		return d.objectError("release trace", p.name, fmt.Errorf("%w; call Release again", err))
 	}
 	return p.leave(0)
 }
 
-// leave ends the part once no caller uses it. callers is how many were dropped; 0 is the user's
-// release.
+// leave notes that callers were dropped, or with 0 the user's release. The last one ends the part.
 func (p *part) leave(callers int) error {
 	p.params.mu.Lock()
 	p.callers -= callers
@@ -318,19 +311,9 @@ func (p *part) leave(callers int) error {
 	}
 	ends := p.callers == 0 && p.state != partLive && p.moveLocked(partReleased)
 	p.params.mu.Unlock()
-	if ends {
-		return p.end()
+	if !ends {
+		return nil
 	}
-	return nil
-}
-
-func (p *part) stateNow() partState {
-	p.params.mu.Lock()
-	defer p.params.mu.Unlock()
-	return p.state
-}
-
-func (p *part) end() error {
 	p.unregister()
 	err := p.drop()
 	p.recycleImage()
@@ -340,8 +323,7 @@ func (p *part) end() error {
 	return nil
 }
 
-// recycleImage recycles the memory of the part's commands, unless other parts share it or the image
-// was handed out.
+// recycleImage recycles the memory of commands that nobody shares.
 func (p *part) recycleImage() {
 	if p.arena == nil {
 		return
@@ -353,6 +335,12 @@ func (p *part) recycleImage() {
 	if mine {
 		p.q.d.spares.give(p.image.Bytes)
 	}
+}
+
+func (p *part) stateNow() partState {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return p.state
 }
 
 func (p *part) retain() error {
@@ -375,9 +363,9 @@ func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
 	written := func(p *part) bool { return p.stateNow() >= partWritten }
 	if slices.ContainsFunc(append(allCallees(p), p), written) || len(others) > 0 {
-		return p.q.d.freeAfter(ctx, p.drop, append(others, p.q)...)
+		others = append(others, p.q)
 	}
-	return p.drop()
+	return p.q.d.freeAfter(ctx, p.drop, others...)
 }
 
 func (p *part) drop() error {
@@ -422,14 +410,14 @@ func (p *part) releaseKept(one any) error {
 	return nil
 }
 
-// use counts the users of a trace's memory, so that a release waits for them. It is no lock: while
-// a trace is stepped through, it may also be read, verified and saved.
+// use counts the users of a trace's memory, for a release to wait for. It is no lock: while a trace
+// is stepped through, it may also be read, verified and saved.
 type use struct {
 	mu        sync.Mutex
 	n         int
 	alone     bool          // the trace is being stepped through or checked
-	idle      chan struct{} // closed when n falls to 0, if a release waits for it
-	releasing bool          // a release has begun
+	idle      chan struct{} // closed when n falls to 0; nil unless a release waits
+	releasing bool
 	released  bool
 
 	freeing sync.Mutex // held by a release
@@ -458,27 +446,12 @@ func (u *use) leave(alone bool) {
 	}
 }
 
-// close refuses new users and waits for the present ones.
+// close refuses new users and waits for the others.
 func (u *use) close(ctx context.Context) error {
-	u.mu.Lock()
-	if u.released {
-		u.mu.Unlock()
-		return ErrReleased
+	idle, err := u.closing()
+	if err != nil || idle == nil {
+		return err
 	}
-	if u.alone {
-		u.mu.Unlock()
-		return ErrReserved
-	}
-	u.releasing = true
-	if u.n == 0 {
-		u.mu.Unlock()
-		return nil
-	}
-	if u.idle == nil {
-		u.idle = make(chan struct{})
-	}
-	idle := u.idle
-	u.mu.Unlock()
 	select {
 	case <-idle:
 		return nil
@@ -487,10 +460,27 @@ func (u *use) close(ctx context.Context) error {
 	}
 }
 
+// closing returns the channel to wait on; nil without users.
+func (u *use) closing() (<-chan struct{}, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.released {
+		return nil, ErrReleased
+	}
+	if u.alone {
+		return nil, ErrReserved
+	}
+	u.releasing = true
+	if u.n > 0 && u.idle == nil {
+		u.idle = make(chan struct{})
+	}
+	return u.idle, nil
+}
+
 func (u *use) done() {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.released = true
-	u.mu.Unlock()
 }
 
 func (t *Trace) enter(op string) (leave func(), err error) {

@@ -19,16 +19,11 @@ import (
 // write waits for room, its first part is written; the queue goes on. The error is a
 // *dispatch.TransferError if the range isn't inside the buffer.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err error) {
-	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}).end(ctx, &err)
-	}
+	defer q.d.observe(ctx, CallWrite, q.self, b.label(), b, len(data)).end(ctx, &err)
 	if err := q.checkTransfer(ctx, "write", opWrite, b); err != nil {
 		return err
 	}
-	if err := b.write(ctx, q.q, off, data); err != nil {
-		return q.d.opError(fmt.Sprintf("write buffer %q", b.name), err)
-	}
-	return nil
+	return q.d.objectError("write buffer", b.name, b.write(ctx, q.q, off, data))
 }
 
 // Read reads any range of a buffer, from byte off on, after everything so far in the queue has run,
@@ -45,15 +40,13 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error 
 // StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the
 // read until Wait has returned, Done has reported true, or Abandon was called.
 func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (p *Pending, err error) {
-	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: CallRead, Queues: q.self, Name: b.label(), Object: b, Bytes: len(dst)}).end(ctx, &err)
-	}
+	defer q.d.observe(ctx, CallRead, q.self, b.label(), b, len(dst)).end(ctx, &err)
 	if err := q.checkTransfer(ctx, "read", opRead, b); err != nil {
 		return nil, err
 	}
-	p = &Pending{b: b, q: q, n: len(dst)}
+	p = &Pending{b: b, q: q, n: len(dst), op: opRead}
 	if err := b.mem.StartRead(ctx, q.q, &p.transfer, off, dst); err != nil {
-		return nil, q.d.opError(fmt.Sprintf("read buffer %q", b.name), err)
+		return nil, p.failed(err)
 	}
 	return p, nil
 }
@@ -68,16 +61,16 @@ func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b 
 	return q.d.refuse(ctx, q, op, b.name)
 }
 
-// read reads through a queue, unobserved.
+// read is Queue.Read, unobserved.
 func (b *Buffer) read(ctx context.Context, q *dispatch.Queue, off int, dst []byte) error {
-	p := &Pending{b: b}
+	p := &Pending{b: b, op: opRead}
 	if err := b.mem.StartRead(ctx, q, &p.transfer, off, dst); err != nil {
 		return err
 	}
-	return p.wait(ctx)
+	return p.failed(p.transfer.Wait(ctx))
 }
 
-// write writes through a queue, unobserved.
+// write is Queue.Write, unobserved.
 func (b *Buffer) write(ctx context.Context, q *dispatch.Queue, off int, data []byte) error {
 	return b.mem.Write(ctx, q, off, data)
 }
@@ -87,34 +80,22 @@ func (b *Buffer) write(ctx context.Context, q *dispatch.Queue, off int, data []b
 type Pending struct {
 	b        *Buffer
 	q        *Queue
-	n        int // bytes
-	write    bool
+	n        int       // bytes
+	op       captureOp // opRead or opWrite
 	transfer dispatch.Transfer
 }
 
 // Wait waits for the data. If it fails, the read is abandoned: dst isn't written any more, unless
 // it is pinned.
 func (p *Pending) Wait(ctx context.Context) (err error) {
-	if p.b.d.watched() {
-		defer p.b.d.begin(ctx, &Call{Kind: CallPendingWait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}).end(ctx, &err)
-	}
-	return p.wait(ctx)
-}
-
-func (p *Pending) wait(ctx context.Context) error {
-	if err := p.transfer.Wait(ctx); err != nil {
-		return p.failed(err)
-	}
-	return nil
+	defer p.b.d.observe(ctx, CallPendingWait, p.q.self, p.b.name, p.b, p.n).end(ctx, &err)
+	return p.failed(p.transfer.Wait(ctx))
 }
 
 // Done reports whether all data have arrived, without waiting.
 func (p *Pending) Done() (bool, error) {
 	done, err := p.transfer.Done()
-	if err != nil {
-		return false, p.failed(err)
-	}
-	return done, nil
+	return done && err == nil, p.failed(err)
 }
 
 // Abandon returns dst to the caller: dst isn't written any more, unless it is pinned. The read
@@ -122,11 +103,7 @@ func (p *Pending) Done() (bool, error) {
 func (p *Pending) Abandon() { p.transfer.Abandon() }
 
 func (p *Pending) failed(err error) error {
-	op := "read"
-	if p.write {
-		op = "write"
-	}
-	return p.b.d.opError(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
+	return p.b.d.objectError(p.op.what(), p.b.name, err)
 }
 
 // HostBuffer is memory of this process that the device reads and writes itself, without a copy by
@@ -142,7 +119,7 @@ type HostBuffer struct {
 	released bool
 
 	holding sync.Mutex
-	holders map[any]string // users with their names for errors; guarded by holding
+	holders map[any]string // names of users, for errors; guarded by holding
 }
 
 // HostBufferConfig says what memory to pin.
@@ -169,9 +146,9 @@ func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	}
 	h, err := d.disp.PinHost(kmd.PinConfig{Size: c.Size, Memory: c.Memory})
 	if err != nil {
-		return nil, d.opError(fmt.Sprintf("new host buffer %q", c.Name), err)
+		return nil, d.objectError("new host buffer", c.Name, err)
 	}
-	return &HostBuffer{d: d, h: h, name: c.Name, strict: c.Strict}, nil
+	return &HostBuffer{d: d, h: h, name: c.Name, strict: c.Strict, holders: map[any]string{}}, nil
 }
 
 // Bytes returns the memory. After Release or the device's Close it must not be accessed, unless it
@@ -214,7 +191,7 @@ func (h *HostBuffer) Release(ctx context.Context) error {
 		return fmt.Errorf("reprise: release %w", err)
 	}
 	if err := h.h.Unpin(ctx); err != nil {
-		return h.d.opError(fmt.Sprintf("release host buffer %q", h.name), err)
+		return h.d.objectError("release host buffer", h.name, err)
 	}
 	h.released = true
 	return nil
@@ -232,9 +209,6 @@ func (h *HostBuffer) hold(d *Device, by any, name string) error {
 	}
 	h.holding.Lock()
 	defer h.holding.Unlock()
-	if h.holders == nil {
-		h.holders = map[any]string{}
-	}
 	h.holders[by] = name
 	return nil
 }
@@ -255,15 +229,11 @@ func (h *HostBuffer) inUse() error {
 }
 
 func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
-	switch {
-	case h.d != d:
-		return fmt.Errorf("host buffer %q: %w", h.name, ErrWrongDevice)
-	case h.released:
-		return fmt.Errorf("host buffer %q: %w", h.name, ErrReleased)
-	case at < 0 || n < 0 || at > len(h.Bytes()) || n > len(h.Bytes())-at:
-		return fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: len(h.Bytes())})
+	err := checkObject("host buffer", h.name, h.d == d, h.released)
+	if have := len(h.Bytes()); err == nil && (at < 0 || n < 0 || at > have || n > have-at) {
+		err = fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: have})
 	}
-	return nil
+	return err
 }
 
 // ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on,
@@ -271,10 +241,10 @@ func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 // itself. ReadTo allocates nothing unless the host copies.
 //
 // No copy is needed where off, counted from the start of its page, and at are equal modulo 16.
-// Otherwise the host copies, as Read does. It also copies the first bytes up to a multiple of 16,
-// and pages below 16 KiB that have gaps between them on the device. If the host buffer is strict,
-// pages with gaps aren't copied, and where the addresses need a copy the call fails with a
-// *dispatch.DirectError before anything has moved.
+// Otherwise the host copies. It also copies the first bytes up to a multiple of 16, and pages below
+// 16 KiB that have gaps between them on the device. If the host buffer is strict, pages with gaps
+// aren't copied, and where the addresses need a copy the call fails with a *dispatch.DirectError
+// before anything has moved.
 //
 // The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the
 // host buffer was released. If ctx ends after the transfer began, the device may still write to the
@@ -300,8 +270,7 @@ func (q *Queue) WriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer
 }
 
 // StartWriteFrom puts a WriteFrom into the queue and returns without waiting for it. That part of
-// the host buffer must not change until Wait has returned nil or Done has reported true; after
-// Abandon, or a Wait that failed, until the queue has finished.
+// the host buffer must not change for as long as [Queue.StartReadTo] says.
 func (q *Queue) StartWriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, false, b, off, h, at, n)
 }
@@ -337,9 +306,7 @@ func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer,
 	if read {
 		kind, op, name = CallRead, opRead, "read"
 	}
-	if q.d.watched() {
-		defer q.d.begin(ctx, &Call{Kind: kind, Queues: q.self, Name: b.label(), Object: b, Bytes: n}).end(ctx, &err)
-	}
+	defer q.d.observe(ctx, kind, q.self, b.label(), b, n).end(ctx, &err)
 	if err := q.checkTransfer(ctx, name, op, b); err != nil {
 		return err
 	}
@@ -351,10 +318,7 @@ func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer,
 	if err := h.checkLocked(q.d, at, n); err != nil {
 		return fmt.Errorf("reprise: %s: %w", name, err)
 	}
-	p.b, p.q, p.n, p.write = b, q, n, !read
+	p.b, p.q, p.n, p.op = b, q, n, op
 	t := dispatch.Direct{Read: read, Offset: off, Host: h.h, At: at, Size: n, Strict: h.strict}
-	if err := b.mem.StartDirect(ctx, q.q, &p.transfer, t); err != nil {
-		return q.d.opError(fmt.Sprintf("%s buffer %q", name, b.name), err)
-	}
-	return nil
+	return p.failed(b.mem.StartDirect(ctx, q.q, &p.transfer, t))
 }
