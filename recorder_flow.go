@@ -22,8 +22,8 @@ type Cond struct {
 	Buffer *Buffer // in DRAM or L1
 	Offset int     // of the word in the buffer, in bytes, a multiple of 4
 	// Iteration, if not 0, selects a loop around the condition instead of a buffer: 1 is the
-	// innermost, 2 the one around it. In the condition of a While, 1 is that loop itself. Iterations
-	// count from 0.
+	// innermost, 2 the one around it. In the condition of a While, 1 is that loop itself.
+	// Iterations count from 0.
 	Iteration int
 	Is        cq.Compare
 	Value     uint32

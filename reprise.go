@@ -36,8 +36,8 @@ type options struct {
 type Option func(*options)
 
 // WithQueues asks for n command queues, 1 or 2; the default is 1. Each queue moves data and runs
-// programs and traces; see [WithQueueWorkers]. Memory that one queue still uses must not be released
-// and reused by the other without an event between them.
+// programs and traces; see [WithQueueWorkers]. Memory that one queue still uses must not be
+// released and reused by the other without an event between them.
 func WithQueues(n int) Option { return func(o *options) { o.dispatch.Queues = n } }
 
 // WithQueueWorkers gives a queue the workers that its programs may use; the default is the whole
