@@ -90,6 +90,9 @@ func callerPC() uintptr {
 }
 
 func overlap(err error) error {
+	if err == nil {
+		return nil // before anything is allocated
+	}
 	var o *dispatch.OverlapError
 	if errors.As(err, &o) {
 		at := callSite()
