@@ -145,6 +145,7 @@ func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool)
 	}
 }
 
+// Config returns the configuration that the allocator was made with.
 func (a *Allocator) Config() Config { return a.cfg }
 
 // Allocate allocates an extent: in the lowest hole that fits, or in the highest for a kind that

@@ -23,6 +23,7 @@ func NewArea(a *Allocator, base uint64, name string, site func() uintptr) *Area 
 	return &Area{base: base, mem: a, name: name, site: site, ends: map[uint64]int{}}
 }
 
+// Base is where the area begins.
 func (a *Area) Base() uint64 { return a.base }
 
 // Grow adds a user who needs the area up to end.
@@ -42,6 +43,7 @@ func (a *Area) Grow(end uint64) error {
 	return nil
 }
 
+// Shrink removes a user and frees the memory that no other user needs.
 func (a *Area) Shrink(end uint64) error {
 	a.Lock()
 	defer a.Unlock()

@@ -18,13 +18,16 @@ var (
 	// multiple of the page size, or more shards than banks.
 	ErrRequest = errors.New("impossible request")
 	// ErrOccupied: the range for [Allocator.AllocateAt] isn't free. An [*OccupiedError] wraps it.
-	ErrOccupied   = errors.New("range is not free")
+	ErrOccupied = errors.New("range is not free")
+	// ErrDoubleFree.
 	ErrDoubleFree = errors.New("extent has been freed already")
 	// ErrWrongAllocator: this allocator didn't return the extent, or its fields were changed.
 	ErrWrongAllocator = errors.New("extent belongs to another allocator or to none")
-	ErrNotHeld        = errors.New("extent is not held")
+	// ErrNotHeld.
+	ErrNotHeld = errors.New("extent is not held")
 )
 
+// OwnerUsage is the memory of one owner in each bank.
 type OwnerUsage struct {
 	Owner   string
 	Kind    Kind

@@ -30,6 +30,7 @@ func (e *Extent) mix() state {
 // End returns the address after the extent in each bank.
 func (e Extent) End() uint64 { return e.Addr + e.PerBank }
 
+// Pages returns the number of pages.
 func (e Extent) Pages() uint64 {
 	if e.PageSize == 0 {
 		return 0
@@ -63,11 +64,13 @@ func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
 	return page, offset, true
 }
 
+// Overlaps reports whether the extents share bytes.
 func (e Extent) Overlaps(f Extent) bool {
 	dram := func(k Kind) bool { return k == DRAM || k == Trace }
 	return dram(e.Kind) == dram(f.Kind) && e.Addr < f.End() && f.Addr < e.End()
 }
 
+// Live is an allocated extent with its record.
 type Live struct {
 	Extent
 	Owner, Tag string

@@ -49,6 +49,7 @@ type MapEntry struct {
 	Freed    bool   `json:"freed,omitempty"`
 }
 
+// Bytes returns the size of the range in each bank.
 func (e *MapEntry) Bytes() uint64 { return e.End - e.Start }
 
 // SiteOf resolves a call site to file:line, "" if unknown.
@@ -63,6 +64,7 @@ func SiteOf(pc uintptr) string {
 	return f.File + ":" + strconv.Itoa(f.Line)
 }
 
+// Map returns the present memory map.
 func (a *Allocator) Map() *Map {
 	c := a.Clone()
 	m := new(Map)
@@ -98,6 +100,7 @@ func (a *Allocator) Map() *Map {
 	return m
 }
 
+// WriteJSON writes the map as an indented JSON object.
 func (m *Map) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -123,6 +126,7 @@ func (m *Map) String() string {
 	return b.String()
 }
 
+// WriteText writes the map as text.
 func (m *Map) WriteText(w io.Writer) error {
 	_, err := io.WriteString(w, m.String())
 	return err
@@ -263,6 +267,7 @@ func (m *Map) WriteL1Summary(w io.Writer) error {
 	return table(w, []string{"", num(s.LargestHole / kb), num(s.LargestHole / kb * uint64(s.Banks))})
 }
 
+// WriteSummary writes memory_usage_summary.csv.
 func (m *Map) WriteSummary(w io.Writer) error {
 	if _, err := io.WriteString(w, ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n"); err != nil {
 		return err

@@ -21,6 +21,7 @@ type ShardSpec struct {
 	Strategy Strategy
 }
 
+// Distribution says where the pages of a sharded buffer are.
 type Distribution struct {
 	layout   Layout
 	tensor   []int
@@ -158,15 +159,19 @@ func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core,
 	return coresOf([]chip.Range{{Start: r.Start, End: chip.Core{X: r.Start.X + w - 1, Y: r.Start.Y + h - 1}}}, o)
 }
 
+// Layout returns the layout.
 func (d *Distribution) Layout() Layout { return d.layout }
 
 // Cores returns the cores that hold shards; pages refer to them by index.
 func (d *Distribution) Cores() []chip.Core { return slices.Clone(d.cores) }
 
+// Pages returns the number of pages of the tensor.
 func (d *Distribution) Pages() int { return d.pages }
 
+// Shards returns the number of shards.
 func (d *Distribution) Shards() int { return d.shards }
 
+// ShardPages returns the places for pages in a shard.
 func (d *Distribution) ShardPages() int { return d.volume }
 
 // CorePages returns the places for pages in each core.

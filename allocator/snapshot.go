@@ -86,6 +86,7 @@ func (a *Allocator) Fingerprint(k Kind) uint64 {
 	return f.Sum64()
 }
 
+// Change is a difference between two states of an allocator.
 type Change struct {
 	Live
 	Added   bool // in the later state only; otherwise in the earlier one only, unless Changed

@@ -125,8 +125,10 @@ func (a *Allocator) nameOfLocked(slot uint32) name {
 	return name{}
 }
 
+// Hole is a free range of every bank.
 type Hole struct{ Addr, Size uint64 }
 
+// Holes returns the free ranges for a kind by address.
 func (a *Allocator) Holes(k Kind) []Hole {
 	if !a.has(k) {
 		return nil

@@ -24,6 +24,7 @@ type ARCParams struct {
 	PointerBase uint64 // added to telemetry and queue pointers to make NoC addresses
 }
 
+// ARCMessage is a message code of the management firmware.
 type ARCMessage uint8
 
 // Message codes of the management firmware (tt-umd device/arch/*_implementation.hpp, tt-kmd
@@ -62,6 +63,7 @@ const (
 // telemetry.h).
 type TelemetryTag uint16
 
+// Telemetry tags.
 const (
 	TagBoardIDHigh     TelemetryTag = 1
 	TagBoardIDLow      TelemetryTag = 2

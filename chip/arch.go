@@ -8,6 +8,7 @@ import (
 // Arch is a chip architecture. Its zero value is no architecture.
 type Arch uint8
 
+// The architectures that the package describes.
 const (
 	Wormhole  Arch = 1
 	Blackhole Arch = 2
@@ -23,6 +24,7 @@ func (a Arch) String() string {
 	return fmt.Sprintf("arch(%d)", uint8(a))
 }
 
+// Valid reports whether a is an architecture that the package describes.
 func (a Arch) Valid() bool { return a == Wormhole || a == Blackhole }
 
 // ParseArch is the inverse of [Arch.String], in any case; "wormhole_b0", "wh" and "bh" are accepted
@@ -49,12 +51,14 @@ const (
 
 func (n NOC) String() string { return fmt.Sprintf("NoC %d", uint8(n)) }
 
+// Other returns the other network.
 func (n NOC) Other() NOC { return n ^ 1 }
 
 // Processor is a RISC-V processor of a Tensix tile, numbered as in launch messages, or of an
 // Ethernet tile.
 type Processor uint8
 
+// The processors of a Tensix tile.
 const (
 	BRISC  Processor = 0
 	NCRISC Processor = 1
@@ -62,6 +66,7 @@ const (
 	TRISC1 Processor = 3
 	TRISC2 Processor = 4
 
+	// NumProcessors is the number of processors in a Tensix tile.
 	NumProcessors = 5
 
 	// Ethernet tiles have one on Wormhole, two on Blackhole. Launch messages don't number them, so
@@ -102,8 +107,10 @@ func (p Processor) ResetBit() uint32 {
 	return 0
 }
 
+// TileKind says what a tile of the grid is.
 type TileKind uint8
 
+// The kinds of tiles.
 const (
 	NoTile TileKind = iota
 	Tensix

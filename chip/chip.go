@@ -98,8 +98,10 @@ func (c *Chip) build() {
 	}
 }
 
+// Arch returns the chip's architecture.
 func (c *Chip) Arch() Arch { return c.arch }
 
+// Harvesting returns what is fused off.
 func (c *Chip) Harvesting() Harvesting { return c.h }
 
 // Params returns the architecture's constants, which are shared: don't change them.
@@ -112,6 +114,7 @@ func (c *Chip) Grid() (w, h int) { return len(c.columns), len(c.rows) }
 // All returns the range of all logical cores.
 func (c *Chip) All() Range { return Grid(c.Grid()) }
 
+// Workers visits all logical cores row by row.
 func (c *Chip) Workers() iter.Seq[Core] { return c.All().Cores() }
 
 // Tile returns the tile at a raw coordinate; the zero Tile outside the grid.
@@ -159,6 +162,7 @@ func (c *Chip) virtual(core Core) XY {
 	return XY{uint8(x), uint8(core.Y + 2)}
 }
 
+// Logical is the inverse of [Chip.Virtual]; false if no logical core has that virtual coordinate.
 func (c *Chip) Logical(virtual XY) (Core, bool) {
 	x, y := int(virtual.X), int(virtual.Y)
 	if c.arch == Wormhole {

@@ -6,6 +6,7 @@ import (
 	"iter"
 )
 
+// XY is a NoC coordinate.
 type XY struct{ X, Y uint8 }
 
 func (c XY) String() string { return fmt.Sprintf("(%d,%d)", c.X, c.Y) }
@@ -36,16 +37,20 @@ func Grid(w, h int) Range { return Range{End: Core{w - 1, h - 1}} }
 // Single returns the range of one core.
 func Single(x, y int) Range { return Core{x, y}.Range() }
 
+// Range returns the range of the core alone.
 func (c Core) Range() Range { return Range{c, c} }
 
 func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
 
+// Empty reports whether the range holds no core.
 func (r Range) Empty() bool { return r.End.X < r.Start.X || r.End.Y < r.Start.Y }
 
+// Contains reports whether c is in the range.
 func (r Range) Contains(c Core) bool {
 	return c.X >= r.Start.X && c.X <= r.End.X && c.Y >= r.Start.Y && c.Y <= r.End.Y
 }
 
+// Size returns the number of cores in the range.
 func (r Range) Size() int {
 	if r.Empty() {
 		return 0
@@ -53,11 +58,13 @@ func (r Range) Size() int {
 	return (r.End.X - r.Start.X + 1) * (r.End.Y - r.Start.Y + 1)
 }
 
+// Overlaps reports whether the ranges have a core in common.
 func (r Range) Overlaps(s Range) bool {
 	return !r.Empty() && !s.Empty() &&
 		r.Start.X <= s.End.X && s.Start.X <= r.End.X && r.Start.Y <= s.End.Y && s.Start.Y <= r.End.Y
 }
 
+// Cores visits the cores of the range row by row.
 func (r Range) Cores() iter.Seq[Core] {
 	return func(yield func(Core) bool) {
 		for y := r.Start.Y; y <= r.End.Y; y++ {

@@ -2,6 +2,7 @@ package chip
 
 import "slices"
 
+// Bank is a DRAM bank, also called a DRAM view.
 type Bank struct {
 	Index      int
 	Controller int

@@ -6,6 +6,7 @@ import (
 )
 
 var (
+	// ErrUnknownArch.
 	ErrUnknownArch = errors.New("unknown architecture: want wormhole or blackhole")
 	// ErrHarvesting: the mask names a unit that doesn't exist or can't be harvested, or leaves
 	// nothing.
@@ -16,6 +17,7 @@ var (
 	ErrWindow = errors.New("impossible TLB window configuration")
 )
 
+// CoordinateError is a refused coordinate with its space and the reason.
 type CoordinateError struct {
 	Arch  Arch
 	Space string // "logical", "virtual" or "raw"
@@ -29,6 +31,7 @@ func (e *CoordinateError) Error() string {
 
 func (e *CoordinateError) Unwrap() error { return ErrCoordinate }
 
+// WindowError is a refused field of a TLB window configuration.
 type WindowError struct {
 	Arch  Arch
 	Size  uint64

@@ -74,6 +74,7 @@ func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting 
 	return h
 }
 
+// Telemetry is the inverse of [HarvestingFromTelemetry].
 func (h Harvesting) Telemetry() (columns, ethernet, gddr uint32) {
 	return ^Blackhole.maskToFuses(h.Tensix) & 0x3FFF, ^h.Ethernet & 0x3FFF, ^h.DRAM & 0xFF
 }

@@ -11,6 +11,7 @@ type Machine struct {
 	Shape [2]int // rows and columns of the mesh that the links make, or zero
 }
 
+// MachineChip is a chip of a machine.
 type MachineChip struct {
 	Board      int
 	Kind       uint16     // of the board: the code in its serial number
@@ -37,14 +38,17 @@ const (
 	BoardGalaxyBlackhole = 0x47
 )
 
+// Serial returns the serial number that the chip's board has in emulated machines.
 func (c *MachineChip) Serial() uint64 { return uint64(c.Kind)<<36 | uint64(c.Board+1) }
 
+// Machines returns all machines that this package describes.
 func Machines() []Machine {
 	return []Machine{
 		N150(), N300(), T3000(), GalaxyWormhole(), P100(), P150(), P300(), QuietBox(), QuietBox2(), GalaxyBlackhole(),
 	}
 }
 
+// MachineNamed returns the machine of a name such as "t3000"; false if there is none.
 func MachineNamed(name string) (Machine, bool) {
 	l := Machines()
 	i := slices.IndexFunc(l, func(m Machine) bool { return m.Name == name })

@@ -42,12 +42,15 @@ type NIURegs struct {
 	NumTransactionIDs  int
 }
 
+// Reg returns the address of a register that is not a command buffer's.
 func (r *NIURegs) Reg(n NOC, offset uint32) uint32 { return r.Base[n&1] + offset }
 
+// Command returns the address of a register of command buffer i.
 func (r *NIURegs) Command(n NOC, i int, offset uint32) uint32 {
 	return r.Base[n&1] + uint32(i)*r.CommandStride + offset
 }
 
+// Counter returns the address of a counter.
 func (r *NIURegs) Counter(n NOC, c Counter) uint32 { return r.Base[n&1] + r.Counters + 4*uint32(c) }
 
 // Bits of NIU_CFG_0 (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).

@@ -1,5 +1,6 @@
 package chip
 
+// NoRegister marks a register that an architecture does not have.
 const NoRegister = 0xFFFFFFFF
 
 // Params are the constants of an architecture. Register addresses are those that a tile's

@@ -18,6 +18,7 @@ const (
 	numStreamRegs
 )
 
+// StreamParams describe the overlay streams of a tile.
 type StreamParams struct {
 	Base          uint32 // address of stream 0
 	Stride        uint32

@@ -3,6 +3,7 @@ package chip
 // Raw NoC 0 coordinates of tiles. Sources: tt-umd tests/soc_descs/wormhole_b0_8x10.yaml and
 // blackhole_140_arch.yaml, tt-isa-documentation WormholeB0/NoC/Coordinates.md.
 
+// Tile describes the tile at a raw coordinate.
 type Tile struct {
 	Kind TileKind
 	// Index counts within the kind: Tensix tiles row by row over the unharvested grid, Ethernet

@@ -33,6 +33,7 @@ func (o Ordering) String() string {
 	return fmt.Sprintf("ordering(%d)", uint8(o))
 }
 
+// WindowConfig is a TLB window's target and how accesses travel to it.
 type WindowConfig struct {
 	Addr      uint64 // in the target tile, a multiple of the window's size
 	Target    XY     // by the name that software uses on NOC; with Multicast the end corner
@@ -185,6 +186,7 @@ func bit(b bool) uint64 {
 	return 0
 }
 
+// WindowClassOf returns the class of the window with an id.
 func (p *Params) WindowClassOf(id int) (WindowClass, bool) {
 	for _, w := range p.Windows {
 		if id >= w.First && id < w.First+w.Count {

@@ -60,8 +60,11 @@ type partEnd struct {
 	id    cq.Seq
 }
 
+// ErrSkipped is the error of a part that wasn't submitted because another queue of the batch
+// failed.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
+// BatchError is returned when a batch over several devices was submitted in part or not at all.
 type BatchError struct {
 	// Errs has the error of each part: nil for a submitted part, ErrSkipped for one that another
 	// held back.

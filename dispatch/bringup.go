@@ -27,6 +27,7 @@ type Segment struct {
 	Data []byte
 }
 
+// Firmware is base firmware for a kind of core.
 type Firmware struct {
 	Layout   *abi.Layout
 	Segments [chip.NumProcessors][]Segment

@@ -16,11 +16,13 @@ type Buffer struct {
 	Pages    int
 }
 
+// Sharding says where the pages of a sharded buffer lie.
 type Sharding interface {
 	// Page returns the core of page i, and which of the core's pages it is.
 	Page(i int) (core, slot int)
 }
 
+// Size returns the buffer's size in bytes.
 func (b *Buffer) Size() int { return b.Pages * b.page() }
 
 func (b *Buffer) page() int { return int(b.Whole.HostPage) }

@@ -17,12 +17,15 @@ type Debug struct{ d *machine }
 
 func (d *machine) Debug() *Debug { return &Debug{d} }
 
+// Name returns the name of the target.
 func (g *Debug) Name() string { return g.d.kd.String() }
 
+// ReadL1 reads from the L1 of a worker.
 func (g *Debug) ReadL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.read(worker, addr, p)
 }
 
+// WriteL1 writes to the L1 of a worker.
 func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.write(worker, addr, p)
 }
@@ -128,6 +131,8 @@ func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
 	return watch.Failures(c, area, d.printing.all()), nil
 }
 
+// Failures returns the checks that have failed on workers whose kernels were compiled with
+// kernels.Source.Watch.
 func (g *Debug) Failures() ([]watch.Failure, error) {
 	var out []watch.Failure
 	for _, c := range g.d.watchedCores(g.d.grid) {

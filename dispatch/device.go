@@ -199,8 +199,10 @@ func (d *Device) guard() error {
 	return nil
 }
 
+// WorkerLayout returns the layout of the workers' L1 and messages.
 func (d *Device) WorkerLayout() *abi.Layout { return d.worker }
 
+// Chip describes the chip.
 func (d *Device) Chip() *chip.Chip { return d.ch }
 
 // ErrNoClock: the firmware's telemetry has no clock.
@@ -220,10 +222,13 @@ func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	return float64(mhz), nil
 }
 
+// Grid returns the logical cores that programs may use.
 func (d *Device) Grid() chip.Range { return d.grid }
 
+// Queues returns the number of command queues.
 func (d *Device) Queues() int { return len(d.queues) }
 
+// Queue returns a command queue by number, 0 up to Queues()-1.
 func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 
 // L1Banks returns the number of L1 banks: one for each core of Grid, row by row.
@@ -278,6 +283,7 @@ func (d *Device) PackedPage() int { return d.programs.PackedPage() }
 // ReplayState is the state in which a trace's commands run.
 func (d *Device) ReplayState() State { return d.programs.ReplayState() }
 
+// PinHost pins memory for transfers without a copy, as c says.
 func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	if d.up != nil {
 		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
@@ -310,6 +316,7 @@ func endsLater(ctx context.Context, by time.Duration) (context.Context, context.
 	}
 }
 
+// After returns the state of a queue after a trace.
 func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
 // HoldPrints keeps the texts that an image's kernels print until as many calls of DropPrints.

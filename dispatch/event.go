@@ -34,12 +34,15 @@ type recording struct {
 	done  *completion
 }
 
+// Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
 var (
+	// ErrNotRecorded is returned when an event is waited for that was never recorded.
 	ErrNotRecorded = errors.New("it was never recorded, so nothing would end the wait: record it first")
 	// ErrLost: the newest recording was lost with its queue's commands.
-	ErrLost        = errors.New("its recording was lost, so nothing would end the wait: record it again")
+	ErrLost = errors.New("its recording was lost, so nothing would end the wait: record it again")
+	// ErrOtherDevice is returned when an event is used with a queue of another device.
 	ErrOtherDevice = errors.New("it belongs to another device")
 )
 
@@ -98,6 +101,8 @@ func (e *Event) newest(op string, queue int, site uintptr) (*recording, error) {
 	return e.last, nil
 }
 
+// Recorder returns the number of the queue with the event's newest recording; ok is false if there
+// is none.
 func (e *Event) Recorder() (queue int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -243,6 +248,7 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 	return nil
 }
 
+// Wait waits until the event's newest recording is done.
 func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	r, err := e.newest("synchronize with", -1, site)
 	if err != nil {
@@ -254,6 +260,7 @@ func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	return nil
 }
 
+// Query reports whether the event's newest recording is done, without waiting.
 func (e *Event) Query(site uintptr) (bool, error) {
 	r, err := e.newest("query", -1, site)
 	if err != nil {

@@ -85,6 +85,7 @@ func (w controlWords) store(off, v uint32) error {
 	return w.d.kd.Write32(w.core, uint64(w.d.ctl.Loops+off), v)
 }
 
+// ErrWireFormat is returned for features that the stock wire format has no command for.
 var ErrWireFormat = errors.New("the stock wire format, with which the device was opened, has no command for it")
 
 // DeviceArgs returns [ErrQueueFirmware] or [ErrWireFormat] unless programs in traces of the queue

@@ -49,6 +49,7 @@ type edges struct {
 	waits     uint64
 }
 
+// ErrUnpinned is returned when pinned host memory is used after Unpin.
 var ErrUnpinned = errors.New("the host memory was unpinned already")
 
 // Bytes returns the memory, valid until Unpin.
@@ -164,6 +165,7 @@ func (v *HostView) Load32(off int) uint32 { return v.mem.Load32(uint64(off)) }
 // earlier stores.
 func (v *HostView) Store32(off int, x uint32) { v.mem.Store32(uint64(off), x) }
 
+// HeldError is returned when pinned host memory is released while programs or traces use it.
 type HeldError struct {
 	Buffer  string
 	Holders []string // `program "x"`, `trace "y"`

@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
+// Options tell Start what to bring up.
 type Options struct {
 	// Queues is 1 or 2; 0 means 1.
 	Queues int

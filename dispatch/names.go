@@ -5,6 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/program"
 )
 
+// Names of package program, for users of queues.
 type (
 	Image          = program.Image
 	Program        = program.Program
@@ -21,6 +22,7 @@ type (
 	ArgError       = program.ArgError
 )
 
+// Names of package postmortem, which errors and reports of queues have.
 type (
 	HangError      = postmortem.HangError
 	KernelError    = postmortem.KernelError

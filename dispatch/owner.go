@@ -168,6 +168,7 @@ func (e *WorkersError) Error() string {
 	return fmt.Sprintf("dispatch: queue %d: program %q uses cores of %v, the queue starts the workers %v: use another queue, or give the queue other workers when the device is opened", e.Queue, e.Program, e.Cores, e.Workers)
 }
 
+// Workers returns the logical cores that programs of the queue may use.
 func (q *Queue) Workers() chip.Range { return q.set.cores }
 
 func (q *Queue) fits(im *Image) error {

@@ -121,6 +121,7 @@ func (q *Queue) State() State {
 	return q.stream.lanes[0].state
 }
 
+// ID returns the queue's number.
 func (q *Queue) ID() int { return q.id }
 
 // Starts counts the starts of the queue, from 1 on. A restart loses all earlier commands.
@@ -132,6 +133,7 @@ func (q *Queue) Compare(o *Queue) int {
 	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
 
+// Dispatcher returns the dispatch core, to which the queue's workers report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
 func (q *Queue) usable(op string) error {
@@ -239,8 +241,10 @@ type Prepared struct {
 	peers   []peerWait
 }
 
+// Commands returns how many prefetcher commands are sent.
 func (p *Prepared) Commands() int { return program.CountCommands(p.Queue.d.layout(), p.Bytes) }
 
+// ErrRevoked is returned when prepared commands are submitted after Revoke.
 var ErrRevoked = errors.New("the commands were revoked")
 
 // Revoke makes later submissions of p fail with ErrRevoked. Earlier ones stay in the queue.
@@ -266,6 +270,7 @@ type SubAfter struct {
 	After Detached
 }
 
+// CountPatch is a word in Prepared.Bytes.
 type CountPatch struct {
 	At  int
 	Add cq.Count
@@ -405,4 +410,5 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.prefetch()
 }
 
+// DispatchCore returns the virtual coordinate of the core that runs the queue's dispatcher.
 func (q *Queue) DispatchCore() chip.XY { return q.dispatcher.At }

@@ -39,6 +39,7 @@ func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 // ErrQueueFirmware: a feature of this runtime's own command-queue firmware is missing.
 var ErrQueueFirmware = errors.New("it needs this runtime's own command-queue firmware, and the device was opened with another one")
 
+// Mismatch is a property that queue firmware was compiled for and the device lacks.
 type Mismatch struct {
 	Queue  int
 	Name   string

@@ -14,6 +14,7 @@ type StrippedKernels struct {
 	Prefetch, Dispatch, Subordinate []StrippedKernel
 }
 
+// StrippedKernel is a kernel of StrippedKernels.
 type StrippedKernel struct {
 	File      string
 	Image     []byte

@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
+// ErrReserved is returned for programs and replays while the queue is reserved.
 var ErrReserved = errors.New("the queue is reserved: a trace is being stepped through or checked")
 
 // maxRelay exceeds the bytes of any relay.
@@ -34,6 +35,7 @@ func (q *Queue) Reserve() (*Reservation, error) {
 	return q.stream.reserved, nil
 }
 
+// Release ends the reservation.
 func (r *Reservation) Release() {
 	r.q.mu.Lock()
 	defer r.q.mu.Unlock()
@@ -45,6 +47,7 @@ func (r *Reservation) Release() {
 	}
 }
 
+// Starts is [Queue.Starts].
 func (r *Reservation) Starts() uint64 { return r.q.Starts() }
 
 func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err error) {

@@ -10,8 +10,10 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
+// ErrOtherChip is returned by Restart when the chip isn't the one that the device was started with.
 var ErrOtherChip = errors.New("it is another chip than before")
 
+// Content is data that Restart writes to device memory.
 type Content struct {
 	Name string
 	At   Interleaved

@@ -102,6 +102,7 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 	return nil
 }
 
+// Patch writes patches as SubmitPatched does.
 func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (err error) {
 	defer q.leave(&err, q.enter())
 	if err := q.usable("patch"); err != nil {

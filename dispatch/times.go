@@ -15,6 +15,7 @@ type ProgramTime struct {
 	End uint64
 }
 
+// ErrTimesLost is returned after a restart of the queue, which forgets the times of programs.
 var ErrTimesLost = errors.New("the queue was restarted, which forgets them: begin to read times anew")
 
 // ProgramTimes reads when a queue's programs run, without commands. It is not safe for concurrent

@@ -72,4 +72,5 @@ func (q *Queue) SetState(st State) {
 	q.stream.lanes[0].state, q.stream.lastPrepared = st, nil
 }
 
+// Cores returns the logical coordinates of the queue's prefetch core and dispatch core.
 func (q *Queue) Cores() (prefetch, dispatch chip.Core) { return q.tiles.prefetch, q.tiles.dispatch }

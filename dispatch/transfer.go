@@ -20,6 +20,7 @@ type Interleaved struct {
 	Banks    int
 }
 
+// Bytes returns the size of the data.
 func (b *Interleaved) Bytes() int { return b.Pages * int(b.HostPage) }
 
 // for hang reports; constants have no address
@@ -204,6 +205,7 @@ func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []by
 	return p, nil
 }
 
+// Wait waits for the data.
 func (p *Pending) Wait(ctx context.Context) error {
 	if p.last == nil {
 		return nil
@@ -215,6 +217,7 @@ func (p *Pending) Wait(ctx context.Context) error {
 	return p.given()
 }
 
+// ErrAbandoned is returned for a read after Abandon, or after a Wait that failed.
 var ErrAbandoned = errors.New("the read was given up")
 
 func (p *Pending) given() error {
@@ -224,6 +227,7 @@ func (p *Pending) given() error {
 	return nil
 }
 
+// Done reports whether all data are in dst, without waiting.
 func (p *Pending) Done() (bool, error) {
 	if p.last == nil {
 		return true, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
+// ErrRemoteChip is returned for what needs the PCI interface that a remote chip lacks.
 var ErrRemoteChip = errors.New("the chip has no PCI interface of its own")
 
 // ErrLink: the Ethernet tiles of a link can't carry a chip's command queues.

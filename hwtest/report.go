@@ -13,6 +13,7 @@ import (
 // Outcome is a case's outcome.
 type Outcome string
 
+// The outcomes.
 const (
 	Pass Outcome = "pass"
 	Fail Outcome = "fail"
@@ -33,6 +34,7 @@ type Result struct {
 	interrupted bool // the run was over first
 }
 
+// Report is the result of [Run].
 type Report struct {
 	Started time.Time `json:"started"` // in UTC
 	Seconds float64   `json:"seconds"`

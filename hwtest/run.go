@@ -66,6 +66,7 @@ type Firmware struct {
 	Queues  string // the command queues': reprise.WithQueueFirmware
 }
 
+// Case describes a case.
 type Case struct {
 	Layer    string `json:"layer"`
 	Name     string `json:"name"`
@@ -89,6 +90,7 @@ func public(c *rig.Case) Case {
 	return Case{Layer: c.Layer, Name: c.Name, Protects: c.Protects, Unsafe: c.Unsafe, Long: c.Long, Needs: needs}
 }
 
+// Pattern selects cases.
 type Pattern struct{ layer, name *regexp.Regexp }
 
 // ParsePattern parses LAYER or LAYER/NAME, two regular expressions that match anywhere. Spaces
@@ -106,6 +108,7 @@ func ParsePattern(s string) (*Pattern, error) {
 	return &Pattern{layer, name}, nil
 }
 
+// Match reports whether the pattern selects a case.
 func (p *Pattern) Match(c Case) bool {
 	if p == nil {
 		return true

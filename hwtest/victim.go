@@ -18,6 +18,7 @@ import (
 // VictimRunning is the line that [Victim] writes once it replays.
 const VictimRunning = rig.VictimRunning
 
+// VictimQueues is the number of command queues that [Victim] opens.
 const VictimQueues = 2
 
 // Victim is the process that the suite kills: it checks a program and a trace, takes a lock and a

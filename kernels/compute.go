@@ -58,6 +58,7 @@ func ParseFormat(name string) (Format, error) {
 // operands.
 type Fidelity uint8
 
+// Fidelities.
 const (
 	HiFi4 Fidelity = iota // all bits
 	HiFi3

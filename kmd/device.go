@@ -60,6 +60,7 @@ type Info struct {
 	Driver                           Version
 }
 
+// Version is a release of the kernel driver.
 type Version struct{ Major, Minor, Patch uint8 }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
@@ -69,6 +70,7 @@ func (v Version) AtLeast(major, minor uint8) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
 
+// BDF returns the PCI address in the usual form, "0000:01:00.0".
 func (i Info) BDF() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%d", i.Domain, i.Bus, i.Slot, i.Function)
 }
@@ -234,11 +236,13 @@ func (d *Device) lostError() error {
 // String returns the path the device was opened by.
 func (d *Device) String() string { return d.path }
 
+// Arch returns the device's architecture.
 func (d *Device) Arch() chip.Arch { return d.arch }
 
 // Params returns the architecture's constants, for reading.
 func (d *Device) Params() *chip.Params { return d.params }
 
+// Info returns the device's PCI identity and its driver's version.
 func (d *Device) Info() Info { return d.info }
 
 func (d *Device) otherHolders() string {

@@ -84,6 +84,7 @@ func (s System) List(ctx context.Context) ([]Card, error) {
 	return cards, nil
 }
 
+// Inspect describes one card.
 func Inspect(ctx context.Context, t Target) Card {
 	s := SystemOf(t)
 	return s.inspect(ctx, t, s.slotOf(t))
@@ -245,11 +246,13 @@ func boardName(code uint16) string {
 	}[code]
 }
 
+// LockState is a held lock; Mine if this Device holds it.
 type LockState struct {
 	Index LockIndex
 	Mine  bool
 }
 
+// Locks lists the locks of the device that are held.
 func (d *Device) Locks() ([]LockState, error) {
 	var l []LockState
 	for i := range LockIndex(kabi.LockCount) {

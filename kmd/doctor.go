@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// Status is the outcome of a check.
 type Status string
 
 const (
@@ -23,6 +24,7 @@ const (
 	StatusSkipped Status = "skipped" // an earlier check failed, or the system's files don't say
 )
 
+// Check is the result of one check.
 type Check struct {
 	Name   string
 	Device string // the card, "" for a check of the machine

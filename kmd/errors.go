@@ -44,6 +44,7 @@ var (
 	ErrFirmware = errors.New("management firmware")
 )
 
+// OpError is the error of an operation on a device.
 type OpError struct {
 	Op   string // the operation, such as "open" or "pin 2.0 MiB"
 	Path string // the device

@@ -59,6 +59,7 @@ type ResetConfig struct {
 	Progress func(step string)
 }
 
+// ResetReport is the result of a reset.
 type ResetReport struct {
 	BDF        string
 	Arch       chip.Arch

@@ -18,6 +18,7 @@ type BARMapping struct {
 	Offset, Size uint64
 }
 
+// Mappings lists the card's PCI resources that can be mapped.
 func (d *Device) Mappings() (l []BARMapping, err error) {
 	var a kabi.QueryMappings
 	if err = d.usable(); err == nil {

@@ -187,10 +187,13 @@ func (d *Device) gone() bool {
 	return errors.Is(err, syscall.ENODEV) || d.file.Fault() != nil
 }
 
+// ID returns the driver's number of the window, from 0.
 func (w *Window) ID() int { return int(w.id) }
 
+// Size returns the window's size in bytes.
 func (w *Window) Size() uint64 { return w.size }
 
+// Caching returns the window's memory type.
 func (w *Window) Caching() Caching { return w.caching }
 
 func (w *Window) String() string { return w.name }

@@ -23,6 +23,7 @@ type Hosts interface {
 // NewLinks fails on one host, it fails on all.
 func Across(h Hosts) Option { return func(o *options) { o.hosts = h } }
 
+// ErrElsewhere is wrapped by a host's error if another host failed.
 var ErrElsewhere = errors.New("another host failed")
 
 type hostReport struct {

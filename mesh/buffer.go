@@ -11,6 +11,7 @@ import (
 // Replicate as an axis of a tensor: all chips along the mesh's axis have the same part.
 const Replicate = -1
 
+// BufferConfig describes a buffer on a mesh.
 type BufferConfig struct {
 	// With Tensor, Size may be 0: a chip's part.
 	reprise.BufferConfig
@@ -92,6 +93,7 @@ func (b *Buffer) Size() int {
 	return b.lay.total
 }
 
+// On returns the buffer of a chip; nil if the chip isn't part of the mesh, or is another host's.
 func (b *Buffer) On(c *Chip) *reprise.Buffer { return on(b.m, c, b.bufs) }
 
 // All returns the buffers of all chips, row by row; nil for chips of other hosts.
@@ -103,6 +105,7 @@ func (m *Mesh) number(c *Chip) int {
 	})
 }
 
+// Release releases the buffer on all chips.
 func (b *Buffer) Release() error {
 	errs := make([]error, len(b.bufs))
 	for i, buf := range b.bufs {

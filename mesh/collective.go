@@ -45,6 +45,7 @@ func (c Combine) tiles() (kernel string, bytes int) {
 
 const maxExchangePage = 4096
 
+// ErrNoLinks.
 var ErrNoLinks = errors.New("the chips are not linked")
 
 // Links makes collectives: programs that move data between the chips of a mesh over their Ethernet
@@ -255,6 +256,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	}})
 }
 
+// Line returns the chips in the order of the line.
 func (l *Links) Line() []*Chip {
 	var out []*Chip
 	for _, i := range l.line {
@@ -263,6 +265,7 @@ func (l *Links) Line() []*Chip {
 	return out
 }
 
+// Ring reports whether the ends of the line are linked.
 func (l *Links) Ring() bool { return l.ring }
 
 // Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. Slices
@@ -350,6 +353,7 @@ func (c Combine) reduces() error {
 	return nil
 }
 
+// Release releases the barrier and its memory.
 func (l *Links) Release(ctx context.Context) error {
 	if l.barrier == nil {
 		return nil

@@ -7,16 +7,20 @@ import (
 )
 
 var (
-	ErrClosed    = errors.New("the mesh is closed")
+	// ErrClosed.
+	ErrClosed = errors.New("the mesh is closed")
+	// ErrWrongMesh.
 	ErrWrongMesh = errors.New("it belongs to another mesh")
 	// ErrShape is wrapped by every [*ShapeError] and [*RangeError].
 	ErrShape = errors.New("the mesh has no such shape")
 	// ErrMissing is in a ShapeError's Problems for a target that can't be opened.
 	ErrMissing = errors.New("the chip can't be used")
 	// ErrTensor: a tensor can't be divided over the mesh, or a collective can't use a buffer.
-	ErrTensor   = errors.New("the tensor can't be laid out so")
+	ErrTensor = errors.New("the tensor can't be laid out so")
+	// ErrMismatch.
 	ErrMismatch = errors.New("the chips differ")
-	ErrSkipped  = errors.New("skipped because another chip failed")
+	// ErrSkipped.
+	ErrSkipped = errors.New("skipped because another chip failed")
 )
 
 // ShapeError: the chips can't form a mesh of a shape.
@@ -44,6 +48,7 @@ func (e *ShapeError) Error() string {
 
 func (e *ShapeError) Unwrap() error { return ErrShape }
 
+// RangeError.
 type RangeError struct {
 	Range Range
 	Shape Shape
@@ -56,6 +61,7 @@ func (e *RangeError) Error() string {
 
 func (e *RangeError) Unwrap() error { return ErrShape }
 
+// ChipState is the result of one chip in an operation on several.
 type ChipState struct {
 	Coord Coord
 	Name  string
@@ -101,6 +107,7 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
+// Failed returns the chips that failed, without skipped ones.
 func (e *Error) Failed() []ChipState {
 	var out []ChipState
 	for _, c := range e.Chips {

@@ -10,11 +10,13 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
+// MemoryStage is what is allocated on a mesh at a stage of a program.
 type MemoryStage struct {
 	Label string       `json:"label"`
 	Chips []ChipMemory `json:"chips"` // those of this host, row by row
 }
 
+// ChipMemory is what is allocated on a chip.
 type ChipMemory struct {
 	Coord Coord        `json:"coord"`
 	Name  string       `json:"name"`

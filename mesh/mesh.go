@@ -85,6 +85,7 @@ func (m *Mesh) Here() []*Chip {
 	return out
 }
 
+// Chip returns the chip at a coordinate, or nil.
 func (m *Mesh) Chip(c ...int) *Chip {
 	if i, ok := m.shape.Index(c); ok {
 		return m.chips[i]
@@ -111,6 +112,7 @@ func (m *Mesh) Linked(a, b Coord) bool {
 	return ok && also && !m.s.unlinked && m.s.links[m.chips[i].node][m.chips[j].node]
 }
 
+// Ring reports whether the chips of a mesh that is a line form a ring.
 func (m *Mesh) Ring() bool {
 	n := len(m.chips)
 	return m.shape.Line() && n > 2 && !m.s.unlinked && m.s.links[m.chips[n-1].node][m.chips[0].node]

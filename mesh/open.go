@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
+// Machine is the targets that a mesh can be made of, in any order.
 type Machine []kmd.Target
 
 // Cards returns a machine of emulated cards, the vendor's simulators, or kmd.Paths.

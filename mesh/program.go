@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
+// Part is a program for the chips of a range.
 type Part struct {
 	Range Range // the zero Range: all chips
 	// Program returns the program of one of this host's chips in the range, with its own buffers
@@ -36,6 +37,7 @@ func Same(r Range, p *reprise.Program, buffers ...*Buffer) Part {
 	}}
 }
 
+// Executable is a program that is loaded on chips of a mesh.
 type Executable struct {
 	m    *Mesh
 	name string
@@ -104,8 +106,10 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 // Name returns the program's name.
 func (x *Executable) Name() string { return x.name }
 
+// On returns the executable of a chip; nil if there is none.
 func (x *Executable) On(c *Chip) *reprise.Executable { return on(x.m, c, x.xs) }
 
+// Release releases the kernels' memory and the hold on buffers on all chips.
 func (x *Executable) Release(ctx context.Context) error {
 	return x.m.each(ctx, fmt.Sprintf("release executable %q", x.name), func(i int) error {
 		if x.xs[i] == nil {

@@ -20,6 +20,7 @@ type Queue struct {
 // Queue returns a command queue by number, from 0 up to Queues()-1.
 func (m *Mesh) Queue(id int) *Queue { return m.queues[id] }
 
+// Queues returns the number of command queues.
 func (m *Mesh) Queues() int { return len(m.queues) }
 
 // ID returns the queue's number.
@@ -28,6 +29,7 @@ func (q *Queue) ID() int { return q.id }
 // Mesh returns the queue's mesh.
 func (q *Queue) Mesh() *Mesh { return q.m }
 
+// On returns the queue of a chip; nil if the chip isn't part of the mesh, or is another host's.
 func (q *Queue) On(c *Chip) *reprise.Queue { return on(q.m, c, q.qs) }
 
 // on returns a chip's object; nil for a chip of another mesh or host.
@@ -127,6 +129,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	return nil
 }
 
+// Wait waits until all chips have run the queue and all results are in memory.
 func (q *Queue) Wait(ctx context.Context) error {
 	if err := q.m.usable("wait for queue"); err != nil {
 		return err
@@ -156,6 +159,7 @@ func (q *Queue) mark(ctx context.Context, op string, e *Event, f func(*reprise.Q
 	return q.m.failure(fmt.Sprintf("%s event %q", op, e.name), errs)
 }
 
+// Event marks a place among the commands of a queue on every chip.
 type Event struct {
 	m    *Mesh
 	name string
@@ -174,8 +178,10 @@ func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
+// On returns the event of a chip; nil if the chip isn't part of the mesh, or is another host's.
 func (e *Event) On(c *Chip) *reprise.Event { return on(e.m, c, e.es) }
 
+// Wait waits until the event's newest recording is done on all chips.
 func (e *Event) Wait(ctx context.Context) error {
 	if e == nil {
 		return errors.New("mesh: synchronize: no event: it is nil")

@@ -8,6 +8,7 @@ import (
 	"strings"
 )
 
+// Shape is the size of a mesh along each axis.
 type Shape []int
 
 // 0 for an invalid shape.
@@ -27,6 +28,7 @@ func (s Shape) Size() int {
 
 const maxChips = 1 << 16
 
+// Line reports whether at most one axis is longer than 1.
 func (s Shape) Line() bool {
 	long := 0
 	for _, d := range s {
@@ -40,6 +42,7 @@ func (s Shape) Line() bool {
 // String returns "2x4".
 func (s Shape) String() string { return join(s, "x") }
 
+// Coord is a place in a mesh.
 type Coord []int
 
 // String returns "(1,3)".
@@ -68,6 +71,7 @@ func (s Shape) Index(c Coord) (int, bool) {
 	return n, true
 }
 
+// Coord returns the coordinate of chip i, 0 <= i < Size.
 func (s Shape) Coord(i int) Coord {
 	c := make(Coord, len(s))
 	for a := len(s) - 1; a >= 0; a-- {
@@ -100,6 +104,7 @@ type Range struct{ Start, End Coord }
 // At returns the range of one place.
 func At(c ...int) Range { return Range{Start: c, End: c} }
 
+// IsZero reports whether the range is the zero Range.
 func (r Range) IsZero() bool { return r.Start == nil && r.End == nil }
 
 func (r Range) String() string {
@@ -109,6 +114,7 @@ func (r Range) String() string {
 	return r.Start.String() + "-" + r.End.String()
 }
 
+// Shape returns the size along each axis, or nil if the ends have different numbers of axes.
 func (r Range) Shape() Shape {
 	if len(r.Start) != len(r.End) {
 		return nil
@@ -120,6 +126,7 @@ func (r Range) Shape() Shape {
 	return s
 }
 
+// Contains reports whether a place is in the range.
 func (r Range) Contains(c Coord) bool {
 	if r.IsZero() {
 		return true
@@ -135,6 +142,7 @@ func (r Range) Contains(c Coord) bool {
 	return true
 }
 
+// Intersect returns the common part of two ranges, or false if it is empty.
 func (r Range) Intersect(o Range) (Range, bool) {
 	switch {
 	case r.IsZero():

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
+// Skew is the time difference between the chips of a replay.
 type Skew struct {
 	Chips []ChipTime // in the order of the trace's parts
 	// Spread is the time from the first chip to the last, Within the error bound: twice the

@@ -70,6 +70,7 @@ func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
 // Equal chips share their commands if the first chip of the mesh records first.
 func (r *Recorder) On(c *Chip) *reprise.Recorder { return on(r.m, c, r.rs) }
 
+// Run records a program on its chips.
 func (r *Recorder) Run(x *Executable) error {
 	op := "record program"
 	if x != nil {
@@ -94,6 +95,8 @@ func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...re
 	})
 }
 
+// Record makes a point on every chip that other queues of the trace can wait for, with an event of
+// the mesh.
 func (r *Recorder) Record(e *Event) error { return r.mark("record", e, (*reprise.Recorder).Record) }
 
 // WaitEvent makes later commands wait for an event of another queue of the trace, each chip for its

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext"
 )
 
+// MetricsContentType is the Content-Type of what [Metrics.WriteTo] writes.
 const MetricsContentType = promtext.ContentType
 
 // Metrics counts the calls that use devices, and writes the counts and the devices' memory in

@@ -97,6 +97,7 @@ func (p *ProgramLog) Stop() error {
 	return p.err
 }
 
+// Err returns the first error of reading times, nil without one.
 func (p *ProgramLog) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

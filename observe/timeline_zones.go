@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
+// ZoneSpan is a zone of a kernel (reprise/zone.h), or a printed line, which has no duration.
 type ZoneSpan struct {
 	print.Record
 	HostStart, HostEnd time.Duration // since StartTimeline

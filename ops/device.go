@@ -77,6 +77,7 @@ func New(dev *reprise.Device, opts ...Option) *Device {
 	return d
 }
 
+// Device returns the device under the operations.
 func (d *Device) Device() *reprise.Device { return d.dev }
 
 // Release unloads all programs; tensors stay allocated.

@@ -85,6 +85,7 @@ func (m MemoryConfig) String() string {
 		layouts[m.Layout], kind, shard)
 }
 
+// Equal reports whether two configurations are the same.
 func (m MemoryConfig) Equal(o MemoryConfig) bool {
 	if m.Kind != o.Kind || m.Layout != o.Layout || (m.Shard == nil) != (o.Shard == nil) {
 		return false

@@ -15,6 +15,7 @@ type MeshTensor struct {
 	parts []*Tensor
 }
 
+// Spec returns the Spec of each chip's part.
 func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 
 func (t *MeshTensor) args(i int) argList { return argList{t.parts[i]} }

@@ -6,6 +6,7 @@ import (
 	"math"
 )
 
+// ToMemoryConfig copies a tensor to a tensor of another memory configuration.
 func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	return d.move(ctx, "ttnn::to_memory_config", a, m, opts)
 }

@@ -22,10 +22,13 @@ type Tensor struct {
 	borrowed bool // buf is the caller's
 }
 
+// ID returns the tensor's number in graphs.
 func (t *Tensor) ID() uint64 { return t.id }
 
+// Spec returns the tensor's shape, data type, layout and memory configuration.
 func (t *Tensor) Spec() Spec { return t.spec.clone() }
 
+// Shape returns the tensor's shape.
 func (t *Tensor) Shape() []int { return slices.Clone(t.spec.Shape) }
 
 // Buffer returns the memory of the tensor; nil in a capture without dispatch.

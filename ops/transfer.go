@@ -106,6 +106,7 @@ func (r *Read) wait(ctx context.Context) error {
 	return err
 }
 
+// Done reports whether the data have arrived, without waiting.
 func (r *Read) Done() (bool, error) {
 	if r.pending == nil {
 		return true, nil

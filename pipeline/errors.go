@@ -7,13 +7,16 @@ import (
 
 var (
 	// ErrNotCompiled is returned before Compile, or after a Compile that failed.
-	ErrNotCompiled     = errors.New("it is not compiled: call Compile first")
+	ErrNotCompiled = errors.New("it is not compiled: call Compile first")
+	// ErrAlreadyCompiled is returned when a pipeline is compiled again.
 	ErrAlreadyCompiled = errors.New("it is compiled already")
 	// ErrBusy is returned when a pipeline is used inside its own Run, or by two goroutines at once.
-	ErrBusy          = errors.New("it is in use: let Run end first")
+	ErrBusy = errors.New("it is in use: let Run end first")
+	// ErrTooManyInputs is returned when more inputs are enqueued than outputs were preallocated.
 	ErrTooManyInputs = errors.New("more inputs than preallocated outputs: call PopAll in between, or preallocate more")
 )
 
+// ConfigError says why a device can't run a pipeline's configuration.
 type ConfigError struct {
 	Config Config
 	Why    string

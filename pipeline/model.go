@@ -31,6 +31,7 @@ func (b *Buffers) FreeL1Input() error {
 	return b.L1Input.Release()
 }
 
+// Stages are the programs of a model, in the order in which they run.
 type Stages struct {
 	// First reads what the host has written. After it the next input may be written, while Body
 	// runs; if it is empty, after Body.

@@ -46,6 +46,7 @@ const (
 	closed
 )
 
+// Config says how a pipeline runs its model.
 type Config struct {
 	Name  string
 	Trace bool // record the model's body once and replay it
@@ -162,4 +163,5 @@ func (p *Pipeline) acquire(ctx context.Context, op string, want state) error {
 // Trace returns the trace of the model's body; nil without one, or before Compile.
 func (p *Pipeline) Trace() *reprise.Trace { return p.trace }
 
+// Config returns the configuration.
 func (p *Pipeline) Config() Config { return p.config }

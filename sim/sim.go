@@ -189,6 +189,7 @@ func newCard(a chip.Arch, opts []Option) *Card {
 	return card
 }
 
+// Node returns the card's device node.
 func (c *Card) Node() seam.Node { return c.node }
 
 func (c *Card) String() string { return c.node.String() }

@@ -68,6 +68,7 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("stream %q: it was at NoC address %#x and is at %#x now: give its arguments to programs again", e.Stream, e.Was, e.Now)
 }
 
+// ConfigError says why a stream can't have a configuration.
 type ConfigError struct {
 	Stream string
 	Why    string

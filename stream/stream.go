@@ -31,12 +31,14 @@ func (d Direction) String() string {
 	return fmt.Sprintf("Direction(%d)", int(d))
 }
 
+// Sizes of rings.
 const (
 	DefaultSize = 64 << 10
 	LeastSize   = 2 * line
 	MostSize    = 1 << 30
 )
 
+// Config says what stream to make.
 type Config struct {
 	Name      string
 	Direction Direction
@@ -173,12 +175,16 @@ func (s *Stream) place() error {
 	return nil
 }
 
+// Name returns the stream's name.
 func (s *Stream) Name() string { return s.name }
 
+// Direction returns which end the host has.
 func (s *Stream) Direction() Direction { return s.dir }
 
+// Size returns the bytes of the ring.
 func (s *Stream) Size() int { return s.size }
 
+// Longest returns the bytes of the longest message.
 func (s *Stream) Longest() int { return s.size - line }
 
 // ID is the stream's number in the waypoints SPOP and SPSH of a hang dump.

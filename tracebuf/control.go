@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
+// ReplayConfig is what the commands of a replay depend on.
 type ReplayConfig struct {
 	flow.ResetConfig
 	Others   []flow.ResetConfig // of further sub-devices
@@ -45,6 +46,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	return &r, nil
 }
 
+// Append is NewReplay that builds the commands in the caller's empty memory while they fit.
 func (c *ReplayConfig) Append(to []byte) (r Replay, err error) {
 	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
 		return r, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)
@@ -83,6 +85,8 @@ type Callee struct {
 	Image Image
 }
 
+// HasControl reports whether the trace has loops, branches, calls, or arguments that the device
+// computes.
 func (im *Image) HasControl() bool {
 	return slices.ContainsFunc(im.Steps, func(s Step) bool { return s.Control.Kind != flow.None })
 }
@@ -121,6 +125,7 @@ func (r *Recording) AddControl(name string, c flow.Control, commands []byte) int
 	return len(r.steps) - 1
 }
 
+// SetTarget sets the target of a step of control flow.
 func (r *Recording) SetTarget(step, target int) {
 	s := &r.steps[step]
 	s.Control.Target = target

@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
+// SpanKind is the kind of a ControlSpan.
 type SpanKind uint8
 
 const (

@@ -11,9 +11,11 @@ import (
 // NoProgram is the Program of steps that run none.
 const NoProgram = -1
 
+// EdgeKind is what a step that runs no program does.
 type EdgeKind uint8
 
 const (
+	// EdgeNone is the kind of a step that runs a program.
 	EdgeNone EdgeKind = iota
 	// EdgeRecord tells the other parts that everything before it in its own part is done and in
 	// memory.
@@ -50,6 +52,7 @@ type Dispatcher struct {
 	Word uint32
 }
 
+// Part is the part of a trace that runs on one queue.
 type Part struct {
 	Target Target // of a file's further parts, only Workers, Dispatch, Queue and Word are their own
 	Image  Image  // of a file's further parts, without Buffers
@@ -59,6 +62,7 @@ func (t *Target) dispatcher() Dispatcher {
 	return Dispatcher{Queue: t.Queue, Core: t.Dispatch, Word: t.Word}
 }
 
+// Recorded returns the number of recordings of a part.
 func (im *Image) Recorded() uint32 {
 	n := uint32(0)
 	for i := range im.Steps {
@@ -69,6 +73,7 @@ func (im *Image) Recorded() uint32 {
 	return n
 }
 
+// Runs returns the number of steps that run a program.
 func (im *Image) Runs() int {
 	n := 0
 	for i := range im.Steps {
@@ -130,6 +135,7 @@ func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []
 	return b.Finish()
 }
 
+// At is a step of a trace.
 type At struct{ Part, Step int }
 
 var errStuck = errors.New("each part waits for another: a replay would hang")

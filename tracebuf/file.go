@@ -38,12 +38,14 @@ type Target struct {
 	Layout string
 }
 
+// Data is a part of a buffer's content.
 type Data struct {
 	Buffer int // index in Image.Buffers
 	Offset int // in the buffer, in bytes
 	Bytes  []byte
 }
 
+// FileMagic begins every trace file.
 const FileMagic = "RPRTRACE"
 
 // FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes

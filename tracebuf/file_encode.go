@@ -106,4 +106,5 @@ func writeSections(w io.Writer, version uint32, sections []section) error {
 	return err
 }
 
+// IsFile reports whether a file begins as a trace file.
 func IsFile(head []byte) bool { return bytes.HasPrefix(head, []byte(FileMagic)) }

@@ -31,6 +31,7 @@ type Contents struct {
 	Name    string
 }
 
+// StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
 	Name         string
 	Program      int // or NoProgram
@@ -42,6 +43,7 @@ type StepContents struct {
 	Binary       []byte
 }
 
+// Inspect reads a trace's image.
 func Inspect(im *Image) (*Contents, error) {
 	readings, err := cq.RevisionByName(cq.Pinned).Read(im.Layout, im.Bytes)
 	if err != nil {
@@ -89,6 +91,7 @@ func InspectAll(files []*File) ([]*Contents, error) {
 	return out, nil
 }
 
+// InspectFile reads all parts of a trace of one device.
 func InspectFile(f *File) ([]*Contents, error) {
 	var out []*Contents
 	for _, p := range f.Parts() {
@@ -157,6 +160,7 @@ func (c *Contents) split() {
 	add(len(c.Commands))
 }
 
+// Raw returns the bytes of a command.
 func (c *Contents) Raw(r *cq.Reading) []byte { return c.Bytes[r.Offset : r.Offset+r.Size] }
 
 // Print writes the commands, a line each, under the names of their programs, and then those of
@@ -261,6 +265,7 @@ type Stats struct {
 	Callees      int `json:"callees,omitempty"`
 }
 
+// ProgramStats is one program's share of a trace.
 type ProgramStats struct {
 	Name     string `json:"name"`
 	Runs     int    `json:"runs"`
@@ -269,6 +274,7 @@ type ProgramStats struct {
 	Kernels  int    `json:"kernel_bytes"`
 }
 
+// KindStats is the share of one kind of command.
 type KindStats struct {
 	Name  string `json:"name"`
 	Who   string `json:"who"` // that executes it
@@ -277,6 +283,7 @@ type KindStats struct {
 	Data  int    `json:"data_bytes"` // in them
 }
 
+// Stats returns the breakdown of one part.
 func (c *Contents) Stats() Stats { return StatsOf(c) }
 
 // StatsOf returns the breakdown of all parts of a trace.

@@ -22,6 +22,7 @@ type Patches[B comparable] struct {
 	pieces []ByteRange
 }
 
+// Patch is a parameter with its buffer.
 type Patch[B comparable] struct {
 	Param
 	Of B // of a BufferAddr
@@ -71,8 +72,10 @@ func (ps *Patches[B]) Place(im *Image, align int) {
 	}
 }
 
+// All returns the parameters in the order in which they were added.
 func (ps *Patches[B]) All() []*Patch[B] { return ps.list }
 
+// Has reports whether there is a parameter of a name.
 func (ps *Patches[B]) Has(name string) bool { return ps.byName[name] != nil }
 
 // Find returns the parameter of a name, or ErrNoParam.
@@ -94,6 +97,7 @@ func (ps *Patches[B]) Find(name string, kind ParamKind) (*Patch[B], error) {
 	return p, nil
 }
 
+// Set changes a parameter's value, and reports whether it differs.
 func (ps *Patches[B]) Set(cmds []byte, p *Patch[B], v uint32) bool {
 	if v == p.Value {
 		return false
@@ -119,6 +123,7 @@ func (ps *Patches[B]) Changed() []ByteRange {
 	return ps.pieces
 }
 
+// Written notes that the pieces of Changed are written.
 func (ps *Patches[B]) Written() {
 	for _, p := range ps.dirty {
 		p.dirty = false

@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
+// ErrEmpty is returned for a recording without commands.
 var ErrEmpty = errors.New("nothing was recorded")
 
 // ErrHostMemory is returned when a trace is saved whose programs use pinned host memory.
@@ -49,6 +50,7 @@ type Recording struct {
 	banks  int    // of Finish
 }
 
+// NewRecording returns an empty recording.
 func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
 
 // Borrow makes an empty recording use the caller's memory, so that repeated recordings stay in the
@@ -111,6 +113,7 @@ func (r *Recording) Len() int { return r.follow.steps + len(r.steps) }
 // Steps returns the steps so far, without those that are shared with a leader: none after Own.
 func (r *Recording) Steps() []Step { return r.steps }
 
+// Bytes returns the commands of Steps.
 func (r *Recording) Bytes() []byte { return r.cmds }
 
 // Image is a finished trace: the commands for DRAM, and what relocating and patching them needs.
@@ -190,10 +193,13 @@ func pageSize(n, banks int) int {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
+// Pages returns the number of pages.
 func (im *Image) Pages() int { return len(im.Bytes) / im.PageSize }
 
+// Print writes the trace's commands as text, one line each.
 func (im *Image) Print(w io.Writer) error { return cq.Print(w, im.Layout, im.Bytes[:im.Size]) }
 
+// Extent is what a trace occupies in one DRAM bank.
 type Extent struct {
 	Bank       int
 	Start, End uint64 // addresses in the bank

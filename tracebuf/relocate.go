@@ -162,6 +162,7 @@ func (f *File) MoveBuffer(buffer int, addr uint32) {
 	}
 }
 
+// SetValue changes the patch point's value, and all words of the commands that hold it.
 func (p *Param) SetValue(commands []byte, v uint32) {
 	p.Value = v
 	for _, at := range p.At {

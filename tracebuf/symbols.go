@@ -5,6 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
+// Program is a program of a trace.
 type Program struct {
 	Name   string
 	Binary []byte // kernels, as in an interleaved DRAM buffer of Pages pages
@@ -41,6 +42,7 @@ type Buffer struct {
 	Sharding *Sharding // nil if interleaved
 }
 
+// Pages returns the number of pages.
 func (b *Buffer) Pages() int { return b.Size / max(1, b.PageSize) }
 
 // Sharding is how the pages of a buffer are distributed over cores. The values are those of package
@@ -54,6 +56,7 @@ type Sharding struct {
 	Cores         []chip.Range // workers, or (bank,0) for DRAM
 }
 
+// ParamKind is what a patch point holds.
 type ParamKind uint8
 
 const (

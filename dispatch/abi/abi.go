@@ -16,6 +16,7 @@ type Revision struct {
 	Date   string // YYYY-MM-DD
 }
 
+// Own reports whether the revision is this runtime's own firmware.
 func (r Revision) Own() bool { return r.Name == ownName }
 
 func (r Revision) String() string {

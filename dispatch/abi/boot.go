@@ -48,6 +48,7 @@ type CoreState struct {
 	Waypoint, Detail, Kernels uint32
 }
 
+// BankField is a part of a bank table.
 type BankField uint8
 
 // Parts of a bank table. Coordinates are x | y<<6, as software names them on that NoC.

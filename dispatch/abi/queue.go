@@ -58,8 +58,10 @@ type Queue struct {
 	WaitStream, ClearStream uint32
 }
 
+// MaxQueues is the number of command queues that a chip may have.
 const MaxQueues = 2
 
+// End returns the address of the first byte of host memory after the queue's share.
 func (q *Queue) End() uint32 { return q.Completion + q.CompletionSize }
 
 // QueueForm is the variation among tt-metal's command-queue kernels with one memory map.

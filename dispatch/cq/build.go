@@ -1,5 +1,6 @@
 package cq
 
+// Append appends any prefetcher command and returns its offset, also for a relay.
 func (b *Builder) Append(c PrefetchCommand) int {
 	at := len(b.buf)
 	if c == nil {
@@ -94,10 +95,13 @@ func (c Sequence) encode(b *Builder, header bool) int      { return b.sequence(c
 func (c ReadArg) encode(b *Builder, _ bool) int            { return b.ReadArg(c) }
 func (c ForwardSubordinate) encode(b *Builder, _ bool) int { return b.ForwardSubordinate(c) }
 
+// RelayLinear appends the command.
 func (b *Builder) RelayLinear(c RelayLinear) int { return b.large(c.words()) }
 
+// RelayLinearH appends the command.
 func (b *Builder) RelayLinearH(c RelayLinearH) int { return b.large(c.words()) }
 
+// RelayPaged appends the command.
 func (b *Builder) RelayPaged(c RelayPaged) int {
 	if c.LengthAdjust > maxLengthAdjust {
 		return b.fail(limit(c.ID().String(), "length adjust", c.LengthAdjust, "0 to 32767 bytes", "relay fewer pages"))
@@ -105,6 +109,7 @@ func (b *Builder) RelayPaged(c RelayPaged) int {
 	return b.bare(c.words())
 }
 
+// RelayPagedPacked appends the command; entry i of the list is at AtPagedSub(i).
 func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 	if b.err != nil || b.outside(PrefetchRelayPagedPacked) {
 		return 0
@@ -134,6 +139,7 @@ func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 // ExecBuf is for a fetch entry with the stall bit.
 func (b *Builder) ExecBuf(c ExecBuf) int { return b.bare(c.words()) }
 
+// ExecBufEnd appends the command with the dispatcher's EXEC_BUF_END inside.
 func (b *Builder) ExecBufEnd() int {
 	p, at := b.relay(PrefetchExecBufEnd, Master, HeaderSize)
 	if p == nil {
@@ -155,6 +161,7 @@ func (b *Builder) WaitStall(c Wait) int {
 	return at
 }
 
+// DebugPrefetch appends the command.
 func (b *Builder) DebugPrefetch(c DebugPrefetch) int {
 	if b.err != nil || b.outside(PrefetchDebug) {
 		return 0
@@ -165,12 +172,16 @@ func (b *Builder) DebugPrefetch(c DebugPrefetch) int {
 	return at
 }
 
+// TerminatePrefetch appends the command.
 func (b *Builder) TerminatePrefetch() int { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
 
+// PagedToRingbuffer appends the command.
 func (b *Builder) PagedToRingbuffer(c PagedToRingbuffer) int { return b.bare(c.words()) }
 
+// SetRingbufferOffset appends the command.
 func (b *Builder) SetRingbufferOffset(c SetRingbufferOffset) int { return b.bare(c.words()) }
 
+// RelayRingbuffer appends the command; entry i of the list is at atRingSub(i).
 func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 	if b.err != nil || b.outside(PrefetchRelayRingbuffer) {
 		return 0
@@ -217,6 +228,8 @@ func (b *Builder) failData(name string) int {
 // WriteHost without Data writes Length-16 zeros to fill.
 func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(&c, false) }
 
+// WriteHostHeader appends the command without its data, which the next command, a relay, must
+// bring.
 func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(&c, true) }
 
 func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
@@ -230,8 +243,11 @@ func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
 	return b.headed(noFlush, w, w.hi-HeaderSize, c.Data)
 }
 
+// WritePaged appends the command with its data, or with zeros to fill if there are none.
 func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(&c, false) }
 
+// WritePagedHeader appends the command without its data, which the next command, a relay, must
+// bring.
 func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(&c, true) }
 
 func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
@@ -392,17 +408,22 @@ func (c *WritePackedLarge) check(noFlush bool) error {
 	return nil
 }
 
+// Wait appends the command.
 func (b *Builder) Wait(to Dispatcher, c Wait) int { return b.small(to, c.words()) }
 
+// Sink appends the command.
 func (b *Builder) Sink() int { return b.small(Master, head{lo: uint64(DispatchSink)}) }
 
+// DebugDispatch appends the command.
 func (b *Builder) DebugDispatch(c DebugDispatch) int {
 	w := debugWords(uint8(DispatchDebug), c.Key, uint32(len(c.Data)), c.Stride)
 	return b.headed(false, w, uint64(len(c.Data)), c.Data)
 }
 
+// Delay appends the command.
 func (b *Builder) Delay(c Delay) int { return b.small(Master, c.words()) }
 
+// SetWriteOffset appends the command; offset i is at AtWriteOffset(i).
 func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
 	if c.Count > maxWriteOffsets {
 		return b.fail(countLimit(own().dispatch.by(uint8(c.ID())), int(c.Count)))
@@ -418,18 +439,23 @@ func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
 	return at
 }
 
+// TerminateDispatch appends the command.
 func (b *Builder) TerminateDispatch(to Dispatcher) int {
 	return b.small(to, head{lo: uint64(DispatchTerminate)})
 }
 
+// SendGoSignal appends the command.
 func (b *Builder) SendGoSignal(to Dispatcher, c SendGoSignal) int { return b.small(to, c.words()) }
 
+// NotifySubordinate appends the command.
 func (b *Builder) NotifySubordinate(c NotifySubordinate) int { return b.small(Master, c.words()) }
 
+// SetNumWorkerSems appends the command.
 func (b *Builder) SetNumWorkerSems(to Dispatcher, c SetNumWorkerSems) int {
 	return b.small(to, c.words())
 }
 
+// SetGoSignalNOCData appends the command; word i is at atGoNOCData(i).
 func (b *Builder) SetGoSignalNOCData(to Dispatcher, c SetGoSignalNOCData) int {
 	if to > Subordinate {
 		return b.fail(noDispatcher(to))
@@ -455,6 +481,7 @@ func putWords(q []byte, words []uint32) {
 	}
 }
 
+// ReadArg appends the command.
 func (b *Builder) ReadArg(c ReadArg) int {
 	if n := len(c.Targets); n == 0 || n > MaxArgTargets {
 		return b.fail(countLimit(own().dispatch.by(uint8(c.ID())), n))
@@ -471,6 +498,7 @@ func (b *Builder) ReadArg(c ReadArg) int {
 	return at
 }
 
+// Sequence appends the command.
 func (b *Builder) Sequence(c Sequence) int { return b.sequence(c, false) }
 
 // SequenceHeader leaves the data of its last command to a relay.
@@ -491,6 +519,7 @@ func (b *Builder) sequence(c Sequence, noFlush bool) int {
 	return b.EndSequence()
 }
 
+// ForwardSubordinate appends the command; the forwarded command is at AtForwarded.
 func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
 	switch d := c.Command.(type) {
 	case SendGoSignal:

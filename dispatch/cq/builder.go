@@ -28,6 +28,7 @@ func NewBuilder(l Layout, buf []byte) Builder {
 	return b
 }
 
+// Reset starts again, appending to buf.
 func (b *Builder) Reset(buf []byte) {
 	b.buf, b.err, b.inside = buf, nil, sequencing{}
 	if !b.layout.Valid() {
@@ -37,6 +38,7 @@ func (b *Builder) Reset(buf []byte) {
 	}
 }
 
+// Layout is the layout commands are written for.
 func (b *Builder) Layout() Layout { return b.layout }
 
 // Bytes are all bytes so far; later methods may move them.
@@ -44,6 +46,7 @@ func (b *Builder) Bytes() []byte { return b.buf }
 
 func (b *Builder) Len() int { return len(b.buf) }
 
+// Finish returns the bytes and the first error.
 func (b *Builder) Finish() ([]byte, error) { return b.buf, b.err }
 
 func (b *Builder) fail(err error) int {

@@ -16,6 +16,7 @@ type checker struct {
 	flow     flow
 }
 
+// Check tests the bytes of the first fetch entry of a queue.
 func Check(l Layout, m Limits, stream []byte) error {
 	c := checker{Layout: l, Limits: m}
 	if err := c.Entry(stream); err != nil {

@@ -57,6 +57,7 @@ const (
 	MaxCalls = 8
 )
 
+// MaxLoopNumber is the highest number of a loop in a trace.
 const MaxLoopNumber = 1<<16 - 1
 
 // Compare is how a Branch compares an unsigned word with a value.
@@ -85,8 +86,10 @@ func (c Compare) String() string {
 	return fmt.Sprintf("compare(%d)", uint8(c))
 }
 
+// Valid reports whether there is such a comparison.
 func (c Compare) Valid() bool { return c < compares }
 
+// Holds compares a word with a value.
 func (c Compare) Holds(word, value uint32) bool {
 	switch c {
 	case Equal:
@@ -176,6 +179,7 @@ func (CallTrace) ID() PrefetchID { return PrefetchCall }
 // Turn is what the prefetcher did at a command of control flow.
 type Turn uint8
 
+// The kinds of turns.
 const (
 	TurnLoop Turn = 1 + iota
 	TurnNext
@@ -203,6 +207,7 @@ func (t Turn) String() string {
 // TurnSize is the bytes of an entry in a queue's log of control flow.
 const TurnSize = 16
 
+// TurnEntry is an entry of a queue's log of control flow.
 type TurnEntry struct {
 	Trace  uint32 // the trace's address in every DRAM bank
 	Offset uint32 // of the command in the trace, in bytes
@@ -210,6 +215,7 @@ type TurnEntry struct {
 	Cycles uint64 // of the dispatch core's clock, when all programs before the command were done; of a TurnReturn, when they were launched
 }
 
+// ParseTurns reads a log.
 func ParseTurns(b []byte) ([]TurnEntry, error) {
 	out := make([]TurnEntry, 0, len(b)/TurnSize)
 	for ; len(b) >= TurnSize; b = b[TurnSize:] {

@@ -255,6 +255,7 @@ type Entry struct {
 	Command PrefetchCommand // nil if it can't be read
 }
 
+// Dispatch is the dispatcher command in a relay, and the dispatcher that gets it.
 func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 	switch p := e.Command.(type) {
 	case RelayInline:
@@ -267,6 +268,7 @@ func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 	return nil, 0, false
 }
 
+// Relayed is a dispatcher command in a stream.
 type Relayed struct {
 	At      int // offset in the stream
 	To      Dispatcher

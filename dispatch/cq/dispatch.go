@@ -39,6 +39,7 @@ type WritePaged struct {
 	Data      []byte // Pages*PageSize bytes; empty in a NOFLUSH
 }
 
+// WritePacked writes Size bytes at the same address of several tiles or rectangles of tiles.
 type WritePacked struct {
 	Type        PackedType // for profilers, 0 to 15
 	NoStride    bool       // all get the only slot
@@ -50,6 +51,7 @@ type WritePacked struct {
 	Data        []byte // slots of SlotStride(Size) bytes; nil for zeros that the caller fills in
 }
 
+// Rect is a rectangle of tiles in a WritePacked.
 type Rect struct {
 	NOC   uint32 // Layout.NOCRect
 	Dests uint32 // tiles in it
@@ -64,6 +66,7 @@ type WritePackedLarge struct {
 	Data        []byte // blocks padded to Alignment; nil for zeros that the caller fills in; empty in a NOFLUSH
 }
 
+// LargeSub is one run of a WritePackedLarge.
 type LargeSub struct {
 	NOC    uint32 // Layout.NOCRect, also for one tile
 	Addr   uint32
@@ -72,6 +75,7 @@ type LargeSub struct {
 	Unlink bool   // last for this rectangle
 }
 
+// Wait makes the dispatcher wait.
 type Wait struct {
 	Flags  WaitFlags
 	Stream uint16 // index, as 48
@@ -79,6 +83,7 @@ type Wait struct {
 	Count  uint32 // a Count for streams, a Seq for memory
 }
 
+// Sink is a command for tests of the dispatcher.
 type Sink struct{}
 
 // DebugDispatch logs a checksum of its data in instrumented firmware.
@@ -91,6 +96,7 @@ type DebugDispatch struct {
 // Delay spins, for tests.
 type Delay struct{ Loops uint32 }
 
+// ExecBufEndDispatch is what the prefetcher's EXEC_BUF_END carries.
 type ExecBufEndDispatch struct{}
 
 // SetWriteOffset sets the first Count write offsets, which WRITE_LINEAR, WRITE_PACKED and
@@ -101,6 +107,7 @@ type SetWriteOffset struct {
 	Offsets [maxWriteOffsets]uint32
 }
 
+// TerminateDispatch ends the dispatcher.
 type TerminateDispatch struct{}
 
 // SendGoSignal waits until the stream has reached WaitCount, then sends the go word to all workers
@@ -114,6 +121,7 @@ type SendGoSignal struct {
 	WaitStream uint32
 }
 
+// NoMulticast in SendGoSignal.Multicast.
 const NoMulticast = 0xFF
 
 // NotifySubordinate lets dispatch_s send one more go signal for each sub-device in Mask.
@@ -122,8 +130,10 @@ type NotifySubordinate struct {
 	Mask uint16
 }
 
+// SetNumWorkerSems tells dispatch_s how many sub-devices there are.
 type SetNumWorkerSems struct{ Num uint32 }
 
+// SetGoSignalNOCData sets the table of tiles for go signals.
 type SetGoSignalNOCData struct{ Words []uint32 }
 
 // Opaque is an unreadable payload of a relay.
@@ -329,6 +339,7 @@ func (NotifySubordinate) ID() DispatchID  { return DispatchNotifySubordinate }
 func (SetNumWorkerSems) ID() DispatchID   { return DispatchSetNumWorkerSems }
 func (SetGoSignalNOCData) ID() DispatchID { return DispatchSetGoSignalNOCData }
 
+// ID is the first byte of the payload, 0 if the payload is empty.
 func (c Opaque) ID() DispatchID {
 	if len(c.Payload) == 0 {
 		return 0

@@ -22,6 +22,7 @@ var (
 	ErrOrder = errors.New("commands out of order")
 )
 
+// LimitError says which field of which command exceeds the format or the firmware.
 type LimitError struct {
 	Command string
 	Field   string

@@ -323,6 +323,7 @@ func zerosAt(b []byte, from, at int, name string) error {
 	return nil
 }
 
+// Field is one field of a command as it lies in the stream.
 type Field struct {
 	Name   string
 	Offset int

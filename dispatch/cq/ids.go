@@ -25,6 +25,7 @@ const (
 	PrefetchSetRingbufferOffset PrefetchID = 13
 	PrefetchRelayRingbuffer     PrefetchID = 14
 
+	// This runtime's own.
 	PrefetchLoopBegin PrefetchID = 0xE0
 	PrefetchLoopEnd   PrefetchID = 0xE1
 	PrefetchBranch    PrefetchID = 0xE2
@@ -38,6 +39,7 @@ func (id PrefetchID) String() string {
 
 func (id PrefetchID) control() bool { return id >= PrefetchLoopBegin && id <= PrefetchCall }
 
+// Newer says whether only revisions after this package's use the id.
 func (id PrefetchID) Newer() bool {
 	return own().prefetch.by(uint8(id)) == nil && newest().prefetch.by(uint8(id)) != nil
 }
@@ -65,6 +67,7 @@ const (
 	DispatchSetNumWorkerSems   DispatchID = 16
 	DispatchSetGoSignalNOCData DispatchID = 17
 
+	// This runtime's own.
 	DispatchSequence           DispatchID = 0xE0
 	DispatchForwardSubordinate DispatchID = 0xE1
 	DispatchReadArg            DispatchID = 0xE2
@@ -75,6 +78,7 @@ func (id DispatchID) String() string {
 	return nameOf(uint8(id), "DISPATCH_", func(v *Revision) *forms { return &v.dispatch })
 }
 
+// Newer says whether only revisions after this package's use the id.
 func (id DispatchID) Newer() bool {
 	return own().dispatch.by(uint8(id)) == nil && newest().dispatch.by(uint8(id)) != nil
 }
@@ -88,6 +92,7 @@ func nameOf(id uint8, prefix string, of func(*Revision) *forms) string {
 	return prefix + strconv.Itoa(int(id))
 }
 
+// Dispatcher selects the dispatcher that gets a RELAY_INLINE.
 type Dispatcher uint8
 
 const (

@@ -22,6 +22,7 @@ const (
 	L1Align         = 16 // of data slots, and of a NoC write's source against its destination
 )
 
+// Valid says whether l is a known layout.
 func (l Layout) Valid() bool { return l == Wormhole || l == Blackhole }
 
 func (l Layout) String() string {
@@ -47,6 +48,7 @@ func (l Layout) PCIeAlign() int {
 // DRAM_ALIGNMENT).
 func (l Layout) DRAMAlign() int { return l.PCIeAlign() }
 
+// Stride rounds n bytes up to the PCIe alignment.
 func (l Layout) Stride(n int) int {
 	a := l.PCIeAlign()
 	return (n + a - 1) &^ (a - 1)

@@ -46,10 +46,14 @@ func AtWriteOffset(i int) int { return HeaderSize + 4*i }
 
 func atGoNOCData(i int) int { return HeaderSize + 4*i }
 
+// Put8 writes a field of 8 bits.
 func Put8(stream []byte, at int, v uint8) { stream[at] = v }
 
+// Put16 is Put8 for a field of 16 bits.
 func Put16(stream []byte, at int, v uint16) { le.PutUint16(stream[at:], v) }
 
+// Put32 is Put8 for a field of 32 bits.
 func Put32(stream []byte, at int, v uint32) { le.PutUint32(stream[at:], v) }
 
+// Get32 reads a field of 32 bits.
 func Get32(stream []byte, at int) uint32 { return le.Uint32(stream[at:]) }

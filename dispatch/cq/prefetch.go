@@ -39,6 +39,7 @@ type RelayPagedPacked struct {
 	Subs []PagedSub // 1 to maxPagedSubs
 }
 
+// PagedSub is one buffer of a RelayPagedPacked.
 type PagedSub struct {
 	StartPage   uint16 // 0 to banks-1
 	LogPageSize uint16 // log2 of bytes
@@ -79,6 +80,7 @@ type DebugPrefetch struct {
 	Data []byte
 }
 
+// TerminatePrefetch ends the prefetcher.
 type TerminatePrefetch struct{}
 
 // PagedToRingbuffer reads a binary from DRAM into the prefetcher's cache; the next
@@ -105,6 +107,7 @@ type RelayRingbuffer struct {
 	Subs []RingSub // 1 to MaxRingSubs
 }
 
+// RingSub is a range of the prefetcher's cache, in bytes.
 type RingSub struct {
 	Start  uint32 // from the current offset
 	Length uint32

@@ -24,6 +24,7 @@ func (r *Reading) String() string {
 	return line(r.Who, r.Name, r.Fields, r.Data, r.Relay == nameNoFlush)
 }
 
+// Value returns a field by name.
 func (r *Reading) Value(name string) (v uint64, ok bool) {
 	for i := range r.Fields {
 		if r.Fields[i].Name == name {
@@ -191,11 +192,13 @@ func (v *Revision) waits(it *item) error {
 // ErrRevision: no revision reads the stream, or more than one does.
 var ErrRevision = errors.New("the protocol revision can't be told")
 
+// RevisionError says why each revision refuses a stream.
 type RevisionError struct {
 	Accepted []string // none, or more than one
 	Refused  []RefusedRevision
 }
 
+// RefusedRevision is a revision that doesn't read a stream.
 type RefusedRevision struct {
 	Name string
 	Err  error

@@ -73,6 +73,7 @@ func makeRevisions() revisionSet {
 	return revisionSet{all: []*Revision{early, mid, autumn, pin, newerA, newerB}, own: pin, newest: newerB}
 }
 
+// RevisionByName returns the revision of a name, nil if it is unknown.
 func RevisionByName(name string) *Revision {
 	for _, r := range Revisions() {
 		if r.Name == name {

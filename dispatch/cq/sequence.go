@@ -3,6 +3,7 @@ package cq
 // Commands of this runtime's own, made from a stock stream by Pack: small commands share a page,
 // and go signals reach the subordinate without a relay.
 
+// Sequence is several commands in one page of the dispatcher's ring.
 type Sequence struct {
 	Commands []DispatchCommand // no sequences
 }
@@ -15,11 +16,13 @@ type ForwardSubordinate struct {
 	Command DispatchCommand
 }
 
+// ForwardSubordinateSize is the bytes of a FORWARD_SUBORDINATE with its command.
 const ForwardSubordinateSize = 2 * HeaderSize
 
 // 16 bits
 const AtSequenceCount = 2
 
+// AtForwarded is the offset of the command in a FORWARD_SUBORDINATE.
 const AtForwarded = HeaderSize
 
 // ReadArg makes a 32-bit word of memory an argument of the program that the next ForwardSubordinate
@@ -32,6 +35,7 @@ type ReadArg struct {
 	Targets     []ArgTarget
 }
 
+// ArgTarget is where a ReadArg writes its word.
 type ArgTarget struct {
 	NOC   uint32 // Layout.NOCXY, or NOCRect with Dests
 	Addr  uint16 // plus the write offset; a multiple of 4

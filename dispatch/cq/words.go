@@ -31,8 +31,10 @@ func NewFetchEntry(n int, stall bool) (FetchEntry, error) {
 	return e, nil
 }
 
+// Bytes is the size that the entry announces.
 func (e FetchEntry) Bytes() int { return int(e&^FetchStall) * FetchUnit }
 
+// Stall says whether the stall bit is set.
 func (e FetchEntry) Stall() bool { return e&FetchStall != 0 }
 
 func (e FetchEntry) String() string {
@@ -51,18 +53,21 @@ func (e FetchEntry) String() string {
 // while fewer than 2^16 completions are outstanding.
 type Count uint32
 
+// CountMask are the bits of a Count in the stream's counter.
 const CountMask = 1<<17 - 1
 
 // Seq is a 32-bit number that counts up and wraps. Two of them compare right while less than 2^31
 // apart.
 type Seq uint32
 
+// After says whether s was counted later than o.
 func (s Seq) After(o Seq) bool { return int32(s-o) > 0 }
 
 // GoWord is a GO message: the stream that counts completions (from the first one), its tile, and
 // the signal (tt-metal dev_msgs.h, go_msg_t).
 type GoWord uint32
 
+// Signal is the last byte of a GoWord.
 type Signal uint8
 
 const (
@@ -97,10 +102,13 @@ func NewGoWord(offset, x, y uint8, s Signal) GoWord {
 	return GoWord(offset) | GoWord(x)<<8 | GoWord(y)<<16 | GoWord(s)<<24
 }
 
+// Offset is the stream's index counted from the first one.
 func (g GoWord) Offset() uint8 { return uint8(g) }
 
+// XY is the tile that counts completions.
 func (g GoWord) XY() (x, y uint8) { return uint8(g >> 8), uint8(g >> 16) }
 
+// Signal is what workers are to do.
 func (g GoWord) Signal() Signal { return Signal(g >> 24) }
 
 func (g GoWord) String() string {

@@ -39,6 +39,7 @@ const (
 // where execution starts, in multiples of 16.
 type Images [chip.NumProcessors][]byte
 
+// Base returns a copy of the base firmware of an architecture.
 func Base(arch chip.Arch) (Images, error) {
 	var all Images
 	for p := range all {
@@ -58,6 +59,7 @@ func Lines(arch chip.Arch, p chip.Processor) ([]byte, error) {
 	return read(arch, strings.ToLower(p.String())+".lines")
 }
 
+// CQLines is Lines for a command-queue kernel.
 func CQLines(arch chip.Arch, name string) ([]byte, error) {
 	return cqFile(arch, name, ".lines")
 }

@@ -90,6 +90,7 @@ func (c *Control) PlaceOwnWords(at uint32) {
 	c.Forwarded = c.EdgeWord[MaxQueues-1] + 16
 }
 
+// End returns the address after the words of PlaceOwnWords.
 func (c *Control) End() uint32 { return c.Forwarded + forwardedSize }
 
 // argWordsSize is 32 places of 64 bytes for words that are read, 32 of 16 for those that are
@@ -124,6 +125,7 @@ const (
 	TimesSize    = TimesHeader + TimesEntries*TimesStride
 )
 
+// Loop is a loop that a queue's prefetcher is in.
 type Loop struct {
 	Trace     uint32 `json:"trace"`     // address in every DRAM bank
 	Loop      uint32 `json:"loop"`      // number in the trace

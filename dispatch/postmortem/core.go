@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
+// CoreState is the state of a Tensix core, as its L1 has it.
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
 	Kind       string                             `json:"kind"`               // "worker", "prefetch", "dispatch", "mirror"
@@ -21,6 +22,7 @@ type CoreState struct {
 	Unreadable string                             `json:"unreadable,omitempty"`
 }
 
+// Kinds of cores.
 const (
 	Worker   = "worker"
 	Prefetch = "prefetch"
@@ -38,6 +40,7 @@ type ProcessorState struct {
 	Engine string `json:"engine,omitempty"`
 }
 
+// Busy reports whether the core has something to do.
 func (s CoreState) Busy() bool { return s.Unreadable != "" || s.Go>>24 != SignalDone }
 
 func (s *CoreState) busyWorker() bool { return s.Kind == Worker && s.Unreadable == "" && s.Busy() }
@@ -61,6 +64,7 @@ func (s CoreState) String() string {
 	return b.String()
 }
 
+// Core reads what a core is doing.
 func (m *Machine) Core(c chip.Core) CoreState {
 	s, _ := m.readCore(c)
 	return s

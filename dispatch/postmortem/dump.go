@@ -35,6 +35,7 @@ type Dump struct {
 	StacksNote string          `json:"stacks_note,omitempty"`
 }
 
+// Region is a piece of memory in a Dump.
 type Region struct {
 	Name string    `json:"name"` // a Region constant
 	Core chip.Core `json:"core"`
@@ -44,6 +45,7 @@ type Region struct {
 	Data []byte    `json:"-"`
 }
 
+// Names of regions.
 const (
 	RegionMailbox         = "mailbox"       // of every core
 	RegionKernelConfig    = "kernel config" // of the command-queue cores and of busy workers, up to 32
@@ -56,6 +58,7 @@ const (
 	RegionTrace           = "trace"      // replayed last, unless it has more than 32 MiB
 )
 
+// QueueDump is what is known of one queue.
 type QueueDump struct {
 	ID       int       `json:"id"`
 	Prefetch chip.Core `json:"prefetch"`
@@ -72,6 +75,7 @@ type QueueDump struct {
 	Programs []TraceProgram `json:"programs,omitempty"`
 }
 
+// HostRings is the host's side of a queue's rings.
 type HostRings struct {
 	FetchNext     uint32 `json:"fetch_next"`  // L1 address of the next prefetch queue entry
 	FetchPut      uint64 `json:"fetch_put"`   // entries since the start
@@ -85,6 +89,7 @@ type HostRings struct {
 	Pages         uint64 `json:"pages"`           // since the start
 }
 
+// DeviceRings are the words that the command-queue kernels and the host share.
 type DeviceRings struct {
 	Read               bool          `json:"read"` // the rest could be read
 	PrefetchReset      uint32        `json:"prefetch_reset"`
@@ -106,6 +111,7 @@ type DeviceRings struct {
 	Loops              []memmap.Loop `json:"loops,omitempty"` // outermost first
 }
 
+// FetchState is one entry of the prefetch queue and its commands.
 type FetchState struct {
 	Number uint64 `json:"number"` // since the start
 	Taken  bool   `json:"taken"`
@@ -113,6 +119,7 @@ type FetchState struct {
 	Size   uint32 `json:"size"`
 }
 
+// Region returns the first region of a name and core.
 func (d *Dump) Region(name string, c chip.Core) (Region, bool) {
 	for _, r := range d.Regions {
 		if r.Name == name && r.Core == c {

@@ -23,11 +23,15 @@ const (
 )
 
 var (
-	ErrNotDump     = errors.New("not a dump of a hang")
+	// ErrNotDump is returned for a file that doesn't begin like a dump.
+	ErrNotDump = errors.New("not a dump of a hang")
+	// ErrDumpVersion is returned for a dump that another release has written.
 	ErrDumpVersion = errors.New("unknown version of dumps")
-	ErrDamaged     = errors.New("the dump is damaged")
+	// ErrDamaged is returned for a dump that was changed or cut off after it was written.
+	ErrDamaged = errors.New("the dump is damaged")
 )
 
+// WriteTo writes the dump as a file.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var body bytes.Buffer
 	z := gzip.NewWriter(&body)

@@ -27,6 +27,7 @@ type Device interface {
 	EngineWait(xy chip.XY, thread int) (wait string, known bool)
 }
 
+// Machine describes a device.
 type Machine struct {
 	Device  Device
 	Chip    *chip.Chip
@@ -102,6 +103,7 @@ const (
 	maxTraceImage = maxDump / 2
 )
 
+// Collect reads the state of the device.
 func (m *Machine) Collect(h *Hang) *Dump {
 	dump := &Dump{
 		Time: time.Now().UTC(), Target: m.Device.String(), Arch: m.Chip.Arch().String(), Harvesting: m.Chip.Harvesting(),

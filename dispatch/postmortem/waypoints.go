@@ -125,6 +125,7 @@ var (
 	}
 )
 
+// Explain describes in words where a processor of the core is.
 func (s CoreState) Explain(p chip.Processor) string {
 	if int(p) >= len(s.Processors) {
 		return "is none of a Tensix core's"

@@ -67,6 +67,7 @@ func (im *Image) UniqueArg(dst []int, kernel string, arg int, on func(chip.Core)
 	return dst, nil
 }
 
+// CommonArg is UniqueArg for a common argument.
 func (im *Image) CommonArg(dst []int, kernel string, arg int) ([]int, error) {
 	k, err := im.kernel(kernel, arg, true)
 	if err != nil {
@@ -146,6 +147,7 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	return nil
 }
 
+// SetCommonArgs is SetArgs for the common arguments; the number of arguments can't change.
 func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	k, err := im.kernel(kernel, 0, true)
 	if err != nil {
@@ -217,6 +219,7 @@ func (im *Image) UniqueArgTargets(dst []cq.ArgTarget, kernel string, arg int, on
 	return dst, nil
 }
 
+// CommonArgTargets is UniqueArgTargets for a common argument.
 func (im *Image) CommonArgTargets(dst []cq.ArgTarget, kernel string, arg int) ([]cq.ArgTarget, error) {
 	if _, err := im.CommonArg(nil, kernel, arg); err != nil {
 		return dst, err

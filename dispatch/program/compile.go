@@ -69,12 +69,14 @@ type Target struct {
 	loaded *sync.Map // by textID, weak.Pointer[Loaded]; apart, for clean-ups must not keep the Target
 }
 
+// NewTarget returns a Target for the workers of a chip; the caller sets the other fields.
 func NewTarget(ch *chip.Chip, workers *abi.Layout, grid chip.Range) *Target {
 	return &Target{Chip: ch, Workers: workers, Grid: grid, loaded: new(sync.Map)}
 }
 
 func (t *Target) layout() cq.Layout { return cq.Layout(t.Chip.Arch()) }
 
+// Compile checks a program and turns it into commands.
 func (t *Target) Compile(p *Program) (*Image, error) {
 	l1 := &t.Workers.L1
 	if err := p.validate(t.Grid, t.Workers); err != nil {
@@ -313,6 +315,7 @@ func (f ArgFormat) bytes(args []uint32) uint32 {
 	return uint32(f) + uint32(4*len(args))
 }
 
+// Put writes a block of arguments.
 func (f ArgFormat) Put(b []byte, args []uint32) {
 	if len(args) == 0 {
 		return
@@ -325,6 +328,7 @@ func (f ArgFormat) Put(b []byte, args []uint32) {
 	}
 }
 
+// Offset returns a launch message's offset for a block of arguments of some bytes.
 func (f ArgFormat) Offset(off, size uint32) uint16 {
 	if f > 0 && size == 0 {
 		return noArgs

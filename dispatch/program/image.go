@@ -70,14 +70,19 @@ type entryPatch struct {
 // relayPatch is a sub-command of a RELAY_PAGED_PACKED that reads a page of the binary buffer.
 type relayPatch struct{ at, page int }
 
+// Name returns the program's name.
 func (im *Image) Name() string { return im.name }
 
+// Label returns a pointer to the name, for holders without a copy.
 func (im *Image) Label() *string { return &im.name }
 
+// Placed reports whether Place was called.
 func (im *Image) Placed() bool { return im.placed }
 
+// Prints returns what the program's kernels print, one for each set of cores with the same kernels.
 func (im *Image) Prints() []print.Program { return im.prints }
 
+// Cores returns how many cores run a kernel of the program.
 func (im *Image) Cores() int { return im.cores }
 
 // Bounds returns the smallest range with all cores that run a kernel or have a part of the
@@ -116,8 +121,10 @@ func (im *Image) Commands() CommandSize {
 	return CommandSize{Count: CountCommands(im.layout, b), Bytes: len(b)}
 }
 
+// RunBytes returns the largest size of one run.
 func (im *Image) RunBytes() int { return len(im.text.bytes) + len(im.current().main.bytes) }
 
+// CountCommands returns how many commands of the prefetcher a stream has.
 func CountCommands(l cq.Layout, cmds []byte) int {
 	n := 0
 	for range cq.All(l, cmds) {

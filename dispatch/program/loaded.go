@@ -16,6 +16,7 @@ type Loaded struct {
 	Kernels []LoadedKernel
 }
 
+// LoadedKernel is a kernel on some cores.
 type LoadedKernel struct {
 	Name       string
 	Processor  chip.Processor
@@ -40,6 +41,7 @@ func (t *Target) noteKernels(im *Image, groups []*group) {
 	runtime.AddCleanup(im.kernels, func(id textID) { all.Delete(id) }, im.id)
 }
 
+// Loaded returns the kernels of all programs that are in use, the oldest first.
 func (t *Target) Loaded() (all []*Loaded) {
 	type entry struct {
 		id     textID

@@ -39,6 +39,7 @@ type Kernel struct {
 	NOC       chip.NOC // of a BRISC kernel; NCRISC takes the other one
 }
 
+// CoreArgs are the unique runtime arguments of one core.
 type CoreArgs struct {
 	Core chip.Core
 	Args []uint32

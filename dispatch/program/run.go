@@ -6,6 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
+// Run is a run of a program in a given State.
 type Run struct {
 	im         *Image
 	p          placement
@@ -18,6 +19,7 @@ func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
 	return Run{im, im.place(st, dispatcher), dispatcher}
 }
 
+// Size returns the bytes of the run's commands.
 func (r *Run) Size() int { return r.im.size(r.p.send) }
 
 func (im *Image) size(texts bool) int {
@@ -235,4 +237,5 @@ func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []b
 	return dst
 }
 
+// KernelPages is RelayedPages for the commands of AppendKernels.
 func (im *Image) KernelPages() []int { return im.text.appendPages(nil) }

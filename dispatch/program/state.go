@@ -38,8 +38,10 @@ type Detached struct {
 	launch   uint32
 }
 
+// Detach returns the state after a trace that ended in s.
 func (s *State) Detach() Detached { return Detached{s.Expected, s.launch} }
 
+// After returns the state of a queue after a trace.
 func (t *Target) After(end Detached) State {
 	return State{Expected: end.Expected, launch: end.launch, config: fullRing(t.Workers.L1.KernelConfigSize, uint32(end.Expected))}
 }
@@ -51,8 +53,10 @@ type Dispatcher struct {
 	Sub     uint8  // sub-device that is started: its workers have a go message and a completion stream of their own
 }
 
+// GoWord returns a go message of workers that report to the core.
 func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(d.Sub, d.At.X, d.At.Y, s) }
 
+// After returns the state after that many programs of a trace.
 func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
 }
@@ -74,8 +78,10 @@ func (s State) Reset() State {
 	return s
 }
 
+// ResetWithoutKernels is Reset without knowledge of the kernels on the workers.
 func (s State) ResetWithoutKernels() State { return State{config: newRing(s.config.size)} }
 
+// SameKernels reports whether two states have the same kernels at the same places.
 func (s *State) SameKernels(o *State) bool {
 	return s.config.end == o.config.end && s.config.texts == o.config.texts
 }
@@ -108,6 +114,7 @@ func FitKernels(s State, images []*Image) bool {
 	return true
 }
 
+// ErrState is returned for the binary form of a state that no trace ends in.
 var ErrState = errors.New("not the state of a queue after a trace")
 
 // AppendDetached appends the completion count and the slot of the next launch message, as 32-bit

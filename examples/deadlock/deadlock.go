@@ -30,8 +30,10 @@ const (
 	pageSize = 2048
 )
 
+// Core is the core that runs the program, by its logical coordinate.
 var Core = chip.Core{X: 1, Y: 1}
 
+// Options say how the program runs.
 type Options struct {
 	// Block is how many pages of one operand the reader fetches before those of the other one: a
 	// divisor of 16. It hangs with more than 4.

@@ -65,6 +65,7 @@ func (l *Layer) CircularBuffers() []CircularBuffer {
 	return all
 }
 
+// Share is a core's part of the pages of a buffer.
 type Share struct{ First, Pages uint32 }
 
 // Shares divides pages among cores as evenly as possible, in order; some shares can be empty.

@@ -180,6 +180,7 @@ func parseLine(text string) (m Image, _ *ParseError) {
 	return m, nil
 }
 
+// AppendCSV appends the image as a line of the plain file format, with its line ending.
 func (m Image) AppendCSV(dst []byte) []byte {
 	for _, p := range m.Pixels {
 		dst = append(strconv.AppendUint(dst, uint64(p), 10), ',')

@@ -29,6 +29,7 @@ var ErrFormat = errors.New("not in the weights format")
 // Page is the activations of one image between two layers; the package comment has its layouts.
 type Page [PageBytes]byte
 
+// Page returns the network's input page of an image.
 func (m Image) Page() Page { return m.Pixels }
 
 // Layer is a dense layer with int8 weights, immutable.
@@ -100,6 +101,7 @@ func decode(b []byte) (*Network, error) {
 	return n, nil
 }
 
+// Layers returns the layers in order, for running them one by one on a device.
 func (n *Network) Layers() []*Layer { return append([]*Layer(nil), n.layers...) }
 
 // Forward returns the ten scores of an image, exactly as a device computes them.
@@ -111,6 +113,7 @@ func (n *Network) Forward(pixels [Pixels]uint8) [Classes]int32 {
 	return Scores(p)
 }
 
+// Scores reads the ten scores from a page that a last layer wrote.
 func Scores(p Page) (s [Classes]int32) {
 	for i := range s {
 		s[i] = int32(binary.LittleEndian.Uint32(p[4*i:]))

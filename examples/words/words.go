@@ -87,6 +87,7 @@ func Encode(word string) ([]uint8, error) {
 	return tokens, nil
 }
 
+// Letter returns the letter of a token from 1 to 26.
 func Letter(token uint8) byte { return 'a' - 1 + token }
 
 // Decode returns the words in a sequence of tokens, each ended by End.

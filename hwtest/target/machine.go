@@ -110,6 +110,7 @@ type Linked struct {
 	close    func() error
 }
 
+// Close stops what runs for the machine.
 func (m *Linked) Close() error { return m.close() }
 
 // Machine returns the description that an emulator was named by, or nil.

@@ -24,6 +24,7 @@ const Help = "emu:blackhole, emu:wormhole (with options such as emu:blackhole,st
 // ErrUnknown is returned for a name that [Parse] doesn't know.
 var ErrUnknown = errors.New("unknown kind of device")
 
+// Kind is the kind of a device.
 type Kind uint8
 
 const (
@@ -128,6 +129,7 @@ func label(path string) string {
 // Slow reports whether the device is at least a hundred times slower.
 func (d *Device) Slow() bool { return d.Kind == Simulator || d.Strict }
 
+// Open returns the device as a target to open.
 func (d *Device) Open() kmd.Target { return d.open() }
 
 // parseSession reads the file of session:FILE, which each opening plays from its start.

@@ -13,8 +13,10 @@ import (
 	"strings"
 )
 
+// ErrNotKernel means that a file is no kernel image that tells its release.
 var ErrNotKernel = errors.New("not a kernel image of x86 (vmlinuz, bzImage)")
 
+// ErrNotModule means that a file is no kernel module.
 var ErrNotModule = errors.New("not a kernel module")
 
 // KernelRelease returns an x86 kernel image's release, such as "6.12.38-amd64" (Linux's

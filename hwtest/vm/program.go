@@ -47,6 +47,7 @@ type Program struct {
 	KernelMessages int
 }
 
+// Paths in the machine.
 const (
 	InitPath   = "/usr/bin/reprise"
 	BusyboxDir = "/usr/lib/busybox"

@@ -17,6 +17,7 @@ import (
 	"time"
 )
 
+// Hardware is what a machine is made of, and its kernel.
 type Hardware struct {
 	// Arch is "amd64", the default, or "riscv64".
 	Arch string
@@ -34,6 +35,7 @@ type Hardware struct {
 	Accelerate bool
 }
 
+// Config describes a machine whose only program is package guest's.
 type Config struct {
 	Hardware
 	// Init is package guest's command, built without cgo.
@@ -48,6 +50,7 @@ type Config struct {
 	Console io.Writer
 }
 
+// Result is what the guest reported.
 type Result struct {
 	Pass, Fail, Skip []string // the guest's lines, without the first word
 	Cards            []string // one for each card

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,6 +79,7 @@ func TestSize(t *testing.T) {
 			continue
 		}
 		is["bytes of Go without tests"] += len(text)
+		is["exported functions and types without a comment"] += uncommented(t, string(text))
 		if !inside {
 			is["files of the root package"]++
 			is["bytes of the root package"] += len(text)
@@ -90,6 +92,35 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s: %d, and %d are allowed: make something smaller", name, n, limit)
 		}
 	}
+}
+
+// uncommented counts the exported functions and types of a package that have no comment, but for
+// methods whose names say all.
+func uncommented(t *testing.T, text string) (n int) {
+	f, err := parser.ParseFile(token.NewFileSet(), "", text, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Name.Name == "main" {
+		return 0
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			hidden := d.Recv != nil && !ast.IsExported(strings.TrimLeft(types.ExprString(d.Recv.List[0].Type), "*"))
+			known := d.Recv != nil && slices.Contains([]string{"Error", "Unwrap", "String", "ID", "Len", "Less", "Swap"}, d.Name.Name)
+			if d.Name.IsExported() && d.Doc == nil && !hidden && !known {
+				n++
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if s, ok := s.(*ast.TypeSpec); ok && s.Name.IsExported() && d.Doc == nil && s.Doc == nil && s.Comment == nil {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 func longLines(text string, limit int) (n int) {

@@ -423,8 +423,11 @@ func (s *session) readBeside(n int, job *measure.Job) error {
 	return errors.Join(s.measure("streams", job), b.Release())
 }
 
+// TimedFamily is the family of figures of TT-NN programs, which are timed in other processes.
 const TimedFamily = "ttnn"
 
+// TimedChip holds the times of TT-NN programs on one chip, on the emulator and optionally on the
+// vendor's simulator.
 type TimedChip struct {
 	Name     string
 	Open     Timed
@@ -432,11 +435,13 @@ type TimedChip struct {
 	Skipped  []string // programs without a time: no single operations
 }
 
+// Timed holds the times of one program on both simulators.
 type Timed struct {
 	Name           string
 	Reprise, TTSim Times
 }
 
+// OpenDevice is the name of the program that opens the device.
 const OpenDevice = "open"
 
 func (t *Timed) what() string {

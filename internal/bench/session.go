@@ -62,8 +62,10 @@ var families = [...]family{
 	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
 }
 
+// Family describes a group of figures.
 type Family struct{ Name, About string }
 
+// Families returns the families in running order.
 func Families() []Family {
 	var out []Family
 	for _, f := range families {
@@ -72,6 +74,7 @@ func Families() []Family {
 	return out
 }
 
+// Run runs the selected measurements and returns their report.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if c.Rounds < 0 || c.Warmup < 0 {
 		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
@@ -227,13 +230,16 @@ const Summarized = "summary"
 // ErrFamily is the error of unknown families.
 var ErrFamily = errors.New("there is no such family of measurements")
 
+// Emulated is a device that this process emulates.
 type Emulated struct {
 	Target kmd.Target  // for one opening
 	Work   func() Work // since it was opened
 }
 
+// Work counts what an emulated device has done.
 type Work struct{ Instructions, NoCBytes uint64 }
 
+// Against is a device to compare with the target.
 type Against struct {
 	Target   kmd.Target
 	Name     string

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
+// Fataler is a test that can be ended.
 type Fataler interface {
 	Helper()
 	Log(args ...any)
@@ -61,6 +62,7 @@ func Words(n int, first uint32) []byte {
 	return p
 }
 
+// Allocated returns the bytes of each bank of a device that are taken, by kind.
 func Allocated(dev *reprise.Device) map[allocator.Kind]uint64 {
 	all := map[allocator.Kind]uint64{}
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {

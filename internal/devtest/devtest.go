@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
+// Bench is a device under test.
 type Bench struct {
 	*testing.T
 	Ctx   context.Context
@@ -21,6 +22,7 @@ type Bench struct {
 	Queue *reprise.Queue
 }
 
+// Open opens a device and closes it when the test ends.
 func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {
 	t.Helper()
 	dev, err := reprise.Open(t.Context(), target, opts...)
@@ -33,26 +35,31 @@ func Open(t *testing.T, target kmd.Target, opts ...reprise.Option) *Bench {
 	return &Bench{T: t, Ctx: t.Context(), Dev: dev, Queue: dev.Queue(0)}
 }
 
+// OnEmulators runs a test on a device of each architecture.
 func OnEmulators(t *testing.T, run func(*Bench), opts ...reprise.Option) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) { run(Open(t, card, opts...)) })
 	}
 }
 
+// With returns the same device for a subtest.
 func (b *Bench) With(t *testing.T) *Bench {
 	return &Bench{T: t, Ctx: t.Context(), Dev: b.Dev, Queue: b.Queue}
 }
 
+// Must ends the test on an error.
 func (b *Bench) Must(err error) {
 	b.Helper()
 	Must(b, err)
 }
 
+// Says fails the test unless the error is one line of text that has all parts in order.
 func (b *Bench) Says(err error, parts ...string) {
 	b.Helper()
 	Says(b, err, parts...)
 }
 
+// Pages is a DRAM buffer of n pages of 64 B.
 func (b *Bench) Pages(name string, n int) *reprise.Buffer {
 	b.Helper()
 	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})
@@ -60,6 +67,7 @@ func (b *Bench) Pages(name string, n int) *reprise.Buffer {
 	return buf
 }
 
+// Load loads a program.
 func (b *Bench) Load(p *reprise.Program) *reprise.Executable {
 	b.Helper()
 	x, err := b.Dev.Load(b.Ctx, p)
@@ -67,6 +75,7 @@ func (b *Bench) Load(p *reprise.Program) *reprise.Executable {
 	return x
 }
 
+// Image returns a prebuilt kernel for the device.
 func (b *Bench) Image(name string) *kernels.Image {
 	b.Helper()
 	im, err := kernels.Prebuilt(b.Dev.Arch(), name)
@@ -74,6 +83,7 @@ func (b *Bench) Image(name string) *kernels.Image {
 	return im
 }
 
+// Adder returns [Adder]'s program for the device.
 func (b *Bench) Adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	b.Helper()
 	p, err := Adder(b.Dev, name, at, in, out, addend)
@@ -81,6 +91,7 @@ func (b *Bench) Adder(name string, at chip.Core, in, out *reprise.Buffer, addend
 	return p
 }
 
+// Mover returns [Mover]'s program for the device.
 func (b *Bench) Mover(name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
 	b.Helper()
 	p, err := Mover(b.Dev, name, at, from, to)
@@ -88,4 +99,5 @@ func (b *Bench) Mover(name string, at chip.Core, from, to *reprise.Buffer) *repr
 	return p
 }
 
+// Allocated returns the bytes of each bank that are taken, by kind.
 func (b *Bench) Allocated() map[allocator.Kind]uint64 { return Allocated(b.Dev) }

@@ -20,6 +20,7 @@ type File struct {
 	NoRelocations   bool
 }
 
+// A Segment is what a program loads.
 type Segment struct {
 	Flags        elf.ProgFlag
 	Vaddr, Paddr uint32
@@ -27,6 +28,7 @@ type Segment struct {
 	Memory       uint32 // 0: as many as Bytes
 }
 
+// Indices of sections, which symbols refer to.
 const (
 	Text = 1
 	Data = 2
@@ -39,6 +41,7 @@ func Relocation(off uint32, t elf.R_RISCV, symbol uint32, addend int32) elf.Rela
 	return elf.Rela32{Off: off, Info: symbol<<8 | uint32(t), Addend: addend}
 }
 
+// Build returns the file's bytes.
 func (f File) Build() []byte {
 	const headerSize, progSize, sectSize = 52, 32, 40
 	le := binary.LittleEndian

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// A Variable is a variable of tt-metal's base firmware.
 type Variable struct {
 	Name string
 	Addr uint32
@@ -54,6 +55,7 @@ func NewMetal(p chip.Processor, entry uint32, dramBanks, l1Banks int) Metal {
 
 func absolute(value uint32) elf.Sym32 { return elf.Sym32{Value: value, Shndx: ABS} }
 
+// Base returns the base firmware's file.
 func (m Metal) Base() File {
 	f := File{
 		Entry: m.Entry,

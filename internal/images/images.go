@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// Ext is the extension of archives.
 const Ext = ".tar.gz"
 
 // maxUnpacked limits the bytes of an unpacked archive, headers included; the project's largest has
@@ -43,6 +44,7 @@ func New(files fs.FS, folder string) Set {
 	return s
 }
 
+// Files returns all images for a chip by path.
 func (s Set) Files(a chip.Arch) (map[string][]byte, error) {
 	unpack, ok := s.archives[a]
 	if !ok {
@@ -93,6 +95,7 @@ func Pack(files map[string][]byte) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
+// Unpack returns the files of an archive by path.
 func Unpack(archive []byte) (map[string][]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {

@@ -9,6 +9,7 @@ package kabi
 // ioctl.h, TENSTORRENT_IOCTL_MAGIC).
 const Magic = 0xFA
 
+// Ioctl request numbers, _IO(Magic, n).
 const (
 	IoctlGetDeviceInfo   = Magic << 8
 	IoctlGetHarvesting   = Magic<<8 | 1 // always EINVAL
@@ -45,6 +46,7 @@ const DriverAPIVersion = 2
 
 const OldestDriver = "2.0.0" // the first with that interface
 
+// Limits of the header.
 const (
 	MaxDMABufs       = 256
 	MaxInboundTLBs   = 256
@@ -65,6 +67,7 @@ const (
 // AllocateDMABufNOCDMA asks for a NoC address for a DMA buffer, from the top.
 const AllocateDMABufNOCDMA = 2
 
+// Reset modes of ResetDeviceIn.Flags.
 const (
 	ResetRestoreState = 0
 	ResetPCIeLink     = 1
@@ -82,6 +85,7 @@ const (
 	PinPagesReadOnly   = 8 // since 2.9.0; needs a translating IOMMU
 )
 
+// Operations of LockCtlIn.Flags.
 const (
 	LockAcquire         = 0
 	LockRelease         = 1
@@ -101,12 +105,14 @@ const (
 	LockIndexPCIeDMA          = 21
 )
 
+// Operations of SMCMessage.Flags.
 const (
 	SMCPost    = 1
 	SMCPoll    = 2
 	SMCAbandon = 4
 )
 
+// Power flags of PowerState.
 const (
 	PowerMaxAIClock   = 1 << 0
 	PowerDRAMPHY      = 1 << 1

@@ -7,6 +7,7 @@ type inOut[I, O any] struct {
 	Out O
 }
 
+// GetDeviceInfo is the argument of IoctlGetDeviceInfo.
 type GetDeviceInfo inOut[GetDeviceInfoIn, GetDeviceInfoOut]
 
 // The driver zeroes OutputSizeBytes of the answer first: never more than the real buffer.
@@ -14,6 +15,7 @@ type GetDeviceInfoIn struct {
 	OutputSizeBytes uint32
 }
 
+// GetDeviceInfoOut is the PCI identity of a device.
 type GetDeviceInfoOut struct {
 	OutputSizeBytes                                    uint32
 	VendorID, DeviceID, SubsystemVendorID, SubsystemID uint16
@@ -21,6 +23,8 @@ type GetDeviceInfoOut struct {
 	MaxDMABufSizeLog2, PCIDomain, Reserved             uint16
 }
 
+// QueryMappings is the argument of IoctlQueryMappings with room for every mapping that the driver
+// reports.
 type QueryMappings struct {
 	In  QueryMappingsIn
 	Out [MaxMappings]Mapping
@@ -31,13 +35,16 @@ type QueryMappingsIn struct {
 	OutputMappingCount, Reserved uint32
 }
 
+// Mapping is one mappable PCI resource.
 type Mapping struct {
 	MappingID, Reserved      uint32
 	MappingBase, MappingSize uint64
 }
 
+// AllocateDMABuf is the argument of IoctlAllocateDMABuf.
 type AllocateDMABuf inOut[AllocateDMABufIn, AllocateDMABufOut]
 
+// AllocateDMABufIn asks for a kernel buffer of whole pages.
 type AllocateDMABufIn struct {
 	RequestedSize   uint32
 	BufIndex, Flags uint8
@@ -52,8 +59,10 @@ type AllocateDMABufOut struct {
 	NOCAddress, Reserved1          uint64
 }
 
+// GetDriverInfo is the argument of IoctlGetDriverInfo.
 type GetDriverInfo inOut[GetDriverInfoIn, GetDriverInfoOut]
 
+// GetDriverInfoIn asks for OutputSizeBytes of the answer.
 type GetDriverInfoIn struct {
 	OutputSizeBytes uint32
 }
@@ -64,8 +73,10 @@ type GetDriverInfoOut struct {
 	DriverVersionMajor, DriverVersionMinor, DriverVersionPatch, Reserved0 uint8
 }
 
+// ResetDevice is the argument of IoctlResetDevice.
 type ResetDevice inOut[ResetDeviceIn, ResetDeviceOut]
 
+// ResetDeviceIn names a reset mode.
 type ResetDeviceIn struct {
 	OutputSizeBytes, Flags uint32
 }
@@ -75,10 +86,13 @@ type ResetDeviceOut struct {
 	OutputSizeBytes, Result uint32
 }
 
+// PinPages is the argument of IoctlPinPages that asks for the physical address only.
 type PinPages inOut[PinPagesIn, PinPagesOut]
 
+// PinPagesExtended is the argument of IoctlPinPages that also asks for the NoC address.
 type PinPagesExtended inOut[PinPagesIn, PinPagesOutExtended]
 
+// PinPagesIn names a range of the caller's address space in whole pages.
 type PinPagesIn struct {
 	OutputSizeBytes, Flags uint32
 	VirtualAddress, Size   uint64
@@ -94,6 +108,7 @@ type PinPagesOutExtended struct {
 	PhysicalAddress, NOCAddress uint64
 }
 
+// UnpinPages is the argument of IoctlUnpinPages.
 type UnpinPages struct {
 	In UnpinPagesIn
 }
@@ -103,8 +118,10 @@ type UnpinPagesIn struct {
 	VirtualAddress, Size, Reserved uint64
 }
 
+// LockCtl is the argument of IoctlLockCtl.
 type LockCtl inOut[LockCtlIn, LockCtlOut]
 
+// LockCtlIn names an operation and a lock.
 type LockCtlIn struct {
 	OutputSizeBytes, Flags uint32
 	Index                  uint8
@@ -117,18 +134,23 @@ type LockCtlOut struct {
 	Reserved [3]uint8
 }
 
+// MapPeerBar is the argument of IoctlMapPeerBar.
 type MapPeerBar inOut[MapPeerBarIn, MapPeerBarOut]
 
+// MapPeerBarIn names a range of another device's BAR.
 type MapPeerBarIn struct {
 	PeerFD, PeerBarIndex, PeerBarOffset, PeerBarLength, Flags, Reserved uint32
 }
 
+// MapPeerBarOut is the address under which this device reaches the peer's BAR.
 type MapPeerBarOut struct {
 	DMAAddress, Reserved uint64
 }
 
+// AllocateTLB is the argument of IoctlAllocateTLB.
 type AllocateTLB inOut[AllocateTLBIn, AllocateTLBOut]
 
+// AllocateTLBIn asks for a window of exactly Size bytes.
 type AllocateTLBIn struct {
 	Size, Reserved uint64
 }
@@ -139,10 +161,12 @@ type AllocateTLBOut struct {
 	MmapOffsetUC, MmapOffsetWC, Reserved1 uint64
 }
 
+// FreeTLB is the argument of IoctlFreeTLB.
 type FreeTLB struct {
 	In FreeTLBIn
 }
 
+// FreeTLBIn names a window.
 type FreeTLBIn struct {
 	ID uint32
 }
@@ -161,13 +185,16 @@ type NOCTLBConfig struct {
 	Reserved1                  [2]uint32
 }
 
+// ConfigureTLB is the argument of IoctlConfigureTLB.
 type ConfigureTLB inOut[ConfigureTLBIn, ConfigureTLBOut]
 
+// ConfigureTLBIn re-targets a window.
 type ConfigureTLBIn struct {
 	ID, Reserved uint32
 	Config       NOCTLBConfig
 }
 
+// ConfigureTLBOut is never written.
 type ConfigureTLBOut struct {
 	Reserved uint64
 }
@@ -181,6 +208,7 @@ type SetNOCCleanup struct {
 	Addr, Data         uint64
 }
 
+// PowerState is the argument of IoctlSetPowerState.
 type PowerState struct {
 	Argsz, Flags        uint32
 	Reserved0, Validity uint8
@@ -188,12 +216,14 @@ type PowerState struct {
 	PowerSettings       [PowerSettingCount]uint16
 }
 
+// ExportTLBDMABuf is the argument of IoctlExportTLBDMABuf.
 type ExportTLBDMABuf struct {
 	Argsz, Flags, TLBID uint32
 	FD                  int32
 	Offset, Size        uint64
 }
 
+// SMCMessage is the argument of IoctlSMCMessage.
 type SMCMessage struct {
 	Argsz, Flags, QueueIndex, Reserved0 uint32
 	Message                             [8]uint32

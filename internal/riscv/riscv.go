@@ -43,8 +43,10 @@ var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64
 
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
 
+// ErrNotFound is returned when the compiler is not installed.
 var ErrNotFound = errors.New("no RISC-V cross compiler")
 
+// A Compiler is an installed cross compiler.
 type Compiler struct {
 	// Prefix begins the names of the compiler's programs, such as "riscv64-unknown-elf-"; it may
 	// have a directory.
@@ -77,11 +79,13 @@ func Find(prefix string) (*Compiler, error) {
 		ErrNotFound, why)
 }
 
+// IsSource reports whether [Compiler.Compile] knows a file's extension.
 func IsSource(name string) bool {
 	_, ok := languages[filepath.Ext(name)]
 	return ok
 }
 
+// A Unit is one source file to compile.
 type Unit struct {
 	Source, Object string
 	Arch           chip.Arch
@@ -117,6 +121,7 @@ func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error)
 	return c.run(ctx, language.program, append(args, "-c", operand(u.Source), "-o", operand(u.Object)))
 }
 
+// Link links objects by a linker script.
 func (c *Compiler) Link(ctx context.Context, script, output string, objects []string, flags ...string) (text string, err error) {
 	args := slices.Concat(commonFlags, linkFlags, flags, []string{"-T", script, "-o", operand(output)})
 	for _, o := range objects {

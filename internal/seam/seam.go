@@ -28,6 +28,7 @@ type File interface {
 	Fault() error
 }
 
+// Mapping is the result of File.Mmap.
 type Mapping struct {
 	// Mem is plain memory: a BAR of a real card, or a DMA buffer.
 	Mem []byte

@@ -17,13 +17,19 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// Errors that a caller can act on, wrapped in an *Error with the fix.
 var (
-	ErrNoPython     = errors.New("no Python")
+	// ErrNoPython means that no Python interpreter runs.
+	ErrNoPython = errors.New("no Python")
+	// ErrNotInstalled means that the Python interpreter lacks the package ttnn.
 	ErrNotInstalled = errors.New("ttnn is not installed")
-	ErrNoLibrary    = errors.New("no simulator library")
-	ErrUnusable     = errors.New("unusable installation")
+	// ErrNoLibrary means that the simulator library is missing and can't be built.
+	ErrNoLibrary = errors.New("no simulator library")
+	// ErrUnusable means that files of an installation or the cache are missing or unwritable.
+	ErrUnusable = errors.New("unusable installation")
 )
 
+// Error says what is missing and how to get it.
 type Error struct {
 	Kind  error
 	Found string
@@ -44,6 +50,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
 
+// Version is the version of a ttnn wheel.
 type Version struct{ Major, Minor, Patch int }
 
 // String returns "0.77.0".
@@ -68,6 +75,7 @@ func ParseVersion(s string) (v Version, err error) {
 	return v, nil
 }
 
+// An Installation is a Python interpreter that has TT-NN.
 type Installation struct {
 	Python        string
 	PythonVersion string

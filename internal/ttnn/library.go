@@ -23,8 +23,10 @@ const (
 	libraryModule = rootModule + "/" + libraryFolder
 )
 
+// LibraryName is the file name of the simulator library.
 const LibraryName = "libttsim.so"
 
+// Libraries finds and builds the simulator library.
 type Libraries struct {
 	Cache string
 	// Executable is the running program: a library beside it is used.

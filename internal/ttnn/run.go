@@ -34,6 +34,7 @@ const (
 	variableTelemetry = "TT_METAL_DISPATCH_TELEMETRY_DISABLE"
 )
 
+// Run describes a Python program's run on an emulated machine.
 type Run struct {
 	Installation *Installation
 	Library      string
@@ -139,6 +140,7 @@ func (r *Run) folder(library string, files map[string][]byte) (string, error) {
 	return dir, nil
 }
 
+// MachineOf returns the machine with one chip of an architecture.
 func MachineOf(a chip.Arch) string {
 	if a == chip.Wormhole {
 		return "n150"

@@ -70,6 +70,7 @@ const (
 // Kind is a kind of device memory, with the values of tt-metal's BufferType.
 type Kind uint8
 
+// The kinds.
 const (
 	DRAM    Kind = 0
 	L1      Kind = 1
@@ -79,6 +80,7 @@ const (
 	numKinds = 5
 )
 
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
 
 var kindNames = [numKinds]string{"DRAM", "L1", "", "L1_SMALL", "TRACE"}
@@ -111,6 +113,7 @@ type Device struct {
 	Emulated bool   // private to the process
 }
 
+// Entry is the contents of a log.
 type Entry struct {
 	PID       int    // in the process's own namespace
 	Start     uint64 // of the process, in ticks since boot; 0 is unknown
@@ -125,6 +128,7 @@ type Entry struct {
 	Foreign bool // PID belongs to another namespace
 }
 
+// Record is one kind's memory.
 type Record struct {
 	Kind Kind
 	Value
@@ -214,6 +218,7 @@ func text(b []byte) string {
 	}, string(b))
 }
 
+// Snapshot holds the contents of a directory's logs.
 type Snapshot struct {
 	Time     time.Time
 	Entries  []Entry
@@ -293,6 +298,7 @@ func (r *reader) record(dst, src []byte, at int) {
 	}
 }
 
+// Dir is the default folder of logs.
 const Dir = "/dev/shm"
 
 // prefix begins each log's name, such as reprise.1234.0f3a9c51.
@@ -307,6 +313,7 @@ type Log struct {
 	closed atomic.Bool
 }
 
+// Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
 // Set stores into one cache line. Calls for the same kind must not be concurrent. After Close it

@@ -23,6 +23,7 @@ const (
 // ErrTooMany means more files or deeper folders than in a kernel cache.
 var ErrTooMany = errors.New("too many files or folders")
 
+// ErrEmpty means that a folder has neither kernels nor base firmware of tt-metal.
 var ErrEmpty = errors.New("no kernels and no base firmware of tt-metal")
 
 // A Cache is folders with kernels and base firmware that tt-metal built, such as its kernel cache
@@ -266,6 +267,7 @@ func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	return &k, &Cache{Problems: []error{err}}, nil
 }
 
+// ErrNoFirmware means that a cache lacks the base firmware of a kernel.
 var ErrNoFirmware = errors.New("the base firmware that the kernel was linked with is not there")
 
 // A NoFirmwareError says why a cache lacks a kernel's base firmware. It matches [ErrNoFirmware].

@@ -16,6 +16,7 @@ const fetchEntryType = "prefetch_q_entry_type"
 // size in bytes of type prefetch_q_entry_type.
 type Constants map[string]uint64
 
+// ErrNoDebugInfo is returned for a file without debug information, which has the constants.
 var ErrNoDebugInfo = errors.New("the file has no debug information: build it with -g, as tt-metal does, and don't strip it")
 
 // ReadConstants reads a kernel's ELF file. The error wraps ErrNoDebugInfo without debug

@@ -60,6 +60,7 @@ func (e *FirmwareError) Error() string {
 // Unwrap returns Err.
 func (e *FirmwareError) Unwrap() error { return e.Err }
 
+// ErrMixed means that the files of a folder of base firmware were not built together.
 var ErrMixed = errors.New("the files were not built together")
 
 // FileName returns tt-metal's name of a processor's file, such as brisc.elf.
@@ -147,6 +148,7 @@ func isFirmware(dir string) bool {
 // maxFile, in bytes, is above the limit of package kernels.
 const maxFile = 32 << 20
 
+// ErrNotFile means that a name is a folder, a pipe or a device instead of a file.
 var ErrNotFile = errors.New("not a regular file")
 
 // readFile refuses pipes, which would block, and devices, which have no end.

@@ -51,7 +51,9 @@ var (
 	// ErrNoQueueFirmware is returned for a folder without the kernels of a command queue.
 	ErrNoQueueFirmware = errors.New("no command-queue kernels that belong together")
 	// ErrSplitQueue means that a queue's parts lie on two chips.
-	ErrSplitQueue    = errors.New("the kernels are of a queue that is split over two chips, over Ethernet")
+	ErrSplitQueue = errors.New("the kernels are of a queue that is split over two chips, over Ethernet")
+	// ErrSeveralQueues is returned for a folder with command-queue kernels of several devices or
+	// settings.
 	ErrSeveralQueues = errors.New("there are command-queue kernels of several devices or settings: give a folder with one kernel of each kind for each queue")
 )
 

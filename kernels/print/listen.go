@@ -25,6 +25,7 @@ type Device interface {
 	OnPrinting(f func()) (cancel func()) // calls f after programs are added, before some are removed, and before and after rings are emptied
 }
 
+// Options change how Listen reads.
 type Options struct {
 	// Patience is how many cycles a kernel with a full ring waits before it drops records; 0 means
 	// 2^30, about a second. Without a listener it doesn't wait.

@@ -50,6 +50,7 @@ func (r Record) String() string {
 	return s + ": " + Printable(r.Text)
 }
 
+// Printable replaces control characters, which kernels' texts may have.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {

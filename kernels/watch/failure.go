@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
+// A Check is a kind of check in kernels.
 type Check uint8
 
 // Checks. Source: kernels/include/reprise/watch.h.

@@ -22,6 +22,7 @@ type Target struct {
 
 func (t *Target) String() string { return t.Name }
 
+// Node implements kmd.Target.
 func (t *Target) Node() seam.Node { return node{t} }
 
 type node struct{ t *Target }

@@ -79,6 +79,7 @@ func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	return t, nil
 }
 
+// EthernetWindow opens a window to the L1 of an Ethernet tile.
 func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 	size := d.Params().Windows[0].Size
 	for _, c := range d.Params().Windows {
@@ -97,6 +98,7 @@ func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 
 func (t *Tunnel) String() string { return t.name }
 
+// Close releases the window.
 func (t *Tunnel) Close() error { return t.w.Close() }
 
 func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {

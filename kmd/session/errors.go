@@ -22,6 +22,7 @@ var (
 	ErrRefused = errors.New("the playback has stopped")
 )
 
+// DifferenceError is the first difference of a playback from its recording.
 type DifferenceError struct {
 	Index int    // of the event in the recording, from 0
 	Want  string // the recorded event, "" after the end

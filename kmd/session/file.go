@@ -125,6 +125,7 @@ func (o *writer) close() error {
 	return nil
 }
 
+// Session is a recording in memory.
 type Session struct {
 	Target string  `json:"target"` // name of the recorded target
 	Events []Event `json:"events"`

@@ -42,6 +42,7 @@ type Player struct {
 
 var _ kmd.Target = (*Player)(nil)
 
+// PlayOption configures a playback.
 type PlayOption func(*Player)
 
 // Lockstep compares every event in order, also loads and queries, for a device that runs only
@@ -57,6 +58,7 @@ func Play(r io.Reader, opts ...PlayOption) (*Player, error) {
 	return s.Player(opts...), nil
 }
 
+// Player returns a target that plays the recording from its start.
 func (s *Session) Player(opts ...PlayOption) *Player {
 	p := &Player{s: s, places: newPlaces(), patience: stuckAfter, quietAfter: playedQuiet}
 	for _, o := range opts {
@@ -93,6 +95,7 @@ func (p *Player) Left() int {
 	return n
 }
 
+// Node implements kmd.Target.
 func (p *Player) Node() seam.Node { return playedNode{p} }
 
 func (p *Player) String() string { return p.s.Target }

@@ -93,6 +93,7 @@ func (r *Recorder) finish() {
 	r.busy.Add(-1)
 }
 
+// Node implements kmd.Target.
 func (r *Recorder) Node() seam.Node { return recordedNode{r} }
 
 func (r *Recorder) String() string { return r.name }

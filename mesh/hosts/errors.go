@@ -7,8 +7,10 @@ import (
 )
 
 var (
+	// ErrClosed is returned after an engine was closed.
 	ErrClosed = errors.New("the engine is closed")
-	ErrOrder  = errors.New("the hosts do different operations")
+	// ErrOrder is returned when hosts do different operations in the same exchange.
+	ErrOrder = errors.New("the hosts do different operations")
 	// ErrBroken is returned by every exchange after a failed one: the hosts no longer agree which
 	// one is next. Close the engine and restart the program on every host.
 	ErrBroken = errors.New("an exchange failed before")
@@ -22,6 +24,7 @@ var (
 	ErrElsewhere = errors.New("on another host")
 )
 
+// LostError is the error of an exchange in which hosts are missing.
 type LostError struct {
 	Op    string
 	Ranks []int // hosts known to be gone

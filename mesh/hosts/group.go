@@ -101,6 +101,7 @@ func (g *Group) Resume(ctx context.Context, saved uint64) (uint64, error) {
 	return saved, nil
 }
 
+// Replayer is a trace over the chips of this host's mesh.
 type Replayer interface {
 	Replay(ctx context.Context) error
 }

@@ -43,10 +43,13 @@ func InProcess(n int) ([]*Local, error) {
 	return out, nil
 }
 
+// Rank implements Engine.
 func (l *Local) Rank() int { return l.rank }
 
+// Size implements Engine.
 func (l *Local) Size() int { return len(l.j.gone) }
 
+// Exchange implements Engine.
 func (l *Local) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
 	if err := ctx.Err(); err != nil {
@@ -129,6 +132,7 @@ func (j *job) endLocked(r *round, op string, err error) {
 	close(r.done)
 }
 
+// Close ends the host.
 func (l *Local) Close() error {
 	j := l.j
 	j.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
+// Graph is the chips of a machine and their links.
 type Graph struct {
 	Arch  chip.Arch
 	Chips []Chip // the devices' chips in their order, then the remote chips
@@ -32,6 +33,7 @@ type Chip struct {
 	Problem error
 }
 
+// End is an Ethernet channel of a chip of a Graph.
 type End struct{ Chip, Channel int }
 
 // Port is an Ethernet tile and its link.
@@ -42,8 +44,10 @@ type Port struct {
 	Peer    *End // the current or last other end; nil if its chip is unknown
 }
 
+// State is the state of a link.
 type State uint8
 
+// The states of a link.
 const (
 	Unconnected State = iota // no other end was ever seen
 	Training                 // the firmware has not decided yet

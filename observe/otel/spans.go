@@ -39,6 +39,7 @@ func New(t trace.Tracer) *Spans {
 	return &Spans{tracer: t}
 }
 
+// Begin implements ops.Observer.
 func (s *Spans) Begin(ctx context.Context, f *ops.Function) context.Context {
 	ctx, _ = s.tracer.Start(ctx, f.Name, trace.WithTimestamp(f.Start), trace.WithAttributes(
 		attribute.Int("reprise.device", f.Device), attribute.Int("reprise.level", f.Level), attribute.StringSlice("reprise.arguments", f.Args),
@@ -46,6 +47,7 @@ func (s *Spans) Begin(ctx context.Context, f *ops.Function) context.Context {
 	return ctx
 }
 
+// End implements ops.Observer.
 func (s *Spans) End(ctx context.Context, f *ops.Function) {
 	span := trace.SpanFromContext(ctx)
 	failed(span, f.Err)

@@ -33,8 +33,10 @@ type Program struct {
 	Result Tensors // what the result may be
 }
 
+// Tensors is a set of tensors.
 type Tensors uint8
 
+// The sets.
 const (
 	Any         Tensors = iota
 	FloatTiles          // tiles of BFloat16 or Float32
@@ -45,6 +47,7 @@ const (
 // Content is what a circular buffer holds; it determines the format.
 type Content uint8
 
+// The contents.
 const (
 	None   Content = iota
 	Result         // tiles of the result
@@ -70,6 +73,7 @@ type Engine struct {
 
 type Types struct{ Left, Right, Result kernels.Format }
 
+// Format returns the format of a circular buffer's content.
 func (t Types) Format(c Content) kernels.Format {
 	return [...]kernels.Format{Result: t.Result, Left: t.Left, Right: t.Right, Wide: kernels.FP32}[c]
 }

@@ -44,6 +44,7 @@ var (
 	}
 )
 
+// Programs of operations.
 var (
 	Matmul         = &Program{Reader: "matmul_reader", Engine: matmul}
 	MatmulRows     = &Program{Title: "matmul", Reader: "matmul_rows_reader", Engine: matmul}

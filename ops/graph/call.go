@@ -120,6 +120,7 @@ func Durations(g *Graph) map[string]time.Duration {
 	return m
 }
 
+// ArgumentsOf are the arguments of a call.
 type ArgumentsOf struct {
 	Name      string
 	Arguments []string

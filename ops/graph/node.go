@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// NodeType is the kind of a node.
 type NodeType string
 
 // The types of nodes. The last two came with [Format2026v3].

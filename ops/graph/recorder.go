@@ -33,6 +33,7 @@ type Config struct {
 	Now              func() time.Time // the clock; time.Now if nil
 }
 
+// Arg is an argument of a function.
 type Arg struct {
 	Text    string
 	Tensors []*Tensor

@@ -109,6 +109,7 @@ type OperationBuffer struct {
 	Layout     int    `json:"buffer_layout"`
 }
 
+// PythonRecord is what TT-NN's Python layer recorded about an operation.
 type PythonRecord struct {
 	Name       string            `json:"name"`
 	Arguments  map[string]string `json:"arguments"`

@@ -130,6 +130,7 @@ func peakL1(g *Graph) (peak, inBuffer int64) {
 // allocated.
 func PeakAllocated(g *Graph) int64 { return g.allocated(func(*Node) bool { return true }).Peak }
 
+// DRAMUse is the DRAM that buffers took, in bytes.
 type DRAMUse struct {
 	Peak      int64 // most at a time, of buffers that were allocated inside the capture
 	Allocated int64

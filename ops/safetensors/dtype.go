@@ -15,6 +15,7 @@ import (
 // bits with exponents.
 type DType string
 
+// The data types.
 const (
 	Bool   DType = "BOOL"
 	U8     DType = "U8"

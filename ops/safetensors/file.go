@@ -107,6 +107,7 @@ func Load(path string) (tensors map[string]*ops.Host, err error) {
 	return tensors, nil
 }
 
+// Close closes the file.
 func (f *File) Close() error {
 	if err := f.close(); err != nil {
 		return fmt.Errorf("safetensors: close: %w", err)
@@ -123,6 +124,7 @@ func (f *File) Tensors() []Info {
 	return out
 }
 
+// Metadata returns the header's metadata.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
 // Tensor reads a tensor, converted as [DType] says; a scalar gets the shape [1]. The error wraps

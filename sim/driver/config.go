@@ -143,8 +143,10 @@ func opened(f *file, err error) (seam.File, error) {
 	return f, nil
 }
 
+// Ordinal returns the number in the node's name.
 func (n *Node) Ordinal() int { return n.dev.ordinal }
 
+// Address returns the device's PCI address in the usual form, "0000:01:00.0".
 func (n *Node) Address() string { return n.dev.address() }
 
 // Power returns the flags and settings last sent to the firmware, and the number of sends.

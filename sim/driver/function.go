@@ -72,6 +72,7 @@ type ResetAsker interface {
 	OnResetAsked(ask func())
 }
 
+// DMAError is an access to host memory that a device's IOMMU refused.
 type DMAError struct {
 	Bus   uint64
 	Size  int

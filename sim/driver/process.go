@@ -46,6 +46,7 @@ func (p *Process) giveBack(fd int) {
 	p.mu.Unlock()
 }
 
+// NewProcess starts a process with a number and a name.
 func (d *Driver) NewProcess(pid int, name string) *Process {
 	p := &Process{drv: d, pid: pid, name: name}
 	d.mu.Lock()
@@ -54,6 +55,7 @@ func (d *Driver) NewProcess(pid int, name string) *Process {
 	return p
 }
 
+// Node returns the node of device i as this process opens it.
 func (p *Process) Node(i int) seam.Node { return processNode{p, p.drv.list()[i]} }
 
 type processNode struct {

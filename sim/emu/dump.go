@@ -213,6 +213,7 @@ type Work struct {
 	NoCBytes uint64
 }
 
+// Work returns what the chip has done.
 func (c *Chip) Work() Work {
 	c.acquire()
 	defer c.release()

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
+// AttachDMA connects the chip to host memory, before any access to it.
 func (c *Chip) AttachDMA(d DMA) {
 	c.acquire()
 	c.pcie.host = d

@@ -138,6 +138,7 @@ func (c *Chip) Reset() error {
 	return nil
 }
 
+// OnResetAsked implements driver.ResetAsker.
 func (c *Chip) OnResetAsked(ask func()) {
 	c.acquire()
 	defer c.release()

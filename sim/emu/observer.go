@@ -40,10 +40,13 @@ func (o *Observer) access(perform func(c *Chip)) bool {
 	return o.refused == nil
 }
 
+// ConfigRead implements driver.Function.
 func (o *Observer) ConfigRead(off uint32) uint32 { return o.chip.ConfigRead(off) }
 
+// ConfigWrite does nothing.
 func (o *Observer) ConfigWrite(uint32, uint32) {}
 
+// BARLoad implements driver.Function.
 func (o *Observer) BARLoad(bar int, off uint64, width int) (v uint64) {
 	if !o.access(func(c *Chip) { v = c.loadBAR(bar, off, width) }) {
 		return allOnes(width)
@@ -51,29 +54,34 @@ func (o *Observer) BARLoad(bar int, off uint64, width int) (v uint64) {
 	return v
 }
 
+// BARStore implements driver.Function.
 func (o *Observer) BARStore(bar int, off uint64, width int, v uint64) {
 	if bar != 2 {
 		o.access(func(c *Chip) { c.store(bar, off, width, v) })
 	}
 }
 
+// BARRead implements driver.Function.
 func (o *Observer) BARRead(bar int, off uint64, p []byte) {
 	if len(p) > 0 && !o.access(func(c *Chip) { c.readBAR(bar, off, p) }) {
 		fill(p, 0xFF)
 	}
 }
 
+// BARWrite implements driver.Function.
 func (o *Observer) BARWrite(bar int, off uint64, p []byte) {
 	if len(p) > 0 && bar != 2 {
 		o.access(func(c *Chip) { c.writeBAR(bar, off, p) })
 	}
 }
 
+// AttachDMA does nothing.
 func (o *Observer) AttachDMA(driver.DMA) {}
 
 // Fault is always nil: the observer outlives what stops the chip.
 func (o *Observer) Fault() error { return nil }
 
+// Close does nothing.
 func (o *Observer) Close() error { return nil }
 
 // ReadTile reads memory or registers of the tile at a raw or translated NoC 0 coordinate. The error

@@ -8,10 +8,12 @@ import (
 
 var _ driver.Peer = (*Chip)(nil)
 
+// PeerWrite implements driver.Peer.
 func (c *Chip) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	c.peers.post(c, peerAccess{bar: bar, off: off, p: slices.Clone(p), taken: taken})
 }
 
+// PeerRead implements driver.Peer.
 func (c *Chip) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	c.peers.post(c, peerAccess{bar: bar, off: off, n: n, done: done})
 }

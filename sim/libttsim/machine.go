@@ -129,12 +129,16 @@ func (m *Machine) serve() error {
 	return nil
 }
 
+// Settings returns the settings of Start.
 func (m *Machine) Settings() Settings { return m.settings }
 
+// Spec returns the machine's description.
 func (m *Machine) Spec() chip.Machine { return m.emulated.Spec() }
 
+// Chips returns the emulated chips, in the order of Spec.
 func (m *Machine) Chips() []*emu.Chip { return m.chips }
 
+// Cards returns the machine's cards, for inspection.
 func (m *Machine) Cards() []*sim.Card { return m.emulated.Cards() }
 
 // ConfigRead reads the word at off of a function's configuration space, all ones if missing; bdf is
@@ -216,6 +220,7 @@ func (m *Machine) ReadTile(at chip.XY, address uint64, p []byte) error {
 	return m.fault()
 }
 
+// WriteTile writes p like ReadTile.
 func (m *Machine) WriteTile(at chip.XY, address uint64, p []byte) error {
 	if err := m.functions[0].Observe().WriteTile(at, address, p); err != nil {
 		return fmt.Errorf("libttsim: %w", err)

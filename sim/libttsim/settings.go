@@ -20,6 +20,7 @@ import (
 // Variable is the environment variable with the shared library's Settings, as JSON.
 const Variable = "REPRISE_LIBTTSIM"
 
+// ErrSettings.
 var ErrSettings = errors.New("unusable settings of the simulator library")
 
 // Settings describe the emulated machine.
@@ -47,8 +48,10 @@ var checks = map[string]sim.Option{
 	"unwritten": sim.RefuseUnwritten(),
 }
 
+// Checks returns the names of the emulator's checks, sorted.
 func Checks() []string { return slices.Sorted(maps.Keys(checks)) }
 
+// ParseSettings reads Settings as JSON.
 func ParseSettings(text string) (Settings, error) {
 	var s Settings
 	d := json.NewDecoder(strings.NewReader(text))
@@ -60,6 +63,7 @@ func ParseSettings(text string) (Settings, error) {
 	return s, err
 }
 
+// Spec returns the machine that the settings name.
 func (s *Settings) Spec() (chip.Machine, error) {
 	spec, _, err := s.machine()
 	return spec, err

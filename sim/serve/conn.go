@@ -19,10 +19,12 @@ type Conn struct {
 	oob  []byte
 }
 
+// NewConn returns a connection that owns the socket.
 func NewConn(c *net.UnixConn) *Conn {
 	return &Conn{conn: c, out: make([]byte, 0, HeadSize+shortPayload), oob: make([]byte, descriptorSpace)}
 }
 
+// Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
 // Send sends a message, whose head gets its Size, with a descriptor of the caller's unless
@@ -87,6 +89,7 @@ func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	return fd, nil
 }
 
+// Payload reads the payload of the last received head into p, which has its length.
 func (c *Conn) Payload(p []byte) error {
 	if len(p) == 0 {
 		return nil
@@ -121,4 +124,5 @@ func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte
 // AwaitEnd returns when the peer has closed the socket or ended.
 func (c *Conn) AwaitEnd() { _, _ = io.Copy(io.Discard, c.conn) }
 
+// PeerPID returns the number of the process at the other end.
 func (c *Conn) PeerPID() (int, error) { return peerPID(c.conn) }

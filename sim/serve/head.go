@@ -25,6 +25,7 @@ const (
 // Status is how a request ended.
 type Status uint8
 
+// Values of Status.
 const (
 	StatusOK    Status = iota
 	StatusErrno        // Val: the errno
@@ -51,6 +52,7 @@ const HeadSize = 32
 
 const valueAt = 24
 
+// Put encodes the head into the first HeadSize bytes of b.
 func (h *Head) Put(b []byte) {
 	_ = b[HeadSize-1]
 	binary.LittleEndian.PutUint64(b, uint64(h.Op)|uint64(h.Width)<<8|uint64(h.Status)<<16|uint64(h.Kind)<<24|uint64(h.Object)<<32)
@@ -69,11 +71,13 @@ func (h *Head) Take(b []byte) {
 	h.Val = binary.LittleEndian.Uint64(b[valueAt:])
 }
 
+// ValidWidth reports whether w is a width for OpLoad and OpStore.
 func ValidWidth(w uint8) bool { return w == 1 || w == 2 || w == 4 || w == 8 }
 
 var (
 	// ErrProtocol: the peer violates the protocol, or has another version.
-	ErrProtocol    = errors.New("the peer doesn't speak this program's protocol of served cards")
+	ErrProtocol = errors.New("the peer doesn't speak this program's protocol of served cards")
+	// ErrUnsupported.
 	ErrUnsupported = errors.New("serving cards to other processes needs linux")
 )
 

@@ -5,6 +5,7 @@ import "fmt"
 // Version is the protocol's version, equal on both sides.
 const Version = 1
 
+// Service is the purpose of a connection.
 type Service uint8
 
 const (

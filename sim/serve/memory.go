@@ -6,9 +6,11 @@ import (
 	"sync/atomic"
 )
 
+// Sizes in bytes of the parts of a Memory.
 const (
-	ReplyBytes   = 256 << 10 // longest payload of a reply to a request
-	CallBytes    = 64 << 10  // of a call, and of its reply
+	ReplyBytes = 256 << 10 // longest payload of a reply to a request
+	CallBytes  = 64 << 10  // of a call, and of its reply
+	// RequestBytes is the longest payload of a request.
 	RequestBytes = 64 << 10
 
 	wordBytes   = 4096 // header words
@@ -51,6 +53,7 @@ func NewMemory() (*Memory, *os.File, error) {
 	return m, f, nil
 }
 
+// MapMemory maps a client's memory.
 func MapMemory(f *os.File) (*Memory, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -66,6 +69,7 @@ func MapMemory(f *os.File) (*Memory, error) {
 	return newMemory(mem), nil
 }
 
+// Unmap unmaps the memory.
 func (m *Memory) Unmap() error { return unmap(m.mem) }
 
 func newMemory(mem []byte) *Memory {
@@ -116,6 +120,7 @@ func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byt
 	return body[:min(int(h.Size), len(body))], true
 }
 
+// ReplyPayload returns the memory for the next reply's payload.
 func (c *Channel) ReplyPayload() []byte { return c.reply[HeadSize:] }
 
 // Reply sends a reply with h.Size bytes in ReplyPayload.

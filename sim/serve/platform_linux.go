@@ -48,6 +48,7 @@ func Pair() (*net.UnixConn, *os.File, error) {
 // parent.
 func ProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// ConnOf returns the Unix socket of a file, with a descriptor of its own.
 func ConnOf(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -88,6 +89,7 @@ func descriptorOf(oob []byte) (int, error) {
 	return fds[0], nil
 }
 
+// CloseFD closes all descriptors that aren't negative.
 func CloseFD(fds ...int) {
 	for _, fd := range fds {
 		if fd >= 0 {

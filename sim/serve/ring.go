@@ -67,6 +67,7 @@ func (r *Ring) Publish(n int) {
 	r.items.Signal()
 }
 
+// Empty reports whether all messages have been consumed.
 func (r *Ring) Empty() bool { return atomic.LoadUint64(r.head) == atomic.LoadUint64(r.tail) }
 
 // Next reads the oldest message; false: the ring is empty. The error wraps ErrProtocol for contents
@@ -105,6 +106,7 @@ func (r *Ring) Next(rec *Record) (ok bool, err error) {
 	}
 }
 
+// Advance releases the space of the message that Next returned.
 func (r *Ring) Advance(rec *Record) {
 	atomic.AddUint64(r.head, rec.length)
 	r.space.Signal()
@@ -115,6 +117,7 @@ func (r *Ring) AwaitItem(spins int, limit time.Duration, gone func() bool) {
 	r.items.Wait(spins, limit, func() bool { return !r.Empty() || gone() })
 }
 
+// AwaitEmpty waits until all messages have been consumed, or gone holds.
 func (r *Ring) AwaitEmpty(gone func() bool) {
 	if !r.Empty() {
 		r.space.Wait(Spins, Forever, func() bool { return r.Empty() || gone() })

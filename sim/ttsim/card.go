@@ -12,6 +12,7 @@ import (
 // A Card is a target for kmd.Open: a card in a machine with the model of the kernel driver.
 type Card struct{ node seam.Node }
 
+// Node returns the card's device node.
 func (c *Card) Node() seam.Node { return c.node }
 
 func (c *Card) String() string { return c.node.String() }

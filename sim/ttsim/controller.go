@@ -14,6 +14,7 @@ type firmware struct {
 	reset   atomic.Pointer[func()]
 }
 
+// OnResetAsked implements driver.ResetAsker.
 func (f *Function) OnResetAsked(ask func()) { f.firmware.reset.Store(&ask) }
 
 func (w *firmware) stored(off, v uint64) {

@@ -54,6 +54,7 @@ func (f *Function) targetHigh(bar int, off uint64) bool {
 // enumerate.h).
 func (f *Function) ID() (vendor, device uint16) { return uint16(f.id), uint16(f.id >> 16) }
 
+// Arch returns the function's architecture.
 func (f *Function) Arch() chip.Arch {
 	if f.id == idBlackhole {
 		return chip.Blackhole
@@ -61,6 +62,7 @@ func (f *Function) Arch() chip.Arch {
 	return chip.Wormhole
 }
 
+// Sim returns the function's simulator.
 func (f *Function) Sim() *Sim { return f.sim }
 
 func (f *Function) String() string { return fmt.Sprintf("%s:00:%02x.0", f.sim.path, f.device) }
@@ -108,6 +110,7 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 
 func ones(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
+// BARStore performs one posted store of width 1, 2, 4 or 8 bytes of BAR 0, 2 or 4.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	if f.closed.Load() {
 		return
@@ -119,6 +122,7 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.client().Store(f.address(bar, off), width, v)
 }
 
+// BARRead copies from BAR 0, 2 or 4 in large accesses.
 func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.client(), bar, off, p) }
 
 func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
@@ -129,6 +133,7 @@ func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
 	}
 }
 
+// BARWrite copies to BAR 0, 2 or 4 in large posted accesses.
 func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.client(), bar, off, p) }
 
 func (f *Function) write(to *function.Client, bar int, off uint64, p []byte) {
@@ -139,6 +144,7 @@ func (f *Function) write(to *function.Client, bar int, off uint64, p []byte) {
 // its answer, so it must not wait for loads. An error stops the device.
 func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 
+// Fault is Sim.Fault.
 func (f *Function) Fault() error { return f.sim.Fault() }
 
 // CoreDebug is false: the library stops at the debug interface's registers.

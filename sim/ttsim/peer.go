@@ -78,6 +78,7 @@ func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	})
 }
 
+// PeerRead implements driver.Peer.
 func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	to := f.sim.current.Load().client
 	f.sim.peers.post(func() {

@@ -46,12 +46,16 @@ func Start(path string, opts ...Option) (*Sim, error) {
 	return s, nil
 }
 
+// Functions returns the PCI functions in the order of their device numbers.
 func (s *Sim) Functions() []*Function { return s.functions }
 
+// Path returns the library's path as given to Start.
 func (s *Sim) Path() string { return s.path }
 
+// Clocks returns the number of simulated clocks since the start or the last reset.
 func (s *Sim) Clocks() uint64 { return s.current.Load().client.Clocks() }
 
+// Clock runs n clocks, for ManualClock.
 func (s *Sim) Clock(n uint64) error {
 	return s.perform(func(c *function.Client) bool { return c.Clock(n) })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
+// Debugger debugs a trace on the queues of one device.
 type Debugger struct {
 	t     Trace
 	all   []Part
@@ -39,6 +40,7 @@ type Trace interface {
 	LogControl(part, entries int) (ControlLog, error)
 }
 
+// Part is what a trace has on one queue.
 type Part struct {
 	Queue  int
 	Image  *tracebuf.Image
@@ -52,6 +54,7 @@ type Part struct {
 	Name    string // of a called part
 }
 
+// Session is exclusive use of the queues of a trace.
 type Session interface {
 	Restarted() error
 	Commands(part int) []byte
@@ -82,6 +85,7 @@ type Session interface {
 	Verify(ctx context.Context, part int) error
 }
 
+// Buffer is a buffer that programs of the trace use.
 type Buffer interface {
 	Name() string
 	Size() int // bytes
@@ -97,11 +101,13 @@ type Piece struct {
 	After  int // programs of the part that have run after it
 }
 
+// Placed is pieces in device memory.
 type Placed interface {
 	Run(ctx context.Context) error
 	Release(ctx context.Context) error
 }
 
+// Memory is a trace's device memory.
 type Memory interface {
 	// Regions returns the memory of the commands and kernels.
 	Regions() []Region
@@ -110,6 +116,7 @@ type Memory interface {
 	Image(ctx context.Context, part int) (*tracebuf.Image, error)
 }
 
+// Region is device memory whose contents are known.
 type Region struct {
 	What   string
 	Offset int // of the first byte in What
@@ -117,6 +124,7 @@ type Region struct {
 	Read   func(ctx context.Context, dst []byte) error
 }
 
+// New returns a Debugger for a trace.
 func New(t Trace) *Debugger {
 	d := &Debugger{t: t, all: t.Parts()}
 	d.parts = d.all
@@ -149,6 +157,7 @@ func New(t Trace) *Debugger {
 
 func (d *Debugger) step(at tracebuf.At) *tracebuf.Step { return &d.all[at.Part].Image.Steps[at.Step] }
 
+// Program is a program of a trace.
 type Program struct {
 	Queue int // number of its queue
 	tracebuf.Step
@@ -199,6 +208,7 @@ func (r *run) stepError(first, end int, err error) error {
 	return &StepError{Trace: r.t.Name(), First: first, Last: end - 1, Name: r.step(r.runs[first]).Name, Err: err}
 }
 
+// ControlLog is a queue's log of the loops, branches and calls of replays.
 type ControlLog interface {
 	// Stop ends the log, waits until the queue has finished, and frees the log's memory. It returns
 	// the entries in the order of time, also with an error, and the number of entries without room.

@@ -24,6 +24,7 @@ type Position struct {
 	Loops []Iteration // outermost first
 }
 
+// Iteration is an iteration of a loop.
 type Iteration struct {
 	Loop      int    `json:"loop"`      // number in its trace
 	Name      string `json:"name"`      // "loop of 3", "while state[0] < 5"

@@ -134,6 +134,7 @@ func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error
 	return nil
 }
 
+// Time is the time at which a program of a trace ran.
 type Time struct {
 	Queue int    // number of the queue
 	Name  string // of the program

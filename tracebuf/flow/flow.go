@@ -13,9 +13,11 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
+// Kind is what a step of control flow does.
 type Kind uint8
 
 const (
+	// None is the kind of a step that runs a program, or is an edge.
 	None Kind = iota
 	// Reset waits for all programs, resets the workers' launch pointers and clears the completion
 	// count, as a replay does before the trace.
@@ -28,6 +30,7 @@ const (
 	End
 	// Branch goes to the step Target unless a condition holds.
 	Branch
+	// Call runs another trace.
 	Call
 	// Args names words of memory as arguments of the program in the next step.
 	Args
@@ -52,6 +55,7 @@ type Control struct {
 	Callee  int    // in the Callees
 }
 
+// Jumps reports whether the step may go on at Target.
 func (c *Control) Jumps() bool { return c.Kind == Loop || c.Kind == End || c.Kind == Branch }
 
 // ResetConfig is what the commands of a reset depend on.
@@ -96,6 +100,7 @@ func (c *ResetConfig) Begin(b *cq.Builder, expected uint32, stall bool) (goCount
 	return goCount + cq.AtGoWaitCount, waitCount + cq.AtWaitCount
 }
 
+// AppendReset appends the commands of a Reset.
 func AppendReset(dst []byte, c ResetConfig, expected uint32, stall bool) ([]byte, error) {
 	b := cq.NewBuilder(c.Layout, dst)
 	c.Begin(&b, expected, stall)

@@ -18,6 +18,7 @@ type Node[R any] struct {
 	Rec   R
 }
 
+// Case is a body of a branch.
 type Case[R any] struct {
 	Cond *Cond // nil: otherwise
 	Body []Node[R]
@@ -39,6 +40,7 @@ func (c *Cond) branch() cq.Branch {
 	return cq.Branch{Compare: c.Is, Level: uint8(c.Level), NOC: c.NOC, Addr: c.Addr, Value: c.Value}
 }
 
+// Inside calls f for all nodes inside of a node.
 func (n *Node[R]) Inside(f func(*Node[R])) {
 	visit := func(nodes []Node[R]) {
 		for i := range nodes {
@@ -74,6 +76,7 @@ type Target[R, S any] interface {
 	Join(S)
 }
 
+// Encode appends the steps of a node.
 func Encode[R, S any](to Target[R, S], n *Node[R]) error {
 	switch n.Kind {
 	case Loop:

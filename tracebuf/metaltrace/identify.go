@@ -337,4 +337,5 @@ func (l *Library) find(f *metal.Firmware, p chip.Processor, memory []byte) *know
 	return best
 }
 
+// Problems says which files of the cache are unusable, and why.
 func (l *Library) Problems() []error { return l.problems }

@@ -26,6 +26,7 @@ var (
 	ErrSeveral = errors.New("several base firmwares have all kernels of the trace")
 )
 
+// An ImportError says which command of a trace can't be imported, and why.
 type ImportError struct {
 	Offset  int
 	Command string // without prefix, as "RELAY_RINGBUFFER"
@@ -55,6 +56,7 @@ type Trace struct {
 	Steps    []Step
 }
 
+// Step is one run of a program.
 type Step struct {
 	Offset, Size int    // in the trace
 	HostID       uint32 // of tt-metal
@@ -80,6 +82,7 @@ type CircularBuffer struct {
 	Addr, Size uint32 // bytes
 }
 
+// Kernel is a kernel that a launch message starts.
 type Kernel struct {
 	Processor chip.Processor
 	Addr      uint32 // of its text in L1

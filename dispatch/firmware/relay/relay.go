@@ -22,6 +22,7 @@ var archives embed.FS
 
 var committed = images.New(archives, "images")
 
+// Image returns a copy of the program of the Ethernet tiles.
 func Image() []byte { return file("relay.bin") }
 
 // Forward returns the kernel that forwards words of a core's L1 to the far tile, for any multiple
@@ -76,6 +77,7 @@ func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x2
 // Fetched is the address of the prefetcher's pointer in the far tile's L1.
 func Fetched(q int) uint32 { return Data + uint32(q)*channelStride + 0x50 }
 
+// Near is the arguments of the near tile's program.
 type Near struct {
 	Self    chip.XY
 	PCIe    chip.XY
@@ -87,6 +89,7 @@ type Near struct {
 // NearQueue is host memory of a queue: lower halves of addresses, and sizes in bytes.
 type NearQueue struct{ Issue, IssueSize, Completion, CompletionSize, CompletionWrite uint32 }
 
+// Bytes encodes the arguments.
 func (n *Near) Bytes() []byte {
 	b := words(nil, 0, uint32(len(n.Queues)), n.Self.Packed(), n.PCIe.Packed(), n.High, 0, 0, 0)
 	for i, q := range n.Queues {
@@ -95,6 +98,7 @@ func (n *Near) Bytes() []byte {
 	return b
 }
 
+// Far is the arguments of the far tile's program.
 type Far struct {
 	Self   chip.XY
 	Mirror chip.XY // the core whose L1 prefetchers and dispatchers take for host memory
@@ -112,6 +116,7 @@ type FarQueue struct {
 	CompletionRead             uint32
 }
 
+// Bytes encodes the arguments.
 func (f *Far) Bytes() []byte {
 	b := words(nil, 1, uint32(len(f.Queues)), f.Self.Packed(), f.Mirror.Packed(), 0, 0, 0, 0)
 	for _, q := range f.Queues {

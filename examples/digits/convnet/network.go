@@ -47,6 +47,7 @@ func (l *Layer) OutHeight() int { return (l.Height+2*l.Padding-l.Kernel)/l.Strid
 // OutWidth returns the width of the images that the layer makes.
 func (l *Layer) OutWidth() int { return (l.Width+2*l.Padding-l.Kernel)/l.Stride + 1 }
 
+// Network is a sequence of layers from the pixels of an image to ten scores.
 type Network struct{ Layers []Layer }
 
 // architecture returns the layers without weights. The window of the second convolution is as large

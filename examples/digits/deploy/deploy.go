@@ -21,6 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
+// ErrCount is the error for more images than the deployment's number, or none.
 var ErrCount = errors.New("number of images")
 
 // Deployment is a network on a device, for a fixed number of images. Concurrent calls share one set
@@ -168,6 +169,7 @@ func Bytes(images []digits.Image, n int) []byte {
 	return b[:n*digits.PageBytes]
 }
 
+// Scores decodes the buffer of scores.
 func Scores(b []byte) (scores [][digits.Classes]int32) {
 	for page := range slices.Chunk(b, digits.PageBytes) {
 		scores = append(scores, digits.Scores(digits.Page(page)))

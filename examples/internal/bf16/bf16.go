@@ -19,6 +19,7 @@ var ErrShape = errors.New("the weights don't fit")
 // Number is a number by its bits: the upper 16 of a float32.
 type Number uint16
 
+// Float returns the number.
 func (b Number) Float() float32 { return math.Float32frombits(uint32(b) << 16) }
 
 // Round returns the nearest bfloat16, of two the even one. NaN stays NaN.
@@ -61,6 +62,7 @@ func Decode(file []byte, network []Part) error {
 	return nil
 }
 
+// Part is a tensor of a network.
 type Part struct {
 	Name  string // in files
 	Shape []int

@@ -58,6 +58,7 @@ func tiles(shape ...int) ops.Spec {
 	return ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
 }
 
+// Option configures a Model.
 type Option func(*Model)
 
 // WithStream sends tokens to the host as they are made, each as a message of four bytes, instead of

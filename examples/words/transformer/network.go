@@ -36,12 +36,14 @@ type Matrix struct {
 	Data          []bf16.Number
 }
 
+// Layer has the weights of a layer.
 type Layer struct {
 	Query, Key, Value Matrix // Width by Heads x HeadWidth, head after head
 	Project           Matrix // Heads x HeadWidth by Width
 	Up, Down          Matrix // Width by Hidden, and Hidden by Width
 }
 
+// Network has the weights of the network.
 type Network struct {
 	Embedding Matrix // Slots + Positions by Width
 	Layers    [Layers]Layer

@@ -33,6 +33,7 @@ const (
 // ErrSampling is in errors about temperatures and numbers of tokens that a model doesn't take.
 var ErrSampling = errors.New("not a way to sample")
 
+// Sampling says which words a model invents.
 type Sampling struct {
 	Seed        uint64  // of the random numbers
 	Tokens      int     // how many to make
@@ -61,6 +62,7 @@ func (s *State) words() []*uint32 {
 	return []*uint32{&s.More, &s.Left, &s.Token, &s.Position, &s.Random, &s.Count, &s.Sharpness}
 }
 
+// Encode returns the state's page.
 func (s State) Encode() []byte {
 	b := make([]byte, StateBytes)
 	for i, w := range s.words() {

@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
+// Cases are the cases of layer bringup.
 func Cases() rig.Table {
 	var cs rig.Table
 	cs.Add("all cores report", "after opening every worker waits in its idle loop", allCoresReport)

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
+// KMD are the cases of layer kmd.
 func KMD() rig.Table {
 	var cs rig.Table
 	cs.Add("identity", "the driver, the firmware and the chip facts agree about what the device is", identity)

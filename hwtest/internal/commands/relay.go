@@ -201,6 +201,7 @@ func ringbufferPieces(t *rig.T) {
 	}
 }
 
+// RingbufferOffsets relays pieces of the prefetcher's cache from several offsets.
 func RingbufferOffsets(t *rig.T) {
 	const log, n = 12, 8192
 	var all [4][]byte
@@ -254,6 +255,7 @@ func ringbufferFull(t *rig.T) {
 	}
 }
 
+// RingbufferThenRelay fills the cache and relays past it.
 func RingbufferThenRelay(t *rig.T) {
 	data := rig.Pattern(40, Half)
 	t.PokePages(true, 8<<20, 4096, 0, data)

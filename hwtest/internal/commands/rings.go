@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
+// Rings are the cases of layer rings.
 func Rings() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "programs with the completion count from %#x",

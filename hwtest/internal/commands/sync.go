@@ -169,6 +169,7 @@ func numWorkerSems(t *rig.T) {
 	})
 }
 
+// GoSignal sends signals that make workers reset their launch pointers and answer.
 func GoSignal(t *rig.T, sub bool, slots []uint8) {
 	d := t.Virtual(t.DispatchCore())
 	to := cq.Master
@@ -232,6 +233,7 @@ func SubordinateLaps(t *rig.T, laps int) {
 	}
 }
 
+// GoUnicast sends a go signal to single workers.
 func GoUnicast(t *rig.T, n int, sub bool) {
 	d := t.Virtual(t.DispatchCore())
 	to := cq.Master

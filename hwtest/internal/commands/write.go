@@ -10,6 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
+// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
+// arguments.
 func Cases() rig.Table {
 	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
 }

@@ -417,6 +417,7 @@ func forms() rig.Table {
 	return cs
 }
 
+// Random replays random statements that end after not too many runs.
 func Random(t *rig.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range t.Size(4, 2) {

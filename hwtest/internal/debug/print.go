@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
+// Cases are the cases of what running and hanging kernels tell.
 func Cases() rig.Table {
 	return slices.Concat(printCases(), timeCases(), watchCases(), coreCases())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
+// Cases are the cases of what goes wrong.
 func Cases() rig.Table {
 	return slices.Concat(faultCases(), lostCases())
 }

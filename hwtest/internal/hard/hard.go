@@ -54,6 +54,7 @@ func few(a chip.Arch, wide bool) chip.Harvesting {
 	return chip.Harvesting{Tensix: 0b111111}
 }
 
+// Cases are the cases of layer hard.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, m := range modes() {

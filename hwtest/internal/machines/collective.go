@@ -28,6 +28,7 @@ func collectiveCases() rig.Table {
 	return cs
 }
 
+// Linked prepares the links, and a buffer that has other data on every chip.
 func (t *T) Linked() *mesh.Buffer {
 	t.Helper()
 	var err error
@@ -55,6 +56,7 @@ func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
 	return x
 }
 
+// AllReduce prepares one.
 func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
 	t.Helper()
 	return t.prepared(t.Links.AllReduce(t.Ctx, b, how))

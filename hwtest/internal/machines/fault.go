@@ -85,6 +85,7 @@ func (t *T) afterRecovery() {
 	t.addsUp(t.Linked())
 }
 
+// OnChip is the case on one chip of the mesh.
 func (t *T) OnChip(c *mesh.Chip) *rig.T {
 	u := *t.T
 	u.UseDevice(c.Device)

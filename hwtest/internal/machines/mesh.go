@@ -14,10 +14,12 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
+// OnMesh passes a case the chips of its machine, which it shares with earlier cases.
 func OnMesh(fn func(*T)) func(*rig.T) {
 	return func(t *rig.T) { fn(sharedMesh(t)) }
 }
 
+// OnOwnMesh passes a case chips of its own, opened with options.
 func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
 	return func(t *rig.T) {
 		t.Shared.Only(t, rig.LevelMesh)
@@ -42,6 +44,7 @@ func meshCases() rig.Table {
 	return cs
 }
 
+// T is a mesh with what cases need of it.
 type T struct {
 	*rig.T
 	machine *target.Linked
@@ -122,20 +125,24 @@ func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
 	return &meshed{m, open}
 }
 
+// Start runs a program on the mesh without waiting for its end.
 func (t *T) Start(x *mesh.Executable) {
 	t.Helper()
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
+// Write writes to a buffer of all chips.
 func (t *T) Write(b *mesh.Buffer, data []byte) {
 	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, data))
 }
 
+// Record records what a function does, without releasing the trace.
 func (t *T) Record(name string, record func(*mesh.Recorder) error) (*reprise.Trace, error) {
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *mesh.Recorder) error { return record(r) })
 }
 
+// Trace records what a function does, and releases the trace with the case.
 func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace {
 	t.Helper()
 	tr, err := t.Record(name, record)
@@ -144,6 +151,7 @@ func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace
 	return tr
 }
 
+// Wait waits for the queues of all chips.
 func (t *T) Wait() {
 	t.Helper()
 	t.OK(t.Queue.Wait(t.Ctx))
@@ -160,6 +168,7 @@ func (t *T) Later(fn func(context.Context) error) {
 
 const meshPages = 4
 
+// Pages is a buffer of a few pages of 64 B on every chip.
 func (t *T) Pages(name string) *mesh.Buffer {
 	t.Helper()
 	return t.buffer(t.Mesh, allocator.DRAM, 64*meshPages, 64, name)
@@ -191,15 +200,18 @@ func (t *T) comesBack(q *mesh.Queue, b *mesh.Buffer, data []byte) {
 	t.Same("comes back", data, got)
 }
 
+// Put fills a chip's buffer with words that count up from first.
 func (t *T) Put(c *mesh.Chip, b *mesh.Buffer, first uint32) {
 	t.Helper()
 	t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, Counting(b.On(c).Size(), first)))
 }
 
+// Counting are words that count up from first.
 func Counting(n int, first uint32) []byte {
 	return rig.MakeWords(n, func(i uint32) uint32 { return first + i })
 }
 
+// ReadOn reads a chip's buffer.
 func (t *T) ReadOn(c *mesh.Chip, b *mesh.Buffer) []byte {
 	t.Helper()
 	return t.T.ReadOn(t.Queue.On(c), b.On(c))
@@ -234,6 +246,7 @@ func (t *T) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	return t.AdderAt(chip.Core{X: 1, Y: 1}, in, out, add)
 }
 
+// AdderAt is adder on one worker of each chip.
 func (t *T) AdderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
@@ -241,11 +254,13 @@ func (t *T) AdderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uin
 	}}
 }
 
+// Ordinal is a number of a chip.
 func (t *T) Ordinal(c *mesh.Chip) uint32 {
 	i, _ := t.Mesh.Shape().Index(c.Coord)
 	return uint32(i)
 }
 
+// Loaded loads parts and releases them with the case.
 func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
 	t.Helper()
 	x, err := t.Mesh.Load(t.Ctx, "add", parts...)
@@ -262,6 +277,7 @@ func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	return in, out, t.Loaded(t.adder(in, out, func(c *mesh.Chip) uint32 { return 100 * (1 + t.Ordinal(c)) }))
 }
 
+// Running records programs.
 func Running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
 	return func() error {
 		for _, x := range xs {
@@ -278,6 +294,7 @@ func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
 	return t.Trace("trace", func(r *mesh.Recorder) error { return Running(r, xs...)() })
 }
 
+// Only is the range of one chip.
 func Only(c *mesh.Chip) mesh.Range { return mesh.Range{Start: c.Coord, End: c.Coord} }
 
 func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
@@ -291,6 +308,7 @@ func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
 	}
 }
 
+// On is the part of a trace on some chips.
 func (t *T) On(tr *reprise.Trace, r mesh.Range) *reprise.Trace {
 	t.Helper()
 	qs, err := t.Queue.In(r)

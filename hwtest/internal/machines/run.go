@@ -156,6 +156,7 @@ func queueCases() rig.Table {
 	return cs
 }
 
+// Add is a number for Adder that is the same on all chips.
 func Add(n uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 { return n } }
 
 func meshReplays(t *T) {
@@ -337,6 +338,7 @@ func spanning(t *T) {
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 }
 
+// Cases are the cases of several chips as one.
 func Cases() rig.Table {
 	return slices.Concat(meshCases(), runCases(), queueCases(), collectiveCases(),
 		orderCases(), faultCases(), hangCases())

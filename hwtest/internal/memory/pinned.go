@@ -37,6 +37,7 @@ func pinnedCases() rig.Table {
 	return cs
 }
 
+// PinnedBetweenQueues are the cases of pinned memory on two queues.
 func PinnedBetweenQueues() rig.Table {
 	var cs rig.Table
 	cs.Add("pinned memory from queue to queue", "one queue fetches what another put into host memory before an event", pinnedBetweenQueues)

@@ -17,6 +17,7 @@ type shardedCase struct {
 	Spec allocator.ShardSpec
 }
 
+// ShardedCases are layouts that every device has the cores for.
 func ShardedCases() []shardedCase {
 	grid := func(w, h int) []chip.Range { return []chip.Range{chip.Grid(w, h)} }
 	return []shardedCase{
@@ -42,6 +43,7 @@ func memoryCases() rig.Table {
 	return cs
 }
 
+// Opened are cases that open the device in their own way.
 func Opened() rig.Table {
 	var cs rig.Table
 	cs.Add("L1 small", "small sharded buffers lie at the top of L1, in their own region, and work", smallBuffers)

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
+// Differential are the cases of layer differential.
 func Differential() rig.Table {
 	const same = "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters"
 	var cs rig.Table

@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
+// Cases are the cases of layer model.
 func Cases() rig.Table {
 	var cs rig.Table
 	cs.Add("buffers against a model", "any series of buffers' calls leaves what a model says", buffersModel)

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
+// Cases are the cases of layer ops.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, c := range elementCases() {

@@ -83,6 +83,7 @@ func wantProgramError(t *rig.T, p *reprise.Program) {
 	t.SameMemory(before)
 }
 
+// LongText loads kernels whose text leaves so many bytes of kernel-config memory free.
 func LongText(t *rig.T, free int, on []chip.Processor) {
 	b := t.PerWorker(64)
 	// Beside the texts there are two arguments each, and alignment.
@@ -159,6 +160,7 @@ func LongProgram(t *rig.T) (x *reprise.Executable, lengthen, check func()) {
 		}
 }
 
+// LongCommands runs programs whose commands span entries.
 func LongCommands(t *rig.T) {
 	x, lengthen, check := LongProgram(t)
 	t.Start(x)
@@ -170,6 +172,7 @@ func LongCommands(t *rig.T) {
 	check()
 }
 
+// ConfigRing starts programs of changing size.
 func ConfigRing(t *rig.T, runs int) {
 	f := t.Follow()
 	var xs []*reprise.Executable

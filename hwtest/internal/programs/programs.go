@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
+// Cases are the cases of layer programs.
 func Cases() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%v alone", "each processor runs a kernel while the others rest", alone, rig.Processors()...)

@@ -102,6 +102,7 @@ func queryEvents(t *rig.T) {
 	t.FinishBoth()
 }
 
+// WaitHolds checks that a queue does nothing while it waits for an event.
 func WaitHolds(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64, 64)
@@ -200,6 +201,7 @@ func deviceTime(t *rig.T) {
 
 func fourEvents(t *rig.T) { FourEvents(t, t.Size(12, 4)) }
 
+// FourEvents orders two queues by four events.
 func FourEvents(t *rig.T, n int) {
 	q := t.Both()
 	in, out := t.Buffer(allocator.DRAM, 64*16, 64), t.Buffer(allocator.DRAM, 64*16, 64)

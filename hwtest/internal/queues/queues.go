@@ -15,10 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
+// Split are the cases of queues that have workers of their own.
 func Split() rig.Table {
 	return slices.Concat(splitCases(), spanCases())
 }
 
+// Cases are the cases of layer queues.
 func Cases() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every launch message",

@@ -73,6 +73,7 @@ func (r *relay) check(what string, rounds int) {
 	r.t.Holds(what, r.a, rig.MakeWords(r.a.Size(), func(int) uint32 { return uint32(3 * rounds) }))
 }
 
+// HandOver replays a trace over two queues that hands data over n times.
 func HandOver(t *rig.T, n, replays int) {
 	r := newRelay(t)
 	tr := spans(t, "hand over", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
@@ -128,6 +129,7 @@ func spanAmongOthers(t *rig.T) {
 
 func spanLooseEdges(t *rig.T) { LooseEdges(t, t.Size(30, 5)) }
 
+// LooseEdges replays a trace over two queues of which one doesn't wait for the other.
 func LooseEdges(t *rig.T, replays int) {
 	r := newRelay(t)
 	tr := spans(t, "loose", func(rs []*reprise.Recorder) error {

@@ -29,10 +29,12 @@ type Case struct {
 	Run      func(*T)
 }
 
+// Time is how long the case may take on a device.
 func (c *Case) Time(d *target.Device) time.Duration {
 	return max(caseTime(d), time.Duration(c.Hours)*time.Hour)
 }
 
+// Need is what a case asks of the device beside its layer.
 type Need int
 
 const (
@@ -41,6 +43,7 @@ const (
 	NeedSimulator      // a device that may be thrown away: emulator, simulator, or a card that is said to be one
 )
 
+// Level is what a layer's cases share.
 type Level int
 
 const (
@@ -71,6 +74,7 @@ func (s *Settings) Skip(d *target.Device, c *Case) string {
 	return ""
 }
 
+// RunCase runs a case on a device.
 func RunCase(t TB, b *Shared, c *Case) {
 	if why := b.Config.Skip(b.Device, c); why != "" {
 		t.Skip(why)
@@ -93,6 +97,7 @@ func RunCase(t TB, b *Shared, c *Case) {
 	c.Run(b.use(t, c.Level, c.Time(b.Device))) // after Parallel, so that its wait doesn't count
 }
 
+// Settings are the parts of a Config that cases see.
 type Settings struct {
 	Short, Long, Unsafe bool
 
@@ -103,6 +108,7 @@ type Settings struct {
 	Property func(t *T, n int, prop func(Draw))
 }
 
+// Table is a list of cases.
 type Table []Case
 
 // Add appends a case, whose other fields the caller may set.
@@ -132,6 +138,7 @@ type Draw interface {
 	Fatalf(format string, args ...any)
 }
 
+// Sample draws one of several values.
 func Sample[V any](r Draw, from []V, label string) V { return from[r.IntRange(0, len(from)-1, label)] }
 
 type seeded struct {
@@ -175,6 +182,7 @@ func Random(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 1))
 }
 
+// Same compares bytes and shows the first difference.
 func (t *T) Same(what string, want, got []byte) {
 	t.Helper()
 	if d := Difference(want, got); d != "" {
@@ -182,6 +190,7 @@ func (t *T) Same(what string, want, got []byte) {
 	}
 }
 
+// Difference describes where two pieces of memory differ; it is empty if they don't.
 func Difference(want, got []byte) string {
 	if bytes.Equal(want, got) {
 		return ""
@@ -217,8 +226,10 @@ func Pattern(seed uint32, n int) []byte {
 	return b
 }
 
+// Word reads a word of a device's memory, which is little-endian.
 func Word(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 
+// PutWord writes a word.
 func PutWord(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
 
 // MakeWords makes n bytes of words that follow from their numbers.
@@ -230,8 +241,10 @@ func MakeWords[I int | uint32](n int, word func(i I) uint32) []byte {
 	return p
 }
 
+// AppendWord appends a word.
 func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 
+// Fails checks what kind of error a call has.
 func (t *T) Fails(what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -239,6 +252,7 @@ func (t *T) Fails(what string, err, want error) {
 	}
 }
 
+// AllFail checks what kind of error each of several calls has.
 func (t *T) AllFail(want error, calls map[string]error) {
 	t.Helper()
 	for _, what := range slices.Sorted(maps.Keys(calls)) {
@@ -246,6 +260,7 @@ func (t *T) AllFail(want error, calls map[string]error) {
 	}
 }
 
+// As returns the error of a type that an error has to be.
 func As[E error](t TB, err error) (e E) {
 	t.Helper()
 	if !errors.As(err, &e) {

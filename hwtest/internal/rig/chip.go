@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
+// Virtual is the coordinate by which software names a core.
 func (t *T) Virtual(c chip.Core) chip.XY {
 	t.Helper()
 	xy, err := t.Chip.Virtual(c)
@@ -24,6 +25,7 @@ func (t *T) Poke(c chip.Core, addr uint32, p []byte) {
 	t.OK(t.KMD.Write(t.Virtual(c), uint64(addr), p))
 }
 
+// Peek reads a core's L1 past the command queues.
 func (t *T) Peek(c chip.Core, addr uint32, n int) []byte {
 	t.Helper()
 	p := make([]byte, n)
@@ -31,12 +33,14 @@ func (t *T) Peek(c chip.Core, addr uint32, n int) []byte {
 	return p
 }
 
+// PokeDRAM writes a DRAM bank past the command queues.
 func (t *T) PokeDRAM(bank int, addr uint64, p []byte) {
 	t.Helper()
 	b := t.Chip.DRAMBanks()[bank]
 	t.OK(t.KMD.Write(b.HostEndpoint, b.Offset+addr, p))
 }
 
+// PeekDRAM reads a DRAM bank past the command queues.
 func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
 	t.Helper()
 	b := t.Chip.DRAMBanks()[bank]
@@ -45,21 +49,25 @@ func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
 	return p
 }
 
+// InL1 compares what is in a core's L1.
 func (t *T) InL1(what string, c chip.Core, addr uint32, want []byte) {
 	t.Helper()
 	t.Same(fmt.Sprintf("%s, core %v", what, c), want, t.Peek(c, addr, len(want)))
 }
 
+// InDRAM compares what is in a DRAM bank.
 func (t *T) InDRAM(what string, bank int, addr uint64, want []byte) {
 	t.Helper()
 	t.Same(what, want, t.PeekDRAM(bank, addr, len(want)))
 }
 
+// NOCXY names a tile as commands do.
 func (t *T) NOCXY(c chip.Core) uint32 {
 	t.Helper()
 	return t.Params.Arch.NOCXY(t.Virtual(c))
 }
 
+// NOCRect names a rectangle of tiles as commands do.
 func (t *T) NOCRect(r chip.Range) (noc uint32, cores int) {
 	t.Helper()
 	rects := t.Chip.Rects(r)
@@ -70,11 +78,13 @@ func (t *T) NOCRect(r chip.Range) (noc uint32, cores int) {
 	return t.Params.Arch.NOCMulticast(start, end), rects[0].Cores
 }
 
+// Corners are the four corners of the grid of workers, the farthest apart that there are.
 func (t *T) Corners() []chip.Core {
 	g := t.Grid()
 	return []chip.Core{g.Start, {X: g.End.X, Y: g.Start.Y}, {X: g.Start.X, Y: g.End.Y}, g.End}
 }
 
+// CircularBuffers is how many circular buffers a core has for kernels of this runtime.
 func (t *T) CircularBuffers() int { return abi.Own(t.Params.Arch).Launch.CircularBuffers }
 
 // Grid is the workers that programs and commands may use.
@@ -116,6 +126,7 @@ func Rectangle(g chip.Range, name string) chip.Range {
 	return g
 }
 
+// Layout is the wire format of the chip's commands.
 func (t *T) Layout() cq.Layout { return cq.Layout(t.Params.Arch) }
 
 // Commands builds commands, and checks them against the firmware's limits.
@@ -128,22 +139,26 @@ func (t *T) Commands(add func(*cq.Builder)) []byte {
 	return cmds
 }
 
+// Send sends commands.
 func (t *T) Send(add func(*cq.Builder)) {
 	t.Helper()
 	t.OK(t.CQ.Send(t.Ctx, t.Commands(add), false))
 }
 
+// Finish waits for everything that was sent.
 func (t *T) Finish() {
 	t.Helper()
 	t.OK(t.CQ.Wait(t.Ctx))
 }
 
+// Do sends commands and waits for them.
 func (t *T) Do(add func(*cq.Builder)) {
 	t.Helper()
 	t.Send(add)
 	t.Finish()
 }
 
+// WriteTile appends a command that writes to a tile.
 func (t *T) WriteTile(b *cq.Builder, c chip.Core, addr uint64, data []byte) {
 	t.Helper()
 	b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: addr, Data: data})
@@ -189,6 +204,7 @@ func (t *T) CommandTrace(base uint64, log int, padding int, add func(*cq.Builder
 	return cq.ExecBuf{Base: uint32(base), LogPageSize: uint32(log), Pages: uint32(pages)}
 }
 
+// DispatchCore is where the queue's dispatchers run.
 func (t *T) DispatchCore() chip.Core {
 	_, c := t.CQ.Cores()
 	return c
@@ -221,6 +237,7 @@ func (t *T) Answered(n int) {
 	t.CQ.SetState(t.Dispatch.After(dispatch.Detached{Expected: t.CQ.State().Expected + cq.Count(n)}))
 }
 
+// Pin gives the case memory of the host that the device reaches.
 func (t *T) Pin(n int) *kmd.HostMemory {
 	t.Helper()
 	if t.KMD.Uplink() != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
+// ManyTimes is more iterations than anybody waits for.
 const ManyTimes = 1 << 30
 
 // Ended checks that an Abort has ended that many replays.
@@ -23,21 +24,25 @@ func (t *T) Ended(want int) {
 	}
 }
 
+// Buffer allocates a buffer and frees it with the case.
 func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
 	t.Helper()
 	return t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 }
 
+// ReadAll reads a whole buffer.
 func (t *T) ReadAll(b *reprise.Buffer) []byte {
 	t.Helper()
 	return t.ReadOn(t.Queue, b)
 }
 
+// ReadOn reads a whole buffer by a queue.
 func (t *T) ReadOn(q *reprise.Queue, b *reprise.Buffer) []byte {
 	t.Helper()
 	return t.On(q).ReadAt(b, 0, b.Size())
 }
 
+// ReadAt reads n bytes of a buffer.
 func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
 	t.Helper()
 	got := make([]byte, n)
@@ -45,11 +50,13 @@ func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
 	return got
 }
 
+// Write writes to the beginning of a buffer.
 func (t *T) Write(b *reprise.Buffer, data []byte) {
 	t.Helper()
 	t.WriteAt(b, 0, data)
 }
 
+// WriteAt writes to a buffer.
 func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
 	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, off, data))
@@ -76,55 +83,66 @@ func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
 	return data
 }
 
+// Clear writes zeros to a whole buffer.
 func (t *T) Clear(b *reprise.Buffer) {
 	t.Helper()
 	t.Write(b, make([]byte, b.Size()))
 }
 
+// Holds compares what a buffer holds.
 func (t *T) Holds(what string, b *reprise.Buffer, want []byte) {
 	t.Helper()
 	t.Same(what, want, t.ReadAll(b))
 }
 
+// Start runs a program without waiting for its end.
 func (t *T) Start(x *reprise.Executable) {
 	t.Helper()
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
+// Replay starts a replay of a trace.
 func (t *T) Replay(tr *reprise.Trace) {
 	t.Helper()
 	t.OK(tr.Replay(t.Ctx))
 }
 
+// Wait waits for everything in the queue.
 func (t *T) Wait() {
 	t.Helper()
 	t.OK(t.Queue.Wait(t.Ctx))
 }
 
+// WaitFor waits for a queue, an event or a started transfer.
 func (t *T) WaitFor(x interface{ Wait(context.Context) error }) {
 	t.Helper()
 	t.OK(x.Wait(t.Ctx))
 }
 
+// Release releases a program or a trace before the end of the case.
 func (t *T) Release(x interface{ Release(context.Context) error }) {
 	t.Helper()
 	t.OK(x.Release(t.Ctx))
 }
 
+// Free releases a buffer before the end of the case.
 func (t *T) Free(b interface{ Release() error }) {
 	t.Helper()
 	t.OK(b.Release())
 }
 
+// Record records what a function does, without releasing the trace.
 func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) (*reprise.Trace, error) {
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return record(r) }, more...)
 }
 
+// Trace records what a function does, and releases the trace with the case.
 func (t *T) Trace(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) *reprise.Trace {
 	t.Helper()
 	return t.Hold(t.Record(name, record, more...))
 }
 
+// Hold takes the result of a capture and releases the trace with the case.
 func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
 	t.Helper()
 	t.OK(err)
@@ -132,6 +150,7 @@ func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
 	return tr
 }
 
+// Done checks whether an event is done.
 func (t *T) Done(what string, e *reprise.Event, want bool) {
 	t.Helper()
 	if done, err := e.Query(); done != want || err != nil {
@@ -151,6 +170,7 @@ func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
 	}
 }
 
+// SameMemory checks that as much is allocated as before.
 func (t *T) SameMemory(before Memory) {
 	t.Helper()
 	if after := t.Allocated(); after != before {
@@ -166,6 +186,7 @@ func (t *T) PerWorker(n int) *reprise.Buffer {
 	return b
 }
 
+// WorkerIndex is the page of a core in a buffer of perWorker.
 func (t *T) WorkerIndex(c chip.Core) int { return c.Y*(t.Dev.Grid().End.X+1) + c.X }
 
 // Closing calls a function with the end of the case; the device may be closed by then.
@@ -179,6 +200,7 @@ func (t *T) Closing(fn func(context.Context) error) {
 	})
 }
 
+// Words reads a buffer of perWorker as words, by worker.
 func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
 	t.Helper()
 	all := t.ReadAll(b)
@@ -189,6 +211,7 @@ func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
 	return out
 }
 
+// WantWords compares a word of every worker with what it should be.
 func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.Core) uint32) {
 	t.Helper()
 	got := t.Words(b, word)
@@ -205,12 +228,15 @@ func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.C
 	}
 }
 
+// Memory is what is allocated of each kind, in bytes of a bank.
 type Memory struct{ DRAM, L1, Trace uint64 }
 
+// Allocated is what is allocated now.
 func (t *T) Allocated() Memory {
 	return Memory{t.Dev.Memory(allocator.DRAM).Allocated, t.Dev.Memory(allocator.L1).Allocated, t.Dev.Memory(allocator.Trace).Allocated}
 }
 
+// BufferOf allocates a buffer and frees it with the case.
 func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
 	t.Helper()
 	b, err := t.Dev.NewBuffer(c)
@@ -223,6 +249,7 @@ func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
 	return b
 }
 
+// Pinned is host memory that the case has until it ends.
 func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	t.Helper()
 	c.Name = "pinned"

@@ -32,6 +32,7 @@ func (t *T) hangTimeout() time.Duration {
 	return min(max(least, times*time.Since(start)), t.Patience())
 }
 
+// Short opens the device for a case that makes it hang.
 func (t *T) Short() *T {
 	t.Helper()
 	return t.Opened(t.hangTimeout())
@@ -53,6 +54,7 @@ func (t *T) Opened(hang time.Duration) *T {
 	return u
 }
 
+// ShortQueues is Short for the command queues alone.
 func (t *T) ShortQueues() *T {
 	t.Helper()
 	u, end := t.queues(dispatch.Options{HangTimeout: t.hangTimeout()})
@@ -60,6 +62,7 @@ func (t *T) ShortQueues() *T {
 	return u
 }
 
+// Hung is the report of a hang, which an error has to be.
 func (t *T) Hung(err error) *dispatch.HangError {
 	t.Helper()
 	return As[*dispatch.HangError](t, err)
@@ -72,6 +75,7 @@ func (t *T) Hangs(p *reprise.Program) *dispatch.HangError {
 	return t.Hung(t.Queue.Wait(t.Ctx))
 }
 
+// WorksAgain opens the device anew and uses it.
 func (t *T) WorksAgain() {
 	t.Helper()
 	u := t.Full(t.Device.Open())
@@ -82,6 +86,8 @@ func (t *T) WorksAgain() {
 	f.Check("after the next open")
 }
 
+// Spin is a program that waits on one core until the first word of a buffer, which is cleared, has
+// a value.
 func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Program {
 	t.Helper()
 	t.Clear(b)
@@ -92,6 +98,7 @@ func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Pro
 
 const spinEnd = 0x12345678
 
+// EndSpin writes the word that ends the program of Spin, to a buffer of words for each worker.
 func (t *T) EndSpin(b *reprise.Buffer) {
 	t.Helper()
 	t.Write(b, MakeWords(b.Size(), func(int) uint32 { return spinEnd }))

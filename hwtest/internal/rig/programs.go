@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
+// Kernel is one of the kernels that come with the module.
 func (t *T) Kernel(name string) *kernels.Image {
 	t.Helper()
 	im, err := kernels.Prebuilt(t.Dev.Arch(), name)
@@ -16,6 +17,7 @@ func (t *T) Kernel(name string) *kernels.Image {
 	return im
 }
 
+// Load loads a program and closes it with the case.
 func (t *T) Load(p *reprise.Program) *reprise.Executable {
 	t.Helper()
 	x, err := t.Dev.Load(t.Ctx, p)
@@ -24,6 +26,7 @@ func (t *T) Load(p *reprise.Program) *reprise.Executable {
 	return x
 }
 
+// Running records runs of programs.
 func Running(xs ...*reprise.Executable) func(*reprise.Recorder) error {
 	return func(r *reprise.Recorder) error {
 		for _, x := range xs {
@@ -35,6 +38,7 @@ func Running(xs ...*reprise.Executable) func(*reprise.Recorder) error {
 	}
 }
 
+// Capture records programs as a trace and releases it with the case.
 func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	t.Helper()
 	return t.Trace(name, Running(xs...))
@@ -45,6 +49,7 @@ func OneKernel(k reprise.Kernel, bs ...*reprise.Buffer) *reprise.Program {
 	return &reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: bs}
 }
 
+// On is one core as the cores of a kernel.
 func On(x, y int) []chip.Range { return []chip.Range{chip.Single(x, y)} }
 
 // StoreProgram stores seed + the core's index at the buffer's address.
@@ -61,6 +66,7 @@ func (t *T) StoreProgram(name string, on chip.Range, b *reprise.Buffer, seed uin
 //go:embed kernels/prebuilt
 var archives embed.FS
 
+// Prebuilt has the images of the suite's own kernels.
 var Prebuilt = images.New(archives, "kernels/prebuilt")
 
 // Own loads one of the suite's own kernels.
@@ -73,20 +79,24 @@ func (t *T) Own(name string) *kernels.Image {
 	return im
 }
 
+// Args are arguments that are the same for all cores.
 func Args(args ...uint32) func(chip.Core) []uint32 {
 	return func(chip.Core) []uint32 { return args }
 }
 
+// Processors are those of a worker.
 func Processors() []chip.Processor {
 	return []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2}
 }
 
+// RunAndWait runs a program to its end.
 func (t *T) RunAndWait(x *reprise.Executable) {
 	t.Helper()
 	t.Start(x)
 	t.Wait()
 }
 
+// AddCircularBuffer gives a program a circular buffer on all workers.
 func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
 	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []chip.Range{t.Grid()}, PageSize: size,
 		Pages: pages})
@@ -149,13 +159,16 @@ func (t *T) CopyProgram(name string, on chip.Processor, at chip.Core, from, to, 
 	return p
 }
 
+// BlankProgram does nothing on all workers.
 func (t *T) BlankProgram(name string) *reprise.Program {
 	t.Helper()
 	return OneKernel(reprise.Kernel{Name: name, Image: t.Kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}})
 }
 
+// Both are the two queues of a device.
 func (t *T) Both() [2]*reprise.Queue { return [2]*reprise.Queue{t.Dev.Queue(0), t.Dev.Queue(1)} }
 
+// FinishBoth waits for all that is in both queues.
 func (t *T) FinishBoth() {
 	t.Helper()
 	for _, q := range t.Both() {
@@ -163,12 +176,14 @@ func (t *T) FinishBoth() {
 	}
 }
 
+// Follows makes the second queue wait for all that is in the first one.
 func (t *T) Follows(second, first *reprise.Queue, e *reprise.Event) {
 	t.Helper()
 	t.OK(first.Record(t.Ctx, e))
 	t.OK(second.WaitEvent(t.Ctx, e))
 }
 
+// CaptureOn is Capture for another queue.
 func (t *T) CaptureOn(q *reprise.Queue, name string, xs ...*reprise.Executable) *reprise.Trace {
 	t.Helper()
 	return t.On(q).Capture(name, xs...)
@@ -189,6 +204,7 @@ func (t *T) MixProgram(name string, on chip.Range, b *reprise.Buffer, number uin
 	return p
 }
 
+// Mixed is what MixProgram does to a word.
 func Mixed(v, number uint32, index int) uint32 { return v*1664525 + uint32(index) + number }
 
 // Padded makes an image longer by text that is never run.
@@ -198,6 +214,7 @@ func Padded(im *kernels.Image, n int) *kernels.Image {
 	return &out
 }
 
+// Mix is a plain model of the words that MixProgram changes.
 type Mix struct {
 	T      *T
 	Buffer *reprise.Buffer
@@ -207,6 +224,7 @@ type Mix struct {
 // NewMix is a model without a buffer.
 func NewMix(t *T) *Mix { return &Mix{T: t, Words: make([]uint32, t.Grid().Size())} }
 
+// Follow allocates a word for each worker, and a model of them.
 func (t *T) Follow() *Mix {
 	f := NewMix(t)
 	f.Buffer = t.PerWorker(16)
@@ -220,16 +238,19 @@ func (f *Mix) on(cores []chip.Range) chip.Range {
 	return cores[0]
 }
 
+// Load loads a mix program for the words, on some cores or on all.
 func (f *Mix) Load(name string, number uint32, on ...chip.Range) *reprise.Executable {
 	f.T.Helper()
 	return f.LoadLong(name, number, 0, on...)
 }
 
+// LoadLong is Load with kernels of a given length.
 func (f *Mix) LoadLong(name string, number uint32, size int, on ...chip.Range) *reprise.Executable {
 	f.T.Helper()
 	return f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
 }
 
+// Run is what a run of the mix program with a number does, on some cores or on all.
 func (f *Mix) Run(number uint32, on ...chip.Range) {
 	for c := range f.on(on).Cores() {
 		i := f.T.WorkerIndex(c)
@@ -237,9 +258,11 @@ func (f *Mix) Run(number uint32, on ...chip.Range) {
 	}
 }
 
+// Check compares the words with the model.
 func (f *Mix) Check(what string) {
 	f.T.Helper()
 	f.T.WantWords(what, f.Buffer, 0, func(c chip.Core) uint32 { return f.Words[f.T.WorkerIndex(c)] })
 }
 
+// MixNumber is the common argument of the mix program.
 var MixNumber = reprise.Arg{Kernel: "mix", Common: true}

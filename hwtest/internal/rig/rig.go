@@ -57,6 +57,7 @@ type T struct {
 	Queue *reprise.Queue
 }
 
+// Shared holds the device that the cases of a layer share.
 type Shared struct {
 	Config  *Settings
 	Device  *target.Device
@@ -72,6 +73,7 @@ type machine interface {
 	Close(ctx context.Context) error
 }
 
+// Close closes what is open, in order.
 func (b *Shared) Close(ctx context.Context) error {
 	var errs []error
 	if b.dev != nil {
@@ -152,6 +154,7 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 	return x
 }
 
+// Only closes what is open, for a case that opens the device at a level itself.
 func (b *Shared) Only(t TB, l Level) {
 	t.Helper()
 	if err := b.Close(t.Context()); err != nil {
@@ -184,8 +187,10 @@ func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*km
 	return kd, d, nil
 }
 
+// Patience is how long a device may stand still before it counts as hanging.
 func (t *T) Patience() time.Duration { return Patience(t.Device) }
 
+// Patience is the same for a device.
 func Patience(d *target.Device) time.Duration {
 	if d.Slow() {
 		return 60 * time.Second
@@ -211,6 +216,7 @@ func (t *T) More(few, many int) int {
 	return few
 }
 
+// UseDriver makes the case work with a driver alone.
 func (t *T) UseDriver(kd *kmd.Device) {
 	t.Helper()
 	t.KMD = kd
@@ -226,11 +232,13 @@ func (t *T) useQueues(kd *kmd.Device, d *dispatch.Device) {
 	t.Chip, t.Params, t.L1 = d.Chip(), d.Chip().Params(), &d.WorkerLayout().L1
 }
 
+// UseDevice makes the case work with a whole device.
 func (t *T) UseDevice(d *reprise.Device) {
 	t.Dev, t.Queue = d, d.Queue(0)
 	t.Params, t.L1 = d.Arch().Params(), &abi.Own(d.Arch()).L1
 }
 
+// Sub runs part of a case with a name of its own.
 func (t *T) Sub(name string, fn func(*T)) {
 	t.Helper()
 	t.Run(name, func(s TB) {
@@ -260,6 +268,7 @@ func (t *T) OK(errs ...error) {
 	t.Fatal(err)
 }
 
+// Queues opens the device up to its command queues for the length of a case.
 func (t *T) Queues(o dispatch.Options) *T {
 	t.Helper()
 	if o.HangTimeout == 0 {
@@ -302,6 +311,7 @@ func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	return u
 }
 
+// Unclosed opens the whole device for a case that closes it itself.
 func (t *T) Unclosed(target kmd.Target, opts ...reprise.Option) *T {
 	t.Helper()
 	d, err := t.Open(t.Ctx, target, opts...)
@@ -311,17 +321,21 @@ func (t *T) Unclosed(target kmd.Target, opts ...reprise.Option) *T {
 	return &u
 }
 
+// On is the case on another queue of its device.
 func (t *T) On(q *reprise.Queue) *T {
 	u := *t
 	u.Queue = q
 	return &u
 }
 
+// VictimRunning is the line that the process writes that the suite kills, once it replays.
 const VictimRunning = "replaying"
 
 // FirstEvent makes events wrap in the course of the cases.
 const FirstEvent = 0xFFFFFFC0
 
+// QueueOptions are the options of a device with two queues, which share all workers or have some of
+// their own.
 func QueueOptions(split bool) []reprise.Option {
 	opts := []reprise.Option{reprise.WithQueues(2), reprise.WithFirstEvent(FirstEvent)}
 	for id, r := range SplitRanges() {
@@ -346,6 +360,7 @@ type Firmware struct {
 	Queues  string
 }
 
+// Options are those that a device is opened with.
 func (f Firmware) Options() []reprise.Option {
 	var o []reprise.Option
 	if f.Workers != "" {
@@ -359,6 +374,7 @@ func (f Firmware) Options() []reprise.Option {
 
 const belowRuntime = "opens the command queues below the runtime, with its own firmware"
 
+// Own reports whether devices run this runtime's own firmware alone.
 func (f Firmware) Own() bool { return f == Firmware{} }
 
 // Skip says why a case can't run that ends in an error, or "".
@@ -376,6 +392,7 @@ func (f Firmware) Skip(err error) string {
 	return ""
 }
 
+// Open opens a device that runs the firmware that is being tested.
 func (t *T) Open(ctx context.Context, target kmd.Target, opts ...reprise.Option) (*reprise.Device, error) {
 	return reprise.Open(ctx, target, append(t.Config.Firmware.Options(), opts...)...)
 }

@@ -169,6 +169,7 @@ const (
 	soakDelay = 8 // clocks at most, from step to step of a request
 )
 
+// Soak are the cases of layer soak.
 func Soak() rig.Table {
 	var cs rig.Table
 	short := cs.Add("200 inputs", "queues, events and traces hold out with random delays, and memory doesn't grow",

@@ -51,6 +51,7 @@ func pipeOf(name string) pipe {
 	return all[slices.IndexFunc(all, func(p pipe) bool { return p.name == name })]
 }
 
+// Pipelines are the cases of layer pipeline.
 func Pipelines() rig.Table {
 	var cs rig.Table
 	for _, p := range pipes() {

@@ -25,6 +25,7 @@ import (
 
 const streamed = "what one end of a stream writes the other one reads, message by message, to the byte"
 
+// Cases are the cases of layer streams.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, size := range []int{128, 1 << 10, 4 << 10, 64 << 10} {

@@ -7,6 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
+// Cases returns the cases, instruction by instruction.
 func Cases() rig.Table {
 	return slices.Concat(frontCases(), syncCases(), unpackCases(), moveCases(),
 		matrixCases(), laneCases(), packCases())

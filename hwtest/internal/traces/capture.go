@@ -207,6 +207,7 @@ func paramCases() rig.Table {
 
 func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 8)) }
 
+// ParamRounds replays a trace of n programs so many times, with a parameter that all of them have.
 func ParamRounds(t *rig.T, n, rounds int) {
 	f := t.Follow()
 	x := f.Load("x", 5)

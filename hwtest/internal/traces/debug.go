@@ -81,6 +81,7 @@ func timesOfPrograms(t *rig.T) {
 	}
 }
 
+// InPieces replays a trace of n programs piece by piece.
 func InPieces(t *rig.T, n int) {
 	f := t.Follow()
 	tr, play := sequence(t, f, n)

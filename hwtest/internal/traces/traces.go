@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
+// Cases are the cases of layer traces.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
@@ -43,6 +44,7 @@ func Cases() rig.Table {
 	return cs
 }
 
+// TraceOf replays a trace of n programs, with runs between replays if asked.
 func TraceOf(t *rig.T, n, replays int, between bool) {
 	if t.Device.Kind == target.Simulator {
 		n, replays = min(n, 60), min(replays, 3)

@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
+// Clock converts ticks of the processor's counter to nanoseconds.
 type Clock struct {
 	NsPerTick float64
 	Overhead  int64 // median ticks between two successive readings
@@ -49,6 +50,7 @@ func (c Clock) Ns(start, end int64) float64 {
 	return float64(max(0, end-start-c.Overhead)) * c.NsPerTick
 }
 
+// Baselines measures the baselines alone.
 func (r *Runner) Baselines() ([]*report.Figure, error) {
 	var out []*report.Figure
 	for _, b := range allBaselines() {
@@ -75,6 +77,7 @@ func (r *Runner) Baselines() ([]*report.Figure, error) {
 	return out, nil
 }
 
+// Job is a measured operation.
 type Job struct {
 	Name   string
 	Params []report.Param
@@ -116,6 +119,7 @@ func Repeat(op func() error) func(int) error {
 	}
 }
 
+// Runner measures jobs.
 type Runner struct {
 	Clock  Clock
 	Rounds int
@@ -124,6 +128,7 @@ type Runner struct {
 	AIClock func() (mhz float64, ok bool, err error)
 }
 
+// Measure runs a job.
 func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Figure, error) {
 	j.PerSample, j.Burst = cmp.Or(j.PerSample, 1), cmp.Or(j.Burst, 1)
 	own := NewSeries()
@@ -263,6 +268,7 @@ func allocations(rounds int, settle, op func() error) (uint64, error) {
 // maxUnits is a hundred seconds, the histogram's longest time.
 const maxUnits = 100e9 * report.UnitsPerNs
 
+// Series collects the samples of one quantity.
 type Series struct {
 	hist   *hdrhistogram.Histogram
 	round  []float64
@@ -272,6 +278,7 @@ type Series struct {
 	sum    float64
 }
 
+// NewSeries returns an empty series.
 func NewSeries() *Series {
 	return &Series{hist: hdrhistogram.New(1, maxUnits, 3), min: math.Inf(1)}
 }
@@ -323,6 +330,7 @@ type Baseline struct {
 
 const ringBytes = 64 << 20
 
+// Memcpy copies n bytes to successive places of a ring.
 func Memcpy(name string, n int, ring []byte) *Baseline {
 	src := make([]byte, n)
 	for i := range src {
@@ -377,6 +385,7 @@ func allBaselines() []*Baseline {
 		}})
 }
 
+// NonTemporal returns nil where the processor has no such stores.
 func NonTemporal() *Baseline {
 	if !hasNonTemporal {
 		return nil

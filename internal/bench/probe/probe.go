@@ -22,6 +22,7 @@ import (
 //go:generate go tool bpf2go -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v2" -target bpfel -tags linux bpf bpf/probe.bpf.c
 //go:generate go run names_gen.go
 
+// Config says what to watch.
 type Config struct {
 	// PID of 0 means this process.
 	PID int
@@ -57,6 +58,7 @@ type Cost struct {
 	Ns    float64 `json:"ns"`
 }
 
+// Feature is a kernel feature that may be missing or forbidden.
 type Feature string
 
 const (
@@ -70,13 +72,16 @@ const (
 	Counters       Feature = "hardware counters" // of instructions
 )
 
+// Machine says which features are available.
 type Machine interface {
 	// Missing returns nil, or what is missing and how to get it.
 	Missing(Feature) error
 }
 
+// Kind is something to measure.
 type Kind string
 
+// Kinds.
 const (
 	Calls     Kind = "system calls"
 	Scheduler Kind = "scheduler"
@@ -85,6 +90,7 @@ const (
 	Marks     Kind = "markers"
 )
 
+// Way is how something is measured.
 type Way string
 
 // Ways, the most detailed first.
@@ -119,6 +125,7 @@ var ways = map[Kind][]way{
 	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
 }
 
+// Choice says how a kind can be measured, or why not.
 type Choice struct {
 	Kind Kind
 	// Ways are available, the most detailed first.
@@ -127,6 +134,7 @@ type Choice struct {
 	Err error
 }
 
+// Choose returns the available ways of each kind.
 func Choose(m Machine, kinds ...Kind) []Choice {
 	out := make([]Choice, 0, len(kinds))
 	for _, k := range kinds {
@@ -170,6 +178,7 @@ func lacks(k Kind, by Way) string {
 // ErrMissing is of missing features.
 var ErrMissing = errors.New("not available")
 
+// Snapshot holds what the probes have seen so far.
 type Snapshot struct {
 	// Elapsed is the time until now or the process's end.
 	PID       int           `json:"pid"`
@@ -188,6 +197,7 @@ type Snapshot struct {
 	Lost    Lost      `json:"lost"`
 }
 
+// Thread holds what a thread did in a stage.
 type Thread struct {
 	// TID is in the process's own PID namespace.
 	TID   int    `json:"tid"`
@@ -208,6 +218,7 @@ type Thread struct {
 	Major  uint64    `json:"major_faults"`
 }
 
+// Durations is a distribution of durations.
 type Durations struct {
 	Count uint64        `json:"count"`
 	Total time.Duration `json:"total_ns"`
@@ -242,6 +253,7 @@ func (d *Durations) add(o Durations) {
 	}
 }
 
+// Call is one kind of system call.
 type Call struct {
 	Name string `json:"name"`
 	// Device and Command are an ioctl's.
@@ -253,6 +265,7 @@ type Call struct {
 	Durations
 }
 
+// Function holds the durations of a kernel function.
 type Function struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
@@ -265,6 +278,7 @@ type Markers struct {
 	Completed Durations `json:"completed"`
 }
 
+// Slow is an event that took longer than [Config.Slow].
 type Slow struct {
 	// At is the event's start on CLOCK_MONOTONIC.
 	At    time.Duration `json:"at_ns"`
@@ -309,6 +323,7 @@ func (p Proc) most(o Proc) Proc {
 	}
 }
 
+// Lost counts events that found no room or were missed.
 type Lost struct {
 	// Ring counts slow events that are only in the totals.
 	Ring uint64 `json:"ring"`
@@ -330,6 +345,7 @@ func (l Lost) Any() bool {
 	return l != Lost{}
 }
 
+// Add adds the counts of another snapshot.
 func (l *Lost) Add(o Lost) {
 	l.Ring += o.Ring
 	l.Threads += o.Threads
@@ -341,11 +357,13 @@ func (l *Lost) Add(o Lost) {
 	l.Old += o.Old
 }
 
+// LeftOut is a probe that doesn't work here, and why.
 type LeftOut struct {
 	Probe string `json:"probe"`
 	Why   string `json:"why"`
 }
 
+// Thread returns what a thread did in a stage.
 func (s *Snapshot) Thread(tid, stage int) (Thread, bool) {
 	for _, t := range s.Threads {
 		if t.TID == tid && t.Stage == stage {
@@ -355,6 +373,7 @@ func (s *Snapshot) Thread(tid, stage int) (Thread, bool) {
 	return Thread{}, false
 }
 
+// Syscalls returns the number of system calls in the thread's stage.
 func (t *Thread) Syscalls() uint64 {
 	var n uint64
 	for _, c := range t.Calls {
@@ -442,6 +461,7 @@ const (
 	symbolCompleted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkCompleted"
 )
 
+// WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
 	var b bytes.Buffer
 	until := ""

@@ -335,6 +335,7 @@ func (p *Probe) Stage(n uint32) {
 	}
 }
 
+// Has reports whether a kind is measured.
 func (p *Probe) Has(k Kind) bool {
 	for _, u := range p.used {
 		if strings.HasPrefix(u, string(k)+": ") {
@@ -344,8 +345,10 @@ func (p *Probe) Has(k Kind) bool {
 	return false
 }
 
+// ThreadID returns the calling thread's number in this PID namespace, as in [Thread].
 func ThreadID() int { return unix.Gettid() }
 
+// Close detaches the probes.
 func (p *Probe) Close() error {
 	var errs []error
 	for _, l := range p.links {
@@ -409,6 +412,7 @@ func (p *Probe) drain() {
 	}
 }
 
+// Snapshot fails.
 func (p *Probe) Snapshot() (*Snapshot, error) {
 	s := &Snapshot{PID: p.pid, Used: p.used, LeftOut: p.leftOut}
 	var running bool

@@ -157,6 +157,7 @@ func threadName(pid, tid int) string {
 	return strings.TrimSpace(string(b))
 }
 
+// Counter counts the instructions that the calling thread executes in user mode.
 type Counter struct{ f *os.File }
 
 // OpenCounter counts the instructions of the calling thread, which is locked, in user mode.
@@ -172,6 +173,7 @@ func OpenCounter() (*Counter, error) {
 	return &Counter{os.NewFile(uintptr(fd), "perf event")}, nil
 }
 
+// Read returns the count so far.
 func (c *Counter) Read() (uint64, error) {
 	var b [8]byte
 	if _, err := c.f.Read(b[:]); err != nil {
@@ -180,12 +182,15 @@ func (c *Counter) Read() (uint64, error) {
 	return binary.NativeEndian.Uint64(b[:]), nil
 }
 
+// Close releases the counter.
 func (c *Counter) Close() error { return c.f.Close() }
 
 type machine struct{ missing map[Feature]error }
 
 func (m machine) Missing(f Feature) error { return m.missing[f] }
 
+// Detect returns the features that this kernel offers to this process, without mounting or
+// attaching anything.
 func Detect() Machine {
 	m := machine{missing: map[Feature]error{}}
 	for f, find := range map[Feature]func() error{

@@ -241,8 +241,10 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 	return p, nil
 }
 
+// Verdict says how a figure has changed.
 type Verdict string
 
+// Verdicts.
 const (
 	Same   Verdict = "same"
 	Faster Verdict = "faster"
@@ -252,6 +254,7 @@ const (
 	TooFew Verdict = "too few rounds"
 )
 
+// Change compares one figure of two reports.
 type Change struct {
 	ID       string  `json:"id"`
 	Old      float64 `json:"old_ns_p50"`
@@ -347,6 +350,7 @@ func EnoughRounds(old, cur int) bool {
 	return chance(a, b) < significance/2
 }
 
+// FewestRounds returns the smallest number of rounds that is enough for both reports.
 func FewestRounds() int {
 	n := 1
 	for !EnoughRounds(n, n) {
@@ -403,6 +407,7 @@ func chance(a, b []float64) float64 {
 	return benchmath.AssumeNothing.Compare(test(a), test(b)).P
 }
 
+// WriteComparison writes changes as a table.
 func WriteComparison(w io.Writer, changes []Change) error {
 	var rows []table.Row
 	for _, c := range changes {

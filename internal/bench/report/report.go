@@ -20,6 +20,7 @@ import (
 // Schema is the version of a report's JSON form.
 const Schema = 1
 
+// Report holds the measurements of a run.
 type Report struct {
 	Schema int       `json:"schema"`
 	When   time.Time `json:"when"`
@@ -56,11 +57,13 @@ type ReplaySummary struct {
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
+// LeftOut is a family, or a named part of it, that can't be measured.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`
 }
 
+// Host is the machine that measured.
 type Host struct {
 	CPU    string `json:"cpu,omitempty"`
 	CPUs   int    `json:"cpus"`
@@ -70,16 +73,19 @@ type Host struct {
 	Go     string `json:"go"`
 }
 
+// NewHost describes this machine.
 func NewHost() Host {
 	h := Host{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 	h.CPU, h.Kernel = machine()
 	return h
 }
 
+// Figure returns the figure with an [Figure.ID].
 func (r *Report) Figure(id string) (*Figure, bool) {
 	return find(r.Figures, func(f *Figure) bool { return f.ID() == id })
 }
 
+// Baseline returns a baseline by name.
 func (r *Report) Baseline(name string) (*Figure, bool) {
 	return find(r.Baselines, func(f *Figure) bool { return f.Name == name })
 }
@@ -91,12 +97,14 @@ func find(all []*Figure, is func(*Figure) bool) (*Figure, bool) {
 	return nil, false
 }
 
+// Summarize completes the replay summary.
 func (r *Report) Summarize() {
 	if nt, ok := r.Baseline(NonTemporal); ok && r.ReplaySummary != nil {
 		r.NTStoreNs = &nt.P50
 	}
 }
 
+// WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -171,11 +179,13 @@ type Figure struct {
 	Peers   []Peer   `json:"peers,omitempty"`
 }
 
+// Param is a parameter of a measurement.
 type Param struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
+// Rate is a number of things per second.
 type Rate struct {
 	Of        string  `json:"of"`
 	PerSecond float64 `json:"per_second"`
@@ -196,6 +206,7 @@ type Peer struct {
 	Ns    float64 `json:"ns"` // on the peer's machine
 }
 
+// ID returns family/name/key=value...
 func (f *Figure) ID() string { return ID(f.Family, f.Name, f.Params...) }
 
 func ID(family, name string, params ...Param) string {
@@ -221,8 +232,10 @@ func Median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
+// NewParam formats a value as a parameter.
 func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
 
+// Params formats alternating keys and values as parameters.
 func Params(keysAndValues ...any) []Param {
 	var out []Param
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
@@ -241,11 +254,13 @@ type AIClock struct {
 // clockTolerance exceeds the jitter of the firmware's readings.
 const clockTolerance = 0.005
 
+// Moved reports whether the clock changed by more than the jitter of its readings.
 func (c *AIClock) Moved() bool {
 	low, high := min(c.Before, c.During, c.After), max(c.Before, c.During, c.After)
 	return high-low > clockTolerance*high
 }
 
+// Refusal is a figure left out because the chip's clock changed during each attempt.
 type Refusal struct {
 	Figure   string     `json:"figure"`
 	AIClocks []*AIClock `json:"aiclk_mhz"`
@@ -285,6 +300,7 @@ type StageCost struct {
 	ReadyNs *float64 `json:"ready_ns"`
 }
 
+// JitterSource is one reason for submissions to take longer.
 type JitterSource struct {
 	Name  string  `json:"name"`
 	Count uint64  `json:"count"`
@@ -301,6 +317,7 @@ type Markers struct {
 	Lost    probe.Lost      `json:"lost"`
 }
 
+// Marked is what uprobes observed of one operation.
 type Marked struct {
 	Figure string `json:"figure"` // ID of the figure measured without markers
 	// Done counts runs, Submitted and Completed the markers that the probes saw.
@@ -338,6 +355,7 @@ type Operation struct {
 	LimitedBy string      `json:"limited_by,omitempty"`
 }
 
+// PartClocks are the clocks of the parts of a product in blocks, each including the launch.
 type PartClocks struct {
 	Launch  float64 `json:"launch"`  // starting and ending the program
 	Readers float64 `json:"readers"` // reading tiles from DRAM, and sending them to rows and columns of cores
@@ -345,6 +363,7 @@ type PartClocks struct {
 	Writers float64 `json:"writers"` // packing the result and writing it to DRAM
 }
 
+// Limit returns the part that limits a product of so many clocks.
 func (p *PartClocks) Limit(clocks float64) string {
 	if p.Launch > clocks/2 {
 		return "launch"
@@ -372,17 +391,20 @@ type SummaryRow struct {
 	Note   string     `json:"note,omitempty"`
 }
 
+// Quantity is a number with a unit.
 type Quantity struct {
 	Name  string  `json:"name,omitempty"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 }
 
+// Other is a peer's cost, measured in the same run or quoted.
 type Other struct {
 	Quantity
 	Source *Source `json:"source,omitempty"`
 }
 
+// Source is the origin of a quotation.
 type Source struct {
 	From string `json:"from"`
 	Date string `json:"date"` // of the measurement, or when it was read
@@ -410,12 +432,16 @@ func (q Quantity) String() string {
 // Quantities; a share is in parts of 1.
 func InNs(name string, v float64) Quantity { return Quantity{name, v, unitNs} }
 
+// InBytes is a quantity in bytes.
 func InBytes(name string, v float64) Quantity { return Quantity{name, v, unitBytes} }
 
+// InInstructions is a quantity in instructions.
 func InInstructions(name string, v float64) Quantity { return Quantity{name, v, unitInstructions} }
 
+// InShare is a quantity in parts of 1, printed as per cent.
 func InShare(name string, v float64) Quantity { return Quantity{name, v, unitShare} }
 
+// InTimes is a quantity in a factor.
 func InTimes(name string, v float64) Quantity { return Quantity{name, v, unitTimes} }
 
 const (

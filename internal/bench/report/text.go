@@ -53,6 +53,7 @@ func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost
 	}
 }
 
+// WriteTable writes the breakdown for people.
 func (d *Breakdown) WriteTable(w io.Writer) error { return writeTo(w, d.print) }
 
 func (d *Breakdown) print(b *bytes.Buffer) {
@@ -79,6 +80,7 @@ func (d *Breakdown) print(b *bytes.Buffer) {
 	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
 }
 
+// WriteTable writes the markers for people.
 func (m *Markers) WriteTable(w io.Writer) error { return writeTo(w, m.print) }
 
 func (m *Markers) print(b *bytes.Buffer) {
@@ -177,6 +179,7 @@ func (row *SummaryRow) cells(note func(string) string) table.Row {
 	return table.Row{row.What, cell(now), cell(others), cell(goals)}
 }
 
+// WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
 
 func (r *Report) print(b *bytes.Buffer) {

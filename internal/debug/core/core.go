@@ -33,6 +33,7 @@ const (
 	cmdSlow          = 1 << 31 // slow execution mode, which resuming needs
 )
 
+// Status says whether a processor is paused, and why.
 type Status struct {
 	Paused bool
 	Break  bool
@@ -70,8 +71,10 @@ func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	return c, nil
 }
 
+// Processor returns the processor's name.
 func (c *Core) Processor() chip.Processor { return c.proc }
 
+// Tile returns the processor's tile.
 func (c *Core) Tile() *Tile { return c.tile }
 
 // NCRISC has none.
@@ -81,6 +84,7 @@ func (c *Core) fail(op string, err error) error {
 	return &Error{Tile: c.tile.xy, Processor: c.proc, Op: op, Err: err}
 }
 
+// Reset reports whether the processor is held in reset.
 func (c *Core) Reset() (bool, error) {
 	v, err := c.tile.dev.Read32(c.tile.xy, uint64(c.tile.dev.Arch().Params().SoftReset))
 	if err != nil {

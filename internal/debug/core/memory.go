@@ -8,11 +8,13 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// LocalRAM returns the bounds of the processor's local RAM.
 func (c *Core) LocalRAM() (start, end uint32) {
 	p := c.tile.dev.Arch().Params()
 	return p.LocalRAM, p.LocalRAM + p.LocalRAMSize[c.proc]
 }
 
+// ReadsRunning reports whether local RAM can be read while the processor runs.
 func (c *Core) ReadsRunning() bool { return c.tile.dev.Arch() == chip.Blackhole }
 
 func (c *Core) inL1(addr uint32, n int) (bool, error) {
@@ -108,6 +110,7 @@ func (c *Core) Load(addr uint32) (v uint32, err error) {
 	return v, err
 }
 
+// Store stores a word as the paused processor would.
 func (c *Core) Store(addr, v uint32) error {
 	return c.paused("store for", func() error { return c.storeLocked(addr, v) })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// Device is what this package needs of a device.
 type Device interface {
 	Arch() chip.Arch
 	CoreDebug() bool
@@ -47,6 +48,7 @@ const (
 // the host takes hundreds.
 const polls = 1000
 
+// A Tile is one Tensix tile whose processors are debugged.
 type Tile struct {
 	dev Device
 	xy  chip.XY
@@ -63,8 +65,10 @@ func Open(dev Device, virtual chip.XY) (*Tile, error) {
 	return &Tile{dev: dev, xy: virtual}, nil
 }
 
+// XY is the tile's virtual coordinate.
 func (t *Tile) XY() chip.XY { return t.xy }
 
+// Device is the device that it is of.
 func (t *Tile) Device() Device { return t.dev }
 
 func (t *Tile) writeLocked(which, dr, v uint32) error {

@@ -31,6 +31,7 @@ func (c *Core) Watch(m Mode, addr uint32) (slot int, err error) {
 	return slot, err
 }
 
+// Unwatch frees a watchpoint.
 func (c *Core) Unwatch(slot int) error {
 	if slot < 0 || slot >= Watchpoints {
 		return c.fail("free a watchpoint of", fmt.Errorf("%w: watchpoint %d", ErrUnsupported, slot))

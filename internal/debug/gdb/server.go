@@ -26,11 +26,13 @@ const (
 	unknown   = "xxxxxxxx" // an unreadable register
 )
 
+// Thread is a processor to debug.
 type Thread struct {
 	Name string // such as "core 0-0 BRISC"
 	Core *core.Core
 }
 
+// Options of a server.
 type Options struct {
 	// Recording is slow; the monitor command "record" switches it.
 	Record bool

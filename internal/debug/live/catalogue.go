@@ -81,8 +81,10 @@ func alike(text, memory []byte) bool {
 	return differ <= breakpoints && 4*differ < n/4
 }
 
+// Reader reads L1 of a tile.
 type Reader func(addr uint32, p []byte) error
 
+// Modules returns a processor's base firmware and the kernel of its launch message.
 func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack.Space, error) {
 	space, _, err := c.modules(l, read, p)
 	return space, err
@@ -152,6 +154,7 @@ func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *
 	return m
 }
 
+// HasKernel reports whether the launch message of a tile has a kernel for a processor.
 func HasKernel(l *abi.Layout, read Reader, p chip.Processor) (bool, error) {
 	_, size, err := kernelText(l, read, p)
 	return size != 0, err

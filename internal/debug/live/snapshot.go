@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
+// Stack is the call stack of one processor.
 type Stack struct {
 	Processor chip.Processor `json:"processor"`
 	Frames    []stack.Frame  `json:"frames,omitempty"`
@@ -20,12 +21,14 @@ type Stack struct {
 	Note string `json:"note,omitempty"`
 }
 
+// A Place is one processor of a device.
 type Place struct {
 	Core      chip.Core // logical
 	XY        chip.XY   // virtual
 	Processor chip.Processor
 }
 
+// Snapshot is the raw data of a call stack, read during a pause.
 type Snapshot struct {
 	Core chip.Core `json:"core"` // logical
 	Stack

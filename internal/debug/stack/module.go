@@ -65,6 +65,7 @@ type function struct {
 	unit      *dwarf.Entry
 }
 
+// Region returns a module of which only name and addresses are known.
 func Region(name string, start, end uint32) *Module {
 	return &Module{Name: name, Start: start, End: end, debug: ErrNoDWARF}
 }
@@ -118,6 +119,7 @@ func Load(name string, file []byte, at uint32) (m *Module, err error) {
 // Debug returns why the module lacks lines, inlined functions and arguments; nil if it has them.
 func (m *Module) Debug() error { return m.debug }
 
+// Text returns the text of the module's file; nil for a Region.
 func (m *Module) Text() []byte { return m.text }
 
 func (m *Module) readSymbols(f *elf.File) {

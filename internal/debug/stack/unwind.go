@@ -17,8 +17,10 @@ type Registers struct {
 	PC    uint32
 }
 
+// All returns fully known registers.
 func All(x [32]uint32, pc uint32) Registers { return Registers{X: x, Known: ^uint32(0), PC: pc} }
 
+// Memory reads memory at the processor's addresses.
 type Memory func(addr uint32, p []byte) error
 
 var errNoMemory = errors.New("stack: memory is unknown")
@@ -71,8 +73,10 @@ func (f Frame) String() string {
 	return b.String()
 }
 
+// Space is a processor's executable modules.
 type Space []*Module
 
+// Find returns the module at an address, nil if there is none.
 func (s Space) Find(addr uint32) *Module {
 	for _, m := range s {
 		if addr >= m.Start && addr < m.End {

@@ -56,18 +56,21 @@ func NewCounter(ctx context.Context, m *mesh.Mesh, step uint32) (*Counter, error
 	return c, err
 }
 
+// Set sets the number on all chips of this host.
 func (c *Counter) Set(ctx context.Context, v uint32) error {
 	b := make([]byte, c.buf.Size())
 	binary.LittleEndian.PutUint32(b, v)
 	return c.Queue.Write(ctx, c.buf, b)
 }
 
+// Value returns the number on the first chip of this host.
 func (c *Counter) Value(ctx context.Context) (uint32, error) {
 	b := make([]byte, c.buf.Size())
 	err := c.Queue.Read(ctx, c.buf, b)
 	return binary.LittleEndian.Uint32(b), err
 }
 
+// Release releases the trace, the program and the memory.
 func (c *Counter) Release(ctx context.Context) error {
 	return errors.Join(c.Trace.Release(ctx), c.x.Release(ctx), c.buf.Release())
 }

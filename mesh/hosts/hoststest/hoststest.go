@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts"
 )
 
+// Each calls f for each host concurrently and returns their errors, by rank.
 func Each[E hosts.Engine](engines []E, f func(E) error) []error {
 	errs := make([]error, len(engines))
 	var wg sync.WaitGroup
@@ -25,6 +26,7 @@ func Each[E hosts.Engine](engines []E, f func(E) error) []error {
 	return errs
 }
 
+// Test tests engines of hosts in one process.
 func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	t.Run("data of all hosts", func(t *testing.T) {
 		for _, n := range []int{1, 2, 5} {

@@ -130,8 +130,10 @@ func newEngine(c communicator, pace dispatch.Pace) (*Engine, error) {
 	return &Engine{c: c, pace: pace, turn: make(chan struct{}, 1), frames: frames}, nil
 }
 
+// Rank implements hosts.Engine.
 func (e *Engine) Rank() int { return e.c.rank() }
 
+// Size implements hosts.Engine.
 func (e *Engine) Size() int { return e.c.size() }
 
 // FaultTolerant reports whether the job runs with ULFM, where the end of a process is an error on

@@ -21,6 +21,7 @@ import (
 // import.
 const OperationStride = 10000
 
+// Options configure an import.
 type Options struct {
 	Limits graph.Limits
 	// Arch is the architecture of reports without devices, lists of nodes: wormhole or blackhole.

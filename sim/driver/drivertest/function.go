@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
+// Access is one access of the host to a BAR.
 type Access struct {
 	BAR   int
 	Off   uint64
@@ -23,6 +24,7 @@ type Access struct {
 	Value uint64
 }
 
+// Target is a window's configuration.
 type Target struct {
 	Addr                       uint64
 	X, Y, StartX, StartY       uint8
@@ -66,6 +68,7 @@ var (
 	_ driver.Messenger = (*Function)(nil)
 )
 
+// New returns a chip of an architecture with nothing harvested.
 func New(a chip.Arch) *Function {
 	f := &Function{Arch: a, regs: map[uint64]uint32{}, bar2: map[uint64]uint32{}, pages: map[page]*[pageSize]byte{}}
 	f.Telemetry = map[uint16]uint32{14: 1000}
@@ -79,6 +82,7 @@ func (f *Function) Kill() {
 	f.mu.Unlock()
 }
 
+// Break makes Fault report err.
 func (f *Function) Break(err error) {
 	f.mu.Lock()
 	f.fault = err
@@ -107,6 +111,7 @@ func (f *Function) Log() []Access {
 	return l
 }
 
+// ConfigRead implements driver.Function.
 func (f *Function) ConfigRead(off uint32) uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,6 +132,7 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	return 0
 }
 
+// ConfigWrite implements driver.Function.
 func (f *Function) ConfigWrite(off uint32, v uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,6 +141,7 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	}
 }
 
+// Reset implements driver.Resetter.
 func (f *Function) Reset() error {
 	if f.OnReset != nil {
 		f.OnReset()
@@ -149,6 +156,7 @@ func (f *Function) Reset() error {
 	return nil
 }
 
+// Message implements driver.Messenger.
 func (f *Function) Message(request [8]uint32) [8]uint32 {
 	if f.Messages != nil {
 		return f.Messages(request)
@@ -157,16 +165,20 @@ func (f *Function) Message(request [8]uint32) [8]uint32 {
 	return request
 }
 
+// AttachDMA implements driver.Function.
 func (f *Function) AttachDMA(d driver.DMA) { f.dma = d }
 
+// Fault implements driver.Function.
 func (f *Function) Fault() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fault
 }
 
+// Close implements driver.Function.
 func (f *Function) Close() error { return nil }
 
+// BARLoad implements driver.Function.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	var b [8]byte
 	f.mu.Lock()
@@ -177,6 +189,7 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	return v
 }
 
+// BARStore implements driver.Function.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)
@@ -186,6 +199,7 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.accessLocked(bar, off, b[:width], true)
 }
 
+// BARRead implements driver.Function.
 func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,6 +207,7 @@ func (f *Function) BARRead(bar int, off uint64, p []byte) {
 	f.accessLocked(bar, off, p, false)
 }
 
+// BARWrite implements driver.Function.
 func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -241,6 +256,7 @@ func (f *Function) word(regs map[uint64]uint32, off uint64, p []byte, store bool
 	binary.LittleEndian.PutUint32(p, regs[off])
 }
 
+// WindowTarget returns a window's configuration.
 func (f *Function) WindowTarget(id int) Target {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -327,6 +343,7 @@ func (f *Function) window(bar int, off uint64, p []byte, store bool) {
 	panic(fmt.Sprintf("drivertest: access to BAR %d offset %#x", bar, off))
 }
 
+// Tile copies memory of a tile.
 func (f *Function) Tile(x, y uint8, addr uint64, n int) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -335,6 +352,7 @@ func (f *Function) Tile(x, y uint8, addr uint64, n int) []byte {
 	return b
 }
 
+// SetTile stores to memory of a tile.
 func (f *Function) SetTile(x, y uint8, addr uint64, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

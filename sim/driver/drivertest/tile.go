@@ -82,6 +82,8 @@ func (f *Function) fillTable(x, y uint8) {
 	}
 }
 
+// HostAddress translates an offset of the aperture that the NoC reaches through the outbound
+// regions.
 func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,6 +9,7 @@ func Expands(w uint32) bool { return w>>24 == opMOP || w>>24 == opREPLAY }
 // CanPush reports whether thread n takes another .ttinsn. Stores to its aperture don't check.
 func (e *Engine) CanPush(n int) bool { return e.threads[n].queue.n <= queueHigh }
 
+// Queued returns the length of thread n's queue.
 func (e *Engine) Queued(n int) int { return int(e.threads[n].queue.n) }
 
 // Push gives thread n an instruction, through the MOP expander if expand: BRISC bypasses it. It

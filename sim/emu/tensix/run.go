@@ -1,5 +1,6 @@
 package tensix
 
+// Idle reports whether no thread has an instruction to execute.
 func (e *Engine) Idle() bool {
 	return e.threads[0].queue.n|e.threads[1].queue.n|e.threads[2].queue.n == 0
 }

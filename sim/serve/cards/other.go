@@ -14,6 +14,7 @@ import (
 
 type process struct{}
 
+// Serve fails with serve.ErrUnsupported.
 func Serve(context.Context, *net.UnixListener, *driver.Driver, int) error {
 	return serve.ErrUnsupported
 }

@@ -17,10 +17,12 @@ type Target struct {
 	proc process
 }
 
+// Socket returns the target of a card that is served at a path.
 func Socket(path string) *Target { return &Target{path: path} }
 
 func (c *Target) String() string { return "socket:" + c.path }
 
+// Node returns the card's device node.
 func (c *Target) Node() seam.Node { return node{c} }
 
 type node struct{ c *Target }

@@ -69,8 +69,10 @@ func (c *Client) Close() {
 	_ = c.shm.Unmap() // can't fail
 }
 
+// Dead reports whether the server is gone.
 func (c *Client) Dead() bool { return c.dead.Load() }
 
+// Clocks returns the number of clocks that the library has run.
 func (c *Client) Clocks() uint64 {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -122,16 +124,19 @@ func (c *Client) ConfigRead(device, off uint32) (v uint32, ok bool) {
 	return uint32(r.Val), true
 }
 
+// ConfigWrite writes a 32-bit word of a device's config space.
 func (c *Client) ConfigWrite(device, off, v uint32) (ok bool) {
 	_, ok = c.ask(&serve.Head{Op: opConfigWrite, Object: device, Off: uint64(off), Val: uint64(v)}, nil, nil)
 	return ok
 }
 
+// Clock advances the simulation by n clocks.
 func (c *Client) Clock(n uint64) (ok bool) {
 	_, ok = c.ask(&serve.Head{Op: opClock, Val: n}, nil, nil)
 	return ok
 }
 
+// Sync returns when the library has performed all earlier requests.
 func (c *Client) Sync() (ok bool) {
 	_, ok = c.ask(&serve.Head{Op: opSync}, nil, nil)
 	return ok
@@ -146,11 +151,13 @@ func (c *Client) Exit() {
 	}
 }
 
+// Load performs one load of width 1, 2, 4 or 8 bytes.
 func (c *Client) Load(addr uint64, width int) (v uint64, ok bool) {
 	r, ok := c.ask(&serve.Head{Op: serve.OpLoad, Width: uint8(width), Off: addr}, nil, nil)
 	return r.Val, ok
 }
 
+// Store queues one store of width 1, 2, 4 or 8 bytes.
 func (c *Client) Store(addr uint64, width int, v uint64) {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -220,6 +227,7 @@ func (c *Client) ask(h *serve.Head, payload []byte, take func(payload []byte)) (
 	return reply, ok
 }
 
+// Transfer is a simulated device's access to host memory.
 type Transfer struct {
 	Write  bool
 	Device uint8 // or AnyDevice

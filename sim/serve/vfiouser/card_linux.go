@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
+// Card presents a function as a device for virtual machines.
 type Card struct {
 	fn     driver.Function
 	p      *chip.Params

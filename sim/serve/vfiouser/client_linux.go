@@ -269,10 +269,12 @@ func (c *Client) write(region int, off uint64, p []byte) error {
 // All ones if the server refuses.
 func (c *Client) ConfigRead(off uint32) uint32 { return uint32(c.word(regionConfig, uint64(off), 4)) }
 
+// ConfigWrite writes a word of configuration space.
 func (c *Client) ConfigWrite(off uint32, v uint32) {
 	c.BARStore(regionConfig, uint64(off), 4, uint64(v))
 }
 
+// BARLoad performs one load of width bytes; all ones if the server refuses.
 func (c *Client) BARLoad(bar int, off uint64, width int) uint64 { return c.word(bar, off, width) }
 
 func (c *Client) word(region int, off uint64, width int) uint64 {
@@ -283,12 +285,14 @@ func (c *Client) word(region int, off uint64, width int) uint64 {
 	return order.Uint64(b[:])
 }
 
+// BARStore performs one store of width bytes.
 func (c *Client) BARStore(bar int, off uint64, width int, v uint64) {
 	var b [8]byte
 	order.PutUint64(b[:], v)
 	_ = c.write(bar, off, b[:width]) // see Fault
 }
 
+// BARRead moves bulk data; all ones if the server refuses.
 func (c *Client) BARRead(bar int, off uint64, p []byte) {
 	if err := c.read(bar, off, p); err != nil {
 		for i := range p {
@@ -297,8 +301,10 @@ func (c *Client) BARRead(bar int, off uint64, p []byte) {
 	}
 }
 
+// BARWrite moves bulk data.
 func (c *Client) BARWrite(bar int, off uint64, p []byte) { _ = c.write(bar, off, p) } // see Fault
 
+// Reset resets the device.
 func (c *Client) Reset() error {
 	if err := c.ask(cmdDeviceReset, nil, nil); err != nil {
 		return fmt.Errorf("vfiouser: reset: %w", err)
@@ -334,6 +340,7 @@ func (c *Client) Fault() error {
 	return c.err
 }
 
+// Close ends the connection.
 func (c *Client) Close() error {
 	c.errMu.Lock()
 	if c.err == nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
+// CardHelp describes names of cards.
 const CardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, socket:PATH where reprise sim serves a card, ttsim:PATH of a libttsim.so, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
 
 var (
@@ -189,12 +190,15 @@ func problem(err error) string {
 	return strings.TrimPrefix(s, "kmd: ")
 }
 
+// LsCmd lists cards.
 type LsCmd struct{ cardFlags }
 
+// Help is shown by --help.
 func (LsCmd) Help() string {
 	return "Cards are named by their PCI address, since numbers of device nodes change."
 }
 
+// Run prints the cards.
 func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	l, err := cards(ctx, c.Device)
 	if err != nil {
@@ -243,6 +247,7 @@ func holderNames(l []holderJSON) string {
 	return list(names)
 }
 
+// InfoCmd prints all about a card.
 type InfoCmd struct{ cardFlags }
 
 type infoJSON struct {
@@ -272,6 +277,7 @@ type featureJSON struct {
 var features = []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins, kmd.FeatureExport,
 	kmd.FeatureSMCMessage, kmd.FeatureNOCAccess}
 
+// Run prints the card.
 func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
 	t, err := oneCard(ctx, c.Device)
 	if err != nil {
@@ -392,12 +398,15 @@ func known(l ...reading) string {
 	return list(out)
 }
 
+// DoctorCmd finds out why programs can't run.
 type DoctorCmd struct{ cardFlags }
 
+// Help is shown by --help.
 func (DoctorCmd) Help() string {
 	return "Checks the driver, and whether each card can be opened, answers and has what programs need. Each check that fails names one thing to do."
 }
 
+// Run makes the checks.
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	var l []kmd.Check
 	if c.Device == "" {
@@ -419,12 +428,14 @@ func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return s.PrintChecks(c.JSON, checks)
 }
 
+// ResetCmd resets a card.
 type ResetCmd struct {
 	cardFlags
 	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you will), post (that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
 	Force bool   `help:"Reset the card although processes have it open."`
 }
 
+// Help is shown by --help.
 func (ResetCmd) Help() string {
 	return "Memory and all state of the card are lost. Afterwards the card must answer. Processes that have it open are named and keep it, unless forced."
 }
@@ -439,6 +450,7 @@ type resetJSON struct {
 	Losers  []holderJSON `json:"losers"`
 }
 
+// Run resets the card.
 func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 	mode, err := kmd.ParseResetMode(c.Mode)
 	if err != nil {
@@ -484,12 +496,14 @@ func (r *resetJSON) print(w cli.Text, d time.Duration) {
 	}
 }
 
+// TopologyCmd shows how a machine's chips are linked.
 type TopologyCmd struct {
 	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
 	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
 	cli.AsJSON
 }
 
+// Help is shown by --help.
 func (TopologyCmd) Help() string {
 	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
 }
@@ -498,6 +512,7 @@ func (c *TopologyCmd) machine() (*target.Machine, error) {
 	return cli.ParseMachine("--device", c.Device)
 }
 
+// Validate checks the flags.
 func (c *TopologyCmd) Validate() (err error) {
 	if c.Device != "" {
 		_, err = c.machine()
@@ -520,6 +535,8 @@ func (c *TopologyCmd) targets(ctx context.Context) ([]kmd.Target, func() error, 
 	}
 	return l, func() error { return nil }, err
 }
+
+// Run asks the chips and prints what they say.
 func (c *TopologyCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	targets, end, err := c.targets(ctx)
 	if err != nil {

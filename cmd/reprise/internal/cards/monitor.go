@@ -23,6 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
+// MonitorCmd shows which processes use how much device memory.
 type MonitorCmd struct {
 	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
 	Once     bool          `help:"Print one table and exit." xor:"how"`
@@ -31,9 +32,12 @@ type MonitorCmd struct {
 	Dir      string        `help:"Folder of the processes' logs; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
 }
 
+// Help is shown by --help.
 func (MonitorCmd) Help() string {
 	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. In a terminal: q quits, space updates, arrows scroll."
 }
+
+// Validate checks the flags.
 func (c *MonitorCmd) Validate() error {
 	const shortest = 50 * time.Millisecond
 	if c.Interval < shortest {
@@ -56,6 +60,7 @@ func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	return newMonitorReport(s), nil
 }
 
+// Run polls once, serves, or polls until it is interrupted.
 func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
 	switch {
 	case c.Listen != "":
@@ -103,6 +108,7 @@ func (c *MonitorCmd) serve(ctx context.Context, w io.Writer) error {
 	return cli.Serve(ctx, "monitor", c.Listen, metricsHandler(c.poll), w, "/metrics")
 }
 
+// MonitorReport holds the logs' contents by device.
 type MonitorReport struct {
 	Time     time.Time       `json:"time"`
 	Devices  []monitorDevice `json:"devices"`

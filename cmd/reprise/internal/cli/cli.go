@@ -35,6 +35,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
+// IsFile reports whether a name is that of a plain file, and so not of a device.
 func IsFile(name string) bool {
 	st, err := os.Stat(name)
 	return err == nil && st.Mode().IsRegular()
@@ -60,6 +61,7 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
+// Process labels messages with the number of this process among several.
 type Process struct {
 	name atomic.Pointer[string]
 	Quit func(error) // ends the process with an error at once; nil in tests
@@ -75,6 +77,7 @@ func (p *Process) Last(write func()) {
 	}
 }
 
+// Set notes the number of the process.
 func (p *Process) Set(rank, size int) {
 	if p == nil || size < 2 {
 		return
@@ -99,8 +102,10 @@ func (p *Process) Label(text string) string {
 	return b.String()
 }
 
+// ExitHelp ends the help of commands.
 const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
 
+// Streams are where a command reads and writes.
 type Streams struct {
 	Out, Err io.Writer
 	Who      *Process
@@ -166,12 +171,14 @@ func Print(w io.Writer, text func(Text)) error {
 	return t.Flush()
 }
 
+// PrintJSON prints what a command found out as one JSON object.
 func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
+// Print prints what a command found out as one JSON object or as text.
 func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
 	if asJSON {
 		return PrintJSON(s.Out, v)
@@ -179,6 +186,7 @@ func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
 	return Print(s.Out, text)
 }
 
+// Check is a check of what programs need, for scripts.
 type Check struct {
 	Name   string     `json:"name"`
 	Device string     `json:"device,omitempty"`
@@ -219,12 +227,14 @@ func (s Streams) PrintChecks(asJSON bool, checks []Check) error {
 	return err
 }
 
+// BankRange is a part of a bank of DRAM.
 type BankRange struct {
 	Bank  int    `json:"bank"`
 	Start uint64 `json:"start"`
 	End   uint64 `json:"end"`
 }
 
+// Grid is the size of a grid of cores.
 type Grid struct {
 	Width  int `json:"width"`
 	Height int `json:"height"`
@@ -236,11 +246,13 @@ func Median(t []time.Duration) int64 {
 	return s[len(s)/2].Nanoseconds()
 }
 
+// IsTerminal reports whether a writer is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Nanoseconds prints a time in microseconds.
 func Nanoseconds(ns int64) string {
 	if ns < 10_000 {
 		return fmt.Sprintf("%.2f µs", float64(ns)/1e3)
@@ -250,6 +262,7 @@ func Nanoseconds(ns int64) string {
 
 func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }
 
+// Count returns a number and a noun in the singular or plural.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -260,8 +273,10 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Dash returns a dash for nothing.
 func Dash(s string) string { return cmp.Or(s, "-") }
 
+// Unit prints a value if it is known, or else a dash.
 func Unit(v *float64, format string) string {
 	if v == nil {
 		return "-"
@@ -310,6 +325,7 @@ func Create(ctx context.Context, flag, path string) (f Output, end func(error) e
 	return f, func(err error) error { return errors.Join(err, f.Close()) }, nil
 }
 
+// FileText is one of several files that belong together.
 type FileText struct {
 	Path  string
 	Write func(io.Writer) error
@@ -442,8 +458,10 @@ func SaveBytes(ctx context.Context, flag, path string, b []byte) error {
 	})
 }
 
+// ServeCommand is the hidden command that serves the vendor's simulator.
 const ServeCommand = "ttsim-serve"
 
+// DeviceHelp describes the devices of ParseTarget.
 const DeviceHelp = target.Help
 
 // ParseTarget parses --device.
@@ -455,6 +473,7 @@ func ParseTarget(s string) (kmd.Target, error) {
 	return d.Open(), nil
 }
 
+// ParseDevice turns the value of a flag into one device.
 func ParseDevice(flag, s string) (*target.Device, error) {
 	d, err := ParseDevices(flag, s)
 	if err == nil && d.Several() {
@@ -466,6 +485,7 @@ func ParseDevice(flag, s string) (*target.Device, error) {
 // ParseDevices allows several nodes, of which the device is the first.
 func ParseDevices(flag, s string) (*target.Device, error) { return parse(flag, s, target.Parse) }
 
+// ParseMachine reads the value of a flag that names a machine.
 func ParseMachine(flag, s string) (*target.Machine, error) {
 	return parse(flag, s, target.ParseMachine)
 }
@@ -530,6 +550,7 @@ func OpenChip(ctx context.Context, t kmd.Target, opts ...kmd.Option) (*kmd.Devic
 	return d, ch, nil
 }
 
+// FlagError explains a wrong value of a flag.
 type FlagError struct {
 	Flag, Value string
 	Why, Hint   string
@@ -549,6 +570,7 @@ func Wrong(flag string, value any, why, hint string) *FlagError {
 	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
 }
 
+// By adds the cause.
 func (e *FlagError) By(err error) *FlagError {
 	e.Err = err
 	return e
@@ -576,6 +598,7 @@ func OpenError(device string, err error) error {
 	return e
 }
 
+// Cause is the innermost error.
 func Cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -586,6 +609,7 @@ func Cause(err error) error {
 	}
 }
 
+// Exit codes.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1 // one line on standard error says why
@@ -598,11 +622,13 @@ type ExitStatus int
 
 func (e ExitStatus) Error() string { return fmt.Sprintf("the program exited with status %d", int(e)) }
 
+// Hangs are the flags of commands that wait for programs.
 type Hangs struct {
 	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 	HangTimeout Seconds `help:"How long a queue may make no progress before it counts as hung; by default 10 seconds." env:"TT_METAL_OPERATION_TIMEOUT_SECONDS" placeholder:"SECONDS"`
 }
 
+// Options are those for opening a device.
 func (h *Hangs) Options() []reprise.Option {
 	return []reprise.Option{reprise.WithDumpDir(h.DumpDir), reprise.WithHangTimeout(time.Duration(h.HangTimeout))}
 }

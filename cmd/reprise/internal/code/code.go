@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
+// KernelCmd are the commands about kernels.
 type KernelCmd struct {
 	Build kernelBuildCmd `cmd:"" help:"Compile a kernel."`
 }
@@ -183,6 +184,7 @@ func (*metalLsCmd) OnlyReads() bool { return true }
 
 func (*metalCheckCmd) OnlyReads() bool { return true }
 
+// MetalCmd are the commands about what tt-metal built.
 type MetalCmd struct {
 	Ls    metalLsCmd    `cmd:"" help:"List kernels and base firmware in tt-metal's kernel cache."`
 	Check metalCheckCmd `cmd:"" help:"Say what a kernel that tt-metal built needs to run."`

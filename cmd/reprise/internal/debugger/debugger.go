@@ -27,6 +27,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
+// InspectCmd prints hang dumps and recorded sessions.
 type InspectCmd struct {
 	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
 	cli.AsJSON
@@ -34,6 +35,7 @@ type InspectCmd struct {
 	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
 }
 
+// Run prints the file.
 func (c *InspectCmd) Run(s cli.Streams) error {
 	f, err := os.Open(c.File)
 	if err != nil {
@@ -139,6 +141,7 @@ func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
 
 func (*InspectCmd) OnlyReads() bool { return true }
 
+// StacksCmd prints the call stacks of the processors of a device that runs.
 type StacksCmd struct {
 	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
 	Core      []string `help:"Cores to show, by logical coordinate, such as 0-0; all that have left reset if absent." placeholder:"X-Y"`
@@ -147,10 +150,12 @@ type StacksCmd struct {
 	cli.AsJSON
 }
 
+// Help is shown by --help.
 func (StacksCmd) Help() string {
 	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
 }
 
+// Validate refuses what no device has.
 func (c *StacksCmd) Validate() error {
 	_, _, err := places(c.Core, c.Processor)
 	return err
@@ -207,6 +212,7 @@ func openDebugged(ctx context.Context, name string) (*kmd.Device, *chip.Chip, er
 	return cli.OpenChip(ctx, t, kmd.WithoutPower())
 }
 
+// Run prints the stacks.
 func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
 	dev, topo, err := openDebugged(ctx, c.Device)
 	if err != nil {
@@ -276,6 +282,7 @@ func printStacks(w cli.Text, all []coreStacks) {
 	}
 }
 
+// GdbCmd serves the processors of a running device to gdb.
 type GdbCmd struct {
 	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
 	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
@@ -285,15 +292,18 @@ type GdbCmd struct {
 	Record    bool     `help:"Record from the start, so that gdb can go backwards. It slows the processors down; the monitor command record switches it."`
 }
 
+// Help is shown by --help.
 func (GdbCmd) Help() string {
 	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
 }
 
+// Validate refuses what no device has.
 func (c *GdbCmd) Validate() error {
 	_, _, err := places(c.Core, c.Processor)
 	return err
 }
 
+// Run serves one session.
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	dev, topo, err := openDebugged(ctx, c.Device)
 	if err != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
+// Cmd classifies handwritten digits.
 type Cmd struct {
 	Device  string `help:"${device_help}; or a machine whose chips share the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
 	Hosts   string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
@@ -49,6 +50,7 @@ type Cmd struct {
 	machine *target.Machine // if Device names several chips
 }
 
+// Result is the demo's result; its JSON form is for scripts.
 type Result struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
@@ -121,6 +123,7 @@ func (e *mismatchError) err() error {
 	return e
 }
 
+// Validate checks what can be checked without a device.
 func (c *Cmd) Validate() error {
 	if c.Batch < 1 {
 		return cli.Wrong("--batch", c.Batch, "a batch has at least one image", "give a positive number")
@@ -370,6 +373,7 @@ func inputError(path string, err error) error {
 		digits.MaxPixel, digits.Classes-1))
 }
 
+// RunInteger runs the integer network of reprise demo on a device, with all its checks.
 func RunInteger(ctx context.Context, t kmd.Target) error {
 	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", Hangs: cli.Hangs{DumpDir: os.TempDir()}, target: t}
 	images, measured, err := c.images(ctx)

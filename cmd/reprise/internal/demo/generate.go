@@ -24,6 +24,7 @@ import (
 
 const maxTokens = 1_000_000
 
+// GenerateCmd invents words.
 type GenerateCmd struct {
 	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
 	Tokens      int     `help:"Number of tokens, letters and ends of words, to make." default:"100"`
@@ -36,6 +37,7 @@ type GenerateCmd struct {
 	target kmd.Target
 }
 
+// Validate checks what can be checked without a device.
 func (c *GenerateCmd) Validate() error {
 	if c.Tokens < 1 || c.Tokens > maxTokens {
 		return cli.Wrong("--tokens", c.Tokens, "it isn't a number of tokens", fmt.Sprintf("give 1 to %d", maxTokens))
@@ -52,6 +54,7 @@ func (c *GenerateCmd) sampling() transformer.Sampling {
 	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
 }
 
+// Generated is the result; its JSON form is for scripts.
 type Generated struct {
 	Device      string  `json:"device"`
 	Arch        string  `json:"arch"`

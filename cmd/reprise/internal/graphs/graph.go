@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
+// Cmd is the commands about reports of captures.
 type Cmd struct {
 	Show   graphShowCmd   `cmd:"" help:"Print what ran, in order of time."`
 	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`

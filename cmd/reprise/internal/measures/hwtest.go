@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/probe"
 )
 
+// HwtestCmd runs the conformance suite.
 type HwtestCmd struct {
 	Device  string `help:"Device to test: ${device_help}. The machine's cards if absent, or both emulators without cards. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
 	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
@@ -32,9 +33,12 @@ type HwtestCmd struct {
 	cli.AsJSON
 }
 
+// Help is shown by --help.
 func (HwtestCmd) Help() string {
 	return "The suite that the emulator, the vendor's simulator and silicon must pass. Layers run from the driver up, so the first failure is the deepest."
 }
+
+// Validate checks what can be checked without a device.
 func (c *HwtestCmd) Validate() error {
 	_, err := c.config()
 	return err
@@ -92,6 +96,7 @@ func cardNodes() []string {
 	return l
 }
 
+// Run runs the suite.
 func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	cfg, err := c.config()
 	if err != nil {
@@ -222,11 +227,13 @@ func printSuite(w cli.Text, rep *hwtest.Report) {
 
 const victimCommand = "hwtest-victim"
 
+// VictimCmd is the process that the suite kills.
 type VictimCmd struct {
 	Device string `arg:"" help:"Device to use."`
 	Once   bool   `help:"Use it once and end."`
 }
 
+// Run uses the device.
 func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
 	d, err := cli.ParseDevice("DEVICE", c.Device)
 	if err != nil {
@@ -235,6 +242,7 @@ func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
 	return hwtest.Victim(ctx, d.Open(), c.Once, s.Out)
 }
 
+// ProbeCmd watches a running process.
 type ProbeCmd struct {
 	PID      int            `required:"" help:"Process to watch." name:"pid" placeholder:"N"`
 	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
@@ -243,9 +251,12 @@ type ProbeCmd struct {
 	cli.AsJSON
 }
 
+// Help is shown by --help.
 func (ProbeCmd) Help() string {
 	return "Needs root, or CAP_BPF and CAP_PERFMON. Without them it prints what /proc has, and what is missing."
 }
+
+// Validate checks the flags.
 func (c *ProbeCmd) Validate() error {
 	if c.PID < 1 {
 		return cli.Wrong("--pid", c.PID, "it is no process", "give the number of a running process")
@@ -262,6 +273,7 @@ func (c *ProbeCmd) Validate() error {
 // pollInterval is for /proc, whose figures vanish at the process's end.
 const pollInterval = 100 * time.Millisecond
 
+// Run watches until the duration is over, the process ends or the command is interrupted.
 func (c *ProbeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
 	if c.Markers {

@@ -28,6 +28,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
+// SimCmd is about emulated cards that other processes use.
 type SimCmd struct {
 	Serve simServeCmd `cmd:"" help:"Serve an emulated card to other processes, until it is interrupted."`
 }
@@ -236,6 +237,7 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err erro
 	return g.Wait()
 }
 
+// VmCmd runs a program in a virtual machine.
 type VmCmd struct {
 	Machine  []string `help:"Emulated machines whose cards it has, such as p150, n150, n300 or t3000." default:"p150" placeholder:"NAME"`
 	Kernel   string   `help:"Kernel image of Linux for x86-64; this machine's if absent." placeholder:"FILE"`
@@ -251,11 +253,13 @@ type VmCmd struct {
 	Program []string `arg:"" optional:"" passthrough:"" help:"Program and its arguments, after --: reprise itself, one of this machine, or a command of busybox. A shell if absent."`
 }
 
+// Help is shown by --help.
 func (VmCmd) Help() string {
 	return "Boots a virtual machine that has emulated cards, loads the vendor's driver, runs a program and turns the machine off. Standard output is the program's; the console, with its standard error, is on standard error. Whatever is missing on this machine is named with its Debian package. For x86-64 Linux. " +
 		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
 }
 
+// Validate checks what can be checked without looking at this machine.
 func (c *VmCmd) Validate() error {
 	if len(c.Program) > 0 && c.Program[0] == "--" {
 		c.Program = c.Program[1:] // it belongs to those that are passed
@@ -281,6 +285,7 @@ func (c *VmCmd) machines() (l []chip.Machine, err error) {
 	return l, nil
 }
 
+// Run boots the machine.
 func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	p, release, err := c.program(s)
 	if err != nil {
@@ -485,6 +490,8 @@ func installedModule(dir string) string {
 
 const insideCommand = "vm-inside"
 
+// InsideCmd is the first process of a virtual machine.
 type InsideCmd struct{}
 
+// Run runs what the machine is for.
 func (InsideCmd) Run() error { return inside.Main() }

@@ -22,12 +22,14 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
+// TtnnCmd are the commands about TT-NN.
 type TtnnCmd struct {
 	Run     ttnnRunCmd     `cmd:"" help:"Run a Python program with TT-NN on an emulated machine."`
 	Doctor  ttnnDoctorCmd  `cmd:"" help:"Check what TT-NN needs to run here, and say what to do."`
 	Library ttnnLibraryCmd `cmd:"" help:"Build the simulator library that TT-NN loads."`
 }
 
+// TtnnTools are the flags that name what runs TT-NN.
 type TtnnTools struct {
 	Python  string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`

@@ -23,6 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
+// Cmd has the commands about recorded traces.
 type Cmd struct {
 	Dump   traceDumpCmd   `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
 	Stat   traceStatCmd   `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`

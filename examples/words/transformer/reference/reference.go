@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
+// Model makes the tokens of a network as a chip does.
 type Model struct {
 	engine
 	state  transformer.State

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
+// Config is what the firmware knows of its chip.
 type Config struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting
@@ -20,6 +21,7 @@ type Config struct {
 	Ethernet   uint32 // version of its firmware
 }
 
+// Refused is an access that the tile doesn't answer.
 type Refused struct {
 	Category tensix.Category
 	Detail   string
@@ -50,6 +52,7 @@ type ARC struct {
 	clockAt []uint32 // offsets in csm of telemetry of AICLK, the low half
 }
 
+// Places on the ARC tile's bus.
 const (
 	// CSM is the processor's memory.
 	CSM      = 0x10000000
@@ -135,6 +138,7 @@ func New(cfg Config) *ARC {
 	return a
 }
 
+// Scratch returns a scratch register of the reset unit.
 func (a *ARC) Scratch(i int) uint32 { return a.scratch[i] }
 
 // offset strips Wormhole's base of the ARC bus from a NoC address.
@@ -173,6 +177,7 @@ func (a *ARC) at(addr uint64, n int) (memory []uint32, off uint64, r *Refused) {
 	return nil, off - APB, nil
 }
 
+// Access is what a load of the tile depends on beside the address.
 type Access struct {
 	Host  bool                                          // the host's: the heartbeat goes on
 	Looks bool                                          // a plain load: unknown registers are zero
@@ -180,6 +185,7 @@ type Access struct {
 	NIU   func(noc int, off uint64) (v uint32, ok bool) // loads a register of the tile's NIUs
 }
 
+// Read reads n bytes at a NoC address.
 func (a *ARC) Read(by *Access, addr uint64, n int, buf []uint32) *Refused {
 	memory, off, r := a.at(addr, n)
 	switch {
@@ -199,6 +205,7 @@ func (a *ARC) Read(by *Access, addr uint64, n int, buf []uint32) *Refused {
 	return nil
 }
 
+// Write writes n bytes at a NoC address.
 func (a *ARC) Write(addr uint64, n int, buf []uint32) *Refused {
 	memory, off, r := a.at(addr, n)
 	switch {

@@ -29,6 +29,7 @@ type Processor interface {
 	Assumes(a Assumptions) bool
 }
 
+// Core is a processor.
 type Core struct {
 	Processor
 	Name       chip.Processor
@@ -64,8 +65,10 @@ func (o Origin) mine() *Core {
 	return o.Core
 }
 
+// Kind is what a request does.
 type Kind uint8
 
+// The kinds of requests.
 const (
 	Read Kind = iota
 	Write
@@ -75,6 +78,7 @@ const (
 
 var kindNames = [...]string{Read: "read", Write: "write", Inline: "inline write", Atomic: "atomic"}
 
+// Place is one end of a request.
 type Place struct {
 	XY   chip.XY
 	Tile *Tile // with L1, or nil

@@ -95,6 +95,7 @@ func NewInstructionCache(p chip.Processor) *InstructionCache {
 	return &InstructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> codeShift)}
 }
 
+// Invalidate empties the cache.
 func (i *InstructionCache) Invalidate() {
 	clear(i.lines)
 	i.valid = false

@@ -16,12 +16,15 @@ type Inst struct {
 // each from bit 0, Imm in the upper half.
 type Op uint64
 
+// Op packs an instruction.
 func (i Inst) Op() Op {
 	return Op(i.Code) | Op(i.Rd)<<8 | Op(i.Rs1)<<16 | Op(i.Rs2)<<24 | Op(uint32(i.Imm))<<32
 }
 
+// Code is the operation.
 func (o Op) Code() Opcode { return Opcode(o) }
 
+// Inst unpacks an instruction.
 func (o Op) Inst() Inst {
 	return Inst{Opcode(o), uint8(o >> 8), uint8(o >> 16), uint8(o >> 24), int32(o >> 32)}
 }

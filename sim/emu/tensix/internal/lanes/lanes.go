@@ -2,6 +2,7 @@
 // enabled lanes only; operands may be the same register. They do eight lanes at a time with AVX2.
 package lanes
 
+// Count is the number of lanes.
 const Count = 32
 
 // Register is a register of all lanes.
@@ -33,6 +34,7 @@ func at(lane int, column uint32) (row, i int) {
 	return lane / RowLanes, lane%RowLanes*2 + int(column&1)
 }
 
+// Fill sets all lanes to v.
 func Fill(d *Register, v uint32) { Bits(d, d, 0, 0, v, 1<<Count-1) }
 
 // Bits sets d to the bits keep of c and own of d, then flips the bits flip.
