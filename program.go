@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -80,6 +81,7 @@ type Executable struct {
 
 	mu       sync.RWMutex // held for reading while released must not change
 	released bool
+	retiring atomic.Bool // a Release waits for mu, and later uses are refused: they would starve it
 }
 
 // Load compiles a program and writes its kernels to DRAM. Later changes of p have no effect on the
@@ -339,6 +341,10 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 // retire marks the executable as released. A run holds x.mu for reading while it waits for room in
 // its queue. Unlike Lock, TryLock doesn't block later runs meanwhile.
 func (x *Executable) retire(ctx context.Context) error {
+	if x.retiring.Swap(true) {
+		return ErrReleased
+	}
+	defer x.retiring.Store(false)
 	for !x.mu.TryLock() {
 		select {
 		case <-ctx.Done():
@@ -386,7 +392,7 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 	if x == nil {
 		return errors.New("no executable: it is nil")
 	}
-	return checkObject("executable", x.Name(), x.d == d, x.released)
+	return checkObject("executable", x.Name(), x.d == d, x.released || x.retiring.Load())
 }
 
 // Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or
