@@ -161,7 +161,7 @@ func (a *Allocator) all() []Live {
 func (a *Allocator) Restore(earlier *Allocator) error {
 	mine, theirs := a.cfg, earlier.cfg
 	mine.Gauge, theirs.Gauge = nil, nil
-	mine.Policy = theirs.Policy // addresses don't depend on the policy
+	mine.Policy = theirs.Policy // which has no influence on addresses
 	if mine != theirs {
 		return fmt.Errorf("allocator: restore: %w: the state is of another memory", ErrConfig)
 	}

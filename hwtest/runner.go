@@ -36,7 +36,7 @@ func newTrial(ctx context.Context) *trial {
 	return t
 }
 
-// start runs a function and its cleanups, and closes the channel behind them.
+// start runs a function and its cleanups, and then closes the channel.
 func (t *trial) start(fn func(tb)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

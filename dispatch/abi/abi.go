@@ -56,7 +56,7 @@ type Launch struct {
 	HostID      uint32 // the host's name for the program
 	Enables     uint32 // u32: a bit for each processor with a kernel
 	NCRISCSize  uint32 // bytes of the kernel / 16
-	Origin      uint32 // u8 x and u8 y: the logical core from which kernels count theirs; 0 with messages of 112 B
+	Origin      uint32 // u8 x and u8 y: the logical core that relative coordinates are relative to; 0 with messages of 112 B
 	Preload     uint32 // u8, the last: 0x80 lets a core prepare before its go signal
 
 	CircularBuffers int // of a core

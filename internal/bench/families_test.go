@@ -309,7 +309,7 @@ func TestMarkers(t *testing.T) {
 	// measured.
 	must(t, errors.Join(err, p.Close()))
 	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
-		t.Errorf("nobody asked: %+v, seen %+v", r.Markers, sn.Markers)
+		t.Errorf("markers without a request: %+v, seen %+v", r.Markers, sn.Markers)
 	}
 	r = runFamily(t, "events", Config{Rounds: 3, Markers: true})
 	if len(r.Markers.Operations) != 2 || len(r.Markers.LeftOut) != 0 || r.Markers.Lost.Any() {

@@ -73,12 +73,12 @@ func TestMetalClocks(t *testing.T) {
 		base, image = metalBlank(t, fw.Base)
 		opts = append(opts, reprise.WithFirmware(base.Dir))
 	}
-	theirs := metalClocks(t, arch, image, append(opts, reprise.WithQueueFirmware(*metalQueues))...)
+	stock := metalClocks(t, arch, image, append(opts, reprise.WithQueueFirmware(*metalQueues))...)
 	ours := metalClocks(t, arch, image, opts...)
 	t.Logf("%v, %v: clocks for each program of a long trace, tt-metal's, ours and their ratio; the same for a replay of a trace of one",
 		arch, fw.Base.Layout.Revision)
 	for i, p := range timed {
-		a, b := theirs[i], ours[i]
+		a, b := stock[i], ours[i]
 		t.Logf("%-16s %8.0f %8.0f %6.2f | %8.0f %8.0f %6.2f", p.name, a.program, b.program, a.program/b.program, a.replay, b.replay,
 			a.replay/b.replay)
 	}

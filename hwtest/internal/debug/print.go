@@ -30,7 +30,7 @@ func printCases() rig.Table {
 	}
 	cs.Add("prints of many cores", "no line is missing, and each core's are in order", printsEverywhere)
 	cs.Add("more lines than a ring holds", "a kernel with a full ring waits for the host, and no line is lost", printsMany)
-	cs.Add("nobody listens to prints", "a kernel never waits for an absent host, and the newest lines are left", printsUnheard)
+	cs.Add("prints without a reader", "a kernel never waits for an absent host, and the newest lines are left", printsUnheard)
 	cs.Add("host gone", "a kernel waits only so long for a host that stopped reading", printsDeserted)
 	cs.Add("prints in a trace", "each replay prints, also of a trace that was loaded from its file", printsInTrace)
 	cs.AddHang("prints before a hang", "the report of a hang has what was printed, and Recover loses no line", printsInHang)

@@ -295,8 +295,8 @@ func (c *Core) SetRegister(i int, v uint32) error {
 const CFG0 = 0x7C0
 
 // CSR returns Blackhole's CFG0 of the paused processor, which executes a load of it in place of the
-// instruction at pc, which must be in L1 and run by nobody else. For other numbers and on Wormhole
-// the error wraps ErrUnsupported.
+// instruction at pc, which must be in L1 and which no other processor runs. For other numbers and
+// on Wormhole the error wraps ErrUnsupported.
 func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 	const op = "read a CSR of"
 	if number != CFG0 || c.tile.dev.Arch() != chip.Blackhole {

@@ -23,7 +23,7 @@ import (
 const (
 	ebreak    = 0x00100073
 	pollEvery = time.Millisecond
-	unknown   = "xxxxxxxx" // an unreadable register
+	unknown   = "xxxxxxxx" // GDB's form of a register that has no value
 )
 
 // Thread is a processor to debug.
