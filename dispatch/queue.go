@@ -26,7 +26,8 @@ type Queue struct {
 	tiles      queueTiles
 	dispatcher Dispatcher
 	set        *workers
-	divided    []*workers // by sub-device, if some are loaded
+	divided    []*workers                 // by sub-device, if some are loaded
+	division   atomic.Pointer[SubDevices] // stream.subs, for readers without mu
 	shared     bool
 	all        []*Queue // of the device
 	dialect    dialect

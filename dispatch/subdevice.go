@@ -76,16 +76,15 @@ func (q *Queue) StallsAll() bool {
 }
 
 // SubDevices returns the division that is loaded; nil without one.
-func (q *Queue) SubDevices() *SubDevices {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.d.subs
-}
+func (q *Queue) SubDevices() *SubDevices { return q.division.Load() }
 
 // Home returns which workers start a program with a division, and to whom they report. The error is
 // a *WorkersError if the queue doesn't start all its cores, or a *SubDeviceError if they are not in
 // one sub-device or another division is loaded.
 func (q *Queue) Home(im *Image, s *SubDevices) (Dispatcher, error) {
+	if s == nil && q.division.Load() == nil {
+		return q.dispatcher, q.fits(im)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s != q.d.subs {
@@ -160,5 +159,6 @@ func (q *Queue) newLanesLocked() {
 		}
 	}
 	q.stream.subs = q.d.subs
+	q.division.Store(q.d.subs)
 	q.stream.stall, q.stream.lastPrepared, q.stream.taken = q.allLocked(), nil, 0
 }
