@@ -171,7 +171,8 @@ func TestBeginRefuses(t *testing.T) {
 		b.run(x)
 		got := op.do()
 		var ce *reprise.CaptureError
-		if !errors.Is(got, op.is) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 || ce.Instead == "" {
+		if !errors.Is(got, op.is) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 ||
+			ce.Instead == "" {
 			t.Errorf("%s: %v, want %v", name, got, op.is)
 		}
 		trace, err := r.End(b.ctx)

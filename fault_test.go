@@ -323,7 +323,8 @@ func TestHangNamesTheProgram(t *testing.T) {
 			{"while", func(r *reprise.Recorder) error { return r.While(always, 5, runs(r, one, spin, two)) }, "spin/t[0]", false, false},
 			{"nested", func(r *reprise.Recorder) error {
 				return r.Loop(3, func() error {
-					return errors.Join(r.Run(one), r.While(always, 5, func() error { return errors.Join(r.Run(two), r.Loop(2, runs(r, one, spin))) }))
+					return errors.Join(r.Run(one),
+						r.While(always, 5, func() error { return errors.Join(r.Run(two), r.Loop(2, runs(r, one, spin))) }))
 				})
 			}, "spin/t[0 1 2]", false, false},
 			{"branch", func(r *reprise.Recorder) error {

@@ -27,9 +27,11 @@ func heights(pages, shard, cores int) *allocator.ShardSpec {
 func TestShardedBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
-	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 || buf.Layout() != allocator.HeightSharded ||
+	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 ||
+		buf.Layout() != allocator.HeightSharded ||
 		buf.Kind() != allocator.L1 {
-		t.Errorf("%d B, %d pages of %d, %d apart, %s in %s", buf.Size(), buf.Pages(), buf.PageSize(), buf.PageStride(), buf.Layout(), buf.Kind())
+		t.Errorf("%d B, %d pages of %d, %d apart, %s in %s", buf.Size(), buf.Pages(), buf.PageSize(), buf.PageStride(),
+			buf.Layout(), buf.Kind())
 	}
 	if got := b.allocated()[allocator.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
 		t.Errorf("%d B of each bank are taken", got)

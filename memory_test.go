@@ -204,7 +204,8 @@ func poke(b *bench, card *sim.Card, at chip.Core, addr, value uint32) {
 func TestImpossibleBuffers(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
 	before := b.allocated()
-	wide := &allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1}, Cores: []chip.Range{chip.Grid(9, 1)}}
+	wide := &allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1},
+		Cores: []chip.Range{chip.Grid(9, 1)}}
 	for _, tt := range []struct {
 		c    reprise.BufferConfig
 		want error

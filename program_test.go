@@ -91,7 +91,8 @@ func TestConcurrentUse(t *testing.T) {
 					} else {
 						err = errors.Join(err, trace.Replay(b.ctx), trace.Release(b.ctx))
 					}
-					if err = errors.Join(err, b.queue.Read(b.ctx, out, 0, got)); err == nil && !bytes.Equal(got, words(out.Size(), i+addend)) {
+					if err = errors.Join(err, b.queue.Read(b.ctx, out, 0, got)); err == nil &&
+						!bytes.Equal(got, words(out.Size(), i+addend)) {
 						err = fmt.Errorf("goroutine %d, round %d: it read what it didn't ask for", w, i)
 					}
 				}
@@ -263,7 +264,8 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		if now := b.dev.Memory(allocator.L1).Allocated; now != before {
 			b.Errorf("L1 in use grew from %d to %d B", before, now)
 		}
-		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128, Given: true}},
+		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128,
+			Given: true}},
 			x.CircularBuffers()); d != "" {
 			b.Error(d)
 		}
@@ -540,7 +542,8 @@ func TestStockWireFormat(t *testing.T) {
 				var text strings.Builder
 				b.must(trace.Print(&text))
 				got := map[string]bool{}
-				for _, name := range []string{"SEQUENCE", "FORWARD_SUBORDINATE", "NOTIFY_SUBORDINATE_GO_SIGNAL", "dispatch_s  SEND_GO_SIGNAL"} {
+				for _, name := range []string{"SEQUENCE", "FORWARD_SUBORDINATE", "NOTIFY_SUBORDINATE_GO_SIGNAL",
+					"dispatch_s  SEND_GO_SIGNAL"} {
 					got[name] = strings.Contains(text.String(), name)
 				}
 				own := opts == nil

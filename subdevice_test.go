@@ -18,7 +18,8 @@ import (
 func (b *bench) halves(localL1 int) *reprise.SubDevices {
 	b.Helper()
 	s, err := b.dev.NewSubDevices(localL1, []chip.Range{{End: chip.Core{X: 3, Y: 1}}},
-		[]chip.Range{{Start: chip.Core{X: 0, Y: 3}, End: chip.Core{X: 2, Y: 3}}, {Start: chip.Core{X: 2, Y: 4}, End: chip.Core{X: 3, Y: 4}}})
+		[]chip.Range{{Start: chip.Core{X: 0, Y: 3}, End: chip.Core{X: 2, Y: 3}},
+			{Start: chip.Core{X: 2, Y: 4}, End: chip.Core{X: 3, Y: 4}}})
 	b.must(err)
 	b.must(s.Load(b.ctx))
 	return s
@@ -201,7 +202,8 @@ func TestSubDevicesOfTwoQueues(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		b.write(in, 3)
-		first, second := b.load(b.adder("first", chip.Core{X: 1, Y: 1}, in, in, 1)), b.load(b.adder("second", chip.Core{X: 1, Y: 3}, in, out, 1))
+		first, second := b.load(b.adder("first", chip.Core{X: 1, Y: 1}, in, in, 1)),
+			b.load(b.adder("second", chip.Core{X: 1, Y: 3}, in, out, 1))
 		b.halves(0)
 		b.must(b.queue.Run(b.ctx, first))
 		b.must(b.dev.Queue(1).Run(b.ctx, second))

@@ -66,7 +66,8 @@ func TestLoadedTraceRuns(t *testing.T) {
 	b.must(trace.Save(b.ctx, &again))
 	f, err := tracebuf.Decode(&again)
 	b.must(err)
-	if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output || f.Image.Buffers[0].Output {
+	if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output ||
+		f.Image.Buffers[0].Output {
 		t.Errorf("saved again: %d data, %d programs, %d relocations", len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
 	}
 	b.must(errors.Join(own.Release(b.ctx), x.Release(b.ctx), trace.Release(b.ctx)))
@@ -182,7 +183,8 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 	b.must(kd.Write32(bank.HostEndpoint, bank.Offset+at.Start+uint64(word%page), 77))
 	for what, err := range map[string]error{"verify": trace.Debug().Verify(b.ctx), "check": trace.Debug().Check(b.ctx)} {
 		var v *debug.VerifyError
-		if !errors.As(err, &v) || v.What != "the commands" || v.Offset != word || v.Differ == 0 || v.Trace != "trace" || v.Got != 77 || v.Want != 3 {
+		if !errors.As(err, &v) || v.What != "the commands" || v.Offset != word || v.Differ == 0 || v.Trace != "trace" ||
+			v.Got != 77 || v.Want != 3 {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -240,7 +242,9 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 				b.write(in, 5)
 				b.wait()
 				q := b.dev.Queue(1)
-				trace, err := q.Capture(b.ctx, "second", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+				trace, err := q.Capture(b.ctx, "second", func(_ context.Context, r *reprise.Recorder) error {
+					return errors.Join(r.Run(x), r.Run(x))
+				})
 				b.must(err)
 				var file bytes.Buffer
 				b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
@@ -341,7 +345,8 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 		}}}
 		x, y := b.load(add), b.load(store)
 		trace := b.recorded("twice", func(r *reprise.Recorder) error {
-			return errors.Join(r.Run(x), r.ParamBuffer("dram", dram, writeTo), r.Run(y), r.ParamBuffer("l1", l1, reprise.Arg{Kernel: "store"}))
+			return errors.Join(r.Run(x), r.ParamBuffer("dram", dram, writeTo), r.Run(y),
+				r.ParamBuffer("l1", l1, reprise.Arg{Kernel: "store"}))
 		})
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file))

@@ -250,10 +250,12 @@ func (q *Queue) resetConfig() flow.ResetConfig {
 
 // counts appends the words of a replay that depend on the queue's expected counts.
 func counts(out []dispatch.CountPatch, c *tracebuf.ReplayConfig, r *tracebuf.Replay) []dispatch.CountPatch {
-	out = append(out, dispatch.CountPatch{At: r.GoCount, Sub: c.Sub}, dispatch.CountPatch{At: r.WaitCount, Add: cq.Count(c.Workers), Sub: c.Sub})
+	out = append(out, dispatch.CountPatch{At: r.GoCount, Sub: c.Sub},
+		dispatch.CountPatch{At: r.WaitCount, Add: cq.Count(c.Workers), Sub: c.Sub})
 	for i, o := range r.Others {
 		sub := c.Others[i].Sub
-		out = append(out, dispatch.CountPatch{At: o.Go, Sub: sub}, dispatch.CountPatch{At: o.Wait, Add: cq.Count(c.Others[i].Workers), Sub: sub})
+		out = append(out, dispatch.CountPatch{At: o.Go, Sub: sub},
+			dispatch.CountPatch{At: o.Wait, Add: cq.Count(c.Others[i].Workers), Sub: sub})
 	}
 	return out
 }

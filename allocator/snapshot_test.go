@@ -238,7 +238,8 @@ func TestDiff(t *testing.T) {
 	for _, c := range a.Diff(s) {
 		got = append(got, c.String())
 	}
-	want := []string{`- DRAM [0x40,0x80) of old "x"`, `+ DRAM [0x40,0x80) of new`, `~ DRAM [0x80,0xc0) of both`, `+ L1 [0x5fc0,0x6000) of l1`}
+	want := []string{`- DRAM [0x40,0x80) of old "x"`, `+ DRAM [0x40,0x80) of new`, `~ DRAM [0x80,0xc0) of both`,
+		`+ L1 [0x5fc0,0x6000) of l1`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

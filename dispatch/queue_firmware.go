@@ -33,7 +33,8 @@ type QueueKernels struct {
 func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 	args := make([]uint32, 3)
 	return []hostKernel{{proc: chip.BRISC, image: k.Prefetch, args: args}},
-		[]hostKernel{{proc: chip.BRISC, image: k.Dispatch, args: args}, {proc: chip.NCRISC, noc: chip.NOC1, image: k.Subordinate, args: args}}
+		[]hostKernel{{proc: chip.BRISC, image: k.Dispatch, args: args},
+			{proc: chip.NCRISC, noc: chip.NOC1, image: k.Subordinate, args: args}}
 }
 
 // ErrQueueFirmware: a feature of this runtime's own command-queue firmware is missing.
@@ -137,7 +138,8 @@ func (d *machine) planFrom(fw *QueueFirmware) error {
 		k := &fw.Queues[id]
 		m.queue = id
 		m.queueConstants(k, first)
-		p.cores[id] = [2]chip.Core{m.core("prefetcher's core", k.Constants.PrefetchCore), m.core("dispatcher's core", k.Constants.DispatchCore)}
+		p.cores[id] = [2]chip.Core{m.core("prefetcher's core", k.Constants.PrefetchCore),
+			m.core("dispatcher's core", k.Constants.DispatchCore)}
 		p.host[id] = fileHostBlock(d.pr, &k.Constants, first)
 		p.memory = max(p.memory, int(p.host[id].Base)+int(p.host[id].Size))
 	}
@@ -194,8 +196,8 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	d, c := m.d, &k.Constants
 	same := *c
 	same.PrefetchCore, same.DispatchCore = first.PrefetchCore, first.DispatchCore
-	same.Base, same.Issue, same.IssueSize, same.Completion, same.CompletionSize = first.Base, first.Issue, first.IssueSize, first.Completion,
-		first.CompletionSize
+	same.Base, same.Issue, same.IssueSize = first.Base, first.Issue, first.IssueSize
+	same.Completion, same.CompletionSize = first.Completion, first.CompletionSize
 	if same != *first {
 		m.add("layout", "other addresses or ids than queue 0", "one layout for all queues", "use kernels of one revision")
 	}

@@ -184,7 +184,8 @@ func TestGoMessageOfQueue(t *testing.T) {
 		stream := func(slot uint8) []byte {
 			b := cq.NewBuilder(cq.Layout(arch), nil)
 			b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
-			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: slot, WaitCount: 7, WaitStream: 48})
+			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: slot, WaitCount: 7,
+				WaitStream: 48})
 			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: 9})
 			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: cq.NoMulticast, NumUnicast: 1,
 				WaitStream: 48})

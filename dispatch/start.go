@@ -89,7 +89,8 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 		coreXY.Packed(), ctl.DispatchRing, ctl.DispatchPages, ctl.SubordinateRing, ctl.SubordinatePages, sems, sems, ctl.Loops,
 	}}}
 	if d.up != nil {
-		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, noc: chip.NOC1, image: relay.Forward(), args: d.up.far.ForwardFetch(q.id)})
+		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, noc: chip.NOC1, image: relay.Forward(),
+			args: d.up.far.ForwardFetch(q.id)})
 	}
 	dispatch := []hostKernel{
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{

@@ -111,7 +111,8 @@ func (q *Queue) homeLocked(im *Image) (*lane, error) {
 			}
 		}
 		if !ok {
-			return nil, &SubDeviceError{fmt.Sprintf("program %q", im.Name()), fmt.Sprintf("its cores %v are not all in one sub-device", im.Bounds())}
+			return nil, &SubDeviceError{fmt.Sprintf("program %q", im.Name()),
+				fmt.Sprintf("its cores %v are not all in one sub-device", im.Bounds())}
 		}
 		sub = at
 		im.SetHome(q.d.subs, sub)

@@ -60,7 +60,8 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 		q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached)
 		must(tb, err)
 		q.status.starts.Store(1)
-		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: memmap.FetchEntries, log: 1, base: d.ctl.FetchQueue, rdAddr: d.ctl.FetchRead}
+		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: memmap.FetchEntries, log: 1, base: d.ctl.FetchQueue,
+			rdAddr: d.ctl.FetchRead}
 		q.rings.fetch.lastR = q.rings.fetch.initialRead()
 		q.tiles.prefetchL1.Store32(uint64(d.ctl.FetchRead), q.rings.fetch.lastR)
 		q.rings.issue = issueRing{mem: make([]byte, 12<<20)}

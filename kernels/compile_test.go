@@ -207,7 +207,8 @@ func TestCompileRefuses(t *testing.T) {
 	for _, tt := range tests {
 		tt.src.Compiler = "no-such-prefix-"
 		_, err := Compile(t.Context(), tt.src)
-		if err == nil || errors.Is(err, ErrNoCompiler) || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+		if err == nil || errors.Is(err, ErrNoCompiler) || tt.want != nil && !errors.Is(err, tt.want) ||
+			!strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%q: %v", tt.src.Path, err)
 		}
 	}
@@ -232,7 +233,8 @@ func TestCompileCancelled(t *testing.T) {
 func TestCompileWarningsFail(t *testing.T) {
 	NeedCompiler(t)
 	writertest.EveryWrite(t, func(w io.Writer) error {
-		_, err := Compile(t.Context(), Source{Path: "mine.c", Text: "void kernel_main(void) { int unused; }", Arch: chip.Wormhole, Warnings: w})
+		_, err := Compile(t.Context(), Source{Path: "mine.c", Text: "void kernel_main(void) { int unused; }", Arch: chip.Wormhole,
+			Warnings: w})
 		return err
 	})
 }

@@ -77,7 +77,8 @@ func TestComputeHeaders(t *testing.T) {
 	text.WriteString("void kernel_main() {}\n")
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		var warnings bytes.Buffer
-		src := kernels.ComputeSource{Source: kernels.Source{Path: "all.cpp", Text: text.String(), Arch: arch, Warnings: &warnings}, WideDst: true}
+		src := kernels.ComputeSource{Source: kernels.Source{Path: "all.cpp", Text: text.String(), Arch: arch, Warnings: &warnings},
+			WideDst: true}
 		if _, err := kernels.CompileCompute(t.Context(), src); err != nil {
 			t.Fatal(err)
 		}

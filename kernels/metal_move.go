@@ -134,7 +134,8 @@ func (m *mover) read(rela []byte, inText bool) error {
 			return bad("outside of the text or between instructions")
 		}
 		switch t {
-		case elf.R_RISCV_ADD8, elf.R_RISCV_ADD16, elf.R_RISCV_ADD32, elf.R_RISCV_ADD64, elf.R_RISCV_SET6, elf.R_RISCV_SET8, elf.R_RISCV_SET16,
+		case elf.R_RISCV_ADD8, elf.R_RISCV_ADD16, elf.R_RISCV_ADD32, elf.R_RISCV_ADD64, elf.R_RISCV_SET6, elf.R_RISCV_SET8,
+			elf.R_RISCV_SET16,
 			elf.R_RISCV_SET32:
 			if toText {
 				differences[offset]++

@@ -60,7 +60,9 @@ func TestPinRefusesTheHeap(t *testing.T) {
 func TestPinInChunks(t *testing.T) {
 	m := blackhole(t)
 	var steps [][2]int
-	h, err := m.dev.Pin(kmd.PinConfig{Size: 100_000, Chunk: 30_000, Progress: func(n, total int) { steps = append(steps, [2]int{n, total}) }})
+	h, err := m.dev.Pin(kmd.PinConfig{Size: 100_000, Chunk: 30_000, Progress: func(n, total int) {
+		steps = append(steps, [2]int{n, total})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,8 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 		if got := made(t, m.dev, l); got != nil {
 			t.Errorf("made before the end: %v", got)
 		}
-		for s, want := range map[kmd.NOCStore]error{{Addr: 2}: kmd.ErrMisaligned, {Target: chip.XY{X: 64}}: kmd.ErrOutOfRange, {NOC: 2}: kmd.ErrOutOfRange} {
+		for s, want := range map[kmd.NOCStore]error{{Addr: 2}: kmd.ErrMisaligned, {Target: chip.XY{X: 64}}: kmd.ErrOutOfRange,
+			{NOC: 2}: kmd.ErrOutOfRange} {
 			if err := d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, s); !errors.Is(err, want) {
 				t.Errorf("%+v: %v", s, err)
 			}

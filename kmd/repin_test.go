@@ -17,13 +17,15 @@ func TestPinMemoryOfTheCaller(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		mem := value(unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
-		for name, part := range map[string][]byte{"part of a page": mem[:100], "nothing": mem[:0:0], "from inside a page": mem[16 : 16+8192]} {
+		for name, part := range map[string][]byte{"part of a page": mem[:100], "nothing": mem[:0:0],
+			"from inside a page": mem[16 : 16+8192]} {
 			if _, err := m.dev.Pin(kmd.PinConfig{Memory: part}); !errors.Is(err, kmd.ErrMisaligned) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		h := value(m.dev.Pin(kmd.PinConfig{Memory: mem, Chunk: 16 << 10}))(t)
-		if err := m.fn.WriteHost(h.NOCAddr()+20_000, []byte("from the device")); err != nil || string(mem[20_000:20_015]) != "from the device" {
+		if err := m.fn.WriteHost(h.NOCAddr()+20_000, []byte("from the device")); err != nil ||
+			string(mem[20_000:20_015]) != "from the device" {
 			t.Errorf("%q, %v", mem[20_000:20_015], err)
 		}
 		must(t, h.Close())

@@ -170,7 +170,8 @@ func TestSMCMessage(t *testing.T) {
 	if a, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90, 0, 41}); a[1] != 42 || err != nil {
 		t.Errorf("%v, %v", a, err)
 	}
-	if _, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90, 5}); !errors.Is(err, kmd.ErrFirmware) || !strings.Contains(err.Error(), "0x5") {
+	if _, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90, 5}); !errors.Is(err, kmd.ErrFirmware) ||
+		!strings.Contains(err.Error(), "0x5") {
 		t.Errorf("a refusal: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -25,7 +25,8 @@ func TestResetModes(t *testing.T) {
 			}
 			drv, fns := machineOf(t, driver.Config{Arch: a, Version: v}, 1)
 			var steps []string
-			for _, mode := range []kmd.ResetMode{kmd.ResetRestoreState, kmd.ResetLink, kmd.ResetConfigWrite, kmd.ResetASIC, kmd.ResetBoard} {
+			for _, mode := range []kmd.ResetMode{kmd.ResetRestoreState, kmd.ResetLink, kmd.ResetConfigWrite, kmd.ResetASIC,
+				kmd.ResetBoard} {
 				if a == chip.Wormhole && mode != kmd.ResetASIC {
 					continue // each takes half a second, and differs only in that
 				}

@@ -125,7 +125,8 @@ func TestInspectAsksTheCard(t *testing.T) {
 	m.fn.Telemetry = map[uint16]uint32{1: 0x40 << 4, 2: 1, 11: 50 << 16, 14: 800, 28: 0x01020304, 61: 1, 62: 2}
 	c := kmd.Inspect(t.Context(), target{m.node()})
 	if c.Problem != nil || c.AICLK.Value != 800 || c.Temperature.Value != 50 || c.Board != "p150a" || c.Firmware != "1.2.3.4" ||
-		c.Serial != "0000040000000001" || c.ASIC != "0000000100000002" || c.Power.OK || c.IOMMU != kmd.IOMMUUnknown || c.Driver != "2.10.0" {
+		c.Serial != "0000040000000001" || c.ASIC != "0000000100000002" || c.Power.OK || c.IOMMU != kmd.IOMMUUnknown ||
+		c.Driver != "2.10.0" {
 		t.Errorf("%+v", c)
 	}
 	if c := kmd.Inspect(t.Context(), cardOf(m, 0)); c.Problem != nil || c.Ordinal != 0 || len(c.Holders) != 1 {

@@ -205,7 +205,8 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	if one == nil {
 		return &Executable{m: l.m, name: name, xs: make([]*reprise.Executable, len(l.m.chips))}, nil
 	}
-	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage || page%4 != 0 {
+	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage ||
+		page%4 != 0 {
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size that is a multiple of 4 up to %d B",
 			name, b.name, ErrTensor, maxExchangePage)
 	}

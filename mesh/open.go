@@ -89,7 +89,8 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
 		c := &f.nodes[n]
-		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: c.name, Remote: c.remote, Host: c.host, node: n, target: c.target})
+		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: c.name, Remote: c.remote, Host: c.host, node: n,
+			target: c.target})
 		for _, l := range c.carry {
 			s.carry[l] = true
 		}

@@ -270,7 +270,8 @@ func (p *picture) legend(y int) {
 		}
 		p.printf(
 			`<rect x="%d" y="%d" width="12" height="12" fill="%s" stroke="#7a8699"/><text x="%d" y="%d">board %s: %s</text>`+"\n",
-			margin, y-10, boardColors[i%len(boardColors)], margin+18, y, cmp.Or(html.EscapeString(serial), "unknown"), strings.Join(chips, ", "))
+			margin, y-10, boardColors[i%len(boardColors)], margin+18, y, cmp.Or(html.EscapeString(serial), "unknown"),
+			strings.Join(chips, ", "))
 		y += 18
 	}
 	x := margin

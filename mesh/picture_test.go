@@ -163,7 +163,8 @@ func TestDrawFaults(t *testing.T) {
 	for i := range 6 {
 		star.Chips = append(star.Chips, topology.Chip{Name: fmt.Sprint("chip ", i)})
 		if i > 0 {
-			star.Links = append(star.Links, topology.Link{A: topology.End{Chip: i, Channel: 1}, B: topology.End{Channel: i}, State: topology.Up})
+			star.Links = append(star.Links, topology.Link{A: topology.End{Chip: i, Channel: 1}, B: topology.End{Channel: i},
+				State: topology.Up})
 		}
 	}
 	star.Links = append(star.Links, topology.Link{A: topology.End{Chip: 5, Channel: 2}, B: topology.End{Chip: 5, Channel: 3},

@@ -148,7 +148,8 @@ func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func
 		return []*mesh.Executable{one(g.links.AllGather(g.ctx, g.buf))}, become(func(_, k, o int) uint32 { return g.was[o][k] })
 	case 3:
 		from := r.IntN(n)
-		return []*mesh.Executable{one(g.links.Broadcast(g.ctx, g.buf, line[from]))}, become(func(_, k, _ int) uint32 { return g.was[from][k] })
+		return []*mesh.Executable{one(g.links.Broadcast(g.ctx, g.buf, line[from]))},
+			become(func(_, k, _ int) uint32 { return g.was[from][k] })
 	case 4:
 		from, to := r.IntN(n), r.IntN(n)
 		return []*mesh.Executable{one(g.links.Send(g.ctx, g.buf, line[from], line[to]))}, become(func(i, k, _ int) uint32 {

@@ -83,7 +83,8 @@ func TestMetrics(t *testing.T) {
 			if got, want := value("reprise_device_memory_allocated_bytes", kind), float64(st.Allocated)*float64(st.Banks); got != want {
 				b.Errorf("%v: %v B allocated, want %v", k, got, want)
 			}
-			if value("reprise_device_memory_extents", kind) != float64(st.Extents) || value("reprise_device_memory_capacity_bytes", kind) == 0 ||
+			if value("reprise_device_memory_extents", kind) != float64(st.Extents) ||
+				value("reprise_device_memory_capacity_bytes", kind) == 0 ||
 				value("reprise_device_memory_largest_free_bytes", kind) == 0 ||
 				value("reprise_device_memory_peak_bytes", kind) < value("reprise_device_memory_allocated_bytes", kind) {
 				b.Errorf("%v: extents, capacity, peak or what is free", k)

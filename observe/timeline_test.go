@@ -95,7 +95,9 @@ func TestTimeline(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		in, out := b.Pages("in", 8), b.Pages("out", 8)
 		x := b.Load(b.Adder("add", chip.Core{X: 1}, in, out, 5))
-		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Run(x))
+		})
 		b.Must(err)
 		other := b.Dev.Queue(1)
 		e := b.Dev.NewEvent("ran")

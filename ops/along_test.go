@@ -86,14 +86,16 @@ func TestAlongOtherDimensions(t *testing.T) {
 					values, indices := find(swapped(x, dim), 2)
 					v, i, err := b.TopK(b.ctx, tx, 2, opts...)
 					b.must(err)
-					check(fmt.Sprintf("values, smallest %t,", smallest), swapped(values, dim).v, v, func(ctx context.Context, t *ops.Tensor) error {
-						_, _, err := b.TopK(ctx, tx, 2, append(opts, ops.IntoEach(t, i))...)
-						return err
-					})
-					check(fmt.Sprintf("indices, smallest %t,", smallest), swapped(indices, dim).v, i, func(ctx context.Context, t *ops.Tensor) error {
-						_, _, err := b.TopK(ctx, tx, 2, append(opts, ops.IntoEach(v, t))...)
-						return err
-					})
+					check(fmt.Sprintf("values, smallest %t,", smallest), swapped(values, dim).v, v,
+						func(ctx context.Context, t *ops.Tensor) error {
+							_, _, err := b.TopK(ctx, tx, 2, append(opts, ops.IntoEach(t, i))...)
+							return err
+						})
+					check(fmt.Sprintf("indices, smallest %t,", smallest), swapped(indices, dim).v, i,
+						func(ctx context.Context, t *ops.Tensor) error {
+							_, _, err := b.TopK(ctx, tx, 2, append(opts, ops.IntoEach(v, t))...)
+							return err
+						})
 				}
 			}
 		}

@@ -63,7 +63,8 @@ func TestRotaryEmbedding(t *testing.T) {
 		} {
 			cos, sin := angles(50, c.x[3], c.dt)
 			x := normal(c.x, c.dt, uint64(i))
-			got := b.get(b.ok(b.RotaryEmbedding(b.ctx, b.put(x, ops.Tile, c.m), b.put(cos, ops.Tile, dram), b.put(sin, ops.Tile, dram), c.position)))
+			got := b.get(b.ok(b.RotaryEmbedding(b.ctx, b.put(x, ops.Tile, c.m), b.put(cos, ops.Tile, dram),
+				b.put(sin, ops.Tile, dram), c.position)))
 			what := fmt.Sprintf("rotary embedding of %v in %v at %d", c.x, c.dt, c.position)
 			b.everywhere(what, got)
 			relative := math.Exp2(-8)

@@ -140,7 +140,8 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 	for name, card := range cards {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			dev, err := reprise.Open(ctx, card(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Range{End: chip.Core{X: 1, Y: 1}}),
+			dev, err := reprise.Open(ctx, card(), reprise.WithQueues(2),
+				reprise.WithQueueWorkers(0, chip.Range{End: chip.Core{X: 1, Y: 1}}),
 				reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2, Y: 3}, End: chip.Core{X: 4, Y: 5}}))
 			devtest.Must(t, err)
 			b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithQueue(1))}

@@ -126,7 +126,8 @@ func wholePages(out *Tensor, in []*Tensor, dim int) bool {
 	}
 	for i, t := range in {
 		o := t.geometry
-		if o.spec.Layout != g.spec.Layout || o.pageBytes != g.pageBytes || o.pageWidth != g.pageWidth || i+1 < len(in) && o.dims[dim]%unit != 0 {
+		if o.spec.Layout != g.spec.Layout || o.pageBytes != g.pageBytes || o.pageWidth != g.pageWidth ||
+			i+1 < len(in) && o.dims[dim]%unit != 0 {
 			return false
 		}
 	}

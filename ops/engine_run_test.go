@@ -33,7 +33,8 @@ func onBackends(t *testing.T, f func(b *bench)) {
 		"ttsim blackhole":  func(t testing.TB) kmd.Target { return ttsimtest.Card(t, ttsimtest.Blackhole) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !effort.Hours && name == other {
+			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !effort.Hours &&
+				name == other {
 				t.Skip("an ordinary run has every check on Wormhole, -short on Blackhole, -tags=long on both")
 			}
 			f(open(t, card(t)))

@@ -163,7 +163,8 @@ type kindFields struct {
 }
 
 func (s Spec) kind() kind {
-	k := kindFields{dims: to4D(s.Shape), rank: len(s.Shape), dtype: s.DType, layout: s.Layout, memory: s.Memory.Kind, place: s.Memory.Layout}
+	k := kindFields{dims: to4D(s.Shape), rank: len(s.Shape), dtype: s.DType, layout: s.Layout, memory: s.Memory.Kind,
+		place: s.Memory.Layout}
 	if shard := s.Memory.Shard; shard != nil {
 		k.shard, k.columns, k.cores = shard.Shape, shard.Columns, fmt.Sprint(shard.Cores)
 	}

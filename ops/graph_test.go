@@ -134,7 +134,8 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 			add, first := g.Nodes[1], g.Nodes[2].Params
 			if add.Level != 1 || len(add.Arguments) != 2 || !cmp.Equal(add.InputTensors, []int{2, 4}) || len(add.StackTrace) == 0 {
 				t.Errorf("the operation: %+v", add)
-			} else if !strings.HasSuffix(add.StackTrace[0], "ops_test.sample") || !strings.Contains(add.StackTrace[0], "graph_test.go\", line ") {
+			} else if !strings.HasSuffix(add.StackTrace[0], "ops_test.sample") ||
+				!strings.Contains(add.StackTrace[0], "graph_test.go\", line ") {
 				t.Errorf("it was called by %s, want the line of this test that adds", add.StackTrace[0])
 			}
 			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" ||

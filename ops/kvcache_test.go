@@ -127,7 +127,9 @@ func TestHeads(t *testing.T) {
 				equal(b, want.dims[:], one.t.Shape(), "%+v, part %d", c, i)
 				first += one.n
 			}
-			together := make4([4]int{c.batches, 1, c.rows, c.heads * c.width}, c.dt, func(n, _, r, w int) float64 { return x.at(n, 0, r, w) })
+			together := make4([4]int{c.batches, 1, c.rows, c.heads * c.width}, c.dt, func(n, _, r, w int) float64 {
+				return x.at(n, 0, r, w)
+			})
 			equal(b, together.v, b.get(b.ok(b.ConcatHeads(b.ctx, got.Q))), "%+v, together", c)
 		}
 	})

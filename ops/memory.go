@@ -90,7 +90,8 @@ func (m MemoryConfig) Equal(o MemoryConfig) bool {
 	if m.Kind != o.Kind || m.Layout != o.Layout || (m.Shard == nil) != (o.Shard == nil) {
 		return false
 	}
-	return m.Shard == nil || m.Shard.Shape == o.Shard.Shape && m.Shard.Columns == o.Shard.Columns && slices.Equal(m.Shard.Cores, o.Shard.Cores)
+	return m.Shard == nil || m.Shard.Shape == o.Shard.Shape && m.Shard.Columns == o.Shard.Columns &&
+		slices.Equal(m.Shard.Cores, o.Shard.Cores)
 }
 
 func (m MemoryConfig) clone() MemoryConfig {

@@ -167,7 +167,8 @@ func TestNamesOfLinear(t *testing.T) {
 	h.lines = nil
 	defer b.dev.Observe(observe.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))()
 	for _, form := range []ops.MatmulForm{ops.MatmulSimple, ops.MatmulBlocked} {
-		b.ok(b.Linear(b.ctx, x, x, nil, ops.WithActivation(ops.ReLU), ops.WithTransposeB(), ops.WithMatmulProgram(ops.MatmulProgram{Form: form})))
+		b.ok(b.Linear(b.ctx, x, x, nil, ops.WithActivation(ops.ReLU), ops.WithTransposeB(),
+			ops.WithMatmulProgram(ops.MatmulProgram{Form: form})))
 	}
 	if h.lines[0] != `1 ttnn::linear from "", 5 arguments` {
 		t.Errorf("%q", h.lines)

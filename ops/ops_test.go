@@ -271,7 +271,8 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	case "argmax":
 		same(t, op, get(keep(b.ArgMax(b.ctx, ta, true))), argmax(a))
 	case "embedding":
-		if s := ta.Spec(); s.Layout != ops.RowMajor || s.Memory.Shard != nil && s.Memory.Shard.Shape[1] < da[3] || da[0] != 1 || da[1] != 1 {
+		if s := ta.Spec(); s.Layout != ops.RowMajor || s.Memory.Shard != nil && s.Memory.Shard.Shape[1] < da[3] || da[0] != 1 ||
+			da[1] != 1 {
 			a = values(t, "table", [4]int{1, 1, da[2], da[3]}, dt)
 			ta = keep(b.ToDevice(b.ctx, host(t, a), ops.RowMajor, dram))
 		}

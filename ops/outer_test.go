@@ -30,7 +30,8 @@ func TestReductionsOfOuterDimensions(t *testing.T) {
 							v := x.at(at[0], at[1], at[2], at[3])
 							sum, size, most = sum+v, size+math.Abs(v), max(most, v)
 						}
-						sums, means, maxima, sizes = append(sums, sum), append(means, sum/float64(n)), append(maxima, most), append(sizes, size)
+						sums, means, maxima, sizes = append(sums, sum), append(means, sum/float64(n)), append(maxima, most),
+							append(sizes, size)
 						return 0
 					})
 					most := slices.Max(sizes)

@@ -117,7 +117,8 @@ type pageMap struct {
 func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 	if m.order && out.spec.Layout == from.spec.Layout && out.samePlaces(from) {
 		n := out.pages
-		return &pageMap{axes: whole([4]int{1, 1, 1, n}).axes, pages: [4]int{1, 1, 1, n}, size: [4]int{1, 1, 1, n}, distance: [4]int{3: 1}}, true
+		return &pageMap{axes: whole([4]int{1, 1, 1, n}).axes, pages: [4]int{1, 1, 1, n}, size: [4]int{1, 1, 1, n},
+			distance: [4]int{3: 1}}, true
 	}
 	if m.order || out.spec.Layout != from.spec.Layout || out.pageBytes != from.pageBytes || out.pageWidth != from.pageWidth {
 		return nil, false
@@ -134,7 +135,8 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 			return nil, false
 		}
 		last := x.begin + (x.taken-1)*x.step + 1
-		if m.wraps && last > have && have%u != 0 || n%u != 0 && x.before+x.taken == n && x.taken > 0 && last != have && (last-1)%have+1 != have {
+		if m.wraps && last > have && have%u != 0 ||
+			n%u != 0 && x.before+x.taken == n && x.taken > 0 && last != have && (last-1)%have+1 != have {
 			return nil, false
 		}
 		if x.before+x.taken < n && x.taken%u != 0 || n%u == 0 && x.before+x.taken == n && x.taken%u != 0 {

@@ -44,7 +44,8 @@ func (r room) rearrange(op string, b *bench, t *rapid.T, ta *ops.Tensor, a *plai
 	case "pad":
 		var padding [4][2]int
 		for i := range padding {
-			padding[i] = [2]int{rapid.SampledFrom([]int{0, 0, 1, 32}).Draw(t, "before"), rapid.SampledFrom([]int{0, 0, 3, 32}).Draw(t, "after")}
+			padding[i] = [2]int{rapid.SampledFrom([]int{0, 0, 1, 32}).Draw(t, "before"),
+				rapid.SampledFrom([]int{0, 0, 3, 32}).Draw(t, "after")}
 			if i < 2 {
 				padding[i][0] %= 31
 				padding[i][1] %= 30

@@ -112,7 +112,8 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 
 func TestShardsThatDiffer(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	high, wide := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1)), ops.Sharded(allocator.WidthSharded, 64, 32, chip.Grid(2, 1))
+	high, wide := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1)),
+		ops.Sharded(allocator.WidthSharded, 64, 32, chip.Grid(2, 1))
 	rest := ops.Sharded(allocator.HeightSharded, 40, 64, chip.Grid(2, 1))
 	for name, m := range map[string][2]ops.MemoryConfig{"other shards": {high, wide}, "a shard that isn't full": {rest, rest}} {
 		x, y := b.counted(m[0], ops.RowMajor, ops.Int32, 1, 64, 64), b.counted(m[1], ops.RowMajor, ops.Int32, 10, 64, 64)

@@ -93,7 +93,8 @@ func (p *Pipeline) allocate() error {
 	from := p.dev.NewBuffer
 	if p.config.Scratch > 0 {
 		var err error
-		p.buffers.Scratch, err = p.dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: p.config.Scratch, Name: p.config.Name + " scratch"})
+		p.buffers.Scratch, err = p.dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: p.config.Scratch,
+			Name: p.config.Name + " scratch"})
 		if err != nil {
 			return err
 		}

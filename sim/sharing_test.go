@@ -98,7 +98,8 @@ func mistakes() []mistake {
 			name: "two processors store to one word of L1",
 			says: []string{"race: store to", "of L1", "wrote", "Nothing that one of the two did"},
 			program: func(t *testing.T, s *site) *reprise.Program {
-				return &reprise.Program{Kernels: []reprise.Kernel{s.store(chip.TRISC0, 7), s.store(chip.TRISC2, 8)}, Buffers: []*reprise.Buffer{s.l1}}
+				return &reprise.Program{Kernels: []reprise.Kernel{s.store(chip.TRISC0, 7), s.store(chip.TRISC2, 8)},
+					Buffers: []*reprise.Buffer{s.l1}}
 			},
 		},
 		{
@@ -169,7 +170,8 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 		return im
 	}}
 	for i, b := range []**reprise.Buffer{&s.a, &s.b, &s.c} {
-		if *b, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * 64, PageSize: 64, Name: fmt.Sprint(i)}); err != nil {
+		if *b, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * 64, PageSize: 64,
+			Name: fmt.Sprint(i)}); err != nil {
 			return err
 		}
 		p := make([]byte, (*b).Size())

@@ -142,7 +142,8 @@ func TestRingIsAQueue(t *testing.T) {
 		var queue []*sent
 		free, stopped := size/line, false
 		draw := func() *sent {
-			s := &sent{what: rapid.SampledFrom([]kind{data, data, data, data, end, failure}).Draw(r, "kind"), code: rapid.Uint32().Draw(r, "code")}
+			s := &sent{what: rapid.SampledFrom([]kind{data, data, data, data, end, failure}).Draw(r, "kind"),
+				code: rapid.Uint32().Draw(r, "code")}
 			if s.what == data {
 				s.p = rapid.SliceOfN(rapid.Byte(), 0, size).Draw(r, "message")
 			}

@@ -103,7 +103,8 @@ func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []
 	write := func(word uint32, number uint32, to ...uint32) {
 		var payload [16]byte
 		cq.Put32(payload[:], 0, number)
-		b.WritePacked(cq.WritePacked{Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: word, Cores: to, NoStride: true, Data: payload[:]})
+		b.WritePacked(cq.WritePacked{Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: word, Cores: to, NoStride: true,
+			Data: payload[:]})
 	}
 	wait := func(word, number uint32) {
 		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: word, Count: number})

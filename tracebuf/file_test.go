@@ -143,7 +143,8 @@ func TestFileRoundTrip(t *testing.T) {
 			if !tracebuf.IsFile(b) {
 				t.Error("the file isn't known as one")
 			}
-			for _, r := range []io.Reader{bytes.NewReader(b), iotest.OneByteReader(bytes.NewReader(b)), iotest.DataErrReader(bytes.NewReader(b))} {
+			for _, r := range []io.Reader{bytes.NewReader(b), iotest.OneByteReader(bytes.NewReader(b)),
+				iotest.DataErrReader(bytes.NewReader(b))} {
 				got, err := tracebuf.Decode(r)
 				must(t, err)
 				if diff := cmp.Diff(f, got, cmpopts.EquateEmpty()); diff != "" {

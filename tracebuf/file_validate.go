@@ -355,7 +355,8 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 	default:
 		return invalid(part, "kind %d, want 0 (DRAM), 1 (L1) or 3 (L1 small)", b.Kind)
 	}
-	if b.PageSize <= 0 || b.PageSize > math.MaxUint32 || b.Size <= 0 || b.Size > maxFile || b.Size%b.PageSize != 0 || b.Stride < b.PageSize ||
+	if b.PageSize <= 0 || b.PageSize > math.MaxUint32 || b.Size <= 0 || b.Size > maxFile || b.Size%b.PageSize != 0 ||
+		b.Stride < b.PageSize ||
 		b.Stride > math.MaxUint32 {
 		return invalid(part, "%d bytes in pages of %d, %d bytes apart", b.Size, b.PageSize, b.Stride)
 	}

@@ -138,7 +138,8 @@ func TestPatchesWriteWhatChanged(t *testing.T) {
 			}
 			end := 0
 			for _, r := range ps.Changed() {
-				if r.Start < end || r.Start >= r.End || r.Start%align != 0 || r.End%align != 0 || r.Start/im.PageSize != (r.End-1)/im.PageSize {
+				if r.Start < end || r.Start >= r.End || r.Start%align != 0 || r.End%align != 0 ||
+					r.Start/im.PageSize != (r.End-1)/im.PageSize {
 					t.Fatalf("piece %+v after %#x", r, end)
 				}
 				end = r.End

@@ -197,7 +197,8 @@ func TestValidateRefusesSpans(t *testing.T) {
 			o := &f.Others[0]
 			s := &o.Image.Steps[0]
 			s.Edge.Number = 2
-			cmds, err := tracebuf.AppendEdge(nil, o.Image.Layout, 48, dispatcher(&o.Target), []tracebuf.Peer{{Dispatcher: dispatcher(&f.Target)}},
+			cmds, err := tracebuf.AppendEdge(nil, o.Image.Layout, 48, dispatcher(&o.Target),
+				[]tracebuf.Peer{{Dispatcher: dispatcher(&f.Target)}},
 				s.Edge, 0)
 			if err != nil {
 				panic(err)

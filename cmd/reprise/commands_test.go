@@ -395,7 +395,8 @@ func TestConclude(t *testing.T) {
 			t.Errorf("%s: no lines of a hang: %q", tc.name, &errs)
 		}
 		for line := range strings.Lines(errs.String()) {
-			if tc.size > 1 && !strings.HasPrefix(strings.TrimPrefix(line, "reprise: "), fmt.Sprintf("process %d of %d: ", tc.rank, tc.size)) {
+			if tc.size > 1 && !strings.HasPrefix(strings.TrimPrefix(line, "reprise: "),
+				fmt.Sprintf("process %d of %d: ", tc.rank, tc.size)) {
 				t.Errorf("%s: line %q has no number", tc.name, line)
 			}
 		}
@@ -459,7 +460,8 @@ func TestMonitorFollows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &stopAfter{text: "DEVICE", times: 3, stop: cancel}
-	if code := run(ctx, []string{"monitor", "--interval", "50ms", "--dir", dir}, cli.Streams{Out: out, Err: io.Discard}); code != cli.ExitInterrupted {
+	if code := run(ctx, []string{"monitor", "--interval", "50ms", "--dir", dir},
+		cli.Streams{Out: out, Err: io.Discard}); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d, want %d", code, cli.ExitInterrupted)
 	}
 	if n := strings.Count(out.String(), "75.0 %"); n < 3 {

@@ -252,7 +252,9 @@ func TestWatchedTiles(t *testing.T) {
 			}
 			for _, bank := range ch.DRAMBanks() {
 				for _, xy := range bank.Endpoint {
-					if !slices.ContainsFunc(slices.Collect(slices.Chunk(b[0x89:0xE0], 3)), func(tile []byte) bool { return bytes.Equal(tile, []byte{xy.X, xy.Y, 3}) }) {
+					if !slices.ContainsFunc(slices.Collect(slices.Chunk(b[0x89:0xE0], 3)), func(tile []byte) bool {
+						return bytes.Equal(tile, []byte{xy.X, xy.Y, 3})
+					}) {
 						t.Errorf("%v %+v: no DRAM tile %v", c.arch, c.h, xy)
 					}
 				}

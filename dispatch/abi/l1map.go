@@ -48,9 +48,11 @@ type L1Map struct {
 const ownBankTableSize = 4 + 4 + 2*2*maxDRAMBanks + 4*maxDRAMBanks + 2*2*maxL1Banks
 
 func ownL1(arch chip.Arch) L1Map {
-	m := l1Map(arch, 96, &archTable{zeros: 0x3200, config: 0x7D80, firmware: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600}})
+	m := l1Map(arch, 96, &archTable{zeros: 0x3200, config: 0x7D80,
+		firmware: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600}})
 	if arch == chip.Blackhole {
-		m = l1Map(arch, 96, &archTable{zeros: 0x3240, config: 0x8740, firmware: [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600}})
+		m = l1Map(arch, 96, &archTable{zeros: 0x3240, config: 0x8740,
+			firmware: [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600}})
 	}
 	m.MailboxSize = 0x410
 	m.CoreInfo, m.CoreInfoSize, m.CoreState, m.CoreStateSize = m.Mailbox+0x370, 64, m.Mailbox+0x3C0, 16

@@ -258,7 +258,8 @@ func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
 	case n > 1<<32-1:
 		return b.fail(limit(c.ID().String(), "pages*page size", n, "less than 4 GiB", "use several commands"))
 	case len(c.Data) != 0 && uint64(len(c.Data)) != n:
-		return b.fail(bad(ErrFormat, HeaderSize, c.ID().String(), "%d bytes of data for %d pages of %d bytes", len(c.Data), c.Pages, c.PageSize))
+		return b.fail(bad(ErrFormat, HeaderSize, c.ID().String(), "%d bytes of data for %d pages of %d bytes", len(c.Data), c.Pages,
+			c.PageSize))
 	}
 	return b.headed(noFlush, c.words(), n, c.Data)
 }
@@ -343,7 +344,8 @@ func (c *WritePacked) check() error {
 	case c.Size == 0:
 		return limit(name, "size", c.Size, "at least 1 byte", "leave the command out")
 	case len(c.Data) != 0 && len(c.Data) != c.slots()*SlotStride(int(c.Size)):
-		return bad(ErrFormat, HeaderSize, name, "%d bytes of data for %d slots of %d bytes", len(c.Data), c.slots(), SlotStride(int(c.Size)))
+		return bad(ErrFormat, HeaderSize, name, "%d bytes of data for %d slots of %d bytes", len(c.Data), c.slots(),
+			SlotStride(int(c.Size)))
 	}
 	return nil
 }

@@ -77,7 +77,8 @@ func TestPackKeepsCommands(t *testing.T) {
 				b.Append(Stall{})
 			case 1:
 				n := uint32(num(t, "length", 1, 100)) * 16
-				b.WritePackedLargeHeader(WritePackedLarge{Alignment: 16, OffsetIndex: 1, Subs: []LargeSub{{Length: n, Dests: 1, Unlink: true}}})
+				b.WritePackedLargeHeader(WritePackedLarge{Alignment: 16, OffsetIndex: 1,
+					Subs: []LargeSub{{Length: n, Dests: 1, Unlink: true}}})
 				b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{LogPageSize: 11, Length: (n + 63) &^ 63}}})
 			case 2:
 				b.NotifySubordinate(NotifySubordinate{Wait: yes(t, "wait"), Mask: 1})

@@ -79,7 +79,8 @@ func TestNOCWords(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		l := genLayout(t)
-		x0, y0, x1, y1 := rapid.Uint8().Draw(t, "x0")&63, rapid.Uint8().Draw(t, "y0")&63, rapid.Uint8().Draw(t, "x1")&63, rapid.Uint8().Draw(t, "y1")&63
+		x0, y0, x1, y1 := rapid.Uint8().Draw(t, "x0")&63, rapid.Uint8().Draw(t, "y0")&63, rapid.Uint8().Draw(t, "x1")&63,
+			rapid.Uint8().Draw(t, "y1")&63
 		if x, y, ok := l.SplitXY(l.NOCXY(x0, y0)); !ok || x != x0 || y != y0 {
 			t.Fatalf("%v (%d,%d) comes back as (%d,%d) %v", l, x0, y0, x, y, ok)
 		}

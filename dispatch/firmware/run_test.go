@@ -242,7 +242,8 @@ func TestWaitingCoresRest(t *testing.T) {
 			rest("idle")
 			m.setWord(busy, m.scratch(), 0)
 			spin := kernel{name: kernels.Spin, args: []uint32{m.scratch(), 7}}
-			all := program{mode: modeDevice, preload: preload, kernels: map[chip.Processor]kernel{0: spin, 1: spin, 2: spin, 3: spin, 4: spin}}
+			all := program{mode: modeDevice, preload: preload,
+				kernels: map[chip.Processor]kernel{0: spin, 1: spin, 2: spin, 3: spin, 4: spin}}
 			m.launch(busy, all)
 			rest("waiting for the go signal")
 			m.signal(busy, 0, signalGo, 0, m.work[0])

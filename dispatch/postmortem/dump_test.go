@@ -33,7 +33,8 @@ func sampleDump(tb testing.TB) *Dump {
 	waits := CoreState{Core: core, Kind: Dispatch, Go: SignalGo << 24}
 	waits.Processors[chip.BRISC] = ProcessorState{Waypoint: "WRKR", Detail: 48<<24 | 130, Kernels: 1}
 	busy := CoreState{Core: worker, Kind: Worker, Go: SignalGo << 24}
-	busy.Processors[chip.TRISC1] = ProcessorState{Waypoint: "SEMW", Detail: 0x1234, Kernels: 1, Engine: "SEMWAIT waits while semaphore 1 is 0"}
+	busy.Processors[chip.TRISC1] = ProcessorState{Waypoint: "SEMW", Detail: 0x1234, Kernels: 1,
+		Engine: "SEMWAIT waits while semaphore 1 is 0"}
 	stuck := live.Snapshot{Core: worker, PC: 0x197B4, Registers: make([]uint32, 32), Memory: []byte{1, 2, 3}}
 	stuck.Frames = []stack.Frame{{PC: 0x197B4, Function: "wait\x1b", File: "wait.c", Line: 8,
 		Args: []stack.Argument{{Name: "addr", Value: "0x1234"}}}}

@@ -243,7 +243,8 @@ func (c *compiler) inlineText() bool {
 	if c.t.PackedPage() == 0 || len(subs) == 0 {
 		return false
 	}
-	c.b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: cq.L1Align, OffsetIndex: offsetBinary, Subs: subs, Data: data})
+	c.b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: cq.L1Align, OffsetIndex: offsetBinary, Subs: subs,
+		Data: data})
 	return true
 }
 

@@ -108,7 +108,8 @@ func (c *compiler) blocks(blocks []block) {
 		w := cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: uint16(align), OffsetIndex: offsetConfig}
 		var data []byte
 		for _, b := range chunk {
-			w.Subs = append(w.Subs, cq.LargeSub{NOC: c.rect(b.to), Addr: b.off, Length: uint32(len(b.data)), Dests: uint8(b.to.Cores), Unlink: true})
+			w.Subs = append(w.Subs, cq.LargeSub{NOC: c.rect(b.to), Addr: b.off, Length: uint32(len(b.data)),
+				Dests: uint8(b.to.Cores), Unlink: true})
 			data = append(data, b.data...)
 			data = append(data, make([]byte, -len(data)&(align-1))...)
 		}

@@ -94,7 +94,8 @@ func TestTrainedNetworkFitsTheKernel(t *testing.T) {
 	for i, l := range n.Layers() {
 		total += len(l.Pack())
 		last := i == len(n.Layers())-1
-		if l.in != in || l.scores != last || last && l.out != Classes || !last && l.out%16 != 0 || (l.biasAt|l.weightsAt|len(l.Pack()))%64 != 0 {
+		if l.in != in || l.scores != last || last && l.out != Classes || !last && l.out%16 != 0 ||
+			(l.biasAt|l.weightsAt|len(l.Pack()))%64 != 0 {
 			t.Errorf("layer %d: %d to %d", i, l.in, l.out)
 		}
 		in = l.out

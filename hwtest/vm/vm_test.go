@@ -79,7 +79,8 @@ func withDriver(t *testing.T, machines []chip.Machine, run func(context.Context,
 		t.Run(m.Name, func(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
-			run(ctx, t, m, &vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, IOMMU: true}, Init: init, Console: t.Output(), Module: module})
+			run(ctx, t, m, &vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, IOMMU: true}, Init: init,
+				Console: t.Output(), Module: module})
 		})
 	}
 }
@@ -200,9 +201,11 @@ func TestSimulator(t *testing.T) {
 			t.Skip("the simulator takes a while")
 		}
 		variable := map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}[m.Arch]
-		c.Sockets = []string{serveFunction(t, ttsimtest.Start(t, variable).Functions()[0], m.Arch, m.Chips[0].Kind, func(err error) { t.Error(err) })}
+		c.Sockets = []string{serveFunction(t, ttsimtest.Start(t, variable).Functions()[0], m.Arch, m.Chips[0].Kind,
+			func(err error) { t.Error(err) })}
 		c.Files = map[string]string{"/reprise": build(t, "../../cmd/reprise", "amd64")}
-		c.Commands = []string{"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}
+		c.Commands = []string{"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all",
+			"victim /dev/tenstorrent/0 --once"}
 		passes(ctx, t, c)
 	})
 }

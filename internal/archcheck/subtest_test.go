@@ -40,7 +40,8 @@ func outerEnds(n ast.Node, inside bool) (out []token.Pos) {
 			return false
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
-			if inside && ok && x.Name == "t" && slices.Contains([]string{"Fatal", "Fatalf", "FailNow", "Skip", "Skipf", "SkipNow"}, n.Sel.Name) {
+			if inside && ok && x.Name == "t" && slices.Contains([]string{"Fatal", "Fatalf", "FailNow", "Skip", "Skipf", "SkipNow"},
+				n.Sel.Name) {
 				out = append(out, n.Pos())
 			}
 		}

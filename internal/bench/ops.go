@@ -61,7 +61,8 @@ func (b *opsBench) measureAll() (err error) {
 	long := false
 	for _, n := range []int{128, 256, 512, 1024} {
 		if long {
-			b.leaveOut("ops", fmt.Sprintf(", a product of %d on %s", n, b.dev.Name()), fmt.Sprintf("a smaller one took more than %v", longRun))
+			b.leaveOut("ops", fmt.Sprintf(", a product of %d on %s", n, b.dev.Name()),
+				fmt.Sprintf("a smaller one took more than %v", longRun))
 			continue
 		}
 		if long, err = b.matmul(n); err != nil {
@@ -87,7 +88,8 @@ func (b *opsBench) measureAll() (err error) {
 			}},
 		{report.Operation{Name: "max_pool2d", Shape: []int{32, 32, 32}}, [][]int{{1, 1, 32 * 32, 32}},
 			func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
-				return b.ops.MaxPool2d(b.ctx, in[0], ops.Pool2dConfig{Batch: 1, Height: 32, Width: 32, Channels: 32, Kernel: [2]int{2, 2}}, opts...)
+				return b.ops.MaxPool2d(b.ctx, in[0],
+					ops.Pool2dConfig{Batch: 1, Height: 32, Width: 32, Channels: 32, Kernel: [2]int{2, 2}}, opts...)
 			}},
 		{report.Operation{Name: "attention_decode", Shape: []int{8, 1024, 64}, Products: 8 * 32 * (2 + 2)}, [][]int{{1, 8, 1, 64}, {1, 8, 1024, 64}, {1, 8, 1024, 64}},
 			func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
@@ -346,7 +348,8 @@ func (s *session) loadTile(op tileOperation, rnd *rand.Rand) (*tileWork, error) 
 	for i := range w.buffers {
 		var err error
 		size := arith.BF16.TileBytes()
-		if w.buffers[i], err = s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: size, Name: "tile"}); err != nil {
+		if w.buffers[i], err = s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: size,
+			Name: "tile"}); err != nil {
 			return nil, err
 		}
 		if i < len(w.data) {

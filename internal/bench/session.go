@@ -89,7 +89,8 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{ctx: ctx, config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds, Warmup: c.Warmup}}
+	s := &session{ctx: ctx, config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds,
+		Warmup: c.Warmup}}
 	s.runner.AIClock = s.aiClock
 	s.report = &report.Report{
 		Schema: report.Schema, When: time.Now().UTC().Truncate(time.Second), Device: c.Device,

@@ -80,7 +80,8 @@ func Pack(files map[string][]byte) ([]byte, error) {
 	}
 	w := tar.NewWriter(z)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		err := w.WriteHeader(&tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(files[name]))})
+		err := w.WriteHeader(&tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeReg, Name: name, Mode: 0o644,
+			Size: int64(len(files[name]))})
 		if err == nil {
 			_, err = w.Write(files[name])
 		}

@@ -11,7 +11,8 @@ func TestSleepIsLongEnough(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			for _, d := range []time.Duration{-1, 0, 1, 20 * time.Microsecond, time.Duration(i) * 100 * time.Microsecond, 3 * time.Millisecond} {
+			for _, d := range []time.Duration{-1, 0, 1, 20 * time.Microsecond, time.Duration(i) * 100 * time.Microsecond,
+				3 * time.Millisecond} {
 				begun := time.Now()
 				s.Sleep(d)
 				if took := time.Since(begun); took < d {

@@ -81,7 +81,8 @@ func (l *Libraries) find() (path string, ok bool, err error) {
 
 // key identifies the program's version; other versions' libraries aren't used.
 func (l *Libraries) key() (string, error) {
-	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") && !strings.Contains(info.Main.Version, "+dirty") {
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") &&
+		!strings.Contains(info.Main.Version, "+dirty") {
 		return info.Main.Version + "-" + runtime.GOARCH, nil
 	}
 	f, err := os.Open(l.Executable)
@@ -132,7 +133,8 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	}
 	defer os.RemoveAll(at)
 	made := filepath.Join(at, LibraryName)
-	if _, err := goTool(ctx, dir, "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-trimpath", "-ldflags="+linkerFlags, "-o", made,
+	if _, err := goTool(ctx, dir, "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-trimpath", "-ldflags="+linkerFlags,
+		"-o", made,
 		"."); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -50,7 +50,8 @@ func TestLibrary(t *testing.T) {
 				case want == "" && (err != nil || text != "done\n"):
 					t.Errorf("%v: %s", err, text)
 				case want == "":
-				case !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(text, "ERROR: ") || strings.Count(text, "\n") != 1 ||
+				case !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(text, "ERROR: ") ||
+					strings.Count(text, "\n") != 1 ||
 					!strings.Contains(text, want):
 					t.Errorf("%v: %q, want one line with %q", err, text, want)
 				}

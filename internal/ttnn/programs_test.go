@@ -210,7 +210,8 @@ func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[
 		if err != nil {
 			waitErr := cmd.Wait()
 			t.Run(name, func(t *testing.T) {
-				checkProgram(t, entries[name], programLine{}, fmt.Errorf("%w; the process: %v\n%s", err, waitErr, lastLines(stderr.String(), 12)))
+				checkProgram(t, entries[name], programLine{},
+					fmt.Errorf("%w; the process: %v\n%s", err, waitErr, lastLines(stderr.String(), 12)))
 			})
 			return i + 1
 		}

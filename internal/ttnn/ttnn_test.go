@@ -62,7 +62,8 @@ func TestFind(t *testing.T) {
 		0)
 	in, err := Find(t.Context(), ok, "")
 	devtest.Must(t, err)
-	want := &Installation{Python: "/venv/bin/python", PythonVersion: "3.12.1", Dir: "/venv/ttnn", Text: "0.77.0", Version: Version{0, 77, 0}}
+	want := &Installation{Python: "/venv/bin/python", PythonVersion: "3.12.1", Dir: "/venv/ttnn", Text: "0.77.0",
+		Version: Version{0, 77, 0}}
 	if diff := cmp.Diff(want, in); diff != "" {
 		t.Error(diff)
 	}

@@ -126,7 +126,11 @@ func TestCreateFails(t *testing.T) {
 func TestSetAllocatesNothing(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	n := uint64(0)
-	if got := testing.AllocsPerRun(1000, func() { n++; l.Set(DRAM, Value{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1}) }); got != 0 {
+	if got := testing.AllocsPerRun(1000, func() {
+		n++
+		l.Set(DRAM,
+			Value{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1})
+	}); got != 0 {
 		t.Errorf("Set allocates %v times", got)
 	}
 }

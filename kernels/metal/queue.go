@@ -228,7 +228,8 @@ func (fw *QueueFirmware) kernels() []placedKernel {
 	add(chip.NCRISC, fw.Subordinate)
 	for i := range fw.Queues {
 		q := &fw.Queues[i]
-		all = append(all, placedKernel{&q.Prefetch, chip.BRISC}, placedKernel{&q.Dispatch, chip.BRISC}, placedKernel{&q.Subordinate, chip.NCRISC})
+		all = append(all, placedKernel{&q.Prefetch, chip.BRISC}, placedKernel{&q.Dispatch, chip.BRISC},
+			placedKernel{&q.Subordinate, chip.NCRISC})
 	}
 	return all
 }

@@ -29,7 +29,8 @@ func (v *values) size(name string) uint32 { return 1 << v.get(name) }
 func (q *QueueKernels) read() error {
 	p, d, s := values{k: &q.Prefetch}, values{k: &q.Dispatch}, values{k: &q.Subordinate}
 	both := func(v *values) bool { return v.get("is_d_variant") == 1 && v.get("is_h_variant") == 1 }
-	if !both(&p) || !both(&d) || d.get("split_prefetch") != 0 || d.get("distributed_dispatcher") != 0 || s.get("distributed_dispatcher") != 0 {
+	if !both(&p) || !both(&d) || d.get("split_prefetch") != 0 || d.get("distributed_dispatcher") != 0 ||
+		s.get("distributed_dispatcher") != 0 {
 		if err := errors.Join(p.err, d.err, s.err); err != nil {
 			return err
 		}

@@ -40,7 +40,8 @@ func executable(path string) ([]byte, uint32, error) {
 		return nil, 0, fmt.Errorf("metal: %s: %w: %w", path, errors.ErrUnsupported, err)
 	}
 	for _, p := range e.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz == 0 || p.Off > uint64(len(file)) || p.Filesz > uint64(len(file))-p.Off {
+		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz == 0 || p.Off > uint64(len(file)) ||
+			p.Filesz > uint64(len(file))-p.Off {
 			continue
 		}
 		return file[p.Off:][:p.Filesz], uint32(p.Vaddr), nil

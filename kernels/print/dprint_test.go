@@ -80,12 +80,14 @@ func TestDPRINTFormat(t *testing.T) {
 		run(b, program(im, chip.BRISC, chip.Single(0, 0), 3))
 		b.Must(l.Drain())
 		printed(b, "formats", *got, "x 3 -3|   42|42   | 42  |***42|", "0xff 0000BEEF 101 +7 1.500 2.000000e+00",
-			"some before 1, some again, {}", "some  |  some|2 1099511627776", "no value, and a stream", "{1} {} }   2, 0323", "if 3", "data 0")
+			"some before 1, some again, {}", "some  |  some|2 1099511627776", "no value, and a stream", "{1} {} }   2, 0323",
+			"if 3", "data 0")
 	})
 }
 
 func TestDPRINTFormatRefused(t *testing.T) {
-	for _, call := range []string{`"{} and {}\n", 1`, `"{}\n", 2, 3`, `"{{}}\n", 1`, `"{1}\n", 1`, `"{0}\n", 1, 2`, `"x\n", 1`, `"{:4}\n"`} {
+	for _, call := range []string{`"{} and {}\n", 1`, `"{}\n", 2, 3`, `"{{}}\n", 1`, `"{1}\n", 1`, `"{0}\n", 1, 2`, `"x\n", 1`,
+		`"{:4}\n"`} {
 		_, err := kernels.Compile(t.Context(), kernels.Source{
 			Path: "k.cpp", Arch: chip.Blackhole, Prints: true, Text: "#include \"api/debug/device_print.h\"\nvoid kernel_main() { DEVICE_PRINT(" +
 				call + "); }\n",

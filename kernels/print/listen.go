@@ -22,7 +22,9 @@ type Device interface {
 	// Printing returns all programs with printing kernels and a version that changes with them, or
 	// no programs for the version since. Versions are never 0.
 	Printing(since uint64) (programs []*Program, version uint64)
-	OnPrinting(f func()) (cancel func()) // calls f after programs are added, before some are removed, and before and after rings are emptied
+	// OnPrinting calls f after programs are added, before some are removed, and before and after
+	// rings are emptied.
+	OnPrinting(f func()) (cancel func())
 }
 
 // Options change how Listen reads.

@@ -100,7 +100,8 @@ func TestListen(t *testing.T) {
 					"-7|   42|ab   |0000BEEF|+3|x|%", "-5000000000|1.50|text|0x100", "done")
 				time := uint64(0)
 				for _, r := range *got {
-					if r.Time <= time || r.Processor != p || r.Core != (chip.Core{X: 1, Y: 2}) || r.Program != "program" || r.Kernel != "kernel" {
+					if r.Time <= time || r.Processor != p || r.Core != (chip.Core{X: 1, Y: 2}) || r.Program != "program" ||
+						r.Kernel != "kernel" {
 						b.Errorf("%+v after %d", r, time)
 					}
 					time = r.Time

@@ -37,7 +37,8 @@ func storing(dev *reprise.Device, on chip.Range, b *reprise.Buffer, v uint32) (*
 
 func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(2),
-		reprise.WithQueueWorkers(0, chip.Grid(2, 2)), reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}))
+		reprise.WithQueueWorkers(0, chip.Grid(2, 2)),
+		reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}))
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,8 @@ func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err erro
 					out[5000] ^= spoil
 				}
 				copy(h.Bytes(), out)
-				if err := errors.Join(q.Run(ctx, x), trace.Replay(ctx), q.WriteFrom(ctx, data, 0, h, 0, 1<<12), q.Write(ctx, data, 1<<12, out[1<<12:]),
+				if err := errors.Join(q.Run(ctx, x), trace.Replay(ctx), q.WriteFrom(ctx, data, 0, h, 0, 1<<12),
+					q.Write(ctx, data, 1<<12, out[1<<12:]),
 					q.Read(ctx, data, 0, in), q.ReadTo(ctx, data, 0, h, 0, 1<<13)); err != nil {
 					return err
 				}

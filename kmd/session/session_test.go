@@ -123,7 +123,8 @@ func TestPlayDemo(t *testing.T) {
 					t.Fatalf("another image: %v, difference %v", err, p.Err())
 				}
 				t.Log(d)
-				if e := s.Events[d.Index]; e.Kind != session.KindStore || e.Size != 2 || len(e.Host) == 0 || !strings.Contains(d.Site, "dispatch.") {
+				if e := s.Events[d.Index]; e.Kind != session.KindStore || e.Size != 2 || len(e.Host) == 0 ||
+					!strings.Contains(d.Site, "dispatch.") {
 					t.Errorf("it was noticed at %v, want the doorbell; %v", &e, d)
 				}
 			})

@@ -77,7 +77,8 @@ func TestGroup(t *testing.T) {
 	}
 	for i, err := range each(func(i int) error { return group[i].InStep(t.Context()) }) {
 		var e *hosts.Error
-		if !errors.As(err, &e) || !errors.Is(err, hosts.ErrMismatch) || len(e.Hosts) != 3 || len(e.Failed()) != 1 || e.Failed()[0].Rank != 2 {
+		if !errors.As(err, &e) || !errors.Is(err, hosts.ErrMismatch) || len(e.Hosts) != 3 || len(e.Failed()) != 1 ||
+			e.Failed()[0].Rank != 2 {
 			t.Errorf("host %d: %v", i, err)
 		}
 	}
@@ -101,7 +102,8 @@ func TestGroup(t *testing.T) {
 		}
 	}
 	for i, err := range each(func(i int) error {
-		return errors.Join(group[i].Wait(t.Context(), group[i].Queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
+		return errors.Join(group[i].Wait(t.Context(), group[i].Queue),
+			group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
 	}) {
 		if err != nil || !ran[i] {
 			t.Errorf("host %d: %v, replayed: %t", i, err, ran[i])

@@ -110,7 +110,8 @@ func TestDiscoverNamesChips(t *testing.T) {
 	if c := g.Chips[0]; c.Name != "0000:01:00.0" || c.Serial != "0000014000000001" || c.ASIC != "0000000100000001" || c.Gateway != nil {
 		t.Errorf("%+v", c)
 	}
-	if c := g.Chips[1]; c.Name != "0000:01:00.0/eth8" || c.ASIC != "0000000100000002" || *c.Gateway != (topology.End{Chip: 0, Channel: 8}) ||
+	if c := g.Chips[1]; c.Name != "0000:01:00.0/eth8" || c.ASIC != "0000000100000002" ||
+		*c.Gateway != (topology.End{Chip: 0, Channel: 8}) ||
 		c.Place != (remote.Place{X: 1}) || c.Problem != nil {
 		t.Errorf("%+v", c)
 	}

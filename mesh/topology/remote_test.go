@@ -168,7 +168,8 @@ func TestFarLinks(t *testing.T) {
 		for i := range g.Links {
 			g.Links[i].State = topology.Down
 		}
-		if _, err := g.Remote(1, []kmd.Target{m.Card(0)}); !errors.Is(err, remote.ErrUnreachable) || !strings.Contains(err.Error(), "eth8 - ") {
+		if _, err := g.Remote(1, []kmd.Target{m.Card(0)}); !errors.Is(err, remote.ErrUnreachable) ||
+			!strings.Contains(err.Error(), "eth8 - ") {
 			t.Errorf("%s: without a link: %v", tt.name, err)
 		}
 	}

@@ -42,7 +42,8 @@ func New(t trace.Tracer) *Spans {
 // Begin implements ops.Observer.
 func (s *Spans) Begin(ctx context.Context, f *ops.Function) context.Context {
 	ctx, _ = s.tracer.Start(ctx, f.Name, trace.WithTimestamp(f.Start), trace.WithAttributes(
-		attribute.Int("reprise.device", f.Device), attribute.Int("reprise.level", f.Level), attribute.StringSlice("reprise.arguments", f.Args),
+		attribute.Int("reprise.device", f.Device), attribute.Int("reprise.level", f.Level),
+		attribute.StringSlice("reprise.arguments", f.Args),
 	))
 	return ctx
 }
@@ -94,7 +95,8 @@ func (c *calls) End(_ context.Context, call *reprise.Call) {
 		queues[i] = q.ID()
 	}
 	span.SetAttributes(
-		attribute.String("reprise.object", call.Name), attribute.Int("reprise.bytes", call.Bytes), attribute.IntSlice("reprise.queues", queues),
+		attribute.String("reprise.object", call.Name), attribute.Int("reprise.bytes", call.Bytes),
+		attribute.IntSlice("reprise.queues", queues),
 	)
 	failed(span, call.Err)
 	span.End(trace.WithTimestamp(call.End))

@@ -47,7 +47,8 @@ func ofRuntime(function string) bool {
 }
 
 func ofGo(function string) bool {
-	return strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "golang.org/x/sync/")
+	return strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "sync.") ||
+		strings.HasPrefix(function, "golang.org/x/sync/")
 }
 
 const maxSource = 4 << 20

@@ -232,7 +232,8 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 		// tt-perf-report fails without these tensors.
 		for _, prefix := range []string{"INPUT_0_", "INPUT_1_", "OUTPUT_0_"} {
 			if tensors[prefix+"MEMORY"] == "" {
-				for i, v := range []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16", fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)} {
+				for i, v := range []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16",
+					fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)} {
 					tensors[prefix+tensorColumns[i]] = v
 				}
 			}

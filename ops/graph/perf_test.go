@@ -101,7 +101,8 @@ func TestPerformanceOfNonsense(t *testing.T) {
 		{Counter: 1, Type: graph.FunctionStart, Params: graph.Params{graph.ParamName: "Matmul"}, InputTensors: []int{-1, 99, 0}}}}
 	r := &graph.Report{Graph: g, Devices: []graph.Device{{ID: 0, ClockMHz: 1e-300}}}
 	for _, f := range []int{-5, 0, 1, math.MaxInt} {
-		r.Programs = append(r.Programs, graph.ProgramRun{Function: f, Device: int64(f), Start: 9, End: 3, HostStart: -1, HostEnd: math.MinInt64},
+		r.Programs = append(r.Programs, graph.ProgramRun{Function: f, Device: int64(f), Start: 9, End: 3, HostStart: -1,
+			HostEnd: math.MinInt64},
 			graph.ProgramRun{Function: f, End: math.MaxUint64})
 	}
 	if rows := perfTable(t, r, "OP CODE"); len(rows) != len(r.Programs) {

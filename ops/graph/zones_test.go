@@ -45,7 +45,8 @@ func TestZones(t *testing.T) {
 		}
 		got := strings.Split(strings.TrimSpace(b.String()), "\n")[2:]
 		graph.Equal(t, want, got, "device log")
-		rows := perfTable(t, r, "DEVICE BRISC KERNEL DURATION [ns]", "DEVICE NCRISC KERNEL DURATION [ns]", "DEVICE TRISC1 KERNEL DURATION [ns]")
+		rows := perfTable(t, r, "DEVICE BRISC KERNEL DURATION [ns]", "DEVICE NCRISC KERNEL DURATION [ns]",
+			"DEVICE TRISC1 KERNEL DURATION [ns]")
 		// A cycle takes 2 ns.
 		graph.Equal(t, [][]string{{"980", "", ""}, {"", "", "140"}, {"", "", ""}, {"", "", ""}}, rows, "performance")
 	}

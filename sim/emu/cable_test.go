@@ -80,7 +80,8 @@ func TestCable(t *testing.T) {
 			for i := range uint32(parts) {
 				a.send(arch, 0, 0x30000+64*i, 0x32000+64*i, 64)
 			}
-			rs[1].release(rx, newAsm(ethCode).waitFor(0x33000, 1).li(a0, 0x32000+parts*64-4).lw(a1, a0, 0).li(a0, 0x33020).sw(a1, a0, 0).halt())
+			rs[1].release(rx, newAsm(ethCode).waitFor(0x33000, 1).li(a0, 0x32000+parts*64-4).lw(a1, a0, 0).li(a0, 0x33020).sw(a1,
+				a0, 0).halt())
 			rs[0].release(tx, a.send(arch, 0, 0x31000, 0x33000, 16).halt())
 			rs[1].eventually("the receiver's answer", func() bool { return rs[1].ld(rx, 0x33020) != 0 })
 			if got := rs[1].read(rx, 0x32000, len(data)); !bytes.Equal(got, data) {
@@ -99,7 +100,8 @@ func TestCableState(t *testing.T) {
 		ms, rs := cabled(t, Config{Arch: arch})
 		both := func(what string, want bool) {
 			rs[0].eventually(what, func() bool {
-				return (rs[0].ld(rs[0].eth(8), state[arch]) == up[arch]) == want && (rs[1].ld(rs[1].eth(0), state[arch]) == up[arch]) == want
+				return (rs[0].ld(rs[0].eth(8), state[arch]) == up[arch]) == want &&
+					(rs[1].ld(rs[1].eth(0), state[arch]) == up[arch]) == want
 			})
 		}
 		both("links at first", true)

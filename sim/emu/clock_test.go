@@ -17,7 +17,8 @@ func clocked(t *testing.T, f func(r *rig)) {
 		for seed := range uint64(10) {
 			for _, delay := range []int{0, 300} {
 				t.Run(fmt.Sprintf("%v/seed %d/delay %d", arch, seed, delay), func(t *testing.T) {
-					r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay, MaxRun: 20000}) // some poll over a NoC, and never rest
+					r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay,
+						MaxRun: 20000}) // some poll over a NoC, and never rest
 					f(r)
 					r.healthy()
 				})

@@ -53,7 +53,8 @@ const (
 	cmdClearRegisters
 	cmdWritePC
 	cmdSlow      = 1 << 31
-	cmdWhenPause = cmdStep | cmdResume | cmdReadRegister | cmdWriteRegister | cmdReadMemory | cmdWriteMemory | cmdClearRegisters | cmdWritePC
+	cmdWhenPause = cmdStep | cmdResume | cmdReadRegister | cmdWriteRegister |
+		cmdReadMemory | cmdWriteMemory | cmdClearRegisters | cmdWritePC
 )
 
 // Modes of a watchpoint, four bits each in drModes.

@@ -165,7 +165,8 @@ func TestRefuseUnwritten(t *testing.T) {
 			r.issue(v, nocRequest{targ: 0x40000, targXY: r.worker(1, 1), ret: 0x50000, retXY: v, ctrl: ctrlRead, len: 16})
 		}, false},
 		{"atomic", func(r *rig, v chip.XY) {
-			r.issue(v, nocRequest{targ: 0x40000, targXY: r.worker(1, 1), ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1})
+			r.issue(v, nocRequest{targ: 0x40000, targXY: r.worker(1, 1), ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked,
+				len: 0x107C, dat: 1})
 		}, false},
 		{"host load", func(r *rig, v chip.XY) { r.ld(v, 0x40000) }, false},
 	}

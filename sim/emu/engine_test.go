@@ -151,7 +151,8 @@ func randomThread(rng *rand.Rand, i int) *asm {
 	a := newAsm(triscBase[i])
 	for range 300 {
 		x, y, z := rng.Uint32()&63, rng.Uint32()&63, rng.Uint32()&63
-		a.ttinsn([]uint32{setGPR(x, rng.Uint32()&0x3FFF), 0x58000000 | x<<12 | y<<6 | z, 0x5A000000 | x<<12 | y<<6 | z, 0x60000000}[rng.IntN(4)])
+		a.ttinsn([]uint32{setGPR(x, rng.Uint32()&0x3FFF), 0x58000000 | x<<12 | y<<6 | z, 0x5A000000 | x<<12 | y<<6 | z,
+			0x60000000}[rng.IntN(4)])
 	}
 	a.sync().li(s0, gprBase).li(s1, 0x30000+512*uint32(i))
 	for r := range 64 {

@@ -127,11 +127,13 @@ func matmul(arch chip.Arch, n uint32) (unpack, math, pack *asm) {
 	if arch == chip.Blackhole {
 		pack.ttinsn(0x5E000000|4<<21|15<<10, setC16(37, 4<<6|4), setC16(38, 0x2820), setC16(39, 0x1120), replay(length, 1))
 		for i := range uint32(16) {
-			pack.ttinsn([]uint32{0x41000000, 0x41000000, 0x41000000, 0x41000000 | 2<<15}[i%4] | map[bool]uint32{true: 1<<15 ^ 2<<15 | 1}[i == 15])
+			pack.ttinsn([]uint32{0x41000000, 0x41000000, 0x41000000,
+				0x41000000 | 2<<15}[i%4] | map[bool]uint32{true: 1<<15 ^ 2<<15 | 1}[i == 15])
 		}
 	} else {
 		length = 2
-		pack.ttinsn(0x5E000000|4<<21|255<<10, setC16(31, 0x4F), setC16(32, 0x820), setC16(33, 0x20), replay(length, 1), 0x41010F02, 0x41008F11)
+		pack.ttinsn(0x5E000000|4<<21|255<<10, setC16(31, 0x4F), setC16(32, 0x820), setC16(33, 0x20), replay(length, 1), 0x41010F02,
+			0x41008F11)
 	}
 	pack.li(s0, n).label("tile")
 	cfg(pack, f.packL1, 1<<31|(tileOut>>4-1))

@@ -38,7 +38,8 @@ func TestEthernetLikeTTSim(t *testing.T) {
 		rs[0].release(tx, a.send(chip.Blackhole, 0, 0x31000, 0x33000, 16).halt())
 		rs[1].eventually(name+": the receiver's answer", func() bool { return rs[1].ld(rx, 0x33020) != 0 })
 		rs[1].eventually(name+": all queues", func() bool {
-			return bytes.Equal(rs[1].read(rx, 0x32000, 3072), bytes.Repeat(data, 3)) && rs[1].ld(rx, 0x33040) == 7 && rs[1].ld(rx, 0x33044) == 8
+			return bytes.Equal(rs[1].read(rx, 0x32000, 3072), bytes.Repeat(data, 3)) && rs[1].ld(rx, 0x33040) == 7 &&
+				rs[1].ld(rx, 0x33044) == 8
 		})
 		for _, at := range []uint64{0x7CC00, 0x7CC04, 0x7CC08, 0x7CE04, 0x7CFBC} {
 			if a, b := ours[1].ld(rx, at), theirs[1].ld(rx, at); a != b {

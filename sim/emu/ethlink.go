@@ -95,7 +95,8 @@ func (c *Chip) transmit(k *packet) {
 	}
 	if k.cmd == ethCmdData && k.words == nil {
 		k.words = make([]uint32, k.bytes/4)
-		if k.bytes > 0 && !(c.readL1(k.o, t, k.source, k.bytes, k.words) && (t.check == nil || c.check.ReadL1(k.o.checked(), t.check, k.source, k.bytes))) {
+		if k.bytes > 0 && !(c.readL1(k.o, t, k.source, k.bytes, k.words) &&
+			(t.check == nil || c.check.ReadL1(k.o.checked(), t.check, k.source, k.bytes))) {
 			return
 		}
 	}

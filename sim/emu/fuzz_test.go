@@ -23,7 +23,8 @@ func FuzzInstructions(f *testing.F) {
 		}
 		c := r.c.tileAt(raw[blackhole]).core(chip.BRISC)
 		for i := 1; i < 32; i++ { // addresses of registers and memory at hand
-			c.X[i] = []uint32{0x40000, niu0Base, niu1Base + 0x800, streamBase + 0x30000, debugBase, localBase, configBase + 4*150, mailboxBase}[i%8]
+			c.X[i] = []uint32{0x40000, niu0Base, niu1Base + 0x800, streamBase + 0x30000, debugBase, localBase, configBase + 4*150,
+				mailboxBase}[i%8]
 		}
 		code = append(code, make([]byte, 4)...)
 		mem := c.tile.memory(0x5000)

@@ -49,7 +49,8 @@ func TestMemoryThatGrows(t *testing.T) {
 						}
 					case kind == "host" && width == 4:
 						got := make([]uint32, 1)
-						if !c.tile.chip.readL1(origin{}, c.tile, addr, 4, got) || !c.tile.chip.writeL1(origin{}, c.tile, addr, 4, []uint32{got[0] + v}) {
+						if !c.tile.chip.readL1(origin{}, c.tile, addr, 4, got) ||
+							!c.tile.chip.writeL1(origin{}, c.tile, addr, 4, []uint32{got[0] + v}) {
 							t.Fatal(c.tile.chip.fault)
 						}
 					}

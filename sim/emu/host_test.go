@@ -65,7 +65,8 @@ func TestHostMemory(t *testing.T) {
 			r.region(2, 0x40000, 0x4FFFF, h.base)
 			window := r.params.PCI.NOCBase + 0x40000
 			v := r.worker(3, 2)
-			r.issue(v, nocRequest{noc: noc, targ: window + 0x100, targXY: r.topo.PCIe(noc), ret: 0x30000, retXY: v, ctrl: ctrlRead, len: 999})
+			r.issue(v, nocRequest{noc: noc, targ: window + 0x100, targXY: r.topo.PCIe(noc), ret: 0x30000, retXY: v, ctrl: ctrlRead,
+				len: 999})
 			r.healthy()
 			if !bytes.Equal(r.read(v, 0x30000, 999), h.p[0x100:0x100+999]) {
 				t.Fatalf("%v %v: what the tile read is not what the host has", arch, noc)
@@ -85,7 +86,8 @@ func TestHostMemory(t *testing.T) {
 				t.Errorf("%v %v: host accesses %s, want %s", arch, noc, got, want)
 			}
 			// Outside any region the translation is the identity, here unmapped.
-			r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window - 0x1000, retXY: r.topo.PCIe(noc), ctrl: ctrlWriteNP, len: 4})
+			r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window - 0x1000, retXY: r.topo.PCIe(noc),
+				ctrl: ctrlWriteNP, len: 4})
 			if f := r.refused(undefined); f.Tile != r.raw(v) && !f.Host {
 				t.Errorf("%v: refusal names %v", arch, f.Tile)
 			}
@@ -189,7 +191,8 @@ func TestConfigSpace(t *testing.T) {
 			t.Errorf("%v: id %#x, want %#x", arch, got, id)
 		}
 		// The subsystem tells the kind of board, as the serial number does (tt-kmd telemetry.c).
-		if got, want := r.c.ConfigRead(0x2C), map[chip.Arch]uint32{chip.Wormhole: 0x00181E52, chip.Blackhole: 0x00401E52}[arch]; got != want {
+		if got, want := r.c.ConfigRead(0x2C), map[chip.Arch]uint32{chip.Wormhole: 0x00181E52,
+			chip.Blackhole: 0x00401E52}[arch]; got != want {
 			t.Errorf("%v: subsystem %#x, want %#x", arch, got, want)
 		}
 		for _, bar := range []uint32{0, 2, 4} {

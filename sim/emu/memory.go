@@ -299,7 +299,8 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		return c.readNIU(o, ep, noc, addr, buf)
 	}
 	if addr < ep.tile.bytes() {
-		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.check == nil || c.check.ReadL1(o.checked(), ep.tile.check, uint32(addr), n))
+		return c.readL1(o, ep.tile, uint32(addr), n, buf) &&
+			(ep.tile.check == nil || c.check.ReadL1(o.checked(), ep.tile.check, uint32(addr), n))
 	}
 	v, st := ep.tile.load(o.far(), uint32(addr))
 	buf[0] = v

@@ -59,7 +59,8 @@ func (t *tile) direct(o origin, noc int, b *cmdBuf) (st slowResult, ok bool) {
 		c.moved += n * uint64(len(to.tiles))
 	case ctrlWrite | ctrlInline:
 		to := c.known(noc, targXY)
-		if to == nil || to.tile == nil || to.kind != chip.Tensix || targ < localBase || targ > 0xFFFFFFFF || targ&3 != 0 || !t.isAt(noc, retXY) {
+		if to == nil || to.tile == nil || to.kind != chip.Tensix || targ < localBase || targ > 0xFFFFFFFF || targ&3 != 0 ||
+			!t.isAt(noc, retXY) {
 			return 0, false
 		}
 		u.wrote(id, posted, 0, 1)

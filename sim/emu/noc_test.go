@@ -88,7 +88,8 @@ func TestNOCTransfers(t *testing.T) {
 				p := pattern(n, uint64(i))
 				r.write(v, src, p)
 				r.write(far, dst-4, bytes.Repeat([]byte{0xEE}, n+8))
-				r.issue(v, nocRequest{noc: noc, buf: 0, targ: src, targXY: v, ret: dst, retXY: far, ctrl: ctrlWriteNP, len: uint32(n), tag: 3 << 10})
+				r.issue(v, nocRequest{noc: noc, buf: 0, targ: src, targXY: v, ret: dst, retXY: far, ctrl: ctrlWriteNP,
+					len: uint32(n), tag: 3 << 10})
 				want := append(append([]byte{0xEE, 0xEE, 0xEE, 0xEE}, p...), 0xEE, 0xEE, 0xEE, 0xEE)
 				if diff := cmp.Diff(want, r.read(far, dst-4, n+8)); diff != "" {
 					t.Fatalf("%v %v write of %d bytes: %s", arch, noc, n, diff)

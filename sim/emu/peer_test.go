@@ -162,7 +162,8 @@ func TestPeersBothWays(t *testing.T) {
 					a.stw(w[0], w[1])
 				}
 				// A reader waits for the answer, in a2 the number of the last one.
-				a.li(a0, 0x20000).li(a1, 0).li(a2, 1).li(t0, niu0Base+layoutOf(arch).cmd).li(t1, 1).li(a3, niu0Base+0x200+4*cntReadResp).label("loop")
+				a.li(a0, 0x20000).li(a1, 0).li(a2, 1).li(t0, niu0Base+layoutOf(arch).cmd).li(t1, 1).li(a3,
+					niu0Base+0x200+4*cntReadResp).label("loop")
 				if ctrl == ctrlRead {
 					a.label("wait").lw(a4, a3, 0).bltu(a4, a2, "wait").addi(a2, a2, 1)
 				}

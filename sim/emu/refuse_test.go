@@ -182,8 +182,12 @@ func refusals() (list []*refusal) {
 	host("rows opened for multicast", 0, ub, reg(niu0Base+0x110, 0))
 	host("half a register", 0, us, func(r *rig, v chip.XY) { r.dev.BARLoad(0, r.point(v, 0xFFB121B0), 2) }).strictly()
 	host("store to half a register", 0, us, func(r *rig, v chip.XY) { r.dev.BARStore(0, r.point(v, niu0Base), 2, 1) })
-	host("two registers at once", 0, us, func(r *rig, v chip.XY) { r.dev.BARLoad(0, r.point(v, niu0Base+0x200), 8) }).strictly().unlike("UnimplementedFunctionality")
-	host("store to two registers at once", 0, us, func(r *rig, v chip.XY) { r.dev.BARStore(0, r.point(v, niu0Base), 8, 1) }).unlike("UnimplementedFunctionality")
+	host("two registers at once", 0, us, func(r *rig, v chip.XY) {
+		r.dev.BARLoad(0, r.point(v, niu0Base+0x200), 8)
+	}).strictly().unlike("UnimplementedFunctionality")
+	host("store to two registers at once", 0, us, func(r *rig, v chip.XY) {
+		r.dev.BARStore(0, r.point(v, niu0Base), 8, 1)
+	}).unlike("UnimplementedFunctionality")
 	host("block of registers", 0, us, func(r *rig, v chip.XY) { r.read(v, niu0Base+0x200, 16) }).strictly()
 	host("store to a block of registers", 0, us, func(r *rig, v chip.XY) { r.write(v, niu0Base, make([]byte, 16)) })
 	host("register at an odd address", 0, un, func(r *rig, v chip.XY) {
@@ -201,7 +205,9 @@ func refusals() (list []*refusal) {
 	noc("source and destination differ", 0, ub, func(q *call) { q.ret += 4 })
 	noc("read, source and destination differ", 0, ub, func(q *call) { q.read(q.r.worker(1, 1), 0x40004, 0x50000, 4) })
 	noc("DRAM read, source and destination differ", 0, ub, func(q *call) { q.read(q.dram, 0x40000, 0x50010, 4) })
-	noc("host read, source and destination differ", 0, ub, func(q *call) { q.read(q.r.topo.PCIe(0), q.r.params.PCI.NOCBase, 0x50010, 4) }).unlike("ConfigurationError|HostDMA")
+	noc("host read, source and destination differ", 0, ub, func(q *call) {
+		q.read(q.r.topo.PCIe(0), q.r.params.PCI.NOCBase, 0x50010, 4)
+	}).unlike("ConfigurationError|HostDMA")
 	noc("source beyond L1", 0, us, func(q *call) { q.targ, q.ret = uint64(q.r.params.L1Size)-32, uint64(q.r.params.L1Size)-96 })
 	noc("destination beyond L1", 0, ub, func(q *call) { q.targ, q.ret = 0x40000, uint64(q.r.params.L1Size)-32 })
 	noc("destination in registers, 64 bytes", 0, us, func(q *call) { q.ret = 0xFFB40000 }).unlike("UnsupportedFunctionality")
@@ -264,7 +270,9 @@ func refusals() (list []*refusal) {
 	noc("atomic on DRAM", 0, un, func(q *call) { q.atomic(q.dram, 0x40000, 4, 0x107C) })
 	noc("atomic on a register", 0, ub, func(q *call) { q.atomic(q.far, 0xFFB40010, 4, 0x107C) }).unlike("-")
 	noc("atomic at an odd address", 0, un, func(q *call) { q.atomic(q.far, 0x40001, 4, 0x107C) })
-	noc("atomic whose offset is elsewhere", 0, ub, func(q *call) { q.atomic(q.far, 0x40004, 4, 0x107C) }).unlike("UnimplementedFunctionality")
+	noc("atomic whose offset is elsewhere", 0, ub, func(q *call) {
+		q.atomic(q.far, 0x40004, 4, 0x107C)
+	}).unlike("UnimplementedFunctionality")
 	noc("atomic of another opcode", 0, un, func(q *call) { q.atomic(q.far, 0x40000, 4, 0x9000) })
 	noc("atomic that returns beyond L1", 0, us, func(q *call) { q.atomic(q.far, 0x40000, 0x200000, 0x107C) })
 	noc("atomic that returns to the last word there is", bh, us, func(q *call) { q.atomic(q.far, 0x40000, 1<<64-4, 0x107C) }).unlike("-")

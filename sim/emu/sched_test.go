@@ -47,7 +47,8 @@ func ping(arch chip.Arch, me, far chip.XY, n uint32, first bool) *asm {
 	a.request(arch, nocRequest{noc: 0, buf: 0, targ: scratch, targXY: me, ret: data, retXY: far, ctrl: ctrlWriteNP | ctrlStaticVC | 1<<13,
 		len: 4})
 	a.waitCounter(0, cntWriteAck, s0, "acks")
-	a.request(arch, nocRequest{noc: 0, buf: 3, targ: sem, targXY: far, ret: 4, retXY: me, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1})
+	a.request(arch, nocRequest{noc: 0, buf: 3, targ: sem, targXY: far, ret: 4, retXY: me, ctrl: ctrlAtomic | ctrlMarked,
+		len: 0x107C, dat: 1})
 	a.waitCounter(0, cntAtomicResp, s0, "atomics")
 	if first {
 		a.j("wait")
@@ -196,7 +197,8 @@ func TestSubordinates(t *testing.T) {
 			for p, pc := range pcs {
 				a := newAsm(pc).li(sp, localBase)
 				if p == chip.NCRISC { // no mailboxes: waits for TRISC2's word in L1
-					a.li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").addi(a1, a1, 1).sw(a1, sp, 0).lw(a2, sp, 0).sw(a2, a0, 4).halt()
+					a.li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").addi(a1, a1, 1).sw(a1, sp, 0).lw(a2, sp, 0).sw(a2,
+						a0, 4).halt()
 				} else {
 					i := uint32(p - chip.TRISC0)
 					a.li(a0, mailboxBase+0x1000*i).lw(a1, a0, 0).addi(a1, a1, 1) // from the core before it

@@ -86,7 +86,8 @@ func sharings() []checkCase {
 						b.addi(x0, x0, 0)
 					}
 				}
-				r.together(r.worker(1, 1), b.sw(a1, a0, 0).halt(), onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
+				r.together(r.worker(1, 1), b.sw(a1, a0, 0).halt(),
+					onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
 			},
 		},
 		{
@@ -97,7 +98,8 @@ func sharings() []checkCase {
 				if right {
 					t.until(r.stream(false), s0, "w")
 				}
-				r.together(r.worker(1, 1), onB().stw(atPage, 7).commit(atPage).stw(r.stream(false), 1).halt(), t.copyWord(atPage, atOut).halt())
+				r.together(r.worker(1, 1), onB().stw(atPage, 7).commit(atPage).stw(r.stream(false), 1).halt(),
+					t.copyWord(atPage, atOut).halt())
 			},
 		},
 		{
@@ -223,7 +225,8 @@ func sharings() []checkCase {
 					b.poll(r.arch, atFlag, "w")
 				}
 				r.run(w, b.request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").halt())
-				r.run(v, onB().li(s0, 1).request(r.arch, send).waitCounter(0, cntWriteAck, s0, "ack").request(r.arch, r.increment(v, w, atFlag)).halt())
+				r.run(v, onB().li(s0, 1).request(r.arch, send).waitCounter(0, cntWriteAck, s0, "ack").request(r.arch,
+					r.increment(v, w, atFlag)).halt())
 			},
 		},
 		{
@@ -234,7 +237,8 @@ func sharings() []checkCase {
 				r.write(v, atPage, pattern(64, 1))
 				send := nocRequest{targ: atPage, targXY: v, ret: 0x10000, retXY: d, ctrl: ctrlWriteNP | staticVC1, len: 64}
 				fetch := nocRequest{buf: 1, targ: 0x10000, targXY: d, ret: atPage, retXY: w, ctrl: ctrlRead | staticVC1, len: 64}
-				r.run(w, onB().li(s0, 1).poll(r.arch, atFlag, "w").spend(1000, "late").request(r.arch, fetch).waitCounter(0, cntReadResp, s0,
+				r.run(w, onB().li(s0, 1).poll(r.arch, atFlag, "w").spend(1000, "late").request(r.arch, fetch).waitCounter(0,
+					cntReadResp, s0,
 					"read").halt())
 				b := onB().li(s0, 1).request(r.arch, send)
 				if right {
@@ -343,7 +347,8 @@ func sharings() []checkCase {
 					b.poll(r.arch, atFlag, "w")
 				}
 				r.run(w, b.request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").halt())
-				r.run(v, onB().li(s0, 1).request(r.arch, send).waitCounter(0, cntWriteAck, s0, "ack").request(r.arch, r.increment(v, w, atFlag)).halt())
+				r.run(v, onB().li(s0, 1).request(r.arch, send).waitCounter(0, cntWriteAck, s0, "ack").request(r.arch,
+					r.increment(v, w, atFlag)).halt())
 			},
 		},
 		{
@@ -432,7 +437,8 @@ func fine() []checkCase {
 				v := r.worker(1, 1)
 				r.st(v, atFlag, 0)
 				r.together(v, onB().stw(atPage, 7).stw(atFlag, 3).halt(),
-					onT0().li(s0, 2).li(s1, localBase).li(a0, atFlag).label("w").lw(a1, a0, 0).sw(a1, s1, 8).lw(a2, s1, 8).sub(a2, a2, s0).bltu(s0, a2,
+					onT0().li(s0, 2).li(s1, localBase).li(a0, atFlag).label("w").lw(a1, a0, 0).sw(a1, s1, 8).lw(a2, s1, 8).sub(a2,
+						a2, s0).bltu(s0, a2,
 						"w").
 						copyWord(atPage, atOut).halt())
 				if got := r.ld(v, atOut); got != 7 {

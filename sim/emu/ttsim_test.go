@@ -148,7 +148,8 @@ func randomRequests(r *rig) []string {
 			q.targ, q.targXY, q.ret, q.retXY, q.len, q.dat = here&^15, tile(), there&^3, v, 0x107C, rng.Uint32()
 			q.ctrl = ctrlAtomic | ctrlMarked
 		case 6: // stream register
-			q.targ, q.targXY, q.retXY, q.len, q.dat = uint64(r.params.Stream.Reg(48+rng.IntN(4), chip.SpaceAvailableUpdate)), tile(), v, 0xF,
+			q.targ, q.targXY, q.retXY, q.len, q.dat = uint64(r.params.Stream.Reg(48+rng.IntN(4), chip.SpaceAvailableUpdate)),
+				tile(), v, 0xF,
 				rng.Uint32()<<6
 			q.ctrl = ctrl | ctrlInline
 		}
@@ -158,7 +159,8 @@ func randomRequests(r *rig) []string {
 	for _, v := range tiles {
 		out = append(out, fmt.Sprintf("%v L1 %x", v, r.read(v, 0x40000, 0x10000)))
 		for noc := range uint32(2) {
-			for _, i := range []uint32{cntAtomicResp, cntWriteAck, cntReadResp, cntAtomicSent + 1, cntWriteSent, cntWriteSent + 1, cntOutgoing} {
+			for _, i := range []uint32{cntAtomicResp, cntWriteAck, cntReadResp, cntAtomicSent + 1, cntWriteSent, cntWriteSent + 1,
+				cntOutgoing} {
 				out = append(out, fmt.Sprintf("%v NoC %d counter %#x = %d", v, noc, i, r.counter(v, chip.NOC(noc), i)))
 			}
 			for i := range uint32(16) {
@@ -170,7 +172,8 @@ func randomRequests(r *rig) []string {
 			}
 			if r.arch == chip.Wormhole {
 				for off := l.translateX; off < l.end; off += 4 {
-					out = append(out, fmt.Sprintf("%v NoC %d translation %#x = %#x", v, noc, off, r.ld(v, uint64(niu0Base+0x10000*noc+off))))
+					out = append(out, fmt.Sprintf("%v NoC %d translation %#x = %#x", v, noc, off,
+						r.ld(v, uint64(niu0Base+0x10000*noc+off))))
 				}
 			}
 		}

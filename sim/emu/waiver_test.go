@@ -147,7 +147,9 @@ func TestWaivers(t *testing.T) {
 			}
 			run("no waiver", false, func([]byte) []Waiver { return nil })
 			run("waiver", true, func(text []byte) []Waiver { return []Waiver{{Name: "it", Text: text, Assume: a}} })
-			run("waiver of everything", true, func(text []byte) []Waiver { return []Waiver{{Name: "it", Text: text, Assume: allAssumptions}} })
+			run("waiver of everything", true, func(text []byte) []Waiver {
+				return []Waiver{{Name: "it", Text: text, Assume: allAssumptions}}
+			})
 			run("one waiver of two", true, func(text []byte) []Waiver {
 				return []Waiver{{Name: "other", Text: pattern(256, 3), Assume: allAssumptions}, {Name: "it", Text: text, Assume: a}}
 			})

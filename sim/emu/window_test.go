@@ -47,7 +47,8 @@ func mixed(r *rig, laps uint32) []chip.XY {
 		a.waitCounter(0, cntWriteAck, gp, "acks").
 			li(a0, mixGo).sw(s0, a0, 0).
 			label("back").lw(a1, a0, mixBack-mixGo).bne(a1, s0, "back").
-			request(r.arch, nocRequest{buf: 3, targ: mixSem, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1}).
+			request(r.arch, nocRequest{buf: 3, targ: mixSem, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked,
+				len: 0x107C, dat: 1}).
 			waitCounter(0, cntAtomicResp, s0, "atomic").
 			li(a0, mixSem).label("poll").lw(a1, a0, 0).bltu(a1, s0, "poll").
 			bne(s0, s1, "lap").stw(mixDone, 0x600D).halt()
@@ -265,7 +266,8 @@ func TestDRAMAnswersInWindow(t *testing.T) {
 					li(a0, from).sw(s0, a0, 0).sw(s0, a0, 48).
 					request(arch, nocRequest{targ: from, targXY: v, ret: at, retXY: b.Endpoint[0], ctrl: ctrlWriteNP, len: 64}).
 					waitCounter(0, cntWriteAck, s0, "ack").
-					request(arch, nocRequest{buf: 1, targ: at + c.apart, targXY: b.Endpoint[0], ret: back + c.apart, retXY: v, ctrl: ctrlRead, len: 16}).
+					request(arch, nocRequest{buf: 1, targ: at + c.apart, targXY: b.Endpoint[0], ret: back + c.apart, retXY: v,
+						ctrl: ctrlRead, len: 16}).
 					waitCounter(0, cntReadResp, s0, "read").
 					li(a0, back).lw(a1, a0, int32(c.apart))
 				want := s0

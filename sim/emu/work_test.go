@@ -16,7 +16,8 @@ func TestWork(t *testing.T) {
 		r.issue(a, r.fetchFrom(a, b))
 		r.issue(a, r.increment(a, b, 0x60000))
 		corner := a
-		r.issue(a, nocRequest{targ: 0x40000, targXY: a, ret: 0x50000, start: &corner, retXY: b, ctrl: ctrlMulticast, len: 100}) // not to itself
+		r.issue(a, nocRequest{targ: 0x40000, targXY: a, ret: 0x50000, start: &corner, retXY: b, ctrl: ctrlMulticast,
+			len: 100}) // not to itself
 		want := Work{NoCBytes: 64 + 64 + 4 + 3*100}
 		if diff := cmp.Diff(want, r.c.Work()); diff != "" {
 			t.Errorf("%v: requests (-want +got):\n%s", arch, diff)

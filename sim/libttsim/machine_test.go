@@ -144,7 +144,8 @@ func TestTiles(t *testing.T) {
 		m := start(t, libttsim.Settings{Machine: machine})
 		at := worker(t, m, chip.Core{X: 1, Y: 2})
 		got := make([]byte, 6)
-		if err := errors.Join(m.WriteTile(at, 0x20001, []byte("simple")), m.ReadTile(at, 0x20001, got)); err != nil || string(got) != "simple" {
+		if err := errors.Join(m.WriteTile(at, 0x20001, []byte("simple")), m.ReadTile(at, 0x20001, got)); err != nil ||
+			string(got) != "simple" {
 			t.Errorf("%s: read %q, %v", machine, got, err)
 		}
 		if err := m.ReadTile(chip.XY{X: 63, Y: 63}, 0, got); !errors.Is(err, emu.ErrRefused) {

@@ -90,7 +90,8 @@ func (f *follower) follow(ctx context.Context) error {
 		if err := f.steps(ctx, i); errors.Is(err, errEnough) {
 			return nil
 		} else if err != nil {
-			return &StepError{Trace: f.t.Name(), First: f.at.Step, Last: f.at.Step, Name: f.at.Name, Loops: slices.Clone(f.at.Loops), Err: err}
+			return &StepError{Trace: f.t.Name(), First: f.at.Step, Last: f.at.Step, Name: f.at.Name,
+				Loops: slices.Clone(f.at.Loops), Err: err}
 		}
 	}
 	return nil

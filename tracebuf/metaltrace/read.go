@@ -261,7 +261,8 @@ func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 			if w.NoStride {
 				start = 0
 			}
-			large.Subs = append(large.Subs, cq.LargeSub{NOC: rect.NOC, Addr: w.Addr, Length: uint32(slot), Dests: uint8(rect.Dests), Unlink: true})
+			large.Subs = append(large.Subs, cq.LargeSub{NOC: rect.NOC, Addr: w.Addr, Length: uint32(slot), Dests: uint8(rect.Dests),
+				Unlink: true})
 			large.Data = append(large.Data, w.Data[start:start+slot]...)
 		}
 		r.append(c, large)

@@ -163,7 +163,8 @@ func TestMetalFormsAreRewritten(t *testing.T) {
 		if len(f.Image.Steps) != 9 || len(f.Image.Programs) != 1 || len(f.Image.Programs[0].Binary) != 3*2048 {
 			t.Fatalf("%d steps, %d programs, want 9 of one program with 3 pages", len(f.Image.Steps), len(f.Image.Programs))
 		}
-		if k := trace.Steps[8].Launches[0].Kernels; len(k) != 1 || k[0].Processor != chip.BRISC || k[0].Addr != m.layout.L1.KernelConfig+4096 ||
+		if k := trace.Steps[8].Launches[0].Kernels; len(k) != 1 || k[0].Processor != chip.BRISC ||
+			k[0].Addr != m.layout.L1.KernelConfig+4096 ||
 			k[0].Text[0] != 1 || k[0].Text[2048] != 2 {
 			t.Errorf("the kernels are %v", k)
 		}

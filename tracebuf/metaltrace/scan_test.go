@@ -180,7 +180,8 @@ func FuzzScan(f *testing.F) {
 						programs++
 					}
 				}
-				if last := &readings[len(readings)-1]; programs != c.Programs || last.Name != "EXEC_BUF_END" || last.Offset+last.Size != c.Size {
+				if last := &readings[len(readings)-1]; programs != c.Programs || last.Name != "EXEC_BUF_END" ||
+					last.Offset+last.Size != c.Size {
 					t.Fatalf("%+v: %s reads %d programs, and %s at +%#x", c, name, programs, last.Name, last.Offset)
 				}
 			}

@@ -80,7 +80,8 @@ func sequenceLaps(t *rig.T) {
 	for range t.Size(8, 3) {
 		t.Send(func(b *cq.Builder) {
 			for i := range 60 {
-				b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(64*i, 40), cq.Wait{Flags: cq.WaitBarrier}, w.write(64*i+16, 8)}})
+				b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(64*i, 40), cq.Wait{Flags: cq.WaitBarrier},
+					w.write(64*i+16, 8)}})
 			}
 		})
 	}

@@ -108,7 +108,8 @@ func relayHigh(t *rig.T) {
 	data := rig.Pattern(5, 1024)
 	t.PokeDRAM(0, bank.Size-1024, data)
 	relayed(t, data, func(b *cq.Builder) {
-		b.RelayLinear(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024, Length: uint64(len(data))})
+		b.RelayLinear(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024,
+			Length: uint64(len(data))})
 	})
 }
 

@@ -137,7 +137,8 @@ func prefetchFull(t *rig.T) {
 		var err error
 		for i := 0; i < n && err == nil; i++ {
 			b := cq.NewBuilder(u.Layout(), nil)
-			b.WriteLinear(cq.WriteLinear{NOC: u.Params.Arch.NOCXY(u.Virtual(c)), Addr: uint64(rig.Scratch + 16*i), Data: rig.Pattern(uint32(i), 16)})
+			b.WriteLinear(cq.WriteLinear{NOC: u.Params.Arch.NOCXY(u.Virtual(c)), Addr: uint64(rig.Scratch + 16*i),
+				Data: rig.Pattern(uint32(i), 16)})
 			err = u.CQ.Send(u.Ctx, b.Bytes(), false)
 		}
 		sent <- err

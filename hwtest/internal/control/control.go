@@ -399,15 +399,19 @@ func forms() rig.Table {
 	form("if in if", "branches nest", when(below(0, 1), do(count(0, 1), when(below(0, 1), do(mix(1)), do(mix(2)))), do(mix(3))), mix(4))
 	form("loop in if", "a branch may have loops", when(below(0, 1), do(loop(3, mix(1))), do(loop(2, mix(2)))), mix(3))
 	form("every fourth iteration", "a condition knows which iteration it is", loop(9, when(turn(1, cq.NoneSet, 3), do(mix(1))), mix(2)))
-	form("first and last iteration", "an iteration may differ from the others", loop(4, when(turn(1, cq.Equal, 0), do(mix(1)), do(when(turn(1, cq.Equal, 3), do(mix(3), mix(4))))), mix(2)))
+	form("first and last iteration", "an iteration may differ from the others",
+		loop(4, when(turn(1, cq.Equal, 0), do(mix(1)), do(when(turn(1, cq.Equal, 3), do(mix(3), mix(4))))), mix(2)))
 	form("iteration of an outer loop", "a condition knows the iterations of all loops around it", loop(3, loop(2, loop(2, when(turn(3, cq.Greater, 0), do(mix(1)), do(mix(2))), when(turn(2, cq.Equal, 1), do(mix(3)))))))
 	form("empty branches", "a branch may have nothing", when(below(0, 1), nil, nil), mix(1), when(below(0, 0), nil, do(mix(2))))
 	form("switch", "the branch of the word runs", count(0, 2), choose(0, do(mix(1)), do(mix(2)), do(mix(3))), mix(4))
 	form("switch without a branch", "no branch runs for other words", count(0, 7), choose(0, do(mix(1)), do(mix(2))), mix(4))
-	form("switch in a loop", "a state machine in memory", loop(5, choose(0, do(mix(1), count(0, 2)), do(mix(2), count(0, ^uint32(0))), do(mix(3), count(0, ^uint32(0))))))
+	form("switch in a loop", "a state machine in memory",
+		loop(5, choose(0, do(mix(1), count(0, 2)), do(mix(2), count(0, ^uint32(0))), do(mix(3), count(0, ^uint32(0))))))
 	form("argument that one core has", "cores have words of their own", count(1, 3), mixGiven(givenBoth, 1), mix(1), mixGiven(givenBoth, 2))
-	form("computed arguments in a loop", "each iteration has the word of its time", loop(4, mixGiven(givenBoth, 0), count(0, 1), mixGiven(givenNumber, 0), count(0, 5)))
-	form("computed arguments in branches", "a branch has the word that decided on it", loop(4, choose(0, do(mixGiven(givenNumber, 0), count(0, 1)), do(mixGiven(givenBoth, 0), count(0, 1)), do(mix(2)))))
+	form("computed arguments in a loop", "each iteration has the word of its time",
+		loop(4, mixGiven(givenBoth, 0), count(0, 1), mixGiven(givenNumber, 0), count(0, 5)))
+	form("computed arguments in branches", "a branch has the word that decided on it",
+		loop(4, choose(0, do(mixGiven(givenNumber, 0), count(0, 1)), do(mixGiven(givenBoth, 0), count(0, 1)), do(mix(2)))))
 	form("computed arguments in a callee", "a trace that is called has the words of its time", loop(3, called(mixGiven(givenBoth, 0), count(0, 7)), mixGiven(givenNumber, 0)))
 	form("computed arguments of large kernels", "kernels that stay on the workers are given words too", loop(3, stmt{op: opMix, given: givenBoth, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, count(0, 1)))
 	form("call", "a trace runs another one", mix(1), called(mix(2), mix(3)), mix(4))
@@ -545,7 +549,8 @@ func parametersInLoops(t *rig.T) {
 	x := f.Load("x", 5)
 	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return r.Loop(3, func() error {
-			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x), r.Param("first", rig.MixNumber))
+			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x),
+				r.Param("first", rig.MixNumber))
 		})
 	})
 	for _, v := range [][2]uint32{{5, 5}, {9, 1}, {0, 1 << 31}} {
@@ -753,7 +758,8 @@ func recoverInLoop(t *rig.T) {
 	})
 	t.Replay(tr)
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
-	t.Says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2", `waiting for program "spin"`)
+	t.Says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2",
+		`waiting for program "spin"`)
 	t.OK(t.Dev.Recover(t.Ctx))
 	t.EndSpin(word)
 	t.Clear(c.f.Buffer)

@@ -280,7 +280,9 @@ func carriedWords(t *rig.T) {
 	tr := t.Trace("carried", func(r *reprise.Recorder) error {
 		return errors.Join(
 			r.Loop(n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
-			r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
+			r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, func() error {
+				return errors.Join(r.Run(there), r.Run(back))
+			}),
 		)
 	})
 	for range 2 {

@@ -78,7 +78,8 @@ func meshIterationsParam(t *machines.T) {
 		errs := []error{r.Loop(2, machines.Running(r, one))}
 		for _, c := range t.Mesh.Chips() {
 			on := r.On(c)
-			errs = append(errs, on.Param("all"), on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) }), on.Param(own(t.Ordinal(c))))
+			errs = append(errs, on.Param("all"), on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) }),
+				on.Param(own(t.Ordinal(c))))
 		}
 		return errors.Join(errs...)
 	})

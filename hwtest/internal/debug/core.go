@@ -226,8 +226,8 @@ func stuckStack(t *rig.T, p chip.Processor) {
 	}
 	firmware := func() bool {
 		last := s.Frames[len(s.Frames)-1]
-		return len(s.Frames) > 1 && strings.Contains(last.Module, "firmware") && (!t.Config.Firmware.Own() || last.Function == "firmware_main" &&
-			last.Line > 0)
+		return len(s.Frames) > 1 && strings.Contains(last.Module, "firmware") &&
+			(!t.Config.Firmware.Own() || last.Function == "firmware_main" && last.Line > 0)
 	}
 	if known := s.Registers != nil; known != (p != chip.NCRISC) || known && !firmware() {
 		t.Errorf("stack of %v: %d registers, %v", p, len(s.Registers), s.Frames)

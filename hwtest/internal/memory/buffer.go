@@ -91,7 +91,8 @@ func transferErrors(t *rig.T) {
 			"read":  func() error { return t.Queue.Read(t.Ctx, b, r[0], make([]byte, r[1])) },
 		} {
 			err := do()
-			if e := rig.As[*dispatch.TransferError](t, err); e.Op != op || e.Offset != r[0] || e.Size != r[1] || e.Have != 1000 || e.Page != 0 {
+			if e := rig.As[*dispatch.TransferError](t, err); e.Op != op || e.Offset != r[0] || e.Size != r[1] || e.Have != 1000 ||
+				e.Page != 0 {
 				t.Errorf("%s of %d at %d: error %v (%+v)", op, r[1], r[0], err, e)
 			}
 			t.Says(err, "reprise: "+op+` buffer "test"`, fmt.Sprintf("%d B at offset %d", r[1], r[0]), "1000 B: stay inside")

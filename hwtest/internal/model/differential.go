@@ -185,7 +185,8 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			case 11:
 				record = make([]byte, 16*(1+rng.IntN(2000)))
 				b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(record))})
-				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(len(record), 16)), Length: uint64(len(record))})
+				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(len(record), 16)),
+					Length: uint64(len(record))})
 			case 12:
 				to := cq.Master
 				if rng.IntN(2) == 0 {
@@ -223,7 +224,8 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 	}
 	var counters []byte
 	for s := range 8 {
-		v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch+s, chip.SpaceAvailable)))
+		v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()),
+			uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch+s, chip.SpaceAvailable)))
 		t.OK(err)
 		counters = rig.AppendWord(counters, v&cq.CountMask)
 	}

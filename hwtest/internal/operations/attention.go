@@ -252,7 +252,9 @@ func rowCases() []opsCase {
 				if rows {
 					along = "rows"
 				}
-				cs = append(cs, opsCase{fmt.Sprintf("%s of %s %s", op, along, typeName(dt)), func(t *opsRun) { reduction(t, op, rows, dt) }})
+				cs = append(cs, opsCase{fmt.Sprintf("%s of %s %s", op, along, typeName(dt)), func(t *opsRun) {
+					reduction(t, op, rows, dt)
+				}})
 			}
 		}
 		cs = append(cs,

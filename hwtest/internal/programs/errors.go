@@ -119,7 +119,8 @@ func LongText(t *rig.T, free int, on []chip.Processor) {
 func textBeyond(t *rig.T) {
 	for _, over := range []int{16, 64, 100_000, 1 << 20} {
 		im := rig.Padded(t.Own("sum_text"), int(t.L1.KernelConfigSize)+over)
-		wantProgramError(t, rig.OneKernel(reprise.Kernel{Name: "too long", Image: im, Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}))
+		wantProgramError(t, rig.OneKernel(reprise.Kernel{Name: "too long", Image: im, Processor: chip.BRISC,
+			Cores: []chip.Range{t.Grid()}}))
 	}
 }
 

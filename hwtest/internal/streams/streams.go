@@ -161,7 +161,8 @@ func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (
 	for _, s := range steps {
 		args = append(args, s.what, s.x, s.y)
 	}
-	p := streamProgram(t, reprise.Kernel{Name: "script", Image: t.Own("stream"), Cores: []chip.Range{at.Range()}}, room, append(args, 0), in,
+	p := streamProgram(t, reprise.Kernel{Name: "script", Image: t.Own("stream"), Cores: []chip.Range{at.Range()}}, room,
+		append(args, 0), in,
 		out)
 	p.Buffers = append(p.Buffers, results)
 	return t.Load(p), results
@@ -304,7 +305,8 @@ func streamTries(t *rig.T) {
 	if _, ok, err := out.TryRead(p); ok || err != nil {
 		t.Errorf("of an empty ring: %v, %v", ok, err)
 	}
-	x, results := script(t, in, out, chip.Core{X: 1, Y: 1}, step{what: stepFirstTries}, step{what: stepTryPop}, step{what: stepTryPush, x: 4})
+	x, results := script(t, in, out, chip.Core{X: 1, Y: 1}, step{what: stepFirstTries}, step{what: stepTryPop},
+		step{what: stepTryPush, x: 4})
 	t.RunAndWait(x)
 	wantSteps(t, results(), streamWait, 0, 3)
 	for i := range 4 {
@@ -348,7 +350,8 @@ func streamWords(t *rig.T) {
 
 func kernelCloses(t *rig.T) {
 	in, out := pair(t, 512)
-	x, _ := script(t, in, out, chip.Core{X: 1, Y: 3}, step{stepPush, 4, 2}, step{what: stepClose}, step{stepPush, 8, 1}, step{what: stepClose})
+	x, _ := script(t, in, out, chip.Core{X: 1, Y: 3}, step{stepPush, 4, 2}, step{what: stepClose}, step{stepPush, 8, 1},
+		step{what: stepClose})
 	for range 3 {
 		t.Start(x)
 		var lengths []int

@@ -81,7 +81,8 @@ func constant(r, v uint32) []isa.Instruction {
 
 func laneCases() rig.Table {
 	var cs rig.Table
-	for _, c := range slices.Concat(moveLanes(), integerLanes(), floatLanes(), bitLanes(), conditionLanes(), acrossLanes(), blackholeLanes()) {
+	for _, c := range slices.Concat(moveLanes(), integerLanes(), floatLanes(), bitLanes(), conditionLanes(), acrossLanes(),
+		blackholeLanes()) {
 		cs.Add(c.name, "vector instructions leave the specified bits in the enabled lanes", func(t *rig.T) {
 			e := newEngines(t, c.name)
 			if c.blackhole && e.arch != chip.Blackhole {

@@ -200,7 +200,8 @@ func writeFile(w *tar.Writer, dir, path string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	h := &tar.Header{Name: ResultShare + filepath.ToSlash(name), Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: info.ModTime()}
+	h := &tar.Header{Name: ResultShare + filepath.ToSlash(name), Mode: int64(info.Mode().Perm()), Size: info.Size(),
+		ModTime: info.ModTime()}
 	if err := w.WriteHeader(h); err != nil {
 		return err
 	}
@@ -223,7 +224,8 @@ func Mount() error {
 			return fmt.Errorf("mount %s: %w", m[1], err)
 		}
 	}
-	for _, m := range [][3]string{{"tmpfs", "/dev/shm", ""}, {"devpts", "/dev/pts", "ptmxmode=0666"}, {"debugfs", "/sys/kernel/debug", ""}} {
+	for _, m := range [][3]string{{"tmpfs", "/dev/shm", ""}, {"devpts", "/dev/pts", "ptmxmode=0666"},
+		{"debugfs", "/sys/kernel/debug", ""}} {
 		if err := os.MkdirAll(m[1], 0o1777); err == nil {
 			_ = unix.Mount(m[0], m[1], m[0], 0, m[2])
 		}

@@ -79,7 +79,8 @@ func TestCompare(t *testing.T) {
 			cpu  string
 			want Verdict
 		}{{"this", tt.here}, {"another", tt.there}} {
-			old, cur := &Report{Host: Host{CPU: "this"}, Figures: []*Figure{tt.old}}, &Report{Host: Host{CPU: host.cpu}, Figures: []*Figure{tt.cur}}
+			old, cur := &Report{Host: Host{CPU: "this"}, Figures: []*Figure{tt.old}},
+				&Report{Host: Host{CPU: host.cpu}, Figures: []*Figure{tt.cur}}
 			if c := Compare(old, cur); len(c) != 1 || c[0].Verdict != host.want {
 				t.Errorf("%s, then on %s machine: %+v, want %s", tt.name, host.cpu, c, host.want)
 			}

@@ -96,7 +96,8 @@ func runIn(t testing.TB, dir string, n int, role string, args ...string) (string
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, mpirun, append(append([]string{"--oversubscribe", "-n", strconv.Itoa(n)}, args...), os.Args[0])...)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir, "OMPI_ALLOW_RUN_AS_ROOT=1",
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -620,7 +621,8 @@ func roleMesh(ctx context.Context, e *Engine) error {
 	g, err := hosts.Join(ctx, e, m)
 	must(err)
 	const size, page = 1024, 256
-	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: page, Name: "b"}})
+	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: page,
+		Name: "b"}})
 	must(err)
 	links, err := m.NewLinks(ctx, chip.Core{X: 1, Y: 1})
 	must(err)

@@ -35,7 +35,8 @@ func TestNeighbours(t *testing.T) {
 		}
 	}()
 	var children []*exec.Cmd
-	for _, c := range []struct{ job, rank string }{{"a job", "3"}, {"a job", "1"}, {"a job", "0"}, {"another job", "2"}, {"a job", "none"}} {
+	for _, c := range []struct{ job, rank string }{{"a job", "3"}, {"a job", "1"}, {"a job", "0"}, {"another job", "2"},
+		{"a job", "none"}} {
 		children = append(children, child(t, c.job, c.rank))
 	}
 	for range 2 { // the second time there is nothing new

@@ -203,7 +203,8 @@ func openTab(t *testing.T, url string) *tab {
 	})
 	c := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--hide-scrollbars",
-		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+profile, "--window-size=1400,1000", "--remote-debugging-pipe", "about:blank")
+		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+profile, "--window-size=1400,1000", "--remote-debugging-pipe",
+		"about:blank")
 	c.ExtraFiles = []*os.File{in, out} // descriptors 3 and 4
 	c.WaitDelay = 10 * time.Second
 	devtest.Must(t, c.Start())

@@ -55,7 +55,8 @@ func TestHandler(t *testing.T) {
 func TestCoresOfBuffers(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{BufferPages: true})
 	b := &graph.Buffer{ID: 1, Type: graph.L1, Size: 4096, PageSize: 2048, Address: 1024, Pages: func() []graph.Page {
-		return []graph.Page{{Address: 1024, PageAddr: 1024, PageSize: 2048, CoreX: 0}, {Address: 1024, PageAddr: 3072, PageSize: 1024, CoreX: 1}}
+		return []graph.Page{{Address: 1024, PageAddr: 1024, PageSize: 2048, CoreX: 0},
+			{Address: 1024, PageAddr: 3072, PageSize: 1024, CoreX: 1}}
 	}}
 	r.Begin("ttnn::add")
 	r.Allocate(b)

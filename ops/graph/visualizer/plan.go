@@ -128,7 +128,8 @@ func (p *plan) operations() {
 			}
 		} else if n.Type == graph.BufferDeallocate && now < 0 && depth == 0 {
 			p.of[i] = len(p.ops)
-			p.ops = append(p.ops, operation{id: p.base + 1 + len(p.ops), name: "ttnn::deallocate", start: i, end: i, finished: true, free: true})
+			p.ops = append(p.ops, operation{id: p.base + 1 + len(p.ops), name: "ttnn::deallocate", start: i, end: i, finished: true,
+				free: true})
 			continue
 		}
 		if n.Type == graph.FunctionEnd {

@@ -22,7 +22,8 @@ func TestBufferMaxSizePerBank(t *testing.T) {
 		{32768, 8, "L1", "HEIGHT_SHARDED", devices, 4096},
 	} {
 		p := newPlan(&graph.Report{Graph: &graph.Graph{}, Devices: c.devices}, 0)
-		q := graph.Params{"size": fmt.Sprint(c.size), "page_size": "2048", "num_cores": fmt.Sprint(c.cores), "type": c.kind, "layout": c.layout}
+		q := graph.Params{"size": fmt.Sprint(c.size), "page_size": "2048", "num_cores": fmt.Sprint(c.cores), "type": c.kind,
+			"layout": c.layout}
 		if got := p.perBank(&graph.Node{Params: q}, 0); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
@@ -48,7 +49,8 @@ func TestPagesOfEachChip(t *testing.T) {
 		b.Device = int(chip)
 		b.Pages = func() (out []graph.Page) {
 			for i, x := range cores {
-				out = append(out, graph.Page{Device: chip, Address: 64, PageAddr: 64, PageSize: 2048, CoreX: x, Index: int64(i), BufferType: 1})
+				out = append(out, graph.Page{Device: chip, Address: 64, PageAddr: 64, PageSize: 2048, CoreX: x, Index: int64(i),
+					BufferType: 1})
 			}
 			return out
 		}

@@ -160,7 +160,8 @@ func TestUpstreamLinearModel(t *testing.T) {
 		r.End(out)
 		r.End(out)
 	}))
-	want(t, ask("SELECT operation_id, name FROM operations"), "1|ttnn::to_device", "2|ttnn::to_device", "3|ttnn::to_device", "4|ttnn::linear")
+	want(t, ask("SELECT operation_id, name FROM operations"), "1|ttnn::to_device", "2|ttnn::to_device", "3|ttnn::to_device",
+		"4|ttnn::linear")
 	want(t, ask("SELECT operation_id, group_concat(tensor_id) FROM (SELECT * FROM input_tensors ORDER BY 1, 2) GROUP BY 1"), "1|0", "2|2",
 		"3|4", "4|1,3,5")
 	want(t, ask("SELECT count(*) FROM tensors"), "7")
@@ -209,21 +210,22 @@ func FuzzImport(f *testing.F) {
 	devtest.Must(f, err)
 	f.Add(sample)
 	for _, format := range writtenFormats {
-		text, err := os.ReadFile(recorded(f, graph.Config{Format: format, OperationBuffers: true, BufferPages: true}, func(r *graph.Recorder) {
-			x := tensor(1, buffer(1, graph.L1, 64, 4096))
-			x.Buffer.Pages = func() []graph.Page {
-				return []graph.Page{{Address: 64, PageAddr: 64, PageSize: 2048, BufferType: 1}}
-			}
-			r.Begin("ttnn::add", arg(x)...)
-			r.Begin("inner")
-			r.Allocate(x.Buffer)
-			r.Program(0, graph.CircularBuffer{Size: 64, Cores: []graph.CoreRange{{X1: 3, Y1: 3}}})
-			r.Error("kind", "what", "ttnn::add")
-			r.End(x)
-			r.End(x)
-			r.Deallocate(x.Buffer)
-			r.Begin("hangs")
-		}))
+		text, err := os.ReadFile(recorded(f, graph.Config{Format: format, OperationBuffers: true, BufferPages: true},
+			func(r *graph.Recorder) {
+				x := tensor(1, buffer(1, graph.L1, 64, 4096))
+				x.Buffer.Pages = func() []graph.Page {
+					return []graph.Page{{Address: 64, PageAddr: 64, PageSize: 2048, BufferType: 1}}
+				}
+				r.Begin("ttnn::add", arg(x)...)
+				r.Begin("inner")
+				r.Allocate(x.Buffer)
+				r.Program(0, graph.CircularBuffer{Size: 64, Cores: []graph.CoreRange{{X1: 3, Y1: 3}}})
+				r.Error("kind", "what", "ttnn::add")
+				r.End(x)
+				r.End(x)
+				r.Deallocate(x.Buffer)
+				r.Begin("hangs")
+			}))
 		devtest.Must(f, err)
 		f.Add(text)
 	}
@@ -233,7 +235,8 @@ func FuzzImport(f *testing.F) {
 		path := filepath.Join(dir, "report.json")
 		devtest.Must(t, os.WriteFile(path, text, 0o666))
 		db := filepath.Join(dir, "db.sqlite")
-		if _, err := Import(context.Background(), db, []string{path}, Options{Limits: graph.Limits{Bytes: 1 << 20, Nodes: 1000}}); err != nil {
+		if _, err := Import(context.Background(), db, []string{path},
+			Options{Limits: graph.Limits{Bytes: 1 << 20, Nodes: 1000}}); err != nil {
 			return
 		}
 		c := connect(t, db)

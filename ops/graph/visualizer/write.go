@@ -103,7 +103,8 @@ func (w *writer) report(p *plan) {
 		w.trace(o, p.g.At(o.start), python[i])
 		w.captured(p, i)
 		if !o.finished {
-			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end", strings.Join(p.g.At(o.start).StackTrace, "\n"))
+			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end",
+				strings.Join(p.g.At(o.start).StackTrace, "\n"))
 		}
 	}
 	w.errors(p)
@@ -123,7 +124,8 @@ func (w *writer) devices(p *plan) {
 		w.insert("DELETE FROM devices WHERE device_id = ?", id) // the table has no key
 		w.row("devices", id, d.GridY, d.GridX, d.ComputeY, d.ComputeX,
 			d.WorkerL1Size, d.L1Banks,
-			d.L1BankSize, d.FirstL1Bank, d.FirstCircularBuffer, d.BanksPerStorageCore, d.ComputeCores, d.StorageCores, d.TotalL1, d.TotalL1Tensors,
+			d.L1BankSize, d.FirstL1Bank, d.FirstCircularBuffer, d.BanksPerStorageCore, d.ComputeCores, d.StorageCores, d.TotalL1,
+			d.TotalL1Tensors,
 			d.TotalL1Interleaved, d.TotalL1Sharded, d.CircularBufferLimit)
 		w.sum.Devices++
 	}

@@ -33,7 +33,8 @@ func model(t *testing.T, cfg driver.Config) *driver.Node {
 func TestSame(t *testing.T) {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for seed := range uint64(4) {
-			cfg := Config{A: model(t, driver.Config{Arch: a}), B: model(t, driver.Config{Arch: a}), Arch: a, Seed: seed, Steps: 1500, Resets: true}
+			cfg := Config{A: model(t, driver.Config{Arch: a}), B: model(t, driver.Config{Arch: a}), Arch: a, Seed: seed,
+				Steps: 1500, Resets: true}
 			l, err := Run(cfg)
 			if err != nil {
 				t.Fatal(err)

@@ -20,8 +20,10 @@ type product struct {
 
 func (p product) combination() combination {
 	name := fmt.Sprintf("%s %v and %v", mnemonic(p.op<<24), named(p.a), named(p.b))
-	name += options(option{p.int8, "int8"}, option{p.implied, "implied"}, option{p.wide, "32 bits"}, option{p.phase != 0, fmt.Sprint("phase ", p.phase)},
-		option{p.mod != 0, fmt.Sprint("broadcast ", p.mod)}, option{p.accumulate, "accumulated"}, option{p.keepsDenormals, "with denormals"})
+	name += options(option{p.int8, "int8"}, option{p.implied, "implied"}, option{p.wide, "32 bits"},
+		option{p.phase != 0, fmt.Sprint("phase ", p.phase)},
+		option{p.mod != 0, fmt.Sprint("broadcast ", p.mod)}, option{p.accumulate, "accumulated"},
+		option{p.keepsDenormals, "with denormals"})
 	return combination{name: name, run: p.run}
 }
 

@@ -52,7 +52,8 @@ func (m moves) more(e *Engine) (list []combination) {
 
 func (m moves) combination() combination {
 	name := fmt.Sprintf("%s %v, modifier %d", mnemonic(m.op<<24), named(m.a), m.mod)
-	name += options(option{m.b != 0, "SrcB " + named(m.b)}, option{m.wide, "32 bits"}, option{m.low, "lower halves"}, option{m.implied, "implied"},
+	name += options(option{m.b != 0, "SrcB " + named(m.b)}, option{m.wide, "32 bits"}, option{m.low, "lower halves"},
+		option{m.implied, "implied"},
 		option{m.forced, "forced"}, option{m.keepsDenormals, "with denormals"})
 	return combination{name: name, run: m.run}
 }

@@ -273,7 +273,8 @@ func (g *generator) modes() {
 func (g *generator) everyPhase() {
 	p := g.e.threads[g.thread].places[isa.ThreadModeFidelityIncrement]
 	for i := range isa.Thread(numModes) {
-		for _, f := range []isa.Thread{isa.ThreadModeSrcAIncrement, isa.ThreadModeDstIncrement, isa.ThreadModeBiasIncrement} { // their words have all of a mode
+		for _, f := range []isa.Thread{isa.ThreadModeSrcAIncrement, isa.ThreadModeDstIncrement,
+			isa.ThreadModeBiasIncrement} { // their words have all of a mode
 			if g.e.threads[g.thread].places[f+i].Mask != 0 {
 				g.setThread(f+i, 0)
 			}
@@ -294,7 +295,8 @@ func (g *generator) matrixModes(set func(isa.Thread, uint32)) {
 		ab := pick(g, uint32(0), 8, 16, 4)
 		set(isa.ThreadModeSrcAIncrement+i, ab)
 		set(isa.ThreadModeSrcBIncrement+i, pick(g, ab, 8, 0))
-		for _, f := range []isa.Thread{isa.ThreadModeSrcACarry, isa.ThreadModeSrcAClear, isa.ThreadModeSrcBCarry, isa.ThreadModeSrcBClear, isa.ThreadModeDstCarry, isa.ThreadModeDstClear} {
+		for _, f := range []isa.Thread{isa.ThreadModeSrcACarry, isa.ThreadModeSrcAClear, isa.ThreadModeSrcBCarry,
+			isa.ThreadModeSrcBClear, isa.ThreadModeDstCarry, isa.ThreadModeDstClear} {
 			set(f+i, bit(g.chance(6)))
 		}
 		set(isa.ThreadModeDstToCarry+i, bit(g.chance(12)))

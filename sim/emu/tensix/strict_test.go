@@ -317,7 +317,8 @@ func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 					list = prog{first, sfpNop, tt.next}
 				}
 				f := run(e, list...)
-				if (f == nil) != (tt.ok || gap) || f != nil && (f.Category != UndefinedBehavior || !strings.Contains(f.Detail, "one cycle late")) {
+				if (f == nil) != (tt.ok || gap) ||
+					f != nil && (f.Category != UndefinedBehavior || !strings.Contains(f.Detail, "one cycle late")) {
 					t.Errorf("%s after %s, with SFPNOP %v: %v", tt.name, mnemonic(first), gap, f)
 				}
 			}

@@ -18,7 +18,8 @@ func TestPace(t *testing.T) {
 			if n < minClocks || n > maxClocks {
 				t.Fatalf("chunk of %d", n)
 			}
-			if d := time.Duration(n) * cost; i > 0 && n > minClocks && d > longChunk || requests > 0 && i > 0 && n > minClocks && d > shortChunk {
+			if d := time.Duration(n) * cost; i > 0 && n > minClocks && d > longChunk ||
+				requests > 0 && i > 0 && n > minClocks && d > shortChunk {
 				t.Fatalf("chunk of %d clocks takes %v with %d requests", n, d, requests)
 			}
 			if rest > 3*p.last {

@@ -603,7 +603,8 @@ func graphJSON(g *topology.Graph) topologyJSON {
 	}
 	for i := range g.Chips {
 		c := &g.Chips[i]
-		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location, Up: upLinks(g, i)}
+		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location,
+			Up: upLinks(g, i)}
 		// On Wormhole (0,0) is a place too, known along with the chip's identity.
 		if c.Place != (remote.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}

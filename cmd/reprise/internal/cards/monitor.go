@@ -371,7 +371,8 @@ func (v *monitorView) status(lines int) string {
 	}
 	n := 0
 	v.report.each(func(*monitorDevice, *monitorProcess) { n++ })
-	return fmt.Sprintf("%s   %s, %s, %s", s, cli.Count(len(v.report.Devices), "device"), cli.Count(n, "log"), v.report.Time.Format(time.TimeOnly))
+	return fmt.Sprintf("%s   %s, %s, %s", s, cli.Count(len(v.report.Devices), "device"), cli.Count(n, "log"),
+		v.report.Time.Format(time.TimeOnly))
 }
 
 func (v *monitorView) lines() []string {

@@ -55,7 +55,8 @@ type kernelJSON struct {
 	Processors []string `json:"processors"`
 }
 
-var fidelities = map[string]kernels.Fidelity{"": kernels.HiFi4, "hifi4": kernels.HiFi4, "hifi3": kernels.HiFi3, "hifi2": kernels.HiFi2, "lofi": kernels.LoFi}
+var fidelities = map[string]kernels.Fidelity{"": kernels.HiFi4, "hifi4": kernels.HiFi4, "hifi3": kernels.HiFi3,
+	"hifi2": kernels.HiFi2, "lofi": kernels.LoFi}
 
 func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, error) {
 	cs := kernels.ComputeSource{Source: src, Formats: map[int]kernels.Format{}, WideDst: c.WideDst, UnpackToDst: c.UnpackToDst}

@@ -45,7 +45,8 @@ func TestCheckerFindsCorruptedScores(t *testing.T) {
 		if diff := cmp.Diff(error(want), c.err(), cmp.AllowUnexported(mismatchError{})); diff != "" {
 			t.Fatalf("mismatch (-want +got):\n%s", diff)
 		}
-		for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), fmt.Sprint(expected[7]), net.name()} {
+		for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]),
+			fmt.Sprint(expected[7]), net.name()} {
 			if !strings.Contains(want.Error(), part) {
 				t.Errorf("%q doesn't say %q", want, part)
 			}

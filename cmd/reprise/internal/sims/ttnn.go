@@ -133,7 +133,8 @@ func sourceFolder() string {
 	_, file, _, _ := runtime.Caller(0)
 	for _, at := range []string{dir, filepath.Dir(file)} {
 		for ; filepath.IsAbs(at); at = filepath.Dir(at) {
-			if b, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && strings.HasPrefix(string(b), "module github.com/reprise-tt/reprise\n") {
+			if b, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil &&
+				strings.HasPrefix(string(b), "module github.com/reprise-tt/reprise\n") {
 				return at
 			}
 			if at == filepath.Dir(at) {

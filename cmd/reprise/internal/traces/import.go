@@ -332,7 +332,8 @@ func (j *importJSON) print(w cli.Text) {
 			for _, k := range l.Kernels {
 				names = append(names, cmp.Or(k.Name, "a kernel that isn't in the cache")+" on "+k.Processor)
 			}
-			w.F("%s\n", strings.TrimSuffix(fmt.Sprintf("  %s, %s: %s", l.Cores, cli.Count(l.Circular, "circular buffer"), strings.Join(names, ", ")), " "))
+			w.F("%s\n", strings.TrimSuffix(fmt.Sprintf("  %s, %s: %s", l.Cores, cli.Count(l.Circular, "circular buffer"),
+				strings.Join(names, ", ")), " "))
 			for _, k := range l.Kernels {
 				if args := argumentText(k.Args, k.Common); args != "" {
 					w.F("    %s:%s\n", k.Processor, args)

@@ -318,12 +318,14 @@ func (o *statJSON) print(w cli.Text, src *source) {
 	for _, p := range o.Programs {
 		runs += p.Runs
 	}
-	w.F("%s in %s, %s of %s", cli.Bytes(o.Bytes), cli.Count(o.Commands, "command"), cli.Count(runs, "run"), cli.Count(len(o.Programs), "program"))
+	w.F("%s in %s, %s of %s", cli.Bytes(o.Bytes), cli.Count(o.Commands, "command"), cli.Count(runs, "run"),
+		cli.Count(len(o.Programs), "program"))
 	if o.Edges > 0 {
 		w.F(", %s of %s between %d queues", cli.Count(o.Edges, "edge"), cli.Bytes(o.EdgeBytes), len(o.Queues))
 	}
 	if o.Control > 0 {
-		w.F(", %s of control flow of %s, %s called", cli.Count(o.Stats.Control, "step"), cli.Bytes(o.ControlBytes), cli.Count(o.Callees, "trace"))
+		w.F(", %s of control flow of %s, %s called", cli.Count(o.Stats.Control, "step"), cli.Bytes(o.ControlBytes),
+			cli.Count(o.Callees, "trace"))
 	}
 	w.F("\n\n")
 	t := w.Table(tabwriter.AlignRight)

@@ -120,8 +120,9 @@ func (r *Tile) sweep(seer *Core, noc int, fn func(*Flight)) {
 	for _, f := range r.flights[noc] {
 		was := *f
 		fn(f)
-		if seer != nil && f.core != seer && f.by != nil && (f.source != was.source || f.landing != was.landing || f.arriving != was.arriving ||
-			f.storing != was.storing) {
+		if seer != nil && f.core != seer && f.by != nil &&
+			(f.source != was.source || f.landing != was.landing || f.arriving != was.arriving ||
+				f.storing != was.storing) {
 			seer.agent.learn(f.by.clock())
 		}
 		if f.pending() {

@@ -216,7 +216,8 @@ func (s *sharing) load(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 		s.agent.time++
 		s.readsBack(o.Rd, addr)
 		c := s.core.tile.shadow.at(uint64(addr))
-		l := load{addr: addr, bytes: bytesAt(uint64(addr), uint64(addr)&^3, uint64(n)), time: s.agent.time, pc: s.core.PC(), w: c.w, wpc: c.wpc}
+		l := load{addr: addr, bytes: bytesAt(uint64(addr), uint64(addr)&^3, uint64(n)), time: s.agent.time, pc: s.core.PC(), w: c.w,
+			wpc: c.wpc}
 		if c.common {
 			s.agent.learn(s.core.tile.shadow.common[uint64(addr)&^3])
 		} else if e := s.unseen(c, addr, n); e != 0 {

@@ -189,7 +189,8 @@ func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []
 	all = append(all, guessed)
 	for _, wrong := range []uint32{0x40, addr - 4, LocalBase + 16, RegistersBase + testLoaded - 8, RegistersBase + testStored - 8,
 		testIgnored - 8, 0xFFEF0000} {
-		c := after(fmt.Sprintf("%#x", wrong), wrong, others || wrong+8 != addr && register && (localFirst(base) || areaOf(wrong+8) == areaLocal))
+		c := after(fmt.Sprintf("%#x", wrong), wrong, others ||
+			wrong+8 != addr && register && (localFirst(base) || areaOf(wrong+8) == areaLocal))
 		c.start = 1
 		all = append(all, c)
 	}
@@ -249,7 +250,8 @@ func TestEdgesOfCode(t *testing.T) {
 		}
 	}
 	// A register that not all machines have is found by looking.
-	cases = append(cases, accessEdges(5, rv32.LW, RegistersBase+testSome, false)[0], accessEdges(5, rv32.LW, RegistersBase+testSome, true)[1])
+	cases = append(cases, accessEdges(5, rv32.LW, RegistersBase+testSome, false)[0],
+		accessEdges(5, rv32.LW, RegistersBase+testSome, true)[1])
 	// A loop from the second instruction on that may wait.
 	loop := []rv32.Inst{{Code: rv32.Nop}, {Code: rv32.ADDI, Rd: 1, Rs1: 1, Imm: 1}, {Code: rv32.BNE, Rs1: 1, Rs2: 0, Imm: -1}}
 	for _, c := range []struct {
