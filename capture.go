@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -51,7 +52,8 @@ func (x *captureContext) Value(key any) any {
 // If record or anything else fails, nothing stays allocated or queued.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*Trace, error) {
-	site := callerPC()
+	var site [1]uintptr
+	runtime.Callers(2, site[:]) // a frame less to unwind than callerPC has
 	queues := q.self
 	if len(others) > 0 {
 		queues = append([]*Queue{q}, others...)
@@ -63,9 +65,9 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}
 	if len(others) == 0 && !q.d.watched() {
-		return captureOn(ctx, queues, name, site, record)
+		return captureOn(ctx, queues, name, site[0], record)
 	}
-	return captureObserved(ctx, queues, name, site, record)
+	return captureObserved(ctx, queues, name, site[0], record)
 }
 
 func captureObserved(ctx context.Context, queues []*Queue, name string, site uintptr,

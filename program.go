@@ -382,9 +382,7 @@ func (x *Executable) drop() error {
 	if !x.bin.IsZero() {
 		errs = append(errs, x.d.mem.Free(x.bin))
 	}
-	if x.cbEnd != 0 {
-		errs = append(errs, x.d.cbs.Shrink(x.cbEnd))
-	}
+	errs = append(errs, x.d.cbs.Shrink(x.cbEnd))
 	return errors.Join(errs...)
 }
 

@@ -38,7 +38,8 @@ type Recorder struct {
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	d := q.d
 	p.q, p.name = q, c.name
-	*r = Recorder{c: c, d: d, q: q, part: p, rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), scratch: d.scratch.Swap(nil)}
+	r.c, r.d, r.q, r.part, r.scratch = c, d, q, p, d.scratch.Swap(nil)
+	r.rec = *tracebuf.NewRecording(cq.Layout(d.Arch()))
 	r.held = r.heldOne[:0]
 	if room := p.arena; room != nil {
 		p.programs, p.kept = room.programs[:0], room.kept[:0]

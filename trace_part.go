@@ -384,9 +384,7 @@ func (p *part) drop() error {
 	if !ext.IsZero() {
 		errs = append(errs, mem.Free(ext))
 	}
-	if cbEnd != 0 {
-		errs = append(errs, p.q.d.cbs.Shrink(cbEnd))
-	}
+	errs = append(errs, p.q.d.cbs.Shrink(cbEnd))
 	return errors.Join(errs...)
 }
 

@@ -26,8 +26,11 @@ func NewArea(a *Allocator, base uint64, name string, site func() uintptr) *Area 
 // Base is where the area begins.
 func (a *Area) Base() uint64 { return a.base }
 
-// Grow adds a user who needs the area up to end.
+// Grow adds a user who needs the area up to end; an end at or below the base needs nothing.
 func (a *Area) Grow(end uint64) error {
+	if end <= a.base {
+		return nil
+	}
 	a.Lock()
 	defer a.Unlock()
 	if a.ends[end]++; a.ends[end] > 1 && !a.ext.IsZero() {
@@ -45,6 +48,9 @@ func (a *Area) Grow(end uint64) error {
 
 // Shrink removes a user and frees the memory that no other user needs.
 func (a *Area) Shrink(end uint64) error {
+	if end <= a.base {
+		return nil
+	}
 	a.Lock()
 	defer a.Unlock()
 	a.removeLocked(end)
@@ -54,10 +60,9 @@ func (a *Area) Shrink(end uint64) error {
 	return a.fitLocked()
 }
 
-// Move changes a user's end from one address, or 0 for nothing, to a larger one. Nothing is
-// allocated in between.
+// Move changes a user's end from one address to a larger one. Nothing is allocated in between.
 func (a *Area) Move(from, to uint64) error {
-	if err := a.Grow(to); err != nil || from == 0 {
+	if err := a.Grow(to); err != nil {
 		return err
 	}
 	return a.Shrink(from)
