@@ -242,7 +242,7 @@ func metalPlanned(t *testing.T, revision string, arch chip.Arch, queues int) *De
 }
 
 func TestQueueConstantsByTable(t *testing.T) {
-	for _, revision := range []string{"2026-01-09", "2026-03-12", "2026-05"} {
+	for _, revision := range []string{"0.65.1", "0.67.0", "0.70.1"} {
 		for _, arch := range arches {
 			for _, form := range abi.Of(revision, arch).QueueForms() {
 				for _, size := range []uint32{1 << 30, 1 << 29, 16 << 20, 48 << 20} {
@@ -275,8 +275,8 @@ func TestQueueConstantsByTable(t *testing.T) {
 }
 
 func TestRefuseByTable(t *testing.T) {
-	form := abi.Of("2026-03-12", chip.Blackhole).QueueForms()[0]
-	d := metalPlanned(t, "2026-03-12", chip.Blackhole, 1)
+	form := abi.Of("0.67.0", chip.Blackhole).QueueForms()[0]
+	d := metalPlanned(t, "0.67.0", chip.Blackhole, 1)
 	fw := strippedFor(d, form, 1, 1<<30, false)
 	q := d.queue.MetalQueue(form, abi.QueuePlace{Size: 1 << 30})
 	for _, c := range []struct {
@@ -297,7 +297,7 @@ func TestRefuseByTable(t *testing.T) {
 		}
 		*c.kernels = was
 	}
-	d = metalPlanned(t, "2026-03-12", chip.Blackhole, 2)
+	d = metalPlanned(t, "0.67.0", chip.Blackhole, 2)
 	if err := d.planFrom(fw); err == nil || !strings.Contains(err.Error(), "kernels of 1 queues, and 2") {
 		t.Errorf("too few queues: %v", err)
 	}
@@ -337,7 +337,7 @@ func otherFirmware(t *testing.T, arch chip.Arch) *Firmware {
 	t.Helper()
 	f, err := ownFirmware(arch)
 	must(t, err)
-	f.Layout = abi.Of("2026-01-09", arch)
+	f.Layout = abi.Of("0.65.1", arch)
 	return f
 }
 
@@ -347,7 +347,7 @@ func TestFirmwareIsRefused(t *testing.T) {
 		change func(*Firmware)
 		want   string
 	}{
-		{"architecture", func(f *Firmware) { f.Layout = abi.Of("2026-01-09", chip.Wormhole) }, "it is for wormhole, the chip is a blackhole"},
+		{"architecture", func(f *Firmware) { f.Layout = abi.Of("0.65.1", chip.Wormhole) }, "it is for wormhole, the chip is a blackhole"},
 		{"DRAM banks", func(f *Firmware) { f.DRAMBanks = 7 }, "compiled for 7 DRAM banks, the chip has 8"},
 		{"L1 banks", func(f *Firmware) { f.L1Banks = 110 }, "compiled for 110 L1 banks, one for each worker, the chip has 130"},
 		{"a processor is missing", func(f *Firmware) { f.Segments[chip.TRISC1] = nil }, "it has none for TRISC1"},

@@ -174,7 +174,7 @@ func (t *Target) Match(here *Target) error {
 		return diff("architecture", t.Arch, here.Arch)
 	case t.Revision != here.Revision:
 		return diff("protocol revision", t.Revision, here.Revision)
-	case t.Layout != here.Layout:
+	case t.workersRevision() != here.workersRevision():
 		return diff("base firmware of the workers", workersRun(t.Layout), workersRun(here.Layout))
 	case t.Harvesting != here.Harvesting:
 		return diff("harvesting", harvesting(t.Harvesting), harvesting(here.Harvesting))
@@ -193,6 +193,14 @@ func workersRun(layout string) string {
 		return "this runtime's own"
 	}
 	return "that of tt-metal, revision " + layout
+}
+
+// workersRevision names the layout as abi does now.
+func (t *Target) workersRevision() string {
+	if l := t.layout(); l != nil {
+		return l.Revision.Name
+	}
+	return t.Layout
 }
 
 func (t *Target) layout() *abi.Layout {

@@ -292,7 +292,7 @@ func TestTargetMatch(t *testing.T) {
 	must(t, base.Match(&base))
 	for what, change := range map[string]func(*tracebuf.Target){
 		"architecture":         func(x *tracebuf.Target) { x.Arch = chip.Wormhole },
-		"protocol revision":    func(x *tracebuf.Target) { x.Revision = "2025-mid" },
+		"protocol revision":    func(x *tracebuf.Target) { x.Revision = "0.60.1" },
 		"harvesting":           func(x *tracebuf.Target) { x.Harvesting.Tensix = 1 },
 		"grid of workers":      func(x *tracebuf.Target) { x.Workers.End.X++ },
 		"number of DRAM banks": func(x *tracebuf.Target) { x.Banks-- },
@@ -353,7 +353,7 @@ func TestValidateRefuses(t *testing.T) {
 	}{
 		{"architecture", func(f *file) { f.Target.Arch = 3 }, "architecture 3"},
 		{"other layout", func(f *file) { f.Image.Layout = cq.Wormhole }, "commands"},
-		{"revision", func(f *file) { f.Target.Revision = "2025-mid" }, "2025-mid"},
+		{"revision", func(f *file) { f.Target.Revision = "0.60.1" }, "0.60.1"},
 		{"harvesting", func(f *file) { f.Target.Harvesting.DRAM = 3 }, "harvested"},
 		{"grid", func(f *file) { f.Target.Workers.End.X = 99 }, "(99,1)"},
 		{"banks", func(f *file) { f.Target.Banks = 7 }, "7 DRAM banks"},
@@ -593,7 +593,7 @@ func TestWorkersFirmware(t *testing.T) {
 			t.Errorf("firmware of revision %q: %v", name, err)
 		}
 	}
-	f.Target.Layout = "2026-03-12"
+	f.Target.Layout = "0.67.0"
 	if err := f.Validate(); !errors.Is(err, tracebuf.ErrInvalid) {
 		t.Errorf("launch messages of another revision: %v", err)
 	}

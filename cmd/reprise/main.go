@@ -264,10 +264,8 @@ func version() (*versionJSON, error) {
 		}
 		v.Firmware = append(v.Firmware, firmwareJSON{a.String(), hex.EncodeToString(sum[:])})
 	}
-	for _, r := range abi.Revisions() {
-		if !r.Own() {
-			v.TTMetal = append(v.TTMetal, r.Name)
-		}
+	for _, l := range abi.Known(chip.Blackhole) {
+		v.TTMetal = append(v.TTMetal, l.Wheels()...)
 	}
 	for _, r := range cq.Revisions() {
 		v.WireFormats = append(v.WireFormats, r.Name)

@@ -116,17 +116,15 @@ func cmdNodes(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), report.Graph, 0o666))
 }
 
-// cmdMetal writes a kernel cache as tt-metal lays it out, of its oldest and its newest revision
-// that are known.
+// cmdMetal writes a kernel cache as tt-metal lays it out, of two revisions.
 func cmdMetal(ts *testscript.TestScript, args []string) {
 	root := ts.MkAbs(args[0])
-	revisions := abi.Revisions()[1:]
 	for _, b := range []struct {
 		l               *abi.Layout
 		build, firmware string
 	}{
-		{abi.Of(revisions[0].Name, chip.Blackhole), "a4347c0dda/1111", "firmware/2222"},
-		{abi.Of(revisions[len(revisions)-1].Name, chip.Wormhole), "3333", "firmware"},
+		{abi.Of("0.65.1", chip.Blackhole), "a4347c0dda/1111", "firmware/2222"},
+		{abi.Of("0.72.0", chip.Wormhole), "3333", "firmware"},
 	} {
 		at := filepath.Join(root, b.build)
 		for p := range chip.Processor(chip.NumProcessors) {

@@ -5,25 +5,33 @@ package abi
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Revision is a state of tt-metal's sources, or this runtime's own.
+// Revision is a state of tt-metal's sources, as ttnn wheels have it, or this runtime's own.
 type Revision struct {
-	Name   string // "reprise" for this runtime's own, otherwise the date
-	Commit string // of tt-metal, 7 or 10 hexadecimal digits
-	Date   string // YYYY-MM-DD
+	Name string // "reprise" for this runtime's own, otherwise the first wheel with this layout
+	Last string // the last such wheel that is known; empty for this runtime's own
 }
 
 // Own reports whether the revision is this runtime's own firmware.
 func (r Revision) Own() bool { return r.Name == ownName }
 
+// Wheels is like "ttnn 0.76.0 to 0.77.0".
+func (r Revision) Wheels() string {
+	if r.Last == r.Name {
+		return "ttnn " + r.Name
+	}
+	return "ttnn " + r.Name + " to " + r.Last
+}
+
 func (r Revision) String() string {
 	if r.Own() {
 		return "this runtime's own firmware"
 	}
-	return "tt-metal of " + r.Date + " (" + r.Commit + ")"
+	return "tt-metal of " + r.Wheels()
 }
 
 const ownName = "reprise"
@@ -38,6 +46,9 @@ type Layout struct {
 	Info     CoreInfo
 	Boot     Boot
 	State    CoreState
+
+	wheels []string // of tt-metal's
+	facts  Facts
 }
 
 // Launch has the offsets in bytes of the launch message's fields. Source: tt-metal
@@ -68,7 +79,7 @@ func Own(arch chip.Arch) *Layout {
 		return nil
 	}
 	return &Layout{
-		Revision: Revision{Name: ownName}, Arch: arch, L1: ownL1(arch), Launch: launch96(),
+		Revision: Revision{Name: ownName}, Arch: arch, L1: ownL1(arch), Launch: ownLaunch(),
 		Banks: BankTable{Fields: []BankField{BankCounts, DRAMPlaces, DRAMOffsets, L1Places}, DRAM: maxDRAMBanks, L1: maxL1Banks},
 		Info: CoreInfo{Magic: CoreInfoMagic, MagicAt: 0, Logical: 4, Dispatch: 6, NOCSize: Absent, Workers: Absent, Unreserved: Absent,
 			Watched: WatchedTiles{Bounds: Absent}},
@@ -76,56 +87,82 @@ func Own(arch chip.Arch) *Layout {
 	}
 }
 
-// Revisions returns this runtime's own revision, then those of tt-metal, oldest first.
-func Revisions() []Revision {
-	out := []Revision{{Name: ownName}}
-	for _, t := range tables() {
-		out = append(out, t.revision)
+// Wheels returns the ttnn wheels with tt-metal's layout.
+func (l *Layout) Wheels() []string { return slices.Clone(l.wheels) }
+
+// Known returns tt-metal's layouts for an architecture, oldest first.
+func Known(arch chip.Arch) (all []*Layout) {
+	for _, l := range tables() {
+		if l.Arch == arch {
+			all = append(all, l)
+		}
 	}
-	return out
+	return all
 }
 
-// Of returns nil for an unknown name.
+// Of returns the layout of a wheel's firmware, or for "reprise" this runtime's own; nil for an
+// unknown name.
 func Of(name string, arch chip.Arch) *Layout {
 	if name == ownName {
 		return Own(arch)
 	}
-	for _, t := range tables() {
-		if t.revision.Name == name {
-			return t.layout(arch)
+	if wheel, ok := formerNames[name]; ok {
+		name = wheel
+	}
+	for _, l := range Known(arch) {
+		if slices.Contains(l.wheels, name) {
+			return l
 		}
 	}
 	return nil
 }
 
-// UnknownFirmwareError: base firmware is at addresses of no revision.
+// formerNames are names in older trace files: dates of commits with these wheels' layouts.
+var formerNames = map[string]string{"2026-01-09": "0.65.1", "2026-03-12": "0.67.0"}
+
+// UnknownFirmwareError: base firmware is of no known revision.
 type UnknownFirmwareError struct {
 	Addresses [chip.NumProcessors]uint32
+	// Conflicts says what the firmware contradicts of each revision with these addresses.
+	Conflicts []error
 }
 
 func (e *UnknownFirmwareError) Error() string {
-	s := ""
+	s := "abi: base firmware with"
 	for p, a := range e.Addresses {
 		s += fmt.Sprintf(" %v at %#x", chip.Processor(p), a)
 	}
-	known := ""
-	for _, r := range Revisions()[1:] {
-		known += ", " + r.Date + " (" + r.Commit + ")"
+	if len(e.Conflicts) > 0 {
+		s += " is like that of known wheels, but for"
+		for i, err := range e.Conflicts {
+			if i > 0 {
+				s += ","
+			}
+			s += " " + err.Error()
+		}
+	} else {
+		s += " is of no known ttnn wheel"
 	}
-	return "abi: base firmware with" + s + " is of no revision of tt-metal that is known: use one from" + known[1:]
+	known := Known(chip.Blackhole)
+	return s + ": known are " + known[0].Revision.Name + " to " + known[len(known)-1].Revision.Last + "; reprise ttnn abi reads the headers of a wheel"
 }
 
-// ByFirmware returns tt-metal's layout whose base firmwares have these L1 addresses, by processor,
-// or an *UnknownFirmwareError.
-func ByFirmware(addresses [chip.NumProcessors]uint32) (*Layout, error) {
-	all := tables()
-	for i := range all {
-		t := &all[len(all)-1-i]
-		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-			if l := t.layout(arch); l.L1.Firmware == addresses {
-				return l, nil
-			}
+// ByFirmware returns tt-metal's layouts whose base firmwares have these L1 addresses, by processor,
+// and agree with what the firmware tells, newest first; or an *UnknownFirmwareError.
+func ByFirmware(addresses [chip.NumProcessors]uint32, told Facts) (fit []*Layout, err error) {
+	unknown := &UnknownFirmwareError{Addresses: addresses}
+	for _, l := range slices.Backward(tables()) {
+		if l.L1.Firmware != addresses {
+			continue
 		}
+		if err := l.Check(told); err != nil {
+			unknown.Conflicts = append(unknown.Conflicts, fmt.Errorf("%s: %w", l.Revision.Wheels(), err))
+			continue
+		}
+		fit = append(fit, l)
 	}
-	return nil, &UnknownFirmwareError{Addresses: addresses}
+	if fit == nil {
+		return nil, unknown
+	}
+	return fit, nil
 }

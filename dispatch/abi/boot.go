@@ -7,6 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+const numNOCs = 2
+
 // Absent marks a field that a revision lacks.
 const Absent = 0xFFFFFFFF
 
@@ -142,7 +144,9 @@ func (l *Layout) EncodeInfo(ch *chip.Chip, c chip.Core, worker bool) []byte {
 	p, f := ch.Params(), &l.Info
 	b := make([]byte, l.L1.CoreInfoSize)
 	le := binary.LittleEndian
-	le.PutUint32(b[f.MagicAt:], f.Magic)
+	if f.MagicAt != Absent {
+		le.PutUint32(b[f.MagicAt:], f.Magic)
+	}
 	b[f.Logical], b[f.Logical+1] = uint8(c.X), uint8(c.Y)
 	if f.Dispatch != Absent && !worker {
 		b[f.Dispatch] = 1

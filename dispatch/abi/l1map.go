@@ -48,38 +48,35 @@ type L1Map struct {
 const ownBankTableSize = 4 + 4 + 2*2*maxDRAMBanks + 4*maxDRAMBanks + 2*2*maxL1Banks
 
 func ownL1(arch chip.Arch) L1Map {
-	m := l1Map(arch, 96, &archTable{zeros: 0x3200, config: 0x7D80,
-		firmware: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600}})
-	if arch == chip.Blackhole {
-		m = l1Map(arch, 96, &archTable{zeros: 0x3240, config: 0x8740,
-			firmware: [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600}})
+	p := arch.Params()
+	m := L1Map{
+		AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister, Mailbox: 0x10, MailboxSize: 0x410, LaunchEntries: 8, LaunchSize: 96,
+		GoEntries: 9, CoreInfoSize: 64, CoreStateSize: 16, Zeros: 0x3200, ZerosSize: 512, BankTableSize: ownBankTableSize,
+		FirmwareSize: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600}, KernelConfig: 0x7D80, KernelConfigSize: kernelConfigSize,
+		Print: 0x1C00, PrintSize: 0x1500, Watch: 0x3100, WatchSize: 0x100, Tiles: 0x1A00, TilesSize: 0x200, Size: p.L1Size,
 	}
-	m.MailboxSize = 0x410
-	m.CoreInfo, m.CoreInfoSize, m.CoreState, m.CoreStateSize = m.Mailbox+0x370, 64, m.Mailbox+0x3C0, 16
-	last := chip.NumProcessors - 1
-	m.BankTable, m.BankTableSize = m.Firmware[last]+m.FirmwareSize[last], ownBankTableSize
-	m.Print, m.PrintSize, m.Watch, m.WatchSize, m.Tiles, m.TilesSize = 0x1C00, 0x1500, 0x3100, 0x100, 0x1A00, 0x200
+	if arch == chip.Blackhole {
+		m.InlineScratch, m.Mailbox, m.Zeros, m.KernelConfig = 32, 0x60, 0x3240, 0x8740
+		m.FirmwareSize = [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600}
+	}
+	m.SubordinateSync, m.LaunchReadPtr, m.Launch = m.Mailbox+8, m.Mailbox+0xC, m.Mailbox+0x10
+	m.Go = m.Launch + m.LaunchEntries*m.LaunchSize
+	m.GoIndex, m.CoreInfo, m.CoreState = m.Go+0x30, m.Mailbox+0x370, m.Mailbox+0x3C0
+	m.BankTable = m.Zeros + 0x600
+	for i, size := range m.FirmwareSize {
+		m.Firmware[i] = m.BankTable
+		m.BankTable += size
+	}
+	m.Unreserved = alignUp(m.KernelConfig+m.KernelConfigSize, p.Align.PCIe())
 	return m
 }
 
-func l1Map(arch chip.Arch, launchSize uint32, t *archTable) L1Map {
-	p := arch.Params()
-	m := L1Map{
-		AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister, Mailbox: 0x10, LaunchEntries: 8, LaunchSize: launchSize, GoEntries: 9,
-		Zeros: t.zeros, ZerosSize: 512, FirmwareSize: t.firmware, KernelConfig: t.config, KernelConfigSize: 0x11400, Size: p.L1Size,
+func alignUp(a, n uint32) uint32 { return (a + n - 1) / n * n }
+
+// ownLaunch is tt-metal's launch message of ttnn 0.65.1.
+func ownLaunch() Launch {
+	return Launch{
+		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, NOCMode: 69, FirstRemote: 70,
+		HostID: 72, Enables: 76, NCRISCSize: 90, Origin: 92, Preload: 95, CircularBuffers: 32,
 	}
-	if arch == chip.Blackhole {
-		m.InlineScratch, m.Mailbox = 32, 0x60
-	}
-	m.SubordinateSync, m.LaunchReadPtr, m.Launch = m.Mailbox+8, m.Mailbox+0xC, m.Mailbox+0x10
-	m.Go = m.Launch + m.LaunchEntries*launchSize
-	m.GoIndex = m.Go + 0x30
-	at := m.Zeros + 0x600
-	for i, size := range t.firmware {
-		m.Firmware[i] = at
-		at += size
-	}
-	align := p.Align.PCIe()
-	m.Unreserved = (m.KernelConfig + m.KernelConfigSize + align - 1) &^ (align - 1)
-	return m
 }

@@ -1,6 +1,10 @@
 package abi
 
 import (
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -75,12 +79,31 @@ type QueueForm struct {
 // for this runtime's own. Source: tt-metal cq_commands.hpp, dispatch_settings.hpp,
 // dispatch_mem_map.cpp.
 func (l *Layout) QueueForms() []QueueForm {
-	for _, t := range tables() {
-		if t.revision == l.Revision {
-			return t.queues
-		}
+	if l.Revision.Own() {
+		return nil
 	}
-	return nil
+	wait := QueueForm{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16}
+	later := func(first string) bool { return slices.Compare(versionOf(l.Revision.Last), versionOf(first)) >= 0 }
+	if later("0.74.0") { // cq_commands.hpp
+		wait.WaitStream, wait.ClearStream = 0x10, 0x20
+	}
+	wide := wait
+	wide.FetchEntry = 4
+	switch {
+	case later("0.71.2"): // cq_prefetch.cpp has both
+		return []QueueForm{wide, wait}
+	case !later("0.67.0"):
+		wait.Progress = false
+	}
+	return []QueueForm{wait}
+}
+
+func versionOf(wheel string) (out []int) {
+	for part := range strings.SplitSeq(wheel, ".") {
+		n, _ := strconv.Atoi(part) // 0 for what isn't a number
+		out = append(out, n)
+	}
+	return out
 }
 
 // QueuePlace is what tt-metal's host compiles into the kernels of a command queue for one kind of
@@ -114,7 +137,7 @@ const (
 // kernel_config/{prefetch,dispatch,dispatch_s}.cpp, and the order in which these create semaphores.
 func (l *Layout) MetalQueue(f QueueForm, at QueuePlace) Queue {
 	align := l.Arch.Params().Align.PCIe()
-	up := func(a, n uint32) uint32 { return (a + n - 1) &^ (n - 1) }
+	up := alignUp
 	base := l.L1.Unreserved
 	q := Queue{
 		PrefetchCore: at.PrefetchCore, DispatchCore: at.DispatchCore,

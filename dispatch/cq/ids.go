@@ -41,7 +41,7 @@ func (id PrefetchID) control() bool { return id >= PrefetchLoopBegin && id <= Pr
 
 // Newer says whether only revisions after this package's use the id.
 func (id PrefetchID) Newer() bool {
-	return own().prefetch.by(uint8(id)) == nil && newest().prefetch.by(uint8(id)) != nil
+	return newer(uint8(id), func(v *Revision) *forms { return &v.prefetch })
 }
 
 // DispatchID is byte 0 of a dispatcher command (tt-metal cq_commands.hpp,
@@ -80,14 +80,29 @@ func (id DispatchID) String() string {
 
 // Newer says whether only revisions after this package's use the id.
 func (id DispatchID) Newer() bool {
-	return own().dispatch.by(uint8(id)) == nil && newest().dispatch.by(uint8(id)) != nil
+	return newer(uint8(id), func(v *Revision) *forms { return &v.dispatch })
+}
+
+// first returns the command of an id in the pinned revision, otherwise in the oldest with the id.
+func first(id uint8, of func(*Revision) *forms) *form {
+	if f := of(own()).by(id); f != nil {
+		return f
+	}
+	for _, v := range Revisions() {
+		if f := of(v).by(id); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func newer(id uint8, of func(*Revision) *forms) bool {
+	return of(own()).by(id) == nil && first(id, of) != nil
 }
 
 func nameOf(id uint8, prefix string, of func(*Revision) *forms) string {
-	for _, v := range []*Revision{own(), newest()} {
-		if f := of(v).by(id); f != nil {
-			return f.name
-		}
+	if f := first(id, of); f != nil {
+		return f.name
 	}
 	return prefix + strconv.Itoa(int(id))
 }

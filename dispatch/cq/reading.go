@@ -3,6 +3,7 @@ package cq
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -131,7 +132,8 @@ func (v *Revision) strict(it *item) error {
 		return bad(ErrFormat, 0, f.name, "it relays nothing")
 	}
 	for _, s := range f.fields {
-		if x := s.get(it.raw); s.as == asLarge && x > uint64(LargeBinaries) || s.as == asCompare && !Compare(x).Valid() {
+		x := s.get(it.raw)
+		if s.as == asLarge && x > uint64(LargeBinaries) || s.as == asCompare && !Compare(x).Valid() || s.as == asGo && !GoWord(x).Signal().sent() {
 			return bad(ErrFormat, s.at, f.name, "%s is %#x", s.name, x)
 		}
 	}
@@ -221,12 +223,14 @@ func (e *RevisionError) Error() string {
 
 func (e *RevisionError) Unwrap() error { return ErrRevision }
 
-// Detect finds the only revision that reads a stream without an error, or returns a *RevisionError.
+// Detect finds the revision that reads a stream without an error, or returns a *RevisionError.
+// Several that read it alike are no conflict: the pinned one is returned then, or the newest.
 // Commands with lists, waits and go signals tell revisions apart.
 func Detect(l Layout, stream []byte) (*Revision, []Reading, error) {
 	var found *Revision
 	var readings []Reading
 	e := &RevisionError{}
+	differ := false
 	for _, v := range Revisions() {
 		r, err := v.Read(l, stream)
 		if err != nil {
@@ -234,10 +238,26 @@ func Detect(l Layout, stream []byte) (*Revision, []Reading, error) {
 			continue
 		}
 		e.Accepted = append(e.Accepted, v.Name)
-		found, readings = v, r
+		differ = differ || found != nil && !slices.EqualFunc(readings, r, alike)
+		if found != own() {
+			found, readings = v, r
+		}
 	}
-	if len(e.Accepted) != 1 {
+	if found == nil || differ {
 		return nil, nil, e
 	}
 	return found, readings, nil
+}
+
+// alike reports whether readings differ at most in fields that are 0 where only one has them.
+func alike(a, b Reading) bool {
+	within := func(a, b *Reading) bool {
+		for _, f := range a.Fields {
+			if v, _ := b.Value(f.Name); v != f.Value {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Name == b.Name && a.Size == b.Size && a.Relay == b.Relay && a.Data == b.Data && within(&a, &b) && within(&b, &a)
 }

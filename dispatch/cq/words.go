@@ -79,6 +79,11 @@ const (
 	SignalReplayTrace      Signal = 0xF0 // as SignalResetReadPtr, before a replay
 )
 
+// sent reports whether go signals carry it; workers answer with the others.
+func (s Signal) sent() bool {
+	return s == SignalGo || s == SignalResetReadPtr || s == SignalResetReadPtrHost || s == SignalReplayTrace
+}
+
 func (s Signal) String() string {
 	switch s {
 	case SignalDone:

@@ -26,10 +26,10 @@ func target(tb testing.TB) *Target {
 
 func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		for _, r := range abi.Revisions() {
+		for _, name := range []string{"reprise", "0.65.1", "0.67.0", "0.72.0", "0.77.0", "0.81.1"} {
 			d := target(t)
 			d.Chip, _ = chip.New(arch, chip.Harvesting{})
-			d.Workers = abi.Of(r.Name, arch)
+			d.Workers = abi.Of(name, arch)
 			on := []chip.Range{chip.Single(0, 0)}
 			last := d.Workers.Launch.CircularBuffers - 1
 			p := &Program{
@@ -65,12 +65,12 @@ func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 				int(msg[l.FirstRemote]) != last+1 || le.Uint32(msg[l.Enables:]) != 3 ||
 				msg[l.Preload] != 0x80 || le.Uint16(msg[l.NCRISCSize:]) != ncrisc || le.Uint16(msg[l.Args+4+2:]) != 16 ||
 				le.Uint16(msg[l.Semaphores:]) != 32 || le.Uint16(msg[l.Circular:]) != 64 {
-				t.Errorf("%s on %v: launch message % x", r.Name, arch, msg)
+				t.Errorf("%s on %v: launch message % x", name, arch, msg)
 			}
 			p.CircularBuffers[1].Index = last + 1
 			var refused *ProgramError
 			if _, err = d.Compile(p); !errors.As(err, &refused) {
-				t.Errorf("%s on %v: circular buffer %d: %v", r.Name, arch, last+1, err)
+				t.Errorf("%s on %v: circular buffer %d: %v", name, arch, last+1, err)
 			}
 		}
 	}

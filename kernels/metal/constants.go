@@ -87,6 +87,43 @@ func unitConstants(d *dwarf.Data, r *dwarf.Reader, unit *dwarf.Entry) (Constants
 	}
 }
 
+// TypeFacts returns, by name, the bytes of structures, the offsets of their fields ("go_msg_t.signal")
+// and the values of enumerators that debug information has.
+func TypeFacts(d *dwarf.Data) (map[string]uint64, error) {
+	facts := map[string]uint64{}
+	for r := d.Reader(); ; {
+		e, err := r.Next()
+		if err != nil || e == nil {
+			return facts, err
+		}
+		name, _ := e.Val(dwarf.AttrName).(string)
+		if e.Tag != dwarf.TagStructType && e.Tag != dwarf.TagTypedef && e.Tag != dwarf.TagEnumerationType || name == "" {
+			continue
+		}
+		t, err := d.Type(e.Offset)
+		if err != nil {
+			continue // package dwarf has no char16_t
+		}
+		if def, ok := t.(*dwarf.TypedefType); ok {
+			t = def.Type
+		}
+		switch t := t.(type) {
+		case *dwarf.StructType:
+			if t.Incomplete {
+				continue
+			}
+			facts[name] = uint64(max(t.ByteSize, 0))
+			for _, field := range t.Field {
+				facts[name+"."+field.Name] = uint64(max(field.ByteOffset, 0))
+			}
+		case *dwarf.EnumType:
+			for _, v := range t.Val {
+				facts[v.Name] = uint64(v.Val)
+			}
+		}
+	}
+}
+
 func constant(v any) (n uint64, ok bool) {
 	switch v := v.(type) {
 	case int64:

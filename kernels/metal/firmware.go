@@ -3,6 +3,8 @@
 package metal
 
 import (
+	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,8 +24,11 @@ import (
 type Firmware struct {
 	// Dir is the folder that it was read from.
 	Dir string
-	// Layout is the contract of firmware and host, found by the addresses of the five files.
+	// Layout is the contract of firmware and host, found by the addresses of the five files, their debug
+	// information and constants in their code. If these fit several, Layout is the newest, and Others
+	// has the other ones.
 	Layout *abi.Layout
+	Others []*abi.Layout
 	// Base has the file of each processor.
 	Base [chip.NumProcessors]*kernels.MetalBase
 	// DRAMBanks and L1Banks are what the firmware was compiled for; kernels and the chip must have
@@ -72,6 +77,7 @@ func FileName(p chip.Processor) string { return strings.ToLower(p.String()) + ".
 func OpenFirmware(dir string) (*Firmware, error) {
 	f := &Firmware{Dir: dir}
 	var addresses [chip.NumProcessors]uint32
+	var told abi.Facts
 	for p := range chip.Processor(chip.NumProcessors) {
 		path := FirmwareFile(dir, p)
 		file, err := readFile(path)
@@ -86,11 +92,18 @@ func OpenFirmware(dir string) (*Firmware, error) {
 			return nil, &FirmwareError{Dir: dir, Path: path, Err: err}
 		}
 		addresses[p] = f.Base[p].Entry()
+		if p == chip.BRISC {
+			if told, err = typesOf(file); err != nil {
+				return nil, &FirmwareError{Dir: dir, Path: path, Err: err}
+			}
+		}
 	}
-	var err error
-	if f.Layout, err = abi.ByFirmware(addresses); err != nil {
+	fit, err := abi.ByFirmware(addresses, told)
+	if err != nil {
 		return nil, &FirmwareError{Dir: dir, Err: err}
 	}
+	fit = agreeing(fit, f.Base[chip.BRISC].Text().Data)
+	f.Layout, f.Others = fit[0], fit[1:]
 	brisc, ncrisc := f.Base[chip.BRISC], f.Base[chip.NCRISC]
 	f.DRAMBanks, f.L1Banks = brisc.DRAMBanks, brisc.L1Banks
 	if ncrisc.DRAMBanks != f.DRAMBanks || ncrisc.L1Banks != f.L1Banks {
@@ -99,6 +112,63 @@ func OpenFirmware(dir string) (*Firmware, error) {
 				ncrisc.DRAMBanks, ncrisc.L1Banks)}
 	}
 	return f, nil
+}
+
+// typesOf returns the facts in a file's debug information; none without.
+func typesOf(file []byte) (abi.Facts, error) {
+	f, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil || f.Section(".debug_info") == nil {
+		return nil, err
+	}
+	d, err := f.DWARF()
+	if err != nil {
+		return nil, err
+	}
+	types, err := TypeFacts(d)
+	told := abi.Facts{}
+	for name, v := range types {
+		if abi.IsFact(name) {
+			told[name] = uint32(v)
+		}
+	}
+	return told, err
+}
+
+// agreeing returns the layouts whose addresses occur in BRISC's code, which copies its own initial
+// data and the bank table; all if none do. A multiple of 4 KiB proves less: a LUI makes it on the way
+// to other numbers.
+func agreeing(fit []*abi.Layout, text []byte) []*abi.Layout {
+	if len(fit) == 1 {
+		return fit
+	}
+	found := codeConstants(text)
+	proof := func(l *abi.Layout) (n int) {
+		for _, addr := range []uint32{l.Boot.Scratch[chip.BRISC], l.L1.BankTable} {
+			switch {
+			case !found[addr]:
+				return 0
+			case addr%4096 == 0:
+				n++
+			default:
+				n += 2
+			}
+		}
+		return n
+	}
+	most := 0
+	for _, l := range fit {
+		most = max(most, proof(l))
+	}
+	return slices.DeleteFunc(slices.Clone(fit), func(l *abi.Layout) bool { return proof(l) < most })
+}
+
+// Revisions names the layouts that fit, such as "ttnn 0.68.0 or ttnn 0.69.0 to 0.70.1".
+func (f *Firmware) Revisions() string {
+	names := f.Layout.Revision.Wheels()
+	for _, l := range f.Others {
+		names += " or " + l.Revision.Wheels()
+	}
+	return names
 }
 
 // FirmwareFile returns the path of a processor's file in a folder of base firmware.

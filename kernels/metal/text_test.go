@@ -12,7 +12,7 @@ import (
 )
 
 func TestText(t *testing.T) {
-	ms := firmware(t, "2026-05", chip.Blackhole)
+	ms := firmware(t, "0.70.1", chip.Blackhole)
 	base, kernel := ms[chip.BRISC].Base(), ms[chip.BRISC].Kernel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "brisc.elf")

@@ -85,12 +85,34 @@ func same(a, b *metal.Firmware) bool {
 }
 
 // Identify finds the kernels of a library that the trace starts. All must have been linked with f:
-// that proves that the workers need f. The error wraps ErrUnknownKernel if another firmware has the
-// kernels, or is that of [Trace.Launches].
+// that proves that the workers need f. Of several layouts that f may have, only the one remains that
+// the trace's launch messages have. The error wraps ErrUnknownKernel if another firmware has the
+// kernels, or ErrSeveral, or is that of [Trace.FindLaunches].
 func (t *Trace) Identify(l *Library, f *metal.Firmware) error {
-	if err := t.FindLaunches(f.Layout); err != nil {
-		return err
+	var fit []*abi.Layout
+	var first error
+	for _, layout := range append([]*abi.Layout{f.Layout}, f.Others...) {
+		err := t.FindLaunches(layout)
+		if err == nil {
+			err = t.nameKernels(l, f)
+		}
+		if err == nil && (len(fit) == 0 || !layout.Same(fit[0])) {
+			fit = append(fit, layout)
+		} else if err != nil && first == nil {
+			first = err
+		}
 	}
+	switch len(fit) {
+	case 0:
+		return first
+	case 1:
+		f.Layout, f.Others = fit[0], nil
+		return errors.Join(t.FindLaunches(f.Layout), t.nameKernels(l, f))
+	}
+	return fmt.Errorf("metaltrace: %w: %s may be of %s", ErrSeveral, f.Dir, f.Revisions())
+}
+
+func (t *Trace) nameKernels(l *Library, f *metal.Firmware) error {
 	var unknown *UnknownKernelError
 	for i := range t.Steps {
 		for k := range t.Steps[i].Launches {
@@ -202,10 +224,32 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 	return out, nil
 }
 
+// preload is the launch message's DISPATCH_ENABLE_FLAG_PRELOAD (tt-metal dev_msgs.h).
+const preload = 0x80
+
+func (msg *message) refuse(err error, format string, args ...any) error {
+	return &ImportError{Offset: msg.offset, Command: "WRITE_PACKED", Why: fmt.Sprintf(format, args...), Err: err}
+}
+
 func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrites) (Launch, error) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	out := Launch{Start: msg.start, End: msg.end}
-	base, enables := le.Uint32(b[at.ConfigBase:]), le.Uint32(b[at.Enables:])
+	base, enables := le.Uint32(b[at.ConfigBase:]), b[at.Enables]
+	l1 := &workers.L1
+	for _, field := range append(workers.UnreadFields(),
+		abi.LaunchField{Name: "mode", Offset: at.Mode, Size: 1}, abi.LaunchField{Name: "preload", Offset: at.Preload, Size: 1, None: preload}) {
+		v := uint64(0)
+		for i, x := range b[field.Offset : field.Offset+field.Size] {
+			v |= uint64(x) << (8 * min(i, 7))
+		}
+		if v != field.None && !(v == 0 && field.None == preload) {
+			return out, msg.refuse(ErrUnsupported, "%s is %#x in the launch message of %v, which %v doesn't have", field.Name, v, msg.start, workers.Revision)
+		}
+	}
+	if base < l1.KernelConfig || base >= l1.KernelConfig+l1.KernelConfigSize || enables == 0 || enables >= 1<<chip.NumProcessors {
+		return out, msg.refuse(ErrUnsupported, "the launch message of %v starts kernels %#x with configuration at %#x, which %v doesn't", msg.start,
+			enables, base, workers.Revision)
+	}
 	for p := range chip.Processor(chip.NumProcessors) {
 		if enables>>p&1 == 0 {
 			continue
@@ -213,8 +257,7 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 		addr := base + le.Uint32(b[at.Text+4*uint32(p):])
 		text := m.read(msg.start, addr)
 		if len(text) == 0 {
-			return out, &ImportError{Offset: msg.offset, Command: "WRITE_PACKED", Err: ErrNotTrace,
-				Why: fmt.Sprintf("%v of %v starts at %#x of L1, where the trace puts no kernel", p, msg.start, addr)}
+			return out, msg.refuse(ErrNotTrace, "%v of %v starts at %#x of L1, where the trace puts no kernel", p, msg.start, addr)
 		}
 		k := Kernel{Processor: p, Addr: addr, Text: text}
 		k.args, k.common = msg.arguments(workers, p)

@@ -217,7 +217,7 @@ func TestRefusals(t *testing.T) {
 		{"host", func(m *metalStream) { m.b.WriteHost(cq.WriteHost{Data: make([]byte, 16)}) }, metaltrace.ErrUnsupported, []string{"WRITE_LINEAR_H_HOST"}},
 		{"memory wait", func(m *metalStream) { m.b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: 64, Count: 1}) }, metaltrace.ErrUnsupported, []string{"WAIT", `"memory"`}},
 		{"own commands", func(m *metalStream) {
-			m.b.ForwardSubordinateGo(true, cq.SendGoSignal{WaitStream: 48})
+			m.b.ForwardSubordinateGo(true, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), WaitStream: 48})
 		}, metaltrace.ErrUnsupported, []string{"SEND_GO_SIGNAL", "own firmware"}},
 		{"odd place", func(m *metalStream) {
 			m.b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1,
@@ -240,7 +240,7 @@ func TestRefusals(t *testing.T) {
 		m.program()
 		trace, err := m.read(m.bytes())
 		devtest.Must(t, err)
-		if err := trace.FindLaunches(abi.Of("2026-03-12", chip.Blackhole)); !errors.Is(err, metaltrace.ErrUnsupported) {
+		if err := trace.FindLaunches(abi.Of("0.67.0", chip.Blackhole)); !errors.Is(err, metaltrace.ErrUnsupported) {
 			t.Errorf("launch messages of another revision: %v", err)
 		}
 		m = newMetalStream(t, chip.Blackhole)

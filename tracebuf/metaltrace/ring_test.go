@@ -90,13 +90,23 @@ func lengthsAsTheyAre(r *cq.Reading, command []byte) {
 	}
 }
 
-func waitsAndHostIDs(r *cq.Reading, command []byte) {
-	switch r.Name {
-	case "WAIT":
+func laterWaits(r *cq.Reading, command []byte) {
+	if r.Name == "WAIT" {
 		command[cq.AtWaitFlags] = command[cq.AtWaitFlags]&7 | command[cq.AtWaitFlags]&0x18<<1
-	case "SET_WRITE_OFFSET":
-		copy(command[4:], []byte{command[2], command[3], 0, 0})
-		command[2], command[3] = 0, 0
+	}
+}
+
+func laterWaitsAndGo(r *cq.Reading, command []byte) {
+	laterWaits(r, command)
+	switch r.Name {
+	case "SEND_GO_SIGNAL":
+		copy(command[1:], append([]byte{command[cq.AtGoMulticast], 0, 0}, command[cq.AtGoWord:cq.AtGoWord+4]...))
+	case "SET_RINGBUFFER_OFFSET":
+		offset, _ := r.Value("offset")
+		write, _ := r.Value("write")
+		clear(command[1:16])
+		command[1] = byte(write)
+		binary.LittleEndian.PutUint32(command[4:], uint32(offset))
 	}
 }
 
@@ -113,8 +123,9 @@ func TestImportFromTheRing(t *testing.T) {
 				bytes    []byte
 			}{
 				{cq.Pinned, commands},
-				{"2025-autumn", inRevision(t, l, commands, lengthsAsTheyAre)},
-				{"newer-a", inRevision(t, l, commands, waitsAndHostIDs)},
+				{"0.64.0", inRevision(t, l, commands, lengthsAsTheyAre)},
+				{"0.74.0", inRevision(t, l, commands, laterWaits)},
+				{"0.81.1", inRevision(t, l, commands, laterWaitsAndGo)},
 			} {
 				read, err := metaltrace.Read(b.memory, len(b.memory.ch.DRAMBanks()), l, append(c.bytes, make([]byte, 4096)...), c.revision)
 				b.Must(err)

@@ -213,8 +213,7 @@ func (metalCheckCmd) Help() string {
 type metalFirmwareJSON struct {
 	Dir       string `json:"dir"`
 	Arch      string `json:"arch"`
-	Revision  string `json:"revision"` // date of the commit
-	Commit    string `json:"commit"`
+	Revision  string `json:"revision"` // ttnn wheels with it
 	DRAMBanks int    `json:"dram_banks"`
 	L1Banks   int    `json:"l1_banks"`
 }
@@ -300,7 +299,7 @@ func (c *metalLsCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
-	return metalFirmwareJSON{Dir: f.Dir, Arch: f.Layout.Arch.String(), Revision: f.Layout.Revision.Date, Commit: f.Layout.Revision.Commit,
+	return metalFirmwareJSON{Dir: f.Dir, Arch: f.Layout.Arch.String(), Revision: f.Revisions(),
 		DRAMBanks: f.DRAMBanks, L1Banks: f.L1Banks}
 }
 
@@ -321,16 +320,16 @@ func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Im
 	if err != nil {
 		return out, im, err
 	}
-	out.Processor, out.Arch, out.Revision, out.Firmware = p.String(), f.Layout.Arch.String(), f.Layout.Revision.Date, f.Dir
+	out.Processor, out.Arch, out.Revision, out.Firmware = p.String(), f.Layout.Arch.String(), f.Revisions(), f.Dir
 	return out, im, im.Fits(f.Layout.Arch, p)
 }
 
 func (j *metalJSON) print(w cli.Text) {
 	t := w.Table(0)
 	if len(j.Firmware) > 0 {
-		t.Row("BASE FIRMWARE", "CHIP", "REVISION", "COMMIT", "DRAM BANKS", "L1 BANKS")
+		t.Row("BASE FIRMWARE", "CHIP", "REVISION", "DRAM BANKS", "L1 BANKS")
 		for _, f := range j.Firmware {
-			t.Row(j.below(f.Dir), f.Arch, f.Revision, f.Commit, f.DRAMBanks, f.L1Banks)
+			t.Row(j.below(f.Dir), f.Arch, f.Revision, f.DRAMBanks, f.L1Banks)
 		}
 	}
 	if len(j.Kernels) > 0 {
