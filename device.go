@@ -221,6 +221,11 @@ func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err e
 		if base, err = metal.OpenFirmware(o.firmware); err != nil {
 			return nil, err
 		}
+		for _, wheel := range o.wheels {
+			if err := base.Select(wheel); err != nil {
+				return nil, err
+			}
+		}
 		o.dispatch.Firmware = baseFirmware(base)
 	}
 	if o.queues != "" {

@@ -29,6 +29,7 @@ type options struct {
 	l1Small     uint64
 	usageLog    string
 	firmware    string // folder of tt-metal's base firmware
+	wheels      []string
 	queues      string // folder of tt-metal's command-queue firmware
 }
 
@@ -96,8 +97,11 @@ func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpD
 // pre-compiled firmware (docs/tt-metal.md). They then run only kernels that were linked with it
 // ([kernels.LoadMetal]). The command queues stay this runtime's own without [WithQueueFirmware].
 // Open refuses a folder without base firmware (*metal.FirmwareError), and firmware for another
-// architecture or other numbers of banks (*dispatch.FirmwareError).
-func WithFirmware(dir string) Option { return func(o *options) { o.firmware = dir } }
+// architecture or other numbers of banks (*dispatch.FirmwareError). A ttnn wheel's version says whose
+// firmware it is where the files don't tell, as [metal.Firmware.Others] do.
+func WithFirmware(dir string, wheel ...string) Option {
+	return func(o *options) { o.firmware, o.wheels = dir, wheel }
+}
 
 // WithUsageLog sets the directory of the file that shows other processes how much device memory is
 // in use, for "reprise monitor"; "" turns the file off. The default is /dev/shm. Open succeeds

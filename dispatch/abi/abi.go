@@ -71,6 +71,22 @@ type Launch struct {
 	Preload     uint32 // u8, the last: 0x80 lets a core prepare before its go signal
 
 	CircularBuffers int // of a core
+	// ArgSlots is chip.NumProcessors, or 3 in wheels up to 0.62.2, where compute processors share
+	// arguments and a bit of Enables.
+	ArgSlots uint32
+}
+
+// ArgsAt is the offset of a processor's entry of Args.
+func (l *Launch) ArgsAt(p chip.Processor) uint32 { return l.Args + 4*min(uint32(p), l.ArgSlots-1) }
+
+// Enabled returns a bit for each processor that a launch message starts; others say that it is none
+// of this layout.
+func (l *Launch) Enabled(message []byte) uint32 {
+	v := uint32(message[l.Enables])
+	if l.ArgSlots < chip.NumProcessors && v&4 != 0 {
+		v |= 1<<chip.TRISC1 | 1<<chip.TRISC2
+	}
+	return v
 }
 
 // Own returns the layout of this runtime's own firmware; nil for no architecture.

@@ -77,6 +77,6 @@ func alignUp(a, n uint32) uint32 { return (a + n - 1) / n * n }
 func ownLaunch() Launch {
 	return Launch{
 		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, NOCMode: 69, FirstRemote: 70,
-		HostID: 72, Enables: 76, NCRISCSize: 90, Origin: 92, Preload: 95, CircularBuffers: 32,
+		HostID: 72, Enables: 76, NCRISCSize: 90, Origin: 92, Preload: 95, CircularBuffers: 32, ArgSlots: chip.NumProcessors,
 	}
 }

@@ -162,6 +162,7 @@ func (r Release) layout(arch chip.Arch) *Layout {
 			NOC: config("brisc_noc_id"), NOCMode: config("brisc_noc_mode"), FirstRemote: config("min_remote_cb_start_index"),
 			HostID: config("host_assigned_id"), Enables: config("enables"), NCRISCSize: config("ncrisc_kernel_size16"),
 			Origin: config("sub_device_origin_x"), Preload: config("preload"), CircularBuffers: int(r.Facts["NUM_CIRCULAR_BUFFERS"]),
+			ArgSlots: chip.NumProcessors,
 		},
 		Banks: BankTable{Fields: []BankField{DRAMPlaces, L1Places, DRAMOffsets, L1Offsets}, Shift: int(r.Facts["NOC_COORD_REG_OFFSET"])},
 		Info: CoreInfo{
@@ -173,6 +174,9 @@ func (r Release) layout(arch chip.Arch) *Layout {
 			},
 		},
 		State: CoreState{Waypoint: 0, Detail: Absent, Kernels: Absent},
+	}
+	if _, classes := r.Facts["mailboxes_t.go_message"]; classes {
+		l.Launch.ArgSlots = 3 // DISPATCH_CLASS_MAX
 	}
 	m := &l.L1
 	*m = L1Map{

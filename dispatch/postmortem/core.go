@@ -83,7 +83,10 @@ func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
 		return s, nil
 	}
 	le := binary.LittleEndian
-	index := le.Uint32(b[l1.GoIndex-l1.Mailbox:])
+	index := uint32(0)
+	if l1.GoIndex != abi.Absent {
+		index = le.Uint32(b[l1.GoIndex-l1.Mailbox:])
+	}
 	if index < l1.GoEntries {
 		s.Go = le.Uint32(b[l1.Go-l1.Mailbox+4*index:])
 	}

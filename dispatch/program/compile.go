@@ -82,6 +82,9 @@ func (t *Target) Compile(p *Program) (*Image, error) {
 	if err := p.validate(t.Grid, t.Workers); err != nil {
 		return nil, err
 	}
+	if t.Workers.Launch.ArgSlots < chip.NumProcessors {
+		return nil, p.fail("program", "it can't run on base firmware of %v, whose processors share arguments: use one from ttnn 0.63.0 or newer", t.Workers.Revision)
+	}
 	groups := t.groups(p)
 	t.findPrints(p, groups)
 	lay := layoutSlot(p, groups, t.Args)

@@ -326,6 +326,11 @@ func (c *compiler) launchMessage(g *group) []byte {
 	le := binary.LittleEndian
 	l := &c.t.Workers.Launch
 	b := make([]byte, c.t.Workers.L1.LaunchSize)
+	for _, f := range c.t.Workers.UnreadFields() {
+		for i := range f.Size {
+			b[f.Offset+i] = byte(f.None >> (8 * i))
+		}
+	}
 	le.PutUint16(b[l.Semaphores:], uint16(c.lay.sems))
 	le.PutUint16(b[l.Circular:], uint16(c.lay.cbs))
 	var enables uint32

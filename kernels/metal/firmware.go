@@ -162,13 +162,22 @@ func agreeing(fit []*abi.Layout, text []byte) []*abi.Layout {
 	return slices.DeleteFunc(slices.Clone(fit), func(l *abi.Layout) bool { return proof(l) < most })
 }
 
-// Revisions names the layouts that fit, such as "ttnn 0.68.0 or ttnn 0.69.0 to 0.70.1".
-func (f *Firmware) Revisions() string {
-	names := f.Layout.Revision.Wheels()
-	for _, l := range f.Others {
-		names += " or " + l.Revision.Wheels()
+// Select makes the layout of a wheel the only one, or returns a *FirmwareError.
+func (f *Firmware) Select(wheel string) error {
+	want := abi.Of(wheel, f.Layout.Arch)
+	if want == nil || !slices.Contains(append(f.Others, f.Layout), want) {
+		return &FirmwareError{Dir: f.Dir, Err: fmt.Errorf("it is of %s, not of ttnn %s", f.Revisions(), wheel)}
 	}
-	return names
+	f.Layout, f.Others = want, nil
+	return nil
+}
+
+// Revisions names the wheels whose layouts fit, such as "one of ttnn 0.68.0 to 0.70.1".
+func (f *Firmware) Revisions() string {
+	if len(f.Others) == 0 {
+		return f.Layout.Revision.Wheels()
+	}
+	return "one of " + abi.Revision{Name: f.Others[len(f.Others)-1].Revision.Name, Last: f.Layout.Revision.Last}.Wheels()
 }
 
 // FirmwareFile returns the path of a processor's file in a folder of base firmware.

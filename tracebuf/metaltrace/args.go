@@ -24,14 +24,14 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 	base := uint64(le.Uint32(b[at.ConfigBase:]))
 	others := []uint64{uint64(le.Uint16(b[at.Semaphores:])), uint64(le.Uint16(b[at.Circular:]))}
 	var parts []uint64
-	enables, lastUnique := le.Uint32(b[at.Enables:]), uint16(0)
+	enables, lastUnique := at.Enabled(b), uint16(0)
 	for q := range uint32(chip.NumProcessors) {
 		if enables>>q&1 == 0 {
 			continue
 		}
 		others = append(others, uint64(le.Uint32(b[at.Text+4*q:])))
 		for _, of := range []uint32{0, 2} {
-			if offset := le.Uint16(b[at.Args+4*q+of:]); offset != noArguments {
+			if offset := le.Uint16(b[at.ArgsAt(chip.Processor(q))+of:]); offset != noArguments {
 				parts = append(parts, uint64(offset))
 				if of == 0 {
 					lastUnique = max(lastUnique, offset)
@@ -51,7 +51,7 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 		}
 		return r
 	}
-	args := b[at.Args+4*uint32(p):]
+	args := b[at.ArgsAt(p):]
 	unique = of(le.Uint16(args))
 	if offset := le.Uint16(args[2:]); offset >= lastUnique {
 		common = of(offset)

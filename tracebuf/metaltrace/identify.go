@@ -234,7 +234,7 @@ func (msg *message) refuse(err error, format string, args ...any) error {
 func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrites) (Launch, error) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	out := Launch{Start: msg.start, End: msg.end}
-	base, enables := le.Uint32(b[at.ConfigBase:]), b[at.Enables]
+	base, enables := le.Uint32(b[at.ConfigBase:]), at.Enabled(b)
 	l1 := &workers.L1
 	for _, field := range append(workers.UnreadFields(),
 		abi.LaunchField{Name: "mode", Offset: at.Mode, Size: 1}, abi.LaunchField{Name: "preload", Offset: at.Preload, Size: 1, None: preload}) {

@@ -376,7 +376,11 @@ func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.
 		return nil, nil, err
 	}
 	if c.Firmware != "" {
-		opts = append(opts, reprise.WithFirmware(c.Firmware))
+		var wheel []string
+		if file.Target.Layout != "" {
+			wheel = []string{file.Target.Layout}
+		}
+		opts = append(opts, reprise.WithFirmware(c.Firmware, wheel...))
 	}
 	t, dev, err := loadInto(ctx, c.File, c.Device, opts)
 	var other *tracebuf.TargetError
