@@ -196,7 +196,8 @@ func TestBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := metal.EncodeInfo(p100a, core, true)
-	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) || abi.Of("0.66.0", chip.Blackhole).EncodeInfo(p100a, core, true)[0xF3] != 0x50 ||
+	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) ||
+		abi.Of("0.66.0", chip.Blackhole).EncodeInfo(p100a, core, true)[0xF3] != 0x50 ||
 		le.Uint32(info[0xEC:]) != 0x196C0 || info[0x20] != 0xFF || info[0x88] != 5 {
 		t.Errorf("core information: % x", info)
 	}

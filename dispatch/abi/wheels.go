@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Facts are numbers of tt-metal's headers by name: the bytes of a structure ("core_info_msg_t"), the
-// offset of a field ("core_info_msg_t.noc_size_x"), a constant ("MEM_MAP_END"). Sources:
+// Facts are numbers of tt-metal's headers by name: the bytes of a structure ("core_info_msg_t"),
+// the offset of a field ("core_info_msg_t.noc_size_x"), a constant ("MEM_MAP_END"). Sources:
 // dev_msgs.h, dev_mem_map.h, circular_buffer_constants.h, noc_parameters.h.
 type Facts map[string]uint32
 

@@ -133,7 +133,8 @@ func (v *Revision) strict(it *item) error {
 	}
 	for _, s := range f.fields {
 		x := s.get(it.raw)
-		if s.as == asLarge && x > uint64(LargeBinaries) || s.as == asCompare && !Compare(x).Valid() || s.as == asGo && !GoWord(x).Signal().sent() {
+		if s.as == asLarge && x > uint64(LargeBinaries) || s.as == asCompare && !Compare(x).Valid() ||
+			s.as == asGo && !GoWord(x).Signal().sent() {
 			return bad(ErrFormat, s.at, f.name, "%s is %#x", s.name, x)
 		}
 	}

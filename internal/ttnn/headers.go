@@ -104,8 +104,9 @@ var (
 
 const factPrefix = "fact_"
 
-// Facts compiles the headers with a C++ compiler for this machine and returns their numbers by name:
-// bytes of structures, offsets of fields ("launch_msg_t.kernel_config"), enumerators and constants.
+// Facts compiles the headers with a C++ compiler for this machine and returns their numbers by
+// name: bytes of structures, offsets of fields ("launch_msg_t.kernel_config"), enumerators and
+// constants.
 func (h *Headers) Facts(ctx context.Context, compiler string, arch chip.Arch) (map[string]uint64, error) {
 	args := []string{"-std=c++17", "-g", "-O0", "-w", "-fpermissive", "-fno-exceptions", "-fno-eliminate-unused-debug-types", "-nostdlib",
 		"-static", "-no-pie", "-Wl,-e0", "-Wl,--unresolved-symbols=ignore-all", "-DCOMPILE_FOR_BRISC", "-DPROCESSOR_INDEX=0", "-DTENSIX_FIRMWARE",

@@ -87,8 +87,8 @@ func unitConstants(d *dwarf.Data, r *dwarf.Reader, unit *dwarf.Entry) (Constants
 	}
 }
 
-// TypeFacts returns, by name, the bytes of structures, the offsets of their fields ("go_msg_t.signal")
-// and the values of enumerators that debug information has.
+// TypeFacts returns, by name, the bytes of structures, the offsets of their fields
+// ("go_msg_t.signal") and the values of enumerators that debug information has.
 func TypeFacts(d *dwarf.Data) (map[string]uint64, error) {
 	facts := map[string]uint64{}
 	for r := d.Reader(); ; {

@@ -24,9 +24,9 @@ import (
 type Firmware struct {
 	// Dir is the folder that it was read from.
 	Dir string
-	// Layout is the contract of firmware and host, found by the addresses of the five files, their debug
-	// information and constants in their code. If these fit several, Layout is the newest, and Others
-	// has the other ones.
+	// Layout is the contract of firmware and host, found by the addresses of the five files, their
+	// debug information and constants in their code. If these fit several, Layout is the newest,
+	// and Others has the other ones.
 	Layout *abi.Layout
 	Others []*abi.Layout
 	// Base has the file of each processor.
@@ -135,8 +135,8 @@ func typesOf(file []byte) (abi.Facts, error) {
 }
 
 // agreeing returns the layouts whose addresses occur in BRISC's code, which copies its own initial
-// data and the bank table; all if none do. A multiple of 4 KiB proves less: a LUI makes it on the way
-// to other numbers.
+// data and the bank table; all if none do. A multiple of 4 KiB proves less: a LUI makes it on the
+// way to other numbers.
 func agreeing(fit []*abi.Layout, text []byte) []*abi.Layout {
 	if len(fit) == 1 {
 		return fit

@@ -85,9 +85,9 @@ func same(a, b *metal.Firmware) bool {
 }
 
 // Identify finds the kernels of a library that the trace starts. All must have been linked with f:
-// that proves that the workers need f. Of several layouts that f may have, only the one remains that
-// the trace's launch messages have. The error wraps ErrUnknownKernel if another firmware has the
-// kernels, or ErrSeveral, or is that of [Trace.FindLaunches].
+// that proves that the workers need f. Of several layouts that f may have, only the one remains
+// that the trace's launch messages have. The error wraps ErrUnknownKernel if another firmware has
+// the kernels, or ErrSeveral, or is that of [Trace.FindLaunches].
 func (t *Trace) Identify(l *Library, f *metal.Firmware) error {
 	var fit []*abi.Layout
 	var first error
@@ -243,7 +243,8 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 			v |= uint64(x) << (8 * min(i, 7))
 		}
 		if v != field.None && !(v == 0 && field.None == preload) {
-			return out, msg.refuse(ErrUnsupported, "%s is %#x in the launch message of %v, which %v doesn't have", field.Name, v, msg.start, workers.Revision)
+			return out, msg.refuse(ErrUnsupported, "%s is %#x in the launch message of %v, which %v doesn't have", field.Name, v, msg.start,
+				workers.Revision)
 		}
 	}
 	if base < l1.KernelConfig || base >= l1.KernelConfig+l1.KernelConfigSize || enables == 0 || enables >= 1<<chip.NumProcessors {

@@ -130,7 +130,7 @@ func (r *recorded) replay(t *testing.T, dir string) {
 	unpackCache(t, filepath.Join(dir, "cache.tar.xz"), cache)
 	ch := openMemory(t, card).ch
 	layout, banks := cq.Layout(ch.Arch()), len(ch.DRAMBanks())
-	candidates, err := metaltrace.Scan(t.Context(), m, banks, layout, ch.DRAMBanks()[0].Size, 64<<20)
+	candidates, _, err := metaltrace.Scan(t.Context(), m, banks, layout, ch.DRAMBanks()[0].Size, 64<<20)
 	devtest.Must(t, err)
 	if len(candidates) != 1 || candidates[0].Addr != r.Address || candidates[0].Pages != r.Pages || candidates[0].PageSize != r.PageSize {
 		t.Fatalf("found %+v, want %d pages of %d B at %#x", candidates, r.Pages, r.PageSize, r.Address)
@@ -153,7 +153,8 @@ func (r *recorded) replay(t *testing.T, dir string) {
 	options := metaltrace.FileOptions{Name: "recorded", Target: target}
 	inputs := map[string][]byte{}
 	for _, name := range []string{"a", "b", "y"} {
-		options.Buffers = append(options.Buffers, tracebuf.Buffer{Name: name, Kind: tracebuf.KindDRAM, Addr: r.Buffers[name], Size: r.Bytes, PageSize: r.Page, Stride: r.Page})
+		options.Buffers = append(options.Buffers, tracebuf.Buffer{Name: name, Kind: tracebuf.KindDRAM, Addr: r.Buffers[name], Size: r.Bytes,
+			PageSize: r.Page, Stride: r.Page})
 		inputs[name] = make([]byte, r.Bytes)
 		devtest.Must(t, metaltrace.ReadInterleaved(m, banks, r.Buffers[name], r.Page, 0, inputs[name]))
 	}

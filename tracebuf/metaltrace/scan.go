@@ -28,23 +28,32 @@ type Candidate struct {
 	Revisions []string
 }
 
+// NearMiss is where DRAM begins like a trace and then isn't one.
+type NearMiss struct {
+	Addr     uint64 // in every bank
+	PageSize int
+	Revision string // that reads most
+	Size     int    // bytes of commands up to there
+	Err      error
+}
+
 // Scan looks for traces in the top window bytes of banks DRAM banks of size bytes: tt-metal keeps
 // traces in a region at the top of each bank, or allocates them from the top down. A trace begins
 // in bank 0, at a multiple of the DRAM alignment. Kernels aren't read, so a released trace is found
-// too if it wasn't overwritten. The result is in the order of addresses.
-func Scan(ctx context.Context, m Memory, banks int, l cq.Layout, size, window uint64) ([]Candidate, error) {
+// too if it wasn't overwritten. The result is in the order of addresses. nearest is the begin of a
+// trace that goes on for longest without being one, for those who find none; nil if there is none.
+func Scan(ctx context.Context, m Memory, banks int, l cq.Layout, size, window uint64) (found []Candidate, nearest *NearMiss, err error) {
 	s := scanner{ctx: ctx, m: m, banks: banks, layout: l, size: size}
 	align := uint64(l.DRAMAlign())
 	at := (size - min(window, size) + align - 1) / align * align
-	var found []Candidate
 	block := make([]byte, scanBlock+cq.SlotStride(cq.HeaderSize))
 	for ; at < size; at += scanBlock {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
 		b := block[:min(uint64(len(block)), size-at)]
 		if err := m.ReadDRAM(0, at, b); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for off := 0; off < scanBlock && off+2*cq.HeaderSize <= len(b); off += int(align) {
 			if b[off] != byte(cq.PrefetchRelayInline) || b[off+cq.HeaderSize] != byte(cq.DispatchSetWriteOffset) {
@@ -52,7 +61,7 @@ func Scan(ctx context.Context, m Memory, banks int, l cq.Layout, size, window ui
 			}
 			c, err := s.candidate(at + uint64(off))
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if c != nil {
 				found = append(found, *c)
@@ -60,7 +69,7 @@ func Scan(ctx context.Context, m Memory, banks int, l cq.Layout, size, window ui
 		}
 	}
 	slices.SortFunc(found, func(a, b Candidate) int { return cmp.Compare(a.Addr, b.Addr) })
-	return found, nil
+	return found, s.nearest, nil
 }
 
 type scanner struct {
@@ -69,6 +78,14 @@ type scanner struct {
 	banks  int
 	layout cq.Layout
 	size   uint64 // of a bank
+
+	nearest *NearMiss
+}
+
+func (s *scanner) missed(addr uint64, page int, v *cq.Revision, read int, err error) {
+	if s.nearest == nil || read > s.nearest.Size {
+		s.nearest = &NearMiss{addr, page, v.Name, read, err}
+	}
 }
 
 func (s *scanner) candidate(addr uint64) (*Candidate, error) {
@@ -102,6 +119,7 @@ func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, err
 		}
 		n = min(n, room) / page * page
 		if n <= len(b) {
+			s.missed(addr, page, v, len(b), errors.New("the bank or the largest trace ends before an EXEC_BUF_END"))
 			return nil, nil
 		}
 		more := make([]byte, n-len(b))
@@ -112,6 +130,7 @@ func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, err
 		readings, err := v.Read(s.layout, b)
 		if len(readings) == 0 {
 			if err != nil && !errors.Is(err, cq.ErrTruncated) {
+				s.missed(addr, page, v, 0, err)
 				return nil, nil
 			}
 			continue
@@ -119,9 +138,17 @@ func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, err
 		last := &readings[len(readings)-1]
 		end := last.Offset + last.Size
 		if last.Name == "EXEC_BUF_END" {
-			return candidateOf(addr, page, end, v, readings, b), nil
+			c := candidateOf(addr, page, end, v, readings, b)
+			if c == nil {
+				s.missed(addr, page, v, end, errors.New("it ends, but starts no program, waits for an earlier one, or has bytes after its end"))
+			}
+			return c, nil
 		}
 		if !start(readings) || err != nil && !errors.Is(err, cq.ErrTruncated) && end < len(b) {
+			if err == nil {
+				err = errors.New("its first program waits for an earlier one")
+			}
+			s.missed(addr, page, v, end, err)
 			return nil, nil
 		}
 	}

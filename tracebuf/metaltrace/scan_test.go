@@ -75,7 +75,7 @@ func TestScanFindsTraces(t *testing.T) {
 			s.write(0, top+1<<19, many[:len(many)*3/4])        // without an end
 			s.write(0, top+3<<18, append(bytes.Clone(one), 1)) // something follows
 			s.write(1, top+4096, one)                          // a trace begins in bank 0
-			got, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Layout(arch), size, window)
+			got, _, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Layout(arch), size, window)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,15 +101,42 @@ func TestScanFindsTraces(t *testing.T) {
 	}
 }
 
+func TestScanNearest(t *testing.T) {
+	const size, window = 1 << 30, 1 << 20
+	commands := metalCommands(t, chip.Blackhole, 40)
+	for _, c := range []struct {
+		name  string
+		bytes []byte
+		want  int // bytes that are read at least
+	}{
+		{"nothing", nil, 0},
+		{"no end", commands[:len(commands)*3/4], len(commands) / 2},
+		{"bytes after the end", append(bytes.Clone(commands), 1), len(commands) - 64},
+	} {
+		s := &sparse{banks: 8, pages: map[[2]uint64][]byte{}}
+		s.trace(size-window, 4096, c.bytes)
+		found, nearest, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Blackhole, size, window)
+		if err != nil || len(found) > 0 {
+			t.Fatalf("%s: %v, %v", c.name, found, err)
+		}
+		switch {
+		case c.bytes == nil && nearest != nil:
+			t.Errorf("%s: %+v is near", c.name, nearest)
+		case c.bytes != nil && (nearest == nil || nearest.Addr != size-window || nearest.Size < c.want || nearest.Err == nil):
+			t.Errorf("%s: %+v", c.name, nearest)
+		}
+	}
+}
+
 func TestScanEnds(t *testing.T) {
 	s := &sparse{banks: 8}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := metaltrace.Scan(ctx, s, s.banks, cq.Blackhole, 1<<30, 1<<20); !errors.Is(err, context.Canceled) {
+	if _, _, err := metaltrace.Scan(ctx, s, s.banks, cq.Blackhole, 1<<30, 1<<20); !errors.Is(err, context.Canceled) {
 		t.Errorf("with its context ended: %v", err)
 	}
 	s.fail = errFar
-	if _, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Blackhole, 1<<30, 1<<20); !errors.Is(err, errFar) {
+	if _, _, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Blackhole, 1<<30, 1<<20); !errors.Is(err, errFar) {
 		t.Errorf("of memory that can't be read: %v", err)
 	}
 }
@@ -155,7 +182,7 @@ func FuzzScan(f *testing.F) {
 		layout := cq.Layout(chip.Arch(arch))
 		align := uint64(layout.DRAMAlign())
 		m := &bankBytes{addr: size - window + align, page: 1024 << (page % 4), banks: banks, b: b}
-		found, err := metaltrace.Scan(t.Context(), m, banks, layout, size, window)
+		found, _, err := metaltrace.Scan(t.Context(), m, banks, layout, size, window)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -352,13 +352,13 @@ func (c *traceImportCmd) readCommands(m *memory) ([]byte, error) {
 	if c.Pages > 0 {
 		return m.trace(c.Addr, c.PageSize, c.Pages)
 	}
-	found, err := m.scan(c.Window)
+	found, nearest, err := m.scan(c.Window)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(found) == 0:
-		return nil, fmt.Errorf("no trace is in the upper %d B of its DRAM banks; give --addr, --pages and --page-size, "+
-			"as in the EXEC_BUF that replays it, or a larger --window", c.Window)
+		return nil, fmt.Errorf("no trace is in the upper %d B of its DRAM banks%s; give --addr, --pages and --page-size, "+
+			"as in the EXEC_BUF that replays it, or a larger --window", c.Window, missText(nearest))
 	case len(found) > 1:
 		return nil, fmt.Errorf("%d traces may be in its DRAM, the first at %#x and %#x: --scan lists them; "+
 			"give --addr, --pages and --page-size of one", len(found), found[0].Addr, found[1].Addr)
@@ -513,6 +513,15 @@ type scanJSON struct {
 	Arch   string          `json:"arch"`
 	Window uint64          `json:"window"`
 	Traces []scanTraceJSON `json:"traces"`
+	// Nearest says what looked like a trace if there is none; empty if nothing did.
+	Nearest string `json:"nearest,omitempty"`
+}
+
+func missText(n *metaltrace.NearMiss) string {
+	if n == nil {
+		return ", and nothing there begins like one"
+	}
+	return fmt.Sprintf(", the nearest begins at %#x: in pages of %d B, revision %s reads %d B of it, then: %v", n.Addr, n.PageSize, n.Revision, n.Size, n.Err)
 }
 
 type scanTraceJSON struct {
@@ -525,7 +534,7 @@ type scanTraceJSON struct {
 }
 
 func (c *traceImportCmd) list(s cli.Streams, m *memory) error {
-	found, err := m.scan(c.Window)
+	found, nearest, err := m.scan(c.Window)
 	if err != nil {
 		return c.of(c.Source, err)
 	}
@@ -533,8 +542,14 @@ func (c *traceImportCmd) list(s cli.Streams, m *memory) error {
 	for _, f := range found {
 		out.Traces = append(out.Traces, scanTraceJSON{f.Addr, f.Pages, f.PageSize, f.Size, f.Programs, f.Revisions})
 	}
+	if len(found) == 0 {
+		out.Nearest = strings.TrimPrefix(missText(nearest), ", ")
+	}
 	return s.Print(c.JSON, out, func(w cli.Text) {
 		w.F("%s: %s, %s at the top of each DRAM bank, %s\n", c.Source, out.Arch, cli.Bytes(c.Window), cli.Count(len(found), "trace"))
+		if out.Nearest != "" {
+			w.F("%s\n", out.Nearest)
+		}
 		for _, f := range out.Traces {
 			w.F("--addr %#x --pages %d --page-size %d: %s, %s of commands up to EXEC_BUF_END, valid in %s\n",
 				f.Addr, f.Pages, f.PageSize, cli.Count(f.Programs, "program"), cli.Bytes(f.Bytes), strings.Join(f.Revisions, ", "))

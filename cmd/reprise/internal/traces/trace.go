@@ -240,7 +240,7 @@ func (m *memory) trace(addr uint64, pageSize, pages int) ([]byte, error) {
 	return b, metaltrace.ReadInterleaved(m, len(banks), addr, pageSize, 0, b)
 }
 
-func (m *memory) scan(window uint64) ([]metaltrace.Candidate, error) {
+func (m *memory) scan(window uint64) ([]metaltrace.Candidate, *metaltrace.NearMiss, error) {
 	banks := m.ch.DRAMBanks()
 	return metaltrace.Scan(m.ctx, m, len(banks), cq.Layout(m.ch.Arch()), banks[0].Size, window)
 }

@@ -101,7 +101,7 @@ func TestTraceImport(t *testing.T) {
 			b.Must(err)
 			defer func() { b.Must(memory.close()) }()
 			ch, dir := memory.ch, t.TempDir()
-			found, err := memory.scan(1 << 20)
+			found, _, err := memory.scan(1 << 20)
 			b.Must(err)
 			if len(found) != 1 || found[0].Addr != trace.Parts()[0].Extents[0].Start || found[0].Programs != 2 ||
 				found[0].Size != saved.Image.Size {
