@@ -1,6 +1,11 @@
 package chip
 
-import "slices"
+import (
+	_ "embed"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Machine describes a machine: its boards, its chips, and the Ethernet links between chips.
 type Machine struct {
@@ -91,7 +96,7 @@ func N300() Machine {
 // T3000 is four N300 in a mesh of 2 by 4: chips 0 to 3 have PCI interfaces, chip 4+i is the other
 // one of card i.
 func T3000() Machine {
-	m := Machine{Name: "t3000", Arch: Wormhole, Shape: [2]int{2, 4}, Chips: make([]MachineChip, 8), Links: bundles(2, t3000Links())}
+	m := Machine{Name: "t3000", Arch: Wormhole, Shape: [2]int{2, 4}, Chips: make([]MachineChip, 8), Links: bundles(2, linksOf("t3000"))}
 	places := [8][2]uint8{{1, 0}, {1, 1}, {2, 0}, {2, 1}, {0, 0}, {0, 1}, {3, 0}, {3, 1}}
 	for i := range 4 {
 		for j, c := range board(i, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{}) {
@@ -143,12 +148,12 @@ func QuietBox2() Machine {
 
 // GalaxyWormhole is 32 Wormholes, eight to a tray, in a torus of 8 by 4 (ttsim src/tile.cpp).
 func GalaxyWormhole() Machine {
-	return galaxy("galaxy-wh", Wormhole, BoardGalaxyWormhole, Harvesting{}, bundles(4, galaxyWormholeLinks()))
+	return galaxy("galaxy-wh", Wormhole, BoardGalaxyWormhole, Harvesting{}, bundles(4, linksOf("galaxyWormhole")))
 }
 
 // GalaxyBlackhole is 32 Blackholes, eight to a tray (ttsim src/tile.cpp).
 func GalaxyBlackhole() Machine {
-	return galaxy("galaxy-bh", Blackhole, BoardGalaxyBlackhole, twoChannels(), bundles(2, galaxyBlackholeLinks()))
+	return galaxy("galaxy-bh", Blackhole, BoardGalaxyBlackhole, twoChannels(), bundles(2, linksOf("galaxyBlackhole")))
 }
 
 func galaxy(name string, a Arch, kind uint16, h Harvesting, links []Link) Machine {
@@ -174,40 +179,19 @@ func bundles(n int, rows [][4]int) []Link {
 	return out
 }
 
-// Links of larger machines (tt-umd tests/cluster_descriptor_examples, ttsim src/tile.cpp).
-func t3000Links() [][4]int {
-	return [][4]int{
-		{0, 6, 2, 6}, {0, 8, 4, 0}, {0, 14, 1, 14}, {1, 0, 3, 0}, {1, 8, 5, 0}, {2, 8, 6, 0},
-		{2, 14, 3, 14}, {3, 8, 7, 0}, {4, 6, 5, 6}, {6, 6, 7, 6},
-	}
-}
+//go:embed links.txt
+var linksText string
 
-func galaxyWormholeLinks() [][4]int {
-	return [][4]int{
-		{0, 0, 3, 0}, {0, 4, 2, 4}, {0, 8, 4, 4}, {0, 12, 16, 0}, {1, 0, 2, 0}, {1, 4, 3, 4},
-		{1, 8, 5, 4}, {1, 12, 17, 0}, {2, 8, 6, 4}, {2, 12, 18, 0}, {3, 8, 7, 4}, {3, 12, 19, 0},
-		{4, 0, 7, 0}, {4, 8, 8, 4}, {4, 12, 20, 0}, {5, 0, 6, 0}, {5, 8, 9, 4}, {5, 12, 21, 0},
-		{6, 8, 10, 4}, {6, 12, 22, 0}, {7, 8, 11, 4}, {7, 12, 23, 0}, {8, 0, 11, 0}, {8, 8, 12, 4},
-		{8, 12, 24, 0}, {9, 0, 10, 0}, {9, 8, 13, 4}, {9, 12, 25, 0}, {10, 8, 14, 4}, {10, 12, 26, 0},
-		{11, 8, 15, 4}, {11, 12, 27, 0}, {12, 0, 15, 0}, {12, 8, 14, 8}, {12, 12, 28, 0}, {13, 0, 14, 0},
-		{13, 8, 15, 8}, {13, 12, 29, 0}, {14, 12, 30, 0}, {15, 12, 31, 0}, {16, 4, 18, 4}, {16, 8, 20, 4},
-		{16, 12, 19, 12}, {17, 4, 19, 4}, {17, 8, 21, 4}, {17, 12, 18, 12}, {18, 8, 22, 4}, {19, 8, 23, 4},
-		{20, 8, 24, 4}, {20, 12, 23, 12}, {21, 8, 25, 4}, {21, 12, 22, 12}, {22, 8, 26, 4}, {23, 8, 27, 4},
-		{24, 8, 28, 4}, {24, 12, 27, 12}, {25, 8, 29, 4}, {25, 12, 26, 12}, {26, 8, 30, 4}, {27, 8, 31, 4},
-		{28, 8, 30, 8}, {28, 12, 31, 12}, {29, 8, 31, 8}, {29, 12, 30, 12},
+// linksOf returns a section of links.txt.
+func linksOf(section string) (rows [][4]int) {
+	_, text, _ := strings.Cut(linksText, "["+section+"]")
+	text, _, _ = strings.Cut(text, "[")
+	for numbers := range slices.Chunk(strings.Fields(text), 4) {
+		var row [4]int
+		for i, n := range numbers {
+			row[i], _ = strconv.Atoi(n) // the file is compiled in
+		}
+		rows = append(rows, row)
 	}
-}
-
-func galaxyBlackholeLinks() [][4]int {
-	return [][4]int{
-		{0, 2, 2, 4}, {0, 4, 14, 2}, {0, 6, 21, 0}, {1, 2, 20, 4}, {1, 4, 30, 4}, {1, 6, 9, 0},
-		{2, 6, 6, 0}, {3, 2, 8, 4}, {3, 4, 10, 2}, {3, 6, 28, 0}, {4, 0, 10, 6}, {4, 2, 28, 4},
-		{4, 4, 15, 2}, {4, 6, 25, 6}, {5, 2, 23, 4}, {5, 4, 19, 2}, {5, 6, 22, 0}, {6, 4, 21, 2},
-		{6, 6, 31, 6}, {7, 2, 10, 4}, {7, 4, 19, 4}, {7, 6, 15, 0}, {8, 6, 31, 0}, {9, 2, 16, 4},
-		{9, 4, 18, 4}, {9, 6, 12, 6}, {11, 4, 23, 2}, {11, 6, 27, 0}, {12, 0, 19, 6}, {12, 2, 22, 4},
-		{12, 4, 15, 4}, {13, 0, 24, 6}, {13, 2, 17, 4}, {13, 4, 16, 2}, {13, 6, 29, 6}, {14, 4, 30, 2},
-		{14, 6, 25, 0}, {15, 6, 18, 6}, {16, 0, 20, 6}, {16, 6, 22, 6}, {17, 0, 26, 6}, {17, 6, 27, 6},
-		{18, 0, 30, 6}, {18, 2, 25, 4}, {20, 2, 24, 4}, {21, 4, 25, 2}, {21, 6, 28, 6}, {22, 2, 29, 4},
-		{23, 6, 29, 0}, {24, 2, 26, 4}, {27, 4, 29, 2}, {28, 2, 31, 4},
-	}
+	return rows
 }

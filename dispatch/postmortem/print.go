@@ -212,7 +212,7 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 	}
 	state := p.d.core(q.Dispatch)
 	stopped := func(word uint32) bool {
-		_, bad := stopPlaces[state.Processors[proc].Waypoint]
+		_, bad := placesOf("stop")[state.Processors[proc].Waypoint]
 		return bad && word == state.Processors[proc].Detail
 	}
 	cmds := ringCommands(r.Data, page, back%pages, n, stopped)
