@@ -93,16 +93,6 @@ func (r *WindowRegs) set(first, width uint, v uint64) {
 	}
 }
 
-func (r *WindowRegs) get(first, width uint) (v uint64) {
-	for got := uint(0); got < width; {
-		w, b := (first+got)/32, (first+got)%32
-		n := min(width-got, 32-b)
-		v |= uint64(r[w]>>b) & (1<<n - 1) << got
-		got += n
-	}
-	return v
-}
-
 // EncodeWindow returns the configuration register of a TLB window of a size in bytes. The error is
 // a [*WindowError].
 func EncodeWindow(a Arch, size uint64, c WindowConfig) (WindowRegs, error) {
@@ -147,36 +137,6 @@ func EncodeWindow(a Arch, size uint64, c WindowConfig) (WindowRegs, error) {
 		r.set(l.vc, 3, uint64(c.VC))
 	}
 	return r, nil
-}
-
-// DecodeWindow is the inverse of [EncodeWindow]. It refuses values that EncodeWindow doesn't
-// produce, with a [*WindowError].
-func DecodeWindow(a Arch, size uint64, r WindowRegs) (WindowConfig, error) {
-	l, ok := a.layoutOf(size)
-	if !ok {
-		return WindowConfig{}, &WindowError{a, size, "size", size, "the architecture has no windows of this size"}
-	}
-	c := WindowConfig{
-		Addr:      r.get(0, l.addrBits) << l.sizeBits,
-		Target:    XY{uint8(r.get(l.xEnd, 6)), uint8(r.get(l.xEnd+6, 6))},
-		Start:     XY{uint8(r.get(l.xEnd+12, 6)), uint8(r.get(l.xEnd+18, 6))},
-		NOC:       NOC(r.get(l.noc, l.nocBits)),
-		Multicast: r.get(l.mcast, 1) != 0,
-		Ordering:  Ordering(r.get(l.order, 2)),
-		Linked:    r.get(l.linked, 1) != 0,
-		StaticVC:  r.get(l.static, 1) != 0,
-	}
-	if l.vc != 0 {
-		c.Stream = r.get(l.stream, 1) != 0
-		c.VC = uint8(r.get(l.vc, 3))
-	}
-	switch again, err := EncodeWindow(a, size, c); {
-	case err != nil:
-		return WindowConfig{}, err
-	case again != r:
-		return WindowConfig{}, &WindowError{a, size, "reserved", uint64(r[2]), "bits outside the register's fields are set"}
-	}
-	return c, nil
 }
 
 func bit(b bool) uint64 {

@@ -1,11 +1,8 @@
 package chip
 
 import (
-	"encoding/binary"
 	"errors"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 func TestWindowWords(t *testing.T) {
@@ -66,68 +63,6 @@ func TestWindowRefused(t *testing.T) {
 			t.Errorf("%s %#x %+v: %v, want field %s", tc.a, tc.size, tc.c, err, tc.field)
 		}
 	}
-	if _, err := DecodeWindow(Wormhole, 1<<20, WindowRegs{0, 0, 1}); !errors.Is(err, ErrWindow) {
-		t.Errorf("bits beyond the register: %v", err)
-	}
-}
-
-func TestWindowInverts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := rapid.SampledFrom([]Arch{Wormhole, Blackhole}).Draw(t, "arch")
-		p := a.Params()
-		w := rapid.SampledFrom(p.Windows).Draw(t, "class")
-		l, _ := a.layoutOf(w.Size)
-		u6 := rapid.Uint8Range(0, 63)
-		c := WindowConfig{
-			Addr:      rapid.Uint64Range(0, 1<<l.addrBits-1).Draw(t, "addr") << l.sizeBits,
-			Target:    XY{u6.Draw(t, "x"), u6.Draw(t, "y")},
-			Multicast: rapid.Bool().Draw(t, "multicast"),
-			NOC:       NOC(rapid.Uint8Range(0, 1).Draw(t, "noc")),
-			Ordering:  Ordering(rapid.Uint8Range(0, 2).Draw(t, "ordering")),
-			Linked:    rapid.Bool().Draw(t, "linked"),
-			StaticVC:  rapid.Bool().Draw(t, "static"),
-		}
-		if c.Multicast {
-			c.Start = XY{u6.Draw(t, "start x"), u6.Draw(t, "start y")}
-		}
-		if a == Blackhole {
-			c.VC, c.Stream = rapid.Uint8Range(0, 7).Draw(t, "vc"), rapid.Bool().Draw(t, "stream")
-		}
-		r, err := EncodeWindow(a, w.Size, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := DecodeWindow(a, w.Size, r)
-		if err != nil || back != c {
-			t.Fatalf("%+v became %+v (%v)", c, back, err)
-		}
-	})
-}
-
-func FuzzDecodeWindow(f *testing.F) {
-	f.Add(uint8(1), uint8(0), []byte("\x00\x01\x02\x03\x04\x05\x06\x07\x00\x00\x00\x00"))
-	f.Add(uint8(2), uint8(1), []byte("\xff\x01\x02\xf3\x04\x05\x06\x07\x08\x09\x0a\x0b"))
-	f.Fuzz(func(t *testing.T, arch, class uint8, raw []byte) {
-		a := Arch(arch%2 + 1)
-		w := a.Params().Windows
-		size := w[int(class)%len(w)].Size
-		var words [12]byte
-		copy(words[:], raw)
-		var r WindowRegs
-		for i := range r {
-			r[i] = binary.LittleEndian.Uint32(words[4*i:])
-		}
-		c, err := DecodeWindow(a, size, r)
-		if err != nil {
-			if !errors.Is(err, ErrWindow) {
-				t.Fatal(err)
-			}
-			return
-		}
-		if again, err := EncodeWindow(a, size, c); err != nil || again != r {
-			t.Fatalf("%#x decodes to %+v, which encodes to %#x (%v)", r, c, again, err)
-		}
-	})
 }
 
 func TestWindowPlaces(t *testing.T) {

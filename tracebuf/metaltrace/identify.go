@@ -243,8 +243,8 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 			v |= uint64(x) << (8 * min(i, 7))
 		}
 		if v != field.None && !(v == 0 && field.None == preload) {
-			return out, msg.refuse(ErrUnsupported, "%s is %#x in the launch message of %v, which %v doesn't have", field.Name, v, msg.start,
-				workers.Revision)
+			return out, msg.refuse(ErrUnsupported, "%s is %#x in the launch message of %v, which %v doesn't have", field.Name, v,
+				msg.start, workers.Revision)
 		}
 	}
 	if base < l1.KernelConfig || base >= l1.KernelConfig+l1.KernelConfigSize || enables == 0 || enables >= 1<<chip.NumProcessors {
