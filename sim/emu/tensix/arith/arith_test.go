@@ -2,7 +2,6 @@ package arith_test
 
 import (
 	"math"
-	"math/big"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,24 +59,6 @@ func TestABlockThatWasPackedOnceIsPackedTheSameAgain(t *testing.T) {
 }
 
 func float(x uint32) float64 { return float64(math.Float32frombits(x)) }
-
-func TestIEEEMultiplyAddsRoundOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		x, y, z := rapid.Uint32().Draw(t, "x"), rapid.Uint32().Draw(t, "y"), rapid.Uint32().Draw(t, "z")
-		for _, v := range []uint32{x, y, z} {
-			if v>>23&0xFF == 0xFF {
-				t.Skip("not finite")
-			}
-		}
-		exact := new(big.Float).SetPrec(1000).Mul(big.NewFloat(float(x)), big.NewFloat(float(y)))
-		exact.Add(exact, big.NewFloat(float(z)))
-		want, _ := exact.Float32()
-		got := math.Float32frombits(arith.FMAIEEE(x, y, z))
-		if got != want {
-			t.Fatalf("%g times %g plus %g: got %g, want %g", float(x), float(y), float(z), got, want)
-		}
-	})
-}
 
 func FuzzElements(f *testing.F) {
 	f.Add(byte(bfp4), byte(bfp4), byte(4), byte(0), make([]byte, 64))

@@ -2,7 +2,7 @@ package arith
 
 import "math/bits"
 
-// canonicalNaN is the NaN of Blackhole's vector unit and of FMAIEEE.
+// canonicalNaN is the NaN of Blackhole's vector unit.
 const canonicalNaN = 0x7FC00000
 
 // FMA returns x times y plus z, in fp32, as the chip's vector unit computes it.
@@ -49,17 +49,6 @@ func unpackFlushed(x uint32) unpacked {
 	return u
 }
 
-// unpackDenormal gives denormals an exponent below 1.
-func unpackDenormal(x uint32) unpacked {
-	u := unpacked{x & 0x80000000, int32(x >> 23 & 0xFF), x&0x7FFFFF | 0x800000}
-	if u.exponent == 0 {
-		u.mantissa = x & 0x7FFFFF
-		u.exponent = 9 - int32(bits.LeadingZeros32(u.mantissa|1))
-		u.mantissa <<= 1 - u.exponent
-	}
-	return u
-}
-
 func (u unpacked) special() bool { return u.exponent == 255 }
 func (u unpacked) nan() bool     { return u.exponent == 255 && u.mantissa != 0x800000 }
 func (u unpacked) inf() bool     { return u.exponent == 255 && u.mantissa == 0x800000 }
@@ -68,22 +57,7 @@ func noProduct(x, y unpacked) bool {
 	return x.special() && (x.nan() || y.mantissa == 0) || y.special() && (y.nan() || x.mantissa == 0)
 }
 
-// stickyShift ORs the lost bits into the lowest bit.
-func stickyShift(m uint64, by int32) uint64 {
-	if by >= 64 {
-		if m != 0 {
-			return 1
-		}
-		return 0
-	}
-	out := m >> by
-	if out<<by != m {
-		out |= 1
-	}
-	return out
-}
-
-// semiStickyShift is stickyShift, but a value shifted out completely becomes 0.
+// semiStickyShift ORs the lost bits into the lowest bit, but a value shifted out completely becomes 0.
 func semiStickyShift(m uint32, by int32) uint32 {
 	out := m >> by
 	if out != 0 && out<<by != m {
@@ -100,51 +74,6 @@ func roundNearestEven(r, low uint32) uint32 {
 	return r
 }
 
-// FMAIEEE is the fused multiply-add of IEEE 754, rounded to the nearest even; every NaN is
-// 0x7FC00000.
-func FMAIEEE(x, y, z uint32) uint32 {
-	ux, uy, uz := unpackDenormal(x), unpackDenormal(y), unpackDenormal(z)
-	psign := ux.sign ^ uy.sign
-	if ux.special() || uy.special() || uz.special() {
-		return specialIEEE(ux, uy, uz, z)
-	}
-	const grs = 3
-	p, zm := uint64(ux.mantissa)*uint64(uy.mantissa)<<grs, uint64(uz.mantissa)<<(grs+23)
-	pe, ze := ux.exponent+uy.exponent-23-127, uz.exponent-23
-	if p == 0 {
-		if zm != 0 {
-			return z
-		}
-		return uz.sign & psign
-	}
-	re := max(pe, ze)
-	p, zm = stickyShift(p, re-pe), stickyShift(zm, re-ze)
-	sign, sum := addMagnitudes(psign, p, uz.sign, zm)
-	if sum == 0 {
-		return uz.sign & psign
-	}
-	return packIEEE(sign, re, sum)
-}
-
-// packIEEE rounds a nonzero sum with 49 fractional bits.
-func packIEEE(sign uint32, exponent int32, sum uint64) uint32 {
-	down := 37 - int32(bits.LeadingZeros64(sum))
-	exponent += down
-	if exponent >= 255 {
-		return sign | 0x7F800000
-	}
-	if exponent <= 0 {
-		down += 1 - exponent
-		exponent = 0
-	}
-	if down <= 0 {
-		sum <<= -down
-	} else {
-		sum = stickyShift(sum, down)
-	}
-	return sign | roundNearestEven(uint32(exponent)<<23|uint32(sum>>3)&0x7FFFFF, uint32(sum))
-}
-
 func specialIEEE(x, y, z unpacked, zbits uint32) uint32 {
 	psign := x.sign ^ y.sign
 	switch {
@@ -157,7 +86,7 @@ func specialIEEE(x, y, z unpacked, zbits uint32) uint32 {
 }
 
 // A tie has the first sign.
-func addMagnitudes[T uint32 | uint64](asign uint32, a T, bsign uint32, b T) (sign uint32, sum T) {
+func addMagnitudes(asign, a, bsign, b uint32) (sign, sum uint32) {
 	switch {
 	case asign == bsign:
 		return asign, a + b
