@@ -97,8 +97,8 @@ func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpD
 // pre-compiled firmware (docs/tt-metal.md). They then run only kernels that were linked with it
 // ([kernels.LoadMetal]). The command queues stay this runtime's own without [WithQueueFirmware].
 // Open refuses a folder without base firmware (*metal.FirmwareError), and firmware for another
-// architecture or other numbers of banks (*dispatch.FirmwareError). A ttnn wheel's version says whose
-// firmware it is where the files don't tell, as [metal.Firmware.Others] do.
+// architecture or other numbers of banks (*dispatch.FirmwareError). A ttnn wheel's version says
+// whose firmware it is where the files don't tell, as [metal.Firmware.Others] do.
 func WithFirmware(dir string, wheel ...string) Option {
 	return func(o *options) { o.firmware, o.wheels = dir, wheel }
 }

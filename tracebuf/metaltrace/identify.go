@@ -236,8 +236,8 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 	out := Launch{Start: msg.start, End: msg.end}
 	base, enables := le.Uint32(b[at.ConfigBase:]), at.Enabled(b)
 	l1 := &workers.L1
-	for _, field := range append(workers.UnreadFields(),
-		abi.LaunchField{Name: "mode", Offset: at.Mode, Size: 1}, abi.LaunchField{Name: "preload", Offset: at.Preload, Size: 1, None: preload}) {
+	for _, field := range append(workers.UnreadFields(), abi.LaunchField{Name: "mode", Offset: at.Mode, Size: 1},
+		abi.LaunchField{Name: "preload", Offset: at.Preload, Size: 1, None: preload}) {
 		v := uint64(0)
 		for i, x := range b[field.Offset : field.Offset+field.Size] {
 			v |= uint64(x) << (8 * min(i, 7))

@@ -87,7 +87,7 @@ func (t *testTile) write(addr uint32, p []byte) {
 
 func (t *testTile) bytes(addr uint32, n int) []byte {
 	p := make([]byte, n)
-	wordBytes(p, t.l1, addr)
+	copy(p, view(t.l1, addr, make([]byte, len(p))))
 	return p
 }
 

@@ -474,7 +474,6 @@ func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
 	words := e.tile.L1(addr + uint32(len(buf)))
 	data := view(words, addr, buf)
 	p.conversion.Store(data, values)
-	unview(words, addr, data)
 	e.tile.Stored(addr, len(data))
 }
 

@@ -36,15 +36,10 @@ var abiTables = []struct {
 }
 
 type abiJSON struct {
-	Wheel   string      `json:"wheel"`
-	Arch    string      `json:"arch"`
-	Against string      `json:"against,omitempty"` // wheel whose facts it is compared with
-	Changes []abiChange `json:"changes"`
-}
-
-type abiChange struct {
-	Fact     string  `json:"fact"`
-	Was, Now *uint32 `json:",omitempty"` // absent if there was or is none
+	Wheel   string   `json:"wheel"`
+	Arch    string   `json:"arch"`
+	Against string   `json:"against,omitempty"` // wheel whose facts it is compared with
+	Changes []string `json:"changes"`
 }
 
 func (c *ttnnABICmd) Run(ctx context.Context, s cli.Streams) error {
@@ -107,23 +102,16 @@ func (c *ttnnABICmd) Run(ctx context.Context, s cli.Streams) error {
 				continue
 			}
 			w.F("ttnn %s, %s: %s against %s\n", o.Wheel, o.Arch, cli.Count(len(o.Changes), "change"), o.Against)
-			for _, ch := range o.Changes {
-				w.F("  %s: %s to %s\n", ch.Fact, factText(ch.Was), factText(ch.Now))
+			for _, change := range o.Changes {
+				w.F("  %s\n", change)
 			}
 		}
 	})
 }
 
-func factText(v *uint32) string {
-	if v == nil {
-		return "none"
-	}
-	return fmt.Sprintf("%#x", *v)
-}
-
 // compareABI compares facts with those of the wheel, or of the newest that is known.
 func compareABI(known []abi.Release, wheel string, arch chip.Arch, facts abi.Facts) abiJSON {
-	out := abiJSON{Wheel: wheel, Arch: arch.String(), Changes: []abiChange{}}
+	out := abiJSON{Wheel: wheel, Arch: arch.String(), Changes: []string{}}
 	if len(known) == 0 {
 		return out
 	}
@@ -134,20 +122,16 @@ func compareABI(known []abi.Release, wheel string, arch chip.Arch, facts abi.Fac
 	}
 	names := maps.Clone(base.Facts)
 	maps.Copy(names, facts)
+	text := func(f abi.Facts, name string) string {
+		if v, ok := f[name]; ok {
+			return fmt.Sprintf("%#x", v)
+		}
+		return "none"
+	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		was, before := base.Facts[name]
-		now, after := facts[name]
-		if before == after && was == now {
-			continue
+		if was, now := text(base.Facts, name), text(facts, name); was != now {
+			out.Changes = append(out.Changes, name+": "+was+" to "+now)
 		}
-		ch := abiChange{Fact: name}
-		if before {
-			ch.Was = &was
-		}
-		if after {
-			ch.Now = &now
-		}
-		out.Changes = append(out.Changes, ch)
 	}
 	return out
 }

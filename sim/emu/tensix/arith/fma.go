@@ -57,7 +57,8 @@ func noProduct(x, y unpacked) bool {
 	return x.special() && (x.nan() || y.mantissa == 0) || y.special() && (y.nan() || x.mantissa == 0)
 }
 
-// semiStickyShift ORs the lost bits into the lowest bit, but a value shifted out completely becomes 0.
+// semiStickyShift ORs the lost bits into the lowest bit, but a value shifted out completely becomes
+// 0.
 func semiStickyShift(m uint32, by int32) uint32 {
 	out := m >> by
 	if out != 0 && out<<by != m {
