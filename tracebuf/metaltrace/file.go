@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -34,22 +31,6 @@ type FileOptions struct {
 	Data, Results []tracebuf.Data
 	// Arguments become parameters of the file's trace.
 	Arguments []Argument
-}
-
-// TargetOf is queue 0 of a device with base firmware f, or for nil this runtime's own.
-func TargetOf(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
-	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
-	var err error
-	if t.Workers, t.Dispatch, err = dispatch.DefaultQueue(ch); err != nil {
-		return t, err
-	}
-	if f == nil {
-		t.Firmware, err = dispatch.HashFirmware(ch.Arch(), nil)
-		return t, err
-	}
-	t.Layout = f.Layout.Revision.Name
-	t.Firmware, err = dispatch.HashFirmware(ch.Arch(), f.Segments())
-	return t, err
 }
 
 // File makes a trace file of the trace, whose launches have been found. Commands get the pinned

@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels/metal"
@@ -148,7 +149,10 @@ func (r *recorded) replay(t *testing.T, dir string) {
 	if wheels := f.Layout.Wheels(); !strings.Contains(" "+strings.Join(wheels, " ")+" ", " "+r.Wheel+" ") {
 		t.Errorf("the firmware is of %v, want %s among them", wheels, r.Wheel)
 	}
-	target, err := metaltrace.TargetOf(ch, f)
+	target := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: banks, Revision: cq.Pinned, Layout: f.Layout.Revision.Name}
+	target.Workers, target.Dispatch, err = dispatch.DefaultQueue(ch)
+	devtest.Must(t, err)
+	target.Firmware, err = dispatch.HashFirmware(ch.Arch(), f.Segments())
 	devtest.Must(t, err)
 	options := metaltrace.FileOptions{Name: "recorded", Target: target}
 	inputs := map[string][]byte{}

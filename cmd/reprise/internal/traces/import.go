@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/kernels/metal"
@@ -238,7 +239,7 @@ func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *
 }
 
 func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory) ([]byte, error) {
-	target, err := metaltrace.TargetOf(m.ch, f)
+	target, err := importTarget(m.ch, f)
 	if err != nil {
 		return nil, err
 	}
@@ -274,6 +275,22 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 		return nil, err
 	}
 	return metaltrace.Write(file)
+}
+
+// importTarget is queue 0 of a device with base firmware f, or for nil this runtime's own.
+func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
+	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
+	var err error
+	if t.Workers, t.Dispatch, err = dispatch.DefaultQueue(ch); err != nil {
+		return t, err
+	}
+	if f == nil {
+		t.Firmware, err = dispatch.HashFirmware(ch.Arch(), nil)
+		return t, err
+	}
+	t.Layout = f.Layout.Revision.Name
+	t.Firmware, err = dispatch.HashFirmware(ch.Arch(), f.Segments())
+	return t, err
 }
 
 func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *importJSON {
