@@ -149,7 +149,8 @@ func (r *recorded) replay(t *testing.T, dir string) {
 	if wheels := f.Layout.Wheels(); !strings.Contains(" "+strings.Join(wheels, " ")+" ", " "+r.Wheel+" ") {
 		t.Errorf("the firmware is of %v, want %s among them", wheels, r.Wheel)
 	}
-	target := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: banks, Revision: cq.Pinned, Layout: f.Layout.Revision.Name}
+	target := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: banks, Revision: cq.Pinned,
+		Layout: f.Layout.Revision.Name}
 	target.Workers, target.Dispatch, err = dispatch.DefaultQueue(ch)
 	devtest.Must(t, err)
 	target.Firmware, err = dispatch.HashFirmware(ch.Arch(), f.Segments())
