@@ -30,6 +30,7 @@ type Device struct {
 	target   kmd.Target
 	firmware *metal.Firmware // of the workers; nil for this runtime's own
 	log      *usage.Log      // may be nil
+	sampler  *usage.Sampler  // of the log
 	logErr   error           // why log is nil
 
 	mu     sync.Mutex
@@ -90,6 +91,7 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 		Gauge:   d.openLog(o.usageLog),
 	})
 	if err != nil {
+		d.sampler.Stop()
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(ctx), kd.Close())
 	}
 	d.cbs = allocator.NewArea(d.mem, uint64(l1.Unreserved), "circular buffers", userPC)
@@ -118,6 +120,7 @@ func (d *Device) Close(ctx context.Context) error {
 	if cancel != nil {
 		cancel()
 	}
+	d.sampler.Stop()
 	d.admin.Lock()
 	defer d.admin.Unlock()
 	return errors.Join(d.disp.Close(ctx), d.kd.Close(), d.closeLog())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -112,7 +113,57 @@ func (d *Device) openLog(dir string) allocator.Gauge {
 	if d.log, d.logErr = usage.Create(dir, id); d.logErr != nil {
 		return nil
 	}
+	d.sampler = usage.StartSampler(d.log, sampleEvery, d.sample(d.log))
 	return gauge{d.log}
+}
+
+const (
+	sampleEvery   = 50 * time.Millisecond
+	samplesARound = 20 // kernels are counted once a round: that reads more
+)
+
+// sample returns a function that looks at what the device does and adds it to the log. A device
+// that can't be read counts as idle.
+func (d *Device) sample(log *usage.Log) func() {
+	var all usage.Activity
+	var queues []usage.QueueActivity
+	round, busy := 0, uint64(0)
+	return func() {
+		if !d.admin.TryLock() {
+			return // the device is being recovered
+		}
+		defer d.admin.Unlock()
+		if !d.work.TryRLock() {
+			return // its workers are being divided
+		}
+		a := d.disp.Activity(round == 0)
+		d.work.RUnlock()
+		all.Samples, all.Workers, all.Busy = all.Samples+1, uint64(a.Workers), all.Busy+uint64(a.Busy)
+		if round == 0 {
+			all.Kernels = uint64(a.Kernels)
+		}
+		busy += uint64(a.Busy)
+		if round++; round == samplesARound {
+			all.Recent = 1000 * busy / max(1, samplesARound*all.Workers)
+			round, busy = 0, 0
+		}
+		queues = append(queues, make([]usage.QueueActivity, len(a.Queues)-len(queues))...)
+		for i, q := range a.Queues {
+			to := &queues[i]
+			to.Samples++
+			for state, n := range map[dispatch.QueueState][2]*uint64{
+				dispatch.QueueIdle: {&to.FetchIdle, &to.DispatchIdle}, dispatch.QueueBlocked: {&to.FetchBlocked, &to.DispatchBlocked},
+			} {
+				if q.Prefetcher == state {
+					*n[0]++
+				}
+				if q.Dispatcher == state {
+					*n[1]++
+				}
+			}
+		}
+		log.SetActivity(all, queues...)
+	}
 }
 
 func (d *Device) closeLog() error {

@@ -402,6 +402,29 @@ func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
 	return out
 }
 
+// A watcher sees workers, queues and kernels of a device in use.
+func TestUsageLogHasActivity(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load(b.adder("add", chip.Core{}, in, out, 1))
+	for {
+		b.must(usage.Watch(dir))
+		b.must(b.dev.Queue(0).Run(b.ctx, x))
+		b.must(b.dev.Queue(0).Wait(b.ctx))
+		s, err := usage.Read(dir)
+		b.must(err)
+		a, queues := s.Entries[0].Activity, s.Entries[0].Queues
+		if a.Samples < 2 || a.Kernels == 0 {
+			continue // the first look comes within a second
+		}
+		if len(queues) != 1 || queues[0].Samples != a.Samples || a.Workers != uint64(b.dev.Grid().Size()) || a.Busy > a.Samples*a.Workers {
+			t.Errorf("activity %+v, queues %+v", a, queues)
+		}
+		return
+	}
+}
+
 func TestUsageLogFollowsMemory(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, sim.Blackhole(), reprise.WithUsageLog(dir), reprise.WithL1Small(1024))

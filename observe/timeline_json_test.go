@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	_ "embed"
 	"strings"
 	"testing"
 	"time"
@@ -40,13 +41,5 @@ func TestTimelineFile(t *testing.T) {
 	}
 }
 
-const timelineFile = `{"traceEvents":[{"name":"process_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"host"}},
-{"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"DEVICE"}},
-{"name":"thread_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"queue 0"}},
-{"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"host"}},
-{"name":"all","cat":"span","ph":"X","ts":0.5,"dur":89.5,"pid":1,"tid":0},
-{"name":"run add","cat":"run","ph":"X","ts":1,"dur":2,"pid":1,"tid":0},
-{"name":"submit","cat":"submit","ph":"s","ts":1,"pid":1,"tid":0,"id":7},
-{"name":"run add","cat":"run","ph":"X","ts":2,"dur":42,"pid":2,"tid":0,"args":{"call":7,"cycles":42000}},
-{"name":"submit","cat":"submit","ph":"f","ts":2,"pid":2,"tid":0,"id":7,"bp":"e"},
-{"name":"wait e","cat":"wait","ph":"X","ts":4,"dur":1,"pid":1,"tid":0,"args":{"failed":true}}],"displayTimeUnit":"ns","otherData":{"device":"DEVICE","dropped":3}}`
+//go:embed testdata/timelineFile.json
+var timelineFile string

@@ -21,6 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
@@ -45,6 +46,34 @@ func TestPrograms(t *testing.T) {
 			t.Parallel()
 			c.test(t, chip, golden)
 		})
+	}
+}
+
+// A monitor sees TT-NN's process on our chip, with the DRAM that it has written.
+func TestMonitored(t *testing.T) {
+	installation, library := prepared(t)
+	c := &corpus{installation: installation, library: library, cache: t.TempDir()}
+	cmd := c.command(t.Context(), t, "wormhole", "model/minilm")
+	devtest.Must(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for seen := false; ; {
+		select {
+		case err := <-ended:
+			if err != nil || !seen {
+				t.Errorf("TT-NN ended: %v, seen: %v", err, seen)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		devtest.Must(t, usage.Watch(usage.Dir))
+		s, err := usage.Read(usage.Dir)
+		devtest.Must(t, err)
+		for _, e := range s.Entries {
+			seen = seen || strings.HasSuffix(e.Device.Name, "for TT-NN") && e.PID == cmd.Process.Pid && e.Activity.Busy > 0 &&
+				len(e.Memory) == 1 &&
+				e.Memory[0].Allocated > 0
+		}
 	}
 }
 

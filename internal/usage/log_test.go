@@ -202,6 +202,53 @@ func writer(t *testing.T, dir string) (*exec.Cmd, string) {
 	return c, path
 }
 
+func TestActivity(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	if l.Watched() {
+		t.Error("watched before anybody watches")
+	}
+	must(t, Watch(dir))
+	must(t, Watch(dir))
+	if !l.Watched() {
+		t.Error("not watched")
+	}
+	a := Activity{Samples: 4, Workers: 80, Busy: 160, Recent: 500, Kernels: 7}
+	queues := []QueueActivity{{4, 1, 2, 3, 1}, {4, 0, 0, 4, 0}}
+	l.SetActivity(a, queues...)
+	e := only(t, dir)
+	if diff := cmp.Diff(a, e.Activity); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(queues, e.Queues); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	old := time.Now().Add(-time.Minute)
+	must(t, os.Chtimes(filepath.Join(dir, watchName), old, old))
+	if l.Watched() {
+		t.Error("watched a minute later")
+	}
+}
+
+func TestSampler(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, card)
+	must(t, Watch(dir))
+	samples := make(chan struct{})
+	s := StartSampler(l, time.Millisecond, func() { samples <- struct{}{} })
+	for range 3 {
+		<-samples
+	}
+	go func() { // a sample may have begun
+		for range samples {
+		}
+	}()
+	s.Stop()
+	s.Stop()
+	close(samples) // a later sample would panic
+	(*Sampler)(nil).Stop()
+}
+
 func TestKilledWriters(t *testing.T) {
 	dir := t.TempDir()
 	mine := create(t, dir, card)

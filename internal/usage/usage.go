@@ -1,4 +1,5 @@
-// Package usage shows other processes how much device memory this process uses.
+// Package usage shows other processes how much device memory this process uses, and how busy its
+// devices are.
 //
 // A process that opens a device creates a [Log]: a small file in shared memory. [Log.Set] updates a
 // number by a few stores, without a system call or a wait. [Read] reads the logs of all processes
@@ -12,9 +13,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -52,12 +56,13 @@ const (
 	atPCI       = 256 // text, 32 bytes
 	atSerial    = 288 // text, 32 bytes
 	atArch      = 320 // text, 32 bytes
-	atRecords   = 512 // numKinds records
+	atRecords   = 512 // numKinds records, then one of Activity and maxQueues of QueueActivity
 
 	magic        = 0x45474153_55505254 // "TRPUSAGE"
 	flagEmulated = 1 << 0
 
-	recordSize = 64
+	recordSize  = 64
+	recordWords = 7 // after the sequence
 	// u64 words of a record. The sequence is odd during an update, else twice the number of
 	// updates.
 	atSequence  = 0
@@ -79,6 +84,32 @@ const (
 
 	numKinds = 5
 )
+
+// Records after those of the kinds.
+const (
+	activityRecord = numKinds
+	queueRecord    = numKinds + 1
+	maxQueues      = 2
+	numRecords     = queueRecord + maxQueues
+)
+
+// Activity is what samples of a device have seen since it was opened.
+type Activity struct {
+	Samples uint64 `json:"samples"`
+	Workers uint64 `json:"workers"`
+	Busy    uint64 `json:"busy"`    // workers that ran a kernel, summed over samples
+	Recent  uint64 `json:"recent"`  // of the last round of samples, in per mille of the workers
+	Kernels uint64 `json:"kernels"` // run on the workers since they started, modulo 2^32; 0 if unknown
+}
+
+// QueueActivity is what samples have seen of a command queue's cores. Otherwise they worked.
+type QueueActivity struct {
+	Samples         uint64 `json:"samples"`
+	FetchIdle       uint64 `json:"fetch_idle"`    // the prefetcher waited for the host
+	FetchBlocked    uint64 `json:"fetch_blocked"` // it waited for the dispatcher
+	DispatchIdle    uint64 `json:"dispatch_idle"` // the dispatcher waited for commands
+	DispatchBlocked uint64 `json:"dispatch_blocked"`
+}
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
@@ -122,6 +153,8 @@ type Entry struct {
 	Command   string
 	Device    Device
 	Memory    []Record // of each kind that the device has, by Kind
+	Activity  Activity // zero if nobody watched
+	Queues    []QueueActivity
 
 	Path    string
 	UID     int  // owner of the file, by the system
@@ -175,6 +208,19 @@ func Decode(b []byte) (*Entry, error) {
 			Value: Value{Capacity: le.Uint64(r[atCapacity:]), Allocated: le.Uint64(r[atAllocated:]),
 				Peak: le.Uint64(r[atPeak:]), Extents: le.Uint64(r[atExtents:])},
 		})
+	}
+	words := func(record int) (w [recordWords]uint64) {
+		for i := range w {
+			w[i] = le.Uint64(b[atRecords+record*recordSize+8*(i+1):])
+		}
+		return w
+	}
+	w := words(activityRecord)
+	e.Activity = Activity{w[0], w[1], w[2], w[3], w[4]}
+	for i := range maxQueues {
+		if w := words(queueRecord + i); w[0] > 0 {
+			e.Queues = append(e.Queues, QueueActivity{w[0], w[1], w[2], w[3], w[4]})
+		}
 	}
 	return e, nil
 }
@@ -265,8 +311,8 @@ func (r *reader) copy(mem []byte) (b []byte, err error) {
 	for at := 8; at < atRecords; at += 8 {
 		move(b, mem, at)
 	}
-	for _, k := range Kinds() {
-		r.record(b, mem, atRecords+int(k)*recordSize)
+	for i := range numRecords {
+		r.record(b, mem, atRecords+i*recordSize)
 	}
 	return b, nil
 }
@@ -319,19 +365,101 @@ func (l *Log) Path() string { return l.path }
 // Set stores into one cache line. Calls for the same kind must not be concurrent. After Close it
 // does nothing.
 func (l *Log) Set(k Kind, v Value) {
-	if !k.valid() || l.dead.Load() {
+	if k.valid() {
+		l.set(int(k), [recordWords]uint64{v.Capacity, v.Allocated, v.Peak, v.Extents})
+	}
+}
+
+// SetActivity stores what has been sampled. Calls must not be concurrent.
+func (l *Log) SetActivity(a Activity, queues ...QueueActivity) {
+	l.set(activityRecord, [recordWords]uint64{a.Samples, a.Workers, a.Busy, a.Recent, a.Kernels})
+	for i, q := range queues[:min(len(queues), maxQueues)] {
+		l.set(queueRecord+i, [recordWords]uint64{q.Samples, q.FetchIdle, q.FetchBlocked, q.DispatchIdle, q.DispatchBlocked})
+	}
+}
+
+func (l *Log) set(record int, words [recordWords]uint64) {
+	if l.dead.Load() {
 		return
 	}
 	defer l.guard(debug.SetPanicOnFault(true))
-	at := atRecords + int(k)*recordSize
+	at := atRecords + record*recordSize
 	seq := word(l.mem, at+atSequence)
 	n := atomic.LoadUint64(seq)
 	atomic.StoreUint64(seq, n|1)
-	store(word(l.mem, at+atCapacity), v.Capacity)
-	store(word(l.mem, at+atAllocated), v.Allocated)
-	store(word(l.mem, at+atPeak), v.Peak)
-	store(word(l.mem, at+atExtents), v.Extents)
+	for i, w := range words {
+		store(word(l.mem, at+8*(i+1)), w)
+	}
 	atomic.StoreUint64(seq, (n|1)+1)
+}
+
+// watchName is a file whose time of change says when somebody last looked at activity.
+const watchName = "reprise.watch"
+
+// watchFor is how long a look lasts.
+const watchFor = 3 * time.Second
+
+// Watch asks the processes with a log in a directory to sample their devices for the next seconds.
+func Watch(dir string) error {
+	path := filepath.Join(dir, watchName)
+	now := time.Now()
+	err := os.Chtimes(path, now, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666); err == nil {
+			err = errors.Join(f.Chmod(0o666), f.Close()) // whatever the umask is
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("usage: watch: %w", err)
+	}
+	return nil
+}
+
+// Watched reports whether somebody wants to know the activity.
+func (l *Log) Watched() bool {
+	st, err := os.Lstat(filepath.Join(filepath.Dir(l.path), watchName))
+	return err == nil && time.Since(st.ModTime()) < watchFor
+}
+
+// Sampler calls sample each interval while somebody watches a log, and looks for watchers once a
+// second.
+type Sampler struct {
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+}
+
+// StartSampler begins with the first look in a second.
+func StartSampler(l *Log, interval time.Duration, sample func()) *Sampler {
+	s := &Sampler{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(time.Second, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.stopped {
+			return
+		}
+		next := time.Second
+		if l.Watched() {
+			sample()
+			next = interval
+		}
+		s.timer.Reset(next)
+	})
+	return s
+}
+
+// Stop returns when no sample is being taken any more. A nil Sampler has stopped.
+func (s *Sampler) Stop() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	s.timer.Stop()
 }
 
 // guard ends the log after the fault of a store (SIGBUS) to a truncated file.

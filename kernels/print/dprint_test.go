@@ -1,6 +1,7 @@
 package print_test
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,28 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-const cppKernel = `
-#include "debug/dprint.h"
-
-template <typename T>
-static inline void tell(T v) { DPRINT << "told " << v << ENDL(); }
-
-void kernel_main() {
-    uint32_t n = get_arg_val<uint32_t>(0);
-    char local[4] = {'a', 'b', (char)('a' + n), 0};
-    const char* p = local;
-    DPRINT << "x " << n << ' ' << -3 << " " << HEX() << 255u << DEC() << " " << F32(1.5f) << SETW(6) << 42 << ENDL();
-    DPRINT << local << p << BF16(0x4000) << "\n" << SETPRECISION(2) << FIXED() << 3.14159f << DEFAULTFLOAT() << ENDL();
-    if (n) DPRINT << "if" << ENDL(); else DPRINT << "else" << ENDL();
-    DPRINT << "a line of " << 1ull << " ";
-    DPRINT << "several statements, with a literal that is longer than others are so that it takes more of the section";
-    DPRINT << true << (uint8_t)7 << (int16_t)-8 << ENDL();
-    tell(n);
-    tell(-5ll);
-    DPRINT_DATA0(DPRINT << "data 0" << ENDL());
-    DPRINT << "no newline";
-}
-`
+//go:embed testdata/cppKernel.cc
+var cppKernel string
 
 func TestDPRINT(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
@@ -54,24 +35,8 @@ func TestDPRINT(t *testing.T) {
 	})
 }
 
-const bracesKernel = `
-#include "api/debug/device_print.h"
-
-void kernel_main() {
-    uint32_t n = get_arg_val<uint32_t>(0);
-    const char* name = n ? "some" : "none";
-    DPRINT("x {} {}|{:5}|{:<5}|{:^5}|{:*>5}|\n", n, -3, 42u, 42u, 42u, 42u);
-    DPRINT("{:#x} {:08X} {:b} {:+} {:.3f} {:e}\n", 255u, 0xBEEFu, 5u, 7, 1.5f, 2.0f);
-    DEVICE_PRINT("{1} before {0}, {1} again, {{}}\n", 1u, name);
-    DPRINT("{:6}|{:>6}|{} {}\n", name, name, BF16(0x4000), 1ull << 40);
-    DPRINT("no value, ");
-    DPRINT << "and a stream" << ENDL();
-    DPRINT("{{{}}} {{}} }} {:>3}, ", 1, 2);
-    DPRINT("{1:02}{0}{1}\n", 2, 3);
-    if (n) DPRINT("if {}\n", n); else DPRINT("else\n");
-    DEVICE_PRINT_DATA0("data {}\n", 0);
-}
-`
+//go:embed testdata/bracesKernel.cc
+var bracesKernel string
 
 func TestDPRINTFormat(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
@@ -101,51 +66,11 @@ func TestDPRINTFormatRefused(t *testing.T) {
 	}
 }
 
-const tileKernel = `
-#include "api/compute/common.h"
-#include "api/compute/compute_kernel_hw_startup.h"
-#include "api/compute/tile_move_copy.h"
-#include "api/compute/pack.h"
-#include "debug/dprint.h"
-#include "debug/dprint_tensix.h"
+//go:embed testdata/tileKernel.cc
+var tileKernel string
 
-void kernel_main() {
-    compute_kernel_hw_startup(0, 16);
-    copy_tile_init(0);
-    cb_wait_front(0, 1);
-    DPRINT_UNPACK({ DPRINT << "in " << TSLICE(0, 0, SliceRange::hw041()); });
-    tile_regs_acquire();
-    copy_tile(0, 0, 1);
-    dprint_tensix_dest_reg(1);
-    tile_regs_commit();
-    cb_pop_front(0, 1);
-    tile_regs_wait();
-    cb_reserve_back(16, 1);
-    pack_tile(1, 16);
-    DPRINT_PACK({ DPRINT << TSLICE(16, 0, SliceRange::hw0_32_16()); });
-    DPRINT_MATH({ DPRINT << TSLICE(16, 0, SliceRange::hw041()) << ENDL(); });
-    cb_push_back(16, 1);
-    tile_regs_release();
-}
-`
-
-const fillKernel = `
-#include "api/dataflow/dataflow_api.h"
-#include "debug/dprint.h"
-
-void kernel_main() {
-    cb_reserve_back(0, 1);
-    volatile uint16_t* tile = (volatile uint16_t*)get_write_ptr(0);
-    for (uint32_t i = 0; i < 1024; i++) {
-        uint32_t h = (i >> 9) * 16 + ((i >> 4) & 15), w = ((i >> 8) & 1) * 16 + (i & 15);
-        tile[i] = (uint16_t)((h * 4 + (w & 3)) == 0 ? 0 : 0x4000 + h * 4 + (w & 3));
-    }
-    DPRINT << TileSlice(0, 0, SliceRange{1, 2, 1, 0, 32, 16}, TSLICE_INPUT_CB, TSLICE_WR_PTR);
-    cb_push_back(0, 1);
-    cb_wait_front(16, 1);
-    cb_pop_front(16, 1);
-}
-`
+//go:embed testdata/fillKernel.cc
+var fillKernel string
 
 // Emulators take turns with some formats; other backends have all.
 func formats(b *devtest.Bench) []kernels.Format {

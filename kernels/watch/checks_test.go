@@ -1,6 +1,7 @@
 package watch_test
 
 import (
+	_ "embed"
 	"errors"
 	"strings"
 	"testing"
@@ -12,39 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-const buffers = `
-#include "reprise/kernel.h"
-
-void kernel_main(void) {
-    switch (rp_arg(0)) {
-    case 0:  // right
-        rp_cb_reserve_back(3, 2);
-        rp_cb_push_back(3, 1);
-        rp_cb_push_back(3, 1);
-        if (rp_cb_free(3) == 2) {
-            rp_cb_push_back(3, 2);
-        }
-        break;
-    case 1: rp_cb_push_back(3, 1); break;
-    case 2:
-        rp_cb_reserve_back(3, 1);
-        rp_cb_push_back(3, 2);
-        break;
-    case 3: rp_cb_pop_front(3, 1); break;
-    case 4: rp_cb_wait_front(3, 5); break;
-    case 5: rp_cb_reserve_back(4, 1); break;
-    case 6: rp_cb_reserve_back(26 + rp_arg(0), 1); break;
-    case 7:
-        rp_cb_reserve_back(3, 3);
-        rp_cb_push_back(3, 3);
-        rp_cb_wait_front(3, 3);
-        rp_cb_pop_front(3, 3);
-        rp_cb_reserve_back(3, 2);
-        rp_cb_push_back(3, 2);
-        break;
-    }
-}
-`
+//go:embed testdata/buffers.cc
+var buffers string
 
 func withBuffer(p *reprise.Program) *reprise.Program {
 	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: 3, Pages: 4, PageSize: 64, Cores: p.Kernels[0].Cores})
@@ -78,41 +48,8 @@ func TestCircularBuffers(t *testing.T) {
 	})
 }
 
-const requests = `
-#include "reprise/kernel.h"
-
-#define UP 0x30000
-#define HERE 0x40000
-
-void kernel_main(void) {
-    uint32_t noc = RP_LOCAL->noc_index;
-    uint32_t self = rp_noc_coord(RP_LOCAL->my_x[noc], RP_LOCAL->my_y[noc]);
-    struct rp_place dram = rp_dram_page(noc, 0x100000, 2048, 0);
-    switch (rp_arg(0)) {
-    case 0:  // right
-        rp_noc_read(noc, dram.coord, dram.addr, HERE, 20000);
-        rp_wait_reads(noc);
-        rp_noc_write(noc, self, UP + 4, HERE + 4, 12);
-        rp_noc_write(noc, dram.coord, dram.addr, HERE, 2048);
-        rp_noc_atomic_inc(noc, self, UP, 1);
-        rp_noc_word_write(noc, self, UP + 16, 3);
-        rp_noc_full_barrier(noc);
-        break;
-    case 1: rp_noc_read(noc, self, UP + 4, HERE, 64); break;
-    case 2: rp_noc_read(noc, dram.coord, dram.addr + RP_DRAM_ALIGNMENT / 2, HERE, 64); break;
-    case 3: rp_noc_write(noc, rp_noc_coord(15, 15), UP, HERE, 64); break;
-    case 4: rp_noc_write(noc, self, RP_L1_SIZE - 32, HERE, 64); break;
-    case 5: rp_noc_read(noc, self, UP, RP_L1_SIZE - 32, 64); break;
-    case 6: rp_noc_read(noc, self, UP, 0, 64); break;
-    case 7: rp_noc_write_multicast(noc, RP_WRITE_MULTICAST, rp_noc_rect(noc ^ 1, rp_arg(1), rp_arg(2)), UP, HERE, 64, 1); break;
-    case 8: rp_noc_read_packet(noc, self, UP, HERE, RP_NOC_MAX_BURST + 16); break;
-    case 9: rp_noc_atomic_inc(noc, self, UP + 2, 1); break;
-    case 10: rp_noc_write(noc, self, 0x100, HERE + 0x100, 4); break;
-    case 11: rp_noc_read(noc, self, 0xFFB20000, HERE, 64); break;
-    case 12: rp_noc_write(noc, dram.coord, (uint64_t)15 << 32 | 0xFFFFF000, HERE, 64); break;
-    }
-}
-`
+//go:embed testdata/requests.cc
+var requests string
 
 func TestRequests(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
@@ -152,29 +89,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-const overflows = `
-#include "reprise/kernel.h"
-
-static uint32_t data[8];
-
-// deep takes stack down to the data, and does something there if n is 2.
-__attribute__((noinline)) uint32_t deep(uint32_t n) {
-    volatile uint32_t room[8];
-    for (uint32_t i = 0; i < 8; i++) {
-        room[i] = n;
-    }
-    if (n != 0 && (uint32_t)room > (uint32_t)__bss_end) {
-        data[n & 7] += deep(n);
-    } else if (n == 2) {
-        rp_noc_read(0, rp_noc_coord(RP_LOCAL->my_x[0], RP_LOCAL->my_y[0]), 0x30000, 0x40000, 64);
-    }
-    return room[n & 7] + data[0];
-}
-
-void kernel_main(void) {
-    rp_store(0x40000, deep(rp_arg(0)));
-}
-`
+//go:embed testdata/overflows.cc
+var overflows string
 
 func TestStack(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
@@ -194,35 +110,8 @@ func TestStack(t *testing.T) {
 	})
 }
 
-const metalRequests = `
-#include "api/dataflow/noc.h"
-#include "api/dataflow/circular_buffer.h"
-
-void kernel_main() {
-    uint32_t n = get_arg_val<uint32_t>(0);
-    uint64_t self = get_noc_addr(0x30000);
-    if (n == 1) {
-        noc_async_read<64>(self + 4, 0x40000, 64);
-    }
-    if (n == 2) {
-        noc_async_write(0x40000, self, 20000);
-        noc_async_write(0x40000, get_noc_addr(15, 15, 0x30000), 20000);
-    }
-    if (n == 3) {
-        noc_semaphore_inc(self + 2, 1);
-    }
-    if (n == 4) {
-        CircularBuffer cb(3);
-        cb.reserve_back(2);
-        cb.push_back(3);
-    }
-    if (n == 5) {
-        noc_async_read_set_state(self);
-        noc_async_read_with_state(0x30000, RP_L1_SIZE, 64);
-    }
-    noc_async_full_barrier();
-}
-`
+//go:embed testdata/metalRequests.cc
+var metalRequests string
 
 func TestMetalCalls(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {

@@ -252,3 +252,35 @@ func (c *Chip) Fault() error {
 	defer c.release()
 	return c.fault
 }
+
+// Load is what a chip does at one time.
+type Load struct {
+	Tiles, Busy int    // with a processor out of reset, and those of them whose processors don't all wait
+	DRAM        uint64 // bytes that were ever written, in pages of 256 KiB
+}
+
+// Load returns what the chip does now.
+func (c *Chip) Load() (l Load) {
+	c.acquire()
+	defer c.release()
+	for _, t := range c.tiles {
+		up, busy := false, false
+		for _, k := range t.cores {
+			up, busy = up || k.state != inReset, busy || k.state == runnable
+		}
+		if up {
+			l.Tiles++
+		}
+		if busy {
+			l.Busy++
+		}
+	}
+	for _, d := range c.drams {
+		for _, p := range d.pages {
+			if p != nil {
+				l.DRAM += dramPage
+			}
+		}
+	}
+	return l
+}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -35,6 +37,9 @@ type Machine struct {
 	functions []*emu.Chip // chips by PCI device number
 	bars      [3]barRange // of device 0
 	last      [2]atomic.Uint64
+
+	logs     []*usage.Log
+	samplers []*usage.Sampler
 
 	closed  chan struct{}
 	running sync.WaitGroup
@@ -79,6 +84,7 @@ func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error)
 	if err := m.serve(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
+	m.openLogs(usage.Dir)
 	var once sync.Once
 	for i := range m.chips {
 		go m.watch(i, func(err error) { once.Do(func() { stopped(err) }) })
@@ -266,9 +272,36 @@ func (m *Machine) note(address uint64, n int, write uint64) {
 	m.last[1].Store(uint64(n)<<1 | write)
 }
 
+// openLogs shows other processes what the chips do and how much DRAM was written: which of it is in
+// use only TT-NN knows. A log that can't be created is missing.
+func (m *Machine) openLogs(dir string) {
+	arch := m.Spec().Arch
+	p := arch.Params()
+	for i, c := range m.chips {
+		log, err := usage.Create(dir, usage.Device{Name: fmt.Sprintf("emulated %v %d for TT-NN", arch, i), Arch: arch.String(), NUMANode: -1,
+			Emulated: true})
+		if err != nil {
+			continue
+		}
+		var a usage.Activity
+		m.logs = append(m.logs, log)
+		m.samplers = append(m.samplers, usage.StartSampler(log, 50*time.Millisecond, func() {
+			l := c.Load()
+			a.Samples, a.Workers, a.Busy = a.Samples+1, uint64(l.Tiles), a.Busy+uint64(l.Busy)
+			a.Recent = 1000 * uint64(l.Busy) / max(1, a.Workers)
+			log.SetActivity(a)
+			log.Set(usage.DRAM, usage.Value{Capacity: uint64(p.DRAMBanks) * p.DRAMBankSize, Allocated: l.DRAM, Peak: l.DRAM})
+		}))
+	}
+}
+
 // Close ends the machine. Afterwards no chip accesses host memory and no socket is left.
 func (m *Machine) Close() error {
 	close(m.closed)
+	for i, s := range m.samplers {
+		s.Stop()
+		_ = m.logs[i].Close() // the next log's owner sweeps it away
+	}
 	m.stop()
 	m.running.Wait()
 	return m.emulated.Close()

@@ -23,7 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
-// MonitorCmd shows which processes use how much device memory.
+// MonitorCmd shows which processes use how much device memory, and how busy their devices are.
 type MonitorCmd struct {
 	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
 	Once     bool          `help:"Print one table and exit." xor:"how"`
@@ -34,7 +34,7 @@ type MonitorCmd struct {
 
 // Help is shown by --help.
 func (MonitorCmd) Help() string {
-	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. In a terminal: q quits, space updates, arrows scroll."
+	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. While it runs, these processes sample what their devices do. In a terminal: q quits, space updates, arrows scroll."
 }
 
 // Validate checks the flags.
@@ -53,6 +53,7 @@ func (c *MonitorCmd) Validate() error {
 
 func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	_, _ = usage.Sweep(c.Dir) // what can't be deleted is left out anyway
+	_ = usage.Watch(c.Dir)    // otherwise there is no activity
 	s, err := usage.Read(c.Dir)
 	if err != nil {
 		return nil, err
@@ -67,6 +68,14 @@ func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
 		return c.serve(ctx, s.Err)
 	case c.Once || c.JSON:
 		r, err := c.poll()
+		if err == nil && r.unwatched() {
+			select { // processes look for watchers once a second
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(c.Interval + c.Interval/2):
+			}
+			r, err = c.poll()
+		}
 		if err != nil {
 			return err
 		}
@@ -142,6 +151,15 @@ type monitorProcess struct {
 	Opened  time.Time       `json:"opened"`
 	Log     string          `json:"log"`
 	Memory  []monitorMemory `json:"memory"`
+
+	Activity *usage.Activity       `json:"activity,omitempty"` // absent if nobody watched
+	Queues   []usage.QueueActivity `json:"queues,omitempty"`
+}
+
+// unwatched reports whether a process has sampled nothing.
+func (r *MonitorReport) unwatched() (is bool) {
+	r.each(func(_ *monitorDevice, p *monitorProcess) { is = is || p.Activity == nil })
+	return is
 }
 
 type monitorMemory struct {
@@ -203,7 +221,10 @@ func userName(uid int) string {
 
 func (d *monitorDevice) add(e *usage.Entry) {
 	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: userName(e.UID), Command: e.Command, Opened: e.Opened, Log: e.Path,
-		Memory: []monitorMemory{}}
+		Memory: []monitorMemory{}, Queues: e.Queues}
+	if e.Activity.Samples > 0 {
+		p.Activity = &e.Activity
+	}
 	for _, m := range e.Memory {
 		kind := m.Kind.String()
 		p.Memory = append(p.Memory, monitorMemory{kind, m.Capacity, m.Allocated, m.Peak, m.Extents, m.Updates, m.Torn})
@@ -249,15 +270,46 @@ func (r *MonitorReport) print(w cli.Text) {
 					continue // the device was opened without it
 				}
 				t.Row(d.label(), p.id(), cli.Dash(p.Command), p.User, m.Kind, humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity),
-					fmt.Sprintf("%.1f %%", 100*share(m.Allocated, m.Capacity)), humanize.IBytes(m.Peak), m.Extents)
+					percent(share(m.Allocated, m.Capacity)), humanize.IBytes(m.Peak), m.Extents)
 			}
 		})
 		t.Flush()
+		r.printActivity(w)
 	}
 	for _, p := range r.Problems {
 		w.F("unreadable: %s\n", p)
 	}
 }
+
+func (r *MonitorReport) printActivity(w cli.Text) {
+	t := w.Table(0)
+	head := false
+	r.each(func(d *monitorDevice, p *monitorProcess) {
+		if p.Activity == nil {
+			return
+		}
+		if !head {
+			w.F("\n")
+			t.Row("DEVICE", "PID", "WORKERS", "BUSY NOW", "BUSY", "KERNELS", "QUEUE", "PREFETCHER IDLE", "BLOCKED",
+				"DISPATCHER IDLE", "BLOCKED")
+			head = true
+		}
+		a := p.Activity
+		row := []any{d.label(), p.id(), a.Workers, percent(float64(a.Recent) / 1000), percent(share(a.Busy, a.Samples*a.Workers)),
+			a.Kernels}
+		for i, q := range p.Queues {
+			t.Row(append(row, i, percent(share(q.FetchIdle, q.Samples)), percent(share(q.FetchBlocked, q.Samples)),
+				percent(share(q.DispatchIdle, q.Samples)), percent(share(q.DispatchBlocked, q.Samples)))...)
+			row = []any{"", "", "", "", "", ""}
+		}
+		if len(p.Queues) == 0 {
+			t.Row(append(row, "-", "-", "-", "-", "-")...)
+		}
+	})
+	t.Flush()
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
 const noDevices = "No process of this machine has a device open with this runtime."
 
@@ -403,6 +455,10 @@ func (v *monitorView) lines() []string {
 			p := &d.Processes[j]
 			open := v.report.Time.Sub(p.Opened).Truncate(time.Second)
 			out = append(out, cut(fmt.Sprintf("    %s %s, %s, open for %v", p.id(), cli.Dash(p.Command), p.User, max(0, open)), v.width))
+			if a := p.Activity; a != nil {
+				out = append(out, v.bar("      workers  ", a.Recent, 1000, long,
+					fmt.Sprintf("busy, %s since they started", cli.Count(int(a.Kernels), "kernel"))))
+			}
 			for _, m := range p.Memory {
 				if m.Allocated != 0 || m.Peak != 0 {
 					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s",
@@ -497,6 +553,7 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 			}
 		})
 	}
+	r.activityMetrics(w)
 	w.Family("reprise_process_info", promtext.Gauge, "A device that a process has open.")
 	live := uint64(0)
 	r.each(func(d *monitorDevice, p *monitorProcess) {
@@ -519,6 +576,42 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 	w.Uint(uint64(r.Dead), "state", "dead")
 	w.Uint(uint64(len(r.Problems)), "state", "unreadable")
 	return w
+}
+
+// activityMetrics has samples as counters, so that rates of both give shares.
+func (r *MonitorReport) activityMetrics(w *promtext.Writer) {
+	labels := func(d *monitorDevice, p *monitorProcess, more ...string) []string {
+		return append([]string{"device", d.label(), "pid", strconv.Itoa(p.PID), "command", p.Command, "log", filepath.Base(p.Log)}, more...)
+	}
+	for _, x := range []struct {
+		name, help string
+		value      func(*usage.Activity) uint64
+	}{
+		{"worker_samples_total", "Looks at workers: samples by workers.", func(a *usage.Activity) uint64 { return a.Samples * a.Workers }},
+		{"worker_busy_samples_total", "Looks at workers that ran a kernel.", func(a *usage.Activity) uint64 { return a.Busy }},
+		{"kernels_total", "Kernels that the workers have run, modulo 2^32.", func(a *usage.Activity) uint64 { return a.Kernels }},
+	} {
+		w.Family("reprise_"+x.name, promtext.Counter, x.help)
+		r.each(func(d *monitorDevice, p *monitorProcess) {
+			if p.Activity != nil {
+				w.Uint(x.value(p.Activity), labels(d, p)...)
+			}
+		})
+	}
+	w.Family("reprise_queue_samples_total", promtext.Counter, "Looks at a command queue's core, by its state: idle (it waits for commands), blocked or working.")
+	r.each(func(d *monitorDevice, p *monitorProcess) {
+		for i, q := range p.Queues {
+			for _, c := range []struct {
+				core          string
+				idle, blocked uint64
+			}{{"prefetcher", q.FetchIdle, q.FetchBlocked}, {"dispatcher", q.DispatchIdle, q.DispatchBlocked}} {
+				for state, n := range map[string]uint64{"idle": c.idle, "blocked": c.blocked,
+					"working": q.Samples - min(q.Samples, c.idle+c.blocked)} {
+					w.Uint(n, labels(d, p, "queue", strconv.Itoa(i), "core", c.core, "state", state)...)
+				}
+			}
+		}
+	})
 }
 
 func (r *MonitorReport) each(do func(*monitorDevice, *monitorProcess)) {

@@ -102,6 +102,39 @@ unreadable: /dev/shm/reprise.9.0000000f: not a usage log
 	}
 }
 
+func TestMonitorActivity(t *testing.T) {
+	s := snapshot()
+	s.Entries[0].Activity = usage.Activity{Samples: 10, Workers: 80, Busy: 200, Recent: 125, Kernels: 77}
+	s.Entries[0].Queues = []usage.QueueActivity{{Samples: 10, FetchIdle: 5, FetchBlocked: 1, DispatchIdle: 2, DispatchBlocked: 8},
+		{Samples: 10}}
+	r := newMonitorReport(s)
+	var b bytes.Buffer
+	devtest.Must(t, cli.Print(&b, r.printActivity))
+	want := `
+DEVICE        PID  WORKERS  BUSY NOW  BUSY    KERNELS  QUEUE  PREFETCHER IDLE  BLOCKED  DISPATCHER IDLE  BLOCKED
+0000:01:00.0  100  80       12.5 %    25.0 %  77       0      50.0 %           10.0 %   20.0 %           80.0 %
+                                                       1      0.0 %            0.0 %    0.0 %            0.0 %
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var text strings.Builder
+	_, err := r.metrics().WriteTo(&text)
+	devtest.Must(t, err)
+	series, err := promtest.Parse(text.String())
+	devtest.Must(t, err)
+	const of = `{device="0000:01:00.0",pid="100",command="train",log="reprise.100.0000000a"`
+	for key, want := range map[string]float64{
+		`reprise_worker_samples_total` + of + `}`: 800, `reprise_worker_busy_samples_total` + of + `}`: 200, `reprise_kernels_total` + of + `}`: 77,
+		`reprise_queue_samples_total` + of + `,queue="0",core="prefetcher",state="working"}`: 4,
+		`reprise_queue_samples_total` + of + `,queue="0",core="dispatcher",state="blocked"}`: 8,
+	} {
+		if got, ok := series[key]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+}
+
 func TestMonitorMetrics(t *testing.T) {
 	h := metricsHandler(func() (*MonitorReport, error) { return newMonitorReport(snapshot()), nil })
 	w := httptest.NewRecorder()

@@ -3,6 +3,7 @@ package measures
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"os"
 	"path/filepath"
@@ -21,25 +22,9 @@ import (
 )
 
 // timing prints what main.py does. The vendor's simulator refuses b/second, the emulator b/third.
-const timing = `#!/bin/sh
-shift
-case "$*" in
-*none*) echo "main.py: no case named none" >&2; exit 1 ;;
-*wait*) exec sleep 1000 ;;
---list*) echo a/first; echo b/second; echo b/third; echo c/fourth; exit ;;
-esac
-simulator=$(readlink "$TT_METAL_SIMULATOR")
-shift 2
-echo '{"name": "open", "seconds": 0.5}'
-for name in "$@"; do
-	case "$simulator $name" in
-	*ttsim.so*b/second) echo "starting" >&2; echo "[712] ERROR: UnimplementedFunctionality: x" >&2; echo "ended" >&2; exit 1 ;;
-	*reprise.so*b/third) printf '%s\n' '{"name": "b/third", "error": "RuntimeError: no memory\nmore"}'; exit 1 ;;
-	*c/fourth) echo '{"name": "c/fourth", "skipped": "it is no single operation"}' ;;
-	*) echo '{"name": "'"$name"'", "seconds": 0.25}' ;;
-	esac
-done
-`
+//
+//go:embed testdata/timing.txt
+var timing string
 
 func newTimers(t *testing.T) []*timer {
 	t.Helper()
