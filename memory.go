@@ -128,6 +128,14 @@ func (d *Device) sample(log *usage.Log) func() {
 	var all usage.Activity
 	var queues []usage.QueueActivity
 	round, busy := 0, uint64(0)
+	count := func(s dispatch.QueueState, idle, blocked *uint64) {
+		switch s {
+		case dispatch.QueueIdle:
+			*idle++
+		case dispatch.QueueBlocked:
+			*blocked++
+		}
+	}
 	return func() {
 		if !d.admin.TryLock() {
 			return // the device is being recovered
@@ -151,16 +159,8 @@ func (d *Device) sample(log *usage.Log) func() {
 		for i, q := range a.Queues {
 			to := &queues[i]
 			to.Samples++
-			for state, n := range map[dispatch.QueueState][2]*uint64{
-				dispatch.QueueIdle: {&to.FetchIdle, &to.DispatchIdle}, dispatch.QueueBlocked: {&to.FetchBlocked, &to.DispatchBlocked},
-			} {
-				if q.Prefetcher == state {
-					*n[0]++
-				}
-				if q.Dispatcher == state {
-					*n[1]++
-				}
-			}
+			count(q.Prefetcher, &to.FetchIdle, &to.FetchBlocked)
+			count(q.Dispatcher, &to.DispatchIdle, &to.DispatchBlocked)
 		}
 		log.SetActivity(all, queues...)
 	}

@@ -24,10 +24,8 @@ type (
 
 // Names of package postmortem, which errors and reports of queues have.
 type (
-	HangError      = postmortem.HangError
-	KernelError    = postmortem.KernelError
-	CoreState      = postmortem.CoreState
-	ProcessorState = postmortem.ProcessorState
-	Dump           = postmortem.Dump
-	Region         = postmortem.Region
+	HangError   = postmortem.HangError
+	CoreState   = postmortem.CoreState
+	KernelError = postmortem.KernelError
+	Dump        = postmortem.Dump
 )

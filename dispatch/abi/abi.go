@@ -160,7 +160,7 @@ func (e *UnknownFirmwareError) Error() string {
 		s += " is of no known ttnn wheel"
 	}
 	known := Known(chip.Blackhole)
-	return s + ": known are " + known[0].Revision.Name + " to " + known[len(known)-1].Revision.Last + "; reprise ttnn abi reads the headers of a wheel"
+	return s + ": known are " + known[0].Revision.Name + " to " + known[len(known)-1].Revision.Last
 }
 
 // ByFirmware returns tt-metal's layouts whose base firmwares have these L1 addresses, by processor,

@@ -75,19 +75,17 @@ func ReadTable(text []byte) (Table, error) {
 	return t, nil
 }
 
-// Add adds a wheel after the others of its architecture.
+// Add adds a wheel after the others of its architecture, unless it is one of them.
 func (t Table) Add(arch, wheel string, facts Facts) {
 	rows := t[arch]
+	if slices.ContainsFunc(rows, func(r Release) bool { return slices.Contains(r.Wheels, wheel) }) {
+		return
+	}
 	if n := len(rows); n > 0 && maps.Equal(rows[n-1].Facts, facts) {
 		rows[n-1].Wheels = append(rows[n-1].Wheels, wheel)
 		return
 	}
 	t[arch] = append(rows, Release{[]string{wheel}, facts})
-}
-
-// Has reports whether the table has a wheel.
-func (t Table) Has(arch, wheel string) bool {
-	return slices.ContainsFunc(t[arch], func(r Release) bool { return slices.Contains(r.Wheels, wheel) })
 }
 
 // Append appends the table as JSON.

@@ -82,7 +82,7 @@ func strict(t testing.TB, l Layout, b []byte) int {
 			t.Fatalf("encodes to other bytes: %v\n% x\n% x", err, again, b[:n])
 		}
 	}
-	if isPadding(err) {
+	if errors.Is(err, ErrPadding) {
 		if c == nil {
 			t.Fatalf("a command with odd padding only is not delivered: %v", err)
 		}

@@ -80,8 +80,6 @@ func shift(err error, n int) error {
 	return err
 }
 
-func isPadding(err error) bool { return errors.Is(err, ErrPadding) }
-
 func bad(err error, off int, command, format string, args ...any) error {
 	return &FormatError{Offset: off, Command: command, What: fmt.Sprintf(format, args...), Err: err}
 }

@@ -396,8 +396,7 @@ func (l *Log) set(record int, words [recordWords]uint64) {
 // watchName is a file whose time of change says when somebody last looked at activity.
 const watchName = "reprise.watch"
 
-// watchFor is how long a look lasts.
-const watchFor = 3 * time.Second
+const watchFor = 3 * time.Second // after a look
 
 // Watch asks the processes with a log in a directory to sample their devices for the next seconds.
 func Watch(dir string) error {

@@ -2,6 +2,7 @@ package gdb
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,14 +17,8 @@ const (
 	configBase = 0xFFEF0000
 )
 
-const monitorHelp = `record on|off    record what runs, so that gdb can go backwards; processors are slow then
-threads          the processors, and how many instructions of each can be undone
-cfg N            word N of the Tensix configuration, loaded by the thread
-gpr N            Tensix general-purpose register N of the engines' thread that the current processor, TRISC0, 1 or 2, gives instructions
-csr N            CSR N of the processor: 0x7c0 on Blackhole
-cb               circular buffers of the tile: the counters of those that were used
-wait             what the three threads of the tile's engines wait for; an emulated device tells
-reg ADDR [VALUE] load or store a word as the thread would, with its effects; an address where nothing answers stops it for good`
+//go:embed monitor.txt
+var monitorHelp string
 
 func (s *Server) monitor(ctx context.Context, words []string) string {
 	if len(words) == 0 {

@@ -100,15 +100,6 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	return nil
 }
 
-// Interrupt sends a message if the driver has enabled those, otherwise INTA.
-func (c *Card) Interrupt() {
-	if c.space.word(capMSI+2)&msiEnable != 0 {
-		c.irqs.trigger(irqMSI)
-	} else if c.space.word(regCommand)&commandNoIRQ == 0 {
-		c.irqs.trigger(irqINTx)
-	}
-}
-
 func (c *Card) reset() error {
 	r, ok := c.fn.(driver.Resetter)
 	if !ok {

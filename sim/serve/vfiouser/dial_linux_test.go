@@ -2,14 +2,17 @@ package vfiouser
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
 // Client is the host's side of a connection: the function behind a server. After a lost connection
@@ -394,4 +397,40 @@ func (c *Client) move(m *message, out []byte) []byte {
 		err = syscall.EFAULT
 	}
 	return m.finish(out, err)
+}
+
+// Interrupt sends a message if the driver has enabled those, otherwise INTA.
+func (c *Card) Interrupt() {
+	if c.space.word(capMSI+2)&msiEnable != 0 {
+		c.irqs.trigger(irqMSI)
+	} else if c.space.word(regCommand)&commandNoIRQ == 0 {
+		c.irqs.trigger(irqINTx)
+	}
+}
+
+func (t *interrupts) trigger(index int) {
+	t.mu.Lock()
+	t.line[index].trigger(index == irqINTx)
+	t.mu.Unlock()
+}
+
+func connOf(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "vfio-user")
+	defer f.Close() // the connection has a duplicate
+	u, err := serve.ConnOf(f)
+	if err != nil {
+		return nil, fmt.Errorf("vfiouser: twin socket: %w: %w", ErrProtocol, err)
+	}
+	return u, nil
+}
+
+func encode(v any) []byte {
+	b, _ := binary.Append(nil, order, v) // fails for no struct of numbers
+	return b
+}
+
+func (a *access) put(b []byte) {
+	order.PutUint64(b, a.offset)
+	order.PutUint32(b[8:], a.region)
+	order.PutUint32(b[12:], a.count)
 }

@@ -130,12 +130,6 @@ func (l *irqLine) trigger(level bool) {
 	_, _ = unix.Write(l.fd, one[:]) // a full counter has told the client already
 }
 
-func (t *interrupts) trigger(index int) {
-	t.mu.Lock()
-	t.line[index].trigger(index == irqINTx)
-	t.mu.Unlock()
-}
-
 func (t *interrupts) clear() {
 	t.mu.Lock()
 	for i := range t.line {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -120,16 +119,6 @@ func (s *stream) take(oob []byte) {
 			_ = unix.Close(fd) // there is no room for it
 		}
 	}
-}
-
-func connOf(fd int) (*net.UnixConn, error) {
-	f := os.NewFile(uintptr(fd), "vfio-user")
-	defer f.Close() // the connection has a duplicate
-	u, err := serve.ConnOf(f)
-	if err != nil {
-		return nil, fmt.Errorf("vfiouser: twin socket: %w: %w", ErrProtocol, err)
-	}
-	return u, nil
 }
 
 // peer sends commands and reads their replies, one at a time.

@@ -112,11 +112,6 @@ func decode[T any](b []byte) (t T, rest []byte, err error) {
 	return t, b[n:], nil
 }
 
-func encode(v any) []byte {
-	b, _ := binary.Append(nil, order, v) // fails for no struct of numbers
-	return b
-}
-
 func parseInfo(b []byte, size int, count uint32) (index uint32, err error) {
 	if len(b) != size || order.Uint32(b) < uint32(size) || order.Uint32(b[8:]) >= count {
 		return 0, syscall.EINVAL
@@ -167,12 +162,6 @@ func parseAccess(b []byte, write bool) (a access, err error) {
 		return a, syscall.EINVAL
 	}
 	return a, nil
-}
-
-func (a *access) put(b []byte) {
-	order.PutUint64(b, a.offset)
-	order.PutUint32(b[8:], a.region)
-	order.PutUint32(b[12:], a.count)
 }
 
 func parseMulti(b []byte, i int) (a access, err error) {

@@ -23,7 +23,7 @@ type ttnnABICmd struct {
 }
 
 func (ttnnABICmd) Help() string {
-	return "Compiles tt-metal's headers of each wheel and compares them with what Reprise knows of that wheel, or of the newest before it: the launch message, the memory map, the commands."
+	return "Compiles tt-metal's headers of each wheel and compares them with what Reprise knows of that wheel, or of the newest before it."
 }
 
 // abiTables are the tables of facts, by what they are for.
@@ -82,9 +82,7 @@ func (c *ttnnABICmd) Run(ctx context.Context, s cli.Streams) error {
 				if i == 0 {
 					out = append(out, compareABI(tables[i][arch.String()], h.Wheel, arch, kept))
 				}
-				if !tables[i].Has(arch.String(), h.Wheel) {
-					tables[i].Add(arch.String(), h.Wheel, kept)
-				}
+				tables[i].Add(arch.String(), h.Wheel, kept)
 			}
 		}
 	}
