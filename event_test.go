@@ -216,7 +216,7 @@ func TestAwait(t *testing.T) {
 	}, reprise.WithHangTimeout(200*time.Millisecond))
 }
 
-// order is a graph of all that was submitted, with edges to what each command comes after.
+// order is the graph of submitted commands, with edges to the commands that each follows.
 type order struct {
 	after [][]int // by command
 	tail  [2]int

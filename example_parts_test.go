@@ -72,8 +72,7 @@ func ExampleDevice_NewBuffer() {
 	// L1 for "too much": each bank must hold 8259584 B and has 1467584 B
 }
 
-// A Recorder records and does nothing else; what can't be recorded is an error that names the
-// place.
+// A Recorder only records. A call that can't be recorded is an error with the place of the call.
 func ExampleQueue_Capture() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
@@ -215,7 +214,7 @@ func ExampleQueue_Wait() {
 		check(reader.Record(ctx, read))
 		fmt.Println(string(got[:9]))
 	}
-	// Nobody has recorded this one, so nothing would end a wait for it.
+	// This event was never recorded, so nothing would end a wait for it.
 	if err := reader.WaitEvent(ctx, dev.NewEvent("forgotten")); err != nil {
 		fmt.Println("refused")
 	}
@@ -236,7 +235,7 @@ func ExampleDevice_NewHostBuffer() {
 	const size = 64 << 10
 	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 2 << 10, Name: "weights"})
 	check(err)
-	// Half of it for what is sent, half for what comes back.
+	// One half is for data to the device, one for results.
 	host, err := dev.NewHostBuffer(reprise.HostBufferConfig{Size: 2 * size, Strict: true, Name: "staging"})
 	check(err)
 	copy(host.Bytes(), "straight from here")
@@ -247,8 +246,7 @@ func ExampleDevice_NewHostBuffer() {
 	fmt.Printf("%s\n", host.Bytes()[size:size+18])
 	// The queue is in order: the write is done, so its part of the host memory may be filled anew.
 	fmt.Println(written.Done())
-	// What can't do without a copy is refused, since the buffer is strict: the NoC moves units of
-	// 16 bytes.
+	// A strict buffer refuses transfers that would need a copy: the NoC moves units of 16 bytes.
 	fmt.Println(q.ReadTo(ctx, buf, 5, host, 0, 100))
 	check(host.Release(ctx))
 	// Output:

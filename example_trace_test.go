@@ -55,7 +55,7 @@ func ExampleQueue_Begin() {
 	check(err)
 	fmt.Println(len(trace.Parts()[0].Steps), "programs")
 
-	// What a trace can't hold is refused, by name and place.
+	// Calls that a trace can't hold are refused, with their name and place.
 	rec, err = queue.Begin("wrong")
 	check(err)
 	err = queue.Wait(ctx)

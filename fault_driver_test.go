@@ -357,7 +357,7 @@ func TestRecoverResetsWhatDoesNotStart(t *testing.T) {
 	})
 }
 
-// lateStores keeps what is stored until the next load, as PCIe may.
+// lateStores delays stores until the next load, as PCIe may.
 type lateStores struct {
 	*emu.Chip
 	mu   sync.Mutex
@@ -538,8 +538,8 @@ func TestIdleDeviceBurnsNothing(t *testing.T) {
 			b.must(b.dev.Queue(id).Wait(b.ctx))
 		}
 		const idle = 300 * time.Millisecond
-		// Garbage is collected here, not in small portions later. What earlier tests left ends in
-		// a few tries.
+		// Collect garbage here and not in small portions later. What earlier tests left is gone
+		// after a few tries.
 		var used time.Duration
 		for range 5 {
 			debug.FreeOSMemory()

@@ -251,7 +251,7 @@ func TestRecoverEndsWaits(t *testing.T) {
 		for range waiters {
 			go func() { errs <- b.queue.Wait(b.ctx) }()
 		}
-		time.Sleep(5 * time.Millisecond) // so that some wait already
+		time.Sleep(5 * time.Millisecond) // so that some workers wait already
 		done := make(chan error, 1)
 		go func() { done <- b.dev.Recover(b.ctx) }()
 		for range waiters {

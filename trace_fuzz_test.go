@@ -118,7 +118,8 @@ func (c *fuzzCard) run(t devtest.Fataler, file []byte) (o outcome) {
 	return o
 }
 
-// kernelsIn says where a trace puts and starts kernels: what runs there is theirs to answer for.
+// kernelsIn returns where a trace puts and starts kernels. Harm by code there is the kernels'
+// fault.
 func kernelsIn(file []byte) string {
 	f, err := tracebuf.Decode(bytes.NewReader(file))
 	if err != nil {

@@ -64,7 +64,7 @@ func TestSameFingerprintSameAddress(t *testing.T) {
 		c := drawSmall(t)
 		a := mustNew(t, c)
 		churn(t, a, "a", 40)
-		// b comes to the same holes on another way.
+		// b reaches the same holes by other calls.
 		b := mustNew(t, c)
 		for _, e := range churn(t, b, "b", 20) {
 			must(t, b.Free(e))

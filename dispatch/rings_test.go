@@ -34,7 +34,7 @@ func TestIssueRingNeverOverwrites(t *testing.T) {
 					t.Fatalf("a batch at %#x+%#x overwrites one at %#x+%#x", off, n, o.off, o.n)
 				}
 			}
-			// The device follows its own rule to find the batch.
+			// The device finds the batch by its own rule.
 			if read+n > size {
 				read = 0
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestLongLooksAreNoHang(t *testing.T) {
-	const limit = time.Hour // so long that what the test takes is nothing
+	const limit = time.Hour // far longer than the test itself takes
 	for _, took := range []time.Duration{0, limit / 16, limit / 4, limit, 100 * limit} {
 		w := newWaiter(limit, Pace{}, new(nap.Sleeper))
 		for w.sleep == 0 {

@@ -358,7 +358,7 @@ func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))
 	devtest.Must(t, err)
-	defer func() { _ = dev.Close(ctx) }() // a kernel that never ends may be worth an error
+	defer func() { _ = dev.Close(ctx) }() // a kernel that never ends may make this fail
 	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
 	x := b.zeros(l1, 1, 1, 32, 32)
 	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})

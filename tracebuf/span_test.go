@@ -192,8 +192,8 @@ func TestValidateRefusesSpans(t *testing.T) {
 			f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}
 		}, "queue 0, commands at"},
 		{"circle", func(f *file) {
-			// The other part would have to get to its recording, for which it waits for what comes
-			// after the wait for it.
+			// A deadlock: the other part's recording comes after its wait for this part, which
+			// waits for that recording.
 			o := &f.Others[0]
 			s := &o.Image.Steps[0]
 			s.Edge.Number = 2

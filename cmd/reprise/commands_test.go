@@ -362,7 +362,7 @@ func TestInterruptedSuite(t *testing.T) {
 	}
 }
 
-// Every line that one of several processes says of its end has its number. A mismatch fails,
+// Each of several processes puts its number before what it prints at its end. A mismatch fails,
 // whatever was printed before.
 func TestConclude(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())

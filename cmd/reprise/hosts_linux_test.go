@@ -88,10 +88,10 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 		b = m.AppendCSV(b)
 	}
 	input := filepath.Join(t.TempDir(), "digits.csv")
-	must(t, os.WriteFile(input, bytes.Repeat(b, 50), 0o666)) // for far longer than until the signal
+	must(t, os.WriteFile(input, bytes.Repeat(b, 50), 0o666)) // for far longer than the signal takes
 	j := startMPIRun(t, 4, "demo", "--device", "emu:quietbox", "--input", input, "--hosts", "mpi")
 	j.waitFor(t, 4)
-	time.Sleep(time.Second) // the trace is running by then or not
+	time.Sleep(time.Second) // the trace may have started by then
 	must(t, j.Process.Signal(syscall.SIGINT))
 	var exit *exec.ExitError
 	if err := j.Wait(); !errors.As(err, &exit) || strings.Contains(j.out.String(), "accuracy") {

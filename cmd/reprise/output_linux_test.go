@@ -122,7 +122,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 		t.Errorf("nobody opens it: %v", err)
 	}
 
-	r, err := os.OpenFile(path, os.O_RDWR, 0) // opens whatever still waits
+	r, err := os.OpenFile(path, os.O_RDWR, 0) // opens pipes that are still waited for
 	must(t, err)
 	defer r.Close()
 	ctx, cancel = context.WithCancel(t.Context())
@@ -142,7 +142,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	}
 }
 
-// --timeline /dev/null of root would otherwise take that of the machine away.
+// Run by root, --timeline /dev/null would otherwise replace the machine's /dev/null.
 func TestSaveToDevice(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "null")
@@ -273,7 +273,7 @@ func (c *started) wantInterrupted(t *testing.T, name string) {
 	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitInterrupted {
 		t.Errorf("%v, want exit code %d: %s", err, cli.ExitInterrupted, &c.err)
 	}
-	// A machine that is busy may make it wait long enough to say so.
+	// On a busy machine the command may wait long enough to report the wait.
 	if got, want := strings.TrimPrefix(c.err.String(), endingLine+"\n"), "reprise: ended: "+name+" signal received\n"; got != want {
 		t.Errorf("standard error %q, want %q", got, want)
 	}
@@ -285,14 +285,14 @@ func TestSignalThatTakesTime(t *testing.T) {
 	c := start(t, nil, "demo", "--input", fewDigits(t), "--save-trace", path)
 	must(t, c.Wait())
 	c = start(t, nil, "trace", "run", "--replays", "1000000", path)
-	time.Sleep(2 * time.Second) // the trace is running by then or not
+	time.Sleep(2 * time.Second) // the trace may have started by then
 	must(t, c.Process.Signal(syscall.SIGTERM))
 	kill := time.AfterFunc(20*time.Second, func() { _ = c.Process.Kill() }) // all replays take minutes
 	defer kill.Stop()
 	c.wantInterrupted(t, "terminated")
 }
 
-// Words come while the device makes them, and the signal ends it between two of them.
+// Words are printed as the device produces them; the signal ends the command between two words.
 func TestSignalWhileGenerating(t *testing.T) {
 	r, w, err := os.Pipe()
 	must(t, err)
@@ -337,7 +337,7 @@ func TestSignalWhileReading(t *testing.T) {
 				t.Skipf("%v is ignored here, as under nohup, and so it is by the command", sig)
 			}
 			c := start(t, nil, args...)
-			w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the command has opened it as well
+			w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the command has opened the pipe too
 			must(t, err)
 			defer w.Close()
 			must(t, c.Process.Signal(sig))
@@ -364,7 +364,7 @@ func TestSignalWhilePrinting(t *testing.T) {
 	c.wantInterrupted(t, "terminated")
 }
 
-// Here the command reads a recording while it reads its flags.
+// Checking the flags already reads the recording.
 func TestSecondSignal(t *testing.T) {
 	path := pipe(t)
 	c := start(t, nil, "demo", "--device", "session:"+path)
@@ -421,7 +421,7 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// As nohup or a shell starts it.
+// As started by nohup or a shell.
 func TestIgnoredHangup(t *testing.T) {
 	var out said
 	c := startCommand(t, &out, "sh", "-c", `trap "" HUP; exec reprise monitor --interval 1h --dir "$1"`, "sh", t.TempDir())

@@ -273,7 +273,7 @@ func cmdUseLog(ts *testscript.TestScript, args []string) {
 	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: n, Peak: n, Extents: 1})
 }
 
-// cmdTamper changes a byte of a trace file, and makes its checksum right again.
+// cmdTamper changes a byte of a trace file and corrects its checksum.
 func cmdTamper(ts *testscript.TestScript, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	off, err1 := strconv.Atoi(args[2])

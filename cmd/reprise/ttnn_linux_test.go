@@ -136,7 +136,7 @@ func TestTTNNKilled(t *testing.T) {
 	other.wait(t, "opened")
 	must(t, c.Process.Kill())
 	_ = c.Wait()
-	time.Sleep(100 * time.Millisecond) // what would take the other one along does so at once
+	time.Sleep(100 * time.Millisecond) // a failure that spreads to the other process does so at once
 	if err := o.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the other program: %v", err)
 	}

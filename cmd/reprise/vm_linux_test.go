@@ -22,7 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// A socket that a killed server left is replaced; that of a busy one stays.
+// A killed server's socket is replaced; a busy server's stays.
 func TestListen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "card")
 	at := &unix.SockaddrUnix{Name: path}

@@ -103,7 +103,7 @@ func (w *walk) debug(server, client string, commands []string) {
 
 var varies = regexp.MustCompile(`0x[0-9a-f]+|#\d+|reprise-hang-\S+\.dump|\d+ of \d+ cores|^ +\d+ \(|no progress for \S+|\d+ cycles`)
 
-// alike is a line without what differs from run to run.
+// alike drops from a line what differs between runs.
 func (w *walk) alike(line string) string {
 	line = strings.ReplaceAll(line, filepath.Join(w.dir, "g"), "/tmp/gdb")
 	line = strings.ReplaceAll(line, w.dir+string(filepath.Separator), "")

@@ -48,7 +48,7 @@ func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 	}
 }
 
-// scratch is L1 for tests: above what the runtime gives to anybody.
+// scratch is L1 for tests, above what the runtime allocates.
 func (m *machine) scratch() uint32 { return m.l1.Unreserved&^0xFFF + 0x1000 }
 
 func TestBoot(t *testing.T) {
@@ -289,8 +289,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Whoever is told that a kernel has ended may read what it wrote, and the next program takes over
-// its NoC's counters. The emulator refuses a tile that tells the dispatcher of its end sooner.
+// After a kernel's end was reported, its results may be read, and the next program takes over its
+// NoC's counters. The emulator refuses a tile that reports the end sooner.
 func TestKernelsEndWithTheirRequests(t *testing.T) {
 	const pageSize, source, destination, pages = 64, 0x100000, 0x400000, 5
 	for _, arch := range arches {

@@ -253,7 +253,7 @@ func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]que
 	return [3]queueProcessor{{xy[0], chip.BRISC}, {xy[1], chip.BRISC}, {xy[1], chip.NCRISC}}
 }
 
-// What the compiler does to keep registers meanwhile isn't in it.
+// Instructions by which the compiler saves registers are left out.
 func TestTimesCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long traces on chips that run in one goroutine")
@@ -349,9 +349,8 @@ func physical(t *testing.T, arch chip.Arch, c chip.Core) chip.XY {
 	return xy
 }
 
-// An iteration costs no more than a replay of the loop's body. Where it brings its kernels anew,
-// which of the dispatcher's waits find at once what they wait for differs: each core's are compared
-// to a hundredth.
+// An iteration costs no more than a replay of the loop's body. Where an iteration sends kernels
+// again, the dispatcher's waiting varies, so each core's counts are compared to 1 %.
 func TestControlInstructions(t *testing.T) {
 	effort.Long(t)
 	var out strings.Builder

@@ -235,7 +235,7 @@ func TestEmulatorFamily(t *testing.T) {
 	}
 }
 
-// blind is a kernel that offers nothing.
+// blind is an operating system kernel without any of the features.
 type blind struct{}
 
 func (blind) Missing(f probe.Feature) error {
@@ -305,7 +305,7 @@ func TestMarkers(t *testing.T) {
 	must(t, err)
 	r := runFamily(t, "events", Config{Rounds: 3})
 	sn, err := p.Snapshot()
-	// A second probe on a marker costs next to nothing: this one is gone before the cost is
+	// A second probe on a marker costs next to nothing, so this one is removed before the cost is
 	// measured.
 	must(t, errors.Join(err, p.Close()))
 	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {

@@ -50,7 +50,7 @@ func TestSleepWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// Also if Go's runtime looked first and the kernel's timer ended later.
+// Also if Go's runtime polled first and the kernel's timer expired later.
 func TestTimersSleepAgain(t *testing.T) {
 	tm := newTimer()
 	if tm == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/prefetch"
 )
 
-// It may reach beyond what is allocated or mapped.
+// A prefetch may reach beyond allocated or mapped memory.
 func TestWriteIsAHint(t *testing.T) {
 	p := bytes.Repeat([]byte{0xA5}, 2*prefetch.Bytes)
 	want := bytes.Clone(p)

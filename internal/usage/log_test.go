@@ -156,7 +156,7 @@ func TestReadersSeeWholeUpdates(t *testing.T) {
 	for range 500 {
 		r := only(t, dir).Memory[0]
 		if r.Torn {
-			continue // the writer was always in the way; then nothing is promised
+			continue // the writer was updating during every try: then nothing is promised
 		}
 		if n := r.Allocated; r.Value != (Value{n, n, n, n}) || r.Updates != n+1 {
 			t.Fatalf("after %d updates the record is %+v", r.Updates, r.Value)

@@ -82,7 +82,7 @@ func TestCost(t *testing.T) {
 			for i, r := range (*got)[1:] {
 				took = append(took, r.Time-(*got)[i].Time)
 			}
-			slices.Sort(took) // between slices of a core's time others take theirs
+			slices.Sort(took) // other cores run between the slices of a core
 			if d := took[len(took)/2]; d > c.most {
 				b.Errorf("%v: %s: half of the lines took %d cycles or more: %v", b.Dev.Arch(), c.name, d, took)
 			}

@@ -144,7 +144,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(unpack(f, file))
 	f.Add([]byte{byte(kindEnd), 0})
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		// The checksum is made right, as somebody would who means harm.
+		// The checksum is corrected, as an attacker would.
 		if n := len(stream); n > 34 {
 			o := newWriter(io.Discard, "")
 			o.sum.Write(stream[:n-32])

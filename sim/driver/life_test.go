@@ -58,7 +58,7 @@ func wait(r *rig, f seam.File, i uint8) <-chan error {
 		done <- err
 	}()
 	<-started
-	// The waiter gives the reset lock up when it waits; until then a writer doesn't get it.
+	// The waiter releases the reset lock when it begins to wait; until then a writer can't take it.
 	for d := r.drv.devices[0]; !d.reset.TryLock(); time.Sleep(time.Millisecond) {
 		continue
 	}

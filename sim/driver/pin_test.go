@@ -225,7 +225,7 @@ func TestRegionRegisters(t *testing.T) {
 	b := pages(t, 1, unix.MAP_PRIVATE)
 	for _, tt := range []struct {
 		arch chip.Arch
-		want [][2]uint64 // register, value; math.MaxUint64 stands for the low half of the bus address
+		want [][2]uint64 // register and value; math.MaxUint64 is replaced by the low half of the bus address
 	}{
 		{chip.Wormhole, [][2]uint64{{8, 0}, {12, 0}, {0x14, math.MaxUint64}, {0x18, 0}, {0x10, 4095}, {0, 0}, {4, 0x88280000}}},
 		{chip.Blackhole, [][2]uint64{{8, 0}, {12, 0}, {0x14, math.MaxUint64}, {0x18, 0}, {0x10, 4095}, {0x20, 0}, {0, 1 << 13},

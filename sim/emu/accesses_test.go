@@ -9,11 +9,11 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Hosts push at the same time, more than there are places.
+// More hosts push at once than there are slots.
 func TestAccessQueue(t *testing.T) {
 	const hosts, each = 3, 2*accessPlaces + 7
 	q := new(accessQueue)
-	q.head.Store(1<<32 - 5) // the numbers of places start again soon
+	q.head.Store(1<<32 - 5) // the numbers of slots start again soon
 	q.taken.Store(1<<32 - 5)
 	q.tail.Store(1<<32 - 5)
 	var wg sync.WaitGroup

@@ -98,7 +98,7 @@ func (a *asm) j(label string) *asm {
 	return a.emit(jtype(x0, 0))
 }
 
-// halt is a loop that is parked at once.
+// halt is a loop that the emulator parks at once.
 func (a *asm) halt() *asm { return a.emit(jtype(x0, 0)) }
 
 func (a *asm) bytes() []byte {

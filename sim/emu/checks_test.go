@@ -382,7 +382,7 @@ func TestDelayShows(t *testing.T) {
 			if r.ld(one, 0x50000) == 2 {
 				late++
 			}
-			// The second one's bytes are here while the first one's are not.
+			// The second write's bytes have arrived, the first one's haven't.
 			first, second := r.fetchFrom(v, one), r.fetchFrom(v, two)
 			second.buf, second.ret = 2, 0x48000
 			first.tag, second.tag = 1<<10, 2<<10

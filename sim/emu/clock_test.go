@@ -84,7 +84,7 @@ func TestWallClockOfATile(t *testing.T) {
 	})
 }
 
-// However one hears of the other's turn.
+// Whichever way a core learns of the other's turn.
 func TestWallClockAcrossTiles(t *testing.T) {
 	const turns, word, stamps, mine, out = 12, 0x50000, 0x42000, 0x40000, 0x40400
 	write := func(me, to chip.XY, at uint64) nocRequest {

@@ -503,7 +503,7 @@ func remotePair(t *testing.T) (rigs []*rig, h *hostMemory) {
 	return rigs, h
 }
 
-// As tt-umd moves more than 1 KiB.
+// As tt-umd transfers more than 1 KiB.
 func TestRemoteBlocksInHostMemory(t *testing.T) {
 	const (
 		write, read = remoteWriteRequest | remoteData | remoteDataDRAM, remoteReadRequest | remoteData | remoteDataDRAM

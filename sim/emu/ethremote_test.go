@@ -23,7 +23,7 @@ func TestEthernetBroadcast(t *testing.T) {
 		g.ask(addr, 0, broadcastHeader+n, broadcast, 0, 0, 0, 0x40100)
 		g.eventually("the broadcast is done", func() bool { return g.written() == before+1 })
 	}
-	const workersOnly = 1<<(16+0) | 1<<(16+5) | 1<<0 | 1<<6 // columns of DRAM, rows of Ethernet
+	const workersOnly = 1<<(16+0) | 1<<(16+5) | 1<<0 | 1<<6 // columns of DRAM tiles, rows of Ethernet tiles
 	const tensixColumns = 0b11_1101_1110 << 16
 	for name, q := range map[string]struct {
 		racks, chips, not uint32

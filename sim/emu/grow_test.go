@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// L1 that is there as far as it was used behaves as if it were whole.
+// L1 that is allocated only as far as it was used behaves as if it were whole.
 func TestMemoryThatGrows(t *testing.T) {
 	for _, arch := range arches {
 		whole, part := bare(t, arch), bare(t, arch)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Requests in one piece do what they do step by step, to memory, counters, streams and waiting
-// processors.
+// A request performed in one piece has the effects of one performed step by step: on memory,
+// counters, streams and waiting processors.
 func TestDirect(t *testing.T) {
 	for _, arch := range arches {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -154,7 +154,7 @@ func (r *requester) draw(t *rapid.T, from int) (kind string, q nocRequest) {
 	if pick("short", 2) == 0 {
 		q.len = 4 + q.len&^15
 	}
-	if pick("code", 4) == 0 { // as it is there, or other
+	if pick("code", 4) == 0 { // equal to what is there, or different
 		q.targ, q.ret, q.len = requestsFrom+requestsSize, requestsFrom+requestsSize, 64
 	}
 	flags := uint32(pick("marked", 2))*ctrlMarked | uint32(pick("static", 2))*ctrlStaticVC | uint32(pick("channel", 8))<<13

@@ -68,7 +68,7 @@ func (w twins) run(n int) (diff string, ended, early bool) {
 	return diff, a != stopSlice && a != stopWaits, a == stopWaits
 }
 
-// memory says where what both have stored differs.
+// memory returns where the stored data of both differ.
 func (w twins) memory() string {
 	for _, m := range []struct {
 		name        string
@@ -81,7 +81,7 @@ func (w twins) memory() string {
 	return ""
 }
 
-// forgive lets both go on after a refusal.
+// forgive resumes both after a refusal.
 func (w twins) forgive() {
 	w.both(func(c *core) {
 		c.tile.chip.fault = nil

@@ -193,7 +193,7 @@ func TestHostOverwritesCode(t *testing.T) {
 					r.run(v, newAsm(0x20).stw(0x30000, 9).halt())
 					r.eventually("it runs after a reset", func() bool { return r.ld(v, 0x30000) == 9 })
 
-					// What it then does wrong by itself is refused as ever.
+					// Its own faults afterwards are refused as before.
 					r.st(v, 0xFFB121B0, 0x47800)
 					r.run(v, newAsm(0x800).stw(0x30000, 8))
 					stops(r, "a program that runs through its end")

@@ -29,7 +29,7 @@ func (r *rig) state() string {
 	return b.String()
 }
 
-// All comes out as if a waiting core had been woken and had executed its loop.
+// Results are as if a waiting core had been woken and had executed its loop.
 func TestWaitsThatGoOn(t *testing.T) {
 	const word = 0x40000
 	// BRISC polls a byte, TRISC0 a word of the same line.

@@ -90,7 +90,7 @@ func TestCompare(t *testing.T) {
 	if len(got) != 2 || got[0].Verdict != New || got[1].Verdict != Gone {
 		t.Errorf("a figure that is new and one that is gone: %+v", got)
 	}
-	// A processor that happens to be slower makes nothing else so.
+	// A slower processor alone makes no figure slower.
 	reportOf := func(ns, memcpy float64) *Report {
 		hot := figure("y", memcpy, 0, quiet)
 		hot.Family, hot.Name = "baseline", MemcpyHot

@@ -173,7 +173,7 @@ func TestOtherLibraries(t *testing.T) {
 	}
 }
 
-// MPI's signal handlers don't stay.
+// MPI's signal handlers are removed.
 func TestSignals(t *testing.T) {
 	if out, err := run(t, "signals"); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -203,7 +203,7 @@ func roleSignals(ctx context.Context, e *Engine) error {
 
 func TestKilled(t *testing.T) {
 	t.Run("job ends", func(t *testing.T) {
-		out, err := run(t, "killed") // whom mpirun ends first, others may find gone too
+		out, err := run(t, "killed") // survivors may also miss a process that mpirun ended first
 		if err == nil || strings.Contains(out, "failed:") {
 			t.Errorf("%v\n%s", err, out)
 		}
