@@ -88,7 +88,7 @@ type left struct {
 func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	area, ok := dev.PrintArea()
 	if !ok {
-		return nil, fmt.Errorf("debug/print: listen to %s: %w: its workers run tt-metal's base firmware; open it without WithFirmware",
+		return nil, fmt.Errorf("print: listen to %s: %w: its workers run tt-metal's base firmware; open it without WithFirmware",
 			dev.Name(), errors.ErrUnsupported)
 	}
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
@@ -172,7 +172,7 @@ func (l *Listener) visitLocked() (n int, err error) {
 		m, err := l.readLocked(c)
 		n += m
 		if err != nil {
-			l.err = fmt.Errorf("debug/print: read what kernels of %v print: %w", c.at, err)
+			l.err = fmt.Errorf("print: read what kernels of %v print: %w", c.at, err)
 			return n, l.err
 		}
 	}
@@ -190,7 +190,7 @@ func (l *Listener) visitLocked() (n int, err error) {
 // leaveLocked tells a processor that kernels needn't wait anymore.
 func (l *Listener) leaveLocked(r *left) error {
 	if err := l.sayLocked(r.place, &r.reader, 0); err != nil {
-		return fmt.Errorf("debug/print: stop reading what kernels of %v print: %w", r.core, err)
+		return fmt.Errorf("print: stop reading what kernels of %v print: %w", r.core, err)
 	}
 	return nil
 }

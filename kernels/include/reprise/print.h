@@ -2,7 +2,7 @@
 //
 // Formats stay in the kernel's file, in a section that isn't loaded; what goes to the host is where the format is in that
 // section, the time and the arguments, by way of a ring in L1 that each processor of a core has. The host's side is package
-// debug/print, which docs/debugging.md describes.
+// kernels/print, which docs/debugging.md describes.
 //
 // Without REPRISE_PRINTS (kernels.Source.Prints) nothing here takes an instruction or a byte; arguments are not evaluated.
 //

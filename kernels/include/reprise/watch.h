@@ -1,7 +1,7 @@
 // What a kernel reports when a check of it fails, for C and C++: assertions of reprise/assert.h, and the checks of circular buffers,
 // NoC requests and stacks in the other headers. They are compiled in by REPRISE_WATCH (kernels.Source.Watch) only.
 //
-// A processor whose check fails writes one record to its place in L1, and stops for ever. The host's side is package debug/watch,
+// A processor whose check fails writes one record to its place in L1, and stops for ever. The host's side is package kernels/watch,
 // which docs/debugging.md describes. Texts, files and lines are where reprise/print.h keeps formats: in a section of the kernel's
 // file that isn't loaded.
 #ifndef REPRISE_WATCH_H

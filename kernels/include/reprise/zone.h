@@ -2,7 +2,7 @@
 // is a zone. reprise_zone_begin(z, "name") and reprise_zone_end(z) are one that ends elsewhere in the block of the first.
 //
 // A zone is a record in the ring of reprise/print.h, which is written at its end. A full ring waits for nobody: the zone is lost,
-// and counted. Names stay in the kernel's file, as formats do. The host's side is package debug/print.
+// and counted. Names stay in the kernel's file, as formats do. The host's side is package kernels/print.
 //
 // Without REPRISE_ZONES (kernels.Source.Zones) nothing here takes an instruction or a byte.
 #ifndef REPRISE_ZONE_H

@@ -1,5 +1,5 @@
 // Printing from a kernel under tt-metal's names: DPRINT << "x " << x << ENDL(), or DPRINT("x {}\n", x), of which DEVICE_PRINT is
-// another name; the host has it from package debug/print.
+// another name; the host has it from package kernels/print.
 // Without REPRISE_PRINTS (kernels.Source.Prints) it takes no instruction and no byte, and nothing after DPRINT is evaluated.
 //
 // Literals stay in the kernel's file, other texts are copied. A line ends with ENDL() or "\n". DPRINT << TSLICE(cb, tile, range)
@@ -131,7 +131,7 @@ struct no_print {
 
 namespace reprise {
 
-// Items of a record: the kind in the highest byte of a word, and what the kind says. Package debug/print has the same.
+// Items of a record: the kind in the highest byte of a word, and what the kind says. Package kernels/print has the same.
 enum print_item : uint32_t {
     item_literal = 1u << 24,  // offset in .reprise_print
     item_unsigned = 2u << 24,
