@@ -122,12 +122,11 @@ const (
 	samplesARound = 20 // kernels are counted once a round: that reads more
 )
 
-// sample returns a function that looks at what the device does and adds it to the log. A device
-// that can't be read counts as idle.
+// sample returns a function that looks at what the device does and adds it to the log.
 func (d *Device) sample(log *usage.Log) func() {
 	var all usage.Activity
 	var queues []usage.QueueActivity
-	round, busy := 0, uint64(0)
+	round := 0
 	count := func(s dispatch.QueueState, idle, blocked *uint64) {
 		switch s {
 		case dispatch.QueueIdle:
@@ -150,13 +149,12 @@ func (d *Device) sample(log *usage.Log) func() {
 		if round == 0 {
 			all.Kernels = uint64(a.Kernels)
 		}
-		busy += uint64(a.Busy)
-		if round++; round == samplesARound {
-			all.Recent = 1000 * busy / max(1, samplesARound*all.Workers)
-			round, busy = 0, 0
-		}
+		round = (round + 1) % samplesARound
 		queues = append(queues, make([]usage.QueueActivity, len(a.Queues)-len(queues))...)
 		for i, q := range a.Queues {
+			if max(q.Prefetcher, q.Dispatcher) == dispatch.QueueUnknown {
+				continue
+			}
 			to := &queues[i]
 			to.Samples++
 			count(q.Prefetcher, &to.FetchIdle, &to.FetchBlocked)

@@ -16,6 +16,7 @@ const (
 	QueueWorks   QueueState = iota
 	QueueIdle               // waits for commands
 	QueueBlocked            // waits for workers, the host, another core or memory
+	QueueUnknown            // unreadable, or tt-metal's firmware without waypoints
 )
 
 // Activity is what a device does at one time.
@@ -46,7 +47,7 @@ func (d *Device) Activity(kernels bool) Activity {
 		}
 	}
 	for _, q := range d.queues {
-		a.Queues = append(a.Queues, QueueActivity{d.queueState(q.tiles.prefetch), d.queueState(q.tiles.dispatch)})
+		a.Queues = append(a.Queues, QueueActivity{queueState(d.report.Core(q.tiles.prefetch)), queueState(d.report.Core(q.tiles.dispatch))})
 	}
 	return a
 }
@@ -54,11 +55,12 @@ func (d *Device) Activity(kernels bool) Activity {
 // Waypoints of idle cores; those of working ones are RUN and empty.
 var idleWaypoints = []string{"IDLE", "HQW", "UAPW"}
 
-func (d *Device) queueState(c chip.Core) QueueState {
-	s := d.report.Core(c)
+func queueState(s CoreState) QueueState {
 	at := s.Processors[chip.BRISC].Waypoint
 	switch {
-	case s.Unreadable != "" || slices.Contains(idleWaypoints, at):
+	case s.Unreadable != "" || s.Firmware != "" && at == "RUN":
+		return QueueUnknown
+	case slices.Contains(idleWaypoints, at):
 		return QueueIdle
 	case at == "RUN" || at == "" || at == "R":
 		return QueueWorks

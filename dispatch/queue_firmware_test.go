@@ -456,3 +456,19 @@ func TestWideFetchEntries(t *testing.T) {
 		t.Error("a pointer into the middle of an entry is taken")
 	}
 }
+
+func TestQueueStates(t *testing.T) {
+	for _, c := range []struct {
+		firmware, waypoint, unreadable string
+		want                           QueueState
+	}{
+		{"", "IDLE", "", QueueIdle}, {"", "RUN", "", QueueWorks}, {"", "WRKR", "", QueueBlocked}, {"", "", "no answer", QueueUnknown},
+		{"0.65.1", "HQW", "", QueueIdle}, {"0.65.1", "R", "", QueueWorks}, {"0.65.1", "RUN", "", QueueUnknown}, // by the go message
+	} {
+		s := CoreState{Firmware: c.firmware, Unreadable: c.unreadable}
+		s.Processors[chip.BRISC].Waypoint = c.waypoint
+		if got := queueState(s); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

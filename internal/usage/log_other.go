@@ -15,5 +15,8 @@ func (l *Log) Close() error { return nil }
 // Read fails.
 func Read(string) (*Snapshot, error) { return nil, fmt.Errorf("usage: read: %w", ErrUnsupported) }
 
+// Watch fails.
+func Watch(string) error { return fmt.Errorf("usage: watch: %w", ErrUnsupported) }
+
 // Sweep fails.
 func Sweep(string) (int, error) { return 0, fmt.Errorf("usage: sweep: %w", ErrUnsupported) }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -167,6 +168,9 @@ func TestReadersSeeWholeUpdates(t *testing.T) {
 // writerDir makes the test binary a process that changes a log there for ever.
 const writerDir = "REPRISE_TEST_USAGE_DIR"
 
+// watcherDir makes it one that watches the logs there.
+const watcherDir = "REPRISE_TEST_WATCH_DIR"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		write(dir)
@@ -213,7 +217,7 @@ func TestActivity(t *testing.T) {
 	if !l.Watched() {
 		t.Error("not watched")
 	}
-	a := Activity{Samples: 4, Workers: 80, Busy: 160, Recent: 500, Kernels: 7}
+	a := Activity{Samples: 4, Workers: 80, Busy: 160, Kernels: 7}
 	queues := []QueueActivity{{4, 1, 2, 3, 1}, {4, 0, 0, 4, 0}}
 	l.SetActivity(a, queues...)
 	e := only(t, dir)
@@ -223,10 +227,41 @@ func TestActivity(t *testing.T) {
 	if diff := cmp.Diff(queues, e.Queues); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	for _, by := range []time.Duration{-time.Minute, 24 * time.Hour} {
+		at := time.Now().Add(by)
+		must(t, os.Chtimes(filepath.Join(dir, watchName), at, at))
+		if l.Watched() {
+			t.Errorf("watched by a look %v from now", by)
+		}
+	}
+}
+
+// Users watch each other's processes, whoever looked first.
+func TestOthersWatch(t *testing.T) {
+	if dir := os.Getenv(watcherDir); dir != "" {
+		must(t, Watch(dir))
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs a process as another user")
+	}
+	dir, err := os.MkdirTemp("", "watch") // t.TempDir has parents of mode 0700
+	must(t, err)
+	defer os.RemoveAll(dir)
+	must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	l := create(t, dir, card)
+	must(t, Watch(dir))
 	old := time.Now().Add(-time.Minute)
 	must(t, os.Chtimes(filepath.Join(dir, watchName), old, old))
-	if l.Watched() {
-		t.Error("watched a minute later")
+	bin := filepath.Join(dir, "test")
+	b, err := os.ReadFile(os.Args[0])
+	must(t, err)
+	must(t, os.WriteFile(bin, b, 0o755))
+	c := exec.Command(bin, "-test.run=^TestOthersWatch$")
+	c.Dir, c.Env = dir, append(os.Environ(), watcherDir+"="+dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := c.CombinedOutput(); err != nil || !l.Watched() {
+		t.Errorf("another user's look: %v, watched: %t\n%s", err, l.Watched(), out)
 	}
 }
 
@@ -287,7 +322,7 @@ func TestStoppedWriter(t *testing.T) {
 	l.Set(DRAM, Value{Capacity: 100, Allocated: 1})
 	l.Set(L1, Value{Capacity: 50, Allocated: 2})
 	*word(l.mem, atRecords+int(DRAM)*recordSize) |= 1 // where an update stores first
-	*word(l.mem, atRecords+int(DRAM)*recordSize+atAllocated) = 10
+	*word(l.mem, atRecords+int(DRAM)*recordSize+atCapacity+8) = 10
 	want := []Record{
 		{Kind: DRAM, Torn: true, Updates: 1, Value: Value{Capacity: 100, Allocated: 10}},
 		{Kind: L1, Updates: 1, Value: Value{Capacity: 50, Allocated: 2}},

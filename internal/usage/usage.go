@@ -13,7 +13,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -65,11 +64,8 @@ const (
 	recordWords = 7 // after the sequence
 	// u64 words of a record. The sequence is odd during an update, else twice the number of
 	// updates.
-	atSequence  = 0
-	atCapacity  = 8
-	atAllocated = 16
-	atPeak      = 24
-	atExtents   = 32
+	atSequence = 0
+	atCapacity = 8
 )
 
 // Kind is a kind of device memory, with the values of tt-metal's BufferType.
@@ -98,7 +94,6 @@ type Activity struct {
 	Samples uint64 `json:"samples"`
 	Workers uint64 `json:"workers"`
 	Busy    uint64 `json:"busy"`    // workers that ran a kernel, summed over samples
-	Recent  uint64 `json:"recent"`  // of the last round of samples, in per mille of the workers
 	Kernels uint64 `json:"kernels"` // run on the workers since they started, modulo 2^32; 0 if unknown
 }
 
@@ -128,10 +123,10 @@ func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
 
 // Value is in bytes over all banks. DRAM and Trace may share their capacity.
 type Value struct {
-	Capacity  uint64
-	Allocated uint64
-	Peak      uint64 // the most that was ever allocated at once
-	Extents   uint64 // live buffers, or traces
+	Capacity  uint64 `json:"capacity"`
+	Allocated uint64 `json:"allocated"`
+	Peak      uint64 `json:"peak"`    // the most that was ever allocated at once
+	Extents   uint64 `json:"extents"` // live buffers, or traces
 }
 
 // Long text is cut.
@@ -197,28 +192,22 @@ func Decode(b []byte) (*Entry, error) {
 			NUMANode: int(int32(le.Uint32(b[atNUMA:]))), Emulated: le.Uint32(b[atFlags:])&flagEmulated != 0,
 		},
 	}
-	for _, k := range Kinds() {
-		r := b[atRecords+int(k)*recordSize:][:recordSize]
-		seq := le.Uint64(r[atSequence:])
-		if seq == 0 {
-			continue // the device doesn't have it
-		}
-		e.Memory = append(e.Memory, Record{
-			Kind: k, Updates: seq / 2, Torn: seq&1 != 0,
-			Value: Value{Capacity: le.Uint64(r[atCapacity:]), Allocated: le.Uint64(r[atAllocated:]),
-				Peak: le.Uint64(r[atPeak:]), Extents: le.Uint64(r[atExtents:])},
-		})
-	}
-	words := func(record int) (w [recordWords]uint64) {
+	words := func(record int) (sequence uint64, w [recordWords]uint64) {
+		r := b[atRecords+record*recordSize:]
 		for i := range w {
-			w[i] = le.Uint64(b[atRecords+record*recordSize+8*(i+1):])
+			w[i] = le.Uint64(r[8*(i+1):])
 		}
-		return w
+		return le.Uint64(r[atSequence:]), w
 	}
-	w := words(activityRecord)
-	e.Activity = Activity{w[0], w[1], w[2], w[3], w[4]}
+	for _, k := range Kinds() {
+		if seq, w := words(int(k)); seq != 0 { // else the device doesn't have it
+			e.Memory = append(e.Memory, Record{k, Value{w[0], w[1], w[2], w[3]}, seq / 2, seq&1 != 0})
+		}
+	}
+	_, w := words(activityRecord)
+	e.Activity = Activity{w[0], w[1], w[2], w[3]}
 	for i := range maxQueues {
-		if w := words(queueRecord + i); w[0] > 0 {
+		if _, w := words(queueRecord + i); w[0] > 0 {
 			e.Queues = append(e.Queues, QueueActivity{w[0], w[1], w[2], w[3], w[4]})
 		}
 	}
@@ -372,7 +361,7 @@ func (l *Log) Set(k Kind, v Value) {
 
 // SetActivity stores what has been sampled. Calls must not be concurrent.
 func (l *Log) SetActivity(a Activity, queues ...QueueActivity) {
-	l.set(activityRecord, [recordWords]uint64{a.Samples, a.Workers, a.Busy, a.Recent, a.Kernels})
+	l.set(activityRecord, [recordWords]uint64{a.Samples, a.Workers, a.Busy, a.Kernels})
 	for i, q := range queues[:min(len(queues), maxQueues)] {
 		l.set(queueRecord+i, [recordWords]uint64{q.Samples, q.FetchIdle, q.FetchBlocked, q.DispatchIdle, q.DispatchBlocked})
 	}
@@ -398,27 +387,10 @@ const watchName = "reprise.watch"
 
 const watchFor = 3 * time.Second // after a look
 
-// Watch asks the processes with a log in a directory to sample their devices for the next seconds.
-func Watch(dir string) error {
-	path := filepath.Join(dir, watchName)
-	now := time.Now()
-	err := os.Chtimes(path, now, now)
-	if errors.Is(err, fs.ErrNotExist) {
-		var f *os.File
-		if f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666); err == nil {
-			err = errors.Join(f.Chmod(0o666), f.Close()) // whatever the umask is
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("usage: watch: %w", err)
-	}
-	return nil
-}
-
-// Watched reports whether somebody wants to know the activity.
+// Watched reports whether somebody wants to know the activity. A time in the future doesn't count.
 func (l *Log) Watched() bool {
 	st, err := os.Lstat(filepath.Join(filepath.Dir(l.path), watchName))
-	return err == nil && time.Since(st.ModTime()) < watchFor
+	return err == nil && time.Since(st.ModTime()).Abs() < watchFor
 }
 
 // Sampler calls sample each interval while somebody watches a log, and looks for watchers once a

@@ -186,6 +186,22 @@ func Sweep(dir string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
+// Watch asks the processes with a log in a directory to sample their devices for the next seconds.
+func Watch(dir string) error {
+	path := filepath.Join(dir, watchName)
+	err := unix.Lutimes(path, nil) // to now, which others than the owner may too
+	if errors.Is(err, fs.ErrNotExist) {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o666); err == nil {
+			err = errors.Join(f.Chmod(0o666), f.Close()) // whatever the umask is
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("usage: watch: %w", err)
+	}
+	return nil
+}
+
 // stale reports whether a file is a log of this user's dead process, whose name no other takes.
 func (r *reader) stale(path string, ns uint64) bool {
 	fd, st, err := open(path)

@@ -288,7 +288,6 @@ func (m *Machine) openLogs(dir string) {
 		m.samplers = append(m.samplers, usage.StartSampler(log, 50*time.Millisecond, func() {
 			l := c.Load()
 			a.Samples, a.Workers, a.Busy = a.Samples+1, uint64(l.Tiles), a.Busy+uint64(l.Busy)
-			a.Recent = 1000 * uint64(l.Busy) / max(1, a.Workers)
 			log.SetActivity(a)
 			log.Set(usage.DRAM, usage.Value{Capacity: uint64(p.DRAMBanks) * p.DRAMBankSize, Allocated: l.DRAM, Peak: l.DRAM})
 		}))

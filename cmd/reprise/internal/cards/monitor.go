@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -61,41 +62,69 @@ func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	return newMonitorReport(s), nil
 }
 
+// look returns a poll that compares with earlier ones, for the newest samples.
+func (c *MonitorCmd) look() func() (*MonitorReport, error) {
+	var mu sync.Mutex
+	seen := map[string]monitorActivity{} // by log
+	return func() (*MonitorReport, error) {
+		r, err := c.poll()
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.each(func(_ *monitorDevice, p *monitorProcess) {
+			a := cmp.Or(p.Activity, &monitorActivity{})
+			if old, ok := seen[p.Log]; ok {
+				if a.Samples < old.Samples+5 {
+					a.Recent = old.Recent
+					return
+				}
+				s := share(a.Busy-old.Busy, (a.Samples-old.Samples)*a.Workers)
+				a.Recent = &s
+			}
+			seen[p.Log] = *a
+		})
+		return r, nil
+	}
+}
+
 // Run polls once, serves, or polls until it is interrupted.
 func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
+	look := c.look()
 	switch {
 	case c.Listen != "":
-		return c.serve(ctx, s.Err)
+		return cli.Serve(ctx, "monitor", c.Listen, metricsHandler(c.poll), s.Err, "/metrics")
 	case c.Once || c.JSON:
-		r, err := c.poll()
-		if err == nil && r.unwatched() {
+		r, err := look()
+		if err == nil && len(r.Devices) > 0 {
 			select { // processes look for watchers once a second
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(c.Interval + c.Interval/2):
+			case <-time.After(3 * time.Second / 2):
 			}
-			r, err = c.poll()
+			r, err = look()
 		}
 		if err != nil {
 			return err
 		}
 		return s.Print(c.JSON, r, r.print)
 	case cli.IsTerminal(s.Out):
-		p := tea.NewProgram(newMonitorView(c.poll, c.Interval), tea.WithContext(ctx), tea.WithOutput(s.Out), tea.WithoutSignalHandler())
+		p := tea.NewProgram(newMonitorView(look, c.Interval), tea.WithContext(ctx), tea.WithOutput(s.Out), tea.WithoutSignalHandler())
 		m, err := p.Run()
 		if err != nil {
 			return err
 		}
 		return m.(*monitorView).err
 	}
-	return c.follow(ctx, s.Out)
+	return c.follow(ctx, s.Out, look)
 }
 
-func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
+func (c *MonitorCmd) follow(ctx context.Context, w io.Writer, look func() (*MonitorReport, error)) error {
 	t := time.NewTicker(c.Interval)
 	defer t.Stop()
 	for {
-		r, err := c.poll()
+		r, err := look()
 		if err != nil {
 			return err
 		}
@@ -111,10 +140,6 @@ func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 		case <-t.C:
 		}
 	}
-}
-
-func (c *MonitorCmd) serve(ctx context.Context, w io.Writer) error {
-	return cli.Serve(ctx, "monitor", c.Listen, metricsHandler(c.poll), w, "/metrics")
 }
 
 // MonitorReport holds the logs' contents by device.
@@ -152,24 +177,20 @@ type monitorProcess struct {
 	Log     string          `json:"log"`
 	Memory  []monitorMemory `json:"memory"`
 
-	Activity *usage.Activity       `json:"activity,omitempty"` // absent if nobody watched
+	Activity *monitorActivity      `json:"activity,omitempty"` // absent if nobody watched
 	Queues   []usage.QueueActivity `json:"queues,omitempty"`
 }
 
-// unwatched reports whether a process has sampled nothing.
-func (r *MonitorReport) unwatched() (is bool) {
-	r.each(func(_ *monitorDevice, p *monitorProcess) { is = is || p.Activity == nil })
-	return is
+type monitorActivity struct {
+	usage.Activity
+	Recent *float64 `json:"recent,omitempty"` // share of busy workers between two looks
 }
 
 type monitorMemory struct {
-	Kind      string `json:"kind"`
-	Capacity  uint64 `json:"capacity"`
-	Allocated uint64 `json:"allocated"`
-	Peak      uint64 `json:"peak"`
-	Extents   uint64 `json:"extents"`
-	Updates   uint64 `json:"updates"`
-	Torn      bool   `json:"torn,omitempty"`
+	Kind string `json:"kind"`
+	usage.Value
+	Updates uint64 `json:"updates"`
+	Torn    bool   `json:"torn,omitempty"`
 }
 
 // label is the same in all processes.
@@ -223,11 +244,11 @@ func (d *monitorDevice) add(e *usage.Entry) {
 	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: userName(e.UID), Command: e.Command, Opened: e.Opened, Log: e.Path,
 		Memory: []monitorMemory{}, Queues: e.Queues}
 	if e.Activity.Samples > 0 {
-		p.Activity = &e.Activity
+		p.Activity = &monitorActivity{Activity: e.Activity}
 	}
 	for _, m := range e.Memory {
 		kind := m.Kind.String()
-		p.Memory = append(p.Memory, monitorMemory{kind, m.Capacity, m.Allocated, m.Peak, m.Extents, m.Updates, m.Torn})
+		p.Memory = append(p.Memory, monitorMemory{kind, m.Value, m.Updates, m.Torn})
 		i := slices.IndexFunc(d.Memory, func(t monitorTotal) bool { return t.Kind == kind })
 		if i < 0 {
 			i = len(d.Memory)
@@ -235,13 +256,14 @@ func (d *monitorDevice) add(e *usage.Entry) {
 		}
 		t := &d.Memory[i]
 		t.Capacity = max(t.Capacity, m.Capacity)
-		if m.Allocated > math.MaxUint64-t.Allocated {
-			t.Allocated = math.MaxUint64
-		} else {
-			t.Allocated += m.Allocated
-		}
+		t.Allocated += min(m.Allocated, math.MaxUint64-t.Allocated)
 	}
 	d.Processes = append(d.Processes, p)
+}
+
+func (p *monitorProcess) labels(d *monitorDevice, more ...string) []string {
+	return slices.Concat([]string{"device", d.label()}, more, []string{"pid", strconv.Itoa(p.PID), "command", p.Command, "log",
+		filepath.Base(p.Log)})
 }
 
 func (p *monitorProcess) id() string {
@@ -294,8 +316,11 @@ func (r *MonitorReport) printActivity(w cli.Text) {
 				"DISPATCHER IDLE", "BLOCKED")
 			head = true
 		}
-		a := p.Activity
-		row := []any{d.label(), p.id(), a.Workers, percent(float64(a.Recent) / 1000), percent(share(a.Busy, a.Samples*a.Workers)),
+		a, recent := p.Activity, "-"
+		if a.Recent != nil {
+			recent = percent(*a.Recent)
+		}
+		row := []any{d.label(), p.id(), a.Workers, recent, percent(share(a.Busy, a.Samples*a.Workers)),
 			a.Kernels}
 		for i, q := range p.Queues {
 			t.Row(append(row, i, percent(share(q.FetchIdle, q.Samples)), percent(share(q.FetchBlocked, q.Samples)),
@@ -455,8 +480,8 @@ func (v *monitorView) lines() []string {
 			p := &d.Processes[j]
 			open := v.report.Time.Sub(p.Opened).Truncate(time.Second)
 			out = append(out, cut(fmt.Sprintf("    %s %s, %s, open for %v", p.id(), cli.Dash(p.Command), p.User, max(0, open)), v.width))
-			if a := p.Activity; a != nil {
-				out = append(out, v.bar("      workers  ", a.Recent, 1000, long,
+			if a := p.Activity; a != nil && a.Recent != nil {
+				out = append(out, v.bar("      workers  ", uint64(1000**a.Recent), 1000, long,
 					fmt.Sprintf("busy, %s since they started", cli.Count(int(a.Kernels), "kernel"))))
 			}
 			for _, m := range p.Memory {
@@ -548,8 +573,7 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 		r.each(func(d *monitorDevice, p *monitorProcess) {
 			for i := range p.Memory {
 				m := &p.Memory[i]
-				w.Uint(x.value(m), "device", d.label(), "kind", m.Kind,
-					"pid", strconv.Itoa(p.PID), "command", p.Command, "log", filepath.Base(p.Log))
+				w.Uint(x.value(m), p.labels(d, "kind", m.Kind)...)
 			}
 		})
 	}
@@ -562,14 +586,12 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 		if d.NUMANode != nil {
 			node = strconv.Itoa(*d.NUMANode)
 		}
-		w.Uint(1, "device", d.label(), "name", d.Name, "serial", d.Serial, "arch", d.Arch,
-			"numa_node", node, "emulated", strconv.FormatBool(d.Emulated), "pid", strconv.Itoa(p.PID),
-			"uid", strconv.Itoa(p.UID), "command", p.Command, "log", filepath.Base(p.Log))
+		w.Uint(1, p.labels(d, "name", d.Name, "serial", d.Serial, "arch", d.Arch, "numa_node", node, "emulated",
+			strconv.FormatBool(d.Emulated), "uid", strconv.Itoa(p.UID))...)
 	})
 	w.Family("reprise_process_open_time_seconds", promtext.Gauge, "When the process opened the device, in seconds since 1970.")
 	r.each(func(d *monitorDevice, p *monitorProcess) {
-		w.Float(float64(p.Opened.UnixMilli())/1e3, "device", d.label(), "pid", strconv.Itoa(p.PID),
-			"command", p.Command, "log", filepath.Base(p.Log))
+		w.Float(float64(p.Opened.UnixMilli())/1e3, p.labels(d)...)
 	})
 	w.Family("reprise_logs", promtext.Gauge, "Logs by state: live, dead (of a process that is gone and another user's) or unreadable.")
 	w.Uint(live, "state", "live")
@@ -580,36 +602,33 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 
 // activityMetrics has samples as counters, so that rates of both give shares.
 func (r *MonitorReport) activityMetrics(w *promtext.Writer) {
-	labels := func(d *monitorDevice, p *monitorProcess, more ...string) []string {
-		return append([]string{"device", d.label(), "pid", strconv.Itoa(p.PID), "command", p.Command, "log", filepath.Base(p.Log)}, more...)
-	}
 	for _, x := range []struct {
 		name, help string
-		value      func(*usage.Activity) uint64
+		value      func(*monitorActivity) uint64
 	}{
-		{"worker_samples_total", "Looks at workers: samples by workers.", func(a *usage.Activity) uint64 { return a.Samples * a.Workers }},
-		{"worker_busy_samples_total", "Looks at workers that ran a kernel.", func(a *usage.Activity) uint64 { return a.Busy }},
-		{"kernels_total", "Kernels that the workers have run, modulo 2^32.", func(a *usage.Activity) uint64 { return a.Kernels }},
+		{"worker_samples_total", "Looks at workers: samples by workers.", func(a *monitorActivity) uint64 { return a.Samples * a.Workers }},
+		{"worker_busy_samples_total", "Looks at workers that ran a kernel.", func(a *monitorActivity) uint64 { return a.Busy }},
+		{"kernels_total", "Kernels that the workers have run, modulo 2^32.", func(a *monitorActivity) uint64 { return a.Kernels }},
 	} {
 		w.Family("reprise_"+x.name, promtext.Counter, x.help)
 		r.each(func(d *monitorDevice, p *monitorProcess) {
 			if p.Activity != nil {
-				w.Uint(x.value(p.Activity), labels(d, p)...)
+				w.Uint(x.value(p.Activity), p.labels(d)...)
 			}
 		})
 	}
 	w.Family("reprise_queue_samples_total", promtext.Counter, "Looks at a command queue's core, by its state: idle (it waits for commands), blocked or working.")
 	r.each(func(d *monitorDevice, p *monitorProcess) {
 		for i, q := range p.Queues {
-			for _, c := range []struct {
-				core          string
-				idle, blocked uint64
-			}{{"prefetcher", q.FetchIdle, q.FetchBlocked}, {"dispatcher", q.DispatchIdle, q.DispatchBlocked}} {
-				for state, n := range map[string]uint64{"idle": c.idle, "blocked": c.blocked,
-					"working": q.Samples - min(q.Samples, c.idle+c.blocked)} {
-					w.Uint(n, labels(d, p, "queue", strconv.Itoa(i), "core", c.core, "state", state)...)
+			queue := strconv.Itoa(i)
+			put := func(core string, idle, blocked uint64) {
+				works := q.Samples - min(q.Samples, idle+blocked)
+				for i, n := range []uint64{idle, blocked, works} {
+					w.Uint(n, p.labels(d, "queue", queue, "core", core, "state", []string{"idle", "blocked", "working"}[i])...)
 				}
 			}
+			put("prefetcher", q.FetchIdle, q.FetchBlocked)
+			put("dispatcher", q.DispatchIdle, q.DispatchBlocked)
 		}
 	})
 }

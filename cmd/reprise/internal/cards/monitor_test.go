@@ -104,10 +104,12 @@ unreadable: /dev/shm/reprise.9.0000000f: not a usage log
 
 func TestMonitorActivity(t *testing.T) {
 	s := snapshot()
-	s.Entries[0].Activity = usage.Activity{Samples: 10, Workers: 80, Busy: 200, Recent: 125, Kernels: 77}
+	s.Entries[0].Activity = usage.Activity{Samples: 10, Workers: 80, Busy: 200, Kernels: 77}
 	s.Entries[0].Queues = []usage.QueueActivity{{Samples: 10, FetchIdle: 5, FetchBlocked: 1, DispatchIdle: 2, DispatchBlocked: 8},
 		{Samples: 10}}
 	r := newMonitorReport(s)
+	recent := 0.125
+	r.Devices[0].Processes[0].Activity.Recent = &recent
 	var b bytes.Buffer
 	devtest.Must(t, cli.Print(&b, r.printActivity))
 	want := `
@@ -123,15 +125,42 @@ DEVICE        PID  WORKERS  BUSY NOW  BUSY    KERNELS  QUEUE  PREFETCHER IDLE  B
 	devtest.Must(t, err)
 	series, err := promtest.Parse(text.String())
 	devtest.Must(t, err)
-	const of = `{device="0000:01:00.0",pid="100",command="train",log="reprise.100.0000000a"`
+	const dev, of = `{device="0000:01:00.0",`, `pid="100",command="train",log="reprise.100.0000000a"}`
 	for key, want := range map[string]float64{
-		`reprise_worker_samples_total` + of + `}`: 800, `reprise_worker_busy_samples_total` + of + `}`: 200, `reprise_kernels_total` + of + `}`: 77,
-		`reprise_queue_samples_total` + of + `,queue="0",core="prefetcher",state="working"}`: 4,
-		`reprise_queue_samples_total` + of + `,queue="0",core="dispatcher",state="blocked"}`: 8,
+		`reprise_worker_samples_total` + dev + of: 800, `reprise_worker_busy_samples_total` + dev + of: 200, `reprise_kernels_total` + dev + of: 77,
+		`reprise_queue_samples_total` + dev + `queue="0",core="prefetcher",state="working",` + of: 4,
+		`reprise_queue_samples_total` + dev + `queue="0",core="dispatcher",state="blocked",` + of: 8,
 	} {
 		if got, ok := series[key]; !ok || got != want {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
+	}
+}
+
+// BUSY NOW is of the samples between two looks, whatever came before.
+func TestMonitorLooks(t *testing.T) {
+	dir := t.TempDir()
+	l, err := usage.Create(dir, usage.Device{Name: "card", NUMANode: -1})
+	devtest.Must(t, err)
+	defer l.Close()
+	look := (&MonitorCmd{Dir: dir}).look()
+	for i, c := range []struct {
+		samples, busy uint64
+		want          string
+	}{{0, 0, "none"}, {3, 30, "none"}, {5, 25, "0.5"}, {1005, 25, "0"}, {1007, 45, "0"}, {1015, 125, "1"}} {
+		l.SetActivity(usage.Activity{Samples: c.samples, Workers: 10, Busy: c.busy})
+		r, err := look()
+		devtest.Must(t, err)
+		got := "none"
+		if a := r.Devices[0].Processes[0].Activity; a != nil && a.Recent != nil {
+			got = fmt.Sprint(*a.Recent)
+		}
+		if got != c.want {
+			t.Errorf("look %d: %s, want %s", i, got, c.want)
+		}
+	}
+	if got, err := (&MonitorCmd{Dir: dir}).look()(); err != nil || got.Devices[0].Processes[0].Activity.Recent != nil {
+		t.Errorf("a first look knows what happens now (%v)", err)
 	}
 }
 
@@ -152,7 +181,7 @@ func TestMonitorMetrics(t *testing.T) {
 		`reprise_memory_extents{device="0000:01:00.0",kind="L1_SMALL",pid="100",command="train",log="reprise.100.0000000a"} 0`,
 		`# TYPE reprise_memory_updates_total counter`,
 		`reprise_memory_updates_total{device="0000:01:00.0",kind="DRAM",pid="100",command="train",log="reprise.100.0000000a"} 5`,
-		`reprise_process_info{device="0000:01:00.0",name="/dev/tenstorrent/0",serial="0100014511000001",arch="wormhole",numa_node="1",emulated="false",pid="100",uid="1073741824",command="train",log="reprise.100.0000000a"} 1`,
+		`reprise_process_info{device="0000:01:00.0",name="/dev/tenstorrent/0",serial="0100014511000001",arch="wormhole",numa_node="1",emulated="false",uid="1073741824",pid="100",command="train",log="reprise.100.0000000a"} 1`,
 		`reprise_process_open_time_seconds{device="0000:01:00.0",pid="100",command="train",log="reprise.100.0000000a"} 1.7723664e+09`,
 		`reprise_logs{state="live"} 4`,
 		`reprise_logs{state="dead"} 2`,
