@@ -23,7 +23,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels/metal"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
@@ -167,11 +169,27 @@ func (r *recorded) replay(t *testing.T, dir string) {
 	between := r.Buffers["b"] + uint64(r.Page)
 	options.Buffers = append(options.Buffers, tracebuf.Buffer{Name: "a*b", Kind: tracebuf.KindDRAM, Addr: between,
 		Size: int(r.Buffers["y"]-between) * banks, PageSize: r.Page, Stride: r.Page})
-	saved, err := trace.File(options)
-	devtest.Must(t, err)
-	file, err := metaltrace.Write(saved)
-	devtest.Must(t, err)
+	write := func(h chip.Harvesting) []byte {
+		options.Target.Harvesting = h
+		saved, err := trace.File(options)
+		devtest.Must(t, err)
+		file, err := metaltrace.Write(saved)
+		devtest.Must(t, err)
+		return file
+	}
 
+	t.Run("emulator", func(t *testing.T) { r.runs(t, card, f, &options, write(target.Harvesting), inputs) })
+	t.Run("ttsim", func(t *testing.T) {
+		variable, h := ttsimtest.Wormhole, target.Harvesting
+		if r.Arch == "bh" {
+			variable, h = ttsimtest.Blackhole, chip.Harvesting{Ethernet: 1<<12 | 1<<13} // which no program uses
+		}
+		r.runs(t, ttsimtest.Card(t, variable), f, &options, write(h), inputs)
+	})
+}
+
+func (r *recorded) runs(t *testing.T, card kmd.Target, f *metal.Firmware, options *metaltrace.FileOptions, file []byte,
+	inputs map[string][]byte) {
 	b := devtest.Open(t, card, reprise.WithFirmware(f.Dir, f.Layout.Revision.Name))
 	var buffers []*reprise.Buffer
 	for _, x := range options.Buffers {
