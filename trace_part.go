@@ -325,7 +325,7 @@ func (p *part) leave(callers int) error {
 	return nil
 }
 
-// recycleImage recycles the memory of commands that nobody shares.
+// recycleImage recycles the memory of commands that are not shared.
 func (p *part) recycleImage() {
 	if p.arena == nil {
 		return

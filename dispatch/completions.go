@@ -137,7 +137,7 @@ func (c *completions) drain() error {
 		}
 		x := c.first()
 		if x == nil {
-			return fmt.Errorf("the device reported %d B that nobody asked for, starting with %#08x", avail, c.ring.word(0))
+			return fmt.Errorf("the device reported %d B without a request for them, starting with %#08x", avail, c.ring.word(0))
 		}
 		size := cq.HeaderSize + x.size()
 		whole := (size + memmap.PageSize - 1) / memmap.PageSize * memmap.PageSize

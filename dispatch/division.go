@@ -85,7 +85,8 @@ func (d *machine) selectGoMessages() error {
 		}
 		l1 := &d.worker.L1
 		if l1.GoIndex == abi.Absent {
-			return fmt.Errorf("dispatch: base firmware of %v has one go message, so no sub-devices: use one from ttnn 0.63.0 or newer", d.worker.Revision)
+			return fmt.Errorf("dispatch: base firmware of %v has one go message, so no sub-devices: use one from ttnn 0.63.0 or newer",
+				d.worker.Revision)
 		}
 		if err := d.write(c, l1.Go+4*n, []byte{0, 0, 0, postmortem.SignalDone}); err != nil {
 			return fmt.Errorf("dispatch: go message %d of %v: %w", n, c, err)

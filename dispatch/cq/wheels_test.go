@@ -44,7 +44,8 @@ func TestWheels(t *testing.T) {
 						t.Errorf("%s %s: flag %s of WAIT is %#x, want %#x", arch, wheel, name, want, got)
 					}
 				}
-				if _, less := r.Facts["CQDispatchWritePackedLargeSubCmd.length_minus1"]; less != (v.dispatch[DispatchWritePackedLarge].list.fields[2].as == asLess1) {
+				length := v.dispatch[DispatchWritePackedLarge].list.fields[2]
+				if _, less := r.Facts["CQDispatchWritePackedLargeSubCmd.length_minus1"]; less != (length.as == asLess1) {
 					t.Errorf("%s %s: lengths less one: %v", arch, wheel, less)
 				}
 			}
@@ -98,10 +99,10 @@ func checkIDs(t *testing.T, structs map[string]metalStruct, wheel string, fs *fo
 			continue
 		}
 		for _, pair := range strings.Fields(s.fields) {
-			ours, theirs, _ := strings.Cut(pair, "=")
-			want, has := facts[s.name+"."+theirs]
-			if slot := find(f.fields, ours); has != (slot != nil) || has && slot.at != int(want)+1 {
-				t.Errorf("%s: %s of %s: %+v, want an offset of %d (%v)", wheel, ours, f.name, slot, want+1, has)
+			field, cField, _ := strings.Cut(pair, "=")
+			want, has := facts[s.name+"."+cField]
+			if slot := find(f.fields, field); has != (slot != nil) || has && slot.at != int(want)+1 {
+				t.Errorf("%s: %s of %s: %+v, want an offset of %d (%v)", wheel, field, f.name, slot, want+1, has)
 			}
 		}
 		if size, want := f.size(), 1+facts[s.name]; int(want) > size || want > HeaderSize && size == HeaderSize {

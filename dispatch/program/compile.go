@@ -83,7 +83,8 @@ func (t *Target) Compile(p *Program) (*Image, error) {
 		return nil, err
 	}
 	if t.Workers.Launch.ArgSlots < chip.NumProcessors {
-		return nil, p.fail("program", "it can't run on base firmware of %v, whose processors share arguments: use one from ttnn 0.63.0 or newer", t.Workers.Revision)
+		return nil, p.fail("program", "it can't run on base firmware of %v, whose processors share arguments: use one from ttnn 0.63.0 or newer",
+			t.Workers.Revision)
 	}
 	groups := t.groups(p)
 	t.findPrints(p, groups)

@@ -236,7 +236,7 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// Users watch each other's processes, whoever looked first.
+// A process is sampled for monitors of any user.
 func TestOthersWatch(t *testing.T) {
 	if dir := os.Getenv(watcherDir); dir != "" {
 		must(t, Watch(dir))

@@ -148,7 +148,7 @@ type Entry struct {
 	Command   string
 	Device    Device
 	Memory    []Record // of each kind that the device has, by Kind
-	Activity  Activity // zero if nobody watched
+	Activity  Activity // zero until sampled
 	Queues    []QueueActivity
 
 	Path    string
@@ -382,19 +382,18 @@ func (l *Log) set(record int, words [recordWords]uint64) {
 	atomic.StoreUint64(seq, (n|1)+1)
 }
 
-// watchName is a file whose time of change says when somebody last looked at activity.
+// watchName is a file whose modification time is that of the monitors' last poll.
 const watchName = "reprise.watch"
 
-const watchFor = 3 * time.Second // after a look
+const watchFor = 3 * time.Second // after a poll
 
-// Watched reports whether somebody wants to know the activity. A time in the future doesn't count.
+// Watched reports whether a monitor polled lately. A time in the future doesn't count.
 func (l *Log) Watched() bool {
 	st, err := os.Lstat(filepath.Join(filepath.Dir(l.path), watchName))
 	return err == nil && time.Since(st.ModTime()).Abs() < watchFor
 }
 
-// Sampler calls sample each interval while somebody watches a log, and looks for watchers once a
-// second.
+// Sampler calls sample each interval while a log is watched, which it checks once a second.
 type Sampler struct {
 	mu      sync.Mutex
 	timer   *time.Timer

@@ -336,7 +336,7 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	// Records made and not read are lost. Their number is exact only if the processor made none
 	// meanwhile; otherwise a later visit reports them.
 	if lost := later.made - r.told; int32(lost) > 0 && !later.busy && h.put == later.put && h.made == later.made {
-		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: nobody took them in time)", lost))
+		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: the host did not read them in time)", lost))
 		note.Lost = lost
 		if len(records) > 0 {
 			note.Time = records[0].Time

@@ -132,7 +132,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 
 func (d *device) unplugLaterLocked() {
 	if u := &d.faults; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
-		// Nobody is left to handle the error of closing the chip.
+		// No caller is left to return the error of closing the chip to.
 		u.unplug = time.AfterFunc(u.unplugAfter, func() { _ = d.remove() })
 	}
 }

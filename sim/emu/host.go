@@ -331,7 +331,7 @@ func (c *Chip) awaitAnswer(a *answer) {
 			continue
 		}
 		select {
-		case <-c.tok: // nobody is about to answer
+		case <-c.tok: // no other goroutine is about to answer
 			c.takePosted()
 			c.release()
 		default:

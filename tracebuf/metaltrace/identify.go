@@ -248,8 +248,8 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 		}
 	}
 	if base < l1.KernelConfig || base >= l1.KernelConfig+l1.KernelConfigSize || enables == 0 || enables >= 1<<chip.NumProcessors {
-		return out, msg.refuse(ErrUnsupported, "the launch message of %v starts kernels %#x with configuration at %#x, which %v doesn't", msg.start,
-			enables, base, workers.Revision)
+		return out, msg.refuse(ErrUnsupported, "the launch message of %v starts kernels %#x with configuration at %#x, which %v doesn't",
+			msg.start, enables, base, workers.Revision)
 	}
 	for p := range chip.Processor(chip.NumProcessors) {
 		if enables>>p&1 == 0 {

@@ -17,7 +17,7 @@ import (
 // killedProcess kills processes amid replays: the driver gets everything back.
 func killedProcess(t *rig.T) {
 	if len(t.Config.Victim) == 0 {
-		t.Skip("nobody said how to start a second process: hwtest.Config.Victim")
+		t.Skip("hwtest.Config.Victim is not set: it starts a second process")
 	}
 	d, end, err := t.Device.Share()
 	if errors.Is(err, target.ErrNotShared) {

@@ -427,7 +427,7 @@ func (m *modeler) late() {
 			}
 		}
 		if used < 0 || len(b.Tensors) == 0 || !m.taken(b) {
-			continue // a result that nobody takes is kept on purpose
+			continue // an unused result is kept on purpose
 		}
 		first, _ := slices.BinarySearch(starts, used)
 		end, _ := slices.BinarySearch(starts, b.To)

@@ -329,7 +329,7 @@ func (r *run) reset(f int) {
 			oneOf(r, r.deviceInfo, r.driverInfo, r.lock, r.allocateWindow, r.pin, r.queryMappings, r.configureWindow, r.mmap)(f)
 		}
 		ask(kabi.ResetPost)
-		if mode == kabi.ResetUser { // nobody has reset the chip
+		if mode == kabi.ResetUser { // the chip was not reset
 			ask(kabi.ResetConfigWrite)
 			ask(kabi.ResetRestoreState)
 		}

@@ -35,7 +35,8 @@ type MonitorCmd struct {
 
 // Help is shown by --help.
 func (MonitorCmd) Help() string {
-	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. While it runs, these processes sample what their devices do. In a terminal: q quits, space updates, arrows scroll."
+	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. " +
+		"While it runs, these processes sample what their devices do. In a terminal: q quits, space updates, arrows scroll."
 }
 
 // Validate checks the flags.
@@ -177,7 +178,7 @@ type monitorProcess struct {
 	Log     string          `json:"log"`
 	Memory  []monitorMemory `json:"memory"`
 
-	Activity *monitorActivity      `json:"activity,omitempty"` // absent if nobody watched
+	Activity *monitorActivity      `json:"activity,omitempty"` // absent until sampled
 	Queues   []usage.QueueActivity `json:"queues,omitempty"`
 }
 
@@ -617,7 +618,8 @@ func (r *MonitorReport) activityMetrics(w *promtext.Writer) {
 			}
 		})
 	}
-	w.Family("reprise_queue_samples_total", promtext.Counter, "Looks at a command queue's core, by its state: idle (it waits for commands), blocked or working.")
+	w.Family("reprise_queue_samples_total", promtext.Counter,
+		"Looks at a command queue's core, by its state: idle (it waits for commands), blocked or working.")
 	r.each(func(d *monitorDevice, p *monitorProcess) {
 		for i, q := range p.Queues {
 			queue := strconv.Itoa(i)

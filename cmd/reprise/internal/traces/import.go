@@ -538,7 +538,8 @@ func missText(n *metaltrace.NearMiss) string {
 	if n == nil {
 		return ", and nothing there begins like one"
 	}
-	return fmt.Sprintf(", the nearest begins at %#x: in pages of %d B, revision %s reads %d B of it, then: %v", n.Addr, n.PageSize, n.Revision, n.Size, n.Err)
+	return fmt.Sprintf(", the nearest begins at %#x: in pages of %d B, revision %s reads %d B of it, then: %v",
+		n.Addr, n.PageSize, n.Revision, n.Size, n.Err)
 }
 
 type scanTraceJSON struct {
