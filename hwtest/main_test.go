@@ -139,7 +139,8 @@ func TestConformance(t *testing.T) {
 			all := cases()
 			for _, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
-					if l.name == "hard" {
+					slow := *deviceFlag == "" && d.Kind == target.Emulator && (l.name == "faults" || l.name == "differential")
+					if l.name == "hard" || slow {
 						effort.Long(t)
 					}
 					for i := range all {
