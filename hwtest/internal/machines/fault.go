@@ -282,7 +282,7 @@ func lostInTheMiddle(t *T) {
 			go func() { gone <- unplug() }()
 		}
 		failed = tr.Replay(t.Ctx)
-		if i%16 == 15 {
+		if failed != nil || i%16 == 15 {
 			failed = errors.Join(failed, t.Queue.Wait(t.Ctx))
 		}
 	}
