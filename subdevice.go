@@ -19,7 +19,7 @@ import (
 //
 // Transfers, waits and events of a queue wait for the programs of all sub-devices, or of those that
 // [Queue.SetStallGroup] chooses. A trace runs with the division that was loaded when it was
-// captured. It has no control flow and isn't saved or stepped through.
+// captured, also from a file. It has no control flow and isn't stepped through.
 type SubDevices struct {
 	d     *Device
 	disp  *dispatch.SubDevices

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // halves loads a division into the rows 0 and 1, and some cores below.
@@ -181,10 +182,14 @@ func TestTracesOnSubDevices(t *testing.T) {
 		}); !errors.Is(err, dispatch.ErrSubDevices) {
 			b.Errorf("a loop: %v", err)
 		}
-		if err := both.Save(b.ctx, io.Discard); !errors.Is(err, dispatch.ErrSubDevices) {
-			b.Errorf("save: %v", err)
-		}
+		var file bytes.Buffer
+		b.must(both.Save(b.ctx, &file))
+		b.refusesDivisions(file.Bytes())
 		b.must(b.dev.ClearSubDevices(b.ctx))
+		var other *tracebuf.TargetError
+		if _, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes())); !errors.As(err, &other) {
+			b.Errorf("a file without its division: %v", err)
+		}
 		var sub *dispatch.SubDeviceError
 		if err := both.Replay(b.ctx); !errors.As(err, &sub) {
 			b.Errorf("a replay without the division: %v", err)
@@ -193,8 +198,41 @@ func TestTracesOnSubDevices(t *testing.T) {
 		b.must(both.Replay(b.ctx))
 		b.must(b.queue.Wait(b.ctx))
 		b.holds(in, 38)
-		b.must(errors.Join(below.Release(b.ctx), both.Release(b.ctx), b.dev.ClearSubDevices(b.ctx)))
+		loaded, err := b.dev.LoadTrace(b.ctx, &file, reprise.WithBuffers(in, mid, out))
+		b.must(err)
+		for range 12 {
+			b.must(loaded.Replay(b.ctx))
+			b.must(b.queue.Run(b.ctx, above))
+		}
+		b.must(b.queue.Wait(b.ctx))
+		b.holds(in, 38+36)
+		b.must(errors.Join(below.Release(b.ctx), both.Release(b.ctx), loaded.Release(b.ctx), b.dev.ClearSubDevices(b.ctx)))
 	})
+}
+
+// refusesDivisions says that a trace on two sub-devices isn't one with other sub-devices.
+func (b *bench) refusesDivisions(file []byte) {
+	b.Helper()
+	f, err := tracebuf.Decode(bytes.NewReader(file))
+	b.must(err)
+	sets := f.Target.SubDevices
+	for want, other := range map[string][][]chip.Range{
+		"SEND_GO_SIGNAL after 8 completions": nil,
+		"starts none of the 1 sub-devices":   sets[:1],
+		"make them disjoint":                 {sets[0], sets[0]},
+		"is no worker":                       {sets[1], sets[0]},
+		"after 8 completions, all steps":     {append([]chip.Range{chip.Single(0, 2)}, sets[0]...), sets[1]},
+		"0 sub-devices":                      {},
+	} {
+		f.Target.SubDevices = other
+		b.says(tracebuf.Encode(io.Discard, f), want)
+	}
+	f.Target.SubDevices = sets
+	var again bytes.Buffer
+	b.must(tracebuf.Encode(&again, f))
+	if !bytes.Equal(again.Bytes(), file) {
+		b.Error("the file isn't the same after a round trip")
+	}
 }
 
 // Two queues run programs on different sub-devices without an event, and not on the same one.

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,10 +105,7 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		}
 	}
 	for _, p := range parts {
-		if p.subs != nil {
-			return nil, dispatch.ErrSubDevices
-		}
-		target, err := p.q.fingerprint()
+		target, err := p.q.fingerprint(p.subs)
 		if err != nil {
 			return nil, err
 		}
@@ -119,6 +117,11 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		for _, o := range callees {
 			im.Callees = append(im.Callees, tracebuf.Callee{Name: o.name, Addr: o.ext.Addr, Image: o.file(bufs, callees)})
 		}
+		for i := range im.Callees {
+			c := &im.Callees[i].Image
+			c.After = c.StateAfter(&target)
+		}
+		im.After = im.StateAfter(&target)
 		described = append(described, tracebuf.Part{Target: target, Image: im})
 	}
 	var buffers []tracebuf.Buffer
@@ -162,7 +165,7 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 		im.Conds = append(im.Conds, tracebuf.Cond{At: c.at, Buffer: slices.IndexFunc(bufs, func(b *Buffer) bool { return b.ext == c.buf.ext }),
 			Offset: c.off})
 	}
-	im.L1End, im.After = t.cbEnd, t.prep.After.AppendDetached(nil)
+	im.L1End = t.cbEnd
 	return im
 }
 
@@ -259,7 +262,8 @@ func wholeRanges(all, bufs []*Buffer) (byteRanges, error) {
 	return out, nil
 }
 
-func (q *Queue) fingerprint() (tracebuf.Target, error) {
+// fingerprint is the target of traces that are recorded now, with a division.
+func (q *Queue) fingerprint(subs *dispatch.SubDevices) (tracebuf.Target, error) {
 	d := q.d
 	sum, err := d.disp.FirmwareHash()
 	if err != nil {
@@ -269,10 +273,14 @@ func (q *Queue) fingerprint() (tracebuf.Target, error) {
 	if r := d.disp.WorkerLayout().Revision; !r.Own() {
 		layout = r.Name
 	}
-	return tracebuf.Target{
+	t := tracebuf.Target{
 		Arch: d.Arch(), Harvesting: d.disp.Chip().Harvesting(), Workers: q.q.Workers(),
 		Banks: d.DRAMBanks(), Dispatch: q.q.DispatchCore(), Queue: q.ID(), Firmware: sum, Revision: cq.Pinned, Layout: layout,
-	}, nil
+	}
+	if subs != nil {
+		t.SubDevices = subs.Sets()
+	}
+	return t, nil
 }
 
 // LoadOption changes how Device.LoadTrace loads.
@@ -320,9 +328,6 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	for _, d := range ds {
 		if err := d.admit(ctx, nil, "load trace", opLoadTrace, ""); err != nil {
 			return nil, err
-		}
-		if d.SubDevices() != nil {
-			return nil, fmt.Errorf("reprise: load trace: %w", dispatch.ErrSubDevices)
 		}
 	}
 	files, err := tracebuf.DecodeAll(r)
@@ -463,7 +468,7 @@ func (l *loading) load(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := t.place(ctx, dispatch.SubAfter{After: afters[i]}); err != nil {
+		if err := t.place(ctx, afters[i]...); err != nil {
 			return err
 		}
 	}
@@ -481,10 +486,10 @@ func (l *loading) load(ctx context.Context) error {
 
 // match checks that the trace is for this device, takes the memory of its circular buffers, and
 // returns the queue states after each of l.every.
-func (l *loading) match() (afters []dispatch.Detached, err error) {
+func (l *loading) match() (afters [][]dispatch.SubAfter, err error) {
 	for i, p := range l.f.Parts() {
 		t := l.parts[i]
-		here, err := t.q.fingerprint()
+		here, err := t.q.fingerprint(t.subs)
 		if err != nil {
 			return nil, err
 		}
@@ -502,11 +507,10 @@ func (l *loading) match() (afters []dispatch.Detached, err error) {
 				return nil, err
 			}
 		}
-		after, err := t.q.q.Dispatcher().ParseDetached(t.image.After, t.image.Counted())
-		if err != nil {
-			return nil, err
+		if want := t.image.StateAfter(&l.f.Target); !bytes.Equal(t.image.After, want) {
+			return nil, fmt.Errorf("%w: it leaves its queue as % x, its programs as % x", ErrInvalidTrace, t.image.After, want)
 		}
-		afters = append(afters, after)
+		afters = append(afters, t.states(&l.f.Target))
 		if end := t.image.L1End; end > l.d.cbs.Base() {
 			if err := l.d.cbs.Grow(end); err != nil {
 				return nil, err
@@ -515,6 +519,21 @@ func (l *loading) match() (afters []dispatch.Detached, err error) {
 		}
 	}
 	return afters, nil
+}
+
+// states are those after the part, of the sub-devices that run something.
+func (p *part) states(t *tracebuf.Target) []dispatch.SubAfter {
+	var out []dispatch.SubAfter
+	for i, runs := range p.image.RunsOf(t) {
+		on := p.q.q.Dispatcher()
+		if p.subs != nil {
+			on.Workers = p.subs.Workers(uint8(i))
+		}
+		if runs > 0 || p.subs == nil {
+			out = append(out, dispatch.SubAfter{Sub: uint8(i), After: on.After(runs)})
+		}
+	}
+	return out
 }
 
 func (l *loading) loadBuffers() error {
@@ -664,7 +683,7 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 }
 
 func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part {
-	p := &part{q: q, name: name, image: im, loaded: &fileContents{}}
+	p := &part{q: q, name: name, image: im, loaded: &fileContents{}, subs: q.q.SubDevices()}
 	places, _ := im.Flow() // it was checked
 	for i := range im.Steps {
 		deep := places[i].Loops

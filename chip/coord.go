@@ -77,6 +77,34 @@ func (r Range) Cores() iter.Seq[Core] {
 	}
 }
 
+// Divide checks a division of a grid into at most most disjoint sets of cores, each of one core or
+// more, and returns the set of each core that is in one, and the sets' numbers of cores.
+func Divide(grid Range, most int, sets [][]Range) (of map[Core]uint8, n []int, err error) {
+	if len(sets) == 0 || len(sets) > most {
+		return nil, nil, fmt.Errorf("%d sub-devices: there may be 1 to %d", len(sets), most)
+	}
+	of, n = map[Core]uint8{}, make([]int, len(sets))
+	for i, set := range sets {
+		for _, r := range set {
+			if r.Empty() || !grid.Contains(r.Start) || !grid.Contains(r.End) {
+				return nil, nil, fmt.Errorf("sub-device %d: %v is not inside the worker grid %v", i, r, grid)
+			}
+			for c := range r.Cores() {
+				if o, taken := of[c]; taken && int(o) != i {
+					return nil, nil, fmt.Errorf("sub-devices %d and %d have core %v both: make them disjoint", o, i, c)
+				} else if !taken {
+					of[c] = uint8(i)
+					n[i]++
+				}
+			}
+		}
+		if n[i] == 0 {
+			return nil, nil, fmt.Errorf("sub-device %d has no cores", i)
+		}
+	}
+	return of, n, nil
+}
+
 // NOCXY returns the word that names one tile in a NoC request and in dispatch commands: y<<10 |
 // x<<4 on Wormhole, whose MID address register also holds address bits 35:32 below the coordinate,
 // y<<6 | x on Blackhole (tt-isa-documentation */NoC/MemoryMap.md).

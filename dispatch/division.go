@@ -7,12 +7,12 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
-	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 )
 
 // MaxSubDevices is how many sub-devices a device can be divided into.
-const MaxSubDevices = memmap.MaxSubDevices
+const MaxSubDevices = cq.MaxSubDevices
 
 // SubDevices is a division of a device's workers into disjoint sets, each of which queues start and
 // wait for on its own. Workers in none run nothing.
@@ -24,28 +24,13 @@ type SubDevices struct {
 
 // NewSubDevices checks that at most MaxSubDevices sets are disjoint and inside of the worker grid.
 func (d *machine) NewSubDevices(sets ...[]chip.Range) (*SubDevices, error) {
-	if len(sets) == 0 || len(sets) > MaxSubDevices {
-		return nil, fmt.Errorf("dispatch: %d sub-devices: there may be 1 to %d", len(sets), MaxSubDevices)
+	of, n, err := chip.Divide(d.grid, MaxSubDevices, sets)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	s := &SubDevices{of: map[chip.Core]uint8{}}
+	s := &SubDevices{of: of}
 	for i, set := range sets {
-		for _, r := range set {
-			if r.Empty() || !d.grid.Contains(r.Start) || !d.grid.Contains(r.End) {
-				return nil, fmt.Errorf("dispatch: sub-device %d: %v is not inside the worker grid %v", i, r, d.grid)
-			}
-			for c := range r.Cores() {
-				if o, taken := s.of[c]; taken && int(o) != i {
-					return nil, fmt.Errorf("dispatch: sub-devices %d and %d have core %v both: make them disjoint", o, i, c)
-				} else if !taken {
-					s.of[c] = uint8(i)
-					s.n[i]++
-				}
-			}
-		}
-		if s.n[i] == 0 {
-			return nil, fmt.Errorf("dispatch: sub-device %d has no cores", i)
-		}
-		s.sets = append(s.sets, slices.Clone(set))
+		s.sets, s.n[i] = append(s.sets, slices.Clone(set)), uint32(n[i])
 	}
 	return s, nil
 }

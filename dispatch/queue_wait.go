@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -251,7 +251,7 @@ func (w *wait) watchLifeLocked() error {
 func (q *Queue) deviceFingerprint() uint64 {
 	var f fingerprint
 	f.SetSeed(q.d.seed)
-	for i := range memmap.MaxSubDevices {
+	for i := range cq.MaxSubDevices {
 		f.word(q.d.report.Register(q.tiles.dispatch, q.d.pr.Stream.Reg(q.d.pr.Stream.FirstDispatch+i, chip.SpaceAvailable)))
 	}
 	for c := range q.d.ch.Workers() {

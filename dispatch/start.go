@@ -95,11 +95,11 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 	dispatch := []hostKernel{
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
 			out.xy, out.hi, out.completion, out.completionSize, ctl.CompletionWrite, ctl.CompletionRead, out.completionWr,
-			ctl.DispatchRing, ctl.DispatchPages, ctl.DispatchBlocks, preXY.Packed(), sems, first, memmap.MaxSubDevices, d.worker.L1.Go,
+			ctl.DispatchRing, ctl.DispatchPages, ctl.DispatchBlocks, preXY.Packed(), sems, first, cq.MaxSubDevices, d.worker.L1.Go,
 			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, memmap.PageSize, ctl.Forwarded, ctl.ArgWords,
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
-			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, memmap.MaxSubDevices, d.worker.L1.Go,
+			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, cq.MaxSubDevices, d.worker.L1.Go,
 			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, ctl.Forwarded, ctl.Times,
 		}},
 	}

@@ -34,6 +34,8 @@ type Target struct {
 	Word       uint32   // as a Dispatcher's; 0 in a trace of one queue
 	Firmware   [32]byte // SHA-256
 	Revision   string   // as package cq names it
+	// SubDevices are those of the queue's workers that the trace was recorded with; nil without any.
+	SubDevices [][]chip.Range
 	// Layout of the workers' base firmware, as package abi names it; empty for this runtime's own.
 	Layout string
 }
@@ -121,10 +123,11 @@ func damaged(part, format string, args ...any) error {
 type TargetError struct {
 	What        string
 	Trace, Here string
+	Do          string // such as "record it again here"
 }
 
 func (e *TargetError) Error() string {
-	return fmt.Sprintf("%v: its %s is %s, this device's is %s; record it again here", ErrTarget, e.What, e.Trace, e.Here)
+	return fmt.Sprintf("%v: its %s is %s, this device's is %s; %s", ErrTarget, e.What, e.Trace, e.Here, e.Do)
 }
 
 func (e *TargetError) Unwrap() error { return ErrTarget }
@@ -167,7 +170,7 @@ func (f *File) Parts() []Part {
 // queue's number and its dispatch core may differ: see [File.Relocate].
 func (t *Target) Match(here *Target) error {
 	diff := func(what string, trace, dev any) error {
-		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}
+		return &TargetError{what, fmt.Sprint(trace), fmt.Sprint(dev), "record it again here"}
 	}
 	switch {
 	case t.Arch != here.Arch:
@@ -184,6 +187,8 @@ func (t *Target) Match(here *Target) error {
 		return diff("number of DRAM banks", t.Banks, here.Banks)
 	case t.Firmware != here.Firmware:
 		return diff("firmware", fmt.Sprintf("%x", t.Firmware), fmt.Sprintf("%x", here.Firmware))
+	case !slices.EqualFunc(t.SubDevices, here.SubDevices, slices.Equal[[]chip.Range]):
+		return &TargetError{"division into sub-devices", fmt.Sprint(t.SubDevices), fmt.Sprint(here.SubDevices), "load the trace's, or clear them"}
 	}
 	return nil
 }

@@ -74,6 +74,11 @@ func repeated[T any](s *sections, tag string, most int, list *[]T, entry func(*T
 
 func (s *sections) device(f *File) {
 	s.code(tagTarget, f.target)
+	if s.more(tagSubDevices, len(f.Target.SubDevices) > 0) {
+		s.code(tagSubDevices, func(c *coder) {
+			list(c, &f.Target.SubDevices, 1, 2, func(set *[]chip.Range) { list(c, set, 2, 8, c.cores) })
+		})
+	}
 	s.part(f, &f.Target, &f.Image, true)
 	if s.version > 1 {
 		repeated(s, tagPart, maxParts, &f.Others, func(p *Part) {

@@ -18,21 +18,22 @@ var le = binary.LittleEndian
 // tagConds follows each tagQueue, and a part's has then a tagCallee for each callee with the
 // sections of a further part.
 const (
-	tagDevices  = "DEVS"
-	tagTarget   = "TRGT"
-	tagCommands = "CMDS"
-	tagPrograms = "PROG"
-	tagPrints   = "PRNT" // if there are any
-	tagSteps    = "STEP"
-	tagRelocs   = "RELO"
-	tagBuffers  = "BUFF"
-	tagParams   = "PARM"
-	tagQueue    = "QUEU"
-	tagConds    = "COND"
-	tagCallee   = "CALL"
-	tagPart     = "PART"
-	tagData     = "DATA"
-	tagResult   = "RSLT"
+	tagDevices    = "DEVS"
+	tagTarget     = "TRGT"
+	tagSubDevices = "SUBD" // if there are any
+	tagCommands   = "CMDS"
+	tagPrograms   = "PROG"
+	tagPrints     = "PRNT" // if there are any
+	tagSteps      = "STEP"
+	tagRelocs     = "RELO"
+	tagBuffers    = "BUFF"
+	tagParams     = "PARM"
+	tagQueue      = "QUEU"
+	tagConds      = "COND"
+	tagCallee     = "CALL"
+	tagPart       = "PART"
+	tagData       = "DATA"
+	tagResult     = "RSLT"
 )
 
 const (

@@ -303,9 +303,6 @@ func (im *Image) checkShape() error {
 	if at != im.Size-end {
 		return invalid("steps", "they end at %#x, the commands without their EXEC_BUF_END at %#x", at, im.Size-end)
 	}
-	if len(im.After) > maxAfter {
-		return invalid("queue state", "%d bytes, at most %d are possible", len(im.After), maxAfter)
-	}
 	return nil
 }
 
@@ -325,6 +322,9 @@ func (im *Image) checkPrograms(ch *chip.Chip, workers chip.Range) error {
 		if p.Addr%align != 0 || p.Addr > banks[0].Size || rows*binaryPage > banks[0].Size-p.Addr {
 			return invalid(part, "its kernels lie at %#x, which isn't a multiple of %d inside of a bank of %#x bytes", p.Addr, align, banks[0].Size)
 		}
+	}
+	if len(im.After) > maxAfter {
+		return invalid("queue state", "%d bytes, at most %d are possible", len(im.After), maxAfter)
 	}
 	if end := uint64(ch.Params().L1Size); im.L1End > end {
 		return invalid("circular buffers", "they end at %#x, L1 ends at %#x", im.L1End, end)

@@ -2,6 +2,7 @@ package tracebuf
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,8 +24,12 @@ type walker struct {
 	buffers []Buffer // of the trace
 	nest    nest
 
+	*lane // of the step
+	lanes []lane
+	of    map[chip.Core]uint8 // sub-device of each core that is in one
+	subs  []uint8             // by step; nil without sub-devices
+
 	step     int
-	runs     int
 	recorded uint32 // recordings before it
 	readTo   uint32 // end, in the next program's slot, of the arguments that it reads; 0 without any
 	started  bool   // the step's go signal has been seen: nothing may follow it
@@ -32,10 +37,7 @@ type walker struct {
 	offsets  [3]uint32
 	relocs   int         // seen so far
 	args     []ByteRange // in order
-
-	flight flight
-	texts  []text // written so far
-	config []text
+	config   []text
 }
 
 func (w *walker) fail(at int, format string, args ...any) error {
@@ -52,6 +54,9 @@ func (w *walker) walk() error {
 		}
 		return &FileError{Part: at, What: err.Error(), Err: err}
 	}
+	if err := w.divide(); err != nil {
+		return err
+	}
 	if im.HasControl() {
 		if err := w.noted(); err != nil {
 			return err
@@ -59,7 +64,7 @@ func (w *walker) walk() error {
 	}
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		if e.Offset == im.offset(w.step) {
-			if err := w.enter(); err != nil {
+			if err := cmp.Or(w.enterLane(e.Offset), w.enter()); err != nil {
 				return err
 			}
 		}
@@ -119,7 +124,7 @@ func (w *walker) walk() error {
 }
 
 func (w *walker) expected() cq.Count {
-	return cq.Count(w.runs * w.target.Workers.Size())
+	return cq.Count(w.runs * w.workers)
 }
 
 func (w *walker) edge(e *cq.Entry, s *Step) error {
@@ -244,8 +249,8 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 	case cq.Wait:
 		return w.wait(at, &c)
 	case cq.NotifySubordinate:
-		if c.Mask != 1 || w.notify {
-			return w.fail(at, "NOTIFY_SUBORDINATE_GO_SIGNAL with mask %#x, want one with mask 1 in a step", c.Mask)
+		if want := uint16(1) << w.sub; c.Mask != want || w.notify {
+			return w.fail(at, "NOTIFY_SUBORDINATE_GO_SIGNAL with mask %#x, want one with mask %#x in a step", c.Mask, want)
 		}
 		w.notify = true
 		return nil
@@ -267,22 +272,22 @@ func (w *walker) wait(at int, c *cq.Wait) error {
 	if c.Count > uint32(w.expected()) {
 		return w.fail(at, "WAIT for %d completions, all steps before cause %d: it would hang", c.Count, uint32(w.expected()))
 	}
-	w.flight.landed(int(c.Count) / w.target.Workers.Size())
+	w.flight.landed(int(c.Count) / w.workers)
 	return nil
 }
 
-func (w *walker) stream() uint32 { return uint32(w.ch.Params().Stream.FirstDispatch) }
+func (w *walker) stream() uint32 { return uint32(w.ch.Params().Stream.FirstDispatch) + uint32(w.sub) }
 
 func (w *walker) goSignal(at int, c cq.SendGoSignal) error {
 	x, y := c.Go.XY()
 	switch {
 	case !w.notify:
 		return w.fail(at, "SEND_GO_SIGNAL without a NOTIFY_SUBORDINATE_GO_SIGNAL before it: it would hang")
-	case c.Go.Signal() != cq.SignalGo || c.Go.Offset() != 0 || (chip.XY{X: x, Y: y}) != w.target.Dispatch:
-		return w.fail(at, "the go word is %v, want %v", c.Go, cq.NewGoWord(0, w.target.Dispatch.X, w.target.Dispatch.Y, cq.SignalGo))
-	case c.Multicast != 0 || c.NumUnicast != 0 || c.WaitStream != w.stream():
-		return w.fail(at, "SEND_GO_SIGNAL to slot %d and %d cores after stream %d, want slot 0, 0 cores and stream %d", c.Multicast,
-			c.NumUnicast, c.WaitStream, w.stream())
+	case c.Go.Signal() != cq.SignalGo || c.Go.Offset() != w.sub || (chip.XY{X: x, Y: y}) != w.target.Dispatch:
+		return w.fail(at, "the go word is %v, want %v", c.Go, cq.NewGoWord(w.sub, w.target.Dispatch.X, w.target.Dispatch.Y, cq.SignalGo))
+	case c.Multicast != w.sub || c.NumUnicast != 0 || c.WaitStream != w.stream():
+		return w.fail(at, "SEND_GO_SIGNAL to slot %d and %d cores after stream %d, want slot %d, 0 cores and stream %d", c.Multicast,
+			c.NumUnicast, c.WaitStream, w.sub, w.stream())
 	case c.WaitCount != uint32(w.expected()):
 		return w.fail(at, "SEND_GO_SIGNAL after %d completions, all steps before cause %d", c.WaitCount, uint32(w.expected()))
 	}
@@ -399,6 +404,10 @@ func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint
 
 func (w *walker) worker(x, y uint8) bool {
 	c, ok := w.ch.Logical(chip.XY{X: x, Y: y})
+	if ok && w.subs != nil {
+		sub, in := w.of[c]
+		return in && sub == w.sub
+	}
 	return ok && w.target.Workers.Contains(c)
 }
 

@@ -110,6 +110,10 @@ type SetWriteOffset struct {
 // TerminateDispatch ends the dispatcher.
 type TerminateDispatch struct{}
 
+// MaxSubDevices is how many sub-devices there can be: each has a go message of every worker and a
+// completion stream.
+const MaxSubDevices = 8
+
 // SendGoSignal waits until the stream has reached WaitCount, then sends the go word to all workers
 // or to the tiles of SetGoSignalNOCData.
 type SendGoSignal struct {

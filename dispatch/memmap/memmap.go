@@ -22,7 +22,6 @@ const (
 	SubordinatePages    = 128 // of SubordinatePageSize
 	SubordinatePageSize = 256
 	MaxQueues           = 2
-	MaxSubDevices       = 8
 
 	cmdDataSize     = 256 << 10
 	dispatchBlocks  = 4 // in which the dispatcher gives pages back
@@ -70,7 +69,7 @@ func Own(l *abi.Layout) Control {
 		DispatchRing: dispatchRing, DispatchPageSize: PageSize, DispatchPages: DispatchPages, DispatchBlocks: dispatchBlocks,
 		SubordinateRing: subordinateRing, SubordinatePageSize: SubordinatePageSize, SubordinatePages: SubordinatePages,
 		DispatchPublished: 0, SubordinatePublished: 1,
-		SubDevices: MaxSubDevices, PackedCores: maxPackedCores,
+		SubDevices: cq.MaxSubDevices, PackedCores: maxPackedCores,
 	}}
 	c.Commands = up(c.FetchQueue + c.FetchQueueSize)
 	c.Scratch = up(c.Commands + c.CommandsSize)

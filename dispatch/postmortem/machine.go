@@ -224,10 +224,10 @@ func (m *Machine) dumpDevice(dump *Dump, out *QueueDump) {
 	for _, a := range ctl.LastEvent {
 		r.LastEvents = append(r.LastEvents, control(core, a))
 	}
-	for i := range uint32(memmap.MaxSubDevices) {
+	for i := range uint32(cq.MaxSubDevices) {
 		r.GoSyncs = append(r.GoSyncs, control(core, ctl.SyncWords+16*i))
 	}
-	for i := range memmap.MaxSubDevices {
+	for i := range cq.MaxSubDevices {
 		r.Streams = append(r.Streams, m.Register(out.Dispatch, params.Stream.Reg(r.FirstStream+i, chip.SpaceAvailable)))
 	}
 }

@@ -1,11 +1,6 @@
 package program
 
 import (
-	"bytes"
-	"encoding/binary"
-	"errors"
-	"fmt"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
@@ -112,24 +107,4 @@ func FitKernels(s State, images []*Image) bool {
 		}
 	}
 	return true
-}
-
-// ErrState is returned for the binary form of a state that no trace ends in.
-var ErrState = errors.New("not the state of a queue after a trace")
-
-// AppendDetached appends the completion count and the slot of the next launch message, as 32-bit
-// little-endian words.
-func (t Detached) AppendDetached(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(t.Expected))
-	return binary.LittleEndian.AppendUint32(b, t.launch)
-}
-
-// ParseDetached reads the form of AppendDetached, for a trace of that many programs, or returns
-// ErrState.
-func (d Dispatcher) ParseDetached(b []byte, programs int) (Detached, error) {
-	st := d.After(programs)
-	if want := st.AppendDetached(nil); !bytes.Equal(b, want) {
-		return Detached{}, fmt.Errorf("dispatch: %w: % x, %d programs leave % x", ErrState, b, programs, want)
-	}
-	return st, nil
 }

@@ -3,12 +3,10 @@ package metaltrace
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -59,7 +57,7 @@ func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metaltrace: %w", err)
 	}
-	im.Relocs, im.L1End, im.After = w.relocs, t.circularEnd(&o), w.after()
+	im.Relocs, im.L1End, im.After = w.relocs, t.circularEnd(&o), im.StateAfter(&o.Target)
 	for i := range w.programs {
 		p := &w.programs[i]
 		im.Programs = append(im.Programs, tracebuf.Program{Name: p.name, Binary: p.binary, Pages: len(p.binary) / binaryPage})
@@ -230,25 +228,6 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 		w.relocs = append(w.relocs, tracebuf.Reloc{At: at + cq.AtPagedSub(i), Program: index, Page: page})
 	}
 	return nil
-}
-
-// after has the form of package dispatch: the completion count, and the slot of the next launch
-// message.
-func (w *writer) after() []byte {
-	runs := uint32(len(w.trace.Steps))
-	entries := uint32(8)
-	if l := layoutOf(w.target); l != nil {
-		entries = l.L1.LaunchEntries
-	}
-	b := binary.LittleEndian.AppendUint32(nil, runs*uint32(w.target.Workers.Size()))
-	return binary.LittleEndian.AppendUint32(b, runs%entries)
-}
-
-func layoutOf(t *tracebuf.Target) *abi.Layout {
-	if t.Layout == "" {
-		return abi.Own(t.Arch)
-	}
-	return abi.Of(t.Layout, t.Arch)
 }
 
 // Write is tracebuf.Encode that reads the file again: the file passes the checks of a stranger's

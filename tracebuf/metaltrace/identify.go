@@ -140,6 +140,7 @@ func (t *Trace) nameKernels(l *Library, f *metal.Firmware) error {
 // without their names. The error is an *ImportError.
 func (t *Trace) FindLaunches(workers *abi.Layout) error {
 	m := l1Memory{layout: t.Layout}
+	var runs [cq.MaxSubDevices]uint32
 	for i := range t.Steps {
 		s := &t.Steps[i]
 		s.Launches = nil
@@ -158,7 +159,7 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 				if w.OffsetIndex != 0 {
 					continue
 				}
-				found, err := messagesOf(c, &w, workers, t.Layout, i)
+				found, err := messagesOf(c, &w, workers, t.Layout, runs[s.SubDevice])
 				if err != nil {
 					return err
 				}
@@ -169,6 +170,7 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 			return &ImportError{Offset: s.Offset, Command: "SEND_GO_SIGNAL", Why: fmt.Sprintf("program %d has no launch message", i),
 				Err: ErrNotTrace}
 		}
+		runs[s.SubDevice]++
 		config := s.config(t.Layout)
 		for _, msg := range messages {
 			launch, err := msg.launch(workers, &m, config)
@@ -187,14 +189,14 @@ type message struct {
 	bytes      []byte
 }
 
-func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout, step int) ([]message, error) {
+func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout, run uint32) ([]message, error) {
 	fail := func(err error, format string, args ...any) error {
 		return &ImportError{Offset: c.offset, Command: w.ID().String(), Why: fmt.Sprintf(format, args...), Err: err}
 	}
 	l1 := &workers.L1
-	if slot := l1.Launch + uint32(step)%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {
-		return nil, fail(ErrUnsupported, "%d B at %#x of L1, the launch message of program %d has %d B at %#x with base firmware of %v", w.Size,
-			w.Addr, step, l1.LaunchSize, slot, workers.Revision)
+	if slot := l1.Launch + run%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {
+		return nil, fail(ErrUnsupported, "%d B at %#x of L1, the launch message after %d programs there has %d B at %#x with base firmware of %v", w.Size,
+			w.Addr, run, l1.LaunchSize, slot, workers.Revision)
 	}
 	if c.header {
 		return nil, fail(ErrUnsupported, "launch messages lie in DRAM")

@@ -75,16 +75,26 @@ type chain struct {
 	saved        *tracebuf.File
 }
 
-func newChain(t *testing.T, card *sim.Card) *chain {
+// newChain's programs are on the last of the sub-devices, if there are any.
+func newChain(t *testing.T, card *sim.Card, sets ...[]chip.Range) *chain {
 	b := devtest.Open(t, card, reprise.WithStockWireFormat())
 	c := &chain{Bench: b, memory: openMemory(t, card), in: b.Pages("in", 4), mid: b.Pages("mid", 4), out: b.Pages("out", 4)}
 	c.one = b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, c.in, c.mid, 5))
 	c.two = b.Load(b.Adder("two", chip.Core{X: 3, Y: 1}, c.mid, c.out, 7))
+	runs := []*reprise.Executable{c.one, c.two}
+	if sets != nil {
+		s, err := b.Dev.NewSubDevices(0, sets...)
+		b.Must(err)
+		b.Must(s.Load(b.Ctx))
+		runs = append(runs, b.Load(b.Adder("aside", chip.Core{}, c.in, c.in, 0)))
+	}
 	var err error
 	c.trace, err = b.Queue.Capture(b.Ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
 		var errs []error
 		for range 5 { // more runs than there are launch messages
-			errs = append(errs, r.Run(c.one), r.Run(c.two))
+			for _, x := range runs {
+				errs = append(errs, r.Run(x))
+			}
 		}
 		return errors.Join(errs...)
 	})
@@ -113,13 +123,16 @@ func (c *chain) replays(t *testing.T, file []byte) {
 func TestImportComputesTheSame(t *testing.T) {
 	for _, card := range cards() {
 		t.Run(card.String(), func(t *testing.T) {
-			c := newChain(t, card)
-			own := abi.Own(c.Dev.Arch())
-			read, file := imported(t, c.memory, c.trace, c.saved, func(t *metaltrace.Trace) error { return t.FindLaunches(own) })
-			if len(read.Steps) != 10 {
-				t.Fatalf("%d steps, want 10", len(read.Steps))
+			for _, sets := range [][][]chip.Range{nil, {{chip.Single(0, 0)}, {{Start: chip.Core{Y: 1}, End: chip.Core{X: 3, Y: 2}}}}} {
+				c := newChain(t, card, sets...)
+				own := abi.Own(c.Dev.Arch())
+				read, file := imported(t, c.memory, c.trace, c.saved, func(t *metaltrace.Trace) error { return t.FindLaunches(own) })
+				if want := 10 + 5*min(len(sets), 1); len(read.Steps) != want || read.Steps[0].SubDevice != len(sets)/2 {
+					t.Fatalf("%d steps, the first on sub-device %d", len(read.Steps), read.Steps[0].SubDevice)
+				}
+				c.replays(t, file)
+				c.Must(c.Dev.Close(c.Ctx))
 			}
-			c.replays(t, file)
 		})
 	}
 }

@@ -321,13 +321,13 @@ func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
 		return notTrace(c, "no NOTIFY_SUBORDINATE_GO_SIGNAL is before it: it would hang")
 	case g.Multicast == cq.NoMulticast || g.NumUnicast != 0:
 		return unsupported(c, "it starts Ethernet cores")
-	case g.Multicast != 0 || g.Go.Offset() != 0:
-		return unsupported(c, "it is for a sub-device of several")
+	case g.Multicast >= cq.MaxSubDevices || g.Multicast != g.Go.Offset():
+		return unsupported(c, "it starts sub-device %d with the go message of sub-device %d", g.Multicast, g.Go.Offset())
 	case g.Go.Signal() != cq.SignalGo:
 		return unsupported(c, "the signal is %v, programs are started with %v", g.Go.Signal(), cq.SignalGo)
 	}
 	r.step.commands = append(r.step.commands, command{offset: c.Offset, cmd: g})
-	r.step.WaitCount, r.step.Size = g.WaitCount, c.Offset+c.Size-r.step.Offset
+	r.step.WaitCount, r.step.SubDevice, r.step.Size = g.WaitCount, int(g.Multicast), c.Offset+c.Size-r.step.Offset
 	r.trace.Steps = append(r.trace.Steps, *r.step)
 	r.step, r.header = nil, nil
 	return nil

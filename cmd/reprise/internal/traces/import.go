@@ -35,6 +35,7 @@ type traceImportCmd struct {
 	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware, or without it Reprise's own, fits them."`
 	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. Can be repeated." placeholder:"BUFFER" sep:"none"`
 	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name or processor, c before the number of a common argument, and options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
+	Division []string `name:"sub-device" help:"Cores of a sub-device that the trace was recorded with: the first and the last of rectangles, such as 0x0-7x3+0x4-1x5. Once for each, in tt-metal's order." placeholder:"CORES" sep:"none"`
 	Data     bool     `help:"Save the current contents of the DRAM buffers."`
 	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
 	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
@@ -43,6 +44,7 @@ type traceImportCmd struct {
 
 	buffers []tracebuf.Buffer
 	params  []importParam
+	subs    [][]chip.Range
 }
 
 func (traceImportCmd) Help() string {
@@ -70,7 +72,7 @@ func (c *traceImportCmd) Validate() error {
 		return cli.Wrong("--cache", "", "nothing says which kernels these are",
 			"give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache")
 	}
-	c.buffers, c.params = nil, nil
+	c.buffers, c.params, c.subs = nil, nil, nil
 	for _, s := range c.Buffer {
 		b, err := parseBuffer(s)
 		if err != nil {
@@ -85,7 +87,26 @@ func (c *traceImportCmd) Validate() error {
 		}
 		c.params = append(c.params, p)
 	}
+	for _, s := range c.Division {
+		set, err := parseCores(s)
+		if err != nil {
+			return err
+		}
+		c.subs = append(c.subs, set)
+	}
 	return nil
+}
+
+func parseCores(s string) ([]chip.Range, error) {
+	var out []chip.Range
+	for r := range strings.SplitSeq(s, "+") {
+		var v chip.Range
+		if n, err := fmt.Sscanf(r+" end", "%dx%d-%dx%d end", &v.Start.X, &v.Start.Y, &v.End.X, &v.End.Y); n != 4 || err != nil {
+			return nil, cli.Wrong("--sub-device", s, "its rectangles aren't two cores each", "give such as 0x0-7x3+0x4-1x5")
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 func parseBuffer(s string) (tracebuf.Buffer, error) {
@@ -134,6 +155,7 @@ type importJSON struct {
 type importProgram struct {
 	Name     string         `json:"name"`
 	HostID   uint32         `json:"host_id"`
+	Device   int            `json:"sub_device"`
 	Offset   int            `json:"offset"`
 	Bytes    int            `json:"bytes"`
 	Kernels  int            `json:"kernel_bytes"`
@@ -243,6 +265,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	if err != nil {
 		return nil, err
 	}
+	target.SubDevices = c.subs
 	o := metaltrace.FileOptions{Name: c.Name, Target: target, Buffers: slices.Clone(c.buffers)}
 	banks := len(m.ch.DRAMBanks())
 	for i := range o.Buffers {
@@ -300,7 +323,7 @@ func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *impor
 	}
 	for i := range t.Steps {
 		step := &t.Steps[i]
-		p := importProgram{Name: step.Name(), HostID: step.HostID, Offset: step.Offset, Bytes: step.Size, Kernels: step.Binaries,
+		p := importProgram{Name: step.Name(), HostID: step.HostID, Device: step.SubDevice, Offset: step.Offset, Bytes: step.Size, Kernels: step.Binaries,
 			Launches: []importLaunch{}}
 		for _, l := range step.Launches {
 			launch := importLaunch{Cores: l.Start.String(), Kernels: []importKernel{}, Circular: len(l.Circular)}
@@ -325,8 +348,8 @@ func (j *importJSON) print(w cli.Text) {
 		w.F("base firmware of %s: %s\n", j.Workers, j.Firmware)
 	}
 	for i, p := range j.Programs {
-		w.F("program %d, host id %d: %s of commands at +%#x, %s of kernels sent\n", i, p.HostID, cli.Bytes(p.Bytes), p.Offset,
-			cli.Bytes(p.Kernels))
+		w.F("program %d, host id %d, sub-device %d: %s of commands at +%#x, %s of kernels sent\n", i, p.HostID, p.Device, cli.Bytes(p.Bytes),
+			p.Offset, cli.Bytes(p.Kernels))
 		for _, l := range p.Launches {
 			var names []string
 			for _, k := range l.Kernels {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -382,7 +383,7 @@ func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.
 		}
 		opts = append(opts, reprise.WithFirmware(c.Firmware, wheel...))
 	}
-	t, dev, err := loadInto(ctx, c.File, c.Device, opts)
+	t, dev, err := c.loadInto(ctx, file.Target.SubDevices, opts)
 	var other *tracebuf.TargetError
 	if errors.As(err, &other) && other.What == "grid of workers" {
 		// A device of the right kind can have these workers.
@@ -390,17 +391,17 @@ func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.
 		for i, p := range file.Parts() {
 			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
 		}
-		t, dev, err = loadInto(ctx, c.File, c.Device, opts)
+		t, dev, err = c.loadInto(ctx, file.Target.SubDevices, opts)
 	}
 	return t, dev, err
 }
 
-func loadInto(ctx context.Context, path, device string, opts []reprise.Option) (*reprise.Trace, *reprise.Device, error) {
-	target, err := cli.ParseTarget(device)
+func (c *loadFlags) loadInto(ctx context.Context, subs [][]chip.Range, opts []reprise.Option) (*reprise.Trace, *reprise.Device, error) {
+	target, err := cli.ParseTarget(c.Device)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := cli.Until(ctx, func() (*os.File, error) { return os.Open(path) })
+	f, err := cli.Until(ctx, func() (*os.File, error) { return os.Open(c.File) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("trace: %w", err)
 	}
@@ -409,11 +410,15 @@ func loadInto(ctx context.Context, path, device string, opts []reprise.Option) (
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	dev, err := reprise.Open(ctx, target, opts...)
 	if err != nil {
-		return nil, nil, cli.OpenError(device, err)
+		return nil, nil, cli.OpenError(c.Device, err)
 	}
-	t, err := dev.LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16))
+	err = divide(ctx, dev, subs)
+	var t *reprise.Trace
+	if err == nil {
+		t, err = dev.LoadTrace(ctx, bufio.NewReaderSize(f, 1<<16))
+	}
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), dev.Close(ctx))
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", c.File, err), dev.Close(ctx))
 	}
 	return t, dev, nil
 }
@@ -560,4 +565,16 @@ func (o *verifyJSON) compare(im *tracebuf.Image, got []byte) error {
 		}
 	}
 	return nil
+}
+
+// divide loads a trace's division, if it has one.
+func divide(ctx context.Context, dev *reprise.Device, sets [][]chip.Range) error {
+	if sets == nil {
+		return nil
+	}
+	s, err := dev.NewSubDevices(0, sets...)
+	if err != nil {
+		return err
+	}
+	return s.Load(ctx)
 }
