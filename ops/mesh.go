@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/mesh"
@@ -28,7 +29,13 @@ type Mesh struct {
 	links *mesh.Links
 
 	mu    sync.Mutex
-	execs map[*MeshTensor]*mesh.Executable // by their tensor
+	execs map[collective]*mesh.Executable
+}
+
+// collective is an exchange between the parts of a tensor.
+type collective struct {
+	name string
+	of   *MeshTensor
 }
 
 // NewMesh returns a Mesh that runs operations on queue 0 of each chip of m, in the order of
@@ -45,7 +52,7 @@ func NewMesh(ctx context.Context, m *mesh.Mesh, core chip.Core, opts ...Option) 
 		err := fmt.Errorf("%w: %d of the %d chips of %v are here: give a submesh of these", ErrOtherHost, here, all, m)
 		return nil, fmt.Errorf("ops: new mesh: %w", errors.Join(err, links.Release(ctx)))
 	}
-	out := &Mesh{m: m, links: links, execs: map[*MeshTensor]*mesh.Executable{}}
+	out := &Mesh{m: m, links: links, execs: map[collective]*mesh.Executable{}}
 	for i, c := range m.Chips() {
 		out.chips = append(out.chips, New(c.Device, append(slices.Clip(opts), WithQueue(0), WithID(i))...))
 	}
@@ -57,14 +64,30 @@ func (m *Mesh) Release(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var errs []error
-	for t, x := range m.execs {
+	for c, x := range m.execs {
 		errs = append(errs, x.Release(ctx))
-		delete(m.execs, t)
+		delete(m.execs, c)
 	}
 	for _, d := range m.chips {
 		errs = append(errs, d.Release(ctx))
 	}
 	return errors.Join(append(errs, m.links.Release(ctx))...)
+}
+
+type meshRecordingOf struct{ m *Mesh }
+
+// Capture records the operations of all chips, and collectives, that are called with the context of
+// the function record as a trace of queue 0: see [Device.Capture]. Collectives must have run before
+// with the same result tensor ([IntoMesh]).
+func (m *Mesh) Capture(ctx context.Context, name string, record func(ctx context.Context) error) (*reprise.Trace, error) {
+	return m.m.Queue(0).Capture(ctx, name, func(ctx context.Context, r *mesh.Recorder) error {
+		all := record
+		for i, c := range m.m.Chips() {
+			rest := all
+			all = func(ctx context.Context) error { return m.chips[i].Record(ctx, r.On(c), rest) }
+		}
+		return all(context.WithValue(ctx, meshRecordingOf{m}, r))
+	})
 }
 
 // Size returns the number of chips.

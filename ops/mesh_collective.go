@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -13,7 +14,7 @@ import (
 // AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers,
 // which wrap around, or Float32 or BFloat16, which are rounded after each addition in the order of
 // mesh.Links. The result is interleaved in DRAM; its page size is a multiple of 4 up to 4096 bytes.
-func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
+func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
 	if err := t.check(m); err != nil {
 		return nil, &opError{name, err}
@@ -24,7 +25,7 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 		return nil, &opError{name, err}
 	}
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, s, func(out *MeshTensor) error {
+		return m.into(ctx, t, s, opts, func(out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllReduceAsyncDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.ToMemoryConfig(ctx, t.parts[i], s.Memory, Into(out.parts[i]))
 				return err
@@ -56,7 +57,7 @@ func sumOf(s Spec) (mesh.Combine, error) {
 
 // ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum along
 // the first dimension, of whole pages, on chip i of mesh.Links.Line.
-func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
+func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
 	if err := t.check(m); err != nil {
 		return nil, &opError{name, err}
@@ -76,19 +77,21 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 		return nil, fmt.Errorf("ops: %s: %w: %v over %d chips: the slices must be equal, and each must have pages of its own", name, ErrShape,
 			whole.Shape, n)
 	}
-	return m.make(ctx, name, t.args, func(ctx context.Context) (out *MeshTensor, err error) {
-		// Links sum in place and leave other chips' slices undefined.
-		sums, err := m.create(ctx, whole)
-		if err != nil {
-			return nil, err
-		}
-		defer func() {
-			if free := m.Deallocate(ctx, sums); free != nil {
-				err = errors.Join(err, free)
+	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
+		return m.into(ctx, t, s, opts, func(out *MeshTensor) (err error) {
+			// Links sum in place and leave other chips' slices undefined.
+			sums := out.sums
+			if sums == nil {
+				if sums, err = m.create(ctx, whole); err != nil {
+					return err
+				}
+				if optionsOf(opts).mesh != nil { // it may come again, in a capture
+					out.sums = sums
+				} else {
+					defer func() { err = errors.Join(err, m.Deallocate(ctx, sums)) }()
+				}
 			}
-		}()
-		return m.into(ctx, s, func(out *MeshTensor) error {
-			err := m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, func(i int, d *Device) error {
+			err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, func(i int, d *Device) error {
 				_, err := d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i]))
 				return err
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) })
@@ -114,7 +117,7 @@ func (m *Mesh) places() []int {
 
 // AllGather concatenates the parts of all chips along the first dimension, in the order of
 // mesh.Links.Line, on every chip. The result is as for [Mesh.AllReduce]; each part has whole pages.
-func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
+func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
 	if err := t.check(m); err != nil {
 		return nil, &opError{name, err}
@@ -129,7 +132,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	times[0] = len(m.chips)
 	// Every chip fills all places with its own part; the collective replaces the others.
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, s, func(out *MeshTensor) error {
+		return m.into(ctx, t, s, opts, func(out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllGatherDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.Repeat(ctx, t.parts[i], times, Into(out.parts[i]))
 				return err
@@ -144,7 +147,19 @@ func (t *MeshTensor) result() Spec {
 	return s
 }
 
-func (m *Mesh) into(ctx context.Context, s Spec, f func(out *MeshTensor) error) (*MeshTensor, error) {
+// into has f fill a new tensor, or that of IntoMesh.
+func (m *Mesh) into(ctx context.Context, t *MeshTensor, s Spec, opts []OpOption, f func(out *MeshTensor) error) (*MeshTensor, error) {
+	if out := optionsOf(opts).mesh; out != nil {
+		switch err := out.check(m); {
+		case err != nil:
+			return nil, err
+		case out == t:
+			return nil, memoryError("the result can't go into the operand")
+		case !reflect.DeepEqual(out.Spec(), s):
+			return nil, shapeError("the result is %v, and should go into %v", s, out.Spec())
+		}
+		return out, f(out)
+	}
 	out, err := m.create(ctx, s)
 	if err != nil {
 		return nil, err
@@ -175,13 +190,13 @@ func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, 
 		if t.buf == nil {
 			return t.parts, nil
 		}
-		x, err := load(t.buf)
+		x, err := m.loaded(collective{name, t}, load)
 		if err != nil {
 			return nil, err
 		}
-		m.mu.Lock()
-		m.execs[t] = x
-		m.mu.Unlock()
+		if r, ok := ctx.Value(meshRecordingOf{m}).(*mesh.Recorder); ok {
+			return t.parts, r.Run(x)
+		}
 		for i, c := range m.m.Chips() {
 			if part := x.On(c); part != nil {
 				m.chips[i].captures.run(part)
@@ -189,4 +204,18 @@ func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, 
 		}
 		return t.parts, m.m.Queue(0).Run(context.WithValue(ctx, internalCall{}, true), x)
 	})
+}
+
+func (m *Mesh) loaded(c collective, load func(*mesh.Buffer) (*mesh.Executable, error)) (*mesh.Executable, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := m.execs[c]
+	if x == nil {
+		var err error
+		if x, err = load(c.of.buf); err != nil {
+			return nil, err
+		}
+		m.execs[c] = x
+	}
+	return x, nil
 }

@@ -13,6 +13,7 @@ type MeshTensor struct {
 	m     *Mesh
 	buf   *mesh.Buffer // nil if it is only planned
 	parts []*Tensor
+	sums  *MeshTensor // of a result of ReduceScatter that it was given
 }
 
 // Spec returns the Spec of each chip's part.
@@ -116,13 +117,17 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 	if err := t.check(m); err != nil {
 		return &opError{"deallocate", err}
 	}
-	m.mu.Lock()
-	x := m.execs[t]
-	delete(m.execs, t)
-	m.mu.Unlock()
 	var errs []error
-	if x != nil {
-		errs = append(errs, x.Release(ctx))
+	m.mu.Lock()
+	for c, x := range m.execs {
+		if c.of == t {
+			errs = append(errs, x.Release(ctx))
+			delete(m.execs, c)
+		}
+	}
+	m.mu.Unlock()
+	if t.sums != nil {
+		errs = append(errs, m.Deallocate(ctx, t.sums))
 	}
 	for i, d := range m.chips {
 		errs = append(errs, d.Deallocate(t.parts[i]))

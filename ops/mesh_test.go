@@ -132,6 +132,70 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 	})
 }
 
+// A trace of a mesh has operations of its chips and collectives: the snippet "Multi-Chip Traces" of
+// TT-NN's documents. Numbers are integers so small that each sum is exact.
+func TestMeshCapture(t *testing.T) {
+	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	filled := func(rows int, f func(i int) float32) *ops.MeshTensor {
+		v := make([]float32, rows*64)
+		for i := range v {
+			v[i] = f(i)
+		}
+		h, err := ops.NewHost([]int{rows, 64}, ops.BFloat16, v)
+		b.must(err)
+		out, err := b.Mesh.ToDevice(b.ctx, []*ops.Host{h}, ops.Tile, dram)
+		b.must(err)
+		return out
+	}
+	zero := func(int) float32 { return 0 }
+	x, partial, sum, slice, whole := filled(64, zero), filled(64, zero), filled(64, zero), filled(32, zero), filled(64, zero)
+	twice := filled(64, func(i int) float32 { return []float32{0, 2}[max(0, 1-i%65)] })
+	model := func(ctx context.Context) error {
+		for i := range b.Size() {
+			if _, err := b.Chip(i).Matmul(ctx, x.On(i), twice.On(i), ops.Into(partial.On(i))); err != nil {
+				return err
+			}
+		}
+		_, err1 := b.AllReduce(ctx, partial, ops.IntoMesh(sum))
+		_, err2 := b.ReduceScatter(ctx, partial, ops.IntoMesh(slice))
+		_, err3 := b.AllGather(ctx, slice, ops.IntoMesh(whole))
+		return errors.Join(err1, err2, err3)
+	}
+	if _, err := b.Mesh.Capture(b.ctx, "cold", model); !errors.Is(err, reprise.ErrInCapture) {
+		t.Errorf("without a run before it: %v", err)
+	}
+	b.must(model(b.ctx))
+	trace, err := b.Mesh.Capture(b.ctx, "model", model)
+	b.must(err)
+	for batch := range 3 {
+		for c := range b.Size() {
+			v := make([]float32, 64*64)
+			for i := range v {
+				v[i] = float32(i%9 + batch + c)
+			}
+			h, err := ops.NewHost([]int{64, 64}, ops.BFloat16, v)
+			b.must(err)
+			b.must(b.Chip(c).CopyHostToDevice(b.ctx, h, x.On(c)))
+		}
+		b.must(trace.Replay(b.ctx))
+		want := func(i int) float32 { return float32(4*(i%9+batch) + 2) }
+		b.all(sum, want)
+		b.all(whole, want)
+	}
+	b.must(trace.Release(b.ctx))
+	for what, c := range map[string]struct {
+		into *ops.MeshTensor
+		want error
+	}{"the operand": {partial, ops.ErrMemory}, "another shape": {slice, ops.ErrShape}} {
+		if _, err := b.AllReduce(b.ctx, partial, ops.IntoMesh(c.into)); !errors.Is(err, c.want) {
+			t.Errorf("into %s: %v", what, err)
+		}
+	}
+	for _, t := range []*ops.MeshTensor{x, partial, sum, slice, whole, twice} {
+		b.must(b.Mesh.Deallocate(b.ctx, t))
+	}
+}
+
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)

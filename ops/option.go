@@ -8,6 +8,7 @@ type result struct {
 	dtype  *DataType
 	into   *Tensor
 	each   []*Tensor
+	mesh   *MeshTensor
 	param  string
 
 	activation    Activation
@@ -39,6 +40,9 @@ func Into(t *Tensor) OpOption { return func(r *result) { r.into = t } }
 
 // IntoEach is [Into] for an operation with several results.
 func IntoEach(ts ...*Tensor) OpOption { return func(r *result) { r.each = ts } }
+
+// IntoMesh is [Into] for a collective, which inside of a capture needs it.
+func IntoMesh(t *MeshTensor) OpOption { return func(r *result) { r.mesh = t } }
 
 // WithParam names the position of an operation, or the batch of [Device.FillCache], as a parameter
 // of the trace under capture, for [reprise.Trace.Set]. All operations with that name must have the

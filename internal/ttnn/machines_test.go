@@ -20,7 +20,7 @@ type machineCase struct {
 func TestMachines(t *testing.T) {
 	runMachines(t, []machineCase{
 		{machine: "p100", first: ttnn.Version{Minor: 76}, program: "trace.py"},
-		{machine: "p300", first: ttnn.Version{Minor: 76}, program: "mesh.py --trace all_gather reduce_scatter all_reduce broadcast"},
+		{machine: "p300", first: ttnn.Version{Minor: 76}, program: "mesh.py --trace all_gather reduce_scatter all_reduce broadcast product"},
 		{machine: "n300", slow: true, first: ttnn.Version{Minor: 80}, program: "mesh.py add all_gather reduce_scatter all_reduce broadcast"},
 	})
 }

@@ -1,7 +1,7 @@
 """mesh.py [--trace] [--mesh=ROWSxCOLUMNS] OP...: runs operations on all chips of the machine, a mesh, and compares with numpy.
 
-OP is add, which needs no traffic between chips, or all_gather, reduce_scatter, all_reduce or broadcast over TT-NN's fabric, along the
-second axis of the mesh. broadcast has one sender, and is for a mesh of one row. --trace also runs each in a trace. The mesh is
+OP is add, which needs no traffic between chips, or all_gather, reduce_scatter, all_reduce, broadcast or product (a matrix product whose
+parts all_reduce adds) over TT-NN's fabric, along the second axis of the mesh. broadcast has one sender, and is for a mesh of one row. --trace also runs each in a trace. The mesh is
 1xCHIPS if --mesh is absent."""
 import argparse
 
@@ -27,12 +27,16 @@ tensor = ttnn.Tensor(whole.flatten().tolist(), list(whole.shape), ttnn.bfloat16,
 shards = ttnn.to_device(ttnn.distribute_tensor(tensor, ttnn.ShardTensor2dMesh(mesh, (rows, columns), (2, 3))), mesh)
 along = {"topology": ttnn.Topology.Linear, **({"cluster_axis": 1} if rows > 1 else {})}
 
+twice = 2 * np.eye(64 * columns, dtype=np.float32)
+weights = ttnn.to_device(ttnn.distribute_tensor(ttnn.Tensor(twice.flatten().tolist(), [1, 1, *twice.shape], ttnn.bfloat16, ttnn.TILE_LAYOUT), ttnn.replicate_tensor_to_mesh_mapper(mesh)), mesh)
+
 # By name, the operation and what it gives chip j of a row whose chips have the array row.
 OPS = {
     "add": (lambda: ttnn.add(shards, shards), lambda row, j: 2 * row[j]),
     "all_gather": (lambda: ttnn.all_gather(shards, dim=3, **along), lambda row, j: np.concatenate(list(row), axis=3)),
     "reduce_scatter": (lambda: ttnn.reduce_scatter(shards, dim=3, **along), lambda row, j: np.split(row.sum(axis=0), columns, axis=3)[j]),
     "all_reduce": (lambda: ttnn.all_reduce(shards, **along), lambda row, j: row.sum(axis=0)),
+    "product": (lambda: ttnn.all_reduce(ttnn.matmul(shards, weights), **along), lambda row, j: 2 * row.sum(axis=0)),
     "broadcast": (lambda: ttnn.broadcast(shards, ttnn.MeshCoordinate(0, 0), **along), lambda row, j: row[0]),
 }
 
