@@ -235,10 +235,9 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 			return w.fail(at, "SET_WRITE_OFFSET of %d offsets from %#x on, want 3 from 0 on", c.Count, c.Offsets[0])
 		}
 		copy(w.offsets[:], c.Offsets[:3])
-		for _, o := range w.offsets[1:] {
-			if o%cq.L1Align != 0 || o < w.l1.KernelConfig || o-w.l1.KernelConfig > w.l1.KernelConfigSize {
-				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 from %#x up to %#x", o, w.l1.KernelConfig,
-					w.l1.KernelConfig+w.l1.KernelConfigSize)
+		for _, o := range w.offsets[1:] { // may be below kernel memory: what it is added to brings kernels into it
+			if end := w.l1.KernelConfig + w.l1.KernelConfigSize; o%cq.L1Align != 0 || o > end {
+				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 up to %#x", o, end)
 			}
 		}
 		return nil
@@ -393,8 +392,9 @@ func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint
 		return w.fail(at, "%s relative to write offset %d, which isn't set", name, index)
 	}
 	start := uint64(w.offsets[index]) + uint64(addr)
-	if end := uint64(w.l1.KernelConfig) + uint64(w.l1.KernelConfigSize); start+uint64(n) > end {
-		return w.fail(at, "%s of %d B at %#x, kernel memory ends at %#x", name, n, start, end)
+	first := uint64(w.l1.KernelConfig)
+	if end := first + uint64(w.l1.KernelConfigSize); start < first || start+uint64(n) > end {
+		return w.fail(at, "%s of %d B at %#x, kernel memory is %#x to %#x", name, n, start, first, end)
 	}
 	if start%cq.L1Align != 0 {
 		return w.fail(at, "%s at %#x, want a multiple of %d", name, start, cq.L1Align)
