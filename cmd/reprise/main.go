@@ -43,28 +43,30 @@ import (
 type reader interface{ OnlyReads() bool }
 
 type commands struct {
-	Demo     demo.Cmd            `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
-	Generate demo.GenerateCmd    `cmd:"" help:"Invent English words by a small transformer on a device, token by token."`
-	Inspect  debugger.InspectCmd `cmd:"" help:"Print a dump of a hang or a recorded session."`
-	Ls       cards.LsCmd         `cmd:"" help:"List the cards of this machine."`
-	Topology cards.TopologyCmd   `cmd:"" help:"Show how the chips of a machine are linked."`
-	Info     cards.InfoCmd       `cmd:"" help:"Show the details of a card."`
-	Doctor   cards.DoctorCmd     `cmd:"" help:"Check whether programs can run here, and say how to fix what fails."`
-	Reset    cards.ResetCmd      `cmd:"" help:"Reset a card and check that it answers."`
-	Monitor  cards.MonitorCmd    `cmd:"" help:"Show which processes use how much device memory."`
-	Hwtest   measures.HwtestCmd  `cmd:"" help:"Run the conformance suite on a device."`
-	Bench    measures.BenchCmd   `cmd:"" help:"Measure the costs of replays, enqueues, captures and transfers on a device, or time TT-NN programs."`
-	Probe    measures.ProbeCmd   `cmd:"" help:"Watch a running process by eBPF."`
-	Trace    traces.Cmd          `cmd:"" help:"Inspect, compare and run recorded traces."`
-	Graph    graphs.Cmd          `cmd:"" help:"Inspect reports of operations and allocations, and import them for the visualizer."`
-	Stacks   debugger.StacksCmd  `cmd:"" help:"Print the call stacks of the processors of a running device."`
-	GDB      debugger.GdbCmd     `cmd:"" name:"gdb" help:"Serve the processors of a running device to gdb."`
-	Kernel   code.KernelCmd      `cmd:"" help:"Compile kernels."`
-	Metal    code.MetalCmd       `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
-	Sim      sims.SimCmd         `cmd:"" help:"Serve emulated cards to other processes."`
-	VM       sims.VmCmd          `cmd:"" name:"vm" help:"Run a program in a virtual machine with emulated cards and the vendor's driver."`
-	TTNN     sims.TtnnCmd        `cmd:"" name:"ttnn" help:"Run TT-NN, unmodified, on emulated chips."`
-	Version  versionCmd          `cmd:"" help:"Print the version, and the firmware, trace files and drivers that it works with."`
+	Demo       demo.Cmd            `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
+	Generate   demo.GenerateCmd    `cmd:"" help:"Invent English words by a small transformer on a device, token by token."`
+	Inspect    debugger.InspectCmd `cmd:"" help:"Print a dump of a hang or a recorded session."`
+	Ls         cards.LsCmd         `cmd:"" help:"List the cards of this machine."`
+	Topology   cards.TopologyCmd   `cmd:"" help:"Show how the chips of a machine are linked."`
+	Info       cards.InfoCmd       `cmd:"" help:"Show the details of a card."`
+	Doctor     cards.DoctorCmd     `cmd:"" help:"Check whether programs can run here, and say how to fix what fails."`
+	Reset      cards.ResetCmd      `cmd:"" help:"Reset a card and check that it answers."`
+	Monitor    cards.MonitorCmd    `cmd:"" help:"Show which processes use how much device memory."`
+	Hwtest     measures.HwtestCmd  `cmd:"" help:"Run the conformance suite on a device."`
+	Bench      measures.BenchCmd   `cmd:"" help:"Measure the costs of replays, enqueues, captures and transfers on a device, or time TT-NN programs."`
+	Probe      measures.ProbeCmd   `cmd:"" help:"Watch a running process by eBPF."`
+	Trace      traces.Cmd          `cmd:"" help:"Inspect, compare and run recorded traces."`
+	Graph      graphs.Cmd          `cmd:"" help:"Inspect reports of operations and allocations, and import them for the visualizer."`
+	Stacks     debugger.StacksCmd  `cmd:"" help:"Print the call stacks of the processors of a running device."`
+	GDB        debugger.GdbCmd     `cmd:"" name:"gdb" help:"Serve the processors of a running device to gdb."`
+	Kernel     code.KernelCmd      `cmd:"" help:"Compile kernels."`
+	Metal      code.MetalCmd       `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
+	Sim        sims.SimCmd         `cmd:"" help:"Serve emulated cards to other processes."`
+	VM         sims.VmCmd          `cmd:"" name:"vm" help:"Run a program in a virtual machine with emulated cards and the vendor's driver."`
+	TTNN       sims.TtnnCmd        `cmd:"" name:"ttnn" help:"Run TT-NN, unmodified, on emulated chips."`
+	Complete   completeCmd         `cmd:"" hidden:""`
+	Completion completionCmd       `cmd:"" help:"Print a script with which a shell completes commands and flags."`
+	Version    versionCmd          `cmd:"" help:"Print the version, and the firmware, trace files and drivers that it works with."`
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
 
@@ -131,6 +133,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 			n.Detail = strings.TrimSpace(n.Detail + " " + cli.ExitHelp)
 		}
 	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(args[1:len(args):len(args)], "--help")
+	}
 	k, err := parser.Parse(args)
 	if exit >= 0 {
 		return exit
@@ -143,7 +148,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		if errors.As(err, &wrong) {
 			err = wrong // without the name of the command that kong puts in front
 		} else {
-			err = fmt.Errorf("%w; see reprise --help", err)
+			err = fmt.Errorf("%w; see %s --help", err, commandOf(err))
 		}
 		fmt.Fprintln(s.Err, "reprise:", err)
 		return cli.ExitUsage
@@ -155,6 +160,20 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		_, err = do()
 	}
 	return conclude(ctx, s, err)
+}
+
+// commandOf returns the command as far as wrong arguments name it.
+func commandOf(err error) string {
+	name := "reprise"
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) {
+		for _, p := range wrong.Context.Path {
+			if p.Command != nil {
+				name = "reprise " + p.Command.Path()
+			}
+		}
+	}
+	return name
 }
 
 // named refuses an empty --device, such as an unset shell variable: a default could be the wrong
