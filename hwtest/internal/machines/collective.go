@@ -1,7 +1,6 @@
 package machines
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -13,32 +12,36 @@ import (
 )
 
 func collectiveCases() rig.Table {
-	var cs rig.Table
-	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("broadcast", "a broadcast from each chip reaches all others", meshBroadcast)
-	add("all pairs", "a buffer reaches each chip from each other one", allPairs)
-	add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes)
-	add("uneven slices", "slices of unequal size are gathered and scattered too", meshUneven)
-	add("collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow)
-	add("scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", scatterGather)
-	add("float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", floatSum)
-	add("bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloatSum)
-	add("layer with all_reduce", "partial results and their sum over the chips replay as one trace", meshLayer)
-	add("links prepared anew", "links that are prepared again start from nothing", meshAnew)
-	return cs
+	return Rows{
+		{"broadcast", "a broadcast from each chip reaches all others", meshBroadcast},
+		{"all pairs", "a buffer reaches each chip from each other one", allPairs},
+		{"pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes},
+		{"uneven slices", "slices of unequal size are gathered and scattered too", meshUneven},
+		{"collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow},
+		{"scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", scatterGather},
+		{"float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", floatSum},
+		{"bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloatSum},
+		{"layer with all_reduce", "partial results and their sum over the chips replay as one trace", meshLayer},
+		{"links prepared anew", "links that are prepared again start from nothing", meshAnew},
+	}.Shared()
 }
 
 // Linked prepares the links, and a buffer that has other data on every chip.
 func (t *T) Linked() *mesh.Buffer {
 	t.Helper()
-	var err error
-	t.Links, err = t.Mesh.NewLinks(t.Ctx, chip.Core{X: 2, Y: 2})
-	t.OK(err)
-	l := t.Links
+	l := t.links(chip.Core{X: 2, Y: 2})
 	t.Cleanup(func() { _ = l.Release(context.WithoutCancel(t.Ctx)) }) // it may be closed, or what it is on
 	b := t.Pages("data")
 	t.putAll(b)
 	return b
+}
+
+func (t *T) links(on chip.Core) (l *mesh.Links) {
+	t.Helper()
+	l, err := t.Mesh.NewLinks(t.Ctx, on)
+	t.OK(err)
+	t.Links = l
+	return l
 }
 
 // putAll fills a buffer with the number of each chip of the line.
@@ -65,7 +68,7 @@ func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
 func (t *T) addsUp(b *mesh.Buffer) {
 	t.Helper()
 	t.carryOut(t.AllReduce(b, mesh.SumInt32), nil)
-	t.all("sum", b, t.sums(b.Size()))
+	t.All("sum", b, t.sums(b.Size()))
 }
 
 func (t *T) carryOut(x *mesh.Executable, err error) {
@@ -92,7 +95,7 @@ func meshBroadcast(t *T) {
 	for i, root := range t.Links.Line() {
 		t.Put(root, b, uint32(7000+i))
 		t.carryOut(t.Links.Broadcast(t.Ctx, b, root))
-		t.all("broadcast", b, Counting(b.Size(), uint32(7000+i)))
+		t.AllCount("broadcast", b, uint32(7000+i))
 	}
 }
 
@@ -125,9 +128,7 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	first, count := t.Links.Slice(b, c)
 	got := t.T.On(t.Queue.On(c)).ReadAt(b.On(c), 64*first, 64*count)
-	if !bytes.Equal(got, want[64*first:64*(first+count)]) {
-		t.Errorf("%s: chip %v has another slice: % x", what, c.Coord, got)
-	}
+	t.Same(fmt.Sprintf("%s: slice of chip %v", what, c.Coord), want[64*first:64*(first+count)], got)
 }
 
 func pageSizes(t *T) {
@@ -135,12 +136,7 @@ func pageSizes(t *T) {
 	for _, page := range []int{4, 12, 16, 100, 1024, 4096} {
 		b := t.ofPages(2, page)
 		t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
-		want := t.sums(b.Size())
-		for _, c := range t.Links.Line() {
-			if !bytes.Equal(t.ReadOn(c, b), want) {
-				t.Errorf("pages of %d B: chip %v has another sum", page, c.Coord)
-			}
-		}
+		t.All(fmt.Sprintf("sum of pages of %d B", page), b, t.sums(b.Size()))
 	}
 }
 
@@ -164,7 +160,7 @@ func meshRow(t *T) {
 		t.Start(t.Links.Barrier())
 	}
 	t.Wait()
-	t.all("maximum", b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
+	t.AllCount("maximum", b, 1000*uint32(t.Mesh.Size()))
 }
 
 func scatterGather(t *T) {
@@ -172,7 +168,7 @@ func scatterGather(t *T) {
 	scatter, gather := t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
 	t.Replay(t.recorded(scatter, gather))
 	t.Wait()
-	t.all("sum", b, t.sums(b.Size()))
+	t.All("sum", b, t.sums(b.Size()))
 }
 
 // floats checks an all_reduce in pages that no count of chips divides, so that the order is the
@@ -190,7 +186,7 @@ func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func
 	})
 	t.putWords(b, value)
 	t.carryOut(t.Links.AllReduce(t.Ctx, b, how))
-	t.all("sum", b, want)
+	t.All("sum", b, want)
 }
 
 func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
@@ -230,12 +226,9 @@ func meshLayer(t *T) {
 	tr := t.recorded(partial, t.AllReduce(b, mesh.SumInt32))
 	chips := uint32(t.Mesh.Size())
 	for round := range uint32(3) {
-		t.Write(in, Counting(in.Size(), round))
+		t.count(in, round)
 		t.Replay(tr)
-		want := rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips*(round+i) + chips*(chips-1)/2 })
-		for _, c := range t.Mesh.Chips() {
-			t.Is("layer", c, b, want)
-		}
+		t.All("layer", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips*(round+i) + chips*(chips-1)/2 }))
 	}
 }
 
@@ -248,19 +241,18 @@ func meshAnew(t *T) {
 }
 
 func orderCases() rig.Table {
-	var cs rig.Table
-	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", floatMax)
-	add("bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloatMax)
-	add("int32 wraps", "sums of int32 wrap around", meshWraps)
-	add("many pages", "a buffer of more pages than links have room for is added up", manyPages)
-	add("rows at once", "submeshes that are apart carry out collectives at the same time", meshRows)
-	add("same bits again", "a sum of floats has the same bits every time, on every chip", sameBits)
-	add("collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed)
-	add("work between collectives", "a program between two collectives works on its chip's slice", meshBetween)
-	add("late chip", "chips that are ready wait for a late one, and the result is the same", meshLate)
-	add("links of another core", "any worker can drive the links", otherCore)
-	return cs
+	return Rows{
+		{"float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", floatMax},
+		{"bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloatMax},
+		{"int32 wraps", "sums of int32 wrap around", meshWraps},
+		{"many pages", "a buffer of more pages than links have room for is added up", manyPages},
+		{"rows at once", "submeshes that are apart carry out collectives at the same time", meshRows},
+		{"same bits again", "a sum of floats has the same bits every time, on every chip", sameBits},
+		{"collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed},
+		{"work between collectives", "a program between two collectives works on its chip's slice", meshBetween},
+		{"late chip", "chips that are ready wait for a late one, and the result is the same", meshLate},
+		{"links of another core", "any worker can drive the links", otherCore},
+	}.Shared()
 }
 
 func floatMax(t *T) {
@@ -296,8 +288,7 @@ func meshWraps(t *T) {
 
 func manyPages(t *T) {
 	t.Linked()
-	b := t.ofPages(t.Size(24, 8)+1, 512)
-	t.addsUp(b)
+	t.addsUp(t.ofPages(t.Size(24, 8)+1, 512))
 }
 
 func meshRows(t *T) {
@@ -325,9 +316,7 @@ func meshRows(t *T) {
 	}
 	for _, r := range all {
 		t.WaitFor(r.Queue)
-		for _, c := range r.Links.Line() {
-			r.Is("sum of a row", c, r.b, r.sums(r.b.Size()))
-		}
+		r.All("sum of a row", r.b, r.sums(r.b.Size()))
 	}
 }
 
@@ -340,12 +329,10 @@ func sameBits(t *T) {
 		t.putWords(b, func(i, w int) uint32 { return math.Float32bits(anyFloat(i, w)) })
 		t.carryOut(x, nil)
 		for _, c := range t.Links.Line() {
-			got := t.ReadOn(c, b)
 			if first == nil {
-				first = got
-			} else if !bytes.Equal(first, got) {
-				t.Errorf("chip %v has other bits: %s", c.Coord, rig.Difference(first, got))
+				first = t.ReadOn(c, b)
 			}
+			t.Is("bits of the first chip", c, b, first)
 		}
 	}
 }
@@ -359,7 +346,7 @@ func meshReplayed(t *T) {
 			t.Put(c, b, 10*round+uint32(i))
 		}
 		t.Replay(tr)
-		t.all("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips * (10*round + chips - 1 + i) }))
+		t.All("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips * (10*round + chips - 1 + i) }))
 	}
 	t.Release(tr)
 }
@@ -371,7 +358,7 @@ func meshBetween(t *T) {
 	t.Replay(tr)
 	t.Wait()
 	sums := t.sums(b.Size())
-	t.all("sum and 7", b, rig.MakeWords(b.Size(), func(i int) uint32 { return rig.Word(sums[4*i:]) + 7 }))
+	t.All("sum and 7", b, rig.MakeWords(b.Size(), func(i int) uint32 { return rig.Word(sums[4*i:]) + 7 }))
 	t.Release(tr)
 }
 
@@ -390,22 +377,18 @@ func meshLate(t *T) {
 			t.Start(slow)
 		}
 		t.carryOut(x, nil)
-		t.all("sum", b, t.sums(b.Size()))
-		if v := rig.Word(t.ReadOn(late, work)); v != n {
-			t.Errorf("round %d: the late chip did its work %d times, want %d", k, v, n)
-		}
+		t.All("sum", b, t.sums(b.Size()))
+		rig.Equal(t, fmt.Sprintf("round %d: work of the late chip", k), rig.Word(t.ReadOn(late, work)), n)
 	}
 }
 
 func otherCore(t *T) {
 	for _, core := range []chip.Core{{}, {X: 5, Y: 3}} {
-		var err error
-		t.Links, err = t.Mesh.NewLinks(t.Ctx, core)
-		t.OK(err)
+		t.links(core)
 		b := t.ofPages(3, 64)
 		x := t.AllReduce(b, mesh.SumInt32)
 		t.carryOut(x, nil)
-		t.all("sum", b, t.sums(b.Size()))
+		t.All("sum", b, t.sums(b.Size()))
 		t.Release(x)
 		t.Release(t.Links)
 	}

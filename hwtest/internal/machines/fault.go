@@ -16,17 +16,18 @@ import (
 )
 
 func faultCases() rig.Table {
-	var cs rig.Table
-	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses)
-	add("empty trace", "a trace of nothing is refused", emptyTrace)
-	add("foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign)
+	cs := Rows{
+		{"capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses},
+		{"empty trace", "a trace of nothing is refused", emptyTrace},
+		{"foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign},
+	}.Shared()
 	cs.Add("closed", "a closed mesh refuses everything but Close", OnOwnMesh(meshClosed))
-	cs.Add("lost packets", "packets that a link loses change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator
-	cs.Add("late and double packets", "packets that a link delays or repeats change no result", OnOwnMesh(badLinks)).Needs = rig.NeedEmulator
-	cs.Add("link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", OnOwnMesh(linkDown)).Needs = rig.NeedEmulator
-	cs.Add("card lost", "the error of a lost card lists every chip, and the others still replay", OnOwnMesh(cardLost)).Needs = rig.NeedEmulator
-	return cs
+	return append(cs, Rows{
+		{"lost packets", "packets that a link loses change no result", lostPackets},
+		{"late and double packets", "packets that a link delays or repeats change no result", badLinks},
+		{"link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", linkDown},
+		{"card lost", "the error of a lost card lists every chip, and the others still replay", cardLost},
+	}.own(rig.NeedEmulator)...)
 }
 
 func captureRefuses(t *T) {
@@ -70,7 +71,7 @@ func meshClosed(t *T) {
 	})
 }
 
-func (t *T) links(up bool) {
+func (t *T) setLinks(up bool) {
 	t.Helper()
 	for _, l := range t.machine.Emulated.Spec().Links {
 		t.OK(t.machine.Emulated.SetLink(l.Chip, l.Channel, up))
@@ -93,6 +94,14 @@ func (t *T) OnChip(c *mesh.Chip) *rig.T {
 	return &u
 }
 
+// ofAllChips returns the error of a mesh, which lists every chip.
+func (t *T) ofAllChips(err error) *mesh.Error {
+	t.Helper()
+	e := rig.As[*mesh.Error](t, err)
+	rig.Equal(t, "chips in the error", len(e.Chips), t.Mesh.Size())
+	return e
+}
+
 // HungAlone waits for a hang of one chip alone.
 func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
 	t.Helper()
@@ -103,16 +112,24 @@ func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
 	return t.Hung(err)
 }
 
-func (t *T) disturb(how ...string) {
+// disturb injects a fault into the links of some chips.
+func (t *T) disturb(how string, of func(chip int) bool) {
 	t.Helper()
-	m := t.machine.Emulated
-	for _, l := range m.Spec().Links {
-		for _, h := range how {
-			t.OK(m.Inject(fmt.Sprintf(h, fmt.Sprintf("%d:%d", l.Chip, l.Channel))))
-			t.OK(m.Inject(fmt.Sprintf(h, fmt.Sprintf("%d:%d", l.PeerChip, l.PeerChannel))))
+	ends := 0
+	for _, l := range t.machine.Emulated.Spec().Links {
+		for _, end := range [][2]int{{l.Chip, l.Channel}, {l.PeerChip, l.PeerChannel}} {
+			if of(end[0]) {
+				t.OK(t.machine.Emulated.Inject(fmt.Sprintf(how, fmt.Sprintf("%d:%d", end[0], end[1]))))
+				ends++
+			}
 		}
 	}
+	if ends == 0 {
+		t.Error("the chips have no links")
+	}
 }
+
+func anyChip(int) bool { return true }
 
 func (t *T) collectives(b *mesh.Buffer) {
 	t.Helper()
@@ -123,20 +140,20 @@ func (t *T) collectives(b *mesh.Buffer) {
 	root := t.Links.Line()[t.Mesh.Size()-1]
 	t.Put(root, b, 77)
 	t.carryOut(t.Links.Broadcast(t.Ctx, b, root))
-	t.all("broadcast", b, Counting(b.Size(), 77))
+	t.AllCount("broadcast", b, 77)
 }
 
 func lostPackets(t *T) {
 	b := t.Linked()
-	t.disturb("link-drop=%s/3")
+	t.disturb("link-drop=%s/3", anyChip)
 	t.collectives(b)
 }
 
 func badLinks(t *T) {
 	b := t.Linked()
-	t.disturb("link-delay=%s/3")
+	t.disturb("link-delay=%s/3", anyChip)
 	t.collectives(b)
-	t.disturb("link-duplicate=%s/2")
+	t.disturb("link-duplicate=%s/2", anyChip)
 	t.collectives(b)
 }
 
@@ -194,19 +211,16 @@ func (t *T) GivesUp(soon, slow time.Duration) *mesh.Mesh {
 
 func linkDown(t *T) {
 	t.ownInterfaces()
-	m := t.GivesUp(2*time.Second, 5*time.Second)
+	t.GivesUp(2*time.Second, 5*time.Second)
 	b := t.Linked()
 	x := t.AllReduce(b, mesh.SumInt32)
 	t.Wait()
-	t.links(false)
+	t.setLinks(false)
 	t.Start(x)
 	err := t.Queue.Wait(t.Ctx)
-	var e *mesh.Error
-	var he *dispatch.HangError
-	if !errors.As(err, &e) || len(e.Chips) != m.Size() || !errors.As(err, &he) {
-		t.Errorf("all links are down: %v", err)
-	}
-	t.links(true)
+	t.Hung(err)
+	t.ofAllChips(err)
+	t.setLinks(true)
 	t.afterRecovery()
 }
 
@@ -222,21 +236,19 @@ func cardLost(t *T) {
 			break
 		}
 	}
-	var e *mesh.Error
-	if !errors.As(failed, &e) || len(e.Chips) != t.Mesh.Size() || !errors.Is(failed, reprise.ErrDeviceLost) {
-		t.Fatalf("with card %s gone: %v", lost.Name, failed)
-	}
+	t.Fails("with card "+lost.Name+" gone", failed, reprise.ErrDeviceLost)
+	t.ofAllChips(failed)
 	c := left[len(left)-1]
-	part := t.On(tr, Only(c))
-	t.OK(part.Replay(context.WithoutCancel(t.Ctx)))
-	t.Is("another chip", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
+	t.OK(t.On(tr, Only(c)).Replay(context.WithoutCancel(t.Ctx)))
+	t.Is("another chip", c, out, Counting(out.Size(), setUpSum(t.Ordinal(c))))
 }
 
 func hangCases() rig.Table {
-	var cs rig.Table
-	cs.Add("link down in the middle", "a link that goes down never makes a wrong result", OnOwnMesh(downInTheMiddle)).Needs = rig.NeedEmulator
-	cs.Add("card lost in the middle", "a card that is lost during replays ends them with the state of every chip", OnOwnMesh(lostInTheMiddle)).Needs = rig.NeedEmulator
-	cs.Add("slow links", "one chip whose packets all come late delays the others and changes nothing", OnOwnMesh(slowChip)).Needs = rig.NeedEmulator
+	cs := Rows{
+		{"link down in the middle", "a link that goes down never makes a wrong result", downInTheMiddle},
+		{"card lost in the middle", "a card that is lost during replays ends them with the state of every chip", lostInTheMiddle},
+		{"slow links", "one chip whose packets all come late delays the others and changes nothing", slowChip},
+	}.own(rig.NeedEmulator)
 	cs.Add("one chip hangs", "a hang names its chip, and the others work on", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
 	return cs
 }
@@ -250,14 +262,13 @@ func downInTheMiddle(t *T) {
 		t.Start(x)
 	}
 	t.Start(sum)
-	t.links(false)
+	t.setLinks(false)
 	short, cancel := context.WithTimeout(t.Ctx, 200*time.Millisecond)
 	defer cancel()
-	var e *mesh.Error
-	if err := t.Queue.Wait(short); err != nil && (!errors.As(err, &e) || len(e.Chips) != t.Mesh.Size()) {
-		t.Errorf("while the links are down: %v", err)
+	if err := t.Queue.Wait(short); err != nil {
+		t.ofAllChips(err)
 	}
-	t.links(true)
+	t.setLinks(true)
 	long, cancel := context.WithTimeout(t.Ctx, 5*time.Second)
 	defer cancel()
 	if err := t.Queue.Wait(long); err != nil {
@@ -266,14 +277,12 @@ func downInTheMiddle(t *T) {
 		return
 	}
 	n := uint32(t.Mesh.Size())
-	t.all("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return n * (1000*n + i) }))
+	t.All("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return n * (1000*n + i) }))
 }
 
 func lostInTheMiddle(t *T) {
 	lost, unplug, left := t.takeAway()
-	b := t.Pages("sum")
-	t.Write(b, Counting(b.Size(), 0))
-	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
+	b, tr := t.added()
 	t.Wait()
 	gone := make(chan error, 1)
 	var failed error
@@ -287,39 +296,21 @@ func lostInTheMiddle(t *T) {
 		}
 	}
 	t.OK(<-gone)
-	var e *mesh.Error
-	if !errors.As(failed, &e) || len(e.Chips) != t.Mesh.Size() || !errors.Is(failed, reprise.ErrDeviceLost) {
-		t.Fatalf("with a card gone: %v", failed)
-	}
-	for _, s := range e.Failed() {
+	t.Fails("with card "+lost.Name+" gone", failed, reprise.ErrDeviceLost)
+	for _, s := range t.ofAllChips(failed).Failed() {
 		if slices.ContainsFunc(left, func(c *mesh.Chip) bool { return c.Name == s.Name }) {
 			t.Errorf("card %s is gone, and chip %s failed: %v", lost.Name, s.Name, s.Err)
 		}
 	}
 	first := left[0]
-	t.OK(t.Queue.On(first).Write(t.Ctx, b.On(first), 0, Counting(b.Size(), 0)))
-	part := t.On(tr, Only(first))
-	t.Replay(part)
+	t.Put(first, b, 0)
+	t.Replay(t.On(tr, Only(first)))
 	t.Is("another chip", first, b, Counting(b.Size(), 1))
 }
 
 func slowChip(t *T) {
 	b := t.Linked()
-	slow := 0
-	m := t.machine.Emulated
-	for _, l := range m.Spec().Links {
-		if l.Chip == 0 {
-			t.OK(m.Inject(fmt.Sprintf("link-delay=%d:%d", l.Chip, l.Channel)))
-			slow++
-		}
-		if l.PeerChip == 0 {
-			t.OK(m.Inject(fmt.Sprintf("link-delay=%d:%d", l.PeerChip, l.PeerChannel)))
-			slow++
-		}
-	}
-	if slow == 0 {
-		t.Error("the first chip has no links")
-	}
+	t.disturb("link-delay=%s", func(chip int) bool { return chip == 0 })
 	t.collectives(b)
 }
 
@@ -334,11 +325,9 @@ func oneHangs(t *T) {
 	t.Start(x)
 	t.HungAlone(stuck)
 	for _, c := range m.Chips()[:m.Size()-1] {
-		t.Is("another chip", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
+		t.Is("another chip", c, out, Counting(out.Size(), setUpSum(t.Ordinal(c))))
 	}
 	t.OK(stuck.Device.Recover(t.Ctx))
 	t.Start(x)
-	for _, c := range m.Chips() {
-		t.Is("recovered", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
-	}
+	t.Are("recovered", out, setUpSum)
 }

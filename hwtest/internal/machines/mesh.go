@@ -1,9 +1,9 @@
 package machines
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
@@ -29,19 +29,39 @@ func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
 	}
 }
 
-func meshCases() rig.Table {
-	var cs rig.Table
-	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("neighbours are linked", "places of a mesh next to each other are chips that a link joins", meshNeighbours)
-	add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", oneAddress)
-	add("submeshes share memory", "a submesh and its parent are never given the same memory", submeshMemory)
-	add("sharded tensor", "each chip has its part of a tensor, which comes back whole", meshTensor)
-	add("reshaped", "the same chips in another shape are the same memory and queues", meshReshaped)
-	add("out of memory", "what doesn't fit is refused on all chips, which stay in step", outOfMemory)
-	add("replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", meshAxis)
-	add("tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", submeshTensor)
-	add("shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", meshShapes)
+// Rows are cases on the chips of a machine: name, what it protects, what it does.
+type Rows []struct {
+	name, protects string
+	run            func(*T)
+}
+
+// Shared makes cases that share a mesh.
+func (rs Rows) Shared() (cs rig.Table) {
+	for _, r := range rs {
+		cs.Add(r.name, r.protects, OnMesh(r.run))
+	}
 	return cs
+}
+
+func (rs Rows) own(needs rig.Need, opts ...reprise.Option) (cs rig.Table) {
+	for _, r := range rs {
+		cs.Add(r.name, r.protects, OnOwnMesh(r.run, opts...)).Needs = needs
+	}
+	return cs
+}
+
+func meshCases() rig.Table {
+	return Rows{
+		{"neighbours are linked", "places of a mesh next to each other are chips that a link joins", meshNeighbours},
+		{"one address", "what is allocated on a mesh has one address on all chips, which stay in step", oneAddress},
+		{"submeshes share memory", "a submesh and its parent are never given the same memory", submeshMemory},
+		{"sharded tensor", "each chip has its part of a tensor, which comes back whole", meshTensor},
+		{"reshaped", "the same chips in another shape are the same memory and queues", meshReshaped},
+		{"out of memory", "what doesn't fit is refused on all chips, which stay in step", outOfMemory},
+		{"replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", meshAxis},
+		{"tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", submeshTensor},
+		{"shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", meshShapes},
+	}.Shared()
 }
 
 // T is a mesh with what cases need of it.
@@ -131,10 +151,31 @@ func (t *T) Start(x *mesh.Executable) {
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
+// by is the case on another queue.
+func (t *T) by(q *mesh.Queue) *T {
+	u := *t
+	u.Queue = q
+	return &u
+}
+
 // Write writes to a buffer of all chips.
 func (t *T) Write(b *mesh.Buffer, data []byte) {
 	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, data))
+}
+
+// count writes words that count up from first to a buffer of all chips.
+func (t *T) count(b *mesh.Buffer, first uint32) {
+	t.Helper()
+	t.Write(b, Counting(b.Size(), first))
+}
+
+// added allocates a buffer that counts up from 0, and records a program that adds 1 to its words.
+func (t *T) added() (*mesh.Buffer, *reprise.Trace) {
+	t.Helper()
+	b := t.Pages("sum")
+	t.count(b, 0)
+	return b, t.recorded(t.Loaded(t.adder(b, b, Add(1))))
 }
 
 // Record records what a function does, without releasing the trace.
@@ -217,12 +258,10 @@ func (t *T) ReadOn(c *mesh.Chip, b *mesh.Buffer) []byte {
 	return t.T.ReadOn(t.Queue.On(c), b.On(c))
 }
 
+// Is checks what a buffer has on a chip.
 func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
-	got := t.ReadOn(c, b)
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s: chip %v has % x, want % x", what, c.Coord, got[:16], want[:16])
-	}
+	t.Same(fmt.Sprintf("%s: chip %v", what, c.Coord), want, t.ReadOn(c, b))
 }
 
 // Are checks that buffers count up on each chip from a number of the chip's.
@@ -233,11 +272,18 @@ func (t *T) Are(what string, b *mesh.Buffer, first func(i uint32) uint32) {
 	}
 }
 
-func (t *T) all(what string, b *mesh.Buffer, want []byte) {
+// All checks what a buffer has on every chip.
+func (t *T) All(what string, b *mesh.Buffer, want []byte) {
 	t.Helper()
-	for _, c := range t.Links.Line() {
+	for _, c := range t.Mesh.Chips() {
 		t.Is(what, c, b, want)
 	}
+}
+
+// AllCount checks that a buffer counts up from first on every chip.
+func (t *T) AllCount(what string, b *mesh.Buffer, first uint32) {
+	t.Helper()
+	t.All(what, b, Counting(b.Size(), first))
 }
 
 // adder adds a number of the chip's to what is in a buffer.
@@ -272,10 +318,13 @@ func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
 func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	t.Helper()
 	in, out = t.Pages("in"), t.Pages("out")
-	t.Write(in, Counting(in.Size(), 1))
+	t.count(in, 1)
 	t.Write(out, make([]byte, out.Size()))
 	return in, out, t.Loaded(t.adder(in, out, func(c *mesh.Chip) uint32 { return 100 * (1 + t.Ordinal(c)) }))
 }
+
+// setUpSum is what the program of setUp writes on a chip, from the first word on.
+func setUpSum(i uint32) uint32 { return 101 + 100*i }
 
 // Running records programs.
 func Running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
@@ -415,13 +464,13 @@ func meshAxis(t *T) {
 
 func submeshTensor(t *T) {
 	whole := t.Pages("whole")
-	t.Write(whole, Counting(whole.Size(), 9))
+	t.count(whole, 9)
 	s := t.Mesh.Shape()
 	sub, err := t.Mesh.Submesh(mesh.Range{Start: mesh.Coord{s[0] - 1, 0}, End: mesh.Coord{s[0] - 1, s[1] - 1}})
 	t.OK(err)
 	b := t.tensor(sub, []int{1, 16 * s[1]}, nil)
 	t.comesBack(sub.Queue(0), b, Counting(64*s[1], 100))
-	t.Are("whole", whole, func(uint32) uint32 { return 9 })
+	t.AllCount("whole", whole, 9)
 	t.Free(b)
 }
 

@@ -18,16 +18,15 @@ import (
 )
 
 func runCases() rig.Table {
-	var cs rig.Table
-	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("programs by range", "chips run the program of their range, and those outside of all ranges none", meshRanges)
-	add("events", "an event of a mesh is done when it is done on every chip", meshEvents)
-	add("trace", "one trace runs on all chips, which share one stream of commands", meshTrace)
-	add("trace parameters", "a parameter of a mesh's trace changes on every chip", traceParam)
-	add("submeshes at once", "submeshes that are apart run different traces at the same time", submeshTraces)
-	add("traces in any order", "traces of a mesh are replayed and released in any order", manyTraces)
-	add("skew", "chips report by their own clocks how far apart they were", meshSkew)
-	return cs
+	return Rows{
+		{"programs by range", "chips run the program of their range, and those outside of all ranges none", meshRanges},
+		{"events", "an event of a mesh is done when it is done on every chip", meshEvents},
+		{"trace", "one trace runs on all chips, which share one stream of commands", meshTrace},
+		{"trace parameters", "a parameter of a mesh's trace changes on every chip", traceParam},
+		{"submeshes at once", "submeshes that are apart run different traces at the same time", submeshTraces},
+		{"traces in any order", "traces of a mesh are replayed and released in any order", manyTraces},
+		{"skew", "chips report by their own clocks how far apart they were", meshSkew},
+	}.Shared()
 }
 
 func meshRanges(t *T) {
@@ -45,23 +44,22 @@ func meshEvents(t *T) {
 	t.Start(x)
 	t.OK(t.Queue.Record(t.Ctx, e))
 	t.WaitFor(e)
-	if done, err := e.Query(); err != nil || !done {
-		t.Errorf("done %t, %v", done, err)
-	}
-	t.Are("out", out, func(i uint32) uint32 { return 101 + 100*i })
+	done, err := e.Query()
+	t.OK(err)
+	rig.Equal(t, "done", done, true)
+	t.Are("out", out, setUpSum)
 }
 
 func meshTrace(t *T) {
 	in, out, _ := t.setUp()
 	tr := t.recorded(t.Loaded(t.adder(in, out, Add(20))))
-	if n, _ := tr.Streams(); n != 1 {
-		t.Errorf("%d streams of commands", n)
-	}
+	n, _ := tr.Streams()
+	rig.Equal(t, "streams of commands", n, 1)
 	for i := range uint32(4) {
-		t.Write(in, Counting(in.Size(), i))
+		t.count(in, i)
 		t.Replay(tr)
 	}
-	t.Are("out", out, func(uint32) uint32 { return 23 })
+	t.AllCount("out", out, 23)
 }
 
 func traceParam(t *T) {
@@ -72,7 +70,7 @@ func traceParam(t *T) {
 	t.OK(tr.Set("pages", 0))
 	t.Replay(tr)
 	t.Wait()
-	t.Are("out", out, func(i uint32) uint32 { return 101 + 100*i })
+	t.Are("out", out, setUpSum)
 	t.Fails("no such parameter", tr.Set("none", 0), reprise.ErrNoParam)
 }
 
@@ -89,10 +87,7 @@ func submeshTraces(t *T) {
 		x, err := sub.Load(t.Ctx, "add", t.adder(in, out, Add(uint32(50+i))))
 		t.OK(err)
 		t.Later(x.Release)
-		tr, err := sub.Queue(0).Capture(t.Ctx, "sub", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
-		t.OK(err)
-		t.Later(tr.Release)
-		traces = append(traces, tr)
+		traces = append(traces, t.by(sub.Queue(0)).recorded(x))
 	}
 	for range 3 {
 		for _, tr := range traces {
@@ -107,7 +102,7 @@ func submeshTraces(t *T) {
 
 func manyTraces(t *T) {
 	in, out, _ := t.setUp()
-	before := t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
+	before := t.fingerprint()
 	var traces []*reprise.Trace
 	var xs []*mesh.Executable
 	for i := range uint32(4) {
@@ -117,16 +112,20 @@ func manyTraces(t *T) {
 	for _, i := range []int{2, 0, 3, 1} {
 		t.Replay(traces[i])
 		t.Wait()
-		for _, c := range t.Mesh.Chips() {
-			t.Is("out", c, out, Counting(out.Size(), uint32(10*i+1)))
-		}
+		t.AllCount("out", out, uint32(10*i+1))
 		t.Release(traces[i])
 		t.Release(xs[i])
 	}
+	t.nothingLeft(before)
+}
+
+func (t *T) fingerprint() uint64 { return t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) }
+
+// nothingLeft checks that the chips are in step, and as much is allocated as before.
+func (t *T) nothingLeft(before uint64) {
+	t.Helper()
 	t.OK(t.Mesh.InStep(allocator.DRAM))
-	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
-		t.Error("memory is left")
-	}
+	rig.Equal(t, "fingerprint of what is allocated", t.fingerprint(), before)
 }
 
 func meshSkew(t *T) {
@@ -137,44 +136,43 @@ func meshSkew(t *T) {
 	if len(s.Chips) != t.Mesh.Size() || s.Spread < 0 || s.Spread > time.Minute {
 		t.Errorf("%d chips within %v", len(s.Chips), s.Spread)
 	}
-	first := slices.ContainsFunc(s.Chips, func(c mesh.ChipTime) bool { return c.After == 0 })
-	if !first {
+	if !slices.ContainsFunc(s.Chips, func(c mesh.ChipTime) bool { return c.After == 0 }) {
 		t.Errorf("no chip was the first: %+v", s.Chips)
 	}
 }
 
 func queueCases() rig.Table {
-	var cs rig.Table
-	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("replays in a row", "no replay of a trace is lost on any chip, however many are in flight", meshReplays)
-	add("buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", bufferParam)
-	add("several callers", "goroutines that use a mesh at the same time don't disturb each other", meshCallers)
-	add("parts in turn", "parts of a trace are replayed chip by chip, in any order", partsInTurn)
-	cs.Add("events between queues", "a queue of a mesh waits for another's event on every chip", OnOwnMesh(twoQueues, rig.QueueOptions(false)...))
-	cs.Add("traces on two queues", "traces of different queues run on every chip at the same time", OnOwnMesh(twoTraces, rig.QueueOptions(true)...))
-	cs.Add("trace over two queues", "one trace over two queues of each chip keeps its order between them", OnOwnMesh(spanning, rig.QueueOptions(true)...))
-	return cs
+	cs := Rows{
+		{"replays in a row", "no replay of a trace is lost on any chip, however many are in flight", meshReplays},
+		{"buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", bufferParam},
+		{"several callers", "goroutines that use a mesh at the same time don't disturb each other", meshCallers},
+		{"parts in turn", "parts of a trace are replayed chip by chip, in any order", partsInTurn},
+	}.Shared()
+	shared := Rows{{"events between queues", "a queue of a mesh waits for another's event on every chip", twoQueues}}
+	split := Rows{
+		{"traces on two queues", "traces of different queues run on every chip at the same time", twoTraces},
+		{"trace over two queues", "one trace over two queues of each chip keeps its order between them", spanning},
+	}
+	return slices.Concat(cs, shared.own(0, rig.QueueOptions(false)...), split.own(0, rig.QueueOptions(true)...))
 }
 
 // Add is a number for Adder that is the same on all chips.
 func Add(n uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 { return n } }
 
 func meshReplays(t *T) {
-	b := t.Pages("sum")
-	t.Write(b, Counting(b.Size(), 0))
-	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
+	b, tr := t.added()
 	n := t.Size(50, 20)
 	for range n {
 		t.Replay(tr)
 	}
-	t.Are("sum", b, func(uint32) uint32 { return uint32(n) })
+	t.AllCount("sum", b, uint32(n))
 	t.Release(tr)
 }
 
 func bufferParam(t *T) {
 	in, out, x := t.setUp()
 	other := t.Pages("other")
-	t.Write(other, Counting(other.Size(), 5000))
+	t.count(other, 5000)
 	tr := t.Trace("trace", func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer(x, "in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	})
@@ -221,9 +219,7 @@ func meshCallers(t *T) {
 }
 
 func partsInTurn(t *T) {
-	b := t.Pages("sum")
-	t.Write(b, Counting(b.Size(), 0))
-	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
+	b, tr := t.added()
 	chips := t.Mesh.Chips()
 	for round := range 3 {
 		for k := range chips {
@@ -231,13 +227,10 @@ func partsInTurn(t *T) {
 			if len(chips)%3 == 0 {
 				c = chips[(k+round)%len(chips)]
 			}
-			part := t.On(tr, Only(c))
-			t.Replay(part)
+			t.Replay(t.On(tr, Only(c)))
 		}
 	}
-	for _, c := range chips {
-		t.Is("sum", c, b, Counting(b.Size(), 3))
-	}
+	t.AllCount("sum", b, 3)
 	t.Release(tr)
 }
 
@@ -247,19 +240,14 @@ func twoQueues(t *T) {
 	q := [2]*mesh.Queue{t.Mesh.Queue(0), t.Mesh.Queue(1)}
 	done, read := t.Mesh.NewEvent("done"), t.Mesh.NewEvent("read")
 	for round := range uint32(4) {
-		t.OK(q[0].Write(t.Ctx, in, Counting(in.Size(), round)))
+		t.by(q[0]).count(in, round)
 		if round > 0 {
 			t.OK(q[0].WaitEvent(t.Ctx, read))
 		}
 		t.OK(q[0].Run(t.Ctx, first), q[0].Record(t.Ctx, done))
 		t.OK(q[1].WaitEvent(t.Ctx, done), q[1].Run(t.Ctx, second), q[1].Record(t.Ctx, read))
 		t.WaitFor(read)
-		for _, c := range t.Mesh.Chips() {
-			got := t.T.ReadOn(q[1].On(c), out.On(c))
-			if want := Counting(out.Size(), round+110); !bytes.Equal(got, want) {
-				t.Errorf("round %d: chip %v has % x, want % x", round, c.Coord, got[:8], want[:8])
-			}
-		}
+		t.by(q[1]).AllCount(fmt.Sprintf("round %d", round), out, round+110)
 	}
 }
 
@@ -271,12 +259,9 @@ func twoTraces(t *T) {
 	var bufs [2]*mesh.Buffer
 	var traces [2]*reprise.Trace
 	for i := range bufs {
-		b := t.Pages(fmt.Sprintf("queue %d", i))
-		t.OK(t.Mesh.Queue(i).Write(t.Ctx, b, Counting(b.Size(), 0)))
-		x := t.Loaded(t.AdderAt(t.corner(i), b, b, Add(uint32(i+1))))
-		var err error
-		traces[i], err = t.Mesh.Queue(i).Capture(t.Ctx, "own", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
-		t.OK(err)
+		b, on := t.Pages(fmt.Sprintf("queue %d", i)), t.by(t.Mesh.Queue(i))
+		on.count(b, 0)
+		traces[i] = on.recorded(t.Loaded(t.AdderAt(t.corner(i), b, b, Add(uint32(i+1)))))
 		bufs[i] = b
 	}
 	for range 10 {
@@ -284,11 +269,9 @@ func twoTraces(t *T) {
 			t.Replay(tr)
 		}
 	}
-	t.OK(t.Mesh.Queue(1).Wait(t.Ctx))
+	t.WaitFor(t.Mesh.Queue(1))
 	for i, b := range bufs {
-		for _, c := range t.Mesh.Chips() {
-			t.Is(b.Name(), c, b, Counting(b.Size(), uint32(10*(i+1))))
-		}
+		t.AllCount(b.Name(), b, uint32(10*(i+1)))
 	}
 }
 
@@ -305,37 +288,26 @@ func spanning(t *T) {
 	record := func(rs []*mesh.Recorder) error {
 		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].WaitEvent(done), rs[1].Run(second))
 	}
-	before := t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
+	before := t.fingerprint()
 	tr, err := capture("both", record)
 	t.OK(err)
 	for round := range uint32(4) {
-		t.OK(qs[0].Write(t.Ctx, in, Counting(in.Size(), 50*round)))
+		t.count(in, 50*round)
 		t.Replay(tr)
 		t.WaitFor(qs[1])
 		t.Are("out", out, func(i uint32) uint32 { return 50*round + 10 + i })
 	}
 	t.Release(tr)
-	t.Fails("released twice", tr.Release(t.Ctx), reprise.ErrReleased)
-	t.Fails("replayed although it is released", tr.Replay(t.Ctx), reprise.ErrReleased)
-	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
-		t.Error("memory is left")
-	}
-	if _, err := qs[0].Capture(t.Ctx, "one", func(_ context.Context, r *mesh.Recorder) error {
-		return errors.Join(r.Run(first), r.Record(done))
-	}); !errors.Is(err, reprise.ErrInCapture) {
-		t.Errorf("an edge in a trace on one queue of each chip: %v", err)
-	}
+	t.AllFail(reprise.ErrReleased, map[string]error{"released twice": tr.Release(t.Ctx), "replayed after its release": tr.Replay(t.Ctx)})
+	t.nothingLeft(before)
+	_, err = t.Record("one", func(r *mesh.Recorder) error { return errors.Join(r.Run(first), r.Record(done)) })
+	t.Fails("an edge in a trace on one queue of each chip", err, reprise.ErrInCapture)
 	if _, err := qs[0].Capture(t.Ctx, "twice", func(context.Context, *mesh.Recorder) error { return nil }, qs[0]); err == nil {
 		t.Error("a queue is in a capture twice")
 	}
 	part := errors.New("not today")
-	if _, err := capture("given up", func([]*mesh.Recorder) error { return part }); !errors.Is(err, part) {
-		t.Errorf("given up: %v", err)
-	}
-	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
-		t.Error("memory is left of a capture that was given up")
-	}
-	t.OK(t.Mesh.InStep(allocator.DRAM))
+	t.Fails("given up", rig.Error(capture("given up", func([]*mesh.Recorder) error { return part })), part)
+	t.nothingLeft(before)
 }
 
 // Cases are the cases of several chips as one.

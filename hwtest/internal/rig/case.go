@@ -244,6 +244,14 @@ func MakeWords[I int | uint32](n int, word func(i I) uint32) []byte {
 // AppendWord appends a word.
 func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 
+// Equal compares two values.
+func Equal[V comparable](t TB, what string, got, want V) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %#v, want %#v", what, got, want)
+	}
+}
+
 // Fails checks what kind of error a call has.
 func (t *T) Fails(what string, err, want error) {
 	t.Helper()
