@@ -19,11 +19,10 @@ import (
 func Cases() rig.Table {
 	cs := forms()
 	for seed := range uint64(12) {
-		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of control flow runs what it says, in order",
-			func(t *rig.T) { Random(t, seed) })
+		rig.Each(&cs, "random control flow, seed %d", "any nest of control flow runs what it says, in order", Random, seed)
 	}
 	for c := cq.Equal; c.Valid(); c++ {
-		cs.Add(fmt.Sprintf("comparison %v", c), "a condition compares words as unsigned numbers", func(t *rig.T) { comparison(t, c) })
+		rig.Each(&cs, "comparison %v", "a condition compares words as unsigned numbers", comparison, c)
 	}
 	cs = append(cs, fileCases()...)
 	cs.Add("words anywhere", "a condition may read any word of a buffer in DRAM or L1", wordsAnywhere)
@@ -131,7 +130,7 @@ func newControl(t *rig.T) *control {
 
 func (c *control) reset(v uint32) {
 	c.t.Helper()
-	c.t.Write(c.counters, rig.MakeWords(c.counters.Size(), func(int) uint32 { return v }))
+	c.t.Write(c.counters, rig.Repeated(c.counters.Size(), v))
 	for i := range c.values {
 		c.values[i] = v
 	}
@@ -139,7 +138,7 @@ func (c *control) reset(v uint32) {
 
 func (c *control) set(counter int, v uint32) {
 	c.t.Helper()
-	c.t.WriteAt(c.counters, 64*counter, rig.MakeWords(64, func(int) uint32 { return v }))
+	c.t.WriteAt(c.counters, 64*counter, rig.Repeated(64, v))
 	c.values[counter] = v
 }
 
@@ -147,8 +146,11 @@ func (c *control) cond(s *stmt) reprise.Cond {
 	if s.level != 0 {
 		return reprise.Cond{Iteration: s.level, Is: s.is, Value: s.n}
 	}
-	return reprise.Cond{Buffer: c.counters, Offset: 64*s.counter + int(s.n%16)*4, Is: s.is, Value: s.n}
+	return reprise.Cond{Buffer: c.counters, Offset: s.word(), Is: s.is, Value: s.n}
 }
+
+// word is one of the words of the statement's counter, which are all equal.
+func (s *stmt) word() int { return 64*s.counter + int(s.n%16)*4 }
 
 func (c *control) mixer(s *stmt) *reprise.Executable {
 	key := [2]uint32{s.n, uint32(s.size)}
@@ -159,10 +161,9 @@ func (c *control) mixer(s *stmt) *reprise.Executable {
 }
 
 func (c *control) given(s *stmt) []reprise.Arg {
-	at := 64*s.counter + int(s.n%16)*4
 	args := []reprise.Arg{
-		{Kernel: "mix", Common: true, From: c.counters, Offset: at},
-		{Kernel: "mix", Index: 1, Cores: []chip.Range{c.givenCore().Range()}, From: c.counters, Offset: at},
+		{Kernel: "mix", Common: true, From: c.counters, Offset: s.word()},
+		{Kernel: "mix", Index: 1, Cores: []chip.Range{c.givenCore().Range()}, From: c.counters, Offset: s.word()},
 	}
 	return args[:s.given]
 }
@@ -330,25 +331,34 @@ func (c *control) captured(ss []stmt) *reprise.Trace {
 	return c.t.Trace("control", func(r *reprise.Recorder) error { return c.record(r, ss) })
 }
 
+// replay replays a trace of statements, and carries them out on the host.
+func (c *control) replay(tr *reprise.Trace, ss []stmt) {
+	c.t.Helper()
+	c.t.Replay(tr)
+	c.run(ss)
+}
+
 func (c *control) check(what string) {
 	c.t.Helper()
 	c.f.Check(what)
 	got := c.t.ReadAll(c.counters)
 	for i, want := range c.values {
-		if v := rig.Word(got[64*i:]); v != want {
-			c.t.Errorf("%s: counter %d is %d, want %d", what, i, v, want)
-		}
+		rig.Equal(c.t, fmt.Sprintf("%s: counter %d", what, i), rig.Word(got[64*i:]), want)
 	}
 }
 
 func replays(t *rig.T, n int, ss ...stmt) {
 	t.Helper()
 	c := newControl(t)
-	tr := c.captured(ss)
+	c.replays(n, c.captured(ss), ss)
+}
+
+// replays replays a trace of statements n times, with counters that begin at 0.
+func (c *control) replays(n int, tr *reprise.Trace, ss []stmt) {
+	c.t.Helper()
 	for i := range n {
 		c.reset(0)
-		t.Replay(tr)
-		c.run(ss)
+		c.replay(tr, ss)
 		c.check(fmt.Sprintf("replay %d", i))
 	}
 }
@@ -425,15 +435,15 @@ func forms() rig.Table {
 func Random(t *rig.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range t.Size(4, 2) {
-		replays(t, 2, randomBounded(t, rng, 3, t.Size(120, 40))...)
+		replays(t, 2, randomBounded(t, rng)...)
 	}
 }
 
-func randomBounded(t *rig.T, rng *rand.Rand, least, most int) []stmt {
+func randomBounded(t *rig.T, rng *rand.Rand) []stmt {
 	for {
 		ss := randomStmts(rng, 3, 0)
 		c := &control{t: t, f: rig.NewMix(t), values: make([]uint32, controlCounters)}
-		if c.run(ss); c.runs >= least && c.runs <= most {
+		if c.run(ss); c.runs >= 3 && c.runs <= t.Size(120, 40) {
 			return ss
 		}
 	}
@@ -479,8 +489,7 @@ func comparison(t *rig.T, is cq.Compare) {
 	tr := c.captured(ss)
 	for _, v := range []uint32{0, 1, value - 1, value, value + 1, 0x80000000, ^uint32(0), 0x7FFFFFFE} {
 		c.set(0, v)
-		t.Replay(tr)
-		c.run(ss)
+		c.replay(tr, ss)
 		c.check(fmt.Sprintf("%#x %v %#x", v, is, uint32(value)))
 	}
 }
@@ -498,11 +507,10 @@ func wordsAnywhere(t *rig.T) {
 			word := rig.Word(data[off:])
 			t.Write(b, data)
 			tr := t.Trace("word", func(r *reprise.Recorder) error {
-				run := func() error { return r.Run(x) }
-				return errors.Join(
-					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.Equal, Value: word}, run, nil),
-					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.NotEqual, Value: word}, run, nil),
-				)
+				word := func(is cq.Compare) error {
+					return r.If(reprise.Cond{Buffer: b, Offset: off, Is: is, Value: word}, func() error { return r.Run(x) }, nil)
+				}
+				return errors.Join(word(cq.Equal), word(cq.NotEqual))
 			})
 			t.Replay(tr)
 			f.Run(3, on)
@@ -596,8 +604,7 @@ func calleeReleased(t *rig.T) {
 	taken := t.Buffer(allocator.DRAM, 1<<20, 2048) // what was given back would be overwritten
 	t.Clear(taken)
 	for range 2 {
-		t.Replay(tr)
-		c.run(ss)
+		c.replay(tr, ss)
 	}
 	c.check("after the callees were released")
 	t.Fails("replay of a released callee", c.callees[0].Replay(t.Ctx), reprise.ErrReleased)
@@ -611,8 +618,7 @@ func hostWrites(t *rig.T) {
 		for k, v := range []uint32{0, 12 - 2*i, 3 + i} {
 			c.set(k, v)
 		}
-		t.Replay(tr)
-		c.run(ss)
+		c.replay(tr, ss)
 	}
 	c.check("after all replays")
 }
@@ -621,26 +627,27 @@ func runsBetween(t *rig.T) {
 	c := newControl(t)
 	ss := do(loop(3, mix(1), mix(2)), mix(1))
 	tr := c.captured(ss)
-	straight := c.captured(do(mix(2), mix(1)))
+	plain := do(mix(2), mix(1))
+	straight := c.captured(plain)
 	one := mix(1)
 	for i := range t.Size(12, 4) {
-		t.Replay(tr)
-		c.run(ss)
+		c.replay(tr, ss)
 		for range i % 4 {
 			t.Start(c.mixer(&one))
 			c.run(do(one))
 		}
-		t.Replay(straight)
-		c.run(do(mix(2), mix(1)))
+		c.replay(straight, plain)
 	}
 	c.check("after all replays")
 }
 
-// aborted takes a counter over from an aborted replay.
-func (c *control) aborted(counter int) {
+// aborted takes counter 0 over from an aborted replay, whose iterations add 1 to it so many times.
+func (c *control) aborted(each uint32) {
 	c.t.Helper()
-	got := c.t.ReadAll(c.counters)
-	c.values[counter] = rig.Word(got[64*counter:])
+	c.values[0] = rig.Word(c.t.ReadAt(c.counters, 0, 4))
+	if c.values[0]%each != 0 {
+		c.t.Errorf("%d programs ran: an iteration was cut", c.values[0])
+	}
 }
 
 func abortReplay(t *rig.T) {
@@ -651,13 +658,9 @@ func abortReplay(t *rig.T) {
 	for i := range uint32(3) {
 		t.Replay(endless)
 		t.Ended(1)
-		t.Replay(after)
-		c.run(ss)
+		c.replay(after, ss)
 		c.values[1]++
-		c.aborted(0)
-		if v := c.values[0]; v%2 != 0 {
-			t.Errorf("%d programs ran: an iteration was cut in two", v)
-		}
+		c.aborted(2)
 		c.check(fmt.Sprintf("abort %d", i))
 	}
 	t.Ended(0)
@@ -668,11 +671,12 @@ func abortSeveral(t *rig.T) {
 	endless := c.captured(do(loop(rig.ManyTimes, loop(2, count(0, 1)))))
 	ss := do(loop(40, mix(1)))
 	after := c.captured(ss)
-	t.OK(endless.Replay(t.Ctx), endless.Replay(t.Ctx), endless.Replay(t.Ctx))
+	for range 3 {
+		t.Replay(endless)
+	}
 	t.Ended(3)
-	t.Replay(after)
-	c.run(ss)
-	c.aborted(0)
+	c.replay(after, ss)
+	c.aborted(1)
 	c.check("after the abort")
 }
 
@@ -683,7 +687,7 @@ func abortCallee(t *rig.T) {
 		t.Replay(endless)
 		t.Ended(1)
 		c.values[1]++
-		c.aborted(0)
+		c.aborted(1)
 	}
 	c.check("after the aborts")
 }
@@ -692,10 +696,10 @@ func abortStraight(t *rig.T) {
 	c := newControl(t)
 	ss := do(mix(1), mix(2), when(below(0, 1), do(mix(3))))
 	tr := c.captured(ss)
-	t.OK(tr.Replay(t.Ctx), tr.Replay(t.Ctx))
+	for range 2 {
+		c.replay(tr, ss)
+	}
 	t.Ended(0)
-	c.run(ss)
-	c.run(ss)
 	c.check("after an abort that ends nothing")
 }
 
@@ -707,8 +711,7 @@ func controlMemory(t *rig.T) {
 	held := t.Allocated()
 	for range 3 {
 		tr := t.Trace("t", func(r *reprise.Recorder) error { return c.record(r, ss) })
-		t.Replay(tr)
-		c.run(ss)
+		c.replay(tr, ss)
 		t.Release(tr)
 	}
 	t.SameMemory(held)
@@ -723,8 +726,7 @@ func loopLimit(t *rig.T) {
 	c := newControl(t)
 	ss := do(loop(2, mix(1), stmt{op: opWhile, is: cq.Less, n: 4, limit: 4, body: do(count(0, 1))}))
 	tr := c.captured(ss)
-	t.Replay(tr)
-	c.run(ss)
+	c.replay(tr, ss)
 	c.check("within the limit")
 	zero := ss[0].body[1]
 	zero.body = do(mix(5))
@@ -736,8 +738,7 @@ func loopLimit(t *rig.T) {
 	t.OK(t.Dev.Recover(t.Ctx))
 	t.Clear(c.f.Buffer)
 	clear(c.f.Words)
-	t.Replay(tr)
-	c.run(ss)
+	c.replay(tr, ss)
 	c.check("after the recovery")
 }
 
@@ -778,10 +779,8 @@ func stockControl(t *rig.T) {
 func controlAllocates(t *rig.T) {
 	c := newControl(t)
 	tr := c.captured(do(loop(2, mix(1), called(mix(2)))))
-	t.OK(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx))
-	n := t.Allocations(20, func() { t.Replay(tr) })
-	if !t.Device.Slow() && n != 0 {
-		t.Errorf("a replay allocates %v times", n)
-	}
+	t.Replay(tr)
+	t.Wait()
+	t.AllocatesNothing("a replay", func() { t.Replay(tr) })
 	t.Wait()
 }

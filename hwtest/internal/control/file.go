@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -65,11 +64,10 @@ func (c *control) release() {
 func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise.Trace {
 	t := c.t
 	t.Helper()
-	var file bytes.Buffer
-	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
+	file := t.Save(tr, reprise.WithData())
 	t.OK(tr.Release(t.Ctx), inTheWay.Release())
 	c.release()
-	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, &file))
+	loaded := t.LoadTrace(file)
 	found := false
 	for _, b := range loaded.Buffers() {
 		if b.Kind() == allocator.DRAM {
@@ -89,12 +87,7 @@ func savedControl(t *rig.T, ss []stmt) {
 	way := t.Buffer(allocator.DRAM, 64<<10, 2048)
 	c := newControl(t)
 	tr := c.reloaded(c.captured(ss), way)
-	for i := range 2 {
-		c.reset(0)
-		t.Replay(tr)
-		c.run(ss)
-		c.check(fmt.Sprintf("replay %d", i))
-	}
+	c.replays(2, tr, ss)
 	t.Clear(c.counters)
 	clear(c.values)
 	t.OK(errors.Join(tr.Debug().Verify(t.Ctx), tr.Debug().Step(t.Ctx, nil)))
@@ -147,8 +140,7 @@ func steppedControl(t *rig.T, ss []stmt) {
 		}
 		c.check(name)
 		c.reset(0)
-		t.Replay(tr)
-		c.run(ss)
+		c.replay(tr, ss)
 		c.check("a replay after stepping " + name)
 	}
 	c.reset(0)
@@ -159,7 +151,7 @@ func steppedControl(t *rig.T, ss []stmt) {
 func steppedRandomControl(t *rig.T) {
 	rng := rand.New(rand.NewPCG(19, 4))
 	for range t.Size(3, 1) {
-		steppedControl(t, randomBounded(t, rng, 3, 40))
+		steppedControl(t, randomBounded(t, rng))
 	}
 }
 
@@ -214,15 +206,14 @@ func lines(t *rig.T, line *observe.Timeline) []string {
 func controlTimeline(t *rig.T) {
 	rng := rand.New(rand.NewPCG(99, 1))
 	for round := range t.Size(6, 2) {
-		ss := randomBounded(t, rng, 4, t.Size(80, 40))
+		ss := randomBounded(t, rng)
 		c := newControl(t)
 		tr := c.captured(ss)
 		line, err := observe.StartTimeline(t.Ctx, t.Dev)
 		t.OK(err)
 		for range 2 {
 			c.reset(0)
-			t.Replay(tr)
-			c.run(ss)
+			c.replay(tr, ss)
 		}
 		t.OK(line.Stop(t.Ctx))
 		if got := lines(t, line); !slices.Equal(got, c.outline) {
@@ -238,13 +229,11 @@ func abortedTimeline(t *rig.T) {
 	line, err := observe.StartTimeline(t.Ctx, t.Dev)
 	t.OK(err)
 	t.Replay(tr)
-	ended, err := t.Queue.Abort(t.Ctx)
-	t.OK(err)
+	t.Ended(1)
 	t.OK(line.Stop(t.Ctx))
 	spans := line.ControlSpans()
-	if ended != 1 || len(spans) < 2 || !spans[0].Aborted || spans[0].Kind != tracebuf.SpanLoop || spans[0].Number < 1 {
-		t.Errorf("%d replays were ended, and the timeline has %d spans; the first is %+v", ended, len(spans),
-			append(spans, observe.ControlSpan{})[0])
+	if len(spans) < 2 || !spans[0].Aborted || spans[0].Kind != tracebuf.SpanLoop || spans[0].Number < 1 {
+		t.Errorf("the timeline of an aborted loop: %+v", spans)
 	}
 }
 
@@ -254,18 +243,16 @@ func conditionAcrossQueues(t *rig.T) {
 	ss := do(while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), do(mix(2)), do(mix(3))))
 	tr := c.captured(ss)
 	other := t.Dev.Queue(1)
-	set := func(counter int, n uint32) *reprise.Executable {
-		return c.adder(&stmt{op: opAdd, counter: counter, n: n})
-	}
 	for i := range t.Size(6, 3) {
 		c.reset(0)
 		before, after := t.Dev.NewEvent("before"), t.Dev.NewEvent("after")
-		x := set(i%2, uint32(i))
+		add := count(i%2, uint32(i))
+		x := c.adder(&add)
 		t.OK(
 			t.Queue.Record(t.Ctx, before), other.WaitEvent(t.Ctx, before), other.Run(t.Ctx, x), other.Record(t.Ctx, after),
 			t.Queue.WaitEvent(t.Ctx, after), tr.Replay(t.Ctx),
 		)
-		c.values[i%2] += uint32(i)
+		c.run(do(add))
 		c.run(ss)
 		c.check(fmt.Sprintf("round %d", i))
 	}
@@ -278,21 +265,12 @@ func carriedWords(t *rig.T) {
 	back := t.Load(t.AddProgram("back", chip.Core{X: 2, Y: 0}, b, a, 2))
 	const n = 20
 	tr := t.Trace("carried", func(r *reprise.Recorder) error {
-		return errors.Join(
-			r.Loop(n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
-			r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, func() error {
-				return errors.Join(r.Run(there), r.Run(back))
-			}),
-		)
+		toAndFro := func() error { return rig.Running(there, back)(r) }
+		return errors.Join(r.Loop(n, toAndFro), r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, toAndFro))
 	})
 	for range 2 {
 		t.Clear(a)
 		t.Replay(tr)
-		got := t.ReadAll(a)
-		for i := 0; i < len(got); i += 4 {
-			if v := rig.Word(got[i:]); v != 3*2*n {
-				t.Fatalf("word %d is %d, want %d", i/4, v, 3*2*n)
-			}
-		}
+		t.Holds("carried to and fro", a, rig.Repeated(a.Size(), 3*2*n))
 	}
 }

@@ -16,22 +16,19 @@ import (
 )
 
 func meshCases() rig.Table {
-	var cs rig.Table
-	add := func(name, protects string, fn func(*machines.T)) { cs.Add(name, protects, machines.OnMesh(fn)) }
-	add("mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", meshIterationsParam)
-	add("mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", meshBranches)
-	add("mesh: one decision for all", "a word that a collective writes ends the loop on all chips", meshOneDecision)
-	add("mesh: collectives in loops", "collectives in nested loops keep their numbers", meshLoopedCollectives)
-	add("mesh: random control flow on each chip", "one trace may have other control flow on each chip", meshRandomControl)
-	add("mesh: calls", "each chip runs its part of a called trace, which may be released first", meshCalls)
-	add("mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", meshComputedArgs)
-	add("mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", meshSavedControl)
-	add("mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", meshAbort)
+	cs := machines.Rows{
+		{"mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", meshIterationsParam},
+		{"mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", meshBranches},
+		{"mesh: one decision for all", "a word that a collective writes ends the loop on all chips", meshOneDecision},
+		{"mesh: collectives in loops", "collectives in nested loops keep their numbers", meshLoopedCollectives},
+		{"mesh: random control flow on each chip", "one trace may have other control flow on each chip", meshRandomControl},
+		{"mesh: calls", "each chip runs its part of a called trace, which may be released first", meshCalls},
+		{"mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", meshComputedArgs},
+		{"mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", meshSavedControl},
+		{"mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", meshAbort},
+	}.Shared()
 	cs.Add("mesh: limit on one chip", "an endless loop stops its chip alone, with a report of chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
-	for i := range cs {
-		cs[i].Level = rig.LevelMesh
-	}
-	return cs
+	return cs.At(rig.LevelMesh)
 }
 
 func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
@@ -84,7 +81,7 @@ func meshIterationsParam(t *machines.T) {
 		return errors.Join(errs...)
 	})
 	zero(t, ran)
-	var total, more uint32
+	var total uint32
 	for _, all := range []uint32{2, 0, 7} {
 		t.OK(tr.Set("all", all))
 		t.Replay(tr)
@@ -96,8 +93,7 @@ func meshIterationsParam(t *machines.T) {
 		t.OK(tr.Set(own(i), 3*i+1))
 	}
 	t.Replay(tr)
-	more = 7
-	t.Are("as set", ran, func(i uint32) uint32 { return total + more + 6*i + 1 })
+	t.Are("as set", ran, func(i uint32) uint32 { return total + 7 + 6*i + 1 })
 }
 
 func meshBranches(t *machines.T) {
@@ -155,11 +151,9 @@ func meshOneDecision(t *machines.T) {
 		t.Replay(tr)
 		t.Replay(tr)
 		const turns = 6
-		for _, c := range t.Mesh.Chips() {
-			t.Is("own part", c, own, machines.Counting(own.Size(), turns*(t.Ordinal(c)+1)))
-			t.Is("iterations", c, ran, machines.Counting(ran.Size(), turns+3))
-			t.Is("sum", c, b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return turns*each + chips*i }))
-		}
+		t.Are("own part", own, func(i uint32) uint32 { return turns * (i + 1) })
+		t.AllCount("iterations", ran, turns+3)
+		t.All("sum", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return turns*each + chips*i }))
 	}
 }
 
@@ -186,16 +180,13 @@ func meshLoopedCollectives(t *machines.T) {
 		decides(t, b, func(i uint32) uint32 { return i })
 		first := t.Ordinal(t.Links.Line()[0])
 		t.Replay(tr)
-		t.Are("n", n, func(uint32) uint32 { return 6 })
+		t.AllCount("n", n, 6)
 		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (6 - i%6) })
 		times := uint32(1)
 		for range 6 {
 			times *= uint32(t.Mesh.Size())
 		}
-		want := rig.MakeWords(b.Size(), func(i uint32) uint32 { return times * (first + i) })
-		for _, c := range t.Mesh.Chips() {
-			t.Is("sum", c, b, want)
-		}
+		t.All("sum", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return times * (first + i) }))
 	}
 }
 
@@ -205,9 +196,9 @@ func meshRandomControl(t *machines.T) {
 	var parts [][]stmt
 	for _, c := range t.Mesh.Chips() {
 		u := t.OnChip(c)
-		parts = append(parts, randomBounded(u, rng, 3, t.Size(120, 40)))
-		cs = append(cs, newControl(u))
-		cs[len(cs)-1].load(parts[len(parts)-1])
+		ss, on := randomBounded(u, rng), newControl(u)
+		on.load(ss)
+		cs, parts = append(cs, on), append(parts, ss)
 	}
 	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		for i, c := range t.Mesh.Chips() {
@@ -277,7 +268,7 @@ func meshCalls(t *machines.T) {
 		decides(t, n, from)
 		zero(t, ran)
 		t.Replay(tr)
-		t.Are("n", n, func(i uint32) uint32 { return 7 })
+		t.AllCount("n", n, 7)
 		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (1 + 7 - from(i) + 3) })
 	}
 }
@@ -332,19 +323,11 @@ func meshAbort(t *machines.T) {
 	})
 	after := t.Trace("control", func(r *mesh.Recorder) error { return r.Loop(4, machines.Running(r, ten)) })
 	zero(t, n, ran)
-	ended := func(c *mesh.Chip, want int) {
-		t.Helper()
-		got, err := t.Queue.On(c).Abort(t.Ctx)
-		t.OK(err)
-		if got != want {
-			t.Errorf("chip %v: Abort has ended %d replays, want %d", c.Coord, got, want)
-		}
-	}
 	for round := range uint32(2) {
 		t.Replay(endless)
 		for _, c := range t.Mesh.Chips() {
-			ended(c, 1)
-			ended(c, 0)
+			t.OnChip(c).Ended(1)
+			t.OnChip(c).Ended(0)
 			t.OK(t.On(after, machines.Only(c)).Replay(t.Ctx))
 			t.Is("after the abort", c, ran, machines.Counting(ran.Size(), 40*(round+1)))
 			v := rig.Word(t.ReadOn(c, n))
@@ -382,6 +365,6 @@ func meshLimit(t *machines.T) {
 	decides(t, n, func(i uint32) uint32 { return i % 8 })
 	zero(t, ran)
 	t.Replay(tr)
-	t.Are("n after the recovery", n, func(uint32) uint32 { return 8 })
+	t.AllCount("n after the recovery", n, 8)
 	t.Are("runs after the recovery", ran, func(i uint32) uint32 { return 10 * (8 - i%8) })
 }

@@ -31,21 +31,21 @@ func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
 
 // Rows are cases on the chips of a machine: name, what it protects, what it does.
 type Rows []struct {
-	name, protects string
-	run            func(*T)
+	Name, Protects string
+	Run            func(*T)
 }
 
 // Shared makes cases that share a mesh.
 func (rs Rows) Shared() (cs rig.Table) {
 	for _, r := range rs {
-		cs.Add(r.name, r.protects, OnMesh(r.run))
+		cs.Add(r.Name, r.Protects, OnMesh(r.Run))
 	}
 	return cs
 }
 
 func (rs Rows) own(needs rig.Need, opts ...reprise.Option) (cs rig.Table) {
 	for _, r := range rs {
-		cs.Add(r.name, r.protects, OnOwnMesh(r.run, opts...)).Needs = needs
+		cs.Add(r.Name, r.Protects, OnOwnMesh(r.Run, opts...)).Needs = needs
 	}
 	return cs
 }

@@ -124,6 +124,14 @@ func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V)
 	}
 }
 
+// At sets the level of all cases.
+func (cs Table) At(l Level) Table {
+	for i := range cs {
+		cs[i].Level = l
+	}
+	return cs
+}
+
 // AddHang appends a case that makes a core hang.
 func (cs *Table) AddHang(name, protects string, run func(*T)) {
 	c := cs.Add(name, protects, run)
@@ -240,6 +248,9 @@ func MakeWords[I int | uint32](n int, word func(i I) uint32) []byte {
 	}
 	return p
 }
+
+// Repeated makes n bytes of equal words.
+func Repeated(n int, v uint32) []byte { return MakeWords(n, func(int) uint32 { return v }) }
 
 // AppendWord appends a word.
 func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -19,9 +20,7 @@ func (t *T) Ended(want int) {
 	t.Helper()
 	n, err := t.Queue.Abort(t.Ctx)
 	t.OK(err)
-	if n != want {
-		t.Errorf("Abort has ended %d replays, want %d", n, want)
-	}
+	Equal(t, "replays that Abort has ended", n, want)
 }
 
 // Buffer allocates a buffer and frees it with the case.
@@ -150,6 +149,20 @@ func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
 	return tr
 }
 
+// Save returns the file of a trace.
+func (t *T) Save(tr *reprise.Trace, opts ...reprise.SaveOption) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file, opts...))
+	return file.Bytes()
+}
+
+// LoadTrace loads a trace from its file, and releases it with the case.
+func (t *T) LoadTrace(file []byte, opts ...reprise.LoadOption) *reprise.Trace {
+	t.Helper()
+	return t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file), opts...))
+}
+
 // Done checks whether an event is done.
 func (t *T) Done(what string, e *reprise.Event, want bool) {
 	t.Helper()
@@ -164,9 +177,7 @@ func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
 	for _, bad := range steps {
 		step, err := tr.Debug().Bisect(t.Ctx, prepare, func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
 		t.OK(err)
-		if step != bad {
-			t.Errorf("step %d was found, want %d", step, bad)
-		}
+		Equal(t, "the step that was found", step, bad)
 	}
 }
 
@@ -262,9 +273,17 @@ func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	return h
 }
 
-// Allocations returns the fewest heap allocations of a call in some rounds. An emulated device
+// AllocatesNothing checks that a call allocates no memory on the host; a slow device's process does.
+func (t *T) AllocatesNothing(what string, fn func()) {
+	t.Helper()
+	if n := t.allocations(20, fn); n != 0 && !t.Device.Slow() {
+		t.Errorf("%s allocates %d times", what, n)
+	}
+}
+
+// allocations returns the fewest heap allocations of a call in some rounds. An emulated device
 // may allocate while work is under way, so each round begins at rest, on one processor.
-func (t *T) Allocations(rounds int, fn func()) uint64 {
+func (t *T) allocations(rounds int, fn func()) uint64 {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := ^uint64(0)

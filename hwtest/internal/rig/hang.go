@@ -101,5 +101,5 @@ const spinEnd = 0x12345678
 // EndSpin writes the word that ends the program of Spin, to a buffer of words for each worker.
 func (t *T) EndSpin(b *reprise.Buffer) {
 	t.Helper()
-	t.Write(b, MakeWords(b.Size(), func(int) uint32 { return spinEnd }))
+	t.Write(b, Repeated(b.Size(), spinEnd))
 }

@@ -109,8 +109,7 @@ func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Que
 	t.On(q).Start(t.Load(OneKernel(reprise.Kernel{
 		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on}, Args: Args(word.Addr(), 1),
 	}, word)))
-	ones := MakeWords(word.Size(), func(int) uint32 { return 1 })
-	return func(by *reprise.Queue) { t.Helper(); t.On(by).Write(word, ones) }
+	return func(by *reprise.Queue) { t.Helper(); t.On(by).Write(word, Repeated(word.Size(), 1)) }
 }
 
 // AddProgram adds a number to each word of pages of 64 B, on one core.

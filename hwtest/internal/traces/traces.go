@@ -337,9 +337,6 @@ func replayAllocates(t *rig.T) {
 		f.Run(5, on)
 	}
 	replay()
-	allocs := t.Allocations(20, replay)
-	if !t.Device.Slow() && allocs != 0 {
-		t.Errorf("a replay allocates %v times", allocs)
-	}
+	t.AllocatesNothing("a replay", replay)
 	f.Check("all replays")
 }
