@@ -64,7 +64,7 @@ func openCloseOpen(t *rig.T) {
 			t = t.Full(t.Device.Open())
 			b := t.Buffer(allocator.DRAM, 64*t.Dev.DRAMBanks(), 64)
 			want := t.Fill(b, uint32(i))
-			t.Holds("read back", b, want)
+			t.Holds(b, want, "read back")
 		})
 	}
 }

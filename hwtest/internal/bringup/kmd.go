@@ -84,7 +84,7 @@ func everyL1(t *rig.T) {
 	seed = 0
 	for c := range t.Chip.Workers() {
 		for _, at := range places {
-			t.InL1(fmt.Sprintf("at %#x", at), c, at, rig.Pattern(seed, 16))
+			t.InL1(c, at, rig.Pattern(seed, 16), "at %#x", at)
 			seed++
 		}
 	}
@@ -126,8 +126,8 @@ func bankEnds(t *rig.T) {
 		t.PokeDRAM(i, b.Size-64, rig.Pattern(uint32(i)+100, 64))
 	}
 	for i, b := range banks {
-		t.InDRAM(fmt.Sprintf("first bytes of bank %d", i), i, 0, rig.Pattern(uint32(i), 64))
-		t.InDRAM(fmt.Sprintf("last bytes of bank %d", i), i, b.Size-64, rig.Pattern(uint32(i)+100, 64))
+		t.InDRAM(i, 0, rig.Pattern(uint32(i), 64), "first bytes of bank %d", i)
+		t.InDRAM(i, b.Size-64, rig.Pattern(uint32(i)+100, 64), "last bytes of bank %d", i)
 	}
 }
 
@@ -140,7 +140,7 @@ func bankPorts(t *rig.T) {
 			for _, other := range b.Ports {
 				got := make([]byte, 64)
 				t.OK(t.KMD.Read(other, at, got))
-				t.Same(fmt.Sprintf("bank %d written through %v, read through %v", i, port, other), want, got)
+				t.Same(want, got, "bank %d written through %v, read through %v", i, port, other)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func exactWidth(t *rig.T, width int, at string) {
 		case 8:
 			w.Store64(off, v)
 		}
-		t.InL1(fmt.Sprintf("store of %d at %d", width, i), c, base, want)
+		t.InL1(c, base, want, "store of %d at %d", width, i)
 		var got uint64
 		switch width {
 		case 1:
@@ -217,7 +217,7 @@ func copies(t *rig.T, n int) {
 		want := rig.Pattern(shift, n)
 		t.Poke(c, at, want)
 		copy(all[16:], want)
-		t.InL1(fmt.Sprintf("%d bytes at shift %d", n, shift), c, at-16, all)
+		t.InL1(c, at-16, all, "%d bytes at shift %d", n, shift)
 	}
 }
 
@@ -238,7 +238,7 @@ func multicastRect(t *rig.T, name string) {
 		if r.Contains(c) {
 			want = after
 		}
-		t.InL1("written", c, rig.Scratch, want)
+		t.InL1(c, rig.Scratch, want, "written")
 	}
 }
 
@@ -318,8 +318,8 @@ func windowEnds(t *rig.T, n int, caching kmd.Caching) {
 		w.Drain()
 		got := make([]byte, 64)
 		w.Read(off, got)
-		t.Same(fmt.Sprintf("offset %#x", off), want, got)
-		t.InDRAM(fmt.Sprintf("offset %#x past the window", off), 0, off, want)
+		t.Same(want, got, "offset %#x", off)
+		t.InDRAM(0, off, want, "offset %#x past the window", off)
 	}
 }
 
@@ -408,7 +408,7 @@ func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
 	t.Helper()
 	t.Poke(c, rig.Scratch, data)
 	request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), len(data))
-	t.Same(fmt.Sprintf("host memory at %#x", at), data, h.Bytes()[at:at+len(data)])
+	t.Same(data, h.Bytes()[at:at+len(data)], "host memory at %#x", at)
 }
 
 func hostMemoryOut(t *rig.T) {
@@ -426,7 +426,7 @@ func hostMemoryIn(t *rig.T) {
 		want := rig.Pattern(uint32(i)+50, 1024)
 		copy(h.Bytes()[at:], want)
 		request(t, c, readRequest, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
-		t.InL1(fmt.Sprintf("L1 from host memory at %#x", at), c, rig.Scratch, want)
+		t.InL1(c, rig.Scratch, want, "L1 from host memory at %#x", at)
 	}
 }
 

@@ -46,9 +46,9 @@ func (w *writer) write(at, n int) cq.WriteLinear {
 	return cq.WriteLinear{NOC: w.t.NOCXY(w.core), Addr: uint64(rig.Scratch + at), Length: uint64(n), Data: data}
 }
 
-func (w *writer) check(what string) {
+func (w *writer) check(what string, args ...any) {
 	w.t.Helper()
-	w.t.Same(what, w.want, w.t.Peek(w.core, rig.Scratch, len(w.want)))
+	w.t.Same(w.want, w.t.Peek(w.core, rig.Scratch, len(w.want)), what, args...)
 }
 
 func sequenceOf(t *rig.T, n int) {
@@ -123,7 +123,7 @@ func sequenceKinds(t *rig.T) {
 		if i == 0 {
 			copy(want[1536:], all)
 		}
-		t.InL1("written", c, rig.Scratch, want)
+		t.InL1(c, rig.Scratch, want, "written")
 	}
 }
 
@@ -142,7 +142,7 @@ func sequenceRelay(t *rig.T) {
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
 			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(96, 4), w.write(112, 7)}})
 		})
-		t.InL1(fmt.Sprintf("%d bytes relayed", n), to, rig.Scratch-32, want)
+		t.InL1(to, rig.Scratch-32, want, "%d bytes relayed", n)
 		w.check("written beside them")
 	}
 }
@@ -156,7 +156,7 @@ func sequenceTrace(t *rig.T) {
 			}
 		}))
 		t.Finish()
-		w.check(fmt.Sprintf("written out of pages of %d", 1<<log))
+		w.check("written out of pages of %d", 1<<log)
 	}
 }
 

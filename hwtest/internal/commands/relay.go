@@ -89,7 +89,7 @@ func RelayLinear(t *rig.T, n int, from string, skew int) {
 		t.WriteTileHeader(b, dst, rig.Scratch, n)
 		b.RelayLinear(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)})
 	})
-	t.InL1("relayed", dst, rig.Scratch-32, want)
+	t.InL1(dst, rig.Scratch-32, want, "relayed")
 }
 
 func relayLinearH(t *rig.T) {
@@ -100,7 +100,7 @@ func relayLinearH(t *rig.T) {
 		t.WriteTileHeader(b, dst, rig.Scratch, len(data))
 		b.RelayLinearH(cq.RelayLinearH{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint32(len(data))})
 	})
-	t.InL1("relayed", dst, rig.Scratch, data)
+	t.InL1(dst, rig.Scratch, data, "relayed")
 }
 
 func relayHigh(t *rig.T) {
@@ -133,7 +133,7 @@ func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
 		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(got))})
 		relay(b)
 	}), got))
-	t.Same("relayed", want, got)
+	t.Same(want, got, "relayed")
 }
 
 // relayOnePacked gathers a buffer that begins at a later page than the first bank's.
@@ -149,7 +149,7 @@ func relayOnePacked(t *rig.T, n, log int) {
 		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base,
 			Length: uint32(n)}}})
 	})
-	t.InL1("relayed", dst, rig.Scratch-32, want)
+	t.InL1(dst, rig.Scratch-32, want, "relayed")
 }
 
 func RelayPagedPacked(t *rig.T, subs, log int) {
@@ -170,7 +170,7 @@ func RelayPagedPacked(t *rig.T, subs, log int) {
 		t.WriteTileHeader(b, dst, rig.Scratch, len(want))
 		b.RelayPagedPacked(r)
 	})
-	t.InL1("relayed", dst, rig.Scratch, want)
+	t.InL1(dst, rig.Scratch, want, "relayed")
 }
 
 func ringbufferPieces(t *rig.T) {
@@ -198,7 +198,7 @@ func ringbufferPieces(t *rig.T) {
 			t.WriteTileHeader(b, dst, rig.Scratch, len(want))
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: subs[:k]})
 		})
-		t.InL1(fmt.Sprintf("%d pieces", k), dst, rig.Scratch, want)
+		t.InL1(dst, rig.Scratch, want, "%d pieces", k)
 	}
 }
 
@@ -235,7 +235,7 @@ func RingbufferOffsets(t *rig.T) {
 		use(b, 5)
 	})
 	for i, k := range []int{0, 1, 2, 3, 0, 2} {
-		t.InL1(fmt.Sprintf("relay %d", i), dst, uint32(rig.Scratch+i*n), all[k])
+		t.InL1(dst, uint32(rig.Scratch+i*n), all[k], "relay %d", i)
 	}
 }
 
@@ -252,7 +252,7 @@ func ringbufferFull(t *rig.T) {
 			t.WriteTileHeader(b, dst, rig.Scratch, 65536)
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: at, Length: 65536}}})
 		})
-		t.InL1(fmt.Sprintf("64 KiB at %#x of the cache", at), dst, rig.Scratch, data[at:at+65536])
+		t.InL1(dst, rig.Scratch, data[at:at+65536], "64 KiB at %#x of the cache", at)
 	}
 }
 
@@ -271,7 +271,7 @@ func RingbufferThenRelay(t *rig.T) {
 		})
 	}
 	t.Finish()
-	t.InL1("relayed", dst, rig.Scratch, rig.Pattern(41, 4096))
+	t.InL1(dst, rig.Scratch, rig.Pattern(41, 4096), "relayed")
 }
 
 func exec(t *rig.T, x cq.ExecBuf) {
@@ -290,7 +290,7 @@ func ExecBuf(t *rig.T, commands, log int) {
 	exec(t, x)
 	t.Finish()
 	for i := range commands {
-		t.InL1(fmt.Sprintf("command %d", i), dst, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
+		t.InL1(dst, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16), "command %d", i)
 	}
 }
 
@@ -304,7 +304,7 @@ func ExecBufPayload(t *rig.T) {
 				t.WriteTile(b, dst, rig.Scratch, data)
 			}))
 			t.Finish()
-			t.InL1(fmt.Sprintf("%d bytes in pages of %d", n, 1<<log), dst, rig.Scratch-32, want)
+			t.InL1(dst, rig.Scratch-32, want, "%d bytes in pages of %d", n, 1<<log)
 		}
 	}
 }
@@ -332,9 +332,9 @@ func ExecBufRelays(t *rig.T) {
 	})
 	exec(t, x)
 	t.Finish()
-	t.InL1("linear", dst, rig.Scratch, data)
+	t.InL1(dst, rig.Scratch, data, "linear")
 	for i := range 3 {
-		t.InL1("packed", dst, uint32(0x80000+i*0x12000), want)
+		t.InL1(dst, uint32(0x80000+i*0x12000), want, "packed")
 	}
 }
 
@@ -353,7 +353,7 @@ func ExecBufPadding(t *rig.T) {
 			}
 		})
 		t.Finish()
-		t.InL1("written", dst, rig.Scratch, rig.Pattern(uint32(padding), 64))
-		t.InL1("written after the trace", dst, rig.Scratch+64, after)
+		t.InL1(dst, rig.Scratch, rig.Pattern(uint32(padding), 64), "written")
+		t.InL1(dst, rig.Scratch+64, after, "written after the trace")
 	}
 }

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -94,7 +92,7 @@ func issueWraps(t *rig.T, n int) {
 	}
 	t.Finish()
 	for i := max(0, count-slots); i < count; i++ {
-		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+i%slots*place), rig.Pattern(uint32(i), n))
+		t.InL1(c, uint32(rig.Scratch+i%slots*place), rig.Pattern(uint32(i), n), "batch %d", i)
 	}
 }
 
@@ -105,7 +103,7 @@ func completionWraps(t *rig.T, n int) {
 		rounds = t.Size(60, 20)
 	}
 	for i := range rounds {
-		received(t, fmt.Sprintf("record %d", i), rig.Pattern(uint32(i), n+i%5))
+		received(t, rig.Pattern(uint32(i), n+i%5), "record %d", i)
 	}
 }
 
@@ -120,7 +118,7 @@ func prefetchLaps(t *rig.T) {
 	}
 	t.Finish()
 	for i := n - 1000; i < n; i++ {
-		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16))
+		t.InL1(c, uint32(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16), "batch %d", i)
 	}
 }
 
@@ -149,7 +147,7 @@ func prefetchFull(t *rig.T) {
 	t.OK(<-sent)
 	t.Finish()
 	for i := range n {
-		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
+		t.InL1(c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16), "batch %d", i)
 	}
 }
 
@@ -167,8 +165,8 @@ func dispatchRingSizes(t *rig.T) {
 		})
 		if i%20 == 19 {
 			t.Finish()
-			t.InL1(fmt.Sprintf("round %d", i), c, rig.Scratch, data)
-			t.InL1(fmt.Sprintf("round %d packed", i), t.Grid().End, 0x80000, rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096])
+			t.InL1(c, rig.Scratch, data, "round %d", i)
+			t.InL1(t.Grid().End, 0x80000, rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096], "round %d packed", i)
 		}
 	}
 	t.Finish()
@@ -190,6 +188,6 @@ func completionFull(t *rig.T) {
 	}
 	for i := range errs {
 		t.OK(<-errs[i])
-		t.Same(fmt.Sprintf("reader %d", i), want, got[i])
+		t.Same(want, got[i], "reader %d", i)
 	}
 }

@@ -64,7 +64,7 @@ func StallOrders(t *rig.T) {
 			b.WaitStall(cq.Wait{})
 		}
 	})
-	t.InL1("the last copy", c, uint32(rig.Scratch+0x1400*n), data)
+	t.InL1(c, uint32(rig.Scratch+0x1400*n), data, "the last copy")
 }
 
 // streamAt makes the completion stream show a value and the queue expect it.
@@ -104,14 +104,14 @@ func waitStream(t *rig.T, start, want uint32) {
 	})
 	for left := want - start; left > 0; {
 		t.Waypoint(t.DispatchCore(), chip.BRISC, "WRKR")
-		t.InL1("written before the count was reached", c, rig.Scratch, make([]byte, 16))
+		t.InL1(c, rig.Scratch, make([]byte, 16), "written before the count was reached")
 		n := (left + 1) / 2
 		t.OK(t.KMD.Write32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(n))))
 		left -= n
 	}
 	expect(t, cq.Count(want))
 	t.Finish()
-	t.InL1("written", c, rig.Scratch, rig.Pattern(3, 16))
+	t.InL1(c, rig.Scratch, rig.Pattern(3, 16), "written")
 	streamAt(t, 0)
 }
 
@@ -126,10 +126,10 @@ func waitMemory(t *rig.T, start, want uint32) {
 	})
 	t.Waypoint(d, chip.BRISC, "WMEM")
 	t.Poke(d, rig.Free, word(want-1))
-	t.InL1("written before the word was reached", c, rig.Scratch, make([]byte, 16))
+	t.InL1(c, rig.Scratch, make([]byte, 16), "written before the word was reached")
 	t.Poke(d, rig.Free, word(want))
 	t.Finish()
-	t.InL1("written", c, rig.Scratch, rig.Pattern(4, 16))
+	t.InL1(c, rig.Scratch, rig.Pattern(4, 16), "written")
 }
 
 func waitClears(t *rig.T) {
@@ -159,7 +159,7 @@ func sinkDebug(t *rig.T) {
 		b.Sink()
 		t.WriteTile(b, c, rig.Scratch, rig.Pattern(11, 16))
 	})
-	t.InL1("written after them", c, rig.Scratch, rig.Pattern(11, 16))
+	t.InL1(c, rig.Scratch, rig.Pattern(11, 16), "written after them")
 }
 
 func numWorkerSems(t *rig.T) {

@@ -62,7 +62,7 @@ func writeLinear(t *rig.T, n int) {
 		data := rig.Pattern(uint32(n+i), n)
 		want := guarded(t, c, rig.Scratch, data)
 		t.Do(func(b *cq.Builder) { t.WriteTile(b, c, rig.Scratch, data) })
-		t.InL1("written", c, rig.Scratch-32, want)
+		t.InL1(c, rig.Scratch-32, want, "written")
 	}
 }
 
@@ -82,7 +82,7 @@ func writeLinearRect(t *rig.T, n int) {
 			b.WriteLinear(cq.WriteLinear{McastDests: uint8(cores), NOC: noc, Addr: rig.Scratch, Data: data})
 		})
 		for c, w := range want {
-			t.InL1(name, c, rig.Scratch-32, w)
+			t.InL1(c, rig.Scratch-32, w, "%s", name)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func writePaged(t *rig.T, dram bool, size, pages, start int) {
 			w := g.End.X + 1
 			got = t.Peek(chip.Core{X: bank % w, Y: bank / w}, uint32(addr), size)
 		}
-		t.Same(fmt.Sprintf("page %d", i), data[i*size:(i+1)*size], got)
+		t.Same(data[i*size:(i+1)*size], got, "page %d", i)
 	}
 }
 
@@ -132,8 +132,8 @@ func writeLinearEnds(t *rig.T) {
 		t.WriteTile(b, c, uint64(t.Params.L1Size)-64, data)
 		t.WriteTile(b, c, uint64(t.L1.Unreserved), data)
 	})
-	t.InL1("last bytes of L1", c, t.Params.L1Size-64, data)
-	t.InL1("first free bytes of L1", c, t.L1.Unreserved, data)
+	t.InL1(c, t.Params.L1Size-64, data, "last bytes of L1")
+	t.InL1(c, t.L1.Unreserved, data, "first free bytes of L1")
 }
 
 func writeLinearHigh(t *rig.T) {
@@ -143,7 +143,7 @@ func writeLinearHigh(t *rig.T) {
 	t.Do(func(b *cq.Builder) {
 		b.WriteLinear(cq.WriteLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + at, Data: data})
 	})
-	t.InDRAM("near the end of bank 0", 0, at, data)
+	t.InDRAM(0, at, data, "near the end of bank 0")
 }
 
 func writeLinearH(t *rig.T) {
@@ -152,7 +152,7 @@ func writeLinearH(t *rig.T) {
 	t.Do(func(b *cq.Builder) {
 		b.WriteLinear(cq.WriteLinear{H: true, NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data})
 	})
-	t.InL1("written", c, rig.Scratch, data)
+	t.InL1(c, rig.Scratch, data, "written")
 }
 
 func writeOffsets(t *rig.T) {
@@ -176,7 +176,7 @@ func writeOffsets(t *rig.T) {
 		}
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 4})
 	})
-	t.InL1("five rounds", c, rig.Scratch, want)
+	t.InL1(c, rig.Scratch, want, "five rounds")
 }
 
 func writeOffsetPacked(t *rig.T) {
@@ -188,27 +188,27 @@ func writeOffsetPacked(t *rig.T) {
 			Data: data})
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 4})
 	})
-	t.InL1("0x1000 below the address", c, rig.Scratch, data)
+	t.InL1(c, rig.Scratch, data, "0x1000 below the address")
 }
 
-func received(t *rig.T, what string, data []byte) {
+func received(t *rig.T, data []byte, what string, args ...any) {
 	t.Helper()
 	got := make([]byte, len(data))
 	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
-	t.Same(what, data, got)
+	t.Same(data, got, what, args...)
 }
 
 func writeHost(t *rig.T) {
 	for _, n := range []int{4, 16, 100, page - 16, page - 15, page, 2*page - 16, 16384, 16385, 65536, 120 << 10} {
 		data := rig.Pattern(uint32(n), n)
-		received(t, fmt.Sprintf("record of %d bytes", n), data)
+		received(t, data, "record of %d bytes", n)
 	}
 }
 
 func writeHostEvents(t *rig.T) {
 	for i := range 40 {
 		data := rig.Pattern(uint32(i), 100*i+4)
-		received(t, fmt.Sprintf("record %d", i), data)
+		received(t, data, "record %d", i)
 		t.Finish()
 	}
 }
@@ -302,7 +302,7 @@ func WritePacked(t *rig.T, subs, size int, same bool) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
 	for c, m := range want {
-		t.InL1("written", c, rig.Scratch-32, m)
+		t.InL1(c, rig.Scratch-32, m, "written")
 	}
 }
 
@@ -333,7 +333,7 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
 	for c, m := range want {
-		t.InL1("written", c, rig.Scratch, m)
+		t.InL1(c, rig.Scratch, m, "written")
 	}
 }
 
@@ -370,7 +370,7 @@ func WriteLarge(t *rig.T, subs, size int) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePackedLarge(w) })
 	for c, m := range want {
-		t.InL1("written", c, rig.Scratch, m)
+		t.InL1(c, rig.Scratch, m, "written")
 	}
 }
 
@@ -389,6 +389,6 @@ func WriteLargeLinked(t *rig.T) {
 				{NOC: other, Addr: rig.Scratch + 32, Length: 32, Dests: uint8(cores), Unlink: true},
 			}})
 	})
-	t.InL1("a core of the first rectangle", inRow, rig.Scratch, append(a, b...))
-	t.InL1("a core outside of it", outside, rig.Scratch, make([]byte, 64))
+	t.InL1(inRow, rig.Scratch, append(a, b...), "a core of the first rectangle")
+	t.InL1(outside, rig.Scratch, make([]byte, 64), "a core outside of it")
 }

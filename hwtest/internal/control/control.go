@@ -338,12 +338,12 @@ func (c *control) replay(tr *reprise.Trace, ss []stmt) {
 	c.run(ss)
 }
 
-func (c *control) check(what string) {
+func (c *control) check(what string, args ...any) {
 	c.t.Helper()
-	c.f.Check(what)
+	c.f.Check(what, args...)
 	got := c.t.ReadAll(c.counters)
 	for i, want := range c.values {
-		rig.Equal(c.t, fmt.Sprintf("%s: counter %d", what, i), rig.Word(got[64*i:]), want)
+		rig.Equal(c.t, rig.Word(got[64*i:]), want, "%s: counter %d", fmt.Sprintf(what, args...), i)
 	}
 }
 
@@ -359,7 +359,7 @@ func (c *control) replays(n int, tr *reprise.Trace, ss []stmt) {
 	for i := range n {
 		c.reset(0)
 		c.replay(tr, ss)
-		c.check(fmt.Sprintf("replay %d", i))
+		c.check("replay %d", i)
 	}
 }
 
@@ -490,7 +490,7 @@ func comparison(t *rig.T, is cq.Compare) {
 	for _, v := range []uint32{0, 1, value - 1, value, value + 1, 0x80000000, ^uint32(0), 0x7FFFFFFE} {
 		c.set(0, v)
 		c.replay(tr, ss)
-		c.check(fmt.Sprintf("%#x %v %#x", v, is, uint32(value)))
+		c.check("%#x %v %#x", v, is, uint32(value))
 	}
 }
 
@@ -514,7 +514,7 @@ func wordsAnywhere(t *rig.T) {
 			})
 			t.Replay(tr)
 			f.Run(3, on)
-			f.Check(fmt.Sprintf("word %d of a buffer of %v", off, b.Kind()))
+			f.Check("word %d of a buffer of %v", off, b.Kind())
 			t.Release(tr)
 		}
 	}
@@ -661,7 +661,7 @@ func abortReplay(t *rig.T) {
 		c.replay(after, ss)
 		c.values[1]++
 		c.aborted(2)
-		c.check(fmt.Sprintf("abort %d", i))
+		c.check("abort %d", i)
 	}
 	t.Ended(0)
 }

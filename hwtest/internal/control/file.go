@@ -138,10 +138,10 @@ func steppedControl(t *rig.T, ss []stmt) {
 		if all := c.runs - before; ran != all && into == nil || ran > all {
 			t.Errorf("%s: %d programs ran one by one, the trace has %d", name, ran, all)
 		}
-		c.check(name)
+		c.check("%s", name)
 		c.reset(0)
 		c.replay(tr, ss)
-		c.check("a replay after stepping " + name)
+		c.check("a replay after stepping %s", name)
 	}
 	c.reset(0)
 	t.OK(tr.Debug().Check(t.Ctx))
@@ -219,7 +219,7 @@ func controlTimeline(t *rig.T) {
 		if got := lines(t, line); !slices.Equal(got, c.outline) {
 			t.Errorf("round %d: the timeline has\n%s\nwant\n%s", round, strings.Join(got, "\n"), strings.Join(c.outline, "\n"))
 		}
-		c.check(fmt.Sprintf("round %d", round))
+		c.check("round %d", round)
 	}
 }
 
@@ -254,7 +254,7 @@ func conditionAcrossQueues(t *rig.T) {
 		)
 		c.run(do(add))
 		c.run(ss)
-		c.check(fmt.Sprintf("round %d", i))
+		c.check("round %d", i)
 	}
 }
 
@@ -271,6 +271,6 @@ func carriedWords(t *rig.T) {
 	for range 2 {
 		t.Clear(a)
 		t.Replay(tr)
-		t.Holds("carried to and fro", a, rig.Repeated(a.Size(), 3*2*n))
+		t.Holds(a, rig.Repeated(a.Size(), 3*2*n), "carried to and fro")
 	}
 }

@@ -215,7 +215,7 @@ func meshRandomControl(t *machines.T) {
 		t.Replay(tr)
 		for i, c := range cs {
 			c.run(parts[i])
-			c.check(fmt.Sprintf("chip %d, replay %d", i, k))
+			c.check("chip %d, replay %d", i, k)
 		}
 	}
 	t.Release(tr) // before what it calls
@@ -309,7 +309,7 @@ func meshSavedControl(t *machines.T) {
 				continue
 			}
 			got := t.T.ReadOn(t.Queue.On(c), after[k])
-			t.Same(fmt.Sprintf("buffer %q of chip %v", after[k].Name(), c.Coord), machines.Counting(len(got), want), got)
+			t.Same(machines.Counting(len(got), want), got, "buffer %q of chip %v", after[k].Name(), c.Coord)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (s *spanned) replays(n int) {
 		}
 	}
 	for k, c := range s.cs {
-		c.check(fmt.Sprintf("queue %d after %d replays", k, n))
+		c.check("queue %d after %d replays", k, n)
 	}
 }
 
@@ -101,7 +101,7 @@ func savedControlSpan(t *rig.T) {
 	s.trace = loaded
 	for k, c := range s.cs {
 		c.counters, c.f.Buffer = after[slices.Index(before, c.counters)], after[slices.Index(before, c.f.Buffer)]
-		c.check(fmt.Sprintf("queue %d before any replay", k))
+		c.check("queue %d before any replay", k)
 	}
 	s.replays(3)
 	t.OK(loaded.Debug().Verify(t.Ctx))
@@ -125,7 +125,7 @@ func spanParam(t *rig.T) {
 		}
 	}
 	for i, c := range s.cs {
-		c.check(fmt.Sprintf("queue %d after all replays", i))
+		c.check("queue %d after all replays", i)
 	}
 }
 
@@ -135,9 +135,9 @@ func abortSpan(t *rig.T) {
 		t.Replay(s.trace)
 		t.OK(t.Both()[1].Wait(t.Ctx))
 		s.cs[1].run(s.parts[1])
-		s.cs[1].check(fmt.Sprintf("queue 1 while queue 0 is in its loop, replay %d", i))
+		s.cs[1].check("queue 1 while queue 0 is in its loop, replay %d", i)
 		t.Ended(1)
 		s.cs[0].aborted(2)
-		s.cs[0].check(fmt.Sprintf("queue 0 after abort %d", i))
+		s.cs[0].check("queue 0 after abort %d", i)
 	}
 }

@@ -252,7 +252,7 @@ func cancelledSend(t *rig.T) {
 		}
 	}
 	t.Finish()
-	t.InL1("the last batch that was taken", c, rig.Scratch, rig.Pattern(uint32(sent-2), 2000))
+	t.InL1(c, rig.Scratch, rig.Pattern(uint32(sent-2), 2000), "the last batch that was taken")
 }
 
 func closeBusy(t *rig.T) {

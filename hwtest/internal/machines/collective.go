@@ -128,7 +128,7 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	first, count := t.Links.Slice(b, c)
 	got := t.T.On(t.Queue.On(c)).ReadAt(b.On(c), 64*first, 64*count)
-	t.Same(fmt.Sprintf("%s: slice of chip %v", what, c.Coord), want[64*first:64*(first+count)], got)
+	t.Same(want[64*first:64*(first+count)], got, "%s: slice of chip %v", what, c.Coord)
 }
 
 func pageSizes(t *T) {
@@ -378,7 +378,7 @@ func meshLate(t *T) {
 		}
 		t.carryOut(x, nil)
 		t.All("sum", b, t.sums(b.Size()))
-		rig.Equal(t, fmt.Sprintf("round %d: work of the late chip", k), rig.Word(t.ReadOn(late, work)), n)
+		rig.Equal(t, rig.Word(t.ReadOn(late, work)), n, "round %d: work of the late chip", k)
 	}
 }
 

@@ -98,7 +98,7 @@ func (t *T) OnChip(c *mesh.Chip) *rig.T {
 func (t *T) ofAllChips(err error) *mesh.Error {
 	t.Helper()
 	e := rig.As[*mesh.Error](t, err)
-	rig.Equal(t, "chips in the error", len(e.Chips), t.Mesh.Size())
+	rig.Equal(t, len(e.Chips), t.Mesh.Size(), "chips in the error")
 	return e
 }
 

@@ -3,7 +3,6 @@ package machines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
@@ -238,7 +237,7 @@ func (t *T) comesBack(q *mesh.Queue, b *mesh.Buffer, data []byte) {
 	t.Helper()
 	got := make([]byte, len(data))
 	t.OK(q.Write(t.Ctx, b, data), q.Read(t.Ctx, b, got))
-	t.Same("comes back", data, got)
+	t.Same(data, got, "comes back")
 }
 
 // Put fills a chip's buffer with words that count up from first.
@@ -261,7 +260,7 @@ func (t *T) ReadOn(c *mesh.Chip, b *mesh.Buffer) []byte {
 // Is checks what a buffer has on a chip.
 func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
-	t.Same(fmt.Sprintf("%s: chip %v", what, c.Coord), want, t.ReadOn(c, b))
+	t.Same(want, t.ReadOn(c, b), "%s: chip %v", what, c.Coord)
 }
 
 // Are checks that buffers count up on each chip from a number of the chip's.

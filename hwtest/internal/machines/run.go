@@ -46,7 +46,7 @@ func meshEvents(t *T) {
 	t.WaitFor(e)
 	done, err := e.Query()
 	t.OK(err)
-	rig.Equal(t, "done", done, true)
+	rig.Equal(t, done, true, "done")
 	t.Are("out", out, setUpSum)
 }
 
@@ -54,7 +54,7 @@ func meshTrace(t *T) {
 	in, out, _ := t.setUp()
 	tr := t.recorded(t.Loaded(t.adder(in, out, Add(20))))
 	n, _ := tr.Streams()
-	rig.Equal(t, "streams of commands", n, 1)
+	rig.Equal(t, n, 1, "streams of commands")
 	for i := range uint32(4) {
 		t.count(in, i)
 		t.Replay(tr)
@@ -125,7 +125,7 @@ func (t *T) fingerprint() uint64 { return t.Mesh.Chips()[0].Device.MemoryFingerp
 func (t *T) nothingLeft(before uint64) {
 	t.Helper()
 	t.OK(t.Mesh.InStep(allocator.DRAM))
-	rig.Equal(t, "fingerprint of what is allocated", t.fingerprint(), before)
+	rig.Equal(t, t.fingerprint(), before, "fingerprint of what is allocated")
 }
 
 func meshSkew(t *T) {

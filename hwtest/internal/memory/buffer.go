@@ -52,7 +52,7 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 	}
 	for i := range 2 {
 		want := t.Fill(b, uint32(size*pages+i))
-		t.Holds("read back", b, want)
+		t.Holds(b, want, "read back")
 	}
 }
 
@@ -68,8 +68,8 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 		data := rig.Pattern(uint32(i+2), n)
 		t.WriteAt(b, off, data)
 		copy(want[off:], data)
-		t.Holds(fmt.Sprintf("all after writing pages %d to %d", r[0], r[0]+r[1]), b, want)
-		t.Same(fmt.Sprintf("pages %d to %d", r[0], r[0]+r[1]), data, t.ReadAt(b, off, n))
+		t.Holds(b, want, "all after writing pages %d to %d", r[0], r[0]+r[1])
+		t.Same(data, t.ReadAt(b, off, n), "pages %d to %d", r[0], r[0]+r[1])
 	}
 }
 
@@ -77,7 +77,7 @@ func severalMiB(t *rig.T) {
 	for _, size := range []int{2048, 4096, 100_000} {
 		b := t.Buffer(allocator.DRAM, t.Size(17<<20, 2<<20)/size*size, size)
 		want := t.Fill(b, uint32(size))
-		t.Holds(fmt.Sprintf("pages of %d", size), b, want)
+		t.Holds(b, want, "pages of %d", size)
 	}
 }
 
@@ -98,7 +98,7 @@ func transferErrors(t *rig.T) {
 			t.Says(err, "reprise: "+op+` buffer "test"`, fmt.Sprintf("%d B at offset %d", r[1], r[0]), "1000 B: stay inside")
 		}
 	}
-	t.Holds("untouched", b, before)
+	t.Holds(b, before, "untouched")
 }
 
 func heldByProgram(t *rig.T) {
@@ -111,7 +111,7 @@ func heldByProgram(t *rig.T) {
 	}
 	want := t.Fill(other, 8)
 	t.RunAndWait(x)
-	t.Holds("another buffer after the program ran", other, want)
+	t.Holds(other, want, "another buffer after the program ran")
 	t.Release(x)
 	if third := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64); third.Addr() != b.Addr() {
 		t.Errorf("after the program was closed a buffer is at %#x, want %#x", third.Addr(), b.Addr())
@@ -152,9 +152,9 @@ func byteRanges(t *rig.T, c reprise.BufferConfig) {
 		part := rig.Pattern(uint32(10+i), r[1])
 		t.WriteAt(b, r[0], part)
 		copy(want[r[0]:], part)
-		t.Same(fmt.Sprintf("%d B from %d on", r[1], r[0]), part, t.ReadAt(b, r[0], r[1]))
+		t.Same(part, t.ReadAt(b, r[0], r[1]), "%d B from %d on", r[1], r[0])
 	}
-	t.Holds("all of it", b, want)
+	t.Holds(b, want, "all of it")
 }
 
 func startedBytes(t *rig.T) {
@@ -173,7 +173,7 @@ func startedBytes(t *rig.T) {
 	for i, p := range reads {
 		t.WaitFor(p)
 		off, n := at(i)
-		t.Same(fmt.Sprintf("%d B from %d on", n, off), want[off:off+n], got[i])
+		t.Same(want[off:off+n], got[i], "%d B from %d on", n, off)
 	}
 }
 
@@ -185,6 +185,6 @@ func bytesOfPart(t *rig.T) {
 	t.Cleanup(func() { t.Free(part) })
 	t.WriteAt(part, 70, rig.Pattern(5, 100))
 	copy(want[5*64+70:], rig.Pattern(5, 100))
-	t.Same("inside of the part", want[5*64+33:5*64+33+150], t.ReadAt(part, 33, 150))
-	t.Holds("the whole", b, want)
+	t.Same(want[5*64+33:5*64+33+150], t.ReadAt(part, 33, 150), "inside of the part")
+	t.Holds(b, want, "the whole")
 }

@@ -64,13 +64,12 @@ func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
 		copy(h.Bytes(), rig.Pattern(uint32(10+i), len(h.Bytes())))
 		t.OK(t.Queue.WriteFrom(t.Ctx, b, r.off, h, r.at, r.n))
 		copy(want[r.off:], h.Bytes()[r.at:r.at+r.n])
-		what := fmt.Sprintf("%d B at %d, in host memory at %d", r.n, r.off, r.at)
-		t.Holds(what+", written", b, want)
+		t.Holds(b, want, "written: %+v", r)
 		host := rig.Pattern(uint32(20+i), len(h.Bytes()))
 		copy(h.Bytes(), host)
 		copy(host[r.at:], want[r.off:r.off+r.n])
 		t.OK(t.Queue.ReadTo(t.Ctx, b, r.off, h, r.at, r.n))
-		t.Same(what+", read", host, h.Bytes())
+		t.Same(host, h.Bytes(), "read: %+v", r)
 	}
 }
 
@@ -89,7 +88,7 @@ func pinnedLarge(t *rig.T) {
 	if !done {
 		t.Error("a read is done and the write before it isn't")
 	}
-	t.Same("what came back", h.Bytes()[:n], h.Bytes()[n:])
+	t.Same(h.Bytes()[:n], h.Bytes()[n:], "what came back")
 }
 
 func pinnedInOrder(t *rig.T) {
@@ -113,7 +112,7 @@ func pinnedInOrder(t *rig.T) {
 	for i, p := range reads {
 		t.WaitFor(p)
 		got := h.Bytes()[(2*i+1)*in.Size():][:in.Size()]
-		t.Same(fmt.Sprintf("result %d", i), numbered(in.Size(), i, addend), got)
+		t.Same(numbered(in.Size(), i, addend), got, "result %d", i)
 	}
 }
 
@@ -129,7 +128,7 @@ func pinnedFree(t *rig.T) {
 	_, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
 	t.OK(err)
 	t.Release(h)
-	t.Holds("written by a transfer that nobody waited for", b, rig.Pattern(3, n))
+	t.Holds(b, rig.Pattern(3, n), "written by a transfer that nobody waited for")
 	t.Fails("after Free", t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n), reprise.ErrReleased)
 }
 
@@ -146,10 +145,10 @@ func pinnedCancelled(t *rig.T) {
 		t.Fatal(err)
 	}
 	t.Wait()
-	t.Same("what the device wrote all the same", rig.Pattern(4, n), h.Bytes())
+	t.Same(rig.Pattern(4, n), h.Bytes(), "what the device wrote all the same")
 	clear(h.Bytes())
 	t.OK(t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n))
-	t.Same("after it", rig.Pattern(4, n), h.Bytes())
+	t.Same(rig.Pattern(4, n), h.Bytes(), "after it")
 }
 
 func pinnedBetweenQueues(t *rig.T) {
@@ -169,6 +168,6 @@ func pinnedBetweenQueues(t *rig.T) {
 		t.OK(err)
 		t.Follows(second, first, e)
 		t.OK(second.WriteFrom(t.Ctx, out, 0, h, n, n))
-		t.Holds(fmt.Sprintf("round %d", i), out, want)
+		t.Holds(out, want, "round %d", i)
 	}
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -109,7 +108,7 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	p, want := Numbers(t, b)
 	cores := p.Kernels[0].Cores
 	t.RunAndWait(t.Load(p))
-	t.Holds("what the kernels wrote", b, want)
+	t.Holds(b, want, "what the kernels wrote")
 
 	for i := range want {
 		want[i] ^= 0xFF
@@ -142,14 +141,14 @@ func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 		guard := t.Buffer(k, 64*t.Dev.Memory(k).Banks, 64)
 		beside := t.Fill(guard, 77)
 		want := t.Fill(b, uint32(page))
-		t.Holds(fmt.Sprintf("pages of %d", page), b, want)
+		t.Holds(b, want, "pages of %d", page)
 		first, n := b.Pages()/3, b.Pages()/2
 		part := rig.Pattern(uint32(page+1), n*page)
 		t.WriteAt(b, first*page, part)
 		copy(want[first*page:], part)
-		t.Holds(fmt.Sprintf("pages of %d after writing %d from %d on", page, n, first), b, want)
-		t.Same("two pages", want[(first-1)*page:(first+1)*page], t.ReadAt(b, (first-1)*page, 2*page))
-		t.Holds("another buffer", guard, beside)
+		t.Holds(b, want, "pages of %d after writing %d from %d on", page, n, first)
+		t.Same(want[(first-1)*page:(first+1)*page], t.ReadAt(b, (first-1)*page, 2*page), "two pages")
+		t.Holds(guard, beside, "another buffer")
 		if e := rig.As[*dispatch.TransferError](t, t.Queue.Write(t.Ctx, b, b.Size(), make([]byte, page))); e.Have != b.Size() {
 			t.Errorf("beyond the end: %v", e)
 		}
@@ -169,7 +168,7 @@ func shardedDRAM(t *rig.T) {
 	got := t.ReadAll(flat)
 	for i := range 9 {
 		at := (i%2*t.Dev.DRAMBanks() + i/2) * 64
-		t.Same(fmt.Sprintf("page %d", i), want[i*64:i*64+64], got[at:at+64])
+		t.Same(want[i*64:i*64+64], got[at:at+64], "page %d", i)
 	}
 	if _, err := t.Dev.NewBuffer(Sharded(allocator.DRAM, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{1, 1},
 		Shard: []int{1, 1}, Cores: []chip.Range{chip.Single(0, 1)}}, 64)); err == nil {
@@ -199,13 +198,13 @@ func fixedAddress(t *rig.T) {
 		if again.Addr() != b.Addr() {
 			t.Errorf("%v: with the same fingerprint at %#x, then at %#x", k, b.Addr(), again.Addr())
 		}
-		t.Holds("what was there before", again, want)
+		t.Holds(again, want, "what was there before")
 		t.Free(again)
 		fixed := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
 		if fixed.Addr() != b.Addr() {
 			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
 		}
-		t.Holds("at its fixed address", fixed, want)
+		t.Holds(fixed, want, "at its fixed address")
 	}
 }
 
@@ -222,9 +221,9 @@ func smallBuffers(t *rig.T) {
 		t.Errorf("the first small buffer is at %#x, want %#x", b.Addr(), want)
 	}
 	want := t.Fill(b, 1)
-	t.Holds("a small buffer", b, want)
+	t.Holds(b, want, "a small buffer")
 	ShardedKernel(t, allocator.L1Small, c)
-	t.Holds("a small buffer beside another", b, want)
+	t.Holds(b, want, "a small buffer beside another")
 	var oom *allocator.OutOfMemoryError
 	if _, err := t.Dev.NewBuffer(Sharded(allocator.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != allocator.L1Small ||
 		oom.Total != small {

@@ -160,7 +160,7 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	for range 2 {
 		t.RunAndWait(x)
 	}
-	t.Holds("through the pipeline", out, rig.MakeWords(len(data), func(i int) uint32 { return rig.Word(data[4*i:]) + uint32(len(via)) }))
+	t.Holds(out, rig.MakeWords(len(data), func(i int) uint32 { return rig.Word(data[4*i:]) + uint32(len(via)) }), "through the pipeline")
 }
 
 func CopyBuffer(t *rig.T) {
@@ -171,7 +171,7 @@ func CopyBuffer(t *rig.T) {
 	for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
 		t.Clear(out)
 		t.RunAndWait(t.Load(t.CopyProgram("copy", p, t.Grid().End, in, out, room)))
-		t.Holds(fmt.Sprintf("copied by %v", p), out, data)
+		t.Holds(out, data, "copied by %v", p)
 	}
 }
 
@@ -232,7 +232,7 @@ func wantArguments(t *rig.T, b *reprise.Buffer, k *reprise.Kernel) {
 	for c := range t.Grid().Cores() {
 		args := append(k.Args(c), k.Common...)
 		i := t.WorkerIndex(c) * b.PageSize()
-		t.Same(fmt.Sprintf("core %v", c), rig.MakeWords(4*len(args), func(i int) uint32 { return args[i] }), all[i:i+4*len(args)])
+		t.Same(rig.MakeWords(4*len(args), func(i int) uint32 { return args[i] }), all[i:i+4*len(args)], "core %v", c)
 	}
 }
 

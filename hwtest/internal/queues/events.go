@@ -64,7 +64,7 @@ func writeHereReadThere(t *rig.T) {
 	}
 	for i, p := range reads {
 		t.WaitFor(p)
-		t.Same(fmt.Sprintf("round %d", i), rig.Pattern(uint32(i), b.Size()), got[i])
+		t.Same(rig.Pattern(uint32(i), b.Size()), got[i], "round %d", i)
 	}
 	t.FinishBoth()
 }
@@ -77,7 +77,7 @@ func meaningAtTheCall(t *rig.T) {
 	t.OK(q[0].WaitEvent(t.Ctx, e))
 	release := t.Spinning(q[1], chip.Single(0, 0))
 	t.OK(q[1].Record(t.Ctx, e)) // not this one, which isn't done before queue 0 has released it
-	t.Same("read after the older recording", want, t.ReadOn(q[0], b))
+	t.Same(want, t.ReadOn(q[0], b), "read after the older recording")
 	t.Done("the newer recording", e, false)
 	release(q[0])
 	t.WaitFor(e)
@@ -111,10 +111,10 @@ func WaitHolds(t *rig.T) {
 	release := t.Spinning(q[0], t.Grid())
 	want := t.Fill(b, 5)
 	t.OK(q[0].Record(t.Ctx, e))
-	t.Same("before the wait", make([]byte, 64), t.ReadOn(q[1], b))
+	t.Same(make([]byte, 64), t.ReadOn(q[1], b), "before the wait")
 	release(q[1])
 	t.OK(q[1].WaitEvent(t.Ctx, e))
-	t.Same("after the wait", want, t.ReadOn(q[1], b))
+	t.Same(want, t.ReadOn(q[1], b), "after the wait")
 }
 
 func neverRecorded(t *rig.T) {
@@ -162,7 +162,7 @@ func idsWrap(t *rig.T) {
 		t.OK(err)
 		t.Follows(q[i%2], q[1-i%2], e)
 		t.WaitFor(p)
-		t.Same(fmt.Sprintf("round %d", i), want, got)
+		t.Same(want, got, "round %d", i)
 	}
 	t.FinishBoth()
 }
@@ -242,7 +242,7 @@ func FourEvents(t *rig.T, n int) {
 		t.WaitFor(p)
 		in := input(i)
 		want := rig.MakeWords(len(in), func(k int) uint32 { return rig.Word(in[4*k:]) + 5 })
-		t.Same(fmt.Sprintf("output %d", i), want, got[i])
+		t.Same(want, got[i], "output %d", i)
 	}
 	t.FinishBoth()
 }

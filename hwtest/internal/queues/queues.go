@@ -241,7 +241,7 @@ func startedReads(t *rig.T) {
 	}
 	for i, p := range reads {
 		t.WaitFor(p)
-		t.Same(fmt.Sprintf("read %d", i), p.want, p.got)
+		t.Same(p.want, p.got, "read %d", i)
 	}
 }
 
@@ -341,7 +341,7 @@ func splitAcross(t *rig.T) {
 		}
 		t.Follows(q[0], q[1], back)
 	}
-	t.Same("handed to and fro", rig.MakeWords(a.Size(), func(int) uint32 { return uint32(3 * n) }), t.ReadOn(q[0], a))
+	t.Same(rig.MakeWords(a.Size(), func(int) uint32 { return uint32(3 * n) }), t.ReadOn(q[0], a), "handed to and fro")
 	t.FinishBoth()
 }
 

@@ -3,7 +3,6 @@ package queues
 import (
 	"bytes"
 	"errors"
-	"fmt"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -67,10 +66,10 @@ func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
 	return errors.Join(errs...)
 }
 
-func (r *relay) check(what string, rounds int) {
+func (r *relay) check(rounds int, what string, args ...any) {
 	r.t.Helper()
 	r.t.FinishBoth()
-	r.t.Holds(what, r.a, rig.MakeWords(r.a.Size(), func(int) uint32 { return uint32(3 * rounds) }))
+	r.t.Holds(r.a, rig.MakeWords(r.a.Size(), func(int) uint32 { return uint32(3 * rounds) }), what, args...)
 }
 
 // HandOver replays a trace over two queues that hands data over n times.
@@ -80,7 +79,7 @@ func HandOver(t *rig.T, n, replays int) {
 	for range replays {
 		t.Replay(tr)
 	}
-	r.check("after all replays", n*replays)
+	r.check(n*replays, "after all replays")
 }
 
 func spanPartsAtOnce(t *rig.T) {
@@ -124,7 +123,7 @@ func spanAmongOthers(t *rig.T) {
 			t.OK(q[i%2].Read(t.Ctx, r.b, 0, make([]byte, r.b.Size())))
 		}
 	}
-	r.check("after all", rounds)
+	r.check(rounds, "after all")
 }
 
 func spanLooseEdges(t *rig.T) { LooseEdges(t, t.Size(30, 5)) }
@@ -139,7 +138,7 @@ func LooseEdges(t *rig.T, replays int) {
 	for range replays {
 		t.Replay(tr)
 	}
-	r.check("after all replays", replays)
+	r.check(replays, "after all replays")
 }
 
 func spanRelease(t *rig.T) {
@@ -152,7 +151,7 @@ func spanRelease(t *rig.T) {
 		t.Fails("replay after the release", tr.Replay(t.Ctx), reprise.ErrReleased)
 		t.SameMemory(before)
 	}
-	r.check("after three replays", 12)
+	r.check(12, "after three replays")
 }
 
 func spanInPieces(t *rig.T) {
@@ -184,13 +183,13 @@ func spanInPieces(t *rig.T) {
 			t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
 		}
 		rounds += n
-		r.check(fmt.Sprintf("%d pieces", pieces), rounds)
+		r.check(rounds, "%d pieces", pieces)
 		t.Replay(tr)
 		rounds += n
 	}
-	r.check("a replay after it all", rounds)
+	r.check(rounds, "a replay after it all")
 	t.OK(tr.Debug().Check(t.Ctx))
-	r.check("after the check", rounds)
+	r.check(rounds, "after the check")
 	mine := errors.New("enough")
 	err := tr.Debug().Step(t.Ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] })
 	t.Fails("cut short", err, mine)
@@ -227,7 +226,7 @@ func spanFromFile(t *rig.T) {
 		t.OK(loaded.Debug().Split(t.Ctx, 2, nil))
 		rounds += 2 * n
 		t.OK(loaded.Debug().Verify(t.Ctx))
-		r.check("after all replays of the file", rounds)
+		r.check(rounds, "after all replays of the file")
 		var again bytes.Buffer
 		t.OK(loaded.Save(t.Ctx, &again))
 		t.Release(loaded)
@@ -242,5 +241,5 @@ func spanBisect(t *rig.T) {
 		return errors.Join(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())), t.Queue.Wait(t.Ctx))
 	}
 	t.Bisects(tr, prepare, 0, 3, 4, -1)
-	r.check("the whole trace", 3)
+	r.check(3, "the whole trace")
 }

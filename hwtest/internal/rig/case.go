@@ -191,10 +191,10 @@ func Random(name string) *rand.Rand {
 }
 
 // Same compares bytes and shows the first difference.
-func (t *T) Same(what string, want, got []byte) {
+func (t *T) Same(want, got []byte, what string, args ...any) {
 	t.Helper()
 	if d := Difference(want, got); d != "" {
-		t.Errorf("%s: %s", what, d)
+		t.Errorf("%s: %s", fmt.Sprintf(what, args...), d)
 	}
 }
 
@@ -256,10 +256,10 @@ func Repeated(n int, v uint32) []byte { return MakeWords(n, func(int) uint32 { r
 func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 
 // Equal compares two values.
-func Equal[V comparable](t TB, what string, got, want V) {
+func Equal[V comparable](t TB, got, want V, what string, args ...any) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s: %#v, want %#v", what, got, want)
+		t.Errorf("%s: %#v, want %#v", fmt.Sprintf(what, args...), got, want)
 	}
 }
 

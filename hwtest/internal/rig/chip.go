@@ -50,15 +50,15 @@ func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
 }
 
 // InL1 compares what is in a core's L1.
-func (t *T) InL1(what string, c chip.Core, addr uint32, want []byte) {
+func (t *T) InL1(c chip.Core, addr uint32, want []byte, what string, args ...any) {
 	t.Helper()
-	t.Same(fmt.Sprintf("%s, core %v", what, c), want, t.Peek(c, addr, len(want)))
+	t.Same(want, t.Peek(c, addr, len(want)), "%s, core %v", fmt.Sprintf(what, args...), c)
 }
 
 // InDRAM compares what is in a DRAM bank.
-func (t *T) InDRAM(what string, bank int, addr uint64, want []byte) {
+func (t *T) InDRAM(bank int, addr uint64, want []byte, what string, args ...any) {
 	t.Helper()
-	t.Same(what, want, t.PeekDRAM(bank, addr, len(want)))
+	t.Same(want, t.PeekDRAM(bank, addr, len(want)), what, args...)
 }
 
 // NOCXY names a tile as commands do.

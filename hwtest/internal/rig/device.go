@@ -20,7 +20,7 @@ func (t *T) Ended(want int) {
 	t.Helper()
 	n, err := t.Queue.Abort(t.Ctx)
 	t.OK(err)
-	Equal(t, "replays that Abort has ended", n, want)
+	Equal(t, n, want, "replays that Abort has ended")
 }
 
 // Buffer allocates a buffer and frees it with the case.
@@ -89,9 +89,9 @@ func (t *T) Clear(b *reprise.Buffer) {
 }
 
 // Holds compares what a buffer holds.
-func (t *T) Holds(what string, b *reprise.Buffer, want []byte) {
+func (t *T) Holds(b *reprise.Buffer, want []byte, what string, args ...any) {
 	t.Helper()
-	t.Same(what, want, t.ReadAll(b))
+	t.Same(want, t.ReadAll(b), what, args...)
 }
 
 // Start runs a program without waiting for its end.
@@ -177,7 +177,7 @@ func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
 	for _, bad := range steps {
 		step, err := tr.Debug().Bisect(t.Ctx, prepare, func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
 		t.OK(err)
-		Equal(t, "the step that was found", step, bad)
+		Equal(t, step, bad, "the step that was found")
 	}
 }
 

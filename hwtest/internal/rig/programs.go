@@ -2,6 +2,7 @@ package rig
 
 import (
 	"embed"
+	"fmt"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -258,9 +259,9 @@ func (f *Mix) Run(number uint32, on ...chip.Range) {
 }
 
 // Check compares the words with the model.
-func (f *Mix) Check(what string) {
+func (f *Mix) Check(what string, args ...any) {
 	f.T.Helper()
-	f.T.WantWords(what, f.Buffer, 0, func(c chip.Core) uint32 { return f.Words[f.T.WorkerIndex(c)] })
+	f.T.WantWords(fmt.Sprintf(what, args...), f.Buffer, 0, func(c chip.Core) uint32 { return f.Words[f.T.WorkerIndex(c)] })
 }
 
 // MixNumber is the common argument of the mix program.

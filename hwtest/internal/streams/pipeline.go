@@ -3,7 +3,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -150,7 +149,7 @@ func pipeInputs(n int) iter.Seq[[]byte] {
 func pipeOutput(t *rig.T, i, steps int, out [][]byte) {
 	t.Helper()
 	for k, o := range out {
-		t.Same(fmt.Sprintf("output %d, buffer %d", i, k), pipeWords(i, steps), o)
+		t.Same(pipeWords(i, steps), o, "output %d, buffer %d", i, k)
 	}
 }
 
@@ -251,7 +250,7 @@ func workBetween(t *rig.T) {
 		t.Follows(q[0], q[1], e)
 		t.OK(q[0].Run(t.Ctx, x))
 		t.Follows(q[1], q[0], e)
-		t.Same(fmt.Sprintf("round %d", i), rig.MakeWords(buf.Size(), func(int) uint32 { return 1 }), t.ReadOn(q[1], buf))
+		t.Same(rig.MakeWords(buf.Size(), func(int) uint32 { return 1 }), t.ReadOn(q[1], buf), "round %d", i)
 	}
 }
 

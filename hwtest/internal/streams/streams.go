@@ -219,7 +219,7 @@ func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
 	n := rounds * len(lengths)
 	wait := beside(t, func() error { return writeAll(t, in, 0, n, length) })
 	for i := range n {
-		t.Same(fmt.Sprintf("message %d of %d B", i, length(i)), rig.Pattern(uint32(i), length(i)), readStream(t, out))
+		t.Same(rig.Pattern(uint32(i), length(i)), readStream(t, out), "message %d of %d B", i, length(i))
 	}
 	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
 		t.Errorf("after the last message: %v, want %v", err, io.EOF)
@@ -270,7 +270,7 @@ func hostAhead(t *rig.T) {
 	const more = 20
 	wait := beside(t, func() error { return writeAll(t, in, written, more, func(int) int { return 100 }) })
 	for i := range written + more {
-		t.Same(fmt.Sprintf("message %d", i), rig.Pattern(uint32(i), 100), readStream(t, out))
+		t.Same(rig.Pattern(uint32(i), 100), readStream(t, out), "message %d", i)
 	}
 	wait()
 	t.Wait()
@@ -417,7 +417,7 @@ func hostFails(t *rig.T) {
 	x := echoOn(t, in, out, 3, 1)
 	t.Start(x)
 	t.OK(in.Write(t.Ctx, wordsOf(5)), in.Fail(t.Ctx, 4321))
-	t.Same("the message before", wordsOf(5), readStream(t, out))
+	t.Same(wordsOf(5), readStream(t, out), "the message before")
 	_, err := out.Read(t.Ctx, nil)
 	if failed := rig.As[*stream.KernelError](t, err); failed.Code != 4321 { // echo hands the code on
 		t.Errorf("error %v, want 4321", err)
@@ -583,7 +583,7 @@ func inLoop(t *rig.T) {
 		t.Replay(tr)
 		for i := range n {
 			t.OK(in.Write(t.Ctx, wordsOf(1, 10*n+i)))
-			t.Same(fmt.Sprintf("message %d of %d", i, n), wordsOf(0, 10*n+i), readStream(t, out))
+			t.Same(wordsOf(0, 10*n+i), readStream(t, out), "message %d of %d", i, n)
 		}
 		t.OK(in.Close(t.Ctx))
 		readStream(t, out) // after the end
@@ -628,7 +628,7 @@ func streamHeld(t *rig.T) {
 	held("trace")
 	t.Fails("save", tr.Save(t.Ctx, io.Discard), tracebuf.ErrHostMemory)
 	t.Replay(tr)
-	t.Same("after all that", wordsOf(0), readStream(t, out))
+	t.Same(wordsOf(0), readStream(t, out), "after all that")
 	t.Release(tr)
 	t.Release(out)
 	t.AllFail(reprise.ErrReleased, map[string]error{"after Release": rig.Error(out.Read(t.Ctx, nil)), "second Release": out.Release(t.Ctx)})
@@ -663,7 +663,7 @@ func cancelled(t *rig.T) {
 	closed := beside(t, func() error { return in.Close(t.Ctx) })
 	for m, err := range out.Messages(t.Ctx) {
 		t.OK(err)
-		t.Same("a message from before", wordsOf(1), m)
+		t.Same(wordsOf(1), m, "a message from before")
 	}
 	closed()
 	t.Wait()
@@ -688,7 +688,7 @@ func streamRecover(t *rig.T) {
 	x := echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
 	u.Start(x)
 	t.OK(in.Write(u.Ctx, wordsOf(1, 2)))
-	t.Same("before it hangs", wordsOf(1, 2), readStream(u, out))
+	t.Same(wordsOf(1, 2), readStream(u, out), "before it hangs")
 	hang := t.Hung(u.Queue.Wait(u.Ctx))
 	for _, c := range hang.Cores {
 		if c.Core != at {

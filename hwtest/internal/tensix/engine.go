@@ -91,7 +91,7 @@ type engineRun struct {
 	config  map[uint32]uint32
 	threads [3]engineThread
 	input   []byte
-	output  int
+	outSize int
 	before  map[int][]byte // of the output, where it matters
 	log     [3][]uint32
 	packed  []byte // the output after the run
@@ -143,10 +143,10 @@ func (r *engineRun) place(data []byte) (addr uint32) {
 
 func (r *engineRun) reserve(n int) (at int, addr uint32) {
 	r.Helper()
-	at = r.output
-	r.output += (n + 15) &^ 15
-	if r.output > engineBytes {
-		r.Fatalf("%d bytes of output: there is room for %d", r.output, engineBytes)
+	at = r.outSize
+	r.outSize += (n + 15) &^ 15
+	if r.outSize > engineBytes {
+		r.Fatalf("%d bytes of output: there is room for %d", r.outSize, engineBytes)
 	}
 	return at, r.out.Addr() + uint32(at)
 }
@@ -305,16 +305,16 @@ func (r *engineRun) run() {
 	if len(r.input) > 0 {
 		r.Write(r.in, r.input)
 	}
-	r.packed = bytes.Repeat([]byte{unwritten}, r.output)
+	r.packed = bytes.Repeat([]byte{unwritten}, r.outSize)
 	for at, data := range r.before {
 		copy(r.packed[at:], data)
 	}
-	if r.output > 0 {
+	if r.outSize > 0 {
 		r.Write(r.out, r.packed)
 	}
 	r.Start(r.program)
 	r.OK(r.Queue.Read(r.Ctx, r.scripts, 0, memory))
-	if r.output > 0 {
+	if r.outSize > 0 {
 		r.OK(r.Queue.Read(r.Ctx, r.out, 0, r.packed))
 	}
 	for i := range r.log {
@@ -337,14 +337,20 @@ func (r *engineRun) wantLog(thread int, want ...uint32) {
 }
 
 // finish packs a tile, runs, and compares; the expected bytes must differ.
-func (r *engineRun) finish(what string, at int, want []byte) {
+func (r *engineRun) finish(at int, want []byte, what string, args ...any) {
 	r.Helper()
 	if bytes.Count(want, want[:1]) == len(want) {
 		r.Fatalf("%s: every byte would be %#x, which says nothing", what, want[0])
 	}
 	r.packTile()
+	r.output(at, want, what, args...)
+}
+
+// output runs and compares what was packed.
+func (r *engineRun) output(at int, want []byte, what string, args ...any) {
+	r.Helper()
 	r.run()
-	r.Same(what, want, r.packed[at:][:len(want)])
+	r.Same(want, r.packed[at:][:len(want)], what, args...)
 }
 
 func (e *engines) anyBytes(n int) []byte {

@@ -153,5 +153,5 @@ func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 		want(e, &g[i])
 	}
 	at, _ := r.packer(arith.INT32, arith.INT32, true)
-	r.finish("lanes", at, tileOf(&g))
+	r.finish(at, tileOf(&g), "lanes")
 }

@@ -113,30 +113,27 @@ func (p path) pack(dst *arith.DstTile) []byte {
 	return packedTile(&arith.Pack{Mid: p.mid, Out: p.out, Wide: p.wide}, dst)
 }
 
-func (o *operands) want(what string, dst *arith.DstTile) {
+func (o *operands) want(dst *arith.DstTile, what string, args ...any) {
 	o.Helper()
-	o.finish(what, o.at, o.path.pack(dst))
+	o.finish(o.at, o.path.pack(dst), what, args...)
 }
 
 // wantAny is want for bytes that may be equal.
-func (o *operands) wantAny(what string, want []byte) {
+func (o *operands) wantAny(want []byte, what string, args ...any) {
 	o.Helper()
 	o.packTile()
-	o.run()
-	o.Same(what, want, o.packed[o.at:][:len(want)])
+	o.output(o.at, want, what, args...)
 }
 
-func (o *operands) done(what string, dst *arith.DstTile) {
+func (o *operands) done(dst *arith.DstTile, what string, args ...any) {
 	o.Helper()
 	o.math().freeSources(3)
-	o.want(what, dst)
+	o.want(dst, what, args...)
 }
 
 func fidelities() []arith.Fidelity {
 	return []arith.Fidelity{arith.LoFi, arith.HiFi2, arith.HiFi3, arith.HiFi4}
 }
-
-var fidelityNames = map[arith.Fidelity]string{arith.LoFi: "LoFi", arith.HiFi2: "HiFi2", arith.HiFi3: "HiFi3", arith.HiFi4: "HiFi4"}
 
 func matrixCases() rig.Table {
 	var cs rig.Table
@@ -176,7 +173,7 @@ func products(e *engines, p path) {
 		o.matmul(f)
 		var dst arith.DstTile
 		o.m.MatmulTile(&dst, &o.b, &o.a, f)
-		o.want(fidelityNames[f], &dst)
+		o.want(&dst, "fidelity %d", f)
 	}
 }
 
@@ -186,7 +183,7 @@ func elementwiseProducts(e *engines, p path) {
 		o.elementwise(isa.ELWMUL{}, f)
 		var dst arith.DstTile
 		o.m.MulTile(&dst, &o.a, &o.b, f)
-		o.want(fidelityNames[f], &dst)
+		o.want(&dst, "fidelity %d", f)
 	}
 }
 
@@ -202,13 +199,13 @@ func sums(e *engines, p path) {
 		} else {
 			o.eight(isa.ELWADD{})
 		}
-		o.done(fmt.Sprintf("difference added: %v", twice), &dst)
+		o.done(&dst, "difference added: %v", twice)
 
 		o = e.operands(p)
 		o.elementwise(isa.ELWSUB{}, 1)
 		dst = arith.DstTile{}
 		o.m.SubTile(&dst, &o.a, &o.b, false)
-		o.want("difference", &dst)
+		o.want(&dst, "difference")
 	}
 }
 
@@ -236,7 +233,7 @@ func broadcasts(e *engines, mod uint32) {
 		case 2:
 			o.m.MulTile(&dst, &o.a, &repeated, arith.LoFi)
 		}
-		o.want(fmt.Sprintf("%T", in), &dst)
+		o.want(&dst, "%T", in)
 	}
 }
 
@@ -265,7 +262,7 @@ func averages(e *engines, p path) {
 				o.m.MulRows(dst.Hi[4*face:], dst.Lo[4*face:], &right[face], left[:])
 			}
 		}
-		o.done(fidelityNames[f], &dst)
+		o.done(&dst, "fidelity %d", f)
 	}
 }
 
@@ -298,7 +295,7 @@ func maxima(e *engines, p path) {
 		}
 		o.m.MaxPool(&dst.Hi[row], low, (*[16]arith.Row)(o.a[16*face:]))
 	}
-	o.done("maxima", &dst)
+	o.done(&dst, "maxima")
 }
 
 func accumulated(e *engines) {
@@ -313,7 +310,7 @@ func accumulated(e *engines) {
 		m.do(rowCounters)
 		m.freeSources(3)
 		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
-		o.want(fmt.Sprint(p), &dst)
+		o.want(&dst, "%v", p)
 	}
 }
 
@@ -333,6 +330,6 @@ func denormals(e *engines) {
 		o.elementwise(isa.ELWADD{}, 1)
 		var dst arith.DstTile
 		o.m.AddTile(&dst, &o.a, &o.b, false)
-		o.want(fmt.Sprintf("keep %d", keep), &dst)
+		o.want(&dst, "keep %d", keep)
 	}
 }

@@ -77,7 +77,7 @@ func moveCases() rig.Table {
 		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines) {
 			o := e.operands(p)
 			o.math().moveA()
-			o.done("tile", p.movedTile(&o.a, same))
+			o.done(p.movedTile(&o.a, same), "tile")
 		})
 	}
 	for i, what := range []string{"a row eight times", "a datum in eight rows", "four rows", "a column of four rows"} {
@@ -91,7 +91,7 @@ func moveCases() rig.Table {
 			m.do(isa.MOVD2A{Dst: 4 * i, Src: 60 - 4*i, Mod: 2})
 		}
 		m.moveA()
-		o.done("blocks of four rows in reverse", o.path.movedTile(&o.a, reversed))
+		o.done(o.path.movedTile(&o.a, reversed), "blocks of four rows in reverse")
 	})
 	add("MOVD2B", moves, func(e *engines) {
 		for _, p := range movePaths() {
@@ -103,7 +103,7 @@ func moveCases() rig.Table {
 				m.do(isa.MOVD2B{Dst: 4 * i, Src: 60 - 4*i, Mod: 2})
 			}
 			m.moveB()
-			o.done(fmt.Sprintf("blocks of four rows of %v in reverse", p.src), p.movedTile(&o.a, reversed))
+			o.done(p.movedTile(&o.a, reversed), "blocks of four rows of %v in reverse", p.src)
 		}
 	})
 	moved("MOVB2A", moves, 0, func(o *operands, m *engineThread) {
@@ -111,7 +111,7 @@ func moveCases() rig.Table {
 			m.do(isa.MOVB2A{Srcb: 4 * i, Srca: 60 - 4*i, Mod: 2})
 		}
 		m.moveA()
-		o.done("blocks of four rows in reverse", o.path.movedTile(&o.b, reversed))
+		o.done(o.path.movedTile(&o.b, reversed), "blocks of four rows in reverse")
 	})
 	moved("TRNSPSRCB transposes rows 16 to 31", moves, 0, func(o *operands, m *engineThread) {
 		m.do(isa.TRNSPSRCB{})
@@ -122,7 +122,7 @@ func moveCases() rig.Table {
 				b[16+i][c] = o.b[16+c][i]
 			}
 		}
-		o.done("tile", o.path.movedTile(&b, same))
+		o.done(o.path.movedTile(&b, same), "tile")
 	})
 
 	for _, c := range []struct {
@@ -158,13 +158,13 @@ func moveCases() rig.Table {
 			}
 			var dst arith.DstTile
 			o.m.AddTile(&dst, &a, &b, false)
-			o.want(fmt.Sprintf("sources %d", sources), &dst)
+			o.want(&dst, "sources %d", sources)
 		}
 	})
 	moved("ZEROSRC clears all banks", clears, 0, func(o *operands, m *engineThread) {
 		m.do(isa.ZEROSRC{Sources: 3, Both: 1})
 		o.elementwise(isa.ELWADD{}, 1)
-		o.wantAny("sum", make([]byte, arith.BF16.TileBytes()))
+		o.wantAny(make([]byte, arith.BF16.TileBytes()), "sum")
 	})
 	add("UNPACR_NOP fills SrcA with zeros and makes it valid", clears, func(e *engines) {
 		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1),
@@ -172,7 +172,7 @@ func moveCases() rig.Table {
 		o.elementwise(isa.ELWADD{}, 1)
 		var dst arith.DstTile
 		o.m.AddTile(&dst, &arith.SrcTile{}, &o.b, false)
-		o.want("sum", &dst)
+		o.want(&dst, "sum")
 	})
 	add("UNPACR_NOP fills SrcA with what is less than all numbers", clears, func(e *engines) {
 		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1),
@@ -187,7 +187,7 @@ func moveCases() rig.Table {
 			}
 		}
 		copy(lowest[:4], o.b[:4])
-		o.want("tile", o.path.movedTile(&lowest, same))
+		o.want(o.path.movedTile(&lowest, same), "tile")
 	})
 	add("CLEARDVALID frees banks for the unpackers", banks,
 		func(e *engines) {
@@ -202,7 +202,7 @@ func moveCases() rig.Table {
 				m.do(isa.CLEARDVALID{Sources: 3})
 				o.m.AddTile(&dst, &o.a, &o.b, true)
 			}
-			o.want("five sums", &dst)
+			o.want(&dst, "five sums")
 		})
 	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", banks,
 		func(e *engines) {
@@ -210,7 +210,7 @@ func moveCases() rig.Table {
 			o.unpack().do(isa.SETDVALID{Sources: 2})
 			m := o.math()
 			m.moveA()
-			o.done("tile", o.path.movedTile(&o.a, same))
+			o.done(o.path.movedTile(&o.a, same), "tile")
 		})
 	add("the matrix unit frees a source with its last instruction", "the field clear of an instruction frees banks after it",
 		func(e *engines) {
@@ -232,14 +232,14 @@ func moveCases() rig.Table {
 				m.do(rowCounters)
 				o.m.AddTile(&dst, &o.a, &o.b, true)
 			}
-			o.want("three sums", &dst)
+			o.want(&dst, "three sums")
 		})
 
 	moved("the thread's offset in Dst", counts, 0, func(o *operands, m *engineThread) {
 		m.own(value{isa.ThreadDstOffset, 192})
 		m.moveA()
 		o.packFrom(192)
-		o.done("tile", o.path.movedTile(&o.a, same))
+		o.done(o.path.movedTile(&o.a, same), "tile")
 	})
 	add("INCRWC", counts, func(e *engines) {
 		countedMoves(e, isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
@@ -263,14 +263,14 @@ func moveCases() rig.Table {
 		for i := range 8 {
 			want.Hi[8+i] = arith.DstRow{}
 		}
-		o.done("all rows but 8 to 15", want)
+		o.done(want, "all rows but 8 to 15")
 	})
 	moved("an address mode clears counters", counts, 0, func(o *operands, m *engineThread) {
 		m.mode(2, value{isa.ThreadModeSrcAClear, 1}, value{isa.ThreadModeDstIncrement, 8})
 		for range 8 {
 			m.do(isa.INCRWC{A: 8}, isa.INCRWC{A: 8}, isa.MOVA2D{Mod: 2, Mode: 2}) // always rows 16 to 23
 		}
-		o.done("eight times the same rows", o.path.movedTile(&o.a, func(i int) int { return 16 + i%8 }))
+		o.done(o.path.movedTile(&o.a, func(i int) int { return 16 + i%8 }), "eight times the same rows")
 	})
 	moved("an address mode saves the counter of Dst", counts, 0, func(o *operands, m *engineThread) {
 		m.mode(1, value{isa.ThreadModeDstIncrement, 8}, value{isa.ThreadModeDstToCarry, 1}) // saves where it is now
@@ -284,7 +284,7 @@ func moveCases() rig.Table {
 				want.Hi[i] = arith.DstRow{}
 			}
 		}
-		o.done("tile", want)
+		o.done(want, "tile")
 	})
 	moved("an address mode advances the fidelity phase", counts, 1, func(o *operands, m *engineThread) {
 		m.mode(0, byEight...)
@@ -306,7 +306,7 @@ func moveCases() rig.Table {
 		var dst arith.DstTile
 		o.m.MulTile(&dst, &o.a, &o.b, arith.HiFi4)
 		o.m.MulTile(&dst, &o.a, &o.b, arith.LoFi)
-		o.done("products", &dst)
+		o.done(&dst, "products")
 	})
 	on(chip.Blackhole, "instructions name eight address modes", counts, func(e *engines) {
 		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 7}, func(m *engineThread) {
@@ -351,7 +351,7 @@ func moveB(e *engines, mod uint32) {
 				}
 			}
 		}
-		o.want(fmt.Sprint(p.src), p.movedTile(&b, same))
+		o.want(p.movedTile(&b, same), "%v", p.src)
 	}
 }
 
@@ -368,7 +368,7 @@ func cleared(e *engines, path int, in isa.Instruction, is func(row int) bool, mo
 			dst.Hi[i], dst.Lo[i] = arith.DstRow{}, arith.DstRow{}
 		}
 	}
-	o.wantAny("tile", o.path.pack(dst))
+	o.wantAny(o.path.pack(dst), "tile")
 }
 
 func clearedHalves(e *engines) {
@@ -387,7 +387,7 @@ func clearedHalves(e *engines) {
 			if half == look {
 				dst = &arith.DstTile{}
 			}
-			o.wantAny(fmt.Sprintf("half %d after half %d was cleared", look, half), o.path.pack(dst))
+			o.wantAny(o.path.pack(dst), "half %d after half %d was cleared", look, half)
 		}
 	}
 }
@@ -431,5 +431,5 @@ func countedMoves(e *engines, between, move isa.Instruction, modes func(*engineT
 			m.do(between)
 		}
 	}
-	o.done("tile", o.path.movedTile(&o.a, same))
+	o.done(o.path.movedTile(&o.a, same), "tile")
 }

@@ -61,7 +61,7 @@ func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 	return r, f.moves().movedTile(f.tile(e, data), same)
 }
 
-func (e *engines) checkPack(what string, p *arith.Pack) {
+func (e *engines) checkPack(p *arith.Pack, what string, args ...any) {
 	e.Helper()
 	r, dst := e.inDst(p)
 	at, _ := r.packer(p.Mid, p.Out, p.Wide)
@@ -72,7 +72,7 @@ func (e *engines) checkPack(what string, p *arith.Pack) {
 		r.before[at] = append([]byte(nil), want...)
 	}
 	p.Tile(want, dst)
-	r.finish(what, at, want)
+	r.finish(at, want, what, args...)
 }
 
 func packFormats() []arith.Pack {
@@ -110,11 +110,11 @@ func packCases() rig.Table {
 		"packers put rows where configuration and counters say"
 	for _, p := range packFormats() {
 		add(fmt.Sprintf("PACR of %v from a %s Dst as %v", p.Mid, width(p.Wide), p.Out), converts, func(e *engines) {
-			e.checkPack("tile", &p)
+			e.checkPack(&p, "tile")
 		})
 	}
 	add("PACR of integers of 8 bits without a sign", converts, func(e *engines) {
-		e.checkPack("tile", &arith.Pack{Mid: arith.INT8, Out: arith.INT8, Wide: true, Unsigned: true})
+		e.checkPack(&arith.Pack{Mid: arith.INT8, Out: arith.INT8, Wide: true, Unsigned: true}, "tile")
 	})
 	for _, p := range []arith.Pack{
 		{Mid: arith.FP16, Out: arith.LF8}, {Mid: arith.FP16, Out: arith.FP16, Wide: true, Round10: true},
@@ -126,7 +126,7 @@ func packCases() rig.Table {
 		}
 		add(name, converts, func(e *engines) {
 			e.only(chip.Blackhole)
-			e.checkPack("tile", &p)
+			e.checkPack(&p, "tile")
 		})
 	}
 	for relu, what := range []string{arith.ReluZero: "negative numbers become zero", arith.ReluMin: "numbers up to a threshold become zero",
@@ -140,7 +140,7 @@ func packCases() rig.Table {
 				{Mid: arith.BF16, Out: arith.BF16, Wide: true, Threshold: 0x4000}, {Mid: arith.FP32, Out: arith.FP32, Wide: true, Threshold: 0x3F00},
 			} {
 				p.Relu = arith.Relu(relu)
-				e.checkPack(fmt.Sprintf("%v from a %s Dst", p.Mid, width(p.Wide)), &p)
+				e.checkPack(&p, "%v from a %s Dst", p.Mid, width(p.Wide))
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func packCases() rig.Table {
 		p.Accumulate = true
 		add(fmt.Sprintf("PACR adds %v to L1 from a %s Dst", p.Out, width(p.Wide)), "packers add to what L1 has, as package arith says",
 			func(e *engines) {
-				e.checkPack("tile", &p)
+				e.checkPack(&p, "tile")
 			})
 	}
 	add("edge masks clear rows", "data beyond the edge of a face become zero", func(e *engines) {
@@ -171,7 +171,7 @@ func packCases() rig.Table {
 		m.freeSources(1)
 		at, _ := r.packer(p.Mid, p.Out, p.Wide)
 		r.packFrom(16)
-		r.finish("tile", at, packedTile(&p, dst))
+		r.finish(at, packedTile(&p, dst), "tile")
 	})
 	return cs
 }
@@ -203,7 +203,7 @@ func edges(e *engines, columns uint32, keep func(row, column int) bool) {
 				}
 			}
 		}
-		r.finish(fmt.Sprint(p.Mid), at, packedTile(&p, dst))
+		r.finish(at, packedTile(&p, dst), "%v", p.Mid)
 	}
 }
 
@@ -248,7 +248,6 @@ func untilized(e *engines) {
 		k.do(isa.WRCFG{Word: word, Gpr: gprAddress}, isa.NOP{}, isa.DMANOP{})
 	}
 	k.packed()
-	r.run()
 	tile := packedTile(&p, dst)
 	data, matrix := make([]uint16, arith.TileData), make([]uint16, arith.TileData)
 	for i := range data {
@@ -258,7 +257,7 @@ func untilized(e *engines) {
 	for i, v := range matrix {
 		binary.LittleEndian.PutUint16(tile[2*i:], v)
 	}
-	r.Same("matrix", tile, r.packed[at:][:len(tile)])
+	r.output(at, tile, "matrix")
 }
 
 func partly(e *engines) {
@@ -272,7 +271,6 @@ func partly(e *engines) {
 		k.do(isa.SETADCXX{Units: 4, End: by[uint32](e, 255, 15)}, awaitDst)
 		k.do(isa.PACR{Last: 1, Packers: by(e, mask, 0), Interfaces: by(e, 0, mask)})
 		k.packed()
-		r.run()
 		tile := packedTile(&p, dst)
 		want := make([]byte, len(tile))
 		for i := range want {
@@ -286,7 +284,7 @@ func partly(e *engines) {
 				copy(want[32*i:], tile[32*row:][:32])
 			}
 		}
-		r.Same(fmt.Sprintf("mask %#x", mask), want, r.packed[at:][:len(want)])
+		r.output(at, want, "mask %#x", mask)
 	}
 }
 

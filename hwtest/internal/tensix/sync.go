@@ -407,6 +407,5 @@ func pipelined(e *engines) {
 		pack.Tile(tile, &dst)
 		want = append(want, tile...)
 	}
-	r.run()
-	r.Same("tiles", want, r.packed[at:][:len(want)])
+	r.output(at, want, "tiles")
 }

@@ -126,15 +126,15 @@ func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *un
 	return r
 }
 
-func (r *unpacking) wantSource(what string, tile *arith.SrcTile, from func(int) int) {
+func (r *unpacking) wantSource(tile *arith.SrcTile, from func(int) int, what string, args ...any) {
 	r.Helper()
 	r.show(r.unit)
-	r.finish(what, r.at, r.path.pack(r.path.movedTile(tile, from)))
+	r.finish(r.at, r.path.pack(r.path.movedTile(tile, from)), what, args...)
 }
 
-func (r *unpacking) wantData(what string, from func(int) int) {
+func (r *unpacking) wantData(from func(int) int, what string) {
 	r.Helper()
-	r.wantSource(what, r.format.tile(r.engines, r.data), from)
+	r.wantSource(r.format.tile(r.engines, r.data), from, "%s", what)
 }
 
 // show moves a source to Dst and frees it. Blackhole's moves use the unpacked format unless told.
@@ -174,7 +174,7 @@ func unpackCases() rig.Table {
 				}
 				r := e.unpacked(f, unit)
 				r.unpackTile(1<<unit, arith.TileData)
-				r.wantData("tile", same)
+				r.wantData(same, "tile")
 			})
 		}
 	}
@@ -186,7 +186,7 @@ func unpackCases() rig.Table {
 			r.unpacker(source{in: f.in, out: f.out, addr: r.place(data), toDst: true})
 			r.unpackToDst(arith.TileData)
 			at, _ := r.packer(arith.INT32, arith.INT32, true)
-			r.finish("tile", at, data)
+			r.finish(at, data, "tile")
 		})
 	}
 	add("UNPACR transposes faces", finds, func(e *engines) {
@@ -200,7 +200,7 @@ func unpackCases() rig.Table {
 					turned[i][c] = straight[i&^15+c][i&15]
 				}
 			}
-			r.wantSource(fmt.Sprint(f), turned, same)
+			r.wantSource(turned, same, "%v", f)
 		}
 	})
 	add("UNPACR tilizes rows", finds, tilized)
@@ -223,7 +223,7 @@ func unpackCases() rig.Table {
 			}
 			tile := *f.tile(e, r.data)
 			copy(tile[:n/16], f.tile(e, other)[:n/16])
-			r.wantSource(fmt.Sprintf("%d data", n), &tile, same)
+			r.wantSource(&tile, same, "%d data", n)
 		}
 	})
 	find("counters of channel 0 choose a face in L1", func(r *unpacking, u *engineThread) {
@@ -237,7 +237,7 @@ func unpackCases() rig.Table {
 			}
 		}
 		r.set(isa.UnpackZStride, 512) // a face in SrcA, in bytes
-		r.wantData("faces in reverse", func(i int) int { return 48 - i&^15 + i&15 })
+		r.wantData(func(i int) int { return 48 - i&^15 + i&15 }, "faces in reverse")
 	})
 	find("UNPACR advances counters by its address mode", func(r *unpacking, u *engineThread) {
 		r.set(isa.UnpackZStride, 512)
@@ -245,7 +245,7 @@ func unpackCases() rig.Table {
 		for i := range uint32(4) {
 			u.do(isa.UNPACR{Last: 1, Valid: i / 3, Override: 1, Mode: 1 | 1<<4}) // Z of both channels
 		}
-		r.wantData("face by face", same)
+		r.wantData(same, "face by face")
 	})
 	find("INCADCZW and ADDRCRZW move counters", func(r *unpacking, u *engineThread) {
 		r.set(isa.UnpackZStride, 512)
@@ -259,7 +259,7 @@ func unpackCases() rig.Table {
 		u.do(isa.ADDRCRZW{Units: 1, Mask: 5, X0: 2, X1: 1}) // from there: Z 3 to 3
 		unpack(1)
 		order := []int{0, 2, 1, 3}
-		r.wantData("faces", func(i int) int { return 16*order[i/16] + i%16 })
+		r.wantData(func(i int) int { return 16*order[i/16] + i%16 }, "faces")
 	})
 	find("SETADCXY, INCADCXY and ADDRCRXY move counters", func(r *unpacking, u *engineThread) {
 		r.set(isa.UnpackDescriptor1, 1<<16|4) // Z 1, Y 4: a face is a step of Y
@@ -274,7 +274,7 @@ func unpackCases() rig.Table {
 		unpack(0)
 		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 0, Y1: 3}) // 0 to 3
 		unpack(1)
-		r.wantData("faces", func(i int) int { return 16*((i/16+1)%4) + i%16 })
+		r.wantData(func(i int) int { return 16*((i/16+1)%4) + i%16 }, "faces")
 	})
 	add("an unpacker has two contexts", finds, func(e *engines) {
 		f := unpackFormats()[0]
@@ -284,7 +284,7 @@ func unpackCases() rig.Table {
 		u := r.unpack()
 		u.own(value{isa.ThreadUnpackContext, 1})
 		r.unpackTile(1, arith.TileData)
-		r.wantSource("the second context's tile", f.tile(e, other), same)
+		r.wantSource(f.tile(e, other), same, "the second context's tile")
 	})
 	add("an offset is added to the address of data", finds, func(e *engines) {
 		f := unpackFormats()[0]
@@ -293,7 +293,7 @@ func unpackCases() rig.Table {
 		r.place(other)
 		r.set(isa.UnpackOffset, uint32(len(r.data))/16)
 		r.unpackTile(1, arith.TileData)
-		r.wantSource("the tile after the first", f.tile(e, other), same)
+		r.wantSource(f.tile(e, other), same, "the tile after the first")
 	})
 	add("unpackers fill one bank while the other is in use", "banks go back and forth between unpackers and matrix unit",
 		func(e *engines) {
@@ -320,7 +320,7 @@ func unpackCases() rig.Table {
 				m.AddTile(&dst, tiles[0], tiles[1], i > 0)
 			}
 			at, _ := r.packer(arith.BF16, arith.BF16, false)
-			r.finish("sum of all", at, paths()[0].pack(&dst))
+			r.finish(at, paths()[0].pack(&dst), "sum of all")
 		})
 	return cs
 }
@@ -376,6 +376,6 @@ func tilized(e *engines) {
 				break
 			}
 		}
-		r.wantSource(fmt.Sprint(f), f.tile(e, rows), same)
+		r.wantSource(f.tile(e, rows), same, "%v", f)
 	}
 }

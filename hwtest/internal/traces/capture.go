@@ -131,7 +131,7 @@ func freedInCapture(t *rig.T) {
 	}
 	t.Replay(tr)
 	for _, o := range others {
-		t.Holds("a buffer that was allocated after the capture", o, rig.Pattern(o.Addr(), size))
+		t.Holds(o, rig.Pattern(o.Addr(), size), "a buffer that was allocated after the capture")
 	}
 }
 
@@ -188,7 +188,7 @@ func tracesSharePool(t *rig.T) {
 	for i := range 4 {
 		want := t.Fill(in, uint32(i))
 		t.Replay(traces[i%2])
-		t.Holds(fmt.Sprintf("replay %d", i), out, want)
+		t.Holds(out, want, "replay %d", i)
 	}
 }
 
@@ -318,7 +318,7 @@ func ParamBuffers(t *rig.T) {
 		holds[to] = holds[from]
 	}
 	for i, b := range bufs {
-		t.Holds(fmt.Sprintf("buffer %d", i), b, holds[i])
+		t.Holds(b, holds[i], "buffer %d", i)
 	}
 }
 

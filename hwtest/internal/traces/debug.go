@@ -117,9 +117,9 @@ func lookBetween(t *rig.T) {
 	side := t.Buffer(allocator.DRAM, 4096, 64)
 	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
 		f.Run(5)
-		f.Check(fmt.Sprintf("after step %d", i))
+		f.Check("after step %d", i)
 		want := t.Fill(side, uint32(i))
-		t.Holds("a buffer beside", side, want)
+		t.Holds(side, want, "a buffer beside")
 		t.AllFail(reprise.ErrReserved, map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)})
 		return nil
 	}))
@@ -163,7 +163,7 @@ func checkFinds(t *rig.T) {
 	if ce := rig.As[*debug.CheckError](t, tr.Debug().Check(t.Ctx)); ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
 		t.Errorf("error %v, want one for step 4", ce)
 	}
-	t.Holds("a buffer after the check", out, rig.Pattern(2, 64))
+	t.Holds(out, rig.Pattern(2, 64), "a buffer after the check")
 	f.Check("after the check")
 }
 

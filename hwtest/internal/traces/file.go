@@ -106,7 +106,7 @@ func fileParts(t *rig.T) {
 	for _, pieces := range []int{1, 2, 4, n} {
 		t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
 		replay(f, n)
-		f.Check(fmt.Sprintf("%d pieces", pieces))
+		f.Check("%d pieces", pieces)
 	}
 	t.OK(tr.Debug().Check(t.Ctx))
 	f.Check("after the check")
@@ -173,12 +173,12 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 					t.Errorf("page %d is at %+v, was at %+v", i, is, was)
 				}
 			}
-			t.Holds("data from the file", got, data)
+			t.Holds(got, data, "data from the file")
 			t.OK(tr.Debug().Step(t.Ctx, nil))
-			t.Holds("after its step", got, numbers)
+			t.Holds(got, numbers, "after its step")
 			t.Write(got, data)
 			t.Replay(tr)
-			t.Holds("after a replay", got, numbers)
+			t.Holds(got, numbers, "after a replay")
 			t.OK(tr.Debug().Verify(t.Ctx))
 		})
 	}
@@ -218,6 +218,6 @@ func partsFromFile(t *rig.T) {
 	rig.As[*debug.VerifyError](t, loaded.Debug().CheckResults(t.Ctx))
 	t.Replay(loaded)
 	t.OK(loaded.Debug().CheckResults(t.Ctx))
-	t.Holds("the whole buffer", whole, after)
+	t.Holds(whole, after, "the whole buffer")
 	t.OK(in.Release(), out.Release())
 }

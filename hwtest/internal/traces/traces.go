@@ -169,7 +169,7 @@ func inputs(t *rig.T) {
 	for i := range 5 {
 		want := t.Fill(in, uint32(i))
 		t.Replay(tr)
-		t.Holds(fmt.Sprintf("replay %d", i), out, want)
+		t.Holds(out, want, "replay %d", i)
 	}
 }
 
@@ -238,7 +238,7 @@ func freedInTrace(t *rig.T) {
 	}
 	t.Replay(tr)
 	for _, o := range others {
-		t.Holds("another buffer after the replay", o, rig.Pattern(o.Addr(), n))
+		t.Holds(o, rig.Pattern(o.Addr(), n), "another buffer after the replay")
 	}
 	t.Release(tr)
 	if o := t.Buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
