@@ -97,15 +97,11 @@ func nodeIDs(t *rig.T) {
 		for _, n := range []chip.NOC{chip.NOC0, chip.NOC1} {
 			id, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.NIU.Reg(n, t.Params.NIU.NodeID)))
 			t.OK(err)
-			if want := t.Chip.NodeID(n, raw); id&0xFFF != want&0xFFF {
-				t.Errorf("core %v says on %v that it is %#x, want %#x", c, n, id, want)
-			}
+			rig.Equal(t, id&0xFFF, t.Chip.NodeID(n, raw)&0xFFF, "core %v: node on %v", c, n)
 		}
 		logical, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.NIU.Reg(chip.NOC0, t.Params.NIU.IDLogical)))
 		t.OK(err)
-		if xy := t.Virtual(c); logical != xy.Packed() {
-			t.Errorf("core %v has the virtual coordinate %#x, want %#x", c, logical, xy.Packed())
-		}
+		rig.Equal(t, logical, t.Virtual(c).Packed(), "core %v: virtual coordinate", c)
 	}
 }
 
@@ -113,9 +109,7 @@ func resetRegisters(t *rig.T) {
 	for c := range t.Chip.Workers() {
 		v, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.SoftReset))
 		t.OK(err)
-		if v&t.Params.ResetAll != t.Params.ResetAll {
-			t.Errorf("core %v: soft reset is %#x, want the bits %#x", c, v, t.Params.ResetAll)
-		}
+		rig.Equal(t, v&t.Params.ResetAll, t.Params.ResetAll, "core %v: reset bits", c)
 	}
 }
 
@@ -202,9 +196,7 @@ func exactWidth(t *rig.T, width int, at string) {
 		case 8:
 			got = w.Load64(off)
 		}
-		if mask := ^uint64(0) >> (64 - 8*width); got != v&mask {
-			t.Errorf("load of %d at %d: %#x, want %#x", width, i, got, v&mask)
-		}
+		rig.Equal(t, got, v&(^uint64(0)>>(64-8*width)), "load of %d at %d", width, i)
 	}
 }
 
@@ -252,9 +244,7 @@ func windowMoves(t *rig.T) {
 		}
 		w.Drain()
 		for i, c := range t.Corners() {
-			if got := t.Peek(c, rig.Scratch, 4); got[0] != byte(i)+0xA0 {
-				t.Errorf("%v window: core %v has %#x, want %#x", caching, c, got[0], i+0xA0)
-			}
+			rig.Equal(t, t.Peek(c, rig.Scratch, 4)[0], byte(i)+0xA0, "%v window: core %v", caching, c)
 		}
 	}
 }
@@ -361,9 +351,7 @@ func streamCounts(t *rig.T, stream int) {
 			}
 		}
 		t.OK(t.KMD.Write32(xy, update, chip.StreamUpdate(-int32(load()))))
-		if got := load(); got != 0 {
-			t.Errorf("core %v: %#x after subtracting everything", c, got)
-		}
+		rig.Equal(t, load(), 0, "core %v: counter after subtracting everything", c)
 	}
 }
 

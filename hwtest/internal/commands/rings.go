@@ -68,9 +68,7 @@ func countFrom(t *rig.T, start uint32) {
 	}
 	t.Finish()
 	for c := range g.Cores() {
-		if got := rig.Word(t.Peek(c, rig.Scratch, 4)); got != want[c.X] {
-			t.Errorf("core %v has %#x, want %#x", c, got, want[c.X])
-		}
+		rig.Equal(t, rig.Word(t.Peek(c, rig.Scratch, 4)), want[c.X], "core %v", c)
 	}
 }
 

@@ -141,9 +141,7 @@ func waitClears(t *rig.T) {
 		})
 		expect(t, 0)
 		t.Finish()
-		if now := shown(t); now&cq.CountMask != 0 {
-			t.Errorf("cleared from %#x the stream shows %#x", v, now)
-		}
+		rig.Equal(t, shown(t)&cq.CountMask, 0, "the stream, cleared from %#x", v)
 	}
 }
 
@@ -198,9 +196,7 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 func launchPointersReset(t *rig.T) {
 	t.Helper()
 	for c := range t.Grid().Cores() {
-		if p := rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
-			t.Errorf("core %v: launch pointer %d", c, p)
-		}
+		rig.Equal(t, rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)), 0, "core %v: launch pointer", c)
 	}
 }
 
@@ -290,8 +286,6 @@ func notifyMask(t *rig.T, mask uint16) {
 		if mask&(1<<i) != 0 {
 			want += 2
 		}
-		if v != want {
-			t.Errorf("word %d is %d, want %d", i, v, want)
-		}
+		rig.Equal(t, v, want, "word %d", i)
 	}
 }

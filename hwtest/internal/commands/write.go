@@ -222,9 +222,7 @@ func manySmall(t *rig.T) {
 			t.WriteTile(b, c, rig.Scratch, rig.AppendWord(nil, uint32(i)))
 		}
 	})
-	if got := rig.Word(t.Peek(c, rig.Scratch, 4)); got != uint32(n-1) {
-		t.Errorf("the last of %d writes to one word has left %d", n, got)
-	}
+	rig.Equal(t, rig.Word(t.Peek(c, rig.Scratch, 4)), uint32(n-1), "the last of many writes to one word")
 }
 
 func packedCases() rig.Table {

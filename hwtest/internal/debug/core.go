@@ -140,9 +140,7 @@ func debugInterface(t *rig.T, p chip.Processor) {
 	var got [4]byte
 	t.OK(c.Write(start+16, []byte{1, 2, 3, 4}))
 	t.OK(c.Read(start+16, got[:]))
-	if got != [4]byte{1, 2, 3, 4} {
-		t.Errorf("local RAM has % x", got)
-	}
+	rig.Equal(t, got, [4]byte{1, 2, 3, 4}, "local RAM")
 	slot, err := c.Watch(core.StoreTo, counted)
 	t.OK(err)
 	t.OK(c.Resume())

@@ -356,7 +356,5 @@ func zones(t *rig.T, on chip.Processor) {
 			t.Errorf("%v: the zone from %d to %d, its program from %d to %d", at, z[1].Start, z[1].Time, run.Start, run.End)
 		}
 	}
-	if len(byCore) != 2 {
-		t.Errorf("zones of %d cores, want two", len(byCore))
-	}
+	rig.Equal(t, len(byCore), 2, "cores with zones")
 }

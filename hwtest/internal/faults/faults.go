@@ -273,9 +273,7 @@ func closeBusy(t *rig.T) {
 		if card, ok := opened.(*sim.Card); ok {
 			drv, err := card.Driver()
 			t.OK(err)
-			if n := drv.Node(0).OpenFiles(); n != 0 {
-				t.Errorf("%d files of the driver are still open", n)
-			}
+			rig.Equal(t, drv.Node(0).OpenFiles(), 0, "files of the driver that are still open")
 		}
 	}
 	t.WorksAgain()

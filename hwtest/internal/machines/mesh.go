@@ -383,9 +383,7 @@ func oneAddress(t *T) {
 		for i := range 5 {
 			b := t.buffer(t.Mesh, k, 64<<i, 64, "b")
 			for _, c := range t.Mesh.Chips() {
-				if b.On(c).Addr() != b.Addr() {
-					t.Errorf("chip %v has it at %#x, the first at %#x", c.Coord, b.On(c).Addr(), b.Addr())
-				}
+				rig.Equal(t, b.On(c).Addr(), b.Addr(), "address on chip %v", c.Coord)
 			}
 			t.OK(t.Mesh.InStep(k))
 		}
@@ -444,9 +442,7 @@ func outOfMemory(t *T) {
 		t.OK(t.Mesh.InStep(k))
 	}
 	after := t.Pages("after")
-	if after.Addr() != before.Addr() {
-		t.Errorf("a buffer is at %#x, and was at %#x before", after.Addr(), before.Addr())
-	}
+	rig.Equal(t, after.Addr(), before.Addr(), "address of the next buffer")
 	t.Free(after)
 	t.Fails("a write to what was freed", t.Queue.Write(t.Ctx, after, make([]byte, after.Size())), reprise.ErrReleased)
 }

@@ -129,9 +129,7 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	}, b, seen)))
 	got := t.Words(seen, 0)
 	for c, n := range last {
-		if g, w := got[t.WorkerIndex(c)], ^numberedWord(n, 0); g != w {
-			t.Errorf("core %v finds %#x at page %d, want %#x", c, g, n, w)
-		}
+		rig.Equal(t, got[t.WorkerIndex(c)], ^numberedWord(n, 0), "core %v at page %d", c, n)
 	}
 }
 
@@ -191,19 +189,13 @@ func fixedAddress(t *rig.T) {
 			t.Errorf("%v: where something is: %v", k, err)
 		}
 		t.Free(b)
-		if t.Dev.MemoryFingerprint(k) != before {
-			t.Errorf("%v: the fingerprint differs after a buffer came and went", k)
-		}
+		rig.Equal(t, t.Dev.MemoryFingerprint(k), before, "%v: fingerprint after a buffer came and went", k)
 		again := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "again"})
-		if again.Addr() != b.Addr() {
-			t.Errorf("%v: with the same fingerprint at %#x, then at %#x", k, b.Addr(), again.Addr())
-		}
+		rig.Equal(t, again.Addr(), b.Addr(), "%v: address with the same fingerprint", k)
 		t.Holds(again, want, "what was there before")
 		t.Free(again)
 		fixed := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
-		if fixed.Addr() != b.Addr() {
-			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
-		}
+		rig.Equal(t, fixed.Addr(), b.Addr(), "%v: fixed address", k)
 		t.Holds(fixed, want, "at its fixed address")
 	}
 }
@@ -217,9 +209,7 @@ func smallBuffers(t *rig.T) {
 	}
 	c := ShardedCases()[3].Spec
 	b := t.BufferOf(Sharded(allocator.L1Small, c, 64))
-	if want := top - 4*64; uint64(b.Addr()) != want {
-		t.Errorf("the first small buffer is at %#x, want %#x", b.Addr(), want)
-	}
+	rig.Equal(t, uint64(b.Addr()), top-4*64, "address of the first small buffer")
 	want := t.Fill(b, 1)
 	t.Holds(b, want, "a small buffer")
 	ShardedKernel(t, allocator.L1Small, c)

@@ -60,9 +60,7 @@ func irregular(t *rig.T, s coreSet) {
 			n++
 		}
 	}
-	if x.Cores() != n {
-		t.Errorf("the program says that it runs on %d cores, want %d", x.Cores(), n)
-	}
+	rig.Equal(t, x.Cores(), n, "cores of the program")
 	for range 3 {
 		t.RunAndWait(x)
 	}

@@ -109,9 +109,7 @@ func LongText(t *rig.T, free int, on []chip.Processor) {
 	for i, p := range on {
 		got := t.Words(b, i)
 		for _, c := range []chip.Core{t.Grid().Start, t.Grid().End} {
-			if g := got[t.WorkerIndex(c)]; g != want[i] {
-				t.Errorf("%v of core %v: sum %#x, want %#x", p, c, g, want[i])
-			}
+			rig.Equal(t, got[t.WorkerIndex(c)], want[i], "%v of core %v: sum", p, c)
 		}
 	}
 }

@@ -306,9 +306,7 @@ func splitRuns(t *rig.T) {
 
 func refuses(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
-	if got := [2]chip.Range{q[0].Workers(), q[1].Workers()}; got != on {
-		t.Errorf("the queues have the workers %v, want %v", got, on)
-	}
+	rig.Equal(t, [2]chip.Range{q[0].Workers(), q[1].Workers()}, on, "the queues have the workers")
 	for _, wrong := range []chip.Range{t.Grid(), on[0], {Start: on[0].End, End: on[1].End}, chip.Single(4, 0)} {
 		x := f.Load("x", 6, wrong)
 		_, err := t.On(q[1]).Record("tr", rig.Running(x))

@@ -164,9 +164,7 @@ func spanInPieces(t *rig.T) {
 	for _, s := range tr.Debug().Programs() {
 		names += s.Name + " "
 	}
-	if want := "there back there back there back "; names != want {
-		t.Errorf("the programs are %s, want %s", names, want)
-	}
+	rig.Equal(t, names, "there back there back there back ", "programs")
 	for _, pieces := range []int{0, 4, 1, 2, 2 * n}[:t.Size(5, 2)] {
 		if pieces == 0 {
 			steps := 0

@@ -161,9 +161,7 @@ func whole(t *rig.T, line *pipeline.Pipeline, n, steps int) {
 		pipeOutput(t, i, steps, out)
 		i++
 	}
-	if i != n {
-		t.Errorf("%d outputs of %d inputs", i, n)
-	}
+	rig.Equal(t, i, n, "outputs")
 }
 
 func (p pipe) stream(t *rig.T) {
@@ -177,9 +175,7 @@ func (p pipe) stream(t *rig.T) {
 		}
 		outs, err := line.PopAll(t.Ctx)
 		t.OK(err)
-		if len(outs) != n {
-			t.Errorf("%d outputs of %d inputs", len(outs), n)
-		}
+		rig.Equal(t, len(outs), n, "outputs")
 		for i, out := range outs {
 			pipeOutput(t, i, pipeSteps, out)
 		}

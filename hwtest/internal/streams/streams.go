@@ -262,9 +262,7 @@ func hostAhead(t *rig.T) {
 		}
 		written++
 	}
-	if want := 1024 / 192; written != want {
-		t.Errorf("%d messages fit, want %d", written, want)
-	}
+	rig.Equal(t, written, 1024/192, "messages that fit")
 	x := echoOn(t, in, out, 0, 0)
 	t.Start(x)
 	const more = 20
@@ -317,9 +315,7 @@ func streamTries(t *rig.T) {
 	for i := range 5 {
 		ok, err := in.TryWrite(p[:8])
 		t.OK(err)
-		if ok != (i < 4) {
-			t.Errorf("write %d into a ring of four: %v", i, ok)
-		}
+		rig.Equal(t, ok, i < 4, "write %d into a ring of four", i)
 	}
 	t.RunAndWait(x)
 	wantSteps(t, results(), streamOK, 3, 3)
@@ -362,9 +358,7 @@ func kernelCloses(t *rig.T) {
 			}
 			lengths = append(lengths, -1)
 		}
-		if fmt.Sprint(lengths) != "[4 4 -1 8 -1]" {
-			t.Errorf("messages and ends: %d", lengths)
-		}
+		rig.Equal(t, fmt.Sprint(lengths), "[4 4 -1 8 -1]", "messages and ends")
 	}
 	t.Wait()
 }

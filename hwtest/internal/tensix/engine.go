@@ -330,9 +330,7 @@ func (r *engineRun) run() {
 func (r *engineRun) wantLog(thread int, want ...uint32) {
 	r.Helper()
 	for i, w := range want {
-		if got := r.log[thread][i]; got != w {
-			r.Errorf("load %d of thread %d: %#x, want %#x", i, thread, got, w)
-		}
+		rig.Equal(r, r.log[thread][i], w, "load %d of thread %d", i, thread)
 	}
 }
 

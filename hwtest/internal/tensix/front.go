@@ -307,8 +307,6 @@ func inlined(t *rig.T) {
 		{1, 0, "count", counts}, {1, 1, "register", 0x89ABCDEF}, {1, 2, "configuration", 0x12345678}, {1, 5, "count of MOP and REPLAY", expanded},
 		{2, 0, "count", counts}, {2, 1, "register", 0x89ABCDEF}, {2, 2, "configuration", stride}, {2, 5, "count of MOP and REPLAY", expanded},
 	} {
-		if v := rig.Word(got[32*want.thread+4*want.word:]); v != want.v {
-			t.Errorf("thread %d: %s: %#x, want %#x", want.thread, want.what, v, want.v)
-		}
+		rig.Equal(t, rig.Word(got[32*want.thread+4*want.word:]), want.v, "thread %d: %s", want.thread, want.what)
 	}
 }

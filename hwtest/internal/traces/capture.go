@@ -103,9 +103,7 @@ func beginAndEnd(t *rig.T) {
 	forward()
 	forward()
 	tr := t.Hold(r.End(t.Ctx))
-	if n := len(tr.Parts()[0].Steps); n != 4 {
-		t.Errorf("%d programs were recorded, want 4", n)
-	}
+	rig.Equal(t, len(tr.Parts()[0].Steps), 4, "programs that were recorded")
 	forward()
 	count()
 	f.Check("nothing ran in between")
@@ -182,9 +180,7 @@ func tracesSharePool(t *rig.T) {
 		traces = append(traces, tr)
 	}
 	t.Free(pool)
-	if places[0] != places[1] {
-		t.Errorf("intermediates lie at %#x", places)
-	}
+	rig.Equal(t, places[0], places[1], "places of intermediates")
 	for i := range 4 {
 		want := t.Fill(in, uint32(i))
 		t.Replay(traces[i%2])

@@ -187,9 +187,7 @@ func bisectHang(t *rig.T) {
 	}
 	step, err := tr.Debug().Bisect(u.Ctx, prepare(0), func(int) (bool, error) { return true, nil })
 	t.OK(err)
-	if step != 2 {
-		t.Errorf("step %d was found, want 2", step)
-	}
+	rig.Equal(t, step, 2, "the step that was found")
 	t.OK(prepare(0)(0))
 	err = tr.Debug().Step(u.Ctx, nil)
 	var at *debug.StepError

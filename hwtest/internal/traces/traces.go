@@ -241,9 +241,7 @@ func freedInTrace(t *rig.T) {
 		t.Holds(o, rig.Pattern(o.Addr(), n), "another buffer after the replay")
 	}
 	t.Release(tr)
-	if o := t.Buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
-		t.Errorf("after the release a buffer is at %#x, want %#x", o.Addr(), b.Addr())
-	}
+	rig.Equal(t, t.Buffer(allocator.L1, n, 64).Addr(), b.Addr(), "address of a buffer after the release")
 }
 
 func traceDescription(t *rig.T) {
