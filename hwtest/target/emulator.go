@@ -70,11 +70,11 @@ func parseEmulator(name, rest string) (*Device, error) {
 			d.opts = append(d.opts, sim.Waive(list...))
 			w = "metal"
 		case "seed", "delay", "strict":
-			x, err := strconv.ParseUint(value, 10, 31)
+			o, err := numberOption(key, value)
 			if err != nil {
 				return wrong(err, "use one such as "+key+"=7", "%q is no number", value)
 			}
-			d.opts = append(d.opts, map[string]sim.Option{"seed": sim.Seed(x), "delay": sim.Delay(int(x)), "strict": sim.Strict(x)}[key])
+			d.opts = append(d.opts, o)
 			d.Strict = d.Strict || key == "strict"
 		default:
 			return wrong(ErrUnknown, emulatorHint, "there is no option %q", w)
@@ -92,6 +92,23 @@ func parseEmulator(name, rest string) (*Device, error) {
 	}
 	d.open = func() kmd.Target { return emulator(arch, d.opts...) }
 	return d, nil
+}
+
+// numberOption is an option that has a number: seed, delay or strict.
+func numberOption(key, value string) (sim.Option, error) {
+	x, err := strconv.ParseUint(value, 10, 31)
+	if err != nil {
+		return nil, err
+	}
+	switch key {
+	case "seed":
+		return sim.Seed(x), nil
+	case "delay":
+		return sim.Delay(int(x)), nil
+	case "strict":
+		return sim.Strict(x), nil
+	}
+	return nil, ErrUnknown
 }
 
 // Emulated returns an emulator with more options and a suffix to its name; other devices as they

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -40,9 +39,8 @@ func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 			opts = append(opts, sim.LinkFault(w))
 			continue
 		}
-		x, err := strconv.ParseUint(value, 10, 31)
-		o, known := map[string]sim.Option{"seed": sim.Seed(x), "delay": sim.Delay(int(x)), "strict": sim.Strict(x)}[key]
-		if err != nil || !known {
+		o, err := numberOption(key, value)
+		if err != nil {
 			return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w),
 				Hint: "use seed=N, delay=CLOCKS, strict=SEED or faults of links such as link-down=0:8", Err: ErrUnknown}
 		}
@@ -50,10 +48,7 @@ func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 		d.Strict = d.Strict || key == "strict"
 	}
 	d.open = func() kmd.Target {
-		return &farTarget{name: name, start: func() ([]kmd.Target, func() error, error) {
-			e := sim.NewMachine(spec, opts...)
-			return targets(e.Cards()), e.Close, e.Err()
-		}}
+		return &farTarget{name: name, start: (&Machine{open: emulatedMachine(spec, opts)}).Open}
 	}
 	return d, nil
 }

@@ -26,6 +26,16 @@ func targets[C kmd.Target](cards []C) []kmd.Target {
 	return all
 }
 
+// emulatedMachine is what opens a machine of package sim.
+func emulatedMachine(spec chip.Machine, opts []sim.Option) func(...sim.Option) (*Linked, error) {
+	return func(more ...sim.Option) (*Linked, error) {
+		e := sim.NewMachine(spec, slices.Concat(opts, more)...)
+		return &Linked{Cards: targets(e.Cards()), Emulated: e, close: e.Close}, e.Err()
+	}
+}
+
+func endsNothing() error { return nil }
+
 // Machine is a machine with cards, by name.
 type Machine struct {
 	Name  string // of tests and reports: emu_t3000
@@ -33,7 +43,7 @@ type Machine struct {
 	Kind  Kind
 	Spec  *chip.Machine // of an emulator
 
-	open func(...sim.Option) ([]kmd.Target, func() error, error)
+	open func(...sim.Option) (*Linked, error)
 }
 
 // OpenPart starts a part of an emulated machine whose others are in other processes.
@@ -42,11 +52,19 @@ func (m *Machine) OpenPart(p sim.Part) (cards []kmd.Target, end func() error, er
 		return nil, nil, &Error{Value: m.Given, Why: "only an emulated machine has parts", Hint: "name a machine such as emu:galaxy-bh",
 			Err: ErrUnknown}
 	}
-	return m.open(sim.OfPart(p))
+	return m.started(sim.OfPart(p))
 }
 
 // Open starts the machine, and returns its cards and what ends it.
-func (m *Machine) Open() (cards []kmd.Target, end func() error, err error) { return m.open() }
+func (m *Machine) Open() (cards []kmd.Target, end func() error, err error) { return m.started() }
+
+func (m *Machine) started(opts ...sim.Option) (cards []kmd.Target, end func() error, err error) {
+	l, err := m.open(opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.Cards, l.Close, nil
+}
 
 // ParseMachine turns a name into a machine; an error is an *Error. A device is a machine of one
 // card.
@@ -62,45 +80,19 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 			}
 			opts = append(opts, sim.LinkFault(w))
 		}
-		m := &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec}
-		m.open = func(more ...sim.Option) ([]kmd.Target, func() error, error) {
-			e := sim.NewMachine(spec, append(slices.Clone(opts), more...)...)
-			return targets(e.Cards()), e.Close, e.Err()
-		}
-		return m, nil
-	}
-	if kind == "ttsim" && rest != "" {
-		m := &Machine{Name: label(rest), Given: name, Kind: Simulator}
-		m.open = func(...sim.Option) ([]kmd.Target, func() error, error) {
-			s, err := ttsim.Start(rest, server)
-			if err != nil {
-				return nil, nil, err
-			}
-			cards, err := s.Cards()
-			if err != nil {
-				s.Close()
-				return nil, nil, err
-			}
-			return targets(cards), s.Close, nil
-		}
-		return m, nil
+		return &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec,
+			open: emulatedMachine(spec, opts)}, nil
 	}
 	d, err := Parse(name, server)
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{Name: d.Name, Given: name, Kind: d.Kind}
-	m.open = func(...sim.Option) ([]kmd.Target, func() error, error) {
-		if len(d.nodes) == 0 {
-			return []kmd.Target{d.Open()}, func() error { return nil }, nil
+	return &Machine{Name: d.Name, Given: name, Kind: d.Kind, open: func(...sim.Option) (*Linked, error) {
+		if d.library == "" && len(d.nodes) == 0 {
+			return &Linked{Cards: []kmd.Target{d.Open()}, close: endsNothing}, nil
 		}
-		l, err := d.Linked(chip.Machine{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return l.Cards, l.Close, nil
-	}
-	return m, nil
+		return d.Linked(chip.Machine{})
+	}}, nil
 }
 
 // Linked are cards that are linked.
@@ -124,10 +116,9 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 		if d.machine != nil {
 			spec = *d.machine
 		}
-		e := sim.NewMachine(spec, slices.Concat(d.opts, d.links)...)
-		return &Linked{Cards: targets(e.Cards()), Emulated: e, close: e.Close}, e.Err()
+		return emulatedMachine(spec, d.opts)(d.links...)
 	case len(d.nodes) > 0:
-		m := &Linked{close: func() error { return nil }}
+		m := &Linked{close: endsNothing}
 		for _, n := range d.nodes {
 			m.Cards = append(m.Cards, kmd.Path(n))
 		}
@@ -139,8 +130,7 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 		}
 		cards, err := s.Cards()
 		if err != nil {
-			_ = s.Close()
-			return nil, err
+			return nil, errors.Join(err, s.Close())
 		}
 		return &Linked{Cards: targets(cards), close: s.Close}, nil
 	}
@@ -155,7 +145,7 @@ var ErrNotShared = errors.New("a second process can't open the same device")
 func (d *Device) Share() (shared *Device, end func() error, err error) {
 	switch {
 	case d.Kind == Emulator:
-		card := emulator(d.Arch, append(append([]sim.Option(nil), d.opts...), sim.Resident())...)
+		card := emulator(d.Arch, append(slices.Clone(d.opts), sim.Resident())...)
 		drv, err := card.Driver()
 		if err != nil {
 			return nil, nil, err
@@ -172,7 +162,7 @@ func (d *Device) Share() (shared *Device, end func() error, err error) {
 		}
 		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return cards.Serve(ctx, l, drv, 0) }, s.Close)
 	}
-	return d, func() error { return nil }, nil
+	return d, endsNothing, nil
 }
 
 func (d *Device) serve(serve func(context.Context, *net.UnixListener) error, closeCard func() error) (*Device, func() error, error) {

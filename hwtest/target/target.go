@@ -134,14 +134,16 @@ func (d *Device) Open() kmd.Target { return d.open() }
 
 // parseSession reads the file of session:FILE, which each opening plays from its start.
 func parseSession(name, path string) (*Device, error) {
+	wrong := &Error{Value: name, Hint: "reprise demo --record FILE makes one"}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &Error{Value: name, Why: "the recording can't be read: " + inner(err).Error(), Hint: "reprise demo --record FILE makes one",
-			Err: err}
+		wrong.Why, wrong.Err = "the recording can't be read: "+inner(err).Error(), err
+		return nil, wrong
 	}
 	s, err := session.Read(f)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, &Error{Value: name, Why: err.Error(), Hint: "reprise demo --record FILE makes one", Err: err}
+		wrong.Why, wrong.Err = err.Error(), err
+		return nil, wrong
 	}
 	return &Device{Name: "session_" + filepath.Base(path), Given: name, Kind: Recording, open: func() kmd.Target { return s.Player() }}, nil
 }
