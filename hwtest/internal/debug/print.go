@@ -2,7 +2,6 @@
 package debug
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -193,8 +192,7 @@ func printsDeserted(t *rig.T) {
 func printsInTrace(t *rig.T) {
 	x := t.Load(printing(t, "print", 2, 0, t.Grid().Start.Range(), chip.BRISC, chip.TRISC2))
 	tr := t.Capture("prints", x)
-	var file bytes.Buffer
-	t.OK(tr.Save(t.Ctx, &file))
+	file := t.Save(tr)
 	replay := func(what string, tr *reprise.Trace) {
 		t.Helper()
 		l := listen(t, print.Options{})
@@ -213,9 +211,7 @@ func printsInTrace(t *rig.T) {
 		t.Release(tr)
 	}
 	replay("captured", tr)
-	loaded, err := t.Dev.LoadTrace(t.Ctx, &file)
-	t.OK(err)
-	replay("loaded", loaded)
+	replay("loaded", t.LoadTrace(file))
 }
 
 func printsInHang(t *rig.T) {

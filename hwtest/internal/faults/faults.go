@@ -101,8 +101,7 @@ func wildKernel(t *rig.T, addr uint32) {
 	if t.Device.One() {
 		t.OK(u.Dev.Recover(u.Ctx))
 		f := u.Follow()
-		u.RunAndWait(f.Load("recovered", 4))
-		f.Run(4)
+		f.Start(f.Load("recovered", 4))
 		f.Check("after the device was recovered")
 	}
 	_ = u.Dev.Close(t.Context())
@@ -354,15 +353,14 @@ func doubleRelease(t *rig.T) {
 	use := func(number uint32) (*rig.Mix, *reprise.Executable, *reprise.Trace) {
 		f := u.Follow()
 		x := f.Load("twice", number)
-		return f, x, u.Capture("twice", x)
+		return f, x, f.Capture("twice", x)
 	}
-	replay := func(f *rig.Mix, tr *reprise.Trace, number uint32) {
-		t.Replay(tr)
-		f.Run(number)
+	replay := func(f *rig.Mix, tr *reprise.Trace) {
+		f.Replay(tr)
 		f.Check("after a replay")
 	}
 	f, x, tr := use(1)
-	replay(f, tr, 1)
+	replay(f, tr)
 	free := func(context.Context) error { return f.Buffer.Release() }
 	for _, release := range []func(context.Context) error{tr.Release, x.Release, free} {
 		t.OK(release(t.Ctx))
@@ -381,5 +379,5 @@ func doubleRelease(t *rig.T) {
 		t.Says(err, "reprise: "+name)
 	}
 	u.SameMemory(before)
-	replay(g, second, 2)
+	replay(g, second)
 }

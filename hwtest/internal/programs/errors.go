@@ -183,8 +183,7 @@ func ConfigRing(t *rig.T, runs int) {
 		if i%5 == 0 {
 			k = i / 5 % len(xs)
 		}
-		t.Start(xs[k])
-		f.Run(uint32(k + 1))
+		f.Start(xs[k])
 	}
 	f.Check("mixed")
 }

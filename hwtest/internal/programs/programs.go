@@ -176,11 +176,10 @@ func CopyBuffer(t *rig.T) {
 }
 
 func thousandsOfRuns(t *rig.T) {
-	f, on := t.Follow(), chip.Grid(2, 2)
-	x := f.Load("again", 3, on)
+	f := t.Follow()
+	x := f.Load("again", 3, chip.Grid(2, 2))
 	for range t.Size(t.More(2000, 100_000), 300) {
-		t.Start(x)
-		f.Run(3, on)
+		f.Start(x)
 	}
 	f.Check("mixed")
 }
@@ -190,12 +189,10 @@ func closeOne(t *rig.T) {
 	a := f.Load("a", 1)
 	before := t.Allocated()
 	x := f.LoadLong("b", 2, 10_000)
-	t.Start(x)
+	f.Start(x)
 	t.Release(x)
 	t.SameMemory(before)
-	t.RunAndWait(a)
-	f.Run(2)
-	f.Run(1)
+	f.Start(a)
 	f.Check("mixed")
 }
 

@@ -175,8 +175,7 @@ func deviceTime(t *rig.T) {
 		t.OK(err)
 		var es []*reprise.Event
 		for range 5 {
-			t.OK(q.Run(t.Ctx, x))
-			f.Run(1)
+			f.On(q).Start(x)
 			e := t.Dev.NewEvent("timed", reprise.Timed())
 			t.OK(q.Record(t.Ctx, e))
 			es = append(es, e)

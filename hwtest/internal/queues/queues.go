@@ -50,11 +50,10 @@ func splitCases() rig.Table {
 }
 
 func programsOnQueue1(t *rig.T) {
-	f, q := t.Follow(), t.Both()[1]
+	f := t.Follow()
 	x := f.Load("x", 3)
 	for range t.Size(50, 12) {
-		t.OK(q.Run(t.Ctx, x))
-		f.Run(3)
+		f.On(t.Both()[1]).Start(x)
 	}
 	t.FinishBoth()
 	f.Check("after all runs")
@@ -62,16 +61,12 @@ func programsOnQueue1(t *rig.T) {
 
 func InTurn(t *rig.T, n, turns int) {
 	f, e := t.Follow(), t.Dev.NewEvent("turn")
-	on := chip.Grid(4, 4)
-	xs := []*reprise.Executable{f.Load("a", 1, on), f.Load("b", 2)}
-	ranges := []chip.Range{on, t.Grid()}
+	xs := []*reprise.Executable{f.Load("a", 1, chip.Grid(4, 4)), f.Load("b", 2)}
 	for turn := range turns {
 		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
 		t.Follows(q, last, e)
 		for i := range n {
-			k := (turn + i) % 2
-			t.OK(q.Run(t.Ctx, xs[k]))
-			f.Run(uint32(k+1), ranges[k])
+			f.On(q).Start(xs[(turn+i)%2])
 		}
 	}
 	t.FinishBoth()
@@ -89,9 +84,7 @@ func sizesInTurn(t *rig.T) {
 		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
 		t.Follows(q, last, e)
 		for i := range 1 + turn%4 {
-			k := (turn*5 + i) % len(xs)
-			t.OK(q.Run(t.Ctx, xs[k]))
-			f.Run(uint32(k+1), on)
+			f.On(q).Start(xs[(turn*5+i)%len(xs)])
 		}
 	}
 	t.FinishBoth()
@@ -101,39 +94,32 @@ func sizesInTurn(t *rig.T) {
 func overlapIsRefused(t *rig.T) {
 	f, q := t.Follow(), t.Both()
 	x := f.Load("x", 9)
-	tr := t.CaptureOn(q[1], "tr", x)
-	t.OK(q[0].Run(t.Ctx, x))
-	f.Run(9)
+	tr := f.On(q[1]).Capture("tr", x)
+	f.Start(x)
 	for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
 		if o := rig.As[*dispatch.OverlapError](t, err); o.Queue != 1 || o.Owner != 0 || o.Last != `run program "x"` {
 			t.Errorf("%s without an edge: %v", what, err)
 		}
 	}
-	t.OK(q[0].Run(t.Ctx, x))
-	f.Run(9)
+	f.Start(x)
 	t.Follows(q[1], q[0], t.Dev.NewEvent("e"))
-	t.Replay(tr)
-	f.Run(9)
+	f.Replay(tr)
 	t.FinishBoth()
 	f.Check("after what was taken")
 }
 
 func traceOnQueue1(t *rig.T, n int) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("e")
-	on := chip.Grid(4, 3)
-	x := f.Load("x", 7, on)
-	tr := t.CaptureOn(q[1], "tr", slices.Repeat([]*reprise.Executable{x}, n)...)
+	x := f.Load("x", 7, chip.Grid(4, 3))
+	tr := f.On(q[1]).Capture("tr", slices.Repeat([]*reprise.Executable{x}, n)...)
 	for i := range t.Size(6, 3) {
-		t.Replay(tr)
-		t.OK(q[1].Run(t.Ctx, x))
+		f.Replay(tr)
+		f.On(q[1]).Start(x)
 		t.Follows(q[0], q[1], e)
 		for range i {
-			t.OK(q[0].Run(t.Ctx, x))
+			f.Start(x)
 		}
 		t.Follows(q[1], q[0], e)
-		for range n + 1 + i {
-			f.Run(7, on)
-		}
 	}
 	t.FinishBoth()
 	f.Check("after all replays")
@@ -143,16 +129,12 @@ func tracesInTurn(t *rig.T) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
 	on := chip.Grid(5, 2)
 	x, y := f.Load("x", 1, on), f.LoadLong("y", 2, 20_000, on)
-	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "first", x, y, x), t.CaptureOn(q[1], "second", y, y, x, x, x, y, x, x, y)}
-	what := [2][]uint32{{1, 2, 1}, {2, 2, 1, 1, 1, 2, 1, 1, 2}}
+	trs := [2]*reprise.Trace{f.Capture("first", x, y, x), f.On(q[1]).Capture("second", y, y, x, x, x, y, x, x, y)}
 	for i := range t.Size(40, 8) {
 		k := i * 3 / 2 % 2
 		t.Follows(q[k], q[1-k], e)
 		for range 1 + i%3 {
-			t.Replay(trs[k])
-			for _, number := range what[k] {
-				f.Run(number, on)
-			}
+			f.Replay(trs[k])
 		}
 	}
 	t.FinishBoth()
@@ -189,9 +171,8 @@ func transfersBeside(t *rig.T) {
 
 func goroutinesOnBoth(t *rig.T) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
-	on := chip.Grid(3, 3)
-	x := f.Load("x", 5, on)
-	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "t0", x), t.CaptureOn(q[1], "t1", x)}
+	x := f.Load("x", 5, chip.Grid(3, 3))
+	trs := [2]*reprise.Trace{t.Capture("t0", x), t.CaptureOn(q[1], "t1", x)}
 	var bufs [4]*reprise.Buffer
 	for i := range bufs {
 		bufs[i] = t.Buffer(allocator.DRAM, 64*50, 64)
@@ -218,7 +199,7 @@ func goroutinesOnBoth(t *rig.T) {
 	}
 	t.FinishBoth()
 	for range 4 * rounds {
-		f.Run(5, on)
+		f.Ran(x)
 	}
 	f.Check("after all")
 }
@@ -248,14 +229,11 @@ func startedReads(t *rig.T) {
 func bothAtOnce(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
 	x := f.Load("x", 6, on[1])
-	tr := t.CaptureOn(q[1], "tr", x, x)
+	tr := f.On(q[1]).Capture("tr", x, x)
 	release := t.Spinning(q[0], on[0])
 	for range t.Size(10, 4) {
-		t.OK(q[1].Run(t.Ctx, x))
-		t.Replay(tr)
-		for range 3 {
-			f.Run(6, on[1])
-		}
+		f.On(q[1]).Start(x)
+		f.Replay(tr)
 	}
 	t.WaitFor(q[1])
 	release(q[1])
@@ -272,7 +250,7 @@ func splitRuns(t *rig.T) {
 		for k, size := range sizes {
 			xs[i] = append(xs[i], f.LoadLong(fmt.Sprint(k), uint32(10*i+k), size&^15, on[i]))
 		}
-		trs[i] = t.CaptureOn(q[i], fmt.Sprint(i), xs[i][2], xs[i][0], xs[i][1])
+		trs[i] = f.On(q[i]).Capture(fmt.Sprint(i), xs[i][2], xs[i][0], xs[i][1])
 	}
 	n := t.Size(40, 8)
 	var wg sync.WaitGroup
@@ -292,11 +270,9 @@ func splitRuns(t *rig.T) {
 	wg.Wait()
 	for i := range 2 {
 		for k := range n {
-			f.Run(uint32(10*i+k*(i+3)%len(sizes)), on[i])
+			f.Ran(xs[i][k*(i+3)%len(sizes)])
 			if k%3 == i {
-				for _, number := range []int{2, 0, 1} {
-					f.Run(uint32(10*i+number), on[i])
-				}
+				f.Ran(trs[i])
 			}
 		}
 	}

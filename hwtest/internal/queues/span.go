@@ -1,7 +1,6 @@
 package queues
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/reprise-tt/reprise"
@@ -207,13 +206,11 @@ func spanFromFile(t *rig.T) {
 		return r.record([]*reprise.Recorder{rs[1], rs[0]}, n)
 	})
 	t.OK(err)
-	var file bytes.Buffer
-	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
+	file := t.Save(tr, reprise.WithData())
 	t.Release(tr)
 	before := t.Allocated()
 	for range 2 {
-		loaded, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(r.a, r.b))
-		t.OK(err)
+		loaded := t.LoadTrace(file, reprise.WithBuffers(r.a, r.b))
 		rounds := 0
 		for range t.Size(5, 2) {
 			t.Replay(loaded)
@@ -225,8 +222,7 @@ func spanFromFile(t *rig.T) {
 		rounds += 2 * n
 		t.OK(loaded.Debug().Verify(t.Ctx))
 		r.check(rounds, "after all replays of the file")
-		var again bytes.Buffer
-		t.OK(loaded.Save(t.Ctx, &again))
+		t.Save(loaded)
 		t.Release(loaded)
 		t.SameMemory(before)
 	}

@@ -15,17 +15,14 @@ func subDevices(t *rig.T) {
 	t.OK(err)
 	for range 2 {
 		t.OK(s.Load(t.Ctx))
-		tr := t.CaptureOn(q[1], "tr", x, x)
+		tr := f.On(q[1]).Capture("tr", x, x)
 		release := t.Spinning(q[0], above)
 		for _, q := range q {
 			t.OK(q.SetStallGroup(1))
 		}
 		for range t.Size(10, 4) {
-			t.OK(q[1].Run(t.Ctx, x))
-			t.Replay(tr)
-			for range 3 {
-				f.Run(6, below)
-			}
+			f.On(q[1]).Start(x)
+			f.Replay(tr)
 			t.WaitFor(q[1])
 		}
 		release(q[1])
@@ -36,8 +33,7 @@ func subDevices(t *rig.T) {
 		f.Check("with sub-devices")
 		t.OK(tr.Release(t.Ctx))
 		t.OK(t.Dev.ClearSubDevices(t.Ctx))
-		t.OK(q[0].Run(t.Ctx, x))
-		f.Run(6, below)
+		f.Start(x)
 		t.FinishBoth()
 		f.Check("without them")
 	}

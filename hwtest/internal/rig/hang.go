@@ -80,9 +80,7 @@ func (t *T) WorksAgain() {
 	t.Helper()
 	u := t.Full(t.Device.Open())
 	f := u.Follow()
-	x := u.Load(u.MixProgram("again", u.Grid(), f.Buffer, 4, 0))
-	u.RunAndWait(x)
-	f.Run(4, u.Grid())
+	f.Start(f.Load("again", 4))
 	f.Check("after the next open")
 }
 

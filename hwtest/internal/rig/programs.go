@@ -50,18 +50,23 @@ func OneKernel(k reprise.Kernel, bs ...*reprise.Buffer) *reprise.Program {
 	return &reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: bs}
 }
 
+// Named is OneKernel with a name of its own.
+func Named(name string, k reprise.Kernel, bs ...*reprise.Buffer) *reprise.Program {
+	p := OneKernel(k, bs...)
+	p.Name = name
+	return p
+}
+
 // On is one core as the cores of a kernel.
 func On(x, y int) []chip.Range { return []chip.Range{chip.Single(x, y)} }
 
 // StoreProgram stores seed + the core's index at the buffer's address.
 func (t *T) StoreProgram(name string, on chip.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
 	t.Helper()
-	p := OneKernel(reprise.Kernel{
+	return Named(name, reprise.Kernel{
 		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{seed},
 		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.WorkerIndex(c))} },
 	}, b)
-	p.Name = name
-	return p
 }
 
 //go:embed kernels/prebuilt
@@ -151,12 +156,10 @@ func Adding(a chip.Arch, name string, at chip.Core, in, out *reprise.Buffer, add
 // CopyProgram copies an interleaved buffer by way of a page of L1.
 func (t *T) CopyProgram(name string, on chip.Processor, at chip.Core, from, to, room *reprise.Buffer) *reprise.Program {
 	t.Helper()
-	p := OneKernel(reprise.Kernel{
+	return Named(name, reprise.Kernel{
 		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: on, Cores: []chip.Range{at.Range()},
 		Args: Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), from.PageStride(), room.Addr()),
 	}, from, to, room)
-	p.Name = name
-	return p
 }
 
 // BlankProgram does nothing on all workers.
@@ -196,12 +199,10 @@ func (t *T) MixProgram(name string, on chip.Range, b *reprise.Buffer, number uin
 	if size > len(im.Text) {
 		im = Padded(im, size)
 	}
-	p := OneKernel(reprise.Kernel{
+	return Named(name, reprise.Kernel{
 		Name: "mix", Image: im, Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{number},
 		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), uint32(t.WorkerIndex(c))} },
 	}, b)
-	p.Name = name
-	return p
 }
 
 // Mixed is what MixProgram does to a word.
@@ -214,21 +215,70 @@ func Padded(im *kernels.Image, n int) *kernels.Image {
 	return &out
 }
 
-// Mix is a plain model of the words that MixProgram changes.
+// Mix is a plain model of the words that mix programs change. What is started by it runs on the
+// device and in the model.
 type Mix struct {
 	T      *T
 	Buffer *reprise.Buffer
 	Words  []uint32
+	does   map[any][]mixing // programs and traces
+}
+
+type mixing struct {
+	number uint32
+	on     chip.Range
 }
 
 // NewMix is a model without a buffer.
-func NewMix(t *T) *Mix { return &Mix{T: t, Words: make([]uint32, t.Grid().Size())} }
+func NewMix(t *T) *Mix {
+	return &Mix{T: t, Words: make([]uint32, t.Grid().Size()), does: map[any][]mixing{}}
+}
 
 // Follow allocates a word for each worker, and a model of them.
 func (t *T) Follow() *Mix {
 	f := NewMix(t)
 	f.Buffer = t.PerWorker(16)
 	return f
+}
+
+// On is the model's part on another queue.
+func (f *Mix) On(q *reprise.Queue) *Mix {
+	g := *f
+	g.T = f.T.On(q)
+	return &g
+}
+
+// Capture records programs as a trace and releases it with the case.
+func (f *Mix) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
+	f.T.Helper()
+	tr := f.T.Capture(name, xs...)
+	for _, x := range xs {
+		f.does[tr] = append(f.does[tr], f.does[x]...)
+	}
+	return tr
+}
+
+// Start runs programs without waiting for their end.
+func (f *Mix) Start(xs ...*reprise.Executable) {
+	f.T.Helper()
+	for _, x := range xs {
+		f.T.Start(x)
+		f.Ran(x)
+	}
+}
+
+// Replay starts a replay of a trace.
+func (f *Mix) Replay(tr *reprise.Trace) {
+	f.T.Helper()
+	f.T.Replay(tr)
+	f.Ran(tr)
+}
+
+// Ran is what a program or a trace does that was started in another way.
+func (f *Mix) Ran(what any) {
+	for _, m := range f.does[what] {
+		f.Run(m.number, m.on)
+	}
 }
 
 func (f *Mix) on(cores []chip.Range) chip.Range {
@@ -247,7 +297,9 @@ func (f *Mix) Load(name string, number uint32, on ...chip.Range) *reprise.Execut
 // LoadLong is Load with kernels of a given length.
 func (f *Mix) LoadLong(name string, number uint32, size int, on ...chip.Range) *reprise.Executable {
 	f.T.Helper()
-	return f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
+	x := f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
+	f.does[x] = []mixing{{number, f.on(on)}}
+	return x
 }
 
 // Run is what a run of the mix program with a number does, on some cores or on all.

@@ -46,7 +46,7 @@ func forbidden(t *rig.T, ctx context.Context, x *reprise.Executable, tr *reprise
 func insideCapture(t *rig.T, op string) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	other := t.Capture("other", x)
+	other := f.Capture("other", x)
 	e := t.Dev.NewEvent("e")
 	t.OK(t.Queue.Record(t.Ctx, e))
 	before := t.Allocated()
@@ -75,10 +75,8 @@ func insideCapture(t *rig.T, op string) {
 		t.Errorf("error %v", err)
 	}
 	t.SameMemory(before)
-	t.RunAndWait(x)
-	f.Run(5)
-	t.Replay(other)
-	f.Run(5)
+	f.Start(x)
+	f.Replay(other)
 	f.Check("after the capture")
 }
 
@@ -94,29 +92,28 @@ func allocateInCapture(t *rig.T, x *reprise.Executable) error {
 func beginAndEnd(t *rig.T) {
 	f := t.Follow()
 	x, y := f.Load("x", 5), f.Load("y", 6)
-	forward := func() { t.OK(t.Queue.Run(t.Ctx, x), t.Queue.Run(t.Ctx, y)) }
-	count := func() { f.Run(5); f.Run(6) }
-	forward()
-	count()
+	f.Start(x, y)
 	r, err := t.Queue.Begin("t")
 	t.OK(err)
-	forward()
-	forward()
+	recorded := []*reprise.Executable{x, y, x, y}
+	for _, x := range recorded {
+		t.Start(x)
+	}
 	tr := t.Hold(r.End(t.Ctx))
 	rig.Equal(t, len(tr.Parts()[0].Steps), 4, "programs that were recorded")
-	forward()
-	count()
+	f.Start(x, y)
 	f.Check("nothing ran in between")
 	t.Replay(tr)
-	count()
-	count()
+	for _, x := range recorded {
+		f.Ran(x)
+	}
 	f.Check("the replay")
 }
 
 func freedInCapture(t *rig.T) {
 	const n = 64
 	size := n * t.Grid().Size()
-	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: n, Name: "intermediate"})
+	b := t.Buffer(allocator.L1, size, n)
 	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
 	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release())
@@ -135,19 +132,12 @@ func freedInCapture(t *rig.T) {
 
 func releaseBehindReplays(t *rig.T) {
 	f := t.Follow()
-	x, y := f.Load("x", 5), f.Load("y", 6)
+	xs := []*reprise.Executable{f.Load("x", 5), f.Load("y", 6)}
 	before := t.Allocated()
 	for i := range t.Size(20, 4) {
-		x, n := x, uint32(5)
-		if i%2 == 1 {
-			x, n = y, 6
-		}
-		tr, err := t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
-		t.OK(err)
+		tr := f.Capture("t", xs[i%2], xs[i%2])
 		for range 3 {
-			t.Replay(tr)
-			f.Run(n)
-			f.Run(n)
+			f.Replay(tr)
 		}
 		t.Release(tr)
 	}
@@ -223,8 +213,7 @@ func ParamRounds(t *rig.T, n, rounds int) {
 			f.Run(v)
 		}
 		if i%9 == 0 {
-			t.Start(x)
-			f.Run(5)
+			f.Start(x)
 		}
 	}
 	f.Check("all replays")
@@ -342,12 +331,11 @@ func paramAllocates(t *rig.T) {
 func setArguments(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	tr := t.Capture("t", x)
+	tr := f.Capture("t", x)
 	for i := range uint32(6) {
 		t.OK(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x))
 		f.Run(10 * i)
-		t.Replay(tr)
-		f.Run(5)
+		f.Replay(tr)
 	}
 	f.Check("runs and replays")
 }

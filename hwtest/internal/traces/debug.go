@@ -94,8 +94,7 @@ func InPieces(t *rig.T, n int) {
 			t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
 		}
 		play()
-		t.Start(x)
-		f.Run(9)
+		f.Start(x)
 		t.Replay(tr)
 		play()
 	}
@@ -132,8 +131,7 @@ func lookBetween(t *rig.T) {
 	if at := rig.As[*debug.StepError](t, err); at.First != 1 {
 		t.Errorf("error %v", err)
 	}
-	t.RunAndWait(x)
-	f.Run(5)
+	f.Start(x)
 	f.Check("after a run that was cut short")
 }
 
@@ -181,8 +179,8 @@ func bisectHang(t *rig.T) {
 	tr := u.Capture("t", x, x, stuck, x)
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {
-			words := rig.MakeWords(b.Size(), func(int) uint32 { return v })
-			return errors.Join(u.Queue.Write(u.Ctx, b, 0, words), u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
+			return errors.Join(u.Queue.Write(u.Ctx, b, 0, rig.Repeated(b.Size(), v)),
+				u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
 		}
 	}
 	step, err := tr.Debug().Bisect(u.Ctx, prepare(0), func(int) (bool, error) { return true, nil })

@@ -29,7 +29,7 @@ func fileCases() rig.Table {
 }
 
 // saved saves a trace of programs with their words, and releases everything.
-func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
+func saved(t *rig.T, n int) ([]byte, *rig.Mix) {
 	t.Helper()
 	f := t.Follow()
 	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
@@ -41,18 +41,16 @@ func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 	for i := range n {
 		seq = append(seq, xs[i%len(xs)])
 	}
-	tr := t.Capture("file", seq...)
-	t.Replay(tr)
-	replay(f, n)
+	tr := f.Capture("file", seq...)
+	f.Replay(tr)
 	f.Check("the recorded trace")
-	var out bytes.Buffer
-	t.OK(tr.Save(t.Ctx, &out, append(opts, reprise.WithData())...))
+	file := t.Save(tr, reprise.WithData())
 	t.Release(tr)
 	for _, x := range xs {
 		t.Release(x)
 	}
 	t.Free(f.Buffer)
-	return out.Bytes(), f
+	return file, f
 }
 
 func replay(f *rig.Mix, n int) {
@@ -66,7 +64,7 @@ func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
 	t.Helper()
 	// Moves the kernels.
 	t.Buffer(allocator.DRAM, 1<<18, 2048)
-	tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file)))
+	tr := t.LoadTrace(file)
 	f.Buffer = tr.Buffers()[0]
 	return tr
 }
@@ -85,8 +83,7 @@ func traceFromFile(t *rig.T, n int) {
 		f.Check("three replays")
 		x := f.Load("between", 9)
 		for range 3 {
-			t.Start(x)
-			f.Run(9)
+			f.Start(x)
 			t.Replay(tr)
 			replay(f, n)
 		}
@@ -121,17 +118,16 @@ func fileResults(t *rig.T) {
 	t.Fails("a file without results", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
 	t.Replay(tr)
 	replay(f, 3)
-	var out bytes.Buffer
-	t.OK(tr.Save(t.Ctx, &out, reprise.WithResults(f.Buffer)))
+	out := t.Save(tr, reprise.WithResults(f.Buffer))
 	t.Release(tr)
 	decoded, err := tracebuf.Decode(bytes.NewReader(file))
 	t.OK(err)
-	results, err := tracebuf.Decode(&out)
+	results, err := tracebuf.Decode(bytes.NewReader(out))
 	t.OK(err)
 	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers
 	var both bytes.Buffer
 	t.OK(tracebuf.Encode(&both, decoded))
-	tr = t.Hold(t.Dev.LoadTrace(t.Ctx, &both))
+	tr = t.LoadTrace(both.Bytes())
 	rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx))
 	t.Replay(tr)
 	t.OK(tr.Debug().CheckResults(t.Ctx))
@@ -150,8 +146,7 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
 	})
 	data := t.Fill(b, 5)
-	var file bytes.Buffer
-	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
+	file := t.Save(tr, reprise.WithData())
 	t.Release(tr)
 	t.Release(x)
 	t.Free(b)
@@ -161,7 +156,7 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 				conf.Addr = b.Addr()
 				t.BufferOf(conf)
 			}
-			tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes())))
+			tr := t.LoadTrace(file)
 			got := tr.Buffers()[0]
 			if taken == (got.Addr() == b.Addr()) || got.Layout() != s.Layout {
 				t.Errorf("the buffer is %v at %#x, it was at %#x", got.Layout(), got.Addr(), b.Addr())
@@ -202,9 +197,8 @@ func partsFromFile(t *rig.T) {
 	if bytes.Equal(was[20*page:21*page], after[20*page:21*page]) {
 		t.Error("a replay has written nothing")
 	}
-	var file bytes.Buffer
-	t.OK(tr.Save(t.Ctx, &file, reprise.WithData(in), reprise.WithResults(out)))
-	f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+	file := t.Save(tr, reprise.WithData(in), reprise.WithResults(out))
+	f, err := tracebuf.Decode(bytes.NewReader(file))
 	t.OK(err)
 	if p := f.Image.Params[0]; p.First != 2 || p.Pages != 1 || f.Image.Buffers[p.Buffer].Name != whole.Name() {
 		t.Errorf("the parameter is %+v", p)
@@ -213,7 +207,7 @@ func partsFromFile(t *rig.T) {
 		r.Offset != 20*page {
 		t.Errorf("%d data, %d results: at %d and %d", len(f.Data), len(f.Results), d.Offset, r.Offset)
 	}
-	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole)))
+	loaded := t.LoadTrace(file, reprise.WithBuffers(whole))
 	t.WriteAt(whole, 20*page, make([]byte, page))
 	rig.As[*debug.VerifyError](t, loaded.Debug().CheckResults(t.Ctx))
 	t.Replay(loaded)

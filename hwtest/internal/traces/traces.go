@@ -3,6 +3,7 @@ package traces
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,25 +52,18 @@ func TraceOf(t *rig.T, n, replays int, between bool) {
 	}
 	f := t.Follow()
 	on := chip.Grid(4, 3)
-	var xs []*reprise.Executable
+	var xs, seq []*reprise.Executable
 	for i := range min(n, 5) {
 		xs = append(xs, f.Load(fmt.Sprint(i), uint32(i+1), on))
 	}
-	var seq []*reprise.Executable
 	for i := range n {
 		seq = append(seq, xs[i*3%len(xs)])
 	}
-	tr := t.Capture("trace", seq...)
+	tr := f.Capture("trace", seq...)
 	for r := range replays {
-		t.Replay(tr)
-		for i := range n {
-			f.Run(uint32(i*3%len(xs)+1), on)
-		}
-		if between {
-			for k := range r + 1 {
-				t.Start(xs[k%len(xs)])
-				f.Run(uint32(k%len(xs)+1), on)
-			}
+		f.Replay(tr)
+		for k := 0; between && k <= r; k++ {
+			f.Start(xs[k%len(xs)])
 		}
 	}
 	f.Check("after all replays")
@@ -80,13 +74,10 @@ func tracesAlive(t *rig.T, n int) {
 	var traces []*reprise.Trace
 	for i := range n {
 		x := f.Load(fmt.Sprint(i), uint32(100+i))
-		traces = append(traces, t.Capture(fmt.Sprint(i), x, x))
+		traces = append(traces, f.Capture(fmt.Sprint(i), x, x))
 	}
 	for k := range 5 * n {
-		i := k * k % n
-		t.Replay(traces[i])
-		f.Run(uint32(100 + i))
-		f.Run(uint32(100 + i))
+		f.Replay(traces[k*k%n])
 	}
 	f.Check("all traces")
 }
@@ -94,16 +85,13 @@ func tracesAlive(t *rig.T, n int) {
 func captureRunsNothing(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 9)
-	t.Start(x)
-	f.Run(9)
+	f.Start(x)
 	tr := t.Capture("t", x, x, x)
 	f.Check("after the capture")
-	t.Start(x)
-	f.Run(9)
+	f.Start(x)
 	f.Check("after a run after the capture")
 	t.Release(tr)
-	t.RunAndWait(x)
-	f.Run(9)
+	f.Start(x)
 	f.Check("after a trace that never ran was released")
 }
 
@@ -111,12 +99,9 @@ func hundredsOfReplays(t *rig.T) {
 	f := t.Follow()
 	on := chip.Grid(2, 2)
 	x := f.Load("x", 5, on)
-	tr := t.Capture("t", x, x)
-	n := t.Size(t.More(1000, 50_000), 100)
-	for range n {
-		t.Replay(tr)
-		f.Run(5, on)
-		f.Run(5, on)
+	tr := f.Capture("t", x, x)
+	for range t.Size(t.More(1000, 50_000), 100) {
+		f.Replay(tr)
 	}
 	f.Check("after all replays")
 }
@@ -127,20 +112,13 @@ func mixedSizes(t *rig.T) {
 	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000} {
 		xs = append(xs, f.LoadLong(fmt.Sprint(n), uint32(i+1), n&^15))
 	}
-	var numbers []uint32
 	for i := range t.Size(120, 20) {
-		k := i * i % len(xs)
-		seq = append(seq, xs[k])
-		numbers = append(numbers, uint32(k+1))
+		seq = append(seq, xs[i*i%len(xs)])
 	}
-	tr := t.Capture("t", seq...)
+	tr := f.Capture("t", seq...)
 	for r := range 3 {
-		t.Replay(tr)
-		for _, n := range numbers {
-			f.Run(n)
-		}
-		t.Start(xs[r])
-		f.Run(uint32(r + 1))
+		f.Replay(tr)
+		f.Start(xs[r])
 	}
 	f.Check("after three replays")
 }
@@ -178,12 +156,11 @@ func traceRelease(t *rig.T) {
 	x := f.Load("x", 5)
 	before := t.Allocated()
 	for range 3 {
-		tr := t.Capture("t", x)
+		tr := f.Capture("t", x)
 		if t.Allocated().Trace <= before.Trace {
 			t.Error("a trace takes no memory")
 		}
-		t.Replay(tr)
-		f.Run(5)
+		f.Replay(tr)
 		t.Release(tr)
 		t.SameMemory(before)
 	}
@@ -205,24 +182,22 @@ func captureErrorPlace(t *rig.T) {
 func closedInTrace(t *rig.T) {
 	f := t.Follow()
 	x := f.LoadLong("x", 5, 8192)
-	tr := t.Capture("t", x)
+	tr := f.Capture("t", x)
 	t.Release(x)
 	// New buffers must not lie where the closed program's kernels are.
 	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
 	t.Fill(b, 3)
 	y := f.LoadLong("y", 6, 8192)
 	for range 3 {
-		t.Replay(tr)
-		f.Run(5)
-		t.Start(y)
-		f.Run(6)
+		f.Replay(tr)
+		f.Start(y)
 	}
 	f.Check("replays of a closed program")
 }
 
 func freedInTrace(t *rig.T) {
 	n := 64 * t.Grid().Size()
-	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: n, PageSize: 64, Name: "freed"})
+	b := t.Buffer(allocator.L1, n, 64)
 	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
 	tr := t.Capture("t", x)
 	t.Release(x)
@@ -285,9 +260,7 @@ func traceDescription(t *rig.T) {
 		t.Errorf("%d lines, the last is %q", len(lines), last)
 	}
 	for _, w := range []string{"WRITE_PACKED", "SEND_GO_SIGNAL", "WRITE_PACKED_LARGE", "EXEC_BUF_END"} {
-		if !strings.Contains(text.String(), w) {
-			t.Errorf("the text has no %s", w)
-		}
+		t.Says(errors.New(text.String()), w)
 	}
 }
 
@@ -320,7 +293,7 @@ func concurrentUse(t *rig.T) {
 	}
 	t.Wait()
 	for range 4 * n {
-		f.Run(5, on)
+		f.Ran(x)
 	}
 	f.Check("all runs and replays")
 }
