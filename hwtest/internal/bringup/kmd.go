@@ -3,7 +3,6 @@ package bringup
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -29,22 +28,14 @@ func KMD() rig.Table {
 	cs.Add("host memory in", "a tile reads pinned host memory", hostMemoryIn)
 	cs.Add("host memory through a window", "the host sees its own pinned memory through the PCIe tile", hostMemoryLoop)
 	cs.Add("two pins", "two pieces of pinned memory have addresses of their own", twoPins)
-	for _, width := range []int{1, 2, 4, 8} {
-		for _, at := range []string{"start", "middle", "end"} {
-			cs.Add(fmt.Sprintf("access of %d bytes at the %s of L1", width, at), "an access of exactly one width changes exactly its bytes",
-				func(t *rig.T) { exactWidth(t, width, at) })
-		}
-	}
+	rig.Pairs(&cs, "access of %d bytes at the %s of L1", "an access of exactly one width changes exactly its bytes", exactWidth,
+		[]int{1, 2, 4, 8}, []string{"start", "middle", "end"})
 	rig.Each(&cs, "copy of %d bytes", "copies of any length at any alignment change exactly their bytes", copies,
 		1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 64, 4095, 4096, 65537, 1<<20)
 	rig.Each(&cs, "multicast to %s", "a multicast reaches every tile of its rectangle and none outside", multicastRect,
 		"single", "row", "column", "corner", "inner", "all", "last row", "last column")
-	for _, class := range []int{0, 1, 2} {
-		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
-			cs.Add(fmt.Sprintf("window class %d %v", class, caching), "windows of every kind work to their last byte",
-				func(t *rig.T) { windowEnds(t, class, caching) })
-		}
-	}
+	rig.Pairs(&cs, "window class %d %v", "windows of every kind work to their last byte", windowEnds,
+		[]int{0, 1, 2}, []kmd.Caching{kmd.Uncached, kmd.WriteCombined})
 	rig.Each(&cs, "ordering %d", "a load after a store through the same window sees it, whatever the ordering", ordering,
 		kmd.Strict, kmd.Relaxed, kmd.Posted)
 	rig.Each(&cs, "stream %d counts", "a stream's counter adds and wraps at 17 bits", streamCounts, 0, 8, 31, 48, 55)
@@ -72,22 +63,18 @@ func telemetry(t *rig.T) {
 }
 
 func everyL1(t *rig.T) {
+	each := func(do func(c chip.Core, at uint32, data []byte)) {
+		seed := uint32(0)
+		for c := range t.Chip.Workers() {
+			for _, at := range []uint32{0, 0x1000, t.Params.L1Size / 2, t.Params.L1Size - 16} {
+				do(c, at, rig.Pattern(seed, 16))
+				seed++
+			}
+		}
+	}
 	// All writes first: two cores that were one tile show the later bytes twice.
-	places := []uint32{0, 0x1000, t.Params.L1Size / 2, t.Params.L1Size - 16}
-	seed := uint32(0)
-	for c := range t.Chip.Workers() {
-		for _, at := range places {
-			t.Poke(c, at, rig.Pattern(seed, 16))
-			seed++
-		}
-	}
-	seed = 0
-	for c := range t.Chip.Workers() {
-		for _, at := range places {
-			t.InL1(c, at, rig.Pattern(seed, 16), "at %#x", at)
-			seed++
-		}
-	}
+	each(t.Poke)
+	each(func(c chip.Core, at uint32, data []byte) { t.InL1(c, at, data, "at %#x", at) })
 }
 
 func nodeIDs(t *rig.T) {
@@ -95,20 +82,17 @@ func nodeIDs(t *rig.T) {
 		raw, err := t.Chip.Physical(c)
 		t.OK(err)
 		for _, n := range []chip.NOC{chip.NOC0, chip.NOC1} {
-			id, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.NIU.Reg(n, t.Params.NIU.NodeID)))
-			t.OK(err)
+			id := t.Load32(t.Virtual(c), uint64(t.Params.NIU.Reg(n, t.Params.NIU.NodeID)))
 			rig.Equal(t, id&0xFFF, t.Chip.NodeID(n, raw)&0xFFF, "core %v: node on %v", c, n)
 		}
-		logical, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.NIU.Reg(chip.NOC0, t.Params.NIU.IDLogical)))
-		t.OK(err)
+		logical := t.Load32(t.Virtual(c), uint64(t.Params.NIU.Reg(chip.NOC0, t.Params.NIU.IDLogical)))
 		rig.Equal(t, logical, t.Virtual(c).Packed(), "core %v: virtual coordinate", c)
 	}
 }
 
 func resetRegisters(t *rig.T) {
 	for c := range t.Chip.Workers() {
-		v, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.SoftReset))
-		t.OK(err)
+		v := t.Load32(t.Virtual(c), uint64(t.Params.SoftReset))
 		rig.Equal(t, v&t.Params.ResetAll, t.Params.ResetAll, "core %v: reset bits", c)
 	}
 }
@@ -143,9 +127,7 @@ func bankPorts(t *rig.T) {
 func allOnes(t *rig.T) {
 	c := chip.Core{}
 	t.Poke(c, rig.Scratch, []byte{0xFF, 0xFF, 0xFF, 0xFF})
-	if v, err := t.KMD.Read32(t.Virtual(c), rig.Scratch); err != nil || v != 0xFFFFFFFF {
-		t.Errorf("read %#x, %v", v, err)
-	}
+	rig.Equal(t, t.Load32(t.Virtual(c), rig.Scratch), 0xFFFFFFFF, "word of all ones")
 }
 
 func window(t *rig.T, size uint64, caching kmd.Caching) *kmd.Window {
@@ -337,20 +319,16 @@ func streamCounts(t *rig.T, stream int) {
 	const mask = 1<<chip.StreamCounterBits - 1
 	for _, c := range t.Corners() {
 		xy := t.Virtual(c)
-		load := func() uint32 {
-			v, err := t.KMD.Read32(xy, available)
-			t.OK(err)
-			return v & mask
-		}
+		load := func() uint32 { return t.Load32(xy, available) & mask }
 		count := load()
 		for _, n := range []int32{1, 7, -3, 1 << 15, 1 << 15, 1<<16 - 1, 1, -(1 << 15), 100} {
-			t.OK(t.KMD.Write32(xy, update, chip.StreamUpdate(n)))
+			t.Store32(xy, update, chip.StreamUpdate(n))
 			count = (count + uint32(n)) & mask
 			if got := load(); got != count {
 				t.Fatalf("core %v: after %+d the counter is %#x, want %#x", c, n, got, count)
 			}
 		}
-		t.OK(t.KMD.Write32(xy, update, chip.StreamUpdate(-int32(load()))))
+		t.Store32(xy, update, chip.StreamUpdate(-int32(load())))
 		rig.Equal(t, load(), 0, "core %v: counter after subtracting everything", c)
 	}
 }
@@ -372,15 +350,12 @@ func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, 
 	}
 	xy := t.Virtual(c)
 	count := func() uint32 {
-		v, err := t.KMD.Read32(xy, uint64(niu.Counter(chip.NOC0, chip.WrAckReceived)))
-		t.OK(err)
-		r, err := t.KMD.Read32(xy, uint64(niu.Counter(chip.NOC0, chip.RdRespReceived)))
-		t.OK(err)
-		return v + r
+		return t.Load32(xy, uint64(niu.Counter(chip.NOC0, chip.WrAckReceived))) +
+			t.Load32(xy, uint64(niu.Counter(chip.NOC0, chip.RdRespReceived)))
 	}
 	before := count()
 	for _, r := range append(regs, [2]uint32{niu.CmdCtrl, 1}) {
-		t.OK(t.KMD.Write32(xy, uint64(niu.Command(chip.NOC0, 0, r[0])), r[1]))
+		t.Store32(xy, uint64(niu.Command(chip.NOC0, 0, r[0])), r[1])
 	}
 	for end := time.Now().Add(t.Patience()); count() == before; {
 		if time.Now().After(end) {
@@ -423,9 +398,7 @@ func hostMemoryLoop(t *rig.T) {
 	for i, at := range []uint64{0, 0x40, 0xFFFC} {
 		want := 0xC0FFEE00 + uint32(i)
 		h.Store32(at, want)
-		if v, err := t.KMD.Read32(t.Chip.PCIe(chip.NOC0), h.NOCAddr()+at); err != nil || v != want {
-			t.Errorf("offset %#x: %#x, %v, want %#x", at, v, err, want)
-		}
+		rig.Equal(t, t.Load32(t.Chip.PCIe(chip.NOC0), h.NOCAddr()+at), want, "offset %#x", at)
 	}
 }
 

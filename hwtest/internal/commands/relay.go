@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -13,18 +14,12 @@ const Half = 64 << 10
 
 func relayCases() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000} {
-		for _, from := range []string{"L1", "DRAM", "host memory"} {
-			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes from %s", n, from), "data of any length come from any memory to a dispatcher's write",
-				func(t *rig.T) { RelayLinear(t, n, from, 0) })
-		}
-	}
-	for _, skew := range []int{16, 32, 48} {
-		for _, n := range []int{16, Half - 16, Half, Half + 48, 200_000} {
-			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes at address +%d", n, skew), "the relay's scratch memory is aligned with its source",
-				func(t *rig.T) { RelayLinear(t, n, "DRAM", skew) })
-		}
-	}
+	rig.Pairs(&cs, "RELAY_LINEAR %d bytes from %s", "data of any length come from any memory to a dispatcher's write",
+		func(t *rig.T, n int, from string) { RelayLinear(t, n, from, 0) },
+		[]int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000}, []string{"L1", "DRAM", "host memory"})
+	rig.Pairs(&cs, "RELAY_LINEAR %[2]d bytes at address +%[1]d", "the relay's scratch memory is aligned with its source",
+		func(t *rig.T, skew, n int) { RelayLinear(t, n, "DRAM", skew) },
+		[]int{16, 32, 48}, []int{16, Half - 16, Half, Half + 48, 200_000})
 	for _, dram := range []bool{true, false} {
 		kind := map[bool]string{true: "DRAM", false: "L1"}[dram]
 		for _, g := range []struct{ page, pages, start, adjust int }{
@@ -35,12 +30,8 @@ func relayCases() rig.Table {
 				func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) })
 		}
 	}
-	for _, subs := range []int{1, 2, 7, 34, 35} {
-		for _, log := range []int{10, 11, 12, 14} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED %d buffers of pages of %d", subs, 1<<log), "several interleaved buffers are gathered one after the other",
-				func(t *rig.T) { RelayPagedPacked(t, subs, log) })
-		}
-	}
+	rig.Pairs(&cs, "RELAY_PAGED_PACKED %d buffers of pages of %d", "several interleaved buffers are gathered one after the other",
+		RelayPagedPacked, []int{1, 2, 7, 34, 35}, []int{1 << 10, 1 << 11, 1 << 12, 1 << 14})
 	for _, log := range []int{11, 14} {
 		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
 			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, of any total length",
@@ -48,10 +39,8 @@ func relayCases() rig.Table {
 		}
 	}
 	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
-		for _, commands := range []int{1, 40, 1000} {
-			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do",
-				func(t *rig.T) { ExecBuf(t, commands, log) })
-		}
+		rig.Each(&cs, fmt.Sprintf("EXEC_BUF %%d commands in pages of %d", 1<<log), "commands in DRAM run as those of the issue queue do",
+			func(t *rig.T, commands int) { ExecBuf(t, commands, log) }, 1, 40, 1000)
 	}
 	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", relayLinearH)
 	cs.Add("RELAY_LINEAR from the end of a DRAM bank", "the relay's source address has more than 32 bits where the tile has", relayHigh)
@@ -152,16 +141,17 @@ func relayOnePacked(t *rig.T, n, log int) {
 	t.InL1(dst, rig.Scratch-32, want, "relayed")
 }
 
-func RelayPagedPacked(t *rig.T, subs, log int) {
+func RelayPagedPacked(t *rig.T, subs, page int) {
+	log := bits.TrailingZeros(uint(page))
 	align := t.Layout().DRAMAlign()
 	var r cq.RelayPagedPacked
 	var want []byte
 	banks := len(t.Chip.DRAMBanks())
 	for i := range subs {
-		n := (1<<log)*(i%3) + align*(1+i%5)
+		n := page*(i%3) + align*(1+i%5)
 		base := uint64(2<<20 + i*(1<<16))
 		data := rig.Pattern(uint32(i+subs), n)
-		t.PokePages(true, base, 1<<log, i%banks, data)
+		t.PokePages(true, base, page, i%banks, data)
 		r.Subs = append(r.Subs, cq.PagedSub{StartPage: uint16(i % banks), LogPageSize: uint16(log), Base: uint32(base), Length: uint32(n)})
 		want = append(want, data...)
 	}

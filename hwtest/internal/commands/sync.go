@@ -72,7 +72,7 @@ func streamAt(t *rig.T, v uint32) {
 	t.Helper()
 	t.Finish()
 	update := uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailableUpdate))
-	t.OK(t.KMD.Write32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(v-shown(t)))))
+	t.Store32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(v-shown(t))))
 	if now := shown(t); now&cq.CountMask != v&cq.CountMask {
 		t.Fatalf("the stream shows %#x, want %#x", now, v)
 	}
@@ -87,9 +87,7 @@ func expect(t *rig.T, n cq.Count) {
 
 func shown(t *rig.T) uint32 {
 	t.Helper()
-	v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailable)))
-	t.OK(err)
-	return v
+	return t.Load32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailable)))
 }
 
 func waitStream(t *rig.T, start, want uint32) {
@@ -106,7 +104,7 @@ func waitStream(t *rig.T, start, want uint32) {
 		t.Waypoint(t.DispatchCore(), chip.BRISC, "WRKR")
 		t.InL1(c, rig.Scratch, make([]byte, 16), "written before the count was reached")
 		n := (left + 1) / 2
-		t.OK(t.KMD.Write32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(n))))
+		t.Store32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(n)))
 		left -= n
 	}
 	expect(t, cq.Count(want))

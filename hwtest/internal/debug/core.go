@@ -61,8 +61,8 @@ func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 	xy := tile.XY()
 	startsAt(t, tile, p, at)
 	t.OK(t.KMD.Write(xy, uint64(at), code))
-	t.OK(t.KMD.Write32(xy, counted, 0))
-	t.OK(t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^p.ResetBit()))
+	t.Store32(xy, counted, 0)
+	t.Store32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^p.ResetBit())
 	t.Cleanup(func() {
 		if err := t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll); err != nil {
 			t.Error(err)
@@ -100,18 +100,15 @@ func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	code = append(code, 0x0000006F)
 	xy := tile.XY()
 	t.OK(t.KMD.Write(xy, uint64(t.Params.ResetPC[chip.BRISC]), words(code...)))
-	t.OK(t.KMD.Write32(xy, counted, 0))
-	t.OK(t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^chip.BRISC.ResetBit()))
+	t.Store32(xy, counted, 0)
+	t.Store32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^chip.BRISC.ResetBit())
 	counts(t, tile, 0)
-	t.OK(t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll))
+	t.Store32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll)
 }
 
 func counts(t *rig.T, tile *core.Tile, from uint32) {
 	t.Helper()
-	for v := from; v == from; {
-		var err error
-		v, err = t.KMD.Read32(tile.XY(), counted)
-		t.OK(err)
+	for t.Load32(tile.XY(), counted) == from {
 		t.OK(t.Ctx.Err())
 	}
 }
@@ -123,16 +120,14 @@ func debugInterface(t *rig.T, p chip.Processor) {
 	t.OK(err)
 	t.Fails("registers of a running processor", rig.Error(c.Registers()), core.ErrRunning)
 	t.OK(c.Pause(t.Ctx))
-	before, err := t.KMD.Read32(tile.XY(), counted)
-	t.OK(err)
+	before := t.Load32(tile.XY(), counted)
 	t.OK(c.SetRegister(10, 1000))
 	t.OK(c.SetRegister(core.PC, at+8))
 	t.OK(c.Step(t.Ctx))
 	t.OK(c.Step(t.Ctx))
 	regs, err := c.Registers()
 	t.OK(err)
-	v, err := t.KMD.Read32(tile.XY(), counted)
-	t.OK(err)
+	v := t.Load32(tile.XY(), counted)
 	if before == 0 || regs[10] != 1001 || regs[11] != counted || regs[core.PC] != at+16 || v != 1001 {
 		t.Errorf("after two steps: a0 %d, a1 %#x, pc %#x, L1 has %d; it was %d", regs[10], regs[11], regs[core.PC], v, before)
 	}
@@ -153,8 +148,7 @@ func debugInterface(t *rig.T, p chip.Processor) {
 	if !s.Watch || s.Hits != 1<<slot {
 		t.Errorf("after a store that is watched: %+v", s)
 	}
-	v, err = t.KMD.Read32(tile.XY(), counted)
-	t.OK(err)
+	v = t.Load32(tile.XY(), counted)
 	t.OK(c.Detach())
 	counts(t, tile, v)
 }

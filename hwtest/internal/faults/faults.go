@@ -333,9 +333,7 @@ func stoppedDispatcher(t *rig.T) {
 	u := t.ShortQueues()
 	core := u.DispatchCore()
 	xy, reg := u.Virtual(core), uint64(u.Params.SoftReset)
-	reset, err := u.KMD.Read32(xy, reg)
-	t.OK(err)
-	t.OK(u.KMD.Write32(xy, reg, reset|chip.BRISC.ResetBit()))
+	u.Store32(xy, reg, u.Load32(xy, reg)|chip.BRISC.ResetBit())
 	t.OK(u.CQ.Send(u.Ctx, u.Commands(func(b *cq.Builder) {
 		u.WriteTile(b, u.Grid().Start, rig.Scratch, rig.Pattern(1, 64))
 	}), false))

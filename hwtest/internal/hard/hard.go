@@ -137,7 +137,7 @@ func keys() []key {
 		{name: "relays", queues: true, fn: func(t *rig.T) {
 			commands.RelayLinear(t, 3*commands.Half+16, "DRAM", 16)
 			commands.RelayPaged(t, true, commands.Half+64, 3, 0, 0)
-			commands.RelayPagedPacked(t, 35, 10)
+			commands.RelayPagedPacked(t, 35, 1<<10)
 			commands.RingbufferOffsets(t)
 			commands.RingbufferThenRelay(t)
 			commands.StallOrders(t)

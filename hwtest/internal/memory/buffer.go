@@ -18,9 +18,11 @@ func Cases() rig.Table {
 	return slices.Concat(bufferCases(), memoryCases(), transferCases(), pinnedCases())
 }
 
+var kinds = []allocator.Kind{allocator.DRAM, allocator.L1}
+
 func bufferCases() rig.Table {
 	var cs rig.Table
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+	for _, k := range kinds {
 		for _, size := range []int{1, 4, 15, 16, 32, 48, 64, 100, 1000, 2048, 4096, 4097, 64 << 10, 200 << 10} {
 			for _, pages := range []int{1, 13, 150} {
 				if size*pages > 8<<20 || k == allocator.L1 && pages > 100 && size > 4097 {
@@ -102,7 +104,7 @@ func transferErrors(t *rig.T) {
 }
 
 func heldByProgram(t *rig.T) {
-	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * t.Grid().Size(), PageSize: 64, Name: "held"})
+	b := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64)
 	x := t.Load(t.StoreProgram("holder", t.Grid(), b, 1))
 	t.Free(b)
 	other := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64)
@@ -118,12 +120,10 @@ func heldByProgram(t *rig.T) {
 
 func transferCases() rig.Table {
 	var cs rig.Table
-	for _, page := range []int{16, 32, 100, 2048, 5000} {
-		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-			cs.Add(fmt.Sprintf("bytes of pages of %d in %v", page, k), "any range of bytes is read and written, and nothing beside it",
-				func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}) })
-		}
-	}
+	const anyRange = "any range of bytes is read and written, and nothing beside it"
+	rig.Pairs(&cs, "bytes of pages of %d in %v", anyRange, func(t *rig.T, page int, k allocator.Kind) {
+		byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page})
+	}, []int{16, 32, 100, 2048, 5000}, kinds)
 	grid := []chip.Range{chip.Grid(3, 2)}
 	for _, s := range []allocator.ShardSpec{
 		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid},
@@ -158,20 +158,12 @@ func byteRanges(t *rig.T, c reprise.BufferConfig) {
 func startedBytes(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 50*100, 100)
 	want := t.Fill(b, 3)
-	var reads []*reprise.Pending
-	var got [][]byte
-	at := func(i int) (off, n int) { return 37 * i, 1 + 61*i%700 }
+	var reads []func(string, ...any)
 	for i := range t.Size(40, 12) {
-		off, n := at(i)
-		dst := make([]byte, n)
-		p, err := t.Queue.StartRead(t.Ctx, b, off, dst)
-		t.OK(err)
-		reads, got = append(reads, p), append(got, dst)
+		reads = append(reads, t.StartRead(b, 37*i, want[37*i:][:1+61*i%700]))
 	}
-	for i, p := range reads {
-		t.WaitFor(p)
-		off, n := at(i)
-		t.Same(want[off:off+n], got[i], "%d B from %d on", n, off)
+	for i, check := range reads {
+		check("read %d", i)
 	}
 }
 

@@ -15,13 +15,9 @@ const notCopied = "what the device itself reads and writes in host memory is rig
 
 func pinnedCases() rig.Table {
 	var cs rig.Table
-	for _, page := range []int{16, 100, 2048, 5008} {
-		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-			cs.Add(fmt.Sprintf("pinned memory and pages of %d in %v", page, k), notCopied, func(t *rig.T) {
-				pinnedRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}, page%16 == 0)
-			})
-		}
-	}
+	rig.Pairs(&cs, "pinned memory and pages of %d in %v", notCopied, func(t *rig.T, page int, k allocator.Kind) {
+		pinnedRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}, page%16 == 0)
+	}, []int{16, 100, 2048, 5008}, kinds)
 	for _, s := range []allocator.ShardSpec{
 		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(3, 2)}},
 		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}},

@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"errors"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -175,26 +173,28 @@ func shardedDRAM(t *rig.T) {
 }
 
 func fixedAddress(t *rig.T) {
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+	for _, k := range kinds {
 		before := t.Dev.MemoryFingerprint(k)
 		size := 128 * t.Dev.Memory(k).Banks
-		b := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "chosen"})
+		conf := reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "chosen"}
+		b := t.BufferOf(conf)
 		if t.Dev.MemoryFingerprint(k) == before {
 			t.Errorf("%v: the fingerprint doesn't see a buffer", k)
 		}
 		want := t.Fill(b, 9)
-		var occupied *allocator.OccupiedError
-		if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late",
-			Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
+		there := conf
+		there.Addr = b.Addr()
+		_, err := t.Dev.NewBuffer(there)
+		if e := rig.As[*allocator.OccupiedError](t, err); len(e.By) != 1 || e.By[0].Owner != "chosen" {
 			t.Errorf("%v: where something is: %v", k, err)
 		}
 		t.Free(b)
 		rig.Equal(t, t.Dev.MemoryFingerprint(k), before, "%v: fingerprint after a buffer came and went", k)
-		again := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "again"})
+		again := t.BufferOf(conf)
 		rig.Equal(t, again.Addr(), b.Addr(), "%v: address with the same fingerprint", k)
 		t.Holds(again, want, "what was there before")
 		t.Free(again)
-		fixed := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
+		fixed := t.BufferOf(there)
 		rig.Equal(t, fixed.Addr(), b.Addr(), "%v: fixed address", k)
 		t.Holds(fixed, want, "at its fixed address")
 	}
@@ -214,9 +214,8 @@ func smallBuffers(t *rig.T) {
 	t.Holds(b, want, "a small buffer")
 	ShardedKernel(t, allocator.L1Small, c)
 	t.Holds(b, want, "a small buffer beside another")
-	var oom *allocator.OutOfMemoryError
-	if _, err := t.Dev.NewBuffer(Sharded(allocator.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != allocator.L1Small ||
-		oom.Total != small {
+	_, err := t.Dev.NewBuffer(Sharded(allocator.L1Small, c, small))
+	if e := rig.As[*allocator.OutOfMemoryError](t, err); e.Kind != allocator.L1Small || e.Total != small {
 		t.Errorf("more than the region has: %v", err)
 	}
 	if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, Name: "interleaved"}); err == nil {

@@ -224,9 +224,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 	}
 	var counters []byte
 	for s := range 8 {
-		v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()),
-			uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch+s, chip.SpaceAvailable)))
-		t.OK(err)
+		v := t.Load32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch+s, chip.SpaceAvailable)))
 		counters = rig.AppendWord(counters, v&cq.CountMask)
 	}
 	return append(out, outcome{"records", records}, outcome{"counters of completions", counters})

@@ -49,22 +49,16 @@ func writeHereReadThere(t *rig.T) {
 	written, read := t.Dev.NewEvent("written"), t.Dev.NewEvent("read")
 	b := t.Buffer(allocator.DRAM, 2048*t.Size(1000, 50), 2048)
 	t.OK(q[0].Record(t.Ctx, read))
-	var reads []*reprise.Pending
-	var got [][]byte
-	n := t.Size(20, 4)
-	for i := range n {
+	var reads []func(string, ...any)
+	for i := range t.Size(20, 4) {
 		t.OK(q[1].WaitEvent(t.Ctx, read))
-		t.OK(q[1].Write(t.Ctx, b, 0, rig.Pattern(uint32(i), b.Size())))
+		want := t.On(q[1]).Fill(b, uint32(i))
 		t.Follows(q[0], q[1], written)
-		dst := make([]byte, b.Size())
-		p, err := q[0].StartRead(t.Ctx, b, 0, dst)
-		t.OK(err)
+		reads = append(reads, t.StartRead(b, 0, want))
 		t.OK(q[0].Record(t.Ctx, read))
-		reads, got = append(reads, p), append(got, dst)
 	}
-	for i, p := range reads {
-		t.WaitFor(p)
-		t.Same(rig.Pattern(uint32(i), b.Size()), got[i], "round %d", i)
+	for i, check := range reads {
+		check("round %d", i)
 	}
 	t.FinishBoth()
 }
@@ -155,14 +149,11 @@ func idsWrap(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64*4, 64)
 	for i := range 1 + -rig.FirstEvent&0xFF { // more than are left before the wrap
-		want, got := rig.Pattern(uint32(i), b.Size()), make([]byte, b.Size())
-		t.OK(q[i%2].Write(t.Ctx, b, 0, want))
+		want := t.On(q[i%2]).Fill(b, uint32(i))
 		t.Follows(q[1-i%2], q[i%2], e)
-		p, err := q[1-i%2].StartRead(t.Ctx, b, 0, got)
-		t.OK(err)
+		check := t.On(q[1-i%2]).StartRead(b, 0, want)
 		t.Follows(q[i%2], q[1-i%2], e)
-		t.WaitFor(p)
-		t.Same(want, got, "round %d", i)
+		check("round %d", i)
 	}
 	t.FinishBoth()
 }
@@ -220,8 +211,7 @@ func FourEvents(t *rig.T, n int) {
 		t.Helper()
 		t.OK(q[1].WaitEvent(t.Ctx, firstDone), q[1].Write(t.Ctx, in, 0, input(i)), q[1].Record(t.Ctx, written))
 	}
-	var reads []*reprise.Pending
-	got := make([][]byte, n)
+	var reads []func(string, ...any)
 	write(0)
 	for i := range n {
 		t.OK(q[0].WaitEvent(t.Ctx, written), q[0].Run(t.Ctx, first), q[0].Record(t.Ctx, firstDone))
@@ -231,17 +221,13 @@ func FourEvents(t *rig.T, n int) {
 			write(i + 1)
 		}
 		t.OK(q[1].WaitEvent(t.Ctx, lastDone))
-		got[i] = make([]byte, out.Size())
-		p, err := q[1].StartRead(t.Ctx, out, 0, got[i])
-		t.OK(err)
-		t.OK(q[1].Record(t.Ctx, read))
-		reads = append(reads, p)
-	}
-	for i, p := range reads {
-		t.WaitFor(p)
 		in := input(i)
 		want := rig.MakeWords(len(in), func(k int) uint32 { return rig.Word(in[4*k:]) + 5 })
-		t.Same(want, got[i], "output %d", i)
+		reads = append(reads, t.On(q[1]).StartRead(out, 0, want))
+		t.OK(q[1].Record(t.Ctx, read))
+	}
+	for i, check := range reads {
+		check("output %d", i)
 	}
 	t.FinishBoth()
 }

@@ -205,24 +205,14 @@ func goroutinesOnBoth(t *rig.T) {
 }
 
 func startedReads(t *rig.T) {
-	type pending struct {
-		*reprise.Pending
-		want, got []byte
-	}
-	var reads []pending
+	var reads []func(string, ...any)
 	for i := range t.Size(500, 60) {
-		q := t.Both()[i%2]
+		on := t.On(t.Both()[i%2])
 		b := t.Buffer(allocator.DRAM, 32*(1+i%40), 32)
-		p := pending{want: rig.Pattern(uint32(i), b.Size()), got: make([]byte, b.Size())}
-		t.OK(q.Write(t.Ctx, b, 0, p.want))
-		var err error
-		p.Pending, err = q.StartRead(t.Ctx, b, 0, p.got)
-		t.OK(err)
-		reads = append(reads, p)
+		reads = append(reads, on.StartRead(b, 0, on.Fill(b, uint32(i))))
 	}
-	for i, p := range reads {
-		t.WaitFor(p)
-		t.Same(p.want, p.got, "read %d", i)
+	for i, check := range reads {
+		check("read %d", i)
 	}
 }
 

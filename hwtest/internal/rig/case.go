@@ -124,6 +124,15 @@ func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V)
 	}
 }
 
+// Pairs appends a case for each pair of values, which its name has.
+func Pairs[A, B any](cs *Table, name, protects string, run func(*T, A, B), as []A, bs []B) {
+	for _, a := range as {
+		for _, b := range bs {
+			cs.Add(fmt.Sprintf(name, a, b), protects, func(t *T) { run(t, a, b) })
+		}
+	}
+}
+
 // At sets the level of all cases.
 func (cs Table) At(l Level) Table {
 	for i := range cs {

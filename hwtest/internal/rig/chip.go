@@ -33,6 +33,20 @@ func (t *T) Peek(c chip.Core, addr uint32, n int) []byte {
 	return p
 }
 
+// Load32 reads a register or a word of a tile.
+func (t *T) Load32(xy chip.XY, addr uint64) uint32 {
+	t.Helper()
+	v, err := t.KMD.Read32(xy, addr)
+	t.OK(err)
+	return v
+}
+
+// Store32 writes a register or a word of a tile.
+func (t *T) Store32(xy chip.XY, addr uint64, v uint32) {
+	t.Helper()
+	t.OK(t.KMD.Write32(xy, addr, v))
+}
+
 // PokeDRAM writes a DRAM bank past the command queues.
 func (t *T) PokeDRAM(bank int, addr uint64, p []byte) {
 	t.Helper()

@@ -49,6 +49,19 @@ func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
 	return got
 }
 
+// StartRead starts a read that is to find something, and returns what waits for it and compares.
+func (t *T) StartRead(b *reprise.Buffer, off int, want []byte) (check func(what string, args ...any)) {
+	t.Helper()
+	got := make([]byte, len(want))
+	p, err := t.Queue.StartRead(t.Ctx, b, off, got)
+	t.OK(err)
+	return func(what string, args ...any) {
+		t.Helper()
+		t.WaitFor(p)
+		t.Same(want, got, what, args...)
+	}
+}
+
 // Write writes to the beginning of a buffer.
 func (t *T) Write(b *reprise.Buffer, data []byte) {
 	t.Helper()
