@@ -8,23 +8,17 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-func attentionCases() []opsCase {
-	cs := []opsCase{
-		{"split heads", func(t *opsRun) { splitHeads(t, ops.BFloat16, 4, 2, 64) }},
-		{"split heads uint32", func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }},
-		{"decode with one trace", decodeTrace},
-	}
+func attentionCases(cs *table) {
+	cs.add(func(t *opsRun) { splitHeads(t, ops.BFloat16, 4, 2, 64) }, "split heads")
+	cs.add(func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }, "split heads uint32")
+	cs.add(decodeTrace, "decode with one trace")
 	for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
-		cs = append(cs,
-			opsCase{"rotary embedding " + typeName(dt), func(t *opsRun) { rotary(t, dt, ops.AllRows) }},
-			opsCase{"rotary embedding at a position " + typeName(dt), func(t *opsRun) { rotary(t, dt, 37) }},
-		)
+		cs.add(func(t *opsRun) { rotary(t, dt, ops.AllRows) }, "rotary embedding %s", typeName(dt))
+		cs.add(func(t *opsRun) { rotary(t, dt, 37) }, "rotary embedding at a position %s", typeName(dt))
 	}
 	for _, dt := range []ops.DataType{ops.UInt8, ops.BFloat16, ops.Float32} {
-		cs = append(cs,
-			opsCase{"update cache " + typeName(dt), func(t *opsRun) { updateCache(t, dt) }},
-			opsCase{"fill cache " + typeName(dt), func(t *opsRun) { fillCache(t, dt) }},
-		)
+		cs.add(func(t *opsRun) { updateCache(t, dt) }, "update cache %s", typeName(dt))
+		cs.add(func(t *opsRun) { fillCache(t, dt) }, "fill cache %s", typeName(dt))
 	}
 	for _, c := range []opsAttention{
 		{dt: ops.BFloat16, q: index{1, 1, 32, 32}, k: index{1, 1, 32, 32}},
@@ -35,9 +29,8 @@ func attentionCases() []opsCase {
 		{dt: ops.Float32, q: index{1, 2, 5, 64}, k: index{1, 1, 128, 64}, causal: true, position: 61},
 		{dt: ops.BFloat16, q: index{1, 1, 33, 64}, k: index{1, 1, 300, 64}, causal: true, position: 262},
 	} {
-		cs = append(cs, opsCase{c.name(), func(t *opsRun) { attention(t, c) }})
+		cs.add(func(t *opsRun) { attention(t, c) }, "%s", c.name())
 	}
-	return cs
 }
 
 func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
@@ -61,11 +54,11 @@ func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
 func (t *opsRun) angles(positions, width int, dt ops.DataType) (cos, sin array) {
 	of := func(f func(float64) float64) array {
 		return makeArray(index{1, 1, positions, width}, func(i index) float64 {
-			v := math.Float32bits(float32(f(float64(i[2]) * math.Pow(10000, -float64(i[3]%(width/2))/float64(width/2)))))
+			v := f(float64(i[2]) * math.Pow(10000, -float64(i[3]%(width/2))/float64(width/2)))
 			if dt == ops.BFloat16 {
-				v &^= 0xFFFF
+				return cutBF16(v)
 			}
-			return float64(math.Float32frombits(v))
+			return float64(float32(v))
 		})
 	}
 	return of(math.Cos), of(math.Sin)
@@ -97,10 +90,7 @@ func updateCache(t *opsRun, dt ops.DataType) {
 	for _, at := range []int{0, 15, 16, 47, 69} {
 		row := t.numbers(index{2, 2, 1, 64}, dt)
 		t.OK(t.d.UpdateCache(t.Ctx, cache, t.tiles(row, dt), at))
-		makeArray(row.dims, func(i index) float64 {
-			want.set(index{i[0], i[1], at, i[3]}, row.at(i))
-			return 0
-		})
+		want.fill(row, func(i index) index { return index{i[0], i[1], at, i[3]} })
 	}
 	t.exactly(cache, want)
 }
@@ -109,10 +99,7 @@ func fillCache(t *opsRun, dt ops.DataType) {
 	want, rows := t.numbers(index{3, 2, 70, 40}, dt), t.numbers(index{1, 2, 45, 40}, dt)
 	cache := t.tiles(want, dt)
 	t.OK(t.d.FillCache(t.Ctx, cache, t.tiles(rows, dt), 1))
-	makeArray(rows.dims, func(i index) float64 {
-		want.set(index{1, i[1], i[2], i[3]}, rows.at(i))
-		return 0
-	})
+	want.fill(rows, func(i index) index { return index{1, i[1], i[2], i[3]} })
 	t.exactly(cache, want)
 }
 
@@ -135,7 +122,7 @@ func (c *opsAttention) name() string {
 }
 
 func (c *opsAttention) exact(q, k, v, mask array) array {
-	out := makeArray(index{c.q[0], c.q[1], c.q[2], v.dims[3]}, func(index) float64 { return 0 })
+	out := zeros(c.q[0], c.q[1], c.q[2], v.dims[3])
 	group := c.q[1] / c.k[1]
 	makeArray(index{c.q[0], c.q[1], c.q[2], 1}, func(i index) float64 {
 		keys, sum := c.k[2], 0.
@@ -189,8 +176,7 @@ func attention(t *opsRun, c opsAttention) {
 func decodeTrace(t *opsRun) {
 	const dt, rows = ops.BFloat16, 35
 	x := t.numbers(index{1, 1, rows, 64}, dt)
-	zeros := makeArray(index{1, 1, 64, 64}, func(index) float64 { return 0 })
-	keys, values := t.tiles(zeros, dt), t.tiles(zeros, dt)
+	keys, values := t.tiles(zeros(1, 1, 64, 64), dt), t.tiles(zeros(1, 1, 64, 64), dt)
 	row := func(h int) array {
 		return makeArray(index{1, 1, 1, 64}, func(i index) float64 { return x.at(index{0, 0, h, i[3]}) })
 	}
@@ -222,8 +208,7 @@ func decodeTrace(t *opsRun) {
 	t.exactly(prefill, array{x.dims, got})
 }
 
-func rowCases() []opsCase {
-	var cs []opsCase
+func rowCases(cs *table) {
 	for _, c := range []struct {
 		from, to ops.DataType
 		a, b     index
@@ -235,15 +220,15 @@ func rowCases() []opsCase {
 		{ops.BFloat16, ops.BFloat16, index{2, 2, 33, 64}, index{2, 2, 64, 40}},
 		{ops.Float32, ops.Float32, index{1, 1, 64, 100}, index{1, 1, 100, 40}},
 	} {
-		name := fmt.Sprintf("matmul %s to %s %s times %s", typeName(c.from), typeName(c.to), dimsName(c.a), dimsName(c.b))
-		cs = append(cs, opsCase{name, func(t *opsRun) { product(t, c.from, c.to, c.a, c.b) }})
+		cs.add(func(t *opsRun) { product(t, c.from, c.to, c.a, c.b) },
+			"matmul %s to %s %s times %s", typeName(c.from), typeName(c.to), dimsName(c.a), dimsName(c.b))
 	}
 	for _, activation := range []ops.Activation{"", ops.ReLU, ops.GELU, ops.SiLU} {
 		name := "linear with a bias"
 		if activation != "" {
 			name += " and " + string(activation)
 		}
-		cs = append(cs, opsCase{name, func(t *opsRun) { linear(t, activation) }})
+		cs.add(func(t *opsRun) { linear(t, activation) }, "%s", name)
 	}
 	for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 		for _, rows := range []bool{false, true} {
@@ -252,20 +237,16 @@ func rowCases() []opsCase {
 				if rows {
 					along = "rows"
 				}
-				cs = append(cs, opsCase{fmt.Sprintf("%s of %s %s", op, along, typeName(dt)), func(t *opsRun) {
-					reduction(t, op, rows, dt)
-				}})
+				cs.add(func(t *opsRun) { reduction(t, op, rows, dt) }, "%s of %s %s", op, along, typeName(dt))
 			}
 		}
-		cs = append(cs,
-			opsCase{"softmax " + typeName(dt), func(t *opsRun) { softmax(t, dt, false) }},
-			opsCase{"softmax " + typeName(dt) + " with a mask", func(t *opsRun) { softmax(t, dt, true) }},
-			opsCase{"layer norm " + typeName(dt), func(t *opsRun) { norm(t, dt, true) }},
-			opsCase{"rms norm " + typeName(dt), func(t *opsRun) { norm(t, dt, false) }},
-			opsCase{"argmax " + typeName(dt), func(t *opsRun) { argmax(t, dt) }},
-		)
+		cs.add(func(t *opsRun) { softmax(t, dt, false) }, "softmax %s", typeName(dt))
+		cs.add(func(t *opsRun) { softmax(t, dt, true) }, "softmax %s with a mask", typeName(dt))
+		cs.add(func(t *opsRun) { norm(t, dt, true) }, "layer norm %s", typeName(dt))
+		cs.add(func(t *opsRun) { norm(t, dt, false) }, "rms norm %s", typeName(dt))
+		cs.add(func(t *opsRun) { argmax(t, dt) }, "argmax %s", typeName(dt))
 	}
-	return append(cs, opsCase{"argmax uint16", func(t *opsRun) { argmax(t, ops.UInt16) }})
+	cs.add(func(t *opsRun) { argmax(t, ops.UInt16) }, "argmax uint16")
 }
 
 func exactProduct(x, y array) (sums, sizes array) {
@@ -335,7 +316,7 @@ func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
 		dim = 2
 	}
 	got := t.run(func(c call) (*ops.Tensor, error) { return device(t.d, c.ctx, tx, dim, c.opts...) })
-	dims, sizes := x.dims, array{}
+	dims := x.dims
 	n := dims[dim]
 	dims[dim] = 1
 	each := func(i index, f func(v float64)) {
@@ -344,7 +325,7 @@ func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
 			f(x.at(i))
 		}
 	}
-	sizes = makeArray(dims, func(i index) float64 {
+	sizes := makeArray(dims, func(i index) float64 {
 		s := 0.
 		each(i, func(v float64) { s += math.Abs(v) })
 		return s

@@ -2,7 +2,6 @@ package operations
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -37,8 +36,7 @@ func wrapped(dt ops.DataType, v int64) float64 {
 	return float64(int32(v))
 }
 
-func elementCases() []opsCase {
-	var cs []opsCase
+func elementCases(cs *table) {
 	for _, op := range binaries() {
 		for _, c := range []struct {
 			dt   ops.DataType
@@ -51,20 +49,19 @@ func elementCases() []opsCase {
 			{ops.Int32, ops.RowMajor, index{1, 2, 5, 33}, index{1, 1, 5, 33}},
 			{ops.UInt8, ops.Tile, index{1, 1, 33, 40}, index{1, 1, 1, 1}},
 		} {
-			name := fmt.Sprintf("%s %s %s %s and %s", op.name, typeName(c.dt), layoutName(c.l), dimsName(c.a), dimsName(c.b))
-			cs = append(cs, opsCase{name, func(t *opsRun) { elementwise(t, op, c.dt, c.l, opsDRAM, c.a, c.b) }})
+			cs.add(func(t *opsRun) { elementwise(t, op, c.dt, c.l, opsDRAM, c.a, c.b) },
+				"%s %s %s %s and %s", op.name, typeName(c.dt), layoutName(c.l), dimsName(c.a), dimsName(c.b))
 		}
 		shards := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2))
-		cs = append(cs, opsCase{op.name + " bf16 in shards", func(t *opsRun) {
+		cs.add(func(t *opsRun) {
 			elementwise(t, op, ops.BFloat16, ops.Tile, shards, index{1, 1, 64, 64}, index{1, 1, 64, 64})
-		}})
+		}, "%s bf16 in shards", op.name)
 	}
 	for _, f := range functions() {
 		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
-			cs = append(cs, opsCase{f.name + " " + typeName(dt), func(t *opsRun) { unary(t, f, dt) }})
+			cs.add(func(t *opsRun) { unary(t, f, dt) }, "%s %s", f.name, typeName(dt))
 		}
 	}
-	return cs
 }
 
 func elementwise(t *opsRun, op binary, dt ops.DataType, l ops.Layout, m ops.MemoryConfig, a, b index) {
@@ -120,10 +117,8 @@ func unary(t *opsRun, f opsFunction, dt ops.DataType) {
 		if f.positive {
 			x.v[i] = math.Abs(x.v[i]) + 1./64
 		}
-	}
-	if dt == ops.BFloat16 {
-		for i, v := range x.v {
-			x.v[i] = float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xFFFF))
+		if dt == ops.BFloat16 {
+			x.v[i] = cutBF16(x.v[i])
 		}
 	}
 	tx := t.tiles(x, dt)
@@ -141,6 +136,7 @@ type move struct {
 }
 
 func opsMoves() []move {
+	stays := func(i index) index { return i }
 	type (
 		D = *ops.Device
 		T = *ops.Tensor
@@ -162,37 +158,33 @@ func opsMoves() []move {
 			func(d D, c call, a T) (T, error) { return d.Permute(c.ctx, a, []int{3, 0, 2, 1}, c.opts...) },
 			index{40, 2, 33, 3}, func(i index) index { return index{i[1], i[3], i[2], i[0]} }},
 		{"to rows", index{1, 2, 40, 70},
-			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.RowMajor, c.opts...) },
-			index{1, 2, 40, 70}, func(i index) index { return i }},
+			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.RowMajor, c.opts...) }, index{1, 2, 40, 70}, stays},
 		{"to tiles", index{1, 2, 40, 70},
-			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.Tile, c.opts...) },
-			index{1, 2, 40, 70}, func(i index) index { return i }},
+			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.Tile, c.opts...) }, index{1, 2, 40, 70}, stays},
 		{"to shards", index{1, 2, 32, 64}, func(d D, c call, a T) (T, error) {
 			return d.ToMemoryConfig(c.ctx, a, ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2)), c.opts...)
-		}, index{1, 2, 32, 64}, func(i index) index { return i }},
+		}, index{1, 2, 32, 64}, stays},
 	}
 }
 
-func moveCases() []opsCase {
-	var cs []opsCase
+func moveCases(cs *table) {
 	for _, m := range opsMoves() {
 		for _, c := range []struct {
 			dt ops.DataType
 			l  ops.Layout
 			m  ops.MemoryConfig
 		}{{ops.BFloat16, ops.Tile, opsDRAM}, {ops.UInt32, ops.Tile, opsL1}, {ops.UInt16, ops.RowMajor, opsDRAM}} {
-			cs = append(cs, opsCase{fmt.Sprintf("%s %s %s", m.name, typeName(c.dt), layoutName(c.l)), func(t *opsRun) {
+			cs.add(func(t *opsRun) {
 				x := t.numbers(m.dims, c.dt)
 				tx := t.send(x, c.dt, c.l, c.m)
 				got := t.run(func(c call) (*ops.Tensor, error) { return m.device(t.d, c, tx) })
 				t.exactly(got, makeArray(m.result, func(i index) float64 { return x.at(m.from(i)) }))
-			}})
+			}, "%s %s %s", m.name, typeName(c.dt), layoutName(c.l))
 		}
 	}
 	for dim := range 4 {
-		cs = append(cs, opsCase{fmt.Sprintf("concat along dimension %d", dim), func(t *opsRun) { concat(t, dim) }})
+		cs.add(func(t *opsRun) { concat(t, dim) }, "concat along dimension %d", dim)
 	}
-	return cs
 }
 
 func concat(t *opsRun, dim int) {

@@ -15,36 +15,34 @@ import (
 
 // Cases are the cases of layer ops.
 func Cases() rig.Table {
-	var cs rig.Table
-	for _, c := range elementCases() {
-		cs = append(cs, c.of("elements are those of plain arithmetic, whatever is repeated"))
-	}
-	for _, c := range rowCases() {
-		cs = append(cs, c.of("products, sums and norms of rows are near the exact ones, and padding doesn't count"))
-	}
-	for _, c := range moveCases() {
-		cs = append(cs, c.of("elements are moved unchanged, whatever layout and memory they come from and go to"))
-	}
-	for _, c := range attentionCases() {
-		cs = append(cs, c.of("what a model decodes with is near the exact result, and changes nothing else of its caches"))
-	}
-	return cs
+	var cs table
+	cs.protects = "elements are those of plain arithmetic, whatever is repeated"
+	elementCases(&cs)
+	cs.protects = "products, sums and norms of rows are near the exact ones, and padding doesn't count"
+	rowCases(&cs)
+	cs.protects = "elements are moved unchanged, whatever layout and memory they come from and go to"
+	moveCases(&cs)
+	cs.protects = "what a model decodes with is near the exact result, and changes nothing else of its caches"
+	attentionCases(&cs)
+	return cs.Table
 }
 
 // Operations are compared with float64: exactly for integers and copies, else as near as
 // documented.
 
-type opsCase struct {
-	name string
-	run  func(t *opsRun)
+type table struct {
+	rig.Table
+	protects string
 }
 
-func (c opsCase) of(protects string) rig.Case {
-	return rig.Case{Name: c.name, Protects: protects, Run: func(f *rig.T) {
-		t := &opsRun{T: f, d: ops.New(f.Dev), rnd: rig.Random(c.name)}
+// add appends a case, whose name is a format and its arguments.
+func (cs *table) add(run func(t *opsRun), name string, args ...any) {
+	name = fmt.Sprintf(name, args...)
+	cs.Add(name, cs.protects, func(f *rig.T) {
+		t := &opsRun{T: f, d: ops.New(f.Dev), rnd: rig.Random(name)}
 		defer t.release()
-		c.run(t)
-	}}
+		run(t)
+	})
 }
 
 type opsRun struct {
@@ -125,9 +123,25 @@ func (t *opsRun) numbers(dims index, dt ops.DataType) array {
 		case ops.Int32:
 			return float64(int32(t.rnd.Uint32()))
 		case ops.BFloat16:
-			return float64(math.Float32frombits(math.Float32bits(float32(t.rnd.NormFloat64())) &^ 0xFFFF))
+			return cutBF16(t.rnd.NormFloat64())
 		}
 		return float64(float32(t.rnd.NormFloat64()))
+	})
+}
+
+// cutBF16 leaves of a number what a bfloat16 has.
+func cutBF16(v float64) float64 {
+	return float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xFFFF))
+}
+
+// zeros is an array of zeros.
+func zeros(dims ...int) array { return makeArray(index(dims), func(index) float64 { return 0 }) }
+
+// fill sets a part of an array, whose elements have other places there.
+func (a array) fill(part array, place func(i index) index) {
+	makeArray(part.dims, func(i index) float64 {
+		a.set(place(i), part.at(i))
+		return 0
 	})
 }
 
@@ -155,20 +169,24 @@ func (t *opsRun) host(a array, dt ops.DataType) *ops.Host {
 	var err error
 	switch {
 	case dt.Float():
-		h, err = ops.NewHost(a.dims[:], dt, converted(a.v, func(v float64) float32 { return float32(v) }))
+		h, err = ops.NewHost(a.dims[:], dt, converted[float32](a.v))
 	case dt == ops.Int32:
-		h, err = ops.NewHost(a.dims[:], dt, converted(a.v, func(v float64) int32 { return int32(v) }))
+		h, err = ops.NewHost(a.dims[:], dt, converted[int32](a.v))
 	default:
-		h, err = ops.NewHost(a.dims[:], dt, converted(a.v, func(v float64) uint32 { return uint32(v) }))
+		h, err = ops.NewHost(a.dims[:], dt, converted[uint32](a.v))
 	}
 	t.OK(err)
 	return h
 }
 
-func converted[T any](v []float64, f func(float64) T) []T {
-	out := make([]T, len(v))
+type number interface {
+	~float64 | ~float32 | ~int32 | ~uint32
+}
+
+func converted[To, From number](v []From) []To {
+	out := make([]To, len(v))
 	for i := range v {
-		out[i] = f(v[i])
+		out[i] = To(v[i])
 	}
 	return out
 }
@@ -184,22 +202,13 @@ func (t *opsRun) values(x *ops.Tensor) []float64 {
 	t.Helper()
 	h, err := t.d.ToHost(t.Ctx, x)
 	t.OK(err)
-	var out []float64
 	switch h.DType {
 	case ops.Int32:
-		for _, v := range ops.Values[int32](h) {
-			out = append(out, float64(v))
-		}
+		return converted[float64](ops.Values[int32](h))
 	case ops.BFloat16, ops.Float32:
-		for _, v := range ops.Values[float32](h) {
-			out = append(out, float64(v))
-		}
-	default:
-		for _, v := range ops.Values[uint32](h) {
-			out = append(out, float64(v))
-		}
+		return converted[float64](ops.Values[float32](h))
 	}
-	return out
+	return converted[float64](ops.Values[uint32](h))
 }
 
 func (t *opsRun) exactly(got *ops.Tensor, want array) {
@@ -257,10 +266,9 @@ func (t *opsRun) replayed(out *ops.Tensor, again func(ctx context.Context) error
 	trace, err := t.d.Capture(t.Ctx, "operation", again)
 	t.OK(err)
 	s := out.Spec()
-	blank := makeArray(index{1, 1, 1, 1}, func(index) float64 { return 0 })
-	zeros := t.host(blank, s.DType)
-	zeros.Shape, zeros.Data = s.Shape, make([]byte, len(want)*s.DType.Size())
-	t.OK(t.d.CopyHostToDevice(t.Ctx, zeros, out))
+	blank := t.host(zeros(1, 1, 1, 1), s.DType)
+	blank.Shape, blank.Data = s.Shape, make([]byte, len(want)*s.DType.Size())
+	t.OK(t.d.CopyHostToDevice(t.Ctx, blank, out))
 	t.Replay(trace)
 	for i, v := range t.values(out) {
 		if v != want[i] && (v == v || want[i] == want[i]) {
