@@ -20,7 +20,7 @@ func ownCases() rig.Table {
 	cs.Add("SEQUENCE in a trace", "sequences run out of DRAM as out of the issue queue", sequenceTrace)
 	cs.Add("FORWARD_SUBORDINATE to the workers", "a forwarded go signal reaches every worker once, after earlier writes", forwardSubordinateWorkers)
 	cs.Add("FORWARD_SUBORDINATE laps", "more forwarded go signals than slots go out whole",
-		func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) })
+		func(t *rig.T) { signalLaps(t, t.Size(40, 8), 50, forward) })
 	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals of both kinds go out in the commands' order", forwardSubordinateBesidePages)
 	return cs
 }
@@ -160,24 +160,19 @@ func sequenceTrace(t *rig.T) {
 	}
 }
 
-// forwardedGo is a go signal that the dispatcher forwards.
-func forwardedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
-	return cq.ForwardSubordinate{Wait: true, Command: goSignal(t, word, slot)}
-}
-
 func forwardSubordinateWorkers(t *rig.T) {
 	d := t.Virtual(t.DispatchCore())
 	for i := range t.Size(20, 4) {
 		c := t.Grid().End
 		w := newWriter(t, c, 64)
 		t.Send(func(b *cq.Builder) {
-			forwarded := forwardedGo(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
+			signal := goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
 			if i%2 == 0 {
 				b.Append(cq.RelayInline{Command: w.write(0, 50)})
-				b.ForwardSubordinate(forwarded)
+				forward(b, signal)
 				return
 			}
-			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), forwarded}})
+			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), cq.ForwardSubordinate{Wait: true, Command: signal}}})
 		})
 		t.Answered(t.Dispatch.L1Banks())
 		t.Finish()
@@ -199,15 +194,17 @@ func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
 	}
 }
 
-func forwardSubordinateLaps(t *rig.T, laps int) {
+// signalLaps sends many go signals, which differ, in one batch each lap. The last one has to arrive.
+func signalLaps(t *rig.T, laps, signals int, send func(*cq.Builder, cq.SendGoSignal)) {
+	t.Helper()
+	const slot = 5
 	d := t.Virtual(t.DispatchCore())
-	const slot, signals = 5, 50
 	for lap := range laps {
 		var last cq.GoWord
 		t.Send(func(b *cq.Builder) {
 			for i := range signals {
 				last = cq.NewGoWord(uint8(signals*lap+i), d.X, d.Y, cq.SignalDone)
-				b.ForwardSubordinate(forwardedGo(t, last, slot))
+				send(b, goSignal(t, last, slot))
 			}
 		})
 		t.Finish()
@@ -215,25 +212,18 @@ func forwardSubordinateLaps(t *rig.T, laps int) {
 	}
 }
 
+func forward(b *cq.Builder, signal cq.SendGoSignal) {
+	b.ForwardSubordinate(cq.ForwardSubordinate{Wait: true, Command: signal})
+}
+
 func forwardSubordinateBesidePages(t *rig.T) {
-	d := t.Virtual(t.DispatchCore())
-	const slot = 6
 	r := rand.New(rand.NewPCG(7, 7))
-	for round := range t.Size(30, 6) {
-		var last cq.GoWord
-		t.Send(func(b *cq.Builder) {
-			for i := range 30 {
-				last = cq.NewGoWord(uint8(30*round+i), d.X, d.Y, cq.SignalDone)
-				forwarded := forwardedGo(t, last, slot)
-				if r.IntN(2) == 0 {
-					b.ForwardSubordinate(forwarded)
-					continue
-				}
-				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-				b.SendGoSignal(cq.Subordinate, forwarded.Command.(cq.SendGoSignal))
-			}
-		})
-		t.Finish()
-		lastSignal(t, fmt.Sprintf("round %d", round), slot, last)
-	}
+	signalLaps(t, t.Size(30, 6), 30, func(b *cq.Builder, signal cq.SendGoSignal) {
+		if r.IntN(2) == 0 {
+			forward(b, signal)
+			return
+		}
+		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+		b.SendGoSignal(cq.Subordinate, signal)
+	})
 }

@@ -73,23 +73,25 @@ func RelayLinear(t *rig.T, n int, from string, skew int) {
 		copy(h.Bytes()[128:], data)
 		noc, addr = t.Params.Arch.NOCXY(t.Chip.PCIe(chip.NOC0)), h.NOCAddr()+128
 	}
-	want := guarded(t, dst, rig.Scratch, data)
-	t.Do(func(b *cq.Builder) {
-		t.WriteTileHeader(b, dst, rig.Scratch, n)
-		b.RelayLinear(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)})
+	relayedTo(t, dst, data, func(b *cq.Builder) { b.RelayLinear(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)}) })
+}
+
+// relayedTo checks that a relay brings data to a core's scratch memory, and nothing else.
+func relayedTo(t *rig.T, dst chip.Core, data []byte, relay func(*cq.Builder)) {
+	t.Helper()
+	arrives(t, dst, data, "relayed", func(b *cq.Builder) {
+		t.WriteTileHeader(b, dst, rig.Scratch, len(data))
+		relay(b)
 	})
-	t.InL1(dst, rig.Scratch-32, want, "relayed")
 }
 
 func relayLinearH(t *rig.T) {
 	src, dst := t.Grid().Start, t.Grid().End
 	data := rig.Pattern(4, 10_000)
 	t.Poke(src, rig.Scratch, data)
-	t.Do(func(b *cq.Builder) {
-		t.WriteTileHeader(b, dst, rig.Scratch, len(data))
+	relayedTo(t, dst, data, func(b *cq.Builder) {
 		b.RelayLinearH(cq.RelayLinearH{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint32(len(data))})
 	})
-	t.InL1(dst, rig.Scratch, data, "relayed")
 }
 
 func relayHigh(t *rig.T) {
@@ -131,14 +133,10 @@ func relayOnePacked(t *rig.T, n, log int) {
 	start := len(t.Chip.DRAMBanks()) - 2
 	data := rig.Pattern(uint32(n), n+64)
 	t.PokePages(true, base, 1<<log, start, data)
-	dst := t.Grid().End
-	want := guarded(t, dst, rig.Scratch, data[:n])
-	t.Do(func(b *cq.Builder) {
-		t.WriteTileHeader(b, dst, rig.Scratch, n)
+	relayedTo(t, t.Grid().End, data[:n], func(b *cq.Builder) {
 		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base,
 			Length: uint32(n)}}})
 	})
-	t.InL1(dst, rig.Scratch-32, want, "relayed")
 }
 
 func RelayPagedPacked(t *rig.T, subs, page int) {
@@ -155,12 +153,7 @@ func RelayPagedPacked(t *rig.T, subs, page int) {
 		r.Subs = append(r.Subs, cq.PagedSub{StartPage: uint16(i % banks), LogPageSize: uint16(log), Base: uint32(base), Length: uint32(n)})
 		want = append(want, data...)
 	}
-	dst := t.Grid().Start
-	t.Do(func(b *cq.Builder) {
-		t.WriteTileHeader(b, dst, rig.Scratch, len(want))
-		b.RelayPagedPacked(r)
-	})
-	t.InL1(dst, rig.Scratch, want, "relayed")
+	relayedTo(t, t.Grid().Start, want, func(b *cq.Builder) { b.RelayPagedPacked(r) })
 }
 
 func ringbufferPieces(t *rig.T) {
@@ -180,7 +173,7 @@ func ringbufferPieces(t *rig.T) {
 		for _, s := range subs[:k] {
 			want = append(want, data[s.Start:s.Start+s.Length]...)
 		}
-		t.Do(func(b *cq.Builder) {
+		arrives(t, dst, want, "pieces", func(b *cq.Builder) {
 			if k == 1 {
 				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, StartPage: 2, Advance: uint32(n0), Base: 4 << 20,
 					Length: uint32(n0)})
@@ -188,7 +181,6 @@ func ringbufferPieces(t *rig.T) {
 			t.WriteTileHeader(b, dst, rig.Scratch, len(want))
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: subs[:k]})
 		})
-		t.InL1(dst, rig.Scratch, want, "%d pieces", k)
 	}
 }
 
@@ -235,14 +227,13 @@ func ringbufferFull(t *rig.T) {
 	t.PokePages(true, 6<<20, 1<<log, 0, data)
 	dst := t.Grid().Start
 	for _, at := range []uint32{0, 500_000 &^ 63, n - 65536} {
-		t.Do(func(b *cq.Builder) {
+		arrives(t, dst, data[at:at+65536], "64 KiB of the cache", func(b *cq.Builder) {
 			if at == 0 {
 				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, Advance: n, Base: 6 << 20, Length: n})
 			}
 			t.WriteTileHeader(b, dst, rig.Scratch, 65536)
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: at, Length: 65536}}})
 		})
-		t.InL1(dst, rig.Scratch, data[at:at+65536], "64 KiB at %#x of the cache", at)
 	}
 }
 

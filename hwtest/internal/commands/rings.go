@@ -122,10 +122,8 @@ func prefetchLaps(t *rig.T) {
 
 func prefetchFull(t *rig.T) {
 	t = t.Queues(dispatch.Options{})
-	c, d := t.Grid().End, t.DispatchCore()
-	t.Poke(d, rig.Free, make([]byte, 4))
-	t.Send(func(b *cq.Builder) { b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: rig.Free, Count: 1}) })
-	t.Waypoint(d, chip.BRISC, "WMEM")
+	c := t.Grid().End
+	release := t.Block()
 	n := rig.PrefetchEntries + 400 // more than the prefetch queue and the dispatcher's ring hold
 	sent := make(chan error, 1)
 	u := *t
@@ -141,7 +139,7 @@ func prefetchFull(t *rig.T) {
 	}()
 	pre, _ := t.CQ.Cores()
 	t.Waypoint(pre, chip.BRISC, "RING")
-	t.Poke(d, rig.Free, []byte{1, 0, 0, 0})
+	release()
 	t.OK(<-sent)
 	t.Finish()
 	for i := range n {

@@ -203,28 +203,14 @@ func goSignal(t *rig.T, word cq.GoWord, slot uint8) cq.SendGoSignal {
 		WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)}
 }
 
-const subordinatePages = 128
-
 // SubordinateLaps fills the subordinate's ring several times over. All go signals differ, so a
 // page that is released early shows.
 func SubordinateLaps(t *rig.T, laps int) {
-	d := t.Virtual(t.DispatchCore())
-	const slot = 5
-	for lap := range laps {
-		last := cq.NewGoWord(uint8(lap), d.X, d.Y, cq.SignalDone)
-		t.Send(func(b *cq.Builder) {
-			for i := range subordinatePages {
-				word := cq.NewGoWord(uint8(i), d.X, d.Y, cq.SignalDone)
-				if i == subordinatePages-1 {
-					word = last
-				}
-				b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
-				b.SendGoSignal(cq.Subordinate, goSignal(t, word, slot))
-			}
-		})
-		t.Finish()
-		lastSignal(t, fmt.Sprintf("lap %d", lap), slot, last)
-	}
+	const pages = 128 // of the ring
+	signalLaps(t, laps, pages, func(b *cq.Builder, signal cq.SendGoSignal) {
+		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+		b.SendGoSignal(cq.Subordinate, signal)
+	})
 }
 
 // GoUnicast sends a go signal to single workers.

@@ -57,12 +57,18 @@ func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
 	return want
 }
 
+// arrives checks that commands leave data in a core's scratch memory, and nothing around it.
+func arrives(t *rig.T, c chip.Core, data []byte, what string, commands func(*cq.Builder)) {
+	t.Helper()
+	want := guarded(t, c, rig.Scratch, data)
+	t.Do(commands)
+	t.InL1(c, rig.Scratch-32, want, "%s", what)
+}
+
 func writeLinear(t *rig.T, n int) {
 	for i, c := range []chip.Core{{X: 0, Y: 0}, t.Grid().End} {
 		data := rig.Pattern(uint32(n+i), n)
-		want := guarded(t, c, rig.Scratch, data)
-		t.Do(func(b *cq.Builder) { t.WriteTile(b, c, rig.Scratch, data) })
-		t.InL1(c, rig.Scratch-32, want, "written")
+		arrives(t, c, data, "written", func(b *cq.Builder) { t.WriteTile(b, c, rig.Scratch, data) })
 	}
 }
 
@@ -110,19 +116,7 @@ func writePaged(t *rig.T, dram bool, size, pages, start int) {
 			at += n
 		}
 	})
-	g := t.Grid()
-	for i := range pages {
-		bank, row := (start+i)%banks, (start+i)/banks
-		addr := base + uint64(row*size)
-		var got []byte
-		if dram {
-			got = t.PeekDRAM(bank, addr, size)
-		} else {
-			w := g.End.X + 1
-			got = t.Peek(chip.Core{X: bank % w, Y: bank / w}, uint32(addr), size)
-		}
-		t.Same(data[i*size:(i+1)*size], got, "page %d", i)
-	}
+	t.InPages(dram, base, size, start, data)
 }
 
 func writeLinearEnds(t *rig.T) {

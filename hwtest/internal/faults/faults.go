@@ -146,13 +146,13 @@ func brokenCommands() []brokenCommand {
 		{"prefetcher id 0", "BADC", false, false, bare(0)},
 		{"prefetcher id 15, of a newer revision", "BADC", false, false, bare(15)},
 		{"prefetcher id 200", "BADC", false, false, bare(200)},
-		{"EXEC_BUF without the stall bit", "BADS", false, false, func(_ *rig.T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1}) }},
+		{"EXEC_BUF without the stall bit", "BADS", false, false, withTrace(12, 1)},
 		{"stall bit without EXEC_BUF", "BADS", false, true, func(_ *rig.T, b *cq.Builder) { b.Wait(cq.Master, cq.Wait{}) }},
 		{"EXEC_BUF_END outside of a trace", "BADS", false, false, func(_ *rig.T, b *cq.Builder) { b.ExecBufEnd() }},
-		{"EXEC_BUF with pages of 32 bytes", "BADL", false, true, func(_ *rig.T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 5, Pages: 1}) }},
-		{"EXEC_BUF without pages", "BADL", false, true, func(_ *rig.T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12}) }},
-		{"commands after an EXEC_BUF", "BADS", false, true, func(_ *rig.T, b *cq.Builder) {
-			b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+		{"EXEC_BUF with pages of 32 bytes", "BADL", false, true, withTrace(5, 1)},
+		{"EXEC_BUF without pages", "BADL", false, true, withTrace(12, 0)},
+		{"commands after an EXEC_BUF", "BADS", false, true, func(t *rig.T, b *cq.Builder) {
+			withTrace(12, 1)(t, b)
 			b.Wait(cq.Master, cq.Wait{})
 		}},
 		{"trace without an end", "BADT", false, true, func(t *rig.T, b *cq.Builder) {
@@ -162,7 +162,7 @@ func brokenCommands() []brokenCommand {
 				}
 			})
 			t.PokePages(true, 1<<20, 4096, 0, cmds)
-			b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+			withTrace(12, 1)(t, b)
 		}},
 		{"cache overflow", "BADL", false, false, func(_ *rig.T, b *cq.Builder) {
 			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Base: 1 << 20, Length: 1<<20 + 64})
@@ -183,6 +183,11 @@ func bare(id byte) func(*rig.T, *cq.Builder) {
 		at := b.Stall()
 		b.Bytes()[at] = id
 	}
+}
+
+// withTrace appends the execution of a trace at 1 MiB of DRAM.
+func withTrace(log, pages uint32) func(*rig.T, *cq.Builder) {
+	return func(_ *rig.T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: log, Pages: pages}) }
 }
 
 func badCommand(t *rig.T, broken brokenCommand) {
@@ -206,18 +211,9 @@ func badCommand(t *rig.T, broken brokenCommand) {
 	t.WorksAgain()
 }
 
-func blocked(t *rig.T) (release func()) {
-	t.Helper()
-	d := t.DispatchCore()
-	t.Poke(d, rig.Free, make([]byte, 4))
-	t.Send(func(b *cq.Builder) { b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: rig.Free, Count: 1}) })
-	t.Waypoint(d, chip.BRISC, "WMEM")
-	return func() { t.Poke(d, rig.Free, []byte{1, 0, 0, 0}) }
-}
-
 func cancelledWait(t *rig.T) {
 	t = t.Queues(dispatch.Options{})
-	release := blocked(t)
+	release := t.Block()
 	ctx, cancel := context.WithCancelCause(t.Ctx)
 	mine := errors.New("a cause of the caller's")
 	done := make(chan error, 1)
@@ -230,7 +226,7 @@ func cancelledWait(t *rig.T) {
 
 func cancelledSend(t *rig.T) {
 	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
-	release := blocked(t)
+	release := t.Block()
 	ctx, cancel := context.WithTimeout(t.Ctx, time.Second)
 	defer cancel()
 	c := t.Grid().Start

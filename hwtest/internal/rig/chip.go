@@ -187,18 +187,35 @@ func (t *T) WriteTileHeader(b *cq.Builder, c chip.Core, addr uint64, n int) {
 // PokePages writes an interleaved buffer's pages, not through the queues.
 func (t *T) PokePages(dram bool, base uint64, size, start int, data []byte) {
 	t.Helper()
-	w := t.Grid().End.X + 1
-	banks := t.Dispatch.L1Banks()
+	t.eachPage(dram, base, size, start, data, t.Poke, t.PokeDRAM)
+}
+
+// InPages compares an interleaved buffer's pages, not through the queues.
+func (t *T) InPages(dram bool, base uint64, size, start int, want []byte) {
+	t.Helper()
+	t.eachPage(dram, base, size, start, want,
+		func(c chip.Core, addr uint32, p []byte) { t.Helper(); t.InL1(c, addr, p, "page at %#x", addr) },
+		func(bank int, addr uint64, p []byte) {
+			t.Helper()
+			t.InDRAM(bank, addr, p, "page at %#x of bank %d", addr, bank)
+		})
+}
+
+func (t *T) eachPage(dram bool, base uint64, size, start int, data []byte, l1 func(chip.Core, uint32, []byte),
+	bank func(int, uint64, []byte),
+) {
+	t.Helper()
+	w, banks := t.Grid().End.X+1, t.Dispatch.L1Banks()
 	if dram {
 		banks = len(t.Chip.DRAMBanks())
 	}
 	for i := 0; i*size < len(data); i++ {
-		bank, row := (start+i)%banks, (start+i)/banks
+		n, row := (start+i)%banks, (start+i)/banks
 		p := data[i*size : min((i+1)*size, len(data))]
 		if dram {
-			t.PokeDRAM(bank, base+uint64(row*size), p)
+			bank(n, base+uint64(row*size), p)
 		} else {
-			t.Poke(chip.Core{X: bank % w, Y: bank / w}, uint32(base)+uint32(row*size), p)
+			l1(chip.Core{X: n % w, Y: n / w}, uint32(base)+uint32(row*size), p)
 		}
 	}
 }
@@ -240,6 +257,16 @@ func (t *T) Waypoint(c chip.Core, p chip.Processor, name string) {
 		}
 		runtime.Gosched()
 	}
+}
+
+// Block makes the dispatcher wait until release is called.
+func (t *T) Block() (release func()) {
+	t.Helper()
+	d := t.DispatchCore()
+	t.Poke(d, Free, make([]byte, 4))
+	t.Send(func(b *cq.Builder) { b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: Free, Count: 1}) })
+	t.Waypoint(d, chip.BRISC, "WMEM")
+	return func() { t.Helper(); t.Poke(d, Free, []byte{1, 0, 0, 0}) }
 }
 
 // Free is an address in the dispatch core's L1 that its kernels don't use.
