@@ -89,7 +89,7 @@ func by[T any](e *engines, wormhole, blackhole T) T {
 type engineRun struct {
 	*engines
 	config  map[uint32]uint32
-	threads [3]engineThread
+	threads [3]*engineThread
 	input   []byte
 	outSize int
 	before  map[int][]byte // of the output, where it matters
@@ -100,7 +100,7 @@ type engineRun struct {
 func (e *engines) newRun() *engineRun {
 	r := &engineRun{engines: e, config: map[uint32]uint32{}, before: map[int][]byte{}}
 	for i := range r.threads {
-		r.threads[i] = engineThread{r: r}
+		r.threads[i] = &engineThread{r: r}
 	}
 	for c := range isa.Configs(e.arch) {
 		r.set(c, 0)
@@ -112,9 +112,9 @@ func (e *engines) newRun() *engineRun {
 	return r
 }
 
-func (r *engineRun) unpack() *engineThread { return &r.threads[threadUnpack] }
-func (r *engineRun) math() *engineThread   { return &r.threads[threadMath] }
-func (r *engineRun) pack() *engineThread   { return &r.threads[threadPack] }
+func (r *engineRun) unpack() *engineThread { return r.threads[threadUnpack] }
+func (r *engineRun) math() *engineThread   { return r.threads[threadMath] }
+func (r *engineRun) pack() *engineThread   { return r.threads[threadPack] }
 
 func (r *engineRun) set(c isa.Config, v uint32) {
 	r.Helper()
@@ -234,21 +234,21 @@ func (r *engineRun) prologues() [3]engineThread {
 	}
 	u, m, k := &p[threadUnpack], &p[threadMath], &p[threadPack]
 	for i := range uint32(8) {
-		switch i {
-		case 0:
-		case semFree:
-			u.do(isa.SEMINIT{Semaphores: 1 << i, Max: 15})
-		default:
-			u.do(isa.SEMINIT{Semaphores: 1 << i, Max: 1})
+		most := uint32(1)
+		if i == semFree {
+			most = 15
+		}
+		if i > 0 {
+			u.do(isa.SEMINIT{Semaphores: 1 << i, Max: most})
 		}
 	}
 	u.sync()
 	for word := range uint32(256) {
 		if v, ok := r.config[word]; ok {
-			u.store(configAperture+4*word, v)
+			u.store(config(word), v)
 		}
 	}
-	u.load(configAperture + 4)
+	u.load(config(1))
 	for i := range p {
 		p[i].do(isa.MOPCFG{})
 		p[i].own(value{isa.ThreadStateID, 0})

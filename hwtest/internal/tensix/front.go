@@ -25,7 +25,7 @@ func stepInstruction(i int) isa.Instruction {
 	return isa.MULDMAREG{Dst: gprResult, A: gprResult, B: gprOperand + uint32(i)}
 }
 
-const steps = 8
+const stepKinds = 8
 
 const noStep = -1
 
@@ -44,11 +44,11 @@ func executed(list []int) uint32 {
 }
 
 func (th *engineThread) beginSteps() {
-	th.store(engineGPRs+4*gprResult, 1)
-	for i := range steps {
-		th.store(engineGPRs+4*(gprOperand+uint32(i)), stepOperand(i))
+	th.store(gpr(gprResult), 1)
+	for i := range stepKinds {
+		th.store(gpr(gprOperand+uint32(i)), stepOperand(i))
 	}
-	th.load(engineGPRs + 4*gprResult)
+	th.load(gpr(gprResult))
 }
 
 func (th *engineThread) step(list ...int) {
@@ -60,15 +60,14 @@ func (th *engineThread) step(list ...int) {
 
 func (th *engineThread) endSteps() {
 	th.sync()
-	th.load(engineGPRs + 4*gprResult)
+	th.load(gpr(gprResult))
 }
 
 func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 	e.Helper()
 	r := e.newRun()
 	var want [3]uint32
-	for i := range r.threads {
-		th := &r.threads[i]
+	for i, th := range r.threads {
 		th.beginSteps()
 		want[i] = executed(f(i, th))
 		th.endSteps()
@@ -174,15 +173,16 @@ func frontCases() rig.Table {
 	add := adder(&cs)
 	const expands, replays = "a MOP executes what its configuration says, in that order, for each thread",
 		"REPLAY executes what it has recorded, in that order, for each thread"
+	each := func(name, protects string, f func(thread int, th *engineThread) []int) {
+		add(name, protects, func(e *engines) { e.eachThread(f) })
+	}
 	loops := func(name string, list ...mopLoops) {
-		add(name, expands, func(e *engines) {
-			e.eachThread(func(thread int, th *engineThread) (all []int) {
-				for _, m := range list {
-					m.outer += thread
-					all = append(all, m.push(th)...)
-				}
-				return all
-			})
+		each(name, expands, func(thread int, th *engineThread) (all []int) {
+			for _, m := range list {
+				m.outer += thread
+				all = append(all, m.push(th)...)
+			}
+			return all
 		})
 	}
 	const no = noStep
@@ -194,15 +194,13 @@ func frontCases() rig.Table {
 		mopLoops{3, 3, 4, 5, 2, no, no, 1, 0})
 	loops("MOP of almost 500 instructions", mopLoops{6, 60, 0, 1, no, 2, no, 3, 5}) // ttsim's queue holds 511
 	masks := func(name string, list ...mopMask) {
-		add(name, expands, func(e *engines) {
-			e.eachThread(func(thread int, th *engineThread) (all []int) {
-				for _, m := range list {
-					m.a, m.bStep, m.skipA, m.skipB = [4]int{0, 1, 2, 3}, 4, 5, 6
-					m.mask = e.rnd.Uint32()
-					all = append(all, m.push(th)...)
-				}
-				return all
-			})
+		each(name, expands, func(_ int, th *engineThread) (all []int) {
+			for _, m := range list {
+				m.a, m.bStep, m.skipA, m.skipB = [4]int{0, 1, 2, 3}, 4, 5, 6
+				m.mask = th.r.rnd.Uint32()
+				all = append(all, m.push(th)...)
+			}
+			return all
 		})
 	}
 	masks("MOP of a mask", mopMask{rounds: 1}, mopMask{rounds: 16}, mopMask{rounds: 9})
@@ -212,70 +210,58 @@ func frontCases() rig.Table {
 	masks("MOP of a mask of 32 bits, whose upper half MOP_CFG sets", mopMask{rounds: 32}, mopMask{rounds: 29, b: true},
 		mopMask{rounds: 32, four: true, b: true})
 
-	add("REPLAY records without executing, and executes", replays, func(e *engines) {
-		e.eachThread(func(thread int, th *engineThread) []int {
-			sequence := []int{0, 1, 2, 3, 1, 0, 5}
-			th.do(isa.REPLAY{Record: 1, Length: 7, Start: uint32(thread)})
-			th.step(sequence...)
-			th.step(4)
-			for range 3 {
-				th.do(isa.REPLAY{Length: 7, Start: uint32(thread)})
+	each("REPLAY records without executing, and executes", replays, func(thread int, th *engineThread) []int {
+		sequence := []int{0, 1, 2, 3, 1, 0, 5}
+		th.do(isa.REPLAY{Record: 1, Length: 7, Start: uint32(thread)})
+		th.step(sequence...)
+		th.step(4)
+		for range 3 {
+			th.do(isa.REPLAY{Length: 7, Start: uint32(thread)})
+		}
+		return append([]int{4}, slices.Repeat(sequence, 3)...)
+	})
+	each("REPLAY executes while it records", replays, func(_ int, th *engineThread) []int {
+		sequence := []int{7, 1, 2, 3, 6}
+		th.do(isa.REPLAY{Record: 1, Run: 1, Length: 5})
+		th.step(sequence...)
+		th.do(isa.REPLAY{Length: 5})
+		return slices.Repeat(sequence, 2)
+	})
+	each("REPLAY executes part of what was recorded", replays, func(_ int, th *engineThread) []int {
+		sequence := make([]int, 32)
+		for i := range sequence {
+			sequence[i] = i * 5 % stepKinds
+		}
+		th.do(isa.REPLAY{Record: 1, Length: 32})
+		th.step(sequence...)
+		th.do(isa.REPLAY{Length: 9, Start: 20}, isa.REPLAY{Length: 1, Start: 31}, isa.REPLAY{Length: 32})
+		return slices.Concat(sequence[20:29], sequence[31:], sequence)
+	})
+	each("REPLAY goes on at the beginning after 32 instructions", replays, func(_ int, th *engineThread) []int {
+		sequence := []int{0, 1, 2, 3, 4, 5, 6, 7, 1, 2}
+		th.do(isa.REPLAY{Record: 1, Length: 10, Start: 27})
+		th.step(sequence...)
+		th.do(isa.REPLAY{Length: 10, Start: 27}, isa.REPLAY{Length: 5, Start: 0})
+		return append(slices.Clone(sequence), sequence[5:]...)
+	})
+	each("REPLAY in a MOP", replays, func(thread int, th *engineThread) []int {
+		sequence := []int{3, 0, 5}
+		th.do(isa.REPLAY{Record: 1, Length: 3, Start: 4})
+		th.step(sequence...)
+		replay, nop := th.r.word(isa.REPLAY{Length: 3, Start: 4}), th.mopStep(noStep)
+		th.mop(2, uint32(3+thread), th.mopStep(2), th.mopStep(1), nop, replay, nop, replay, replay)
+		th.do(isa.MOP{Kind: 1})
+		round := slices.Concat([]int{2}, slices.Repeat(sequence, 3+thread), []int{1})
+		return append(round, round...)
+	})
+	each("thousands of stores to the queue", "a thread executes instructions in the order of its core's pushes",
+		func(_ int, th *engineThread) []int {
+			list := make([]int, 3000)
+			for i := range list {
+				list[i] = th.r.rnd.IntN(stepKinds)
 			}
-			return append([]int{4}, slices.Repeat(sequence, 3)...)
-		})
-	})
-	add("REPLAY executes while it records", replays, func(e *engines) {
-		e.eachThread(func(_ int, th *engineThread) []int {
-			sequence := []int{7, 1, 2, 3, 6}
-			th.do(isa.REPLAY{Record: 1, Run: 1, Length: 5})
-			th.step(sequence...)
-			th.do(isa.REPLAY{Length: 5})
-			return slices.Repeat(sequence, 2)
-		})
-	})
-	add("REPLAY executes part of what was recorded", replays, func(e *engines) {
-		e.eachThread(func(_ int, th *engineThread) []int {
-			sequence := make([]int, 32)
-			for i := range sequence {
-				sequence[i] = i * 5 % steps
-			}
-			th.do(isa.REPLAY{Record: 1, Length: 32})
-			th.step(sequence...)
-			th.do(isa.REPLAY{Length: 9, Start: 20}, isa.REPLAY{Length: 1, Start: 31}, isa.REPLAY{Length: 32})
-			return slices.Concat(sequence[20:29], sequence[31:], sequence)
-		})
-	})
-	add("REPLAY goes on at the beginning after 32 instructions", replays, func(e *engines) {
-		e.eachThread(func(_ int, th *engineThread) []int {
-			sequence := []int{0, 1, 2, 3, 4, 5, 6, 7, 1, 2}
-			th.do(isa.REPLAY{Record: 1, Length: 10, Start: 27})
-			th.step(sequence...)
-			th.do(isa.REPLAY{Length: 10, Start: 27}, isa.REPLAY{Length: 5, Start: 0})
-			return append(slices.Clone(sequence), sequence[5:]...)
-		})
-	})
-	add("REPLAY in a MOP", replays, func(e *engines) {
-		e.eachThread(func(thread int, th *engineThread) []int {
-			sequence := []int{3, 0, 5}
-			th.do(isa.REPLAY{Record: 1, Length: 3, Start: 4})
-			th.step(sequence...)
-			replay, nop := th.r.word(isa.REPLAY{Length: 3, Start: 4}), th.mopStep(noStep)
-			th.mop(2, uint32(3+thread), th.mopStep(2), th.mopStep(1), nop, replay, nop, replay, replay)
-			th.do(isa.MOP{Kind: 1})
-			round := slices.Concat([]int{2}, slices.Repeat(sequence, 3+thread), []int{1})
-			return append(round, round...)
-		})
-	})
-	add("thousands of stores to the queue", "a thread executes instructions in the order of its core's pushes",
-		func(e *engines) {
-			e.eachThread(func(_ int, th *engineThread) []int {
-				list := make([]int, 3000)
-				for i := range list {
-					list[i] = e.rnd.IntN(steps)
-				}
-				th.step(list...)
-				return list
-			})
+			th.step(list...)
+			return list
 		})
 	cs.Add("instructions in the stream of the core's own, with a full queue", "compiled instructions reach the engines once, with a wait for room", inlined)
 	return cs

@@ -109,23 +109,9 @@ func tileOf(g *[groups]group) []byte {
 func (e *engines) vectors(g *[groups]group) *engineRun {
 	e.Helper()
 	r := e.newRun()
-	r.set(isa.Fp32Dst, 1)
 	r.set(isa.Fp32SFPU, 1)
-	r.unpacker(source{in: arith.INT32, out: arith.INT32, addr: r.place(tileOf(g)), toDst: true})
-	r.unpackToDst(arith.TileData)
+	r.fillDst(arith.INT32, tileOf(g))
 	return r
-}
-
-func (th *engineThread) loadGroup(i int) {
-	for r := range 4 {
-		th.do(isa.SFPLOAD{Dst: vectorAt(4*i + r), Mod: sfpuBits, Lreg: uint32(r)})
-	}
-}
-
-func (th *engineThread) storeGroup(i int) {
-	for r := range 4 {
-		th.do(isa.SFPSTORE{Dst: vectorAt(4*i + r), Mod: sfpuBits, Lreg: uint32(r)})
-	}
 }
 
 func (e *engines) eachGroup(g [groups]group, c *laneCase) {
@@ -136,14 +122,18 @@ func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 	}
 	m := r.math()
 	if c.seed != 0 {
-		m.store(configAperture+4*e.seedWord(), c.seed)
-		m.load(configAperture + 4)
+		m.store(config(e.seedWord()), c.seed)
+		m.load(config(1))
 	}
 	m.vector(c.first...)
 	for i := range groups {
-		m.loadGroup(i)
+		for reg := range uint32(4) {
+			m.do(isa.SFPLOAD{Dst: vectorAt(4*i + int(reg)), Mod: sfpuBits, Lreg: reg})
+		}
 		m.vector(c.each...)
-		m.storeGroup(i)
+		for reg := range uint32(4) {
+			m.do(isa.SFPSTORE{Dst: vectorAt(4*i + int(reg)), Mod: sfpuBits, Lreg: reg})
+		}
 	}
 	want := c.want
 	if c.begin != nil {

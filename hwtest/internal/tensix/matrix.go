@@ -241,7 +241,7 @@ func averages(e *engines, p path) {
 	for _, f := range fidelities() {
 		o := e.operands(p)
 		m := o.math()
-		m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
+		m.mode(0, steps{a: 16})
 		var dst arith.DstTile
 		for n := range uint32(f) {
 			last := o.phase(n)
@@ -279,7 +279,7 @@ func maxima(e *engines, p path) {
 	}
 	o := e.operandsOf(p, randomTile(e.rnd, p.in), ones)
 	m := o.math()
-	m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
+	m.mode(0, steps{a: 16})
 	var dst arith.DstTile
 	for face := range uint32(4) {
 		row := 4 * (face / 2)

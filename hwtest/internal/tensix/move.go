@@ -192,17 +192,10 @@ func moveCases() rig.Table {
 	add("CLEARDVALID frees banks for the unpackers", banks,
 		func(e *engines) {
 			o := e.operands(paths()[0])
-			m := o.math()
-			var dst arith.DstTile
-			for i := range 5 {
-				if i > 0 {
-					o.unpackTile(3, arith.TileData)
-				}
+			o.sums(5, func() {
 				o.eight(isa.ELWADD{Accumulate: 1})
-				m.do(isa.CLEARDVALID{Sources: 3})
-				o.m.AddTile(&dst, &o.a, &o.b, true)
-			}
-			o.want(&dst, "five sums")
+				o.math().do(isa.CLEARDVALID{Sources: 3})
+			})
 		})
 	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", banks,
 		func(e *engines) {
@@ -216,23 +209,13 @@ func moveCases() rig.Table {
 		func(e *engines) {
 			o := e.operands(paths()[0])
 			m := o.math()
-			var dst arith.DstTile
-			m.mode(0, byEight...)
-			for i := range 3 {
-				if i > 0 {
-					o.unpackTile(3, arith.TileData)
+			m.mode(0, byEight)
+			o.sums(3, func() {
+				for range 7 {
+					m.do(isa.ELWADD{Accumulate: 1})
 				}
-				for j := range 8 {
-					in := isa.ELWADD{Accumulate: 1}
-					if j == 7 {
-						in.Clear = 3
-					}
-					m.do(in)
-				}
-				m.do(rowCounters)
-				o.m.AddTile(&dst, &o.a, &o.b, true)
-			}
-			o.want(&dst, "three sums")
+				m.do(isa.ELWADD{Accumulate: 1, Clear: 3}, rowCounters)
+			})
 		})
 
 	moved("the thread's offset in Dst", counts, 0, func(o *operands, m *engineThread) {
@@ -249,12 +232,11 @@ func moveCases() rig.Table {
 	})
 	add("an address mode adds to counters", counts, func(e *engines) {
 		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 3}, func(m *engineThread) {
-			m.mode(3, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+			m.mode(3, steps{a: 8, dst: 8})
 		})
 	})
 	moved("an address mode carries counters on", counts, 0, func(o *operands, m *engineThread) {
-		m.mode(1, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeDstIncrement, 8},
-			value{isa.ThreadModeDstCarry, 1})
+		m.mode(1, steps{a: 8, dst: 8}, isa.ThreadModeSrcACarry, isa.ThreadModeDstCarry)
 		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
 		for range 6 {
 			m.do(isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2, Mode: 1})
@@ -266,15 +248,15 @@ func moveCases() rig.Table {
 		o.done(want, "all rows but 8 to 15")
 	})
 	moved("an address mode clears counters", counts, 0, func(o *operands, m *engineThread) {
-		m.mode(2, value{isa.ThreadModeSrcAClear, 1}, value{isa.ThreadModeDstIncrement, 8})
+		m.mode(2, steps{dst: 8}, isa.ThreadModeSrcAClear)
 		for range 8 {
 			m.do(isa.INCRWC{A: 8}, isa.INCRWC{A: 8}, isa.MOVA2D{Mod: 2, Mode: 2}) // always rows 16 to 23
 		}
 		o.done(o.path.movedTile(&o.a, func(i int) int { return 16 + i%8 }), "eight times the same rows")
 	})
 	moved("an address mode saves the counter of Dst", counts, 0, func(o *operands, m *engineThread) {
-		m.mode(1, value{isa.ThreadModeDstIncrement, 8}, value{isa.ThreadModeDstToCarry, 1}) // saves where it is now
-		m.mode(2, value{isa.ThreadModeDstIncrement, 0}, value{isa.ThreadModeDstCarry, 1})   // returns there
+		m.mode(1, steps{dst: 8}, isa.ThreadModeDstToCarry) // saves where it is now
+		m.mode(2, steps{}, isa.ThreadModeDstCarry)         // returns there
 		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
 		m.do(isa.INCRWC{D: 8}, isa.INCRWC{D: 8}, isa.MOVA2D{Mod: 2, Src: 8, Mode: 2}) // rows 24 to 31
 		m.do(isa.MOVA2D{Mod: 2, Src: 16})                                             // rows 8 to 15
@@ -287,21 +269,14 @@ func moveCases() rig.Table {
 		o.done(want, "tile")
 	})
 	moved("an address mode advances the fidelity phase", counts, 1, func(o *operands, m *engineThread) {
-		m.mode(0, byEight...)
-		m.mode(1, append(byEight, value{isa.ThreadModeFidelityIncrement, 1})...)
-		m.mode(2, append(byEight, value{isa.ThreadModeFidelityClear, 1})...)
+		m.mode(0, byEight)
+		m.mode(1, byEight, isa.ThreadModeFidelityIncrement)
+		m.mode(2, byEight, isa.ThreadModeFidelityClear)
 		for phase := range 5 { // the last is phase 0 again
-			for i := range 8 {
-				switch {
-				case i < 7:
-					m.do(isa.ELWMUL{})
-				case phase < 3:
-					m.do(isa.ELWMUL{Mode: 1})
-				default:
-					m.do(isa.ELWMUL{Mode: 2})
-				}
+			for range 7 {
+				m.do(isa.ELWMUL{})
 			}
-			m.do(rowCounters)
+			m.do(isa.ELWMUL{Mode: uint32(1 + phase/3)}, rowCounters)
 		}
 		var dst arith.DstTile
 		o.m.MulTile(&dst, &o.a, &o.b, arith.HiFi4)
@@ -310,16 +285,30 @@ func moveCases() rig.Table {
 	})
 	on(chip.Blackhole, "instructions name eight address modes", counts, func(e *engines) {
 		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 7}, func(m *engineThread) {
-			m.mode(7, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+			m.mode(7, steps{a: 8, dst: 8})
 		})
 	})
 	on(chip.Wormhole, "a bias selects the other four address modes", counts, func(e *engines) {
 		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 2}, func(m *engineThread) {
 			m.own(value{isa.ThreadModeBias, 1})
-			m.mode(6, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+			m.mode(6, steps{a: 8, dst: 8})
 		})
 	})
 	return cs
+}
+
+// sums adds the same tiles n times, which are unpacked for each.
+func (o *operands) sums(n int, add func()) {
+	o.Helper()
+	var dst arith.DstTile
+	for i := range n {
+		if i > 0 {
+			o.unpackTile(3, arith.TileData)
+		}
+		add()
+		o.m.AddTile(&dst, &o.a, &o.b, true)
+	}
+	o.want(&dst, "%d sums", n)
 }
 
 // reversed is the origin of row i if blocks of four rows are reversed.

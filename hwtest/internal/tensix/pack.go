@@ -41,9 +41,7 @@ func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 				rig.PutWord(data[8*i:], uint32(e.rnd.IntN(400))|e.rnd.Uint32()&signBit)
 			}
 		}
-		r.set(isa.Fp32Dst, 1)
-		r.unpacker(source{in: arith.INT32, out: arith.INT32, addr: r.place(data), toDst: true})
-		r.unpackToDst(arith.TileData)
+		r.fillDst(arith.INT32, data)
 		dst = new(arith.DstTile)
 		(&arith.Unpack{Arch: e.model, In: arith.INT32, Out: arith.INT32}).DstTile(dst, data)
 		return r, dst
@@ -61,10 +59,17 @@ func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 	return r, f.moves().movedTile(f.tile(e, data), same)
 }
 
+// packing is inDst with packers that are configured for the tile, at a place in the output.
+func (e *engines) packing(p *arith.Pack) (r *engineRun, dst *arith.DstTile, at int, addr uint32) {
+	e.Helper()
+	r, dst = e.inDst(p)
+	at, addr = r.packer(p.Mid, p.Out, p.Wide)
+	return r, dst, at, addr
+}
+
 func (e *engines) checkPack(p *arith.Pack, what string, args ...any) {
 	e.Helper()
-	r, dst := e.inDst(p)
-	at, _ := r.packer(p.Mid, p.Out, p.Wide)
+	r, dst, at, _ := e.packing(p)
 	r.packConfig(p)
 	want := make([]byte, p.Out.TileBytes())
 	if p.Accumulate {
@@ -185,8 +190,7 @@ func (e *engines) only(a chip.Arch) {
 // edges packs a tile: mask 0 keeps rows 0 to 4 of each face, mask 1 applies to the others.
 func edges(e *engines, columns uint32, keep func(row, column int) bool) {
 	for _, p := range []arith.Pack{{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP32, Out: arith.FP32, Wide: true}} {
-		r, dst := e.inDst(&p)
-		at, _ := r.packer(p.Mid, p.Out, p.Wide)
+		r, dst, at, _ := e.packing(&p)
 		r.set(isa.EdgeMask+1, columns)
 		for row := range isa.Config(32) {
 			if row%16 >= 5 {
@@ -215,8 +219,7 @@ const (
 // untilized packs a tile as a row-major matrix, one face's row to each packer or read interface.
 func untilized(e *engines) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
-	r, dst := e.inDst(&p)
-	at, addr := r.packer(p.Mid, p.Out, p.Wide)
+	r, dst, at, addr := e.packing(&p)
 	r.handOver()
 	k := r.pack()
 	const rowUnits = 64 / 16
@@ -226,9 +229,9 @@ func untilized(e *engines) {
 		r.set(isa.PackOutYStride, 64)
 	} else {
 		r.set(isa.PackOut+1, 2-1) // the right half of a row
-		k.store(engineGPRs+4*gprAddress, 1<<31|(addr>>4-1))
-		k.store(engineGPRs+4*gprStep, rowUnits)
-		k.load(engineGPRs + 4*gprStep)
+		k.store(gpr(gprAddress), 1<<31|(addr>>4-1))
+		k.store(gpr(gprStep), rowUnits)
+		k.load(gpr(gprStep))
 	}
 	k.do(isa.SETADCXX{Units: 4, End: 15}, awaitDst)
 	k.own(value{isa.ThreadPackModeYSrcIncrement, 1}, value{isa.ThreadPackModeYDstIncrement, by[uint32](e, 0, 1)})
@@ -264,8 +267,7 @@ func partly(e *engines) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	masks := by(e, []uint32{1, 3}, []uint32{1, 3, 5, 10})
 	for _, mask := range masks {
-		r, dst := e.inDst(&p)
-		at, _ := r.packer(p.Mid, p.Out, p.Wide)
+		r, dst, at, _ := e.packing(&p)
 		r.handOver()
 		k := r.pack()
 		k.do(isa.SETADCXX{Units: 4, End: by[uint32](e, 255, 15)}, awaitDst)

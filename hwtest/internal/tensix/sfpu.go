@@ -170,11 +170,8 @@ func moveLanes() []laneCase {
 
 func integerLanes() []laneCase {
 	saturated := func(name string, mod, largest uint32, signed bool) laneCase {
-		return laneCase{
-			name: name,
-			each: sfpu(isa.SFPSTOCHRND{Mod: mod, Dst: 1, C: 0}),
-			want: one(func(x *regs) { x[1] = arith.RoundInteger(x[0], largest, signed) }),
-		}
+		return on(name, sfpu(isa.SFPSTOCHRND{Mod: mod, Dst: 1, C: 0}),
+			func(x *regs) { x[1] = arith.RoundInteger(x[0], largest, signed) })
 	}
 	return []laneCase{
 		on("SFPIADD adds registers", sfpu(isa.SFPIADD{Dst: 1, C: 0, Mod: 4}), func(x *regs) { x[1] += x[0] }),
@@ -203,6 +200,17 @@ func integerLanes() []laneCase {
 		selects("SFPLZ selects the lanes that are not zero", isa.SFPLZ{Dst: 1, C: 0, Mod: 2},
 			func(x *regs) bool { x[1] = uint32(bits.LeadingZeros32(x[0])); return x[0] != 0 }),
 	}
+}
+
+// third tells which third of a table has a number without sign: those below 1, 2, or more.
+func third(m uint32) int {
+	switch {
+	case m >= 0x40000000:
+		return 2
+	case m >= fp32One:
+		return 1
+	}
+	return 0
 }
 
 func floatLanes() []laneCase {
@@ -265,13 +273,7 @@ func floatLanes() []laneCase {
 			want: lane(func(e *engines, x *regs) {
 				v := x[0]
 				lines := [3]uint32{0x1234, 0x2AB1, 0x9CFF}
-				third := 0
-				if m := v &^ signBit; m >= 0x40000000 {
-					third = 2
-				} else if m >= fp32One {
-					third = 1
-				}
-				line := lines[third]
+				line := lines[third(v&^signBit)]
 				y := e.model.FMA(arith.LutCoefficient8(line>>8), v&^signBit, arith.LutCoefficient8(line))
 				*x = regs{y&^signBit | v&signBit, lines[1], lines[2], v}
 			}),
@@ -285,17 +287,11 @@ func floatLanes() []laneCase {
 				v := x[0]
 				slopes, offsets := [3]uint32{0x3C00B555, 0x38012345, 0x7C003111}, [3]uint32{0x34564000, 0xB8004321, 0x00013FFF}
 				m := v &^ signBit
-				third, middle := 0, uint32(0x3F000000)
-				if m >= 0x40000000 {
-					third, middle = 2, 0x40400000
-				} else if m >= fp32One {
-					third, middle = 1, 0x3FC00000
-				}
-				shift := 0
-				if m >= middle {
+				i, shift := third(m), 0
+				if m >= [3]uint32{0x3F000000, 0x3FC00000, 0x40400000}[i] { // 0.5, 1.5, 3
 					shift = 16
 				}
-				y := e.model.FMA(arith.LutCoefficient16(slopes[third]>>shift), m, arith.LutCoefficient16(offsets[third]>>shift))
+				y := e.model.FMA(arith.LutCoefficient16(slopes[i]>>shift), m, arith.LutCoefficient16(offsets[i]>>shift))
 				*x = regs{y, slopes[1], slopes[2], v}
 			}),
 		},

@@ -7,6 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
+var sourceNames = [2]string{"SrcA", "SrcB"}
+
 const gprMark = 5
 
 func (th *engineThread) mark(v uint32) { th.do(isa.SETDMAREG{Half: 2 * gprMark, Low: v}) }
@@ -47,8 +49,8 @@ func syncCases() rig.Table {
 			r := newEngines(t, name).newRun()
 			fn(r)
 			r.run()
-			for i := range r.threads {
-				r.wantLog(i, r.threads[i].want...)
+			for i, th := range r.threads {
+				r.wantLog(i, th.want...)
 			}
 		})
 	}
@@ -57,7 +59,6 @@ func syncCases() rig.Table {
 		"a mutex has one owner", "registers and configuration hold what was stored last"
 	const free = 1 << semFree
 	whileZeroFree := isa.SEMWAIT{Condition: whileZero, Semaphores: free, Block: stallAll}
-	sources := []string{"SrcA", "SrcB"}
 	valid := func(r *engineRun, unit int) uint32 {
 		return by(r.engines, []uint32{0x400, 0x800}, []uint32{0x80, 0x100})[unit]
 	}
@@ -121,7 +122,7 @@ func syncCases() rig.Table {
 		k.take(semUnpack)
 		k.do(isa.SEMPOST{Semaphores: free})
 	})
-	for unit, name := range sources {
+	for unit, name := range sourceNames {
 		add("STALLWAIT waits until "+name+" is there", waits, func(r *engineRun) {
 			r.sources()
 			m := r.math()
@@ -131,7 +132,7 @@ func syncCases() rig.Table {
 			m.freeSources(1 << unit)
 		})
 	}
-	for unit, name := range sources {
+	for unit, name := range sourceNames {
 		add("the unpacker waits for a free bank of "+name, waits, func(r *engineRun) {
 			r.sources()
 			u, m := r.unpack(), r.math()
@@ -169,8 +170,7 @@ func syncCases() rig.Table {
 	add("three threads add under a mutex", excludes, func(r *engineRun) {
 		word := r.freeWord()
 		const rounds = 40
-		for i := range r.threads {
-			th := &r.threads[i]
+		for i, th := range r.threads {
 			th.setGPR(gprOperand, uint32(1+i))
 			for range rounds {
 				th.do(isa.ATGETM{}, isa.RDCFG{Word: word, Gpr: 0})
@@ -188,8 +188,7 @@ func syncCases() rig.Table {
 		func(t *rig.T) { pipelined(newEngines(t, "tiles go through three threads, two at a time")) })
 
 	add("SETDMAREG sets half a register", holds, func(r *engineRun) {
-		for i := range r.threads {
-			th := &r.threads[i]
+		for i, th := range r.threads {
 			th.do(isa.SETDMAREG{Half: 40, Low: 0x1234, High: 2}, isa.SETDMAREG{Half: 41, Low: 0x2BCD + uint32(i), High: 3},
 				isa.SETDMAREG{Half: 126, Low: 7}, isa.SETDMAREG{Half: 127})
 			th.sync()
@@ -198,8 +197,7 @@ func syncCases() rig.Table {
 		}
 	})
 	add("ADDDMAREG and MULDMAREG compute with registers", holds, func(r *engineRun) {
-		for i := range r.threads {
-			th := &r.threads[i]
+		for _, th := range r.threads {
 			for range 20 {
 				a, b := r.rnd.Uint32(), r.rnd.Uint32()
 				th.store(gpr(10), a)
@@ -329,15 +327,10 @@ func (th *engineThread) settleGPRs() {
 }
 
 func rmwcib(i int, word, data, mask uint32) isa.Instruction {
-	switch i {
-	case 0:
-		return isa.RMWCIB0{Word: word, Data: data, Mask: mask}
-	case 1:
-		return isa.RMWCIB1{Word: word, Data: data, Mask: mask}
-	case 2:
-		return isa.RMWCIB2{Word: word, Data: data, Mask: mask}
-	}
-	return isa.RMWCIB3{Word: word, Data: data, Mask: mask}
+	return [...]isa.Instruction{
+		isa.RMWCIB0{Word: word, Data: data, Mask: mask}, isa.RMWCIB1{Word: word, Data: data, Mask: mask},
+		isa.RMWCIB2{Word: word, Data: data, Mask: mask}, isa.RMWCIB3{Word: word, Data: data, Mask: mask},
+	}[i]
 }
 
 func (r *engineRun) sources() {
@@ -360,7 +353,7 @@ func pipelined(e *engines) {
 	u.sync()
 	u.post(semFree)
 	m.take(semFree)
-	m.mode(0, byEight...)
+	m.mode(0, byEight)
 	base, _, err := isa.PackOut.Place(e.arch, 0)
 	e.OK(err)
 	var want []byte
@@ -390,11 +383,11 @@ func pipelined(e *engines) {
 
 		k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()})
 		k.sync()
-		k.store(configAperture+4*base, 1<<31|((addr+uint32(i*p.out.TileBytes()))>>4-1))
+		k.store(config(base), 1<<31|((addr+uint32(i*p.out.TileBytes()))>>4-1))
 		for j := range isa.Config(by(e, 4, 1)) {
 			word, row, err := (isa.PackDst + j).Place(e.arch, 512*half+16*uint32(j))
 			e.OK(err)
-			k.store(configAperture+4*word, row)
+			k.store(config(word), row)
 		}
 		k.do(isa.SETADCXY{Units: 4, Mask: 11}, isa.SETADCZW{Units: 4, Mask: 15})
 		k.do(isa.STALLWAIT{Block: stallTDMA, Wait: r.waitStores()}, awaitDst)

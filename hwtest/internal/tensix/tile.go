@@ -64,6 +64,14 @@ func (r *engineRun) unpackTile(units, n uint32) {
 	}
 }
 
+// fillDst unpacks a tile of 32 bits to Dst.
+func (r *engineRun) fillDst(format arith.Format, data []byte) {
+	r.Helper()
+	r.set(isa.Fp32Dst, 1)
+	r.unpacker(source{in: format, out: format, addr: r.place(data), toDst: true})
+	r.unpackToDst(arith.TileData)
+}
+
 func unpacr(unit, valid uint32) isa.UNPACR {
 	return isa.UNPACR{Last: 1, Valid: valid, Override: 1, Unit: unit}
 }
@@ -218,38 +226,31 @@ func (r *engineRun) phase(n uint32) (last uint32) {
 var rowCounters = isa.SETRWC{Mask: 7}
 
 func (th *engineThread) matmulModes() {
-	th.mode(0, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
-	th.mode(1, value{isa.ThreadModeSrcAIncrement, 16}, value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstIncrement, 8})
-	th.mode(2, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 32}, value{isa.ThreadModeSrcBCarry, 1},
-		value{isa.ThreadModeDstIncrement, 8})
-	th.mode(3, value{isa.ThreadModeSrcAIncrement, 32}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 48},
-		value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstCarry, 1})
+	th.mode(0, steps{b: 8, dst: 8})
+	th.mode(1, steps{a: 16, dst: 8}, isa.ThreadModeSrcBCarry)
+	th.mode(2, steps{b: 32, dst: 8}, isa.ThreadModeSrcACarry, isa.ThreadModeSrcBCarry)
+	th.mode(3, steps{a: 32, b: 48}, isa.ThreadModeSrcACarry, isa.ThreadModeSrcBCarry, isa.ThreadModeDstCarry)
 }
 
-var byEight = []value{{isa.ThreadModeSrcAIncrement, 8}, {isa.ThreadModeSrcBIncrement, 8}, {isa.ThreadModeDstIncrement, 8}}
+// steps are what an address mode adds to the counters of SrcA, SrcB and Dst.
+type steps struct{ a, b, dst uint32 }
 
-func (th *engineThread) mode(i isa.Thread, values ...value) {
+var byEight = steps{8, 8, 8}
+
+// mode sets an address mode: its steps, and fields of one bit.
+func (th *engineThread) mode(i isa.Thread, s steps, flags ...isa.Thread) {
 	th.r.Helper()
-	var ab, dst []value
-	for _, v := range values {
-		v.field += i
-		if v.field >= isa.ThreadModeDstIncrement {
-			dst = append(dst, v)
+	ab := []value{{isa.ThreadModeSrcAIncrement + i, s.a}, {isa.ThreadModeSrcBIncrement + i, s.b}}
+	dst := []value{{isa.ThreadModeDstIncrement + i, s.dst}}
+	for _, f := range flags {
+		if f >= isa.ThreadModeDstIncrement {
+			dst = append(dst, value{f + i, 1})
 		} else {
-			ab = append(ab, v)
+			ab = append(ab, value{f + i, 1})
 		}
 	}
-	th.own(append(ab, value{isa.ThreadModeSrcAIncrement + i, valueOf(values, isa.ThreadModeSrcAIncrement)})...)
-	th.own(append(dst, value{isa.ThreadModeDstIncrement + i, valueOf(values, isa.ThreadModeDstIncrement)})...)
-}
-
-func valueOf(values []value, f isa.Thread) uint32 {
-	for _, v := range values {
-		if v.field == f {
-			return v.v
-		}
-	}
-	return 0
+	th.own(ab...)
+	th.own(dst...)
 }
 
 func mvmuls(last uint32) []isa.Instruction {
@@ -273,7 +274,7 @@ func (r *engineRun) matmul(f arith.Fidelity) {
 
 func (r *engineRun) eight(in isa.Instruction) {
 	m := r.math()
-	m.mode(0, byEight...)
+	m.mode(0, byEight)
 	for range 8 {
 		m.do(in)
 	}
@@ -282,17 +283,13 @@ func (r *engineRun) eight(in isa.Instruction) {
 
 func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
 	m := r.math()
-	m.mode(0, byEight...)
+	m.mode(0, byEight)
 	for n := range uint32(f) {
 		last := r.phase(n)
-		for i := range 8 {
-			if i == 7 {
-				in = withMode(in, last)
-			} else {
-				in = withMode(in, 0)
-			}
+		for range 7 {
 			m.do(in)
 		}
+		m.do(withMode(in, last))
 		m.do(rowCounters)
 	}
 	m.freeSources(3)

@@ -99,16 +99,15 @@ func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *un
 	p := f.moves()
 	r := &unpacking{engineRun: e.newRun(), format: f, unit: unit, path: p, data: data}
 	r.unpacker(source{unit: unit, in: f.in, out: f.out, addr: r.place(data)})
-	r.set(isa.SrcAFormat, uint32(f.out)) // moves of either source go by that of SrcA
-	r.set(isa.SrcBFormat, uint32(f.out))
+	moved := f.out
 	switch f.out {
 	case arith.LF8, arith.INT8:
-		r.set(isa.SrcAFormat, uint32(arith.FP16))
-		r.set(isa.SrcBFormat, uint32(arith.FP16))
+		moved = arith.FP16
 	case arith.BFP2:
-		r.set(isa.SrcAFormat, uint32(arith.BF16))
-		r.set(isa.SrcBFormat, uint32(arith.BF16))
+		moved = arith.BF16
 	}
+	r.set(isa.SrcAFormat, uint32(moved)) // moves of either source go by that of SrcA
+	r.set(isa.SrcBFormat, uint32(moved))
 	if f.exp4 {
 		r.set(isa.UnpackFP8E4+unit, 1)
 	}
@@ -168,7 +167,7 @@ func unpackCases() rig.Table {
 			if f.forced && unit == 1 {
 				continue // the exponent is one of unpacker 0
 			}
-			add(fmt.Sprintf("UNPACR of %v to %s", f, []string{"SrcA", "SrcB"}[unit]), converts, func(e *engines) {
+			add(fmt.Sprintf("UNPACR of %v to %s", f, sourceNames[unit]), converts, func(e *engines) {
 				if f.exp4 && !e.blackhole() {
 					e.Skip("Wormhole has exponents of 5 bits only")
 				}
@@ -182,9 +181,7 @@ func unpackCases() rig.Table {
 		add(fmt.Sprintf("UNPACR of %s to Dst", f), converts, func(e *engines) {
 			r := e.newRun()
 			data := e.anyBytes(4 * arith.TileData)
-			r.set(isa.Fp32Dst, 1)
-			r.unpacker(source{in: f.in, out: f.out, addr: r.place(data), toDst: true})
-			r.unpackToDst(arith.TileData)
+			r.fillDst(f.in, data)
 			at, _ := r.packer(arith.INT32, arith.INT32, true)
 			r.finish(at, data, "tile")
 		})
@@ -276,24 +273,19 @@ func unpackCases() rig.Table {
 		unpack(1)
 		r.wantData(func(i int) int { return 16*((i/16+1)%4) + i%16 }, "faces")
 	})
-	add("an unpacker has two contexts", finds, func(e *engines) {
-		f := unpackFormats()[0]
-		r := e.unpacked(f, 0)
-		other := f.anyTile(e)
+	find("an unpacker has two contexts", func(r *unpacking, u *engineThread) {
+		other := r.format.anyTile(r.engines)
 		r.set(isa.UnpackBase+1, r.place(other)>>4-1)
-		u := r.unpack()
 		u.own(value{isa.ThreadUnpackContext, 1})
 		r.unpackTile(1, arith.TileData)
-		r.wantSource(f.tile(e, other), same, "the second context's tile")
+		r.wantSource(r.format.tile(r.engines, other), same, "the second context's tile")
 	})
-	add("an offset is added to the address of data", finds, func(e *engines) {
-		f := unpackFormats()[0]
-		r := e.unpacked(f, 0)
-		other := f.anyTile(e)
+	find("an offset is added to the address of data", func(r *unpacking, _ *engineThread) {
+		other := r.format.anyTile(r.engines)
 		r.place(other)
 		r.set(isa.UnpackOffset, uint32(len(r.data))/16)
 		r.unpackTile(1, arith.TileData)
-		r.wantSource(f.tile(e, other), same, "the tile after the first")
+		r.wantSource(r.format.tile(r.engines, other), same, "the tile after the first")
 	})
 	add("unpackers fill one bank while the other is in use", "banks go back and forth between unpackers and matrix unit",
 		func(e *engines) {
@@ -344,7 +336,7 @@ func (th *engineThread) rebase(unit isa.Config, addr uint32) {
 	th.r.OK(err)
 	th.do(isa.STALLWAIT{Block: stallTDMA, Wait: th.r.waitUnpack()})
 	th.sync() // the core's store must not pass them
-	th.store(configAperture+4*word, v)
+	th.store(config(word), v)
 	th.do(isa.STALLWAIT{Block: stallUnpack, Wait: th.r.waitStores()})
 }
 
