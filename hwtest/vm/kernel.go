@@ -28,12 +28,10 @@ func KernelRelease(name string) (string, error) {
 	}
 	defer f.Close()
 	const magicAt, versionAt, base = 0x202, 0x20E, 0x200
-	head := make([]byte, versionAt+2)
-	if _, err := f.ReadAt(head, 0); err != nil || !bytes.Equal(head[magicAt:magicAt+4], []byte("HdrS")) {
-		return "", fmt.Errorf("vm: %s: %w", name, ErrNotKernel)
+	head, text, n := make([]byte, versionAt+2), make([]byte, 256), 0
+	if _, err := f.ReadAt(head, 0); err == nil && bytes.Equal(head[magicAt:magicAt+4], []byte("HdrS")) {
+		n, _ = f.ReadAt(text, base+int64(binary.LittleEndian.Uint16(head[versionAt:]))) // the text may end with the file
 	}
-	text := make([]byte, 256)
-	n, _ := f.ReadAt(text, base+int64(binary.LittleEndian.Uint16(head[versionAt:]))) // the text may end with the file
 	release, _, _ := strings.Cut(string(text[:n]), " ")
 	if release == "" || strings.ContainsRune(release, 0) {
 		return "", fmt.Errorf("vm: %s: %w", name, ErrNotKernel)
@@ -55,19 +53,13 @@ func ModuleRelease(name string) (string, error) {
 			return "", nil
 		}
 	}
-	e, err := elf.NewFile(f)
-	if err != nil {
-		return "", fmt.Errorf("vm: %s: %w", name, ErrNotModule)
+	var info []byte
+	if e, err := elf.NewFile(f); err == nil && e.Section(".modinfo") != nil {
+		if info, err = e.Section(".modinfo").Data(); err != nil {
+			return "", fmt.Errorf("vm: %s: %w: %w", name, ErrNotModule, err)
+		}
 	}
-	s := e.Section(".modinfo")
-	if s == nil {
-		return "", fmt.Errorf("vm: %s: %w", name, ErrNotModule)
-	}
-	b, err := s.Data()
-	if err != nil {
-		return "", fmt.Errorf("vm: %s: %w: %w", name, ErrNotModule, err)
-	}
-	for _, field := range strings.Split(string(b), "\x00") {
+	for _, field := range strings.Split(string(info), "\x00") {
 		if magic, ok := strings.CutPrefix(field, "vermagic="); ok {
 			release, _, _ := strings.Cut(magic, " ")
 			return release, nil

@@ -246,7 +246,7 @@ func workBetween(t *rig.T) {
 		t.Follows(q[0], q[1], e)
 		t.OK(q[0].Run(t.Ctx, x))
 		t.Follows(q[1], q[0], e)
-		t.Same(rig.MakeWords(buf.Size(), func(int) uint32 { return 1 }), t.ReadOn(q[1], buf), "round %d", i)
+		t.Same(rig.Repeated(buf.Size(), 1), t.ReadOn(q[1], buf), "round %d", i)
 	}
 }
 

@@ -23,20 +23,14 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-const streamed = "what one end of a stream writes the other one reads, message by message, to the byte"
-
 // Cases are the cases of layer streams.
 func Cases() rig.Table {
 	var cs rig.Table
-	for _, size := range []int{128, 1 << 10, 4 << 10, 64 << 10} {
-		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
-			cs.Add(fmt.Sprintf("messages through rings of %d on %v", size, p), streamed, func(t *rig.T) { streamEcho(t, size, p, 0) })
-		}
-	}
-	for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
-		cs.Add(fmt.Sprintf("positions that wrap on NoC %d", noc), "a stream's positions wrap after 4 GiB without a trace of it",
-			func(t *rig.T) { streamWrap(t, noc) })
-	}
+	rig.Pairs(&cs, "messages through rings of %d on %v",
+		"what one end of a stream writes the other one reads, message by message, to the byte",
+		streamEcho, []int{128, 1 << 10, 4 << 10, 64 << 10}, []chip.Processor{chip.BRISC, chip.NCRISC})
+	rig.Each(&cs, "positions that wrap on NoC %d", "a stream's positions wrap after 4 GiB without a trace of it", streamWrap,
+		chip.NOC0, chip.NOC1)
 	cs.Add("host far ahead", "the host waits for room, and what it wrote before the program isn't lost", hostAhead)
 	cs.Add("kernel far ahead", "a kernel waits for room until the host has read", kernelAhead)
 	cs.Add("tries", "tries tell a full ring from an empty one, on both sides, and don't wait", streamTries)
@@ -84,13 +78,16 @@ func streamRoom(t *rig.T, n int) *reprise.Buffer {
 	return t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
 }
 
-func streamProgram(t *rig.T, k reprise.Kernel, room *reprise.Buffer, args []uint32, ss ...*stream.Stream) *reprise.Program {
-	t.Helper()
-	k.Args = rig.Args(args...)
+// streamArgs are the arguments of kernels with two streams and a page of memory.
+func streamArgs(in, out *stream.Stream, room *reprise.Buffer, more ...uint32) []uint32 {
+	return slices.Concat(in.Args(), out.Args(), []uint32{room.Addr(), uint32(room.PageSize())}, more)
+}
+
+func streamProgram(k reprise.Kernel, room *reprise.Buffer, in, out *stream.Stream, more ...uint32) *reprise.Program {
+	k.Args = rig.Args(streamArgs(in, out, room, more...)...)
 	p := rig.OneKernel(k, room)
-	for _, s := range ss {
-		s.AddTo(p)
-	}
+	in.AddTo(p)
+	out.AddTo(p)
 	return p
 }
 
@@ -98,19 +95,12 @@ func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executabl
 	t.Helper()
 	room := streamRoom(t, max(in.Longest(), 64))
 	k.Name, k.Image = "echo", t.Kernel(kernels.StreamEcho)
-	return t.Load(streamProgram(t, k, room, append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize())), in, out))
+	return t.Load(streamProgram(k, room, in, out))
 }
 
 func echoOn(t *rig.T, in, out *stream.Stream, x, y int) *reprise.Executable {
 	t.Helper()
 	return echo(t, in, out, reprise.Kernel{Cores: rig.On(x, y)})
-}
-
-func release(t *rig.T, ss ...*stream.Stream) {
-	t.Helper()
-	for _, s := range ss {
-		t.Release(s)
-	}
 }
 
 // step is one of a script: see kernels/stream.c.
@@ -157,13 +147,12 @@ func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*rep
 func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, *reprise.Buffer) {
 	t.Helper()
 	room, results := t.PerWorker(4096), t.PerWorker(64)
-	args := append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize()), results.Addr())
+	args := []uint32{results.Addr()}
 	for _, s := range steps {
 		args = append(args, s.what, s.x, s.y)
 	}
-	p := streamProgram(t, reprise.Kernel{Name: "script", Image: t.Own("stream"), Cores: []chip.Range{at.Range()}}, room,
-		append(args, 0), in,
-		out)
+	k := reprise.Kernel{Name: "script", Image: t.Own("stream"), Cores: []chip.Range{at.Range()}}
+	p := streamProgram(k, room, in, out, append(args, 0)...)
 	p.Buffers = append(p.Buffers, results)
 	return t.Load(p), results
 }
@@ -173,6 +162,14 @@ func wantSteps(t *rig.T, got []uint32, want ...uint32) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the kernel's results are %d, want %d", got, want)
 	}
+}
+
+// kernelError checks the error of a stream whose kernel has failed or stopped.
+func kernelError(t *rig.T, err error, code uint32, stopped bool) {
+	t.Helper()
+	e := rig.As[*stream.KernelError](t, err)
+	rig.Equal(t, e.Code, code, "the kernel's code")
+	rig.Equal(t, e.Stopped, stopped, "whether the kernel has stopped")
 }
 
 func beside(t *rig.T, fn func() error) (wait func()) {
@@ -191,6 +188,13 @@ func readStream(t *rig.T, s *stream.Stream) []byte {
 	n, err := s.Read(t.Ctx, p)
 	t.OK(err)
 	return p[:n]
+}
+
+func empty(t *rig.T, s *stream.Stream) {
+	t.Helper()
+	if _, ok, err := s.TryRead(nil); ok || err != nil {
+		t.Errorf("of an empty ring: %v, %v", ok, err)
+	}
 }
 
 func streamLengths(size int) []int {
@@ -221,15 +225,13 @@ func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
 	for i := range n {
 		t.Same(rig.Pattern(uint32(i), length(i)), readStream(t, out), "message %d of %d B", i, length(i))
 	}
-	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
-		t.Errorf("after the last message: %v, want %v", err, io.EOF)
-	}
+	rig.Equal(t, rig.Error(out.Read(t.Ctx, nil)), io.EOF, "after the last message")
 	wait()
 }
 
-func streamEcho(t *rig.T, size int, p chip.Processor, noc chip.NOC) {
+func streamEcho(t *rig.T, size int, p chip.Processor) {
 	in, out := pair(t, size)
-	x := echo(t, in, out, reprise.Kernel{Processor: p, NOC: noc, Cores: rig.On(2, 1)})
+	x := echo(t, in, out, reprise.Kernel{Processor: p, Cores: rig.On(2, 1)})
 	for range 2 {
 		t.Start(x)
 		echoAll(t, in, out, t.Size(4, 1))
@@ -242,12 +244,13 @@ func streamWrap(t *rig.T, noc chip.NOC) {
 	for _, before := range []uint32{64, 1024, 4096 + 64} {
 		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size, First: -before})
 		out := newStream(t, stream.Config{Name: "out", Size: size, First: -(2 * before)})
-		x := echo(t, in, out, reprise.Kernel{Processor: chip.BRISC, NOC: noc, Cores: rig.On(1, 0)})
+		x := echo(t, in, out, reprise.Kernel{NOC: noc, Cores: rig.On(1, 0)})
 		t.Start(x)
 		echoAll(t, in, out, 2)
 		t.Wait()
 		t.Release(x)
-		release(t, in, out)
+		t.Release(in)
+		t.Release(out)
 	}
 }
 
@@ -283,13 +286,11 @@ func kernelAhead(t *rig.T) {
 	x, results := script(t, in, out, chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
 	t.Start(x)
 	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond)
-	for i := range 1024/192 + n {
-		number := i
-		if i >= 1024/192 {
-			number = i - 1024/192
-		}
-		if got := readStream(t, out); len(got) != 100 || rig.Word(got) != uint32(number) {
-			t.Fatalf("message %d: %d B, number %d, want %d", i, len(got), rig.Word(got), number)
+	for _, messages := range []int{1024 / 192, n} {
+		for i := range messages {
+			got := readStream(t, out)
+			rig.Equal(t, len(got), 100, "bytes of message %d of %d", i, messages)
+			rig.Equal(t, rig.Word(got), uint32(i), "number of message %d of %d", i, messages)
 		}
 	}
 	t.Fails("after the last message", rig.Error(out.Read(t.Ctx, nil)), io.EOF)
@@ -300,9 +301,7 @@ func kernelAhead(t *rig.T) {
 func streamTries(t *rig.T) {
 	in, out := pair(t, 256)
 	p := make([]byte, 256)
-	if _, ok, err := out.TryRead(p); ok || err != nil {
-		t.Errorf("of an empty ring: %v, %v", ok, err)
-	}
+	empty(t, out)
 	x, results := script(t, in, out, chip.Core{X: 1, Y: 1}, step{what: stepFirstTries}, step{what: stepTryPop},
 		step{what: stepTryPush, x: 4})
 	t.RunAndWait(x)
@@ -367,13 +366,9 @@ func kernelFails(t *rig.T) {
 	in, out := pair(t, 512)
 	x, _ := script(t, in, out, chip.Core{X: 2, Y: 2}, step{stepPush, 60, 1}, step{what: stepFail, x: 1234})
 	t.Start(x)
-	if got := readStream(t, out); len(got) != 60 {
-		t.Errorf("a message of %d B", len(got))
-	}
+	rig.Equal(t, len(readStream(t, out)), 60, "bytes of the message")
 	_, err := out.Read(t.Ctx, nil)
-	if failed := rig.As[*stream.KernelError](t, err); failed.Code != 1234 || failed.Stopped {
-		t.Errorf("error %v, want the kernel's 1234", err)
-	}
+	kernelError(t, err, 1234, false)
 	t.Says(err, "out", "kernel failed", "1234")
 	t.Wait()
 }
@@ -386,9 +381,7 @@ func kernelStops(t *rig.T) {
 	for i := 0; i < 10 && err == nil; i++ { // the ring has room for two
 		err = in.Write(t.Ctx, wordsOf(1))
 	}
-	if stopped := rig.As[*stream.KernelError](t, err); stopped.Code != 77 || !stopped.Stopped {
-		t.Errorf("error %v, want the kernel's 77", err)
-	}
+	kernelError(t, err, 77, true)
 	t.Wait()
 	wantSteps(t, results(), 4<<4, 0)
 	rig.As[*stream.KernelError](t, in.Close(t.Ctx))
@@ -412,10 +405,7 @@ func hostFails(t *rig.T) {
 	t.Start(x)
 	t.OK(in.Write(t.Ctx, wordsOf(5)), in.Fail(t.Ctx, 4321))
 	t.Same(wordsOf(5), readStream(t, out), "the message before")
-	_, err := out.Read(t.Ctx, nil)
-	if failed := rig.As[*stream.KernelError](t, err); failed.Code != 4321 { // echo hands the code on
-		t.Errorf("error %v, want 4321", err)
-	}
+	kernelError(t, rig.Error(out.Read(t.Ctx, nil)), 4321, false) // echo hands the code on
 	t.Wait()
 	t.Fails("Fail of a stream that the host reads", out.Fail(t.Ctx, 1), stream.ErrDirection)
 }
@@ -425,36 +415,29 @@ func hostStops(t *rig.T) {
 	x, results := script(t, in, out, chip.Core{Y: 1}, step{what: stepWaitStop, x: 16}, step{what: stepClose})
 	t.Start(x)
 	for i := range 3 {
-		if got := readStream(t, out); rig.Word(got) != uint32(i) {
-			t.Errorf("message %d: % x", i, got)
-		}
+		rig.Equal(t, rig.Word(readStream(t, out)), uint32(i), "message %d", i)
 	}
 	t.OK(out.Close(t.Ctx))
 	t.Wait()
 	wantSteps(t, results(), streamStopped, streamStopped)
 	t.OK(out.Reset(t.Ctx))
-	if _, ok, err := out.TryRead(nil); ok || err != nil {
-		t.Errorf("after Reset: %v, %v", ok, err)
-	}
+	empty(t, out)
 }
 
 func tooLong(t *rig.T) {
 	in, out := pair(t, 1<<10)
 	x, results := script(t, in, out, chip.Core{X: 1}, step{stepPush, 1024 - 60, 1}, step{stepPush, 1024 - 64, 1},
 		step{stepPop, 96, 0}, step{stepPop, 100, 0}, step{stepPop, 100, 0})
-	var long *stream.SizeError
-	if err := in.Write(t.Ctx, make([]byte, in.Longest()+1)); !errors.As(err, &long) || long.Most != 1024-64 {
-		t.Errorf("a message that no ring of 1 KiB holds: %v", err)
-	}
+	long := rig.As[*stream.SizeError](t, in.Write(t.Ctx, make([]byte, in.Longest()+1)))
+	rig.Equal(t, long.Most, 1024-64, "the longest message of a ring of 1 KiB")
 	t.OK(in.Write(t.Ctx, rig.Pattern(1, 100)), in.Write(t.Ctx, rig.Pattern(2, 8)))
 	t.RunAndWait(x)
 	wantSteps(t, results(), streamTooLongResult, streamOK, streamTooLongResult|100<<4, 100<<4, 8<<4)
-	if _, err := out.Read(t.Ctx, make([]byte, 959)); !errors.As(err, &long) || long.Size != 960 || long.Most != 959 {
-		t.Errorf("into a short slice: %v", err)
+	long = rig.As[*stream.SizeError](t, rig.Error(out.Read(t.Ctx, make([]byte, 959))))
+	if long.Size != 960 || long.Most != 959 {
+		t.Errorf("into a short slice: %v", long)
 	}
-	if got := readStream(t, out); len(got) != 960 {
-		t.Errorf("then it has %d B", len(got))
-	}
+	rig.Equal(t, len(readStream(t, out)), 960, "bytes of the message")
 }
 
 func streamsShareMemory(t *rig.T) {
@@ -476,7 +459,8 @@ func streamsShareMemory(t *rig.T) {
 	}
 	t.Wait()
 	for i := range n {
-		release(t, ins[i], outs[i])
+		t.Release(ins[i])
+		t.Release(outs[i])
 	}
 }
 
@@ -486,9 +470,8 @@ func twoCores(t *rig.T) {
 	room := streamRoom(t, 1024)
 	p := &reprise.Program{Name: "both", Buffers: []*reprise.Buffer{room}}
 	for i, s := range [2][2]*stream.Stream{{in, middle}, {second, out}} {
-		args := append(append(s[0].Args(), s[1].Args()...), room.Addr(), uint32(room.PageSize()))
 		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("echo %d", i), Image: t.Kernel(kernels.StreamEcho), NOC: chip.NOC(i),
-			Cores: rig.On(1+2*i, i), Args: func(chip.Core) []uint32 { return args }})
+			Cores: rig.On(1+2*i, i), Args: rig.Args(streamArgs(s[0], s[1], room)...)})
 		s[0].AddTo(p)
 		s[1].AddTo(p)
 	}
@@ -594,9 +577,7 @@ func inAbortedLoop(t *rig.T) {
 	for range 2 {
 		t.Replay(tr)
 		for range 20 {
-			if got := readStream(t, out); len(got) != 8 {
-				t.Errorf("a message of %d B, want 8", len(got))
-			}
+			rig.Equal(t, len(readStream(t, out)), 8, "bytes of the message")
 		}
 		t.OK(out.Close(t.Ctx))
 		t.Ended(1)
@@ -611,11 +592,7 @@ func streamHeld(t *rig.T) {
 	tr := t.Capture("held", x)
 	held := func(what string) {
 		t.Helper()
-		err := out.Release(t.Ctx)
-		var e *dispatch.HeldError
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), what) {
-			t.Errorf("released while a %s uses it: %v", what, err)
-		}
+		t.Says(rig.As[*dispatch.HeldError](t, out.Release(t.Ctx)), what)
 	}
 	held("program")
 	t.Release(x)
@@ -637,18 +614,15 @@ func cancelled(t *rig.T) {
 		ctx, cancel := context.WithCancelCause(t.Ctx)
 		wait := make(chan error, 1)
 		go func() {
-			for {
-				var err error
+			var err error
+			for err == nil {
 				if read {
 					_, err = out.Read(ctx, make([]byte, 64))
 				} else {
 					err = in.Write(ctx, wordsOf(1)) // the rings and the kernel hold five
 				}
-				if err != nil {
-					wait <- err
-					return
-				}
 			}
+			wait <- err
 		}()
 		time.Sleep(10 * time.Millisecond)
 		cancel(mine)
@@ -666,10 +640,7 @@ func cancelled(t *rig.T) {
 func streamReleased(t *rig.T) {
 	_, out := pair(t, 128)
 	wait := make(chan error, 1)
-	go func() {
-		_, err := out.Read(t.Ctx, nil)
-		wait <- err
-	}()
+	go func() { wait <- rig.Error(out.Read(t.Ctx, nil)) }()
 	time.Sleep(5 * time.Millisecond)
 	t.Release(out)
 	t.Fails("the call", <-wait, reprise.ErrReleased)
@@ -695,9 +666,7 @@ func streamRecover(t *rig.T) {
 			t.Errorf("the report says that it %s", why)
 		}
 	}
-	if _, err := out.Read(u.Ctx, nil); !errors.As(err, &hang) {
-		t.Errorf("a read after the queue hung: %v", err)
-	}
+	t.Hung(rig.Error(out.Read(u.Ctx, nil)))
 	t.OK(u.Dev.Recover(u.Ctx))
 	t.AllFail(stream.ErrStale, map[string]error{
 		"a read after the recovery": rig.Error(out.Read(u.Ctx, nil)), "a write after the recovery": in.Write(u.Ctx, nil),
@@ -717,5 +686,6 @@ func streamRecover(t *rig.T) {
 	echoAll(u, in, out, 1)
 	u.Wait()
 	u.Release(x)
-	release(u, in, out)
+	u.Release(in)
+	u.Release(out)
 }

@@ -106,6 +106,14 @@ func within(what string, ok func() bool) error {
 	return nil
 }
 
+// wants checks what kind of error something has.
+func wants(what string, err, want error) error {
+	if !errors.Is(err, want) {
+		return fmt.Errorf("%s: %v, want %v", what, err, want)
+	}
+	return nil
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -131,12 +139,7 @@ func (l *lives) bind(ctx context.Context) error {
 		return err
 	}
 	_, err := kmd.Open(ctx, kmd.Path(l.node))
-	if !errors.Is(err, kmd.ErrNoDevice) {
-		err = fmt.Errorf("open without a driver: %v, want ErrNoDevice", err)
-	} else {
-		err = nil
-	}
-	return errors.Join(err, l.rebind(), l.use(ctx, l.node))
+	return errors.Join(wants("open without a driver", err, kmd.ErrNoDevice), l.rebind(), l.use(ctx, l.node))
 }
 
 // unbindOpen takes the driver from under an open card.
@@ -153,20 +156,14 @@ func (l *lives) unbindOpen(ctx context.Context) error {
 	if err := d.Read(tile, 0x20000, word[:]); err != nil {
 		return errors.Join(err, d.Close())
 	}
-	var errs []error
 	if err := l.unbind(); err != nil {
 		return errors.Join(err, d.Close())
 	}
-	if err := d.Read(tile, 0x20000, word[:]); !errors.Is(err, kmd.ErrDeviceLost) {
-		errs = append(errs, fmt.Errorf("read through a mapping: %v, want ErrDeviceLost", err))
-	}
-	if _, _, err := d.TestLock(kmd.LockPCIeDMA); !errors.Is(err, kmd.ErrDeviceLost) {
-		errs = append(errs, fmt.Errorf("ask for a lock: %v, want ErrDeviceLost", err))
-	}
-	if err := d.Close(); err != nil {
-		errs = append(errs, fmt.Errorf("close: %w", err))
-	}
-	return errors.Join(append(errs, l.rebind(), l.use(ctx, l.node))...)
+	_, _, lock := d.TestLock(kmd.LockPCIeDMA)
+	return errors.Join(
+		wants("read through a mapping", d.Read(tile, 0x20000, word[:]), kmd.ErrDeviceLost),
+		wants("ask for a lock", lock, kmd.ErrDeviceLost),
+		d.Close(), l.rebind(), l.use(ctx, l.node))
 }
 
 func worker(d *kmd.Device) (chip.XY, error) {
@@ -197,19 +194,16 @@ func (l *lives) unbindBusy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
 	if err := l.unbind(); err != nil {
 		return errors.Join(err, dev.Close(ctx))
 	}
-	if err := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(err, reprise.ErrDeviceLost) {
-		errs = append(errs, fmt.Errorf("read a buffer: %v, want ErrDeviceLost", err))
-	}
+	err = wants("read a buffer", dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)), reprise.ErrDeviceLost)
 	start := time.Now()
 	_ = dev.Close(ctx)
 	if took := time.Since(start); took > 10*time.Second {
-		errs = append(errs, fmt.Errorf("close took %v", took))
+		err = errors.Join(err, fmt.Errorf("close took %v", took))
 	}
-	return errors.Join(append(errs, l.rebind(), l.use(ctx, l.node))...)
+	return errors.Join(err, l.rebind(), l.use(ctx, l.node))
 }
 
 func (l *lives) module(ctx context.Context) error {
@@ -217,10 +211,8 @@ func (l *lives) module(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.DeleteModule("tenstorrent", unix.O_NONBLOCK); !errors.Is(err, syscall.EAGAIN) {
-		return errors.Join(fmt.Errorf("unload with an open card: %v, want EAGAIN", err), d.Close())
-	}
-	if err := d.Close(); err != nil {
+	err = wants("unload with an open card", unix.DeleteModule("tenstorrent", unix.O_NONBLOCK), syscall.EAGAIN)
+	if err = errors.Join(err, d.Close()); err != nil {
 		return err
 	}
 	if err := unix.DeleteModule("tenstorrent", unix.O_NONBLOCK); err != nil {
@@ -300,11 +292,8 @@ func (l *lives) killedExclusive(ctx context.Context) error {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return fmt.Errorf("keep %s: %w", l.node, err)
 	}
-	var errs []error
-	if _, err := kmd.Open(ctx, kmd.Path(l.node), kmd.WithoutWaiting()); !errors.Is(err, kmd.ErrBusy) {
-		errs = append(errs, fmt.Errorf("open beside it: %v, want ErrBusy", err))
-	}
-	return errors.Join(append(errs, kill(cmd), l.use(ctx, l.node))...)
+	_, err = kmd.Open(ctx, kmd.Path(l.node), kmd.WithoutWaiting())
+	return errors.Join(wants("open beside it", err, kmd.ErrBusy), kill(cmd), l.use(ctx, l.node))
 }
 
 func keep(ctx context.Context, args []string) error {
@@ -326,8 +315,9 @@ func (l *lives) two(ctx context.Context) error {
 		return err
 	}
 	err = func() error {
-		if _, err := kmd.Open(ctx, kmd.Path(l.node), kmd.Exclusive(), kmd.WithoutWaiting()); !errors.Is(err, kmd.ErrBusy) {
-			return fmt.Errorf("open it exclusively: %v, want ErrBusy", err)
+		_, err := kmd.Open(ctx, kmd.Path(l.node), kmd.Exclusive(), kmd.WithoutWaiting())
+		if err := wants("open it exclusively", err, kmd.ErrBusy); err != nil {
+			return err
 		}
 		d, err := kmd.Open(ctx, kmd.Path(l.node))
 		if err != nil {
@@ -360,10 +350,8 @@ func (l *lives) userReset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := d.TestLock(kmd.LockPCIeDMA); !errors.Is(err, kmd.ErrResetting) {
-		return errors.Join(fmt.Errorf("ask for a lock in the middle: %v, want ErrResetting", err), d.Close())
-	}
-	if err := d.Close(); err != nil {
+	_, _, err = d.TestLock(kmd.LockPCIeDMA)
+	if err = errors.Join(wants("ask for a lock in the middle", err, kmd.ErrResetting), d.Close()); err != nil {
 		return err
 	}
 	// What the driver does for a reset by configuration space (tt-kmd pcie.c pcie_timer_interrupt).
@@ -390,9 +378,7 @@ func (l *lives) resetBusy(ctx context.Context) error {
 	if _, err = kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
 		return errors.Join(err, dev.Close(ctx))
 	}
-	if e := dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)); !errors.Is(e, reprise.ErrDeviceLost) {
-		err = fmt.Errorf("read a buffer: %v, want ErrDeviceLost", e)
-	}
+	err = wants("read a buffer", dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)), reprise.ErrDeviceLost)
 	_ = dev.Close(ctx)
 	return errors.Join(err, l.use(ctx, l.node))
 }
