@@ -221,17 +221,15 @@ func manySmall(t *rig.T) {
 
 func packedCases() rig.Table {
 	var cs rig.Table
+	own := func(t *rig.T, subs, size int) { WritePacked(t, subs, size, false) }
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
-		for _, size := range []int{4, 16, 20, 96} {
-			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, wherever the ring's pages end",
-				func(t *rig.T) { WritePacked(t, subs, size, false) })
-		}
-		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d times", subs), "without stride all destinations get the same slot",
-			func(t *rig.T) { WritePacked(t, subs, 64, true) })
+		rig.Pairs(&cs, "WRITE_PACKED %d times %d bytes", "every destination gets its own slot, wherever the ring's pages end", own,
+			[]int{subs}, []int{4, 16, 20, 96})
+		rig.Each(&cs, "WRITE_PACKED no stride %d times", "without stride all destinations get the same slot",
+			func(t *rig.T, subs int) { WritePacked(t, subs, 64, true) }, subs)
 	}
 	for _, size := range []int{1364, 2048, page - 16, page} {
-		cs.Add(fmt.Sprintf("WRITE_PACKED 20 times %d bytes", size), "slots may be as long as a page of the ring",
-			func(t *rig.T) { WritePacked(t, 20, size, false) })
+		rig.Pairs(&cs, "WRITE_PACKED %d times %d bytes", "slots may be as long as a page of the ring", own, []int{20}, []int{size})
 		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d bytes", size), "a shared slot may be as long as a page of the ring and lie across two",
 			func(t *rig.T) { WritePacked(t, 70, size, true) })
 	}
@@ -245,12 +243,8 @@ func packedCases() rig.Table {
 				func(t *rig.T) { WritePackedRects(t, rects, same) })
 		}
 	}
-	for _, subs := range []int{1, 2, 5, 17, 34, 35} {
-		for _, size := range []int{1, 16, 100, 5000} {
-			cs.Add(fmt.Sprintf("WRITE_PACKED_LARGE %d times %d bytes", subs, size), "pieces go to their rectangles, linked or not",
-				func(t *rig.T) { WriteLarge(t, subs, size) })
-		}
-	}
+	rig.Pairs(&cs, "WRITE_PACKED_LARGE %d times %d bytes", "pieces go to their rectangles, linked or not", WriteLarge,
+		[]int{1, 2, 5, 17, 34, 35}, []int{1, 16, 100, 5000})
 	cs.Add("WRITE_PACKED_LARGE of 65536 bytes", "the longest run, whose length field is all ones, is written whole",
 		func(t *rig.T) { WriteLarge(t, 1, 65536) })
 	cs.Add("WRITE_PACKED_LARGE linked", "runs up to an unlink share the first one's rectangle", WriteLargeLinked)
@@ -271,6 +265,14 @@ func some(t *rig.T, n int) []chip.Core {
 	return out
 }
 
+// slotOf is what destination i of a packed write gets, or all if they get the same.
+func slotOf(i, size int, same bool) []byte {
+	if same {
+		i = 0
+	}
+	return rig.Pattern(uint32(i+1), size)
+}
+
 func WritePacked(t *rig.T, subs, size int, same bool) {
 	cores := some(t, subs)
 	stride := cq.SlotStride(size)
@@ -282,12 +284,9 @@ func WritePacked(t *rig.T, subs, size int, same bool) {
 			t.Poke(c, rig.Scratch-32, rig.Pattern(0xDEAD, size+64))
 		}
 		w.Cores = append(w.Cores, t.NOCXY(c))
+		slot := slotOf(i, size, same)
 		if !same || i == 0 {
-			w.Data = append(append(w.Data, rig.Pattern(uint32(i+1), size)...), make([]byte, stride-size)...)
-		}
-		slot := rig.Pattern(uint32(i+1), size)
-		if same {
-			slot = rig.Pattern(1, size)
+			w.Data = append(append(w.Data, slot...), make([]byte, stride-size)...)
 		}
 		want[c] = rig.Pattern(0xDEAD, size+64)
 		copy(want[c][32:], slot)
@@ -312,10 +311,7 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 		r.End = chip.Core{X: min(g.End.X, r.Start.X+i%4), Y: min(g.End.Y, r.Start.Y+i%3)}
 		noc, cores := t.NOCRect(r)
 		w.Rects = append(w.Rects, cq.Rect{NOC: noc, Dests: uint32(cores)})
-		slot := rig.Pattern(1, size)
-		if !same {
-			slot = rig.Pattern(uint32(i+1), size)
-		}
+		slot := slotOf(i, size, same)
 		if !same || i == 0 {
 			w.Data = append(w.Data, slot...)
 		}

@@ -54,12 +54,7 @@ func irregular(t *rig.T, s coreSet) {
 	prog := t.StoreProgram(s.name, t.Grid(), b, 0x77000000)
 	prog.Kernels[0].Cores = on
 	x := t.Load(prog)
-	n := 0
-	for c := range t.Grid().Cores() {
-		if contains(on, c) {
-			n++
-		}
-	}
+	n := len(pick(t.Grid(), func(x, y int) bool { return contains(on, chip.Core{X: x, Y: y}) }))
 	rig.Equal(t, x.Cores(), n, "cores of the program")
 	for range 3 {
 		t.RunAndWait(x)

@@ -75,7 +75,10 @@ func alone(t *rig.T, p chip.Processor) {
 	t.WantWords("stored", b, 0, func(c chip.Core) uint32 { return 0x1000 + uint32(t.WorkerIndex(c)) })
 }
 
-func whoProgram(t *rig.T, b *reprise.Buffer, noc chip.NOC) *reprise.Program {
+// who runs the program that says who runs it, on all processors, and checks what it says.
+func who(t *rig.T, noc chip.NOC, runs uint32) {
+	t.Helper()
+	b := t.PerWorker(64 * len(rig.Processors()))
 	prog := &reprise.Program{Name: "who", Buffers: []*reprise.Buffer{b}}
 	for _, p := range rig.Processors() {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
@@ -83,17 +86,20 @@ func whoProgram(t *rig.T, b *reprise.Buffer, noc chip.NOC) *reprise.Program {
 			Args: rig.Args(b.Addr()),
 		})
 	}
-	return prog
-}
-
-func checkWho(t *rig.T, b *reprise.Buffer, noc chip.NOC, runs uint32) {
-	t.Helper()
+	x := t.Load(prog)
+	for range runs {
+		t.Start(x)
+	}
 	for i, p := range rig.Processors() {
-		word := func(k int) int { return 16*i + k }
-		t.WantWords(fmt.Sprintf("%v number", p), b, word(0), func(chip.Core) uint32 { return uint32(p) })
-		t.WantWords(fmt.Sprintf("%v x", p), b, word(1), func(c chip.Core) uint32 { return uint32(c.X) })
-		t.WantWords(fmt.Sprintf("%v y", p), b, word(2), func(c chip.Core) uint32 { return uint32(c.Y) })
-		first, second := t.Words(b, word(3)), t.Words(b, word(4))
+		want := func(k int, what string, word func(chip.Core) uint32) {
+			t.Helper()
+			t.WantWords(fmt.Sprintf("%v: %s", p, what), b, 16*i+k, word)
+		}
+		always := func(v uint32) func(chip.Core) uint32 { return func(chip.Core) uint32 { return v } }
+		want(0, "number", always(uint32(p)))
+		want(1, "x", func(c chip.Core) uint32 { return uint32(c.X) })
+		want(2, "y", func(c chip.Core) uint32 { return uint32(c.Y) })
+		first, second := t.Words(b, 16*i+3), t.Words(b, 16*i+4)
 		seen := map[uint32]bool{}
 		for k := range first {
 			if first[k] != second[k] || seen[first[k]] {
@@ -102,38 +108,25 @@ func checkWho(t *rig.T, b *reprise.Buffer, noc chip.NOC, runs uint32) {
 			seen[first[k]] = true
 		}
 		if p <= chip.NCRISC {
-			t.WantWords(fmt.Sprintf("%v network", p), b, word(5), func(chip.Core) uint32 { return uint32(noc) ^ uint32(p) })
+			want(5, "network", always(uint32(noc)^uint32(p)))
 		}
-		t.WantWords(fmt.Sprintf("%v initialized data", p), b, word(6), func(chip.Core) uint32 { return 0x600D600D })
-		t.WantWords(fmt.Sprintf("%v cleared data", p), b, word(7), func(chip.Core) uint32 { return 0 })
-		t.WantWords(fmt.Sprintf("%v runs", p), b, word(8), func(chip.Core) uint32 { return runs })
+		want(6, "initialized data", always(0x600D600D))
+		want(7, "cleared data", always(0))
+		want(8, "runs", always(runs))
 	}
 }
 
-func FreshData(t *rig.T) {
-	b := t.PerWorker(64 * len(rig.Processors()))
-	x := t.Load(whoProgram(t, b, 0))
-	for range 9 {
-		t.Start(x)
-	}
-	t.Wait()
-	checkWho(t, b, 0, 9)
-}
+func FreshData(t *rig.T) { who(t, 0, 9) }
 
-func OtherNetwork(t *rig.T) {
-	b := t.PerWorker(64 * len(rig.Processors()))
-	t.RunAndWait(t.Load(whoProgram(t, b, 1)))
-	checkWho(t, b, 1, 1)
-}
+func OtherNetwork(t *rig.T) { who(t, 1, 1) }
 
 // KernelChain passes pages through processors that each add 1, on several cores.
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	cores := chip.Grid(3, 2)
-	per := pages
-	in, out := t.Buffer(allocator.DRAM, per*cores.Size()*size, size), t.Buffer(allocator.DRAM, per*cores.Size()*size, size)
+	in, out := t.Buffer(allocator.DRAM, pages*cores.Size()*size, size), t.Buffer(allocator.DRAM, pages*cores.Size()*size, size)
 	data := t.Fill(in, uint32(size))
 	on := []chip.Range{cores}
-	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
+	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * pages) }
 	cb := func(i int) uint32 {
 		if i%2 == 0 {
 			return uint32(i)
@@ -143,18 +136,19 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	prog := &reprise.Program{Name: "pipeline", Buffers: []*reprise.Buffer{in, out}}
 	prog.Kernels = []reprise.Kernel{
 		{Name: "reader", Image: t.Kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: on, Args: func(c chip.Core) []uint32 {
-			return []uint32{in.Addr(), first(c), uint32(per), in.PageStride(), cb(0)}
+			return []uint32{in.Addr(), first(c), uint32(pages), in.PageStride(), cb(0)}
 		}},
 		{Name: "writer", Image: t.Kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: on, Args: func(c chip.Core) []uint32 {
-			return []uint32{out.Addr(), first(c), uint32(per), out.PageStride(), cb(len(via))}
+			return []uint32{out.Addr(), first(c), uint32(pages), out.PageStride(), cb(len(via))}
 		}},
 	}
-	prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(0)), Cores: on, PageSize: size, Pages: depth})
+	for i := range len(via) + 1 {
+		prog.CircularBuffers = append(prog.CircularBuffers,
+			reprise.CircularBuffer{Index: int(cb(i)), Cores: on, PageSize: size, Pages: depth})
+	}
 	for i, p := range via {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprintf("add %d", i), Image: t.Kernel(kernels.Add), Processor: p, Cores: on,
-			Args: rig.Args(cb(i), cb(i+1), uint32(per), 1)})
-		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(i + 1)), Cores: on, PageSize: size,
-			Pages: depth})
+			Args: rig.Args(cb(i), cb(i+1), uint32(pages), 1)})
 	}
 	x := t.Load(prog)
 	for range 2 {
@@ -208,7 +202,7 @@ func usedAfterClose(t *rig.T) {
 
 func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 	b := t.PerWorker(4 * (unique + common))
-	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: p, Cores: []chip.Range{t.Grid()}}
+	k := argsKernel(t, p)
 	for i := range common {
 		k.Common = append(k.Common, 0xC0000000+uint32(i))
 	}
@@ -219,12 +213,19 @@ func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 		}
 		return a
 	}
-	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
-	wantArguments(t, b, &k)
+	takesArguments(t, b, k)
 }
 
-func wantArguments(t *rig.T, b *reprise.Buffer, k *reprise.Kernel) {
+// argsKernel is the kernel that writes its arguments, on all workers.
+func argsKernel(t *rig.T, p chip.Processor) reprise.Kernel {
 	t.Helper()
+	return reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: p, Cores: []chip.Range{t.Grid()}}
+}
+
+// takesArguments runs a kernel of argsKernel, and compares what it has written to a buffer.
+func takesArguments(t *rig.T, b *reprise.Buffer, k reprise.Kernel) {
+	t.Helper()
+	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
 	all := t.ReadAll(b)
 	for c := range t.Grid().Cores() {
 		args := append(k.Args(c), k.Common...)
@@ -247,15 +248,14 @@ func CommonOnly(t *rig.T, n int) {
 }
 
 func tooManyArguments(t *rig.T, unique, common int) {
-	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()},
-		Common: make([]uint32, common)}
-	k.Args = func(chip.Core) []uint32 { return make([]uint32, unique) }
+	k := argsKernel(t, chip.BRISC)
+	k.Common, k.Args = make([]uint32, common), rig.Args(make([]uint32, unique)...)
 	wantProgramError(t, rig.OneKernel(k))
 }
 
 func differingArguments(t *rig.T) {
 	b := t.PerWorker(4 * 64)
-	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}
+	k := argsKernel(t, chip.BRISC)
 	k.Args = func(c chip.Core) []uint32 {
 		n := 3 + (t.WorkerIndex(c)*7)%50
 		a := []uint32{b.Addr(), uint32(n), 0}
@@ -264,6 +264,5 @@ func differingArguments(t *rig.T) {
 		}
 		return a
 	}
-	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
-	wantArguments(t, b, &k)
+	takesArguments(t, b, k)
 }
