@@ -7,7 +7,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
@@ -124,11 +123,9 @@ func transferCases() rig.Table {
 	rig.Pairs(&cs, "bytes of pages of %d in %v", anyRange, func(t *rig.T, page int, k allocator.Kind) {
 		byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page})
 	}, []int{16, 32, 100, 2048, 5000}, kinds)
-	grid := []chip.Range{chip.Grid(3, 2)}
 	for _, s := range []allocator.ShardSpec{
-		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid},
-		{Layout: allocator.WidthSharded, Tensor: []int{2, 12}, Shard: []int{2, 2}, Cores: grid},
-		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: grid},
+		shards(allocator.HeightSharded, []int{12, 1}, []int{2, 1}, 3, 2), shards(allocator.WidthSharded, []int{2, 12}, []int{2, 2}, 3, 2),
+		shards(allocator.BlockSharded, []int{4, 6}, []int{2, 2}, 3, 2),
 	} {
 		for _, page := range []int{48, 272} {
 			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of shards is read and written, and nothing beside it",

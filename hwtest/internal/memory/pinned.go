@@ -19,8 +19,7 @@ func pinnedCases() rig.Table {
 		pinnedRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}, page%16 == 0)
 	}, []int{16, 100, 2048, 5008}, kinds)
 	for _, s := range []allocator.ShardSpec{
-		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(3, 2)}},
-		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}},
+		shards(allocator.HeightSharded, []int{12, 1}, []int{2, 1}, 3, 2), shards(allocator.BlockSharded, []int{4, 6}, []int{2, 2}, 3, 2),
 	} {
 		cs.Add(fmt.Sprintf("pinned memory and %v pages", s.Layout), notCopied, func(t *rig.T) {
 			pinnedRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: 256, Sharding: &s}, true)
@@ -38,6 +37,12 @@ func PinnedBetweenQueues() rig.Table {
 	var cs rig.Table
 	cs.Add("pinned memory from queue to queue", "one queue fetches what another put into host memory before an event", pinnedBetweenQueues)
 	return cs
+}
+
+// direct is pinned memory that transfers must not copy.
+func direct(t *rig.T, n int) *reprise.HostBuffer {
+	t.Helper()
+	return t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
 }
 
 func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
@@ -72,7 +77,7 @@ func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
 func pinnedLarge(t *rig.T) {
 	n := t.Size(24<<20, 512<<10)
 	b := t.Buffer(allocator.DRAM, n, n/4)
-	h := t.Pinned(reprise.HostBufferConfig{Size: 2 * n, Strict: true})
+	h := direct(t, 2*n)
 	copy(h.Bytes(), rig.Pattern(7, n))
 	w, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
 	t.OK(err)
@@ -90,7 +95,7 @@ func pinnedLarge(t *rig.T) {
 func pinnedInOrder(t *rig.T) {
 	const pages = 8
 	in, out := t.Buffer(allocator.DRAM, pages*64, 64), t.Buffer(allocator.DRAM, pages*64, 64)
-	h := t.Pinned(reprise.HostBufferConfig{Size: 64 << 10, Strict: true})
+	h := direct(t, 64<<10)
 	const addend = 3
 	x := t.Load(t.AddProgram("add", chip.Core{X: 1, Y: 1}, in, out, addend))
 	n := t.Size(20, 6)
@@ -119,7 +124,7 @@ func numbered(n, round, plus int) []byte {
 func pinnedFree(t *rig.T) {
 	n := t.Size(1<<20, 64<<10)
 	b := t.Buffer(allocator.DRAM, n, 2048)
-	h := t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
+	h := direct(t, n)
 	copy(h.Bytes(), rig.Pattern(3, n))
 	_, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
 	t.OK(err)
@@ -131,7 +136,7 @@ func pinnedFree(t *rig.T) {
 func pinnedCancelled(t *rig.T) {
 	n := t.Size(1<<20, 64<<10)
 	b := t.Buffer(allocator.DRAM, n, 2048)
-	h := t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
+	h := direct(t, n)
 	t.Write(b, rig.Pattern(4, n))
 	ctx, cancel := context.WithCancel(t.Ctx)
 	p, err := t.Queue.StartReadTo(ctx, b, 0, h, 0, n)
@@ -151,7 +156,7 @@ func pinnedBetweenQueues(t *rig.T) {
 	const n = 32 << 10
 	q, e := t.Both(), t.Dev.NewEvent("delivered")
 	in, out := t.Buffer(allocator.DRAM, n, 2048), t.Buffer(allocator.DRAM, n, 1024)
-	h := t.Pinned(reprise.HostBufferConfig{Size: 3 * n, Strict: true})
+	h := direct(t, 3*n)
 	for i := range t.Size(20, 4) {
 		first, second := q[i%2], q[1-i%2]
 		want := rig.Pattern(uint32(i), n)

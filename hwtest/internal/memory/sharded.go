@@ -14,16 +14,27 @@ type shardedCase struct {
 	Spec allocator.ShardSpec
 }
 
+// shards are on a grid of w by h cores, or of DRAM banks.
+func shards(l allocator.Layout, tensor, shard []int, w, h int) allocator.ShardSpec {
+	return allocator.ShardSpec{Layout: l, Tensor: tensor, Shard: shard, Cores: []chip.Range{chip.Grid(w, h)}}
+}
+
+func byColumns(s allocator.ShardSpec) allocator.ShardSpec {
+	s.Orientation = allocator.ColMajor
+	return s
+}
+
 // ShardedCases are layouts that every device has the cores for.
 func ShardedCases() []shardedCase {
-	grid := func(w, h int) []chip.Range { return []chip.Range{chip.Grid(w, h)} }
+	inner := byColumns(shards(allocator.BlockSharded, []int{4, 6}, []int{2, 2}, 2, 3))
+	inner.Cores = []chip.Range{{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 2, Y: 3}}}
 	return []shardedCase{
-		{"height", allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{11, 2}, Shard: []int{3, 2}, Cores: grid(2, 2)}},
-		{"height by columns", allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid(2, 4), Orientation: allocator.ColMajor}},
-		{"width", allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{4, 7}, Shard: []int{4, 2}, Cores: grid(4, 1)}},
-		{"block", allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{5, 5}, Shard: []int{2, 2}, Cores: grid(3, 3)}},
-		{"block by columns", allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 2, Y: 3}}}, Orientation: allocator.ColMajor}},
-		{"ND round robin", allocator.ShardSpec{Layout: allocator.NDSharded, Tensor: []int{3, 4, 3}, Shard: []int{2, 2, 2}, Cores: grid(3, 1)}},
+		{"height", shards(allocator.HeightSharded, []int{11, 2}, []int{3, 2}, 2, 2)},
+		{"height by columns", byColumns(shards(allocator.HeightSharded, []int{12, 1}, []int{2, 1}, 2, 4))},
+		{"width", shards(allocator.WidthSharded, []int{4, 7}, []int{4, 2}, 4, 1)},
+		{"block", shards(allocator.BlockSharded, []int{5, 5}, []int{2, 2}, 3, 3)},
+		{"block by columns", inner},
+		{"ND round robin", shards(allocator.NDSharded, []int{3, 4, 3}, []int{2, 2, 2}, 3, 1)},
 	}
 }
 
@@ -152,8 +163,7 @@ func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 }
 
 func shardedDRAM(t *rig.T) {
-	s := allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1},
-		Cores: []chip.Range{chip.Grid(t.Dev.DRAMBanks()-1, 1)}}
+	s := shards(allocator.HeightSharded, []int{9, 1}, []int{2, 1}, t.Dev.DRAMBanks()-1, 1)
 	shardedTransfers(t, allocator.DRAM, s)
 	// What was written as shards is found as interleaved pages at the same address.
 	b := t.BufferOf(Sharded(allocator.DRAM, s, 64))
@@ -166,8 +176,9 @@ func shardedDRAM(t *rig.T) {
 		at := (i%2*t.Dev.DRAMBanks() + i/2) * 64
 		t.Same(want[i*64:i*64+64], got[at:at+64], "page %d", i)
 	}
-	if _, err := t.Dev.NewBuffer(Sharded(allocator.DRAM, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{1, 1},
-		Shard: []int{1, 1}, Cores: []chip.Range{chip.Single(0, 1)}}, 64)); err == nil {
+	nowhere := shards(allocator.HeightSharded, []int{1, 1}, []int{1, 1}, 1, 1)
+	nowhere.Cores = rig.On(0, 1)
+	if _, err := t.Dev.NewBuffer(Sharded(allocator.DRAM, nowhere, 64)); err == nil {
 		t.Error("a shard in a DRAM bank that isn't there was allocated")
 	}
 }

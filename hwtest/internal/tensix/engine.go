@@ -166,7 +166,6 @@ const (
 
 // Registers of a T core.
 const (
-	pushAperture   = 0xFFE40000
 	mopConfig      = 0xFFB80000
 	engineGPRs     = 0xFFE00000
 	configAperture = 0xFFEF0000

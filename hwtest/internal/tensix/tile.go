@@ -86,11 +86,9 @@ func (r *engineRun) unpackToDst(n uint32) {
 const (
 	stallTDMA   = 0x1
 	stallSync   = 0x2
-	stallPack   = 0x4
 	stallUnpack = 0x8
 	stallMath   = 0x40
 	stallConfig = 0x80
-	stallSFPU   = 0x100
 	stallAll    = 0x1FF
 )
 
