@@ -194,7 +194,7 @@ func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
 	}
 }
 
-// signalLaps sends many go signals, which differ, in one batch each lap. The last one has to arrive.
+// signalLaps sends go signals, which differ, in one batch each lap. The last one has to arrive.
 func signalLaps(t *rig.T, laps, signals int, send func(*cq.Builder, cq.SendGoSignal)) {
 	t.Helper()
 	const slot = 5

@@ -286,7 +286,7 @@ func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	return h
 }
 
-// AllocatesNothing checks that a call allocates no memory on the host; a slow device's process does.
+// AllocatesNothing checks that a call allocates no memory on the host. A slow device's process may.
 func (t *T) AllocatesNothing(what string, fn func()) {
 	t.Helper()
 	if n := t.allocations(20, fn); n != 0 && !t.Device.Slow() {
