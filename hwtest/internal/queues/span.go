@@ -65,6 +65,12 @@ func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
 	return errors.Join(errs...)
 }
 
+// captured is a trace over both queues that hands data over so many times.
+func (r *relay) captured(name string, rounds int) *reprise.Trace {
+	r.t.Helper()
+	return spans(r.t, name, func(rs []*reprise.Recorder) error { return r.record(rs, rounds) })
+}
+
 func (r *relay) check(rounds int, what string, args ...any) {
 	r.t.Helper()
 	r.t.FinishBoth()
@@ -74,7 +80,7 @@ func (r *relay) check(rounds int, what string, args ...any) {
 // HandOver replays a trace over two queues that hands data over n times.
 func HandOver(t *rig.T, n, replays int) {
 	r := newRelay(t)
-	tr := spans(t, "hand over", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
+	tr := r.captured("hand over", n)
 	for range replays {
 		t.Replay(tr)
 	}
@@ -103,8 +109,8 @@ func spanPartsAtOnce(t *rig.T) {
 
 func spanAmongOthers(t *rig.T) {
 	r, q := newRelay(t), t.Both()
-	both := spans(t, "both", func(rs []*reprise.Recorder) error { return r.record(rs, 2) })
-	once := spans(t, "once", func(rs []*reprise.Recorder) error { return r.record(rs, 1) })
+	both := r.captured("both", 2)
+	once := r.captured("once", 1)
 	back := t.CaptureOn(q[1], "back", r.back)
 	rounds := 0
 	for i := range t.Size(20, 6) {
@@ -144,7 +150,7 @@ func spanRelease(t *rig.T) {
 	r := newRelay(t)
 	before := t.Allocated()
 	for range 3 {
-		tr := spans(t, "released", func(rs []*reprise.Recorder) error { return r.record(rs, 4) })
+		tr := r.captured("released", 4)
 		t.Replay(tr)
 		t.Release(tr)
 		t.Fails("replay after the release", tr.Replay(t.Ctx), reprise.ErrReleased)
@@ -156,7 +162,7 @@ func spanRelease(t *rig.T) {
 func spanInPieces(t *rig.T) {
 	r := newRelay(t)
 	const n = 3
-	tr := spans(t, "in pieces", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
+	tr := r.captured("in pieces", n)
 	before := t.Allocated()
 	rounds := 0
 	var names string
@@ -230,7 +236,7 @@ func spanFromFile(t *rig.T) {
 
 func spanBisect(t *rig.T) {
 	r := newRelay(t)
-	tr := spans(t, "bisected", func(rs []*reprise.Recorder) error { return r.record(rs, 3) })
+	tr := r.captured("bisected", 3)
 	prepare := func(int) error {
 		return errors.Join(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())), t.Queue.Wait(t.Ctx))
 	}
