@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -45,6 +46,58 @@ func Example() {
 	}
 	fmt.Println(h.Shape, ops.Values[float32](h))
 	// Output: [2 3] [1.5 2.25 -5 4.5 5.25 -2]
+}
+
+// A function of tensors becomes a trace, without a word about memory.
+func ExampleDevice_CaptureModel() {
+	ctx := context.Background()
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close(ctx)
+	d := ops.New(dev)
+	defer d.Release(ctx)
+
+	host := func(v float32) *ops.Host {
+		h, err := ops.NewHost([]int{1, 2}, ops.BFloat16, []float32{v, -v})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return h
+	}
+	input, err := d.ToDevice(ctx, host(0), ops.Tile, ops.Interleaved(allocator.L1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := d.CaptureModel(ctx, "model", func(ctx context.Context) ([]*ops.Tensor, error) {
+		positive, err := d.Relu(ctx, input)
+		if err != nil {
+			return nil, err
+		}
+		sum, err := d.Add(ctx, input, positive)
+		return []*ops.Tensor{sum}, err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range 3 {
+		if err := errors.Join(d.CopyHostToDevice(ctx, host(float32(i)), input), model.Replay(ctx)); err != nil {
+			log.Fatal(err)
+		}
+		h, err := d.ToHost(ctx, model.Outputs()[0])
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(ops.Values[float32](h))
+	}
+	if err := model.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// [0 0]
+	// [2 -1]
+	// [4 -2]
 }
 
 // Without dispatch nothing reaches the device, and tensors may be larger than its memory. The graph

@@ -36,9 +36,14 @@ type work interface {
 
 func (c *call) runner() runner {
 	now := eager{c.d, c.q}
+	model, _ := c.ctx.Value(modelOf{c.d}).(*Model)
 	switch {
 	case c.d.captures.noDispatch():
 		return &plan{d: c.d}
+	case model != nil && c.rec != nil:
+		return performance{traced{now, c.rec}, model}
+	case model != nil:
+		return rehearsal{now, model}
 	case c.rec != nil:
 		return traced{now, c.rec}
 	}
