@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,7 +218,6 @@ func TestOperationsThatCannotBe(t *testing.T) {
 		"freed twice":   {b.Deallocate(gone), ops.ErrReleased},
 		"nil":           {failure(b.Add(b.ctx, x, nil)), ops.ErrShape},
 		"foreign":       {failure(b.Add(b.ctx, x, foreign)), ops.ErrWrongDevice},
-		"into itself":   {failure(b.Relu(b.ctx, x, ops.Into(x))), ops.ErrMemory},
 		"into another":  {failure(b.Relu(b.ctx, x, ops.Into(y))), ops.ErrShape},
 		"one of many":   {failure(b.Concat(b.ctx, []*ops.Tensor{x}, 0)), ops.ErrShape},
 		"no dimension":  {failure(b.Concat(b.ctx, []*ops.Tensor{x, x}, 2)), ops.ErrShape},
@@ -229,4 +229,49 @@ func TestOperationsThatCannotBe(t *testing.T) {
 		"no shape":      {failure(b.Empty(b.ctx, ops.Spec{Memory: dram})), ops.ErrShape},
 		"too large":     {failure(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 20}, Memory: dram})), reprise.ErrOutOfMemory},
 	})
+}
+
+func TestResultsOverlap(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x, other := b.zeros(dram, 2, 1, 64, 64), b.zeros(dram, 2, 1, 64, 64)
+	view := b.ok(b.Reshape(b.ctx, x, []int{1, 2, 64, 64}))
+	c, err := x.Spec().BufferConfig("shared")
+	b.must(err)
+	buf, err := b.dev.NewBuffer(c)
+	b.must(err)
+	first, second := b.ok(b.FromBuffer(buf, x.Spec())), b.ok(b.FromBuffer(buf, x.Spec()))
+	part, err := buf.Sub(2048, 2048)
+	b.must(err)
+	qkv, q := b.zeros(dram, 1, 1, 32, 96), b.zeros(dram, 1, 1, 32, 32)
+	split := func(out ...*ops.Tensor) error {
+		_, err := b.SplitHeads(b.ctx, qkv, 1, 1, ops.IntoEach(out...))
+		return err
+	}
+	for name, c := range map[string]struct {
+		err           error
+		result, other *ops.Tensor
+	}{
+		"itself":    {failure(b.Exp(b.ctx, x, ops.Into(x))), x, x},
+		"view":      {failure(b.Transpose(b.ctx, view, 2, 3, ops.Into(x))), x, view},
+		"of a list": {failure(b.Concat(b.ctx, []*ops.Tensor{other, view}, 0, ops.Into(x))), x, view},
+		"buffer":    {failure(b.Add(b.ctx, other, first, ops.Into(second))), second, first},
+		"cache":     {b.UpdateCache(b.ctx, x, view, 0), x, view},
+		"results":   {split(q, q, q), q, q},
+	} {
+		var o *ops.OverlapError
+		if !errors.As(c.err, &o) || o.Result != c.result || o.Other != c.other {
+			t.Errorf("%s: %v", name, c.err)
+		}
+	}
+	if err := failure(b.FromBuffer(part, ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: dram})); !errors.Is(err, ops.ErrMemory) {
+		t.Errorf("a part of a buffer: %v", err)
+	}
+	b.must(part.Release())
+	m := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1))
+	h, err := ops.NewHost([]int{64, 64}, ops.UInt32, slices.Repeat([]uint32{3}, 64*64))
+	b.must(err)
+	in := b.ok(b.ToDevice(b.ctx, h, ops.Tile, m))
+	got, err := b.ToHost(b.ctx, b.ok(b.Add(b.ctx, in, b.ok(b.Reshape(b.ctx, in, []int{64, 64})))))
+	b.must(err)
+	equal(t, slices.Repeat([]uint32{6}, 64*64), ops.Values[uint32](got), "a tensor and a view of its shards")
 }

@@ -48,18 +48,25 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 		}
 		return nil
 	}
+	others := make([]*Tensor, 0, 8)
 	for t := range args.tensors {
-		if c.into != nil && t == c.into {
-			return nil, &opError{name, memoryError("the result can't go into an operand")}
-		}
 		if err := check(t); err != nil {
 			return nil, err
 		}
+		others = append(others, t)
 	}
+	results := c.each
 	if c.into != nil {
-		if err := check(c.into); err != nil {
+		results = append(results, c.into)
+	}
+	for _, t := range results {
+		if err := check(t); err != nil {
 			return nil, err
 		}
+		if i := slices.IndexFunc(others, t.overlaps); i >= 0 {
+			return nil, &opError{name, &OverlapError{t, others[i]}}
+		}
+		others = append(others, t)
 	}
 	t, err := c.function(name, args, func() (*Tensor, error) {
 		t, err := f(c)
@@ -218,17 +225,9 @@ func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 	return m
 }
 
-func (c *call) checkEach(results int, a *Tensor) error {
+func (c *call) checkEach(results int) error {
 	if c.into != nil || c.each != nil && len(c.each) != results {
 		return shapeError("there are %d results, and %d tensors to write them to: see IntoEach", results, max(len(c.each), 1))
-	}
-	for _, t := range c.each {
-		if err := t.checkLocked(c.d); err != nil {
-			return err
-		}
-		if t == a {
-			return memoryError("a result can't go into the operand")
-		}
 	}
 	return nil
 }

@@ -51,6 +51,17 @@ func (e *CacheMissError) Is(target error) bool { return target == ErrCacheMiss }
 
 func (e *CacheMissError) Unwrap() error { return e.Err }
 
+// OverlapError says that an operation would write a result to memory that an operand or another
+// result has. It wraps [ErrMemory].
+type OverlapError struct{ Result, Other *Tensor }
+
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("%v: the result would go into tensor %d, which shares memory with tensor %d: take a tensor with memory of its own (see Device.Empty)",
+		ErrMemory, e.Result.id, e.Other.id)
+}
+
+func (e *OverlapError) Unwrap() error { return ErrMemory }
+
 // opError is the error of an operation. Nested opErrors name the package once.
 type opError struct {
 	op  string

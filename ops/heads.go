@@ -29,7 +29,7 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 			return nil, shapeError("%v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d", a.spec.Shape,
 				heads, kvHeads, all, tileSize)
 		}
-		if err := c.checkEach(3, a); err != nil {
+		if err := c.checkEach(3); err != nil {
 			return nil, err
 		}
 		width := dims[3] / all

@@ -62,8 +62,8 @@ func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor,
 
 func (c *call) checkCache(cache, in *Tensor) error {
 	switch {
-	case cache == in:
-		return memoryError("the rows are the cache itself")
+	case cache.overlaps(in):
+		return &OverlapError{cache, in}
 	case cache.spec.DType != in.spec.DType:
 		return typeError("rows of %v for a cache of %v", in.spec.DType, cache.spec.DType)
 	case c.into != nil || c.memory != nil || c.dtype != nil:

@@ -35,7 +35,8 @@ func WithMemoryConfig(m MemoryConfig) OpOption { return func(r *result) { r.memo
 // WithDataType sets the data type of a result, integers for integers and floats for floats.
 func WithDataType(t DataType) OpOption { return func(r *result) { r.dtype = &t } }
 
-// Into writes the result to an existing tensor of its shape and data type, which isn't an operand.
+// Into writes the result to an existing tensor of its shape and data type. It must not share memory
+// with an operand: the error is an [*OverlapError].
 func Into(t *Tensor) OpOption { return func(r *result) { r.into = t } }
 
 // IntoEach is [Into] for an operation with several results.

@@ -45,7 +45,7 @@ func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	tensors := []*Tensor{out}
 	var at []uint32 // the circular buffer of each operand
 	for _, t := range in {
-		i := slices.Index(tensors, t)
+		i := slices.IndexFunc(tensors, t.overlaps)
 		if i < 0 {
 			i, tensors = len(tensors), append(tensors, t)
 		}

@@ -43,6 +43,15 @@ func (t *Tensor) Address() uint32 {
 	return t.plan.addr
 }
 
+// overlaps reports whether two tensors share memory. Live allocations have disjoint addresses, and a
+// tensor begins where its allocation begins.
+func (t *Tensor) overlaps(o *Tensor) bool {
+	if t.buf == nil || o.buf == nil {
+		return t.plan == o.plan
+	}
+	return t.buf.Kind() == o.buf.Kind() && t.buf.Addr() == o.buf.Addr()
+}
+
 func (t *Tensor) checkLocked(d *Device) error {
 	switch {
 	case t == nil:

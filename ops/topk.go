@@ -19,7 +19,7 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}
 	values, err = d.do(ctx, "ttnn::topk", args, func(c *call) (*Tensor, error) {
-		if err := c.checkEach(2, a); err != nil {
+		if err := c.checkEach(2); err != nil {
 			return nil, err
 		}
 		for _, t := range c.each {
