@@ -14,7 +14,7 @@ const (
 )
 
 // packBlocks converts tiles of BFloat16 to tiles of BFloat8B, as packers do (package arith,
-// Format.StoreBlock).
+// Format.StoreBlock). Subnormal numbers become 0, because the exponents of unpackers wrap below 1.
 func packBlocks(from []byte) []byte {
 	const tileBytes = 2 * tileSize * tileSize
 	out := make([]byte, len(from)/tileBytes*blockTileBytes)
@@ -36,15 +36,11 @@ func packBlocks(from []byte) []byte {
 
 // packInBlock returns a BFloat16's sign and magnitude in a block of an exponent. Zero has no sign.
 func packInBlock(v uint16, exponent byte) byte {
-	magnitude := uint32(v & 0x7F)
-	if v&0x7F80 != 0 {
-		magnitude |= 0x80
-	}
 	down := exponent - byte(v>>7)
-	if down >= 8 {
+	if v&0x7F80 == 0 || down >= 8 {
 		return 0
 	}
-	m := byte(min((magnitude+1<<down)>>(down+1), 0x7F))
+	m := byte(min((uint32(v&0x7F|0x80)+1<<down)>>(down+1), 0x7F))
 	if m == 0 {
 		return 0
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
@@ -83,6 +84,35 @@ func TestBlocksOfWeights(t *testing.T) {
 						}
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestBlocksOfAnyExponent packs and unpacks all numbers in blocks of each exponent that they fit
+// into.
+func TestBlocksOfAnyExponent(t *testing.T) {
+	for exponent := range 0x100 {
+		h := &ops.Host{DType: ops.BFloat8B}
+		for v := range (exponent + 1) << 8 {
+			if v%15 == 0 {
+				h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(exponent)<<7)
+			}
+			h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v>>1|v&1<<15))
+		}
+		h.Data = append(h.Data, make([]byte, -len(h.Data)&31)...)
+		h.Shape = []int{len(h.Data) / 32, 16}
+		s := ops.Spec{Shape: h.Shape, DType: h.DType, Layout: ops.Tile, Memory: dram}
+		pages, err := s.Encode(h)
+		devtest.Must(t, err)
+		back, err := s.Decode(pages)
+		devtest.Must(t, err)
+		number := func(v float32) float64 { return min(max(float64(v), -0x1p128), 0x1p128) }
+		bound := math.Ldexp(1, max(exponent-134, -126))
+		got := ops.Values[float32](back)
+		for i, v := range ops.Values[float32](h) {
+			if g := got[i]; g != v && !(math.Abs(number(v)-number(g)) <= bound) && (v == v || g == g) {
+				t.Fatalf("%g became %g in a block of exponent %d", v, g, exponent)
 			}
 		}
 	}

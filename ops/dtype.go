@@ -13,7 +13,7 @@ type DataType uint8
 // product. On a device, 16 elements of a row share the exponent of the largest and have a sign and
 // 7 bits each: a tile takes 1,088 bytes instead of 2,048. Host elements are BFloat16, which
 // [Device.ToDevice] rounds half away from zero, as packers do: the error is at most 2^-7 of the
-// block's largest element.
+// block's largest element. Numbers below 2^-126 become 0.
 const (
 	UInt8 DataType = iota
 	UInt16
