@@ -76,7 +76,7 @@ func (t DataType) put(b []byte, v uint32) {
 		binary.LittleEndian.PutUint16(b, uint16(v))
 	case BFloat16, BFloat8B:
 		if v&^(1<<31) > 0x7F800000 {
-			v = 0x7FC00000
+			v = v&(1<<31) | 0x7FC00000
 		} else {
 			v += 0x7FFF + v>>16&1
 		}
@@ -86,22 +86,55 @@ func (t DataType) put(b []byte, v uint32) {
 	}
 }
 
+// integer converts a number to the bits of an integer as [Device.Typecast] does.
+func (t DataType) integer(v float64) uint32 {
+	most := float64(uint64(1)<<(8*t.Size()) - 1)
+	least := 0.
+	if t == Int32 {
+		most = math.MaxInt32
+		least = -most
+	}
+	if v != v {
+		v = math.Copysign(most, v)
+	}
+	return uint32(int64(min(max(v, least), most)))
+}
+
+// typeOf returns the data type of a Go type, and whether its values are floats.
+func typeOf[T Number]() (t DataType, float bool) {
+	switch one, none := T(1), T(0); {
+	case one/2 != 0:
+		return Float32, true
+	case none-1 < 0:
+		return Int32, false
+	case uint64(none-1) == math.MaxUint8:
+		return UInt8, false
+	case uint64(none-1) == math.MaxUint16:
+		return UInt16, false
+	}
+	return UInt32, false
+}
+
 func toBits[T Number](t DataType, v T) uint32 {
+	_, float := typeOf[T]()
 	switch {
 	case t.Float() || t == BFloat8B:
 		return math.Float32bits(float32(v))
-	case t == Int32:
-		return uint32(int32(v))
+	case float:
+		return t.integer(float64(v))
 	}
 	return uint32(v)
 }
 
 func fromBits[T Number](t DataType, v uint32) T {
+	to, float := typeOf[T]()
 	switch {
-	case t.Float() || t == BFloat8B:
-		return T(math.Float32frombits(v))
+	case !t.Float() && t != BFloat8B && t != Int32:
+		return T(v)
 	case t == Int32:
 		return T(int32(v))
+	case float:
+		return T(math.Float32frombits(v))
 	}
-	return T(v)
+	return T(to.integer(float64(math.Float32frombits(v))))
 }

@@ -13,7 +13,7 @@ type Host struct {
 	Data []byte
 }
 
-// NewHost returns a host tensor of numbers, converted to the data type. The error wraps [ErrShape]
+// NewHost returns a host tensor of numbers, converted as by [Device.Typecast]. The error wraps [ErrShape]
 // if their count isn't the shape's, or [ErrDataType] for an invalid data type.
 func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	n, err := volume(shape)
@@ -33,7 +33,7 @@ func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	return h, nil
 }
 
-// Values returns the elements of a host tensor, converted from its data type; nil without data.
+// Values returns the elements of a host tensor, converted as by [Device.Typecast]; nil without data.
 func Values[T Number](h *Host) []T {
 	if h.Data == nil {
 		return nil

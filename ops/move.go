@@ -114,9 +114,9 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 	}, opts...)
 }
 
-// Pad returns a tensor with padding[i] elements of a value, converted to the data type, before and
-// after another one's in dimension i. It takes all data types, layouts and memories, and copies
-// whole pages where possible. The error wraps [ErrShape] if padding doesn't have a pair for each
+// Pad returns a tensor with padding[i] elements of a value, converted as by [Device.Typecast],
+// before and after another one's in dimension i. It takes all data types, layouts and memories, and
+// copies whole pages where possible. The error wraps [ErrShape] if padding doesn't have a pair for each
 // dimension, or is negative.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
@@ -142,10 +142,10 @@ func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value flo
 	}, opts...)
 }
 
-// element returns the bits of an element: an integer wraps around, a float is rounded to nearest.
+// element returns the bits of an element; a float is rounded to nearest.
 func (t DataType) element(v float64) uint32 {
 	if !t.Float() {
-		return uint32(int64(v))
+		return t.integer(v)
 	}
 	var b [4]byte
 	t.put(b[:], math.Float32bits(float32(v)))

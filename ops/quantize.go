@@ -84,12 +84,12 @@ func checkQuantization(scale float32, zero int32) error {
 }
 
 // Typecast converts the elements of a tensor to another data type. Floats are truncated to
-// integers, and saturate. Integers become the nearest float, or narrower integers by their low
-// bits.
+// integers. Those out of range become the nearest of 0 to the largest unsigned integer, or of
+// -2^31 + 1 to 2^31 - 1; NaN is as infinity of its sign. Integers become the nearest float, or
+// narrower integers by their low bits.
 //
-// The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32,
-// numbers below the range become -2^31 + 1, and rounding to BFloat16 takes ties away from zero.
-// RISC-V cores convert everything else, slowly: NaN becomes 0, and ties go to the even number.
+// The engines convert tiles between BFloat16, Float32 and Int32: rounding to BFloat16 takes ties
+// away from zero. RISC-V cores convert everything else, slowly, and ties go to the even number.
 //
 // Errors wrap [ErrDataType] for BFloat8B and invalid data types.
 func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {

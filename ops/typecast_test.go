@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -19,11 +20,10 @@ func converted(v float64, from, to ops.DataType, engines bool) float64 {
 	switch {
 	case !to.Float():
 		if from.Float() {
-			least := limits[to][0]
-			if engines {
-				least++ // the vector unit has sign and magnitude
+			if v != v {
+				v = math.Copysign(math.Inf(1), v)
 			}
-			return min(max(math.Trunc(v), least), limits[to][1])
+			return min(max(math.Trunc(v), limits[to][0], -math.MaxInt32), limits[to][1])
 		}
 		return fit(to, int64(v), 0)
 	case to == ops.Float32:
@@ -35,8 +35,9 @@ func converted(v float64, from, to ops.DataType, engines bool) float64 {
 }
 
 func TestTypecast(t *testing.T) {
-	floats := []float64{0, 0.5, 0.99, 1, 1.5, 2.5, -0.5, -1.75, -3, 200.5, 255, 256, 300.25, -300, 65535, 65536, 70000.5, 1e6, 16777215,
-		2.5e9, -2.5e9, 5e9, -5e9, 1e20, 1e-30, 1.00390625, 1.01171875}
+	none := math.NaN()
+	floats := []float64{math.Inf(1), math.Inf(-1), none, math.Copysign(none, -1), 0, 0.5, 0.99, 1, 1.5, 2.5, -0.5, -1.75, -3, 200.5, 255,
+		256, 300.25, -300, 65535, 65536, 70000.5, 1e6, 16777215, 2.5e9, -2.5e9, 5e9, -5e9, 1e20, 1e-30, 1.00390625, 1.01171875}
 	integers := []float64{0, 1, 2, 127, 128, 255, 256, 257, 1000, 32767, 32768, 65535, 65536, 16777217, 33554431, 1 << 30, math.MaxInt32, 3e9,
 		math.MaxUint32, -1, -2, -300, -16777219, math.MinInt32 + 1, math.MinInt32}
 	onBackends(t, func(b *bench) {
@@ -54,6 +55,11 @@ func TestTypecast(t *testing.T) {
 				v = append(v, v[len(v)%n])
 			}
 			for _, to := range types {
+				for i, x := range v {
+					if x != x && to.Float() {
+						v[i] = 2 // NaN isn't equal to itself
+					}
+				}
 				for _, l := range []ops.Layout{ops.Tile, ops.RowMajor} {
 					if l == ops.RowMajor && (from == ops.UInt16 || to == ops.UInt32) {
 						continue // as for other types
@@ -67,10 +73,26 @@ func TestTypecast(t *testing.T) {
 					}
 					equal(b, want, got, what)
 					b.everywhere(what, got)
+					if from.Float() && !to.Float() {
+						h, err := ops.NewHost([]int{len(v)}, to, convert[float32](v))
+						b.must(err)
+						equal(b, want, hostNumbers(h), what+" on the host")
+					}
 				}
 			}
 		}
 	})
+}
+
+func TestValuesOutOfRange(t *testing.T) {
+	v := []float32{-1, 300.5, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), -3e9}
+	h, err := ops.NewHost([]int{len(v)}, ops.Float32, v)
+	devtest.Must(t, err)
+	equal(t, []uint8{0, 255, 255, 0, 255, 0}, ops.Values[uint8](h))
+	equal(t, []uint16{0, 300, 65535, 0, 65535, 0}, ops.Values[uint16](h))
+	equal(t, []int32{-1, 300, math.MaxInt32, -math.MaxInt32, math.MaxInt32, -math.MaxInt32}, ops.Values[int32](h))
+	equal(t, []uint32{0, 300, math.MaxUint32, 0, math.MaxUint32, 0}, ops.Values[uint32](h))
+	equal(t, v[:4], ops.Values[float32](h)[:4])
 }
 
 func putNumbers(b *bench, v []float64, t ops.DataType, l ops.Layout) *ops.Tensor {
@@ -94,6 +116,10 @@ func numbers(b *bench, t *ops.Tensor) []float64 {
 	b.Helper()
 	h, err := b.ToHost(b.ctx, t)
 	b.must(err)
+	return hostNumbers(h)
+}
+
+func hostNumbers(h *ops.Host) []float64 {
 	switch {
 	case h.DType.Float():
 		return convert[float64](ops.Values[float32](h))

@@ -1,6 +1,6 @@
-// Converts a share of a tensor's pages to another type of elements, by the RISC-V core: floats to integers towards zero, those that
-// don't fit to the nearest integer that there is, and NaN to 0; integers to the nearest float, ties to even; integers to narrower ones
-// by their low bits. BRISC.
+// Converts a share of a tensor's pages to another type of elements, by the RISC-V core: floats to integers towards zero, as the
+// engines' typecast (DataType.integer in ../dtype.go); integers to the nearest float, ties to even; integers to narrower ones by their
+// low bits. BRISC.
 //
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: the result and the operand, of one shape and layout. Circular
 // buffers are only used as memory in L1: 0 for a page of the operand, 1 for one of the result.
@@ -11,8 +11,8 @@
 static uint32_t to_integer(uint32_t type, uint32_t v) {
     const bool negative = v & kSign, has_sign = type == kInt32;
     const int32_t exponent = static_cast<int32_t>(v >> 23 & 255) - 127;
-    const uint32_t most = type == kUint8 ? 0xFF : type == kUint16 ? 0xFFFF : type == kUint32 ? 0xFFFFFFFF : negative ? 0x80000000 : 0x7FFFFFFF;
-    if ((v & ~kSign) > kInfinity || exponent < 0 || (negative && !has_sign)) {
+    const uint32_t most = type == kUint8 ? 0xFF : type == kUint16 ? 0xFFFF : type == kUint32 ? 0xFFFFFFFF : 0x7FFFFFFF;
+    if (exponent < 0 || (negative && !has_sign)) {
         return 0;
     }
     const uint32_t m = (v & 0x7FFFFF) | 0x800000;
@@ -46,7 +46,7 @@ static uint32_t round_to(uint32_t type, uint32_t v) {
     if (type != kBfloat16) {
         return v;
     }
-    return (v & ~kSign) > kInfinity ? 0x7FC00000 : v + 0x7FFF + (v >> 16 & 1);
+    return (v & ~kSign) > kInfinity ? (v & kSign) | 0x7FC00000 : v + 0x7FFF + (v >> 16 & 1);
 }
 
 static inline uint32_t convert(uint32_t from, uint32_t to, uint32_t v) {
