@@ -49,7 +49,7 @@ func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor,
 func (d *Device) ScaledDotProductAttentionDecode(ctx context.Context, q, k, v *Tensor, position int, a Attention,
 	opts ...OpOption) (*Tensor, error) {
 	a.Causal = true
-	return d.attention(ctx, attention{a, "scaled_dot_product_attention_decode", q, k, v, position, true}, opts)
+	return d.attention(ctx, attention{a, "scaled_dot_product_attention_decode", q, k, v, position}, opts)
 }
 
 type attention struct {
@@ -57,7 +57,6 @@ type attention struct {
 	name     string
 	q, k, v  *Tensor
 	position int
-	decode   bool
 }
 
 func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*Tensor, error) {
@@ -69,9 +68,6 @@ func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*
 		}
 		if err := a.fits(); err != nil {
 			return nil, err
-		}
-		if c.param != "" && !a.decode {
-			return nil, fmt.Errorf("%w: only decoding has a position that could be parameter %q", ErrNoParam, c.param)
 		}
 		dims := a.q.dims
 		s := c.shaped(a.q, []int{dims[0], dims[1], dims[2], a.v.dims[3]})

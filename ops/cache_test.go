@@ -1,9 +1,11 @@
 package ops_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -274,4 +276,51 @@ func TestResultsOverlap(t *testing.T) {
 	got, err := b.ToHost(b.ctx, b.ok(b.Add(b.ctx, in, b.ok(b.Reshape(b.ctx, in, []int{64, 64})))))
 	b.must(err)
 	equal(t, slices.Repeat([]uint32{6}, 64*64), ops.Values[uint32](got), "a tensor and a view of its shards")
+}
+
+func TestOptionsNotTaken(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.zeros(dram, 32, 32)
+	options := map[string]ops.OpOption{
+		"WithMemoryConfig": ops.WithMemoryConfig(dram), "Into": ops.Into(x), "IntoEach": ops.IntoEach(x), "WithDataType": ops.WithDataType(ops.Float32),
+		"WithActivation": ops.WithActivation(ops.ReLU), "WithMatmulProgram": ops.WithMatmulProgram(ops.MatmulProgram{}),
+		"WithTransposeA": ops.WithTransposeA(), "WithTransposeB": ops.WithTransposeB(), "WithParam": ops.WithParam("p"),
+		"WithLayout": ops.WithLayout(ops.Tile), "WithSteps": ops.WithSteps(1, 1), "WithDim": ops.WithDim(0), "WithSmallest": ops.WithSmallest(),
+	}
+	const usual, product = "WithMemoryConfig Into ", "WithDataType WithActivation WithMatmulProgram WithTransposeA WithTransposeB"
+	takes := map[string]string{
+		"Matmul": usual + product, "Linear": usual + product, "Conv2d": usual + "WithDataType WithActivation", "Dequantize": usual + "WithDataType",
+		"ScaledDotProductAttentionDecode": usual + "WithParam", "RotaryEmbedding": usual + "WithParam", "UpdateCache": "WithParam",
+		"FillCache": "WithParam", "SplitHeads": "WithMemoryConfig IntoEach", "TopK": "WithMemoryConfig IntoEach WithDim WithSmallest",
+		"Embedding": usual + "WithLayout", "ArgMax": usual + "WithDim", "Slice": usual + "WithSteps", "ToMemoryConfig": "Into", "Reshard": "Into",
+	}
+	device := reflect.ValueOf(b.Device)
+	for i := range device.NumMethod() {
+		f, method := device.Method(i).Type(), device.Type().Method(i).Name
+		last := f.NumIn() - 1
+		if !f.IsVariadic() || f.In(last) != reflect.TypeFor[[]ops.OpOption]() {
+			continue
+		}
+		want := strings.Fields(cmp.Or(takes[method], usual))
+		for name, o := range options {
+			in := []reflect.Value{reflect.ValueOf(b.ctx)}
+			for k := range last - 1 {
+				in = append(in, reflect.Zero(f.In(1+k)))
+			}
+			out := device.Method(i).Call(append(in, reflect.ValueOf(o)))
+			var e *ops.OptionError
+			if errors.As(out[len(out)-1].Interface().(error), &e) == slices.Contains(want, name) {
+				t.Errorf("%s takes %q, and %s gave %v", method, want, name, e)
+			} else if e != nil && (!slices.Equal(e.Takes, want) || !slices.Equal(e.Options, []string{name})) {
+				t.Error(e)
+			}
+		}
+	}
+	rows := b.tensor(dram, ops.Float32, 32, 32)
+	for _, err := range []error{failure(b.Exp(b.ctx, x, ops.Into(b.zeros(dram, 32, 32)), ops.WithMemoryConfig(l1))),
+		failure(b.Matmul(b.ctx, rows, rows, ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked})))} {
+		if !errors.Is(err, ops.ErrMemory) {
+			t.Error(err)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/ops/catalog"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -39,6 +40,10 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d, q: q, rec: rec, result: optionsOf(opts)}
 	c.to = c.runner()
 	c.quiet = len(d.observers) == 0 && !d.captures.active()
+	takes := catalog.OptionsOf(name)
+	if wrong := c.given &^ takes; wrong != 0 {
+		return nil, &opError{name, &OptionError{name, wrong.Names(), takes.Names()}}
+	}
 	check := func(t *Tensor) error {
 		if err := t.checkLocked(d); err != nil {
 			return &opError{name, err}
@@ -67,6 +72,10 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 			return nil, &opError{name, &OverlapError{t, others[i]}}
 		}
 		others = append(others, t)
+	}
+	if t := c.into; t != nil && (c.memory != nil && !c.memory.Equal(t.spec.Memory) || c.layout != nil && *c.layout != t.spec.Layout) {
+		return nil, &opError{name, memoryError("the options ask for another place than that of tensor %d, which is in %v, %v: leave them out",
+			t.id, t.spec.Layout, t.spec.Memory)}
 	}
 	t, err := c.function(name, args, func() (*Tensor, error) {
 		t, err := f(c)
@@ -226,7 +235,7 @@ func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 }
 
 func (c *call) checkEach(results int) error {
-	if c.into != nil || c.each != nil && len(c.each) != results {
+	if c.each != nil && len(c.each) != results {
 		return shapeError("there are %d results, and %d tensors to write them to: see IntoEach", results, max(len(c.each), 1))
 	}
 	return nil

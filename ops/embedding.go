@@ -57,4 +57,6 @@ func embedRows(out, indices, table *Tensor) job {
 }
 
 // WithLayout sets the layout of the result of [Device.Embedding].
-func WithLayout(l Layout) OpOption { return func(r *result) { r.layout = &l } }
+func WithLayout(l Layout) OpOption {
+	return func(r *result) { r.layout = &l; r.given |= catalog.WithLayout }
+}

@@ -3,6 +3,8 @@ package ops
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise"
 )
@@ -50,6 +52,22 @@ func (e *CacheMissError) Error() string {
 func (e *CacheMissError) Is(target error) bool { return target == ErrCacheMiss }
 
 func (e *CacheMissError) Unwrap() error { return e.Err }
+
+// OptionError says that an operation doesn't take some options. It wraps [ErrNoParam] if [WithParam]
+// is one of them.
+type OptionError struct {
+	Operation string   // by its name in graphs
+	Options   []string // functions of this package
+	Takes     []string
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("no effect of %s: leave it out; %s takes %s", strings.Join(e.Options, ", "), e.Operation, strings.Join(e.Takes, ", "))
+}
+
+func (e *OptionError) Is(target error) bool {
+	return target == ErrNoParam && slices.Contains(e.Options, "WithParam")
+}
 
 // OverlapError says that an operation would write a result to memory that an operand or another
 // result has. It wraps [ErrMemory].

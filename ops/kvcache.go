@@ -66,8 +66,6 @@ func (c *call) checkCache(cache, in *Tensor) error {
 		return &OverlapError{cache, in}
 	case cache.spec.DType != in.spec.DType:
 		return typeError("rows of %v for a cache of %v", in.spec.DType, cache.spec.DType)
-	case c.into != nil || c.memory != nil || c.dtype != nil:
-		return memoryError("the result is the cache: options for another one don't fit")
 	}
 	return inTiles(cache, in)
 }

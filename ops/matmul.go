@@ -60,8 +60,8 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 			return c.multiply(title, out, a, b, bias)
 		case y.spec.DType == BFloat8B:
 			return floatTiles(x, out)
-		case bias != nil || c.activation != "":
-			return out.unsupportedError()
+		case bias != nil || c.activation != "" || c.matmulProgram != (MatmulProgram{}):
+			return floatTiles(x, y, out)
 		case floats(x):
 			return c.run(engineMatmulRows(out, a, b))
 		}

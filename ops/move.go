@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // ToMemoryConfig copies a tensor to a tensor of another memory configuration.
@@ -45,7 +47,9 @@ func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 }
 
 // WithSteps makes Slice take every steps[i]-th element in dimension i, from 1 on.
-func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps } }
+func WithSteps(steps ...int) OpOption {
+	return func(r *result) { r.steps = steps; r.given |= catalog.WithSteps }
+}
 
 // Slice copies the elements from begin up to, but not including, end in each dimension, or some of
 // them (see [WithSteps]). It takes all data types, layouts and memories, and copies whole pages

@@ -1,6 +1,9 @@
 package ops
 
-// OpOption configures one call of an operation.
+import "github.com/reprise-tt/reprise/ops/catalog"
+
+// OpOption configures one call of an operation. All operations take [WithMemoryConfig] and [Into]
+// unless their documentation says otherwise. An [*OptionError] lists what an operation takes.
 type OpOption func(*result)
 
 type result struct {
@@ -19,6 +22,8 @@ type result struct {
 	transposeB    bool
 	dim           *int
 	smallest      bool
+
+	given catalog.Options
 }
 
 func optionsOf(opts []OpOption) (r result) {
@@ -30,26 +35,35 @@ func optionsOf(opts []OpOption) (r result) {
 
 // WithMemoryConfig sets the memory configuration of the result. The default is the first operand's,
 // or interleaved in the same memory if its shards don't fit.
-func WithMemoryConfig(m MemoryConfig) OpOption { return func(r *result) { r.memory = &m } }
+func WithMemoryConfig(m MemoryConfig) OpOption {
+	return func(r *result) { r.memory = &m; r.given |= catalog.WithMemoryConfig }
+}
 
 // WithDataType sets the data type of a result, integers for integers and floats for floats.
-func WithDataType(t DataType) OpOption { return func(r *result) { r.dtype = &t } }
+func WithDataType(t DataType) OpOption {
+	return func(r *result) { r.dtype = &t; r.given |= catalog.WithDataType }
+}
 
 // Into writes the result to an existing tensor of its shape and data type. It must not share memory
 // with an operand: the error is an [*OverlapError].
-func Into(t *Tensor) OpOption { return func(r *result) { r.into = t } }
+func Into(t *Tensor) OpOption {
+	return func(r *result) { r.into = t; r.given |= catalog.Into }
+}
 
 // IntoEach is [Into] for an operation with several results.
-func IntoEach(ts ...*Tensor) OpOption { return func(r *result) { r.each = ts } }
+func IntoEach(ts ...*Tensor) OpOption {
+	return func(r *result) { r.each = ts; r.given |= catalog.IntoEach }
+}
 
 // IntoMesh is [Into] for a collective, which inside of a capture needs it.
 func IntoMesh(t *MeshTensor) OpOption { return func(r *result) { r.mesh = t } }
 
 // WithParam names the position of an operation, or the batch of [Device.FillCache], as a parameter
 // of the trace under capture, for [reprise.Trace.Set]. All operations with that name must have the
-// same value when they are recorded. Outside of a capture the name has no effect. The error wraps
-// [ErrNoParam] for other operations.
-func WithParam(name string) OpOption { return func(r *result) { r.param = name } }
+// same value when they are recorded. Outside of a capture the name has no effect.
+func WithParam(name string) OpOption {
+	return func(r *result) { r.param = name; r.given |= catalog.WithParam }
+}
 
 // Activation is a function that [Device.Linear] applies to the elements of its result.
 type Activation string
@@ -61,7 +75,9 @@ const (
 )
 
 // WithActivation applies a function to the sums of Linear before they are rounded.
-func WithActivation(f Activation) OpOption { return func(r *result) { r.activation = f } }
+func WithActivation(f Activation) OpOption {
+	return func(r *result) { r.activation = f; r.given |= catalog.WithActivation }
+}
 
 // MatmulForm is how a product of tiles is spread over the cores; all give the same bits.
 type MatmulForm uint8
@@ -105,11 +121,17 @@ const (
 )
 
 // WithMatmulProgram sets how Matmul and Linear compute. The error wraps [ErrShape] if they can't.
-func WithMatmulProgram(p MatmulProgram) OpOption { return func(r *result) { r.matmulProgram = p } }
+func WithMatmulProgram(p MatmulProgram) OpOption {
+	return func(r *result) { r.matmulProgram = p; r.given |= catalog.WithMatmulProgram }
+}
 
 // WithTransposeA makes [Device.Matmul] and [Device.Linear] exchange the last two dimensions of the
 // left operand, with the same bits as [Device.Transpose] but without a copy in memory.
-func WithTransposeA() OpOption { return func(r *result) { r.transposeA = true } }
+func WithTransposeA() OpOption {
+	return func(r *result) { r.transposeA = true; r.given |= catalog.WithTransposeA }
+}
 
 // WithTransposeB is [WithTransposeA] for the right operand.
-func WithTransposeB() OpOption { return func(r *result) { r.transposeB = true } }
+func WithTransposeB() OpOption {
+	return func(r *result) { r.transposeB = true; r.given |= catalog.WithTransposeB }
+}

@@ -3,6 +3,8 @@ package ops
 import (
 	"context"
 	"slices"
+
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Transpose exchanges two dimensions of a tensor; negative ones count from the end. It takes all
@@ -82,10 +84,14 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 //
 // As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are in DRAM
 // that a trace holds and [Device.ClearProgramCache] releases.
-func WithDim(dim int) OpOption { return func(r *result) { r.dim = &dim } }
+func WithDim(dim int) OpOption {
+	return func(r *result) { r.dim = &dim; r.given |= catalog.WithDim }
+}
 
 // WithSmallest makes [Device.TopK] find the smallest elements. TT-NN: largest=False.
-func WithSmallest() OpOption { return func(r *result) { r.smallest = true } }
+func WithSmallest() OpOption {
+	return func(r *result) { r.smallest = true; r.given |= catalog.WithSmallest }
+}
 
 func (r result) along() int {
 	if r.dim != nil {

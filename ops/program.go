@@ -86,9 +86,6 @@ func (c *call) compute(name, class string, args argList, s Spec, f func(out *Ten
 
 func (j *job) executable() (*reprise.Executable, error) {
 	c := j.c
-	if c.param != "" && j.params == nil {
-		return nil, fmt.Errorf("%w: %s has no argument that could be parameter %q", ErrNoParam, j.name(), c.param)
-	}
 	common := slices.Concat(j.params, j.args)
 	if j.sharded == nil { // otherwise the kernel accesses tensors only as circular buffers
 		var err error

@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise/kernels"
 )
@@ -43,6 +44,45 @@ const (
 	EngineTiles         // tiles of BFloat16, Float32 or Int32
 	InTiles             // tiles of any type
 )
+
+// Options is a set of options of calls: functions of package ops.
+type Options uint16
+
+// The options.
+const (
+	WithMemoryConfig Options = 1 << iota
+	Into
+	IntoEach
+	WithDataType
+	WithActivation
+	WithMatmulProgram
+	WithTransposeA
+	WithTransposeB
+	WithParam
+	WithLayout
+	WithSteps
+	WithDim
+	WithSmallest
+)
+
+// Names returns the options' names.
+func (o Options) Names() (names []string) {
+	for i, name := range strings.Fields("WithMemoryConfig Into IntoEach WithDataType WithActivation WithMatmulProgram WithTransposeA " +
+		"WithTransposeB WithParam WithLayout WithSteps WithDim WithSmallest") {
+		if o>>i&1 != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// OptionsOf returns the options that an operation takes, by its name in graphs.
+func OptionsOf(name string) Options {
+	if o, ok := options[strings.TrimPrefix(name, "ttnn::")]; ok {
+		return o
+	}
+	return usualOptions
+}
 
 // Content is what a circular buffer holds; it determines the format.
 type Content uint8

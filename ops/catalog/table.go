@@ -123,6 +123,20 @@ const (
 
 var moves = []*Program{Rearrange, Pages, Elementwise}
 
+const (
+	usualOptions   = WithMemoryConfig | Into
+	productOptions = usualOptions | WithDataType | WithActivation | WithMatmulProgram | WithTransposeA | WithTransposeB
+)
+
+// options are those of operations that don't take the usual ones, by their names in TT-NN.
+var options = map[string]Options{
+	"matmul": productOptions, "linear": productOptions, "conv2d": usualOptions | WithDataType | WithActivation,
+	"transformer::scaled_dot_product_attention_decode": usualOptions | WithParam, "experimental::rotary_embedding": usualOptions | WithParam,
+	"update_cache": WithParam, "fill_cache": WithParam, "experimental::nlp_create_qkv_heads": WithMemoryConfig | IntoEach,
+	"dequantize": usualOptions | WithDataType, "embedding": usualOptions | WithLayout, "argmax": usualOptions | WithDim,
+	"topk": WithMemoryConfig | IntoEach | WithDim | WithSmallest, "slice": usualOptions | WithSteps, "to_memory_config": Into, "reshard": Into,
+}
+
 // Operations is the table.
 var Operations = []Operation{
 	{"`Matmul`, `Linear`", "`matmul`, `linear` with bias, transposed operands and fused relu, gelu, silu", []Variant{
