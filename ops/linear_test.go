@@ -63,6 +63,12 @@ func TestFunctionsOfElements(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		x := normal([4]int{1, 1, 33, 40}, ops.BFloat16, 1)
 		positive := abs(x)
+		halves := make4(x.dims, x.dtype, func(n, c, h, w int) float64 {
+			if w%5 == 0 {
+				return float64(h%8) - 3.5
+			}
+			return fit(x.dtype, 0, float32(3*x.at(n, c, h, w)))
+		})
 		for _, f := range []struct {
 			name   string
 			device func(context.Context, *ops.Tensor, ...ops.OpOption) (*ops.Tensor, error)
@@ -70,6 +76,11 @@ func TestFunctionsOfElements(t *testing.T) {
 			in     *plain
 		}{
 			{"abs", b.Abs, math.Abs, x},
+			{"ceil", b.Ceil, math.Ceil, halves},
+			{"floor", b.Floor, math.Floor, halves},
+			{"frac", b.Frac, func(v float64) float64 { return v - math.Trunc(v) }, halves},
+			{"round", b.Round, math.RoundToEven, halves},
+			{"trunc", b.Trunc, math.Trunc, halves},
 			{"exp", b.Exp, math.Exp, x},
 			{"gelu", b.Gelu, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, x},
 			{"log", b.Device.Log, math.Log, positive},
