@@ -241,6 +241,23 @@ func (c *call) checkEach(results int) error {
 	return nil
 }
 
+// results makes results one by one, in the tensors of IntoEach if there are any.
+func (c *call) results(out []*Tensor, f func(i int) (*Tensor, error)) (err error) {
+	defer func() { c.into = nil }()
+	for i := range out {
+		if c.each != nil {
+			c.into = c.each[i]
+		}
+		if out[i], err = f(i); err != nil {
+			if c.each == nil {
+				err = c.release(err, out[:i])
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // scratch returns a tensor in DRAM, one for each slot, for data between the programs of an
 // operation.
 func (c *call) scratch(slot int, s Spec) (*Tensor, error) {

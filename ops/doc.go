@@ -18,9 +18,11 @@
 // Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout, more slowly in rows,
 // and but for Divide integers, which wrap around on the RISC-V cores. ArgMax and copies run on the
 // RISC-V cores and take any tensor, as Typecast does; Dequantize and Requantize take tiles of
-// Int32. The other operations take tiles of floats only: their errors wrap [ErrMemory] for
-// row-major tensors (see [Device.ToLayout]) and [ErrDataType] for integers. docs/operations.md has
-// a table. The padding of tiles is zero in every result.
+// Int32. The other operations take tiles of floats only: see [Device.ToLayout] and
+// [Device.Typecast]. docs/operations.md has a table, and docs/special-values.md what infinities and
+// NaN become. The padding of tiles is zero in every result.
+//
+// Errors about operands and results wrap [ErrShape], [ErrDataType] or [ErrMemory].
 //
 // An operation loads a program for each kind of tensors into the program cache. Inside
 // [Device.Capture] only cached programs run; otherwise the operation returns a [*CacheMissError].

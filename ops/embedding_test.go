@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -33,14 +34,7 @@ func topK(a *plain, k int) (values, indices *plain) {
 				order = append(order, i)
 			}
 			slices.SortStableFunc(order, func(i, k int) int {
-				x, y := a.at(n, c, h, i), a.at(n, c, h, k)
-				switch {
-				case x == y || x != x && y != y:
-					return 0
-				case x != x || x > y:
-					return -1
-				}
-				return 1
+				return cmp.Compare(ranked(a.at(n, c, h, k)), ranked(a.at(n, c, h, i)))
 			})
 		}
 		return order[w]

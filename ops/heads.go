@@ -18,7 +18,7 @@ type Heads struct{ Q, K, V *Tensor }
 // queries of all heads, then keys, then values. The results are [batches, heads, rows, width] and
 // twice [batches, kvHeads, rows, width]; width is a multiple of 32.
 //
-// [IntoEach] takes three tensors. The error wraps [ErrShape] or [ErrMemory].
+// [IntoEach] takes three tensors.
 func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, opts ...OpOption) (Heads, error) {
 	args := argList{a, heads, kvHeads}
 	var out [3]*Tensor
@@ -35,26 +35,15 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 		width := dims[3] / all
 		wide := width / tileSize
 		begin := 0
-		for i, n := range []int{heads, kvHeads, kvHeads} {
-			if c.into = nil; c.each != nil {
-				c.into = c.each[i]
-			}
-			t, err := c.gather("nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
-				sizes: [3]int{n, a.high, wide}, first: begin, steps: [4]int{a.high * a.wide, wide, a.wide, 1},
-			})
-			if err != nil {
-				for _, t := range out[:i] {
-					if c.each == nil {
-						err = c.discard(err, t)
-					}
-				}
-				return nil, err
-			}
-			out[i] = t
+		err := c.results(out[:], func(i int) (*Tensor, error) {
+			n, first := []int{heads, kvHeads, kvHeads}[i], begin
 			begin += n * wide
-		}
+			return c.gather("nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
+				sizes: [3]int{n, a.high, wide}, first: first, steps: [4]int{a.high * a.wide, wide, a.wide, 1},
+			})
+		})
 		c.others = out[1:]
-		return out[0], nil
+		return out[0], err
 	}, opts...)
 	if err != nil {
 		return Heads{}, err

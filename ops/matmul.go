@@ -21,9 +21,7 @@ import (
 // of itself. TT-NN's options for this arithmetic are HiFi4 and fp32_dest_acc_en; its default for
 // bfloat16 is HiFi2 and sums in 16 bits.
 //
-// Wormhole's matrix unit has a bug, which no kernel can avoid: a negative sum of one unit in the
-// last place of its greatest addend becomes minus 16 times that addend's power of two. About one in
-// twenty million sums of 128 products of random numbers is wrong.
+// About one in twenty million sums of 128 products is wrong on Wormhole: see docs/operations.md.
 //
 // The right operand of tiles of floats may be BFloat8B. A row-major result needs L1 for 32 of its
 // rows on a core. RISC-V cores sum integers in 32 bits.
@@ -151,9 +149,10 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 }
 
 // ArgMax returns the index of the largest element of each row, as UInt32: the first one if several
-// are equal. NaN is larger than any number. A row is the elements along the last dimension, or that
-// of [WithDim], which becomes 1 in the result; without keep it is left out if there are others. The
-// result is row-major and by default interleaved in the operand's memory.
+// are equal. NaN is beyond the infinity of its sign, as for [Device.Max]. A row is the elements
+// along the last dimension, or that of [WithDim], which becomes 1 in the result; without keep it is
+// left out if there are others. The result is row-major and by default interleaved in the operand's
+// memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::argmax", argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
 		shape := a.Shape()

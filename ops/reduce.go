@@ -21,7 +21,8 @@ func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption)
 	return d.reduce(ctx, "mean", a, dim, opts)
 }
 
-// Max returns the largest elements along a dimension, as [Device.Sum] the sums.
+// Max returns the largest elements along a dimension, as [Device.Sum] the sums. NaN is beyond the
+// infinity of its sign.
 func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "max", a, dim, opts)
 }
@@ -51,20 +52,15 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 }
 
 func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
-	each, padding := a.wide, uint32(0)
+	each, padding, t := a.wide, uint32(0), a.spec.DType
 	if rows {
 		each = a.high
 	}
 	if op == "max" {
-		padding = a.spec.DType.lowest()
-	}
-	word := math.Float32bits(factor(op, n))
-	if a.spec.DType == BFloat16 {
-		word = (word + 0x7FFF + word>>16&1) >> 16
-		word |= word << 16
+		padding = t.lowest()
 	}
 	return job{
-		program: catalog.Reduce, args: []uint32{flag(rows), padding, word}, out: out, in: []*Tensor{a},
+		program: catalog.Reduce, args: []uint32{flag(rows), padding, elementWord(t, t.element(float64(factor(op, n))))}, out: out, in: []*Tensor{a},
 		engineArgs: []uint32{uint32(each), flag(op == "max"), flag(rows)}, buffers: tiles(2, 2, 1, 1),
 	}
 }

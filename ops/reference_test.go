@@ -137,14 +137,24 @@ func matmul(a, b *plain, to ops.DataType) *plain {
 	})
 }
 
+// ranked maps the numbers of 32 bits to their order.
+func ranked(v float64) float64 {
+	switch {
+	case v != v:
+		return math.Copysign(math.Inf(1), v)
+	case math.IsInf(v, 0):
+		return math.Copysign(math.MaxFloat64, v)
+	}
+	return v
+}
+
 func argmax(a *plain) *plain {
 	d := a.dims
 	d[3] = 1
 	return make4(d, ops.UInt32, func(n, c, h, _ int) float64 {
 		best := 0
 		for w := range a.dims[3] {
-			x, y := a.at(n, c, h, w), a.at(n, c, h, best)
-			if y == y && (x != x || x > y) {
+			if ranked(a.at(n, c, h, w)) > ranked(a.at(n, c, h, best)) {
 				best = w
 			}
 		}

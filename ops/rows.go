@@ -61,9 +61,6 @@ func (o rowOperation) job(out, a *Tensor) job {
 // at most 2^-18 of the result plus 2^-126, and that of rounding to BFloat16. A row of up to 512 KiB
 // stays in L1; a longer one is read three times. For another dimension than the last one the tensor
 // is permuted before and after, in memory as for [WithDim].
-//
-// Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for a dimension that
-// the tensor doesn't have.
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::softmax", argList{a, dim}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -119,9 +116,16 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	})
 }
 
+func (t *Tensor) fitsType(o *Tensor, what string) error {
+	if have, want := o.spec.DType, t.spec.DType; have != want {
+		return typeError("%s of %v for a tensor of %v: want that of the tensor (see Typecast)", what, have, want)
+	}
+	return nil
+}
+
 func (t *Tensor) fitsMask(mask *Tensor) error {
-	if have, want := mask.spec.DType, t.spec.DType; have != want {
-		return typeError("a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", have, want)
+	if err := t.fitsType(mask, "a mask"); err != nil {
+		return err
 	}
 	for i, n := range mask.dims {
 		if n != t.dims[i] && (n != 1 || i == 3) {
@@ -139,10 +143,8 @@ func (t *Tensor) fitsMask(mask *Tensor) error {
 //
 // The vector unit computes in fp32, as TT-NN with fp32_dest_acc_en. If a row's mean is not large
 // beside its deviations, the error is at most 2^-18 of the result and of gamma, and that of
-// rounding to BFloat16. Rows and weights of more than 512 KiB are read in each of three passes.
-//
-// Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for weights of
-// another width.
+// rounding to BFloat16. Squares overflow from 2^64 on: the result is then 0. Rows and weights of
+// more than 512 KiB are read in each of three passes.
 func (d *Device) LayerNorm(ctx context.Context, a, gamma, beta *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
 	return d.norm(ctx, norm{name: "layer_norm", kind: "LAYERNORM", eps: eps, gamma: gamma, beta: beta}, a, opts)
 }
@@ -207,8 +209,8 @@ func (n norm) operation(a *Tensor) rowOperation {
 }
 
 func (t *Tensor) fitsWeights(w *Tensor) error {
-	if have, want := w.spec.DType, t.spec.DType; have != want {
-		return typeError("weights of %v for a tensor of %v: want that of the tensor (see Typecast)", have, want)
+	if err := t.fitsType(w, "weights"); err != nil {
+		return err
 	}
 	if w.dims != [4]int{1, 1, 1, t.dims[3]} {
 		return shapeError("weights of %v for a tensor of %v: want one row of its width", w.spec.Shape, t.spec.Shape)

@@ -9,12 +9,11 @@ import (
 // TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or
 // UInt32 if a row has more than 2^16 elements. With [WithSmallest] it finds the smallest. A row is
 // the elements along the last dimension, or that of [WithDim]; both results have k there, and the
-// operand's layout. Equal elements stay in order. NaN is larger than any number, and zeros of both
-// signs are equal. TopK takes all data types, layouts and memories. [IntoEach] takes tensors for
-// the values and the indices.
+// operand's layout. Equal elements stay in order. NaN is beyond the infinity of its sign, and zeros
+// of both signs are equal. TopK takes all data types, layouts and memories. [IntoEach] takes
+// tensors for the values and the indices.
 //
-// A core needs 12 B of L1 for each of k, or 384 B for tiles. The error wraps [ErrShape] if k isn't
-// from 1 to the length of a row, or for a dimension that the tensor doesn't have.
+// A core needs 12 B of L1 for each of k, or 384 B for tiles.
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}
@@ -108,21 +107,9 @@ func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Ten
 	if _, _, err := c.topK(in, k, found[:]); err != nil {
 		return nil, nil, err
 	}
-	each := c.each
-	defer func() { c.into = nil }()
 	var moved [2]*Tensor
-	for i, t := range found {
-		if each != nil {
-			c.into = each[i]
-		}
-		if moved[i], err = c.movedBack(t, a, back); err != nil {
-			if i == 1 && each == nil {
-				err = c.discard(err, moved[0])
-			}
-			return nil, nil, err
-		}
-	}
-	return moved[0], moved[1], nil
+	err = c.results(moved[:], func(i int) (*Tensor, error) { return c.movedBack(found[i], a, back) })
+	return moved[0], moved[1], err
 }
 
 func topK(k int, smallest bool, out, a, indices *Tensor) job {

@@ -1,4 +1,4 @@
-// Finds the index of the largest element of each row, the first of equal ones; NaN is larger than any number. Computes a share
+// Finds the index of the largest element of each row, the first of equal ones. Computes a share
 // of the pages of the result. BRISC or NCRISC.
 //
 // Unique arguments: 0 first page, 1 number of pages. Common arguments: the result, as many elements as there are rows, and

@@ -2,7 +2,8 @@
 #pragma once
 #include "tensor.h"
 
-// ordered maps values, as load returns them, to integers of the same order; NaN is larger than any number.
+// ordered maps values, as load returns them, to integers of the same order. NaN is beyond the infinity of its sign, as for the engines'
+// maxima; NaNs of one sign are equal.
 static inline uint32_t ordered(uint32_t type, uint32_t v) {
     if (type == kInt32) {
         return v ^ kSign;
@@ -11,7 +12,7 @@ static inline uint32_t ordered(uint32_t type, uint32_t v) {
         return v;
     }
     if ((v & ~kSign) > kInfinity) {
-        return 0xFFFFFFFF;
+        return v & kSign ? 0 : 0xFFFFFFFF;
     }
     if (v == kSign) {
         v = 0;

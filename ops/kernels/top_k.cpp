@@ -1,5 +1,5 @@
 // Finds the largest elements of rows, largest first, or the smallest, smallest first, and their indices; of equal ones the first comes
-// first, and NaN is larger than any number. Computes a share of the rows of pages of the results. BRISC or NCRISC.
+// first. Computes a share of the rows of pages of the results. BRISC or NCRISC.
 //
 // Unique arguments: 0 first row of pages, 1 number of them. Common arguments: 0 number of elements for each row, 1 whether they are the
 // smallest, then the elements found, the tensor to search, and the indices.
