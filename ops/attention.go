@@ -33,8 +33,6 @@ type Attention struct {
 // takes 256 keys at a time, with scores in fp32, as flash attention does. Probabilities are rounded
 // to the data type, or to TF32, before they are summed and multiplied by the values. Keys and
 // values after the last attended key are multiplied by 0 and must be finite.
-//
-// The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor, a Attention, opts ...OpOption) (*Tensor, error) {
 	return d.attention(ctx, attention{Attention: a, name: "scaled_dot_product_attention", q: q, k: k, v: v}, opts)
 }

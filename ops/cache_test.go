@@ -265,7 +265,7 @@ func TestResultsOverlap(t *testing.T) {
 			t.Errorf("%s: %v", name, c.err)
 		}
 	}
-	if err := failure(b.FromBuffer(part, ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: dram})); !errors.Is(err, ops.ErrMemory) {
+	if err := failure(b.FromBuffer(part, q.Spec())); !errors.Is(err, ops.ErrMemory) {
 		t.Errorf("a part of a buffer: %v", err)
 	}
 	b.must(part.Release())

@@ -219,7 +219,7 @@ func repeatedShape(a *Tensor, times []int) ([]int, error) {
 
 // Where returns the elements of a where condition isn't zero, and the elements of b elsewhere. The
 // tensors are floats of one data type in tile layout. A dimension that is 1 in some of them is
-// repeated. Errors wrap [ErrDataType], [ErrMemory] or [ErrShape].
+// repeated.
 func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	in := []*Tensor{condition, a, b}
 	return d.do(ctx, "ttnn::where", argList{condition, a, b}, func(c *call) (*Tensor, error) {

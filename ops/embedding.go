@@ -13,7 +13,7 @@ import (
 // row of zeros.
 //
 // The result has the table's data type, is row-major ([WithLayout] makes tiles), and interleaved in
-// the table's memory. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+// the table's memory.
 func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::embedding", argList{indices, table}, func(c *call) (*Tensor, error) {
 		x, t := indices.spec, table.geometry

@@ -53,8 +53,8 @@ func (e *CacheMissError) Is(target error) bool { return target == ErrCacheMiss }
 
 func (e *CacheMissError) Unwrap() error { return e.Err }
 
-// OptionError says that an operation doesn't take some options. It wraps [ErrNoParam] if [WithParam]
-// is one of them.
+// OptionError says that an operation doesn't take some options. It wraps [ErrNoParam] if
+// [WithParam] is one of them.
 type OptionError struct {
 	Operation string   // by its name in graphs
 	Options   []string // functions of this package
@@ -65,8 +65,11 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("no effect of %s: leave it out; %s takes %s", strings.Join(e.Options, ", "), e.Operation, strings.Join(e.Takes, ", "))
 }
 
-func (e *OptionError) Is(target error) bool {
-	return target == ErrNoParam && slices.Contains(e.Options, "WithParam")
+func (e *OptionError) Unwrap() error {
+	if slices.Contains(e.Options, "WithParam") {
+		return ErrNoParam
+	}
+	return nil
 }
 
 // OverlapError says that an operation would write a result to memory that an operand or another
@@ -74,8 +77,8 @@ func (e *OptionError) Is(target error) bool {
 type OverlapError struct{ Result, Other *Tensor }
 
 func (e *OverlapError) Error() string {
-	return fmt.Sprintf("%v: the result would go into tensor %d, which shares memory with tensor %d: take a tensor with memory of its own (see Device.Empty)",
-		ErrMemory, e.Result.id, e.Other.id)
+	return fmt.Sprintf("%v: result tensor %d shares memory with tensor %d: take one with memory of its own (see Device.Empty)", ErrMemory,
+		e.Result.id, e.Other.id)
 }
 
 func (e *OverlapError) Unwrap() error { return ErrMemory }

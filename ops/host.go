@@ -13,18 +13,18 @@ type Host struct {
 	Data []byte
 }
 
-// NewHost returns a host tensor of numbers, converted as by [Device.Typecast]. The error wraps [ErrShape]
-// if their count isn't the shape's, or [ErrDataType] for an invalid data type.
+// NewHost returns a host tensor of numbers, converted as by [Device.Typecast]. The error wraps
+// [ErrShape] if their count isn't the shape's, or [ErrDataType] for an invalid data type.
 func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	n, err := volume(shape)
+	if err == nil && t >= numDataTypes {
+		err = typeError("invalid %v", t)
+	}
+	if err == nil && n != len(values) {
+		err = shapeError("%v has %d elements, not %d", shape, n, len(values))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("ops: new host tensor: %w", err)
-	}
-	if t >= numDataTypes {
-		return nil, fmt.Errorf("ops: new host tensor: %w: invalid %v", ErrDataType, t)
-	}
-	if n != len(values) {
-		return nil, fmt.Errorf("ops: new host tensor: %w: %v has %d elements, not %d", ErrShape, shape, n, len(values))
+		return nil, &opError{"new host tensor", err}
 	}
 	h := &Host{Shape: slices.Clone(shape), DType: t, Data: make([]byte, n*t.Size())}
 	for i, v := range values {
@@ -33,7 +33,8 @@ func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	return h, nil
 }
 
-// Values returns the elements of a host tensor, converted as by [Device.Typecast]; nil without data.
+// Values returns the elements of a host tensor, converted as by [Device.Typecast]; nil without
+// data.
 func Values[T Number](h *Host) []T {
 	if h.Data == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 // UpdateCache writes one row to each matrix of a key-value cache, at a row position. The cache is
 // [batches, heads, rows, width] in tile layout, of any data type. The tensor in has the cache's
 // data type and layout, and is [batches, heads, 1, width], or [1, heads, batches, width] as in
-// TT-NN. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+// TT-NN.
 //
 // In a capture [WithParam] makes the position a parameter of the trace. A position beyond the cache
 // then writes nothing.

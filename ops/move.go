@@ -13,8 +13,7 @@ func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, 
 	return d.move(ctx, "ttnn::to_memory_config", a, m, opts)
 }
 
-// Reshard copies a sharded tensor to other shards. The error wraps [ErrMemory] if one of the two
-// isn't sharded.
+// Reshard copies a sharded tensor to other shards.
 func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	if a != nil && (a.spec.Memory.Shard == nil || m.Shard == nil) {
 		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory,
@@ -82,14 +81,12 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 	}, opts...)
 }
 
-// Tilize is [Device.ToLayout] to tiles under another name in graphs. The error wraps [ErrMemory] if
-// the tensor isn't row-major.
+// Tilize is [Device.ToLayout] to tiles under another name in graphs.
 func (d *Device) Tilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding"}, opts)
 }
 
-// Untilize is [Device.ToLayout] to rows under another name in graphs. The error wraps [ErrMemory]
-// if the tensor is row-major.
+// Untilize is [Device.ToLayout] to rows under another name in graphs.
 func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding"}, opts)
 }
@@ -120,8 +117,7 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 
 // Pad returns a tensor with padding[i] elements of a value, converted as by [Device.Typecast],
 // before and after another one's in dimension i. It takes all data types, layouts and memories, and
-// copies whole pages where possible. The error wraps [ErrShape] if padding doesn't have a pair for each
-// dimension, or is negative.
+// copies whole pages where possible.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
 	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {

@@ -8,8 +8,7 @@ import (
 )
 
 // Transpose exchanges two dimensions of a tensor; negative ones count from the end. It takes all
-// data types, layouts and memories. The error wraps [ErrShape] for a dimension that the tensor
-// doesn't have.
+// data types, layouts and memories.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::transpose", argList{a, dim0, dim1}, func(c *call) (*Tensor, error) {
 		return c.transpose(a, dim0, dim1)

@@ -11,8 +11,6 @@ import (
 // Quantize returns x / scale + zero of each element x as Int32: the nearest integer from -127 to
 // 127, ties away from zero. The tensor is BFloat16 or Float32 in tile layout. The vector unit
 // multiplies by 1 / scale in fp32. The scale is positive, and zero is from -2^24 to 2^24.
-//
-// Errors wrap [ErrDataType], [ErrMemory] or [ErrShape] for numbers out of range.
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::quantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -90,8 +88,6 @@ func checkQuantization(scale float32, zero int32) error {
 //
 // The engines convert tiles between BFloat16, Float32 and Int32: rounding to BFloat16 takes ties
 // away from zero. RISC-V cores convert everything else, slowly, and ties go to the even number.
-//
-// Errors wrap [ErrDataType] for BFloat8B and invalid data types.
 func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::typecast", argList{a, to}, func(c *call) (*Tensor, error) {
 		if to >= numDataTypes || to == BFloat8B {

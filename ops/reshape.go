@@ -11,7 +11,7 @@ import (
 // If no element moves in memory, the result shares the operand's memory, which is freed after both
 // have been deallocated: in row-major layout the last dimension must stay the same; in tile layout
 // the last but one too, or be a multiple of 32 before and after. Options about the result's place
-// force a copy. The error wraps [ErrShape] if the shape doesn't have as many elements.
+// force a copy.
 func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::reshape", argList{a, shape}, func(c *call) (*Tensor, error) {
 		s := a.spec.clone()

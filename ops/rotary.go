@@ -25,8 +25,7 @@ const AllRows = -1
 // parameter of the trace; beyond the last row of cos the last row is taken.
 //
 // All are floats of one data type in tile layout. BFloat16 products are exact, and their sum in 32
-// bits is rounded once; each Float32 product is rounded. The error wraps [ErrShape], [ErrDataType]
-// or [ErrMemory].
+// bits is rounded once; each Float32 product is rounded.
 func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, position int, opts ...OpOption) (*Tensor, error) {
 	args := argList{x, cos, sin, position}
 	return d.do(ctx, "ttnn::experimental::rotary_embedding", args, func(c *call) (*Tensor, error) {

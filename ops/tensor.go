@@ -43,8 +43,8 @@ func (t *Tensor) Address() uint32 {
 	return t.plan.addr
 }
 
-// overlaps reports whether two tensors share memory. Live allocations have disjoint addresses, and a
-// tensor begins where its allocation begins.
+// overlaps reports whether two tensors share memory. Live allocations have disjoint addresses, and
+// a tensor begins where its allocation begins.
 func (t *Tensor) overlaps(o *Tensor) bool {
 	if t.buf == nil || o.buf == nil {
 		return t.plan == o.plan

@@ -123,12 +123,10 @@ func (d *Device) Trunc(ctx context.Context, a *Tensor, opts ...OpOption) (*Tenso
 // by rounding). The spec is BFloat16 or Float32 in tile layout. Each core's stream starts at a hash
 // of the seed and the core's first tile.
 //
-// The hardware's generators are shift registers that yield 23 bits after each shift by one bit. Mean
-// and variance are those of the distribution, but numbers aren't independent: every second number of
-// a row is half the one before it, plus 0 or half the width. The 1,024 numbers of a tile have some 94
-// values. Use numbers of the host for statistics.
-//
-// Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for an invalid range.
+// The hardware's generators are shift registers that yield 23 bits after each shift by one bit.
+// Mean and variance are those of the distribution, but numbers aren't independent: every second
+// number of a row is half the one before it, plus 0 or half the width. The 1,024 numbers of a tile
+// have some 94 values. Use numbers of the host for statistics.
 func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
 	args := append(specArgs(s, d.id), low, high, seed)
 	return d.do(ctx, "ttnn::rand", args, func(c *call) (*Tensor, error) {

@@ -143,8 +143,6 @@ func Conv2dWeights(h *Host, groups int) (*Host, error) {
 // The engines multiply as in [Device.Linear]. For BFloat16 the error is at most 2^-11 of the sum of
 // the absolute values of products and bias, and 2^-8 of the result for rounding; for Float32 it is
 // at most 2^-9 of that sum. The images' pages for a row of result tiles must fit in L1.
-//
-// The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
 	w := cfg.windows()
 	args := argList{images, weights, d.id, cfg.In, cfg.Out, cfg.Batch, cfg.Height, cfg.Width,
@@ -223,8 +221,6 @@ type Pool2dConfig struct {
 // Padding is smaller than any element, and subnormal numbers count as zero. The images are as for
 // [Device.Conv2d]; the result is [1, 1, Batch * height * width, Channels] in tile layout, where
 // height and width are the numbers of positions.
-//
-// The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
 	w := windows{
 		cfg.Batch, [2]int{cfg.Height, cfg.Width}, cfg.Channels, cfg.Kernel, orElse(cfg.Stride, cfg.Kernel), cfg.Padding,
