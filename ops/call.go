@@ -71,11 +71,11 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 		if i := slices.IndexFunc(others, t.overlaps); i >= 0 {
 			return nil, &opError{name, &OverlapError{t, others[i]}}
 		}
+		if s := t.spec; c.memory != nil && !c.memory.Equal(s.Memory) || c.layout != nil && *c.layout != s.Layout {
+			return nil, &opError{name, memoryError("the options ask for another place than that of tensor %d, which is in %v, %v: leave them out",
+				t.id, s.Layout, s.Memory)}
+		}
 		others = append(others, t)
-	}
-	if t := c.into; t != nil && (c.memory != nil && !c.memory.Equal(t.spec.Memory) || c.layout != nil && *c.layout != t.spec.Layout) {
-		return nil, &opError{name, memoryError("the options ask for another place than that of tensor %d, which is in %v, %v: leave them out",
-			t.id, t.spec.Layout, t.spec.Memory)}
 	}
 	t, err := c.function(name, args, func() (*Tensor, error) {
 		t, err := f(c)
