@@ -62,7 +62,8 @@ type OptionError struct {
 }
 
 func (e *OptionError) Error() string {
-	return fmt.Sprintf("no effect of %s: leave it out; %s takes %s", strings.Join(e.Options, ", "), e.Operation, strings.Join(e.Takes, ", "))
+	list := func(names []string) string { return strings.Join(names, ", ") }
+	return fmt.Sprintf("no effect of %s: leave it out; %s takes %s", list(e.Options), e.Operation, list(e.Takes))
 }
 
 func (e *OptionError) Unwrap() error {

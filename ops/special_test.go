@@ -47,7 +47,8 @@ func special(b *bench, dt ops.DataType, show func(operation string, results []st
 		"*T *T f":    {{pair, x, none, float32(1)}},
 		"*T *T *T f": {{pair, x, none, none, float32(1)}},
 	}
-	programs := []*catalog.Program{catalog.BinaryTiles, catalog.UnaryTiles, catalog.Where, catalog.Reduce, catalog.Softmax, catalog.Norm, catalog.ArgMax}
+	programs := []*catalog.Program{catalog.BinaryTiles, catalog.UnaryTiles, catalog.Where, catalog.Reduce, catalog.Softmax, catalog.Norm,
+		catalog.ArgMax}
 	for _, o := range catalog.Operations {
 		if !slices.ContainsFunc(o.Programs, func(p *catalog.Program) bool { return slices.Contains(programs, p) }) {
 			continue
@@ -117,7 +118,8 @@ func TestSpecialValues(t *testing.T) {
 	}
 	page := ""
 	for _, dt := range types {
-		page += fmt.Sprintf("\n## %v\n\n| | %s |\n|%s\n", dt, strings.Join(specialNames, " | "), strings.Repeat("---|", 1+len(specialNames)))
+		page += fmt.Sprintf("\n## %v\n\n| | %s |\n|---%s|\n", dt, strings.Join(specialNames, " | "),
+			strings.Repeat("|---", len(specialNames)))
 		for _, operation := range operations {
 			page += "| " + operation
 			other := results[fmt.Sprint(chip.Blackhole, dt, operation)]
