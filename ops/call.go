@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/ops/catalog"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -40,9 +39,8 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d, q: q, rec: rec, result: optionsOf(opts)}
 	c.to = c.runner()
 	c.quiet = len(d.observers) == 0 && !d.captures.active()
-	takes := catalog.OptionsOf(name)
-	if wrong := c.given &^ takes; wrong != 0 {
-		return nil, &opError{name, &OptionError{name, wrong.Names(), takes.Names()}}
+	if err := c.checkOptions(name); err != nil {
+		return nil, &opError{name, err}
 	}
 	check := func(t *Tensor) error {
 		if err := t.checkLocked(d); err != nil {

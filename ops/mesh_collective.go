@@ -24,7 +24,7 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 		return nil, &opError{name, err}
 	}
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, t, s, opts, func(out *MeshTensor) error {
+		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllReduceAsyncDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.ToMemoryConfig(ctx, t.parts[i], s.Memory, Into(out.parts[i]))
 				return err
@@ -76,7 +76,7 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOptio
 		return nil, &opError{name, shapeError("%v over %d chips: the slices must be equal, and each must have pages of its own", whole.Shape, n)}
 	}
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, t, s, opts, func(out *MeshTensor) (err error) {
+		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) (err error) {
 			// Links sum in place and leave other chips' slices undefined.
 			sums := out.sums
 			if sums == nil {
@@ -129,7 +129,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 	times[0] = len(m.chips)
 	// Every chip fills all places with its own part; the collective replaces the others.
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, t, s, opts, func(out *MeshTensor) error {
+		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllGatherDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.Repeat(ctx, t.parts[i], times, Into(out.parts[i]))
 				return err
@@ -145,8 +145,13 @@ func (t *MeshTensor) result() Spec {
 }
 
 // into has f fill a new tensor, or that of IntoMesh.
-func (m *Mesh) into(ctx context.Context, t *MeshTensor, s Spec, opts []OpOption, f func(out *MeshTensor) error) (*MeshTensor, error) {
-	if out := optionsOf(opts).mesh; out != nil {
+func (m *Mesh) into(ctx context.Context, name string, t *MeshTensor, s Spec, opts []OpOption,
+	f func(out *MeshTensor) error) (*MeshTensor, error) {
+	given := optionsOf(opts)
+	if err := given.checkOptions(name); err != nil {
+		return nil, err
+	}
+	if out := given.mesh; out != nil {
 		switch err := out.check(m); {
 		case err != nil:
 			return nil, err

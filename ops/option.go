@@ -33,6 +33,15 @@ func optionsOf(opts []OpOption) (r result) {
 	return r
 }
 
+// checkOptions refuses options that an operation doesn't take.
+func (r *result) checkOptions(operation string) error {
+	takes := catalog.OptionsOf(operation)
+	if wrong := r.given &^ takes; wrong != 0 {
+		return &OptionError{operation, wrong.Names(), takes.Names()}
+	}
+	return nil
+}
+
 // WithMemoryConfig sets the memory configuration of the result. The default is the first operand's,
 // or interleaved in the same memory if its shards don't fit.
 func WithMemoryConfig(m MemoryConfig) OpOption {
@@ -56,7 +65,9 @@ func IntoEach(ts ...*Tensor) OpOption {
 }
 
 // IntoMesh is [Into] for a collective, which inside of a capture needs it.
-func IntoMesh(t *MeshTensor) OpOption { return func(r *result) { r.mesh = t } }
+func IntoMesh(t *MeshTensor) OpOption {
+	return func(r *result) { r.mesh = t; r.given |= catalog.IntoMesh }
+}
 
 // WithParam names the position of an operation, or the batch of [Device.FillCache], as a parameter
 // of the trace under capture, for [reprise.Trace.Set]. All operations with that name must have the

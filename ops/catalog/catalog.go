@@ -53,6 +53,7 @@ const (
 	WithMemoryConfig Options = 1 << iota
 	Into
 	IntoEach
+	IntoMesh
 	WithDataType
 	WithActivation
 	WithMatmulProgram
@@ -67,7 +68,7 @@ const (
 
 // Names returns the options' names.
 func (o Options) Names() (names []string) {
-	for i, name := range strings.Fields("WithMemoryConfig Into IntoEach WithDataType WithActivation WithMatmulProgram WithTransposeA " +
+	for i, name := range strings.Fields("WithMemoryConfig Into IntoEach IntoMesh WithDataType WithActivation WithMatmulProgram WithTransposeA " +
 		"WithTransposeB WithParam WithLayout WithSteps WithDim WithSmallest") {
 		if o>>i&1 != 0 {
 			names = append(names, name)

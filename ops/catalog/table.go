@@ -135,6 +135,7 @@ var options = map[string]Options{
 	"update_cache": WithParam, "fill_cache": WithParam, "experimental::nlp_create_qkv_heads": WithMemoryConfig | IntoEach,
 	"dequantize": usualOptions | WithDataType, "embedding": usualOptions | WithLayout, "argmax": usualOptions | WithDim,
 	"topk": WithMemoryConfig | IntoEach | WithDim | WithSmallest, "slice": usualOptions | WithSteps, "to_memory_config": Into, "reshard": Into,
+	"all_reduce": IntoMesh, "reduce_scatter": IntoMesh, "all_gather": IntoMesh,
 }
 
 // Operations is the table.
