@@ -56,9 +56,7 @@ func TestAwakeChipTakesPostedStores(t *testing.T) {
 	if n := r.c.posted.tail.Load() - before; n < stores {
 		t.Errorf("%d of %d stores took a place", n, stores)
 	}
-	if v := r.c.BARLoad(0, at, 4); v != stores-1 {
-		t.Errorf("found store %d, want %d", v, stores-1)
-	}
+	equal(t, r.c.BARLoad(0, at, 4), stores-1, "store")
 }
 
 func TestAccessesLieInLines(t *testing.T) {

@@ -32,9 +32,7 @@ func TestLoadIsAnswered(t *testing.T) {
 		t.Errorf("the first answer is %#x, want 0x1234", a.value)
 	}
 	r.c.release() // the host may have lost its patience
-	if v := <-got; v != 0x1234 {
-		t.Errorf("loaded %#x, want 0x1234", v)
-	}
+	equal(t, <-got, 0x1234, "loaded")
 }
 
 // More hosts load than there are answers: each gets the value of its own word.
@@ -60,9 +58,7 @@ func TestHostsLoadWhileChipRuns(t *testing.T) {
 		}
 		wg.Wait()
 		for i := range r.c.answers {
-			if s := r.c.answers[i].state.Load(); s != answerFree {
-				t.Errorf("answer %d has state %d after all loads", i, s)
-			}
+			equal(t, r.c.answers[i].state.Load(), answerFree, "the state of answer %d after all loads", i)
 		}
 	}
 }
@@ -77,7 +73,5 @@ func TestLoadOfStoppedChip(t *testing.T) {
 	r.eventually("a posted load", r.c.posted.pending)
 	r.c.fault = ErrClosed
 	r.c.release()
-	if v := <-got; v != 0xFFFF {
-		t.Errorf("loaded %#x, want 0xFFFF", v)
-	}
+	equal(t, <-got, 0xFFFF, "loaded")
 }

@@ -32,9 +32,7 @@ func (r *rig) queueMessage(request ...uint32) (response [8]uint32) {
 	for i := range response {
 		response[i] = word(queue + entry + (size+uint64(taken)%size)*entry + 4*uint64(i))
 	}
-	if got := word(queue + 20); got != (taken+1)%wrap {
-		r.t.Errorf("%d responses after %d: want one more", got, taken)
-	}
+	equal(r.t, word(queue+20), (taken+1)%wrap, "responses after %d", taken)
 	r.st(arc, queue+4, (taken+1)%wrap)
 	return response
 }
@@ -50,19 +48,11 @@ func TestUnknownMessage(t *testing.T) {
 	r.healthy()
 	r = syncRig(t, chip.Blackhole)
 	for _, code := range []uint32{0xEE, 0x11, 0x51, 0x53, 0x57, 0xB7, 0xBC} { // most are Wormhole's
-		if got := r.queueMessage(code, 1, 2); got != [8]uint32{0xFF} {
-			t.Errorf("Blackhole answers %#x to message %#x, which it doesn't know", got, code)
-		}
+		equal(t, r.queueMessage(code, 1, 2), [8]uint32{0xFF}, "Blackhole's answer to message %#x, which it doesn't know", code)
 	}
-	if got := r.queueMessage(0x90, 41); got != [8]uint32{0, 42, 8} {
-		t.Errorf("Blackhole answers %d to a test message after it, want the argument and the number of messages, plus one each", got)
-	}
-	if got := r.queueMessage(0x1B, 0); got != [8]uint32{0, 1376, 40 << 16} {
-		t.Errorf("Blackhole answers %d to a message for a sensor, want its value for 40 degrees, and the temperature", got)
-	}
-	if got := r.queueMessage(0x16); got != [8]uint32{0xFE} {
-		t.Errorf("Blackhole answers %#x to a message for scratch registers", got)
-	}
+	equal(t, r.queueMessage(0x90, 41), [8]uint32{0, 42, 8}, "Blackhole's answer to a test message after it: the argument and the number of messages, plus one each")
+	equal(t, r.queueMessage(0x1B, 0), [8]uint32{0, 1376, 40 << 16}, "Blackhole's answer for a sensor: 40 degrees, and the temperature")
+	equal(t, r.queueMessage(0x16), [8]uint32{0xFE}, "Blackhole's answer to a message for scratch registers")
 	r.healthy()
 }
 
@@ -86,9 +76,7 @@ func TestFlashAndSleepMessages(t *testing.T) {
 	r.healthy()
 	r = syncRig(t, chip.Blackhole)
 	for _, code := range []uint32{0x22, 0x2B, 0x50, 0x55, 0xA1, 0xA5, 0xAF, 0xB9, 0xBB} {
-		if got := r.queueMessage(code); got != [8]uint32{0xFF} {
-			t.Errorf("Blackhole answers %#x to message %#x", got, code)
-		}
+		equal(t, r.queueMessage(code), [8]uint32{0xFF}, "Blackhole's answer to message %#x", code)
 	}
 	r.healthy()
 }
@@ -125,23 +113,15 @@ func TestFlashMessages(t *testing.T) {
 		t.Errorf("Wormhole answers %#x to a read of flash", status)
 	}
 	for _, off := range []uint64{0, 4092} {
-		if v := r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+uint64(at)-0x10000000+off, 4); v != 0xFFFFFFFF {
-			t.Errorf("Wormhole's flash has %#x", v)
-		}
+		equal(t, r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+uint64(at)-0x10000000+off, 4), 0xFFFFFFFF, "Wormhole's flash")
 	}
 	r.healthy()
 	r = syncRig(t, chip.Blackhole)
 	info := r.ld(r.topo.ARC(), 0x80030400+4*10)
 	buffer := 0x10000000 + info&0xFFFFFF
-	if got := r.queueMessage(0x19, 0x14000, 64, buffer); got != [8]uint32{} {
-		t.Errorf("Blackhole answers %#x to a read of flash", got)
-	}
-	if v := r.ld(r.topo.ARC(), uint64(buffer)+60); v != 0xFFFFFFFF {
-		t.Errorf("Blackhole's flash has %#x", v)
-	}
-	if v := r.ld(r.topo.ARC(), uint64(buffer)+64); v != 0 {
-		t.Errorf("%#x after the bytes that were read", v)
-	}
+	equal(t, r.queueMessage(0x19, 0x14000, 64, buffer), [8]uint32{}, "Blackhole's answer to a read of flash")
+	equal(t, r.ld(r.topo.ARC(), uint64(buffer)+60), 0xFFFFFFFF, "Blackhole's flash")
+	equal(t, r.ld(r.topo.ARC(), uint64(buffer)+64), 0, "after the bytes that were read")
 	for name, c := range map[string]struct {
 		request []uint32
 		exit    uint32
@@ -152,9 +132,7 @@ func TestFlashMessages(t *testing.T) {
 		"locking":             {[]uint32{0xC3}, 0},
 		"a write":             {[]uint32{0x1A, 0, 64, buffer}, 2},
 	} {
-		if got := r.queueMessage(c.request...)[0]; got != c.exit {
-			t.Errorf("%s returns %d, want %d", name, got, c.exit)
-		}
+		equal(t, r.queueMessage(c.request...)[0], c.exit, "%s returns", name)
 	}
 	r.healthy()
 }
@@ -167,9 +145,7 @@ func TestSPIController(t *testing.T) {
 	ld := func(addr uint64) uint64 { return r.dev.BARLoad(0, addr, 4) }
 	for _, pad := range []uint64{0xF8, 0x240, 0x24C, 0x250} {
 		st(reset+pad, 0x7E)
-		if v := ld(reset + pad); v != 0x7E {
-			t.Errorf("register %#x of the reset unit has %#x after a store of 0x7e", pad, v)
-		}
+		equal(t, ld(reset+pad), 0x7E, "register %#x of the reset unit after a store", pad)
 	}
 	transfer := func(frames uint64, command ...uint64) (got []uint64) {
 		st(base+0x08, 0)

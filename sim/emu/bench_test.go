@@ -49,9 +49,7 @@ func benchmarkBusy(b *testing.B, cfg Config, others bool) {
 		r.c.step()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(k.retired-start), "ns/instr")
-	if err := r.c.Fault(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, r.c.Fault())
 }
 
 func BenchmarkBusyCore(b *testing.B) { benchmarkBusy(b, Config{Arch: chip.Wormhole}, false) }
@@ -67,10 +65,7 @@ func BenchmarkBusyCoreAmongWaiting(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
-		c, err := New(Config{Arch: chip.Blackhole})
-		if err != nil {
-			b.Fatal(err)
-		}
+		c := value(New(Config{Arch: chip.Blackhole}))(b)
 		c.Close()
 	}
 }

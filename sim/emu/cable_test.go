@@ -105,13 +105,9 @@ func TestCableState(t *testing.T) {
 			})
 		}
 		both("links at first", true)
-		if err := ms[1].SetLink(0, 0, false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ms[1].SetLink(0, 0, false))
 		both("links that are down", false)
-		if err := ms[0].SetLink(0, 8, true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ms[0].SetLink(0, 8, true))
 		both("links that are up again", true)
 	}
 }

@@ -102,13 +102,9 @@ func TestDebugInterface(t *testing.T) {
 				t.Errorf("%v: pc %#x, a1 %#x", arch, pc, p.reg(a1))
 			}
 			p.store(localBase+8, 77)
-			if got := p.load(localBase + 8); got != 77 {
-				t.Errorf("%v: local RAM has %d", arch, got)
-			}
+			equal(t, p.load(localBase+8), 77, "%v: local RAM", arch)
 			if arch == chip.Blackhole {
-				if got := r.ld(v, 0xFFB14008); got != 77 {
-					t.Errorf("local RAM over the NoC has %d", got)
-				}
+				equal(t, r.ld(v, 0xFFB14008), 77, "local RAM over the NoC")
 			}
 			if arch == chip.Wormhole {
 				p.store(configBase+4*cfgDisablePredictors, 1<<cfgDisablePredictorBit)
@@ -128,9 +124,7 @@ func TestDebugInterface(t *testing.T) {
 			p.set(drModes, watchBreak<<12)
 			p.set(drCommand, cmdSlow|cmdResume)
 			p.paused(hitBreak | hitFirst<<3)
-			if got := p.reg(regPC); got != loop+4 {
-				t.Errorf("%v: breakpoint at %#x stops at %#x", arch, loop, got)
-			}
+			equal(t, p.reg(regPC), loop+4, "%v: breakpoint at %#x stops at", arch, loop)
 			// A store ends; a watched load has not ended.
 			p.set(drAddress+1, 0x20000)
 			p.set(drModes, watchStore<<4)
@@ -144,9 +138,7 @@ func TestDebugInterface(t *testing.T) {
 			for range 2 {
 				p.set(drCommand, cmdSlow|cmdResume)
 				p.paused(hitWatch | hitFirst<<1)
-				if got := p.reg(regPC); got != loop+8 {
-					t.Errorf("%v: watched load stops at %#x", arch, got)
-				}
+				equal(t, p.reg(regPC), loop+8, "%v: watched load stops at", arch)
 			}
 			p.set(drModes, 0)
 			p.set(drCommand, cmdSlow|cmdResume)
@@ -170,9 +162,7 @@ func TestDebugEBREAK(t *testing.T) {
 		p.set(drCommand, cmdSlow)
 		r.run(v, onB().li(a0, 0x20000).emit(0x00100073).sw(a0, a0, 0).halt())
 		p.paused(hitEBREAK)
-		if got := p.reg(regPC); got != 0x1008 {
-			t.Errorf("%v: pc %#x", arch, got)
-		}
+		equal(t, p.reg(regPC), 0x1008, "%v: pc", arch)
 		if arch == chip.Wormhole {
 			p.store(configBase+4*cfgDisablePredictors, 1<<cfgDisablePredictorBit)
 		} else {
@@ -237,20 +227,14 @@ func TestDebugPauseWaits(t *testing.T) {
 		v := r.worker(0, 0)
 		p := debugProbe{r, v, 0}
 		p.set(drCommand, cmdSlow|cmdPause)
-		if got := p.get(drStatus); got != 0 {
-			t.Errorf("%v: a processor in reset has status %#x", arch, got)
-		}
+		equal(t, p.get(drStatus), 0, "%v: a processor in reset has status", arch)
 		r.run(v, onB().li(a0, mailboxBase+0x1000).lw(a1, a0, 0).halt()) // from TRISC0
 		p.set(drCommand, cmdSlow|cmdPause)
-		if got := p.get(drStatus); got != 0 {
-			t.Errorf("%v: a processor that waits for a mailbox has status %#x", arch, got)
-		}
+		equal(t, p.get(drStatus), 0, "%v: a processor that waits for a mailbox has status", arch)
 		r.write(v, 0x6000, onT0().li(a0, mailboxBase).li(a1, 5).sw(a1, a0, 0).halt().bytes())
 		r.st(v, 0xFFB121B0, 0x46000)
 		p.paused(0)
-		if got := p.reg(a1); got != 5 {
-			t.Errorf("%v: a1 %d", arch, got)
-		}
+		equal(t, p.reg(a1), 5, "%v: a1", arch)
 		r.healthy()
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -44,9 +42,7 @@ func ring(r *rig, laps uint32) {
 		}
 		return true
 	})
-	if got := r.ld(order[0], sem); got != laps+1 {
-		r.t.Errorf("the first semaphore is %d, want %d", got, laps+1)
-	}
+	equal(r.t, r.ld(order[0], sem), laps+1, "the first semaphore")
 }
 
 func TestRing(t *testing.T) {
@@ -119,9 +115,7 @@ func TestDeterminism(t *testing.T) {
 				t.Fatalf("nothing ran: %s", first)
 			}
 			again, _ := run(11)
-			if diff := cmp.Diff(first, again); diff != "" {
-				t.Errorf("%v delay %d: the same seed ran differently: %s", arch, delay, diff)
-			}
+			noDiff(t, again, first, "%v delay %d: the same seed ran differently", arch, delay)
 			if other, _ := run(12); other == first {
 				t.Errorf("%v delay %d: another seed ran the same", arch, delay)
 			}
@@ -192,9 +186,7 @@ func TestUnwrittenBlocks(t *testing.T) {
 			v := r.worker(0, 0)
 			r.write(v, 0x40010, pattern(16, 1))
 			blocks[seed] = r.read(v, 0x40000, 64)
-			if diff := cmp.Diff(pattern(16, 1), blocks[seed][16:32]); diff != "" {
-				t.Errorf("%v: what was written (-want +got):\n%s", arch, diff)
-			}
+			noDiff(t, blocks[seed][16:32], pattern(16, 1), "%v: what was written", arch)
 			r.healthy()
 		}
 		for _, at := range []int{0, 4, 12, 32, 60} {
@@ -223,9 +215,7 @@ func TestDataCache(t *testing.T) {
 		r.run(v, poll(tt.fence))
 		before := r.c.Retired(r.raw(v), chip.BRISC)
 		r.st(v, 0x40000, 1)
-		if got := r.ld(v, 0x40040) == 0x12340000; got != tt.wakes {
-			t.Errorf("cache %v fence %v on %v: saw the store: %v, want %v", tt.cache, tt.fence, tt.arch, got, tt.wakes)
-		}
+		equal(t, r.ld(v, 0x40040) == 0x12340000, tt.wakes, "cache %v fence %v on %v: saw the store", tt.cache, tt.fence, tt.arch)
 		if n := r.c.Retired(r.raw(v), chip.BRISC); n > before+minSlice {
 			t.Errorf("cache %v fence %v: %d instructions after the store", tt.cache, tt.fence, n-before)
 		}

@@ -199,9 +199,7 @@ func TestHostLoadsRegisterBlocks(t *testing.T) {
 		r := syncRig(t, arch)
 		eth := r.ethernet()
 		r.st(eth, ethTxBase+ethTxSource, 0x30000)
-		if got := r.ld(eth, ethTxBase+ethTxSource); got != 0x30000 {
-			t.Errorf("%v: the source of a transmit queue is %#x after a store of 0x30000", arch, got)
-		}
+		equal(t, r.ld(eth, ethTxBase+ethTxSource), 0x30000, "%v: the source of a transmit queue after a store", arch)
 	}
 }
 
@@ -228,9 +226,7 @@ func TestHostLoadsPartsOfRegisters(t *testing.T) {
 				if width == 8 {
 					off = at
 				}
-				if got := r.dev.BARLoad(0, off, width); got != want {
-					t.Errorf("%v: %d bytes of %s registers: %#x, want %#x", arch, width, name, got, want)
-				}
+				equal(t, r.dev.BARLoad(0, off, width), want, "%v: %d bytes of %s registers", arch, width, name)
 			}
 			p := make([]byte, 7)
 			if r.dev.BARRead(0, at+1, p); !bytes.Equal(p, []byte{1, 2, 3, 4, 5, 6, 7}) {
@@ -238,9 +234,7 @@ func TestHostLoadsPartsOfRegisters(t *testing.T) {
 			}
 		}
 		r.dev.BARStore(2, uint64(r.params.PCI.IATUBase)+0x14, 4, 0x12345678)
-		if got := r.dev.BARLoad(2, uint64(r.params.PCI.IATUBase)+0x16, 2); got != 0x1234 {
-			t.Errorf("%v: half a register of BAR 2: %#x, want 0x1234", arch, got)
-		}
+		equal(t, r.dev.BARLoad(2, uint64(r.params.PCI.IATUBase)+0x16, 2), 0x1234, "%v: half a register of BAR 2", arch)
 		r.healthy()
 	}
 }
@@ -295,14 +289,10 @@ func TestWindowOnNOC1(t *testing.T) {
 			r.dev.BARStore(0, 0x1FC00004, 4, x<<11|y<<17)
 			r.dev.BARStore(0, 0x1FC00008, 4, 1<<3)
 		}
-		if got := uint32(r.dev.BARLoad(0, off, 4)); got != want {
-			t.Errorf("%v: loaded %#x through NoC 1, want %#x", arch, got, want)
-		}
+		equal(t, uint32(r.dev.BARLoad(0, off, 4)), want, "%v: loaded through NoC 1", arch)
 		r.dev.BARStore(0, off, 4, 0x12345678)
 		r.healthy()
-		if got := r.ld(v, 0x40010); got != 0x12345678 {
-			t.Errorf("%v: %#x is there after a store through NoC 1", arch, got)
-		}
+		equal(t, r.ld(v, 0x40010), 0x12345678, "%v: after a store through NoC 1", arch)
 	}
 }
 

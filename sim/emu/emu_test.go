@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 )
@@ -25,10 +26,7 @@ type rig struct {
 
 func newRig(t testing.TB, cfg Config) *rig {
 	t.Helper()
-	c, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(New(cfg))(t)
 	t.Cleanup(func() { c.Close() })
 	return rigOf(t, c)
 }
@@ -40,26 +38,19 @@ func rigOf(t testing.TB, c *Chip) *rig {
 // planned is a rig without a chip, to make programs.
 func planned(t testing.TB, arch chip.Arch) *rig {
 	t.Helper()
-	topo, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	topo := value(chip.New(arch, chip.Harvesting{}))(t)
 	return &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
 }
 
 func (r *rig) reset() {
 	r.t.Helper()
-	if err := r.c.Reset(); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.c.Reset())
 }
 
 func (r *rig) dump() string {
 	r.t.Helper()
 	var b strings.Builder
-	if err := r.c.Dump(&b); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.c.Dump(&b))
 	return b.String()
 }
 
@@ -69,19 +60,13 @@ func syncRig(t testing.TB, a chip.Arch) *rig {
 
 func (r *rig) worker(x, y int) chip.XY {
 	r.t.Helper()
-	v, err := r.topo.Virtual(chip.Core{X: x, Y: y})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	v := value(r.topo.Virtual(chip.Core{X: x, Y: y}))(r.t)
 	return v
 }
 
 func (r *rig) raw(v chip.XY) chip.XY {
 	r.t.Helper()
-	raw, err := r.topo.Translate(chip.NOC0, v)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	raw := value(r.topo.Translate(chip.NOC0, v))(r.t)
 	return raw
 }
 
@@ -157,5 +142,38 @@ func TestHostRunsProgram(t *testing.T) {
 				t.Errorf("%v: BRISC retired %d instructions: want some 300, and few while it waits", arch, n)
 			}
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+// noDiff is equal for slices, maps and structs.
+func noDiff(t testing.TB, got, want any, what string, args ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
 	}
 }

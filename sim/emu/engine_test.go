@@ -120,9 +120,7 @@ func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 		}
 		r.st(v, 0x20008, 1)
 		r.healthy()
-		if r.ld(v, 0x20004) != 1 {
-			t.Errorf("%v: it still waits", arch)
-		}
+		equal(t, r.ld(v, 0x20004), 1, "%v: what it does after its wait", arch)
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
@@ -238,9 +236,7 @@ func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 				if first == "" {
 					first = got
 				}
-				if diff := cmp.Diff(first, got); diff != "" {
-					t.Errorf("%v seed %d: %d goroutines run otherwise than 1: %s", arch, seed, n, diff)
-				}
+				noDiff(t, got, first, "%v seed %d: %d goroutines run otherwise than 1", arch, seed, n)
 				if n > 1 && r.c.crew.Size() == 0 {
 					t.Errorf("%v seed %d: no goroutine helped", arch, seed)
 				}
@@ -252,9 +248,7 @@ func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 			results[fmt.Sprint("free-running, seed ", seed)] = r.digest(workers)
 		}
 		for how, got := range results {
-			if got != results["synchronous"] {
-				t.Errorf("%v: %s: %s, want %s", arch, how, got, results["synchronous"])
-			}
+			equal(t, got, results["synchronous"], "%v: %s", arch, how)
 		}
 	}
 }

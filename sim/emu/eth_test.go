@@ -193,9 +193,7 @@ func TestEthernetRemoteRegister(t *testing.T) {
 		_, rs := pair(t, Config{Arch: arch, Synchronous: true, Delay: 30})
 		tx := rs[0].eth(9)
 		rs[0].release(tx, newAsm(ethCode).stw(0xFFB90000+0x1C, 0x34000).stw(0xFFB90000+0x44, 77).stw(0xFFB90004, 4).halt())
-		if got := rs[1].ld(rs[1].eth(1), 0x34000); got != 77 {
-			t.Errorf("%v: %d arrived, want 77", arch, got)
-		}
+		equal(t, rs[1].ld(rs[1].eth(1), 0x34000), 77, "%v: what arrived", arch)
 		rs[0].healthy()
 	}
 }
@@ -246,25 +244,17 @@ func TestEthernetLinkGoesDown(t *testing.T) {
 		if arch == chip.Blackhole {
 			state = 0x7CC04
 		}
-		if got := rs[1].ld(rx, state); got != want[0] {
-			t.Errorf("%v: link state %d, want %d", arch, got, want[0])
-		}
-		if err := m.SetLink(0, 8, false); err != nil {
-			t.Fatal(err)
-		}
+		equal(t, rs[1].ld(rx, state), want[0], "%v: link state", arch)
+		must(t, m.SetLink(0, 8, false))
 		for i, v := range []uint32{rs[0].ld(tx, state), rs[1].ld(rx, state)} {
-			if v != want[1] {
-				t.Errorf("%v: chip %d says link state %d, want %d", arch, i, v, want[1])
-			}
+			equal(t, v, want[1], "%v: chip %d says link state", arch, i)
 		}
 		rs[0].write(tx, 0x30000, []byte("sixteen bytes..."))
 		rs[0].release(tx, newAsm(ethCode).send(arch, 0, 0x30000, 0x32000, 16).stw(0x30020, 1).halt())
 		if rs[0].ld(tx, txBusy(arch)) == 0 || rs[0].ld(tx, 0x30020) != 0 || rs[1].ld(rx, 0x32000) != 0 {
 			t.Errorf("%v: something was sent over a link that is down", arch)
 		}
-		if err := m.SetLink(1, 0, true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.SetLink(1, 0, true))
 		if got := rs[1].read(rx, 0x32000, 16); string(got) != "sixteen bytes..." || rs[0].ld(tx, 0x30020) != 1 {
 			t.Errorf("%v: %q arrived after the link came up", arch, got)
 		}
@@ -288,9 +278,7 @@ func TestEthernetFaults(t *testing.T) {
 		{"late", LinkFaults{Delay: 2, By: 500}, 100, 100},
 	} {
 		m, rs := pair(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 4})
-		if err := m.SetLinkFaults(0, 8, tt.faults); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.SetLinkFaults(0, 8, tt.faults))
 		tx, rx := rs[0].eth(8), rs[1].eth(0)
 		// Each packet adds 1 to a stream's counter of the other tile.
 		space := uint32(streamBase + 0x438)
@@ -300,9 +288,7 @@ func TestEthernetFaults(t *testing.T) {
 			addi(s0, s0, -1).bne(s0, x0, "again").stw(0x30000, 1).halt())
 		if tt.faults.Drop == 1 {
 			rs[0].eventually("the queue stands still", func() bool { return rs[0].ld(tx, uint64(txBusy(chip.Blackhole)))&(1<<16) != 0 })
-			if rs[0].ld(tx, 0x30000) != 0 {
-				t.Errorf("%s: all are sent", tt.name)
-			}
+			equal(t, rs[0].ld(tx, 0x30000), 0, "%s: whether all are sent", tt.name)
 		} else {
 			rs[0].eventually("all are sent", func() bool { return rs[0].ld(tx, 0x30000) == 1 })
 			rs[1].eventually("all have arrived", func() bool { return rs[1].ld(rx, uint64(streamBase+0x4A4))&streamMask >= tt.min })
@@ -477,16 +463,12 @@ func TestRemoteAfterReset(t *testing.T) {
 			g.eventually("an answer", func() bool { return g.answers() == n+1 })
 			ask(far, 0xFFB14000) // refused there
 			g.eventually("the remote chip stops", func() bool { return rigs[far].c.Fault() != nil })
-			if got := g.answers(); got != n+1 {
-				t.Errorf("%d answers of chip %d, which stopped, want %d", got, far, n+1)
-			}
+			equal(t, g.answers(), n+1, "answers of chip %d, which stopped", far)
 			ask(far, 0xFFB121B0)
 			rigs[far].reset()
 			g.eventually("the answer to what waited", func() bool { return g.answers() == n+3 })
 			for k, want := range []uint32{0x47800, 0xFFFFFFFF, 0x47800} {
-				if got := g.answer(n + uint32(k)); got != want {
-					t.Errorf("chip %d, answer %d: %#x, want %#x", far, k, got, want)
-				}
+				equal(t, g.answer(n+uint32(k)), want, "chip %d, answer %d", far, k)
 			}
 			g.healthy()
 		}
@@ -522,9 +504,8 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 		g.eventually("the block is written", func() bool { return g.written() == before+1 })
 		ask(read, n, 0x40000+to)
 		g.eventually("an answer", func() bool { return g.answers() == uint32(i+1) })
-		if flags := g.ld(g.at, remoteResponses+remoteCommands+uint64(i)*32+12); flags != remoteData|remoteReadData|remoteDataDRAM {
-			t.Errorf("%d bytes: the answer has flags %#x", n, flags)
-		}
+		equal(t, g.ld(g.at, remoteResponses+remoteCommands+uint64(i)*32+12), remoteData|remoteReadData|remoteDataDRAM,
+			"%d bytes: the answer has flags", n)
 		if !bytes.Equal(h.p[to:to+n], h.p[from:from+n]) {
 			t.Errorf("%d bytes are others after the way to the remote chip and back", n)
 		}
@@ -566,9 +547,7 @@ func TestEthernetFirmwareWithoutLink(t *testing.T) {
 		if a, b := r.ld(v, heartbeat), r.ld(v, heartbeat); a == 0 || a == b {
 			t.Errorf("%v: the heartbeat is %#x and %#x", arch, a, b)
 		}
-		if got := r.ld(v, version); got != want {
-			t.Errorf("%v: firmware version %#x, want %#x", arch, got, want)
-		}
+		equal(t, r.ld(v, version), want, "%v: firmware version", arch)
 		if got := r.ld(v, whNodeInfo+8); arch == chip.Wormhole && got != 1<<16|2<<24 {
 			t.Errorf("its place is %#x", got)
 		}

@@ -11,10 +11,7 @@ import (
 
 func TestEthernetLikeTTSim(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.BlackholeX2)
-	s, err := ttsim.Start(path, ttsimtest.Server())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(ttsim.Start(path, ttsimtest.Server()))(t)
 	t.Cleanup(func() { s.Close() })
 	_, ours := machineOf(t, []Config{{Arch: chip.Blackhole}, {Arch: chip.Blackhole}}, Link{0, 2, 1, 9}, Link{0, 3, 1, 8})
 	var theirs []*rig

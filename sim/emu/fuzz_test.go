@@ -18,9 +18,7 @@ func FuzzInstructions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, blackhole bool, code []byte) {
 		r := chips[blackhole]
-		if err := r.c.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.c.Reset())
 		c := r.c.tileAt(raw[blackhole]).core(chip.BRISC)
 		for i := 1; i < 32; i++ { // addresses of registers and memory at hand
 			c.X[i] = []uint32{0x40000, niu0Base, niu1Base + 0x800, streamBase + 0x30000, debugBase, localBase, configBase + 4*150,
@@ -35,9 +33,7 @@ func FuzzInstructions(f *testing.F) {
 		r.c.enqueue(c)
 		for n := 0; n < 20000 && r.c.busy(); n += r.c.step() {
 		}
-		if c.X[0] != 0 {
-			t.Errorf("x0 = %#x", c.X[0])
-		}
+		equal(t, c.X[0], 0, "x0")
 	})
 }
 
@@ -57,9 +53,7 @@ func FuzzBAR(f *testing.F) {
 		r.c.ConfigWrite(uint32(off), uint32(v))
 		r.c.ConfigRead(uint32(off))
 		if r.c.Fault() != nil {
-			if err := r.c.Reset(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.c.Reset())
 		}
 	})
 }

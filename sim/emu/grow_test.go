@@ -95,9 +95,7 @@ func TestUnusedMemoryIsNotTaken(t *testing.T) {
 			if tt.end > 0 {
 				r.st(v, uint64(tt.end-4), 1)
 			}
-			if got := 4 * len(tl.l1); got != tt.want {
-				t.Errorf("%v: %d bytes of L1 after a write that ends at %#x, want %d", arch, got, tt.end, tt.want)
-			}
+			equal(t, 4*len(tl.l1), tt.want, "%v: bytes of L1 after a write that ends at %#x", arch, tt.end)
 		}
 	}
 }

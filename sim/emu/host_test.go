@@ -82,9 +82,7 @@ func TestHostMemory(t *testing.T) {
 				}
 			}
 			want := fmt.Sprintf("[write %#x 4 write %#x 8 write %#x 64 write %#x 3]", h.base+0x200, h.base+0x200, h.base+0x200, h.base+0x200)
-			if got := fmt.Sprint(h.log); got != want {
-				t.Errorf("%v %v: host accesses %s, want %s", arch, noc, got, want)
-			}
+			equal(t, fmt.Sprint(h.log), want, "%v %v: host accesses", arch, noc)
 			// Outside any region the translation is the identity, here unmapped.
 			r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window - 0x1000, retXY: r.topo.PCIe(noc),
 				ctrl: ctrlWriteNP, len: 4})
@@ -108,9 +106,7 @@ func TestControllerInsteadOfHost(t *testing.T) {
 	}
 	enable(dbiEnable)
 	r.st(r.topo.PCIe(chip.NOC0), at, 0x2830)
-	if v := r.ld(r.topo.PCIe(chip.NOC0), at); v != 0x2830 {
-		t.Errorf("device control is %#x", v)
-	}
+	equal(t, r.ld(r.topo.PCIe(chip.NOC0), at), 0x2830, "device control")
 	enable(0)
 	if v, want := r.ld(r.topo.PCIe(chip.NOC0), at), binary.LittleEndian.Uint32(h.p[dbiControl:]); v != want {
 		t.Errorf("host memory is %#x afterwards, want %#x", v, want)
@@ -138,9 +134,7 @@ func TestWindows(t *testing.T) {
 				want = 0x1122334455667788 * uint64(w.id+1)
 			}
 			r.c.BARStore(0, at, width, want)
-			if got := r.c.BARLoad(0, at, width); got != want {
-				t.Errorf("window %d width %d: %#x, want %#x", w.id, width, got, want)
-			}
+			equal(t, r.c.BARLoad(0, at, width), want, "window %d width %d", w.id, width)
 			if got := r.read(v, 0x20000+uint64(8*width), width); binary.LittleEndian.Uint64(append(got, make([]byte, 8)...)) != want {
 				t.Errorf("window %d width %d: the tile has %x", w.id, width, got)
 			}
@@ -149,9 +143,7 @@ func TestWindows(t *testing.T) {
 	// BAR 4 shows the last 32 MiB of BAR 0, window registers included.
 	r.c.BARStore(4, 0x01C00000+8*185, 8, uint64(v.X)<<12|uint64(v.Y)<<18)
 	r.c.BARStore(4, 0x20100, 4, 0xFEED)
-	if got := r.ld(v, 0x20100); got != 0xFEED {
-		t.Errorf("through BAR 4: %#x", got)
-	}
+	equal(t, r.ld(v, 0x20100), 0xFEED, "through BAR 4")
 	r.healthy()
 
 	b := syncRig(t, chip.Blackhole)
@@ -162,9 +154,7 @@ func TestWindows(t *testing.T) {
 	}
 	at := uint64(2)<<32 + 0xFE123450
 	b.c.BARStore(4, at, 8, 0xA5A5A5A512345678)
-	if got := b.ld(bank.HostEndpoint, 0xFE123454); got != 0xA5A5A5A5 {
-		t.Errorf("4 GiB window: the bank has %#x", got)
-	}
+	equal(t, b.ld(bank.HostEndpoint, 0xFE123454), 0xA5A5A5A5, "4 GiB window: the bank")
 	start, end := b.worker(0, 0), b.worker(13, 9)
 	cfg := [3]uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29, uint32(start.Y)>>3 | 1<<5}
 	for i, w := range cfg {
@@ -173,9 +163,7 @@ func TestWindows(t *testing.T) {
 	b.c.BARStore(0, 7<<21+0x30000, 4, 4711)
 	b.healthy()
 	for w := range b.topo.Workers() {
-		if got := b.ld(b.worker(w.X, w.Y), 0x30000); got != 4711 {
-			t.Errorf("multicast window: core %v has %d", w, got)
-		}
+		equal(t, b.ld(b.worker(w.X, w.Y), 0x30000), 4711, "multicast window: core %v", w)
 	}
 	b.st(end, 0x30000, 4712)
 	if got := b.c.BARLoad(0, 7<<21+0x30000, 4); got != 4712 { // TestUnmappedAddresses has its refusal by option
@@ -187,9 +175,7 @@ func TestWindows(t *testing.T) {
 func TestConfigSpace(t *testing.T) {
 	for arch, id := range map[chip.Arch]uint32{chip.Wormhole: 0x401E1E52, chip.Blackhole: 0xB1401E52} {
 		r := syncRig(t, arch)
-		if got := r.c.ConfigRead(0); got != id {
-			t.Errorf("%v: id %#x, want %#x", arch, got, id)
-		}
+		equal(t, r.c.ConfigRead(0), id, "%v: id", arch)
 		// The subsystem tells the kind of board, as the serial number does (tt-kmd telemetry.c).
 		if got, want := r.c.ConfigRead(0x2C), map[chip.Arch]uint32{chip.Wormhole: 0x00181E52,
 			chip.Blackhole: 0x00401E52}[arch]; got != want {
@@ -200,9 +186,7 @@ func TestConfigSpace(t *testing.T) {
 			r.c.ConfigWrite(lo, 0xFFFFFFFF)
 			r.c.ConfigWrite(hi, 0xFFFFFFFF)
 			size := -(uint64(r.c.ConfigRead(hi))<<32 | uint64(r.c.ConfigRead(lo)&^15))
-			if want := r.params.PCI.BARSize[bar]; size != want {
-				t.Errorf("%v BAR %d: size %#x, want %#x", arch, bar, size, want)
-			}
+			equal(t, size, r.params.PCI.BARSize[bar], "%v BAR %d: size", arch, bar)
 		}
 	}
 }
@@ -210,25 +194,17 @@ func TestConfigSpace(t *testing.T) {
 func TestARC(t *testing.T) {
 	w := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, Harvesting: chip.Harvesting{Tensix: 1<<0 | 1<<9}})
 	const apb = 0x1FF30000
-	if got := w.c.BARLoad(0, apb+0x60, 4); got != 0xC0DE0001 {
-		t.Errorf("post code %#x", got)
-	}
+	equal(t, w.c.BARLoad(0, apb+0x60, 4), 0xC0DE0001, "post code")
 	message := func(code uint64) (result uint64) {
 		w.c.BARStore(0, apb+0x60+12, 4, 0xFFFFFFFF)
 		w.c.BARStore(0, apb+0x60+20, 4, 0xAA00+code)
 		w.c.BARStore(0, apb+0x100, 4, 1<<16)
-		if got := w.c.BARLoad(0, apb+0x60+20, 4); got != code {
-			t.Errorf("message %#x: status %#x", code, got)
-		}
+		equal(t, w.c.BARLoad(0, apb+0x60+20, 4), code, "message %#x: status", code)
 		return w.c.BARLoad(0, apb+0x60+12, 4)
 	}
 	// Rows y=1 and y=11 are the second and the first in the order of fuses.
-	if got := message(0x57); got != 0b11 {
-		t.Errorf("harvesting message: %#b, want 0b11", got)
-	}
-	if got := message(0x34); got != 1000 {
-		t.Errorf("AICLK %d", got)
-	}
+	equal(t, message(0x57), 0b11, "harvesting message")
+	equal(t, message(0x34), 1000, "AICLK")
 	// A message in a queue, whose address counts from the start of ARC memory.
 	csm := uint64(w.params.BAR.ARCCSM)
 	control := csm + w.c.BARLoad(0, apb+0x1D8, 4) - arc.CSM
@@ -236,9 +212,7 @@ func TestARC(t *testing.T) {
 	w.c.BARStore(0, queue+32, 4, uint64(chip.ARCQueuePower))
 	w.c.BARStore(0, queue, 4, 1)
 	w.c.BARStore(0, apb+0x100, 4, 1<<16)
-	if got := w.c.BARLoad(0, queue+0x14, 4); got != 1 {
-		t.Errorf("response pointer %d after a message in the queue", got)
-	}
+	equal(t, w.c.BARLoad(0, queue+0x14, 4), 1, "response pointer after a message")
 	w.healthy()
 
 	b := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Harvesting: chip.Harvesting{Tensix: 1 << 13, DRAM: 1 << 2, Ethernet: 3}})
@@ -254,9 +228,7 @@ func TestARC(t *testing.T) {
 	}
 	// Column x=16 is the second in the order of fuses.
 	for tag, want := range map[uint32]uint32{34: 0x3FFD, 35: 0x3FFC, 36: 0xFB, 40: 1, 22: 0x5555} {
-		if got[tag] != want {
-			t.Errorf("telemetry tag %d = %#x, want %#x", tag, got[tag], want)
-		}
+		equal(t, got[tag], want, "telemetry tag %d", tag)
 	}
 	qcb := uint64(b.ld(arc, 0x80030400+11*4))
 	q, n := uint64(b.ld(arc, qcb)), uint64(b.ld(arc, qcb+4)&0xFF)
@@ -287,9 +259,7 @@ func TestResetAsked(t *testing.T) {
 			const apb = 0x1FF30000
 			w.c.BARStore(0, apb+0x60+20, 4, 0xAA56)
 			w.c.BARStore(0, apb+0x100, 4, 1<<16)
-			if got := w.c.BARLoad(0, apb+0x60+20, 4); got != 0x56 {
-				t.Errorf("Wormhole: status %#x", got)
-			}
+			equal(t, w.c.BARLoad(0, apb+0x60+20, 4), 0x56, "Wormhole: status")
 		},
 		chip.Blackhole: func() {
 			arc := b.topo.ARC()
@@ -298,9 +268,7 @@ func TestResetAsked(t *testing.T) {
 			b.st(arc, q+32+32*uint64(wr), 0x56)
 			b.st(arc, q, wr+1)
 			b.st(arc, 0x80030100, 1<<16)
-			if got := b.ld(arc, q+0x14); got != wr+1 {
-				t.Errorf("Blackhole: response pointer %d", got)
-			}
+			equal(t, b.ld(arc, q+0x14), wr+1, "Blackhole: response pointer")
 		},
 	}
 	for _, r := range []*rig{w, b} {
@@ -309,9 +277,7 @@ func TestResetAsked(t *testing.T) {
 		r.c.OnResetAsked(func() { asked++ })
 		send[r.arch]()
 		send[r.arch]()
-		if asked != 2 {
-			t.Errorf("%v: asked %d times, want 2", r.arch, asked)
-		}
+		equal(t, asked, 2, "%v: times it asked", r.arch)
 		r.healthy()
 	}
 }
@@ -386,9 +352,8 @@ func TestQueuedStores(t *testing.T) {
 		}
 	}
 	r.healthy()
-	if n := testing.AllocsPerRun(100, func() { r.c.BARStore(0, at, 4, 1); r.c.BARLoad(0, at, 4) }); n != 0 {
-		t.Errorf("%v allocations for a store and a load", n)
-	}
+	equal(t, testing.AllocsPerRun(100, func() { r.c.BARStore(0, at, 4, 1); r.c.BARLoad(0, at, 4) }), 0,
+		"allocations of a store and a load")
 }
 
 func TestReset(t *testing.T) {
@@ -399,12 +364,8 @@ func TestReset(t *testing.T) {
 		r.eventually2(func() bool { return r.c.Fault() != nil })
 		r.reset()
 		r.healthy()
-		if got := r.ld(v, 0xFFB121B0); got != 0x47800 {
-			t.Errorf("soft reset %#x", got)
-		}
-		if got := r.ld(v, 0); got != 0 {
-			t.Errorf("memory survived: %#x", got)
-		}
+		equal(t, r.ld(v, 0xFFB121B0), 0x47800, "soft reset")
+		equal(t, r.ld(v, 0), 0, "memory after a reset")
 		r.run(v, onB().stw(0x40000, 9).halt())
 		r.eventually("runs again", func() bool { return r.ld(v, 0x40000) == 9 })
 	}

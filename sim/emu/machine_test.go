@@ -31,9 +31,7 @@ func TestMachines(t *testing.T) {
 		v := rs[0].eth(8)
 		rs[0].st(v, 0x30000, 5)
 		rs[1].st(rs[1].eth(0), 0x30000, 6)
-		if err := m.Chip(0).Reset(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Chip(0).Reset())
 		if a, b := rs[0].ld(v, 0x30000), rs[1].ld(rs[1].eth(0), 0x30000); a != 0 || b != 6 {
 			t.Errorf("%v: after a reset of chip 0: %d and %d, want 0 and 6", arch, a, b)
 		}

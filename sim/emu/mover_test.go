@@ -5,8 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
@@ -48,6 +46,13 @@ func (a *asm) restart(turn uint32) *asm {
 		stw(0xFFB121B0, 0x47000).spend(20, fmt.Sprint("reset ", turn)).stw(0xFFB121B0, 0x7000)
 }
 
+// restartNCRISC lets NCRISC run twice: from L1, and then in the instruction RAM.
+func (r *rig) restartNCRISC(v chip.XY) {
+	r.st(v, atHalted, 0)
+	r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).halt())
+	r.st(v, 0xFFB121B0, 0x47000)
+}
+
 // kernelsInIRAM lets NCRISC fill its instruction RAM with one kernel after another, as tt-metal's
 // firmware does.
 func kernelsInIRAM(r *rig, v chip.XY) []byte {
@@ -83,27 +88,22 @@ func TestKernelsInIRAM(t *testing.T) {
 	plain := syncRig(t, chip.Wormhole)
 	want := kernelsInIRAM(plain, plain.worker(1, 2))
 	for i, n := range []uint32{1 + 55, 2 + 55} {
-		if got := uint32(want[16+16*i]); got != n {
-			t.Errorf("kernel %d left %d, want %d", i+1, got, n)
-		}
+		equal(t, uint32(want[16+16*i]), n, "kernel %d left", i+1)
 	}
 	r := newRig(t, strict)
-	if diff := cmp.Diff(want, kernelsInIRAM(r, r.worker(1, 2))); diff != "" {
-		t.Errorf("strict: %s", diff)
-	}
+	noDiff(t, kernelsInIRAM(r, r.worker(1, 2)), want, "strict")
 	if n := plain.c.Retired(plain.raw(plain.worker(1, 2)), chip.NCRISC); n < 300 || n > 1500 {
 		t.Errorf("NCRISC retired %d instructions", n)
 	}
 	t.Run("ttsim", func(t *testing.T) {
 		r := ttsimRig(t, chip.Wormhole, ttsimtest.Path(t, ttsimtest.Wormhole))
-		if diff := cmp.Diff(kernelsInIRAM(r, r.worker(1, 2)), want); diff != "" {
-			t.Errorf("differs from ttsim: %s", diff)
-		}
+		noDiff(t, want, kernelsInIRAM(r, r.worker(1, 2)), "against ttsim")
 	})
 }
 
-func moverChecks() []checkCase {
-	races := Config{RefuseRaces: true}
+func moverChecks() (list checkList) {
+	races := list.of(Config{RefuseRaces: true}, undefined)
+	unwritten := list.of(Config{RefuseUnwritten: true}, unpredictable)
 	// NCRISC fills the instruction RAM, runs there, and comes back to do more.
 	twice := func(r *rig, back func(a *asm)) {
 		v := r.worker(1, 2)
@@ -112,78 +112,50 @@ func moverChecks() []checkCase {
 		a := newAsm(atNCRISC + 0x400)
 		back(a)
 		r.write(v, atNCRISC+0x400, a.halt().bytes())
-		r.st(v, atHalted, 0)
-		r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).halt())
-		r.st(v, 0xFFB121B0, 0x47000)
+		r.restartNCRISC(v)
 	}
-	return []checkCase{
-		{
-			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: "NCRISC pc=0x125|branch predictor may still fetch",
-			do: func(r *rig, right bool) {
-				twice(r, func(a *asm) { a.forget(53+int(word.Bool(right))).fill(atKernels, 16) })
-			},
-		},
-		{
-			name: "the sequence that makes the branch predictor forget is a loop", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: "branch predictor may still fetch",
-			do: func(r *rig, right bool) {
-				twice(r, func(a *asm) {
-					if right {
-						a.forget(54)
-					} else {
-						a.li(a2, 14).label("again").forget(4).addi(a2, a2, -1).bne(a2, x0, "again")
-					}
-					a.fill(atKernels, 16)
-				})
-			},
-		},
-		{
-			name: "the instruction RAM is executed before the mover is known to be done", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: "NCRISC pc=0xffc00000|RISCV_TDMA_REG_STATUS",
-			do: func(r *rig, right bool) {
-				v := r.worker(1, 2)
-				r.write(v, atKernels, newAsm(iramBase).halt().halt().halt().halt().bytes())
-				a := newAsm(atNCRISC).startFill(atKernels, 16)
-				if right {
-					a.li(t0, tdmaBase+tdmaStatus).lw(t1, t0, 0).addi(x0, t1, 0)
-				}
-				r.write(v, atNCRISC, a.halted(1).bytes())
-				r.st(v, atHalted, 0)
-				r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).halt())
-				r.st(v, 0xFFB121B0, 0x47000)
-			},
-		},
-		{
-			name: "the mover reads a kernel that need not be in L1", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: "BRISC pc=|mover's read of 0x20000|must be read back first",
-			do: func(r *rig, right bool) {
-				v := r.worker(1, 2)
-				a := onB().stw(atKernels, 0x6F)
-				if right {
-					a.commit(atKernels)
-				}
-				r.run(v, a.fill(atKernels, 16).halt())
-			},
-		},
-		{
-			name: "instruction RAM that was never filled is executed", arch: chip.Wormhole, cfg: Config{RefuseUnwritten: true},
-			cat:  unpredictable,
-			says: "NCRISC pc=0xffc00010|never filled",
-			do: func(r *rig, right bool) {
-				v := r.worker(1, 2)
-				a := newAsm(iramBase).addi(a0, a0, 1).addi(a0, a0, 1).addi(a0, a0, 1)
-				if right {
-					a.halt()
-				} else {
-					a.addi(a0, a0, 1)
-				}
-				r.write(v, atKernels, a.bytes())
-				r.write(v, atNCRISC, newAsm(atNCRISC).fill(atKernels, 32).halted(1).bytes())
-				r.st(v, atHalted, 0)
-				r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).halt())
-				r.st(v, 0xFFB121B0, 0x47000)
-			},
-		},
-	}
+	races("the instruction RAM is filled while the branch predictor knows it", func(r *rig, right bool) {
+		twice(r, func(a *asm) { a.forget(53+int(word.Bool(right))).fill(atKernels, 16) })
+	}).on(chip.Wormhole).says("NCRISC pc=0x125|branch predictor may still fetch")
+	races("the sequence that makes the branch predictor forget is a loop", func(r *rig, right bool) {
+		twice(r, func(a *asm) {
+			if right {
+				a.forget(54)
+			} else {
+				a.li(a2, 14).label("again").forget(4).addi(a2, a2, -1).bne(a2, x0, "again")
+			}
+			a.fill(atKernels, 16)
+		})
+	}).on(chip.Wormhole).says("branch predictor may still fetch")
+	races("the instruction RAM is executed before the mover is known to be done", func(r *rig, right bool) {
+		v := r.worker(1, 2)
+		r.write(v, atKernels, newAsm(iramBase).halt().halt().halt().halt().bytes())
+		a := newAsm(atNCRISC).startFill(atKernels, 16)
+		if right {
+			a.li(t0, tdmaBase+tdmaStatus).lw(t1, t0, 0).addi(x0, t1, 0)
+		}
+		r.write(v, atNCRISC, a.halted(1).bytes())
+		r.restartNCRISC(v)
+	}).on(chip.Wormhole).says("NCRISC pc=0xffc00000|RISCV_TDMA_REG_STATUS")
+	races("the mover reads a kernel that need not be in L1", func(r *rig, right bool) {
+		v := r.worker(1, 2)
+		a := onB().stw(atKernels, 0x6F)
+		if right {
+			a.commit(atKernels)
+		}
+		r.run(v, a.fill(atKernels, 16).halt())
+	}).on(chip.Wormhole).says("BRISC pc=|mover's read of 0x20000|must be read back first")
+	unwritten("instruction RAM that was never filled is executed", func(r *rig, right bool) {
+		v := r.worker(1, 2)
+		a := newAsm(iramBase).addi(a0, a0, 1).addi(a0, a0, 1).addi(a0, a0, 1)
+		if right {
+			a.halt()
+		} else {
+			a.addi(a0, a0, 1)
+		}
+		r.write(v, atKernels, a.bytes())
+		r.write(v, atNCRISC, newAsm(atNCRISC).fill(atKernels, 32).halted(1).bytes())
+		r.restartNCRISC(v)
+	}).on(chip.Wormhole).says("NCRISC pc=0xffc00010|never filled")
+	return list
 }

@@ -52,9 +52,7 @@ func TestDirect(t *testing.T) {
 					t.Errorf("no %s was performed in one piece: %v", kind, performed)
 				}
 			}
-			if n := performed["atomic"]; n != 0 {
-				t.Errorf("%d atomics were performed in one piece", n)
-			}
+			equal(t, performed["atomic"], 0, "atomics performed in one piece")
 		})
 	}
 }

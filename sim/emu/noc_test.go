@@ -121,13 +121,9 @@ func TestNOCTransfers(t *testing.T) {
 				cntAccepted: 2 * (13 + banks), cntWriteSent + 1: 0, cntOutstanding + 3: 0, cntOutgoing + 3: 0,
 			}
 			for i, n := range want {
-				if got := r.counter(v, noc, i); got != n {
-					t.Errorf("%v %v counter %#x = %d, want %d", arch, noc, i, got, n)
-				}
+				equal(t, r.counter(v, noc, i), n, "%v %v counter %#x", arch, noc, i)
 			}
-			if got := r.counter(far, noc, cntSlaveRead); got != 13 {
-				t.Errorf("%v %v: the target counts %d reads, want 13", arch, noc, got)
-			}
+			equal(t, r.counter(far, noc, cntSlaveRead), 13, "%v %v: reads that the target counts", arch, noc)
 		}
 	}
 }
@@ -162,19 +158,13 @@ func TestMulticast(t *testing.T) {
 					for core := range r.topo.Workers() {
 						got := bytes.Equal(p, r.read(r.worker(core.X, core.Y), 0x70000, 64))
 						want := rect.Contains(core) && (include || core != rect.Start)
-						if got != want {
-							t.Errorf("%v %v harvest %#x include %v: core %v got it: %v, want %v", arch, noc, harvest, include, core, got, want)
-						}
+						equal(t, got, want, "%v %v harvest %#x include %v: core %v got it", arch, noc, harvest, include, core)
 						if want {
 							n++
 						}
 					}
-					if got := r.counter(src, noc, cntWriteAck); got != n {
-						t.Errorf("%v %v: %d acks, want %d", arch, noc, got, n)
-					}
-					if got := r.counter(src, noc, cntOutstanding+2); got != (1-n)&0xFF {
-						t.Errorf("%v %v: outstanding = %d, want %d", arch, noc, got, (1-n)&0xFF)
-					}
+					equal(t, r.counter(src, noc, cntWriteAck), n, "%v %v: acks", arch, noc)
+					equal(t, r.counter(src, noc, cntOutstanding+2), (1-n)&0xFF, "%v %v: outstanding", arch, noc)
 				}
 			}
 		}
@@ -208,15 +198,9 @@ func TestAtomics(t *testing.T) {
 			r.issue(v, nocRequest{noc: chip.NOC1, buf: 3, targ: addr, targXY: far, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: tt.op,
 				dat: tt.data})
 			r.healthy()
-			if got := r.ld(far, addr); got != tt.want {
-				t.Errorf("%v %s: %#x, want %#x", arch, tt.name, got, tt.want)
-			}
-			if got := r.ld(v, 4); got != tt.old {
-				t.Errorf("%v %s: returned %#x, want %#x", arch, tt.name, got, tt.old)
-			}
-			if got := r.counter(v, chip.NOC1, cntAtomicResp); got != 1 {
-				t.Errorf("%v %s: %d responses", arch, tt.name, got)
-			}
+			equal(t, r.ld(far, addr), tt.want, "%v %s", arch, tt.name)
+			equal(t, r.ld(v, 4), tt.old, "%v %s: returned", arch, tt.name)
+			equal(t, r.counter(v, chip.NOC1, cntAtomicResp), 1, "%v %s: responses", arch, tt.name)
 		}
 	}
 }
@@ -235,23 +219,17 @@ func TestInlineWritesAndStreams(t *testing.T) {
 		for _, s := range steps {
 			r.issue(v, nocRequest{targ: reg(chip.SpaceAvailableUpdate), targXY: far, retXY: v, ctrl: ctrlWrite | ctrlInline,
 				dat: chip.StreamUpdate(s.add), len: 0xF})
-			if got := r.ld(far, reg(chip.SpaceAvailable)); got != s.want {
-				t.Errorf("%v: after %+d the counter is %#x, want %#x", arch, s.add, got, s.want)
-			}
+			equal(t, r.ld(far, reg(chip.SpaceAvailable)), s.want, "%v: after %+d the counter", arch, s.add)
 		}
 		r.healthy()
-		if got := r.counter(v, 0, cntWriteSent+1); got != 5 {
-			t.Errorf("%v: %d posted writes sent, want 5", arch, got)
-		}
+		equal(t, r.counter(v, 0, cntWriteSent+1), 5, "%v: posted writes sent", arch)
 		r.issue(v, nocRequest{targ: 0x30004, targXY: far, retXY: v, ctrl: ctrlWriteNP | ctrlInline, dat: 77, len: 0xF0})
 		if arch == chip.Blackhole {
 			r.refused(undefined)
 			continue
 		}
 		r.healthy()
-		if got := r.ld(far, 0x30004); got != 77 {
-			t.Errorf("%v: inline write left %d in L1", arch, got)
-		}
+		equal(t, r.ld(far, 0x30004), 77, "%v: an inline write to L1", arch)
 	}
 }
 
@@ -263,8 +241,6 @@ func (r *rig) refused(want Category) *Refusal {
 		r.t.Errorf("fault %v, want a refusal as %v", err, want)
 		return &Refusal{}
 	}
-	if got := r.c.BARLoad(0, 0, 4); got != 0xFFFFFFFF {
-		r.t.Errorf("a stopped chip answers %#x, want all-ones", got)
-	}
+	equal(r.t, r.c.BARLoad(0, 0, 4), 0xFFFFFFFF, "a stopped chip answers")
 	return f
 }

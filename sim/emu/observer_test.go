@@ -25,13 +25,9 @@ func TestObserverHasItsOwnWindows(t *testing.T) {
 		if got := o.ld(b, 0x20000); got != 2 { // aims the observer's window
 			t.Errorf("%v: the observer loaded %d, want 2", arch, got)
 		}
-		if got := r.dev.BARLoad(0, mine, 4); got != 1 {
-			t.Errorf("%v: then the host's window loaded %d, want 1", arch, got)
-		}
+		equal(t, r.dev.BARLoad(0, mine, 4), 1, "%v: then the host's window loaded", arch)
 		o.st(b, 0x20000, 3)
-		if got := r.ld(b, 0x20000); got != 3 {
-			t.Errorf("%v: the host loaded %d after the observer's store, want 3", arch, got)
-		}
+		equal(t, r.ld(b, 0x20000), 3, "%v: the host's load after the observer's store", arch)
 		r.healthy()
 	}
 }
@@ -41,18 +37,14 @@ func TestObserverCanBeRefused(t *testing.T) {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, RefuseUnwritten: true})
 		o := observing(r)
 		v := r.worker(1, 1)
-		if got := o.ld(v, 0x30000); got != 0xFFFF_FFFF {
-			t.Errorf("%v: memory never written: %#x, want all ones", arch, got)
-		}
+		equal(t, o.ld(v, 0x30000), 0xFFFF_FFFF, "%v: memory never written", arch)
 		observer := r.c.Observe()
 		err := observer.ReadTile(r.raw(v), 1<<40, make([]byte, 4))
 		if !errors.Is(err, ErrRefused) {
 			t.Errorf("%v: ReadTile of a wild address: %v", arch, err)
 		}
 		r.st(v, 0x30000, 5)
-		if got := o.ld(v, 0x30000); got != 5 {
-			t.Errorf("%v: the observer loaded %d after a refusal, want 5", arch, got)
-		}
+		equal(t, o.ld(v, 0x30000), 5, "%v: the observer's load after a refusal", arch)
 		r.healthy()
 	}
 }
@@ -76,9 +68,7 @@ func TestObserverOfStoppedChip(t *testing.T) {
 		if err := r.c.Fault(); !errors.Is(err, ErrRefused) {
 			t.Errorf("%v: fault %v", arch, err)
 		}
-		if got := r.ld(v, 0x20000); got != 0xFFFF_FFFF {
-			t.Errorf("%v: the host loaded %#x, want all ones", arch, got)
-		}
+		equal(t, r.ld(v, 0x20000), 0xFFFF_FFFF, "%v: the host loaded", arch)
 		p := make([]byte, 14)
 		if err := r.c.Observe().ReadTile(r.raw(v), 0x20000, p); err != nil || !bytes.Equal(p, []byte("what was there")) {
 			t.Errorf("%v: the observer read %q, %v", arch, p, err)

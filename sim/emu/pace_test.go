@@ -165,9 +165,7 @@ func TestTogether(t *testing.T) {
 				r.write(v, uint64(first.base), first.bytes())
 				r.run(v, b)
 				r.eventually("the end", func() bool { return r.ld(v, out) != 0 })
-				if got := r.ld(v, out); got != 0x600D {
-					t.Errorf("in round %d TRISC0 has not executed 150 instructions when BRISC has executed 600", got)
-				}
+				equal(t, r.ld(v, out), 0x600D, "TRISC0 has executed 150 instructions when BRISC has executed 600")
 				r.healthy()
 			})
 		}

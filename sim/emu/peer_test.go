@@ -32,9 +32,7 @@ func peersOf(t *testing.T, rigs [2]*rig) *peerPair {
 	p := &peerPair{rigs: rigs}
 	var err error
 	p.drv, err = driver.New(driver.Config{Arch: rigs[0].arch, Functions: []driver.Function{rigs[0].dev, rigs[1].dev}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var files [2]seam.File
 	for i := range files {
 		if files[i], err = p.drv.Node(i).Open(syscall.O_RDWR); err != nil {
@@ -44,9 +42,7 @@ func peersOf(t *testing.T, rigs [2]*rig) *peerPair {
 	}
 	for i, r := range rigs {
 		fd, err := files[1-i].(interface{ Descriptor() (int, error) }).Descriptor()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		in, base := kabi.MapPeerBarIn{PeerFD: uint32(fd), PeerBarLength: 1 << 20}, uint64(0)
 		v := p.target(i)
 		if r.arch == chip.Blackhole { // window 1
@@ -59,9 +55,7 @@ func peersOf(t *testing.T, rigs [2]*rig) *peerPair {
 			r.dev.BARStore(0, 0x1FC00000, 8, uint64(v.X)<<16|uint64(v.Y)<<22)
 		}
 		a := kabi.MapPeerBar{In: in}
-		if err := files[i].Ioctl(kabi.IoctlMapPeerBar, kabi.Bytes(&a)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, files[i].Ioctl(kabi.IoctlMapPeerBar, kabi.Bytes(&a)))
 		p.at[i] = base + a.Out.DMAAddress
 	}
 	return p
@@ -136,9 +130,7 @@ func TestPeersReachEachOther(t *testing.T) {
 				if !bytes.Equal(r.read(v, 0x70000, 1000), data) {
 					t.Errorf("card %d: what it read isn't what its peer has", i)
 				}
-				if n := r.counter(v, chip.NOC0, cntOutstanding); n != 0 {
-					t.Errorf("card %d: %d requests are unanswered", i, n)
-				}
+				equal(t, r.counter(v, chip.NOC0, cntOutstanding), 0, "card %d: unanswered requests", i)
 				r.healthy()
 				there.healthy()
 			}
@@ -230,9 +222,7 @@ func TestPeersAndHostInOrder(t *testing.T) {
 	if taken != 4 || !bytes.Equal(read, want) {
 		t.Errorf("%d writes taken, and %x between two stores; want 4 and %x", taken, read, want)
 	}
-	if got := r.ld(v, 0x50000); got != 4 {
-		t.Errorf("%d after the last store, want 4", got)
-	}
+	equal(t, r.ld(v, 0x50000), 4, "the word after the last store")
 }
 
 // A card whose peer takes nothing stops before it fills memory, and goes on when the peer does.
@@ -283,9 +273,7 @@ func TestPeerThatStopped(t *testing.T) {
 				t.Errorf("closed %t: the card read %x", closed, got)
 			}
 			r.healthy()
-			if n := r.c.pcie.peers.Posted(); n != 0 {
-				t.Errorf("closed %t: %d bytes are under way forever", closed, n)
-			}
+			equal(t, r.c.pcie.peers.Posted(), 0, "closed %t: bytes under way forever", closed)
 		}
 	}
 }
@@ -314,9 +302,7 @@ func TestHostReadsNoPeer(t *testing.T) {
 	p := peersOf(t, [2]*rig{syncRig(t, chip.Blackhole), syncRig(t, chip.Blackhole)})
 	r := p.rigs[0]
 	r.st(r.topo.PCIe(chip.NOC0), p.at[0]+0x50000, 77)
-	if got := p.rigs[1].ld(p.target(1), 0x50000); got != 77 {
-		t.Errorf("the host's write to the peer: %d, want 77", got)
-	}
+	equal(t, p.rigs[1].ld(p.target(1), 0x50000), 77, "the host's write to the peer")
 	r.ld(r.topo.PCIe(chip.NOC0), p.at[0]+0x50000)
 	if f := r.refused(undefined); !strings.Contains(f.Detail, "let the peer write") {
 		t.Errorf("refused with %q", f.Detail)

@@ -15,14 +15,10 @@ import (
 // A read from a peer stops the library, which would have to give the answer itself.
 func TestPeersOfTTSim(t *testing.T) {
 	s, err := ttsim.Start(ttsimtest.Path(t, ttsimtest.BlackholeX2), ttsimtest.Server())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	topo, err := chip.New(chip.Blackhole, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var rigs [2]*rig
 	for i, f := range s.Functions() {
 		rigs[i] = &rig{t, nil, f, func() {}, chip.Blackhole, topo, chip.Blackhole.Params()}

@@ -414,14 +414,8 @@ func withTTSim(t *testing.T, f func(t *testing.T, arch chip.Arch, path string)) 
 
 func ttsimRig(t testing.TB, arch chip.Arch, path string) *rig {
 	t.Helper()
-	s, err := ttsim.Start(path, ttsimtest.Server(), ttsim.ManualClock())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(ttsim.Start(path, ttsimtest.Server(), ttsim.ManualClock()))(t)
 	t.Cleanup(func() { s.Close() })
-	topo, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	topo := value(chip.New(arch, chip.Harvesting{}))(t)
 	return &rig{t, nil, s.Functions()[0], func() { s.Clock(2000) }, arch, topo, arch.Params()}
 }

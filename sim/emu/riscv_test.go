@@ -348,8 +348,6 @@ func TestSelfModifyingCode(t *testing.T) {
 		a.label("again").sw(a1, a0, 0).addi(a2, a2, 1).addi(a3, a3, 1).li(a4, 3).bne(a3, a4, "again").stw(0x40000, 0).sw(a2, t0, 0).halt()
 		r.run(v, a)
 		r.healthy()
-		if got := r.ld(v, 0x40000); got != 300 {
-			t.Errorf("%v: sum %d, want 300", arch, got)
-		}
+		equal(t, r.ld(v, 0x40000), 300, "%v: sum", arch)
 	}
 }

@@ -156,9 +156,8 @@ func TestParkAndWake(t *testing.T) {
 					}
 					r.ld(r.worker(1, 1), 0x40000)
 				}
-				if n := r.c.Retired(k.xy, chip.BRISC) - before; n != 0 {
-					t.Errorf("%v %s, %s: retired %d instructions while nothing changed", arch, tt.name, idiom, n)
-				}
+				equal(t, r.c.Retired(k.xy, chip.BRISC)-before, 0,
+					"%v %s, %s: instructions retired while nothing changed", arch, tt.name, idiom)
 				if before > 600 {
 					t.Errorf("%v %s, %s: retired %d instructions before it was seen to wait", arch, tt.name, idiom, before)
 				}
@@ -181,9 +180,7 @@ func TestWallClockLoopEnds(t *testing.T) {
 			stw(0x40000, 1).halt()
 		r.run(v, a)
 		r.healthy()
-		if r.ld(v, 0x40000) != 1 {
-			t.Errorf("%v: the delay did not end", arch)
-		}
+		equal(t, r.ld(v, 0x40000), 1, "%v: what the end of the delay stores", arch)
 	}
 }
 
@@ -240,13 +237,9 @@ func TestIdleChipSleeps(t *testing.T) {
 	})
 	before := r.c.Retired(r.raw(v), chip.BRISC)
 	time.Sleep(20 * time.Millisecond)
-	if n := r.c.Retired(r.raw(v), chip.BRISC) - before; n != 0 {
-		t.Errorf("%d instructions while idle", n)
-	}
+	equal(t, r.c.Retired(r.raw(v), chip.BRISC)-before, 0, "instructions retired while idle")
 	goroutines := runtime.NumGoroutine()
-	if err := r.c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.c.Close())
 	// The goroutine says that it is done just before it is gone.
 	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine() >= goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

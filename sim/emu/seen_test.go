@@ -25,9 +25,7 @@ func TestWaitsAgain(t *testing.T) {
 				}
 				r.st(v, word, lap+1)
 			}
-			if got := r.ld(v, count); got != laps {
-				t.Errorf("%v: %d laps, want %d", arch, got, laps)
-			}
+			equal(t, r.ld(v, count), laps, "%v: laps", arch)
 			if s := r.c.tileAt(r.raw(v)).core(chip.BRISC).seen; s != nil {
 				kept = int(s.next)
 			}

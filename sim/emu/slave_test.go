@@ -19,20 +19,14 @@ func TestHostStoresAreCounted(t *testing.T) {
 			r.st(v, 0x40000, i)
 		}
 		r.write(v, 0x40000, make([]byte, 3*int(r.params.NOCWord)))
-		if got := count(cntSlaveWords) - words; got != 5+3 {
-			t.Errorf("%v: %d words of non-posted writes received, want 8", arch, got)
-		}
-		if got := count(cntSlaveWriteAck) - acks; got != 6 {
-			t.Errorf("%v: %d writes acknowledged, want 6", arch, got)
-		}
+		equal(t, count(cntSlaveWords)-words, 5+3, "%v: words of non-posted writes received", arch)
+		equal(t, count(cntSlaveWriteAck)-acks, 6, "%v: writes acknowledged", arch)
 		if arch == chip.Blackhole {
 			at := r.point(v, 0x40000)
 			id := at >> 21
 			r.dev.BARStore(0, 0x1FC00000+12*id+8, 4, 2<<6)
 			r.dev.BARStore(0, at, 4, 1)
-			if got := count(cntSlaveWords+1) - posted; got != 1 {
-				t.Errorf("%d words of posted writes received, want 1", got)
-			}
+			equal(t, count(cntSlaveWords+1)-posted, 1, "words of posted writes received")
 		}
 		r.healthy()
 	}

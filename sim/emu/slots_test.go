@@ -61,9 +61,7 @@ func TestSlots(t *testing.T) {
 				fewer++
 			}
 		}
-		if want := loads - 4*(maxStreams-32); fewer != want {
-			t.Errorf("%v: %d loads in a tile with 32 streams, want %d", arch, fewer, want)
-		}
+		equal(t, fewer, loads-4*(maxStreams-32), "%v: loads in a tile with 32 streams", arch)
 	}
 }
 
@@ -104,8 +102,6 @@ func TestRegistersOfCode(t *testing.T) {
 		if plain, fast := *w.plain.tile.niuWords, *w.fast.tile.niuWords; plain != fast || fast[1].buf[1][bufData] != 1 {
 			t.Errorf("%v: registers are %v, want %v", arch, fast, plain)
 		}
-		if got := w.fast.X[a5]; got != 300 {
-			t.Errorf("%v: the counter of a stream is loaded as %d, want 300", arch, got)
-		}
+		equal(t, w.fast.X[a5], 300, "%v: the counter of a stream is loaded as", arch)
 	}
 }

@@ -115,8 +115,6 @@ func TestFlatTelemetry(t *testing.T) {
 	if a, b := flat(19), flat(19); a == b {
 		t.Errorf("the heartbeat stays at %d", a)
 	}
-	if got := r.ld(r.topo.ARC(), 0x8_2007_8D60+4*49); got != v[chip.TagFirmwareBundle] {
-		t.Errorf("the firmware bundle through tt-umd's address is %#x", got)
-	}
+	equal(t, r.ld(r.topo.ARC(), 0x8_2007_8D60+4*49), v[chip.TagFirmwareBundle], "the firmware bundle through tt-umd's address")
 	r.healthy()
 }

@@ -294,9 +294,7 @@ func TestDataBetweenCode(t *testing.T) {
 				r.run(r.worker(x, 0), a)
 				w := r.c.tileAt(r.raw(r.worker(x, 0)))
 				r.eventually("end of the loop", func() bool { return w.core(chip.BRISC).X[a1] == 0 })
-				if want := rounds * word.Bool(stores == 1); w.l1[data/4] != want {
-					t.Errorf("%v: worker %d counted to %d, want %d", arch, x, w.l1[data/4], want)
-				}
+				equal(t, w.l1[data/4], rounds*word.Bool(stores == 1), "%v: worker %d counted to", arch, x)
 				if code := w.code[1].code; stores == 0 && (code[0] == nil || code[0] != code[4] || code[2] != code[0]) {
 					t.Errorf("%v: worker %d: lines 0, 2 and 4 have the code %p, %p, %p; want the same", arch, x, code[0], code[2], code[4])
 				}

@@ -99,9 +99,7 @@ func TestRequestsLikeTTSim(t *testing.T) {
 			dump[k] = randomRequests(r)
 			r.healthy()
 		}
-		if diff := cmp.Diff(dump[1], dump[0]); diff != "" {
-			t.Errorf("differs from ttsim (-) : %s", diff)
-		}
+		noDiff(t, dump[0], dump[1], "against ttsim")
 	})
 }
 

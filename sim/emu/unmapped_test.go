@@ -130,9 +130,7 @@ func TestUnmappedAddresses(t *testing.T) {
 					xy   chip.XY
 					want uint32
 				}{"DRAM": {dram, 1}, "Ethernet": {eth, 1}, "a worker": {r.worker(0, 0), worker}} {
-					if got := r.ld(c.xy, at); got != c.want {
-						t.Errorf("%v: %s has %d after a multicast to %v-%v, want %d", arch, name, got, start, end, c.want)
-					}
+					equal(t, r.ld(c.xy, at), c.want, "%v: %s after a multicast to %v-%v", arch, name, start, end)
 				}
 			}
 		}

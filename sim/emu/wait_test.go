@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -86,9 +84,7 @@ func TestWaitsThatGoOn(t *testing.T) {
 					}
 					quick, known := run(false)
 					slow, none := run(true)
-					if diff := cmp.Diff(slow, quick); diff != "" {
-						t.Errorf("%v delay %d (-executed +known):\n%s", arch, delay, diff)
-					}
+					noDiff(t, quick, slow, "%v delay %d", arch, delay)
 					if known < tt.known || none != 0 {
 						t.Errorf("%v delay %d: %d waits known, want at least %d; %d when all are executed", arch, delay, known, tt.known, none)
 					}
@@ -109,9 +105,7 @@ func TestDecodedLines(t *testing.T) {
 		for i, tt := range []struct{ at, addend uint32 }{{here, 0}, {here, 1}, {elsewhere, 0}, {here, 0}, {elsewhere, 1}} {
 			v := r.worker(i, 0)
 			r.run(v, where(tt.at, tt.addend))
-			if got := r.ld(v, 0x40000); got != tt.at+tt.addend {
-				t.Errorf("%v: code at %#x says %#x, want %#x", arch, tt.at, got, tt.at+tt.addend)
-			}
+			equal(t, r.ld(v, 0x40000), tt.at+tt.addend, "%v: code at %#x says", arch, tt.at)
 		}
 		r.healthy()
 	}

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
 )
@@ -131,9 +129,7 @@ func TestTilesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 				if first == "" {
 					first = got.String()
 				}
-				if diff := cmp.Diff(first, got.String()); diff != "" {
-					t.Errorf("%v seed %d: %d goroutines run otherwise than 1: %s", arch, seed, n, diff)
-				}
+				noDiff(t, got.String(), first, "%v seed %d: %d goroutines run otherwise than 1", arch, seed, n)
 				if n > 1 && r.c.crew.Size() == 0 {
 					t.Errorf("%v seed %d: no goroutine helped", arch, seed)
 				}
@@ -141,9 +137,7 @@ func TestTilesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 			}
 			seen[first] = true
 		}
-		if len(seen) != 2 {
-			t.Errorf("%v: 2 seeds make %d runs", arch, len(seen))
-		}
+		equal(t, len(seen), 2, "%v: different runs of 2 seeds", arch)
 	}
 }
 
@@ -203,9 +197,7 @@ func TestTilesAreRefusedAlike(t *testing.T) {
 				if first == nil {
 					first = got
 				}
-				if diff := cmp.Diff(first, got); diff != "" {
-					t.Errorf("%v: %s: %d goroutines are refused otherwise than 1: %s", arch, tt.name, n, diff)
-				}
+				noDiff(t, got, first, "%v: %s: %d goroutines are refused otherwise than 1", arch, tt.name, n)
 			}
 		}
 	}
@@ -232,9 +224,7 @@ func TestOutboxesFill(t *testing.T) {
 				if got, told := r.ld(v, to), r.ld(v, count); got != times-1 || told != 1 {
 					t.Errorf("%v: of %d writes of %d bytes the last is %d, and %d signals have come", arch, times, n, got, told)
 				}
-				if got := r.counter(v, 0, cntSlaveWrite+1); got != times {
-					t.Errorf("%v: %d writes of %d bytes have come, want %d", arch, got, n, times)
-				}
+				equal(t, r.counter(v, 0, cntSlaveWrite+1), times, "%v: writes of %d bytes that came", arch, n)
 			}
 		}
 	}

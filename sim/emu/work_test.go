@@ -19,9 +19,7 @@ func TestWork(t *testing.T) {
 		r.issue(a, nocRequest{targ: 0x40000, targXY: a, ret: 0x50000, start: &corner, retXY: b, ctrl: ctrlMulticast,
 			len: 100}) // not to itself
 		want := Work{NoCBytes: 64 + 64 + 4 + 3*100}
-		if diff := cmp.Diff(want, r.c.Work()); diff != "" {
-			t.Errorf("%v: requests (-want +got):\n%s", arch, diff)
-		}
+		noDiff(t, r.c.Work(), want, "%v: requests", arch)
 		r.run(a, onB().addi(a0, x0, 1).addi(a0, a0, 1).halt())
 		r.run(b, onB().addi(a0, x0, 1).halt())
 		want.Instructions = r.c.Retired(r.raw(a), chip.BRISC) + r.c.Retired(r.raw(b), chip.BRISC)
@@ -30,8 +28,6 @@ func TestWork(t *testing.T) {
 		}
 		r.healthy()
 		r.reset()
-		if w := r.c.Work(); w != (Work{}) {
-			t.Errorf("%v: after a reset %+v", arch, w)
-		}
+		equal(t, r.c.Work(), (Work{}), "%v: after a reset", arch)
 	}
 }

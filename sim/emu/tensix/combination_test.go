@@ -342,14 +342,10 @@ func TestCombinations(t *testing.T) {
 			})
 			if o != nil {
 				o.close()
-				if err := os.WriteFile(combinationsFile(arch), []byte(strings.Join(digests, "\n")+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(combinationsFile(arch), []byte(strings.Join(digests, "\n")+"\n"), 0o644))
 			}
 			p, err := os.ReadFile(combinationsFile(arch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := strings.Fields(string(p))
 			if len(want) != len(digests) {
 				t.Fatalf("%d digests, want %d", len(digests), len(want))

@@ -33,10 +33,7 @@ func TestGoldenPrograms(t *testing.T) {
 			if *updateGolden {
 				writeGolden(t, arch)
 			}
-			f, err := os.Open(goldenFile(arch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := value(os.Open(goldenFile(arch)))(t)
 			defer f.Close()
 			s := bufio.NewScanner(f)
 			s.Buffer(nil, 1<<20)
@@ -44,13 +41,9 @@ func TestGoldenPrograms(t *testing.T) {
 			for ; s.Scan(); n++ {
 				want, text, _ := strings.Cut(s.Text(), " ")
 				list := decodeProgram(t, text)
-				if got := runProgram(t, arch, list); got != want {
-					t.Errorf("program %d, of %d accesses: digest %s, want %s", n, len(list), got, want)
-				}
+				equal(t, runProgram(t, arch, list), want, "program %d, of %d accesses: digest", n, len(list))
 			}
-			if n != goldenPrograms {
-				t.Errorf("%d programs, want %d", n, goldenPrograms)
-			}
+			equal(t, n, goldenPrograms, "programs")
 		})
 	}
 }
@@ -106,15 +99,11 @@ func writeGolden(t *testing.T, arch chip.Arch) {
 		for len(r.pending) < goldenSize {
 			g.step()
 		}
-		if err := r.compare(o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.compare(o))
 		o.close()
 		fmt.Fprintf(&out, "%s %s\n", runProgram(t, arch, r.history), encodeProgram(r.history))
 	}
-	if err := os.WriteFile(goldenFile(arch), []byte(out.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(goldenFile(arch), []byte(out.String()), 0o644))
 }
 
 func encodeProgram(list []access) string {
@@ -130,10 +119,7 @@ func encodeProgram(list []access) string {
 }
 
 func decodeProgram(t *testing.T, s string) (list []access) {
-	p, err := base64.RawStdEncoding.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := value(base64.RawStdEncoding.DecodeString(s))(t)
 	last := uint32(0)
 	for len(p) > 0 {
 		core, n := binary.Uvarint(p)
@@ -143,4 +129,29 @@ func decodeProgram(t *testing.T, s string) (list []access) {
 		p = p[n+m+4:]
 	}
 	return list
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
 }

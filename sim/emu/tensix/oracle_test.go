@@ -83,18 +83,9 @@ var libraries = map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Bla
 
 func newOracle(t testing.TB, arch chip.Arch) *oracle {
 	t.Helper()
-	s, err := ttsim.Start(ttsimtest.Path(t, libraries[arch]), ttsimtest.Server(), ttsim.ManualClock())
-	if err != nil {
-		t.Fatal(err)
-	}
-	topo, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := topo.Virtual(chip.Core{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(ttsim.Start(ttsimtest.Path(t, libraries[arch]), ttsimtest.Server(), ttsim.ManualClock()))(t)
+	topo := value(chip.New(arch, chip.Harvesting{}))(t)
+	v := value(topo.Virtual(chip.Core{}))(t)
 	o := &oracle{t: t, sim: s, dev: s.Functions()[0], arch: arch, tile: v}
 	for core, base := range cores {
 		o.write(base, words(feeder(core)...))

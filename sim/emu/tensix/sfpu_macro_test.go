@@ -204,9 +204,7 @@ func TestProgramsOfMacros(t *testing.T) {
 					if v := e.sfpu.l[n][0]; v != uint32(n) {
 						got.L[n] = v
 					}
-					if e.sfpu.l[n] != broadcast(e.sfpu.l[n][0]) {
-						t.Errorf("LReg %d: %#x", n, e.sfpu.l[n])
-					}
+					equal(t, e.sfpu.l[n], broadcast(e.sfpu.l[n][0]), "LReg %d", n)
 					v := e.gather(place{row: uint32(16 * n)}, true)
 					e.decodeLanes(sfpuInt32, &v, &v)
 					if v[0] != uint32(n) {
@@ -277,8 +275,6 @@ func TestCyclesThatHardwareWaitsWhileMacrosRun(t *testing.T) {
 				t.Fatalf("%s: %v", tt.name, e.fault)
 			}
 		}
-		if got := e.sfpu.l[0][0]; got != tt.want {
-			t.Errorf("%s: LReg 0 is %#x, want %#x", tt.name, got, tt.want)
-		}
+		equal(t, e.sfpu.l[0][0], tt.want, "%s: LReg 0", tt.name)
 	}
 }

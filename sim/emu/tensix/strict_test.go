@@ -342,9 +342,7 @@ func TestVectorUnitMustNotReadDstRightAfterTheMatrixUnitWroteIt(t *testing.T) {
 			list = append(list, opDMANOP<<24)
 		}
 		f := run(e, append(list, sfpLoad0)...)
-		if (f != nil) != (gap < 3) {
-			t.Errorf("%d instructions between: %v", gap, f)
-		}
+		equal(t, (f != nil), (gap < 3), "%d instructions between: %v", gap, f)
 	}
 }
 

@@ -105,9 +105,7 @@ func changed(t *testing.T, n uint32, datum func(row, column uint32) uint32) rows
 	for row := range n {
 		v := datum(row, 0)
 		for c := range uint32(rowSize) {
-			if datum(row, c) != v {
-				t.Errorf("row %d holds %#x and %#x", row, v, datum(row, c))
-			}
+			equal(t, datum(row, c), v, "row %d holds %#x and", row, v)
 		}
 		if v != oldDatum {
 			m[row] = v
@@ -203,9 +201,7 @@ func TestContextsThatUNPACRUses(t *testing.T) {
 		e := unpackEngine(t, chip.Wormhole, tt.context, nil)
 		for f, want := range tt.uses {
 			word := uint32(e.places[f].Word)
-			if got := e.uses(&e.threads[0], tt.word, wordRange{word, word + 1}); got != want {
-				t.Errorf("%s: field %d is used: %v, want %v", tt.name, f, got, want)
-			}
+			equal(t, e.uses(&e.threads[0], tt.word, wordRange{word, word + 1}), want, "%s: field %d is used", tt.name, f)
 		}
 	}
 }
@@ -231,9 +227,7 @@ func TestUNPACRAdvancesBothCounters(t *testing.T) {
 				want = [4]uint32{3, 1, 1, 2}
 			}
 			c := &e.threads[n].adc[0].channel
-			if got := [4]uint32{c[0].y.value, c[0].z.value, c[1].y.value, c[1].z.value}; got != want {
-				t.Errorf("%s: counters of thread %d are %d, want %d", tt.name, n, got, want)
-			}
+			equal(t, [4]uint32{c[0].y.value, c[0].z.value, c[1].y.value, c[1].z.value}, want, "%s: counters of thread %d", tt.name, n)
 		}
 	}
 }
