@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -63,13 +62,9 @@ func TestPinInChunks(t *testing.T) {
 	h, err := m.dev.Pin(kmd.PinConfig{Size: 100_000, Chunk: 30_000, Progress: func(n, total int) {
 		steps = append(steps, [2]int{n, total})
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := [][2]int{{32768, 102400}, {65536, 102400}, {98304, 102400}, {102400, 102400}}
-	if d := cmp.Diff(want, steps); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	noDiff(t, steps, want, "steps")
 	for _, off := range []int{0, 32767, 32768, 65532, 102396} {
 		if err := m.fn.WriteHost(h.NOCAddr()+uint64(off), []byte{byte(off), 1}); err != nil && off != 32767 {
 			t.Fatal(off, err)
@@ -78,9 +73,7 @@ func TestPinInChunks(t *testing.T) {
 			t.Errorf("byte %d is %d", off, h.Bytes()[off])
 		}
 	}
-	if h.Pins() != 4 {
-		t.Errorf("%d regions", h.Pins())
-	}
+	equal(t, h.Pins(), 4, "pinned regions")
 	if whole, err := m.dev.Pin(kmd.PinConfig{Size: 1, Chunk: math.MaxInt}); err != nil || whole.Pins() != 1 {
 		t.Errorf("a chunk that is larger than all there is: %v", err)
 	} else if err := whole.Close(); err != nil {

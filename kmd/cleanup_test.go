@@ -64,9 +64,7 @@ func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
 			mem := value(d.PinHostMemory(4096))(t)
 			w.addr = mem.NOCAddr()
 			must(t, d.SetNOCCleanups(stores(a, 4)...))
-			if n := drv.Node(0).OpenFiles(); n != 4 {
-				t.Errorf("%d files for 4 stores", n)
-			}
+			equal(t, drv.Node(0).OpenFiles(), 4, "files open for 4 stores")
 			must(t, p.Kill())
 			if want := []bool{true, true, true, true}; !slices.Equal(w.pinned, want) {
 				t.Errorf("after %d files: memory was pinned at the stores: %v, want %v", before, w.pinned, want)
@@ -84,33 +82,23 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 		l := stores(a, 5)
 		for _, tt := range []struct{ stores, files int }{{5, 5}, {2, 2}, {3, 3}, {1, 1}, {0, 1}, {3, 3}} {
 			must(t, d.SetNOCCleanups(l[:tt.stores]...))
-			if n := m.drv.Node(0).OpenFiles() - 1; n != tt.files {
-				t.Errorf("%d files for %d stores", n, tt.stores)
-			}
+			equal(t, m.drv.Node(0).OpenFiles()-1, tt.files, "files open for %d stores", tt.stores)
 		}
 		if got := made(t, m.dev, l); got != nil {
 			t.Errorf("made before the end: %v", got)
 		}
 		for s, want := range map[kmd.NOCStore]error{{Addr: 2}: kmd.ErrMisaligned, {Target: chip.XY{X: 64}}: kmd.ErrOutOfRange,
 			{NOC: 2}: kmd.ErrOutOfRange} {
-			if err := d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, s); !errors.Is(err, want) {
-				t.Errorf("%+v: %v", s, err)
-			}
+			fails(t, d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, s), want, "%+v", s)
 		}
 		h := kmd.Inspect(t.Context(), cardOf(m, 0)).Holders
 		if len(h) != 1 || h[0].Files != 4 {
 			t.Errorf("holders %v, want this process with 4 files", h)
 		}
 		must(t, d.Close())
-		if got := fmt.Sprint(made(t, m.dev, l)); got != "[0 1 2]" {
-			t.Errorf("made by the close: %v", got)
-		}
-		if n := m.drv.Node(0).OpenFiles(); n != 1 {
-			t.Errorf("%d files after the close", n)
-		}
-		if err := d.SetNOCCleanups(l...); !errors.Is(err, kmd.ErrClosed) {
-			t.Errorf("after the close: %v", err)
-		}
+		equal(t, fmt.Sprint(made(t, m.dev, l)), "[0 1 2]", "made by the close")
+		equal(t, m.drv.Node(0).OpenFiles(), 1, "files open after the close")
+		fails(t, d.SetNOCCleanups(l...), kmd.ErrClosed, "after the close")
 	})
 }
 
@@ -122,17 +110,11 @@ func TestCleanupWritesAfterRecover(t *testing.T) {
 	if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
 		t.Fatalf("after a reset: %v", err)
 	}
-	if err := m.dev.SetNOCCleanups(l...); !errors.Is(err, kmd.ErrDeviceLost) {
-		t.Errorf("of a lost device: %v", err)
-	}
+	fails(t, m.dev.SetNOCCleanups(l...), kmd.ErrDeviceLost, "of a lost device")
 	must(t, m.dev.Recover(t.Context()))
-	if n := m.drv.Node(0).OpenFiles(); n != 1 {
-		t.Errorf("%d files after the recovery", n)
-	}
+	equal(t, m.drv.Node(0).OpenFiles(), 1, "files open after the recovery")
 	must(t, m.dev.SetNOCCleanups(l...))
-	if n := m.drv.Node(0).OpenFiles(); n != 3 {
-		t.Errorf("%d files for 3 stores", n)
-	}
+	equal(t, m.drv.Node(0).OpenFiles(), 3, "files open for 3 stores")
 }
 
 func TestCleanupWriteThatStays(t *testing.T) {
@@ -148,16 +130,12 @@ func TestCleanupWriteThatStays(t *testing.T) {
 	l := stores(chip.Blackhole, 3)
 	must(t, d.SetNOCCleanups(l...))
 	refuse = true
-	if err := d.SetNOCCleanups(l[0]); !errors.Is(err, syscall.EIO) {
-		t.Errorf("a store that can't be taken back: %v", err)
-	}
+	fails(t, d.SetNOCCleanups(l[0]), syscall.EIO, "a store that can't be taken back")
 	refuse = false
 	if err := d.SetNOCCleanups(l[0]); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
-	if n := m.drv.Node(0).OpenFiles() - 1; n != 1 {
-		t.Errorf("%d files for a store", n)
-	}
+	equal(t, m.drv.Node(0).OpenFiles()-1, 1, "files open for a store")
 	if err := d.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
@@ -176,19 +154,13 @@ func TestCleanupWritesThatCannotBe(t *testing.T) {
 	} {
 		m := start(t, chip.Wormhole, tt.cfg, tt.opts...)
 		l := stores(chip.Wormhole, 2)
-		if err := m.dev.SetNOCCleanups(l...); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
-		}
-		if n := m.drv.Node(0).OpenFiles(); n != 1 {
-			t.Errorf("%s: %d files are open", tt.name, n)
-		}
+		fails(t, m.dev.SetNOCCleanups(l...), tt.want, "%s", tt.name)
+		equal(t, m.drv.Node(0).OpenFiles(), 1, "%s: open files", tt.name)
 		if err := m.dev.Close(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		d := value(kmd.Open(t.Context(), target{m.drv.Node(0)}))(t)
-		if got := fmt.Sprint(made(t, d, l)); got != tt.made {
-			t.Errorf("%s: made %s, want %s", tt.name, got, tt.made)
-		}
+		equal(t, fmt.Sprint(made(t, d, l)), tt.made, "%s: made", tt.name)
 		must(t, d.Close())
 	}
 }

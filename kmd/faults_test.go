@@ -57,9 +57,7 @@ func TestUnfinishedResets(t *testing.T) {
 	if err := d.Write32(worker(chip.Blackhole), 0, 1); err != nil {
 		t.Errorf("after the end: %v", err)
 	}
-	if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
-		t.Errorf("the user that had it open before: %v", err)
-	}
+	fails(t, m.dev.Alive(), kmd.ErrDeviceLost, "the user that had it open before")
 }
 
 func TestHotUnplugUnderUse(t *testing.T) {
@@ -69,16 +67,12 @@ func TestHotUnplugUnderUse(t *testing.T) {
 		w := value(d.OpenWindow(2<<20, kmd.Uncached))(t)
 		h := value(d.PinHostMemory(4096))(t)
 		must(t, drv.Unplug(0))
-		if err := d.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("load: %v", err)
-		}
+		fails(t, d.Guard(func() error { w.Load32(0); return nil }), kmd.ErrDeviceLost, "load")
 		h.Bytes()[0] = 1 // it is this process's
 		if err := errors.Join(w.Close(), h.Close(), d.Close()); err != nil {
 			t.Errorf("closing what is gone: %v", err)
 		}
-		if n := drv.Node(0).OpenFiles(); n != 0 {
-			t.Errorf("%d files", n)
-		}
+		equal(t, drv.Node(0).OpenFiles(), 0, "open files")
 	})
 }
 

@@ -66,9 +66,7 @@ func start(t *testing.T, a chip.Arch, cfg driver.Config, opts ...kmd.Option) *ma
 		if err := m.dev.Close(); err != nil {
 			t.Errorf("close device: %v", err)
 		}
-		if n := m.drv.Node(0).OpenFiles(); n != 0 {
-			t.Errorf("%d files open after Close", n)
-		}
+		equal(t, m.drv.Node(0).OpenFiles(), 0, "files open after Close")
 		if err := m.drv.Close(); err != nil {
 			t.Errorf("close driver: %v", err)
 		}
@@ -117,9 +115,7 @@ func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 		w.Store64(0x108, 0x0123456789ABCDEF)
 		got := []uint64{uint64(w.Load8(0x101)), uint64(w.Load16(0x102)), uint64(w.Load32(0x104)), w.Load64(0x108)}
 		want := []uint64{0x12, 0x3456, 0x789ABCDE, 0x0123456789ABCDEF}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("read back (-want +got):\n%s", d)
-		}
+		noDiff(t, got, want, "read back")
 		var log []drivertest.Access
 		for i, width := range []int{1, 2, 4, 8} {
 			off := base + []uint64{0x101, 0x102, 0x104, 0x108}[i]
@@ -130,9 +126,7 @@ func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 			x.Store = false
 			log = append(log, x)
 		}
-		if d := cmp.Diff(log, m.fn.Log()); d != "" {
-			t.Errorf("accesses (-want +got):\n%s", d)
-		}
+		noDiff(t, m.fn.Log(), log, "accesses")
 		if err := w.Err(); err != nil {
 			t.Errorf("window: %v", err)
 		}
@@ -147,9 +141,7 @@ func TestWindowKeepsBadAccessesBack(t *testing.T) {
 		want error
 	}{
 		{"misaligned load", func(w *kmd.Window) {
-			if v := w.Load32(2); v != 0xFFFFFFFF {
-				t.Errorf("misaligned load gave %#x", v)
-			}
+			equal(t, w.Load32(2), 0xFFFFFFFF, "a misaligned load")
 		}, kmd.ErrMisaligned},
 		{"misaligned store", func(w *kmd.Window) { w.Store64(4, 1) }, kmd.ErrMisaligned},
 		{"load at the end", func(w *kmd.Window) { w.Load8(2 << 20) }, kmd.ErrOutOfRange},
@@ -163,9 +155,7 @@ func TestWindowKeepsBadAccessesBack(t *testing.T) {
 			defer w.Close()
 			m.fn.Log()
 			tt.do(w)
-			if !errors.Is(w.Err(), tt.want) {
-				t.Errorf("error %v, want %v", w.Err(), tt.want)
-			}
+			fails(t, w.Err(), tt.want, "the window's error")
 			if l := m.fn.Log(); len(l) != 0 {
 				t.Errorf("the device saw %v", l)
 			}
@@ -190,9 +180,7 @@ func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 			{"fifth ordering", kmd.WindowConfig{Ordering: 4}, kmd.ErrOutOfRange},
 			{"posted strict multicast", kmd.WindowConfig{Ordering: kmd.PostedStrict, Multicast: true}, kmd.ErrOutOfRange},
 		} {
-			if err := w.Configure(tt.c); !errors.Is(err, tt.want) {
-				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
-			}
+			fails(t, w.Configure(tt.c), tt.want, "%s", tt.name)
 		}
 		for _, c := range []kmd.WindowConfig{{StaticVC: true}, {Ordering: kmd.PostedStrict}} {
 			if err := w.Configure(c); (a == chip.Wormhole) != errors.Is(err, kmd.ErrOutOfRange) {
@@ -200,9 +188,7 @@ func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 			}
 		}
 		err := w.Configure(kmd.WindowConfig{Addr: 1 << 40})
-		if (a == chip.Wormhole) != errors.Is(err, kmd.ErrOutOfRange) {
-			t.Errorf("address of 41 bits: %v", err)
-		}
+		equal(t, errors.Is(err, kmd.ErrOutOfRange), a == chip.Wormhole, "refusal of an address of 41 bits: %v", err)
 	})
 }
 
@@ -223,9 +209,7 @@ func TestConfigureReachesHardware(t *testing.T) {
 					drivertest.Target{X: 4, Y: 5, StartX: 2, StartY: 3, Multicast: 1}},
 			} {
 				must(t, w.Configure(tt.c))
-				if d := cmp.Diff(tt.want, m.fn.WindowTarget(w.ID())); d != "" {
-					t.Errorf("%v: hardware (-want +got):\n%s", w, d)
-				}
+				noDiff(t, m.fn.WindowTarget(w.ID()), tt.want, "%v: hardware", w)
 			}
 			must(t, w.Close())
 		}
@@ -236,16 +220,10 @@ func TestHostMemoryIsSharedWithTheDevice(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		h := value(m.dev.PinHostMemory(100_000))(t)
-		if n := len(h.Bytes()); n != 102_400 {
-			t.Errorf("%d bytes, want whole pages", n)
-		}
-		if h.NOCAddr() != a.Params().PCI.NOCBase {
-			t.Errorf("NoC address %#x, want the aperture's start", h.NOCAddr())
-		}
+		equal(t, len(h.Bytes()), 102_400, "bytes of memory")
+		equal(t, h.NOCAddr(), a.Params().PCI.NOCBase, "NoC address")
 		must(t, m.fn.WriteHost(h.NOCAddr()+8, []byte("from the device")))
-		if got := string(h.Bytes()[8:23]); got != "from the device" {
-			t.Errorf("host sees %q", got)
-		}
+		equal(t, string(h.Bytes()[8:23]), "from the device", "what the host sees")
 		copy(h.Bytes()[50_000:], "from the host")
 		got := make([]byte, 13)
 		if err := m.fn.ReadHost(h.NOCAddr()+50_000, got); err != nil || string(got) != "from the host" {
@@ -313,9 +291,7 @@ func TestWordsAreSingleAccesses(t *testing.T) {
 		if v, err := m.dev.Read32(worker(a), reg); err != nil || v != 0x47000 || words() != 1 {
 			t.Errorf("Read32: %#x, %v", v, err)
 		}
-		if err := m.dev.Write32(worker(a), reg+2, 1); !errors.Is(err, kmd.ErrMisaligned) {
-			t.Errorf("misaligned word: %v", err)
-		}
+		fails(t, m.dev.Write32(worker(a), reg+2, 1), kmd.ErrMisaligned, "misaligned word")
 	})
 }
 
@@ -327,14 +303,10 @@ func TestMulticastReachesTheRectangleOnly(t *testing.T) {
 		for y := uint8(1); y < 8; y++ {
 			for x := uint8(1); x < 8; x++ {
 				in := x >= 2 && x <= 4 && y >= 3 && y <= 5
-				if got := bytes.Equal(m.fn.Tile(x, y, 0x1000, 8), p); got != in {
-					t.Errorf("(%d,%d) has it: %t", x, y, got)
-				}
+				equal(t, bytes.Equal(m.fn.Tile(x, y, 0x1000, 8), p), in, "(%d,%d) has it", x, y)
 			}
 		}
-		if err := m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p[:3]); !errors.Is(err, kmd.ErrMisaligned) {
-			t.Errorf("three bytes: %v", err)
-		}
+		fails(t, m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p[:3]), kmd.ErrMisaligned, "three bytes")
 	})
 }
 
@@ -346,9 +318,7 @@ func TestScatteredAccessesKeepFewWindows(t *testing.T) {
 		must(t, m.dev.Write32(xy, uint64(i)<<21, uint32(i)))
 	}
 	w := value(m.dev.OpenWindow(2<<20, kmd.Uncached))(t)
-	if w.ID() != 5 {
-		t.Errorf("the next window is %d, want 5", w.ID())
-	}
+	equal(t, w.ID(), 5, "the next window")
 }
 
 func TestConcurrentAccessesGoWhereTheyShould(t *testing.T) {
@@ -401,9 +371,7 @@ func TestAccessesDoNotAllocate(t *testing.T) {
 		f()
 		m.fn.Log() // the record of accesses grows; it is the test's, not the package's
 		m.fn.Quiet(true)
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s allocates %v times", name, n)
-		}
+		equal(t, testing.AllocsPerRun(100, f), 0, "%s: allocations", name)
 		m.fn.Quiet(false)
 	}
 }
@@ -499,3 +467,29 @@ func value[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+// noDiff is equal for slices, maps and structs.
+func noDiff(t testing.TB, got, want any, what string, args ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
+	}
+}
+
+// fails fails the test unless err is want.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf(what+": %v, want %v", append(args, err, want)...)
+	}
+}
+
+func second[V any](_ V, err error) error { return err }

@@ -77,9 +77,7 @@ func TestPathsThatAreNoDevice(t *testing.T) {
 		{t.TempDir(), kmd.ErrNotDevice},
 	} {
 		d, err := kmd.Open(t.Context(), kmd.Path(tt.path))
-		if !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", tt.path, err, tt.want)
-		}
+		fails(t, err, tt.want, "%s", tt.path)
 		if err == nil {
 			d.Close()
 		}
@@ -119,9 +117,7 @@ func TestDevicesThatCannotBeDriven(t *testing.T) {
 		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v, want %v with %q", tt.name, err, tt.want, tt.text)
 		}
-		if n := m.drv.Node(0).OpenFiles(); n != 1 {
-			t.Errorf("%s: %d files open after a failed open", tt.name, n)
-		}
+		equal(t, m.drv.Node(0).OpenFiles(), 1, "%s: files open after a failed open", tt.name)
 	}
 	var u *kmd.UnknownDeviceError
 	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
@@ -301,18 +297,14 @@ func TestCloseGivesEverythingBackAndNamesLeaks(t *testing.T) {
 		"write":     m.dev.Write(worker(chip.Blackhole), 0, []byte{1}),
 		"alive":     m.dev.Alive(),
 	} {
-		if !errors.Is(err, kmd.ErrClosed) {
-			t.Errorf("%s after close: %v", name, err)
-		}
+		fails(t, err, kmd.ErrClosed, "%s after close", name)
 	}
 }
 
 func TestWindowsRunOut(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	_, err := m.dev.OpenWindow(4<<30, kmd.Uncached)
-	if !errors.Is(err, kmd.ErrOutOfRange) {
-		t.Errorf("a size that doesn't exist: %v", err)
-	}
+	fails(t, err, kmd.ErrOutOfRange, "a size that doesn't exist")
 	var ws []*kmd.Window
 	for {
 		w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
@@ -349,9 +341,7 @@ func TestPinsThatCannotBe(t *testing.T) {
 		t.Errorf("a page without an IOMMU: %v", err)
 	}
 	for _, n := range []int{0, -1, -1 << 63} {
-		if _, err := m.dev.PinHostMemory(n); !errors.Is(err, kmd.ErrOutOfRange) {
-			t.Errorf("%d bytes: %v", n, err)
-		}
+		fails(t, second(m.dev.PinHostMemory(n)), kmd.ErrOutOfRange, "%d bytes", n)
 	}
 	for range 16 {
 		value(m.dev.PinHostMemory(1))(t)
@@ -373,9 +363,7 @@ func TestResetByAnother(t *testing.T) {
 		if err := other.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
 			t.Fatalf("reset: %v, %d", err, r.Out.Result)
 		}
-		if err := m.dev.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("a window's load: %v", err)
-		}
+		fails(t, m.dev.Guard(func() error { w.Load32(0); return nil }), kmd.ErrDeviceLost, "a window's load")
 		_, err := m.dev.Harvesting(t.Context())
 		_, err2 := m.dev.PinHostMemory(1)
 		for name, err := range map[string]error{
@@ -386,9 +374,7 @@ func TestResetByAnother(t *testing.T) {
 			"pin":        err2,
 			"alive":      m.dev.Alive(),
 		} {
-			if !errors.Is(err, kmd.ErrDeviceLost) {
-				t.Errorf("%s: %v", name, err)
-			}
+			fails(t, err, kmd.ErrDeviceLost, "%s", name)
 		}
 		if err := errors.Join(w.Close(), h.Close()); err != nil {
 			t.Errorf("close: %v", err)
@@ -406,9 +392,7 @@ func TestLinkResetByAnother(t *testing.T) {
 		if err := other.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
 			t.Fatalf("reset: %v, %d", err, r.Out.Result)
 		}
-		if err := m.dev.Guard(func() error { w.Load32(0); return nil }); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("a window's load: %v", err)
-		}
+		fails(t, m.dev.Guard(func() error { w.Load32(0); return nil }), kmd.ErrDeviceLost, "a window's load")
 		must(t, m.dev.Recover(t.Context()))
 		if err := m.dev.Write32(worker(a), 0, 1); err != nil {
 			t.Errorf("after the recovery: %v", err)
@@ -420,16 +404,10 @@ func TestAllOnesIsConfirmed(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
 		must(t, m.dev.Write32(worker(a), 0x40, 0xFFFFFFFF))
-		if v, err := m.dev.Read32(worker(a), 0x40); v != 0xFFFFFFFF || err != nil {
-			t.Errorf("all ones in memory: %#x, %v", v, err)
-		}
+		equal(t, value(m.dev.Read32(worker(a), 0x40))(t), 0xFFFFFFFF, "all ones in memory")
 		m.fn.Kill()
-		if _, err := m.dev.Read32(worker(a), 0x80); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("all ones from a dead card: %v", err)
-		}
-		if err := m.dev.Write32(worker(a), 0x80, 1); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("afterwards: %v", err)
-		}
+		fails(t, second(m.dev.Read32(worker(a), 0x80)), kmd.ErrDeviceLost, "all ones from a dead card")
+		fails(t, m.dev.Write32(worker(a), 0x80, 1), kmd.ErrDeviceLost, "afterwards")
 	})
 }
 
@@ -485,13 +463,9 @@ func TestWindowOnMemory(t *testing.T) {
 	w.Drain()
 	got := make([]byte, 7)
 	w.Read(2<<20-7, got)
-	if string(got) != string(p) {
-		t.Errorf("%q", got)
-	}
+	equal(t, string(got), string(p), "what is read back")
 	must(t, w.Err())
-	if n := testing.AllocsPerRun(100, func() { w.Store32(0, w.Load32(4)); w.Write(3, p); w.Read(5, got) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	equal(t, testing.AllocsPerRun(100, func() { w.Store32(0, w.Load32(4)); w.Write(3, p); w.Read(5, got) }), 0, "allocations")
 	must(t, d.Write(worker(chip.Blackhole), 0x1001, p))
 	if err := d.Read(worker(chip.Blackhole), 0x1001, got); err != nil || string(got) != string(p) {
 		t.Errorf("%q, %v", got, err)

@@ -19,9 +19,7 @@ func TestPinMemoryOfTheCaller(t *testing.T) {
 		mem := value(unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
 		for name, part := range map[string][]byte{"part of a page": mem[:100], "nothing": mem[:0:0],
 			"from inside a page": mem[16 : 16+8192]} {
-			if _, err := m.dev.Pin(kmd.PinConfig{Memory: part}); !errors.Is(err, kmd.ErrMisaligned) {
-				t.Errorf("%s: %v", name, err)
-			}
+			fails(t, second(m.dev.Pin(kmd.PinConfig{Memory: part})), kmd.ErrMisaligned, "%s", name)
 		}
 		h := value(m.dev.Pin(kmd.PinConfig{Memory: mem, Chunk: 16 << 10}))(t)
 		if err := m.fn.WriteHost(h.NOCAddr()+20_000, []byte("from the device")); err != nil ||
@@ -50,9 +48,7 @@ func TestRepin(t *testing.T) {
 			t.Errorf("%v, the device sees %q", err, reached())
 		}
 		value(kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(t)
-		if err := h.Repin(); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("while the device is lost: %v", err)
-		}
+		fails(t, h.Repin(), kmd.ErrDeviceLost, "while the device is lost")
 		must(t, m.dev.Recover(t.Context()))
 		if err := h.Repin(); err != nil || reached() != "kept" {
 			t.Errorf("%v, the device sees %q", err, reached())
@@ -61,16 +57,12 @@ func TestRepin(t *testing.T) {
 		if err := m.dev.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Fatalf("after a reset: %v", err)
 		}
-		if err := h.Repin(); !errors.Is(err, kmd.ErrDeviceLost) {
-			t.Errorf("of a device that is known to be lost: %v", err)
-		}
+		fails(t, h.Repin(), kmd.ErrDeviceLost, "of a device that is known to be lost")
 		must(t, m.dev.Recover(t.Context()))
 		if err := h.Repin(); err != nil || reached() != "kept" || h.Pins() != 2 {
 			t.Errorf("%v, the device sees %q in %d pins, want 2", err, reached(), h.Pins())
 		}
 		must(t, h.Close())
-		if err := h.Repin(); !errors.Is(err, kmd.ErrClosed) {
-			t.Errorf("closed: %v", err)
-		}
+		fails(t, h.Repin(), kmd.ErrClosed, "closed")
 	})
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -55,9 +53,7 @@ func TestFeaturesAreProbed(t *testing.T) {
 					got = append(got, f)
 				}
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("%+v (-want +got):\n%s", tt.cfg.Version, diff)
-			}
+			noDiff(t, got, tt.want, "%+v", tt.cfg.Version)
 			if round == 0 {
 				asked = 0
 			} else if asked != 0 {
@@ -129,9 +125,7 @@ func TestLocks(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("after unlock: %v", err)
 	}
-	if err := l.Unlock(); !errors.Is(err, kmd.ErrClosed) {
-		t.Errorf("unlock of another's lock: %v", err)
-	}
+	fails(t, l.Unlock(), kmd.ErrClosed, "unlock of another's lock")
 	if held, err := other.Locks(); err != nil || len(held) != 1 || held[0] != (kmd.LockState{Index: kmd.LockChipInUse, Mine: true}) {
 		t.Errorf("held: %v, %v", held, err)
 	}
@@ -139,9 +133,7 @@ func TestLocks(t *testing.T) {
 	if _, any, _ := m.dev.TestLock(kmd.LockChipInUse); any {
 		t.Error("close doesn't give locks back")
 	}
-	if _, err := m.dev.TryLock(64); !errors.Is(err, kmd.ErrOutOfRange) {
-		t.Errorf("lock 64: %v", err)
-	}
+	fails(t, second(m.dev.TryLock(64)), kmd.ErrOutOfRange, "lock 64")
 }
 
 func TestDriversOwnAccesses(t *testing.T) {
@@ -151,9 +143,7 @@ func TestDriversOwnAccesses(t *testing.T) {
 		for i, width := range []int{1, 2, 4, 8} {
 			addr, v := uint64(0x100+16*i), uint64(0x8877665544332211)&(1<<(8*width)-1)
 			must(t, m.dev.NOCWrite(chip.NOC0, xy, addr, width, v))
-			if got, err := m.dev.NOCRead(chip.NOC0, xy, addr, width); got != v || err != nil {
-				t.Errorf("%d bytes: %#x, %v, want %#x", width, got, err, v)
-			}
+			equal(t, value(m.dev.NOCRead(chip.NOC0, xy, addr, width))(t), v, "%d bytes", width)
 		}
 		_, err := m.dev.NOCRead(chip.NOC0, xy, 2, 4)
 		_, err2 := m.dev.NOCRead(chip.NOC0, xy, 0, 3)
@@ -176,9 +166,7 @@ func TestSMCMessage(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := m.dev.SMCMessage(ctx, [8]uint32{0x90}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	fails(t, second(m.dev.SMCMessage(ctx, [8]uint32{0x90})), context.Canceled, "cancelled")
 	if _, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90}); err != nil {
 		t.Errorf("after a message that was abandoned: %v", err)
 	}
@@ -210,9 +198,7 @@ func TestDMABuffers(t *testing.T) {
 		t.Errorf("%q, %v", a.Bytes()[5:11], err)
 	}
 	for _, n := range []int{0, -1, 256<<20 + 1} {
-		if _, err := m.dev.AllocateDMABuffer(n); !errors.Is(err, kmd.ErrOutOfRange) {
-			t.Errorf("%d bytes: %v", n, err)
-		}
+		fails(t, second(m.dev.AllocateDMABuffer(n)), kmd.ErrOutOfRange, "%d bytes", n)
 	}
 	must(t, errors.Join(a.Close(), a.Close()))
 	for range 254 {
@@ -222,9 +208,7 @@ func TestDMABuffers(t *testing.T) {
 		}
 		must(t, c.Close())
 	}
-	if _, err := m.dev.AllocateDMABuffer(1); !errors.Is(err, kmd.ErrBusy) {
-		t.Errorf("without regions: %v", err)
-	}
+	fails(t, second(m.dev.AllocateDMABuffer(1)), kmd.ErrBusy, "without regions")
 	// b is still mapped: closing the device ends it, or its file would live on (start checks).
 }
 
@@ -256,9 +240,7 @@ func TestMapPeerBAR(t *testing.T) {
 		"beyond the BAR":  func() error { _, err := x.MapPeerBAR(y, 2, 1<<20-4096, 8192); return err },
 		"begins too late": func() error { _, err := x.MapPeerBAR(y, 2, 1<<20, 4096); return err },
 	} {
-		if err := f(); !errors.Is(err, kmd.ErrOutOfRange) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, f(), kmd.ErrOutOfRange, "%s", name)
 	}
 }
 
@@ -271,14 +253,10 @@ func TestExport(t *testing.T) {
 		off, size uint64
 		want      error
 	}{{1, 0, kmd.ErrMisaligned}, {0, 1, kmd.ErrMisaligned}, {2 << 20, 0, kmd.ErrOutOfRange}, {4096, 2 << 20, kmd.ErrOutOfRange}} {
-		if _, err := w.Export(tt.off, tt.size); !errors.Is(err, tt.want) {
-			t.Errorf("%#x bytes at %#x: %v", tt.size, tt.off, err)
-		}
+		fails(t, second(w.Export(tt.off, tt.size)), tt.want, "%#x bytes at %#x", tt.size, tt.off)
 	}
 	must(t, w.Close())
-	if _, err := w.Export(0, 0); !errors.Is(err, kmd.ErrClosed) {
-		t.Errorf("after close: %v", err)
-	}
+	fails(t, second(w.Export(0, 0)), kmd.ErrClosed, "after close")
 	if x, err := m.dev.OpenWindow(2<<20, kmd.Uncached); err != nil || x.ID() == id {
 		t.Errorf("an exported window is given away (%v)", err)
 	} else if err := x.Close(); err != nil {
@@ -321,9 +299,7 @@ func TestHoldPower(t *testing.T) {
 	// Older firmware of Wormhole takes no settings. SetPower returns an error, HoldPower doesn't.
 	end := value(m.drv.Node(0).Inject(driver.NoPower))(t)
 	defer end()
-	if err := m.dev.SetPower(kmd.PowerTensix | kmd.PowerDRAM); !errors.Is(err, kmd.ErrFirmware) {
-		t.Errorf("set by firmware without settings: %v", err)
-	}
+	fails(t, m.dev.SetPower(kmd.PowerTensix|kmd.PowerDRAM), kmd.ErrFirmware, "set by firmware without settings")
 	if c, err := m.dev.HoldPower(kmd.PowerAIClock); err != nil {
 		t.Errorf("held by firmware without settings: %v", err)
 	} else if err := c(); err != nil {
@@ -349,9 +325,7 @@ func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 				t.Errorf("a store: %v", err)
 			}
 			f(w)
-			if !errors.Is(w.Err(), kmd.ErrMulticastRead) {
-				t.Errorf("%s: %v", name, w.Err())
-			}
+			fails(t, w.Err(), kmd.ErrMulticastRead, "%s", name)
 			for _, x := range m.fn.Log() {
 				if !x.Store {
 					t.Errorf("%s: the device saw %+v", name, x)

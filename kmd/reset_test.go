@@ -41,9 +41,7 @@ func TestResetModes(t *testing.T) {
 				if rep.BDF != "0000:01:00.0" || rep.Harvesting == nil || rep.Mode != mode || rep.Arch != a || rep.Duration <= 0 {
 					t.Errorf("%v: %+v", mode, rep)
 				}
-				if w := mode != kmd.ResetRestoreState; (resets == 1) != w {
-					t.Errorf("%v: %d resets", mode, resets)
-				}
+				equal(t, resets == 1, mode != kmd.ResetRestoreState, "%v: it resets (%d times)", mode, resets)
 			}
 			if len(steps) == 0 || drv.Node(0).OpenFiles() != 0 {
 				t.Errorf("steps %v, %d files stay open", steps, drv.Node(0).OpenFiles())
@@ -59,9 +57,7 @@ func TestUserReset(t *testing.T) {
 	if err != nil || rep.Harvesting != nil {
 		t.Fatal(rep, err)
 	}
-	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost}); !errors.Is(err, kmd.ErrReset) {
-		t.Errorf("post before the reset: %v", err)
-	}
+	fails(t, second(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost})), kmd.ErrReset, "post before the reset")
 	value(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetUser}))(t)
 	must(t, fns[0].Reset())
 	if rep, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost}); err != nil || rep.Harvesting == nil {
@@ -87,9 +83,7 @@ func TestResetNamesWhoIsInTheWay(t *testing.T) {
 	if err != nil || len(rep.Losers) != 1 {
 		t.Errorf("forced: %+v, %v", rep, err)
 	}
-	if err := d.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
-		t.Errorf("the holder after a forced reset: %v", err)
-	}
+	fails(t, d.Alive(), kmd.ErrDeviceLost, "the holder after a forced reset")
 	must(t, d.Close())
 }
 
@@ -97,9 +91,7 @@ func TestResetsThatFail(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	c := systemOf(drv).Open("/dev/tenstorrent/0")
 	end := value(drv.Node(0).Inject(driver.StuckReset))(t)
-	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetLink}); !errors.Is(err, kmd.ErrReset) {
-		t.Errorf("stuck: %v", err)
-	}
+	fails(t, second(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetLink})), kmd.ErrReset, "stuck")
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite}); !errors.Is(err, kmd.ErrReset) ||
 		!strings.Contains(err.Error(), "reload its module") {
 		t.Errorf("by a write to configuration space: %v", err)
@@ -118,9 +110,7 @@ func TestResetsThatFail(t *testing.T) {
 		!errors.Is(err, kmd.ErrFirmware) {
 		t.Errorf("firmware that stays silent: %v", err)
 	}
-	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: 9}); !errors.Is(err, kmd.ErrOutOfRange) {
-		t.Errorf("mode 9: %v", err)
-	}
+	fails(t, second(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: 9})), kmd.ErrOutOfRange, "mode 9")
 	for _, tt := range []struct {
 		no   syscall.Errno
 		want error
@@ -138,9 +128,7 @@ func TestResetsThatFail(t *testing.T) {
 		}
 	}
 	for i := range kmd.ResetMode(7) {
-		if m, err := kmd.ParseResetMode(i.String()); m != i || err != nil {
-			t.Errorf("%v: %v, %v", i, m, err)
-		}
+		equal(t, value(kmd.ParseResetMode(i.String()))(t), i, "%v", i)
 	}
 	if _, err := kmd.ParseResetMode("gentle"); !errors.Is(err, kmd.ErrOutOfRange) {
 		t.Errorf("%v", err)
@@ -188,9 +176,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("%v, %v", again, err)
 		}
 		must(t, errors.Join(w.Close(), h.Close(), h.Close(), b.Close(), again.Close()))
-		if n := m.drv.Node(0).OpenFiles(); n != 1 {
-			t.Errorf("%d files", n)
-		}
+		equal(t, m.drv.Node(0).OpenFiles(), 1, "open files")
 	})
 }
 
@@ -203,15 +189,9 @@ func TestRecoverFindsTheCardUnderAnotherNumber(t *testing.T) {
 	defer d.Close()
 	must(t, d.Write32(worker(chip.Blackhole), 0, 1))
 	must(t, drv.Unplug(0))
-	if err := d.Write32(worker(chip.Blackhole), 0, 1); !errors.Is(err, kmd.ErrDeviceLost) {
-		t.Errorf("unplugged: %v", err)
-	}
-	if err := d.Recover(t.Context()); !errors.Is(err, kmd.ErrNoDevice) {
-		t.Errorf("recovering what isn't there: %v", err)
-	}
-	if err := d.Write32(worker(chip.Blackhole), 0, 1); !errors.Is(err, kmd.ErrDeviceLost) {
-		t.Errorf("still: %v", err)
-	}
+	fails(t, d.Write32(worker(chip.Blackhole), 0, 1), kmd.ErrDeviceLost, "unplugged")
+	fails(t, d.Recover(t.Context()), kmd.ErrNoDevice, "recovering what isn't there")
+	fails(t, d.Write32(worker(chip.Blackhole), 0, 1), kmd.ErrDeviceLost, "still")
 	n, err := drv.Plug(0, drivertest.New(chip.Blackhole))
 	if err != nil || n.Ordinal() != 1 {
 		t.Fatal(n.Ordinal(), err)

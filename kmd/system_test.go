@@ -67,9 +67,7 @@ func TestListSortsByPlace(t *testing.T) {
 		}
 	}
 	want := []string{"/dev/tenstorrent/3 0000:01:00.0", "/dev/tenstorrent/7 0000:22:00.0", "/dev/tenstorrent/0 0000:41:00.0"}
-	if d := cmp.Diff(want, places); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	noDiff(t, places, want, "places")
 	r := func(v float64) kmd.Reading { return kmd.Reading{Value: v, OK: true} }
 	harvested := chip.HarvestingFromTelemetry(func(tag chip.TelemetryTag) (uint32, bool) {
 		return 0x3FFF &^ 3, tag == chip.TagEnabledColumns
@@ -154,9 +152,7 @@ func TestInspectWaitsForTheStart(t *testing.T) {
 		time.Sleep(kmd.ProbeWait + 10*time.Millisecond)
 		return fn, nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := kmd.Inspect(t.Context(), target{drv.Node(0)}); c.Problem != nil || c.AICLK.Value != 800 {
 		t.Errorf("%+v", c)
 	}
@@ -274,9 +270,7 @@ func TestDiagnoseEmptyMachines(t *testing.T) {
 		{"a card that the driver refused", pci("2.10.0"), map[string]kmd.Status{"driver": kmd.StatusOK, "cards": kmd.StatusFailed}, "dmesg"},
 	} {
 		l := kmd.System{Root: tt.root, Open: kmd.Path}.Diagnose(t.Context())
-		if d := cmp.Diff(tt.want, checks(l)); d != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, d)
-		}
+		noDiff(t, checks(l), tt.want, "%s", tt.name)
 		all := ""
 		for _, c := range l {
 			all += c.Fix + c.Found
@@ -296,13 +290,9 @@ func TestLookingDoesNotDisturb(t *testing.T) {
 	}}
 	value(s.List(t.Context()))(t)
 	s.Diagnose(t.Context())
-	if len(flags) != 2 {
-		t.Errorf("%d opens", len(flags))
-	}
+	equal(t, len(flags), 2, "opens")
 	for _, f := range flags {
-		if want := syscall.O_RDWR | syscall.O_APPEND | syscall.O_NONBLOCK; f != want {
-			t.Errorf("opened with %#x, want %#x", f, want)
-		}
+		equal(t, f, syscall.O_RDWR|syscall.O_APPEND|syscall.O_NONBLOCK, "opened with")
 	}
 }
 
