@@ -198,9 +198,7 @@ func TestStartOnDemand(t *testing.T) {
 	want(t, "ioctl", info(c), nil)
 	want(t, "close", c.Close(), nil)
 	want(t, "close again", c.Close(), syscall.EBADF)
-	if len(made) != 2 {
-		t.Errorf("%d cards", len(made))
-	}
+	equal(t, len(made), 2, "cards")
 }
 
 func TestStartThatFailsFailsTheOpen(t *testing.T) {
@@ -211,9 +209,7 @@ func TestStartThatFailsFailsTheOpen(t *testing.T) {
 	})
 	_, err := r.drv.Node(0).Open(0)
 	want(t, "open", err, why)
-	if n := r.drv.Node(0).OpenFiles(); n != 0 {
-		t.Errorf("%d files open", n)
-	}
+	equal(t, r.drv.Node(0).OpenFiles(), 0, "open files")
 }
 
 // ENOTTY would be the usual answer; the driver's is EINVAL.
@@ -264,9 +260,7 @@ func TestAssertion03_BadPointers(t *testing.T) {
 	// The lock is taken although its outcome can't be told.
 	in := kabi.LockCtlIn{OutputSizeBytes: 4, Flags: kabi.LockAcquire, Index: 3}
 	want(t, "no room for the outcome", f.Ioctl(kabi.IoctlLockCtl, kabi.PartBytes(&in)), syscall.EFAULT)
-	if v, err := lock(f, kabi.LockTest, 3); v != 3 || err != nil {
-		t.Errorf("lock after EFAULT: %d, %v", v, err)
-	}
+	equal(t, value(lock(f, kabi.LockTest, 3))(t), 3, "lock after EFAULT")
 	ri := kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: kabi.ResetUser}
 	want(t, "no room for the result", f.Ioctl(kabi.IoctlResetDevice, kabi.PartBytes(&ri)), syscall.EFAULT)
 	if r.fn.command&commandParity == 0 {
@@ -320,9 +314,7 @@ func TestAssertion06_DriverInfoPrefix(t *testing.T) {
 	} {
 		a := kabi.GetDriverInfo{In: kabi.GetDriverInfoIn{OutputSizeBytes: tt.n}}
 		want(t, "ioctl", f.Ioctl(kabi.IoctlGetDriverInfo, kabi.Bytes(&a)), nil)
-		if d := cmp.Diff(tt.want, a.Out); d != "" {
-			t.Errorf("%d bytes (-want +got):\n%s", tt.n, d)
-		}
+		noDiff(t, a.Out, tt.want, "%d bytes", tt.n)
 	}
 }
 
@@ -378,10 +370,40 @@ func soon[T any](t *testing.T, what string, ch <-chan T) (v T) {
 
 func pages(t *testing.T, n int, flags int) []byte {
 	t.Helper()
-	b, err := unix.Mmap(-1, 0, n*int(pageSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|flags)
+	b := value(unix.Mmap(-1, 0, n*int(pageSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|flags))(t)
+	t.Cleanup(func() { _ = unix.Munmap(b) })
+	return b
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Munmap(b) })
-	return b
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+// noDiff is equal for slices, maps and structs.
+func noDiff(t testing.TB, got, want any, what string, args ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
+	}
 }

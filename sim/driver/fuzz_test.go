@@ -33,14 +33,10 @@ func FuzzIoctl(f *testing.F) {
 			t.Skip("could be memory of this process that isn't the test's")
 		}
 		drv, err := New(Config{Arch: chip.Blackhole, Functions: []Function{newRegFile(chip.Blackhole)}, Version: Version{2, 11, 0}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer drv.Close()
 		file, err := drv.Node(0).Open(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := allocate(file, 2<<20); err != nil {
 			t.Fatal(err)
 		}
@@ -55,8 +51,6 @@ func FuzzIoctl(f *testing.F) {
 		if err := file.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		if n := drv.Node(0).OpenFiles(); n != 0 {
-			t.Errorf("%d files", n)
-		}
+		equal(t, drv.Node(0).OpenFiles(), 0, "open files")
 	})
 }

@@ -62,9 +62,7 @@ func TestCloseDuringLock(t *testing.T) {
 	if v, err := lock(c, kabi.LockAcquire, 5); v != 1 {
 		t.Errorf("nobody else has a file, and lock 5 is taken: %v", err)
 	}
-	if n := r.drv.Node(0).OpenFiles(); n != 1 {
-		t.Errorf("%d files are open, want 1", n)
-	}
+	equal(t, r.drv.Node(0).OpenFiles(), 1, "open files")
 }
 
 func TestKillDuringLock(t *testing.T) {
@@ -84,9 +82,7 @@ func TestKillDuringLock(t *testing.T) {
 	if v, _ := lock(a, kabi.LockTest, 5); v != 0 {
 		t.Errorf("test of lock 5 says %d: a dead process holds it", v)
 	}
-	if n := r.drv.Node(0).OpenFiles(); n != 1 {
-		t.Errorf("%d files are open, want 1", n)
-	}
+	equal(t, r.drv.Node(0).OpenFiles(), 1, "open files")
 	want(t, "close after the end", b.Close(), nil)
 }
 
@@ -135,9 +131,7 @@ func TestCloseDuringMapping(t *testing.T) {
 			left := len(m.ranges)
 			m.ranges = nil
 			m.mu.Unlock()
-			if left != 0 {
-				t.Errorf("%s, killed %t: no file is open, and %d ranges are mapped", name, kill, left)
-			}
+			equal(t, left, 0, "%s, killed %t: ranges mapped while no file is open", name, kill)
 		}
 	}
 }
@@ -172,9 +166,7 @@ func TestCloseDuringAllocate(t *testing.T) {
 		want(t, "close", f.Close(), nil)
 		wg.Wait()
 	}
-	if n := taken() - before; n != 0 {
-		t.Errorf("no file is open, and %d windows are taken for good", n)
-	}
+	equal(t, taken()-before, 0, "windows taken while no file is open")
 }
 
 func TestRequestsBehindClose(t *testing.T) {
@@ -186,9 +178,7 @@ func TestRequestsBehindClose(t *testing.T) {
 	want(t, "request", info(f), syscall.EBADF)
 	mmap(t, "another mapping", f, w.MmapOffsetUC, 2<<20, syscall.EBADF)
 	want(t, "unmap", m.Unmap(), nil)
-	if n := r.drv.Node(0).OpenFiles(); n != 0 {
-		t.Errorf("%d files are open, want none", n)
-	}
+	equal(t, r.drv.Node(0).OpenFiles(), 0, "open files")
 }
 
 // An open that waits through a reset gives a file of before it: the generation is taken first

@@ -19,9 +19,7 @@ func TestAssertion33_Locks(t *testing.T) {
 	a, b := r.open(0), r.open(0)
 	do := func(what string, f seam.File, op uint32, i, w uint8) {
 		t.Helper()
-		if v, err := lock(f, op, i); v != w || err != nil {
-			t.Errorf("%s: %d, %v, want %d", what, v, err, w)
-		}
+		equal(t, value(lock(f, op, i))(t), w, "%s", what)
 	}
 	for i := range uint8(64) {
 		do("free", a, kabi.LockTest, i, 0)
@@ -157,19 +155,11 @@ func TestAssertion38_ResetModes(t *testing.T) {
 		by, other := r.open(0), r.open(0)
 		w, _ := allocate(by, 2<<20)
 		m := mmap(t, "map", by, w.MmapOffsetUC, 2<<20, nil)
-		if res, err := reset(by, tt.mode); res != 0 || err != nil {
-			t.Errorf("mode %d: %d, %v", tt.mode, res, err)
-		}
-		if got := info(other) == syscall.ENODEV; got != tt.stale {
-			t.Errorf("mode %d: other file stale %t", tt.mode, got)
-		}
-		if got := raisesFault(func() { m.IO.Load(0, 4) }); got != tt.zap {
-			t.Errorf("mode %d: mapping gone %t", tt.mode, got)
-		}
+		equal(t, value(reset(by, tt.mode))(t), 0, "mode %d", tt.mode)
+		equal(t, info(other) == syscall.ENODEV, tt.stale, "mode %d: other file stale", tt.mode)
+		equal(t, raisesFault(func() { m.IO.Load(0, 4) }), tt.zap, "mode %d: mapping gone", tt.mode)
 		_, err := lock(by, kabi.LockTest, 0)
-		if got := err == syscall.ENODEV; got != tt.after {
-			t.Errorf("mode %d: reset window open %t", tt.mode, got)
-		}
+		equal(t, err == syscall.ENODEV, tt.after, "mode %d: reset window open", tt.mode)
 	}
 	f := newRig(t, chip.Blackhole).open(0)
 	_, err := reset(f, 7)
@@ -212,14 +202,10 @@ func TestAssertion40_ResetReclaims(t *testing.T) {
 	want(t, "a stale file's window", err, nil)
 	o, err := pinned(by, b, kabi.PinPagesNOCDMA)
 	want(t, "a stale file's aperture", err, nil)
-	if o.NOCAddress != 0x8_0000_0000 {
-		t.Errorf("NoC address %#x", o.NOCAddress)
-	}
+	equal(t, o.NOCAddress, 0x8_0000_0000, "NoC address")
 	r.fn.stores = nil
 	want(t, "close the stale file", stale.Close(), nil)
-	if len(r.fn.stores) != 0 {
-		t.Errorf("closing the stale file stores %v", r.fn.stores)
-	}
+	equal(t, len(r.fn.stores), 0, "closing the stale file stores %v", r.fn.stores)
 	want(t, "the new owner's window", configure(by, w.ID, kabi.NOCTLBConfig{}), nil)
 	if x, _ := allocate(by, 1<<20); x.ID == w.ID {
 		t.Error("closing the stale file freed the new owner's window")
@@ -231,9 +217,7 @@ func TestAssertion41_PostResetWithTheMarkerSet(t *testing.T) {
 	f := r.open(0)
 	_, err := reset(f, kabi.ResetUser) // marks; the chip isn't reset
 	want(t, "reset", err, nil)
-	if res, err := reset(f, kabi.ResetPost); res != 1 || err != nil {
-		t.Errorf("post reset: %d, %v", res, err)
-	}
+	equal(t, value(reset(f, kabi.ResetPost))(t), 1, "post reset")
 	_, err = lock(f, kabi.LockTest, 0)
 	want(t, "the window is closed", err, nil)
 }
@@ -296,22 +280,16 @@ func TestAssertion45_NOCCleanup(t *testing.T) {
 		want(t, "map", err, nil)
 		set(f, 1)
 		want(t, "close", f.Close(), nil)
-		if writes(r) != 0 {
-			t.Error("it fires while a mapping keeps the file")
-		}
+		equal(t, writes(r), 0, "it fires while a mapping keeps the file")
 		want(t, "unmap", m.Unmap(), nil)
-		if n := writes(r); n != 1 {
-			t.Errorf("it fires %d times", n)
-		}
+		equal(t, writes(r), 1, "times it fires")
 
 		r = newRig(t, a)
 		f = r.open(0)
 		set(f, 1)
 		set(f, 0)
 		want(t, "close", f.Close(), nil)
-		if writes(r) != 0 {
-			t.Error("it fires although it was cleared")
-		}
+		equal(t, writes(r), 0, "it fires although it was cleared")
 
 		r = newRig(t, a)
 		f = r.open(0)
@@ -319,17 +297,13 @@ func TestAssertion45_NOCCleanup(t *testing.T) {
 		_, err = reset(r.open(0), kabi.ResetASIC)
 		want(t, "reset", err, nil)
 		want(t, "close", f.Close(), nil)
-		if n := writes(r); n != 1 {
-			t.Errorf("for a stale file it fires %d times", n)
-		}
+		equal(t, writes(r), 1, "times it fires for a stale file")
 
 		r = newRig(t, a)
 		f = r.open(0)
 		set(f, 1)
 		want(t, "remove", r.drv.Close(), nil)
 		want(t, "close", f.Close(), nil)
-		if writes(r) != 0 {
-			t.Error("it fires on a detached device")
-		}
+		equal(t, writes(r), 0, "it fires on a detached device")
 	})
 }

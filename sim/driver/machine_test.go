@@ -133,10 +133,7 @@ func TestAssertion36_SignalsInterruptOpen(t *testing.T) {
 
 func mustOpen(t *testing.T, n seam.Node) seam.File {
 	t.Helper()
-	f, err := n.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := value(n.Open(0))(t)
 	return f
 }
 
@@ -242,9 +239,7 @@ func TestAssertion46_Exports(t *testing.T) {
 func TestAssertion47_Pids(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	name := "proc/driver/tenstorrent/0/pids"
-	if p := r.file(name); p != "" {
-		t.Errorf("nobody: %q", p)
-	}
+	equal(t, r.file(name), "", "nobody")
 	for range 3 {
 		r.open(0)
 	}
@@ -255,16 +250,12 @@ func TestAssertion47_Pids(t *testing.T) {
 		counts[p]++
 	}
 	self := strconv.Itoa(os.Getpid())
-	if d := cmp.Diff(map[string]int{self: 3, "4711": 1}, counts); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	noDiff(t, counts, map[string]int{self: 3, "4711": 1}, "counts")
 	want(t, "close", other.Close(), nil)
 	if strings.Contains(r.file(name), "4711") {
 		t.Error("a process without a file is listed")
 	}
-	if n := r.file("proc/4711/comm"); n != "tool" {
-		t.Errorf("comm %q", n)
-	}
+	equal(t, r.file("proc/4711/comm"), "tool", "comm")
 }
 
 func TestAssertion48_NodesHaveGapsAndNoOrder(t *testing.T) {
@@ -280,12 +271,8 @@ func TestAssertion48_NodesHaveGapsAndNoOrder(t *testing.T) {
 	for _, e := range dir {
 		names = append(names, e.Name())
 	}
-	if d := cmp.Diff([]string{"0", "3", "7", "by-id"}, names); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	if a := r.drv.Node(2).Address(); a != "0000:22:01.0" {
-		t.Errorf("address %s", a)
-	}
+	noDiff(t, names, []string{"0", "3", "7", "by-id"}, "names")
+	equal(t, r.drv.Node(2).Address(), "0000:22:01.0", "address")
 	if s := r.file("sys/class/tenstorrent/tenstorrent!0/device/uevent"); !strings.Contains(s, "PCI_SLOT_NAME=0000:41:00.0") {
 		t.Errorf("node 0 is %q", s)
 	}
@@ -322,9 +309,7 @@ func TestTelemetryAttributes(t *testing.T) {
 			pci + "hwmon/hwmon3/power1_input": "120000000", pci + "hwmon/hwmon3/curr1_input": "75000",
 			pci + "hwmon/hwmon3/in0_input": "801", pci + "iommu_group/type": "DMA-FQ", pci + "numa_node": "-1",
 		} {
-			if got := r.file(name); got != w {
-				t.Errorf("%s: %q, want %q", name, got, w)
-			}
+			equal(t, r.file(name), w, "%s", name)
 		}
 		if _, err := fs.ReadFile(r.drv.FS(), class+"tt_heartbeat"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("an attribute without a tag: %v", err)
@@ -384,9 +369,7 @@ func TestAssertion49_AllOnesAndSlowReads(t *testing.T) {
 		t.Errorf("%#x %#x %x", a, b, p)
 	}
 	end()
-	if v := m.IO.Load(8, 4); v != 5 {
-		t.Errorf("afterwards %d", v)
-	}
+	equal(t, m.IO.Load(8, 4), 5, "afterwards")
 	const delay = 20 * time.Millisecond // a hung NoC takes 700
 	end, err = n.Inject(SlowReads + "=20ms")
 	want(t, "inject", err, nil)
@@ -482,9 +465,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 			cleanups++
 		}
 	}
-	if cleanups != 1 {
-		t.Errorf("%d cleanup writes", cleanups)
-	}
+	equal(t, cleanups, 1, "cleanup writes")
 	if x, _ := allocate(me, 2<<20); x.ID != w.ID {
 		t.Errorf("window %d, want the victim's", x.ID)
 	}
@@ -494,9 +475,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	if !raisesFault(func() { m.IO.Load(0, 4) }) {
 		t.Error("the mapping is alive")
 	}
-	if n := r.drv.Node(0).OpenFiles(); n != 1 {
-		t.Errorf("%d files", n)
-	}
+	equal(t, r.drv.Node(0).OpenFiles(), 1, "open files")
 	want(t, "the dead don't act", f.Ioctl(kabi.IoctlGetDriverInfo, make([]byte, 16)), syscall.EBADF)
 	_, err = p.Node(0).Open(0)
 	want(t, "nor open", err, syscall.ESRCH)
@@ -608,9 +587,7 @@ func TestFaultsOfTheMoment(t *testing.T) {
 
 	end, err = n.Inject(StuckReset)
 	want(t, "inject", err, nil)
-	if res, err := reset(f, kabi.ResetPCIeLink); res != 1 || err != nil {
-		t.Errorf("a reset that fails: %d, %v", res, err)
-	}
+	equal(t, value(reset(f, kabi.ResetPCIeLink))(t), 1, "a reset that fails")
 	end()
 	end, err = n.Inject(SlowPins + "=5ms")
 	want(t, "inject", err, nil)
@@ -656,12 +633,8 @@ func TestSecondProcessByName(t *testing.T) {
 	end, err := n.Inject(SecondProcess)
 	want(t, "inject", err, nil)
 	pid := strconv.Itoa(secondPID)
-	if got := strings.TrimSpace(r.file("proc/driver/tenstorrent/0/pids")); got != pid {
-		t.Errorf("pids %q, want %s", got, pid)
-	}
-	if got := strings.TrimSpace(r.file("proc/" + pid + "/comm")); got != secondName {
-		t.Errorf("name %q, want %s", got, secondName)
-	}
+	equal(t, strings.TrimSpace(r.file("proc/driver/tenstorrent/0/pids")), pid, "pids")
+	equal(t, strings.TrimSpace(r.file("proc/"+pid+"/comm")), secondName, "name")
 	_, err = n.Open(syscall.O_EXCL | syscall.O_NONBLOCK)
 	want(t, "alone", err, syscall.EAGAIN)
 	f, err := n.Open(0)
@@ -677,9 +650,7 @@ func TestSecondProcessByName(t *testing.T) {
 	}()
 	end()
 	want(t, "alone afterwards", <-alone, nil)
-	if got := strings.TrimSpace(r.file("proc/driver/tenstorrent/0/pids")); got != "" {
-		t.Errorf("pids %q afterwards", got)
-	}
+	equal(t, strings.TrimSpace(r.file("proc/driver/tenstorrent/0/pids")), "", "pids after the close")
 }
 
 type answering struct{ *regFile }
@@ -732,9 +703,7 @@ func TestNewerRequests(t *testing.T) {
 	step("post", kabi.SMCPost, nil)
 	step("post again", kabi.SMCPost, syscall.EBUSY)
 	step("poll too early", kabi.SMCPoll, syscall.EAGAIN)
-	if m := step("poll", kabi.SMCPoll, nil); m != [8]uint32{0, 42} {
-		t.Errorf("answer %v", m)
-	}
+	equal(t, step("poll", kabi.SMCPoll, nil), [8]uint32{0, 42}, "answer")
 	step("abandon nothing", kabi.SMCAbandon, nil)
 	step("post", kabi.SMCPost, nil)
 	step("abandon", kabi.SMCAbandon, nil)

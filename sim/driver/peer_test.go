@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
@@ -62,21 +60,15 @@ func TestPeersWaitForNobody(t *testing.T) {
 	for _, d := range r.drv.devices {
 		d.mu.Unlock()
 	}
-	if d := cmp.Diff([]string{"write 0102 at 0x1010 of BAR 0", "write 030405 at 0x1020 of BAR 0", "read 8 at 0x1030 of BAR 0"},
-		second.asked); d != "" {
-		t.Errorf("the peer was asked (-want +got):\n%s", d)
-	}
+	noDiff(t, second.asked, []string{"write 0102 at 0x1010 of BAR 0", "write 030405 at 0x1020 of BAR 0", "read 8 at 0x1030 of BAR 0"},
+		"the peer was asked")
 	for i, left := range []int64{5, 3, 0, 0} {
-		if n := dma.Posted(); n != left {
-			t.Errorf("%d bytes are under way after %d accesses, want %d", n, i, left)
-		}
+		equal(t, dma.Posted(), left, "bytes under way after %d accesses", i)
 		if i < len(second.ends) {
 			second.ends[i]()
 		}
 	}
-	if answered != 8 {
-		t.Errorf("%d bytes were answered, want 8", answered)
-	}
+	equal(t, answered, 8, "bytes answered")
 	var de *DMAError
 	if err := dma.ReadHost(bus, make([]byte, 4)); !errors.As(err, &de) || de.Bus != bus || de.Write {
 		t.Errorf("a read that waits for a peer: %v", err)

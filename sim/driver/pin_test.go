@@ -89,9 +89,7 @@ func TestAssertion25_Contiguity(t *testing.T) {
 func TestPageSizeOfOrdinaryMemory(t *testing.T) {
 	b := pages(t, 4, unix.MAP_PRIVATE)
 	b[0] = 1
-	if n := pageSizeAt(address(b)); n != pageSize() {
-		t.Errorf("pages of %d bytes", n)
-	}
+	equal(t, pageSizeAt(address(b)), pageSize(), "size of pages")
 }
 
 func TestAssertion26_PinningTwice(t *testing.T) {
@@ -136,32 +134,16 @@ func TestAssertion28_Aperture(t *testing.T) {
 			want(t, "pin", err, nil)
 			return o.NOCAddress - p.NOCBase
 		}
-		if got := at(0, 2, kabi.PinPagesNOCDMA); got != 0 {
-			t.Errorf("first from the bottom at %#x", got)
-		}
-		if got := at(2, 1, kabi.PinPagesNOCDMA); got != 2*page {
-			t.Errorf("second from the bottom at %#x", got)
-		}
-		if got := at(3, 2, kabi.PinPagesNOCTopDown); got != p.NOCSize-2*page {
-			t.Errorf("first from the top at %#x", got)
-		}
-		if got := at(5, 1, kabi.PinPagesNOCDMA|kabi.PinPagesNOCTopDown); got != p.NOCSize-3*page {
-			t.Errorf("second from the top at %#x", got)
-		}
+		equal(t, at(0, 2, kabi.PinPagesNOCDMA), 0, "first from the bottom")
+		equal(t, at(2, 1, kabi.PinPagesNOCDMA), 2*page, "second from the bottom")
+		equal(t, at(3, 2, kabi.PinPagesNOCTopDown), p.NOCSize-2*page, "first from the top")
+		equal(t, at(5, 1, kabi.PinPagesNOCDMA|kabi.PinPagesNOCTopDown), p.NOCSize-3*page, "second from the top")
 		want(t, "unpin", unpin(f, address(b), 2*page, 0), nil)
-		if got := at(6, 3, kabi.PinPagesNOCDMA); got != 3*page {
-			t.Errorf("three pages don't fit the hole of two: %#x", got)
-		}
-		if got := at(9, 1, kabi.PinPagesNOCDMA); got != 0 {
-			t.Errorf("one page fits the hole: %#x", got)
-		}
+		equal(t, at(6, 3, kabi.PinPagesNOCDMA), 3*page, "three pages don't fit the hole of two")
+		equal(t, at(9, 1, kabi.PinPagesNOCDMA), 0, "one page fits the hole")
 		want(t, "unpin", unpin(f, address(b)+3*page, 2*page, 0), nil)
-		if got := at(10, 3, kabi.PinPagesNOCTopDown); got != p.NOCSize-6*page {
-			t.Errorf("three pages don't fit the hole of two at the top: %#x", got)
-		}
-		if got := at(13, 2, kabi.PinPagesNOCTopDown); got != p.NOCSize-2*page {
-			t.Errorf("two pages fit it exactly: %#x", got)
-		}
+		equal(t, at(10, 3, kabi.PinPagesNOCTopDown), p.NOCSize-6*page, "three pages don't fit the hole of two at the top")
+		equal(t, at(13, 2, kabi.PinPagesNOCTopDown), p.NOCSize-2*page, "two pages fit it exactly")
 		for i := uint64(7); i < 17; i++ {
 			at(8+i, 1, kabi.PinPagesNOCDMA)
 		}
@@ -389,9 +371,7 @@ func TestDMAStaysInItsRange(t *testing.T) {
 	} {
 		w := bytes.Repeat([]byte{byte(tt.n)}, tt.n)
 		err := r.fn.dma.WriteHost(o.PhysicalAddress+tt.at, w)
-		if (err == nil) != tt.ok {
-			t.Errorf("%d bytes at +%#x: %v", tt.n, tt.at, err)
-		}
+		equal(t, err == nil, tt.ok, "%d bytes at +%#x: %v", tt.n, tt.at, err)
 		if tt.ok && !bytes.Equal(b[tt.at:][:tt.n], w) {
 			t.Errorf("%d bytes at +%#x are elsewhere", tt.n, tt.at)
 		}

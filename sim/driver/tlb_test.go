@@ -63,9 +63,7 @@ func TestAssertion10_BARRanges(t *testing.T) {
 	page := int(pageSize())
 	m := mmap(t, "a page inside BAR 0", f, 0x1FC00000, page, nil)
 	m.IO.Store(8, 4, 77)
-	if r.fn.words[[2]uint64{0, 0x1FC00008}] != 77 {
-		t.Error("the store went elsewhere")
-	}
+	equal(t, r.fn.words[[2]uint64{0, 0x1FC00008}], 77, "the store went elsewhere")
 	mmap(t, "all of BAR 2", f, 3<<36, 1<<20, nil)
 	mmap(t, "beyond BAR 0", f, 512<<20-uint64(page), 2*page, syscall.EINVAL)
 	mmap(t, "after BAR 2", f, 2<<36+1<<20, page, syscall.EINVAL)
@@ -105,9 +103,7 @@ func TestAssertion13_MmapDuringAReset(t *testing.T) {
 	page := int(pageSize())
 	mmap(t, "during the reset", f, 0, page, syscall.ENODEV)
 	close(goOn)
-	if res := soon(t, "result", done); res != 0 {
-		t.Errorf("result %d", res)
-	}
+	equal(t, soon(t, "result", done), 0, "result")
 	mmap(t, "afterwards", f, 0, page, nil)
 }
 
@@ -123,9 +119,7 @@ func TestAssertion14_MappingsKeepTheFile(t *testing.T) {
 	want(t, "map", err, nil)
 	want(t, "close", f.Close(), nil)
 	m.IO.Store(0x10, 4, 9)
-	if r.fn.words[[2]uint64{0, 0x10}] != 9 {
-		t.Error("the mapping is dead")
-	}
+	equal(t, r.fn.words[[2]uint64{0, 0x10}], 9, "the mapping is dead")
 	if v, _ := lock(other, kabi.LockAcquire, 5); v != 0 {
 		t.Error("the lock went with the descriptor")
 	}
@@ -184,9 +178,7 @@ func TestAssertion16_TLBSizesAreExact(t *testing.T) {
 	old := newRig(t, chip.Wormhole, version(2, 1)).open(0)
 	a, err := allocate(old, 1<<20+1)
 	want(t, "rounded up before 2.2.0", err, nil)
-	if a.ID != 156 {
-		t.Errorf("got window %d, want the first of 2 MiB", a.ID)
-	}
+	equal(t, a.ID, 156, "window")
 }
 
 func TestAssertion18_FreeTLB(t *testing.T) {
@@ -250,9 +242,7 @@ func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 			r.fn.stores = nil
 			want(t, "configure", configure(f, w.ID, c), nil)
 			if a == chip.Wormhole {
-				if d := cmp.Diff([][4]uint64{{0, reg, 8, r.fn.words[[2]uint64{0, reg}]}}, r.fn.stores); d != "" {
-					t.Errorf("stores (-want +got):\n%s", d)
-				}
+				noDiff(t, r.fn.stores, [][4]uint64{{0, reg, 8, r.fn.words[[2]uint64{0, reg}]}}, "stores")
 				return r.fn.words[[2]uint64{0, reg}], 0
 			}
 			if len(r.fn.stores) != 3 || r.fn.stores[0][2] != 4 || r.fn.stores[1][2] != 4 || r.fn.stores[2][2] != 4 {
@@ -266,9 +256,7 @@ func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 			t.Errorf("values that are too wide left %#x %#x", wideLo, wideHi)
 		}
 		vcLo, vcHi := read(kabi.NOCTLBConfig{StaticVC: 1})
-		if same := vcLo == 0 && vcHi == 0; same != (a == chip.Wormhole) {
-			t.Errorf("static_vc gave %#x %#x", vcLo, vcHi)
-		}
+		equal(t, vcLo == 0 && vcHi == 0, a == chip.Wormhole, "static_vc is %#x %#x: it stays", vcLo, vcHi)
 	})
 }
 
@@ -279,9 +267,7 @@ func TestConfigureClearsStrides(t *testing.T) {
 	m := mmap(t, "registers", f, 0x1FC00000, int(pageSize()), nil)
 	m.IO.Store(0x9D8+4*uint64(w.ID), 4, 0x55)
 	want(t, "configure", configure(f, w.ID, kabi.NOCTLBConfig{}), nil)
-	if v := r.fn.words[[2]uint64{0, 0x1FC009D8 + 4*uint64(w.ID)}]; v != 0 {
-		t.Errorf("stride is %#x", v)
-	}
+	equal(t, r.fn.words[[2]uint64{0, 0x1FC009D8 + 4*uint64(w.ID)}], 0, "stride")
 }
 
 func TestAssertion22_WindowsRetargetAtOnce(t *testing.T) {
