@@ -15,9 +15,7 @@ func benchBoards(b *testing.B, bench func(b *testing.B, c board, f *ttsim.Functi
 			f := s.Functions()[0]
 			b.ReportAllocs()
 			bench(b, c, f)
-			if err := s.Sync(); err != nil {
-				b.Fatal(err)
-			}
+			must(b, s.Sync())
 		})
 	}
 }

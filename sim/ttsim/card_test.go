@@ -40,9 +40,7 @@ func TestCardLost(t *testing.T) {
 			if !errors.Is(err, kmd.ErrDeviceLost) || !errors.As(err, &e) || e.Category != "UnimplementedFunctionality" {
 				t.Errorf("a refused access gave %v", err)
 			}
-			if err := d.Fault(); !errors.Is(err, e) {
-				t.Errorf("fault %v, want %v", err, e)
-			}
+			fails(t, d.Fault(), e, "fault")
 			if err := d.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
@@ -50,9 +48,7 @@ func TestCardLost(t *testing.T) {
 			if err := d.Fault(); err != nil {
 				t.Errorf("fault %v after opening again", err)
 			}
-			if v, err := d.Read32(xy, 0x20000); err != nil || v != 0 {
-				t.Errorf("L1 reads %#x, %v, want 0", v, err)
-			}
+			equal(t, value(d.Read32(xy, 0x20000))(t), 0, "L1")
 		})
 	}
 }
@@ -75,9 +71,7 @@ func TestCardReset(t *testing.T) {
 				}
 			}
 			again := open(t, card)
-			if v, err := again.Read32(xy, 0x20000); err != nil || v != 0 {
-				t.Errorf("L1 reads %#x, %v, want 0", v, err)
-			}
+			equal(t, value(again.Read32(xy, 0x20000))(t), 0, "L1")
 			must(t, f.Close())
 		})
 	}
@@ -99,9 +93,7 @@ func TestCards(t *testing.T) {
 	}
 	must(t, s.Sync())
 	for i, m := range memory {
-		if got := binary.LittleEndian.Uint32(m.Bytes()); got != uint32(0x100+i) {
-			t.Errorf("host memory of card %d is %#x", i, got)
-		}
+		equal(t, binary.LittleEndian.Uint32(m.Bytes()), uint32(0x100+i), "host memory of card %d", i)
 	}
 	for _, d := range devices {
 		must(t, d.Close())

@@ -55,18 +55,14 @@ func TestKilled(t *testing.T) {
 			!strings.Contains(err.Error(), "killed") {
 			t.Fatalf("fault %v, want one that names the signal", err)
 		}
-		if got := f.BARLoad(0, b.window, 8); got != ^uint64(0) {
-			t.Errorf("a device without a process answers %#x", got)
-		}
+		equal(t, f.BARLoad(0, b.window, 8), ^uint64(0), "a device without a process answers")
 		must(t, f.Reset())
 		if err := f.Fault(); err != nil {
 			t.Errorf("after a reset there is the fault %v", err)
 		}
 		off := b.at(f, b.x, b.y, 0x20000)
 		f.BARStore(0, off, 4, 7)
-		if got := f.BARLoad(0, off, 4); got != 7 {
-			t.Errorf("after a reset L1 reads %#x, want 7", got)
-		}
+		equal(t, f.BARLoad(0, off, 4), 7, "after a reset L1")
 		f.Sim().Close()
 		if kids := children(t, os.Getpid()); len(kids) != 0 {
 			t.Errorf("processes %v are left", kids)
@@ -115,16 +111,10 @@ func TestResetForgets(t *testing.T) {
 		f.BARStore(0, b.at(f, b.x, b.y, 0x20000), 4, 7)
 		f.ConfigWrite(4, 1<<6)
 		must(t, f.Reset())
-		if got := f.ConfigRead(4); got != 0 {
-			t.Errorf("command register %#x after a reset, want 0", got)
-		}
-		if got := f.BARLoad(0, b.at(f, b.x, b.y, 0x20000), 4); got != 0 {
-			t.Errorf("L1 reads %#x after a reset, want 0", got)
-		}
+		equal(t, f.ConfigRead(4), 0, "command register after a reset")
+		equal(t, f.BARLoad(0, b.at(f, b.x, b.y, 0x20000), 4), 0, "L1 after a reset")
 		f.Close()
-		if err := f.Reset(); !errors.Is(err, ttsim.ErrClosed) {
-			t.Errorf("Reset after Close: %v, want ErrClosed", err)
-		}
+		fails(t, f.Reset(), ttsim.ErrClosed, "Reset after Close")
 	})
 }
 
@@ -145,9 +135,7 @@ func TestResetWithoutTheLibrary(t *testing.T) {
 	if err := s.Fault(); !errors.As(err, &e) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("fault %v, want why the reset failed", err)
 	}
-	if err := s.Sync(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("sync: %v, want why the reset failed", err)
-	}
+	fails(t, s.Sync(), fs.ErrNotExist, "sync")
 	write()
 	must(t, s.Reset())
 	if err := s.Sync(); err != nil || s.Fault() != nil {
@@ -236,9 +224,7 @@ func TestWrongServer(t *testing.T) {
 	if _, err := ttsim.Start(path); !errors.Is(err, ttsim.ErrNoServer) || !strings.Contains(err.Error(), "ttsim.Server") {
 		t.Errorf("without a server: %v", err)
 	}
-	if _, err := ttsim.Start(path, ttsim.Server("/nonexistent/program")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("with a program that doesn't exist: %v", err)
-	}
+	fails(t, second(ttsim.Start(path, ttsim.Server("/nonexistent/program"))), fs.ErrNotExist, "with a program that doesn't exist")
 	_, err := ttsim.Start(path, ttsim.Server("/bin/echo", "hello"))
 	var e *ttsim.Error
 	if !errors.As(err, &e) || e.Category != ttsim.CategoryExit || !strings.Contains(err.Error(), "hello") {

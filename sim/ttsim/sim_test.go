@@ -109,9 +109,7 @@ func (m *sysmem) word(off int) uint32 {
 
 func TestIdentity(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
-		if got := f.ConfigRead(0); got != b.id {
-			t.Errorf("config word 0 = %#x, want %#x", got, b.id)
-		}
+		equal(t, f.ConfigRead(0), b.id, "config word 0")
 		if v, d := f.ID(); uint32(v)|uint32(d)<<16 != b.id {
 			t.Errorf("ID() = %#x %#x, want %#x", v, d, b.id)
 		}
@@ -128,15 +126,11 @@ func TestBARSizing(t *testing.T) {
 			mask := uint64(f.ConfigRead(off+4))<<32 | uint64(f.ConfigRead(off)&^0xF)
 			f.ConfigWrite(off, lo)
 			f.ConfigWrite(off+4, hi)
-			if got := ^mask + 1; got != b.barSize[i] {
-				t.Errorf("BAR %d has %#x bytes, want %#x", 2*i, got, b.barSize[i])
-			}
+			equal(t, ^mask+1, b.barSize[i], "BAR %d has bytes", 2*i)
 		}
 		off := b.at(f, b.x, b.y, 0x20000)
 		f.BARStore(0, off, 4, 0x12345678)
-		if got := f.BARLoad(0, off, 4); got != 0x12345678 {
-			t.Errorf("L1 reads %#x after the BARs were sized", got)
-		}
+		equal(t, f.BARLoad(0, off, 4), 0x12345678, "L1 after the BARs were sized")
 	})
 }
 
@@ -151,9 +145,7 @@ func TestL1(t *testing.T) {
 			width int
 			want  uint64
 		}{{0, 8, 0x1122CDEF55AB7788}, {0, 4, 0x55AB7788}, {4, 4, 0x1122CDEF}, {4, 2, 0xCDEF}, {2, 1, 0xAB}, {7, 1, 0x11}} {
-			if got := f.BARLoad(0, off+c.off, c.width); got != c.want {
-				t.Errorf("load of %d bytes at %d = %#x, want %#x", c.width, c.off, got, c.want)
-			}
+			equal(t, f.BARLoad(0, off+c.off, c.width), c.want, "load of %d bytes at %d", c.width, c.off)
 		}
 		want := make([]byte, 700_000) // several chunks of every kind, and the ring wraps
 		for i := range want {
@@ -182,9 +174,7 @@ func eventually(t *testing.T, f *ttsim.Function, what string, cond func() bool) 
 func TestProgram(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		load(b, f, program)
-		if got := f.BARLoad(0, b.at(f, b.x, b.y, 0xFFB121B0), 4); got != 0x47800 {
-			t.Errorf("soft reset reads %#x, want 0x47800", got)
-		}
+		equal(t, f.BARLoad(0, b.at(f, b.x, b.y, 0xFFB121B0), 4), 0x47800, "soft reset")
 		release(b, f)
 		off := b.at(f, b.x, b.y, 0x30000)
 		eventually(t, f, "the store", func() bool { return f.BARLoad(0, off, 4) == 0xD0DE })
@@ -224,16 +214,10 @@ func TestManualClock(t *testing.T) {
 		release(b, f)
 		off := b.at(f, b.x, b.y, 0x30000)
 		must(t, f.Sim().Clock(3))
-		if got := f.BARLoad(0, off, 4); got != 0 {
-			t.Errorf("after 3 clocks the word is %#x, want 0", got)
-		}
+		equal(t, f.BARLoad(0, off, 4), 0, "after 3 clocks the word")
 		must(t, f.Sim().Clock(1))
-		if got := f.BARLoad(0, off, 4); got != 0xD0DE {
-			t.Errorf("after 4 clocks the word is %#x, want 0xd0de", got)
-		}
-		if got := f.Sim().Clocks(); got != 4 {
-			t.Errorf("%d clocks, want 4", got)
-		}
+		equal(t, f.BARLoad(0, off, 4), 0xD0DE, "after 4 clocks the word")
+		equal(t, f.Sim().Clocks(), 4, "clocks")
 	}, ttsim.ManualClock())
 }
 
@@ -254,16 +238,12 @@ func TestHostDMA(t *testing.T) {
 		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x100000)
 		got := make([]byte, 13)
 		f.BARRead(0, off+0x40, got)
-		if string(got) != "from the host" {
-			t.Errorf("the device read %q", got)
-		}
+		equal(t, string(got), "from the host", "the device read %q", got)
 		f.BARStore(0, off+0x80, 4, 0xCAFE)
 		big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
 		f.BARWrite(0, off+0x100, big)
 		must(t, f.Sim().Sync())
-		if got := m.word(0x80); got != 0xCAFE {
-			t.Errorf("host word %#x, want 0xcafe", got)
-		}
+		equal(t, m.word(0x80), 0xCAFE, "host word")
 		if !bytes.Equal(m.mem[0x100:][:len(big)], big) {
 			t.Error("a large write to host memory differs")
 		}
@@ -286,9 +266,7 @@ func TestControllerRegisters(t *testing.T) {
 		f.BARStore(0, 0x1FF3007C, 4, v)
 	}
 	registers(1 << 21)
-	if got := f.BARLoad(0, off, 4); got != 0 {
-		t.Errorf("%#x before anybody stored", got)
-	}
+	equal(t, f.BARLoad(0, off, 4), 0, "the word before anybody stored")
 	f.BARStore(0, off, 4, 0x2810)
 	registers(0) // without waiting for that
 	f.BARStore(0, off, 4, 0xCAFE)
@@ -296,16 +274,12 @@ func TestControllerRegisters(t *testing.T) {
 		t.Errorf("host memory is %#x, its first word there %#x", got, m.word(0x78))
 	}
 	registers(1 << 21)
-	if got := f.BARLoad(0, off, 4); got != 0x2810 {
-		t.Errorf("the register is %#x, want 0x2810", got)
-	}
+	equal(t, f.BARLoad(0, off, 4), 0x2810, "the register")
 	registers(0)
 	must(t, f.Fault())
 	must(t, f.Reset())
 	f.BARStore(0, 0x1FF30078, 4, 1<<21)
-	if got := f.BARLoad(0, b.at(f, b.pcieX, b.pcieY, b.noc)+0x78, 4); got != 0 {
-		t.Errorf("the register is %#x after a reset", got)
-	}
+	equal(t, f.BARLoad(0, b.at(f, b.pcieX, b.pcieY, b.noc)+0x78, 4), 0, "the register after a reset")
 }
 
 func TestResetAsked(t *testing.T) {
@@ -313,9 +287,7 @@ func TestResetAsked(t *testing.T) {
 	send := func(bar int, base, code uint64) {
 		f.BARStore(bar, base+0x74, 4, 0xAA00|code)
 		f.BARStore(bar, base+0x100, 4, 1<<16)
-		if got := f.BARLoad(bar, base+0x74, 4); got != code {
-			t.Errorf("message %#x: status %#x", code, got)
-		}
+		equal(t, f.BARLoad(bar, base+0x74, 4), code, "message %#x: status", code)
 	}
 	const bar0, bar4 = 0x1FF30000, 0x1F30000
 	send(0, bar0, 0x56) // nothing listens
@@ -336,9 +308,7 @@ func TestResetAsked(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		f.BARStore(2, 0, 8, 0) // BAR2 takes 32-bit accesses only
-		if got := f.BARLoad(0, b.window, 4); got != 0xFFFFFFFF {
-			t.Errorf("a stopped device answers %#x, want all-ones", got)
-		}
+		equal(t, f.BARLoad(0, b.window, 4), 0xFFFFFFFF, "a stopped device answers")
 		var e *ttsim.Error
 		if !errors.As(f.Fault(), &e) {
 			t.Fatalf("fault %v, want an *Error", f.Fault())
@@ -352,12 +322,8 @@ func TestRefusal(t *testing.T) {
 			t.Errorf("a stopped device's bulk read gives %x", p)
 		}
 		f.BARStore(0, b.window, 4, 1)
-		if got := f.ConfigRead(0); got != 0xFFFFFFFF {
-			t.Errorf("a stopped device's config space reads %#x", got)
-		}
-		if err := f.Sim().Clock(1); !errors.Is(err, e) {
-			t.Errorf("Clock on a stopped device: %v", err)
-		}
+		equal(t, f.ConfigRead(0), 0xFFFFFFFF, "a stopped device's config space")
+		fails(t, f.Sim().Clock(1), e, "Clock on a stopped device")
 	})
 }
 
@@ -388,16 +354,12 @@ func TestTwoDevices(t *testing.T) {
 		mem[i] = &sysmem{base: 0xFFFF_0000, mem: make([]byte, 0x1000)}
 		f.AttachDMA(mem[i])
 		outbound(b, f, 0x4000, 0x4FFF, mem[i].base)
-		if got := f.BARLoad(2, b.iatu+0x18, 4); got != 0 {
-			t.Errorf("device %d's upper target reads %#x, want what was written", i, got)
-		}
+		equal(t, f.BARLoad(2, b.iatu+0x18, 4), 0, "device %d's upper target", i)
 		f.BARStore(0, b.at(f, b.x, b.y, 0x20000), 4, uint64(0x100+i))
 		binary.LittleEndian.PutUint32(mem[i].mem[8:], uint32(0x300+i))
 	}
 	for i, f := range s.Functions() {
-		if got := f.BARLoad(0, b.window+0x20000, 4); got != uint64(0x100+i) {
-			t.Errorf("device %d reads %#x", i, got)
-		}
+		equal(t, f.BARLoad(0, b.window+0x20000, 4), uint64(0x100+i), "device %d", i)
 		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x4000)
 		f.BARStore(0, off, 4, uint64(0x200+i))
 		if got := f.BARLoad(0, off, 4); got != uint64(0x200+i) || mem[i].word(0) != uint32(0x200+i) {
@@ -409,19 +371,13 @@ func TestTwoDevices(t *testing.T) {
 		off := b.at(f, b.x, b.y, 0x20100)
 		eventually(t, f, "the NoC read", func() bool { return f.BARLoad(0, off+8, 4) == uint64(0x300+i) })
 	}
-	if err := s.Functions()[0].Reset(); !errors.Is(err, ttsim.ErrSharedReset) {
-		t.Errorf("Reset of one of two: %v, want ErrSharedReset", err)
-	}
+	fails(t, s.Functions()[0].Reset(), ttsim.ErrSharedReset, "Reset of one of two")
 	if err := s.Reset(); err != nil {
 		t.Errorf("Reset of both: %v", err)
 	}
-	if got := s.Functions()[1].BARLoad(0, b.at(s.Functions()[1], b.x, b.y, 0x20000), 4); got != 0 {
-		t.Errorf("after the reset of both, L1 reads %#x", got)
-	}
+	equal(t, s.Functions()[1].BARLoad(0, b.at(s.Functions()[1], b.x, b.y, 0x20000), 4), 0, "after the reset of both, L1")
 	s.Functions()[0].Close()
-	if got := s.Functions()[1].ConfigRead(0); got != b.id {
-		t.Errorf("after the other function was closed, config reads %#x", got)
-	}
+	equal(t, s.Functions()[1].ConfigRead(0), b.id, "after the other function was closed, config")
 	s.Functions()[1].Close()
 	if err := s.Fault(); err != nil {
 		t.Errorf("closing gave the fault %v", err)
@@ -432,12 +388,8 @@ func TestClosed(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		must(t, f.Close())
 		must(t, f.Close())
-		if got := f.BARLoad(0, 0, 2); got != 0xFFFF {
-			t.Errorf("a closed device answers %#x", got)
-		}
-		if err := f.Sim().Sync(); !errors.Is(err, ttsim.ErrClosed) {
-			t.Errorf("Sync: %v, want ErrClosed", err)
-		}
+		equal(t, f.BARLoad(0, 0, 2), 0xFFFF, "a closed device answers")
+		fails(t, f.Sim().Sync(), ttsim.ErrClosed, "Sync")
 		if err := f.Fault(); err != nil {
 			t.Errorf("fault %v after an ordinary end", err)
 		}
@@ -454,9 +406,7 @@ func TestAccessesDoNotAllocate(t *testing.T) {
 			"bulk write": func() { f.BARWrite(0, off, p) },
 			"bulk read":  func() { f.BARRead(0, off, p) },
 		} {
-			if n := testing.AllocsPerRun(100, access); n != 0 {
-				t.Errorf("a %s makes %v allocations", what, n)
-			}
+			equal(t, testing.AllocsPerRun(100, access), 0, "allocations of a %s", what)
 		}
 	})
 }
@@ -477,3 +427,21 @@ func value[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+// fails fails the test unless err is want.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf(what+": %v, want %v", append(args, err, want)...)
+	}
+}
+
+func second[V any](_ V, err error) error { return err }
