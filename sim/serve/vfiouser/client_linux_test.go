@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -28,24 +27,16 @@ func TestEnumerate(t *testing.T) {
 			if id, want := c.ConfigRead(0), uint32(p.PCI.Device)<<16|0x1E52; id != want {
 				t.Errorf("ids %#x, want %#x", id, want)
 			}
-			if v := c.ConfigRead(regSubsystem); v != chip.BoardN300<<16|0x1E52 {
-				t.Errorf("subsystem ids %#x", v)
-			}
-			if v := c.ConfigRead(regClass); v != p.PCI.Class<<8|uint32(p.PCI.Revision) {
-				t.Errorf("class and revision %#x", v)
-			}
+			equal(t, c.ConfigRead(regSubsystem), chip.BoardN300<<16|0x1E52, "subsystem ids")
+			equal(t, c.ConfigRead(regClass), p.PCI.Class<<8|uint32(p.PCI.Revision), "class and revision")
 			for _, bar := range []uint32{0, 2, 4} {
 				at := regBAR + 4*bar
 				kind := c.ConfigRead(at)
 				c.ConfigWrite(at, ^uint32(0))
 				c.ConfigWrite(at+4, ^uint32(0))
 				mask := uint64(c.ConfigRead(at)&^0xF) | uint64(c.ConfigRead(at+4))<<32
-				if size := ^mask + 1; size != p.PCI.BARSize[bar] {
-					t.Errorf("BAR %d has %#x bytes, want %#x", bar, size, p.PCI.BARSize[bar])
-				}
-				if size, err := c.RegionSize(int(bar)); err != nil || size != p.PCI.BARSize[bar] {
-					t.Errorf("region %d has %#x bytes, %v", bar, size, err)
-				}
+				equal(t, ^mask+1, p.PCI.BARSize[bar], "bytes of BAR %d", bar)
+				equal(t, value(c.RegionSize(int(bar)))(t), p.PCI.BARSize[bar], "bytes of region %d", bar)
 				if kind&0xF != 4 && kind&0xF != 0xC {
 					t.Errorf("BAR %d is of kind %#x, want 64-bit memory", bar, kind)
 				}
@@ -55,9 +46,7 @@ func TestEnumerate(t *testing.T) {
 				v := c.ConfigRead(at)
 				caps, at = append(caps, byte(v)), v>>8&0xFF
 			}
-			if d := cmp.Diff([]byte{1, 5, 0x10}, caps); d != "" {
-				t.Errorf("capabilities (-want +got):\n%s", d)
-			}
+			noDiff(t, caps, []byte{1, 5, 0x10}, "capabilities")
 			must(t, c.Fault())
 		})
 	}
@@ -82,9 +71,7 @@ func TestResetMarker(t *testing.T) {
 		if v := c.ConfigRead(regCommand); v&(1<<6) != 0 {
 			t.Errorf("%s: command %#x after the reset", name, v)
 		}
-		if d := cmp.Diff([]string{"reset"}, f.done()); d != "" {
-			t.Errorf("%s (-want +got):\n%s", name, d)
-		}
+		noDiff(t, f.done(), []string{"reset"}, "%s", name)
 	}
 }
 
@@ -150,19 +137,13 @@ func TestMemory(t *testing.T) {
 	}
 
 	must(t, f.dma.WriteHost(0x10_0FFC, []byte{1, 2, 3, 4, 5, 6, 7, 8}))
-	if d := cmp.Diff([]byte{1, 2, 3, 4}, mem[2*page-4:2*page]); d != "" {
-		t.Errorf("end of the first part (-want +got):\n%s", d)
-	}
-	if d := cmp.Diff([]byte{5, 6, 7, 8}, mem[3*page:3*page+4]); d != "" {
-		t.Errorf("start of the second part (-want +got):\n%s", d)
-	}
+	noDiff(t, mem[2*page-4:2*page], []byte{1, 2, 3, 4}, "end of the first part")
+	noDiff(t, mem[3*page:3*page+4], []byte{5, 6, 7, 8}, "start of the second part")
 	binary.LittleEndian.PutUint64(mem[page+8:], 0x1122334455667788)
 	for n, want := range map[int][]byte{4: {0x88, 0x77, 0x66, 0x55}, 8: {0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11}} {
 		got := make([]byte, n)
 		must(t, f.dma.ReadHost(0x10_0008, got))
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%d bytes (-want +got):\n%s", n, d)
-		}
+		noDiff(t, got, want, "%d bytes", n)
 	}
 	refused("not mapped the memory for that", f.dma.WriteHost(0x20_0000, []byte{1}))
 	refused("no memory there", f.dma.ReadHost(0x10_1FFF, make([]byte, 2)))
@@ -195,14 +176,10 @@ func TestMapRefused(t *testing.T) {
 		"nothing":                 func() error { return c.Map(fd, 0, 0, 0, true) },
 		"more descriptors than 8": func() error { return c.ask(cmdDMAMap, one, nil, fd, fd, fd, fd, fd, fd, fd, fd, fd) },
 	} {
-		if err := m(); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%s: %v, want EINVAL", name, err)
-		}
+		fails(t, m(), syscall.EINVAL, "%s", name)
 	}
 	for _, fd := range []int{fd, int(null.Fd())} {
-		if n := opened(t, fd); n != 1 {
-			t.Errorf("%d descriptors of the file are open, want the test's own", n)
-		}
+		equal(t, opened(t, fd), 1, "open descriptors of the file")
 	}
 }
 
@@ -227,33 +204,21 @@ func TestInterrupts(t *testing.T) {
 	}
 	card.Interrupt()
 	card.Interrupt()
-	if n := gotINTx(); n != 1 {
-		t.Errorf("INTA came %d times while it was masked, want 1", n)
-	}
+	equal(t, gotINTx(), 1, "times that INTA came while it was masked")
 	must(t, c.Unmask())
-	if n := gotINTx(); n != 1 {
-		t.Errorf("INTA came %d times when it was unmasked, want 1", n)
-	}
+	equal(t, gotINTx(), 1, "times that INTA came when it was unmasked")
 	c.ConfigWrite(capMSI, 1<<16)
 	if v := c.ConfigRead(capMSI); v>>16&msiEnable == 0 {
 		t.Fatalf("messages aren't on: %#x", v)
 	}
 	card.Interrupt()
-	if n := gotMSI(); n != 1 {
-		t.Errorf("the message came %d times", n)
-	}
+	equal(t, gotMSI(), 1, "times that the message came")
 	must(t, c.irqs(irqDataNone|irqActionTrigger, irqMSI, 0))
 	card.Interrupt()
-	if n := gotMSI(); n != 0 {
-		t.Errorf("the message came %d times after it was turned off", n)
-	}
+	equal(t, gotMSI(), 0, "times that the message came after it was turned off")
 	fd, _ := memory(t, 4096)
-	if err := c.Events(irqMSI, fd); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("an event descriptor that is none: %v", err)
-	}
-	if err := c.irqs(irqDataEventFD|irqActionUnmask, irqINTx, 1, intx); !errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Errorf("unmasking by an event: %v", err)
-	}
+	fails(t, c.Events(irqMSI, fd), syscall.EINVAL, "an event descriptor that is none")
+	fails(t, c.irqs(irqDataEventFD|irqActionUnmask, irqINTx, 1, intx), syscall.EOPNOTSUPP, "unmasking by an event")
 }
 
 func TestPosted(t *testing.T) {
@@ -264,12 +229,8 @@ func TestPosted(t *testing.T) {
 		c.BARStore(0, uint64(8*i), 8, uint64(i+1))
 	}
 	close(f.busy)
-	if v := c.BARLoad(0, 8*(n-1), 8); v != n {
-		t.Errorf("the last store is read back as %d, want %d", v, n)
-	}
-	if l := len(f.done()); l != n+1 {
-		t.Errorf("%d accesses, want %d", l, n+1)
-	}
+	equal(t, c.BARLoad(0, 8*(n-1), 8), n, "the last store is read back as")
+	equal(t, len(f.done()), n+1, "accesses")
 }
 
 type slow struct {
@@ -288,9 +249,7 @@ func TestReconnect(t *testing.T) {
 	before := descriptors(t)
 	for i := range 5 {
 		c := value(Dial(t.Context(), path))(t)
-		if v := c.BARLoad(0, 0x100, 8); v != uint64(i) {
-			t.Errorf("client %d finds %d", i, v)
-		}
+		equal(t, c.BARLoad(0, 0x100, 8), uint64(i), "client %d finds", i)
 		fd := value(unix.MemfdCreate("guest", unix.MFD_CLOEXEC))(t)
 		must(t, errors.Join(unix.Ftruncate(fd, 4096), c.Map(fd, 0, 0, 4096, true), unix.Close(fd)))
 		c.BARStore(0, 0x100, 8, uint64(i+1))
@@ -312,17 +271,13 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	dial(t, path).ConfigRead(0) // is served
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
-	if _, err := Dial(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("dialed %v", err)
-	}
+	fails(t, second(Dial(ctx, path)), context.DeadlineExceeded, "dialed")
 }
 
 func joined(t *testing.T) (conn, peer *net.UnixConn) {
 	t.Helper()
 	conn, f, err := serve.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if peer, err = serve.ConnOf(f); err != nil {
 		t.Fatal(err)
@@ -357,12 +312,8 @@ func TestCloseUnderAnAccess(t *testing.T) {
 		t.Errorf("fault %v", err)
 	}
 	must(t, c.Close())
-	if v := <-loaded; v != 0xFFFFFFFF {
-		t.Errorf("a load without an answer gives %#x", v)
-	}
-	if err := c.Fault(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("fault %v", err)
-	}
+	equal(t, <-loaded, 0xFFFFFFFF, "a load without an answer")
+	fails(t, c.Fault(), net.ErrClosed, "fault")
 }
 
 func TestStranger(t *testing.T) {
@@ -374,12 +325,8 @@ func TestStranger(t *testing.T) {
 	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Error(err)
 	}
-	if err := <-why; !errors.Is(err, ErrProtocol) {
-		t.Errorf("the server says %v", err)
-	}
-	if id := dial(t, path).ConfigRead(0); id != 0x401E1E52 {
-		t.Errorf("ids %#x", id)
-	}
+	fails(t, <-why, ErrProtocol, "the server says")
+	equal(t, dial(t, path).ConfigRead(0), 0x401E1E52, "ids")
 }
 
 func TestStopped(t *testing.T) {
@@ -404,8 +351,6 @@ func TestNotPresented(t *testing.T) {
 		"an odd BAR":           {Arch: chip.Wormhole, BAR4Size: 12345},
 		"a BAR too large":      {Arch: chip.Wormhole, BAR4Size: 1 << 40},
 	} {
-		if _, err := New(newFake(chip.Wormhole), c); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, second(New(newFake(chip.Wormhole), c)), ErrConfig, "%s", name)
 	}
 }

@@ -55,8 +55,6 @@ func FuzzConnection(f *testing.F) {
 		<-ended
 		<-read
 		peer.Close()
-		if n := len(card.mem.ranges); n != 0 {
-			t.Errorf("%d ranges of memory are left", n)
-		}
+		equal(t, len(card.mem.ranges), 0, "ranges of memory that are left")
 	})
 }

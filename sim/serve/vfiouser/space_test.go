@@ -1,8 +1,10 @@
 package vfiouser
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -25,19 +27,13 @@ func TestErrorReporting(t *testing.T) {
 		order.PutUint32(s.now[off:], unsupported|1<<12|1<<6)
 		store(off, 0)
 		store(off, 1<<31) // which no error has
-		if v := read(off); v != unsupported|1<<12|1<<6 {
-			t.Errorf("status %#x is %#x after stores of bits that aren't set", off, v)
-		}
+		equal(t, read(off), unsupported|1<<12|1<<6, "status %#x after stores of bits that aren't set", off)
 		store(off, 1<<12)
-		if v := read(off); v != unsupported|1<<6 {
-			t.Errorf("status %#x is %#x after a store of bit 12", off, v)
-		}
+		equal(t, read(off), unsupported|1<<6, "status %#x after a store of bit 12", off)
 	}
 	s.now[capExpress+0x0A] = 0x0F
 	store(capExpress+0x08, 0x5810|1<<16)
-	if v := read(capExpress + 0x08); v != 0x5810|0xE<<16 {
-		t.Errorf("device control and status are %#x", v)
-	}
+	equal(t, read(capExpress+0x08), 0x5810|0xE<<16, "device control and status")
 	for _, r := range []struct {
 		off            int
 		start, changed uint32
@@ -49,18 +45,12 @@ func TestErrorReporting(t *testing.T) {
 		{capErrors + 0x18, 0x000000A0, 0x000001E0},
 		{capErrors + 0x1C, 0, 0},
 	} {
-		if v := read(r.off); v != r.start {
-			t.Errorf("register %#x starts as %#x, want %#x", r.off, v, r.start)
-		}
+		equal(t, read(r.off), r.start, "register %#x starts as", r.off)
 		store(r.off, ^uint32(0))
-		if v := read(r.off); v != r.changed {
-			t.Errorf("register %#x is %#x after a store of ones, want %#x", r.off, v, r.changed)
-		}
+		equal(t, read(r.off), r.changed, "register %#x is after a store of ones", r.off)
 	}
 	s.reset()
-	if v := read(capErrors + 0x08); v != uncorrectableMask {
-		t.Errorf("the mask is %#x after a reset", v)
-	}
+	equal(t, read(capErrors+0x08), uncorrectableMask, "the mask after a reset")
 }
 
 // must ends the test on an error.
@@ -79,3 +69,29 @@ func value[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+// noDiff is equal for slices, maps and structs.
+func noDiff(t testing.TB, got, want any, what string, args ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
+	}
+}
+
+// fails fails the test unless err is want.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf(what+": %v, want %v", append(args, err, want)...)
+	}
+}
+
+func second[V any](_ V, err error) error { return err }

@@ -130,12 +130,8 @@ func TestMessages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, f := talk(t, chip.Blackhole)
 			got := value(s.answer(parse(t, c.ask)))(t)
-			if d := cmp.Diff(hex.EncodeToString(bytesOf(t, c.want)), hex.EncodeToString(got)); d != "" {
-				t.Errorf("reply (-want +got):\n%s", d)
-			}
-			if d := cmp.Diff(c.did, f.done()); d != "" {
-				t.Errorf("accesses (-want +got):\n%s", d)
-			}
+			noDiff(t, hex.EncodeToString(got), hex.EncodeToString(bytesOf(t, c.want)), "reply")
+			noDiff(t, f.done(), c.did, "accesses")
 		})
 	}
 }
@@ -152,9 +148,7 @@ func TestMapMessages(t *testing.T) {
 		{"0500 0200 30000000 00000000 00000000  20000000 03000000 0000000000000000 00f0ffffffffffff 0020000000000000", "0500 0200 10000000 21000000 16000000"},
 	} {
 		got := value(s.answer(parse(t, c.ask)))(t)
-		if d := cmp.Diff(hex.EncodeToString(bytesOf(t, c.want)), hex.EncodeToString(got)); d != "" {
-			t.Errorf("reply to %s (-want +got):\n%s", c.ask, d)
-		}
+		noDiff(t, hex.EncodeToString(got), hex.EncodeToString(bytesOf(t, c.want)), "reply to %s", c.ask)
 	}
 }
 
@@ -171,9 +165,7 @@ func TestVersion(t *testing.T) {
 			body := append(append([]byte{0, 0, 1, 0}, c.ask...), 0)
 			got := value(s.answer(&message{header: header{ID: 7, Command: cmdVersion}, body: body}))(t)
 			want := append(append([]byte{0, 0, 1, 0}, c.want...), 0)
-			if d := cmp.Diff(string(want), string(got[headerSize:])); d != "" {
-				t.Errorf("answer (-want +got):\n%s", d)
-			}
+			noDiff(t, string(got[headerSize:]), string(want), "answer")
 			h, err := parseHeader(got)
 			if d := cmp.Diff(header{ID: 7, Command: cmdVersion, Size: uint32(len(got)), Flags: typeReply}, h); d != "" || err != nil {
 				t.Errorf("header, %v (-want +got):\n%s", err, d)
