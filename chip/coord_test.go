@@ -251,8 +251,6 @@ func TestEncodings(t *testing.T) {
 		{"Wormhole node id on NoC 1", mustNew(t, Wormhole, Harvesting{}).NodeID(NOC1, XY{1, 1}), 0x0060A288},
 		{"Blackhole node id on NoC 1", mustNew(t, Blackhole, Harvesting{}).NodeID(NOC1, XY{1, 2}), 0x0061124F},
 	} {
-		if tc.got != tc.want {
-			t.Errorf("%s: %#x, want %#x", tc.name, tc.got, tc.want)
-		}
+		equal(t, tc.got, tc.want, "%s", tc.name)
 	}
 }

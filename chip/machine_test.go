@@ -47,9 +47,7 @@ func TestMachinesHangTogether(t *testing.T) {
 		if got := [3]int{len(m.Chips), pci, len(m.Links)}; got != want[m.Name] || len(seen) != len(m.Chips) {
 			t.Errorf("%s: chips, with PCI, links: %v, want %v; %d are reached from chip 0", m.Name, got, want[m.Name], len(seen))
 		}
-		if m.Shape[0]*m.Shape[1] != len(m.Chips) {
-			t.Errorf("%s: %v has not %d chips", m.Name, m.Shape, len(m.Chips))
-		}
+		equal(t, m.Shape[0]*m.Shape[1], len(m.Chips), "%s: chips of %v", m.Name, m.Shape)
 	}
 	if _, ok := MachineNamed("abacus"); ok {
 		t.Error("there is a machine called abacus")

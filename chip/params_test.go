@@ -26,12 +26,8 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s: Wormhole %#x, want %#x; Blackhole %#x, want %#x", tc.name, tc.wh, tc.w, tc.bh, tc.b)
 		}
 	}
-	if got := wh.LocalRAMSize; got != [5]uint32{4096, 4096, 2048, 2048, 2048} {
-		t.Errorf("Wormhole local RAM %v", got)
-	}
-	if got := bh.LocalRAMSize; got != [5]uint32{8192, 8192, 4096, 4096, 4096} {
-		t.Errorf("Blackhole local RAM %v", got)
-	}
+	equal(t, wh.LocalRAMSize, [5]uint32{4096, 4096, 2048, 2048, 2048}, "Wormhole local RAM")
+	equal(t, bh.LocalRAMSize, [5]uint32{8192, 8192, 4096, 4096, 4096}, "Blackhole local RAM")
 	if Arch(0).Params() != nil {
 		t.Error("no architecture has parameters")
 	}
@@ -51,9 +47,7 @@ func TestResetBits(t *testing.T) {
 			t.Errorf("%s: %#x, %#x, bits %#x", a, p.ResetAll, p.ResetAllButBRISC, all)
 		}
 	}
-	if Processor(5).ResetBit() != 0 {
-		t.Error("there is no sixth processor")
-	}
+	equal(t, Processor(5).ResetBit(), 0, "there is no sixth processor")
 }
 
 func TestNIURegisters(t *testing.T) {
@@ -110,9 +104,7 @@ func TestStreams(t *testing.T) {
 		want uint32
 	}{{8, 8}, {3, 11}, {-5, 6}, {-8, 0x1FFFE}, {2, 0}} { // as measured on both chips' simulators
 		value = (value + StreamUpdate(step.n)>>6) & (1<<StreamCounterBits - 1)
-		if value != step.want {
-			t.Errorf("after %+d: %#x, want %#x", step.n, value, step.want)
-		}
+		equal(t, value, step.want, "after %+d", step.n)
 	}
 }
 
@@ -131,7 +123,5 @@ func TestNames(t *testing.T) {
 		Core{3, 4}, Tensix, NoTile, L2CPU, TileKind(99), Relaxed, Strict, Posted, Ordering(3))
 	want := "wormhole blackhole arch(9) NoC 1 NoC 0 BRISC NCRISC TRISC2 processor(7) (1,2) (3,4) Tensix no tile L2CPU " +
 		"tile kind(99) relaxed strict posted ordering(3)"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	equal(t, got, want, "names")
 }

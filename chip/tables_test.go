@@ -30,13 +30,9 @@ func TestTileCounts(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.a, diff)
 		}
 		for k, n := range tc.want {
-			if m := len(slices.Collect(c.Tiles(k))); m != n {
-				t.Errorf("%s: %d tiles of %s, want %d", tc.a, m, k, n)
-			}
+			equal(t, len(slices.Collect(c.Tiles(k))), n, "%s: %s tiles", tc.a, k)
 		}
-		if k := c.Kind(XY{uint8(w), 0}); k != NoTile {
-			t.Errorf("%s: outside the grid lies %s", tc.a, k)
-		}
+		equal(t, c.Kind(XY{uint8(w), 0}), NoTile, "%s: outside the grid lies", tc.a)
 	}
 }
 
@@ -106,16 +102,12 @@ func TestFuseOrder(t *testing.T) {
 	tags := map[TelemetryTag]uint32{TagEnabledColumns: 0x3FFF, TagEnabledEthernet: 0x0FFF, TagEnabledGDDR: 0xEF}
 	read := func(tag TelemetryTag) (uint32, bool) { v, ok := tags[tag]; return v, ok }
 	h := HarvestingFromTelemetry(read)
-	if want := (Harvesting{DRAM: 1 << 4, Ethernet: 3 << 12}); h != want {
-		t.Errorf("got %+v, want %+v", h, want)
-	}
+	equal(t, h, (Harvesting{DRAM: 1 << 4, Ethernet: 3 << 12}), "with tags")
 	if c, e, g := h.Telemetry(); c != 0x3FFF || e != 0x0FFF || g != 0xEF {
 		t.Errorf("telemetry %#x %#x %#x", c, e, g)
 	}
 	clear(tags)
-	if h := HarvestingFromTelemetry(read); h != (Harvesting{}) {
-		t.Errorf("without tags: %+v", h)
-	}
+	equal(t, HarvestingFromTelemetry(read), (Harvesting{}), "without tags")
 }
 
 func TestHarvestingRefused(t *testing.T) {
@@ -148,9 +140,7 @@ func TestWormholeBanks(t *testing.T) {
 		if b.Index != i || b.Controller != i/2 || b.Offset != uint64(i&1)<<30 || b.Size != 1<<30 {
 			t.Errorf("bank %d: %+v", i, b)
 		}
-		if b.Endpoint != [2]XY{workers[i], {9 - workers[i].X, 11 - workers[i].Y}} {
-			t.Errorf("bank %d: endpoints %v", i, b.Endpoint)
-		}
+		equal(t, b.Endpoint, [2]XY{workers[i], {9 - workers[i].X, 11 - workers[i].Y}}, "bank %d: endpoints", i)
 	}
 	checkBanks(t, c)
 }
@@ -194,9 +184,7 @@ func TestBlackholeBanks(t *testing.T) {
 func checkBanks(t *testing.T, c *Chip) {
 	t.Helper()
 	for i, b := range c.DRAMBanks() {
-		if b.Index != i {
-			t.Errorf("bank %d has index %d", i, b.Index)
-		}
+		equal(t, b.Index, i, "index of bank %d", i)
 		for port, v := range b.Ports {
 			raw, err := c.Translate(NOC0, v)
 			if tile := c.Tile(raw); err != nil || tile.Kind != DRAM || tile.Index != b.Controller || tile.Port != port || tile.Harvested {
@@ -209,9 +197,7 @@ func checkBanks(t *testing.T, c *Chip) {
 				t.Errorf("bank %d at %s leads to %s on NoC %d (%v)", i, v, raw, n, err)
 			}
 		}
-		if b.HostEndpoint != b.Endpoint[NOC0] {
-			t.Errorf("bank %d: host endpoint %s", i, b.HostEndpoint)
-		}
+		equal(t, b.HostEndpoint, b.Endpoint[NOC0], "bank %d: host endpoint", i)
 	}
 }
 

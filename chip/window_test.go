@@ -108,9 +108,7 @@ func TestWindowPlaces(t *testing.T) {
 		}
 		next := 0
 		for _, w := range p.Windows {
-			if w.First != next {
-				t.Errorf("%s: class %+v does not follow window %d", a, w, next-1)
-			}
+			equal(t, w.First, next, "%s: first window of class %+v after window %d", a, w, next-1)
 			next += w.Count
 			if w.Offset+w.Size*uint64(w.Count) > p.PCI.BARSize[w.BAR] {
 				t.Errorf("%s: class %+v reaches beyond its BAR", a, w)
