@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"errors"
 	"io/fs"
 	"strings"
 	"testing"
@@ -37,13 +36,7 @@ func TestCardsHaveAMachine(t *testing.T) {
 
 func TestFaultyCards(t *testing.T) {
 	d := open(t, sim.Blackhole(sim.Fault("busy-windows")))
-	if _, err := d.OpenWindow(2<<20, kmd.Uncached); !errors.Is(err, kmd.ErrBusy) {
-		t.Errorf("busy windows: %v", err)
-	}
-	if _, err := kmd.Open(t.Context(), sim.Blackhole(sim.Fault("hiccups"))); !errors.Is(err, driver.ErrConfig) {
-		t.Errorf("a fault that isn't known: %v", err)
-	}
-	if _, err := fs.ReadFile(sim.Blackhole(sim.DriverVersion(1, 0, 0)).FS(), "dev"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a machine that can't exist: %v", err)
-	}
+	fails(t, second(d.OpenWindow(2<<20, kmd.Uncached)), kmd.ErrBusy, "busy windows")
+	fails(t, second(kmd.Open(t.Context(), sim.Blackhole(sim.Fault("hiccups")))), driver.ErrConfig, "a fault that isn't known")
+	fails(t, second(fs.ReadFile(sim.Blackhole(sim.DriverVersion(1, 0, 0)).FS(), "dev")), fs.ErrNotExist, "a machine that can't exist")
 }

@@ -2,7 +2,6 @@ package sim_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -91,18 +90,12 @@ func TestImpossibleMachines(t *testing.T) {
 		sim.N300(sim.LinkFault("link-cut=0:8")), sim.N300(sim.LinkFault("link-down=0:1")), sim.N300(sim.LinkFault("link-drop=8")),
 		sim.N300(sim.LinkFault("link-drop=0:8/0")),
 	} {
-		if !errors.Is(m.Err(), emu.ErrConfig) {
-			t.Errorf("%v: %v", m, m.Err())
-		}
+		fails(t, m.Err(), emu.ErrConfig, "%v", m)
 		for _, c := range m.Cards() {
-			if _, err := kmd.Open(t.Context(), c); !errors.Is(err, emu.ErrConfig) {
-				t.Errorf("%v: open: %v", m, err)
-			}
+			fails(t, second(kmd.Open(t.Context(), c)), emu.ErrConfig, "%v: open", m)
 		}
 	}
-	if _, err := kmd.Open(t.Context(), sim.Wormhole(sim.LinkFault("link-down=0:8"))); !errors.Is(err, emu.ErrConfig) {
-		t.Errorf("a link of a card by itself: %v", err)
-	}
+	fails(t, second(kmd.Open(t.Context(), sim.Wormhole(sim.LinkFault("link-down=0:8")))), emu.ErrConfig, "a link of a card by itself")
 	m := machine(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-delay=1:1/5"), sim.LinkFault("link-duplicate=0:9/5")))
 	must(t, m.SetLink(0, 8, true))
 }

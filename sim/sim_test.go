@@ -47,9 +47,7 @@ func TestHarvestedCards(t *testing.T) {
 				t.Fatalf("%v holds %d, %v, want %d: two workers are one tile", core, v, err, w)
 			}
 		}
-		if n != 0 {
-			t.Errorf("%d workers weren't read", n)
-		}
+		equal(t, n, 0, "workers that weren't read")
 	}
 }
 
@@ -68,17 +66,13 @@ func TestCardsStartAndEnd(t *testing.T) {
 	b := open(t, card)
 	first := card.Chip()
 	must(t, a.Write32(xy, 0x40, 7))
-	if v, err := b.Read32(xy, 0x40); v != 7 || err != nil {
-		t.Errorf("a second opener sees %d, %v", v, err)
-	}
+	equal(t, value(b.Read32(xy, 0x40))(t), 7, "what a second opener sees")
 	must(t, errors.Join(a.Close(), b.Close()))
 	c := open(t, card)
 	if card.Chip() == first {
 		t.Error("the chip outlived its last opener")
 	}
-	if v, err := c.Read32(xy, 0x40); v != 0 || err != nil {
-		t.Errorf("a new chip holds %d, %v", v, err)
-	}
+	equal(t, value(c.Read32(xy, 0x40))(t), 0, "a word of a new chip")
 }
 
 func TestCardsThatCannotBe(t *testing.T) {
@@ -104,17 +98,13 @@ func TestResidentCardsThatCannotBe(t *testing.T) {
 		if _, err := card.Driver(); !errors.Is(err, driver.ErrConfig) {
 			t.Errorf("%v", err)
 		}
-		if err := card.Chip().Reset(); !errors.Is(err, emu.ErrClosed) {
-			t.Errorf("the chip runs on: %v", err)
-		}
+		fails(t, card.Chip().Reset(), emu.ErrClosed, "the chip runs on")
 	}
 }
 
 func TestMachineOptions(t *testing.T) {
 	d := open(t, sim.Wormhole(sim.WithoutIOMMU(), sim.DriverVersion(2, 4, 1), sim.Name("card ")))
-	if _, err := d.PinHostMemory(1 << 20); !errors.Is(err, kmd.ErrNotContiguous) {
-		t.Errorf("1 MiB without an IOMMU: %v", err)
-	}
+	fails(t, second(d.PinHostMemory(1<<20)), kmd.ErrNotContiguous, "1 MiB without an IOMMU")
 	if d.Info().Driver.String() != "2.4.1" || d.String() != "card 0" {
 		t.Errorf("driver %v of %v", d.Info().Driver, d)
 	}
@@ -129,9 +119,7 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	if !errors.Is(err, kmd.ErrDeviceLost) || !errors.Is(err, emu.ErrRefused) {
 		t.Errorf("64 bytes to a register: %v", err)
 	}
-	if !errors.Is(d.Fault(), emu.ErrRefused) {
-		t.Errorf("fault %v", d.Fault())
-	}
+	fails(t, d.Fault(), emu.ErrRefused, "fault")
 }
 
 // must ends the test on an error.
@@ -150,3 +138,21 @@ func value[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+// fails fails the test unless err is want.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf(what+": %v, want %v", append(args, err, want)...)
+	}
+}
+
+func second[V any](_ V, err error) error { return err }

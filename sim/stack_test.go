@@ -86,13 +86,9 @@ func tiles(t *testing.T, d *kmd.Device, c *chip.Chip) {
 			}
 		}
 	}
-	if v, err := d.Read32(xy, uint64(p.SoftReset)); err != nil || v != p.ResetAll {
-		t.Errorf("soft reset %#x, %v, want %#x", v, err, p.ResetAll)
-	}
+	equal(t, value(d.Read32(xy, uint64(p.SoftReset)))(t), p.ResetAll, "soft reset")
 	must(t, d.Write32(xy, 0x1000, 0xFFFFFFFF))
-	if v, err := d.Read32(xy, 0x1000); err != nil || v != 0xFFFFFFFF {
-		t.Errorf("a word of all ones on a live chip: %#x, %v", v, err)
-	}
+	equal(t, value(d.Read32(xy, 0x1000))(t), 0xFFFFFFFF, "a word of all ones on a live chip")
 	bank := c.DRAMBanks()[0]
 	want := bytes.Repeat([]byte("dram"), 1000)
 	addr := bank.Offset + 3<<20 - 100
@@ -147,9 +143,7 @@ func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
 		p := c.Params()
 		xy := virtual(t, c, chip.Core{X: 1, Y: i})
 		binary.LittleEndian.PutUint32(h.Bytes()[0x10040:], 0xC0FFEE00+uint32(i))
-		if v, err := d.Read32(c.PCIe(chip.NOC0), h.NOCAddr()+0x10040); err != nil || v != 0xC0FFEE00+uint32(i) {
-			t.Errorf("host memory through the PCIe tile: %#x, %v", v, err)
-		}
+		equal(t, value(d.Read32(c.PCIe(chip.NOC0), h.NOCAddr()+0x10040))(t), 0xC0FFEE00+uint32(i), "host memory through the PCIe tile")
 		// The tile's network interface, programmed from outside, writes L1 to host memory.
 		const want = "written by the chip............."
 		must(t, d.Write(xy, 0x5000, []byte(want)))
@@ -171,11 +165,7 @@ func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
 		}
 		// The simulator finishes a request inside the store that starts it, and a load comes after
 		// that store.
-		if v, err := d.Read32(xy, uint64(niu.Command(chip.NOC0, 0, niu.CmdCtrl))); err != nil || v != 0 {
-			t.Errorf("request still pending: %#x, %v", v, err)
-		}
-		if got := string(h.Bytes()[0x20000 : 0x20000+len(want)]); got != want {
-			t.Errorf("host memory has %q", got)
-		}
+		equal(t, value(d.Read32(xy, uint64(niu.Command(chip.NOC0, 0, niu.CmdCtrl))))(t), 0, "request still pending")
+		equal(t, string(h.Bytes()[0x20000:0x20000+len(want)]), want, "host memory")
 	}
 }
