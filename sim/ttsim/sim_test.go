@@ -2,6 +2,7 @@ package ttsim_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -445,3 +450,231 @@ func fails(t testing.TB, err, want error, what string, args ...any) {
 }
 
 func second[V any](_ V, err error) error { return err }
+
+var _ kmd.Target = (*ttsim.Card)(nil)
+
+func open(t *testing.T, target kmd.Target) *kmd.Device {
+	t.Helper()
+	d := value(kmd.Open(context.Background(), target))(t)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func describe(t *testing.T, d *kmd.Device) *chip.Chip {
+	t.Helper()
+	h := value(d.Harvesting(context.Background()))(t)
+	return value(chip.New(d.Arch(), h))(t)
+}
+
+func TestCardLost(t *testing.T) {
+	for name, b := range boards {
+		t.Run(name, func(t *testing.T) {
+			card := ttsimtest.Card(t, b.variable)
+			d := open(t, card)
+			xy := value(describe(t, d).Virtual(chip.Core{}))(t)
+			must(t, d.Write32(xy, 0x20000, 7))
+			_, err := d.Read32(xy, 0xFFB13000) // the interrupt controller, which the simulator doesn't have
+			var e *ttsim.Error
+			if !errors.Is(err, kmd.ErrDeviceLost) || !errors.As(err, &e) || e.Category != "UnimplementedFunctionality" {
+				t.Errorf("a refused access gave %v", err)
+			}
+			fails(t, d.Fault(), e, "fault")
+			if err := d.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			d = open(t, card)
+			if err := d.Fault(); err != nil {
+				t.Errorf("fault %v after opening again", err)
+			}
+			equal(t, value(d.Read32(xy, 0x20000))(t), 0, "L1")
+		})
+	}
+}
+
+func TestCardReset(t *testing.T) {
+	for name, b := range boards {
+		t.Run(name, func(t *testing.T) {
+			card := ttsimtest.Card(t, b.variable)
+			d := open(t, card)
+			xy := value(describe(t, d).Virtual(chip.Core{}))(t)
+			must(t, d.Write32(xy, 0x20000, 7))
+			if _, err := d.Read32(xy, 0xFFB13000); !errors.Is(err, kmd.ErrDeviceLost) {
+				t.Fatalf("a refused access gave %v", err)
+			}
+			f := value(card.Node().Open(0))(t)
+			for _, flags := range []uint32{kabi.ResetASIC, kabi.ResetPost} {
+				r := kabi.ResetDevice{In: kabi.ResetDeviceIn{OutputSizeBytes: 8, Flags: flags}}
+				if err := f.Ioctl(kabi.IoctlResetDevice, kabi.Bytes(&r)); err != nil || r.Out.Result != 0 {
+					t.Fatalf("reset %d: %v, %d", flags, err, r.Out.Result)
+				}
+			}
+			again := open(t, card)
+			equal(t, value(again.Read32(xy, 0x20000))(t), 0, "L1")
+			must(t, f.Close())
+		})
+	}
+}
+
+func TestCards(t *testing.T) {
+	s := ttsimtest.Start(t, ttsimtest.BlackholeX2)
+	cards := value(s.Cards())(t)
+	if len(cards) != 2 {
+		t.Fatalf("%d cards, want 2", len(cards))
+	}
+	var devices []*kmd.Device
+	var memory []*kmd.HostMemory
+	for i, card := range cards {
+		d := open(t, card)
+		m := value(d.PinHostMemory(4096))(t)
+		devices, memory = append(devices, d), append(memory, m)
+		must(t, d.Write32(describe(t, d).PCIe(chip.NOC0), m.NOCAddr(), uint32(0x100+i)))
+	}
+	must(t, s.Sync())
+	for i, m := range memory {
+		equal(t, binary.LittleEndian.Uint32(m.Bytes()), uint32(0x100+i), "host memory of card %d", i)
+	}
+	for _, d := range devices {
+		must(t, d.Close())
+	}
+	if again, err := s.Cards(); err != nil || again[0] != cards[0] {
+		t.Errorf("asked again, the cards are others: %v", err)
+	}
+	s.Close()
+	if _, err := kmd.Open(context.Background(), cards[0]); err == nil {
+		t.Error("a card of a closed simulator opens")
+	}
+}
+
+var program = []uint32{
+	0x0000D537, // lui a0, 0xD
+	0x0DE50513, // addi a0, a0, 0xDE
+	0x000305B7, // lui a1, 0x30
+	0x00A5A023, // sw a0, 0(a1)
+	0x0000006F, // j .
+}
+
+func load(b board, f *ttsim.Function, words []uint32) {
+	p := make([]byte, 0, 4*len(words))
+	for _, w := range words {
+		p = binary.LittleEndian.AppendUint32(p, w)
+	}
+	f.BARWrite(0, b.at(f, b.x, b.y, 0), p)
+}
+
+// release lets BRISC of the test's tile run from address 0 (soft reset bits: ttsim src/tile.cpp).
+func release(b board, f *ttsim.Function) { f.BARStore(0, b.at(f, b.x, b.y, 0xFFB121B0), 4, 0x47000) }
+
+// Registers for the little programs below (RISC-V ABI numbers).
+const (
+	t0, t1, t2, t3, t4 = 5, 6, 7, 28, 29
+)
+
+type assembler []uint32
+
+func (a *assembler) emit(w ...uint32) { *a = append(*a, w...) }
+
+func (a *assembler) li(rd, v uint32) {
+	a.emit((v+0x800)&0xFFFFF000|rd<<7|0x37, v<<20|rd<<15|rd<<7|0x13) // lui, addi
+}
+
+func (a *assembler) addi(rd, rs, v uint32) { a.emit(v<<20 | rs<<15 | rd<<7 | 0x13) }
+
+func (a *assembler) sw(rs, off, base uint32) {
+	a.emit(off>>5<<25 | rs<<20 | base<<15 | 2<<12 | off&0x1F<<7 | 0x23)
+}
+
+func (a *assembler) jump(to int) {
+	d := uint32(4 * (to - len(*a)))
+	a.emit(d>>20&1<<31 | d>>1&0x3FF<<21 | d>>11&1<<20 | d>>12&0xFF<<12 | 0x6F)
+}
+
+// request fills the registers of NoC 0's command buffer at base register rb; t1 is used up. remote
+// is in the PCIe tile, local in the program's own (registers and control bits: tt-isa-documentation
+// NoC/MemoryMap.md).
+func (a *assembler) request(b board, rb uint32, write bool, remote, local uint64, size uint32) {
+	put := func(reg, v uint32) { a.li(t1, v); a.sw(t1, reg, rb) }
+	address := func(reg uint32, addr uint64, x, y uint32) {
+		put(reg, uint32(addr))
+		if b.id == boards["wormhole"].id {
+			put(reg+4, uint32(addr>>32)|x<<4|y<<10)
+			return
+		}
+		put(reg+4, uint32(addr>>32))
+		put(reg+8, x|y<<6)
+	}
+	const targ, ret, ctrl, atLen = 0x00, 0x0C, 0x1C, 0x20
+	const marked, isWrite = 1 << 4, 2
+	if write {
+		address(targ, local, b.x, b.y)
+		address(ret, remote, b.pcieX, b.pcieY)
+		put(ctrl, marked|isWrite)
+	} else {
+		address(targ, remote, b.pcieX, b.pcieY)
+		address(ret, local, b.x, b.y)
+		put(ctrl, marked)
+	}
+	put(atLen, size)
+}
+
+const niu = 0xFFB20000
+
+func (b board) commandBuffers() (stride, command uint32) {
+	if b.id == boards["wormhole"].id {
+		return 0x400, 0x28
+	}
+	return 0x800, 0x40
+}
+
+func runRead(b board, f *ttsim.Function, from, to uint64, size uint32) {
+	_, command := b.commandBuffers()
+	var a assembler
+	a.li(t0, niu)
+	a.request(b, t0, false, from, to, size)
+	a.li(t1, 1)
+	a.sw(t1, command, t0)
+	a.jump(len(a))
+	load(b, f, a)
+	release(b, f)
+}
+
+func TestHostMemoryOrder(t *testing.T) {
+	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
+		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<16)}
+		f.AttachDMA(m)
+		outbound(b, f, 0, 0xFFFF, m.base)
+
+		const source, data, flag = 0x20000, 0x1000, 0x2000
+		stride, command := b.commandBuffers()
+		var a assembler
+		a.li(t0, niu)
+		a.li(t3, niu+stride)
+		a.request(b, t0, true, b.noc+data, source, 4096)
+		a.request(b, t3, true, b.noc+flag, source, 4)
+		a.li(t4, source)
+		a.li(t1, 1)
+		a.li(t2, 0)
+		loop := len(a)
+		a.addi(t2, t2, 1)
+		a.sw(t2, 0, t4)
+		a.sw(t1, command, t0)
+		a.sw(t1, command, t3)
+		a.jump(loop)
+		load(b, f, a)
+		release(b, f)
+
+		off := b.at(f, b.x, b.y, source)
+		seen := uint32(0)
+		eventually(t, f, "a hundred rounds", func() bool {
+			count := uint32(f.BARLoad(0, off, 4))
+			now := m.word(flag)
+			if after := m.word(data); int32(after-now) < 0 {
+				t.Fatalf("flag %d came before its data, %d", now, after)
+			}
+			if count > 1 && now+1 < count {
+				t.Fatalf("the device is at round %d and host memory at %d", count, now)
+			}
+			seen = now
+			return seen > 100
+		})
+	})
+}
