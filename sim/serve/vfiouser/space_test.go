@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 func TestErrorReporting(t *testing.T) {
@@ -95,3 +98,10 @@ func fails(t testing.TB, err, want error, what string, args ...any) {
 }
 
 func second[V any](_ V, err error) error { return err }
+
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
