@@ -9,10 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+	"github.com/reprise-tt/reprise/sim/serve"
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
@@ -66,4 +72,66 @@ func value[T any](v T, err error) func(testing.TB) T {
 		must(t, err)
 		return v
 	}
+}
+
+type thinking struct {
+	*drivertest.Function
+	asked, goOn, closed chan struct{}
+}
+
+func (f *thinking) ConfigRead(off uint32) uint32 {
+	if off == 0 {
+		f.asked <- struct{}{}
+		<-f.goOn
+	}
+	return f.Function.ConfigRead(off)
+}
+
+func (f *thinking) Close() error {
+	close(f.closed)
+	return f.Function.Close()
+}
+
+func TestEndInARequest(t *testing.T) {
+	f := &thinking{drivertest.New(chip.Blackhole), make(chan struct{}), make(chan struct{}), make(chan struct{})}
+	d := value(driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) { return f, nil }}))(t)
+	at := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "card"), Net: "unix"}
+	l := value(net.ListenUnix("unix", at))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- cards.Serve(ctx, l, d, 0) }()
+	dial := func() *serve.Conn {
+		u := value(net.DialUnix("unix", nil, at))(t)
+		c := serve.NewConn(u)
+		must(t, c.Greet(serve.ServiceCard, -1))
+		return c
+	}
+	say := func(c *serve.Conn, h serve.Head) (val uint64) {
+		t.Helper()
+		r, out, err := c.Call(&h, nil)
+		must(t, errors.Join(err, r.Err(out)))
+		return r.Val
+	}
+	process, work := dial(), dial()
+	defer work.Close()
+	say(work, serve.Head{Op: cards.OpJoin, Val: say(process, serve.Head{Op: cards.OpProcess})})
+	say(work, serve.Head{Op: cards.OpOpen, Val: 2})
+	ids := serve.Head{Op: cards.OpIoctl, Object: 1, Val: kabi.IoctlGetDeviceInfo}
+	must(t, work.Send(&ids, append([]byte{20, 0, 0, 0}, make([]byte, 20)...), -1))
+	<-f.asked
+	if err := process.Close(); err != nil { // the process ends
+		t.Fatal(err)
+	}
+	select {
+	case <-f.closed:
+		t.Error("the card was closed in the middle of a request")
+	case <-time.After(20 * time.Millisecond): // if it is wrong it happens at once
+	}
+	close(f.goOn)
+	if n := d.Node(0).OpenFiles(); n > 1 {
+		t.Errorf("%d files", n)
+	}
+	<-f.closed
+	cancel()
+	must(t, <-ended)
 }
