@@ -78,9 +78,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
 				for _, err := range All(Blackhole, bytes) {
-					if err != nil {
-						b.Fatal(err)
-					}
+					must(b, err)
 				}
 			}
 		})
@@ -103,17 +101,15 @@ func TestNoAllocations(t *testing.T) {
 	buf := make([]byte, 0, hotBuffer)
 	b := NewBuilder(Blackhole, buf)
 	for _, c := range cases {
-		if n := testing.AllocsPerRun(20, func() {
+		equal(t, testing.AllocsPerRun(20, func() {
 			b.Reset(buf)
 			c.build(&b)
 			if b.err != nil || b.Len() == 0 {
 				t.Fatal(b.err)
 			}
-		}); n != 0 {
-			t.Errorf("%s: %v allocations", c.name, n)
-		}
+		}), 0, "%s: allocations", c.name)
 	}
-	if n := testing.AllocsPerRun(20, func() {
+	equal(t, testing.AllocsPerRun(20, func() {
 		b := NewBuilder(Wormhole, buf)
 		p := b.WritePacked(WritePacked{Size: 96, Cores: benchCores})
 		Put32(b.Bytes(), p.Slot(0), 1)
@@ -122,9 +118,7 @@ func TestNoAllocations(t *testing.T) {
 		if _, err := b.Finish(); err != nil {
 			t.Fatal(err)
 		}
-	}); n != 0 {
-		t.Errorf("a local builder: %v allocations", n)
-	}
+	}), 0, "a local builder: allocations")
 }
 
 var (

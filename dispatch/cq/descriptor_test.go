@@ -39,8 +39,7 @@ func TestDescriptors(t *testing.T) {
 				} else {
 					c = RelayInline{Master, f.dispatch(&it, nil)}
 				}
-				got, err := appendCommand(nil, Blackhole, c.(PrefetchCommand))
-				must(t, err)
+				got := value(appendCommand(nil, Blackhole, c.(PrefetchCommand)))(t)
 				if r, ok := c.(RelayInline); ok {
 					c, got = r.Command, got[AtRelayed:AtRelayed+len(b)]
 				} else {
@@ -241,8 +240,7 @@ func TestFirmwareHeader(t *testing.T) {
 	if *update {
 		must(t, os.WriteFile(headerFile, []byte(header()), 0o644))
 	}
-	got, err := os.ReadFile(headerFile)
-	must(t, err)
+	got := value(os.ReadFile(headerFile))(t)
 	if string(got) != header() {
 		t.Errorf("%s is not what the descriptors give: run go generate ./dispatch/cq", headerFile)
 	}

@@ -77,12 +77,10 @@ func TestGolden(t *testing.T) {
 	}
 	for _, c := range goldenCases {
 		t.Run(c.file, func(t *testing.T) {
-			want, err := os.ReadFile(filepath.Join("testdata", "golden", c.file+".bin"))
-			must(t, err)
+			want := value(os.ReadFile(filepath.Join("testdata", "golden", c.file+".bin")))(t)
 			b := NewBuilder(Blackhole, nil)
 			c.build(&b)
-			got, err := b.Finish()
-			must(t, err)
+			got := value(b.Finish())(t)
 			equalBytes(t, got, want)
 		})
 	}

@@ -221,9 +221,7 @@ func TestBuilderWantsWholeSlots(t *testing.T) {
 		ok bool
 	}{{Wormhole, 32, true}, {Wormhole, 16, false}, {Blackhole, 32, false}, {Blackhole, 128, true}} {
 		b := NewBuilder(c.l, make([]byte, c.n))
-		if (b.err == nil) != c.ok {
-			t.Errorf("%v after %d bytes: %v", c.l, c.n, b.err)
-		}
+		equal(t, b.err == nil, c.ok, "%v after %d bytes: %v", c.l, c.n, b.err)
 	}
 }
 

@@ -130,8 +130,7 @@ func sizeOf(t *rapid.T, l Layout, c DispatchCommand, header bool) int {
 	if header {
 		one = RelayInlineNoFlush{c}
 	}
-	b, err := appendCommand(nil, l, one)
-	must(t, err)
+	b := value(appendCommand(nil, l, one))(t)
 	return int(Get32(b, 4))
 }
 
@@ -196,21 +195,16 @@ func TestRevisionReadsPacked(t *testing.T) {
 		packed, _, err := Pack(l, testPage, stream)
 		must(t, err)
 		read := func(b []byte) (lines []string) {
-			rs, err := RevisionByName(Pinned).Read(l, b)
-			must(t, err)
+			rs := value(RevisionByName(Pinned).Read(l, b))(t)
 			at := 0
 			for i := range rs {
-				if rs[i].Offset != at {
-					t.Errorf("%v: %s at %#x, want %#x", l, rs[i].Name, rs[i].Offset, at)
-				}
+				equal(t, rs[i].Offset, at, "%v: %s", l, rs[i].Name)
 				at += rs[i].Size
 				if rs[i].Name != DispatchNotifySubordinate.String() {
 					lines = append(lines, rs[i].String())
 				}
 			}
-			if at != len(b) {
-				t.Errorf("%v: the readings end at %#x of %#x", l, at, len(b))
-			}
+			equal(t, at, len(b), "%v: where the readings end", l)
 			return lines
 		}
 		if diff := cmp.Diff(read(stream), read(packed)); diff != "" {
@@ -269,5 +263,22 @@ func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(rapid.TB) V {
+	return func(t rapid.TB) V {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t rapid.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
 	}
 }

@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 func rows(t testing.TB, commands ...string) []byte {
@@ -18,8 +21,7 @@ func rows(t testing.TB, commands ...string) []byte {
 	var out []byte
 	for _, c := range commands {
 		for r := range strings.SplitSeq(strings.TrimSpace(c), "\n") {
-			b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(r), " ", ""))
-			must(t, err)
+			b := value(hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(r), " ", "")))(t)
 			out = append(out, append(b, make([]byte, -len(b)&15)...)...)
 		}
 		out = append(out, make([]byte, -len(out)&63)...)
@@ -104,9 +106,7 @@ func TestDetectTellsRevisionsApart(t *testing.T) {
 
 func TestDetectRefuses(t *testing.T) {
 	golden := func(name string) []byte {
-		b, err := os.ReadFile(filepath.Join("testdata", "golden", name+".bin"))
-		must(t, err)
-		return b
+		return value(os.ReadFile(filepath.Join("testdata", "golden", name+".bin")))(t)
 	}
 	for _, name := range []string{"wait", "write_packed_8x64", "write_linear_4k", "exec_buf_end", "exec_trace", "exec_buf"} {
 		if v, _, err := Detect(Blackhole, golden(name)); err != nil || v.Name != Pinned { // others read it alike
@@ -193,5 +193,103 @@ func TestPackedLargeOfWords(t *testing.T) {
 	_, r, err := Detect(l, stream)
 	if err != nil || len(r) != 1 || r[0].Data != 48 {
 		t.Errorf("%v, want one command with 48 B of data: %v", r, err)
+	}
+}
+
+type metalStruct struct{ name, fields string }
+
+// readStructs reads testdata/structs.txt.
+func readStructs(t *testing.T) map[string]metalStruct {
+	text := value(os.ReadFile("testdata/structs.txt"))(t)
+	all := map[string]metalStruct{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] != "#" {
+			all[f[0]] = metalStruct{f[1], strings.Join(f[2:], " ")}
+		}
+	}
+	return all
+}
+
+// Each wheel has a revision whose ids, fields and flags are those of the wheel's header.
+func TestWheels(t *testing.T) {
+	text := value(os.ReadFile("testdata/wheels.json"))(t)
+	table := value(abi.ReadTable(text))(t)
+	structs := readStructs(t)
+	for arch, releases := range table {
+		for _, r := range releases {
+			for _, wheel := range r.Wheels {
+				v := revisionOf(wheel)
+				checkIDs(t, structs, arch+" "+wheel, &v.prefetch, r.Facts, "CQ_PREFETCH_CMD_")
+				checkIDs(t, structs, arch+" "+wheel, &v.dispatch, r.Facts, "CQ_DISPATCH_CMD_", "CQ_DISPATCH_")
+				for name, want := range map[string]uint64{"WAIT_MEMORY": v.wait.memory, "CLEAR_MEMORY": v.wait.clearMemory,
+					"WAIT_STREAM": v.wait.stream, "CLEAR_STREAM": v.wait.clearStream} {
+					if got := r.Facts["CQ_DISPATCH_CMD_WAIT_FLAG_"+name]; uint64(got) != want {
+						t.Errorf("%s %s: flag %s of WAIT is %#x, want %#x", arch, wheel, name, want, got)
+					}
+				}
+				length := v.dispatch[DispatchWritePackedLarge].list.fields[2]
+				if _, less := r.Facts["CQDispatchWritePackedLargeSubCmd.length_minus1"]; less != (length.as == asLess1) {
+					t.Errorf("%s %s: lengths less one: %v", arch, wheel, less)
+				}
+			}
+		}
+	}
+}
+
+func revisionOf(wheel string) *Revision {
+	version := func(s string) (out []int) {
+		for part := range strings.SplitSeq(s, ".") {
+			n, _ := strconv.Atoi(part)
+			out = append(out, n)
+		}
+		return out
+	}
+	all := Revisions()
+	for _, v := range slices.Backward(all) {
+		first := v.Name
+		if first == Pinned {
+			first = "0.65.0"
+		}
+		if slices.Compare(version(first), version(wheel)) <= 0 {
+			return v
+		}
+	}
+	return all[0]
+}
+
+func checkIDs(t *testing.T, structs map[string]metalStruct, wheel string, fs *forms, facts abi.Facts, prefixes ...string) {
+	t.Helper()
+	for id := range stockIDs {
+		f := &fs[id]
+		if f.name == "" || strings.HasSuffix(f.name, "_PACKED_H") {
+			continue
+		}
+		known := false
+		for _, prefix := range prefixes {
+			if got, ok := facts[prefix+f.name]; ok {
+				known = true
+				if got != uint32(id) {
+					t.Errorf("%s: %s is %d, want %d", wheel, f.name, id, got)
+				}
+			}
+		}
+		later := f.name == "SET_SUB_DEVICE_WORKER_COUNTS" || f.name == "RT_PROFILER_FLUSH" // came within a revision
+		if !known && !later {
+			t.Errorf("%s: %s isn't in the header", wheel, f.name)
+		}
+		s, ok := structs[f.name]
+		if !ok || !known {
+			continue
+		}
+		for _, pair := range strings.Fields(s.fields) {
+			field, cField, _ := strings.Cut(pair, "=")
+			want, has := facts[s.name+"."+cField]
+			if slot := find(f.fields, field); has != (slot != nil) || has && slot.at != int(want)+1 {
+				t.Errorf("%s: %s of %s: %+v, want an offset of %d (%v)", wheel, field, f.name, slot, want+1, has)
+			}
+		}
+		if size, want := f.size(), 1+facts[s.name]; int(want) > size || want > HeaderSize && size == HeaderSize {
+			t.Errorf("%s: %s has %d B, its metalStruct %d", wheel, f.name, size, want)
+		}
 	}
 }

@@ -18,9 +18,7 @@ func TestSeqAfter(t *testing.T) {
 		{0, 0, false}, {1, 0, true}, {0, 1, false}, {top, top, false}, {top, 0, false}, {0, top, true},
 		{top - 1, 2, false}, {2, top - 1, true}, {1<<31 - 1, 0, true}, {1 << 31, 0, false},
 	} {
-		if got := c.s.After(c.o); got != c.after {
-			t.Errorf("%#x after %#x: %v, want %v", uint32(c.s), uint32(c.o), got, c.after)
-		}
+		equal(t, c.s.After(c.o), c.after, "%#x after %#x", uint32(c.s), uint32(c.o))
 	}
 }
 
@@ -50,9 +48,7 @@ func TestFetchEntry(t *testing.T) {
 
 func TestGoWord(t *testing.T) {
 	g := NewGoWord(1, 14, 3, SignalReplayTrace)
-	if g != 0xF0030E01 {
-		t.Errorf("%#x, want 0xf0030e01", uint32(g))
-	}
+	equal(t, g, 0xF0030E01, "go word")
 	if x, y := g.XY(); g.Offset() != 1 || x != 14 || y != 3 || g.Signal() != SignalReplayTrace {
 		t.Errorf("%v", g)
 	}
@@ -67,16 +63,10 @@ func TestNOCWords(t *testing.T) {
 		x, y uint8
 		want uint32
 	}{{Blackhole, 1, 2, 0x81}, {Blackhole, 2, 2, 0x82}, {Wormhole, 18, 18, 0x4920}, {Wormhole, 19, 18, 0x4930}} {
-		if got := c.l.NOCXY(c.x, c.y); got != c.want {
-			t.Errorf("%v (%d,%d): %#x, want %#x", c.l, c.x, c.y, got, c.want)
-		}
+		equal(t, c.l.NOCXY(c.x, c.y), c.want, "%v (%d,%d)", c.l, c.x, c.y)
 	}
-	if got := Blackhole.NOCRect(1, 2, 14, 11); got != 1<<12|2<<18|14|11<<6 {
-		t.Errorf("blackhole rectangle %#x", got)
-	}
-	if got := Wormhole.NOCRect(18, 18, 25, 27); got != 18<<16|18<<22|25<<4|27<<10 {
-		t.Errorf("wormhole rectangle %#x", got)
-	}
+	equal(t, Blackhole.NOCRect(1, 2, 14, 11), 1<<12|2<<18|14|11<<6, "blackhole rectangle")
+	equal(t, Wormhole.NOCRect(18, 18, 25, 27), 18<<16|18<<22|25<<4|27<<10, "wormhole rectangle")
 	rapid.Check(t, func(t *rapid.T) {
 		l := genLayout(t)
 		x0, y0, x1, y1 := rapid.Uint8().Draw(t, "x0")&63, rapid.Uint8().Draw(t, "y0")&63, rapid.Uint8().Draw(t, "x1")&63,
@@ -112,9 +102,7 @@ func TestNames(t *testing.T) {
 		{Wormhole, "wormhole"}, {Blackhole, "blackhole"}, {Layout(9), "layout 9"},
 		{FetchEntry(0), "empty"}, {FetchEntry(2), "32 bytes"},
 	} {
-		if got := c.v.String(); got != c.want {
-			t.Errorf("%T: %q, want %q", c.v, got, c.want)
-		}
+		equal(t, c.v.String(), c.want, "%T", c.v)
 	}
 }
 
