@@ -28,6 +28,7 @@ func with(c Config, trace uint64) Config {
 
 type fataler interface {
 	Helper()
+	Errorf(format string, args ...any)
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
@@ -218,9 +219,7 @@ func TestErrors(t *testing.T) {
 		{"past the address space", func() error { _, err := a.AllocateAt(Request{Size: 64}, ^uint64(31)); return err }, ErrRequest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if err := tc.f(); !errors.Is(err, tc.want) {
-				t.Errorf("got %v, want %v", err, tc.want)
-			}
+			fails(t, tc.f(), tc.want, "error")
 		})
 	}
 	if err := a.Free(live); err != nil {
@@ -246,9 +245,7 @@ func TestConfigRefused(t *testing.T) {
 		"sizes that overflow":   edit(func(c *Config) { c.DRAMEnd = 1 << 63 }),
 		"a base that overflows": edit(func(c *Config) { c.L1Base = ^uint64(0) }),
 	} {
-		if _, err := New(c); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		fails(t, second(New(c)), ErrConfig, "%s", name)
 	}
 }
 
@@ -323,9 +320,7 @@ func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	if s := a.Stats(Trace); s.Low != one.Addr || s.Allocated != 8192 || s.Free != 65536-4096-8192-32768 {
 		t.Errorf("stats %+v", s)
 	}
-	if _, err := a.Allocate(Request{Kind: Trace, Size: 32768, Shards: 1}); !errors.Is(err, ErrOutOfMemory) {
-		t.Errorf("a trace over a live buffer: %v", err)
-	}
+	fails(t, second(a.Allocate(Request{Kind: Trace, Size: 32768, Shards: 1})), ErrOutOfMemory, "a trace over a live buffer")
 	must(t, a.Free(buffer))
 	two := mustAllocate(t, a, Request{Kind: Trace, Size: 32768, Shards: 1})
 	for _, e := range []Extent{one, two, binary} {
@@ -346,9 +341,7 @@ func TestHeldMemoryStays(t *testing.T) {
 		must(t, a.Hold(e))
 	}
 	must(t, a.Free(e))
-	if err := a.Free(e); !errors.Is(err, ErrDoubleFree) {
-		t.Errorf("second free of a held extent: %v", err)
-	}
+	fails(t, a.Free(e), ErrDoubleFree, "second free of a held extent")
 	if next := mustAllocate(t, a, Request{Size: 4096}); next.Overlaps(e) {
 		t.Errorf("%s was handed out while held", next)
 	}
@@ -362,9 +355,7 @@ func TestHeldMemoryStays(t *testing.T) {
 	if again := mustAllocate(t, a, Request{Size: 4096}); again.Addr != e.Addr {
 		t.Errorf("memory did not come back: %s", again)
 	}
-	if err := a.Unhold(e); !errors.Is(err, ErrDoubleFree) {
-		t.Errorf("unhold of what is gone: %v", err)
-	}
+	fails(t, a.Unhold(e), ErrDoubleFree, "unhold of what is gone")
 }
 
 func TestNoAllocations(t *testing.T) {
@@ -414,5 +405,64 @@ func TestConcurrentUse(t *testing.T) {
 		if s := a.Stats(k); s.Allocated != 0 || s.Extents != 0 || s.Holes != 1 || s.Free != s.Total {
 			t.Errorf("%s: %+v", k, s)
 		}
+	}
+}
+
+// noDiff fails the test unless got is want.
+func noDiff(t fataler, got, want any, what string, args ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
+	}
+}
+
+// fails fails the test unless err is want.
+func fails(t fataler, err, want error, what string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf(what+": %v, want %v", append(args, err, want)...)
+	}
+}
+
+func second[V any](_ V, err error) error { return err }
+
+type heard struct {
+	Kind  Kind
+	Usage Usage
+}
+
+type recorder struct{ all []heard }
+
+func (r *recorder) Set(k Kind, u Usage) { r.all = append(r.all, heard{k, u}) }
+
+func TestGauge(t *testing.T) {
+	var g recorder
+	c := Config{DRAMBanks: 2, DRAMEnd: 1 << 16, DRAMAlign: 64, L1Banks: 4, L1End: 4096, L1Align: 16, L1Small: 1024, Gauge: &g}
+	a := mustNew(t, c)
+	const dram, l1 = 2 << 16, 4 * 3072
+	noDiff(t, g.all, []heard{{DRAM, Usage{Capacity: dram}}, {L1, Usage{Capacity: l1}}, {L1Small, Usage{Capacity: 4096}},
+		{Trace, Usage{Capacity: dram}}}, "at the start")
+	g.all = nil
+	e := mustAllocate(t, a, Request{Size: 256, PageSize: 64})
+	f := mustAllocate(t, a, Request{Kind: L1, Size: 64})
+	at, err := a.AllocateAt(Request{Size: 64}, 4096)
+	must(t, err)
+	must(t, a.Hold(e))
+	for _, e := range []Extent{e, f, at} {
+		if err := a.Free(e); err != nil { // the first stays until its hold ends
+			t.Fatal(err)
+		}
+	}
+	must(t, a.Unhold(e))
+	a.ResetPeak(DRAM)
+	want := []heard{
+		{DRAM, Usage{256, 256, dram, 1}}, {L1, Usage{256, 256, l1, 1}}, {DRAM, Usage{384, 384, dram, 2}},
+		{L1, Usage{0, 256, l1, 0}}, {DRAM, Usage{256, 384, dram, 1}}, {DRAM, Usage{0, 384, dram, 0}}, {DRAM, Usage{0, 0, dram, 0}},
+	}
+	if diff := cmp.Diff(want, g.all); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := a.Allocate(Request{Size: 1 << 30}); err == nil || len(g.all) != len(want) {
+		t.Errorf("a failed allocation (%v) changed what the gauge shows", err)
 	}
 }

@@ -81,9 +81,7 @@ func TestMapJSON(t *testing.T) {
 	delete(first, "site")
 	want := map[string]any{"start": 64.0, "end": 4160.0, "kind": "DRAM", "owner": "weights", "tag": "buffer", "size": 8192.0,
 		"page_size": 1024.0, "banks": 2.0}
-	if diff := cmp.Diff(want, first); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	noDiff(t, first, want, "first")
 	if free := got.Regions[0].Entries[1]; free["free"] != true {
 		t.Errorf("%v", free)
 	}
@@ -165,17 +163,13 @@ func TestReports(t *testing.T) {
 	const l1 = "This report indicates available space for interleaving L1 buffers\n" +
 		", Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n" +
 		",19,57\n"
-	if diff := cmp.Diff(l1, write(m.WriteL1Summary)); diff != "" {
-		t.Errorf("l1_usage_summary (-want +got):\n%s", diff)
-	}
+	noDiff(t, write(m.WriteL1Summary), l1, "l1_usage_summary")
 	const summary = ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n" +
 		"DRAM,63,6,56,55\n" +
 		"L1,20,1,19,19\n" +
 		"L1_SMALL,4,0,3,3\n" +
 		"TRACE,63,1,56,55\n"
-	if diff := cmp.Diff(summary, write(m.WriteSummary)); diff != "" {
-		t.Errorf("memory_usage_summary (-want +got):\n%s", diff)
-	}
+	noDiff(t, write(m.WriteSummary), summary, "memory_usage_summary")
 	r := csv.NewReader(strings.NewReader(write(m.WriteDetailed)))
 	r.FieldsPerRecord = -1
 	rows, err := r.ReadAll()
@@ -199,9 +193,7 @@ func TestReports(t *testing.T) {
 			got[i] = got[i][:cut+len("buffer,")]
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("detailed_memory_usage (-want +got):\n%s", diff)
-	}
+	noDiff(t, got, want, "detailed_memory_usage")
 	if n := strings.Count(write(m.WriteDetailed), "Bank ID:"); n != 2+3+3 {
 		t.Errorf("%d banks", n)
 	}

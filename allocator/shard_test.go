@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -212,9 +211,7 @@ func TestPageShape(t *testing.T) {
 		{[]int{5, 2, 64, 96}, 32, 32, []int{5, 2, 2, 3}}, {[]int{33, 33}, 32, 32, []int{2, 2}}, {[]int{100}, 32, 32, []int{4}},
 		{[]int{7, 5}, 1, 2, []int{7, 3}}, {nil, 1, 1, nil}, {[]int{4}, 0, 1, nil}, {[]int{4}, 1, -1, nil},
 	} {
-		if diff := cmp.Diff(tc.want, PageShape(tc.in, tc.h, tc.w)); diff != "" {
-			t.Errorf("%v by %dx%d (-want +got):\n%s", tc.in, tc.h, tc.w, diff)
-		}
+		noDiff(t, PageShape(tc.in, tc.h, tc.w), tc.want, "%v by %dx%d", tc.in, tc.h, tc.w)
 	}
 }
 

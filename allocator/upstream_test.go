@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 )
@@ -127,9 +126,7 @@ func TestPolicies(t *testing.T) {
 			if got := from(t, a, 2*kib, top); got != want {
 				t.Errorf("%s, from the top %v: at %d KiB, want %d", tc.p, top, got/kib, want/kib)
 			}
-			if _, err := a.Allocate(Request{Size: gib}); !errors.Is(err, ErrOutOfMemory) {
-				t.Errorf("%s: %v", tc.p, err)
-			}
+			fails(t, second(a.Allocate(Request{Size: gib})), ErrOutOfMemory, "%s", tc.p)
 		}
 	}
 }
