@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"bytes"
 	"context"
 	"debug/elf"
 	"errors"
@@ -32,7 +33,7 @@ func firmware(t *testing.T, revision string, arch chip.Arch) (ms files) {
 	return ms
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -54,16 +55,12 @@ func put(t *testing.T, text string, path ...string) {
 
 func open(t *testing.T, roots ...string) *Cache {
 	t.Helper()
-	c, err := OpenCache(t.Context(), roots...)
-	must(t, err)
-	return c
+	return value(OpenCache(t.Context(), roots...))(t)
 }
 
 func load(t *testing.T, f elftest.File) *kernels.Image {
 	t.Helper()
-	im, err := kernels.LoadMetal(f.Build())
-	must(t, err)
-	return im
+	return value(kernels.LoadMetal(f.Build()))(t)
 }
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
@@ -331,5 +328,85 @@ func TestFirmwareFileWithRelocations(t *testing.T) {
 	f.NoRelocations, f.Relocations = false, []elf.Rela32{elftest.Relocation(0x3840, elf.R_RISCV_HI20, 1, 0)}
 	if _, err := kernels.LoadMetalBase(f.Build()); err != nil {
 		t.Error(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// fails fails the test unless err is want.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf(what+": %v, want %v", append(args, err, want)...)
+	}
+}
+
+func second[V any](_ V, err error) error { return err }
+
+func TestText(t *testing.T) {
+	ms := firmware(t, "0.70.1", chip.Blackhole)
+	base, kernel := ms[chip.BRISC].Base(), ms[chip.BRISC].Kernel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "brisc.elf")
+	read := func() ([]byte, uint32) {
+		t.Helper()
+		text, linked, err := Text(path)
+		must(t, err)
+		return text, linked
+	}
+	must(t, os.WriteFile(path, base.Build(), 0o644))
+	first, linked := read()
+	if len(first) == 0 || linked != ms[chip.BRISC].Entry {
+		t.Errorf("%d bytes at %#x, want some at %#x", len(first), linked, ms[chip.BRISC].Entry)
+	}
+	must(t, os.WriteFile(path+".xip.elf", kernel.Build(), 0o644))
+	if moved, at := read(); bytes.Equal(moved, first) || at != linked {
+		t.Errorf("the rewritten file isn't read, or its address %#x is", at)
+	}
+	must(t, os.WriteFile(path+".xip.elf", []byte("no ELF file"), 0o644))
+	if _, _, err := Text(path); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("no ELF file: %v", err)
+	}
+	if _, _, err := Text(filepath.Join(dir, "none.elf")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+const codeSource = `
+volatile unsigned *word;
+void _start(unsigned n) {
+	*(volatile unsigned *)0x19840 = 0x30001000;
+	word = (unsigned *)(n + 0x2CF3);
+	if (n & 8)
+		*word = *(volatile unsigned *)0x1A43C;
+	*word = 0x1A43C;
+	*word = 0x7D0;
+}`
+
+func TestCodeConstants(t *testing.T) {
+	for _, march := range []string{"-march=rv32im", "-march=rv32im_zba_zbb_zbs"} {
+		f := value(elf.NewFile(bytes.NewReader(compiled(t, codeSource, march))))(t)
+		text := value(f.Section(".text").Data())(t)
+		k := QueueKernel{code: codeConstants(text)}
+		for _, v := range []uint32{0x19840, 0x30001000, 8, 0x1A43C, 0x7D0} {
+			if !k.Has(v) {
+				t.Errorf("%s: %#x isn't found", march, v)
+			}
+		}
+		for _, v := range []uint32{0x19844, 0x30000000 + 8, 0x1A440, 0x7D4} {
+			if k.Has(v) {
+				t.Errorf("%s: %#x is found", march, v)
+			}
+		}
+	}
+	if k := (QueueKernel{code: codeConstants([]byte{1, 2, 3})}); k.Has(1) {
+		t.Error("part of an instruction is a constant")
 	}
 }

@@ -21,17 +21,13 @@ func compiled(t *testing.T, source string, flags ...string) []byte {
 	}
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.c"), filepath.Join(dir, "out.elf")
-	if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(in, []byte(source), 0o600))
 	args := append([]string{"-O2", "-march=rv32im", "-mabi=ilp32", "-nostdlib", "-Wl,--emit-relocs", in, "-o", out}, flags...)
 	if text, err := exec.CommandContext(t.Context(), gcc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	file, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return file
 }
 
@@ -51,9 +47,7 @@ void _start(void) {
 func TestReadConstants(t *testing.T) {
 	got, err := ReadConstants(bytes.NewReader(compiled(t, constantsSource, "-g")))
 	want := Constants{"prefetch_q_base": 104512, "pcie_noc_xy": 0x1000613000000000, "mask": 0xFFFFFFFF, "both": 1, fetchEntryType: 2}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, v := range want {
 		if got[name] != v {
 			t.Errorf("%s is %#x, want %#x", name, got[name], v)
@@ -62,9 +56,7 @@ func TestReadConstants(t *testing.T) {
 	if _, ok := got["inside"]; ok {
 		t.Error("a constant of a function is among those of the file")
 	}
-	if _, err := ReadConstants(bytes.NewReader(compiled(t, constantsSource))); !errors.Is(err, ErrNoDebugInfo) {
-		t.Errorf("without -g: %v", err)
-	}
+	fails(t, second(ReadConstants(bytes.NewReader(compiled(t, constantsSource)))), ErrNoDebugInfo, "without -g")
 }
 
 func FuzzReadConstants(f *testing.F) {
@@ -115,9 +107,7 @@ func queue(base uint64) QueueKernels {
 
 func TestQueueConstants(t *testing.T) {
 	q := queue(0)
-	if err := q.read(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, q.read())
 	want := abi.Queue{
 		PrefetchCore: 142, DispatchCore: 206,
 		FetchQueue: 104512, FetchQueueSize: 3068, FetchEntry: 2, FetchRead: 104128, IssueRead: 104132,
@@ -164,9 +154,7 @@ func TestQueueKernelsDisagree(t *testing.T) {
 	}
 	q := queue(0)
 	q.Dispatch.Constants["is_d_variant"] = 0
-	if err := q.read(); !errors.Is(err, ErrSplitQueue) {
-		t.Errorf("half of a split queue: %v", err)
-	}
+	fails(t, q.read(), ErrSplitQueue, "half of a split queue")
 }
 
 func TestMatchQueues(t *testing.T) {
@@ -198,35 +186,21 @@ func TestMatchQueues(t *testing.T) {
 	if err == nil {
 		_, err = inOrder(apart)
 	}
-	if !errors.Is(err, ErrSeveralQueues) {
-		t.Errorf("overlapping shares of host memory: %v", err)
-	}
-	if _, err := matchQueues(found()); !errors.Is(err, ErrNoQueueFirmware) {
-		t.Errorf("nothing: %v", err)
-	}
+	fails(t, err, ErrSeveralQueues, "overlapping shares of host memory")
+	fails(t, second(matchQueues(found())), ErrNoQueueFirmware, "nothing")
 	other := queue(0)
 	other.Dispatch.Constants["upstream_noc_xy"] = 0
-	if _, err := matchQueues(found(other)); !errors.Is(err, ErrNoQueueFirmware) {
-		t.Errorf("no set: %v", err)
-	}
+	fails(t, second(matchQueues(found(other))), ErrNoQueueFirmware, "no set")
 }
 
 func TestOpenNoQueueFirmware(t *testing.T) {
-	if _, err := OpenQueueFirmware(t.Context(), t.TempDir()); !errors.Is(err, ErrNoQueueFirmware) {
-		t.Errorf("empty folder: %v", err)
-	}
-	if _, err := OpenQueueFirmware(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no folder: %v", err)
-	}
+	fails(t, second(OpenQueueFirmware(t.Context(), t.TempDir())), ErrNoQueueFirmware, "empty folder")
+	fails(t, second(OpenQueueFirmware(t.Context(), filepath.Join(t.TempDir(), "none"))), os.ErrNotExist, "no folder")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := OpenQueueFirmware(ctx, t.TempDir()); !errors.Is(err, context.Canceled) {
-		t.Errorf("context that has ended: %v", err)
-	}
+	fails(t, second(OpenQueueFirmware(ctx, t.TempDir())), context.Canceled, "context that has ended")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "cq_prefetch_brisc.elf"), []byte("\x7fELF"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "cq_prefetch_brisc.elf"), []byte("\x7fELF"), 0o600))
 	if _, err := OpenQueueFirmware(t.Context(), dir); err == nil {
 		t.Error("a file that is no ELF file: no error")
 	}
