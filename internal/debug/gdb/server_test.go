@@ -3,6 +3,7 @@ package gdb_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -202,8 +203,7 @@ type client struct {
 func (s *session) attach(ctx context.Context, t *testing.T) (client, chan error) {
 	t.Helper()
 	socket, done := s.serve(ctx, t)
-	conn, err := net.Dial("unix", socket)
-	must(t, err)
+	conn := value(net.Dial("unix", socket))(t)
 	return client{t, conn}, done
 }
 
@@ -262,9 +262,7 @@ func TestProtocol(t *testing.T) {
 			{"Z4,100000,8", "OK"}, {"Z4,100008,8", "OK"}, {"Z4,100010,8", "OK"}, {"Z4,100018,4", "OK"}, {"Z4,100020,8", "E02"}, {"Z4,10001c,4", "OK"},
 			{"z4,100000,8", "OK"}, {"z4,100008,8", "OK"}, {"z4,100010,8", "OK"}, {"z4,100018,4", "OK"}, {"z4,10001c,4", "OK"}, {"bs", "T05thread:2;replaylog:begin;"}, {"vCont;s:1;", "E01"}, {"vCont;s:1", "T05thread:1;"},
 		} {
-			if got := c.ask(x[0]); got != x[1] {
-				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
-			}
+			equal(t, c.ask(x[0]), x[1], "%v: %s", arch, x[0])
 		}
 		if got := c.ask("g"); len(got) != 33*8 {
 			t.Errorf("%v: registers %q", arch, got)
@@ -280,8 +278,7 @@ func TestProtocol(t *testing.T) {
 
 func (c client) monitor(command string) string {
 	c.t.Helper()
-	text, err := hex.DecodeString(c.ask("qRcmd," + hex.EncodeToString([]byte(command))))
-	must(c.t, err)
+	text := value(hex.DecodeString(c.ask("qRcmd," + hex.EncodeToString([]byte(command)))))(c.t)
 	return strings.TrimSuffix(string(text), "\n")
 }
 
@@ -306,9 +303,7 @@ func TestMonitor(t *testing.T) {
 			{"wait", "thread 0: nothing\nthread 1: nothing\nthread 2: nothing"},
 			{"threads", "1 BRISC: 0 instructions back\n2 TRISC1: 0 instructions back"},
 		} {
-			if got := c.monitor(x[0]); got != x[1] {
-				t.Errorf("%v: monitor %s: %q, want %q", arch, x[0], got, x[1])
-			}
+			equal(t, c.monitor(x[0]), x[1], "%v: monitor %s", arch, x[0])
 		}
 		if got := c.monitor("csr 0x7c0"); (arch == chip.Blackhole) != (got == "0x00040000") || arch == chip.Wormhole &&
 			!strings.HasSuffix(got, "CSR 0x7c0") {
@@ -331,9 +326,7 @@ func TestWatchpointOfTwoWords(t *testing.T) {
 			{"Z3,ffffc,8", "OK"}, {"vCont;c:2", "T05thread:2;rwatch:100000;"}, {"z3,ffffc,8", "OK"},
 			{"Z4,10003c,8", "OK"}, {"vCont;c", "T05thread:2;awatch:100040;"}, {"z4,10003c,8", "OK"},
 		} {
-			if got := c.ask(x[0]); got != x[1] {
-				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
-			}
+			equal(t, c.ask(x[0]), x[1], "%v: %s", arch, x[0])
 		}
 		c.finish(s, done)
 	}
@@ -371,9 +364,7 @@ func TestOneOfTwoRuns(t *testing.T) {
 	}
 	other, err := s.dev.Read32(s.xy, result+16*uint64(chip.TRISC1))
 	must(t, err)
-	if other != 0 {
-		t.Errorf("it has stored %d", other)
-	}
+	equal(t, other, 0, "it has stored")
 	c.finish(s, done)
 }
 
@@ -383,9 +374,7 @@ func TestSessionEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c, done := s.attach(ctx, t)
-		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
-			t.Errorf("%s: breakpoint: %q", how, got)
-		}
+		equal(t, c.ask(fmt.Sprintf("Z0,%x,4", s.text)), "OK", "%s: breakpoint", how)
 		want := context.Canceled
 		switch how {
 		case "paused":
@@ -413,16 +402,10 @@ func TestRecoverDuringSession(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
 		c, done := s.attach(t.Context(), t)
-		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
-			t.Errorf("%v: breakpoint: %q", arch, got)
-		}
+		equal(t, c.ask(fmt.Sprintf("Z0,%x,4", s.text)), "OK", "%v: breakpoint", arch)
 		must(t, s.user.Recover(t.Context()))
-		if got := c.ask("g"); got != "E02" {
-			t.Errorf("%v: registers: %q", arch, got)
-		}
-		if got := c.ask("c"); got != "X09" {
-			t.Errorf("%v: continue: %q", arch, got)
-		}
+		equal(t, c.ask("g"), "E02", "%v: registers", arch)
+		equal(t, c.ask("c"), "X09", "%v: continue", arch)
 		if err := <-done; !errors.Is(err, core.ErrRunning) && !errors.Is(err, core.ErrInReset) {
 			t.Errorf("%v: the session ends with %v", arch, err)
 		}
@@ -449,11 +432,130 @@ func TestDeviceLost(t *testing.T) {
 		if request == "c" {
 			lose()
 		}
-		if got := c.reply(); got != "X09" {
-			t.Errorf("%s: the program ends with %q", request, got)
-		}
+		equal(t, c.reply(), "X09", "%s: the program ends with", request)
 		if err := <-done; !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("%s: session: %v", request, err)
 		}
+	}
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+func write(t *testing.T, dev *kmd.Device, xy chip.XY, at uint32, program ...uint32) {
+	t.Helper()
+	var code []byte
+	for _, w := range program {
+		code = binary.LittleEndian.AppendUint32(code, w)
+	}
+	must(t, dev.Write(xy, uint64(at), code))
+}
+
+func TestStuckThread(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		card := sim.Blackhole()
+		if arch == chip.Wormhole {
+			card = sim.Wormhole()
+		}
+		defer card.Close()
+		dev := value(kmd.Open(t.Context(), card))(t)
+		defer dev.Close()
+		topo := value(chip.New(arch, chip.Harvesting{}))(t)
+		xy := value(topo.Virtual(chip.Core{X: 1, Y: 2}))(t)
+		params := arch.Params()
+		write(t, dev, xy, 0,
+			0x00020637, // lui a2, 0x20
+			0x00C62023, // sw a2, 0(a2)
+			0xFFEC1537, // lui a0, 0xffec1: the mailbox from TRISC0
+			0x00052583, // lw a1, 0(a0)
+			0x00B62223, // sw a1, 4(a2)
+			0x0000006F, // j .
+		)
+		write(t, dev, xy, params.ResetPC[chip.TRISC0],
+			0xFFEC0537, // lui a0, 0xffec0: the mailbox to BRISC
+			0x00500593, // li a1, 5
+			0x00B52023, // sw a1, 0(a0)
+			0x0000006F, // j .
+		)
+		write(t, dev, xy, params.ResetPC[chip.TRISC1],
+			0x8C400022, // ttinsn SEMINIT: semaphore 1 is 0 of at most 1
+			0x9BFE0026, // ttinsn SEMWAIT: while it is 0
+			0x0000006F, // j .
+		)
+		release := func(processors ...chip.Processor) {
+			v := params.ResetAll
+			for _, p := range processors {
+				v &^= p.ResetBit()
+			}
+			must(t, dev.Write32(xy, uint64(params.SoftReset), v))
+		}
+		release(chip.BRISC, chip.TRISC1)
+		tile := value(core.Open(dev, xy))(t)
+		var threads []gdb.Thread
+		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
+			c := value(tile.Core(p))(t)
+			threads = append(threads, gdb.Thread{Name: p.String(), Core: c})
+		}
+		waits := uint32(0)
+		for last := uint32(1); waits < 8 || waits != last; { // in its load
+			last = waits
+			waits = value(threads[0].Core.Sample())(t)
+		}
+		for at := uint32(0); at < params.ResetPC[chip.TRISC1]+8; { // has given the engines its instructions
+			at = value(threads[1].Core.Sample())(t)
+		}
+		server := value(gdb.New(threads, gdb.Options{Patience: 200 * time.Millisecond}))(t)
+		conn, end := net.Pipe()
+		defer conn.Close()
+		done := make(chan error, 1)
+		go func() { done <- server.Serve(t.Context(), end) }()
+		c := client{t, conn}
+		pc := hex.EncodeToString(binary.LittleEndian.AppendUint32(nil, waits))
+		for _, x := range [][2]string{
+			{"?", "T05thread:2;"}, {"p2", "00000000"}, {"Hg1", "OK"}, {"g", strings.Repeat("xxxxxxxx", 32) + pc}, {"pb", "xxxxxxxx"}, {"p20", pc},
+			{"Pb=01000000", "E02"}, {"m20000,4", "00000200"},
+		} {
+			equal(t, c.ask(x[0]), x[1], "%v: %s", arch, x[0])
+		}
+		equal(t, c.monitor("threads"), "1 BRISC: 0 instructions back, waits inside of an instruction\n2 TRISC1: 0 instructions back",
+			"%v: threads", arch)
+		engines := c.monitor("wait")
+		for range 1000 {
+			if strings.Contains(engines, "SEMWAIT") { // they have come to it
+				break
+			}
+			engines = c.monitor("wait")
+		}
+		equal(t, engines, "thread 0: nothing\nthread 1: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0\nthread 2: nothing",
+			"%v: engines", arch)
+		release(chip.BRISC, chip.TRISC1, chip.TRISC0)
+		for got := "xxxxxxxx"; got != "05000000"; {
+			if got = c.ask("pb"); got != "xxxxxxxx" && got != "05000000" {
+				t.Fatalf("%v: a1 is %q", arch, got)
+			}
+		}
+		if got := c.ask("m20004,4"); got != "00000000" { // it has paused after the load
+			t.Errorf("%v: the processor has gone on: %q", arch, got)
+		}
+		equal(t, c.ask("D"), "OK", "%v: detach", arch)
+		must(t, <-done)
+		for v := uint32(0); v != 5; {
+			v = value(dev.Read32(xy, 0x20004))(t)
+		}
+		must(t, dev.Fault())
 	}
 }
