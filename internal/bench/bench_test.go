@@ -60,9 +60,7 @@ func TestReplayReport(t *testing.T) {
 	want := []string{"replay/submit/programs=1", "replay/submit/programs=3", "replay/to_end/programs=1", "replay/to_end/programs=3",
 		"replay/stamp", "replay/device/programs=1", "replay/program/programs=1", "replay/device_program/programs=1",
 		"replay/device/programs=3", "replay/program/programs=3", "replay/device_program/programs=3"}
-	if diff := cmp.Diff(want, ids); diff != "" {
-		t.Errorf("figures (-want +got):\n%s", diff)
-	}
+	noDiff(t, ids, want, "figures")
 	one, _ := r.Figure(want[0])
 	three, _ := r.Figure(want[1])
 	if *one.Bytes != *three.Bytes || *one.Allocs != 0 || *three.Allocs != 0 {
@@ -85,11 +83,8 @@ func TestReplayReport(t *testing.T) {
 			t.Errorf("the JSON object has no %q", k)
 		}
 	}
-	back, err := report.ReadReport(&out)
-	must(t, err)
-	if diff := cmp.Diff(r, back); diff != "" {
-		t.Errorf("a report differs from what was written (-wrote +read):\n%s", diff)
-	}
+	back := value(report.ReadReport(&out))(t)
+	noDiff(t, back, r, "a report differs from what was written")
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"table":     func(b *bytes.Buffer) error { return r.WriteTable(b) },
 		"histogram": func(b *bytes.Buffer) error { return one.WriteHistogram(b) },
@@ -110,14 +105,29 @@ func runFamily(t *testing.T, family string, c Config) *report.Report {
 	if c.Target == nil {
 		c.Target = sim.Blackhole()
 	}
-	r, err := Run(t.Context(), c)
-	must(t, err)
-	return r
+	return value(Run(t.Context(), c))(t)
 }
 
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// noDiff fails the test unless got is want.
+func noDiff(t testing.TB, got, want any, what string, args ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
 	}
 }

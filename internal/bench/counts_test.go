@@ -56,14 +56,12 @@ func TestCounts(t *testing.T) {
 	var out strings.Builder
 	fmt.Fprintln(&out, "# Bytes, commands and allocations. Write anew: go test ./bench -run TestCounts -update-counts")
 	for _, target := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
-		dev, err := reprise.Open(ctx, target)
-		must(t, err)
+		dev := value(reprise.Open(ctx, target))(t)
 		s := &session{ctx: ctx, dev: dev}
 		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B",
 			"replay B", "allocs")
 		for _, c := range counted {
-			prog, err := c.program(dev)
-			must(t, err)
+			prog := value(c.program(dev))(t)
 			for i := range prog.Kernels {
 				k := &prog.Kernels[i]
 				k.Image = padded(k.Image, c.kernelBytes)
@@ -136,11 +134,9 @@ func fewestAllocations(op func() error, settle func() error) (uint64, error) {
 
 func TestSetArgsAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
-	dev, err := reprise.Open(ctx, sim.Blackhole())
-	must(t, err)
+	dev := value(reprise.Open(ctx, sim.Blackhole()))(t)
 	defer dev.Close(ctx)
-	x, err := (&session{ctx: ctx, dev: dev}).load(worst)
-	must(t, err)
+	x := value((&session{ctx: ctx, dev: dev}).load(worst))(t)
 	values := make([]uint32, worst.common)
 	set := func(_ chip.Core, args []uint32) { args[0]++ }
 	if n := testing.AllocsPerRun(10, func() {
@@ -158,8 +154,7 @@ func unchanged(t *testing.T, name, got string) {
 	if *updateCounts {
 		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	must(t, err)
+	want := value(os.ReadFile(file))(t)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("%s (-want +got); if it is meant to be so: go test ./bench -run %s -update-counts\n%s", file, t.Name(), diff)
 	}
@@ -201,8 +196,7 @@ func openSynchronous(t *testing.T, arch chip.Arch, h chip.Harvesting, opts ...re
 	if arch == chip.Wormhole {
 		card = sim.Wormhole(sim.Synchronous(), sim.Seed(1), sim.Harvesting(h))
 	}
-	dev, err := reprise.Open(t.Context(), card, opts...)
-	must(t, err)
+	dev := value(reprise.Open(t.Context(), card, opts...))(t)
 	return card, dev
 }
 
@@ -238,8 +232,7 @@ type queueProcessor struct {
 
 func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]queueProcessor {
 	t.Helper()
-	c, err := chip.New(arch, lacks)
-	must(t, err)
+	c := value(chip.New(arch, lacks))(t)
 	w, h := c.Grid()
 	cores := [2]chip.Core{{X: w - 1, Y: 0}, {X: w - 1, Y: 1}}
 	if arch == chip.Wormhole {
@@ -247,8 +240,7 @@ func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]que
 	}
 	var xy [2]chip.XY
 	for i, core := range cores {
-		xy[i], err = c.Physical(core)
-		must(t, err)
+		xy[i] = value(c.Physical(core))(t)
 	}
 	return [3]queueProcessor{{xy[0], chip.BRISC}, {xy[1], chip.BRISC}, {xy[1], chip.NCRISC}}
 }
@@ -284,8 +276,7 @@ func TestTimesCost(t *testing.T) {
 			return n
 		}
 		replay := func(programs int) counts {
-			tr, err := s.record(x, programs)
-			must(t, err)
+			tr := value(s.record(x, programs))(t)
 			var before counts
 			for range 2 { // the second time all is warm
 				must(t, s.finish())
@@ -342,11 +333,8 @@ func notesTimes(t *testing.T, card kmd.Target, arch chip.Arch, p queueProcessor)
 
 func physical(t *testing.T, arch chip.Arch, c chip.Core) chip.XY {
 	t.Helper()
-	topo, err := chip.New(arch, chip.Harvesting{})
-	must(t, err)
-	xy, err := topo.Physical(c)
-	must(t, err)
-	return xy
+	topo := value(chip.New(arch, chip.Harvesting{}))(t)
+	return value(topo.Physical(c))(t)
 }
 
 // An iteration costs no more than a replay of the loop's body. Where an iteration sends kernels
@@ -384,8 +372,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	card, dev := openSynchronous(t, arch, chip.Harvesting{})
 	defer dev.Close(ctx)
 	s := &session{ctx: ctx, dev: dev}
-	body, err := s.loopBody(b)
-	must(t, err)
+	body := value(s.loopBody(b))(t)
 	const short, long = 8, 24
 	replays := func(tr *reprise.Trace, times int) (n [3]float64) {
 		for range 2 {
@@ -405,15 +392,13 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 			of[i] = max(0, (b[i]-a[i])/(long-short)) // what isn't waited for differs by a few instructions in all
 		}
 	}
-	one, err := s.captureBody(0, body.record)
-	must(t, err)
+	one := value(s.captureBody(0, body.record))(t)
 	difference(&replay, replays(one, short), replays(one, long))
 	part := one.Parts()[0]
 	replay[3] = float64(part.ReplayBytes + stepBytes(part.Steps))
 	var counts [2][3]float64
 	for i, n := range []uint32{short, long} {
-		loop, err := s.captureBody(n, body.record)
-		must(t, err)
+		loop := value(s.captureBody(n, body.record))(t)
 		counts[i] = replays(loop, 1)
 		steps := loop.Parts()[0].Steps
 		first := 0
@@ -435,10 +420,8 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 
 // The page on control flow has the table's figures.
 func TestControlPage(t *testing.T) {
-	table, err := os.ReadFile(filepath.Join("testdata", "control.txt"))
-	must(t, err)
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "control-flow.md"))
-	must(t, err)
+	table := value(os.ReadFile(filepath.Join("testdata", "control.txt")))(t)
+	page := value(os.ReadFile(filepath.Join("..", "..", "docs", "control-flow.md")))(t)
 	_, rows, found := strings.Cut(string(table), fmt.Sprintf("\n%v ", chip.Blackhole))
 	lines := strings.Split(strings.TrimSpace(rows), "\n")
 	if !found || len(lines) != 2+len(loopBodies) {
@@ -447,8 +430,7 @@ func TestControlPage(t *testing.T) {
 	for i, line := range lines[2:] {
 		want := "| " + loopBodies[i].name
 		for _, f := range strings.Fields(strings.ReplaceAll(strings.TrimPrefix(line, loopBodies[i].name), "|", " ")) {
-			v, err := strconv.ParseFloat(f, 64)
-			must(t, err)
+			v := value(strconv.ParseFloat(f, 64))(t)
 			s := fmt.Sprintf("%.0f", v)
 			if n := len(s); n > 3 {
 				s = s[:n-3] + "," + s[n-3:]

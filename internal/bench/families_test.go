@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -49,9 +47,7 @@ func TestStreamFigures(t *testing.T) {
 	for _, n := range streamSizes {
 		want[fmt.Sprint(" bytes ", n)] = []string{"to_host", "to_device", "queue_read"}
 	}
-	if diff := cmp.Diff(want, names); diff != "" {
-		t.Errorf("figures (-want +got):\n%s", diff)
-	}
+	noDiff(t, names, want, "figures")
 }
 
 // Cards are measured first, then all chips, also those that only cards lead to.
@@ -74,9 +70,7 @@ func TestMeshFigures(t *testing.T) {
 				}
 				got = append(got, fmt.Sprint(strings.TrimPrefix(f.Name, "mesh/"), " ", f.Params))
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("figures (-want +got):\n%s", diff)
-			}
+			noDiff(t, got, tt.want, "figures")
 			must(t, m.Close())
 		})
 	}
@@ -181,8 +175,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 			if i++; busy {
 				continue
 			}
-			xy, err := card.Chip().Topology().Physical(core)
-			must(t, err)
+			xy := value(card.Chip().Topology().Physical(core))(t)
 			for p := range chip.Processor(chip.NumProcessors) {
 				n += card.Chip().Retired(xy, p)
 			}
@@ -352,8 +345,7 @@ func TestMarkersWithoutUprobes(t *testing.T) {
 func TestFigureNeedsSteadyClock(t *testing.T) {
 	ctx := context.Background()
 	card := sim.Blackhole()
-	dev, err := reprise.Open(ctx, card)
-	must(t, err)
+	dev := value(reprise.Open(ctx, card))(t)
 	defer dev.Close(ctx)
 	set := telemetryWriter(t, card, chip.TagAICLK)
 
@@ -383,9 +375,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	for _, f := range s.report.Figures {
 		got = append(got, f.AIClock)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("clocks of the figures told (-want +got):\n%s", diff)
-	}
+	noDiff(t, got, want, "clocks of the figures told")
 	if l := s.report.Refused; len(l) != 1 || l[0].Figure != "test/moving" || len(l[0].AIClocks) != clockAttempts {
 		t.Fatalf("refused: %+v", l)
 	}
@@ -423,9 +413,7 @@ func telemetryWriter(t *testing.T, card kmd.Target, tag chip.TelemetryTag) func(
 	t.Cleanup(func() { d.Close() })
 	arc, xy := &d.Params().ARC, chip.XY{X: 8, Y: 0}
 	word := func(addr uint64) uint32 {
-		v, err := d.Read32(xy, addr)
-		must(t, err)
-		return v
+		return value(d.Read32(xy, addr))(t)
 	}
 	table, values := word(arc.ResetUnit+uint64(arc.TelemetryTable)), word(arc.ResetUnit+uint64(arc.TelemetryValues))
 	for i := range word(arc.PointerBase + uint64(table) + 4) {

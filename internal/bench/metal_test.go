@@ -26,8 +26,7 @@ func TestMetalInstructions(t *testing.T) {
 	if *metalQueues == "" {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")
 	}
-	fw, err := metal.OpenQueueFirmware(t.Context(), *metalQueues)
-	must(t, err)
+	fw := value(metal.OpenQueueFirmware(t.Context(), *metalQueues))(t)
 	arch, h := fw.Base.Layout.Arch, chip.Harvesting{}
 	if fw.Base.L1Banks == 110 {
 		h = p100a
@@ -59,8 +58,7 @@ func TestMetalClocks(t *testing.T) {
 	if *metalQueues == "" {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")
 	}
-	fw, err := metal.OpenQueueFirmware(t.Context(), *metalQueues)
-	must(t, err)
+	fw := value(metal.OpenQueueFirmware(t.Context(), *metalQueues))(t)
 	arch := fw.Base.Layout.Arch
 	workers := map[chip.Arch]int{chip.Wormhole: 72, chip.Blackhole: 130}[arch]
 	if fw.Base.L1Banks != workers {

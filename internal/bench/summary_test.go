@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/writertest"
@@ -75,9 +73,7 @@ func tableOf(t *testing.T, r *report.Report, want string) {
 	var out strings.Builder
 	must(t, r.WriteTable(&out))
 	got := regexp.MustCompile(` +\n`).ReplaceAllString(out.String(), "\n")
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
-	}
+	noDiff(t, strings.Split(got, "\n"), strings.Split(want, "\n"), "table")
 }
 
 func TestSummaryRows(t *testing.T) {
@@ -172,9 +168,7 @@ func TestPlot(t *testing.T) {
 	}
 	want := []string{report.MemcpySame, report.NonTemporal, "baseline/timer", "replay/submit/programs=1", "replay/submit/programs=10",
 		"replay/submit/programs=1000"}
-	if d := cmp.Diff(want, captions); d != "" {
-		t.Errorf("pictures (-want +got):\n%s", d)
-	}
+	noDiff(t, captions, want, "pictures")
 	pictures := regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(page, -1)
 	if len(pictures) != len(want) {
 		t.Fatalf("%d pictures", len(pictures))
@@ -208,9 +202,7 @@ func TestPlot(t *testing.T) {
 
 func number(t *testing.T, s string) float64 {
 	t.Helper()
-	v, err := strconv.ParseFloat(s, 64)
-	must(t, err)
-	return v
+	return value(strconv.ParseFloat(s, 64))(t)
 }
 
 func elements(t *testing.T, svg string) int {
