@@ -422,3 +422,99 @@ func TestDelayReadsInOrder(t *testing.T) {
 }
 
 func (a *asm) stw2(addr uint32) *asm { return a.li(t0, addr).sw(t1, t0, 0) }
+
+// overflowChecks are stacks that run over, and circular buffers from which more is taken than is
+// there.
+func overflowChecks() (list checkList) {
+	const top, sp = localBase + 0x1000, 2
+	overflow, counters := list.of(Config{RefuseOverflow: true}, undefined), list.of(Config{RefuseCounters: true}, undefined)
+	// deep is a kernel with data up to an offset that calls through a pointer and then takes n
+	// bytes of stack.
+	deep := func(r *rig, at, data uint32, n int32) {
+		a := newAsm(at).addi(sp, sp, -16).sw(1, sp, 12).stw(localBase+data-4, 1).call(at + 0x800)
+		a.li(a0, uint32(n)).sub(sp, sp, a0).sw(x0, sp, 0).add(sp, sp, a0)
+		r.write(r.worker(0, 0), uint64(at), a.lw(1, sp, 12).addi(sp, sp, 16).emit(itype(0x67, 0, x0, 1, 0)).bytes())
+		r.write(r.worker(0, 0), uint64(at+0x800), returns(1))
+	}
+	overflow("a stack comes down to data", func(r *rig, right bool) {
+		a := onB().li(sp, top).stw(localBase+0x4FC, 1)
+		r.run(r.worker(0, 0), a.addi(sp, sp, -0x700).addi(sp, sp, choose[int32](right, -0x400, -0x410)).halt())
+	}).says("BRISC pc=|stack overflow: the stack pointer goes down from 0xffb00900 to 0xffb004f0, and data end at 0xffb00500")
+	overflow("a stack leaves local RAM", func(r *rig, right bool) {
+		a := onB().li(sp, localBase+0x40).li(a0, choose[uint32](right, 0x40, 0x80))
+		r.run(r.worker(0, 0), a.sub(sp, sp, a0).halt())
+	}).says("the stack pointer goes down from 0xffb00040 to 0xffafffc0, and data end at 0xffb00000")
+	overflow("a kernel's stack comes down to its own data", func(r *rig, right bool) {
+		deep(r, 0x3000, 0xC00, choose[int32](right, 0x380, 0x400))
+		r.run(r.worker(0, 0), onB().li(sp, top).stw(localBase+0x3FC, 1).call(0x3000).halt())
+	}).says("BRISC pc=0x30|and data end at 0xffb00c00")
+	overflow("a kernel's stack comes down to the firmware's data, after one with more data of its own", func(r *rig, right bool) {
+		deep(r, 0x3000, 0xC00, 0x100)
+		deep(r, 0x5000, 0x300, choose[int32](right, 0xBE0, 0xBF4))
+		r.run(r.worker(0, 0), onB().li(sp, top).stw(localBase+0x3FC, 1).call(0x3000).call(0x5000).halt())
+	}).says("BRISC pc=0x50|and data end at 0xffb00400")
+	counters("more pages are taken from a circular buffer than are there", func(r *rig, right bool) {
+		s := &r.c.params.Stream
+		put, taken := s.Reg(s.FirstCB+2, chip.RemoteDestBufSize), s.Reg(s.FirstCB+2, chip.RemoteDestBufStart)
+		a := onB().stw(put, 0xFFFF).stw(taken, 0xFFFE).stw(put, 0).stw(taken, choose[uint32](right, 0, 1))
+		r.run(r.worker(0, 0), a.stw(put, 0).stw(taken, 0).halt()) // as firmware does before a program
+	}).says("BRISC pc=|stream: circular buffer 2: 3 pages are taken, and 2 are there")
+	return list
+}
+
+// owedChecks are programs whose end is reported while what they asked the NoC for need not be done.
+func owedChecks() (list checkList) {
+	races := list.of(Config{RefuseRaces: true}, undefined)
+	// end adds 1 to a stream of w in which completions are counted.
+	end := func(r *rig, a *asm, v, w chip.XY, noc chip.NOC) *asm {
+		p := r.arch.Params()
+		return a.request(r.arch, nocRequest{
+			noc: noc, buf: 2, targ: uint64(p.Stream.Reg(p.Stream.FirstDispatch+2, chip.SpaceAvailableUpdate)), targXY: w, ret: 4, retXY: v,
+			ctrl: ctrlWrite | ctrlInline | staticVC1, len: 15, dat: 1 << 6,
+		}).halt()
+	}
+	// one is a program with one request, and its end, for which wait says what it must wait for.
+	one := func(name, says string, q func(r *rig, v, w chip.XY) nocRequest, wait func(a *asm)) {
+		races(name, func(r *rig, right bool) {
+			v, w := r.worker(0, 0), r.worker(2, 2)
+			a := onB().li(s0, 1).request(r.arch, q(r, v, w))
+			if right {
+				wait(a)
+			} else {
+				a.waitCounter(0, cntOutgoing+7, x0, "other") // an unused id says nothing
+			}
+			r.run(v, end(r, a, v, w, 0))
+		}).says("BRISC pc=|the end of a program is reported|" + says)
+	}
+	counter := func(i uint32) func(*asm) { return func(a *asm) { a.waitCounter(0, i, s0, "c") } }
+	zero := func(i uint32) func(*asm) { return func(a *asm) { a.waitCounter(0, i, x0, "z") } }
+	write := func(r *rig, v, w chip.XY) nocRequest { return r.sendTo(v, w) }
+	tagged := func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.tag = 3 << 10; return q }
+	word := func(r *rig, v, w chip.XY) nocRequest {
+		p := r.arch.Params() // a stream that counts something else
+		return nocRequest{buf: 3, targ: uint64(p.Stream.Reg(3, chip.SpaceAvailableUpdate)), targXY: w, ret: 4, retXY: v,
+			ctrl: ctrlWriteNP | ctrlInline | staticVC1, len: 15, dat: 1 << 6}
+	}
+	one("a program ends before its write is acknowledged", "write of 64 bytes from 0x40000|WR_ACK_RECEIVED|a write barrier",
+		write, counter(cntWriteAck))
+	one("a program ends before its write with an id is", "write of 64 bytes|a write barrier", tagged, zero(cntOutstanding+3))
+	one("a program ends before its word is acknowledged", "inline write of 4 bytes|a write barrier", word, counter(cntWriteAck))
+	one("a program ends before its atomic is answered", "atomic of 4 bytes|an atomic barrier",
+		func(r *rig, v, w chip.XY) nocRequest { r.st(w, 0x30000, 0); return r.increment(v, w, 0x30000) }, counter(cntAtomicResp))
+	one("a program ends before its read has landed", "read of 64 bytes|a read barrier",
+		func(r *rig, v, w chip.XY) nocRequest { return r.fetchFrom(v, w) }, counter(cntReadResp))
+	one("a program ends before its posted write has left", "write of 64 bytes|a flush of posted writes",
+		func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.ctrl &^= ctrlMarked; return q }, zero(cntOutgoing))
+	races("a program ends before the write of its other processor is acknowledged", func(r *rig, right bool) {
+		v, w := r.worker(1, 1), r.worker(2, 2)
+		q := r.sendTo(v, w)
+		q.noc = 1
+		t := onT0().li(s0, 1).request(r.arch, q)
+		if right {
+			t.waitCounter(1, cntWriteAck, s0, "acks")
+		}
+		b := onB().li(s0, 1).until(r.stream(false), s0, "w")
+		r.together(v, end(r, b, v, w, 0), t.stw(r.stream(false), 1).halt())
+	}).says("BRISC pc=|the end of a program is reported|write of 64 bytes|started by tile|TRISC0 pc=|on NoC 1|a write barrier")
+	return list
+}

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
@@ -60,14 +63,12 @@ func syncRig(t testing.TB, a chip.Arch) *rig {
 
 func (r *rig) worker(x, y int) chip.XY {
 	r.t.Helper()
-	v := value(r.topo.Virtual(chip.Core{X: x, Y: y}))(r.t)
-	return v
+	return value(r.topo.Virtual(chip.Core{X: x, Y: y}))(r.t)
 }
 
 func (r *rig) raw(v chip.XY) chip.XY {
 	r.t.Helper()
-	raw := value(r.topo.Translate(chip.NOC0, v))(r.t)
-	return raw
+	return value(r.topo.Translate(chip.NOC0, v))(r.t)
 }
 
 // point aims a window at an address of a tile and returns the BAR 0 offset.
@@ -176,4 +177,11 @@ func noDiff(t testing.TB, got, want any, what string, args ...any) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
 	}
+}
+
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
 }

@@ -2,12 +2,16 @@ package emu
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 // machineOf is a machine of chips with links; rigs are of the chips.
@@ -553,5 +557,153 @@ func TestEthernetFirmwareWithoutLink(t *testing.T) {
 		}
 		r.st(v, 0xFFB121B0, r.ld(v, 0xFFB121B0))
 		r.healthy()
+	}
+}
+
+func TestMachines(t *testing.T) {
+	wh := Config{Arch: chip.Wormhole, Synchronous: true}
+	for name, tt := range map[string]struct {
+		cfgs  []Config
+		links []Link
+	}{
+		"no chips":        {},
+		"architectures":   {cfgs: []Config{wh, {Arch: chip.Blackhole, Synchronous: true}}},
+		"synchronous":     {cfgs: []Config{wh, {Arch: chip.Wormhole}}},
+		"harvesting":      {cfgs: []Config{{Arch: chip.Wormhole, Harvesting: chip.Harvesting{Ethernet: 1}}}},
+		"no such chip":    {cfgs: []Config{wh}, links: []Link{{0, 0, 1, 0}}},
+		"no such channel": {cfgs: []Config{wh, wh}, links: []Link{{0, 16, 1, 0}}},
+		"channel twice":   {cfgs: []Config{wh, wh}, links: []Link{{0, 0, 1, 0}, {0, 0, 1, 1}}},
+		"to itself":       {cfgs: []Config{wh}, links: []Link{{0, 0, 0, 0}}},
+	} {
+		if _, err := NewMachine(tt.cfgs, tt.links); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, arch := range arches {
+		m, rs := pair(t, Config{Arch: arch})
+		v := rs[0].eth(8)
+		rs[0].st(v, 0x30000, 5)
+		rs[1].st(rs[1].eth(0), 0x30000, 6)
+		must(t, m.Chip(0).Reset())
+		if a, b := rs[0].ld(v, 0x30000), rs[1].ld(rs[1].eth(0), 0x30000); a != 0 || b != 6 {
+			t.Errorf("%v: after a reset of chip 0: %d and %d, want 0 and 6", arch, a, b)
+		}
+		rs[0].write(v, 0x30000, []byte("sixteen bytes..."))
+		rs[0].release(v, newAsm(ethCode).send(arch, 0, 0x30000, 0x32000, 16).halt())
+		rs[1].eventually("a packet of a chip that was reset", func() bool {
+			return string(rs[1].read(rs[1].eth(0), 0x32000, 16)) == "sixteen bytes..."
+		})
+	}
+}
+
+func TestEthernetBroadcast(t *testing.T) {
+	rigs, h := remotePair(t)
+	r := rigs[0]
+	g := newGateway(r)
+	const addr, n, broadcast = 0x20000, 4096, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast
+	cast := func(racks, chips, not uint32) {
+		t.Helper()
+		for i, w := range []uint32{^racks, ^uint32(0), ^uint32(0), ^chips, not, 0, 0, 0} {
+			binary.LittleEndian.PutUint32(h.p[0x100+4*i:], w)
+		}
+		before := g.written()
+		g.ask(addr, 0, broadcastHeader+n, broadcast, 0, 0, 0, 0x40100)
+		g.eventually("the broadcast is done", func() bool { return g.written() == before+1 })
+	}
+	const workersOnly = 1<<(16+0) | 1<<(16+5) | 1<<0 | 1<<6 // columns of DRAM tiles, rows of Ethernet tiles
+	const tensixColumns = 0b11_1101_1110 << 16
+	for name, q := range map[string]struct {
+		racks, chips, not uint32
+		has               func(chip int, ep *endpoint, v chip.XY) bool
+	}{
+		"workers of both":      {1, 1<<0 | 1<<8, workersOnly, func(_ int, ep *endpoint, _ chip.XY) bool { return ep.kind == chip.Tensix }},
+		"workers of the other": {1, 1 << 8, workersOnly, func(c int, ep *endpoint, _ chip.XY) bool { return c == 1 && ep.kind == chip.Tensix }},
+		"DRAM in column 5": {1, 1<<0 | 1<<8, tensixColumns | 1<<16,
+			func(_ int, ep *endpoint, _ chip.XY) bool { return ep.kind == chip.DRAM && ep.bank >= 2 }},
+		"a row of Ethernet": {1, 1 << 0, 1<<16 | 1<<21 | 0x7FFE, func(c int, ep *endpoint, _ chip.XY) bool {
+			return c == 0 &&
+				ep.kind == chip.Ethernet && ep.xy.Y == 0
+		}},
+		"another rack":           {2, 1 << 0, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
+		"a chip that isn't here": {1, 1 << 9, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
+		// Columns 18 to 21 are 1 to 4 of a header, and rows 18 to 22 are 1 to 5.
+		"translated": {1, 1<<0 | 1<<8, broadcastTranslated | workersOnly | 1<<(16+4) | 1<<5, func(_ int, ep *endpoint, v chip.XY) bool {
+			return ep.kind == chip.Tensix && v.X != 21 && v.Y != 22
+		}},
+	} {
+		for i, r := range rigs {
+			for y := range r.c.grid {
+				for x := range r.c.grid[y] {
+					if ep := &r.c.grid[y][x]; castTo(ep) {
+						r.c.writeTile(origin{}, "test", 0, ep, addr, 4, []uint32{uint32(i)})
+					}
+				}
+			}
+		}
+		cast(q.racks, q.chips, q.not)
+		for i, r := range rigs {
+			for y := range r.c.grid {
+				for x := range r.c.grid[y] {
+					ep := &r.c.grid[y][x]
+					if !castTo(ep) {
+						continue
+					}
+					v, _ := r.topo.VirtualOf(ep.xy)
+					buf, got := make([]uint32, n/4), make([]byte, n)
+					r.c.readTile(origin{}, "test", 0, ep, addr, n, buf)
+					word.Unpack(got, 0, buf)
+					if has := bytes.Equal(got, h.p[0x120:0x120+n]); has != q.has(i, ep, v) {
+						t.Errorf("%s: chip %d, %v tile %v has the data: %v", name, i, ep.kind, ep.xy, has)
+					}
+				}
+			}
+			r.healthy()
+		}
+	}
+	g.ask(addr, 0, broadcastHeader, broadcast, 0, 0, 0, 0x40100)
+	g.refused(unimplemented)
+}
+
+func castTo(ep *endpoint) bool {
+	return !ep.harvested && (ep.kind == chip.Tensix || ep.kind == chip.Ethernet || ep.kind == chip.DRAM)
+}
+
+func TestEthernetLikeTTSim(t *testing.T) {
+	path := ttsimtest.Path(t, ttsimtest.BlackholeX2)
+	s := value(ttsim.Start(path, ttsimtest.Server()))(t)
+	t.Cleanup(func() { s.Close() })
+	_, ours := machineOf(t, []Config{{Arch: chip.Blackhole}, {Arch: chip.Blackhole}}, Link{0, 2, 1, 9}, Link{0, 3, 1, 8})
+	var theirs []*rig
+	for _, f := range s.Functions()[:2] {
+		theirs = append(theirs, &rig{t, nil, f, func() {}, chip.Blackhole, ours[0].topo, ours[0].params})
+	}
+	tx, rx := ours[0].eth(2), ours[1].eth(9)
+	for name, rs := range map[string][]*rig{"emulator": ours, "simulator": theirs} {
+		data := bytes.Repeat([]byte("fedcba9876543210"), 64)
+		rs[0].write(tx, 0x30000, data)
+		rs[0].write(tx, 0x31000, append([]byte{1}, make([]byte, 15)...))
+		rs[1].write(rx, 0x32000, make([]byte, 4096+128))
+		rs[1].release(rx, newAsm(ethCode).waitFor(0x33000, 1).li(a0, 0x32000+1020).lw(a1, a0, 0).li(a0, 0x33020).sw(a1, a0, 0).halt())
+		a := newAsm(ethCode)
+		for q := range uint32(3) {
+			a.send(chip.Blackhole, int(q), 0x30000, 0x32000+0x400*q, 1024)
+			if q < 2 {
+				a.stw(0xFFB9001C+q<<12, 0x33040+4*q).stw(0xFFB90044+q<<12, 7+q).stw(0xFFB90004+q<<12, 4)
+			}
+		}
+		rs[0].release(tx, a.send(chip.Blackhole, 0, 0x31000, 0x33000, 16).halt())
+		rs[1].eventually(name+": the receiver's answer", func() bool { return rs[1].ld(rx, 0x33020) != 0 })
+		rs[1].eventually(name+": all queues", func() bool {
+			return bytes.Equal(rs[1].read(rx, 0x32000, 3072), bytes.Repeat(data, 3)) && rs[1].ld(rx, 0x33040) == 7 &&
+				rs[1].ld(rx, 0x33044) == 8
+		})
+		for _, at := range []uint64{0x7CC00, 0x7CC04, 0x7CC08, 0x7CE04, 0x7CFBC} {
+			if a, b := ours[1].ld(rx, at), theirs[1].ld(rx, at); a != b {
+				t.Errorf("%s: firmware's word at %#x is %#x here and %#x there", name, at, a, b)
+			}
+		}
+		for _, r := range rs {
+			r.healthy()
+		}
 	}
 }

@@ -65,6 +65,9 @@ func nocCall(f func(q *call)) func(*rig, chip.XY) {
 	}
 }
 
+// sets adds bits to the control word.
+func sets(ctrl uint32) func(q *call) { return func(q *call) { q.ctrl |= ctrl } }
+
 // registerRead reads n bytes of a register of another tile, from byte low on.
 func registerRead(low uint64, n uint32) func(q *call) {
 	return func(q *call) { q.read(q.far, niu0Base+0x200+low, 0x50000+low, n) }
@@ -241,16 +244,16 @@ func refusals() (list []*refusal) {
 		q.read(q.far, 0x40000, 0x50000, 4)
 		q.ctrl |= ctrlInline
 	})
-	noc("byte enables", 0, un, func(q *call) { q.ctrl |= ctrlByteEnable })
-	noc("drop ack", 0, un, func(q *call) { q.ctrl |= 1 << 9 })
-	noc("reserved control bit 10", 0, us, func(q *call) { q.ctrl |= 1 << 10 })
-	noc("reserved control bit 20", 0, us, func(q *call) { q.ctrl |= 1 << 20 })
-	noc("Y-major", 0, un, func(q *call) { q.ctrl |= 1 << 16 })
-	noc("priority", 0, un, func(q *call) { q.ctrl |= 1 << 27 })
-	noc("accumulate", 0, us, func(q *call) { q.ctrl |= 1 << 31 })
-	noc("path reserve of a unicast", 0, un, func(q *call) { q.ctrl |= ctrlPathReserve })
-	noc("include of a unicast", 0, un, func(q *call) { q.ctrl |= ctrlSrcInclude })
-	noc("type 3", 0, us, func(q *call) { q.ctrl |= ctrlAtomic })
+	noc("byte enables", 0, un, sets(ctrlByteEnable))
+	noc("drop ack", 0, un, sets(1<<9))
+	noc("reserved control bit 10", 0, us, sets(1<<10))
+	noc("reserved control bit 20", 0, us, sets(1<<20))
+	noc("Y-major", 0, un, sets(1<<16))
+	noc("priority", 0, un, sets(1<<27))
+	noc("accumulate", 0, us, sets(1<<31))
+	noc("path reserve of a unicast", 0, un, sets(ctrlPathReserve))
+	noc("include of a unicast", 0, un, sets(ctrlSrcInclude))
+	noc("type 3", 0, us, sets(ctrlAtomic))
 	noc("DRAM beyond its end", wh, ub, func(q *call) { q.retXY, q.ret = q.dram, 1<<31-32 })
 	noc("DRAM where registers are", bh, ub, func(q *call) { q.retXY, q.ret = q.dram, 0xFF000000-32 }).unlike("-")
 	noc("non-posted write to the host with a transaction id", wh, ub, func(q *call) { q.retXY, q.ret, q.tag = q.r.topo.PCIe(0), q.r.params.PCI.NOCBase, 1<<10 }).unlike("ConfigurationError|HostDMA")
@@ -279,7 +282,7 @@ func refusals() (list []*refusal) {
 	cast("multicast without path reserve", 0, un, func(q *call) { q.ctrl &^= ctrlPathReserve })
 	cast("multicast read", 0, us, func(q *call) { q.ctrl &^= ctrlWrite })
 	cast("multicast atomic", 0, un, func(q *call) { q.ctrl = q.ctrl&^ctrlWrite | ctrlAtomic })
-	cast("multicast inline", 0, un, func(q *call) { q.ctrl |= ctrlInline })
+	cast("multicast inline", 0, un, sets(ctrlInline))
 	cast("multicast from high to low", 0, un, func(q *call) { *q.start, q.retXY = q.retXY, *q.start })
 	cast("multicast from low to high on NoC 1", 0, un, func(q *call) { q.noc = 1 })
 	cast("multicast to registers of 64 bytes", 0, us, func(q *call) { q.ret = 0xFFB40000 })
