@@ -1,14 +1,20 @@
 package live_test
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -95,4 +101,76 @@ func TestStackOfWaitingKernel(t *testing.T) {
 			must(t, q.Wait(ctx))
 		})
 	}
+}
+
+func TestStacksOfAHang(t *testing.T) {
+	devtest.OnEmulators(t, func(b *devtest.Bench) {
+		sampled := "only pc is known"
+		if b.Dev.Arch() == chip.Blackhole {
+			sampled = "guessed from pc and memory"
+		}
+		file, err := os.ReadFile("testdata/nested." + b.Dev.Arch().String() + ".elf")
+		b.Must(err)
+		for _, known := range []bool{true, false} {
+			im, err := kernels.Load(file)
+			b.Must(err)
+			if !known {
+				im.File = nil
+			}
+			word, result := uint32(0x100000), uint32(0x100010)
+			at := chip.Single(1, 1)
+			program := &reprise.Program{Name: "waits"}
+			for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC1} {
+				program.Kernels = append(program.Kernels, reprise.Kernel{
+					Name: "nested", Image: im, Processor: p, Cores: []chip.Range{at, chip.Single(2, 1)},
+					Args: func(chip.Core) []uint32 { return []uint32{word, 77, result} },
+				})
+			}
+			b.Must(b.Queue.Run(b.Ctx, b.Load(program)))
+			var h *dispatch.HangError
+			if err := b.Queue.Wait(b.Ctx); !errors.As(err, &h) {
+				b.Fatal(err)
+			}
+			var saved bytes.Buffer
+			_, err = h.Dump.WriteTo(&saved)
+			b.Must(err)
+			dump, err := postmortem.ReadDump(&saved)
+			b.Must(err)
+			name := "waits/nested"
+			if !known {
+				if s := h.Detail(); !strings.Contains(s, ", pc 0x") || strings.Contains(s, "nested.c") {
+					b.Errorf("without the file:\n%s", s)
+				}
+				c := &live.Catalogue{}
+				name = "nested.elf"
+				b.Must(c.Add(name, file))
+				if n, err := dump.Symbolize(c); n != 6 || err != nil {
+					b.Errorf("%d stacks made again, %v", n, err)
+				}
+			}
+			var text strings.Builder
+			b.Must(dump.Print(&text))
+			_, queue, _ := strings.Cut(text.String(), "\ncall stacks of the queue's cores:\n")
+			for _, want := range []string{
+				"kernel_main() at prefetch.c:", "cq_wait_stream() at cq_go.h:", "kernel_main() at dispatch.c:", "firmware_main() at firmware/brisc.c:",
+				" NCRISC (" + sampled + ": it has no debug interface)\n", " in dispatch_s\n",
+			} {
+				if !strings.Contains(queue, want) {
+					b.Errorf("no %q in the stacks of the queue's cores:\n%s", want, queue)
+				}
+			}
+			for _, want := range []string{
+				"  (1,1) BRISC, (2,1) BRISC\n", "  (1,1) TRISC1, (2,1) TRISC1\n",
+				"(1,1) NCRISC, (2,1) NCRISC (" + sampled + ": it has no debug interface)\n    #0 ",
+				"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18, pc 0x", "kernel_main() at nested.c:22, pc 0x",
+				" in " + name + "\n", "run_kernel() at firmware/firmware.h:", "firmware_main() at firmware/brisc.c:",
+				"firmware_main() at firmware/trisc.c:",
+			} {
+				if !strings.Contains(text.String(), want) {
+					b.Errorf("no %q in:\n%s", want, &text)
+				}
+			}
+			b.Must(b.Dev.Recover(b.Ctx))
+		}
+	}, reprise.WithHangTimeout(300*time.Millisecond))
 }
