@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -179,9 +177,7 @@ func TestBeginRefuses(t *testing.T) {
 		if err == nil {
 			b.must(trace.Release(b.ctx))
 		}
-		if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
-			t.Errorf("%s: the capture ended in %v", name, err)
-		}
+		equal(t, op.is != reprise.ErrNestedCapture, errors.Is(err, op.is), "%s: the capture ended in %v", name, err)
 		for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
 			"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
 			b.fails(what+" after the end", err, reprise.ErrNotCapturing)
@@ -240,9 +236,7 @@ func TestTakeFromASnapshot(t *testing.T) {
 		b.must(free[1]())
 		addr, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64})
 		b.must(err)
-		if addr != got[1] {
-			b.Errorf("what was freed was at %#x, the next is at %#x", got[1], addr)
-		}
+		equal(b, addr, got[1], "where the next buffer lies, after one was freed")
 		b.sameMemory(before)
 		for _, size := range []int{64, 4096, 1 << 20} {
 			want = append(want, b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64}).Addr())
@@ -303,9 +297,7 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 		if shown && !bytes.Equal(image.Bytes, commands) {
 			b.Error("commands that were given out of a trace have changed")
 		}
-		if diff := cmp.Diff(was, steps); diff != "" {
-			b.Errorf("steps that were given out of a trace have changed:\n%s", diff)
-		}
+		noDiff(b, steps, was, "steps that were given out of a trace have changed")
 		b.write(in, 1)
 		b.must(errors.Join(next.Replay(b.ctx), next.Debug().Verify(b.ctx)))
 		b.holds(out, 6)

@@ -3,15 +3,17 @@ package reprise_test
 import (
 	"context"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -38,9 +40,7 @@ func TestDeviceDescribesItself(t *testing.T) {
 	} {
 		b := open(t, tt.card)
 		got := facts{b.dev.Arch(), b.dev.Grid(), b.dev.DRAMBanks(), b.dev.DRAMBankSize(), b.dev.Queues()}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%v (-want +got):\n%s", tt.card, diff)
-		}
+		noDiff(t, got, tt.want, "%v", tt.card)
 		if b.dev.Name() != tt.card.String() || b.queue.ID() != 0 || b.queue.Device() != b.dev {
 			t.Errorf("%v is named %q, its queue %d is of %v", tt.card, b.dev.Name(), b.queue.ID(), b.queue.Device().Name())
 		}
@@ -176,4 +176,64 @@ func TestCoordinatesForKernels(t *testing.T) {
 			b.Errorf("a range beyond the chip: %v", err)
 		}
 	})
+}
+
+// The lines of Go in README.md are the example's, without its checks of errors.
+func TestReadmeShowsTheExample(t *testing.T) {
+	readme := value(os.ReadFile("README.md"))(t)
+	example := value(os.ReadFile("example_test.go"))(t)
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
+	if block == nil {
+		t.Fatal("README.md has no Go")
+	}
+	rest := strings.Split(string(example), "\n")
+	for line := range strings.Lines(string(block[1])) {
+		want := code(line)
+		if want == "" {
+			continue
+		}
+		i := 0
+		for i < len(rest) && code(rest[i]) != want {
+			i++
+		}
+		if i == len(rest) {
+			t.Fatalf("README.md has a line that example_test.go doesn't have, or not in that order:\n%s", line)
+		}
+		rest = rest[i+1:]
+	}
+}
+
+func code(line string) string {
+	line, _, _ = strings.Cut(line, " // ")
+	return strings.TrimSpace(line)
+}
+
+// What belongs to a topic goes to its package; go doc shows no fields of aliases.
+func TestExportedNames(t *testing.T) {
+	const most = 60 // types and functions
+	files := value(filepath.Glob("*.go"))(t)
+	names := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f := value(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.IsExported() {
+				names++
+			}
+			g, _ := d.(*ast.GenDecl)
+			for i := 0; g != nil && g.Tok == token.TYPE && i < len(g.Specs); i++ {
+				if s := g.Specs[i].(*ast.TypeSpec); s.Name.IsExported() {
+					names++
+					if s.Assign.IsValid() {
+						t.Errorf("%s is an alias: name the type by its own package", s.Name)
+					}
+				}
+			}
+		}
+	}
+	if names > most || names < most/2 {
+		t.Errorf("the package has %d exported types and functions, at most %d are wanted", names, most)
+	}
 }

@@ -3,10 +3,12 @@ package reprise_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
@@ -416,5 +418,108 @@ func TestProgramTimesAfterRecover(t *testing.T) {
 	b.must(b.dev.Recover(b.ctx))
 	if _, _, err := p.Append(nil); !errors.Is(err, dispatch.ErrTimesLost) {
 		t.Errorf("after Recover: %v, want %v", err, dispatch.ErrTimesLost)
+	}
+}
+
+type heard struct{ calls []string }
+
+func (h *heard) Begin(_ context.Context, c *reprise.Call) {
+	h.calls = append(h.calls, fmt.Sprintf("%v %s", c.Kind, c.Name))
+}
+
+func (h *heard) End(_ context.Context, c *reprise.Call) {
+	if c.Err != nil {
+		h.calls = append(h.calls, "failed")
+	}
+}
+
+func TestObserver(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	var h, second heard
+	stop := b.dev.Observe(&h)
+	stopSecond := b.dev.Observe(&second)
+	b.dev.Observe(nil)()
+	in := b.pages("in", 2)
+	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
+	tr := b.capture("adds", x)
+	b.write(in, 1)
+	b.run(x)
+	stopSecond()
+	b.replay(tr)
+	b.holds(in, 3)
+	e := b.dev.NewEvent("e")
+	if err := b.queue.WaitEvent(b.ctx, e); err == nil {
+		t.Error("a wait for what was never recorded")
+	}
+	b.must(b.queue.Record(b.ctx, e))
+	b.wait()
+	b.must(tr.Release(b.ctx))
+	b.must(x.Release(b.ctx))
+	b.must(in.Release())
+	stop()
+	b.pages("later", 1)
+	want := []string{
+		"allocate in", "load add", "capture adds", "write in", "run add", "replay adds", "read in", "pending wait in", "wait event e", "failed",
+		"record e", "queue wait ", "release trace adds", "release executable add", "release buffer in",
+	}
+	noDiff(t, h.calls, want, "calls")
+	noDiff(t, second.calls, want[:5], "calls that the second one heard")
+}
+
+type stamper struct {
+	stamps []*reprise.Event
+	errs   []error
+	first  *reprise.Call
+}
+
+func (s *stamper) Begin(ctx context.Context, c *reprise.Call) {
+	if s.first == nil {
+		s.first = c
+		for _, q := range c.Queues {
+			_, err := c.Stamp(ctx, q)
+			s.errs = append(s.errs, err)
+		}
+	}
+}
+
+func (s *stamper) End(ctx context.Context, c *reprise.Call) {
+	for _, q := range c.Queues {
+		e, err := c.Stamp(ctx, q)
+		if err != nil {
+			s.errs = append(s.errs, err)
+			continue
+		}
+		s.stamps = append(s.stamps, e)
+	}
+}
+
+func TestStamps(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
+	in := b.pages("in", 2)
+	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
+	var s stamper
+	var h heard
+	defer b.dev.Observe(&s)()
+	defer b.dev.Observe(&h)()
+	b.write(in, 1)
+	b.run(x)
+	b.wait()
+	b.must(b.dev.Queue(1).Wait(b.ctx))
+	if want := []string{"write in", "run add", "queue wait ", "queue wait "}; !cmp.Equal(want, h.calls) {
+		t.Errorf("observers heard of %q, want %q", h.calls, want)
+	}
+	if len(s.stamps) != 2 || len(s.errs) != 3 {
+		t.Fatalf("%d stamps, %d refused: %v", len(s.stamps), len(s.errs), s.errs)
+	}
+	for _, err := range s.errs {
+		b.says(err, "reprise: stamp", "not in an Observer's End")
+	}
+	wrote, okWrote := s.stamps[0].DeviceTime()
+	ran, okRan := s.stamps[1].DeviceTime()
+	if !okWrote || !okRan || wrote >= ran {
+		t.Errorf("written at %d (%v), run at %d (%v)", wrote, okWrote, ran, okRan)
+	}
+	if _, err := s.first.Stamp(b.ctx, b.queue); err == nil {
+		t.Error("a stamp after the end of the call")
 	}
 }

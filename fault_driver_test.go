@@ -60,11 +60,7 @@ func (m *machine) start(f driver.Function) {
 
 func (m *machine) chip() *emu.Chip {
 	m.Helper()
-	c, err := emu.New(emu.Config{Arch: m.arch})
-	if err != nil {
-		m.Fatal(err)
-	}
-	return c
+	return value(emu.New(emu.Config{Arch: m.arch}))(m)
 }
 
 func (m *machine) String() string { return m.arch.String() + " in a machine" }
@@ -109,9 +105,7 @@ func (b *bench) wild() *reprise.Executable {
 
 func (m *machine) idle() {
 	m.Helper()
-	if n := m.drv.Node(0).OpenFiles(); n != 0 {
-		m.Errorf("%d files are still open", n)
-	}
+	equal(m, m.drv.Node(0).OpenFiles(), 0, "open files")
 }
 
 func TestRecoverResetsAStoppedChip(t *testing.T) {
@@ -216,23 +210,17 @@ func TestCloseAfterAHang(t *testing.T) {
 		b.hang(b.queue.Wait(b.ctx))
 		p := b.dev.Arch().Params()
 		cores := []chip.XY{dispatchCore(b)}
-		c, err := chip.New(m.arch, chip.Harvesting{})
-		b.must(err)
+		c := value(chip.New(m.arch, chip.Harvesting{}))(b)
 		for core := range b.dev.Grid().Cores() {
-			xy, err := c.Virtual(core)
-			b.must(err)
+			xy := value(c.Virtual(core))(b)
 			cores = append(cores, xy)
 		}
 		b.must(b.dev.Close(t.Context()))
 		m.idle()
-		kd, err := kmd.Open(b.ctx, m)
-		b.must(err)
+		kd := value(kmd.Open(b.ctx, m))(b)
 		for _, xy := range cores {
-			v, err := kd.Read32(xy, uint64(p.SoftReset))
-			b.must(err)
-			if v != p.ResetAll {
-				t.Errorf("the soft reset register of %v is %#x, want %#x", xy, v, p.ResetAll)
-			}
+			v := value(kd.Read32(xy, uint64(p.SoftReset)))(b)
+			equal(t, v, p.ResetAll, "the soft reset register of %v", xy)
 		}
 		b.must(kd.Close())
 	})
@@ -272,11 +260,8 @@ func TestResetBySomebodyElse(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		r := newRig(b)
-		rep, err := kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
-		b.must(err)
-		if len(rep.Losers) != 1 {
-			t.Errorf("losers %v, want this process", rep.Losers)
-		}
+		rep := value(kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(b)
+		equal(t, len(rep.Losers), 1, "losers %v", rep.Losers)
 		b.fails("", errors.Join(r.trace.Replay(b.ctx), b.queue.Wait(b.ctx)), reprise.ErrDeviceLost)
 		r.recovers()
 	})

@@ -149,15 +149,13 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 	card := sim.Wormhole()
 	b := open(t, card, reprise.WithHangTimeout(500*time.Millisecond))
 	word := b.word()
-	c, err := kmd.Open(b.ctx, card)
-	b.must(err)
+	c := value(kmd.Open(b.ctx, card))(b)
 	b.run(b.spin("steps", word, chip.BRISC, b.dev.Grid()))
 	done := make(chan error, 1)
 	go func() { done <- b.queue.Wait(b.ctx) }()
 	// Each step takes less than the hang timeout, all together take more.
 	for core := range b.dev.Grid().Cores() {
-		xy, err := b.dev.Virtual(core)
-		b.must(err)
+		xy := value(b.dev.Virtual(core))(b)
 		b.must(c.Write32(xy, uint64(word.Addr()), 1))
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -288,16 +286,13 @@ func TestRecoverErrors(t *testing.T) {
 // dispatchCore is the second of the last row on Wormhole, of the last column on Blackhole.
 func dispatchCore(b *bench) chip.XY {
 	b.Helper()
-	c, err := chip.New(b.dev.Arch(), chip.Harvesting{})
-	b.must(err)
+	c := value(chip.New(b.dev.Arch(), chip.Harvesting{}))(b)
 	w, h := c.Grid()
 	core := chip.Core{X: w - 1, Y: 1}
 	if b.dev.Arch() == chip.Wormhole {
 		core = chip.Core{X: 1, Y: h - 1}
 	}
-	xy, err := c.Virtual(core)
-	b.must(err)
-	return xy
+	return value(c.Virtual(core))(b)
 }
 
 func TestHangNamesTheProgram(t *testing.T) {
@@ -353,9 +348,7 @@ func TestHangNamesTheProgram(t *testing.T) {
 			var got []string
 			for _, p := range h.Dump.Queues[0].Programs {
 				got = append(got, described(p))
-				if p.Ended != tt.ended {
-					b.Errorf("%s: %v has ended: %t", tt.name, p, p.Ended)
-				}
+				equal(b, p.Ended, tt.ended, "%s: %v: ended", tt.name, p)
 			}
 			if !slices.Contains(got, tt.want) || !tt.ahead && len(got) != 1 {
 				b.Errorf("%s: %q, want %s\n%s", tt.name, got, tt.want, h.Detail())
@@ -374,4 +367,55 @@ func TestHangNamesTheProgram(t *testing.T) {
 // described is as "spin/t[0 1]": program, trace and loops.
 func described(p postmortem.TraceProgram) string {
 	return p.Program + "/" + p.Trace + fmt.Sprint(p.Loops)
+}
+
+// After a hang every use of the queue fails with the same cause, until Recover brings everything
+// back. That can be repeated.
+func TestRecoverFromAHungKernel(t *testing.T) {
+	b := open(t, sim.Blackhole(), short)
+	word, r := b.word(), newRig(b)
+	forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0), chip.Single(3, 3))
+	r.before = b.allocated()
+	for range 2 {
+		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
+		b.must(b.queue.Run(b.ctx, forever))
+		b.must(r.trace.Replay(b.ctx))
+		h := b.hang(b.queue.Wait(b.ctx))
+		for what, err := range map[string]error{
+			"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
+			"read":   b.queue.Read(b.ctx, r.in, 0, make([]byte, 64)),
+			"run":    b.queue.Run(b.ctx, r.first),
+			"replay": r.trace.Replay(b.ctx),
+			"wait":   b.queue.Wait(b.ctx),
+		} {
+			var again *dispatch.HangError
+			if !errors.As(err, &again) || again != h {
+				b.Errorf("%s after a hang: %v, want the hang", what, err)
+			}
+		}
+		r.recovers()
+	}
+}
+
+// A dispatcher that somebody holds in reset is named in the report, and brought back.
+func TestRecoverFromAHeldDispatcher(t *testing.T) {
+	target := sim.Wormhole()
+	b := open(t, target, short)
+	r := newRig(b)
+	other, err := kmd.Open(b.ctx, target)
+	b.must(err)
+	defer func() { b.must(other.Close()) }()
+	c, err := chip.New(b.dev.Arch(), chip.Harvesting{})
+	b.must(err)
+	_, h := c.Grid()
+	core, err := c.Virtual(chip.Core{X: 1, Y: h - 1}) // the second core of the last row, the first queue's dispatcher
+	b.must(err)
+	reg := uint64(b.dev.Arch().Params().SoftReset)
+	held, err := other.Read32(core, reg)
+	b.must(err)
+	b.must(other.Write32(core, reg, held|1<<11)) // BRISC
+	b.must(r.trace.Replay(b.ctx))
+	hang := b.hang(b.queue.Wait(b.ctx))
+	b.says(errors.New(strings.ReplaceAll(hang.Detail(), "\n", " ")), "(dispatch): held in reset: BRISC")
+	r.recovers()
 }

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -344,23 +342,18 @@ func TestFollow(t *testing.T) {
 				at = append(at, fmt.Sprintf("%v %s: %d %v", p.Kind, p.Name, binary.LittleEndian.Uint32(b.read(n)), p.Loops))
 				return nil
 			}))
-		if diff := cmp.Diff([]string{
+		noDiff(b, at, []string{
 			"none one: 1 []",
 			"none ten: 11 [loop 0, iteration 0 of 2]", "branch if n[0] < 20: 12 [loop 0, iteration 0 of 2]",
 			"none ten: 22 [loop 0, iteration 1 of 2]", "branch if n[0] < 20: 32 [loop 0, iteration 1 of 2]",
 			"call call flow: 33 []", "loop while n[0] < 100: 133 []", "none one: 134 []",
-		}, at); diff != "" {
-			b.Errorf("positions (-want +got):\n%s", diff)
-		}
-		times, err := trace.Debug().Times(b.ctx)
-		b.must(err)
+		}, "positions")
+		times := value(trace.Debug().Times(b.ctx))(b)
 		var timed []string
 		for _, x := range times {
 			timed = append(timed, x.Name)
 		}
-		if diff := cmp.Diff([]string{"one", "ten", "ten", "ten", "ten", "one", "one"}, timed); diff != "" {
-			b.Errorf("programs with times (-want +got):\n%s", diff)
-		}
+		noDiff(b, timed, []string{"one", "ten", "ten", "ten", "ten", "one", "one"}, "programs with times")
 		b.sameMemory(before)
 		b.says(trace.Debug().Split(b.ctx, 2, nil), "control flow", "use Follow")
 		b.must(trace.Release(b.ctx))

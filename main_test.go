@@ -87,8 +87,7 @@ func withQueueFirmware(t *testing.T, target kmd.Target, opts []reprise.Option) [
 	if len(queueFirmware) == 0 {
 		return opts
 	}
-	d, err := kmd.Open(t.Context(), target)
-	devtest.Must(t, err)
+	d := value(kmd.Open(t.Context(), target))(t)
 	arch := d.Arch()
 	devtest.Must(t, d.Close())
 	fw := queueFirmware[arch]
@@ -135,9 +134,7 @@ func (b *bench) says(err error, parts ...string) {
 
 func (b *bench) buffer(c reprise.BufferConfig) *reprise.Buffer {
 	b.Helper()
-	buf, err := b.dev.NewBuffer(c)
-	b.must(err)
-	return buf
+	return value(b.dev.NewBuffer(c))(b)
 }
 
 func (b *bench) pages(name string, n int) *reprise.Buffer {
@@ -147,23 +144,17 @@ func (b *bench) pages(name string, n int) *reprise.Buffer {
 
 func (b *bench) image(name string) *kernels.Image {
 	b.Helper()
-	im, err := kernels.Prebuilt(b.dev.Arch(), name)
-	b.must(err)
-	return im
+	return value(kernels.Prebuilt(b.dev.Arch(), name))(b)
 }
 
 func (b *bench) load(p *reprise.Program) *reprise.Executable {
 	b.Helper()
-	x, err := b.dev.Load(b.ctx, p)
-	b.must(err)
-	return x
+	return value(b.dev.Load(b.ctx, p))(b)
 }
 
 func (b *bench) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	b.Helper()
-	t, err := b.queue.Capture(b.ctx, name, record(xs...))
-	b.must(err)
-	return t
+	return value(b.queue.Capture(b.ctx, name, record(xs...)))(b)
 }
 
 func (b *bench) recorded(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
@@ -197,9 +188,7 @@ func record(xs ...*reprise.Executable) func(context.Context, *reprise.Recorder) 
 
 func (b *bench) adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	b.Helper()
-	p, err := devtest.Adder(b.dev, name, at, in, out, addend)
-	b.must(err)
-	return p
+	return value(devtest.Adder(b.dev, name, at, in, out, addend))(b)
 }
 
 func (b *bench) blank(name string, cores ...chip.Range) *reprise.Program {
@@ -253,9 +242,32 @@ func (b *bench) perWorker(name string) *reprise.Buffer {
 
 func (b *bench) sameMemory(before map[allocator.Kind]uint64) {
 	b.Helper()
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		b.Errorf("allocated (-before +after):\n%s", diff)
-	}
+	noDiff(b, b.allocated(), before, "allocated")
 }
 
 func (b *bench) allocated() map[allocator.Kind]uint64 { return devtest.Allocated(b.dev) }
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		devtest.Must(t, err)
+		return v
+	}
+}
+
+// equal fails the test unless got is want, and formats what it is.
+func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
+	}
+}
+
+// noDiff is equal for slices, maps and structs.
+func noDiff(t testing.TB, got, want any, what string, args ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
+	}
+}

@@ -36,9 +36,7 @@ func TestShardedBuffer(t *testing.T) {
 	if got := b.allocated()[allocator.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
 		t.Errorf("%d B of each bank are taken", got)
 	}
-	if diff := cmp.Diff([]chip.Core{{X: 0}, {X: 1}, {X: 2}}, buf.Cores()); diff != "" {
-		t.Errorf("cores (-want +got):\n%s", diff)
-	}
+	noDiff(t, buf.Cores(), []chip.Core{{X: 0}, {X: 1}, {X: 2}}, "cores")
 	for i, want := range map[int]reprise.Place{0: {0, chip.Core{}, 0}, 2: {0, chip.Core{}, 224}, 3: {1, chip.Core{X: 1}, 0},
 		6: {2, chip.Core{X: 2}, 0}} {
 		want.Addr += buf.Addr()
@@ -114,9 +112,7 @@ func TestParts(t *testing.T) {
 	}
 	b.must(part.Release())
 	b.fails("freed twice", part.Release(), reprise.ErrReleased)
-	if got := b.allocated()[allocator.DRAM]; got != 0 {
-		t.Errorf("%d B are still taken", got)
-	}
+	equal(t, b.allocated()[allocator.DRAM], 0, "bytes still taken")
 }
 
 func TestMemorySnapshot(t *testing.T) {
@@ -138,9 +134,7 @@ func TestMemorySnapshot(t *testing.T) {
 	if diff := cmp.Diff([]uint32{uint32(s.Low), uint32(s.Low) + 3<<29}, addrs); diff != "" {
 		t.Error(diff)
 	}
-	if b.dev.Memory(allocator.DRAM).Allocated != 3<<30 {
-		t.Error("asking changed the device")
-	}
+	equal(t, b.dev.Memory(allocator.DRAM).Allocated, 3<<30, "DRAM in use after asking")
 	if _, err := b.dev.MemorySnapshot().WouldFit(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3}); err == nil {
 		t.Error("an impossible buffer fits")
 	}
@@ -153,9 +147,7 @@ func TestMemorySnapshot(t *testing.T) {
 			t.Error("a buffer that isn't in the snapshot was taken out")
 		}
 	}
-	if got := len(shot.Map().Regions[0].Entries); got != 1 {
-		t.Errorf("the snapshot's map has %d ranges", got)
-	}
+	equal(t, len(shot.Map().Regions[0].Entries), 1, "ranges in the snapshot's map")
 }
 
 func TestCallSiteOfCapture(t *testing.T) {
@@ -202,9 +194,7 @@ func TestCallSites(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(map[string]bool{"small": true, "program": true, "circular buffers": true, "trace": true}, owners); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	noDiff(t, owners, map[string]bool{"small": true, "program": true, "circular buffers": true, "trace": true}, "owners")
 }
 
 func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {

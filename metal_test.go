@@ -48,10 +48,7 @@ func onMetal(t *testing.T, run func(*metalBench), opts ...reprise.Option) {
 	if *metalDir == "" {
 		t.Skip("no -metal DIR: a folder with base firmware and kernels that tt-metal built")
 	}
-	cache, err := metal.OpenCache(t.Context(), *metalDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := value(metal.OpenCache(t.Context(), *metalDir))(t)
 	for _, f := range cache.Firmware {
 		name := fmt.Sprintf("%s/%v/%d banks", f.Layout.Revision.Name, f.Layout.Arch, f.L1Banks)
 		for _, c := range []struct {
@@ -89,15 +86,9 @@ func strictWith(t *testing.T, f *metal.Firmware) kmd.Target {
 	if testing.Short() {
 		t.Skip("checks take time")
 	}
-	list, err := waivers.Metal(t.Context(), *metalDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := value(waivers.Metal(t.Context(), *metalDir))(t)
 	if q := queueFirmware[f.Layout.Arch]; q != nil {
-		more, err := waivers.Metal(t.Context(), q.Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		more := value(waivers.Metal(t.Context(), q.Dir))(t)
 		list = append(list, more...)
 	}
 	return emulatorWith(t, f, sim.Strict(1), sim.Waive(list...))
@@ -224,8 +215,7 @@ func TestMetalKernels(t *testing.T) {
 				Args: func(c chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(1000 + 100*c.Y + c.X)} }})
 			i := 0
 			for c := range g.Cores() {
-				xy, err := b.dev.Virtual(c)
-				b.must(err)
+				xy := value(b.dev.Virtual(c))(b)
 				want := []uint32{uint32(1000 + 100*c.Y + c.X), uint32(xy.X), uint32(xy.Y), uint32(c.X) | uint32(c.Y)<<16}
 				if got := numbersOf(out[16*i:][:16]); !slices.Equal(got, want) {
 					b.Errorf("%v of %v stores %v, want %v", p, c, got, want)
@@ -304,8 +294,7 @@ func TestMetalMulticast(t *testing.T) {
 		b.must(b.queue.Write(b.ctx, in, 0, data))
 		b.must(b.queue.Write(b.ctx, dst, 0, make([]byte, dst.Size())))
 		to := chip.Range{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 4, Y: 5}}
-		rect, err := b.dev.Multicast(to)
-		b.must(err)
+		rect := value(b.dev.Multicast(to))(b)
 		x := b.load(&reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{in, dst}, Kernels: []reprise.Kernel{{
 			Name: "multicast", Image: b.kernel("dram_to_l1_multicast", chip.BRISC, chip.NOC0), Processor: chip.BRISC,
 			Cores: []chip.Range{chip.Single(0, 0)},
@@ -318,9 +307,7 @@ func TestMetalMulticast(t *testing.T) {
 		out, i := b.read(dst), 0
 		for c := range g.Cores() {
 			want := to.Contains(c) || c == chip.Core{}
-			if got := bytes.Equal(out[metalTile*i:][:metalTile], data); got != want {
-				b.Errorf("%v has the data: %v, want %v", c, got, want)
-			}
+			equal(b, bytes.Equal(out[metalTile*i:][:metalTile], data), want, "%v has the data", c)
 			i++
 		}
 	})

@@ -58,9 +58,7 @@ func TestProgramMayChangeAfterLoad(t *testing.T) {
 	b.write(in, 1)
 	b.run(x)
 	b.holds(out, 4)
-	if x.Name() != "adder" {
-		t.Errorf("it is called %q", x.Name())
-	}
+	equal(t, x.Name(), "adder", "name")
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -261,9 +259,7 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		first, second := shards("first"), shards("second")
 		before := b.dev.Memory(allocator.L1).Allocated
 		x := b.load(b.lying(in, first.Addr(), 0))
-		if now := b.dev.Memory(allocator.L1).Allocated; now != before {
-			b.Errorf("L1 in use grew from %d to %d B", before, now)
-		}
+		equal(b, b.dev.Memory(allocator.L1).Allocated, before, "L1 in use, which was %d B", before)
 		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128,
 			Given: true}},
 			x.CircularBuffers()); d != "" {
@@ -282,9 +278,7 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		moved(first, "a run")
 		tr := b.capture("where it was", x)
 		b.must(x.SetCircularAddr(5, second.Addr()))
-		if at := x.CircularBuffers()[0].Addr; at != second.Addr() {
-			b.Errorf("it lies at %#x, want %#x", at, second.Addr())
-		}
+		equal(b, x.CircularBuffers()[0].Addr, second.Addr(), "its address")
 		b.run(x)
 		moved(second, "a run elsewhere")
 		b.replay(tr)
@@ -491,9 +485,7 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 			t.Errorf("the trace's run wrote %#x, was recorded with 1", v)
 		}
 		b.run(x)
-		if v := first(); v != 0x777 {
-			t.Errorf("the next run wrote %#x, want 0x777", v)
-		}
+		equal(t, first(), 0x777, "what the next run wrote")
 	})
 }
 
@@ -508,9 +500,7 @@ func TestKernelsAreSentOnce(t *testing.T) {
 			b.Errorf("steps of %d B: the first two should be longer", sizes)
 		}
 		for i := 4; i < 8; i++ {
-			if sizes[i] != sizes[i-2] {
-				b.Errorf("steps of %d B: from the third on all should be short", sizes)
-			}
+			equal(b, sizes[i], sizes[i-2], "steps of %d B: from the third on all should be short", sizes)
 		}
 		var text strings.Builder
 		b.must(trace.Print(&text))
