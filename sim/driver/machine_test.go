@@ -133,8 +133,7 @@ func TestAssertion36_SignalsInterruptOpen(t *testing.T) {
 
 func mustOpen(t *testing.T, n seam.Node) seam.File {
 	t.Helper()
-	f := value(n.Open(0))(t)
-	return f
+	return value(n.Open(0))(t)
 }
 
 func TestAssertion38_ExportsKeepResetsAway(t *testing.T) {
