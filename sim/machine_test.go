@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
@@ -98,4 +99,25 @@ func TestImpossibleMachines(t *testing.T) {
 	fails(t, second(kmd.Open(t.Context(), sim.Wormhole(sim.LinkFault("link-down=0:8")))), emu.ErrConfig, "a link of a card by itself")
 	m := machine(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-delay=1:1/5"), sim.LinkFault("link-duplicate=0:9/5")))
 	must(t, m.SetLink(0, 8, true))
+}
+
+func TestTopologyIsCleanOnStrictMachines(t *testing.T) {
+	for _, m := range []*sim.Machine{
+		sim.N300(sim.Strict(3)), sim.T3000(sim.Strict(5), sim.Synchronous()), sim.QuietBox(sim.Strict(4), sim.Synchronous()),
+	} {
+		machine(t, m)
+		var ds []*kmd.Device
+		for _, c := range m.Cards() {
+			ds = append(ds, open(t, c))
+		}
+		g, err := topology.Discover(t.Context(), ds)
+		if err != nil || len(g.Degraded()) != 0 || len(g.Links) != len(m.Spec().Links) {
+			t.Errorf("%v: %d links, %v, %v", m, len(g.Links), g.Degraded(), err)
+		}
+		for i := range m.Spec().Chips {
+			if err := m.Chip(i).Fault(); err != nil {
+				t.Errorf("%v: chip %d: %v", m, i, err)
+			}
+		}
+	}
 }
