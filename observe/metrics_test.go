@@ -74,9 +74,7 @@ func TestMetrics(t *testing.T) {
 			{"reprise_calls_in_flight", `call="replay"`, 0},
 			{"reprise_devices", fmt.Sprintf("arch=%q", b.Dev.Arch()), 1},
 		} {
-			if got := value(x.name, x.labels); got != x.want {
-				b.Errorf("%s of %s: %v, want %v", x.name, x.labels, got, x.want)
-			}
+			equal(b, value(x.name, x.labels), x.want, "%s of %s", x.name, x.labels)
 		}
 		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
 			st, kind := b.Dev.Memory(k), fmt.Sprintf("kind=%q", k.Code())
@@ -94,9 +92,7 @@ func TestMetrics(t *testing.T) {
 		stop()
 		b.Must(tr.Replay(b.Ctx))
 		series = scrape(b.T, &m)
-		if n := value("reprise_call_duration_seconds_count", `call="replay"`); n != 3 {
-			b.Errorf("%v replays after the end, want the 3 from before", n)
-		}
+		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 3, "replays after the end")
 		for name := range series {
 			if strings.HasPrefix(name, "reprise_device_memory_") || strings.HasPrefix(name, "reprise_devices") {
 				b.Errorf("after the end there is %s", name)
@@ -105,8 +101,6 @@ func TestMetrics(t *testing.T) {
 		defer m.Observe(b.Dev)()
 		b.Must(tr.Replay(b.Ctx))
 		series = scrape(b.T, &m)
-		if n := value("reprise_call_duration_seconds_count", `call="replay"`); n != 4 {
-			b.Errorf("%v replays once it is observed again, want 4", n)
-		}
+		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 4, "replays once it is observed again")
 	})
 }

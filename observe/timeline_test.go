@@ -6,17 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -39,9 +44,7 @@ type traceFile struct {
 func readTrace(t *testing.T, file []byte) map[string][]string {
 	t.Helper()
 	var f traceFile
-	if err := json.Unmarshal(file, &f); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, json.Unmarshal(file, &f))
 	type track struct{ process, thread int }
 	names, processes := map[track]string{}, map[int]string{}
 	for _, e := range f.Events {
@@ -84,9 +87,7 @@ func readTrace(t *testing.T, file []byte) map[string][]string {
 		out[names[at]] = append(out[names[at]], e.Name)
 	}
 	for id, phases := range flows {
-		if phases != "sf" {
-			t.Errorf("arrow %#x has the ends %q", id, phases)
-		}
+		equal(t, phases, "sf", "arrow %#x has the ends", id)
 	}
 	return out
 }
@@ -128,9 +129,7 @@ func TestTimeline(t *testing.T) {
 			"queue 1":             {"wait event ran", "read out"},
 			"programs of queue 0": {"add", "add", "add"},
 		}
-		if diff := cmp.Diff(want, readTrace(b.T, file.Bytes())); diff != "" {
-			b.Errorf("tracks (-want +got):\n%s", diff)
-		}
+		noDiff(b, readTrace(b.T, file.Bytes()), want, "tracks")
 
 		spans := line.Spans()
 		find := func(kind string, queue int) *observe.Span {
@@ -148,9 +147,7 @@ func TestTimeline(t *testing.T) {
 				b.Errorf("%s %q: %v to %v", s.Kind, s.Name, s.Start, s.End)
 			}
 		}
-		if n := line.Dropped(); n != 0 {
-			b.Errorf("%d calls were dropped", n)
-		}
+		equal(b, line.Dropped(), 0, "dropped calls")
 	}, reprise.WithQueues(2))
 }
 
@@ -184,9 +181,7 @@ func TestTimelineOfGoroutines(t *testing.T) {
 	var file bytes.Buffer
 	b.Must(line.WriteJSON(&file))
 	tracks := readTrace(t, file.Bytes())
-	if n := len(tracks["queue 0"]) + len(tracks["queue 1"]); n != 4*20*2 {
-		t.Errorf("the queues did %d things, want %d", n, 4*20*2)
-	}
+	equal(t, len(tracks["queue 0"])+len(tracks["queue 1"]), 4*20*2, "the queues did things")
 }
 
 func TestTimelineOfZones(t *testing.T) {
@@ -242,9 +237,7 @@ void kernel_main(void) {
 				want = append(want, on+" outer", on+" line", on+" inner")
 			}
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			b.Errorf("zones:\n%s", d)
-		}
+		noDiff(b, got, want, "zones")
 		var file strings.Builder
 		b.Must(line.WriteJSON(&file))
 		var events struct {
@@ -268,4 +261,257 @@ void kernel_main(void) {
 		}
 		b.Must(tr.Release(b.Ctx))
 	})
+}
+
+func TestReplayedPrograms(t *testing.T) {
+	b := devtest.Open(t, sim.Blackhole())
+	n := b.Pages("n", 1)
+	one, two := b.Load(b.Adder("one", chip.Core{X: 1}, n, n, 1)), b.Load(b.Adder("two", chip.Core{X: 2}, n, n, 2))
+	taking := func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(one), r.Run(two, reprise.Arg{Kernel: "add", Index: 3, From: n}), r.Run(one))
+	}
+	for name, tc := range map[string]struct {
+		record func(*reprise.Recorder) error
+		want   []string
+	}{
+		"straight":          {func(r *reprise.Recorder) error { return body(r, one, two)() }, []string{"one", "two"}},
+		"computed argument": {taking, []string{"one", "two", "one"}},
+		"loop":              {func(r *reprise.Recorder) error { return r.Loop(2, body(r, one)) }, nil},
+	} {
+		tr, err := b.Queue.Capture(b.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return tc.record(r) })
+		b.Must(err)
+		got, ok := observe.ReplayedPrograms(tr.Parts()[0])
+		if diff := cmp.Diff(tc.want, got); diff != "" || ok != (tc.want != nil) {
+			t.Errorf("%s: %v (-want +got):\n%s", name, ok, diff)
+		}
+		b.Must(tr.Release(b.Ctx))
+	}
+}
+
+func TestTimelineOfPrograms(t *testing.T) {
+	onAll(t, func(b *devtest.Bench) {
+		n, m := b.Pages("n", 2), b.Pages("m", 2)
+		one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
+		two := b.Load(b.Adder("two", chip.Core{X: 2, Y: 1}, m, m, 2))
+		straight, err := b.Queue.Capture(b.Ctx, "straight",
+			func(_ context.Context, r *reprise.Recorder) error { return body(r, one, two, two)() })
+		b.Must(err)
+		loop, err := b.Queue.Capture(b.Ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
+			return errors.Join(r.Loop(3, body(r, two, one)), r.Run(one))
+		})
+		b.Must(err)
+		line, err := observe.StartTimeline(b.Ctx, b.Dev)
+		b.Must(err)
+		b.Must(b.Queue.Write(b.Ctx, n, 0, devtest.Words(n.Size(), 0)))
+		b.Must(b.Queue.Run(b.Ctx, one))
+		b.Must(straight.Replay(b.Ctx))
+		b.Must(straight.Replay(b.Ctx))
+		b.Must(loop.Replay(b.Ctx))
+		if got := line.Programs(); got != nil {
+			b.Errorf("before Stop there are %v", got)
+		}
+		b.Must(errors.Join(line.Stop(b.Ctx), line.Stop(b.Ctx)))
+		calls := map[uint64]observe.Span{}
+		for _, s := range line.Spans() {
+			if s.Queue >= 0 {
+				calls[s.Call] = s
+			}
+		}
+		var got strings.Builder
+		var last observe.ProgramSpan
+		for _, s := range line.Programs() {
+			c := calls[s.Call]
+			if s.Start < max(c.StartCycles, last.End) || s.Start >= s.End || s.End > c.EndCycles {
+				b.Errorf("%s of %q ran from %d to %d, the one before to %d, the call from %d to %d", s.Name, s.Trace, s.Start, s.End, last.End,
+					c.StartCycles, c.EndCycles)
+			}
+			if s.HostStart < c.Start || s.HostEnd > c.End || s.HostStart > s.HostEnd {
+				b.Errorf("%s of %q ran from %v to %v, the call from %v to %v", s.Name, s.Trace, s.HostStart, s.HostEnd, c.Start, c.End)
+			}
+			if s.Call != last.Call {
+				fmt.Fprintf(&got, "\n%s %s:", s.Kind, s.Trace)
+			}
+			fmt.Fprintf(&got, " %s", s.Name)
+			last = s
+		}
+		want := "\nrun : one\nreplay straight: one two two\nreplay straight: one two two\nreplay loop: two one two one two one one"
+		noDiff(b, got.String(), want, "programs")
+		equal(b, line.Dropped(), 0, "dropped programs")
+		var file strings.Builder
+		b.Must(line.WriteJSON(&file))
+		equal(b, strings.Count(file.String(), `"cat":"program"`), len(line.Programs()), "the file has programs")
+		b.Must(errors.Join(straight.Release(b.Ctx), loop.Release(b.Ctx)))
+	})
+}
+
+func outline(b *devtest.Bench, line *observe.Timeline) string {
+	b.Helper()
+	var out strings.Builder
+	replays := map[uint64]observe.Span{}
+	for _, s := range line.Spans() {
+		if s.Queue >= 0 {
+			replays[s.Call] = s
+		}
+	}
+	var open []observe.ControlSpan
+	for _, s := range line.ControlSpans() {
+		r := replays[s.Call]
+		if s.Depth > len(open) {
+			b.Fatalf("%q has depth %d after depth %d", s.Name, s.Depth, len(open)-1)
+		}
+		open = open[:s.Depth]
+		from, to := r.StartCycles, r.EndCycles
+		hostFrom, hostTo := r.Start, r.End
+		if n := len(open); n > 0 {
+			from, to = open[n-1].Start, open[n-1].End
+			hostFrom, hostTo = open[n-1].HostStart, open[n-1].HostEnd
+		}
+		if s.Start < from || s.End > to || s.Start > s.End {
+			b.Errorf("%v %q took the device %d to %d, what is around it %d to %d", s.Kind, s.Name, s.Start, s.End, from, to)
+		}
+		if s.HostStart < hostFrom || s.HostEnd > hostTo || s.HostStart > s.HostEnd {
+			b.Errorf("%v %q took %v to %v, what is around it %v to %v", s.Kind, s.Name, s.HostStart, s.HostEnd, hostFrom, hostTo)
+		}
+		open = append(open, s)
+		fmt.Fprintf(&out, "%s%v %s %d %s", strings.Repeat("  ", s.Depth), s.Kind, s.Name, s.Number, strings.Join(s.Programs, "+"))
+		if s.Aborted {
+			out.WriteString(" aborted")
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+func body(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
+	return func() error {
+		var errs []error
+		for _, x := range xs {
+			errs = append(errs, r.Run(x))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+func TestTimelineOfControlFlow(t *testing.T) {
+	devtest.OnEmulators(t, func(b *devtest.Bench) {
+		n, m := b.Pages("n", 2), b.Pages("m", 2)
+		one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
+		two := b.Load(b.Adder("two", chip.Core{X: 2, Y: 1}, m, m, 2))
+		capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
+			tr, err := b.Queue.Capture(b.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return f(r) })
+			b.Must(err)
+			return tr
+		}
+		inner := capture("inner", func(r *reprise.Recorder) error { return r.Loop(2, body(r, two)) })
+		less := func(v uint32) reprise.Cond { return reprise.Cond{Buffer: n, Is: cq.Less, Value: v} }
+		tr := capture("outer", func(r *reprise.Recorder) error {
+			return errors.Join(
+				r.Run(one), // n is 1
+				r.Loop(2, func() error {
+					return errors.Join(r.Run(one), r.While(less(4), 10, body(r, one)), r.Loop(0, body(r, two)), r.Call(inner))
+				}),
+				r.If(less(5), body(r, one), body(r, one, two)),
+				r.If(less(6), body(r, two), nil),
+				r.Switch(n, 0, body(r), body(r, one), body(r, two)),
+			)
+		})
+		straight, err := b.Queue.Capture(b.Ctx, "straight", func(_ context.Context, r *reprise.Recorder) error { return r.Run(two) })
+		b.Must(err)
+		line, err := observe.StartTimeline(b.Ctx, b.Dev)
+		b.Must(err)
+		b.Must(b.Queue.Write(b.Ctx, n, 0, devtest.Words(n.Size(), 0)))
+		b.Must(b.Queue.Write(b.Ctx, m, 0, devtest.Words(m.Size(), 0)))
+		b.Must(straight.Replay(b.Ctx))
+		b.Must(tr.Replay(b.Ctx))
+		b.Must(inner.Replay(b.Ctx))
+		b.Must(line.Stop(b.Ctx))
+		want := `loop loop of 2 2
+  iteration loop of 2 0 one
+    loop while n[0] < 4 2
+      iteration while n[0] < 4 0 one
+      iteration while n[0] < 4 1 one
+    call call inner 0
+      loop loop of 2 2
+        iteration loop of 2 0 two
+        iteration loop of 2 1 two
+  iteration loop of 2 1 one
+    loop while n[0] < 4 0
+    call call inner 0
+      loop loop of 2 2
+        iteration loop of 2 0 two
+        iteration loop of 2 1 two
+branch if n[0] < 5 1 one+two
+loop loop of 2 2
+  iteration loop of 2 0 two
+  iteration loop of 2 1 two
+`
+		var lines []string
+		for _, l := range strings.Split(outline(b, line), "\n") {
+			lines = append(lines, strings.TrimRight(l, " "))
+		}
+		noDiff(b, lines, strings.Split(want, "\n"), "spans")
+		var file bytes.Buffer
+		b.Must(line.WriteJSON(&file))
+		inside := []string{"loop of 2", "iteration 0", "iteration 1"} // of inner
+		tracks := slices.Concat(
+			[]string{"write n", "write m", "replay straight", "replay outer"},
+			[]string{"loop of 2", "iteration 0", "while n[0] < 4", "iteration 0", "iteration 1", "call inner"}, inside,
+			[]string{"iteration 1", "while n[0] < 4", "call inner"}, inside,
+			[]string{"if n[0] < 5: body 1", "replay inner"}, inside,
+		)
+		noDiff(b, readTrace(b.T, file.Bytes())["queue 0"], tracks, "slices in the file")
+		equal(b, line.Dropped(), 0, "dropped turns")
+		b.Must(errors.Join(tr.Release(b.Ctx), inner.Release(b.Ctx)))
+	})
+}
+
+func TestTimelineOfEngines(t *testing.T) {
+	devtest.OnEmulators(t, func(b *devtest.Bench) {
+		at, idle := chip.Core{X: 2, Y: 1}, chip.Core{X: 0, Y: 1}
+		p, err := devtest.SemaphoreWait(b.Ctx, b.Dev, at,
+			40_000_000) // a tenth of a second and more, for a sampler that a busy host lets run late
+		if errors.Is(err, kernels.ErrNoCompiler) {
+			b.Skip(err)
+		}
+		b.Must(err)
+		x := b.Load(p)
+		line, err := observe.StartTimeline(b.Ctx, b.Dev)
+		b.Must(err)
+		var outside *chip.CoordinateError
+		if err := line.SampleEngines(time.Millisecond, chip.Core{X: 99}); !errors.As(err, &outside) {
+			b.Errorf("a core outside of the chip: %v", err)
+		}
+		if line.SampleEngines(0, at) == nil || line.SampleEngines(time.Millisecond) == nil {
+			b.Error("no interval and no worker: no error")
+		}
+		b.Must(line.SampleEngines(200*time.Microsecond, idle, at))
+		b.Must(b.Queue.Run(b.Ctx, x))
+		b.Must(b.Queue.Wait(b.Ctx))
+		b.Must(line.Stop(b.Ctx))
+		if line.SampleEngines(time.Millisecond, at) == nil {
+			b.Error("a timeline that has stopped: no error")
+		}
+		want := []observe.EngineSpan{{Worker: at, Thread: 1, Wait: "SEMWAIT 0xa6ff8005 waits while semaphore 0 is 0"}}
+		spans := line.EngineSpans()
+		if diff := cmp.Diff(want, spans, cmpopts.IgnoreFields(observe.EngineSpan{}, "Start", "End")); diff != "" {
+			b.Fatalf("spans (-want +got):\n%s", diff)
+		}
+		if s := spans[0]; s.End <= s.Start {
+			b.Errorf("from %v to %v", s.Start, s.End)
+		}
+		var file bytes.Buffer
+		b.Must(line.WriteJSON(&file))
+		noDiff(b, readTrace(b.T, file.Bytes())["worker (2,1) math"], []string{want[0].Wait}, "track")
+	})
+}
+
+func TestEnginesOfADeviceThatDoesNotTell(t *testing.T) {
+	b := devtest.Open(t, session.Record(sim.Wormhole(), io.Discard)) // a recorder doesn't pass it on
+	line, err := observe.StartTimeline(b.Ctx, b.Dev)
+	b.Must(err)
+	if err := line.SampleEngines(time.Millisecond, chip.Core{}); !errors.Is(err, errors.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "an emulated device does") {
+		b.Errorf("%v", err)
+	}
+	b.Must(line.Stop(b.Ctx))
 }
