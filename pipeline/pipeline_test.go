@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -379,4 +381,20 @@ func (b *bench) onePage(c pipeline.Config) *pipeline.Pipeline {
 	})
 	b.Must(err)
 	return p
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type bench struct{ *devtest.Bench }
+
+func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
+	t.Helper()
+	return &bench{devtest.Open(t, target, opts...)}
+}
+
+func rounds(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
 }
