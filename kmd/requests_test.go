@@ -217,8 +217,7 @@ func pair(t *testing.T, a chip.Arch) (x, y *kmd.Device, fx, fy *drivertest.Funct
 	fx, fy = drivertest.New(a), drivertest.New(a)
 	drv := value(driver.New(driver.Config{Arch: a, Functions: []driver.Function{fx, fy}}))(t)
 	open := func(i int) *kmd.Device {
-		d := value(kmd.Open(t.Context(), target{drv.Node(i)}))(t)
-		return d
+		return value(kmd.Open(t.Context(), target{drv.Node(i)}))(t)
 	}
 	x, y = open(0), open(1)
 	t.Cleanup(func() { must(t, errors.Join(x.Close(), y.Close(), drv.Close())) })
