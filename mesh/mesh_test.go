@@ -2,9 +2,11 @@ package mesh_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -13,9 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 func TestMeshesAroundWhatIsBroken(t *testing.T) {
@@ -144,9 +149,7 @@ func TestTensorsAreSpread(t *testing.T) {
 	} {
 		_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64}, Tensor: c.tensor,
 			Unit: 4, Split: c.split})
-		if !errors.Is(err, mesh.ErrTensor) {
-			t.Errorf("%v over %v: %v", c.tensor, c.split, err)
-		}
+		fails(t, err, mesh.ErrTensor, "%v over %v", c.tensor, c.split)
 	}
 }
 
@@ -167,9 +170,7 @@ func TestOpenSaysWhatEachChipDid(t *testing.T) {
 	b := openCards(t, mesh.Cards(m.Cards()...), mesh.Shape{2, 2})
 	b.must(b.mesh.Close(t.Context()))
 	b.must(b.mesh.Close(t.Context()))
-	if _, err := b.mesh.NewBuffer(mesh.BufferConfig{}); !errors.Is(err, mesh.ErrClosed) {
-		t.Errorf("buffer of a mesh that is closed: %v", err)
-	}
+	fails(t, second(b.mesh.NewBuffer(mesh.BufferConfig{})), mesh.ErrClosed, "buffer of a mesh that is closed")
 }
 
 func TestOpenOfNilLeavesNothingOpen(t *testing.T) {
@@ -204,13 +205,10 @@ func TestMeshesWithoutLinks(t *testing.T) {
 		t.Error("cards of two machines are linked")
 	}
 	proof(apart)
-	if _, err := mesh.Open(t.Context(), mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2}); !errors.Is(err, mesh.ErrShape) {
-		t.Errorf("cards that no link joins: %v", err)
-	}
-	if _, err := mesh.Open(t.Context(), mesh.Cards[kmd.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2},
-		mesh.Unlinked()); !errors.Is(err, mesh.ErrMismatch) {
-		t.Errorf("two architectures: %v", err)
-	}
+	fails(t, second(mesh.Open(t.Context(), mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2})), mesh.ErrShape,
+		"cards that no link joins")
+	fails(t, second(mesh.Open(t.Context(), mesh.Cards[kmd.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2},
+		mesh.Unlinked())), mesh.ErrMismatch, "two architectures")
 }
 
 func TestEventsAndShapesOfAMesh(t *testing.T) {
@@ -251,5 +249,150 @@ func TestEventsAndShapesOfAMesh(t *testing.T) {
 	b.must(b.queue.Read(b.ctx, buf, got))
 	if !bytes.Equal(got, devtest.Words(4*64, 8)) {
 		t.Error("a chip lacks the sum")
+	}
+}
+
+func proof(b *bench) {
+	in, out := b.pages("in", 8), b.pages("out", 8)
+	x := b.load("add", b.adder("add", in, out, func(c *mesh.Chip) uint32 { return 3 }))
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	b.must(b.queue.Run(b.ctx, x))
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, out, 4)
+	}
+	trace := b.capture("t", x, x)
+	if n, _ := trace.Streams(); n != 1 {
+		b.Errorf("%d streams of commands, want 1", n)
+	}
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 7)))
+	b.must(trace.Replay(b.ctx))
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, out, 10)
+	}
+	skew, err := b.mesh.Skew(b.ctx, trace)
+	b.must(err)
+	b.Logf("%v: chips were through within %v of each other, clocks read within %v", b.mesh, skew.Spread, skew.Within)
+	if len(skew.Chips) != b.mesh.Size() || skew.Spread < 0 {
+		b.Errorf("skew %+v", skew)
+	}
+	b.must(trace.Release(b.ctx))
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+		b.must(b.mesh.InStep(k))
+	}
+}
+
+func TestGalaxies(t *testing.T) {
+	effort.Long(t)
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
+	for _, make := range []func(...sim.Option) *sim.Machine{sim.GalaxyWormhole, sim.GalaxyBlackhole} {
+		m := make()
+		t.Cleanup(func() { _ = m.Close() })
+		t.Run(m.String(), func(t *testing.T) {
+			start := time.Now()
+			b := open(t, m, mesh.Shape{8, 4})
+			t.Logf("open in %v", time.Since(start))
+			proof(b)
+			b.must(b.mesh.Close(t.Context()))
+		})
+	}
+}
+
+func TestVendorSimulator(t *testing.T) {
+	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}))
+}
+
+func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
+	workers := func(id, first, last int) reprise.Option {
+		return reprise.WithQueueWorkers(id, chip.Range{Start: chip.Core{X: first}, End: chip.Core{X: last, Y: 3}})
+	}
+	b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithQueues(2), workers(0, 0, 3), workers(1, 4, 7),
+		reprise.WithHangTimeout(5*time.Minute)))
+	in, out, last := b.pages("in", 4), b.pages("out", 4), b.pages("last", 4)
+	x := b.load("x", b.adder("add", in, out, always(1)))
+	second := b.adder("second", out, last, always(1))
+	y := b.load("y", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
+		p, err := second.Program(c)
+		cores := []chip.Range{chip.Single(5, 1)}
+		for i := range p.Kernels {
+			p.Kernels[i].Cores = cores
+		}
+		for i := range p.CircularBuffers {
+			p.CircularBuffers[i].Cores = cores
+		}
+		return p, err
+	}})
+	other := b.capture("other", x)
+	part, err := b.subset(other, mesh.At(0, 0))
+	b.must(err)
+	qs := []*mesh.Queue{b.mesh.Queue(0), b.mesh.Queue(1)}
+	done := b.mesh.NewEvent("done")
+	trace, err := qs[0].Capture(b.ctx, "both", func(_ context.Context, r *mesh.Recorder) error {
+		second := r.Queue(qs[1])
+		return errors.Join(r.Run(x), r.Record(done), second.WaitEvent(done), second.Run(y))
+	}, qs[1])
+	b.must(err)
+	b.must(trace.Replay(b.ctx))
+	release := b.held(b.mesh.Chip(0, 1))
+	released, replayed := make(chan error, 1), make(chan error, 1)
+	go func() { released <- trace.Release(b.ctx) }()
+	for b.part(trace, b.mesh.Chip(0, 0)).Extents != nil { // then only the held chip is left
+		time.Sleep(time.Millisecond)
+	}
+	go func() { replayed <- part.Replay(b.ctx) }()
+	select {
+	case err := <-replayed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("a trace of another chip waits for the release")
+	}
+	select {
+	case err := <-released:
+		t.Errorf("released before its queues were done: %v", err)
+	default:
+	}
+	release()
+	b.must(<-released)
+	b.must(b.mesh.Queue(0).Wait(b.ctx))
+}
+
+func (b *bench) held(c *mesh.Chip) (release func()) {
+	b.Helper()
+	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
+	b.must(err)
+	b.must(b.mesh.Queue(0).On(c).Write(b.ctx, word, 0, make([]byte, 64)))
+	im, err := kernels.Prebuilt(c.Device.Arch(), kernels.Spin)
+	b.must(err)
+	x, err := c.Device.Load(b.ctx, &reprise.Program{Name: "hold", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
+		Name: "wait", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	b.must(err)
+	b.must(b.mesh.Queue(0).On(c).Run(b.ctx, x))
+	return func() {
+		b.Helper()
+		b.must(b.mesh.Queue(1).On(c).Write(b.ctx, word, 0, append([]byte{1}, make([]byte, 63)...)))
+	}
+}
+
+func TestOneChipRecovers(t *testing.T) {
+	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(2))))
+	b.must(trace.Replay(b.ctx))
+	b.must(b.queue.Wait(b.ctx))
+	b.must(b.mesh.Chip(1, 1).Device.Recover(b.ctx))
+	b.must(b.mesh.InStep(allocator.DRAM))
+	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 9)))
+	b.must(trace.Replay(b.ctx))
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, out, 11)
 	}
 }

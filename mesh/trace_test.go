@@ -3,13 +3,21 @@ package mesh_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -53,12 +61,8 @@ func TestTraceOfAMesh(t *testing.T) {
 				b.holds(b.mesh.Chips()[i], out, want)
 			}
 			b.must(trace.Release(b.ctx))
-			if err := trace.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-				t.Errorf("second release: %v", err)
-			}
-			if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-				t.Errorf("replay after release: %v", err)
-			}
+			fails(t, trace.Release(b.ctx), reprise.ErrReleased, "second release")
+			fails(t, trace.Replay(b.ctx), reprise.ErrReleased, "replay after release")
 			b.must(errors.Join(same.Release(b.ctx), in.Release(), out.Release()))
 			b.must(b.mesh.InStep(allocator.DRAM))
 			if s := b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM); s.Allocated != 0 {
@@ -138,9 +142,7 @@ func TestTraceParameters(t *testing.T) {
 	if err := moved.SetBuffer("out", nil); err == nil {
 		t.Error("no buffer was set")
 	}
-	if err := trace.Set("other", 1); !errors.Is(err, reprise.ErrNoParam) {
-		t.Errorf("no such parameter: %v", err)
-	}
+	fails(t, trace.Set("other", 1), reprise.ErrNoParam, "no such parameter")
 }
 
 func TestReplayAllocatesNothing(t *testing.T) {
@@ -238,10 +240,206 @@ func TestTraceFileOfAMesh(t *testing.T) {
 	}
 	b.must(loaded.Debug().Verify(b.ctx))
 	b.must(loaded.Release(b.ctx))
-	if _, err := b.mesh.Chip(0, 0).Device.LoadTrace(b.ctx, bytes.NewReader(file.Bytes())); !errors.Is(err, reprise.ErrOtherTarget) {
-		t.Errorf("loaded on one chip: %v", err)
-	}
+	fails(t, second(b.mesh.Chip(0, 0).Device.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))), reprise.ErrOtherTarget, "loaded on one chip")
 	if s := b.mesh.Chip(0, 0).Device.Memory(allocator.DRAM); s.Allocated != 0 {
 		t.Errorf("%d B are left", s.Allocated)
+	}
+}
+
+// Arguments beside the kernels.
+func TestParamOfEachChip(t *testing.T) {
+	for _, runs := range []int{1, 3} {
+		b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2e9)))
+		g := b.mesh.Chip(0, 0).Device.Grid()
+		out, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 64 * g.Size(), PageSize: 64,
+			Name: "out"}})
+		b.must(err)
+		load := func(value uint32) *mesh.Executable {
+			return b.load("wide", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
+				im, err := kernels.Prebuilt(c.Device.Arch(), kernels.Store)
+				return &reprise.Program{Name: "wide", Buffers: []*reprise.Buffer{out.On(c)}, Kernels: []reprise.Kernel{{
+					Name: "store", Image: im, Processor: chip.BRISC, Cores: []chip.Range{g}, Common: []uint32{0},
+					Args: func(k chip.Core) []uint32 {
+						a := []uint32{out.On(c).Addr(), 16}
+						for len(a) < 64 {
+							a = append(a, value)
+						}
+						return a
+					},
+				}}}, err
+			}})
+		}
+		x, y := load(7), load(9)
+		trace, err := b.queue.Capture(b.ctx, "with", func(_ context.Context, r *mesh.Recorder) error {
+			var errs []error
+			for range runs {
+				errs = append(errs, r.Run(x))
+			}
+			return errors.Join(append(errs, r.Run(y), r.Param(y, "n", reprise.Arg{Kernel: "store", Index: 1}))...)
+		})
+		b.must(err)
+		b.must(trace.Replay(b.ctx))
+		for _, c := range b.mesh.Chips() {
+			if err := c.Device.Queue(0).Wait(b.ctx); err != nil {
+				t.Errorf("%d runs: chip %v: %v", runs, c.Coord, err)
+				continue
+			}
+			got := make([]byte, 64*g.Size())
+			b.must(c.Device.Queue(0).Read(b.ctx, out.On(c), 0, got))
+			for i := 0; i < len(got); i += 64 {
+				if v := binary.LittleEndian.Uint32(got[i:]); v != 9 {
+					t.Errorf("%d runs: chip %v: core %d has %#x, want 9", runs, c.Coord, i/64, v)
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestControlFlow(t *testing.T) {
+	for _, tt := range []struct {
+		machine func(...sim.Option) *sim.Machine
+		shape   mesh.Shape
+	}{{sim.P300, mesh.Shape{1, 2}}, {sim.N300, mesh.Shape{1, 2}}, {sim.T3000, mesh.Shape{2, 4}}} {
+		if tt.shape.Size() > effort.Of(2, 8, 8) {
+			continue
+		}
+		m := tt.machine()
+		t.Run(m.String(), func(t *testing.T) {
+			b := open(t, m, tt.shape)
+			eachDecides(b)
+			oneDecides(b)
+		})
+	}
+}
+
+func (b *bench) page(buf *mesh.Buffer, first func(i int) uint32) {
+	b.Helper()
+	for i, c := range b.mesh.Chips() {
+		b.must(b.queue.On(c).Write(b.ctx, buf.On(c), 0, words(64, first(i))))
+	}
+}
+
+func (b *bench) first(buf *mesh.Buffer, c *mesh.Chip) uint32 {
+	b.Helper()
+	got := make([]byte, 64)
+	b.must(b.queue.On(c).Read(b.ctx, buf.On(c), 0, got))
+	return binary.LittleEndian.Uint32(got)
+}
+
+func eachDecides(b *bench) {
+	b.Helper()
+	n, m := b.pages("n", 1), b.pages("m", 1)
+	one := b.load("one", b.adder("one", n, n, always(1)))
+	ten := b.load("ten", b.adder("ten", m, m, always(10)))
+	below := func(v uint32) func(*mesh.Chip) reprise.Cond {
+		return func(c *mesh.Chip) reprise.Cond { return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: v} }
+	}
+	trace, err := b.queue.Capture(b.ctx, "each", func(_ context.Context, r *mesh.Recorder) error {
+		return errors.Join(
+			r.Switch(n, 0, func() error { return r.Run(ten) }, func() error { return r.Loop(2, func() error { return r.Run(ten) }) }),
+			r.While(below(9), 20, func() error {
+				return errors.Join(r.Run(one), r.If(below(5), func() error { return r.Run(ten) }, nil))
+			}),
+			r.If(below(10), func() error { return r.Run(one) }, func() error { return r.Run(ten) }),
+		)
+	})
+	b.must(err)
+	b.page(n, func(i int) uint32 { return uint32(i) * 5 % 12 })
+	b.page(m, func(int) uint32 { return 0 })
+	b.must(trace.Replay(b.ctx))
+	for i, c := range b.mesh.Chips() {
+		v, w := uint32(i)*5%12, uint32(0)
+		if v < 2 {
+			w += 10 * (v + 1)
+		}
+		for v < 9 {
+			if v++; v < 5 {
+				w += 10
+			}
+		}
+		if v < 10 {
+			v++
+		} else {
+			w += 10
+		}
+		if gotN, gotM := b.first(n, c), b.first(m, c); gotN != v || gotM != w {
+			b.Errorf("%s: %d and %d, want %d and %d", c.Name, gotN, gotM, v, w)
+		}
+	}
+	b.must(trace.Release(b.ctx))
+	failed := errors.New("the body has failed")
+	fails(b, second(b.queue.Capture(b.ctx, "fails", func(_ context.Context, r *mesh.Recorder) error {
+		return r.Loop(2, func() error { return failed })
+	})), failed, "a body that fails")
+	if _, err := b.queue.Capture(b.ctx, "nil", func(_ context.Context, r *mesh.Recorder) error { return r.Loop(2, nil) }); err == nil {
+		b.Error("no body is no error")
+	}
+}
+
+func oneDecides(b *bench) {
+	b.Helper()
+	links, err := b.mesh.NewLinks(b.ctx, chip.Core{})
+	b.must(err)
+	sum := b.pages("sum", 1)
+	reduce, err := links.AllReduce(b.ctx, sum, mesh.SumInt32)
+	b.must(err)
+	enough := uint32(1000)
+	trace, err := b.queue.Capture(b.ctx, "one", func(_ context.Context, r *mesh.Recorder) error {
+		return r.While(func(c *mesh.Chip) reprise.Cond {
+			return reprise.Cond{Buffer: sum.On(c), Is: cq.Less, Value: enough}
+		}, 20, func() error { return r.Run(reduce) })
+	})
+	b.must(err)
+	b.page(sum, func(i int) uint32 { return uint32(i) + 1 })
+	b.must(trace.Replay(b.ctx))
+	chips := uint32(len(b.mesh.Chips()))
+	want := chips * (chips + 1) / 2
+	for want < enough {
+		want *= chips
+	}
+	for _, c := range b.mesh.Chips() {
+		if got := b.first(sum, c); got != want {
+			b.Errorf("%s: the sum is %d, want %d", c.Name, got, want)
+		}
+	}
+	b.must(trace.Release(b.ctx))
+}
+
+// The host's cost of a replay for each chip, which must stay flat: the quickest of many, because
+// the emulated chips run on the same processors.
+func BenchmarkReplay(b *testing.B) {
+	machine := sim.GalaxyBlackhole()
+	defer machine.Close()
+	m, err := mesh.Open(b.Context(), mesh.Cards(machine.Cards()...), mesh.Shape{8, 4})
+	devtest.Must(b, err)
+	defer m.Close(b.Context())
+	im, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
+	devtest.Must(b, err)
+	x, err := m.Load(b.Context(), "blank", mesh.Same(mesh.Range{}, &reprise.Program{Name: "blank", Kernels: []reprise.Kernel{{
+		Name: "nothing", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+	}}}))
+	devtest.Must(b, err)
+	trace, err := m.Queue(0).Capture(b.Context(), "blank", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+	devtest.Must(b, err)
+	for _, shape := range []mesh.Shape{{1, 1}, {1, 2}, {1, 4}, {2, 4}, {4, 4}, {8, 4}} {
+		queues, err := m.Queue(0).In(mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{shape[0] - 1, shape[1] - 1}})
+		devtest.Must(b, err)
+		part, err := trace.Subset(queues...)
+		devtest.Must(b, err)
+		b.Run(fmt.Sprint(shape.Size()), func(b *testing.B) {
+			best := time.Hour
+			for i := 0; b.Loop(); i++ {
+				start := time.Now()
+				devtest.Must(b, part.Replay(b.Context()))
+				best = min(best, time.Since(start))
+				if i%16 == 15 {
+					b.StopTimer()
+					devtest.Must(b, m.Queue(0).Wait(b.Context()))
+					b.StartTimer()
+				}
+			}
+			b.ReportMetric(float64(best)/float64(shape.Size()), "best-ns/chip")
+		})
 	}
 }
