@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -296,4 +301,97 @@ func Example() {
 	// trace.Replay(ctx).
 	fmt.Println(group.Mesh(), "on", engine.Size(), "host, in step:", group.InStep(ctx) == nil)
 	// Output: mesh 1x2 on 1 host, in step: true
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func inProcess(t *testing.T, n int) []*hosts.Local {
+	t.Helper()
+	engines, err := hosts.InProcess(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engines
+}
+
+func TestInProcess(t *testing.T) { hoststest.Test(t, inProcess) }
+
+func TestInProcessGone(t *testing.T) {
+	for _, waiting := range []bool{false, true} {
+		engines := inProcess(t, 3)
+		for i, err := range hoststest.Each(engines, func(e *hosts.Local) error {
+			if e.Rank() == 1 {
+				for waiting && !e.Waiting() {
+				}
+				return e.Close()
+			}
+			for !waiting && !e.Gone(1) {
+			}
+			_, err := e.Exchange(t.Context(), "step", nil)
+			return err
+		}) {
+			var lost *hosts.LostError
+			if i != 1 && (!errors.Is(err, hosts.ErrBroken) && !errors.As(err, &lost) || errors.As(err, &lost) &&
+				(len(lost.Ranks) != 1 || lost.Ranks[0] != 1)) {
+				t.Errorf("host %d: %v", i, err)
+			}
+		}
+		if _, err := engines[1].Exchange(t.Context(), "step", nil); !errors.Is(err, hosts.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if _, err := hosts.InProcess(0); !errors.Is(err, hosts.ErrConfig) {
+		t.Error(err)
+	}
+}
+
+// docs/scale.md's exchange with many hosts, simulated message by message: hosts start within 1 ms
+// of each other, a message takes 10 µs of processor time at each end and 15 µs between hosts, at 10
+// Gb/s.
+func Example_scale() {
+	const (
+		cpu, wire = 10 * time.Microsecond, 15 * time.Microsecond
+		frame     = 64
+	)
+	fmt.Println("hosts     to each other   by doubling")
+	for _, n := range []int{8, 64, 512, 4096} {
+		random := rand.New(rand.NewPCG(uint64(n), 23))
+		start := make([]time.Duration, n)
+		for i := range start {
+			start[i] = time.Duration(random.Int64N(int64(time.Millisecond)))
+		}
+		linear := "-" // 17 million messages
+		if n < 4096 {
+			end := time.Duration(0)
+			arrive := make([]time.Duration, n-1)
+			for h := range n {
+				for k := 1; k < n; k++ { // host h-k sends to it as its k-th
+					arrive[k-1] = start[(h-k+n)%n] + time.Duration(k)*cpu + wire
+				}
+				slices.Sort(arrive)
+				t := start[h] + time.Duration(n-1)*cpu
+				for _, a := range arrive {
+					t = max(t, a) + cpu
+				}
+				end = max(end, t)
+			}
+			linear = (end - slices.Max(start)).Round(10 * time.Microsecond).String()
+		}
+		at := slices.Clone(start)
+		for bit := 1; bit < n; bit *= 2 {
+			data := time.Duration(frame * bit * 8 / 10) // ns at 10 Gb/s
+			next := make([]time.Duration, n)
+			for h := range n {
+				next[h] = max(at[h]+cpu, at[h^bit]+cpu+wire+data) + cpu
+			}
+			at = next
+		}
+		fmt.Printf("%5d %17s %13s\n", n, linear, (slices.Max(at) - slices.Max(start)).Round(10*time.Microsecond))
+	}
+	// Output:
+	// hosts     to each other   by doubling
+	//     8             140µs         110µs
+	//    64            1.26ms         210µs
+	//   512           10.22ms         340µs
+	//  4096                 -         630µs
 }
