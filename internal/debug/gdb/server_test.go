@@ -364,7 +364,7 @@ func TestOneOfTwoRuns(t *testing.T) {
 	}
 	other, err := s.dev.Read32(s.xy, result+16*uint64(chip.TRISC1))
 	must(t, err)
-	equal(t, other, 0, "it has stored")
+	equal(t, other, 0, "what it has stored")
 	c.finish(s, done)
 }
 
