@@ -131,7 +131,7 @@ func TestBARSizing(t *testing.T) {
 			mask := uint64(f.ConfigRead(off+4))<<32 | uint64(f.ConfigRead(off)&^0xF)
 			f.ConfigWrite(off, lo)
 			f.ConfigWrite(off+4, hi)
-			equal(t, ^mask+1, b.barSize[i], "BAR %d has bytes", 2*i)
+			equal(t, ^mask+1, b.barSize[i], "bytes of BAR %d", 2*i)
 		}
 		off := b.at(f, b.x, b.y, 0x20000)
 		f.BARStore(0, off, 4, 0x12345678)
@@ -243,7 +243,7 @@ func TestHostDMA(t *testing.T) {
 		off := b.at(f, b.pcieX, b.pcieY, b.noc+0x100000)
 		got := make([]byte, 13)
 		f.BARRead(0, off+0x40, got)
-		equal(t, string(got), "from the host", "the device read %q", got)
+		equal(t, string(got), "from the host", "what the device read")
 		f.BARStore(0, off+0x80, 4, 0xCAFE)
 		big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
 		f.BARWrite(0, off+0x100, big)
