@@ -254,7 +254,9 @@ func TestSFPSHFT2ByImmediate(t *testing.T) {
 		} {
 			e := vectorEngine(arch)
 			e.sfpu.l[tt.from] = broadcast(tt.value)
-			must(t, run(e, opSFPSHFT2<<24|tt.immediate<<12|7<<4|6))
+			if err := run(e, opSFPSHFT2<<24|tt.immediate<<12|7<<4|6); err != nil {
+				t.Fatal(err)
+			}
 			if got := e.sfpu.l[7]; got != broadcast(tt.want) {
 				t.Errorf("%v, immediate %#x: %#x, want %#x", arch, tt.immediate, got[0], tt.want)
 			}

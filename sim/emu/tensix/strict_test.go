@@ -342,7 +342,7 @@ func TestVectorUnitMustNotReadDstRightAfterTheMatrixUnitWroteIt(t *testing.T) {
 			list = append(list, opDMANOP<<24)
 		}
 		f := run(e, append(list, sfpLoad0)...)
-		equal(t, (f != nil), (gap < 3), "%d instructions between: %v", gap, f)
+		equal(t, f != nil, gap < 3, "refusal with %d instructions between: %v", gap, f)
 	}
 }
 

@@ -105,7 +105,7 @@ func changed(t *testing.T, n uint32, datum func(row, column uint32) uint32) rows
 	for row := range n {
 		v := datum(row, 0)
 		for c := range uint32(rowSize) {
-			equal(t, datum(row, c), v, "row %d holds %#x and", row, v)
+			equal(t, datum(row, c), v, "row %d, column %d", row, c)
 		}
 		if v != oldDatum {
 			m[row] = v
