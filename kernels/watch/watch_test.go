@@ -1,6 +1,10 @@
 package watch_test
 
 import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,9 +16,13 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/kernels/watch"
+	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -141,6 +149,210 @@ func TestFileName(t *testing.T) {
 		src.Arch, src.Prints, src.Watch = b.Dev.Arch(), true, true
 		if f := fails(b, on(build(b, src), chip.BRISC)); f.File != "100_ _odd_ _n_a_b_.c" || f.Line != 2 {
 			t.Errorf("%+v", f)
+		}
+	}
+}
+
+//go:embed testdata/unwatched.cc
+var unwatched string
+
+func TestWithoutRecompiling(t *testing.T) {
+	effort.Long(t)
+	for _, c := range []struct {
+		name     string
+		args     []uint32
+		says     []string // nil: nothing is wrong
+		function string   // that isn't inlined
+	}{
+		{"deep", []uint32{0, 5}, nil, ""},
+		{"deeper", []uint32{0, 200}, []string{"deep at kernel.c:", "stack overflow: the stack pointer goes down from "}, "deep"},
+		{"pops", []uint32{1, 2}, nil, ""},
+		{"pops more", []uint32{1, 3}, []string{"in pop at kernel.c:13", "circular buffer 3: 3 pages are taken, and 2 are there"}, "pop"},
+	} {
+		for name, card := range map[string]func(...sim.Option) *sim.Card{"blackhole": sim.Blackhole, "wormhole": sim.Wormhole} {
+			for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0} {
+				t.Run(c.name+" "+name+" "+p.String(), func(t *testing.T) {
+					b := devtest.Open(t, card(sim.Strict(2)), reprise.WithHangTimeout(time.Minute))
+					im := build(b, kernels.Source{Path: "kernel.c", Text: unwatched, Arch: b.Dev.Arch(), Debug: true})
+					b.Must(b.Queue.Run(b.Ctx, b.Load(withBuffer(on(im, p, c.args...)))))
+					err := b.Queue.Wait(b.Ctx)
+					if c.says == nil {
+						b.Must(err)
+						return
+					}
+					var k *dispatch.KernelError
+					var r *emu.Refusal
+					if !errors.As(err, &k) || !errors.As(err, &r) {
+						b.Fatalf("the wait ended with %v", err)
+					}
+					devtest.Says(t, err, c.says...)
+					if k.Core != (chip.Core{X: 2, Y: 1}) || k.Processor != p || r.Core != p || len(k.Frames) == 0 ||
+						!strings.HasPrefix(k.Frames[len(k.Frames)-1].Function, c.function) {
+						b.Errorf("%v: frames %v", k, k.Frames)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestTrace(t *testing.T) {
+	b := devtest.Open(t, sim.Wormhole())
+	x := b.Load(withBuffer(on(compile(b, "kernel.c", buffers), chip.NCRISC, 2)))
+	tr, err := b.Queue.Capture(b.Ctx, "checked", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	b.Must(err)
+	var file bytes.Buffer
+	b.Must(tr.Save(b.Ctx, &file))
+	o := devtest.Open(t, sim.Wormhole())
+	loaded, err := o.Dev.LoadTrace(o.Ctx, &file)
+	o.Must(err)
+	o.Must(loaded.Replay(o.Ctx))
+	err = o.Queue.Wait(o.Ctx)
+	var f *watch.Failure
+	if !errors.As(err, &f) {
+		t.Fatal(err)
+	}
+	devtest.Says(t, f, "pushes 2 pages, but has reserved 1 at kernel.c:17 in kernel \"kernel\" of program \"checked\" on NCRISC")
+	o.Must(o.Dev.Recover(o.Ctx))
+}
+
+func TestMesh(t *testing.T) {
+	machine := sim.N300()
+	t.Cleanup(func() { _ = machine.Close() })
+	m, err := mesh.Open(t.Context(), mesh.Cards(machine.Cards()...), mesh.Shape{1, 2})
+	devtest.Must(t, err)
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
+	b := &devtest.Bench{T: t, Ctx: t.Context(), Dev: m.Chip(0, 0).Device}
+	im := compile(b, "kernel.c", asserts)
+	x, err := m.Load(b.Ctx, "checked", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
+		n := uint32(3)
+		if c.Remote {
+			n = 2 // is even
+		}
+		return on(im, chip.BRISC, n), nil
+	}})
+	b.Must(err)
+	tr, err := m.Queue(0).Capture(b.Ctx, "checks", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+	b.Must(err)
+	b.Must(tr.Replay(b.Ctx))
+	err = m.Queue(0).Wait(b.Ctx)
+	var f *watch.Failure
+	if !errors.As(err, &f) {
+		t.Fatal(err)
+	}
+	if f.Program != "checked" || f.Processor != chip.BRISC || f.Line != 7 {
+		t.Errorf("%+v", f)
+	}
+	var of *mesh.Error
+	if !errors.As(err, &of) {
+		t.Fatal(err)
+	}
+	if failed := of.Failed(); len(failed) != 1 || failed[0].Coord.String() != m.Chip(0, 1).Coord.String() {
+		t.Errorf("chips that failed: %v", failed)
+	}
+}
+
+func TestTwoCores(t *testing.T) {
+	b := devtest.Open(t, sim.Blackhole())
+	p := on(compile(b, "kernel.c", asserts), chip.TRISC1, 2)
+	p.Kernels[0].Cores = []chip.Range{chip.Single(1, 0), chip.Single(3, 2)}
+	b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
+	if err := b.Queue.Wait(b.Ctx); err == nil {
+		t.Fatal("no error")
+	}
+	fs, err := b.Dev.Debug().Failures()
+	for err == nil && len(fs) < 2 { // one may be later than the end of the wait
+		fs, err = b.Dev.Debug().Failures()
+	}
+	b.Must(err)
+	if len(fs) != 2 || fs[0].Core != (chip.Core{X: 1}) || fs[1].Core != (chip.Core{X: 3, Y: 2}) || fs[0].Line != 7 || fs[1].Line != 7 {
+		t.Errorf("%+v", fs)
+	}
+	b.Must(b.Dev.Recover(b.Ctx))
+}
+
+func FuzzFailures(f *testing.F) {
+	record := make([]byte, watch.AreaSize)
+	copy(record[48:], []byte{3, 5, 0x54, 0x57, 1, 0, 0, 0, 16, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0})
+	table := append([]byte{0, 0, 0, 0, 'a', 0, 0, 0}, 8, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 'I', 'T', 'E', 'S')
+	f.Add(record, table)
+	f.Add(bytes.Repeat([]byte{0x54, 0x57, 1, 2}, watch.AreaSize/4), bytes.Repeat([]byte("ITES"), 9))
+	f.Fuzz(func(t *testing.T, record, formats []byte) {
+		area := make([]byte, watch.AreaSize)
+		copy(area, record)
+		p := &print.Program{ID: 1, Name: "p", Kernels: []print.Kernel{{Name: "k", Processor: chip.NCRISC, Formats: formats}}}
+		fs := watch.Failures(chip.Core{}, area, []*print.Program{p})
+		if watch.Failed(area) != (len(fs) > 0) {
+			t.Errorf("%d failures", len(fs))
+		}
+		for i := range fs {
+			if fs[i].Error() == "" || fs[i].Text == "" {
+				t.Errorf("%+v", fs[i])
+			}
+		}
+	})
+}
+
+func TestNoCost(t *testing.T) {
+	build := func(path, text string, on bool) *kernels.Image {
+		t.Helper()
+		return build(t, kernels.Source{Path: path, Text: text, Arch: chip.Wormhole, Watch: on})
+	}
+	text := func(header, code string) string {
+		return "#include \"" + header + "\"\nvoid kernel_main() { " + code + " }\n"
+	}
+	const before, after = "uint32_t n = rp_arg(0);", "rp_store(0x20000, n);"
+	plain := text("reprise/kernel.h", before+after)
+	asserts := text("reprise/assert.h", before+"reprise_assert(rp_load(0x20004) == n * n);"+after)
+	metal := text("debug/assert.h", before+`ASSERT(n < 4); ASSERT(rp_load(0x20004) == n, "a message");`+after)
+	want := build("k.c", plain, false)
+	for what, got := range map[string]*kernels.Image{"assertion": build("k.c", asserts, false), "ASSERT": build("k.cpp", metal, false)} {
+		if !bytes.Equal(got.Text, want.Text) || got.DataSize != want.DataSize || got.BSSSize != want.BSSSize || got.Formats != nil {
+			t.Errorf("%s out: %d B of text and %d B of formats, want %d and none", what, len(got.Text), len(got.Formats), len(want.Text))
+		}
+	}
+	buffer := text("reprise/kernel.h", "rp_cb_reserve_back(3, 1); rp_cb_push_back(3, 1);")
+	read := text("reprise/kernel.h", "rp_noc_read(0, rp_arg(0), rp_arg(1), 0x20000, 64);")
+	for _, c := range []struct {
+		what, text        string
+		mostText, mostBSS int
+	}{{"stack", plain, 352, 0}, {"assertion", asserts, 544, 0}, {"circular buffer", buffer, 960, 128}, {"NoC", read, 1664, 0}} {
+		out, in := build("k.c", c.text, false), build("k.c", c.text, true)
+		text, bss := len(in.Text)-len(out.Text), int(in.BSSSize)-int(out.BSSSize)
+		if text > c.mostText || bss > c.mostBSS || in.DataSize != out.DataSize {
+			t.Errorf("%s: %d B of text and %d B of .bss more, want at most %d and %d", c.what, text, bss, c.mostText, c.mostBSS)
+		}
+	}
+}
+
+//go:embed testdata/costs.cc
+var costs string
+
+func TestCost(t *testing.T) {
+	b := devtest.Open(t, sim.Wormhole(sim.Seed(1)))
+	b.Must(b.Dev.Debug().WriteL1(chip.Core{X: 2, Y: 1}, 0x40000, make([]byte, 4)))
+	measure := func(checked bool) (least [3]int) { // a clock runs ahead now and then, for others that have run longer in the same round
+		x := b.Load(withBuffer(on(build(b, kernels.Source{Path: "k.c", Text: costs, Arch: b.Dev.Arch(), Watch: checked}), chip.BRISC)))
+		for run := range 10 {
+			b.Must(b.Queue.Run(b.Ctx, x))
+			b.Must(b.Queue.Wait(b.Ctx))
+			p := make([]byte, 4*len(least))
+			b.Must(b.Dev.Debug().ReadL1(chip.Core{X: 2, Y: 1}, 0x50000, p))
+			for i := range least {
+				if n := int(binary.LittleEndian.Uint32(p[4*i:])) / 16; run == 0 || n < least[i] {
+					least[i] = n
+				}
+			}
+		}
+		return least
+	}
+	out, in := measure(false), measure(true)
+	for i, c := range []struct {
+		what string
+		most int
+	}{{"assertion", 8}, {"four calls for a circular buffer", 320}, {"request", 200}} {
+		if more := in[i] - out[i]; more > c.most {
+			t.Errorf("%s: %d cycles more, want at most %d", c.what, more, c.most)
 		}
 	}
 }
