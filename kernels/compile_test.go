@@ -66,6 +66,31 @@ func TestCompileFunctionPointer(t *testing.T) {
 	}
 }
 
+// Text after #include, and what the error names.
+var constructors = [][2]string{
+	{"static struct T { uint32_t x; T() { x = rp_arg(0); } } t; uint32_t f() { return t.x; }", ".init_array: 4 bytes _GLOBAL__sub_I_"},
+	{"__attribute__((constructor(101))) void first() { rp_store(0, 1); }", ".init_array: 4 bytes _Z5firstv"},
+	{"static struct T { ~T() { rp_store(rp_arg(0), 1); } } t;", ".fini_array: 4 bytes _GLOBAL__sub_D_"},
+	{"__attribute__((section(\".preinit_array\"), used)) void (*const a)() = kernel_main;", ".init_array: 4 bytes kernel_main"},
+	{"__attribute__((section(\".ctors.65000\"), used)) void (*const a)() = kernel_main;", ".init_array: 4 bytes kernel_main"},
+	{"__attribute__((section(\".dtors\"), used)) void (*const a)() = kernel_main;", ".fini_array: 4 bytes kernel_main"},
+}
+
+func TestCompileConstructors(t *testing.T) {
+	NeedCompiler(t)
+	const head, end = "#include \"reprise/kernel.h\"\nvoid kernel_main();\n", "\nvoid kernel_main() {}"
+	for i, tt := range constructors {
+		src := Source{Path: "mine.cpp", Text: head + tt[0] + end, Arch: arches[i%2]}
+		if _, err := Compile(t.Context(), src); !errors.Is(err, ErrConstructor) || !strings.Contains(err.Error(), tt[1]) {
+			t.Errorf("%s: %v", tt[0], err)
+		}
+	}
+	_, err := CompileCompute(t.Context(), ComputeSource{Source: Source{Path: "mine.cpp", Text: head + constructors[0][0] + end, Arch: chip.Wormhole}})
+	if !errors.Is(err, ErrConstructor) {
+		t.Error(err)
+	}
+}
+
 func TestCompileLibrary(t *testing.T) {
 	NeedCompiler(t)
 	im := mustCompile(t, Source{Path: "testdata/library.c", Arch: chip.Blackhole})

@@ -29,8 +29,11 @@ var (
 	// ErrRelocation: text or data hold an address that depends on the kernel's place. A
 	// [*RelocationError] says where.
 	ErrRelocation = errors.New("depends on where its text is placed")
-	ErrTooLarge   = errors.New("larger than the kernel configuration area")
-	ErrLocalRAM   = errors.New("data larger than local RAM")
+	// ErrConstructor: nothing calls static constructors or destructors. Initialize data with constants
+	// (constexpr), or in kernel_main.
+	ErrConstructor = errors.New("has static constructors or destructors, which nothing calls")
+	ErrTooLarge    = errors.New("larger than the kernel configuration area")
+	ErrLocalRAM    = errors.New("data larger than local RAM")
 	// ErrNotMetal: base firmware, a kernel of [Load], or a file without symbols.
 	ErrNotMetal = errors.New("not a kernel that tt-metal linked for a worker")
 	// ErrNotBase is returned by [LoadMetalBase] only.

@@ -40,6 +40,9 @@ func load(file []byte) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkConstructors(f); err != nil {
+		return nil, err
+	}
 	im, text, err := layout(f, span{localData, localRAMEnd})
 	if err != nil {
 		return nil, err

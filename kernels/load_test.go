@@ -203,8 +203,8 @@ func FuzzLoad(f *testing.F) {
 
 func checkLoaded(t *testing.T, im *Image, err error, local uint32) {
 	if err != nil {
-		for _, s := range []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge,
-			ErrLocalRAM, ErrNotMetal} {
+		for _, s := range []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrConstructor,
+			ErrTooLarge, ErrLocalRAM, ErrNotMetal} {
 			if errors.Is(err, s) {
 				return
 			}

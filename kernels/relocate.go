@@ -3,7 +3,9 @@ package kernels
 import (
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"iter"
+	"strings"
 )
 
 // checkRelocations proves, from the relocations that the linker kept, that text and data hold no
@@ -44,6 +46,31 @@ func checkRelocations(f *elf.File, text span, imageSize uint32) error {
 	}
 	if !seen {
 		return refuse(ErrNoRelocations, "none for the text; link with -Wl,--emit-relocs and don't strip it")
+	}
+	return nil
+}
+
+// checkConstructors refuses functions that start-up code would have to call.
+func checkConstructors(f *elf.File) error {
+	symbols, _ := f.Symbols() // checkRelocations needs them
+	for i, s := range f.Sections {
+		array := s.Type == elf.SHT_INIT_ARRAY || s.Type == elf.SHT_FINI_ARRAY || s.Type == elf.SHT_PREINIT_ARRAY ||
+			strings.HasPrefix(s.Name, ".ctors") || strings.HasPrefix(s.Name, ".dtors")
+		if !array || s.Size == 0 {
+			continue
+		}
+		what := fmt.Sprintf("%d bytes", s.Size)
+		for _, rela := range f.Sections {
+			if rela.Type != elf.SHT_RELA || int(rela.Info) != i {
+				continue
+			}
+			if data, err := rela.Data(); err == nil {
+				for r := range relocations(data, symbols) {
+					what += " " + nameOf(f, r.symbol)
+				}
+			}
+		}
+		return refuse(ErrConstructor, "section %s: %s; initialize with constants (constexpr) or in kernel_main", s.Name, what)
 	}
 	return nil
 }
@@ -126,7 +153,7 @@ func judge(t elf.R_RISCV, fromText bool, to place, target uint64, image span) st
 		return "" // the other half, PCREL_HI20, is judged
 	case elf.R_RISCV_32, elf.R_RISCV_64, elf.R_RISCV_HI20, elf.R_RISCV_LO12_I, elf.R_RISCV_LO12_S:
 		if to == inText {
-			return "absolute address of text, which may be placed anywhere; avoid function pointers, virtual functions, static constructors and jump tables (-fno-jump-tables)"
+			return "absolute address of text, which may be placed anywhere; avoid function pointers, virtual functions and jump tables (-fno-jump-tables)"
 		}
 		return ""
 	case elf.R_RISCV_BRANCH, elf.R_RISCV_JAL, elf.R_RISCV_CALL, elf.R_RISCV_CALL_PLT, elf.R_RISCV_PCREL_HI20, elf.R_RISCV_32_PCREL:
