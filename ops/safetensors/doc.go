@@ -10,6 +10,6 @@
 //	w, err = w.Convert(ops.BFloat8B) // for ToDevice
 //
 // [Open] reads only the header, and [File.Tensor] only the data of one tensor, so a file may be
-// larger than memory. A file from anywhere may be opened: what is wrong with it is a
-// [*FormatError].
+// larger than memory. A sharded model is opened by its index. A file from anywhere may be opened:
+// what is wrong with it is a [*FormatError].
 package safetensors

@@ -11,8 +11,8 @@ import (
 
 // DType is the type of a tensor's elements, as files spell it. BF16, F32, U8, U16, U32 and I32 are
 // the types of package ops with those bits. [File.Tensor] converts F16 to Float32, BOOL to UInt8,
-// and I8, I16, I64 and U64 to Int32, if all numbers fit. It doesn't read F64 and the types of 8
-// bits with exponents.
+// and I8, I16, I64 and U64 to Int32, if all numbers fit. It refuses tensors of any other type, such
+// as F64, F8_E8M0, F4 and C64, also of types that this package has no constant for.
 type DType string
 
 // The data types.

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/reprise-tt/reprise/ops"
@@ -62,20 +64,48 @@ type File struct {
 	tensors  []Info
 	byName   map[string]int
 	metadata map[string]string
+	shards   map[string]*File // by tensor, of an index
 }
 
-// Open opens a file and reads its header. The error is a [*FormatError] for an invalid file.
+// Open opens a file and reads its header, or those of all files that the index of a sharded model
+// (model.safetensors.index.json) names; tensors are then in the order of their names, each with the
+// offsets in its own file. The error is a [*FormatError] for an invalid file.
 func Open(path string) (*File, error) {
+	f, err := openOne(path)
+	if index := (*shardedError)(nil); errors.As(err, &index) {
+		if f, err = openShards(filepath.Dir(path), index.shards, index.metadata); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return f, err
+}
+
+// shardedError is openOne's for an index.
+type shardedError struct {
+	FormatError
+	shards, metadata map[string]string
+}
+
+func openOne(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: open: %w", err)
 	}
 	st, err := f.Stat()
+	switch {
+	case err != nil:
+		err = fmt.Errorf("safetensors: open: %w", err)
+	case !st.Mode().IsRegular():
+		err = fmt.Errorf("safetensors: open: %w", &fs.PathError{Op: "read at any place", Path: path, Err: fs.ErrInvalid})
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("safetensors: open: %w", err), f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	out, err := NewFile(f, st.Size())
 	if err != nil {
+		if shards, metadata := readIndex(f, st.Size()); shards != nil {
+			err = &shardedError{FormatError{Why: "it is an index, in an index"}, shards, metadata}
+		}
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	out.close = f.Close
@@ -131,6 +161,9 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // [ErrNoTensor], ops.ErrDataType for a type that no operation takes or for integers that don't fit
 // into Int32, or ops.ErrShape for a tensor without elements or with more than four dimensions.
 func (f *File) Tensor(name string) (*ops.Host, error) {
+	if shard := f.shards[name]; shard != nil {
+		return shard.Tensor(name)
+	}
 	i, ok := f.byName[name]
 	if !ok {
 		return nil, fmt.Errorf("safetensors: %w: %q", ErrNoTensor, name)

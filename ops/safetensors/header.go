@@ -32,7 +32,9 @@ func (f *File) readHeader(size int64) error {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeader || int64(n) > size-8 {
-		return invalid("", "a header of %d bytes: want at most %d, and no more than the %d that follow", n, maxHeader, size-8)
+		start := make([]byte, min(size, 64))
+		_, _ = f.r.ReadAt(start, 0) // what can't be read has no description
+		return invalid("", "%sa header of %d bytes: want at most %d, and no more than the %d that follow", describe(start), n, maxHeader, size-8)
 	}
 	text := make([]byte, n)
 	if got, err := f.r.ReadAt(text, 8); got != len(text) {
@@ -131,7 +133,7 @@ func (f *File) layOut(size int64) error {
 		if err != nil {
 			return err
 		}
-		if want != t.End-t.Begin {
+		if want != t.End-t.Begin && t.DType.Size() != 0 {
 			return invalid(t.Name, "%d bytes of data: want %d for %v of %s", t.End-t.Begin, want, t.Shape, t.DType)
 		}
 		f.byName[t.Name] = i
@@ -144,9 +146,9 @@ func (f *File) layOut(size int64) error {
 }
 
 func (t *Info) bytes() (int64, error) {
-	n := int64(t.DType.Size())
-	if n == 0 {
-		return 0, invalid(t.Name, "unknown data type %q", string(t.DType))
+	n := int64(max(t.DType.Size(), 1))
+	if t.DType == "" {
+		return 0, invalid(t.Name, "no data type")
 	}
 	for _, d := range t.Shape {
 		if d < 0 || d > math.MaxInt32 || d != 0 && n > math.MaxInt64/d {

@@ -119,7 +119,7 @@ func TestFormatErrors(t *testing.T) {
 		"something after it":       file(`{} {}`),
 		"a tensor twice":           file(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1),
 		"metadata twice":           file(`{"__metadata__":{},"__metadata__":{}}`),
-		"an unknown type":          file(`{"x":{"dtype":"F7","shape":[1],"data_offsets":[0,1]}}`, 1),
+		"no type":                  file(`{"x":{"shape":[1],"data_offsets":[0,1]}}`, 1),
 		"a hole":                   file(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 1, 2),
 		"more data":                file(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1, 2),
 		"less data":                file(`{"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 1),
@@ -136,6 +136,78 @@ func TestFormatErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestUnknownTypes(t *testing.T) {
+	for _, dtype := range []string{"F8_E8M0", "F4", "F6_E2M3", "C64", "F7"} {
+		f, err := read(file(`{"y":{"dtype":"`+dtype+`","shape":[2,4],"data_offsets":[0,3]},"x":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}}`,
+			1, 2, 3, 4))
+		devtest.Must(t, err)
+		if h, err := f.Tensor("x"); err != nil || h.Data[0] != 4 {
+			t.Errorf("%s: %v, %v", dtype, h, err)
+		}
+		if _, err := f.Tensor("y"); !errors.Is(err, ops.ErrDataType) || !strings.Contains(err.Error(), dtype) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOtherFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		"PK\x03\x04\x00\x00\x08\x08\x00":                           "a ZIP file",
+		"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00}":            "a pickle",
+		"version https://git-lfs.github.com/spec/v1\noid sha256:1": "git lfs pull",
+		"\n<!DOCTYPE html>":                                        "HTML",
+		`{"weight_map":{"x":"a"}}`:                                 "an index",
+		"nothing of all these things":                              "a header of",
+	} {
+		if _, err := read([]byte(text)); !errors.Is(err, safetensors.ErrFormat) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func writeIndex(t *testing.T, folder, index string) (path string) {
+	path = filepath.Join(folder, "model.safetensors.index.json")
+	devtest.Must(t, os.WriteFile(path, []byte(index), 0o644))
+	return path
+}
+
+func TestShards(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"x", "y"} {
+		b := file(`{"`+name+`":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, byte(i+1))
+		devtest.Must(t, os.WriteFile(filepath.Join(dir, name+".safetensors"), b, 0o644))
+	}
+	const index = `{"metadata":{"total_size":2},"weight_map":{"y":"y.safetensors","x":"x.safetensors"}}`
+	path := writeIndex(t, dir, index)
+	got, err := safetensors.Load(path)
+	devtest.Must(t, err)
+	want := map[string]*ops.Host{}
+	for i, name := range []string{"x", "y"} {
+		want[name] = &ops.Host{Shape: []int{1}, DType: ops.UInt8, Data: []byte{byte(i + 1)}}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	for from, to := range map[string]string{`"y.s`: `"z.s`, `"y.`: `"../y.`, `"y"`: `"z"`, "y.safetensors": filepath.Base(path)} {
+		_, err := safetensors.Open(writeIndex(t, dir, strings.Replace(index, from, to, 1)))
+		if !errors.Is(err, safetensors.ErrFormat) && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	if _, err := safetensors.Open(dir); err == nil {
+		t.Error("a folder")
+	}
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add(`{"metadata":{"total_size":2},"weight_map":{"y":"y.safetensors"}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := safetensors.Open(writeIndex(t, t.TempDir(), text)); err == nil {
+			devtest.Must(t, s.Close())
+		}
+	})
 }
 
 func TestFormatErrorOffset(t *testing.T) {
