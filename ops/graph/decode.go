@@ -2,12 +2,11 @@ package graph
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"reflect"
 	"strconv"
 	"time"
 )
@@ -35,6 +34,9 @@ type readReport struct {
 	Graph    json.RawMessage            `json:"graph"`
 	Metadata map[string]json.RawMessage `json:"metadata"`
 	Python   json.RawMessage            `json:"python_io"`
+
+	PagesByAddress   map[uint64][]readPages `json:"buffer_pages_by_address"`
+	OperationBuffers map[int][]readBuffer   `json:"per_operation_buffers"`
 }
 
 // Decode reads a report of any [Format]: a report file, or only the array of nodes. Errors are a
@@ -60,22 +62,33 @@ func decodeReport(b []byte, lim Limits) (*Report, error) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return nil, &FormatError{Node: -1, Want: "a report's JSON object", Found: clip(b), Err: err}
 	}
-	return f.report(lim)
+	d := dropped{}
+	d.find("", b, reflect.TypeFor[readReport]())
+	return f.report(lim, d)
 }
 
 func decodeArray(b []byte, lim Limits) (*Report, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
-	g, err := decodeNodes(d, lim)
+	lost := dropped{}
+	g, old, err := decodeNodes(d, lim, lost)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, &FormatError{Node: -1, Want: "nothing after the array of nodes", Err: err}
 	}
-	return &Report{Version: Version, Graph: g}, nil
+	r := &Report{Version: Version, Graph: g}
+	r.finish(old, lost)
+	return r, nil
 }
 
-func (f *readReport) report(lim Limits) (*Report, error) {
+func (r *Report) finish(old []int, d dropped) {
+	if r.renumber(old, d); len(d) > 0 {
+		r.Dropped = d
+	}
+}
+
+func (f *readReport) report(lim Limits, d dropped) (*Report, error) {
 	switch {
 	case f.Version == nil:
 		return nil, &FormatError{Node: -1, Field: "version", Want: strconv.Itoa(Version), Found: "none"}
@@ -85,20 +98,22 @@ func (f *readReport) report(lim Limits) (*Report, error) {
 	out := &f.Report
 	out.Version, out.Graph = Version, &Graph{Format: Format2025}
 	var err error
+	var old []int
 	if len(f.Graph) > 0 {
-		if out.Graph, err = decodeNodes(json.NewDecoder(bytes.NewReader(f.Graph)), lim); err != nil {
+		if out.Graph, old, err = decodeNodes(json.NewDecoder(bytes.NewReader(f.Graph)), lim, d); err != nil {
 			return nil, err
 		}
 	}
 	if out.Python, err = DecodePython(f.Python); err != nil {
 		return nil, err
 	}
+	d.find("python_io.", f.Python, reflect.TypeFor[[]PythonRecord]())
 	if out.Metadata, err = decodeMetadata(f.Metadata); err != nil {
 		return nil, err
 	}
-	for _, v := range out.PagesByAddress {
-		slices.SortStableFunc(v, func(a, b PageVersion) int { return cmp.Compare(a.Allocation, b.Allocation) })
-	}
+	f.pagesByAddress()
+	f.operationBuffers(d)
+	out.finish(old, d)
 	return out, nil
 }
 

@@ -138,14 +138,14 @@ func TestErrorsAndStackTraces(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for in, want := range map[string]string{
-		``:                               "want a report's JSON object",
-		`{}`:                             "version: want 1, found none",
-		`{"version":2}`:                  "unknown version of the report format: 2",
-		`{"version":1,"graph":7}`:        "decode: want a graph that is an array of nodes, found",
-		`[{"node_type":"tensor"}]`:       "node 0: counter: want 0, found none",
-		`[{"counter":1,"node_type":""}]`: "node 0: counter: want 0, found 1",
-		`[{"counter":0}]`:                "node 0: node_type: want the type of a node",
-		`[] 1`:                           "nothing after the array of nodes",
+		``:                         "want a report's JSON object",
+		`{}`:                       "version: want 1, found none",
+		`{"version":2}`:            "unknown version of the report format: 2",
+		`{"version":1,"graph":7}`:  "decode: want a graph that is an array of nodes, found",
+		`[{"node_type":"tensor"}]`: "node 0: counter: want 0, found none",
+		`[{"counter":7,"node_type":"a"},{"counter":7}]`: "node 1: counter: want at least 8, found 7",
+		`[{"counter":0}]`: "node 0: node_type: want the type of a node",
+		`[] 1`:            "nothing after the array of nodes",
 		`{"version":1,"per_operation_buffers":{"x":[]}}`:   "per_operation_buffers of type int",
 		`{"version":1,"buffer_pages_by_address":{"x":[]}}`: "buffer_pages_by_address of type uint64",
 		`{"version":1,"python_io":7}`:                      "python_io: want an array of records",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 )
@@ -82,40 +83,51 @@ type readNode struct {
 // UnmarshalJSON reads an array of nodes of any [Format], within the default [Limits]. Errors are a
 // [*FormatError] or wrap [ErrTooLarge].
 func (g *Graph) UnmarshalJSON(b []byte) error {
-	nodes, err := decodeNodes(json.NewDecoder(bytes.NewReader(b)), Limits{}.withDefaults())
+	nodes, old, err := decodeNodes(json.NewDecoder(bytes.NewReader(b)), Limits{}.withDefaults(), dropped{})
 	if err != nil {
 		return err
 	}
+	(&Report{Graph: nodes}).renumber(old, dropped{})
 	*g = *nodes
 	return nil
 }
 
-// decodeNodes reads one JSON array of nodes and detects its format.
-func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
+// decodeNodes reads one JSON array of nodes and detects its format. old are the nodes' counters, if
+// these have gaps.
+func decodeNodes(d *json.Decoder, lim Limits, lost dropped) (g *Graph, old []int, err error) {
 	t, err := d.Token()
 	if err != nil {
-		return nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Err: err}
+		return nil, nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Err: err}
 	}
 	if t == nil {
-		return &Graph{Format: Format2025}, nil
+		return &Graph{Format: Format2025}, nil, nil
 	}
 	if t != json.Delim('[') {
-		return nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Found: clip(fmt.Append(nil, t))}
+		return nil, nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Found: clip(fmt.Append(nil, t))}
 	}
-	g := &Graph{}
+	g = &Graph{}
 	var leveled, numbers, newest bool
 	for d.More() {
 		i := len(g.Nodes)
 		if i >= lim.Nodes {
-			return nil, fmt.Errorf("graph: decode: %w: more than %d nodes", ErrTooLarge, lim.Nodes)
+			return nil, nil, fmt.Errorf("graph: decode: %w: more than %d nodes", ErrTooLarge, lim.Nodes)
 		}
 		var r readNode
-		if err := d.Decode(&r); err != nil {
-			return nil, &FormatError{Node: i, Want: "a node", Err: err}
+		var text json.RawMessage
+		if err = d.Decode(&text); err == nil {
+			err = json.Unmarshal(text, &r)
 		}
-		n, err := r.node(i)
 		if err != nil {
-			return nil, err
+			return nil, nil, &FormatError{Node: i, Want: "a node", Err: err}
+		}
+		lost.find("graph.", text, reflect.TypeFor[readNode]())
+		least := 0
+		if i > 0 {
+			least = old[i-1] + 1
+		}
+		n, err := r.node(i, least)
+		if err != nil {
+			return nil, nil, err
 		}
 		leveled = leveled || r.Level != nil
 		for _, k := range []string{ParamSize, ParamAddress, ParamTensorID, ParamDeviceID} {
@@ -127,10 +139,10 @@ func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 			newest = true
 		}
 		newest = newest || n.Type == DataflowAllocate || n.Type == ScratchpadAllocate
-		g.Nodes = append(g.Nodes, n)
+		g.Nodes, old = append(g.Nodes, n), append(old, n.Counter)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, &FormatError{Node: -1, Want: "the end of the array of nodes", Err: err}
+		return nil, nil, &FormatError{Node: -1, Want: "the end of the array of nodes", Err: err}
 	}
 	switch {
 	case newest:
@@ -143,20 +155,23 @@ func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 		g.Format = Format2025
 		g.relevel()
 	}
-	return g, nil
+	if n := len(old); n == 0 || old[n-1] == n-1 {
+		old = nil
+	}
+	return g, old, nil
 }
 
-func (r *readNode) node(i int) (Node, error) {
+func (r *readNode) node(i, least int) (Node, error) {
 	if r.Counter == nil {
 		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: "none"}
 	}
-	if *r.Counter != i {
-		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: strconv.Itoa(*r.Counter)}
+	if *r.Counter < least {
+		return Node{}, &FormatError{Node: i, Field: "counter", Want: fmt.Sprintf("at least %d", least), Found: strconv.Itoa(*r.Counter)}
 	}
 	if r.Type == "" || len(r.Type) > maxNodeType {
 		return Node{}, &FormatError{Node: i, Field: "node_type", Want: "the type of a node", Found: clip([]byte(r.Type))}
 	}
-	n := Node{Counter: i, Type: r.Type, Params: make(Params, len(r.Params)), Connections: r.Connections, Arguments: r.Arguments,
+	n := Node{Counter: *r.Counter, Type: r.Type, Params: make(Params, len(r.Params)), Connections: r.Connections, Arguments: r.Arguments,
 		InputTensors: r.InputTensors, Duration: time.Duration(max(r.Duration, 0)), StackTrace: r.StackTrace}
 	if r.Level != nil {
 		n.Level = max(*r.Level, 0)

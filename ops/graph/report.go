@@ -24,6 +24,10 @@ type Report struct {
 	// OperationBuffers are the buffers that are allocated after each function of level 1, by the
 	// counter of its start.
 	OperationBuffers map[int][]OperationBuffer `json:"per_operation_buffers,omitempty"`
+	// OperationPages are the places of pages after each such function, of older reports.
+	OperationPages map[int][]Page `json:"per_operation_buffer_pages,omitempty"`
+	// Dropped counts what the file had and [Decode] doesn't read, by keys such as graph.rank.
+	Dropped map[string]int `json:"-"`
 	// Programs are the programs that the devices ran, in the order of their starts on each queue.
 	// TT-NN's reports have none, and no Zones.
 	Programs []ProgramRun   `json:"programs,omitempty"`

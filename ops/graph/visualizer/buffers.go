@@ -137,6 +137,10 @@ func (w *writer) buffers(p *plan) {
 }
 
 func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, pages map[place][]graph.PageVersion) {
+	if of, ok := p.r.OperationPages[o.start]; ok {
+		w.pages(o, of, func(g graph.Page) int64 { return p.device(g.Device) })
+		pages = nil
+	}
 	if snap, ok := p.r.OperationBuffers[o.start]; ok {
 		for _, b := range snap {
 			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type),
@@ -163,11 +167,15 @@ func (w *writer) buffer(p *plan, o *operation, b live, pages map[place][]graph.P
 			now = v.Pages
 		}
 	}
-	for _, g := range now {
-		w.row("buffer_pages", o.id, b.device, int64(g.Address), g.CoreY, g.CoreX, g.Bank, g.Index,
-			int64(g.PageAddr), g.PageSize, g.BufferType)
-		w.sum.Pages++
+	w.pages(o, now, func(graph.Page) int64 { return b.device })
+}
+
+func (w *writer) pages(o *operation, list []graph.Page, device func(graph.Page) int64) {
+	for _, g := range list {
+		w.row("buffer_pages", o.id, device(g), int64(g.Address), g.CoreY, g.CoreX, g.Bank, g.Index, int64(g.PageAddr), g.PageSize,
+			g.BufferType)
 	}
+	w.sum.Pages += len(list)
 }
 
 // pages returns the pages at a place after each allocation, in order; the chips of a mesh allocate

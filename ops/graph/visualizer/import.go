@@ -119,6 +119,9 @@ func (w *writer) files(files []file, o Options) error {
 			w.warn("skipped: %v", err)
 			continue
 		}
+		for _, what := range r.Warnings() {
+			w.warn("%s: %s", f.path, what)
+		}
 		if err := r.Describe(o.Arch); err != nil {
 			return err
 		}

@@ -144,6 +144,7 @@ func (p *plan) operations() {
 // operands are the tensors that operations take and return, by index of the operation.
 type operands struct {
 	in, out [][]int64
+	nodes   [][]int        // of the outputs
 	used    map[int64]bool // tensors of any operation
 }
 
@@ -160,6 +161,7 @@ func newOperands(p *plan) *operands {
 		} else if t, ok := freed[op.start]; ok {
 			of.In = []int{t}
 		}
+		o.nodes = append(o.nodes, of.Out)
 		o.in, o.out = append(o.in, o.ids(p.g, of.In)), append(o.out, o.ids(p.g, of.Out))
 	}
 	return o

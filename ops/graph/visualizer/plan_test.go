@@ -2,6 +2,7 @@ package visualizer
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -68,4 +69,28 @@ func TestPagesOfEachChip(t *testing.T) {
 		r.End()
 	}))
 	want(t, ask("SELECT operation_id, device_id, core_x FROM buffer_pages ORDER BY 1, 2, 3"), "1|0|5", "1|1|3", "2|0|5", "2|1|6", "2|1|7")
+}
+
+func TestOtherForms(t *testing.T) {
+	p := save(t, `{"version":1,"later":1,"buffer_pages_by_address":{"64":[{"address":64,"page_size":32,"buffer_type":1},{"address":64,"page_size":33,"page_index":1}]},
+	"per_operation_buffers":{"10":[{"address":64,"size":4096,"type":"L1","layout":"BLOCK_SHARDED"},{"address":1,"type":"ROM"}],"11":[],"20":[{"address":64,"max_size_per_bank":7,"buffer_type":1}]},
+	"per_operation_buffer_pages":{"20":[{"address":99,"page_size":34,"core_x":5}]},
+	"python_io":[{"name":"f","output_tensor_ids":[7],"rank":1}],"graph":[
+	{"counter":10,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"rank":0,"connections":[11,12]},
+	{"counter":12,"node_type":"function_end","params":{"name":"f"},"stacking_level":1,"rank":0,"connections":[13]},
+	{"counter":13,"node_type":"tensor","params":{"tensor_id":3,"shape":"Shape([4])","device_id":0},"stacking_level":1},
+	{"counter":20,"node_type":"function_start","params":{"name":"g"},"stacking_level":1,"connections":[21]},
+	{"counter":21,"node_type":"function_end","params":{"name":"g"},"stacking_level":1}]}`)
+	sum, ask := imported(t, Options{}, p)
+	want(t, ask("SELECT operation_id, max_size_per_bank, buffer_type, buffer_layout FROM buffers"), "1|4096|1|4", "2|7|1|0")
+	want(t, ask("SELECT operation_id, address, page_size, page_index, core_x FROM buffer_pages"), "1|64|32|0|0", "1|64|33|1|0", "2|99|34|0|5")
+	want(t, ask("SELECT tensor_id, shape FROM tensors"), "3|Shape([4])", "7|Shape([4])")
+	want(t, ask("SELECT operation_id, tensor_id FROM output_tensors"), "1|7")
+	var warnings []string
+	for _, w := range sum.Warnings {
+		warnings = append(warnings, strings.TrimPrefix(w, p+": not read: "))
+	}
+	want(t, warnings, "graph.connections of nodes that are missing (1×)", "graph.rank (2×)", "later (1×)",
+		"per_operation_buffers of nodes that are missing (1×)", "per_operation_buffers with type ROM (1×)", "python_io.rank (1×)",
+		"2 buffers name devices that aren't there")
 }

@@ -11,21 +11,20 @@ import (
 )
 
 // tensors writes the tensors, each from its first node. An unused tensor without a device is left
-// out.
-func (w *writer) tensors(p *plan, io *operands) {
+// out. known are nodes of tensors that only Python numbered, by those numbers.
+func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
 	done, sizes := map[int64]bool{}, p.sizes()
 	columns, values := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type", "?, ?, ?, ?, ?, ?, ?, ?"
 	sized := w.has("tensors", "size") // a database of tt-metal has no sizes
 	if sized {
 		columns, values = columns+", size", values+", ?"
 	}
-	for i, n := range p.g.All() {
-		id, ok := n.Params.Int(graph.ParamTensorID)
-		if n.Type != graph.TensorNode || !ok || done[id] {
-			continue
+	write := func(id int64, i int) {
+		if done[id] {
+			return
 		}
 		done[id] = true
-		q := n.Params
+		q := p.g.Nodes[i].Params
 		var device, address, memory, size any
 		if d, ok := q.Int(graph.ParamDeviceID); ok {
 			kind, _ := q.Memory()
@@ -38,7 +37,7 @@ func (w *writer) tensors(p *plan, io *operands) {
 				}
 			}
 		} else if !io.used[id] {
-			continue
+			return
 		}
 		dots := strings.NewReplacer("::", ".")
 		row := []any{id, q[graph.ParamShape], dots.Replace(q[graph.ParamDType]), dots.Replace(q[graph.ParamLayout]), q[graph.ParamMemoryConfig],
@@ -49,6 +48,15 @@ func (w *writer) tensors(p *plan, io *operands) {
 		w.insert("INSERT OR IGNORE INTO tensors ("+columns+") VALUES ("+values+")", row...)
 		w.sum.Tensors++
 		w.parts(p, id, q[graph.ParamDeviceTensors])
+	}
+	for i, n := range p.g.All(graph.TensorNode) {
+		if id, ok := n.Params.Int(graph.ParamTensorID); ok {
+			write(id, i)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		io.used[id] = true
+		write(id, known[id])
 	}
 }
 

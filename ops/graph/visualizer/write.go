@@ -72,8 +72,16 @@ func (w *writer) report(p *plan) {
 	w.metadata(p)
 	w.clear(p)
 	io := newOperands(p)
-	w.tensors(p, io)
 	python := p.python()
+	known := map[int64]int{}
+	for i, r := range python {
+		for k, node := range io.nodes[i] {
+			if r != nil && k < len(r.Outputs) { // Python gives some outputs new numbers
+				known[r.Outputs[k]] = node
+			}
+		}
+	}
+	w.tensors(p, io, known)
 	for i := range p.ops {
 		o := &p.ops[i]
 		var duration float64

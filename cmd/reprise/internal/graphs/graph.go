@@ -36,7 +36,7 @@ type reportArg struct {
 
 func (*reportArg) OnlyReads() bool { return true }
 
-func (a *reportArg) read() (*graph.Report, error) {
+func (a *reportArg) read(s cli.Streams) (*graph.Report, error) {
 	f, err := os.Open(a.Report)
 	if err != nil {
 		return nil, err
@@ -46,6 +46,9 @@ func (a *reportArg) read() (*graph.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Report, err)
 	}
+	for _, w := range r.Warnings() {
+		fmt.Fprintln(s.Err, "warning:", w)
+	}
 	return r, nil
 }
 
@@ -54,8 +57,8 @@ type describedArg struct {
 	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
 }
 
-func (a *describedArg) read() (*graph.Report, error) {
-	r, err := a.reportArg.read()
+func (a *describedArg) read(s cli.Streams) (*graph.Report, error) {
+	r, err := a.reportArg.read(s)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +71,7 @@ type graphShowCmd struct {
 }
 
 func (c *graphShowCmd) Run(s cli.Streams) error {
-	return with(c.read, func(r *graph.Report) error {
+	return with(s, c.read, func(r *graph.Report) error {
 		if c.Tree {
 			return r.PrintTree(s.Out)
 		}
@@ -76,8 +79,8 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 	})
 }
 
-func with(read func() (*graph.Report, error), f func(*graph.Report) error) error {
-	r, err := read()
+func with(s cli.Streams, read func(cli.Streams) (*graph.Report, error), f func(*graph.Report) error) error {
+	r, err := read(s)
 	if err != nil {
 		return err
 	}
@@ -94,7 +97,7 @@ func (c *graphLevelsCmd) Run(s cli.Streams) error {
 	if c.MaxLevel < 1 {
 		return cli.Wrong("--max-level", fmt.Sprint(c.MaxLevel), "levels count from 1", "give 1 or more")
 	}
-	return with(c.read, func(r *graph.Report) error {
+	return with(s, c.read, func(r *graph.Report) error {
 		vertices := graph.Levelized(r.Graph, c.MaxLevel)
 		return s.Print(c.JSON, map[string]any{"vertices": vertices}, func(w cli.Text) {
 			for _, v := range vertices {
@@ -118,7 +121,7 @@ type graphTableCmd struct {
 }
 
 func (c *graphTableCmd) Run(s cli.Streams) error {
-	return with(c.read, func(r *graph.Report) error {
+	return with(s, c.read, func(r *graph.Report) error {
 		rows := graph.Table(r.Graph)
 		return s.Print(c.JSON, map[string]any{"rows": rows}, func(w cli.Text) {
 			w.F("%-40s %-30s %12s %14s %14s\n", "current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
@@ -157,7 +160,7 @@ func (c *graphPeakCmd) Validate() error {
 }
 
 func (c *graphPeakCmd) Run(s cli.Streams) error {
-	r, err := c.read()
+	r, err := c.read(s)
 	if err != nil {
 		return err
 	}
@@ -199,7 +202,7 @@ func (c *graphDotCmd) Validate() error {
 }
 
 func (c *graphDotCmd) Run(s cli.Streams) error {
-	return with(c.read, func(r *graph.Report) error {
+	return with(s, c.read, func(r *graph.Report) error {
 		if c.Level > 0 {
 			return r.Graph.DotFlow(s.Out, c.Level)
 		}
@@ -210,7 +213,7 @@ func (c *graphDotCmd) Run(s cli.Streams) error {
 type graphSVGCmd struct{ reportArg }
 
 func (c *graphSVGCmd) Run(s cli.Streams) error {
-	return with(c.read, func(r *graph.Report) error { return r.Graph.SVG(s.Out) })
+	return with(s, c.read, func(r *graph.Report) error { return r.Graph.SVG(s.Out) })
 }
 
 type graphImportCmd struct {
@@ -251,7 +254,7 @@ func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 type graphHTMLCmd struct{ describedArg }
 
 func (c *graphHTMLCmd) Run(s cli.Streams) error {
-	return with(c.read, func(r *graph.Report) error { return view.HTML(s.Out, filepath.Base(c.Report), r) })
+	return with(s, c.read, func(r *graph.Report) error { return view.HTML(s.Out, filepath.Base(c.Report), r) })
 }
 
 type graphPerfCmd struct {
@@ -264,7 +267,7 @@ func (*graphPerfCmd) OnlyReads() bool { return false }
 
 // Run writes all files or none.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
-	r, err := cli.Until(ctx, c.read)
+	r, err := cli.Until(ctx, func() (*graph.Report, error) { return c.read(s) })
 	if err != nil {
 		return err
 	}
@@ -297,7 +300,7 @@ type graphServeCmd struct {
 func (*graphServeCmd) OnlyReads() bool { return false }
 
 func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
-	r, err := cli.Until(ctx, c.read)
+	r, err := cli.Until(ctx, func() (*graph.Report, error) { return c.read(s) })
 	if err != nil {
 		return err
 	}
