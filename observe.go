@@ -85,16 +85,16 @@ type Call struct {
 	Err    error     // from End on
 
 	observers []*observer // told of Begin
-	ending    bool        // in an Observer's End
+	told      bool        // in an Observer's Begin or End
 }
 
-// Stamp records a timed event on one of the call's queues, directly after what the call has put
-// there. The event's [Event.DeviceTime] is when the device had carried that out. Observers aren't
-// told of the event. Only an Observer's End may call Stamp, and only for a call whose kind is
-// [CallKind.Queued].
+// Stamp records a timed event on one of the call's queues: in an Observer's Begin directly before
+// what the call puts there, in its End directly after. The event's [Event.DeviceTime] is when the
+// device had carried out what was in front. Observers aren't told of the event. Only Begin and End
+// may call Stamp, and only for a call whose kind is [CallKind.Queued].
 func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
-	if !c.ending || !c.Kind.Queued() || !slices.Contains(c.Queues, q) {
-		return nil, fmt.Errorf("reprise: stamp %v %q: not in an Observer's End, or the call put nothing into this queue", c.Kind, c.Name)
+	if !c.told || !c.Kind.Queued() || !slices.Contains(c.Queues, q) {
+		return nil, fmt.Errorf("reprise: stamp %v %q: not in an Observer's Begin or End, or the call put nothing into this queue", c.Kind, c.Name)
 	}
 	e := q.d.NewEvent("stamp", Timed())
 	if err := q.q.Record(ctx, e.e, 0); err != nil {
@@ -175,9 +175,11 @@ func (d *Device) begin(ctx context.Context, c *Call) *Call {
 		}
 	}
 	c.observers = d.watch.all()
+	c.told = true
 	for _, o := range c.observers {
 		o.Begin(ctx, c)
 	}
+	c.told = false
 	c.Start = time.Now()
 	return c
 }
@@ -194,7 +196,7 @@ func (c *Call) end(ctx context.Context, err *error) {
 	if c == nil {
 		return
 	}
-	c.Err, c.End, c.ending = *err, time.Now(), true
+	c.Err, c.End, c.told = *err, time.Now(), true
 	if c.Kind.Queued() {
 		for _, q := range c.Queues {
 			defer q.inOrder.Unlock()
@@ -203,7 +205,7 @@ func (c *Call) end(ctx context.Context, err *error) {
 	for _, o := range slices.Backward(c.observers) {
 		o.End(ctx, c)
 	}
-	c.observers, c.ending = nil, false
+	c.observers, c.told = nil, false
 }
 
 type deviceCall struct {

@@ -17,8 +17,9 @@ const timesPatience = time.Second
 // capturedTimes relates the programs that queues start during captures to functions of graphs, by
 // their order in each queue: the device stores times without names.
 type capturedTimes struct {
-	log      *observe.ProgramLog // nil without times
-	began    map[uint64][]uint64 // clocks of the call's queues at its begin, by call
+	log      *observe.ProgramLog    // nil without times
+	before   map[int]*reprise.Event // by queue: recorded before its first call, after what captures haven't seen
+	began    map[uint64][]uint64    // clocks of the call's queues at its begin, by call
 	started  map[int][]*programStart
 	recorded []capturedProgram // into the trace under capture
 	traces   map[*reprise.Trace][]capturedProgram
@@ -46,7 +47,7 @@ func (t *capturedTimes) startLocked(dev *reprise.Device) {
 	if err != nil {
 		return
 	}
-	*t = capturedTimes{log: log, began: map[uint64][]uint64{}, started: map[int][]*programStart{},
+	*t = capturedTimes{log: log, before: map[int]*reprise.Event{}, began: map[uint64][]uint64{}, started: map[int][]*programStart{},
 		traces: map[*reprise.Trace][]capturedProgram{}, replays: map[*reprise.Trace]int{}}
 }
 
@@ -59,13 +60,16 @@ func (t *capturedTimes) stopLocked() {
 
 func startsPrograms(k reprise.CallKind) bool { return k == reprise.CallRun || k == reprise.CallReplay }
 
-func (t *capturedTimes) beginLocked(call *reprise.Call) {
+func (t *capturedTimes) beginLocked(ctx context.Context, call *reprise.Call) {
 	if t.log == nil || !startsPrograms(call.Kind) {
 		return
 	}
 	var at []uint64
 	for _, q := range call.Queues {
 		c, err := q.Clock()
+		if _, ok := t.before[q.ID()]; !ok && err == nil {
+			t.before[q.ID()], err = call.Stamp(context.WithoutCancel(ctx), q)
+		}
 		if err != nil {
 			return
 		}
@@ -183,8 +187,16 @@ func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {
 // many programs the queue must have started.
 func (t *capturedTimes) walk(queue int, f func(s *programStart, p capturedProgram, start, end uint64)) int {
 	n := 0
+	e := t.before[queue]
+	if e == nil {
+		return 0
+	}
+	if done, err := e.Query(); err != nil || !done {
+		return 0
+	}
+	queued, _ := e.DeviceTime()
 	for _, s := range t.started[queue] {
-		for at, ok := t.log.At(queue, n); ok && at.Start < s.from; at, ok = t.log.At(queue, n) {
+		for at, ok := t.log.At(queue, n); ok && at.Start < max(s.from, queued); at, ok = t.log.At(queue, n) {
 			n++
 		}
 		for _, p := range s.programs {

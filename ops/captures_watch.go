@@ -29,7 +29,7 @@ func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
 	c := w.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.times.beginLocked(call)
+	c.times.beginLocked(ctx, call)
 	if !isFunction(call.Kind) || ctx.Value(internalCall{}) != nil {
 		return
 	}

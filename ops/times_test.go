@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -106,19 +109,37 @@ func nonzero(m map[string]int) map[string]int {
 }
 
 func TestTimesAmongOthers(t *testing.T) {
-	b := open(t, sim.Blackhole())
+	b := openWith(t, sim.Blackhole(), []reprise.Option{reprise.WithQueues(2)})
 	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
+	const cores = 256 // at least one page for each
+	word, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * cores, PageSize: 64})
+	b.must(err)
+	b.must(b.dev.Queue(1).Write(b.ctx, word, 0, make([]byte, 64*cores)))
+	image, err := kernels.Prebuilt(b.dev.Arch(), kernels.Spin)
+	b.must(err)
+	spin, err := b.dev.Load(b.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{Image: image, Processor: chip.BRISC,
+		Cores: []chip.Range{chip.Single(1, 1)}, Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} }}}})
+	b.must(err)
 	tr, err := b.Capture(b.ctx, "before", func(ctx context.Context) error { return failure(b.Add(ctx, x, x, ops.Into(out))) })
 	b.must(err)
+	b.must(b.dev.Queue(0).Run(b.ctx, spin))
+	b.ok(b.Add(b.ctx, x, x, ops.Into(out))) // it runs when the capture has begun
+	queued := b.dev.NewEvent("queued", reprise.Timed())
+	b.must(b.dev.Queue(0).Record(b.ctx, queued))
 	outer := b.BeginCapture(graph.Config{})
 	b.must(tr.Replay(b.ctx))
 	inner := b.BeginCapture(graph.Config{})
+	b.must(b.dev.Queue(1).Write(b.ctx, word, 0, bytes.Repeat([]byte{1, 0, 0, 0}, 16*cores)))
 	b.must(tr.Debug().Step(b.ctx, nil)) // programs of no call
 	b.ok(b.Add(b.ctx, x, x, ops.Into(out)))
 	b.must(b.Wait(b.ctx))
+	began, ok := queued.DeviceTime()
 	for i, c := range []*ops.Capture{inner, outer} {
 		r := b.report(c)
+		if first := r.Programs[0].Start; !ok || first < began {
+			t.Errorf("a program of the capture began at %d, before %d", first, began)
+		}
 		want := []string{"reprise::replay binary before1", "BinaryNgDeviceOperation binary"}[1-i:]
 		equal(t, want, programsOf(t, r), "capture %d", i)
 	}
