@@ -320,7 +320,7 @@ func TestSignalWhileReading(t *testing.T) {
 	for i, line := range []string{
 		"graph show PIPE", "graph table PIPE", "graph peak PIPE", "graph dot PIPE", "graph svg PIPE", "graph html PIPE", "graph perf PIPE out",
 		"graph serve PIPE", "graph import PIPE out", "inspect PIPE",
-		"demo --input PIPE", "demo --device emu:quietbox --input PIPE", "trace run PIPE", "trace verify PIPE", "bench replay --compare PIPE",
+		"demo --input PIPE", "demo --device emu:quietbox --input PIPE", "trace run PIPE", "trace verify PIPE", "trace stat PIPE", "bench replay --compare PIPE",
 	} {
 		t.Run(line, func(t *testing.T) {
 			args := strings.Fields(line)

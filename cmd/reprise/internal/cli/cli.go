@@ -35,10 +35,28 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// IsFile reports whether a name is that of a plain file, and so not of a device.
+// IsFile reports whether a name is that of a file or a pipe, and so not of a device.
 func IsFile(name string) bool {
 	st, err := os.Stat(name)
-	return err == nil && st.Mode().IsRegular()
+	return err == nil && (st.Mode().IsRegular() || st.Mode()&fs.ModeNamedPipe != 0)
+}
+
+// Open opens a file or a pipe to read; when ctx ends it closes it. The error wraps a
+// *fs.PathError, for a folder with syscall.EISDIR.
+func Open(ctx context.Context, name string) (*os.File, error) {
+	f, err := Until(ctx, func() (*os.File, error) { return os.Open(name) })
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && st.IsDir() {
+		err = fmt.Errorf("%w: name a file", &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR})
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	context.AfterFunc(ctx, func() { _ = f.Close() })
+	return f, nil
 }
 
 // Until returns early when ctx ends: f, which only reads or prints, may block in a pipe.

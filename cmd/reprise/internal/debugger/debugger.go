@@ -37,7 +37,7 @@ type InspectCmd struct {
 
 // Run prints the file.
 func (c *InspectCmd) Run(s cli.Streams) error {
-	f, err := os.Open(c.File)
+	f, err := cli.Open(context.Background(), c.File) // readers end with their context
 	if err != nil {
 		return fmt.Errorf("inspect: %w", err)
 	}

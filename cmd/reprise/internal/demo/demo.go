@@ -340,7 +340,7 @@ func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, round
 }
 
 func readImages(path string) ([]digits.Image, error) {
-	f, err := os.Open(path)
+	f, err := cli.Open(context.Background(), path) // the caller ends with its context
 	if err != nil {
 		return nil, inputError(path, err)
 	}

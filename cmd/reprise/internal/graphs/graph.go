@@ -37,7 +37,7 @@ type reportArg struct {
 func (*reportArg) OnlyReads() bool { return true }
 
 func (a *reportArg) read(s cli.Streams) (*graph.Report, error) {
-	f, err := os.Open(a.Report)
+	f, err := cli.Open(context.Background(), a.Report) // readers end with their context
 	if err != nil {
 		return nil, err
 	}

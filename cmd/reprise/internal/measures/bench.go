@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -252,7 +251,7 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 }
 
 func readReport(name string) (r *report.Report, err error) {
-	f, err := os.Open(name)
+	f, err := cli.Open(context.Background(), name) // the caller ends with its context
 	if err == nil {
 		defer f.Close()
 		r, err = report.ReadReport(f)

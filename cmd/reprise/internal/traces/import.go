@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -426,7 +425,7 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 		return nil, nil, c.of(c.Like, err)
 	}
 	m.dev, m.folder = nil, c.Memory
-	f, err := os.Open(c.Source)
+	f, err := cli.Open(ctx, c.Source)
 	if err != nil {
 		return nil, nil, fmt.Errorf("trace import: %w", err)
 	}

@@ -353,6 +353,8 @@ type loadFlags struct {
 	File     string `arg:"" help:"Trace file." type:"existingfile"`
 	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
 	Firmware string `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+
+	piped []byte // what came from a pipe, which is read once
 }
 
 func (c *loadFlags) Validate() (err error) {
@@ -363,7 +365,7 @@ func (c *loadFlags) Validate() (err error) {
 }
 
 func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
-	file, err := cli.Until(ctx, func() (*tracebuf.File, error) { return decodeTraceFile(c.File) })
+	file, err := cli.Until(ctx, func() (*tracebuf.File, error) { return c.decode(ctx) })
 	if err == nil && c.Device == "" {
 		c.Device = "emu:" + file.Target.Arch.String()
 	}
@@ -396,18 +398,34 @@ func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.
 	return t, dev, err
 }
 
+func (c *loadFlags) open(ctx context.Context) (io.ReadCloser, error) {
+	if c.piped != nil {
+		return io.NopCloser(bytes.NewReader(c.piped)), nil
+	}
+	f, err := cli.Open(ctx, c.File)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	if st, err := f.Stat(); err != nil || st.Mode().IsRegular() {
+		return f, err
+	}
+	defer f.Close()
+	if c.piped, err = readRaw(f); err != nil {
+		return nil, fmt.Errorf("trace: %s: %w", c.File, err)
+	}
+	return io.NopCloser(bytes.NewReader(c.piped)), nil
+}
+
 func (c *loadFlags) loadInto(ctx context.Context, subs [][]chip.Range, opts []reprise.Option) (*reprise.Trace, *reprise.Device, error) {
 	target, err := cli.ParseTarget(c.Device)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := cli.Until(ctx, func() (*os.File, error) { return os.Open(c.File) })
+	f, err := c.open(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("trace: %w", err)
+		return nil, nil, err
 	}
 	defer f.Close()
-	// A read of a pipe ends with ctx, so that the device is closed.
-	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	dev, err := reprise.Open(ctx, target, opts...)
 	if err != nil {
 		return nil, nil, cli.OpenError(c.Device, err)
@@ -423,15 +441,15 @@ func (c *loadFlags) loadInto(ctx context.Context, subs [][]chip.Range, opts []re
 	return t, dev, nil
 }
 
-func decodeTraceFile(path string) (*tracebuf.File, error) {
-	f, err := os.Open(path)
+func (c *loadFlags) decode(ctx context.Context) (*tracebuf.File, error) {
+	f, err := c.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	file, err := tracebuf.Decode(bufio.NewReaderSize(f, 1<<16))
 	if err != nil {
-		return nil, fmt.Errorf("trace: %s: %w", path, err)
+		return nil, fmt.Errorf("trace: %s: %w", c.File, err)
 	}
 	return file, nil
 }

@@ -104,10 +104,10 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 }
 
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
-	if cli.IsFile(name) {
-		return c.readFile(name)
+	st, err := os.Stat(name)
+	if cli.IsFile(name) || err == nil && st.IsDir() {
+		return c.readFile(ctx, name)
 	}
-	_, err := os.Stat(name)
 	d, wrong := cli.ParseDevice("DEVICE", name)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -121,8 +121,8 @@ func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
 	return nil, fmt.Errorf("trace: %s: there is no such file, and no device is called so; devices are %s", name, cli.DeviceHelp)
 }
 
-func (c *sourceFlags) readFile(name string) (*source, error) {
-	f, err := os.Open(name)
+func (c *sourceFlags) readFile(ctx context.Context, name string) (*source, error) {
+	f, err := cli.Open(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
