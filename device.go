@@ -27,6 +27,8 @@ type Device struct {
 	mem    *allocator.Allocator
 	queues []*Queue
 
+	missing *missingQueue // nil but for queues that are not there
+
 	target   kmd.Target
 	firmware *metal.Firmware // of the workers; nil for this runtime's own
 	log      *usage.Log      // may be nil
@@ -176,8 +178,22 @@ func (d *Device) AIClock(ctx context.Context) (float64, error) {
 // Queues returns the number of command queues.
 func (d *Device) Queues() int { return len(d.queues) }
 
-// Queue returns a command queue by number, from 0 up to Queues()-1.
-func (d *Device) Queue(id int) *Queue { return d.queues[id] }
+// Queue returns a command queue by number, from 0 up to Queues()-1. Whatever any other queue is
+// asked for returns [ErrNoQueue].
+func (d *Device) Queue(id int) *Queue {
+	if id >= 0 && id < len(d.queues) {
+		return d.queues[id]
+	}
+	q := &Queue{d: &Device{missing: &missingQueue{d, id}}}
+	q.self = []*Queue{q}
+	return q
+}
+
+// missingQueue makes a Device the device of a queue that isn't there.
+type missingQueue struct {
+	d  *Device
+	id int
+}
 
 // Memory returns the state of one kind of memory; allocator.Trace is the kind of traces.
 func (d *Device) Memory(k allocator.Kind) allocator.Stats { return d.mem.Stats(k) }
@@ -211,6 +227,9 @@ func (d *Device) objectError(op, name string, err error) error {
 }
 
 func (d *Device) usable(op string) error {
+	if m := d.missing; m != nil {
+		return fmt.Errorf("reprise: %s: queue %d: %w: %s has %d, see WithQueues", op, m.id, ErrNoQueue, m.d.name, m.d.Queues())
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {

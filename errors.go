@@ -46,6 +46,8 @@ var (
 	ErrSkipped = dispatch.ErrSkipped
 	// ErrNoParam: the trace has no parameter of that name and kind.
 	ErrNoParam = tracebuf.ErrNoParam
+	// ErrNoQueue: [Device.Queue] was asked for a number that the device doesn't have.
+	ErrNoQueue = errors.New("no such queue")
 	// ErrOtherQueue: the trace or capture has no part on the queue.
 	ErrOtherQueue = errors.New("it belongs to another queue")
 

@@ -527,3 +527,28 @@ func TestStamps(t *testing.T) {
 		t.Error("a stamp after the end of the call")
 	}
 }
+
+func TestQueueThatIsMissing(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	in, e := b.pages("in", 1), b.dev.NewEvent("e")
+	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
+	for _, id := range []int{-1, 1} {
+		q := b.dev.Queue(id)
+		if q.ID() != id || q.Device() != b.dev || q.Workers().Size() > 1 {
+			t.Errorf("queue %d: %d of %v", id, q.ID(), q.Workers())
+		}
+		_, abort := q.Abort(b.ctx)
+		_, clock := q.Clock()
+		_, times := q.ProgramTimes()
+		_, begin := q.Begin("t")
+		_, capture := q.Capture(b.ctx, "t", func(context.Context, *reprise.Recorder) error { return nil })
+		_, both := b.queue.Capture(b.ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }, q)
+		for i, err := range []error{abort, clock, times, begin, capture, both, q.Run(b.ctx, x), q.Wait(b.ctx), q.Record(b.ctx, e),
+			q.WaitFunc(b.ctx, func() bool { return true }), q.WaitEvent(b.ctx, e), q.SetStallGroup(), q.Write(b.ctx, in, 0, nil),
+			q.Read(b.ctx, in, 0, nil), q.ReadTo(b.ctx, in, 0, nil, 0, 0)} {
+			if !errors.Is(err, reprise.ErrNoQueue) {
+				t.Errorf("queue %d, call %d: %v", id, i, err)
+			}
+		}
+	}
+}

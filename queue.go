@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -29,13 +30,21 @@ type Queue struct {
 }
 
 // ID returns the queue's number.
-func (q *Queue) ID() int { return q.q.ID() }
+func (q *Queue) ID() int {
+	if m := q.d.missing; m != nil {
+		return m.id
+	}
+	return q.q.ID()
+}
 
 // Abort ends the replays that are in the queue at the end of a loop's iteration, and waits until
 // the queue has finished. Replays without loops run to their end. It returns how many replays it
 // has ended.
 func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
 	op := fmt.Sprintf("abort queue %d", q.ID())
+	if err := q.d.usable(op); err != nil {
+		return 0, err
+	}
 	before, err := q.q.Aborted()
 	if err == nil {
 		err = q.q.Abort()
@@ -51,10 +60,20 @@ func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
 }
 
 // Workers returns the workers that the queue's programs may use.
-func (q *Queue) Workers() chip.Range { return q.q.Workers() }
+func (q *Queue) Workers() chip.Range {
+	if q.d.missing != nil {
+		return chip.Range{}
+	}
+	return q.q.Workers()
+}
 
 // Device returns the queue's device.
-func (q *Queue) Device() *Device { return q.d }
+func (q *Queue) Device() *Device {
+	if m := q.d.missing; m != nil {
+		return m.d
+	}
+	return q.d
+}
 
 // Run puts a program into the queue and returns once its commands are in the issue ring. The error
 // is a *dispatch.WorkersError if the program uses cores that the queue doesn't start. It is an
@@ -135,7 +154,7 @@ func (q *Queue) Clock() (dispatch.Clock, error) { return ask(q.d, "read clock", 
 // with sub-devices, whose programs overlap.
 func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
 	const op = "read the times of programs"
-	if q.d.SubDevices() != nil {
+	if q.d.missing == nil && q.d.SubDevices() != nil {
 		return nil, q.d.opError(op, dispatch.ErrSubDevices)
 	}
 	return ask(q.d, op, q.q.ProgramTimes)
@@ -225,7 +244,7 @@ func (e *Event) checkDevice(d *Device, op string) error {
 		return fmt.Errorf("reprise: %s: no event: it is nil", op)
 	}
 	if d != nil && e.d != d {
-		return fmt.Errorf("reprise: %s: event %q: %w", op, e.Name(), ErrWrongDevice)
+		return cmp.Or(d.usable(op), fmt.Errorf("reprise: %s: event %q: %w", op, e.Name(), ErrWrongDevice))
 	}
 	return e.d.usable(op)
 }

@@ -147,7 +147,11 @@ func (s *SubDevices) Release() error {
 // queue wait for; without any it is all. Loading or clearing sub-devices chooses all. The error is
 // a *dispatch.SubDeviceError for a sub-device that isn't there.
 func (q *Queue) SetStallGroup(subs ...int) error {
-	return q.d.opError("set the stall group", q.q.SetStallGroup(subs...))
+	const op = "set the stall group"
+	if err := q.d.usable(op); err != nil {
+		return err
+	}
+	return q.d.opError(op, q.q.SetStallGroup(subs...))
 }
 
 // inside refuses a buffer that isn't in the pool's sub-device.

@@ -24,7 +24,7 @@ var (
 	// ErrOtherHost is in errors about meshes with chips of other hosts.
 	ErrOtherHost = errors.New("the mesh has chips of other hosts")
 	// ErrQueue is in errors about a queue that the device doesn't have: see [OnQueue].
-	ErrQueue = errors.New("no such queue")
+	ErrQueue = reprise.ErrNoQueue
 	// ErrPlanned is in errors about tensors of a capture without dispatch after its end.
 	ErrPlanned = errors.New("the tensor was only planned, in a capture without dispatch")
 	// ErrCacheMiss is in a [*CacheMissError].

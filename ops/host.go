@@ -33,6 +33,14 @@ func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	return h, nil
 }
 
+// String describes the tensor, without its elements.
+func (h *Host) String() string {
+	if h == nil {
+		return "no tensor"
+	}
+	return fmt.Sprintf("host tensor: %v %v, %d bytes", h.Shape, h.DType, len(h.Data))
+}
+
 // Values returns the elements of a host tensor, converted as by [Device.Typecast]; nil without
 // data.
 func Values[T Number](h *Host) []T {

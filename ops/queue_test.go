@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -76,4 +77,14 @@ func TestCaptureLeavesOtherCallersAlone(t *testing.T) {
 	if !errors.Is(err, reprise.ErrInCapture) || !errors.Is(inner, reprise.ErrInCapture) {
 		t.Errorf("a capture in a capture: %v", err)
 	}
+}
+
+func TestMissingQueue(t *testing.T) {
+	b := open(t, sim.Blackhole(), ops.WithQueue(7))
+	h, err := ops.NewHost([]int{1, 32}, ops.BFloat16, make([]float32, 32))
+	b.must(err)
+	if _, err := b.ToDevice(b.ctx, h, ops.Tile, dram); !errors.Is(err, ops.ErrQueue) {
+		t.Error(err)
+	}
+	equal(t, "host tensor: [1 32] DataType::BFLOAT16, 64 bytes", fmt.Sprint(h))
 }

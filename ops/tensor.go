@@ -25,6 +25,14 @@ type Tensor struct {
 // ID returns the tensor's number in graphs.
 func (t *Tensor) ID() uint64 { return t.id }
 
+// String describes the tensor, such as "tensor 7: [1 32] DataType::BFLOAT16, ...".
+func (t *Tensor) String() string {
+	if t == nil || t.geometry == nil {
+		return "no tensor"
+	}
+	return fmt.Sprintf("tensor %d: %v %v, %v, %v", t.id, t.spec.Shape, t.spec.DType, t.spec.Layout, t.spec.Memory)
+}
+
 // Spec returns the tensor's shape, data type, layout and memory configuration.
 func (t *Tensor) Spec() Spec { return t.spec.clone() }
 
