@@ -85,8 +85,8 @@ func TestCompileConstructors(t *testing.T) {
 			t.Errorf("%s: %v", tt[0], err)
 		}
 	}
-	_, err := CompileCompute(t.Context(), ComputeSource{Source: Source{Path: "mine.cpp", Text: head + constructors[0][0] + end, Arch: chip.Wormhole}})
-	if !errors.Is(err, ErrConstructor) {
+	src := Source{Path: "mine.cpp", Text: head + constructors[0][0] + end, Arch: chip.Wormhole}
+	if _, err := CompileCompute(t.Context(), ComputeSource{Source: src}); !errors.Is(err, ErrConstructor) {
 		t.Error(err)
 	}
 }
