@@ -144,7 +144,7 @@ func TestLoadTraceRefuses(t *testing.T) {
 		{"cut", sim.Blackhole(), cut, reprise.ErrDamagedTrace, []string{"cut off"}},
 		{"changed", sim.Blackhole(), flipped, reprise.ErrDamagedTrace, []string{"checksum"}},
 		{"no file", sim.Blackhole(), []byte("no trace"), tracebuf.ErrNotTrace, nil},
-		{"queue state", sim.Blackhole(), change(func(f *tracebuf.File) { f.Image.After[0]++ }), nil, []string{"not the state of a queue", "10 programs"}},
+		{"queue state", sim.Blackhole(), change(func(f *tracebuf.File) { f.Image.After[0]++ }), nil, []string{"it leaves its queue as"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := open(t, c.target)
