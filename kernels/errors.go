@@ -29,8 +29,8 @@ var (
 	// ErrRelocation: text or data hold an address that depends on the kernel's place. A
 	// [*RelocationError] says where.
 	ErrRelocation = errors.New("depends on where its text is placed")
-	// ErrConstructor: nothing calls static constructors or destructors. Initialize data with constants
-	// (constexpr), or in kernel_main.
+	// ErrConstructor: nothing calls static constructors or destructors. Initialize data with
+	// constants (constexpr), or in kernel_main.
 	ErrConstructor = errors.New("has static constructors or destructors, which nothing calls")
 	ErrTooLarge    = errors.New("larger than the kernel configuration area")
 	ErrLocalRAM    = errors.New("data larger than local RAM")

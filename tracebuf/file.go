@@ -34,7 +34,7 @@ type Target struct {
 	Word       uint32   // as a Dispatcher's; 0 in a trace of one queue
 	Firmware   [32]byte // SHA-256
 	Revision   string   // as package cq names it
-	// SubDevices are those of the queue's workers that the trace was recorded with; nil without any.
+	// SubDevices are those that the trace was recorded with; nil without any.
 	SubDevices [][]chip.Range
 	// Layout of the workers' base firmware, as package abi names it; empty for this runtime's own.
 	Layout string
@@ -188,7 +188,8 @@ func (t *Target) Match(here *Target) error {
 	case t.Firmware != here.Firmware:
 		return diff("firmware", fmt.Sprintf("%x", t.Firmware), fmt.Sprintf("%x", here.Firmware))
 	case !slices.EqualFunc(t.SubDevices, here.SubDevices, slices.Equal[[]chip.Range]):
-		return &TargetError{"division into sub-devices", fmt.Sprint(t.SubDevices), fmt.Sprint(here.SubDevices), "load the trace's, or clear them"}
+		return &TargetError{"division into sub-devices", fmt.Sprint(t.SubDevices), fmt.Sprint(here.SubDevices),
+			"load the trace's, or clear them"}
 	}
 	return nil
 }

@@ -80,8 +80,8 @@ func (im *Image) RunsOf(t *Target) []int {
 	return out
 }
 
-// StateAfter is the completion count and the slot of the next launch message after a valid trace, as
-// 32-bit words, of each sub-device or of all workers.
+// StateAfter is the completion count and the slot of the next launch message after a valid trace,
+// as 32-bit words, of each sub-device or of all workers.
 func (im *Image) StateAfter(t *Target) []byte {
 	var out []byte
 	workers := []int{t.Workers.Size()}

@@ -63,7 +63,7 @@ type Step struct {
 	// L1 addresses.
 	Config, Text uint32
 	Binaries     int // sent for this run
-	// WaitCount is what the go signal waits for: completions of all earlier steps of the sub-device.
+	// WaitCount is what the go signal waits for: completions of the sub-device's earlier steps.
 	WaitCount uint32
 	SubDevice int      // 0 without sub-devices
 	Launches  []Launch // set by Identify
