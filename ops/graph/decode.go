@@ -108,36 +108,26 @@ func (f *readReport) report(lim Limits, d dropped) (*Report, error) {
 		return nil, err
 	}
 	d.find("python_io.", f.Python, reflect.TypeFor[[]PythonRecord]())
-	if out.Metadata, err = decodeMetadata(f.Metadata); err != nil {
-		return nil, err
-	}
+	out.Metadata = metadata(texts(f.Metadata))
 	f.pagesByAddress()
 	f.operationBuffers(d)
 	out.finish(old, d)
 	return out, nil
 }
 
-func decodeMetadata(fields map[string]json.RawMessage) (Metadata, error) {
-	var m Metadata
-	for k, v := range fields {
-		s, err := text(v)
-		if err != nil {
-			return m, &FormatError{Node: -1, Field: "metadata." + k, Want: "a value", Found: clip(v), Err: err}
-		}
-		n, bad := strconv.ParseInt(s, 10, 64)
+func metadata(fields map[string]string) (m Metadata) {
+	for k, s := range fields {
+		n, err := strconv.ParseInt(s, 10, 64)
 		switch {
-		case k == metaCaptured && bad == nil:
+		case k == metaCaptured && err == nil:
 			m.Captured = time.Unix(0, n).UTC()
-		case k == metaTotal && bad == nil && n > 0:
+		case k == metaTotal && err == nil && n > 0:
 			m.Total = time.Duration(n)
 		default:
-			if m.More == nil {
-				m.More = map[string]string{}
-			}
-			m.More[k] = s
+			put(&m.More, k, s)
 		}
 	}
-	return m, nil
+	return m
 }
 
 // DecodePython reads the records of TT-NN's Python layer: a JSON array, as a report has it under
@@ -157,14 +147,7 @@ func DecodePython(b []byte) ([]PythonRecord, error) {
 	out := make([]PythonRecord, len(raw))
 	for i, r := range raw {
 		out[i] = r.PythonRecord
-		out[i].Arguments = make(map[string]string, len(r.Arguments))
-		for k, v := range r.Arguments {
-			s, err := text(v)
-			if err != nil {
-				return nil, &FormatError{Node: -1, Field: "python_io", Want: "a value for argument " + k, Found: clip(v), Err: err}
-			}
-			out[i].Arguments[k] = s
-		}
+		out[i].Arguments = texts(r.Arguments)
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,37 +16,32 @@ type dropped map[string]int
 
 // find adds the keys of a JSON value that its type doesn't have.
 func (d dropped) find(path string, b []byte, t reflect.Type) {
-	switch t.Kind() {
-	case reflect.Struct:
-		var values map[string]json.RawMessage
-		if json.Unmarshal(b, &values) != nil {
-			return
-		}
-		fields := map[string]reflect.Type{}
+	fields := map[string]reflect.Type{}
+	switch kind := t.Kind(); {
+	case kind == reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			fields[name] = f.Type
 		}
-		for k, v := range values {
-			if field, ok := fields[k]; ok {
-				d.find(path+k+".", v, field)
-			} else {
-				d[path+k]++
-			}
+	case kind == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		var list []json.RawMessage
+		_ = json.Unmarshal(b, &list) // Decode reports what isn't of the type
+		for _, v := range list {
+			d.find(path, v, t.Elem())
 		}
-	case reflect.Slice:
-		var values []json.RawMessage
-		if t.Elem().Kind() == reflect.Struct && json.Unmarshal(b, &values) == nil {
-			for _, v := range values {
-				d.find(path, v, t.Elem())
-			}
-		}
-	case reflect.Map:
-		var values map[string]json.RawMessage
-		if t.Elem().Kind() == reflect.Slice && json.Unmarshal(b, &values) == nil {
-			for _, v := range values {
-				d.find(path, v, t.Elem())
-			}
+		return
+	case kind != reflect.Map || t.Elem().Kind() != reflect.Slice:
+		return
+	}
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(b, &values)
+	for k, v := range values {
+		if field, ok := fields[k]; ok {
+			d.find(path+k+".", v, field)
+		} else if t.Kind() == reflect.Map {
+			d.find(path, v, t.Elem())
+		} else {
+			d[path+k]++
 		}
 	}
 }
@@ -69,22 +65,28 @@ type readPages struct {
 func (f *readReport) pagesByAddress() {
 	for address, list := range f.PagesByAddress {
 		var out []PageVersion
+		var pages []Page
 		for _, v := range list {
-			switch {
-			case v.PageVersion.Pages != nil:
+			if v.PageVersion.Pages != nil {
 				out = append(out, v.PageVersion)
-			case len(out) == 0 || out[0].Allocation >= 0:
-				out = slices.Insert(out, 0, PageVersion{Allocation: -1, Pages: []Page{v.Page}})
-			default:
-				out[0].Pages = append(out[0].Pages, v.Page)
+			} else {
+				pages = append(pages, v.Page)
 			}
 		}
-		slices.SortStableFunc(out, func(a, b PageVersion) int { return a.Allocation - b.Allocation })
-		if f.Report.PagesByAddress == nil {
-			f.Report.PagesByAddress = map[uint64][]PageVersion{}
+		if pages != nil {
+			out = append(out, PageVersion{Allocation: -1, Pages: pages})
 		}
-		f.Report.PagesByAddress[address] = out
+		slices.SortStableFunc(out, func(a, b PageVersion) int { return a.Allocation - b.Allocation })
+		put(&f.Report.PagesByAddress, address, out)
 	}
+}
+
+// put sets a value in a map, which it makes if needed.
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
 }
 
 // readBuffer is a buffer of per_operation_buffers, also with the keys of buffers in nodes.
@@ -99,31 +101,25 @@ func (f *readReport) operationBuffers(d dropped) {
 	for op, list := range f.OperationBuffers {
 		out := make([]OperationBuffer, 0, len(list))
 		for _, b := range list {
-			if b.MaxPerBank == 0 {
-				b.MaxPerBank = b.Size
-			}
-			if s, err := text(b.Kind); b.Kind != nil {
-				kind, ok := ParseBufferType(s)
-				if b.Type = int(kind); err != nil || !ok {
-					d["per_operation_buffers with type "+s]++
+			b.MaxPerBank = cmp.Or(b.MaxPerBank, b.Size)
+			if b.Kind != nil {
+				kind, ok := ParseBufferType(text(b.Kind))
+				if !ok {
+					d["per_operation_buffers with type "+text(b.Kind)]++
 					continue
 				}
+				b.Type = int(kind)
 			}
-			if s, err := text(b.Spread); b.Spread != nil {
-				layout, ok := ParseBufferLayout(s)
-				if !ok {
-					err = json.Unmarshal(b.Spread, &layout)
+			if b.Spread != nil {
+				layout, ok := ParseBufferLayout(text(b.Spread))
+				if !ok && json.Unmarshal(b.Spread, &layout) != nil {
+					d["per_operation_buffers.layout "+text(b.Spread)]++
 				}
-				if b.Layout = int(layout); err != nil {
-					d["per_operation_buffers.layout "+s]++
-				}
+				b.Layout = int(layout)
 			}
 			out = append(out, b.OperationBuffer)
 		}
-		if f.Report.OperationBuffers == nil {
-			f.Report.OperationBuffers = map[int][]OperationBuffer{}
-		}
-		f.Report.OperationBuffers[op] = out
+		put(&f.Report.OperationBuffers, op, out)
 	}
 }
 
@@ -139,18 +135,19 @@ func (r *Report) renumber(old []int, d dropped) {
 		}
 		return i, ok
 	}
-	nodes := func(list []int, what string) []int {
-		out := list[:0]
-		for _, c := range list {
+	nodes := func(list *[]int, what string) {
+		out := (*list)[:0]
+		for _, c := range *list {
 			if i, ok := index(c, what); ok {
 				out = append(out, i)
 			}
 		}
-		return out
+		*list = out
 	}
 	for i, n := range r.Graph.All() {
-		n.Counter, n.Connections = i, nodes(n.Connections, "graph.connections")
-		n.InputTensors = nodes(n.InputTensors, "graph.input_tensors")
+		n.Counter = i
+		nodes(&n.Connections, "graph.connections")
+		nodes(&n.InputTensors, "graph.input_tensors")
 	}
 	r.OperationBuffers = renumbered(r.OperationBuffers, index, "per_operation_buffers")
 	r.OperationPages = renumbered(r.OperationPages, index, "per_operation_buffer_pages")
@@ -160,10 +157,11 @@ func (r *Report) renumber(old []int, d dropped) {
 		}
 	}
 	for i := range r.Programs {
-		if f, ok := index(r.Programs[i].Function, "programs.function"); ok {
-			r.Programs[i].Function = f
+		p := &r.Programs[i]
+		if f, ok := index(p.Function, "programs.function"); ok {
+			p.Function = f
 		} else {
-			r.Programs[i].Function = -1
+			p.Function = -1
 		}
 	}
 }

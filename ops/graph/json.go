@@ -171,34 +171,31 @@ func (r *readNode) node(i, least int) (Node, error) {
 	if r.Type == "" || len(r.Type) > maxNodeType {
 		return Node{}, &FormatError{Node: i, Field: "node_type", Want: "the type of a node", Found: clip([]byte(r.Type))}
 	}
-	n := Node{Counter: *r.Counter, Type: r.Type, Params: make(Params, len(r.Params)), Connections: r.Connections, Arguments: r.Arguments,
+	n := Node{Counter: *r.Counter, Type: r.Type, Params: texts(r.Params), Connections: r.Connections, Arguments: r.Arguments,
 		InputTensors: r.InputTensors, Duration: time.Duration(max(r.Duration, 0)), StackTrace: r.StackTrace}
 	if r.Level != nil {
 		n.Level = max(*r.Level, 0)
-	}
-	for k, v := range r.Params {
-		s, err := text(v)
-		if err != nil {
-			return Node{}, &FormatError{Node: i, Field: "params." + k, Want: "a value", Found: clip(v), Err: err}
-		}
-		n.Params[k] = s
 	}
 	return n, nil
 }
 
 // text returns a JSON string as it is, null as "", and any other value as compact JSON.
-func text(v json.RawMessage) (string, error) {
-	if len(v) > 0 && v[0] == '"' {
-		var s string
-		err := json.Unmarshal(v, &s)
-		return s, err
-	}
-	if string(v) == "null" {
-		return "", nil
+func text(v json.RawMessage) (s string) {
+	if v[0] == '"' || v[0] == 'n' {
+		_ = json.Unmarshal(v, &s) // the decoder has checked v
+		return s
 	}
 	var b bytes.Buffer
-	err := json.Compact(&b, v)
-	return b.String(), err
+	_ = json.Compact(&b, v)
+	return b.String()
+}
+
+func texts(values map[string]json.RawMessage) map[string]string {
+	out := make(map[string]string, len(values))
+	for k, v := range values {
+		out[k] = text(v)
+	}
+	return out
 }
 
 func (g *Graph) relevel() {
