@@ -29,24 +29,14 @@ func (g *Graph) Dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph graph_trace {")
 	fmt.Fprintln(b, "  rankdir=TB;\n  node [shape=box, style=filled, fillcolor=\"#DCDCDC\"];")
-	calls := g.Calls()
-	last := g.lastOf(calls)
-	next, open := 0, []int{}
-	for i := range g.Nodes {
-		for len(open) > 0 && last[open[len(open)-1]] < i {
-			fmt.Fprintln(b, "  }")
-			open = open[:len(open)-1]
+	ends, depth := g.endsAt(g.Calls()), 0
+	for i, n := range g.All() {
+		if n.Type == FunctionStart {
+			fmt.Fprintf(b, "  subgraph cluster_%d {\n  label=%s; style=filled; fillcolor=%q;\n", i, quote(n.Name()), clusterColor(depth))
+			depth++
 		}
-		if next < len(calls) && calls[next].Start == i {
-			fmt.Fprintf(b, "  subgraph cluster_%d {\n  label=%s; style=filled; fillcolor=%q;\n", i, quote(calls[next].Name),
-				clusterColor(calls[next].Depth))
-			open = append(open, next)
-			next++
-		}
-		fmt.Fprintf(b, "  node_%d [label=%s];\n", i, quote(g.Nodes[i].label()...))
-	}
-	for range open {
-		fmt.Fprintln(b, "  }")
+		fmt.Fprintf(b, "  node_%d [label=%s];\n%s", i, quote(n.label()...), strings.Repeat("  }\n", ends[i]))
+		depth -= ends[i]
 	}
 	for i := range g.Nodes {
 		for _, c := range g.Nodes[i].Connections {
@@ -72,6 +62,15 @@ func (g *Graph) lastOf(calls []Call) []int {
 		}
 	}
 	return last
+}
+
+// endsAt returns how many calls end with each node.
+func (g *Graph) endsAt(calls []Call) []int {
+	ends := make([]int, len(g.Nodes))
+	for _, i := range g.lastOf(calls) {
+		ends[i]++
+	}
+	return ends
 }
 
 func quote(lines ...string) string {
@@ -145,11 +144,8 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	return b.Flush()
 }
 
-func dims(shape string) string {
-	d := ParseShape(shape)
-	s := make([]string, len(d))
-	for i, n := range d {
-		s[i] = fmt.Sprint(n)
-	}
-	return strings.Join(s, "×")
+func dims(shape string) string { return joined(ParseShape(shape), "×") }
+
+func joined(numbers []int, separator string) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", separator)
 }

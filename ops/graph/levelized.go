@@ -29,33 +29,32 @@ type Vertex struct {
 // that no other function called, 2 for what these called too, and so on. Tensors that functions of
 // level 1 take come first.
 func Levelized(g *Graph, maxLevel int) []Vertex {
-	l := levelizer{g: g, vertex: map[int]int{}, ends: map[int]int{}, producer: map[int]int{}}
+	l := levelizer{g: g, vertex: map[int]int{}, maker: map[int]int{}}
 	l.addVertices(maxLevel)
-	l.findProducers()
 	l.connect()
 	return l.out
 }
 
 type levelizer struct {
-	g        *Graph
-	out      []Vertex
-	nodes    []int       // by vertex: the node that it was made of
-	vertex   map[int]int // by node: the inverse
-	ends     map[int]int // by function start: its end
-	producer map[int]int // by tensor: the start of the outermost function that returned it
+	g      *Graph
+	out    []Vertex
+	nodes  []int       // by vertex: the node that it was made of
+	ends   []int       // by vertex: the end of the function, -1 without
+	vertex map[int]int // by node: the inverse of nodes
+	maker  map[int]int // by tensor: the vertex of the outermost function that returned it
+}
+
+func (l *levelizer) add(node, end int, v Vertex) {
+	v.Counter, v.Level = len(l.out), l.g.Nodes[node].Level
+	// TT-NN writes empty lists, not null.
+	v.In, v.Out, v.Internals, v.OutputInfo = []int{}, []int{}, []int{}, []string{}
+	l.vertex[node] = v.Counter
+	l.nodes, l.ends, l.out = append(l.nodes, node), append(l.ends, end), append(l.out, v)
 }
 
 func (l *levelizer) addVertices(maxLevel int) {
-	add := func(node int, v Vertex) {
-		v.Counter, v.Level = len(l.out), l.g.Nodes[node].Level
-		// TT-NN writes empty lists, not null.
-		v.In, v.Out, v.Internals, v.OutputInfo = []int{}, []int{}, []int{}, []string{}
-		l.vertex[node] = v.Counter
-		l.nodes = append(l.nodes, node)
-		l.out = append(l.out, v)
-	}
-	for i, n := range l.g.All() {
-		if n.Type != TensorNode || n.Level != 1 {
+	for i, n := range l.g.All(TensorNode) {
+		if n.Level != 1 {
 			continue
 		}
 		v := Vertex{Name: "tensor", Arguments: []string{}, OutputShapes: []string{}}
@@ -65,65 +64,50 @@ func (l *levelizer) addVertices(maxLevel int) {
 		if shape, ok := n.Params[ParamShape]; ok {
 			v.OutputShapes = append(v.OutputShapes, shape)
 		}
-		add(i, v)
+		l.add(i, -1, v)
 	}
-	for _, c := range l.g.Calls() {
-		l.ends[c.Start] = c.End
+	for _, c := range l.g.Calls() { // outer ones first
 		if n := &l.g.Nodes[c.Start]; n.Level <= maxLevel {
-			add(c.Start, Vertex{Name: c.Name, Arguments: append([]string{}, n.Arguments...), OutputShapes: l.shapes(c.End)})
+			shapes := l.returned(c.End, len(l.out), n.Level)
+			l.add(c.Start, c.End, Vertex{Name: c.Name, Arguments: append([]string{}, n.Arguments...), OutputShapes: shapes})
 		}
 	}
 }
 
-func (l *levelizer) shapes(end int) []string {
-	out := []string{}
+// returned returns the shapes of what a function returns at its end, and notes the vertex as their
+// maker unless an outer function returns them too.
+func (l *levelizer) returned(end, vertex, level int) []string {
+	shapes := []string{}
 	if end < 0 {
-		return out
+		return shapes
 	}
 	for _, t := range l.g.tensorsOf(&l.g.Nodes[end]) {
-		if s, ok := l.g.Nodes[t].Params[ParamShape]; ok && !slices.Contains(out, s) {
-			out = append(out, s)
+		if v, ok := l.maker[t]; !ok || level < l.out[v].Level {
+			l.maker[t] = vertex
+		}
+		if s, ok := l.g.Nodes[t].Params[ParamShape]; ok && !slices.Contains(shapes, s) {
+			shapes = append(shapes, s)
 		}
 	}
-	return out
+	return shapes
 }
 
-// findProducers finds who made each tensor: an operation, not one of those that it is made of.
-func (l *levelizer) findProducers() {
-	for _, c := range l.g.Calls() { // outer ones first
-		if c.End < 0 {
-			continue
-		}
-		for _, t := range l.g.tensorsOf(&l.g.Nodes[c.End]) {
-			if p, ok := l.producer[t]; !ok || l.g.Nodes[c.Start].Level < l.g.Nodes[p].Level {
-				l.producer[t] = c.Start
-			}
-		}
-	}
-}
-
-// source returns the vertex that a tensor comes from: the tensor's own, or that of its producer.
+// source returns the vertex that a tensor comes from: the tensor's own, or its maker.
 func (l *levelizer) source(tensor int) (int, bool) {
-	if v, ok := l.vertex[tensor]; ok {
-		return v, true
-	}
-	p, ok := l.producer[tensor]
+	v, ok := l.vertex[tensor]
 	if !ok {
-		return 0, false
+		v, ok = l.maker[tensor]
 	}
-	v, ok := l.vertex[p]
 	return v, ok
 }
 
 func (l *levelizer) connect() {
 	takers := l.g.takers()
 	for v, node := range l.nodes {
-		n := &l.g.Nodes[node]
+		n, own := &l.g.Nodes[node], &l.out[v]
 		if n.Type == TensorNode {
-			if p, ok := l.producer[node]; ok {
-				if from, ok := l.vertex[p]; ok {
-					l.out[v].In = append(l.out[v].In, from)
-				}
+			if from, ok := l.maker[node]; ok {
+				own.In = append(own.In, from)
 			}
 			for _, c := range n.Connections {
 				if to, ok := l.vertex[c]; ok {
@@ -139,12 +123,12 @@ func (l *levelizer) connect() {
 		}
 		for _, t := range l.inputs(n, takers[node]) {
 			if from, ok := l.source(t); ok {
-				l.out[v].In = append(l.out[v].In, from)
+				own.In = append(own.In, from)
 			}
 		}
-		for w := v + 1; w < len(l.nodes) && l.nodes[w] < l.ends[node]; w++ {
-			if l.out[w].Level == l.out[v].Level+1 {
-				l.out[v].Internals = append(l.out[v].Internals, w)
+		for w := v + 1; w < len(l.nodes) && l.nodes[w] < l.ends[v]; w++ {
+			if l.out[w].Level == own.Level+1 {
+				own.Internals = append(own.Internals, w)
 			}
 		}
 	}

@@ -25,19 +25,15 @@ func (g *Graph) SVG(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	calls := g.Calls()
 	depth := make([]int, len(g.Nodes)) // of functions around a node, itself included for starts and ends
-	deepest := 0
-	last := g.lastOf(calls)
-	open, next := []int{}, 0
-	for i := range g.Nodes {
-		for len(open) > 0 && last[open[len(open)-1]] < i {
-			open = open[:len(open)-1]
+	last, ends := g.lastOf(calls), g.endsAt(calls)
+	deepest, open := 0, 0
+	for i, n := range g.All() {
+		if n.Type == FunctionStart {
+			open++
 		}
-		if next < len(calls) && calls[next].Start == i {
-			open = append(open, next)
-			next++
-		}
-		depth[i] = min(len(open), svgDepth)
+		depth[i] = min(open, svgDepth)
 		deepest = max(deepest, depth[i])
+		open -= ends[i]
 	}
 	left := func(d int) int { return 20 + d*svgIndent }
 	right := left(deepest) + svgWidth
@@ -63,14 +59,7 @@ func (g *Graph) SVG(w io.Writer) error {
 	}
 	for i := range g.Nodes {
 		x := left(depth[i]) + 10
-		n := &g.Nodes[i]
-		text := fmt.Sprintf("%d  ", i)
-		for k, s := range n.label() {
-			if k > 0 {
-				text += ": "
-			}
-			text += s
-		}
+		text := fmt.Sprintf("%d  %s", i, strings.Join(g.Nodes[i].label(), ": "))
 		fmt.Fprintf(b, "<rect id=\"node_%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#DCDCDC\" stroke=\"#444\"><title>%s</title></rect><text x=\"%d\" y=\"%d\">%s</text>\n",
 			i, x, y(i), right-x, svgBox, xmlText(text), x+6, y(i)+17, xmlText(cut(text)))
 	}

@@ -150,11 +150,7 @@ func ParseShape(s string) []int {
 }
 
 func shapeText(format Format, shape []int) string {
-	s := make([]string, len(shape))
-	for i, n := range shape {
-		s[i] = num(n)
-	}
-	t := "Shape([" + strings.Join(s, ", ") + "])"
+	t := "Shape([" + joined(shape, ", ") + "])"
 	if format == Format2025 {
 		return "ttnn." + t
 	}
