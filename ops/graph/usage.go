@@ -1,59 +1,20 @@
 package graph
 
 type tracker struct {
-	g        *Graph
-	alloc    map[int]*Node // by the buffer's node
-	open     int
 	circular int64              // circular and dataflow buffers and scratchpads, on one core of the device with most of them
 	inBuffer int64              // of these, in buffers
-	buffers  int64              // L1 buffers, over all cores
 	programs map[int64][2]int64 // circular and inBuffer by device
-}
-
-func (t *tracker) step(i int) {
-	n := &t.g.Nodes[i]
-	switch n.Type {
-	case FunctionStart:
-		if t.open == 0 {
-			t.buffers += t.g.inputs(i, t.alloc)
-		}
-		t.open++
-	case FunctionEnd:
-		t.open = max(t.open-1, 0)
-	case CircularAllocate, ScratchpadAllocate:
-		t.program(n)
-	case DataflowAllocate:
-		if !n.inBuffer() {
-			t.program(n)
-		}
-	case CircularDeallocate:
-		t.free(n)
-	case BufferAllocate:
-		if n.inL1() {
-			t.buffers = plus(t.buffers, n.Params.Size(ParamSize))
-		}
-	case BufferDeallocate:
-		if b := t.g.bufferOf(n); b != nil && b.inL1() {
-			// A buffer from before the capture may never have been added. Upstream goes below zero.
-			t.buffers = max(t.buffers-b.Params.Size(ParamSize), 0)
-		}
-	}
 }
 
 func (t *tracker) program(n *Node) {
 	device, size := n.device(), n.Params.Size(ParamSize)
-	if t.programs == nil {
-		t.programs = map[int64][2]int64{}
-	}
 	p := t.programs[device]
 	p[0] = plus(p[0], size)
 	if n.inBuffer() {
 		p[1] = plus(p[1], size)
 	}
 	t.programs[device] = p
-	if p[0] > t.circular {
-		t.circular, t.inBuffer = p[0], p[1]
-	}
+	t.most(p)
 }
 
 // free removes the allocations of a device's programs. The number of a mesh stands for all its
@@ -66,9 +27,13 @@ func (t *tracker) free(n *Node) {
 	}
 	t.circular, t.inBuffer = 0, 0
 	for _, p := range t.programs {
-		if p[0] > t.circular {
-			t.circular, t.inBuffer = p[0], p[1]
-		}
+		t.most(p)
+	}
+}
+
+func (t *tracker) most(p [2]int64) {
+	if p[0] > t.circular {
+		t.circular, t.inBuffer = p[0], p[1]
 	}
 }
 
@@ -116,11 +81,9 @@ func PeakL1InBuffers(g *Graph) int64 {
 }
 
 func peakL1(g *Graph) (peak, inBuffer int64) {
-	t := tracker{g: g, alloc: g.allocations()}
-	for i := range g.Nodes {
-		t.step(i)
-		if now := plus(t.circular, t.buffers); now > peak {
-			peak, inBuffer = now, t.inBuffer
+	for _, r := range Table(g) {
+		if now := plus(r.Circular, r.Buffers); now > peak {
+			peak, inBuffer = now, r.InBuffers
 		}
 	}
 	return peak, inBuffer
@@ -191,29 +154,46 @@ type Row struct {
 // Table returns the L1 in use after each event that changes it, in bytes, counted as by [PeakL1],
 // and at the starts and ends of functions.
 func Table(g *Graph) []Row {
-	t := tracker{g: g, alloc: g.allocations()}
+	t, alloc := tracker{programs: map[int64][2]int64{}}, g.allocations()
+	var buffers int64 // in L1, over all cores
 	var out []Row
 	var open []string
-	for i := range g.Nodes {
-		t.step(i)
-		n := &g.Nodes[i]
-		r := Row{Node: i, Event: string(n.Type), Circular: t.circular, InBuffers: t.inBuffer, Buffers: t.buffers}
+	for i, n := range g.All() {
+		event, closed := string(n.Type), 0
 		switch n.Type {
 		case FunctionStart:
+			if len(open) == 0 {
+				buffers += g.inputs(i, alloc)
+			}
 			open = append(open, n.Name())
-			r.Event = "begin_op"
+			event = "begin_op"
 		case FunctionEnd:
-			r.Event = "end_op"
-		case BufferAllocate, BufferDeallocate, CircularAllocate, CircularDeallocate, DataflowAllocate, ScratchpadAllocate:
+			event, closed = "end_op", min(len(open), 1)
+		case CircularAllocate, ScratchpadAllocate:
+			t.program(n)
+		case DataflowAllocate:
+			if !n.inBuffer() {
+				t.program(n)
+			}
+		case CircularDeallocate:
+			t.free(n)
+		case BufferAllocate:
+			if n.inL1() {
+				buffers = plus(buffers, n.Params.Size(ParamSize))
+			}
+		case BufferDeallocate:
+			if b := g.bufferOf(n); b != nil && b.inL1() {
+				// A buffer from before the capture may never have been added. Upstream goes below zero.
+				buffers = max(buffers-b.Params.Size(ParamSize), 0)
+			}
 		default:
 			continue
 		}
+		r := Row{Node: i, Event: event, Circular: t.circular, InBuffers: t.inBuffer, Buffers: buffers}
 		if len(open) > 0 {
 			r.Op = open[len(open)-1]
 		}
-		if n.Type == FunctionEnd && len(open) > 0 {
-			open = open[:len(open)-1]
-		}
+		open = open[:len(open)-closed]
 		out = append(out, r)
 	}
 	return out
