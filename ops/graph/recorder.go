@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +47,7 @@ type Arg struct {
 // The order of nodes and their connections follow graph_processor.cpp of the same time.
 type Recorder struct {
 	cfg     Config // as it was given: details may have been switched since
-	details details
+	details atomic.Uint32
 
 	mu       sync.Mutex
 	nodes    []Node
@@ -168,19 +169,7 @@ func (r *Recorder) Begin(name string, args ...Arg) {
 }
 
 // End records the end of the innermost open function, and its outputs.
-func (r *Recorder) End(outputs ...*Tensor) { r.end(outputs) }
-
-// Abort ends every open function, the innermost first, without outputs.
-func (r *Recorder) Abort() {
-	r.mu.Lock()
-	n := len(r.open) - 1
-	r.mu.Unlock()
-	for range n {
-		r.end(nil)
-	}
-}
-
-func (r *Recorder) end(outputs []*Tensor) {
+func (r *Recorder) End(outputs ...*Tensor) {
 	now := r.cfg.Now()
 	r.event("end", func() {
 		if len(r.open) == 1 {
@@ -189,9 +178,7 @@ func (r *Recorder) end(outputs []*Tensor) {
 		}
 		f := *r.top()
 		c := r.add(FunctionEnd, Params{ParamName: f.name})
-		if r.Has(DetailDurations) && r.cfg.Format >= Format2026v1 {
-			r.nodes[c].Duration = max(now.Sub(f.start), 0)
-		}
+		r.took(c, now.Sub(f.start))
 		r.link(f.counter, c)
 		r.lastEnd = c
 		for _, t := range outputs {
@@ -204,6 +191,23 @@ func (r *Recorder) end(outputs []*Tensor) {
 			r.perOp[f.counter] = r.snapshot()
 		}
 	})
+}
+
+// took sets the duration of a node, if the capture records durations.
+func (r *Recorder) took(node int, d time.Duration) {
+	if r.Has(DetailDurations) && r.cfg.Format >= Format2026v1 {
+		r.nodes[node].Duration = max(d, 0)
+	}
+}
+
+// Abort ends every open function, the innermost first, without outputs.
+func (r *Recorder) Abort() {
+	r.mu.Lock()
+	n := len(r.open) - 1
+	r.mu.Unlock()
+	for range n {
+		r.End()
+	}
 }
 
 // addTensor returns a tensor's node, which is new in formats with a node for each use.
@@ -353,9 +357,7 @@ func (r *Recorder) Finish() (*Report, error) {
 		r.open = r.open[:1]
 		from := max(r.lastEnd, 0)
 		c := r.add(CaptureEnd, Params{})
-		if r.Has(DetailDurations) && r.cfg.Format >= Format2026v1 {
-			r.nodes[c].Duration = r.total
-		}
+		r.took(c, r.total)
 		r.link(from, c)
 	}
 	return r.reportLocked(), r.err
@@ -396,11 +398,7 @@ func (r *Recorder) snapshot() []OperationBuffer {
 	out := make([]OperationBuffer, 0, len(r.live))
 	for _, id := range slices.Sorted(maps.Keys(r.live)) {
 		b := r.live[id]
-		size := b.MaxPerBank
-		if size == 0 {
-			size = b.Size
-		}
-		out = append(out, OperationBuffer{Device: b.Device, Address: b.Address, MaxPerBank: size, Type: int(b.Type), Layout: int(b.Layout)})
+		out = append(out, OperationBuffer{b.Device, b.Address, cmp.Or(b.MaxPerBank, b.Size), int(b.Type), int(b.Layout)})
 	}
 	return out
 }
@@ -431,21 +429,14 @@ func (d Details) With(some Details, on bool) Details {
 // Has reports whether all of some details are on.
 func (d Details) Has(some Details) bool { return d&some == some }
 
-type details struct{ atomic.Uint32 }
-
-func (d *details) set(some Details, on bool) {
-	for {
-		was := d.Load()
-		if d.CompareAndSwap(was, uint32(Details(was).With(some, on))) {
-			return
-		}
+// Set switches details on or off, from the next event on.
+func (r *Recorder) Set(some Details, on bool) {
+	if on {
+		r.details.Or(uint32(some))
+	} else {
+		r.details.And(^uint32(some))
 	}
 }
 
-func (d *details) has(some Details) bool { return Details(d.Load()).Has(some) }
-
-// Set switches details on or off, from the next event on.
-func (r *Recorder) Set(some Details, on bool) { r.details.set(some, on) }
-
 // Has reports whether all of some details are on.
-func (r *Recorder) Has(some Details) bool { return r.details.has(some) }
+func (r *Recorder) Has(some Details) bool { return Details(r.details.Load()).Has(some) }
