@@ -81,7 +81,7 @@ func (l *levelizer) returned(end, vertex, level int) []string {
 	if end < 0 {
 		return shapes
 	}
-	for _, t := range l.g.tensorsOf(&l.g.Nodes[end]) {
+	for _, t := range l.g.tensors(l.g.Nodes[end].Connections) {
 		if v, ok := l.maker[t]; !ok || level < l.out[v].Level {
 			l.maker[t] = vertex
 		}

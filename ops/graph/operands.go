@@ -40,25 +40,24 @@ func (g *Graph) Operands(calls []Call) []Operands {
 		if listed := g.Nodes[c.Start].InputTensors; listed != nil {
 			in = listed
 		}
-		in = g.distinct(slices.DeleteFunc(slices.Clone(in), func(t int) bool { n := g.At(t); return n == nil || n.Type != TensorNode }))
+		in = g.distinct(g.tensors(in))
 		var outputs []int
 		if c.End >= 0 {
-			outputs = g.distinct(g.tensorsOf(&g.Nodes[c.End]))
+			outputs = g.distinct(g.tensors(g.Nodes[c.End].Connections))
 		}
 		w := &within[i]
 		made := append(g.less(outputs, in), w.made...) // by this call and those inside
-		allIn := append(append(slices.Clone(in), freed[i]...), w.in...)
-		allOut := append(slices.Clone(outputs), w.out...)
 		out[i] = Operands{in, outputs}
 		if len(in) == 0 {
-			out[i].In = g.distinct(g.less(append(slices.Clone(w.in), freed[i]...), w.made))
+			out[i].In = g.distinct(g.less(slices.Concat(w.in, freed[i]), w.made))
 		}
 		if len(outputs) == 0 {
-			out[i].Out = g.distinct(g.less(w.out, g.common(w.made, append(slices.Clone(w.in), freed[i]...))))
+			out[i].Out = g.distinct(g.less(w.out, g.common(w.made, slices.Concat(w.in, freed[i]))))
 		}
 		if p := c.Parent; p >= 0 {
 			up := &within[p]
-			up.in, up.out, up.made = append(allIn, up.in...), append(allOut, up.out...), append(made, up.made...)
+			up.in = slices.Concat(in, freed[i], w.in, up.in)
+			up.out, up.made = slices.Concat(outputs, w.out, up.out), append(made, up.made...)
 		}
 	}
 	return out
@@ -125,8 +124,8 @@ func (g *Graph) Freed() map[int]int {
 
 func (g *Graph) lastTensor(buffer *Node, before int) int {
 	last := -1
-	for _, c := range buffer.Connections {
-		if t := g.At(c); t != nil && t.Type == TensorNode && c < before {
+	for _, c := range g.tensors(buffer.Connections) {
+		if c < before {
 			last = max(last, c)
 		}
 	}
@@ -150,13 +149,7 @@ func (g *Graph) less(nodes, others []int) []int {
 	for _, c := range others {
 		drop[g.tensorKey(c)] = true
 	}
-	out := []int{}
-	for _, c := range nodes {
-		if !drop[g.tensorKey(c)] {
-			out = append(out, c)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(nodes), func(c int) bool { return drop[g.tensorKey(c)] })
 }
 
 func (g *Graph) common(nodes, others []int) []int { return g.less(nodes, g.less(nodes, others)) }
@@ -164,18 +157,19 @@ func (g *Graph) common(nodes, others []int) []int { return g.less(nodes, g.less(
 // OutputTensors returns the output tensors of the last function that ended. The error wraps
 // [ErrNoFunctions].
 func OutputTensors(g *Graph) ([]int, error) {
-	for i := len(g.Nodes) - 1; i >= 0; i-- {
-		if n := &g.Nodes[i]; n.Type == FunctionEnd {
-			return g.tensorsOf(n), nil
+	for _, n := range slices.Backward(g.Nodes) {
+		if n.Type == FunctionEnd {
+			return g.tensors(n.Connections), nil
 		}
 	}
 	return nil, fmt.Errorf("graph: output tensors: %w", ErrNoFunctions)
 }
 
-func (g *Graph) tensorsOf(n *Node) []int {
+// tensors returns the tensors among nodes, each node once.
+func (g *Graph) tensors(nodes []int) []int {
 	out := []int{}
 	seen := map[int]bool{}
-	for _, c := range n.Connections {
+	for _, c := range nodes {
 		if t := g.At(c); t != nil && t.Type == TensorNode && !seen[c] {
 			seen[c] = true
 			out = append(out, c)
@@ -228,12 +222,8 @@ func Outputs(g *Graph, cores int) ([]Output, error) {
 	}
 	alloc := g.allocations()
 	var out []Output
-	for i := range g.Nodes {
-		b := &g.Nodes[i]
-		if b.Type != BufferNode {
-			continue
-		}
-		for _, c := range g.tensorsOf(b) {
+	for i, b := range g.All(BufferNode) {
+		for _, c := range g.tensors(b.Connections) {
 			if !isOutput[c] {
 				continue
 			}

@@ -29,10 +29,19 @@ type cell struct {
 // tensorColumns are the columns of each tensor, after a prefix such as INPUT_0_.
 var tensorColumns = []string{"W_PAD[LOGICAL]", "Z_PAD[LOGICAL]", "Y_PAD[LOGICAL]", "X_PAD[LOGICAL]", "LAYOUT", "DATATYPE", "MEMORY"}
 
+// perfKey is what the runs of a row have in common.
+type perfKey struct {
+	device          int64
+	queue, function int
+	trace           string
+	replay          int
+	code            string
+}
+
 // perfRow is an operation of a device.
 type perfRow struct {
-	runs    []*ProgramRun // of one device and queue, in the order of their starts
-	code    string
+	perfKey
+	runs    []*ProgramRun // in the order of their starts
 	inputs  []int
 	outputs []int
 	args    []string
@@ -99,29 +108,23 @@ func (r *Report) perfRows() []perfRow {
 		return cmp.Or(cmp.Compare(a.HostStart, b.HostStart), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Queue, b.Queue),
 			cmp.Compare(a.Start, b.Start))
 	})
-	parents, ends := map[int]int{}, map[int]int{} // of functions
-	calls := g.Calls()
-	for _, c := range calls {
-		ends[c.Start] = c.End
-		if parents[c.Start] = -1; c.Parent >= 0 {
-			parents[c.Start] = calls[c.Parent].Start
-		}
+	calls, at := g.Calls(), map[int]int{} // by start
+	for i, c := range calls {
+		at[c.Start] = i
 	}
 	var rows []perfRow
 	for _, p := range order {
-		code := r.opCode(p)
-		if n := len(rows); n > 0 {
-			if last := rows[n-1].runs[0]; last.Device == p.Device && last.Queue == p.Queue && last.Function == p.Function &&
-				last.Trace == p.Trace && last.Replay == p.Replay && rows[n-1].code == code {
-				rows[n-1].runs = append(rows[n-1].runs, p)
-				continue
-			}
+		key := perfKey{p.Device, p.Queue, p.Function, p.Trace, p.Replay, r.opCode(p)}
+		if n := len(rows); n > 0 && rows[n-1].perfKey == key {
+			rows[n-1].runs = append(rows[n-1].runs, p)
+			continue
 		}
-		row := perfRow{runs: []*ProgramRun{p}, code: code}
+		row := perfRow{perfKey: key, runs: []*ProgramRun{p}}
 		if f := g.At(p.Function); f != nil && f.Type == FunctionStart {
 			row.args = f.Arguments
 			// A device operation has the tensors and arguments of the functions around it.
-			for c := f; c != nil; c = g.At(parents[c.Counter]) {
+			for i := at[p.Function]; i >= 0; i = calls[i].Parent {
+				c := &g.Nodes[calls[i].Start]
 				if len(row.inputs) == 0 && len(c.InputTensors) > 0 {
 					row.args, row.inputs = c.Arguments, c.InputTensors
 				}
@@ -129,12 +132,8 @@ func (r *Report) perfRows() []perfRow {
 					row.window = c.Arguments[8]
 				}
 			}
-			if end := g.At(ends[p.Function]); end != nil && end.Type == FunctionEnd {
-				for _, c := range end.Connections {
-					if t := g.At(c); t != nil && t.Type == TensorNode {
-						row.outputs = append(row.outputs, c)
-					}
-				}
+			if end := g.At(calls[at[p.Function]].End); end != nil {
+				row.outputs = g.tensors(end.Connections)
 			}
 		}
 		rows = append(rows, row)

@@ -27,10 +27,8 @@ func (p *ProgramRun) Cycles() uint64 { return p.End - min(p.Start, p.End) }
 
 // ClockMHz returns the frequency of a device's clock; 1,000 if unknown.
 func (r *Report) ClockMHz(device int64) float64 {
-	for i := range r.Devices {
-		if d := &r.Devices[i]; d.ID == device && d.ClockMHz > 0 {
-			return d.ClockMHz
-		}
+	if d := r.device(device); d != nil && d.ClockMHz > 0 {
+		return d.ClockMHz
 	}
 	return 1000
 }
