@@ -5,23 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// wireNode is a node in a file of Format2026v1 or later, with keys in alphabetical order as
-// upstream.
-type wireNode struct {
-	Arguments    []string       `json:"arguments"`
-	Connections  []int          `json:"connections"`
-	Counter      int            `json:"counter"`
-	Duration     int64          `json:"duration_ns,omitempty"`
-	InputTensors []int          `json:"input_tensors"`
-	Type         NodeType       `json:"node_type"`
-	Params       map[string]any `json:"params"`
-	Level        int            `json:"stacking_level"`
-	StackTrace   []string       `json:"stack_trace,omitempty"`
+// jsonNode is a node in a file, with keys in alphabetical order as upstream. Only Format2026v1 and
+// later have all of them.
+type jsonNode[Param any] struct {
+	Arguments    []string         `json:"arguments"`
+	Connections  []int            `json:"connections"`
+	Counter      *int             `json:"counter"`
+	Duration     int64            `json:"duration_ns,omitempty"`
+	InputTensors []int            `json:"input_tensors"`
+	Type         NodeType         `json:"node_type"`
+	Params       map[string]Param `json:"params"`
+	Level        *int             `json:"stacking_level"`
+	StackTrace   []string         `json:"stack_trace,omitempty"`
 }
+
+type readNode = jsonNode[json.RawMessage]
 
 // list returns s, or an empty slice for nil, so that JSON has [] instead of null.
 func list[T any](s []T) []T {
@@ -57,8 +60,8 @@ func wire(format Format, n *Node) any {
 	if format == Format2025 {
 		return map[string]any{"connections": list(n.Connections), "counter": n.Counter, "node_type": n.Type, "params": params}
 	}
-	w := wireNode{Arguments: list(n.Arguments), Connections: list(n.Connections), Counter: n.Counter, InputTensors: list(n.InputTensors),
-		Type: n.Type, Params: params, Level: n.Level}
+	w := jsonNode[any]{Arguments: list(n.Arguments), Connections: list(n.Connections), Counter: &n.Counter, InputTensors: list(n.InputTensors),
+		Type: n.Type, Params: params, Level: &n.Level}
 	switch n.Type {
 	case FunctionEnd, CaptureEnd:
 		w.Duration = max(n.Duration.Nanoseconds(), 0)
@@ -66,18 +69,6 @@ func wire(format Format, n *Node) any {
 		w.StackTrace = n.StackTrace
 	}
 	return w
-}
-
-type readNode struct {
-	Counter      *int                       `json:"counter"`
-	Type         NodeType                   `json:"node_type"`
-	Params       map[string]json.RawMessage `json:"params"`
-	Connections  []int                      `json:"connections"`
-	Arguments    []string                   `json:"arguments"`
-	InputTensors []int                      `json:"input_tensors"`
-	Level        *int                       `json:"stacking_level"`
-	Duration     int64                      `json:"duration_ns"`
-	StackTrace   []string                   `json:"stack_trace"`
 }
 
 // UnmarshalJSON reads an array of nodes of any [Format], within the default [Limits]. Errors are a
@@ -125,20 +116,14 @@ func decodeNodes(d *json.Decoder, lim Limits, lost dropped) (g *Graph, old []int
 		if i > 0 {
 			least = old[i-1] + 1
 		}
-		n, err := r.node(i, least)
+		n, err := parseNode(&r, i, least)
 		if err != nil {
 			return nil, nil, err
 		}
 		leveled = leveled || r.Level != nil
-		for _, k := range []string{ParamSize, ParamAddress, ParamTensorID, ParamDeviceID} {
-			if v, ok := r.Params[k]; ok && len(v) > 0 && v[0] != '"' {
-				numbers = true
-			}
-		}
-		if v, ok := r.Params[ParamBufferType]; ok && n.Type != BufferNode && len(v) > 0 && v[0] != '"' {
-			newest = true
-		}
-		newest = newest || n.Type == DataflowAllocate || n.Type == ScratchpadAllocate
+		isNumber := func(k string) bool { v, ok := r.Params[k]; return ok && v[0] != '"' }
+		numbers = numbers || slices.ContainsFunc([]string{ParamSize, ParamAddress, ParamTensorID, ParamDeviceID}, isNumber)
+		newest = newest || n.Type == DataflowAllocate || n.Type == ScratchpadAllocate || n.Type != BufferNode && isNumber(ParamBufferType)
 		g.Nodes, old = append(g.Nodes, n), append(old, n.Counter)
 	}
 	if _, err := d.Token(); err != nil {
@@ -161,7 +146,7 @@ func decodeNodes(d *json.Decoder, lim Limits, lost dropped) (g *Graph, old []int
 	return g, old, nil
 }
 
-func (r *readNode) node(i, least int) (Node, error) {
+func parseNode(r *readNode, i, least int) (Node, error) {
 	if r.Counter == nil {
 		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: "none"}
 	}

@@ -132,19 +132,9 @@ func ParseShape(s string) []int {
 		return nil
 	}
 	s, _, ok = strings.Cut(s, "]")
-	if !ok {
+	var out []int
+	if !ok || json.Unmarshal([]byte("["+s+"]"), &out) != nil {
 		return nil
-	}
-	out := []int{}
-	if strings.TrimSpace(s) == "" {
-		return out
-	}
-	for f := range strings.SplitSeq(s, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(f))
-		if err != nil {
-			return nil
-		}
-		out = append(out, n)
 	}
 	return out
 }
@@ -231,12 +221,12 @@ type CoreRange struct{ X0, Y0, X1, Y1 int }
 
 func coresText(f Format, cores []CoreRange) string {
 	s := make([]string, len(cores))
+	form := "[%d-%d - %d-%d]"
+	if f == Format2025 {
+		form = "[(x=%d,y=%d) - (x=%d,y=%d)]"
+	}
 	for i, c := range cores {
-		if f == Format2025 {
-			s[i] = fmt.Sprintf("[(x=%d,y=%d) - (x=%d,y=%d)]", c.X0, c.Y0, c.X1, c.Y1)
-		} else {
-			s[i] = fmt.Sprintf("[%d-%d - %d-%d]", c.X0, c.Y0, c.X1, c.Y1)
-		}
+		s[i] = fmt.Sprintf(form, c.X0, c.Y0, c.X1, c.Y1)
 	}
 	return "{" + strings.Join(s, ", ") + "}"
 }
@@ -246,6 +236,8 @@ func coresText(f Format, cores []CoreRange) string {
 func FormatCores(cores []CoreRange) string { return coresText(Format2026v2, cores) }
 
 const maxRanges = 1024
+
+var coreRange = regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)?\]`)
 
 // ParseCores reads a set of cores in the form of any [Format]: {[(x=0,y=0) - (x=0,y=7)]}, {[0-0 -
 // 7-7]} or a JSON array of rectangles with start and end; nil for invalid text.
@@ -262,8 +254,7 @@ func ParseCores(s string) []CoreRange {
 		}
 		return out
 	}
-	for _, m := range regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)?\]`).FindAllStringSubmatch(s,
-		maxRanges) {
+	for _, m := range coreRange.FindAllStringSubmatch(s, maxRanges) {
 		var v [4]int
 		for i := range v {
 			n, err := strconv.Atoi(m[i+1])
