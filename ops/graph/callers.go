@@ -22,7 +22,7 @@ func callers(skip int) []string {
 	for {
 		f, more := frames.Next()
 		if f.Function != "" {
-			if caller < 0 && !ofRuntime(f.Function) && !ofGo(f.Function) {
+			if caller < 0 && ofCaller(f.Function) {
 				caller = len(out)
 			}
 			// The visualizer parses this form to show file and line.
@@ -34,21 +34,12 @@ func callers(skip int) []string {
 	}
 }
 
-// ofRuntime reports whether a function is in a package that calls a Recorder on behalf of its
-// callers.
-func ofRuntime(function string) bool {
+// ofCaller reports whether a function is neither Go's nor in a package that calls a Recorder on
+// behalf of its callers.
+func ofCaller(function string) bool {
 	const module = "github.com/reprise-tt/reprise"
-	for _, p := range []string{module + ".", module + "/mesh.", module + "/ops."} {
-		if strings.HasPrefix(function, p) {
-			return true
-		}
-	}
-	return false
-}
-
-func ofGo(function string) bool {
-	return strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "sync.") ||
-		strings.HasPrefix(function, "golang.org/x/sync/")
+	return !slices.ContainsFunc([]string{module + ".", module + "/mesh.", module + "/ops.", "runtime.", "sync.", "golang.org/x/sync/"},
+		func(prefix string) bool { return strings.HasPrefix(function, prefix) })
 }
 
 const maxSource = 4 << 20
@@ -69,36 +60,29 @@ func TraceLine(trace string) string { return traceLine.FindString(trace) }
 
 // SourceOf returns the first file in a stack trace, or false if it isn't on this machine. A report
 // can come from anywhere, so only regular files of source code of up to maxSource bytes are read.
-func SourceOf(trace string) (Source, bool) {
+func SourceOf(trace string) (s Source, ok bool) {
 	m := traceLine.FindStringSubmatch(trace)
 	if m == nil {
-		return Source{}, false
+		return s, false
 	}
-	path, number := m[1], m[2]
-	if path == "" {
-		path, number = strings.TrimSpace(m[3]), m[4]
-	}
-	line, err := strconv.Atoi(number)
+	line, err := strconv.Atoi(m[2] + m[4])
 	if err != nil {
-		return Source{}, false
+		return s, false
 	}
-	path, err = filepath.Abs(path)
-	if err != nil {
-		return Source{}, false
+	path, err := filepath.Abs(m[1] + strings.TrimSpace(m[3]))
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path) // the extension of the target decides
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil { // the extension of the target decides
-		return Source{}, false
-	}
-	if !slices.Contains([]string{".py", ".go", ".c", ".cc", ".cpp", ".h", ".hpp"}, filepath.Ext(path)) {
-		return Source{}, false
+	if err != nil || !slices.Contains([]string{".py", ".go", ".c", ".cc", ".cpp", ".h", ".hpp"}, filepath.Ext(path)) {
+		return s, false
 	}
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxSource {
-		return Source{}, false
+		return s, false
 	}
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) > maxSource {
-		return Source{}, false
+		return s, false
 	}
 	return Source{path, line, strings.ToValidUTF8(string(b), "\uFFFD")}, true
 }

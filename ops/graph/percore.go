@@ -75,7 +75,7 @@ func (g *Graph) coreDevices() coreDevices {
 	for _, n := range g.All() {
 		switch n.Type {
 		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
-			c.programs[n.device()] = newProgramUse()
+			c.programs[n.device()] = &programUse{}
 		case BufferAllocate:
 			if n.inL1() {
 				c.buffers[n.device()] = 0
@@ -87,12 +87,11 @@ func (g *Graph) coreDevices() coreDevices {
 
 // free removes the allocations of a device's programs, or of all devices' if it has none.
 func (c *coreDevices) free(device int64) {
-	if _, ok := c.programs[device]; ok {
-		c.programs[device] = newProgramUse()
-		return
-	}
+	_, own := c.programs[device]
 	for d := range c.programs {
-		c.programs[d] = newProgramUse()
+		if d == device || !own {
+			c.programs[d] = &programUse{}
+		}
 	}
 }
 
@@ -118,24 +117,20 @@ func (c *coreDevices) now() CoreUse {
 }
 
 // programUse sums up a program's L1 on each core besides buffers.
-type programUse struct{ circular, dataflow, scratchpad, all *coreSums }
-
-func newProgramUse() *programUse {
-	return &programUse{newCoreSums(), newCoreSums(), newCoreSums(), newCoreSums()}
-}
+type programUse struct{ circular, dataflow, scratchpad, all coreSums }
 
 func (u *programUse) add(n *Node) {
 	if n.inBuffer() {
 		return
 	}
-	sums := u.circular
+	sums := &u.circular
 	switch n.Type {
 	case DataflowAllocate:
-		sums = u.dataflow
+		sums = &u.dataflow
 	case ScratchpadAllocate:
-		sums = u.scratchpad
+		sums = &u.scratchpad
 	}
-	for _, s := range []*coreSums{sums, u.all} {
+	for _, s := range []*coreSums{sums, &u.all} {
 		s.add(n.Params[ParamCoreRangeSet], n.Params.Size(ParamSize))
 	}
 }
@@ -199,13 +194,11 @@ type rectSum struct {
 	size   int64
 }
 
-func newCoreSums() *coreSums { return &coreSums{rects: map[string]*rectSum{}} }
-
 func (c *coreSums) add(text string, size int64) {
 	r := c.rects[text]
 	if r == nil {
 		r = &rectSum{ranges: ParseCores(text)}
-		c.rects[text] = r
+		put(&c.rects, text, r)
 	}
 	r.size = plus(r.size, size)
 	if len(r.ranges) == 0 { // unknown cores: compare it alone
