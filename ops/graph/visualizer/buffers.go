@@ -48,6 +48,11 @@ func (p *plan) buffer(n *graph.Node) live {
 	return l
 }
 
+// listed returns a buffer that the report lists for an operation.
+func (p *plan) listed(b graph.OperationBuffer) live {
+	return live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type), layout: int64(b.Layout)}
+}
+
 // perBank returns max_size_per_bank of the report, or computes it from pages and banks.
 func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	q := n.Params
@@ -143,8 +148,7 @@ func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, pages map
 	}
 	if snap, ok := p.r.OperationBuffers[o.start]; ok {
 		for _, b := range snap {
-			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type),
-				layout: int64(b.Layout)}, pages)
+			w.buffer(p, o, p.listed(b), pages)
 		}
 		return
 	}
@@ -182,28 +186,24 @@ func (w *writer) pages(o *operation, list []graph.Page, device func(graph.Page) 
 // at one address. Pages of a flat list exist from the beginning, at addresses without allocations.
 func (p *plan) pages() map[place][]graph.PageVersion {
 	out := map[place][]graph.PageVersion{}
-	add := func(address uint64, allocation int, pages []graph.Page) {
-		on := map[int64][]graph.Page{}
-		for _, g := range pages {
-			on[p.device(g.Device)] = append(on[p.device(g.Device)], g)
-		}
-		for d, of := range on {
-			k := place{d, int64(address)}
-			out[k] = append(out[k], graph.PageVersion{Allocation: allocation, Pages: of})
-		}
-	}
-	flat := map[uint64][]graph.Page{}
 	for _, g := range p.r.BufferPages {
-		if _, ok := p.r.PagesByAddress[g.Address]; !ok {
-			flat[g.Address] = append(flat[g.Address], g)
+		if k := (place{p.device(g.Device), int64(g.Address)}); p.r.PagesByAddress[g.Address] == nil {
+			if out[k] == nil {
+				out[k] = []graph.PageVersion{{Allocation: -1}}
+			}
+			out[k][0].Pages = append(out[k][0].Pages, g)
 		}
-	}
-	for address, pages := range flat {
-		add(address, -1, pages)
 	}
 	for address, versions := range p.r.PagesByAddress {
 		for _, v := range versions {
-			add(address, v.Allocation, v.Pages)
+			on := map[int64][]graph.Page{} // by device
+			for _, g := range v.Pages {
+				on[p.device(g.Device)] = append(on[p.device(g.Device)], g)
+			}
+			for d, pages := range on {
+				k := place{d, int64(address)}
+				out[k] = append(out[k], graph.PageVersion{Allocation: v.Allocation, Pages: pages})
+			}
 		}
 	}
 	return out

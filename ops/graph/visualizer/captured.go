@@ -33,7 +33,7 @@ func (w *writer) captured(p *plan, i int) {
 	w.row("captured_graph", o.id, text)
 	for from, sinks := range to {
 		for k, sink := range sinks {
-			w.insert("INSERT INTO edges VALUES (?, ?, ?, ?, 0, ?)", o.id, from, sink, k, k)
+			w.row("edges", o.id, from, sink, k, 0, k)
 			w.sum.Edges++
 		}
 	}
@@ -44,11 +44,12 @@ func (p *plan) shown(q graph.Params) graph.Params {
 	if d, ok := q.Int(graph.ParamDeviceID); ok {
 		q[graph.ParamDeviceID] = strconv.FormatInt(p.device(d), 10)
 	}
-	if b, ok := q[graph.ParamGloballyAllocated]; ok && b != "1" && b != "0" {
-		q[graph.ParamGloballyAllocated] = "0"
-		if (graph.Params{"b": b}).Bool("b") {
-			q[graph.ParamGloballyAllocated] = "1"
+	if _, ok := q[graph.ParamGloballyAllocated]; ok {
+		number := "0"
+		if q.Bool(graph.ParamGloballyAllocated) {
+			number = "1"
 		}
+		q[graph.ParamGloballyAllocated] = number
 	}
 	if c := q[graph.ParamCoreRangeSet]; strings.HasPrefix(c, "[") { // the visualizer doesn't parse the JSON array
 		q[graph.ParamCoreRangeSet] = graph.FormatCores(graph.ParseCores(c))

@@ -88,7 +88,7 @@ func importReports(ctx context.Context, db string, paths []string, o Options) (s
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return nil, fmt.Errorf("make the tables of %s: %w", db, err)
 	}
-	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to}
+	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to, stmts: map[string]*sql.Stmt{}, sources: map[string]any{}}
 	w.replace("report_metadata", "schema_version", SchemaVersion)
 	if err := w.files(files, o); err != nil {
 		return nil, err

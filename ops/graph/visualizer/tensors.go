@@ -28,11 +28,10 @@ func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
 		var device, address, memory, size any
 		if d, ok := q.Int(graph.ParamDeviceID); ok {
 			kind, _ := q.Memory()
-			of := int64(kind)
-			device, memory = p.device(d), of
+			device, memory = p.device(d), int64(kind)
 			if a, ok := q.Int(graph.ParamAddress); ok {
 				address = a
-				if s, ok := sizes.before(place{p.device(d), a}, of, i); ok {
+				if s, ok := sizes.before(place{p.device(d), a}, int64(kind), i); ok {
 					size = s
 				}
 			}
@@ -70,19 +69,17 @@ func (w *writer) parts(p *plan, id int64, text string) {
 		return
 	}
 	w.insert("DELETE FROM device_tensors WHERE tensor_id = ?", id)
-	type part struct{ device, address int64 }
-	seen := map[part]bool{}
+	seen := map[place]bool{}
 	for _, t := range parts {
-		d := p.device(int64(t.Device))
 		if t.MeshDevice != nil {
-			d = p.device(int64(*t.MeshDevice))
+			t.Device = *t.MeshDevice
 		}
-		k := part{d, int64(t.Address)}
-		if seen[k] {
+		at := place{p.device(int64(t.Device)), int64(t.Address)}
+		if seen[at] {
 			continue
 		}
-		seen[k] = true
-		w.row("device_tensors", id, d, int64(t.Address))
+		seen[at] = true
+		w.row("device_tensors", id, at.device, at.address)
 		w.sum.DeviceTensors++
 	}
 }
@@ -113,7 +110,8 @@ func (p *plan) sizes() sizes {
 	}
 	for _, op := range slices.Sorted(maps.Keys(p.r.OperationBuffers)) {
 		for _, b := range p.r.OperationBuffers[op] {
-			add(place{p.device(int64(b.Device)), int64(b.Address)}, sizeAt{node: op, kind: int64(b.Type), size: b.MaxPerBank, found: true})
+			l := p.listed(b)
+			add(l.place, sizeAt{node: op, kind: l.kind, size: l.size, found: true})
 		}
 	}
 	for _, list := range out {

@@ -22,7 +22,7 @@ type writer struct {
 	yaml    []string
 	ids     tensorIDs
 	stmts   map[string]*sql.Stmt
-	sources map[string]int64 // ids by line of a stack trace; 0 for a file that isn't stored
+	sources map[string]any // ids by line of a stack trace; nil for a file that isn't stored
 }
 
 func (w *writer) warn(format string, args ...any) {
@@ -39,31 +39,31 @@ func (w *writer) insert(query string, args ...any) {
 		if s, w.err = w.tx.PrepareContext(w.ctx, query); w.err != nil {
 			return
 		}
-		if w.stmts == nil {
-			w.stmts = map[string]*sql.Stmt{}
-		}
 		w.stmts[query] = s
 	}
 	_, w.err = s.ExecContext(w.ctx, args...)
 }
 
-func (w *writer) row(table string, values ...any) {
-	w.insert("INSERT INTO "+allColumns(table, values), values...)
-}
+func (w *writer) row(table string, values ...any) { w.values("INSERT", table, values) }
 
 func (w *writer) replace(table string, values ...any) {
-	w.insert("INSERT OR REPLACE INTO "+allColumns(table, values), values...)
+	w.values("INSERT OR REPLACE", table, values)
 }
 
-func allColumns(table string, values []any) string {
-	return table + " VALUES (?" + strings.Repeat(", ?", len(values)-1) + ")"
+func (w *writer) values(verb, table string, values []any) {
+	w.insert(verb+" INTO "+table+" VALUES (?"+strings.Repeat(", ?", len(values)-1)+")", values...)
+}
+
+// scan reads the only value of a query.
+func (w *writer) scan(to any, query string, args ...any) {
+	if w.err == nil {
+		w.err = w.tx.QueryRowContext(w.ctx, query, args...).Scan(to)
+	}
 }
 
 func (w *writer) has(table, column string) bool {
 	var n int
-	if w.err == nil {
-		w.err = w.tx.QueryRowContext(w.ctx, "SELECT count(*) FROM pragma_table_info(?) WHERE name = ?", table, column).Scan(&n)
-	}
+	w.scan(&n, "SELECT count(*) FROM pragma_table_info(?) WHERE name = ?", table, column)
 	return n > 0
 }
 
@@ -76,31 +76,28 @@ func (w *writer) report(p *plan) {
 	known := map[int64]int{}
 	for i, r := range python {
 		for k, node := range io.nodes[i] {
-			if r != nil && k < len(r.Outputs) { // Python gives some outputs new numbers
+			if k < len(r.Outputs) { // Python gives some outputs new numbers
 				known[r.Outputs[k]] = node
 			}
 		}
 	}
 	w.tensors(p, io, known)
 	for i := range p.ops {
-		o := &p.ops[i]
+		o, start, r := &p.ops[i], p.g.At(p.ops[i].start), &python[i]
 		var duration float64
-		n := p.g.At(o.end)
 		if o.finished && !o.free {
-			duration = n.Duration.Seconds()
+			duration = p.g.At(o.end).Duration.Seconds()
 		}
 		w.replace("operations", o.id, o.name, duration)
 		w.sum.Operations++
 		w.row("nodes", o.id, o.start, o.id, o.name)
-		w.arguments(o, p.g.At(o.start), python[i])
+		w.arguments(o, start, r)
 		in, out := io.in[i], io.out[i]
-		if r := python[i]; r != nil {
-			if len(r.Inputs) > 0 {
-				in = unique(r.Inputs)
-			}
-			if len(r.Outputs) > 0 {
-				out = unique(r.Outputs)
-			}
+		if len(r.Inputs) > 0 {
+			in = unique(r.Inputs)
+		}
+		if len(r.Outputs) > 0 {
+			out = unique(r.Outputs)
 		}
 		for k, t := range in {
 			w.row("input_tensors", o.id, k, t)
@@ -108,11 +105,10 @@ func (w *writer) report(p *plan) {
 		for k, t := range out {
 			w.row("output_tensors", o.id, k, t)
 		}
-		w.trace(o, p.g.At(o.start), python[i])
+		w.trace(o, start, r)
 		w.captured(p, i)
 		if !o.finished {
-			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end",
-				strings.Join(p.g.At(o.start).StackTrace, "\n"))
+			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end", strings.Join(start.StackTrace, "\n"))
 		}
 	}
 	w.errors(p)
@@ -130,20 +126,16 @@ func (w *writer) devices(p *plan) {
 	for _, d := range p.r.Devices {
 		id := p.device(d.ID)
 		w.insert("DELETE FROM devices WHERE device_id = ?", id) // the table has no key
-		w.row("devices", id, d.GridY, d.GridX, d.ComputeY, d.ComputeX,
-			d.WorkerL1Size, d.L1Banks,
-			d.L1BankSize, d.FirstL1Bank, d.FirstCircularBuffer, d.BanksPerStorageCore, d.ComputeCores, d.StorageCores, d.TotalL1,
-			d.TotalL1Tensors,
+		w.row("devices", id, d.GridY, d.GridX, d.ComputeY, d.ComputeX, d.WorkerL1Size, d.L1Banks, d.L1BankSize, d.FirstL1Bank,
+			d.FirstCircularBuffer, d.BanksPerStorageCore, d.ComputeCores, d.StorageCores, d.TotalL1, d.TotalL1Tensors,
 			d.TotalL1Interleaved, d.TotalL1Sharded, d.CircularBufferLimit)
 		w.sum.Devices++
 	}
 }
 
 func (w *writer) metadata(p *plan) {
-	m := maps.Clone(p.r.Metadata.More)
-	if m == nil {
-		m = map[string]string{}
-	}
+	m := map[string]string{}
+	maps.Copy(m, p.r.Metadata.More)
 	if t := p.r.Metadata.Captured; !t.IsZero() {
 		m["capture_timestamp_ns"] = strconv.FormatInt(t.UnixNano(), 10)
 	}
@@ -157,7 +149,7 @@ func (w *writer) metadata(p *plan) {
 }
 
 func (w *writer) arguments(o *operation, n *graph.Node, r *graph.PythonRecord) {
-	if r != nil && len(r.Arguments) > 0 {
+	if len(r.Arguments) > 0 {
 		for _, k := range slices.Sorted(maps.Keys(r.Arguments)) {
 			w.row("operation_arguments", o.id, k, r.Arguments[k])
 		}
@@ -171,7 +163,7 @@ func (w *writer) arguments(o *operation, n *graph.Node, r *graph.PythonRecord) {
 // trace writes an operation's call stack, and its caller's source file if it is on this machine.
 func (w *writer) trace(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	lines := n.StackTrace
-	if r != nil && len(r.StackTrace) > 0 {
+	if len(r.StackTrace) > 0 {
 		lines = r.StackTrace
 	}
 	if len(lines) > 0 {
@@ -196,14 +188,15 @@ func (w *writer) errors(p *plan) {
 	}
 }
 
-// python assigns Python records to operations, in order, by name.
-func (p *plan) python() []*graph.PythonRecord {
-	out := make([]*graph.PythonRecord, len(p.ops))
+// python assigns Python records to operations, in order, by name; operations without get empty
+// ones.
+func (p *plan) python() []graph.PythonRecord {
+	out := make([]graph.PythonRecord, len(p.ops))
 	next := 0
 	for i := range p.ops {
 		for k := next; k < len(p.r.Python); k++ {
 			if sameName(p.r.Python[k].Name, p.ops[i].name) {
-				out[i], next = &p.r.Python[k], k+1
+				out[i], next = p.r.Python[k], k+1
 				break
 			}
 		}
@@ -215,19 +208,18 @@ func sameName(a, b string) bool {
 	return strings.ReplaceAll(a, "::", ".") == strings.ReplaceAll(b, "::", ".")
 }
 
+// validate warns of numbers in a column that a table of tensors or devices doesn't have.
 func (w *writer) validate() {
-	for problem, query := range map[string]string{
-		"inputs of operations name tensors that aren't there":  "SELECT count(*) FROM input_tensors WHERE tensor_id NOT IN (SELECT tensor_id FROM tensors)",
-		"outputs of operations name tensors that aren't there": "SELECT count(*) FROM output_tensors WHERE tensor_id NOT IN (SELECT tensor_id FROM tensors)",
-		"buffers name devices that aren't there":               "SELECT count(*) FROM buffers WHERE device_id NOT IN (SELECT device_id FROM devices)",
-		"parts of tensors name tensors that aren't there":      "SELECT count(*) FROM device_tensors WHERE tensor_id NOT IN (SELECT tensor_id FROM tensors)",
+	for _, c := range []struct{ what, table, column, all string }{
+		{"inputs of operations name tensors", "input_tensors", "tensor_id", "tensors"},
+		{"outputs of operations name tensors", "output_tensors", "tensor_id", "tensors"},
+		{"buffers name devices", "buffers", "device_id", "devices"},
+		{"parts of tensors name tensors", "device_tensors", "tensor_id", "tensors"},
 	} {
 		var n int
-		if w.err != nil {
-			return
-		}
-		if w.err = w.tx.QueryRowContext(w.ctx, query).Scan(&n); w.err == nil && n > 0 {
-			w.warn("%d %s", n, problem)
+		w.scan(&n, fmt.Sprintf("SELECT count(*) FROM %s WHERE %[2]s NOT IN (SELECT %[2]s FROM %s)", c.table, c.column, c.all))
+		if n > 0 {
+			w.warn("%d %s that aren't there", n, c.what)
 		}
 	}
 	slices.Sort(w.sum.Warnings)
@@ -236,29 +228,18 @@ func (w *writer) validate() {
 // source stores the first file of a stack trace and returns its id in the table, or nil.
 func (w *writer) source(trace string) any {
 	line := graph.TraceLine(trace)
-	id, known := w.sources[line]
-	if w.err != nil || line == "" || known && id == 0 {
-		return nil
-	}
-	if known {
+	if id, known := w.sources[line]; known {
 		return id
 	}
-	if w.sources == nil {
-		w.sources = map[string]int64{}
-	}
-	w.sources[line] = 0
+	w.sources[line] = nil
 	f, ok := graph.SourceOf(line)
 	if !ok {
 		return nil
 	}
 	w.insert("INSERT INTO source_files (path, contents) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET contents = excluded.contents",
 		f.Path, f.Text)
-	if w.err == nil {
-		w.err = w.tx.QueryRowContext(w.ctx, "SELECT id FROM source_files WHERE path = ?", f.Path).Scan(&id)
-	}
-	if w.err != nil {
-		return nil
-	}
+	var id int64
+	w.scan(&id, "SELECT id FROM source_files WHERE path = ?", f.Path)
 	w.sources[line] = id
 	return id
 }
