@@ -1,7 +1,7 @@
 package view
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,39 +36,30 @@ func (m *modeler) chips() []chip {
 	for d := range programs {
 		apart = apart || !buffers[d]
 	}
-	for d := range buffers {
+	for _, d := range slices.Sorted(maps.Keys(buffers)) {
 		if apart && !programs[d] {
 			mesh = append(mesh, d)
 		}
 	}
-	slices.Sort(mesh)
+	ids := map[int64]bool{}
+	for _, d := range m.Devices {
+		ids[d.ID] = true
+	}
+	maps.Copy(ids, programs)
+	maps.Copy(ids, buffers)
+	maps.DeleteFunc(ids, func(d int64, _ bool) bool { return slices.Contains(mesh, d) })
+	if len(ids) == 0 {
+		ids[0] = true
+	}
 	places := placesOf(m.r.MeshMapping)
-	seen := map[int64]bool{}
-	out := []chip{}
-	add := func(id int64) {
-		if seen[id] || slices.Contains(mesh, id) {
-			return
-		}
-		seen[id] = true
+	var out []chip
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		c := chip{ID: id, Devices: []int64{id}, Place: places[id]}
 		if programs[id] && !buffers[id] {
 			c.Devices = append(c.Devices, mesh...)
 		}
 		out = append(out, c)
 	}
-	for _, d := range m.Devices {
-		add(d.ID)
-	}
-	for d := range programs {
-		add(d)
-	}
-	for d := range buffers {
-		add(d)
-	}
-	if len(out) == 0 {
-		add(0)
-	}
-	slices.SortFunc(out, func(a, b chip) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -87,6 +78,9 @@ func placesOf(mapping string) map[int64]string {
 	return out
 }
 
+// programKinds are the kinds of a program's memory, by the nodes that allocate it.
+var programKinds = map[graph.NodeType]string{graph.CircularAllocate: "CB", graph.DataflowAllocate: "DFB", graph.ScratchpadAllocate: "scratchpad"}
+
 func (b *buffer) ofProgram() bool { return b.Kind == "CB" || b.Kind == "DFB" || b.Kind == "scratchpad" }
 
 func (m *modeler) use(c *chip) {
@@ -97,14 +91,9 @@ func (m *modeler) use(c *chip) {
 			change[b.To] -= b.Size
 		}
 	}
-	events := map[int]graph.CoreUse{}
-	graph.CoreUses(m.g, m.coreCount(), c.Devices, func(i int, now graph.CoreUse) { events[i] = now })
 	var now, last [3]int64 // buffers in L1, all of L1, DRAM
-	for i := range m.g.Nodes {
-		now[2] += change[i]
-		if u, ok := events[i]; ok {
-			now[0], now[1] = u.L1, u.Total
-		}
+	for i, u := range m.coreUses(c.Devices) {
+		now = [3]int64{u.L1, u.Total, now[2] + change[i]}
 		if i == 0 || now != last {
 			c.At, c.Buffers, c.L1, c.DRAM = append(c.At, i), append(c.Buffers, now[0]), append(c.L1, now[1]), append(c.DRAM, now[2])
 		}
@@ -113,6 +102,21 @@ func (m *modeler) use(c *chip) {
 	if len(c.At) == 0 {
 		c.At, c.Buffers, c.L1, c.DRAM = []int{0}, []int64{0}, []int64{0}, []int64{0}
 	}
+}
+
+// coreUses returns the L1 in use after each node, as [graph.CoreUses] counts it.
+func (m *modeler) coreUses(devices []int64) []graph.CoreUse {
+	changes := map[int]graph.CoreUse{}
+	graph.CoreUses(m.g, m.coreCount(), devices, func(i int, now graph.CoreUse) { changes[i] = now })
+	out := make([]graph.CoreUse, len(m.g.Nodes))
+	var now graph.CoreUse
+	for i := range out {
+		if u, ok := changes[i]; ok {
+			now = u
+		}
+		out[i] = now
+	}
+	return out
 }
 
 func (m *modeler) coreCount() int { return max(m.Cores[0]*m.Cores[1], 1) }
@@ -151,18 +155,5 @@ func (m *modeler) memory() {
 	for i := range m.Chips {
 		m.use(&m.Chips[i])
 	}
-	after := make([]int64, len(m.g.Nodes))
-	graph.CoreUses(m.g, m.coreCount(), nil, func(i int, now graph.CoreUse) { after[i] = now.Total + 1 })
-	for i := range after { // unchanged nodes repeat the value before
-		if after[i] == 0 {
-			after[i] = 1
-			if i > 0 {
-				after[i] = after[i-1]
-			}
-		}
-	}
-	for i := range after {
-		after[i]--
-	}
-	m.ofOperations(after)
+	m.ofOperations(m.coreUses(nil))
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -127,16 +128,12 @@ func newModel(name string, r *graph.Report) *model {
 		sources: map[string]int{}}
 	m.model = model{Name: name, Format: r.Graph.Format.String(), Nodes: len(r.Graph.Nodes), Devices: []device{}, Problems: problems(r.Graph),
 		Ops: []op{}, Tensors: []tensor{}, Buffers: []buffer{}, Places: [][]onCore{}, Sources: []source{}, Meta: [][2]string{}}
-	if m.Problems == nil {
-		m.Problems = []problem{}
-	}
 	if t := r.Metadata.Captured; !t.IsZero() {
 		m.Captured = t.UTC().Format(time.RFC3339)
 	}
-	for k, v := range r.Metadata.More {
-		m.Meta = append(m.Meta, [2]string{k, v})
+	for _, k := range slices.Sorted(maps.Keys(r.Metadata.More)) {
+		m.Meta = append(m.Meta, [2]string{k, r.Metadata.More[k]})
 	}
-	slices.SortFunc(m.Meta, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	for _, d := range r.Devices {
 		m.Devices = append(m.Devices, device{ID: d.ID, Arch: d.Arch, Grid: [2]int{int(d.GridX), int(d.GridY)},
 			L1:    max(d.WorkerL1Size-d.FirstCircularBuffer, 0),
@@ -205,11 +202,7 @@ func shape(s string) string {
 	if dims == nil {
 		return s
 	}
-	out := make([]string, len(dims))
-	for i, n := range dims {
-		out[i] = fmt.Sprint(n)
-	}
-	return strings.Join(out, "×")
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(dims), "[]"), " ", "×")
 }
 
 func last(s string) string {
@@ -259,11 +252,7 @@ func (m *modeler) ops() {
 // source returns the index of the first source in a stack, or -1.
 func (m *modeler) source(stack string) int {
 	line := graph.TraceLine(stack)
-	k, known := m.sources[line]
-	if known || line == "" {
-		if !known {
-			k = -1
-		}
+	if k, known := m.sources[line]; known {
 		return k
 	}
 	m.sources[line] = -1
@@ -279,18 +268,18 @@ func (m *modeler) source(stack string) int {
 	return m.sources[line]
 }
 
-func (m *modeler) ofOperations(after []int64) {
+func (m *modeler) ofOperations(after []graph.CoreUse) {
 	for i := range after {
 		if k := m.of[i]; k >= 0 {
-			m.Ops[k].L1Peak = max(m.Ops[k].L1Peak, after[i])
+			m.Ops[k].L1Peak = max(m.Ops[k].L1Peak, after[i].Total)
 		}
 	}
 	for k := len(m.Ops) - 1; k >= 0; k-- {
 		o := &m.Ops[k]
 		if o.From > 0 {
-			o.L1Before = after[o.From-1]
+			o.L1Before = after[o.From-1].Total
 		}
-		o.L1After = after[o.To]
+		o.L1After = after[o.To].Total
 		if p := o.Parent; p >= 0 {
 			m.Ops[p].L1Peak = max(m.Ops[p].L1Peak, o.L1Peak)
 		}
@@ -299,12 +288,19 @@ func (m *modeler) ofOperations(after []int64) {
 
 func (b *buffer) inDRAM() bool { return b.Kind == "DRAM" || b.Kind == "TRACE" }
 
+// newBuffer returns the buffer of an allocation, without the places of its cores.
+func (m *modeler) newBuffer(i int, kind string) buffer {
+	q := m.g.Nodes[i].Params
+	b := buffer{Kind: kind, From: i, To: len(m.g.Nodes), Size: q.Size(graph.ParamSize), Op: m.of[i], Place: -1}
+	b.Device, _ = q.Int(graph.ParamDeviceID)
+	b.Address, _ = q.Int(graph.ParamAddress)
+	return b
+}
+
 func (m *modeler) allocated(i int) {
 	n := &m.g.Nodes[i]
-	b := buffer{Kind: "L1", Layout: cmp.Or(n.Params[graph.ParamLayout], "UNKNOWN"), From: i, To: len(m.g.Nodes),
-		Size: n.Params.Size(graph.ParamSize), Op: m.of[i], Place: -1}
-	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
-	b.Address, _ = n.Params.Int(graph.ParamAddress)
+	b := m.newBuffer(i, "L1")
+	b.Layout = cmp.Or(n.Params[graph.ParamLayout], "UNKNOWN")
 	if t, ok := n.Params.Memory(); ok {
 		b.Kind = t.String()
 	}
@@ -380,22 +376,14 @@ func (m *modeler) placed(on []onCore) int {
 
 func (m *modeler) ofProgram(i int) {
 	n := &m.g.Nodes[i]
-	size := n.Params.Size(graph.ParamSize)
-	b := buffer{Kind: "CB", From: i, To: len(m.g.Nodes), Size: size, Bank: size, Cores: n.Params[graph.ParamCoreRangeSet], Op: m.of[i],
-		Inside: n.Params.Bool(graph.ParamGloballyAllocated) || n.Params.Bool(graph.ParamBorrowsMemory)}
-	switch n.Type {
-	case graph.DataflowAllocate:
-		b.Kind = "DFB"
-	case graph.ScratchpadAllocate:
-		b.Kind = "scratchpad"
-	}
-	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
-	b.Address, _ = n.Params.Int(graph.ParamAddress)
+	b := m.newBuffer(i, programKinds[n.Type])
+	b.Bank, b.Cores = b.Size, n.Params[graph.ParamCoreRangeSet]
+	b.Inside = n.Params.Bool(graph.ParamGloballyAllocated) || n.Params.Bool(graph.ParamBorrowsMemory)
 	var on []onCore
 	for _, r := range graph.ParseCores(b.Cores) {
 		for y := max(r.Y0, 0); y <= min(r.Y1, maxSide-1); y++ {
 			for x := max(r.X0, 0); x <= min(r.X1, maxSide-1) && len(on) < maxSide*maxSide; x++ {
-				on = append(on, onCore{int64(x), int64(y), 0, size})
+				on = append(on, onCore{int64(x), int64(y), 0, b.Size})
 			}
 		}
 	}
@@ -418,15 +406,16 @@ func (m *modeler) late() {
 	}
 	for k := range m.Buffers {
 		b := &m.Buffers[k]
-		used := -1
+		used, taken := -1, false
 		for _, t := range b.Tensors {
-			for _, c := range append(slices.Clone(m.Tensors[t].Takers), m.Tensors[t].Makers...) {
+			taken = taken || len(m.Tensors[t].Takers) > 0
+			for _, c := range slices.Concat(m.Tensors[t].Takers, m.Tensors[t].Makers) {
 				if o := m.Ops[operation[c]]; !o.Group {
 					used = max(used, o.To)
 				}
 			}
 		}
-		if used < 0 || len(b.Tensors) == 0 || !m.taken(b) {
+		if used < 0 || !taken {
 			continue // an unused result is kept on purpose
 		}
 		first, _ := slices.BinarySearch(starts, used)
@@ -436,10 +425,6 @@ func (m *modeler) late() {
 		}
 		b.Late = max(end-first, 0)
 	}
-}
-
-func (m *modeler) taken(b *buffer) bool {
-	return slices.ContainsFunc(b.Tensors, func(t int) bool { return len(m.Tensors[t].Takers) > 0 })
 }
 
 type times struct {

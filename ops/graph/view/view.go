@@ -61,11 +61,9 @@ type problem struct {
 }
 
 func problems(g *graph.Graph) []problem {
-	var out []problem
-	for i := range g.Nodes {
-		if p := g.Nodes[i].Params; g.Nodes[i].Type == graph.ErrorNode {
-			out = append(out, problem{p[graph.ParamErrorOperation], p[graph.ParamErrorType] + ": " + p[graph.ParamErrorMessage]})
-		}
+	out := []problem{}
+	for _, n := range g.All(graph.ErrorNode) {
+		out = append(out, problem{n.Params[graph.ParamErrorOperation], n.Params[graph.ParamErrorType] + ": " + n.Params[graph.ParamErrorMessage]})
 	}
 	for _, c := range g.Calls() {
 		if c.End < 0 {
