@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -26,11 +27,11 @@ func (f *File) readHeader(size int64) error {
 	if size < 8 {
 		return invalid("", "it has %d bytes: want at least the 8 of the header's length", size)
 	}
-	var length [8]byte
-	if n, err := f.r.ReadAt(length[:], 0); n != len(length) {
+	length := make([]byte, 8)
+	if n, err := f.r.ReadAt(length, 0); n != len(length) {
 		return &FormatError{Why: "can't read the header's length", Err: err}
 	}
-	n := binary.LittleEndian.Uint64(length[:])
+	n := binary.LittleEndian.Uint64(length)
 	if n > maxHeader || int64(n) > size-8 {
 		start := make([]byte, min(size, 64))
 		_, _ = f.r.ReadAt(start, 0) // what can't be read has no description
@@ -67,18 +68,15 @@ func (f *File) parse(text []byte) error {
 			return bad(err)
 		}
 		start := d.InputOffset() - int64(len(value))
+		if _, ok := f.byName[name]; ok || name == metadataKey && f.metadata != nil {
+			return invalid(name, "it is there twice")
+		}
 		if name == metadataKey {
-			if f.metadata != nil {
-				return invalid(name, "it is there twice")
-			}
 			f.metadata = map[string]string{}
 			if err := json.Unmarshal(value, &f.metadata); err != nil {
 				return notJSON(text, name, "it isn't JSON of that form", start, err)
 			}
 			continue
-		}
-		if _, ok := f.byName[name]; ok {
-			return invalid(name, "it is there twice")
 		}
 		var e entry
 		if err := json.Unmarshal(value, &e); err != nil {
@@ -117,12 +115,7 @@ func notJSON(text []byte, tensor, why string, start int64, err error) error {
 
 // layOut checks that the tensors fill the data, one after another, and sorts them in that order.
 func (f *File) layOut(size int64) error {
-	slices.SortStableFunc(f.tensors, func(a, b Info) int {
-		if a.Begin != b.Begin {
-			return int(min(max(a.Begin-b.Begin, -1), 1))
-		}
-		return int(min(max(a.End-b.End, -1), 1))
-	})
+	slices.SortStableFunc(f.tensors, func(a, b Info) int { return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.End, b.End)) })
 	var at int64
 	for i, t := range f.tensors {
 		if t.Begin != at || t.End < t.Begin || t.End > size {
