@@ -116,35 +116,31 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	for range open {
 		fmt.Fprintln(b, "}")
 	}
-	made := map[tensorKey]int{} // by which box
-	outside := map[tensorKey]bool{}
+	makers := map[tensorKey]string{} // functions, and the ellipses of tensors from outside
 	for i, c := range calls {
 		if c.Depth >= maxLevel || inside[i] > 0 {
 			continue
 		}
 		for _, t := range operands[i].In {
-			k := g.tensorKey(t)
-			from := fmt.Sprintf("t%d", t)
-			if maker, ok := made[k]; ok {
-				from = fmt.Sprintf("v%d", maker)
-			} else if k.id != "" {
-				from = quote("tensor " + k.id)
+			k, shape := g.tensorKey(t), g.Nodes[t].Params[ParamShape]
+			from, ok := makers[k]
+			if !ok {
+				from = fmt.Sprintf("t%d", t)
+				if k.id != "" {
+					from = quote("tensor " + k.id)
+				}
+				makers[k] = from
+				fmt.Fprintf(b, "  %s [label=%s, shape=ellipse, fillcolor=white];\n", from, quote("tensor "+k.id, shape))
 			}
-			if _, ok := made[k]; !ok && !outside[k] {
-				outside[k] = true
-				fmt.Fprintf(b, "  %s [label=%s, shape=ellipse, fillcolor=white];\n", from, quote("tensor "+k.id, g.Nodes[t].Params[ParamShape]))
-			}
-			fmt.Fprintf(b, "  %s -> v%d [label=%s];\n", from, i, quote(dims(g.Nodes[t].Params[ParamShape])))
+			fmt.Fprintf(b, "  %s -> v%d [label=%s];\n", from, i, quote(joined(ParseShape(shape), "×")))
 		}
 		for _, t := range operands[i].Out {
-			made[g.tensorKey(t)] = i
+			makers[g.tensorKey(t)] = fmt.Sprintf("v%d", i)
 		}
 	}
 	fmt.Fprintln(b, "}")
 	return b.Flush()
 }
-
-func dims(shape string) string { return joined(ParseShape(shape), "×") }
 
 func joined(numbers []int, separator string) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", separator)

@@ -190,7 +190,7 @@ func (s *perfState) trace(name string) int {
 func (s *perfState) cells(row *perfRow, ins int) []cell {
 	r, first, last := s.r, row.runs[0], row.runs[len(row.runs)-1]
 	var cycles, gap uint64
-	cores, kernels, tensors := 0, map[string]uint64{}, map[string]string{}
+	cores, kernels := 0, map[string]uint64{}
 	for _, p := range row.runs {
 		cycles += p.Cycles()
 		cores = max(cores, p.Cores)
@@ -220,21 +220,18 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 	if first.Trace != "" {
 		trace, replay = s.trace(first.Trace), first.Replay
 	}
+	operands := make([][]string, ins+1) // the last one is the output
 	for i, t := range row.inputs {
-		r.tensorCells(tensors, fmt.Sprintf("INPUT_%d_", i), t, first.Device)
+		operands[i] = r.tensorCells(t, first.Device)
 	}
 	if len(row.outputs) > 0 {
-		r.tensorCells(tensors, "OUTPUT_0_", row.outputs[0], first.Device)
+		operands[ins] = r.tensorCells(row.outputs[0], first.Device)
 	}
 	if multiplies(row.code) {
 		fidelity = "HiFi4"
-		// tt-perf-report fails without these tensors.
-		for _, prefix := range []string{"INPUT_0_", "INPUT_1_", "OUTPUT_0_"} {
-			if tensors[prefix+"MEMORY"] == "" {
-				for i, v := range []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16",
-					fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)} {
-					tensors[prefix+tensorColumns[i]] = v
-				}
+		for _, i := range []int{0, 1, ins} {
+			if operands[i] == nil { // tt-perf-report fails without these tensors
+				operands[i] = []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16", fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)}
 			}
 		}
 	}
@@ -254,13 +251,17 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 		}
 		out = append(out, one)
 	}
-	for i := range ins + 1 {
-		prefix := "OUTPUT_0_"
-		if i < ins {
-			prefix = fmt.Sprintf("INPUT_%d_", i)
+	for i, values := range operands {
+		prefix := fmt.Sprintf("INPUT_%d_", i)
+		if i == ins {
+			prefix = "OUTPUT_0_"
 		}
-		for _, name := range tensorColumns {
-			out = append(out, cell{prefix + name, tensors[prefix+name]})
+		for k, name := range tensorColumns {
+			one := cell{column: prefix + name}
+			if values != nil {
+				one.value = values[k]
+			}
+			out = append(out, one)
 		}
 	}
 	return append(out, cell{"METAL TRACE ID", trace}, cell{"METAL TRACE REPLAY SESSION ID", replay}, cell{column: "PROGRAM HASH"},
@@ -296,10 +297,11 @@ func (r *Report) device(id int64) *Device {
 	return nil
 }
 
-func (r *Report) tensorCells(out map[string]string, prefix string, counter int, device int64) {
+// tensorCells returns the values of tensorColumns, or nil for a node that isn't a tensor.
+func (r *Report) tensorCells(counter int, device int64) (out []string) {
 	t := r.Graph.At(counter)
 	if t == nil || t.Type != TensorNode {
-		return
+		return nil
 	}
 	layout := afterColons(t.Params[ParamLayout])
 	dims := [4]int64{1, 1, 1, 1}
@@ -312,15 +314,14 @@ func (r *Report) tensorCells(out map[string]string, prefix string, counter int, 
 		if layout == "TILE" && i >= 2 && n <= math.MaxInt64-31 {
 			padded = (n + 31) / 32 * 32
 		}
-		out[prefix+tensorColumns[i]] = fmt.Sprintf("%d[%d]", padded, n)
+		out = append(out, fmt.Sprintf("%d[%d]", padded, n))
 	}
 	memory := "INTERLEAVED"
 	if _, text, ok := strings.Cut(t.Params[ParamMemoryConfig], "TensorMemoryLayout::"); ok {
 		memory = text[:strings.IndexFunc(text+",", func(c rune) bool { return c != '_' && (c < 'A' || c > 'Z') })]
 	}
 	kind := afterColons(cmp.Or(t.Params[ParamBufferType], "DRAM"))
-	out[prefix+"LAYOUT"], out[prefix+"DATATYPE"] = layout, afterColons(t.Params[ParamDType])
-	out[prefix+"MEMORY"] = fmt.Sprintf("DEV_%d_%s_%s", device, kind, memory)
+	return append(out, layout, afterColons(t.Params[ParamDType]), fmt.Sprintf("DEV_%d_%s_%s", device, kind, memory))
 }
 
 func afterColons(s string) string { return s[strings.LastIndex(s, ":")+1:] }
