@@ -120,6 +120,9 @@ func (r *Recorder) top() *frame { return &r.open[len(r.open)-1] }
 
 // add appends a node at the current level and returns its counter.
 func (r *Recorder) add(t NodeType, p Params, connections ...int) int {
+	if r.cfg.Format == Format2025 {
+		delete(p, ParamDeviceID)
+	}
 	n := len(r.nodes)
 	r.nodes = append(r.nodes, Node{Counter: n, Type: t, Params: p, Connections: connections, Level: len(r.open) - 1})
 	return n
@@ -267,12 +270,8 @@ func (r *Recorder) AllocateCircular(b CircularBuffer) {
 }
 
 func (r *Recorder) circular(b CircularBuffer) {
-	p := Params{ParamSize: num(b.Size), ParamAddress: num(b.Address),
-		ParamCoreRangeSet: coresText(r.cfg.Format, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Format, b.GloballyAllocated)}
-	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = num(b.Device)
-	}
-	r.leaf(CircularAllocate, p)
+	r.leaf(CircularAllocate, Params{ParamSize: num(b.Size), ParamAddress: num(b.Address), ParamDeviceID: num(b.Device),
+		ParamCoreRangeSet: coresText(r.cfg.Format, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Format, b.GloballyAllocated)})
 }
 
 // DeallocateCircular records that all circular buffers of a device were freed.
@@ -281,11 +280,7 @@ func (r *Recorder) DeallocateCircular(device int) {
 }
 
 func (r *Recorder) deallocateCircular(device int) {
-	p := Params{}
-	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = num(device)
-	}
-	r.leaf(CircularDeallocate, p, r.top().counter)
+	r.leaf(CircularDeallocate, Params{ParamDeviceID: num(device)}, r.top().counter)
 }
 
 // Program records that a program begins, which frees the circular buffers of the one before. With
