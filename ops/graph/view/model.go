@@ -181,14 +181,14 @@ func (m *modeler) tensorList() {
 		if !known {
 			k = len(m.Tensors)
 			byID[id] = k
-			t := tensor{ID: id, Shape: shape(n.Params[graph.ParamShape]), DType: last(n.Params[graph.ParamDType]),
-				Layout: last(n.Params[graph.ParamLayout]),
-				Config: n.Params[graph.ParamMemoryConfig], Address: -1, Size: n.Params.Size(graph.ParamSize), Buffer: -1, Memory: "host",
+			q := n.Params
+			t := tensor{ID: id, Shape: shape(q[graph.ParamShape]), DType: last(q[graph.ParamDType]), Layout: last(q[graph.ParamLayout]),
+				Config: q[graph.ParamMemoryConfig], Address: -1, Size: q.Size(graph.ParamSize), Buffer: -1, Memory: "host",
 				Makers: []int{}, Takers: []int{}}
-			if b, ok := n.Params.Memory(); ok {
+			if b, ok := q.Memory(); ok {
 				t.Memory = b.String()
 			}
-			if a, ok := n.Params.Int(graph.ParamAddress); ok {
+			if a, ok := q.Int(graph.ParamAddress); ok {
 				t.Address = a
 			}
 			m.Tensors = append(m.Tensors, t)
@@ -211,8 +211,7 @@ func last(s string) string {
 
 func (m *modeler) ops() {
 	operands := m.g.Operands(m.calls)
-	times, ran := newTimes(m.g, m.calls), m.r.DeviceTimes()
-	m.Total = int64(times.total)
+	ran := m.r.DeviceTimes()
 	faults := map[int]string{}
 	for i, n := range m.g.All(graph.ErrorNode) {
 		if m.of[i] >= 0 {
@@ -228,11 +227,10 @@ func (m *modeler) ops() {
 	}
 	for i, c := range m.calls {
 		n := &m.g.Nodes[c.Start]
-		o := op{Name: strings.TrimPrefix(c.Name, graph.ControlPrefix), Group: strings.HasPrefix(c.Name, graph.ControlPrefix), Parent: c.Parent,
-			Depth: c.Depth,
-			From:  c.Start, To: c.End, Start: int64(times.start[i]), Took: int64(times.took[i]), Device: int64(ran[c.Start].Time), Ended: c.End >= 0,
-			In: index(operands[i].In), Out: index(operands[i].Out),
-			Args: n.Arguments, Stack: n.StackTrace, Source: m.source(strings.Join(n.StackTrace, "\n")), Error: faults[i]}
+		o := op{Parent: c.Parent, Depth: c.Depth, From: c.Start, To: c.End, Device: int64(ran[c.Start].Time), Ended: c.End >= 0,
+			In: index(operands[i].In), Out: index(operands[i].Out), Args: n.Arguments, Stack: n.StackTrace,
+			Source: m.source(strings.Join(n.StackTrace, "\n")), Error: faults[i]}
+		o.Name, o.Group = strings.CutPrefix(c.Name, graph.ControlPrefix)
 		if !o.Ended {
 			o.To = len(m.g.Nodes) - 1
 			if o.Error == "" {
@@ -247,6 +245,7 @@ func (m *modeler) ops() {
 		}
 		m.Ops = append(m.Ops, o)
 	}
+	m.times()
 }
 
 // source returns the index of the first source in a stack, or -1.
@@ -427,36 +426,30 @@ func (m *modeler) late() {
 	}
 }
 
-type times struct {
-	start, took []time.Duration
-	total       time.Duration
-}
-
-// newTimes lays calls out by duration: calls inside another one follow each other from its start. A
-// call that didn't end took as long as the calls inside.
-func newTimes(g *graph.Graph, calls []graph.Call) times {
-	t := times{start: make([]time.Duration, len(calls)), took: make([]time.Duration, len(calls))}
-	within := make([]time.Duration, len(calls)) // sum of the calls inside
-	for i := len(calls) - 1; i >= 0; i-- {
-		if c := calls[i]; c.End >= 0 {
-			t.took[i] = max(g.Nodes[c.End].Duration, 0)
+// times lays operations out by duration: those inside another one follow each other from its start.
+// One that didn't end took as long as those inside.
+func (m *modeler) times() {
+	within := make([]int64, len(m.Ops)) // sum of the operations inside
+	for i := len(m.Ops) - 1; i >= 0; i-- {
+		o := &m.Ops[i]
+		if o.Ended {
+			o.Took = int64(m.g.Nodes[o.To].Duration)
 		}
-		t.took[i] = max(t.took[i], within[i], 1)
-		if p := calls[i].Parent; p >= 0 {
-			within[p] += t.took[i]
+		o.Took = max(o.Took, within[i], 1)
+		if o.Parent >= 0 {
+			within[o.Parent] += o.Took
 		} else {
-			t.total += t.took[i]
+			m.Total += o.Took
 		}
 	}
-	next := make([]time.Duration, len(calls)) // start of the next call inside
-	var top time.Duration
-	for i, c := range calls {
-		at := &top
-		if c.Parent >= 0 {
-			at = &next[c.Parent]
+	next := make([]int64, len(m.Ops)) // start of the next operation inside
+	var top int64
+	for i := range m.Ops {
+		o, at := &m.Ops[i], &top
+		if o.Parent >= 0 {
+			at = &next[o.Parent]
 		}
-		t.start[i], next[i] = *at, *at
-		*at += t.took[i]
+		o.Start, next[i] = *at, *at
+		*at += o.Took
 	}
-	return t
 }
