@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,10 +65,7 @@ func (r *Report) Cores() int {
 			most = max(most, d.GridX*d.GridY)
 		}
 	}
-	if most == 0 {
-		return defaultCores
-	}
-	return int(most)
+	return cmp.Or(int(most), defaultCores)
 }
 
 // maxSide limits the sides of a grid of cores; chips have smaller ones.

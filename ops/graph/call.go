@@ -73,9 +73,6 @@ func (g *Graph) Innermost(calls []Call) []int {
 	return of
 }
 
-// PrintTree writes the tree of calls, one line each, with durations where they were measured.
-func (g *Graph) PrintTree(w io.Writer) error { return (&Report{Graph: g}).PrintTree(w) }
-
 // PrintTree writes the tree of calls, one line each, with durations on the host and of programs on
 // the device where they were measured.
 func (r *Report) PrintTree(w io.Writer) error {

@@ -3,7 +3,6 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -55,37 +54,17 @@ func Decode(r io.Reader, lim Limits) (*Report, error) {
 }
 
 func decodeReport(b []byte, lim Limits) (*Report, error) {
-	if text := bytes.TrimLeft(b, " \t\r\n"); len(text) > 0 && text[0] == '[' {
-		return decodeArray(text, lim)
-	}
 	var f readReport
-	if err := json.Unmarshal(b, &f); err != nil {
-		return nil, &FormatError{Node: -1, Want: "a report's JSON object", Found: clip(b), Err: err}
-	}
 	d := dropped{}
-	d.find("", b, reflect.TypeFor[readReport]())
+	if text := bytes.TrimLeft(b, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+		version := Version
+		f.Version, f.Graph = &version, text
+	} else if err := json.Unmarshal(b, &f); err != nil {
+		return nil, &FormatError{Node: -1, Want: "a report's JSON object", Found: clip(b), Err: err}
+	} else {
+		d.find("", b, reflect.TypeFor[readReport]())
+	}
 	return f.report(lim, d)
-}
-
-func decodeArray(b []byte, lim Limits) (*Report, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	lost := dropped{}
-	g, old, err := decodeNodes(d, lim, lost)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, &FormatError{Node: -1, Want: "nothing after the array of nodes", Err: err}
-	}
-	r := &Report{Version: Version, Graph: g}
-	r.finish(old, lost)
-	return r, nil
-}
-
-func (r *Report) finish(old []int, d dropped) {
-	if r.renumber(old, d); len(d) > 0 {
-		r.Dropped = d
-	}
 }
 
 func (f *readReport) report(lim Limits, d dropped) (*Report, error) {
@@ -100,7 +79,7 @@ func (f *readReport) report(lim Limits, d dropped) (*Report, error) {
 	var err error
 	var old []int
 	if len(f.Graph) > 0 {
-		if out.Graph, old, err = decodeNodes(json.NewDecoder(bytes.NewReader(f.Graph)), lim, d); err != nil {
+		if out.Graph, old, err = decodeNodes(f.Graph, lim, d); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +90,9 @@ func (f *readReport) report(lim Limits, d dropped) (*Report, error) {
 	out.Metadata = metadata(texts(f.Metadata))
 	f.pagesByAddress()
 	f.operationBuffers(d)
-	out.finish(old, d)
+	if out.renumber(old, d); len(d) > 0 {
+		out.Dropped = d
+	}
 	return out, nil
 }
 

@@ -194,7 +194,7 @@ func FuzzDecode(f *testing.F) {
 			t.Error(err)
 		}
 		out.Reset()
-		for _, write := range []func(io.Writer) error{g.Print, g.PrintTree, g.Dot} {
+		for _, write := range []func(io.Writer) error{g.Print, (&Report{Graph: g}).PrintTree, g.Dot} {
 			if err := write(&out); err != nil {
 				t.Error(err)
 			}

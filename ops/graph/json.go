@@ -3,7 +3,9 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -74,7 +76,7 @@ func wire(format Format, n *Node) any {
 // UnmarshalJSON reads an array of nodes of any [Format], within the default [Limits]. Errors are a
 // [*FormatError] or wrap [ErrTooLarge].
 func (g *Graph) UnmarshalJSON(b []byte) error {
-	nodes, old, err := decodeNodes(json.NewDecoder(bytes.NewReader(b)), Limits{}.withDefaults(), dropped{})
+	nodes, old, err := decodeNodes(b, Limits{}.withDefaults(), dropped{})
 	if err != nil {
 		return err
 	}
@@ -85,15 +87,17 @@ func (g *Graph) UnmarshalJSON(b []byte) error {
 
 // decodeNodes reads one JSON array of nodes and detects its format. old are the nodes' counters, if
 // these have gaps.
-func decodeNodes(d *json.Decoder, lim Limits, lost dropped) (g *Graph, old []int, err error) {
-	t, err := d.Token()
-	if err != nil {
-		return nil, nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Err: err}
+func decodeNodes(b []byte, lim Limits, lost dropped) (g *Graph, old []int, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	bad := func(node int, want string, err error) (*Graph, []int, error) {
+		return nil, nil, &FormatError{Node: node, Want: want, Err: err}
 	}
-	if t == nil {
+	switch t, err := d.Token(); {
+	case err != nil:
+		return bad(-1, "a graph that is an array of nodes", err)
+	case t == nil:
 		return &Graph{Format: Format2025}, nil, nil
-	}
-	if t != json.Delim('[') {
+	case t != json.Delim('['):
 		return nil, nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Found: clip(fmt.Append(nil, t))}
 	}
 	g = &Graph{}
@@ -109,7 +113,7 @@ func decodeNodes(d *json.Decoder, lim Limits, lost dropped) (g *Graph, old []int
 			err = json.Unmarshal(text, &r)
 		}
 		if err != nil {
-			return nil, nil, &FormatError{Node: i, Want: "a node", Err: err}
+			return bad(i, "a node", err)
 		}
 		lost.find("graph.", text, reflect.TypeFor[readNode]())
 		least := 0
@@ -127,7 +131,10 @@ func decodeNodes(d *json.Decoder, lim Limits, lost dropped) (g *Graph, old []int
 		g.Nodes, old = append(g.Nodes, n), append(old, n.Counter)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, nil, &FormatError{Node: -1, Want: "the end of the array of nodes", Err: err}
+		return bad(-1, "the end of the array of nodes", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return bad(-1, "nothing after the array of nodes", err)
 	}
 	switch {
 	case newest:
@@ -147,14 +154,16 @@ func decodeNodes(d *json.Decoder, lim Limits, lost dropped) (g *Graph, old []int
 }
 
 func parseNode(r *readNode, i, least int) (Node, error) {
-	if r.Counter == nil {
-		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: "none"}
+	bad := func(field, want, found string) (Node, error) {
+		return Node{}, &FormatError{Node: i, Field: field, Want: want, Found: found}
 	}
-	if *r.Counter < least {
-		return Node{}, &FormatError{Node: i, Field: "counter", Want: fmt.Sprintf("at least %d", least), Found: strconv.Itoa(*r.Counter)}
-	}
-	if r.Type == "" || len(r.Type) > maxNodeType {
-		return Node{}, &FormatError{Node: i, Field: "node_type", Want: "the type of a node", Found: clip([]byte(r.Type))}
+	switch {
+	case r.Counter == nil:
+		return bad("counter", strconv.Itoa(i), "none")
+	case *r.Counter < least:
+		return bad("counter", fmt.Sprintf("at least %d", least), strconv.Itoa(*r.Counter))
+	case r.Type == "" || len(r.Type) > maxNodeType:
+		return bad("node_type", "the type of a node", clip([]byte(r.Type)))
 	}
 	n := Node{Counter: *r.Counter, Type: r.Type, Params: texts(r.Params), Connections: r.Connections, Arguments: r.Arguments,
 		InputTensors: r.InputTensors, Duration: time.Duration(max(r.Duration, 0)), StackTrace: r.StackTrace}

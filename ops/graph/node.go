@@ -91,11 +91,8 @@ func (p Params) Memory() (BufferType, bool) {
 
 // Bool returns a boolean parameter: true or false in [Format2025], 1 or 0 later.
 func (p Params) Bool(key string) bool {
-	switch strings.ToLower(strings.TrimSpace(p[key])) {
-	case "1", "true":
-		return true
-	}
-	return false
+	s := strings.ToLower(strings.TrimSpace(p[key]))
+	return s == "1" || s == "true"
 }
 
 // Node is an event, or a tensor or buffer that events refer to.
@@ -212,8 +209,6 @@ func (f Format) String() string {
 	}
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
-
-func (f Format) sharesTensors() bool { return f <= Format2026v1 }
 
 // hasNumber reports whether a parameter is a JSON number in the format (graph_processor.cpp,
 // to_json).

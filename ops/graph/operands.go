@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Operands are the tensors that a call takes and returns, each once (see [Graph.SameTensor]), as
-// counters of tensor nodes.
+// Operands are the tensors that a call takes and returns, as counters of tensor nodes: each once,
+// though newer formats have a node for each use.
 type Operands struct{ In, Out []int }
 
 type tensorKey struct {
@@ -21,9 +21,6 @@ func (g *Graph) tensorKey(c int) tensorKey {
 	}
 	return tensorKey{node: c}
 }
-
-// SameTensor reports whether two nodes are of one tensor: newer formats have a node for each use.
-func (g *Graph) SameTensor(a, b int) bool { return g.tensorKey(a) == g.tensorKey(b) }
 
 // Operands returns the operands of calls, which [Graph.Calls] has returned. A call that names none
 // gets those of its inner calls: inputs that none of them made, and outputs that none of them takes

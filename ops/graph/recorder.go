@@ -216,7 +216,7 @@ func (r *Recorder) Abort() {
 // addTensor returns a tensor's node, which is new in formats with a node for each use.
 func (r *Recorder) addTensor(t *Tensor) int {
 	c, known := r.tensors[t.ID]
-	if !known || !r.cfg.Format.sharesTensors() {
+	if !known || r.cfg.Format > Format2026v1 {
 		c = r.add(TensorNode, t.params(r.cfg.Format))
 		r.tensors[t.ID] = c
 	}
@@ -276,11 +276,7 @@ func (r *Recorder) circular(b CircularBuffer) {
 
 // DeallocateCircular records that all circular buffers of a device were freed.
 func (r *Recorder) DeallocateCircular(device int) {
-	r.event("deallocate circular buffers", func() { r.deallocateCircular(device) })
-}
-
-func (r *Recorder) deallocateCircular(device int) {
-	r.leaf(CircularDeallocate, Params{ParamDeviceID: num(device)}, r.top().counter)
+	r.event("deallocate circular buffers", func() { r.leaf(CircularDeallocate, Params{ParamDeviceID: num(device)}, r.top().counter) })
 }
 
 // Program records that a program begins, which frees the circular buffers of the one before. With
@@ -289,7 +285,7 @@ func (r *Recorder) deallocateCircular(device int) {
 func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	r.event("program", func() {
 		if r.cfg.Format >= Format2026v1 { // the sample of Format2025 in TT-NN's document has no such nodes
-			r.deallocateCircular(device)
+			r.leaf(CircularDeallocate, Params{ParamDeviceID: num(device)}, r.top().counter)
 		}
 		if r.cfg.Mode != NoDispatch {
 			return

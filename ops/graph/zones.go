@@ -77,7 +77,7 @@ const deviceLogColumns = "PCIe slot, core_x, core_y, RISC processor type, timer_
 // first device's architecture, clock and number of cores, and the zones of kernels: a row for each
 // start and each end, with the call count of the operation around it, or 0.
 func (r *Report) WriteDeviceLog(w io.Writer) error {
-	d := Device{Arch: "wormhole_b0"}
+	var d Device
 	if len(r.Devices) > 0 {
 		d = r.Devices[0]
 	}
@@ -109,25 +109,25 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 	}
 	timers := map[place]int{}
 	type mark struct {
-		z    *Zone
-		at   uint64
-		kind string
+		z     *Zone
+		timer int
+		at    uint64
+		kind  string
 	}
 	marks := make([]mark, 0, 2*len(zones))
 	for _, z := range zones {
-		if p := (place{z.Name, z.File, z.Line}); timers[p] == 0 {
+		p := place{z.Name, z.File, z.Line}
+		if timers[p] == 0 {
 			timers[p] = len(timers) + 1
 		}
-		marks = append(marks, mark{z, z.Start, "ZONE_START"}, mark{z, max(z.Start, z.End), "ZONE_END"})
+		marks = append(marks, mark{z, timers[p], z.Start, "ZONE_START"}, mark{z, timers[p], max(z.Start, z.End), "ZONE_END"})
 	}
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.z.Device, b.z.Device), cmp.Compare(a.at, b.at)) })
 	c := csv.NewWriter(w) // it keeps the first error
 	for _, m := range marks {
 		z, id := m.z, of[m.z]
-		timer := timers[place{z.Name, z.File, z.Line}]
-		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), riscNames.Replace(z.Processor),
-			num(timer), num(m.at), "0", cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, num(z.Line),
-			path.Base(cmp.Or(z.File, "-")), ""))
+		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), riscNames.Replace(z.Processor), num(m.timer), num(m.at), "0",
+			cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, num(z.Line), path.Base(cmp.Or(z.File, "-")), ""))
 	}
 	c.Flush()
 	if err := c.Error(); err != nil {
