@@ -11,11 +11,7 @@ import (
 // or nil.
 func (p *plan) allocation(n *graph.Node) *graph.Node {
 	for _, c := range n.Connections {
-		m := p.g.At(c)
-		if m == nil {
-			continue
-		}
-		if m.Type == graph.BufferAllocate {
+		if m := p.g.At(c); m != nil && m.Type == graph.BufferAllocate {
 			return m
 		}
 		if a := p.buf[c]; a != nil {
@@ -53,37 +49,18 @@ func (p *plan) listed(b graph.OperationBuffer) live {
 	return live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type), layout: int64(b.Layout)}
 }
 
-// perBank returns max_size_per_bank of the report, or computes it from pages and banks.
+// perBank returns the size in the bank with most of a buffer.
 func (p *plan) perBank(n *graph.Node, device int64) int64 {
-	q := n.Params
-	memory, _ := q.Memory()
-	if s, ok := q.Int(graph.ParamMaxPerBank); ok {
-		return s
-	}
-	size, page, cores := q.Size(graph.ParamSize), q.Size(graph.ParamPageSize), q.Size(graph.ParamNumCores)
-	if page <= 0 {
-		return size
-	}
-	banks := cores
-	if lay := q[graph.ParamLayout]; lay == "INTERLEAVED" || cores == 0 {
-		banks = 0
-		for _, d := range p.r.Devices {
-			if d.ID == device {
-				if banks = d.L1Banks; memory == graph.DRAM {
-					banks = d.DRAMChannels
-				}
+	memory, _ := n.Params.Memory()
+	var banks int64 // of an interleaved buffer
+	for _, d := range p.r.Devices {
+		if d.ID == device {
+			if banks = d.L1Banks; memory == graph.DRAM {
+				banks = d.DRAMChannels
 			}
 		}
 	}
-	if banks <= 0 {
-		return size
-	}
-	pages := size / page
-	per := pages / banks
-	if pages%banks != 0 {
-		per++
-	}
-	return per * page // can't overflow: it is at most size + page, or 0 if page is larger than size
+	return graph.SizeOnCore(n, int(banks))
 }
 
 type allocated struct {

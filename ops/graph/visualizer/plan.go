@@ -116,20 +116,17 @@ func (p *plan) operations() {
 			depth++
 			c := calls[k]
 			if top := c.Parent < 0 || skip[c.Parent]; top && !skip[k] {
-				o := operation{id: p.base + 1 + len(p.ops), name: c.Name, start: i, end: c.End, finished: c.End >= 0}
+				o := operation{name: c.Name, start: i, end: c.End, finished: c.End >= 0}
 				if !o.finished {
 					o.end = len(p.g.Nodes) - 1
 					if c.Parent >= 0 && calls[c.Parent].End >= 0 {
 						o.end = calls[c.Parent].End - 1
 					}
 				}
-				now, until = len(p.ops), o.end
-				p.ops = append(p.ops, o)
+				now, until = p.add(o), o.end
 			}
 		} else if n.Type == graph.BufferDeallocate && now < 0 && depth == 0 {
-			p.of[i] = len(p.ops)
-			p.ops = append(p.ops, operation{id: p.base + 1 + len(p.ops), name: "ttnn::deallocate", start: i, end: i, finished: true,
-				free: true})
+			p.of[i] = p.add(operation{name: "ttnn::deallocate", start: i, end: i, finished: true, free: true})
 			continue
 		}
 		if n.Type == graph.FunctionEnd {
@@ -139,6 +136,12 @@ func (p *plan) operations() {
 			p.of[i] = now
 		}
 	}
+}
+
+func (p *plan) add(o operation) (index int) {
+	o.id = p.base + 1 + len(p.ops)
+	p.ops = append(p.ops, o)
+	return len(p.ops) - 1
 }
 
 // operands are the tensors that operations take and return, by index of the operation.

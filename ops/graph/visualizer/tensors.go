@@ -14,10 +14,10 @@ import (
 // out. known are nodes of tensors that only Python numbered, by those numbers.
 func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
 	done, sizes := map[int64]bool{}, p.sizes()
-	columns, values := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type", "?, ?, ?, ?, ?, ?, ?, ?"
+	columns := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type"
 	sized := w.has("tensors", "size") // a database of tt-metal has no sizes
 	if sized {
-		columns, values = columns+", size", values+", ?"
+		columns += ", size"
 	}
 	write := func(id int64, i int) {
 		if done[id] {
@@ -44,7 +44,7 @@ func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
 		if sized {
 			row = append(row, size)
 		}
-		w.insert("INSERT OR IGNORE INTO tensors ("+columns+") VALUES ("+values+")", row...)
+		w.values("INSERT OR IGNORE", "tensors ("+columns+")", row)
 		w.sum.Tensors++
 		w.parts(p, id, q[graph.ParamDeviceTensors])
 	}
