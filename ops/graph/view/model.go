@@ -156,14 +156,8 @@ func (m *modeler) grid() {
 	for _, d := range m.Devices {
 		m.Cores[0], m.Cores[1] = max(m.Cores[0], d.Grid[0]), max(m.Cores[1], d.Grid[1])
 	}
-	sets := map[string]bool{}
-	for i := range m.g.Nodes {
-		set := m.g.Nodes[i].Params[graph.ParamCoreRangeSet]
-		if set == "" || sets[set] {
-			continue
-		}
-		sets[set] = true
-		for _, c := range graph.ParseCores(set) {
+	for _, n := range m.g.All() {
+		for _, c := range graph.ParseCores(n.Params[graph.ParamCoreRangeSet]) {
 			m.Cores[0], m.Cores[1] = max(m.Cores[0], c.X1+1), max(m.Cores[1], c.Y1+1)
 		}
 	}
@@ -335,25 +329,20 @@ func (m *modeler) place(i int, b *buffer) int {
 	if pages != nil {
 		at := map[[2]int64]int{}
 		for _, p := range pages {
-			k := [2]int64{p.CoreX, p.CoreY}
-			low, high := int64(p.PageAddr)-b.Address, int64(p.PageAddr)-b.Address+max(p.PageSize, 0)
-			j, ok := at[k]
+			core, low := [2]int64{p.CoreX, p.CoreY}, int64(p.PageAddr)-b.Address
+			j, ok := at[core]
 			if !ok {
-				at[k] = len(on)
-				on = append(on, onCore{p.CoreX, p.CoreY, low, high - low})
-				continue
+				j = len(on)
+				at[core] = j
+				on = append(on, onCore{p.CoreX, p.CoreY, low, 0})
 			}
 			c := &on[j]
-			end := max(c.Offset+c.Size, high)
+			end := max(c.Offset+c.Size, low+max(p.PageSize, 0))
 			c.Offset = min(c.Offset, low)
 			c.Size = end - c.Offset
 		}
 	} else if b.Layout == "INTERLEAVED" {
-		for y := range m.Cores[1] {
-			for x := range m.Cores[0] {
-				on = append(on, onCore{int64(x), int64(y), 0, b.Bank})
-			}
-		}
+		on = spread([]graph.CoreRange{{X1: m.Cores[0] - 1, Y1: m.Cores[1] - 1}}, b.Bank)
 	}
 	return m.placed(on)
 }
@@ -378,16 +367,20 @@ func (m *modeler) ofProgram(i int) {
 	b := m.newBuffer(i, programKinds[n.Type])
 	b.Bank, b.Cores = b.Size, n.Params[graph.ParamCoreRangeSet]
 	b.Inside = n.Params.Bool(graph.ParamGloballyAllocated) || n.Params.Bool(graph.ParamBorrowsMemory)
-	var on []onCore
-	for _, r := range graph.ParseCores(b.Cores) {
+	b.Place = m.placed(spread(graph.ParseCores(b.Cores), b.Size))
+	m.Buffers = append(m.Buffers, b)
+}
+
+// spread returns the cores of rectangles, with a size on each.
+func spread(over []graph.CoreRange, size int64) (on []onCore) {
+	for _, r := range over {
 		for y := max(r.Y0, 0); y <= min(r.Y1, maxSide-1); y++ {
 			for x := max(r.X0, 0); x <= min(r.X1, maxSide-1) && len(on) < maxSide*maxSide; x++ {
-				on = append(on, onCore{int64(x), int64(y), 0, b.Size})
+				on = append(on, onCore{int64(x), int64(y), 0, size})
 			}
 		}
 	}
-	b.Place = m.placed(on)
-	m.Buffers = append(m.Buffers, b)
+	return on
 }
 
 // late finds the buffers that stay allocated while operations run that come after the last use of
