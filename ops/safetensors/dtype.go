@@ -86,19 +86,17 @@ func (t DType) conversion() (ops.DataType, func([]byte) ([]byte, error)) {
 	if !ok {
 		return 0, nil
 	}
-	return c.to, func(b []byte) ([]byte, error) { return each(b, t.Size(), c.bits) }
-}
-
-func each(b []byte, size int, f func([]byte) (uint32, error)) ([]byte, error) {
-	out := make([]byte, 0, len(b)/size*4)
-	for v := range slices.Chunk(b, size) {
-		n, err := f(v)
-		if err != nil {
-			return nil, err
+	return c.to, func(b []byte) ([]byte, error) {
+		out := make([]byte, 0, len(b)/t.Size()*4)
+		for v := range slices.Chunk(b, t.Size()) {
+			n, err := c.bits(v)
+			if err != nil {
+				return nil, err
+			}
+			out = binary.LittleEndian.AppendUint32(out, n)
 		}
-		out = binary.LittleEndian.AppendUint32(out, n)
+		return out, nil
 	}
-	return out, nil
 }
 
 // halfBits converts IEEE half precision to single, exactly.

@@ -26,9 +26,8 @@ func Write(w io.Writer, tensors map[string]*ops.Host, metadata map[string]string
 		if name == metadataKey || h == nil {
 			return fmt.Errorf("safetensors: write: %w: %q is no name of a tensor, or the tensor is nil", ops.ErrShape, name)
 		}
-		e := entry{DType: types[h.DType]}
-		t := Info{Name: name, DType: e.DType}
-		if e.DType == "" {
+		t := Info{Name: name, DType: types[h.DType]}
+		if t.DType == "" {
 			return fmt.Errorf("safetensors: write tensor %q: %w: %v", name, ops.ErrDataType, h.DType)
 		}
 		for _, n := range h.Shape {
@@ -38,8 +37,7 @@ func Write(w io.Writer, tensors map[string]*ops.Host, metadata map[string]string
 		if err != nil || n != int64(len(h.Data)) {
 			return fmt.Errorf("safetensors: write tensor %q: %w: %v with %d bytes", name, ops.ErrShape, h.Shape, len(h.Data))
 		}
-		e.Shape, e.Offsets = t.Shape, [2]int64{at, at + n}
-		header[name], at = e, at+n
+		header[name], at = entry{t.DType, t.Shape, [2]int64{at, at + n}}, at+n
 	}
 	text, err := json.Marshal(header)
 	if err != nil {
