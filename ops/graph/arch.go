@@ -92,13 +92,10 @@ func (g *Graph) DeviceIDs() (ids []int64, second map[int64]int64) {
 	}
 	second = map[int64]int64{}
 	if len(programs) == 1 && len(buffers) == 1 {
-		for chip := range programs {
-			for mesh := range buffers {
-				if mesh != chip {
-					second[mesh] = chip
-					delete(all, mesh)
-				}
-			}
+		chip, mesh := slices.Collect(maps.Keys(programs))[0], slices.Collect(maps.Keys(buffers))[0]
+		if mesh != chip {
+			second[mesh] = chip
+			delete(all, mesh)
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), second

@@ -62,9 +62,8 @@ func (u CoreUse) atLeast(o CoreUse) CoreUse {
 		max(u.Total, o.Total)}
 }
 
-// coreDevices sums up the L1 of one core of each device. TT-NN numbers a mesh with buffers and its
-// chips with programs differently: devices with programs alone and with buffers alone are taken as
-// one.
+// coreDevices sums up the L1 of one core of each device. Devices with programs alone and with
+// buffers alone are taken as one, see [Graph.DeviceIDs].
 type coreDevices struct {
 	programs map[int64]*programUse
 	buffers  map[int64]int64
@@ -167,21 +166,14 @@ func SizeOnCore(allocation *Node, cores int) int64 {
 	if page <= 0 || n <= 0 {
 		return size
 	}
-	pages := ceil(size, page)
-	per := ceil(pages, n)
+	per := ceil(ceil(size, page), n)
 	if per > (1<<63-1)/page {
 		return 1<<63 - 1
 	}
 	return per * page
 }
 
-func ceil(a, b int64) int64 {
-	q := a / b
-	if a%b != 0 {
-		q++
-	}
-	return q
-}
+func ceil(a, b int64) int64 { return a/b + min(a%b, 1) }
 
 // coreSums sums up sizes by core, as rectangles: those in a file can be of any size.
 type coreSums struct {

@@ -57,8 +57,7 @@ func (r *Report) DeviceTimes() map[int]DeviceTime {
 		return nil
 	}
 	own := map[int]DeviceTime{}
-	for i := range r.Programs {
-		p := &r.Programs[i]
+	for _, p := range r.Programs {
 		t := own[p.Function]
 		t.add(DeviceTime{1, p.Cycles(), r.timeOf(p.Device, p.Cycles())})
 		own[p.Function] = t

@@ -376,8 +376,8 @@ func (r *Recorder) reportLocked() *Report {
 		if r.cfg.Format >= Format2026v2 {
 			p.PagesByAddress = maps.Clone(r.versions)
 		}
-		for _, id := range slices.Sorted(maps.Keys(r.live)) {
-			if b := r.live[id]; b.Pages != nil && b.Type.short() == "L1" {
+		for _, b := range r.allocated() {
+			if b.Pages != nil && b.Type.short() == "L1" {
 				p.BufferPages = append(p.BufferPages, b.Pages()...)
 			}
 		}
@@ -385,17 +385,24 @@ func (r *Recorder) reportLocked() *Report {
 	return p
 }
 
-func (r *Recorder) snapshot() []OperationBuffer {
-	out := make([]OperationBuffer, 0, len(r.live))
+// allocated returns the allocated buffers in the order of their IDs.
+func (r *Recorder) allocated() (out []*Buffer) {
 	for _, id := range slices.Sorted(maps.Keys(r.live)) {
-		b := r.live[id]
+		out = append(out, r.live[id])
+	}
+	return out
+}
+
+func (r *Recorder) snapshot() []OperationBuffer {
+	out := []OperationBuffer{}
+	for _, b := range r.allocated() {
 		out = append(out, OperationBuffer{b.Device, b.Address, cmp.Or(b.MaxPerBank, b.Size), int(b.Type), int(b.Layout)})
 	}
 	return out
 }
 
-// Details are what a capture records beside operations and memory. They can be switched at any
-// time, as by TT-NN's enable_stack_traces and its like.
+// Details are what a capture records beside operations and memory, as TT-NN's enable_stack_traces
+// and its like switch it.
 type Details uint32
 
 const (

@@ -184,10 +184,8 @@ func (t *Tensor) params(format Format) Params {
 		}
 	}
 	if len(t.Devices) > 0 {
-		d, err := json.Marshal(t.Devices)
-		if err == nil { // numbers always encode
-			p[ParamDeviceTensors] = string(d)
-		}
+		d, _ := json.Marshal(t.Devices) // numbers always encode
+		p[ParamDeviceTensors] = string(d)
 	}
 	return p
 }
@@ -242,14 +240,13 @@ var coreRange = regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x
 // ParseCores reads a set of cores in the form of any [Format]: {[(x=0,y=0) - (x=0,y=7)]}, {[0-0 -
 // 7-7]} or a JSON array of rectangles with start and end; nil for invalid text.
 func ParseCores(s string) []CoreRange {
-	type corner struct{ X, Y int }
-	var js []struct{ Start, End corner }
 	var out []CoreRange
-	if len(s) > 0 && s[0] == '[' {
-		if json.Unmarshal([]byte(s), &js) != nil {
+	if strings.HasPrefix(s, "[") {
+		var rects []struct{ Start, End struct{ X, Y int } }
+		if json.Unmarshal([]byte(s), &rects) != nil {
 			return nil
 		}
-		for _, r := range js[:min(len(js), maxRanges)] {
+		for _, r := range rects[:min(len(rects), maxRanges)] {
 			out = append(out, CoreRange{r.Start.X, r.Start.Y, r.End.X, r.End.Y})
 		}
 		return out

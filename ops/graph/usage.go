@@ -52,10 +52,9 @@ func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 	for i := start + 1; i < len(g.Nodes); i++ {
 		n := &g.Nodes[i]
 		if n.Type == BufferNode && n.inL1() {
-			if alloc[i] != nil {
-				continue
+			if alloc[i] == nil {
+				sum = plus(sum, n.Params.Size(ParamSize))
 			}
-			sum = plus(sum, n.Params.Size(ParamSize))
 		} else if n.Type != TensorNode {
 			break
 		}

@@ -25,9 +25,6 @@ type Zone struct {
 	End       uint64 `json:"end_cycle"`
 }
 
-// riscNames makes processors' names of tt-metal's device log (tt_metal/impl/profiler).
-var riscNames = strings.NewReplacer("TRISC", "TRISC_")
-
 // zonesOf returns the zones within a run. sorted is in the order of devices and starts.
 func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	i, _ := slices.BinarySearchFunc(sorted, run, func(z *Zone, run *ProgramRun) int {
@@ -126,7 +123,8 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 	c := csv.NewWriter(w) // it keeps the first error
 	for _, m := range marks {
 		z, id := m.z, of[m.z]
-		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), riscNames.Replace(z.Processor), num(m.timer), num(m.at), "0",
+		processor := strings.ReplaceAll(z.Processor, "TRISC", "TRISC_") // as tt_metal/impl/profiler
+		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), processor, num(m.timer), num(m.at), "0",
 			cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, num(z.Line), path.Base(cmp.Or(z.File, "-")), ""))
 	}
 	c.Flush()
