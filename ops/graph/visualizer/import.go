@@ -224,13 +224,9 @@ func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 
 func (w *writer) pictureName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), ".json")
-	for n := 1; ; n++ {
-		name := filepath.Join("graphs", base+".svg")
-		if n > 1 {
-			name = filepath.Join("graphs", fmt.Sprintf("%s-%d.svg", base, n))
-		}
-		if !slices.Contains(w.to.names, name) {
-			return name
-		}
+	name := filepath.Join("graphs", base+".svg")
+	for n := 2; slices.Contains(w.to.names, name); n++ {
+		name = filepath.Join("graphs", fmt.Sprintf("%s-%d.svg", base, n))
 	}
+	return name
 }

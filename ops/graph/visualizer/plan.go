@@ -183,9 +183,8 @@ func (o *operands) ids(g *graph.Graph, nodes []int) []int64 {
 	return out
 }
 
-func unique(ids []int64) []int64 {
+func unique(ids []int64) (out []int64) {
 	seen := map[int64]bool{}
-	out := []int64{}
 	for _, id := range ids {
 		if !seen[id] {
 			seen[id] = true

@@ -192,20 +192,15 @@ func (w *writer) errors(p *plan) {
 // ones.
 func (p *plan) python() []graph.PythonRecord {
 	out := make([]graph.PythonRecord, len(p.ops))
-	next := 0
+	left, dots := p.r.Python, strings.NewReplacer("::", ".")
 	for i := range p.ops {
-		for k := next; k < len(p.r.Python); k++ {
-			if sameName(p.r.Python[k].Name, p.ops[i].name) {
-				out[i], next = p.r.Python[k], k+1
-				break
-			}
+		name := dots.Replace(p.ops[i].name)
+		k := slices.IndexFunc(left, func(r graph.PythonRecord) bool { return dots.Replace(r.Name) == name })
+		if k >= 0 {
+			out[i], left = left[k], left[k+1:]
 		}
 	}
 	return out
-}
-
-func sameName(a, b string) bool {
-	return strings.ReplaceAll(a, "::", ".") == strings.ReplaceAll(b, "::", ".")
 }
 
 // validate warns of numbers in a column that a table of tensors or devices doesn't have.
