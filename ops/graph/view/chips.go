@@ -79,7 +79,9 @@ func placesOf(mapping string) map[int64]string {
 }
 
 // programKinds are the kinds of a program's memory, by the nodes that allocate it.
-var programKinds = map[graph.NodeType]string{graph.CircularAllocate: "CB", graph.DataflowAllocate: "DFB", graph.ScratchpadAllocate: "scratchpad"}
+var programKinds = map[graph.NodeType]string{
+	graph.CircularAllocate: "CB", graph.DataflowAllocate: "DFB", graph.ScratchpadAllocate: "scratchpad",
+}
 
 func (b *buffer) ofProgram() bool { return b.Kind == "CB" || b.Kind == "DFB" || b.Kind == "scratchpad" }
 
