@@ -49,5 +49,3 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
 )
-
-tool github.com/cilium/ebpf/cmd/bpf2go

@@ -19,7 +19,8 @@ import (
 )
 
 // The programs are C in bpf/. Their compiled form is committed, so that building needs no clang.
-//go:generate go tool bpf2go -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v2" -target bpfel -tags linux bpf bpf/probe.bpf.c
+//go:generate clang -O2 -g -Wall -Werror -mcpu=v2 -target bpfel -fno-ident -fdebug-compilation-dir . -c bpf/probe.bpf.c -o bpf_bpfel.o
+//go:generate llvm-strip -g bpf_bpfel.o
 //go:generate go run names_gen.go
 
 // Config says what to watch.

@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/binary"
@@ -234,9 +235,9 @@ func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error)
 }
 
 func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
-	spec, err := loadBpf()
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(compiled))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("can't load bpf: %w", err)
 	}
 	spec.Maps["events"].MaxEntries = uint32(p.config.RingBytes)
 	n, err := number(p.pid)
@@ -372,11 +373,33 @@ func (p *Probe) Close() error {
 	return errors.Join(errs...)
 }
 
-// bpfEvent is struct event of bpf/probe.bpf.c.
-type bpfEvent struct {
-	At, Ns                 uint64
-	Kind, Tid, Stage, What uint32
-}
+// compiled is bpf/probe.bpf.c.
+//
+//go:embed bpf_bpfel.o
+var compiled []byte
+
+// Structs of bpf/probe.bpf.c.
+type (
+	bpfEvent struct {
+		At, Ns                 uint64
+		Kind, Tid, Stage, What uint32
+	}
+	bpfCallKey struct{ Tid, Stage, Nr, Fd, Cmd uint32 }
+	bpfCall    struct {
+		Count, Errors, TotalNs, OffNs, MaxNs uint64
+		Slots                                [32]uint64
+	}
+	bpfActivityKey struct{ Tid, Stage uint32 }
+	bpfActivity    struct {
+		OnNs, OffNs, ReadyNs, Voluntary, Preempted, Faults, Major, FaultNs, MaxOffNs, MaxReadyNs, MaxFaultNs uint64
+		Off, Ready, Fault                                                                                    [32]uint64
+	}
+	bpfFunctionKey  struct{ Function, Stage uint32 }
+	bpfFunctionStat struct {
+		Count, TotalNs, MaxNs uint64
+		Slots                 [32]uint64
+	}
+)
 
 // Function numbers of markers (SUBMITTED and COMPLETED of bpf/probe.bpf.c).
 const (

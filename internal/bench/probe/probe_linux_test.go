@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -183,11 +187,40 @@ func endThreads(n int) []int {
 	return ended
 }
 
+// TestStructs compares the structs in tables with what the compiler says of them.
+func TestStructs(t *testing.T) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(compiled))
+	must(t, err)
+	for name, of := range map[string]any{
+		"call_key": bpfCallKey{}, "call": bpfCall{}, "activity_key": bpfActivityKey{}, "activity": bpfActivity{},
+		"function_key": bpfFunctionKey{}, "function_stat": bpfFunctionStat{},
+	} {
+		var want *btf.Struct
+		must(t, spec.Types.TypeByName(name, &want))
+		got := reflect.TypeOf(of)
+		if got.NumField() != len(want.Members) || got.Size() != uintptr(want.Size) {
+			t.Errorf("%s has %d fields of %d bytes, want %d of %d", name, got.NumField(), got.Size(), len(want.Members), want.Size)
+			continue
+		}
+		for i, m := range want.Members {
+			f := got.Field(i)
+			if !strings.EqualFold(f.Name, strings.ReplaceAll(m.Name, "_", "")) || f.Offset != uintptr(m.Offset.Bytes()) {
+				t.Errorf("%s has %s at %d, want %s at %d", name, f.Name, f.Offset, m.Name, m.Offset.Bytes())
+			}
+		}
+	}
+}
+
 func remembered(p *Probe, ended []int) []int {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		known := map[int]bool{}
 		var key uint32
-		var th bpfThread
+		var th struct {
+			CallAt, CallOff                    uint64
+			CallNr, CallFd, CallCmd, CallStage uint32
+			OffAt, WokenAt, OnAt, FaultAt      uint64
+			InCall, Ready, Tid, Pad            uint32
+		}
 		for it := p.coll.Maps["threads"].Iterate(); it.Next(&key, &th); {
 			known[int(th.Tid)] = true
 		}
