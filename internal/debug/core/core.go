@@ -80,7 +80,11 @@ func (c *Core) Tile() *Tile { return c.tile }
 // NCRISC has none.
 func (c *Core) HasInterface() bool { return c.debug }
 
+// fail names the processor and the operation of an error; nil stays nil.
 func (c *Core) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &Error{Tile: c.tile.xy, Processor: c.proc, Op: op, Err: err}
 }
 
@@ -113,17 +117,22 @@ func (c *Core) statusLocked() (Status, error) {
 }
 
 // Status reads whether the processor is paused. The error wraps ErrInReset or ErrUnsupported.
-func (c *Core) Status() (Status, error) {
-	if err := c.present("read the status of"); err != nil {
-		return Status{}, err
+func (c *Core) Status() (s Status, err error) {
+	err = c.locked("read the status of", func() (err error) {
+		s, err = c.statusLocked()
+		return err
+	})
+	return s, err
+}
+
+// locked locks the tile for f. The error wraps ErrInReset or ErrUnsupported.
+func (c *Core) locked(op string, f func() error) error {
+	if err := c.present(op); err != nil {
+		return err
 	}
 	c.tile.mu.Lock()
 	defer c.tile.mu.Unlock()
-	s, err := c.statusLocked()
-	if err != nil {
-		err = c.fail("read the status of", err)
-	}
-	return s, err
+	return c.fail(op, f())
 }
 
 const patience = 2 * time.Second // to pause: some cycles of hardware, a turn of an emulator on a busy machine
@@ -198,29 +207,19 @@ func (c *Core) hasPaused(ctx context.Context, op string, late bool) (bool, error
 func (c *Core) command(op string, v uint32) error {
 	c.tile.mu.Lock()
 	defer c.tile.mu.Unlock()
-	if err := c.tile.writeLocked(c.which, drCommand, v); err != nil {
-		return c.fail(op, err)
-	}
-	return nil
+	return c.fail(op, c.tile.writeLocked(c.which, drCommand, v))
 }
 
 func (c *Core) paused(op string, f func() error) error {
-	if err := c.present(op); err != nil {
-		return err
-	}
-	c.tile.mu.Lock()
-	defer c.tile.mu.Unlock()
-	s, err := c.statusLocked()
-	if err == nil && !s.Paused {
-		err = ErrRunning
-	}
-	if err == nil {
-		err = f()
-	}
-	if err != nil {
-		return c.fail(op, err)
-	}
-	return nil
+	return c.locked(op, func() error {
+		switch s, err := c.statusLocked(); {
+		case err != nil:
+			return err
+		case !s.Paused:
+			return ErrRunning
+		}
+		return f()
+	})
 }
 
 func (c *Core) writeLocked(pairs ...uint32) error {
@@ -238,7 +237,7 @@ func (c *Core) Register(i int) (v uint32, err error) {
 	if i < 0 || i > PC {
 		return 0, c.fail(op, fmt.Errorf("%w: register %d", ErrUnsupported, i))
 	}
-	sample := i == PC && c.tile.dev.Arch() == chip.Blackhole // as tt-exalens does
+	sample := i == PC && c.blackhole() // as tt-exalens does
 	err = c.paused(op, func() (err error) {
 		if !sample {
 			v, err = c.registerLocked(uint32(i))
@@ -299,7 +298,7 @@ const CFG0 = 0x7C0
 // on Wormhole the error wraps ErrUnsupported.
 func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 	const op = "read a CSR of"
-	if number != CFG0 || c.tile.dev.Arch() != chip.Blackhole {
+	if number != CFG0 || !c.blackhole() {
 		return 0, c.fail(op, fmt.Errorf("%w: CSR %#x", ErrUnsupported, number))
 	}
 	pc, err := c.Register(PC)
@@ -348,7 +347,7 @@ func (c *Core) Step(ctx context.Context) error {
 	}
 	err := c.paused("step", func() error {
 		err := c.writeLocked(drCommand, cmdSlow|cmdStep)
-		if err == nil && c.tile.dev.Arch() == chip.Blackhole {
+		if err == nil && c.blackhole() {
 			err = c.writeLocked(drCommand, cmdSlow|cmdStep) // a step takes two (tt-exalens)
 		}
 		return err
@@ -364,13 +363,13 @@ func (c *Core) ready(op string) error {
 	if err != nil {
 		return err
 	}
-	if s.EBREAK && c.tile.dev.Arch() == chip.Blackhole {
+	if s.EBREAK && c.blackhole() {
 		// Otherwise the same ebreak pauses the processor again (tt-exalens).
 		pc, err := c.Register(PC)
-		if err != nil {
-			return err
+		if err == nil {
+			err = c.SetRegister(PC, pc)
 		}
-		if err := c.SetRegister(PC, pc); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -430,7 +429,7 @@ func (c *Core) Sample() (uint32, error) {
 		signal = 24
 	}
 	word, mask := uint32(0), uint32(0x7FFFFFFF)
-	if c.tile.dev.Arch() == chip.Blackhole {
+	if c.blackhole() {
 		signal, word, mask = signal+1, 1, 0x3FFFFFFF
 	}
 	v, err := c.tile.bus(7, signal, word)

@@ -15,7 +15,9 @@ func (c *Core) LocalRAM() (start, end uint32) {
 }
 
 // ReadsRunning reports whether local RAM can be read while the processor runs.
-func (c *Core) ReadsRunning() bool { return c.tile.dev.Arch() == chip.Blackhole }
+func (c *Core) ReadsRunning() bool { return c.blackhole() }
+
+func (c *Core) blackhole() bool { return c.tile.dev.Arch() == chip.Blackhole }
 
 func (c *Core) inL1(addr uint32, n int) (bool, error) {
 	start, end := c.LocalRAM()
@@ -45,7 +47,7 @@ func (c *Core) access(op string, addr uint32, p []byte, store bool) error {
 		err = dev.Write(xy, uint64(addr), p)
 	case l1:
 		err = dev.Read(xy, uint64(addr), p)
-	case dev.Arch() == chip.Blackhole:
+	case c.blackhole():
 		params := dev.Arch().Params()
 		alias := uint64(params.LocalRAMAlias[c.proc] - params.LocalRAM)
 		if err = c.released(op); err == nil {
@@ -61,10 +63,7 @@ func (c *Core) access(op string, addr uint32, p []byte, store bool) error {
 	default:
 		return c.paused(op, func() error { return words(addr, p, store, c.loadLocked, c.storeLocked) })
 	}
-	if err != nil {
-		return c.fail(op, err)
-	}
-	return nil
+	return c.fail(op, err)
 }
 
 func (c *Core) released(op string) error {
@@ -116,10 +115,11 @@ func (c *Core) Store(addr, v uint32) error {
 }
 
 func (c *Core) loadLocked(addr uint32) (uint32, error) {
-	if err := c.writeLocked(drArg0, addr, drCommand, cmdSlow|cmdReadMemory); err != nil {
-		return 0, err
+	err := c.writeLocked(drArg0, addr, drCommand, cmdSlow|cmdReadMemory)
+	if err == nil {
+		err = c.accessedLocked(addr)
 	}
-	if err := c.accessedLocked(addr); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	return c.tile.readLocked(c.which, drResult)

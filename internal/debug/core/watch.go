@@ -40,20 +40,14 @@ func (c *Core) Unwatch(slot int) error {
 }
 
 func (c *Core) watches(op string, change func(uint32) (uint32, error)) error {
-	if err := c.present(op); err != nil {
+	return c.locked(op, func() error {
+		modes, err := c.tile.readLocked(c.which, drModes)
+		if err == nil {
+			modes, err = change(modes)
+		}
+		if err == nil {
+			err = c.writeLocked(drModes, modes)
+		}
 		return err
-	}
-	c.tile.mu.Lock()
-	defer c.tile.mu.Unlock()
-	modes, err := c.tile.readLocked(c.which, drModes)
-	if err == nil {
-		modes, err = change(modes)
-	}
-	if err == nil {
-		err = c.writeLocked(drModes, modes)
-	}
-	if err != nil {
-		return c.fail(op, err)
-	}
-	return nil
+	})
 }

@@ -37,6 +37,9 @@ func (b *buffer) take(n int) []byte {
 	return p
 }
 
+// block reads bytes after their number.
+func (b *buffer) block() []byte { return b.take(int(min(b.uleb(), 1<<20))) }
+
 func (b *buffer) u8() byte    { return b.take(1)[0] }
 func (b *buffer) u16() uint16 { return binary.LittleEndian.Uint16(b.take(2)) }
 func (b *buffer) u32() uint32 { return binary.LittleEndian.Uint32(b.take(4)) }
@@ -103,7 +106,7 @@ func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 				}
 				f.high = f.low + b.u32()
 				if c.length {
-					b.take(int(min(b.uleb(), 1<<20)))
+					b.block()
 				}
 				f.code = b.p
 				if !b.bad && f.low < f.high && m.real(f.low, f.high) {
@@ -135,7 +138,7 @@ func readCIE(b *buffer) *cie {
 			return nil
 		}
 		c.length = true
-		data := buffer{p: b.take(int(min(b.uleb(), 1<<20)))}
+		data := buffer{p: b.block()}
 		for _, a := range augmentation[1:] {
 			if a != 'R' {
 				return nil
@@ -255,7 +258,7 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 			r.offset = int64(b.uleb())
 		case 0x10, 0x16:
 			set(b.uleb(), rule{lost, 0})
-			b.take(int(min(b.uleb(), 1<<20)))
+			b.block()
 		case 0x11:
 			set(b.uleb(), rule{saved, b.sleb() * c.data})
 		case 0x12:

@@ -273,7 +273,7 @@ func (c *context) list(section []byte, at int64) []byte {
 		default:
 			return nil
 		}
-		expr := b.take(int(min(b.uleb(), 1<<20)))
+		expr := b.block()
 		if !b.bad && c.at >= low && c.at < high {
 			return expr
 		}
@@ -318,7 +318,7 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 		op := b.u8()
 		ok := true
 		switch {
-		case op == 0x03:
+		case op == 0x03, op == 0x0C, op == 0x0D:
 			ok = push(b.u32())
 		case op == 0x06:
 			var p [4]byte
@@ -334,8 +334,6 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 			ok = push(uint32(b.u16()))
 		case op == 0x0B:
 			ok = push(uint32(int16(b.u16())))
-		case op == 0x0C, op == 0x0D:
-			ok = push(b.u32())
 		case op == 0x10:
 			ok = push(uint32(b.uleb()))
 		case op == 0x11:

@@ -78,9 +78,7 @@ func Load(name string, file []byte, at uint32) (m *Module, err error) {
 			m, err = nil, fmt.Errorf("stack: %s: %w: %v", name, ErrFile, e)
 		}
 	}()
-	fail := func(format string, args ...any) (*Module, error) {
-		return nil, fmt.Errorf("stack: %s: %w: %s", name, ErrFile, fmt.Sprintf(format, args...))
-	}
+	fail := badFile(name, "")
 	if len(file) > maxFile {
 		return fail("it has %d bytes", len(file))
 	}
@@ -114,6 +112,12 @@ func Load(name string, file []byte, at uint32) (m *Module, err error) {
 	m.readSymbols(f)
 	m.debug = m.readDWARF(f)
 	return m, nil
+}
+
+func badFile(name, part string) func(format string, args ...any) (*Module, error) {
+	return func(format string, args ...any) (*Module, error) {
+		return nil, fmt.Errorf("stack: %s: %w: %s%s", name, ErrFile, part, fmt.Sprintf(format, args...))
+	}
 }
 
 // Debug returns why the module lacks lines, inlined functions and arguments; nil if it has them.
@@ -159,7 +163,7 @@ func (m *Module) real(low, high uint32) bool {
 func (m *Module) readDWARF(f *elf.File) error {
 	section := func(name string) []byte {
 		s := f.Section(name)
-		if s == nil || s.Size > maxSection {
+		if s == nil {
 			return nil
 		}
 		b, err := s.Data()

@@ -3,7 +3,6 @@ package stack
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"slices"
 )
 
@@ -108,13 +107,11 @@ func (m *Module) AppendTable(b []byte) []byte {
 func LoadTable(name string, data, text []byte, at uint32) (*Module, error) {
 	m := &Module{Name: name, Start: at, End: at + uint32(len(text)), bias: at, text: text, debug: ErrNoDWARF}
 	b := buffer{p: data}
-	fail := func(format string, args ...any) (*Module, error) {
-		return nil, fmt.Errorf("stack: %s: %w: table of lines: %s", name, ErrFile, fmt.Sprintf(format, args...))
-	}
+	fail := badFile(name, "table of lines: ")
 	count := func() int { return int(min(b.uleb(), uint64(len(b.p)))) } // each takes a byte at least
 	strings := make([]string, count())
 	for i := range strings {
-		strings[i] = string(b.take(int(min(b.uleb(), 1<<20))))
+		strings[i] = string(b.block())
 	}
 	text32 := func() string {
 		if i := b.uleb(); i < uint64(len(strings)) {
