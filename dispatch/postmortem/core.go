@@ -117,22 +117,13 @@ func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
 	if p != chip.BRISC {
 		state = sync[p-1]
 	}
-	switch state {
-	case SignalDone:
-		return "IDLE"
-	case SignalInit:
-		return "BOOT"
-	case SignalGo:
-		return "RUN"
-	case 1:
-		return "LOAD"
-	case 2:
-		return "RSET"
-	case 3:
-		return "SYNC"
+	if name, ok := metalStates[state]; ok {
+		return name
 	}
 	return waypoint([]byte{0})
 }
+
+var metalStates = map[uint8]string{SignalDone: "IDLE", SignalInit: "BOOT", SignalGo: "RUN", 1: "LOAD", 2: "RSET", 3: "SYNC"}
 
 func waypoint(b []byte) string {
 	out := []byte("????")

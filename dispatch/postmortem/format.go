@@ -36,15 +36,13 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var body bytes.Buffer
 	z := gzip.NewWriter(&body)
 	head, err := json.Marshal(d)
-	if err == nil {
-		_, err = z.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
-	}
-	if err == nil {
-		_, err = z.Write(head)
-	}
+	pieces := [][]byte{binary.LittleEndian.AppendUint32(nil, uint32(len(head))), head}
 	for i := range d.Regions {
+		pieces = append(pieces, d.Regions[i].Data)
+	}
+	for _, p := range pieces {
 		if err == nil {
-			_, err = z.Write(d.Regions[i].Data)
+			_, err = z.Write(p)
 		}
 	}
 	if err = errors.Join(err, z.Close()); err != nil {
@@ -64,38 +62,46 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 
 // ReadDump reads a dump file. The error may match ErrNotDump, ErrDumpVersion or ErrDamaged.
 func ReadDump(r io.Reader) (*Dump, error) {
+	d, err := readDump(r)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: read dump: %w", err)
+	}
+	return d, nil
+}
+
+func readDump(r io.Reader) (*Dump, error) {
 	head := make([]byte, dumpHead)
 	if n, err := io.ReadFull(r, head); err != nil || string(head[:len(DumpMagic)]) != DumpMagic {
 		if err != nil && n >= len(DumpMagic) && string(head[:len(DumpMagic)]) == DumpMagic {
-			return nil, fmt.Errorf("dispatch: read dump: %w: it ends after %d B, in its head: %w", ErrDamaged, n, err)
+			return nil, fmt.Errorf("%w: it ends after %d B, in its head: %w", ErrDamaged, n, err)
 		}
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("dispatch: read dump: %w", err)
+			return nil, err
 		}
-		return nil, fmt.Errorf("dispatch: read dump: %w: it doesn't begin with %q", ErrNotDump, DumpMagic)
+		return nil, fmt.Errorf("%w: it doesn't begin with %q", ErrNotDump, DumpMagic)
 	}
 	le := binary.LittleEndian
 	at := len(DumpMagic)
 	if v := le.Uint32(head[at:]); v != dumpVersion {
-		return nil, fmt.Errorf("dispatch: read dump: %w: it is %d, this program reads %d", ErrDumpVersion, v, dumpVersion)
+		return nil, fmt.Errorf("%w: it is %d, this program reads %d", ErrDumpVersion, v, dumpVersion)
 	}
 	size := le.Uint64(head[at+4:])
 	if size > maxDump {
-		return nil, fmt.Errorf("dispatch: read dump: %w: it says that it has %d B, at most %d B make sense", ErrDamaged, size, maxDump)
+		return nil, fmt.Errorf("%w: it says that it has %d B, at most %d B make sense", ErrDamaged, size, maxDump)
 	}
 	body, err := io.ReadAll(io.LimitReader(r, int64(size)+1))
 	if err != nil {
-		return nil, fmt.Errorf("dispatch: read dump: %w", err)
+		return nil, err
 	}
 	if uint64(len(body)) != size {
-		return nil, fmt.Errorf("dispatch: read dump: %w: %d B or more follow its head, which says %d B", ErrDamaged, len(body), size)
+		return nil, fmt.Errorf("%w: %d B or more follow its head, which says %d B", ErrDamaged, len(body), size)
 	}
 	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], head[at+12:]) {
-		return nil, fmt.Errorf("dispatch: read dump: %w: its checksum is wrong", ErrDamaged)
+		return nil, fmt.Errorf("%w: its checksum is wrong", ErrDamaged)
 	}
 	d, err := unpackDump(body)
 	if err != nil {
-		return nil, fmt.Errorf("dispatch: read dump: %w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return d, nil
 }
