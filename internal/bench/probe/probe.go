@@ -305,22 +305,21 @@ type Proc struct {
 	Major uint64 `json:"major_faults"`
 }
 
-// since subtracts earlier figures. Ended threads can make a count smaller.
+// since subtracts earlier figures. Ended threads can make a figure smaller.
 func (p Proc) since(o Proc) Proc {
-	less := func(a, b uint64) uint64 { return a - min(a, b) }
-	return Proc{
-		On: max(0, p.On-o.On), Ready: max(0, p.Ready-o.Ready),
-		Voluntary: less(p.Voluntary, o.Voluntary), Preempted: less(p.Preempted, o.Preempted),
-		Minor: less(p.Minor, o.Minor), Major: less(p.Major, o.Major),
-	}
+	return p.with(o, func(now, before uint64) uint64 { return now - min(now, before) })
 }
 
 // most takes the larger figures: the times of ended threads disappear.
 func (p Proc) most(o Proc) Proc {
+	return p.with(o, func(a, b uint64) uint64 { return max(a, b) })
+}
+
+func (p Proc) with(o Proc, f func(a, b uint64) uint64) Proc {
+	ns := func(a, b time.Duration) time.Duration { return time.Duration(f(uint64(a), uint64(b))) }
 	return Proc{
-		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready),
-		Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
-		Minor: max(p.Minor, o.Minor), Major: max(p.Major, o.Major),
+		On: ns(p.On, o.On), Ready: ns(p.Ready, o.Ready), Voluntary: f(p.Voluntary, o.Voluntary), Preempted: f(p.Preempted, o.Preempted),
+		Minor: f(p.Minor, o.Minor), Major: f(p.Major, o.Major),
 	}
 }
 
@@ -348,14 +347,16 @@ func (l Lost) Any() bool {
 
 // Add adds the counts of another snapshot.
 func (l *Lost) Add(o Lost) {
-	l.Ring += o.Ring
-	l.Threads += o.Threads
-	l.Calls += o.Calls
-	l.Activities += o.Activities
-	l.Functions += o.Functions
-	l.Marks += o.Marks
+	for i, n := range o.full() {
+		*l.full()[i] += *n
+	}
 	l.Missed += o.Missed
 	l.Old += o.Old
+}
+
+// full returns the counts of events without room, in the order of bpf/probe.bpf.c's table.
+func (l *Lost) full() [6]*uint64 {
+	return [...]*uint64{&l.Ring, &l.Threads, &l.Calls, &l.Activities, &l.Functions, &l.Marks}
 }
 
 // LeftOut is a probe that doesn't work here, and why.

@@ -529,12 +529,11 @@ func (p *Probe) readFunctions(s *Snapshot) error {
 }
 
 func (p *Probe) readLost(s *Snapshot) error {
-	for i, n := range []*uint64{&s.Lost.Ring, &s.Lost.Threads, &s.Lost.Calls, &s.Lost.Activities, &s.Lost.Functions, &s.Lost.Marks} {
+	for i, n := range s.Lost.full() {
 		var each []uint64
 		if err := p.coll.Maps["lost"].Lookup(uint32(i), &each); err != nil {
 			return fmt.Errorf("what was lost: %w", err)
 		}
-		*n = 0
 		for _, v := range each {
 			*n += v
 		}

@@ -46,15 +46,9 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 			}
 		}
 		if b, err := os.ReadFile(filepath.Join(at, "status")); err == nil {
-			for line := range strings.Lines(string(b)) {
-				k, v, _ := strings.Cut(line, ":")
-				n, _ := strconv.ParseUint(strings.TrimSpace(v), 10, 64)
-				switch k {
-				case "voluntary_ctxt_switches":
-					p.Voluntary += n
-				case "nonvoluntary_ctxt_switches":
-					p.Preempted += n
-				}
+			for name, to := range map[string]*uint64{"voluntary_ctxt_switches": &p.Voluntary, "nonvoluntary_ctxt_switches": &p.Preempted} {
+				n, _ := strconv.ParseUint(statusField(string(b), name), 10, 64)
+				*to += n
 			}
 		}
 		if b, err := os.ReadFile(filepath.Join(at, "stat")); err == nil {
@@ -80,6 +74,16 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 		return p, began, errEnded
 	}
 	return p, began, nil
+}
+
+// statusField returns a field of a /proc status file, "" if there is none.
+func statusField(status, name string) string {
+	for line := range strings.Lines(status) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
 }
 
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
@@ -114,18 +118,12 @@ func number(pid int) (numbers, error) {
 	if err != nil {
 		return n, err
 	}
-	for line := range strings.Lines(string(status)) {
-		if v, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			f := strings.Fields(v)
-			if len(f) == 0 {
-				break
-			}
-			last, err := strconv.ParseUint(f[len(f)-1], 10, 32)
-			if err != nil {
-				return n, fmt.Errorf("the numbers of process %d: %w", pid, err)
-			}
-			n.own = uint32(last)
+	if f := strings.Fields(statusField(string(status), "NSpid")); len(f) > 0 {
+		last, err := strconv.ParseUint(f[len(f)-1], 10, 32)
+		if err != nil {
+			return n, fmt.Errorf("the numbers of process %d: %w", pid, err)
 		}
+		n.own = uint32(last)
 	}
 	return n, nil
 }
@@ -250,34 +248,19 @@ func findBPF() error {
 }
 
 func mayLoad(status string) error {
-	var caps uint64
-	found := false
-	for line := range strings.Lines(status) {
-		if v, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			n, err := strconv.ParseUint(strings.TrimSpace(v), 16, 64)
-			if err != nil {
-				return fmt.Errorf("%w: the process's capabilities can't be read: %w", ErrMissing, err)
-			}
-			caps, found = n, true
-		}
+	caps, err := strconv.ParseUint(statusField(status, "CapEff"), 16, 64)
+	if err != nil {
+		return fmt.Errorf("%w: the process's capabilities can't be read: %w", ErrMissing, err)
 	}
-	has := func(n int) bool { return caps>>n&1 == 1 }
-	if !found {
-		return fmt.Errorf("%w: the process's capabilities can't be read", ErrMissing)
-	}
-	if has(capSysAdmin) {
-		return nil
-	}
+	lacking := func(n int) bool { return caps>>n&1 == 0 }
 	var lacks []string
-	for _, c := range []struct {
-		n    int
-		name string
-	}{{capBPF, "CAP_BPF"}, {capPerfmon, "CAP_PERFMON"}} {
-		if !has(c.n) {
-			lacks = append(lacks, c.name)
-		}
+	if lacking(capBPF) {
+		lacks = append(lacks, "CAP_BPF")
 	}
-	if len(lacks) > 0 {
+	if lacking(capPerfmon) {
+		lacks = append(lacks, "CAP_PERFMON")
+	}
+	if len(lacks) > 0 && lacking(capSysAdmin) {
 		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
 			ErrMissing, strings.Join(lacks, " and no "))
 	}
