@@ -86,15 +86,15 @@ func (p *client) serve(c *serve.Conn) {
 			serve.CloseFD(fd)
 			return
 		}
-		r, out, give, ok := p.do(&q, payload, buf, fd)
+		r, ok := p.do(&q, payload, buf, fd)
 		serve.CloseFD(fd)
 		if !ok {
 			return
 		}
 		r.Op = q.Op
-		err = c.Send(&r, out, give)
+		err = c.Send(&r.Head, r.out, r.give)
 		if q.Op == opIoctl {
-			serve.CloseFD(give) // a dma-buf; the client has a duplicate
+			serve.CloseFD(r.give) // a dma-buf; the client has a duplicate
 		}
 		if err != nil {
 			return
@@ -102,24 +102,31 @@ func (p *client) serve(c *serve.Conn) {
 	}
 }
 
-func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int, ok bool) {
+// reply is a head with its payload and descriptor.
+type reply struct {
+	serve.Head
+	out  []byte
+	give int // descriptor, or -1
+}
+
+func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok bool) {
 	p.busy.RLock()
 	defer p.busy.RUnlock()
 	p.mu.Lock()
 	dead := p.dead
 	p.mu.Unlock()
 	if dead {
-		return r, nil, -1, false
+		return r, false
 	}
-	r, out, give, err := p.handle(q, payload, buf, fd)
-	if err != nil {
+	r.give = -1
+	if err := p.handle(q, &r, payload, buf, fd); err != nil {
 		var text []byte
-		if r, text = serve.Fail(err); r.Status == serve.StatusText {
-			out = text
+		if r.Head, text = serve.Fail(err); r.Status == serve.StatusText {
+			r.out = text
 		}
-		give = -1
+		r.give = -1
 	}
-	return r, out, give, true
+	return r, true
 }
 
 func readLength(q *serve.Head) int {
@@ -129,13 +136,12 @@ func readLength(q *serve.Head) int {
 	return 0
 }
 
-func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int, err error) {
-	give = -1
+func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (err error) {
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			r, out, give, err = serve.Head{Status: serve.StatusFault}, nil, -1, nil
+			*r, err = reply{Head: serve.Head{Status: serve.StatusFault}, give: -1}, nil
 		default:
 			panic(e)
 		}
@@ -144,23 +150,24 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 	case opOpen:
 		f, err := p.node.Open(int(q.Val))
 		if err == nil {
-			r, err = p.opened(f)
+			r.Head, err = p.opened(f)
 		}
-		return r, nil, -1, err
+		return err
 	case opIoctl, opMmap, opClose, opFault, opLast:
 		p.mu.Lock()
 		f := p.files[q.Object]
 		p.mu.Unlock()
 		if f == nil {
-			return r, nil, -1, syscall.EBADF
+			return syscall.EBADF
 		}
-		return p.onFile(q, f, payload, fd)
+		return p.onFile(q, r, f, payload, fd)
 	}
 	p.mu.Lock()
 	m := p.maps[q.Object]
 	p.mu.Unlock()
 	if m == nil {
-		return serve.Head{Status: serve.StatusFault}, nil, -1, nil
+		r.Status = serve.StatusFault
+		return nil
 	}
 	if q.Op == opUnmap {
 		m.Lock()
@@ -168,7 +175,7 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 		p.mu.Lock()
 		delete(p.maps, q.Object)
 		p.mu.Unlock()
-		return r, nil, -1, m.Unmap()
+		return m.Unmap()
 	}
 	m.RLock()
 	defer m.RUnlock()
@@ -181,14 +188,14 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 	case q.Op == serve.OpStore && serve.ValidWidth(q.Width):
 		io.Store(q.Off, int(q.Width), q.Val)
 	case q.Op == serve.OpRead:
-		out = buf[:q.Val]
-		io.Read(q.Off, out)
+		r.out = buf[:q.Val]
+		io.Read(q.Off, r.out)
 	case q.Op == serve.OpWrite:
 		io.Write(q.Off, payload)
 	default:
 		err = fmt.Errorf("%w: request %d", serve.ErrProtocol, q.Op)
 	}
-	return r, out, -1, err
+	return err
 }
 
 func (p *client) opened(f seam.File) (serve.Head, error) {
@@ -206,43 +213,44 @@ type backed interface {
 	Backing(mem []byte) (fd int, off int64, ok bool)
 }
 
-func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r serve.Head, out []byte, give int, err error) {
-	give = -1
+func (p *client) onFile(q *serve.Head, r *reply, f seam.File, payload []byte, fd int) error {
 	switch q.Op {
 	case opClose:
 		p.mu.Lock()
 		delete(p.files, q.Object)
 		p.mu.Unlock()
-		err = f.Close()
+		err := f.Close()
 		p.mu.Lock()
 		p.pins.drop(f)
 		p.mu.Unlock()
+		return err
 	case opFault:
 		if err := f.Fault(); err != nil {
-			out = []byte(err.Error())
+			r.out = []byte(err.Error())
 			r.Status = serve.StatusText
 		}
 	case opLast:
-		err = syscall.EOPNOTSUPP
 		if l, ok := f.(interface{ ReleaseLast() error }); ok {
-			err = l.ReleaseLast()
+			return l.ReleaseLast()
 		}
+		return syscall.EOPNOTSUPP
 	case opIoctl:
-		return p.ioctl(f, q, payload, fd)
+		r.out = payload // a driver may write its answer and fail
+		return p.ioctl(f, q, r, fd)
 	case opMmap:
 		m, err := f.Mmap(q.Off, int(q.Val))
 		if err != nil {
-			return r, nil, -1, err
+			return err
 		}
 		if m.Mem != nil {
 			b, ok := f.(backed)
 			off := int64(0)
 			if ok {
-				give, off, ok = b.Backing(m.Mem)
+				r.give, off, ok = b.Backing(m.Mem)
 			}
 			if !ok {
 				_ = m.Unmap() // unused
-				return r, nil, -1, fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP)
+				return fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP)
 			}
 			r.Kind, r.Val = memory, uint64(off)
 		}
@@ -252,34 +260,31 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 		p.maps[r.Object] = &shared{Mapping: m}
 		p.mu.Unlock()
 	}
-	return r, out, give, err
+	return nil
 }
 
 // ioctl translates the addresses of pinned memory to the server's view and back.
-func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int, err error) {
-	req := uint32(q.Val)
-	give = -1
+func (p *client) ioctl(f seam.File, q *serve.Head, r *reply, fd int) error {
+	req, arg := uint32(q.Val), r.out
 	switch req {
 	case kabi.IoctlPinPages, kabi.IoctlUnpinPages:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.dead {
-			err = syscall.ESRCH
-		} else if req == kabi.IoctlPinPages {
-			err = p.pins.pin(f, arg, fd, q.Off)
-		} else {
-			err = p.pins.unpin(f, arg)
+		switch {
+		case p.dead:
+			return syscall.ESRCH
+		case req == kabi.IoctlPinPages:
+			return p.pins.pin(f, arg, fd, q.Off)
 		}
+		return p.pins.unpin(f, arg)
 	case kabi.IoctlMapPeerBar:
-		err = syscall.EOPNOTSUPP
-	case kabi.IoctlExportTLBDMABuf:
-		if err = f.Ioctl(req, arg); err == nil {
-			var a kabi.ExportTLBDMABuf
-			copy(kabi.PartBytes(&a), arg)
-			give = int(a.FD)
-		}
-	default:
-		err = f.Ioctl(req, arg)
+		return syscall.EOPNOTSUPP
 	}
-	return r, arg, give, err // a driver may write its answer and fail
+	err := f.Ioctl(req, arg)
+	if err == nil && req == kabi.IoctlExportTLBDMABuf {
+		var a kabi.ExportTLBDMABuf
+		copy(kabi.PartBytes(&a), arg)
+		r.give = int(a.FD)
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -101,7 +102,7 @@ type server struct {
 
 func newServer(shm *serve.Memory, load Loader) *server {
 	s := &server{shm: shm, load: load, device: AnyDevice}
-	s.sleep = s.awaitRequest
+	s.sleep = func(limit time.Duration) { shm.Requests.AwaitItem(0, limit, s.quit.Load) }
 	return s
 }
 
@@ -143,8 +144,6 @@ func (s *server) run() error {
 	}
 	return nil
 }
-
-func (s *server) awaitRequest(limit time.Duration) { s.shm.Requests.AwaitItem(0, limit, s.quit.Load) }
 
 func (s *server) clock(n uint64) {
 	for n > 0 && !s.quit.Load() {
@@ -244,12 +243,11 @@ func (s *server) call(h *serve.Head, p []byte) bool {
 }
 
 func (s *server) hostWrite(bus uint64, p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), serve.CallBytes)
-		if !s.call(&serve.Head{Op: serve.OpWrite, Off: bus}, p[:n]) {
+	for b := range slices.Chunk(p, serve.CallBytes) {
+		if !s.call(&serve.Head{Op: serve.OpWrite, Off: bus}, b) {
 			return
 		}
-		bus, p = bus+uint64(n), p[n:]
+		bus += uint64(len(b))
 	}
 }
 

@@ -49,12 +49,15 @@ type stream struct {
 // is io.EOF between messages.
 func (s *stream) next() (m *message, err error) {
 	s.msg = message{fds: s.msg.fds[:0]}
+	defer func() {
+		if err != nil {
+			s.msg.close()
+		}
+	}()
 	if err := s.fill(s.head[:]); err != nil {
-		s.msg.close()
 		return nil, err
 	}
 	if s.msg.header, err = parseHeader(s.head[:]); err != nil {
-		s.msg.close()
 		return nil, err
 	}
 	n := int(s.msg.Size) - headerSize
@@ -64,7 +67,6 @@ func (s *stream) next() (m *message, err error) {
 			s.buf = append(s.buf[:at], make([]byte, room-at)...)
 		}
 		if err := s.fill(s.buf[at:room]); err != nil {
-			s.msg.close()
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}

@@ -29,6 +29,11 @@ type twinSocket struct {
 	Index     *int `json:"fd_index,omitempty"`
 }
 
+// offer is the text of a version message.
+type offer struct {
+	Capabilities capabilities `json:"capabilities"`
+}
+
 type version struct {
 	Major, Minor uint16
 	Caps         capabilities
@@ -56,9 +61,7 @@ func parseVersion(b []byte) (v version, err error) {
 	if len(text) == 0 {
 		return v, nil
 	}
-	var data struct {
-		Capabilities capabilities `json:"capabilities"`
-	}
+	var data offer
 	if err := json.Unmarshal(text, &data); err != nil {
 		return bad("the capabilities are no such JSON object: " + err.Error())
 	}
@@ -67,9 +70,7 @@ func parseVersion(b []byte) (v version, err error) {
 }
 
 func (v version) body() ([]byte, error) {
-	text, err := json.Marshal(struct {
-		Capabilities capabilities `json:"capabilities"`
-	}{v.Caps})
+	text, err := json.Marshal(offer{v.Caps})
 	if err != nil {
 		return nil, fmt.Errorf("vfiouser: version: %w", err)
 	}
