@@ -156,6 +156,7 @@ type counted struct {
 	sum       hash.Hash
 	n, pieces uint64
 	b         []byte
+	err       error // the first one; numbers are 0 and bytes nil from then on
 }
 
 func (c *counted) ReadByte() (byte, error) {
@@ -169,22 +170,29 @@ func (c *counted) ReadByte() (byte, error) {
 }
 
 // The buffer grows with the input, so a wrong length costs nothing.
-func (c *counted) bytes(n uint64) ([]byte, error) {
-	if n > maxBytes || c.n+n > maxBytes {
-		return nil, fmt.Errorf("it unpacks to more than %d B", maxBytes)
+func (c *counted) bytes(n uint64) []byte {
+	if c.err == nil && (n > maxBytes || c.n+n > maxBytes) {
+		c.err = fmt.Errorf("it unpacks to more than %d B", maxBytes)
+	}
+	if c.err != nil {
+		return nil
 	}
 	var b bytes.Buffer
 	got, err := io.CopyN(io.MultiWriter(&b, c.sum), c.r, int64(n))
 	c.n += uint64(got)
-	if err != nil {
-		return nil, noEOF(err)
-	}
-	return b.Bytes(), nil
+	c.err = noEOF(err)
+	return b.Bytes()
 }
 
-func (c *counted) varint() (uint64, error) {
+func (c *counted) varint() uint64 {
+	if c.err != nil {
+		return 0
+	}
 	v, err := binary.ReadUvarint(c)
-	return v, noEOF(err)
+	if c.err = noEOF(err); err != nil {
+		return 0
+	}
+	return v
 }
 
 func noEOF(err error) error {
@@ -209,13 +217,9 @@ func readStream(r io.Reader) (*Session, error) {
 		}
 		switch Kind(kind) {
 		case kindBlob:
-			n, err := c.varint()
-			if err != nil {
-				return nil, err
-			}
-			p, err := c.bytes(n)
-			if err != nil {
-				return nil, err
+			p := c.bytes(c.varint())
+			if c.err != nil {
+				return nil, c.err
 			}
 			if blobs == nil {
 				s.Target = string(p)
@@ -237,9 +241,9 @@ func readStream(r io.Reader) (*Session, error) {
 }
 
 func (c *counted) end(z *gzip.Reader, events int) error {
-	n, err := c.varint()
-	if err != nil {
-		return err
+	n := c.varint()
+	if c.err != nil {
+		return c.err
 	}
 	want := c.sum.Sum(nil)
 	sum := make([]byte, sha256.Size)
@@ -265,54 +269,32 @@ func (e *Event) read(c *counted, blobs [][]byte) error {
 	var refs [3]uint64
 	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &refs[0], &refs[1],
 		&refs[2], &e.Errno} {
-		var err error
-		if *f, err = c.varint(); err != nil {
-			return err
-		}
+		*f = c.varint()
 	}
-	if request > 1<<32-1 {
+	if c.err == nil && request > 1<<32-1 {
 		return fmt.Errorf("request %#x", request)
 	}
 	e.Request = uint32(request)
-	var text []byte
-	for i, to := range []*[]byte{&e.In, &e.Data, &text} {
-		var err error
-		if *to, err = reference(blobs, refs[i]); err != nil {
-			return err
-		}
-	}
-	e.Text = string(text)
+	e.In, e.Data, e.Text = c.blob(blobs, refs[0]), c.blob(blobs, refs[1]), string(c.blob(blobs, refs[2]))
 	for _, l := range []*[]Delta{&e.Host, &e.Device} {
-		n, err := c.varint()
-		if err != nil {
-			return err
-		}
+		n := c.varint()
 		if c.pieces += n; n > maxEvents || c.pieces > maxEvents {
 			return fmt.Errorf("it has more than %d pieces of memory", maxEvents)
 		}
-		for range n {
-			var d Delta
-			var ref uint64
-			for _, f := range []*uint64{&d.Pin, &d.Off, &ref} {
-				if *f, err = c.varint(); err != nil {
-					return err
-				}
-			}
-			if d.Data, err = reference(blobs, ref); err != nil {
-				return err
-			}
-			*l = append(*l, d)
+		for i := uint64(0); i < n && c.err == nil; i++ {
+			*l = append(*l, Delta{Pin: c.varint(), Off: c.varint(), Data: c.blob(blobs, c.varint())})
 		}
 	}
-	return nil
+	return c.err
 }
 
-func reference(blobs [][]byte, n uint64) ([]byte, error) {
+func (c *counted) blob(blobs [][]byte, n uint64) []byte {
 	switch {
-	case n == 0:
-		return nil, nil
+	case n == 0 || c.err != nil:
+		return nil
 	case n > uint64(len(blobs)):
-		return nil, fmt.Errorf("it refers to blob %d, there are %d so far", n-1, len(blobs))
+		c.err = fmt.Errorf("it refers to blob %d, there are %d so far", n-1, len(blobs))
+		return nil
 	}
-	return blobs[n-1], nil
+	return blobs[n-1]
 }

@@ -161,11 +161,9 @@ func (p *Player) playChangeLocked(got *Event, same func(want *Event) bool) *Even
 	}
 	switch {
 	case i < 0, i != next && !f.mayOvertake(i), got.Kind == KindClose && !f.allOf(got.File, i):
-		p.stopAt(got, f.before(), next)
-		return nil
+		return p.stopAt(got, f.before(), next)
 	case !same(&f.events[i]):
-		p.stopAt(got, &f.events[i], i)
-		return nil
+		return p.stopAt(got, &f.events[i], i)
 	}
 	want := &f.events[i]
 	if !p.checkWrites(got, want, i, i == next) {
@@ -300,8 +298,7 @@ func (p *Player) playQueryLocked(got *Event) *Event {
 		if f.waited > idleAfter {
 			return got
 		}
-		p.stopAt(got, f.before(), f.next())
-		return nil
+		return p.stopAt(got, f.before(), f.next())
 	}
 	// A newer answer replaces polls[0], unless it follows the next required event.
 	last, next := f.last(), f.next()

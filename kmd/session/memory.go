@@ -55,6 +55,19 @@ func newRegion(host, device []byte) *region {
 	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
 }
 
+// attachBuffer makes the host's memory for a buffer of the driver; device is nil in a playback.
+// The device's contents count as its writes.
+func (m *memory) attachBuffer(p *pin, size int, device []byte) (*region, error) {
+	mem, end, err := anonymous(size)
+	if err != nil {
+		return nil, err
+	}
+	r := newRegion(mem, device)
+	r.end = func(bool) error { return end() }
+	m.attach(p, r)
+	return r, nil
+}
+
 // pages tracks which pages of a memory were ever used.
 type pages struct {
 	all  bool // treat all as used
@@ -122,8 +135,7 @@ func (m *memory) recordable(va, size uint64) (in *region, at uint64, ok bool) {
 }
 
 // With restore the host gets the device's memory back.
-func (m *memory) drop(i int, restore bool) (err error) {
-	p := m.pins[i]
+func (m *memory) drop(p *pin, restore bool) (err error) {
 	r := p.region
 	if r == nil {
 		return nil
@@ -142,9 +154,9 @@ func (m *memory) drop(i int, restore bool) (err error) {
 
 func (m *memory) dropFile(file uint64) error {
 	var errs []error
-	for i, p := range m.pins {
+	for _, p := range m.pins {
 		if p.file == file && p.va != 0 {
-			errs = append(errs, m.drop(i, false))
+			errs = append(errs, m.drop(p, false))
 		}
 	}
 	return errors.Join(errs...)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -121,8 +120,7 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	}
 	want := p.playQueryLocked(got)
 	if want != nil && want != got && !same(want) {
-		p.stopAt(got, want, p.follow.next())
-		return nil
+		return p.stopAt(got, want, p.follow.next())
 	}
 	return want
 }
@@ -133,14 +131,12 @@ func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 		got.Host = p.mem.fromHost()
 	}
 	if p.next == len(p.s.Events) {
-		p.stopAt(got, nil, p.next)
-		return nil
+		return p.stopAt(got, nil, p.next)
 	}
 	want := &p.s.Events[p.next]
 	if want.Kind != got.Kind || want.File != got.File || want.Map != got.Map || !sameDeltas(want.Host, got.Host) || !same(want) ||
 		!p.mem.apply(want.Device) {
-		p.stopAt(got, want, p.next)
-		return nil
+		return p.stopAt(got, want, p.next)
 	}
 	p.next++
 	for p.next < len(p.s.Events) && p.s.Events[p.next].Kind == KindDevice && p.mem.apply(p.s.Events[p.next].Device) {
@@ -169,13 +165,14 @@ func (p *Player) whenQuiet() {
 	p.arrivesLocked(false, true)
 }
 
-func (p *Player) stopAt(got, want *Event, index int) {
+// stopAt ends the playback. It returns nil, as eventLocked does for a difference.
+func (p *Player) stopAt(got, want *Event, index int) *Event {
 	p.quiet.Stop()
 	d := &DifferenceError{Index: index, Site: site()}
 	if want == nil {
 		d.Got = got.String()
 		p.diff = d
-		return
+		return nil
 	}
 	w, g := *want, *got
 	w.Device, w.Errno, w.Text = nil, 0, ""
@@ -185,10 +182,7 @@ func (p *Player) stopAt(got, want *Event, index int) {
 	if w.Kind == KindIoctl || w.Kind == KindRead {
 		w.Data = nil
 	}
-	if w.Kind != g.Kind {
-		w.Host, g.Host = nil, nil
-	}
-	if sameDeltas(w.Host, g.Host) {
+	if w.Kind != g.Kind || sameDeltas(w.Host, g.Host) {
 		w.Host, g.Host = nil, nil
 	} else {
 		d.Where = "host memory at " + firstDelta(w.Host, g.Host)
@@ -201,6 +195,7 @@ func (p *Player) stopAt(got, want *Event, index int) {
 	}
 	d.Want, d.Got = w.String(), g.String()
 	p.diff = d
+	return nil
 }
 
 func firstByte(a, b []byte) int {
@@ -297,7 +292,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	})
 	if req == kabi.IoctlUnpinPages {
 		if n, ok := p.mem.unpinned(f.n, arg); ok {
-			_ = p.mem.drop(n, false) // the memory is the host's own
+			_ = p.mem.drop(p.mem.pins[n], false) // the memory is the host's own
 		}
 		if want != nil && want.Errno == uint64(syscall.ENODEV) {
 			_ = p.mem.dropFile(f.n) // as in the recording
@@ -327,11 +322,10 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 func (p *Player) pinned(file uint64, arg []byte) {
 	va, size := pinRange(arg)
 	in, at, ok := p.mem.recordable(va, size)
-	if !ok {
-		p.mem.add(&pin{file: file, va: va}, nil)
-		return
-	}
-	if in == nil {
+	switch {
+	case !ok:
+		in, at = nil, 0
+	case in == nil:
 		in = whole(va, size)
 	}
 	p.mem.add(&pin{file: file, va: va, at: at}, in)
@@ -345,20 +339,16 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	buffer := p.mem.buffer(f.n, offset)
 	var mem []byte
 	if buffer != nil {
-		var end func() error
-		var err error
-		if mem, end, err = anonymous(length); err != nil {
+		host, err := p.mem.attachBuffer(buffer, length, nil)
+		if err != nil {
 			return seam.Mapping{}, err
 		}
-		r := newRegion(mem, nil)
-		r.end = func(bool) error { return end() }
-		p.mem.attach(buffer, r)
-		got.Value = 1
+		mem, got.Value = host.host, 1
 	}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
 	if err := p.answer(want); err != nil {
 		if buffer != nil {
-			err = errors.Join(err, p.mem.drop(slices.Index(p.mem.pins, buffer), false))
+			err = errors.Join(err, p.mem.drop(buffer, false))
 		}
 		return seam.Mapping{}, err
 	}
@@ -382,7 +372,7 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	want := p.eventLocked(&got, anyEvent)
 	var err error
 	if buffer != nil {
-		err = p.mem.drop(slices.Index(p.mem.pins, buffer), false)
+		err = p.mem.drop(buffer, false)
 	}
 	return errors.Join(p.answer(want), err)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -240,11 +239,7 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 			return fmt.Errorf("session: record: memory to be pinned can't be watched: %w", err)
 		}
 	}
-	moved := bytes.Clone(arg)
-	setAddress(e.Request, moved, addressOf(in.device)+at)
-	r.changeLocked(e, func() { do(moved) })
-	setAddress(e.Request, moved, va)
-	copy(arg, moved)
+	r.moveLocked(e, arg, addressOf(in.device)+at, va, do)
 	switch {
 	case e.answer() == nil:
 		r.mem.add(&pin{file: f.n, va: va, at: at}, in)
@@ -255,6 +250,15 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	return nil
 }
 
+// moveLocked asks the driver with the address of the device's memory in place of the host's.
+func (r *Recorder) moveLocked(e *Event, arg []byte, device, host uint64, do func(arg []byte)) {
+	moved := bytes.Clone(arg)
+	setAddress(e.Request, moved, device)
+	r.changeLocked(e, func() { do(moved) })
+	setAddress(e.Request, moved, host)
+	copy(arg, moved)
+}
+
 func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r := f.r
 	n, ok := r.mem.unpinned(f.n, arg)
@@ -263,13 +267,9 @@ func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 		return
 	}
 	p := r.mem.pins[n]
-	moved := bytes.Clone(arg)
-	setAddress(e.Request, moved, addressOf(p.region.device)+p.at)
-	r.changeLocked(e, func() { do(moved) })
-	setAddress(e.Request, moved, p.va)
-	copy(arg, moved)
+	r.moveLocked(e, arg, addressOf(p.region.device)+p.at, p.va, do)
 	// The host may unmap the memory now, whatever the answer; its copy has the same bytes.
-	_ = r.mem.drop(n, true)
+	_ = r.mem.drop(p, true)
 	if e.Errno == uint64(syscall.ENODEV) {
 		_ = r.mem.dropFile(f.n) // the host won't unpin the rest of a lost device's memory
 	}
@@ -317,14 +317,10 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 }
 
 func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
-	mem, end, err := anonymous(len(m.Mem))
+	r, err := f.r.mem.attachBuffer(p, len(m.Mem), m.Mem)
 	if err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
-	r := &region{host: mem, device: m.Mem, seen: make([]byte, len(mem)),
-		used: [2]pages{{all: true}, {all: true}}} // its contents count as the device's writes
-	r.end = func(bool) error { return end() }
-	f.r.mem.attach(p, r)
 	f.r.quiet.Reset(hostQuiet)
 	return r, nil
 }
@@ -341,7 +337,7 @@ func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapp
 		}
 		record(&e, func() {
 			if buffer != nil {
-				err = r.mem.drop(slices.Index(r.mem.pins, buffer), false)
+				err = r.mem.drop(buffer, false)
 			}
 			err = errors.Join(err, unmap())
 			e.failed(err)

@@ -46,7 +46,7 @@ func TestUsedPages(t *testing.T) {
 		}
 	}
 	before := bytes.Clone(mem)
-	if err := m.drop(0, true); err != nil || !bytes.Equal(mem, before) {
+	if err := m.drop(m.pins[0], true); err != nil || !bytes.Equal(mem, before) {
 		t.Errorf("joined: %v, the same bytes %v", err, bytes.Equal(mem, before))
 	}
 	mem[0] = 1 // it can be used
