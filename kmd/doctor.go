@@ -26,11 +26,11 @@ const (
 
 // Check is the result of one check.
 type Check struct {
-	Name   string
-	Device string // the card, "" for a check of the machine
-	Status Status
-	Found  string
-	Fix    string // what to do, "" if nothing
+	Name   string `json:"name"`
+	Device string `json:"device,omitempty"` // the card, "" for a check of the machine
+	Status Status `json:"status"`
+	Found  string `json:"found"`
+	Fix    string `json:"fix"` // what to do, "" if nothing
 }
 
 const doctorWindows = 8

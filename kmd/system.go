@@ -146,9 +146,9 @@ func (s System) PCICards() []string {
 
 // Holder is a process that has a device open.
 type Holder struct {
-	PID   int
-	Name  string // as in ps, "" if unknown
-	Files int    // how often the process has the device open
+	PID   int    `json:"pid"`
+	Name  string `json:"name,omitempty"` // as in ps, "" if unknown
+	Files int    `json:"files"`          // how often the process has the device open
 }
 
 func (h Holder) String() string {

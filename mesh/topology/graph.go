@@ -34,7 +34,10 @@ type Chip struct {
 }
 
 // End is an Ethernet channel of a chip of a Graph.
-type End struct{ Chip, Channel int }
+type End struct {
+	Chip    int `json:"chip"`
+	Channel int `json:"channel"`
+}
 
 // Port is an Ethernet tile and its link.
 type Port struct {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,11 +81,8 @@ func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	case 0:
 		return nil, fmt.Errorf("%w: this machine has no card with a device node: reprise doctor says why", kmd.ErrNoDevice)
 	}
-	var names []string
-	for _, c := range cards {
-		names = append(names, c.BDF)
-	}
-	return nil, fmt.Errorf("this machine has several cards: say which with --device: %s", strings.Join(names, ", "))
+	return nil, fmt.Errorf("this machine has several cards: say which with --device: %s",
+		cli.List(cards, func(c kmd.Card) string { return c.BDF }))
 }
 
 func cards(ctx context.Context, name string) ([]kmd.Card, error) {
@@ -126,7 +124,7 @@ type cardJSON struct {
 	Harvesting  *harvestingJSON `json:"harvested,omitempty"`
 	NUMANode    *int            `json:"numa_node,omitempty"`
 	IOMMU       string          `json:"iommu"`
-	Holders     []holderJSON    `json:"holders"`
+	Holders     []kmd.Holder    `json:"holders"`
 	Problem     string          `json:"problem,omitempty"`
 }
 
@@ -136,38 +134,21 @@ type harvestingJSON struct {
 	Ethernet uint32 `json:"ethernet"`
 }
 
-type holderJSON struct {
-	PID   int    `json:"pid"`
-	Name  string `json:"name,omitempty"`
-	Files int    `json:"files"`
-}
-
-func toJSON(c *kmd.Card) cardJSON {
-	number := func(r kmd.Reading) *float64 {
-		if !r.OK {
-			return nil
-		}
-		return &r.Value
-	}
+func toJSON(c kmd.Card) cardJSON {
+	number := func(r kmd.Reading) *float64 { return present(r.Value, r.OK) }
 	j := cardJSON{Node: c.Node, PCI: c.BDF, Serial: c.Serial, ASIC: c.ASIC, Board: c.Board,
 		PCIID:       fmt.Sprintf("%04x:%04x", c.Vendor, c.Device),
 		SubsystemID: fmt.Sprintf("%04x:%04x", c.SubsystemVendor, c.SubsystemDevice),
 		Driver:      c.Driver, Firmware: c.Firmware, AICLK: number(c.AICLK), AXICLK: number(c.AXICLK),
 		Temperature: number(c.Temperature), Power: number(c.Power), Current: number(c.Current), Voltage: number(c.Voltage),
-		Heartbeat: number(c.Heartbeat), IOMMU: c.IOMMU.String(), Holders: []holderJSON{}}
+		Heartbeat: number(c.Heartbeat), NUMANode: present(c.NUMANode, c.NUMANode >= 0), IOMMU: c.IOMMU.String(),
+		// This process lists the card and doesn't use it.
+		Holders: slices.DeleteFunc(append([]kmd.Holder{}, c.Holders...), func(h kmd.Holder) bool { return h.PID == os.Getpid() })}
 	if c.Arch != 0 {
 		j.Arch = c.Arch.String()
 	}
-	if c.NUMANode >= 0 {
-		j.NUMANode = &c.NUMANode
-	}
-	for _, h := range c.Holders {
-		if h.PID != os.Getpid() { // this process lists the card and doesn't use it
-			j.Holders = append(j.Holders, holderJSON{h.PID, h.Name, h.Files})
-		}
-	}
 	if h := c.Harvesting; h != nil {
-		j.Harvesting = &harvestingJSON{h.Tensix, h.DRAM, h.Ethernet}
+		j.Harvesting = (*harvestingJSON)(h)
 		if m, err := chip.New(c.Arch, *h); err != nil {
 			j.Problem = err.Error()
 		} else {
@@ -179,6 +160,14 @@ func toJSON(c *kmd.Card) cardJSON {
 		j.Problem = problem(c.Problem)
 	}
 	return j
+}
+
+// present returns nil for what isn't known, which JSON leaves out.
+func present[T any](v T, known bool) *T {
+	if !known {
+		return nil
+	}
+	return &v
 }
 
 // problem leaves out the device.
@@ -206,10 +195,7 @@ func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	out := struct {
 		Devices []cardJSON `json:"devices"`
-	}{[]cardJSON{}}
-	for i := range l {
-		out.Devices = append(out.Devices, toJSON(&l[i]))
-	}
+	}{cli.Map(l, toJSON)}
 	return s.Print(c.JSON, out, func(w cli.Text) { printCards(w, out.Devices) })
 }
 
@@ -226,7 +212,7 @@ func printCards(w cli.Text, all []cardJSON) {
 			grid = fmt.Sprintf("%dx%d", d.Workers.Width, d.Workers.Height)
 		}
 		t.Row(d.PCI, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
-			cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, holderNames(d.Holders))
+			cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, cli.List(d.Holders, holderName))
 		if d.Problem != "" {
 			notes += d.PCI + ": " + d.Problem + "\n"
 		}
@@ -235,16 +221,11 @@ func printCards(w cli.Text, all []cardJSON) {
 	w.F("%s", notes)
 }
 
-func holderNames(l []holderJSON) string {
-	var names []string
-	for _, h := range l {
-		if h.Name == "" {
-			names = append(names, fmt.Sprint(h.PID))
-		} else {
-			names = append(names, fmt.Sprintf("%s (%d)", h.Name, h.PID))
-		}
+func holderName(h kmd.Holder) string {
+	if h.Name == "" {
+		return fmt.Sprint(h.PID)
 	}
-	return list(names)
+	return fmt.Sprintf("%s (%d)", h.Name, h.PID)
 }
 
 // InfoCmd prints all about a card.
@@ -296,32 +277,24 @@ func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) {
-	card := kmd.Inspect(ctx, t)
-	out := &infoJSON{cardJSON: toJSON(&card), Mappings: []mappingJSON{}, Locks: []string{}}
-	p := d.Params()
+	p, out := d.Params(), &infoJSON{cardJSON: toJSON(kmd.Inspect(ctx, t))}
 	for _, w := range p.Windows {
 		if k := p.BAR.KernelWindow; k >= w.First && k < w.First+w.Count {
 			w.Count-- // the driver's own
 		}
 		out.Windows = append(out.Windows, windowJSON{w.Size, w.Count})
 	}
-	for _, f := range features {
-		out.Features = append(out.Features, featureJSON{f.String(), d.Has(f)})
-	}
+	out.Features = cli.Map(features, func(f kmd.Feature) featureJSON { return featureJSON{f.String(), d.Has(f)} })
 	maps, err := d.Mappings()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range maps {
-		out.Mappings = append(out.Mappings, mappingJSON{m.BAR, m.Caching.String(), m.Size})
-	}
+	out.Mappings = cli.Map(maps, func(m kmd.BARMapping) mappingJSON { return mappingJSON{m.BAR, m.Caching.String(), m.Size} })
 	locks, err := d.Locks()
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range locks {
-		out.Locks = append(out.Locks, l.Index.String())
-	}
+	out.Locks = cli.Map(locks, func(l kmd.LockState) string { return l.Index.String() })
 	return out, nil
 }
 
@@ -355,25 +328,19 @@ func (i *infoJSON) print(out cli.Text) {
 	if i.NUMANode != nil {
 		t.Row("Memory node", fmt.Sprint(*i.NUMANode))
 	}
-	var names []string
-	for _, x := range i.Windows {
-		names = append(names, fmt.Sprintf("%d of %s", x.Count, humanize.IBytes(x.Size)))
-	}
-	t.Row("Windows", strings.Join(names, ", "))
-	names = nil
-	for _, m := range i.Mappings {
-		names = append(names, fmt.Sprintf("BAR %d %s %s", m.BAR, m.Caching, humanize.IBytes(m.Size)))
-	}
-	t.Row("Mappings", list(names))
-	names = nil
+	t.Row("Windows", cli.List(i.Windows, func(x windowJSON) string { return fmt.Sprintf("%d of %s", x.Count, humanize.IBytes(x.Size)) }))
+	t.Row("Mappings", cli.List(i.Mappings, func(m mappingJSON) string {
+		return fmt.Sprintf("BAR %d %s %s", m.BAR, m.Caching, humanize.IBytes(m.Size))
+	}))
+	var offers []string
 	for _, f := range i.Features {
 		if f.Has {
-			names = append(names, f.Name)
+			offers = append(offers, f.Name)
 		}
 	}
-	t.Row("Driver offers", list(names))
+	t.Row("Driver offers", list(offers))
 	t.Row("Held locks", list(i.Locks))
-	t.Row("Open by", holderNames(i.Holders))
+	t.Row("Open by", cli.List(i.Holders, holderName))
 	if i.Problem != "" {
 		t.Row("Problem", i.Problem)
 	}
@@ -408,24 +375,18 @@ func (DoctorCmd) Help() string {
 
 // Run makes the checks.
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
-	var l []kmd.Check
 	if c.Device == "" {
-		l = kmd.Host().Diagnose(ctx)
-	} else {
-		t, err := findCard(ctx, c.Device)
-		if err != nil {
-			return err
-		}
-		l = kmd.DiagnoseTarget(ctx, t)
-		for i := range l { // as the user calls it
-			l[i].Fix = strings.ReplaceAll(l[i].Fix, "--device "+t.String(), "--device "+c.Device)
-		}
+		return s.PrintChecks(c.JSON, kmd.Host().Diagnose(ctx))
 	}
-	var checks []cli.Check
-	for _, k := range l {
-		checks = append(checks, cli.Check{Name: k.Name, Device: k.Device, Status: k.Status, Found: k.Found, Fix: k.Fix})
+	t, err := findCard(ctx, c.Device)
+	if err != nil {
+		return err
 	}
-	return s.PrintChecks(c.JSON, checks)
+	l := kmd.DiagnoseTarget(ctx, t)
+	for i := range l { // as the user calls it
+		l[i].Fix = strings.ReplaceAll(l[i].Fix, "--device "+t.String(), "--device "+c.Device)
+	}
+	return s.PrintChecks(c.JSON, l)
 }
 
 // ResetCmd resets a card.
@@ -447,7 +408,7 @@ type resetJSON struct {
 	Mode    string       `json:"mode"`
 	Seconds float64      `json:"seconds"`
 	Read    bool         `json:"verified"` // the card was opened and read
-	Losers  []holderJSON `json:"losers"`
+	Losers  []kmd.Holder `json:"losers"`
 }
 
 // Run resets the card.
@@ -468,26 +429,20 @@ func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 	var held *kmd.HeldError
 	switch {
 	case errors.As(err, &held):
-		var names []string
-		for _, h := range held.Holders {
-			names = append(names, h.String())
-		}
-		return fmt.Errorf("reset: %s is open by %s; end them, or take the card from them with --force", t, strings.Join(names, ", "))
+		return fmt.Errorf("reset: %s is open by %s; end them, or take the card from them with --force", t,
+			cli.List(held.Holders, kmd.Holder.String))
 	case err != nil:
 		return err
 	}
 	out := resetJSON{PCI: r.BDF, Node: r.Node, Arch: r.Arch.String(), Mode: r.Mode.String(), Seconds: r.Duration.Seconds(),
-		Read: r.Harvesting != nil, Losers: []holderJSON{}}
-	for _, h := range r.Losers {
-		out.Losers = append(out.Losers, holderJSON{h.PID, h.Name, h.Files})
-	}
+		Read: r.Harvesting != nil, Losers: append([]kmd.Holder{}, r.Losers...)}
 	return s.Print(c.JSON, out, func(w cli.Text) { out.print(w, r.Duration) })
 }
 
 func (r *resetJSON) print(w cli.Text, d time.Duration) {
 	lost := ""
 	if len(r.Losers) > 0 {
-		lost = ", lost for " + holderNames(r.Losers)
+		lost = ", lost for " + cli.List(r.Losers, holderName)
 	}
 	if r.Read {
 		w.F("%s (%s): reset in %v and answering at %s%s\n", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
@@ -501,6 +456,8 @@ type TopologyCmd struct {
 	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
 	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
 	cli.AsJSON
+
+	machine *target.Machine // nil for this one
 }
 
 // Help is shown by --help.
@@ -508,32 +465,20 @@ func (TopologyCmd) Help() string {
 	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
 }
 
-func (c *TopologyCmd) machine() (*target.Machine, error) {
-	return cli.ParseMachine("--device", c.Device)
-}
-
 // Validate checks the flags.
 func (c *TopologyCmd) Validate() (err error) {
 	if c.Device != "" {
-		_, err = c.machine()
+		c.machine, err = cli.ParseMachine("--device", c.Device)
 	}
 	return err
 }
 
 func (c *TopologyCmd) targets(ctx context.Context) ([]kmd.Target, func() error, error) {
-	if c.Device != "" {
-		m, err := c.machine()
-		if err != nil {
-			return nil, nil, err
-		}
-		return m.Open()
+	if c.machine != nil {
+		return c.machine.Open()
 	}
 	cards, err := kmd.Host().List(ctx)
-	var l []kmd.Target
-	for _, card := range cards {
-		l = append(l, kmd.Path(card.Node))
-	}
-	return l, func() error { return nil }, err
+	return cli.Map(cards, func(c kmd.Card) kmd.Target { return kmd.Path(c.Node) }), func() error { return nil }, err
 }
 
 // Run asks the chips and prints what they say.
@@ -573,52 +518,41 @@ type topologyJSON struct {
 
 // Unknown fields are absent.
 type topologyChipJSON struct {
-	Name     string   `json:"name"`
-	PCI      string   `json:"pci,omitempty"`
-	Node     string   `json:"node,omitempty"`
-	Serial   string   `json:"serial,omitempty"`
-	ASIC     string   `json:"asic,omitempty"`
-	Location int      `json:"location"`
-	Place    *[2]int  `json:"place,omitempty"`
-	Behind   *endJSON `json:"behind,omitempty"`
-	Up       int      `json:"links_up"`
-	Problem  string   `json:"problem,omitempty"`
-}
-
-type endJSON struct {
-	Chip    int `json:"chip"`
-	Channel int `json:"channel"`
+	Name     string        `json:"name"`
+	PCI      string        `json:"pci,omitempty"`
+	Node     string        `json:"node,omitempty"`
+	Serial   string        `json:"serial,omitempty"`
+	ASIC     string        `json:"asic,omitempty"`
+	Location int           `json:"location"`
+	Place    *[2]int       `json:"place,omitempty"`
+	Behind   *topology.End `json:"behind,omitempty"`
+	Up       int           `json:"links_up"`
+	Problem  string        `json:"problem,omitempty"`
 }
 
 type topologyLinkJSON struct {
-	A     endJSON `json:"a"`
-	B     endJSON `json:"b"`
-	State string  `json:"state"`
+	A     topology.End `json:"a"`
+	B     topology.End `json:"b"`
+	State string       `json:"state"`
 }
 
 func graphJSON(g *topology.Graph) topologyJSON {
-	out := topologyJSON{Chips: []topologyChipJSON{}, Links: []topologyLinkJSON{}, Degraded: append([]string{}, g.Degraded()...)}
+	out := topologyJSON{Chips: []topologyChipJSON{}, Degraded: append([]string{}, g.Degraded()...),
+		Links: cli.Map(g.Links, func(l topology.Link) topologyLinkJSON { return topologyLinkJSON{l.A, l.B, l.State.String()} })}
 	if g.Arch != 0 {
 		out.Arch = g.Arch.String()
 	}
-	for i := range g.Chips {
-		c := &g.Chips[i]
+	for i, c := range g.Chips {
 		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location,
-			Up: upLinks(g, i)}
+			Behind: c.Gateway, Up: upLinks(g, i)}
 		// On Wormhole (0,0) is a place too, known along with the chip's identity.
 		if c.Place != (remote.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
-		}
-		if c.Gateway != nil {
-			j.Behind = &endJSON{c.Gateway.Chip, c.Gateway.Channel}
 		}
 		if c.Problem != nil {
 			j.Problem = c.Problem.Error()
 		}
 		out.Chips = append(out.Chips, j)
-	}
-	for _, l := range g.Links {
-		out.Links = append(out.Links, topologyLinkJSON{endJSON{l.A.Chip, l.A.Channel}, endJSON{l.B.Chip, l.B.Channel}, l.State.String()})
 	}
 	return out
 }
@@ -638,8 +572,7 @@ func printGraph(w cli.Text, g *topology.Graph) {
 	}
 	t := w.Table(0)
 	t.Row("CHIP", "WHERE", "SERIAL", "ASIC", "LINKS UP", "TO")
-	for i := range g.Chips {
-		c := &g.Chips[i]
+	for i, c := range g.Chips {
 		var to []string
 		near := g.Neighbors(i)
 		for j := range g.Chips {

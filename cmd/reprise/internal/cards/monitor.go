@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"net"
 	"net/http"
@@ -74,18 +75,17 @@ func (c *MonitorCmd) look() func() (*MonitorReport, error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		r.each(func(_ *monitorDevice, p *monitorProcess) {
+		for _, p := range r.processes() {
 			a := cmp.Or(p.Activity, &monitorActivity{})
 			if old, ok := seen[p.Log]; ok {
 				if a.Samples < old.Samples+5 {
 					a.Recent = old.Recent
-					return
+					continue
 				}
-				s := share(a.Busy-old.Busy, (a.Samples-old.Samples)*a.Workers)
-				a.Recent = &s
+				a.Recent = new(share(a.Busy-old.Busy, (a.Samples-old.Samples)*a.Workers))
 			}
 			seen[p.Log] = *a
-		})
+		}
 		return r, nil
 	}
 }
@@ -204,21 +204,15 @@ func (d *monitorDevice) label() string {
 
 // newMonitorReport merges the logs of a card.
 func newMonitorReport(s *usage.Snapshot) *MonitorReport {
-	r := &MonitorReport{Time: s.Time, Dead: s.Dead, Devices: []monitorDevice{}, Problems: []string{}}
-	for _, p := range s.Problems {
-		r.Problems = append(r.Problems, p.Error())
-	}
+	r := &MonitorReport{Time: s.Time, Dead: s.Dead, Devices: []monitorDevice{}, Problems: cli.Map(s.Problems, error.Error)}
 	cards := map[string]int{} // index in r.Devices by PCI address
 	for _, e := range s.Entries {
 		d := e.Device
 		i, ok := cards[d.PCI]
 		if !ok || d.Emulated || d.PCI == "" {
 			i = len(r.Devices)
-			r.Devices = append(r.Devices, monitorDevice{Name: d.Name, PCI: d.PCI, Serial: d.Serial, Arch: d.Arch, Emulated: d.Emulated,
-				Memory: []monitorTotal{}})
-			if d.NUMANode >= 0 {
-				r.Devices[i].NUMANode = &d.NUMANode
-			}
+			r.Devices = append(r.Devices, monitorDevice{Name: d.Name, PCI: d.PCI, Serial: d.Serial, Arch: d.Arch,
+				NUMANode: present(d.NUMANode, d.NUMANode >= 0), Emulated: d.Emulated, Memory: []monitorTotal{}})
 			if !d.Emulated {
 				cards[d.PCI] = i
 			}
@@ -287,7 +281,7 @@ func (r *MonitorReport) print(w cli.Text) {
 	} else {
 		t := w.Table(0)
 		t.Row("DEVICE", "PID", "COMMAND", "USER", "KIND", "ALLOCATED", "CAPACITY", "USE", "PEAK", "EXTENTS")
-		r.each(func(d *monitorDevice, p *monitorProcess) {
+		for d, p := range r.processes() {
 			for _, m := range p.Memory {
 				if m.Capacity == 0 && m.Allocated == 0 {
 					continue // the device was opened without it
@@ -295,7 +289,7 @@ func (r *MonitorReport) print(w cli.Text) {
 				t.Row(d.label(), p.id(), cli.Dash(p.Command), p.User, m.Kind, humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity),
 					percent(share(m.Allocated, m.Capacity)), humanize.IBytes(m.Peak), m.Extents)
 			}
-		})
+		}
 		t.Flush()
 		r.printActivity(w)
 	}
@@ -307,9 +301,9 @@ func (r *MonitorReport) print(w cli.Text) {
 func (r *MonitorReport) printActivity(w cli.Text) {
 	t := w.Table(0)
 	head := false
-	r.each(func(d *monitorDevice, p *monitorProcess) {
+	for d, p := range r.processes() {
 		if p.Activity == nil {
-			return
+			continue
 		}
 		if !head {
 			w.F("\n")
@@ -321,8 +315,7 @@ func (r *MonitorReport) printActivity(w cli.Text) {
 		if a.Recent != nil {
 			recent = percent(*a.Recent)
 		}
-		row := []any{d.label(), p.id(), a.Workers, recent, percent(share(a.Busy, a.Samples*a.Workers)),
-			a.Kernels}
+		row := []any{d.label(), p.id(), a.Workers, recent, percent(share(a.Busy, a.Samples*a.Workers)), a.Kernels}
 		for i, q := range p.Queues {
 			t.Row(append(row, i, percent(share(q.FetchIdle, q.Samples)), percent(share(q.FetchBlocked, q.Samples)),
 				percent(share(q.DispatchIdle, q.Samples)), percent(share(q.DispatchBlocked, q.Samples)))...)
@@ -331,7 +324,7 @@ func (r *MonitorReport) printActivity(w cli.Text) {
 		if len(p.Queues) == 0 {
 			t.Row(append(row, "-", "-", "-", "-", "-")...)
 		}
-	})
+	}
 	t.Flush()
 }
 
@@ -448,7 +441,9 @@ func (v *monitorView) status(lines int) string {
 		return s
 	}
 	n := 0
-	v.report.each(func(*monitorDevice, *monitorProcess) { n++ })
+	for range v.report.processes() {
+		n++
+	}
 	return fmt.Sprintf("%s   %s, %s, %s", s, cli.Count(len(v.report.Devices), "device"), cli.Count(n, "log"),
 		v.report.Time.Format(time.TimeOnly))
 }
@@ -571,17 +566,16 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 		{"updates_total", promtext.Counter, "Changes of the memory in use.", func(m *monitorMemory) uint64 { return m.Updates }},
 	} {
 		w.Family("reprise_memory_"+x.name, x.kind, x.help)
-		r.each(func(d *monitorDevice, p *monitorProcess) {
-			for i := range p.Memory {
-				m := &p.Memory[i]
-				w.Uint(x.value(m), p.labels(d, "kind", m.Kind)...)
+		for d, p := range r.processes() {
+			for _, m := range p.Memory {
+				w.Uint(x.value(&m), p.labels(d, "kind", m.Kind)...)
 			}
-		})
+		}
 	}
 	r.activityMetrics(w)
 	w.Family("reprise_process_info", promtext.Gauge, "A device that a process has open.")
 	live := uint64(0)
-	r.each(func(d *monitorDevice, p *monitorProcess) {
+	for d, p := range r.processes() {
 		live++
 		node := ""
 		if d.NUMANode != nil {
@@ -589,11 +583,11 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 		}
 		w.Uint(1, p.labels(d, "name", d.Name, "serial", d.Serial, "arch", d.Arch, "numa_node", node, "emulated",
 			strconv.FormatBool(d.Emulated), "uid", strconv.Itoa(p.UID))...)
-	})
+	}
 	w.Family("reprise_process_open_time_seconds", promtext.Gauge, "When the process opened the device, in seconds since 1970.")
-	r.each(func(d *monitorDevice, p *monitorProcess) {
+	for d, p := range r.processes() {
 		w.Float(float64(p.Opened.UnixMilli())/1e3, p.labels(d)...)
-	})
+	}
 	w.Family("reprise_logs", promtext.Gauge, "Logs by state: live, dead (of a process that is gone and another user's) or unreadable.")
 	w.Uint(live, "state", "live")
 	w.Uint(uint64(r.Dead), "state", "dead")
@@ -612,33 +606,36 @@ func (r *MonitorReport) activityMetrics(w *promtext.Writer) {
 		{"kernels_total", "Kernels that the workers have run, modulo 2^32.", func(a *monitorActivity) uint64 { return a.Kernels }},
 	} {
 		w.Family("reprise_"+x.name, promtext.Counter, x.help)
-		r.each(func(d *monitorDevice, p *monitorProcess) {
+		for d, p := range r.processes() {
 			if p.Activity != nil {
 				w.Uint(x.value(p.Activity), p.labels(d)...)
 			}
-		})
+		}
 	}
 	w.Family("reprise_queue_samples_total", promtext.Counter,
 		"Looks at a command queue's core, by its state: idle (it waits for commands), blocked or working.")
-	r.each(func(d *monitorDevice, p *monitorProcess) {
+	for d, p := range r.processes() {
 		for i, q := range p.Queues {
-			queue := strconv.Itoa(i)
 			put := func(core string, idle, blocked uint64) {
 				works := q.Samples - min(q.Samples, idle+blocked)
-				for i, n := range []uint64{idle, blocked, works} {
-					w.Uint(n, p.labels(d, "queue", queue, "core", core, "state", []string{"idle", "blocked", "working"}[i])...)
+				for k, n := range []uint64{idle, blocked, works} {
+					w.Uint(n, p.labels(d, "queue", strconv.Itoa(i), "core", core, "state", []string{"idle", "blocked", "working"}[k])...)
 				}
 			}
 			put("prefetcher", q.FetchIdle, q.FetchBlocked)
 			put("dispatcher", q.DispatchIdle, q.DispatchBlocked)
 		}
-	})
+	}
 }
 
-func (r *MonitorReport) each(do func(*monitorDevice, *monitorProcess)) {
-	for i := range r.Devices {
-		for j := range r.Devices[i].Processes {
-			do(&r.Devices[i], &r.Devices[i].Processes[j])
+func (r *MonitorReport) processes() iter.Seq2[*monitorDevice, *monitorProcess] {
+	return func(yield func(*monitorDevice, *monitorProcess) bool) {
+		for i := range r.Devices {
+			for j := range r.Devices[i].Processes {
+				if !yield(&r.Devices[i], &r.Devices[i].Processes[j]) {
+					return
+				}
+			}
 		}
 	}
 }

@@ -204,17 +204,8 @@ func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
 	return Print(s.Out, text)
 }
 
-// Check is a check of what programs need, for scripts.
-type Check struct {
-	Name   string     `json:"name"`
-	Device string     `json:"device,omitempty"`
-	Status kmd.Status `json:"status"`
-	Found  string     `json:"found"`
-	Fix    string     `json:"fix"`
-}
-
 // PrintChecks returns an error if a check failed.
-func (s Streams) PrintChecks(asJSON bool, checks []Check) error {
+func (s Streams) PrintChecks(asJSON bool, checks []kmd.Check) error {
 	failed := 0
 	for _, c := range checks {
 		if c.Status == kmd.StatusFailed {
@@ -222,9 +213,9 @@ func (s Streams) PrintChecks(asJSON bool, checks []Check) error {
 		}
 	}
 	err := s.Print(asJSON, struct {
-		OK     bool    `json:"ok"`
-		Checks []Check `json:"checks"`
-	}{failed == 0, append([]Check{}, checks...)}, func(t Text) {
+		OK     bool        `json:"ok"`
+		Checks []kmd.Check `json:"checks"`
+	}{failed == 0, append([]kmd.Check{}, checks...)}, func(t Text) {
 		table, device := t.Table(0), ""
 		for _, c := range checks {
 			if c.Device != device {
@@ -293,6 +284,20 @@ func Count(n int, noun string) string {
 
 // Dash returns a dash for nothing.
 func Dash(s string) string { return cmp.Or(s, "-") }
+
+// Map converts a list; no list becomes an empty one, not null, in JSON.
+func Map[T, U any](list []T, convert func(T) U) []U {
+	out := make([]U, 0, len(list))
+	for _, v := range list {
+		out = append(out, convert(v))
+	}
+	return out
+}
+
+// List joins the texts of values, or returns a dash for none.
+func List[T any](list []T, text func(T) string) string {
+	return Dash(strings.Join(Map(list, text), ", "))
+}
 
 // Unit prints a value if it is known, or else a dash.
 func Unit(v *float64, format string) string {

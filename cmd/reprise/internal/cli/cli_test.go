@@ -19,7 +19,7 @@ import (
 )
 
 func TestChecksWritten(t *testing.T) {
-	checks := []Check{{Name: "driver", Found: "is loaded"}, {Name: "open", Device: "card", Found: "no", Fix: "open it"}}
+	checks := []kmd.Check{{Name: "driver", Found: "is loaded"}, {Name: "open", Device: "card", Found: "no", Fix: "open it"}}
 	writertest.EveryWrite(t, func(w io.Writer) error { return Streams{Out: w}.PrintChecks(false, checks) })
 }
 

@@ -182,11 +182,7 @@ func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	var checks []cli.Check
-	for _, k := range ttnn.Diagnose(ctx, c.Python, os.Getenv("VIRTUAL_ENV"), ttnnLibraries(cache)) {
-		checks = append(checks, cli.Check{Name: k.Name, Status: k.Status, Found: k.Found, Fix: k.Fix})
-	}
-	return s.PrintChecks(c.JSON, checks)
+	return s.PrintChecks(c.JSON, ttnn.Diagnose(ctx, c.Python, os.Getenv("VIRTUAL_ENV"), ttnnLibraries(cache)))
 }
 
 // endPatience bounds the program's end.
