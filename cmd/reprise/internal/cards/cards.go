@@ -182,12 +182,10 @@ func problem(err error) string {
 // LsCmd lists cards.
 type LsCmd struct{ cardFlags }
 
-// Help is shown by --help.
 func (LsCmd) Help() string {
 	return "Cards are named by their PCI address, since numbers of device nodes change."
 }
 
-// Run prints the cards.
 func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	l, err := cards(ctx, c.Device)
 	if err != nil {
@@ -258,7 +256,6 @@ type featureJSON struct {
 var features = []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins, kmd.FeatureExport,
 	kmd.FeatureSMCMessage, kmd.FeatureNOCAccess}
 
-// Run prints the card.
 func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
 	t, err := oneCard(ctx, c.Device)
 	if err != nil {
@@ -368,12 +365,10 @@ func known(l ...reading) string {
 // DoctorCmd finds out why programs can't run.
 type DoctorCmd struct{ cardFlags }
 
-// Help is shown by --help.
 func (DoctorCmd) Help() string {
 	return "Checks the driver, and whether each card can be opened, answers and has what programs need. Each check that fails names one thing to do."
 }
 
-// Run makes the checks.
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	if c.Device == "" {
 		return s.PrintChecks(c.JSON, kmd.Host().Diagnose(ctx))
@@ -396,7 +391,6 @@ type ResetCmd struct {
 	Force bool   `help:"Reset the card although processes have it open."`
 }
 
-// Help is shown by --help.
 func (ResetCmd) Help() string {
 	return "Memory and all state of the card are lost. Afterwards the card must answer. Processes that have it open are named and keep it, unless forced."
 }
@@ -411,7 +405,6 @@ type resetJSON struct {
 	Losers  []kmd.Holder `json:"losers"`
 }
 
-// Run resets the card.
 func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 	mode, err := kmd.ParseResetMode(c.Mode)
 	if err != nil {
@@ -460,12 +453,10 @@ type TopologyCmd struct {
 	machine *target.Machine // nil for this one
 }
 
-// Help is shown by --help.
 func (TopologyCmd) Help() string {
 	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
 }
 
-// Validate checks the flags.
 func (c *TopologyCmd) Validate() (err error) {
 	if c.Device != "" {
 		c.machine, err = cli.ParseMachine("--device", c.Device)

@@ -35,7 +35,6 @@ type InspectCmd struct {
 	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
 }
 
-// Run prints the file.
 func (c *InspectCmd) Run(s cli.Streams) error {
 	f, err := cli.Open(context.Background(), c.File) // readers end with their context
 	if err != nil {
@@ -150,7 +149,6 @@ type StacksCmd struct {
 	cli.AsJSON
 }
 
-// Help is shown by --help.
 func (StacksCmd) Help() string {
 	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
 }
@@ -212,7 +210,6 @@ func openDebugged(ctx context.Context, name string) (*kmd.Device, *chip.Chip, er
 	return cli.OpenChip(ctx, t, kmd.WithoutPower())
 }
 
-// Run prints the stacks.
 func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
 	dev, topo, err := openDebugged(ctx, c.Device)
 	if err != nil {
@@ -292,7 +289,6 @@ type GdbCmd struct {
 	Record    bool     `help:"Record from the start, so that gdb can go backwards. It slows the processors down; the monitor command record switches it."`
 }
 
-// Help is shown by --help.
 func (GdbCmd) Help() string {
 	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
 }
@@ -303,7 +299,6 @@ func (c *GdbCmd) Validate() error {
 	return err
 }
 
-// Run serves one session.
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	dev, topo, err := openDebugged(ctx, c.Device)
 	if err != nil {

@@ -10,5 +10,4 @@ import (
 // without.
 type ServeCmd struct{}
 
-// Run serves the simulator.
 func (ServeCmd) Run() error { return libttsim.Serve() }

@@ -253,7 +253,6 @@ type VmCmd struct {
 	Program []string `arg:"" optional:"" passthrough:"" help:"Program and its arguments, after --: reprise itself, one of this machine, or a command of busybox. A shell if absent."`
 }
 
-// Help is shown by --help.
 func (VmCmd) Help() string {
 	return "Boots a virtual machine that has emulated cards, loads the vendor's driver, runs a program and turns the machine off. Standard output is the program's; the console, with its standard error, is on standard error. Whatever is missing on this machine is named with its Debian package. For x86-64 Linux. " +
 		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
@@ -285,7 +284,6 @@ func (c *VmCmd) machines() (l []chip.Machine, err error) {
 	return l, nil
 }
 
-// Run boots the machine.
 func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	p, release, err := c.program(s)
 	if err != nil {
@@ -493,5 +491,4 @@ const insideCommand = "vm-inside"
 // InsideCmd is the first process of a virtual machine.
 type InsideCmd struct{}
 
-// Run runs what the machine is for.
 func (InsideCmd) Run() error { return inside.Main() }
