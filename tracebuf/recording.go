@@ -201,8 +201,9 @@ func (im *Image) Print(w io.Writer) error { return cq.Print(w, im.Layout, im.Byt
 
 // Extent is what a trace occupies in one DRAM bank.
 type Extent struct {
-	Bank       int
-	Start, End uint64 // addresses in the bank
+	Bank  int    `json:"bank"`
+	Start uint64 `json:"start"` // address in the bank
+	End   uint64 `json:"end"`
 }
 
 // Extents returns what the image occupies in each bank with a page if it is at addr.

@@ -14,13 +14,16 @@ var ErrEthernet = errors.New("it is for a processor of an Ethernet core: Reprise
 
 // An EthernetFile is for one processor of an Ethernet core.
 type EthernetFile struct {
-	Path string // of the ELF file
+	Path   string `json:"file"` // of the ELF file
+	Name   string `json:"name,omitempty"`
+	Hash   string `json:"hash,omitempty"`
+	Build  string `json:"build,omitempty"`
+	Commit string `json:"commit,omitempty"`
 	// Processor is tt-metal's name, such as active_erisc.
-	Processor string
+	Processor string `json:"processor"`
 	// Firmware is set for base firmware and outside of a cache's layout; then Name and Hash are
 	// empty.
-	Firmware                  bool
-	Name, Hash, Build, Commit string
+	Firmware bool `json:"firmware"`
 }
 
 // With a link there is one on Wormhole, and one or two on Blackhole as the firmware needs.

@@ -4,11 +4,11 @@ import "slices"
 
 // CoreUse is the most L1 in use on one core, in bytes, at different times.
 type CoreUse struct {
-	Circular   int64
-	Dataflow   int64
-	Scratchpad int64
-	L1         int64 // of buffers
-	Total      int64
+	Circular   int64 `json:"peak_cb_per_core"`
+	Dataflow   int64 `json:"peak_dataflow_per_core"`
+	Scratchpad int64 `json:"peak_scratchpad_per_core"`
+	L1         int64 `json:"peak_l1_per_core"` // of buffers
+	Total      int64 `json:"peak_total_per_core"`
 }
 
 // PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and

@@ -241,27 +241,17 @@ type metalKernelJSON struct {
 }
 
 type metalVariableJSON struct {
-	Name    string `json:"name"`
-	Address uint32 `json:"address"`
-	Size    uint32 `json:"size"`
-}
-
-type metalEthernetJSON struct {
-	File      string `json:"file"`
-	Name      string `json:"name,omitempty"`
-	Hash      string `json:"hash,omitempty"`
-	Build     string `json:"build,omitempty"`
-	Commit    string `json:"commit,omitempty"`
-	Processor string `json:"processor"`
-	Firmware  bool   `json:"firmware"`
+	Name string `json:"name"`
+	Addr uint32 `json:"address"`
+	Size uint32 `json:"size"`
 }
 
 type metalJSON struct {
-	Roots    []string            `json:"roots"`
-	Firmware []metalFirmwareJSON `json:"firmware"`
-	Kernels  []metalKernelJSON   `json:"kernels"`
-	Ethernet []metalEthernetJSON `json:"ethernet"`
-	Problems []string            `json:"problems"`
+	Roots    []string             `json:"roots"`
+	Firmware []metalFirmwareJSON  `json:"firmware"`
+	Kernels  []metalKernelJSON    `json:"kernels"`
+	Ethernet []metal.EthernetFile `json:"ethernet"`
+	Problems []string             `json:"problems"`
 }
 
 func (c *metalLsCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -269,11 +259,8 @@ func (c *metalLsCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	out := metalJSON{Roots: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Ethernet: []metalEthernetJSON{},
-		Problems: []string{}}
-	for _, f := range cache.Firmware {
-		out.Firmware = append(out.Firmware, metalFirmware(f))
-	}
+	out := metalJSON{Roots: c.Dir, Firmware: cli.Map(cache.Firmware, metalFirmware), Kernels: []metalKernelJSON{},
+		Ethernet: append([]metal.EthernetFile{}, cache.Ethernet...), Problems: cli.Map(cache.Problems, error.Error)}
 	for i := range cache.Kernels {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -286,14 +273,6 @@ func (c *metalLsCmd) Run(ctx context.Context, s cli.Streams) error {
 			k.Problem = err.Error()
 		}
 		out.Kernels = append(out.Kernels, k)
-	}
-	for i := range cache.Ethernet {
-		e := &cache.Ethernet[i]
-		out.Ethernet = append(out.Ethernet, metalEthernetJSON{File: e.Path, Name: e.Name, Hash: e.Hash, Build: e.Build, Commit: e.Commit,
-			Processor: e.Processor, Firmware: e.Firmware})
-	}
-	for _, p := range cache.Problems {
-		out.Problems = append(out.Problems, p.Error())
 	}
 	return s.Print(c.JSON, out, out.print)
 }
@@ -360,7 +339,7 @@ func (j *metalJSON) print(w cli.Text) {
 		}
 		t.Row("ETHERNET", "HASH", "PROCESSOR", "FILE")
 		for _, e := range j.Ethernet {
-			t.Row(map[bool]string{true: "base firmware", false: e.Name}[e.Firmware], cli.Dash(e.Hash), e.Processor, j.below(e.File))
+			t.Row(map[bool]string{true: "base firmware", false: e.Name}[e.Firmware], cli.Dash(e.Hash), e.Processor, j.below(e.Path))
 		}
 	}
 	t.Flush()
@@ -416,9 +395,7 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 	case err != nil:
 		out.Problem = err.Error()
 	}
-	for _, v := range im.Metal.Variables {
-		out.Symbols = append(out.Symbols, metalVariableJSON{Name: v.Name, Address: v.Addr, Size: v.Size})
-	}
+	out.Symbols = cli.Map(im.Metal.Variables, func(v kernels.MetalVariable) metalVariableJSON { return metalVariableJSON(v) })
 	err = cmp.Or(s.Print(c.JSON, out, out.print), err)
 	var missing *metal.NoFirmwareError
 	if errors.As(err, &missing) && missing.Err == nil {

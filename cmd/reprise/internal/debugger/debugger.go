@@ -147,6 +147,8 @@ type StacksCmd struct {
 	Processor []string `help:"Processors to show, such as brisc,trisc0; all five if absent." placeholder:"NAME"`
 	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running, for lines and arguments (reprise kernel build -g)." placeholder:"FILE" type:"existingfile"`
 	cli.AsJSON
+
+	at places
 }
 
 func (StacksCmd) Help() string {
@@ -154,26 +156,30 @@ func (StacksCmd) Help() string {
 }
 
 // Validate refuses what no device has.
-func (c *StacksCmd) Validate() error {
-	_, _, err := places(c.Core, c.Processor)
-	return err
-}
+func (c *StacksCmd) Validate() error { return c.at.parse(c.Core, c.Processor) }
 
 type coreStacks struct {
 	Core   chip.Core    `json:"core"`
 	Stacks []live.Stack `json:"stacks"`
 }
 
-func places(names, processors []string) (cores []chip.Core, ps []chip.Processor, err error) {
-	for _, s := range names {
+// places are what the flags --core and --processor name.
+type places struct {
+	cores      []chip.Core
+	processors []chip.Processor
+}
+
+func (p *places) parse(cores, processors []string) (err error) {
+	p.cores = nil
+	for _, s := range cores {
 		var c chip.Core
 		if n, err := fmt.Sscanf(s, "%d-%d", &c.X, &c.Y); n != 2 || err != nil || c.String() == "" {
-			return nil, nil, cli.Wrong("--core", s, "no logical coordinate", "give two numbers, such as 0-0")
+			return cli.Wrong("--core", s, "no logical coordinate", "give two numbers, such as 0-0")
 		}
-		cores = append(cores, c)
+		p.cores = append(p.cores, c)
 	}
-	ps, err = cli.ParseProcessors(processors)
-	return cores, ps, err
+	p.processors, err = cli.ParseProcessors(processors)
+	return err
 }
 
 func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
@@ -228,10 +234,7 @@ func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 func (c *StacksCmd) collect(ctx context.Context, dev *kmd.Device, topo *chip.Chip, known *live.Catalogue) (out []coreStacks, err error) {
-	cores, wanted, err := places(c.Core, c.Processor)
-	if err != nil {
-		return nil, err
-	}
+	cores := c.at.cores
 	if len(cores) == 0 {
 		cores = slices.Collect(topo.Workers())
 	}
@@ -242,7 +245,7 @@ func (c *StacksCmd) collect(ctx context.Context, dev *kmd.Device, topo *chip.Chi
 			return nil, err
 		}
 		entry := coreStacks{Core: at}
-		for _, p := range wanted {
+		for _, p := range c.at.processors {
 			st, err := known.Of(ctx, dev, l, xy, p)
 			if errors.Is(err, core.ErrUnsupported) || err != nil && len(out) == 0 && len(entry.Stacks) == 0 {
 				return nil, err
@@ -287,6 +290,8 @@ type GdbCmd struct {
 	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns its address on the first processor." placeholder:"FILE" type:"existingfile"`
 	Listen    string   `help:"Where gdb connects: the path of a socket, or a host and port." default:"localhost:1234" placeholder:"ADDRESS"`
 	Record    bool     `help:"Record from the start, so that gdb can go backwards. It slows the processors down; the monitor command record switches it."`
+
+	at places
 }
 
 func (GdbCmd) Help() string {
@@ -294,10 +299,7 @@ func (GdbCmd) Help() string {
 }
 
 // Validate refuses what no device has.
-func (c *GdbCmd) Validate() error {
-	_, _, err := places(c.Core, c.Processor)
-	return err
-}
+func (c *GdbCmd) Validate() error { return c.at.parse(c.Core, c.Processor) }
 
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	dev, topo, err := openDebugged(ctx, c.Device)
@@ -341,11 +343,7 @@ func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 }
 
 func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, err error) {
-	cores, wanted, err := places(c.Core, c.Processor)
-	if err != nil {
-		return nil, err
-	}
-	for _, at := range cores {
+	for _, at := range c.at.cores {
 		xy, err := topo.Virtual(at)
 		if err != nil {
 			return nil, err
@@ -354,7 +352,7 @@ func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, er
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range wanted {
+		for _, p := range c.at.processors {
 			k, err := tile.Core(p)
 			if err != nil {
 				return nil, err

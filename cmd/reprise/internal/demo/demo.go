@@ -29,6 +29,7 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // Cmd classifies handwritten digits.
@@ -65,13 +66,13 @@ type Result struct {
 	Measured   int     `json:"accuracy_images"`
 	Mismatches int     `json:"mismatches"`
 
-	TraceBytes    int             `json:"trace_bytes"`
-	TraceCommands int             `json:"trace_command_bytes"`
-	TraceBanks    []cli.BankRange `json:"trace_banks"`
-	TraceFile     string          `json:"trace_file,omitempty"`
-	TimelineFile  string          `json:"timeline_file,omitempty"`
-	GraphFile     string          `json:"graph_file,omitempty"`
-	TraceAfter    uint64          `json:"trace_bytes_after_release"`
+	TraceBytes    int               `json:"trace_bytes"`
+	TraceCommands int               `json:"trace_command_bytes"`
+	TraceBanks    []tracebuf.Extent `json:"trace_banks"`
+	TraceFile     string            `json:"trace_file,omitempty"`
+	TimelineFile  string            `json:"timeline_file,omitempty"`
+	GraphFile     string            `json:"graph_file,omitempty"`
+	TraceAfter    uint64            `json:"trace_bytes_after_release"`
 
 	EagerNs     int64   `json:"eager_host_ns_p50"`
 	ReplayNs    int64   `json:"replay_host_ns_p50"`
@@ -296,12 +297,9 @@ const (
 
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
 	part := trace.Parts()[0]
-	res.TraceBytes, res.ReplayBytes = trace.Size(), part.ReplayBytes
+	res.TraceBytes, res.ReplayBytes, res.TraceBanks = trace.Size(), part.ReplayBytes, part.Extents
 	for _, step := range part.Steps {
 		res.TraceCommands += step.Size
-	}
-	for _, e := range part.Extents {
-		res.TraceBanks = append(res.TraceBanks, cli.BankRange{Bank: e.Bank, Start: e.Start, End: e.End})
 	}
 	rounds := 32
 	if c.repeatable() {

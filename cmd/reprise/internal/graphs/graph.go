@@ -139,17 +139,13 @@ type graphPeakCmd struct {
 }
 
 type peakJSON struct {
-	L1           int64 `json:"peak_l1"`
-	L1InBuffers  int64 `json:"peak_l1_in_buffers"` // circular buffers in buffers, which count twice
-	Allocated    int64 `json:"peak_allocated"`
-	DRAM         int64 `json:"peak_dram"`
-	CoreCircular int64 `json:"peak_cb_per_core"`
-	CoreDataflow int64 `json:"peak_dataflow_per_core"`
-	CoreScratch  int64 `json:"peak_scratchpad_per_core"`
-	CoreL1       int64 `json:"peak_l1_per_core"`
-	CoreTotal    int64 `json:"peak_total_per_core"`
-	Intermediate int   `json:"intermediate_tensors"`
-	Outputs      int   `json:"output_tensors"`
+	L1          int64 `json:"peak_l1"`
+	L1InBuffers int64 `json:"peak_l1_in_buffers"` // circular buffers in buffers, which count twice
+	Allocated   int64 `json:"peak_allocated"`
+	DRAM        int64 `json:"peak_dram"`
+	graph.CoreUse
+	Intermediate int `json:"intermediate_tensors"`
+	Outputs      int `json:"output_tensors"`
 }
 
 func (c *graphPeakCmd) Validate() error {
@@ -168,9 +164,8 @@ func (c *graphPeakCmd) Run(s cli.Streams) error {
 	if c.Cores != nil {
 		cores = *c.Cores
 	}
-	core := graph.PerCore(g, cores)
-	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak,
-		CoreCircular: core.Circular, CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad, CoreL1: core.L1, CoreTotal: core.Total}
+	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), Allocated: graph.PeakAllocated(g),
+		DRAM: graph.DRAMUsage(g).Peak, CoreUse: graph.PerCore(g, cores)}
 	if p.Intermediate, p.Outputs, err = graph.CountTensors(g); err != nil && !errors.Is(err, graph.ErrNoFunctions) {
 		return err
 	}
@@ -182,11 +177,11 @@ func (p peakJSON) print(w cli.Text) {
 	if p.L1InBuffers > 0 {
 		w.F("; %d B of it are circular buffers that lie in buffers", p.L1InBuffers)
 	}
-	w.F("\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ", p.Allocated, p.DRAM, p.CoreCircular)
-	if p.CoreDataflow+p.CoreScratch > 0 {
-		w.F("dataflow buffers %d B, scratchpads %d B, ", p.CoreDataflow, p.CoreScratch)
+	w.F("\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ", p.Allocated, p.DRAM, p.Circular)
+	if p.Dataflow+p.Scratchpad > 0 {
+		w.F("dataflow buffers %d B, scratchpads %d B, ", p.Dataflow, p.Scratchpad)
 	}
-	w.F("buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreL1, p.CoreTotal, p.Intermediate, p.Outputs)
+	w.F("buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreUse.L1, p.Total, p.Intermediate, p.Outputs)
 }
 
 type graphDotCmd struct {

@@ -71,29 +71,22 @@ func (c *traceImportCmd) Validate() error {
 		return cli.Wrong("--cache", "", "nothing says which kernels these are",
 			"give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache")
 	}
-	c.buffers, c.params, c.subs = nil, nil, nil
-	for _, s := range c.Buffer {
-		b, err := parseBuffer(s)
+	var errs [3]error
+	c.buffers, errs[0] = parseEach(c.Buffer, parseBuffer)
+	c.params, errs[1] = parseEach(c.Param, parseImportParam)
+	c.subs, errs[2] = parseEach(c.Division, parseCores)
+	return cmp.Or(errs[:]...)
+}
+
+func parseEach[T any](values []string, parse func(string) (T, error)) (out []T, err error) {
+	for _, s := range values {
+		v, err := parse(s)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		c.buffers = append(c.buffers, b)
+		out = append(out, v)
 	}
-	for _, s := range c.Param {
-		p, err := parseImportParam(s)
-		if err != nil {
-			return err
-		}
-		c.params = append(c.params, p)
-	}
-	for _, s := range c.Division {
-		set, err := parseCores(s)
-		if err != nil {
-			return err
-		}
-		c.subs = append(c.subs, set)
-	}
-	return nil
+	return out, nil
 }
 
 func parseCores(s string) ([]chip.Range, error) {
@@ -116,13 +109,10 @@ func parseBuffer(s string) (tracebuf.Buffer, error) {
 	if len(parts) != 5 || parts[0] == "" {
 		return tracebuf.Buffer{}, bad("it has other parts")
 	}
-	b := tracebuf.Buffer{Name: parts[0]}
-	switch parts[1] {
-	case "dram":
-		b.Kind = tracebuf.KindDRAM
-	case "l1":
+	b := tracebuf.Buffer{Name: parts[0], Kind: tracebuf.KindDRAM}
+	if parts[1] == "l1" {
 		b.Kind = tracebuf.KindL1
-	default:
+	} else if parts[1] != "dram" {
 		return b, bad("its memory is neither dram nor l1")
 	}
 	var n [3]uint64
@@ -316,28 +306,27 @@ func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 }
 
 func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *importJSON {
-	out := &importJSON{Source: c.Source, Arch: t.Layout.String(), Revision: t.Revision, Bytes: t.Size, Programs: []importProgram{}}
+	out := &importJSON{Source: c.Source, Arch: t.Layout.String(), Revision: t.Revision, Bytes: t.Size,
+		Programs: cli.Map(t.Steps, toProgram)}
 	if f != nil {
 		out.Firmware, out.Workers = f.Dir, f.Layout.Revision.String()
 	}
-	for i := range t.Steps {
-		step := &t.Steps[i]
-		p := importProgram{Name: step.Name(), HostID: step.HostID, Device: step.SubDevice, Offset: step.Offset, Bytes: step.Size, Kernels: step.Binaries,
-			Launches: []importLaunch{}}
-		for _, l := range step.Launches {
-			launch := importLaunch{Cores: l.Start.String(), Kernels: []importKernel{}, Circular: len(l.Circular)}
-			if l.End != l.Start {
-				launch.Cores += "-" + l.End.String()
-			}
-			for _, k := range l.Kernels {
-				launch.Kernels = append(launch.Kernels, importKernel{k.Name, k.Processor.String(), k.Addr, append([]uint32{}, k.Args...),
-					append([]uint32{}, k.Common...)})
-			}
-			p.Launches = append(p.Launches, launch)
-		}
-		out.Programs = append(out.Programs, p)
-	}
 	return out
+}
+
+func toProgram(step metaltrace.Step) importProgram {
+	return importProgram{Name: step.Name(), HostID: step.HostID, Device: step.SubDevice, Offset: step.Offset, Bytes: step.Size,
+		Kernels: step.Binaries, Launches: cli.Map(step.Launches, toLaunch)}
+}
+
+func toLaunch(l metaltrace.Launch) importLaunch {
+	cores := l.Start.String()
+	if l.End != l.Start {
+		cores += "-" + l.End.String()
+	}
+	return importLaunch{cores, cli.Map(l.Kernels, func(k metaltrace.Kernel) importKernel {
+		return importKernel{k.Name, k.Processor.String(), k.Addr, append([]uint32{}, k.Args...), append([]uint32{}, k.Common...)}
+	}), len(l.Circular)}
 }
 
 func (j *importJSON) print(w cli.Text) {
@@ -350,10 +339,9 @@ func (j *importJSON) print(w cli.Text) {
 		w.F("program %d, host id %d, sub-device %d: %s of commands at +%#x, %s of kernels sent\n", i, p.HostID, p.Device, cli.Bytes(p.Bytes),
 			p.Offset, cli.Bytes(p.Kernels))
 		for _, l := range p.Launches {
-			var names []string
-			for _, k := range l.Kernels {
-				names = append(names, cmp.Or(k.Name, "a kernel that isn't in the cache")+" on "+k.Processor)
-			}
+			names := cli.Map(l.Kernels, func(k importKernel) string {
+				return cmp.Or(k.Name, "a kernel that isn't in the cache") + " on " + k.Processor
+			})
 			w.F("%s\n", strings.TrimSuffix(fmt.Sprintf("  %s, %s: %s", l.Cores, cli.Count(l.Circular, "circular buffer"),
 				strings.Join(names, ", ")), " "))
 			for _, k := range l.Kernels {
@@ -568,7 +556,7 @@ type scanTraceJSON struct {
 	Addr      uint64   `json:"addr"`
 	Pages     int      `json:"pages"`
 	PageSize  int      `json:"page_size"`
-	Bytes     int      `json:"bytes"`
+	Size      int      `json:"bytes"`
 	Programs  int      `json:"programs"`
 	Revisions []string `json:"revisions"` // in which the commands are valid up to EXEC_BUF_END
 }
@@ -578,10 +566,8 @@ func (c *traceImportCmd) list(s cli.Streams, m *memory) error {
 	if err != nil {
 		return c.of(c.Source, err)
 	}
-	out := scanJSON{Source: c.Source, Arch: m.ch.Arch().String(), Window: c.Window, Traces: []scanTraceJSON{}}
-	for _, f := range found {
-		out.Traces = append(out.Traces, scanTraceJSON{f.Addr, f.Pages, f.PageSize, f.Size, f.Programs, f.Revisions})
-	}
+	out := scanJSON{Source: c.Source, Arch: m.ch.Arch().String(), Window: c.Window,
+		Traces: cli.Map(found, func(f metaltrace.Candidate) scanTraceJSON { return scanTraceJSON(f) })}
 	if len(found) == 0 {
 		out.Nearest = strings.TrimPrefix(missText(nearest), ", ")
 	}
@@ -592,7 +578,7 @@ func (c *traceImportCmd) list(s cli.Streams, m *memory) error {
 		}
 		for _, f := range out.Traces {
 			w.F("--addr %#x --pages %d --page-size %d: %s, %s of commands up to EXEC_BUF_END, valid in %s\n",
-				f.Addr, f.Pages, f.PageSize, cli.Count(f.Programs, "program"), cli.Bytes(f.Bytes), strings.Join(f.Revisions, ", "))
+				f.Addr, f.Pages, f.PageSize, cli.Count(f.Programs, "program"), cli.Bytes(f.Size), strings.Join(f.Revisions, ", "))
 		}
 	})
 }

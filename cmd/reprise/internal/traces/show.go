@@ -135,12 +135,8 @@ func toDump(src *source) *dumpJSON {
 }
 
 func toCommand(t *tracebuf.Contents, r *cq.Reading) commandJSON {
-	c := commandJSON{Device: t.Device, Queue: t.Queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay,
-		Data: r.Data, Fields: []fieldJSON{}}
-	for _, f := range r.Fields {
-		c.Fields = append(c.Fields, fieldJSON{f.Name, f.Value, f.Text})
-	}
-	return c
+	return commandJSON{Device: t.Device, Queue: t.Queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay,
+		Data: r.Data, Fields: cli.Map(r.Fields, func(f cq.Field) fieldJSON { return fieldJSON{f.Name, f.Value, f.Text} })}
 }
 
 func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
@@ -161,9 +157,9 @@ type statJSON struct {
 }
 
 type placeJSON struct {
-	PageSize int             `json:"page_size,omitempty"`
-	Pages    int             `json:"pages,omitempty"`
-	Banks    []cli.BankRange `json:"banks,omitempty"`
+	PageSize int               `json:"page_size,omitempty"`
+	Pages    int               `json:"pages,omitempty"`
+	Banks    []tracebuf.Extent `json:"banks,omitempty"`
 }
 
 type queueJSON struct {
@@ -248,15 +244,13 @@ func toStat(src *source) *statJSON {
 
 func toFile(f *tracebuf.File) *fileJSON {
 	out := &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
-	data := make([]int, len(f.Image.Buffers))
-	for _, d := range f.Data {
-		data[d.Buffer] += len(d.Bytes)
-		out.Data += len(d.Bytes)
-	}
 	for i := range f.Image.Buffers {
 		b := &f.Image.Buffers[i]
-		out.Buffers = append(out.Buffers,
-			bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, data[i]})
+		out.Buffers = append(out.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, 0})
+	}
+	for _, d := range f.Data {
+		out.Buffers[d.Buffer].Data += len(d.Bytes)
+		out.Data += len(d.Bytes)
 	}
 	for _, part := range partsAndCallees(f) {
 		for k := range part.Image.Params {
@@ -305,9 +299,7 @@ func (src *source) place(t *tracebuf.Contents, banks int) (at placeJSON) {
 	}
 	at.PageSize, at.Pages = t.PageSize, (len(t.Bytes)+t.PageSize-1)/t.PageSize
 	im := tracebuf.Image{PageSize: t.PageSize, Bytes: make([]byte, at.Pages*t.PageSize)}
-	for _, e := range im.Extents(src.addr, banks) {
-		at.Banks = append(at.Banks, cli.BankRange{Bank: e.Bank, Start: e.Start, End: e.End})
-	}
+	at.Banks = im.Extents(src.addr, banks)
 	return at
 }
 
@@ -470,22 +462,20 @@ func (out *diffJSON) print(w cli.Text, a *source) {
 }
 
 func haveSameParts(a, b *source) error {
-	what := ""
-	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {
-		what = fmt.Sprintf("%s is for %v, %s for %v", a.name, la, b.name, lb)
-	} else if na, nb := len(a.parts), len(b.parts); na != nb {
-		what = fmt.Sprintf("%s has parts on %d queues, %s on %d", a.name, na, b.name, nb)
-	} else {
-		for i, p := range a.parts {
-			if o := b.parts[i]; o.Device != p.Device || o.Layout != p.Layout {
-				what = fmt.Sprintf("part %d of %s is for %v on device %d, of %s for %v on device %d", i, a.name, p.Layout, p.Device, b.name,
-					o.Layout, o.Device)
-				break
-			}
-		}
+	differ := func(format string, args ...any) error {
+		return fmt.Errorf("trace diff: "+format+": they have nothing in common", args...)
 	}
-	if what != "" {
-		return fmt.Errorf("trace diff: %s: they have nothing in common", what)
+	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {
+		return differ("%s is for %v, %s for %v", a.name, la, b.name, lb)
+	}
+	if na, nb := len(a.parts), len(b.parts); na != nb {
+		return differ("%s has parts on %d queues, %s on %d", a.name, na, b.name, nb)
+	}
+	for i, p := range a.parts {
+		if o := b.parts[i]; o.Device != p.Device || o.Layout != p.Layout {
+			return differ("part %d of %s is for %v on device %d, of %s for %v on device %d", i, a.name, p.Layout, p.Device, b.name, o.Layout,
+				o.Device)
+		}
 	}
 	return nil
 }
