@@ -129,19 +129,18 @@ func (h *Headers) Facts(ctx context.Context, compiler string, arch chip.Arch) (m
 	}
 	var source bytes.Buffer
 	source.WriteString(probeSource)
-	names := append(waitFlag.FindAllString(string(commands), -1), "NUM_CIRCULAR_BUFFERS", "NOC_COORD_REG_OFFSET")
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		fmt.Fprintf(&source, "CONSTANT(%s)\n", name)
+	each := func(names []string, format string) {
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			fmt.Fprintf(&source, format, name)
+		}
 	}
-	names = nil
+	each(append(waitFlag.FindAllString(string(commands), -1), "NUM_CIRCULAR_BUFFERS", "NOC_COORD_REG_OFFSET"), "CONSTANT(%s)\n")
+	var macros []string
 	for _, m := range macro.FindAllStringSubmatch(string(memory), -1) {
-		names = append(names, m[1])
+		macros = append(macros, m[1])
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		fmt.Fprintf(&source, "#ifdef %s\nCONSTANT(%[1]s)\n#endif\n", name)
-	}
+	each(macros, "#ifdef %s\nCONSTANT(%[1]s)\n#endif\n")
 	out, err := os.CreateTemp("", "facts")
 	if err != nil {
 		return nil, err

@@ -100,13 +100,9 @@ const probePatience = 30 * time.Second
 // environment, else of python3 in PATH. The error is an *Error of ErrNoPython or ErrNotInstalled,
 // or the context's.
 func Find(ctx context.Context, python, environment string) (*Installation, error) {
-	in := python
-	switch {
-	case in != "":
-	case environment != "":
+	in := cmp.Or(python, "python3")
+	if python == "" && environment != "" {
 		in = filepath.Join(environment, "bin", "python")
-	default:
-		in = "python3"
 	}
 	noPython := func(found string, err error) error {
 		return &Error{Kind: ErrNoPython, Found: found, Fix: "name a Python 3.10 or newer with --python", Err: err}
@@ -179,11 +175,9 @@ func (i *Installation) Compiler() string {
 
 // KernelCache returns TT-NN's folder of compiled kernels for an environment.
 func KernelCache(getenv func(string) string) string {
-	if dir := getenv("TT_METAL_CACHE"); dir != "" {
-		return dir
-	}
+	folder := os.TempDir()
 	if home := getenv("HOME"); home != "" {
-		return filepath.Join(home, ".cache", "tt-metal-cache")
+		folder = filepath.Join(home, ".cache")
 	}
-	return filepath.Join(os.TempDir(), "tt-metal-cache")
+	return cmp.Or(getenv("TT_METAL_CACHE"), filepath.Join(folder, "tt-metal-cache"))
 }

@@ -39,6 +39,10 @@ type Libraries struct {
 // that they need.
 const linkerFlags = "-s -w -X=runtime.godebugDefault=asyncpreemptoff=1"
 
+func noLibrary(found, fix string, err error) error {
+	return &Error{Kind: ErrNoLibrary, Found: found, Fix: fix, Err: err}
+}
+
 // CheckLibrary returns an error unless a file is a simulator library that Reprise made.
 func CheckLibrary(path string) error {
 	info, err := buildinfo.ReadFile(path)
@@ -46,8 +50,7 @@ func CheckLibrary(path string) error {
 		err = fmt.Errorf("it is a Go program, %s", info.Path)
 	}
 	if err != nil {
-		return &Error{Kind: ErrNoLibrary, Found: path + " is not Reprise's " + LibraryName, Fix: "make one with: reprise ttnn library -o DIR",
-			Err: err}
+		return noLibrary(path+" is not Reprise's "+LibraryName, "make one with: reprise ttnn library -o DIR", err)
 	}
 	return nil
 }
@@ -73,7 +76,7 @@ func (l *Libraries) find() (path string, ok bool, err error) {
 	}
 	key, err := l.key()
 	if err != nil {
-		return "", false, &Error{Kind: ErrNoLibrary, Found: l.Executable, Fix: "check that the program's file can be read", Err: err}
+		return "", false, noLibrary(l.Executable, "check that the program's file can be read", err)
 	}
 	path = filepath.Join(l.Cache, key, LibraryName)
 	return path, CheckLibrary(path) == nil, nil
@@ -100,16 +103,13 @@ func (l *Libraries) key() (string, error) {
 // Build builds the library to a path, completely or not at all. It needs Go, a C compiler and the
 // sources. The error is an *Error of ErrNoLibrary or the context's.
 func (l *Libraries) Build(ctx context.Context, path string) error {
-	missing := func(found, fix string, err error) error {
-		return &Error{Kind: ErrNoLibrary, Found: found, Fix: fix, Err: err}
-	}
 	orCopy := ", or copy a " + LibraryName + " that `reprise ttnn library -o DIR` made elsewhere beside the reprise program"
 	const elsewhere = "free space or name another folder with -o"
 	if runtime.GOOS != "linux" {
-		return missing("TT-NN runs on Linux, and this is "+runtime.GOOS, "use a Linux machine or container", nil)
+		return noLibrary("TT-NN runs on Linux, and this is "+runtime.GOOS, "use a Linux machine or container", nil)
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return missing("building it needs Go", "install Go"+orCopy, err)
+		return noLibrary("building it needs Go", "install Go"+orCopy, err)
 	}
 	dir, err := l.sources(ctx)
 	if err != nil {
@@ -117,32 +117,31 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	}
 	out, err := goTool(ctx, dir, "env", "CC")
 	if err != nil {
-		return missing("go env CC", "check the installation of Go", err)
+		return noLibrary("go env CC", "check the installation of Go", err)
 	}
 	if cc := strings.Fields(string(out)); len(cc) == 0 {
-		return missing("Go has no C compiler", "go env -w CC=gcc", nil)
+		return noLibrary("Go has no C compiler", "go env -w CC=gcc", nil)
 	} else if _, err := exec.LookPath(cc[0]); err != nil {
-		return missing("building it needs a C compiler", "install gcc (apt install gcc)"+orCopy, err)
+		return noLibrary("building it needs a C compiler", "install gcc (apt install gcc)"+orCopy, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return missing("no folder for it can be made", elsewhere, err)
+		return noLibrary("no folder for it can be made", elsewhere, err)
 	}
 	at, err := os.MkdirTemp(filepath.Dir(path), ".build")
 	if err != nil {
-		return missing("nothing can be written beside it", elsewhere, err)
+		return noLibrary("nothing can be written beside it", elsewhere, err)
 	}
 	defer os.RemoveAll(at)
 	made := filepath.Join(at, LibraryName)
 	if _, err := goTool(ctx, dir, "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-trimpath", "-ldflags="+linkerFlags,
-		"-o", made,
-		"."); err != nil {
+		"-o", made, "."); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return missing("go build in "+dir, "read the compiler's message above", err)
+		return noLibrary("go build in "+dir, "read the compiler's message above", err)
 	}
 	if err := os.Rename(made, path); err != nil {
-		return missing("it can't get its name", "remove what is at "+path, err)
+		return noLibrary("it can't get its name", "remove what is at "+path, err)
 	}
 	return nil
 }
@@ -158,8 +157,7 @@ func (l *Libraries) sources(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	return "", &Error{Kind: ErrNoLibrary, Found: "its sources are in a checkout of the repository",
-		Fix: "run `go run ./cmd/reprise ttnn library` in one", Err: err}
+	return "", noLibrary("its sources are in a checkout of the repository", "run `go run ./cmd/reprise ttnn library` in one", err)
 }
 
 func goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
