@@ -49,15 +49,14 @@ func (simServeCmd) Help() string {
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {
-			return cli.Wrong("--device", *c.Device, "it is for processes of this machine", "use it with --socket; --machine and --ttsim are for --vfio-user").
-				By(errNotServed)
+			return cli.Wrong("--device", *c.Device, "it is for processes of this machine", "use it with --socket; --machine and --ttsim are for --vfio-user")
 		}
 		_, err := c.virtual()
 		return err
 	}
 	for _, f := range [][2]string{{"--machine", c.Machine}, {"--ttsim", c.TTSim}} {
 		if f[1] != "" {
-			return cli.Wrong(f[0], f[1], "it is for virtual machines", "use it with --vfio-user; --device is for --socket").By(errNotServed)
+			return cli.Wrong(f[0], f[1], "it is for virtual machines", "use it with --vfio-user; --device is for --socket")
 		}
 	}
 	_, err := c.device()
@@ -74,16 +73,13 @@ func (c *simServeCmd) device() (*target.Device, error) {
 		return nil, err
 	}
 	if d.Kind != target.Emulator {
-		return nil, cli.Wrong("--device", name, "only emulators can be served", "use emu:blackhole or emu:wormhole").By(errNotServed)
+		return nil, cli.Wrong("--device", name, "only emulators can be served", "use emu:blackhole or emu:wormhole")
 	}
 	if m := d.Machine(); m != nil && len(m.Chips) > 1 {
-		return nil, cli.Wrong("--device", name, fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)), "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine").
-			By(errNotServed)
+		return nil, cli.Wrong("--device", name, fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)), "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine")
 	}
 	return d, nil
 }
-
-var errNotServed = errors.New("not an emulator")
 
 func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if c.VFIOUser != "" {
@@ -137,12 +133,17 @@ func wrongMachine(name, why string) error {
 	for _, m := range chip.Machines() {
 		use += " " + m.Name
 	}
-	return cli.Wrong("--machine", name, why, use).By(errNotServed)
+	return cli.Wrong("--machine", name, why, use)
 }
 
 type virtualCard struct {
 	fn   driver.Function
 	conf vfiouser.Config
+}
+
+func (v virtualCard) open(label string, s cli.Streams) (*vfiouser.Card, error) {
+	v.conf.Report = func(err error) { _, _ = fmt.Fprintf(s.Err, "reprise: %s: %v\n", label, err) }
+	return vfiouser.New(v.fn, v.conf)
 }
 
 func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func() error, err error) {
@@ -163,7 +164,7 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 		for i, f := range s.Functions() {
 			if m.Name != "" && (f.Arch() != m.Arch || i >= len(boards)) {
 				err := cli.Wrong("--machine", m.Name, fmt.Sprintf("the simulator's card %d is a %v and no such machine's", i, f.Arch()), "leave --machine out")
-				return "", nil, nil, errors.Join(err.By(errNotServed), s.Close())
+				return "", nil, nil, errors.Join(err, s.Close())
 			}
 			board := uint16(chip.BoardN150)
 			switch {
@@ -213,8 +214,7 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err erro
 		if len(cards) > 1 {
 			path, label = fmt.Sprintf("%s.%d", path, i), fmt.Sprintf("card %d of %s", i, name)
 		}
-		cards[i].conf.Report = func(err error) { _, _ = fmt.Fprintf(s.Err, "reprise: %s: %v\n", label, err) }
-		if served[i], err = vfiouser.New(cards[i].fn, cards[i].conf); err != nil {
+		if served[i], err = cards[i].open(label, s); err != nil {
 			return closed(err)
 		}
 		l, err := serve.Listen(path)
@@ -251,6 +251,8 @@ type VmCmd struct {
 	Messages bool     `help:"Print all kernel messages."`
 
 	Program []string `arg:"" optional:"" passthrough:"" help:"Program and its arguments, after --: reprise itself, one of this machine, or a command of busybox. A shell if absent."`
+
+	machines []chip.Machine
 }
 
 func (VmCmd) Help() string {
@@ -263,33 +265,25 @@ func (c *VmCmd) Validate() error {
 	if len(c.Program) > 0 && c.Program[0] == "--" {
 		c.Program = c.Program[1:] // it belongs to those that are passed
 	}
-	_, err := c.machines()
-	if err == nil && c.Memory < 256 {
-		err = cli.Wrong("--memory", c.Memory, "Linux and the driver need more", "give 256 or more")
-	}
-	return err
-}
-
-func (c *VmCmd) machines() (l []chip.Machine, err error) {
 	if len(c.Machine) == 0 {
-		return nil, wrongMachine("", "it is empty")
+		return wrongMachine("", "it is empty")
 	}
+	c.machines = nil
 	for _, n := range c.Machine {
 		m, err := machineNamed(n)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		l = append(l, m)
+		c.machines = append(c.machines, m)
 	}
-	return l, nil
+	if c.Memory < 256 {
+		return cli.Wrong("--memory", c.Memory, "Linux and the driver need more", "give 256 or more")
+	}
+	return nil
 }
 
 func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	p, release, err := c.program(s)
-	if err != nil {
-		return err
-	}
-	machines, err := c.machines()
 	if err != nil {
 		return err
 	}
@@ -304,16 +298,14 @@ func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		cancel()
 		err = errors.Join(err, g.Wait())
 	}()
-	for i, m := range machines {
+	for i, m := range c.machines {
 		cards, end, err := emulatedCards(m)
 		if err != nil {
 			return err
 		}
 		defer func() { cancel(); _ = g.Wait(); err = errors.Join(err, end()) }()
 		for j, v := range cards {
-			label := fmt.Sprintf("card %d of an emulated %s", j, m.Name)
-			v.conf.Report = func(err error) { _, _ = fmt.Fprintf(s.Err, "reprise: %s: %v\n", label, err) }
-			served, err := vfiouser.New(v.fn, v.conf)
+			served, err := v.open(fmt.Sprintf("card %d of an emulated %s", j, m.Name), s)
 			if err != nil {
 				return err
 			}
