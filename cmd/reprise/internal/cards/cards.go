@@ -197,9 +197,11 @@ func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	return s.Print(c.JSON, out, func(w cli.Text) { printCards(w, out.Devices) })
 }
 
+const noCards = "No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device %s\n"
+
 func printCards(w cli.Text, all []cardJSON) {
 	if len(all) == 0 {
-		w.F("No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:blackhole\n")
+		w.F(noCards, "emu:blackhole")
 		return
 	}
 	t, notes := w.Table(0), ""
@@ -558,7 +560,7 @@ func upLinks(g *topology.Graph, i int) int {
 
 func printGraph(w cli.Text, g *topology.Graph) {
 	if len(g.Chips) == 0 {
-		w.F("No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:t3000\n")
+		w.F(noCards, "emu:t3000")
 		return
 	}
 	t := w.Table(0)

@@ -553,20 +553,18 @@ func metricsHandler(poll func() (*MonitorReport, error)) http.Handler {
 // metrics has a log's file name to distinguish devices that one process has open.
 func (r *MonitorReport) metrics() *promtext.Writer {
 	w := new(promtext.Writer)
-	for _, x := range []struct {
-		name, kind, help string
-		value            func(*monitorMemory) uint64
-	}{
-		{"allocated_bytes", promtext.Gauge, "Device memory that is allocated, over all banks.", func(m *monitorMemory) uint64 { return m.Allocated }},
-		{"capacity_bytes", promtext.Gauge, "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(m *monitorMemory) uint64 { return m.Capacity }},
-		{"peak_bytes", promtext.Gauge, "The most device memory that was ever allocated at once.", func(m *monitorMemory) uint64 { return m.Peak }},
-		{"extents", promtext.Gauge, "Live buffers, kernels and traces.", func(m *monitorMemory) uint64 { return m.Extents }},
-		{"updates_total", promtext.Counter, "Changes of the memory in use.", func(m *monitorMemory) uint64 { return m.Updates }},
+	for i, x := range []struct{ name, kind, help string }{
+		{"allocated_bytes", promtext.Gauge, "Device memory that is allocated, over all banks."},
+		{"capacity_bytes", promtext.Gauge, "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own."},
+		{"peak_bytes", promtext.Gauge, "The most device memory that was ever allocated at once."},
+		{"extents", promtext.Gauge, "Live buffers, kernels and traces."},
+		{"updates_total", promtext.Counter, "Changes of the memory in use."},
 	} {
 		w.Family("reprise_memory_"+x.name, x.kind, x.help)
 		for d, p := range r.processes() {
 			for _, m := range p.Memory {
-				w.Uint(x.value(&m), p.labels(d, "kind", m.Kind)...)
+				values := [...]uint64{m.Allocated, m.Capacity, m.Peak, m.Extents, m.Updates}
+				w.Uint(values[i], p.labels(d, "kind", m.Kind)...)
 			}
 		}
 	}
@@ -595,18 +593,15 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 
 // activityMetrics has samples as counters, so that rates of both give shares.
 func (r *MonitorReport) activityMetrics(w *promtext.Writer) {
-	for _, x := range []struct {
-		name, help string
-		value      func(*monitorActivity) uint64
-	}{
-		{"worker_samples_total", "Looks at workers: samples by workers.", func(a *monitorActivity) uint64 { return a.Samples * a.Workers }},
-		{"worker_busy_samples_total", "Looks at workers that ran a kernel.", func(a *monitorActivity) uint64 { return a.Busy }},
-		{"kernels_total", "Kernels that the workers have run, modulo 2^32.", func(a *monitorActivity) uint64 { return a.Kernels }},
+	for i, x := range []struct{ name, help string }{
+		{"worker_samples_total", "Looks at workers: samples by workers."},
+		{"worker_busy_samples_total", "Looks at workers that ran a kernel."},
+		{"kernels_total", "Kernels that the workers have run, modulo 2^32."},
 	} {
 		w.Family("reprise_"+x.name, promtext.Counter, x.help)
 		for d, p := range r.processes() {
-			if p.Activity != nil {
-				w.Uint(x.value(p.Activity), p.labels(d)...)
+			if a := p.Activity; a != nil {
+				w.Uint([...]uint64{a.Samples * a.Workers, a.Busy, a.Kernels}[i], p.labels(d)...)
 			}
 		}
 	}
