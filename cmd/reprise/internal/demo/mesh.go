@@ -99,9 +99,7 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 		Device: c.Device, Arch: m.Here()[0].Device.Arch().String(), Engine: net.engine(), Shape: shape, Images: len(images),
 		Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), Measured: measured, OpenSeconds: time.Since(start).Seconds(),
 		Hosts: j.Size(), rank: j.Rank(),
-	}
-	for _, chip := range m.Chips() {
-		res.Chips = append(res.Chips, meshShare{Coord: chip.Coord, Name: chip.Name})
+		Chips: cli.Map(m.Chips(), func(c *mesh.Chip) meshShare { return meshShare{Coord: c.Coord, Name: c.Name} }),
 	}
 	if err := res.run(ctx, m, group, net, images); err != nil {
 		return nil, err
@@ -414,11 +412,7 @@ func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	addresses := make([]string, len(all))
-	for i, p := range all {
-		addresses[i] = p.Address
-	}
-	return sim.Meet(ctx, l, j.Rank(), addresses, all[0].Key)
+	return sim.Meet(ctx, l, j.Rank(), cli.Map(all, func(e endpoint) string { return e.Address }), all[0].Key)
 }
 
 // ownAddress returns this machine's first address in a network, or else the source address of the

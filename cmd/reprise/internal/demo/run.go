@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
 	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
@@ -244,32 +245,26 @@ func (n tensorNetwork) load(ctx context.Context, d *ops.Device, input *reprise.B
 	if err != nil {
 		return deployed{}, err
 	}
-	out := deployed{
-		run:    m.Run,
-		record: func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, m.Run) },
-		close:  m.Close,
-	}
-	for _, t := range m.Results() {
-		out.results = append(out.results, t.Buffer())
-	}
-	return out, nil
+	return deployed{
+		run:     m.Run,
+		record:  func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, m.Run) },
+		results: cli.Map(m.Results(), (*ops.Tensor).Buffer),
+		close:   m.Close,
+	}, nil
 }
 
 func (n tensorNetwork) decode(b []byte, room int) ([]scores, error) {
 	all, err := n.DecodeScores(b, room)
-	return exactly(all), err
+	return cli.Map(all, exactly), err
 }
 
 func (n tensorNetwork) forward(a chip.Arch, images []digits.Image) []scores {
-	return exactly(reference.Scores(a, n.Network, images))
+	return cli.Map(reference.Scores(a, n.Network, images), exactly)
 }
 
-func exactly(all []convnet.Scores) []scores {
-	out := make([]scores, len(all))
-	for i := range all {
-		for k, v := range all[i] {
-			out[i][k] = float64(v.Float())
-		}
+func exactly(s convnet.Scores) (out scores) {
+	for i, v := range s {
+		out[i] = float64(v.Float())
 	}
 	return out
 }
@@ -306,19 +301,11 @@ func (n integerNetwork) load(ctx context.Context, _ *ops.Device, input *reprise.
 }
 
 func (integerNetwork) decode(b []byte, _ int) ([]scores, error) {
-	var out []scores
-	for _, s := range deploy.Scores(b) {
-		out = append(out, wide(s))
-	}
-	return out, nil
+	return cli.Map(deploy.Scores(b), wide), nil
 }
 
 func (n integerNetwork) forward(_ chip.Arch, images []digits.Image) []scores {
-	out := make([]scores, len(images))
-	for i, m := range images {
-		out[i] = wide(n.Forward(m.Pixels))
-	}
-	return out
+	return cli.Map(images, func(m digits.Image) scores { return wide(n.Forward(m.Pixels)) })
 }
 
 func wide(s [digits.Classes]int32) (out scores) {

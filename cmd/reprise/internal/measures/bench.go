@@ -88,10 +88,7 @@ func (c *deviceCmd) Validate() (err error) {
 
 // families refuses flags of families that aren't measured.
 func (c *deviceCmd) families() error {
-	var have []string
-	for _, f := range bench.Families() {
-		have = append(have, f.Name)
-	}
+	have := cli.Map(bench.Families(), func(f bench.Family) string { return f.Name })
 	for _, n := range c.Families {
 		if !slices.Contains(have, n) {
 			return cli.Wrong("FAMILY", n, "there is no such family of measurements", "have "+strings.Join(have, ", "))

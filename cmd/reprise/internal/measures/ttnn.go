@@ -311,15 +311,11 @@ var telling = regexp.MustCompile(`ERROR|Error|fatal|no case named`)
 
 // lastWords says why a process ended.
 func lastWords(text string) string {
-	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 	last := ""
-	for _, line := range lines {
-		if telling.MatchString(line) {
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" && (telling.MatchString(line) || !telling.MatchString(last)) {
 			last = line
 		}
-	}
-	if last == "" && len(lines) > 0 {
-		last = lines[len(lines)-1]
 	}
 	last = last[max(0, strings.Index(last, "ERROR")):] // ttsim puts its clock in front
 	return cmp.Or(strings.TrimSpace(last), "it says nothing")

@@ -45,11 +45,7 @@ type sourceFlags struct {
 }
 
 func RevisionNames() string {
-	var names []string
-	for _, v := range cq.Revisions() {
-		names = append(names, v.Name)
-	}
-	return strings.Join(names, ", ")
+	return cli.List(cq.Revisions(), func(v *cq.Revision) string { return v.Name })
 }
 
 type source struct {
