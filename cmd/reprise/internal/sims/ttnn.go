@@ -30,9 +30,13 @@ type TtnnCmd struct {
 	ABI     ttnnABICmd     `cmd:"" name:"abi" help:"Read what a ttnn wheel's firmware and host agree on from its headers."`
 }
 
+type pythonFlag struct {
+	Python string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
+}
+
 // TtnnTools are the flags that name what runs TT-NN.
 type TtnnTools struct {
-	Python  string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
+	pythonFlag
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 }
 
@@ -170,7 +174,7 @@ func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 type ttnnDoctorCmd struct {
-	Python string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
+	pythonFlag
 	cli.AsJSON
 }
 

@@ -49,3 +49,11 @@ func KillOrphans() {
 		}
 	}
 }
+
+func thisRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "" // no kernel has that name
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}

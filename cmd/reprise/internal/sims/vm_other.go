@@ -1,6 +1,0 @@
-//go:build !linux
-
-package sims
-
-// thisRelease is unknown.
-func thisRelease() string { return "" }
