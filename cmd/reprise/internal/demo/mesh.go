@@ -211,17 +211,18 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	res.Accuracy, res.Mismatches = 0, 0
-	for i := range res.Chips {
-		res.Chips[i].Images, res.Chips[i].Mismatches = 0, 0
-	}
 	for rank, r := range all {
+		if rank == j.Rank() {
+			continue
+		}
 		if len(r.Chips) != len(res.Chips) {
 			return fmt.Errorf("results of process %d: %d chips", rank, len(r.Chips))
 		}
-		res.Accuracy, res.Mismatches = res.Accuracy+r.Accuracy, res.Mismatches+r.Mismatches
+		res.Accuracy += r.Accuracy
+		res.Mismatches += r.Mismatches
 		for i, c := range r.Chips {
-			res.Chips[i].Images, res.Chips[i].Mismatches = res.Chips[i].Images+c.Images, res.Chips[i].Mismatches+c.Mismatches
+			res.Chips[i].Images += c.Images
+			res.Chips[i].Mismatches += c.Mismatches
 		}
 	}
 	return nil
