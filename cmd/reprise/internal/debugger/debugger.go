@@ -76,10 +76,10 @@ func (c *InspectCmd) session(s cli.Streams, r io.Reader) error {
 
 func (c *InspectCmd) dump(s cli.Streams, r io.Reader) error {
 	d, err := postmortem.ReadDump(r)
-	if err != nil {
-		return fmt.Errorf("inspect %s: %w", c.File, err)
+	if err == nil {
+		err = c.symbolize(d, s.Err)
 	}
-	if err := c.symbolize(d, s.Err); err != nil {
+	if err != nil {
 		return fmt.Errorf("inspect %s: %w", c.File, err)
 	}
 	switch {
@@ -142,7 +142,7 @@ func (*InspectCmd) OnlyReads() bool { return true }
 
 // StacksCmd prints the call stacks of the processors of a device that runs.
 type StacksCmd struct {
-	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
+	debugged
 	Core      []string `help:"Cores to show, by logical coordinate, such as 0-0; all that have left reset if absent." placeholder:"X-Y"`
 	Processor []string `help:"Processors to show, such as brisc,trisc0; all five if absent." placeholder:"NAME"`
 	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running, for lines and arguments (reprise kernel build -g)." placeholder:"FILE" type:"existingfile"`
@@ -208,8 +208,12 @@ func addFiles(c *live.Catalogue, files []string) error {
 	return nil
 }
 
-func openDebugged(ctx context.Context, name string) (*kmd.Device, *chip.Chip, error) {
-	t, err := cli.ParseTarget(name)
+type debugged struct {
+	Device string `required:"" help:"${device_help}." placeholder:"DEVICE"`
+}
+
+func (d *debugged) open(ctx context.Context) (*kmd.Device, *chip.Chip, error) {
+	t, err := cli.ParseTarget(d.Device)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -217,7 +221,7 @@ func openDebugged(ctx context.Context, name string) (*kmd.Device, *chip.Chip, er
 }
 
 func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
-	dev, topo, err := openDebugged(ctx, c.Device)
+	dev, topo, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -284,7 +288,7 @@ func printStacks(w cli.Text, all []coreStacks) {
 
 // GdbCmd serves the processors of a running device to gdb.
 type GdbCmd struct {
-	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
+	debugged
 	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
 	Processor []string `help:"Processors to debug, such as brisc,trisc0; all that can be debugged if absent." placeholder:"NAME"`
 	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns its address on the first processor." placeholder:"FILE" type:"existingfile"`
@@ -302,7 +306,7 @@ func (GdbCmd) Help() string {
 func (c *GdbCmd) Validate() error { return c.at.parse(c.Core, c.Processor) }
 
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
-	dev, topo, err := openDebugged(ctx, c.Device)
+	dev, topo, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
