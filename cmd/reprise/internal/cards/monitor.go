@@ -555,7 +555,8 @@ func (r *MonitorReport) metrics() *promtext.Writer {
 	w := new(promtext.Writer)
 	for i, x := range []struct{ name, kind, help string }{
 		{"allocated_bytes", promtext.Gauge, "Device memory that is allocated, over all banks."},
-		{"capacity_bytes", promtext.Gauge, "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own."},
+		{"capacity_bytes", promtext.Gauge,
+			"Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own."},
 		{"peak_bytes", promtext.Gauge, "The most device memory that was ever allocated at once."},
 		{"extents", promtext.Gauge, "Live buffers, kernels and traces."},
 		{"updates_total", promtext.Counter, "Changes of the memory in use."},

@@ -49,7 +49,8 @@ func (simServeCmd) Help() string {
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {
-			return cli.Wrong("--device", *c.Device, "it is for processes of this machine", "use it with --socket; --machine and --ttsim are for --vfio-user")
+			return cli.Wrong("--device", *c.Device, "it is for processes of this machine",
+				"use it with --socket; --machine and --ttsim are for --vfio-user")
 		}
 		_, err := c.virtual()
 		return err
@@ -76,7 +77,8 @@ func (c *simServeCmd) device() (*target.Device, error) {
 		return nil, cli.Wrong("--device", name, "only emulators can be served", "use emu:blackhole or emu:wormhole")
 	}
 	if m := d.Machine(); m != nil && len(m.Chips) > 1 {
-		return nil, cli.Wrong("--device", name, fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)), "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine")
+		return nil, cli.Wrong("--device", name, fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)),
+			"use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine")
 	}
 	return d, nil
 }
