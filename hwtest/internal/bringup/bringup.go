@@ -62,7 +62,7 @@ func openCloseOpen(t *rig.T) {
 	for i := range 3 {
 		t.Sub("round", func(t *rig.T) {
 			t = t.Full(t.Device.Open())
-			b := t.Buffer(allocator.DRAM, 64*t.Dev.DRAMBanks(), 64)
+			b := t.DRAMBuffer(64*t.Dev.DRAMBanks(), 64)
 			want := t.Fill(b, uint32(i))
 			t.Holds(b, want, "read back")
 		})
@@ -97,7 +97,7 @@ func cancelledOpen(t *rig.T) {
 func useAfterClose(t *rig.T) {
 	u := t.Unclosed(t.Device.Open())
 	d := u.Dev
-	b := u.Buffer(allocator.DRAM, 64, 64)
+	b := u.DRAMBuffer(64, 64)
 	x := u.Load(u.StoreProgram("store", u.Grid(), b, 1))
 	tr, err := u.Record("t", rig.Running(x))
 	t.OK(err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -121,7 +120,7 @@ func newControl(t *rig.T) *control {
 	first := t.Queue.Workers().Start
 	c := &control{
 		t: t, f: t.Follow(), first: first, on: chip.Range{Start: first, End: chip.Core{X: first.X + 2, Y: first.Y + 2}},
-		counters: t.Buffer(allocator.DRAM, 64*controlCounters, 64),
+		counters: t.DRAMBuffer(64*controlCounters, 64),
 		values:   make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
 	}
 	t.Clear(c.counters)
@@ -499,8 +498,8 @@ func wordsAnywhere(t *rig.T) {
 	on := chip.Grid(2, 2)
 	x := f.Load("x", 3, on)
 	for _, b := range []*reprise.Buffer{
-		t.Buffer(allocator.DRAM, 32*64, 64), t.Buffer(allocator.DRAM, 5*2048, 2048), t.Buffer(allocator.L1, 12*48, 48),
-		t.Buffer(allocator.DRAM, 40*32, 32),
+		t.DRAMBuffer(32*64, 64), t.DRAMBuffer(5*2048, 2048), t.L1Buffer(12*48, 48),
+		t.DRAMBuffer(40*32, 32),
 	} {
 		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
 			data := rig.Pattern(uint32(off), b.Size())
@@ -601,7 +600,7 @@ func calleeReleased(t *rig.T) {
 	for _, x := range c.mixers {
 		t.Release(x)
 	}
-	taken := t.Buffer(allocator.DRAM, 1<<20, 2048) // what was given back would be overwritten
+	taken := t.DRAMBuffer(1<<20, 2048) // what was given back would be overwritten
 	t.Clear(taken)
 	for range 2 {
 		c.replay(tr, ss)

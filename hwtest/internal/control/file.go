@@ -77,14 +77,14 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 		}
 	}
 	if !found {
-		c.counters = t.Buffer(allocator.DRAM, 64*controlCounters, 64)
+		c.counters = t.DRAMBuffer(64*controlCounters, 64)
 		t.Clear(c.counters)
 	}
 	return loaded
 }
 
 func savedControl(t *rig.T, ss []stmt) {
-	way := t.Buffer(allocator.DRAM, 64<<10, 2048)
+	way := t.DRAMBuffer(64<<10, 2048)
 	c := newControl(t)
 	tr := c.reloaded(c.captured(ss), way)
 	c.replays(2, tr, ss)
@@ -96,7 +96,7 @@ func savedControl(t *rig.T, ss []stmt) {
 }
 
 func savedIterations(t *rig.T) {
-	way := t.Buffer(allocator.DRAM, 64<<10, 2048)
+	way := t.DRAMBuffer(64<<10, 2048)
 	c := newControl(t)
 	one, three := do(mix(1), mix(2)), mix(3)
 	c.load(append(one, three))
@@ -260,7 +260,7 @@ func conditionAcrossQueues(t *rig.T) {
 
 // carriedWords has each iteration read what the one before wrote on other workers.
 func carriedWords(t *rig.T) {
-	a, b := t.Buffer(allocator.DRAM, 4*64, 64), t.Buffer(allocator.DRAM, 4*64, 64)
+	a, b := t.DRAMBuffer(4*64, 64), t.DRAMBuffer(4*64, 64)
 	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))
 	back := t.Load(t.AddProgram("back", chip.Core{X: 2, Y: 0}, b, a, 2))
 	const n = 20

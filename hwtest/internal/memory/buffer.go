@@ -76,14 +76,14 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 
 func severalMiB(t *rig.T) {
 	for _, size := range []int{2048, 4096, 100_000} {
-		b := t.Buffer(allocator.DRAM, t.Size(17<<20, 2<<20)/size*size, size)
+		b := t.DRAMBuffer(t.Size(17<<20, 2<<20)/size*size, size)
 		want := t.Fill(b, uint32(size))
 		t.Holds(b, want, "pages of %d", size)
 	}
 }
 
 func transferErrors(t *rig.T) {
-	b := t.Buffer(allocator.DRAM, 1000, 100)
+	b := t.DRAMBuffer(1000, 100)
 	before := rig.Pattern(1, 1000)
 	t.Write(b, before)
 	for _, r := range [][2]int{{-100, 100}, {0, 1100}, {1000, 100}, {950, 51}, {0, 1001}, {900, 200}, {1100, 0}, {1 << 40, 100}} {
@@ -103,10 +103,10 @@ func transferErrors(t *rig.T) {
 }
 
 func heldByProgram(t *rig.T) {
-	b := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64)
+	b := t.L1Buffer(64*t.Grid().Size(), 64)
 	x := t.Load(t.StoreProgram("holder", t.Grid(), b, 1))
 	t.Free(b)
-	other := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64)
+	other := t.L1Buffer(64*t.Grid().Size(), 64)
 	if other.Addr() == b.Addr() {
 		t.Error("memory that a loaded program uses was handed out")
 	}
@@ -114,7 +114,7 @@ func heldByProgram(t *rig.T) {
 	t.RunAndWait(x)
 	t.Holds(other, want, "another buffer after the program ran")
 	t.Release(x)
-	rig.Equal(t, t.Buffer(allocator.L1, 64*t.Grid().Size(), 64).Addr(), b.Addr(), "address of a buffer after the program was closed")
+	rig.Equal(t, t.L1Buffer(64*t.Grid().Size(), 64).Addr(), b.Addr(), "address of a buffer after the program was closed")
 }
 
 func transferCases() rig.Table {
@@ -153,7 +153,7 @@ func byteRanges(t *rig.T, c reprise.BufferConfig) {
 }
 
 func startedBytes(t *rig.T) {
-	b := t.Buffer(allocator.DRAM, 50*100, 100)
+	b := t.DRAMBuffer(50*100, 100)
 	want := t.Fill(b, 3)
 	var reads []func(string, ...any)
 	for i := range t.Size(40, 12) {
@@ -165,7 +165,7 @@ func startedBytes(t *rig.T) {
 }
 
 func bytesOfPart(t *rig.T) {
-	b := t.Buffer(allocator.DRAM, 20*64, 64)
+	b := t.DRAMBuffer(20*64, 64)
 	want := t.Fill(b, 4)
 	part, err := b.Sub(5*64, 6*64)
 	t.OK(err)

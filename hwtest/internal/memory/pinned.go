@@ -76,7 +76,7 @@ func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
 
 func pinnedLarge(t *rig.T) {
 	n := t.Size(24<<20, 512<<10)
-	b := t.Buffer(allocator.DRAM, n, n/4)
+	b := t.DRAMBuffer(n, n/4)
 	h := direct(t, 2*n)
 	copy(h.Bytes(), rig.Pattern(7, n))
 	w, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
@@ -94,7 +94,7 @@ func pinnedLarge(t *rig.T) {
 
 func pinnedInOrder(t *rig.T) {
 	const pages = 8
-	in, out := t.Buffer(allocator.DRAM, pages*64, 64), t.Buffer(allocator.DRAM, pages*64, 64)
+	in, out := t.DRAMBuffer(pages*64, 64), t.DRAMBuffer(pages*64, 64)
 	h := direct(t, 64<<10)
 	const addend = 3
 	x := t.Load(t.AddProgram("add", chip.Core{X: 1, Y: 1}, in, out, addend))
@@ -123,7 +123,7 @@ func numbered(n, round, plus int) []byte {
 
 func pinnedFree(t *rig.T) {
 	n := t.Size(1<<20, 64<<10)
-	b := t.Buffer(allocator.DRAM, n, 2048)
+	b := t.DRAMBuffer(n, 2048)
 	h := direct(t, n)
 	copy(h.Bytes(), rig.Pattern(3, n))
 	_, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
@@ -135,7 +135,7 @@ func pinnedFree(t *rig.T) {
 
 func pinnedCancelled(t *rig.T) {
 	n := t.Size(1<<20, 64<<10)
-	b := t.Buffer(allocator.DRAM, n, 2048)
+	b := t.DRAMBuffer(n, 2048)
 	h := direct(t, n)
 	t.Write(b, rig.Pattern(4, n))
 	ctx, cancel := context.WithCancel(t.Ctx)
@@ -155,7 +155,7 @@ func pinnedCancelled(t *rig.T) {
 func pinnedBetweenQueues(t *rig.T) {
 	const n = 32 << 10
 	q, e := t.Both(), t.Dev.NewEvent("delivered")
-	in, out := t.Buffer(allocator.DRAM, n, 2048), t.Buffer(allocator.DRAM, n, 1024)
+	in, out := t.DRAMBuffer(n, 2048), t.DRAMBuffer(n, 1024)
 	h := direct(t, 3*n)
 	for i := range t.Size(20, 4) {
 		first, second := q[i%2], q[1-i%2]

@@ -246,7 +246,7 @@ func fixedTraceRegion(t *rig.T) {
 	b := t.PerWorker(64)
 	x := t.Load(t.StoreProgram("store", t.Grid(), b, 40))
 	hole := int(t.Dev.Memory(allocator.DRAM).LargestHole)
-	all := t.Buffer(allocator.DRAM, hole*banks, hole)
+	all := t.DRAMBuffer(hole*banks, hole)
 	trace := t.Capture("in the region", x)
 	for _, e := range trace.Parts()[0].Extents {
 		if e.Start < tr.Low || e.End > tr.High {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/kernels"
@@ -123,7 +122,7 @@ func OtherNetwork(t *rig.T) { who(t, 1, 1) }
 // KernelChain passes pages through processors that each add 1, on several cores.
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	cores := chip.Grid(3, 2)
-	in, out := t.Buffer(allocator.DRAM, pages*cores.Size()*size, size), t.Buffer(allocator.DRAM, pages*cores.Size()*size, size)
+	in, out := t.DRAMBuffer(pages*cores.Size()*size, size), t.DRAMBuffer(pages*cores.Size()*size, size)
 	data := t.Fill(in, uint32(size))
 	on := []chip.Range{cores}
 	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * pages) }
@@ -159,7 +158,7 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 
 func CopyBuffer(t *rig.T) {
 	const size, pages = 512, 100
-	in, out := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size)
+	in, out := t.DRAMBuffer(pages*size, size), t.DRAMBuffer(pages*size, size)
 	room := t.PerWorker(size)
 	data := t.Fill(in, 4)
 	for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {

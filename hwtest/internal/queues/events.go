@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -47,7 +46,7 @@ func tenEvents(t *rig.T) {
 func writeHereReadThere(t *rig.T) {
 	q := t.Both()
 	written, read := t.Dev.NewEvent("written"), t.Dev.NewEvent("read")
-	b := t.Buffer(allocator.DRAM, 2048*t.Size(1000, 50), 2048)
+	b := t.DRAMBuffer(2048*t.Size(1000, 50), 2048)
 	t.OK(q[0].Record(t.Ctx, read))
 	var reads []func(string, ...any)
 	for i := range t.Size(20, 4) {
@@ -65,7 +64,7 @@ func writeHereReadThere(t *rig.T) {
 
 func meaningAtTheCall(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
-	b := t.Buffer(allocator.DRAM, 64*16, 64)
+	b := t.DRAMBuffer(64*16, 64)
 	want := t.On(q[1]).Fill(b, 1)
 	t.OK(q[1].Record(t.Ctx, e))
 	t.OK(q[0].WaitEvent(t.Ctx, e))
@@ -99,7 +98,7 @@ func queryEvents(t *rig.T) {
 // WaitHolds checks that a queue does nothing while it waits for an event.
 func WaitHolds(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
-	b := t.Buffer(allocator.DRAM, 64, 64)
+	b := t.DRAMBuffer(64, 64)
 	t.Clear(b)
 	t.Wait()
 	release := t.Spinning(q[0], t.Grid())
@@ -147,7 +146,7 @@ func unreadRecordings(t *rig.T) {
 
 func idsWrap(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
-	b := t.Buffer(allocator.DRAM, 64*4, 64)
+	b := t.DRAMBuffer(64*4, 64)
 	for i := range 1 + -rig.FirstEvent&0xFF { // more than are left before the wrap
 		want := t.On(q[i%2]).Fill(b, uint32(i))
 		t.Follows(q[1-i%2], q[i%2], e)
@@ -194,8 +193,8 @@ func fourEvents(t *rig.T) { FourEvents(t, t.Size(12, 4)) }
 // FourEvents orders two queues by four events.
 func FourEvents(t *rig.T, n int) {
 	q := t.Both()
-	in, out := t.Buffer(allocator.DRAM, 64*16, 64), t.Buffer(allocator.DRAM, 64*16, 64)
-	mid := t.Buffer(allocator.DRAM, 64*16, 64)
+	in, out := t.DRAMBuffer(64*16, 64), t.DRAMBuffer(64*16, 64)
+	mid := t.DRAMBuffer(64*16, 64)
 	first := t.Load(t.AddProgram("first", chip.Core{X: 1}, in, mid, 1))
 	rest := t.Load(t.AddProgram("rest", chip.Core{X: 2}, mid, mid, 1))
 	final := t.Load(t.AddProgram("last", chip.Core{X: 3}, mid, out, 1))

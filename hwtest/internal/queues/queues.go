@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -144,7 +143,7 @@ func tracesInTurn(t *rig.T) {
 func transfersOnBoth(t *rig.T) {
 	var bufs [2]*reprise.Buffer
 	for i := range bufs {
-		bufs[i] = t.Buffer(allocator.DRAM, 2048*t.Size(500, 60), 2048)
+		bufs[i] = t.DRAMBuffer(2048*t.Size(500, 60), 2048)
 	}
 	var wg sync.WaitGroup
 	for i, q := range t.Both() {
@@ -160,7 +159,7 @@ func transfersOnBoth(t *rig.T) {
 }
 
 func transfersBeside(t *rig.T) {
-	q, b := t.Both(), t.Buffer(allocator.DRAM, 2048*40, 2048)
+	q, b := t.Both(), t.DRAMBuffer(2048*40, 2048)
 	release := t.Spinning(q[0], t.Grid())
 	for i := range t.Size(5, 2) {
 		t.OK(t.On(q[1]).ComesBack(b, uint32(i)))
@@ -175,7 +174,7 @@ func goroutinesOnBoth(t *rig.T) {
 	trs := [2]*reprise.Trace{t.Capture("t0", x), t.CaptureOn(q[1], "t1", x)}
 	var bufs [4]*reprise.Buffer
 	for i := range bufs {
-		bufs[i] = t.Buffer(allocator.DRAM, 64*50, 64)
+		bufs[i] = t.DRAMBuffer(64*50, 64)
 	}
 	rounds := t.Size(8, 3)
 	for round := range rounds {
@@ -208,7 +207,7 @@ func startedReads(t *rig.T) {
 	var reads []func(string, ...any)
 	for i := range t.Size(500, 60) {
 		on := t.On(t.Both()[i%2])
-		b := t.Buffer(allocator.DRAM, 32*(1+i%40), 32)
+		b := t.DRAMBuffer(32*(1+i%40), 32)
 		reads = append(reads, on.StartRead(b, 0, on.Fill(b, uint32(i))))
 	}
 	for i, check := range reads {
@@ -290,7 +289,7 @@ func refuses(t *rig.T) {
 func splitAcross(t *rig.T) {
 	q, on := t.Both(), rig.SplitRanges()
 	there, back := t.Dev.NewEvent("there"), t.Dev.NewEvent("back")
-	a, b := t.Buffer(allocator.DRAM, 64*8, 64), t.Buffer(allocator.DRAM, 64*8, 64)
+	a, b := t.DRAMBuffer(64*8, 64), t.DRAMBuffer(64*8, 64)
 	xs := [2]*reprise.Executable{t.Load(t.AddProgram("there", on[0].End, a, b, 1)), t.Load(t.AddProgram("back", on[1].Start, b, a, 2))}
 	tr := t.CaptureOn(q[1], "back", xs[1])
 	t.Clear(a)

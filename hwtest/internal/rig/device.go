@@ -29,6 +29,18 @@ func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
 	return t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 }
 
+// DRAMBuffer is Buffer in DRAM.
+func (t *T) DRAMBuffer(size, page int) *reprise.Buffer {
+	t.Helper()
+	return t.Buffer(allocator.DRAM, size, page)
+}
+
+// L1Buffer is Buffer in L1.
+func (t *T) L1Buffer(size, page int) *reprise.Buffer {
+	t.Helper()
+	return t.Buffer(allocator.L1, size, page)
+}
+
 // ReadAll reads a whole buffer.
 func (t *T) ReadAll(b *reprise.Buffer) []byte {
 	t.Helper()
@@ -205,7 +217,7 @@ func (t *T) SameMemory(before Memory) {
 // PerWorker allocates n bytes at one address of every worker, row by row.
 func (t *T) PerWorker(n int) *reprise.Buffer {
 	t.Helper()
-	b := t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
+	b := t.L1Buffer(n*t.Dev.Grid().Size(), n)
 	t.Clear(b)
 	return b
 }

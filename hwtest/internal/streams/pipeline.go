@@ -73,7 +73,7 @@ func Pipelines() rig.Table {
 func model(t *rig.T, steps int) pipeline.Model {
 	return func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
-		mid := t.Buffer(allocator.DRAM, wayPages*wayPage, wayPage)
+		mid := t.DRAMBuffer(wayPages*wayPage, wayPage)
 		from := b.Input
 		if b.L1Input != nil {
 			from = b.L1Input
@@ -238,7 +238,7 @@ func twoPipelines(t *rig.T) {
 func workBetween(t *rig.T) {
 	line := pipeOf("transfer queue").compile(t, pipeSteps)
 	q, e := t.Both(), t.Dev.NewEvent("between")
-	buf := t.Buffer(allocator.DRAM, 64*40, 64)
+	buf := t.DRAMBuffer(64*40, 64)
 	x := t.Load(t.AddProgram("other", chip.Core{X: 3}, buf, buf, 1))
 	for i := range t.Size(5, 2) {
 		whole(t, line, 3, pipeSteps)

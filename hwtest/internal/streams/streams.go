@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -75,7 +74,7 @@ func pair(t *rig.T, size int) (in, out *stream.Stream) {
 
 func streamRoom(t *rig.T, n int) *reprise.Buffer {
 	t.Helper()
-	return t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
+	return t.L1Buffer(n*t.Dev.Grid().Size(), n)
 }
 
 // streamArgs are the arguments of kernels with two streams and a page of memory.

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
@@ -63,7 +62,7 @@ func newEngines(t *rig.T, name string) *engines {
 	if e.blackhole() {
 		e.model = arith.Blackhole
 	}
-	one := func(n int) *reprise.Buffer { return t.Buffer(allocator.L1, n, n) }
+	one := func(n int) *reprise.Buffer { return t.L1Buffer(n, n) }
 	e.scripts, e.in, e.out = one(3*(scriptBytes+logBytes)), one(engineBytes), one(engineBytes)
 	p := &reprise.Program{Name: "engines", Buffers: []*reprise.Buffer{e.scripts, e.in, e.out}}
 	for i, core := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
@@ -269,7 +268,7 @@ func frontCases() rig.Table {
 
 func inlined(t *rig.T) {
 	const counts = 3000
-	b := t.Buffer(allocator.L1, 3*32, 3*32)
+	b := t.L1Buffer(3*32, 3*32)
 	p := &reprise.Program{Name: "inline", Buffers: []*reprise.Buffer{b}}
 	for i, core := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {
 		p.Kernels = append(p.Kernels, reprise.Kernel{

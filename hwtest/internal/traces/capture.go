@@ -113,14 +113,14 @@ func beginAndEnd(t *rig.T) {
 func freedInCapture(t *rig.T) {
 	const n = 64
 	size := n * t.Grid().Size()
-	b := t.Buffer(allocator.L1, size, n)
+	b := t.L1Buffer(size, n)
 	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
 	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release())
 	})
 	var others []*reprise.Buffer
 	for range 4 {
-		o := t.Buffer(allocator.L1, size, n)
+		o := t.L1Buffer(size, n)
 		t.Write(o, rig.Pattern(o.Addr(), size))
 		others = append(others, o)
 	}
@@ -147,7 +147,7 @@ func releaseBehindReplays(t *rig.T) {
 
 func tracesSharePool(t *rig.T) {
 	const page, pages = 512, 24
-	in, out, room := t.Buffer(allocator.DRAM, pages*page, page), t.Buffer(allocator.DRAM, pages*page, page), t.PerWorker(page)
+	in, out, room := t.DRAMBuffer(pages*page, page), t.DRAMBuffer(pages*page, page), t.PerWorker(page)
 	pool, err := t.Dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: pages * page, Name: "scratch"})
 	t.OK(err)
 	copyProgram := func(name string, from, to *reprise.Buffer) *reprise.Executable {
@@ -280,7 +280,7 @@ func ParamBuffers(t *rig.T) {
 	const page, pages = 256, 30
 	var bufs []*reprise.Buffer
 	for range 4 {
-		bufs = append(bufs, t.Buffer(allocator.DRAM, page*pages, page))
+		bufs = append(bufs, t.DRAMBuffer(page*pages, page))
 	}
 	room := t.PerWorker(page)
 	x := t.Load(t.CopyProgram("copy", chip.NCRISC, chip.Core{}, bufs[0], bufs[1], room))

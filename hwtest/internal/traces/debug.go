@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -113,7 +112,7 @@ func lookBetween(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
 	tr := t.Capture("t", x, x, x)
-	side := t.Buffer(allocator.DRAM, 4096, 64)
+	side := t.DRAMBuffer(4096, 64)
 	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
 		f.Run(5)
 		f.Check("after step %d", i)
@@ -150,7 +149,7 @@ func checkTrace(t *rig.T) {
 
 // checkFinds counts in a buffer that the program doesn't declare.
 func checkFinds(t *rig.T) {
-	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
+	hidden, out := t.DRAMBuffer(64, 64), t.DRAMBuffer(64, 64)
 	t.Write(hidden, rig.Pattern(1, 64))
 	t.Write(out, rig.Pattern(2, 64))
 	count, show := t.AddProgram("count", chip.Core{}, hidden, hidden, 1), t.AddProgram("show", chip.Core{}, hidden, out, 0)

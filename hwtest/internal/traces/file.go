@@ -63,7 +63,7 @@ func replay(f *rig.Mix, n int) {
 func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
 	t.Helper()
 	// Moves the kernels.
-	t.Buffer(allocator.DRAM, 1<<18, 2048)
+	t.DRAMBuffer(1<<18, 2048)
 	tr := t.LoadTrace(file)
 	f.Buffer = tr.Buffers()[0]
 	return tr
@@ -181,7 +181,7 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 
 func partsFromFile(t *rig.T) {
 	const page = 64
-	t.Buffer(allocator.DRAM, 1<<16, page) // so that no size equals an address in the next one
+	t.DRAMBuffer(1<<16, page) // so that no size equals an address in the next one
 	whole := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 32 * page, PageSize: page, Name: "whole"})
 	in, err := whole.Sub(2*page, page)
 	t.OK(err)

@@ -141,7 +141,7 @@ func longTrace(t *rig.T, play func(*reprise.Trace)) {
 
 func inputs(t *rig.T) {
 	const size, pages = 512, 40
-	in, out, room := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size), t.PerWorker(size)
+	in, out, room := t.DRAMBuffer(pages*size, size), t.DRAMBuffer(pages*size, size), t.PerWorker(size)
 	x := t.Load(t.CopyProgram("copy", chip.NCRISC, t.Grid().End, in, out, room))
 	tr := t.Capture("copy", x)
 	for i := range 5 {
@@ -185,7 +185,7 @@ func closedInTrace(t *rig.T) {
 	tr := f.Capture("t", x)
 	t.Release(x)
 	// New buffers must not lie where the closed program's kernels are.
-	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
+	b := t.DRAMBuffer(1<<20, 2048)
 	t.Fill(b, 3)
 	y := f.LoadLong("y", 6, 8192)
 	for range 3 {
@@ -197,14 +197,14 @@ func closedInTrace(t *rig.T) {
 
 func freedInTrace(t *rig.T) {
 	n := 64 * t.Grid().Size()
-	b := t.Buffer(allocator.L1, n, 64)
+	b := t.L1Buffer(n, 64)
 	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
 	tr := t.Capture("t", x)
 	t.Release(x)
 	t.Free(b)
 	var others []*reprise.Buffer
 	for range 4 {
-		o := t.Buffer(allocator.L1, n, 64)
+		o := t.L1Buffer(n, 64)
 		if o.Addr() < b.Addr()+64 && b.Addr() < o.Addr()+64 {
 			t.Errorf("a buffer at %#x overlaps the one at %#x that a trace writes", o.Addr(), b.Addr())
 		}
@@ -216,7 +216,7 @@ func freedInTrace(t *rig.T) {
 		t.Holds(o, rig.Pattern(o.Addr(), n), "another buffer after the replay")
 	}
 	t.Release(tr)
-	rig.Equal(t, t.Buffer(allocator.L1, n, 64).Addr(), b.Addr(), "address of a buffer after the release")
+	rig.Equal(t, t.L1Buffer(n, 64).Addr(), b.Addr(), "address of a buffer after the release")
 }
 
 func traceDescription(t *rig.T) {
@@ -273,7 +273,7 @@ func concurrentUse(t *rig.T) {
 	var wg sync.WaitGroup
 	errs := make(chan error, 100)
 	for g := range 4 {
-		b := t.Buffer(allocator.DRAM, 64*50, 64)
+		b := t.DRAMBuffer(64*50, 64)
 		wg.Go(func() {
 			for i := range n {
 				if g%2 == 0 {
