@@ -85,6 +85,11 @@ func by[T any](e *engines, wormhole, blackhole T) T {
 	return wormhole
 }
 
+// by is for the numbers of the two chips' instructions.
+func (e *engines) by(wormhole, blackhole uint32) uint32 { return by(e, wormhole, blackhole) }
+
+func (e *engines) packers() isa.Config { return by[isa.Config](e, 4, 1) }
+
 type engineRun struct {
 	*engines
 	config  map[uint32]uint32
@@ -105,7 +110,7 @@ func (e *engines) newRun() *engineRun {
 		r.set(c, 0)
 	}
 	r.set(isa.EdgeMask, 0xFFFF)
-	for i := range isa.Config(by(e, 4, 1)) {
+	for i := range e.packers() {
 		r.set(isa.PackRows+i, 16)
 	}
 	return r
@@ -207,6 +212,12 @@ func (th *engineThread) own(values ...value) {
 	th.do(isa.SETC16{Reg: word, Value: all})
 }
 
+// set is own for a word of one field.
+func (th *engineThread) set(f isa.Thread, v uint32) {
+	th.r.Helper()
+	th.own(value{f, v})
+}
+
 // A store of 0 posts a semaphore, one of 1 gets it.
 func coreSemaphore(i uint32) uint32 { return coreSemaphores + 4*i }
 
@@ -249,28 +260,28 @@ func (r *engineRun) prologues() [3]engineThread {
 	u.load(config(1))
 	for i := range p {
 		p[i].do(isa.MOPCFG{})
-		p[i].own(value{isa.ThreadStateID, 0})
+		p[i].set(isa.ThreadStateID, 0)
 	}
 	u.post(semMath)
 	u.post(semPacking)
-	u.own(value{isa.ThreadUnpackContext, 0})
+	u.set(isa.ThreadUnpackContext, 0)
 	u.do(isa.SETADCXY{Units: 3, Mask: 15}, isa.SETADCZW{Units: 3, Mask: 15})
 	u.take(semCleared)
 
 	m.take(semMath)
-	m.own(value{isa.ThreadDstOffset, 0})
-	m.own(value{isa.ThreadKeepSrcValid, 0})
+	m.set(isa.ThreadDstOffset, 0)
+	m.set(isa.ThreadKeepSrcValid, 0)
 	if r.blackhole() {
-		m.own(value{isa.ThreadExplicitSrcA, 0})
-		m.own(value{isa.ThreadExplicitSrcB, 0})
+		m.set(isa.ThreadExplicitSrcA, 0)
+		m.set(isa.ThreadExplicitSrcB, 0)
 	} else {
-		m.own(value{isa.ThreadModeBias, 0})
-		m.own(value{isa.ThreadFidelityBase, 0})
+		m.set(isa.ThreadModeBias, 0)
+		m.set(isa.ThreadFidelityBase, 0)
 	}
 	for i := range isa.Thread(8) {
-		m.own(value{isa.ThreadModeSrcAIncrement + i, 0})
-		m.own(value{isa.ThreadModeDstIncrement + i, 0})
-		m.own(value{isa.ThreadModeBiasIncrement + i, 0})
+		m.set(isa.ThreadModeSrcAIncrement+i, 0)
+		m.set(isa.ThreadModeDstIncrement+i, 0)
+		m.set(isa.ThreadModeBiasIncrement+i, 0)
 	}
 	m.do(isa.SETRWC{Mask: 15}, isa.ZEROACC{Clear: 3})
 	m.do(isa.SFPENCC{Mod: 10, Imm: 3}, isa.SFPLOADI{Lreg: 0, Mod: 2}, isa.SFPCONFIG{Dst: 15})
@@ -279,7 +290,7 @@ func (r *engineRun) prologues() [3]engineThread {
 
 	k.take(semPacking)
 	for i := range isa.Thread(4) {
-		k.own(value{isa.ThreadPackModeYSrcIncrement + i, 0})
+		k.set(isa.ThreadPackModeYSrcIncrement+i, 0)
 	}
 	k.do(isa.SETADCXY{Units: 4, Mask: 15}, isa.SETADCZW{Units: 4, Mask: 15})
 	return p

@@ -41,7 +41,7 @@ const (
 // scratchRow is a row of Dst outside of all groups.
 const scratchRow = 510
 
-func (e *engines) seedWord() uint32 { return by[uint32](e, 164, 186) }
+func (e *engines) seedWord() uint32 { return e.by(164, 186) }
 
 // vectorAt is the first of the four rows of Dst with vector v, in every second column.
 func vectorAt(v int) uint32 { return uint32(4*(v/2) + 2*(v%2)) }

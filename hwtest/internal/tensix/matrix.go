@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
@@ -48,25 +49,29 @@ func numbers(rnd *rand.Rand, n int) []uint32 {
 }
 
 func randomTile(rnd *rand.Rand, f arith.Format) []byte {
-	b := make([]byte, f.TileBytes())
 	values := numbers(rnd, arith.TileData)
-	switch f {
-	case arith.FP32, arith.TF32:
-		for i, v := range values {
-			rig.PutWord(b[4*i:], v)
+	if f == arith.FP32 || f == arith.TF32 || f == arith.BF16 {
+		return encoded(f, values)
+	}
+	b := make([]byte, f.TileBytes())
+	for i := range b {
+		b[i] = byte(rnd.Uint32())
+	}
+	if f.BFP() {
+		for i := range 64 {
+			b[i] = byte(120 + rnd.IntN(12))
 		}
-	case arith.BF16:
-		for i, v := range values {
-			binary.LittleEndian.PutUint16(b[2*i:], uint16(v>>16))
-		}
-	default:
-		for i := range b {
-			b[i] = byte(rnd.Uint32())
-		}
-		if f.BFP() {
-			for i := range 64 {
-				b[i] = byte(120 + rnd.IntN(12))
-			}
+	}
+	return b
+}
+
+// encoded has numbers as bf16 or in 32 bits.
+func encoded(f arith.Format, values []uint32) (b []byte) {
+	for _, v := range values {
+		if f == arith.BF16 {
+			b = binary.LittleEndian.AppendUint16(b, uint16(v>>16))
+		} else {
+			b = rig.AppendWord(b, v)
 		}
 	}
 	return b
@@ -131,18 +136,14 @@ func (o *operands) done(dst *arith.DstTile, what string, args ...any) {
 	o.want(dst, what, args...)
 }
 
-func fidelities() []arith.Fidelity {
-	return []arith.Fidelity{arith.LoFi, arith.HiFi2, arith.HiFi3, arith.HiFi4}
-}
-
 func matrixCases() rig.Table {
 	var cs rig.Table
 	add := adder(&cs)
 	for _, p := range paths() {
 		add(fmt.Sprintf("MVMUL of tiles, %v", p), "a product of tiles has package arith's bits in each fidelity",
-			func(e *engines) { products(e, p) })
+			func(e *engines) { e.eachFidelity(p, products) })
 		add(fmt.Sprintf("ELWMUL of tiles, %v", p), "products of data have package arith's bits in each fidelity",
-			func(e *engines) { elementwiseProducts(e, p) })
+			func(e *engines) { e.eachFidelity(p, elementwiseProducts) })
 	}
 	for _, p := range append(paths(), path{arith.BFP2, arith.BFP2, false, arith.BF16, arith.BF16}) {
 		add(fmt.Sprintf("ELWADD and ELWSUB of tiles, %v", p), "sums and differences have package arith's bits, and add to Dst if asked",
@@ -157,7 +158,7 @@ func matrixCases() rig.Table {
 	}
 	for _, p := range paths()[:4] {
 		add(fmt.Sprintf("GAPOOL, %v", p), "a product with four rows of SrcB has package arith's bits",
-			func(e *engines) { averages(e, p) })
+			func(e *engines) { e.eachFidelity(p, averages) })
 		add(fmt.Sprintf("GMPOOL, %v", p), "maxima of columns are taken over rows of SrcA and what Dst has",
 			func(e *engines) { maxima(e, p) })
 	}
@@ -167,24 +168,24 @@ func matrixCases() rig.Table {
 	return cs
 }
 
-func products(e *engines, p path) {
-	for _, f := range fidelities() {
+// eachFidelity compares what instructions leave in Dst with a model's.
+func (e *engines) eachFidelity(p path, run func(o *operands, dst *arith.DstTile, f arith.Fidelity)) {
+	for _, f := range []arith.Fidelity{arith.LoFi, arith.HiFi2, arith.HiFi3, arith.HiFi4} {
 		o := e.operands(p)
-		o.matmul(f)
 		var dst arith.DstTile
-		o.m.MatmulTile(&dst, &o.b, &o.a, f)
+		run(o, &dst, f)
 		o.want(&dst, "fidelity %d", f)
 	}
 }
 
-func elementwiseProducts(e *engines, p path) {
-	for _, f := range fidelities() {
-		o := e.operands(p)
-		o.elementwise(isa.ELWMUL{}, f)
-		var dst arith.DstTile
-		o.m.MulTile(&dst, &o.a, &o.b, f)
-		o.want(&dst, "fidelity %d", f)
-	}
+func products(o *operands, dst *arith.DstTile, f arith.Fidelity) {
+	o.matmul(f)
+	o.m.MatmulTile(dst, &o.b, &o.a, f)
+}
+
+func elementwiseProducts(o *operands, dst *arith.DstTile, f arith.Fidelity) {
+	o.elementwise(isa.ELWMUL{}, f)
+	o.m.MulTile(dst, &o.a, &o.b, f)
 }
 
 func sums(e *engines, p path) {
@@ -237,47 +238,36 @@ func broadcasts(e *engines, mod uint32) {
 	}
 }
 
-func averages(e *engines, p path) {
-	for _, f := range fidelities() {
-		o := e.operands(p)
-		m := o.math()
-		m.mode(0, steps{a: 16})
-		var dst arith.DstTile
-		for n := range uint32(f) {
-			last := o.phase(n)
-			for face := range uint32(4) {
-				mode := uint32(0)
-				if face == 3 {
-					mode = last
-				}
-				m.do(isa.GAPOOL{Dst: 4 * face, Mode: mode, Mod: 1})
+func averages(o *operands, dst *arith.DstTile, f arith.Fidelity) {
+	m := o.math()
+	m.mode(0, steps{a: 16})
+	for n := range uint32(f) {
+		last := o.phase(n)
+		for face := range uint32(4) {
+			mode := uint32(0)
+			if face == 3 {
+				mode = last
 			}
-			m.do(rowCounters)
-			o.m.Phase = uint8(n)
-			var right [4]arith.MatrixA
-			var left [4]arith.RowB
-			o.m.DecodeRows(left[:], o.b[:4])
-			for face := range right {
-				o.m.DecodeA(&right[face], (*[16]arith.Row)(o.a[16*face:]))
-				o.m.MulRows(dst.Hi[4*face:], dst.Lo[4*face:], &right[face], left[:])
-			}
+			m.do(isa.GAPOOL{Dst: 4 * face, Mode: mode, Mod: 1})
 		}
-		o.done(&dst, "fidelity %d", f)
+		m.do(rowCounters)
+		o.m.Phase = uint8(n)
+		var right [4]arith.MatrixA
+		var left [4]arith.RowB
+		o.m.DecodeRows(left[:], o.b[:4])
+		for face := range right {
+			o.m.DecodeA(&right[face], (*[16]arith.Row)(o.a[16*face:]))
+			o.m.MulRows(dst.Hi[4*face:], dst.Lo[4*face:], &right[face], left[:])
+		}
 	}
+	m.freeSources(3)
 }
 
 // maxima takes the columns' maxima of faces 0 and 1 into row 0, of 2 and 3 into row 4. SrcB holds
 // ones.
 func maxima(e *engines, p path) {
-	ones := make([]byte, p.in.TileBytes())
-	for i := range arith.TileData {
-		if p.in == arith.FP32 {
-			rig.PutWord(ones[4*i:], fp32One)
-		} else {
-			binary.LittleEndian.PutUint16(ones[2*i:], fp32One>>16)
-		}
-	}
-	o := e.operandsOf(p, randomTile(e.rnd, p.in), ones)
+	ones := slices.Repeat([]uint32{fp32One}, arith.TileData)
+	o := e.operandsOf(p, randomTile(e.rnd, p.in), encoded(p.in, ones))
 	m := o.math()
 	m.mode(0, steps{a: 16})
 	var dst arith.DstTile
@@ -301,9 +291,8 @@ func maxima(e *engines, p path) {
 func accumulated(e *engines) {
 	for _, p := range paths()[:2] {
 		o := e.operands(p)
-		o.matmul(arith.LoFi)
 		var dst arith.DstTile
-		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
+		products(o, &dst, arith.LoFi)
 		o.unpackTile(3, arith.TileData)
 		m := o.math()
 		m.do(mvmuls(0)...)

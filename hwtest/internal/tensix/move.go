@@ -167,16 +167,14 @@ func moveCases() rig.Table {
 		o.wantAny(make([]byte, arith.BF16.TileBytes()), "sum")
 	})
 	add("UNPACR_NOP fills SrcA with zeros and makes it valid", clears, func(e *engines) {
-		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1),
-			Valid: by[uint32](e, 0, 1)})
+		o := e.filled(1, 0)
 		o.elementwise(isa.ELWADD{}, 1)
 		var dst arith.DstTile
 		o.m.AddTile(&dst, &arith.SrcTile{}, &o.b, false)
 		o.want(&dst, "sum")
 	})
 	add("UNPACR_NOP fills SrcA with what is less than all numbers", clears, func(e *engines) {
-		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1),
-			WaitUnpack: by[uint32](e, 0, 1), Valid: by[uint32](e, 0, 1)})
+		o := e.filled(5, 1)
 		o.math().moveA()
 		o.math().do(isa.MOVB2D{Src: 0, Mod: 4})
 		o.math().freeSources(3)
@@ -219,7 +217,7 @@ func moveCases() rig.Table {
 		})
 
 	moved("the thread's offset in Dst", counts, 0, func(o *operands, m *engineThread) {
-		m.own(value{isa.ThreadDstOffset, 192})
+		m.set(isa.ThreadDstOffset, 192)
 		m.moveA()
 		o.packFrom(192)
 		o.done(o.path.movedTile(&o.a, same), "tile")
@@ -290,7 +288,7 @@ func moveCases() rig.Table {
 	})
 	on(chip.Wormhole, "a bias selects the other four address modes", counts, func(e *engines) {
 		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 2}, func(m *engineThread) {
-			m.own(value{isa.ThreadModeBias, 1})
+			m.set(isa.ThreadModeBias, 1)
 			m.mode(6, steps{a: 8, dst: 8})
 		})
 	})
@@ -366,9 +364,9 @@ func clearedHalves(e *engines) {
 			o := e.operands(paths()[0])
 			m := o.math()
 			m.moveA()
-			m.own(value{isa.ThreadDstOffset, 512})
+			m.set(isa.ThreadDstOffset, 512)
 			m.moveA()
-			m.own(value{isa.ThreadDstOffset, 0})
+			m.set(isa.ThreadDstOffset, 0)
 			m.do(isa.ZEROACC{Clear: 2, Dst: half})
 			m.freeSources(3)
 			o.packFrom(512 * look)
@@ -383,7 +381,7 @@ func clearedHalves(e *engines) {
 
 func (r *engineRun) packFrom(row uint32) {
 	r.Helper()
-	for i := range isa.Config(by(r.engines, 4, 1)) {
+	for i := range r.packers() {
 		r.set(isa.PackDst+i, row+16*uint32(i))
 	}
 }
@@ -397,12 +395,14 @@ func (e *engines) operandsAlone(units uint32) *operands {
 	return o
 }
 
-func (e *engines) filled(fill isa.UNPACRNOP) *operands {
+// filled has SrcA from UNPACR_NOP: Wormhole names an operation, Blackhole what it fills with.
+func (e *engines) filled(operation, with uint32) *operands {
 	e.Helper()
 	o := e.operandsAlone(2)
-	o.unpack().do(fill)
-	if !e.blackhole() {
-		o.unpack().do(isa.UNPACRNOP{Op: 7})
+	if e.blackhole() {
+		o.unpack().do(isa.UNPACRNOP{Pop: 1, Fill: with, WaitUnpack: 1, Valid: 1})
+	} else {
+		o.unpack().do(isa.UNPACRNOP{Op: operation}, isa.UNPACRNOP{Op: 7})
 	}
 	return o
 }

@@ -21,7 +21,7 @@ func (r *engineRun) packConfig(p *arith.Pack) {
 		r.set(isa.PackReadUnsigned, 1)
 	}
 	if p.Accumulate {
-		for i := range isa.Config(by(r.engines, 4, 1)) {
+		for i := range r.packers() {
 			r.set(isa.PackAccumulate+i, 1)
 		}
 	}
@@ -234,7 +234,7 @@ func untilized(e *engines) {
 		k.load(gpr(gprStep))
 	}
 	k.do(isa.SETADCXX{Units: 4, End: 15}, awaitDst)
-	k.own(value{isa.ThreadPackModeYSrcIncrement, 1}, value{isa.ThreadPackModeYDstIncrement, by[uint32](e, 0, 1)})
+	k.own(value{isa.ThreadPackModeYSrcIncrement, 1}, value{isa.ThreadPackModeYDstIncrement, e.by(0, 1)})
 	for row := range uint32(32) {
 		if row == 16 {
 			k.do(isa.SETADC{Units: 4, Dimension: 1}, isa.SETADC{Units: 4, Dimension: 2, Value: 2}) // Y 0, Z 2: faces 2 and 3
@@ -270,8 +270,8 @@ func partly(e *engines) {
 		r, dst, at, _ := e.packing(&p)
 		r.handOver()
 		k := r.pack()
-		k.do(isa.SETADCXX{Units: 4, End: by[uint32](e, 255, 15)}, awaitDst)
-		k.do(isa.PACR{Last: 1, Packers: by(e, mask, 0), Interfaces: by(e, 0, mask)})
+		k.do(isa.SETADCXX{Units: 4, End: e.by(255, 15)}, awaitDst)
+		k.do(isa.PACR{Last: 1, Packers: e.by(mask, 0), Interfaces: e.by(0, mask)})
 		k.packed()
 		tile := packedTile(&p, dst)
 		want := make([]byte, len(tile))

@@ -59,9 +59,6 @@ func syncCases() rig.Table {
 		"a mutex has one owner", "registers and configuration hold what was stored last"
 	const free = 1 << semFree
 	whileZeroFree := isa.SEMWAIT{Condition: whileZero, Semaphores: free, Block: stallAll}
-	valid := func(r *engineRun, unit int) uint32 {
-		return by(r.engines, []uint32{0x400, 0x800}, []uint32{0x80, 0x100})[unit]
-	}
 
 	add("semaphores count posts and gets of instructions", counts, func(r *engineRun) {
 		m := r.math()
@@ -128,7 +125,7 @@ func syncCases() rig.Table {
 			m := r.math()
 			r.unpack().take(semFree)
 			r.unpackTile(1<<unit, arith.TileData)
-			m.held(isa.STALLWAIT{Block: stallAll, Wait: valid(r, unit)}, func() { m.post(semFree) })
+			m.held(isa.STALLWAIT{Block: stallAll, Wait: r.waitSource(unit)}, func() { m.post(semFree) })
 			m.freeSources(1 << unit)
 		})
 	}
@@ -142,7 +139,7 @@ func syncCases() rig.Table {
 			u.held(unpacr(uint32(unit), 1), func() { u.post(semFree) })
 			m.take(semFree)
 			for range 3 {
-				m.do(isa.STALLWAIT{Block: stallMath, Wait: valid(r, unit)})
+				m.do(isa.STALLWAIT{Block: stallMath, Wait: r.waitSource(unit)})
 				m.freeSources(1 << unit)
 			}
 		})
@@ -211,7 +208,7 @@ func syncCases() rig.Table {
 	})
 	add("STOREREG stores to a register of the tile", holds, func(r *engineRun) {
 		// A register of a stream that no circular buffer of the program uses.
-		addr := uint32(0xFFB40000) + 30*0x1000 + by[uint32](r.engines, 0x00C, 0x020)
+		addr := uint32(0xFFB40000) + 30*0x1000 + r.by(0x00C, 0x020)
 		th := r.pack()
 		th.setGPR(7, 0x1357)
 		th.do(isa.STOREREG{Addr: (addr - 0xFFB00000) >> 2, Gpr: 7})
@@ -251,10 +248,10 @@ func syncCases() rig.Table {
 		th.look(gpr(11), v)
 	})
 	add("WRCFG moves 128 bits", holds, func(r *engineRun) {
-		th, word := r.math(), by[uint32](r.engines, 84, 12)
+		th, word := r.math(), r.by(84, 12)
 		var want [4]uint32
 		for i := range want {
-			want[i] = r.rnd.Uint32() & 0x007FFFFF & by[uint32](r.engines, 0xFF03FFFF, 0xFFFFFFFF)
+			want[i] = r.rnd.Uint32() & 0x007FFFFF & r.by(0xFF03FFFF, 0xFFFFFFFF)
 			th.store(gpr(16+uint32(i)), want[i])
 		}
 		th.look(gpr(19), want[3])
@@ -269,7 +266,7 @@ func syncCases() rig.Table {
 		v, w := r.rnd.Uint32(), r.rnd.Uint32()
 		m, k := r.math(), r.pack()
 		write := func(th *engineThread, bank, v uint32) {
-			th.own(value{isa.ThreadStateID, bank})
+			th.set(isa.ThreadStateID, bank)
 			th.setGPR(9, v)
 			th.writeConfig(word)
 			th.sync()
@@ -286,7 +283,7 @@ func syncCases() rig.Table {
 		k.post(semUnpack)
 		m.take(semUnpack)
 		read(m, v)
-		m.own(value{isa.ThreadStateID, 0})
+		m.set(isa.ThreadStateID, 0)
 		read(m, w)
 		read(k, w)
 		k.look(config(word), w) // cores see the first bank
@@ -373,7 +370,7 @@ func pipelined(e *engines) {
 			u.do(unpacr(uint32(unit), 1))
 		}
 		m.do(isa.SEMWAIT{Condition: whileMax, Semaphores: 1 << semPack, Block: stallMath | stallSync})
-		m.own(value{isa.ThreadDstOffset, 512 * half})
+		m.set(isa.ThreadDstOffset, 512*half)
 		m.do(isa.ZEROACC{Clear: 2, Dst: half})
 		for range 8 {
 			m.do(isa.ELWADD{})
@@ -384,7 +381,7 @@ func pipelined(e *engines) {
 		k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()})
 		k.sync()
 		k.store(config(base), 1<<31|((addr+uint32(i*p.out.TileBytes()))>>4-1))
-		for j := range isa.Config(by(e, 4, 1)) {
+		for j := range e.packers() {
 			word, row, err := (isa.PackDst + j).Place(e.arch, 512*half+16*uint32(j))
 			e.OK(err)
 			k.store(config(word), row)

@@ -51,7 +51,7 @@ func (r *engineRun) unpacker(s source) {
 	if s.toDst {
 		byAddress = 0
 	}
-	r.unpack().own(value{isa.ThreadSrcASetByAddress, byAddress})
+	r.unpack().set(isa.ThreadSrcASetByAddress, byAddress)
 }
 
 func (r *engineRun) unpackTile(units, n uint32) {
@@ -98,11 +98,13 @@ const (
 )
 
 func (e *engines) waitUnpack() uint32 { return 0x6 }
-func (e *engines) waitPack() uint32   { return by[uint32](e, 0x78, 0x8) }
-func (e *engines) waitMath() uint32   { return by[uint32](e, 0x80, 0x10) }
-func (e *engines) waitSFPU() uint32   { return by[uint32](e, 0x4000, 0x800) }
-func (e *engines) waitStores() uint32 { return by[uint32](e, 0x2000, 0x400) }
-func (e *engines) waitValid() uint32  { return by[uint32](e, 0xC00, 0x180) }
+func (e *engines) waitPack() uint32   { return e.by(0x78, 0x8) }
+func (e *engines) waitMath() uint32   { return e.by(0x80, 0x10) }
+func (e *engines) waitSFPU() uint32   { return e.by(0x4000, 0x800) }
+func (e *engines) waitStores() uint32 { return e.by(0x2000, 0x400) }
+func (e *engines) waitValid() uint32  { return e.waitSource(0) | e.waitSource(1) }
+
+func (e *engines) waitSource(unit int) uint32 { return e.by(0x400, 0x80) << unit }
 
 // packer makes room for a tile in the output, and configures the packers for it.
 func (r *engineRun) packer(mid, out arith.Format, wide bool) (at int, addr uint32) {
@@ -127,10 +129,10 @@ func (r *engineRun) configurePackers(mid, out arith.Format, wide bool, addr uint
 	if out.BFP() {
 		exponents = 4
 	}
-	for i := range isa.Config(by(r.engines, 4, 1)) {
+	for i := range r.packers() {
 		r.set(isa.PackInFormat+i, uint32(mid))
 		r.set(isa.PackOutFormat+i, uint32(out))
-		r.setBits(isa.PackOutFormat+i, by[uint32](r.engines, packUncompressed|packPlane, packUncompressed))
+		r.setBits(isa.PackOutFormat+i, r.by(packUncompressed|packPlane, packUncompressed))
 		n := uint32(i)
 		switch {
 		case n == 0:
@@ -212,11 +214,11 @@ func (th *engineThread) freeSources(mask uint32) { th.do(isa.SETRWC{Clear: mask,
 func (r *engineRun) phase(n uint32) (last uint32) {
 	m := r.math()
 	if !r.blackhole() {
-		m.own(value{isa.ThreadFidelityBase, n})
+		m.set(isa.ThreadFidelityBase, n)
 		return 0
 	}
 	if n == 0 {
-		m.own(value{isa.ThreadModeFidelityIncrement + 5, 1})
+		m.set(isa.ThreadModeFidelityIncrement+5, 1)
 	}
 	return 5
 }

@@ -1,7 +1,6 @@
 package tensix
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -140,8 +139,8 @@ func (r *unpacking) wantData(from func(int) int, what string) {
 func (r *engineRun) show(unit isa.Config) {
 	m := r.math()
 	if r.blackhole() {
-		m.own(value{isa.ThreadExplicitSrcA, 1})
-		m.own(value{isa.ThreadExplicitSrcB, 1})
+		m.set(isa.ThreadExplicitSrcA, 1)
+		m.set(isa.ThreadExplicitSrcB, 1)
 	}
 	if unit == 0 {
 		m.moveA()
@@ -160,6 +159,13 @@ func unpackCases() rig.Table {
 		add(name, finds, func(e *engines) {
 			r := e.unpacked(unpackFormats()[0], 0)
 			fn(r, r.unpack())
+		})
+	}
+	faces := func(name string, fn func(*unpacking, *engineThread)) {
+		find(name, func(r *unpacking, u *engineThread) {
+			r.set(isa.UnpackZStride, 512) // a face in SrcA, in bytes
+			u.do(isa.SETADCXX{Units: 1, End: 255})
+			fn(r, u)
 		})
 	}
 	for _, f := range unpackFormats() {
@@ -215,7 +221,7 @@ func unpackCases() rig.Table {
 			u.do(unpacr(0, 1))
 			m := r.math()
 			for range 2 {
-				m.do(isa.STALLWAIT{Block: stallMath, Wait: r.waitSrcA()})
+				m.do(isa.STALLWAIT{Block: stallMath, Wait: r.waitSource(0)})
 				m.freeSources(1)
 			}
 			tile := *f.tile(e, r.data)
@@ -223,8 +229,7 @@ func unpackCases() rig.Table {
 			r.wantSource(&tile, same, "%d data", n)
 		}
 	})
-	find("counters of channel 0 choose a face in L1", func(r *unpacking, u *engineThread) {
-		u.do(isa.SETADCXX{Units: 1, End: 255})
+	faces("counters of channel 0 choose a face in L1", func(r *unpacking, u *engineThread) {
 		u.do(isa.SETADCZW{Units: 1, Mask: 1, X0: 3}) // Z of channel 0: face 3
 		for i := range uint32(4) {                   // in Dst's order: face 3, 2, 1, 0
 			u.do(isa.SETADC{Units: 1, Channel: 1, Dimension: 2, Value: i})
@@ -233,28 +238,22 @@ func unpackCases() rig.Table {
 				u.do(isa.SETADC{Units: 1, Channel: 0, Dimension: 2, Value: 2 - i})
 			}
 		}
-		r.set(isa.UnpackZStride, 512) // a face in SrcA, in bytes
 		r.wantData(func(i int) int { return 48 - i&^15 + i&15 }, "faces in reverse")
 	})
-	find("UNPACR advances counters by its address mode", func(r *unpacking, u *engineThread) {
-		r.set(isa.UnpackZStride, 512)
-		u.do(isa.SETADCXX{Units: 1, End: 255})
+	faces("UNPACR advances counters by its address mode", func(r *unpacking, u *engineThread) {
 		for i := range uint32(4) {
 			u.do(isa.UNPACR{Last: 1, Valid: i / 3, Override: 1, Mode: 1 | 1<<4}) // Z of both channels
 		}
 		r.wantData(same, "face by face")
 	})
-	find("INCADCZW and ADDRCRZW move counters", func(r *unpacking, u *engineThread) {
-		r.set(isa.UnpackZStride, 512)
-		u.do(isa.SETADCXX{Units: 1, End: 255})
-		unpack := func(valid uint32) { u.do(unpacr(0, valid)) }
-		unpack(0)
+	faces("INCADCZW and ADDRCRZW move counters", func(r *unpacking, u *engineThread) {
+		u.do(unpacr(0, 0))
 		u.do(isa.INCADCZW{Units: 1, X0: 2, X1: 1}) // Z 2 to 1
-		unpack(0)
+		u.do(unpacr(0, 0))
 		u.do(isa.ADDRCRZW{Units: 1, Mask: 5, X0: 1, X1: 2}) // from 0: Z 1 to 2
-		unpack(0)
+		u.do(unpacr(0, 0))
 		u.do(isa.ADDRCRZW{Units: 1, Mask: 5, X0: 2, X1: 1}) // from there: Z 3 to 3
-		unpack(1)
+		u.do(unpacr(0, 1))
 		order := []int{0, 2, 1, 3}
 		r.wantData(func(i int) int { return 16*order[i/16] + i%16 }, "faces")
 	})
@@ -262,21 +261,20 @@ func unpackCases() rig.Table {
 		r.set(isa.UnpackDescriptor1, 1<<16|4) // Z 1, Y 4: a face is a step of Y
 		r.set(isa.UnpackYStride, 512)
 		u.do(isa.SETADCXX{Units: 1, End: 255})
-		unpack := func(valid uint32) { u.do(unpacr(0, valid)) }
 		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 1, Y1: 0}) // 1 to 0
-		unpack(0)
+		u.do(unpacr(0, 0))
 		u.do(isa.INCADCXY{Units: 1, Y0: 1, Y1: 1}) // 2 to 1
-		unpack(0)
+		u.do(unpacr(0, 0))
 		u.do(isa.ADDRCRXY{Units: 1, Mask: 10, Y0: 2, Y1: 2}) // from 1 and 0: 3 to 2
-		unpack(0)
+		u.do(unpacr(0, 0))
 		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 0, Y1: 3}) // 0 to 3
-		unpack(1)
+		u.do(unpacr(0, 1))
 		r.wantData(func(i int) int { return 16*((i/16+1)%4) + i%16 }, "faces")
 	})
 	find("an unpacker has two contexts", func(r *unpacking, u *engineThread) {
 		other := r.format.anyTile(r.engines)
 		r.set(isa.UnpackBase+1, r.place(other)>>4-1)
-		u.own(value{isa.ThreadUnpackContext, 1})
+		u.set(isa.ThreadUnpackContext, 1)
 		r.unpackTile(1, arith.TileData)
 		r.wantSource(r.format.tile(r.engines, other), same, "the second context's tile")
 	})
@@ -292,9 +290,7 @@ func unpackCases() rig.Table {
 			f := unpackFormats()[0]
 			const n = 6
 			r := e.newRun()
-			first := f.anyTile(e)
-			r.unpacker(source{unit: 0, in: f.in, out: f.out, addr: r.place(first)})
-			r.unpacker(source{unit: 1, in: f.in, out: f.out, addr: r.place(first)})
+			r.sources() // each tile is rebased to
 			m := arith.Math{Arch: e.model, A: f.in, B: f.in}
 			var dst arith.DstTile
 			u := r.unpack()
@@ -316,8 +312,6 @@ func unpackCases() rig.Table {
 		})
 	return cs
 }
-
-func (e *engines) waitSrcA() uint32 { return by[uint32](e, 0x400, 0x80) }
 
 func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 	c := f.conversion(e)
@@ -344,14 +338,7 @@ func tilized(e *engines) {
 	const columns = 64
 	for _, f := range []unpackFormat{unpackFormats()[0], unpackFormats()[3]} {
 		size := f.in.Bits() / 8
-		matrix := make([]byte, columns*columns*size)
-		for i, v := range numbers(e.rnd, columns*columns) {
-			if size == 4 {
-				rig.PutWord(matrix[4*i:], v)
-			} else {
-				binary.LittleEndian.PutUint16(matrix[2*i:], uint16(v>>16))
-			}
-		}
+		matrix := encoded(f.in, numbers(e.rnd, columns*columns))
 		r := e.unpackedData(f, 0, matrix)
 		r.set(isa.UnpackTilize, 1)
 		stride := uint32(columns * size)
