@@ -30,27 +30,27 @@ func Cases() rig.Table {
 		streamEcho, []int{128, 1 << 10, 4 << 10, 64 << 10}, []chip.Processor{chip.BRISC, chip.NCRISC})
 	rig.Each(&cs, "positions that wrap on NoC %d", "a stream's positions wrap after 4 GiB without a trace of it", streamWrap,
 		chip.NOC0, chip.NOC1)
-	cs.Add("host far ahead", "the host waits for room, and what it wrote before the program isn't lost", hostAhead)
-	cs.Add("kernel far ahead", "a kernel waits for room until the host has read", kernelAhead)
-	cs.Add("tries", "tries tell a full ring from an empty one, on both sides, and don't wait", streamTries)
-	cs.Add("words", "words of 4 bytes go round between host and kernel, one at a time", streamWords)
-	cs.Add("closed by the kernel", "the host reads all messages and then io.EOF, once for each run", kernelCloses)
-	cs.Add("failed by the kernel", "an error of the kernel comes after its messages, with its code", kernelFails)
-	cs.Add("stopped by the kernel", "writes fail once the kernel reads no more, until the stream is reset", kernelStops)
-	cs.Add("closed by the host", "a kernel that waits for a message learns that there are no more", hostCloses)
-	cs.Add("failed by the host", "a kernel gets an error of the host's after its messages, with its code", hostFails)
-	cs.Add("stopped by the host", "a kernel that waits for room learns that nobody reads", hostStops)
-	cs.Add("too long", "a message that doesn't fit is refused and loses nothing", tooLong)
+	cs.Add("host far ahead", "the host waits for room, and what it wrote before the program isn't lost", with(1<<10, hostAhead))
+	cs.Add("kernel far ahead", "a kernel waits for room until the host has read", with(1<<10, kernelAhead))
+	cs.Add("tries", "tries tell a full ring from an empty one, on both sides, and don't wait", with(256, streamTries))
+	cs.Add("words", "words of 4 bytes go round between host and kernel, one at a time", with(128, streamWords))
+	cs.Add("closed by the kernel", "the host reads all messages and then io.EOF, once for each run", with(512, kernelCloses))
+	cs.Add("failed by the kernel", "an error of the kernel comes after its messages, with its code", with(512, kernelFails))
+	cs.Add("stopped by the kernel", "writes fail once the kernel reads no more, until the stream is reset", with(128, kernelStops))
+	cs.Add("closed by the host", "a kernel that waits for a message learns that there are no more", with(512, hostCloses))
+	cs.Add("failed by the host", "a kernel gets an error of the host's after its messages, with its code", with(512, hostFails))
+	cs.Add("stopped by the host", "a kernel that waits for room learns that nobody reads", with(256, hostStops))
+	cs.Add("too long", "a message that doesn't fit is refused and loses nothing", with(1<<10, tooLong))
 	cs.Add("many in one host buffer", "streams beside each other don't touch each other", streamsShareMemory)
 	cs.Add("two cores at once", "streams of two cores run at the same time, over the host", twoCores)
-	cs.Add("from core to core", "a stream goes on where the last kernel has left it, on another core", streamMoves)
+	cs.Add("from core to core", "a stream goes on where the last kernel has left it, on another core", with(256, streamMoves))
 	cs.Add("two queues", "programs of two queues have streams of their own", twoQueues)
-	cs.Add("in a trace", "a replayed program takes and gives messages of streams", inTrace)
-	cs.Add("in a loop of a trace", "a loop takes inputs while it runs, and their end ends it", inLoop)
-	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", inAbortedLoop)
-	cs.Add("held by a trace", "memory that a trace uses isn't released, nor saved", streamHeld)
-	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", cancelled)
-	cs.Add("released while a read waits", "Release ends a wait for a message", streamReleased)
+	cs.Add("in a trace", "a replayed program takes and gives messages of streams", with(512, inTrace))
+	cs.Add("in a loop of a trace", "a loop takes inputs while it runs, and their end ends it", with(256, inLoop))
+	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", with(256, inAbortedLoop))
+	cs.Add("held by a trace", "memory that a trace uses isn't released, nor saved", with(256, streamHeld))
+	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", with(128, cancelled))
+	cs.Add("released while a read waits", "Release ends a wait for a message", with(128, streamReleased))
 	cs.AddHang("recover in the middle", "streams are stale after a recovery, and work once they are reset", streamRecover)
 	return cs
 }
@@ -66,10 +66,26 @@ func newStream(t *rig.T, c stream.Config) *stream.Stream {
 	return s
 }
 
-func pair(t *rig.T, size int) (in, out *stream.Stream) {
+// ends are the host's ends of a stream to a kernel and of one from it.
+type ends struct {
+	*rig.T
+	in, out *stream.Stream
+}
+
+func pair(t *rig.T, size int) *ends {
 	t.Helper()
-	return newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size}),
-		newStream(t, stream.Config{Name: "out", Size: size})
+	return pairOf(t, stream.Config{Size: size}, stream.Config{Size: size})
+}
+
+func pairOf(t *rig.T, in, out stream.Config) *ends {
+	t.Helper()
+	in.Name, in.Direction, out.Name = "in", stream.ToDevice, "out"
+	return &ends{t, newStream(t, in), newStream(t, out)}
+}
+
+// with passes a case two streams with rings of a size.
+func with(size int, fn func(*ends)) func(*rig.T) {
+	return func(t *rig.T) { fn(pair(t, size)) }
 }
 
 func streamRoom(t *rig.T, n int) *reprise.Buffer {
@@ -77,29 +93,39 @@ func streamRoom(t *rig.T, n int) *reprise.Buffer {
 	return t.L1Buffer(n*t.Dev.Grid().Size(), n)
 }
 
-// streamArgs are the arguments of kernels with two streams and a page of memory.
-func streamArgs(in, out *stream.Stream, room *reprise.Buffer, more ...uint32) []uint32 {
-	return slices.Concat(in.Args(), out.Args(), []uint32{room.Addr(), uint32(room.PageSize())}, more)
+// args are the arguments of kernels with two streams and a page of memory.
+func (t *ends) args(room *reprise.Buffer, more ...uint32) func(chip.Core) []uint32 {
+	return rig.Args(slices.Concat(t.in.Args(), t.out.Args(), []uint32{room.Addr(), uint32(room.PageSize())}, more)...)
 }
 
-func streamProgram(k reprise.Kernel, room *reprise.Buffer, in, out *stream.Stream, more ...uint32) *reprise.Program {
-	k.Args = rig.Args(streamArgs(in, out, room, more...)...)
+func (t *ends) addTo(p *reprise.Program) {
+	t.in.AddTo(p)
+	t.out.AddTo(p)
+}
+
+func (t *ends) program(k reprise.Kernel, room *reprise.Buffer, more ...uint32) *reprise.Program {
+	k.Args = t.args(room, more...)
 	p := rig.OneKernel(k, room)
-	in.AddTo(p)
-	out.AddTo(p)
+	t.addTo(p)
 	return p
 }
 
-func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executable {
+func (t *ends) release() {
 	t.Helper()
-	room := streamRoom(t, max(in.Longest(), 64))
-	k.Name, k.Image = "echo", t.Kernel(kernels.StreamEcho)
-	return t.Load(streamProgram(k, room, in, out))
+	t.Release(t.in)
+	t.Release(t.out)
 }
 
-func echoOn(t *rig.T, in, out *stream.Stream, x, y int) *reprise.Executable {
+func (t *ends) echo(k reprise.Kernel) *reprise.Executable {
 	t.Helper()
-	return echo(t, in, out, reprise.Kernel{Cores: rig.On(x, y)})
+	room := streamRoom(t.T, max(t.in.Longest(), 64))
+	k.Name, k.Image = "echo", t.Kernel(kernels.StreamEcho)
+	return t.Load(t.program(k, room))
+}
+
+func (t *ends) echoOn(x, y int) *reprise.Executable {
+	t.Helper()
+	return t.echo(reprise.Kernel{Cores: rig.On(x, y)})
 }
 
 // step is one of a script: see kernels/stream.c.
@@ -128,22 +154,24 @@ const (
 	streamTooLongResult
 )
 
-// script loads a program with steps, and returns a function that reads their results.
-func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, func() []uint32) {
+// script loads a program with steps, and returns what compares their results.
+func (t *ends) script(at chip.Core, steps ...step) (x *reprise.Executable, check func(want ...uint32)) {
 	t.Helper()
-	x, results := scriptWith(t, in, out, at, steps...)
-	return x, func() []uint32 {
+	x, results := t.scriptWith(at, steps...)
+	return x, func(want ...uint32) {
 		t.Helper()
 		all := t.ReadAll(results)[t.WorkerIndex(at)*results.PageSize():]
 		got := make([]uint32, len(steps))
 		for i := range got {
 			got[i] = rig.Word(all[4*i:])
 		}
-		return got
+		if !slices.Equal(got, want) {
+			t.Errorf("the kernel's results are %d, want %d", got, want)
+		}
 	}
 }
 
-func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, *reprise.Buffer) {
+func (t *ends) scriptWith(at chip.Core, steps ...step) (x *reprise.Executable, results *reprise.Buffer) {
 	t.Helper()
 	room, results := t.PerWorker(4096), t.PerWorker(64)
 	args := []uint32{results.Addr()}
@@ -151,27 +179,20 @@ func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (
 		args = append(args, s.what, s.x, s.y)
 	}
 	k := reprise.Kernel{Name: "script", Image: t.Own("stream"), Cores: []chip.Range{at.Range()}}
-	p := streamProgram(k, room, in, out, append(args, 0)...)
+	p := t.program(k, room, append(args, 0)...)
 	p.Buffers = append(p.Buffers, results)
 	return t.Load(p), results
 }
 
-func wantSteps(t *rig.T, got []uint32, want ...uint32) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("the kernel's results are %d, want %d", got, want)
-	}
-}
-
 // kernelError checks the error of a stream whose kernel has failed or stopped.
-func kernelError(t *rig.T, err error, code uint32, stopped bool) {
+func kernelError(t *ends, err error, code uint32, stopped bool) {
 	t.Helper()
 	e := rig.As[*stream.KernelError](t, err)
 	rig.Equal(t, e.Code, code, "the kernel's code")
 	rig.Equal(t, e.Stopped, stopped, "whether the kernel has stopped")
 }
 
-func beside(t *rig.T, fn func() error) (wait func()) {
+func (t *ends) beside(fn func() error) (wait func()) {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
 	return func() { t.Helper(); t.OK(<-done) }
@@ -181,17 +202,21 @@ func wordsOf(words ...uint32) []byte {
 	return rig.MakeWords(4*len(words), func(i int) uint32 { return words[i] })
 }
 
-func readStream(t *rig.T, s *stream.Stream) []byte {
+func (t *ends) read() []byte {
 	t.Helper()
-	p := make([]byte, s.Longest())
-	n, err := s.Read(t.Ctx, p)
+	p := make([]byte, t.out.Longest())
+	n, err := t.out.Read(t.Ctx, p)
 	t.OK(err)
 	return p[:n]
 }
 
-func empty(t *rig.T, s *stream.Stream) {
+func (t *ends) readError() error { return rig.Error(t.out.Read(t.Ctx, nil)) }
+
+func (t *ends) write(words ...uint32) error { return t.in.Write(t.Ctx, wordsOf(words...)) }
+
+func (t *ends) empty() {
 	t.Helper()
-	if _, ok, err := s.TryRead(nil); ok || err != nil {
+	if _, ok, err := t.out.TryRead(nil); ok || err != nil {
 		t.Errorf("of an empty ring: %v, %v", ok, err)
 	}
 }
@@ -206,58 +231,55 @@ func streamLengths(size int) []int {
 	return out
 }
 
-func writeAll(t *rig.T, in *stream.Stream, from, n int, length func(i int) int) error {
+func (t *ends) writeAll(from, n int, length func(i int) int) error {
 	for i := range n {
-		if err := in.Write(t.Ctx, rig.Pattern(uint32(from+i), length(i))); err != nil {
+		if err := t.in.Write(t.Ctx, rig.Pattern(uint32(from+i), length(i))); err != nil {
 			return err
 		}
 	}
-	return in.Close(t.Ctx)
+	return t.in.Close(t.Ctx)
 }
 
-func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
+func (t *ends) echoAll(rounds int) {
 	t.Helper()
-	lengths := streamLengths(in.Size())
+	lengths := streamLengths(t.in.Size())
 	length := func(i int) int { return lengths[i%len(lengths)] }
 	n := rounds * len(lengths)
-	wait := beside(t, func() error { return writeAll(t, in, 0, n, length) })
+	wait := t.beside(func() error { return t.writeAll(0, n, length) })
 	for i := range n {
-		t.Same(rig.Pattern(uint32(i), length(i)), readStream(t, out), "message %d of %d B", i, length(i))
+		t.Same(rig.Pattern(uint32(i), length(i)), t.read(), "message %d of %d B", i, length(i))
 	}
-	rig.Equal(t, rig.Error(out.Read(t.Ctx, nil)), io.EOF, "after the last message")
+	rig.Equal(t, t.readError(), io.EOF, "after the last message")
 	wait()
 }
 
-func streamEcho(t *rig.T, size int, p chip.Processor) {
-	in, out := pair(t, size)
-	x := echo(t, in, out, reprise.Kernel{Processor: p, Cores: rig.On(2, 1)})
+func streamEcho(u *rig.T, size int, p chip.Processor) {
+	t := pair(u, size)
+	x := t.echo(reprise.Kernel{Processor: p, Cores: rig.On(2, 1)})
 	for range 2 {
 		t.Start(x)
-		echoAll(t, in, out, t.Size(4, 1))
+		t.echoAll(t.Size(4, 1))
 		t.Wait()
 	}
 }
 
-func streamWrap(t *rig.T, noc chip.NOC) {
+func streamWrap(u *rig.T, noc chip.NOC) {
 	const size = 4 << 10
 	for _, before := range []uint32{64, 1024, 4096 + 64} {
-		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size, First: -before})
-		out := newStream(t, stream.Config{Name: "out", Size: size, First: -(2 * before)})
-		x := echo(t, in, out, reprise.Kernel{NOC: noc, Cores: rig.On(1, 0)})
+		t := pairOf(u, stream.Config{Size: size, First: -before}, stream.Config{Size: size, First: -(2 * before)})
+		x := t.echo(reprise.Kernel{NOC: noc, Cores: rig.On(1, 0)})
 		t.Start(x)
-		echoAll(t, in, out, 2)
+		t.echoAll(2)
 		t.Wait()
 		t.Release(x)
-		t.Release(in)
-		t.Release(out)
+		t.release()
 	}
 }
 
-func hostAhead(t *rig.T) {
-	in, out := pair(t, 1<<10)
+func hostAhead(t *ends) {
 	written := 0
 	for {
-		ok, err := in.TryWrite(rig.Pattern(uint32(written), 100))
+		ok, err := t.in.TryWrite(rig.Pattern(uint32(written), 100))
 		t.OK(err)
 		if !ok {
 			break
@@ -265,73 +287,69 @@ func hostAhead(t *rig.T) {
 		written++
 	}
 	rig.Equal(t, written, 1024/192, "messages that fit")
-	x := echoOn(t, in, out, 0, 0)
-	t.Start(x)
+	t.Start(t.echoOn(0, 0))
 	const more = 20
-	wait := beside(t, func() error { return writeAll(t, in, written, more, func(int) int { return 100 }) })
+	wait := t.beside(func() error { return t.writeAll(written, more, func(int) int { return 100 }) })
 	for i := range written + more {
-		t.Same(rig.Pattern(uint32(i), 100), readStream(t, out), "message %d", i)
+		t.Same(rig.Pattern(uint32(i), 100), t.read(), "message %d", i)
 	}
 	wait()
 	t.Wait()
 }
 
-func kernelAhead(t *rig.T) {
-	in, out := pair(t, 1<<10)
+func kernelAhead(t *ends) {
 	const n = 40
-	fill, filled := script(t, in, out, chip.Core{X: 3}, step{what: stepTryPush, x: 100})
+	fill, filled := t.script(chip.Core{X: 3}, step{what: stepTryPush, x: 100})
 	t.RunAndWait(fill)
-	wantSteps(t, filled(), 1024/192)
-	x, results := script(t, in, out, chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
+	filled(1024/192)
+	x, results := t.script(chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
 	t.Start(x)
 	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond)
 	for _, messages := range []int{1024 / 192, n} {
 		for i := range messages {
-			got := readStream(t, out)
+			got := t.read()
 			rig.Equal(t, len(got), 100, "bytes of message %d of %d", i, messages)
 			rig.Equal(t, rig.Word(got), uint32(i), "number of message %d of %d", i, messages)
 		}
 	}
-	t.Fails("after the last message", rig.Error(out.Read(t.Ctx, nil)), io.EOF)
+	t.Fails("after the last message", t.readError(), io.EOF)
 	t.Wait()
-	wantSteps(t, results(), streamOK, streamOK)
+	results(streamOK, streamOK)
 }
 
-func streamTries(t *rig.T) {
-	in, out := pair(t, 256)
+func streamTries(t *ends) {
 	p := make([]byte, 256)
-	empty(t, out)
-	x, results := script(t, in, out, chip.Core{X: 1, Y: 1}, step{what: stepFirstTries}, step{what: stepTryPop},
+	t.empty()
+	x, results := t.script(chip.Core{X: 1, Y: 1}, step{what: stepFirstTries}, step{what: stepTryPop},
 		step{what: stepTryPush, x: 4})
 	t.RunAndWait(x)
-	wantSteps(t, results(), streamWait, 0, 3)
+	results(streamWait, 0, 3)
 	for i := range 4 {
-		if n, ok, err := out.TryRead(p); !ok || err != nil || n != 4 {
+		if n, ok, err := t.out.TryRead(p); !ok || err != nil || n != 4 {
 			t.Errorf("message %d: %d B, %v, %v", i, n, ok, err)
 		}
 	}
 	for i := range 5 {
-		ok, err := in.TryWrite(p[:8])
+		ok, err := t.in.TryWrite(p[:8])
 		t.OK(err)
 		rig.Equal(t, ok, i < 4, "write %d into a ring of four", i)
 	}
 	t.RunAndWait(x)
-	wantSteps(t, results(), streamOK, 3, 3)
-	if _, ok, _ := out.TryRead(p); !ok {
+	results(streamOK, 3, 3)
+	if _, ok, _ := t.out.TryRead(p); !ok {
 		t.Error("nothing of the second run")
 	}
 }
 
-func streamWords(t *rig.T) {
-	in, out := pair(t, 128)
+func streamWords(t *ends) {
 	n := t.Size(300, 20)
-	x, results := script(t, in, out, chip.Core{Y: 2}, step{stepWords, 1000, uint32(n)})
+	x, results := t.script(chip.Core{Y: 2}, step{stepWords, 1000, uint32(n)})
 	t.Start(x)
 	p, word := make([]byte, 4), uint32(7)
 	for i := range n {
 		rig.PutWord(p, word)
-		t.OK(in.Write(t.Ctx, p))
-		k, err := out.Read(t.Ctx, p)
+		t.OK(t.in.Write(t.Ctx, p))
+		k, err := t.out.Read(t.Ctx, p)
 		t.OK(err)
 		if got := rig.Word(p); k != 4 || got != word+1000 {
 			t.Fatalf("word %d: %d of %d B, want %d", i, got, k, word+1000)
@@ -339,18 +357,17 @@ func streamWords(t *rig.T) {
 		word = word*1664525 + 1013904223
 	}
 	t.Wait()
-	wantSteps(t, results(), uint32(n))
+	results(uint32(n))
 }
 
-func kernelCloses(t *rig.T) {
-	in, out := pair(t, 512)
-	x, _ := script(t, in, out, chip.Core{X: 1, Y: 3}, step{stepPush, 4, 2}, step{what: stepClose}, step{stepPush, 8, 1},
+func kernelCloses(t *ends) {
+	x, _ := t.script(chip.Core{X: 1, Y: 3}, step{stepPush, 4, 2}, step{what: stepClose}, step{stepPush, 8, 1},
 		step{what: stepClose})
 	for range 3 {
 		t.Start(x)
 		var lengths []int
 		for range 2 {
-			for m, err := range out.Messages(t.Ctx) {
+			for m, err := range t.out.Messages(t.Ctx) {
 				t.OK(err)
 				lengths = append(lengths, len(m))
 			}
@@ -361,158 +378,140 @@ func kernelCloses(t *rig.T) {
 	t.Wait()
 }
 
-func kernelFails(t *rig.T) {
-	in, out := pair(t, 512)
-	x, _ := script(t, in, out, chip.Core{X: 2, Y: 2}, step{stepPush, 60, 1}, step{what: stepFail, x: 1234})
+func kernelFails(t *ends) {
+	x, _ := t.script(chip.Core{X: 2, Y: 2}, step{stepPush, 60, 1}, step{what: stepFail, x: 1234})
 	t.Start(x)
-	rig.Equal(t, len(readStream(t, out)), 60, "bytes of the message")
-	_, err := out.Read(t.Ctx, nil)
+	rig.Equal(t, len(t.read()), 60, "bytes of the message")
+	_, err := t.out.Read(t.Ctx, nil)
 	kernelError(t, err, 1234, false)
 	t.Says(err, "out", "kernel failed", "1234")
 	t.Wait()
 }
 
-func kernelStops(t *rig.T) {
-	in, out := pair(t, 128)
-	x, results := script(t, in, out, chip.Core{X: 2, Y: 3}, step{stepPop, 64, 0}, step{what: stepStop, x: 77})
+func kernelStops(t *ends) {
+	x, results := t.script(chip.Core{X: 2, Y: 3}, step{stepPop, 64, 0}, step{what: stepStop, x: 77})
 	t.Start(x)
 	var err error
 	for i := 0; i < 10 && err == nil; i++ { // the ring has room for two
-		err = in.Write(t.Ctx, wordsOf(1))
+		err = t.write(1)
 	}
 	kernelError(t, err, 77, true)
 	t.Wait()
-	wantSteps(t, results(), 4<<4, 0)
-	rig.As[*stream.KernelError](t, in.Close(t.Ctx))
-	t.OK(in.Reset(t.Ctx), in.Write(t.Ctx, wordsOf(1, 2)))
+	results(4<<4, 0)
+	rig.As[*stream.KernelError](t, t.in.Close(t.Ctx))
+	t.OK(t.in.Reset(t.Ctx), t.write(1, 2))
 	t.RunAndWait(x)
-	wantSteps(t, results(), 8<<4, 0)
+	results(8<<4, 0)
 }
 
-func hostCloses(t *rig.T) {
-	in, out := pair(t, 512)
-	x, results := script(t, in, out, chip.Core{X: 3, Y: 3}, step{stepPop, 64, 0}, step{stepPop, 64, 0}, step{stepPop, 64, 0})
+func hostCloses(t *ends) {
+	x, results := t.script(chip.Core{X: 3, Y: 3}, step{stepPop, 64, 0}, step{stepPop, 64, 0}, step{stepPop, 64, 0})
 	t.Start(x)
-	t.OK(in.Write(t.Ctx, wordsOf(1, 2, 3)), in.Close(t.Ctx), in.Write(t.Ctx, wordsOf(4)))
+	t.OK(t.write(1, 2, 3), t.in.Close(t.Ctx), t.write(4))
 	t.Wait()
-	wantSteps(t, results(), 12<<4, streamEnd, 4<<4)
+	results(12<<4, streamEnd, 4<<4)
 }
 
-func hostFails(t *rig.T) {
-	in, out := pair(t, 512)
-	x := echoOn(t, in, out, 3, 1)
+func hostFails(t *ends) {
+	x := t.echoOn(3, 1)
 	t.Start(x)
-	t.OK(in.Write(t.Ctx, wordsOf(5)), in.Fail(t.Ctx, 4321))
-	t.Same(wordsOf(5), readStream(t, out), "the message before")
-	kernelError(t, rig.Error(out.Read(t.Ctx, nil)), 4321, false) // echo hands the code on
+	t.OK(t.write(5), t.in.Fail(t.Ctx, 4321))
+	t.Same(wordsOf(5), t.read(), "the message before")
+	kernelError(t, t.readError(), 4321, false) // echo hands the code on
 	t.Wait()
-	t.Fails("Fail of a stream that the host reads", out.Fail(t.Ctx, 1), stream.ErrDirection)
+	t.Fails("Fail of a stream that the host reads", t.out.Fail(t.Ctx, 1), stream.ErrDirection)
 }
 
-func hostStops(t *rig.T) {
-	in, out := pair(t, 256)
-	x, results := script(t, in, out, chip.Core{Y: 1}, step{what: stepWaitStop, x: 16}, step{what: stepClose})
+func hostStops(t *ends) {
+	x, results := t.script(chip.Core{Y: 1}, step{what: stepWaitStop, x: 16}, step{what: stepClose})
 	t.Start(x)
 	for i := range 3 {
-		rig.Equal(t, rig.Word(readStream(t, out)), uint32(i), "message %d", i)
+		rig.Equal(t, rig.Word(t.read()), uint32(i), "message %d", i)
 	}
-	t.OK(out.Close(t.Ctx))
+	t.OK(t.out.Close(t.Ctx))
 	t.Wait()
-	wantSteps(t, results(), streamStopped, streamStopped)
-	t.OK(out.Reset(t.Ctx))
-	empty(t, out)
+	results(streamStopped, streamStopped)
+	t.OK(t.out.Reset(t.Ctx))
+	t.empty()
 }
 
-func tooLong(t *rig.T) {
-	in, out := pair(t, 1<<10)
-	x, results := script(t, in, out, chip.Core{X: 1}, step{stepPush, 1024 - 60, 1}, step{stepPush, 1024 - 64, 1},
+func tooLong(t *ends) {
+	x, results := t.script(chip.Core{X: 1}, step{stepPush, 1024 - 60, 1}, step{stepPush, 1024 - 64, 1},
 		step{stepPop, 96, 0}, step{stepPop, 100, 0}, step{stepPop, 100, 0})
-	long := rig.As[*stream.SizeError](t, in.Write(t.Ctx, make([]byte, in.Longest()+1)))
+	long := rig.As[*stream.SizeError](t, t.in.Write(t.Ctx, make([]byte, t.in.Longest()+1)))
 	rig.Equal(t, long.Most, 1024-64, "the longest message of a ring of 1 KiB")
-	t.OK(in.Write(t.Ctx, rig.Pattern(1, 100)), in.Write(t.Ctx, rig.Pattern(2, 8)))
+	t.OK(t.in.Write(t.Ctx, rig.Pattern(1, 100)), t.in.Write(t.Ctx, rig.Pattern(2, 8)))
 	t.RunAndWait(x)
-	wantSteps(t, results(), streamTooLongResult, streamOK, streamTooLongResult|100<<4, 100<<4, 8<<4)
-	long = rig.As[*stream.SizeError](t, rig.Error(out.Read(t.Ctx, make([]byte, 959))))
+	results(streamTooLongResult, streamOK, streamTooLongResult|100<<4, 100<<4, 8<<4)
+	long = rig.As[*stream.SizeError](t, rig.Error(t.out.Read(t.Ctx, make([]byte, 959))))
 	if long.Size != 960 || long.Most != 959 {
 		t.Errorf("into a short slice: %v", long)
 	}
-	rig.Equal(t, len(readStream(t, out)), 960, "bytes of the message")
+	rig.Equal(t, len(t.read()), 960, "bytes of the message")
 }
 
 func streamsShareMemory(t *rig.T) {
 	const size, n = 512, 3
 	h := t.Pinned(reprise.HostBufferConfig{Size: 2 * n * stream.Bytes(size)})
-	at := 0
-	next := func(d stream.Direction) *stream.Stream {
-		s := newStream(t, stream.Config{Name: fmt.Sprintf("at %d", at), Direction: d, Size: size, Memory: h, Offset: at})
-		at += stream.Bytes(size)
-		return s
-	}
-	var ins, outs []*stream.Stream
+	at := func(i int) stream.Config { return stream.Config{Size: size, Memory: h, Offset: i * stream.Bytes(size)} }
+	var all []*ends
 	for i := range n {
-		in, out := next(stream.ToDevice), next(stream.ToHost)
-		ins, outs = append(ins, in), append(outs, out)
-		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: rig.On(i, i%2)})
-		t.Start(x)
-		echoAll(t, in, out, 1)
+		e := pairOf(t, at(2*i), at(2*i+1))
+		all = append(all, e)
+		e.Start(e.echo(reprise.Kernel{Processor: chip.Processor(i % 2), Cores: rig.On(i, i%2)}))
+		e.echoAll(1)
 	}
 	t.Wait()
-	for i := range n {
-		t.Release(ins[i])
-		t.Release(outs[i])
+	for _, e := range all {
+		e.release()
 	}
 }
 
 func twoCores(t *rig.T) {
-	in, middle := pair(t, 1<<10)
-	second, out := pair(t, 1<<10)
+	first, second := pair(t, 1<<10), pair(t, 1<<10)
 	room := streamRoom(t, 1024)
 	p := &reprise.Program{Name: "both", Buffers: []*reprise.Buffer{room}}
-	for i, s := range [2][2]*stream.Stream{{in, middle}, {second, out}} {
+	for i, e := range []*ends{first, second} {
 		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("echo %d", i), Image: t.Kernel(kernels.StreamEcho), NOC: chip.NOC(i),
-			Cores: rig.On(1+2*i, i), Args: rig.Args(streamArgs(s[0], s[1], room)...)})
-		s[0].AddTo(p)
-		s[1].AddTo(p)
+			Cores: rig.On(1+2*i, i), Args: e.args(room)})
+		e.addTo(p)
 	}
 	t.Start(t.Load(p))
-	wait := beside(t, func() error {
-		for m, err := range middle.Messages(t.Ctx) {
+	wait := first.beside(func() error {
+		for m, err := range first.out.Messages(t.Ctx) {
 			if err == nil {
-				err = second.Write(t.Ctx, m)
+				err = second.in.Write(t.Ctx, m)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		return second.Close(t.Ctx)
+		return second.in.Close(t.Ctx)
 	})
-	echoAll(t, in, out, t.Size(3, 1))
+	(&ends{t, first.in, second.out}).echoAll(t.Size(3, 1))
 	wait()
 	t.Wait()
 }
 
-func streamMoves(t *rig.T) {
-	in, out := pair(t, 256)
+func streamMoves(t *ends) {
 	for i := range t.Size(12, 4) {
-		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: rig.On(i%3, i%4)})
-		t.Start(x)
-		echoAll(t, in, out, 1)
+		t.Start(t.echo(reprise.Kernel{Processor: chip.Processor(i % 2), Cores: rig.On(i%3, i%4)}))
+		t.echoAll(1)
 	}
 	t.Wait()
 }
 
-func twoQueues(t *rig.T) {
+func twoQueues(u *rig.T) {
 	var waits []func()
-	for i, q := range t.Both() {
-		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: 1 << 10, Queue: q})
-		out := newStream(t, stream.Config{Name: "out", Size: 1 << 10, Queue: q})
-		x := echoOn(t, in, out, 2*i, 1)
-		t.OK(q.Run(t.Ctx, x))
-		waits = append(waits, beside(t, func() error {
-			return writeAll(t, in, 0, 10, func(k int) int { return 50 * k })
-		}), beside(t, func() error {
+	for i, q := range u.Both() {
+		c := stream.Config{Size: 1 << 10, Queue: q}
+		t := pairOf(u.On(q), c, c)
+		t.Start(t.echoOn(2*i, 1))
+		waits = append(waits, t.beside(func() error {
+			return t.writeAll(0, 10, func(k int) int { return 50 * k })
+		}), t.beside(func() error {
 			k := 0
-			for m, err := range out.Messages(t.Ctx) {
+			for m, err := range t.out.Messages(t.Ctx) {
 				if err != nil {
 					return err
 				}
@@ -530,26 +529,24 @@ func twoQueues(t *rig.T) {
 	for _, wait := range waits {
 		wait()
 	}
-	t.FinishBoth()
+	u.FinishBoth()
 }
 
-func inTrace(t *rig.T) {
-	in, out := pair(t, 512)
-	tr := t.Capture("stream", echoOn(t, in, out, 1, 2))
+func inTrace(t *ends) {
+	tr := t.Capture("stream", t.echoOn(1, 2))
 	n := t.Size(8, 3)
 	for range n {
 		t.Replay(tr)
 	}
 	for range n {
-		echoAll(t, in, out, 1)
+		t.echoAll(1)
 	}
 	t.Wait()
 }
 
-func inLoop(t *rig.T) {
-	in, out := pair(t, 256)
+func inLoop(t *ends) {
 	at := chip.Core{X: 1, Y: 2}
-	x, results := scriptWith(t, in, out, at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
+	x, results := t.scriptWith(at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
 	// 8 B, and streamOK, which is 0.
 	popped := reprise.Cond{Buffer: results, Offset: t.WorkerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
 	tr := t.Trace("loop", func(r *reprise.Recorder) error {
@@ -558,56 +555,52 @@ func inLoop(t *rig.T) {
 	for _, n := range []uint32{3, 0, 5} {
 		t.Replay(tr)
 		for i := range n {
-			t.OK(in.Write(t.Ctx, wordsOf(1, 10*n+i)))
-			t.Same(wordsOf(0, 10*n+i), readStream(t, out), "message %d of %d", i, n)
+			t.OK(t.write(1, 10*n+i))
+			t.Same(wordsOf(0, 10*n+i), t.read(), "message %d of %d", i, n)
 		}
-		t.OK(in.Close(t.Ctx))
-		readStream(t, out) // after the end
+		t.OK(t.in.Close(t.Ctx))
+		t.read() // after the end
 		t.Wait()
 	}
 }
 
-func inAbortedLoop(t *rig.T) {
-	in, out := pair(t, 256)
-	x, _ := script(t, in, out, chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
+func inAbortedLoop(t *ends) {
+	x, _ := t.script(chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
 	tr := t.Trace("endless", func(r *reprise.Recorder) error {
 		return r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
 	})
 	for range 2 {
 		t.Replay(tr)
 		for range 20 {
-			rig.Equal(t, len(readStream(t, out)), 8, "bytes of the message")
+			rig.Equal(t, len(t.read()), 8, "bytes of the message")
 		}
-		t.OK(out.Close(t.Ctx))
+		t.OK(t.out.Close(t.Ctx))
 		t.Ended(1)
 		t.Wait()
-		t.OK(out.Reset(t.Ctx))
+		t.OK(t.out.Reset(t.Ctx))
 	}
 }
 
-func streamHeld(t *rig.T) {
-	in, out := pair(t, 256)
-	x, _ := script(t, in, out, chip.Core{}, step{stepPush, 4, 1})
+func streamHeld(t *ends) {
+	x, _ := t.script(chip.Core{}, step{stepPush, 4, 1})
 	tr := t.Capture("held", x)
 	held := func(what string) {
 		t.Helper()
-		t.Says(rig.As[*dispatch.HeldError](t, out.Release(t.Ctx)), what)
+		t.Says(rig.As[*dispatch.HeldError](t, t.out.Release(t.Ctx)), what)
 	}
 	held("program")
 	t.Release(x)
 	held("trace")
 	t.Fails("save", tr.Save(t.Ctx, io.Discard), tracebuf.ErrHostMemory)
 	t.Replay(tr)
-	t.Same(wordsOf(0), readStream(t, out), "after all that")
+	t.Same(wordsOf(0), t.read(), "after all that")
 	t.Release(tr)
-	t.Release(out)
-	t.AllFail(reprise.ErrReleased, map[string]error{"after Release": rig.Error(out.Read(t.Ctx, nil)), "second Release": out.Release(t.Ctx)})
+	t.Release(t.out)
+	t.AllFail(reprise.ErrReleased, map[string]error{"after Release": t.readError(), "second Release": t.out.Release(t.Ctx)})
 }
 
-func cancelled(t *rig.T) {
-	in, out := pair(t, 128)
-	x := echoOn(t, in, out, 1, 1)
-	t.Start(x)
+func cancelled(t *ends) {
+	t.Start(t.echoOn(1, 1))
 	mine := errors.New("a cause of the caller's")
 	for _, read := range []bool{true, false} {
 		ctx, cancel := context.WithCancelCause(t.Ctx)
@@ -616,9 +609,9 @@ func cancelled(t *rig.T) {
 			var err error
 			for err == nil {
 				if read {
-					_, err = out.Read(ctx, make([]byte, 64))
+					_, err = t.out.Read(ctx, make([]byte, 64))
 				} else {
-					err = in.Write(ctx, wordsOf(1)) // the rings and the kernel hold five
+					err = t.in.Write(ctx, wordsOf(1)) // the rings and the kernel hold five
 				}
 			}
 			wait <- err
@@ -627,8 +620,8 @@ func cancelled(t *rig.T) {
 		cancel(mine)
 		t.Fails("the call", <-wait, mine)
 	}
-	closed := beside(t, func() error { return in.Close(t.Ctx) })
-	for m, err := range out.Messages(t.Ctx) {
+	closed := t.beside(func() error { return t.in.Close(t.Ctx) })
+	for m, err := range t.out.Messages(t.Ctx) {
 		t.OK(err)
 		t.Same(wordsOf(1), m, "a message from before")
 	}
@@ -636,55 +629,52 @@ func cancelled(t *rig.T) {
 	t.Wait()
 }
 
-func streamReleased(t *rig.T) {
-	_, out := pair(t, 128)
+func streamReleased(t *ends) {
 	wait := make(chan error, 1)
-	go func() { wait <- rig.Error(out.Read(t.Ctx, nil)) }()
+	go func() { wait <- t.readError() }()
 	time.Sleep(5 * time.Millisecond)
-	t.Release(out)
+	t.Release(t.out)
 	t.Fails("the call", <-wait, reprise.ErrReleased)
 }
 
-func streamRecover(t *rig.T) {
-	u := t.Short()
-	in, out := pair(u, 256)
+func streamRecover(u *rig.T) {
+	t := pair(u.Short(), 256)
 	at := chip.Core{X: 2, Y: 2}
-	x := echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
-	u.Start(x)
-	t.OK(in.Write(u.Ctx, wordsOf(1, 2)))
-	t.Same(wordsOf(1, 2), readStream(u, out), "before it hangs")
-	hang := t.Hung(u.Queue.Wait(u.Ctx))
+	x := t.echo(reprise.Kernel{Cores: []chip.Range{at.Range()}})
+	t.Start(x)
+	t.OK(t.write(1, 2))
+	t.Same(wordsOf(1, 2), t.read(), "before it hangs")
+	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	for _, c := range hang.Cores {
 		if c.Core != at {
 			continue
 		}
-		if s := c.Processors[chip.BRISC]; s.Waypoint != "SPOP" || s.Detail != in.ID() {
-			t.Errorf("it is at %s(%#x), want SPOP(%#x)", s.Waypoint, s.Detail, in.ID())
+		if s := c.Processors[chip.BRISC]; s.Waypoint != "SPOP" || s.Detail != t.in.ID() {
+			t.Errorf("it is at %s(%#x), want SPOP(%#x)", s.Waypoint, s.Detail, t.in.ID())
 		}
 		if why := c.Explain(chip.BRISC); !strings.Contains(why, "message of the host") {
 			t.Errorf("the report says that it %s", why)
 		}
 	}
-	t.Hung(rig.Error(out.Read(u.Ctx, nil)))
-	t.OK(u.Dev.Recover(u.Ctx))
+	t.Hung(t.readError())
+	t.OK(t.Dev.Recover(t.Ctx))
 	t.AllFail(stream.ErrStale, map[string]error{
-		"a read after the recovery": rig.Error(out.Read(u.Ctx, nil)), "a write after the recovery": in.Write(u.Ctx, nil),
+		"a read after the recovery": t.readError(), "a write after the recovery": t.in.Write(t.Ctx, nil),
 	})
 	var moved *stream.MovedError
-	for _, s := range []*stream.Stream{in, out} {
-		if err := s.Reset(u.Ctx); err != nil && !errors.As(err, &moved) {
+	for _, s := range []*stream.Stream{t.in, t.out} {
+		if err := s.Reset(t.Ctx); err != nil && !errors.As(err, &moved) {
 			t.Fatal(err)
 		}
 	}
 	if moved != nil {
 		t.Log(moved)
-		u.Release(x)
-		x = echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
+		t.Release(x)
+		x = t.echo(reprise.Kernel{Cores: []chip.Range{at.Range()}})
 	}
-	u.Start(x)
-	echoAll(u, in, out, 1)
-	u.Wait()
-	u.Release(x)
-	u.Release(in)
-	u.Release(out)
+	t.Start(x)
+	t.echoAll(1)
+	t.Wait()
+	t.Release(x)
+	t.release()
 }
