@@ -65,17 +65,8 @@ func life(ctx context.Context, _ []string) error {
 	}
 	failed := 0
 	for _, c := range cases {
-		start := time.Now()
-		err := c.run(ctx)
-		took := time.Since(start).Round(time.Millisecond)
-		switch {
-		case errors.Is(err, errors.ErrUnsupported):
-			fmt.Printf("SKIP life: %s: %v\n", c.name, err)
-		case err != nil:
+		if !passes("life: "+c.name, func() error { return c.run(ctx) }) {
 			failed++
-			fmt.Printf("FAIL life: %s (%v): %v\n", c.name, took, err)
-		default:
-			fmt.Printf("PASS life: %s (%v)\n", c.name, took)
 		}
 	}
 	if failed > 0 {
@@ -87,6 +78,27 @@ func life(ctx context.Context, _ []string) error {
 type lives struct {
 	nodes     []string
 	node, bdf string // of the first one
+}
+
+// passes reports a check's result on the console. Skipped ones pass.
+func passes(what string, check func() error) bool {
+	start := time.Now()
+	err := check()
+	took := time.Since(start).Round(time.Microsecond)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		fmt.Printf("SKIP %s: %v\n", what, err)
+	case err != nil:
+		fmt.Printf("FAIL %s (%v): %v\n", what, took, err)
+		return false
+	default:
+		fmt.Printf("PASS %s (%v)\n", what, took)
+	}
+	return true
+}
+
+func (l *lives) open(ctx context.Context, opts ...kmd.Option) (*kmd.Device, error) {
+	return kmd.Open(ctx, kmd.Path(l.node), opts...)
 }
 
 func (l *lives) use(ctx context.Context, node string) error {
@@ -138,17 +150,17 @@ func (l *lives) bind(ctx context.Context) error {
 	if err := l.unbind(); err != nil {
 		return err
 	}
-	_, err := kmd.Open(ctx, kmd.Path(l.node))
+	_, err := l.open(ctx)
 	return errors.Join(wants("open without a driver", err, kmd.ErrNoDevice), l.rebind(), l.use(ctx, l.node))
 }
 
 // unbindOpen takes the driver from under an open card.
 func (l *lives) unbindOpen(ctx context.Context) error {
-	d, err := kmd.Open(ctx, kmd.Path(l.node))
+	d, err := l.open(ctx)
 	if err != nil {
 		return err
 	}
-	tile, err := worker(d)
+	tile, err := worker(d.Arch())
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
@@ -166,8 +178,8 @@ func (l *lives) unbindOpen(ctx context.Context) error {
 		d.Close(), l.rebind(), l.use(ctx, l.node))
 }
 
-func worker(d *kmd.Device) (chip.XY, error) {
-	t, err := chip.New(d.Arch(), chip.Harvesting{})
+func worker(a chip.Arch) (chip.XY, error) {
+	t, err := chip.New(a, chip.Harvesting{})
 	if err != nil {
 		return chip.XY{}, err
 	}
@@ -189,12 +201,13 @@ func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, err
 	return dev, b, nil
 }
 
-func (l *lives) unbindBusy(ctx context.Context) error {
+// loses takes the card from under a device at work, which has to notice and to close in time.
+func (l *lives) loses(ctx context.Context, take func() error) error {
 	dev, b, err := l.busy(ctx)
 	if err != nil {
 		return err
 	}
-	if err := l.unbind(); err != nil {
+	if err := take(); err != nil {
 		return errors.Join(err, dev.Close(ctx))
 	}
 	err = wants("read a buffer", dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)), reprise.ErrDeviceLost)
@@ -203,11 +216,15 @@ func (l *lives) unbindBusy(ctx context.Context) error {
 	if took := time.Since(start); took > 10*time.Second {
 		err = errors.Join(err, fmt.Errorf("close took %v", took))
 	}
-	return errors.Join(err, l.rebind(), l.use(ctx, l.node))
+	return err
+}
+
+func (l *lives) unbindBusy(ctx context.Context) error {
+	return errors.Join(l.loses(ctx, l.unbind), l.rebind(), l.use(ctx, l.node))
 }
 
 func (l *lives) module(ctx context.Context) error {
-	d, err := kmd.Open(ctx, kmd.Path(l.node))
+	d, err := l.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -292,7 +309,7 @@ func (l *lives) killedExclusive(ctx context.Context) error {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return fmt.Errorf("keep %s: %w", l.node, err)
 	}
-	_, err = kmd.Open(ctx, kmd.Path(l.node), kmd.WithoutWaiting())
+	_, err = l.open(ctx, kmd.WithoutWaiting())
 	return errors.Join(wants("open beside it", err, kmd.ErrBusy), kill(cmd), l.use(ctx, l.node))
 }
 
@@ -315,11 +332,11 @@ func (l *lives) two(ctx context.Context) error {
 		return err
 	}
 	err = func() error {
-		_, err := kmd.Open(ctx, kmd.Path(l.node), kmd.Exclusive(), kmd.WithoutWaiting())
+		_, err := l.open(ctx, kmd.Exclusive(), kmd.WithoutWaiting())
 		if err := wants("open it exclusively", err, kmd.ErrBusy); err != nil {
 			return err
 		}
-		d, err := kmd.Open(ctx, kmd.Path(l.node))
+		d, err := l.open(ctx)
 		if err != nil {
 			return err
 		}
@@ -371,16 +388,10 @@ func (l *lives) userReset(ctx context.Context) error {
 }
 
 func (l *lives) resetBusy(ctx context.Context) error {
-	dev, b, err := l.busy(ctx)
-	if err != nil {
+	return errors.Join(l.loses(ctx, func() error {
+		_, err := kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
 		return err
-	}
-	if _, err = kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
-		return errors.Join(err, dev.Close(ctx))
-	}
-	err = wants("read a buffer", dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)), reprise.ErrDeviceLost)
-	_ = dev.Close(ctx)
-	return errors.Join(err, l.use(ctx, l.node))
+	}), l.use(ctx, l.node))
 }
 
 func (l *lives) together(ctx context.Context) error {

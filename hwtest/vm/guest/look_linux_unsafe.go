@@ -31,15 +31,9 @@ func look(dir string) {
 		{"window to L1", c.window},
 		{"chip to memory of this machine", c.memory},
 	} {
-		start := time.Now()
-		if err := t.run(); errors.Is(err, errors.ErrUnsupported) {
-			fmt.Printf("SKIP %s %s: %v\n", name, t.what, err)
-			continue
-		} else if err != nil {
-			fmt.Printf("FAIL %s %s: %v\n", name, t.what, err)
+		if !passes(name+" "+t.what, t.run) {
 			return // the next one needs this one
 		}
-		fmt.Printf("PASS %s %s (%v)\n", name, t.what, time.Since(start).Round(time.Microsecond))
 	}
 }
 
@@ -124,11 +118,7 @@ func (c *card) aim(tile chip.XY, addr uint64) (uint64, error) {
 }
 
 func (c *card) window() error {
-	t, err := chip.New(c.p.Arch, chip.Harvesting{})
-	if err != nil {
-		return err
-	}
-	tile, err := t.Virtual(chip.Core{})
+	tile, err := worker(c.p.Arch)
 	if err != nil {
 		return err
 	}

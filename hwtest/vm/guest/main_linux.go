@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/hwtest/target"
@@ -105,31 +104,16 @@ func drive() error {
 		out := struct{ io.Writer }{os.Stdout}
 		cmd.Stdout, cmd.Stderr = out, out
 		cmd.Env = []string{"HOME=/tmp", "PATH=/"}
-		start := time.Now()
-		if err := cmd.Run(); err != nil {
-			fmt.Printf("FAIL %s: %v\n", s.Text(), err)
-			continue
-		}
-		fmt.Printf("PASS %s (%v)\n", s.Text(), time.Since(start).Round(time.Millisecond))
+		passes(s.Text(), cmd.Run)
 	}
 	return nil
 }
 
 // builtin returns a command of this program, or nil.
 func builtin(name string) func(context.Context, []string) error {
-	switch name {
-	case "hwtest":
-		return suite
-	case "victim":
-		return victim
-	case "life":
-		return life
-	case "keep":
-		return keep
-	case "differ":
-		return differ
-	}
-	return nil
+	return map[string]func(context.Context, []string) error{
+		"hwtest": suite, "victim": victim, "life": life, "keep": keep, "differ": differ,
+	}[name]
 }
 
 const self = "/proc/self/exe"
