@@ -161,12 +161,11 @@ func sequenceTrace(t *rig.T) {
 }
 
 func forwardSubordinateWorkers(t *rig.T) {
-	d := t.Virtual(t.DispatchCore())
 	for i := range t.Size(20, 4) {
 		c := t.Grid().End
 		w := newWriter(t, c, 64)
 		t.Send(func(b *cq.Builder) {
-			signal := goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
+			signal := goSignal(t, 0, cq.SignalResetReadPtr, 0)
 			if i%2 == 0 {
 				b.Append(cq.RelayInline{Command: w.write(0, 50)})
 				forward(b, signal)
@@ -181,11 +180,11 @@ func forwardSubordinateWorkers(t *rig.T) {
 	launchPointersReset(t)
 }
 
-func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
+func lastSignal(t *rig.T, what string, signal cq.SendGoSignal) {
 	t.Helper()
-	at := t.L1.Go + 4*uint32(slot)
+	at := t.L1.Go + 4*uint32(signal.Multicast)
 	for _, c := range t.Corners() {
-		for rig.Word(t.Peek(c, at, 4)) != uint32(word) {
+		for rig.Word(t.Peek(c, at, 4)) != uint32(signal.Go) {
 			if t.Ctx.Err() != nil {
 				t.Fatalf("%s: core %v never gets the last go message", what, c)
 			}
@@ -197,18 +196,16 @@ func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
 // signalLaps sends go signals, which differ, in one batch each lap. The last one has to arrive.
 func signalLaps(t *rig.T, laps, signals int, send func(*cq.Builder, cq.SendGoSignal)) {
 	t.Helper()
-	const slot = 5
-	d := t.Virtual(t.DispatchCore())
 	for lap := range laps {
-		var last cq.GoWord
+		var last cq.SendGoSignal
 		t.Send(func(b *cq.Builder) {
 			for i := range signals {
-				last = cq.NewGoWord(uint8(signals*lap+i), d.X, d.Y, cq.SignalDone)
-				send(b, goSignal(t, last, slot))
+				last = goSignal(t, uint8(signals*lap+i), cq.SignalDone, 5)
+				send(b, last)
 			}
 		})
 		t.Finish()
-		lastSignal(t, fmt.Sprintf("lap %d", lap), slot, last)
+		lastSignal(t, fmt.Sprintf("lap %d", lap), last)
 	}
 }
 
@@ -223,7 +220,6 @@ func forwardSubordinateBesidePages(t *rig.T) {
 			forward(b, signal)
 			return
 		}
-		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-		b.SendGoSignal(cq.Subordinate, signal)
+		b.SendGoSignal(dispatcher(b, true), signal)
 	})
 }

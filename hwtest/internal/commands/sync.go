@@ -167,18 +167,10 @@ func numWorkerSems(t *rig.T) {
 
 // GoSignal sends signals that make workers reset their launch pointers and answer.
 func GoSignal(t *rig.T, sub bool, slots []uint8) {
-	d := t.Virtual(t.DispatchCore())
-	to := cq.Master
-	if sub {
-		to = cq.Subordinate
-	}
 	for _, slot := range slots {
-		word := cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr)
+		signal := goSignal(t, 0, cq.SignalResetReadPtr, slot)
 		t.Send(func(b *cq.Builder) {
-			if sub {
-				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-			}
-			b.SendGoSignal(to, goSignal(t, word, slot))
+			b.SendGoSignal(dispatcher(b, sub), signal)
 		})
 		if slot == 0 {
 			t.Answered(t.Dispatch.L1Banks())
@@ -186,7 +178,7 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 			continue
 		}
 		t.Finish()
-		lastSignal(t, fmt.Sprintf("slot %d", slot), slot, word)
+		lastSignal(t, fmt.Sprintf("slot %d", slot), signal)
 	}
 	launchPointersReset(t)
 }
@@ -198,8 +190,20 @@ func launchPointersReset(t *rig.T) {
 	}
 }
 
-func goSignal(t *rig.T, word cq.GoWord, slot uint8) cq.SendGoSignal {
-	return cq.SendGoSignal{Go: word, Multicast: slot,
+// dispatcher is who sends go signals. The subordinate waits for the writes before.
+func dispatcher(b *cq.Builder, sub bool) cq.Dispatcher {
+	if !sub {
+		return cq.Master
+	}
+	b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+	return cq.Subordinate
+}
+
+// goSignal has workers answer to the dispatcher. The number tells signals apart.
+func goSignal(t *rig.T, number uint8, what cq.Signal, slot uint8) cq.SendGoSignal {
+	t.Helper()
+	d := t.Virtual(t.DispatchCore())
+	return cq.SendGoSignal{Go: cq.NewGoWord(number, d.X, d.Y, what), Multicast: slot,
 		WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)}
 }
 
@@ -215,11 +219,6 @@ func SubordinateLaps(t *rig.T, laps int) {
 
 // GoUnicast sends a go signal to single workers.
 func GoUnicast(t *rig.T, n int, sub bool) {
-	d := t.Virtual(t.DispatchCore())
-	to := cq.Master
-	if sub {
-		to = cq.Subordinate
-	}
 	cores := some(t, min(n, t.Dispatch.L1Banks()))
 	var words []uint32
 	for _, c := range cores {
@@ -230,11 +229,9 @@ func GoUnicast(t *rig.T, n int, sub bool) {
 	}
 	first := len(cores) / 3
 	t.Send(func(b *cq.Builder) {
-		if sub {
-			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-		}
+		to := dispatcher(b, sub)
 		b.SetGoSignalNOCData(to, cq.SetGoSignalNOCData{Words: words})
-		signal := goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), cq.NoMulticast)
+		signal := goSignal(t, 0, cq.SignalResetReadPtr, cq.NoMulticast)
 		signal.NOCStart, signal.NumUnicast = uint8(first), uint8(len(cores)-first)
 		b.SendGoSignal(to, signal)
 	})
@@ -259,9 +256,8 @@ func notifyMask(t *rig.T, mask uint16) {
 		b.NotifySubordinate(cq.NotifySubordinate{Mask: mask})
 		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: mask})
 		if mask&1 != 0 {
-			d := t.Virtual(t.DispatchCore())
 			for range 2 {
-				b.SendGoSignal(cq.Subordinate, goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), cq.NoMulticast))
+				b.SendGoSignal(cq.Subordinate, goSignal(t, 0, cq.SignalDone, cq.NoMulticast))
 			}
 		}
 	})
