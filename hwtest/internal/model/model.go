@@ -79,30 +79,32 @@ func (m *modelBuffer) read(r rig.Draw, t *rig.T) {
 	}
 }
 
+// with uses one of what there is by its index.
+func with[V any](all *[]V, label string, use func(r rig.Draw, i int)) func(rig.Draw) {
+	return func(r rig.Draw) {
+		if len(*all) > 0 {
+			use(r, r.IntRange(0, len(*all)-1, label))
+		}
+	}
+}
+
 func buffersModel(t *rig.T) {
 	t.Config.Property(t, steps(t), func(r rig.Draw) {
 		t, done := fresh(t, r)
 		defer done()
 		var live []*modelBuffer
-		withBuffer := func(use func(r rig.Draw, i int)) func(rig.Draw) {
-			return func(r rig.Draw) {
-				if len(live) > 0 {
-					use(r, r.IntRange(0, len(live)-1, "buffer"))
-				}
-			}
-		}
 		r.Repeat(map[string]func(rig.Draw){
 			"new": func(r rig.Draw) {
 				if len(live) < 12 {
 					live = append(live, drawBuffer(r, t))
 				}
 			},
-			"free": withBuffer(func(r rig.Draw, i int) {
+			"free": with(&live, "buffer", func(r rig.Draw, i int) {
 				must(r, live[i].b.Release())
 				live = slices.Delete(live, i, i+1)
 			}),
-			"write": withBuffer(func(r rig.Draw, i int) { live[i].write(r, t) }),
-			"read":  withBuffer(func(r rig.Draw, i int) { live[i].read(r, t) }),
+			"write": with(&live, "buffer", func(r rig.Draw, i int) { live[i].write(r, t) }),
+			"read":  with(&live, "buffer", func(r rig.Draw, i int) { live[i].read(r, t) }),
 		})
 	})
 }
@@ -126,7 +128,6 @@ func everythingModel(t *rig.T) {
 			on     chip.Range
 		}
 		var programs []program
-		mix := func(p program) { f.Run(p.number, p.on) }
 		g := t.Grid()
 		for i := range 4 {
 			at := chip.Core{X: r.IntRange(0, g.End.X, "x"), Y: r.IntRange(0, g.End.Y, "y")}
@@ -141,19 +142,12 @@ func everythingModel(t *rig.T) {
 			seq []program
 		}
 		var traces []trace
-		withTrace := func(use func(r rig.Draw, i int)) func(rig.Draw) {
-			return func(r rig.Draw) {
-				if len(traces) > 0 {
-					use(r, r.IntRange(0, len(traces)-1, "trace"))
-				}
-			}
-		}
-		mixAll := func(seq []program) {
+		mix := func(seq ...program) {
 			for _, p := range seq {
-				mix(p)
+				f.Run(p.number, p.on)
 			}
 		}
-		drawProgram := func(r rig.Draw) program { return programs[r.IntRange(0, len(programs)-1, "program")] }
+		drawProgram := func(r rig.Draw) program { return rig.Sample(r, programs, "program") }
 		before := t.Allocated()
 		r.Repeat(map[string]func(rig.Draw){
 			"run": func(r rig.Draw) {
@@ -180,13 +174,13 @@ func everythingModel(t *rig.T) {
 				must(r, err)
 				traces = append(traces, trace{tr, seq})
 			},
-			"replay": withTrace(func(r rig.Draw, i int) {
+			"replay": with(&traces, "trace", func(r rig.Draw, i int) {
 				for range r.IntRange(1, 4, "times") {
 					must(r, traces[i].tr.Replay(t.Ctx))
-					mixAll(traces[i].seq)
+					mix(traces[i].seq...)
 				}
 			}),
-			"set": withTrace(func(r rig.Draw, i int) {
+			"set": with(&traces, "trace", func(r rig.Draw, i int) {
 				tr := traces[i]
 				for range r.IntRange(1, 5, "parameters") {
 					i := r.IntRange(0, len(tr.seq)-1, "step")
@@ -194,17 +188,17 @@ func everythingModel(t *rig.T) {
 					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].number))
 				}
 			}),
-			"pieces": withTrace(func(r rig.Draw, i int) {
+			"pieces": with(&traces, "trace", func(r rig.Draw, i int) {
 				tr := traces[i]
 				if n := r.IntRange(0, len(tr.seq), "number of pieces"); n == 0 {
 					must(r, tr.tr.Debug().Step(t.Ctx, nil))
 				} else {
 					must(r, tr.tr.Debug().Split(t.Ctx, n, nil))
 				}
-				mixAll(tr.seq)
+				mix(tr.seq...)
 			}),
-			"check": withTrace(func(r rig.Draw, i int) { must(r, traces[i].tr.Debug().Check(t.Ctx)) }),
-			"release": withTrace(func(r rig.Draw, i int) {
+			"check": with(&traces, "trace", func(r rig.Draw, i int) { must(r, traces[i].tr.Debug().Check(t.Ctx)) }),
+			"release": with(&traces, "trace", func(r rig.Draw, i int) {
 				must(r, traces[i].tr.Release(t.Ctx))
 				traces = slices.Delete(traces, i, i+1)
 			}),
