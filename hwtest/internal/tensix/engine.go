@@ -1,8 +1,10 @@
+// Package tensix has the conformance cases of a tile's Tensix engines.
 package tensix
 
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -10,6 +12,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
+
+// Cases returns the cases, instruction by instruction.
+func Cases() rig.Table {
+	return slices.Concat(frontCases(), syncCases(), unpackCases(), moveCases(),
+		matrixCases(), laneCases(), packCases())
+}
 
 // A case is a script of instruction words for each T core, which kernels/engine.c runs. It must
 // free the sources' banks.
