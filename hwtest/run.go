@@ -98,11 +98,8 @@ type Pattern struct{ layer, name *regexp.Regexp }
 func ParsePattern(s string) (*Pattern, error) {
 	l, n, _ := strings.Cut(s, "/")
 	layer, err := regexp.Compile(l)
-	if err != nil {
-		return nil, fmt.Errorf("hwtest: pattern %q: %w", s, err)
-	}
-	name, err := regexp.Compile(n)
-	if err != nil {
+	name, wrong := regexp.Compile(n)
+	if err = errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("hwtest: pattern %q: %w", s, err)
 	}
 	return &Pattern{layer, name}, nil

@@ -61,7 +61,7 @@ func coreInformation(t *rig.T) {
 func openCloseOpen(t *rig.T) {
 	for i := range 3 {
 		t.Sub("round", func(t *rig.T) {
-			t = t.Full(t.Device.Open())
+			t = t.Full()
 			b := t.DRAMBuffer(64*t.Dev.DRAMBanks(), 64)
 			want := t.Fill(b, uint32(i))
 			t.Holds(b, want, "read back")
@@ -91,7 +91,7 @@ func cancelledOpen(t *rig.T) {
 		t.Skip("the device opens without waiting for anything")
 	}
 	t.Fails("the call", err, context.Canceled)
-	t.Full(t.Device.Open())
+	t.Full()
 }
 
 func useAfterClose(t *rig.T) {

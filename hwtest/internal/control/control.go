@@ -770,7 +770,7 @@ func recoverInLoop(t *rig.T) {
 }
 
 func stockControl(t *rig.T) {
-	t = t.Full(t.Device.Open(), reprise.WithStockWireFormat())
+	t = t.Full(reprise.WithStockWireFormat())
 	replays(t, 2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), do(mix(4)), do(mix(5)))),
 		called(loop(2, mix(6))))
 }

@@ -238,7 +238,7 @@ func abortedTimeline(t *rig.T) {
 }
 
 func conditionAcrossQueues(t *rig.T) {
-	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
+	t = t.Full(reprise.WithQueues(2))
 	c := newControl(t)
 	ss := do(while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), do(mix(2)), do(mix(3))))
 	tr := c.captured(ss)

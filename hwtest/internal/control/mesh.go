@@ -131,7 +131,7 @@ func meshBranches(t *machines.T) {
 func meshOneDecision(t *machines.T) {
 	b := t.Linked()
 	own, ran := counts(t)
-	sum := t.AllReduce(b, mesh.SumInt32)
+	sum := t.AllSum(b)
 	grow := t.Loaded(t.AdderAt(chip.Core{X: 0, Y: 1}, own, own, func(c *mesh.Chip) uint32 { return t.Ordinal(c) + 1 }))
 	move := t.Loaded(t.AdderAt(chip.Core{X: 1, Y: 1}, own, b, machines.Add(0)))
 	one := adds(t, ran, 3, 1)
@@ -160,7 +160,7 @@ func meshOneDecision(t *machines.T) {
 func meshLoopedCollectives(t *machines.T) {
 	b := t.Linked()
 	n, ran := counts(t)
-	sum := t.AllReduce(b, mesh.SumInt32)
+	sum := t.AllSum(b)
 	from, err := t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0])
 	t.OK(err)
 	t.Later(from.Release)

@@ -51,28 +51,32 @@ func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 	if uint64(at) >= uint64(t.Params.L1Size) {
 		t.Skip(p.String() + " doesn't start in L1")
 	}
-	code := words(
+	code := rig.WordsOf(
 		0x00000513, // li a0, 0
 		0x000205B7, // lui a1, 0x20
 		0x00150513, // addi a0, a0, 1
 		0x00A5A023, // sw a0, 0(a1)
 		0xFF9FF06F, // j .-8
 	)
-	xy := tile.XY()
 	startsAt(t, tile, p, at)
-	t.OK(t.KMD.Write(xy, uint64(at), code))
-	t.Store32(xy, counted, 0)
-	t.Store32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^p.ResetBit())
 	t.Cleanup(func() {
-		if err := t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll); err != nil {
+		if err := t.KMD.Write32(tile.XY(), uint64(t.Params.SoftReset), t.Params.ResetAll); err != nil {
 			t.Error(err)
 		}
 	})
-	counts(t, tile, 0)
+	release(t, tile, p, code)
 	return at
 }
 
-func words(ws ...uint32) []byte { return rig.MakeWords(4*len(ws), func(i int) uint32 { return ws[i] }) }
+// release lets a processor run a program, and waits until it has stored to L1.
+func release(t *rig.T, tile *core.Tile, p chip.Processor, code []byte) {
+	t.Helper()
+	xy := tile.XY()
+	t.OK(t.KMD.Write(xy, uint64(t.Params.ResetPC[p]), code))
+	t.Store32(xy, counted, 0)
+	t.Store32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^p.ResetBit())
+	counts(t, tile, 0)
+}
 
 // startsAt has BRISC set where another processor starts: on Wormhole the host can't.
 func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
@@ -92,18 +96,12 @@ func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	store := func(addr uint32) []uint32 {
 		return []uint32{lui(a1, addr+0x800), sw(a0, addr&0xFFF, a1)}
 	}
-	code := []uint32{lui(a0, at)}
-	code = append(code, store(t.Params.ResetPCRegister[p])...)
-	code = append(code, bit<<20|a0<<7|0x13) // li a0, bit
-	code = append(code, store(override)...)
-	code = append(code, store(counted)...)
-	code = append(code, 0x0000006F)
-	xy := tile.XY()
-	t.OK(t.KMD.Write(xy, uint64(t.Params.ResetPC[chip.BRISC]), words(code...)))
-	t.Store32(xy, counted, 0)
-	t.Store32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^chip.BRISC.ResetBit())
-	counts(t, tile, 0)
-	t.Store32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll)
+	const loop = 0x0000006F // j .
+	code := slices.Concat([]uint32{lui(a0, at)}, store(t.Params.ResetPCRegister[p]),
+		[]uint32{bit<<20 | a0<<7 | 0x13}, // li a0, bit
+		store(override), store(counted), []uint32{loop})
+	release(t, tile, chip.BRISC, rig.WordsOf(code...))
+	t.Store32(tile.XY(), uint64(t.Params.SoftReset), t.Params.ResetAll)
 }
 
 func counts(t *rig.T, tile *core.Tile, from uint32) {
@@ -252,7 +250,7 @@ func stuckEverywhere(t *rig.T) {
 		t.Errorf("32 stacks that are alike are shown more often than once:\n%s", h.Detail())
 	}
 	u.OK(u.Dev.Recover(u.Ctx))
-	ran(u, printing(u, "print", 1, 0, u.Grid(), chip.BRISC))
+	ran(u, lines(u, 1, u.Grid(), chip.BRISC))
 }
 
 func watchCases() rig.Table {

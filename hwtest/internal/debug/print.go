@@ -37,16 +37,24 @@ func printCases() rig.Table {
 }
 
 type printer struct {
+	t *rig.T
 	*print.Listener
 	got []print.Record
 }
 
-func listen(t *rig.T, o print.Options) *printer {
+func listen(t *rig.T) *printer {
 	t.Helper()
-	p := &printer{}
-	p.Listener = listenWith(t, func(r print.Record) { p.got = append(p.got, r) }, o)
+	p := &printer{t: t}
+	p.Listener = listenWith(t, func(r print.Record) { p.got = append(p.got, r) }, print.Options{})
 	t.Closing(func(context.Context) error { return p.Close() })
 	return p
+}
+
+// hear runs a program, and takes what it prints.
+func (p *printer) hear(x *reprise.Program) {
+	p.t.Helper()
+	ran(p.t, x)
+	p.t.OK(p.Drain())
 }
 
 func listenWith(t *rig.T, heard func(print.Record), o print.Options) *print.Listener {
@@ -71,6 +79,12 @@ func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...ch
 	return p
 }
 
+// lines is a program that prints n lines and an end: see wantLines.
+func lines(t *rig.T, n uint32, cores chip.Range, ps ...chip.Processor) *reprise.Program {
+	t.Helper()
+	return printing(t, "print", n, 0, cores, ps...)
+}
+
 func wantLines(n uint32) (out []string) {
 	for i := range n {
 		out = append(out, fmt.Sprintf("line %d of %d", i, n))
@@ -91,10 +105,9 @@ func sameLines(t *rig.T, what string, want []string, got []print.Record) {
 }
 
 func prints(t *rig.T, on chip.Processor) {
-	l := listen(t, print.Options{})
+	l := listen(t)
 	at := t.Grid().End
-	ran(t, printing(t, "print", 3, 0, at.Range(), on))
-	t.OK(l.Drain())
+	l.hear(lines(t, 3, at.Range(), on))
 	sameLines(t, "prints", wantLines(3), l.got)
 	last := uint64(0)
 	for _, r := range l.got {
@@ -110,9 +123,8 @@ func prints(t *rig.T, on chip.Processor) {
 }
 
 func dprints(t *rig.T, on chip.Processor) {
-	l := listen(t, print.Options{})
-	ran(t, printing(t, "dprint", 12, 0, t.Grid().Start.Range(), on))
-	t.OK(l.Drain())
+	l := listen(t)
+	l.hear(printing(t, "dprint", 12, 0, t.Grid().Start.Range(), on))
 	var want []string
 	for i := range 12 {
 		want = append(want, fmt.Sprintf("line %d of c, half of it 1.5  -2", i))
@@ -121,43 +133,42 @@ func dprints(t *rig.T, on chip.Processor) {
 }
 
 func printsEverywhere(t *rig.T) {
-	l := listen(t, print.Options{})
+	l := listen(t)
 	cores := t.Grid()
 	cores.End = chip.Core{X: min(cores.End.X, 2), Y: min(cores.End.Y, 1)}
-	ran(t, printing(t, "print", 20, 0, cores, rig.Processors()...))
-	t.OK(l.Drain())
+	l.hear(lines(t, 20, cores, rig.Processors()...))
 	last := map[chip.Core]uint64{}
-	by := map[chip.Core]map[chip.Processor][]print.Record{}
+	type printer struct {
+		chip.Core
+		chip.Processor
+	}
+	by := map[printer][]print.Record{}
 	for _, r := range l.got {
 		if r.Time < last[r.Core] {
 			t.Fatalf("%v at %d after one at %d", r, r.Time, last[r.Core])
 		}
 		last[r.Core] = r.Time
-		if by[r.Core] == nil {
-			by[r.Core] = map[chip.Processor][]print.Record{}
-		}
-		by[r.Core][r.Processor] = append(by[r.Core][r.Processor], r)
+		by[printer{r.Core, r.Processor}] = append(by[printer{r.Core, r.Processor}], r)
 	}
 	for c := range cores.Cores() {
 		for _, p := range rig.Processors() {
-			sameLines(t, fmt.Sprintf("%v %v", c, p), wantLines(20), by[c][p])
+			sameLines(t, fmt.Sprintf("%v %v", c, p), wantLines(20), by[printer{c, p}])
 		}
 	}
 }
 
 func printsMany(t *rig.T) {
-	l := listen(t, print.Options{})
+	l := listen(t)
 	n := uint32(t.Size(400, 150))
-	ran(t, printing(t, "print", n, 0, t.Grid().Start.Range(), chip.BRISC))
-	t.OK(l.Drain())
+	l.hear(lines(t, n, t.Grid().Start.Range(), chip.BRISC))
 	sameLines(t, "prints", wantLines(n), l.got)
 }
 
 func printsUnheard(t *rig.T) {
-	t.OK(listen(t, print.Options{}).Close()) // takes what others left
+	t.OK(listen(t).Close()) // takes what others left
 	const n = 200
-	ran(t, printing(t, "print", n, 0, t.Grid().Start.Range(), chip.TRISC1))
-	l := listen(t, print.Options{})
+	ran(t, lines(t, n, t.Grid().Start.Range(), chip.TRISC1))
+	l := listen(t)
 	t.OK(l.Drain())
 	if len(l.got) < 10 || l.got[0].Lost == 0 || int(l.got[0].Lost)+len(l.got)-1 != n+1 || l.got[len(l.got)-1].Text != wantLines(n)[n] {
 		t.Fatalf("%d records of %d lines: %v", len(l.got), n+1, l.got)
@@ -166,7 +177,7 @@ func printsUnheard(t *rig.T) {
 
 func printsDeserted(t *rig.T) {
 	back := make(chan struct{})
-	var lines, lost uint32
+	var heard, lost uint32
 	first := true
 	l := listenWith(t, func(r print.Record) {
 		if first {
@@ -174,28 +185,28 @@ func printsDeserted(t *rig.T) {
 			<-back
 		}
 		if lost += r.Lost; r.Lost == 0 {
-			lines++
+			heard++
 		}
 	}, print.Options{Patience: 50_000})
 	const n = 300
-	err := t.Queue.Run(t.Ctx, t.Load(printing(t, "print", n, 0, t.Grid().Start.Range(), chip.NCRISC)))
+	err := t.Queue.Run(t.Ctx, t.Load(lines(t, n, t.Grid().Start.Range(), chip.NCRISC)))
 	if err == nil {
 		err = t.Queue.Wait(t.Ctx)
 	}
 	close(back)
 	t.OK(err, l.Close())
-	if lines+lost != n+1 || lost == 0 {
-		t.Fatalf("%d lines and %d lost ones of %d", lines, lost, n+1)
+	if heard+lost != n+1 || lost == 0 {
+		t.Fatalf("%d lines and %d lost ones of %d", heard, lost, n+1)
 	}
 }
 
 func printsInTrace(t *rig.T) {
-	x := t.Load(printing(t, "print", 2, 0, t.Grid().Start.Range(), chip.BRISC, chip.TRISC2))
+	x := t.Load(lines(t, 2, t.Grid().Start.Range(), chip.BRISC, chip.TRISC2))
 	tr := t.Capture("prints", x)
 	file := t.Save(tr)
 	replay := func(what string, tr *reprise.Trace) {
 		t.Helper()
-		l := listen(t, print.Options{})
+		l := listen(t)
 		for range 2 {
 			t.Replay(tr)
 		}
@@ -216,14 +227,13 @@ func printsInTrace(t *rig.T) {
 
 func printsInHang(t *rig.T) {
 	t = t.Short()
-	l := listen(t, print.Options{})
+	l := listen(t)
 	left := t.Hangs(printing(t, "print", 4, 1, t.Grid().Start.Range(), chip.NCRISC)).Dump.Prints
 	sameLines(t, "report", wantLines(4)[:4], left[max(0, len(left)-4):])
 	t.OK(t.Dev.Recover(t.Ctx))
 	sameLines(t, "listener", wantLines(4)[:4], l.got)
 	l.got = nil
-	ran(t, printing(t, "print", 1, 0, t.Grid().Start.Range(), chip.NCRISC))
-	t.OK(l.Drain())
+	l.hear(lines(t, 1, t.Grid().Start.Range(), chip.NCRISC))
 	sameLines(t, "after the recovery", wantLines(1), l.got)
 }
 
@@ -279,16 +289,14 @@ func ranAt(t *rig.T, p *dispatch.ProgramTimes, n int, after uint64) (all []dispa
 func zoned(t *rig.T, cycles uint32, on chip.Processor) *reprise.Program {
 	t.Helper()
 	cores := []chip.Range{t.Grid().Start.Range(), t.Grid().End.Range()}
-	p := rig.OneKernel(reprise.Kernel{Name: on.String(), Image: t.Own("zone"), Processor: on, Cores: cores, Args: rig.Args(cycles)})
-	p.Name = "zones"
-	return p
+	return rig.Named("zones", reprise.Kernel{Name: on.String(), Image: t.Own("zone"), Processor: on, Cores: cores, Args: rig.Args(cycles)})
 }
 
 func programTimes(t *rig.T) {
 	p, q := times(t), t.Queue
 	before, err := q.Clock()
 	t.OK(err)
-	short, long := t.Load(blankProgram(t)), t.Load(zoned(t, 3000, chip.BRISC))
+	short, long := t.Load(t.BlankProgram("blank")), t.Load(zoned(t, 3000, chip.BRISC))
 	for _, x := range []*reprise.Executable{short, long, short} {
 		t.Start(x)
 	}
@@ -314,15 +322,8 @@ func programTimes(t *rig.T) {
 	}
 }
 
-func blankProgram(t *rig.T) *reprise.Program {
-	t.Helper()
-	p := zoned(t, 0, chip.NCRISC)
-	p.Name = "blank"
-	return p
-}
-
 func zones(t *rig.T, on chip.Processor) {
-	l := listen(t, print.Options{})
+	l := listen(t)
 	p, x := times(t), t.Load(zoned(t, 1000, on))
 	t.OK(l.Drain())
 	l.got = nil

@@ -299,7 +299,7 @@ func foreignThings(t *rig.T) {
 	if t.Device.One() {
 		t.Skip("one card, opened twice, is two users of the same cores")
 	}
-	a, b := t.Full(t.Device.Open()), t.Full(t.Device.Open())
+	a, b := t.Full(), t.Full()
 	buf := a.PerWorker(16)
 	x := a.Load(a.MixProgram("x", a.Grid(), buf, 1, 0))
 	p := make([]byte, 16)

@@ -82,7 +82,7 @@ func (k *key) run(t *rig.T, m hardMode, seed uint64) {
 	if k.queues {
 		k.fn(u.Queues(dispatch.Options{}))
 	} else {
-		k.fn(u.Full(u.Device.Open(), k.opts...))
+		k.fn(u.Full(k.opts...))
 	}
 }
 

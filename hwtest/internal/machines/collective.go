@@ -65,9 +65,21 @@ func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
 	return t.prepared(t.Links.AllReduce(t.Ctx, b, how))
 }
 
+// AllSum prepares an all_reduce that adds integers.
+func (t *T) AllSum(b *mesh.Buffer) *mesh.Executable {
+	t.Helper()
+	return t.AllReduce(b, mesh.SumInt32)
+}
+
+// halves prepares an AllSum in two.
+func (t *T) halves(b *mesh.Buffer) (scatter, gather *mesh.Executable) {
+	t.Helper()
+	return t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
+}
+
 func (t *T) addsUp(b *mesh.Buffer) {
 	t.Helper()
-	t.carryOut(t.AllReduce(b, mesh.SumInt32), nil)
+	t.carryOut(t.AllSum(b), nil)
 	t.All("sum", b, t.sums(b.Size()))
 }
 
@@ -165,7 +177,7 @@ func meshRow(t *T) {
 
 func scatterGather(t *T) {
 	b := t.Linked()
-	scatter, gather := t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
+	scatter, gather := t.halves(b)
 	t.Replay(t.recorded(scatter, gather))
 	t.Wait()
 	t.All("sum", b, t.sums(b.Size()))
@@ -223,7 +235,7 @@ func meshLayer(t *T) {
 	b := t.Linked()
 	in := t.Pages("in")
 	partial := t.Loaded(t.adder(in, b, func(c *mesh.Chip) uint32 { return t.Ordinal(c) }))
-	tr := t.recorded(partial, t.AllReduce(b, mesh.SumInt32))
+	tr := t.recorded(partial, t.AllSum(b))
 	chips := uint32(t.Mesh.Size())
 	for round := range uint32(3) {
 		t.count(in, round)
@@ -308,7 +320,7 @@ func meshRows(t *T) {
 	for _, m := range rows {
 		r := row{T: &T{T: t.T, machine: t.machine, Mesh: m, Queue: m.Queue(0)}}
 		r.b = r.Linked()
-		r.x = r.AllReduce(r.b, mesh.SumInt32)
+		r.x = r.AllSum(r.b)
 		all = append(all, r)
 	}
 	for _, r := range all {
@@ -339,7 +351,7 @@ func sameBits(t *T) {
 
 func meshReplayed(t *T) {
 	b := t.Linked()
-	tr := t.recorded(t.AllReduce(b, mesh.MaxInt32), t.Links.Barrier(), t.AllReduce(b, mesh.SumInt32))
+	tr := t.recorded(t.AllReduce(b, mesh.MaxInt32), t.Links.Barrier(), t.AllSum(b))
 	chips := uint32(t.Mesh.Size())
 	for round := range uint32(4) {
 		for i, c := range t.Links.Line() {
@@ -353,7 +365,7 @@ func meshReplayed(t *T) {
 
 func meshBetween(t *T) {
 	b := t.Linked()
-	scatter, gather := t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
+	scatter, gather := t.halves(b)
 	tr := t.recorded(scatter, t.Loaded(t.adder(b, b, Add(7))), gather)
 	t.Replay(tr)
 	t.Wait()
@@ -364,7 +376,7 @@ func meshBetween(t *T) {
 
 func meshLate(t *T) {
 	b := t.Linked()
-	x := t.AllReduce(b, mesh.SumInt32)
+	x := t.AllSum(b)
 	work := t.Pages("work")
 	n := uint32(t.Size(40, 5))
 	for k, late := range []*mesh.Chip{t.Mesh.Chips()[0], t.Mesh.Chips()[t.Mesh.Size()-1]} {
@@ -386,7 +398,7 @@ func otherCore(t *T) {
 	for _, core := range []chip.Core{{}, {X: 5, Y: 3}} {
 		t.links(core)
 		b := t.ofPages(3, 64)
-		x := t.AllReduce(b, mesh.SumInt32)
+		x := t.AllSum(b)
 		t.carryOut(x, nil)
 		t.All("sum", b, t.sums(b.Size()))
 		t.Release(x)

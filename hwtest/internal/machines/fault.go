@@ -213,7 +213,7 @@ func linkDown(t *T) {
 	t.ownInterfaces()
 	t.GivesUp(2*time.Second, 5*time.Second)
 	b := t.Linked()
-	x := t.AllReduce(b, mesh.SumInt32)
+	x := t.AllSum(b)
 	t.Wait()
 	t.setLinks(false)
 	t.Start(x)
@@ -256,7 +256,7 @@ func hangCases() rig.Table {
 func downInTheMiddle(t *T) {
 	t.ownInterfaces()
 	b := t.Linked()
-	x, sum := t.AllReduce(b, mesh.MaxInt32), t.AllReduce(b, mesh.SumInt32)
+	x, sum := t.AllReduce(b, mesh.MaxInt32), t.AllSum(b)
 	t.Wait()
 	for range 8 {
 		t.Start(x)

@@ -213,7 +213,7 @@ func fixedAddress(t *rig.T) {
 
 func smallBuffers(t *rig.T) {
 	const small = 24_576
-	t = t.Full(t.Device.Open(), reprise.WithL1Small(small))
+	t = t.Full(reprise.WithL1Small(small))
 	top := uint64(t.L1.Size)
 	if m := t.Dev.Memory(allocator.L1Small); m.Total != small || m.High != top || t.Dev.Memory(allocator.L1).High != m.Low {
 		t.Errorf("L1 small is %+v", m)
@@ -237,7 +237,7 @@ func smallBuffers(t *rig.T) {
 
 func fixedTraceRegion(t *rig.T) {
 	const region = 800_768
-	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(region))
+	t = t.Full(reprise.WithTraceRegion(region))
 	banks := t.Dev.DRAMBanks()
 	tr, dram := t.Dev.Memory(allocator.Trace), t.Dev.Memory(allocator.DRAM)
 	if share := uint64((region/banks + 8191) / 8192 * 8192); tr.Total != share || tr.High != t.Dev.DRAMBankSize() || dram.High != tr.Low {

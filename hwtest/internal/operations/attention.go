@@ -65,9 +65,9 @@ func (t *opsRun) angles(positions, width int, dt ops.DataType) (cos, sin array) 
 }
 
 func rotary(t *opsRun, dt ops.DataType, position int) {
-	x := t.numbers(index{2, 2, 40, 64}, dt)
+	x, tx := t.random(index{2, 2, 40, 64}, dt)
 	cos, sin := t.angles(50, 64, dt)
-	tx, tc, ts := t.tiles(x, dt), t.tiles(cos, dt), t.tiles(sin, dt)
+	tc, ts := t.tiles(cos, dt), t.tiles(sin, dt)
 	got := t.run(func(c call) (*ops.Tensor, error) { return t.d.RotaryEmbedding(c.ctx, tx, tc, ts, position, c.opts...) })
 	want := makeArray(x.dims, func(i index) float64 {
 		j, angle := i, index{0, 0, i[2], i[3]}
@@ -85,8 +85,7 @@ func rotary(t *opsRun, dt ops.DataType, position int) {
 }
 
 func updateCache(t *opsRun, dt ops.DataType) {
-	want := t.numbers(index{2, 2, 70, 64}, dt)
-	cache := t.tiles(want, dt)
+	want, cache := t.random(index{2, 2, 70, 64}, dt)
 	for _, at := range []int{0, 15, 16, 47, 69} {
 		row := t.numbers(index{2, 2, 1, 64}, dt)
 		t.OK(t.d.UpdateCache(t.Ctx, cache, t.tiles(row, dt), at))
@@ -131,11 +130,8 @@ func (c *opsAttention) exact(q, k, v, mask array) array {
 		}
 		query, p := q.row(i), make([]float64, keys)
 		for j := range p {
-			score := 0.
-			for d, x := range k.row(index{i[0], i[1] / group, j, 0}) {
-				score += query[d] * x
-			}
-			score /= math.Sqrt(float64(c.q[3]))
+			key := k.row(index{i[0], i[1] / group, j, 0})
+			score := total(len(key), func(d int) float64 { return query[d] * key[d] }) / math.Sqrt(float64(c.q[3]))
 			if c.mask {
 				score += mask.at(index{i[0], i[1], i[2], j})
 			}
@@ -143,10 +139,7 @@ func (c *opsAttention) exact(q, k, v, mask array) array {
 			sum += p[j]
 		}
 		for w := range v.dims[3] {
-			s := 0.
-			for j := range p {
-				s += p[j] * v.at(index{i[0], i[1] / group, j, w})
-			}
+			s := total(keys, func(j int) float64 { return p[j] * v.at(index{i[0], i[1] / group, j, w}) })
 			out.set(index{i[0], i[1], i[2], w}, s/sum)
 		}
 		return 0
@@ -155,12 +148,12 @@ func (c *opsAttention) exact(q, k, v, mask array) array {
 }
 
 func attention(t *opsRun, c opsAttention) {
-	q, k, v := t.numbers(c.q, c.dt), t.numbers(c.k, c.dt), t.numbers(c.k, c.dt)
-	tq, tk, tv := t.tiles(q, c.dt), t.tiles(k, c.dt), t.tiles(v, c.dt)
+	q, tq := t.random(c.q, c.dt)
+	k, tk := t.random(c.k, c.dt)
+	v, tv := t.random(c.k, c.dt)
 	a, mask := ops.Attention{Causal: c.causal}, array{}
 	if c.mask {
-		mask = t.numbers(index{1, c.q[1], c.q[2], c.k[2]}, c.dt)
-		a.Mask = t.tiles(mask, c.dt)
+		mask, a.Mask = t.random(index{1, c.q[1], c.q[2], c.k[2]}, c.dt)
 	}
 	got := t.run(func(o call) (*ops.Tensor, error) {
 		if c.position > 0 {
@@ -253,11 +246,9 @@ func exactProduct(x, y array) (sums, sizes array) {
 	dims := index{max(x.dims[0], y.dims[0]), max(x.dims[1], y.dims[1]), x.dims[2], y.dims[3]}
 	sum := func(of func(float64) float64) array {
 		return makeArray(dims, func(i index) float64 {
-			s := 0.
-			for k := range x.dims[3] {
-				s += of(x.at(index{i[0], i[1], i[2], k}) * y.at(index{i[0], i[1], k, i[3]}))
-			}
-			return s
+			return total(x.dims[3], func(k int) float64 {
+				return of(x.at(index{i[0], i[1], i[2], k}) * y.at(index{i[0], i[1], k, i[3]}))
+			})
 		})
 	}
 	return sum(func(v float64) float64 { return v }), sum(math.Abs)
@@ -275,8 +266,8 @@ func productError(from, to ops.DataType, sum, size float64) float64 {
 }
 
 func product(t *opsRun, from, to ops.DataType, a, b index) {
-	x, y := t.numbers(a, from), t.numbers(b, from)
-	tx, ty := t.tiles(x, from), t.tiles(y, from)
+	x, tx := t.random(a, from)
+	y, ty := t.random(b, from)
 	got := t.run(func(c call) (*ops.Tensor, error) {
 		return t.d.Matmul(c.ctx, tx, ty, append(c.opts, ops.WithDataType(to))...)
 	})
@@ -285,9 +276,9 @@ func product(t *opsRun, from, to ops.DataType, a, b index) {
 }
 
 func linear(t *opsRun, activation ops.Activation) {
-	x, y, bias := t.numbers(index{1, 1, 40, 70}, ops.BFloat16), t.numbers(index{1, 1, 70, 90}, ops.BFloat16),
-		t.numbers(index{1, 1, 1, 90}, ops.BFloat16)
-	tx, ty, tb := t.tiles(x, ops.BFloat16), t.tiles(y, ops.BFloat16), t.tiles(bias, ops.BFloat16)
+	x, tx := t.random(index{1, 1, 40, 70}, ops.BFloat16)
+	y, ty := t.random(index{1, 1, 70, 90}, ops.BFloat16)
+	bias, tb := t.random(index{1, 1, 1, 90}, ops.BFloat16)
 	got := t.run(func(c call) (*ops.Tensor, error) {
 		return t.d.Linear(c.ctx, tx, ty, tb, append(c.opts, ops.WithActivation(activation))...)
 	})
@@ -307,8 +298,7 @@ func linear(t *opsRun, activation ops.Activation) {
 }
 
 func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
-	x := t.numbers(index{1, 2, 45, 70}, dt)
-	tx := t.tiles(x, dt)
+	x, tx := t.random(index{1, 2, 45, 70}, dt)
 	device, dim := map[string]func(*ops.Device, context.Context, *ops.Tensor, int, ...ops.OpOption) (*ops.Tensor, error){
 		"sum": (*ops.Device).Sum, "mean": (*ops.Device).Mean, "max": (*ops.Device).Max,
 	}[op], 3
@@ -360,8 +350,7 @@ func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
 }
 
 func softmax(t *opsRun, dt ops.DataType, masked bool) {
-	x := t.numbers(index{1, 2, 33, 70}, dt)
-	tx := t.tiles(x, dt)
+	x, tx := t.random(index{1, 2, 33, 70}, dt)
 	mask, scale := array{}, float32(1)
 	var tm *ops.Tensor
 	if masked {
@@ -388,12 +377,10 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 		return math.Exp(v)
 	}
 	sums := makeArray(index{1, 2, 33, 1}, func(i index) float64 {
-		s := 0.
-		for w := range 70 {
+		return total(70, func(w int) float64 {
 			i[3] = w
-			s += e(i)
-		}
-		return s
+			return e(i)
+		})
 	})
 	want := makeArray(x.dims, func(i index) float64 { return e(i) / sums.at(i) })
 	t.near(got, want, func(i index) float64 { return rounding(dt)*want.at(i) + 1./(1<<30) })
@@ -401,8 +388,9 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 
 func norm(t *opsRun, dt ops.DataType, layer bool) {
 	const eps = 1e-5
-	x, gamma, beta := t.numbers(index{1, 2, 33, 70}, dt), t.numbers(index{1, 1, 1, 70}, dt), t.numbers(index{1, 1, 1, 70}, dt)
-	tx, tg, tb := t.tiles(x, dt), t.tiles(gamma, dt), t.tiles(beta, dt)
+	x, tx := t.random(index{1, 2, 33, 70}, dt)
+	gamma, tg := t.random(index{1, 1, 1, 70}, dt)
+	beta, tb := t.random(index{1, 1, 1, 70}, dt)
 	got := t.run(func(c call) (*ops.Tensor, error) {
 		if layer {
 			return t.d.LayerNorm(c.ctx, tx, tg, tb, eps, c.opts...)
@@ -437,8 +425,7 @@ func norm(t *opsRun, dt ops.DataType, layer bool) {
 }
 
 func argmax(t *opsRun, dt ops.DataType) {
-	x := t.numbers(index{2, 1, 5, 90}, dt)
-	tx := t.tiles(x, dt)
+	x, tx := t.random(index{2, 1, 5, 90}, dt)
 	got := t.run(func(c call) (*ops.Tensor, error) { return t.d.ArgMax(c.ctx, tx, true, c.opts...) })
 	t.exactly(got, makeArray(index{2, 1, 5, 1}, func(i index) float64 {
 		best, row := 0, x.row(i)

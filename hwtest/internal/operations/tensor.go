@@ -134,6 +134,14 @@ func cutBF16(v float64) float64 {
 	return float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xFFFF))
 }
 
+// total is the sum of n numbers.
+func total(n int, of func(k int) float64) (sum float64) {
+	for k := range n {
+		sum += of(k)
+	}
+	return sum
+}
+
 // zeros is an array of zeros.
 func zeros(dims ...int) array { return makeArray(index(dims), func(index) float64 { return 0 }) }
 
@@ -161,6 +169,13 @@ func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig
 func (t *opsRun) tiles(a array, dt ops.DataType) *ops.Tensor {
 	t.Helper()
 	return t.send(a, dt, ops.Tile, opsDRAM)
+}
+
+// random has numbers, and sends them.
+func (t *opsRun) random(dims index, dt ops.DataType) (array, *ops.Tensor) {
+	t.Helper()
+	a := t.numbers(dims, dt)
+	return a, t.tiles(a, dt)
 }
 
 func (t *opsRun) host(a array, dt ops.DataType) *ops.Host {

@@ -229,7 +229,7 @@ func takesArguments(t *rig.T, b *reprise.Buffer, k reprise.Kernel) {
 	for c := range t.Grid().Cores() {
 		args := append(k.Args(c), k.Common...)
 		i := t.WorkerIndex(c) * b.PageSize()
-		t.Same(rig.MakeWords(4*len(args), func(i int) uint32 { return args[i] }), all[i:i+4*len(args)], "core %v", c)
+		t.Same(rig.WordsOf(args...), all[i:i+4*len(args)], "core %v", c)
 	}
 }
 

@@ -304,7 +304,7 @@ func splitAcross(t *rig.T) {
 		}
 		t.Follows(q[0], q[1], back)
 	}
-	t.Same(rig.MakeWords(a.Size(), func(int) uint32 { return uint32(3 * n) }), t.ReadOn(q[0], a), "handed to and fro")
+	t.Same(rig.Repeated(a.Size(), uint32(3*n)), t.ReadOn(q[0], a), "handed to and fro")
 	t.FinishBoth()
 }
 
@@ -327,4 +327,38 @@ func finish(t *rig.T) {
 		t.Errorf("synchronize with what is done: %v", err)
 	}
 	t.FinishBoth()
+}
+
+// subDevices divides the workers, and runs programs and replays on all but the first row while a
+// program on that row doesn't end.
+func subDevices(t *rig.T) {
+	f, q, g := t.Follow(), t.Both(), t.Grid()
+	above, below := chip.Range{End: chip.Core{X: g.End.X}}, chip.Range{Start: chip.Core{Y: 1}, End: g.End}
+	x := f.Load("x", 6, below)
+	s, err := t.Dev.NewSubDevices(0, []chip.Range{above}, []chip.Range{below})
+	t.OK(err)
+	for range 2 {
+		t.OK(s.Load(t.Ctx))
+		tr := f.On(q[1]).Capture("tr", x, x)
+		release := t.Spinning(q[0], above)
+		for _, q := range q {
+			t.OK(q.SetStallGroup(1))
+		}
+		for range t.Size(10, 4) {
+			f.On(q[1]).Start(x)
+			f.Replay(tr)
+			t.WaitFor(q[1])
+		}
+		release(q[1])
+		for _, q := range q {
+			t.OK(q.SetStallGroup())
+		}
+		t.FinishBoth()
+		f.Check("with sub-devices")
+		t.OK(tr.Release(t.Ctx))
+		t.OK(t.Dev.ClearSubDevices(t.Ctx))
+		f.Start(x)
+		t.FinishBoth()
+		f.Check("without them")
+	}
 }

@@ -74,7 +74,7 @@ func (r *relay) captured(name string, rounds int) *reprise.Trace {
 func (r *relay) check(rounds int, what string, args ...any) {
 	r.t.Helper()
 	r.t.FinishBoth()
-	r.t.Holds(r.a, rig.MakeWords(r.a.Size(), func(int) uint32 { return uint32(3 * rounds) }), what, args...)
+	r.t.Holds(r.a, rig.Repeated(r.a.Size(), uint32(3*rounds)), what, args...)
 }
 
 // HandOver replays a trace over two queues that hands data over n times.

@@ -258,6 +258,11 @@ func MakeWords[I int | uint32](n int, word func(i I) uint32) []byte {
 	return p
 }
 
+// WordsOf makes bytes of words.
+func WordsOf(words ...uint32) []byte {
+	return MakeWords(4*len(words), func(i int) uint32 { return words[i] })
+}
+
 // Repeated makes n bytes of equal words.
 func Repeated(n int, v uint32) []byte { return MakeWords(n, func(int) uint32 { return v }) }
 

@@ -78,7 +78,7 @@ func (t *T) Hangs(p *reprise.Program) *dispatch.HangError {
 // WorksAgain opens the device anew and uses it.
 func (t *T) WorksAgain() {
 	t.Helper()
-	u := t.Full(t.Device.Open())
+	u := t.Full()
 	f := u.Follow()
 	f.Start(f.Load("again", 4))
 	f.Check("after the next open")

@@ -297,12 +297,12 @@ func (t *T) queues(o dispatch.Options) (u *T, end func() error) {
 }
 
 // Full opens the whole device for a case that shares none: a card has one firmware.
-func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
+func (t *T) Full(opts ...reprise.Option) *T {
 	t.Helper()
 	if t.Dev != nil {
 		t.Fatalf("the case shares a device with others, and opens another one: a case that does has LevelOwn")
 	}
-	u := t.Unclosed(target, append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
+	u := t.Unclosed(t.Device.Open(), append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
 	t.Cleanup(func() {
 		if err := u.Dev.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
 			t.Errorf("close: %v", err)

@@ -45,11 +45,11 @@ func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) 
 			in |= 1 << i
 		}
 	}
-	p := rig.OneKernel(reprise.Kernel{
+	p := rig.Named(name, reprise.Kernel{
 		Name: "move", Image: t.Kernel(kernels.Move), Processor: chip.BRISC, Cores: cores,
 		Args: rig.Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in),
 	}, from, to)
-	p.Name, p.CircularBuffers = name, []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}}
+	p.CircularBuffers = []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}}
 	return p
 }
 
@@ -186,7 +186,7 @@ func soak(t *rig.T, n int) {
 	dev := t.Device.Emulated("", sim.Seed(soakSeed), sim.Delay(soakDelay))
 	x := *t
 	x.Device = dev
-	u := x.Full(dev.Open(), rig.QueueOptions(false)...)
+	u := x.Full(rig.QueueOptions(false)...)
 	const round = 500
 	line := pipeOf("transfer queue, L1 again").compile(u, 1)
 	delayed := func(n int) iter.Seq[[]byte] {

@@ -198,10 +198,6 @@ func (t *ends) beside(fn func() error) (wait func()) {
 	return func() { t.Helper(); t.OK(<-done) }
 }
 
-func wordsOf(words ...uint32) []byte {
-	return rig.MakeWords(4*len(words), func(i int) uint32 { return words[i] })
-}
-
 func (t *ends) read() []byte {
 	t.Helper()
 	p := make([]byte, t.out.Longest())
@@ -212,7 +208,7 @@ func (t *ends) read() []byte {
 
 func (t *ends) readError() error { return rig.Error(t.out.Read(t.Ctx, nil)) }
 
-func (t *ends) write(words ...uint32) error { return t.in.Write(t.Ctx, wordsOf(words...)) }
+func (t *ends) write(words ...uint32) error { return t.in.Write(t.Ctx, rig.WordsOf(words...)) }
 
 func (t *ends) empty() {
 	t.Helper()
@@ -301,7 +297,7 @@ func kernelAhead(t *ends) {
 	const n = 40
 	fill, filled := t.script(chip.Core{X: 3}, step{what: stepTryPush, x: 100})
 	t.RunAndWait(fill)
-	filled(1024/192)
+	filled(1024 / 192)
 	x, results := t.script(chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
 	t.Start(x)
 	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond)
@@ -416,7 +412,7 @@ func hostFails(t *ends) {
 	x := t.echoOn(3, 1)
 	t.Start(x)
 	t.OK(t.write(5), t.in.Fail(t.Ctx, 4321))
-	t.Same(wordsOf(5), t.read(), "the message before")
+	t.Same(rig.WordsOf(5), t.read(), "the message before")
 	kernelError(t, t.readError(), 4321, false) // echo hands the code on
 	t.Wait()
 	t.Fails("Fail of a stream that the host reads", t.out.Fail(t.Ctx, 1), stream.ErrDirection)
@@ -556,7 +552,7 @@ func inLoop(t *ends) {
 		t.Replay(tr)
 		for i := range n {
 			t.OK(t.write(1, 10*n+i))
-			t.Same(wordsOf(0, 10*n+i), t.read(), "message %d of %d", i, n)
+			t.Same(rig.WordsOf(0, 10*n+i), t.read(), "message %d of %d", i, n)
 		}
 		t.OK(t.in.Close(t.Ctx))
 		t.read() // after the end
@@ -593,7 +589,7 @@ func streamHeld(t *ends) {
 	held("trace")
 	t.Fails("save", tr.Save(t.Ctx, io.Discard), tracebuf.ErrHostMemory)
 	t.Replay(tr)
-	t.Same(wordsOf(0), t.read(), "after all that")
+	t.Same(rig.WordsOf(0), t.read(), "after all that")
 	t.Release(tr)
 	t.Release(t.out)
 	t.AllFail(reprise.ErrReleased, map[string]error{"after Release": t.readError(), "second Release": t.out.Release(t.Ctx)})
@@ -611,7 +607,7 @@ func cancelled(t *ends) {
 				if read {
 					_, err = t.out.Read(ctx, make([]byte, 64))
 				} else {
-					err = t.in.Write(ctx, wordsOf(1)) // the rings and the kernel hold five
+					err = t.in.Write(ctx, rig.WordsOf(1)) // the rings and the kernel hold five
 				}
 			}
 			wait <- err
@@ -623,7 +619,7 @@ func cancelled(t *ends) {
 	closed := t.beside(func() error { return t.in.Close(t.Ctx) })
 	for m, err := range t.out.Messages(t.Ctx) {
 		t.OK(err)
-		t.Same(wordsOf(1), m, "a message from before")
+		t.Same(rig.WordsOf(1), m, "a message from before")
 	}
 	closed()
 	t.Wait()
@@ -643,7 +639,7 @@ func streamRecover(u *rig.T) {
 	x := t.echo(reprise.Kernel{Cores: []chip.Range{at.Range()}})
 	t.Start(x)
 	t.OK(t.write(1, 2))
-	t.Same(wordsOf(1, 2), t.read(), "before it hangs")
+	t.Same(rig.WordsOf(1, 2), t.read(), "before it hangs")
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	for _, c := range hang.Cores {
 		if c.Core != at {
