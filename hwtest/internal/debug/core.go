@@ -18,14 +18,9 @@ import (
 
 func coreCases() rig.Table {
 	var cs rig.Table
-	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2} {
-		cs.Add(fmt.Sprintf("debug interface of %v", p), "a processor pauses, shows its state, steps, stops at a store and goes on",
-			func(t *rig.T) { debugInterface(t, p) }).Level = rig.LevelKMD
-	}
-	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("stack of a stuck %v", p), "the report of a hang has each stuck processor's function",
-			func(t *rig.T) { stuckStack(t, p) })
-	}
+	rig.Each(&cs, "debug interface of %v", "a processor pauses, shows its state, steps, stops at a store and goes on",
+		debugInterface, chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2).At(rig.LevelKMD)
+	rig.Each(&cs, "stack of a stuck %v", "the report of a hang has each stuck processor's function", stuckStack, rig.Processors()...).Hang()
 	cs.Add("debug interface of a core in reset", "a processor in reset is refused as such, and a report says it", debugInReset).Level = rig.LevelKMD
 	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", debugNCRISC).Level = rig.LevelKMD
 	cs.AddHang("stacks of many cores", "a report of a hang on all cores has the stacks of some, and says so", stuckEverywhere)
@@ -255,10 +250,8 @@ func stuckEverywhere(t *rig.T) {
 
 func watchCases() rig.Table {
 	var cs rig.Table
-	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("failed checks of %v", p), "a kernel's failed check ends the wait with core, kernel and reason",
-			func(t *rig.T) { checksFail(t, p) })
-	}
+	rig.Each(&cs, "failed checks of %v", "a kernel's failed check ends the wait with core, kernel and reason",
+		checksFail, rig.Processors()...).Hang()
 	return cs
 }
 

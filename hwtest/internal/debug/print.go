@@ -245,10 +245,8 @@ func ran(t *rig.T, p *reprise.Program) {
 func timeCases() rig.Table {
 	var cs rig.Table
 	cs.Add("times of programs", "the device notes when each program ran, in order, also in traces", programTimes)
-	for _, p := range rig.Processors() {
-		cs.Add(fmt.Sprintf("zones of %v", p), "a kernel's zones take what its parts take, and lie in the time of its program",
-			func(t *rig.T) { zones(t, p) })
-	}
+	rig.Each(&cs, "zones of %v", "a kernel's zones take what its parts take, and lie in the time of its program",
+		zones, rig.Processors()...)
 	return cs
 }
 

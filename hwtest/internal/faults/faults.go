@@ -4,7 +4,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,10 +25,8 @@ func Cases() rig.Table {
 
 func faultCases() rig.Table {
 	var cs rig.Table
-	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("kernel hangs on %v", p), "an endless kernel is a *HangError with core, processor and waypoint",
-			func(t *rig.T) { hungKernel(t, p) })
-	}
+	rig.Each(&cs, "kernel hangs on %v", "an endless kernel is a *HangError with core, processor and waypoint",
+		hungKernel, rig.Processors()...).Hang()
 	for _, c := range brokenCommands() {
 		cs.AddHang("bad command: "+c.name, "a senseless command stops its core at a waypoint",
 			func(t *rig.T) { badCommand(t, c) })

@@ -117,11 +117,12 @@ func (cs *Table) Add(name, protects string, run func(*T)) *Case {
 	return &(*cs)[len(*cs)-1]
 }
 
-// Each appends a case for each value, which its name has.
-func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V) {
+// Each appends a case for each value, which its name has, and returns these cases.
+func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V) Table {
 	for _, v := range values {
 		cs.Add(fmt.Sprintf(name, v), protects, func(t *T) { run(t, v) })
 	}
+	return (*cs)[len(*cs)-len(values):]
 }
 
 // Pairs appends a case for each pair of values, which its name has.
@@ -143,8 +144,15 @@ func (cs Table) At(l Level) Table {
 
 // AddHang appends a case that makes a core hang.
 func (cs *Table) AddHang(name, protects string, run func(*T)) {
-	c := cs.Add(name, protects, run)
-	c.Unsafe, c.Needs = "a hanging core holds the card until it is reset", NeedSimulator
+	cs.Add(name, protects, run)
+	(*cs)[len(*cs)-1:].Hang()
+}
+
+// Hang marks cases that make a core hang.
+func (cs Table) Hang() {
+	for i := range cs {
+		cs[i].Unsafe, cs[i].Needs = "a hanging core holds the card until it is reset", NeedSimulator
+	}
 }
 
 // Draw is what a property draws from: rapid under go test, else a generator with a seed.

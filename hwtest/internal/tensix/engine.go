@@ -73,7 +73,7 @@ func newEngines(t *rig.T, name string) *engines {
 	one := func(n int) *reprise.Buffer { return t.L1Buffer(n, n) }
 	e.scripts, e.in, e.out = one(3*(scriptBytes+logBytes)), one(engineBytes), one(engineBytes)
 	p := &reprise.Program{Name: "engines", Buffers: []*reprise.Buffer{e.scripts, e.in, e.out}}
-	for i, core := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {
+	for i, core := range rig.Processors()[chip.TRISC0:] {
 		script := e.scripts.Addr() + uint32(i*(scriptBytes+logBytes))
 		p.Kernels = append(p.Kernels, reprise.Kernel{
 			Name: "engine", Image: t.Own("engine"), Processor: core, Cores: []chip.Range{{}},

@@ -270,7 +270,7 @@ func inlined(t *rig.T) {
 	const counts = 3000
 	b := t.L1Buffer(3*32, 3*32)
 	p := &reprise.Program{Name: "inline", Buffers: []*reprise.Buffer{b}}
-	for i, core := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {
+	for i, core := range rig.Processors()[chip.TRISC0:] {
 		p.Kernels = append(p.Kernels, reprise.Kernel{
 			Name: "inline", Image: t.Own("inline"), Processor: core, Cores: []chip.Range{{}},
 			Args: rig.Args(b.Addr()+uint32(32*i), counts),

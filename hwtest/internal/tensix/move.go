@@ -37,6 +37,9 @@ func (p path) movedTile(src *arith.SrcTile, row func(int) int) *arith.DstTile {
 
 func same(i int) int { return i }
 
+// rowsOfA is SrcA moved to Dst.
+func (o *operands) rowsOfA() *arith.DstTile { return o.path.movedTile(&o.a, same) }
+
 func (th *engineThread) moveA() {
 	for i := range uint32(8) {
 		th.do(isa.MOVA2D{Dst: 8 * i, Src: 8 * i, Mod: 2})
@@ -77,7 +80,7 @@ func moveCases() rig.Table {
 		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines) {
 			o := e.operands(p)
 			o.math().moveA()
-			o.done(p.movedTile(&o.a, same), "tile")
+			o.done(o.rowsOfA(), "tile")
 		})
 	}
 	for i, what := range []string{"a row eight times", "a datum in eight rows", "four rows", "a column of four rows"} {
@@ -201,7 +204,7 @@ func moveCases() rig.Table {
 			o.unpack().do(isa.SETDVALID{Sources: 2})
 			m := o.math()
 			m.moveA()
-			o.done(o.path.movedTile(&o.a, same), "tile")
+			o.done(o.rowsOfA(), "tile")
 		})
 	add("the matrix unit frees a source with its last instruction", "the field clear of an instruction frees banks after it",
 		func(e *engines) {
@@ -220,7 +223,7 @@ func moveCases() rig.Table {
 		m.set(isa.ThreadDstOffset, 192)
 		m.moveA()
 		o.packFrom(192)
-		o.done(o.path.movedTile(&o.a, same), "tile")
+		o.done(o.rowsOfA(), "tile")
 	})
 	add("INCRWC", counts, func(e *engines) {
 		countedMoves(e, isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
@@ -239,7 +242,7 @@ func moveCases() rig.Table {
 		for range 6 {
 			m.do(isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2, Mode: 1})
 		}
-		want := o.path.movedTile(&o.a, same)
+		want := o.rowsOfA()
 		for i := range 8 {
 			want.Hi[8+i] = arith.DstRow{}
 		}
@@ -349,7 +352,7 @@ func cleared(e *engines, path int, in isa.Instruction, is func(row int) bool, mo
 	m.do(in)
 	m.do(more...)
 	m.freeSources(3)
-	dst := o.path.movedTile(&o.a, same)
+	dst := o.rowsOfA()
 	for i := range dst.Hi {
 		if is(i) {
 			dst.Hi[i], dst.Lo[i] = arith.DstRow{}, arith.DstRow{}
@@ -370,7 +373,7 @@ func clearedHalves(e *engines) {
 			m.do(isa.ZEROACC{Clear: 2, Dst: half})
 			m.freeSources(3)
 			o.packFrom(512 * look)
-			dst := o.path.movedTile(&o.a, same)
+			dst := o.rowsOfA()
 			if half == look {
 				dst = &arith.DstTile{}
 			}
@@ -420,5 +423,5 @@ func countedMoves(e *engines, between, move isa.Instruction, modes func(*engineT
 			m.do(between)
 		}
 	}
-	o.done(o.path.movedTile(&o.a, same), "tile")
+	o.done(o.rowsOfA(), "tile")
 }
