@@ -507,10 +507,11 @@ func (l *loading) match() (afters [][]dispatch.SubAfter, err error) {
 				return nil, err
 			}
 		}
-		if want := t.image.StateAfter(&l.f.Target); !bytes.Equal(t.image.After, want) {
+		here := &l.here[slices.IndexFunc(l.parts, func(p *part) bool { return p.q == t.q })]
+		if want := t.image.StateAfter(here); !bytes.Equal(t.image.After, want) {
 			return nil, fmt.Errorf("%w: it leaves its queue as % x, its programs as % x", ErrInvalidTrace, t.image.After, want)
 		}
-		afters = append(afters, t.states(&l.f.Target))
+		afters = append(afters, t.states(here))
 		if end := t.image.L1End; end > l.d.cbs.Base() {
 			if err := l.d.cbs.Grow(end); err != nil {
 				return nil, err
