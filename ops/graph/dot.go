@@ -141,7 +141,3 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	fmt.Fprintln(b, "}")
 	return b.Flush()
 }
-
-func joined(numbers []int, separator string) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", separator)
-}

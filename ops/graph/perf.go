@@ -288,15 +288,6 @@ func attributes(row *perfRow) string {
 	return "{" + strings.Join(list, "; ") + "}"
 }
 
-func (r *Report) device(id int64) *Device {
-	for i := range r.Devices {
-		if r.Devices[i].ID == id {
-			return &r.Devices[i]
-		}
-	}
-	return nil
-}
-
 // tensorCells returns the values of tensorColumns, or nil for a node that isn't a tensor.
 func (r *Report) tensorCells(counter int, device int64) (out []string) {
 	t := r.Graph.At(counter)

@@ -98,3 +98,12 @@ func (r *Recorder) SetPrograms(runs []ProgramRun) {
 	defer r.mu.Unlock()
 	r.programs = runs
 }
+
+func (r *Report) device(id int64) *Device {
+	for i := range r.Devices {
+		if r.Devices[i].ID == id {
+			return &r.Devices[i]
+		}
+	}
+	return nil
+}

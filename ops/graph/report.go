@@ -166,3 +166,18 @@ const (
 	metaCaptured = "capture_timestamp_ns"
 	metaTotal    = "total_duration_ns"
 )
+
+// A Zone is a measured section of a kernel on one processor of a core.
+type Zone struct {
+	Device    int64  `json:"device_id"`
+	X         int    `json:"x"` // virtual coordinates of the core, as in the vendor's tools
+	Y         int    `json:"y"`
+	Processor string `json:"processor"`
+	Program   string `json:"program,omitempty"`
+	Kernel    string `json:"kernel,omitempty"`
+	Name      string `json:"name"`
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	Start     uint64 `json:"start_cycle"`
+	End       uint64 `json:"end_cycle"`
+}

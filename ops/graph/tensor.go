@@ -264,3 +264,7 @@ func ParseCores(s string) []CoreRange {
 	}
 	return out
 }
+
+func joined(numbers []int, separator string) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", separator)
+}

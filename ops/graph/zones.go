@@ -10,21 +10,6 @@ import (
 	"strings"
 )
 
-// A Zone is a measured section of a kernel on one processor of a core.
-type Zone struct {
-	Device    int64  `json:"device_id"`
-	X         int    `json:"x"` // virtual coordinates of the core, as in the vendor's tools
-	Y         int    `json:"y"`
-	Processor string `json:"processor"`
-	Program   string `json:"program,omitempty"`
-	Kernel    string `json:"kernel,omitempty"`
-	Name      string `json:"name"`
-	File      string `json:"file,omitempty"`
-	Line      int    `json:"line,omitempty"`
-	Start     uint64 `json:"start_cycle"`
-	End       uint64 `json:"end_cycle"`
-}
-
 // zonesOf returns the zones within a run. sorted is in the order of devices and starts.
 func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	i, _ := slices.BinarySearchFunc(sorted, run, func(z *Zone, run *ProgramRun) int {
