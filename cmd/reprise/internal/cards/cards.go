@@ -182,10 +182,12 @@ func problem(err error) string {
 // LsCmd lists cards.
 type LsCmd struct{ cardFlags }
 
+// Help is shown by --help.
 func (LsCmd) Help() string {
 	return "Cards are named by their PCI address, since numbers of device nodes change."
 }
 
+// Run prints the cards.
 func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	l, err := cards(ctx, c.Device)
 	if err != nil {
@@ -258,6 +260,7 @@ type featureJSON struct {
 var features = []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins, kmd.FeatureExport,
 	kmd.FeatureSMCMessage, kmd.FeatureNOCAccess}
 
+// Run prints the card.
 func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
 	t, err := oneCard(ctx, c.Device)
 	if err != nil {
@@ -367,10 +370,12 @@ func known(l ...reading) string {
 // DoctorCmd finds out why programs can't run.
 type DoctorCmd struct{ cardFlags }
 
+// Help is shown by --help.
 func (DoctorCmd) Help() string {
 	return "Checks the driver, and whether each card can be opened, answers and has what programs need. Each check that fails names one thing to do."
 }
 
+// Run makes the checks.
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	if c.Device == "" {
 		return s.PrintChecks(c.JSON, kmd.Host().Diagnose(ctx))
@@ -393,6 +398,7 @@ type ResetCmd struct {
 	Force bool   `help:"Reset the card although processes have it open."`
 }
 
+// Help is shown by --help.
 func (ResetCmd) Help() string {
 	return "Memory and all state of the card are lost. Afterwards the card must answer. Processes that have it open are named and keep it, unless forced."
 }
@@ -407,6 +413,7 @@ type resetJSON struct {
 	Losers  []kmd.Holder `json:"losers"`
 }
 
+// Run resets the card.
 func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
 	mode, err := kmd.ParseResetMode(c.Mode)
 	if err != nil {
@@ -455,10 +462,12 @@ type TopologyCmd struct {
 	machine *target.Machine // nil for this one
 }
 
+// Help is shown by --help.
 func (TopologyCmd) Help() string {
 	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
 }
 
+// Validate checks the flags.
 func (c *TopologyCmd) Validate() (err error) {
 	if c.Device != "" {
 		c.machine, err = cli.ParseMachine("--device", c.Device)

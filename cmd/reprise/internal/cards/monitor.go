@@ -34,11 +34,13 @@ type MonitorCmd struct {
 	Dir      string        `help:"Folder of the processes' logs; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
 }
 
+// Help is shown by --help.
 func (MonitorCmd) Help() string {
 	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. " +
 		"While it runs, these processes sample what their devices do. In a terminal: q quits, space updates, arrows scroll."
 }
 
+// Validate checks the flags.
 func (c *MonitorCmd) Validate() error {
 	const shortest = 50 * time.Millisecond
 	if c.Interval < shortest {

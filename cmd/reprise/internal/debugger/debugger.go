@@ -35,6 +35,7 @@ type InspectCmd struct {
 	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
 }
 
+// Run prints the file.
 func (c *InspectCmd) Run(s cli.Streams) error {
 	f, err := cli.Open(context.Background(), c.File) // readers end with their context
 	if err != nil {
@@ -151,6 +152,7 @@ type StacksCmd struct {
 	at places
 }
 
+// Help is shown by --help.
 func (StacksCmd) Help() string {
 	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
 }
@@ -220,6 +222,7 @@ func (d *debugged) open(ctx context.Context) (*kmd.Device, *chip.Chip, error) {
 	return cli.OpenChip(ctx, t, kmd.WithoutPower())
 }
 
+// Run prints the stacks.
 func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
 	dev, topo, err := c.open(ctx)
 	if err != nil {
@@ -298,6 +301,7 @@ type GdbCmd struct {
 	at places
 }
 
+// Help is shown by --help.
 func (GdbCmd) Help() string {
 	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
 }
@@ -305,6 +309,7 @@ func (GdbCmd) Help() string {
 // Validate refuses what no device has.
 func (c *GdbCmd) Validate() error { return c.at.parse(c.Core, c.Processor) }
 
+// Run serves one session.
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	dev, topo, err := c.open(ctx)
 	if err != nil {

@@ -33,6 +33,7 @@ type HwtestCmd struct {
 	cli.AsJSON
 }
 
+// Help is shown by --help.
 func (HwtestCmd) Help() string {
 	return "The suite that the emulator, the vendor's simulator and silicon must pass. Layers run from the driver up, so the first failure is the deepest."
 }
@@ -95,6 +96,7 @@ func cardNodes() []string {
 	return l
 }
 
+// Run runs the suite.
 func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	cfg, err := c.config()
 	if err != nil {
@@ -231,6 +233,7 @@ type VictimCmd struct {
 	Once   bool   `help:"Use it once and end."`
 }
 
+// Run uses the device.
 func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
 	d, err := cli.ParseDevice("DEVICE", c.Device)
 	if err != nil {
@@ -248,10 +251,12 @@ type ProbeCmd struct {
 	cli.AsJSON
 }
 
+// Help is shown by --help.
 func (ProbeCmd) Help() string {
 	return "Needs root, or CAP_BPF and CAP_PERFMON. Without them it prints what /proc has, and what is missing."
 }
 
+// Validate checks the flags.
 func (c *ProbeCmd) Validate() error {
 	if c.PID < 1 {
 		return cli.Wrong("--pid", c.PID, "it is no process", "give the number of a running process")

@@ -10,4 +10,5 @@ import (
 // without.
 type ServeCmd struct{}
 
+// Run serves the simulator.
 func (ServeCmd) Run() error { return libttsim.Serve() }

@@ -257,6 +257,7 @@ type VmCmd struct {
 	machines []chip.Machine
 }
 
+// Help is shown by --help.
 func (VmCmd) Help() string {
 	return "Boots a virtual machine that has emulated cards, loads the vendor's driver, runs a program and turns the machine off. Standard output is the program's; the console, with its standard error, is on standard error. Whatever is missing on this machine is named with its Debian package. For x86-64 Linux. " +
 		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
@@ -284,6 +285,7 @@ func (c *VmCmd) Validate() error {
 	return nil
 }
 
+// Run boots the machine.
 func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	p, release, err := c.program(s)
 	if err != nil {
@@ -485,4 +487,5 @@ const insideCommand = "vm-inside"
 // InsideCmd is the first process of a virtual machine.
 type InsideCmd struct{}
 
+// Run runs what the machine is for.
 func (InsideCmd) Run() error { return inside.Main() }
