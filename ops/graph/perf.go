@@ -231,7 +231,8 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 		fidelity = "HiFi4"
 		for _, i := range []int{0, 1, ins} {
 			if operands[i] == nil { // tt-perf-report fails without these tensors
-				operands[i] = []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16", fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)}
+				memory := fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)
+				operands[i] = []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16", memory}
 			}
 		}
 	}

@@ -63,7 +63,8 @@ type problem struct {
 func problems(g *graph.Graph) []problem {
 	out := []problem{}
 	for _, n := range g.All(graph.ErrorNode) {
-		out = append(out, problem{n.Params[graph.ParamErrorOperation], n.Params[graph.ParamErrorType] + ": " + n.Params[graph.ParamErrorMessage]})
+		p := n.Params
+		out = append(out, problem{p[graph.ParamErrorOperation], p[graph.ParamErrorType] + ": " + p[graph.ParamErrorMessage]})
 	}
 	for _, c := range g.Calls() {
 		if c.End < 0 {
