@@ -1,12 +1,15 @@
 package ops_test
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -217,4 +220,38 @@ func TestWindowsRefuse(t *testing.T) {
 		"other channels":          {pooled(func(c *ops.Pool2dConfig) { c.Channels = 3 }), ops.ErrShape},
 		"groups":                  {func() error { _, err := ops.Conv2dWeights(h, 4); return err }(), ops.ErrShape},
 	})
+}
+
+func TestWindowsInTraceAndGraph(t *testing.T) {
+	b := open(t, sim.Blackhole(sim.Strict(3)))
+	x := normal([4]int{1, 1, 2 * 36, 4}, ops.BFloat16, 1)
+	images, weights := b.put(x, ops.Tile, dram), b.put(normal([4]int{1, 1, 36, 5}, ops.BFloat16, 2), ops.Tile, dram)
+	cfg := ops.Conv2dConfig{Batch: 2, Height: 6, Width: 6, In: 4, Out: 5, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}
+	pool := ops.Pool2dConfig{Batch: 2, Height: 6, Width: 6, Channels: 5, Kernel: [2]int{2, 2}}
+	c := b.BeginCapture(graph.Config{})
+	sums := b.ok(b.Conv2d(b.ctx, images, weights, nil, cfg))
+	most := b.ok(b.MaxPool2d(b.ctx, sums, pool))
+	report := b.report(c)
+	for _, name := range []string{"ttnn::conv2d", "Conv2dDeviceOperation", "ttnn::max_pool2d", "Pool2D"} {
+		if names := graph.CallTrace(report.Graph); !slices.Contains(names, name) {
+			t.Errorf("%s is not among %v", name, names)
+		}
+	}
+	tr, err := b.Capture(b.ctx, "windows", func(ctx context.Context) error {
+		if _, err := b.Conv2d(ctx, images, weights, nil, cfg, ops.Into(sums)); err != nil {
+			return err
+		}
+		_, err := b.MaxPool2d(ctx, sums, pool, ops.Into(most))
+		return err
+	})
+	b.must(err)
+	next := normal(x.dims, ops.BFloat16, 3)
+	moved := b.put(next, ops.Tile, dram)
+	want := b.get(b.ok(b.MaxPool2d(b.ctx, b.ok(b.Conv2d(b.ctx, moved, weights, nil, cfg)), pool)))
+	h, err := b.ToHost(b.ctx, moved)
+	b.must(err)
+	b.must(b.CopyHostToDevice(b.ctx, h, images))
+	b.must(tr.Replay(b.ctx))
+	equal(t, want, b.get(most), "replayed")
+	b.must(tr.Release(b.ctx))
 }

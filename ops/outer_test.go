@@ -136,3 +136,39 @@ func TestElementsRefused(t *testing.T) {
 		"no such dimension":       {failure(b.Sum(b.ctx, tiles, -3)), ops.ErrShape},
 	})
 }
+
+func TestActivations(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for activation, f := range map[ops.Activation]func(float64) float64{
+			ops.GELU: func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 },
+			ops.SiLU: func(v float64) float64 { return v / (1 + math.Exp(-v)) },
+		} {
+			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+				x, y, z := normal([4]int{1, 2, 40, 70}, dt, 1), normal([4]int{1, 1, 70, 40}, dt, 2), normal([4]int{1, 1, 1, 40}, dt, 3)
+				put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, dram) }
+				got, at := b.get(b.ok(b.Linear(b.ctx, put(x), put(y), put(z), ops.WithActivation(activation)))), 0
+				what := fmt.Sprintf("linear with %s of %v", activation, dt)
+				b.everywhere(what, got)
+				make4([4]int{1, 2, 40, 40}, dt, func(n, c, h, w int) float64 {
+					sum := z.at(0, 0, 0, w)
+					size := math.Abs(sum)
+					for k := range 70 {
+						p := x.at(n, c, h, k) * y.at(0, 0, k, w)
+						sum, size = sum+p, size+math.Abs(p)
+					}
+					tolerance := 1.2 * size / (1 << 12) // their slopes are at most 1.13
+					if dt == ops.Float32 {
+						tolerance += 1.2 * size / (1 << 10)
+					} else {
+						tolerance += math.Abs(f(sum)) / (1 << 8)
+					}
+					if e := math.Abs(got[at]-f(sum)) / tolerance; !(e <= 1) {
+						b.Fatalf("%s: %v, want %v: %.2f of the tolerated error", what, got[at], f(sum), e)
+					}
+					at++
+					return 0
+				})
+			}
+		}
+	})
+}
