@@ -241,7 +241,7 @@ func TestComputedArgsFileRefusals(t *testing.T) {
 		"no worker": func(f *tracebuf.File, args, _ *tracebuf.Step) {
 			cq.Put32(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize, 0xFFF)
 		},
-		"kernel memory ends": func(f *tracebuf.File, args, run *tracebuf.Step) {
+		"kernel memory is": func(f *tracebuf.File, args, run *tracebuf.Step) {
 			cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
 			// Its kernels stay.
 			cmds := f.Image.Bytes[run.Offset:][:run.Size]
