@@ -76,7 +76,7 @@ func (t DataType) put(b []byte, v uint32) {
 		binary.LittleEndian.PutUint16(b, uint16(v))
 	case BFloat16, BFloat8B:
 		if v&^(1<<31) > 0x7F800000 {
-			v = v&(1<<31) | 0x7FC00000
+			v = 0x7FC00000 // TT-NN's one NaN
 		} else {
 			v += 0x7FFF + v>>16&1
 		}

@@ -52,7 +52,7 @@ func fit(t ops.DataType, i int64, f float32) float64 {
 func bfloat(f float32) float32 {
 	u := math.Float32bits(f)
 	if f != f {
-		return f
+		return float32(math.NaN()) // the host makes one NaN of all
 	}
 	low := u & 0xFFFF
 	u &^= 0xFFFF
