@@ -73,7 +73,8 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOptio
 	}
 	s.Shape[0] /= n
 	if g, err := s.geometry(); err != nil || s.Shape[0]*n != whole.Shape[0] || g.pages*n != all.pages || len(s.Shape) == 1 {
-		return nil, &opError{name, shapeError("%v over %d chips: the slices must be equal, and each must have pages of its own", whole.Shape, n)}
+		return nil, &opError{name, shapeError("%v over %d chips: the slices must be equal, and each must have pages of its own",
+			whole.Shape, n)}
 	}
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
 		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) (err error) {
@@ -123,7 +124,8 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 	s := t.result()
 	s.Shape[0] *= len(m.chips)
 	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].pages || len(s.Shape) == 1 {
-		return nil, &opError{name, shapeError("%v in %v: each part must have pages of its own in the result", t.parts[0].spec.Shape, s.Shape)}
+		return nil, &opError{name, shapeError("%v in %v: each part must have pages of its own in the result",
+			t.parts[0].spec.Shape, s.Shape)}
 	}
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)

@@ -95,7 +95,7 @@ type performance struct {
 func (r performance) allocate(t *Tensor, _ reprise.BufferConfig) error {
 	n := r.m.again
 	if n == len(r.m.made) || !reflect.DeepEqual(r.m.made[n].spec, t.spec) {
-		return r.refuse(fmt.Errorf("%w: the function's second run makes %v as tensor %d, and the first one didn't: call the same operations",
+		return r.refuse(fmt.Errorf("%w: the function's second run makes %v as tensor %d, unlike the first: call the same operations",
 			reprise.ErrInCapture, t.spec, n))
 	}
 	t.buf, t.borrowed = r.m.made[n].buf, true

@@ -72,7 +72,8 @@ func (d *Device) fromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 	case g.sharding != nil || b.Layout() != allocator.Interleaved:
 		return nil, memoryError("a sharded tensor: want an interleaved one")
 	case b.FirstPage() != 0:
-		return nil, memoryError("buffer %q begins at page %d of another buffer: want a buffer of its own, or one from page 0", b.Name(), b.FirstPage())
+		return nil, memoryError("buffer %q begins at page %d of another buffer: want a buffer of its own, or one from page 0",
+			b.Name(), b.FirstPage())
 	case b.Kind() != s.Memory.Kind || b.PageSize() != g.pageBytes || b.Pages() != g.pages:
 		return nil, memoryError("buffer %q has %d pages of %d B in %v, the tensor %d of %d B in %v: see Spec.BufferConfig", b.Name(), b.Pages(),
 			b.PageSize(), b.Kind(), g.pages, g.pageBytes, s.Memory.Kind)

@@ -238,7 +238,7 @@ func TestAssertion46_Exports(t *testing.T) {
 func TestAssertion47_Pids(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	name := "proc/driver/tenstorrent/0/pids"
-	equal(t, r.file(name), "", "nobody")
+	equal(t, r.file(name), "", "processes before the first open")
 	for range 3 {
 		r.open(0)
 	}

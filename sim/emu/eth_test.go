@@ -672,13 +672,13 @@ func TestEthernetLikeTTSim(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.BlackholeX2)
 	s := value(ttsim.Start(path, ttsimtest.Server()))(t)
 	t.Cleanup(func() { s.Close() })
-	_, ours := machineOf(t, []Config{{Arch: chip.Blackhole}, {Arch: chip.Blackhole}}, Link{0, 2, 1, 9}, Link{0, 3, 1, 8})
-	var theirs []*rig
+	_, emulated := machineOf(t, []Config{{Arch: chip.Blackhole}, {Arch: chip.Blackhole}}, Link{0, 2, 1, 9}, Link{0, 3, 1, 8})
+	var simulated []*rig
 	for _, f := range s.Functions()[:2] {
-		theirs = append(theirs, &rig{t, nil, f, func() {}, chip.Blackhole, ours[0].topo, ours[0].params})
+		simulated = append(simulated, &rig{t, nil, f, func() {}, chip.Blackhole, emulated[0].topo, emulated[0].params})
 	}
-	tx, rx := ours[0].eth(2), ours[1].eth(9)
-	for name, rs := range map[string][]*rig{"emulator": ours, "simulator": theirs} {
+	tx, rx := emulated[0].eth(2), emulated[1].eth(9)
+	for name, rs := range map[string][]*rig{"emulator": emulated, "simulator": simulated} {
 		data := bytes.Repeat([]byte("fedcba9876543210"), 64)
 		rs[0].write(tx, 0x30000, data)
 		rs[0].write(tx, 0x31000, append([]byte{1}, make([]byte, 15)...))
@@ -698,7 +698,7 @@ func TestEthernetLikeTTSim(t *testing.T) {
 				rs[1].ld(rx, 0x33044) == 8
 		})
 		for _, at := range []uint64{0x7CC00, 0x7CC04, 0x7CC08, 0x7CE04, 0x7CFBC} {
-			if a, b := ours[1].ld(rx, at), theirs[1].ld(rx, at); a != b {
+			if a, b := emulated[1].ld(rx, at), simulated[1].ld(rx, at); a != b {
 				t.Errorf("%s: firmware's word at %#x is %#x here and %#x there", name, at, a, b)
 			}
 		}

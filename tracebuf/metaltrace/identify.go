@@ -195,8 +195,8 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 	}
 	l1 := &workers.L1
 	if slot := l1.Launch + run%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {
-		return nil, fail(ErrUnsupported, "%d B at %#x of L1, the launch message after %d programs there has %d B at %#x with base firmware of %v", w.Size,
-			w.Addr, run, l1.LaunchSize, slot, workers.Revision)
+		return nil, fail(ErrUnsupported, "%d B at %#x of L1, the launch message after %d programs there has %d B at %#x "+
+			"with base firmware of %v", w.Size, w.Addr, run, l1.LaunchSize, slot, workers.Revision)
 	}
 	if c.header {
 		return nil, fail(ErrUnsupported, "launch messages lie in DRAM")

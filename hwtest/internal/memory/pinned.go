@@ -129,7 +129,7 @@ func pinnedFree(t *rig.T) {
 	_, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
 	t.OK(err)
 	t.Release(h)
-	t.Holds(b, rig.Pattern(3, n), "written by a transfer that nobody waited for")
+	t.Holds(b, rig.Pattern(3, n), "written by a transfer without a wait")
 	t.Fails("after Free", t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n), reprise.ErrReleased)
 }
 

@@ -336,8 +336,8 @@ func (j *importJSON) print(w cli.Text) {
 		w.F("base firmware of %s: %s\n", j.Workers, j.Firmware)
 	}
 	for i, p := range j.Programs {
-		w.F("program %d, host id %d, sub-device %d: %s of commands at +%#x, %s of kernels sent\n", i, p.HostID, p.Device, cli.Bytes(p.Bytes),
-			p.Offset, cli.Bytes(p.Kernels))
+		w.F("program %d, host id %d, sub-device %d: %s of commands at +%#x, %s of kernels sent\n", i, p.HostID, p.Device,
+			cli.Bytes(p.Bytes), p.Offset, cli.Bytes(p.Kernels))
 		for _, l := range p.Launches {
 			names := cli.Map(l.Kernels, func(k importKernel) string {
 				return cmp.Or(k.Name, "a kernel that isn't in the cache") + " on " + k.Processor
