@@ -265,8 +265,8 @@ func (im *Image) checkShape() error {
 	if !im.Layout.Valid() {
 		return invalid("commands", "their layout is %d", uint8(im.Layout))
 	}
-	if p := im.PageSize; p < minPageSize || p > maxPageSize || p&(p-1) != 0 {
-		return invalid("commands", "pages of %d bytes, want 1024, 2048 or 4096", p)
+	if !isPageSize(im.PageSize) {
+		return invalid("commands", badPageSize, im.PageSize)
 	}
 	end := im.Layout.Stride(2 * cq.HeaderSize) // of the EXEC_BUF_END
 	if im.Size < end || im.Size > maxCommands || len(im.Bytes) != roundUp(im.Size, im.PageSize) {

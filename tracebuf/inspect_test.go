@@ -71,7 +71,7 @@ func TestInspectRawRevisions(t *testing.T) {
 
 func TestStatsAddUp(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
-	s := inspect(t, f).Stats()
+	s := tracebuf.StatsOf(inspect(t, f))
 	programs, kinds, commands := 64, 0, 1
 	for _, p := range s.Programs {
 		programs, commands = programs+p.Bytes, commands+p.Commands
@@ -230,7 +230,7 @@ func TestStatsOfControlAddUp(t *testing.T) {
 			im := &f.Image.Callees[i].Image
 			bytes, steps, runs = bytes+im.Size, steps+len(im.Steps), runs+im.Runs()
 		}
-		s := inspect(t, f).Stats()
+		s := tracebuf.StatsOf(inspect(t, f))
 		all, kinds, commands, ran := s.ControlBytes+(1+s.Callees)*int(f.Image.Layout.PCIeAlign()), 0, 0, 0
 		for _, p := range s.Programs {
 			all, ran = all+p.Bytes, ran+p.Runs

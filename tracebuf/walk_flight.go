@@ -80,10 +80,7 @@ func (w *walker) brings(c *cq.WritePackedLarge) {
 
 func (w *walker) placed(ts ...text) {
 	for _, t := range ts {
-		if i := slices.Index(w.texts, t); i >= 0 {
-			w.texts = slices.Delete(w.texts, i, i+1)
-		}
-		w.texts = append(w.texts, t)
+		w.texts = append(slices.DeleteFunc(w.texts, func(o text) bool { return o == t }), t)
 	}
 }
 
