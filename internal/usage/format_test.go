@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func header(e *Entry) []byte {
+func encoded(e *Entry) []byte {
 	b := make([]byte, Size)
 	e.encode(b)
 	binary.LittleEndian.PutUint64(b, magic)
@@ -31,12 +31,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a short file", func(b []byte) []byte { return b[:Size-1] }, "4095 B"},
 		{"a long file", func(b []byte) []byte { return append(b, 0) }, "4097 B"},
 		{"another file", func(b []byte) []byte { b[0]++; return b }, "starts with"},
-		{"a newer version", func(b []byte) []byte { b[atVersion]++; return b }, "version 2"},
-		{"another size", func(b []byte) []byte { b[atSize]++; return b }, "of 4097 B"},
-		{"no process", func(b []byte) []byte { b[atPID] = 0; return b }, "process 0"},
-		{"a process that can't be", func(b []byte) []byte { b[atPID+3] = 0xFF; return b }, "process 42781"},
+		{"a newer version", func(b []byte) []byte { b[8]++; return b }, "version 2"},
+		{"another size", func(b []byte) []byte { b[12]++; return b }, "of 4097 B"},
+		{"no process", func(b []byte) []byte { b[16] = 0; return b }, "process 0"},
+		{"a process that can't be", func(b []byte) []byte { b[19] = 0xFF; return b }, "process 42781"},
 	} {
-		if _, err := Decode(c.change(header(&good))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
+		if _, err := Decode(c.change(encoded(&good))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v doesn't say %q", c.name, err, c.says)
 		}
 	}
@@ -54,7 +54,7 @@ func TestTextIsPrintable(t *testing.T) {
 		{strings.Repeat("x", 100), strings.Repeat("x", 64)},
 		{"\xff\xffend", "??end"},
 	} {
-		e, err := Decode(header(&Entry{PID: 1, Command: c.in}))
+		e, err := Decode(encoded(&Entry{PID: 1, Command: c.in}))
 		must(t, err)
 		if e.Command != c.want {
 			t.Errorf("%q became %q, want %q", c.in, e.Command, c.want)
@@ -75,7 +75,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 				NUMANode: int(rapid.Int32().Draw(t, "numa")), Emulated: rapid.Bool().Draw(t, "emulated"),
 			},
 		}
-		out, err := Decode(header(&in))
+		out, err := Decode(encoded(&in))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(header(&Entry{PID: 1, Command: "a\xff", Device: Device{NUMANode: math.MinInt32}}), uint16(atRecords), uint64(3))
+	f.Add(encoded(&Entry{PID: 1, Command: "a\xff", Device: Device{NUMANode: math.MinInt32}}), uint16(atRecords), uint64(3))
 	f.Add(make([]byte, Size), uint16(0), uint64(magic))
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, v uint64) {
 		if len(b) >= 8 {

@@ -168,10 +168,8 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.devices[i]
-	old.mu.Lock()
-	detached, open := old.detached, len(old.files) > 0
-	old.mu.Unlock()
-	if !detached {
+	open := old.openFiles() > 0
+	if !old.isDetached() {
 		return nil, fmt.Errorf("driver: plug %s: there is a card: %w", old.address(), ErrConfig)
 	}
 	d.gone = slices.DeleteFunc(d.gone, func(g *device) bool { return g.openFiles() == 0 })

@@ -167,9 +167,7 @@ func (d *device) remove() error {
 	d.mu.Lock()
 	d.detached = true
 	d.zapLocked()
-	fn := d.fn
-	d.fn = nil
-	d.forPeers.Store(nil)
+	end := d.detachLocked()
 	for f := range d.files {
 		d.releasePagesLocked(&f.fileMemory)
 	}
@@ -177,10 +175,18 @@ func (d *device) remove() error {
 	d.wake.Broadcast()
 	d.mu.Unlock()
 	d.reset.Unlock()
+	return end()
+}
+
+// detachLocked takes the function away, if there is one, and returns its Close.
+func (d *device) detachLocked() func() error {
+	fn := d.fn
 	if fn == nil {
-		return nil
+		return func() error { return nil }
 	}
-	return fn.Close()
+	d.fn = nil
+	d.forPeers.Store(nil)
+	return fn.Close
 }
 
 // zapLocked makes all mappings fault (tt-kmd memory.c, tenstorrent_vma_zap).
@@ -222,11 +228,8 @@ func (d *device) release(f *file) error {
 		d.excl = false
 	}
 	d.wake.Broadcast()
-	if len(d.files) == 0 && d.cfg.Start != nil && d.fn != nil {
-		fn := d.fn
-		d.fn = nil
-		d.forPeers.Store(nil)
-		return fn.Close()
+	if len(d.files) == 0 && d.cfg.Start != nil {
+		return d.detachLocked()()
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (f *file) unpinPages(in kabi.UnpinPagesIn, _ []byte) error {
 			return syscall.EINVAL
 		}
 		f.pins = slices.Delete(f.pins, i, i+1)
-		d.unpinLocked(p)
+		d.dropLocked(&p.reach)
 		return nil
 	}
 	return syscall.EINVAL
