@@ -365,14 +365,13 @@ func TestTornReads(t *testing.T) {
 }
 
 // forge makes a log that isn't locked or is another process's.
-func forge(t *testing.T, dir string, lock bool, change func(*Entry, []byte)) {
+func forge(t *testing.T, dir string, lock bool, change func(*Entry)) {
 	t.Helper()
 	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Device: card}
 	b := make([]byte, Size)
+	change(&e)
+	e.encode(b)
 	binary.LittleEndian.PutUint64(b, magic)
-	e.encode(b)
-	change(&e, b)
-	e.encode(b)
 	path := filepath.Join(dir, fmt.Sprintf("reprise.%d.0000000a", e.PID))
 	must(t, os.WriteFile(path, b, 0o444))
 	if lock {
@@ -390,20 +389,20 @@ func TestWhichLogsAreDead(t *testing.T) {
 	}
 	ended := exec.Command("true")
 	must(t, ended.Run())
-	same := func(*Entry, []byte) {}
+	same := func(*Entry) {}
 	for _, c := range []struct {
 		name   string
 		lock   bool
-		change func(*Entry, []byte)
+		change func(*Entry)
 		dead   bool
 	}{
 		{"a live process's", true, same, false},
 		{"unlocked, though its id and start are a live process's", false, same, true},
-		{"locked, but its id was given to another process", true, func(e *Entry, _ []byte) { e.Start += sameStart + 1 }, true},
-		{"a live process's that knows its start only roughly", true, func(e *Entry, _ []byte) { e.Start += sameStart / 2 }, false},
-		{"locked by a reader, its process is gone", true, func(e *Entry, _ []byte) { e.PID = ended.Process.Pid }, true},
-		{"a container's, whose ids say nothing here", true, func(e *Entry, _ []byte) { e.Namespace++; e.PID = ended.Process.Pid }, false},
-		{"a dead container's", false, func(e *Entry, _ []byte) { e.Namespace++ }, true},
+		{"locked, but its id was given to another process", true, func(e *Entry) { e.Start += sameStart + 1 }, true},
+		{"a live process's that knows its start only roughly", true, func(e *Entry) { e.Start += sameStart / 2 }, false},
+		{"locked by a reader, its process is gone", true, func(e *Entry) { e.PID = ended.Process.Pid }, true},
+		{"a container's, whose ids say nothing here", true, func(e *Entry) { e.Namespace++; e.PID = ended.Process.Pid }, false},
+		{"a dead container's", false, func(e *Entry) { e.Namespace++ }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -85,7 +85,7 @@ func (d *device) attach(fn Function) {
 // open admits a file as admit_chardev_open of tt-kmd: O_EXCL waits until no file is open, others
 // until no O_EXCL file is. With O_NONBLOCK either is EAGAIN.
 func (d *device) open(by *Process, flags int) (*file, error) {
-	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
+	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
 	f := &file{dev: d, proc: by, refs: 1, tlbs: map[uint32]int{}, fileMemory: fileMemory{bufs: map[uint8]*reach{}}}
 	f.power.Validity = kabi.PowerValidity(kabi.PowerFlagCount, 0)
@@ -140,7 +140,7 @@ func (d *device) unplugLaterLocked() {
 // Live files' flags are combined by or, settings by maximum. An undeclared flag counts as on
 // (tt-kmd chardev.c).
 func (d *device) aggregatePowerLocked() {
-	if !d.cfg.Version.atLeast(2, 6) {
+	if !d.cfg.Version.atLeast(6) {
 		return
 	}
 	var sum kabi.PowerState

@@ -37,7 +37,7 @@ func (f *file) resetDevice(in kabi.ResetDeviceIn, rest []byte) error {
 		d.invalidate(f, false)
 		success = d.resetFunction()
 	case kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
-		if !d.cfg.Version.atLeast(2, 4) {
+		if !d.cfg.Version.atLeast(4) {
 			return syscall.EINVAL
 		}
 		d.invalidate(f, true)
@@ -46,7 +46,7 @@ func (f *file) resetDevice(in kabi.ResetDeviceIn, rest []byte) error {
 			success = d.resetFunction()
 		}
 	case kabi.ResetPost:
-		if !d.cfg.Version.atLeast(2, 4) {
+		if !d.cfg.Version.atLeast(4) {
 			return syscall.EINVAL
 		}
 		success = d.fn.ConfigRead(configCommand)&commandParity == 0
@@ -79,7 +79,7 @@ func (d *device) resetFunction() bool {
 }
 
 func (d *device) zapSince27Locked() {
-	if d.cfg.Version.atLeast(2, 7) {
+	if d.cfg.Version.atLeast(7) {
 		d.zapLocked()
 	}
 }
@@ -90,11 +90,11 @@ func (d *device) zapSince27Locked() {
 func (d *device) invalidate(by *file, window bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.cfg.Version.atLeast(2, 6) {
+	if d.cfg.Version.atLeast(6) {
 		d.gen++
 	}
 	d.zapSince27Locked()
-	if d.cfg.Version.atLeast(2, 10) {
+	if d.cfg.Version.atLeast(10) {
 		by.gen = d.gen
 		for f := range d.files {
 			if f.gen != d.gen {

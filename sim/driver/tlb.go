@@ -19,7 +19,7 @@ func (f *file) allocateTLB(in kabi.AllocateTLBIn, rest []byte) error {
 	}
 	n := 0
 	for i, w := range p.Windows {
-		if w.Size == in.Size || !d.cfg.Version.atLeast(2, 2) && n == 0 && w.Size >= in.Size {
+		if w.Size == in.Size || !d.cfg.Version.atLeast(2) && n == 0 && w.Size >= in.Size {
 			n = d.arch.counts[i]
 			for id := w.First; id < w.First+n; id++ {
 				if !d.tlbs[id] && !d.exports.has(uint32(id)) {

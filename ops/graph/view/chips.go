@@ -32,13 +32,11 @@ func (m *modeler) chips() []chip {
 		}
 	}
 	var mesh []int64 // devices with buffers alone, beside chips with programs alone
-	apart := false
-	for d := range programs {
-		apart = apart || !buffers[d]
-	}
-	for _, d := range slices.Sorted(maps.Keys(buffers)) {
-		if apart && !programs[d] {
-			mesh = append(mesh, d)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(programs)), func(d int64) bool { return !buffers[d] }) {
+		for _, d := range slices.Sorted(maps.Keys(buffers)) {
+			if !programs[d] {
+				mesh = append(mesh, d)
+			}
 		}
 	}
 	ids := map[int64]bool{}
