@@ -15,6 +15,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/expect"
 )
 
+var (
+	fails  = expect.Fails
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
+
+func second[V any](_ V, err error) error { return err }
+
 func encoded(e *Entry) []byte {
 	b := make([]byte, Size)
 	e.encode(b)
@@ -111,5 +119,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-var must = expect.Must

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
@@ -171,9 +170,7 @@ func TestNewRefusesImpossibleMachines(t *testing.T) {
 		"two kinds":       {Arch: chip.Wormhole, Functions: []Function{fn}, Start: func() (Function, error) { return fn, nil }},
 		"too old":         {Arch: chip.Wormhole, Functions: []Function{fn}, Version: Version{1, 34, 0}},
 	} {
-		if _, err := New(c); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, second(New(c)), ErrConfig, "%s", name)
 	}
 }
 
@@ -327,9 +324,7 @@ func TestAssertion07_DeviceInfo(t *testing.T) {
 		p := a.Params().PCI
 		w := kabi.GetDeviceInfoOut{OutputSizeBytes: 20, VendorID: p.Vendor, DeviceID: p.Device, SubsystemVendorID: 0x1E52,
 			SubsystemID: 0x40, BusDevFn: 0x100, MaxDMABufSizeLog2: 28}
-		if d := cmp.Diff(w, arg.Out); d != "" {
-			t.Errorf("(-want +got):\n%s", d)
-		}
+		noDiff(t, arg.Out, w, "result")
 	})
 }
 
@@ -377,9 +372,12 @@ func pages(t *testing.T, n int, flags int) []byte {
 }
 
 var (
+	fails  = expect.Fails
 	must   = expect.Must
 	noDiff = expect.NoDiff
 )
+
+func second[V any](_ V, err error) error { return err }
 
 func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
