@@ -312,9 +312,6 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		if len(c.Rects) > 0 {
 			return w.fail(at, "WRITE_PACKED of arguments to rectangles")
 		}
-		if err := w.kernelConfig(at, c.ID(), 1, c.Addr, uint32(c.Size)); err != nil {
-			return err
-		}
 		if err := w.writes(at, c.ID(), 1, c.Addr, uint32(c.Size)); err != nil {
 			return err
 		}
@@ -332,9 +329,6 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	}
 	for _, s := range c.Subs {
 		if err := w.rect(at, c.ID(), s.NOC, int(s.Dests)); err != nil {
-			return err
-		}
-		if err := w.kernelConfig(at, c.ID(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
 			return err
 		}
 		if err := w.writes(at, c.ID(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
