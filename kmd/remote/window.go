@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -210,19 +211,13 @@ func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 				break
 			}
 			if time.Since(start) > t.limit {
-				return t.lose(fmt.Errorf("%w: a multicast of %d bytes from %v: %d tiles have not acknowledged", ErrNoAnswer, n,
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				t.lost = cmp.Or(t.lost, fmt.Errorf("%w: a multicast of %d bytes from %v: %d tiles have not acknowledged", ErrNoAnswer, n,
 					l.from, before-v))
+				return t.lost
 			}
 		}
 	}
 	return nil
-}
-
-func (t *Tunnel) lose(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lost == nil {
-		t.lost = err
-	}
-	return t.lost
 }

@@ -87,12 +87,3 @@ func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) 
 	put(virtual, uint64(c.StaticVC))
 	return lo, hi
 }
-
-func (a *arch) hasWindows(size uint64) bool {
-	for i, w := range a.params.Windows {
-		if w.Size == size {
-			return a.counts[i] > 0
-		}
-	}
-	return false
-}

@@ -41,7 +41,7 @@ func (f *file) resetDevice(in kabi.ResetDeviceIn, rest []byte) error {
 			return syscall.EINVAL
 		}
 		d.invalidate(f, true)
-		d.setMarker()
+		d.fn.ConfigWrite(configCommand, d.fn.ConfigRead(configCommand)&0xFFFF|commandParity)
 		if in.Flags != kabi.ResetUser {
 			success = d.resetFunction()
 		}
@@ -64,10 +64,6 @@ func (f *file) resetDevice(in kabi.ResetDeviceIn, rest []byte) error {
 		out.Result = 1
 	}
 	return answer(rest, in.OutputSizeBytes, &out)
-}
-
-func (d *device) setMarker() {
-	d.fn.ConfigWrite(configCommand, d.fn.ConfigRead(configCommand)&0xFFFF|commandParity)
 }
 
 func (d *device) resetFunction() bool {

@@ -268,10 +268,11 @@ func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")),
 		OffsetIndex: uint16(number(c, "offset_index"))}
 	for i := range int(number(c, "count")) {
+		// Some revisions store the length less one; the text is the length in all of them.
+		length, _ := strconv.ParseUint(text(c, at("length", i)), 10, 32)
 		s := cq.LargeSub{
 			NOC: uint32(number(c, at("noc", i))), Addr: uint32(number(c, at("addr", i))),
-			// Some revisions store the length less one; the text is the length in all of them.
-			Length: decimal(text(c, at("length", i))), Dests: uint8(number(c, at("dests", i))), Unlink: number(c, at("unlink", i)) != 0,
+			Length: uint32(length), Dests: uint8(number(c, at("dests", i))), Unlink: number(c, at("unlink", i)) != 0,
 		}
 		if s.Length%cq.L1Align != 0 {
 			if s.Addr%cq.L1Align != 0 || w.Alignment < cq.L1Align {
@@ -339,12 +340,4 @@ func text(c *cq.Reading, name string) string {
 		}
 	}
 	return ""
-}
-
-func decimal(s string) uint32 {
-	n, err := strconv.ParseUint(s, 10, 32)
-	if err != nil {
-		return 0
-	}
-	return uint32(n)
 }
