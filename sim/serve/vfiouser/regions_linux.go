@@ -1,6 +1,9 @@
 package vfiouser
 
-import "syscall"
+import (
+	"slices"
+	"syscall"
+)
 
 func (c *Card) inside(a *access) error {
 	if n := c.space.regionSize(a.Region); n == 0 || a.Offset > n || uint64(a.Count) > n-a.Offset {
@@ -78,11 +81,4 @@ func natural(off uint64, n int) int {
 	return w
 }
 
-func allOnes(p []byte) bool {
-	for _, b := range p {
-		if b != 0xFF {
-			return false
-		}
-	}
-	return true
-}
+func allOnes(p []byte) bool { return !slices.ContainsFunc(p, func(b byte) bool { return b != 0xFF }) }
