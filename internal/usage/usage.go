@@ -38,8 +38,8 @@ const (
 	Size    = 4096 // of a log in bytes: one page on every supported system
 )
 
-// header is the start of a log, little-endian. The magic number is stored last, and the header never
-// changes afterwards. Texts end at their first zero.
+// header is the start of a log, little-endian. The magic number is stored last, and the header
+// never changes afterwards. Texts end at their first zero.
 type header struct {
 	Magic         uint64
 	Version, Size uint32

@@ -90,7 +90,8 @@ func (f *follower) follow(ctx context.Context) error {
 	return nil
 }
 
-// walk runs the parts one after the other. Only parts without control flow have edges between them.
+// walk runs the parts one after the other. Only parts without control flow have edges between
+// them.
 func (f *follower) walk(ctx context.Context) error {
 	if f.hasControl() {
 		for i := range f.parts {
