@@ -10,9 +10,10 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers,
-// which wrap around, or Float32 or BFloat16, which are rounded after each addition in the order of
-// mesh.Links. The result is interleaved in DRAM; its page size is a multiple of 4 up to 4096 bytes.
+// AllReduce sums a tensor's parts and leaves the sum on every chip. Integers wrap around, as
+// [Device.Add] has them. Float32 and BFloat16 are rounded after each addition in the order of
+// mesh.Links. BFloat8B has no sum: the error wraps [ErrDataType]. The result is interleaved in
+// DRAM; its pages have up to 4096 bytes.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
 	if err := t.check(m); err != nil {
@@ -42,6 +43,10 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	switch {
 	case s.DType == UInt32 || s.DType == Int32:
 		return mesh.SumInt32, nil
+	case s.DType == UInt16:
+		return mesh.SumInt16, nil
+	case s.DType == UInt8:
+		return mesh.SumInt8, nil
 	case s.DType == BFloat16 && tiles:
 		return mesh.SumTilesBFloat16, nil
 	case s.DType == Float32 && tiles:
@@ -51,54 +56,133 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	case s.DType == Float32:
 		return mesh.SumFloat32, nil
 	}
-	return mesh.Replace, typeError("%v: links add 32-bit integers, float32 and bfloat16", s.DType)
+	return mesh.Replace, typeError("%v: links add integers, Float32 and BFloat16", s.DType)
 }
 
-// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum along
-// the first dimension, of whole pages, on chip i of mesh.Links.Line.
+// slicing is how slices of a tensor along a dimension, one for each chip, lie in the tensor that
+// links exchange. There each slice has pages of its own, one slice after the other.
+type slicing struct {
+	whole, slice *geometry
+
+	stage  Spec // the exchanged tensor
+	dim    int  // of its four dimensions: that along which slices follow one another
+	direct bool // it is the whole tensor
+	// rows has the whole tensor's elements, row by row, in pages that each lie in one slice. It is
+	// nil if the whole tensor's pages do.
+	rows *Spec
+	// grid is the number of pages of the whole tensor before the dimension, of slices, and of pages
+	// of a slice along the dimension and after it.
+	grid [4]int
+}
+
+// slicing cuts a tensor into slices, or takes its parts as slices to gather.
+func (m *Mesh) slicing(t *MeshTensor, gather bool, opts []OpOption) (*slicing, error) {
+	whole, slice, n := t.Spec(), t.result(), len(m.chips)
+	if slice.DType == BFloat8B {
+		return nil, typeError("%v: its tiles are operands of products on each chip", BFloat8B)
+	}
+	dim := optionsOf(opts).dim
+	if dim == nil {
+		dim = new(int)
+	}
+	along, err := dimension(*dim, slice.Shape)
+	if err != nil {
+		return nil, err
+	}
+	if gather {
+		whole = t.result()
+		whole.Shape[along] *= n
+	} else if slice.Shape[along] /= n; slice.Shape[along]*n != whole.Shape[along] {
+		return nil, shapeError("%v over %d chips: the slices along dimension %d must be equal", whole.Shape, n, along)
+	}
+	s := &slicing{dim: 4 - len(slice.Shape) + along, stage: slice.clone()}
+	if s.whole, err = whole.geometry(); err != nil {
+		return nil, err
+	}
+	if s.slice, err = slice.geometry(); err != nil {
+		return nil, err
+	}
+	dims := s.slice.dims
+	s.stage.Shape = dims[:]
+	if !s.whole.equalPages(s.slice) || dims[s.dim]%s.whole.units()[s.dim] != 0 {
+		rows := s.stage.clone()
+		rows.Shape, rows.Layout = slices.Clone(s.whole.dims[:]), RowMajor
+		if s.dim == 3 {
+			rows.Shape[2], rows.Shape[3] = dims[2]*n, dims[3]
+		}
+		s.rows, s.stage.Layout = &rows, RowMajor
+	}
+	g, err := s.stage.geometry()
+	if err != nil {
+		return nil, err
+	}
+	s.grid = [4]int{1, n, 1, 1}
+	for i, pages := range [4]int{g.dims[0], g.dims[1], g.high, g.wide} {
+		k := 0
+		if i >= s.dim {
+			k = 2 + min(i-s.dim, 1)
+		}
+		s.grid[k] *= pages
+	}
+	if s.direct = s.rows == nil && s.grid[0] == 1; s.direct {
+		s.stage.Shape = whole.Shape
+		return s, nil
+	}
+	s.dim, s.stage.Shape = 0, slices.Clone(dims[:])
+	s.stage.Shape[0] *= n
+	return s, nil
+}
+
+// at returns the arrangement of a whole slice, and the place of the slice of a chip in the
+// exchanged tensor.
+func (s *slicing) at(place int) (m arrangement, first int) {
+	return whole(s.slice.dims), place * s.slice.dims[s.dim]
+}
+
+// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum on
+// chip i of mesh.Links.Line: along the first dimension, or that of [WithDim]. Slices that share
+// pages of the tensor are exchanged row by row.
 func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
 	if err := t.check(m); err != nil {
 		return nil, &opError{name, err}
 	}
-	whole, s := t.result(), t.result()
-	sum, err := sumOf(s)
+	s, err := m.slicing(t, false, opts)
 	if err != nil {
 		return nil, &opError{name, err}
 	}
-	n := len(m.chips)
-	all, err := whole.geometry()
+	sum, err := sumOf(s.stage)
 	if err != nil {
 		return nil, &opError{name, err}
-	}
-	s.Shape[0] /= n
-	if g, err := s.geometry(); err != nil || s.Shape[0]*n != whole.Shape[0] || g.pages*n != all.pages || len(s.Shape) == 1 {
-		return nil, &opError{name, shapeError("%v over %d chips: the slices must be equal, and each must have pages of its own",
-			whole.Shape, n)}
 	}
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) (err error) {
+		return m.into(ctx, name, t, s.slice.spec, opts, func(out *MeshTensor) error {
 			// Links sum in place and leave other chips' slices undefined.
-			sums := out.sums
-			if sums == nil {
-				if sums, err = m.create(ctx, whole); err != nil {
+			stage, rows, err := m.staging(ctx, out, s)
+			if err != nil {
+				return err
+			}
+			err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", stage, func(i int, d *Device) (err error) {
+				from := t.parts[i]
+				if s.direct {
+					_, err = d.ToMemoryConfig(ctx, from, s.stage.Memory, Into(stage.parts[i]))
 					return err
 				}
-				if optionsOf(opts).mesh != nil { // it may come again, in a capture
-					out.sums = sums
-				} else {
-					defer func() { err = errors.Join(err, m.Deallocate(ctx, sums)) }()
+				if rows != nil {
+					if from, err = d.Reshape(ctx, from, s.rows.Shape, Into(rows.parts[i])); err != nil {
+						return err
+					}
 				}
-			}
-			err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, func(i int, d *Device) error {
-				_, err := d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i]))
-				return err
+				g := s.grid
+				return d.regroup(ctx, stage.parts[i], from, [4]int{g[1], g[0], g[2], g[3]}, [4]int{g[2] * g[3], g[1] * g[2] * g[3], g[3], 1})
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) })
 			for i, place := range m.places() {
-				begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
-				begin[0], end[0] = place*s.Shape[0], (place+1)*s.Shape[0]
 				if err == nil {
-					_, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i]))
+					a, first := s.at(place)
+					a.axes[s.dim].begin = first
+					err = m.chips[i].fill(ctx, "slice", "Slice", out.parts[i], stage.parts[i], func(c *call) error {
+						return c.rearrange(a, out.parts[i], stage.parts[i])
+					})
 				}
 			}
 			return err
@@ -114,29 +198,90 @@ func (m *Mesh) places() []int {
 	return out
 }
 
-// AllGather concatenates the parts of all chips along the first dimension, in the order of
-// mesh.Links.Line, on every chip. The result is as for [Mesh.AllReduce]; each part has whole pages.
+// AllGather concatenates the parts of all chips along the first dimension, or that of [WithDim], in
+// the order of mesh.Links.Line, on every chip. It takes all data types but BFloat8B. The result is
+// as for [Mesh.AllReduce]. Parts that would share pages of it are exchanged row by row.
 func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
 	if err := t.check(m); err != nil {
 		return nil, &opError{name, err}
 	}
-	s := t.result()
-	s.Shape[0] *= len(m.chips)
-	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].pages || len(s.Shape) == 1 {
-		return nil, &opError{name, shapeError("%v in %v: each part must have pages of its own in the result",
-			t.parts[0].spec.Shape, s.Shape)}
+	s, err := m.slicing(t, true, opts)
+	if err != nil {
+		return nil, &opError{name, err}
 	}
-	times := slices.Repeat([]int{1}, len(s.Shape))
-	times[0] = len(m.chips)
-	// Every chip fills all places with its own part; the collective replaces the others.
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error {
-			return m.exchange(ctx, name, "AllGatherDeviceOperation", out, func(i int, d *Device) error {
-				_, err := d.Repeat(ctx, t.parts[i], times, Into(out.parts[i]))
-				return err
+		return m.into(ctx, name, t, s.whole.spec, opts, func(out *MeshTensor) error {
+			stage, rows := out, (*MeshTensor)(nil)
+			if !s.direct {
+				var err error
+				if stage, rows, err = m.staging(ctx, out, s); err != nil {
+					return err
+				}
+			}
+			places := m.places()
+			err := m.exchange(ctx, name, "AllGatherDeviceOperation", stage, func(i int, d *Device) error {
+				a, first := s.at(places[i])
+				a.axes[s.dim].before = first
+				return d.fill(ctx, "pad", "Pad", stage.parts[i], t.parts[i], func(c *call) error {
+					return c.rearrange(a, stage.parts[i], t.parts[i])
+				})
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
+			for i, d := range m.chips {
+				if err != nil || s.direct {
+					break
+				}
+				to, g := out, s.grid
+				if rows != nil {
+					to = rows
+				}
+				err = d.regroup(ctx, to.parts[i], stage.parts[i], g, [4]int{g[2] * g[3], g[0] * g[2] * g[3], g[3], 1})
+				if err == nil && rows != nil {
+					_, err = d.Reshape(ctx, rows.parts[i], s.whole.spec.Shape, Into(out.parts[i]))
+				}
+			}
+			return err
 		})
+	})
+}
+
+// staging returns the exchanged tensor and the tensor of rows, if there is one. Both are kept for
+// the next exchange with the same result.
+func (m *Mesh) staging(ctx context.Context, out *MeshTensor, s *slicing) (stage, rows *MeshTensor, err error) {
+	if stage, err = m.temporary(ctx, out, 0, s.stage); err == nil && s.rows != nil {
+		rows, err = m.temporary(ctx, out, 1, *s.rows)
+	}
+	return stage, rows, err
+}
+
+func (m *Mesh) temporary(ctx context.Context, out *MeshTensor, slot int, s Spec) (*MeshTensor, error) {
+	key := scratchKey{slot: slot, kind: s.kind()}
+	if t := out.temporary[key]; t != nil {
+		return t, nil
+	}
+	t, err := m.create(ctx, s)
+	if err == nil {
+		if out.temporary == nil {
+			out.temporary = map[scratchKey]*MeshTensor{}
+		}
+		out.temporary[key] = t
+	}
+	return t, err
+}
+
+// fill fills a tensor from another one by one program.
+func (d *Device) fill(ctx context.Context, name, class string, out, a *Tensor, run func(*call) error) error {
+	_, err := d.do(ctx, "ttnn::"+name, argList{a}, func(c *call) (*Tensor, error) {
+		return c.deviceOp(name, class+"DeviceOperation", argList{a, out.spec.Memory}, out.spec, func(*Tensor) error { return run(c) })
+	}, Into(out))
+	return err
+}
+
+// regroup fills a tensor with the pages of another one, from page to page of each dimension at a
+// distance there.
+func (d *Device) regroup(ctx context.Context, out, a *Tensor, pages, distance [4]int) error {
+	return d.fill(ctx, "permute", "Permute", out, a, func(c *call) error {
+		return c.run(c.pages(&pageMap{axes: whole(pages).axes, pages: pages, size: pages, distance: distance}, out, a))
 	})
 }
 
@@ -168,7 +313,7 @@ func (m *Mesh) into(ctx context.Context, name string, t *MeshTensor, s Spec, opt
 	if err != nil {
 		return nil, err
 	}
-	if err = f(out); err == nil {
+	if err = errors.Join(f(out), m.freeTemporary(ctx, out)); err == nil {
 		return out, nil
 	}
 	if free := m.Deallocate(ctx, out); free != nil {

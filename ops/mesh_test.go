@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -132,6 +133,115 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 	})
 }
 
+// In a ring, along a line, and on a chip without a PCI interface.
+func TestCollectivesAlong(t *testing.T) {
+	for k, c := range []struct {
+		machine func(...sim.Option) *sim.Machine
+		shape   mesh.Shape
+		line    []int // chips
+	}{{sim.QuietBox, mesh.Shape{2, 2}, []int{0, 1, 3, 2}}, {sim.P300, mesh.Shape{2}, []int{0, 1}}, {sim.N300, mesh.Shape{1, 2}, []int{0, 1}}} {
+		m := c.machine()
+		t.Run(m.String(), func(t *testing.T) {
+			b, n := openMesh(t, m, c.shape), len(c.line)
+			for i, x := range []struct {
+				l     ops.Layout
+				dt    ops.DataType
+				shape []int
+			}{
+				{ops.Tile, ops.BFloat16, []int{4, 32 * n, 32 * n}}, {ops.Tile, ops.Float32, []int{4, 20, 12 * n}},
+				{ops.Tile, ops.UInt16, []int{4, 32 * n, 20}}, {ops.Tile, ops.UInt8, []int{4, 8}},
+				{ops.RowMajor, ops.UInt8, []int{4, 4, 12}}, {ops.RowMajor, ops.UInt16, []int{4, 20}}, {ops.RowMajor, ops.BFloat16, []int{4, 4, 4, 4}},
+				{ops.RowMajor, ops.Int32, []int{12}},
+			} {
+				for dim := range x.shape {
+					if effort.Of((i+dim)%5 == k, true, true) {
+						along(t, b, c.line, x.l, x.dt, x.shape, dim)
+					}
+				}
+			}
+			b.must(b.mesh.InStep(allocator.DRAM))
+			for i := range m.Spec().Chips {
+				if c := m.Chip(i); c != nil && c.Fault() != nil {
+					t.Errorf("chip %d: %v", i, c.Fault())
+				}
+			}
+		})
+	}
+}
+
+// along compares collectives along a dimension with loops over the elements before it, in it and
+// after it.
+func along(t *testing.T, b *meshBench, line []int, l ops.Layout, dt ops.DataType, shape []int, dim int) {
+	n, before, in, after := len(line), 1, shape[dim], 1
+	for i, d := range shape {
+		switch {
+		case i < dim:
+			before *= d
+		case i > dim:
+			after *= d
+		}
+	}
+	modulo := map[ops.DataType]int{ops.UInt8: 1 << 8, ops.UInt16: 1 << 16}[dt]
+	hosts, parts := make([]*ops.Host, n), make([][]float32, n)
+	for place, chip := range line {
+		for j := range before * in * after {
+			v := (j*7 + place*13) % 50
+			if modulo != 0 {
+				v = (j*1001 + place*77) % modulo
+			}
+			parts[place] = append(parts[place], float32(v))
+		}
+		var err error
+		hosts[chip], err = ops.NewHost(shape, dt, parts[place])
+		b.must(err)
+	}
+	x := value(b.Mesh.ToDevice(b.ctx, hosts, l, l1))(b)
+	gathered := value(b.AllGather(b.ctx, x, ops.WithDim(dim)))(b)
+	slice := value(b.ReduceScatter(b.ctx, x, ops.WithDim(dim-len(shape))))(b)
+	whole, slices := value(b.Mesh.ToHost(b.ctx, gathered))(b), value(b.Mesh.ToHost(b.ctx, slice))(b)
+	for place, chip := range line {
+		var all, sum []float32
+		for i := range before {
+			for _, p := range parts {
+				all = append(all, p[i*in*after:][:in*after]...)
+			}
+			for j := range in / n * after {
+				v := 0
+				for _, p := range parts {
+					v += int(p[(i*in+place*in/n)*after+j])
+				}
+				if modulo != 0 {
+					v %= modulo
+				}
+				sum = append(sum, float32(v))
+			}
+		}
+		equal(t, all, ops.Values[float32](whole[chip]), "%v %v %v gathered along %d, chip %d", l, dt, shape, dim, chip)
+		equal(t, sum, ops.Values[float32](slices[chip]), "%v %v %v scattered along %d, chip %d", l, dt, shape, dim, chip)
+	}
+	for _, x := range []*ops.MeshTensor{x, gathered, slice} {
+		b.must(b.Mesh.Deallocate(b.ctx, x))
+	}
+}
+
+// Sums of integers over two chips are those of Add.
+func TestCollectiveSumsOfIntegers(t *testing.T) {
+	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	for dt := ops.UInt8; dt <= ops.Int32; dt++ {
+		h := &ops.Host{Shape: []int{3, 300}, DType: dt}
+		for i := range 900 * dt.Size() {
+			h.Data = append(h.Data, byte(i*i>>3))
+		}
+		x := value(b.Mesh.ToDevice(b.ctx, []*ops.Host{h}, ops.RowMajor, dram))(b)
+		sum := value(b.AllReduce(b.ctx, x))(b)
+		twice := value(b.Chip(0).Add(b.ctx, x.On(0), x.On(0)))(b)
+		want := value(b.Chip(0).ToHost(b.ctx, twice))(b)
+		for _, got := range value(b.Mesh.ToHost(b.ctx, sum))(b) {
+			equal(t, want.Data, got.Data, "%v", dt)
+		}
+	}
+}
+
 // A trace of a mesh has operations of its chips and collectives: the snippet "Multi-Chip Traces" of
 // TT-NN's documents. Numbers are integers so small that each sum is exact.
 func TestMeshCapture(t *testing.T) {
@@ -198,15 +308,17 @@ func TestMeshCapture(t *testing.T) {
 
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
-	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)
+	blocks := b.spread(ops.Tile, ops.BFloat8B, 32, 32)
 	half, other := b.spread(ops.Tile, ops.Float32, 16, 32), openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	of := func(_ *ops.MeshTensor, err error) error { return err }
 	for name, c := range map[string]refusal{
-		"a sum of bytes":            {of(b.AllReduce(b.ctx, bytes)), ops.ErrDataType},
+		"a sum of blocks":           {of(b.AllReduce(b.ctx, blocks)), ops.ErrDataType},
 		"nil":                       {of(b.AllReduce(b.ctx, nil)), ops.ErrShape},
-		"a scattered sum of bytes":  {of(b.ReduceScatter(b.ctx, bytes)), ops.ErrDataType},
+		"a scattered sum of blocks": {of(b.ReduceScatter(b.ctx, blocks)), ops.ErrDataType},
+		"gathered blocks":           {of(b.AllGather(b.ctx, blocks)), ops.ErrDataType},
 		"three rows for two chips":  {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Int32, 3, 4))), ops.ErrShape},
-		"parts that share a tile":   {of(b.AllGather(b.ctx, half)), ops.ErrShape},
+		"a third dimension":         {of(b.AllGather(b.ctx, half, ops.WithDim(2))), ops.ErrShape},
+		"a dimension before all":    {of(b.ReduceScatter(b.ctx, half, ops.WithDim(-3))), ops.ErrShape},
 		"pages too large":           {of(b.AllReduce(b.ctx, b.spread(ops.RowMajor, ops.Float32, 1, 1025))), mesh.ErrTensor},
 		"slices of pages too large": {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Float32, 2, 1025))), mesh.ErrTensor},
 		"a tensor of another mesh":  {of(other.AllReduce(b.ctx, half)), ops.ErrWrongDevice},

@@ -78,11 +78,12 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 	})
 }
 
-// WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one;
-// negative ones count from the end.
+// WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one,
+// and [Mesh.AllGather] and [Mesh.ReduceScatter] cut along another than the first one; negative ones
+// count from the end.
 //
-// As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are in DRAM
-// that a trace holds and [Device.ClearProgramCache] releases.
+// As in TT-NN, ArgMax and TopK permute the tensor before, and TopK its result after. Permuted
+// tensors are in DRAM that a trace holds and [Device.ClearProgramCache] releases.
 func WithDim(dim int) OpOption {
 	return func(r *result) { r.dim = &dim; r.given |= catalog.WithDim }
 }

@@ -120,13 +120,10 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 		return &pageMap{axes: whole([4]int{1, 1, 1, n}).axes, pages: [4]int{1, 1, 1, n}, size: [4]int{1, 1, 1, n},
 			distance: [4]int{3: 1}}, true
 	}
-	if m.order || out.spec.Layout != from.spec.Layout || out.pageBytes != from.pageBytes || out.pageWidth != from.pageWidth {
+	if m.order || !out.equalPages(from) {
 		return nil, false
 	}
-	unit := [4]int{1, 1, 1, out.pageWidth}
-	if out.spec.Layout == Tile {
-		unit[2] = tileSize
-	}
+	unit := out.units()
 	p := &pageMap{value: m.value}
 	ragged := false
 	for i, x := range m.axes {
