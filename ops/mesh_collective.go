@@ -16,21 +16,32 @@ import (
 // DRAM; its pages have up to 4096 bytes.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
-	if err := t.check(m); err != nil {
-		return nil, &opError{name, err}
-	}
-	s := t.result()
-	sum, err := sumOf(s)
-	if err != nil {
-		return nil, &opError{name, err}
-	}
-	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error {
+	return m.collective(ctx, name, t, opts, func() (Spec, func(context.Context, *MeshTensor) error, error) {
+		s := t.result()
+		sum, err := sumOf(s)
+		return s, func(ctx context.Context, out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllReduceAsyncDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.ToMemoryConfig(ctx, t.parts[i], s.Memory, Into(out.parts[i]))
 				return err
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, sum) })
-		})
+		}, err
+	})
+}
+
+// collective runs a function that fills the result, of a spec that plan returns.
+func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, opts []OpOption,
+	plan func() (Spec, func(context.Context, *MeshTensor) error, error)) (*MeshTensor, error) {
+	err := t.check(m)
+	var s Spec
+	var fill func(context.Context, *MeshTensor) error
+	if err == nil {
+		s, fill, err = plan()
+	}
+	if err != nil {
+		return nil, &opError{name, err}
+	}
+	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
+		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error { return fill(ctx, out) })
 	})
 }
 
@@ -81,11 +92,11 @@ func (m *Mesh) slicing(t *MeshTensor, gather bool, opts []OpOption) (*slicing, e
 	if slice.DType == BFloat8B {
 		return nil, typeError("%v: its tiles are operands of products on each chip", BFloat8B)
 	}
-	dim := optionsOf(opts).dim
-	if dim == nil {
-		dim = new(int)
+	dim := 0
+	if o := optionsOf(opts); o.dim != nil {
+		dim = *o.dim
 	}
-	along, err := dimension(*dim, slice.Shape)
+	along, err := dimension(dim, slice.Shape)
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +116,13 @@ func (m *Mesh) slicing(t *MeshTensor, gather bool, opts []OpOption) (*slicing, e
 	dims := s.slice.dims
 	s.stage.Shape = dims[:]
 	if !s.whole.equalPages(s.slice) || dims[s.dim]%s.whole.units()[s.dim] != 0 {
+		s.stage.Layout = RowMajor
 		rows := s.stage.clone()
-		rows.Shape, rows.Layout = slices.Clone(s.whole.dims[:]), RowMajor
-		if s.dim == 3 {
-			rows.Shape[2], rows.Shape[3] = dims[2]*n, dims[3]
+		if s.rows = &rows; s.dim == 3 {
+			rows.Shape[2] *= n
+		} else {
+			rows.Shape[s.dim] *= n
 		}
-		s.rows, s.stage.Layout = &rows, RowMajor
 	}
 	g, err := s.stage.geometry()
 	if err != nil {
@@ -128,15 +140,9 @@ func (m *Mesh) slicing(t *MeshTensor, gather bool, opts []OpOption) (*slicing, e
 		s.stage.Shape = whole.Shape
 		return s, nil
 	}
-	s.dim, s.stage.Shape = 0, slices.Clone(dims[:])
+	s.dim = 0
 	s.stage.Shape[0] *= n
 	return s, nil
-}
-
-// at returns the arrangement of a whole slice, and the place of the slice of a chip in the
-// exchanged tensor.
-func (s *slicing) at(place int) (m arrangement, first int) {
-	return whole(s.slice.dims), place * s.slice.dims[s.dim]
 }
 
 // ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum on
@@ -144,19 +150,13 @@ func (s *slicing) at(place int) (m arrangement, first int) {
 // pages of the tensor are exchanged row by row.
 func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
-	if err := t.check(m); err != nil {
-		return nil, &opError{name, err}
-	}
-	s, err := m.slicing(t, false, opts)
-	if err != nil {
-		return nil, &opError{name, err}
-	}
-	sum, err := sumOf(s.stage)
-	if err != nil {
-		return nil, &opError{name, err}
-	}
-	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s.slice.spec, opts, func(out *MeshTensor) error {
+	return m.collective(ctx, name, t, opts, func() (Spec, func(context.Context, *MeshTensor) error, error) {
+		s, err := m.slicing(t, false, opts)
+		if err != nil {
+			return Spec{}, nil, err
+		}
+		sum, err := sumOf(s.stage)
+		return s.slice.spec, func(ctx context.Context, out *MeshTensor) error {
 			// Links sum in place and leave other chips' slices undefined.
 			stage, rows, err := m.staging(ctx, out, s)
 			if err != nil {
@@ -164,29 +164,22 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOptio
 			}
 			err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", stage, func(i int, d *Device) (err error) {
 				from := t.parts[i]
-				if s.direct {
-					_, err = d.ToMemoryConfig(ctx, from, s.stage.Memory, Into(stage.parts[i]))
-					return err
-				}
 				if rows != nil {
 					if from, err = d.Reshape(ctx, from, s.rows.Shape, Into(rows.parts[i])); err != nil {
 						return err
 					}
 				}
-				g := s.grid
-				return d.regroup(ctx, stage.parts[i], from, [4]int{g[1], g[0], g[2], g[3]}, [4]int{g[2] * g[3], g[1] * g[2] * g[3], g[3], 1})
+				return d.regroup(ctx, stage.parts[i], from, s.grid, true)
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) })
 			for i, place := range m.places() {
 				if err == nil {
-					a, first := s.at(place)
-					a.axes[s.dim].begin = first
-					err = m.chips[i].fill(ctx, "slice", "Slice", out.parts[i], stage.parts[i], func(c *call) error {
-						return c.rearrange(a, out.parts[i], stage.parts[i])
-					})
+					a := whole(s.slice.dims)
+					a.axes[s.dim].begin = place * s.slice.dims[s.dim]
+					err = m.chips[i].rearrangeInto(ctx, "slice", "Slice", out.parts[i], stage.parts[i], a)
 				}
 			}
 			return err
-		})
+		}, err
 	})
 }
 
@@ -203,86 +196,87 @@ func (m *Mesh) places() []int {
 // as for [Mesh.AllReduce]. Parts that would share pages of it are exchanged row by row.
 func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
-	if err := t.check(m); err != nil {
-		return nil, &opError{name, err}
-	}
-	s, err := m.slicing(t, true, opts)
-	if err != nil {
-		return nil, &opError{name, err}
-	}
-	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s.whole.spec, opts, func(out *MeshTensor) error {
+	return m.collective(ctx, name, t, opts, func() (Spec, func(context.Context, *MeshTensor) error, error) {
+		s, err := m.slicing(t, true, opts)
+		if err != nil {
+			return Spec{}, nil, err
+		}
+		return s.whole.spec, func(ctx context.Context, out *MeshTensor) (err error) {
 			stage, rows := out, (*MeshTensor)(nil)
 			if !s.direct {
-				var err error
 				if stage, rows, err = m.staging(ctx, out, s); err != nil {
 					return err
 				}
 			}
 			places := m.places()
-			err := m.exchange(ctx, name, "AllGatherDeviceOperation", stage, func(i int, d *Device) error {
-				a, first := s.at(places[i])
-				a.axes[s.dim].before = first
-				return d.fill(ctx, "pad", "Pad", stage.parts[i], t.parts[i], func(c *call) error {
-					return c.rearrange(a, stage.parts[i], t.parts[i])
-				})
+			err = m.exchange(ctx, name, "AllGatherDeviceOperation", stage, func(i int, d *Device) error {
+				a := whole(s.slice.dims)
+				a.axes[s.dim].before = places[i] * s.slice.dims[s.dim]
+				return d.rearrangeInto(ctx, "pad", "Pad", stage.parts[i], t.parts[i], a)
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
 			for i, d := range m.chips {
-				if err != nil || s.direct {
-					break
-				}
-				to, g := out, s.grid
-				if rows != nil {
-					to = rows
-				}
-				err = d.regroup(ctx, to.parts[i], stage.parts[i], g, [4]int{g[2] * g[3], g[0] * g[2] * g[3], g[3], 1})
-				if err == nil && rows != nil {
-					_, err = d.Reshape(ctx, rows.parts[i], s.whole.spec.Shape, Into(out.parts[i]))
+				switch {
+				case err != nil || s.direct:
+				case rows == nil:
+					err = d.regroup(ctx, out.parts[i], stage.parts[i], s.grid, false)
+				default:
+					if err = d.regroup(ctx, rows.parts[i], stage.parts[i], s.grid, false); err == nil {
+						_, err = d.Reshape(ctx, rows.parts[i], s.whole.spec.Shape, Into(out.parts[i]))
+					}
 				}
 			}
 			return err
-		})
+		}, nil
 	})
 }
 
-// staging returns the exchanged tensor and the tensor of rows, if there is one. Both are kept for
-// the next exchange with the same result.
+// staging returns the exchanged tensor and the tensor of rows, if there is one. Later exchanges
+// with the same result use them again.
 func (m *Mesh) staging(ctx context.Context, out *MeshTensor, s *slicing) (stage, rows *MeshTensor, err error) {
-	if stage, err = m.temporary(ctx, out, 0, s.stage); err == nil && s.rows != nil {
-		rows, err = m.temporary(ctx, out, 1, *s.rows)
+	if out.staging == nil {
+		out.staging = map[kind]*MeshTensor{}
+	}
+	of := func(s *Spec) *MeshTensor {
+		t := out.staging[s.kind()]
+		if t == nil && err == nil {
+			if t, err = m.create(ctx, *s); err == nil {
+				out.staging[s.kind()] = t
+			}
+		}
+		return t
+	}
+	if stage = of(&s.stage); s.rows != nil {
+		rows = of(s.rows)
 	}
 	return stage, rows, err
 }
 
-func (m *Mesh) temporary(ctx context.Context, out *MeshTensor, slot int, s Spec) (*MeshTensor, error) {
-	key := scratchKey{slot: slot, kind: s.kind()}
-	if t := out.temporary[key]; t != nil {
-		return t, nil
-	}
-	t, err := m.create(ctx, s)
-	if err == nil {
-		if out.temporary == nil {
-			out.temporary = map[scratchKey]*MeshTensor{}
-		}
-		out.temporary[key] = t
-	}
-	return t, err
-}
-
-// fill fills a tensor from another one by one program.
-func (d *Device) fill(ctx context.Context, name, class string, out, a *Tensor, run func(*call) error) error {
+func (d *Device) rearrangeInto(ctx context.Context, name, class string, out, a *Tensor, m arrangement) error {
 	_, err := d.do(ctx, "ttnn::"+name, argList{a}, func(c *call) (*Tensor, error) {
-		return c.deviceOp(name, class+"DeviceOperation", argList{a, out.spec.Memory}, out.spec, func(*Tensor) error { return run(c) })
+		return c.arrange(name, class, argList{a, out.spec.Memory}, out.spec, m, a)
 	}, Into(out))
 	return err
 }
 
-// regroup fills a tensor with the pages of another one, from page to page of each dimension at a
-// distance there.
-func (d *Device) regroup(ctx context.Context, out, a *Tensor, pages, distance [4]int) error {
-	return d.fill(ctx, "permute", "Permute", out, a, func(c *call) error {
-		return c.run(c.pages(&pageMap{axes: whole(pages).axes, pages: pages, size: pages, distance: distance}, out, a))
-	})
+// regroup copies the pages of a grid (see slicing.grid) with its slices one after the other to a
+// tensor with the pages before the dimension first, or back.
+func (d *Device) regroup(ctx context.Context, out, a *Tensor, g [4]int, back bool) error {
+	if out == a {
+		return nil // the order is the same
+	}
+	row := g[2] * g[3]
+	p := pageMap{pages: g, distance: [4]int{row, g[0] * row, g[3], 1}}
+	if back {
+		p.pages[0], p.pages[1] = g[1], g[0]
+		p.distance[1] = g[1] * row
+	}
+	p.axes, p.size = whole(p.pages).axes, p.pages
+	_, err := d.do(ctx, "ttnn::to_memory_config", argList{a, out.spec.Memory}, func(c *call) (*Tensor, error) {
+		return c.deviceOp("copy", "CopyDeviceOperation", argList{a, out.spec.Memory}, out.spec, func(*Tensor) error {
+			return c.run(c.pages(&p, out, a))
+		})
+	}, Into(out))
+	return err
 }
 
 func (t *MeshTensor) result() Spec {
@@ -313,7 +307,7 @@ func (m *Mesh) into(ctx context.Context, name string, t *MeshTensor, s Spec, opt
 	if err != nil {
 		return nil, err
 	}
-	if err = errors.Join(f(out), m.freeTemporary(ctx, out)); err == nil {
+	if err = errors.Join(f(out), m.freeStaging(ctx, out)); err == nil {
 		return out, nil
 	}
 	if free := m.Deallocate(ctx, out); free != nil {

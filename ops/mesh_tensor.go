@@ -14,7 +14,7 @@ type MeshTensor struct {
 	buf   *mesh.Buffer // nil if it is only planned
 	parts []*Tensor
 
-	temporary map[scratchKey]*MeshTensor // of collectives with this result
+	staging map[kind]*MeshTensor // of collectives with this result
 }
 
 // Spec returns the Spec of each chip's part.
@@ -127,18 +127,18 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 		}
 	}
 	m.mu.Unlock()
-	errs = append(errs, m.freeTemporary(ctx, t))
+	errs = append(errs, m.freeStaging(ctx, t))
 	for i, d := range m.chips {
 		errs = append(errs, d.Deallocate(t.parts[i]))
 	}
 	return errors.Join(errs...)
 }
 
-func (m *Mesh) freeTemporary(ctx context.Context, t *MeshTensor) error {
+func (m *Mesh) freeStaging(ctx context.Context, t *MeshTensor) error {
 	var errs []error
-	for k, s := range t.temporary {
+	for k, s := range t.staging {
 		errs = append(errs, m.Deallocate(ctx, s))
-		delete(t.temporary, k)
+		delete(t.staging, k)
 	}
 	return errors.Join(errs...)
 }

@@ -43,6 +43,10 @@ const (
 	transposed
 )
 
+func (c *call) arrange(name, class string, args argList, s Spec, m arrangement, a *Tensor) (*Tensor, error) {
+	return c.deviceOp(name, class+"DeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+}
+
 func (c *call) rearrange(m arrangement, out, a *Tensor) error {
 	if p, ok := m.pages(out.geometry, a.geometry); ok {
 		return c.run(c.pages(p, out, a))
