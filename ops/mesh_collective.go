@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -16,7 +17,7 @@ import (
 // DRAM; its pages have up to 4096 bytes.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
-	return m.collective(ctx, name, t, opts, func() (Spec, func(context.Context, *MeshTensor) error, error) {
+	return m.collective(ctx, name, t, opts, func() (Spec, fillMesh, error) {
 		s := t.result()
 		sum, err := sumOf(s)
 		return s, func(ctx context.Context, out *MeshTensor) error {
@@ -28,12 +29,14 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 	})
 }
 
+type fillMesh func(ctx context.Context, out *MeshTensor) error
+
 // collective runs a function that fills the result, of a spec that plan returns.
 func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, opts []OpOption,
-	plan func() (Spec, func(context.Context, *MeshTensor) error, error)) (*MeshTensor, error) {
+	plan func() (Spec, fillMesh, error)) (*MeshTensor, error) {
 	err := t.check(m)
 	var s Spec
-	var fill func(context.Context, *MeshTensor) error
+	var fill fillMesh
 	if err == nil {
 		s, fill, err = plan()
 	}
@@ -150,7 +153,7 @@ func (m *Mesh) slicing(t *MeshTensor, gather bool, opts []OpOption) (*slicing, e
 // pages of the tensor are exchanged row by row.
 func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
-	return m.collective(ctx, name, t, opts, func() (Spec, func(context.Context, *MeshTensor) error, error) {
+	return m.collective(ctx, name, t, opts, func() (Spec, fillMesh, error) {
 		s, err := m.slicing(t, false, opts)
 		if err != nil {
 			return Spec{}, nil, err
@@ -196,7 +199,7 @@ func (m *Mesh) places() []int {
 // as for [Mesh.AllReduce]. Parts that would share pages of it are exchanged row by row.
 func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
-	return m.collective(ctx, name, t, opts, func() (Spec, func(context.Context, *MeshTensor) error, error) {
+	return m.collective(ctx, name, t, opts, func() (Spec, fillMesh, error) {
 		s, err := m.slicing(t, true, opts)
 		if err != nil {
 			return Spec{}, nil, err
@@ -215,14 +218,12 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 				return d.rearrangeInto(ctx, "pad", "Pad", stage.parts[i], t.parts[i], a)
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
 			for i, d := range m.chips {
-				switch {
-				case err != nil || s.direct:
-				case rows == nil:
-					err = d.regroup(ctx, out.parts[i], stage.parts[i], s.grid, false)
-				default:
-					if err = d.regroup(ctx, rows.parts[i], stage.parts[i], s.grid, false); err == nil {
-						_, err = d.Reshape(ctx, rows.parts[i], s.whole.spec.Shape, Into(out.parts[i]))
-					}
+				to := cmp.Or(rows, out)
+				if err == nil {
+					err = d.regroup(ctx, to.parts[i], stage.parts[i], s.grid, false)
+				}
+				if err == nil && to != out {
+					_, err = d.Reshape(ctx, to.parts[i], s.whole.spec.Shape, Into(out.parts[i]))
 				}
 			}
 			return err

@@ -174,20 +174,25 @@ func (b *meshBench) along(s ops.Spec, dim int) {
 	}
 }
 
-// Sums of integers over two chips are those of Add.
-func TestCollectiveSumsOfIntegers(t *testing.T) {
+// Sums over two chips have the bits of Add.
+func TestCollectiveSums(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
-	for dt := ops.UInt8; dt <= ops.Int32; dt++ {
-		h := &ops.Host{Shape: []int{3, 300}, DType: dt}
-		for i := range 900 * dt.Size() {
-			h.Data = append(h.Data, byte(i*i>>3))
+	for dt := ops.UInt8; dt <= ops.Float32; dt++ {
+		var hs [2]*ops.Host
+		for i := range hs {
+			hs[i] = &ops.Host{Shape: []int{3, 300}, DType: dt}
+			for k := range 900 * dt.Size() {
+				hs[i].Data = append(hs[i].Data, byte((k+7*i)*k>>3))
+			}
+			hs[i].Data[0], hs[i].Data[3] = 1, 0 // the first float is subnormal
 		}
-		x := value(b.Mesh.ToDevice(b.ctx, []*ops.Host{h}, ops.RowMajor, dram))(b)
-		sum := value(b.AllReduce(b.ctx, x))(b)
-		twice := value(b.Chip(0).Add(b.ctx, x.On(0), x.On(0)))(b)
-		want := value(b.Chip(0).ToHost(b.ctx, twice))(b)
-		for _, got := range value(b.Mesh.ToHost(b.ctx, sum))(b) {
-			equal(t, want.Data, got.Data, "%v", dt)
+		for _, l := range []ops.Layout{ops.RowMajor, ops.Tile} {
+			sum := value(b.AllReduce(b.ctx, value(b.Mesh.ToDevice(b.ctx, hs[:], l, dram))(b)))(b)
+			x, y := value(b.Chip(0).ToDevice(b.ctx, hs[0], l, dram))(b), value(b.Chip(0).ToDevice(b.ctx, hs[1], l, dram))(b)
+			want := value(b.Chip(0).ToHost(b.ctx, value(b.Chip(0).Add(b.ctx, y, x))(b)))(b)
+			for _, got := range value(b.Mesh.ToHost(b.ctx, sum))(b) {
+				equal(t, want.Data, got.Data, "%v %v", dt, l)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "L
 var ErrNotFound = errors.New("no RISC-V cross compiler")
 
 // ErrNoArithmetic is returned when a compiler comes without libgcc for the cores.
-var ErrNoArithmetic = errors.New("the compiler has no floating-point and 64-bit arithmetic (libgcc) for -march=rv32im -mabi=ilp32")
+var ErrNoArithmetic = errors.New("the compiler has no libgcc for -march=rv32im -mabi=ilp32")
 
 // A Compiler is an installed cross compiler.
 type Compiler struct {
@@ -133,23 +134,19 @@ func (c *Compiler) Link(ctx context.Context, script, output string, objects []st
 		args = append(args, operand(o))
 	}
 	text, err = c.run(ctx, "gcc", args)
-	if err == nil || !strings.Contains(text, "undefined reference to `__") {
+	calls := undefined.FindString(text)
+	if err == nil || calls == "" {
 		return text, err
 	}
-	with, err := c.run(ctx, "gcc", append(args, "-lgcc"))
-	if strings.Contains(with, "cannot find -lgcc") {
-		return "", fmt.Errorf("%w: %s: install a compiler that lists them in %[3]sgcc -print-multi-lib, such as Debian's gcc-riscv64-unknown-elf",
-			ErrNoArithmetic, firstUndefined(text), c.Prefix)
+	text, err = c.run(ctx, "gcc", append(args, "-lgcc"))
+	if strings.Contains(text, "cannot find -lgcc") {
+		return "", fmt.Errorf("%w: %s: install one that has it, such as Debian's gcc-riscv64-unknown-elf", ErrNoArithmetic, calls)
 	}
-	return with, err
+	return text, err
 }
 
-// firstUndefined returns the linker's first line about a symbol that nothing defines.
-func firstUndefined(text string) string {
-	_, after, _ := strings.Cut(text, "undefined reference")
-	line, _, _ := strings.Cut(after, "\n")
-	return "undefined reference" + line
-}
+// undefined matches calls of libgcc.
+var undefined = regexp.MustCompile("undefined reference to `__.*")
 
 // operand keeps a file's name from being read as an option or response file.
 func operand(name string) string {
