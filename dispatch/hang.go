@@ -30,12 +30,13 @@ func (w *wait) hangLifeLocked(cause error) error {
 			cause = fmt.Errorf("%w: %w", err, cause)
 		}
 	}
-	if err := d.kd.Alive(); errors.Is(err, kmd.ErrDeviceLost) && !errors.Is(cause, kmd.ErrDeviceLost) {
-		cause = err // since the last look
+	var lost *kmd.LostError
+	if d.kd.Fault() == nil && errors.As(d.kd.Alive(), &lost) && !errors.Is(cause, lost) {
+		cause = lost // since the last look
 	}
 	cause = d.blameWatch(postmortem.Blame(cause, w.kernelAt))
 	h := d.report.Report(w.describeLifeLocked(cause), d.opts.DumpDir)
-	if errors.Is(cause, kmd.ErrDeviceLost) && d.kd.Fault() == nil {
+	if lost != nil {
 		return q.fail(&LostError{Report: h})
 	}
 	return q.fail(h)
