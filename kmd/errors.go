@@ -68,8 +68,9 @@ func (e *UnknownDeviceError) Unwrap() error { return ErrUnsupportedArch }
 // LostError matches ErrDeviceLost. Until Recover, all later calls on the device return the first
 // one.
 type LostError struct {
-	Found string // what showed it; empty if the device itself says why it stopped
-	Err   error  // the driver's error, or why an emulator or simulator stopped; nil if only reads showed it
+	// Found is what showed it; empty if an emulator or simulator stopped and says why in Err.
+	Found string
+	Err   error // also of the driver, or nil
 }
 
 func (e *LostError) Error() string {
