@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -79,42 +75,4 @@ func TestServesAgainAfterAFailure(t *testing.T) {
 	answers(t, s.URL)
 	s.Close()
 	must(t, dev.Close(ctx))
-}
-
-// The program builds and runs as a user's module, which has nothing of this repository but a
-// replace.
-func TestModuleOfItsOwn(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip(err)
-	}
-	root, err := filepath.Abs("../..")
-	must(t, err)
-	dir := t.TempDir()
-	for to, from := range map[string]string{"main.go": "main.go", "go.sum": root + "/go.sum"} {
-		p, err := os.ReadFile(from)
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, to), p, 0o666))
-	}
-	const path = "github.com/reprise-tt/reprise"
-	mod := fmt.Sprintf("module example.com/serve\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %[1]s => %q\n", path, root)
-	must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o666))
-	build := exec.Command("go", "build", "-o", "serve", ".")
-	build.Dir, build.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	serve := exec.Command(filepath.Join(dir, "serve"))
-	serve.Env, serve.Stderr = append(os.Environ(), "ADDR=127.0.0.1:0"), os.Stderr
-	out, err := serve.StdoutPipe()
-	must(t, err)
-	must(t, serve.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	must(t, err)
-	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "serving on ")
-	if !ok {
-		t.Fatalf("it says %q", line)
-	}
-	answers(t, "http://"+addr)
-	must(t, serve.Process.Signal(os.Interrupt))
-	must(t, serve.Wait())
 }
