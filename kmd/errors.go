@@ -74,13 +74,14 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	switch {
-	case e.Found == "":
-		return fmt.Sprintf("%v: %v", ErrDeviceLost, e.Err)
-	case e.Err == nil:
-		return fmt.Sprintf("%v: %s", ErrDeviceLost, e.Found)
+	s := ErrDeviceLost.Error()
+	if e.Found != "" {
+		s += ": " + e.Found
 	}
-	return fmt.Sprintf("%v: %s (%v)", ErrDeviceLost, e.Found, e.Err)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
 }
 
 // Is reports whether target is ErrDeviceLost.

@@ -32,7 +32,7 @@ func TestServer(t *testing.T) {
 		t.Fatal("the page has no program, or one that others can't build")
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"main.go": program, "main_test.go": read("internal/archcheck/testdata/server_test.go"),
+	for name, text := range map[string]string{"main.go": program, "main_test.go": read("internal/archcheck/testdata/server_test.go.txt"),
 		"go.sum": read("go.sum"), "go.mod": fmt.Sprintf("module example.com/serve\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %[1]s => %q\n",
 			"github.com/reprise-tt/reprise", root)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
