@@ -70,7 +70,7 @@ var (
 	// ErrBusy: what users of a card share is taken: ranges of host memory, or windows.
 	ErrBusy = kmd.ErrBusy
 	// ErrDeviceLost: the device is gone, or was reset by another process. A *kmd.LostError has the
-	// first cause, which all later calls return until Recover.
+	// first cause.
 	ErrDeviceLost = kmd.ErrDeviceLost
 )
 

@@ -99,7 +99,7 @@ func (k *windowCache) close() {
 }
 
 // Read copies len(p) bytes from addr of a tile at virtual NoC 0 coordinates. Four bytes at a
-// multiple of four are exactly one access, as registers need. If the last bytes are all ones and the
+// multiple of four are exactly one access, as registers need. If the last bytes are ones and the
 // device doesn't answer, the error matches ErrDeviceLost.
 func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	err := d.transfer(WindowConfig{Target: xy}, addr, p, false)

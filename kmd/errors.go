@@ -65,8 +65,7 @@ func (e *UnknownDeviceError) Error() string {
 
 func (e *UnknownDeviceError) Unwrap() error { return ErrUnsupportedArch }
 
-// LostError matches ErrDeviceLost. Until Recover, all later calls on the device return the first
-// one.
+// LostError matches ErrDeviceLost. Until Recover, later calls on the device return the first one.
 type LostError struct {
 	// Found is what showed it; empty if an emulator or simulator stopped and says why in Err.
 	Found string
