@@ -43,7 +43,7 @@ func newNetwork(ctx context.Context, dev *reprise.Device) (*network, *reprise.Tr
 	for range 3 {
 		n.body = append(n.body, add(ctx, dev, 3, n.mid, 1))
 	}
-	// After "take" nothing reads the input in L1 any more, so its memory is free for something else.
+	// After "take" nothing reads the input in L1, so its memory is free for something else.
 	check(n.l1.Release())
 	tmp := n.inL1("tmp")
 	n.body = append(n.body, move(ctx, dev, "out", 2, n.mid, tmp), move(ctx, dev, "back", 2, tmp, n.mid))

@@ -12,7 +12,7 @@ type Fault string
 
 // The faults. Some take a value: SlowReads + "=700ms".
 const (
-	AllOnes     Fault = "all-ones"     // loads, the card's too, return all ones, and stores are lost: it fell off the bus
+	AllOnes     Fault = "all-ones"     // all loads return all ones and stores are lost: it fell off the bus
 	SlowReads   Fault = "slow-reads"   // =DURATION: every load takes this long, as on a NoC that hangs
 	SlowPins    Fault = "slow-pins"    // =DURATION: pinning takes this long
 	BusyWindows Fault = "busy-windows" // other processes hold every window, so ALLOCATE_TLB is ENOMEM
