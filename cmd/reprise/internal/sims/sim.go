@@ -249,7 +249,7 @@ type VmCmd struct {
 	Memory   int      `help:"Memory of the machine in MiB, at least; more if the files need more." default:"2048" placeholder:"MIB"`
 	NoIOMMU  bool     `name:"no-iommu" help:"A machine without an IOMMU."`
 	KVM      bool     `name:"kvm" help:"Use /dev/kvm, if available, instead of emulating each instruction."`
-	QEMU     string   `name:"qemu" help:"QEMU with vfio-user." default:"qemu-system-x86_64" placeholder:"PROGRAM"`
+	QEMU     string   `name:"qemu" help:"QEMU with vfio-user, or a folder with Debian 13 in which it is installed." default:"qemu-system-x86_64" placeholder:"PROGRAM"`
 	Messages bool     `help:"Print all kernel messages."`
 
 	Program []string `arg:"" optional:"" passthrough:"" help:"Program and its arguments, after --: reprise itself, one of this machine, or a command of busybox. A shell if absent."`
@@ -336,7 +336,7 @@ func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error
 		return nil, "", err
 	}
 	p = &vm.Program{
-		Hardware: vm.Hardware{QEMU: []string{f.qemu}, Kernel: f.kernel, Memory: c.Memory, IOMMU: !c.NoIOMMU, Accelerate: c.KVM},
+		Hardware: vm.Hardware{QEMU: f.qemu, Kernel: f.kernel, Memory: c.Memory, IOMMU: !c.NoIOMMU, Accelerate: c.KVM},
 		Module:   f.module, Busybox: f.busybox, Files: c.Add, Share: c.Share, Dir: "/",
 		InitArgs: []string{insideCommand}, Args: f.args,
 		Env:            []string{"HOME=/tmp", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:" + vm.BusyboxDir},
@@ -372,8 +372,8 @@ func within(path, dir string) bool {
 }
 
 type found struct {
-	qemu, kernel, release, module, busybox string
-	args                                   []string
+	kernel, release, module, busybox string
+	qemu, args                       []string
 }
 
 // missingError lists what this machine lacks.
@@ -384,13 +384,13 @@ func (e missingError) Error() string { return strings.Join(e, "\nreprise: ") }
 func (c *VmCmd) find() (f found, err error) {
 	var missing missingError
 	lack := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
-	f.qemu, err = exec.LookPath(c.QEMU)
+	f.qemu, err = qemuCommand(c.QEMU)
 	if err != nil {
 		lack("QEMU is missing (%s): %s", c.QEMU, getQEMU)
-	} else if version, ok, err := vm.QEMUVersion([]string{f.qemu}); err != nil {
+	} else if version, ok, err := vm.QEMUVersion(f.qemu); err != nil {
 		lack("QEMU doesn't run: %v: %s", err, getQEMU)
 	} else if !ok {
-		lack("QEMU %s (%s) has no vfio-user, which QEMU has since 10.1: %s", version, f.qemu, getQEMU)
+		lack("QEMU %s (%s) has no vfio-user, which QEMU has since 10.1: %s", version, f.qemu[0], getQEMU)
 	}
 	f.kernel = c.Kernel
 	if f.kernel == "" {
@@ -471,7 +471,24 @@ func (c *VmCmd) findProgram(f *found, lack func(string, ...any)) []string {
 	return nil
 }
 
-const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu"
+const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), " +
+	"on Debian 12 into a folder, as root (mmdebstrap --variant=extract --include=qemu-system-x86 " +
+	"--aptopt='APT::Default-Release \"trixie-backports\"' trixie /opt/qemu 'deb http://deb.debian.org/debian trixie main' " +
+	"'deb http://deb.debian.org/debian trixie-backports main'), and name the folder or another QEMU with --qemu"
+
+// qemuCommand returns a program, or the one in a folder with another Debian, with that one's
+// libraries.
+func qemuCommand(path string) ([]string, error) {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		usr := filepath.Join(path, "usr")
+		path = usr + "/bin/qemu-system-x86_64"
+		_, err := os.Stat(path)
+		return []string{usr + "/lib64/ld-linux-x86-64.so.2", "--library-path", usr + "/lib/x86_64-linux-gnu", path,
+			"-L", usr + "/share/qemu", "-L", usr + "/share/seabios"}, err
+	}
+	path, err := exec.LookPath(path)
+	return []string{path}, err
+}
 
 func installedModule(dir string) string {
 	for _, pattern := range []string{"updates/dkms", "updates", "extra"} {
