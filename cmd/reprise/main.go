@@ -314,7 +314,7 @@ func (v *versionJSON) built(info *debug.BuildInfo) {
 }
 
 func (v *versionJSON) print(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	t.Row("reprise", v.Version)
 	if v.Revision != "" {
 		about := ""

@@ -314,7 +314,10 @@ func (s *Series) Fill(f *report.Figure) {
 	// The histogram rounds: a bucket's end may exceed the largest sample, or fall below the
 	// smallest.
 	within := func(p float64) float64 { return max(s.min, min(q(p), s.max)) }
-	f.P50, f.P90, f.P99, f.P999 = within(50), within(90), within(99), within(99.9)
+	f.P50, f.P90, f.P99 = within(50), within(90), within(99)
+	if f.Samples >= report.EnoughForP999 {
+		f.P999 = new(within(99.9))
+	}
 	f.Rounds = s.Rounds
 	if b, err := s.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
 		f.Histogram = string(b)

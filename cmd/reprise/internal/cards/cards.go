@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/mesh"
@@ -206,7 +207,7 @@ func printCards(w cli.Text, all []cardJSON) {
 		w.F(noCards, "emu:blackhole")
 		return
 	}
-	t, notes := w.Table(0), ""
+	t, notes := w.Table(), ""
 	t.Row("PCI", "NODE", "BOARD", "CHIP", "WORKERS", "FIRMWARE", "AICLK", "TEMP", "POWER", "IOMMU", "OPEN BY")
 	for _, d := range all {
 		grid := "-"
@@ -301,7 +302,7 @@ func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) 
 }
 
 func (i *infoJSON) print(out cli.Text) {
-	t := out.Table(0)
+	t := out.Table()
 	t.Row("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
 	t.Row("Node", i.Node)
 	t.Row("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
@@ -447,7 +448,7 @@ func (r *resetJSON) print(w cli.Text, d time.Duration) {
 		lost = ", lost for " + cli.List(r.Losers, holderName)
 	}
 	if r.Read {
-		w.F("%s (%s): reset in %v and answering at %s%s\n", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
+		w.F("%s (%s): reset in %s and answering at %s%s\n", r.PCI, r.Arch, tables.Duration(d), r.Node, lost)
 	} else {
 		w.F("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %[1]s\n", r.PCI, r.Arch, lost)
 	}
@@ -572,7 +573,7 @@ func printGraph(w cli.Text, g *topology.Graph) {
 		w.F(noCards, "emu:t3000")
 		return
 	}
-	t := w.Table(0)
+	t := w.Table()
 	t.Row("CHIP", "WHERE", "SERIAL", "ASIC", "LINKS UP", "TO")
 	for i, c := range g.Chips {
 		var to []string

@@ -279,7 +279,7 @@ func (r *MonitorReport) print(w cli.Text) {
 	if len(r.Devices) == 0 {
 		w.F("%s\n", noDevices)
 	} else {
-		t := w.Table(0)
+		t := w.Table()
 		t.Row("DEVICE", "PID", "COMMAND", "USER", "KIND", "ALLOCATED", "CAPACITY", "USE", "PEAK", "EXTENTS")
 		for d, p := range r.processes() {
 			for _, m := range p.Memory {
@@ -299,7 +299,7 @@ func (r *MonitorReport) print(w cli.Text) {
 }
 
 func (r *MonitorReport) printActivity(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	head := false
 	for d, p := range r.processes() {
 		if p.Activity == nil {

@@ -22,7 +22,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -31,6 +30,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
@@ -165,26 +165,18 @@ type AsJSON struct {
 }
 
 // Text is output for people. Print reports the first error of writing.
-type Text struct{ *bufio.Writer }
+type Text struct {
+	*bufio.Writer
+	width int
+}
 
 func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
-type Table struct{ *tabwriter.Writer }
-
-// Table takes flags of package tabwriter.
-func (t Text) Table(flags uint) Table { return Table{tabwriter.NewWriter(t, 0, 0, 2, ' ', flags)} }
-
-func (t Table) Row(cells ...any) {
-	tab := ""
-	for _, c := range cells {
-		fmt.Fprint(t, tab, c)
-		tab = "\t"
-	}
-	fmt.Fprintln(t)
-}
+// Table returns a table that fits the terminal.
+func (t Text) Table() *tables.Table { return tables.New(t, t.width) }
 
 func Print(w io.Writer, text func(Text)) error {
-	t := Text{bufio.NewWriter(w)}
+	t := Text{bufio.NewWriter(w), tables.Width(w)}
 	text(t)
 	return t.Flush()
 }
@@ -216,7 +208,7 @@ func (s Streams) PrintChecks(asJSON bool, checks []kmd.Check) error {
 		OK     bool        `json:"ok"`
 		Checks []kmd.Check `json:"checks"`
 	}{failed == 0, append([]kmd.Check{}, checks...)}, func(t Text) {
-		table, device := t.Table(0), ""
+		table, device := t.Table(), ""
 		for _, c := range checks {
 			if c.Device != device {
 				device = c.Device
@@ -252,14 +244,6 @@ func Median(t []time.Duration) int64 {
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// Nanoseconds prints a time in microseconds.
-func Nanoseconds(ns int64) string {
-	if ns < 10_000 {
-		return fmt.Sprintf("%.2f µs", float64(ns)/1e3)
-	}
-	return fmt.Sprintf("%.1f µs", float64(ns)/1e3)
 }
 
 func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }

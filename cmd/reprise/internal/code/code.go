@@ -304,7 +304,7 @@ func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Im
 }
 
 func (j *metalJSON) print(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	if len(j.Firmware) > 0 {
 		t.Row("BASE FIRMWARE", "CHIP", "REVISION", "DRAM BANKS", "L1 BANKS")
 		for _, f := range j.Firmware {
@@ -405,7 +405,7 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 func (k *metalKernelJSON) print(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	line := func(name, format string, args ...any) { t.Row(name, fmt.Sprintf(format, args...)) }
 	t.Row("kernel", k.Name)
 	if k.Hash != "" {

@@ -24,6 +24,7 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/observe"
@@ -405,7 +406,7 @@ func (r *Result) print(w cli.Text) {
 	w.F("accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
 	w.F("checked   %d replays and as many eager runs, bit for bit against the %s: %s\n\n", r.Replays, r.network, cli.Count(r.Mismatches, "mismatch"))
 	w.F("          %14s %14s\n", "eager", "replay")
-	w.F("host time %14s %14s   to submit a batch, median\n", cli.Nanoseconds(r.EagerNs), cli.Nanoseconds(r.ReplayNs))
+	w.F("host time %14s %14s   to submit a batch, median\n", tables.Duration(r.EagerNs), tables.Duration(r.ReplayNs))
 	w.F("commands  %14s %14s   sent per batch\n", cli.Bytes(r.EagerBytes), cli.Bytes(r.ReplayBytes))
 	w.F("built     %14d %14d   programs' commands per batch\n", r.Programs, 0)
 	w.F("allocated %14s %14d   times per batch\n\n", "", r.Allocs)
@@ -420,7 +421,7 @@ func (r *Result) print(w cli.Text) {
 			w.F(f[0], f[1])
 		}
 	}
-	w.F("took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
+	w.F("took %s, %s of it to open the device\n", tables.Duration(1e9*r.Seconds), tables.Duration(1e9*r.OpenSeconds))
 }
 
 func (r *Result) printSamples(w cli.Text) {

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/words"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/stream"
@@ -384,7 +385,7 @@ func (r *Generated) print(w cli.Text) {
 	for _, g := range r.Runs {
 		w.F("%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), cli.Bytes(g.HostBytes), g.PerSecond)
 	}
-	w.F("\ntook %.1f s\n", r.Seconds)
+	w.F("\ntook %s\n", tables.Duration(1e9*r.Seconds))
 }
 
 func printTogether(w cli.Text, processes []Generated) {

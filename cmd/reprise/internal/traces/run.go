@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
@@ -319,13 +320,14 @@ func (r *runJSON) print(w cli.Text) {
 		}
 		w.F("\n")
 	}
+	took := tables.Duration(1e9 * r.Seconds)
 	switch r.Mode {
 	case "replay":
-		w.F("replayed %s in %.3f s, %s of the host's time each (median)\n", cli.Count(r.Replays, "time"), r.Seconds, cli.Nanoseconds(r.ReplayNs))
+		w.F("replayed %s in %s, %s of the host's time each (median)\n", cli.Count(r.Replays, "time"), took, tables.Duration(r.ReplayNs))
 	case "step":
-		w.F("ran %s one by one in %.3f s\n", cli.Count(len(r.Pieces), "program"), r.Seconds)
+		w.F("ran %s one by one in %s\n", cli.Count(len(r.Pieces), "program"), took)
 	case "split":
-		w.F("replayed %s one after the other in %.3f s\n", cli.Count(len(r.Pieces), "piece"), r.Seconds)
+		w.F("replayed %s one after the other in %s\n", cli.Count(len(r.Pieces), "piece"), took)
 	default:
 		if r.Found == nil {
 			w.F("a replay does what its programs do one by one\n")

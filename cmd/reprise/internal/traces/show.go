@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 
@@ -320,20 +319,20 @@ func (o *statJSON) print(w cli.Text, src *source) {
 			cli.Count(o.Callees, "trace"))
 	}
 	w.F("\n\n")
-	t := w.Table(tabwriter.AlignRight)
-	t.Row("runs", "commands", "bytes", "kernels", "  program")
+	t := w.Table()
+	t.Row("runs", "commands", "bytes", "kernels", "program")
 	for _, p := range o.Programs {
 		kernels := "-"
 		if p.Kernels > 0 {
 			kernels = count(p.Kernels)
 		}
-		t.Row(count(p.Runs), count(p.Commands), count(p.Bytes), kernels, "  "+tracebuf.Printable(p.Name))
+		t.Row(count(p.Runs), count(p.Commands), count(p.Bytes), kernels, tracebuf.Printable(p.Name))
 	}
 	t.Flush()
 	w.F("\n")
-	t.Row("commands", "bytes", "data", "  kind")
+	t.Row("commands", "bytes", "data", "kind")
 	for _, k := range o.Kinds {
-		t.Row(count(k.Count), count(k.Bytes), count(k.Data), fmt.Sprintf("  %s %s", k.Who, k.Name))
+		t.Row(count(k.Count), count(k.Bytes), count(k.Data), k.Who+" "+k.Name)
 	}
 	t.Flush()
 	o.placeJSON.print(w, "", src)
