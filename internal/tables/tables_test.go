@@ -20,7 +20,7 @@ second  1.50 µs  -
 alone
 `,
 		30: `name       time  about
-──────────────────────────────
+─────────────────────────
 first   41.2 ns  one line
                  another
 second  1.50 µs  -

@@ -185,44 +185,14 @@ func (p *Player) stopAt(got, want *Event, index int) *Event {
 	if w.Kind != g.Kind || sameDeltas(w.Host, g.Host) {
 		w.Host, g.Host = nil, nil
 	} else {
-		d.Where = "host memory at " + firstDelta(w.Host, g.Host)
+		d.Where = "host memory, "
 	}
-	if i := firstByte(w.Data, g.Data); i >= 0 && w.Kind == g.Kind {
-		d.Where = fmt.Sprintf("byte %d of its data", i)
-	}
-	if i := firstByte(w.In, g.In); i >= 0 && w.Kind == g.Kind {
-		d.Where = fmt.Sprintf("byte %d of its argument", i)
+	if pieces := w.differing(&g); len(pieces) > 0 && w.Kind == g.Kind {
+		d.Where += pieces[0].String()
 	}
 	d.Want, d.Got = w.String(), g.String()
 	p.diff = d
 	return nil
-}
-
-func firstByte(a, b []byte) int {
-	for i := range max(len(a), len(b)) {
-		if i >= len(a) || i >= len(b) || a[i] != b[i] {
-			return i
-		}
-	}
-	return -1
-}
-
-func firstDelta(a, b []Delta) string {
-	for i := range min(len(a), len(b)) {
-		x, y := &a[i], &b[i]
-		if x.Pin != y.Pin || x.Off != y.Off {
-			return fmt.Sprintf("%#x of pin %d", min(x.Off, y.Off), min(x.Pin, y.Pin))
-		}
-		if k := firstByte(x.Data, y.Data); k >= 0 {
-			return fmt.Sprintf("%#x of pin %d", x.Off+uint64(k), x.Pin)
-		}
-	}
-	l := a
-	if len(b) > len(a) {
-		l = b
-	}
-	d := &l[min(len(a), len(b))]
-	return fmt.Sprintf("%#x of pin %d", d.Off, d.Pin)
 }
 
 func site() string {

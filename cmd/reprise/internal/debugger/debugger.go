@@ -32,11 +32,15 @@ type InspectCmd struct {
 	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
 	cli.AsJSON
 	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
+	Diff   string   `help:"Recorded session to compare a recorded session with: prints the bytes that the programs wrote differently. Exit code 1 if there are some." placeholder:"FILE"`
 	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
 }
 
 // Run prints the file.
 func (c *InspectCmd) Run(s cli.Streams) error {
+	if c.Diff != "" {
+		return c.diff(s)
+	}
 	f, err := cli.Open(context.Background(), c.File) // readers end with their context
 	if err != nil {
 		return fmt.Errorf("inspect: %w", err)
@@ -56,6 +60,31 @@ func (c *InspectCmd) Run(s cli.Streams) error {
 		return fmt.Errorf("inspect %s: it is a trace: reprise trace stat and reprise trace dump look into it", c.File)
 	}
 	return fmt.Errorf("inspect %s: it is no file that reprise writes: it begins with %q", c.File, head)
+}
+
+func (c *InspectCmd) diff(s cli.Streams) error {
+	var both [2]*session.Session
+	for i, name := range []string{c.File, c.Diff} {
+		f, err := cli.Open(context.Background(), name)
+		if err != nil {
+			return fmt.Errorf("inspect: %w", err)
+		}
+		defer f.Close()
+		if both[i], err = session.Read(f); err != nil {
+			return fmt.Errorf("inspect %s: %w", name, err)
+		}
+	}
+	all := append([]session.Difference{}, session.Diff(both[0], both[1])...)
+	var err error
+	if c.JSON {
+		err = cli.PrintJSON(s.Out, map[string]any{"same": len(all) == 0, "differences": all})
+	} else {
+		err = session.PrintDiff(s.Out, all)
+	}
+	if err == nil && len(all) > 0 {
+		err = fmt.Errorf("inspect: %s of %s and %s differ", cli.Count(len(all), "change"), c.File, c.Diff)
+	}
+	return err
 }
 
 func (c *InspectCmd) session(s cli.Streams, r io.Reader) error {

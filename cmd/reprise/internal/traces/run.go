@@ -116,13 +116,15 @@ func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() 
 
 type traceRunCmd struct {
 	loadFlags
-	Replays int               `help:"How many times to replay the trace." default:"1"`
-	Set     map[string]uint32 `help:"Set a parameter to another value than the file's. Can be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
-	Step    bool              `help:"Run the trace program by program, waiting for each." xor:"mode"`
-	Split   *int              `help:"Replay the trace in this many pieces, waiting for each." placeholder:"N" xor:"mode"`
-	Bisect  bool              `help:"Find the first program with which a replay hangs, or leaves other data than the programs run one by one." xor:"mode"`
-	Check   bool              `help:"Like --bisect, but faster, and ends at the first hang." xor:"mode"`
-	Prints  string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
+	Replays  int               `help:"How many times to replay the trace." default:"1"`
+	Set      map[string]uint32 `help:"Set a parameter to another value than the file's. Can be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
+	Step     bool              `help:"Run the trace program by program, waiting for each." xor:"mode"`
+	Split    *int              `help:"Replay the trace in this many pieces, waiting for each." placeholder:"N" xor:"mode"`
+	Bisect   bool              `help:"Find the first program with which a replay hangs, or leaves other data than the programs run one by one." xor:"mode"`
+	Check    bool              `help:"Like --bisect, but faster, and ends at the first hang." xor:"mode"`
+	Times    bool              `help:"Also show where the device's time goes, program by program. It costs the host some microseconds more for each replay."`
+	Timeline string            `help:"Write the replays as the device timed them to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
+	Prints   string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
 	cli.AsJSON
 	cli.Hangs
 }
@@ -141,8 +143,13 @@ func (c *traceRunCmd) Validate() error {
 	if c.Replays > 1 && c.mode() != "replay" {
 		return cli.Wrong("--replays", c.Replays, "it goes with replays only", "leave --"+c.mode()+" out")
 	}
+	if c.timed() && c.mode() != "replay" {
+		return cli.Wrong("--times and --timeline", c.mode(), "they go with replays only", "leave --"+c.mode()+" out")
+	}
 	return c.loadFlags.Validate()
 }
+
+func (c *traceRunCmd) timed() bool { return c.Times || c.Timeline != "" }
 
 func (c *traceRunCmd) mode() string {
 	switch {
@@ -171,6 +178,7 @@ type runJSON struct {
 	// Results is "same", "different", "none" (the file has none) or "not compared".
 	Results string          `json:"results"`
 	Seconds float64         `json:"seconds"`
+	Times   *timesJSON      `json:"times,omitempty"`
 	Pieces  []pieceJSON     `json:"pieces,omitempty"`
 	Found   *programAt      `json:"found,omitempty"`
 	Buffers []runBufferJSON `json:"buffers"`
@@ -234,7 +242,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	case "check":
 		wrong, err = r.check(ctx)
 	default:
-		wrong, err = r.replay(ctx, c.Replays)
+		wrong, err = c.replay(ctx, r)
 	}
 	if err != nil {
 		return err
@@ -253,6 +261,23 @@ type traceRun struct {
 	*reprise.Trace
 	dev *reprise.Device
 	out *runJSON
+}
+
+func (c *traceRunCmd) replay(ctx context.Context, r *traceRun) (wrong, err error) {
+	if !c.timed() {
+		return r.replay(ctx, c.Replays)
+	}
+	if err := cli.Creatable("--timeline", c.Timeline); err != nil {
+		return nil, err
+	}
+	line, err := r.timed(ctx, func() (err error) {
+		wrong, err = r.replay(ctx, c.Replays)
+		return err
+	})
+	if err == nil && c.Timeline != "" {
+		err = cli.Save(ctx, "--timeline", c.Timeline, line.WriteJSON)
+	}
+	return wrong, err
 }
 
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
@@ -338,6 +363,9 @@ func (r *runJSON) print(w cli.Text) {
 	}
 	w.F("%s", map[string]string{"same": "the results are those of the file\n", "different": "the results are not those of the file\n",
 		"none": "the file has no results to compare with\n"}[r.Results])
+	if r.Times != nil {
+		defer r.Times.print(w, r.Replays)
+	}
 	for _, b := range r.Buffers {
 		w.F("  %s  %12s  %s\n", b.SHA256[:16], cli.Bytes(b.Bytes), tracebuf.Printable(b.Name))
 	}
