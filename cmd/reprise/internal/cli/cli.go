@@ -570,6 +570,32 @@ func Wrong(flag string, value any, why, hint string) *FlagError {
 	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
 }
 
+// Nearest returns ", did you mean X?" for the name that differs least from word, "" if none is near.
+func Nearest(word string, names []string) string {
+	best, nearest := len(word)/2+1, ""
+	for _, name := range names {
+		row := make([]int, len(name)+1) // Levenshtein's distance, row by row
+		for j := range row {
+			row[j] = j
+		}
+		for i := range len(word) {
+			diagonal := row[0]
+			row[0]++
+			for j := range len(name) {
+				d := min(row[j], row[j+1]) + 1
+				if word[i] == name[j] {
+					d = min(d, diagonal)
+				}
+				diagonal, row[j+1] = row[j+1], min(d, diagonal+1)
+			}
+		}
+		if n := row[len(name)]; n < best {
+			best, nearest = n, fmt.Sprintf(", did you mean %q?", name)
+		}
+	}
+	return nearest
+}
+
 // By adds the cause.
 func (e *FlagError) By(err error) *FlagError {
 	e.Err = err
@@ -591,7 +617,7 @@ func OpenError(device string, err error) error {
 	case errors.Is(err, kmd.ErrNotDevice):
 		e.Why, e.Hint = op.Err.Error(), "give a node that the driver made, such as /dev/tenstorrent/0"
 	case errors.Is(err, kmd.ErrNoDevice), errors.Is(err, kmd.ErrUnsupportedSystem):
-		e.Why, e.Hint = op.Err.Error(), "emu:blackhole and emu:wormhole need no card"
+		e.Why, e.Hint = op.Err.Error(), "emu:blackhole and emu:wormhole need no card; to check the machine: reprise doctor"
 	default:
 		e.Why = op.Err.Error()
 	}

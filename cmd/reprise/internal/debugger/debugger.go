@@ -33,7 +33,8 @@ type InspectCmd struct {
 	cli.AsJSON
 	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
 	Diff   string   `help:"Recorded session to compare a recorded session with: prints the bytes that the programs wrote differently. Exit code 1 if there are some." placeholder:"FILE"`
-	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
+	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output or --output." placeholder:"NAME"`
+	Output string   `short:"o" help:"File for the bytes of --region." placeholder:"FILE" type:"path"`
 }
 
 // Run prints the file.
@@ -154,21 +155,24 @@ func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 
 func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
 	found := false
+	var data []byte
 	for _, r := range d.Regions {
 		if r.Name == c.Region {
-			found = true
-			if _, err := w.Write(r.Data); err != nil {
-				return fmt.Errorf("inspect: %w", err)
-			}
+			found, data = true, append(data, r.Data...)
 		}
 	}
-	if !found {
-		return fmt.Errorf("inspect %s: it has no region %q: see the list that inspect prints", c.File, c.Region)
+	switch {
+	case found && c.Output != "":
+		return cli.SaveBytes(context.Background(), "--output", c.Output, data)
+	case found:
+		_, err := w.Write(data)
+		return err
+	default:
+		return fmt.Errorf("inspect %s: it has no region %q: reprise inspect %[1]s lists them", c.File, c.Region)
 	}
-	return nil
 }
 
-func (*InspectCmd) OnlyReads() bool { return true }
+func (c *InspectCmd) OnlyReads() bool { return c.Output == "" }
 
 // StacksCmd prints the call stacks of the processors of a device that runs.
 type StacksCmd struct {

@@ -79,6 +79,20 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 	})
 }
 
+// picture is the flag of commands that make one file.
+type picture struct {
+	Output string `short:"o" help:"File to write; standard output if absent." placeholder:"FILE" type:"path"`
+}
+
+func (p *picture) OnlyReads() bool { return p.Output == "" }
+
+func (p *picture) save(ctx context.Context, s cli.Streams, write func(io.Writer) error) error {
+	if p.Output == "" {
+		return write(s.Out)
+	}
+	return cli.Save(ctx, "--output", p.Output, write)
+}
+
 func with(s cli.Streams, read func(cli.Streams) (*graph.Report, error), f func(*graph.Report) error) error {
 	r, err := read(s)
 	if err != nil {
@@ -184,8 +198,15 @@ func (p peakJSON) print(w cli.Text) {
 	w.F("buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreUse.L1, p.Total, p.Intermediate, p.Outputs)
 }
 
-type graphDotCmd struct {
+type drawing struct {
 	reportArg
+	picture
+}
+
+func (c *drawing) OnlyReads() bool { return c.picture.OnlyReads() }
+
+type graphDotCmd struct {
+	drawing
 	Level int `help:"Write only the data flow between functions, up to this nesting level." placeholder:"N"`
 }
 
@@ -196,42 +217,37 @@ func (c *graphDotCmd) Validate() error {
 	return nil
 }
 
-func (c *graphDotCmd) Run(s cli.Streams) error {
+func (c *graphDotCmd) Run(ctx context.Context, s cli.Streams) error {
 	return with(s, c.read, func(r *graph.Report) error {
-		if c.Level > 0 {
-			return r.Graph.DotFlow(s.Out, c.Level)
-		}
-		return r.Graph.Dot(s.Out)
+		return c.save(ctx, s, func(w io.Writer) error {
+			if c.Level > 0 {
+				return r.Graph.DotFlow(w, c.Level)
+			}
+			return r.Graph.Dot(w)
+		})
 	})
 }
 
-type graphSVGCmd struct{ reportArg }
+type graphSVGCmd struct{ drawing }
 
-func (c *graphSVGCmd) Run(s cli.Streams) error {
-	return with(s, c.read, func(r *graph.Report) error { return r.Graph.SVG(s.Out) })
+func (c *graphSVGCmd) Run(ctx context.Context, s cli.Streams) error {
+	return with(s, c.read, func(r *graph.Report) error { return c.save(ctx, s, r.Graph.SVG) })
 }
 
 type graphImportCmd struct {
-	Paths []string `arg:"" help:"Reports or folders of reports, followed by the database or its folder." placeholder:"REPORT... DB"`
-	Arch  string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
-	SVG   bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
+	Paths  []string `arg:"" help:"Reports or folders of reports." placeholder:"REPORT"`
+	Output string   `short:"o" required:"" help:"Database to write, or its folder." placeholder:"DB"`
+	Arch   string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+	SVG    bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
 	cli.AsJSON
 }
 
-func (c *graphImportCmd) Validate() error {
-	if len(c.Paths) < 2 {
-		return errors.New("import wants reports and a database: reprise graph import REPORT... DB")
-	}
-	return nil
-}
-
 func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
-	last := len(c.Paths) - 1
-	db := c.Paths[last]
+	db := c.Output
 	if st, err := os.Stat(db); err == nil && st.IsDir() || err != nil && filepath.Ext(db) == "" { // the visualizer opens folders
 		db = filepath.Join(db, "db.sqlite")
 	}
-	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{Arch: c.Arch, SVG: c.SVG})
+	sum, err := visualizer.Import(ctx, db, c.Paths, visualizer.Options{Arch: c.Arch, SVG: c.SVG})
 	if err != nil {
 		return err
 	}
@@ -246,15 +262,22 @@ func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-type graphHTMLCmd struct{ describedArg }
+type graphHTMLCmd struct {
+	describedArg
+	picture
+}
 
-func (c *graphHTMLCmd) Run(s cli.Streams) error {
-	return with(s, c.read, func(r *graph.Report) error { return view.HTML(s.Out, filepath.Base(c.Report), r) })
+func (c *graphHTMLCmd) OnlyReads() bool { return c.picture.OnlyReads() }
+
+func (c *graphHTMLCmd) Run(ctx context.Context, s cli.Streams) error {
+	return with(s, c.read, func(r *graph.Report) error {
+		return c.save(ctx, s, func(w io.Writer) error { return view.HTML(w, filepath.Base(c.Report), r) })
+	})
 }
 
 type graphPerfCmd struct {
 	reportArg
-	Folder string `arg:"" help:"The folder of the performance report, which is created." placeholder:"FOLDER"`
+	Output string `short:"o" required:"" help:"Folder to write; created if missing." placeholder:"DIR"`
 	cli.AsJSON
 }
 
@@ -270,14 +293,14 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 		return fmt.Errorf("%s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends",
 			c.Report)
 	}
-	if err := os.MkdirAll(c.Folder, 0o777); err != nil {
+	if err := os.MkdirAll(c.Output, 0o777); err != nil {
 		return err
 	}
 	name := strings.TrimSuffix(filepath.Base(c.Report), filepath.Ext(c.Report))
-	times := filepath.Join(c.Folder, graph.PerfFile+name+".csv")
-	if err := cli.SaveTogether("FOLDER", []cli.FileText{
-		{Path: filepath.Join(c.Folder, graph.DeviceLogFile), Write: r.WriteDeviceLog},
-		{Path: filepath.Join(c.Folder, graph.HostLogFile), Write: func(io.Writer) error { return nil }},
+	times := filepath.Join(c.Output, graph.PerfFile+name+".csv")
+	if err := cli.SaveTogether("--output", []cli.FileText{
+		{Path: filepath.Join(c.Output, graph.DeviceLogFile), Write: r.WriteDeviceLog},
+		{Path: filepath.Join(c.Output, graph.HostLogFile), Write: func(io.Writer) error { return nil }},
 		{Path: times, Write: r.WritePerformance},
 	}); err != nil {
 		return err

@@ -91,7 +91,7 @@ func (c *deviceCmd) families() error {
 	have := cli.Map(bench.Families(), func(f bench.Family) string { return f.Name })
 	for _, n := range c.Families {
 		if !slices.Contains(have, n) {
-			return cli.Wrong("FAMILY", n, "there is no such family of measurements", "have "+strings.Join(have, ", "))
+			return cli.Wrong("FAMILY", n, "there is no such family of measurements"+cli.Nearest(n, have), "have "+strings.Join(have, ", "))
 		}
 	}
 	if c.summary() && len(c.Families) > 1 {

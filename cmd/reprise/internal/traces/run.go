@@ -314,7 +314,7 @@ func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 		r.out.Results = "none"
 	case errors.As(err, &v):
 		r.out.Results = "different"
-		return err, nil
+		return fmt.Errorf("%w; to find the program: reprise trace run %s --bisect", err, r.out.File), nil
 	default:
 		return nil, err
 	}
