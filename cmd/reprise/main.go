@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -105,21 +106,22 @@ const endingLine = "reprise: ending: waiting for what was begun; another signal 
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	exit := -1
+	vars := kong.Vars{
+		"device_help":  cli.DeviceHelp,
+		"source_help":  traces.SourceHelp,
+		"revisions":    traces.RevisionNames(),
+		"card_help":    cards.CardHelp,
+		"machine_help": target.MachineHelp,
+		"ttnn_checks":  strings.Join(libttsim.Checks(), ", "),
+		"temp_dir":     os.TempDir(),
+		"usage_dir":    usage.Dir,
+	}
 	parser, err := kong.New(
 		&c,
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.Writers(s.Out, s.Err),
-		kong.Vars{
-			"device_help":  cli.DeviceHelp,
-			"source_help":  traces.SourceHelp,
-			"revisions":    traces.RevisionNames(),
-			"card_help":    cards.CardHelp,
-			"machine_help": target.MachineHelp,
-			"ttnn_checks":  strings.Join(libttsim.Checks(), ", "),
-			"temp_dir":     os.TempDir(),
-			"usage_dir":    usage.Dir,
-		},
+		vars,
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
@@ -128,7 +130,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		fmt.Fprintln(s.Err, "reprise:", err)
 		return cli.ExitFailed
 	}
+	help := helpTexts(vars)
 	for _, n := range parser.Model.Leaves(true) {
+		help.fill(n)
 		if !strings.Contains(n.Detail, "xit code") {
 			n.Detail = strings.TrimSpace(n.Detail + " " + cli.ExitHelp)
 		}
@@ -160,6 +164,33 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		_, err = do()
 	}
 	return conclude(ctx, s, err)
+}
+
+// helpText has a line for each command, argument and flag: "trace run --set: ...". A line without a
+// command is for the flag of every other command.
+//
+//go:embed help.txt
+var helpText string
+
+type texts map[string]string
+
+func helpTexts(vars kong.Vars) texts {
+	out := texts{}
+	for line := range strings.Lines(helpText) {
+		key, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		out[key] = os.Expand(text, func(name string) string { return vars[name] })
+	}
+	return out
+}
+
+func (t texts) fill(n *kong.Node) {
+	n.Detail = cmp.Or(n.Detail, t[n.Path()])
+	for _, f := range n.Flags {
+		f.Help = cmp.Or(f.Help, t[n.Path()+" --"+f.Name], t["--"+f.Name])
+	}
+	for _, a := range n.Positional {
+		a.Help = cmp.Or(a.Help, t[n.Path()+" <"+a.Name+">"])
+	}
 }
 
 // commandOf returns the command as far as wrong arguments name it.
@@ -215,10 +246,6 @@ func conclude(ctx context.Context, s cli.Streams, err error) int {
 }
 
 type versionCmd struct{ cli.AsJSON }
-
-func (versionCmd) Help() string {
-	return "Trace files can be replayed by builds with the same digest of the firmware. docs/compatibility.md says what stays the same between versions."
-}
 
 func (c *versionCmd) Run(s cli.Streams) error {
 	v, err := version()

@@ -33,7 +33,7 @@ var (
 )
 
 type cardFlags struct {
-	Device string `help:"${card_help}. If not given, all cards, or the only one for info and reset." placeholder:"DEVICE"`
+	Device string `placeholder:"DEVICE"`
 	cli.AsJSON
 }
 
@@ -182,11 +182,6 @@ func problem(err error) string {
 
 // LsCmd lists cards.
 type LsCmd struct{ cardFlags }
-
-// Help is shown by --help.
-func (LsCmd) Help() string {
-	return "Cards are named by their PCI address, since numbers of device nodes change."
-}
 
 // Run prints the cards.
 func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -371,11 +366,6 @@ func known(l ...reading) string {
 // DoctorCmd finds out why programs can't run.
 type DoctorCmd struct{ cardFlags }
 
-// Help is shown by --help.
-func (DoctorCmd) Help() string {
-	return "Checks the driver, and whether each card can be opened, answers and has what programs need. Each check that fails names one thing to do."
-}
-
 // Run makes the checks.
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	if c.Device == "" {
@@ -395,13 +385,8 @@ func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 // ResetCmd resets a card.
 type ResetCmd struct {
 	cardFlags
-	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you will), post (that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
-	Force bool   `help:"Reset the card although processes have it open."`
-}
-
-// Help is shown by --help.
-func (ResetCmd) Help() string {
-	return "Memory and all state of the card are lost. Afterwards the card must answer. Processes that have it open are named and keep it, unless forced."
+	Mode  string `default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
+	Force bool
 }
 
 type resetJSON struct {
@@ -456,16 +441,11 @@ func (r *resetJSON) print(w cli.Text, d time.Duration) {
 
 // TopologyCmd shows how a machine's chips are linked.
 type TopologyCmd struct {
-	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
-	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
+	Device string `placeholder:"MACHINE"`
+	SVG    string `name:"svg" placeholder:"FILE" type:"path"`
 	cli.AsJSON
 
 	machine *target.Machine // nil for this one
-}
-
-// Help is shown by --help.
-func (TopologyCmd) Help() string {
-	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
 }
 
 // Validate checks the flags.

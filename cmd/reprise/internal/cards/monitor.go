@@ -27,17 +27,11 @@ import (
 
 // MonitorCmd shows which processes use how much device memory, and how busy their devices are.
 type MonitorCmd struct {
-	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
-	Once     bool          `help:"Print one table and exit." xor:"how"`
-	JSON     bool          `help:"Print one JSON object and exit." name:"json" xor:"json"`
-	Listen   string        `help:"Serve /metrics for Prometheus at this address, such as localhost:9417, instead of a table." placeholder:"ADDRESS" xor:"how,json"`
-	Dir      string        `help:"Folder of the processes' logs; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
-}
-
-// Help is shown by --help.
-func (MonitorCmd) Help() string {
-	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. " +
-		"While it runs, these processes sample what their devices do. In a terminal: q quits, space updates, arrows scroll."
+	Interval time.Duration `default:"1s" placeholder:"DURATION"`
+	Once     bool          `xor:"how"`
+	JSON     bool          `name:"json" xor:"json"`
+	Listen   string        `placeholder:"ADDRESS" xor:"how,json"`
+	Dir      string        `default:"${usage_dir}" placeholder:"DIR"`
 }
 
 // Validate checks the flags.

@@ -161,7 +161,7 @@ func Serve(ctx context.Context, what, address string, h http.Handler, out io.Wri
 }
 
 type AsJSON struct {
-	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+	JSON bool `name:"json"`
 }
 
 // Text is output for people. Print reports the first error of writing.
@@ -650,8 +650,8 @@ func (e ExitStatus) Error() string { return fmt.Sprintf("the program exited with
 
 // Hangs are the flags of commands that wait for programs.
 type Hangs struct {
-	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
-	HangTimeout Seconds `help:"How long a queue may make no progress before it counts as hung; by default 10 seconds." env:"TT_METAL_OPERATION_TIMEOUT_SECONDS" placeholder:"SECONDS"`
+	DumpDir     string  `default:"${temp_dir}" placeholder:"DIR"`
+	HangTimeout Seconds `env:"TT_METAL_OPERATION_TIMEOUT_SECONDS" placeholder:"SECONDS"`
 }
 
 // Options are those for opening a device.

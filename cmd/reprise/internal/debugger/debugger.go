@@ -29,12 +29,12 @@ import (
 
 // InspectCmd prints hang dumps and recorded sessions.
 type InspectCmd struct {
-	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
+	File string `arg:"" type:"path"`
 	cli.AsJSON
-	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
-	Diff   string   `help:"Recorded session to compare a recorded session with: prints the bytes that the programs wrote differently. Exit code 1 if there are some." placeholder:"FILE"`
-	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output or --output." placeholder:"NAME"`
-	Output string   `short:"o" help:"File for the bytes of --region." placeholder:"FILE" type:"path"`
+	ELF    []string `name:"elf" placeholder:"FILE" type:"existingfile"`
+	Diff   string   `placeholder:"FILE"`
+	Region string   `placeholder:"NAME"`
+	Output string   `short:"o" placeholder:"FILE" type:"path"`
 }
 
 // Run prints the file.
@@ -177,17 +177,12 @@ func (c *InspectCmd) OnlyReads() bool { return c.Output == "" }
 // StacksCmd prints the call stacks of the processors of a device that runs.
 type StacksCmd struct {
 	debugged
-	Core      []string `help:"Cores to show, by logical coordinate, such as 0-0; all that have left reset if absent." placeholder:"X-Y"`
-	Processor []string `help:"Processors to show, such as brisc,trisc0; all five if absent." placeholder:"NAME"`
-	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running, for lines and arguments (reprise kernel build -g)." placeholder:"FILE" type:"existingfile"`
+	Core      []string `placeholder:"X-Y"`
+	Processor []string `placeholder:"NAME"`
+	ELF       []string `name:"elf" placeholder:"FILE" type:"existingfile"`
 	cli.AsJSON
 
 	at places
-}
-
-// Help is shown by --help.
-func (StacksCmd) Help() string {
-	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
 }
 
 // Validate refuses what no device has.
@@ -244,7 +239,7 @@ func addFiles(c *live.Catalogue, files []string) error {
 }
 
 type debugged struct {
-	Device string `required:"" help:"${device_help}." placeholder:"DEVICE"`
+	Device string `required:"" placeholder:"DEVICE"`
 }
 
 func (d *debugged) open(ctx context.Context) (*kmd.Device, *chip.Chip, error) {
@@ -325,18 +320,13 @@ func printStacks(w cli.Text, all []coreStacks) {
 // GdbCmd serves the processors of a running device to gdb.
 type GdbCmd struct {
 	debugged
-	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
-	Processor []string `help:"Processors to debug, such as brisc,trisc0; all that can be debugged if absent." placeholder:"NAME"`
-	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns its address on the first processor." placeholder:"FILE" type:"existingfile"`
-	Listen    string   `help:"Where gdb connects: the path of a socket, or a host and port." default:"localhost:1234" placeholder:"ADDRESS"`
-	Record    bool     `help:"Record from the start, so that gdb can go backwards. It slows the processors down; the monitor command record switches it."`
+	Core      []string `default:"0-0" placeholder:"X-Y"`
+	Processor []string `placeholder:"NAME"`
+	ELF       []string `name:"elf" placeholder:"FILE" type:"existingfile"`
+	Listen    string   `default:"localhost:1234" placeholder:"ADDRESS"`
+	Record    bool
 
 	at places
-}
-
-// Help is shown by --help.
-func (GdbCmd) Help() string {
-	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
 }
 
 // Validate refuses what no device has.

@@ -35,17 +35,17 @@ import (
 
 // Cmd classifies handwritten digits.
 type Cmd struct {
-	Device  string `help:"${device_help}; or a machine whose chips share the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
-	Hosts   string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
-	Links   string `help:"Network for emulated links between processes, such as 10.1.0.0/16 or 127.0.0.0/8; the default route's if absent." placeholder:"NETWORK"`
-	Input   string `help:"Classify the digits of this file: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
-	Batch   int    `help:"Images per batch." default:"128"`
-	Network string `help:"Network: bfloat16, of operations on the engines; or integer, of kernels on the RISC-V cores." enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
+	Device  string `default:"emu:blackhole" placeholder:"DEVICE"`
+	Hosts   string `enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Links   string `placeholder:"NETWORK"`
+	Input   string `placeholder:"FILE"`
+	Batch   int    `default:"128"`
+	Network string `enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
 	cli.AsJSON
-	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
-	Timeline  string `help:"Write a timeline of host, queues and emulated engines to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
-	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back." placeholder:"FILE" type:"path"`
-	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph." placeholder:"FILE" type:"path"`
+	SaveTrace string `placeholder:"FILE" type:"path"`
+	Timeline  string `placeholder:"FILE" type:"path"`
+	Record    string `placeholder:"FILE" type:"path"`
+	Graph     string `placeholder:"FILE" type:"path"`
 	cli.Hangs
 
 	target  kmd.Target

@@ -27,11 +27,11 @@ const maxTokens = 1_000_000
 
 // GenerateCmd invents words.
 type GenerateCmd struct {
-	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Tokens      int     `help:"Number of tokens, letters and ends of words, to make." default:"100"`
-	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
-	Temperature float64 `help:"Divisor of the logits, from 0.0625 to 16: lower values give more usual words." default:"1"`
-	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Device      string  `default:"emu:blackhole" placeholder:"DEVICE"`
+	Tokens      int     `default:"100"`
+	Seed        uint64  `default:"1"`
+	Temperature float64 `default:"1"`
+	Hosts       string  `enum:"one,mpi" default:"one" placeholder:"ENGINE"`
 	cli.AsJSON
 	cli.Hangs
 

@@ -31,7 +31,7 @@ type Cmd struct {
 }
 
 type reportArg struct {
-	Report string `arg:"" help:"A report of a capture." placeholder:"REPORT"`
+	Report string `arg:"" placeholder:"REPORT"`
 }
 
 func (*reportArg) OnlyReads() bool { return true }
@@ -54,7 +54,7 @@ func (a *reportArg) read(s cli.Streams) (*graph.Report, error) {
 
 type describedArg struct {
 	reportArg
-	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+	Arch string `enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
 }
 
 func (a *describedArg) read(s cli.Streams) (*graph.Report, error) {
@@ -67,7 +67,7 @@ func (a *describedArg) read(s cli.Streams) (*graph.Report, error) {
 
 type graphShowCmd struct {
 	reportArg
-	Tree bool `help:"Only functions and their durations."`
+	Tree bool
 }
 
 func (c *graphShowCmd) Run(s cli.Streams) error {
@@ -81,7 +81,7 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 
 // picture is the flag of commands that make one file.
 type picture struct {
-	Output string `short:"o" help:"File to write; standard output if absent." placeholder:"FILE" type:"path"`
+	Output string `short:"o" placeholder:"FILE" type:"path"`
 }
 
 func (p *picture) OnlyReads() bool { return p.Output == "" }
@@ -103,8 +103,8 @@ func with(s cli.Streams, read func(cli.Streams) (*graph.Report, error), f func(*
 
 type graphLevelsCmd struct {
 	reportArg
-	MaxLevel int  `help:"Deepest level: 1 has the operations that no other called, 2 also those inside." default:"1" placeholder:"N"`
-	JSON     bool `help:"Print one JSON object instead of text: the vertices have the keys of TT-NN's extract_levelized_graph." name:"json"`
+	MaxLevel int  `default:"1" placeholder:"N"`
+	JSON     bool `name:"json"`
 }
 
 func (c *graphLevelsCmd) Run(s cli.Streams) error {
@@ -148,7 +148,7 @@ func (c *graphTableCmd) Run(s cli.Streams) error {
 
 type graphPeakCmd struct {
 	describedArg
-	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default the devices' grid, or 64." placeholder:"N"`
+	Cores *int `placeholder:"N"`
 	cli.AsJSON
 }
 
@@ -207,7 +207,7 @@ func (c *drawing) OnlyReads() bool { return c.picture.OnlyReads() }
 
 type graphDotCmd struct {
 	drawing
-	Level int `help:"Write only the data flow between functions, up to this nesting level." placeholder:"N"`
+	Level int `placeholder:"N"`
 }
 
 func (c *graphDotCmd) Validate() error {
@@ -235,10 +235,10 @@ func (c *graphSVGCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 type graphImportCmd struct {
-	Paths  []string `arg:"" help:"Reports or folders of reports." placeholder:"REPORT"`
-	Output string   `short:"o" required:"" help:"Database to write, or its folder." placeholder:"DB"`
-	Arch   string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
-	SVG    bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
+	Paths  []string `arg:"" placeholder:"REPORT"`
+	Output string   `short:"o" required:"" placeholder:"DB"`
+	Arch   string   `enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+	SVG    bool     `name:"svg"`
 	cli.AsJSON
 }
 
@@ -277,7 +277,7 @@ func (c *graphHTMLCmd) Run(ctx context.Context, s cli.Streams) error {
 
 type graphPerfCmd struct {
 	reportArg
-	Output string `short:"o" required:"" help:"Folder to write; created if missing." placeholder:"DIR"`
+	Output string `short:"o" required:"" placeholder:"DIR"`
 	cli.AsJSON
 }
 
@@ -312,7 +312,7 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 
 type graphServeCmd struct {
 	describedArg
-	Listen string `help:"Address to serve on." default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
+	Listen string `default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
 
 func (*graphServeCmd) OnlyReads() bool { return false }

@@ -116,21 +116,17 @@ func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() 
 
 type traceRunCmd struct {
 	loadFlags
-	Replays  int               `help:"How many times to replay the trace." default:"1"`
-	Set      map[string]uint32 `help:"Set a parameter to another value than the file's. Can be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
-	Step     bool              `help:"Run the trace program by program, waiting for each." xor:"mode"`
-	Split    *int              `help:"Replay the trace in this many pieces, waiting for each." placeholder:"N" xor:"mode"`
-	Bisect   bool              `help:"Find the first program with which a replay hangs, or leaves other data than the programs run one by one." xor:"mode"`
-	Check    bool              `help:"Like --bisect, but faster, and ends at the first hang." xor:"mode"`
-	Times    bool              `help:"Also show where the device's time goes, program by program. It costs the host some microseconds more for each replay."`
-	Timeline string            `help:"Write the replays as the device timed them to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
-	Prints   string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
+	Replays  int               `default:"1"`
+	Set      map[string]uint32 `placeholder:"NAME=VALUE" mapsep:"none"`
+	Step     bool              `xor:"mode"`
+	Split    *int              `placeholder:"N" xor:"mode"`
+	Bisect   bool              `xor:"mode"`
+	Check    bool              `xor:"mode"`
+	Times    bool
+	Timeline string `placeholder:"FILE" type:"path"`
+	Prints   string `placeholder:"FILE"`
 	cli.AsJSON
 	cli.Hangs
-}
-
-func (traceRunCmd) Help() string {
-	return "Buffers are allocated at their addresses of the capture, or at others if parameters name all of the addresses, and filled with the file's data. The file's results are compared after the first replay, or after all steps or pieces. Programs of several queues are numbered in an order that the trace's edges allow."
 }
 
 func (c *traceRunCmd) Validate() error {
@@ -380,9 +376,9 @@ func programsOf(t *reprise.Trace) []programAt {
 }
 
 type loadFlags struct {
-	File     string `arg:"" help:"Trace file." type:"existingfile"`
-	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Firmware string `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+	File     string `arg:"" type:"existingfile"`
+	Device   string `placeholder:"DEVICE"`
+	Firmware string `placeholder:"DIR"`
 
 	piped []byte // what came from a pipe, which is read once
 }
@@ -486,12 +482,8 @@ func (c *loadFlags) decode(ctx context.Context) (*tracebuf.File, error) {
 
 type traceVerifyCmd struct {
 	loadFlags
-	Addr *uint64 `help:"Address of the trace in every DRAM bank; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
+	Addr *uint64 `placeholder:"ADDRESS"`
 	cli.AsJSON
-}
-
-func (traceVerifyCmd) Help() string {
-	return "The exit code is 1 if a byte differs. With --addr, the words that say where kernels lie don't count."
 }
 
 type verifyJSON struct {

@@ -22,7 +22,7 @@ func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 const SourceHelp = "A trace file, a file of raw commands (with --arch), or a device (with --addr and --pages)."
 
 type traceDumpCmd struct {
-	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
+	Source string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags
 	cli.AsJSON
 }
@@ -141,7 +141,7 @@ func toCommand(t *tracebuf.Contents, r *cq.Reading) commandJSON {
 func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
 type traceStatCmd struct {
-	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
+	Source string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags
 	cli.AsJSON
 }
@@ -392,14 +392,10 @@ func (p *placeJSON) print(w cli.Text, of string, src *source) {
 func (c *traceDiffCmd) OnlyReads() bool { return cli.IsFile(c.A) && cli.IsFile(c.B) }
 
 type traceDiffCmd struct {
-	A string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
-	B string `arg:"" help:"Trace to compare with. The flags apply to both." placeholder:"FILE|DEVICE"`
+	A string `arg:"" placeholder:"FILE|DEVICE"`
+	B string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags
 	cli.AsJSON
-}
-
-func (traceDiffCmd) Help() string {
-	return "For each program that differs, its first command that does. Where kernels lie in DRAM doesn't count between trace files. The exit code is 1 if the traces differ."
 }
 
 type diffJSON struct {

@@ -37,11 +37,11 @@ type Cmd struct {
 const maxRaw = 1 << 30
 
 type sourceFlags struct {
-	Arch     string `help:"Architecture of raw commands in a file: blackhole or wormhole." placeholder:"ARCH"`
-	Revision string `help:"Protocol revision of raw commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
-	Addr     uint64 `help:"Address of the trace in every DRAM bank, for a device." placeholder:"ADDRESS"`
-	Pages    int    `help:"Pages of the trace, for a device." placeholder:"N"`
-	PageSize int    `help:"Bytes of a page: 1024, 2048 or 4096." default:"4096" placeholder:"BYTES"`
+	Arch     string `placeholder:"ARCH"`
+	Revision string `placeholder:"NAME"`
+	Addr     uint64 `placeholder:"ADDRESS"`
+	Pages    int    `placeholder:"N"`
+	PageSize int    `default:"4096" placeholder:"BYTES"`
 }
 
 func RevisionNames() string {
