@@ -199,7 +199,7 @@ func TestFullDisk(t *testing.T) {
 	few, timed := fewDigits(t), filepath.Join(t.TempDir(), "timed.json")
 	must(t, os.WriteFile(timed, []byte(`{"version":1,"graph":[],"programs":[{"function":1,"program":"relu","start_cycle":1000,"end_cycle":2000}]}`), 0o666))
 	for _, args := range [][]string{
-		{"graph", "perf", timed, dir}, // its device log fits
+		{"graph", "perf", timed, "-o", dir}, // its device log fits
 		{"demo", "--input", few, "--graph", at}, {"demo", "--input", few, "--record", at},
 		{"demo", "--input", few, "--timeline", at}, {"demo", "--input", few, "--save-trace", at},
 		{"hwtest", "--device", "emu:blackhole", "--run", "^(bringup|cq)$", "--short", "--report", at},

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Difference is a change that two recordings don't have in common.
@@ -18,7 +19,7 @@ type Difference struct {
 
 // ByteRange is adjacent bytes that differ.
 type ByteRange struct {
-	In     string `json:"in"` // "mapping", "argument" or "pin N"
+	In     string `json:"in"` // "argument", "data", "value" or "pin N"
 	Offset uint64 `json:"offset"`
 	A      string `json:"bytes_a"` // in hex; shorter where a recording has fewer
 	B      string `json:"bytes_b"`
@@ -82,9 +83,9 @@ func (e *Event) differing(f *Event) []ByteRange {
 		}
 		return binary.LittleEndian.AppendUint64(nil, e.Value)[:min(e.Size, 8)]
 	}
-	out := append(differing("argument", 0, e.In, f.In), differing("mapping", e.Off, stored(e), stored(f))...)
+	out := append(differing("argument", 0, e.In, f.In), differing("value", 0, stored(e), stored(f))...)
 	if e.Kind == KindWrite {
-		out = append(out, differing("mapping", e.Off, e.Data, f.Data)...)
+		out = append(out, differing("data", 0, e.Data, f.Data)...)
 	}
 	for i := range max(len(e.Host), len(f.Host)) {
 		var x, y Delta
@@ -123,7 +124,11 @@ func differing(in string, offset uint64, a, b []byte) (out []ByteRange) {
 }
 
 func (r ByteRange) String() string {
-	return fmt.Sprintf("%s %#x: %s, %s", r.In, r.Offset, digits(r.A), digits(r.B))
+	at := fmt.Sprintf("byte %d of its %s", r.Offset, r.In)
+	if strings.HasPrefix(r.In, "pin") {
+		at = fmt.Sprintf("host memory at %#x of %s", r.Offset, r.In)
+	}
+	return fmt.Sprintf("%s (%s, %s)", at, digits(r.A), digits(r.B))
 }
 
 func digits(s string) string {

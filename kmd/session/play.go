@@ -184,11 +184,9 @@ func (p *Player) stopAt(got, want *Event, index int) *Event {
 	}
 	if w.Kind != g.Kind || sameDeltas(w.Host, g.Host) {
 		w.Host, g.Host = nil, nil
-	} else {
-		d.Where = "host memory, "
 	}
 	if pieces := w.differing(&g); len(pieces) > 0 && w.Kind == g.Kind {
-		d.Where += pieces[0].String()
+		d.Where = pieces[0].String()
 	}
 	d.Want, d.Got = w.String(), g.String()
 	p.diff = d

@@ -130,7 +130,8 @@ func (b *page) verdict(rows []*SummaryRow) {
 	met, goals := 0, 0
 	for _, row := range rows {
 		for _, o := range row.Others {
-			if o.Limit || row.Now == nil || o.Unit != row.Now.Unit || o.Unit == unitTimes || min(o.Value, row.Now.Value) <= 0 {
+			part := slices.ContainsFunc(row.More, func(q Quantity) bool { return q.Name == o.Name })
+			if o.Limit || part || row.Now == nil || o.Unit != row.Now.Unit || o.Unit == unitTimes || min(o.Value, row.Now.Value) <= 0 {
 				continue
 			}
 			k := basis{"faster slower", "time", "measured in this run"}
@@ -172,7 +173,7 @@ func (b *page) verdict(rows []*SummaryRow) {
 			what = fmt.Sprintf("geometric mean of %d %ss, from %s × to %s ×", n, k.what, tables.Count(slices.Min(ratios[k])),
 				tables.Count(slices.Max(ratios[k])))
 		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s × (%s; theirs %s)", word, strings.Join(peers[k], " and "), tables.Count(by), what, k.theirs))
+		lines = append(lines, fmt.Sprintf("%s %s: %s × (%s; theirs %s)", word, strings.Join(peers[k], ", "), tables.Count(by), what, k.theirs))
 	}
 	if goals > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %d goals met", met, goals))

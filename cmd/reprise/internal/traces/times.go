@@ -17,6 +17,7 @@ import (
 // timesJSON says where the device's time goes in the replays, in cycles of its clock.
 type timesJSON struct {
 	ClockMHz float64           `json:"clock_mhz,omitempty"` // absent where the device doesn't tell
+	Dropped  int               `json:"dropped,omitempty"`   // programs whose times were overwritten before they were read
 	Queues   []queueTimeJSON   `json:"queues"`
 	Programs []programTimeJSON `json:"programs"` // the longest first
 }
@@ -48,7 +49,7 @@ func (r *traceRun) timed(ctx context.Context, do func() error) (line *observe.Ti
 	if err := errors.Join(do(), line.Stop(ctx)); err != nil {
 		return nil, err
 	}
-	out := &timesJSON{}
+	out := &timesJSON{Dropped: line.Dropped()}
 	if out.ClockMHz, err = r.dev.AIClock(ctx); err != nil && !errors.Is(err, dispatch.ErrNoClock) {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (r *traceRun) timed(ctx context.Context, do func() error) (line *observe.Ti
 		}
 		out.Queues[i].Cycles += s.EndCycles - s.StartCycles
 	}
-	out.addPrograms(line.Programs(), r.places())
+	out.addPrograms(line.Programs(), r.places(out.Dropped))
 	if len(out.Programs) == 0 {
 		return nil, fmt.Errorf("trace run: %s has no times of programs: its queue firmware notes none; leave --times and --timeline out", r.out.Device)
 	}
@@ -72,11 +73,11 @@ func (r *traceRun) timed(ctx context.Context, do func() error) (line *observe.Ti
 }
 
 // places returns for each run of a replay, by queue, the place of the same program's first run; none
-// for queues whose control flow decides what runs.
-func (r *traceRun) places() map[int][]int {
+// for queues whose control flow decides what runs, or of which runs are missing.
+func (r *traceRun) places(dropped int) map[int][]int {
 	out := map[int][]int{}
 	for _, part := range r.Parts() {
-		if _, ok := observe.ReplayedPrograms(part); !ok {
+		if _, ok := observe.ReplayedPrograms(part); !ok || dropped > 0 {
 			continue
 		}
 		first, runs := map[int]int{}, 0
@@ -142,6 +143,9 @@ func (t *timesJSON) print(w cli.Text, replays int) {
 			"-", "-")
 	}
 	table.Flush()
+	if t.Dropped > 0 {
+		w.F("%s more ran than times were read in time\n", cli.Count(t.Dropped, "program"))
+	}
 }
 
 // name is unknown where the log of control flow doesn't tell it.
