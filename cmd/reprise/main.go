@@ -44,30 +44,30 @@ import (
 type reader interface{ OnlyReads() bool }
 
 type commands struct {
-	Demo       demo.Cmd            `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
-	Generate   demo.GenerateCmd    `cmd:"" help:"Invent English words by a small transformer on a device, token by token."`
-	Inspect    debugger.InspectCmd `cmd:"" help:"Print a dump of a hang or a recorded session."`
-	Ls         cards.LsCmd         `cmd:"" help:"List the cards of this machine."`
-	Topology   cards.TopologyCmd   `cmd:"" help:"Show how the chips of a machine are linked."`
-	Info       cards.InfoCmd       `cmd:"" help:"Show the details of a card."`
-	Doctor     cards.DoctorCmd     `cmd:"" help:"Check whether programs can run here, and say how to fix what fails."`
-	Reset      cards.ResetCmd      `cmd:"" help:"Reset a card and check that it answers."`
-	Monitor    cards.MonitorCmd    `cmd:"" help:"Show which processes use how much device memory."`
-	Hwtest     measures.HwtestCmd  `cmd:"" help:"Run the conformance suite on a device."`
-	Bench      measures.BenchCmd   `cmd:"" help:"Measure the costs of replays, enqueues, captures and transfers on a device, or time TT-NN programs."`
-	Probe      measures.ProbeCmd   `cmd:"" help:"Watch a running process by eBPF."`
-	Trace      traces.Cmd          `cmd:"" help:"Inspect, compare and run recorded traces."`
-	Graph      graphs.Cmd          `cmd:"" help:"Inspect reports of operations and allocations, and import them for the visualizer."`
-	Stacks     debugger.StacksCmd  `cmd:"" help:"Print the call stacks of the processors of a running device."`
-	GDB        debugger.GdbCmd     `cmd:"" name:"gdb" help:"Serve the processors of a running device to gdb."`
-	Kernel     code.KernelCmd      `cmd:"" help:"Compile kernels."`
-	Metal      code.MetalCmd       `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
-	Sim        sims.SimCmd         `cmd:"" help:"Serve emulated cards to other processes."`
-	VM         sims.VmCmd          `cmd:"" name:"vm" help:"Run a program in a virtual machine with emulated cards and the vendor's driver."`
-	TTNN       sims.TtnnCmd        `cmd:"" name:"ttnn" help:"Run TT-NN, unmodified, on emulated chips."`
+	Demo       demo.Cmd            `cmd:""`
+	Generate   demo.GenerateCmd    `cmd:""`
+	Inspect    debugger.InspectCmd `cmd:""`
+	Ls         cards.LsCmd         `cmd:""`
+	Topology   cards.TopologyCmd   `cmd:""`
+	Info       cards.InfoCmd       `cmd:""`
+	Doctor     cards.DoctorCmd     `cmd:""`
+	Reset      cards.ResetCmd      `cmd:""`
+	Monitor    cards.MonitorCmd    `cmd:""`
+	Hwtest     measures.HwtestCmd  `cmd:""`
+	Bench      measures.BenchCmd   `cmd:""`
+	Probe      measures.ProbeCmd   `cmd:""`
+	Trace      traces.Cmd          `cmd:""`
+	Graph      graphs.Cmd          `cmd:""`
+	Stacks     debugger.StacksCmd  `cmd:""`
+	GDB        debugger.GdbCmd     `cmd:"" name:"gdb"`
+	Kernel     code.KernelCmd      `cmd:""`
+	Metal      code.MetalCmd       `cmd:""`
+	Sim        sims.SimCmd         `cmd:""`
+	VM         sims.VmCmd          `cmd:"" name:"vm"`
+	TTNN       sims.TtnnCmd        `cmd:"" name:"ttnn"`
 	Complete   completeCmd         `cmd:"" hidden:""`
-	Completion completionCmd       `cmd:"" help:"Print a script with which a shell completes commands and flags."`
-	Version    versionCmd          `cmd:"" help:"Print the version, and the firmware, trace files and drivers that it works with."`
+	Completion completionCmd       `cmd:""`
+	Version    versionCmd          `cmd:""`
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
 
@@ -130,9 +130,8 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		fmt.Fprintln(s.Err, "reprise:", err)
 		return cli.ExitFailed
 	}
-	help := helpTexts(vars)
+	helpTexts(vars).fill(parser.Model.Node)
 	for _, n := range parser.Model.Leaves(true) {
-		help.fill(n)
 		if !strings.Contains(n.Detail, "xit code") {
 			n.Detail = strings.TrimSpace(n.Detail + " " + cli.ExitHelp)
 		}
@@ -166,8 +165,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	return conclude(ctx, s, err)
 }
 
-// helpText has a line for each command, argument and flag: "trace run --set: ...". A line without a
-// command is for the flag of every other command.
+// helpText has a line for each command, its details, arguments and flags: "trace run: ...",
+// "trace run +: ...", "trace run --set: ...". A line without a command is for the flag of every
+// other command.
 //
 //go:embed help.txt
 var helpText string
@@ -184,12 +184,15 @@ func helpTexts(vars kong.Vars) texts {
 }
 
 func (t texts) fill(n *kong.Node) {
-	n.Detail = cmp.Or(n.Detail, t[n.Path()])
+	n.Help, n.Detail = cmp.Or(n.Help, t[n.Path()]), cmp.Or(n.Detail, t[n.Path()+" +"])
 	for _, f := range n.Flags {
 		f.Help = cmp.Or(f.Help, t[n.Path()+" --"+f.Name], t["--"+f.Name])
 	}
 	for _, a := range n.Positional {
 		a.Help = cmp.Or(a.Help, t[n.Path()+" <"+a.Name+">"])
+	}
+	for _, c := range n.Children {
+		t.fill(c)
 	}
 }
 

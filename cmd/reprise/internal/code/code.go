@@ -18,7 +18,7 @@ import (
 
 // KernelCmd are the commands about kernels.
 type KernelCmd struct {
-	Build kernelBuildCmd `cmd:"" help:"Compile a kernel."`
+	Build kernelBuildCmd `cmd:""`
 }
 
 type kernelBuildCmd struct {
@@ -183,8 +183,8 @@ func (*metalCheckCmd) OnlyReads() bool { return true }
 
 // MetalCmd are the commands about what tt-metal built.
 type MetalCmd struct {
-	Ls    metalLsCmd    `cmd:"" help:"List kernels and base firmware in tt-metal's kernel cache."`
-	Check metalCheckCmd `cmd:"" help:"Say what a kernel that tt-metal built needs to run."`
+	Ls    metalLsCmd    `cmd:""`
+	Check metalCheckCmd `cmd:""`
 }
 
 type metalLsCmd struct {

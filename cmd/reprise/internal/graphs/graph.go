@@ -18,16 +18,16 @@ import (
 
 // Cmd is the commands about reports of captures.
 type Cmd struct {
-	Show   graphShowCmd   `cmd:"" help:"Print what ran, in order of time."`
-	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
-	Peak   graphPeakCmd   `cmd:"" help:"Print peaks of memory and the number of tensors."`
-	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's DOT language."`
-	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
-	Levels graphLevelsCmd `cmd:"" help:"Print the levelized graph: operations down to a level, and who takes what from whom."`
-	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
-	Perf   graphPerfCmd   `cmd:"" help:"Write times on the device as a performance report of the vendor's visualizer."`
-	HTML   graphHTMLCmd   `cmd:"" name:"html" help:"Write a report as one HTML file, to be opened from disk or mailed."`
-	Serve  graphServeCmd  `cmd:"" help:"Show a report in a browser."`
+	Show   graphShowCmd   `cmd:""`
+	Table  graphTableCmd  `cmd:""`
+	Peak   graphPeakCmd   `cmd:""`
+	Dot    graphDotCmd    `cmd:""`
+	Svg    graphSVGCmd    `cmd:""`
+	Levels graphLevelsCmd `cmd:""`
+	Import graphImportCmd `cmd:""`
+	Perf   graphPerfCmd   `cmd:""`
+	HTML   graphHTMLCmd   `cmd:"" name:"html"`
+	Serve  graphServeCmd  `cmd:""`
 }
 
 type reportArg struct {

@@ -22,8 +22,8 @@ import (
 
 // BenchCmd has the commands that measure; without a name it is the first one.
 type BenchCmd struct {
-	Device deviceCmd    `cmd:"" default:"withargs" help:"Measure what replays, enqueues, captures and transfers cost on a device: the command without a name."`
-	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
+	Device deviceCmd    `cmd:"" default:"withargs"`
+	TTNN   benchTTNNCmd `cmd:"" name:"ttnn"`
 }
 
 type deviceCmd struct {

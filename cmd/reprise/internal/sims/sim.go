@@ -30,7 +30,7 @@ import (
 
 // SimCmd is about emulated cards that other processes use.
 type SimCmd struct {
-	Serve simServeCmd `cmd:"" help:"Serve an emulated card to other processes, until it is interrupted."`
+	Serve simServeCmd `cmd:""`
 }
 
 type simServeCmd struct {

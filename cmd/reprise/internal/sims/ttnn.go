@@ -24,10 +24,10 @@ import (
 
 // TtnnCmd are the commands about TT-NN.
 type TtnnCmd struct {
-	Run     ttnnRunCmd     `cmd:"" help:"Run a Python program with TT-NN on an emulated machine."`
-	Doctor  ttnnDoctorCmd  `cmd:"" help:"Check what TT-NN needs to run here, and say what to do."`
-	Library ttnnLibraryCmd `cmd:"" help:"Build the simulator library that TT-NN loads."`
-	ABI     ttnnABICmd     `cmd:"" name:"abi" help:"Read what a ttnn wheel's firmware and host agree on from its headers."`
+	Run     ttnnRunCmd     `cmd:""`
+	Doctor  ttnnDoctorCmd  `cmd:""`
+	Library ttnnLibraryCmd `cmd:""`
+	ABI     ttnnABICmd     `cmd:"" name:"abi"`
 }
 
 type pythonFlag struct {

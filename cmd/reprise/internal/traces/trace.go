@@ -25,12 +25,12 @@ import (
 
 // Cmd has the commands about recorded traces.
 type Cmd struct {
-	Dump   traceDumpCmd   `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
-	Stat   traceStatCmd   `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
-	Diff   traceDiffCmd   `cmd:"" help:"Compare two traces program by program."`
-	Import traceImportCmd `cmd:"" help:"Make a trace file of a trace that tt-metal recorded."`
-	Verify traceVerifyCmd `cmd:"" help:"Compare a trace in a device's DRAM with its file."`
-	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
+	Dump   traceDumpCmd   `cmd:""`
+	Stat   traceStatCmd   `cmd:""`
+	Diff   traceDiffCmd   `cmd:""`
+	Import traceImportCmd `cmd:""`
+	Verify traceVerifyCmd `cmd:""`
+	Run    traceRunCmd    `cmd:""`
 }
 
 // maxRaw bounds raw commands in bytes.
