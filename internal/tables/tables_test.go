@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -84,15 +83,6 @@ func TestFits(t *testing.T) {
 			t.Errorf("%q is printed as\n%s", texts, out.String())
 		}
 	})
-}
-
-func TestWidth(t *testing.T) {
-	for value, want := range map[string]int{"80": 80, "0": 0} {
-		t.Setenv("COLUMNS", value)
-		if got := Width(os.Stdin); got != want {
-			t.Errorf("COLUMNS=%q: %d columns, want %d", value, got, want)
-		}
-	}
 }
 
 func TestDuration(t *testing.T) {

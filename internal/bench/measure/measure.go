@@ -193,7 +193,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	}
 	f.Bytes, f.Commands = known(j.Bytes), known(j.Commands)
 	if j.Allocs {
-		n, err := allocations(32, j.settle, func() error { return j.Do(1) })
+		n, err := Allocations(32, j.settle, func() error { return j.Do(1) })
 		if err := errors.Join(err, j.settle()); err != nil {
 			return nil, err
 		}
@@ -244,9 +244,9 @@ func (r *Runner) round(j *Job, s *Series) error {
 	return j.settle()
 }
 
-// allocations returns the heap allocations of op. The counter is the process's, and an emulated
+// Allocations returns the heap allocations of op. The counter is the process's, and an emulated
 // device may allocate too: the least of several rounds after settle, on one processor, counts.
-func allocations(rounds int, settle, op func() error) (uint64, error) {
+func Allocations(rounds int, settle, op func() error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
 	for i := 0; i < rounds && fewest > 0; i++ {

@@ -409,23 +409,6 @@ func sortCalls(c []Call) {
 	})
 }
 
-// magic is TENSTORRENT_IOCTL_MAGIC of tt-kmd's ioctl.h.
-const magic = 0xFA
-
-// commands are ioctls by number (tt-kmd's ioctl.h).
-var commands = [...]string{
-	"GET_DEVICE_INFO", "GET_HARVESTING", "QUERY_MAPPINGS", "ALLOCATE_DMA_BUF", "FREE_DMA_BUF", "GET_DRIVER_INFO", "RESET_DEVICE",
-	"PIN_PAGES", "LOCK_CTL", "MAP_PEER_BAR", "UNPIN_PAGES", "ALLOCATE_TLB", "FREE_TLB", "CONFIGURE_TLB", "SET_NOC_CLEANUP",
-	"SET_POWER_STATE", "EXPORT_TLB_DMABUF",
-}
-
-func command(cmd uint32) string {
-	if n := cmd & 0xFF; cmd>>8 == magic && int(n) < len(commands) {
-		return commands[n]
-	}
-	return fmt.Sprintf("%#x", cmd)
-}
-
 // driverFunctions may wait (tt-kmd's chardev.c and memory.c).
 var driverFunctions = map[string]bool{
 	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
@@ -306,7 +305,8 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	if c.repeatable() {
 		rounds = 1 // the number of rounds until the least one varies
 	}
-	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace, rounds); err != nil || c.SaveTrace == "" {
+	settle, replay := func() error { return dev.Queue(0).Wait(ctx) }, func() error { return trace.Replay(ctx) }
+	if res.Allocs, err = measure.Allocations(rounds, settle, replay); err != nil || c.SaveTrace == "" {
 		return err
 	}
 	// The last replays were of the last batch, so the results are its own.
@@ -314,28 +314,6 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	return cli.Save(ctx, "--save-trace", c.SaveTrace, func(w io.Writer) error {
 		return trace.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
 	})
-}
-
-// replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
-// emulated device may allocate too: the least of several rounds on an idle device and one processor
-// counts.
-func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	fewest := uint64(math.MaxUint64)
-	for i := 0; i < rounds && fewest > 0; i++ {
-		if err := q.Wait(ctx); err != nil {
-			return 0, err
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		err := t.Replay(ctx)
-		runtime.ReadMemStats(&after)
-		if err != nil {
-			return 0, err
-		}
-		fewest = min(fewest, after.Mallocs-before.Mallocs)
-	}
-	return fewest, nil
 }
 
 func readImages(path string) ([]digits.Image, error) {

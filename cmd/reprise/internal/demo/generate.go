@@ -381,10 +381,12 @@ func (r *Generated) print(w cli.Text) {
 	w.F("known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
 		r.Trained, r.HeldBack, 100*r.HeldBackShare)
 	w.F("checked   all tokens against the arithmetic of the engines on the host: %s\n\n", cli.Count(r.Mismatches, "mismatch"))
-	w.F("%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
+	t := w.Table()
+	t.Row("", "submissions", "commands", "tokens/s")
 	for _, g := range r.Runs {
-		w.F("%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), cli.Bytes(g.HostBytes), g.PerSecond)
+		t.Row(g.Mode, humanize.Comma(int64(g.Submissions)), cli.Bytes(g.HostBytes), fmt.Sprintf("%.1f", g.PerSecond))
 	}
+	t.Flush()
 	w.F("\ntook %s\n", tables.Duration(1e9*r.Seconds))
 }
 

@@ -138,10 +138,12 @@ func (c *graphTableCmd) Run(s cli.Streams) error {
 	return with(s, c.read, func(r *graph.Report) error {
 		rows := graph.Table(r.Graph)
 		return s.Print(c.JSON, map[string]any{"rows": rows}, func(w cli.Text) {
-			w.F("%-40s %-30s %12s %14s %14s\n", "current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
+			t := w.Table()
+			t.Row("current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
 			for _, row := range rows {
-				w.F("%-40s %-30s %12d %14d %14d\n", row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
+				t.Row(row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
 			}
+			t.Flush()
 		})
 	})
 }

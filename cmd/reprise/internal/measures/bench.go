@@ -115,9 +115,11 @@ func (c *deviceCmd) summary() bool { return slices.Contains(c.Families, bench.Su
 func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if c.List {
 		return cli.Print(s.Out, func(w cli.Text) {
+			t := w.Table()
 			for _, f := range bench.Families() {
-				w.F("%-10s %s\n", f.Name, f.About)
+				t.Row(f.Name, f.About)
 			}
+			t.Flush()
 		})
 	}
 	var old *report.Report
