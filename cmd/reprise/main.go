@@ -108,9 +108,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	exit := -1
 	vars := kong.Vars{
 		"device_help":  cli.DeviceHelp,
-		"source_help":  traces.SourceHelp,
 		"revisions":    traces.RevisionNames(),
-		"card_help":    cards.CardHelp,
 		"machine_help": target.MachineHelp,
 		"ttnn_checks":  strings.Join(libttsim.Checks(), ", "),
 		"temp_dir":     os.TempDir(),

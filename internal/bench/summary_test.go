@@ -71,7 +71,7 @@ func tableOf(t *testing.T, r *report.Report, want string) {
 	t.Helper()
 	var out strings.Builder
 	must(t, r.WriteTable(&out))
-	got := regexp.MustCompile("──+").ReplaceAllString(regexp.MustCompile("   +").ReplaceAllString(out.String(), "  "), "─")
+	got := regexp.MustCompile("(─)+|(  ) +").ReplaceAllString(out.String(), "$1$2")
 	noDiff(t, strings.Split(got, "\n"), strings.Split(want, "\n"), "table")
 }
 

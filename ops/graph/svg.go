@@ -26,7 +26,7 @@ const (
 func (g *Graph) SVG(w io.Writer) error {
 	f := g.flow(g.severalLevel())
 	n := max(1, len(f.functions))
-	high := max(8, int(math.Ceil(math.Sqrt(float64(n*svgColumn)/svgDown)))) // boxes in a column: the picture is about square
+	high := max(8, int(math.Ceil(math.Sqrt(float64(n*svgColumn)/svgDown)))) // in a column: about square
 	place := func(i int) (x, y int) { return 20 + i/high*svgColumn, 20 + i%high*svgDown }
 	b := bufio.NewWriter(w)
 	width, height := 20+(n+high-1)/high*svgColumn, 20+min(n, high)*svgDown
@@ -37,17 +37,17 @@ func (g *Graph) SVG(w io.Writer) error {
 		for _, from := range n.makers() {
 			x, y := place(from)
 			toX, toY := place(i)
+			right, middle, toMiddle := x+svgWide, y+svgHigh/2, toY+svgHigh/2
 			path, color := "", "#555"
 			switch {
 			case i/high != from/high:
 				color = "#ccc"
-				path = fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", x+svgWide, y+svgHigh/2, x+svgColumn, y+svgHigh/2, toX-svgColumn+svgWide, toY+svgHigh/2,
-					toX, toY+svgHigh/2)
+				path = fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", right, middle, x+svgColumn, middle, toX-svgColumn+svgWide, toMiddle, toX, toMiddle)
 			case i == from+1:
 				path = fmt.Sprintf("M%d,%d L%d,%d", x+svgWide/2, y+svgHigh, toX+svgWide/2, toY)
 			default: // past the boxes in between
-				far := x + svgWide + min(12+8*(i-from), svgColumn-svgWide)
-				path = fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", x+svgWide, y+svgHigh/2, far, y+svgHigh/2, far, toY+svgHigh/2, toX+svgWide, toY+svgHigh/2)
+				far := right + min(12+8*(i-from), svgColumn-svgWide)
+				path = fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", right, middle, far, middle, far, toMiddle, right, toMiddle)
 			}
 			fmt.Fprintf(b, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" marker-end=\"url(#arrow)\"/>\n", path, color)
 		}

@@ -448,39 +448,40 @@ const (
 // WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
 	var b bytes.Buffer
+	duration := tables.Duration[time.Duration]
 	until := ""
 	if s.Ended {
 		until = ", until it ended"
 	}
 	fmt.Fprintf(&b, "process %d for %s%s: %s on processors, %s waiting for one, %d page faults (%d major)\n",
-		s.PID, tables.Duration(s.Elapsed), until, tables.Duration(s.Proc.On), tables.Duration(s.Proc.Ready), s.Proc.Minor+s.Proc.Major, s.Proc.Major)
+		s.PID, duration(s.Elapsed), until, duration(s.Proc.On), duration(s.Proc.Ready), s.Proc.Minor+s.Proc.Major, s.Proc.Major)
 	t := tables.New(&b, tables.Width(w))
 	if calls := s.Calls(); len(calls) > 0 {
 		t.Head("system call", "of", "times", "failed", "together", "median below", "longest", "off processor")
 		for _, c := range calls {
-			t.Row(c.Name, c.Command+" "+c.Device, c.Count, c.Errors, tables.Duration(c.Total), tables.Duration(c.Quantile(0.5)), tables.Duration(c.Max),
-				tables.Duration(c.Off))
+			t.Row(c.Name, c.Command+" "+c.Device, c.Count, c.Errors, duration(c.Total), duration(c.Quantile(0.5)), duration(c.Max),
+				duration(c.Off))
 		}
 		t.Flush()
 	}
 	if len(s.Threads) > 0 {
 		t.Head("thread", "name", "calls", "switches", "preempted", "off processor", "of that ready", "longest", "page faults")
 		for _, th := range s.Threads {
-			t.Row(th.TID, th.Name, th.Syscalls(), th.Voluntary+th.Preempted, th.Preempted, tables.Duration(th.Off.Total),
-				tables.Duration(th.Ready.Total), tables.Duration(th.Off.Max), th.Faults.Count)
+			t.Row(th.TID, th.Name, th.Syscalls(), th.Voluntary+th.Preempted, th.Preempted, duration(th.Off.Total),
+				duration(th.Ready.Total), duration(th.Off.Max), th.Faults.Count)
 		}
 		t.Flush()
 	}
 	if len(s.Functions) > 0 {
 		t.Head("function of the kernel", "times", "together", "longest")
 		for _, f := range s.Functions {
-			t.Row(f.Name, f.Count, tables.Duration(f.Total), tables.Duration(f.Max))
+			t.Row(f.Name, f.Count, duration(f.Total), duration(f.Max))
 		}
 		t.Flush()
 	}
 	if m := s.Markers; m != nil {
 		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %s, longest %s\n", m.Submitted, m.Completed.Count,
-			tables.Duration(m.Completed.Quantile(0.5)), tables.Duration(m.Completed.Max))
+			duration(m.Completed.Quantile(0.5)), duration(m.Completed.Max))
 	}
 	for _, l := range s.LeftOut {
 		fmt.Fprintf(&b, "left out: %s: %s\n", l.Probe, l.Why)

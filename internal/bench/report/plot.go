@@ -16,8 +16,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/reprise-tt/reprise/internal/tables"
 )
 
 // Plot writes an HTML page with the ratios to baselines and the distribution of each figure.
@@ -48,8 +46,8 @@ func (r *Report) Plot(w io.Writer) error {
 		}
 		p, err := f.plot()
 		if err == nil {
-			err = page.Sections[len(page.Sections)-1].add(fmt.Sprintf("%s: median %s, p99 %s, max %s; %d samples", f.ID(), tables.Duration(f.P50),
-				tables.Duration(f.P99), tables.Duration(f.Max), f.Samples), p, 4.7, 2.6)
+			err = page.Sections[len(page.Sections)-1].add(fmt.Sprintf("%s: median %s, p99 %s, max %s; %d samples", f.ID(), duration(f.P50),
+				duration(f.P99), duration(f.Max), f.Samples), p, 4.7, 2.6)
 		}
 		if err != nil {
 			return fmt.Errorf("bench: plot %s: %w", f.ID(), err)
@@ -149,7 +147,7 @@ func logTime(a *plot.Axis, low, high float64) {
 				}
 				t := plot.Tick{Value: v}
 				if v <= inner && (k == 1 || few && (k == 2 || k == 5)) {
-					t.Label = tables.Duration(v)
+					t.Label = duration(v)
 				}
 				out = append(out, t)
 			}
@@ -267,7 +265,7 @@ type Change struct {
 	Scaled   bool    `json:"scaled"` // Basis is a baseline
 	P        float64 `json:"p"`      // of the two-sided Mann-Whitney U test of the rounds' medians
 	Verdict  Verdict `json:"verdict"`
-	Alike    bool    `json:"baseline_alike,omitempty"` // the same, because the baseline has changed as well
+	Alike    bool    `json:"baseline_alike,omitempty"` // the baseline has changed as well
 	Allocs   float64 `json:"allocs_change"`
 	Bytes    float64 `json:"bytes_change"`
 }
@@ -440,10 +438,10 @@ func WriteComparison(w io.Writer, changes []Change) error {
 		for _, c := range changes {
 			row, verdict := []any{c.ID, "-", "-", "-", "-"}, string(c.Verdict)
 			if c.Verdict != New {
-				row[1] = tables.Duration(c.Old)
+				row[1] = duration(c.Old)
 			}
 			if c.Verdict != Gone {
-				row[2] = tables.Duration(c.New)
+				row[2] = duration(c.New)
 			}
 			if c.Verdict != New && c.Verdict != Gone {
 				row[3], row[4] = fmt.Sprintf("%+.1f %%", (c.Relative-1)*100), fmt.Sprintf("%.2g", c.P)

@@ -14,7 +14,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/internal/bench/probe"
-	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/observe"
 )
 
@@ -423,7 +422,7 @@ func (q Quantity) String() string {
 	text := ""
 	switch q.Unit {
 	case unitNs:
-		text = tables.Duration(q.Value)
+		text = duration(q.Value)
 	case unitShare:
 		text = fmt.Sprintf("%.3g %%", 100*q.Value)
 	case unitTimes:

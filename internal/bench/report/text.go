@@ -16,6 +16,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/tables"
 )
 
+var (
+	duration = tables.Duration[float64]
+	count    = tables.Count
+)
+
 // page is a report for people. Its tables fit the terminal.
 type page struct {
 	bytes.Buffer
@@ -38,7 +43,7 @@ func writeTo(w io.Writer, print func(b *page)) error {
 func writeProbes(b *page, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
 	fmt.Fprintln(b)
 	for _, c := range costs {
-		fmt.Fprintf(b, "probe of %s: %s for each %s\n", c.Probe, tables.Duration(c.Ns), c.Event)
+		fmt.Fprintf(b, "probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event)
 	}
 	for _, l := range left {
 		fmt.Fprintf(b, "left out: %s: %s\n", l.Probe, l.Why)
@@ -56,8 +61,8 @@ func (d *Breakdown) print(b *page) {
 	measured := func(v *float64) string { return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) }) }
 	t := b.table("stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor", "of that ready")
 	for _, s := range d.Stages {
-		t.Row(s.Name, tables.Duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
-			measured(s.Faults), known(s.OffNs, tables.Duration), known(s.ReadyNs, tables.Duration))
+		t.Row(s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
+			measured(s.Faults), known(s.OffNs, duration), known(s.ReadyNs, duration))
 	}
 	t.Flush()
 	fmt.Fprintln(b, "\"wait\" is of all threads of the process, those of an emulated device too")
@@ -65,7 +70,7 @@ func (d *Breakdown) print(b *page) {
 		fmt.Fprintln(b)
 		t := b.table("jitter while submitting", "times", "together", "longest")
 		for _, j := range d.Jitter {
-			t.Row(j.Name, j.Count, tables.Duration(j.Ns), tables.Duration(j.MaxNs))
+			t.Row(j.Name, j.Count, duration(j.Ns), duration(j.MaxNs))
 		}
 		t.Flush()
 	}
@@ -85,7 +90,7 @@ func (m *Markers) print(b *page) {
 	for _, o := range m.Operations {
 		row := []any{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
 		if len(m.LeftOut) == 0 {
-			row = append(row[:2], o.Submitted, o.Completed, tables.Duration(o.MeanNs), tables.Duration(o.P50Ns), tables.Duration(o.P99Ns), tables.Duration(o.MaxNs))
+			row = append(row[:2], o.Submitted, o.Completed, duration(o.MeanNs), duration(o.P50Ns), duration(o.P99Ns), duration(o.MaxNs))
 		}
 		t.Row(row...)
 	}
@@ -170,10 +175,10 @@ func (b *page) verdict(rows []*SummaryRow) {
 		}
 		what := "one " + k.what
 		if n := len(ratios[k]); n > 1 {
-			what = fmt.Sprintf("geometric mean of %d %ss, from %s × to %s ×", n, k.what, tables.Count(slices.Min(ratios[k])),
-				tables.Count(slices.Max(ratios[k])))
+			what = fmt.Sprintf("geometric mean of %d %ss, from %s × to %s ×", n, k.what, count(slices.Min(ratios[k])),
+				count(slices.Max(ratios[k])))
 		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s × (%s; theirs %s)", word, strings.Join(peers[k], ", "), tables.Count(by), what, k.theirs))
+		lines = append(lines, fmt.Sprintf("%s %s: %s × (%s; theirs %s)", word, strings.Join(peers[k], ", "), count(by), what, k.theirs))
 	}
 	if goals > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %d goals met", met, goals))
@@ -223,13 +228,13 @@ func (row *SummaryRow) cells(note func(string) string) []any {
 			now = append(now, q.String())
 		}
 		if row.Ratio != nil {
-			now = append(now, fmt.Sprintf("%s × %s", tables.Count(row.Ratio.Value), row.Ratio.To))
+			now = append(now, fmt.Sprintf("%s × %s", count(row.Ratio.Value), row.Ratio.To))
 		}
 	}
 	for _, o := range row.Others {
 		text := o.Quantity.String()
 		if now := row.like(o.Quantity); now > 0 && o.Unit != unitTimes {
-			text += fmt.Sprintf(" = %s × now", tables.Count(o.Value/now))
+			text += fmt.Sprintf(" = %s × now", count(o.Value/now))
 		}
 		switch {
 		case o.Source != nil:
@@ -251,7 +256,7 @@ func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
 
 func (r *Report) print(b *page) {
 	how := fmt.Sprintf("%d rounds after %d to warm up; reading the clock costs %s, taken off", r.Rounds, r.Warmup,
-		tables.Duration(r.TimerOverheadNs))
+		duration(r.TimerOverheadNs))
 	if r.Warmup == 0 && r.TimerOverheadNs == 0 { // other processes have measured
 		how = fmt.Sprintf("rounds: %d, of which the fastest counts", r.Rounds)
 	}
@@ -262,22 +267,22 @@ func (r *Report) print(b *page) {
 	}
 	t := b.table("baseline", "p50", "p90", "p99")
 	for _, f := range r.Baselines {
-		t.Row(f.Name, tables.Duration(f.P50), tables.Duration(f.P90), tables.Duration(f.P99))
+		t.Row(f.Name, duration(f.P50), duration(f.P90), duration(f.P99))
 	}
 	t.Flush()
 	fmt.Fprintln(b)
 	if len(r.Figures) > 0 || len(r.Operations) == 0 {
 		many := slices.ContainsFunc(r.Figures, func(f *Figure) bool { return f.P999 != nil })
 		row := func(cells ...any) []any {
-			if !many {
-				cells = slices.Delete(cells, 4, 5)
+			if many {
+				return cells
 			}
-			return cells
+			return slices.Delete(cells, 4, 5)
 		}
 		t.Head(row("figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against")...)
 		for _, f := range r.Figures {
-			t.Row(row(f.ID(), tables.Duration(f.P50), tables.Duration(f.P90), tables.Duration(f.P99), known(f.P999, tables.Duration),
-				tables.Duration(f.Max), optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"))...)
+			t.Row(row(f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), known(f.P999, duration),
+				duration(f.Max), optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"))...)
 		}
 		t.Flush()
 	}
@@ -305,13 +310,13 @@ func (r *Report) writeOperations(b *page) {
 		"readers", "engines", "writers", "limited by")
 	for _, o := range r.Operations {
 		shape := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Shape), " ", " x "), "[]")
-		row := []any{o.Name + " " + shape, cmp.Or(o.Device, r.Device), tables.Duration(o.ElapsedNs)}
+		row := []any{o.Name + " " + shape, cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
 		for _, v := range []*float64{o.Instructions, o.Clocks, o.PerClock} {
-			row = append(row, known(v, tables.Count))
+			row = append(row, known(v, count))
 		}
 		row = append(row, known(o.PeakShare, func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }))
 		if a := o.Alone; a != nil {
-			row = append(row, tables.Count(a.Launch), tables.Count(a.Readers), tables.Count(a.Engines), tables.Count(a.Writers), o.LimitedBy)
+			row = append(row, count(a.Launch), count(a.Readers), count(a.Engines), count(a.Writers), o.LimitedBy)
 		}
 		t.Row(row...)
 	}
@@ -321,14 +326,14 @@ func (r *Report) writeOperations(b *page) {
 func (f *Figure) against() []string {
 	var out []string
 	if f.Rate != nil {
-		out = append(out, fmt.Sprintf("%s %s in a second", tables.Count(f.Rate.PerSecond), f.Rate.Of))
+		out = append(out, fmt.Sprintf("%s %s in a second", count(f.Rate.PerSecond), f.Rate.Of))
 	}
 	for _, r := range f.Ratios {
 		out = append(out, fmt.Sprintf("%.3g × %s", r.Value, r.To))
 	}
 	for _, p := range f.Peers {
 		if p.To == "" {
-			out = append(out, fmt.Sprintf("%s: %s", p.Who, tables.Duration(p.Ns)))
+			out = append(out, fmt.Sprintf("%s: %s", p.Who, duration(p.Ns)))
 		} else {
 			out = append(out, fmt.Sprintf("%s: %.3g × %s", p.Who, p.Value, p.To))
 		}
@@ -375,7 +380,7 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 		for i, c := range counts {
 			from := "  beyond"
 			if i < lines {
-				from = fmt.Sprintf("%8s", tables.Duration(low+(high-low)*float64(i)/lines))
+				from = fmt.Sprintf("%8s", duration(low+(high-low)*float64(i)/lines))
 			}
 			fmt.Fprintf(b, "  %10s %-*s %d\n", from, width, strings.Repeat("█", int((c*width+most-1)/most)), c)
 		}

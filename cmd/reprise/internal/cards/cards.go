@@ -24,9 +24,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// CardHelp describes names of cards.
-const CardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, socket:PATH where reprise sim serves a card, ttsim:PATH of a libttsim.so, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
-
 var (
 	pciAddress = regexp.MustCompile(`^([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 	serial     = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
@@ -319,9 +316,9 @@ func (i *infoJSON) print(out cli.Text) {
 	}
 	t.Row("Driver", "tt-kmd "+cli.Dash(i.Driver))
 	t.Row("Firmware", cli.Dash(i.Firmware))
-	t.Row("Clocks", known(reading{i.AICLK, "AI %.0f MHz"}, reading{i.AXICLK, "AXI %.0f MHz"}))
+	t.Row("Clocks", known(cli.Unit(i.AICLK, "AI %.0f MHz"), cli.Unit(i.AXICLK, "AXI %.0f MHz")))
 	t.Row("Temperature", cli.Unit(i.Temperature, "%.1f C"))
-	t.Row("Power", known(reading{i.Power, "%.0f W"}, reading{i.Current, "%.0f A"}, reading{i.Voltage, "%.3f V"}))
+	t.Row("Power", known(cli.Unit(i.Power, "%.0f W"), cli.Unit(i.Current, "%.0f A"), cli.Unit(i.Voltage, "%.3f V")))
 	t.Row("IOMMU", i.IOMMU)
 	if i.NUMANode != nil {
 		t.Row("Memory node", fmt.Sprint(*i.NUMANode))
@@ -347,20 +344,8 @@ func (i *infoJSON) print(out cli.Text) {
 
 func list(l []string) string { return cli.Dash(strings.Join(l, ", ")) }
 
-// reading is nil if unknown.
-type reading struct {
-	value  *float64
-	format string
-}
-
-func known(l ...reading) string {
-	var out []string
-	for _, r := range l {
-		if r.value != nil {
-			out = append(out, fmt.Sprintf(r.format, *r.value))
-		}
-	}
-	return list(out)
+func known(readings ...string) string {
+	return list(slices.DeleteFunc(readings, func(s string) bool { return s == "-" }))
 }
 
 // DoctorCmd finds out why programs can't run.

@@ -570,26 +570,15 @@ func Wrong(flag string, value any, why, hint string) *FlagError {
 	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
 }
 
-// Nearest returns ", did you mean X?" for the name that differs least from word, "" if none is near.
+// Nearest returns ", did you mean X?" for the name with the longest common start, "" for none.
 func Nearest(word string, names []string) string {
-	best, nearest := len(word)/2+1, ""
+	best, nearest := 1, ""
 	for _, name := range names {
-		row := make([]int, len(name)+1) // Levenshtein's distance, row by row
-		for j := range row {
-			row[j] = j
+		n := 0
+		for n < min(len(word), len(name)) && word[n] == name[n] {
+			n++
 		}
-		for i := range len(word) {
-			diagonal := row[0]
-			row[0]++
-			for j := range len(name) {
-				d := min(row[j], row[j+1]) + 1
-				if word[i] == name[j] {
-					d = min(d, diagonal)
-				}
-				diagonal, row[j+1] = row[j+1], min(d, diagonal+1)
-			}
-		}
-		if n := row[len(name)]; n < best {
+		if n > best {
 			best, nearest = n, fmt.Sprintf(", did you mean %q?", name)
 		}
 	}

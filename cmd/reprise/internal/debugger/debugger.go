@@ -154,17 +154,16 @@ func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 }
 
 func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
-	found := false
 	var data []byte
 	for _, r := range d.Regions {
 		if r.Name == c.Region {
-			found, data = true, append(data, r.Data...)
+			data = append(data, r.Data...)
 		}
 	}
 	switch {
-	case found && c.Output != "":
+	case data != nil && c.Output != "":
 		return cli.SaveBytes(context.Background(), "--output", c.Output, data)
-	case found:
+	case data != nil:
 		_, err := w.Write(data)
 		return err
 	default:

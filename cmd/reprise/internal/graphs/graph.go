@@ -79,7 +79,6 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 	})
 }
 
-// picture is the flag of commands that make one file.
 type picture struct {
 	Output string `short:"o" placeholder:"FILE" type:"path"`
 }

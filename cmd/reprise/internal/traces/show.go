@@ -18,9 +18,6 @@ import (
 
 func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
-// SourceHelp is how arguments describe what sourceFlags.read accepts.
-const SourceHelp = "A trace file, a file of raw commands (with --arch), or a device (with --addr and --pages)."
-
 type traceDumpCmd struct {
 	Source string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags

@@ -17,16 +17,15 @@ import (
 // timesJSON says where the device's time goes in the replays, in cycles of its clock.
 type timesJSON struct {
 	ClockMHz float64           `json:"clock_mhz,omitempty"` // absent where the device doesn't tell
-	Dropped  int               `json:"dropped,omitempty"`   // programs whose times were overwritten before they were read
+	Dropped  int               `json:"dropped,omitempty"`   // programs without a time
 	Queues   []queueTimeJSON   `json:"queues"`
 	Programs []programTimeJSON `json:"programs"` // the longest first
 }
 
-// queueTimeJSON is about the replays on one queue.
 type queueTimeJSON struct {
 	Queue   int    `json:"queue"`
 	Cycles  uint64 `json:"cycles"`
-	Between uint64 `json:"cycles_between_programs"` // no program ran: fetching commands, waiting for other queues and the host
+	Between uint64 `json:"cycles_between_programs"` // fetching commands, waiting for others
 }
 
 // programTimeJSON is about all runs of one program on a queue. A program's time begins when earlier
@@ -34,7 +33,7 @@ type queueTimeJSON struct {
 type programTimeJSON struct {
 	Name    string  `json:"name"`
 	Queue   int     `json:"queue"`
-	First   int     `json:"first"` // place of its first run among those of the queue; 0 in a trace with control flow
+	First   int     `json:"first"` // place of its first run; 0 with control flow
 	Runs    int     `json:"runs"`
 	Cycles  uint64  `json:"cycles"`
 	Longest uint64  `json:"longest_cycles"`
@@ -66,14 +65,14 @@ func (r *traceRun) timed(ctx context.Context, do func() error) (line *observe.Ti
 	}
 	out.addPrograms(line.Programs(), r.places(out.Dropped))
 	if len(out.Programs) == 0 {
-		return nil, fmt.Errorf("trace run: %s has no times of programs: its queue firmware notes none; leave --times and --timeline out", r.out.Device)
+		return nil, fmt.Errorf("trace run: %s notes no times of programs: leave --times and --timeline out", r.out.Device)
 	}
 	r.out.Times = out
 	return line, nil
 }
 
-// places returns for each run of a replay, by queue, the place of the same program's first run; none
-// for queues whose control flow decides what runs, or of which runs are missing.
+// places returns the place of each program's first run, for each run of a replay, by queue. There is
+// none where control flow decides what runs, or runs are missing.
 func (r *traceRun) places(dropped int) map[int][]int {
 	out := map[int][]int{}
 	for _, part := range r.Parts() {
@@ -109,7 +108,9 @@ func (t *timesJSON) addPrograms(spans []observe.ProgramSpan, places map[int][]in
 				first = at[runs%len(at)]
 				runs++
 			}
-			k := slices.IndexFunc(t.Programs, func(p programTimeJSON) bool { return p.Name == s.Name && p.Queue == s.Queue && p.First == first })
+			k := slices.IndexFunc(t.Programs, func(p programTimeJSON) bool {
+				return p.Name == s.Name && p.Queue == s.Queue && p.First == first
+			})
 			if k < 0 {
 				k = len(t.Programs)
 				t.Programs = append(t.Programs, programTimeJSON{Name: s.Name, Queue: s.Queue, First: first})
@@ -139,8 +140,8 @@ func (t *timesJSON) print(w cli.Text, replays int) {
 			time(p.Cycles/uint64(p.Runs)), time(p.Longest))
 	}
 	for _, q := range t.Queues {
-		table.Row("between programs", q.Queue, "-", time(q.Between/uint64(replays)), fmt.Sprintf("%.1f %%", 100*float64(q.Between)/float64(q.Cycles)),
-			"-", "-")
+		share := fmt.Sprintf("%.1f %%", 100*float64(q.Between)/float64(q.Cycles))
+		table.Row("between programs", q.Queue, "-", time(q.Between/uint64(replays)), share, "-", "-")
 	}
 	table.Flush()
 	if t.Dropped > 0 {
@@ -148,7 +149,6 @@ func (t *timesJSON) print(w cli.Text, replays int) {
 	}
 }
 
-// name is unknown where the log of control flow doesn't tell it.
 func (p *programTimeJSON) name() string {
 	return fmt.Sprintf("%d %s", p.First, cmp.Or(tracebuf.Printable(p.Name), "unknown"))
 }
