@@ -76,7 +76,8 @@ func TestFits(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for ns, want := range map[float64]string{0: "0 ns", 0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1.00 µs", 198e9: "198 s"} {
+	for ns, want := range map[float64]string{0: "0 ns", 0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1.00 µs",
+		198e9: "198 s"} {
 		if got := Duration(ns); got != want {
 			t.Errorf("%v ns is %q, want %q", ns, got, want)
 		}

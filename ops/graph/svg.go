@@ -42,7 +42,8 @@ func (g *Graph) SVG(w io.Writer) error {
 			switch {
 			case i/high != from/high:
 				color = "#ccc"
-				path = fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", right, middle, x+svgColumn, middle, toX-svgColumn+svgWide, toMiddle, toX, toMiddle)
+				path = fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", right, middle, x+svgColumn, middle, toX-svgColumn+svgWide, toMiddle,
+					toX, toMiddle)
 			case i == from+1:
 				path = fmt.Sprintf("M%d,%d L%d,%d", x+svgWide/2, y+svgHigh, toX+svgWide/2, toY)
 			default: // past the boxes in between

@@ -258,8 +258,8 @@ type Change struct {
 	ID  string  `json:"id"`
 	Old float64 `json:"old_ns_p50"`
 	New float64 `json:"new_ns_p50"`
-	// Relative is New/Old by the medians of the rounds: of times on one machine, between machines of
-	// times in units of the baseline, whose name is Basis.
+	// Relative is New/Old by the medians of the rounds: of times on one machine, otherwise of times
+	// in units of the baseline, whose name is Basis.
 	Relative float64 `json:"relative"`
 	Basis    string  `json:"basis"`
 	Scaled   bool    `json:"scaled"` // Basis is a baseline

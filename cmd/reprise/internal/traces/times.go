@@ -71,8 +71,8 @@ func (r *traceRun) timed(ctx context.Context, do func() error) (line *observe.Ti
 	return line, nil
 }
 
-// places returns the place of each program's first run, for each run of a replay, by queue. There is
-// none where control flow decides what runs, or runs are missing.
+// places returns the place of each program's first run, for each run of a replay, by queue: none
+// where control flow decides what runs, or runs are missing.
 func (r *traceRun) places(dropped int) map[int][]int {
 	out := map[int][]int{}
 	for _, part := range r.Parts() {
