@@ -30,22 +30,19 @@ import (
 
 // SimCmd is about emulated cards that other processes use.
 type SimCmd struct {
-	Serve simServeCmd `cmd:"" help:"Serve an emulated card to other processes, until it is interrupted."`
+	Serve simServeCmd `cmd:""`
 }
 
 type simServeCmd struct {
-	Socket   string  `help:"Socket of the card, which processes open as socket:PATH." placeholder:"PATH" xor:"where" required:""`
-	Device   *string `help:"Emulated card to serve: emu:blackhole (if not given), emu:wormhole,no-iommu and the like." placeholder:"DEVICE"`
-	Resident bool    `help:"Keep the chip's state while no process has the card open, as silicon does."`
+	Socket   string  `placeholder:"PATH" xor:"where" required:""`
+	Device   *string `placeholder:"DEVICE"`
+	Resident bool
 
-	VFIOUser string `name:"vfio-user" help:"Socket of the vfio-user protocol, for virtual machines. Those of several cards end in .0, .1…" placeholder:"PATH" xor:"where" required:""`
-	Machine  string `help:"With --vfio-user: emulated machine whose cards are served, such as p150 (the default), n150 or n300." placeholder:"NAME"`
-	TTSim    string `name:"ttsim" help:"With --vfio-user: libttsim.so of the vendor's simulator to serve instead of an emulator." placeholder:"PATH"`
+	VFIOUser string `name:"vfio-user" placeholder:"PATH" xor:"where" required:""`
+	Machine  string `placeholder:"NAME"`
+	TTSim    string `name:"ttsim" placeholder:"PATH"`
 }
 
-func (simServeCmd) Help() string {
-	return "Several processes can open the card at a time. With --vfio-user the card is a PCI device for a virtual machine. For tests, on Linux."
-}
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {
@@ -241,26 +238,20 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err erro
 
 // VmCmd runs a program in a virtual machine.
 type VmCmd struct {
-	Machine  []string `help:"Emulated machines whose cards it has, such as p150, n150, n300 or t3000." default:"p150" placeholder:"NAME"`
-	Kernel   string   `help:"Kernel image of Linux for x86-64; this machine's if absent." placeholder:"FILE"`
-	Module   string   `help:"Tenstorrent's driver, tenstorrent.ko, built for that kernel; the installed one if absent." placeholder:"FILE"`
-	Share    string   `help:"Folder to share with the machine at the same path. Changed files are copied back at the end." type:"path" placeholder:"DIR"`
-	Add      []string `help:"Program or file to copy into the machine at the same path." type:"path" sep:"none" placeholder:"FILE"`
-	Memory   int      `help:"Memory of the machine in MiB, at least; more if the files need more." default:"2048" placeholder:"MIB"`
-	NoIOMMU  bool     `name:"no-iommu" help:"A machine without an IOMMU."`
-	KVM      bool     `name:"kvm" help:"Use /dev/kvm, if available, instead of emulating each instruction."`
-	QEMU     string   `name:"qemu" help:"QEMU with vfio-user, or a folder with Debian 13 in which it is installed." default:"qemu-system-x86_64" placeholder:"PROGRAM"`
-	Messages bool     `help:"Print all kernel messages."`
+	Machine  []string `default:"p150" placeholder:"NAME"`
+	Kernel   string   `placeholder:"FILE"`
+	Module   string   `placeholder:"FILE"`
+	Share    string   `type:"path" placeholder:"DIR"`
+	Add      []string `type:"path" sep:"none" placeholder:"FILE"`
+	Memory   int      `default:"2048" placeholder:"MIB"`
+	NoIOMMU  bool     `name:"no-iommu"`
+	KVM      bool     `name:"kvm"`
+	QEMU     string   `name:"qemu" default:"qemu-system-x86_64" placeholder:"PROGRAM"`
+	Messages bool
 
-	Program []string `arg:"" optional:"" passthrough:"" help:"Program and its arguments, after --: reprise itself, one of this machine, or a command of busybox. A shell if absent."`
+	Program []string `arg:"" optional:"" passthrough:""`
 
 	machines []chip.Machine
-}
-
-// Help is shown by --help.
-func (VmCmd) Help() string {
-	return "Boots a virtual machine that has emulated cards, loads the vendor's driver, runs a program and turns the machine off. Standard output is the program's; the console, with its standard error, is on standard error. Whatever is missing on this machine is named with its Debian package. For x86-64 Linux. " +
-		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
 }
 
 // Validate checks what can be checked without looking at this machine.
