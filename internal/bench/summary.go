@@ -160,7 +160,7 @@ func summarizeWaits(s *session) error {
 }
 
 func summarizeDemo(s *session) error {
-	rows := s.rows(&report.SummaryRow{What: "the integer network, from open to close"})
+	rows := s.rows(&report.SummaryRow{What: "the network of digits, from open to close"})
 	if s.config.Demo == nil {
 		missing(rows, "this program has no network")
 		return nil
