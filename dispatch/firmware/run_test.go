@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -294,8 +293,6 @@ func must(t testing.TB, err error) {
 func TestKernelsEndWithTheirRequests(t *testing.T) {
 	const pageSize, source, destination, pages = 64, 0x100000, 0x400000, 5
 	for _, arch := range arches {
-		dense, err := digits.KernelsFor(arch)
-		must(t, err)
 		copies := func(proc chip.Processor) map[chip.Processor]kernel {
 			return map[chip.Processor]kernel{proc: {name: kernels.Copy, args: []uint32{source, destination, 0, pages, pageSize, 0}}}
 		}
@@ -311,9 +308,6 @@ func TestKernelsEndWithTheirRequests(t *testing.T) {
 			}},
 			{"copy_writer on BRISC", map[chip.Processor]kernel{
 				chip.NCRISC: reader, chip.BRISC: {name: kernels.CopyWriter, args: []uint32{destination, 0, pages, pageSize, 16}},
-			}},
-			{"writer of digits", map[chip.Processor]kernel{
-				chip.BRISC: reader, chip.NCRISC: {file: dense.Writer, args: []uint32{destination, 0, 1, pageSize}},
 			}},
 		} {
 			for noc := range uint8(2) {

@@ -208,14 +208,6 @@ func (m *machine) completions(xy chip.XY, stream int) uint32 {
 type kernel struct {
 	name         string
 	args, common []uint32
-	file         []byte // the kernel's ELF file where it isn't one of package kernels, by name
-}
-
-func (k kernel) image(a chip.Arch) (*kernels.Image, error) {
-	if k.file != nil {
-		return kernels.Load(k.file)
-	}
-	return kernels.Prebuilt(a, k.name)
 }
 
 type program struct {
@@ -253,7 +245,7 @@ func (m *machine) launch(xy chip.XY, p program) {
 	for proc, k := range p.kernels {
 		le.PutUint16(msg[22+4*proc:], put(words(k.args...)))
 		le.PutUint16(msg[24+4*proc:], put(words(k.common...)))
-		im, err := k.image(m.d.Arch())
+		im, err := kernels.Prebuilt(m.d.Arch(), k.name)
 		if err != nil {
 			m.t.Fatal(err)
 		}

@@ -166,3 +166,22 @@ func TestRenderDrawsADigit(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestSplitHoldsOutAQuarterOfEachLabel(t *testing.T) {
+	images, err := Images()
+	devtest.Must(t, err)
+	training, heldOut := Split(images)
+	var labels [2][Classes]int
+	seen := map[Image]bool{}
+	for i, part := range [][]Image{training, heldOut} {
+		for _, m := range part {
+			labels[i][m.Label]++
+			seen[m] = true
+		}
+	}
+	// The sums are the counts in the data set's description of its test part.
+	want := [2][Classes]int{{134, 137, 133, 138, 136, 137, 136, 135, 131, 135}, {44, 45, 44, 45, 45, 45, 45, 44, 43, 45}}
+	if diff := cmp.Diff(want, labels); diff != "" || len(seen) != 1797 {
+		t.Errorf("%d images; of each label (-want +got):\n%s", len(seen), diff)
+	}
+}

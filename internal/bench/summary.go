@@ -162,7 +162,7 @@ func summarizeWaits(s *session) error {
 }
 
 func summarizeDemo(s *session) error {
-	rows := s.rows(&report.SummaryRow{What: "the integer network, from open to close"})
+	rows := s.rows(&report.SummaryRow{What: "reprise demo's network, from open to close"})
 	if s.config.Demo == nil {
 		missing(rows, "this program has no network")
 		return nil
@@ -176,8 +176,8 @@ func summarizeDemo(s *session) error {
 	if err := s.most(fewRounds, func() error { return s.measureWhole(w, runs...) }); err != nil {
 		return err
 	}
-	if quoted := map[string]float64{chip.Wormhole.String(): 5.8e9, chip.Blackhole.String(): 9.2e9}[s.report.Arch]; quoted > 0 {
-		rows[0].Others = quote(report.InNs(quotedSimulator, quoted), ttsimBeside)
+	if quoted := map[string]float64{chip.Wormhole.String(): 32.1e9, chip.Blackhole.String(): 38.3e9}[s.report.Arch]; quoted > 0 {
+		rows[0].Others = quote(report.InNs(quotedSimulator, quoted), ttsimDemo)
 	}
 	s.fillWhole(rows[0], w)
 	part(rows[0], "a 25th of the simulator's,", 25)

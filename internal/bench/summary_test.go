@@ -107,7 +107,7 @@ func TestSummaryRows(t *testing.T) {
 	if r := rows["bytes of a replay"]; r.Now == nil || r.Now.Value != 128 {
 		t.Errorf("bytes of a replay on Wormhole: %v, want 128", r.Now)
 	}
-	network := rows["the integer network, from open to close"]
+	network := rows["reprise demo's network, from open to close"]
 	f, ok := s.report.Figure("summary/demo/device=other")
 	if !ok || network.Others[0].Name != "other" || network.Others[0].Value != f.P50 || network.Others[0].Source != nil ||
 		network.Goals[0].Value != f.P50/25 {

@@ -59,7 +59,6 @@ var imageSets = []imageSet{
 	{"firmware", "dispatch/firmware/images", firmwareTargets},
 	{"relay", "dispatch/firmware/relay/images", relayTargets},
 	{"kernels", "kernels/images", kernelTargets},
-	{"digits", "examples/digits/kernels/prebuilt", eachIn("examples/digits/kernels")},
 	{"words", "examples/words/transformer/kernels/prebuilt", eachIn("examples/words/transformer/kernels")},
 	{"hwtest", "hwtest/internal/rig/kernels/prebuilt", eachIn("hwtest/internal/rig/kernels")},
 	{"bench", "internal/bench/kernels/prebuilt", eachIn("internal/bench/kernels")},

@@ -20,8 +20,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
@@ -33,59 +32,75 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-func demo(ctx context.Context, t kmd.Target, change func(*[]digits.Image)) (out [][][digits.Classes]int32, err error) {
-	net, err := digits.Trained()
-	if err != nil {
-		return nil, err
-	}
-	images, err := digits.Images()
-	if err != nil {
-		return nil, err
-	}
-	images = images[:4:4]
-	if change != nil {
-		images = append([]digits.Image(nil), images...)
-		change(&images)
-	}
+// demo runs three programs eagerly and as a trace, each adding to the words of the one before.
+func demo(ctx context.Context, t kmd.Target, change func([]byte)) (out [][]byte, err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
-	dep, err := deploy.New(ctx, dev, net, len(images), chip.Grid(2, 2))
-	if err != nil {
-		return nil, err
+	var pages [4]*reprise.Buffer
+	for i := range pages {
+		if pages[i], err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 * 64, PageSize: 64}); err != nil {
+			return nil, err
+		}
+	}
+	var programs [3]*reprise.Executable
+	for i := range programs {
+		p, err := devtest.Adder(dev, "add", chip.Core{X: i & 1, Y: i >> 1}, pages[i], pages[i+1], uint32(i+1))
+		if err != nil {
+			return nil, err
+		}
+		if programs[i], err = dev.Load(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	each := func(run func(*reprise.Executable) error) error {
+		return errors.Join(run(programs[0]), run(programs[1]), run(programs[2]))
 	}
 	queue := dev.Queue(0)
-	trace, err := queue.Capture(ctx, "digits", dep.Record)
+	trace, err := queue.Capture(ctx, "sums", func(_ context.Context, r *reprise.Recorder) error {
+		return each(func(x *reprise.Executable) error { return r.Run(x) })
+	})
 	if err != nil {
 		return nil, err
 	}
-	for _, run := range []func() error{func() error { return dep.Run(ctx, queue) }, func() error { return trace.Replay(ctx) }} {
-		if err := dep.Write(ctx, queue, images); err != nil {
+	data := devtest.Words(pages[0].Size(), 7)
+	if change != nil {
+		change(data)
+	}
+	for _, run := range []func() error{
+		func() error { return each(func(x *reprise.Executable) error { return queue.Run(ctx, x) }) },
+		func() error { return trace.Replay(ctx) },
+	} {
+		sums := make([]byte, pages[3].Size())
+		if err := queue.Write(ctx, pages[0], 0, data); err != nil {
 			return nil, err
 		}
 		if err := run(); err != nil {
 			return nil, err
 		}
-		scores, err := dep.Scores(ctx, queue)
-		if err != nil {
+		if err := queue.Read(ctx, pages[3], 0, sums); err != nil {
 			return nil, err
 		}
-		out = append(out, scores)
+		out = append(out, sums)
 	}
-	return out, errors.Join(trace.Release(ctx))
+	return out, trace.Release(ctx)
 }
 
 var cards = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
 
-func record(t *testing.T, card kmd.Target) ([]byte, [][][digits.Classes]int32) {
+func record(t *testing.T, card kmd.Target) ([]byte, [][]byte) {
 	t.Helper()
 	var file bytes.Buffer
 	r := session.Record(card, &file)
-	scores := value(demo(t.Context(), r, nil))(t)
+	sums := value(demo(t.Context(), r, nil))(t)
 	must(t, r.Close())
-	return file.Bytes(), scores
+	want := devtest.Words(len(sums[0]), 7+1+2+3)
+	if diff := cmp.Diff([][]byte{want, want}, sums); diff != "" {
+		t.Fatalf("sums (-want +device):\n%s", diff)
+	}
+	return file.Bytes(), sums
 }
 
 func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player {
@@ -118,7 +133,7 @@ func TestPlayDemo(t *testing.T) {
 					got, err := demo(t.Context(), p, nil)
 					must(t, errors.Join(err, p.Err()))
 					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("scores (-recorded +played):\n%s", diff)
+						t.Errorf("sums (-recorded +played):\n%s", diff)
 					}
 					if n := p.Left(); n != 0 {
 						t.Errorf("%d events were not played", n)
@@ -128,10 +143,10 @@ func TestPlayDemo(t *testing.T) {
 				t.Logf("%d B, %d events", len(file), len(s.Events))
 
 				p := play(t, file, w.play...)
-				_, err := demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
+				_, err := demo(t.Context(), p, func(data []byte) { data[138] ^= 1 })
 				var d *session.DifferenceError
 				if !errors.As(p.Err(), &d) || !errors.Is(err, session.ErrRefused) {
-					t.Fatalf("another image: %v, difference %v", err, p.Err())
+					t.Fatalf("another byte: %v, difference %v", err, p.Err())
 				}
 				t.Log(d)
 				if e := s.Events[d.Index]; e.Kind != session.KindStore || e.Size != 2 || len(e.Host) == 0 ||
@@ -662,6 +677,6 @@ func TestPlaySimulator(t *testing.T) {
 	p := play(t, file)
 	got, err := demo(t.Context(), p, nil)
 	if err != nil || p.Err() != nil || p.Left() != 0 || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v, difference %v, %d left, scores %v, want %v", err, p.Err(), p.Left(), got, want)
+		t.Errorf("%v, difference %v, %d left, sums %v, want %v", err, p.Err(), p.Left(), got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/internal/bf16"
@@ -104,6 +105,11 @@ func (m *Model) run(ctx context.Context, l *Layer, t layer, x *ops.Tensor) error
 		_, err = m.dev.Linear(ctx, x, t.weights, t.bias, opts...)
 	}
 	return err
+}
+
+// Record records a run, as a function for reprise.Queue.Capture. The programs must have run before.
+func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
+	return m.dev.Record(ctx, r, m.Run)
 }
 
 // Results returns the result of each layer; the last one is the scores.

@@ -22,6 +22,9 @@ type Number uint16
 // Float returns the number.
 func (b Number) Float() float32 { return math.Float32frombits(uint32(b) << 16) }
 
+// String returns the number in decimal.
+func (b Number) String() string { return fmt.Sprint(b.Float()) }
+
 // Round returns the nearest bfloat16, of two the even one. NaN stays NaN.
 func Round(x float32) Number {
 	v := math.Float32bits(x)

@@ -21,6 +21,8 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/digits/convnet"
+	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/tables"
@@ -34,12 +36,11 @@ import (
 
 // Cmd classifies handwritten digits.
 type Cmd struct {
-	Device  string `default:"emu:blackhole" placeholder:"DEVICE"`
-	Hosts   string `enum:"one,mpi" default:"one" placeholder:"ENGINE"`
-	Links   string `placeholder:"NETWORK"`
-	Input   string `placeholder:"FILE"`
-	Batch   int    `default:"128"`
-	Network string `enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
+	Device string `default:"emu:blackhole" placeholder:"DEVICE"`
+	Hosts  string `enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Links  string `placeholder:"NETWORK"`
+	Input  string `placeholder:"FILE"`
+	Batch  int    `default:"128"`
 	cli.AsJSON
 	SaveTrace string `placeholder:"FILE" type:"path"`
 	Timeline  string `placeholder:"FILE" type:"path"`
@@ -55,7 +56,6 @@ type Cmd struct {
 type Result struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
-	Engine   string `json:"engine"` // tensix, or riscv for the integer network
 	Images   int    `json:"images"`
 	Batch    int    `json:"batch"`
 	Replays  int    `json:"replays"`
@@ -82,7 +82,6 @@ type Result struct {
 	Seconds     float64 `json:"seconds"`
 	OpenSeconds float64 `json:"open_seconds"`
 
-	network  string
 	input    string
 	bankSize uint64
 	samples  []sample
@@ -93,23 +92,25 @@ type sample struct {
 	said  uint8
 }
 
+// arithmetic is what the host computes the expected scores by.
+const arithmetic = "bfloat16 arithmetic of the engines"
+
 // mismatchError says that scores differ from the host's; the first of count is described.
 type mismatchError struct {
-	network       string
 	count         int
 	batch, index  int
 	how           string
-	got, expected scores
+	got, expected convnet.Scores
 }
 
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("%s; the first is image %d of batch %d, %s: the device gave the scores %v, the %s gives %v",
-		differing(e.count, "result"), e.index, e.batch, e.how, e.got, e.network, e.expected)
+	return fmt.Sprintf("%s; the first is image %d of batch %d, %s: the device gave the scores %v, the "+arithmetic+" gives %v",
+		differing(e.count, "result"), e.index, e.batch, e.how, e.got, e.expected)
 }
 
-func (e *mismatchError) compare(batch int, how string, got, expected []scores) {
+func (e *mismatchError) compare(batch int, how string, got, expected []convnet.Scores) {
 	for i, want := range expected {
-		if !want.same(got[i]) {
+		if want != got[i] { // by their bits
 			if e.count++; e.count == 1 {
 				e.batch, e.index, e.how, e.got, e.expected = batch, i, how, got[i], want
 			}
@@ -196,7 +197,7 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 // classify returns both the result and a *mismatchError if results differ from the host's.
 func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
 	start := time.Now()
-	net, err := trained(c.Network)
+	net, err := convnet.Trained()
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +219,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 
 	r := &demoRun{
 		dev: dev, ops: ops.New(dev), net: net, bar: bar, batches: slices.Collect(slices.Chunk(images, c.Batch)),
-		room:  min(c.Batch, len(images)), // more would only be padding
-		check: mismatchError{network: net.name()},
+		room: min(c.Batch, len(images)), // more would only be padding
 	}
 	defer func() { err = errors.Join(err, r.ops.Release(context.WithoutCancel(ctx))) }()
 	listened := func() error { return nil }
@@ -247,14 +247,14 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 		defer func() { err = errors.Join(err, c.saveGraph(ctx, capture)) }()
 	}
 	res = &Result{
-		Device: c.Device, Arch: dev.Arch().String(), Engine: net.engine(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
-		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), network: net.name(), input: c.Input,
-		TimelineFile: c.Timeline, GraphFile: c.Graph,
+		Device: c.Device, Arch: dev.Arch().String(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
+		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), input: c.Input, TimelineFile: c.Timeline,
+		GraphFile: c.Graph,
 	}
 
-	expected := make([][]scores, len(r.batches))
-	eager, err := r.pass(ctx, "eager", false, func(i int, got []scores) {
-		expected[i] = net.forward(dev.Arch(), r.batches[i])
+	expected := make([][]convnet.Scores, len(r.batches))
+	eager, err := r.pass(ctx, "eager", false, func(i int, got []convnet.Scores) {
+		expected[i] = reference.Scores(dev.Arch(), net, r.batches[i])
 		r.check.compare(i, "run eagerly", got, expected[i])
 	}, nil)
 	if err != nil {
@@ -263,10 +263,10 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 	res.EagerNs, res.Programs, res.Cores, res.EagerBytes = cli.Median(eager.times), eager.programs, eager.cores, eager.bytes
 
 	correct := 0
-	replay, err := r.pass(ctx, "replay", true, func(i int, got []scores) {
+	replay, err := r.pass(ctx, "replay", true, func(i int, got []convnet.Scores) {
 		r.check.compare(i, "replayed", got, expected[i])
 		for j, m := range r.batches[i] {
-			said := got[j].best()
+			said := got[j].Best()
 			if i*c.Batch+j < measured {
 				if said == m.Label {
 					correct++
@@ -274,7 +274,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 				res.sample(m, said)
 			}
 		}
-	}, func(trace *reprise.Trace, on deployed) error {
+	}, func(trace *reprise.Trace, on *convnet.Model) error {
 		return errors.Join(listened(), c.inspect(ctx, res, dev, trace, on))
 	})
 	if err != nil {
@@ -295,7 +295,7 @@ const (
 	sampledWorkers = 4
 )
 
-func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
+func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on *convnet.Model) (err error) {
 	part := trace.Parts()[0]
 	res.TraceBytes, res.ReplayBytes, res.TraceBanks = trace.Size(), part.ReplayBytes, part.Extents
 	for _, step := range part.Steps {
@@ -312,7 +312,7 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	// The last replays were of the last batch, so the results are its own.
 	res.TraceFile = c.SaveTrace
 	return cli.Save(ctx, "--save-trace", c.SaveTrace, func(w io.Writer) error {
-		return trace.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
+		return trace.Save(ctx, w, reprise.WithData(), reprise.WithResults(cli.Map(on.Results(), (*ops.Tensor).Buffer)...))
 	})
 }
 
@@ -350,9 +350,9 @@ func inputError(path string, err error) error {
 		digits.MaxPixel, digits.Classes-1))
 }
 
-// RunInteger runs the integer network of reprise demo on a device, with all its checks.
-func RunInteger(ctx context.Context, t kmd.Target) error {
-	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", Hangs: cli.Hangs{DumpDir: os.TempDir()}, target: t}
+// Classify is reprise demo on a device, with all its checks.
+func Classify(ctx context.Context, t kmd.Target) error {
+	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Hangs: cli.Hangs{DumpDir: os.TempDir()}, target: t}
 	images, measured, err := c.images(ctx)
 	if err != nil {
 		return err
@@ -382,7 +382,8 @@ func (r *Result) print(w cli.Text) {
 		which = "images of " + r.input
 	}
 	w.F("accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
-	w.F("checked   %d replays and as many eager runs, bit for bit against the %s: %s\n\n", r.Replays, r.network, cli.Count(r.Mismatches, "mismatch"))
+	w.F("checked   %d replays and as many eager runs, bit for bit against the "+arithmetic+": %s\n\n", r.Replays,
+		cli.Count(r.Mismatches, "mismatch"))
 	w.F("          %14s %14s\n", "eager", "replay")
 	w.F("host time %14s %14s   to submit a batch, median\n", tables.Duration(r.EagerNs), tables.Duration(r.ReplayNs))
 	w.F("commands  %14s %14s   sent per batch\n", cli.Bytes(r.EagerBytes), cli.Bytes(r.ReplayBytes))

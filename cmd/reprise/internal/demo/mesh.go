@@ -18,6 +18,8 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/digits/convnet"
+	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
@@ -30,7 +32,6 @@ import (
 type meshResult struct {
 	Device      string      `json:"device"`
 	Arch        string      `json:"arch"`
-	Engine      string      `json:"engine"`
 	Shape       []int       `json:"shape"`
 	Images      int         `json:"images"`
 	Batch       int         `json:"batch"`
@@ -68,7 +69,7 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 
 func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
-	net, err := trained(c.Network)
+	net, err := convnet.Trained()
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 		return nil, err
 	}
 	res = &meshResult{
-		Device: c.Device, Arch: m.Here()[0].Device.Arch().String(), Engine: net.engine(), Shape: shape, Images: len(images),
+		Device: c.Device, Arch: m.Here()[0].Device.Arch().String(), Shape: shape, Images: len(images),
 		Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), Measured: measured, OpenSeconds: time.Since(start).Seconds(),
 		Hosts: j.Size(), rank: j.Rank(),
 		Chips: cli.Map(m.Chips(), func(c *mesh.Chip) meshShare { return meshShare{Coord: c.Coord, Name: c.Name} }),
@@ -111,12 +112,12 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 	res.Accuracy /= float64(measured)
 	res.Seconds = time.Since(start).Seconds()
 	if res.Mismatches > 0 {
-		return res, fmt.Errorf("%s from what the %s gives", differing(res.Mismatches, "result"), net.name())
+		return res, fmt.Errorf("%s from what the "+arithmetic+" gives", differing(res.Mismatches, "result"))
 	}
 	return res, nil
 }
 
-func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net network, images []digits.Image) (err error) {
+func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net *convnet.Network, images []digits.Image) (err error) {
 	chips := m.Chips()
 	each := func(n int, f func(int) error) error {
 		var g errgroup.Group
@@ -128,14 +129,14 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 		return g.Wait()
 	}
 	write := func(q *reprise.Queue, to *reprise.Buffer, images []digits.Image) error {
-		b, err := net.encode(images, res.Batch)
+		b, err := net.EncodeImages(images, res.Batch)
 		if err != nil {
 			return err
 		}
 		return q.Write(ctx, to, 0, b)
 	}
-	on, inputs := make([]deployed, len(chips)), make([]*reprise.Buffer, len(chips))
-	input, err := net.input(res.Batch)
+	on, inputs := make([]*convnet.Model, len(chips)), make([]*reprise.Buffer, len(chips))
+	input, err := net.InputSpec(res.Batch).BufferConfig("input")
 	if err != nil {
 		return err
 	}
@@ -144,14 +145,14 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 		if inputs[i], err = d.NewBuffer(input); err != nil {
 			return err
 		}
-		if on[i], err = net.load(ctx, ops.New(d), inputs[i], res.Batch); err != nil {
+		if on[i], err = load(ctx, ops.New(d), net, inputs[i], res.Batch); err != nil {
 			return err
 		}
 		// One run without a trace, because operations load their programs then.
 		if err := write(d.Queue(0), inputs[i], images[:1]); err != nil {
 			return err
 		}
-		return on[i].run(ctx)
+		return on[i].Run(ctx)
 	}); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	trace, err := q.Capture(ctx, "digits", func(ctx context.Context, r *mesh.Recorder) error {
 		for i, c := range chips {
 			if c.Device != nil {
-				if err := on[i].record(ctx, r.On(c)); err != nil {
+				if err := on[i].Record(ctx, r.On(c)); err != nil {
 					return err
 				}
 			}
@@ -184,12 +185,12 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 			return err
 		}
 		times = append(times, time.Since(start))
-		got := make([][]scores, len(parts))
+		got := make([][]convnet.Scores, len(parts))
 		if err := each(len(parts), func(i int) (err error) {
-			last := on[i].results[len(on[i].results)-1]
+			last := scoresOf(on[i])
 			b := make([]byte, last.Size())
 			if err = q.On(chips[i]).Read(ctx, last, 0, b); err == nil {
-				got[i], err = net.decode(b, res.Batch)
+				got[i], err = net.DecodeScores(b, res.Batch)
 			}
 			return err
 		}); err != nil {
@@ -197,7 +198,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 		}
 		for i, part := range parts {
 			if chips[i].Device != nil {
-				res.compare(&res.Chips[i], part, first+i*res.Batch, got[i], net.forward(chips[i].Device.Arch(), part))
+				res.compare(&res.Chips[i], part, first+i*res.Batch, got[i], reference.Scores(chips[i].Device.Arch(), net, part))
 			}
 		}
 		first += len(round)
@@ -230,13 +231,13 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 }
 
 // compare takes the number of earlier images.
-func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
+func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []convnet.Scores) {
 	for i, m := range images {
-		if !expected[i].same(got[i]) {
+		if expected[i] != got[i] {
 			c.Mismatches++
 			res.Mismatches++
 		}
-		if before+i < res.Measured && got[i].best() == m.Label {
+		if before+i < res.Measured && got[i].Best() == m.Label {
 			res.Accuracy++
 		}
 	}

@@ -5,19 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
-	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
-	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/pipeline"
 )
@@ -64,7 +58,7 @@ func (p *progress) draw() {
 type demoRun struct {
 	dev     *reprise.Device
 	ops     *ops.Device
-	net     network
+	net     *convnet.Network
 	bar     *progress
 	room    int
 	batches [][]digits.Image
@@ -78,35 +72,35 @@ type passed struct {
 }
 
 // pass sends all batches through a pipeline: queue 1 writes, queue 0 runs and reads.
-func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores),
-	done func(*reprise.Trace, deployed) error) (p passed, err error) {
+func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []convnet.Scores),
+	done func(*reprise.Trace, *convnet.Model) error) (p passed, err error) {
 	end := func() {}
 	if r.span != nil {
 		end = r.span(what)
 	}
-	input, err := r.net.input(r.room)
+	input, err := r.net.InputSpec(r.room).BufferConfig("input")
 	if err != nil {
 		return p, err
 	}
 	inputs := make([][]byte, len(r.batches))
 	for i, b := range r.batches {
-		if inputs[i], err = r.net.encode(b, r.room); err != nil {
+		if inputs[i], err = r.net.EncodeImages(b, r.room); err != nil {
 			return p, err
 		}
 	}
-	var on deployed
+	var on *convnet.Model
 	var clock submitTimes
 	pipe, err := pipeline.New(r.dev, pipeline.Config{Name: "digits", Trace: trace, Queues: 2, Input: &input},
 		func(ctx context.Context, b *pipeline.Buffers) (_ *pipeline.Stages, err error) {
-			if on, err = r.net.load(ctx, r.ops, b.Input, r.room); err != nil {
+			if on, err = load(ctx, r.ops, r.net, b.Input, r.room); err != nil {
 				return nil, err
 			}
 			return &pipeline.Stages{
-				Run: func(ctx context.Context) error { return clock.run(ctx, on.run) },
+				Run: func(ctx context.Context) error { return clock.run(ctx, on.Run) },
 				Capture: func(ctx context.Context, name string) (*reprise.Trace, error) {
-					return r.dev.Queue(0).Capture(ctx, name, on.record)
+					return r.dev.Queue(0).Capture(ctx, name, on.Record)
 				},
-				Outputs: on.results[len(on.results)-1:], Close: on.close,
+				Outputs: []*reprise.Buffer{scoresOf(on)}, Close: on.Close,
 			}, nil
 		})
 	if err != nil {
@@ -128,13 +122,13 @@ func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(in
 	return clock.passed(len(r.batches)), err
 }
 
-func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs [][]byte, got func(int, []scores)) error {
+func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs [][]byte, got func(int, []convnet.Scores)) error {
 	i := 0
 	for out, err := range pipe.Run(ctx, slices.Values(inputs)) {
 		if err != nil {
 			return err
 		}
-		all, err := r.net.decode(out[0], r.room)
+		all, err := r.net.DecodeScores(out[0], r.room)
 		if err != nil {
 			return err
 		}
@@ -177,149 +171,17 @@ func (s *submitTimes) passed(n int) passed {
 	return p
 }
 
-// scores are exact for every network.
-type scores [digits.Classes]float64
-
-// best is the lowest digit of the largest score.
-func (s scores) best() uint8 {
-	best := 0
-	for i, v := range s {
-		if v > s[best] {
-			best = i
-		}
-	}
-	return uint8(best)
-}
-
-func (s scores) same(o scores) bool {
-	for i, v := range s {
-		if math.Float64bits(v) != math.Float64bits(o[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// network is trained; room is the number of images of its buffers.
-type network interface {
-	name() string
-	engine() string
-	input(room int) (reprise.BufferConfig, error)
-	encode(images []digits.Image, room int) ([]byte, error)
-	// load uses an input buffer.
-	load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error)
-	// decode takes the content of the last result.
-	decode(b []byte, room int) ([]scores, error)
-	// forward computes on the host what the architecture has to answer.
-	forward(a chip.Arch, images []digits.Image) []scores
-}
-
-// deployed is a network on a device.
-type deployed struct {
-	run     func(ctx context.Context) error // on queue 0
-	record  func(ctx context.Context, r *reprise.Recorder) error
-	results []*reprise.Buffer // of the layers; the last one has the scores
-	close   func(ctx context.Context) error
-}
-
-// tensorNetwork uses operations on the engines.
-type tensorNetwork struct{ *convnet.Network }
-
-func (tensorNetwork) name() string   { return "bfloat16 arithmetic of the engines" }
-func (tensorNetwork) engine() string { return "tensix" }
-
-func (n tensorNetwork) input(room int) (reprise.BufferConfig, error) {
-	return n.InputSpec(room).BufferConfig("input")
-}
-
-func (n tensorNetwork) encode(images []digits.Image, room int) ([]byte, error) {
-	return n.EncodeImages(images, room)
-}
-
-func (n tensorNetwork) load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error) {
-	t, err := d.FromBuffer(input, n.InputSpec(room))
+// load returns a network that reads the images of an input buffer with room for so many.
+func load(ctx context.Context, d *ops.Device, net *convnet.Network, input *reprise.Buffer, room int) (*convnet.Model, error) {
+	t, err := d.FromBuffer(input, net.InputSpec(room))
 	if err != nil {
-		return deployed{}, err
+		return nil, err
 	}
-	m, err := convnet.Load(ctx, d, n.Network, room, t)
-	if err != nil {
-		return deployed{}, err
-	}
-	return deployed{
-		run:     m.Run,
-		record:  func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, m.Run) },
-		results: cli.Map(m.Results(), (*ops.Tensor).Buffer),
-		close:   m.Close,
-	}, nil
+	return convnet.Load(ctx, d, net, room, t)
 }
 
-func (n tensorNetwork) decode(b []byte, room int) ([]scores, error) {
-	all, err := n.DecodeScores(b, room)
-	return cli.Map(all, exactly), err
-}
-
-func (n tensorNetwork) forward(a chip.Arch, images []digits.Image) []scores {
-	return cli.Map(reference.Scores(a, n.Network, images), exactly)
-}
-
-func exactly(s convnet.Scores) (out scores) {
-	for i, v := range s {
-		out[i] = float64(v.Float())
-	}
-	return out
-}
-
-// integerNetwork uses kernels on the RISC-V cores.
-type integerNetwork struct{ *digits.Network }
-
-func (integerNetwork) name() string   { return "integer network" }
-func (integerNetwork) engine() string { return "riscv" }
-
-func (integerNetwork) input(room int) (reprise.BufferConfig, error) {
-	return reprise.BufferConfig{Kind: allocator.DRAM, Size: room * digits.PageBytes, PageSize: digits.PageBytes, Name: "input"}, nil
-}
-
-func (integerNetwork) encode(images []digits.Image, room int) ([]byte, error) {
-	return deploy.Bytes(images, room), nil
-}
-
-func (n integerNetwork) load(ctx context.Context, _ *ops.Device, input *reprise.Buffer, room int) (deployed, error) {
-	d := input.Device()
-	dep, err := deploy.New(ctx, d, n.Network, room, d.Grid(), input)
-	if err != nil {
-		return deployed{}, err
-	}
-	out := deployed{
-		run:    func(ctx context.Context) error { return dep.Run(ctx, d.Queue(0)) },
-		record: dep.Record,
-		close:  dep.Close,
-	}
-	for i := range dep.Layers() {
-		out.results = append(out.results, dep.Pages(i+1))
-	}
-	return out, nil
-}
-
-func (integerNetwork) decode(b []byte, _ int) ([]scores, error) {
-	return cli.Map(deploy.Scores(b), wide), nil
-}
-
-func (n integerNetwork) forward(_ chip.Arch, images []digits.Image) []scores {
-	return cli.Map(images, func(m digits.Image) scores { return wide(n.Forward(m.Pixels)) })
-}
-
-func wide(s [digits.Classes]int32) (out scores) {
-	for i, v := range s {
-		out[i] = float64(v)
-	}
-	return out
-}
-
-func trained(name string) (network, error) {
-	if name == "integer" {
-		n, err := digits.Trained()
-		return integerNetwork{n}, err
-	}
-	n, err := convnet.Trained()
-	return tensorNetwork{n}, err
+// scoresOf is the buffer of the scores, which the last layer makes.
+func scoresOf(m *convnet.Model) *reprise.Buffer {
+	all := m.Results()
+	return all[len(all)-1].Buffer()
 }

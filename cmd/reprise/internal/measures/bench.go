@@ -142,7 +142,7 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		config.Executed = func() [3]uint64 { return queueExecuted(card) }
 	}
 	if c.summary() {
-		config.Demo = demo.RunInteger
+		config.Demo = demo.Classify
 	}
 	if c.target.Kind == target.Emulator {
 		emulated := func(d *target.Device) func() bench.Emulated {

@@ -19,8 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -31,19 +29,16 @@ import (
 func TestReadTraceFromLiveDevice(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Blackhole(), sim.Wormhole()} {
 		t.Run(card.String(), func(t *testing.T) {
-			ctx := context.Background()
-			dev, err := reprise.Open(ctx, card)
-			devtest.Must(t, err)
-			defer dev.Close(ctx)
-			net, err := digits.Trained()
-			devtest.Must(t, err)
-			dep, err := deploy.New(ctx, dev, net, 16, dev.Grid(), nil)
-			devtest.Must(t, err)
-			trace, err := dev.Queue(0).Capture(ctx, "digits", dep.Record)
-			devtest.Must(t, err)
-			if err := dev.Queue(0).Wait(ctx); err != nil { // the trace is in DRAM
-				t.Fatal(err)
-			}
+			b := devtest.Open(t, card)
+			ctx, pages := b.Ctx, [...]*reprise.Buffer{b.Pages("in", 16), b.Pages("between", 16), b.Pages("out", 16)}
+			one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, pages[0], pages[1], 5))
+			two := b.Load(b.Adder("two", chip.Core{X: 2, Y: 1}, pages[1], pages[2], 6))
+			trace, err := b.Queue.Capture(ctx, "sum",
+				func(_ context.Context, r *reprise.Recorder) error {
+					return errors.Join(r.Run(one), r.Run(two), r.Run(one))
+				})
+			b.Must(err)
+			b.Must(b.Queue.Wait(ctx)) // the trace is in DRAM
 			found := 0
 			for _, size := range []int{1024, 2048, 4096} {
 				b, ch, err := readDRAM(ctx, card, trace.Parts()[0].Extents[0].Start, size, trace.Size()/size)
