@@ -96,6 +96,9 @@ type Config struct {
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 
+	// TrackDRAM notes what is done in DRAM, for [Chip.TakeDRAMUse]. It excludes Parallel.
+	TrackDRAM bool
+
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.
 	Identity Identity
 

@@ -12,7 +12,8 @@ const dramAPBBase = 0x1_0000_0000
 // dram is one controller's memory; pages appear on their first write.
 type dram struct {
 	pages [][]uint32
-	known []bitset // with RefuseUnwritten: by page, what was written
+	known []bitset             // with RefuseUnwritten: by page, what was written
+	used  map[uint64]*usedPage // with TrackDRAM, by page
 	size  uint64
 
 	newest uint64 // see mergeTime
@@ -289,6 +290,9 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		if c.check != nil && !c.check.ReadDRAM(o.checked(), ep.bank, addr, n) {
 			return false
 		}
+		if d.used != nil && o.tile != nil {
+			d.use(addr, n, false)
+		}
 		d.read(addr, n, buf)
 		return true
 	case chip.PCIe:
@@ -329,6 +333,9 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 		}
 		if c.check != nil && !c.check.WroteDRAM(o.checked(), ep.bank, addr, n) {
 			return false
+		}
+		if d.used != nil {
+			d.use(addr, n, true)
 		}
 		d.write(addr, n, buf)
 		return true

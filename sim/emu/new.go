@@ -72,7 +72,7 @@ func newChip(cfg Config) (*Chip, error) {
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
 	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
-	c.inPlace = c.bare && cfg.Delay == 0
+	c.inPlace = c.bare && cfg.Delay == 0 && !cfg.TrackDRAM
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil
@@ -157,7 +157,11 @@ func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
 		}
 	case chip.DRAM:
 		for len(c.drams) <= info.Index {
-			c.drams = append(c.drams, newDRAM(dramSize, c.cfg.RefuseUnwritten))
+			d := newDRAM(dramSize, c.cfg.RefuseUnwritten)
+			if c.cfg.TrackDRAM {
+				d.used = map[uint64]*usedPage{}
+			}
+			c.drams = append(c.drams, d)
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 // TtnnCmd are the commands about TT-NN.
 type TtnnCmd struct {
+	Record  ttnnRecordCmd  `cmd:"" help:"Run a Python program with TT-NN and write the trace that it replays to a file."`
 	Run     ttnnRunCmd     `cmd:"" help:"Run a Python program with TT-NN on an emulated machine."`
 	Doctor  ttnnDoctorCmd  `cmd:"" help:"Check what TT-NN needs to run here, and say what to do."`
 	Library ttnnLibraryCmd `cmd:"" help:"Build the simulator library that TT-NN loads."`
@@ -70,6 +71,8 @@ type ttnnRunCmd struct {
 	Serve   string        `help:"Serve the card to other commands as socket:PATH while the program runs." placeholder:"PATH"`
 	Timeout time.Duration `help:"Time limit of the program. Then each core's state is printed and the program ended." placeholder:"TIME"`
 
+	record string // file for what the chip does
+
 	Args []string `arg:"" passthrough:"" help:"Python program and its arguments: SCRIPT, -m MODULE or -c CODE." placeholder:"SCRIPT"`
 }
 
@@ -84,6 +87,7 @@ func (c *ttnnRunCmd) Validate() error {
 
 func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: c.Check, KernelCache: ttnn.KernelCache(os.Getenv)}
+	s.Record = c.record
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
 		if err != nil {
