@@ -96,7 +96,7 @@ type Config struct {
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 
-	// TrackDRAM notes what is done in DRAM, for [Chip.TakeDRAMUse]. It excludes Parallel.
+	// TrackDRAM notes which DRAM is used, for [Chip.TakeTrack]. It excludes Parallel.
 	TrackDRAM bool
 
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.
@@ -130,6 +130,7 @@ type Chip struct {
 	tlb     []uint32
 	half    []uint8     // by window: configuration words stored since its last use
 	check   *check.Chip // with RefuseRaces
+	track   *Track      // with TrackDRAM
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie

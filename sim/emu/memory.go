@@ -12,8 +12,7 @@ const dramAPBBase = 0x1_0000_0000
 // dram is one controller's memory; pages appear on their first write.
 type dram struct {
 	pages [][]uint32
-	known []bitset             // with RefuseUnwritten: by page, what was written
-	used  map[uint64]*usedPage // with TrackDRAM, by page
+	known []bitset // with RefuseUnwritten: by page, what was written
 	size  uint64
 
 	newest uint64 // see mergeTime
@@ -290,10 +289,10 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		if c.check != nil && !c.check.ReadDRAM(o.checked(), ep.bank, addr, n) {
 			return false
 		}
-		if d.used != nil && o.tile != nil {
-			d.use(addr, n, false)
-		}
 		d.read(addr, n, buf)
+		if c.track != nil && o.tile != nil {
+			c.track.use(d, ep.bank, addr, n, buf, false)
+		}
 		return true
 	case chip.PCIe:
 		return c.readPCIe(o, where, ep, noc, addr, n, buf)
@@ -334,10 +333,10 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 		if c.check != nil && !c.check.WroteDRAM(o.checked(), ep.bank, addr, n) {
 			return false
 		}
-		if d.used != nil {
-			d.use(addr, n, true)
-		}
 		d.write(addr, n, buf)
+		if c.track != nil {
+			c.track.use(d, ep.bank, addr, n, buf, true)
+		}
 		return true
 	case chip.PCIe:
 		return c.writePCIe(o, where, ep, addr, n, buf)

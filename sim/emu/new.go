@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
@@ -73,6 +74,9 @@ func newChip(cfg Config) (*Chip, error) {
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
 	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
 	c.inPlace = c.bare && cfg.Delay == 0 && !cfg.TrackDRAM
+	if cfg.TrackDRAM {
+		c.track = &Track{sparse.Memory{}, sparse.Memory{}}
+	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil
@@ -157,11 +161,7 @@ func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
 		}
 	case chip.DRAM:
 		for len(c.drams) <= info.Index {
-			d := newDRAM(dramSize, c.cfg.RefuseUnwritten)
-			if c.cfg.TrackDRAM {
-				d.used = map[uint64]*usedPage{}
-			}
-			c.drams = append(c.drams, d)
+			c.drams = append(c.drams, newDRAM(dramSize, c.cfg.RefuseUnwritten))
 		}
 	}
 }

@@ -371,9 +371,7 @@ func (g *group) settle() bool {
 		if len(g.ready) == 0 {
 			return true
 		}
-		if beside++; g.ready[0].cfg.TrackDRAM && !g.ready[0].onlyEthernet() {
-			beside = 0
-		} else if !g.ready[0].cfg.TrackDRAM {
+		if beside++; g.ready[0].track == nil || !g.ready[0].onlyEthernet() {
 			beside = 0
 		}
 		g.rng = g.rng*6364136223846793005 + 1442695040888963407

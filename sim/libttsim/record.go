@@ -19,7 +19,7 @@ var ErrNotRecord = errors.New("not a recording of TT-NN")
 // Step is what a host's store made the chip do until all its cores waited.
 type Step struct {
 	Fetched []Fetch
-	Used    []emu.DRAMUse
+	emu.Track
 }
 
 // Fetch is what the chip read from host memory at a bus address: commands of a queue.
@@ -68,7 +68,7 @@ func (r *recorder) step(c *emu.Chip) {
 	if r == nil || r.err != nil {
 		return
 	}
-	if r.now.Used = c.TakeDRAMUse(); len(r.now.Fetched)+len(r.now.Used) > 0 {
+	if r.now.Track = c.TakeTrack(); len(r.now.Fetched)+len(r.now.Read)+len(r.now.Written) > 0 {
 		r.err = r.gob.Encode(r.now)
 	}
 	r.now = Step{}

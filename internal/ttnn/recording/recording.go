@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
@@ -49,12 +51,12 @@ type Trace struct {
 
 	first, last   int   // steps
 	spoiled       error // what a later replay would read was written by something else
-	read, written memory
+	read, written sparse.Memory
 }
 
 type reader struct {
 	Recording
-	banks     banks
+	banks     []chip.Bank
 	step      int
 	transfers []transfer
 }
@@ -117,7 +119,7 @@ func (r *reader) revision(steps []libttsim.Step) (*cq.Revision, error) {
 }
 
 func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
-	read, written := r.banks.used(s.Used)
+	read, written := s.Read, s.Written
 	programs := 0
 	var replayed *Trace
 	for _, f := range s.Fetched {
@@ -128,15 +130,15 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 		for i := range commands {
 			c := &commands[i]
 			value := func(name string) int { n, _ := c.Value(name); return int(n) }
+			x := transfer{step: r.step, write: c.Name == "WRITE_PAGED", base: uint64(value("base")), page: value("page_size"),
+				pages: value("start") + value("pages")}
 			switch c.Name {
-			case "WRITE_PAGED":
-				if value("memory") == 0 {
-					return fmt.Errorf("%w: the host writes %d pages at %#x of L1, and tensors in L1 aren't followed", ErrIncomplete,
-						value("pages"), value("base"))
+			case "WRITE_PAGED", "RELAY_PAGED":
+				if value("memory") == 0 && value("flags")>>15 == 0 {
+					return fmt.Errorf("%w: the host uses %d pages at %#x of L1, and tensors in L1 aren't followed", ErrIncomplete,
+						x.pages, x.base)
 				}
-				r.transfers = append(r.transfers, transfer{r.step, true, uint64(value("base")), value("page_size"), value("start") + value("pages")})
-			case "RELAY_PAGED":
-				r.transfers = append(r.transfers, transfer{r.step, false, uint64(value("base")), value("page_size"), value("start") + value("pages")})
+				r.transfers = append(r.transfers, x)
 			case "SEND_GO_SIGNAL":
 				if cq.GoWord(value("go")).Signal() == cq.SignalGo {
 					programs++
@@ -168,47 +170,49 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 }
 
 // begin notes what a trace's first replay did, without the commands and kernels that it read.
-func (r *reader) begin(t *Trace, read, written memory) error {
-	kernels := &watched{memory: read}
-	if _, err := metaltrace.Read(kernels, len(r.banks), cq.Layout(r.Chip.Arch()), t.Commands, ""); err != nil {
-		return err
-	}
-	t.read, t.written = memory{}, written
-	for at, b := range read {
+func (r *reader) begin(t *Trace, read, written sparse.Memory) error {
+	t.written = written
+	t.read = maps.Clone(read)
+	for n, b := range read {
 		copied := *b
-		t.read[at] = &copied
+		t.read[n] = &copied
 	}
-	for p := range t.Pages {
-		t.read.drop(p%len(r.banks), t.Addr+uint64(p/len(r.banks)*t.PageSize), t.PageSize)
+	kernels := &memory{read, r.banks, func(bank int, addr uint64, n int) {
+		for i := range (n + 3) / 4 {
+			t.read.Delete(at(r.banks, bank, addr+uint64(4*i)))
+		}
+	}}
+	err := metaltrace.ReadInterleaved(kernels, len(r.banks), t.Addr, t.PageSize, 0, t.Commands)
+	if err == nil {
+		_, err = metaltrace.Read(kernels, len(r.banks), cq.Layout(r.Chip.Arch()), t.Commands, "")
 	}
-	for _, s := range kernels.seen {
-		t.read.drop(s.bank, s.addr, s.n)
-	}
-	return nil
+	return err
 }
 
 // spoil notes that a program which isn't of the trace has written what the trace reads.
-func (t *Trace) spoil(written memory) {
+func (t *Trace) spoil(written sparse.Memory) {
 	if t.spoiled != nil {
 		return
 	}
-	written.all(func(bank int, addr uint64, _ uint32) bool {
-		if _, ok := t.read.get(bank, addr); ok {
+	written.All(func(at uint64, _ uint32) bool {
+		if _, ok := t.read.Get(at); ok {
 			t.spoiled = fmt.Errorf("%w: between two replays of the trace at %#x a program that isn't part of it writes what the trace reads, "+
-				"such as %#x of DRAM bank %d: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr, addr, bank)
+				"such as %#x of DRAM controller %d: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr,
+				at&(1<<40-1), at>>40)
 		}
 		return t.spoiled == nil
 	})
 }
 
 // replay returns the trace at an address, a new one unless it has the same commands as before.
-func (r *reader) replay(addr uint64, page, pages int, read memory) *Trace {
-	commands, _ := read.interleaved(len(r.banks), addr, page, page, page*pages)
+func (r *reader) replay(addr uint64, page, pages int, read sparse.Memory) *Trace {
+	x := transfer{base: addr, page: page, pages: pages}
+	commands, _, _ := x.content(r.banks, read)
 	i := slices.IndexFunc(r.Traces, func(t *Trace) bool { return t.Addr == addr && slices.Equal(t.Commands, commands) })
 	if i >= 0 {
 		return r.Traces[i]
 	}
-	t := &Trace{Addr: addr, Pages: pages, PageSize: page, Commands: commands, Memory: read, first: r.step}
+	t := &Trace{Addr: addr, Pages: pages, PageSize: page, Commands: commands, Memory: &memory{Memory: read, banks: r.banks}, first: r.step}
 	r.Traces = append(r.Traces, t)
 	return t
 }

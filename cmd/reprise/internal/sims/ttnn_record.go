@@ -12,6 +12,7 @@ import (
 type ttnnRecordCmd struct {
 	ttnnRunCmd
 	Output string `short:"o" required:"" help:"Trace file to write." placeholder:"FILE"`
+	Steps  string `help:"Keep what the chip did, for trace import." placeholder:"FILE"`
 }
 
 func (ttnnRecordCmd) Help() string {
@@ -20,12 +21,14 @@ func (ttnnRecordCmd) Help() string {
 
 // Run implements the command.
 func (c *ttnnRecordCmd) Run(ctx context.Context, s cli.Streams) error {
-	dir, err := os.MkdirTemp("", "reprise-record-")
-	if err != nil {
-		return err
+	if c.record = c.Steps; c.Steps == "" {
+		dir, err := os.MkdirTemp("", "reprise-record-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		c.record = filepath.Join(dir, "steps")
 	}
-	defer os.RemoveAll(dir)
-	c.record = filepath.Join(dir, "steps")
 	if err := c.ttnnRunCmd.Run(ctx, s); err != nil {
 		return err
 	}
