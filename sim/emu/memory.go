@@ -290,7 +290,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 			return false
 		}
 		d.read(addr, n, buf)
-		if c.track != nil && o.tile != nil {
+		if c.track != nil && !o.isHostLoad() {
 			c.track.use(d, ep.bank, addr, n, buf, false)
 		}
 		return true

@@ -49,9 +49,9 @@ type Trace struct {
 	// Data are what the buffers held before the first replay, Results what the results held after it.
 	Data, Results []tracebuf.Data
 
-	first, last   int   // steps
-	spoiled       error // what a later replay would read was written by something else
+	first, last   int // steps
 	read, written sparse.Memory
+	foreign       sparse.Memory // of read, what programs outside of the trace have written since
 }
 
 type reader struct {
@@ -119,7 +119,6 @@ func (r *reader) revision(steps []libttsim.Step) (*cq.Revision, error) {
 }
 
 func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
-	read, written := s.Read, s.Written
 	programs := 0
 	var replayed *Trace
 	for _, f := range s.Fetched {
@@ -129,38 +128,36 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 		}
 		for i := range commands {
 			c := &commands[i]
-			value := func(name string) int { n, _ := c.Value(name); return int(n) }
-			x := transfer{step: r.step, write: c.Name == "WRITE_PAGED", base: uint64(value("base")), page: value("page_size"),
-				pages: value("start") + value("pages")}
 			switch c.Name {
 			case "WRITE_PAGED", "RELAY_PAGED":
-				if value("memory") == 0 && value("flags")>>15 == 0 {
-					return fmt.Errorf("%w: the host uses %d pages at %#x of L1, and tensors in L1 aren't followed", ErrIncomplete,
-						x.pages, x.base)
+				x, err := r.transfer(c)
+				if err != nil {
+					return err
 				}
 				r.transfers = append(r.transfers, x)
 			case "SEND_GO_SIGNAL":
-				if cq.GoWord(value("go")).Signal() == cq.SignalGo {
+				if g, _ := c.Value("go"); cq.GoWord(g).Signal() == cq.SignalGo {
 					programs++
 				}
 			case "EXEC_BUF":
-				replayed = r.replay(uint64(value("base")), 1<<value("log2_page"), value("pages"), read)
+				x, err := r.transfer(c)
+				if err != nil {
+					return err
+				}
+				replayed = r.replay(x, s.Read)
 			}
 		}
 	}
-	if programs == 0 && replayed == nil {
-		return nil
-	}
 	for _, t := range r.Traces {
 		if t != replayed {
-			t.spoil(written)
+			t.note(s.Written, programs == 0 && replayed == nil)
 			continue
 		}
-		if t.spoiled != nil {
-			return t.spoiled
+		if err := t.complete(); err != nil {
+			return err
 		}
 		if t.Replays++; t.Replays == 1 {
-			if err := r.begin(t, read, written); err != nil {
+			if err := r.begin(t, s.Read, s.Written); err != nil {
 				return err
 			}
 		}
@@ -169,10 +166,25 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 	return nil
 }
 
+// transfer returns the pages in DRAM that a command names.
+func (r *reader) transfer(c *cq.Reading) (transfer, error) {
+	value := func(name string) int { n, _ := c.Value(name); return int(n) }
+	x := transfer{step: r.step, write: c.Name == "WRITE_PAGED", base: uint64(value("base")), page: value("page_size"),
+		pages: value("start") + value("pages")}
+	if c.Name == "EXEC_BUF" {
+		x.page = 1 << value("log2_page")
+	} else if value("memory") == 0 && value("flags")>>15 == 0 {
+		return x, fmt.Errorf("%w: the host uses %d pages at %#x of L1, and tensors in L1 aren't followed", ErrIncomplete, x.pages, x.base)
+	}
+	if x.page%4 != 0 || x.end(r.banks) > r.banks[0].Size {
+		return x, fmt.Errorf("%s of %d pages of %d B at %#x goes beyond DRAM", c.Name, x.pages, x.page, x.base)
+	}
+	return x, nil
+}
+
 // begin notes what a trace's first replay did, without the commands and kernels that it read.
 func (r *reader) begin(t *Trace, read, written sparse.Memory) error {
-	t.written = written
-	t.read = maps.Clone(read)
+	t.written, t.foreign, t.read = written, sparse.Memory{}, maps.Clone(read)
 	for n, b := range read {
 		copied := *b
 		t.read[n] = &copied
@@ -189,30 +201,35 @@ func (r *reader) begin(t *Trace, read, written sparse.Memory) error {
 	return err
 }
 
-// spoil notes that a program which isn't of the trace has written what the trace reads.
-func (t *Trace) spoil(written sparse.Memory) {
-	if t.spoiled != nil {
-		return
-	}
-	written.All(func(at uint64, _ uint32) bool {
-		if _, ok := t.read.Get(at); ok {
-			t.spoiled = fmt.Errorf("%w: between two replays of the trace at %#x a program that isn't part of it writes what the trace reads, "+
-				"such as %#x of DRAM controller %d: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr,
-				at&(1<<40-1), at>>40)
+// note follows what a step that isn't the trace's replay has written of what the trace reads.
+func (t *Trace) note(written sparse.Memory, byHost bool) {
+	for a, v := range written.All {
+		if _, ok := t.read.Get(a); ok && byHost {
+			t.foreign.Delete(a)
+		} else if ok {
+			t.foreign.Set(a, v)
 		}
-		return t.spoiled == nil
-	})
+	}
+}
+
+func (t *Trace) complete() error {
+	for a := range t.foreign.All {
+		return fmt.Errorf("%w: between two replays of the trace at %#x a program that isn't part of it writes what the trace reads, "+
+			"such as %#x of DRAM controller %d: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr,
+			a&(1<<40-1), a>>40)
+	}
+	return nil
 }
 
 // replay returns the trace at an address, a new one unless it has the same commands as before.
-func (r *reader) replay(addr uint64, page, pages int, read sparse.Memory) *Trace {
-	x := transfer{base: addr, page: page, pages: pages}
+func (r *reader) replay(x transfer, read sparse.Memory) *Trace {
 	commands, _, _ := x.content(r.banks, read)
-	i := slices.IndexFunc(r.Traces, func(t *Trace) bool { return t.Addr == addr && slices.Equal(t.Commands, commands) })
+	i := slices.IndexFunc(r.Traces, func(t *Trace) bool { return t.Addr == x.base && slices.Equal(t.Commands, commands) })
 	if i >= 0 {
 		return r.Traces[i]
 	}
-	t := &Trace{Addr: addr, Pages: pages, PageSize: page, Commands: commands, Memory: &memory{Memory: read, banks: r.banks}, first: r.step}
+	t := &Trace{Addr: x.base, Pages: x.pages, PageSize: x.page, Commands: commands,
+		Memory: &memory{Memory: read, banks: r.banks}, first: r.step}
 	r.Traces = append(r.Traces, t)
 	return t
 }
