@@ -82,16 +82,13 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 		execs: map[*Executable]struct{}{}, parts: map[resident]struct{}{},
 	}
 	p, l1 := disp.Chip().Params(), &disp.WorkerLayout().L1
-	banks := disp.Chip().DRAMBanks()
-	d.banks = len(banks)
-	d.mem, err = allocator.New(allocator.Config{
-		// The first aligned unit of a bank holds the word that memory barriers write.
-		DRAMBanks: len(banks), DRAMBase: uint64(p.Align.DRAM()), DRAMEnd: banks[0].Size, DRAMAlign: uint64(p.Align.DRAM()),
-		TraceRegion: o.traceRegion,
-		L1Banks:     disp.L1Banks(), L1Base: uint64(l1.Unreserved), L1End: uint64(l1.Size), L1Align: uint64(p.Align.L1),
-		L1Small: o.l1Small,
-		Gauge:   d.openLog(o.usageLog),
-	})
+	d.banks = len(disp.Chip().DRAMBanks())
+	m, align := &o.memory, uint64(p.Align.DRAM())
+	// The first aligned unit of a bank holds the word that memory barriers write.
+	m.DRAMBanks, m.DRAMBase, m.DRAMEnd, m.DRAMAlign = d.banks, align, d.DRAMBankSize(), align
+	m.L1Banks, m.L1Base, m.L1End, m.L1Align = disp.L1Banks(), uint64(l1.Unreserved), uint64(l1.Size), uint64(p.Align.L1)
+	m.Gauge = d.openLog(o.usageLog)
+	d.mem, err = allocator.New(*m)
 	if err != nil {
 		d.sampler.Stop()
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(ctx), kd.Close())

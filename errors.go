@@ -118,8 +118,7 @@ func userPC() uintptr {
 		for _, pc := range pcs[:n] {
 			f := runtime.FuncForPC(pc - 1)
 			switch {
-			case f == nil:
-			case isWrapper(f.Name()):
+			case f == nil || isWrapper(f.Name()):
 			case f.Name() == "runtime.goexit":
 				return 0
 			default:

@@ -280,6 +280,36 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 	})
 }
 
+func TestAllocationPolicy(t *testing.T) {
+	const kib = 1 << 10
+	for i := range 9 {
+		policy, what := allocator.Policy(i%3), []string{"device", "pool", "sub-device"}[i/3]
+		b := open(t, sim.Wormhole(), reprise.WithAllocationPolicy(policy))
+		from, local := b.dev.NewBuffer, what == "sub-device"
+		if local {
+			from = value(b.dev.NewSubDevices(16*kib, []chip.Range{chip.Single(0, 0)}))(b).Pool(0).NewBuffer
+		} else if what == "pool" {
+			from = value(b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 12 * 12 * kib}))(b).NewBuffer
+		}
+		next := func(pages int) *reprise.Buffer { // pages of 1 KiB in each bank
+			c := reprise.BufferConfig{Kind: allocator.DRAM, Size: 12 * pages * kib, PageSize: kib}
+			if local {
+				c.Size, c.Sharding = 0, heights(pages, pages, 1)
+			}
+			return value(from(c))(b)
+		}
+		large, _, small, last := next(3), next(1), next(2), next(1)
+		b.must(errors.Join(large.Release(), small.Release()))
+		want := []uint32{large.Addr(), small.Addr(), last.Addr() + kib}
+		if local { // L1 grows downward
+			want = []uint32{large.Addr() + 2*kib, small.Addr() + kib, last.Addr() - kib}
+		}
+		if got := next(1).Addr(); got != want[policy] {
+			t.Errorf("%v in a %s: the next buffer is at %#x, want %#x of %#x", policy, what, got, want[policy], want)
+		}
+	}
+}
+
 func TestPool(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		nothing := b.dev.MemorySnapshot()

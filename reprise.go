@@ -19,18 +19,18 @@ import (
 	"maps"
 	"time"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
 type options struct {
-	dispatch    dispatch.Options
-	traceRegion uint64
-	l1Small     uint64
-	usageLog    string
-	firmware    string // folder of tt-metal's base firmware
-	wheels      []string
-	queues      string // folder of tt-metal's command-queue firmware
+	dispatch dispatch.Options
+	memory   allocator.Config
+	usageLog string
+	firmware string // folder of tt-metal's base firmware
+	wheels   []string
+	queues   string // folder of tt-metal's command-queue firmware
 }
 
 // Option changes how Open sets a device up.
@@ -67,10 +67,14 @@ func WithQueueMemory(n uint32) Option { return func(o *options) { o.dispatch.Que
 
 // WithTraceRegion reserves n bytes over all DRAM banks for traces. Without it, or with 0, traces
 // take free memory from the top of every bank.
-func WithTraceRegion(n uint64) Option { return func(o *options) { o.traceRegion = n } }
+func WithTraceRegion(n uint64) Option { return func(o *options) { o.memory.TraceRegion = n } }
 
 // WithL1Small reserves n bytes at the top of each worker's L1 for small sharded buffers.
-func WithL1Small(n uint64) Option { return func(o *options) { o.l1Small = n } }
+func WithL1Small(n uint64) Option { return func(o *options) { o.memory.L1Small = n } }
+
+// WithAllocationPolicy sets which free range an allocation takes, also in pools and for kernels and
+// traces. The default is allocator.FirstFit; the others may put traces between buffers.
+func WithAllocationPolicy(p allocator.Policy) Option { return func(o *options) { o.memory.Policy = p } }
 
 // WithHangTimeout sets how long a wait may last without progress of the device before it ends in a
 // *dispatch.HangError. 0 is the default of 10 s.

@@ -41,9 +41,6 @@ func (d *Device) NewSubDevices(localL1 int, sets ...[]chip.Range) (*SubDevices, 
 		return fail(err)
 	}
 	s := &SubDevices{d: d, disp: disp}
-	if localL1 < 0 {
-		return fail(fmt.Errorf("%d B of local L1", localL1))
-	}
 	if localL1 == 0 {
 		return s, nil
 	}
@@ -80,7 +77,7 @@ func (s *SubDevices) Pool(sub int) *Pool {
 // division with buffers in its pools can't be replaced.
 func (s *SubDevices) Load(ctx context.Context) error {
 	if s.freed.Load() {
-		return fmt.Errorf("reprise: load sub-devices: %w", ErrReleased)
+		return s.d.opError("load sub-devices", ErrReleased)
 	}
 	return s.d.loadSubDevices(ctx, "load sub-devices", s)
 }
@@ -99,8 +96,8 @@ func (d *Device) loadSubDevices(ctx context.Context, op string, s *SubDevices) e
 	d.work.Lock()
 	defer d.work.Unlock()
 	if old := d.subs.Load(); old != nil && old != s {
-		if used := old.used(); used != "" {
-			return fmt.Errorf("reprise: %s: %s has buffers: release them first", op, used)
+		if err := old.unused(); err != nil {
+			return d.opError(op, err)
 		}
 	}
 	var disp *dispatch.SubDevices
@@ -114,14 +111,13 @@ func (d *Device) loadSubDevices(ctx context.Context, op string, s *SubDevices) e
 	return nil
 }
 
-// used names a sub-device with buffers.
-func (s *SubDevices) used() string {
+func (s *SubDevices) unused() error {
 	for _, p := range s.pools {
 		if p.Memory().Allocated > 0 {
-			return p.name
+			return fmt.Errorf("%s has buffers: release them first", p.name)
 		}
 	}
-	return ""
+	return nil
 }
 
 // SubDevices returns the division that is loaded; nil without one.
@@ -129,18 +125,17 @@ func (d *Device) SubDevices() *SubDevices { return d.subs.Load() }
 
 // Release releases a division that isn't loaded, with its local L1.
 func (s *SubDevices) Release() error {
-	const op = "reprise: release sub-devices: "
-	switch used := s.used(); {
+	err := s.unused()
+	switch {
 	case s.d.subs.Load() == s:
-		return errors.New(op + "they are loaded: clear them, or load others, before")
-	case used != "":
-		return errors.New(op + used + " has buffers: release them first")
+		err = errors.New("they are loaded: clear them, or load others, before")
+	case err != nil:
 	case s.freed.Swap(true):
-		return fmt.Errorf(op+"%w", ErrReleased)
-	case s.local.IsZero():
-		return nil
+		err = ErrReleased
+	case !s.local.IsZero():
+		err = s.d.mem.Free(s.local)
 	}
-	return s.d.mem.Free(s.local)
+	return s.d.opError("release sub-devices", err)
 }
 
 // SetStallGroup chooses the sub-devices whose programs later transfers, waits and events of the

@@ -217,6 +217,24 @@ func TestCompileNoCompiler(t *testing.T) {
 	fails("riscv64-elf-gcc is there without riscv64-elf-g++")
 }
 
+func TestCompileNoArithmetic(t *testing.T) {
+	NeedCompiler(t)
+	prefix := filepath.Join(t.TempDir(), "without-")
+	writeFile(t, prefix+"g++", "#!/bin/sh\n")
+	writeFile(t, prefix+"gcc", `#!/bin/sh
+case "$*" in *-lgcc*) exec riscv64-unknown-elf-ld -melf32lriscv -lgcc ;; esac
+exec riscv64-unknown-elf-gcc "$@"
+`)
+	src := Source{Path: "mine.c", Arch: chip.Wormhole, Compiler: prefix, Text: `#include "reprise/kernel.h"
+void kernel_main(void) { *(double*)rp_arg(0) *= 3; }`}
+	_, err := Compile(t.Context(), src)
+	if !errors.Is(err, ErrNoArithmetic) || !strings.Contains(err.Error(), "undefined reference to `__muldf3': install") {
+		t.Error(err)
+	}
+	src.Text = strings.Replace(src.Text, "double", "uint64_t", 1)
+	mustCompile(t, src)
+}
+
 func TestCompileRefuses(t *testing.T) {
 	tests := []struct {
 		src  Source

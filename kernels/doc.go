@@ -27,6 +27,11 @@
 // processor's local RAM, a few KiB that it shares with the stack. [Load] and Compile refuse what
 // would break these rules, and say what to change.
 //
+// Kernels may use float, double and 64-bit integers. The cores have no such units, so the compiler
+// calls routines of its library, libgcc, of which only those are linked: 1 to 2 KiB for each
+// operation of double, with IEEE 754's bits. The error wraps [ErrNoArithmetic] if the compiler has
+// no libgcc for the cores.
+//
 // [LoadMetal] reads kernels that tt-metal built; they run on tt-metal's base firmware, which
 // package kernels/metal finds.
 package kernels

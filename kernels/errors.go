@@ -61,6 +61,10 @@ func (e *RelocationError) Is(target error) bool { return target == ErrRelocation
 // tried and which package to install.
 var ErrNoCompiler = riscv.ErrNotFound
 
+// ErrNoArithmetic is [Compile]'s for a kernel with floating-point numbers or 64-bit division and a
+// compiler without libgcc for the cores. The wrapping error says what the kernel calls.
+var ErrNoArithmetic = riscv.ErrNoArithmetic
+
 // A CompileError is [Compile]'s for a source that the compiler or the linker refuses.
 type CompileError struct {
 	Path   string

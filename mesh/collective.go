@@ -16,7 +16,7 @@ import (
 // Combine is how a collective combines the values of two chips.
 type Combine uint8
 
-// Ways to combine values. Sums of int32 wrap around. Sums of float32 and bfloat16 are rounded to
+// Ways to combine values. Sums of integers wrap around. Sums of float32 and bfloat16 are rounded to
 // nearest, ties to even, with subnormals; a NaN operand gives the NaN 0x7FC00000 (0x7FC0), and in a
 // maximum -0 is less than 0. The Tensix engines sum tiles and flush subnormals to zero: the matrix
 // unit bfloat16, with a 32-bit Dst and one rounding for each addition; the vector unit float32.
@@ -29,6 +29,8 @@ const (
 	MaxFloat32
 	SumBFloat16
 	MaxBFloat16
+	SumInt16
+	SumInt8
 	SumTilesBFloat16 // a page is a tile, or less
 	SumTilesFloat32
 )
@@ -51,7 +53,7 @@ var ErrNoLinks = errors.New("the chips are not linked")
 // Links makes collectives: programs that move data between the chips of a mesh over their Ethernet
 // links. The chips form a line of linked neighbours ([Links.Line]), and a ring if its ends are
 // linked too. A collective works in place on a replicated buffer, interleaved in DRAM, with a page
-// size that is a multiple of 4 up to 4096 bytes; for sums of tiles, up to a tile.
+// size up to 4096 bytes; for sums of tiles, up to a tile.
 //
 // Submit collectives that use the same link to one queue, and run them on all chips of the mesh: a
 // chip that waits for a missing one ends in a *HangError.
@@ -205,9 +207,8 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	if one == nil {
 		return &Executable{m: l.m, name: name, xs: make([]*reprise.Executable, len(l.m.chips))}, nil
 	}
-	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage ||
-		page%4 != 0 {
-		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size that is a multiple of 4 up to %d B",
+	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage {
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size up to %d B",
 			name, b.name, ErrTensor, maxExchangePage)
 	}
 	place := make([]int, len(l.line))

@@ -99,7 +99,7 @@ func (t *Timeline) EngineSpans() []EngineSpan {
 	defer t.mu.Unlock()
 	out := slices.Clone(t.engines)
 	slices.SortStableFunc(out, func(a, b EngineSpan) int {
-		return cmp.Or(cmp.Compare(a.Worker.Y, b.Worker.Y), cmp.Compare(a.Worker.X, b.Worker.X), cmp.Compare(a.Thread, b.Thread))
+		return cmp.Or(a.Worker.Compare(b.Worker), cmp.Compare(a.Thread, b.Thread))
 	})
 	return out
 }

@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -24,18 +24,9 @@ func onAll(t *testing.T, run func(*devtest.Bench)) {
 	}
 }
 
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
-	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
-}
+var noDiff = expect.NoDiff
 
-// noDiff is equal for slices, maps and structs.
-func noDiff(t testing.TB, got, want any, what string, args ...any) {
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
+	expect.Equal(t, got, want, what, args...)
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"io"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -43,30 +44,30 @@ func writeCalls(w *promtext.Writer, calls []callSeries) {
 		bounds[i] = b.Seconds()
 	}
 	w.Family("reprise_call_duration_seconds", promtext.Histogram, "How long calls took on the host.")
-	for i := range calls {
-		s := &calls[i]
+	for _, s := range calls {
 		w.Histogram(bounds[:], s.buckets[:], s.took.Seconds(), "device", s.device, "call", s.kind.String())
 	}
 	w.Family("reprise_call_errors_total", promtext.Counter, "Calls that failed.")
-	for i := range calls {
-		s := &calls[i]
+	for _, s := range calls {
 		for why, n := range s.failed {
 			w.Uint(n, "device", s.device, "call", s.kind.String(), "reason", failureNames[why])
 		}
 	}
 	w.Family("reprise_call_bytes_total", promtext.Counter,
 		"Bytes that calls moved, allocated or released; of loads and captures those of the device's memory, of replays those sent to the queue.")
-	for i := range calls {
-		if s := &calls[i]; hasBytes(s.kind) {
+	for _, s := range calls {
+		if !slices.Contains(withoutBytes[:], s.kind) {
 			w.Uint(s.bytes, "device", s.device, "call", s.kind.String())
 		}
 	}
 	w.Family("reprise_calls_in_flight", promtext.Gauge, "Calls that have begun and not ended.")
-	for i := range calls {
-		s := &calls[i]
+	for _, s := range calls {
 		w.Uint(s.begun-s.ended, "device", s.device, "call", s.kind.String())
 	}
 }
+
+var withoutBytes = [...]reprise.CallKind{reprise.CallRun, reprise.CallRecord, reprise.CallWaitEvent, reprise.CallEventWait,
+	reprise.CallQueueWait, reprise.CallReleaseExecutable, reprise.CallReleaseTrace}
 
 func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 	type series struct {
@@ -85,11 +86,10 @@ func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 			for _, dev := range d.open {
 				st := dev.Memory(k)
 				banks := uint64(st.Banks)
-				most := max(s.values[3], st.LargestHole*banks)
 				for i, v := range [...]uint64{st.Allocated * banks, st.Total * banks, st.Peak * banks, 0, uint64(st.Extents)} {
 					s.values[i] += v
 				}
-				s.values[3] = most
+				s.values[3] = max(s.values[3], st.LargestHole*banks)
 			}
 			all = append(all, s)
 		}
@@ -106,13 +106,4 @@ func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 			w.Uint(all[k].values[i], "device", all[k].device, "kind", all[k].kind)
 		}
 	}
-}
-
-func hasBytes(k reprise.CallKind) bool {
-	switch k {
-	case reprise.CallRun, reprise.CallRecord, reprise.CallWaitEvent, reprise.CallEventWait, reprise.CallQueueWait,
-		reprise.CallReleaseExecutable, reprise.CallReleaseTrace:
-		return false
-	}
-	return true
 }

@@ -118,20 +118,16 @@ func (t *Timeline) compareClocks() error {
 	for id := 1; id < t.dev.Queues(); id++ {
 		low, high := int64(-1)<<62, int64(1)<<62
 		for range rounds {
-			before, err := first.Clock()
-			if err != nil {
-				return err
+			var cycles [3]uint64
+			for i, q := range []*reprise.Queue{first, t.dev.Queue(id), first} {
+				c, err := q.Clock()
+				if err != nil {
+					return err
+				}
+				cycles[i] = c.Cycles
 			}
-			other, err := t.dev.Queue(id).Clock()
-			if err != nil {
-				return err
-			}
-			after, err := first.Clock()
-			if err != nil {
-				return err
-			}
-			low = max(low, int64(other.Cycles-after.Cycles))
-			high = min(high, int64(other.Cycles-before.Cycles))
+			low = max(low, int64(cycles[1]-cycles[2]))
+			high = min(high, int64(cycles[1]-cycles[0]))
 		}
 		if low > 0 || high < 0 {
 			t.shift[id] = low + (high-low)/2
@@ -203,7 +199,9 @@ func (o timelineObserver) End(ctx context.Context, c *reprise.Call) {
 				event: e, from: c.Start.Sub(t.began),
 			})
 		}
-		t.settleLocked()
+		for t.settled < len(t.stamps) && t.stamps[t.settled].take(t.shift) {
+			t.settled++
+		}
 		t.mu.Unlock()
 	}
 }
@@ -219,12 +217,6 @@ func (t *Timeline) dropLocked() bool {
 }
 
 func (t *Timeline) noteLocked(err error) { t.err = cmp.Or(t.err, err) }
-
-func (t *Timeline) settleLocked() {
-	for t.settled < len(t.stamps) && t.stamps[t.settled].take(t.shift) {
-		t.settled++
-	}
-}
 
 func (s *stamp) take(shift []int64) bool {
 	if s.event == nil {

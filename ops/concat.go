@@ -117,17 +117,8 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 }
 
 func wholePages(out *Tensor, in []*Tensor, dim int) bool {
-	g, unit := out.geometry, 1
-	switch {
-	case dim == 3:
-		unit = g.pageWidth
-	case dim == 2 && g.spec.Layout == Tile:
-		unit = tileSize
-	}
 	for i, t := range in {
-		o := t.geometry
-		if o.spec.Layout != g.spec.Layout || o.pageBytes != g.pageBytes || o.pageWidth != g.pageWidth ||
-			i+1 < len(in) && o.dims[dim]%unit != 0 {
+		if !t.equalPages(out.geometry) || i+1 < len(in) && t.dims[dim]%out.units()[dim] != 0 {
 			return false
 		}
 	}

@@ -83,6 +83,19 @@ func (s Spec) geometry() (*geometry, error) {
 	return g, nil
 }
 
+// equalPages reports whether pages of both tensors have the same form.
+func (g *geometry) equalPages(o *geometry) bool {
+	return g.spec.Layout == o.spec.Layout && g.pageBytes == o.pageBytes && g.pageWidth == o.pageWidth
+}
+
+// units returns the elements of a page along each dimension.
+func (g *geometry) units() [4]int {
+	if g.spec.Layout == Tile {
+		return [4]int{1, 1, tileSize, tileSize}
+	}
+	return [4]int{1, 1, 1, g.pageWidth}
+}
+
 func (g *geometry) config(name string) reprise.BufferConfig {
 	c := reprise.BufferConfig{Kind: g.spec.Memory.Kind, PageSize: g.pageBytes, Name: name, Sharding: g.sharding}
 	if g.sharding == nil {

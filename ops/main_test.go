@@ -33,6 +33,14 @@ var cards = map[string]func() kmd.Target{
 }
 
 // equal fails a test unless two values are equal; what is a format and its arguments.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		devtest.Must(t, err)
+		return v
+	}
+}
+
 func equal(t testing.TB, want, got any, what ...any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {

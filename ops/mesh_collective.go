@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -10,26 +11,40 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers,
-// which wrap around, or Float32 or BFloat16, which are rounded after each addition in the order of
-// mesh.Links. The result is interleaved in DRAM; its page size is a multiple of 4 up to 4096 bytes.
+// AllReduce sums a tensor's parts and leaves the sum on every chip. Integers wrap around, as
+// [Device.Add] has them. Float32 and BFloat16 are rounded after each addition in the order of
+// mesh.Links. BFloat8B has no sum: the error wraps [ErrDataType]. The result is interleaved in
+// DRAM; its pages have up to 4096 bytes.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
-	if err := t.check(m); err != nil {
-		return nil, &opError{name, err}
-	}
-	s := t.result()
-	sum, err := sumOf(s)
-	if err != nil {
-		return nil, &opError{name, err}
-	}
-	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error {
+	return m.collective(ctx, name, t, opts, func() (Spec, fillMesh, error) {
+		s := t.result()
+		sum, err := sumOf(s)
+		return s, func(ctx context.Context, out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllReduceAsyncDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.ToMemoryConfig(ctx, t.parts[i], s.Memory, Into(out.parts[i]))
 				return err
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, sum) })
-		})
+		}, err
+	})
+}
+
+type fillMesh func(ctx context.Context, out *MeshTensor) error
+
+// collective runs a function that fills the result, of a spec that plan returns.
+func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, opts []OpOption,
+	plan func() (Spec, fillMesh, error)) (*MeshTensor, error) {
+	err := t.check(m)
+	var s Spec
+	var fill fillMesh
+	if err == nil {
+		s, fill, err = plan()
+	}
+	if err != nil {
+		return nil, &opError{name, err}
+	}
+	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
+		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error { return fill(ctx, out) })
 	})
 }
 
@@ -42,6 +57,10 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	switch {
 	case s.DType == UInt32 || s.DType == Int32:
 		return mesh.SumInt32, nil
+	case s.DType == UInt16:
+		return mesh.SumInt16, nil
+	case s.DType == UInt8:
+		return mesh.SumInt8, nil
 	case s.DType == BFloat16 && tiles:
 		return mesh.SumTilesBFloat16, nil
 	case s.DType == Float32 && tiles:
@@ -51,58 +70,119 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	case s.DType == Float32:
 		return mesh.SumFloat32, nil
 	}
-	return mesh.Replace, typeError("%v: links add 32-bit integers, float32 and bfloat16", s.DType)
+	return mesh.Replace, typeError("%v: links add integers, Float32 and BFloat16", s.DType)
 }
 
-// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum along
-// the first dimension, of whole pages, on chip i of mesh.Links.Line.
+// slicing is how slices of a tensor along a dimension, one for each chip, lie in the tensor that
+// links exchange. There each slice has pages of its own, one slice after the other.
+type slicing struct {
+	whole, slice *geometry
+
+	stage  Spec // the exchanged tensor
+	dim    int  // of its four dimensions: that along which slices follow one another
+	direct bool // it is the whole tensor
+	// rows has the whole tensor's elements, row by row, in pages that each lie in one slice. It is
+	// nil if the whole tensor's pages do.
+	rows *Spec
+	// grid is the number of pages of the whole tensor before the dimension, of slices, and of pages
+	// of a slice along the dimension and after it.
+	grid [4]int
+}
+
+// slicing cuts a tensor into slices, or takes its parts as slices to gather.
+func (m *Mesh) slicing(t *MeshTensor, gather bool, opts []OpOption) (*slicing, error) {
+	whole, slice, n := t.Spec(), t.result(), len(m.chips)
+	if slice.DType == BFloat8B {
+		return nil, typeError("%v: its tiles are operands of products on each chip", BFloat8B)
+	}
+	dim := 0
+	if o := optionsOf(opts); o.dim != nil {
+		dim = *o.dim
+	}
+	along, err := dimension(dim, slice.Shape)
+	if err != nil {
+		return nil, err
+	}
+	if gather {
+		whole = t.result()
+		whole.Shape[along] *= n
+	} else if slice.Shape[along] /= n; slice.Shape[along]*n != whole.Shape[along] {
+		return nil, shapeError("%v over %d chips: the slices along dimension %d must be equal", whole.Shape, n, along)
+	}
+	s := &slicing{dim: 4 - len(slice.Shape) + along, stage: slice.clone()}
+	if s.whole, err = whole.geometry(); err != nil {
+		return nil, err
+	}
+	if s.slice, err = slice.geometry(); err != nil {
+		return nil, err
+	}
+	dims := s.slice.dims
+	s.stage.Shape = dims[:]
+	if !s.whole.equalPages(s.slice) || dims[s.dim]%s.whole.units()[s.dim] != 0 {
+		s.stage.Layout = RowMajor
+		rows := s.stage.clone()
+		if s.rows = &rows; s.dim == 3 {
+			rows.Shape[2] *= n
+		} else {
+			rows.Shape[s.dim] *= n
+		}
+	}
+	g, err := s.stage.geometry()
+	if err != nil {
+		return nil, err
+	}
+	s.grid = [4]int{1, n, 1, 1}
+	for i, pages := range [4]int{g.dims[0], g.dims[1], g.high, g.wide} {
+		k := 0
+		if i >= s.dim {
+			k = 2 + min(i-s.dim, 1)
+		}
+		s.grid[k] *= pages
+	}
+	if s.direct = s.rows == nil && s.grid[0] == 1; s.direct {
+		s.stage.Shape = whole.Shape
+		return s, nil
+	}
+	s.dim = 0
+	s.stage.Shape[0] *= n
+	return s, nil
+}
+
+// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum on
+// chip i of mesh.Links.Line: along the first dimension, or that of [WithDim]. Slices that share
+// pages of the tensor are exchanged row by row.
 func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
-	if err := t.check(m); err != nil {
-		return nil, &opError{name, err}
-	}
-	whole, s := t.result(), t.result()
-	sum, err := sumOf(s)
-	if err != nil {
-		return nil, &opError{name, err}
-	}
-	n := len(m.chips)
-	all, err := whole.geometry()
-	if err != nil {
-		return nil, &opError{name, err}
-	}
-	s.Shape[0] /= n
-	if g, err := s.geometry(); err != nil || s.Shape[0]*n != whole.Shape[0] || g.pages*n != all.pages || len(s.Shape) == 1 {
-		return nil, &opError{name, shapeError("%v over %d chips: the slices must be equal, and each must have pages of its own",
-			whole.Shape, n)}
-	}
-	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) (err error) {
+	return m.collective(ctx, name, t, opts, func() (Spec, fillMesh, error) {
+		s, err := m.slicing(t, false, opts)
+		if err != nil {
+			return Spec{}, nil, err
+		}
+		sum, err := sumOf(s.stage)
+		return s.slice.spec, func(ctx context.Context, out *MeshTensor) error {
 			// Links sum in place and leave other chips' slices undefined.
-			sums := out.sums
-			if sums == nil {
-				if sums, err = m.create(ctx, whole); err != nil {
-					return err
-				}
-				if optionsOf(opts).mesh != nil { // it may come again, in a capture
-					out.sums = sums
-				} else {
-					defer func() { err = errors.Join(err, m.Deallocate(ctx, sums)) }()
-				}
-			}
-			err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, func(i int, d *Device) error {
-				_, err := d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i]))
+			stage, rows, err := m.staging(ctx, out, s)
+			if err != nil {
 				return err
+			}
+			err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", stage, func(i int, d *Device) (err error) {
+				from := t.parts[i]
+				if rows != nil {
+					if from, err = d.Reshape(ctx, from, s.rows.Shape, Into(rows.parts[i])); err != nil {
+						return err
+					}
+				}
+				return d.regroup(ctx, stage.parts[i], from, s.grid, true)
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) })
 			for i, place := range m.places() {
-				begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
-				begin[0], end[0] = place*s.Shape[0], (place+1)*s.Shape[0]
 				if err == nil {
-					_, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i]))
+					a := whole(s.slice.dims)
+					a.axes[s.dim].begin = place * s.slice.dims[s.dim]
+					err = m.chips[i].rearrangeInto(ctx, "slice", "Slice", out.parts[i], stage.parts[i], a)
 				}
 			}
 			return err
-		})
+		}, err
 	})
 }
 
@@ -114,30 +194,90 @@ func (m *Mesh) places() []int {
 	return out
 }
 
-// AllGather concatenates the parts of all chips along the first dimension, in the order of
-// mesh.Links.Line, on every chip. The result is as for [Mesh.AllReduce]; each part has whole pages.
+// AllGather concatenates the parts of all chips along the first dimension, or that of [WithDim], in
+// the order of mesh.Links.Line, on every chip. It takes all data types but BFloat8B. The result is
+// as for [Mesh.AllReduce]. Parts that would share pages of it are exchanged row by row.
 func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
-	if err := t.check(m); err != nil {
-		return nil, &opError{name, err}
-	}
-	s := t.result()
-	s.Shape[0] *= len(m.chips)
-	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].pages || len(s.Shape) == 1 {
-		return nil, &opError{name, shapeError("%v in %v: each part must have pages of its own in the result",
-			t.parts[0].spec.Shape, s.Shape)}
-	}
-	times := slices.Repeat([]int{1}, len(s.Shape))
-	times[0] = len(m.chips)
-	// Every chip fills all places with its own part; the collective replaces the others.
-	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
-		return m.into(ctx, name, t, s, opts, func(out *MeshTensor) error {
-			return m.exchange(ctx, name, "AllGatherDeviceOperation", out, func(i int, d *Device) error {
-				_, err := d.Repeat(ctx, t.parts[i], times, Into(out.parts[i]))
-				return err
+	return m.collective(ctx, name, t, opts, func() (Spec, fillMesh, error) {
+		s, err := m.slicing(t, true, opts)
+		if err != nil {
+			return Spec{}, nil, err
+		}
+		return s.whole.spec, func(ctx context.Context, out *MeshTensor) (err error) {
+			stage, rows := out, (*MeshTensor)(nil)
+			if !s.direct {
+				if stage, rows, err = m.staging(ctx, out, s); err != nil {
+					return err
+				}
+			}
+			places := m.places()
+			err = m.exchange(ctx, name, "AllGatherDeviceOperation", stage, func(i int, d *Device) error {
+				a := whole(s.slice.dims)
+				a.axes[s.dim].before = places[i] * s.slice.dims[s.dim]
+				return d.rearrangeInto(ctx, "pad", "Pad", stage.parts[i], t.parts[i], a)
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
-		})
+			for i, d := range m.chips {
+				to := cmp.Or(rows, out)
+				if err == nil {
+					err = d.regroup(ctx, to.parts[i], stage.parts[i], s.grid, false)
+				}
+				if err == nil && to != out {
+					_, err = d.Reshape(ctx, to.parts[i], s.whole.spec.Shape, Into(out.parts[i]))
+				}
+			}
+			return err
+		}, nil
 	})
+}
+
+// staging returns the exchanged tensor and the tensor of rows, if there is one. Later exchanges
+// with the same result use them again.
+func (m *Mesh) staging(ctx context.Context, out *MeshTensor, s *slicing) (stage, rows *MeshTensor, err error) {
+	if out.staging == nil {
+		out.staging = map[kind]*MeshTensor{}
+	}
+	of := func(s *Spec) *MeshTensor {
+		t := out.staging[s.kind()]
+		if t == nil && err == nil {
+			if t, err = m.create(ctx, *s); err == nil {
+				out.staging[s.kind()] = t
+			}
+		}
+		return t
+	}
+	if stage = of(&s.stage); s.rows != nil {
+		rows = of(s.rows)
+	}
+	return stage, rows, err
+}
+
+func (d *Device) rearrangeInto(ctx context.Context, name, class string, out, a *Tensor, m arrangement) error {
+	_, err := d.do(ctx, "ttnn::"+name, argList{a}, func(c *call) (*Tensor, error) {
+		return c.arrange(name, class, argList{a, out.spec.Memory}, out.spec, m, a)
+	}, Into(out))
+	return err
+}
+
+// regroup copies the pages of a grid (see slicing.grid) with its slices one after the other to a
+// tensor with the pages before the dimension first, or back.
+func (d *Device) regroup(ctx context.Context, out, a *Tensor, g [4]int, back bool) error {
+	if out == a {
+		return nil // the order is the same
+	}
+	row := g[2] * g[3]
+	p := pageMap{pages: g, distance: [4]int{row, g[0] * row, g[3], 1}}
+	if back {
+		p.pages[0], p.pages[1] = g[1], g[0]
+		p.distance[1] = g[1] * row
+	}
+	p.axes, p.size = whole(p.pages).axes, p.pages
+	_, err := d.do(ctx, "ttnn::to_memory_config", argList{a, out.spec.Memory}, func(c *call) (*Tensor, error) {
+		return c.deviceOp("copy", "CopyDeviceOperation", argList{a, out.spec.Memory}, out.spec, func(*Tensor) error {
+			return c.run(c.pages(&p, out, a))
+		})
+	}, Into(out))
+	return err
 }
 
 func (t *MeshTensor) result() Spec {
@@ -168,7 +308,7 @@ func (m *Mesh) into(ctx context.Context, name string, t *MeshTensor, s Spec, opt
 	if err != nil {
 		return nil, err
 	}
-	if err = f(out); err == nil {
+	if err = errors.Join(f(out), m.freeStaging(ctx, out)); err == nil {
 		return out, nil
 	}
 	if free := m.Deallocate(ctx, out); free != nil {

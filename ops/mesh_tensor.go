@@ -13,7 +13,8 @@ type MeshTensor struct {
 	m     *Mesh
 	buf   *mesh.Buffer // nil if it is only planned
 	parts []*Tensor
-	sums  *MeshTensor // of a result of ReduceScatter that it was given
+
+	staging map[kind]*MeshTensor // of collectives with this result
 }
 
 // Spec returns the Spec of each chip's part.
@@ -126,11 +127,18 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 		}
 	}
 	m.mu.Unlock()
-	if t.sums != nil {
-		errs = append(errs, m.Deallocate(ctx, t.sums))
-	}
+	errs = append(errs, m.freeStaging(ctx, t))
 	for i, d := range m.chips {
 		errs = append(errs, d.Deallocate(t.parts[i]))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Mesh) freeStaging(ctx context.Context, t *MeshTensor) error {
+	var errs []error
+	for k, s := range t.staging {
+		errs = append(errs, m.Deallocate(ctx, s))
+		delete(t.staging, k)
 	}
 	return errors.Join(errs...)
 }

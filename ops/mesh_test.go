@@ -5,12 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -85,51 +84,117 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	}
 }
 
+// In a ring, along a line, and on a chip without a PCI interface.
 func TestCollectives(t *testing.T) {
-	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, 1, 1, 32, 40)
-	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, 3, 5)
-	collectives(t, sim.P300(), mesh.Shape{2}, ops.RowMajor, ops.Float32, 2, 4, 6)
-}
-
-func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Layout, dt ops.DataType, tensor ...int) {
-	t.Run(fmt.Sprintf("%v on %v", dt, shape), func(t *testing.T) {
-		b := openMesh(t, machine, shape)
-		n := b.Size()
-		x := b.spread(l, dt, tensor...)
-		sum, err := b.AllReduce(b.ctx, x)
-		b.must(err)
-		b.all(sum, func(i int) float32 { return float32(n*(i%50) + n*(n-1)/2) })
-		whole, err := b.AllGather(b.ctx, x)
-		b.must(err)
-		elements := 1
-		for _, d := range tensor {
-			elements *= d
+	for k, c := range []struct {
+		machine func(...sim.Option) *sim.Machine
+		shape   mesh.Shape
+	}{{sim.QuietBox, mesh.Shape{2, 2}}, {sim.P300, mesh.Shape{2}}, {sim.N300, mesh.Shape{1, 2}}, {sim.T3000, mesh.Shape{2, 2}}} {
+		if k == effort.Of(3, 4, 4) {
+			continue
 		}
-		line := []int{0, 1, 3, 2}[:n] // a mesh of 2 by 2 is gone through in a loop
-		b.all(whole, func(i int) float32 { return float32(line[i/elements] + i%elements%50) })
-		lots := slices.Clone(tensor)
-		lots[0] *= n
-		y := b.spread(l, dt, lots...)
-		slice, err := b.ReduceScatter(b.ctx, y)
-		b.must(err)
-		hs, err := b.Mesh.ToHost(b.ctx, slice)
-		b.must(err)
-		for place, chip := range line {
-			for i, v := range ops.Values[float32](hs[chip]) {
-				if want := float32(n*((place*elements+i)%50) + n*(n-1)/2); v != want {
-					t.Fatalf("chip %d, which is at place %d: element %d of %v is %v, want %v", chip, place, i, hs[chip].Shape, v, want)
+		m := c.machine()
+		t.Run(m.String(), func(t *testing.T) {
+			b := openMesh(t, m, c.shape)
+			n := b.Size()
+			for i, x := range []ops.Spec{
+				{DType: ops.BFloat16, Layout: ops.Tile, Shape: []int{4, 32 * n, 32 * n}}, {DType: ops.Float32, Layout: ops.Tile, Shape: []int{4, 20, 12 * n}},
+				{DType: ops.UInt16, Layout: ops.Tile, Shape: []int{4, 32 * n, 20}}, {DType: ops.UInt8, Layout: ops.Tile, Shape: []int{4, 8}},
+				{DType: ops.UInt8, Shape: []int{4, 4, 12}}, {DType: ops.UInt16, Shape: []int{4, 20}}, {DType: ops.BFloat16, Shape: []int{4, 4, 4, 4}},
+				{DType: ops.Int32, Shape: []int{12}},
+			} {
+				for dim := range x.Shape {
+					if effort.Of((i+dim)%5 == k, true, true) {
+						b.along(x, dim)
+					}
 				}
 			}
+			b.must(b.mesh.InStep(allocator.L1))
+			b.must(b.mesh.InStep(allocator.DRAM))
+			for i := range m.Spec().Chips {
+				if c := m.Chip(i); c != nil && c.Fault() != nil {
+					t.Errorf("chip %d: %v", i, c.Fault())
+				}
+			}
+		})
+	}
+}
+
+// along compares collectives along a dimension with loops over the elements before it, in it and
+// after it.
+func (b *meshBench) along(s ops.Spec, dim int) {
+	line := []int{0, 1, 3, 2}[:b.Size()] // a mesh of 2 by 2 is gone through in a loop
+	n, before, in, after, modulo := len(line), 1, s.Shape[dim], 1, 1<<30
+	for i, d := range s.Shape {
+		switch {
+		case i < dim:
+			before *= d
+		case i > dim:
+			after *= d
 		}
-		for _, x := range []*ops.MeshTensor{x, sum, whole, y, slice} {
-			b.must(b.Mesh.Deallocate(b.ctx, x))
+	}
+	scale := 1
+	if s.DType == ops.UInt8 {
+		scale, modulo = 4, 1<<8
+	}
+	hosts, parts, sum := make([]*ops.Host, n), make([][]float32, n), make([]float32, before*in*after)
+	for place, chip := range line {
+		for j := range sum {
+			v := (j*7 + place*13) % 60 * scale
+			parts[place] = append(parts[place], float32(v))
+			sum[j] = float32((int(sum[j]) + v) % modulo)
 		}
-		b.must(b.mesh.InStep(allocator.L1))
-		b.must(b.mesh.InStep(allocator.DRAM))
-		if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
-			t.Errorf("of a tensor that was deallocated: %v", err)
+		hosts[chip] = value(ops.NewHost(s.Shape, s.DType, parts[place]))(b)
+	}
+	x := value(b.Mesh.ToDevice(b.ctx, hosts, s.Layout, l1))(b)
+	made := []*ops.MeshTensor{x, value(b.AllReduce(b.ctx, x))(b)}
+	var opts []ops.OpOption // the first dimension is the default
+	if dim > 0 {
+		opts = append(opts, ops.WithDim(dim-len(s.Shape)))
+	}
+	made = append(made, value(b.AllGather(b.ctx, x, opts...))(b), value(b.ReduceScatter(b.ctx, x, opts...))(b))
+	for place, chip := range line {
+		var all, slice []float32
+		for i := range before {
+			for _, p := range parts {
+				all = append(all, p[i*in*after:][:in*after]...)
+			}
+			slice = append(slice, sum[(i*in+place*in/n)*after:][:in/n*after]...)
 		}
-	})
+		for k, want := range [][]float32{sum, all, slice} {
+			got := value(b.Mesh.ToHost(b.ctx, made[1+k]))(b)[chip]
+			equal(b, want, ops.Values[float32](got), "%v along %d, chip %d: result %d", s, dim, chip, k)
+		}
+	}
+	for _, x := range made {
+		b.must(b.Mesh.Deallocate(b.ctx, x))
+	}
+	if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
+		b.Errorf("of a tensor that was deallocated: %v", err)
+	}
+}
+
+// Sums over two chips have the bits of Add.
+func TestCollectiveSums(t *testing.T) {
+	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	for dt := ops.UInt8; dt <= ops.Float32; dt++ {
+		var hs [2]*ops.Host
+		for i := range hs {
+			hs[i] = &ops.Host{Shape: []int{3, 300}, DType: dt}
+			for k := range 900 * dt.Size() {
+				hs[i].Data = append(hs[i].Data, byte((k+7*i)*k>>3))
+			}
+			hs[i].Data[0], hs[i].Data[3] = 1, 0 // the first float is subnormal
+		}
+		for _, l := range []ops.Layout{ops.RowMajor, ops.Tile} {
+			sum := value(b.AllReduce(b.ctx, value(b.Mesh.ToDevice(b.ctx, hs[:], l, dram))(b)))(b)
+			x, y := value(b.Chip(0).ToDevice(b.ctx, hs[0], l, dram))(b), value(b.Chip(0).ToDevice(b.ctx, hs[1], l, dram))(b)
+			want := value(b.Chip(0).ToHost(b.ctx, value(b.Chip(0).Add(b.ctx, y, x))(b)))(b)
+			for _, got := range value(b.Mesh.ToHost(b.ctx, sum))(b) {
+				equal(t, want.Data, got.Data, "%v %v", dt, l)
+			}
+		}
+	}
 }
 
 // A trace of a mesh has operations of its chips and collectives: the snippet "Multi-Chip Traces" of
@@ -198,15 +263,17 @@ func TestMeshCapture(t *testing.T) {
 
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
-	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)
+	blocks := b.spread(ops.Tile, ops.BFloat8B, 32, 32)
 	half, other := b.spread(ops.Tile, ops.Float32, 16, 32), openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	of := func(_ *ops.MeshTensor, err error) error { return err }
 	for name, c := range map[string]refusal{
-		"a sum of bytes":            {of(b.AllReduce(b.ctx, bytes)), ops.ErrDataType},
+		"a sum of blocks":           {of(b.AllReduce(b.ctx, blocks)), ops.ErrDataType},
 		"nil":                       {of(b.AllReduce(b.ctx, nil)), ops.ErrShape},
-		"a scattered sum of bytes":  {of(b.ReduceScatter(b.ctx, bytes)), ops.ErrDataType},
+		"a scattered sum of blocks": {of(b.ReduceScatter(b.ctx, blocks)), ops.ErrDataType},
+		"gathered blocks":           {of(b.AllGather(b.ctx, blocks)), ops.ErrDataType},
 		"three rows for two chips":  {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Int32, 3, 4))), ops.ErrShape},
-		"parts that share a tile":   {of(b.AllGather(b.ctx, half)), ops.ErrShape},
+		"a third dimension":         {of(b.AllGather(b.ctx, half, ops.WithDim(2))), ops.ErrShape},
+		"a dimension before all":    {of(b.ReduceScatter(b.ctx, half, ops.WithDim(-3))), ops.ErrShape},
 		"pages too large":           {of(b.AllReduce(b.ctx, b.spread(ops.RowMajor, ops.Float32, 1, 1025))), mesh.ErrTensor},
 		"slices of pages too large": {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Float32, 2, 1025))), mesh.ErrTensor},
 		"a tensor of another mesh":  {of(other.AllReduce(b.ctx, half)), ops.ErrWrongDevice},

@@ -77,7 +77,7 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 			m.axes[4-rank+i] = axis{from: 4 - rank + i, begin: begin[i], step: step, taken: s.Shape[i]}
 		}
 		c.place(&s, a)
-		return c.deviceOp("slice", "SliceDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+		return c.arrange("slice", "Slice", args, s, m, a)
 	}, opts...)
 }
 
@@ -109,9 +109,7 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 		}
 		s.Layout = r.to
 		c.place(&s, a)
-		return c.deviceOp(name, class+"DeviceOperation", argList{a, s.Memory}, s, func(out *Tensor) error {
-			return c.rearrange(whole(a.dims), out, a)
-		})
+		return c.arrange(name, class, argList{a, s.Memory}, s, whole(a.dims), a)
 	}, opts...)
 }
 
@@ -138,7 +136,7 @@ func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value flo
 			return nil, err
 		}
 		c.place(&s, a)
-		return c.deviceOp("pad", "PadDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+		return c.arrange("pad", "Pad", args, s, m, a)
 	}, opts...)
 }
 

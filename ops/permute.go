@@ -29,7 +29,7 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 		order[i] = i
 	}
 	order[x], order[y] = y, x
-	return c.permute("transpose", "TransposeDeviceOperation", a, order, dim0, dim1)
+	return c.permute("transpose", "Transpose", a, order, dim0, dim1)
 }
 
 // Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each
@@ -46,7 +46,7 @@ func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpO
 		if len(order) != len(a.spec.Shape) || !isOrder(order) {
 			return nil, shapeError("dimensions %v of %v: want each dimension once", dims, a.spec.Shape)
 		}
-		return c.permute("permute", "PermuteDeviceOperation", a, order, dims)
+		return c.permute("permute", "Permute", a, order, dims)
 	}, opts...)
 }
 
@@ -73,16 +73,15 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 	}
 	c.place(&s, a)
 	args := append(append(argList{a}, more...), s.Memory)
-	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		return c.rearrange(permuted(a.dims, order4(order)), out, a)
-	})
+	return c.arrange(name, class, args, s, permuted(a.dims, order4(order)), a)
 }
 
-// WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one;
-// negative ones count from the end.
+// WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one,
+// and [Mesh.AllGather] and [Mesh.ReduceScatter] cut along another than the first one; negative ones
+// count from the end.
 //
-// As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are in DRAM
-// that a trace holds and [Device.ClearProgramCache] releases.
+// As in TT-NN, ArgMax and TopK permute the tensor before, and TopK its result after. Permuted
+// tensors are in DRAM that a trace holds and [Device.ClearProgramCache] releases.
 func WithDim(dim int) OpOption {
 	return func(r *result) { r.dim = &dim; r.given |= catalog.WithDim }
 }
@@ -130,7 +129,7 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 }
 
 func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
-	return c.permute("permute", "PermuteDeviceOperation", a, order, order)
+	return c.permute("permute", "Permute", a, order, order)
 }
 
 // movedBack permutes a result out of scratch memory, to memory like the operand's.

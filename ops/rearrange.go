@@ -43,6 +43,10 @@ const (
 	transposed
 )
 
+func (c *call) arrange(name, class string, args argList, s Spec, m arrangement, a *Tensor) (*Tensor, error) {
+	return c.deviceOp(name, class+"DeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+}
+
 func (c *call) rearrange(m arrangement, out, a *Tensor) error {
 	if p, ok := m.pages(out.geometry, a.geometry); ok {
 		return c.run(c.pages(p, out, a))
@@ -120,13 +124,10 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 		return &pageMap{axes: whole([4]int{1, 1, 1, n}).axes, pages: [4]int{1, 1, 1, n}, size: [4]int{1, 1, 1, n},
 			distance: [4]int{3: 1}}, true
 	}
-	if m.order || out.spec.Layout != from.spec.Layout || out.pageBytes != from.pageBytes || out.pageWidth != from.pageWidth {
+	if m.order || !out.equalPages(from) {
 		return nil, false
 	}
-	unit := [4]int{1, 1, 1, out.pageWidth}
-	if out.spec.Layout == Tile {
-		unit[2] = tileSize
-	}
+	unit := out.units()
 	p := &pageMap{value: m.value}
 	ragged := false
 	for i, x := range m.axes {

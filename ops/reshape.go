@@ -26,9 +26,7 @@ func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...Op
 		}
 		c.place(&s, a)
 		args := argList{a, s.Shape, s.Memory}
-		return c.deviceOp("reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
-			return c.rearrange(arrangement{order: true}, out, a)
-		})
+		return c.arrange("reshape_view", "ReshapeView", args, s, arrangement{order: true}, a)
 	}, opts...)
 }
 

@@ -42,9 +42,7 @@ func TestDevicesRoundTrip(t *testing.T) {
 		if !bytes.Equal(encodeAll(t, got), b) {
 			t.Errorf("%v: the same trace gives other bytes", arch)
 		}
-		if _, err := tracebuf.Decode(bytes.NewReader(b)); !errors.Is(err, tracebuf.ErrSeveralDevices) {
-			t.Errorf("%v: Decode returns %v", arch, err)
-		}
+		fails(t, second(tracebuf.Decode(bytes.NewReader(b))), tracebuf.ErrSeveralDevices, "%v: Decode returns", arch)
 		parts, err := tracebuf.InspectAll(files)
 		must(t, err)
 		var at [][2]int
@@ -108,13 +106,9 @@ func TestDevicesRefused(t *testing.T) {
 	} {
 		c := bytes.Clone(b)
 		change(c)
-		if _, err := tracebuf.DecodeAll(bytes.NewReader(seal(c))); !errors.Is(err, tracebuf.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, second(tracebuf.DecodeAll(bytes.NewReader(seal(c)))), tracebuf.ErrInvalid, "%s", name)
 	}
 	one := encode(t, testFile(t, chip.Blackhole))
 	one[8] = 3
-	if _, err := tracebuf.DecodeAll(bytes.NewReader(seal(one))); !errors.Is(err, tracebuf.ErrInvalid) {
-		t.Errorf("a file of one device as version 3: %v", err)
-	}
+	fails(t, second(tracebuf.DecodeAll(bytes.NewReader(seal(one)))), tracebuf.ErrInvalid, "a file of one device as version 3")
 }

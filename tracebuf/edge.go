@@ -64,20 +64,15 @@ func (t *Target) dispatcher() Dispatcher {
 
 // Recorded returns the number of recordings of a part.
 func (im *Image) Recorded() uint32 {
-	n := uint32(0)
-	for i := range im.Steps {
-		if im.Steps[i].Edge.Kind == EdgeRecord {
-			n++
-		}
-	}
-	return n
+	return uint32(im.count(func(s *Step) bool { return s.Edge.Kind == EdgeRecord }))
 }
 
 // Runs returns the number of steps that run a program.
-func (im *Image) Runs() int {
-	n := 0
+func (im *Image) Runs() int { return im.count(func(s *Step) bool { return s.Program != NoProgram }) }
+
+func (im *Image) count(is func(*Step) bool) (n int) {
 	for i := range im.Steps {
-		if im.Steps[i].Program != NoProgram {
+		if is(&im.Steps[i]) {
 			n++
 		}
 	}

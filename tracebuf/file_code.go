@@ -189,21 +189,17 @@ func (c *coder) size(v *int) {
 	}
 }
 
-func (c *coder) name(s *string) {
-	n := len(*s)
-	if u16(c, &n); c.write {
-		c.b = append(c.b, *s...)
-	} else {
-		*s = string(c.take(uint64(n)))
-	}
-}
+func (c *coder) name(s *string) { sized(c, s, 2) }
 
-func (c *coder) bytes(b *[]byte) {
-	n := len(*b)
-	if u32(c, &n); c.write {
-		c.b = append(c.b, *b...)
+func (c *coder) bytes(b *[]byte) { sized(c, b, 4) }
+
+// sized codes a number of bytes in digits bytes, and then these.
+func sized[T ~string | ~[]byte](c *coder, v *T, digits int) {
+	n := len(*v)
+	if number(c, &n, digits); c.write {
+		c.b = append(c.b, *v...)
 	} else {
-		*b = c.take(uint64(n))
+		*v = T(c.take(uint64(n)))
 	}
 }
 
@@ -314,8 +310,8 @@ func (im *Image) commands(c *coder, l cq.Layout) {
 		return
 	}
 	im.Layout = l
-	if im.PageSize < minPageSize || im.PageSize > maxPageSize || im.PageSize&(im.PageSize-1) != 0 {
-		c.fail("pages of %d bytes, want 1024, 2048 or 4096", im.PageSize)
+	if !isPageSize(im.PageSize) {
+		c.fail(badPageSize, im.PageSize)
 		return
 	}
 	im.Size = len(c.b)

@@ -204,9 +204,7 @@ func TestFileOfVersion1(t *testing.T) {
 	b := encode(t, testFile(t, chip.Blackhole))
 	for _, v := range []uint32{0, tracebuf.FileVersion + 1} {
 		binary.LittleEndian.PutUint32(b[8:], v)
-		if _, err := tracebuf.Decode(bytes.NewReader(seal(b))); !errors.Is(err, tracebuf.ErrVersion) {
-			t.Errorf("version %d: %v", v, err)
-		}
+		fails(t, second(tracebuf.Decode(bytes.NewReader(seal(b)))), tracebuf.ErrVersion, "version %d", v)
 	}
 }
 
@@ -238,9 +236,7 @@ func TestFileDamage(t *testing.T) {
 			t.Errorf("cut to %d bytes: %v", n, err)
 		}
 	}
-	if _, err := tracebuf.Decode(bytes.NewReader(append(bytes.Clone(b), 0))); !errors.Is(err, tracebuf.ErrDamaged) {
-		t.Errorf("a byte more: %v", err)
-	}
+	fails(t, second(tracebuf.Decode(bytes.NewReader(append(bytes.Clone(b), 0)))), tracebuf.ErrDamaged, "a byte more")
 	rapid.Check(t, func(t *rapid.T) {
 		c := bytes.Clone(b)
 		c[rapid.IntRange(0, len(c)-1).Draw(t, "at")] ^= rapid.Byte().Filter(func(v byte) bool { return v != 0 }).Draw(t, "bits")
@@ -249,13 +245,9 @@ func TestFileDamage(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 	})
-	fails := errors.New("the disk is gone")
-	if _, err := tracebuf.Decode(io.MultiReader(bytes.NewReader(b[:100]), iotest.ErrReader(fails))); !errors.Is(err, fails) {
-		t.Errorf("a reader's error is lost: %v", err)
-	}
-	if _, err := tracebuf.Decode(iotest.ErrReader(fails)); !errors.Is(err, fails) {
-		t.Errorf("a reader's first error is lost: %v", err)
-	}
+	gone := errors.New("the disk is gone")
+	fails(t, second(tracebuf.Decode(io.MultiReader(bytes.NewReader(b[:100]), iotest.ErrReader(gone)))), gone, "a reader's error is lost")
+	fails(t, second(tracebuf.Decode(iotest.ErrReader(gone))), gone, "a reader's first error is lost")
 }
 
 func seal(b []byte) []byte {
@@ -548,9 +540,7 @@ func TestFileSections(t *testing.T) {
 	for _, change := range [][2]string{{"DATA", "RSLT"}, {"RSLT", "DATX"}, {"QUEU", "DATA"}, {"TRGT", "CMDS"}, {"RSLT", "QUEU"}} {
 		c := bytes.Clone(b)
 		copy(c[bytes.Index(c, []byte(change[0])):], change[1])
-		if _, err := tracebuf.Decode(bytes.NewReader(seal(c))); !errors.Is(err, tracebuf.ErrInvalid) {
-			t.Errorf("%s where %s was: %v", change[1], change[0], err)
-		}
+		fails(t, second(tracebuf.Decode(bytes.NewReader(seal(c)))), tracebuf.ErrInvalid, "%s where %s was", change[1], change[0])
 	}
 }
 
@@ -577,9 +567,7 @@ func TestWorkersFirmware(t *testing.T) {
 	must(t, tracebuf.EncodeAll(&b, []*tracebuf.File{f}))
 	got, err := tracebuf.Decode(&b)
 	must(t, err)
-	if diff := cmp.Diff(f.Target, got.Target); diff != "" {
-		t.Errorf("target (-want +got):\n%s", diff)
-	}
+	noDiff(t, got.Target, f.Target, "target")
 	must(t, got.Target.Match(&f.Target))
 	var differs *tracebuf.TargetError
 	for _, pair := range [][2]*tracebuf.Target{{&got.Target, &own.Target}, {&own.Target, &got.Target}} {
@@ -590,12 +578,8 @@ func TestWorkersFirmware(t *testing.T) {
 	}
 	for _, name := range []string{"1999-01-01", "reprise"} {
 		f.Target.Layout = name
-		if err := f.Validate(); !errors.Is(err, tracebuf.ErrInvalid) {
-			t.Errorf("firmware of revision %q: %v", name, err)
-		}
+		fails(t, f.Validate(), tracebuf.ErrInvalid, "firmware of revision %q", name)
 	}
 	f.Target.Layout = "0.67.0"
-	if err := f.Validate(); !errors.Is(err, tracebuf.ErrInvalid) {
-		t.Errorf("launch messages of another revision: %v", err)
-	}
+	fails(t, f.Validate(), tracebuf.ErrInvalid, "launch messages of another revision")
 }

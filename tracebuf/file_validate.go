@@ -37,8 +37,11 @@ func (f *File) Validate() error {
 	if err := checkParts(parts, ch); err != nil {
 		return err
 	}
-	if err := f.Image.checkBuffers(ch); err != nil {
-		return err
+	for i := range f.Image.Buffers {
+		b := &f.Image.Buffers[i]
+		if err := b.check(fmt.Sprintf("buffer %d %q", i, b.Name), ch); err != nil {
+			return err
+		}
 	}
 	for i := range parts {
 		if err := f.validatePart(parts, i, ch); err != nil {
@@ -265,8 +268,8 @@ func (im *Image) checkShape() error {
 	if !im.Layout.Valid() {
 		return invalid("commands", "their layout is %d", uint8(im.Layout))
 	}
-	if p := im.PageSize; p < minPageSize || p > maxPageSize || p&(p-1) != 0 {
-		return invalid("commands", "pages of %d bytes, want 1024, 2048 or 4096", p)
+	if !isPageSize(im.PageSize) {
+		return invalid("commands", badPageSize, im.PageSize)
 	}
 	end := im.Layout.Stride(2 * cq.HeaderSize) // of the EXEC_BUF_END
 	if im.Size < end || im.Size > maxCommands || len(im.Bytes) != roundUp(im.Size, im.PageSize) {
@@ -328,15 +331,6 @@ func (im *Image) checkPrograms(ch *chip.Chip, workers chip.Range) error {
 	}
 	if end := uint64(ch.Params().L1Size); im.L1End > end {
 		return invalid("circular buffers", "they end at %#x, L1 ends at %#x", im.L1End, end)
-	}
-	return nil
-}
-
-func (im *Image) checkBuffers(ch *chip.Chip) error {
-	for i := range im.Buffers {
-		if err := im.Buffers[i].check(fmt.Sprintf("buffer %d %q", i, im.Buffers[i].Name), ch); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -50,9 +51,15 @@ func Inspect(im *Image) (*Contents, error) {
 		return nil, fmt.Errorf("tracebuf: inspect: %w", err)
 	}
 	c := &Contents{Layout: im.Layout, Revision: cq.Pinned, PageSize: im.PageSize, Bytes: im.Bytes[:im.Size], Commands: readings}
+	for _, r := range im.Relocs {
+		c.relocated(r.At+cq.AtPagedSubStart, 2)
+		c.relocated(r.At+cq.AtPagedSubBase, 4)
+	}
+	places, _ := im.Flow()
 	next := 0
-	for _, s := range im.Steps {
-		sc := StepContents{Name: s.Name, Program: s.Program, Edge: s.Edge.Kind, Offset: s.Offset, Size: s.Size, First: next}
+	for i, s := range im.Steps {
+		sc := StepContents{Name: s.Name, Program: s.Program, Edge: s.Edge.Kind, Control: s.Control, Depth: places[i].Depth, Offset: s.Offset,
+			Size: s.Size, First: next}
 		for next < len(readings) && readings[next].Offset < s.Offset+s.Size {
 			next++
 		}
@@ -60,17 +67,25 @@ func Inspect(im *Image) (*Contents, error) {
 			sc.Binary = im.Programs[s.Program].Binary
 		}
 		c.Steps = append(c.Steps, sc)
+		if s.Control.Kind == flow.Call {
+			c.relocated(s.Offset+cq.AtCallBase, 4)
+		}
 	}
-	for _, r := range im.Relocs {
-		c.Relocated = append(c.Relocated, ByteRange{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2},
-			ByteRange{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
+	for _, w := range im.Conds {
+		c.relocated(w.At+cq.AtBranchNOC, 8)
 	}
-	c.nestSteps(im)
-	if err := c.inspectCallees(im); err != nil {
-		return nil, err
+	for i := range im.Callees {
+		o, err := Inspect(&im.Callees[i].Image)
+		if err != nil {
+			return nil, err
+		}
+		o.Name = im.Callees[i].Name
+		c.Callees = append(c.Callees, o)
 	}
 	return c, nil
 }
+
+func (c *Contents) relocated(at, n int) { c.Relocated = append(c.Relocated, ByteRange{at, at + n}) }
 
 // InspectAll reads all parts of a trace over several devices from the files of [DecodeAll].
 func InspectAll(files []*File) ([]*Contents, error) {
@@ -166,32 +181,32 @@ func (c *Contents) Raw(r *cq.Reading) []byte { return c.Bytes[r.Offset : r.Offse
 // Print writes the commands, a line each, under the names of their programs, and then those of
 // callees. The insides of loops and branches are indented.
 func (c *Contents) Print(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	c.print(b)
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("tracebuf: print: %w", err)
+	}
+	return nil
+}
+
+func (c *Contents) print(w io.Writer) {
 	next, indent := 0, ""
 	for i := range c.Commands {
 		r := &c.Commands[i]
 		if next < len(c.Steps) && c.Steps[next].First == i {
 			s := &c.Steps[next]
 			indent = strings.Repeat("  ", s.Depth)
-			if _, err := fmt.Fprintf(w, "%s%s\n", indent, s.title(next)); err != nil {
-				return fmt.Errorf("tracebuf: print: %w", err)
-			}
+			fmt.Fprintf(w, "%s%s\n", indent, s.title(next))
 			next++
 		} else if next == len(c.Steps) && r.Name == "EXEC_BUF_END" {
 			indent = ""
 		}
-		if _, err := fmt.Fprintf(w, "%s%08x %6d  %s\n", indent, r.Offset, r.Size, r); err != nil {
-			return fmt.Errorf("tracebuf: print: %w", err)
-		}
+		fmt.Fprintf(w, "%s%08x %6d  %s\n", indent, r.Offset, r.Size, r)
 	}
 	for i, o := range c.Callees {
-		if _, err := fmt.Fprintf(w, "\ncallee %d %s: %d B\n", i, Printable(o.Name), len(o.Bytes)); err != nil {
-			return fmt.Errorf("tracebuf: print: %w", err)
-		}
-		if err := o.Print(w); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "\ncallee %d %s: %d B\n", i, Printable(o.Name), len(o.Bytes))
+		o.print(w)
 	}
-	return nil
 }
 
 // Printable returns a name for a terminal: quoted if it is empty or has characters that aren't
@@ -201,35 +216,6 @@ func Printable(name string) string {
 		return name
 	}
 	return strconv.QuoteToGraphic(name)
-}
-
-func (c *Contents) nestSteps(im *Image) {
-	places, _ := im.Flow()
-	for i := range c.Steps {
-		c.Steps[i].Control, c.Steps[i].Depth = im.Steps[i].Control, places[i].Depth
-	}
-	for i := range im.Steps {
-		if s := &im.Steps[i]; s.Control.Kind == flow.Call {
-			at := s.Offset + cq.AtCallBase
-			c.Relocated = append(c.Relocated, ByteRange{at, at + 4})
-		}
-	}
-	for _, w := range im.Conds {
-		at := w.At + cq.AtBranchNOC
-		c.Relocated = append(c.Relocated, ByteRange{at, at + 8})
-	}
-}
-
-func (c *Contents) inspectCallees(im *Image) error {
-	for i := range im.Callees {
-		o, err := Inspect(&im.Callees[i].Image)
-		if err != nil {
-			return err
-		}
-		o.Name = im.Callees[i].Name
-		c.Callees = append(c.Callees, o)
-	}
-	return nil
 }
 
 func (s *StepContents) title(number int) string {
@@ -282,9 +268,6 @@ type KindStats struct {
 	Bytes int    `json:"bytes"`      // with headers and padding
 	Data  int    `json:"data_bytes"` // in them
 }
-
-// Stats returns the breakdown of one part.
-func (c *Contents) Stats() Stats { return StatsOf(c) }
 
 // StatsOf returns the breakdown of all parts of a trace.
 func StatsOf(parts ...*Contents) Stats {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -32,9 +31,7 @@ func TestInspectRawEqualsImage(t *testing.T) {
 		if raw.Revision != cq.Pinned || !bytes.Equal(raw.Bytes, c.Bytes) || len(raw.Steps) != testSteps || len(c.Steps) != testSteps {
 			t.Fatalf("%s: %d B, %d programs; the image has %d B, %d", raw.Revision, len(raw.Bytes), len(raw.Steps), len(c.Bytes), len(c.Steps))
 		}
-		if diff := cmp.Diff(c.Commands, raw.Commands); diff != "" {
-			t.Error(diff)
-		}
+		noDiff(t, raw.Commands, c.Commands, "result")
 		for i := range c.Steps {
 			a, b := c.Steps[i], raw.Steps[i]
 			if a.Offset != b.Offset || a.Size != b.Size || a.First != b.First || a.Count != b.Count || b.Program != -1 {
@@ -56,9 +53,7 @@ func TestInspectRawRevisions(t *testing.T) {
 	for i := range c.Commands {
 		names = append(names, c.Commands[i].Name)
 	}
-	if diff := cmp.Diff([]string{"NOTIFY_SUBORDINATE_GO_SIGNAL", "SEND_GO_SIGNAL", "WAIT", "EXEC_BUF"}, names); diff != "" {
-		t.Error(diff)
-	}
+	noDiff(t, names, []string{"NOTIFY_SUBORDINATE_GO_SIGNAL", "SEND_GO_SIGNAL", "WAIT", "EXEC_BUF"}, "result")
 	if len(c.Steps) != 2 || c.Steps[1].Count != 2 {
 		t.Errorf("programs: %+v", c.Steps)
 	}
@@ -71,7 +66,7 @@ func TestInspectRawRevisions(t *testing.T) {
 
 func TestStatsAddUp(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
-	s := inspect(t, f).Stats()
+	s := tracebuf.StatsOf(inspect(t, f))
 	programs, kinds, commands := 64, 0, 1
 	for _, p := range s.Programs {
 		programs, commands = programs+p.Bytes, commands+p.Commands
@@ -135,9 +130,7 @@ func TestDiff(t *testing.T) {
 				t.Errorf("at %d and %d: %s, %s", d.OffsetA, d.OffsetB, d.A, d.B)
 			}
 			d.A, d.B, d.OffsetA, d.OffsetB = "", "", 0, 0
-			if diff := cmp.Diff(c.want, d); diff != "" {
-				t.Error(diff)
-			}
+			noDiff(t, d, c.want, "result")
 		})
 	}
 }
@@ -217,9 +210,7 @@ func TestPrintControl(t *testing.T) {
 	must(t, inspect(t, decode(t, argsFile(t))).Print(&out))
 	want, err := os.ReadFile(filepath.Join("testdata", "v4-args-blackhole.txt"))
 	must(t, err)
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	noDiff(t, strings.Split(out.String(), "\n"), strings.Split(string(want), "\n"), "result")
 }
 
 func TestStatsOfControlAddUp(t *testing.T) {
@@ -230,7 +221,7 @@ func TestStatsOfControlAddUp(t *testing.T) {
 			im := &f.Image.Callees[i].Image
 			bytes, steps, runs = bytes+im.Size, steps+len(im.Steps), runs+im.Runs()
 		}
-		s := inspect(t, f).Stats()
+		s := tracebuf.StatsOf(inspect(t, f))
 		all, kinds, commands, ran := s.ControlBytes+(1+s.Callees)*int(f.Image.Layout.PCIeAlign()), 0, 0, 0
 		for _, p := range s.Programs {
 			all, ran = all+p.Bytes, ran+p.Runs

@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -133,12 +134,7 @@ func (ps *Patches[B]) Written() {
 
 // dropOverlaps joins no pieces, which may not cross the end of a page.
 func dropOverlaps(ps []ByteRange) []ByteRange {
-	slices.SortFunc(ps, func(a, b ByteRange) int {
-		if a.Start != b.Start {
-			return a.Start - b.Start
-		}
-		return b.End - a.End
-	})
+	slices.SortFunc(ps, func(a, b ByteRange) int { return cmp.Or(a.Start-b.Start, b.End-a.End) })
 	out, end := ps[:0], 0
 	for _, p := range ps {
 		if p.Start = max(p.Start, end); p.Start < p.End {

@@ -179,6 +179,10 @@ const (
 	maxPageSize = 4096
 )
 
+const badPageSize = "pages of %d bytes, want 1024, 2048 or 4096"
+
+func isPageSize(n int) bool { return n >= minPageSize && n <= maxPageSize && n&(n-1) == 0 }
+
 // pageSize picks the page with the least waste when a buffer takes the same from every bank, and
 // then the largest whose pages reach every bank: the prefetcher reads banks in parallel.
 func pageSize(n, banks int) int {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func TestBorrowedMemory(t *testing.T) {
@@ -197,9 +198,4 @@ func TestByteRanges(t *testing.T) {
 	})
 }
 
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must

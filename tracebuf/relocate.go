@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
@@ -45,23 +44,24 @@ func (f *File) Relocate(to []Target) error {
 		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
 	}
 	stream := uint16(f.Target.Arch.Params().Stream.FirstDispatch)
-	numbers := map[int]int{f.Target.Queue: to[0].Queue}
-	for i := range f.Others {
-		numbers[f.Others[i].Target.Queue] = to[1+i].Queue
+	numbers := map[int]int{}
+	for i, p := range f.Parts() {
+		numbers[p.Target.Queue] = to[i].Queue
 	}
-	relocate := func(i int, t *Target, im *Image) error {
+	for i, im := range f.Images() {
+		t := &f.Target
+		if i > 0 {
+			t = &f.Others[i-1].Target
+		}
 		*t = to[i]
-		im.relocate(t.Banks, t.Dispatch)
-		im.relocateCalls(im.Callees)
-		for i := range im.Callees {
-			c := &im.Callees[i].Image
-			c.relocate(t.Banks, t.Dispatch)
-			c.relocateCalls(im.Callees)
+		im.relocate(t, im.Callees)
+		for k := range im.Callees {
+			im.Callees[k].Image.relocate(t, im.Callees)
 		}
 		var peers []Peer
-		for k, p := range f.Parts() {
+		for k, o := range f.Images() {
 			if k != i {
-				peers = append(peers, Peer{Dispatcher: to[k].dispatcher(), Recorded: p.Image.Recorded()})
+				peers = append(peers, Peer{Dispatcher: to[k].dispatcher(), Recorded: o.Recorded()})
 			}
 		}
 		runs := 0
@@ -83,23 +83,14 @@ func (f *File) Relocate(to []Target) error {
 			}
 			copy(im.Bytes[s.Offset:s.Offset+s.Size], cmds)
 		}
-		return nil
-	}
-	if err := relocate(0, &f.Target, &f.Image); err != nil {
-		return err
-	}
-	for i := range f.Others {
-		if err := relocate(1+i, &f.Others[i].Target, &f.Others[i].Image); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-func (im *Image) relocate(banks int, dispatch chip.XY) {
+func (im *Image) relocate(to *Target, callees []Callee) {
 	for _, r := range im.Relocs {
 		p := &im.Programs[r.Program]
-		page, base := p.place(r.Page, p.Addr, banks)
+		page, base := p.place(r.Page, to.Banks)
 		cq.Put16(im.Bytes, r.At+cq.AtPagedSubStart, page)
 		cq.Put32(im.Bytes, r.At+cq.AtPagedSubBase, base)
 	}
@@ -110,13 +101,10 @@ func (im *Image) relocate(banks int, dispatch chip.XY) {
 				at, r.Command = at+cq.AtForwarded, h.Command
 			}
 			if c, ok := r.Command.(cq.SendGoSignal); ok {
-				cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), dispatch.X, dispatch.Y, c.Go.Signal())))
+				cq.Put32(im.Bytes, at+cq.AtGoWord, uint32(cq.NewGoWord(c.Go.Offset(), to.Dispatch.X, to.Dispatch.Y, c.Go.Signal())))
 			}
 		}
 	}
-}
-
-func (im *Image) relocateCalls(callees []Callee) {
 	for i := range im.Steps {
 		if s := &im.Steps[i]; s.Control.Kind == flow.Call {
 			cq.Put32(im.Bytes, s.Offset+cq.AtCallBase, uint32(callees[s.Control.Callee].Addr))
@@ -131,8 +119,8 @@ func (im *Image) SetCond(i int, noc, addr uint32) {
 	cq.Put32(im.Bytes, at+cq.AtBranchAddr, addr)
 }
 
-func (p *Program) place(page int, addr uint64, banks int) (start uint16, base uint32) {
-	return uint16(page % banks), uint32(addr) + uint32(page/banks)*binaryPage
+func (p *Program) place(page, banks int) (start uint16, base uint32) {
+	return uint16(page % banks), uint32(p.Addr) + uint32(page/banks)*binaryPage
 }
 
 // CheckMovable checks whether a buffer of the file, which occupies size bytes of each bank, may

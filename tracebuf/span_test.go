@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -120,9 +118,7 @@ func TestOrder(t *testing.T) {
 			want = append(want, tracebuf.At{Part: 1, Step: 2})
 		}
 	}
-	if diff := cmp.Diff(want, order); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	noDiff(t, order, want, "order")
 }
 
 func TestRelocateSpan(t *testing.T) {

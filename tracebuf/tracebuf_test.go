@@ -5,13 +5,21 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
+
+var (
+	fails  = expect.Fails
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
+
+func second[V any](_ V, err error) error { return err }
 
 func TestReplayEqualsReference(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
@@ -23,9 +31,7 @@ func TestReplayEqualsReference(t *testing.T) {
 	must(t, err)
 	cq.Put32(r.Bytes, r.GoCount, 0x140)
 	cq.Put32(r.Bytes, r.WaitCount, 0x140+64)
-	if diff := cmp.Diff(want, r.Bytes); diff != "" {
-		t.Errorf("replay commands differ from the reference (-want +got):\n%s", diff)
-	}
+	noDiff(t, r.Bytes, want, "replay commands differ from the reference")
 }
 
 func record(n int) *tracebuf.Recording {
@@ -73,12 +79,5 @@ func TestTraceEndsItself(t *testing.T) {
 func TestEmptyRecordingIsRefused(t *testing.T) {
 	if _, err := tracebuf.NewRecording(cq.Blackhole).Finish(8); err == nil {
 		t.Error("an empty recording became a trace")
-	}
-}
-
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -81,15 +82,18 @@ func (w *walker) walk() error {
 			return w.fail(e.Offset, "%s after the go signal of step %d", e.Command.ID(), w.step)
 		}
 		s := &im.Steps[w.step]
-		if s.Control.Kind == flow.Kernels {
+		if s.Program != NoProgram || s.Control.Kind == flow.Kernels {
 			if err := w.command(&e); err != nil {
 				return err
 			}
 		}
-		if s.Program == NoProgram {
-			if e.Offset+len(e.Raw) < s.Offset+s.Size {
-				continue
-			}
+		left := s.Offset + s.Size - e.Offset - len(e.Raw)
+		if left < 0 {
+			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, s.Offset+s.Size)
+		}
+		switch {
+		case left > 0:
+		case s.Program == NoProgram:
 			check := w.edge
 			if s.Control.Kind != flow.None {
 				check = w.control
@@ -98,19 +102,11 @@ func (w *walker) walk() error {
 				return err
 			}
 			w.step++
-			continue
-		}
-		if err := w.command(&e); err != nil {
-			return err
-		}
-		switch end := e.Offset + len(e.Raw); {
-		case end > s.Offset+s.Size:
-			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, s.Offset+s.Size)
-		case end == s.Offset+s.Size && !w.started:
+		case !w.started:
 			return w.fail(e.Offset, "step %d ends with %s, want SEND_GO_SIGNAL", w.step, e.Command.ID())
-		case end == s.Offset+s.Size && w.readTo > 0:
+		case w.readTo > 0:
 			return w.fail(e.Offset, "step %d doesn't take the arguments that READ_ARGs before it name", w.step)
-		case end == s.Offset+s.Size:
+		default:
 			w.step, w.runs, w.started, w.notify, w.config = w.step+1, w.runs+1, false, false, w.config[:0]
 		}
 	}
@@ -127,10 +123,7 @@ func (w *walker) expected() cq.Count {
 	return cq.Count(w.runs * w.workers)
 }
 
-func (w *walker) edge(e *cq.Entry, s *Step) error {
-	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
-		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, end)
-	}
+func (w *walker) edge(_ *cq.Entry, s *Step) error {
 	if len(w.peers) == 0 {
 		return w.fail(s.Offset, "step %d is an edge to other parts, of which the trace has none", w.step)
 	}
@@ -319,9 +312,6 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		if len(c.Rects) > 0 {
 			return w.fail(at, "WRITE_PACKED of arguments to rectangles")
 		}
-		if err := w.kernelConfig(at, c.ID(), 1, c.Addr, uint32(c.Size)); err != nil {
-			return err
-		}
 		if err := w.writes(at, c.ID(), 1, c.Addr, uint32(c.Size)); err != nil {
 			return err
 		}
@@ -339,9 +329,6 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	}
 	for _, s := range c.Subs {
 		if err := w.rect(at, c.ID(), s.NOC, int(s.Dests)); err != nil {
-			return err
-		}
-		if err := w.kernelConfig(at, c.ID(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
 			return err
 		}
 		if err := w.writes(at, c.ID(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
@@ -417,22 +404,30 @@ func (w *walker) rect(at int, name fmt.Stringer, noc uint32, dests int) error {
 	if !ok || x0 > x1 || y0 > y1 {
 		return w.fail(at, "%s to %#x, which is no rectangle", name, noc)
 	}
-	p := w.ch.Params()
 	n := 0
-	for y := y0; y <= y1; y++ {
-		for x := x0; x <= x1; x++ {
-			if p.MulticastSkipColumns>>x&1 != 0 || p.MulticastSkipRows>>y&1 != 0 {
-				continue
-			}
-			if n++; !w.worker(x, y) {
-				return w.fail(at, "%s to the rectangle (%d,%d)-(%d,%d): (%d,%d) is no worker", name, x0, y0, x1, y1, x, y)
-			}
+	for x, y := range w.reached(x0, y0, x1, y1) {
+		if n++; !w.worker(x, y) {
+			return w.fail(at, "%s to the rectangle (%d,%d)-(%d,%d): (%d,%d) is no worker", name, x0, y0, x1, y1, x, y)
 		}
 	}
 	if n != dests {
 		return w.fail(at, "%s to %d cores of the rectangle (%d,%d)-(%d,%d), which has %d workers", name, dests, x0, y0, x1, y1, n)
 	}
 	return nil
+}
+
+// reached yields the cores of a rectangle that a multicast reaches.
+func (w *walker) reached(x0, y0, x1, y1 uint8) iter.Seq2[uint8, uint8] {
+	p := w.ch.Params()
+	return func(yield func(x, y uint8) bool) {
+		for y := y0; y <= y1; y++ {
+			for x := x0; x <= x1; x++ {
+				if p.MulticastSkipColumns>>x&1 == 0 && p.MulticastSkipRows>>y&1 == 0 && !yield(x, y) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Only kernels of the step's program are read from DRAM, each by its relocation, in order.
@@ -453,7 +448,7 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 			return w.fail(entry, "it reads %d B from page %d on, of 2^%d B; the kernels of program %d have %d pages of %d B", s.Length, r.Page,
 				s.LogPageSize, r.Program, p.Pages, binaryPage)
 		}
-		page, base := p.place(r.Page, p.Addr, w.target.Banks)
+		page, base := p.place(r.Page, w.target.Banks)
 		if s.StartPage != page || s.Base != base {
 			return w.fail(entry, "it reads page %d of a buffer at %#x, page %d of program %d is page %d of a buffer at %#x", s.StartPage, s.Base,
 				r.Page, r.Program, page, base)
@@ -514,14 +509,6 @@ func (p *Param) check(part string, buffers []Buffer) error {
 }
 
 func (w *walker) argument(at int) bool {
-	i, found := slices.BinarySearchFunc(w.args, at, func(r ByteRange, at int) int {
-		if r.End <= at {
-			return -1
-		}
-		if r.Start > at {
-			return 1
-		}
-		return 0
-	})
-	return found && at+4 <= w.args[i].End
+	i, _ := slices.BinarySearchFunc(w.args, at+1, func(r ByteRange, end int) int { return r.End - end })
+	return i < len(w.args) && w.args[i].Start <= at && at+4 <= w.args[i].End
 }

@@ -80,10 +80,7 @@ func (w *walker) arrive(step int) error {
 }
 
 func (w *walker) control(e *cq.Entry, s *Step) error {
-	im, n := w.im, &w.nest
-	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
-		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, end)
-	}
+	n := &w.nest
 	w.offsets = [3]uint32{}
 	was := s.Control
 	if w.readTo > 0 && was.Kind != flow.Args {
@@ -106,33 +103,22 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	if e.Offset != s.Offset {
 		return w.fail(s.Offset, "step %d is of more commands than one", w.step)
 	}
-	ok := false
-	switch c := e.Command.(type) {
-	case cq.LoopBegin:
-		ok = was.Kind == flow.Loop
-	case cq.LoopEnd:
-		ok = was.Kind == flow.End
-	case cq.Branch:
-		ok = was.Kind == flow.Branch
-	case cq.CallTrace:
-		if was.Kind == flow.Call {
-			return w.call(s, &c)
+	if c, ok := e.Command.(cq.CallTrace); ok && was.Kind == flow.Call {
+		return w.call(s, &c)
+	}
+	if was == was.Decode(e.Command, n.open, w.im.stepAt) {
+		n.open = flow.OpenLoops(n.open, e.Command)
+		switch c := e.Command.(type) {
+		case cq.LoopBegin:
+			return w.loop(s, &c)
+		case cq.LoopEnd:
+			return w.endLoop(s, &c)
+		case cq.Branch:
+			return w.branch(s, &c)
 		}
 	}
-	if want := was.Decode(e.Command, n.open, im.stepAt); !ok || was != want {
-		return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop,
-			e.Command.ID())
-	}
-	n.open = flow.OpenLoops(n.open, e.Command)
-	switch c := e.Command.(type) {
-	case cq.LoopBegin:
-		return w.loop(s, &c)
-	case cq.LoopEnd:
-		return w.endLoop(s, &c)
-	case cq.Branch:
-		return w.branch(s, &c)
-	}
-	return nil
+	return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop,
+		e.Command.ID())
 }
 
 func (w *walker) reset(s *Step) error {

@@ -19,14 +19,16 @@ type memory struct {
 	start, end uint32
 }
 
-func (f *flight) clone() *flight { return &flight{f.ended, slices.Clone(f.busy)} }
-
 func (f *flight) meet(o *flight) {
 	f.ended = min(f.ended, o.ended)
 	for _, m := range o.busy {
-		if !slices.Contains(f.busy, m) {
-			f.busy = append(f.busy, m)
-		}
+		f.use(m)
+	}
+}
+
+func (f *flight) use(m memory) {
+	if !slices.Contains(f.busy, m) {
+		f.busy = append(f.busy, m)
 	}
 }
 
@@ -45,8 +47,12 @@ func (t *text) holds(x, y uint8, start, end uint32) bool {
 	return t.x0 <= x && x <= t.x1 && t.y0 <= y && y <= t.y1 && t.start <= start && end <= t.end
 }
 
-// writes checks that a write changes nothing that an earlier program may still use.
+// writes checks that a write is to kernel memory, and changes nothing that an earlier program may
+// still use.
 func (w *walker) writes(at int, name fmt.Stringer, index int, addr, n uint32) error {
+	if err := w.kernelConfig(at, name, index, addr, n); err != nil {
+		return err
+	}
 	start := w.offsets[index] + addr
 	for _, m := range w.flight.busy {
 		if m.run < w.runs && m.start < start+n && start < m.end {
@@ -59,11 +65,7 @@ func (w *walker) writes(at int, name fmt.Stringer, index int, addr, n uint32) er
 	return nil
 }
 
-func (w *walker) use(start, end uint32) {
-	if m := (memory{w.runs, start, end}); !slices.Contains(w.flight.busy, m) {
-		w.flight.busy = append(w.flight.busy, m)
-	}
-}
+func (w *walker) use(start, end uint32) { w.flight.use(memory{w.runs, start, end}) }
 
 func (w *walker) brings(c *cq.WritePackedLarge) {
 	for _, s := range c.Subs {
@@ -80,10 +82,7 @@ func (w *walker) brings(c *cq.WritePackedLarge) {
 
 func (w *walker) placed(ts ...text) {
 	for _, t := range ts {
-		if i := slices.Index(w.texts, t); i >= 0 {
-			w.texts = slices.Delete(w.texts, i, i+1)
-		}
-		w.texts = append(w.texts, t)
+		w.texts = append(slices.DeleteFunc(w.texts, func(o text) bool { return o == t }), t)
 	}
 }
 
@@ -113,7 +112,7 @@ func (w *walker) flies(step int) {
 		f.meet(&w.flight)
 		return
 	}
-	w.nest.flights[step] = w.flight.clone()
+	w.nest.flights[step] = &flight{w.flight.ended, slices.Clone(w.flight.busy)}
 }
 
 func (w *walker) lands(dead bool) {

@@ -21,14 +21,9 @@ func (w *walker) launches(at int, c *cq.WritePacked) error {
 		if err := w.launch(at, m); err != nil {
 			return err
 		}
-		p := w.ch.Params()
-		for y := y0; y <= y1; y++ {
-			for x := x0; x <= x1; x++ {
-				if p.MulticastSkipColumns>>x&1 == 0 && p.MulticastSkipRows>>y&1 == 0 {
-					if err := w.launched(at, m, x, y); err != nil {
-						return err
-					}
-				}
+		for x, y := range w.reached(x0, y0, x1, y1) {
+			if err := w.launched(at, m, x, y); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -1,13 +1,14 @@
 package postmortem
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/program"
 )
 
 // CoreState is the state of a Tensix core, as its L1 has it.
@@ -42,8 +43,6 @@ type ProcessorState struct {
 
 // Busy reports whether the core has something to do.
 func (s CoreState) Busy() bool { return s.Unreadable != "" || s.Go>>24 != SignalDone }
-
-func (s *CoreState) busyWorker() bool { return s.Kind == Worker && s.Unreadable == "" && s.Busy() }
 
 func (s CoreState) String() string {
 	if s.Unreadable != "" {
@@ -117,10 +116,7 @@ func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
 	if p != chip.BRISC {
 		state = sync[p-1]
 	}
-	if name, ok := metalStates[state]; ok {
-		return name
-	}
-	return waypoint([]byte{0})
+	return cmp.Or(metalStates[state], waypoint([]byte{0}))
 }
 
 var metalStates = map[uint8]string{SignalDone: "IDLE", SignalInit: "BOOT", SignalGo: "RUN", 1: "LOAD", 2: "RSET", 3: "SYNC"}
@@ -182,7 +178,7 @@ func busyCores(cores []CoreState) string {
 	s := fmt.Sprintf("%d of %d cores busy", busy, len(cores))
 	if busy > 0 {
 		var named []string
-		for _, r := range ranges(workers) {
+		for _, r := range program.CoverCores(workers) {
 			if named = append(named, r.String()); r.Start == r.End {
 				named[len(named)-1] = r.Start.String()
 			}
@@ -200,27 +196,4 @@ func busyCores(cores []CoreState) string {
 		s += fmt.Sprintf(", %d unreadable", unreadable)
 	}
 	return s
-}
-
-func ranges(cores []chip.Core) []chip.Range {
-	slices.SortFunc(cores, chip.Core.Compare)
-	var rows, out []chip.Range
-	for _, c := range cores {
-		if n := len(rows); n > 0 && rows[n-1].End == (chip.Core{X: c.X - 1, Y: c.Y}) {
-			rows[n-1].End = c
-			continue
-		}
-		rows = append(rows, chip.Range{Start: c, End: c})
-	}
-	for _, r := range rows {
-		i := slices.IndexFunc(out, func(o chip.Range) bool {
-			return o.Start.X == r.Start.X && o.End.X == r.End.X && o.End.Y == r.Start.Y-1
-		})
-		if i >= 0 {
-			out[i].End.Y = r.End.Y
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
 }

@@ -121,12 +121,19 @@ type FetchState struct {
 
 // Region returns the first region of a name and core.
 func (d *Dump) Region(name string, c chip.Core) (Region, bool) {
-	for _, r := range d.Regions {
-		if r.Name == name && r.Core == c {
-			return r, true
-		}
+	i := slices.IndexFunc(d.Regions, func(r Region) bool { return r.Name == name && r.Core == c })
+	if i < 0 {
+		return Region{}, false
 	}
-	return Region{}, false
+	return d.Regions[i], true
+}
+
+// queue returns a queue's state, or nil.
+func (d *Dump) queue(id int) *QueueDump {
+	if i := slices.IndexFunc(d.Queues, func(q QueueDump) bool { return q.ID == id }); i >= 0 {
+		return &d.Queues[i]
+	}
+	return nil
 }
 
 func (d *Dump) core(c chip.Core) (s CoreState) {

@@ -20,6 +20,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func sampleDump(tb testing.TB) *Dump {
@@ -191,12 +192,7 @@ func TestRingCommandsOfNoise(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 func TestExplainWaitsForOtherQueues(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

@@ -71,11 +71,11 @@ func ReadDump(r io.Reader) (*Dump, error) {
 
 func readDump(r io.Reader) (*Dump, error) {
 	head := make([]byte, dumpHead)
-	if n, err := io.ReadFull(r, head); err != nil || string(head[:len(DumpMagic)]) != DumpMagic {
-		if err != nil && n >= len(DumpMagic) && string(head[:len(DumpMagic)]) == DumpMagic {
+	if n, err := io.ReadFull(r, head); err != nil || !bytes.HasPrefix(head, []byte(DumpMagic)) {
+		switch {
+		case bytes.HasPrefix(head[:n], []byte(DumpMagic)):
 			return nil, fmt.Errorf("%w: it ends after %d B, in its head: %w", ErrDamaged, n, err)
-		}
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: it doesn't begin with %q", ErrNotDump, DumpMagic)

@@ -37,10 +37,8 @@ func (e *HangError) Error() string {
 
 func (e *HangError) inTrace() string {
 	if e.Dump != nil {
-		for i := range e.Dump.Queues {
-			if q := &e.Dump.Queues[i]; q.ID == e.Queue {
-				return q.inTrace()
-			}
+		if q := e.Dump.queue(e.Queue); q != nil {
+			return q.inTrace()
 		}
 	}
 	return ""
@@ -123,10 +121,8 @@ func Blame(cause error, find Find) error {
 func (m *Machine) Report(h *Hang, dir string) *HangError {
 	d := m.Collect(h)
 	e := &HangError{Queue: h.Queue, Waiting: h.Waiting, Last: h.Last, Cause: h.Cause, Dump: d, Cores: d.Cores}
-	for i := range d.Queues {
-		if o := &d.Queues[i]; o.ID == h.Queue {
-			e.FetchRead, e.FetchWritten = o.Device.FetchRead, o.Host.FetchNext
-		}
+	if q := d.queue(h.Queue); q != nil {
+		e.FetchRead, e.FetchWritten = q.Device.FetchRead, q.Host.FetchNext
 	}
 	if dir != "" {
 		e.File, e.FileErr = d.save(dir)

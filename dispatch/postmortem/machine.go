@@ -82,13 +82,11 @@ func (m *Machine) read(c chip.Core, addr uint32, p []byte) error {
 
 // Register reads all ones if it can't be read.
 func (m *Machine) Register(c chip.Core, addr uint32) uint32 {
-	xy, err := m.Chip.Virtual(c)
-	if err != nil {
-		return ^uint32(0)
-	}
-	v, err := m.Device.Read32(xy, uint64(addr))
-	if err != nil {
-		return ^uint32(0)
+	v := ^uint32(0)
+	if xy, err := m.Chip.Virtual(c); err == nil {
+		if word, err := m.Device.Read32(xy, uint64(addr)); err == nil {
+			v = word
+		}
 	}
 	return v
 }
@@ -164,7 +162,7 @@ const mostPrinters = 16
 
 func (d *Dump) busyWorkers(most int) (busy []chip.Core) {
 	for i := range d.Cores {
-		if c := &d.Cores[i]; c.busyWorker() && len(busy) < most {
+		if c := &d.Cores[i]; c.Kind == Worker && c.Unreadable == "" && c.Busy() && len(busy) < most {
 			busy = append(busy, c.Core)
 		}
 	}

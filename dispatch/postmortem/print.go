@@ -90,9 +90,10 @@ func (p *dumpPrinter) queue(q *QueueDump) {
 	}
 	p.entries(q)
 	if r.Read {
-		p.ring(q, RegionDispatchRing, memmap.PageSize, r.DispatchCredits-memmap.DispatchPages, r.DispatchPages, chip.BRISC)
+		p.ring(q, RegionDispatchRing, memmap.PageSize, r.DispatchCredits-memmap.DispatchPages, r.DispatchPages, chip.BRISC,
+			cq.Master)
 		p.ring(q, RegionSubordinateRing, memmap.SubordinatePageSize, r.SubordinateCredits-memmap.SubordinatePages, r.SubordinatePages,
-			chip.NCRISC)
+			chip.NCRISC, cq.Subordinate)
 		p.trace(q)
 	}
 }
@@ -162,7 +163,7 @@ func orNothing(s []string) string {
 	case len(s) == 0:
 		return "no report"
 	case len(s) > shown:
-		return strings.Join(s[:shown], ", ") + fmt.Sprintf(" and %d more", len(s)-shown)
+		return fmt.Sprintf("%s and %d more", strings.Join(s[:shown], ", "), len(s)-shown)
 	}
 	return strings.Join(s, ", ")
 }
@@ -199,7 +200,7 @@ func (p *dumpPrinter) commands(b []byte, indent string) {
 }
 
 // Readers release pages in blocks and late, so most of the commands have been executed.
-func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor) {
+func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor, to cq.Dispatcher) {
 	r, ok := p.d.Region(name, q.Dispatch)
 	if !ok || len(r.Data) < page {
 		return
@@ -243,18 +244,11 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 			p.printf("    page %3d  ? %#08x  <- stopped here\n", c.page, state.Processors[proc].Detail)
 			continue
 		}
-		p.printf("    page %3d  %s%s\n", c.page, cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: masterOf(name)}), mark)
+		p.printf("    page %3d  %s%s\n", c.page, cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: to}), mark)
 	}
 	if last < len(cmds) {
 		p.printf("    ... %d more\n", len(cmds)-last)
 	}
-}
-
-func masterOf(ring string) cq.Dispatcher {
-	if ring == RegionSubordinateRing {
-		return cq.Subordinate
-	}
-	return cq.Master
 }
 
 func waitsAt(s ProcessorState, w cq.Wait) bool {

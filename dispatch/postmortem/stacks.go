@@ -56,7 +56,10 @@ func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 	case err != nil:
 		dump.StacksNote = "none: " + err.Error()
 	}
-	kernels := m.queueKernels()
+	kernels := &live.Catalogue{}
+	if !m.Foreign {
+		_ = kernels.AddQueueKernels(m.Chip.Arch())
+	}
 	for i := range stacks {
 		s := &stacks[i]
 		known, l := kernels, m.Others
@@ -68,14 +71,6 @@ func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 		}
 	}
 	dump.Stacks = stacks
-}
-
-func (m *Machine) queueKernels() *live.Catalogue {
-	c := &live.Catalogue{}
-	if !m.Foreign {
-		_ = c.AddQueueKernels(m.Chip.Arch())
-	}
-	return c
 }
 
 func (m *Machine) reader(c chip.Core) live.Reader {
@@ -135,13 +130,9 @@ func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
 }
 
 func (p *dumpPrinter) stacks() {
-	kinds := map[chip.Core]string{}
-	for i := range p.d.Cores {
-		kinds[p.d.Cores[i].Core] = p.d.Cores[i].Kind
-	}
 	var workers, queue []live.Snapshot
 	for _, s := range p.d.Stacks {
-		if k := kinds[s.Core]; k == Prefetch || k == Dispatch {
+		if k := p.d.core(s.Core).Kind; k == Prefetch || k == Dispatch {
 			queue = append(queue, s)
 		} else {
 			workers = append(workers, s)

@@ -125,7 +125,10 @@ func describe(list []traceRun, ended bool) (out []TraceProgram) {
 func onCores(list []traceRun, busy []chip.Core) []traceRun {
 	var out []traceRun
 	for _, x := range list {
-		cores := x.g.flow.coresOf(&x.g.steps[x.step])
+		var cores chip.Range
+		if s := &x.g.steps[x.step]; runs(s) && s.Program < len(x.g.flow.Cores) {
+			cores = x.g.flow.Cores[s.Program]
+		}
 		outside := func(c chip.Core) bool { return !cores.Contains(c) }
 		if cores == (chip.Range{}) || !slices.ContainsFunc(busy, outside) {
 			out = append(out, x)
@@ -173,11 +176,10 @@ func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 			g.runs[i] = c
 		}
 		next := g.runs[i]
-		switch {
+		switch callee := g.called(i); {
 		case g.resets[i]:
 			next = 0
-		case g.called(i) != nil:
-			callee := g.called(i)
+		case callee != nil:
 			next = callee.runs[len(callee.steps)]
 		case runs(&s):
 			next++
@@ -305,19 +307,10 @@ func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 
 func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
 	busy := slices.DeleteFunc(d.busyWorkers(len(d.Cores)), func(c chip.Core) bool { return !workers.Contains(c) })
-	for i := range d.Queues {
-		if q := &d.Queues[i]; q.ID == d.Queue {
-			q.Programs = tracePrograms(l, trace, &q.Device, d.core(q.Prefetch).Processors[chip.BRISC],
-				d.core(q.Dispatch).Processors[chip.BRISC], workers.Size(), busy)
-		}
+	if q := d.queue(d.Queue); q != nil {
+		q.Programs = tracePrograms(l, trace, &q.Device, d.core(q.Prefetch).Processors[chip.BRISC],
+			d.core(q.Dispatch).Processors[chip.BRISC], workers.Size(), busy)
 	}
-}
-
-func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
-	if runs(s) && s.Program < len(t.Cores) {
-		return t.Cores[s.Program]
-	}
-	return chip.Range{}
 }
 
 func (d *QueueDump) inTrace() string {

@@ -49,7 +49,7 @@ func (s CoreState) Explain(p chip.Processor) string {
 		}
 		return "is at a waypoint of its kernel's own"
 	}
-	own := s.queuePlaces(p, "")
+	own, stop := s.queuePlaces(p, ""), places(nil)
 	if own != nil && at.Waypoint == "WRKR" {
 		return fmt.Sprintf("waits for workers: completion stream %d to reach %d (modulo %#x)", at.Detail>>24, at.Detail&0xFFFFFF, 1<<24)
 	}
@@ -58,7 +58,6 @@ func (s CoreState) Explain(p chip.Processor) string {
 			return fmt.Sprintf("waits for %s, the word is at %#x", what, at.Detail)
 		}
 	}
-	stop := places(nil)
 	if own != nil {
 		stop = placesOf("stop")
 	}

@@ -217,16 +217,16 @@ func (t *Target) groups(p *Program) []*group {
 		same.cores = append(same.cores, c)
 	}
 	for _, g := range out {
-		for _, r := range coverCores(g.cores) {
+		for _, r := range CoverCores(g.cores) {
 			g.rects = append(g.rects, t.Chip.Rects(r)...)
 		}
 	}
 	return out
 }
 
-// coverCores covers cores exactly: from each uncovered core as far right as possible, then down
+// CoverCores covers cores exactly: from each uncovered core as far right as possible, then down
 // over whole rows.
-func coverCores(cores []chip.Core) []chip.Range {
+func CoverCores(cores []chip.Core) []chip.Range {
 	left := map[chip.Core]bool{}
 	for _, c := range cores {
 		left[c] = true

@@ -101,7 +101,7 @@ func (t *Target) findPrints(p *Program, groups []*group) {
 		if prog.Kernels == nil {
 			continue
 		}
-		prog.Cores = coverCores(g.cores)
+		prog.Cores = CoverCores(g.cores)
 		prog.Identify()
 		g.prints = prog
 	}

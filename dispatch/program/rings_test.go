@@ -129,7 +129,7 @@ func TestCoverCoresIsExact(t *testing.T) {
 				}
 			}
 		}
-		for _, r := range coverCores(cores) {
+		for _, r := range CoverCores(cores) {
 			for c := range r.Cores() {
 				if !in[c] {
 					t.Fatalf("%v holds %v, which is not asked for or covered already", r, c)

@@ -119,14 +119,14 @@ func build(ctx context.Context, arch chip.Arch, o Options) (*reprise.Program, er
 		args       []uint32
 	}{{"reader", "reader.cpp", chip.BRISC, []uint32{pages, o.Block}}, {"writer", "writer.c", chip.NCRISC, []uint32{pages}}} {
 		src, err := source(k.file)
-		if err != nil {
-			return nil, err
+		var im *kernels.Image
+		if err == nil {
+			im, err = kernels.Compile(ctx, src)
 		}
-		im, err := kernels.Compile(ctx, src)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = add(k.name, k.on, im, k.args...)
 		}
-		if err := add(k.name, k.on, im, k.args...); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}

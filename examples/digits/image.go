@@ -81,22 +81,13 @@ func Split(images []Image) (training, heldOut []Image) {
 		l := m.Label % Classes
 		perLabel[l] = append(perLabel[l], i)
 	}
-	out := make([]bool, len(images))
+	var out []int
 	src := rng.Source(0x5EED_0D19)
 	for _, idx := range perLabel {
 		src.Shuffle(idx)
-		for _, i := range idx[:len(idx)/4] {
-			out[i] = true
-		}
+		out = append(out, idx[:len(idx)/4]...)
 	}
-	for i, m := range images {
-		if out[i] {
-			heldOut = append(heldOut, m)
-		} else {
-			training = append(training, m)
-		}
-	}
-	return training, heldOut
+	return rng.Split(images, out)
 }
 
 // ParseImages reads images as comma-separated lines of 64 pixels and a label, plain or

@@ -58,18 +58,7 @@ func Split(words []string) (training, heldBack []string) {
 	}
 	src := rng.Source(0x5EED_0D19)
 	src.Shuffle(order)
-	out := make([]bool, len(words))
-	for _, i := range order[:len(order)/10] {
-		out[i] = true
-	}
-	for i, w := range words {
-		if out[i] {
-			heldBack = append(heldBack, w)
-		} else {
-			training = append(training, w)
-		}
-	}
-	return training, heldBack
+	return rng.Split(words, order[:len(order)/10])
 }
 
 // Encode returns the tokens of a word's letters. The error wraps [ErrWord].

@@ -43,6 +43,7 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 var externalOf = map[string][]string{
 	"sim/ttsim/libttsim":     {"github.com/ebitengine/purego"},
 	"mesh/hosts/mpi":         {"github.com/ebitengine/purego"},
+	"internal/expect":        {"github.com/google/go-cmp"}, // for tests only
 	"internal/bench/measure": {"github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/bench/report": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
 		"gonum.org/v1/plot"},

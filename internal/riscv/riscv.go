@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,8 @@ import (
 
 // The cores execute RV32IM. Jump tables are absolute addresses of text, which may be anywhere.
 // Without relaxation the kernel loader can judge relocations. L1 begins at address 0, so small
-// addresses are valid. There is no library for memcpy or memset.
+// addresses are valid. There is no library for memcpy or memset. Both chips' cores take libgcc's
+// code for these flags.
 var commonFlags = strings.Fields(`-march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2
 	-ffreestanding -nostdlib -fno-jump-tables -fno-common -fno-delete-null-pointer-checks
 	-fno-tree-loop-distribute-patterns -fno-asynchronous-unwind-tables -fno-stack-protector -fno-ident
@@ -45,6 +47,9 @@ var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "L
 
 // ErrNotFound is returned when the compiler is not installed.
 var ErrNotFound = errors.New("no RISC-V cross compiler")
+
+// ErrNoArithmetic is returned when a compiler comes without libgcc for the cores.
+var ErrNoArithmetic = errors.New("the compiler has no libgcc for -march=rv32im -mabi=ilp32")
 
 // A Compiler is an installed cross compiler.
 type Compiler struct {
@@ -121,14 +126,27 @@ func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error)
 	return c.run(ctx, language.program, append(args, "-c", operand(u.Source), "-o", operand(u.Object)))
 }
 
-// Link links objects by a linker script.
+// Link links objects by a linker script, with those routines of libgcc that they call. The error
+// wraps [ErrNoArithmetic] if libgcc isn't there.
 func (c *Compiler) Link(ctx context.Context, script, output string, objects []string, flags ...string) (text string, err error) {
 	args := slices.Concat(commonFlags, linkFlags, flags, []string{"-T", script, "-o", operand(output)})
 	for _, o := range objects {
 		args = append(args, operand(o))
 	}
-	return c.run(ctx, "gcc", args)
+	text, err = c.run(ctx, "gcc", args)
+	calls := undefined.FindString(text)
+	if err == nil || calls == "" {
+		return text, err
+	}
+	text, err = c.run(ctx, "gcc", append(args, "-lgcc"))
+	if strings.Contains(text, "cannot find -lgcc") {
+		return "", fmt.Errorf("%w: %s: install one that has it, such as Debian's gcc-riscv64-unknown-elf", ErrNoArithmetic, calls)
+	}
+	return text, err
 }
+
+// undefined matches calls of libgcc.
+var undefined = regexp.MustCompile("undefined reference to `__.*")
 
 // operand keeps a file's name from being read as an option or response file.
 func operand(name string) string {

@@ -11,9 +11,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
-func header(e *Entry) []byte {
+var (
+	fails  = expect.Fails
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
+
+func second[V any](_ V, err error) error { return err }
+
+func encoded(e *Entry) []byte {
 	b := make([]byte, Size)
 	e.encode(b)
 	binary.LittleEndian.PutUint64(b, magic)
@@ -31,12 +41,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a short file", func(b []byte) []byte { return b[:Size-1] }, "4095 B"},
 		{"a long file", func(b []byte) []byte { return append(b, 0) }, "4097 B"},
 		{"another file", func(b []byte) []byte { b[0]++; return b }, "starts with"},
-		{"a newer version", func(b []byte) []byte { b[atVersion]++; return b }, "version 2"},
-		{"another size", func(b []byte) []byte { b[atSize]++; return b }, "of 4097 B"},
-		{"no process", func(b []byte) []byte { b[atPID] = 0; return b }, "process 0"},
-		{"a process that can't be", func(b []byte) []byte { b[atPID+3] = 0xFF; return b }, "process 42781"},
+		{"a newer version", func(b []byte) []byte { b[8]++; return b }, "version 2"},
+		{"another size", func(b []byte) []byte { b[12]++; return b }, "of 4097 B"},
+		{"no process", func(b []byte) []byte { b[16] = 0; return b }, "process 0"},
+		{"a process that can't be", func(b []byte) []byte { b[19] = 0xFF; return b }, "process 42781"},
 	} {
-		if _, err := Decode(c.change(header(&good))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
+		if _, err := Decode(c.change(encoded(&good))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v doesn't say %q", c.name, err, c.says)
 		}
 	}
@@ -54,7 +64,7 @@ func TestTextIsPrintable(t *testing.T) {
 		{strings.Repeat("x", 100), strings.Repeat("x", 64)},
 		{"\xff\xffend", "??end"},
 	} {
-		e, err := Decode(header(&Entry{PID: 1, Command: c.in}))
+		e, err := Decode(encoded(&Entry{PID: 1, Command: c.in}))
 		must(t, err)
 		if e.Command != c.want {
 			t.Errorf("%q became %q, want %q", c.in, e.Command, c.want)
@@ -75,7 +85,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 				NUMANode: int(rapid.Int32().Draw(t, "numa")), Emulated: rapid.Bool().Draw(t, "emulated"),
 			},
 		}
-		out, err := Decode(header(&in))
+		out, err := Decode(encoded(&in))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +96,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(header(&Entry{PID: 1, Command: "a\xff", Device: Device{NUMANode: math.MinInt32}}), uint16(atRecords), uint64(3))
+	f.Add(encoded(&Entry{PID: 1, Command: "a\xff", Device: Device{NUMANode: math.MinInt32}}), uint16(atRecords), uint64(3))
 	f.Add(make([]byte, Size), uint16(0), uint64(magic))
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, v uint64) {
 		if len(b) >= 8 {
@@ -108,11 +118,4 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("decoded %+v", e)
 		}
 	})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

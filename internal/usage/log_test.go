@@ -221,12 +221,8 @@ func TestActivity(t *testing.T) {
 	queues := []QueueActivity{{4, 1, 2, 3, 1}, {4, 0, 0, 4, 0}}
 	l.SetActivity(a, queues...)
 	e := only(t, dir)
-	if diff := cmp.Diff(a, e.Activity); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(queues, e.Queues); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	noDiff(t, e.Activity, a, "result")
+	noDiff(t, e.Queues, queues, "result")
 	for _, by := range []time.Duration{-time.Minute, 24 * time.Hour} {
 		at := time.Now().Add(by)
 		must(t, os.Chtimes(filepath.Join(dir, watchName), at, at))
@@ -300,9 +296,7 @@ func TestKilledWriters(t *testing.T) {
 		if n, err := Sweep(dir); n != 1 || err != nil {
 			t.Fatalf("Sweep deleted %d logs (%v), want 1", n, err)
 		}
-		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the dead log is still there: %v", err)
-		}
+		fails(t, second(os.Stat(path)), os.ErrNotExist, "the dead log is still there")
 	}
 	if _, err := os.Stat(mine.Path()); err != nil {
 		t.Errorf("the live log is gone: %v", err)
@@ -310,9 +304,7 @@ func TestKilledWriters(t *testing.T) {
 	c, path := writer(t, dir)
 	_, _ = c.Process.Kill(), c.Wait()
 	create(t, dir, card)
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Create left the dead log: %v", err)
-	}
+	fails(t, second(os.Stat(path)), os.ErrNotExist, "Create left the dead log")
 }
 
 // A writer that stands still in the middle of an update doesn't stop a reader.
@@ -327,9 +319,7 @@ func TestStoppedWriter(t *testing.T) {
 		{Kind: DRAM, Torn: true, Updates: 1, Value: Value{Capacity: 100, Allocated: 10}},
 		{Kind: L1, Updates: 1, Value: Value{Capacity: 50, Allocated: 2}},
 	}
-	if diff := cmp.Diff(want, only(t, dir).Memory); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
+	noDiff(t, only(t, dir).Memory, want, "records")
 }
 
 func TestTornReads(t *testing.T) {
@@ -365,14 +355,13 @@ func TestTornReads(t *testing.T) {
 }
 
 // forge makes a log that isn't locked or is another process's.
-func forge(t *testing.T, dir string, lock bool, change func(*Entry, []byte)) {
+func forge(t *testing.T, dir string, lock bool, change func(*Entry)) {
 	t.Helper()
 	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Device: card}
 	b := make([]byte, Size)
+	change(&e)
+	e.encode(b)
 	binary.LittleEndian.PutUint64(b, magic)
-	e.encode(b)
-	change(&e, b)
-	e.encode(b)
 	path := filepath.Join(dir, fmt.Sprintf("reprise.%d.0000000a", e.PID))
 	must(t, os.WriteFile(path, b, 0o444))
 	if lock {
@@ -390,20 +379,20 @@ func TestWhichLogsAreDead(t *testing.T) {
 	}
 	ended := exec.Command("true")
 	must(t, ended.Run())
-	same := func(*Entry, []byte) {}
+	same := func(*Entry) {}
 	for _, c := range []struct {
 		name   string
 		lock   bool
-		change func(*Entry, []byte)
+		change func(*Entry)
 		dead   bool
 	}{
 		{"a live process's", true, same, false},
 		{"unlocked, though its id and start are a live process's", false, same, true},
-		{"locked, but its id was given to another process", true, func(e *Entry, _ []byte) { e.Start += sameStart + 1 }, true},
-		{"a live process's that knows its start only roughly", true, func(e *Entry, _ []byte) { e.Start += sameStart / 2 }, false},
-		{"locked by a reader, its process is gone", true, func(e *Entry, _ []byte) { e.PID = ended.Process.Pid }, true},
-		{"a container's, whose ids say nothing here", true, func(e *Entry, _ []byte) { e.Namespace++; e.PID = ended.Process.Pid }, false},
-		{"a dead container's", false, func(e *Entry, _ []byte) { e.Namespace++ }, true},
+		{"locked, but its id was given to another process", true, func(e *Entry) { e.Start += sameStart + 1 }, true},
+		{"a live process's that knows its start only roughly", true, func(e *Entry) { e.Start += sameStart / 2 }, false},
+		{"locked by a reader, its process is gone", true, func(e *Entry) { e.PID = ended.Process.Pid }, true},
+		{"a container's, whose ids say nothing here", true, func(e *Entry) { e.Namespace++; e.PID = ended.Process.Pid }, false},
+		{"a dead container's", false, func(e *Entry) { e.Namespace++ }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -454,9 +443,7 @@ func TestForeignFiles(t *testing.T) {
 		name, _, _ := strings.Cut(p.Error(), ":")
 		got = append(got, strings.TrimPrefix(name, dir+"/"))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
-	}
+	noDiff(t, got, want, "problems")
 	if n, err := Sweep(dir); n != 0 || err != nil {
 		t.Errorf("Sweep deleted %d foreign files (%v)", n, err)
 	}
@@ -490,10 +477,6 @@ func TestTooManyLogs(t *testing.T) {
 }
 
 func TestReadNeedsADirectory(t *testing.T) {
-	if _, err := Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Read: %v", err)
-	}
-	if _, err := Sweep(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Sweep: %v", err)
-	}
+	fails(t, second(Read(filepath.Join(t.TempDir(), "none"))), os.ErrNotExist, "Read")
+	fails(t, second(Sweep(filepath.Join(t.TempDir(), "none"))), os.ErrNotExist, "Sweep")
 }

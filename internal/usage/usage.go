@@ -38,24 +38,26 @@ const (
 	Size    = 4096 // of a log in bytes: one page on every supported system
 )
 
-// The layout in bytes, little-endian. The magic number is stored last, and the header never changes
-// afterwards. A record is a cache line.
+// header is the start of a log, little-endian. The magic number is stored last, and the header
+// never changes afterwards. Texts end at their first zero.
+type header struct {
+	Magic         uint64
+	Version, Size uint32
+	PID, Flags    uint32
+	Start         uint64 // of the process in ticks since boot (proc(5), stat field 22); 0 is unknown
+	Namespace     uint64 // inode of the process id's namespace; 0 is unknown
+	Opened        int64  // ns since 1970
+	NUMA          int32  // memory node of the device, negative if unknown
+	_             [12]byte
+	Command       [64]byte
+	Name          [128]byte
+	PCI           [32]byte
+	Serial, Arch  [32]byte
+}
+
 const (
-	atMagic     = 0   // 8 bytes
-	atVersion   = 8   // u32
-	atSize      = 12  // u32, Size
-	atPID       = 16  // u32
-	atFlags     = 20  // u32
-	atStart     = 24  // u64: start of the process in ticks since boot (proc(5), stat field 22); 0 is unknown
-	atNamespace = 32  // u64: inode of the process id's namespace; 0 is unknown
-	atOpened    = 40  // i64: ns since 1970
-	atNUMA      = 48  // i32: memory node of the device, negative if unknown
-	atCommand   = 64  // text, 64 bytes
-	atName      = 128 // text, 128 bytes
-	atPCI       = 256 // text, 32 bytes
-	atSerial    = 288 // text, 32 bytes
-	atArch      = 320 // text, 32 bytes
-	atRecords   = 512 // numKinds records, then one of Activity and maxQueues of QueueActivity
+	atMagic   = 0
+	atRecords = 512 // numKinds records, then one of Activity and maxQueues of QueueActivity; each is a cache line
 
 	magic        = 0x45474153_55505254 // "TRPUSAGE"
 	flagEmulated = 1 << 0
@@ -173,25 +175,20 @@ func Decode(b []byte) (*Entry, error) {
 	if len(b) != Size {
 		return refuse("it has %d B, a log has %d", len(b), Size)
 	}
-	if le.Uint64(b[atMagic:]) != magic {
+	var h header
+	_, _ = binary.Decode(b, le, &h) // b is long enough
+	if h.Magic != magic {
 		return refuse("it starts with % x", b[:8])
 	}
-	if version, size := le.Uint32(b[atVersion:]), le.Uint32(b[atSize:]); version != Version || size != Size {
-		return refuse("version %d of %d B, this program reads version %d of %d B", version, size, Version, Size)
+	if h.Version != Version || h.Size != Size {
+		return refuse("version %d of %d B, this program reads version %d of %d B", h.Version, h.Size, Version, Size)
 	}
-	pid := le.Uint32(b[atPID:])
-	if pid == 0 || pid > 1<<30 {
-		return refuse("process %d", pid)
+	if h.PID == 0 || h.PID > 1<<30 {
+		return refuse("process %d", h.PID)
 	}
-	e := &Entry{
-		PID: int(pid), Start: le.Uint64(b[atStart:]), Namespace: le.Uint64(b[atNamespace:]),
-		Opened:  time.Unix(0, int64(le.Uint64(b[atOpened:]))),
-		Command: text(b[atCommand:atName]),
-		Device: Device{
-			Name: text(b[atName:atPCI]), PCI: text(b[atPCI:atSerial]), Serial: text(b[atSerial:atArch]), Arch: text(b[atArch : atArch+32]),
-			NUMANode: int(int32(le.Uint32(b[atNUMA:]))), Emulated: le.Uint32(b[atFlags:])&flagEmulated != 0,
-		},
-	}
+	e := &Entry{PID: int(h.PID), Start: h.Start, Namespace: h.Namespace, Opened: time.Unix(0, h.Opened), Command: text(h.Command[:]),
+		Device: Device{Name: text(h.Name[:]), PCI: text(h.PCI[:]), Serial: text(h.Serial[:]), Arch: text(h.Arch[:]),
+			NUMANode: int(h.NUMA), Emulated: h.Flags&flagEmulated != 0}}
 	words := func(record int) (sequence uint64, w [recordWords]uint64) {
 		r := b[atRecords+record*recordSize:]
 		for i := range w {
@@ -216,22 +213,17 @@ func Decode(b []byte) (*Entry, error) {
 
 // encode writes the header of a log without the magic number.
 func (e *Entry) encode(b []byte) {
-	le := binary.LittleEndian
-	le.PutUint32(b[atVersion:], Version)
-	le.PutUint32(b[atSize:], Size)
-	le.PutUint32(b[atPID:], uint32(e.PID))
+	h := header{Version: Version, Size: Size, PID: uint32(e.PID), Start: e.Start, Namespace: e.Namespace, Opened: e.Opened.UnixNano(),
+		NUMA: int32(e.Device.NUMANode)}
 	if e.Device.Emulated {
-		le.PutUint32(b[atFlags:], flagEmulated)
+		h.Flags = flagEmulated
 	}
-	le.PutUint64(b[atStart:], e.Start)
-	le.PutUint64(b[atNamespace:], e.Namespace)
-	le.PutUint64(b[atOpened:], uint64(e.Opened.UnixNano()))
-	le.PutUint32(b[atNUMA:], uint32(int32(e.Device.NUMANode)))
-	copy(b[atCommand:atName], e.Command)
-	copy(b[atName:atPCI], e.Device.Name)
-	copy(b[atPCI:atSerial], e.Device.PCI)
-	copy(b[atSerial:atArch], e.Device.Serial)
-	copy(b[atArch:atArch+32], e.Device.Arch)
+	copy(h.Command[:], e.Command)
+	copy(h.Name[:], e.Device.Name)
+	copy(h.PCI[:], e.Device.PCI)
+	copy(h.Serial[:], e.Device.Serial)
+	copy(h.Arch[:], e.Device.Arch)
+	_, _ = binary.Encode(b, binary.LittleEndian, &h) // b is long enough
 }
 
 // text returns a field up to the first zero, made printable.

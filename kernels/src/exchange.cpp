@@ -15,8 +15,8 @@
 // A step is three arguments: flags, first page to send, first page to receive. Flags:
 //   bit 0 send, bit 1 to the next chip (otherwise the previous), bit 2 receive, bit 3 from the next chip,
 //   bits 4..7 how what arrives is combined: 0 it replaces the page, 1 sum of int32, 2 largest int32, 3 sum of float32,
-//   4 largest float32, 5 sum of bfloat16, 6 largest bfloat16, 7 sum of tiles of bfloat16, 8 of float32; bit 8 send each page
-//   on once it has arrived, bit 9 keep nothing of it here; bits 16..31 number of pages.
+//   4 largest float32, 5 sum of bfloat16, 6 largest bfloat16, 7 sum of int16, 8 of int8, 9 sum of tiles of bfloat16,
+//   10 of float32; bit 8 send each page on once it has arrived, bit 9 keep nothing of it here; bits 16..31 number of pages.
 // Tiles are added by the engines (compute/sum.cpp), which take pages from circular buffers 1 and 2 and leave sums in 0: while
 // they add two pages, the next one arrives.
 
@@ -183,6 +183,9 @@ uint32_t max_float(uint32_t a, uint32_t b) {
 // float32 to bfloat16, rounded to nearest, ties to even.
 uint32_t narrow(uint32_t a) { return is_nan(a) ? 0x7FC0 : (a + 0x7FFF + (a >> 16 & 1)) >> 16; }
 
+// Adds the integers of which top has the highest bits, each modulo its own range.
+uint32_t add_packed(uint32_t a, uint32_t b, uint32_t top) { return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top); }
+
 uint32_t combine_word(uint32_t how, uint32_t a, uint32_t b) {
     switch (how) {
     case 1: return a + b;
@@ -190,20 +193,22 @@ uint32_t combine_word(uint32_t how, uint32_t a, uint32_t b) {
     case 3: return add_float(a, b);
     case 4: return max_float(a, b);
     case 5: return narrow(add_float(a << 16, b << 16)) | narrow(add_float(a & 0xFFFF0000, b & 0xFFFF0000)) << 16;
+    case 7: return add_packed(a, b, 0x80008000);
+    case 8: return add_packed(a, b, 0x80808080);
     default: return max_float(a << 16, b << 16) >> 16 | (max_float(a & 0xFFFF0000, b & 0xFFFF0000) & 0xFFFF0000);
     }
 }
 
-// Leaves in to what comes of to and from, in this order.
+// Leaves in to what comes of to and from, in this order; a last word may have bytes behind the page.
 void combine(uint32_t how, uint32_t to, uint32_t from, uint32_t bytes) {
     invalidate_l1_cache();
     for (uint32_t i = 0; i < bytes; i += 4) {
         *words(to + i) = combine_word(how, *words(to + i), *words(from + i));
     }
-    rp_l1_commit(to + bytes - 4);
+    rp_l1_commit(to + ((bytes - 1) & ~3u));
 }
 
-constexpr uint32_t TILES = 7;                        // from here on the engines combine
+constexpr uint32_t TILES = 9;                        // from here on the engines combine
 constexpr uint32_t SUMS = 0, OWN = 1, ARRIVED = 2;  // their circular buffers
 
 // Receives a page, and passes it and the chip's own to the engines.
@@ -281,7 +286,7 @@ void kernel_main() {
     load(links[0], get_arg_val<uint32_t>(1));
     load(links[1], get_arg_val<uint32_t>(2));
     // Packets are of 16 bytes: what is after the page goes with it.
-    for (uint32_t i = size; i < bytes; i += 4) {
+    for (uint32_t i = size & ~3u; i < bytes; i += 4) {
         *words(mine + i) = 0;
     }
     if (size != bytes) {

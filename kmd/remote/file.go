@@ -135,10 +135,11 @@ func (f *file) driverInfo(kabi.GetDriverInfoIn) (kabi.GetDriverInfoOut, error) {
 }
 
 func (f *file) alive() error {
-	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
-		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
+	err := f.local.Alive()
+	if !errors.Is(err, kmd.ErrDeviceLost) {
+		_, err = f.tun.nodeID()
 	}
-	if _, err := f.tun.nodeID(); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
 	}
 	return nil

@@ -4,6 +4,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -81,11 +82,8 @@ func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 
 // EthernetWindow opens a window to the L1 of an Ethernet tile.
 func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
-	size := d.Params().Windows[0].Size
-	for _, c := range d.Params().Windows {
-		size = min(size, c.Size)
-	}
-	w, err := d.OpenWindow(size, kmd.Uncached)
+	smallest := slices.MinFunc(d.Params().Windows, func(a, b chip.WindowClass) int { return cmp.Compare(a.Size, b.Size) })
+	w, err := d.OpenWindow(smallest.Size, kmd.Uncached)
 	if err != nil {
 		return nil, err
 	}
@@ -101,42 +99,35 @@ func (t *Tunnel) String() string { return t.name }
 // Close releases the window.
 func (t *Tunnel) Close() error { return t.w.Close() }
 
-func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
+func (t *Tunnel) locked(ctx context.Context, f func() error) error {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	l, err := t.dev.Lock(ctx, kmd.LockNonMMIO)
 	if err != nil {
-		t.mu.Unlock()
-		return nil, fmt.Errorf("remote: %s: %w", t.name, err)
+		return fmt.Errorf("remote: %s: %w", t.name, err)
 	}
-	return func() {
-		_ = l.Unlock() // fails if the device is lost, which the next access reports
-		t.mu.Unlock()
-	}, nil
+	defer func() { _ = l.Unlock() }() // fails if the device is lost, which the next access reports
+	return f()
 }
 
 // Load32 loads the word at addr, a multiple of 4, of the remote tile at virtual NoC 0 coordinates.
-func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, error) {
-	unlock, err := t.lock(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
-	slot, err := t.commandLocked(ctx, xy, addr, 4, 0, commandRead)
-	if err != nil {
-		return 0, err
-	}
-	return t.w.Load32(slot + 8), nil
+func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (v uint32, err error) {
+	err = t.locked(ctx, func() error {
+		slot, err := t.commandLocked(ctx, xy, addr, 4, 0, commandRead)
+		if err == nil {
+			v = t.w.Load32(slot + 8)
+		}
+		return err
+	})
+	return v, err
 }
 
 // Store32 stores a word, and returns after the write.
 func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32) error {
-	unlock, err := t.lock(ctx)
-	if err != nil {
+	return t.locked(ctx, func() error {
+		_, err := t.commandLocked(ctx, xy, addr, 4, v, commandWrite)
 		return err
-	}
-	defer unlock()
-	_, err = t.commandLocked(ctx, xy, addr, 4, v, commandWrite)
-	return err
+	})
 }
 
 // Read reads a remote tile's memory; address and length are multiples of 32. Errors wrap
@@ -154,11 +145,10 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
-	unlock, err := t.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	return t.locked(ctx, func() error { return t.blocksLocked(ctx, xy, addr, p, flags) })
+}
+
+func (t *Tunnel) blocksLocked(ctx context.Context, xy chip.XY, addr uint64, p []byte, flags uint32) error {
 	for b := range slices.Chunk(p, BlockSize) {
 		if flags&commandWrite != 0 {
 			at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
@@ -210,16 +200,7 @@ func (t *Tunnel) patience(limit time.Duration) patience {
 // meanwhile.
 func (p *patience) over(ctx context.Context, pollLink bool) error {
 	t := p.t
-	if err := t.w.Err(); err != nil {
-		return err
-	}
-	if fault := t.dev.RemoteFault(t.place.X, t.place.Y); fault != nil {
-		return fault
-	}
-	if fault := t.dev.Fault(); fault != nil {
-		return fault
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(t.w.Err(), t.dev.RemoteFault(t.place.X, t.place.Y), t.dev.Fault(), ctx.Err()); err != nil {
 		return err
 	}
 	if time.Now().After(p.deadline) {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -26,19 +27,16 @@ type windowTarget struct {
 }
 
 func (w *window) word(off uint64) uint32 {
-	if w.id {
-		v, err := w.tun.nodeID()
-		if err != nil {
-			return 0xFFFFFFFF
-		}
-		return v
+	v, err := uint32(0), ErrRange
+	if l := w.target.Load(); w.id {
+		v, err = w.tun.nodeID()
+	} else if l != nil && !l.multicast {
+		v, err = w.tun.Load32(context.Background(), l.to, l.addr+off)
 	}
-	if l := w.target.Load(); l != nil && !l.multicast {
-		if v, err := w.tun.Load32(context.Background(), l.to, l.addr+off); err == nil {
-			return v
-		}
+	if err != nil {
+		return 0xFFFFFFFF
 	}
-	return 0xFFFFFFFF
+	return v
 }
 
 func (w *window) Load(off uint64, width int) uint64 {
@@ -66,12 +64,13 @@ func (w *window) Store(off uint64, width int, v uint64) {
 	if l == nil || w.id {
 		return
 	}
+	store := func(xy chip.XY) error { return w.tun.Store32(context.Background(), xy, l.addr+off, uint32(v)) }
 	// An error loses the tunnel.
 	if l.multicast {
-		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(context.Background(), xy, l.addr+off, uint32(v)) })
-		return
+		_ = l.each(store)
+	} else {
+		_ = store(l.to)
 	}
-	_ = w.tun.Store32(context.Background(), l.to, l.addr+off, uint32(v))
 }
 
 func (w *window) Read(off uint64, p []byte) {
@@ -212,19 +211,13 @@ func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 				break
 			}
 			if time.Since(start) > t.limit {
-				return t.lose(fmt.Errorf("%w: a multicast of %d bytes from %v: %d tiles have not acknowledged", ErrNoAnswer, n,
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				t.lost = cmp.Or(t.lost, fmt.Errorf("%w: a multicast of %d bytes from %v: %d tiles have not acknowledged", ErrNoAnswer, n,
 					l.from, before-v))
+				return t.lost
 			}
 		}
 	}
 	return nil
-}
-
-func (t *Tunnel) lose(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lost == nil {
-		t.lost = err
-	}
-	return t.lost
 }

@@ -85,22 +85,16 @@ func (o *writer) event(e *Event) {
 	}
 	o.pieces += uint64(len(e.Host) + len(e.Device))
 	in, data, text := o.blob(e.In), o.blob(e.Data), o.blob([]byte(e.Text))
-	lists := [2][]Delta{e.Host, e.Device}
-	var refs [2][]uint64
-	for i, l := range lists {
+	fields := []uint64{e.At, e.Task, e.File, e.Map, e.Off, e.Size, e.Value, uint64(e.Request), in, data, text, e.Errno}
+	for _, l := range [...][]Delta{e.Host, e.Device} {
+		fields = append(fields, uint64(len(l)))
 		for _, d := range l {
-			refs[i] = append(refs[i], o.blob(d.Data))
+			fields = append(fields, d.Pin, d.Off, o.blob(d.Data)) // its blob precedes the event
 		}
 	}
 	b := append(o.b[:0], byte(e.Kind))
-	for _, v := range []uint64{e.At, e.Task, e.File, e.Map, e.Off, e.Size, e.Value, uint64(e.Request), in, data, text, e.Errno} {
+	for _, v := range fields {
 		b = binary.AppendUvarint(b, v)
-	}
-	for i, l := range lists {
-		b = binary.AppendUvarint(b, uint64(len(l)))
-		for k, d := range l {
-			b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, d.Pin), d.Off), refs[i][k])
-		}
 	}
 	o.put(b)
 	o.b = b

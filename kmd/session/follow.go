@@ -223,7 +223,10 @@ func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 
 func (p *Player) checkPending(got *Event) bool {
 	f := p.follow
-	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool { return p.mem.holds(d.piece) })
+	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool {
+		r, host, _ := p.mem.piece(d.piece)
+		return r != nil && bytes.Equal(host, d.piece.Data)
+	})
 	for _, d := range f.pending {
 		if d.event <= f.last() {
 			p.stopAtWrite(got, d)

@@ -294,11 +294,6 @@ func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
 
 func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
 
-func (m *memory) holds(d *Delta) bool {
-	r, host, _ := m.piece(d)
-	return r != nil && bytes.Equal(host, d.Data)
-}
-
 func sameDeltas(a, b []Delta) bool {
 	return slices.EqualFunc(a, b, func(a, b Delta) bool { return a.Pin == b.Pin && a.Off == b.Off && bytes.Equal(a.Data, b.Data) })
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -208,21 +209,18 @@ func firstByte(a, b []byte) int {
 }
 
 func firstDelta(a, b []Delta) string {
+	place := func(off, pin uint64) string { return fmt.Sprintf("%#x of pin %d", off, pin) }
 	for i := range min(len(a), len(b)) {
 		x, y := &a[i], &b[i]
 		if x.Pin != y.Pin || x.Off != y.Off {
-			return fmt.Sprintf("%#x of pin %d", min(x.Off, y.Off), min(x.Pin, y.Pin))
+			return place(min(x.Off, y.Off), min(x.Pin, y.Pin))
 		}
 		if k := firstByte(x.Data, y.Data); k >= 0 {
-			return fmt.Sprintf("%#x of pin %d", x.Off+uint64(k), x.Pin)
+			return place(x.Off+uint64(k), x.Pin)
 		}
 	}
-	l := a
-	if len(b) > len(a) {
-		l = b
-	}
-	d := &l[min(len(a), len(b))]
-	return fmt.Sprintf("%#x of pin %d", d.Off, d.Pin)
+	d := slices.Concat(a[min(len(a), len(b)):], b[min(len(a), len(b)):])[0]
+	return place(d.Off, d.Pin)
 }
 
 func site() string {
@@ -369,12 +367,11 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	if buffer != nil {
 		got.Value, got.Off = 1, buffer.off
 	}
-	want := p.eventLocked(&got, anyEvent)
-	var err error
+	err := p.answer(p.eventLocked(&got, anyEvent))
 	if buffer != nil {
-		err = p.mem.drop(buffer, false)
+		err = errors.Join(err, p.mem.drop(buffer, false))
 	}
-	return errors.Join(p.answer(want), err)
+	return err
 }
 
 func (f *playedFile) Close() error {

@@ -23,6 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
@@ -415,22 +416,9 @@ func TestRecordAFault(t *testing.T) {
 	t.Error("the fault isn't in the recording")
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
 func TestMain(m *testing.M) {
 	if ttsimtest.Serving() {

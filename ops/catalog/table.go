@@ -135,7 +135,7 @@ var options = map[string]Options{
 	"update_cache": WithParam, "fill_cache": WithParam, "experimental::nlp_create_qkv_heads": WithMemoryConfig | IntoEach,
 	"dequantize": usualOptions | WithDataType, "embedding": usualOptions | WithLayout, "argmax": usualOptions | WithDim,
 	"topk": WithMemoryConfig | IntoEach | WithDim | WithSmallest, "slice": usualOptions | WithSteps, "to_memory_config": Into, "reshard": Into,
-	"all_reduce": IntoMesh, "reduce_scatter": IntoMesh, "all_gather": IntoMesh,
+	"all_reduce": IntoMesh, "reduce_scatter": IntoMesh | WithDim, "all_gather": IntoMesh | WithDim,
 }
 
 // Operations is the table.
@@ -180,8 +180,8 @@ var Operations = []Operation{
 			"RISC-V cores and the NoC; whole pages where they stay whole", "exact"}}, append([]*Program{Concat}, moves...)},
 	{"`ToLayout`, `Tilize`, `Untilize`, `ToMemoryConfig`, `Reshard`", "`to_layout`, `tilize`, `untilize`, `to_memory_config`, `reshard`",
 		[]Variant{{"any type", "RISC-V cores and the NoC", "exact"}}, moves},
-	{"`Mesh.AllGather`, `Mesh.ReduceScatter`, `Mesh.AllReduce`", "`all_gather`, `reduce_scatter`, `all_reduce`", []Variant{
+	{"`Mesh.AllGather`, `Mesh.ReduceScatter` along any dimension, `Mesh.AllReduce`", "`all_gather`, `reduce_scatter`, `all_reduce`", []Variant{
 		{"floats, of rows up to 1,024 in a page", "Ethernet links, sums on the engines", "rounded after each addition"},
-		{"integers, longer rows", "Ethernet links and RISC-V cores", "exact; rounded after each addition"},
+		{"integers, modulo 2⁸ to 2³²; longer rows", "Ethernet links and RISC-V cores", "exact; rounded after each addition"},
 	}, moves},
 }

@@ -55,20 +55,16 @@ func (g *Graph) Calls() []Call {
 // reaches to the end of the graph.
 func (g *Graph) Innermost(calls []Call) []int {
 	of := make([]int, len(g.Nodes))
-	var open []int
-	next := 0
+	open, next := []int{-1}, 0
 	for i := range g.Nodes {
-		for len(open) > 0 && calls[open[len(open)-1]].End >= 0 && calls[open[len(open)-1]].End < i {
+		for len(open) > 1 && calls[open[len(open)-1]].End >= 0 && calls[open[len(open)-1]].End < i {
 			open = open[:len(open)-1]
 		}
 		if next < len(calls) && calls[next].Start == i {
 			open = append(open, next)
 			next++
 		}
-		of[i] = -1
-		if len(open) > 0 {
-			of[i] = open[len(open)-1]
-		}
+		of[i] = open[len(open)-1]
 	}
 	return of
 }

@@ -222,11 +222,8 @@ func (c *coreSums) edges(lo, hi int, edge func(CoreRange) int) map[int]bool {
 func (c *coreSums) at(x, y int) int64 {
 	var sum int64
 	for _, r := range c.rects {
-		for _, a := range r.ranges {
-			if a.X0 <= x && x <= a.X1 && a.Y0 <= y && y <= a.Y1 {
-				sum = plus(sum, r.size)
-				break
-			}
+		if slices.ContainsFunc(r.ranges, func(a CoreRange) bool { return a.X0 <= x && x <= a.X1 && a.Y0 <= y && y <= a.Y1 }) {
+			sum = plus(sum, r.size)
 		}
 	}
 	return sum

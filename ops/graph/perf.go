@@ -59,12 +59,12 @@ func (r *Report) WritePerformance(w io.Writer) error {
 	for i := range rows {
 		ins = max(ins, len(rows[i].inputs))
 	}
-	c := csv.NewWriter(w) // it keeps the first error
+	c := csvWriter{csv.NewWriter(w)}
 	var record []string
 	for _, one := range newPerfState(&Report{}).cells(&perfRow{runs: []*ProgramRun{{}}}, ins) {
 		record = append(record, one.column)
 	}
-	_ = c.Write(record)
+	c.row(record...)
 	state := newPerfState(r)
 	for i := range rows {
 		record = record[:0]
@@ -75,23 +75,29 @@ func (r *Report) WritePerformance(w io.Writer) error {
 			}
 			record = append(record, text)
 		}
-		_ = c.Write(cells(record...))
+		c.row(record...)
 	}
-	c.Flush()
-	if err := c.Error(); err != nil {
-		return fmt.Errorf("graph: write performance: %w", err)
-	}
-	return nil
+	return c.end("performance")
 }
 
 var cellText = strings.NewReplacer(",", ";", "\n", " ", "\r", " ")
 
-// cells replaces characters in cells as tt-metal does.
-func cells(record ...string) []string {
+// csvWriter replaces characters in cells as tt-metal does, and keeps the first error.
+type csvWriter struct{ *csv.Writer }
+
+func (c csvWriter) row(record ...string) {
 	for i := range record {
 		record[i] = cellText.Replace(record[i])
 	}
-	return record
+	_ = c.Write(record)
+}
+
+func (c csvWriter) end(what string) error {
+	c.Flush()
+	if err := c.Error(); err != nil {
+		return fmt.Errorf("graph: write %s: %w", what, err)
+	}
+	return nil
 }
 
 // perfRows groups the programs of each call of a function, in the order of the host's calls.

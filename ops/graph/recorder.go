@@ -110,11 +110,7 @@ func (r *Recorder) event(name string, f func()) {
 	}
 }
 
-func (r *Recorder) failLocked(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-}
+func (r *Recorder) failLocked(err error) { r.err = cmp.Or(r.err, err) }
 
 func (r *Recorder) top() *frame { return &r.open[len(r.open)-1] }
 
@@ -191,7 +187,11 @@ func (r *Recorder) End(outputs ...*Tensor) {
 		}
 		r.open = r.open[:len(r.open)-1]
 		if len(r.open) == 1 && r.cfg.OperationBuffers {
-			r.perOp[f.counter] = r.snapshot()
+			all := []OperationBuffer{}
+			for _, b := range r.allocated() {
+				all = append(all, OperationBuffer{b.Device, b.Address, cmp.Or(b.MaxPerBank, b.Size), int(b.Type), int(b.Layout)})
+			}
+			r.perOp[f.counter] = all
 		}
 	})
 }
@@ -229,10 +229,8 @@ func (r *Recorder) addTensor(t *Tensor) int {
 func (r *Recorder) addBuffer(b *Buffer) int {
 	c, known := r.buffers[b.ID]
 	if !known {
-		c = r.add(BufferNode, b.params(r.cfg.Format, BufferNode))
-		r.buffers[b.ID] = c
-		r.link(r.top().counter, c)
-		r.live[b.ID] = b
+		c = r.leaf(BufferNode, b.params(r.cfg.Format, BufferNode))
+		r.buffers[b.ID], r.live[b.ID] = c, b
 	}
 	return c
 }
@@ -272,11 +270,6 @@ func (r *Recorder) AllocateCircular(b CircularBuffer) {
 func (r *Recorder) circular(b CircularBuffer) {
 	r.leaf(CircularAllocate, Params{ParamSize: num(b.Size), ParamAddress: num(b.Address), ParamDeviceID: num(b.Device),
 		ParamCoreRangeSet: coresText(r.cfg.Format, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Format, b.GloballyAllocated)})
-}
-
-// DeallocateCircular records that all circular buffers of a device were freed.
-func (r *Recorder) DeallocateCircular(device int) {
-	r.event("deallocate circular buffers", func() { r.leaf(CircularDeallocate, Params{ParamDeviceID: num(device)}, r.top().counter) })
 }
 
 // Program records that a program begins, which frees the circular buffers of the one before. With
@@ -389,14 +382,6 @@ func (r *Recorder) reportLocked() *Report {
 func (r *Recorder) allocated() (out []*Buffer) {
 	for _, id := range slices.Sorted(maps.Keys(r.live)) {
 		out = append(out, r.live[id])
-	}
-	return out
-}
-
-func (r *Recorder) snapshot() []OperationBuffer {
-	out := []OperationBuffer{}
-	for _, b := range r.allocated() {
-		out = append(out, OperationBuffer{b.Device, b.Address, cmp.Or(b.MaxPerBank, b.Size), int(b.Type), int(b.Layout)})
 	}
 	return out
 }

@@ -127,24 +127,13 @@ type CircularBuffer struct {
 // ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]); nil for any other
 // string.
 func ParseShape(s string) []int {
-	_, s, ok := strings.Cut(s, "Shape([")
-	if !ok {
-		return nil
-	}
-	s, _, ok = strings.Cut(s, "]")
+	_, s, began := strings.Cut(s, "Shape([")
+	s, _, ended := strings.Cut(s, "]")
 	var out []int
-	if !ok || json.Unmarshal([]byte("["+s+"]"), &out) != nil {
+	if !began || !ended || json.Unmarshal([]byte("["+s+"]"), &out) != nil {
 		return nil
 	}
 	return out
-}
-
-func shapeText(format Format, shape []int) string {
-	t := "Shape([" + joined(shape, ", ") + "])"
-	if format == Format2025 {
-		return "ttnn." + t
-	}
-	return t
 }
 
 func num[N ~int | ~int64 | ~uint8 | ~uint64](n N) string {
@@ -165,10 +154,11 @@ func boolText(format Format, b bool) string {
 }
 
 func (t *Tensor) params(format Format) Params {
-	p := Params{ParamShape: shapeText(format, t.Shape)}
+	shape := "Shape([" + joined(t.Shape, ", ") + "])"
 	if format == Format2025 {
-		return p
+		return Params{ParamShape: "ttnn." + shape}
 	}
+	p := Params{ParamShape: shape}
 	p[ParamTensorID] = num(t.ID)
 	p[ParamDType], p[ParamLayout] = t.DType, t.Layout
 	if format >= Format2026v2 {
@@ -252,15 +242,14 @@ func ParseCores(s string) []CoreRange {
 		return out
 	}
 	for _, m := range coreRange.FindAllStringSubmatch(s, maxRanges) {
-		var v [4]int
-		for i := range v {
-			n, err := strconv.Atoi(m[i+1])
-			if err != nil {
+		var r CoreRange
+		for i, to := range []*int{&r.X0, &r.Y0, &r.X1, &r.Y1} {
+			var err error
+			if *to, err = strconv.Atoi(m[i+1]); err != nil {
 				return nil
 			}
-			v[i] = n
 		}
-		out = append(out, CoreRange{v[0], v[1], v[2], v[3]})
+		out = append(out, r)
 	}
 	return out
 }

@@ -67,26 +67,24 @@ func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 // counts all for one core. As in TT-NN, circular buffers that lie in a buffer count twice
 // ([PeakL1InBuffers]), and freeing a buffer from before the capture subtracts its size even if it
 // never counted; unlike there, the sum stops at 0.
-func PeakL1(g *Graph) int64 {
-	peak, _ := peakL1(g)
-	return peak
-}
+func PeakL1(g *Graph) int64 { return peakL1(g).sum() }
 
 // PeakL1InBuffers returns how many bytes of [PeakL1] are circular buffers in buffers, which take no
 // memory of their own.
-func PeakL1InBuffers(g *Graph) int64 {
-	_, twice := peakL1(g)
-	return twice
-}
+func PeakL1InBuffers(g *Graph) int64 { return peakL1(g).InBuffers }
 
-func peakL1(g *Graph) (peak, inBuffer int64) {
+// peakL1 returns the first row with the most L1 in use.
+func peakL1(g *Graph) *Row {
+	peak := &Row{}
 	for _, r := range Table(g) {
-		if now := plus(r.Circular, r.Buffers); now > peak {
-			peak, inBuffer = now, r.InBuffers
+		if r.sum() > peak.sum() {
+			peak = &r
 		}
 	}
-	return peak, inBuffer
+	return peak
 }
+
+func (r *Row) sum() int64 { return plus(r.Circular, r.Buffers) }
 
 // PeakAllocated returns the most bytes of buffers in all kinds of memory that the capture
 // allocated.

@@ -105,16 +105,12 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 		marks = append(marks, mark{z, timers[p], z.Start, "ZONE_START"}, mark{z, timers[p], max(z.Start, z.End), "ZONE_END"})
 	}
 	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.z.Device, b.z.Device), cmp.Compare(a.at, b.at)) })
-	c := csv.NewWriter(w) // it keeps the first error
+	c := csvWriter{csv.NewWriter(w)}
 	for _, m := range marks {
 		z, id := m.z, of[m.z]
 		processor := strings.ReplaceAll(z.Processor, "TRISC", "TRISC_") // as tt_metal/impl/profiler
-		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), processor, num(m.timer), num(m.at), "0",
-			cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, num(z.Line), path.Base(cmp.Or(z.File, "-")), ""))
+		c.row(num(z.Device), num(z.X), num(z.Y), processor, num(m.timer), num(m.at), "0",
+			cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, num(z.Line), path.Base(cmp.Or(z.File, "-")), "")
 	}
-	c.Flush()
-	if err := c.Error(); err != nil {
-		return fmt.Errorf("graph: write device log: %w", err)
-	}
-	return nil
+	return c.end("device log")
 }

@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"math/bits"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
@@ -25,7 +27,7 @@ type arch struct {
 }
 
 func archOf(p *chip.Params) *arch {
-	a := &arch{params: p}
+	a := &arch{params: p, nocLimit: p.PCI.NOCSize - 1, dmaLimit: 1<<32 - 1}
 	for _, w := range p.Windows {
 		n := w.Count
 		if w.BAR == 4 {
@@ -33,23 +35,15 @@ func archOf(p *chip.Params) *arch {
 		}
 		a.counts = append(a.counts, n)
 	}
-	switch p.Arch {
-	case chip.Wormhole:
-		a.dmaLimit = 1<<32 - 1
-		a.nocLimit = p.PCI.NOCSize - 1
-	case chip.Blackhole:
-		a.dmaLimit = 1<<58 - 1
-		a.nocLimit = p.PCI.NOCSize - 1
-		a.regionTB = true
+	if p.Arch == chip.Blackhole {
+		a.dmaLimit, a.regionTB = 1<<58-1, true
 	}
 	return a
 }
 
 // BAR 0 windows are at their BAR offset, BAR 4's after BAR 0's size.
 func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, bar int, start uint64, ok bool) {
-	bar0 := a.params.PCI.BARSize[0]
-	bar = 0
-	if off >= bar0 {
+	if bar0 := a.params.PCI.BARSize[0]; off >= bar0 {
 		bar, off = 4, off-bar0
 	}
 	for i, w := range a.params.Windows {
@@ -66,49 +60,30 @@ func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, ba
 // packWindow truncates as the driver does, and Wormhole has no static virtual channel (tt-kmd
 // wormhole.c construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
 func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) {
-	put := func(first uint, width uint, v uint64) {
+	at := uint(0)
+	put := func(width uint, v uint64) { // the next bits
 		v &= 1<<width - 1
-		if first < 64 {
-			lo |= v << first
+		lo |= v << at
+		if at < 64 {
+			hi |= v >> (64 - at)
+		} else {
+			hi |= v << (at - 64)
 		}
-		if first+width > 64 {
-			if first < 64 {
-				hi |= v >> (64 - first)
-			} else {
-				hi |= v << (first - 64)
-			}
-		}
+		at += width
 	}
-	shift := uint(0)
-	for 1<<shift != size {
-		shift++
-	}
-	n, nocBits := 36-shift, uint(1)
+	shift := uint(bits.TrailingZeros64(size))
+	n, nocBits, virtual := 36-shift, uint(1), uint(0)
 	if a == chip.Blackhole {
-		n, nocBits = 64-shift, 2
+		n, nocBits, virtual = 64-shift, 2, 1
 	}
-	put(0, n, c.Addr>>shift)
-	put(n, 6, uint64(c.XEnd))
-	put(n+6, 6, uint64(c.YEnd))
-	put(n+12, 6, uint64(c.XStart))
-	put(n+18, 6, uint64(c.YStart))
-	n += 24
-	put(n, nocBits, uint64(c.NOC))
-	n += nocBits
-	put(n, 1, uint64(c.Mcast))
-	put(n+1, 2, uint64(c.Ordering))
-	put(n+3, 1, uint64(c.Linked))
-	if a == chip.Blackhole {
-		put(n+4, 1, uint64(c.StaticVC))
+	put(n, c.Addr>>shift)
+	for _, v := range [...]uint16{c.XEnd, c.YEnd, c.XStart, c.YStart} {
+		put(6, uint64(v))
 	}
+	put(nocBits, uint64(c.NOC))
+	put(1, uint64(c.Mcast))
+	put(2, uint64(c.Ordering))
+	put(1, uint64(c.Linked))
+	put(virtual, uint64(c.StaticVC))
 	return lo, hi
-}
-
-func (a *arch) hasWindows(size uint64) bool {
-	for i, w := range a.params.Windows {
-		if w.Size == size {
-			return a.counts[i] > 0
-		}
-	}
-	return false
 }

@@ -16,9 +16,8 @@ type Version struct{ Major, Minor, Patch uint8 }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-func (v Version) atLeast(major, minor uint8) bool {
-	return v.Major > major || v.Major == major && v.Minor >= minor
-}
+// atLeast compares the version with 2.minor.
+func (v Version) atLeast(minor uint8) bool { return v.Major > 2 || v.Major == 2 && v.Minor >= minor }
 
 // Config describes a machine with Tenstorrent cards.
 type Config struct {
@@ -74,7 +73,7 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.Version == (Version{}) {
 		cfg.Version = Version{2, 10, 0}
 	}
-	if !cfg.Version.atLeast(2, 0) {
+	if !cfg.Version.atLeast(0) {
 		return nil, fmt.Errorf("driver: new: version %v: the model starts at 2.0: %w", cfg.Version, ErrConfig)
 	}
 	if cfg.Name == "" {
@@ -168,10 +167,8 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.devices[i]
-	old.mu.Lock()
-	detached, open := old.detached, len(old.files) > 0
-	old.mu.Unlock()
-	if !detached {
+	open := old.openFiles() > 0
+	if !old.isDetached() {
 		return nil, fmt.Errorf("driver: plug %s: there is a card: %w", old.address(), ErrConfig)
 	}
 	d.gone = slices.DeleteFunc(d.gone, func(g *device) bool { return g.openFiles() == 0 })

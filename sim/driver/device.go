@@ -85,7 +85,7 @@ func (d *device) attach(fn Function) {
 // open admits a file as admit_chardev_open of tt-kmd: O_EXCL waits until no file is open, others
 // until no O_EXCL file is. With O_NONBLOCK either is EAGAIN.
 func (d *device) open(by *Process, flags int) (*file, error) {
-	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
+	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
 	f := &file{dev: d, proc: by, refs: 1, tlbs: map[uint32]int{}, fileMemory: fileMemory{bufs: map[uint8]*reach{}}}
 	f.power.Validity = kabi.PowerValidity(kabi.PowerFlagCount, 0)
@@ -140,7 +140,7 @@ func (d *device) unplugLaterLocked() {
 // Live files' flags are combined by or, settings by maximum. An undeclared flag counts as on
 // (tt-kmd chardev.c).
 func (d *device) aggregatePowerLocked() {
-	if !d.cfg.Version.atLeast(2, 6) {
+	if !d.cfg.Version.atLeast(6) {
 		return
 	}
 	var sum kabi.PowerState
@@ -167,9 +167,7 @@ func (d *device) remove() error {
 	d.mu.Lock()
 	d.detached = true
 	d.zapLocked()
-	fn := d.fn
-	d.fn = nil
-	d.forPeers.Store(nil)
+	end := d.detachLocked()
 	for f := range d.files {
 		d.releasePagesLocked(&f.fileMemory)
 	}
@@ -177,10 +175,18 @@ func (d *device) remove() error {
 	d.wake.Broadcast()
 	d.mu.Unlock()
 	d.reset.Unlock()
+	return end()
+}
+
+// detachLocked takes the function away, if there is one, and returns its Close.
+func (d *device) detachLocked() func() error {
+	fn := d.fn
 	if fn == nil {
-		return nil
+		return func() error { return nil }
 	}
-	return fn.Close()
+	d.fn = nil
+	d.forPeers.Store(nil)
+	return fn.Close
 }
 
 // zapLocked makes all mappings fault (tt-kmd memory.c, tenstorrent_vma_zap).
@@ -222,11 +228,8 @@ func (d *device) release(f *file) error {
 		d.excl = false
 	}
 	d.wake.Broadcast()
-	if len(d.files) == 0 && d.cfg.Start != nil && d.fn != nil {
-		fn := d.fn
-		d.fn = nil
-		d.forPeers.Store(nil)
-		return fn.Close()
+	if len(d.files) == 0 && d.cfg.Start != nil {
+		return d.detachLocked()()
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"go.uber.org/goleak"
@@ -170,9 +170,7 @@ func TestNewRefusesImpossibleMachines(t *testing.T) {
 		"two kinds":       {Arch: chip.Wormhole, Functions: []Function{fn}, Start: func() (Function, error) { return fn, nil }},
 		"too old":         {Arch: chip.Wormhole, Functions: []Function{fn}, Version: Version{1, 34, 0}},
 	} {
-		if _, err := New(c); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, second(New(c)), ErrConfig, "%s", name)
 	}
 }
 
@@ -326,9 +324,7 @@ func TestAssertion07_DeviceInfo(t *testing.T) {
 		p := a.Params().PCI
 		w := kabi.GetDeviceInfoOut{OutputSizeBytes: 20, VendorID: p.Vendor, DeviceID: p.Device, SubsystemVendorID: 0x1E52,
 			SubsystemID: 0x40, BusDevFn: 0x100, MaxDMABufSizeLog2: 28}
-		if d := cmp.Diff(w, arg.Out); d != "" {
-			t.Errorf("(-want +got):\n%s", d)
-		}
+		noDiff(t, arg.Out, w, "result")
 	})
 }
 
@@ -375,35 +371,17 @@ func pages(t *testing.T, n int, flags int) []byte {
 	return b
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	fails  = expect.Fails
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
 
-// value is must for a call with a result.
-func value[V any](v V, err error) func(testing.TB) V {
-	return func(t testing.TB) V {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func second[V any](_ V, err error) error { return err }
 
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
-	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
-// noDiff is equal for slices, maps and structs.
-func noDiff(t testing.TB, got, want any, what string, args ...any) {
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
+	expect.Equal(t, got, want, what, args...)
 }

@@ -34,8 +34,6 @@ func (u *faults) load() bool {
 	return u.allOnes.Load()
 }
 
-func (u *faults) store() bool { return u.allOnes.Load() }
-
 func (u *faults) pinning() {
 	if d := u.slowPins.Load(); d != 0 {
 		time.Sleep(time.Duration(d))

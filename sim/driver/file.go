@@ -55,8 +55,7 @@ func (f *file) Fault() error {
 }
 
 func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
-	fn := f.function()
-	if b, ok := fn.(interface {
+	if b, ok := f.function().(interface {
 		EngineWait(x, y uint8, thread int) string
 	}); ok {
 		return b.EngineWait(x, y, thread), true
@@ -65,14 +64,12 @@ func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 }
 
 func (f *file) CoreDebug() bool {
-	fn := f.function()
-	b, ok := fn.(interface{ CoreDebug() bool })
+	b, ok := f.function().(interface{ CoreDebug() bool })
 	return !ok || b.CoreDebug()
 }
 
 func (f *file) RemoteFault(x, y uint8) error {
-	fn := f.function()
-	if b, ok := fn.(interface{ RemoteFault(x, y uint8) error }); ok {
+	if b, ok := f.function().(interface{ RemoteFault(x, y uint8) error }); ok {
 		return b.RemoteFault(x, y)
 	}
 	return nil

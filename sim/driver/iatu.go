@@ -117,21 +117,20 @@ func (t *iatu) program(fn Function, i int, r iatuRegion) {
 	write(iatuTargetLow, r.target)
 	write(iatuTargetHigh, r.target>>32)
 	write(iatuLimitLow, r.limit)
-	if p.Arch == chip.Wormhole {
+	wormhole, enable := p.Arch == chip.Wormhole, uint64(iatuEnable)
+	if wormhole {
+		enable |= iatuDMABypass | iatuTLPBypass | iatuFuncBypass
+	}
+	if r.limit == 0 {
+		enable = 0
+	}
+	if wormhole {
 		write(iatuControl1, 0)
-		if r.limit == 0 {
-			write(iatuControl2, 0)
-		} else {
-			write(iatuControl2, iatuEnable|iatuDMABypass|iatuTLPBypass|iatuFuncBypass)
-		}
+		write(iatuControl2, enable)
 		return
 	}
 	write(iatuLimitHigh, r.limit>>32)
 	write(iatuControl1, iatuIncreaseSize)
-	enable := uint64(iatuEnable)
-	if r.limit == 0 {
-		enable = 0
-	}
 	write(iatuControl2, enable)
 	write(iatuControl3, 0)
 }

@@ -62,26 +62,26 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	case kabi.IoctlConfigureTLB:
 		return handle(f.configureTLB, arg)
 	case kabi.IoctlSetNOCCleanup:
-		if v.atLeast(2, 2) {
+		if v.atLeast(2) {
 			return handle(f.setNOCCleanup, arg)
 		}
 	case kabi.IoctlSetPowerState:
-		if v.atLeast(2, 6) {
+		if v.atLeast(6) {
 			return handle(f.setPowerState, arg)
 		}
 	case kabi.IoctlExportTLBDMABuf:
-		if v.atLeast(2, 10) {
+		if v.atLeast(10) {
 			if f.dev.cfg.NoExport {
 				return syscall.EOPNOTSUPP
 			}
 			return update(f.exportTLB, arg)
 		}
 	case kabi.IoctlSMCMessage:
-		if v.atLeast(2, 11) {
+		if v.atLeast(11) {
 			return update(f.smcMessage, arg)
 		}
 	case kabi.IoctlNOCRead, kabi.IoctlNOCWrite:
-		if v.atLeast(2, 11) {
+		if v.atLeast(11) {
 			return update(func(in kabi.NOCAccess) (kabi.NOCAccess, error) { return f.nocAccess(in, req == kabi.IoctlNOCWrite) }, arg)
 		}
 	}
@@ -183,7 +183,7 @@ func (f *file) lockCtl(in kabi.LockCtlIn, rest []byte) error {
 			out.Value = 1
 		}
 	case kabi.LockAcquireBlocking:
-		if !d.cfg.Version.atLeast(2, 7) {
+		if !d.cfg.Version.atLeast(7) {
 			return syscall.EINVAL
 		}
 		if err := f.awaitLocked(in.Index); err != nil {

@@ -310,16 +310,12 @@ func TestTelemetryAttributes(t *testing.T) {
 		} {
 			equal(t, r.file(name), w, "%s", name)
 		}
-		if _, err := fs.ReadFile(r.drv.FS(), class+"tt_heartbeat"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("an attribute without a tag: %v", err)
-		}
+		fails(t, second(fs.ReadFile(r.drv.FS(), class+"tt_heartbeat")), fs.ErrNotExist, "an attribute without a tag")
 		by := r.open(0)
 		if res, err := reset(by, kabi.ResetUser); res != 0 || err != nil {
 			t.Fatal(res, err)
 		}
-		if _, err := fs.ReadFile(r.drv.FS(), class+"tt_aiclk"); !errors.Is(err, syscall.ENODATA) {
-			t.Errorf("in the reset window: %v", err)
-		}
+		fails(t, second(fs.ReadFile(r.drv.FS(), class+"tt_aiclk")), syscall.ENODATA, "in the reset window")
 		if config := r.file(pci + "config"); config[4]&commandParity == 0 {
 			t.Error("no reset marker in the configuration space")
 		}
@@ -508,9 +504,7 @@ func TestOrderOfTheEndOfAProcess(t *testing.T) {
 			got = append(got, s[3])
 		}
 	}
-	if d := cmp.Diff([]uint64{0xD2, 0xD1, 0xD5, 0xD3, 0xDA, 0xD0, 0xD4}, got); d != "" {
-		t.Error(d)
-	}
+	noDiff(t, got, []uint64{0xD2, 0xD1, 0xD5, 0xD3, 0xDA, 0xD0, 0xD4}, "result")
 }
 
 type vanishing struct {
@@ -558,9 +552,7 @@ func TestCardsThatVanish(t *testing.T) {
 	if v.late.Load() {
 		t.Error("a closed card was read")
 	}
-	if _, err := fs.Stat(r.drv.FS(), "proc/77"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the process is there after its end: %v", err)
-	}
+	fails(t, second(fs.Stat(r.drv.FS(), "proc/77")), fs.ErrNotExist, "the process is there after its end")
 }
 
 func TestFaultsOfTheMoment(t *testing.T) {
@@ -603,9 +595,7 @@ func TestFaultsOfTheMoment(t *testing.T) {
 func TestUnplugByName(t *testing.T) {
 	r := newRig(t, chip.Wormhole)
 	n := r.drv.Node(0)
-	if _, err := n.Inject(Unplug + "=now"); !errors.Is(err, ErrConfig) {
-		t.Errorf("no duration: %v", err)
-	}
+	fails(t, second(n.Inject(Unplug+"=now")), ErrConfig, "no duration")
 	end, err := n.Inject(Unplug + "=1h")
 	want(t, "inject", err, nil)
 	f := r.open(0) // from here on an hour

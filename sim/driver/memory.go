@@ -36,21 +36,19 @@ func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reac
 	return r, nocAddr, err
 }
 
-func (d *device) unpinLocked(p *pin) {
-	d.iatu.unmapOutbound(d.fn, &p.region)
-	d.dma.remove(p.bus)
-	p.mem.drop()
+func (d *device) dropLocked(r *reach) {
+	d.iatu.unmapOutbound(d.fn, &r.region)
+	d.dma.remove(r.bus)
+	r.mem.drop()
 }
 
 func (d *device) releasePagesLocked(m *fileMemory) {
 	for _, b := range m.bufs {
-		d.dma.remove(b.bus)
-		d.iatu.unmapOutbound(d.fn, &b.region)
-		b.mem.drop()
+		d.dropLocked(b)
 	}
 	clear(m.bufs)
 	for _, p := range m.pins {
-		d.unpinLocked(p)
+		d.dropLocked(&p.reach)
 	}
 	m.pins = nil
 	for _, bus := range m.peers {

@@ -44,7 +44,7 @@ func (m *barMap) Store(off uint64, width int, v uint64) {
 	if !m.has(off, uint64(width)) {
 		BusError()
 	}
-	if m.file.dev.faults.any.Load() && m.file.dev.faults.store() {
+	if m.file.dev.faults.any.Load() && m.file.dev.faults.allOnes.Load() {
 		return
 	}
 	if m.watched {
@@ -73,7 +73,7 @@ func (m *barMap) Write(off uint64, p []byte) {
 	if !m.has(off, uint64(len(p))) {
 		BusError()
 	}
-	if len(p) == 0 || m.file.dev.faults.any.Load() && m.file.dev.faults.store() {
+	if len(p) == 0 || m.file.dev.faults.any.Load() && m.file.dev.faults.allOnes.Load() {
 		return
 	}
 	if m.watched {

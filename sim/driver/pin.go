@@ -13,7 +13,7 @@ func (f *file) pinPages(in kabi.PinPagesIn, rest []byte) error {
 	}
 	d := f.dev
 	known := uint32(kabi.PinPagesContiguous | kabi.PinPagesNOCDMA | kabi.PinPagesNOCTopDown)
-	if d.cfg.Version.atLeast(2, 9) {
+	if d.cfg.Version.atLeast(9) {
 		known |= kabi.PinPagesReadOnly
 	}
 	page := pageSize()
@@ -70,7 +70,7 @@ func (f *file) unpinPages(in kabi.UnpinPagesIn, _ []byte) error {
 			return syscall.EINVAL
 		}
 		f.pins = slices.Delete(f.pins, i, i+1)
-		d.unpinLocked(p)
+		d.dropLocked(&p.reach)
 		return nil
 	}
 	return syscall.EINVAL

@@ -30,14 +30,12 @@ func (p *Process) descriptor() int {
 	if p.taken == nil {
 		p.taken = map[int]struct{}{}
 	}
-	fd := 0
-	for ; ; fd++ {
+	for fd := 0; ; fd++ {
 		if _, is := p.taken[fd]; !is {
-			break
+			p.taken[fd] = struct{}{}
+			return fd
 		}
 	}
-	p.taken[fd] = struct{}{}
-	return fd
 }
 
 func (p *Process) giveBack(fd int) {

@@ -37,16 +37,16 @@ func (f *file) resetDevice(in kabi.ResetDeviceIn, rest []byte) error {
 		d.invalidate(f, false)
 		success = d.resetFunction()
 	case kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
-		if !d.cfg.Version.atLeast(2, 4) {
+		if !d.cfg.Version.atLeast(4) {
 			return syscall.EINVAL
 		}
 		d.invalidate(f, true)
-		d.setMarker()
+		d.fn.ConfigWrite(configCommand, d.fn.ConfigRead(configCommand)&0xFFFF|commandParity)
 		if in.Flags != kabi.ResetUser {
 			success = d.resetFunction()
 		}
 	case kabi.ResetPost:
-		if !d.cfg.Version.atLeast(2, 4) {
+		if !d.cfg.Version.atLeast(4) {
 			return syscall.EINVAL
 		}
 		success = d.fn.ConfigRead(configCommand)&commandParity == 0
@@ -66,10 +66,6 @@ func (f *file) resetDevice(in kabi.ResetDeviceIn, rest []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-func (d *device) setMarker() {
-	d.fn.ConfigWrite(configCommand, d.fn.ConfigRead(configCommand)&0xFFFF|commandParity)
-}
-
 func (d *device) resetFunction() bool {
 	if d.faults.stuckReset.Load() {
 		return false
@@ -79,7 +75,7 @@ func (d *device) resetFunction() bool {
 }
 
 func (d *device) zapSince27Locked() {
-	if d.cfg.Version.atLeast(2, 7) {
+	if d.cfg.Version.atLeast(7) {
 		d.zapLocked()
 	}
 }
@@ -90,11 +86,11 @@ func (d *device) zapSince27Locked() {
 func (d *device) invalidate(by *file, window bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.cfg.Version.atLeast(2, 6) {
+	if d.cfg.Version.atLeast(6) {
 		d.gen++
 	}
 	d.zapSince27Locked()
-	if d.cfg.Version.atLeast(2, 10) {
+	if d.cfg.Version.atLeast(10) {
 		by.gen = d.gen
 		for f := range d.files {
 			if f.gen != d.gen {

@@ -14,15 +14,12 @@ func (f *file) allocateTLB(in kabi.AllocateTLBIn, rest []byte) error {
 	p := d.arch.params
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.faults.busyWindows && d.arch.hasWindows(in.Size) {
-		return syscall.ENOMEM
-	}
 	n := 0
 	for i, w := range p.Windows {
-		if w.Size == in.Size || !d.cfg.Version.atLeast(2, 2) && n == 0 && w.Size >= in.Size {
+		if w.Size == in.Size || !d.cfg.Version.atLeast(2) && n == 0 && w.Size >= in.Size {
 			n = d.arch.counts[i]
 			for id := w.First; id < w.First+n; id++ {
-				if !d.tlbs[id] && !d.exports.has(uint32(id)) {
+				if !d.faults.busyWindows && !d.tlbs[id] && !d.exports.has(uint32(id)) {
 					d.tlbs[id] = true
 					f.tlbs[uint32(id)] = 0
 					off := w.Offset + uint64(id-w.First)*w.Size

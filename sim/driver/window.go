@@ -33,9 +33,6 @@ func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) e
 
 func (d *device) noteStore(off uint64, n uint64) {
 	p := d.arch.params
-	if p.BAR.StridedCount == 0 {
-		return
-	}
 	base := uint64(p.BAR.StridedRegs)
 	for i := range uint64(p.BAR.StridedCount) {
 		if r := base + 4*i; off < r+4 && off+n > r {

@@ -95,20 +95,18 @@ func (f *Function) address(bar int, off uint64) uint64 {
 
 // BARLoad performs one load after all earlier stores; all ones on a stopped device.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
-	if f.closed.Load() {
-		return ones(width)
+	v, ok := uint64(0), !f.closed.Load()
+	if ok {
+		v, ok = f.client().Load(f.address(bar, off), width)
 	}
-	v, ok := f.client().Load(f.address(bar, off), width)
 	if !ok {
-		return ones(width)
+		return ^uint64(0) >> (64 - 8*uint(width))
 	}
 	if f.targetHigh(bar, off) {
 		v &= busMask >> 32
 	}
 	return v
 }
-
-func ones(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
 // BARStore performs one posted store of width 1, 2, 4 or 8 bytes of BAR 0, 2 or 4.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {

@@ -139,15 +139,15 @@ func (p *process) connect(path, abs string) ([]*Function, error) {
 	if p.client.Dead() {
 		return nil, p.startError()
 	}
-	if len(functions) == 0 || !known(functions[0].id) {
-		err := fmt.Errorf("%w: no PCI function", ErrUnknownChip)
-		if len(functions) != 0 {
-			id := functions[0].id
-			err = fmt.Errorf("%w: PCI id %04x:%04x", ErrUnknownChip, id&0xFFFF, id>>16)
+	found := "no PCI function"
+	if len(functions) > 0 {
+		id := functions[0].id
+		if id == idWormhole || id == idBlackhole {
+			return functions, nil
 		}
-		return nil, &LibraryError{Path: path, Err: err, Hint: "use the wh or bh build of ttsim"}
+		found = fmt.Sprintf("PCI id %04x:%04x", id&0xFFFF, id>>16)
 	}
-	return functions, nil
+	return nil, &LibraryError{Path: path, Err: fmt.Errorf("%w: %s", ErrUnknownChip, found), Hint: "use the wh or bh build of ttsim"}
 }
 
 // PCI ids (tt-kmd enumerate.h; ttsim src/libttsim.cpp pci_config_rd32).
@@ -155,8 +155,6 @@ const (
 	idWormhole  = 0x401E_1E52
 	idBlackhole = 0xB140_1E52
 )
-
-func known(id uint32) bool { return id == idWormhole || id == idBlackhole }
 
 // Without an error of the library it is probably another program.
 func (p *process) startError() error {
@@ -202,18 +200,18 @@ func (p *process) reap() {
 // reason is nil if the server was asked to end.
 func (p *process) reason(err error) *Error {
 	out := p.out.String()
-	if f := p.dmaErr.Load(); f != nil {
-		f.Output = out
-		return f
+	f := p.dmaErr.Load()
+	if f == nil {
+		f, _ = parseError(out)
 	}
-	if f, ok := parseError(out); ok {
+	if f != nil {
 		f.Output = out
 		return f
 	}
 	if p.closing.Load() {
 		return nil
 	}
-	f := &Error{Category: CategoryExit, Output: out, Status: p.cmd.ProcessState.ExitCode()}
+	f = &Error{Category: CategoryExit, Output: out, Status: p.cmd.ProcessState.ExitCode()}
 	if p.client != nil {
 		f.Clock = p.client.Clocks()
 	}

@@ -61,23 +61,59 @@ func (c *check) check(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.restore(context.WithoutCancel(ctx))) }()
-	if c.hasControl() {
-		return c.checkFlow(ctx)
+	var path []ranStep
+	alone := func(programs, until int) func() error {
+		return func() error {
+			f := c.alone(programs, until)
+			err := f.follow(ctx)
+			path = f.path
+			return err
+		}
 	}
-	n := len(c.runs)
-	diff, err := c.compare(ctx, n, func() error { return c.replay(ctx) })
+	diff, err := c.compare(ctx, len(c.runs), alone(0, 0), func() error { return c.replay(ctx) })
 	if diff == nil || err != nil {
 		return err
 	}
-	if err := c.search(ctx, n, func(k int) (*CheckError, error) {
-		p, err := c.place(ctx, 0, k)
+	full := path
+	if err := c.search(ctx, programs(full), func(n int) (*CheckError, error) {
+		p, err := c.beginning(ctx, full, n)
 		if err != nil {
 			return nil, err
 		}
-		d, err := c.compare(ctx, k, func() error { return p.Run(ctx) })
+		d, err := c.compare(ctx, n, alone(n, 0), func() error { return p.Run(ctx) })
+		if d != nil {
+			at := nth(full, n-1)
+			d.Step, d.Name, d.Loops = at.Step, at.Name, at.Loops
+		}
 		return d, errors.Join(err, p.Release(ctx))
 	}); err != nil {
 		return err
+	}
+	var first *CheckError
+	if len(c.parts) == 1 && c.hasControl() {
+		ends, steps := c.ends(), c.parts[0].Image.Steps
+		found, err := bisect(len(ends), func(n int) (bool, error) {
+			p, err := c.s.Place(ctx, []Piece{c.wholePiece(0, 0, ends[n-1], 0)})
+			if err != nil {
+				return false, err
+			}
+			d, err := c.compare(ctx, n, alone(0, ends[n-1]), func() error { return p.Run(ctx) })
+			if d != nil {
+				first = d
+			}
+			return d == nil, errors.Join(err, p.Release(ctx))
+		})
+		if err != nil {
+			return err
+		}
+		if first != nil {
+			start := 0
+			if found > 0 {
+				start = ends[found-1]
+			}
+			first.Step, first.Name = -1, steps[start].Name
+			return first
+		}
 	}
 	diff.Step, diff.Name = -1, ""
 	return diff
@@ -112,25 +148,13 @@ func (c *check) search(ctx context.Context, n int, beginning func(programs int) 
 	return nil
 }
 
-func (c *check) compare(ctx context.Context, n int, replay func() error) (*CheckError, error) {
-	diff, err := c.compareWays(ctx, func() error { return c.oneByOne(ctx, n) }, func() error {
-		if err := replay(); err != nil {
-			return c.stepError(0, n, err)
-		}
-		return nil
-	})
-	if diff != nil {
-		diff.Step, diff.Name = n-1, c.step(c.runs[n-1]).Name
-	}
-	return diff, err
-}
-
-func (c *check) compareWays(ctx context.Context, alone, replay func() error) (*CheckError, error) {
+// compare runs n programs both ways. It doesn't know the difference's step.
+func (c *check) compare(ctx context.Context, n int, alone, replay func() error) (*CheckError, error) {
 	var after [2][][]byte
 	for i, run := range []func() error{alone, replay} {
 		err := c.restore(ctx)
 		if err == nil {
-			err = run()
+			err = c.runError(n, run())
 		}
 		if err == nil {
 			after[i], err = c.contents(ctx)
@@ -165,20 +189,15 @@ func differ(want, got []byte) (first, bytes int) {
 	return first, bytes
 }
 
-func (c *check) oneByOne(ctx context.Context, n int) error {
-	if c.parts[0].Loaded {
-		return c.stepThrough(ctx, n, nil)
+func (c *check) runError(n int, err error) error {
+	var s *StepError
+	switch {
+	case err == nil || errors.As(err, &s):
+		return err
+	case c.hasControl():
+		return &StepError{Trace: c.t.Name(), First: -1, Last: -1, Name: c.t.Name(), Err: err}
 	}
-	for i, at := range c.runs[:n] {
-		err := c.s.Run(ctx, at.Part, at.Step)
-		if err == nil {
-			err = c.s.Wait(ctx, at.Part)
-		}
-		if err != nil {
-			return c.stepError(i, i+1, err)
-		}
-	}
-	return nil
+	return c.stepError(0, n, err)
 }
 
 func (c *check) contents(ctx context.Context) ([][]byte, error) {
@@ -215,17 +234,6 @@ func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
 		return -1, err
 	}
 	return at.Step, err
-}
-
-func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int) (bool, error)) (step int, err error) {
-	probe := func(n int) (bool, error) {
-		return r.probePlaced(ctx, n, prepare, good, func() (Placed, error) { return r.place(ctx, 0, n) })
-	}
-	n := len(r.runs)
-	if ok, err := probe(n); ok || err != nil {
-		return -1, err
-	}
-	return bisect(n, probe)
 }
 
 // bisect takes the last beginning to be bad.

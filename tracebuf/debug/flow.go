@@ -78,21 +78,37 @@ type ranStep struct {
 
 var errEnough = errors.New("enough programs have run")
 
-// There are no edges between the parts.
 func (f *follower) follow(ctx context.Context) error {
 	if !f.plain {
 		if err := f.heads(ctx); err != nil {
 			return err
 		}
 	}
-	for i := range f.parts {
-		f.counted, f.word = 0, 0
-		if err := f.steps(ctx, i); errors.Is(err, errEnough) {
-			return nil
-		} else if err != nil {
-			return &StepError{Trace: f.t.Name(), First: f.at.Step, Last: f.at.Step, Name: f.at.Name,
-				Loops: slices.Clone(f.at.Loops), Err: err}
+	if err := f.walk(ctx); err != nil && !errors.Is(err, errEnough) {
+		return &StepError{Trace: f.t.Name(), First: f.at.Step, Last: f.at.Step, Name: f.at.Name, Loops: slices.Clone(f.at.Loops), Err: err}
+	}
+	return nil
+}
+
+// walk runs the parts one after the other. Only parts without control flow have edges between
+// them.
+func (f *follower) walk(ctx context.Context) error {
+	if f.hasControl() {
+		for i := range f.parts {
+			f.counted, f.word = 0, 0
+			if err := f.steps(ctx, i); err != nil {
+				return err
+			}
 		}
+		return nil
+	}
+	counted := make([]int, len(f.parts))
+	for _, at := range f.Debugger.runs {
+		f.at, f.counted = f.position(at), counted[at.Part]
+		if err := f.runs(ctx, at); err != nil {
+			return err
+		}
+		counted[at.Part] = f.counted
 	}
 	return nil
 }
@@ -337,6 +353,9 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 
 // beginning places the path up to its nth program as the straight line that it was.
 func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, error) {
+	if !r.hasControl() {
+		return r.place(ctx, 0, n)
+	}
 	var pieces []Piece
 	for part := range r.parts {
 		rec, p := tracebuf.NewRecording(r.parts[part].Image.Layout), Piece{Part: part}
@@ -388,7 +407,9 @@ func nth(path []ranStep, n int) Position {
 }
 
 func (r *run) sendProgram(ctx context.Context, at tracebuf.At, n int) error {
-	return r.send(ctx, slices.Index(r.Debugger.runs, at), n)
+	s := r.step(at)
+	name := fmt.Sprintf("step %d of trace %q, program %q", slices.Index(r.Debugger.runs, at), r.t.Name(), s.Name)
+	return r.s.Send(ctx, r.home(at.Part), name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], n)
 }
 
 func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(context.Context, tracebuf.At, int) error {
@@ -407,16 +428,7 @@ func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(co
 // An error of after ends the run. The error is a *StepError.
 func (d *Debugger) Follow(ctx context.Context, into func(Position) bool, after func(Position) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
-		if r.hasControl() {
-			f := &follower{run: r, program: r.waited(r.sendProgram), into: into, after: after}
-			return f.follow(ctx)
-		}
-		return r.stepThrough(ctx, len(r.runs), func(step int) error {
-			if after == nil {
-				return nil
-			}
-			at := r.runs[step]
-			return after(Position{Queue: r.parts[at.Part].Queue, Step: step, Name: r.step(at).Name, Run: step})
-		})
+		f := &follower{run: r, program: r.waited(r.sendProgram), into: into, after: after}
+		return f.follow(ctx)
 	})
 }

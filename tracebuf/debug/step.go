@@ -39,16 +39,11 @@ func (e *StepError) Unwrap() error { return e.Err }
 // Until Step returns, the queues refuse other programs and replays, and the trace refuses its
 // release, with reprise.ErrReserved.
 func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
-	return d.exclusive(ctx, "step through", func(r *run) error {
-		if r.hasControl() {
-			f := &follower{run: r, program: r.waited(r.sendProgram)}
-			if after != nil {
-				f.after = func(p Position) error { return after(p.Step) }
-			}
-			return f.follow(ctx)
-		}
-		return r.stepThrough(ctx, len(r.runs), after)
-	})
+	var each func(Position) error
+	if after != nil {
+		each = func(p Position) error { return after(p.Step) }
+	}
+	return d.Follow(ctx, nil, each)
 }
 
 // Split runs the trace as pieces of about equal numbers of programs, replayed one after the other
@@ -106,34 +101,6 @@ func (r *run) heads(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) send(ctx context.Context, i, nth int) error {
-	at := r.runs[i]
-	s := r.step(at)
-	name := fmt.Sprintf("step %d of trace %q, program %q", i, r.t.Name(), s.Name)
-	return r.s.Send(ctx, r.home(at.Part), name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], nth)
-}
-
-func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error) error {
-	if err := r.heads(ctx); err != nil {
-		return err
-	}
-	sent := make([]int, len(r.parts))
-	for i, at := range r.runs[:n] {
-		sent[at.Part]++
-		err := r.send(ctx, i, sent[at.Part])
-		if err == nil {
-			err = r.s.Wait(ctx, at.Part)
-		}
-		if err == nil && after != nil {
-			err = cmp.Or(after(i), r.s.Restarted())
-		}
-		if err != nil {
-			return r.stepError(i, i+1, err)
-		}
-	}
-	return nil
-}
-
 // Time is the time at which a program of a trace ran.
 type Time struct {
 	Queue int    // number of the queue
@@ -162,56 +129,10 @@ func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 }
 
 func (r *run) times(ctx context.Context) ([]Time, error) {
-	if r.hasControl() {
-		return r.flowTimes(ctx)
-	}
 	type stamp = func() (uint64, bool)
-	if err := r.heads(ctx); err != nil {
-		return nil, err
-	}
 	last := make([]stamp, len(r.parts)) // of each queue
-	for i := range r.parts {
-		var err error
-		if last[i], err = r.s.Stamp(ctx, i); err != nil {
-			return nil, r.stepError(0, 1, err)
-		}
-	}
-	from, to := make([]stamp, len(r.runs)), make([]stamp, len(r.runs))
-	sent := make([]int, len(r.parts))
-	for i, at := range r.runs {
-		sent[at.Part]++
-		err := r.send(ctx, i, sent[at.Part])
-		if err == nil {
-			from[i] = last[at.Part]
-			to[i], err = r.s.Stamp(ctx, at.Part)
-			last[at.Part] = to[i]
-		}
-		if err == nil && len(r.parts) > 1 {
-			err = r.s.Wait(ctx, at.Part)
-		}
-		if err != nil {
-			return nil, r.stepError(i, i+1, err)
-		}
-	}
-	if err := r.finish(ctx); err != nil {
-		return nil, r.stepError(0, len(r.runs), err)
-	}
-	var out []Time
-	for i, at := range r.runs {
-		start, began := from[i]()
-		end, ended := to[i]()
-		if !began || !ended {
-			return nil, r.stepError(i, i+1, cmp.Or(r.s.Restarted(), errTimeLost))
-		}
-		out = append(out, Time{Queue: r.parts[at.Part].Queue, Name: r.step(at).Name, Start: start, End: end})
-	}
-	return out, nil
-}
-
-func (r *run) flowTimes(ctx context.Context) ([]Time, error) {
-	type stamp = func() (uint64, bool)
-	last := make([]stamp, len(r.parts))
 	var from, to []stamp
+	edges := len(r.parts) > 1 && !r.hasControl()
 	f := &follower{run: r, nowait: true}
 	f.program = func(ctx context.Context, at tracebuf.At, n int) (err error) {
 		q := r.home(at.Part)
@@ -226,14 +147,16 @@ func (r *run) flowTimes(ctx context.Context) ([]Time, error) {
 		end, err := r.s.Stamp(ctx, q)
 		from, to = append(from, last[q]), append(to, end)
 		last[q] = end
+		if err == nil && edges {
+			err = r.s.Wait(ctx, q)
+		}
 		return err
 	}
-	err := f.follow(ctx)
-	if err == nil {
-		err = r.finish(ctx)
-	}
-	if err != nil {
+	if err := f.follow(ctx); err != nil {
 		return nil, err
+	}
+	if err := r.finish(ctx); err != nil {
+		return nil, r.stepError(0, len(r.runs), err)
 	}
 	var out []Time
 	for i := range from {

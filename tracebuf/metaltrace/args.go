@@ -108,7 +108,7 @@ func (ws *configWrites) add(c cq.DispatchCommand, at int) {
 // find returns the last write of the word at addr of a core's L1, and the word's offset in its
 // data.
 func (ws *configWrites) find(core chip.XY, addr uint64) (*configWrite, int) {
-	for i := len(ws.list) - 1; i >= 0; i-- {
+	for i := range slices.Backward(ws.list) {
 		w := &ws.list[i]
 		if w.x0 <= core.X && core.X <= w.x1 && w.y0 <= core.Y && core.Y <= w.y1 && w.addr <= addr && addr+4 <= w.addr+uint64(len(w.data)) {
 			return w, int(addr - w.addr)

@@ -14,19 +14,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
+
+var (
+	fails  = expect.Fails
+	noDiff = expect.NoDiff
+)
+
+func second[V any](_ V, err error) error { return err }
 
 // metalTraces has a folder for each trace that tt-metal's host code assembled: commands.bin,
 // kernels-ADDRESS.bin for each kernel buffer in DRAM with its pages in order, and trace.json
@@ -120,9 +126,7 @@ func TestImportAssembledByMetal(t *testing.T) {
 			for i := range trace.Steps {
 				names = append(names, trace.Steps[i].Name())
 			}
-			if diff := cmp.Diff(a.Steps, names); diff != "" {
-				t.Errorf("programs (-want +got):\n%s", diff)
-			}
+			noDiff(t, names, a.Steps, "programs")
 			t.Run("emulator", func(t *testing.T) { a.replay(t, metalCard(f), f, a.file(t, trace, f, ch)) })
 			t.Run("ttsim", func(t *testing.T) {
 				variable, h := ttsimtest.Blackhole, chip.Harvesting{Ethernet: 0x3000}

@@ -157,30 +157,29 @@ func (w *writer) step(dst []byte, s *Step, index int) ([]byte, error) {
 		case cq.NotifySubordinate:
 			b.NotifySubordinate(cmd)
 		case cq.WritePacked:
-			if !c.header {
+			if c.header {
+				b.WritePackedHeader(cmd)
+			} else {
 				b.WritePacked(cmd)
-				continue
-			}
-			b.WritePackedHeader(cmd)
-			if err := w.relay(&b, c, index); err != nil {
-				return dst, err
 			}
 		case cq.WritePackedLarge:
-			if !c.header {
+			if c.header {
+				b.WritePackedLargeHeader(cmd)
+			} else {
 				b.WritePackedLarge(cmd)
-				continue
-			}
-			b.WritePackedLargeHeader(cmd)
-			if err := w.relay(&b, c, index); err != nil {
-				return dst, err
 			}
 		case cq.SendGoSignal:
 			b.SendGoSignal(cq.Subordinate, cmd)
 		}
+		if c.header {
+			if err := w.relay(&b, c, index); err != nil {
+				return dst, err
+			}
+		}
 	}
 	out, err := b.Finish()
 	if err != nil {
-		return dst, &ImportError{Offset: s.Offset, Command: "SET_WRITE_OFFSET", Why: "the program can't be written again", Err: err}
+		return dst, refuse(s.Offset, "SET_WRITE_OFFSET", err, "the program can't be written again")
 	}
 	return out, nil
 }
@@ -188,18 +187,18 @@ func (w *writer) step(dst []byte, s *Step, index int) ([]byte, error) {
 // Older revisions have the offset of Ethernet cores at that index.
 func (s *Step) textOffset(at int) uint32 {
 	offsets := s.commands[at].cmd.(cq.SetWriteOffset).Offsets
-	for i := at + 1; i < len(s.commands); i++ {
-		switch c := s.commands[i].cmd.(type) {
+	for _, next := range s.commands[at+1:] {
+		index := uint16(0)
+		switch c := next.cmd.(type) {
 		case cq.SetWriteOffset:
 			return offsets[1]
 		case cq.WritePackedLarge:
-			if c.OffsetIndex == 2 {
-				return offsets[2]
-			}
+			index = c.OffsetIndex
 		case cq.WritePacked:
-			if c.OffsetIndex == 2 {
-				return offsets[2]
-			}
+			index = c.OffsetIndex
+		}
+		if index == 2 {
+			return offsets[2]
 		}
 	}
 	return offsets[1]
@@ -219,9 +218,8 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 		}
 	}
 	if len(relay.Subs) > maxRelaySubs {
-		return &ImportError{Offset: c.offset, Command: c.cmd.ID().String(),
-			Why: fmt.Sprintf("its data are %d runs of bytes in DRAM, a command relays at most %d", len(relay.Subs), maxRelaySubs),
-			Err: ErrUnsupported}
+		return refuse(c.offset, c.cmd.ID().String(), ErrUnsupported, "its data are %d runs of bytes in DRAM, a command relays at most %d",
+			len(relay.Subs), maxRelaySubs)
 	}
 	at := b.RelayPagedPacked(relay)
 	for i, page := range pages {

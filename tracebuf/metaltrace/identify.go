@@ -2,6 +2,7 @@ package metaltrace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -75,8 +76,7 @@ func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 func same(a, b *metal.Firmware) bool {
 	for p := range a.Base {
 		if !slices.EqualFunc(a.Base[p].Segments, b.Base[p].Segments, func(x, y kernels.MetalSegment) bool {
-			return x.Addr == y.Addr &&
-				bytes.Equal(x.Data, y.Data)
+			return x.Addr == y.Addr && bytes.Equal(x.Data, y.Data)
 		}) {
 			return false
 		}
@@ -167,8 +167,7 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 			}
 		}
 		if len(messages) == 0 {
-			return &ImportError{Offset: s.Offset, Command: "SEND_GO_SIGNAL", Why: fmt.Sprintf("program %d has no launch message", i),
-				Err: ErrNotTrace}
+			return refuse(s.Offset, "SEND_GO_SIGNAL", ErrNotTrace, "program %d has no launch message", i)
 		}
 		runs[s.SubDevice]++
 		config := s.config(t.Layout)
@@ -191,7 +190,7 @@ type message struct {
 
 func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout, run uint32) ([]message, error) {
 	fail := func(err error, format string, args ...any) error {
-		return &ImportError{Offset: c.offset, Command: w.ID().String(), Why: fmt.Sprintf(format, args...), Err: err}
+		return refuse(c.offset, w.ID().String(), err, format, args...)
 	}
 	l1 := &workers.L1
 	if slot := l1.Launch + run%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {
@@ -230,7 +229,7 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 const preload = 0x80
 
 func (msg *message) refuse(err error, format string, args ...any) error {
-	return &ImportError{Offset: msg.offset, Command: "WRITE_PACKED", Why: fmt.Sprintf(format, args...), Err: err}
+	return refuse(msg.offset, "WRITE_PACKED", err, format, args...)
 }
 
 func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrites) (Launch, error) {
@@ -288,15 +287,9 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 // Name is like "reader on NCRISC, writer on BRISC".
 func (s *Step) Name() string {
 	var names []string
-	seen := map[string]bool{}
 	for i := range s.Launches {
 		for _, k := range s.Launches[i].Kernels {
-			name := k.Name
-			if name == "" {
-				name = "unknown"
-			}
-			if name += " on " + k.Processor.String(); !seen[name] {
-				seen[name] = true
+			if name := cmp.Or(k.Name, "unknown") + " on " + k.Processor.String(); !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -331,17 +324,16 @@ func NewLibrary(ctx context.Context, c *metal.Cache) (*Library, error) {
 			return nil, context.Cause(ctx)
 		}
 		k := &c.Kernels[i]
-		im, err := k.Load()
+		of := known{name: k.Name}
+		var err error
+		if of.image, err = k.Load(); err == nil {
+			of.firmware, of.processor, err = c.FirmwareOf(k, of.image)
+		}
 		if err != nil {
 			l.problems = append(l.problems, err)
 			continue
 		}
-		f, p, err := c.FirmwareOf(k, im)
-		if err != nil {
-			l.problems = append(l.problems, err)
-			continue
-		}
-		l.all = append(l.all, known{k.Name, p, f, im})
+		l.all = append(l.all, of)
 	}
 	for _, f := range c.Firmware {
 		if slices.ContainsFunc(l.all, func(k known) bool { return k.firmware == f }) {

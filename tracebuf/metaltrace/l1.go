@@ -1,7 +1,7 @@
 package metaltrace
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -28,7 +28,7 @@ func (w *l1Write) on(c chip.XY) bool { return w.x0 <= c.X && c.X <= w.x1 && w.y0
 
 func (m *l1Memory) write(c *command, w *cq.WritePackedLarge, offsets [4]uint32) error {
 	fail := func(format string, args ...any) error {
-		return &ImportError{Offset: c.offset, Command: w.ID().String(), Why: fmt.Sprintf(format, args...), Err: ErrNotTrace}
+		return refuse(c.offset, w.ID().String(), ErrNotTrace, format, args...)
 	}
 	if int(w.OffsetIndex) >= len(offsets) {
 		return fail("there is no write offset %d", w.OffsetIndex)
@@ -56,12 +56,7 @@ func (m *l1Memory) write(c *command, w *cq.WritePackedLarge, offsets [4]uint32) 
 }
 
 func (m *l1Memory) add(n l1Write) {
-	kept := m.writes[:0]
-	for _, w := range m.writes {
-		if w.noc != n.noc || w.addr < n.addr || w.end() > n.end() {
-			kept = append(kept, w)
-		}
-	}
+	kept := slices.DeleteFunc(m.writes, func(w l1Write) bool { return w.noc == n.noc && w.addr >= n.addr && w.end() <= n.end() })
 	if len(kept) == maxWrites {
 		kept = kept[:copy(kept, kept[1:])]
 	}
@@ -112,13 +107,7 @@ func (r *ring) load(reset bool, data []byte, advance uint64) {
 		r.write = 0
 	}
 	n := ringLoad{r.write, data}
-	kept := r.loads[:0]
-	for _, l := range r.loads {
-		if l.end() <= n.at || n.end() <= l.at {
-			kept = append(kept, l)
-		}
-	}
-	r.loads = append(kept, n)
+	r.loads = append(slices.DeleteFunc(r.loads, func(l ringLoad) bool { return l.end() > n.at && n.end() > l.at }), n)
 	r.offset = r.write
 	r.write += advance
 }

@@ -40,12 +40,16 @@ func (e *ImportError) Error() string {
 
 func (e *ImportError) Unwrap() error { return e.Err }
 
+func refuse(offset int, command string, err error, format string, args ...any) error {
+	return &ImportError{Offset: offset, Command: command, Why: fmt.Sprintf(format, args...), Err: err}
+}
+
 func unsupported(r *cq.Reading, format string, args ...any) error {
-	return &ImportError{Offset: r.Offset, Command: r.Name, Why: fmt.Sprintf(format, args...), Err: ErrUnsupported}
+	return refuse(r.Offset, r.Name, ErrUnsupported, format, args...)
 }
 
 func notTrace(r *cq.Reading, format string, args ...any) error {
-	return &ImportError{Offset: r.Offset, Command: r.Name, Why: fmt.Sprintf(format, args...), Err: ErrNotTrace}
+	return refuse(r.Offset, r.Name, ErrNotTrace, format, args...)
 }
 
 // Trace is a trace of tt-metal with the kernels of its programs.

@@ -31,12 +31,8 @@ func TestArgumentsOfKernels(t *testing.T) {
 		_, trace := twoPrograms(t, arch)
 		for i := range trace.Steps {
 			k := trace.Steps[i].Launches[0].Kernels[0]
-			if diff := cmp.Diff([]uint32{0x01010101, 0x01010101, 0x01010101}, k.Args); diff != "" {
-				t.Errorf("%v, program %d: arguments (-want +got):\n%s", arch, i, diff)
-			}
-			if diff := cmp.Diff([]uint32{0x02020202, 0x02020202, 0, 0}, k.Common); diff != "" {
-				t.Errorf("%v, program %d: common arguments (-want +got):\n%s", arch, i, diff)
-			}
+			noDiff(t, k.Args, []uint32{0x01010101, 0x01010101, 0x01010101}, "%v, program %d: arguments", arch, i)
+			noDiff(t, k.Common, []uint32{0x02020202, 0x02020202, 0, 0}, "%v, program %d: common arguments", arch, i)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // Read decodes a trace's commands, which zeros may follow, and reads their kernels from m, whose
@@ -14,18 +15,19 @@ import (
 // which the commands are valid; otherwise the error is a *cq.RevisionError. Other errors are an
 // *ImportError.
 func Read(m Memory, banks int, l cq.Layout, commands []byte, revision string) (*Trace, error) {
-	readings, revision, err := decode(l, commands, revision)
+	contents, err := tracebuf.InspectRaw(l, commands, revision)
 	if err != nil {
 		return nil, fmt.Errorf("metaltrace: %w", err)
 	}
+	readings := contents.Commands
 	last := &readings[len(readings)-1]
 	if last.Name != "EXEC_BUF_END" {
 		return nil, notTrace(last, "the commands end without EXEC_BUF_END")
 	}
 	r := reader{
-		layout: l, commands: commands,
-		kernels: kernelMemory{m: m, banks: banks, seen: map[place][]byte{}},
-		trace:   &Trace{Layout: l, Revision: revision, Size: last.Offset + last.Size},
+		commands: commands,
+		kernels:  kernelMemory{m: m, banks: banks, seen: map[place][]byte{}},
+		trace:    &Trace{Layout: l, Revision: contents.Revision, Size: len(contents.Bytes)},
 	}
 	for i := range readings[:len(readings)-1] {
 		if err := r.command(&readings[i]); err != nil {
@@ -41,24 +43,7 @@ func Read(m Memory, banks int, l cq.Layout, commands []byte, revision string) (*
 	return r.trace, nil
 }
 
-func decode(l cq.Layout, commands []byte, revision string) ([]cq.Reading, string, error) {
-	if revision == "" {
-		v, readings, err := cq.Detect(l, commands)
-		if err != nil {
-			return nil, "", err
-		}
-		return readings, v.Name, nil
-	}
-	v := cq.RevisionByName(revision)
-	if v == nil {
-		return nil, "", fmt.Errorf("there is no protocol revision %q", revision)
-	}
-	readings, err := v.Read(l, commands)
-	return readings, revision, err
-}
-
 type reader struct {
-	layout   cq.Layout
 	commands []byte
 	kernels  kernelMemory
 	ring     ring
@@ -118,8 +103,7 @@ func (r *reader) prefetch(c *cq.Reading) error {
 	case "STALL":
 		return nil // for kernels that the host writes; those of a file are there before a replay
 	case "PAGED_TO_RINGBUFFER":
-		data, err := r.fetch(c, place{uint32(number(c, "start")), uint32(number(c, "log2_page")), uint32(number(c, "base")),
-			uint32(number(c, "length"))})
+		data, err := r.fetch(c, "")
 		if err != nil {
 			return err
 		}
@@ -146,13 +130,11 @@ func (r *reader) prefetch(c *cq.Reading) error {
 		return nil
 	case "RELAY_PAGED_PACKED":
 		for i := range int(number(c, "count")) {
-			p := place{uint32(number(c, at("start", i))), uint32(number(c, at("log2_page", i))), uint32(number(c, at("base", i))),
-				uint32(number(c, at("length", i)))}
-			data, err := r.fetch(c, p)
-			if err != nil {
-				return err
+			data, err := r.fetch(c, at("", i))
+			if err == nil {
+				err = r.block(c, data)
 			}
-			if err := r.block(c, data); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -163,14 +145,16 @@ func (r *reader) prefetch(c *cq.Reading) error {
 	return unsupported(c, "no program of a trace needs it")
 }
 
-func (r *reader) fetch(c *cq.Reading, p place) ([]byte, error) {
+// fetch reads the kernels that the fields with a suffix name.
+func (r *reader) fetch(c *cq.Reading, suffix string) ([]byte, error) {
+	field := func(name string) uint32 { return uint32(number(c, name+suffix)) }
+	p := place{field("start"), field("log2_page"), field("base"), field("length")}
 	data, err := r.kernels.read(p)
 	if errors.Is(err, ErrNotTrace) {
 		return nil, notTrace(c, "%v", err)
 	}
 	if err != nil {
-		return nil, &ImportError{Offset: c.Offset, Command: c.Name, Why: fmt.Sprintf("%d B of kernels at %#x of the DRAM banks can't be read",
-			p.length, p.base), Err: err}
+		return nil, refuse(c.Offset, c.Name, err, "%d B of kernels at %#x of the DRAM banks can't be read", p.length, p.base)
 	}
 	return data, nil
 }
@@ -284,10 +268,11 @@ func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")),
 		OffsetIndex: uint16(number(c, "offset_index"))}
 	for i := range int(number(c, "count")) {
+		// Some revisions store the length less one; the text is the length in all of them.
+		length, _ := strconv.ParseUint(text(c, at("length", i)), 10, 32)
 		s := cq.LargeSub{
 			NOC: uint32(number(c, at("noc", i))), Addr: uint32(number(c, at("addr", i))),
-			// Some revisions store the length less one; the text is the length in all of them.
-			Length: decimal(text(c, at("length", i))), Dests: uint8(number(c, at("dests", i))), Unlink: number(c, at("unlink", i)) != 0,
+			Length: uint32(length), Dests: uint8(number(c, at("dests", i))), Unlink: number(c, at("unlink", i)) != 0,
 		}
 		if s.Length%cq.L1Align != 0 {
 			if s.Addr%cq.L1Align != 0 || w.Alignment < cq.L1Align {
@@ -355,12 +340,4 @@ func text(c *cq.Reading, name string) string {
 		}
 	}
 	return ""
-}
-
-func decimal(s string) uint32 {
-	n, err := strconv.ParseUint(s, 10, 32)
-	if err != nil {
-		return 0
-	}
-	return uint32(n)
 }

@@ -240,9 +240,7 @@ func TestRefusals(t *testing.T) {
 		m.program()
 		trace, err := m.read(m.bytes())
 		devtest.Must(t, err)
-		if err := trace.FindLaunches(abi.Of("0.67.0", chip.Blackhole)); !errors.Is(err, metaltrace.ErrUnsupported) {
-			t.Errorf("launch messages of another revision: %v", err)
-		}
+		fails(t, trace.FindLaunches(abi.Of("0.67.0", chip.Blackhole)), metaltrace.ErrUnsupported, "launch messages of another revision")
 		m = newMetalStream(t, chip.Blackhole)
 		m.config()
 		m.launch()
@@ -260,9 +258,7 @@ func TestRefusals(t *testing.T) {
 		devtest.Must(t, trace.FindLaunches(m.layout))
 		target := m.target()
 		target.Workers.End.X++ // more completions than the trace counts
-		if _, err := trace.File(metaltrace.FileOptions{Name: "x", Target: target}); !errors.Is(err, tracebuf.ErrInvalid) {
-			t.Errorf("another number of workers: %v", err)
-		}
+		fails(t, second(trace.File(metaltrace.FileOptions{Name: "x", Target: target})), tracebuf.ErrInvalid, "another number of workers")
 	})
 }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
@@ -94,9 +92,7 @@ func TestScanFindsTraces(t *testing.T) {
 			if len(one) > 1024 {
 				want[0].PageSize = 2048
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("candidates (-want +got):\n%s", diff)
-			}
+			noDiff(t, got, want, "candidates")
 		})
 	}
 }

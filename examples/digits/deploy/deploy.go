@@ -146,7 +146,7 @@ func program(arch chip.Arch, name string, l *digits.Layer, input, weights, outpu
 
 // Layers returns the loaded programs, in order.
 func (p *Deployment) Layers() []*reprise.Executable {
-	return append([]*reprise.Executable(nil), p.layers...)
+	return slices.Clone(p.layers)
 }
 
 // Pages returns the input buffer of layer i, or for the number of layers the buffer of scores.

@@ -21,3 +21,19 @@ func (r *Source) Shuffle(s []int) {
 		s[i], s[j] = s[j], s[i]
 	}
 }
+
+// Split divides values into those at chosen indexes and the rest, both in order.
+func Split[T any](all []T, chosen []int) (rest, out []T) {
+	is := make([]bool, len(all))
+	for _, i := range chosen {
+		is[i] = true
+	}
+	for i, v := range all {
+		if is[i] {
+			out = append(out, v)
+		} else {
+			rest = append(rest, v)
+		}
+	}
+	return rest, out
+}

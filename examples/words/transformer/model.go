@@ -95,7 +95,9 @@ func (m *Model) load(ctx context.Context, n *Network) error {
 	m.normal, m.hidden = l.zeros("normalised", 1, 1, 1, Width), l.zeros("hidden", 1, 1, 1, Hidden)
 	m.heads, m.queries = l.zeros("heads", 1, 1, 1, 3*Heads*headTile), l.zeros("queries", 1, Heads, 1, headTile)
 	m.attended = l.zeros("attention", 1, Heads, 1, headTile)
-	m.joined = l.view(m.attended, 1, 1, 1, Heads*headTile)
+	m.joined = l.add(func() (*ops.Tensor, error) {
+		return l.m.dev.FromBuffer(m.attended.Buffer(), tiles(1, 1, 1, Heads*headTile))
+	})
 	m.scores = l.zeros("logits", 1, 1, 1, Slots)
 	m.embedding, m.logits = l.weights(n.Embedding), l.weights(n.Logits)
 	for i := range m.layers {
@@ -168,42 +170,29 @@ func (l *loader) clear(b *reprise.Buffer) {
 	}
 }
 
-func (l *loader) add(t *ops.Tensor, err error) *ops.Tensor {
-	if l.err = err; err != nil {
-		return nil
+func (l *loader) add(make func() (*ops.Tensor, error)) (t *ops.Tensor) {
+	if l.err == nil {
+		if t, l.err = make(); l.err == nil {
+			l.m.tensors = append(l.m.tensors, t)
+		}
 	}
-	l.m.tensors = append(l.m.tensors, t)
 	return t
 }
 
 func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
-	if l.err != nil {
-		return nil
-	}
-	c, err := tiles(shape...).BufferConfig(name)
-	if l.err = err; err != nil {
-		return nil
+	var c reprise.BufferConfig
+	if l.err == nil {
+		c, l.err = tiles(shape...).BufferConfig(name)
 	}
 	b := l.allocate(c)
 	l.clear(b)
-	if l.err != nil {
-		return nil
-	}
-	return l.add(l.m.dev.FromBuffer(b, tiles(shape...)))
-}
-
-func (l *loader) view(t *ops.Tensor, shape ...int) *ops.Tensor {
-	if l.err != nil {
-		return nil
-	}
-	return l.add(l.m.dev.FromBuffer(t.Buffer(), tiles(shape...)))
+	return l.add(func() (*ops.Tensor, error) { return l.m.dev.FromBuffer(b, tiles(shape...)) })
 }
 
 func (l *loader) weights(m Matrix) *ops.Tensor {
-	if l.err != nil {
-		return nil
-	}
-	return l.add(l.m.dev.ToDevice(l.ctx, bf16.Host(m.Data, 1, 1, m.Rows, m.Columns), ops.Tile, ops.Interleaved(allocator.DRAM)))
+	return l.add(func() (*ops.Tensor, error) {
+		return l.m.dev.ToDevice(l.ctx, bf16.Host(m.Data, 1, 1, m.Rows, m.Columns), ops.Tile, ops.Interleaved(allocator.DRAM))
+	})
 }
 
 // Start sets the state before the first token. The error wraps [ErrSampling].
@@ -347,7 +336,11 @@ func (m *Model) Scores(ctx context.Context) ([Slots]bf16.Number, error) {
 // Close deallocates the tensors and unloads this package's programs. A second Close has no effect.
 func (m *Model) Close(ctx context.Context) error {
 	var errs []error
-	for _, x := range append([]*reprise.Executable{m.begin, m.sample}, m.deals()...) {
+	loaded := []*reprise.Executable{m.begin, m.sample}
+	for i := range m.layers {
+		loaded = append(loaded, m.layers[i].deal)
+	}
+	for _, x := range loaded {
 		if x != nil {
 			errs = append(errs, x.Release(ctx))
 		}
@@ -360,11 +353,4 @@ func (m *Model) Close(ctx context.Context) error {
 	}
 	m.begin, m.sample, m.layers, m.tensors, m.buffers = nil, nil, [Layers]layer{}, nil, nil
 	return errors.Join(errs...)
-}
-
-func (m *Model) deals() (all []*reprise.Executable) {
-	for i := range m.layers {
-		all = append(all, m.layers[i].deal)
-	}
-	return all
 }

@@ -101,9 +101,9 @@ func (c *Core) present(op string) error {
 	if !c.debug {
 		return c.fail(op, fmt.Errorf("%w: NCRISC has none", ErrUnsupported))
 	}
-	held, err := c.Reset()
-	if err == nil && held {
-		err = c.fail(op, ErrInReset)
+	err := c.released()
+	if err == ErrInReset {
+		err = c.fail(op, err)
 	}
 	return err
 }
@@ -180,14 +180,6 @@ func (c *Core) askPause() (paused bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-func (c *Core) awaitPause(ctx context.Context, op string) error {
-	for deadline := time.Now().Add(patience); ; {
-		if paused, err := c.hasPaused(ctx, op, time.Now().After(deadline)); err != nil || paused {
-			return err
-		}
-	}
 }
 
 // hasPaused returns an error that wraps ErrStuck if late is set and the processor runs.
@@ -302,15 +294,15 @@ func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 		return 0, c.fail(op, fmt.Errorf("%w: CSR %#x", ErrUnsupported, number))
 	}
 	pc, err := c.Register(PC)
-	if err != nil {
-		return 0, err
-	}
-	a0, err := c.Register(10)
-	if err != nil {
-		return 0, err
+	var a0 uint32
+	if err == nil {
+		a0, err = c.Register(10)
 	}
 	var there [4]byte
-	if err := c.Read(pc, there[:]); err != nil {
+	if err == nil {
+		err = c.Read(pc, there[:])
+	}
+	if err != nil {
 		return 0, err
 	}
 	const csrrs = 2<<12 | 10<<7 | 0x73 // csrrs a0, number, zero
@@ -345,17 +337,18 @@ func (c *Core) Step(ctx context.Context) error {
 	if err := c.ready("step"); err != nil {
 		return err
 	}
-	err := c.paused("step", func() error {
-		err := c.writeLocked(drCommand, cmdSlow|cmdStep)
-		if err == nil && c.blackhole() {
-			err = c.writeLocked(drCommand, cmdSlow|cmdStep) // a step takes two (tt-exalens)
-		}
-		return err
-	})
-	if err != nil {
+	step := []uint32{drCommand, cmdSlow | cmdStep}
+	if c.blackhole() {
+		step = append(step, step...) // a step takes two (tt-exalens)
+	}
+	if err := c.paused("step", func() error { return c.writeLocked(step...) }); err != nil {
 		return err
 	}
-	return c.awaitPause(ctx, "step")
+	for deadline := time.Now().Add(patience); ; {
+		if paused, err := c.hasPaused(ctx, "step", time.Now().After(deadline)); err != nil || paused {
+			return err
+		}
+	}
 }
 
 func (c *Core) ready(op string) error {

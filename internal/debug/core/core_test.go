@@ -9,9 +9,14 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/debug/core"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
+
+var fails = expect.Fails
+
+func second[V any](_ V, err error) error { return err }
 
 func tile(t *testing.T, arch chip.Arch, program ...uint32) (*kmd.Device, *core.Tile) {
 	t.Helper()
@@ -55,9 +60,7 @@ func TestCore(t *testing.T) {
 		c, err := tl.Core(chip.BRISC)
 		must(t, err)
 		ctx := t.Context()
-		if _, err := c.Register(core.PC); !errors.Is(err, core.ErrRunning) {
-			t.Errorf("%v: register of a running processor: %v", arch, err)
-		}
+		fails(t, second(c.Register(core.PC)), core.ErrRunning, "%v: register of a running processor", arch)
 		for v := uint32(0); v == 0; {
 			v, err = dev.Read32(tl.XY(), 0x20000)
 			must(t, err)
@@ -78,9 +81,7 @@ func TestCore(t *testing.T) {
 		if p != [6]byte{0, 1, 2, 3, 4, 5} {
 			t.Errorf("%v: local RAM % x", arch, p)
 		}
-		if err := c.Read(0xFFB00000+arch.Params().LocalRAMSize[chip.BRISC]-2, p[:]); !errors.Is(err, core.ErrAddress) {
-			t.Errorf("%v: beyond local RAM: %v", arch, err)
-		}
+		fails(t, c.Read(0xFFB00000+arch.Params().LocalRAMSize[chip.BRISC]-2, p[:]), core.ErrAddress, "%v: beyond local RAM", arch)
 		slot, err := c.Watch(core.StoreTo, 0x20000)
 		must(t, err)
 		must(t, c.Resume())
@@ -127,18 +128,14 @@ func TestCoreRefuses(t *testing.T) {
 		}
 		math, err := tl.Core(chip.TRISC1)
 		must(t, err)
-		if err := math.Pause(t.Context()); !errors.Is(err, core.ErrInReset) {
-			t.Errorf("%v: pause in reset: %v", arch, err)
-		}
+		fails(t, math.Pause(t.Context()), core.ErrInReset, "%v: pause in reset", arch)
 		b, err := tl.Core(chip.BRISC)
 		must(t, err)
 		for _, number := range []int{core.CFG0, 0x300} {
 			if number == core.CFG0 && arch == chip.Blackhole {
 				continue
 			}
-			if _, err := b.CSR(t.Context(), number); !errors.Is(err, core.ErrUnsupported) {
-				t.Errorf("%v: CSR %#x: %v", arch, number, err)
-			}
+			fails(t, second(b.CSR(t.Context(), number)), core.ErrUnsupported, "%v: CSR %#x", arch, number)
 		}
 		if pc, err := b.Sample(); pc > 12 || err != nil {
 			t.Errorf("%v: sampled pc %#x, %v", arch, pc, err)
@@ -147,12 +144,8 @@ func TestCoreRefuses(t *testing.T) {
 			_, err := b.Watch(core.Load, 0x30000)
 			must(t, err)
 		}
-		if _, err := b.Watch(core.Load, 0x30000); !errors.Is(err, core.ErrNoWatchpoint) {
-			t.Errorf("%v: ninth watchpoint: %v", arch, err)
-		}
-		if _, err := tl.Core(chip.ERISC0); !errors.Is(err, core.ErrUnsupported) {
-			t.Errorf("%v: ERISC0: %v", arch, err)
-		}
+		fails(t, second(b.Watch(core.Load, 0x30000)), core.ErrNoWatchpoint, "%v: ninth watchpoint", arch)
+		fails(t, second(tl.Core(chip.ERISC0)), core.ErrUnsupported, "%v: ERISC0", arch)
 		must(t, dev.Fault())
 	}
 }
@@ -167,9 +160,7 @@ func TestCSR(t *testing.T) {
 	}, counting...)...)
 	c, err := tl.Core(chip.BRISC)
 	must(t, err)
-	if _, err := c.CSR(t.Context(), core.CFG0); !errors.Is(err, core.ErrRunning) {
-		t.Errorf("CSR of a running processor: %v", err)
-	}
+	fails(t, second(c.CSR(t.Context(), core.CFG0)), core.ErrRunning, "CSR of a running processor")
 	for v := uint32(0); v == 0; {
 		v, err = dev.Read32(tl.XY(), 0x20000)
 		must(t, err)

@@ -50,7 +50,7 @@ func (c *Core) access(op string, addr uint32, p []byte, store bool) error {
 	case c.blackhole():
 		params := dev.Arch().Params()
 		alias := uint64(params.LocalRAMAlias[c.proc] - params.LocalRAM)
-		if err = c.released(op); err == nil {
+		if err = c.released(); err == nil {
 			err = words(addr, p, store, func(a uint32) (uint32, error) { return dev.Read32(xy, alias+uint64(a)) },
 				func(a, v uint32) error {
 					err := dev.Write32(xy, alias+uint64(a), v)
@@ -66,7 +66,7 @@ func (c *Core) access(op string, addr uint32, p []byte, store bool) error {
 	return c.fail(op, err)
 }
 
-func (c *Core) released(op string) error {
+func (c *Core) released() error {
 	held, err := c.Reset()
 	if err == nil && held {
 		err = ErrInReset
@@ -141,19 +141,13 @@ func (c *Core) accessedLocked(addr uint32) error {
 	return fmt.Errorf("%w: access to %#x", ErrStuck, addr)
 }
 
-// invalidateWord is the word of the Tensix configuration, RISCV_IC_INVALIDATE, that empties
-// instruction caches, a bit each in the order B, T0, T1, T2, NC (tt-metal cfg_defines.h).
-func invalidateWord(arch chip.Arch) uint32 {
-	if arch == chip.Wormhole {
-		return configBase + 4*157
-	}
-	return configBase + 4*185
-}
-
 // ForgetCode makes the paused processor empty the tile's instruction caches, after code was written
-// to L1.
+// to L1. The word of the Tensix configuration for that, RISCV_IC_INVALIDATE, has a bit for each
+// processor (tt-metal cfg_defines.h).
 func (c *Core) ForgetCode() error {
-	return c.paused("empty the instruction caches by", func() error {
-		return c.storeLocked(invalidateWord(c.tile.dev.Arch()), 0x1F)
-	})
+	word := uint32(157)
+	if c.blackhole() {
+		word = 185
+	}
+	return c.paused("empty the instruction caches by", func() error { return c.storeLocked(configBase+4*word, 0x1F) })
 }

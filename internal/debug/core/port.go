@@ -109,14 +109,12 @@ func (t *Tile) bus(daisy, signal, word uint32) (v uint32, err error) {
 	const enable = 1 << 29
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.dev.Write32(t.xy, regBusControl, enable|word<<25|daisy<<16|signal); err != nil {
-		return 0, err
+	err = t.dev.Write32(t.xy, regBusControl, enable|word<<25|daisy<<16|signal)
+	for i := 0; i < 2 && err == nil; i++ {
+		v, err = t.dev.Read32(t.xy, regBusData)
 	}
-	if _, err := t.dev.Read32(t.xy, regBusData); err != nil {
-		return 0, err
+	if err == nil {
+		err = t.dev.Write32(t.xy, regBusControl, 0)
 	}
-	if v, err = t.dev.Read32(t.xy, regBusData); err != nil {
-		return 0, err
-	}
-	return v, t.dev.Write32(t.xy, regBusControl, 0)
+	return v, err
 }

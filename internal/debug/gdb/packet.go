@@ -64,12 +64,8 @@ func receive(r *bufio.Reader) (string, error) {
 					return "", fmt.Errorf("gdb: a packet has more than %d bytes", maxPacket)
 				}
 			}
-			for range 2 { // the checksum: the transport is reliable
-				if _, err := r.ReadByte(); err != nil {
-					return "", err
-				}
-			}
-			return "$" + string(data), nil
+			_, err := r.Discard(2) // the checksum: the transport is reliable
+			return "$" + string(data), err
 		}
 	}
 }

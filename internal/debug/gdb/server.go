@@ -158,7 +158,7 @@ func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, 
 	}
 	switch cmd {
 	case "?":
-		reply = s.stopped(s.current, "05", "")
+		reply = s.stopped(s.current, "")
 	case "g":
 		reply = s.readRegisters()
 	case "G":
@@ -211,9 +211,15 @@ func (s *Server) find(id string) *thread {
 	return s.threads[n-1]
 }
 
-func (s *Server) stopped(t *thread, signal, why string) string {
+// stopped is the reply for a thread that stops by a trap.
+func (s *Server) stopped(t *thread, why string) string {
 	s.current = t
-	return fmt.Sprintf("T%sthread:%x;%s", signal, t.id, why)
+	return fmt.Sprintf("T05thread:%x;%s", t.id, why)
+}
+
+func (s *Server) interrupted(t *thread) string {
+	s.current = t
+	return fmt.Sprintf("T02thread:%x;", t.id)
 }
 
 func (s *Server) query(ctx context.Context, p string) string {
@@ -305,11 +311,8 @@ func (s *Server) readRegisters() string {
 	if err != nil {
 		return "E02"
 	}
-	var b strings.Builder
-	for _, v := range regs {
-		b.WriteString(swap(v))
-	}
-	return b.String()
+	all, _ := binary.Append(nil, binary.LittleEndian, regs) // numbers always encode
+	return hex.EncodeToString(all)
 }
 
 func (s *Server) writeRegisters(data string) string {
@@ -335,14 +338,15 @@ func (s *Server) readRegister(arg string) string {
 	if err := t.look(); err != nil {
 		return "E02"
 	}
-	read := func() (uint32, error) { return t.core.Register(int(n)) }
-	if t.stuck {
-		if n != core.PC {
-			return unknown
-		}
-		read = t.core.Sample
+	var v uint32
+	switch {
+	case !t.stuck:
+		v, err = t.core.Register(int(n))
+	case n != core.PC:
+		return unknown
+	default:
+		v, err = t.core.Sample()
 	}
-	v, err := read()
 	if err != nil {
 		return "E02"
 	}
@@ -597,7 +601,7 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 			return "", context.Cause(ctx)
 		case p, ok := <-s.link.in:
 			if !ok || p[0] != '$' {
-				return s.stopped(s.current, "02", ""), nil
+				return s.interrupted(s.current), nil
 			}
 		case <-time.After(pause):
 		}
@@ -616,7 +620,7 @@ func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error)
 		}
 		t.stuck = false
 		if verb == 's' {
-			return s.stopped(t, "05", ""), nil
+			return s.stopped(t, ""), nil
 		}
 	}
 	if verb == 's' || !t.live && (s.record || t.log.past()) {
@@ -663,10 +667,10 @@ func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error)
 		return "", err
 	}
 	if _, hit := s.breaks[t.place(pc)]; hit && verb == 'c' {
-		return s.stopped(t, "05", "swbreak:;"), nil
+		return s.stopped(t, "swbreak:;"), nil
 	}
 	if verb == 's' {
-		return s.stopped(t, "05", ""), nil
+		return s.stopped(t, ""), nil
 	}
 	return "", nil
 }
@@ -678,7 +682,7 @@ func (s *Server) reason(t *thread, status core.Status) (string, error) {
 			for i, slot := range slots {
 				if status.Hits>>slot&1 != 0 {
 					name := map[byte]string{'2': "watch", '3': "rwatch", '4': "awatch"}[w.kind]
-					return s.stopped(t, "05", fmt.Sprintf("%s:%x;", name, w.word(i))), nil
+					return s.stopped(t, fmt.Sprintf("%s:%x;", name, w.word(i))), nil
 				}
 			}
 		}
@@ -692,10 +696,10 @@ func (s *Server) reason(t *thread, status core.Status) (string, error) {
 			if err := t.core.SetRegister(core.PC, pc-4); err != nil {
 				return "", err
 			}
-			return s.stopped(t, "05", "swbreak:;"), nil
+			return s.stopped(t, "swbreak:;"), nil
 		}
 	}
-	return s.stopped(t, "05", ""), nil
+	return s.stopped(t, ""), nil
 }
 
 // reverse undoes one instruction (bs), or all back to a breakpoint or a watched store (bc).
@@ -705,22 +709,22 @@ func (s *Server) reverse(verb string) (string, error) {
 		select {
 		case p, ok := <-s.link.in:
 			if !ok || p[0] != '$' {
-				return s.stopped(t, "02", ""), nil
+				return s.interrupted(t), nil
 			}
 		default:
 		}
 		c, err := t.back()
 		if errors.Is(err, errBegin) {
-			return s.stopped(t, "05", "replaylog:begin;"), nil
+			return s.stopped(t, "replaylog:begin;"), nil
 		}
 		if err != nil {
 			return "", err
 		}
 		if verb == "s" {
-			return s.stopped(t, "05", ""), nil
+			return s.stopped(t, ""), nil
 		}
 		if _, hit := s.breaks[t.place(c.before.pc)]; hit {
-			return s.stopped(t, "05", "swbreak:;"), nil
+			return s.stopped(t, "swbreak:;"), nil
 		}
 		if reply := s.stored(t, c); reply != "" {
 			return reply, nil
@@ -731,7 +735,7 @@ func (s *Server) reverse(verb string) (string, error) {
 func (s *Server) stored(t *thread, c change) string {
 	for w := range t.watches {
 		if c.stored && w.kind != '3' && w.addr < c.addr+4 && c.addr < w.addr+w.n {
-			return s.stopped(t, "05", fmt.Sprintf("watch:%x;", max(w.addr, c.addr)))
+			return s.stopped(t, fmt.Sprintf("watch:%x;", max(w.addr, c.addr)))
 		}
 	}
 	return ""

@@ -22,16 +22,19 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/gdb"
 	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func must(t testing.TB, err error) {
+var must = expect.Must
+
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
+
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, got, want, what, args...)
 }
 
 const (
@@ -436,23 +439,6 @@ func TestDeviceLost(t *testing.T) {
 		if err := <-done; !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("%s: session: %v", request, err)
 		}
-	}
-}
-
-// value is must for a call with a result.
-func value[V any](v V, err error) func(testing.TB) V {
-	return func(t testing.TB) V {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
-	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
 	}
 }
 

@@ -160,16 +160,16 @@ func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32)
 		}
 		return err
 	}
-	if err := save(&c.before); err != nil {
-		return err
+	if err = save(&c.before); err == nil {
+		err = t.core.Step(ctx)
 	}
-	if err := t.core.Step(ctx); err != nil {
-		return err
+	if err == nil {
+		c.after.pc, err = t.core.Register(core.PC)
 	}
-	if c.after.pc, err = t.core.Register(core.PC); err != nil {
-		return err
+	if err == nil {
+		err = save(&c.after)
 	}
-	if err := save(&c.after); err != nil {
+	if err != nil {
 		return err
 	}
 	if len(h.changes) == maxHistory {
@@ -206,11 +206,10 @@ func (t *thread) apply(c *change, s state) error {
 	return t.core.SetRegister(core.PC, s.pc)
 }
 
-func (t *thread) present() error {
-	for t.log.past() {
-		if err := t.forward(context.Background(), false, nil); err != nil {
-			return err
-		}
+// present redoes all undone instructions.
+func (t *thread) present() (err error) {
+	for err == nil && t.log.past() {
+		err = t.forward(context.Background(), false, nil)
 	}
-	return nil
+	return err
 }

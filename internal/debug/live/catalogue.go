@@ -2,8 +2,10 @@ package live
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
@@ -58,10 +60,8 @@ func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 const breakpoints = 16 // words of a text that may differ
 
 func (c *Catalogue) match(memory []byte) (known, bool) {
-	for i := range c.known {
-		k := c.known[len(c.known)-1-i]
-		n := len(k.text)
-		if n > 0 && n <= len(memory) && alike(k.text, memory[:n]) {
+	for _, k := range slices.Backward(c.known) {
+		if n := len(k.text); n > 0 && n <= len(memory) && alike(k.text, memory[:n]) {
 			return k, true
 		}
 	}
@@ -136,22 +136,16 @@ func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *
 		return unknown
 	}
 	images, err := firmware.Base(l.Arch)
-	if err != nil {
-		return unknown
-	}
-	lines, err := firmware.Lines(l.Arch, p)
-	if err != nil {
+	lines, err2 := firmware.Lines(l.Arch, p)
+	if err != nil || err2 != nil {
 		return unknown
 	}
 	memory := make([]byte, len(images[p]))
 	if err := read(start, memory); err != nil || !alike(images[p], memory) {
 		return unknown
 	}
-	m, err := stack.LoadTable(name, lines, images[p], start)
-	if err != nil {
-		return unknown
-	}
-	return m
+	k := known{name: name, lines: lines, text: images[p]}
+	return cmp.Or(k.module(start), unknown)
 }
 
 // HasKernel reports whether the launch message of a tile has a kernel for a processor.

@@ -15,17 +15,13 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 func TestStackOfWaitingKernel(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {

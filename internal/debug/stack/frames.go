@@ -51,10 +51,8 @@ const maxDepth = 200
 // inlined walks from a function to those inlined at the address. The innermost is at the frame's
 // line, the others at their call of the next.
 func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
-	r := m.dwarf.Reader()
-	r.Seek(fn.entry)
-	e, err := r.Next()
-	if err != nil || e == nil {
+	r, e := m.entryAt(fn.entry)
+	if e == nil {
 		return nil
 	}
 	c.base, _ = e.Val(dwarf.AttrFrameBase).([]byte)
@@ -135,14 +133,15 @@ func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 	return len(ranges) == 0 && e.Tag == dwarf.TagLexDwarfBlock
 }
 
-func (m *Module) entryAt(at dwarf.Offset) *dwarf.Entry {
+// entryAt returns an entry, or nil, and a reader of what follows.
+func (m *Module) entryAt(at dwarf.Offset) (*dwarf.Reader, *dwarf.Entry) {
 	r := m.dwarf.Reader()
 	r.Seek(at)
 	e, err := r.Next()
 	if err != nil {
-		return nil
+		return r, nil
 	}
-	return e
+	return r, e
 }
 
 func (m *Module) nameOf(e *dwarf.Entry, depth int) string {
@@ -151,7 +150,7 @@ func (m *Module) nameOf(e *dwarf.Entry, depth int) string {
 	}
 	for _, a := range [...]dwarf.Attr{dwarf.AttrAbstractOrigin, dwarf.AttrSpecification} {
 		if at, ok := e.Val(a).(dwarf.Offset); ok && depth < 8 {
-			if o := m.entryAt(at); o != nil {
+			if _, o := m.entryAt(at); o != nil {
 				return m.nameOf(o, depth+1)
 			}
 		}
@@ -168,7 +167,7 @@ func (m *Module) typeOf(e *dwarf.Entry, depth int) dwarf.Type {
 		return t
 	}
 	if at, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok && depth < 8 {
-		if o := m.entryAt(at); o != nil {
+		if _, o := m.entryAt(at); o != nil {
 			return m.typeOf(o, depth+1)
 		}
 	}

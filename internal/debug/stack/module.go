@@ -149,15 +149,7 @@ func (m *Module) readSymbols(f *elf.File) {
 
 // Debug information gives removed code ranges from 0 on.
 func (m *Module) real(low, high uint32) bool {
-	if low != 0 {
-		return true
-	}
-	for _, s := range m.symbols {
-		if s.start == 0 && s.end == high {
-			return true
-		}
-	}
-	return false
+	return low != 0 || slices.ContainsFunc(m.symbols, func(s symbol) bool { return s.start == 0 && s.end == high })
 }
 
 func (m *Module) readDWARF(f *elf.File) error {

@@ -32,13 +32,11 @@ func (m *modeler) chips() []chip {
 		}
 	}
 	var mesh []int64 // devices with buffers alone, beside chips with programs alone
-	apart := false
-	for d := range programs {
-		apart = apart || !buffers[d]
-	}
-	for _, d := range slices.Sorted(maps.Keys(buffers)) {
-		if apart && !programs[d] {
-			mesh = append(mesh, d)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(programs)), func(d int64) bool { return !buffers[d] }) {
+		for _, d := range slices.Sorted(maps.Keys(buffers)) {
+			if !programs[d] {
+				mesh = append(mesh, d)
+			}
 		}
 	}
 	ids := map[int64]bool{}
@@ -108,16 +106,11 @@ func (m *modeler) use(c *chip) {
 
 // coreUses returns the L1 in use after each node, as [graph.CoreUses] counts it.
 func (m *modeler) coreUses(devices []int64) []graph.CoreUse {
-	changes := map[int]graph.CoreUse{}
-	graph.CoreUses(m.g, m.coreCount(), devices, func(i int, now graph.CoreUse) { changes[i] = now })
-	out := make([]graph.CoreUse, len(m.g.Nodes))
-	var now graph.CoreUse
-	for i := range out {
-		if u, ok := changes[i]; ok {
-			now = u
-		}
-		out[i] = now
-	}
+	var out []graph.CoreUse
+	var last graph.CoreUse
+	until := func(node int) { out = append(out, slices.Repeat([]graph.CoreUse{last}, node-len(out))...) }
+	graph.CoreUses(m.g, m.coreCount(), devices, func(i int, now graph.CoreUse) { until(i); last = now })
+	until(len(m.g.Nodes))
 	return out
 }
 

@@ -192,16 +192,13 @@ func (m *modeler) tensorList() {
 }
 
 func shape(s string) string {
-	dims := graph.ParseShape(s)
-	if dims == nil {
-		return s
+	if dims := graph.ParseShape(s); dims != nil {
+		s = strings.ReplaceAll(strings.Trim(fmt.Sprint(dims), "[]"), " ", "×")
 	}
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(dims), "[]"), " ", "×")
+	return s
 }
 
-func last(s string) string {
-	return s[strings.LastIndexAny(s, ":.")+1:]
-}
+func last(s string) string { return s[strings.LastIndexAny(s, ":.")+1:] }
 
 func (m *modeler) ops() {
 	operands := m.g.Operands(m.calls)

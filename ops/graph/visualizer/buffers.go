@@ -125,18 +125,18 @@ func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, pages map
 	}
 	if snap, ok := p.r.OperationBuffers[o.start]; ok {
 		for _, b := range snap {
-			w.buffer(p, o, p.listed(b), pages)
+			w.buffer(o, p.listed(b), pages)
 		}
 		return
 	}
 	for _, b := range slices.SortedFunc(maps.Values(now), func(a, b live) int {
 		return a.alloc.Counter - b.alloc.Counter
 	}) {
-		w.buffer(p, o, b, pages)
+		w.buffer(o, b, pages)
 	}
 }
 
-func (w *writer) buffer(p *plan, o *operation, b live, pages map[place][]graph.PageVersion) {
+func (w *writer) buffer(o *operation, b live, pages map[place][]graph.PageVersion) {
 	w.row("buffers", o.id, b.device, b.address, b.size, b.kind, b.layout)
 	w.sum.Buffers++
 	if b.kind == int64(graph.DRAM) {

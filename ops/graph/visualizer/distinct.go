@@ -3,7 +3,6 @@ package visualizer
 import (
 	"maps"
 	"math"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -79,10 +78,4 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 		}
 	}
 	return len(to)
-}
-
-func (w *writer) renumberTensors(r *graph.Report, path string) {
-	if n := w.ids.distinct(r); n > 0 {
-		w.warn("%s: %d tensors have ids that another report uses for other tensors, and get new ones", filepath.Base(path), n)
-	}
 }

@@ -125,7 +125,9 @@ func (w *writer) files(files []file, o Options) error {
 		if err := r.Describe(o.Arch); err != nil {
 			return err
 		}
-		w.renumberTensors(r, f.path)
+		if n := w.ids.distinct(r); n > 0 {
+			w.warn("%s: %d tensors have ids that another report uses for other tensors, and get new ones", filepath.Base(f.path), n)
+		}
 		p := newPlan(r, k*OperationStride)
 		if len(p.ops) >= OperationStride && len(files) > 1 {
 			return fmt.Errorf("%s: %d operations, want fewer than %d with several files in one database: import it alone", f.path, len(p.ops),

@@ -11,13 +11,9 @@ import (
 // hidden reports whether a function is not an operation in the visualizer; the functions that it
 // calls are (graph_report.py).
 func hidden(name string) bool {
-	for _, p := range []string{"ttnn::convert_python_tensor_to_tt_tensor", "tt::tt_metal::detail::convert_tt_tensor_to_framework_tensor",
-		"Tensor::deallocate", "Tensor::to_device", "Tensor::reshape", "tt::tt_metal::to_dtype", graph.ControlPrefix} {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"ttnn::convert_python_tensor_to_tt_tensor", "Tensor::deallocate", "Tensor::to_device",
+		"tt::tt_metal::detail::convert_tt_tensor_to_framework_tensor", "Tensor::reshape", "tt::tt_metal::to_dtype", graph.ControlPrefix},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 type operation struct {
@@ -184,10 +180,8 @@ func (o *operands) ids(g *graph.Graph, nodes []int) []int64 {
 }
 
 func unique(ids []int64) (out []int64) {
-	seen := map[int64]bool{}
 	for _, id := range ids {
-		if !seen[id] {
-			seen[id] = true
+		if !slices.Contains(out, id) {
 			out = append(out, id)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 func (w *writer) tensors(p *plan, io *operands, known map[int64]int) {
 	done, sizes := map[int64]bool{}, p.sizes()
 	columns := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type"
-	sized := w.has("tensors", "size") // a database of tt-metal has no sizes
-	if sized {
+	var sized bool // a database of tt-metal has no sizes
+	if w.scan(&sized, "SELECT count(*) > 0 FROM pragma_table_info('tensors') WHERE name = 'size'"); sized {
 		columns += ", size"
 	}
 	write := func(id int64, i int) {

@@ -61,12 +61,6 @@ func (w *writer) scan(to any, query string, args ...any) {
 	}
 }
 
-func (w *writer) has(table, column string) bool {
-	var n int
-	w.scan(&n, "SELECT count(*) FROM pragma_table_info(?) WHERE name = ?", table, column)
-	return n > 0
-}
-
 func (w *writer) report(p *plan) {
 	w.devices(p)
 	w.metadata(p)

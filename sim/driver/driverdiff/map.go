@@ -19,13 +19,14 @@ func (r *run) mmap(f int) {
 	switch n := r.pick(8); {
 	case n < 4 && len(ids) > 0:
 		id := ids[r.pick(len(ids))]
-		window, off = int(id), k.offsets[f][id]
-		length = oneOf(r, int(page), int(page), 16*int(page), 1<<20, 1, int(min(k.windows[f][id], 1<<21)))
+		w := k.windows[f][id]
+		window, off = int(id), w.offset
+		length = oneOf(r, int(page), int(page), 16*int(page), 1<<20, 1, int(min(w.size, 1<<21)))
 		switch r.pick(8) {
 		case 0:
 			off, window = off+page, -1
 		case 1:
-			length, window = int(k.windows[f][id]+page), -1
+			length, window = int(w.size+page), -1
 		}
 	case n < 6:
 		off = oneOf[uint64](r, 0, 1, 2, 3, 4, 5, 8, 255) << 36
@@ -75,7 +76,7 @@ func (r *run) unmapAt(f, i int) {
 func (r *run) access(f int) {
 	var can []int
 	for i, m := range r.sides[0].maps[f] {
-		if m.window >= 0 && r.known.aimed[f][uint32(m.window)] {
+		if w := r.known.windows[f][uint32(m.window)]; m.window >= 0 && w != nil && w.aimed {
 			can = append(can, i)
 		}
 	}

@@ -148,8 +148,7 @@ func (r *run) allocateWindow(f int) {
 		return
 	}
 	out := field[kabi.AllocateTLBOut](b, kabi.Size[kabi.AllocateTLBIn]())
-	r.known.windows[f][out.ID] = size
-	r.known.offsets[f][out.ID] = oneOf(r, out.MmapOffsetUC, out.MmapOffsetWC)
+	r.known.windows[f][out.ID] = &window{size: size, offset: oneOf(r, out.MmapOffsetUC, out.MmapOffsetWC)}
 }
 
 // window is sometimes a missing one or another file's.
@@ -165,21 +164,22 @@ func (r *run) freeWindow(f int) {
 	id := r.window(f)
 	if _, ok := r.ask(f, "FREE_TLB", kabi.IoctlFreeTLB, arg(kabi.FreeTLBIn{ID: id})); ok {
 		delete(r.known.windows[f], id)
-		delete(r.known.offsets[f], id)
-		delete(r.known.aimed[f], id)
 	}
 }
 
 func (r *run) configureWindow(f int) {
 	id := r.window(f)
-	t := r.known.tile
+	t, w := r.known.tile, r.known.windows[f][id]
+	if w == nil {
+		w = &window{}
+	}
 	in := kabi.ConfigureTLBIn{ID: id, Config: kabi.NOCTLBConfig{XEnd: uint16(t.X), YEnd: uint16(t.Y), Ordering: 1}}
 	aimed := true
 	if r.pick(3) == 0 {
 		// No access uses the window until it is aimed again.
 		aimed = false
 		c := &in.Config
-		size := max(r.known.windows[f][id], 1<<20)
+		size := max(w.size, 1<<20)
 		c.Addr = oneOf(r, 0, size, 3*size, 1, 4096, 1<<36, 1<<36-size, 1<<63, ^uint64(0))
 		for _, p := range []*uint16{&c.XEnd, &c.YEnd, &c.XStart, &c.YStart} {
 			*p = uint16(oneOf(r, 0, 1, 63, 64, 65535))
@@ -191,8 +191,8 @@ func (r *run) configureWindow(f int) {
 	}
 	in.Reserved = uint32(oneOf(r, 0, 0, 0, 1))
 	_, ok := r.ask(f, "CONFIGURE_TLB", kabi.IoctlConfigureTLB, arg(in))
-	if r.known.windows[f][id] != 0 && ok {
-		r.known.aimed[f][id] = aimed
+	if ok {
+		w.aimed = aimed
 	}
 }
 
@@ -336,8 +336,8 @@ func (r *run) reset(f int) {
 	}
 	if mode <= kabi.ResetPost {
 		for i := range fileCount {
-			if r.known.open[i] {
-				clear(r.known.aimed[i]) // the windows' registers are lost
+			for _, w := range r.known.windows[i] {
+				w.aimed = false // the windows' registers are lost
 			}
 		}
 	}

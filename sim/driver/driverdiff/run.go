@@ -52,13 +52,16 @@ type mapping struct {
 	window int // -1 for something else
 }
 
+type window struct {
+	size, offset uint64 // offset is of mmap
+	aimed        bool   // it leads to a worker's memory
+}
+
 type known struct {
 	tile    chip.XY
 	open    [fileCount]bool
-	windows [fileCount]map[uint32]uint64 // size by id
-	offsets [fileCount]map[uint32]uint64 // of mmap, by id
-	aimed   [fileCount]map[uint32]bool   // leads to a worker's memory
-	pins    [fileCount][][2]uint64       // offset in the arena, size
+	windows [fileCount]map[uint32]*window // by id
+	pins    [fileCount][][2]uint64        // offset in the arena, size
 }
 
 type run struct {
@@ -182,7 +185,7 @@ func (r *run) openFile(f int) {
 	}
 	k := &r.known
 	k.open[f] = true
-	k.windows[f], k.offsets[f], k.aimed[f] = map[uint32]uint64{}, map[uint32]uint64{}, map[uint32]bool{}
+	k.windows[f] = map[uint32]*window{}
 	k.pins[f] = nil
 }
 

@@ -70,30 +70,23 @@ var (
 
 // New returns a chip of an architecture with nothing harvested.
 func New(a chip.Arch) *Function {
-	f := &Function{Arch: a, regs: map[uint64]uint32{}, bar2: map[uint64]uint32{}, pages: map[page]*[pageSize]byte{}}
-	f.Telemetry = map[uint16]uint32{14: 1000}
-	return f
+	return &Function{Arch: a, regs: map[uint64]uint32{}, bar2: map[uint64]uint32{}, pages: map[page]*[pageSize]byte{},
+		Telemetry: map[uint16]uint32{14: 1000}}
 }
 
 // Kill makes every read return all ones.
-func (f *Function) Kill() {
-	f.mu.Lock()
-	f.dead = true
-	f.mu.Unlock()
-}
+func (f *Function) Kill() { f.locked(func() { f.dead = true }) }
 
 // Break makes Fault report err.
-func (f *Function) Break(err error) {
-	f.mu.Lock()
-	f.fault = err
-	f.mu.Unlock()
-}
+func (f *Function) Break(err error) { f.locked(func() { f.fault = err }) }
 
 // Quiet stops recording, which allocates.
-func (f *Function) Quiet(on bool) {
+func (f *Function) Quiet(on bool) { f.locked(func() { f.quiet = on }) }
+
+func (f *Function) locked(do func()) {
 	f.mu.Lock()
-	f.quiet = on
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	do()
 }
 
 func (f *Function) record(a Access) {
@@ -200,19 +193,16 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 }
 
 // BARRead implements driver.Function.
-func (f *Function) BARRead(bar int, off uint64, p []byte) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.record(Access{BAR: bar, Off: off, Width: len(p), Bulk: true})
-	f.accessLocked(bar, off, p, false)
-}
+func (f *Function) BARRead(bar int, off uint64, p []byte) { f.bulk(bar, off, p, false) }
 
 // BARWrite implements driver.Function.
-func (f *Function) BARWrite(bar int, off uint64, p []byte) {
+func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.bulk(bar, off, p, true) }
+
+func (f *Function) bulk(bar int, off uint64, p []byte, store bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.record(Access{BAR: bar, Off: off, Width: len(p), Store: true, Bulk: true})
-	f.accessLocked(bar, off, p, true)
+	f.record(Access{BAR: bar, Off: off, Width: len(p), Store: store, Bulk: true})
+	f.accessLocked(bar, off, p, store)
 }
 
 // accessLocked panics on undefined behaviour of the caller.

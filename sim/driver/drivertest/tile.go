@@ -110,30 +110,22 @@ func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 
 // ReadHost loads host memory at a NoC address.
 func (f *Function) ReadHost(noc uint64, p []byte) error {
-	bus, err := f.bus(noc, len(p))
-	if err != nil {
-		return err
-	}
-	return f.dma.ReadHost(bus, p)
+	return f.host(noc, p, f.dma.ReadHost)
 }
 
 // WriteHost stores to host memory at a NoC address.
 func (f *Function) WriteHost(noc uint64, p []byte) error {
-	bus, err := f.bus(noc, len(p))
-	if err != nil {
-		return err
-	}
-	return f.dma.WriteHost(bus, p)
+	return f.host(noc, p, f.dma.WriteHost)
 }
 
-func (f *Function) bus(noc uint64, n int) (uint64, error) {
+func (f *Function) host(noc uint64, p []byte, do func(bus uint64, p []byte) error) error {
 	base := uint64(1 << 60)
 	if f.Arch == chip.Wormhole {
 		base = 0x8_0000_0000
 	}
-	bus, ok := f.HostAddress(noc-base, n)
+	bus, ok := f.HostAddress(noc-base, len(p))
 	if !ok {
-		return 0, fmt.Errorf("drivertest: no outbound region for NoC address %#x", noc)
+		return fmt.Errorf("drivertest: no outbound region for NoC address %#x", noc)
 	}
-	return bus, nil
+	return do(bus, p)
 }

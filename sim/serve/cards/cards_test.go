@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -57,22 +58,9 @@ func offer(t *testing.T, card *sim.Card) *served {
 	return s
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
 type thinking struct {
 	*drivertest.Function

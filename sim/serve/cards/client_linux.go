@@ -300,13 +300,14 @@ func (m *mapping) access(q serve.Head, payload, in []byte) uint64 {
 	q.Object = m.id
 	var r serve.Head
 	if err = conn.Send(&q, payload, -1); err == nil {
-		if err = conn.Receive(&r); err == nil {
-			if r.Size != 0 && int(r.Size) != len(in) {
-				err = serve.ErrProtocol
-			} else {
-				err = conn.Payload(in[:r.Size])
-			}
-		}
+		err = conn.Receive(&r)
+	}
+	switch {
+	case err != nil:
+	case r.Size != 0 && int(r.Size) != len(in):
+		err = serve.ErrProtocol
+	default:
+		err = conn.Payload(in[:r.Size])
 	}
 	m.c.put(conn, err)
 	if err != nil || r.Status != serve.StatusOK {

@@ -73,10 +73,7 @@ func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 		in.VirtualAddress = addressOf(v.mem) + off
 	}
 	at := in.VirtualAddress
-	copy(arg, kabi.PartBytes(&in))
-	err := f.Ioctl(kabi.IoctlPinPages, arg)
-	in.VirtualAddress = va
-	copy(arg, kabi.PartBytes(&in))
+	err := moved(f, kabi.IoctlPinPages, arg, &in, &in.VirtualAddress, va)
 	switch {
 	case v == nil:
 	case err != nil:
@@ -85,6 +82,15 @@ func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 		v.pins++
 		s.list = append(s.list, pinned{file: f, va: va, at: at, view: v})
 	}
+	return err
+}
+
+// moved asks the driver with another input, whose address is then the client's again.
+func moved[T kabi.Part](f seam.File, req uint32, arg []byte, in *T, address *uint64, va uint64) error {
+	copy(arg, kabi.PartBytes(in))
+	err := f.Ioctl(req, arg)
+	*address = va
+	copy(arg, kabi.PartBytes(in))
 	return err
 }
 
@@ -102,10 +108,7 @@ func (s *pins) unpin(f seam.File, arg []byte) error {
 	if i >= 0 {
 		in.VirtualAddress = s.list[i].at
 	}
-	copy(arg, kabi.PartBytes(&in))
-	err := f.Ioctl(kabi.IoctlUnpinPages, arg)
-	in.VirtualAddress = va
-	copy(arg, kabi.PartBytes(&in))
+	err := moved(f, kabi.IoctlUnpinPages, arg, &in, &in.VirtualAddress, va)
 	if err == nil && i >= 0 {
 		v := s.list[i].view
 		s.list = slices.Delete(s.list, i, i+1)
@@ -125,10 +128,4 @@ func (s *pins) drop(f seam.File) {
 		s.forget(p.view)
 		return true
 	})
-}
-
-func (s *pins) dropAll() {
-	for len(s.list) > 0 {
-		s.drop(s.list[0].file)
-	}
 }

@@ -61,7 +61,9 @@ func (p *client) kill() error {
 	err := p.proc.Kill()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pins.dropAll()
+	for len(p.pins.list) > 0 {
+		p.pins.drop(p.pins.list[0].file)
+	}
 	return err
 }
 
@@ -78,7 +80,11 @@ func (p *client) serve(c *serve.Conn) {
 			serve.CloseFD(fd)
 			return
 		}
-		if want := max(int(q.Size), readLength(&q)); cap(buf) < want {
+		want := uint64(q.Size)
+		if q.Op == serve.OpRead {
+			want = max(want, q.Val)
+		}
+		if uint64(cap(buf)) < want {
 			buf = make([]byte, want)
 		}
 		payload := buf[:q.Size]
@@ -121,19 +127,12 @@ func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r reply, ok boo
 	r.give = -1
 	if err := p.handle(q, &r, payload, buf, fd); err != nil {
 		var text []byte
-		if r.Head, text = serve.Fail(err); r.Status == serve.StatusText {
+		if r.Head, text = serve.Fail(err); text != nil {
 			r.out = text
 		}
 		r.give = -1
 	}
 	return r, true
-}
-
-func readLength(q *serve.Head) int {
-	if q.Op == serve.OpRead {
-		return int(q.Val)
-	}
-	return 0
 }
 
 func (p *client) handle(q *serve.Head, r *reply, payload, buf []byte, fd int) (err error) {

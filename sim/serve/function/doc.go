@@ -25,8 +25,6 @@ const (
 	DeviceShift = 36
 )
 
-func deviceOf(addr uint64) uint8 { return uint8(addr >> DeviceShift) }
-
 // Requests in addition to serve's, whose Off is a library address.
 const (
 	opOpen        = serve.OpService + iota // payload: the library's path, Val: 1 for a manual clock; replied

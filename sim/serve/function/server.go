@@ -164,21 +164,21 @@ func (s *server) serve(rec *serve.Record) {
 	switch rec.Op {
 	case serve.OpStore:
 		if serve.ValidWidth(rec.Width) {
-			s.write(rec.Off, rec.Value[:rec.Width])
+			s.access(s.lib.Write, rec.Off, rec.Value[:rec.Width])
 		}
 		return
 	case serve.OpWrite:
-		s.write(rec.Off, rec.Payload)
+		s.access(s.lib.Write, rec.Off, rec.Payload)
 		return
 	case serve.OpLoad:
 		if v := s.shm.Requests.ReplyPayload()[:8]; serve.ValidWidth(rec.Width) {
 			clear(v)
-			s.read(rec.Off, v[:rec.Width])
+			s.access(s.lib.Read, rec.Off, v[:rec.Width])
 			reply.Val = binary.LittleEndian.Uint64(v)
 		}
 	case serve.OpRead:
 		reply.Size = uint32(min(rec.Val, serve.ReplyBytes))
-		s.read(rec.Off, s.shm.Requests.ReplyPayload()[:reply.Size])
+		s.access(s.lib.Read, rec.Off, s.shm.Requests.ReplyPayload()[:reply.Size])
 	case opOpen:
 		s.open(rec, &reply)
 	case opConfigRead:
@@ -198,15 +198,9 @@ func (s *server) serve(rec *serve.Record) {
 	s.shm.Requests.Reply(&reply)
 }
 
-func (s *server) read(addr uint64, p []byte) {
-	s.device = deviceOf(addr)
-	s.lib.Read(addr, p)
-	s.device = AnyDevice
-}
-
-func (s *server) write(addr uint64, p []byte) {
-	s.device = deviceOf(addr)
-	s.lib.Write(addr, p)
+func (s *server) access(do func(paddr uint64, p []byte), addr uint64, p []byte) {
+	s.device = uint8(addr >> DeviceShift)
+	do(addr, p)
 	s.device = AnyDevice
 }
 

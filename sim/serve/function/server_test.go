@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
@@ -40,13 +41,7 @@ func TestEndWithoutWaiting(t *testing.T) {
 	}
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
 func TestPace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

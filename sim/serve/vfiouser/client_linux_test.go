@@ -338,7 +338,7 @@ func TestStopped(t *testing.T) {
 	f.fault = errors.New("the chip's reason")
 	f.mem["0:0x0"] = 0xFFFFFFFF
 	s := &session{card: present(t, f, Config{Arch: chip.Wormhole, Report: func(err error) { told = append(told, err) }})}
-	a := access{region: 0, count: 4}
+	a := access{accessHead: accessHead{Count: 4}}
 	for range 3 {
 		must(t, s.card.load(&a, make([]byte, 4)))
 	}

@@ -232,8 +232,7 @@ func (c *Client) irqs(flags uint32, index, count int, fds ...int) error {
 func (c *Client) read(region int, off uint64, p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), c.most)
-		head := accessHead(region, off, n)
-		err := c.ask(cmdRegionRead, head[:], func(r []byte) error {
+		err := c.ask(cmdRegionRead, encode(accessHead{off, uint32(region), uint32(n)}), func(r []byte) error {
 			if len(r) != accessSize+n {
 				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, n, len(r), accessSize+n)
 			}
@@ -248,20 +247,14 @@ func (c *Client) read(region int, off uint64, p []byte) error {
 	return nil
 }
 
-func accessHead(region int, off uint64, n int) (b [accessSize]byte) {
-	a := access{offset: off, region: uint32(region), count: uint32(n)}
-	a.put(b[:])
-	return b
-}
-
 // write is posted.
 func (c *Client) write(region int, off uint64, p []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(p) > 0 {
 		n := min(len(p), c.most)
-		head := accessHead(region, off, n)
-		if err := c.sendLocked(cmdRegionWrite, flagNoReply, head[:], p[:n]); err != nil {
+		head := encode(accessHead{off, uint32(region), uint32(n)})
+		if err := c.sendLocked(cmdRegionWrite, flagNoReply, head, p[:n]); err != nil {
 			return err
 		}
 		off, p = off+uint64(n), p[n:]
@@ -427,10 +420,4 @@ func connOf(fd int) (*net.UnixConn, error) {
 func encode(v any) []byte {
 	b, _ := binary.Append(nil, order, v) // fails for no struct of numbers
 	return b
-}
-
-func (a *access) put(b []byte) {
-	order.PutUint64(b, a.offset)
-	order.PutUint32(b[8:], a.region)
-	order.PutUint32(b[12:], a.count)
 }

@@ -1,9 +1,12 @@
 package vfiouser
 
-import "syscall"
+import (
+	"slices"
+	"syscall"
+)
 
 func (c *Card) inside(a *access) error {
-	if n := c.space.regionSize(a.region); n == 0 || a.offset > n || uint64(a.count) > n-a.offset {
+	if n := c.space.regionSize(a.Region); n == 0 || a.Offset > n || uint64(a.Count) > n-a.Offset {
 		return syscall.EINVAL
 	}
 	return nil
@@ -13,12 +16,12 @@ func (c *Card) load(a *access, p []byte) error {
 	if err := c.inside(a); err != nil {
 		return err
 	}
-	if a.region == regionConfig {
-		c.space.read(int(a.offset), p)
+	if a.Region == regionConfig {
+		c.space.read(int(a.Offset), p)
 		return nil
 	}
-	bar, off := int(a.region), a.offset
-	if len(p) > 8 && isBulk(a.region) {
+	bar, off := int(a.Region), a.Offset
+	if len(p) > 8 && isBulk(a.Region) {
 		c.fn.BARRead(bar, off, p)
 		c.looked(allOnes(p[:8]))
 		return nil
@@ -39,14 +42,14 @@ func (c *Card) store(a *access) error {
 	if err := c.inside(a); err != nil {
 		return err
 	}
-	bar, off, p := int(a.region), a.offset, a.data
-	if a.region == regionConfig {
+	bar, off, p := int(a.Region), a.Offset, a.data
+	if a.Region == regionConfig {
 		if c.space.write(int(off), p) {
 			return c.reset()
 		}
 		return nil
 	}
-	if len(p) > 8 && isBulk(a.region) {
+	if len(p) > 8 && isBulk(a.Region) {
 		c.fn.BARWrite(bar, off, p)
 		return nil
 	}
@@ -78,11 +81,4 @@ func natural(off uint64, n int) int {
 	return w
 }
 
-func allOnes(p []byte) bool {
-	for _, b := range p {
-		if b != 0xFF {
-			return false
-		}
-	}
-	return true
-}
+func allOnes(p []byte) bool { return !slices.ContainsFunc(p, func(b byte) bool { return b != 0xFF }) }

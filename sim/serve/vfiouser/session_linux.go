@@ -173,7 +173,7 @@ func (s *session) do(m *message) error {
 		}
 		s.out = append(s.out, m.body...)
 		at := len(s.out)
-		s.out = append(s.out, make([]byte, a.count)...)
+		s.out = append(s.out, make([]byte, a.Count)...)
 		return c.load(&a, s.out[at:])
 	case cmdRegionWrite:
 		a, err := parseAccess(m.body, true)

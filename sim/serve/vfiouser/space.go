@@ -2,7 +2,6 @@ package vfiouser
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -190,4 +189,4 @@ func (s *space) regionSize(index uint32) uint64 {
 	return 0
 }
 
-func isBulk(bar uint32) bool { return slices.Contains([]uint32{0, 4}, bar) }
+func isBulk(bar uint32) bool { return bar == 0 || bar == 4 }

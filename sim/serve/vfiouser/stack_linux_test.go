@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -119,19 +120,6 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 	}
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }

@@ -43,13 +43,12 @@ func (t *twin) exchange(addr uint64, p []byte, write bool) error {
 	if write {
 		cmd, data = cmdDMAWrite, p
 	}
-	var head [dmaAccessSize]byte
-	order.PutUint64(head[:], addr)
-	order.PutUint64(head[8:], uint64(len(p)))
-	if err := t.conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return err
+	head := order.AppendUint64(order.AppendUint64(nil, addr), uint64(len(p)))
+	err := t.conn.SetDeadline(time.Now().Add(patience))
+	if err == nil {
+		err = t.send(cmd, 0, head, data)
 	}
-	if err := t.send(cmd, 0, head[:], data); err != nil {
+	if err != nil {
 		return err
 	}
 	m, err := t.reply(cmd)

@@ -52,19 +52,13 @@ type header struct {
 	Errno   uint32 // of a reply with flagError
 }
 
-func (h header) put(b []byte) {
-	order.PutUint16(b[0:], h.ID)
-	order.PutUint16(b[2:], uint16(h.Command))
-	order.PutUint32(b[4:], h.Size)
-	order.PutUint32(b[8:], h.Flags)
-	order.PutUint32(b[12:], h.Errno)
-}
+func (h header) put(b []byte) { _, _ = binary.Encode(b, order, h) } // b has headerSize bytes
 
 // After an error the stream is useless.
 func parseHeader(b []byte) (header, error) {
-	h := header{
-		ID: order.Uint16(b[0:]), Command: command(order.Uint16(b[2:])),
-		Size: order.Uint32(b[4:]), Flags: order.Uint32(b[8:]), Errno: order.Uint32(b[12:]),
+	h, _, err := decode[header](b)
+	if err != nil {
+		return h, err
 	}
 	if h.Size < headerSize || h.Size > maxMessage {
 		return h, fmt.Errorf("vfiouser: message %d of command %d has %d bytes: %w: want %d to %d",
@@ -143,34 +137,35 @@ func parseSetIRQs(b []byte) (s setIRQs, values []byte, err error) {
 	return s, values, nil
 }
 
+type accessHead struct {
+	Offset        uint64
+	Region, Count uint32
+}
+
 type access struct {
-	offset        uint64
-	region, count uint32
-	data          []byte
+	accessHead
+	data []byte
 }
 
 func parseAccess(b []byte, write bool) (a access, err error) {
-	if len(b) < accessSize {
-		return a, syscall.EINVAL
-	}
-	a = access{order.Uint64(b), order.Uint32(b[8:]), order.Uint32(b[12:]), b[accessSize:]}
+	h, rest, err := decode[accessHead](b)
+	a = access{h, rest}
 	want := uint32(0)
 	if write {
-		want = a.count
+		want = a.Count
 	}
-	if a.count > maxData || uint64(len(a.data)) != uint64(want) {
+	if err != nil || a.Count > maxData || uint64(len(a.data)) != uint64(want) {
 		return a, syscall.EINVAL
 	}
 	return a, nil
 }
 
 func parseMulti(b []byte, i int) (a access, err error) {
-	e := b[multiSize+i*multiEntrySize:][:multiEntrySize]
-	a = access{offset: order.Uint64(e), region: order.Uint32(e[8:]), count: order.Uint32(e[12:])}
-	if a.count > 8 {
+	a.accessHead, a.data, err = decode[accessHead](b[multiSize+i*multiEntrySize:])
+	if err != nil || a.Count > 8 {
 		return a, syscall.EINVAL
 	}
-	a.data = e[16 : 16+a.count]
+	a.data = a.data[:a.Count]
 	return a, nil
 }
 

@@ -262,12 +262,6 @@ func (m *Model) greatest(scores [side]uint32) [side]uint32 {
 		math.DecodeB(&l[f], &r)
 	}
 	var s sums
-	for math.Phase = 0; math.Phase < uint8(arith.HiFi4); math.Phase++ {
-		for k := range 2 {
-			for column := range 2 {
-				math.MulRow(&s.hi[column], &s.lo[column], &m.most[2*k+column], &l[k])
-			}
-		}
-	}
+	multiply(math, &s, &l, &m.most)
 	return s.numbers()
 }

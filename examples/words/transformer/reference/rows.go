@@ -106,9 +106,10 @@ func (e engine) right(at func(row, column int) bf16.Number) (t right) {
 	return t
 }
 
+func (e engine) multiply(s *sums, l *left, r *right) { multiply(e.math(), s, l, r) }
+
 // multiply adds a product to sums, in the order of arith.Math.MatmulTile.
-func (e engine) multiply(s *sums, l *left, r *right) {
-	m := e.math()
+func multiply(m arith.Math, s *sums, l *left, r *right) {
 	for m.Phase = 0; m.Phase < uint8(arith.HiFi4); m.Phase++ {
 		for k := range 2 {
 			for column := range 2 {

@@ -70,21 +70,14 @@ func (m *Model) sample() {
 	s := &m.state
 	random, token := next(&s.Random), uint32(words.End)
 	if s.Position != transformer.Positions-1 {
-		first := uint32(0)
-		if s.Position == 0 {
-			first = 1
-		}
-		token = choose(m.scores, first, s.Sharpness, random)
+		token = choose(m.scores, 1-min(s.Position, 1), s.Sharpness, random)
 	}
 	s.Left--
 	s.Count++
 	s.Token = token
 	s.Position++
+	s.More = min(s.Left, 1)
 	if token == words.End {
-		s.Position = 0
-	}
-	s.More = 0
-	if token != words.End && s.Left != 0 {
-		s.More = 1
+		s.Position, s.More = 0, 0
 	}
 }

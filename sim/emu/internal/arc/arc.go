@@ -80,13 +80,15 @@ const (
 )
 
 // clocks are AICLK in MHz after a host's messages for idle and busy (tt-umd *_implementation.hpp
-// AICLK_IDLE_VAL, AICLK_BUSY_VAL), and before any.
-func (a *ARC) clocks() (idle, busy, first uint32) {
+// AICLK_IDLE_VAL, AICLK_BUSY_VAL); firstClock is before any.
+func (a *ARC) clocks() (idle, busy uint32) {
 	if a.arch == chip.Wormhole {
-		return 500, 1000, 1000
+		return 500, 1000
 	}
-	return 800, 1350, 1000
+	return 800, 1350
 }
+
+const firstClock = 1000
 
 // setClock sets AICLK as reported; the emulator's time doesn't depend on it.
 func (a *ARC) setClock(mhz uint32) {
@@ -118,8 +120,7 @@ func (a *ARC) fused(order ...int) (v uint32) {
 
 // New returns the processor after its firmware has started.
 func New(cfg Config) *ARC {
-	a := &ARC{cfg: cfg, arch: cfg.Arch}
-	_, _, a.aiclk = a.clocks()
+	a := &ARC{cfg: cfg, arch: cfg.Arch, aiclk: firstClock}
 	values := a.initTelemetry()
 	if a.arch == chip.Wormhole {
 		a.scratch[0] = 0xC0DE0001 // firmware has booted

@@ -1,6 +1,8 @@
 package arc
 
 import (
+	"cmp"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
@@ -49,7 +51,7 @@ type reply struct {
 // message answers a message (tt-umd *_implementation.hpp arc_message_type; tt-kmd), false if
 // unknown to the firmware.
 func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool) {
-	idle, busy, first := a.clocks()
+	idle, busy := a.clocks()
 	if a.arch == chip.Blackhole {
 		if r, known := a.blackholeMessage(code, args); known {
 			return r, true
@@ -91,7 +93,7 @@ func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool)
 		}
 	case chip.ARCBusy, chip.ARCShortIdle, chip.ARCLongIdle:
 		if !a.forced {
-			a.setClock(map[chip.ARCMessage]uint32{chip.ARCBusy: busy, chip.ARCShortIdle: first, chip.ARCLongIdle: idle}[code])
+			a.setClock(map[chip.ARCMessage]uint32{chip.ARCBusy: busy, chip.ARCShortIdle: firstClock, chip.ARCLongIdle: idle}[code])
 		}
 	case chip.ARCTest:
 		r.words[0] = args[0] + 1
@@ -115,17 +117,13 @@ func (a *ARC) blackholeMessage(code chip.ARCMessage, args []uint32) (r reply, kn
 			r.words[1] = unforced - 1
 		}
 	case msgForceAICLK:
-		_, _, first := a.clocks()
 		f := args[0]
 		if f != 0 && (f < fewest || f > most) {
 			r.exit = 1
 			break
 		}
 		a.forced = f != 0
-		if f == 0 {
-			f = first
-		}
-		a.setClock(f)
+		a.setClock(cmp.Or(f, firstClock))
 	case msgReadSensor:
 		r.words[0], r.words[1] = rawTemperature, idleTemperature
 	case msgReadEEPROM:

@@ -61,10 +61,8 @@ func (s *spiController) store(off, v uint32) {
 			s.command = append(s.command, v&0xFF)
 		}
 		return
-	case spiSSIENR:
-		s.command, s.frames = nil, 0
-	case spiSER:
-		if v == 0 {
+	case spiSSIENR, spiSER:
+		if off == spiSSIENR || v == 0 {
 			s.command, s.frames = nil, 0
 		} else if len(s.command) > 0 && (s.command[0] == flashRead || s.command[0] == flashStatus) {
 			s.frames = s.regs[spiCTRLR1/4]&0xFFFF + 1

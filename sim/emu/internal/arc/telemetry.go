@@ -30,7 +30,7 @@ const (
 // telemetry lists what an idle card reports: plausible values, and the chip's own description.
 func (a *ARC) telemetry() []telemetryEntry {
 	wh := a.arch == chip.Wormhole
-	_, fastest, _ := a.clocks()
+	_, fastest := a.clocks()
 	bundle, eth, gddr, speed := uint32(0x12040000), uint32(0xFFFF), uint32(0x555), uint32(12000)
 	core, power, current, throttle, shutdown, limit := uint32(800), uint32(14), uint32(17), uint32(75), uint32(83), uint32(160)
 	if !wh {
