@@ -291,7 +291,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		}
 		d.read(addr, n, buf)
 		if c.track != nil && !o.isHostLoad() {
-			c.track.use(d, ep.bank, addr, n, buf, false)
+			c.track.use(ep.bank, addr, n, buf, false)
 		}
 		return true
 	case chip.PCIe:
@@ -335,7 +335,9 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 		}
 		d.write(addr, n, buf)
 		if c.track != nil {
-			c.track.use(d, ep.bank, addr, n, buf, true)
+			now := make([]uint32, word.Span(addr, n))
+			d.read(addr, n, now)
+			c.track.use(ep.bank, addr, n, now, true)
 		}
 		return true
 	case chip.PCIe:

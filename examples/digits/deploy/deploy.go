@@ -1,11 +1,12 @@
 // Package deploy puts a network of package digits on a device: a DRAM buffer for the pages between
 // any two layers, the packed layers, and one program for each layer.
 //
-//	dep, err := deploy.New(ctx, dev, network, len(images), dev.Grid())
-//	err = dep.Write(ctx, queue, images)
+//	dep, err := deploy.New(ctx, dev, network, len(images), dev.Grid(), nil)
+//	err = queue.Write(ctx, dep.Pages(0), 0, deploy.Bytes(images, len(images)))
 //	trace, err := queue.Capture(ctx, "digits", dep.Record)
 //	err = trace.Replay(ctx)
-//	scores, err := dep.Scores(ctx, queue)
+//	err = queue.Read(ctx, dep.Pages(len(dep.Layers())), 0, b)
+//	scores := deploy.Scores(b)
 package deploy
 
 import (
@@ -35,14 +36,10 @@ type Deployment struct {
 }
 
 // New allocates the buffers on a device, writes the weights through its first queue and loads the
-// programs, which divide the images among cores. After an error nothing stays allocated.
-func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range) (*Deployment, error) {
-	return NewWithInput(ctx, d, n, images, cores, nil)
-}
-
-// NewWithInput is New with an input buffer of the caller, which Close keeps: in DRAM, with a page
-// of digits.PageBytes for each image.
-func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range,
+// programs, which divide the images among cores. After an error nothing stays allocated. Close
+// keeps an input buffer of the caller's, in DRAM with a page of digits.PageBytes for each image;
+// nil makes one.
+func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range,
 	input *reprise.Buffer) (*Deployment, error) {
 	dep := &Deployment{images: images, borrowed: input != nil}
 	if dep.borrowed {
@@ -152,14 +149,6 @@ func (p *Deployment) Layers() []*reprise.Executable {
 // Pages returns the input buffer of layer i, or for the number of layers the buffer of scores.
 func (p *Deployment) Pages(i int) *reprise.Buffer { return p.pages[i] }
 
-// Write writes images to the start of the input buffer.
-func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digits.Image) error {
-	if len(images) < 1 || len(images) > p.images {
-		return fmt.Errorf("deploy: write: %w: %d, want 1 to %d", ErrCount, len(images), p.images)
-	}
-	return q.Write(ctx, p.pages[0], 0, Bytes(images, len(images)))
-}
-
 // Bytes returns the input buffer's content for up to n images, with zeros in the rest.
 func Bytes(images []digits.Image, n int) []byte {
 	b := make([]byte, 0, n*digits.PageBytes)
@@ -195,13 +184,6 @@ func (p *Deployment) Record(_ context.Context, r *reprise.Recorder) error {
 		}
 	}
 	return nil
-}
-
-// Scores waits for the queue and reads the scores of all images.
-func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Classes]int32, error) {
-	b := make([]byte, p.images*digits.PageBytes)
-	err := q.Read(ctx, p.pages[len(p.layers)], 0, b)
-	return Scores(b), err
 }
 
 // Close releases programs and buffers. A second Close has no effect.

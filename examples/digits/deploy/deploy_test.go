@@ -90,11 +90,11 @@ func agrees(t *testing.T, target kmd.Target) {
 		}
 	}
 	before := allocated()
-	if _, err := New(ctx, dev, r.network, 0, dev.Grid()); !errors.Is(err, ErrCount) {
+	if _, err := New(ctx, dev, r.network, 0, dev.Grid(), nil); !errors.Is(err, ErrCount) {
 		t.Errorf("no images: error %v, want %v", err, ErrCount)
 	}
 	var perr *dispatch.ProgramError
-	if _, err := New(ctx, dev, r.network, 1, chip.Grid(50, 50)); !errors.As(err, &perr) {
+	if _, err := New(ctx, dev, r.network, 1, chip.Grid(50, 50), nil); !errors.As(err, &perr) {
 		t.Errorf("cores that the chip lacks: error %v, want a *ProgramError", err)
 	}
 	if diff := cmp.Diff(before, allocated()); diff != "" {
@@ -104,17 +104,15 @@ func agrees(t *testing.T, target kmd.Target) {
 	// Six cores and 44 images: shares of seven and eight, so that lanes get different numbers of
 	// pages and buffers wrap.
 	const n = 44
-	dep, err := New(ctx, dev, r.network, n, chip.Grid(3, 2))
+	dep, err := New(ctx, dev, r.network, n, chip.Grid(3, 2), nil)
 	r.must(err)
-	if err := dep.Write(ctx, q, r.images[:n+1]); !errors.Is(err, ErrCount) {
-		t.Errorf("an image too many: error %v, want %v", err, ErrCount)
-	}
-	r.must(dep.Write(ctx, q, r.images[:n]))
+	write := func(images []digits.Image) { r.must(q.Write(ctx, dep.Pages(0), 0, Bytes(images, n))) }
+	write(r.images[:n])
 	r.must(dep.Run(ctx, q))
 	r.check("first run", dep, r.images[:n])
 	trace, err := q.Capture(ctx, "digits", dep.Record)
 	r.must(err)
-	r.must(dep.Write(ctx, q, r.images[100:100+n]))
+	write(r.images[100 : 100+n])
 	r.must(trace.Replay(ctx))
 	r.check("replay", dep, r.images[100:100+n])
 	r.must(trace.Release(ctx))
@@ -183,14 +181,15 @@ func TestStrict(t *testing.T) {
 					RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true, DataCache: true,
 				}), 2*time.Minute)
 				const n = 31 // three lanes with buffers of four pages hold twelve
-				dep, err := New(r.ctx, r.dev, r.network, n, chip.Single(0, 0))
+				dep, err := New(r.ctx, r.dev, r.network, n, chip.Single(0, 0), nil)
 				r.must(err)
 				for round := range 2 {
 					images := r.images[round*n:][:n]
-					r.must(dep.Write(r.ctx, r.q, images))
+					r.must(r.q.Write(r.ctx, dep.Pages(0), 0, Bytes(images, n)))
 					r.must(dep.Run(r.ctx, r.q))
-					scores, err := dep.Scores(r.ctx, r.q)
-					r.must(err)
+					b := make([]byte, n*digits.PageBytes)
+					r.must(r.q.Read(r.ctx, dep.Pages(len(dep.Layers())), 0, b))
+					scores := Scores(b)
 					for i, m := range images {
 						if want := r.network.Forward(m.Pixels); scores[i] != want {
 							t.Fatalf("round %d, image %d: scores %v, want %v", round, i, scores[i], want)

@@ -285,7 +285,7 @@ func (integerNetwork) encode(images []digits.Image, room int) ([]byte, error) {
 
 func (n integerNetwork) load(ctx context.Context, _ *ops.Device, input *reprise.Buffer, room int) (deployed, error) {
 	d := input.Device()
-	dep, err := deploy.NewWithInput(ctx, d, n.Network, room, d.Grid(), input)
+	dep, err := deploy.New(ctx, d, n.Network, room, d.Grid(), input)
 	if err != nil {
 		return deployed{}, err
 	}

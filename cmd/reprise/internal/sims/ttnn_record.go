@@ -11,12 +11,8 @@ import (
 
 type ttnnRecordCmd struct {
 	ttnnRunCmd
-	Output string `short:"o" required:"" help:"Trace file to write." placeholder:"FILE"`
+	Output string `short:"o" required:"" placeholder:"FILE"`
 	Steps  string `help:"Keep what the chip did, for trace import." placeholder:"FILE"`
-}
-
-func (ttnnRecordCmd) Help() string {
-	return "Runs the program on an emulated chip and finds the trace that it replays, with all memory in DRAM that the trace needs. What the host writes between two replays is an input of the file, what it reads after one is a result. Then replays the file and compares the results with TT-NN's."
 }
 
 // Run implements the command.

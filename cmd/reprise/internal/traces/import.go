@@ -21,25 +21,25 @@ import (
 )
 
 type traceImportCmd struct {
-	Source   string   `arg:"" help:"Device with tt-metal's trace in DRAM, or with --memory a file of its raw commands." placeholder:"DEVICE|FILE"`
-	Scan     bool     `help:"Only list possible traces at the top of the device's DRAM banks."`
-	Window   uint64   `help:"Bytes at the top of each bank that are searched for traces." default:"134217728" placeholder:"BYTES"`
-	Addr     uint64   `help:"Address of the trace in every DRAM bank of a device, with --pages. Without both the trace is searched for." placeholder:"ADDRESS"`
-	Pages    int      `help:"Pages of the trace, for a device." placeholder:"N"`
-	PageSize int      `help:"Bytes of a page: 1024, 2048, 4096 or 8192." default:"4096" placeholder:"BYTES"`
-	Revision string   `help:"Protocol revision of the commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
-	Memory   string   `help:"Folder with a copy of DRAM: 0.bin, 1.bin and so on, each a bank from address 0." placeholder:"DIR"`
-	Like     string   `help:"For a file: device of the trace's kind, such as emu:blackhole." placeholder:"DEVICE"`
-	Cache    []string `help:"tt-metal's kernel cache, with the kernels of the trace and their base firmware." placeholder:"DIR"`
-	Firmware string   `help:"Folder with the kernels' base firmware, if several in the cache fit." placeholder:"DIR"`
-	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware, or without it Reprise's own, fits them."`
-	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. Can be repeated." placeholder:"BUFFER" sep:"none"`
-	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name or processor, c before the number of a common argument, and options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
-	Division []string `name:"sub-device" help:"Cores of a sub-device that the trace was recorded with: the first and the last of rectangles, such as 0x0-7x3+0x4-1x5. Once for each, in tt-metal's order." placeholder:"CORES" sep:"none"`
-	Data     bool     `help:"Save the current contents of the DRAM buffers."`
-	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
-	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
-	DryRun   bool     `help:"Print programs, kernels and firmware without writing a file."`
+	Source   string `arg:"" placeholder:"DEVICE|FILE"`
+	Scan     bool
+	Window   uint64   `default:"134217728" placeholder:"BYTES"`
+	Addr     uint64   `placeholder:"ADDRESS"`
+	Pages    int      `placeholder:"N"`
+	PageSize int      `default:"4096" placeholder:"BYTES"`
+	Revision string   `placeholder:"NAME"`
+	Memory   string   `placeholder:"DIR"`
+	Like     string   `placeholder:"DEVICE"`
+	Cache    []string `placeholder:"DIR"`
+	Firmware string   `placeholder:"DIR"`
+	Trust    bool
+	Buffer   []string `placeholder:"BUFFER" sep:"none"`
+	Param    []string `placeholder:"PARAM" sep:"none"`
+	Division []string `name:"sub-device" placeholder:"CORES" sep:"none"`
+	Data     bool
+	Name     string `default:"imported" placeholder:"NAME"`
+	Output   string `short:"o" placeholder:"FILE"`
+	DryRun   bool
 	cli.AsJSON
 
 	buffers []tracebuf.Buffer
@@ -47,10 +47,6 @@ type traceImportCmd struct {
 	subs    [][]chip.Range
 
 	recorded *recording.Trace // or nil
-}
-
-func (traceImportCmd) Help() string {
-	return "Reads through the driver and starts nothing on the device: tt-metal's process may still run, or have ended without a reset."
 }
 
 func (c *traceImportCmd) Validate() error {

@@ -37,7 +37,7 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 			defer dev.Close(ctx)
 			net, err := digits.Trained()
 			devtest.Must(t, err)
-			dep, err := deploy.New(ctx, dev, net, 16, dev.Grid())
+			dep, err := deploy.New(ctx, dev, net, 16, dev.Grid(), nil)
 			devtest.Must(t, err)
 			trace, err := dev.Queue(0).Capture(ctx, "digits", dep.Record)
 			devtest.Must(t, err)
