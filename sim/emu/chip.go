@@ -96,7 +96,7 @@ type Config struct {
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 
-	// TrackDRAM notes which DRAM is used, for [Chip.TakeTrack]. It excludes Parallel.
+	// TrackDRAM notes which DRAM is used, for [Chip.TakeTrack]; Parallel does nothing then.
 	TrackDRAM bool
 
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.

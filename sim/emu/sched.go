@@ -345,8 +345,8 @@ func (c *Chip) Close() error {
 	return nil
 }
 
-// maxBeside is how many slices a chip with TrackDRAM executes while nothing but Ethernet tiles runs:
-// tt-metal's firmware counts in their L1 and never waits.
+// maxBeside is how many slices a chip with TrackDRAM executes while only Ethernet tiles run, whose
+// firmware of tt-metal counts in L1 and never waits.
 const maxBeside = 256
 
 func (s *sched) onlyEthernet() bool {

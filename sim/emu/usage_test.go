@@ -9,14 +9,14 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// What a tile reads of DRAM counts until something has written it, and as it was when it was read; what
-// the host reads doesn't.
+// What a tile reads of DRAM before something has written it is kept as it was then.
 func TestTrack(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, TrackDRAM: true})
 		b, v := r.topo.DRAMBanks()[1], r.worker(0, 0)
 		request := func(write bool, off uint64, n uint32) {
-			q := nocRequest{noc: chip.NOC0, targ: b.Offset + off, targXY: b.Endpoint[0], ret: 0x40000 + off, retXY: v, ctrl: ctrlRead, len: n}
+			q := nocRequest{noc: chip.NOC0, targ: b.Offset + off, targXY: b.Endpoint[0], ret: 0x40000 + off, retXY: v, ctrl: ctrlRead,
+				len: n}
 			if write {
 				q.targ, q.targXY, q.ret, q.retXY, q.ctrl = q.ret, q.retXY, q.targ, q.targXY, ctrlWriteNP
 			}
@@ -32,7 +32,8 @@ func TestTrack(t *testing.T) {
 		}
 		r.write(b.HostEndpoint, b.Offset+0x100, []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0})
 		got := r.c.TakeTrack()
-		equal(t, cmp.Diff(map[uint64]uint32{0x100: 1, 0x104: 2, 0x108: 3, 0x10C: 4}, words(got.Written.All)), "", "%v: the host's write", arch)
+		want := map[uint64]uint32{0x100: 1, 0x104: 2, 0x108: 3, 0x10C: 4}
+		equal(t, cmp.Diff(want, words(got.Written.All)), "", "%v: the host's write", arch)
 		equal(t, len(got.Read), 0, "%v: words read", arch)
 
 		r.read(b.HostEndpoint, b.Offset+0x100, 16)
@@ -44,7 +45,7 @@ func TestTrack(t *testing.T) {
 		request(false, 0x200, 16)
 		got = r.c.TakeTrack()
 		equal(t, cmp.Diff(map[uint64]uint32{0x100: 1, 0x104: 2, 0x10C: 4}, words(got.Read.All)), "", "%v: reads", arch)
-		want := map[uint64]uint32{0x104: 7, 0x108: 8, 0x200: 0, 0x204: 0, 0x208: 0, 0x20C: 0}
+		want = map[uint64]uint32{0x104: 7, 0x108: 8, 0x200: 0, 0x204: 0, 0x208: 0, 0x20C: 0}
 		equal(t, cmp.Diff(want, words(got.Written.All)), "", "%v: writes", arch)
 		equal(t, len(maps.Collect(r.c.TakeTrack().Read.All)), 0, "%v: words after", arch)
 	}

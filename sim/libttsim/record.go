@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// ErrNotRecord: a file isn't one that a library wrote to Settings.Record, or the program was killed.
+// ErrNotRecord: a file isn't what a library wrote to Settings.Record, or the program was killed.
 var ErrNotRecord = errors.New("not a recording of TT-NN")
 
 // Step is what a host's store made the chip do until all its cores waited.

@@ -44,9 +44,10 @@ type Trace struct {
 	// Memory has the kernels.
 	Memory metaltrace.Memory
 	// Buffers are named in0, in1 and so on if they are inputs, out0 if they are results, w0 if the
-	// host wrote them and the trace only reads them. m0 is other memory of the trace.
+	// host wrote them before. m0 is other memory that the trace uses.
 	Buffers []tracebuf.Buffer
-	// Data are what the buffers held before the first replay, Results what the results held after it.
+	// Data is what the buffers held before the first replay, Results what the results held after
+	// it.
 	Data, Results []tracebuf.Data
 
 	first, last   int // steps
@@ -61,65 +62,52 @@ type reader struct {
 	transfers []transfer
 }
 
-// Read reads a recording. The error wraps ErrIncomplete, ErrNoTrace or cq.ErrRevision.
-func Read(r io.Reader) (*Recording, error) {
-	spec, steps, err := libttsim.ReadSteps(r)
+// Read reads a recording. The error wraps ErrOther, ErrIncomplete, ErrNoTrace or cq.ErrRevision.
+func Read(from io.Reader) (_ *Recording, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("recording: %w", err)
+		}
+	}()
+	spec, steps, err := libttsim.ReadSteps(from)
 	if err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
+		return nil, err
 	}
 	ch, err := chip.New(spec.Arch, spec.Chips[0].Harvesting)
 	if err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
+		return nil, err
 	}
-	rd := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks()}
-	revision, err := rd.revision(steps)
+	r := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks()}
+	var all []byte
+	for _, s := range steps {
+		for _, f := range s.Fetched {
+			all = append(all, f.Bytes...)
+		}
+	}
+	if len(all) == 0 {
+		return nil, ErrNoTrace
+	}
+	v, _, err := cq.Detect(cq.Layout(ch.Arch()), all)
 	if err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
+		return nil, err
 	}
 	for i, s := range steps {
-		rd.step = i
-		if err := rd.follow(s, revision); err != nil {
-			return nil, fmt.Errorf("recording: %w", err)
+		r.step = i
+		if err := r.follow(s, v); err != nil {
+			return nil, err
 		}
 	}
-	if len(rd.Traces) == 0 {
-		return nil, fmt.Errorf("recording: %w", ErrNoTrace)
+	if len(r.Traces) == 0 {
+		return nil, ErrNoTrace
 	}
-	for _, t := range rd.Traces {
-		rd.buffers(t)
+	for _, t := range r.Traces {
+		r.buffers(t)
 	}
-	return &rd.Recording, nil
-}
-
-// revision returns the only one in which all commands are valid.
-func (r *reader) revision(steps []libttsim.Step) (*cq.Revision, error) {
-	e := &cq.RevisionError{}
-	var found *cq.Revision
-	for _, v := range cq.Revisions() {
-		err := func() error {
-			for _, s := range steps {
-				for _, f := range s.Fetched {
-					if _, err := v.Read(cq.Layout(r.Chip.Arch()), f.Bytes); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		}()
-		if err != nil {
-			e.Refused = append(e.Refused, cq.RefusedRevision{Name: v.Name, Err: err})
-			continue
-		}
-		found, e.Accepted = v, append(e.Accepted, v.Name)
-	}
-	if found == nil {
-		return nil, e
-	}
-	return found, nil // the newest: older ones that read all of it read it alike
+	return &r.Recording, nil
 }
 
 func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
-	programs := 0
+	programs := false
 	var replayed *Trace
 	for _, f := range s.Fetched {
 		commands, err := v.Read(cq.Layout(r.Chip.Arch()), f.Bytes)
@@ -127,30 +115,26 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 			return err
 		}
 		for i := range commands {
-			c := &commands[i]
-			switch c.Name {
-			case "WRITE_PAGED", "RELAY_PAGED":
-				x, err := r.transfer(c)
-				if err != nil {
-					return err
-				}
-				r.transfers = append(r.transfers, x)
+			switch c := &commands[i]; c.Name {
 			case "SEND_GO_SIGNAL":
-				if g, _ := c.Value("go"); cq.GoWord(g).Signal() == cq.SignalGo {
-					programs++
-				}
-			case "EXEC_BUF":
+				g, _ := c.Value("go")
+				programs = programs || cq.GoWord(g).Signal() == cq.SignalGo
+			case "WRITE_PAGED", "RELAY_PAGED", "EXEC_BUF":
 				x, err := r.transfer(c)
 				if err != nil {
 					return err
 				}
-				replayed = r.replay(x, s.Read)
+				if c.Name == "EXEC_BUF" {
+					replayed = r.replay(x, s.Read)
+				} else {
+					r.transfers = append(r.transfers, x)
+				}
 			}
 		}
 	}
 	for _, t := range r.Traces {
 		if t != replayed {
-			t.note(s.Written, programs == 0 && replayed == nil)
+			t.note(s.Written, !programs && replayed == nil)
 			continue
 		}
 		if err := t.complete(); err != nil {

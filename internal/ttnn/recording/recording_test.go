@@ -30,7 +30,8 @@ func step(t testing.TB, commands func(b *cq.Builder)) libttsim.Step {
 	commands(&b)
 	out, err := b.Finish()
 	devtest.Must(t, err)
-	return libttsim.Step{Fetched: []libttsim.Fetch{{Bus: 0x80, Bytes: out}}, Track: emu.Track{Read: sparse.Memory{}, Written: sparse.Memory{}}}
+	return libttsim.Step{Fetched: []libttsim.Fetch{{Bus: 0x80, Bytes: out}},
+		Track: emu.Track{Read: sparse.Memory{}, Written: sparse.Memory{}}}
 }
 
 func write(base uint32, inDRAM bool) func(b *cq.Builder) {

@@ -12,7 +12,8 @@ import (
 type ttnnRecordCmd struct {
 	ttnnRunCmd
 	Output string `short:"o" required:"" placeholder:"FILE"`
-	Steps  string `help:"Keep what the chip did, for trace import." placeholder:"FILE"`
+	Steps  string `placeholder:"FILE"`
+	Addr   uint64 `placeholder:"ADDRESS"`
 }
 
 // Run implements the command.
@@ -32,5 +33,5 @@ func (c *ttnnRecordCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return traces.Record(ctx, s, c.record, settings.KernelCache, c.Output)
+	return traces.Record(ctx, s, c.record, settings.KernelCache, c.Addr, c.Output)
 }

@@ -450,34 +450,35 @@ func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, er
 	if err != nil {
 		return nil, nil, c.of(c.Source, err)
 	}
-	found := r.Traces
-	if c.Addr != 0 {
-		found = slices.DeleteFunc(found, func(t *recording.Trace) bool { return t.Addr != c.Addr })
+	var addresses []string
+	for _, t := range r.Traces {
+		if addresses = append(addresses, fmt.Sprintf("%#x", t.Addr)); t.Addr == c.Addr || len(r.Traces) == 1 && c.Addr == 0 {
+			c.recorded = t
+		}
 	}
-	if len(found) != 1 {
-		return nil, nil, fmt.Errorf("trace import: %s has %s at that address, of %d; give --addr of one: %v", c.Source,
-			cli.Count(len(found), "trace"), len(r.Traces), cli.Map(r.Traces, func(t *recording.Trace) string { return fmt.Sprintf("%#x", t.Addr) }))
+	if c.recorded == nil {
+		return nil, nil, c.of(c.Source, cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "it is none of the replayed traces'",
+			"give one of "+strings.Join(addresses, ", ")))
 	}
-	c.recorded = found[0]
 	return &memory{ctx: ctx, ch: r.Chip, of: c.recorded.Memory}, c.recorded.Commands, nil
 }
 
-// Record imports the trace of a recording into a file, and replays it: an error says that the
-// results aren't TT-NN's.
-func Record(ctx context.Context, s cli.Streams, source, cache, output string) error {
-	c := traceImportCmd{Source: source, Cache: []string{cache}, Output: output, Name: "recorded"}
+// Record imports a trace of a recording into a file, and replays it: an error says that the results
+// aren't TT-NN's. addr may be 0 if the recording has one trace.
+func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uint64, output string) error {
+	c := traceImportCmd{Source: recorded, Cache: []string{cache}, Addr: addr, Output: output, Name: "recorded"}
 	m, commands, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	t, f, err := c.importFrom(ctx, m, commands)
+	t, firmware, err := c.importFrom(ctx, m, commands)
 	if err != nil {
 		return err
 	}
 	if err := s.Print(false, t, t.print); err != nil {
 		return err
 	}
-	run := traceRunCmd{loadFlags: loadFlags{File: output, Firmware: f}, Replays: 1}
+	run := traceRunCmd{loadFlags: loadFlags{File: output, Firmware: firmware}, Replays: 1}
 	return run.Run(ctx, s)
 }
 
