@@ -25,6 +25,7 @@ import (
 // TtnnCmd are the commands about TT-NN.
 type TtnnCmd struct {
 	Run     ttnnRunCmd     `cmd:""`
+	Record  ttnnRecordCmd  `cmd:""`
 	Doctor  ttnnDoctorCmd  `cmd:""`
 	Library ttnnLibraryCmd `cmd:""`
 	ABI     ttnnABICmd     `cmd:"" name:"abi"`
@@ -70,6 +71,8 @@ type ttnnRunCmd struct {
 	Serve   string        `placeholder:"PATH"`
 	Timeout time.Duration `placeholder:"TIME"`
 
+	record string // file for what the chip does
+
 	Args []string `arg:"" passthrough:"" placeholder:"SCRIPT"`
 }
 
@@ -80,6 +83,7 @@ func (c *ttnnRunCmd) Validate() error {
 
 func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: c.Check, KernelCache: ttnn.KernelCache(os.Getenv)}
+	s.Record = c.record
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
 		if err != nil {

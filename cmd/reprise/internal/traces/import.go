@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
@@ -44,6 +45,8 @@ type traceImportCmd struct {
 	buffers []tracebuf.Buffer
 	params  []importParam
 	subs    [][]chip.Range
+
+	recorded *recording.Trace // or nil
 }
 
 func (c *traceImportCmd) Validate() error {
@@ -56,7 +59,7 @@ func (c *traceImportCmd) Validate() error {
 	if c.Scan {
 		return nil
 	}
-	if c.Addr != 0 && c.Pages == 0 {
+	if c.Addr != 0 && c.Pages == 0 && !cli.IsFile(c.Source) {
 		return cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "nothing says how long the trace is",
 			"give --pages too, or neither to look for it")
 	}
@@ -182,26 +185,35 @@ func (c *traceImportCmd) of(source string, err error) error {
 }
 
 func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, m *memory, commands []byte) error {
+	out, _, err := c.importFrom(ctx, m, commands)
+	if err != nil {
+		return err
+	}
+	return s.Print(c.JSON, out, out.print)
+}
+
+// importFrom also returns the folder of the base firmware.
+func (c *traceImportCmd) importFrom(ctx context.Context, m *memory, commands []byte) (*importJSON, string, error) {
 	t, err := metaltrace.Read(m, len(m.ch.DRAMBanks()), cq.Layout(m.ch.Arch()), commands, c.Revision)
 	if err != nil {
-		return c.of(c.Source, hintRevision(err))
+		return nil, "", c.of(c.Source, hintRevision(err))
 	}
 	f, err := c.identify(ctx, t, m.ch)
 	if err != nil {
-		return c.of(c.Source, err)
+		return nil, "", c.of(c.Source, err)
 	}
 	out := c.describe(t, f)
 	if !c.DryRun {
 		file, err := c.file(t, f, m)
 		if err != nil {
-			return c.of(c.Source, err)
+			return nil, "", c.of(c.Source, err)
 		}
 		if err := cli.SaveBytes(ctx, "--output", c.Output, file); err != nil {
-			return err
+			return nil, "", err
 		}
 		out.File = c.Output
 	}
-	return s.Print(c.JSON, out, out.print)
+	return out, out.Firmware, nil
 }
 
 // identify returns the kernels' base firmware, nil for this runtime's own.
@@ -252,6 +264,9 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	}
 	target.SubDevices = c.subs
 	o := metaltrace.FileOptions{Name: c.Name, Target: target, Buffers: slices.Clone(c.buffers)}
+	if t := c.recorded; t != nil {
+		o.Buffers, o.Data, o.Results = t.Buffers, t.Data, t.Results
+	}
 	banks := len(m.ch.DRAMBanks())
 	for i := range o.Buffers {
 		b := &o.Buffers[i]
@@ -260,7 +275,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 			align = cq.L1Align
 		}
 		b.Stride = (b.PageSize + align - 1) / align * align
-		if !c.Data || b.Kind != tracebuf.KindDRAM {
+		if !c.Data || b.Kind != tracebuf.KindDRAM || c.recorded != nil {
 			continue
 		}
 		data := make([]byte, b.Size)
@@ -393,6 +408,9 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 	if c.Scan {
 		return nil, nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
 	}
+	if m, commands, err := c.openRecording(ctx); m != nil || err != nil {
+		return m, commands, err
+	}
 	if c.Memory == "" || c.Like == "" {
 		return nil, nil, fmt.Errorf("trace import: %s is a file: give --memory, a folder with the DRAM that has the kernels, "+
 			"and --like, a device of its kind", c.Source)
@@ -416,6 +434,52 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 	defer f.Close()
 	b, err := readRaw(f)
 	return m, b, c.of(c.Source, err)
+}
+
+// openRecording returns nothing for a file that isn't a recording.
+func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, error) {
+	f, err := cli.Open(ctx, c.Source)
+	if err != nil {
+		return nil, nil, fmt.Errorf("trace import: %w", err)
+	}
+	defer f.Close()
+	r, err := cli.Until(ctx, func() (*recording.Recording, error) { return recording.Read(f) })
+	if errors.Is(err, recording.ErrOther) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, c.of(c.Source, err)
+	}
+	var addresses []string
+	for _, t := range r.Traces {
+		if addresses = append(addresses, fmt.Sprintf("%#x", t.Addr)); t.Addr == c.Addr || len(r.Traces) == 1 && c.Addr == 0 {
+			c.recorded = t
+		}
+	}
+	if c.recorded == nil {
+		return nil, nil, c.of(c.Source, cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "it is none of the replayed traces'",
+			"give one of "+strings.Join(addresses, ", ")))
+	}
+	return &memory{ctx: ctx, ch: r.Chip, of: c.recorded.Memory}, c.recorded.Commands, nil
+}
+
+// Record imports a trace of a recording into a file, and replays it: an error says that the results
+// aren't TT-NN's. addr may be 0 if the recording has one trace.
+func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uint64, output string) error {
+	c := traceImportCmd{Source: recorded, Cache: []string{cache}, Addr: addr, Output: output, Name: "recorded"}
+	m, commands, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	t, firmware, err := c.importFrom(ctx, m, commands)
+	if err != nil {
+		return err
+	}
+	if err := s.Print(false, t, t.print); err != nil {
+		return err
+	}
+	run := traceRunCmd{loadFlags: loadFlags{File: output, Firmware: firmware}, Replays: 1}
+	return run.Run(ctx, s)
 }
 
 // importParam is an argument of a kernel, in one program or all.

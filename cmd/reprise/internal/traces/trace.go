@@ -194,6 +194,7 @@ type memory struct {
 	dev    *kmd.Device
 	folder string
 	files  map[int]*os.File
+	of     metaltrace.Memory // that a recording has, or nil
 }
 
 func openMemory(ctx context.Context, t kmd.Target) (*memory, error) {
@@ -208,6 +209,9 @@ func (m *memory) ReadDRAM(bank int, addr uint64, b []byte) error {
 	k := &m.ch.DRAMBanks()[bank]
 	if addr > k.Size || uint64(len(b)) > k.Size-addr {
 		return fmt.Errorf("%d B at %#x end beyond the bank's %#x B", len(b), addr, k.Size)
+	}
+	if m.of != nil {
+		return m.of.ReadDRAM(bank, addr, b)
 	}
 	if m.dev != nil {
 		return m.dev.Read(k.HostEndpoint, k.Offset+addr, b)
