@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/ops/catalog"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -21,6 +22,7 @@ type call struct {
 	to  runner
 	result
 	quiet  bool      // no observer and no graph capture is active
+	copies int       // in scratch memory, of c.inSteps and c.aligned
 	others []*Tensor // results after the first one, for graphs: set when the functions inside have ended
 }
 
@@ -48,6 +50,9 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 		}
 		if t.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
 			return &opError{name, typeError("%v is for the right operand of a product", BFloat8B)}
+		}
+		if len(t.spec.Shape) > 4 && catalog.OptionsOf(name)&catalog.FourDimensions != 0 {
+			return &opError{name, shapeError("%v: want up to 4 dimensions (see Reshape)", t.spec.Shape)}
 		}
 		return nil
 	}

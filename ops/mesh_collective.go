@@ -68,6 +68,9 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOptio
 	}
 	n := len(m.chips)
 	all, err := whole.geometry()
+	if err == nil {
+		_, err = dimension(0, s.Shape)
+	}
 	if err != nil {
 		return nil, &opError{name, err}
 	}
@@ -122,6 +125,9 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 		return nil, &opError{name, err}
 	}
 	s := t.result()
+	if _, err := dimension(0, s.Shape); err != nil {
+		return nil, &opError{name, err}
+	}
 	s.Shape[0] *= len(m.chips)
 	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].pages || len(s.Shape) == 1 {
 		return nil, &opError{name, shapeError("%v in %v: each part must have pages of its own in the result",

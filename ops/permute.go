@@ -54,6 +54,9 @@ func dimension(dim int, shape []int) (int, error) {
 	rank := len(shape)
 	along := fromEnd(dim, rank)
 	if along < 0 || along >= rank {
+		if rank == 0 {
+			return 0, shapeError("dimension %d of a scalar, which has none: see Reshape", dim)
+		}
 		return 0, shapeError("dimension %d of %v: want one from %d to %d", dim, shape, -rank, rank-1)
 	}
 	return along, nil
@@ -74,7 +77,7 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 	c.place(&s, a)
 	args := append(append(argList{a}, more...), s.Memory)
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		return c.rearrange(permuted(a.dims, order4(order)), out, a)
+		return c.rearrange(permuted(a.all, fourOrMore(order)), out, a)
 	})
 }
 

@@ -64,6 +64,8 @@ const (
 	WithSteps
 	WithDim
 	WithSmallest
+	// FourDimensions is no option, but says that each of up to four dimensions has a meaning.
+	FourDimensions
 )
 
 // Names returns the options' names.

@@ -90,7 +90,6 @@ var (
 		Engine: &Engine{Name: "rotary", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
 	UpdateCache = &Program{Reader: "update_cache"}
 	FillCache   = &Program{Reader: "fill_cache"}
-	Gather      = &Program{Reader: "gather", Result: InTiles}
 
 	Typecast = &Program{Reader: tileReader, Engine: &Engine{Name: "typecast", Converts: true, Buffers: usual, Exact: []int{1, 2},
 		Types: []Types{
@@ -125,15 +124,19 @@ var moves = []*Program{Rearrange, Pages, Elementwise}
 
 const (
 	usualOptions   = WithMemoryConfig | Into
+	positioned     = usualOptions | WithParam | FourDimensions
 	productOptions = usualOptions | WithDataType | WithActivation | WithMatmulProgram | WithTransposeA | WithTransposeB
 )
 
 // options are those of operations that don't take the usual ones, by their names in TT-NN.
 var options = map[string]Options{
-	"matmul": productOptions, "linear": productOptions, "conv2d": usualOptions | WithDataType | WithActivation,
-	"transformer::scaled_dot_product_attention_decode": usualOptions | WithParam, "experimental::rotary_embedding": usualOptions | WithParam,
-	"update_cache": WithParam, "fill_cache": WithParam, "experimental::nlp_create_qkv_heads": WithMemoryConfig | IntoEach,
-	"dequantize": usualOptions | WithDataType, "embedding": usualOptions | WithLayout, "argmax": usualOptions | WithDim,
+	"matmul": productOptions, "linear": productOptions, "conv2d": usualOptions | WithDataType | WithActivation | FourDimensions, "max_pool2d": usualOptions | FourDimensions,
+	"transformer::scaled_dot_product_attention":        usualOptions | FourDimensions,
+	"transformer::scaled_dot_product_attention_decode": positioned, "experimental::rotary_embedding": positioned,
+	"update_cache": WithParam | FourDimensions, "fill_cache": WithParam | FourDimensions,
+	"experimental::nlp_create_qkv_heads": WithMemoryConfig | IntoEach | FourDimensions,
+	"experimental::nlp_concat_heads":     usualOptions | FourDimensions,
+	"dequantize":                         usualOptions | WithDataType, "embedding": usualOptions | WithLayout, "argmax": usualOptions | WithDim,
 	"topk": WithMemoryConfig | IntoEach | WithDim | WithSmallest, "slice": usualOptions | WithSteps, "to_memory_config": Into, "reshard": Into,
 	"all_reduce": IntoMesh, "reduce_scatter": IntoMesh, "all_gather": IntoMesh,
 }
@@ -167,7 +170,7 @@ var Operations = []Operation{
 	{"`RotaryEmbedding`", "`experimental.rotary_embedding`", []Variant{{tiles, engines, "rounded once"}}, []*Program{Rotary}},
 	{"`UpdateCache`, `FillCache`", "`update_cache`, `fill_cache`", []Variant{{anyTiles, cores, "exact"}}, []*Program{UpdateCache, FillCache}},
 	{"`SplitHeads`, `ConcatHeads`", "`experimental.nlp_create_qkv_heads`, `…nlp_concat_heads`", []Variant{{anyTiles, cores, "exact"}},
-		[]*Program{Gather}},
+		[]*Program{Pages}},
 	{"`Typecast`, `Quantize`, `Requantize`, `Dequantize`", "`typecast`, `quantize`, `requantize`, `dequantize`",
 		[]Variant{{"see `go doc`", "engines, or RISC-V cores for narrow integers and rows", "rounded once"}},
 		[]*Program{Typecast, Convert, Quantize, Dequantize}},
