@@ -61,7 +61,7 @@ var imageSets = []imageSet{
 	{"kernels", "kernels/images", kernelTargets},
 	{"digits", "examples/digits/kernels/prebuilt", eachIn("examples/digits/kernels")},
 	{"words", "examples/words/transformer/kernels/prebuilt", eachIn("examples/words/transformer/kernels")},
-	{"hwtest", "hwtest/internal/rig/kernels/prebuilt", eachIn("hwtest/internal/rig/kernels")},
+	{"hwtest", "hwtest/rig/kernels/prebuilt", eachIn("hwtest/rig/kernels")},
 	{"bench", "internal/bench/kernels/prebuilt", eachIn("internal/bench/kernels")},
 	{"ops", "ops/kernels/prebuilt", opsTargets},
 }
