@@ -69,7 +69,8 @@ var (
 	ErrPermission = kmd.ErrPermission
 	// ErrBusy: what users of a card share is taken: ranges of host memory, or windows.
 	ErrBusy = kmd.ErrBusy
-	// ErrDeviceLost: the device is gone, or was reset by another process.
+	// ErrDeviceLost: the device is gone, or was reset by another process. A *kmd.LostError has the
+	// first cause.
 	ErrDeviceLost = kmd.ErrDeviceLost
 )
 

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -161,25 +162,49 @@ func ExampleTrace_Print() {
 	// prefetch EXEC_BUF_END
 }
 
-// A wait that can't end says what every core that is busy does.
-func ExampleHangError() {
+// A wait that can't end says what every core that is busy does. After Recover the trace and its
+// buffers have their places, and what buffers hold is written again.
+func ExampleDevice_Recover() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
 	check(err)
 	defer dev.Close(ctx)
-	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
+	d := ops.New(dev)
+	host := func(v ...float32) *ops.Host {
+		h, err := ops.NewHost([]int{1, 2}, ops.BFloat16, v)
+		check(err)
+		return h
+	}
+	weights := host(3, 0.5)
+	x, err := d.ToDevice(ctx, host(0, 0), ops.Tile, ops.Interleaved(allocator.DRAM))
 	check(err)
-	check(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))
+	w, err := d.ToDevice(ctx, weights, ops.Tile, ops.Interleaved(allocator.DRAM))
+	check(err)
+	model, err := d.CaptureModel(ctx, "model", func(ctx context.Context) ([]*ops.Tensor, error) {
+		y, err := d.Multiply(ctx, x, w)
+		return []*ops.Tensor{y}, err
+	})
+	check(err)
+	infer := func(v ...float32) {
+		check(d.CopyHostToDevice(ctx, host(v...), x))
+		check(model.Replay(ctx))
+		y, err := d.ToHost(ctx, model.Outputs()[0])
+		check(err)
+		fmt.Println(ops.Values[float32](y))
+	}
+	infer(2, 8)
+
 	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
 	check(err)
-	x, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-		Name: "wait for 1", Image: image, Processor: chip.TRISC0, Cores: []chip.Range{chip.Single(3, 4)},
-		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	forever, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+		Name: "wait for -1", Image: image, Processor: chip.TRISC0, Cores: []chip.Range{chip.Single(3, 4)},
+		Args: func(chip.Core) []uint32 { return []uint32{0, 1<<32 - 1} },
 	}}})
 	check(err)
-	check(dev.Queue(0).Run(ctx, x))
+	check(dev.Queue(0).Run(ctx, forever))
+	err = dev.Queue(0).Wait(ctx)
 	var hang *dispatch.HangError
-	if errors.As(dev.Queue(0).Wait(ctx), &hang) {
+	if errors.As(err, &hang) { // a card that is gone is an ErrDeviceLost instead
 		fmt.Println("last:", hang.Last, "- cause:", hang.Cause)
 		for _, c := range hang.Cores {
 			if c.Busy() && c.Kind == "worker" {
@@ -187,9 +212,14 @@ func ExampleHangError() {
 			}
 		}
 	}
+	check(dev.Recover(ctx))
+	check(d.CopyHostToDevice(ctx, weights, w))
+	infer(4, 6)
 	// Output:
+	// [6 4]
 	// last: forever - cause: no progress for 200ms
 	// busy: (3,4)
+	// [12 3]
 }
 
 // One queue writes, the other reads; two events keep each from overtaking the other.

@@ -239,7 +239,7 @@ func TestCloseALostDevice(t *testing.T) {
 func TestDeviceOffTheBus(t *testing.T) {
 	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
-		b := open(t, m, short)
+		b := open(t, m, reprise.WithQueues(2), reprise.WithHangTimeout(time.Minute))
 		word := b.word()
 		r := newRig(b)
 		forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0))
@@ -247,7 +247,28 @@ func TestDeviceOffTheBus(t *testing.T) {
 		b.run(forever)
 		end, err := m.drv.Node(0).Inject(driver.AllOnes)
 		b.must(err)
-		b.fails("", b.queue.Wait(b.ctx), reprise.ErrDeviceLost)
+		begun := time.Now()
+		err = b.queue.Wait(b.ctx)
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("it was found after %v", took)
+		}
+		var hang *dispatch.HangError
+		var lost *dispatch.LostError
+		var first *kmd.LostError
+		if !errors.As(err, &lost) || !errors.As(err, &first) || errors.As(err, &hang) {
+			t.Fatalf("%v, want a *LostError and no *HangError", err)
+		}
+		b.says(err, "queue 0 lost its device: waiting for ", "last submitted forever: ", "device lost: it reads all ones")
+		other := b.dev.Queue(1)
+		p := make([]byte, word.Size())
+		for what, err := range map[string]error{
+			"wait": b.queue.Wait(b.ctx), "write": b.queue.Write(b.ctx, word, 0, p), "read": b.queue.Read(b.ctx, word, 0, p),
+			"replay": r.trace.Replay(b.ctx), "load": second(b.dev.Load(b.ctx, b.blank("late", chip.Grid(1, 1)))),
+			"wait on queue 1": other.Wait(b.ctx), "run on queue 1": other.Run(b.ctx, forever), "read on queue 1": other.Read(b.ctx, word, 0, p),
+		} {
+			b.fails(what, err, first)
+			b.fails(what, err, reprise.ErrDeviceLost)
+		}
 		if err := b.dev.Recover(b.ctx); !errors.Is(err, kmd.ErrReset) && !errors.Is(err, reprise.ErrDeviceLost) {
 			t.Errorf("recover while it is off the bus: %v", err)
 		}

@@ -38,6 +38,7 @@ func (e *RecoverError) Unwrap() error { return e.Err }
 // Every Buffer, Executable and Trace stays valid at its address. Kernels and traces are written
 // again and compared before any queue takes commands. A HostBuffer is pinned again with its
 // contents. The contents of buffers are undefined, in DRAM and in L1: write them again.
+// See docs/failures.md.
 //
 // A working device can be recovered too. The error is a *RecoverError, or matches ErrClosed.
 func (d *Device) Recover(ctx context.Context) error {

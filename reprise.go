@@ -72,8 +72,8 @@ func WithTraceRegion(n uint64) Option { return func(o *options) { o.memory.Trace
 // WithL1Small reserves n bytes at the top of each worker's L1 for small sharded buffers.
 func WithL1Small(n uint64) Option { return func(o *options) { o.memory.L1Small = n } }
 
-// WithAllocationPolicy sets which free range an allocation takes, also in pools and for kernels and
-// traces. The default is allocator.FirstFit; the others may put traces between buffers.
+// WithAllocationPolicy sets which free range allocations take, also of kernels and traces. The
+// default is allocator.FirstFit; others may put traces between buffers.
 func WithAllocationPolicy(p allocator.Policy) Option { return func(o *options) { o.memory.Policy = p } }
 
 // WithHangTimeout sets how long a wait may last without progress of the device before it ends in a

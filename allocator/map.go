@@ -6,10 +6,8 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -231,30 +229,6 @@ func escape(s string) string {
 // The reports have the names and columns of tt-metal's memory reporter
 // (tt_metal/detail/reports/memory_reporter.cpp), in KB of 1024 B.
 const kb = 1024
-
-// WriteReports writes l1_usage_summary.csv, memory_usage_summary.csv and detailed_memory_usage.csv
-// to a directory, each with a prefix to its name.
-func (m *Map) WriteReports(dir, prefix string) error {
-	var errs []error
-	for _, r := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{
-		{"l1_usage_summary.csv", m.WriteL1Summary},
-		{"memory_usage_summary.csv", m.WriteSummary},
-		{"detailed_memory_usage.csv", m.WriteDetailed},
-	} {
-		f, err := os.Create(filepath.Join(dir, prefix+r.name))
-		if err == nil {
-			err = errors.Join(r.write(f), f.Close())
-		}
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("allocator: write memory reports: %w", err)
-	}
-	return nil
-}
 
 // WriteL1Summary writes l1_usage_summary.csv: the largest hole for an interleaved L1 buffer, in
 // each bank and over all banks.

@@ -171,9 +171,6 @@ func (d *Distribution) Pages() int { return d.pages }
 // Shards returns the number of shards.
 func (d *Distribution) Shards() int { return d.shards }
 
-// ShardPages returns the places for pages in a shard.
-func (d *Distribution) ShardPages() int { return d.volume }
-
 // CorePages returns the places for pages in each core.
 func (d *Distribution) CorePages() int { return d.perCore * d.volume }
 

@@ -68,22 +68,6 @@ func TestHarvestedColumnOrder(t *testing.T) {
 	}
 }
 
-func TestWormholeTranslationTables(t *testing.T) {
-	c := mustNew(t, Wormhole, Harvesting{})
-	for n, want := range [][2][4]uint32{
-		{{0x76543210, 0xFEDCBA98, 0x76432150, 0x98}, {0x76543210, 0xFEDCBA98, 0x75432160, 0xBA98}},
-		{{0x76543210, 0xFEDCBA98, 0x23567849, 0x01}, {0x76543210, 0xFEDCBA98, 0x46789A5B, 0x0123}},
-	} {
-		x, y, ok := c.TranslationTables(NOC(n))
-		if !ok || x != want[0] || y != want[1] {
-			t.Errorf("NoC %d: %#x %#x, want %#x", n, x, y, want)
-		}
-	}
-	if _, _, ok := mustNew(t, Blackhole, Harvesting{}).TranslationTables(NOC0); ok {
-		t.Error("Blackhole has Wormhole's tables")
-	}
-}
-
 func TestFuseOrder(t *testing.T) {
 	for i, row := range []int{11, 1, 10, 2, 9, 3, 8, 4, 7, 5} {
 		h := HarvestingFromARC(1 << i)

@@ -161,31 +161,3 @@ func (c *Chip) NodeID(n NOC, raw XY) uint32 {
 	}
 	return id | c.arch.Mirror(raw).Packed()
 }
-
-// TranslationTables returns the words of a Wormhole's coordinate translation registers on n: 32
-// entries of 4 bits for each axis, giving raw coordinates of that NoC (tt-isa-documentation
-// WormholeB0/NoC/MemoryMap.md). Other architectures have none.
-func (c *Chip) TranslationTables(n NOC) (x, y [4]uint32, ok bool) {
-	if c.arch != Wormhole || n > NOC1 {
-		return x, y, false
-	}
-	put := func(words *[4]uint32, i int, v uint8) { words[i/8] |= uint32(v&15) << (i % 8 * 4) }
-	for i := range virtualSpan {
-		vx, vy := uint8(i), uint8(i)
-		if i >= 16 { // lower entries are the identity, in the grid or not
-			if r := c.routes[n][16*virtualSpan+i]; r.ok {
-				vx = c.onNOC(n, r.raw).X
-			} else {
-				vx = 0
-			}
-			if r := c.routes[n][i*virtualSpan+16]; r.ok {
-				vy = c.onNOC(n, r.raw).Y
-			} else {
-				vy = 0
-			}
-		}
-		put(&x, i, vx)
-		put(&y, i, vy)
-	}
-	return x, y, true
-}

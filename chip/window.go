@@ -156,18 +156,6 @@ func (p *Params) WindowClassOf(id int) (WindowClass, bool) {
 	return WindowClass{}, false
 }
 
-// WindowAt returns the class and id of the window at an offset of a BAR, and the offset in the
-// window.
-func (p *Params) WindowAt(bar int, offset uint64) (class WindowClass, id int, in uint64, ok bool) {
-	for _, w := range p.Windows {
-		if w.BAR == bar && offset >= w.Offset && offset < w.Offset+w.Size*uint64(w.Count) {
-			n := (offset - w.Offset) / w.Size
-			return w, w.First + int(n), (offset - w.Offset) % w.Size, true
-		}
-	}
-	return WindowClass{}, 0, 0, false
-}
-
 // WindowOffset returns the BAR of the window with an id, and its offset there.
 func (p *Params) WindowOffset(id int) (bar int, offset uint64, ok bool) {
 	w, ok := p.WindowClassOf(id)

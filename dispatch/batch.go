@@ -263,7 +263,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 }
 
 func (q *Queue) freeLocked(p *Prepared) bool {
-	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared && p.SubDevices == q.stream.subs
+	return q.failure() == nil && !p.revoked && q.stream.reserved == nil && !q.shared && p.SubDevices == q.stream.subs
 }
 
 // SubmitReserved is Submit for queues that rs reserve.

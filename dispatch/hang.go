@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/kernels/watch"
+	"github.com/reprise-tt/reprise/kmd"
 )
 
 func (w *wait) hang(cause error) error {
@@ -29,8 +30,16 @@ func (w *wait) hangLifeLocked(cause error) error {
 			cause = fmt.Errorf("%w: %w", err, cause)
 		}
 	}
+	var lost *kmd.LostError
+	if d.kd.Fault() == nil && errors.As(d.kd.Alive(), &lost) && !errors.Is(cause, lost) {
+		cause = lost // since the last look
+	}
 	cause = d.blameWatch(postmortem.Blame(cause, w.kernelAt))
-	return q.fail(d.report.Report(w.describeLifeLocked(cause), d.opts.DumpDir))
+	h := d.report.Report(w.describeLifeLocked(cause), d.opts.DumpDir)
+	if lost != nil {
+		return q.fail(&LostError{Report: h})
+	}
+	return q.fail(h)
 }
 
 func (d *machine) blameWatch(cause error) error {
@@ -181,7 +190,7 @@ func (e *hungError) Unwrap() error { return e.first }
 func (q *Queue) failure() error {
 	err := q.status.failed.Load()
 	if err == nil {
-		return nil
+		return q.d.kd.Lost()
 	}
 	if h, ok := (*err).(*HangError); ok {
 		return &hungError{h}

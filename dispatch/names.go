@@ -25,6 +25,7 @@ type (
 // Names of package postmortem, which errors and reports of queues have.
 type (
 	HangError   = postmortem.HangError
+	LostError   = postmortem.LostError
 	CoreState   = postmortem.CoreState
 	KernelError = postmortem.KernelError
 	Dump        = postmortem.Dump

@@ -383,6 +383,9 @@ func (q *Queue) awaitRoomLocked(ctx context.Context, fits func() bool) error {
 		return lost != nil || fits()
 	})
 	if lost != nil {
+		if e := q.d.kd.Alive(); e != nil {
+			lost = fmt.Errorf("%w: %w", lost, e)
+		}
 		return q.fail(lost)
 	}
 	return err

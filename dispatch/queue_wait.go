@@ -153,8 +153,14 @@ func (w *wait) poll(done func() bool) (ended bool, err error) {
 		if err := q.d.kd.Fault(); err != nil {
 			return w.hangLifeLocked(err)
 		}
-		if w.queueDue() && w.seen.changed(q.progressLifeLocked()) {
-			w.progress()
+		if w.queueDue() {
+			now, err := q.progressLifeLocked()
+			if err != nil {
+				return err
+			}
+			if w.seen.changed(now) {
+				w.progress()
+			}
 		}
 		return nil
 	})
@@ -197,14 +203,19 @@ func (w *wait) queueDue() bool {
 	return true
 }
 
-func (q *Queue) progressLifeLocked() [2]uint64 {
-	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
+// progressLifeLocked fails at once if the prefetcher's pointer is all ones and the device is lost.
+func (q *Queue) progressLifeLocked() (p [2]uint64, err error) {
+	read := q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr))
+	if read == 1<<32-1 {
+		err = q.d.kd.Alive()
+	}
+	p = [2]uint64{q.comp.seen(), uint64(read)}
 	for _, o := range q.all {
 		if o != q {
 			o.mix(&p)
 		}
 	}
-	return p
+	return p, err
 }
 
 func (q *Queue) mix(p *[2]uint64) {

@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -98,9 +99,14 @@ func (k *windowCache) close() {
 }
 
 // Read copies len(p) bytes from addr of a tile at virtual NoC 0 coordinates. Four bytes at a
-// multiple of four are exactly one access, as registers need.
+// multiple of four are exactly one access, as registers need. If the last bytes are ones and the
+// device doesn't answer, the error matches ErrDeviceLost.
 func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
-	if err := d.transfer(WindowConfig{Target: xy}, addr, p, false); err != nil {
+	err := d.transfer(WindowConfig{Target: xy}, addr, p, false)
+	if tail := p[max(len(p)-4, 0):]; err == nil && bytes.Count(tail, []byte{0xFF}) == len(tail) && len(p) > 0 {
+		err = d.alive()
+	}
+	if err != nil {
 		return d.opError(err, "read %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr)
 	}
 	return nil
@@ -240,9 +246,8 @@ func (w *Window) flush() {
 }
 
 func (d *Device) checkFault() error {
-	if f := d.file.Fault(); f != nil {
-		d.lost.Store(true)
-		return fmt.Errorf("%w: %w", ErrDeviceLost, f)
+	if d.file.Fault() != nil {
+		return d.lose("", nil)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Device struct {
 	leaks  leakTracker
 	cache  windowCache
 
-	lost   atomic.Bool
+	lost   atomic.Pointer[LostError]
 	closed atomic.Bool
 
 	features   features
@@ -217,20 +217,32 @@ func (d *Device) opError(err error, op string, args ...any) error {
 }
 
 func (d *Device) usable() error {
-	switch {
-	case d.closed.Load():
+	if d.closed.Load() {
 		return ErrClosed
-	case d.lost.Load():
-		return d.lostError()
+	}
+	return d.Lost()
+}
+
+// Lost returns the *LostError of a device that is known to be lost, without looking for it.
+func (d *Device) Lost() error {
+	if e := d.lost.Load(); e != nil {
+		return e
 	}
 	return nil
 }
 
-func (d *Device) lostError() error {
+// lose returns the first reason.
+func (d *Device) lose(found string, err error) error {
 	if f := d.file.Fault(); f != nil {
-		return fmt.Errorf("%w: %w", ErrDeviceLost, f)
+		found, err = "", f
 	}
-	return ErrDeviceLost
+	e := &LostError{found, err}
+	if !d.lost.CompareAndSwap(nil, e) {
+		if first := d.lost.Load(); first != nil {
+			return first
+		}
+	}
+	return e
 }
 
 // String returns the path the device was opened by.
@@ -283,12 +295,11 @@ func (d *Device) Alive() error {
 
 func (d *Device) alive() error {
 	if d.file.Fault() != nil {
-		d.lost.Store(true)
-		return d.lostError()
+		return d.lose("", nil)
 	}
 	if _, err := driverInfo(context.Background(), d.file); err != nil {
 		if errors.Is(err, syscall.ENODEV) {
-			d.lost.Store(true)
+			return d.lose(wasReset, err)
 		}
 		return classify(err)
 	}
@@ -299,9 +310,7 @@ func (d *Device) alive() error {
 	case err != nil:
 		return fmt.Errorf("map the node id register: %w", classify(err))
 	case v == allOnes:
-		d.lost.Store(true)
-		return fmt.Errorf("%w: it reads all ones, also from its node id register: it fell off the bus, is in reset, or needs a reset",
-			ErrDeviceLost)
+		return d.lose("it reads all ones, also from its node id register: it fell off the bus, is in reset, or needs a reset", nil)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ var (
 	// ErrUnsupportedSystem: the operating system has no Tenstorrent driver.
 	ErrUnsupportedSystem = errors.New("no Tenstorrent driver on this operating system")
 	// ErrDeviceLost: the device was reset by another process, removed, fell off the bus, or its
-	// simulator stopped. It stays lost until Recover.
+	// simulator stopped. It stays lost until Recover. A *LostError says what showed it.
 	ErrDeviceLost = errors.New("device lost")
 	// ErrBusy: a shared resource (TLB windows, outbound regions, an exclusive opener) is taken.
 	ErrBusy = errors.New("device busy")
@@ -65,12 +65,37 @@ func (e *UnknownDeviceError) Error() string {
 
 func (e *UnknownDeviceError) Unwrap() error { return ErrUnsupportedArch }
 
+// LostError matches ErrDeviceLost. Until Recover, later calls on the device return the first one.
+type LostError struct {
+	// Found is what showed it; empty if an emulator or simulator stopped and says why in Err.
+	Found string
+	Err   error // also of the driver, or nil
+}
+
+func (e *LostError) Error() string {
+	s := ErrDeviceLost.Error()
+	if e.Found != "" {
+		s += ": " + e.Found
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Is reports whether target is ErrDeviceLost.
+func (e *LostError) Is(target error) bool { return target == ErrDeviceLost }
+
+func (e *LostError) Unwrap() error { return e.Err }
+
+const wasReset = "it was reset or removed since it was opened"
+
 func classify(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.ENODEV):
-		return fmt.Errorf("%w: it was reset or removed since it was opened (%w)", ErrDeviceLost, err)
+		return &LostError{wasReset, err}
 	case errors.Is(err, syscall.EBADF):
 		return fmt.Errorf("%w (%w)", ErrClosed, err)
 	}

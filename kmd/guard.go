@@ -34,8 +34,7 @@ func (d *Device) lostBy(recovered any, at, size uint64) error {
 			panic(recovered)
 		}
 	}
-	d.lost.Store(true)
-	return d.lostError()
+	return d.lose("an access to its memory faulted: it was reset or removed", nil)
 }
 
 // faulted reports a fault in a window, or of a device that the driver says is gone. A reset of the

@@ -97,7 +97,7 @@ func (m *HostMemory) repin() error {
 
 // A lost device's memory can't be unpinned and needn't be.
 func (m *HostMemory) release() error {
-	if err := m.unpinAndUnmap(); err != nil && !m.dev.lost.Load() {
+	if err := m.unpinAndUnmap(); err != nil && m.dev.Lost() == nil {
 		return err
 	}
 	return nil

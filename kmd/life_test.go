@@ -406,10 +406,34 @@ func TestAllOnesIsConfirmed(t *testing.T) {
 		m := start(t, a, driver.Config{})
 		must(t, m.dev.Write32(worker(a), 0x40, 0xFFFFFFFF))
 		equal(t, value(m.dev.Read32(worker(a), 0x40))(t), 0xFFFFFFFF, "all ones in memory")
+		must(t, m.dev.Read(worker(a), 0x40, make([]byte, 4)))
 		m.fn.Kill()
-		fails(t, second(m.dev.Read32(worker(a), 0x80)), kmd.ErrDeviceLost, "all ones from a dead card")
-		fails(t, m.dev.Write32(worker(a), 0x80, 1), kmd.ErrDeviceLost, "afterwards")
+		err := m.dev.Read(worker(a), 0x80, make([]byte, 300))
+		fails(t, err, kmd.ErrDeviceLost, "all ones from a dead card")
+		var first *kmd.LostError
+		if !errors.As(err, &first) {
+			t.Fatalf("%v, want a *LostError", err)
+		}
+		fails(t, second(m.dev.Read32(worker(a), 0x80)), first, "a word")
+		fails(t, m.dev.Write32(worker(a), 0x80, 1), first, "afterwards")
 	})
+}
+
+func TestRefusedRequestOfADeadCard(t *testing.T) {
+	m := blackhole(t)
+	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+		if req == kabi.IoctlAllocateTLB {
+			return syscall.EIO
+		}
+		return f.Ioctl(req, arg)
+	}}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
+	defer d.Close()
+	if _, err := d.OpenWindow(2<<20, kmd.Uncached); !errors.Is(err, syscall.EIO) || errors.Is(err, kmd.ErrDeviceLost) {
+		t.Errorf("a refused request: %v", err)
+	}
+	m.fn.Kill()
+	fails(t, second(d.OpenWindow(2<<20, kmd.Uncached)), kmd.ErrDeviceLost, "of a dead card")
 }
 
 func TestFaultOfTheBackEndIsTold(t *testing.T) {

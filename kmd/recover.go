@@ -14,7 +14,7 @@ func (d *Device) Recover(ctx context.Context) error {
 	if d.closed.Load() {
 		return d.opError(ErrClosed, "recover")
 	}
-	if !d.lost.Load() {
+	if d.Lost() == nil {
 		return nil
 	}
 	return d.opError(d.recover(ctx), "recover")
@@ -30,7 +30,7 @@ func (d *Device) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	was := d.info
+	was, first := d.info, d.lost.Load()
 	d.target = t
 	d.file.swap(f)
 	err = d.identify(ctx)
@@ -39,7 +39,7 @@ func (d *Device) recover(ctx context.Context) error {
 			was.BDF())
 	}
 	if err == nil {
-		d.lost.Store(false)
+		d.lost.Store(nil)
 		if err = d.alive(); err == nil {
 			for i := range d.features { // the driver may have changed
 				d.features[i].Store(0)
@@ -48,7 +48,7 @@ func (d *Device) recover(ctx context.Context) error {
 		}
 	}
 	d.info = was
-	d.lost.Store(true)
+	d.lost.Store(first)
 	return errors.Join(err, d.file.Close())
 }
 

@@ -155,13 +155,17 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 }
 
 func (d *Device) note(err error) error {
-	if errors.Is(err, syscall.ENODEV) {
+	switch {
+	case errors.Is(err, syscall.ENODEV):
 		if d.gone() {
-			d.lost.Store(true)
-			return d.lostError()
+			return d.lose(wasReset, err)
 		}
 		// The driver waits for the end of a reset.
 		return fmt.Errorf("%w: wait for it, or end it with mode post (%w)", ErrResetting, err)
+	case errors.Is(err, syscall.EIO):
+		if e := d.alive(); errors.Is(e, ErrDeviceLost) {
+			return e
+		}
 	}
 	return classify(err)
 }
@@ -268,7 +272,7 @@ func (w *Window) Close() error {
 
 func (w *Window) release() error {
 	w.closed.Store(true)
-	if err := w.unmapAndFree(); err != nil && !w.dev.lost.Load() {
+	if err := w.unmapAndFree(); err != nil && w.dev.Lost() == nil {
 		return err
 	}
 	return nil

@@ -81,22 +81,6 @@ func (s Shape) Coord(i int) Coord {
 	return c
 }
 
-// ParseShape is the inverse of Shape.String.
-func ParseShape(text string) (Shape, error) {
-	var s Shape
-	for p := range strings.SplitSeq(text, "x") {
-		d, err := strconv.Atoi(p)
-		if err != nil || d <= 0 {
-			return nil, fmt.Errorf("mesh: shape %q: want positive numbers with x between them, such as 2x4", text)
-		}
-		s = append(s, d)
-	}
-	if s.Size() == 0 {
-		return nil, fmt.Errorf("mesh: shape %q: more than %d chips", text, maxChips)
-	}
-	return s, nil
-}
-
 // Range is a box of places, both ends included. The zero Range is the whole mesh. If the ends have
 // different numbers of axes, the range is empty.
 type Range struct{ Start, End Coord }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/mesh"
@@ -23,9 +22,6 @@ func TestShapesCountRowByRow(t *testing.T) {
 				t.Fatalf("%v comes before %v", last, c)
 			}
 			last = c
-		}
-		if p, err := mesh.ParseShape(s.String()); err != nil || !cmp.Equal(p, s) {
-			t.Fatalf("%v reads as %v, %v", s, p, err)
 		}
 		out := s.Coord(0)
 		out[len(out)-1] = s[len(s)-1]
@@ -88,11 +84,6 @@ func TestRangesWhoseEndsDiffer(t *testing.T) {
 }
 
 func TestShapesThatCannotBe(t *testing.T) {
-	for _, text := range []string{"", "0", "2x", "x2", "2x-1", "a", "70000", "300x300"} {
-		if s, err := mesh.ParseShape(text); err == nil {
-			t.Errorf("%q is %v", text, s)
-		}
-	}
 	fails(t, second(mesh.Open(t.Context(), nil, mesh.Shape{2, 0})), mesh.ErrShape, "2x0")
 	if s := (mesh.Shape{1, 4, 1}); !s.Line() {
 		t.Errorf("%v is no line", s)
@@ -100,22 +91,6 @@ func TestShapesThatCannotBe(t *testing.T) {
 	if s := (mesh.Shape{2, 2}); s.Line() {
 		t.Errorf("%v is a line", s)
 	}
-}
-
-func FuzzParseShape(f *testing.F) {
-	for _, s := range []string{"2x4", "1", "8x4x2", "x", "0x1", "65536", "99999999999999999999"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		s, err := mesh.ParseShape(text)
-		if err != nil {
-			return
-		}
-		again, err := mesh.ParseShape(s.String())
-		if err != nil || s.Size() == 0 || !cmp.Equal(s, again) {
-			t.Errorf("%q is %v (%d places), and that reads as %v, %v", text, s, s.Size(), again, err)
-		}
-	})
 }
 
 func TestHost(t *testing.T) {

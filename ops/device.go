@@ -66,7 +66,9 @@ func WithBlocking() Option { return func(d *Device) { d.blocking = true } }
 // one program repeats and computes.
 func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = true } }
 
-// New returns a Device that runs operations on dev. Closing it doesn't close dev.
+// New returns a Device that runs operations on dev. Closing it doesn't close dev. After
+// [reprise.Device.Recover] tensors and cached programs stay valid, and the contents of tensors are
+// undefined: write them again with [Device.CopyHostToDevice].
 func New(dev *reprise.Device, opts ...Option) *Device {
 	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[programKey]loaded{},
 		scratch: map[scratchKey]*Tensor{}}

@@ -19,49 +19,39 @@ import (
 // three times, and a last program moves the result to where it is read.
 type network struct {
 	dev          *reprise.Device
-	in, out      *reprise.Buffer // in DRAM, where they stay
-	l1, mid      *reprise.Buffer
+	in, mid, out *reprise.Buffer // in DRAM, where they stay
+	l1           *reprise.Buffer
+	scratch      *reprise.Pool // that l1 is in
 	first, last  *reprise.Executable
 	body         []*reprise.Executable
-	scratch      *reprise.Pool // that l1 is in; nil if it has memory of its own
-	inputAddress uint32        // of l1, when the programs were loaded
 }
 
 const networkBytes = 16 * 64
 
-func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool) *network {
-	n := &network{dev: dev, scratch: scratch}
+// newNetwork records the body. The input in L1 shares a pool with an intermediate buffer, and must
+// be allocated where it was after the capture.
+func newNetwork(ctx context.Context, dev *reprise.Device) (*network, *reprise.Trace) {
+	n := &network{dev: dev}
+	var err error
+	n.scratch, err = dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
+	check(err)
 	n.in, n.mid, n.out = n.dram("in"), n.dram("mid"), n.dram("out")
-	n.allocateInput()
-	n.inputAddress = n.l1.Addr()
+	n.l1 = n.inL1("L1 input")
+	at := n.l1.Addr()
 	n.first = move(ctx, dev, "first", 1, n.in, n.l1)
 	n.body = append(n.body, move(ctx, dev, "take", 2, n.l1, n.mid))
 	for range 3 {
 		n.body = append(n.body, add(ctx, dev, 3, n.mid, 1))
 	}
-	if scratch != nil {
-		// After "take" nothing reads the input in L1 any more, so its memory is free for something
-		// else.
-		check(n.l1.Release())
-		tmp, err := scratch.NewBuffer(reprise.BufferConfig{Size: networkBytes, PageSize: 64, Name: "tmp"})
-		check(err)
-		n.body = append(n.body, move(ctx, dev, "out", 2, n.mid, tmp), move(ctx, dev, "back", 2, tmp, n.mid))
-		check(tmp.Release())
-	}
+	// After "take" nothing reads the input in L1, so its memory is free for something else.
+	check(n.l1.Release())
+	tmp := n.inL1("tmp")
+	n.body = append(n.body, move(ctx, dev, "out", 2, n.mid, tmp), move(ctx, dev, "back", 2, tmp, n.mid))
+	check(tmp.Release())
 	n.last = move(ctx, dev, "last", 4, n.mid, n.out)
-	return n
-}
-
-// newTracedNetwork adds a pool that the input in L1 shares with an intermediate buffer, and a trace
-// of the body. After the capture the input must be allocated where it was.
-func newTracedNetwork(ctx context.Context, dev *reprise.Device) (*network, *reprise.Trace) {
-	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
-	check(err)
-	n := newNetwork(ctx, dev, scratch)
 	trace, err := dev.Queue(0).Capture(ctx, "body", n.record)
 	check(err)
-	n.allocateInput()
-	if n.l1.Addr() != n.inputAddress {
+	if n.l1 = n.inL1("L1 input"); n.l1.Addr() != at {
 		check(errors.New("the L1 input has moved"))
 	}
 	return n, trace
@@ -91,14 +81,10 @@ func (n *network) dram(name string) *reprise.Buffer {
 	return b
 }
 
-func (n *network) allocateInput() {
-	take := n.dev.NewBuffer
-	if n.scratch != nil {
-		take = n.scratch.NewBuffer
-	}
-	var err error
-	n.l1, err = take(reprise.BufferConfig{Kind: allocator.L1, Size: networkBytes, PageSize: 64, Name: "L1 input"})
+func (n *network) inL1(name string) *reprise.Buffer {
+	b, err := n.scratch.NewBuffer(reprise.BufferConfig{Size: networkBytes, PageSize: 64, Name: name})
 	check(err)
+	return b
 }
 
 func (n *network) record(_ context.Context, r *reprise.Recorder) error {
@@ -113,115 +99,14 @@ func (n *network) record(_ context.Context, r *reprise.Recorder) error {
 func (n *network) input(i int) []byte { return count(100 * uint32(i)) }
 
 // Queue 1 writes the inputs, queue 0 runs the model and reads the outputs. Two events protect the
-// input: the next one is written as soon as the first program has read the one before.
+// input: the next one is written as soon as the first program has read the one before. The body is
+// a trace.
 func Example_writesOnQueue1() {
 	ctx := context.Background()
-	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
-	check(err)
-	defer dev.Close(ctx)
-	n := newNetwork(ctx, dev, nil)
-	ops, writes := dev.Queue(0), dev.Queue(1)
-	opDone, written := dev.NewEvent("op done"), dev.NewEvent("written")
-	check(ops.Record(ctx, opDone)) // so that the first wait has something to wait for
-	var outputs [][]byte
-	var reads []*reprise.Pending
-	for i := range 4 {
-		check(writes.WaitEvent(ctx, opDone))
-		check(writes.Write(ctx, n.in, 0, n.input(i)))
-		check(writes.Record(ctx, written))
-
-		check(ops.WaitEvent(ctx, written))
-		check(ops.Run(ctx, n.first))
-		check(ops.Record(ctx, opDone))
-		for _, x := range n.body {
-			check(ops.Run(ctx, x))
-		}
-		check(ops.Run(ctx, n.last))
-		outputs = append(outputs, make([]byte, networkBytes))
-		read, err := ops.StartRead(ctx, n.out, 0, outputs[i])
-		check(err)
-		reads = append(reads, read)
-	}
-	for i, read := range reads {
-		check(read.Wait(ctx))
-		fmt.Println(ends(n.input(i)), "->", ends(outputs[i]))
-	}
-	// Output:
-	// 0 ... 255 -> 3 ... 258
-	// 100 ... 355 -> 103 ... 358
-	// 200 ... 455 -> 203 ... 458
-	// 300 ... 555 -> 303 ... 558
-}
-
-// Queue 1 writes the inputs and reads the outputs, queue 0 only runs programs. The next input is
-// written before the output is read, or queue 1 would wait for the model.
-func Example_readsAndWritesOnQueue1() {
-	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
 	check(err)
 	defer dev.Close(ctx)
-	n := newNetwork(ctx, dev, nil)
-	n.moveEverythingOnQueue1(ctx, 4, func() {
-		for _, x := range n.body {
-			check(dev.Queue(0).Run(ctx, x))
-		}
-	})
-	// Output:
-	// 0 ... 255 -> 3 ... 258
-	// 100 ... 355 -> 103 ... 358
-	// 200 ... 455 -> 203 ... 458
-	// 300 ... 555 -> 303 ... 558
-}
-
-// moveEverythingOnQueue1 lets inputs pass; body puts the body of the model into queue 0.
-func (n *network) moveEverythingOnQueue1(ctx context.Context, inputs int, body func()) {
-	dev := n.dev
-	ops, transfers := dev.Queue(0), dev.Queue(1)
-	firstDone, written := dev.NewEvent("first op done"), dev.NewEvent("written")
-	lastDone, read := dev.NewEvent("last op done"), dev.NewEvent("read")
-	check(ops.Record(ctx, firstDone))
-	check(transfers.Record(ctx, read))
-	write := func(i int) {
-		check(transfers.WaitEvent(ctx, firstDone))
-		check(transfers.Write(ctx, n.in, 0, n.input(i)))
-		check(transfers.Record(ctx, written))
-	}
-	var outputs [][]byte
-	var reads []*reprise.Pending
-	write(0)
-	for i := range inputs {
-		check(ops.WaitEvent(ctx, written))
-		check(ops.Run(ctx, n.first))
-		check(ops.Record(ctx, firstDone))
-		body()
-		check(ops.WaitEvent(ctx, read)) // of the output before
-		check(ops.Run(ctx, n.last))
-		check(ops.Record(ctx, lastDone))
-
-		if i+1 < inputs {
-			write(i + 1)
-		}
-		check(transfers.WaitEvent(ctx, lastDone))
-		outputs = append(outputs, make([]byte, networkBytes))
-		r, err := transfers.StartRead(ctx, n.out, 0, outputs[i])
-		check(err)
-		reads = append(reads, r)
-		check(transfers.Record(ctx, read)) // after the read, never before it
-	}
-	for i, r := range reads {
-		check(r.Wait(ctx))
-		fmt.Println(ends(n.input(i)), "->", ends(outputs[i]))
-	}
-}
-
-// The body is a trace, and its input in L1 gives its place to an intermediate buffer while the
-// programs are loaded. Then it must be allocated where it was.
-func Example_writesOnQueue1WithTrace() {
-	ctx := context.Background()
-	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
-	check(err)
-	defer dev.Close(ctx)
-	n, trace := newTracedNetwork(ctx, dev)
+	n, trace := newNetwork(ctx, dev)
 	ops, writes := dev.Queue(0), dev.Queue(1)
 	opDone, written := dev.NewEvent("op done"), dev.NewEvent("written")
 	check(ops.Record(ctx, opDone))
@@ -246,21 +131,55 @@ func Example_writesOnQueue1WithTrace() {
 	// 300 ... 555 -> 303 ... 558
 }
 
-func Example_readsAndWritesOnQueue1WithTrace() {
+// Queue 1 also reads the outputs, and queue 0 only runs programs. The next input is written before
+// the output is read, or queue 1 would wait for the model.
+func Example_readsAndWritesOnQueue1() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
 	check(err)
 	defer dev.Close(ctx)
-	n, trace := newTracedNetwork(ctx, dev)
-	n.moveEverythingOnQueue1(ctx, 4, func() { check(trace.Replay(ctx)) })
-	first := binary.LittleEndian.Uint32(n.input(3))
-	fmt.Println("the last input began with", first)
+	n, trace := newNetwork(ctx, dev)
+	ops, transfers := dev.Queue(0), dev.Queue(1)
+	firstDone, written := dev.NewEvent("first op done"), dev.NewEvent("written")
+	lastDone, read := dev.NewEvent("last op done"), dev.NewEvent("read")
+	check(ops.Record(ctx, firstDone))
+	check(transfers.Record(ctx, read))
+	write := func(i int) {
+		check(transfers.WaitEvent(ctx, firstDone))
+		check(transfers.Write(ctx, n.in, 0, n.input(i)))
+		check(transfers.Record(ctx, written))
+	}
+	var outputs [][]byte
+	var reads []*reprise.Pending
+	write(0)
+	for i := range 4 {
+		check(ops.WaitEvent(ctx, written))
+		check(ops.Run(ctx, n.first))
+		check(ops.Record(ctx, firstDone))
+		check(trace.Replay(ctx))
+		check(ops.WaitEvent(ctx, read)) // of the output before
+		check(ops.Run(ctx, n.last))
+		check(ops.Record(ctx, lastDone))
+
+		if i < 3 {
+			write(i + 1)
+		}
+		check(transfers.WaitEvent(ctx, lastDone))
+		outputs = append(outputs, make([]byte, networkBytes))
+		r, err := transfers.StartRead(ctx, n.out, 0, outputs[i])
+		check(err)
+		reads = append(reads, r)
+		check(transfers.Record(ctx, read)) // after the read, never before it
+	}
+	for i, r := range reads {
+		check(r.Wait(ctx))
+		fmt.Println(ends(n.input(i)), "->", ends(outputs[i]))
+	}
 	// Output:
 	// 0 ... 255 -> 3 ... 258
 	// 100 ... 355 -> 103 ... 358
 	// 200 ... 455 -> 203 ... 458
 	// 300 ... 555 -> 303 ... 558
-	// the last input began with 300
 }
 
 // A Pipeline does all that by its configuration.

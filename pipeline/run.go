@@ -91,8 +91,10 @@ func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 }
 
 // Run runs the model on a sequence of inputs and returns the outputs of each, in order. At most
-// Depth inputs are under way. The first error ends the sequence, in the place of its input. The
-// pipeline can be used again unless the device is lost.
+// Depth inputs are under way, and until then no output is returned: for inputs that come one at a
+// time use Enqueue and PopAll. The first error ends the sequence, in the place of its input. The
+// pipeline can be used again, after [reprise.Device.Recover] if the device failed: the caller then
+// writes the model's weights again.
 func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		if err := p.acquire(ctx, "run", compiled); err != nil {

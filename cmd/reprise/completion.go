@@ -11,11 +11,7 @@ import (
 
 // completionCmd prints what makes a shell ask completeCmd.
 type completionCmd struct {
-	Shell string `arg:"" help:"Shell: bash, zsh or fish." enum:"bash,zsh,fish"`
-}
-
-func (completionCmd) Help() string {
-	return "For bash: source <(reprise completion bash). For zsh: source <(reprise completion zsh), after compinit. For fish: reprise completion fish | source. The line belongs into the shell's start-up file."
+	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
 func (c *completionCmd) Run(s cli.Streams) error {

@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -43,30 +44,30 @@ import (
 type reader interface{ OnlyReads() bool }
 
 type commands struct {
-	Demo       demo.Cmd            `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
-	Generate   demo.GenerateCmd    `cmd:"" help:"Invent English words by a small transformer on a device, token by token."`
-	Inspect    debugger.InspectCmd `cmd:"" help:"Print a dump of a hang or a recorded session."`
-	Ls         cards.LsCmd         `cmd:"" help:"List the cards of this machine."`
-	Topology   cards.TopologyCmd   `cmd:"" help:"Show how the chips of a machine are linked."`
-	Info       cards.InfoCmd       `cmd:"" help:"Show the details of a card."`
-	Doctor     cards.DoctorCmd     `cmd:"" help:"Check whether programs can run here, and say how to fix what fails."`
-	Reset      cards.ResetCmd      `cmd:"" help:"Reset a card and check that it answers."`
-	Monitor    cards.MonitorCmd    `cmd:"" help:"Show which processes use how much device memory."`
-	Hwtest     measures.HwtestCmd  `cmd:"" help:"Run the conformance suite on a device."`
-	Bench      measures.BenchCmd   `cmd:"" help:"Measure the costs of replays, enqueues, captures and transfers on a device, or time TT-NN programs."`
-	Probe      measures.ProbeCmd   `cmd:"" help:"Watch a running process by eBPF."`
-	Trace      traces.Cmd          `cmd:"" help:"Inspect, compare and run recorded traces."`
-	Graph      graphs.Cmd          `cmd:"" help:"Inspect reports of operations and allocations, and import them for the visualizer."`
-	Stacks     debugger.StacksCmd  `cmd:"" help:"Print the call stacks of the processors of a running device."`
-	GDB        debugger.GdbCmd     `cmd:"" name:"gdb" help:"Serve the processors of a running device to gdb."`
-	Kernel     code.KernelCmd      `cmd:"" help:"Compile kernels."`
-	Metal      code.MetalCmd       `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
-	Sim        sims.SimCmd         `cmd:"" help:"Serve emulated cards to other processes."`
-	VM         sims.VmCmd          `cmd:"" name:"vm" help:"Run a program in a virtual machine with emulated cards and the vendor's driver."`
-	TTNN       sims.TtnnCmd        `cmd:"" name:"ttnn" help:"Run TT-NN, unmodified, on emulated chips."`
+	Demo       demo.Cmd            `cmd:""`
+	Generate   demo.GenerateCmd    `cmd:""`
+	Inspect    debugger.InspectCmd `cmd:""`
+	Ls         cards.LsCmd         `cmd:""`
+	Topology   cards.TopologyCmd   `cmd:""`
+	Info       cards.InfoCmd       `cmd:""`
+	Doctor     cards.DoctorCmd     `cmd:""`
+	Reset      cards.ResetCmd      `cmd:""`
+	Monitor    cards.MonitorCmd    `cmd:""`
+	Hwtest     measures.HwtestCmd  `cmd:""`
+	Bench      measures.BenchCmd   `cmd:""`
+	Probe      measures.ProbeCmd   `cmd:""`
+	Trace      traces.Cmd          `cmd:""`
+	Graph      graphs.Cmd          `cmd:""`
+	Stacks     debugger.StacksCmd  `cmd:""`
+	GDB        debugger.GdbCmd     `cmd:"" name:"gdb"`
+	Kernel     code.KernelCmd      `cmd:""`
+	Metal      code.MetalCmd       `cmd:""`
+	Sim        sims.SimCmd         `cmd:""`
+	VM         sims.VmCmd          `cmd:"" name:"vm"`
+	TTNN       sims.TtnnCmd        `cmd:"" name:"ttnn"`
 	Complete   completeCmd         `cmd:"" hidden:""`
-	Completion completionCmd       `cmd:"" help:"Print a script with which a shell completes commands and flags."`
-	Version    versionCmd          `cmd:"" help:"Print the version, and the firmware, trace files and drivers that it works with."`
+	Completion completionCmd       `cmd:""`
+	Version    versionCmd          `cmd:""`
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
 
@@ -105,21 +106,20 @@ const endingLine = "reprise: ending: waiting for what was begun; another signal 
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	exit := -1
+	vars := kong.Vars{
+		"device_help":  cli.DeviceHelp,
+		"revisions":    traces.RevisionNames(),
+		"machine_help": target.MachineHelp,
+		"ttnn_checks":  strings.Join(libttsim.Checks(), ", "),
+		"temp_dir":     os.TempDir(),
+		"usage_dir":    usage.Dir,
+	}
 	parser, err := kong.New(
 		&c,
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.Writers(s.Out, s.Err),
-		kong.Vars{
-			"device_help":  cli.DeviceHelp,
-			"source_help":  traces.SourceHelp,
-			"revisions":    traces.RevisionNames(),
-			"card_help":    cards.CardHelp,
-			"machine_help": target.MachineHelp,
-			"ttnn_checks":  strings.Join(libttsim.Checks(), ", "),
-			"temp_dir":     os.TempDir(),
-			"usage_dir":    usage.Dir,
-		},
+		vars,
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
@@ -128,6 +128,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		fmt.Fprintln(s.Err, "reprise:", err)
 		return cli.ExitFailed
 	}
+	helpTexts(vars).fill(parser.Model.Node)
 	for _, n := range parser.Model.Leaves(true) {
 		if !strings.Contains(n.Detail, "xit code") {
 			n.Detail = strings.TrimSpace(n.Detail + " " + cli.ExitHelp)
@@ -160,6 +161,37 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		_, err = do()
 	}
 	return conclude(ctx, s, err)
+}
+
+// helpText has a line for each command, its details, arguments and flags: "trace run: ...",
+// "trace run +: ...", "trace run --set: ...". A line without a command is for the flag of every
+// other command.
+//
+//go:embed help.txt
+var helpText string
+
+type texts map[string]string
+
+func helpTexts(vars kong.Vars) texts {
+	out := texts{}
+	for line := range strings.Lines(helpText) {
+		key, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		out[key] = os.Expand(text, func(name string) string { return vars[name] })
+	}
+	return out
+}
+
+func (t texts) fill(n *kong.Node) {
+	n.Help, n.Detail = cmp.Or(n.Help, t[n.Path()]), cmp.Or(n.Detail, t[n.Path()+" +"])
+	for _, f := range n.Flags {
+		f.Help = cmp.Or(f.Help, t[n.Path()+" --"+f.Name], t["--"+f.Name])
+	}
+	for _, a := range n.Positional {
+		a.Help = cmp.Or(a.Help, t[n.Path()+" <"+a.Name+">"])
+	}
+	for _, c := range n.Children {
+		t.fill(c)
+	}
 }
 
 // commandOf returns the command as far as wrong arguments name it.
@@ -215,10 +247,6 @@ func conclude(ctx context.Context, s cli.Streams, err error) int {
 }
 
 type versionCmd struct{ cli.AsJSON }
-
-func (versionCmd) Help() string {
-	return "Trace files can be replayed by builds with the same digest of the firmware. docs/compatibility.md says what stays the same between versions."
-}
 
 func (c *versionCmd) Run(s cli.Streams) error {
 	v, err := version()
@@ -314,7 +342,7 @@ func (v *versionJSON) built(info *debug.BuildInfo) {
 }
 
 func (v *versionJSON) print(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	t.Row("reprise", v.Version)
 	if v.Revision != "" {
 		about := ""

@@ -199,7 +199,7 @@ func TestFullDisk(t *testing.T) {
 	few, timed := fewDigits(t), filepath.Join(t.TempDir(), "timed.json")
 	must(t, os.WriteFile(timed, []byte(`{"version":1,"graph":[],"programs":[{"function":1,"program":"relu","start_cycle":1000,"end_cycle":2000}]}`), 0o666))
 	for _, args := range [][]string{
-		{"graph", "perf", timed, dir}, // its device log fits
+		{"graph", "perf", timed, "-o", dir}, // its device log fits
 		{"demo", "--input", few, "--graph", at}, {"demo", "--input", few, "--record", at},
 		{"demo", "--input", few, "--timeline", at}, {"demo", "--input", few, "--save-trace", at},
 		{"hwtest", "--device", "emu:blackhole", "--run", "^(bringup|cq)$", "--short", "--report", at},
@@ -318,8 +318,8 @@ func pipe(t *testing.T) string {
 func TestSignalWhileReading(t *testing.T) {
 	path := pipe(t)
 	for i, line := range []string{
-		"graph show PIPE", "graph table PIPE", "graph peak PIPE", "graph dot PIPE", "graph svg PIPE", "graph html PIPE", "graph perf PIPE out",
-		"graph serve PIPE", "graph import PIPE out", "inspect PIPE",
+		"graph show PIPE", "graph table PIPE", "graph peak PIPE", "graph dot PIPE", "graph svg PIPE", "graph html PIPE", "graph perf PIPE -o out",
+		"graph serve PIPE", "graph import PIPE -o out", "inspect PIPE",
 		"demo --input PIPE", "demo --device emu:quietbox --input PIPE", "trace run PIPE", "trace verify PIPE", "trace stat PIPE", "bench replay --compare PIPE",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -43,8 +43,13 @@ func (r *ttnnRun) args(args ...string) []string {
 
 func (r *ttnnRun) output(args ...string) (out, errs string, code int) {
 	r.t.Helper()
+	return r.of(r.args(args...))
+}
+
+func (r *ttnnRun) of(args []string) (out, errs string, code int) {
+	r.t.Helper()
 	var b bytes.Buffer
-	c := start(r.t, &b, r.args(args...)...)
+	c := start(r.t, &b, args...)
 	err := c.Wait()
 	if err != nil && c.ProcessState == nil {
 		r.t.Fatal(err)
@@ -63,6 +68,36 @@ func TestTTNNTrace(t *testing.T) {
 	r := newTTNN(t)
 	for _, chip := range []string{"wormhole", "blackhole"} {
 		r.traces("--chip", chip)
+	}
+}
+
+// A replay of the file has TT-NN's results; what a file can't have is an error.
+func TestTTNNRecord(t *testing.T) {
+	r := newTTNN(t)
+	for _, c := range []struct {
+		chip, arg, want string
+		code            int
+	}{
+		{"wormhole", "", "the results are those of the file", 0},
+		{"blackhole", "", "the results are those of the file", 0},
+		{"wormhole", "eager", "a program that isn't part of it writes what the trace reads", 1},
+		{"wormhole", "unused", "the program replayed no trace", 1},
+	} {
+		file := filepath.Join(t.TempDir(), "model.reprise")
+		args := append([]string{"ttnn", "record", "-o", file}, r.args("--chip", c.chip, "testdata/ttnn_record.py", c.arg)[2:]...)
+		out, errs, code := r.of(args)
+		if code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%s %s: exit code %d, printed %q: %s", c.chip, c.arg, code, out, errs)
+			continue
+		}
+		if _, err := os.Stat(file); (err == nil) != (c.code == 0) {
+			t.Errorf("%s %s: the file: %v", c.chip, c.arg, err)
+		}
+		for _, name := range []string{"in0", "w0", "out0"} {
+			if c.code == 0 && !strings.Contains(out, " "+name+"\n") {
+				t.Errorf("%s: the file has no buffer %s: %s", c.chip, name, out)
+			}
+		}
 	}
 }
 

@@ -117,12 +117,16 @@ func TestVMMissing(t *testing.T) {
 	kernel, module := fakeKernel(t, "6.12.0-test"), fakeModule(t)
 	good := fakeQEMU(t, "11.1.3", vfioUserDevice, "exit 1")
 	prog := []string{"--", "reprise"}
+	tree := t.TempDir() // of another Debian
+	must(t, errors.Join(os.MkdirAll(tree+"/usr/bin", 0o777), os.Mkdir(tree+"/usr/lib64", 0o777), os.Rename(
+		fakeQEMU(t, "11.1.3", vfioUserDevice, ""), tree+"/usr/bin/qemu-system-x86_64"), os.WriteFile(tree+"/usr/lib64/ld-linux-x86-64.so.2",
+		[]byte("#!/bin/sh\nqemu=$3; shift 7; exec \"$qemu\" \"$@\"\n"), 0o755)))
 	for _, c := range []struct {
 		name, qemu, kernel, module string
 		args, want                 []string
 	}{
 		{"everything", "no-such-qemu", "no/kernel", "no/module", []string{"--", "no-such-program"}, []string{
-			"reprise: QEMU is missing (no-such-qemu): install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu",
+			"reprise: QEMU is missing (no-such-qemu): install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), on Debian 12 into a folder, as root (mmdebstrap --variant=extract ",
 			"reprise: the kernel no/kernel is missing: name one with --kernel (Debian: package linux-image-amd64 has /boot/vmlinuz-…)",
 			"reprise: the driver no/module is missing: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module (Debian: packages linux-headers-amd64, make, gcc)",
 			"reprise: the program no-such-program is missing: executable file not found in $PATH"}},
@@ -132,6 +136,8 @@ func TestVMMissing(t *testing.T) {
 		{"the kernel's driver", good, kernel, "", prog, []string{
 			"reprise: the driver is missing: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module (Debian: packages linux-headers-6.12.0-test, make, gcc)"}},
 		{"a module", good, kernel, kernel, prog, []string{"not a kernel module: build the module"}},
+		{"a folder without QEMU", t.TempDir(), kernel, module, prog, []string{"reprise: QEMU is missing (/"}},
+		{"a folder with QEMU", tree, kernel, kernel, prog, []string{"not a kernel module: build the module"}},
 		{"a terminal", good, kernel, module, nil, []string{"a shell needs a terminal: give a program after --"}},
 		{"a folder", good, kernel, module, []string{"--share", "/no/such/folder", "--", "reprise"}, []string{"/no/such/folder: no such file or directory"}},
 	} {

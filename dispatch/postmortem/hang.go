@@ -26,9 +26,11 @@ type HangError struct {
 	FileErr                 error
 }
 
-func (e *HangError) Error() string {
-	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(),
-		busyCores(e.Cores), e.Cause)
+func (e *HangError) Error() string { return e.line("hangs", ", "+busyCores(e.Cores)) }
+
+func (e *HangError) line(what, cores string) string {
+	s := fmt.Sprintf("dispatch: queue %d %s: waiting for %s, last submitted %s%s%s: %v", e.Queue, what, e.Waiting, e.Last, e.inTrace(),
+		cores, e.Cause)
 	if e.File != "" {
 		s += "; see " + e.File
 	}
@@ -58,6 +60,16 @@ func (e *HangError) Detail() string {
 	}
 	return b.String()
 }
+
+// LostError is returned when the device is lost while a queue waits. It matches kmd.ErrDeviceLost,
+// and isn't a *HangError: no core waits for anything.
+type LostError struct {
+	Report *HangError // what the host knows; nothing was read from the device
+}
+
+func (e *LostError) Error() string { return e.Report.line("lost its device", "") }
+
+func (e *LostError) Unwrap() error { return e.Report.Cause }
 
 // KernelError is the cause of a *HangError when a known kernel made the device stop.
 type KernelError struct {

@@ -45,10 +45,11 @@ var externalOf = map[string][]string{
 	"mesh/hosts/mpi":         {"github.com/ebitengine/purego"},
 	"internal/expect":        {"github.com/google/go-cmp"}, // for tests only
 	"internal/bench/measure": {"github.com/HdrHistogram/hdrhistogram-go"},
-	"internal/bench/report": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
+	"internal/bench/report": {"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/perf",
 		"gonum.org/v1/plot"},
-	"internal/bench/probe":       {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
+	"internal/bench/probe":       {"github.com/cilium/ebpf"},
 	"ops/graph/visualizer":       {"github.com/ncruces/go-sqlite3/driver"},
+	"internal/tables":            {"golang.org/x/term"},
 	"cmd/reprise":                {"github.com/alecthomas/kong"},
 	"cmd/reprise/internal/cards": {"charm.land/bubbletea/v2"},
 	"cmd/reprise/internal/cli":   {"golang.org/x/term"},

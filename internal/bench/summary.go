@@ -50,6 +50,8 @@ func quote(q report.Quantity, source *report.Source) []report.Other {
 	return []report.Other{{Quantity: q, Source: source}}
 }
 
+func limit(q report.Quantity) []report.Other { return []report.Other{{Quantity: q, Limit: true}} }
+
 func summarizeSubmit(s *session) error {
 	rows := s.rows(
 		&report.SummaryRow{What: "submit a replay, host", Others: quote(report.InNs(itsCI, 1870), itsCISource),
@@ -153,7 +155,7 @@ func summarizeWaits(s *session) error {
 			rows[i].More = append(rows[i].More, report.InShare("processor", f.Mean/float64(w.mean())))
 		}
 		if f, ok := s.report.Figure("wake/wait/pace=" + spinningPace.name + "/comes=" + comesAgain.name); ok {
-			rows[i].Others = append(rows[i].Others, report.Other{Quantity: report.InNs("spinning", f.P50)})
+			rows[i].Others = limit(report.InNs("spinning", f.P50))
 		}
 	}
 	return nil
@@ -259,7 +261,7 @@ func summarizeEmulator(s *session) error {
 	}
 	fill(rows[2], bytesMoved.name, "/page=64")
 	if r := rows[2].Ratio; r != nil && r.To == report.MemcpyPages {
-		rows[2].Others = quote(report.InNs("a copy", r.Ns), nil)
+		rows[2].Others = limit(report.InNs("a copy", r.Ns))
 	}
 	return nil
 }
@@ -315,7 +317,7 @@ func summarizeProcessors(s *session) error {
 			Note: "a product of 512 x 512 x 512; with the option parallel, as RISC-V cores"},
 	)
 	for _, r := range rows {
-		r.Others = quote(report.InTimes("processors", float64(processors)), nil)
+		r.Others = limit(report.InTimes("processors", float64(processors)))
 		r.Goals = []report.Quantity{report.InTimes("near", float64(min(processors, 8)))}
 	}
 	switch {
@@ -413,8 +415,6 @@ func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string)
 	}
 	if len(f.Ratios) > 0 {
 		row.Ratio = &f.Ratios[0]
-	} else if b, ok := s.report.Baseline(report.MemcpyHot); ok && b.P50 > 0 {
-		row.Ratio = &report.Ratio{To: report.MemcpyHot, Ns: b.P50, Value: f.P50 / b.P50}
 	}
 	return f
 }

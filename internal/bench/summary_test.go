@@ -27,7 +27,7 @@ func summarized() *report.Report {
 		Summary: []*report.SummaryRow{
 			{What: "submit", Now: new(report.InNs("", 66)), More: []report.Quantity{report.InNs("p99", 1300), report.InNs("max", 423e3)},
 				Ratio:  &report.Ratio{To: report.MemcpySame, Value: 2.4},
-				Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted}, {Quantity: report.InNs("a copy", 33)}},
+				Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted}, {Quantity: report.InNs("a copy", 33), Limit: true}},
 				Goals:  []report.Quantity{report.InNs("", 40)}, Note: "how"},
 			{What: "instructions", Now: new(report.InInstructions("", 1975.2)), More: []report.Quantity{report.InBytes("in the trace", 5120)},
 				Others: []report.Other{{Quantity: report.InInstructions("a peer", 6128), Source: quoted}},
@@ -36,7 +36,7 @@ func summarized() *report.Report {
 				Goals: []report.Quantity{report.InNs("p50", 20e3), report.InShare("processor", 0.1)}},
 			{What: "network", Now: new(report.InNs("", 2e9)), More: []report.Quantity{report.InNs(onProcessors, 1e9)},
 				Others: []report.Other{{Quantity: report.InNs("a peer", 20e9)}, {Quantity: report.InNs(onProcessors, 15e9)}}},
-			{What: "several processors", Now: new(report.InTimes("", 1.02)), Others: []report.Other{{Quantity: report.InTimes("processors", 2)}}},
+			{What: "several processors", Now: new(report.InTimes("", 1.02)), Others: []report.Other{{Quantity: report.InTimes("processors", 2), Limit: true}}},
 			{What: "chips", Missing: "no machine was named", Others: []report.Other{{Quantity: report.InNs("a peer", 2e9), Source: quoted}}},
 		},
 	}
@@ -46,20 +46,19 @@ func TestSummaryTable(t *testing.T) {
 	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
 20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
 
- what                now                       peer or limit                                   goal
-─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
- submit              66 ns [1]                 a peer 1.87 µs = 28.3 × now [2]                 40 ns
-                     p99 1.3 µs                a copy 33 ns = 0.5 × now, measured
-                     max 423 µs
-                     2.4 × memcpy_same_bytes
- instructions        1,975                     a peer 6,128 = 3.1 × now [2]                    half of its 3,064
-                     in the trace 5,120 B
- wait                12 µs                     -                                               p50 20 µs
-                     processor 8.5 %                                                           processor 10 %
- network             2 s                       a peer 20 s = 10 × now, measured                -
-                     least processor time 1 s  least processor time 15 s = 15 × now, measured
- several processors  1.02 ×                    processors 2 ×                                  -
- chips               - [3]                     a peer 2 s [2]                                  -
+verdict:  faster than a peer: 28.3 × (one time; theirs quoted)
+  fewer than a peer: 3.1 × (one count; theirs quoted)
+  faster than a peer: 10 × (one time; theirs measured in this run)
+  3 of 4 goals met
+
+what  now  peer or limit  goal
+─
+submit  66.0 ns [1]; p99 1.30 µs; max 423 µs; 2.4 × memcpy_same_bytes  a peer 1.87 µs = 28.3 × now [2]; a copy 33.0 ns = 0.5 × now, measured  40.0 ns
+instructions  1,975; in the trace 5,120 B  a peer 6,128 = 3.1 × now [2]  half of its 3,064
+wait  12.0 µs; processor 8.5 %  -  p50 20.0 µs; processor 10 %
+network  2.00 s; least processor time 1.00 s  a peer 20.0 s = 10 × now, measured; least processor time 15.0 s = 15 × now, measured  -
+several processors  1.02 ×  processors 2 ×  -
+chips  - [3]  a peer 2.00 s [2]  -
 [1] how
 [2] quoted: its documentation, 1 May 2026
 [3] not measured: no machine was named
@@ -72,7 +71,7 @@ func tableOf(t *testing.T, r *report.Report, want string) {
 	t.Helper()
 	var out strings.Builder
 	must(t, r.WriteTable(&out))
-	got := regexp.MustCompile(` +\n`).ReplaceAllString(out.String(), "\n")
+	got := regexp.MustCompile("(─)+|(  ) +").ReplaceAllString(out.String(), "$1$2")
 	noDiff(t, strings.Split(got, "\n"), strings.Split(want, "\n"), "table")
 }
 

@@ -5,6 +5,8 @@
 // a trailing empty field would add padding.
 package kabi
 
+import "fmt"
+
 // Magic is the ioctl type of the driver. Requests carry neither size nor direction bits (tt-kmd
 // ioctl.h, TENSTORRENT_IOCTL_MAGIC).
 const Magic = 0xFA
@@ -37,6 +39,20 @@ const (
 	IoctlNOCRead    = Magic<<8 | 18
 	IoctlNOCWrite   = Magic<<8 | 19
 )
+
+var requestNames = [...]string{
+	"GET_DEVICE_INFO", "GET_HARVESTING", "QUERY_MAPPINGS", "ALLOCATE_DMA_BUF", "FREE_DMA_BUF", "GET_DRIVER_INFO", "RESET_DEVICE",
+	"PIN_PAGES", "LOCK_CTL", "MAP_PEER_BAR", "UNPIN_PAGES", "ALLOCATE_TLB", "FREE_TLB", "CONFIGURE_TLB", "SET_NOC_CLEANUP",
+	"SET_POWER_STATE", "EXPORT_TLB_DMABUF", "SMC_MSG", "NOC_READ", "NOC_WRITE",
+}
+
+// RequestName returns the driver's name of a request, or the number of another one in hex.
+func RequestName(request uint32) string {
+	if n := request & 0xFF; request>>8 == Magic && int(n) < len(requestNames) {
+		return requestNames[n]
+	}
+	return fmt.Sprintf("%#x", request)
+}
 
 const VendorTenstorrent = 0x1E52 // PCI vendor (tt-kmd enumerate.h)
 

@@ -108,7 +108,7 @@ func TestParityWithNewerRequests(t *testing.T) {
 		if _, ok := h.Ioctls[name]; ok {
 			t.Errorf("%s is in the header now: hold it against that", name)
 		}
-		if ours[name] != Magic<<8|n.ioctl {
+		if ours[name] != Magic<<8|n.ioctl || RequestName(uint32(ours[name])) != name {
 			t.Errorf("%s is %#x, want number %d", name, ours[name], n.ioctl)
 		}
 		if n.typ.Size() != n.size || n.typ.NumField() != len(n.fields) {
@@ -218,7 +218,7 @@ func TestRequestNumbers(t *testing.T) {
 		t.Errorf("%d requests, header has %d", len(ours), len(h.Ioctls))
 	}
 	for name, n := range h.Ioctls {
-		if ours[name] != Magic<<8|n {
+		if ours[name] != Magic<<8|n || RequestName(uint32(ours[name])) != name {
 			t.Errorf("%s is %#x, header says %#x", name, ours[name], Magic<<8|n)
 		}
 	}

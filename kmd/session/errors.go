@@ -27,7 +27,7 @@ type DifferenceError struct {
 	Index int    // of the event in the recording, from 0
 	Want  string // the recorded event, "" after the end
 	Got   string // the host's event
-	Where string // the first differing place in both texts, "" if the texts show it
+	Where string // the first piece that differs, with recorded and present bytes; "" if the texts show all
 	Site  string // callers outside of the driver boundary, innermost first
 }
 

@@ -130,15 +130,6 @@ func (e *Event) isRelease() bool {
 
 func (e *Event) carriesWrites() bool { return e.isChange() && e.Kind != KindOpen && !e.isQuery() }
 
-var ioctlNames = map[uint32]string{
-	kabi.IoctlGetDeviceInfo: "GET_DEVICE_INFO", kabi.IoctlQueryMappings: "QUERY_MAPPINGS", kabi.IoctlAllocateDMABuf: "ALLOCATE_DMA_BUF",
-	kabi.IoctlGetDriverInfo: "GET_DRIVER_INFO", kabi.IoctlResetDevice: "RESET_DEVICE", kabi.IoctlPinPages: "PIN_PAGES",
-	kabi.IoctlLockCtl: "LOCK_CTL", kabi.IoctlUnpinPages: "UNPIN_PAGES", kabi.IoctlAllocateTLB: "ALLOCATE_TLB",
-	kabi.IoctlFreeTLB: "FREE_TLB", kabi.IoctlConfigureTLB: "CONFIGURE_TLB", kabi.IoctlSetNOCCleanup: "SET_NOC_CLEANUP",
-	kabi.IoctlSetPowerState: "SET_POWER_STATE", kabi.IoctlExportTLBDMABuf: "EXPORT_TLB_DMABUF", kabi.IoctlMapPeerBar: "MAP_PEER_BAR",
-	kabi.IoctlSMCMessage: "SMC_MSG", kabi.IoctlNOCRead: "NOC_READ", kabi.IoctlNOCWrite: "NOC_WRITE",
-}
-
 // String describes the event in one line.
 func (e *Event) String() string {
 	var b strings.Builder
@@ -150,11 +141,7 @@ func (e *Event) String() string {
 	case KindOpen:
 		fmt.Fprintf(&b, " flags %#x", e.Value)
 	case KindIoctl:
-		name := ioctlNames[e.Request]
-		if name == "" {
-			name = fmt.Sprintf("%#x", e.Request)
-		}
-		fmt.Fprintf(&b, " %s(%s)", name, short(e.In))
+		fmt.Fprintf(&b, " %s(%s)", kabi.RequestName(e.Request), short(e.In))
 	case KindMmap:
 		fmt.Fprintf(&b, " %#x B at %#x as mapping %d", e.Size, e.Off, e.Map)
 	case KindUnmap:

@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -185,42 +184,13 @@ func (p *Player) stopAt(got, want *Event, index int) *Event {
 	}
 	if w.Kind != g.Kind || sameDeltas(w.Host, g.Host) {
 		w.Host, g.Host = nil, nil
-	} else {
-		d.Where = "host memory at " + firstDelta(w.Host, g.Host)
 	}
-	if i := firstByte(w.Data, g.Data); i >= 0 && w.Kind == g.Kind {
-		d.Where = fmt.Sprintf("byte %d of its data", i)
-	}
-	if i := firstByte(w.In, g.In); i >= 0 && w.Kind == g.Kind {
-		d.Where = fmt.Sprintf("byte %d of its argument", i)
+	if pieces := w.differing(&g); len(pieces) > 0 && w.Kind == g.Kind {
+		d.Where = pieces[0].String()
 	}
 	d.Want, d.Got = w.String(), g.String()
 	p.diff = d
 	return nil
-}
-
-func firstByte(a, b []byte) int {
-	for i := range max(len(a), len(b)) {
-		if i >= len(a) || i >= len(b) || a[i] != b[i] {
-			return i
-		}
-	}
-	return -1
-}
-
-func firstDelta(a, b []Delta) string {
-	place := func(off, pin uint64) string { return fmt.Sprintf("%#x of pin %d", off, pin) }
-	for i := range min(len(a), len(b)) {
-		x, y := &a[i], &b[i]
-		if x.Pin != y.Pin || x.Off != y.Off {
-			return place(min(x.Off, y.Off), min(x.Pin, y.Pin))
-		}
-		if k := firstByte(x.Data, y.Data); k >= 0 {
-			return place(x.Off+uint64(k), x.Pin)
-		}
-	}
-	d := slices.Concat(a[min(len(a), len(b)):], b[min(len(a), len(b)):])[0]
-	return place(d.Off, d.Pin)
 }
 
 func site() string {

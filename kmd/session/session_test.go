@@ -174,7 +174,7 @@ func TestDifferences(t *testing.T) {
 			e.In = append([]byte(nil), e.In...)
 			e.In[8] ^= 1
 			return true
-		}, "in byte 8 of its argument: recorded: file 0: ioctl CONFIGURE_TLB", true},
+		}, "in byte 8 of its argument (01, 00): recorded: file 0: ioctl CONFIGURE_TLB", true},
 		{"the size of what is pinned", func(e *session.Event) bool {
 			if e.Kind != session.KindIoctl || e.Request != 0xFA07 {
 				return false
@@ -182,7 +182,7 @@ func TestDifferences(t *testing.T) {
 			e.In = append([]byte(nil), e.In...)
 			e.In[17]++
 			return true
-		}, "in byte 17 of its argument: recorded: file 0: ioctl PIN_PAGES", false},
+		}, "in byte 17 of its argument (01, 00): recorded: file 0: ioctl PIN_PAGES", false},
 		{"a mapping's size", func(e *session.Event) bool { e.Size++; return e.Kind == session.KindMmap }, "mmap", true},
 		{"a load's place", func(e *session.Event) bool { e.Off += 4; return e.Kind == session.KindLoad }, "load 32 bits at", true},
 		{"a store's width", func(e *session.Event) bool { e.Size = 8; return e.Kind == session.KindStore }, "recorded: file 0: store 64 bits", false},
@@ -194,7 +194,7 @@ func TestDifferences(t *testing.T) {
 			e.Data = append([]byte(nil), e.Data...)
 			e.Data[len(e.Data)-1]++
 			return true
-		}, "of its data", false},
+		}, "of its data (c9, c8)", false},
 		{"a piece of memory that no pin has", func(e *session.Event) bool {
 			e.Device = []session.Delta{{Pin: 3, Data: []byte{1}}}
 			return e.Kind == session.KindStore

@@ -88,14 +88,8 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	if maxLevel < 1 {
 		return fmt.Errorf("graph: data flow up to level %d: levels count from 1", maxLevel)
 	}
-	calls := g.Calls()
-	operands := g.Operands(calls)
-	inside := make([]int, len(calls))
-	for _, c := range calls {
-		if c.Parent >= 0 && c.Depth < maxLevel {
-			inside[c.Parent]++
-		}
-	}
+	f := g.flow(maxLevel)
+	calls := f.calls
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph data_flow {\n  rankdir=TB;\n  node [shape=box, style=filled, fillcolor=\"#DCDCDC\"];")
 	var open []int
@@ -106,7 +100,7 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 		}
 		switch {
 		case c.Depth >= maxLevel:
-		case inside[i] > 0:
+		case f.inside[i] > 0:
 			fmt.Fprintf(b, "subgraph cluster_%d { label=%s; style=filled; fillcolor=%q;\n", i, quote(c.Name), clusterColor(c.Depth))
 			open = append(open, i)
 		default:
@@ -116,28 +110,67 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	for range open {
 		fmt.Fprintln(b, "}")
 	}
-	makers := map[tensorKey]string{} // functions, and the ellipses of tensors from outside
-	for i, c := range calls {
-		if c.Depth >= maxLevel || inside[i] > 0 {
-			continue
-		}
-		for _, t := range operands[i].In {
-			k, shape := g.tensorKey(t), g.Nodes[t].Params[ParamShape]
-			from, ok := makers[k]
-			if !ok {
+	drawn := map[tensorKey]string{} // ellipses of tensors from outside
+	for _, n := range f.functions {
+		for k, t := range f.operands[n.call].In {
+			key, shape := g.tensorKey(t), g.Nodes[t].Params[ParamShape]
+			from := drawn[key]
+			switch {
+			case n.from[k] >= 0:
+				from = fmt.Sprintf("v%d", f.functions[n.from[k]].call)
+			case from == "":
 				from = fmt.Sprintf("t%d", t)
-				if k.id != "" {
-					from = quote("tensor " + k.id)
+				if key.id != "" {
+					from = quote("tensor " + key.id)
 				}
-				makers[k] = from
-				fmt.Fprintf(b, "  %s [label=%s, shape=ellipse, fillcolor=white];\n", from, quote("tensor "+k.id, shape))
+				drawn[key] = from
+				fmt.Fprintf(b, "  %s [label=%s, shape=ellipse, fillcolor=white];\n", from, quote("tensor "+key.id, shape))
 			}
-			fmt.Fprintf(b, "  %s -> v%d [label=%s];\n", from, i, quote(joined(ParseShape(shape), "×")))
-		}
-		for _, t := range operands[i].Out {
-			makers[g.tensorKey(t)] = fmt.Sprintf("v%d", i)
+			fmt.Fprintf(b, "  %s -> v%d [label=%s];\n", from, n.call, quote(joined(ParseShape(shape), "×")))
 		}
 	}
 	fmt.Fprintln(b, "}")
 	return b.Flush()
+}
+
+// flow is the data flow between functions that have none inside, down to a level.
+type flow struct {
+	calls     []Call
+	operands  []Operands // by call
+	inside    []int      // functions down to the level in each call
+	functions []flowFunction
+}
+
+type flowFunction struct {
+	call int
+	from []int // by tensor that it takes: the function that made it, -1 for none
+}
+
+func (g *Graph) flow(maxLevel int) *flow {
+	f := &flow{calls: g.Calls()}
+	f.operands, f.inside = g.Operands(f.calls), make([]int, len(f.calls))
+	for _, c := range f.calls {
+		if c.Parent >= 0 && c.Depth < maxLevel {
+			f.inside[c.Parent]++
+		}
+	}
+	makers := map[tensorKey]int{}
+	for i, c := range f.calls {
+		if c.Depth >= maxLevel || f.inside[i] > 0 {
+			continue
+		}
+		n := flowFunction{call: i}
+		for _, t := range f.operands[i].In {
+			maker, ok := makers[g.tensorKey(t)]
+			if !ok {
+				maker = -1
+			}
+			n.from = append(n.from, maker)
+		}
+		for _, t := range f.operands[i].Out {
+			makers[g.tensorKey(t)] = len(f.functions)
+		}
+		f.functions = append(f.functions, n)
+	}
+	return f
 }

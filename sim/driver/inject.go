@@ -12,7 +12,7 @@ type Fault string
 
 // The faults. Some take a value: SlowReads + "=700ms".
 const (
-	AllOnes     Fault = "all-ones"     // loads return all ones and stores are lost, as on a card that fell off the bus
+	AllOnes     Fault = "all-ones"     // all loads return all ones and stores are lost: it fell off the bus
 	SlowReads   Fault = "slow-reads"   // =DURATION: every load takes this long, as on a NoC that hangs
 	SlowPins    Fault = "slow-pins"    // =DURATION: pinning takes this long
 	BusyWindows Fault = "busy-windows" // other processes hold every window, so ALLOCATE_TLB is ENOMEM
@@ -43,9 +43,9 @@ func (n *Node) Inject(f Fault) (end func(), err error) {
 	}
 	switch Fault(name) {
 	case AllOnes:
-		u.allOnes.Store(true)
-		u.refresh()
-		return func() { u.allOnes.Store(false); u.refresh() }, nil
+		off := func(v bool) { u.allOnes.Store(v); d.dma.offBus.Store(v); u.refresh() }
+		off(true)
+		return func() { off(false) }, nil
 	case StuckReset:
 		u.stuckReset.Store(true)
 		return func() { u.stuckReset.Store(false) }, nil

@@ -53,6 +53,13 @@ func (m *barMap) Store(off uint64, width int, v uint64) {
 	m.fn.BARStore(m.bar, m.base+off, width, v)
 }
 
+// fill is the answer of no card.
+func fill(p []byte) {
+	for i := range p {
+		p[i] = 0xFF
+	}
+}
+
 func (m *barMap) Read(off uint64, p []byte) {
 	if !m.has(off, uint64(len(p))) {
 		BusError()
@@ -61,9 +68,7 @@ func (m *barMap) Read(off uint64, p []byte) {
 		return
 	}
 	if m.file.dev.faults.any.Load() && m.file.dev.faults.load() {
-		for i := range p {
-			p[i] = 0xFF
-		}
+		fill(p)
 		return
 	}
 	m.fn.BARRead(m.bar, m.base+off, p)

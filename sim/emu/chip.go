@@ -96,6 +96,9 @@ type Config struct {
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 
+	// TrackDRAM notes which DRAM is used, for [Chip.TakeTrack]; Parallel does nothing then.
+	TrackDRAM bool
+
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.
 	Identity Identity
 
@@ -127,6 +130,7 @@ type Chip struct {
 	tlb     []uint32
 	half    []uint8     // by window: configuration words stored since its last use
 	check   *check.Chip // with RefuseRaces
+	track   *Track      // with TrackDRAM
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie

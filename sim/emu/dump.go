@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
@@ -283,4 +284,13 @@ func (c *Chip) Load() (l Load) {
 		}
 	}
 	return l
+}
+
+// TakeTrack returns what was used since the last call. The chip needs Config.TrackDRAM.
+func (c *Chip) TakeTrack() Track {
+	c.acquire()
+	defer c.release()
+	out := *c.track
+	*c.track = Track{sparse.Memory{}, sparse.Memory{}}
+	return out
 }

@@ -290,6 +290,9 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 			return false
 		}
 		d.read(addr, n, buf)
+		if c.track != nil && !o.isHostLoad() {
+			c.track.use(ep.bank, addr, n, buf, false)
+		}
 		return true
 	case chip.PCIe:
 		return c.readPCIe(o, where, ep, noc, addr, n, buf)
@@ -331,6 +334,11 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 			return false
 		}
 		d.write(addr, n, buf)
+		if c.track != nil {
+			now := make([]uint32, word.Span(addr, n))
+			d.read(addr, n, now)
+			c.track.use(ep.bank, addr, n, now, true)
+		}
 		return true
 	case chip.PCIe:
 		return c.writePCIe(o, where, ep, addr, n, buf)

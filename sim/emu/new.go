@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
@@ -72,7 +73,10 @@ func newChip(cfg Config) (*Chip, error) {
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
 	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
-	c.inPlace = c.bare && cfg.Delay == 0
+	c.inPlace = c.bare && cfg.Delay == 0 && !cfg.TrackDRAM
+	if cfg.TrackDRAM {
+		c.track = &Track{sparse.Memory{}, sparse.Memory{}}
+	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // maxTurns is after how many slices engines run in the middle of a round: cores that wake each
@@ -343,13 +345,23 @@ func (c *Chip) Close() error {
 	return nil
 }
 
+// maxBeside is how many slices a chip with TrackDRAM executes while only Ethernet tiles run, whose
+// firmware of tt-metal counts in L1 and never waits.
+const maxBeside = 256
+
+func (s *sched) onlyEthernet() bool {
+	return len(s.events) == 0 && len(s.waitingEngines) == 0 &&
+		!slices.ContainsFunc(s.queue, func(k *core) bool { return k.tile.kind != chip.Ethernet })
+}
+
 // settle runs the chips until all wait, false if the limit came first.
 func (g *group) settle() bool {
 	limit := g.limit
 	if limit == 0 {
 		limit = 1 << 24
 	}
-	for left := limit; left > 0; {
+	beside := 0
+	for left := limit; left > 0 && beside < maxBeside; {
 		g.ready = g.ready[:0]
 		for _, c := range g.chips {
 			if c.busy() {
@@ -358,6 +370,9 @@ func (g *group) settle() bool {
 		}
 		if len(g.ready) == 0 {
 			return true
+		}
+		if beside++; g.ready[0].track == nil || !g.ready[0].onlyEthernet() {
+			beside = 0
 		}
 		g.rng = g.rng*6364136223846793005 + 1442695040888963407
 		left -= g.ready[int(g.rng>>33)%len(g.ready)].step()

@@ -38,6 +38,8 @@ type Machine struct {
 	bars      [3]barRange // of device 0
 	last      [2]atomic.Uint64
 
+	record *recorder // or nil
+
 	logs     []*usage.Log
 	samplers []*usage.Sampler
 
@@ -65,6 +67,12 @@ func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error)
 	}
 	opts = append(opts, sim.Waive(w...))
 	m := &Machine{settings: s, waivers: len(w), closed: make(chan struct{})}
+	if s.Record != "" {
+		if m.record, err = newRecorder(s.Record, s.Machine, memory); err != nil {
+			return nil, err
+		}
+		memory = m.record
+	}
 	m.emulated = sim.NewMachine(spec, append(opts, sim.UsedBy(func(int) driver.DMA { return memory }))...)
 	if err := m.emulated.Err(); err != nil {
 		return nil, fmt.Errorf("libttsim: start: %w", err)
@@ -214,6 +222,7 @@ func (m *Machine) Write(address uint64, p []byte) error {
 	} else {
 		c.BARWrite(bar, off, p)
 	}
+	m.record.step(c)
 	return m.fault()
 }
 
@@ -303,5 +312,5 @@ func (m *Machine) Close() error {
 	}
 	m.stop()
 	m.running.Wait()
-	return m.emulated.Close()
+	return errors.Join(m.emulated.Close(), m.record.close())
 }

@@ -36,6 +36,8 @@ type Settings struct {
 	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
 	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
+	// Record is the path of a file for [Steps]. The chip then runs inside the host's accesses.
+	Record string `json:"record,omitempty"`
 }
 
 var checks = map[string]sim.Option{
@@ -85,6 +87,12 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 			return spec, nil, fmt.Errorf("libttsim: check %q: %w: use some of %s", name, ErrSettings, strings.Join(Checks(), ", "))
 		}
 		opts = append(opts, o)
+	}
+	if s.Record != "" {
+		if len(spec.Chips) > 1 {
+			return spec, nil, fmt.Errorf("libttsim: record on machine %q of %d chips: %w: use one with one chip", s.Machine, len(spec.Chips), ErrSettings)
+		}
+		opts = append(opts, sim.TrackDRAM())
 	}
 	spec.Chips = slices.Clone(spec.Chips)
 	for i := range spec.Chips {

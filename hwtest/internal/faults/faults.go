@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -318,6 +319,7 @@ func foreignThings(t *rig.T) {
 func lostCases() rig.Table {
 	var cs rig.Table
 	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so", stoppedDispatcher)
+	cs.Add("card off the bus", "a card that answers all ones is a *LostError, which later calls return too", offTheBus).Needs = rig.NeedEmulator
 	cs.Add("double release", "a second release is ErrReleased and takes no memory from its new owner", doubleRelease)
 	return cs
 }
@@ -336,6 +338,35 @@ func stoppedDispatcher(t *rig.T) {
 	}
 	_ = u.Dispatch.Close(t.Context())
 	_ = u.KMD.Close()
+	t.WorksAgain()
+}
+
+func offTheBus(t *rig.T) {
+	card, ok := t.Device.Open().(*sim.Card)
+	if !ok {
+		t.Skip("it isn't one card")
+	}
+	drv, err := card.Driver()
+	t.OK(err)
+	u := t.Unclosed(card, reprise.WithHangTimeout(time.Minute))
+	x := started(u, u.Spin(u.PerWorker(16), chip.BRISC, u.Grid().Start))
+	end, err := drv.Node(0).Inject("all-ones")
+	t.OK(err)
+	begun := time.Now()
+	err = u.Queue.Wait(u.Ctx)
+	_ = rig.As[*dispatch.LostError](t, err)
+	first := rig.As[*kmd.LostError](t, err)
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("it was found after %v", took)
+	}
+	t.Fails("run", u.Queue.Run(u.Ctx, x), first)
+	t.Fails("wait", u.Queue.Wait(u.Ctx), first)
+	end()
+	t.OK(u.Dev.Recover(u.Ctx))
+	f := u.Follow()
+	f.Start(f.Load("recovered", 4))
+	f.Check("after the card came back")
+	t.OK(u.Dev.Close(t.Context()))
 	t.WorksAgain()
 }
 

@@ -193,7 +193,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	}
 	f.Bytes, f.Commands = known(j.Bytes), known(j.Commands)
 	if j.Allocs {
-		n, err := allocations(32, j.settle, func() error { return j.Do(1) })
+		n, err := Allocations(32, j.settle, func() error { return j.Do(1) })
 		if err := errors.Join(err, j.settle()); err != nil {
 			return nil, err
 		}
@@ -244,9 +244,9 @@ func (r *Runner) round(j *Job, s *Series) error {
 	return j.settle()
 }
 
-// allocations returns the heap allocations of op. The counter is the process's, and an emulated
+// Allocations returns the heap allocations of op. The counter is the process's, and an emulated
 // device may allocate too: the least of several rounds after settle, on one processor, counts.
-func allocations(rounds int, settle, op func() error) (uint64, error) {
+func Allocations(rounds int, settle, op func() error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
 	for i := 0; i < rounds && fewest > 0; i++ {
@@ -314,7 +314,10 @@ func (s *Series) Fill(f *report.Figure) {
 	// The histogram rounds: a bucket's end may exceed the largest sample, or fall below the
 	// smallest.
 	within := func(p float64) float64 { return max(s.min, min(q(p), s.max)) }
-	f.P50, f.P90, f.P99, f.P999 = within(50), within(90), within(99), within(99.9)
+	f.P50, f.P90, f.P99 = within(50), within(90), within(99)
+	if f.Samples >= report.EnoughForP999 {
+		f.P999 = new(within(99.9))
+	}
 	f.Rounds = s.Rounds
 	if b, err := s.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
 		f.Histogram = string(b)

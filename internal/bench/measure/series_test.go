@@ -22,8 +22,8 @@ func TestSeries(t *testing.T) {
 		t.Errorf("with an outlier: %d samples, median %v, largest %v, mean %v", f.Samples, f.P50, f.Max, f.Mean)
 	}
 	for _, ns := range []float64{10.004, 0.001, 333.3333, 12345.678} { // which the histogram rounds
-		if f := fill(ns, 0); f.Min != ns || f.P50 != ns || f.P999 != ns || f.Max != ns {
-			t.Errorf("one sample of %v ns: %v, %v, %v, %v", ns, f.Min, f.P50, f.P999, f.Max)
+		if f := fill(ns, 0); f.Min != ns || f.P50 != ns || f.P99 != ns || f.P999 != nil || f.Max != ns {
+			t.Errorf("one sample of %v ns: %+v", ns, f)
 		}
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/reprise-tt/reprise/internal/tables"
 )
 
 // The programs are C in bpf/. Their compiled form is committed, so that building needs no clang.
@@ -410,23 +409,6 @@ func sortCalls(c []Call) {
 	})
 }
 
-// magic is TENSTORRENT_IOCTL_MAGIC of tt-kmd's ioctl.h.
-const magic = 0xFA
-
-// commands are ioctls by number (tt-kmd's ioctl.h).
-var commands = [...]string{
-	"GET_DEVICE_INFO", "GET_HARVESTING", "QUERY_MAPPINGS", "ALLOCATE_DMA_BUF", "FREE_DMA_BUF", "GET_DRIVER_INFO", "RESET_DEVICE",
-	"PIN_PAGES", "LOCK_CTL", "MAP_PEER_BAR", "UNPIN_PAGES", "ALLOCATE_TLB", "FREE_TLB", "CONFIGURE_TLB", "SET_NOC_CLEANUP",
-	"SET_POWER_STATE", "EXPORT_TLB_DMABUF",
-}
-
-func command(cmd uint32) string {
-	if n := cmd & 0xFF; cmd>>8 == magic && int(n) < len(commands) {
-		return commands[n]
-	}
-	return fmt.Sprintf("%#x", cmd)
-}
-
 // driverFunctions may wait (tt-kmd's chardev.c and memory.c).
 var driverFunctions = map[string]bool{
 	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,
@@ -466,38 +448,40 @@ const (
 // WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
 	var b bytes.Buffer
+	duration := tables.Duration[time.Duration]
 	until := ""
 	if s.Ended {
 		until = ", until it ended"
 	}
-	fmt.Fprintf(&b, "process %d for %v%s: %v on processors, %v waiting for one, %d page faults (%d major)\n",
-		s.PID, s.Elapsed.Round(time.Millisecond), until, s.Proc.On, s.Proc.Ready, s.Proc.Minor+s.Proc.Major, s.Proc.Major)
+	fmt.Fprintf(&b, "process %d for %s%s: %s on processors, %s waiting for one, %d page faults (%d major)\n",
+		s.PID, duration(s.Elapsed), until, duration(s.Proc.On), duration(s.Proc.Ready), s.Proc.Minor+s.Proc.Major, s.Proc.Major)
+	t := tables.New(&b, tables.Width(w))
 	if calls := s.Calls(); len(calls) > 0 {
-		t := newTable(&b, table.Row{"system call", "of", "times", "failed", "together", "median below", "longest", "off processor"})
+		t.Head("system call", "of", "times", "failed", "together", "median below", "longest", "off processor")
 		for _, c := range calls {
-			t.AppendRow(table.Row{c.Name, c.Command + " " + c.Device, c.Count, c.Errors, c.Total, c.Quantile(0.5), c.Max, c.Off})
+			t.Row(c.Name, c.Command+" "+c.Device, c.Count, c.Errors, duration(c.Total), duration(c.Quantile(0.5)), duration(c.Max),
+				duration(c.Off))
 		}
-		t.Render()
+		t.Flush()
 	}
 	if len(s.Threads) > 0 {
-		t := newTable(&b, table.Row{"thread", "name", "calls", "switches", "preempted", "off processor", "of that ready", "longest",
-			"page faults"})
+		t.Head("thread", "name", "calls", "switches", "preempted", "off processor", "of that ready", "longest", "page faults")
 		for _, th := range s.Threads {
-			t.AppendRow(table.Row{th.TID, th.Name, th.Syscalls(), th.Voluntary + th.Preempted, th.Preempted, th.Off.Total, th.Ready.Total,
-				th.Off.Max, th.Faults.Count})
+			t.Row(th.TID, th.Name, th.Syscalls(), th.Voluntary+th.Preempted, th.Preempted, duration(th.Off.Total),
+				duration(th.Ready.Total), duration(th.Off.Max), th.Faults.Count)
 		}
-		t.Render()
+		t.Flush()
 	}
 	if len(s.Functions) > 0 {
-		t := newTable(&b, table.Row{"function of the kernel", "times", "together", "longest"})
+		t.Head("function of the kernel", "times", "together", "longest")
 		for _, f := range s.Functions {
-			t.AppendRow(table.Row{f.Name, f.Count, f.Total, f.Max})
+			t.Row(f.Name, f.Count, duration(f.Total), duration(f.Max))
 		}
-		t.Render()
+		t.Flush()
 	}
 	if m := s.Markers; m != nil {
-		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %v, longest %v\n", m.Submitted, m.Completed.Count,
-			m.Completed.Quantile(0.5), m.Completed.Max)
+		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %s, longest %s\n", m.Submitted, m.Completed.Count,
+			duration(m.Completed.Quantile(0.5)), duration(m.Completed.Max))
 	}
 	for _, l := range s.LeftOut {
 		fmt.Fprintf(&b, "left out: %s: %s\n", l.Probe, l.Why)
@@ -508,16 +492,6 @@ func (s *Snapshot) WriteTable(w io.Writer) error {
 	fmt.Fprintln(&b)
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-func newTable(w io.Writer, head table.Row) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Options.DrawBorder = false
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(head)
-	return t
 }
 
 // goFunction finds a function's offset by the runtime's table, which stripped programs have too.

@@ -21,6 +21,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
 // Probe watches a process until it is closed. Its methods but Close may be called concurrently.
@@ -474,7 +476,7 @@ func (p *Probe) readThreads(s *Snapshot) error {
 			Durations: durations(c.Count, c.TotalNs, c.MaxNs, c.Slots),
 		}
 		if ck.Nr == unix.SYS_IOCTL {
-			call.Device, call.Command = p.file(ck.Fd), command(ck.Cmd)
+			call.Device, call.Command = p.file(ck.Fd), kabi.RequestName(ck.Cmd)
 		}
 		t := thread(ck.Tid, ck.Stage)
 		t.Calls = append(t.Calls, call)

@@ -72,14 +72,6 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestCommand(t *testing.T) {
-	for cmd, want := range map[uint32]string{0xFA00: "GET_DEVICE_INFO", 0xFA10: "EXPORT_TLB_DMABUF", 0xFA11: "0xfa11", 0x5413: "0x5413"} {
-		if got := command(cmd); got != want {
-			t.Errorf("%#x is %q, want %q", cmd, got, want)
-		}
-	}
-}
-
 func TestQuantile(t *testing.T) {
 	d := Durations{Count: 100, Max: 5000}
 	d.Slots[6], d.Slots[12] = 99, 1

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"golang.org/x/perf/benchmath"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -122,7 +120,7 @@ func (f *Figure) plot() (*plot.Plot, error) {
 	}
 	p := plot.New()
 	p.X.Label.Text, p.Y.Label.Text = "time", "% of samples"
-	p.Y.Min, p.Y.Max = 0, 100
+	p.Y.Min, p.Y.Max = 0, 102 // so that the line at 100 has its whole width
 	line, err := plotter.NewLine(points)
 	if err != nil {
 		return nil, err
@@ -140,6 +138,7 @@ func logTime(a *plot.Axis, low, high float64) {
 	a.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
 		var out []plot.Tick
 		few := high/low < 1000
+		inner := high * math.Pow(low/high, 0.06) // a label beyond would be cut off by the picture's edge
 		for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
 			for k := 1.0; k < 10; k++ {
 				v := decade * k
@@ -147,7 +146,7 @@ func logTime(a *plot.Axis, low, high float64) {
 					continue
 				}
 				t := plot.Tick{Value: v}
-				if k == 1 || few && (k == 2 || k == 5) {
+				if v <= inner && (k == 1 || few && (k == 2 || k == 5)) {
 					t.Label = duration(v)
 				}
 				out = append(out, t)
@@ -256,16 +255,19 @@ const (
 
 // Change compares one figure of two reports.
 type Change struct {
-	ID       string  `json:"id"`
-	Old      float64 `json:"old_ns_p50"`
-	New      float64 `json:"new_ns_p50"`
-	Relative float64 `json:"relative"` // New/Old, by the medians of the rounds; corrected for the machine if Scaled
-	// Scaled means different machines: Relative compares ratios to the figure's baseline.
-	Scaled  bool    `json:"scaled"`
-	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
-	Verdict Verdict `json:"verdict"`
-	Allocs  float64 `json:"allocs_change"`
-	Bytes   float64 `json:"bytes_change"`
+	ID  string  `json:"id"`
+	Old float64 `json:"old_ns_p50"`
+	New float64 `json:"new_ns_p50"`
+	// Relative is New/Old by the medians of the rounds: of times on one machine, otherwise of times
+	// in units of the baseline, whose name is Basis.
+	Relative float64 `json:"relative"`
+	Basis    string  `json:"basis"`
+	Scaled   bool    `json:"scaled"` // Basis is a baseline
+	P        float64 `json:"p"`      // of the two-sided Mann-Whitney U test of the rounds' medians
+	Verdict  Verdict `json:"verdict"`
+	Alike    bool    `json:"baseline_alike,omitempty"` // the baseline has changed as well
+	Allocs   float64 `json:"allocs_change"`
+	Bytes    float64 `json:"bytes_change"`
 }
 
 // Thresholds of a significant difference.
@@ -279,22 +281,24 @@ const (
 //
 // A figure is faster or slower if a test of its rounds gives p below 1 %, the medians differ by at
 // least 3 %, and the middle halves of old and new rounds don't overlap, since load varies more
-// between runs than within one. On one machine this must hold for times and for ratios to a
-// baseline: the figure's own, or else [MemcpyHot], which follows the processor's clock; between
-// machines for ratios to the figure's baseline.
+// between runs than within one.
+//
+// On one machine, times are compared; one that changed like its baseline is the same. Between
+// machines, times relative to a baseline are compared. The baseline is the figure's own, or else
+// [MemcpyHot], which follows the processor's clock.
 func Compare(old, cur *Report) []Change {
-	sameMachine := old.Host.sameMachine(cur.Host)
-	processor := 1.0
+	here := old.Host.sameMachine(cur.Host)
+	hot := Ratio{To: basisTime, Value: 1}
 	if o, ok := old.Baseline(MemcpyHot); ok && o.P50 > 0 {
 		if n, ok := cur.Baseline(MemcpyHot); ok && n.P50 > 0 {
-			processor = n.P50 / o.P50
+			hot = Ratio{To: MemcpyHot, Value: n.P50 / o.P50}
 		}
 	}
 	var out []Change
 	for _, f := range cur.Figures {
 		c := Change{ID: f.ID(), New: f.P50, Verdict: New}
 		if o, ok := old.Figure(c.ID); ok {
-			c.against(o, f, sameMachine, processor)
+			c.against(o, f, here, hot)
 		}
 		out = append(out, c)
 	}
@@ -306,28 +310,27 @@ func Compare(old, cur *Report) []Change {
 	return out
 }
 
+const basisTime = "time"
+
 func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }
 
-// against gets the slow-down of the processor.
-func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
-	c.Old = old.P50
-	base, has := baseChange(old, cur)
-	machine := 1.0
-	if c.Scaled = has && !sameMachine; c.Scaled {
-		machine = base
+func (c *Change) against(old, cur *Figure, here bool, base Ratio) {
+	c.Old, c.New = Median(slices.Clone(old.Rounds)), Median(slices.Clone(cur.Rounds))
+	if own, ok := baseChange(old, cur); ok {
+		base = own
 	}
-	c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, machine)
-	if !has {
-		base = processor
-	}
-	if sameMachine {
-		_, p, v := weigh(old.Rounds, cur.Rounds, base)
-		if c.P = max(c.P, p); v != c.Verdict {
+	c.Basis = base.To
+	c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, base.Value)
+	if v := c.Verdict; here {
+		c.Basis = basisTime
+		c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, 1)
+		if c.Alike = c.Verdict != Same && v != c.Verdict; c.Alike {
 			c.Verdict = Same
 		}
 	}
+	c.Scaled = c.Basis != basisTime
 	if !EnoughRounds(len(old.Rounds), len(cur.Rounds)) {
 		c.Verdict = TooFew
 	}
@@ -389,15 +392,15 @@ func difference(old, cur *float64) float64 {
 }
 
 // baseChange returns the relative change of the first baseline that both figures have.
-func baseChange(old, cur *Figure) (float64, bool) {
+func baseChange(old, cur *Figure) (Ratio, bool) {
 	for _, r := range cur.Ratios {
 		for _, o := range old.Ratios {
 			if o.To == r.To && o.Ns > 0 && r.Ns > 0 {
-				return r.Ns / o.Ns, true
+				return Ratio{To: r.To, Value: r.Ns / o.Ns}, true
 			}
 		}
 	}
-	return 1, false
+	return Ratio{}, false
 }
 
 func chance(a, b []float64) float64 {
@@ -407,32 +410,56 @@ func chance(a, b []float64) float64 {
 	return benchmath.AssumeNothing.Compare(test(a), test(b)).P
 }
 
-// WriteComparison writes changes as a table.
+// WriteComparison writes changes as a table below a verdict.
 func WriteComparison(w io.Writer, changes []Change) error {
-	var rows []table.Row
-	for _, c := range changes {
-		row, verdict := table.Row{c.ID, "-", "-", "-", "-"}, string(c.Verdict)
-		if c.Verdict != New {
-			row[1] = duration(c.Old)
-		}
-		if c.Verdict != Gone {
-			row[2] = duration(c.New)
-		}
-		if c.Verdict != New && c.Verdict != Gone {
-			row[3], row[4] = fmt.Sprintf("%+.1f %%", (c.Relative-1)*100), fmt.Sprintf("%.2g", c.P)
-			if c.Scaled {
-				verdict += ", against the baseline"
-			}
-			if c.Allocs != 0 {
-				verdict += fmt.Sprintf(", %+g allocations", c.Allocs)
-			}
-			if c.Bytes != 0 {
-				verdict += fmt.Sprintf(", %+g B", c.Bytes)
+	return writeTo(w, func(b *page) {
+		n := map[Verdict]int{}
+		var all []float64
+		for _, c := range changes {
+			if n[c.Verdict]++; c.Relative > 0 {
+				all = append(all, c.Relative)
 			}
 		}
-		rows = append(rows, append(row, verdict))
-	}
-	return writeTo(w, func(b *bytes.Buffer) {
-		grid(b, 2, 5, table.Row{"figure", "old", "new", "change", "p", "verdict"}, rows)
+		if len(all) > 0 {
+			verdict := Same
+			for _, v := range []Verdict{Faster, Slower, TooFew} {
+				if n[v] > 0 {
+					verdict = v
+				}
+			}
+			basis := "times, on one machine"
+			if slices.ContainsFunc(changes, func(c Change) bool { return c.Scaled }) {
+				basis = "times relative to baselines, on two machines"
+			}
+			fmt.Fprintf(b, "verdict: %s: %d of %d figures slower, %d faster; geometric mean %+.1f %%; basis: %s\n\n", verdict, n[Slower],
+				len(changes), n[Faster], (geometricMean(all)-1)*100, basis)
+		}
+		t := b.table("figure", "old", "new", "change", "p", "verdict")
+		for _, c := range changes {
+			row, verdict := []any{c.ID, "-", "-", "-", "-"}, string(c.Verdict)
+			if c.Verdict != New {
+				row[1] = duration(c.Old)
+			}
+			if c.Verdict != Gone {
+				row[2] = duration(c.New)
+			}
+			if c.Verdict != New && c.Verdict != Gone {
+				row[3], row[4] = fmt.Sprintf("%+.1f %%", (c.Relative-1)*100), fmt.Sprintf("%.2g", c.P)
+				if c.Scaled {
+					verdict += ", by " + c.Basis
+				}
+				if c.Alike {
+					verdict += ", like the baseline"
+				}
+				if c.Allocs != 0 {
+					verdict += fmt.Sprintf(", %+g allocations", c.Allocs)
+				}
+				if c.Bytes != 0 {
+					verdict += fmt.Sprintf(", %+g B", c.Bytes)
+				}
+			}
+			t.Row(append(row, verdict)...)
+		}
+		t.Flush()
 	})
 }

@@ -156,13 +156,14 @@ type Figure struct {
 	Samples   int64 `json:"samples"`
 	PerSample int   `json:"operations_per_sample"`
 
-	Min  float64 `json:"ns_min"`
-	P50  float64 `json:"ns_p50"`
-	P90  float64 `json:"ns_p90"`
-	P99  float64 `json:"ns_p99"`
-	P999 float64 `json:"ns_p99_9"`
-	Max  float64 `json:"ns_max"`
-	Mean float64 `json:"ns_mean"`
+	Min float64 `json:"ns_min"`
+	P50 float64 `json:"ns_p50"`
+	P90 float64 `json:"ns_p90"`
+	P99 float64 `json:"ns_p99"`
+	// P999 is null below [EnoughForP999] samples.
+	P999 *float64 `json:"ns_p99_9"`
+	Max  float64  `json:"ns_max"`
+	Mean float64  `json:"ns_mean"`
 	// Rounds are the medians of the rounds; their spread is the noise.
 	Rounds []float64 `json:"ns_round_medians"`
 	// Histogram has all samples, in 1/100 ns: HdrHistogram's V2 form, compressed, as base64.
@@ -216,6 +217,10 @@ func ID(family, name string, params ...Param) string {
 	}
 	return id
 }
+
+// EnoughForP999 is the least number of samples for a percentile of 99.9: ten lie beyond it. With
+// fewer, one outlier moves the percentile, and below 1000 samples it is the maximum.
+const EnoughForP999 = 10_000
 
 // UnitsPerNs is the resolution of histograms.
 const UnitsPerNs = 100
@@ -384,7 +389,7 @@ type SummaryRow struct {
 	Now     *Quantity  `json:"now"`
 	Missing string     `json:"missing,omitempty"`
 	More    []Quantity `json:"more,omitempty"`  // details of Now, such as percentiles and parts
-	Ratio   *Ratio     `json:"ratio,omitempty"` // to the figure's baseline, or else to [MemcpyHot]; nil for counts
+	Ratio   *Ratio     `json:"ratio,omitempty"` // to the figure's own baseline; nil without one
 	// Others and Goals compare with the quantity of their name among More, or else with Now.
 	Others []Other    `json:"others,omitempty"`
 	Goals  []Quantity `json:"goals,omitempty"`
@@ -398,10 +403,11 @@ type Quantity struct {
 	Unit  string  `json:"unit"`
 }
 
-// Other is a peer's cost, measured in the same run or quoted.
+// Other is a peer's cost, measured in the same run or quoted, or a limit.
 type Other struct {
 	Quantity
 	Source *Source `json:"source,omitempty"`
+	Limit  bool    `json:"limit,omitempty"`
 }
 
 // Source is the origin of a quotation.

@@ -136,15 +136,6 @@ func TestCompareNeedsRounds(t *testing.T) {
 	}
 }
 
-func TestDuration(t *testing.T) {
-	for ns, want := range map[float64]string{0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1 µs", 1870: "1.87 µs",
-		15.2e6: "15.2 ms", 2e9: "2 s"} {
-		if got := duration(ns); got != want {
-			t.Errorf("%v ns is %q, want %q", ns, got, want)
-		}
-	}
-}
-
 func TestTextThatCannotBeWritten(t *testing.T) {
 	r := &Report{}
 	for _, write := range []func(io.Writer) error{

@@ -5,42 +5,42 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/reprise-tt/reprise/internal/bench/probe"
+	"github.com/reprise-tt/reprise/internal/tables"
 )
 
-// grid writes a table. The columns from first to last are aligned to the right.
-func grid(b *bytes.Buffer, first, last int, head table.Row, rows []table.Row) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options.DrawBorder = false
-	t.Style().Options.SeparateColumns = false
-	t.Style().Format.Header = text.FormatDefault
-	var c []table.ColumnConfig
-	for n := first; n <= last; n++ {
-		c = append(c, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(c)
-	t.AppendHeader(head)
-	t.AppendRows(rows)
-	fmt.Fprintln(b, t.Render())
+var (
+	duration = tables.Duration[float64]
+	count    = tables.Count
+)
+
+// page is a report for people. Its tables fit the terminal.
+type page struct {
+	bytes.Buffer
+	width int
 }
 
-func writeTo(w io.Writer, print func(b *bytes.Buffer)) error {
-	var b bytes.Buffer
+func (b *page) table(head ...any) *tables.Table {
+	t := tables.New(b, b.width)
+	t.Head(head...)
+	return t
+}
+
+func writeTo(w io.Writer, print func(b *page)) error {
+	b := page{width: tables.Width(w)}
 	print(&b)
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
+func writeProbes(b *page, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
 	fmt.Fprintln(b)
 	for _, c := range costs {
 		fmt.Fprintf(b, "probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event)
@@ -56,26 +56,23 @@ func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost
 // WriteTable writes the breakdown for people.
 func (d *Breakdown) WriteTable(w io.Writer) error { return writeTo(w, d.print) }
 
-func (d *Breakdown) print(b *bytes.Buffer) {
+func (d *Breakdown) print(b *page) {
 	fmt.Fprintf(b, "\nwhat the kernel saw of %d replays of the smallest trace, for each of them\n", d.Replays)
 	measured := func(v *float64) string { return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) }) }
-	var rows []table.Row
+	t := b.table("stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor", "of that ready")
 	for _, s := range d.Stages {
-		rows = append(rows, table.Row{
-			s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
-			measured(s.Faults), known(s.OffNs, duration), known(s.ReadyNs, duration),
-		})
+		t.Row(s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
+			measured(s.Faults), known(s.OffNs, duration), known(s.ReadyNs, duration))
 	}
-	grid(b, 2, 9, table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor",
-		"of that ready"}, rows)
+	t.Flush()
 	fmt.Fprintln(b, "\"wait\" is of all threads of the process, those of an emulated device too")
 	if len(d.Jitter) > 0 {
-		rows = nil
-		for _, j := range d.Jitter {
-			rows = append(rows, table.Row{j.Name, j.Count, duration(j.Ns), duration(j.MaxNs)})
-		}
 		fmt.Fprintln(b)
-		grid(b, 2, 4, table.Row{"jitter while submitting", "times", "together", "longest"}, rows)
+		t := b.table("jitter while submitting", "times", "together", "longest")
+		for _, j := range d.Jitter {
+			t.Row(j.Name, j.Count, duration(j.Ns), duration(j.MaxNs))
+		}
+		t.Flush()
 	}
 	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
 }
@@ -83,25 +80,25 @@ func (d *Breakdown) print(b *bytes.Buffer) {
 // WriteTable writes the markers for people.
 func (m *Markers) WriteTable(w io.Writer) error { return writeTo(w, m.print) }
 
-func (m *Markers) print(b *bytes.Buffer) {
+func (m *Markers) print(b *page) {
 	if len(m.Operations) == 0 {
 		fmt.Fprintln(b, "\nmarkers: no family was measured that waits for what it submits")
 		return
 	}
 	fmt.Fprintln(b, "\nfrom marker to marker, by uprobes, measured separately")
-	var rows []table.Row
+	t := b.table("operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max")
 	for _, o := range m.Operations {
-		row := table.Row{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
+		row := []any{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
 		if len(m.LeftOut) == 0 {
 			row = append(row[:2], o.Submitted, o.Completed, duration(o.MeanNs), duration(o.P50Ns), duration(o.P99Ns), duration(o.MaxNs))
 		}
-		rows = append(rows, row)
+		t.Row(row...)
 	}
-	grid(b, 2, 8, table.Row{"operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max"}, rows)
+	t.Flush()
 	writeProbes(b, m.Costs, m.LeftOut, m.Lost)
 }
 
-func (r *Report) writeSummary(b *bytes.Buffer) {
+func (r *Report) writeSummary(b *page) {
 	var notes []string
 	note := func(text string) string {
 		i := slices.Index(notes, text)
@@ -115,17 +112,92 @@ func (r *Report) writeSummary(b *bytes.Buffer) {
 	if slices.ContainsFunc(r.Summary, func(row *SummaryRow) bool { return len(row.Goals) > 0 }) {
 		columns++
 	}
-	var rows []table.Row
+	b.verdict(r.Summary)
+	t := b.table([]any{"what", "now", "peer or limit", "goal"}[:columns]...)
 	for _, row := range r.Summary {
-		rows = append(rows, row.cells(note)[:columns])
+		t.Row(row.cells(note)[:columns]...)
 	}
-	grid(b, 1, 0, table.Row{"what", "now", "peer or limit", "goal"}[:columns], rows)
+	t.Flush()
 	for i, n := range notes {
 		fmt.Fprintf(b, "[%d] %s\n", i+1, n)
 	}
 	for i := range r.Refused {
 		fmt.Fprintln(b, &r.Refused[i])
 	}
+}
+
+// verdict says how the costs compare with those of peers, by their geometric mean: times and counts
+// apart, measured and quoted ones apart.
+func (b *page) verdict(rows []*SummaryRow) {
+	type basis struct{ words, what, theirs string }
+	var order []basis
+	peers, ratios := map[basis][]string{}, map[basis][]float64{}
+	met, goals := 0, 0
+	for _, row := range rows {
+		for _, o := range row.Others {
+			part := slices.ContainsFunc(row.More, func(q Quantity) bool { return q.Name == o.Name })
+			if o.Limit || part || row.Now == nil || o.Unit != row.Now.Unit || o.Unit == unitTimes || min(o.Value, row.Now.Value) <= 0 {
+				continue
+			}
+			k := basis{"faster slower", "time", "measured in this run"}
+			if o.Unit != unitNs {
+				k.words, k.what = "fewer more", "count"
+			}
+			if o.Source != nil {
+				k.theirs = "quoted"
+			}
+			if len(ratios[k]) == 0 {
+				order = append(order, k)
+			}
+			if ratios[k] = append(ratios[k], o.Value/row.Now.Value); !slices.Contains(peers[k], o.Name) {
+				peers[k] = append(peers[k], o.Name)
+			}
+		}
+		for _, q := range row.Goals {
+			if now := row.like(q); now > 0 {
+				goals++
+				if now == q.Value || now < q.Value != (q.Unit == unitTimes) {
+					met++
+				}
+			}
+		}
+	}
+	var lines []string
+	for _, k := range order {
+		mean := geometricMean(ratios[k])
+		better, worse, _ := strings.Cut(k.words, " ")
+		word, by := better+" than", mean
+		switch {
+		case math.Abs(mean-1) < smallest:
+			word = "the same as"
+		case mean < 1:
+			word, by = worse+" than", 1/mean
+		}
+		what := "one " + k.what
+		if n := len(ratios[k]); n > 1 {
+			what = fmt.Sprintf("geometric mean of %d %ss, from %s × to %s ×", n, k.what, count(slices.Min(ratios[k])),
+				count(slices.Max(ratios[k])))
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s × (%s; theirs %s)", word, strings.Join(peers[k], ", "), count(by), what, k.theirs))
+	}
+	if goals > 0 {
+		lines = append(lines, fmt.Sprintf("%d of %d goals met", met, goals))
+	}
+	t, head := tables.New(b, b.width), "verdict:"
+	for _, line := range lines {
+		t.Row(head, line)
+		head = ""
+	}
+	t.Row()
+	t.Flush()
+}
+
+func geometricMean(values []float64) float64 {
+	logs := 0.0
+	for _, v := range values {
+		logs += math.Log(v)
+	}
+	return math.Exp(logs / float64(len(values)))
 }
 
 // like returns the row's value that compares with q, 0 for none.
@@ -142,7 +214,7 @@ func (row *SummaryRow) like(q Quantity) float64 {
 }
 
 // cells gets marks of notes below from note.
-func (row *SummaryRow) cells(note func(string) string) table.Row {
+func (row *SummaryRow) cells(note func(string) string) []any {
 	var now, others, goals []string
 	if row.Now == nil {
 		now = append(now, "- "+note("not measured: "+row.Missing))
@@ -176,13 +248,13 @@ func (row *SummaryRow) cells(note func(string) string) table.Row {
 		goals = append(goals, q.String())
 	}
 	cell := func(lines []string) string { return cmp.Or(strings.Join(lines, "\n"), "-") }
-	return table.Row{row.What, cell(now), cell(others), cell(goals)}
+	return []any{row.What, cell(now), cell(others), cell(goals)}
 }
 
 // WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
 
-func (r *Report) print(b *bytes.Buffer) {
+func (r *Report) print(b *page) {
 	how := fmt.Sprintf("%d rounds after %d to warm up; reading the clock costs %s, taken off", r.Rounds, r.Warmup,
 		duration(r.TimerOverheadNs))
 	if r.Warmup == 0 && r.TimerOverheadNs == 0 { // other processes have measured
@@ -193,21 +265,26 @@ func (r *Report) print(b *bytes.Buffer) {
 		r.writeSummary(b)
 		return
 	}
-	var rows []table.Row
+	t := b.table("baseline", "p50", "p90", "p99")
 	for _, f := range r.Baselines {
-		rows = append(rows, table.Row{f.Name, duration(f.P50), duration(f.P90), duration(f.P99)})
+		t.Row(f.Name, duration(f.P50), duration(f.P90), duration(f.P99))
 	}
-	grid(b, 2, 4, table.Row{"baseline", "p50", "p90", "p99"}, rows)
+	t.Flush()
 	fmt.Fprintln(b)
 	if len(r.Figures) > 0 || len(r.Operations) == 0 {
-		rows = nil
-		for _, f := range r.Figures {
-			rows = append(rows, table.Row{
-				f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), duration(f.P999), duration(f.Max),
-				optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"),
-			})
+		many := slices.ContainsFunc(r.Figures, func(f *Figure) bool { return f.P999 != nil })
+		row := func(cells ...any) []any {
+			if many {
+				return cells
+			}
+			return slices.Delete(cells, 4, 5)
 		}
-		grid(b, 2, 8, table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"}, rows)
+		t.Head(row("figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against")...)
+		for _, f := range r.Figures {
+			t.Row(row(f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), known(f.P999, duration),
+				duration(f.Max), optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"))...)
+		}
+		t.Flush()
 	}
 	r.writeOperations(b)
 	for i := range r.Refused {
@@ -224,14 +301,16 @@ func (r *Report) print(b *bytes.Buffer) {
 	}
 }
 
-func (r *Report) writeOperations(b *bytes.Buffer) {
+func (r *Report) writeOperations(b *page) {
 	if len(r.Operations) == 0 {
 		return
 	}
-	var rows []table.Row
+	fmt.Fprintln(b)
+	t := b.table("operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
+		"readers", "engines", "writers", "limited by")
 	for _, o := range r.Operations {
 		shape := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Shape), " ", " x "), "[]")
-		row := table.Row{o.Name + " " + shape, cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
+		row := []any{o.Name + " " + shape, cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
 		for _, v := range []*float64{o.Instructions, o.Clocks, o.PerClock} {
 			row = append(row, known(v, count))
 		}
@@ -239,11 +318,9 @@ func (r *Report) writeOperations(b *bytes.Buffer) {
 		if a := o.Alone; a != nil {
 			row = append(row, count(a.Launch), count(a.Readers), count(a.Engines), count(a.Writers), o.LimitedBy)
 		}
-		rows = append(rows, row)
+		t.Row(row...)
 	}
-	fmt.Fprintln(b)
-	grid(b, 3, 11, table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
-		"readers", "engines", "writers", "limited by"}, rows)
+	t.Flush()
 }
 
 func (f *Figure) against() []string {
@@ -287,14 +364,18 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("bench: %s: %w", f.ID(), err)
 	}
-	low, high := f.Min, max(f.P999, f.Min+1e-3)
+	low, high := f.Min, f.Max
+	if f.P999 != nil {
+		high = *f.P999
+	}
+	high = max(high, low+1e-3)
 	counts := make([]int64, lines+1)
 	for _, bar := range bars {
 		i := int((float64(bar.From)/UnitsPerNs - low) / (high - low) * lines)
 		counts[min(max(i, 0), lines)] += bar.Count
 	}
 	most := max(1, slices.Max(counts))
-	return writeTo(w, func(b *bytes.Buffer) {
+	return writeTo(w, func(b *page) {
 		fmt.Fprintf(b, "%s: %d samples\n", f.ID(), f.Samples)
 		for i, c := range counts {
 			from := "  beyond"
@@ -308,7 +389,7 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 
 // WriteBenchmark writes the rounds as Go benchmark lines for benchstat.
 func (r *Report) WriteBenchmark(w io.Writer) error {
-	return writeTo(w, func(b *bytes.Buffer) {
+	return writeTo(w, func(b *page) {
 		fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
 			r.Host.Arch, r.Host.CPU, r.Device)
 		for _, f := range slices.Concat(r.Baselines, r.Figures) {
@@ -326,21 +407,6 @@ func (r *Report) WriteBenchmark(w io.Writer) error {
 		}
 	})
 }
-
-// prefixed formats three digits; 999.5 of the smaller unit would round up to 1000.
-func prefixed(n float64, units [4]string) string {
-	for i, u := range []float64{1e9, 1e6, 1e3} {
-		if n >= u*0.9995 {
-			return fmt.Sprintf("%.3g%s", n/u, units[i])
-		}
-	}
-	return fmt.Sprintf("%.3g%s", n, units[3])
-}
-
-func count(n float64) string { return prefixed(n, [4]string{" G", " M", " k", ""}) }
-
-// duration formats nanoseconds.
-func duration(ns float64) string { return prefixed(ns, [4]string{" s", " ms", " µs", " ns"}) }
 
 // known formats a value, or a dash for nil.
 func known(v *float64, print func(float64) string) string {

@@ -17,14 +17,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
-
-// CardHelp describes names of cards.
-const CardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, socket:PATH where reprise sim serves a card, ttsim:PATH of a libttsim.so, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
 
 var (
 	pciAddress = regexp.MustCompile(`^([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
@@ -32,7 +30,7 @@ var (
 )
 
 type cardFlags struct {
-	Device string `help:"${card_help}. If not given, all cards, or the only one for info and reset." placeholder:"DEVICE"`
+	Device string `placeholder:"DEVICE"`
 	cli.AsJSON
 }
 
@@ -182,11 +180,6 @@ func problem(err error) string {
 // LsCmd lists cards.
 type LsCmd struct{ cardFlags }
 
-// Help is shown by --help.
-func (LsCmd) Help() string {
-	return "Cards are named by their PCI address, since numbers of device nodes change."
-}
-
 // Run prints the cards.
 func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 	l, err := cards(ctx, c.Device)
@@ -206,7 +199,7 @@ func printCards(w cli.Text, all []cardJSON) {
 		w.F(noCards, "emu:blackhole")
 		return
 	}
-	t, notes := w.Table(0), ""
+	t, notes := w.Table(), ""
 	t.Row("PCI", "NODE", "BOARD", "CHIP", "WORKERS", "FIRMWARE", "AICLK", "TEMP", "POWER", "IOMMU", "OPEN BY")
 	for _, d := range all {
 		grid := "-"
@@ -301,7 +294,7 @@ func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) 
 }
 
 func (i *infoJSON) print(out cli.Text) {
-	t := out.Table(0)
+	t := out.Table()
 	t.Row("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
 	t.Row("Node", i.Node)
 	t.Row("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
@@ -323,9 +316,9 @@ func (i *infoJSON) print(out cli.Text) {
 	}
 	t.Row("Driver", "tt-kmd "+cli.Dash(i.Driver))
 	t.Row("Firmware", cli.Dash(i.Firmware))
-	t.Row("Clocks", known(reading{i.AICLK, "AI %.0f MHz"}, reading{i.AXICLK, "AXI %.0f MHz"}))
+	t.Row("Clocks", known(cli.Unit(i.AICLK, "AI %.0f MHz"), cli.Unit(i.AXICLK, "AXI %.0f MHz")))
 	t.Row("Temperature", cli.Unit(i.Temperature, "%.1f C"))
-	t.Row("Power", known(reading{i.Power, "%.0f W"}, reading{i.Current, "%.0f A"}, reading{i.Voltage, "%.3f V"}))
+	t.Row("Power", known(cli.Unit(i.Power, "%.0f W"), cli.Unit(i.Current, "%.0f A"), cli.Unit(i.Voltage, "%.3f V")))
 	t.Row("IOMMU", i.IOMMU)
 	if i.NUMANode != nil {
 		t.Row("Memory node", fmt.Sprint(*i.NUMANode))
@@ -351,29 +344,12 @@ func (i *infoJSON) print(out cli.Text) {
 
 func list(l []string) string { return cli.Dash(strings.Join(l, ", ")) }
 
-// reading is nil if unknown.
-type reading struct {
-	value  *float64
-	format string
-}
-
-func known(l ...reading) string {
-	var out []string
-	for _, r := range l {
-		if r.value != nil {
-			out = append(out, fmt.Sprintf(r.format, *r.value))
-		}
-	}
-	return list(out)
+func known(readings ...string) string {
+	return list(slices.DeleteFunc(readings, func(s string) bool { return s == "-" }))
 }
 
 // DoctorCmd finds out why programs can't run.
 type DoctorCmd struct{ cardFlags }
-
-// Help is shown by --help.
-func (DoctorCmd) Help() string {
-	return "Checks the driver, and whether each card can be opened, answers and has what programs need. Each check that fails names one thing to do."
-}
 
 // Run makes the checks.
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -394,13 +370,8 @@ func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 // ResetCmd resets a card.
 type ResetCmd struct {
 	cardFlags
-	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you will), post (that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
-	Force bool   `help:"Reset the card although processes have it open."`
-}
-
-// Help is shown by --help.
-func (ResetCmd) Help() string {
-	return "Memory and all state of the card are lost. Afterwards the card must answer. Processes that have it open are named and keep it, unless forced."
+	Mode  string `default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
+	Force bool
 }
 
 type resetJSON struct {
@@ -447,7 +418,7 @@ func (r *resetJSON) print(w cli.Text, d time.Duration) {
 		lost = ", lost for " + cli.List(r.Losers, holderName)
 	}
 	if r.Read {
-		w.F("%s (%s): reset in %v and answering at %s%s\n", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
+		w.F("%s (%s): reset in %s and answering at %s%s\n", r.PCI, r.Arch, tables.Duration(d), r.Node, lost)
 	} else {
 		w.F("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %[1]s\n", r.PCI, r.Arch, lost)
 	}
@@ -455,16 +426,11 @@ func (r *resetJSON) print(w cli.Text, d time.Duration) {
 
 // TopologyCmd shows how a machine's chips are linked.
 type TopologyCmd struct {
-	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
-	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
+	Device string `placeholder:"MACHINE"`
+	SVG    string `name:"svg" placeholder:"FILE" type:"path"`
 	cli.AsJSON
 
 	machine *target.Machine // nil for this one
-}
-
-// Help is shown by --help.
-func (TopologyCmd) Help() string {
-	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
 }
 
 // Validate checks the flags.
@@ -572,7 +538,7 @@ func printGraph(w cli.Text, g *topology.Graph) {
 		w.F(noCards, "emu:t3000")
 		return
 	}
-	t := w.Table(0)
+	t := w.Table()
 	t.Row("CHIP", "WHERE", "SERIAL", "ASIC", "LINKS UP", "TO")
 	for i, c := range g.Chips {
 		var to []string

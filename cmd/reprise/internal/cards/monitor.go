@@ -27,17 +27,11 @@ import (
 
 // MonitorCmd shows which processes use how much device memory, and how busy their devices are.
 type MonitorCmd struct {
-	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
-	Once     bool          `help:"Print one table and exit." xor:"how"`
-	JSON     bool          `help:"Print one JSON object and exit." name:"json" xor:"json"`
-	Listen   string        `help:"Serve /metrics for Prometheus at this address, such as localhost:9417, instead of a table." placeholder:"ADDRESS" xor:"how,json"`
-	Dir      string        `help:"Folder of the processes' logs; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
-}
-
-// Help is shown by --help.
-func (MonitorCmd) Help() string {
-	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. " +
-		"While it runs, these processes sample what their devices do. In a terminal: q quits, space updates, arrows scroll."
+	Interval time.Duration `default:"1s" placeholder:"DURATION"`
+	Once     bool          `xor:"how"`
+	JSON     bool          `name:"json" xor:"json"`
+	Listen   string        `placeholder:"ADDRESS" xor:"how,json"`
+	Dir      string        `default:"${usage_dir}" placeholder:"DIR"`
 }
 
 // Validate checks the flags.
@@ -279,7 +273,7 @@ func (r *MonitorReport) print(w cli.Text) {
 	if len(r.Devices) == 0 {
 		w.F("%s\n", noDevices)
 	} else {
-		t := w.Table(0)
+		t := w.Table()
 		t.Row("DEVICE", "PID", "COMMAND", "USER", "KIND", "ALLOCATED", "CAPACITY", "USE", "PEAK", "EXTENTS")
 		for d, p := range r.processes() {
 			for _, m := range p.Memory {
@@ -299,7 +293,7 @@ func (r *MonitorReport) print(w cli.Text) {
 }
 
 func (r *MonitorReport) printActivity(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	head := false
 	for d, p := range r.processes() {
 		if p.Activity == nil {

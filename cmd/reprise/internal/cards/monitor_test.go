@@ -90,11 +90,11 @@ func TestMonitorSumsDontWrap(t *testing.T) {
 func TestMonitorTable(t *testing.T) {
 	var b bytes.Buffer
 	devtest.Must(t, cli.Print(&b, newMonitorReport(snapshot()).print))
-	want := `DEVICE                PID              COMMAND  USER        KIND  ALLOCATED  CAPACITY  USE     PEAK     EXTENTS
-0000:01:00.0          100              train    1073741824  DRAM  6.0 GiB    12 GiB    50.0 %  12 GiB   3
-0000:01:00.0          200              a"b\c    1073741824  DRAM  3.0 GiB    12 GiB    25.0 %  6.0 GiB  3
-emulated blackhole 0  100              train    1073741824  DRAM  1.0 GiB    12 GiB    8.3 %   2.0 GiB  3
-emulated blackhole 0  300 (container)  other    1073741824  DRAM  0 B        12 GiB    0.0 %   0 B      3
+	want := `DEVICE                PID              COMMAND        USER  KIND  ALLOCATED  CAPACITY     USE     PEAK  EXTENTS
+0000:01:00.0          100              train    1073741824  DRAM    6.0 GiB    12 GiB  50.0 %   12 GiB        3
+0000:01:00.0          200              a"b\c    1073741824  DRAM    3.0 GiB    12 GiB  25.0 %  6.0 GiB        3
+emulated blackhole 0  100              train    1073741824  DRAM    1.0 GiB    12 GiB   8.3 %  2.0 GiB        3
+emulated blackhole 0  300 (container)  other    1073741824  DRAM        0 B    12 GiB   0.0 %      0 B        3
 unreadable: /dev/shm/reprise.9.0000000f: not a usage log
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
@@ -113,9 +113,9 @@ func TestMonitorActivity(t *testing.T) {
 	var b bytes.Buffer
 	devtest.Must(t, cli.Print(&b, r.printActivity))
 	want := `
-DEVICE        PID  WORKERS  BUSY NOW  BUSY    KERNELS  QUEUE  PREFETCHER IDLE  BLOCKED  DISPATCHER IDLE  BLOCKED
-0000:01:00.0  100  80       12.5 %    25.0 %  77       0      50.0 %           10.0 %   20.0 %           80.0 %
-                                                       1      0.0 %            0.0 %    0.0 %            0.0 %
+DEVICE        PID  WORKERS  BUSY NOW    BUSY  KERNELS  QUEUE  PREFETCHER IDLE  BLOCKED  DISPATCHER IDLE  BLOCKED
+0000:01:00.0  100       80    12.5 %  25.0 %       77      0           50.0 %   10.0 %           20.0 %   80.0 %
+                                                           1            0.0 %    0.0 %            0.0 %    0.0 %
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

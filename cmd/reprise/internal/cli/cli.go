@@ -22,7 +22,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -31,6 +30,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
@@ -161,30 +161,22 @@ func Serve(ctx context.Context, what, address string, h http.Handler, out io.Wri
 }
 
 type AsJSON struct {
-	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+	JSON bool `name:"json"`
 }
 
 // Text is output for people. Print reports the first error of writing.
-type Text struct{ *bufio.Writer }
+type Text struct {
+	*bufio.Writer
+	width int
+}
 
 func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
-type Table struct{ *tabwriter.Writer }
-
-// Table takes flags of package tabwriter.
-func (t Text) Table(flags uint) Table { return Table{tabwriter.NewWriter(t, 0, 0, 2, ' ', flags)} }
-
-func (t Table) Row(cells ...any) {
-	tab := ""
-	for _, c := range cells {
-		fmt.Fprint(t, tab, c)
-		tab = "\t"
-	}
-	fmt.Fprintln(t)
-}
+// Table returns a table that fits the terminal.
+func (t Text) Table() *tables.Table { return tables.New(t, t.width) }
 
 func Print(w io.Writer, text func(Text)) error {
-	t := Text{bufio.NewWriter(w)}
+	t := Text{bufio.NewWriter(w), tables.Width(w)}
 	text(t)
 	return t.Flush()
 }
@@ -216,7 +208,7 @@ func (s Streams) PrintChecks(asJSON bool, checks []kmd.Check) error {
 		OK     bool        `json:"ok"`
 		Checks []kmd.Check `json:"checks"`
 	}{failed == 0, append([]kmd.Check{}, checks...)}, func(t Text) {
-		table, device := t.Table(0), ""
+		table, device := t.Table(), ""
 		for _, c := range checks {
 			if c.Device != device {
 				device = c.Device
@@ -252,14 +244,6 @@ func Median(t []time.Duration) int64 {
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// Nanoseconds prints a time in microseconds.
-func Nanoseconds(ns int64) string {
-	if ns < 10_000 {
-		return fmt.Sprintf("%.2f µs", float64(ns)/1e3)
-	}
-	return fmt.Sprintf("%.1f µs", float64(ns)/1e3)
 }
 
 func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }
@@ -586,6 +570,21 @@ func Wrong(flag string, value any, why, hint string) *FlagError {
 	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
 }
 
+// Nearest returns ", did you mean X?" for the name with the longest common start, "" for none.
+func Nearest(word string, names []string) string {
+	best, nearest := 1, ""
+	for _, name := range names {
+		n := 0
+		for n < min(len(word), len(name)) && word[n] == name[n] {
+			n++
+		}
+		if n > best {
+			best, nearest = n, fmt.Sprintf(", did you mean %q?", name)
+		}
+	}
+	return nearest
+}
+
 // By adds the cause.
 func (e *FlagError) By(err error) *FlagError {
 	e.Err = err
@@ -607,7 +606,7 @@ func OpenError(device string, err error) error {
 	case errors.Is(err, kmd.ErrNotDevice):
 		e.Why, e.Hint = op.Err.Error(), "give a node that the driver made, such as /dev/tenstorrent/0"
 	case errors.Is(err, kmd.ErrNoDevice), errors.Is(err, kmd.ErrUnsupportedSystem):
-		e.Why, e.Hint = op.Err.Error(), "emu:blackhole and emu:wormhole need no card"
+		e.Why, e.Hint = op.Err.Error(), "emu:blackhole and emu:wormhole need no card; to check the machine: reprise doctor"
 	default:
 		e.Why = op.Err.Error()
 	}
@@ -640,8 +639,8 @@ func (e ExitStatus) Error() string { return fmt.Sprintf("the program exited with
 
 // Hangs are the flags of commands that wait for programs.
 type Hangs struct {
-	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
-	HangTimeout Seconds `help:"How long a queue may make no progress before it counts as hung; by default 10 seconds." env:"TT_METAL_OPERATION_TIMEOUT_SECONDS" placeholder:"SECONDS"`
+	DumpDir     string  `default:"${temp_dir}" placeholder:"DIR"`
+	HangTimeout Seconds `env:"TT_METAL_OPERATION_TIMEOUT_SECONDS" placeholder:"SECONDS"`
 }
 
 // Options are those for opening a device.

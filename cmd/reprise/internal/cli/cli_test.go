@@ -32,12 +32,12 @@ func TestOpenErrors(t *testing.T) {
 		want string
 	}{
 		{fmt.Errorf("%w (%w): is the driver loaded?", kmd.ErrNoDevice, syscall.ENOENT),
-			`no such device (no such file or directory): is the driver loaded?; emu:blackhole and emu:wormhole need no card`},
+			`no such device (no such file or directory): is the driver loaded?; emu:blackhole and emu:wormhole need no card; to check the machine: reprise doctor`},
 		{fmt.Errorf("%w (%w): join the group", kmd.ErrPermission, syscall.EACCES),
 			`no permission for the device (permission denied): join the group`},
 		{fmt.Errorf("%w (%w)", kmd.ErrNotDevice, syscall.ENOTTY),
 			`not a Tenstorrent device (inappropriate ioctl for device); give a node that the driver made, such as /dev/tenstorrent/0`},
-		{kmd.ErrUnsupportedSystem, `no Tenstorrent driver on this operating system; emu:blackhole and emu:wormhole need no card`},
+		{kmd.ErrUnsupportedSystem, `no Tenstorrent driver on this operating system; emu:blackhole and emu:wormhole need no card; to check the machine: reprise doctor`},
 		{&ttsim.LibraryError{Path: "lib.so", Err: fs.ErrNotExist, Hint: "give another"}, `file does not exist; give another`},
 		{&kmd.UnknownDeviceError{Vendor: 0x1e52, Device: 0xfaca},
 			`PCI device 1e52:faca: want Tenstorrent's 1e52:401e (Wormhole) or 1e52:b140 (Blackhole)`},

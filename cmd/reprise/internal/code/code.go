@@ -18,32 +18,28 @@ import (
 
 // KernelCmd are the commands about kernels.
 type KernelCmd struct {
-	Build kernelBuildCmd `cmd:"" help:"Compile a kernel."`
+	Build kernelBuildCmd `cmd:""`
 }
 
 type kernelBuildCmd struct {
-	Source      string   `arg:"" help:"C or C++ source with a function kernel_main: .c, .cpp, .cc or .cxx." placeholder:"SOURCE"`
-	Output      string   `short:"o" help:"ELF file to write; the source's name with .elf, in the working directory, if absent." placeholder:"FILE"`
-	Arch        string   `help:"Architecture to compile for: blackhole (the default) or wormhole." default:"blackhole" placeholder:"ARCH"`
-	Processor   []string `help:"Processors that will run the kernel, such as brisc,ncrisc. Its data must fit into their local RAM." placeholder:"NAME"`
-	Define      []string `short:"D" sep:"none" help:"Macro: NAME or NAME=VALUE." placeholder:"NAME"`
-	Include     []string `short:"I" sep:"none" help:"Directory to search for headers before those of Reprise." placeholder:"DIR"`
-	CompileArgs []uint32 `help:"Values of get_compile_time_arg_val by index, such as 1,2,3." placeholder:"N"`
-	Compute     bool     `help:"Compile a kernel for the Tensix engines: three files for TRISC0, TRISC1 and TRISC2, which end in .unpack.elf, .math.elf and .pack.elf."`
-	Format      []string `help:"Format of a circular buffer of a compute kernel, such as 0=bfp8,16=fp32: fp32, fp16, bf16 (the default), bfp8, bfp4, bfp2, int32, uint16, int8." placeholder:"CB=FORMAT"`
-	Fidelity    string   `help:"Math fidelity of a compute kernel: lofi, hifi2, hifi3 or hifi4 (the default)." default:"hifi4" placeholder:"NAME"`
-	WideDst     bool     `help:"Use 32-bit Dst registers in a compute kernel."`
-	UnpackToDst []int    `help:"Circular buffers of fp32 that copy_tile copies to a 32-bit Dst without rounding." placeholder:"CB"`
-	Debug       bool     `short:"g" help:"Keep debug information in the file, for reprise stacks and debuggers."`
-	Prints      bool     `help:"Compile in reprise_print and DPRINT, which otherwise generate no code."`
-	Zones       bool     `help:"Compile in reprise_zone and DeviceZoneScopedN, which otherwise generate no code."`
-	Watch       bool     `help:"Compile in assertions and checks of circular buffers, NoC requests and the stack, which end waits with an error."`
-	Compiler    string   `help:"Prefix of the compiler's programs, such as /opt/riscv/bin/riscv64-unknown-elf-; those in PATH if absent." placeholder:"PREFIX"`
+	Source      string   `arg:"" placeholder:"SOURCE"`
+	Output      string   `short:"o" placeholder:"FILE"`
+	Arch        string   `default:"blackhole" placeholder:"ARCH"`
+	Processor   []string `placeholder:"NAME"`
+	Define      []string `short:"D" sep:"none" placeholder:"NAME"`
+	Include     []string `short:"I" sep:"none" placeholder:"DIR"`
+	CompileArgs []uint32 `placeholder:"N"`
+	Compute     bool
+	Format      []string `placeholder:"CB=FORMAT"`
+	Fidelity    string   `default:"hifi4" placeholder:"NAME"`
+	WideDst     bool
+	UnpackToDst []int `placeholder:"CB"`
+	Debug       bool  `short:"g"`
+	Prints      bool
+	Zones       bool
+	Watch       bool
+	Compiler    string `placeholder:"PREFIX"`
 	cli.AsJSON
-}
-
-func (kernelBuildCmd) Help() string {
-	return "Compiles, links and checks a kernel with this program's headers, start-up code and linker script. It needs the GNU cross compiler for RISC-V (Debian: gcc-riscv64-unknown-elf). The compiler's messages are on standard error."
 }
 
 type kernelJSON struct {
@@ -187,27 +183,19 @@ func (*metalCheckCmd) OnlyReads() bool { return true }
 
 // MetalCmd are the commands about what tt-metal built.
 type MetalCmd struct {
-	Ls    metalLsCmd    `cmd:"" help:"List kernels and base firmware in tt-metal's kernel cache."`
-	Check metalCheckCmd `cmd:"" help:"Say what a kernel that tt-metal built needs to run."`
+	Ls    metalLsCmd    `cmd:""`
+	Check metalCheckCmd `cmd:""`
 }
 
 type metalLsCmd struct {
-	Dir []string `arg:"" help:"tt-metal's kernel cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache), a folder of pre-compiled firmware, or a part of them." placeholder:"DIR"`
+	Dir []string `arg:"" placeholder:"DIR"`
 	cli.AsJSON
-}
-
-func (metalLsCmd) Help() string {
-	return "A kernel runs only on the base firmware that it was linked with, which is listed with it. Nothing runs files for Ethernet cores."
 }
 
 type metalCheckCmd struct {
-	File     string `arg:"" help:"ELF file of a kernel, such as <cache>/.../kernels/<name>/<hash>/brisc/brisc.elf." placeholder:"ELF"`
-	Firmware string `help:"Folder with the base firmware to compare with: brisc.elf, ncrisc.elf and so on; that of the kernel's build in the cache if absent." placeholder:"DIR"`
+	File     string `arg:"" placeholder:"ELF"`
+	Firmware string `placeholder:"DIR"`
 	cli.AsJSON
-}
-
-func (metalCheckCmd) Help() string {
-	return "Fails, and says what to do, if the kernel can't run."
 }
 
 type metalFirmwareJSON struct {
@@ -304,7 +292,7 @@ func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Im
 }
 
 func (j *metalJSON) print(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	if len(j.Firmware) > 0 {
 		t.Row("BASE FIRMWARE", "CHIP", "REVISION", "DRAM BANKS", "L1 BANKS")
 		for _, f := range j.Firmware {
@@ -405,7 +393,7 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 func (k *metalKernelJSON) print(w cli.Text) {
-	t := w.Table(0)
+	t := w.Table()
 	line := func(name, format string, args ...any) { t.Row(name, fmt.Sprintf(format, args...)) }
 	t.Row("kernel", k.Name)
 	if k.Hash != "" {

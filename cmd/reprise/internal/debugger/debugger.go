@@ -29,14 +29,19 @@ import (
 
 // InspectCmd prints hang dumps and recorded sessions.
 type InspectCmd struct {
-	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
+	File string `arg:"" type:"path"`
 	cli.AsJSON
-	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
-	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
+	ELF    []string `name:"elf" placeholder:"FILE" type:"existingfile"`
+	Diff   string   `placeholder:"FILE"`
+	Region string   `placeholder:"NAME"`
+	Output string   `short:"o" placeholder:"FILE" type:"path"`
 }
 
 // Run prints the file.
 func (c *InspectCmd) Run(s cli.Streams) error {
+	if c.Diff != "" {
+		return c.diff(s)
+	}
 	f, err := cli.Open(context.Background(), c.File) // readers end with their context
 	if err != nil {
 		return fmt.Errorf("inspect: %w", err)
@@ -56,6 +61,31 @@ func (c *InspectCmd) Run(s cli.Streams) error {
 		return fmt.Errorf("inspect %s: it is a trace: reprise trace stat and reprise trace dump look into it", c.File)
 	}
 	return fmt.Errorf("inspect %s: it is no file that reprise writes: it begins with %q", c.File, head)
+}
+
+func (c *InspectCmd) diff(s cli.Streams) error {
+	var both [2]*session.Session
+	for i, name := range []string{c.File, c.Diff} {
+		f, err := cli.Open(context.Background(), name)
+		if err != nil {
+			return fmt.Errorf("inspect: %w", err)
+		}
+		defer f.Close()
+		if both[i], err = session.Read(f); err != nil {
+			return fmt.Errorf("inspect %s: %w", name, err)
+		}
+	}
+	all := append([]session.Difference{}, session.Diff(both[0], both[1])...)
+	var err error
+	if c.JSON {
+		err = cli.PrintJSON(s.Out, map[string]any{"same": len(all) == 0, "differences": all})
+	} else {
+		err = session.PrintDiff(s.Out, all)
+	}
+	if err == nil && len(all) > 0 {
+		err = fmt.Errorf("inspect: %s of %s and %s differ", cli.Count(len(all), "change"), c.File, c.Diff)
+	}
+	return err
 }
 
 func (c *InspectCmd) session(s cli.Streams, r io.Reader) error {
@@ -124,37 +154,34 @@ func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 }
 
 func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
-	found := false
+	var data []byte
 	for _, r := range d.Regions {
 		if r.Name == c.Region {
-			found = true
-			if _, err := w.Write(r.Data); err != nil {
-				return fmt.Errorf("inspect: %w", err)
-			}
+			data = append(data, r.Data...)
 		}
 	}
-	if !found {
-		return fmt.Errorf("inspect %s: it has no region %q: see the list that inspect prints", c.File, c.Region)
+	switch {
+	case data != nil && c.Output != "":
+		return cli.SaveBytes(context.Background(), "--output", c.Output, data)
+	case data != nil:
+		_, err := w.Write(data)
+		return err
+	default:
+		return fmt.Errorf("inspect %s: it has no region %q: reprise inspect %[1]s lists them", c.File, c.Region)
 	}
-	return nil
 }
 
-func (*InspectCmd) OnlyReads() bool { return true }
+func (c *InspectCmd) OnlyReads() bool { return c.Output == "" }
 
 // StacksCmd prints the call stacks of the processors of a device that runs.
 type StacksCmd struct {
 	debugged
-	Core      []string `help:"Cores to show, by logical coordinate, such as 0-0; all that have left reset if absent." placeholder:"X-Y"`
-	Processor []string `help:"Processors to show, such as brisc,trisc0; all five if absent." placeholder:"NAME"`
-	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running, for lines and arguments (reprise kernel build -g)." placeholder:"FILE" type:"existingfile"`
+	Core      []string `placeholder:"X-Y"`
+	Processor []string `placeholder:"NAME"`
+	ELF       []string `name:"elf" placeholder:"FILE" type:"existingfile"`
 	cli.AsJSON
 
 	at places
-}
-
-// Help is shown by --help.
-func (StacksCmd) Help() string {
-	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
 }
 
 // Validate refuses what no device has.
@@ -211,7 +238,7 @@ func addFiles(c *live.Catalogue, files []string) error {
 }
 
 type debugged struct {
-	Device string `required:"" help:"${device_help}." placeholder:"DEVICE"`
+	Device string `required:"" placeholder:"DEVICE"`
 }
 
 func (d *debugged) open(ctx context.Context) (*kmd.Device, *chip.Chip, error) {
@@ -292,18 +319,13 @@ func printStacks(w cli.Text, all []coreStacks) {
 // GdbCmd serves the processors of a running device to gdb.
 type GdbCmd struct {
 	debugged
-	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
-	Processor []string `help:"Processors to debug, such as brisc,trisc0; all that can be debugged if absent." placeholder:"NAME"`
-	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns its address on the first processor." placeholder:"FILE" type:"existingfile"`
-	Listen    string   `help:"Where gdb connects: the path of a socket, or a host and port." default:"localhost:1234" placeholder:"ADDRESS"`
-	Record    bool     `help:"Record from the start, so that gdb can go backwards. It slows the processors down; the monitor command record switches it."`
+	Core      []string `default:"0-0" placeholder:"X-Y"`
+	Processor []string `placeholder:"NAME"`
+	ELF       []string `name:"elf" placeholder:"FILE" type:"existingfile"`
+	Listen    string   `default:"localhost:1234" placeholder:"ADDRESS"`
+	Record    bool
 
 	at places
-}
-
-// Help is shown by --help.
-func (GdbCmd) Help() string {
-	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
 }
 
 // Validate refuses what no device has.

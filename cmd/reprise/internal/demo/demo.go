@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +24,8 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
 	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/observe"
@@ -36,16 +36,16 @@ import (
 
 // Cmd classifies handwritten digits.
 type Cmd struct {
-	Device string `help:"${device_help}; or a machine whose chips share the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
-	Hosts  string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
-	Links  string `help:"Network for emulated links between processes, such as 10.1.0.0/16 or 127.0.0.0/8; the default route's if absent." placeholder:"NETWORK"`
-	Input  string `help:"Classify the digits of this file: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
-	Batch  int    `help:"Images per batch." default:"128"`
+	Device string `default:"emu:blackhole" placeholder:"DEVICE"`
+	Hosts  string `enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Links  string `placeholder:"NETWORK"`
+	Input  string `placeholder:"FILE"`
+	Batch  int    `default:"128"`
 	cli.AsJSON
-	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
-	Timeline  string `help:"Write a timeline of host, queues and emulated engines to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
-	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back." placeholder:"FILE" type:"path"`
-	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph." placeholder:"FILE" type:"path"`
+	SaveTrace string `placeholder:"FILE" type:"path"`
+	Timeline  string `placeholder:"FILE" type:"path"`
+	Record    string `placeholder:"FILE" type:"path"`
+	Graph     string `placeholder:"FILE" type:"path"`
 	cli.Hangs
 
 	target  kmd.Target
@@ -305,7 +305,8 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	if c.repeatable() {
 		rounds = 1 // the number of rounds until the least one varies
 	}
-	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace, rounds); err != nil || c.SaveTrace == "" {
+	settle, replay := func() error { return dev.Queue(0).Wait(ctx) }, func() error { return trace.Replay(ctx) }
+	if res.Allocs, err = measure.Allocations(rounds, settle, replay); err != nil || c.SaveTrace == "" {
 		return err
 	}
 	// The last replays were of the last batch, so the results are its own.
@@ -313,28 +314,6 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	return cli.Save(ctx, "--save-trace", c.SaveTrace, func(w io.Writer) error {
 		return trace.Save(ctx, w, reprise.WithData(), reprise.WithResults(cli.Map(on.Results(), (*ops.Tensor).Buffer)...))
 	})
-}
-
-// replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
-// emulated device may allocate too: the least of several rounds on an idle device and one processor
-// counts.
-func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	fewest := uint64(math.MaxUint64)
-	for i := 0; i < rounds && fewest > 0; i++ {
-		if err := q.Wait(ctx); err != nil {
-			return 0, err
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		err := t.Replay(ctx)
-		runtime.ReadMemStats(&after)
-		if err != nil {
-			return 0, err
-		}
-		fewest = min(fewest, after.Mallocs-before.Mallocs)
-	}
-	return fewest, nil
 }
 
 func readImages(path string) ([]digits.Image, error) {
@@ -406,7 +385,7 @@ func (r *Result) print(w cli.Text) {
 	w.F("checked   %d replays and as many eager runs, bit for bit against the "+arithmetic+": %s\n\n", r.Replays,
 		cli.Count(r.Mismatches, "mismatch"))
 	w.F("          %14s %14s\n", "eager", "replay")
-	w.F("host time %14s %14s   to submit a batch, median\n", cli.Nanoseconds(r.EagerNs), cli.Nanoseconds(r.ReplayNs))
+	w.F("host time %14s %14s   to submit a batch, median\n", tables.Duration(r.EagerNs), tables.Duration(r.ReplayNs))
 	w.F("commands  %14s %14s   sent per batch\n", cli.Bytes(r.EagerBytes), cli.Bytes(r.ReplayBytes))
 	w.F("built     %14d %14d   programs' commands per batch\n", r.Programs, 0)
 	w.F("allocated %14s %14d   times per batch\n\n", "", r.Allocs)
@@ -421,7 +400,7 @@ func (r *Result) print(w cli.Text) {
 			w.F(f[0], f[1])
 		}
 	}
-	w.F("took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
+	w.F("took %s, %s of it to open the device\n", tables.Duration(1e9*r.Seconds), tables.Duration(1e9*r.OpenSeconds))
 }
 
 func (r *Result) printSamples(w cli.Text) {

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/words"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/stream"
@@ -26,11 +27,11 @@ const maxTokens = 1_000_000
 
 // GenerateCmd invents words.
 type GenerateCmd struct {
-	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Tokens      int     `help:"Number of tokens, letters and ends of words, to make." default:"100"`
-	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
-	Temperature float64 `help:"Divisor of the logits, from 0.0625 to 16: lower values give more usual words." default:"1"`
-	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Device      string  `default:"emu:blackhole" placeholder:"DEVICE"`
+	Tokens      int     `default:"100"`
+	Seed        uint64  `default:"1"`
+	Temperature float64 `default:"1"`
+	Hosts       string  `enum:"one,mpi" default:"one" placeholder:"ENGINE"`
 	cli.AsJSON
 	cli.Hangs
 
@@ -380,11 +381,13 @@ func (r *Generated) print(w cli.Text) {
 	w.F("known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
 		r.Trained, r.HeldBack, 100*r.HeldBackShare)
 	w.F("checked   all tokens against the arithmetic of the engines on the host: %s\n\n", cli.Count(r.Mismatches, "mismatch"))
-	w.F("%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
+	t := w.Table()
+	t.Row("", "submissions", "commands", "tokens/s")
 	for _, g := range r.Runs {
-		w.F("%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), cli.Bytes(g.HostBytes), g.PerSecond)
+		t.Row(g.Mode, humanize.Comma(int64(g.Submissions)), cli.Bytes(g.HostBytes), fmt.Sprintf("%.1f", g.PerSecond))
 	}
-	w.F("\ntook %.1f s\n", r.Seconds)
+	t.Flush()
+	w.F("\ntook %s\n", tables.Duration(1e9*r.Seconds))
 }
 
 func printTogether(w cli.Text, processes []Generated) {

@@ -21,6 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
 	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
@@ -248,15 +249,15 @@ func (res *meshResult) print(w cli.Text) {
 	if res.Hosts > 1 {
 		processes = fmt.Sprintf(" over %d processes", res.Hosts)
 	}
-	w.F("%s: %s as a mesh of %v%s, open in %.2f s\n"+
+	w.F("%s: %s as a mesh of %v%s, open in %s\n"+
 		"%s, %d of each chip at a time, %s of one trace\n"+
 		"accuracy %.2f %% of %s, %s from the network's\n"+
 		"trace: %d B on each chip, %d B on the host in %s\n"+
-		"a replay on all chips takes the host %v\n",
-		res.Device, cli.Count(len(res.Chips), "chip"), mesh.Shape(res.Shape), processes, res.OpenSeconds,
+		"a replay on all chips takes the host %s\n",
+		res.Device, cli.Count(len(res.Chips), "chip"), mesh.Shape(res.Shape), processes, tables.Duration(1e9*res.OpenSeconds),
 		cli.Count(res.Images, "image"), res.Batch, cli.Count(res.Replays, "replay"), 100*res.Accuracy,
 		cli.Count(res.Measured, "image"), differing(res.Mismatches, "result"), res.TraceBytes, res.HostBytes,
-		cli.Count(res.Streams, "stream"), time.Duration(res.ReplayNs))
+		cli.Count(res.Streams, "stream"), tables.Duration(res.ReplayNs))
 	for _, c := range res.Chips {
 		w.F("  %v %s: %s\n", mesh.Coord(c.Coord), c.Name, cli.Count(c.Images, "image"))
 	}

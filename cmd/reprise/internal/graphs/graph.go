@@ -18,20 +18,20 @@ import (
 
 // Cmd is the commands about reports of captures.
 type Cmd struct {
-	Show   graphShowCmd   `cmd:"" help:"Print what ran, in order of time."`
-	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
-	Peak   graphPeakCmd   `cmd:"" help:"Print peaks of memory and the number of tensors."`
-	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's DOT language."`
-	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
-	Levels graphLevelsCmd `cmd:"" help:"Print the levelized graph: operations down to a level, and who takes what from whom."`
-	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
-	Perf   graphPerfCmd   `cmd:"" help:"Write times on the device as a performance report of the vendor's visualizer."`
-	HTML   graphHTMLCmd   `cmd:"" name:"html" help:"Write a report as one HTML file, to be opened from disk or mailed."`
-	Serve  graphServeCmd  `cmd:"" help:"Show a report in a browser."`
+	Show   graphShowCmd   `cmd:""`
+	Table  graphTableCmd  `cmd:""`
+	Peak   graphPeakCmd   `cmd:""`
+	Dot    graphDotCmd    `cmd:""`
+	Svg    graphSVGCmd    `cmd:""`
+	Levels graphLevelsCmd `cmd:""`
+	Import graphImportCmd `cmd:""`
+	Perf   graphPerfCmd   `cmd:""`
+	HTML   graphHTMLCmd   `cmd:"" name:"html"`
+	Serve  graphServeCmd  `cmd:""`
 }
 
 type reportArg struct {
-	Report string `arg:"" help:"A report of a capture." placeholder:"REPORT"`
+	Report string `arg:"" placeholder:"REPORT"`
 }
 
 func (*reportArg) OnlyReads() bool { return true }
@@ -54,7 +54,7 @@ func (a *reportArg) read(s cli.Streams) (*graph.Report, error) {
 
 type describedArg struct {
 	reportArg
-	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+	Arch string `enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
 }
 
 func (a *describedArg) read(s cli.Streams) (*graph.Report, error) {
@@ -67,7 +67,7 @@ func (a *describedArg) read(s cli.Streams) (*graph.Report, error) {
 
 type graphShowCmd struct {
 	reportArg
-	Tree bool `help:"Only functions and their durations."`
+	Tree bool
 }
 
 func (c *graphShowCmd) Run(s cli.Streams) error {
@@ -77,6 +77,19 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 		}
 		return r.Graph.Print(s.Out)
 	})
+}
+
+type picture struct {
+	Output string `short:"o" placeholder:"FILE" type:"path"`
+}
+
+func (p *picture) OnlyReads() bool { return p.Output == "" }
+
+func (p *picture) save(ctx context.Context, s cli.Streams, write func(io.Writer) error) error {
+	if p.Output == "" {
+		return write(s.Out)
+	}
+	return cli.Save(ctx, "--output", p.Output, write)
 }
 
 func with(s cli.Streams, read func(cli.Streams) (*graph.Report, error), f func(*graph.Report) error) error {
@@ -89,8 +102,8 @@ func with(s cli.Streams, read func(cli.Streams) (*graph.Report, error), f func(*
 
 type graphLevelsCmd struct {
 	reportArg
-	MaxLevel int  `help:"Deepest level: 1 has the operations that no other called, 2 also those inside." default:"1" placeholder:"N"`
-	JSON     bool `help:"Print one JSON object instead of text: the vertices have the keys of TT-NN's extract_levelized_graph." name:"json"`
+	MaxLevel int  `default:"1" placeholder:"N"`
+	JSON     bool `name:"json"`
 }
 
 func (c *graphLevelsCmd) Run(s cli.Streams) error {
@@ -124,17 +137,19 @@ func (c *graphTableCmd) Run(s cli.Streams) error {
 	return with(s, c.read, func(r *graph.Report) error {
 		rows := graph.Table(r.Graph)
 		return s.Print(c.JSON, map[string]any{"rows": rows}, func(w cli.Text) {
-			w.F("%-40s %-30s %12s %14s %14s\n", "current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
+			t := w.Table()
+			t.Row("current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
 			for _, row := range rows {
-				w.F("%-40s %-30s %12d %14d %14d\n", row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
+				t.Row(row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
 			}
+			t.Flush()
 		})
 	})
 }
 
 type graphPeakCmd struct {
 	describedArg
-	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default the devices' grid, or 64." placeholder:"N"`
+	Cores *int `placeholder:"N"`
 	cli.AsJSON
 }
 
@@ -184,9 +199,16 @@ func (p peakJSON) print(w cli.Text) {
 	w.F("buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreUse.L1, p.Total, p.Intermediate, p.Outputs)
 }
 
-type graphDotCmd struct {
+type drawing struct {
 	reportArg
-	Level int `help:"Write only the data flow between functions, up to this nesting level." placeholder:"N"`
+	picture
+}
+
+func (c *drawing) OnlyReads() bool { return c.picture.OnlyReads() }
+
+type graphDotCmd struct {
+	drawing
+	Level int `placeholder:"N"`
 }
 
 func (c *graphDotCmd) Validate() error {
@@ -196,42 +218,37 @@ func (c *graphDotCmd) Validate() error {
 	return nil
 }
 
-func (c *graphDotCmd) Run(s cli.Streams) error {
+func (c *graphDotCmd) Run(ctx context.Context, s cli.Streams) error {
 	return with(s, c.read, func(r *graph.Report) error {
-		if c.Level > 0 {
-			return r.Graph.DotFlow(s.Out, c.Level)
-		}
-		return r.Graph.Dot(s.Out)
+		return c.save(ctx, s, func(w io.Writer) error {
+			if c.Level > 0 {
+				return r.Graph.DotFlow(w, c.Level)
+			}
+			return r.Graph.Dot(w)
+		})
 	})
 }
 
-type graphSVGCmd struct{ reportArg }
+type graphSVGCmd struct{ drawing }
 
-func (c *graphSVGCmd) Run(s cli.Streams) error {
-	return with(s, c.read, func(r *graph.Report) error { return r.Graph.SVG(s.Out) })
+func (c *graphSVGCmd) Run(ctx context.Context, s cli.Streams) error {
+	return with(s, c.read, func(r *graph.Report) error { return c.save(ctx, s, r.Graph.SVG) })
 }
 
 type graphImportCmd struct {
-	Paths []string `arg:"" help:"Reports or folders of reports, followed by the database or its folder." placeholder:"REPORT... DB"`
-	Arch  string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
-	SVG   bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
+	Paths  []string `arg:"" placeholder:"REPORT"`
+	Output string   `short:"o" required:"" placeholder:"DB"`
+	Arch   string   `enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+	SVG    bool     `name:"svg"`
 	cli.AsJSON
 }
 
-func (c *graphImportCmd) Validate() error {
-	if len(c.Paths) < 2 {
-		return errors.New("import wants reports and a database: reprise graph import REPORT... DB")
-	}
-	return nil
-}
-
 func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
-	last := len(c.Paths) - 1
-	db := c.Paths[last]
+	db := c.Output
 	if st, err := os.Stat(db); err == nil && st.IsDir() || err != nil && filepath.Ext(db) == "" { // the visualizer opens folders
 		db = filepath.Join(db, "db.sqlite")
 	}
-	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{Arch: c.Arch, SVG: c.SVG})
+	sum, err := visualizer.Import(ctx, db, c.Paths, visualizer.Options{Arch: c.Arch, SVG: c.SVG})
 	if err != nil {
 		return err
 	}
@@ -246,15 +263,22 @@ func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-type graphHTMLCmd struct{ describedArg }
+type graphHTMLCmd struct {
+	describedArg
+	picture
+}
 
-func (c *graphHTMLCmd) Run(s cli.Streams) error {
-	return with(s, c.read, func(r *graph.Report) error { return view.HTML(s.Out, filepath.Base(c.Report), r) })
+func (c *graphHTMLCmd) OnlyReads() bool { return c.picture.OnlyReads() }
+
+func (c *graphHTMLCmd) Run(ctx context.Context, s cli.Streams) error {
+	return with(s, c.read, func(r *graph.Report) error {
+		return c.save(ctx, s, func(w io.Writer) error { return view.HTML(w, filepath.Base(c.Report), r) })
+	})
 }
 
 type graphPerfCmd struct {
 	reportArg
-	Folder string `arg:"" help:"The folder of the performance report, which is created." placeholder:"FOLDER"`
+	Output string `short:"o" required:"" placeholder:"DIR"`
 	cli.AsJSON
 }
 
@@ -270,14 +294,14 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 		return fmt.Errorf("%s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends",
 			c.Report)
 	}
-	if err := os.MkdirAll(c.Folder, 0o777); err != nil {
+	if err := os.MkdirAll(c.Output, 0o777); err != nil {
 		return err
 	}
 	name := strings.TrimSuffix(filepath.Base(c.Report), filepath.Ext(c.Report))
-	times := filepath.Join(c.Folder, graph.PerfFile+name+".csv")
-	if err := cli.SaveTogether("FOLDER", []cli.FileText{
-		{Path: filepath.Join(c.Folder, graph.DeviceLogFile), Write: r.WriteDeviceLog},
-		{Path: filepath.Join(c.Folder, graph.HostLogFile), Write: func(io.Writer) error { return nil }},
+	times := filepath.Join(c.Output, graph.PerfFile+name+".csv")
+	if err := cli.SaveTogether("--output", []cli.FileText{
+		{Path: filepath.Join(c.Output, graph.DeviceLogFile), Write: r.WriteDeviceLog},
+		{Path: filepath.Join(c.Output, graph.HostLogFile), Write: func(io.Writer) error { return nil }},
 		{Path: times, Write: r.WritePerformance},
 	}); err != nil {
 		return err
@@ -289,7 +313,7 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 
 type graphServeCmd struct {
 	describedArg
-	Listen string `help:"Address to serve on." default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
+	Listen string `default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
 
 func (*graphServeCmd) OnlyReads() bool { return false }

@@ -22,36 +22,32 @@ import (
 
 // BenchCmd has the commands that measure; without a name it is the first one.
 type BenchCmd struct {
-	Device deviceCmd    `cmd:"" default:"withargs" help:"Measure what replays, enqueues, captures and transfers cost on a device: the command without a name."`
-	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
+	Device deviceCmd    `cmd:"" default:"withargs"`
+	TTNN   benchTTNNCmd `cmd:"" name:"ttnn"`
 }
 
 type deviceCmd struct {
-	Families []string `arg:"" optional:"" help:"Families to measure, as listed by --list; all but the summary if none is named." placeholder:"FAMILY"`
-	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Machine  string   `help:"Machine whose chips the mesh family and the summary open: ${machine_help}. Without it the summary opens an emulated Galaxy." placeholder:"MACHINE"`
-	Against  string   `help:"With the summary, tensix and ops: also measure this device, such as the vendor's simulator, and print ratios." placeholder:"DEVICE"`
-	Rounds   int      `help:"Rounds of each figure." default:"20"`
-	Warmup   int      `help:"Rounds before them that don't count." default:"3"`
-	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
-	JSON     bool     `help:"Print one JSON object." name:"json" xor:"form"`
-	Go       bool     `help:"Print lines in the form of Go's benchmarks, for benchstat." name:"go" xor:"form"`
-	Hist     bool     `help:"Also show a histogram of each figure's samples."`
-	Output   string   `help:"Also write the JSON object to this file." short:"o" placeholder:"FILE"`
-	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or has too few rounds." placeholder:"OLD.json"`
-	EBPF     bool     `help:"With the replay family: break down the time of a replay by eBPF." name:"ebpf"`
-	Markers  bool     `help:"Also run awaited operations with markers and uprobes on them, in runs of their own. reprise probe --markers sees them too."`
-	Plot     string   `help:"Also draw the figures into this self-contained HTML file." placeholder:"FILE" type:"path"`
-	Timeline string   `help:"With the replay family: write a timeline of a few more replays to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
-	List     bool     `help:"List the families without measuring."`
+	Families []string `arg:"" optional:"" placeholder:"FAMILY"`
+	Device   string   `default:"emu:blackhole" placeholder:"DEVICE"`
+	Machine  string   `placeholder:"MACHINE"`
+	Against  string   `placeholder:"DEVICE"`
+	Rounds   int      `default:"20"`
+	Warmup   int      `default:"3"`
+	Programs []int    `default:"1,10,1000"`
+	JSON     bool     `name:"json" xor:"form"`
+	Go       bool     `name:"go" xor:"form"`
+	Hist     bool
+	Output   string `short:"o" placeholder:"FILE"`
+	Compare  string `placeholder:"OLD.json"`
+	EBPF     bool   `name:"ebpf"`
+	Markers  bool
+	Plot     string `placeholder:"FILE" type:"path"`
+	Timeline string `placeholder:"FILE" type:"path"`
+	List     bool
 
 	target  *target.Device
 	against *target.Device
 	machine *target.Machine
-}
-
-func (deviceCmd) Help() string {
-	return "Every figure is measured in rounds, each with its baselines. Times are over all samples, outliers included."
 }
 
 func (c *deviceCmd) Validate() (err error) {
@@ -91,7 +87,7 @@ func (c *deviceCmd) families() error {
 	have := cli.Map(bench.Families(), func(f bench.Family) string { return f.Name })
 	for _, n := range c.Families {
 		if !slices.Contains(have, n) {
-			return cli.Wrong("FAMILY", n, "there is no such family of measurements", "have "+strings.Join(have, ", "))
+			return cli.Wrong("FAMILY", n, "there is no such family of measurements"+cli.Nearest(n, have), "have "+strings.Join(have, ", "))
 		}
 	}
 	if c.summary() && len(c.Families) > 1 {
@@ -119,9 +115,11 @@ func (c *deviceCmd) summary() bool { return slices.Contains(c.Families, bench.Su
 func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if c.List {
 		return cli.Print(s.Out, func(w cli.Text) {
+			t := w.Table()
 			for _, f := range bench.Families() {
-				w.F("%-10s %s\n", f.Name, f.About)
+				t.Row(f.Name, f.About)
 			}
+			t.Flush()
 		})
 	}
 	var old *report.Report

@@ -160,7 +160,7 @@ func (c *HwtestCmd) list(s cli.Streams, p *hwtest.Pattern) error {
 		}
 	}
 	return s.Print(c.JSON, l, func(w cli.Text) {
-		t := w.Table(0)
+		t := w.Table()
 		for _, k := range l.Cases {
 			notes := map[bool]string{true: "--long, "}[k.Long]
 			if k.Unsafe != "" {
@@ -205,7 +205,7 @@ func printSuite(w cli.Text, rep *hwtest.Report) {
 		sums[k].Seconds += r.Seconds
 	}
 	w.F("\n")
-	t := w.Table(0)
+	t := w.Table()
 	t.Row("DEVICE", "LAYER", "PASSED", "FAILED", "SKIPPED", "TIME")
 	row := func(device, layer string, r *hwtest.Report) {
 		t.Row(device, layer, r.Passed, r.Failed, r.Skipped, fmt.Sprintf("%.1f s", r.Seconds))

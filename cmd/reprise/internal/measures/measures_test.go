@@ -65,9 +65,9 @@ func TestSuiteText(t *testing.T) {
 	suite := func(w io.Writer) error { return cli.Print(w, func(t cli.Text) { printSuite(t, &rep) }) }
 	devtest.Must(t, suite(&b))
 	for _, want := range []string{
-		"dev     kmd    1       0       0        1.0 s\n",
-		"dev     cq     0       1       1        1.5 s\n",
-		"        all    1       1       1        4.0 s\n",
+		"dev     kmd         1       0        0  1.0 s\n",
+		"dev     cq          0       1        1  1.5 s\n",
+		"        all         1       1        1  4.0 s\n",
 		"\nfailed: dev cq/a write\n  protects: bytes arrive\n",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -34,17 +34,14 @@ const (
 
 type benchTTNNCmd struct {
 	sims.TtnnTools
-	Against []string `help:"Also time the vendor's simulator, a libttsim.so. Can be given once for each chip." placeholder:"LIBTTSIM"`
-	Chip    string   `help:"wormhole, blackhole or both; the chips of --against, or else both, if absent." placeholder:"ARCH"`
-	Rounds  int      `help:"Rounds of each program." default:"3"`
+	Against []string `placeholder:"LIBTTSIM"`
+	Chip    string   `placeholder:"ARCH"`
+	Rounds  int      `default:"3"`
 	cli.AsJSON
 
-	Patterns []string `arg:"" optional:"" help:"Programs, such as binary/add_bf16 or 'move/*'; some 40 if absent." placeholder:"PATTERN"`
+	Patterns []string `arg:"" optional:"" placeholder:"PATTERN"`
 }
 
-func (benchTTNNCmd) Help() string {
-	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. The simulators take turns."
-}
 func (c *benchTTNNCmd) Validate() error {
 	if c.Rounds < 1 {
 		return cli.Wrong("--rounds", c.Rounds, "there are too few", "give at least 1")

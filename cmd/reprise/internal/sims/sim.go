@@ -30,22 +30,19 @@ import (
 
 // SimCmd is about emulated cards that other processes use.
 type SimCmd struct {
-	Serve simServeCmd `cmd:"" help:"Serve an emulated card to other processes, until it is interrupted."`
+	Serve simServeCmd `cmd:""`
 }
 
 type simServeCmd struct {
-	Socket   string  `help:"Socket of the card, which processes open as socket:PATH." placeholder:"PATH" xor:"where" required:""`
-	Device   *string `help:"Emulated card to serve: emu:blackhole (if not given), emu:wormhole,no-iommu and the like." placeholder:"DEVICE"`
-	Resident bool    `help:"Keep the chip's state while no process has the card open, as silicon does."`
+	Socket   string  `placeholder:"PATH" xor:"where" required:""`
+	Device   *string `placeholder:"DEVICE"`
+	Resident bool
 
-	VFIOUser string `name:"vfio-user" help:"Socket of the vfio-user protocol, for virtual machines. Those of several cards end in .0, .1…" placeholder:"PATH" xor:"where" required:""`
-	Machine  string `help:"With --vfio-user: emulated machine whose cards are served, such as p150 (the default), n150 or n300." placeholder:"NAME"`
-	TTSim    string `name:"ttsim" help:"With --vfio-user: libttsim.so of the vendor's simulator to serve instead of an emulator." placeholder:"PATH"`
+	VFIOUser string `name:"vfio-user" placeholder:"PATH" xor:"where" required:""`
+	Machine  string `placeholder:"NAME"`
+	TTSim    string `name:"ttsim" placeholder:"PATH"`
 }
 
-func (simServeCmd) Help() string {
-	return "Several processes can open the card at a time. With --vfio-user the card is a PCI device for a virtual machine. For tests, on Linux."
-}
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {
@@ -241,26 +238,20 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err erro
 
 // VmCmd runs a program in a virtual machine.
 type VmCmd struct {
-	Machine  []string `help:"Emulated machines whose cards it has, such as p150, n150, n300 or t3000." default:"p150" placeholder:"NAME"`
-	Kernel   string   `help:"Kernel image of Linux for x86-64; this machine's if absent." placeholder:"FILE"`
-	Module   string   `help:"Tenstorrent's driver, tenstorrent.ko, built for that kernel; the installed one if absent." placeholder:"FILE"`
-	Share    string   `help:"Folder to share with the machine at the same path. Changed files are copied back at the end." type:"path" placeholder:"DIR"`
-	Add      []string `help:"Program or file to copy into the machine at the same path." type:"path" sep:"none" placeholder:"FILE"`
-	Memory   int      `help:"Memory of the machine in MiB, at least; more if the files need more." default:"2048" placeholder:"MIB"`
-	NoIOMMU  bool     `name:"no-iommu" help:"A machine without an IOMMU."`
-	KVM      bool     `name:"kvm" help:"Use /dev/kvm, if available, instead of emulating each instruction."`
-	QEMU     string   `name:"qemu" help:"QEMU with vfio-user." default:"qemu-system-x86_64" placeholder:"PROGRAM"`
-	Messages bool     `help:"Print all kernel messages."`
+	Machine  []string `default:"p150" placeholder:"NAME"`
+	Kernel   string   `placeholder:"FILE"`
+	Module   string   `placeholder:"FILE"`
+	Share    string   `type:"path" placeholder:"DIR"`
+	Add      []string `type:"path" sep:"none" placeholder:"FILE"`
+	Memory   int      `default:"2048" placeholder:"MIB"`
+	NoIOMMU  bool     `name:"no-iommu"`
+	KVM      bool     `name:"kvm"`
+	QEMU     string   `name:"qemu" default:"qemu-system-x86_64" placeholder:"PROGRAM"`
+	Messages bool
 
-	Program []string `arg:"" optional:"" passthrough:"" help:"Program and its arguments, after --: reprise itself, one of this machine, or a command of busybox. A shell if absent."`
+	Program []string `arg:"" optional:"" passthrough:""`
 
 	machines []chip.Machine
-}
-
-// Help is shown by --help.
-func (VmCmd) Help() string {
-	return "Boots a virtual machine that has emulated cards, loads the vendor's driver, runs a program and turns the machine off. Standard output is the program's; the console, with its standard error, is on standard error. Whatever is missing on this machine is named with its Debian package. For x86-64 Linux. " +
-		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
 }
 
 // Validate checks what can be checked without looking at this machine.
@@ -336,7 +327,7 @@ func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error
 		return nil, "", err
 	}
 	p = &vm.Program{
-		Hardware: vm.Hardware{QEMU: []string{f.qemu}, Kernel: f.kernel, Memory: c.Memory, IOMMU: !c.NoIOMMU, Accelerate: c.KVM},
+		Hardware: vm.Hardware{QEMU: f.qemu, Kernel: f.kernel, Memory: c.Memory, IOMMU: !c.NoIOMMU, Accelerate: c.KVM},
 		Module:   f.module, Busybox: f.busybox, Files: c.Add, Share: c.Share, Dir: "/",
 		InitArgs: []string{insideCommand}, Args: f.args,
 		Env:            []string{"HOME=/tmp", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:" + vm.BusyboxDir},
@@ -372,8 +363,8 @@ func within(path, dir string) bool {
 }
 
 type found struct {
-	qemu, kernel, release, module, busybox string
-	args                                   []string
+	kernel, release, module, busybox string
+	qemu, args                       []string
 }
 
 // missingError lists what this machine lacks.
@@ -384,13 +375,13 @@ func (e missingError) Error() string { return strings.Join(e, "\nreprise: ") }
 func (c *VmCmd) find() (f found, err error) {
 	var missing missingError
 	lack := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
-	f.qemu, err = exec.LookPath(c.QEMU)
+	f.qemu, err = qemuCommand(c.QEMU)
 	if err != nil {
 		lack("QEMU is missing (%s): %s", c.QEMU, getQEMU)
-	} else if version, ok, err := vm.QEMUVersion([]string{f.qemu}); err != nil {
+	} else if version, ok, err := vm.QEMUVersion(f.qemu); err != nil {
 		lack("QEMU doesn't run: %v: %s", err, getQEMU)
 	} else if !ok {
-		lack("QEMU %s (%s) has no vfio-user, which QEMU has since 10.1: %s", version, f.qemu, getQEMU)
+		lack("QEMU %s (%s) has no vfio-user, which QEMU has since 10.1: %s", version, f.qemu[0], getQEMU)
 	}
 	f.kernel = c.Kernel
 	if f.kernel == "" {
@@ -471,7 +462,24 @@ func (c *VmCmd) findProgram(f *found, lack func(string, ...any)) []string {
 	return nil
 }
 
-const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu"
+const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), " +
+	"on Debian 12 into a folder, as root (mmdebstrap --variant=extract --include=qemu-system-x86 " +
+	"--aptopt='APT::Default-Release \"trixie-backports\"' trixie /opt/qemu 'deb http://deb.debian.org/debian trixie main' " +
+	"'deb http://deb.debian.org/debian trixie-backports main'), and name the folder or another QEMU with --qemu"
+
+// qemuCommand returns a program, or the one in a folder with another Debian, with that one's
+// libraries.
+func qemuCommand(path string) ([]string, error) {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		usr := filepath.Join(path, "usr")
+		path = usr + "/bin/qemu-system-x86_64"
+		_, err := os.Stat(path)
+		return []string{usr + "/lib64/ld-linux-x86-64.so.2", "--library-path", usr + "/lib/x86_64-linux-gnu", path,
+			"-L", usr + "/share/qemu", "-L", usr + "/share/seabios"}, err
+	}
+	path, err := exec.LookPath(path)
+	return []string{path}, err
+}
 
 func installedModule(dir string) string {
 	for _, pattern := range []string{"updates/dkms", "updates", "extra"} {

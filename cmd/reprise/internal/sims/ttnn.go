@@ -24,20 +24,21 @@ import (
 
 // TtnnCmd are the commands about TT-NN.
 type TtnnCmd struct {
-	Run     ttnnRunCmd     `cmd:"" help:"Run a Python program with TT-NN on an emulated machine."`
-	Doctor  ttnnDoctorCmd  `cmd:"" help:"Check what TT-NN needs to run here, and say what to do."`
-	Library ttnnLibraryCmd `cmd:"" help:"Build the simulator library that TT-NN loads."`
-	ABI     ttnnABICmd     `cmd:"" name:"abi" help:"Read what a ttnn wheel's firmware and host agree on from its headers."`
+	Run     ttnnRunCmd     `cmd:""`
+	Record  ttnnRecordCmd  `cmd:""`
+	Doctor  ttnnDoctorCmd  `cmd:""`
+	Library ttnnLibraryCmd `cmd:""`
+	ABI     ttnnABICmd     `cmd:"" name:"abi"`
 }
 
 type pythonFlag struct {
-	Python string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
+	Python string `placeholder:"PATH"`
 }
 
 // TtnnTools are the flags that name what runs TT-NN.
 type TtnnTools struct {
 	pythonFlag
-	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
+	Library string `placeholder:"FILE" type:"existingfile"`
 }
 
 // Find finds TT-NN and the library, or builds the latter. The caller adds settings.
@@ -63,18 +64,16 @@ func (c *TtnnTools) Find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) 
 
 type ttnnRunCmd struct {
 	TtnnTools
-	Chip    string        `help:"One chip: wormhole or blackhole (the default)." placeholder:"ARCH" xor:"machine"`
-	Machine string        `help:"Machine to emulate: n150, p150, n300, p300 and the like." placeholder:"NAME" xor:"machine"`
-	Check   []string      `help:"Checks of the emulator: ${ttnn_checks}." placeholder:"NAME"`
-	Seed    uint64        `help:"Seed of the order in which the chip's processors run." placeholder:"N"`
-	Serve   string        `help:"Serve the card to other commands as socket:PATH while the program runs." placeholder:"PATH"`
-	Timeout time.Duration `help:"Time limit of the program. Then each core's state is printed and the program ended." placeholder:"TIME"`
+	Chip    string        `placeholder:"ARCH" xor:"machine"`
+	Machine string        `placeholder:"NAME" xor:"machine"`
+	Check   []string      `placeholder:"NAME"`
+	Seed    uint64        `placeholder:"N"`
+	Serve   string        `placeholder:"PATH"`
+	Timeout time.Duration `placeholder:"TIME"`
 
-	Args []string `arg:"" passthrough:"" help:"Python program and its arguments: SCRIPT, -m MODULE or -c CODE." placeholder:"SCRIPT"`
-}
+	record string // file for what the chip does
 
-func (ttnnRunCmd) Help() string {
-	return "Sets the variables by which TT-NN loads a simulator and starts Python. The exit code is the program's, or 128 and the number of the signal that ended it. SIGQUIT prints what each core does and ends the program. docs/ttnn.md has more."
+	Args []string `arg:"" passthrough:"" placeholder:"SCRIPT"`
 }
 
 func (c *ttnnRunCmd) Validate() error {
@@ -84,6 +83,7 @@ func (c *ttnnRunCmd) Validate() error {
 
 func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 	s := libttsim.Settings{Machine: c.Machine, Seed: c.Seed, Checks: c.Check, KernelCache: ttnn.KernelCache(os.Getenv)}
+	s.Record = c.record
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
 		if err != nil {
@@ -151,12 +151,9 @@ func sourceFolder() string {
 }
 
 type ttnnLibraryCmd struct {
-	Output string `short:"o" required:"" help:"Folder for libttsim.so; created if missing." placeholder:"DIR"`
+	Output string `short:"o" required:"" placeholder:"DIR"`
 }
 
-func (ttnnLibraryCmd) Help() string {
-	return "The library has the emulated chip behind the C interface of the vendor's simulator. Building it needs Go, a C compiler and a checkout of the repository. reprise ttnn run builds and keeps it by itself, or uses one beside the reprise program."
-}
 func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := ttnnCache()
 	if err != nil {
@@ -178,9 +175,6 @@ type ttnnDoctorCmd struct {
 	cli.AsJSON
 }
 
-func (ttnnDoctorCmd) Help() string {
-	return "Checks Python, the ttnn package, the compiler of kernels, and the simulator library. Each check that fails names one thing to do."
-}
 func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := ttnnCache()
 	if err != nil {

@@ -16,14 +16,10 @@ import (
 )
 
 type ttnnABICmd struct {
-	Wheels   []string `arg:"" help:"Files ttnn-*.whl, or folders with ttnn/tt_metal such as site-packages, oldest first." placeholder:"WHEEL"`
-	Compiler string   `help:"C++ compiler for this machine." default:"c++" placeholder:"PROGRAM"`
-	Write    string   `help:"Folder of Reprise's sources whose tables get the wheels, which must be newer than those in them." placeholder:"DIR" type:"existingdir"`
+	Wheels   []string `arg:"" placeholder:"WHEEL"`
+	Compiler string   `default:"c++" placeholder:"PROGRAM"`
+	Write    string   `placeholder:"DIR" type:"existingdir"`
 	cli.AsJSON
-}
-
-func (ttnnABICmd) Help() string {
-	return "Compiles tt-metal's headers of each wheel and compares them with what Reprise knows of that wheel, or of the newest before it."
 }
 
 // abiTables are the tables of facts, by what they are for.

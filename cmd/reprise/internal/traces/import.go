@@ -14,40 +14,39 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
 type traceImportCmd struct {
-	Source   string   `arg:"" help:"Device with tt-metal's trace in DRAM, or with --memory a file of its raw commands." placeholder:"DEVICE|FILE"`
-	Scan     bool     `help:"Only list possible traces at the top of the device's DRAM banks."`
-	Window   uint64   `help:"Bytes at the top of each bank that are searched for traces." default:"134217728" placeholder:"BYTES"`
-	Addr     uint64   `help:"Address of the trace in every DRAM bank of a device, with --pages. Without both the trace is searched for." placeholder:"ADDRESS"`
-	Pages    int      `help:"Pages of the trace, for a device." placeholder:"N"`
-	PageSize int      `help:"Bytes of a page: 1024, 2048, 4096 or 8192." default:"4096" placeholder:"BYTES"`
-	Revision string   `help:"Protocol revision of the commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
-	Memory   string   `help:"Folder with a copy of DRAM: 0.bin, 1.bin and so on, each a bank from address 0." placeholder:"DIR"`
-	Like     string   `help:"For a file: device of the trace's kind, such as emu:blackhole." placeholder:"DEVICE"`
-	Cache    []string `help:"tt-metal's kernel cache, with the kernels of the trace and their base firmware." placeholder:"DIR"`
-	Firmware string   `help:"Folder with the kernels' base firmware, if several in the cache fit." placeholder:"DIR"`
-	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware, or without it Reprise's own, fits them."`
-	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. Can be repeated." placeholder:"BUFFER" sep:"none"`
-	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name or processor, c before the number of a common argument, and options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
-	Division []string `name:"sub-device" help:"Cores of a sub-device that the trace was recorded with: the first and the last of rectangles, such as 0x0-7x3+0x4-1x5. Once for each, in tt-metal's order." placeholder:"CORES" sep:"none"`
-	Data     bool     `help:"Save the current contents of the DRAM buffers."`
-	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
-	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
-	DryRun   bool     `help:"Print programs, kernels and firmware without writing a file."`
+	Source   string `arg:"" placeholder:"DEVICE|FILE"`
+	Scan     bool
+	Window   uint64   `default:"134217728" placeholder:"BYTES"`
+	Addr     uint64   `placeholder:"ADDRESS"`
+	Pages    int      `placeholder:"N"`
+	PageSize int      `default:"4096" placeholder:"BYTES"`
+	Revision string   `placeholder:"NAME"`
+	Memory   string   `placeholder:"DIR"`
+	Like     string   `placeholder:"DEVICE"`
+	Cache    []string `placeholder:"DIR"`
+	Firmware string   `placeholder:"DIR"`
+	Trust    bool
+	Buffer   []string `placeholder:"BUFFER" sep:"none"`
+	Param    []string `placeholder:"PARAM" sep:"none"`
+	Division []string `name:"sub-device" placeholder:"CORES" sep:"none"`
+	Data     bool
+	Name     string `default:"imported" placeholder:"NAME"`
+	Output   string `short:"o" placeholder:"FILE"`
+	DryRun   bool
 	cli.AsJSON
 
 	buffers []tracebuf.Buffer
 	params  []importParam
 	subs    [][]chip.Range
-}
 
-func (traceImportCmd) Help() string {
-	return "Reads through the driver and starts nothing on the device: tt-metal's process may still run, or have ended without a reset."
+	recorded *recording.Trace // or nil
 }
 
 func (c *traceImportCmd) Validate() error {
@@ -60,7 +59,7 @@ func (c *traceImportCmd) Validate() error {
 	if c.Scan {
 		return nil
 	}
-	if c.Addr != 0 && c.Pages == 0 {
+	if c.Addr != 0 && c.Pages == 0 && !cli.IsFile(c.Source) {
 		return cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "nothing says how long the trace is",
 			"give --pages too, or neither to look for it")
 	}
@@ -186,26 +185,35 @@ func (c *traceImportCmd) of(source string, err error) error {
 }
 
 func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, m *memory, commands []byte) error {
+	out, _, err := c.importFrom(ctx, m, commands)
+	if err != nil {
+		return err
+	}
+	return s.Print(c.JSON, out, out.print)
+}
+
+// importFrom also returns the folder of the base firmware.
+func (c *traceImportCmd) importFrom(ctx context.Context, m *memory, commands []byte) (*importJSON, string, error) {
 	t, err := metaltrace.Read(m, len(m.ch.DRAMBanks()), cq.Layout(m.ch.Arch()), commands, c.Revision)
 	if err != nil {
-		return c.of(c.Source, hintRevision(err))
+		return nil, "", c.of(c.Source, hintRevision(err))
 	}
 	f, err := c.identify(ctx, t, m.ch)
 	if err != nil {
-		return c.of(c.Source, err)
+		return nil, "", c.of(c.Source, err)
 	}
 	out := c.describe(t, f)
 	if !c.DryRun {
 		file, err := c.file(t, f, m)
 		if err != nil {
-			return c.of(c.Source, err)
+			return nil, "", c.of(c.Source, err)
 		}
 		if err := cli.SaveBytes(ctx, "--output", c.Output, file); err != nil {
-			return err
+			return nil, "", err
 		}
 		out.File = c.Output
 	}
-	return s.Print(c.JSON, out, out.print)
+	return out, out.Firmware, nil
 }
 
 // identify returns the kernels' base firmware, nil for this runtime's own.
@@ -256,6 +264,9 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	}
 	target.SubDevices = c.subs
 	o := metaltrace.FileOptions{Name: c.Name, Target: target, Buffers: slices.Clone(c.buffers)}
+	if t := c.recorded; t != nil {
+		o.Buffers, o.Data, o.Results = t.Buffers, t.Data, t.Results
+	}
 	banks := len(m.ch.DRAMBanks())
 	for i := range o.Buffers {
 		b := &o.Buffers[i]
@@ -264,7 +275,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 			align = cq.L1Align
 		}
 		b.Stride = (b.PageSize + align - 1) / align * align
-		if !c.Data || b.Kind != tracebuf.KindDRAM {
+		if !c.Data || b.Kind != tracebuf.KindDRAM || c.recorded != nil {
 			continue
 		}
 		data := make([]byte, b.Size)
@@ -397,6 +408,9 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 	if c.Scan {
 		return nil, nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
 	}
+	if m, commands, err := c.openRecording(ctx); m != nil || err != nil {
+		return m, commands, err
+	}
 	if c.Memory == "" || c.Like == "" {
 		return nil, nil, fmt.Errorf("trace import: %s is a file: give --memory, a folder with the DRAM that has the kernels, "+
 			"and --like, a device of its kind", c.Source)
@@ -420,6 +434,52 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 	defer f.Close()
 	b, err := readRaw(f)
 	return m, b, c.of(c.Source, err)
+}
+
+// openRecording returns nothing for a file that isn't a recording.
+func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, error) {
+	f, err := cli.Open(ctx, c.Source)
+	if err != nil {
+		return nil, nil, fmt.Errorf("trace import: %w", err)
+	}
+	defer f.Close()
+	r, err := cli.Until(ctx, func() (*recording.Recording, error) { return recording.Read(f) })
+	if errors.Is(err, recording.ErrOther) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, c.of(c.Source, err)
+	}
+	var addresses []string
+	for _, t := range r.Traces {
+		if addresses = append(addresses, fmt.Sprintf("%#x", t.Addr)); t.Addr == c.Addr || len(r.Traces) == 1 && c.Addr == 0 {
+			c.recorded = t
+		}
+	}
+	if c.recorded == nil {
+		return nil, nil, c.of(c.Source, cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "it is none of the replayed traces'",
+			"give one of "+strings.Join(addresses, ", ")))
+	}
+	return &memory{ctx: ctx, ch: r.Chip, of: c.recorded.Memory}, c.recorded.Commands, nil
+}
+
+// Record imports a trace of a recording into a file, and replays it: an error says that the results
+// aren't TT-NN's. addr may be 0 if the recording has one trace.
+func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uint64, output string) error {
+	c := traceImportCmd{Source: recorded, Cache: []string{cache}, Addr: addr, Output: output, Name: "recorded"}
+	m, commands, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	t, firmware, err := c.importFrom(ctx, m, commands)
+	if err != nil {
+		return err
+	}
+	if err := s.Print(false, t, t.print); err != nil {
+		return err
+	}
+	run := traceRunCmd{loadFlags: loadFlags{File: output, Firmware: firmware}, Replays: 1}
+	return run.Run(ctx, s)
 }
 
 // importParam is an argument of a kernel, in one program or all.

@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
@@ -115,19 +116,17 @@ func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() 
 
 type traceRunCmd struct {
 	loadFlags
-	Replays int               `help:"How many times to replay the trace." default:"1"`
-	Set     map[string]uint32 `help:"Set a parameter to another value than the file's. Can be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
-	Step    bool              `help:"Run the trace program by program, waiting for each." xor:"mode"`
-	Split   *int              `help:"Replay the trace in this many pieces, waiting for each." placeholder:"N" xor:"mode"`
-	Bisect  bool              `help:"Find the first program with which a replay hangs, or leaves other data than the programs run one by one." xor:"mode"`
-	Check   bool              `help:"Like --bisect, but faster, and ends at the first hang." xor:"mode"`
-	Prints  string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
+	Replays  int               `default:"1"`
+	Set      map[string]uint32 `placeholder:"NAME=VALUE" mapsep:"none"`
+	Step     bool              `xor:"mode"`
+	Split    *int              `placeholder:"N" xor:"mode"`
+	Bisect   bool              `xor:"mode"`
+	Check    bool              `xor:"mode"`
+	Times    bool
+	Timeline string `placeholder:"FILE" type:"path"`
+	Prints   string `placeholder:"FILE"`
 	cli.AsJSON
 	cli.Hangs
-}
-
-func (traceRunCmd) Help() string {
-	return "Buffers are allocated at their addresses of the capture, or at others if parameters name all of the addresses, and filled with the file's data. The file's results are compared after the first replay, or after all steps or pieces. Programs of several queues are numbered in an order that the trace's edges allow."
 }
 
 func (c *traceRunCmd) Validate() error {
@@ -140,8 +139,13 @@ func (c *traceRunCmd) Validate() error {
 	if c.Replays > 1 && c.mode() != "replay" {
 		return cli.Wrong("--replays", c.Replays, "it goes with replays only", "leave --"+c.mode()+" out")
 	}
+	if c.timed() && c.mode() != "replay" {
+		return cli.Wrong("--times and --timeline", c.mode(), "they go with replays only", "leave --"+c.mode()+" out")
+	}
 	return c.loadFlags.Validate()
 }
+
+func (c *traceRunCmd) timed() bool { return c.Times || c.Timeline != "" }
 
 func (c *traceRunCmd) mode() string {
 	switch {
@@ -170,6 +174,7 @@ type runJSON struct {
 	// Results is "same", "different", "none" (the file has none) or "not compared".
 	Results string          `json:"results"`
 	Seconds float64         `json:"seconds"`
+	Times   *timesJSON      `json:"times,omitempty"`
 	Pieces  []pieceJSON     `json:"pieces,omitempty"`
 	Found   *programAt      `json:"found,omitempty"`
 	Buffers []runBufferJSON `json:"buffers"`
@@ -233,7 +238,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	case "check":
 		wrong, err = r.check(ctx)
 	default:
-		wrong, err = r.replay(ctx, c.Replays)
+		wrong, err = c.replay(ctx, r)
 	}
 	if err != nil {
 		return err
@@ -252,6 +257,23 @@ type traceRun struct {
 	*reprise.Trace
 	dev *reprise.Device
 	out *runJSON
+}
+
+func (c *traceRunCmd) replay(ctx context.Context, r *traceRun) (wrong, err error) {
+	if !c.timed() {
+		return r.replay(ctx, c.Replays)
+	}
+	if err := cli.Creatable("--timeline", c.Timeline); err != nil {
+		return nil, err
+	}
+	line, err := r.timed(ctx, func() (err error) {
+		wrong, err = r.replay(ctx, c.Replays)
+		return err
+	})
+	if err == nil && c.Timeline != "" {
+		err = cli.Save(ctx, "--timeline", c.Timeline, line.WriteJSON)
+	}
+	return wrong, err
 }
 
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
@@ -288,7 +310,7 @@ func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 		r.out.Results = "none"
 	case errors.As(err, &v):
 		r.out.Results = "different"
-		return err, nil
+		return fmt.Errorf("%w; to find the program: reprise trace run %s --bisect", err, r.out.File), nil
 	default:
 		return nil, err
 	}
@@ -319,13 +341,14 @@ func (r *runJSON) print(w cli.Text) {
 		}
 		w.F("\n")
 	}
+	took := tables.Duration(1e9 * r.Seconds)
 	switch r.Mode {
 	case "replay":
-		w.F("replayed %s in %.3f s, %s of the host's time each (median)\n", cli.Count(r.Replays, "time"), r.Seconds, cli.Nanoseconds(r.ReplayNs))
+		w.F("replayed %s in %s, %s of the host's time each (median)\n", cli.Count(r.Replays, "time"), took, tables.Duration(r.ReplayNs))
 	case "step":
-		w.F("ran %s one by one in %.3f s\n", cli.Count(len(r.Pieces), "program"), r.Seconds)
+		w.F("ran %s one by one in %s\n", cli.Count(len(r.Pieces), "program"), took)
 	case "split":
-		w.F("replayed %s one after the other in %.3f s\n", cli.Count(len(r.Pieces), "piece"), r.Seconds)
+		w.F("replayed %s one after the other in %s\n", cli.Count(len(r.Pieces), "piece"), took)
 	default:
 		if r.Found == nil {
 			w.F("a replay does what its programs do one by one\n")
@@ -336,6 +359,9 @@ func (r *runJSON) print(w cli.Text) {
 	}
 	w.F("%s", map[string]string{"same": "the results are those of the file\n", "different": "the results are not those of the file\n",
 		"none": "the file has no results to compare with\n"}[r.Results])
+	if r.Times != nil {
+		defer r.Times.print(w, r.Replays)
+	}
 	for _, b := range r.Buffers {
 		w.F("  %s  %12s  %s\n", b.SHA256[:16], cli.Bytes(b.Bytes), tracebuf.Printable(b.Name))
 	}
@@ -350,9 +376,9 @@ func programsOf(t *reprise.Trace) []programAt {
 }
 
 type loadFlags struct {
-	File     string `arg:"" help:"Trace file." type:"existingfile"`
-	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Firmware string `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+	File     string `arg:"" type:"existingfile"`
+	Device   string `placeholder:"DEVICE"`
+	Firmware string `placeholder:"DIR"`
 
 	piped []byte // what came from a pipe, which is read once
 }
@@ -456,12 +482,8 @@ func (c *loadFlags) decode(ctx context.Context) (*tracebuf.File, error) {
 
 type traceVerifyCmd struct {
 	loadFlags
-	Addr *uint64 `help:"Address of the trace in every DRAM bank; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
+	Addr *uint64 `placeholder:"ADDRESS"`
 	cli.AsJSON
-}
-
-func (traceVerifyCmd) Help() string {
-	return "The exit code is 1 if a byte differs. With --addr, the words that say where kernels lie don't count."
 }
 
 type verifyJSON struct {

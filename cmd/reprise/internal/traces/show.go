@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 
@@ -19,11 +18,8 @@ import (
 
 func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
-// SourceHelp is how arguments describe what sourceFlags.read accepts.
-const SourceHelp = "A trace file, a file of raw commands (with --arch), or a device (with --addr and --pages)."
-
 type traceDumpCmd struct {
-	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
+	Source string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags
 	cli.AsJSON
 }
@@ -142,7 +138,7 @@ func toCommand(t *tracebuf.Contents, r *cq.Reading) commandJSON {
 func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
 type traceStatCmd struct {
-	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
+	Source string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags
 	cli.AsJSON
 }
@@ -320,20 +316,20 @@ func (o *statJSON) print(w cli.Text, src *source) {
 			cli.Count(o.Callees, "trace"))
 	}
 	w.F("\n\n")
-	t := w.Table(tabwriter.AlignRight)
-	t.Row("runs", "commands", "bytes", "kernels", "  program")
+	t := w.Table()
+	t.Row("runs", "commands", "bytes", "kernels", "program")
 	for _, p := range o.Programs {
 		kernels := "-"
 		if p.Kernels > 0 {
 			kernels = count(p.Kernels)
 		}
-		t.Row(count(p.Runs), count(p.Commands), count(p.Bytes), kernels, "  "+tracebuf.Printable(p.Name))
+		t.Row(count(p.Runs), count(p.Commands), count(p.Bytes), kernels, tracebuf.Printable(p.Name))
 	}
 	t.Flush()
 	w.F("\n")
-	t.Row("commands", "bytes", "data", "  kind")
+	t.Row("commands", "bytes", "data", "kind")
 	for _, k := range o.Kinds {
-		t.Row(count(k.Count), count(k.Bytes), count(k.Data), fmt.Sprintf("  %s %s", k.Who, k.Name))
+		t.Row(count(k.Count), count(k.Bytes), count(k.Data), k.Who+" "+k.Name)
 	}
 	t.Flush()
 	o.placeJSON.print(w, "", src)
@@ -393,14 +389,10 @@ func (p *placeJSON) print(w cli.Text, of string, src *source) {
 func (c *traceDiffCmd) OnlyReads() bool { return cli.IsFile(c.A) && cli.IsFile(c.B) }
 
 type traceDiffCmd struct {
-	A string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
-	B string `arg:"" help:"Trace to compare with. The flags apply to both." placeholder:"FILE|DEVICE"`
+	A string `arg:"" placeholder:"FILE|DEVICE"`
+	B string `arg:"" placeholder:"FILE|DEVICE"`
 	sourceFlags
 	cli.AsJSON
-}
-
-func (traceDiffCmd) Help() string {
-	return "For each program that differs, its first command that does. Where kernels lie in DRAM doesn't count between trace files. The exit code is 1 if the traces differ."
 }
 
 type diffJSON struct {

@@ -25,23 +25,23 @@ import (
 
 // Cmd has the commands about recorded traces.
 type Cmd struct {
-	Dump   traceDumpCmd   `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
-	Stat   traceStatCmd   `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
-	Diff   traceDiffCmd   `cmd:"" help:"Compare two traces program by program."`
-	Import traceImportCmd `cmd:"" help:"Make a trace file of a trace that tt-metal recorded."`
-	Verify traceVerifyCmd `cmd:"" help:"Compare a trace in a device's DRAM with its file."`
-	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
+	Dump   traceDumpCmd   `cmd:""`
+	Stat   traceStatCmd   `cmd:""`
+	Diff   traceDiffCmd   `cmd:""`
+	Import traceImportCmd `cmd:""`
+	Verify traceVerifyCmd `cmd:""`
+	Run    traceRunCmd    `cmd:""`
 }
 
 // maxRaw bounds raw commands in bytes.
 const maxRaw = 1 << 30
 
 type sourceFlags struct {
-	Arch     string `help:"Architecture of raw commands in a file: blackhole or wormhole." placeholder:"ARCH"`
-	Revision string `help:"Protocol revision of raw commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
-	Addr     uint64 `help:"Address of the trace in every DRAM bank, for a device." placeholder:"ADDRESS"`
-	Pages    int    `help:"Pages of the trace, for a device." placeholder:"N"`
-	PageSize int    `help:"Bytes of a page: 1024, 2048 or 4096." default:"4096" placeholder:"BYTES"`
+	Arch     string `placeholder:"ARCH"`
+	Revision string `placeholder:"NAME"`
+	Addr     uint64 `placeholder:"ADDRESS"`
+	Pages    int    `placeholder:"N"`
+	PageSize int    `default:"4096" placeholder:"BYTES"`
 }
 
 func RevisionNames() string {
@@ -194,6 +194,7 @@ type memory struct {
 	dev    *kmd.Device
 	folder string
 	files  map[int]*os.File
+	of     metaltrace.Memory // that a recording has, or nil
 }
 
 func openMemory(ctx context.Context, t kmd.Target) (*memory, error) {
@@ -208,6 +209,9 @@ func (m *memory) ReadDRAM(bank int, addr uint64, b []byte) error {
 	k := &m.ch.DRAMBanks()[bank]
 	if addr > k.Size || uint64(len(b)) > k.Size-addr {
 		return fmt.Errorf("%d B at %#x end beyond the bank's %#x B", len(b), addr, k.Size)
+	}
+	if m.of != nil {
+		return m.of.ReadDRAM(bank, addr, b)
 	}
 	if m.dev != nil {
 		return m.dev.Read(k.HostEndpoint, k.Offset+addr, b)

@@ -1,0 +1,26 @@
+"""A trace with an input and a weight. Between replays the host writes the input, or with "eager" a program does."""
+import sys
+import ttnn
+
+device = ttnn.open_device(device_id=0, trace_region_size=1 << 20)
+
+
+def tensor(seed):
+    return ttnn.Tensor([float((i * seed) % 31 - 15) / 8 for i in range(4096)], [1, 1, 64, 64], ttnn.bfloat16, ttnn.TILE_LAYOUT)
+
+
+weight, x = tensor(7).to(device), tensor(3).to(device)
+model = lambda: ttnn.relu(ttnn.add(ttnn.matmul(x, weight), x))
+model()  # compiles the kernels
+trace = ttnn.begin_trace_capture(device, cq_id=0)
+y = model()
+ttnn.end_trace_capture(device, trace, cq_id=0)
+for seed in [] if "unused" in sys.argv else [5, 11, 13]:
+    if "eager" in sys.argv:
+        ttnn.copy(ttnn.add(x, weight), x)
+    else:
+        ttnn.copy_host_to_device_tensor(tensor(seed), x, 0)
+    ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
+    print("sum", sum(map(sum, ttnn.from_device(y).to_list()[0][0])))
+ttnn.release_trace(device, trace)
+ttnn.close_device(device)

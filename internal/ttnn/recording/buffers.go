@@ -1,0 +1,83 @@
+package recording
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// buffers finds the buffers of a trace and their contents.
+func (r *reader) buffers(t *Trace) {
+	var kept []transfer // that don't overlap, newest first
+	for _, x := range slices.Backward(r.transfers) {
+		_, read, _ := x.content(r.banks, t.read)
+		_, _, result := x.content(r.banks, t.written)
+		switch {
+		case x.write && x.step > t.first && x.step < t.last && read:
+			x.name = "in"
+		case !x.write && x.step > t.first && result:
+			x.name = "out"
+		case x.write && x.step < t.first && read:
+			x.name = "w"
+		default:
+			continue
+		}
+		i := slices.IndexFunc(kept, func(k transfer) bool { return k.base < x.end(r.banks) && x.base < k.end(r.banks) })
+		if i < 0 {
+			kept = append(kept, x)
+		} else if k := &kept[i]; k.base == x.base && k.page == x.page { // a buffer in pieces, or a use before
+			k.pages = max(k.pages, x.pages)
+		}
+	}
+	kept = append(kept, r.rest(t, kept)...)
+	// Names count in the order of addresses.
+	slices.SortFunc(kept, func(a, b transfer) int { return cmp.Compare(a.base, b.base) })
+	counts := map[string]int{}
+	for i, x := range kept {
+		name := x.name
+		t.Buffers = append(t.Buffers, tracebuf.Buffer{Name: fmt.Sprint(name, counts[name]), Kind: tracebuf.KindDRAM, Addr: x.base,
+			Size: x.page * x.pages, PageSize: x.page, Stride: x.page, Output: name == "out"})
+		counts[name]++
+		if data, some, _ := x.content(r.banks, t.read); some {
+			t.Data = append(t.Data, tracebuf.Data{Buffer: i, Bytes: data})
+		}
+		if name == "out" {
+			data, _, _ := x.content(r.banks, t.written)
+			t.Results = append(t.Results, tracebuf.Data{Buffer: i, Bytes: data})
+		}
+	}
+}
+
+// rest returns the memory of a trace outside of its buffers, each run of addresses as one page of
+// every bank.
+func (r *reader) rest(t *Trace, kept []transfer) []transfer {
+	align := uint64(r.Chip.Params().Align.DRAM())
+	used := map[uint64]bool{} // by address in the bank over the alignment
+	for _, k := range r.banks {
+		note := func(at uint64, _ uint32) bool {
+			if a := at - k.Offset; at>>40 == uint64(k.Controller) && a&(1<<40-1) < k.Size {
+				used[a&(1<<40-1)/align] = true
+			}
+			return true
+		}
+		t.read.All(note)
+		t.written.All(note)
+	}
+	var out []transfer
+	last := uint64(0)
+	for _, a := range slices.Sorted(maps.Keys(used)) {
+		addr := a * align
+		if slices.ContainsFunc(kept, func(k transfer) bool { return addr >= k.base && addr < k.end(r.banks) }) {
+			continue
+		}
+		if len(out) == 0 || addr != last+align {
+			out = append(out, transfer{base: addr, pages: len(r.banks), name: "m"})
+		}
+		out[len(out)-1].page += int(align)
+		last = addr
+	}
+	return out
+}

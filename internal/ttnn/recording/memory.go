@@ -1,0 +1,71 @@
+package recording
+
+import (
+	"encoding/binary"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/sparse"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+// memory are words of DRAM.
+type memory struct {
+	sparse.Memory
+	banks []chip.Bank
+	seen  func(bank int, addr uint64, n int) // is called for each read, if not nil
+}
+
+// at returns the address of a word in the Memory.
+func at(banks []chip.Bank, bank int, addr uint64) uint64 {
+	return emu.TrackAddress(banks[bank].Controller, banks[bank].Offset+addr)
+}
+
+// ReadDRAM implements metaltrace.Memory. Words that are missing are zero.
+func (m *memory) ReadDRAM(bank int, addr uint64, p []byte) error {
+	if m.seen != nil {
+		m.seen(bank, addr, len(p))
+	}
+	for i := range p {
+		a := addr + uint64(i)
+		v, _ := m.Get(at(m.banks, bank, a&^3))
+		p[i] = byte(v >> (a % 4 * 8))
+	}
+	return nil
+}
+
+// transfer is a host's read or write of an interleaved buffer through a queue.
+type transfer struct {
+	step        int
+	write       bool
+	base        uint64
+	page, pages int    // bytes of a page, which is whole alignments of DRAM
+	name        string // of the buffer
+}
+
+// end is behind the buffer's last row of pages.
+func (t *transfer) end(banks []chip.Bank) uint64 {
+	return t.base + uint64((t.pages+len(banks)-1)/len(banks)*t.page)
+}
+
+// words calls f for each word of the buffer, until it returns false.
+func (t *transfer) words(banks []chip.Bank, f func(at uint64) bool) {
+	for p := range t.pages {
+		for i := 0; i < t.page; i += 4 {
+			if !f(at(banks, p%len(banks), t.base+uint64(p/len(banks)*t.page+i))) {
+				return
+			}
+		}
+	}
+}
+
+// content returns the buffer's bytes in m, and whether some and all of its words are there.
+func (t *transfer) content(banks []chip.Bank, m sparse.Memory) (b []byte, some, whole bool) {
+	whole = true
+	t.words(banks, func(at uint64) bool {
+		v, ok := m.Get(at)
+		b = binary.LittleEndian.AppendUint32(b, v)
+		some, whole = some || ok, whole && ok
+		return true
+	})
+	return b, some, whole
+}
