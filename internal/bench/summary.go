@@ -176,7 +176,7 @@ func summarizeDemo(s *session) error {
 	if err := s.most(fewRounds, func() error { return s.measureWhole(w, runs...) }); err != nil {
 		return err
 	}
-	if quoted := map[string]float64{chip.Wormhole.String(): 32.1e9, chip.Blackhole.String(): 38.3e9}[s.report.Arch]; quoted > 0 {
+	if quoted := map[string]float64{chip.Wormhole.String(): 30.0e9, chip.Blackhole.String(): 38.3e9}[s.report.Arch]; quoted > 0 {
 		rows[0].Others = quote(report.InNs(quotedSimulator, quoted), ttsimDemo)
 	}
 	s.fillWhole(rows[0], w)

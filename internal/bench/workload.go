@@ -179,7 +179,7 @@ var (
 		Date: "20 November 2026",
 	}
 	ttsimBeside = &report.Source{From: "ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", Date: "22 November 2026"}
-	ttsimDemo   = &report.Source{From: "ttsim beside this emulator, on 2 processors of a busy Intel Xeon", Date: "29 November 2026"}
+	ttsimDemo   = &report.Source{From: "ttsim beside this emulator, on 2 processors of an Intel Xeon", Date: "29 November 2026"}
 )
 
 // quotedSimulator is quoted unless Config.Against is measured.
