@@ -78,7 +78,8 @@ func TestOpenErrors(t *testing.T) {
 		{"odd queue memory", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithQueueMemory(1<<20 + 1)}, nil, false, []string{"1048577 B of host memory", "a multiple of 4096 B"}},
 		{"too large a trace region", t.Context(), sim.Wormhole(), []reprise.Option{reprise.WithTraceRegion(1 << 40)}, nil, false, []string{"trace region of 1099511627776 B", "more than it has"}},
 		{"too much small L1", t.Context(), sim.Blackhole(), []reprise.Option{reprise.WithL1Small(2 << 20)}, nil, false, []string{"L1 small region of 2097152 B"}},
-		{"no such policy", t.Context(), sim.Blackhole(), []reprise.Option{reprise.WithAllocationPolicy(3)}, nil, false, []string{"there is no policy(3)"}},
+		{"no such policy", t.Context(), sim.Blackhole(), []reprise.Option{reprise.WithAllocationPolicy(3)}, nil, false,
+			[]string{"there is no policy(3)"}},
 		{"an impossible card", t.Context(), sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 1 << 30})), nil, nil, false, []string{"reprise: open", "emulated wormhole"}},
 		{"no IOMMU", t.Context(), sim.Wormhole(sim.WithoutIOMMU()), nil, kmd.ErrNotContiguous, false, []string{"memory of the command queues", "IOMMU"}},
 	} {

@@ -264,7 +264,8 @@ func TestDeviceOffTheBus(t *testing.T) {
 		for what, err := range map[string]error{
 			"wait": b.queue.Wait(b.ctx), "write": b.queue.Write(b.ctx, word, 0, p), "read": b.queue.Read(b.ctx, word, 0, p),
 			"replay": r.trace.Replay(b.ctx), "load": second(b.dev.Load(b.ctx, b.blank("late", chip.Grid(1, 1)))),
-			"wait on queue 1": other.Wait(b.ctx), "run on queue 1": other.Run(b.ctx, forever), "read on queue 1": other.Read(b.ctx, word, 0, p),
+			"wait on queue 1": other.Wait(b.ctx), "run on queue 1": other.Run(b.ctx, forever),
+			"read on queue 1": other.Read(b.ctx, word, 0, p),
 		} {
 			b.fails(what, err, first)
 			b.fails(what, err, reprise.ErrDeviceLost)

@@ -98,9 +98,12 @@ func TestCollectives(t *testing.T) {
 			b := openMesh(t, m, c.shape)
 			n := b.Size()
 			for i, x := range []ops.Spec{
-				{DType: ops.BFloat16, Layout: ops.Tile, Shape: []int{4, 32 * n, 32 * n}}, {DType: ops.Float32, Layout: ops.Tile, Shape: []int{4, 20, 12 * n}},
-				{DType: ops.UInt16, Layout: ops.Tile, Shape: []int{4, 32 * n, 20}}, {DType: ops.UInt8, Layout: ops.Tile, Shape: []int{4, 8}},
-				{DType: ops.UInt8, Shape: []int{4, 4, 12}}, {DType: ops.UInt16, Shape: []int{4, 20}}, {DType: ops.BFloat16, Shape: []int{4, 4, 4, 4}},
+				{DType: ops.BFloat16, Layout: ops.Tile, Shape: []int{4, 32 * n, 32 * n}},
+				{DType: ops.Float32, Layout: ops.Tile, Shape: []int{4, 20, 12 * n}},
+				{DType: ops.UInt16, Layout: ops.Tile, Shape: []int{4, 32 * n, 20}},
+				{DType: ops.UInt8, Layout: ops.Tile, Shape: []int{4, 8}},
+				{DType: ops.UInt8, Shape: []int{4, 4, 12}}, {DType: ops.UInt16, Shape: []int{4, 20}},
+				{DType: ops.BFloat16, Shape: []int{4, 4, 4, 4}},
 				{DType: ops.Int32, Shape: []int{12}},
 			} {
 				for dim := range x.Shape {

@@ -58,8 +58,9 @@ func Inspect(im *Image) (*Contents, error) {
 	places, _ := im.Flow()
 	next := 0
 	for i, s := range im.Steps {
-		sc := StepContents{Name: s.Name, Program: s.Program, Edge: s.Edge.Kind, Control: s.Control, Depth: places[i].Depth, Offset: s.Offset,
-			Size: s.Size, First: next}
+		sc := StepContents{Name: s.Name, Program: s.Program, Edge: s.Edge.Kind, Control: s.Control, Depth: places[i].Depth,
+			Offset: s.Offset,
+			Size:   s.Size, First: next}
 		for next < len(readings) && readings[next].Offset < s.Offset+s.Size {
 			next++
 		}

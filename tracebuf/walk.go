@@ -89,7 +89,8 @@ func (w *walker) walk() error {
 		}
 		left := s.Offset + s.Size - e.Offset - len(e.Raw)
 		if left < 0 {
-			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, s.Offset+s.Size)
+			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x",
+				e.Command.ID(), w.step, s.Offset+s.Size)
 		}
 		switch {
 		case left > 0:

@@ -442,7 +442,7 @@ func TestReportTimed(t *testing.T) {
 	}})
 	const want = `rounds: 3, of which the fastest counts
 
-verdict:  faster than ttsim: 2 × (geometric mean of 3 times, from 0.5 × to 8 ×; theirs measured in this run)
+verdict:  faster than ttsim: 2 × (geometric mean of 3 times, from 0.5 × to 8 ×; peer's figure measured in this run)
 
 what  now  peer or limit
 ─

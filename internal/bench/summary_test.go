@@ -26,9 +26,10 @@ func summarized() *report.Report {
 		Device: "emu:blackhole", Host: report.Host{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26"}, Rounds: 20, Warmup: 3,
 		Summary: []*report.SummaryRow{
 			{What: "submit", Now: new(report.InNs("", 66)), More: []report.Quantity{report.InNs("p99", 1300), report.InNs("max", 423e3)},
-				Ratio:  &report.Ratio{To: report.MemcpySame, Value: 2.4},
-				Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted}, {Quantity: report.InNs("a copy", 33), Limit: true}},
-				Goals:  []report.Quantity{report.InNs("", 40)}, Note: "how"},
+				Ratio: &report.Ratio{To: report.MemcpySame, Value: 2.4},
+				Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted},
+					{Quantity: report.InNs("a copy", 33), Limit: true}},
+				Goals: []report.Quantity{report.InNs("", 40)}, Note: "how"},
 			{What: "instructions", Now: new(report.InInstructions("", 1975.2)), More: []report.Quantity{report.InBytes("in the trace", 5120)},
 				Others: []report.Other{{Quantity: report.InInstructions("a peer", 6128), Source: quoted}},
 				Goals:  []report.Quantity{report.InInstructions("half of its", 3064)}},
@@ -36,7 +37,8 @@ func summarized() *report.Report {
 				Goals: []report.Quantity{report.InNs("p50", 20e3), report.InShare("processor", 0.1)}},
 			{What: "network", Now: new(report.InNs("", 2e9)), More: []report.Quantity{report.InNs(onProcessors, 1e9)},
 				Others: []report.Other{{Quantity: report.InNs("a peer", 20e9)}, {Quantity: report.InNs(onProcessors, 15e9)}}},
-			{What: "several processors", Now: new(report.InTimes("", 1.02)), Others: []report.Other{{Quantity: report.InTimes("processors", 2), Limit: true}}},
+			{What: "several processors", Now: new(report.InTimes("", 1.02)),
+				Others: []report.Other{{Quantity: report.InTimes("processors", 2), Limit: true}}},
 			{What: "chips", Missing: "no machine was named", Others: []report.Other{{Quantity: report.InNs("a peer", 2e9), Source: quoted}}},
 		},
 	}
@@ -46,9 +48,9 @@ func TestSummaryTable(t *testing.T) {
 	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
 20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
 
-verdict:  faster than a peer: 28.3 × (one time; theirs quoted)
-  fewer than a peer: 3.1 × (one count; theirs quoted)
-  faster than a peer: 10 × (one time; theirs measured in this run)
+verdict:  faster than a peer: 28.3 × (one time; peer's figure quoted)
+  fewer than a peer: 3.1 × (one count; peer's figure quoted)
+  faster than a peer: 10 × (one time; peer's figure measured in this run)
   3 of 4 goals met
 
 what  now  peer or limit  goal

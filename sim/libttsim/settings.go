@@ -90,7 +90,8 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	}
 	if s.Record != "" {
 		if len(spec.Chips) > 1 {
-			return spec, nil, fmt.Errorf("libttsim: record on machine %q of %d chips: %w: use one with one chip", s.Machine, len(spec.Chips), ErrSettings)
+			return spec, nil, fmt.Errorf("libttsim: record on machine %q of %d chips: %w: use one with one chip", s.Machine,
+				len(spec.Chips), ErrSettings)
 		}
 		opts = append(opts, sim.TrackDRAM())
 	}

@@ -319,7 +319,8 @@ func foreignThings(t *rig.T) {
 func lostCases() rig.Table {
 	var cs rig.Table
 	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so", stoppedDispatcher)
-	cs.Add("card off the bus", "a card that answers all ones is a *LostError, which later calls return too", offTheBus).Needs = rig.NeedEmulator
+	cs.Add("card off the bus", "a card that answers all ones is a *LostError, which later calls return too",
+		offTheBus).Needs = rig.NeedEmulator
 	cs.Add("double release", "a second release is ErrReleased and takes no memory from its new owner", doubleRelease)
 	return cs
 }

@@ -95,9 +95,9 @@ var plotHTML string
 var plotPage = template.Must(template.New("plot").Parse(plotHTML))
 
 var (
-	ours   = color.RGBA{R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}
-	barOur = color.RGBA{R: 0x9e, G: 0xc9, B: 0xe8, A: 0xff} // light enough for a label on it
-	theirs = color.RGBA{R: 0xd3, G: 0xd3, B: 0xd3, A: 0xff}
+	ours      = color.RGBA{R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}
+	barOur    = color.RGBA{R: 0x9e, G: 0xc9, B: 0xe8, A: 0xff} // light enough for a label on it
+	peerColor = color.RGBA{R: 0xd3, G: 0xd3, B: 0xd3, A: 0xff}
 )
 
 func (f *Figure) plot() (*plot.Plot, error) {
@@ -217,7 +217,7 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		poly.Color, poly.LineStyle.Width = theirs, 0
+		poly.Color, poly.LineStyle.Width = peerColor, 0
 		if b.own {
 			poly.Color = barOur
 		}

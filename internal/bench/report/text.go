@@ -129,7 +129,7 @@ func (r *Report) writeSummary(b *page) {
 // verdict says how the costs compare with those of peers, by their geometric mean: times and counts
 // apart, measured and quoted ones apart.
 func (b *page) verdict(rows []*SummaryRow) {
-	type basis struct{ words, what, theirs string }
+	type basis struct{ words, what, source string }
 	var order []basis
 	peers, ratios := map[basis][]string{}, map[basis][]float64{}
 	met, goals := 0, 0
@@ -144,7 +144,7 @@ func (b *page) verdict(rows []*SummaryRow) {
 				k.words, k.what = "fewer more", "count"
 			}
 			if o.Source != nil {
-				k.theirs = "quoted"
+				k.source = "quoted"
 			}
 			if len(ratios[k]) == 0 {
 				order = append(order, k)
@@ -178,7 +178,8 @@ func (b *page) verdict(rows []*SummaryRow) {
 			what = fmt.Sprintf("geometric mean of %d %ss, from %s × to %s ×", n, k.what, count(slices.Min(ratios[k])),
 				count(slices.Max(ratios[k])))
 		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s × (%s; theirs %s)", word, strings.Join(peers[k], ", "), count(by), what, k.theirs))
+		lines = append(lines, fmt.Sprintf("%s %s: %s × (%s; peer's figure %s)", word, strings.Join(peers[k], ", "), count(by), what,
+			k.source))
 	}
 	if goals > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %d goals met", met, goals))
