@@ -13,7 +13,7 @@ var le = binary.LittleEndian
 
 // Sections of a trace file, in their order. The file of a trace of one device has each of them
 // once, except: no tagDevices, any number of tagData and tagResult, and for each further part a
-// tagPart with the sections from tagCommands to tagQueue without tagBuffers. The file of a trace
+// tagPart with the sections from tagCommands to tagQueue without tagBuffers and tagTensors. The file of a trace
 // over several devices has a tagDevices and those sections of each device. With control flow, a
 // tagConds follows each tagQueue, and a part's has then a tagCallee for each callee with the
 // sections of a further part.
@@ -27,6 +27,7 @@ const (
 	tagSteps      = "STEP"
 	tagRelocs     = "RELO"
 	tagBuffers    = "BUFF"
+	tagTensors    = "TNSR" // if there are any
 	tagParams     = "PARM"
 	tagQueue      = "QUEU"
 	tagConds      = "COND"

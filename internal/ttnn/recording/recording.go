@@ -53,17 +53,21 @@ type Trace struct {
 	first, last   int // steps
 	read, written sparse.Memory
 	foreign       sparse.Memory // of read, what programs outside of the trace have written since
+	tensors       []Tensor
 }
 
 type reader struct {
 	Recording
 	banks     []chip.Bank
 	step      int
+	replays   int
 	transfers []transfer
+	notes     []note
 }
 
-// Read reads a recording. The error wraps ErrOther, ErrIncomplete, ErrNoTrace or cq.ErrRevision.
-func Read(from io.Reader) (_ *Recording, err error) {
+// Read reads a recording, and the tensors that ttnn.Run.Tensors noted, if not nil. The error wraps
+// ErrOther, ErrIncomplete, ErrNoTrace or cq.ErrRevision.
+func Read(from, tensors io.Reader) (_ *Recording, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("recording: %w", err)
@@ -78,6 +82,11 @@ func Read(from io.Reader) (_ *Recording, err error) {
 		return nil, err
 	}
 	r := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks()}
+	if tensors != nil {
+		if r.notes, err = readNotes(tensors); err != nil {
+			return nil, err
+		}
+	}
 	var all []byte
 	for _, s := range steps {
 		for _, f := range s.Fetched {
@@ -126,6 +135,7 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 				}
 				if c.Name == "EXEC_BUF" {
 					replayed = r.replay(x, s.Read)
+					r.replays++
 				} else {
 					r.transfers = append(r.transfers, x)
 				}
@@ -207,13 +217,13 @@ func (t *Trace) complete() error {
 
 // replay returns the trace at an address, a new one unless it has the same commands as before.
 func (r *reader) replay(x transfer, read sparse.Memory) *Trace {
-	commands, _, _ := x.content(r.banks, read)
+	commands, _ := x.content(r.banks, read)
 	i := slices.IndexFunc(r.Traces, func(t *Trace) bool { return t.Addr == x.base && slices.Equal(t.Commands, commands) })
 	if i >= 0 {
 		return r.Traces[i]
 	}
 	t := &Trace{Addr: x.base, Pages: x.pages, PageSize: x.page, Commands: commands,
-		Memory: &memory{Memory: read, banks: r.banks}, first: r.step}
+		Memory: &memory{Memory: read, banks: r.banks}, first: r.step, tensors: notedAt(r.notes, r.replays)}
 	r.Traces = append(r.Traces, t)
 	return t
 }

@@ -57,7 +57,7 @@ func TestRefusals(t *testing.T) {
 		{"no commands", written(t, "n150", libttsim.Step{Fetched: []libttsim.Fetch{{Bytes: make([]byte, 16)}}}), cq.ErrRevision},
 		{"no trace there", written(t, "n150", step(t, replay)), cq.ErrRevision},
 	} {
-		if _, err := recording.Read(bytes.NewReader(c.file)); !errors.Is(err, c.want) {
+		if _, err := recording.Read(bytes.NewReader(c.file), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
@@ -66,5 +66,5 @@ func TestRefusals(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(written(f, "n150", step(f, write(0x20000, true)), step(f, replay)))
 	f.Add(written(f, "p150", step(f, replay)))
-	f.Fuzz(func(_ *testing.T, file []byte) { _, _ = recording.Read(bytes.NewReader(file)) })
+	f.Fuzz(func(_ *testing.T, file []byte) { _, _ = recording.Read(bytes.NewReader(file), nil) })
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +49,7 @@ type traceImportCmd struct {
 	subs    [][]chip.Range
 
 	recorded *recording.Trace // or nil
+	weights  string
 }
 
 func (c *traceImportCmd) Validate() error {
@@ -294,6 +297,9 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 		o.Arguments = append(o.Arguments, args...)
 	}
 	file, err := t.File(o)
+	if err == nil && c.weights != "" {
+		err = refer(file, c.weights)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -443,7 +449,12 @@ func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, er
 		return nil, nil, fmt.Errorf("trace import: %w", err)
 	}
 	defer f.Close()
-	r, err := cli.Until(ctx, func() (*recording.Recording, error) { return recording.Read(f) })
+	var tensors io.Reader
+	if t, err := os.Open(c.Source + recording.TensorsSuffix); err == nil {
+		defer t.Close()
+		tensors = t
+	}
+	r, err := cli.Until(ctx, func() (*recording.Recording, error) { return recording.Read(f, tensors) })
 	if errors.Is(err, recording.ErrOther) {
 		return nil, nil, nil
 	}
@@ -465,8 +476,8 @@ func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, er
 
 // Record imports a trace of a recording into a file, and replays it: an error says that the results
 // aren't TT-NN's. addr may be 0 if the recording has one trace.
-func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uint64, output string) error {
-	c := traceImportCmd{Source: recorded, Cache: []string{cache}, Addr: addr, Output: output, Name: "recorded"}
+func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uint64, output, weights string) error {
+	c := traceImportCmd{Source: recorded, Cache: []string{cache}, Addr: addr, Output: output, Name: "recorded", weights: weights}
 	m, commands, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -478,7 +489,8 @@ func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uin
 	if err := s.Print(false, t, t.print); err != nil {
 		return err
 	}
-	run := traceRunCmd{loadFlags: loadFlags{File: output, Firmware: firmware}, Replays: 1}
+	run := traceRunCmd{loadFlags: loadFlags{File: output, Firmware: firmware}, Replays: 1, tensorFlags: tensorFlags{Weights: weights},
+		recorded: true}
 	return run.Run(ctx, s)
 }
 
