@@ -10,14 +10,19 @@ import (
 )
 
 // buffers finds the buffers of a trace and their contents.
-func (r *reader) buffers(t *Trace) {
+func (r *reader) buffers(t *Trace) error {
+	for a := range t.stale.All {
+		if _, ok := t.read.Get(a); ok {
+			return t.incomplete(a)
+		}
+	}
 	var kept []transfer // that don't overlap, newest first
 	overlapped := func(x *transfer) int {
 		return slices.IndexFunc(kept, func(k transfer) bool { return k.base < x.end(r.banks) && x.base < k.end(r.banks) })
 	}
 	for _, x := range slices.Backward(r.transfers) {
-		_, read := x.content(r.banks, t.read)
-		_, result := x.content(r.banks, t.written)
+		_, read := x.first(r.banks, t.read)
+		_, result := x.first(r.banks, t.written)
 		switch {
 		case x.write && x.step > t.first && x.step < t.last && read:
 			x.name = "in"
@@ -48,8 +53,8 @@ func (r *reader) buffers(t *Trace) {
 			}
 			continue
 		}
-		_, read := x.content(r.banks, t.read)
-		if _, result := x.content(r.banks, t.written); read || result {
+		_, read := x.first(r.banks, t.read)
+		if _, result := x.first(r.banks, t.written); read || result {
 			kept = append(kept, x)
 		}
 	}
@@ -71,7 +76,12 @@ func (r *reader) buffers(t *Trace) {
 			counts[x.name]++
 		}
 		t.Buffers = append(t.Buffers, b)
-		if data, some := x.content(r.banks, t.read); some {
+		if _, some := x.first(r.banks, t.read); some {
+			// A replay on other inputs may read more of a tensor.
+			if a, some := x.first(r.banks, t.stale); some && x.name != "m" {
+				return t.incomplete(a)
+			}
+			data, _ := x.content(r.banks, t.before)
 			t.Data = append(t.Data, tracebuf.Data{Buffer: i, Bytes: data})
 		}
 		if x.name == "out" {
@@ -79,6 +89,7 @@ func (r *reader) buffers(t *Trace) {
 			t.Results = append(t.Results, tracebuf.Data{Buffer: i, Bytes: data})
 		}
 	}
+	return nil
 }
 
 // rest returns the memory of a trace outside of its buffers, each run of addresses as one page of
