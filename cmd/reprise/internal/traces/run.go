@@ -210,16 +210,25 @@ type runBufferJSON struct {
 	SHA256 string `json:"sha256"`
 }
 
-func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
-	t, dev, err := c.load(ctx, c.Hangs.Options()...)
+func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) error {
+	out, wrong, err := c.run(ctx, s)
 	if err != nil {
 		return err
+	}
+	return errors.Join(s.Print(c.JSON, out, out.print), wrong)
+}
+
+// run also returns what is wrong with a trace that ran.
+func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wrong, err error) {
+	t, dev, err := c.load(ctx, c.Hangs.Options()...)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	if c.Prints != "" {
 		stop, cause := writePrints(dev, c.Prints, s.Err)
 		if cause != nil {
-			return cause
+			return nil, nil, cause
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
@@ -229,17 +238,16 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	}}
 	for name, v := range c.Set {
 		if err := t.Set(name, v); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	d := ops.New(dev)
 	model, err := c.model(ctx, d, t)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	r.compare = !c.changed() || c.recorded
 	begin := time.Now()
-	var wrong error
 	switch r.out.Mode {
 	case "step", "split":
 		wrong, err = r.inPieces(ctx, c.Split)
@@ -251,19 +259,19 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		wrong, err = c.replay(ctx, r)
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	r.out.Seconds = time.Since(begin).Seconds()
 	if r.out.Buffers, err = r.contents(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := c.save(ctx, d, model); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := t.Release(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
-	return errors.Join(s.Print(c.JSON, r.out, r.out.print), wrong)
+	return r.out, wrong, nil
 }
 
 type traceRun struct {

@@ -68,16 +68,6 @@ func loadWeights(ctx context.Context, m *ops.Model, file string) error {
 	return errors.Join(m.LoadWeights(ctx, f.Tensor), f.Close())
 }
 
-// refer leaves weights of a trace to a safetensors file.
-func refer(trace *tracebuf.File, file string) error {
-	f, err := safetensors.Open(file)
-	if err != nil {
-		return err
-	}
-	f.Refer(trace)
-	return f.Close()
-}
-
 // save writes the outputs that the flags name.
 func (c *tensorFlags) save(ctx context.Context, d *ops.Device, m *ops.Model) error {
 	for _, arg := range c.Output {
