@@ -396,8 +396,8 @@ func checkSharding(part string, b *Buffer, ch *chip.Chip) (rows int, err error) 
 	if cores < 1 || cores > grid.Size() {
 		return 0, invalid(part, "it has shards on %d cores, the chip has %d", cores, grid.Size())
 	}
-	if s.Layout < allocator.HeightSharded || s.Layout > allocator.NDSharded || s.Orientation > 1 || s.Strategy > 2 || len(s.Tensor) < 1 || len(s.Tensor) > maxRank ||
-		len(s.Tensor) != len(s.Shard) {
+	if s.Layout < allocator.HeightSharded || s.Layout > allocator.NDSharded || s.Orientation > 1 || s.Strategy > 2 ||
+		len(s.Tensor) < 1 || len(s.Tensor) > maxRank || len(s.Tensor) != len(s.Shard) {
 		return 0, invalid(part, "layout %d, orientation %d, strategy %d, shapes of rank %d and %d", s.Layout, s.Orientation, s.Strategy,
 			len(s.Tensor), len(s.Shard))
 	}

@@ -49,8 +49,8 @@ type Tensor struct {
 	DType string // as TT-NN names it, such as BFLOAT16
 	Tiles bool
 	Input bool // the program wrote it between replays
-	// Weight is the tensor of a safetensors file that the content comes from, and Transposed, if its
-	// last two dimensions change places. Empty if the trace's file has the content.
+	// Weight is the tensor of a safetensors file that the content comes from, and Transposed, if
+	// its last two dimensions change places. Empty if the trace's file has the content.
 	Weight     string
 	Transposed bool
 }

@@ -46,10 +46,13 @@ func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, er
 		}
 	}
 	if c.recorded == nil {
-		return nil, nil, c.of(c.Source, cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "it is none of the replayed traces'",
-			"give one of "+strings.Join(addresses, ", ")))
+		return nil, nil, c.of(c.Source, noneOf(c.Addr, addresses))
 	}
 	return &memory{ctx: ctx, ch: r.Chip, of: c.recorded.Memory}, c.recorded.Commands, nil
+}
+
+func noneOf(addr uint64, addresses []string) error {
+	return cli.Wrong("--addr", fmt.Sprintf("%#x", addr), "it is none of the replayed traces'", "give one of "+strings.Join(addresses, ", "))
 }
 
 // Record makes a file of each trace of a recording, or of the one at addr if that isn't 0, and
@@ -82,7 +85,7 @@ func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uin
 		}
 	}
 	if n == 0 {
-		return cli.Wrong("--addr", fmt.Sprintf("%#x", addr), "it is none of the replayed traces'", "give one of "+strings.Join(addresses, ", "))
+		return noneOf(addr, addresses)
 	}
 	return nil
 }

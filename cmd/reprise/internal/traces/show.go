@@ -244,7 +244,8 @@ func toFile(f *tracebuf.File) *fileJSON {
 	out := &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
 	for i := range f.Image.Buffers {
 		b := &f.Image.Buffers[i]
-		out.Buffers = append(out.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, 0, toTensor(b.Tensor)})
+		out.Buffers = append(out.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, 0,
+			toTensor(b.Tensor)})
 	}
 	for _, d := range f.Data {
 		out.Buffers[d.Buffer].Data += len(d.Bytes)
