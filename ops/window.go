@@ -15,21 +15,19 @@ type windows struct {
 
 	kernel, stride, dilation [2]int
 	padding, after           [2]int // above and to the left, below and to the right
+	paddedTwice              bool   // by Padding and Edges
 	ceiling                  bool
 }
 
 // windows returns the windows with defaults instead of zeros.
-func (c Conv2dConfig) windows() (windows, error) {
+func (c Conv2dConfig) windows() windows {
 	one := [2]int{1, 1}
 	w := windows{batch: c.Batch, image: [2]int{c.Height, c.Width}, channels: c.In, kernel: c.Kernel, stride: orElse(c.Stride, one),
 		dilation: orElse(c.Dilation, one), padding: c.Padding, after: c.Padding}
 	if e := c.Edges; e != [4]int{} {
-		if c.Padding != [2]int{} {
-			return w, shapeError("a padding of %v and edges of %v: want one of them", c.Padding, e)
-		}
-		w.padding, w.after = [2]int{e[0], e[2]}, [2]int{e[1], e[3]}
+		w.padding, w.after, w.paddedTwice = [2]int{e[0], e[2]}, [2]int{e[1], e[3]}, c.Padding != [2]int{}
 	}
-	return w, nil
+	return w
 }
 
 // paddings returns the padding for graphs and errors.
@@ -42,6 +40,9 @@ func (w *windows) paddings() any {
 
 func (w *windows) positions() ([2]int, error) {
 	var out [2]int
+	if w.paddedTwice {
+		return out, shapeError("Padding and Edges: want one of them")
+	}
 	for i, side := range []string{"height", "width"} {
 		least := min(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i])
 		most := max(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i], w.after[i])
@@ -170,13 +171,10 @@ func Conv2dWeights(h *Host, groups int) (*Host, error) {
 // the absolute values of products and bias, and 2^-8 of the result for rounding; for Float32 it is
 // at most 2^-9 of that sum. The images' pages for a row of result tiles must fit in L1.
 func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
-	w, wrong := cfg.windows()
+	w := cfg.windows()
 	args := argList{images, weights, d.id, cfg.In, cfg.Out, cfg.Batch, cfg.Height, cfg.Width,
 		w.kernel, w.stride, w.paddings(), w.dilation, optional(bias)}
 	return d.do(ctx, "ttnn::conv2d", args, func(c *call) (*Tensor, error) {
-		if wrong != nil {
-			return nil, wrong
-		}
 		positions, s, err := c.convolved(&w, images, weights, bias, cfg.Out)
 		if err != nil {
 			return nil, err
@@ -255,7 +253,7 @@ type Pool2dConfig struct {
 // [Device.Conv2d]; the result is [1, 1, Batch * height * width, Channels] in tile layout, where
 // height and width are the numbers of positions.
 func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
-	w, wrong := Conv2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, In: cfg.Channels, Kernel: cfg.Kernel,
+	w := Conv2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, In: cfg.Channels, Kernel: cfg.Kernel,
 		Stride: orElse(cfg.Stride, cfg.Kernel), Padding: cfg.Padding, Edges: cfg.Edges, Dilation: cfg.Dilation}.windows()
 	w.ceiling = cfg.Ceil
 	args := argList{images, cfg.Batch, cfg.Height, cfg.Width, cfg.Channels, w.kernel, w.stride, w.paddings(), w.dilation}
@@ -263,9 +261,6 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 		args = append(args, "ceil_mode=true")
 	}
 	return d.do(ctx, "ttnn::max_pool2d", args, func(c *call) (*Tensor, error) {
-		if wrong != nil {
-			return nil, wrong
-		}
 		positions, err := w.positions()
 		if err == nil {
 			err = w.check(images)
