@@ -112,7 +112,8 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 			along = max(along, 1)
 			for i, t := range all {
 				var err error
-				if all[i], err = t.as([]int{product(t.all[:outer]), product(t.all[outer : len(shape)-2]), t.dims[2], t.dims[3]}); err != nil {
+				merged := []int{product(t.all[:outer]), product(t.all[outer : len(shape)-2]), t.dims[2], t.dims[3]}
+				if all[i], err = t.as(merged); err != nil {
 					return err
 				}
 			}

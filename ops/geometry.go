@@ -143,7 +143,7 @@ func (g *geometry) at(row, w int) (off, run int) {
 // rows, and its length, all in bytes.
 func (g *geometry) each(f func(page, row, n int)) {
 	size := g.spec.DType.Size()
-	for row := range g.dims[0] * g.dims[1] * g.dims[2] {
+	for row := range product(g.dims[:3]) {
 		for w := 0; w < g.dims[3]; {
 			off, run := g.at(row, w)
 			f(off, (row*g.dims[3]+w)*size, run*size)
@@ -173,7 +173,7 @@ func (g *geometry) decode(into, pages []byte) []byte {
 	if g.spec.DType == BFloat8B {
 		pages = unpackBlocks(pages)
 	}
-	n := g.dims[0] * g.dims[1] * g.dims[2] * g.dims[3] * g.spec.DType.Size()
+	n := product(g.all) * g.spec.DType.Size()
 	rows := slices.Grow(into[:0], max(n, 1))[:n] // not nil
 	g.each(func(page, row, n int) { copy(rows[row:row+n], pages[page:]) })
 	return rows

@@ -76,7 +76,7 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 	}
 	c.place(&s, a)
 	args := append(append(argList{a}, more...), s.Memory)
-	return c.arrange(name, class, args, s, permuted(a.all, fourOrMore(order)), a)
+	return c.arrange(name, class, args, s, permuted(a.all, order), a)
 }
 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one,

@@ -237,22 +237,13 @@ func elementWord(t DataType, v uint32) uint32 {
 	return v
 }
 
+// permuted orders the last dimensions; those before stay.
 func permuted(dims, order []int) arrangement {
-	m := whole(dims)
+	m, before := whole(dims), len(dims)-len(order)
 	for i, k := range order {
-		m.axes[i] = axis{from: k, step: 1, taken: dims[k]}
+		m.axes[before+i] = axis{from: before + k, step: 1, taken: dims[before+k]}
 	}
 	return m
-}
-
-// fourOrMore is an order of dimensions with others before, so that there are four or more.
-func fourOrMore(order []int) []int {
-	before := max(4-len(order), 0)
-	d := []int{0, 1, 2, 3}[:before]
-	for _, k := range order {
-		d = append(d, k+before)
-	}
-	return d
 }
 
 func isOrder(order []int) bool {
