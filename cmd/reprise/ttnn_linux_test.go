@@ -287,6 +287,24 @@ func TestTTNNFullDisk(t *testing.T) {
 	})
 }
 
+func TestTTNNHostCosts(t *testing.T) {
+	r := newTTNN(t)
+	out, errs, code := r.of([]string{"bench", "ttnn", "--host", "--python", r.python, "--library", r.library, "--chip", "wormhole", "--json"})
+	var costs map[string]map[string]float64
+	if err := json.Unmarshal([]byte(out), &costs); err != nil || code != 0 {
+		t.Fatalf("exit code %d, printed %q: %s", code, out, errs)
+	}
+	t.Log(out)
+	if len(costs["ttnn"]) != 6 {
+		t.Errorf("figures: %v", costs)
+	}
+	for what, of := range costs["ttnn"] {
+		if reprise := costs["reprise"][what]; reprise <= 0 || reprise >= of {
+			t.Errorf("%s: %v in TT-NN, %v in Reprise", what, of, reprise)
+		}
+	}
+}
+
 // The command leaves no process and no file when it is interrupted.
 func TestBenchTTNN(t *testing.T) {
 	r := newTTNN(t)

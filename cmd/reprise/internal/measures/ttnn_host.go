@@ -63,7 +63,7 @@ func (j *hostJSON) print(w cli.Text) {
 	for _, what := range []string{hostReplay, hostDone, hostCapture, hostEager, hostStart, hostMemory} {
 		text := tables.Duration[float64]
 		if what == hostMemory {
-			text = func(n float64) string { return cli.Bytes(int(n)) }
+			text = func(n float64) string { return tables.Count(n) + "B" }
 		}
 		t.Row(what, text(j.TTNN[what]), text(j.Reprise[what]), fmt.Sprintf("%.1f", j.TTNN[what]/j.Reprise[what]))
 	}
