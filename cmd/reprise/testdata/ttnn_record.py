@@ -1,8 +1,13 @@
-"""A trace with an input and a weight. Between replays the host writes the input, or with "eager" a program does."""
+"""A trace with an input and a weight. Between replays the host writes the input, or with "eager" a program does.
+
+With "queues" the host writes by a second queue, with "divided" the trace runs on two sub-devices.
+"""
 import sys
 import ttnn
 
-device = ttnn.open_device(device_id=0, trace_region_size=1 << 20)
+queues = 2 if "queues" in sys.argv else 1
+device = ttnn.open_device(device_id=0, trace_region_size=1 << 20, num_command_queues=queues)
+left, right = (ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(x, 0), ttnn.CoreCoord(x + 3, 3))}) for x in (0, 4))
 
 
 def tensor(seed):
@@ -11,6 +16,9 @@ def tensor(seed):
 
 weight, x = tensor(7).to(device), tensor(3).to(device)
 model = lambda: ttnn.relu(ttnn.add(ttnn.matmul(x, weight), x))
+if "divided" in sys.argv:
+    device.load_sub_device_manager(device.create_sub_device_manager([ttnn.SubDevice([left]), ttnn.SubDevice([right])], 0))
+    model = lambda: ttnn.multiply(ttnn.add(x, weight, sub_core_grids=left), x, sub_core_grids=right)
 model()  # compiles the kernels
 trace = ttnn.begin_trace_capture(device, cq_id=0)
 y = model()
@@ -19,7 +27,9 @@ for seed in [] if "unused" in sys.argv else [5, 11, 13]:
     if "eager" in sys.argv:
         ttnn.copy(ttnn.add(x, weight), x)
     else:
-        ttnn.copy_host_to_device_tensor(tensor(seed), x, 0)
+        ttnn.copy_host_to_device_tensor(tensor(seed), x, queues - 1)
+        if queues > 1:
+            ttnn.wait_for_event(0, ttnn.record_event(device, 1))
     ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
     print("sum", sum(map(sum, ttnn.from_device(y).to_list()[0][0])))
 ttnn.release_trace(device, trace)

@@ -40,7 +40,7 @@ def watch(ttnn):
         trace = kwargs.get("trace_id", args[1] if len(args) > 1 else None)
         if str(trace) not in known:
             known.add(str(trace))
-            with open(os.environ["REPRISE_TENSORS"], "a", encoding="utf8") as f:
+            with open(os.environ["REPRISE_TENSORS"], "a" if len(known) > 1 else "w", encoding="utf8") as f:
                 print(json.dumps({"replay": replays, "tensors": tensors(ttnn, sys._getframe(1))}), file=f)
         replays += 1
         return execute(*args, **kwargs)

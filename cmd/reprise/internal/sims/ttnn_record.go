@@ -11,10 +11,8 @@ import (
 
 type ttnnRecordCmd struct {
 	ttnnRunCmd
-	Output  string `short:"o" required:"" placeholder:"FILE"`
-	Steps   string `placeholder:"FILE"`
-	Addr    uint64 `placeholder:"ADDRESS"`
-	Weights string `placeholder:"FILE" type:"existingfile"`
+	traces.Recorded
+	Steps string `placeholder:"FILE"`
 }
 
 // Run implements the command.
@@ -34,5 +32,5 @@ func (c *ttnnRecordCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return traces.Record(ctx, s, c.record, settings.KernelCache, c.Addr, c.Output, c.Weights)
+	return c.Save(ctx, s, c.record, settings.KernelCache)
 }

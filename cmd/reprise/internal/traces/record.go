@@ -55,10 +55,22 @@ func noneOf(addr uint64, addresses []string) error {
 	return cli.Wrong("--addr", fmt.Sprintf("%#x", addr), "it is none of the replayed traces'", "give one of "+strings.Join(addresses, ", "))
 }
 
-// Record makes a file of each trace of a recording, or of the one at addr if that isn't 0, and
+// Recorded are the flags for a recording's traces.
+type Recorded struct {
+	Output   string   `short:"o" required:"" placeholder:"FILE"`
+	Addr     uint64   `placeholder:"ADDRESS"`
+	Weights  string   `placeholder:"FILE" type:"existingfile"`
+	Division []string `name:"sub-device" placeholder:"CORES" sep:"none"`
+}
+
+// Save makes a file of each trace of a recording, or of the one at Addr if that isn't 0, and
 // replays it: an error says that the results aren't TT-NN's. The second file has -2 before its
-// extension. weights is a safetensors file, or empty.
-func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uint64, output, weights string) error {
+// extension.
+func (f *Recorded) Save(ctx context.Context, s cli.Streams, recorded, cache string) error {
+	subs, err := parseEach(f.Division, parseCores)
+	if err != nil {
+		return err
+	}
 	r, err := readRecording(ctx, recorded)
 	if err != nil {
 		return err
@@ -67,15 +79,15 @@ func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uin
 	var addresses []string
 	for _, t := range r.Traces {
 		addresses = append(addresses, fmt.Sprintf("%#x", t.Addr))
-		if addr != 0 && t.Addr != addr {
+		if f.Addr != 0 && t.Addr != f.Addr {
 			continue
 		}
-		name := output
+		name := f.Output
 		if n++; n > 1 {
-			ext := filepath.Ext(output)
-			name = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(output, ext), n, ext)
+			ext := filepath.Ext(name)
+			name = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, ext), n, ext)
 		}
-		c := traceImportCmd{Source: recorded, Cache: []string{cache}, Output: name, Name: "recorded", weights: weights, recorded: t}
+		c := traceImportCmd{Source: recorded, Cache: []string{cache}, Output: name, Name: "recorded", weights: f.Weights, recorded: t, subs: subs}
 		made, firmware, err := c.importFrom(ctx, &memory{ctx: ctx, ch: r.Chip, of: t.Memory}, t.Commands)
 		if err != nil {
 			return err
@@ -85,7 +97,7 @@ func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uin
 		}
 	}
 	if n == 0 {
-		return noneOf(addr, addresses)
+		return noneOf(f.Addr, addresses)
 	}
 	return nil
 }
