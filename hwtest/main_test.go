@@ -137,8 +137,11 @@ func TestConformance(t *testing.T) {
 				}
 			})
 			all := cases()
-			for _, l := range layers() {
+			for i, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
+					if *deviceFlag == "" && d.Kind == target.Emulator && (d.Arch == chip.Wormhole) != (i%2 == 0) {
+						effort.Long(t) // quick runs have each layer on one emulator
+					}
 					slow := *deviceFlag == "" && d.Kind == target.Emulator && (l.name == "faults" || l.name == "differential")
 					if l.name == "hard" || slow {
 						effort.Long(t)

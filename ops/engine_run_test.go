@@ -17,8 +17,16 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// onBackends has few cores, so that each computes several blocks. Checks take most of the time: an
-// ordinary run has them on Wormhole, a short one on Blackhole, and a long one on both.
+// skipInQuickRun leaves a quick run one card of each architecture, and every check on one of them.
+func skipInQuickRun(t *testing.T, card string) {
+	t.Helper()
+	if card == "wormhole" || card == "strict blackhole" {
+		effort.Long(t)
+	}
+}
+
+// onBackends has few cores, so that each computes several blocks. Checks take most of the time: a
+// quick or long run has them on Wormhole, a short one on Blackhole, and one of hours on both.
 func onBackends(t *testing.T, f func(b *bench)) {
 	few := map[chip.Arch]sim.Option{
 		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
@@ -35,8 +43,9 @@ func onBackends(t *testing.T, f func(b *bench)) {
 		t.Run(name, func(t *testing.T) {
 			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !effort.Hours &&
 				name == other {
-				t.Skip("an ordinary run has every check on Wormhole, -short on Blackhole, -tags=long on both")
+				t.Skip("an ordinary run has every check on Wormhole, -short on Blackhole, -tags=hours on both")
 			}
+			skipInQuickRun(t, name)
 			f(open(t, card(t)))
 		})
 	}
