@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -437,45 +437,17 @@ func release(minor uint8) driver.Version { return driver.Version{Major: 2, Minor
 
 func blackhole(t *testing.T) *machine { t.Helper(); return start(t, chip.Blackhole, driver.Config{}) }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	fails  = expect.Fails
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
 
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
-}
-
-// noDiff is equal for slices, maps and structs.
-func noDiff(t testing.TB, got, want any, what string, args ...any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
-}
-
-// fails fails the test unless err is want.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf(what+": %v, want %v", append(args, err, want)...)
-	}
+	expect.Equal(t, got, want, what, args...)
 }
 
 func second[V any](_ V, err error) error { return err }
