@@ -142,7 +142,7 @@ func TestConformance(t *testing.T) {
 					if *deviceFlag == "" && d.Kind == target.Emulator && (d.Arch == chip.Wormhole) != (i%2 == 0) {
 						effort.Long(t) // quick runs have each layer on one emulator
 					}
-					slow := *deviceFlag == "" && d.Kind == target.Emulator && (l.name == "faults" || l.name == "differential")
+					slow := *deviceFlag == "" && d.Kind == target.Emulator && slices.Contains([]string{"faults", "differential", "soak"}, l.name)
 					if l.name == "hard" || slow {
 						effort.Long(t)
 					}
