@@ -136,14 +136,13 @@ func TestConformance(t *testing.T) {
 					t.Errorf("close: %v", err)
 				}
 			})
-			all := cases()
+			all, quick := cases(), *deviceFlag == "" && d.Kind == target.Emulator
 			for i, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
-					if *deviceFlag == "" && d.Kind == target.Emulator && (d.Arch == chip.Wormhole) != (i%2 == 0) {
+					if quick && (d.Arch == chip.Wormhole) != (i%2 == 0) {
 						effort.Long(t) // quick runs have each layer on one emulator
 					}
-					slow := *deviceFlag == "" && d.Kind == target.Emulator && slices.Contains([]string{"faults", "differential", "soak"}, l.name)
-					if l.name == "hard" || slow {
+					if l.name == "hard" || quick && slices.Contains([]string{"faults", "differential", "soak"}, l.name) {
 						effort.Long(t)
 					}
 					for i := range all {

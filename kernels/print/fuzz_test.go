@@ -52,7 +52,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{}, []byte("garbage in a ring"), uint32(0))
 	f.Fuzz(func(t *testing.T, formats, ring []byte, id uint32) {
 		at := chip.Range{}
-		d := &fuzzed{program: &print.Program{ID: id, Name: "p", Cores: []chip.Range{at}, Kernels: []print.Kernel{{Name: "k", Formats: formats}}}}
+		d := &fuzzed{program: &print.Program{ID: id, Name: "p", Cores: []chip.Range{at},
+			Kernels: []print.Kernel{{Name: "k", Formats: formats}}}}
 		n := copy(d.mem[print.AreaSize-chip.NumProcessors*print.RingSize:][:print.RingSize], ring)
 		binary.LittleEndian.PutUint32(d.word(chip.BRISC, putWord), uint32(n))
 		text := 0
