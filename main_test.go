@@ -11,11 +11,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/kmd"
@@ -256,18 +256,9 @@ func value[V any](v V, err error) func(testing.TB) V {
 	}
 }
 
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
+	expect.Equal(t, got, want, what, args...)
 }
 
-// noDiff is equal for slices, maps and structs.
-func noDiff(t testing.TB, got, want any, what string, args ...any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
-}
+var noDiff = expect.NoDiff

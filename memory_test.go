@@ -661,7 +661,7 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 			return p.Wait(b.ctx)
 		}},
 	} {
-		const times = 50
+		const times = 20
 		b.must(tt.do())
 		before := allocatedBy("reprise.(*Queue)")
 		for range times {

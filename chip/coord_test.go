@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func harvestings(a Arch, visit func(Harvesting)) {
@@ -326,12 +328,9 @@ func TestTranslateRefuses(t *testing.T) {
 	}
 }
 
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
+	expect.Equal(t, got, want, what, args...)
 }
 
 func TestWindowWords(t *testing.T) {

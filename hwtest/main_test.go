@@ -136,11 +136,13 @@ func TestConformance(t *testing.T) {
 					t.Errorf("close: %v", err)
 				}
 			})
-			all := cases()
-			for _, l := range layers() {
+			all, quick := cases(), *deviceFlag == "" && d.Kind == target.Emulator
+			for i, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
-					slow := *deviceFlag == "" && d.Kind == target.Emulator && (l.name == "faults" || l.name == "differential")
-					if l.name == "hard" || slow {
+					if quick && (d.Arch == chip.Wormhole) != (i%2 == 0) {
+						effort.Long(t) // quick runs have each layer on one emulator
+					}
+					if l.name == "hard" || quick && slices.Contains([]string{"faults", "differential", "soak"}, l.name) {
 						effort.Long(t)
 					}
 					for i := range all {

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -292,21 +292,7 @@ func TestWordsAreSingleAccesses(t *testing.T) {
 			t.Errorf("Read32: %#x, %v", v, err)
 		}
 		fails(t, m.dev.Write32(worker(a), reg+2, 1), kmd.ErrMisaligned, "misaligned word")
-	})
-}
-
-func TestMulticastReachesTheRectangleOnly(t *testing.T) {
-	each(t, func(t *testing.T, a chip.Arch) {
-		m := start(t, a, driver.Config{})
-		p := []byte("12345678")
-		must(t, m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p))
-		for y := uint8(1); y < 8; y++ {
-			for x := uint8(1); x < 8; x++ {
-				in := x >= 2 && x <= 4 && y >= 3 && y <= 5
-				equal(t, bytes.Equal(m.fn.Tile(x, y, 0x1000, 8), p), in, "(%d,%d) has it", x, y)
-			}
-		}
-		fails(t, m.dev.Multicast(chip.XY{X: 2, Y: 3}, chip.XY{X: 4, Y: 5}, 0x1000, p[:3]), kmd.ErrMisaligned, "three bytes")
+		fails(t, m.dev.Multicast(worker(a), worker(a), 0x1000, make([]byte, 3)), kmd.ErrMisaligned, "multicast of three bytes")
 	})
 }
 
@@ -451,45 +437,17 @@ func release(minor uint8) driver.Version { return driver.Version{Major: 2, Minor
 
 func blackhole(t *testing.T) *machine { t.Helper(); return start(t, chip.Blackhole, driver.Config{}) }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	fails  = expect.Fails
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
 
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
-}
-
-// noDiff is equal for slices, maps and structs.
-func noDiff(t testing.TB, got, want any, what string, args ...any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
-}
-
-// fails fails the test unless err is want.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf(what+": %v, want %v", append(args, err, want)...)
-	}
+	expect.Equal(t, got, want, what, args...)
 }
 
 func second[V any](_ V, err error) error { return err }

@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func guarded(t *testing.T, n int) []byte {
@@ -107,19 +109,6 @@ func BenchmarkBulkCopy4KiB(b *testing.B) {
 	}
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }

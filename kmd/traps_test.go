@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // deviceAccess is the one instruction of each routine that isn't about its arguments.
@@ -88,6 +90,7 @@ func disassemble(t *testing.T, arch string) map[string][]instruction {
 // Trap 7.3: each routine touches device memory with one instruction of its width, and copies do
 // with words of 4 and 8 bytes.
 func TestObjectCodeOfDeviceAccesses(t *testing.T) {
+	effort.Long(t) // builds the disassembler
 	stack := regexp.MustCompile(`\((SP|RSP|X2)\)`)
 	memory := regexp.MustCompile(`\([A-Z]+[0-9]*\)`)
 	for arch, routines := range deviceAccess {

@@ -237,7 +237,7 @@ func TestCollectives(t *testing.T) {
 		{sim.QuietBox, mesh.Shape{2, 2}, 4, 64}, // a ring
 		{sim.QuietBox, mesh.Shape{3}, 4, 100},
 		{sim.T3000, mesh.Shape{2, 2}, 3, 1024},
-	} {
+	}[:effort.Of(2, 4, 4)] {
 		m := c.machine()
 		t.Cleanup(func() { _ = m.Close() })
 		t.Run(m.String()+" "+c.shape.String(), func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -13,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -119,12 +119,6 @@ func (b *bench) holds(c *mesh.Chip, buf *mesh.Buffer, first uint32) {
 	}
 }
 
-// fails fails the test unless err is want.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf(what+": %v, want %v", append(args, err, want)...)
-	}
-}
+var fails = expect.Fails
 
 func second[V any](_ V, err error) error { return err }

@@ -139,6 +139,7 @@ func first(want, got []float64) string {
 func TestBlocksOnSomeWorkers(t *testing.T) {
 	for name, card := range cards {
 		t.Run(name, func(t *testing.T) {
+			longIfStrict(t, name)
 			ctx := t.Context()
 			dev, err := reprise.Open(ctx, card(), reprise.WithQueues(2),
 				reprise.WithQueueWorkers(0, chip.Range{End: chip.Core{X: 1, Y: 1}}),

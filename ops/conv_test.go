@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -243,7 +244,7 @@ func TestWindowsRefuse(t *testing.T) {
 }
 
 func TestWindowsInTraceAndGraph(t *testing.T) {
-	b := open(t, sim.Blackhole(sim.Strict(3)))
+	b := open(t, sim.Blackhole(few[chip.Blackhole], sim.Strict(3)))
 	x := normal([4]int{1, 1, 2 * 36, 4}, ops.BFloat16, 1)
 	images, weights := b.put(x, ops.Tile, dram), b.put(normal([4]int{1, 1, 36, 5}, ops.BFloat16, 2), ops.Tile, dram)
 	cfg := ops.Conv2dConfig{Batch: 2, Height: 6, Width: 6, In: 4, Out: 5, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}

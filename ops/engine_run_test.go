@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,13 +18,24 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// onBackends has few cores, so that each computes several blocks. Checks take most of the time: an
-// ordinary run has them on Wormhole, a short one on Blackhole, and one of hours on both.
-func onBackends(t *testing.T, f func(b *bench)) {
-	few := map[chip.Arch]sim.Option{
-		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
-		chip.Blackhole: sim.Harvesting(chip.Harvesting{Tensix: 0x3FF8}),
+// longIfStrict leaves the cards with every check to long and short runs: the checks take most of the
+// time. Quick runs have them in TestStrict and its likes.
+func longIfStrict(t *testing.T, card string) {
+	t.Helper()
+	if strings.HasPrefix(card, "strict") && !testing.Short() {
+		effort.Long(t)
 	}
+}
+
+// few leaves a card three rows or columns of cores.
+var few = map[chip.Arch]sim.Option{
+	chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
+	chip.Blackhole: sim.Harvesting(chip.Harvesting{Tensix: 0x3FF8}),
+}
+
+// onBackends has few cores, so that each computes several blocks. A long run has every check on
+// Wormhole, a short one on Blackhole, and one of hours on both.
+func onBackends(t *testing.T, f func(b *bench)) {
 	for name, card := range map[string]func(testing.TB) kmd.Target{
 		"wormhole":         func(testing.TB) kmd.Target { return sim.Wormhole(few[chip.Wormhole]) },
 		"blackhole":        func(testing.TB) kmd.Target { return sim.Blackhole(few[chip.Blackhole]) },
@@ -35,8 +47,9 @@ func onBackends(t *testing.T, f func(b *bench)) {
 		t.Run(name, func(t *testing.T) {
 			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !effort.Hours &&
 				name == other {
-				t.Skip("an ordinary run has every check on Wormhole, -short on Blackhole, -tags hours on both")
+				t.Skip("a long run has every check on Wormhole, -short on Blackhole, -tags hours on both")
 			}
+			longIfStrict(t, name)
 			f(open(t, card(t)))
 		})
 	}

@@ -75,7 +75,7 @@ func TestCaches(t *testing.T) {
 }
 
 func TestCacheInATrace(t *testing.T) {
-	b := open(t, sim.Wormhole(sim.Strict(5)))
+	b := open(t, sim.Wormhole(few[chip.Wormhole], sim.Strict(5)))
 	want := counted([4]int{2, 1, 64, 32}, ops.BFloat16, 0)
 	cache := b.put(want, ops.Tile, dram)
 	in := counted([4]int{2, 1, 1, 32}, ops.BFloat16, 100)

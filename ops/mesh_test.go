@@ -86,11 +86,11 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 
 // In a ring, along a line, and on a chip without a PCI interface.
 func TestCollectives(t *testing.T) {
-	for k, c := range []struct {
+	for k, c := range []struct { // quick runs have those of two chips
 		machine func(...sim.Option) *sim.Machine
 		shape   mesh.Shape
 	}{{sim.QuietBox, mesh.Shape{2, 2}}, {sim.P300, mesh.Shape{2}}, {sim.N300, mesh.Shape{1, 2}}, {sim.T3000, mesh.Shape{2, 2}}} {
-		if k == effort.Of(3, 4, 4) {
+		if c.shape.Size() > effort.Of(2, 4, 4) {
 			continue
 		}
 		m := c.machine()

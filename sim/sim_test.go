@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -130,39 +131,17 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	fails(t, d.Fault(), emu.ErrRefused, "fault")
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
+var (
+	fails = expect.Fails
+	must  = expect.Must
+)
+
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
+
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, got, want, what, args...)
 }
-
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
-	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
-}
-
-// fails fails the test unless err is want.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf(what+": %v, want %v", append(args, err, want)...)
-	}
-}
-
 func second[V any](_ V, err error) error { return err }
 
 func TestMain(m *testing.M) {

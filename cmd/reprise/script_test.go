@@ -27,6 +27,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/elftest"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/kernels"
@@ -58,6 +59,8 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
+			case "long":
+				return effort.Of(false, true, true), nil
 			case "root":
 				return os.Geteuid() == 0, nil
 			case "loader": // of the vendor's simulator

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 const testPage = 4096
@@ -259,26 +261,11 @@ func TestSequenceEndsInPackedWrite(t *testing.T) {
 	}
 }
 
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = expect.Must
 
-// value is must for a call with a result.
-func value[V any](v V, err error) func(rapid.TB) V {
-	return func(t rapid.TB) V {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t rapid.TB, got, want V, what string, args ...any) {
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
+	expect.Equal(t, got, want, what, args...)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -17,7 +18,7 @@ var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
 // everywhere runs a test on the emulator and on the vendor's simulator where that is at hand.
 func everywhere(t *testing.T, test func(*testing.T, *machine)) {
-	seeds := uint64(3)
+	seeds := effort.Of[uint64](1, 3, 3)
 	if testing.Short() {
 		seeds = 1
 	}

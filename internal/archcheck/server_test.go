@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // The program of docs/serving.md builds and works as a user's module, which has nothing of this
 // repository but a replace.
 func TestServer(t *testing.T) {
+	effort.Long(t)
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/internal/bench/report"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
@@ -108,26 +108,9 @@ func runFamily(t *testing.T, family string, c Config) *report.Report {
 	return value(Run(t.Context(), c))(t)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
 
-// value is must for a call with a result.
-func value[V any](v V, err error) func(testing.TB) V {
-	return func(t testing.TB) V {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// noDiff fails the test unless got is want.
-func noDiff(t testing.TB, got, want any, what string, args ...any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
-}
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }

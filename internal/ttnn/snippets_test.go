@@ -21,6 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -41,6 +42,9 @@ func TestSnippets(t *testing.T) {
 		}
 		for snippet, s := range snippets {
 			t.Run(name+"/"+snippet, func(t *testing.T) {
+				if name != "wormhole" {
+					effort.Long(t)
+				}
 				dev, err := reprise.Open(t.Context(), open(), s.options...)
 				if err != nil {
 					t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -33,12 +34,10 @@ func firmware(t *testing.T, revision string, arch chip.Arch) (ms files) {
 	return ms
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	fails = expect.Fails
+	must  = expect.Must
+)
 
 func write(t *testing.T, dir string, ms files) {
 	t.Helper()
@@ -331,24 +330,8 @@ func TestFirmwareFileWithRelocations(t *testing.T) {
 	}
 }
 
-// value is must for a call with a result.
-func value[V any](v V, err error) func(testing.TB) V {
-	return func(t testing.TB) V {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// fails fails the test unless err is want.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf(what+": %v, want %v", append(args, err, want)...)
-	}
-}
-
-func second[V any](_ V, err error) error { return err }
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
+func second[V any](_ V, err error) error            { return err }
 
 func TestText(t *testing.T) {
 	ms := firmware(t, "0.70.1", chip.Blackhole)

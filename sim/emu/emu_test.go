@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
@@ -146,39 +146,17 @@ func TestHostRunsProgram(t *testing.T) {
 	}
 }
 
-// must ends the test on an error.
-func must(t testing.TB, err error) {
+var (
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
+
+func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
+
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, got, want, what, args...)
 }
-
-// value is must for a call with a result.
-func value[V any](v V, err error) func(testing.TB) V {
-	return func(t testing.TB) V {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// equal fails the test unless got is want, and formats what it is.
-func equal[V comparable](t testing.TB, got, want V, what string, args ...any) {
-	t.Helper()
-	if got != want {
-		t.Errorf(what+": %#v, want %#v", append(args, got, want)...)
-	}
-}
-
-// noDiff is equal for slices, maps and structs.
-func noDiff(t testing.TB, got, want any, what string, args ...any) {
-	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(what+" (-want +got):\n%s", append(args, d)...)
-	}
-}
-
 func TestMain(m *testing.M) {
 	if ttsimtest.Serving() {
 		return

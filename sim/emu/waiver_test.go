@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // assumed are programs that rely on one assumption.
@@ -130,7 +131,7 @@ func TestWaivers(t *testing.T) {
 				continue
 			}
 			run := func(name string, accepted bool, waivers func(text []byte) []Waiver) {
-				for _, delay := range []int{0, 80} {
+				for _, delay := range effort.Of([]int{80}, []int{0, 80}, []int{0, 80}) {
 					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true,
 						RefuseUnwritten: a == UnwrittenUnused}
 					plan := planned(t, arch)

@@ -23,6 +23,20 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
+// Requests, in the order of their numbers on the wire.
+const (
+	opProcess = serve.OpService + iota
+	opJoin
+	opFile
+	opOpen
+	opClose
+	opIoctl
+	opMmap
+	opUnmap
+	_
+	opLast
+)
+
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == asUser {
 		os.Exit(user(os.Args[2], os.Args[3]))
@@ -102,9 +116,9 @@ func TestEndInARequest(t *testing.T) {
 	}
 	process, work := dial(), dial()
 	defer work.Close()
-	say(work, serve.Head{Op: cards.OpJoin, Val: say(process, serve.Head{Op: cards.OpProcess})})
-	say(work, serve.Head{Op: cards.OpOpen, Val: 2})
-	ids := serve.Head{Op: cards.OpIoctl, Object: 1, Val: kabi.IoctlGetDeviceInfo}
+	say(work, serve.Head{Op: opJoin, Val: say(process, serve.Head{Op: opProcess})})
+	say(work, serve.Head{Op: opOpen, Val: 2})
+	ids := serve.Head{Op: opIoctl, Object: 1, Val: kabi.IoctlGetDeviceInfo}
 	must(t, work.Send(&ids, append([]byte{20, 0, 0, 0}, make([]byte, 20)...), -1))
 	<-f.asked
 	if err := process.Close(); err != nil { // the process ends

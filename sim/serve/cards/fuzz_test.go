@@ -24,16 +24,16 @@ func message(h serve.Head, payload ...byte) []byte {
 // The fuzzer shows 0 executions per second while both of its workers minimize inputs, for up to a
 // minute each: -fuzzminimizetime 10x ends that.
 func FuzzServer(f *testing.F) {
-	open := message(serve.Head{Op: cards.OpOpen, Val: 2})
-	mmap := message(serve.Head{Op: cards.OpMmap, Object: 1, Val: 4096})
-	f.Add([]byte{}, message(serve.Head{Op: cards.OpProcess}))
-	f.Add(open, message(serve.Head{Op: cards.OpIoctl, Object: 1, Size: 16, Val: 0xFA05}, make([]byte, 16)...))
+	open := message(serve.Head{Op: opOpen, Val: 2})
+	mmap := message(serve.Head{Op: opMmap, Object: 1, Val: 4096})
+	f.Add([]byte{}, message(serve.Head{Op: opProcess}))
+	f.Add(open, message(serve.Head{Op: opIoctl, Object: 1, Size: 16, Val: 0xFA05}, make([]byte, 16)...))
 	f.Add(open, append(mmap, message(serve.Head{Op: serve.OpLoad, Width: 4, Object: 2})...))
 	f.Add(open, append(mmap, message(serve.Head{Op: serve.OpRead, Object: 2, Val: 1 << 40})...))
-	f.Add(open, append(mmap, message(serve.Head{Op: cards.OpUnmap, Object: 2})...))
-	f.Add(open, append(message(serve.Head{Op: cards.OpLast, Object: 1}), message(serve.Head{Op: cards.OpClose, Object: 1})...))
-	f.Add(open, message(serve.Head{Op: cards.OpIoctl, Object: 1, Size: 40, Off: 1 << 60, Val: 0xFA07}, make([]byte, 40)...))
-	f.Add(message(serve.Head{Op: cards.OpFile, Size: 4}, []byte("proc")...), message(serve.Head{Op: serve.OpWrite, Size: 1 << 31}))
+	f.Add(open, append(mmap, message(serve.Head{Op: opUnmap, Object: 2})...))
+	f.Add(open, append(message(serve.Head{Op: opLast, Object: 1}), message(serve.Head{Op: opClose, Object: 1})...))
+	f.Add(open, message(serve.Head{Op: opIoctl, Object: 1, Size: 40, Off: 1 << 60, Val: 0xFA07}, make([]byte, 40)...))
+	f.Add(message(serve.Head{Op: opFile, Size: 4}, []byte("proc")...), message(serve.Head{Op: serve.OpWrite, Size: 1 << 31}))
 	card := sim.Blackhole()
 	d, err := card.Driver()
 	if err != nil {
@@ -73,9 +73,9 @@ func FuzzServer(f *testing.F) {
 		}
 		_, process := greeted()
 		defer process.Close()
-		token := call(process, serve.Head{Op: cards.OpProcess})
+		token := call(process, serve.Head{Op: opProcess})
 		work, c := greeted()
-		call(c, serve.Head{Op: cards.OpJoin, Val: token})
+		call(c, serve.Head{Op: opJoin, Val: token})
 		bare, _ := greeted()
 		rude := dial()
 		for _, in := range []struct {
