@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -131,7 +131,6 @@ func allOnes(t *rig.T) {
 }
 
 func window(t *rig.T, size uint64, caching kmd.Caching) *kmd.Window {
-	t.Helper()
 	w, err := t.KMD.OpenWindow(size, caching)
 	t.OK(err)
 	t.Cleanup(func() {
@@ -335,7 +334,6 @@ func streamCounts(t *rig.T, stream int) {
 
 // request has a tile's network interface perform one request.
 func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
-	t.Helper()
 	niu, a := &t.Params.NIU, t.Params.Arch
 	regs := [][2]uint32{
 		{niu.Ctrl, ctrl},
@@ -368,7 +366,6 @@ const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<
 const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 
 func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
-	t.Helper()
 	t.Poke(c, rig.Scratch, data)
 	request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), len(data))
 	t.Same(data, h.Bytes()[at:at+len(data)], "host memory at %#x", at)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 func ownCases() rig.Table {
@@ -47,7 +47,6 @@ func (w *writer) write(at, n int) cq.WriteLinear {
 }
 
 func (w *writer) check(what string, args ...any) {
-	w.t.Helper()
 	w.t.Same(w.want, w.t.Peek(w.core, rig.Scratch, len(w.want)), what, args...)
 }
 
@@ -181,7 +180,6 @@ func forwardSubordinateWorkers(t *rig.T) {
 }
 
 func lastSignal(t *rig.T, what string, signal cq.SendGoSignal) {
-	t.Helper()
 	at := t.L1.Go + 4*uint32(signal.Multicast)
 	for _, c := range t.Corners() {
 		for rig.Word(t.Peek(c, at, 4)) != uint32(signal.Go) {
@@ -195,7 +193,6 @@ func lastSignal(t *rig.T, what string, signal cq.SendGoSignal) {
 
 // signalLaps sends go signals, which differ, in one batch each lap. The last one has to arrive.
 func signalLaps(t *rig.T, laps, signals int, send func(*cq.Builder, cq.SendGoSignal)) {
-	t.Helper()
 	for lap := range laps {
 		var last cq.SendGoSignal
 		t.Send(func(b *cq.Builder) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Half is half of the prefetcher's scratch memory, one step of a relay.
@@ -78,7 +78,6 @@ func RelayLinear(t *rig.T, n int, from string, skew int) {
 
 // relayedTo checks that a relay brings data to a core's scratch memory, and nothing else.
 func relayedTo(t *rig.T, dst chip.Core, data []byte, relay func(*cq.Builder)) {
-	t.Helper()
 	arrives(t, dst, data, "relayed", func(b *cq.Builder) {
 		t.WriteTileHeader(b, dst, rig.Scratch, len(data))
 		relay(b)
@@ -118,7 +117,6 @@ func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 }
 
 func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
-	t.Helper()
 	got := make([]byte, len(want))
 	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) {
 		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(got))})
@@ -256,7 +254,6 @@ func RingbufferThenRelay(t *rig.T) {
 }
 
 func exec(t *rig.T, x cq.ExecBuf) {
-	t.Helper()
 	t.OK(t.CQ.Send(t.Ctx, t.Commands(func(b *cq.Builder) { b.ExecBuf(x) }), true))
 }
 

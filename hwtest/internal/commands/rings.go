@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/program"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -28,7 +28,6 @@ func Rings() rig.Table {
 
 // mixImage compiles the mix program with its kernels in DRAM.
 func mixImage(t *rig.T, on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
-	t.Helper()
 	file, err := rig.Prebuilt.ELF(t.Params.Arch, "mix")
 	t.OK(err)
 	im, err := kernels.Load(file)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
@@ -50,7 +50,6 @@ func writeCases() rig.Table {
 
 // guarded fills memory around a place and returns what a write of data must leave there.
 func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
-	t.Helper()
 	want = rig.Pattern(0xDEAD, len(data)+64)
 	t.Poke(c, addr-32, want)
 	copy(want[32:], data)
@@ -59,7 +58,6 @@ func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
 
 // arrives checks that commands leave data in a core's scratch memory, and nothing around it.
 func arrives(t *rig.T, c chip.Core, data []byte, what string, commands func(*cq.Builder)) {
-	t.Helper()
 	want := guarded(t, c, rig.Scratch, data)
 	t.Do(commands)
 	t.InL1(c, rig.Scratch-32, want, "%s", what)
@@ -186,7 +184,6 @@ func writeOffsetPacked(t *rig.T) {
 }
 
 func received(t *rig.T, data []byte, what string, args ...any) {
-	t.Helper()
 	got := make([]byte, len(data))
 	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
 	t.Same(data, got, what, args...)

@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -108,7 +108,6 @@ func wildKernel(t *rig.T, addr uint32) {
 
 // started starts a program that only the end of its device releases.
 func started(t *rig.T, p *reprise.Program) *reprise.Executable {
-	t.Helper()
 	x, err := t.Dev.Load(t.Ctx, p)
 	t.OK(err)
 	t.Start(x)
@@ -116,7 +115,6 @@ func started(t *rig.T, p *reprise.Program) *reprise.Executable {
 }
 
 func noProgress(t *rig.T, q interface{ Wait(context.Context) error }) *dispatch.HangError {
-	t.Helper()
 	err := q.Wait(t.Ctx)
 	t.Fails("after no progress", err, dispatch.ErrTimeout)
 	return t.Hung(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -121,7 +121,6 @@ func (t *T) fingerprint() uint64 { return t.Mesh.Chips()[0].Device.MemoryFingerp
 
 // nothingLeft checks that the chips are in step, and as much is allocated as before.
 func (t *T) nothingLeft(before uint64) {
-	t.Helper()
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 	rig.Equal(t, t.fingerprint(), before, "fingerprint of what is allocated")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
@@ -41,7 +41,6 @@ func PinnedBetweenQueues() rig.Table {
 
 // direct is pinned memory that transfers must not copy.
 func direct(t *rig.T, n int) *reprise.HostBuffer {
-	t.Helper()
 	return t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -66,7 +66,6 @@ func Sharded(k allocator.Kind, s allocator.ShardSpec, page int) reprise.BufferCo
 
 // Numbers is a program whose cores write their pages' numbers to a sharded L1 buffer's places.
 func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
-	t.Helper()
 	page := uint32(b.PageSize())
 	// Kernels store runs of words, also to places without a page.
 	type span struct{ low, high uint32 }

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -25,13 +26,12 @@ func Differential() rig.Table {
 			t.Sub(fmt.Sprint(seed), func(t *rig.T) { randomCommands(t, 1000+seed) })
 		}
 	})
-	long.Long, long.Hours = true, 2
+	long.Long, long.Limit = true, 2*time.Minute
 	return cs
 }
 
 // other is the device that was asked for, or the emulator with slow networks and another order.
 func other(t *rig.T) *target.Device {
-	t.Helper()
 	if d := t.Config.Compare(t.Device); d != nil {
 		return d
 	}

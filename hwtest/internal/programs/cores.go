@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/program"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -94,7 +94,6 @@ func kernelGroups(t *rig.T) {
 }
 
 func xy(t *rig.T, c chip.Core) (x, y uint32) {
-	t.Helper()
 	v, err := t.Dev.Virtual(c)
 	t.OK(err)
 	return uint32(v.X), uint32(v.Y)

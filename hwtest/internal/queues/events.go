@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Events follows tt-metal's EnqueueWaitForEvent and MeshEventsTestSuite.
@@ -207,7 +207,6 @@ func FourEvents(t *rig.T, n int) {
 	t.OK(q[0].Record(t.Ctx, firstDone))
 	t.OK(q[1].Record(t.Ctx, read))
 	write := func(i int) {
-		t.Helper()
 		t.OK(q[1].WaitEvent(t.Ctx, firstDone), q[1].Write(t.Ctx, in, 0, input(i)), q[1].Record(t.Ctx, written))
 	}
 	var reads []func(string, ...any)

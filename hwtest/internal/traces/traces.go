@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/programs"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
@@ -132,7 +132,6 @@ func longCommands(t *rig.T) {
 
 // longTrace records runs of a program whose commands are longer than a fetch entry may be.
 func longTrace(t *rig.T, play func(*reprise.Trace)) {
-	t.Helper()
 	x, lengthen, check := programs.LongProgram(t)
 	lengthen()
 	play(t.Capture("t", x, x))
@@ -208,7 +207,6 @@ func freedInTrace(t *rig.T) {
 
 // leavesOthers replays a trace that writes a released buffer, beside buffers that are new.
 func leavesOthers(t *rig.T, tr *reprise.Trace, b *reprise.Buffer) {
-	t.Helper()
 	var others []*reprise.Buffer
 	for range 4 {
 		o := t.L1Buffer(b.Size(), 64)
