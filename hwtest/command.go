@@ -14,11 +14,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim/libttsim"
 )
@@ -156,8 +156,9 @@ func (c *Command) Do(ctx context.Context, out, errs io.Writer) error {
 	}
 	s := screen{out: out, errs: errs}
 	if f, ok := errs.(*os.File); ok {
-		info, err := f.Stat()
-		s.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			s.width = cmp.Or(tables.Width(errs), 80)
+		}
 	}
 	cfg.Running = s.running
 	cfg.Done = func(r Result) { s.done(r, c.JSON) }
@@ -207,24 +208,33 @@ func (c *Command) list(out io.Writer, p *Pattern) error {
 	if c.JSON {
 		return printJSON(out, l)
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, k := range l.Cases {
-		notes := map[bool]string{true: "--long, "}[k.Long]
-		if k.Unsafe != "" {
-			notes += "unsafe, "
+	return printed(out, func(_ io.Writer, t *tables.Table) {
+		for _, k := range l.Cases {
+			notes := map[bool]string{true: "--long, "}[k.Long]
+			if k.Unsafe != "" {
+				notes += "unsafe, "
+			}
+			if notes += k.Needs.String(); notes != "" {
+				notes = " (" + strings.TrimSuffix(notes, ", ") + ")"
+			}
+			t.Row(k.Layer+"/"+k.Name, k.Protects+notes)
 		}
-		if notes += k.Needs.String(); notes != "" {
-			notes = " (" + strings.TrimSuffix(notes, ", ") + ")"
-		}
-		fmt.Fprintf(t, "%s/%s\t%s%s\n", k.Layer, k.Name, k.Protects, notes)
-	}
-	return t.Flush()
+		t.Flush()
+	})
+}
+
+// printed writes a text with tables that fit the reader's terminal.
+func printed(w io.Writer, text func(io.Writer, *tables.Table)) error {
+	var b bytes.Buffer
+	text(&b, tables.New(&b, tables.Width(w)))
+	_, err := b.WriteTo(w)
+	return err
 }
 
 // screen shows a run's progress on standard error, and its results on standard output.
 type screen struct {
 	out, errs io.Writer
-	terminal  bool // standard error is one
+	width     int // of the terminal that standard error is, or 0
 	next      time.Duration
 }
 
@@ -238,8 +248,8 @@ func (s *screen) running(r Running) {
 		line += fmt.Sprintf(", for %v of at most %v", r.Elapsed.Round(time.Second), r.Limit)
 	}
 	switch {
-	case s.terminal:
-		fmt.Fprint(s.errs, "\r\x1b[K", line)
+	case s.width > 0: // a line that wraps couldn't be replaced
+		fmt.Fprintf(s.errs, "\r\x1b[K%.*s", s.width-1, line)
 	case r.Elapsed < time.Second:
 		s.next = firstNotice
 	case r.Elapsed >= s.next:
@@ -249,7 +259,7 @@ func (s *screen) running(r Running) {
 }
 
 func (s *screen) done(r Result, quiet bool) {
-	if s.terminal {
+	if s.width > 0 {
 		fmt.Fprint(s.errs, "\r\x1b[K")
 	}
 	if !quiet {
@@ -289,27 +299,26 @@ func (r *Report) Print(w io.Writer) error {
 		sums[k].Add(res)
 		sums[k].Seconds += res.Seconds
 	}
-	var b bytes.Buffer
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "\nDEVICE\tLAYER\tPASSED\tFAILED\tSKIPPED\tTIME\n")
-	row := func(k key, r *Report) {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%.1f s\n", k.device, k.layer, r.Passed, r.Failed, r.Skipped, r.Seconds)
-	}
-	for _, k := range order {
-		row(k, sums[k])
-	}
-	row(key{"", "all"}, r)
-	_ = t.Flush() // into memory
-	if r.Ended != "" {
-		fmt.Fprintf(&b, "\ncut short: %s\n", r.Ended)
-	}
-	for _, res := range r.Results {
-		if res.Outcome == Fail {
-			fmt.Fprintf(&b, "\nfailed: %s %s/%s\n  protects: %s\n", res.Device, res.Layer, res.Name, res.Protects)
+	return printed(w, func(w io.Writer, t *tables.Table) {
+		fmt.Fprintln(w)
+		t.Row("DEVICE", "LAYER", "PASSED", "FAILED", "SKIPPED", "TIME")
+		row := func(k key, r *Report) {
+			t.Row(k.device, k.layer, r.Passed, r.Failed, r.Skipped, fmt.Sprintf("%.1f s", r.Seconds))
 		}
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+		for _, k := range order {
+			row(k, sums[k])
+		}
+		row(key{"", "all"}, r)
+		t.Flush()
+		if r.Ended != "" {
+			fmt.Fprintf(w, "\ncut short: %s\n", r.Ended)
+		}
+		for _, res := range r.Results {
+			if res.Outcome == Fail {
+				fmt.Fprintf(w, "\nfailed: %s %s/%s\n  protects: %s\n", res.Device, res.Layer, res.Name, res.Protects)
+			}
+		}
+	})
 }
 
 // VictimCommand is the first argument by which [Main] runs [Victim] on a device.

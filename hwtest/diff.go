@@ -2,7 +2,6 @@ package hwtest
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/reprise-tt/reprise/internal/tables"
 )
 
 // ReadReport reads what [Report.WriteJSON] or [Report.WriteJUnit] wrote, or a Report as JSON.
@@ -133,9 +134,8 @@ func oneDevice(r *Report) bool {
 }
 
 // DiffFiles compares two files as [Compare] does, prints, and returns an error for new failures,
-// skips and missing cases. With a factor of 0 a case of twice the time is slower, else a slower
-// case is an error too.
-func DiffFiles(before, after string, factor float64, asJSON bool, out io.Writer) error {
+// skips and missing cases.
+func DiffFiles(before, after string, slower float64, asJSON bool, out io.Writer) error {
 	var reports [2]*Report
 	for i, name := range []string{before, after} {
 		f, err := os.Open(name)
@@ -147,24 +147,23 @@ func DiffFiles(before, after string, factor float64, asJSON bool, out io.Writer)
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	changes, worse := Compare(reports[0], reports[1], cmp.Or(factor, 2)), 0
-	var b bytes.Buffer
+	changes, worse := Compare(reports[0], reports[1], slower), 0
 	for _, c := range changes {
-		if c.Kind == Failed || c.Kind == Skipped || c.Kind == Missing || c.Kind == Slower && factor > 0 {
+		if c.Kind == Failed || c.Kind == Skipped || c.Kind == Missing {
 			worse++
 		}
-		fmt.Fprintf(&b, "%-11s  %s  %s/%s  %.3f s, before %.3f s", c.Kind, c.Device, c.Layer, c.Name, c.Seconds, c.Before)
-		if c.Reason != "" {
-			fmt.Fprintf(&b, " (%s)", c.Reason)
-		}
-		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "%d changes, %d for the worse\n", len(changes), worse)
 	var err error
 	if asJSON {
 		err = printJSON(out, map[string]any{"changes": changes, "worse": worse})
 	} else {
-		_, err = out.Write(b.Bytes())
+		err = printed(out, func(w io.Writer, t *tables.Table) {
+			for _, c := range changes {
+				t.Row(c.Kind, c.Device, c.Layer+"/"+c.Name, fmt.Sprintf("%.3f s, before %.3f s", c.Seconds, c.Before), c.Reason)
+			}
+			t.Flush()
+			fmt.Fprintf(w, "%d changes, %d for the worse\n", len(changes), worse)
+		})
 	}
 	if worse > 0 {
 		err = errors.Join(err, fmt.Errorf("hwtest: %d cases of %s are worse than in %s", worse, after, before))

@@ -112,7 +112,7 @@ func ExampleMain() {
 	hwtest.Main(context.Background(), []string{"-device", "emu:blackhole", "-list"}, os.Stdout, os.Stderr, cases...)
 	code := hwtest.Main(context.Background(), []string{"-device", "emu:blackhole", "-report", file}, io.Discard, os.Stderr, cases...)
 	fmt.Println("exit code", code)
-	_ = hwtest.DiffFiles(file, file, 0, false, os.Stdout)
+	_ = hwtest.DiffFiles(file, file, 2, false, os.Stdout)
 	// Output:
 	// board/a page comes back  DRAM keeps what a queue writes
 	// exit code 0

@@ -15,15 +15,11 @@ import (
 
 // HwtestCmd has the conformance suite; without a name it is run.
 type HwtestCmd struct {
-	Suite suiteCmd `cmd:"" default:"withargs" help:"Run the conformance suite on a device: the command without a name."`
-	Diff  diffCmd  `cmd:"" help:"Compare the reports of two runs."`
+	Suite suiteCmd `cmd:"" default:"withargs"`
+	Diff  diffCmd  `cmd:""`
 }
 
 type suiteCmd struct{ hwtest.Command }
-
-func (suiteCmd) Help() string {
-	return "The suite that the emulator, the vendor's simulator and silicon must pass. Layers run from the driver up, so the first failure is the deepest."
-}
 
 // Validate checks what can be checked without a device.
 func (c *suiteCmd) Validate() error {
@@ -48,41 +44,30 @@ func (c *suiteCmd) Run(ctx context.Context, s cli.Streams) error {
 	c.Save = func(path string, write func(io.Writer) error) error {
 		return cli.Save(context.WithoutCancel(ctx), "--report", path, write)
 	}
-	return suiteError(c.Do(ctx, s.Out, s.Err))
-}
-
-func suiteError(err error) error {
+	err := c.Do(ctx, s.Out, s.Err)
 	var open *hwtest.OpenError
 	if errors.As(err, &open) {
-		return cli.OpenError(open.Device, open.Err)
+		err = cli.OpenError(open.Device, open.Err)
 	}
 	return err
 }
 
 type diffCmd struct {
-	Before string   `arg:"" help:"Report of the earlier run: JSON or JUnit." placeholder:"FILE"`
-	After  string   `arg:"" help:"Report of the later run." placeholder:"FILE"`
-	Slower *float64 `help:"Cases that take so many times as long, and a second more, are worse too; without it those of twice the time are listed." placeholder:"FACTOR"`
+	Before string  `arg:"" placeholder:"FILE"`
+	After  string  `arg:"" placeholder:"FILE"`
+	Slower float64 `default:"2" placeholder:"FACTOR"`
 	cli.AsJSON
 }
 
-func (diffCmd) Help() string {
-	return "Lists new failures, and cases that are newly skipped, missing, slower, fixed or added. Exit code 1 for new failures, skips and missing cases."
-}
-
 func (c *diffCmd) Validate() error {
-	if c.Slower != nil && !(*c.Slower >= 1) {
-		return cli.Wrong("--slower", *c.Slower, "it is less than 1", "give a factor such as 2")
+	if !(c.Slower >= 1) {
+		return cli.Wrong("--slower", c.Slower, "it is less than 1", "give a factor such as 2")
 	}
 	return nil
 }
 
 func (c *diffCmd) Run(s cli.Streams) error {
-	factor := 0.0
-	if c.Slower != nil {
-		factor = *c.Slower
-	}
-	return hwtest.DiffFiles(c.Before, c.After, factor, c.JSON, s.Out)
+	return hwtest.DiffFiles(c.Before, c.After, c.Slower, c.JSON, s.Out)
 }
 
 // VictimCmd is the process that the suite kills.
