@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // spin starts a program that doesn't end, in a trace.
@@ -76,12 +77,14 @@ func TestStuckCases(t *testing.T) {
 			if !strings.HasPrefix(name, filepath.Join(dir, "emu_blackhole", "own", strings.ReplaceAll(r.Name, " ", "_"))) {
 				t.Errorf("%s left %s", r.Name, name)
 			}
+			f, err := os.Open(name)
+			devtest.Must(t, err)
 			if filepath.Ext(name) == ".dump" {
-				f, err := os.Open(name)
-				devtest.Must(t, err)
 				_, err = postmortem.ReadDump(f)
-				devtest.Must(t, errors.Join(err, f.Close()))
+			} else {
+				_, err = tracebuf.DecodeAll(f)
 			}
+			devtest.Must(t, errors.Join(err, f.Close()))
 		}
 		if kinds[".dump"] != 1 || kinds[".trace"] != 1 {
 			t.Errorf("%s left %q", r.Name, r.Artifacts)

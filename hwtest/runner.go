@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -165,10 +164,7 @@ func (t *trial) hang(h *dispatch.HangError) {
 	}
 	detail := h.Detail()
 	if t.folder != "" && h.Dump != nil {
-		rig.Keep(t, "hang-*.dump", func(w io.Writer) error {
-			_, err := h.Dump.WriteTo(w)
-			return err
-		})
+		rig.KeepDump(t, h)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -98,12 +98,11 @@ func RunCase(t TB, b *Shared, c *Case) {
 	}
 	var x *T
 	defer func() {
-		defer b.take()
 		if !t.Failed() {
 			return
 		}
-		if x != nil && x.Ctx.Err() != nil {
-			b.Report(t, context.Cause(x.Ctx))
+		if x != nil {
+			x.opened.report(t, b.Device, context.Cause(x.Ctx))
 		}
 		t.Logf("this case protects: %s", c.Protects)
 		if !parallel {

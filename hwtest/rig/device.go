@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"runtime"
 
 	"github.com/reprise-tt/reprise"
@@ -149,14 +148,8 @@ func (t *T) Trace(name string, record func(*reprise.Recorder) error, more ...*re
 // Hold takes the result of a capture and releases the trace with the case.
 func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
 	t.OK(err)
-	t.Closing(func(ctx context.Context) error {
-		if t.Failed() {
-			ctx, cancel := context.WithTimeout(ctx, t.Patience())
-			defer cancel()
-			Keep(t, "*.trace", func(w io.Writer) error { return tr.Save(ctx, w) })
-		}
-		return tr.Release(ctx)
-	})
+	t.opened.change(func() { t.opened.traces = append(t.opened.traces, tr) })
+	t.Closing(tr.Release)
 	return tr
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -45,6 +46,7 @@ type T struct {
 	Config *Settings
 	Device *target.Device
 	Ctx    context.Context
+	opened *opened
 
 	Chip   *chip.Chip
 	Params *chip.Params
@@ -70,7 +72,7 @@ type Shared struct {
 	dev     *reprise.Device
 	Machine machine
 	Alone   string // why the device makes no mesh, once that is known
-	opened
+	running atomic.Pointer[opened]
 }
 
 type machine interface {
@@ -119,7 +121,8 @@ func (b *Shared) discard(t TB) {
 
 // use opens the device at the level if it isn't open.
 func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
-	x := &T{TB: t, Config: b.Config, Device: b.Device, Shared: b}
+	x := &T{TB: t, Config: b.Config, Device: b.Device, Shared: b, opened: new(opened)}
+	b.running.Store(x.opened)
 	// This cause makes waits for the device end with the report of a hang.
 	over := fmt.Errorf("the case's limit of %v is over: %w", limit, dispatch.ErrTimeout)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, over)
@@ -147,10 +150,10 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 		b.level = l
 	}
 	if b.disp != nil {
-		note(&b.opened, b.disp)
+		note(x.opened, b.disp)
 	}
 	if b.dev != nil {
-		note(&b.opened, b.dev)
+		note(x.opened, b.dev)
 	}
 	x.KMD, x.Dispatch, x.Dev = b.kd, b.disp, b.dev
 	switch l {
@@ -287,7 +290,7 @@ func (t *T) queues(o dispatch.Options) (u *T, end func() error) {
 	}
 	kd, d, err := openQueues(t.Ctx, t.Device.Open(), o)
 	t.OK(err)
-	note(&t.Shared.opened, d)
+	note(t.opened, d)
 	u = new(T)
 	*u = *t
 	u.useQueues(kd, d)
@@ -312,7 +315,7 @@ func (t *T) Full(opts ...reprise.Option) *T {
 func (t *T) Unclosed(target kmd.Target, opts ...reprise.Option) *T {
 	d, err := t.Open(t.Ctx, target, opts...)
 	t.OK(err)
-	note(&t.Shared.opened, d)
+	note(t.opened, d)
 	u := *t
 	u.UseDevice(d)
 	return &u

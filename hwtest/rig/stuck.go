@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
 // Hangs returns the reports of hangs among the arguments of Error or Fatal.
@@ -27,15 +28,22 @@ func Hangs(args []any) (all []*dispatch.HangError) {
 	return all
 }
 
-// Keep writes a file of the case. A star in the name becomes a number.
-func Keep(t TB, name string, write func(io.Writer) error) {
+// keep writes a file of the case. A star in the name becomes a number.
+func keep(t TB, name string, write func(io.Writer) error) {
 	f, err := os.CreateTemp(t.ArtifactDir(), name)
 	if err == nil {
-		err = errors.Join(write(f), f.Close())
+		if err = errors.Join(write(f), f.Close()); err != nil {
+			_ = os.Remove(f.Name())
+		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, reprise.ErrReleased) {
 		t.Logf("file %s of the case: %v", name, err)
 	}
+}
+
+// KeepDump writes the dump of a hang as a file of the case.
+func KeepDump(t TB, h *dispatch.HangError) {
+	keep(t, "hang-*.dump", func(w io.Writer) error { return Error(h.Dump.WriteTo(w)) })
 }
 
 type waiter interface{ Wait(context.Context) error }
@@ -46,48 +54,67 @@ type device[Q waiter] interface {
 	Queue(int) Q
 }
 
-// opened lists the devices of a case for its runner, in case it gets stuck.
+// opened lists what a case has open, for its runner in case the case fails or gets stuck.
 type opened struct {
 	mu     sync.Mutex
 	close  []func(context.Context) error
 	queues []waiter
+	traces []*reprise.Trace
+}
+
+func (o *opened) change(add func()) {
+	if o == nil { // no runner waits for a victim
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	add()
 }
 
 func note[Q waiter](o *opened, d device[Q]) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.close = append(o.close, d.Close)
-	for i := range d.Queues() {
-		o.queues = append(o.queues, d.Queue(i))
-	}
+	o.change(func() {
+		o.close = append(o.close, d.Close)
+		for i := range d.Queues() {
+			o.queues = append(o.queues, d.Queue(i))
+		}
+	})
 }
 
-func (o *opened) take() (devices []func(context.Context) error, queues []waiter) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	devices, queues, o.close, o.queues = o.close, o.queues, nil, nil
-	return devices, queues
-}
-
-// Report fails a case that exceeds its limit, with the state of all queues that aren't idle.
-func (b *Shared) Report(t TB, limit error) (devices []func(context.Context) error) {
-	devices, queues := b.take()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), Patience(b.Device)/40, limit)
+// report keeps the traces of a failed case. At its limit the case fails with the state of all
+// queues that aren't idle.
+func (o *opened) report(t TB, d *target.Device, limit error) (devices []func(context.Context) error) {
+	var queues []waiter
+	var traces []*reprise.Trace
+	o.change(func() {
+		devices, queues, traces = o.close, o.queues, o.traces
+		o.close, o.queues, o.traces = nil, nil, nil
+	})
+	ctx, cancel := context.WithTimeoutCause(context.Background(), Patience(d)/40, limit)
 	defer cancel()
+	if limit == nil {
+		queues = nil
+	}
 	for _, q := range queues {
 		if err := q.Wait(ctx); err != nil && !errors.Is(err, reprise.ErrClosed) {
 			t.Error(err)
 		}
 	}
+	for _, tr := range traces {
+		keep(t, "*.trace", func(w io.Writer) error { return tr.Save(context.WithoutCancel(ctx), w) })
+	}
 	return devices
 }
 
-// Abandon is Report for a case that ignores the end of its context. It closes the case's devices,
-// so that its waits end.
+// Abandon reports a case that ignores the end of its context, and closes the case's devices, so
+// that its waits end.
 func (b *Shared) Abandon(t TB, limit error) {
+	o := b.running.Load()
+	if o == nil {
+		return
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(limit)
-	for _, c := range b.Report(t, limit) {
+	for _, c := range o.report(t, b.Device, limit) {
 		if err := c(ctx); err != nil {
 			t.Logf("close under a stuck case: %v", err)
 		}
