@@ -32,7 +32,6 @@ type Command struct {
 	Report    string        `help:"Also write the results to this file, as JSON, or as JUnit if its name ends in .xml." placeholder:"FILE"`
 	Artifacts string        `help:"Keep dumps of hangs and traces of failed cases in this folder, in a folder for each case." placeholder:"DIR"`
 	Timeout   time.Duration `help:"Limit of a case that states no longer one: it fails then with the state of the device, and the run goes on. By default a minute, or three on a slow device; hours for minutes with --long." placeholder:"DURATION"`
-	Seed      uint64        `help:"Number that is added to the seeds of random cases." placeholder:"N"`
 	Short     bool          `help:"Fewer repetitions."`
 	Long      bool          `help:"Also run the cases that take minutes, and many more seeds."`
 	Unsafe    bool          `help:"Also run the cases after which a card needs a reset (reprise reset)."`
@@ -62,8 +61,6 @@ func (c *Command) Register(fs *flag.FlagSet) {
 			fs.BoolVar(p, name, *p, help)
 		case *time.Duration:
 			fs.DurationVar(p, name, *p, help)
-		case *uint64:
-			fs.Uint64Var(p, name, *p, help)
 		}
 	}
 }
@@ -71,7 +68,7 @@ func (c *Command) Register(fs *flag.FlagSet) {
 // Config checks the flags; a wrong one is a *target.Error.
 func (c *Command) Config() (cfg Config, err error) {
 	cfg = Config{Cases: c.Cases, Artifacts: c.Artifacts, Settings: rig.Settings{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe,
-		Victim: c.Victim, Limit: c.Timeout, Seed: c.Seed, Firmware: rig.Firmware{Workers: c.Workers, Queues: c.Queues}}}
+		Victim: c.Victim, Limit: c.Timeout, Firmware: rig.Firmware{Workers: c.Workers, Queues: c.Queues}}}
 	parse := func(flag, name string) (*target.Device, error) {
 		d, err := target.Parse(name, c.Server)
 		var wrong *target.Error

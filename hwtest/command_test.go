@@ -21,7 +21,7 @@ import (
 )
 
 func reportOf(results ...Result) *Report {
-	r := &Report{Host: "box", Version: "board v1", Seed: 7, Seconds: 4, Devices: []Device{{"dev", "emu:x", "wormhole", "own"}}}
+	r := &Report{Host: "box", Version: "board v1", Seconds: 4, Devices: []Device{{"dev", "emu:x", "wormhole", "own"}}}
 	for i, res := range results {
 		res.Device = "dev"
 		res.Started = time.Date(2026, 2, 3, 4, 5, 6+i, 0, time.UTC)
@@ -134,7 +134,7 @@ func TestJUnit(t *testing.T) {
 		`<testsuites name="hwtest" tests="4" failures="1" errors="0" time="4.000">`,
 		`<testsuite name="dev" tests="4" failures="1" errors="0" time="2.500" skipped="2" timestamp="2026-02-03T04:05:06" hostname="box">`,
 		`<property name="device" value="emu:x">`, `<property name="firmware" value="own">`, `<property name="version" value="board v1">`,
-		`<property name="seed" value="7">`, `<testcase classname="dev.cq" name="a write" time="1.500">`,
+		`<testcase classname="dev.cq" name="a write" time="1.500">`,
 		`<failure message="x.go:1: wrong &lt;&amp;" type="failure">x.go:1: wrong &lt;&amp;&#xA;very` + "\uFFFD</failure>",
 		`[[ATTACHMENT|dir/hang.dump]]`, `<skipped message="needs more">`, `name="rest of the run"`, `<skipped message="enough">`,
 	} {
@@ -196,7 +196,7 @@ func TestCommand(t *testing.T) {
 	defer func() { nodes = "/dev/tenstorrent" }()
 	for _, tt := range []struct{ args, want string }{
 		{"", "emu:wormhole emu:blackhole"},
-		{"-device emu:blackhole -timeout 5s -seed 3 -run cq/ -long -artifacts x", "emu:blackhole"},
+		{"-device emu:blackhole -timeout 5s -run cq/ -long -artifacts x", "emu:blackhole"},
 		{"-device emu:red", `--device "emu:red": there is no emulator of "red"`},
 		{"-run (", `--run "(": `},
 		{"-run nothing", `--run "nothing": ` + ErrNoCases.Error()},
@@ -212,7 +212,7 @@ func TestCommand(t *testing.T) {
 		got := strings.Join(c.DeviceNames(), " ")
 		if err != nil {
 			got = err.Error()
-		} else if c.Timeout > 0 && (cfg.Limit != 5*time.Second || cfg.Seed != 3 || !cfg.Long || cfg.Artifacts != "x") {
+		} else if c.Timeout > 0 && (cfg.Limit != 5*time.Second || !cfg.Long || cfg.Artifacts != "x") {
 			t.Errorf("%s: %+v", tt.args, cfg)
 		}
 		if !strings.Contains(got, tt.want) {

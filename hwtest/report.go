@@ -50,7 +50,6 @@ type Device struct {
 type Report struct {
 	Host    string    `json:"host"`
 	Version string    `json:"version"` // of the program's module
-	Seed    uint64    `json:"seed"`    // [Config.Seed]
 	Devices []Device  `json:"devices"`
 	Started time.Time `json:"started"` // in UTC
 	Seconds float64   `json:"seconds"`
@@ -61,8 +60,8 @@ type Report struct {
 	Results []Result  `json:"results"`         // in the order in which the cases ended
 }
 
-func newReport(seed uint64) Report {
-	r := Report{Started: time.Now().UTC(), Seed: seed, Devices: []Device{}, Results: []Result{}}
+func newReport() Report {
+	r := Report{Started: time.Now().UTC(), Devices: []Device{}, Results: []Result{}}
 	r.Host, _ = os.Hostname()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.Version = info.Main.Path + " " + info.Main.Version
@@ -173,7 +172,7 @@ func (r *Report) junit() ([]byte, error) {
 		s := suites[res.Device]
 		if s == nil {
 			s = &junitSuite{junitCounts: junitCounts{Name: res.Device}, Timestamp: res.Started.Format(junitTime), Hostname: r.Host,
-				Properties: []junitProperty{{"version", r.Version}, {"seed", fmt.Sprint(r.Seed)}}}
+				Properties: []junitProperty{{"version", r.Version}}}
 			for _, d := range r.Devices {
 				if d.Name == res.Device {
 					s.Properties = append(s.Properties, junitProperty{"device", d.Given}, junitProperty{"arch", d.Arch},

@@ -98,7 +98,7 @@ func (p *Pattern) Match(c Case) bool {
 // context's, an [*OpenError], [ErrStuck] or [ErrNoCases], with the report of what was run before.
 // A case that fails only after the context has ended counts as skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	rep := newReport(cfg.Seed)
+	rep := newReport()
 	if cfg.Cases == nil {
 		cfg.Cases = Cases()
 	}

@@ -122,7 +122,6 @@ type Settings struct {
 	Long     bool          // also the cases that take minutes, and more seeds
 	Unsafe   bool          // run the unsafe cases on device nodes too, which may leave a card in need of a reset
 	Limit    time.Duration // of a case that states no longer one; 0 is a minute, or three on a slow device
-	Seed     uint64        // added to the seeds of random cases
 	Victim   []string      // command that runs hwtest.Victim on its argument; "--once" may follow. nil skips the case that needs it
 	Firmware Firmware      // that devices run, in place of this runtime's own
 
@@ -195,12 +194,11 @@ type seeded struct {
 
 const seededActions = 40
 
-// SeededProperty tries a property with n seeds.
+// SeededProperty tries a property with the seeds from 1 to n.
 func SeededProperty(t *T, n int, prop func(Draw)) {
-	for i := range uint64(n) {
-		seed := t.Config.Seed + i + 1
-		t.Sub(fmt.Sprintf("seed %d", seed), func(t *T) {
-			prop(seeded{t, rand.New(rand.NewPCG(seed, 2))})
+	for seed := range uint64(n) {
+		t.Sub(fmt.Sprintf("seed %d", seed+1), func(t *T) {
+			prop(seeded{t, rand.New(rand.NewPCG(seed+1, 2))})
 		})
 		if t.Failed() {
 			return
