@@ -258,9 +258,9 @@ func Difference(want, got []byte) string {
 }
 
 // Pattern returns n bytes that differ by seed, and at any shift.
-func Pattern(seed uint32, n int) []byte {
+func Pattern[I int | uint32 | uint64](seed I, n int) []byte {
 	b := make([]byte, n)
-	x := seed*2654435761 + 1
+	x := uint32(seed)*2654435761 + 1
 	for i := range b {
 		x ^= x << 13
 		x ^= x >> 17

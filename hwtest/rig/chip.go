@@ -158,13 +158,13 @@ func (t *T) Do(add func(*cq.Builder)) {
 }
 
 // WriteTile appends a command that writes to a tile.
-func (t *T) WriteTile(b *cq.Builder, c chip.Core, addr uint64, data []byte) {
-	b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: addr, Data: data})
+func (t *T) WriteTile(b *cq.Builder, c chip.Core, addr int, data []byte) {
+	b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(addr), Data: data})
 }
 
 // WriteTileHeader is WriteTile for n bytes that the next command relays.
-func (t *T) WriteTileHeader(b *cq.Builder, c chip.Core, addr uint64, n int) {
-	b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(c), Addr: addr, Length: uint64(n)})
+func (t *T) WriteTileHeader(b *cq.Builder, c chip.Core, addr, n int) {
+	b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(addr), Length: uint64(n)})
 }
 
 // PokePages writes an interleaved buffer's pages, not through the queues.

@@ -77,7 +77,7 @@ func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
 
 // ComesBack writes a seed's bytes to a whole buffer and returns an error if they read
 // differently.
-func (t *T) ComesBack(b *reprise.Buffer, seed uint32) error {
+func (t *T) ComesBack(b *reprise.Buffer, seed int) error {
 	want, got := Pattern(seed, b.Size()), make([]byte, b.Size())
 	if err := errors.Join(t.Queue.Write(t.Ctx, b, 0, want), t.Queue.Read(t.Ctx, b, 0, got)); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (t *T) ComesBack(b *reprise.Buffer, seed uint32) error {
 }
 
 // Fill writes a seed's bytes to a whole buffer and returns them.
-func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
+func (t *T) Fill(b *reprise.Buffer, seed int) []byte {
 	data := Pattern(seed, b.Size())
 	t.Write(b, data)
 	return data

@@ -197,7 +197,7 @@ func Mixed(v, number uint32, index int) uint32 { return v*1664525 + uint32(index
 // Padded makes an image longer by text that is never run.
 func Padded(im *kernels.Image, n int) *kernels.Image {
 	out := *im
-	out.Text = append(append([]byte(nil), im.Text...), Pattern(uint32(n), n-len(im.Text))...)
+	out.Text = append(append([]byte(nil), im.Text...), Pattern(n, n-len(im.Text))...)
 	return &out
 }
 

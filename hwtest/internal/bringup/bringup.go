@@ -63,7 +63,7 @@ func openCloseOpen(t *rig.T) {
 		t.Sub("round", func(t *rig.T) {
 			t = t.Full()
 			b := t.DRAMBuffer(64*t.Dev.DRAMBanks(), 64)
-			want := t.Fill(b, uint32(i))
+			want := t.Fill(b, i)
 			t.Holds(b, want, "read back")
 		})
 	}

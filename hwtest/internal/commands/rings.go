@@ -83,13 +83,13 @@ func issueWraps(t *rig.T, n int) {
 	count := 0
 	for sent := 0; sent < total; sent += max(n, 64) {
 		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, uint64(rig.Scratch+count%slots*place), rig.Pattern(uint32(count), n))
+			t.WriteTile(b, c, rig.Scratch+count%slots*place, rig.Pattern(count, n))
 		})
 		count++
 	}
 	t.Finish()
 	for i := max(0, count-slots); i < count; i++ {
-		t.InL1(c, uint32(rig.Scratch+i%slots*place), rig.Pattern(uint32(i), n), "batch %d", i)
+		t.InL1(c, uint32(rig.Scratch+i%slots*place), rig.Pattern(i, n), "batch %d", i)
 	}
 }
 
@@ -100,7 +100,7 @@ func completionWraps(t *rig.T, n int) {
 		rounds = t.Size(60, 20)
 	}
 	for i := range rounds {
-		received(t, rig.Pattern(uint32(i), n+i%5), "record %d", i)
+		received(t, rig.Pattern(i, n+i%5), "record %d", i)
 	}
 }
 
@@ -110,12 +110,12 @@ func prefetchLaps(t *rig.T) {
 	n := 3*rig.PrefetchEntries + 100
 	for i := range n {
 		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, uint64(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16))
+			t.WriteTile(b, c, rig.Scratch+i%1000*16, rig.Pattern(i, 16))
 		})
 	}
 	t.Finish()
 	for i := n - 1000; i < n; i++ {
-		t.InL1(c, uint32(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16), "batch %d", i)
+		t.InL1(c, uint32(rig.Scratch+i%1000*16), rig.Pattern(i, 16), "batch %d", i)
 	}
 }
 
@@ -131,7 +131,7 @@ func prefetchFull(t *rig.T) {
 		for i := 0; i < n && err == nil; i++ {
 			b := cq.NewBuilder(u.Layout(), nil)
 			b.WriteLinear(cq.WriteLinear{NOC: u.Params.Arch.NOCXY(u.Virtual(c)), Addr: uint64(rig.Scratch + 16*i),
-				Data: rig.Pattern(uint32(i), 16)})
+				Data: rig.Pattern(i, 16)})
 			err = u.CQ.Send(u.Ctx, b.Bytes(), false)
 		}
 		sent <- err
@@ -142,7 +142,7 @@ func prefetchFull(t *rig.T) {
 	t.OK(<-sent)
 	t.Finish()
 	for i := range n {
-		t.InL1(c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16), "batch %d", i)
+		t.InL1(c, uint32(rig.Scratch+16*i), rig.Pattern(i, 16), "batch %d", i)
 	}
 }
 
@@ -152,16 +152,16 @@ func dispatchRingSizes(t *rig.T) {
 	rounds := t.Size(400, 80)
 	for i := range rounds {
 		n := 1 + i*i*37%90_000
-		data := rig.Pattern(uint32(i), n)
+		data := rig.Pattern(i, n)
 		t.Send(func(b *cq.Builder) {
 			t.WriteTile(b, c, rig.Scratch, data)
 			b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, NoStride: true, Size: uint16(1 + n%4096), Addr: 0x80000,
-				Cores: []uint32{t.NOCXY(c), t.NOCXY(t.Grid().End)}, Data: rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))})
+				Cores: []uint32{t.NOCXY(c), t.NOCXY(t.Grid().End)}, Data: rig.Pattern(i, cq.SlotStride(1+n%4096))})
 		})
 		if i%20 == 19 {
 			t.Finish()
 			t.InL1(c, rig.Scratch, data, "round %d", i)
-			t.InL1(t.Grid().End, 0x80000, rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096], "round %d packed", i)
+			t.InL1(t.Grid().End, 0x80000, rig.Pattern(i, cq.SlotStride(1+n%4096))[:1+n%4096], "round %d packed", i)
 		}
 	}
 	t.Finish()

@@ -59,7 +59,7 @@ func StallOrders(t *rig.T) {
 	t.Poke(c, rig.Scratch, data)
 	t.Do(func(b *cq.Builder) {
 		for i := range n {
-			t.WriteTileHeader(b, c, uint64(rig.Scratch+0x1400*(i+1)), len(data))
+			t.WriteTileHeader(b, c, rig.Scratch+0x1400*(i+1), len(data))
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*i), Length: uint64(len(data))})
 			b.WaitStall(cq.Wait{})
 		}

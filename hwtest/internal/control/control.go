@@ -494,7 +494,7 @@ func wordsAnywhere(t *rig.T) {
 		t.DRAMBuffer(40*32, 32),
 	} {
 		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
-			data := rig.Pattern(uint32(off), b.Size())
+			data := rig.Pattern(off, b.Size())
 			word := rig.Word(data[off:])
 			t.Write(b, data)
 			tr := t.Trace("word", func(r *reprise.Recorder) error {

@@ -230,7 +230,7 @@ func cancelledSend(t *rig.T) {
 	var err error
 	for ; err == nil && sent < 3*rig.PrefetchEntries; sent++ {
 		err = t.CQ.Send(ctx, t.Commands(func(b *cq.Builder) {
-			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(sent), 2000))
+			t.WriteTile(b, c, rig.Scratch, rig.Pattern(sent, 2000))
 		}), false)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -243,7 +243,7 @@ func cancelledSend(t *rig.T) {
 		}
 	}
 	t.Finish()
-	t.InL1(c, rig.Scratch, rig.Pattern(uint32(sent-2), 2000), "the last batch that was taken")
+	t.InL1(c, rig.Scratch, rig.Pattern(sent-2, 2000), "the last batch that was taken")
 }
 
 func closeBusy(t *rig.T) {

@@ -52,7 +52,7 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 		t.Errorf("%d B in pages of %d B", b.Size(), b.PageSize())
 	}
 	for i := range 2 {
-		want := t.Fill(b, uint32(size*pages+i))
+		want := t.Fill(b, size*pages+i)
 		t.Holds(b, want, "read back")
 	}
 }
@@ -66,7 +66,7 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 		if off+n > len(want) {
 			n = len(want) - off
 		}
-		data := rig.Pattern(uint32(i+2), n)
+		data := rig.Pattern(i+2, n)
 		t.WriteAt(b, off, data)
 		copy(want[off:], data)
 		t.Holds(b, want, "all after writing pages %d to %d", r[0], r[0]+r[1])
@@ -77,7 +77,7 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 func severalMiB(t *rig.T) {
 	for _, size := range []int{2048, 4096, 100_000} {
 		b := t.DRAMBuffer(t.Size(17<<20, 2<<20)/size*size, size)
-		want := t.Fill(b, uint32(size))
+		want := t.Fill(b, size)
 		t.Holds(b, want, "pages of %d", size)
 	}
 }
@@ -144,7 +144,7 @@ func byteRanges(t *rig.T, c reprise.BufferConfig) {
 	page, n := b.PageSize(), b.Size()
 	ranges := [][2]int{{1, 1}, {page - 1, 2}, {0, page + 1}, {page / 2, 3 * page}, {n - 1, 1}, {3, n - 5}, {page + 5, page - 5}}
 	for i, r := range ranges[:t.Size(len(ranges), 5)] {
-		part := rig.Pattern(uint32(10+i), r[1])
+		part := rig.Pattern(10+i, r[1])
 		t.WriteAt(b, r[0], part)
 		copy(want[r[0]:], part)
 		t.Same(part, t.ReadAt(b, r[0], r[1]), "%d B from %d on", r[1], r[0])

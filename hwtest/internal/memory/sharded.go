@@ -146,10 +146,10 @@ func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 		b := t.BufferOf(Sharded(k, s, page))
 		guard := t.Buffer(k, 64*t.Dev.Memory(k).Banks, 64)
 		beside := t.Fill(guard, 77)
-		want := t.Fill(b, uint32(page))
+		want := t.Fill(b, page)
 		t.Holds(b, want, "pages of %d", page)
 		first, n := b.Pages()/3, b.Pages()/2
-		part := rig.Pattern(uint32(page+1), n*page)
+		part := rig.Pattern(page+1, n*page)
 		t.WriteAt(b, first*page, part)
 		copy(want[first*page:], part)
 		t.Holds(b, want, "pages of %d after writing %d from %d on", page, n, first)

@@ -114,7 +114,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			switch rng.IntN(13) {
 			case 0, 1:
 				d := data(length())
-				t.WriteTile(b, anyCore(), uint64(rig.Scratch+addr(len(d), 16)), d)
+				t.WriteTile(b, anyCore(), int(rig.Scratch+addr(len(d), 16)), d)
 			case 2:
 				d := data(length())
 				noc, n := anyRect()
@@ -161,11 +161,11 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 				b.WritePackedLarge(w)
 			case 7:
 				n := 16 * (1 + rng.IntN(4000))
-				t.WriteTileHeader(b, anyCore(), uint64(rig.Scratch+addr(n, 16)), n)
+				t.WriteTileHeader(b, anyCore(), int(rig.Scratch+addr(n, 16)), n)
 				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(n, 16)), Length: uint64(n)})
 			case 8:
 				size, n := align*(1+rng.IntN(30)), 1+rng.IntN(20)
-				t.WriteTileHeader(b, anyCore(), uint64(rig.Scratch+addr(n*size, 16)), n*size)
+				t.WriteTileHeader(b, anyCore(), int(rig.Scratch+addr(n*size, 16)), n*size)
 				b.RelayPaged(cq.RelayPaged{StartPage: uint8(rng.IntN(7)), DRAM: true, Base: areaDRAM + addr(8*size, align), PageSize: uint32(size),
 					Pages: uint32(n)})
 			case 9:
@@ -173,8 +173,8 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 				d := data(length())
 				c, at := anyCore(), rig.Scratch+addr(len(d), 16)
 				x := t.CommandTrace(32<<20, log, rng.IntN(3), func(b *cq.Builder) {
-					t.WriteTile(b, c, uint64(at), d)
-					t.WriteTile(b, watched[0], uint64(at), d)
+					t.WriteTile(b, c, int(at), d)
+					t.WriteTile(b, watched[0], int(at), d)
 				})
 				b.ExecBuf(x)
 				stall = true

@@ -102,7 +102,7 @@ func xy(t *rig.T, c chip.Core) (x, y uint32) {
 func KernelMulticast(t *rig.T, bytes int) {
 	g := t.Grid()
 	b, sum := t.PerWorker((bytes+15)&^15), t.PerWorker(16)
-	data := rig.Pattern(uint32(bytes), bytes&^3)
+	data := rig.Pattern(bytes, bytes&^3)
 	for _, sender := range []chip.Core{g.Start, g.End, {X: g.End.X / 2, Y: g.End.Y / 2}} {
 		all := make([]byte, b.Size())
 		copy(all[t.WorkerIndex(sender)*b.PageSize():], data)

@@ -121,7 +121,7 @@ func OtherNetwork(t *rig.T) { who(t, 1, 1) }
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	cores := chip.Grid(3, 2)
 	in, out := t.DRAMBuffer(pages*cores.Size()*size, size), t.DRAMBuffer(pages*cores.Size()*size, size)
-	data := t.Fill(in, uint32(size))
+	data := t.Fill(in, size)
 	on := []chip.Range{cores}
 	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * pages) }
 	cb := func(i int) uint32 {

@@ -216,7 +216,7 @@ func streamLengths(size int) []int {
 
 func (t *ends) writeAll(from, n int, length func(i int) int) error {
 	for i := range n {
-		if err := t.in.Write(t.Ctx, rig.Pattern(uint32(from+i), length(i))); err != nil {
+		if err := t.in.Write(t.Ctx, rig.Pattern(from+i, length(i))); err != nil {
 			return err
 		}
 	}
@@ -229,7 +229,7 @@ func (t *ends) echoAll(rounds int) {
 	n := rounds * len(lengths)
 	wait := t.beside(func() error { return t.writeAll(0, n, length) })
 	for i := range n {
-		t.Same(rig.Pattern(uint32(i), length(i)), t.read(), "message %d of %d B", i, length(i))
+		t.Same(rig.Pattern(i, length(i)), t.read(), "message %d of %d B", i, length(i))
 	}
 	rig.Equal(t, t.readError(), io.EOF, "after the last message")
 	wait()
@@ -261,7 +261,7 @@ func streamWrap(u *rig.T, noc chip.NOC) {
 func hostAhead(t *ends) {
 	written := 0
 	for {
-		ok, err := t.in.TryWrite(rig.Pattern(uint32(written), 100))
+		ok, err := t.in.TryWrite(rig.Pattern(written, 100))
 		t.OK(err)
 		if !ok {
 			break
@@ -273,7 +273,7 @@ func hostAhead(t *ends) {
 	const more = 20
 	wait := t.beside(func() error { return t.writeAll(written, more, func(int) int { return 100 }) })
 	for i := range written + more {
-		t.Same(rig.Pattern(uint32(i), 100), t.read(), "message %d", i)
+		t.Same(rig.Pattern(i, 100), t.read(), "message %d", i)
 	}
 	wait()
 	t.Wait()
@@ -497,7 +497,7 @@ func twoQueues(u *rig.T) {
 				if err != nil {
 					return err
 				}
-				if !bytes.Equal(m, rig.Pattern(uint32(k), 50*k)) {
+				if !bytes.Equal(m, rig.Pattern(k, 50*k)) {
 					return fmt.Errorf("queue %d: message %d isn't what was written", i, k)
 				}
 				k++

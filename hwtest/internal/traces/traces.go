@@ -144,7 +144,7 @@ func inputs(t *rig.T) {
 	x := t.Load(t.CopyProgram("copy", chip.NCRISC, t.Grid().End, in, out, room))
 	tr := t.Capture("copy", x)
 	for i := range 5 {
-		want := t.Fill(in, uint32(i))
+		want := t.Fill(in, i)
 		t.Replay(tr)
 		t.Holds(out, want, "replay %d", i)
 	}
@@ -284,7 +284,7 @@ func concurrentUse(t *rig.T) {
 				} else {
 					errs <- tr.Replay(t.Ctx)
 				}
-				errs <- t.ComesBack(b, uint32(100*g+i))
+				errs <- t.ComesBack(b, 100*g+i)
 			}
 		})
 	}
