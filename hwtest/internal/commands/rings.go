@@ -73,23 +73,24 @@ func countFrom(t *rig.T, start uint32) {
 
 func issueWraps(t *rig.T, n int) {
 	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
-	c := t.Grid().End
 	total := t.Size(12<<20, 3<<20)
 	if n < 100 {
 		total = t.Size(2<<20, 1<<19)
 	}
 	place := (n + 31) &^ 15
-	slots := max(1, min(64, 0x100000/place))
-	count := 0
-	for sent := 0; sent < total; sent += max(n, 64) {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, rig.Scratch+count%slots*place, rig.Pattern(count, n))
-		})
-		count++
+	batches(t, (total+max(n, 64)-1)/max(n, 64), n, place, max(1, min(64, 0x100000/place)))
+}
+
+// batches sends writes of n bytes to places in turn, and compares what the places have at the end.
+func batches(t *rig.T, count, n, place, places int) {
+	c := t.Grid().End
+	at := func(i int) int { return rig.Scratch + i%places*place }
+	for i := range count {
+		t.Send(func(b *cq.Builder) { t.WriteTile(b, c, at(i), rig.Pattern(i, n)) })
 	}
 	t.Finish()
-	for i := max(0, count-slots); i < count; i++ {
-		t.InL1(c, uint32(rig.Scratch+i%slots*place), rig.Pattern(i, n), "batch %d", i)
+	for i := max(0, count-places); i < count; i++ {
+		t.InL1(c, uint32(at(i)), rig.Pattern(i, n), "batch %d", i)
 	}
 }
 
@@ -105,18 +106,7 @@ func completionWraps(t *rig.T, n int) {
 }
 
 func prefetchLaps(t *rig.T) {
-	t = t.Queues(dispatch.Options{})
-	c := t.Grid().End
-	n := 3*rig.PrefetchEntries + 100
-	for i := range n {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, rig.Scratch+i%1000*16, rig.Pattern(i, 16))
-		})
-	}
-	t.Finish()
-	for i := n - 1000; i < n; i++ {
-		t.InL1(c, uint32(rig.Scratch+i%1000*16), rig.Pattern(i, 16), "batch %d", i)
-	}
+	batches(t.Queues(dispatch.Options{}), 3*rig.PrefetchEntries+100, 16, 16, 1000)
 }
 
 func prefetchFull(t *rig.T) {
