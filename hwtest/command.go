@@ -43,7 +43,7 @@ type Command struct {
 	Cases  []Case       `kong:"-"` // nil for those of [Cases]
 	Victim []string     `kong:"-"` // as in [rig.Settings]
 	Server ttsim.Option `kong:"-"` // starts the vendor's simulator
-	// Save writes a file; nil for a plain one.
+	// Save writes the report; nil for a plain file.
 	Save func(path string, write func(io.Writer) error) error `kong:"-"`
 }
 
@@ -77,6 +77,8 @@ func (c *Command) Config() (cfg Config, err error) {
 			wrong.Flag = flag
 		case err == nil && d.Kind == target.Recording:
 			return nil, target.Wrong(flag, name, "a recording only does what was recorded", "give a device")
+		case err == nil && flag == "--compare" && d.Several():
+			return nil, target.Wrong(flag, name, "it names several device nodes", "give one of them")
 		}
 		return d, err
 	}
@@ -145,8 +147,12 @@ func (c *Command) Do(ctx context.Context, out, errs io.Writer) error {
 		return c.list(out, cfg.Select)
 	}
 	save := c.Save
-	if save == nil {
-		save = saveFile
+	if save == nil && c.Report != "" {
+		f, err := os.Create(c.Report) // known to be possible before a night's run
+		if err != nil {
+			return fmt.Errorf("hwtest: --report: %w", err)
+		}
+		save = func(_ string, write func(io.Writer) error) error { return errors.Join(write(f), f.Close()) }
 	}
 	if c.Device == "" {
 		fmt.Fprintf(errs, "testing %s; --device tests another one\n", strings.Join(c.DeviceNames(), " and "))
@@ -183,14 +189,6 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-func saveFile(path string, write func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
 func (c *Command) list(out io.Writer, p *Pattern) error {

@@ -203,6 +203,7 @@ func TestCommand(t *testing.T) {
 		{"-short -long", "give one of --short and --long"},
 		{"-timeout -1s", `--timeout "-1s": it is negative`},
 		{"-report r.txt", "give a name that ends in .json"},
+		{"-compare /dev/a,/dev/b", "it names several device nodes"},
 	} {
 		c := Command{}
 		fs := flag.NewFlagSet("t", flag.ContinueOnError)
@@ -225,7 +226,7 @@ func TestCommand(t *testing.T) {
 	if want := []string{filepath.Join(nodes, "2"), filepath.Join(nodes, "10")}; !slices.Equal((&Command{}).DeviceNames(), want) {
 		t.Errorf("cards %q, want %q", (&Command{}).DeviceNames(), want)
 	}
-	for args, want := range map[string]int{"-x": 2, "-help": 0, "more": 2, "-run nothing": 2} {
+	for args, want := range map[string]int{"-x": 2, "-help": 0, "more": 2, "-run nothing": 2, "-report no/such/r.xml -run kmd/ident": 1} {
 		var errs bytes.Buffer
 		if code := Main(t.Context(), strings.Fields(args), io.Discard, &errs); code != want || errs.Len() == 0 {
 			t.Errorf("%q: exit code %d, want %d: %s", args, code, want, fmt.Sprint(&errs))

@@ -156,9 +156,7 @@ func meshLoopedCollectives(t *machines.T) {
 	b := t.Linked()
 	n, ran := counts(t)
 	sum := t.AllSum(b)
-	from, err := t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0])
-	t.OK(err)
-	t.Later(from.Release)
+	from := t.Prepared(t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0]))
 	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
 	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.Loop(3, func() error {

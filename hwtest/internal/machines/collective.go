@@ -49,7 +49,8 @@ func (t *T) putAll(b *mesh.Buffer) {
 	}
 }
 
-func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
+// Prepared takes what was loaded, and releases it with the case.
+func (t *T) Prepared(x *mesh.Executable, err error) *mesh.Executable {
 	t.OK(err)
 	t.Later(x.Release)
 	return x
@@ -57,7 +58,7 @@ func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
 
 // AllReduce prepares one.
 func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
-	return t.prepared(t.Links.AllReduce(t.Ctx, b, how))
+	return t.Prepared(t.Links.AllReduce(t.Ctx, b, how))
 }
 
 // AllSum prepares an all_reduce that adds integers.
@@ -67,7 +68,7 @@ func (t *T) AllSum(b *mesh.Buffer) *mesh.Executable {
 
 // halves prepares an AllSum in two.
 func (t *T) halves(b *mesh.Buffer) (scatter, gather *mesh.Executable) {
-	return t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
+	return t.Prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.Prepared(t.Links.AllGather(t.Ctx, b))
 }
 
 func (t *T) addsUp(b *mesh.Buffer) {
@@ -76,7 +77,7 @@ func (t *T) addsUp(b *mesh.Buffer) {
 }
 
 func (t *T) carryOut(x *mesh.Executable, err error) {
-	t.Start(t.prepared(x, err))
+	t.Start(t.Prepared(x, err))
 	t.Wait()
 }
 

@@ -286,10 +286,7 @@ func (t *T) Ordinal(c *mesh.Chip) uint32 {
 
 // Loaded loads parts and releases them with the case.
 func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
-	x, err := t.Mesh.Load(t.Ctx, "add", parts...)
-	t.OK(err)
-	t.Later(x.Release)
-	return x
+	return t.Prepared(t.Mesh.Load(t.Ctx, "add", parts...))
 }
 
 func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {

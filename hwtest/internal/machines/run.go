@@ -84,9 +84,7 @@ func submeshTraces(t *T) {
 	t.OK(err)
 	var traces []*reprise.Trace
 	for i, sub := range subs {
-		x, err := sub.Load(t.Ctx, "add", t.adder(in, out, Add(uint32(50+i))))
-		t.OK(err)
-		t.Later(x.Release)
+		x := t.Prepared(sub.Load(t.Ctx, "add", t.adder(in, out, Add(uint32(50+i)))))
 		traces = append(traces, t.by(sub.Queue(0)).recorded(x))
 	}
 	for range 3 {

@@ -475,15 +475,12 @@ func ParseTarget(s string) (kmd.Target, error) {
 
 // ParseDevice turns the value of a flag into one device.
 func ParseDevice(flag, s string) (*target.Device, error) {
-	d, err := ParseDevices(flag, s)
+	d, err := parse(flag, s, target.Parse)
 	if err == nil && d.Several() {
 		return nil, Wrong(flag, s, "it names several device nodes, and the command takes one", "give one of them")
 	}
 	return d, err
 }
-
-// ParseDevices allows several nodes, of which the device is the first.
-func ParseDevices(flag, s string) (*target.Device, error) { return parse(flag, s, target.Parse) }
 
 // ParseMachine reads the value of a flag that names a machine.
 func ParseMachine(flag, s string) (*target.Machine, error) {
