@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -123,6 +124,11 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		return rep, fmt.Errorf("hwtest: %w", ErrNoCases)
 	}
 	var err error
+	if cfg.Artifacts != "" {
+		if err = os.MkdirAll(cfg.Artifacts, 0o755); err != nil {
+			return rep, fmt.Errorf("hwtest: folder for artifacts: %w", err)
+		}
+	}
 	for _, d := range cfg.Devices {
 		if err = cfg.device(ctx, d, selected, &rep); err != nil {
 			break

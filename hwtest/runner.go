@@ -233,7 +233,7 @@ func (t *trial) ArtifactDir() string {
 		}
 	}
 	if err != nil {
-		t.Fatalf("folder of the case's files: %v", err)
+		t.Errorf("folder of the case's files: %v", err)
 	}
 	return cmp.Or(t.folder, t.scratch)
 }
