@@ -31,7 +31,7 @@ type Command struct {
 	Compare   string        `help:"Second device of the architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
 	Report    string        `help:"Also write the results to this file, as JSON, or as JUnit if its name ends in .xml." placeholder:"FILE"`
 	Artifacts string        `help:"Keep dumps of hangs and traces of failed cases in this folder, in a folder for each case." placeholder:"DIR"`
-	Timeout   time.Duration `help:"Limit of a case that states no longer one: it fails then with the state of the device, and the run goes on. By default a minute, or three on a slow device; hours for minutes with --long." placeholder:"DURATION"`
+	Timeout   time.Duration `help:"Limit of a case that states no longer one: it fails then with the state of the device, and the run goes on. By default 100 seconds, or 5 minutes on a slow device; hours for minutes with --long." placeholder:"DURATION"`
 	Short     bool          `help:"Fewer repetitions."`
 	Long      bool          `help:"Also run the cases that take minutes, and many more seeds."`
 	Unsafe    bool          `help:"Also run the cases after which a card needs a reset (reprise reset)."`

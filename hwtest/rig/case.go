@@ -33,7 +33,7 @@ type Case struct {
 
 // Time is how long a case may take on a device.
 func (s *Settings) Time(d *target.Device, c *Case) time.Duration {
-	limit := max(cmp.Or(s.Limit, 3*Patience(d)), c.Limit)
+	limit := max(cmp.Or(s.Limit, 5*Patience(d)), c.Limit)
 	if s.Long {
 		limit *= 60
 	}
@@ -121,7 +121,7 @@ type Settings struct {
 	Short    bool          // fewer repetitions
 	Long     bool          // also the cases that take minutes, and more seeds
 	Unsafe   bool          // run the unsafe cases on device nodes too, which may leave a card in need of a reset
-	Limit    time.Duration // of a case that states no longer one; 0 is a minute, or three on a slow device
+	Limit    time.Duration // of a case that states no longer one; 0 is 100 seconds, or 5 minutes on a slow device
 	Victim   []string      // command that runs hwtest.Victim on its argument; "--once" may follow. nil skips the case that needs it
 	Firmware Firmware      // that devices run, in place of this runtime's own
 
