@@ -170,11 +170,7 @@ func (c *Command) Do(ctx context.Context, out, errs io.Writer) error {
 		err = fmt.Errorf("hwtest: %d of %d cases failed", rep.Failed, len(rep.Results))
 	}
 	if c.Report != "" {
-		write := rep.WriteJSON
-		if strings.EqualFold(filepath.Ext(c.Report), ".xml") {
-			write = rep.WriteJUnit
-		}
-		err = errors.Join(err, save(c.Report, write))
+		err = errors.Join(err, save(c.Report, func(w io.Writer) error { return rep.write(w, c.Report) }))
 	}
 	switch {
 	case c.JSON:

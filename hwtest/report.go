@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -106,6 +107,13 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteJUnit(w io.Writer) error {
 	out, err := r.junit()
 	return writeReport(w, out, err)
+}
+
+func (r *Report) write(w io.Writer, name string) error {
+	if strings.EqualFold(filepath.Ext(name), ".xml") {
+		return r.WriteJUnit(w)
+	}
+	return r.WriteJSON(w)
 }
 
 func writeReport(w io.Writer, out []byte, err error) error {

@@ -1,7 +1,6 @@
 package hwtest
 
 import (
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -45,11 +44,7 @@ func (b *books) report() *Report {
 func written(t *testing.T, r *Report, file string) string {
 	t.Helper()
 	var b strings.Builder
-	write := r.WriteJSON
-	if filepath.Ext(file) == ".xml" {
-		write = r.WriteJUnit
-	}
-	if err := write(&b); err != nil {
+	if err := r.write(&b, file); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
