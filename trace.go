@@ -315,6 +315,15 @@ func (t *Trace) Streams() (n, bytes int) {
 // returns the whole one. The buffers of a loaded trace end with the trace.
 func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
+// FileBuffers returns the buffers as the file describes them that the trace was loaded from, in the
+// order of Buffers; nil for a trace that was captured.
+func (t *Trace) FileBuffers() []tracebuf.Buffer {
+	if p := t.parts[0]; p.loaded != nil {
+		return slices.Clone(p.image.Buffers)
+	}
+	return nil
+}
+
 func buffersOf(parts []*part, d *Device) []*Buffer {
 	type place struct {
 		d *Device

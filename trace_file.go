@@ -131,7 +131,7 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 			return nil, err
 		}
 		if f := parts[0].loaded; f != nil && i < len(f.buffers) {
-			u.Output = parts[0].image.Buffers[i].Output
+			u.Output, u.Tensor = parts[0].image.Buffers[i].Output, parts[0].image.Buffers[i].Tensor
 		}
 		buffers = append(buffers, u)
 	}
@@ -173,12 +173,7 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 	u := tracebuf.Buffer{
 		Name: b.name, Kind: uint8(b.ext.Kind), Addr: b.ext.Addr, Size: b.Size(), PageSize: b.PageSize(), Stride: int(b.PageStride()),
-	}
-	if s := b.spec; s != nil {
-		u.Sharding = &tracebuf.Sharding{
-			Layout: uint8(s.Layout), Orientation: uint8(s.Orientation), Strategy: uint8(s.Strategy), Tensor: s.Tensor, Shard: s.Shard,
-			Cores: s.Cores,
-		}
+		Sharding: b.spec,
 	}
 	if b.pool != nil {
 		for _, o := range others {
@@ -604,14 +599,8 @@ func (l *loading) movable(i int) error {
 
 func (l *loading) config(i int) *BufferConfig {
 	u := &l.f.Image.Buffers[i]
-	c := &BufferConfig{Kind: allocator.Kind(u.Kind), Size: u.Size, PageSize: u.PageSize, Name: u.Name, Addr: uint32(u.Addr)}
-	if s := u.Sharding; s != nil {
-		c.Sharding = &allocator.ShardSpec{
-			Layout: allocator.Layout(s.Layout), Orientation: allocator.Orientation(s.Orientation), Strategy: allocator.Strategy(s.Strategy),
-			Tensor: s.Tensor, Shard: s.Shard, Cores: s.Cores,
-		}
-	}
-	return c
+	return &BufferConfig{Kind: allocator.Kind(u.Kind), Size: u.Size, PageSize: u.PageSize, Name: u.Name, Sharding: u.Sharding,
+		Addr: uint32(u.Addr)}
 }
 
 func (l *loading) allocate(c *BufferConfig) (*Buffer, error) {

@@ -310,11 +310,11 @@ func TestTraceFileOfOtherCores(t *testing.T) {
 	b.must(b.capture("t", b.load(x)).Save(b.ctx, &file))
 	f, err := tracebuf.Decode(&file)
 	b.must(err)
-	for part, change := range map[string]func(s *tracebuf.Sharding){
-		"core (0,9) is not one of the workers": func(s *tracebuf.Sharding) { s.Cores[0].Start.Y, s.Cores[0].End.Y = 9, 9 },
-		"4 shards on 3 cores":                  func(s *tracebuf.Sharding) { s.Cores[0].End.X = 2 },
-		"are narrower than the tensor":         func(s *tracebuf.Sharding) { s.Tensor = []int{2, 2} },
-		"is named twice":                       func(s *tracebuf.Sharding) { s.Cores = append(s.Cores, s.Cores...) },
+	for part, change := range map[string]func(s *allocator.ShardSpec){
+		"core (0,9) is not one of the workers": func(s *allocator.ShardSpec) { s.Cores[0].Start.Y, s.Cores[0].End.Y = 9, 9 },
+		"4 shards on 3 cores":                  func(s *allocator.ShardSpec) { s.Cores[0].End.X = 2 },
+		"are narrower than the tensor":         func(s *allocator.ShardSpec) { s.Tensor = []int{2, 2} },
+		"is named twice":                       func(s *allocator.ShardSpec) { s.Cores = append(s.Cores, s.Cores...) },
 	} {
 		g := *f
 		g.Image.Buffers = []tracebuf.Buffer{f.Image.Buffers[0]}

@@ -199,7 +199,6 @@ func TestNarrowSumsErrors(t *testing.T) {
 	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	for _, opts := range [][]ops.OpOption{
 		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true})},
-		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true, Form: ops.MatmulSimple})},
 		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true, Form: ops.MatmulBlocked}), ops.WithTransposeB()},
 	} {
 		if _, err := b.Matmul(b.ctx, x, x, opts...); !errors.Is(err, ops.ErrShape) {

@@ -21,11 +21,20 @@ type call struct {
 	to  runner
 	result
 	quiet  bool      // no observer and no graph capture is active
+	copies int       // of operands in scratch memory, by expanded
 	others []*Tensor // results after the first one, for graphs: set when the functions inside have ended
 }
 
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
 var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", "ttnn::copy_host_to_device_tensor"}
+
+// fourDimensions are the operations for which each dimension has a meaning, by their names in
+// graphs.
+var fourDimensions = []string{
+	"ttnn::conv2d", "ttnn::max_pool2d", "ttnn::transformer::scaled_dot_product_attention", "ttnn::transformer::scaled_dot_product_attention_decode",
+	"ttnn::experimental::rotary_embedding", "ttnn::experimental::nlp_create_qkv_heads", "ttnn::experimental::nlp_concat_heads",
+	"ttnn::update_cache", "ttnn::fill_cache",
+}
 
 // do runs an operation for the user. The tensors among args must be usable.
 func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
@@ -48,6 +57,9 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 		}
 		if t.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
 			return &opError{name, typeError("%v is for the right operand of a product", BFloat8B)}
+		}
+		if len(t.spec.Shape) > 4 && slices.Contains(fourDimensions, name) {
+			return &opError{name, shapeError("%v: want up to 4 dimensions (see Reshape)", t.spec.Shape)}
 		}
 		return nil
 	}

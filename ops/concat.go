@@ -11,20 +11,24 @@ import (
 // max_runtime_args.
 const maxArgs = 341
 
-// Concat concatenates tensors of one data type along a dimension; -1 is the last one. It takes all
-// data types, layouts and memories, and copies whole pages where possible. One program takes up to
-// 16 tensors, fewer if they have very many shards; groups of more tensors need memory, which a
-// trace can't allocate (see [Device.Capture]).
+// Concat concatenates one or more tensors of one data type along a dimension; -1 is the last one.
+// It takes all data types, layouts and memories, and copies whole pages where possible. One program
+// takes up to 16 tensors, fewer if they have very many shards; groups of more tensors need memory,
+// which a trace can't allocate (see [Device.Capture]).
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
-		if len(in) < 2 {
-			return nil, shapeError("%d tensors, want two or more", len(in))
+		if len(in) == 0 {
+			return nil, shapeError("no tensors: want one or more")
 		}
 		along, err := concatDim(in, dim)
 		if err != nil {
 			return nil, err
 		}
-		return c.concat(in, along)
+		full := slices.DeleteFunc(slices.Clone(in), func(t *Tensor) bool { return t.empty() })
+		if len(full) == 0 {
+			full = in
+		}
+		return c.concat(full, along)
 	}, opts...)
 }
 
@@ -103,11 +107,23 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	}
 	args = append(args, dim, s.Memory)
 	return c.deviceOp("concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
+		along, all := 4-len(shape)+dim, append(slices.Clone(in), out)
+		if outer := min(dim, len(shape)-3); len(shape) > 4 { // the others before the last two are merged
+			along = max(along, 1)
+			for i, t := range all {
+				var err error
+				merged := []int{product(t.all[:outer]), product(t.all[outer : len(shape)-2]), t.dims[2], t.dims[3]}
+				if all[i], err = t.as(merged); err != nil {
+					return err
+				}
+			}
+		}
+		in, out := all[:len(in)], all[len(in)]
 		j := job{
-			program: catalog.Concat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in)), 0}, out: out, in: in, allCores: true,
+			program: catalog.Concat, args: []uint32{uint32(along), uint32(len(in)), 0}, out: out, in: in, allCores: true,
 			buffers: rings(1, page, page, out.pageBytes, tensorStructBytes*len(in)),
 		}
-		if wholePages(out, in, 4-len(shape)+dim) {
+		if wholePages(out, in, along) {
 			half, bytes := c.half(out.geometry)
 			j.args[2] = uint32(half)
 			j.buffers = []ring{{bytes, 2 * half}, {}, {}, {tensorStructBytes * len(in), 1}}

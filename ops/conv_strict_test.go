@@ -26,14 +26,14 @@ func strictWindows(_ *testing.T, b *bench, r *rand.Rand) {
 	bias := normal([4]int{1, 1, 1, cfg.Out}, dt, r.Uint64())
 	images := b.put(x, layout, memory)
 	sums := b.ok(b.Conv2d(b.ctx, images, b.put(w, ops.Tile, memory), b.put(bias, ops.Tile, memory), cfg))
-	want := b.engines().linear(columns(x, cfg), w, bias, func(v uint32) uint32 { return v })
+	want := b.engines().linear(columns(x, cfg, false), w, bias, func(v uint32) uint32 { return v })
 	equal(b, want.v, b.get(sums), "%+v of %v, %v", cfg, dt, layout)
 
 	pool := ops.Pool2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, Channels: cfg.In, Kernel: pair(1, 3), Stride: pair(1, 3),
 		Dilation: pair(1, 2)}
 	got := b.get(b.ok(b.MaxPool2d(b.ctx, images, pool)))
 	cfg.Kernel, cfg.Stride, cfg.Padding, cfg.Dilation = pool.Kernel, pool.Stride, [2]int{}, pool.Dilation
-	under := columns(x, cfg)
+	under := columns(x, cfg, false)
 	var most []float64
 	for row := range under.dims[2] {
 		for c := range cfg.In {

@@ -34,6 +34,16 @@ var convolutions = []struct {
 	{ops.Conv2dConfig{Batch: 5, Height: 4, Width: 4, In: 16, Out: 33, Kernel: [2]int{4, 4}}, 1, ops.Tile, ops.BFloat16, true, allocator.DRAM},
 	{ops.Conv2dConfig{Batch: 1, Height: 3, Width: 3, In: 5, Out: 130, Kernel: [2]int{1, 1}}, 1, ops.RowMajor, ops.Float32, false,
 		allocator.DRAM},
+	{ops.Conv2dConfig{Batch: 2, Height: 5, Width: 6, In: 4, Out: 7, Kernel: [2]int{2, 3}, Stride: [2]int{2, 2}, Edges: [4]int{0, 1, 2, 1}}, 1,
+		ops.Tile, ops.BFloat16, false, allocator.DRAM},
+}
+
+// edges returns the padding at the top, bottom, left and right.
+func edges(c ops.Conv2dConfig) [4]int {
+	if p := c.Padding; p != [2]int{} {
+		return [4]int{p[0], p[0], p[1], p[1]}
+	}
+	return c.Edges
 }
 
 func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
@@ -52,14 +62,19 @@ func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
 	return out
 }
 
-func columns(x *plain, c ops.Conv2dConfig) *plain {
-	side := func(n, i int) int {
-		return (n+2*c.Padding[i]-(c.Kernel[i]-1)*max(c.Dilation[i], 1)-1)/max(c.Stride[i], 1) + 1
+func columns(x *plain, c ops.Conv2dConfig, ceil bool) *plain {
+	edge := edges(c)
+	side := func(n, i int) (positions int) {
+		last := n + edge[2*i] + edge[2*i+1] - (c.Kernel[i]-1)*max(c.Dilation[i], 1) - 1
+		for at := 0; at <= last || ceil && at < n+edge[2*i] && at-last < max(c.Stride[i], 1); at += max(c.Stride[i], 1) {
+			positions++
+		}
+		return positions
 	}
 	high, wide := side(c.Height, 0), side(c.Width, 1)
 	p := &plain{dims: [4]int{1, 1, c.Batch * high * wide, c.Kernel[0] * c.Kernel[1] * c.In}, dtype: x.dtype}
 	for at := range c.Batch * high * wide {
-		y, x0 := at/wide%high*max(c.Stride[0], 1)-c.Padding[0], at%wide*max(c.Stride[1], 1)-c.Padding[1]
+		y, x0 := at/wide%high*max(c.Stride[0], 1)-edge[0], at%wide*max(c.Stride[1], 1)-edge[2]
 		p.v = append(p.v, under(x, c, at/(high*wide), y, x0)...)
 	}
 	return p
@@ -97,7 +112,7 @@ func TestConv2d(t *testing.T) {
 				}
 			}
 			got := b.get(b.ok(b.Conv2d(b.ctx, b.put(x, c.layout, memory), weights, b.put(bias, ops.Tile, memory), c.Conv2dConfig, opts...)))
-			left := columns(x, c.Conv2dConfig)
+			left := columns(x, c.Conv2dConfig, false)
 			equal(b, b.engines().linear(left, matrix, bias, f).v, got, what)
 			b.everywhere(what, got)
 
@@ -145,6 +160,11 @@ func TestMaxPool2d(t *testing.T) {
 				ops.Tile, ops.Float32, allocator.DRAM},
 			{ops.Pool2dConfig{Batch: 1, Height: 4, Width: 4, Channels: 70, Kernel: [2]int{1, 4}, Padding: [2]int{0, 2}}, ops.RowMajor, ops.Float32,
 				allocator.L1},
+			{ops.Pool2dConfig{Batch: 2, Height: 6, Width: 5, Channels: 5, Kernel: [2]int{3, 2}, Stride: [2]int{2, 2}, Ceil: true}, ops.Tile,
+				ops.BFloat16, allocator.DRAM},
+			// In a row the last window would begin after the images.
+			{ops.Pool2dConfig{Batch: 2, Height: 5, Width: 4, Channels: 3, Kernel: [2]int{2, 2}, Stride: [2]int{2, 3}, Edges: [4]int{0, 1, 0, 1},
+				Ceil: true}, ops.RowMajor, ops.BFloat16, allocator.DRAM},
 		} {
 			what := fmt.Sprintf("pool %d", i)
 			x := normal([4]int{1, 1, c.Batch * c.Height * c.Width, c.Channels}, c.dt, uint64(i))
@@ -160,8 +180,8 @@ func TestMaxPool2d(t *testing.T) {
 			// count.
 			present := make4(x.dims, x.dtype, func(_, _, _, _ int) float64 { return 1 })
 			cfg := ops.Conv2dConfig{Batch: c.Batch, Height: c.Height, Width: c.Width, In: c.Channels, Kernel: c.Kernel, Stride: stride,
-				Padding: c.Padding, Dilation: c.Dilation}
-			under, inside := columns(x, cfg), columns(present, cfg)
+				Padding: c.Padding, Edges: c.Edges, Dilation: c.Dilation}
+			under, inside := columns(x, cfg, c.Ceil), columns(present, cfg, c.Ceil)
 			var want []float64
 			for row := range under.dims[2] {
 				for ch := range c.Channels {

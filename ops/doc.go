@@ -4,7 +4,9 @@
 // memories.
 //
 // A [Tensor] is device memory with a shape, a data type, a layout and a memory configuration; a
-// [Host] is a tensor in the host's memory, row by row. Shapes have one to four dimensions.
+// [Host] is a tensor in the host's memory, row by row. Shapes have up to eight dimensions: a scalar
+// has none, and a tensor with a dimension of 0 has no elements. docs/operations.md says which
+// operations want fewer.
 //
 //	d := ops.New(dev)
 //	a, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.L1))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"reflect"
 )
 
 // DataType is the type of a tensor's elements, with the kernels' numbers.
@@ -50,7 +51,7 @@ func (t DataType) Float() bool { return t == BFloat16 || t == Float32 }
 
 // Number is the Go types that elements convert to and from.
 type Number interface {
-	~uint8 | ~uint16 | ~uint32 | ~int32 | ~float32
+	~uint8 | ~uint16 | ~uint32 | ~int32 | ~int | ~int64 | ~float32 | ~float64
 }
 
 // bits returns an element in 32 bits, as kernels hold it: an integer zero-extended, a float in
@@ -87,54 +88,43 @@ func (t DataType) put(b []byte, v uint32) {
 }
 
 // integer converts a number to the bits of an integer as [Device.Typecast] does.
-func (t DataType) integer(v float64) uint32 {
-	most := float64(uint64(1)<<(8*t.Size()) - 1)
-	least := 0.
-	if t == Int32 {
-		most = math.MaxInt32
+func (t DataType) integer(v float64) uint32 { return uint32(integer(v, 8*t.Size(), t == Int32)) }
+
+// integer truncates a number to the nearest integer of some bits, but for the least signed one.
+func integer(v float64, bits int, signed bool) int64 {
+	least, most := int64(0), int64(1)<<bits-1
+	if signed {
+		most = math.MaxInt64 >> (64 - bits)
 		least = -most
 	}
-	if v != v {
-		v = math.Copysign(most, v)
+	switch {
+	case v >= float64(most), v != v && !math.Signbit(v):
+		return most
+	case v <= float64(least), v != v:
+		return least
 	}
-	return uint32(int64(min(max(v, least), most)))
-}
-
-// typeOf returns the data type of a Go type, and whether its values are floats.
-func typeOf[T Number]() (t DataType, float bool) {
-	switch one, none := T(1), T(0); {
-	case one/2 != 0:
-		return Float32, true
-	case none-1 < 0:
-		return Int32, false
-	case uint64(none-1) == math.MaxUint8:
-		return UInt8, false
-	case uint64(none-1) == math.MaxUint16:
-		return UInt16, false
-	}
-	return UInt32, false
+	return int64(v)
 }
 
 func toBits[T Number](t DataType, v T) uint32 {
-	_, float := typeOf[T]()
 	switch {
 	case t.Float() || t == BFloat8B:
 		return math.Float32bits(float32(v))
-	case float:
+	case T(1)/2 != 0:
 		return t.integer(float64(v))
 	}
 	return uint32(v)
 }
 
-func fromBits[T Number](t DataType, v uint32) T {
-	to, float := typeOf[T]()
+// fromBits converts an element to the Go type T, which is to.
+func fromBits[T Number](t DataType, to reflect.Type, v uint32) T {
 	switch {
-	case !t.Float() && t != BFloat8B && t != Int32:
-		return T(v)
 	case t == Int32:
 		return T(int32(v))
-	case float:
+	case !t.Float() && t != BFloat8B:
+		return T(v)
+	case T(1)/2 != 0:
 		return T(math.Float32frombits(v))
 	}
-	return T(to.integer(float64(math.Float32frombits(v))))
+	return T(integer(float64(math.Float32frombits(v)), to.Bits(), to.Kind() >= reflect.Int && to.Kind() <= reflect.Int64))
 }

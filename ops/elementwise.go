@@ -55,7 +55,8 @@ func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tenso
 		if op == opDivide && !floats(a) {
 			return nil, a.unsupportedError()
 		}
-		if !c.d.separateRepeat || c.into != nil { // a trace can't allocate the intermediate tensor
+		// A trace can't allocate the intermediate tensor.
+		if !c.d.separateRepeat || c.into != nil || len(s.Shape) > 4 || slices.Contains(s.Shape, 0) {
 			return c.prim(op, a, b, s)
 		}
 		return c.repeatFirst(op, a, b, to4D(s.Shape))
@@ -88,20 +89,18 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 }
 
 func (c *call) together(in ...*Tensor) (Spec, error) {
-	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].spec
+	var shape []int
+	first := in[0].spec
 	for _, t := range in {
-		rank = max(rank, len(t.spec.Shape))
 		if have := t.spec.DType; have != first.DType {
 			return Spec{}, typeError("%v and %v", first.DType, have)
 		}
-		for i, n := range t.dims {
-			if n != 1 && shape[i] != 1 && n != shape[i] {
-				return Spec{}, shapeError("%v and %v: dimensions are equal, or 1", first.Shape, t.spec.Shape)
-			}
-			shape[i] = max(shape[i], n)
+		var ok bool
+		if shape, ok = broadcast(shape, t.spec.Shape); !ok {
+			return Spec{}, shapeError("%v and %v: dimensions are equal, or 1", first.Shape, t.spec.Shape)
 		}
 	}
-	s := Spec{Shape: shape[4-rank:], DType: first.DType, Layout: first.Layout}
+	s := Spec{Shape: shape, DType: first.DType, Layout: first.Layout}
 	like := in[0]
 	for _, t := range slices.Backward(in) {
 		if slices.Equal(t.spec.Shape, s.Shape) {
@@ -112,6 +111,83 @@ func (c *call) together(in ...*Tensor) (Spec, error) {
 	return s, nil
 }
 
+// broadcast returns the shape of a result, and whether dimensions are equal or 1 in one of them.
+func broadcast(a, b []int) ([]int, bool) {
+	a, b = padded(a, len(b)), padded(b, len(a))
+	for i, n := range b {
+		if a[i] == 1 {
+			a[i] = n
+		}
+		if n != 1 && n != a[i] {
+			return nil, false
+		}
+	}
+	return a, true
+}
+
+// fitsInto reports whether a tensor has the dimensions of a result, or 1 where they are repeated.
+func fitsInto(shape, result []int) bool {
+	all, ok := broadcast(result, shape)
+	return ok && slices.Equal(all, padded(result, len(all)))
+}
+
+// aligned returns operands whose dimensions before the last three can be merged as the result's:
+// they are equal, or all 1. Other operands are replaced by copies.
+func (c *call) aligned(out *Tensor, in ...*Tensor) (_ []*Tensor, err error) {
+	merged := out.all[:len(out.all)-3]
+	for i, t := range in {
+		if n := t.dims[0]; n != 1 && n != out.dims[0] {
+			if in[i], err = c.expanded(t, slices.Concat(merged, t.dims[1:])); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return in, nil
+}
+
+// expanded returns a copy in DRAM with dimensions of 1 before the last two repeated.
+func (c *call) expanded(t *Tensor, shape []int) (*Tensor, error) {
+	const first = 8 // slot
+	s := t.spec
+	for _, s.Shape = range [][]int{t.all, shape} {
+		if t.sharding == nil && slices.Equal(s.Shape, t.all) {
+			continue // but pages of shards may be no rows
+		}
+		c.copies++
+		out, err := c.scratch(first+c.copies, s)
+		if err == nil {
+			err = c.repeated(out, t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		t = out
+	}
+	return t, nil
+}
+
+// repeated copies a tensor again and again until the end of the result.
+func (c *call) repeated(out, a *Tensor) error {
+	if slices.Equal(out.all, a.all) {
+		return c.rearrange(whole(a.all), out, a)
+	}
+	shape := padded(a.all, len(out.all)) // a mask or a bias may have more dimensions of 1 before
+	a, err := a.as(shape[len(shape)-len(out.all):])
+	if err != nil || out.empty() {
+		return err
+	}
+	m := arrangement{wraps: true, axes: whole(out.all).axes}
+	if p, ok := m.pages(out.geometry, a.geometry); ok {
+		return c.run(c.pages(p, out, a))
+	}
+	if n := len(out.all) - 2; n > 2 && !slices.Equal(out.all[:n], a.all[:n]) {
+		if a, err = c.expanded(a, slices.Concat(out.all[:n], a.all[n:])); err != nil {
+			return err
+		}
+	}
+	return c.run(onCores(opCopy, out, a))
+}
+
 func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 	const none = "nullopt"
 	args := argList{a, b, op, s.DType, s.Memory, none, none, none, none, none}
@@ -120,12 +196,18 @@ func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 		name = "binary"
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
-		switch {
-		case sameShards(out, a, b) && c.hasShards(out) && !inRows(out):
+		if sameShards(out, a, b) && c.hasShards(out) && !inRows(out) {
 			return c.runInShards(op, out, a, b)
+		}
+		in, err := c.aligned(out, a, b)
+		if err != nil {
+			return err
+		}
+		a, b := in[0], in[1]
+		switch {
 		case onEngines(out, a, b):
 			return c.run(job{
-				program: catalog.BinaryTiles, args: []uint32{2}, engineArgs: []uint32{op, engineRight}, out: out, in: []*Tensor{a, b}, allCores: true,
+				program: catalog.BinaryTiles, args: []uint32{2}, engineArgs: []uint32{op, engineRight}, out: out, in: in, allCores: true,
 				buffers: tiles(2, 2, 2),
 			})
 		case floats(a):
@@ -133,35 +215,7 @@ func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 			j.engineArgs = []uint32{op, engineRight}
 			return c.run(j)
 		}
-		return c.run(job{
-			program: catalog.Elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
-			buffers: rings(2, a.pageBytes, b.pageBytes, out.pageBytes),
-		})
-	})
-}
-
-func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s Spec) (*Tensor, error) {
-	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		switch {
-		case op == opRelu && sameShards(out, a) && c.hasShards(out) && !inRows(out):
-			return c.runInShards(op, out, a)
-		case op == opRelu && onEngines(out, a):
-			return c.run(each(catalog.UnaryTiles, "relu", out, a))
-		case op == opRelu && floats(a):
-			j := elements(catalog.UnaryElements, out, a)
-			j.function = "relu"
-			return c.run(j)
-		case op == opCopy && out.dims == a.dims:
-			return c.rearrange(whole(a.dims), out, a)
-		case op == opCopy:
-			m := arrangement{wraps: true, axes: whole(out.dims).axes}
-			if p, ok := m.pages(out.geometry, a.geometry); ok {
-				return c.run(c.pages(p, out, a))
-			}
-		}
-		words := []uint32{op, 0, 0, 0, 0}
-		return c.run(job{program: catalog.Elementwise, args: words, out: out, in: []*Tensor{a},
-			buffers: rings(2, max(a.pageBytes, out.pageBytes))})
+		return c.run(onCores(op, out, a, b))
 	})
 }
 
@@ -169,9 +223,30 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::relu", argList{a}, func(c *call) (*Tensor, error) {
 		s := c.like(a)
-		return c.unary(opRelu, "unary", "UnaryDeviceOperation",
-			argList{a, "UnaryOpType::RELU", s.Memory}, a, s)
+		return c.deviceOp("unary", "UnaryDeviceOperation", argList{a, "UnaryOpType::RELU", s.Memory}, s, func(out *Tensor) error {
+			switch {
+			case sameShards(out, a) && c.hasShards(out) && !inRows(out):
+				return c.runInShards(opRelu, out, a)
+			case onEngines(out, a):
+				return c.run(each(catalog.UnaryTiles, "relu", out, a))
+			case floats(a):
+				j := elements(catalog.UnaryElements, out, a)
+				j.function = "relu"
+				return c.run(j)
+			}
+			return c.run(onCores(opRelu, out, a))
+		})
 	}, opts...)
+}
+
+// onCores returns the job of RISC-V cores that copies or repeats elements, or computes integers.
+func onCores(op uint32, out *Tensor, in ...*Tensor) job {
+	j := job{program: catalog.Elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: in,
+		buffers: rings(2, max(in[0].pageBytes, out.pageBytes))}
+	if len(in) == 2 {
+		j.allCores, j.buffers = true, rings(2, in[0].pageBytes, in[1].pageBytes, out.pageBytes)
+	}
+	return j
 }
 
 // Repeat repeats a tensor times[i] times along dimension i.
@@ -198,21 +273,20 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 	}
 	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
 	args := argList{times, a.spec.Shape, shape, s.DType, m}
-	return c.unary(opCopy, "repeat", "RepeatDeviceOperation", args, a, s)
+	return c.copyAs("repeat", "RepeatDeviceOperation", args, a, s)
 }
 
 func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	if _, err := volume(times); err != nil {
 		return nil, fmt.Errorf("repetitions: %w", err)
 	}
-	t, whole := to4D(times), a.dims
-	for i := range whole {
-		if t[i] > maxElements/whole[i] {
+	shape, times := padded(a.spec.Shape, len(times)), padded(times, len(a.spec.Shape))
+	for i, n := range times {
+		if n > maxElements/max(shape[i], 1) {
 			return nil, shapeError("%v repeated %v times", a.spec.Shape, times)
 		}
-		whole[i] *= t[i]
+		shape[i] *= n
 	}
-	shape := whole[4-max(len(times), len(a.spec.Shape)):]
 	_, err := volume(shape)
 	return shape, err
 }
@@ -231,8 +305,12 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 			return nil, err
 		}
 		args := argList{condition, a, b, s.DType, s.Memory}
-		return c.compute("where", "TernaryDeviceOperation", args, s, func(out *Tensor) job {
-			return job{program: catalog.Where, args: []uint32{3}, out: out, in: in, buffers: tiles(2, 2, 2, 2)}
+		return c.deviceOp("where", "TernaryDeviceOperation", args, s, func(out *Tensor) error {
+			in, err := c.aligned(out, in...)
+			if err != nil {
+				return err
+			}
+			return c.run(job{program: catalog.Where, args: []uint32{3}, out: out, in: in, buffers: tiles(2, 2, 2, 2)})
 		})
 	}, opts...)
 }

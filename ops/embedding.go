@@ -7,7 +7,7 @@ import (
 )
 
 // Embedding returns the table's rows that indices choose: indices [..., n] and a table [rows,
-// width] give [..., n, width]. Indices are integers in one to three dimensions, in any layout and
+// width] give [..., n, width]. Indices are integers in up to seven dimensions, in any layout and
 // memory. The table is of any data type, row-major, with one row in each page: interleaved or
 // height sharded; only its last two dimensions may exceed 1. An index outside of the table gives a
 // row of zeros.
@@ -20,9 +20,8 @@ func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...
 		if x.DType.Float() {
 			return nil, typeError("indices of %v: want integers", x.DType)
 		}
-		if len(x.Shape) > 3 || t.dims[0] != 1 || t.dims[1] != 1 {
-			return nil, shapeError("indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns",
-				x.Shape, t.spec.Shape)
+		if t.dims[0] != 1 || t.dims[1] != 1 {
+			return nil, shapeError("a table of %v: want rows and columns", t.spec.Shape)
 		}
 		if t.spec.Layout != RowMajor || t.wide != 1 {
 			return nil, memoryError("a table in %v, %v: want a row in each page: row-major, interleaved or height sharded",

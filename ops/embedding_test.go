@@ -122,7 +122,7 @@ func TestEmbeddingErrors(t *testing.T) {
 		want           error
 	}{
 		{table, table, ops.ErrDataType},
-		{b.tensor(dram, ops.UInt32, 1, 1, 1, 4), table, ops.ErrShape},
+		{b.tensor(dram, ops.UInt32, 1, 1, 1, 1, 1, 1, 1, 4), table, ops.ErrShape},
 		{indices, b.tensor(dram, ops.UInt32, 2, 3, 4), ops.ErrShape},
 		{indices, tiles, ops.ErrMemory},
 	} {

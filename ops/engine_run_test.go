@@ -18,7 +18,7 @@ import (
 )
 
 // onBackends has few cores, so that each computes several blocks. Checks take most of the time: an
-// ordinary run has them on Wormhole, a short one on Blackhole, and a long one on both.
+// ordinary run has them on Wormhole, a short one on Blackhole, and one of hours on both.
 func onBackends(t *testing.T, f func(b *bench)) {
 	few := map[chip.Arch]sim.Option{
 		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
@@ -35,7 +35,7 @@ func onBackends(t *testing.T, f func(b *bench)) {
 		t.Run(name, func(t *testing.T) {
 			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !effort.Hours &&
 				name == other {
-				t.Skip("an ordinary run has every check on Wormhole, -short on Blackhole, -tags=long on both")
+				t.Skip("an ordinary run has every check on Wormhole, -short on Blackhole, -tags hours on both")
 			}
 			f(open(t, card(t)))
 		})

@@ -53,11 +53,11 @@ func (e *CacheMissError) Is(target error) bool { return target == ErrCacheMiss }
 
 func (e *CacheMissError) Unwrap() error { return e.Err }
 
-// OptionError says that an operation doesn't take some options. It wraps [ErrNoParam] if
-// [WithParam] is one of them.
+// OptionError says that an operation doesn't take some options, or a form of a product some fields
+// of [MatmulProgram]. It wraps [ErrNoParam] if [WithParam] is one of them.
 type OptionError struct {
 	Operation string   // by its name in graphs
-	Options   []string // functions of this package
+	Options   []string // functions of this package, or fields of MatmulProgram
 	Takes     []string
 }
 

@@ -14,8 +14,9 @@ import (
 type geometry struct {
 	spec      Spec
 	kind      kind
-	dims      [4]int
-	pageWidth int // elements
+	all       []int  // the shape, with dimensions of 1 before if there are less than four
+	dims      [4]int // all but the last three dimensions are merged
+	pageWidth int    // elements
 	pageBytes int
 	wide      int // pages in a row
 	high      int // rows of pages in a matrix
@@ -38,8 +39,12 @@ func (s Spec) geometry() (*geometry, error) {
 	if m.Kind != allocator.DRAM && m.Kind != allocator.L1 {
 		return nil, memoryError("%v: tensors are in DRAM or L1", m.Kind)
 	}
-	g := &geometry{spec: s.clone(), kind: s.kind(), dims: to4D(s.Shape)}
-	g.pageWidth, g.high = g.dims[3], g.dims[2]
+	g := &geometry{spec: s.clone(), kind: s.kind(), all: padded(s.Shape, 4), dims: to4D(s.Shape)}
+	rows := g.dims // of elements; a tensor without elements has a page of nothing
+	if g.empty() {
+		rows = [4]int{1, 1, 1, max(g.dims[3], 1)}
+	}
+	g.pageWidth, g.high = rows[3], rows[2]
 	unit := 1 // rows of a page
 	switch m.Layout {
 	case allocator.Interleaved:
@@ -68,12 +73,12 @@ func (s Spec) geometry() (*geometry, error) {
 		}
 		g.pageBytes = blockTileBytes
 	}
-	g.wide = ceil(g.dims[3], g.pageWidth)
-	rows := g.dims[0] * g.dims[1] * g.high
-	g.pages = rows * g.wide
+	g.wide = ceil(rows[3], g.pageWidth)
+	high := rows[0] * rows[1] * g.high
+	g.pages = high * g.wide
 	if m.Shard != nil {
 		g.sharding = &allocator.ShardSpec{
-			Layout: m.Layout, Tensor: []int{rows, g.wide}, Shard: []int{m.Shard.Shape[0] / unit, m.Shard.Shape[1] / g.pageWidth},
+			Layout: m.Layout, Tensor: []int{high, g.wide}, Shard: []int{m.Shard.Shape[0] / unit, m.Shard.Shape[1] / g.pageWidth},
 			Cores: slices.Clone(m.Shard.Cores),
 		}
 		if m.Shard.Columns {
@@ -88,12 +93,28 @@ func (g *geometry) equalPages(o *geometry) bool {
 	return g.spec.Layout == o.spec.Layout && g.pageBytes == o.pageBytes && g.pageWidth == o.pageWidth
 }
 
-// units returns the elements of a page along each dimension.
-func (g *geometry) units() [4]int {
+// units returns the elements of a page along each of all dimensions.
+func (g *geometry) units() []int {
+	u := slices.Repeat([]int{1}, len(g.all))
+	u[len(u)-1] = g.pageWidth
 	if g.spec.Layout == Tile {
-		return [4]int{1, 1, tileSize, tileSize}
+		u[len(u)-2] = tileSize
 	}
-	return [4]int{1, 1, 1, g.pageWidth}
+	return u
+}
+
+func (g *geometry) empty() bool { return slices.Contains(g.dims[:], 0) }
+
+// as returns the tensor in another shape, of which each element is at the same place.
+func (t *Tensor) as(shape []int) (*Tensor, error) {
+	if slices.Equal(shape, t.all) {
+		return t, nil
+	}
+	v, s := *t, t.spec
+	s.Shape = shape
+	var err error
+	v.geometry, err = s.geometry()
+	return &v, err
 }
 
 func (g *geometry) config(name string) reprise.BufferConfig {
@@ -122,7 +143,7 @@ func (g *geometry) at(row, w int) (off, run int) {
 // rows, and its length, all in bytes.
 func (g *geometry) each(f func(page, row, n int)) {
 	size := g.spec.DType.Size()
-	for row := range g.dims[0] * g.dims[1] * g.dims[2] {
+	for row := range product(g.dims[:3]) {
 		for w := 0; w < g.dims[3]; {
 			off, run := g.at(row, w)
 			f(off, (row*g.dims[3]+w)*size, run*size)
@@ -152,8 +173,8 @@ func (g *geometry) decode(into, pages []byte) []byte {
 	if g.spec.DType == BFloat8B {
 		pages = unpackBlocks(pages)
 	}
-	n := g.dims[0] * g.dims[1] * g.dims[2] * g.dims[3] * g.spec.DType.Size()
-	rows := slices.Grow(into[:0], n)[:n]
+	n := product(g.all) * g.spec.DType.Size()
+	rows := slices.Grow(into[:0], max(n, 1))[:n] // not nil
 	g.each(func(page, row, n int) { copy(rows[row:row+n], pages[page:]) })
 	return rows
 }
@@ -164,7 +185,7 @@ func ceil(n, by int) int { return (n + by - 1) / by }
 type kind = unique.Handle[kindFields]
 
 type kindFields struct {
-	dims    [4]int
+	shape   [maxRank]int
 	rank    int
 	dtype   DataType
 	layout  Layout
@@ -176,8 +197,8 @@ type kindFields struct {
 }
 
 func (s Spec) kind() kind {
-	k := kindFields{dims: to4D(s.Shape), rank: len(s.Shape), dtype: s.DType, layout: s.Layout, memory: s.Memory.Kind,
-		place: s.Memory.Layout}
+	k := kindFields{rank: len(s.Shape), dtype: s.DType, layout: s.Layout, memory: s.Memory.Kind, place: s.Memory.Layout}
+	copy(k.shape[:], s.Shape)
 	if shard := s.Memory.Shard; shard != nil {
 		k.shard, k.columns, k.cores = shard.Shape, shard.Columns, fmt.Sprint(shard.Cores)
 	}

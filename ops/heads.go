@@ -1,14 +1,6 @@
 package ops
 
-import (
-	"context"
-	"slices"
-
-	"github.com/reprise-tt/reprise/ops/catalog"
-)
-
-// gatherPages is the number of pages that a core copies at a time; kPages in kernels/gather.cpp.
-const gatherPages = 4
+import "context"
 
 // Heads are queries, keys and values of the heads of attention.
 type Heads struct{ Q, K, V *Tensor }
@@ -38,9 +30,8 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 		err := c.results(out[:], func(i int) (*Tensor, error) {
 			n, first := []int{heads, kvHeads, kvHeads}[i], begin
 			begin += n * wide
-			return c.gather("nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
-				sizes: [3]int{n, a.high, wide}, first: first, steps: [4]int{a.high * a.wide, wide, a.wide, 1},
-			})
+			return c.gather("nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width},
+				first, [][2]int{{dims[0], a.high * a.wide}, {n, wide}, {a.high, a.wide}, {wide, 1}})
 		})
 		c.others = out[1:]
 		return out[0], err
@@ -59,31 +50,21 @@ func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (
 		if g.dims[3]%tileSize != 0 {
 			return nil, shapeError("heads of %v: want a width that is a multiple of %d", g.spec.Shape, tileSize)
 		}
-		return c.gather("nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
-			[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
-				sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
-			})
+		return c.gather("nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a, []int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]},
+			0, [][2]int{{g.dims[0], g.dims[1] * g.high * g.wide}, {g.high, g.wide}, {g.dims[1], g.high * g.wide}, {g.wide, 1}})
 	}, opts...)
 }
 
-// gathering is an order of tiles. Tile (i, j, k, l) of the result is tile first + i steps[0] + j
-// steps[1] + k steps[2] + l steps[3] of the operand.
-type gathering struct {
-	sizes [3]int // of the last three indices
-	first int
-	steps [4]int
-}
-
-func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (*Tensor, error) {
+// gather copies tiles (see strided).
+func (c *call) gather(name, class string, a *Tensor, shape []int, first int, axes [][2]int) (*Tensor, error) {
 	if err := inTiles(a); err != nil {
 		return nil, err
 	}
 	s := Spec{Shape: shape, DType: a.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
-	args := argList{a, shape, s.Memory}
-	return c.compute(name, class, args, s, func(out *Tensor) job {
-		return job{
-			program: catalog.Gather, args: words(slices.Concat(g.sizes[:], []int{g.first}, g.steps[:])...), out: out, in: []*Tensor{a},
-			buffers: rings(gatherPages, a.pageBytes),
+	return c.deviceOp(name, class, argList{a, shape, s.Memory}, s, func(out *Tensor) error {
+		if err := inTiles(out); err != nil {
+			return err
 		}
+		return c.run(c.pages(strided(first, axes), out, a))
 	})
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -13,8 +14,10 @@ type Host struct {
 	Data []byte
 }
 
-// NewHost returns a host tensor of numbers, converted as by [Device.Typecast]. The error wraps
-// [ErrShape] if their count isn't the shape's, or [ErrDataType] for an invalid data type.
+// NewHost returns a host tensor of numbers, converted as by [Device.Typecast]: integers that don't
+// fit into an integer type keep their low bits, and floats become the nearest integer in range of
+// their truncated value. Numbers become BFloat16 by way of float32. A nil shape is a scalar's. The
+// error wraps [ErrShape] if the count isn't the shape's, or [ErrDataType] for an invalid data type.
 func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	n, err := volume(shape)
 	if err == nil && t >= numDataTypes {
@@ -48,9 +51,9 @@ func Values[T Number](h *Host) []T {
 		return nil
 	}
 	size := h.DType.Size()
-	out := make([]T, len(h.Data)/size)
+	out, to := make([]T, len(h.Data)/size), reflect.TypeFor[T]()
 	for i := range out {
-		out[i] = fromBits[T](h.DType, h.DType.bits(h.Data[i*size:]))
+		out[i] = fromBits[T](h.DType, to, h.DType.bits(h.Data[i*size:]))
 	}
 	return out
 }
@@ -92,24 +95,38 @@ func (h *Host) check() error {
 }
 
 // maxElements bounds a tensor, so that products of sizes can't overflow.
-const maxElements = 1 << 40
+const maxElements, maxRank = 1 << 40, 8
 
 func volume(shape []int) (int, error) {
-	if len(shape) < 1 || len(shape) > 4 {
-		return 0, shapeError("%v: a tensor has 1 to 4 dimensions", shape)
+	if len(shape) > maxRank {
+		return 0, shapeError("%v: a tensor has at most %d dimensions", shape, maxRank)
 	}
-	n := 1
+	n := 1 // without dimensions of 0
 	for _, d := range shape {
-		if d < 1 || d > maxElements/n {
-			return 0, shapeError("%v: dimensions are at least 1, and a tensor has at most 2^40 elements", shape)
+		if d < 0 || d > maxElements/n {
+			return 0, shapeError("%v: dimensions are at least 0, and a tensor has at most 2^40 elements", shape)
 		}
-		n *= d
+		n *= max(d, 1)
 	}
-	return n, nil
+	return product(shape), nil
 }
 
+func product(sizes []int) int {
+	n := 1
+	for _, d := range sizes {
+		n *= d
+	}
+	return n
+}
+
+// padded returns a shape with dimensions of 1 before, so that there are n or more.
+func padded(shape []int, n int) []int {
+	return append(slices.Repeat([]int{1}, max(n-len(shape), 0)), shape...)
+}
+
+// to4D merges all dimensions but the last three.
 func to4D(shape []int) [4]int {
-	d := [4]int{1, 1, 1, 1}
-	copy(d[4-len(shape):], shape)
-	return d
+	d := padded(shape, 4)
+	k := len(d) - 3
+	return [4]int{product(d[:k]), d[k], d[k+1], d[k+2]}
 }

@@ -53,6 +53,9 @@ func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor,
 		if err != nil {
 			return nil, err
 		}
+		if in.empty() {
+			return cache, nil
+		}
 		c.into = cache
 		j.out, j.in, j.params, j.buffers = cache, []*Tensor{in}, words(at), rings(1, in.pageBytes)
 		return c.compute("update_cache", "UpdateKVCacheOperation", args, cache.spec, func(*Tensor) job { return j })

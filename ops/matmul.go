@@ -11,8 +11,8 @@ import (
 )
 
 // Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1
-// in one of the tensors. The result has the operands' data type or that of [WithDataType]; it is
-// rounded once.
+// in one of the tensors. Matrices without columns times ones without rows are zeros. The result has
+// the operands' data type or that of [WithDataType]; it is rounded once.
 //
 // The engines multiply floats with all bits of the operands (HiFi4) and sums in 32 bits. For
 // BFloat16 the error of a sum is at most 2^-11 of the sum of the absolute values of its products;
@@ -53,18 +53,33 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	}
 	args := append(argList{x, y, s.DType, s.Memory}, productOptions(c.result)...)
 	return c.deviceOp("matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
+		engines := onEngines(out, x) && (onEngines(y) || y.spec.DType == BFloat8B)
 		switch {
-		case onEngines(out, x) && (onEngines(y) || y.spec.DType == BFloat8B):
-			return c.multiply(title, out, a, b, bias)
+		case engines:
 		case y.spec.DType == BFloat8B:
 			return floatTiles(x, out)
 		case bias != nil || c.activation != "" || c.matmulProgram != (MatmulProgram{}):
 			return floatTiles(x, y, out)
+		}
+		if out.empty() || x.empty() && bias == nil {
+			return c.fill(out, 0)
+		}
+		in, err := c.aligned(out, present(x, y, bias)...)
+		if err != nil {
+			return err
+		}
+		if bias != nil {
+			bias = in[2]
+		}
+		a.Tensor, b.Tensor = in[0], in[1]
+		switch {
+		case engines:
+			return c.multiply(title, out, a, b, bias)
 		case floats(x):
 			return c.run(engineMatmulRows(out, a, b))
 		}
 		return c.run(job{
-			program: catalog.MatmulIntegers, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
+			program: catalog.MatmulIntegers, out: out, in: in, transposed: [2]bool{a.transposed, b.transposed},
 			buffers: rings(1, a.pageBytes, b.pageBytes, out.pageBytes, out.pageBytes/s.DType.Size()*4),
 		})
 	})
@@ -121,24 +136,23 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 			x.DType, y.DType)
 	}
 	left, right := a.size(), b.size()
-	shape := [4]int{0, 0, left[2], right[3]}
-	fits := left[3] == right[2] && len(x.Shape) > 1 && len(y.Shape) > 1
-	for i := range 2 {
-		m, n := left[i], right[i]
-		fits = fits && (m == n || m == 1 || n == 1)
-		shape[i] = max(m, n)
+	var shape []int
+	fits := left[1] == right[0] && len(x.Shape) > 1 && len(y.Shape) > 1
+	if fits {
+		shape, fits = broadcast(x.Shape[:len(x.Shape)-2], y.Shape[:len(y.Shape)-2])
 	}
 	if !fits {
-		return Spec{}, shapeError("%v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1",
-			a.text(), b.text())
+		return Spec{}, shapeError("%v times %v: want two or more dimensions, where the width of the left is the height of the right, "+
+			"and the dimensions before are equal or 1", a.text(), b.text())
 	}
+	shape = append(shape, left[0], right[1])
 	if bias != nil {
 		d := bias.dims
-		if d[3] != shape[3] || d[2] != 1 || d[0] != 1 && d[0] != shape[0] || d[1] != 1 && d[1] != shape[1] {
+		if !fitsInto(bias.spec.Shape, shape) || d[3] != right[1] || d[2] != 1 {
 			return Spec{}, shapeError("a bias of %v for a product of %v: want one row of it", bias.spec.Shape, shape)
 		}
 	}
-	s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
+	s := Spec{Shape: shape, DType: x.DType, Layout: x.Layout}
 	c.place(&s, a.Tensor)
 	if c.dtype != nil {
 		if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
@@ -217,12 +231,12 @@ func (r *result) operands(a, b *Tensor) (left, right operand) {
 	return operand{a, r.transposeA}, operand{b, r.transposeB}
 }
 
-func (o operand) size() [4]int {
-	d := o.dims
+// size returns the height and width of an operand's matrices.
+func (o operand) size() [2]int {
 	if o.transposed {
-		d[2], d[3] = d[3], d[2]
+		return [2]int{o.dims[3], o.dims[2]}
 	}
-	return d
+	return [2]int(o.dims[2:])
 }
 
 func (o operand) text() string {
@@ -233,7 +247,7 @@ func (o operand) text() string {
 }
 
 // inner returns the number of tiles in a row of a left operand.
-func (o operand) inner() int { return ceil(o.size()[3], tileSize) }
+func (o operand) inner() int { return ceil(o.size()[1], tileSize) }
 
 // transpose adds the transpositions of operands to a job: two flags after the engines' other
 // arguments, and a circular buffer for the turned tiles of a left operand.

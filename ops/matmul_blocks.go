@@ -2,6 +2,7 @@ package ops
 
 import (
 	"cmp"
+	"reflect"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -53,8 +54,11 @@ type blocking struct {
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	blocksOnly := b.spec.DType == BFloat8B
-	if p.Form == MatmulSimple && !blocksOnly && !p.NarrowSums {
-		return nil, nil
+	switch {
+	case p.Form > MatmulBlocked:
+		return nil, shapeError("form %d: want MatmulAuto, MatmulSimple or MatmulBlocked", p.Form)
+	case p.Form == MatmulSimple && !blocksOnly:
+		return nil, p.ignored()
 	}
 	workers := c.q.Workers()
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
@@ -101,6 +105,21 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 		Y: workers.Start.Y + min(high, ceil(k.m, k.perM)) - 1,
 	}}
 	return k, nil
+}
+
+// ignored returns an error about fields that [MatmulSimple] doesn't take.
+func (p MatmulProgram) ignored() error {
+	var names []string
+	v := reflect.ValueOf(p)
+	for i := 1; i < v.NumField(); i++ {
+		if !v.Field(i).IsZero() {
+			names = append(names, "MatmulProgram."+v.Type().Field(i).Name)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return &OptionError{"the form MatmulSimple", names, []string{"MatmulProgram.Form"}}
 }
 
 // worthwhile reports whether the product takes fewer clocks in blocks than in the simple form, by

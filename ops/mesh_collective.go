@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -79,14 +78,14 @@ type slicing struct {
 	whole, slice *geometry
 
 	stage  Spec // the exchanged tensor
-	dim    int  // of its four dimensions: that along which slices follow one another
+	dim    int  // of all its dimensions: that along which slices follow one another
 	direct bool // it is the whole tensor
 	// rows has the whole tensor's elements, row by row, in pages that each lie in one slice. It is
 	// nil if the whole tensor's pages do.
 	rows *Spec
 	// grid is the number of pages of the whole tensor before the dimension, of slices, and of pages
 	// of a slice along the dimension and after it.
-	grid [4]int
+	grid [3]int
 }
 
 // slicing cuts a tensor into slices, or takes its parts as slices to gather.
@@ -109,35 +108,32 @@ func (m *Mesh) slicing(t *MeshTensor, gather bool, opts []OpOption) (*slicing, e
 	} else if slice.Shape[along] /= n; slice.Shape[along]*n != whole.Shape[along] {
 		return nil, shapeError("%v over %d chips: the slices along dimension %d must be equal", whole.Shape, n, along)
 	}
-	s := &slicing{dim: 4 - len(slice.Shape) + along, stage: slice.clone()}
+	s := &slicing{stage: slice.clone()}
 	if s.whole, err = whole.geometry(); err != nil {
 		return nil, err
 	}
 	if s.slice, err = slice.geometry(); err != nil {
 		return nil, err
 	}
-	dims := s.slice.dims
-	s.stage.Shape = dims[:]
+	dims := slices.Clone(s.slice.all)
+	s.stage.Shape, s.dim = dims, len(dims)-len(slice.Shape)+along
 	if !s.whole.equalPages(s.slice) || dims[s.dim]%s.whole.units()[s.dim] != 0 {
 		s.stage.Layout = RowMajor
 		rows := s.stage.clone()
-		if s.rows = &rows; s.dim == 3 {
-			rows.Shape[2] *= n
-		} else {
-			rows.Shape[s.dim] *= n
-		}
+		s.rows = &rows
+		rows.Shape[min(s.dim, len(dims)-2)] *= n
 	}
 	g, err := s.stage.geometry()
 	if err != nil {
 		return nil, err
 	}
-	s.grid = [4]int{1, n, 1, 1}
-	for i, pages := range [4]int{g.dims[0], g.dims[1], g.high, g.wide} {
+	s.grid = [3]int{1, n, 1}
+	for i, u := range g.units() {
 		k := 0
 		if i >= s.dim {
-			k = 2 + min(i-s.dim, 1)
+			k = 2
 		}
-		s.grid[k] *= pages
+		s.grid[k] *= ceil(g.all[i], u)
 	}
 	if s.direct = s.rows == nil && s.grid[0] == 1; s.direct {
 		s.stage.Shape = whole.Shape
@@ -176,8 +172,8 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor, opts ...OpOptio
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) })
 			for i, place := range m.places() {
 				if err == nil {
-					a := whole(s.slice.dims)
-					a.axes[s.dim].begin = place * s.slice.dims[s.dim]
+					a := whole(s.slice.all)
+					a.axes[s.dim].begin = place * s.slice.all[s.dim]
 					err = m.chips[i].rearrangeInto(ctx, "slice", "Slice", out.parts[i], stage.parts[i], a)
 				}
 			}
@@ -213,8 +209,8 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor, opts ...OpOption) (
 			}
 			places := m.places()
 			err = m.exchange(ctx, name, "AllGatherDeviceOperation", stage, func(i int, d *Device) error {
-				a := whole(s.slice.dims)
-				a.axes[s.dim].before = places[i] * s.slice.dims[s.dim]
+				a := whole(s.slice.all)
+				a.axes[s.dim].before = places[i] * s.slice.all[s.dim]
 				return d.rearrangeInto(ctx, "pad", "Pad", stage.parts[i], t.parts[i], a)
 			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
 			for i, d := range m.chips {
@@ -261,20 +257,17 @@ func (d *Device) rearrangeInto(ctx context.Context, name, class string, out, a *
 
 // regroup copies the pages of a grid (see slicing.grid) with its slices one after the other to a
 // tensor with the pages before the dimension first, or back.
-func (d *Device) regroup(ctx context.Context, out, a *Tensor, g [4]int, back bool) error {
+func (d *Device) regroup(ctx context.Context, out, a *Tensor, g [3]int, back bool) error {
 	if out == a {
 		return nil // the order is the same
 	}
-	row := g[2] * g[3]
-	p := pageMap{pages: g, distance: [4]int{row, g[0] * row, g[3], 1}}
+	outer, inner, row := g[0], g[1], g[2]
 	if back {
-		p.pages[0], p.pages[1] = g[1], g[0]
-		p.distance[1] = g[1] * row
+		outer, inner = inner, outer
 	}
-	p.axes, p.size = whole(p.pages).axes, p.pages
 	_, err := d.do(ctx, "ttnn::to_memory_config", argList{a, out.spec.Memory}, func(c *call) (*Tensor, error) {
 		return c.deviceOp("copy", "CopyDeviceOperation", argList{a, out.spec.Memory}, out.spec, func(*Tensor) error {
-			return c.run(c.pages(&p, out, a))
+			return c.run(c.pages(strided(0, [][2]int{{outer, row}, {inner, outer * row}, {row, 1}}), out, a))
 		})
 	}, Into(out))
 	return err
@@ -299,7 +292,7 @@ func (m *Mesh) into(ctx context.Context, name string, t *MeshTensor, s Spec, opt
 			return nil, err
 		case out == t:
 			return nil, memoryError("the result can't go into the operand")
-		case !reflect.DeepEqual(out.Spec(), s):
+		case out.parts[0].kind != s.kind():
 			return nil, shapeError("the result is %v, and should go into %v", s, out.Spec())
 		}
 		return out, f(out)
@@ -331,7 +324,7 @@ func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, 
 	}
 	args := func(int) argList { return argList{name, t.Spec().Shape} }
 	return m.function(ctx, class, args, func(ctx context.Context) ([]*Tensor, error) {
-		if t.buf == nil {
+		if t.buf == nil || t.parts[0].empty() {
 			return t.parts, nil
 		}
 		x, err := m.loaded(collective{name, t}, load)

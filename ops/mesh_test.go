@@ -104,7 +104,8 @@ func TestCollectives(t *testing.T) {
 				{DType: ops.UInt8, Layout: ops.Tile, Shape: []int{4, 8}},
 				{DType: ops.UInt8, Shape: []int{4, 4, 12}}, {DType: ops.UInt16, Shape: []int{4, 20}},
 				{DType: ops.BFloat16, Shape: []int{4, 4, 4, 4}},
-				{DType: ops.Int32, Shape: []int{12}},
+				{DType: ops.Int32, Shape: []int{12}}, {DType: ops.Int32, Layout: ops.Tile, Shape: []int{4, 4, 4, 4, 4}},
+				{DType: ops.Float32, Shape: []int{4, 0, 4}},
 			} {
 				for dim := range x.Shape {
 					if effort.Of((i+dim)%5 == k, true, true) {
@@ -142,6 +143,7 @@ func (b *meshBench) along(s ops.Spec, dim int) {
 	}
 	hosts, parts, sum := make([]*ops.Host, n), make([][]float32, n), make([]float32, before*in*after)
 	for place, chip := range line {
+		parts[place] = []float32{}
 		for j := range sum {
 			v := (j*7 + place*13) % 60 * scale
 			parts[place] = append(parts[place], float32(v))
@@ -157,7 +159,7 @@ func (b *meshBench) along(s ops.Spec, dim int) {
 	}
 	made = append(made, value(b.AllGather(b.ctx, x, opts...))(b), value(b.ReduceScatter(b.ctx, x, opts...))(b))
 	for place, chip := range line {
-		var all, slice []float32
+		all, slice := []float32{}, []float32{}
 		for i := range before {
 			for _, p := range parts {
 				all = append(all, p[i*in*after:][:in*after]...)

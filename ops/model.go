@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // Model is a function of tensors as a trace, with the memory of all tensors that it makes.
@@ -15,6 +16,12 @@ type Model struct {
 	outputs []*Tensor
 	made    []*Tensor // in the function's first run, in order
 	again   int       // how many of these the second run has made
+
+	// Of a model that was loaded from a file; described and named have the same names.
+	d               *Device
+	inputs, results []string
+	named           map[string]*Tensor
+	described       map[string]*tracebuf.Tensor
 }
 
 type modelOf struct{ d *Device }
@@ -44,7 +51,8 @@ func (d *Device) CaptureModel(ctx context.Context, name string, f func(ctx conte
 	return m, nil
 }
 
-// Outputs returns what the function returned: tensors that hold the results of the last replay.
+// Outputs returns what the function returned, or the recorded program read: tensors that hold the
+// results of the last replay.
 func (m *Model) Outputs() []*Tensor { return m.outputs }
 
 // Release releases the trace and all tensors that the function made.

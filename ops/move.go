@@ -41,8 +41,11 @@ func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOp
 }
 
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
-	return c.unary(opCopy, "copy", "CopyDeviceOperation",
-		argList{a, s.Layout, s.Memory}, a, s)
+	return c.copyAs("copy", "CopyDeviceOperation", argList{a, s.Layout, s.Memory}, a, s)
+}
+
+func (c *call) copyAs(name, class string, args argList, a *Tensor, s Spec) (*Tensor, error) {
+	return c.deviceOp(name, class, args, s, func(out *Tensor) error { return c.repeated(out, a) })
 }
 
 // WithSteps makes Slice take every steps[i]-th element in dimension i, from 1 on.
@@ -52,7 +55,7 @@ func WithSteps(steps ...int) OpOption {
 
 // Slice copies the elements from begin up to, but not including, end in each dimension, or some of
 // them (see [WithSteps]). It takes all data types, layouts and memories, and copies whole pages
-// where possible.
+// where possible. A dimension whose begin is its end becomes 0.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, begin, end}
 	return d.do(ctx, "ttnn::slice", args, func(c *call) (*Tensor, error) {
@@ -61,10 +64,10 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 		if len(begin) != rank || len(end) != rank || c.steps != nil && len(c.steps) != rank {
 			return nil, shapeError("%v from %v to %v: want a number for each dimension", s.Shape, begin, end)
 		}
-		m := whole(a.dims)
+		m := whole(a.all)
 		for i, n := range s.Shape {
-			if begin[i] < 0 || begin[i] >= end[i] || end[i] > n {
-				return nil, shapeError("%v from %v to %v: want a part of the tensor that isn't empty", s.Shape, begin, end)
+			if begin[i] < 0 || begin[i] > end[i] || end[i] > n {
+				return nil, shapeError("%v from %v to %v: want a part of the tensor", s.Shape, begin, end)
 			}
 			step := 1
 			if c.steps != nil {
@@ -73,8 +76,9 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 			if step < 1 {
 				return nil, shapeError("steps %v: want 1 or more", c.steps)
 			}
-			s.Shape[i] = 1 + (end[i]-begin[i]-1)/step
-			m.axes[4-rank+i] = axis{from: 4 - rank + i, begin: begin[i], step: step, taken: s.Shape[i]}
+			s.Shape[i] = ceil(end[i]-begin[i], step)
+			k := len(m.axes) - rank + i
+			m.axes[k] = axis{from: k, begin: begin[i], step: step, taken: s.Shape[i]}
 		}
 		c.place(&s, a)
 		return c.arrange("slice", "Slice", args, s, m, a)
@@ -109,7 +113,7 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 		}
 		s.Layout = r.to
 		c.place(&s, a)
-		return c.arrange(name, class, argList{a, s.Memory}, s, whole(a.dims), a)
+		return c.arrange(name, class, argList{a, s.Memory}, s, whole(a.all), a)
 	}, opts...)
 }
 
@@ -123,14 +127,14 @@ func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value flo
 		if len(padding) != len(s.Shape) {
 			return nil, shapeError("padding %v of %v: want a pair for each dimension", padding, s.Shape)
 		}
-		m := whole(a.dims)
+		m := whole(a.all)
 		m.value = s.DType.element(value)
 		for i, p := range padding {
 			if p[0] < 0 || p[1] < 0 || p[0] > maxElements || p[1] > maxElements {
 				return nil, shapeError("padding %v of %v: want numbers of elements from 0", padding, s.Shape)
 			}
 			s.Shape[i] += p[0] + p[1]
-			m.axes[4-len(padding)+i].before = p[0]
+			m.axes[len(m.axes)-len(padding)+i].before = p[0]
 		}
 		if _, err := volume(s.Shape); err != nil {
 			return nil, err

@@ -105,7 +105,7 @@ const (
 )
 
 // MatmulProgram chooses how a product of tiles is computed. Zero fields are chosen by the shape;
-// all but Form apply to [MatmulBlocked].
+// all but Form apply to [MatmulBlocked], and with [MatmulSimple] they are an [*OptionError].
 type MatmulProgram struct {
 	Form MatmulForm
 	// PerCoreM and PerCoreN are a block's height and width in tiles. TT-NN: per_core_M, per_core_N.
@@ -131,7 +131,8 @@ const (
 	MatmulWrites                           // writing the result
 )
 
-// WithMatmulProgram sets how Matmul and Linear compute. The error wraps [ErrShape] if they can't.
+// WithMatmulProgram sets how Matmul and Linear compute. The error wraps [ErrShape] if they can't,
+// or is an [*OptionError] about a field that the form doesn't take.
 func WithMatmulProgram(p MatmulProgram) OpOption {
 	return func(r *result) { r.matmulProgram = p; r.given |= catalog.WithMatmulProgram }
 }

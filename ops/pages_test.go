@@ -44,13 +44,13 @@ func TestTensorFromBuffer(t *testing.T) {
 		err  func() error
 		want error
 	}{
-		"another device":    {func() error { _, err := other.FromBuffer(buf, s); return err }, ops.ErrWrongDevice},
-		"other pages":       {func() error { return failure(b.FromBuffer(buf, rows)) }, ops.ErrMemory},
-		"no buffer":         {func() error { return failure(b.FromBuffer(nil, s)) }, ops.ErrMemory},
-		"no shape":          {func() error { return failure(b.FromBuffer(buf, ops.Spec{})) }, ops.ErrShape},
-		"config of nothing": {func() error { _, err := ops.Spec{}.BufferConfig(""); return err }, ops.ErrShape},
-		"pages cut":         {func() error { _, err := s.Decode(pages[1:]); return err }, ops.ErrShape},
-		"another shape":     {func() error { _, err := ops.Spec{Shape: []int{2}, DType: s.DType}.Encode(h); return err }, ops.ErrShape},
+		"another device": {func() error { _, err := other.FromBuffer(buf, s); return err }, ops.ErrWrongDevice},
+		"other pages":    {func() error { return failure(b.FromBuffer(buf, rows)) }, ops.ErrMemory},
+		"no buffer":      {func() error { return failure(b.FromBuffer(nil, s)) }, ops.ErrMemory},
+		"no shape":       {func() error { return failure(b.FromBuffer(buf, ops.Spec{Shape: []int{-1}})) }, ops.ErrShape},
+		"no layout":      {func() error { _, err := ops.Spec{Layout: 2}.BufferConfig(""); return err }, ops.ErrMemory},
+		"pages cut":      {func() error { _, err := s.Decode(pages[1:]); return err }, ops.ErrShape},
+		"another shape":  {func() error { _, err := ops.Spec{Shape: []int{2}, DType: s.DType}.Encode(h); return err }, ops.ErrShape},
 	} {
 		if err := c.err(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -54,6 +54,9 @@ func dimension(dim int, shape []int) (int, error) {
 	rank := len(shape)
 	along := fromEnd(dim, rank)
 	if along < 0 || along >= rank {
+		if rank == 0 {
+			return 0, shapeError("dimension %d of a scalar, which has none: see Reshape", dim)
+		}
 		return 0, shapeError("dimension %d of %v: want one from %d to %d", dim, shape, -rank, rank-1)
 	}
 	return along, nil
@@ -73,7 +76,7 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 	}
 	c.place(&s, a)
 	args := append(append(argList{a}, more...), s.Memory)
-	return c.arrange(name, class, args, s, permuted(a.dims, order4(order)), a)
+	return c.arrange(name, class, args, s, permuted(a.all, order), a)
 }
 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one,

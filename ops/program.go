@@ -76,6 +76,14 @@ func (c *call) run(j job) error {
 	if err := j.out.fits(j.program.Result); err != nil {
 		return err
 	}
+	if j.out.empty() {
+		return nil
+	}
+	for _, t := range j.in {
+		if t.empty() {
+			return shapeError("%v has no elements to compute %v from: leave the operation out", t.spec.Shape, j.out.spec.Shape)
+		}
+	}
 	j.c = c
 	return c.to.run(c.ctx, &j)
 }

@@ -99,7 +99,7 @@ func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...O
 		from := a.spec.DType
 		args := argList{a, from, to, s.Memory}
 		if from == to {
-			return c.unary(opCopy, "typecast", "TypecastDeviceOperation", args, a, s)
+			return c.copyAs("typecast", "TypecastDeviceOperation", args, a, s)
 		}
 		return c.deviceOp("typecast", "TypecastDeviceOperation", args, s, func(out *Tensor) error {
 			if tilesForEngines(a, out) {

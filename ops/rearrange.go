@@ -17,18 +17,23 @@ type axis struct {
 
 // arrangement says where each element of a result comes from.
 type arrangement struct {
-	axes  [4]axis
+	axes  []axis // for each dimension of the result, of which there are as many as of the tensor
 	value uint32 // of the fill value
 	order bool   // both tensors have the same elements, row by row; axes don't matter
-	wraps bool   // axes begin again at the end of the tensor
+	wraps bool   // axes begin again at the end of the tensor; only pages can
 }
 
-func whole(dims [4]int) arrangement {
-	var m arrangement
+func whole(dims []int) arrangement {
+	m := arrangement{axes: make([]axis, len(dims))}
 	for i, n := range dims {
 		m.axes[i] = axis{from: i, step: 1, taken: n}
 	}
 	return m
+}
+
+// whole reports whether an axis has all of one of the tensor's dimensions.
+func (x axis) whole(from, n, size int) bool {
+	return x == axis{from: from, step: 1, taken: size} && n == size
 }
 
 // slotBytes limits the memory for cached pages of an operand on a core; chunkBytes is in
@@ -48,10 +53,23 @@ func (c *call) arrange(name, class string, args argList, s Spec, m arrangement, 
 }
 
 func (c *call) rearrange(m arrangement, out, a *Tensor) error {
+	switch {
+	case out.empty():
+		return nil
+	case a.empty():
+		return c.fill(out, m.value)
+	}
 	if p, ok := m.pages(out.geometry, a.geometry); ok {
 		return c.run(c.pages(p, out, a))
 	}
 	return c.run(m.job(out, a))
+}
+
+// fill stores a value in all elements.
+func (c *call) fill(out *Tensor, value uint32) error {
+	m := whole(make([]int, len(out.all)))
+	m.value = value
+	return c.run(m.job(out, out))
 }
 
 func (m *arrangement) job(out, a *Tensor) job {
@@ -59,21 +77,22 @@ func (m *arrangement) job(out, a *Tensor) job {
 	tiles := from.spec.Layout == Tile
 	key, chunks := byPage, false
 	bytes, slots := ceil(from.pageBytes, chunkBytes)*chunkBytes, 1
-	outer := 3 // the first dimension inside pages of the operand
-	if tiles {
-		outer = 2
+	rank := len(m.axes)          // 0 for the same order
+	across := func(i int) bool { // whether a dimension of the result, from the last one, leads from page to page
+		k := rank - m.axes[rank-i].from
+		return k > 2 || k == 2 && !tiles
 	}
 	switch {
 	case m.transposesTiles(g, from):
 		key, slots = transposed, 2
 	case m.order && tiles:
 		slots = from.wide * (ceil(g.dims[3], from.dims[3]) + 1)
-	case !m.order && tiles && g.spec.Layout == RowMajor && m.axes[3].from == 3:
-		slots = from.wide
 	case m.order:
-	case m.axes[3].from < outer:
+	case tiles && g.spec.Layout == RowMajor && m.axes[rank-1].from == rank-1:
+		slots = from.wide
+	case across(1):
 		key, chunks, bytes, slots = byColumn, true, chunkBytes, g.dims[3]
-	case g.spec.Layout == Tile && m.axes[2].from < outer:
+	case g.spec.Layout == Tile && across(2):
 		key, slots = byRow, min(g.dims[2], tileSize)
 	}
 	slots = max(1, min(slots, slotBytes/bytes))
@@ -81,57 +100,62 @@ func (m *arrangement) job(out, a *Tensor) job {
 	if g.spec.DType == BFloat16 {
 		value >>= 16
 	}
+	args := []uint32{value, uint32(slots), uint32(key), uint32(bytes), flag(chunks), uint32(rank)}
+	for i, x := range slices.Backward(m.axes) {
+		args = append(args, words(g.all[i], from.all[i], rank-1-x.from, x.begin, x.step, x.before, x.taken)...)
+	}
 	return job{
-		program: catalog.Rearrange, out: out, in: []*Tensor{a},
-		args:    append(axisWords(m.axes), value, uint32(slots), uint32(key), uint32(bytes), flag(chunks), flag(m.order)),
+		program: catalog.Rearrange, out: out, in: []*Tensor{a}, args: args,
 		buffers: []ring{{g.pageBytes, 1}, {slots * bytes, 1}, {4 * slots, 1}},
 	}
 }
 
-// axisWords returns axes as kernel arguments, field by field.
-func axisWords(axes [4]axis) []uint32 {
-	out := make([]uint32, 20, 32)
-	for i, x := range axes {
-		for k, n := range [5]int{x.from, x.begin, x.step, x.before, x.taken} {
-			out[4*k+i] = uint32(n)
+func (m *arrangement) transposesTiles(out, from *geometry) bool {
+	n := len(m.axes)
+	if n == 0 || out.spec.Layout != Tile || from.spec.Layout != Tile {
+		return false
+	}
+	for i, x := range m.axes[:n-2] {
+		if x.before != 0 || x.taken != out.all[i] {
+			return false
 		}
 	}
-	return out
-}
-
-func (m *arrangement) transposesTiles(out, from *geometry) bool {
-	whole := func(x axis, dim int) bool {
-		return x.from == dim && x.begin == 0 && x.step == 1 && x.before == 0 && x.taken == from.dims[dim]
-	}
-	n, c := m.axes[0], m.axes[1]
-	return !m.order && out.spec.Layout == Tile && from.spec.Layout == Tile && whole(m.axes[2], 3) && whole(m.axes[3], 2) &&
-		n.before == 0 && n.taken == out.dims[0] && c.before == 0 && c.taken == out.dims[1]
+	return m.axes[n-2].whole(n-1, out.dims[2], from.dims[3]) && m.axes[n-1].whole(n-2, out.dims[3], from.dims[2])
 }
 
 // pageMap is an arrangement of whole pages.
 type pageMap struct {
-	axes     [4]axis
-	pages    [4]int // of the result
-	size     [4]int // of the tensor, by dimension of the result
-	distance [4]int // from page to page in the tensor, by dimension of the result
-	value    uint32
-	blank    bool // pages of the fill value are needed
+	axes  []pageAxis
+	value uint32
+	blank bool // pages of the fill value are needed
+}
+
+// pageAxis is an axis that counts pages.
+type pageAxis struct {
+	pages    int // of the result
+	distance int // from page to page in the tensor
+	size     int // of the tensor
+	axis
 }
 
 func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 	if m.order && out.spec.Layout == from.spec.Layout && out.samePlaces(from) {
 		n := out.pages
-		return &pageMap{axes: whole([4]int{1, 1, 1, n}).axes, pages: [4]int{1, 1, 1, n}, size: [4]int{1, 1, 1, n},
-			distance: [4]int{3: 1}}, true
+		return &pageMap{axes: []pageAxis{{n, 1, n, axis{step: 1, taken: n}}}}, true
 	}
 	if m.order || !out.equalPages(from) {
 		return nil, false
 	}
-	unit := out.units()
+	unit, rank := out.units(), len(out.all)
+	distance := make([]int, rank)
+	for i, d := rank-1, 1; i >= 0; i-- {
+		distance[i] = d
+		d *= ceil(from.all[i], unit[i])
+	}
 	p := &pageMap{value: m.value}
 	ragged := false
 	for i, x := range m.axes {
-		u, n, have := unit[i], out.dims[i], from.dims[x.from]
+		u, n, have := unit[i], out.all[i], from.all[x.from]
 		if u != unit[x.from] || u > 1 && (x.from != i || x.step != 1 || x.begin%u != 0 || x.before%u != 0) {
 			return nil, false
 		}
@@ -145,11 +169,38 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 		}
 		p.blank = p.blank || x.before+x.taken < n || x.before > 0
 		ragged = ragged || n%u != 0
-		p.axes[i] = axis{x.from, x.begin / u, x.step, x.before / u, ceil(x.taken, u)}
-		p.pages[i], p.size[i] = ceil(n, u), ceil(have, u)
-		p.distance[i] = [4]int{from.dims[1] * from.high * from.wide, from.high * from.wide, from.wide, 1}[x.from]
+		p.add(pageAxis{ceil(n, u), distance[x.from], ceil(have, u), axis{0, x.begin / u, x.step, x.before / u, ceil(x.taken, u)}})
 	}
 	return p, !p.blank || !ragged || m.value == 0
+}
+
+// strided maps pages that have a distance from one to the next in the tensor along each axis. axes
+// are their numbers and distances; the first page of the result is a given one of the tensor.
+func strided(first int, axes [][2]int) *pageMap {
+	p := &pageMap{}
+	for i, x := range axes {
+		begin := first * (i / (len(axes) - 1)) // on the last axis, whose distance is 1
+		p.add(pageAxis{x[0], x[1], begin + x[0], axis{0, begin, 1, 0, x[0]}})
+	}
+	return p
+}
+
+// add adds an axis, or merges it with the one before if that has the same pages.
+func (p *pageMap) add(x pageAxis) {
+	if k := len(p.axes) - 1; k >= 0 {
+		b := &p.axes[k]
+		switch {
+		case b.pages == 1 && b.whole(0, 1, b.size):
+			p.axes = p.axes[:k]
+			p.add(x)
+			return
+		case b.step == 1 && b.distance == x.size*x.distance && x.whole(0, x.pages, x.size):
+			n := x.pages
+			*b = pageAxis{b.pages * n, x.distance, b.size * n, axis{0, b.begin * n, 1, b.before * n, b.taken * n}}
+			return
+		}
+	}
+	p.axes = append(p.axes, x)
 }
 
 // halfBytes is the memory for pages that kernels/pages.cpp reads at a time, if more than one page
@@ -167,11 +218,11 @@ func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	if p.blank {
 		room++
 	}
-	return job{
-		program: catalog.Pages, out: out, in: []*Tensor{a}, buffers: []ring{{bytes, room}},
-		args: slices.Concat(words(p.pages[:]...), words(p.distance[:]...), words(p.size[:]...), axisWords(p.axes)[4:],
-			[]uint32{elementWord(out.spec.DType, p.value), uint32(half)}),
+	args := []uint32{elementWord(out.spec.DType, p.value), uint32(half), uint32(len(p.axes))}
+	for _, x := range p.axes {
+		args = append(args, words(x.pages, x.distance, x.size, x.begin, x.step, x.before, x.taken)...)
 	}
+	return job{program: catalog.Pages, args: args, out: out, in: []*Tensor{a}, buffers: []ring{{bytes, room}}}
 }
 
 func elementWord(t DataType, v uint32) uint32 {
@@ -186,20 +237,13 @@ func elementWord(t DataType, v uint32) uint32 {
 	return v
 }
 
-func permuted(dims, order [4]int) arrangement {
-	m := whole(dims)
+// permuted orders the last dimensions; those before stay.
+func permuted(dims, order []int) arrangement {
+	m, before := whole(dims), len(dims)-len(order)
 	for i, k := range order {
-		m.axes[i] = axis{from: k, step: 1, taken: dims[k]}
+		m.axes[before+i] = axis{from: before + k, step: 1, taken: dims[before+k]}
 	}
 	return m
-}
-
-func order4(order []int) [4]int {
-	d := [4]int{0, 1, 2, 3}
-	for i, k := range order {
-		d[4-len(order)+i] = k + 4 - len(order)
-	}
-	return d
 }
 
 func isOrder(order []int) bool {

@@ -10,19 +10,19 @@ import (
 // Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is floats
 // in tile layout. Sums have 32 bits and are rounded once. Along one of the last two dimensions the
 // matrix unit takes 11 bits of the significand of Float32 elements, as in TT-NN; along another one
-// all bits count.
+// all bits count. A sum of no elements is 0.
 func (d *Device) Sum(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "sum", a, dim, opts)
 }
 
 // Mean is [Device.Sum] of elements times 1/n. Along one of the last two dimensions 1/n has 8 bits,
-// or 11 for Float32, as in TT-NN.
+// or 11 for Float32, as in TT-NN. A mean of no elements is NaN, as in PyTorch.
 func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "mean", a, dim, opts)
 }
 
 // Max returns the largest elements along a dimension, as [Device.Sum] the sums. NaN is beyond the
-// infinity of its sign.
+// infinity of its sign. A maximum of no elements is an error that wraps [ErrShape].
 func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "max", a, dim, opts)
 }
@@ -42,11 +42,16 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		s.Shape[along] = 1
 		c.place(&s, a)
 		args := argList{a, op, dim, s.Memory}
-		return c.compute("reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) job {
-			if along < rank-2 {
-				return engineFold(op, along == rank-3, n, out, a)
+		return c.deviceOp("reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
+			switch {
+			case n == 0 && op == "sum":
+				return c.fill(out, 0)
+			case n == 0 && op == "mean":
+				return c.fill(out, out.spec.DType.element(math.NaN()))
+			case along < rank-2:
+				return c.run(engineFold(op, along+len(a.all)-rank, n, out, a))
 			}
-			return engineReduce(op, rows, n, out, a)
+			return c.run(engineReduce(op, rows, n, out, a))
 		})
 	}, opts...)
 }
@@ -81,10 +86,11 @@ func (t DataType) lowest() uint32 {
 	return bits
 }
 
-// engineFold reduces the first or second of four dimensions, of length n.
-func engineFold(op string, second bool, n int, out, a *Tensor) job {
+// engineFold reduces a dimension of length n before the last two.
+func engineFold(op string, along, n int, out, a *Tensor) job {
+	step := product(a.all[along+1:len(a.all)-2]) * a.high * a.wide // tiles from one element to the next
 	return job{
-		program: catalog.Fold, args: []uint32{flag(second)}, out: out, in: []*Tensor{a},
+		program: catalog.Fold, args: words(n, step), out: out, in: []*Tensor{a},
 		engineArgs: []uint32{uint32(n), flag(op == "max"), math.Float32bits(factor(op, n))}, buffers: tiles(2, 2),
 	}
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"slices"
 )
 
 // Reshape returns a tensor of another shape with the same elements, row by row. One dimension of
@@ -31,30 +32,18 @@ func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...Op
 }
 
 func reshaped(from, shape []int) ([]int, error) {
-	n, err := volume(from)
-	if err != nil {
-		return nil, err
-	}
-	out, open, rest := make([]int, len(shape)), -1, n
-	for i, d := range shape {
-		out[i] = d
-		switch {
-		case d == -1 && open < 0:
-			open = i
-		case d < 1 || rest%d != 0:
-			return nil, shapeError("%v as %v: want the same number of elements; one dimension may be -1", from, shape)
-		default:
-			rest /= d
-		}
-	}
+	out, open, have := slices.Clone(shape), slices.Index(shape, -1), product(from)
 	if open >= 0 {
-		out[open], rest = rest, 1
+		out[open] = 1
 	}
-	if _, err := volume(out); err != nil {
-		return nil, err
+	n, err := volume(out)
+	if err == nil && open >= 0 && n > 0 {
+		out[open] = have / n
+		n *= out[open]
 	}
-	if rest != 1 {
-		return nil, shapeError("%v as %v: want the same number of elements", from, shape)
+	if err != nil || n != have || open >= 0 && slices.Contains(slices.Delete(slices.Clone(shape), open, open+1), 0) {
+		return nil, shapeError("%v as %v: want the same number of elements, in up to %d dimensions; one may be -1 if the others determine it",
+			from, shape, maxRank)
 	}
 	return out, nil
 }

@@ -109,10 +109,16 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	}
 	s := c.like(a)
 	args := argList{a, optional(mask), scale, s.Memory}
-	return c.compute("softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
-		o := rowOperation{program: catalog.Softmax, args: []uint32{flag(mask != nil), math.Float32bits(scale)}, passes: 3, mask: mask,
-			keeps: true}
-		return o.job(out, a)
+	return c.deviceOp("softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) error {
+		o := rowOperation{program: catalog.Softmax, args: []uint32{flag(mask != nil), math.Float32bits(scale)}, passes: 3, keeps: true}
+		in, err := c.aligned(out, present(mask)...)
+		if err != nil {
+			return err
+		}
+		if mask != nil {
+			o.mask = in[0]
+		}
+		return c.run(o.job(out, a))
 	})
 }
 
@@ -127,11 +133,8 @@ func (t *Tensor) fitsMask(mask *Tensor) error {
 	if err := t.fitsType(mask, "a mask"); err != nil {
 		return err
 	}
-	for i, n := range mask.dims {
-		if n != t.dims[i] && (n != 1 || i == 3) {
-			return shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape,
-				t.spec.Shape)
-		}
+	if !fitsInto(mask.spec.Shape, t.spec.Shape) || mask.dims[3] != t.dims[3] {
+		return shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape, t.spec.Shape)
 	}
 	return nil
 }

@@ -76,12 +76,8 @@ func (t *Tensor) checkLocked(d *Device) error {
 
 func (t *Tensor) graph() *graph.Tensor {
 	s := t.spec
-	n := 1
-	for _, d := range s.Shape {
-		n *= d
-	}
 	g := &graph.Tensor{
-		ID: t.id, Shape: s.Shape, DType: s.DType.String(), Layout: s.Layout.String(), Size: int64(n) * int64(s.DType.Size()),
+		ID: t.id, Shape: s.Shape, DType: s.DType.String(), Layout: s.Layout.String(), Size: int64(product(s.Shape) * s.DType.Size()),
 		MemoryConfig: s.Memory.String(),
 	}
 	if s.DType == BFloat8B {

@@ -13,23 +13,54 @@ type windows struct {
 	image    [2]int
 	channels int
 
-	kernel, stride, padding, dilation [2]int
+	kernel, stride, dilation [2]int
+	padding, after           [2]int // above and to the left, below and to the right
+	paddedTwice              bool   // by Padding and Edges
+	ceiling                  bool
+}
+
+// windows returns the windows with defaults instead of zeros.
+func (c Conv2dConfig) windows() windows {
+	one := [2]int{1, 1}
+	w := windows{batch: c.Batch, image: [2]int{c.Height, c.Width}, channels: c.In, kernel: c.Kernel, stride: orElse(c.Stride, one),
+		dilation: orElse(c.Dilation, one), padding: c.Padding, after: c.Padding}
+	if e := c.Edges; e != [4]int{} {
+		w.padding, w.after, w.paddedTwice = [2]int{e[0], e[2]}, [2]int{e[1], e[3]}, c.Padding != [2]int{}
+	}
+	return w
+}
+
+// paddings returns the padding for graphs and errors.
+func (w *windows) paddings() any {
+	if w.padding == w.after {
+		return w.padding
+	}
+	return [4]int{w.padding[0], w.after[0], w.padding[1], w.after[1]}
 }
 
 func (w *windows) positions() ([2]int, error) {
 	var out [2]int
+	if w.paddedTwice {
+		return out, shapeError("Padding and Edges: want one of them")
+	}
 	for i, side := range []string{"height", "width"} {
 		least := min(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i])
-		most := max(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i])
-		if least < 1 || w.padding[i] < 0 || most >= 1<<16 {
-			return out, shapeError("%d images with a %s of %d and %d channels, a window of %d with stride %d, padding %d and dilation %d: want positive numbers below 65536, and no negative padding", w.batch, side, w.image[i], w.channels, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i])
+		most := max(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i], w.after[i])
+		if least < 1 || min(w.padding[i], w.after[i]) < 0 || most >= 1<<16 {
+			return out, shapeError("%d images with a %s of %d and %d channels, a window of %d with stride %d, padding %d and %d and dilation %d: "+
+				"want positive numbers below 65536, and no negative padding", w.batch, side, w.image[i], w.channels, w.kernel[i], w.stride[i],
+				w.padding[i], w.after[i], w.dilation[i])
 		}
 		covers := (w.kernel[i]-1)*w.dilation[i] + 1
-		if covers > w.image[i]+2*w.padding[i] {
-			return out, shapeError("a window with a %s of %d in images of %d with a padding of %d: it has no position", side, covers,
-				w.image[i], w.padding[i])
+		left := w.image[i] + w.padding[i] + w.after[i] - covers
+		if left < 0 {
+			return out, shapeError("a window with a %s of %d in images of %d with a padding of %d and %d: it has no position", side, covers,
+				w.image[i], w.padding[i], w.after[i])
 		}
-		out[i] = (w.image[i]+2*w.padding[i]-covers)/w.stride[i] + 1
+		out[i] = left/w.stride[i] + 1
+		if w.ceiling && left%w.stride[i] != 0 && out[i]*w.stride[i] < w.image[i]+w.padding[i] {
+			out[i]++
+		}
 	}
 	return out, nil
 }
@@ -96,12 +127,8 @@ type Conv2dConfig struct {
 	Kernel   [2]int // of the window
 	Stride   [2]int // the default is 1, 1
 	Padding  [2]int // rows and columns of zeros on either side
+	Edges    [4]int // instead of Padding: rows and columns at the top, bottom, left and right
 	Dilation [2]int // distance of the elements of the window; the default is 1, 1
-}
-
-func (c Conv2dConfig) windows() windows {
-	one := [2]int{1, 1}
-	return windows{c.Batch, [2]int{c.Height, c.Width}, c.In, c.Kernel, orElse(c.Stride, one), c.Padding, orElse(c.Dilation, one)}
 }
 
 // Conv2dWeights prepares the weights of a convolution on the host: elements [out channels, in
@@ -146,7 +173,7 @@ func Conv2dWeights(h *Host, groups int) (*Host, error) {
 func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
 	w := cfg.windows()
 	args := argList{images, weights, d.id, cfg.In, cfg.Out, cfg.Batch, cfg.Height, cfg.Width,
-		w.kernel, w.stride, w.padding, w.dilation, optional(bias)}
+		w.kernel, w.stride, w.paddings(), w.dilation, optional(bias)}
 	return d.do(ctx, "ttnn::conv2d", args, func(c *call) (*Tensor, error) {
 		positions, s, err := c.convolved(&w, images, weights, bias, cfg.Out)
 		if err != nil {
@@ -214,7 +241,11 @@ type Pool2dConfig struct {
 	Kernel   [2]int // of the window
 	Stride   [2]int // the default is the window's size
 	Padding  [2]int // rows and columns on either side, at most half of the window
+	Edges    [4]int // instead of Padding: rows and columns at the top, bottom, left and right
 	Dilation [2]int // distance of the elements of the window; the default is 1, 1
+	// Ceil adds a position where a window begins in the images or the padding before them, but
+	// ends after the padding. TT-NN: ceil_mode.
+	Ceil bool
 }
 
 // MaxPool2d slides a window over images, and takes the largest element under it for each channel.
@@ -222,11 +253,13 @@ type Pool2dConfig struct {
 // [Device.Conv2d]; the result is [1, 1, Batch * height * width, Channels] in tile layout, where
 // height and width are the numbers of positions.
 func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
-	w := windows{
-		cfg.Batch, [2]int{cfg.Height, cfg.Width}, cfg.Channels, cfg.Kernel, orElse(cfg.Stride, cfg.Kernel), cfg.Padding,
-		orElse(cfg.Dilation, [2]int{1, 1}),
+	w := Conv2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, In: cfg.Channels, Kernel: cfg.Kernel,
+		Stride: orElse(cfg.Stride, cfg.Kernel), Padding: cfg.Padding, Edges: cfg.Edges, Dilation: cfg.Dilation}.windows()
+	w.ceiling = cfg.Ceil
+	args := argList{images, cfg.Batch, cfg.Height, cfg.Width, cfg.Channels, w.kernel, w.stride, w.paddings(), w.dilation}
+	if cfg.Ceil {
+		args = append(args, "ceil_mode=true")
 	}
-	args := argList{images, cfg.Batch, cfg.Height, cfg.Width, cfg.Channels, w.kernel, w.stride, w.padding, w.dilation}
 	return d.do(ctx, "ttnn::max_pool2d", args, func(c *call) (*Tensor, error) {
 		positions, err := w.positions()
 		if err == nil {
@@ -235,8 +268,8 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 		if err != nil {
 			return nil, err
 		}
-		if 2*w.padding[0] > w.kernel[0] || 2*w.padding[1] > w.kernel[1] {
-			return nil, shapeError("a padding of %v for a window of %v: want at most half of it", w.padding, w.kernel)
+		if 2*max(w.padding[0], w.after[0]) > w.kernel[0] || 2*max(w.padding[1], w.after[1]) > w.kernel[1] {
+			return nil, shapeError("a padding of %v for a window of %v: want at most half of it", w.paddings(), w.kernel)
 		}
 		s, err := c.windowed(&w, images, positions, w.channels)
 		if err != nil {

@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"github.com/reprise-tt/reprise/allocator"
 	"slices"
 	"strings"
 
@@ -122,6 +123,9 @@ func (s *sections) sections(f *File, t *Target, im *Image, first bool) {
 	})
 	if first {
 		s.code(tagBuffers, func(c *coder) { im.buffers(c, t.Arch) })
+		if s.more(tagTensors, slices.ContainsFunc(im.Buffers, func(b Buffer) bool { return b.Tensor != nil })) {
+			s.code(tagTensors, im.tensors)
+		}
 	}
 	s.code(tagParams, func(c *coder) { im.params(c, f.Image.Buffers) })
 	s.code(tagQueue, im.queue)
@@ -190,6 +194,17 @@ func (c *coder) size(v *int) {
 }
 
 func (c *coder) name(s *string) { sized(c, s, 2) }
+
+func (c *coder) flag(v *bool) {
+	n := uint8(0)
+	if *v {
+		n = 1
+	}
+	if u8(c, &n); n > 1 {
+		c.fail("flags are %#x, only bit 0 is known", n)
+	}
+	*v = n == 1
+}
 
 func (c *coder) bytes(b *[]byte) { sized(c, b, 4) }
 
@@ -451,14 +466,7 @@ func (im *Image) buffers(c *coder, a chip.Arch) {
 	list(c, &im.Buffers, 4, 2+2+8+8+4, func(b *Buffer) {
 		c.name(&b.Name)
 		u8(c, &b.Kind)
-		out := uint8(0)
-		if b.Output {
-			out = 1
-		}
-		if u8(c, &out); out > 1 {
-			c.fail("flags of buffer %q are %#x, only bit 0 is known", b.Name, out)
-		}
-		b.Output = out == 1
+		c.flag(&b.Output)
 		u64(c, &b.Addr)
 		c.size(&b.Size)
 		u32(c, &b.PageSize)
@@ -475,10 +483,35 @@ func (im *Image) buffers(c *coder, a chip.Arch) {
 	})
 }
 
-func (c *coder) sharding(of **Sharding) {
+func (im *Image) tensors(c *coder) {
+	some := false
+	for i := range im.Buffers {
+		b := &im.Buffers[i]
+		there := b.Tensor != nil
+		if c.flag(&there); !there {
+			continue
+		}
+		if !c.write {
+			b.Tensor = &Tensor{}
+		}
+		t := b.Tensor
+		some = true
+		for _, f := range []*bool{&t.Tiles, &t.Input, &t.Transposed} {
+			c.flag(f)
+		}
+		c.name(&t.DType)
+		c.name(&t.Weight)
+		list(c, &t.Shape, 1, 8, c.size)
+	}
+	if !some {
+		c.fail("it describes no tensor")
+	}
+}
+
+func (c *coder) sharding(of **allocator.ShardSpec) {
 	s := *of
 	if s == nil {
-		s = &Sharding{}
+		s = &allocator.ShardSpec{}
 	}
 	if u8(c, &s.Layout); s.Layout == 0 {
 		return

@@ -13,10 +13,10 @@ var le = binary.LittleEndian
 
 // Sections of a trace file, in their order. The file of a trace of one device has each of them
 // once, except: no tagDevices, any number of tagData and tagResult, and for each further part a
-// tagPart with the sections from tagCommands to tagQueue without tagBuffers. The file of a trace
-// over several devices has a tagDevices and those sections of each device. With control flow, a
-// tagConds follows each tagQueue, and a part's has then a tagCallee for each callee with the
-// sections of a further part.
+// tagPart with the sections from tagCommands to tagQueue without tagBuffers and tagTensors. The
+// file of a trace over several devices has a tagDevices and those sections of each device. With
+// control flow, a tagConds follows each tagQueue, and a part's has then a tagCallee for each callee
+// with the sections of a further part.
 const (
 	tagDevices    = "DEVS"
 	tagTarget     = "TRGT"
@@ -27,6 +27,7 @@ const (
 	tagSteps      = "STEP"
 	tagRelocs     = "RELO"
 	tagBuffers    = "BUFF"
+	tagTensors    = "TNSR" // if there are any
 	tagParams     = "PARM"
 	tagQueue      = "QUEU"
 	tagConds      = "COND"

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -33,7 +34,7 @@ const (
 
 type (
 	file     = tracebuf.File
-	sharding = tracebuf.Sharding
+	sharding = allocator.ShardSpec
 )
 
 func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
@@ -135,9 +136,10 @@ func encodeRefuses(t *testing.T, f *tracebuf.File, reason string) {
 }
 
 func TestFileRoundTrip(t *testing.T) {
-	for _, f := range []*tracebuf.File{
-		testFile(t, chip.Wormhole), testFile(t, chip.Blackhole), spanFile(t, chip.Wormhole), spanFile(t, chip.Blackhole),
-	} {
+	tensors := testFile(t, chip.Blackhole)
+	tensors.Image.Buffers[1].Tensor = &tracebuf.Tensor{Shape: []int{2, 3}, DType: "INT32", Tiles: true, Weight: "a", Transposed: true}
+	for _, f := range []*tracebuf.File{testFile(t, chip.Wormhole), testFile(t, chip.Blackhole), spanFile(t, chip.Wormhole),
+		spanFile(t, chip.Blackhole), tensors} {
 		t.Run(fmt.Sprintf("%v, %d parts", f.Target.Arch, len(f.Parts())), func(t *testing.T) {
 			b := encode(t, f)
 			if !tracebuf.IsFile(b) {
@@ -373,6 +375,10 @@ func TestValidateRefuses(t *testing.T) {
 		{"buffer kind", func(f *file) { f.Image.Buffers[0].Kind = 2 }, "kind 2"},
 		{"buffer beyond memory", func(f *file) { f.Image.Buffers[1].Addr = 1 << 21 }, "buffer 1"},
 		{"buffer pages", func(f *file) { f.Image.Buffers[1].PageSize = 0 }, "buffer 1"},
+		{"tensor without end", func(f *file) {
+			f.Image.Buffers[0].Tensor = &tracebuf.Tensor{DType: "x", Shape: []int{1 << 30, 1 << 30}}
+		}, "buffer 0"},
+		{"tensor of no type", func(f *file) { f.Image.Buffers[0].Tensor = &tracebuf.Tensor{} }, "of type"},
 		{"data of no buffer", func(f *file) { f.Data[1].Buffer = 2 }, "buffer 2 of 2"},
 		{"data beyond a buffer", func(f *file) { f.Data[0].Offset = 8190 }, "data 0"},
 		{"data out of order", func(f *file) { f.Data[0], f.Data[1] = f.Data[1], f.Data[0] }, "data 1"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/allocator"
 	"math"
 	"slices"
 
@@ -354,10 +355,22 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 		b.Stride > math.MaxUint32 {
 		return invalid(part, "%d bytes in pages of %d, %d bytes apart", b.Size, b.PageSize, b.Stride)
 	}
+	if t := b.Tensor; t != nil {
+		n := 1
+		for _, d := range t.Shape {
+			if d < 1 || d > maxFile/n {
+				return invalid(part, "it holds a tensor of shape %v", t.Shape)
+			}
+			n *= d
+		}
+		if len(t.Shape) > maxRank || t.DType == "" || len(t.DType)+len(t.Weight) > maxName {
+			return invalid(part, "it holds a tensor of %d dimensions, of type %.20q, from %.20q", len(t.Shape), t.DType, t.Weight)
+		}
+	}
 	rows := (b.Pages() + banks - 1) / banks
 	if b.Sharding != nil {
 		var err error
-		if rows, err = b.Sharding.check(part, b, ch); err != nil {
+		if rows, err = checkSharding(part, b, ch); err != nil {
 			return err
 		}
 	}
@@ -367,7 +380,8 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 	return nil
 }
 
-func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err error) {
+func checkSharding(part string, b *Buffer, ch *chip.Chip) (rows int, err error) {
+	s := b.Sharding
 	grid := ch.All()
 	if b.Kind == KindDRAM {
 		grid = chip.Range{End: chip.Core{X: len(ch.DRAMBanks()) - 1}}
@@ -382,8 +396,8 @@ func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err e
 	if cores < 1 || cores > grid.Size() {
 		return 0, invalid(part, "it has shards on %d cores, the chip has %d", cores, grid.Size())
 	}
-	if s.Layout < 2 || s.Layout > layoutND || s.Orientation > 1 || s.Strategy > 2 || len(s.Tensor) < 1 || len(s.Tensor) > maxRank ||
-		len(s.Tensor) != len(s.Shard) {
+	if s.Layout < allocator.HeightSharded || s.Layout > allocator.NDSharded || s.Orientation > 1 || s.Strategy > 2 ||
+		len(s.Tensor) < 1 || len(s.Tensor) > maxRank || len(s.Tensor) != len(s.Shard) {
 		return 0, invalid(part, "layout %d, orientation %d, strategy %d, shapes of rank %d and %d", s.Layout, s.Orientation, s.Strategy,
 			len(s.Tensor), len(s.Shard))
 	}
@@ -399,7 +413,7 @@ func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err e
 		return 0, invalid(part, "a shape of %v pages, it has %d", s.Tensor, b.Pages())
 	}
 	each := 1
-	if s.Layout == layoutND && s.Strategy != strategyGrid {
+	if s.Layout == allocator.NDSharded && s.Strategy != allocator.Grid2D {
 		each = (shards + cores - 1) / cores
 	}
 	if each > maxFile/volume {
@@ -407,12 +421,6 @@ func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err e
 	}
 	return each * volume, nil
 }
-
-// Source: package allocator.
-const (
-	layoutND     = 5
-	strategyGrid = 1
-)
 
 func (f *File) checkData(what string, data []Data) error {
 	last, end := 0, 0

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -44,11 +45,11 @@ func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	grid := []chip.Range{{End: chip.Core{X: 3}}, {Start: chip.Core{Y: 1}, End: chip.Core{X: 1, Y: 1}}}
 	f.Image.Buffers = append(f.Image.Buffers,
 		tracebuf.Buffer{Name: "height", Kind: tracebuf.KindL1, Addr: uint64(l1), Size: 700, PageSize: 100, Stride: 112,
-			Sharding: &tracebuf.Sharding{Layout: 2, Tensor: []int{7, 1}, Shard: []int{2, 1}, Cores: grid[:1]}},
+			Sharding: &allocator.ShardSpec{Layout: 2, Tensor: []int{7, 1}, Shard: []int{2, 1}, Cores: grid[:1]}},
 		tracebuf.Buffer{Name: "block", Kind: tracebuf.KindDRAM, Addr: 0x40, Size: 24 * 64, PageSize: 64, Stride: 64,
-			Sharding: &tracebuf.Sharding{Layout: 4, Orientation: 1, Tensor: []int{4, 6}, Shard: []int{4, 2}, Cores: grid[:1]}},
+			Sharding: &allocator.ShardSpec{Layout: 4, Orientation: 1, Tensor: []int{4, 6}, Shard: []int{4, 2}, Cores: grid[:1]}},
 		tracebuf.Buffer{Name: "ND", Kind: tracebuf.KindL1Small, Addr: 0x150000, Size: 24 * 16, PageSize: 16, Stride: 16,
-			Sharding: &tracebuf.Sharding{Layout: 5, Strategy: 2, Tensor: []int{2, 3, 4}, Shard: []int{1, 1, 4}, Cores: grid}},
+			Sharding: &allocator.ShardSpec{Layout: 5, Strategy: 2, Tensor: []int{2, 3, 4}, Shard: []int{1, 1, 4}, Cores: grid}},
 	)
 	f.Image.Params = append(f.Image.Params, tracebuf.Param{Name: "part", Kind: tracebuf.BufferAddr, Value: 0x40, Buffer: 3,
 		First: 3, Pages: 4})

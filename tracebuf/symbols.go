@@ -1,7 +1,7 @@
 package tracebuf
 
 import (
-	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
@@ -39,22 +39,24 @@ type Buffer struct {
 	Stride   int    // of pages in a bank
 	// Output: the user named the buffer, or a part of it, as a result.
 	Output   bool
-	Sharding *Sharding // nil if interleaved
+	Sharding *allocator.ShardSpec // nil if interleaved
+	Tensor   *Tensor              // nil if not known
+}
+
+// Tensor is what a buffer holds: elements row by row, or tiles of 32 by 32.
+type Tensor struct {
+	Shape []int
+	DType string // as TT-NN names it, such as BFLOAT16
+	Tiles bool
+	Input bool // the program wrote it between replays
+	// Weight is the tensor of a safetensors file that the content comes from, and Transposed, if
+	// its last two dimensions change places. Empty if the trace's file has the content.
+	Weight     string
+	Transposed bool
 }
 
 // Pages returns the number of pages.
 func (b *Buffer) Pages() int { return b.Size / max(1, b.PageSize) }
-
-// Sharding is how the pages of a buffer are distributed over cores. The values are those of package
-// allocator.
-type Sharding struct {
-	Layout      uint8 // 2 height, 3 width, 4 block, 5 ND
-	Orientation uint8 // 0 along rows of cores, 1 along columns
-	Strategy    uint8 // 0 round robin, 1 a grid, 2 contiguous
-	// Tensor and Shard are shapes in pages, of the same rank, outermost dimension first.
-	Tensor, Shard []int
-	Cores         []chip.Range // workers, or (bank,0) for DRAM
-}
 
 // ParamKind is what a patch point holds.
 type ParamKind uint8

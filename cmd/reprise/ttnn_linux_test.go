@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/npy"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
@@ -71,7 +74,8 @@ func TestTTNNTrace(t *testing.T) {
 	}
 }
 
-// A replay of the file has TT-NN's results; what a file can't have is an error.
+// A replay of the file has TT-NN's results, also on an input of its own; what a file can't have is
+// an error.
 func TestTTNNRecord(t *testing.T) {
 	r := newTTNN(t)
 	for _, c := range []struct {
@@ -83,7 +87,8 @@ func TestTTNNRecord(t *testing.T) {
 		{"wormhole", "eager", "a program that isn't part of it writes what the trace reads", 1},
 		{"wormhole", "unused", "the program replayed no trace", 1},
 	} {
-		file := filepath.Join(t.TempDir(), "model.reprise")
+		dir := t.TempDir()
+		file, in, sum := filepath.Join(dir, "model.reprise"), filepath.Join(dir, "x.npy"), filepath.Join(dir, "y.npy")
 		args := append([]string{"ttnn", "record", "-o", file}, r.args("--chip", c.chip, "testdata/ttnn_record.py", c.arg)[2:]...)
 		out, errs, code := r.of(args)
 		if code != c.code || !strings.Contains(out+errs, c.want) {
@@ -93,10 +98,41 @@ func TestTTNNRecord(t *testing.T) {
 		if _, err := os.Stat(file); (err == nil) != (c.code == 0) {
 			t.Errorf("%s %s: the file: %v", c.chip, c.arg, err)
 		}
-		for _, name := range []string{"in0", "w0", "out0"} {
-			if c.code == 0 && !strings.Contains(out, " "+name+"\n") {
-				t.Errorf("%s: the file has no buffer %s: %s", c.chip, name, out)
+		if c.code != 0 {
+			continue
+		}
+		stat, _, _ := r.of([]string{"trace", "stat", file})
+		for _, want := range []string{"buffer weight: ", "buffer x: ", "buffer y: ", "[1 1 64 64] BFLOAT16 in tiles, input\n"} {
+			if !strings.Contains(stat, want) {
+				t.Errorf("%s: the file has no %q: %s", c.chip, want, stat)
 			}
+		}
+		// The program's second input, whose result it prints.
+		values := make([]float32, 64*64)
+		for i := range values {
+			values[i] = float32(i*11%31-15) / 8
+		}
+		x, err := ops.NewHost([]int{1, 1, 64, 64}, ops.Float32, values)
+		must(t, err)
+		var b bytes.Buffer
+		must(t, npy.Write(&b, x))
+		must(t, os.WriteFile(in, b.Bytes(), 0o644))
+		_, firmware, _ := strings.Cut(out, "base firmware of ")
+		_, firmware, _ = strings.Cut(firmware, ": ")
+		firmware, _, _ = strings.Cut(firmware, "\n")
+		if out, errs, code := r.of([]string{"trace", "run", file, "--firmware", firmware, "--input", in, "--output", sum}); code != 0 {
+			t.Fatalf("%s: exit code %d, printed %q: %s", c.chip, code, out, errs)
+		}
+		data, err := os.ReadFile(sum)
+		must(t, err)
+		y, err := npy.Read(bytes.NewReader(data), ops.Float32)
+		must(t, err)
+		total := 0.
+		for _, v := range ops.Values[float32](y) {
+			total += float64(v)
+		}
+		if want := fmt.Sprintf("sum %v\n", total); !strings.Contains(out, want) {
+			t.Errorf("%s: TT-NN printed %q, the trace's result has the %s", c.chip, out, want)
 		}
 	}
 }

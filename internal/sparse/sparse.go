@@ -45,6 +45,24 @@ func (m Memory) Delete(addr uint64) {
 	}
 }
 
+// Put puts all words of another memory.
+func (m Memory) Put(o Memory) {
+	for n, from := range o {
+		b := m[n]
+		if b == nil {
+			copied := *from
+			m[n] = &copied
+			continue
+		}
+		for w := range from.Words {
+			if bit := uint64(1) << (w % 64); from.Has[w/64]&bit != 0 {
+				b.Has[w/64] |= bit
+				b.Words[w] = from.Words[w]
+			}
+		}
+	}
+}
+
 // All calls f for each word in the order of addresses, until f returns false.
 func (m Memory) All(f func(addr uint64, v uint32) bool) {
 	for _, n := range slices.Sorted(maps.Keys(m)) {

@@ -2,6 +2,7 @@ package ttnn
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -34,12 +35,20 @@ const (
 	variableTelemetry = "TT_METAL_DISPATCH_TELEMETRY_DISABLE"
 )
 
+// observer is a module that Python imports before each program.
+//
+//go:embed observer/sitecustomize.py
+var observer []byte
+
 // Run describes a Python program's run on an emulated machine.
 type Run struct {
 	Installation *Installation
 	Library      string
 	Cache        string // for descriptions of machines; made when needed
 	Settings     libttsim.Settings
+	// Tensors, if not empty, is a file for the tensors that the program's variables hold when it
+	// replays a trace, for package recording.
+	Tensors string
 }
 
 // Prepare writes the machine's description into the cache and returns environ with further
@@ -60,6 +69,9 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 		return nil, err
 	}
 	files := map[string][]byte{"soc_descriptor.yaml": soc}
+	if r.Tensors != "" {
+		files["sitecustomize.py"] = observer
+	}
 	// Without a description TT-NN opens one chip that lacks no Tensix tile and no DRAM bank.
 	described := len(spec.Chips) > 1 || spec.Chips[0].Kind == chip.BoardP100
 	remote := slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI })
@@ -86,6 +98,10 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	env := environment(environ)
 	env.set(variableSimulator, filepath.Join(dir, LibraryName))
 	env.set(libttsim.Variable, string(settings))
+	if r.Tensors != "" {
+		env.set("REPRISE_TENSORS", r.Tensors)
+		env.set("PYTHONPATH", strings.TrimSuffix(dir+string(filepath.ListSeparator)+env.get("PYTHONPATH"), string(filepath.ListSeparator)))
+	}
 	env.preset("PYTHONFAULTHANDLER", "1") // Python then prints where a signal ended it
 	if described {
 		env.preset(variableCluster, filepath.Join(dir, clusterFile)) // without it 0.76 and 0.77 open the first board alone
@@ -152,6 +168,13 @@ type environment []string
 
 func (e environment) index(name string) int {
 	return slices.IndexFunc(e, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+}
+
+func (e environment) get(name string) string {
+	if i := e.index(name); i >= 0 {
+		return e[i][len(name)+1:]
+	}
+	return ""
 }
 
 func (e *environment) set(name, value string) {

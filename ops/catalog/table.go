@@ -90,7 +90,6 @@ var (
 		Engine: &Engine{Name: "rotary", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
 	UpdateCache = &Program{Reader: "update_cache"}
 	FillCache   = &Program{Reader: "fill_cache"}
-	Gather      = &Program{Reader: "gather", Result: InTiles}
 
 	Typecast = &Program{Reader: tileReader, Engine: &Engine{Name: "typecast", Converts: true, Buffers: usual, Exact: []int{1, 2},
 		Types: []Types{
@@ -167,7 +166,7 @@ var Operations = []Operation{
 	{"`RotaryEmbedding`", "`experimental.rotary_embedding`", []Variant{{tiles, engines, "rounded once"}}, []*Program{Rotary}},
 	{"`UpdateCache`, `FillCache`", "`update_cache`, `fill_cache`", []Variant{{anyTiles, cores, "exact"}}, []*Program{UpdateCache, FillCache}},
 	{"`SplitHeads`, `ConcatHeads`", "`experimental.nlp_create_qkv_heads`, `…nlp_concat_heads`", []Variant{{anyTiles, cores, "exact"}},
-		[]*Program{Gather}},
+		[]*Program{Pages}},
 	{"`Typecast`, `Quantize`, `Requantize`, `Dequantize`", "`typecast`, `quantize`, `requantize`, `dequantize`",
 		[]Variant{{"see `go doc`", "engines, or RISC-V cores for narrow integers and rows", "rounded once"}},
 		[]*Program{Typecast, Convert, Quantize, Dequantize}},

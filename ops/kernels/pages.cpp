@@ -1,11 +1,10 @@
 // Copies a share of the pages of a tensor from the pages of another one, whole, with pages of a value where that one has none.
 // BRISC or NCRISC.
 //
-// Unique arguments: 0 first page, 1 number of pages. Common arguments: for each dimension of the result, the last two counted in
-// pages, 0..3 its number of pages, 4..7 from one page to the next in the operand, 8..11 the number of pages that the operand has
-// there, after which they begin again, 12..15 where it begins there, 16..19 the step there, 20..23 how many pages of the result come
-// before, 24..27 how many pages are taken; 28 a word of elements of the value; 29 pages that each half of circular buffer 0 holds;
-// then the result and the operand.
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 a word of elements of the value, 1 pages that each half of
+// circular buffer 0 holds, 2 number of dimensions; then for each dimension of pages: its number of pages in the result, from one page
+// to the next in the operand, the number of pages that the operand has there, after which they begin again, where it begins there, the
+// step there, how many pages of the result come before, how many pages are taken; then the result and the operand.
 //
 // Circular buffer 0 is only used as memory in L1: it holds the pages of both halves and, if the result has any, one of the value.
 
@@ -14,16 +13,18 @@
 struct Dimension {
     uint32_t pages, distance, size, start, step, before, taken;
 };
+constexpr uint32_t kMost = 8;
 
 void kernel_main() {
-    const uint32_t first = rp_arg(0), end = first + rp_arg(1), half = rp_common_arg(29);
+    const uint32_t first = rp_arg(0), end = first + rp_arg(1), half = rp_common_arg(1), dimensions = rp_common_arg(2);
     Tensor out, a;
-    a.read(out.read(30, 0), 0);
-    Dimension d[4];
-    uint32_t at[4], page = first;
-    for (uint32_t i = 4; i-- != 0;) {
-        d[i] = {rp_common_arg(i), rp_common_arg(4 + i), rp_common_arg(8 + i), rp_common_arg(12 + i), rp_common_arg(16 + i), rp_common_arg(20 + i),
-                rp_common_arg(24 + i)};
+    a.read(out.read(3 + 7 * dimensions, 0), 0);
+    Dimension d[kMost];
+    uint32_t at[kMost], page = first;
+    for (uint32_t i = dimensions; i-- != 0;) {
+        const uint32_t x = 3 + 7 * i;
+        d[i] = {rp_common_arg(x), rp_common_arg(x + 1), rp_common_arg(x + 2), rp_common_arg(x + 3), rp_common_arg(x + 4), rp_common_arg(x + 5),
+                rp_common_arg(x + 6)};
         at[i] = page % d[i].pages;
         page /= d[i].pages;
     }
@@ -45,7 +46,7 @@ void kernel_main() {
         for (; count[turn] != half && next != end; next++) {
             uint32_t from = 0;
             bool inside = true;
-            for (uint32_t i = 0; i < 4; i++) {
+            for (uint32_t i = 0; i < dimensions; i++) {
                 const uint32_t x = at[i] - d[i].before;
                 inside = inside && x < d[i].taken;
                 uint32_t y = d[i].start + x * d[i].step;
@@ -54,7 +55,7 @@ void kernel_main() {
                 }
                 from += y * d[i].distance;
             }
-            for (uint32_t i = 4; i-- != 0 && ++at[i] == d[i].pages;) {
+            for (uint32_t i = dimensions; i-- != 0 && ++at[i] == d[i].pages;) {
                 at[i] = 0;
             }
             const uint32_t slot = count[turn]++;
@@ -68,7 +69,7 @@ void kernel_main() {
                 value = true;
                 out.scratch = blank;
                 clear(out);
-                const uint32_t word = rp_common_arg(28), size = size_of(out.type);
+                const uint32_t word = rp_common_arg(0), size = size_of(out.type);
                 uint32_t k = 0;
                 for (; k + 4 <= out.bytes; k += 4) {
                     *reinterpret_cast<uint32_t*>(blank + k) = word;

@@ -1,20 +1,24 @@
 // Computes a share of the pages of a tensor that has the elements of another one in another order, with a value where that one
 // has no element. BRISC or NCRISC.
 //
-// Unique arguments: 0 first page, 1 number of pages. Common arguments: for each of the four dimensions of the result 0..3 the
-// dimension of the operand that it is, 4..7 where it begins there, 8..11 the step there, 12..15 how many elements of the result
-// come before, 16..19 how many elements are taken; 20 the bits of the value; 21 number of slots, 22 what a page's slot is chosen
-// by, 23 bytes of a slot, 24 whether slots hold chunks instead of whole pages, 25 whether both tensors have their elements in the
-// same order, row by row: then only 20 to 24 matter. Then the result and the operand.
+// Dimensions count from the last one: 0 is along rows, 1 along columns, others are outside of matrices.
+//
+// Unique arguments: 0 first page, 1 number of pages. Common arguments: 0 the bits of the value; 1 number of slots, 2 what a page's slot
+// is chosen by, 3 bytes of a slot, 4 whether slots hold chunks instead of whole pages, 5 number of dimensions, or 0 if both tensors
+// have their elements in the same order, row by row; for each dimension of the result: its size there, the size of the operand's
+// dimension of this number, the dimension of the operand that it is, where it begins there, the step there, how many elements of the
+// result come before, how many elements are taken. Then the result and the operand.
 //
 // Circular buffers are only used as memory in L1: 0 holds a page of the result, 1 the slots, 2 a word for each slot.
 
 #include "tensor.h"
 
+constexpr uint32_t kMost = 8;  // dimensions
+
 // A chunk is a part of a page. Its size suits every bank's alignment.
 constexpr uint32_t kChunk = 64;
 
-// What a slot is chosen by: the position in the last or the last but one dimension of the result, or the page.
+// What a slot is chosen by: the position in dimension 0 or 1 of the result, or the page.
 // Of transposed tiles there are two slots, in turn.
 enum Key : uint32_t { kByColumn, kByRow, kByPage, kTransposed };
 
@@ -24,14 +28,24 @@ struct Slots {
     uint32_t count, key, bytes, memory;
     uint32_t* held;
     bool chunks, reading;
+    uint32_t rank, sizes[kMost];  // of the operand
+
+    // matrix returns the matrix of an element.
+    uint32_t matrix(const uint32_t* index) const {
+        uint32_t m = index[rank - 1];
+        for (uint32_t k = rank - 2; k != 1; k--) {
+            m = m * sizes[k] + index[k];
+        }
+        return m;
+    }
 
     // page returns the page of an element.
     uint32_t page(const uint32_t* index) const {
-        const uint32_t matrix = (index[0] * from.dims[1] + index[1]) * from.high;
+        const uint32_t line = matrix(index) * from.high;
         if (from.flags & kFlagTile) {
-            return (matrix + (index[2] >> 5)) * from.wide + (index[3] >> 5);
+            return (line + (index[1] >> 5)) * from.wide + (index[0] >> 5);
         }
-        return (matrix + index[2]) * from.wide + index[3] / from.page_width;
+        return (line + index[1]) * from.wide + index[0] / from.page_width;
     }
 
     // begin starts to read a page unless the slot holds it, and returns its address.
@@ -149,10 +163,10 @@ struct Row {
 template <class T>
 static void across(Slots& s, Row<T>& r, const uint32_t* index, uint32_t along, uint32_t step, uint32_t count, uint32_t column, bool all) {
     const Tensor& t = s.from;
-    const uint32_t h = index[2], w = index[3], matrix = (index[0] * t.dims[1] + index[1]) * t.high;
-    uint32_t distance = along == 2 ? t.wide : t.high * t.wide, page, off;
-    if (along == 0) {
-        distance *= t.dims[1];
+    const uint32_t h = index[1], w = index[0], matrix = s.matrix(index) * t.high;
+    uint32_t distance = along == 1 ? t.wide : t.high * t.wide, page, off;
+    for (uint32_t k = 2; k < along; k++) {
+        distance *= s.sizes[k];
     }
     distance *= step;
     if (t.flags & kFlagTile) {
@@ -187,8 +201,8 @@ static void across(Slots& s, Row<T>& r, const uint32_t* index, uint32_t along, u
 template <class T>
 static void gather(Slots& s, Row<T>& r, const uint32_t* index, uint32_t along, uint32_t step, uint32_t count, uint32_t row) {
     const Tensor& t = s.from;
-    const uint32_t matrix = (index[0] * t.dims[1] + index[1]) * t.high;
-    uint32_t h = index[2], w = index[3];
+    const uint32_t matrix = s.matrix(index) * t.high;
+    uint32_t h = index[1], w = index[0];
     if (!(t.flags & kFlagTile)) {
         const uint32_t line = (matrix + h) * t.wide;
         while (count != 0) {
@@ -210,11 +224,11 @@ static void gather(Slots& s, Row<T>& r, const uint32_t* index, uint32_t along, u
     while (count != 0) {
         const uint32_t page = (matrix + (h >> 5)) * t.wide + (w >> 5);
         const uint32_t place = ((h >> 4 & 1) * 2 + (w >> 4 & 1)) * 256 + (h & 15) * 16 + (w & 15);
-        const uint32_t left = 16 - ((along == 3 ? w : h) & 15);
+        const uint32_t left = 16 - ((along == 0 ? w : h) & 15);
         const uint32_t n = least(least(count, r.left), step == 1 ? left : (left + step - 1) / step);
         const uint32_t from = s.begin(page, s.key == kByRow ? row : page % s.count) + place * sizeof(T);
         s.wait();
-        if (along == 3) {
+        if (along == 0) {
             r.copy(from, step * sizeof(T), n);
             w += n * step;
         } else {
@@ -231,8 +245,8 @@ template <class T>
 static inline uint32_t words_of(Slots& s, Row<T>& r, const uint32_t* index, uint32_t count, uint32_t row) {
     constexpr uint32_t size = sizeof(T), words = 4 * size;
     const Tensor& t = s.from;
-    uint32_t w = index[3], page = (index[0] * t.dims[1] + index[1]) * t.high;
-    const uint32_t h = index[2], jump = r.left == 16 ? 256 * size : 16 * size;
+    uint32_t w = index[0], page = s.matrix(index) * t.high;
+    const uint32_t h = index[1], jump = r.left == 16 ? 256 * size : 16 * size;
     count &= ~15u;
     if ((r.to & 3) != 0 || (r.left < count && r.left != 16)) {
         return 0;
@@ -268,29 +282,39 @@ static inline uint32_t words_of(Slots& s, Row<T>& r, const uint32_t* index, uint
 
 // Axis says which elements of the operand a dimension of the result has.
 struct Axis {
-    uint32_t from, begin, step, before, taken;
+    uint32_t size, from, begin, step, before, taken;
 };
 
-// source returns the tile that a tile of the result is, transposed.
-static inline uint32_t source(const Tensor& out, const Tensor& from, const Axis* axes, uint32_t page) {
-    const uint32_t line = page / out.wide, matrix = line / out.high;
-    const uint32_t at[2] = {matrix / out.dims[1], matrix % out.dims[1]};
-    uint32_t index[4];
-    for (uint32_t i = 0; i < 2; i++) {
-        index[axes[i].from] = axes[i].begin + at[i] * axes[i].step;
+// locate stores the indices of the operand for a matrix of the result, and reports whether it has one.
+static inline bool locate(uint32_t* index, const Axis* axes, uint32_t rank, uint32_t matrix) {
+    bool inside = true;
+    for (uint32_t i = 2; i < rank; i++) {
+        const Axis& x = axes[i];
+        const uint32_t next = i + 1 == rank ? 0 : matrix / x.size, k = matrix - next * x.size - x.before;
+        inside = inside && k < x.taken;
+        index[x.from] = x.begin + k * x.step;
+        matrix = next;
     }
-    return ((index[0] * from.dims[1] + index[1]) * from.high + page % out.wide) * from.wide + line % out.high;
+    return inside;
+}
+
+// source returns the tile that a tile of the result is, transposed.
+static inline uint32_t source(const Tensor& out, const Slots& s, const Axis* axes, uint32_t page) {
+    const uint32_t line = page / out.wide;
+    uint32_t index[kMost] = {};
+    locate(index, axes, s.rank, line / out.high);
+    return (s.matrix(index) * s.from.high + page % out.wide) * s.from.wide + line % out.high;
 }
 
 // transpose stores tiles with rows and columns exchanged, and reads one while it stores the one before.
 template <class T>
 static void transpose(Tensor& out, Slots& s, const Axis* axes, uint32_t first, uint32_t end) {
     constexpr uint32_t size = sizeof(T);
-    s.from.copy(source(out, s.from, axes, first), s.memory);
+    s.from.copy(source(out, s, axes, first), s.memory);
     for (uint32_t page = first, turn = 0; page != end; page++, turn ^= 1) {
         rp_wait_reads(noc_index);
         if (page + 1 != end) {
-            s.from.copy(source(out, s.from, axes, page + 1), s.memory + (turn ^ 1) * s.bytes);
+            s.from.copy(source(out, s, axes, page + 1), s.memory + (turn ^ 1) * s.bytes);
         }
         for (uint32_t face = 0; face < 4; face++) {
             uint32_t to = out.scratch + face * 256 * size, from = s.memory + turn * s.bytes + ((face & 1) * 2 + (face >> 1)) * 256 * size;
@@ -304,32 +328,39 @@ static void transpose(Tensor& out, Slots& s, const Axis* axes, uint32_t first, u
 
 template <class T>
 static void rearrange(uint32_t first, uint32_t end) {
-    const uint32_t value = rp_common_arg(20);
-    const bool same_order = rp_common_arg(25) != 0;
+    const uint32_t value = rp_common_arg(0), rank = rp_common_arg(5);
+    const bool same_order = rank == 0;
     Tensor out;
     Slots s;
-    s.count = rp_common_arg(21);
-    s.key = rp_common_arg(22);
-    s.bytes = rp_common_arg(23);
-    s.chunks = rp_common_arg(24) != 0;
+    s.count = rp_common_arg(1);
+    s.key = rp_common_arg(2);
+    s.bytes = rp_common_arg(3);
+    s.chunks = rp_common_arg(4) != 0;
     s.reading = false;
     s.memory = get_write_ptr(1);
     s.held = reinterpret_cast<uint32_t*>(get_write_ptr(2));
-    s.from.read(out.read(26, get_write_ptr(0)), 0);
+    s.from.read(out.read(6 + 7 * rank, get_write_ptr(0)), 0);
     for (uint32_t i = 0; i < s.count; i++) {
         s.held[i] = 0xFFFFFFFF;
     }
-    Axis axes[4];
-    for (uint32_t i = 0; i < 4; i++) {
-        axes[i] = {rp_common_arg(i), rp_common_arg(4 + i), rp_common_arg(8 + i), rp_common_arg(12 + i), rp_common_arg(16 + i)};
+    Axis axes[kMost] = {};
+    for (uint32_t i = 0; i < kMost; i++) {
+        s.sizes[i] = 1;
+    }
+    s.rank = same_order ? 4 : rank;
+    s.sizes[2] = s.from.dims[1];
+    for (uint32_t i = 0; i < rank; i++) {
+        const uint32_t x = 6 + 7 * i;
+        s.sizes[i] = rp_common_arg(x + 1);
+        axes[i] = {rp_common_arg(x), rp_common_arg(x + 2), rp_common_arg(x + 3), rp_common_arg(x + 4), rp_common_arg(x + 5), rp_common_arg(x + 6)};
     }
     if (s.key == kTransposed) {
         transpose<T>(out, s, axes, first, end);
         rp_wait_writes(noc_index);
         return;
     }
-    const Axis &x = axes[3], &y = axes[2];
-    const bool tiles = out.flags & kFlagTile, every = axes[3].taken <= s.count, straight = x.from == 3 && x.step == 1;
+    const Axis &x = axes[0], &y = axes[1];
+    const bool tiles = out.flags & kFlagTile, every = x.taken <= s.count, straight = x.from == 0 && x.step == 1;
     clear(out);
     for (uint32_t page = first; page != end; page++) {
         const uint32_t line = page / out.wide, column = page % out.wide * out.page_width, matrix = line / out.high;
@@ -338,14 +369,8 @@ static void rearrange(uint32_t first, uint32_t end) {
         if (columns < out.page_width || (tiles && rows < 32)) {
             clear(out);
         }
-        const uint32_t at[2] = {matrix / out.dims[1], matrix % out.dims[1]};
-        uint32_t index[4];
-        bool inside = true;
-        for (uint32_t i = 0; i < 2 && !same_order; i++) {
-            const uint32_t k = at[i] - axes[i].before;
-            inside = inside && k < axes[i].taken;
-            index[axes[i].from] = axes[i].begin + k * axes[i].step;
-        }
+        uint32_t index[kMost] = {};
+        const bool inside = !same_order && locate(index, axes, rank, matrix);
         // A page for each row: all are read at the same time.
         const uint32_t skipped = column < x.before ? x.before : column;
         if (s.key == kByRow && inside && rows <= s.count && skipped - x.before < x.taken) {
@@ -364,20 +389,20 @@ static void rearrange(uint32_t first, uint32_t end) {
             if (same_order) {
                 const uint32_t* dims = s.from.dims;
                 uint32_t q = (matrix * out.dims[2] + h + i) * out.dims[3] + column;
-                index[3] = q % dims[3];
+                index[0] = q % dims[3];
                 q /= dims[3];
-                index[2] = q % dims[2];
+                index[1] = q % dims[2];
                 q /= dims[2];
-                index[1] = q % dims[1];
-                index[0] = q / dims[1];
+                index[2] = q % dims[1];
+                index[3] = q / dims[1];
                 while (left != 0) {
-                    const uint32_t n = least(left, dims[3] - index[3]);
+                    const uint32_t n = least(left, dims[3] - index[0]);
                     const uint32_t done = words_of<T>(s, r, index, n, 0);
-                    index[3] += done;
-                    gather<T>(s, r, index, 3, 1, n - done, 0);
+                    index[0] += done;
+                    gather<T>(s, r, index, 0, 1, n - done, 0);
                     left -= n;
-                    index[3] = 0;
-                    for (uint32_t k = 2; ++index[k] == dims[k] && k != 0; k--) {
+                    index[0] = 0;
+                    for (uint32_t k = 1; ++index[k] == dims[3 - k] && k != 3; k++) {
                         index[k] = 0;
                     }
                 }
@@ -420,7 +445,7 @@ static void rearrange(uint32_t first, uint32_t end) {
 void kernel_main() {
     const uint32_t first = rp_arg(0), end = first + rp_arg(1);
     Tensor out;
-    out.read(26, 0);
+    out.read(6 + 7 * rp_common_arg(5), 0);
     switch (size_of(out.type)) {
     case 1: rearrange<uint8_t>(first, end); break;
     case 2: rearrange<uint16_t>(first, end); break;

@@ -157,9 +157,9 @@ func (f *File) Tensors() []Info {
 // Metadata returns the header's metadata.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Tensor reads a tensor, converted as [DType] says; a scalar gets the shape [1]. The error wraps
-// [ErrNoTensor], ops.ErrDataType for a type that no operation takes or for integers that don't fit
-// into Int32, or ops.ErrShape for a tensor without elements or with more than four dimensions.
+// Tensor reads a tensor, converted as [DType] says. The error wraps [ErrNoTensor], ops.ErrDataType
+// for a type that no operation takes or for integers that don't fit into Int32, or ops.ErrShape for
+// a tensor with more than eight dimensions.
 func (f *File) Tensor(name string) (*ops.Host, error) {
 	if shard := f.shards[name]; shard != nil {
 		return shard.Tensor(name)
@@ -181,15 +181,12 @@ func (f *File) read(t Info) (*ops.Host, error) {
 	if convert == nil {
 		return nil, fmt.Errorf("%w: operations don't take %s", ops.ErrDataType, t.DType)
 	}
-	if len(t.Shape) > 4 || t.Begin == t.End {
-		return nil, fmt.Errorf("%w: %v: want 1 to 4 dimensions, each at least 1", ops.ErrShape, t.Shape)
+	if len(t.Shape) > 8 {
+		return nil, fmt.Errorf("%w: %v: want up to 8 dimensions", ops.ErrShape, t.Shape)
 	}
-	shape := []int{1}
-	if len(t.Shape) > 0 {
-		shape = shape[:0]
-		for _, n := range t.Shape {
-			shape = append(shape, int(n))
-		}
+	shape := []int{}
+	for _, n := range t.Shape {
+		shape = append(shape, int(n))
 	}
 	data := make([]byte, t.End-t.Begin)
 	if n, err := f.r.ReadAt(data, f.data+t.Begin); n != len(data) {

@@ -40,6 +40,15 @@ type transfer struct {
 	base        uint64
 	page, pages int    // bytes of a page, which is whole alignments of DRAM
 	name        string // of the buffer
+	tensor      *Tensor
+}
+
+// size returns the bytes of a page without what aligns it.
+func (t *transfer) size() int {
+	if t.tensor != nil {
+		return t.tensor.PageSize
+	}
+	return t.page
 }
 
 // end is behind the buffer's last row of pages.
@@ -47,25 +56,36 @@ func (t *transfer) end(banks []chip.Bank) uint64 {
 	return t.base + uint64((t.pages+len(banks)-1)/len(banks)*t.page)
 }
 
-// words calls f for each word of the buffer, until it returns false.
-func (t *transfer) words(banks []chip.Bank, f func(at uint64) bool) {
-	for p := range t.pages {
-		for i := 0; i < t.page; i += 4 {
-			if !f(at(banks, p%len(banks), t.base+uint64(p/len(banks)*t.page+i))) {
-				return
-			}
+// words calls f for each word of a page, until it returns false.
+func (t *transfer) words(banks []chip.Bank, page int, f func(at uint64) bool) {
+	for i := 0; i < t.page; i += 4 {
+		if !f(at(banks, page%len(banks), t.base+uint64(page/len(banks)*t.page+i))) {
+			return
 		}
 	}
 }
 
-// content returns the buffer's bytes in m, and whether some and all of its words are there.
-func (t *transfer) content(banks []chip.Bank, m sparse.Memory) (b []byte, some, whole bool) {
-	whole = true
-	t.words(banks, func(at uint64) bool {
-		v, ok := m.Get(at)
-		b = binary.LittleEndian.AppendUint32(b, v)
-		some, whole = some || ok, whole && ok
-		return true
-	})
-	return b, some, whole
+// content returns the buffer's bytes in m, and whether some of its words are there.
+func (t *transfer) content(banks []chip.Bank, m sparse.Memory) (b []byte, some bool) {
+	for p := range t.pages {
+		t.words(banks, p, func(at uint64) bool {
+			v, ok := m.Get(at)
+			b, some = binary.LittleEndian.AppendUint32(b, v), some || ok
+			return true
+		})
+		b = b[:(p+1)*t.size()]
+	}
+	return b, some
+}
+
+// first returns the buffer's first word that is in m.
+func (t *transfer) first(banks []chip.Bank, m sparse.Memory) (a uint64, some bool) {
+	for p := 0; p < t.pages && !some; p++ {
+		t.words(banks, p, func(at uint64) bool {
+			a = at
+			_, some = m.Get(at)
+			return !some
+		})
+	}
+	return a, some
 }

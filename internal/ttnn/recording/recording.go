@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -50,20 +49,27 @@ type Trace struct {
 	// it.
 	Data, Results []tracebuf.Data
 
-	first, last   int // steps
-	read, written sparse.Memory
-	foreign       sparse.Memory // of read, what programs outside of the trace have written since
+	first, last   int           // steps
+	before        sparse.Memory // all memory before the first replay
+	read, written sparse.Memory // by the first replay
+	foreign       sparse.Memory // what programs outside of the trace have written since the last replay
+	stale         sparse.Memory // what they had written before a replay
+	tensors       []Tensor
 }
 
 type reader struct {
 	Recording
 	banks     []chip.Bank
 	step      int
+	replays   int
+	now       sparse.Memory
 	transfers []transfer
+	notes     []note
 }
 
-// Read reads a recording. The error wraps ErrOther, ErrIncomplete, ErrNoTrace or cq.ErrRevision.
-func Read(from io.Reader) (_ *Recording, err error) {
+// Read reads a recording, and the tensors that ttnn.Run.Tensors noted, if not nil. The error wraps
+// ErrOther, ErrIncomplete, ErrNoTrace or cq.ErrRevision.
+func Read(from, tensors io.Reader) (_ *Recording, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("recording: %w", err)
@@ -77,7 +83,12 @@ func Read(from io.Reader) (_ *Recording, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks()}
+	r := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks(), now: sparse.Memory{}}
+	if tensors != nil {
+		if r.notes, err = readNotes(tensors); err != nil {
+			return nil, err
+		}
+	}
 	var all []byte
 	for _, s := range steps {
 		for _, f := range s.Fetched {
@@ -101,7 +112,9 @@ func Read(from io.Reader) (_ *Recording, err error) {
 		return nil, ErrNoTrace
 	}
 	for _, t := range r.Traces {
-		r.buffers(t)
+		if err := r.buffers(t); err != nil {
+			return nil, err
+		}
 	}
 	return &r.Recording, nil
 }
@@ -126,6 +139,7 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 				}
 				if c.Name == "EXEC_BUF" {
 					replayed = r.replay(x, s.Read)
+					r.replays++
 				} else {
 					r.transfers = append(r.transfers, x)
 				}
@@ -137,16 +151,15 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 			t.note(s.Written, !programs && replayed == nil)
 			continue
 		}
-		if err := t.complete(); err != nil {
-			return err
-		}
 		if t.Replays++; t.Replays == 1 {
 			if err := r.begin(t, s.Read, s.Written); err != nil {
 				return err
 			}
 		}
-		t.last = r.step
+		t.stale.Put(t.foreign)
+		t.foreign, t.last = sparse.Memory{}, r.step
 	}
+	r.now.Put(s.Written)
 	return nil
 }
 
@@ -168,11 +181,9 @@ func (r *reader) transfer(c *cq.Reading) (transfer, error) {
 
 // begin notes what a trace's first replay did, without the commands and kernels that it read.
 func (r *reader) begin(t *Trace, read, written sparse.Memory) error {
-	t.written, t.foreign, t.read = written, sparse.Memory{}, maps.Clone(read)
-	for n, b := range read {
-		copied := *b
-		t.read[n] = &copied
-	}
+	t.written, t.foreign, t.stale, t.read, t.before = written, sparse.Memory{}, sparse.Memory{}, sparse.Memory{}, sparse.Memory{}
+	t.read.Put(read)
+	t.before.Put(r.now)
 	kernels := &memory{read, r.banks, func(bank int, addr uint64, n int) {
 		for i := range (n + 3) / 4 {
 			t.read.Delete(at(r.banks, bank, addr+uint64(4*i)))
@@ -185,35 +196,32 @@ func (r *reader) begin(t *Trace, read, written sparse.Memory) error {
 	return err
 }
 
-// note follows what a step that isn't the trace's replay has written of what the trace reads.
+// note follows what a step that isn't the trace's replay has written.
 func (t *Trace) note(written sparse.Memory, byHost bool) {
-	for a, v := range written.All {
-		if _, ok := t.read.Get(a); ok && byHost {
-			t.foreign.Delete(a)
-		} else if ok {
-			t.foreign.Set(a, v)
-		}
+	if !byHost {
+		t.foreign.Put(written)
+		return
+	}
+	for a := range written.All {
+		t.foreign.Delete(a)
 	}
 }
 
-func (t *Trace) complete() error {
-	for a := range t.foreign.All {
-		return fmt.Errorf("%w: between two replays of the trace at %#x a program that isn't part of it writes what the trace reads, "+
-			"such as %#x of DRAM controller %d: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr,
-			a&(1<<40-1), a>>40)
-	}
-	return nil
+func (t *Trace) incomplete(a uint64) error {
+	return fmt.Errorf("%w: between two replays of the trace at %#x a program that isn't part of it writes what the trace reads, "+
+		"such as %#x of DRAM controller %d: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr,
+		a&(1<<40-1), a>>40)
 }
 
 // replay returns the trace at an address, a new one unless it has the same commands as before.
 func (r *reader) replay(x transfer, read sparse.Memory) *Trace {
-	commands, _, _ := x.content(r.banks, read)
+	commands, _ := x.content(r.banks, read)
 	i := slices.IndexFunc(r.Traces, func(t *Trace) bool { return t.Addr == x.base && slices.Equal(t.Commands, commands) })
 	if i >= 0 {
 		return r.Traces[i]
 	}
 	t := &Trace{Addr: x.base, Pages: x.pages, PageSize: x.page, Commands: commands,
-		Memory: &memory{Memory: read, banks: r.banks}, first: r.step}
+		Memory: &memory{Memory: read, banks: r.banks}, first: r.step, tensors: notedAt(r.notes, r.replays)}
 	r.Traces = append(r.Traces, t)
 	return t
 }

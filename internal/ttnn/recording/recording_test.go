@@ -2,17 +2,28 @@ package recording_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/gob"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
+
+var wormhole, _ = chip.New(chip.Wormhole, chip.Harvesting{})
 
 func written(t testing.TB, machine string, steps ...libttsim.Step) []byte {
 	var b bytes.Buffer
@@ -57,14 +68,121 @@ func TestRefusals(t *testing.T) {
 		{"no commands", written(t, "n150", libttsim.Step{Fetched: []libttsim.Fetch{{Bytes: make([]byte, 16)}}}), cq.ErrRevision},
 		{"no trace there", written(t, "n150", step(t, replay)), cq.ErrRevision},
 	} {
-		if _, err := recording.Read(bytes.NewReader(c.file)); !errors.Is(err, c.want) {
+		if _, err := recording.Read(bytes.NewReader(c.file), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
 }
 
+// put puts bytes into pages of a size, round the banks from an address on.
+func put(m sparse.Memory, base uint64, page int, data []byte) {
+	banks := wormhole.DRAMBanks()
+	for at := 0; at < len(data); at += 4 {
+		k := banks[at/page%len(banks)]
+		a := base + uint64(at/page/len(banks)*page+at%page)
+		m.Set(emu.TrackAddress(k.Controller, k.Offset+a), binary.LittleEndian.Uint32(data[at:]))
+	}
+}
+
+const weight, input, output = 0x20000, 0x30000, 0x40000 // addresses of two pages of 64 B
+
+// model is what a program does that replays a trace twice: it writes a weight and inputs, and reads
+// the output. A program outside of the trace, if any, writes to an address in between.
+func model(t testing.TB, between uint64) []byte {
+	host := func(addr uint32, fill byte) libttsim.Step {
+		s := step(t, write(addr, true))
+		put(s.Written, uint64(addr), 64, bytes.Repeat([]byte{fill}, 128))
+		return s
+	}
+	commands := step(t, func(b *cq.Builder) {
+		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+		b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 1, cq.SignalGo), WaitStream: 48})
+		b.ExecBufEnd()
+	}).Fetched[0].Bytes
+	replayed := func(fill byte) libttsim.Step {
+		s := step(t, replay)
+		put(s.Read, 0x100000, 1024, commands)
+		put(s.Read, weight, 64, bytes.Repeat([]byte{1}, 64)) // another input may need the rest of it
+		put(s.Read, input, 64, bytes.Repeat([]byte{fill}, 128))
+		put(s.Written, output, 64, bytes.Repeat([]byte{fill + 10}, 128))
+		return s
+	}
+	read := step(t, func(b *cq.Builder) {
+		b.WriteHostHeader(cq.WriteHost{Length: 16 + 128})
+		b.RelayPaged(cq.RelayPaged{DRAM: true, Base: output, PageSize: 64, Pages: 2})
+	})
+	steps := []libttsim.Step{host(weight, 1), host(input, 2), replayed(2), read, host(input, 3), replayed(3)}
+	if between != 0 {
+		s := step(t, func(b *cq.Builder) {
+			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 1, cq.SignalGo), WaitStream: 48})
+		})
+		put(s.Written, between, 64, make([]byte, 128))
+		for i := range uint64(16) { // the second page only, which the first replay doesn't read of the weight
+			k := wormhole.DRAMBanks()[0]
+			s.Written.Delete(emu.TrackAddress(k.Controller, k.Offset+between+4*i))
+		}
+		steps = slices.Insert(steps, 4, s)
+	}
+	return written(t, "n150", steps...)
+}
+
+// tensors is what the program's variables hold at the first replay; rows of y are shorter than
+// pages.
+const tensors = `{"replay": 0, "tensors": [
+	{"name": "model.w", "address": 131072, "shape": [2, 16], "dtype": "FLOAT32", "layout": "ROW_MAJOR", "page_size": 64, "pages": 2},
+	{"name": "y", "address": 262144, "shape": [2, 25], "dtype": "BFLOAT16", "layout": "ROW_MAJOR", "page_size": 50, "pages": 2},
+	{"name": "other", "address": 524288, "shape": [2, 16], "dtype": "FLOAT32", "layout": "ROW_MAJOR", "page_size": 64, "pages": 2}]}`
+
+func TestModel(t *testing.T) {
+	described := func(tensors io.Reader) (out []string) {
+		r, err := recording.Read(bytes.NewReader(model(t, 0)), tensors)
+		devtest.Must(t, err)
+		trace := r.Traces[0]
+		content := func(list []tracebuf.Data, buffer int) string {
+			for _, d := range list {
+				if d.Buffer == buffer {
+					return fmt.Sprintf(" %d B of %d", len(d.Bytes), d.Bytes[len(d.Bytes)-1])
+				}
+			}
+			return " none"
+		}
+		for i, b := range trace.Buffers {
+			text := fmt.Sprintf("%s at %#x: before%s, after%s", b.Name, b.Addr, content(trace.Data, i), content(trace.Results, i))
+			if n := b.Tensor; n != nil {
+				text += fmt.Sprintf(", %v %s %v %v", n.Shape, n.DType, n.Tiles, n.Input)
+			}
+			out = append(out, text)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"w0 at 0x20000: before 128 B of 1, after none", "in0 at 0x30000: before 128 B of 2, after none",
+		"out0 at 0x40000: before none, after 128 B of 12"}, described(nil)); diff != "" {
+		t.Errorf("without tensors (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"model.w at 0x20000: before 128 B of 1, after none, [2 16] FLOAT32 false false",
+		"in0 at 0x30000: before 128 B of 2, after none", "y at 0x40000: before none, after 100 B of 12, [2 25] BFLOAT16 false false"},
+		described(strings.NewReader(tensors))); diff != "" {
+		t.Errorf("with tensors (-want +got):\n%s", diff)
+	}
+	for at, want := range map[uint64]error{weight: recording.ErrIncomplete, input: nil, output: nil, 0x50000: nil,
+		weight + 64*12: nil} {
+		if _, err := recording.Read(bytes.NewReader(model(t, at)), nil); !errors.Is(err, want) {
+			t.Errorf("a program in between writes to %#x: %v, want %v", at, err, want)
+		}
+	}
+	for _, wrong := range []string{"{", `{"tensors": [{"address": 64}]}`, `{"tensors": [{"pages": -1}]}`} {
+		if _, err := recording.Read(bytes.NewReader(model(t, 0)), strings.NewReader(wrong)); !errors.Is(err, recording.ErrOther) {
+			t.Errorf("tensors %q: %v", wrong, err)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
-	f.Add(written(f, "n150", step(f, write(0x20000, true)), step(f, replay)))
-	f.Add(written(f, "p150", step(f, replay)))
-	f.Fuzz(func(_ *testing.T, file []byte) { _, _ = recording.Read(bytes.NewReader(file)) })
+	f.Add(written(f, "n150", step(f, write(0x20000, true)), step(f, replay)), "")
+	f.Add(written(f, "p150", step(f, replay)), "")
+	f.Add(model(f, 0), tensors)
+	f.Fuzz(func(_ *testing.T, file []byte, tensors string) {
+		_, _ = recording.Read(bytes.NewReader(file), strings.NewReader(tensors))
+	})
 }

@@ -37,6 +37,7 @@ type benchTTNNCmd struct {
 	Against []string `placeholder:"LIBTTSIM"`
 	Chip    string   `placeholder:"ARCH"`
 	Rounds  int      `default:"3"`
+	Host    bool
 	cli.AsJSON
 
 	Patterns []string `arg:"" optional:"" placeholder:"PATTERN"`
@@ -49,6 +50,9 @@ func (c *benchTTNNCmd) Validate() error {
 	if !slices.Contains([]string{"", chip.Wormhole.String(), chip.Blackhole.String(), both}, c.Chip) {
 		return cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole, blackhole or both")
 	}
+	if c.Host && (len(c.Against)+len(c.Patterns) > 0 || c.Chip == both) {
+		return cli.Wrong("--host", "", "it is of one trace on one emulated chip", "leave --against and programs out")
+	}
 	return nil
 }
 
@@ -60,6 +64,9 @@ func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
 	run, err := c.Find(ctx, s)
 	if err != nil {
 		return err
+	}
+	if c.Host {
+		return c.host(ctx, s, run)
 	}
 	dir, err := os.MkdirTemp("", "reprise-bench-ttnn")
 	if err != nil {

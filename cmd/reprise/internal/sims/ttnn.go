@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
@@ -112,6 +113,9 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	r.Settings = settings
+	if c.record != "" {
+		r.Tensors = c.record + recording.TensorsSuffix
+	}
 	if len(c.Args) > 1 && c.Args[0] == "--" {
 		c.Args = c.Args[1:]
 	}

@@ -11,9 +11,10 @@ import (
 
 type ttnnRecordCmd struct {
 	ttnnRunCmd
-	Output string `short:"o" required:"" placeholder:"FILE"`
-	Steps  string `placeholder:"FILE"`
-	Addr   uint64 `placeholder:"ADDRESS"`
+	Output  string `short:"o" required:"" placeholder:"FILE"`
+	Steps   string `placeholder:"FILE"`
+	Addr    uint64 `placeholder:"ADDRESS"`
+	Weights string `placeholder:"FILE" type:"existingfile"`
 }
 
 // Run implements the command.
@@ -33,5 +34,5 @@ func (c *ttnnRecordCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return traces.Record(ctx, s, c.record, settings.KernelCache, c.Addr, c.Output)
+	return traces.Record(ctx, s, c.record, settings.KernelCache, c.Addr, c.Output, c.Weights)
 }

@@ -47,6 +47,7 @@ type traceImportCmd struct {
 	subs    [][]chip.Range
 
 	recorded *recording.Trace // or nil
+	weights  string
 }
 
 func (c *traceImportCmd) Validate() error {
@@ -294,6 +295,9 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 		o.Arguments = append(o.Arguments, args...)
 	}
 	file, err := t.File(o)
+	if err == nil && c.weights != "" {
+		err = refer(file, c.weights)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -434,52 +438,6 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 	defer f.Close()
 	b, err := readRaw(f)
 	return m, b, c.of(c.Source, err)
-}
-
-// openRecording returns nothing for a file that isn't a recording.
-func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, error) {
-	f, err := cli.Open(ctx, c.Source)
-	if err != nil {
-		return nil, nil, fmt.Errorf("trace import: %w", err)
-	}
-	defer f.Close()
-	r, err := cli.Until(ctx, func() (*recording.Recording, error) { return recording.Read(f) })
-	if errors.Is(err, recording.ErrOther) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, c.of(c.Source, err)
-	}
-	var addresses []string
-	for _, t := range r.Traces {
-		if addresses = append(addresses, fmt.Sprintf("%#x", t.Addr)); t.Addr == c.Addr || len(r.Traces) == 1 && c.Addr == 0 {
-			c.recorded = t
-		}
-	}
-	if c.recorded == nil {
-		return nil, nil, c.of(c.Source, cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "it is none of the replayed traces'",
-			"give one of "+strings.Join(addresses, ", ")))
-	}
-	return &memory{ctx: ctx, ch: r.Chip, of: c.recorded.Memory}, c.recorded.Commands, nil
-}
-
-// Record imports a trace of a recording into a file, and replays it: an error says that the results
-// aren't TT-NN's. addr may be 0 if the recording has one trace.
-func Record(ctx context.Context, s cli.Streams, recorded, cache string, addr uint64, output string) error {
-	c := traceImportCmd{Source: recorded, Cache: []string{cache}, Addr: addr, Output: output, Name: "recorded"}
-	m, commands, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	t, firmware, err := c.importFrom(ctx, m, commands)
-	if err != nil {
-		return err
-	}
-	if err := s.Print(false, t, t.print); err != nil {
-		return err
-	}
-	run := traceRunCmd{loadFlags: loadFlags{File: output, Firmware: firmware}, Replays: 1}
-	return run.Run(ctx, s)
 }
 
 // importParam is an argument of a kernel, in one program or all.

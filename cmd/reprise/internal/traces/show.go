@@ -184,6 +184,8 @@ type bufferJSON struct {
 	Bytes  int    `json:"bytes"`
 	Output bool   `json:"output"`
 	Data   int    `json:"data_bytes"`
+
+	Tensor *tensorJSON `json:"tensor,omitempty"`
 }
 
 type paramJSON struct {
@@ -242,7 +244,8 @@ func toFile(f *tracebuf.File) *fileJSON {
 	out := &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
 	for i := range f.Image.Buffers {
 		b := &f.Image.Buffers[i]
-		out.Buffers = append(out.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, 0})
+		out.Buffers = append(out.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, 0,
+			toTensor(b.Tensor)})
 	}
 	for _, d := range f.Data {
 		out.Buffers[d.Buffer].Data += len(d.Bytes)
@@ -357,8 +360,8 @@ func (f *fileJSON) print(w cli.Text, on string) {
 		if b.Layout != allocator.Interleaved.String() {
 			note = ", " + b.Layout + note
 		}
-		w.F("  buffer %s: %s in %s at %#x%s, %s in the file\n", tracebuf.Printable(b.Name), cli.Bytes(b.Bytes), b.Memory, b.Addr, note,
-			cli.Bytes(b.Data))
+		w.F("  buffer %s: %s in %s at %#x%s, %s in the file%v\n", tracebuf.Printable(b.Name), cli.Bytes(b.Bytes), b.Memory, b.Addr, note,
+			cli.Bytes(b.Data), b.Tensor)
 	}
 	for _, p := range f.Params {
 		of := ""

@@ -1,0 +1,121 @@
+"""Notes which tensors a TT-NN program has when it first replays a trace, for reprise ttnn record.
+
+Python imports this module before the program, which stays as it is. Each line of the file that REPRISE_TENSORS names is the number of a
+replay and the tensors in DRAM that the program's variables hold then: names, addresses, shapes, types and layouts.
+"""
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import types
+
+DEPTH = 5  # of lists, dictionaries and objects in each other
+WIDTH = 10_000  # of a list; longer ones have data
+
+
+class Finder:
+    """Wraps execute_trace once the program imports ttnn."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "ttnn":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            watch(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def watch(ttnn):
+    execute, replays, known = ttnn.execute_trace, 0, set()
+
+    def execute_trace(*args, **kwargs):
+        nonlocal replays
+        trace = kwargs.get("trace_id", args[1] if len(args) > 1 else None)
+        if str(trace) not in known:
+            known.add(str(trace))
+            with open(os.environ["REPRISE_TENSORS"], "a", encoding="utf8") as f:
+                print(json.dumps({"replay": replays, "tensors": tensors(ttnn, sys._getframe(1))}), file=f)
+        replays += 1
+        return execute(*args, **kwargs)
+
+    ttnn.execute_trace = execute_trace
+
+
+def tensors(ttnn, frame):
+    """The tensors that a frame and its callers reach, each under its first name."""
+    out, seen = {}, set()
+
+    def visit(name, value, depth):
+        if isinstance(value, ttnn.Tensor):
+            try:
+                described = describe(value)
+            except Exception:  # it is deallocated, or on the host
+                return
+            if described:
+                out.setdefault(described["address"], {"name": name, **described})
+            return
+        if depth == 0 or id(value) in seen or isinstance(value, (types.ModuleType, type, str, bytes, int, float)):
+            return
+        seen.add(id(value))
+        if isinstance(value, dict):
+            items = [(f"{name}.{k}", v) for k, v in list(value.items())]
+        elif isinstance(value, (list, tuple)):
+            items = [(f"{name}.{i}", v) for i, v in enumerate(value[:WIDTH])]
+        elif isinstance(value, types.FunctionType):
+            items = closure(value)
+        else:
+            items = [(f"{name}.{k}", v) for k, v in list(getattr(value, "__dict__", {}).items())]
+        for k, v in items:
+            visit(k, v, depth - 1)
+
+    while frame:
+        for variables in (frame.f_locals, frame.f_globals):
+            for k, v in list(variables.items()):
+                visit("" if k == "self" else k, v, DEPTH)
+        frame = frame.f_back
+    return [{**t, "name": t["name"].lstrip(".")} for t in out.values()]
+
+
+def closure(function):
+    out = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            out.append((name, cell.cell_contents))
+        except ValueError:  # it has no value yet
+            pass
+    return out
+
+
+def describe(tensor):
+    last = lambda v: str(v).rsplit(".", 1)[-1].rsplit(":", 1)[-1]
+    memory = tensor.memory_config()
+    if last(memory.buffer_type) != "DRAM" or last(memory.memory_layout) != "INTERLEAVED":
+        return None
+    return {
+        "address": tensor.buffer_address(),
+        "shape": list(tensor.shape),
+        "dtype": last(tensor.dtype),
+        "layout": last(tensor.layout),
+        "page_size": tensor.buffer_page_size(),
+        "pages": tensor.buffer_num_pages(),
+    }
+
+
+sys.meta_path.insert(0, Finder())
+
+# Another module of this name, which this one hides.
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
+os.environ["PYTHONPATH"] = os.pathsep.join(p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != here)
+own = sys.modules.pop("sitecustomize")
+try:
+    importlib.import_module("sitecustomize")
+except ImportError:
+    sys.modules["sitecustomize"] = own

@@ -1,0 +1,161 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// ErrNoTensor is in errors about names of tensors that a model doesn't have.
+var ErrNoTensor = errors.New("the model has no such tensor")
+
+// LoadedModel returns a trace that was loaded from a file with its tensors, such as those that
+// `reprise ttnn record` found in a program of TT-NN under the names of its variables. Fill the
+// inputs with [Device.CopyHostToDevice], and read the outputs with [Device.ToHost]. The file may
+// leave weights to a safetensors file: see [Model.LoadWeights].
+//
+// Tensors in buffers of other kinds than an operation's are left out: those in L1, sharded ones,
+// and those of types that this package doesn't have.
+func (d *Device) LoadedModel(t *reprise.Trace) (*Model, error) {
+	m := &Model{Trace: t, d: d, named: map[string]*Tensor{}, described: map[string]*tracebuf.Tensor{}}
+	buffers := t.Buffers()
+	for i, b := range t.FileBuffers() {
+		s, err := SpecOf(b.Tensor)
+		if err != nil {
+			continue
+		}
+		t, err := d.fromBuffer(buffers[i], s)
+		if errors.Is(err, ErrMemory) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ops: loaded model: tensor %q: %w", b.Name, err)
+		}
+		m.named[b.Name], m.described[b.Name] = t, b.Tensor
+		if b.Tensor.Input {
+			m.inputs = append(m.inputs, b.Name)
+		}
+		if b.Output {
+			m.outputs = append(m.outputs, t)
+			m.results = append(m.results, b.Name)
+		}
+	}
+	return m, nil
+}
+
+// SpecOf returns the spec of a tensor in interleaved DRAM that a trace's file describes. The error
+// wraps [ErrDataType], also for nil, or [ErrShape].
+func SpecOf(t *tracebuf.Tensor) (Spec, error) {
+	s := Spec{Layout: RowMajor}
+	if t == nil {
+		return s, typeError("the file describes no tensor")
+	}
+	i := slices.Index(dataTypeNames[:], t.DType)
+	if i < 0 {
+		return s, typeError("%.40q", t.DType)
+	}
+	if s.Shape, s.DType = slices.Clone(t.Shape), DataType(i); t.Tiles {
+		s.Layout = Tile
+	}
+	_, err := s.geometry()
+	return s, err
+}
+
+// Inputs returns the names of the tensors that the recorded program wrote between replays.
+func (m *Model) Inputs() []string { return slices.Clone(m.inputs) }
+
+// Results returns the names of the tensors that the recorded program read after replays, in the
+// order of Outputs.
+func (m *Model) Results() []string { return slices.Clone(m.results) }
+
+// Tensor returns a tensor of a loaded model by its name. The error wraps [ErrNoTensor].
+func (m *Model) Tensor(name string) (*Tensor, error) {
+	if t := m.named[name]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("ops: %w: %q: it has %s", ErrNoTensor, name, strings.Join(slices.Sorted(maps.Keys(m.named)), ", "))
+}
+
+// Missing returns the names of the tensors of a safetensors file that LoadWeights needs, in
+// alphabetical order.
+func (m *Model) Missing() []string {
+	var out []string
+	for _, t := range m.described {
+		if t.Weight != "" {
+			out = append(out, t.Weight)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// LoadWeights fills the tensors that the file leaves to a safetensors file, such as one with newer
+// weights of the same shapes. The function is safetensors.File.Tensor or alike. The error is that
+// of the function, or wraps [ErrShape] or [ErrDataType].
+func (m *Model) LoadWeights(ctx context.Context, tensor func(name string) (*Host, error)) error {
+	for _, name := range slices.Sorted(maps.Keys(m.named)) {
+		t, of := m.named[name], m.described[name]
+		if of.Weight == "" {
+			continue
+		}
+		h, err := tensor(of.Weight)
+		if err == nil {
+			h, err = h.as(t.spec, of.Transposed)
+		}
+		if err == nil {
+			err = m.d.CopyHostToDevice(ctx, h, t)
+		}
+		if err != nil {
+			return fmt.Errorf("ops: weights of %q from %q: %w", name, of.Weight, err)
+		}
+	}
+	return nil
+}
+
+// WeightOf returns the content of a buffer that a spec describes, made of a weight, whose last two
+// dimensions may change places: a model in PyTorch multiplies by transposed weights. The error
+// wraps [ErrShape] or [ErrDataType].
+func WeightOf(h *Host, s Spec, transposed bool) ([]byte, error) {
+	h, err := h.as(s, transposed)
+	if err != nil {
+		return nil, err
+	}
+	return s.Encode(h)
+}
+
+// as returns a tensor in another shape and type.
+func (h *Host) as(s Spec, transposed bool) (*Host, error) {
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	n, err := volume(s.Shape)
+	if err == nil && n*h.DType.Size() != len(h.Data) {
+		err = shapeError("%v are not the elements of %v", h.Shape, s.Shape)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &Host{Shape: h.Shape, DType: h.DType, Data: h.Data}
+	if k := len(h.Shape); transposed {
+		if k < 2 {
+			return nil, shapeError("%v has no two dimensions to transpose", h.Shape)
+		}
+		rows, cols, size := h.Shape[k-2], h.Shape[k-1], h.DType.Size()
+		out.Data = make([]byte, len(h.Data))
+		for i := range n {
+			m, r, c := i/(rows*cols), i/cols%rows, i%cols
+			copy(out.Data[((m*cols+c)*rows+r)*size:][:size], h.Data[i*size:])
+		}
+	}
+	out.Shape = s.Shape
+	if out.DType == s.DType {
+		return out, nil
+	}
+	return out.Convert(s.DType)
+}

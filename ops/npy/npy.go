@@ -1,0 +1,182 @@
+// Package npy reads and writes host tensors as NumPy's .npy files.
+//
+// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, versions 1 to 3.
+package npy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// ErrFormat: a file isn't an array that Read takes.
+var ErrFormat = errors.New("not an .npy file of numbers")
+
+const magic = "\x93NUMPY"
+
+// maxHeader bounds a header; NumPy itself refuses more than 10,000 bytes by default.
+const maxHeader = 1 << 16
+
+var (
+	descrField   = regexp.MustCompile(`'descr': *'([^']*)'`)
+	fortranField = regexp.MustCompile(`'fortran_order': *(True|False)`)
+	shapeField   = regexp.MustCompile(`'shape': *\(([0-9, ]*)\)`)
+)
+
+func wrong(format string, args ...any) error {
+	return fmt.Errorf("npy: %w: %s", ErrFormat, fmt.Sprintf(format, args...))
+}
+
+// Read reads an array of integers or floats of any size, little-endian and in C order, as a tensor
+// of type t: converted as by [ops.NewHost], except that 64-bit integers must fit in 32 bits. The
+// error wraps ErrFormat, ops.ErrShape or an error of r. Memory is a small multiple of the bytes
+// that r delivers.
+func Read(r io.Reader, t ops.DataType) (*ops.Host, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("npy: %w", err)
+	}
+	header, data, err := split(b)
+	if err != nil {
+		return nil, err
+	}
+	descr, fortran, dims := descrField.FindSubmatch(header), fortranField.FindSubmatch(header), shapeField.FindSubmatch(header)
+	if descr == nil || fortran == nil || dims == nil {
+		return nil, wrong("its header is %.80q, without a type, an order and a shape", header)
+	}
+	var shape []int
+	for d := range strings.SplitSeq(string(dims[1]), ",") {
+		if d = strings.TrimSpace(d); d == "" {
+			continue
+		}
+		n, err := strconv.Atoi(d)
+		if err != nil {
+			return nil, wrong("its shape is (%s)", dims[1])
+		}
+		shape = append(shape, n)
+	}
+	if string(fortran[1]) == "True" && len(shape) > 1 {
+		return nil, wrong("it is in Fortran order: save numpy.ascontiguousarray of it")
+	}
+	switch string(descr[1]) {
+	case "|u1":
+		return host[uint8](shape, t, data)
+	case "<u2":
+		return host[uint16](shape, t, data)
+	case "<u4":
+		return host[uint32](shape, t, data)
+	case "<i4":
+		return host[int32](shape, t, data)
+	case "<f4":
+		return host[float32](shape, t, data)
+	case "|i1":
+		return converted(shape, t, data, func(v int8) (int32, error) { return int32(v), nil })
+	case "<i2":
+		return converted(shape, t, data, func(v int16) (int32, error) { return int32(v), nil })
+	case "<f8":
+		return converted(shape, t, data, func(v float64) (float32, error) { return float32(v), nil })
+	case "<i8":
+		if t == ops.UInt32 {
+			return converted(shape, t, data, fits[uint32])
+		}
+		return converted(shape, t, data, fits[int32])
+	}
+	return nil, wrong("its type is %s, want little-endian integers, float32 or float64", descr[1])
+}
+
+// split returns the header and what follows it.
+func split(b []byte) (header, data []byte, err error) {
+	if !bytes.HasPrefix(b, []byte(magic)) || len(b) < len(magic)+6 {
+		return nil, nil, wrong("it begins with %.8q", b)
+	}
+	version, n, at := b[len(magic)], int(binary.LittleEndian.Uint16(b[len(magic)+2:])), len(magic)+4
+	if version > 1 {
+		n, at = int(binary.LittleEndian.Uint32(b[len(magic)+2:])), len(magic)+6
+	}
+	if version < 1 || version > 3 || n > min(maxHeader, len(b)-at) {
+		return nil, nil, wrong("version %d with a header of %d bytes, in a file of %d", version, n, len(b))
+	}
+	return b[at : at+n], b[at+n:], nil
+}
+
+func values[T any](data []byte) ([]T, error) {
+	var one T
+	size := binary.Size(one)
+	out := make([]T, len(data)/size)
+	if len(data)%size != 0 {
+		return nil, wrong("it has %d bytes of data, of elements of %d bytes", len(data), size)
+	}
+	_, err := binary.Decode(data, binary.LittleEndian, out)
+	return out, err
+}
+
+func host[T ops.Number](shape []int, t ops.DataType, data []byte) (*ops.Host, error) {
+	list, err := values[T](data)
+	if err != nil {
+		return nil, err
+	}
+	return ops.NewHost(shape, t, list)
+}
+
+func converted[T any, N ops.Number](shape []int, t ops.DataType, data []byte, to func(T) (N, error)) (*ops.Host, error) {
+	list, err := values[T](data)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]N, len(list))
+	for i, v := range list {
+		if out[i], err = to(v); err != nil {
+			return nil, err
+		}
+	}
+	return ops.NewHost(shape, t, out)
+}
+
+func fits[N int32 | uint32](v int64) (N, error) {
+	if n := N(v); int64(n) == v {
+		return n, nil
+	}
+	return 0, wrong("element %d doesn't fit in 32 bits", v)
+}
+
+// Write writes a host tensor, floats as float32. The error is that of w.
+func Write(w io.Writer, h *ops.Host) error {
+	descr, data := "<f4", h.Data
+	switch h.DType {
+	case ops.UInt8:
+		descr = "|u1"
+	case ops.UInt16:
+		descr = "<u2"
+	case ops.UInt32:
+		descr = "<u4"
+	case ops.Int32:
+		descr = "<i4"
+	default:
+		data = nil
+		for _, v := range ops.Values[float32](h) {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		}
+	}
+	var dims strings.Builder
+	for _, d := range h.Shape {
+		fmt.Fprintf(&dims, "%d, ", d)
+	}
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, strings.TrimSuffix(dims.String(), " "))
+	// The data begins at a multiple of 64 bytes, and the header ends in a new line.
+	header += strings.Repeat(" ", 63-(len(magic)+4+len(header))%64) + "\n"
+	head := binary.LittleEndian.AppendUint16([]byte(magic+"\x01\x00"), uint16(len(header)))
+	for _, b := range [][]byte{append(head, header...), data} {
+		if _, err := w.Write(b); err != nil {
+			return fmt.Errorf("npy: %w", err)
+		}
+	}
+	return nil
+}
