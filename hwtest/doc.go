@@ -20,8 +20,11 @@
 // cases of each layer one after the other, where go test runs those that wait for timeouts in
 // parallel.
 //
+// A case that exceeds its limit fails with the state of the device, which is opened anew for the
+// next case. Programs and tests of other modules have cases of their own: see [Main] and [Run].
+//
 // A case is a named function in a table of one of the packages below internal; all of them work
-// with what internal/rig gives. Its layer says what the device must be opened as; cases of one
+// with what package rig gives. Its layer says what the device must be opened as; cases of one
 // layer share an open device, which is opened anew after a failure. Cases marked unsafe leave
 // silicon in need of a reset; they are skipped there unless -unsafe is given.
 package hwtest

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -30,30 +32,32 @@ func TestMain(m *testing.M) {
 	if ttsimtest.Serving() {
 		return
 	}
-	if len(os.Args) > 2 && os.Args[1] == asVictim {
-		os.Exit(victimMain(os.Args[2], slices.Contains(os.Args[3:], "--once")))
+	if len(os.Args) > 2 && os.Args[1] == VictimCommand {
+		os.Exit(Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
-}
-
-const asVictim = "reprise-hwtest-victim"
-
-func victimMain(device string, once bool) int {
-	d, err := target.Parse(device, ttsimtest.Server())
-	if err == nil {
-		err = Victim(context.Background(), d.Open(), once, os.Stdout)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }
 
 type testT struct {
 	*testing.T
 	beside *sync.RWMutex
 }
+
+// say adds the places, and all cores' state after a hang.
+func (t testT) say(log func(...any), args []any) {
+	t.T.Helper()
+	for _, h := range rig.Hangs(args) {
+		t.T.Log(h.Detail())
+	}
+	log(rig.Place() + strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
+}
+
+func (t testT) Log(args ...any)              { t.say(t.T.Log, args) }
+func (t testT) Error(args ...any)            { t.say(t.T.Error, args) }
+func (t testT) Fatal(args ...any)            { t.say(t.T.Fatal, args) }
+func (t testT) Logf(f string, args ...any)   { t.say(t.T.Log, []any{fmt.Sprintf(f, args...)}) }
+func (t testT) Errorf(f string, args ...any) { t.say(t.T.Error, []any{fmt.Sprintf(f, args...)}) }
+func (t testT) Fatalf(f string, args ...any) { t.say(t.T.Fatal, []any{fmt.Sprintf(f, args...)}) }
 
 func (t testT) Run(name string, fn func(tb)) bool {
 	t.Helper()
@@ -123,8 +127,8 @@ func TestConformance(t *testing.T) {
 		}
 	})
 	short := testing.Short() || effort.Of(true, false, false)
-	s := &rig.Settings{Short: short, Long: effort.Hours, Unsafe: *unsafeFlag, Victim: []string{os.Args[0], asVictim}, Compare: other(t),
-		Property: rapidProperty}
+	s := &rig.Settings{Limit: 10 * time.Minute, Short: short, Long: effort.Hours, Unsafe: *unsafeFlag,
+		Victim: []string{os.Args[0], VictimCommand}, Compare: other(t), Property: rapidProperty}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			if d.Kind == target.Emulator {
@@ -136,7 +140,7 @@ func TestConformance(t *testing.T) {
 					t.Errorf("close: %v", err)
 				}
 			})
-			all, quick := cases(), *deviceFlag == "" && d.Kind == target.Emulator
+			all, quick := Cases(), *deviceFlag == "" && d.Kind == target.Emulator
 			for i, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
 					if quick && (d.Arch == chip.Wormhole) != (i%2 == 0) {
@@ -198,17 +202,10 @@ func TestWaitingCasesHoldNoLock(t *testing.T) {
 	}
 }
 
-func TestCaseNamesAreUnique(t *testing.T) {
-	seen := map[string]bool{}
-	for _, c := range cases() {
-		key := c.Layer + "/" + c.Name
-		if seen[key] {
-			t.Errorf("two cases are called %s", key)
-		}
+func TestCasesSayWhatTheyProtect(t *testing.T) {
+	for _, c := range Cases() { // Run refuses equal names
 		if c.Protects == "" {
-			t.Errorf("case %s doesn't say what it protects", key)
+			t.Errorf("case %s/%s doesn't say what it protects", c.Layer, c.Name)
 		}
-		seen[key] = true
 	}
-	t.Logf("%d cases", len(seen))
 }

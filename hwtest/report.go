@@ -5,6 +5,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -22,20 +25,33 @@ const (
 
 // Result is the outcome of a case on a device. Its JSON keys are those of report files.
 type Result struct {
-	Device   string   `json:"device"`
-	Layer    string   `json:"layer"`
-	Name     string   `json:"name"`
-	Protects string   `json:"protects"`
-	Outcome  Outcome  `json:"outcome"`
-	Seconds  float64  `json:"seconds"`
-	Reason   string   `json:"reason,omitempty"` // of a skip
-	Log      []string `json:"log,omitempty"`    // of a failure: what it found, each with its place
+	Device    string    `json:"device"`
+	Layer     string    `json:"layer"`
+	Name      string    `json:"name"`
+	Protects  string    `json:"protects"`
+	Outcome   Outcome   `json:"outcome"`
+	Started   time.Time `json:"started,omitzero"` // in UTC
+	Seconds   float64   `json:"seconds"`
+	Reason    string    `json:"reason,omitempty"`    // of a skip, or what a failed case found first
+	Log       []string  `json:"log,omitempty"`       // of a failure: what it found, each with its place
+	Artifacts []string  `json:"artifacts,omitempty"` // files that the case left
 
 	interrupted bool // the run was over first
 }
 
+// Device is what a run tested.
+type Device struct {
+	Name     string `json:"name"`  // of results
+	Given    string `json:"given"` // as the user called it
+	Arch     string `json:"arch"`
+	Firmware string `json:"firmware"`
+}
+
 // Report is the result of [Run].
 type Report struct {
+	Host    string    `json:"host"`
+	Version string    `json:"version"` // of the program's module
+	Devices []Device  `json:"devices"`
 	Started time.Time `json:"started"` // in UTC
 	Seconds float64   `json:"seconds"`
 	Passed  int       `json:"passed"`
@@ -43,6 +59,15 @@ type Report struct {
 	Skipped int       `json:"skipped"`
 	Ended   string    `json:"ended,omitempty"` // why the run was cut short, if it was
 	Results []Result  `json:"results"`         // in the order in which the cases ended
+}
+
+func newReport() Report {
+	r := Report{Started: time.Now().UTC(), Devices: []Device{}, Results: []Result{}}
+	r.Host, _ = os.Hostname()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		r.Version = info.Main.Path + " " + info.Main.Version
+	}
+	return r
 }
 
 // Add appends a result and counts it; cases may run in parallel, so Seconds is the caller's.
@@ -58,11 +83,14 @@ func (r *Report) Add(res Result) {
 	r.Results = append(r.Results, res)
 }
 
+// restLayer is the layer of the entry that says that a run was cut short.
+const restLayer = "suite"
+
 func (r *Report) written() []Result {
 	if r.Ended == "" {
 		return r.Results
 	}
-	rest := Result{Layer: "suite", Name: "rest of the run", Outcome: Skip, Reason: r.Ended}
+	rest := Result{Layer: restLayer, Name: "rest of the run", Outcome: Skip, Reason: r.Ended}
 	if n := len(r.Results); n > 0 {
 		rest.Device = r.Results[n-1].Device
 	}
@@ -81,6 +109,13 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	return writeReport(w, out, err)
 }
 
+func (r *Report) write(w io.Writer, name string) error {
+	if strings.EqualFold(filepath.Ext(name), ".xml") {
+		return r.WriteJUnit(w)
+	}
+	return r.WriteJSON(w)
+}
+
 func writeReport(w io.Writer, out []byte, err error) error {
 	if err == nil {
 		_, err = w.Write(append(out, '\n'))
@@ -91,55 +126,87 @@ func writeReport(w io.Writer, out []byte, err error) error {
 	return nil
 }
 
+// The elements and their order are those of the schema of Jenkins's xUnit plugin.
 type (
 	junitSuites struct {
-		XMLName xml.Name     `xml:"testsuites"`
-		Suites  []junitSuite `xml:"testsuite"`
+		XMLName xml.Name `xml:"testsuites"`
+		junitCounts
+		Suites []*junitSuite `xml:"testsuite"`
+	}
+	junitCounts struct {
+		Name     string  `xml:"name,attr"`
+		Tests    int     `xml:"tests,attr"`
+		Failures int     `xml:"failures,attr"`
+		Errors   int     `xml:"errors,attr"`
+		Time     seconds `xml:"time,attr"`
 	}
 	junitSuite struct {
-		Name     string      `xml:"name,attr"`
-		Tests    int         `xml:"tests,attr"`
-		Failures int         `xml:"failures,attr"`
-		Skipped  int         `xml:"skipped,attr"`
-		Cases    []junitCase `xml:"testcase"`
+		junitCounts
+		Skipped    int             `xml:"skipped,attr"`
+		Timestamp  string          `xml:"timestamp,attr"`
+		Hostname   string          `xml:"hostname,attr"`
+		Properties []junitProperty `xml:"properties>property"`
+		Cases      []junitCase     `xml:"testcase"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
 	}
 	junitCase struct {
 		Class   string     `xml:"classname,attr"`
 		Name    string     `xml:"name,attr"`
-		Time    string     `xml:"time,attr"`
-		Failure *junitText `xml:"failure"`
+		Time    seconds    `xml:"time,attr"`
 		Skipped *junitText `xml:"skipped"`
+		Failure *junitText `xml:"failure"`
+		Out     string     `xml:"system-out,omitempty"`
 	}
 	junitText struct {
-		Message string `xml:"message,attr,omitempty"`
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr,omitempty"`
 		Text    string `xml:",chardata"`
 	}
+	seconds float64
 )
 
+func (s seconds) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%.3f", float64(s)), nil }
+
+// junitTime is ISO 8601 without a zone, which the schema leaves out: it is in UTC.
+const junitTime = "2006-01-02T15:04:05"
+
 func (r *Report) junit() ([]byte, error) {
-	var out junitSuites
-	index := map[string]int{}
+	out := junitSuites{junitCounts: junitCounts{Name: "hwtest", Time: seconds(r.Seconds)}}
+	suites := map[string]*junitSuite{}
 	for _, res := range r.written() {
-		i, ok := index[res.Device]
-		if !ok {
-			i = len(out.Suites)
-			index[res.Device] = i
-			out.Suites = append(out.Suites, junitSuite{Name: res.Device})
+		s := suites[res.Device]
+		if s == nil {
+			s = &junitSuite{junitCounts: junitCounts{Name: res.Device}, Timestamp: res.Started.Format(junitTime), Hostname: r.Host,
+				Properties: []junitProperty{{"version", r.Version}}}
+			for _, d := range r.Devices {
+				if d.Name == res.Device {
+					s.Properties = append(s.Properties, junitProperty{"device", d.Given}, junitProperty{"arch", d.Arch},
+						junitProperty{"firmware", d.Firmware})
+				}
+			}
+			suites[res.Device] = s
+			out.Suites = append(out.Suites, s)
 		}
-		s := &out.Suites[i]
-		c := junitCase{Class: res.Device + "." + res.Layer, Name: res.Name, Time: fmt.Sprintf("%.3f", res.Seconds)}
-		s.Tests++
+		c := junitCase{Class: res.Device + "." + res.Layer, Name: res.Name, Time: seconds(res.Seconds)}
 		switch res.Outcome {
 		case Fail:
 			s.Failures++
-			c.Failure = &junitText{Text: strings.Join(res.Log, "\n")}
-			if len(res.Log) > 0 {
-				c.Failure.Message = res.Protects
-			}
+			out.Failures++
+			c.Failure = &junitText{Message: res.Reason, Type: "failure", Text: strings.Join(res.Log, "\n")}
+			c.Out = "protects: " + res.Protects + "\n"
 		case Skip:
 			s.Skipped++
 			c.Skipped = &junitText{Message: res.Reason}
 		}
+		for _, name := range res.Artifacts { // as Jenkins and GitLab show files
+			c.Out += "[[ATTACHMENT|" + name + "]]\n"
+		}
+		s.Tests++
+		out.Tests++
+		s.Time += c.Time
 		s.Cases = append(s.Cases, c)
 	}
 	b, err := xml.MarshalIndent(out, "", "  ")

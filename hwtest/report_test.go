@@ -1,13 +1,12 @@
 package hwtest
 
 import (
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 type books struct {
@@ -42,37 +41,10 @@ func (b *books) report() *Report {
 	return r
 }
 
-func TestReportFormats(t *testing.T) {
-	rep := &books{}
-	for _, name := range []string{"a", "b"} {
-		t.Run(name, func(t *testing.T) {
-			rep.begin(t, "dev", &rig.Case{Name: name, Layer: "cq", Protects: "x"})
-			if name == "b" {
-				t.Skip("to be reported as skipped")
-			}
-		})
-	}
-	for file, want := range map[string][]string{
-		"r.json": {`"name": "a"`, `"outcome": "pass"`, `"outcome": "skip"`},
-		"r.xml":  {`<testsuite name="dev" tests="2" failures="0" skipped="1">`, `<testcase classname="dev.cq" name="b"`, `<skipped></skipped>`},
-	} {
-		b := written(t, rep.report(), file)
-		for _, w := range want {
-			if !strings.Contains(b, w) {
-				t.Errorf("%s lacks %s:\n%s", file, w, b)
-			}
-		}
-	}
-}
-
 func written(t *testing.T, r *Report, file string) string {
 	t.Helper()
 	var b strings.Builder
-	write := r.WriteJSON
-	if filepath.Ext(file) == ".xml" {
-		write = r.WriteJUnit
-	}
-	if err := write(&b); err != nil {
+	if err := r.write(&b, file); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

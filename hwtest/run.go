@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/bringup"
 	"github.com/reprise-tt/reprise/hwtest/internal/commands"
 	"github.com/reprise-tt/reprise/hwtest/internal/control"
@@ -21,10 +24,10 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/operations"
 	"github.com/reprise-tt/reprise/hwtest/internal/programs"
 	"github.com/reprise-tt/reprise/hwtest/internal/queues"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/internal/streams"
 	"github.com/reprise-tt/reprise/hwtest/internal/tensix"
 	"github.com/reprise-tt/reprise/hwtest/internal/traces"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -32,8 +35,8 @@ import (
 // ErrNoCases is returned when a pattern selects no case.
 var ErrNoCases = errors.New("no case is called so")
 
-// ErrStuck is returned when a case doesn't end. It still holds the device, so the rest was not
-// run.
+// ErrStuck is returned when a case doesn't end and keeps the device from being opened anew, so that
+// the rest was not run.
 var ErrStuck = errors.New("the case doesn't end")
 
 // OpenError is returned when a device can't be opened.
@@ -46,48 +49,27 @@ func (e *OpenError) Error() string { return fmt.Sprintf("hwtest: open %s: %v", e
 
 func (e *OpenError) Unwrap() error { return e.Err }
 
+// Case is a case of the suite, or of a program's own.
+type Case = rig.Case
+
 // Config selects what [Run] runs.
 type Config struct {
-	Devices  []*target.Device // one after the other
-	Select   *Pattern         // which cases; nil for all
-	Compare  *target.Device   // second device of the differential cases; nil compares an emulator with slow networks
-	Short    bool             // fewer repetitions
-	Long     bool             // also the cases that take minutes, and more seeds
-	Unsafe   bool             // run the unsafe cases on device nodes too, which may leave a card in need of a reset
-	Victim   []string         // command that runs Victim on its argument; "--once" may follow. nil skips the case that needs it
-	Firmware Firmware         // that devices run, in place of this runtime's own
-	Done     func(Result)     // called with each result; may be nil
+	rig.Settings
+
+	Devices   []*target.Device // one after the other
+	Cases     []Case           // nil for those of [Cases]
+	Select    *Pattern         // which of them; nil for all
+	Artifacts string           // folder for dumps of hangs and traces of failed cases, in a folder for each case; "" for none
+	Running   func(Running)    // called when a case begins, and each second until its end; may be nil
+	Done      func(Result)     // called with each result; may be nil
 }
 
-// Firmware names folders of firmware that tt-metal built. Cases that need this runtime's own are
-// skipped. Emulators let it rely on what package sim/waivers names.
-type Firmware struct {
-	Workers string // base firmware of the workers: reprise.WithFirmware
-	Queues  string // the command queues': reprise.WithQueueFirmware
-}
-
-// Case describes a case.
-type Case struct {
-	Layer    string `json:"layer"`
-	Name     string `json:"name"`
-	Protects string `json:"protects"`
-	Unsafe   string `json:"unsafe,omitempty"`
-	Long     bool   `json:"long,omitempty"`
-	Needs    string `json:"needs,omitempty"` // "emulator", or "simulator" for a device that may be thrown away
-}
-
-// Cases returns all cases in the order in which they run.
-func Cases() []Case {
-	var out []Case
-	for _, c := range cases() {
-		out = append(out, public(&c))
-	}
-	return out
-}
-
-func public(c *rig.Case) Case {
-	needs := map[rig.Need]string{rig.NeedEmulator: "emulator", rig.NeedSimulator: "simulator"}[c.Needs]
-	return Case{Layer: c.Layer, Name: c.Name, Protects: c.Protects, Unsafe: c.Unsafe, Long: c.Long, Needs: needs}
+// Running is a case that hasn't ended.
+type Running struct {
+	Device         string
+	Case           Case
+	Number, Of     int // of the cases on the device
+	Elapsed, Limit time.Duration
 }
 
 // Pattern selects cases.
@@ -117,10 +99,24 @@ func (p *Pattern) Match(c Case) bool {
 // context's, an [*OpenError], [ErrStuck] or [ErrNoCases], with the report of what was run before.
 // A case that fails only after the context has ended counts as skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	rep := Report{Started: time.Now().UTC(), Results: []Result{}}
-	var selected []rig.Case
-	for _, c := range cases() {
-		if cfg.Select.Match(public(&c)) {
+	rep := newReport()
+	if cfg.Cases == nil {
+		cfg.Cases = Cases()
+	}
+	if cfg.Compare == nil {
+		cfg.Compare = func(*target.Device) *target.Device { return nil }
+	}
+	if cfg.Property == nil {
+		cfg.Property = rig.SeededProperty
+	}
+	var selected []Case
+	seen := map[string]bool{}
+	for _, c := range cfg.Cases {
+		name := c.Layer + "/" + c.Name
+		if c.Layer == "" || c.Name == "" || c.Run == nil || seen[name] {
+			return rep, fmt.Errorf("hwtest: case %q: a case needs a layer, a name of its own in the layer, and a function Run", name)
+		}
+		if seen[name] = true; cfg.Select.Match(c) {
 			selected = append(selected, c)
 		}
 	}
@@ -128,6 +124,11 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		return rep, fmt.Errorf("hwtest: %w", ErrNoCases)
 	}
 	var err error
+	if cfg.Artifacts != "" {
+		if err = os.MkdirAll(cfg.Artifacts, 0o755); err != nil {
+			return rep, fmt.Errorf("hwtest: folder for artifacts: %w", err)
+		}
+	}
 	for _, d := range cfg.Devices {
 		if err = cfg.device(ctx, d, selected, &rep); err != nil {
 			break
@@ -137,14 +138,15 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return rep, err
 }
 
-func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.Case, rep *Report) (err error) {
+func (cfg *Config) device(ctx context.Context, d *target.Device, selected []Case, rep *Report) (err error) {
 	ran := 0
 	cut := func() error {
 		err := fmt.Errorf("ended after %d of %d cases of %s: %w", ran, len(selected), d.Given, context.Cause(ctx))
 		rep.Ended = err.Error()
 		return fmt.Errorf("hwtest: %w", err)
 	}
-	if err := probe(ctx, d); err != nil {
+	arch, err := probe(ctx, d)
+	if err != nil {
 		if ctx.Err() != nil {
 			return cut()
 		}
@@ -153,23 +155,30 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.
 	if d, err = d.WithMetal(ctx, cfg.Firmware.Workers, cfg.Firmware.Queues); err != nil {
 		return fmt.Errorf("hwtest: %w", err)
 	}
-	b := &rig.Shared{Device: d, Config: &rig.Settings{
-		Short: cfg.Short, Long: cfg.Long, Unsafe: cfg.Unsafe, Victim: cfg.Victim,
-		Firmware: rig.Firmware(cfg.Firmware), Property: rig.SeededProperty,
-		Compare: func(*target.Device) *target.Device { return cfg.Compare },
-	}}
+	rep.Devices = append(rep.Devices, Device{d.Name, d.Given, arch.String(), cfg.Firmware.Describe(arch)})
+	b := &rig.Shared{Device: d, Config: &cfg.Settings}
 	for i := range selected {
 		if ctx.Err() != nil {
 			return errors.Join(cut(), b.Close(ctx))
 		}
-		c := &selected[i]
-		res, ended := trying(ctx, d, c, c.Time(d)+2*rig.Patience(d), rig.Patience(d), func(t rig.TB) { rig.RunCase(t, b, c) })
+		c, shared, patience := &selected[i], b, rig.Patience(d)
+		limit := cfg.Time(d, c)
+		a := attempt{Running: Running{Device: d.Name, Case: *c, Number: i + 1, Of: len(selected), Limit: limit},
+			grace: max(min(patience, limit), patience/10), running: cfg.Running, artifacts: cfg.Artifacts, abandon: shared.Abandon}
+		res, ended := a.run(ctx, func(t rig.TB) { rig.RunCase(t, shared, c) })
 		rep.Add(res)
 		if cfg.Done != nil {
 			cfg.Done(res)
 		}
 		if !ended {
-			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases after it were not run", d.Given, c.Layer, c.Name, ErrStuck, len(selected)-i-1)
+			b = &rig.Shared{Device: d, Config: &cfg.Settings} // the case keeps the other one
+			_, err := probe(ctx, d)
+			if err == nil {
+				ran++
+				continue
+			}
+			return fmt.Errorf("hwtest: %s: %s/%s: %w, and the device can't be opened anew: %w: %d cases after it were not run",
+				d.Given, c.Layer, c.Name, ErrStuck, err, len(selected)-i-1)
 		}
 		if res.interrupted {
 			return errors.Join(cut(), b.Close(ctx))
@@ -183,38 +192,60 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.
 }
 
 // probe opens a device and reads a register: one that reads as all ones can be opened too.
-func probe(ctx context.Context, d *target.Device) error {
+func probe(ctx context.Context, d *target.Device) (chip.Arch, error) {
 	ctx, cancel := context.WithTimeout(ctx, rig.Patience(d))
 	defer cancel()
 	kd, err := kmd.Open(ctx, d.Open())
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return errors.Join(kd.Alive(), kd.Close())
+	return kd.Arch(), errors.Join(kd.Alive(), kd.Close())
 }
 
-// trying waits for a case until the limit, and for the grace only once the context has ended.
-func trying(ctx context.Context, d *target.Device, c *rig.Case, limit, grace time.Duration, fn func(rig.TB)) (res Result, ended bool) {
-	start := time.Now()
+// attempt runs a case.
+type attempt struct {
+	Running
+	grace     time.Duration // for the case's end after its limit, and after that of the context
+	running   func(Running)
+	artifacts string
+	abandon   func(t rig.TB, limit error) // reports and closes the devices of a stuck case
+}
+
+func (a *attempt) run(ctx context.Context, fn func(rig.TB)) (res Result, ended bool) {
+	start, c := time.Now(), &a.Case
 	t := newTrial(ctx)
-	done := t.start(fn)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	over := ctx.Done()
-	for waiting := true; waiting; {
-		select {
-		case <-done:
-			waiting, ended = false, true
-		case <-over:
-			over = nil
-			timer.Reset(grace)
-		case <-timer.C:
-			t.overdue(time.Since(start))
-			waiting = false
+	if a.artifacts != "" {
+		t.folder = filepath.Join(a.artifacts, fileName(a.Device), fileName(c.Layer), fileName(c.Name))
+	}
+	show := func() {
+		if a.Elapsed = time.Since(start); a.running != nil {
+			a.running(a.Running)
 		}
 	}
-	res = Result{Device: d.Name, Layer: c.Layer, Name: c.Name, Protects: c.Protects, Seconds: time.Since(start).Seconds()}
+	show()
+	done := t.start(fn)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	timer := time.NewTimer(a.Limit + a.grace)
+	defer timer.Stop()
+	over := ctx.Done()
+	for stuck := false; !ended && !stuck; {
+		select {
+		case <-done:
+			ended = true
+		case <-tick.C:
+			show()
+		case <-over:
+			over = nil
+			timer.Reset(a.grace)
+		case <-timer.C:
+			ended, stuck = t.overdue(a, done, time.Since(start)), true
+		}
+	}
+	res = Result{Device: a.Device, Layer: c.Layer, Name: c.Name, Protects: c.Protects, Started: start.UTC()}
+	res.Seconds = time.Since(start).Seconds()
 	res.Outcome, res.Reason, res.Log = t.outcome()
+	res.Artifacts = t.files(start)
 	if t.interrupted() {
 		res.Outcome, res.Reason, res.Log = Skip, fmt.Sprintf("interrupted: %v", context.Cause(ctx)), nil
 		res.interrupted = true
@@ -258,8 +289,9 @@ func layers() []layer {
 	}
 }
 
-func cases() []rig.Case {
-	var all []rig.Case
+// Cases returns all cases of the suite in the order in which they run.
+func Cases() []Case {
+	var all []Case
 	for _, l := range layers() {
 		for _, c := range l.cases {
 			c.Layer = l.name

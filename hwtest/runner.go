@@ -1,8 +1,11 @@
 package hwtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -10,8 +13,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 type tb = rig.TB
@@ -25,13 +31,16 @@ type trial struct {
 	failed   bool
 	found    bool // failed before the run had ended
 	skipped  string
+	reason   string // first failure
 	log      []string
-	helpers  map[uintptr]bool // program counters: frames cost memory, and cases count allocations
+	folder   string    // of the case's files; "" for a temporary one
+	scratch  string    // the temporary one
+	hangs    *sync.Map // reported *dispatch.HangError
 	cleanups []func()
 }
 
 func newTrial(ctx context.Context) *trial {
-	t := &trial{whole: ctx, helpers: map[uintptr]bool{}}
+	t := &trial{whole: ctx, hangs: new(sync.Map)}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	return t
 }
@@ -77,13 +86,29 @@ func (t *trial) lastCleanup() func() {
 	return f
 }
 
-func (t *trial) overdue(after time.Duration) {
+// overdue fails the case and closes its devices, so that it may end after all.
+func (t *trial) overdue(a *attempt, done <-chan struct{}, after time.Duration) (ended bool) {
 	stacks := make([]byte, 256<<10)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	t.fail(fmt.Sprintf("the case didn't end within %v, nor with its context; all goroutines:\n%s", after.Round(time.Second), stacks))
+	why := fmt.Sprintf("the case didn't end within %v, nor with its context", after.Round(time.Millisecond))
+	t.fail(why + "; all goroutines:\n" + string(stacks))
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.found = true
+	t.mu.Unlock()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		a.abandon(t, fmt.Errorf("%s: %w", why, reprise.ErrTimeout))
+	}()
+	late := time.After(a.grace)
+	for _, c := range []<-chan struct{}{closed, done} {
+		select {
+		case <-c:
+		case <-late:
+			return false
+		}
+	}
+	return true
 }
 
 func (t *trial) interrupted() bool {
@@ -97,7 +122,7 @@ func (t *trial) outcome() (o Outcome, reason string, log []string) {
 	defer t.mu.Unlock()
 	switch {
 	case t.failed:
-		return Fail, "", slices.Clone(t.log)
+		return Fail, t.reason, slices.Clone(t.log)
 	case t.skipped != "":
 		return Skip, t.skipped, nil
 	}
@@ -107,64 +132,64 @@ func (t *trial) outcome() (o Outcome, reason string, log []string) {
 func (t *trial) fail(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.setFailedLocked()
+	t.setFailedLocked(line)
 	t.log = append(t.log, line)
 }
 
-func (t *trial) setFailedLocked() {
+func (t *trial) setFailedLocked(why string) {
 	t.failed = true
+	if t.reason == "" {
+		t.reason, _, _ = strings.Cut(why, "\n")
+	}
 	t.found = t.found || t.whole.Err() == nil
 }
 
-func (t *trial) say(line string, failed bool) {
-	pcs := make([]uintptr, 50)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]) // past Callers, say and the method of the interface
+func (t *trial) say(line string, args []any, failed bool) {
+	for _, h := range rig.Hangs(args) {
+		t.hang(h)
+	}
+	line = rig.Place() + line
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	helpers := map[string]bool{}
-	for pc := range t.helpers {
-		f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
-		helpers[f.Function] = true
-	}
-	for {
-		f, more := frames.Next()
-		if !helpers[f.Function] || !more {
-			line = fmt.Sprintf("%s:%d: %s", filepath.Base(f.File), f.Line, line)
-			break
-		}
-	}
 	t.log = append(t.log, line)
 	if failed {
-		t.setFailedLocked()
+		t.setFailedLocked(line)
 	}
+}
+
+// hang reports a hang once, and keeps its dump as a file for "reprise inspect".
+func (t *trial) hang(h *dispatch.HangError) {
+	if _, old := t.hangs.LoadOrStore(h, true); old {
+		return
+	}
+	detail := h.Detail()
+	if t.folder != "" && h.Dump != nil {
+		rig.KeepDump(t, h)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.log = append(t.log, detail)
 }
 
 func line(args []any) string { return strings.TrimSuffix(fmt.Sprintln(args...), "\n") }
 
 func (t *trial) Context() context.Context { return t.ctx }
 
-func (t *trial) Helper() {
-	var pcs [1]uintptr
-	if runtime.Callers(2, pcs[:]) == 0 {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.helpers[pcs[0]] = true
-}
+// Helper does nothing: lines of the log name the callers too.
+func (t *trial) Helper() {}
 
-func (t *trial) Log(args ...any)                   { t.say(line(args), false) }
-func (t *trial) Logf(format string, args ...any)   { t.say(fmt.Sprintf(format, args...), false) }
-func (t *trial) Error(args ...any)                 { t.say(line(args), true) }
-func (t *trial) Errorf(format string, args ...any) { t.say(fmt.Sprintf(format, args...), true) }
+func (t *trial) Log(args ...any)                   { t.say(line(args), args, false) }
+func (t *trial) Logf(format string, args ...any)   { t.say(fmt.Sprintf(format, args...), args, false) }
+func (t *trial) Error(args ...any)                 { t.say(line(args), args, true) }
+func (t *trial) Errorf(format string, args ...any) { t.say(fmt.Sprintf(format, args...), args, true) }
 
 func (t *trial) Fatal(args ...any) {
-	t.say(line(args), true)
+	t.say(line(args), args, true)
 	runtime.Goexit()
 }
 
 func (t *trial) Fatalf(format string, args ...any) {
-	t.say(fmt.Sprintf(format, args...), true)
+	t.say(fmt.Sprintf(format, args...), args, true)
 	runtime.Goexit()
 }
 
@@ -197,20 +222,66 @@ func (t *trial) Cleanup(fn func()) {
 	t.cleanups = append(t.cleanups, fn)
 }
 
+// ArtifactDir is the folder of the case's files, or a temporary one.
+func (t *trial) ArtifactDir() string {
+	var err error
+	if t.folder != "" {
+		err = os.MkdirAll(t.folder, 0o755)
+	} else if t.scratch == "" {
+		if t.scratch, err = os.MkdirTemp("", "hwtest"); err == nil {
+			t.Cleanup(func() { _ = os.RemoveAll(t.scratch) })
+		}
+	}
+	if err != nil {
+		t.Errorf("folder of the case's files: %v", err)
+	}
+	return cmp.Or(t.folder, t.scratch)
+}
+
+// files are those of the folder that the case has written.
+func (t *trial) files(since time.Time) (names []string) {
+	if t.folder == "" {
+		return nil
+	}
+	_ = filepath.WalkDir(t.folder, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil
+		}
+		if f, err := e.Info(); err == nil && !f.ModTime().Before(since.Truncate(time.Second)) {
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names
+}
+
+// fileName makes a name of a folder from any text.
+func fileName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || unicode.IsLetter(r) {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
 // Parallel does nothing: cases run in the report's order.
 func (t *trial) Parallel() {}
 
 func (t *trial) Run(name string, fn func(tb)) bool {
 	s := newTrial(t.ctx)
-	s.whole = t.whole // in a cleanup t.ctx is over
+	s.whole, s.hangs = t.whole, t.hangs // in a cleanup t.ctx is over
+	if t.folder != "" {
+		s.folder = filepath.Join(t.folder, fileName(name))
+	}
 	<-s.start(fn)
-	o, _, log := s.outcome()
+	o, why, log := s.outcome()
 	if o != Fail {
 		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed, t.found = true, t.found || s.found
+	t.failed, t.found, t.reason = true, t.found || s.found, cmp.Or(t.reason, name+": "+why)
 	for _, l := range log {
 		t.log = append(t.log, name+": "+l)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
@@ -30,10 +32,14 @@ func pattern(t *testing.T, s string) *Pattern {
 	return p
 }
 
+func attemptAt(name string, limit, grace time.Duration) *attempt {
+	r := Running{Device: "dev", Case: Case{Layer: "kmd", Name: name}, Limit: limit}
+	return &attempt{Running: r, grace: grace, abandon: func(tb, error) {}}
+}
+
 var errStop = errors.New("that is enough")
 
 func complain(t tb) {
-	t.Helper()
 	t.Error("complaint of a helper")
 }
 
@@ -46,6 +52,7 @@ func TestRunnerOutcomes(t *testing.T) {
 		"pass":          {fn: func(t tb) { t.Log("a", 1) }, want: Pass},
 		"error goes on": {fn: func(t tb) { t.Errorf("first %d", 1); t.Error("second") }, want: Fail, log: []string{"runner_test.go", "second"}},
 		"fatal ends":    {fn: func(t tb) { t.Fatalf("the %s", "end"); t.Error("it went on") }, want: Fail, log: []string{"the end"}},
+		"nil error":     {fn: func(t tb) { t.Fatalf("no %T", (*dispatch.HangError)(nil)) }, want: Fail, log: []string{"no *"}},
 		"skip":          {fn: func(t tb) { t.Skipf("not %s", "today"); t.Error("it went on") }, want: Skip},
 		"panic":         {fn: func(tb) { panic("something broke") }, want: Fail, log: []string{"panic: something broke"}},
 		"helper":        {fn: func(t tb) { complain(t) }, want: Fail, log: []string{"runner_test.go"}},
@@ -58,8 +65,7 @@ func TestRunnerOutcomes(t *testing.T) {
 		"cleanup fails":  {fn: func(t tb) { t.Cleanup(func() { t.Error("late") }) }, want: Fail, log: []string{"late"}},
 		"cleanup panics": {fn: func(t tb) { t.Cleanup(func() { panic("late") }) }, want: Fail, log: []string{"panic: late"}},
 	} {
-		c := &rig.Case{Layer: "kmd", Name: name, Protects: "x"}
-		res, ended := trying(t.Context(), emulatorOf(t), c, time.Minute, time.Minute, tt.fn)
+		res, ended := attemptAt(name, time.Minute, time.Minute).run(t.Context(), tt.fn)
 		if !ended || res.Outcome != tt.want || len(res.Log) != len(tt.log) {
 			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, len(tt.log))
 			continue
@@ -69,31 +75,17 @@ func TestRunnerOutcomes(t *testing.T) {
 				t.Errorf("%s: line %q lacks %q", name, res.Log[i], part)
 			}
 		}
-		if (res.Reason != "") != (tt.want == Skip) {
+		if (res.Reason != "") != (tt.want != Pass) {
 			t.Errorf("%s: reason %q", name, res.Reason)
 		}
 	}
 }
 
-func TestRunnerHelpers(t *testing.T) {
-	var direct, helped string
-	place := func(fn func(tb)) string {
-		tr := newTrial(t.Context())
-		<-tr.start(fn)
-		file, _, _ := strings.Cut(tr.log[0], ": ")
-		return file
-	}
-	both := func(fn func(tb)) func(tb) { return func(t tb) { fn(t) } }
-	direct, helped = place(both(func(t tb) { t.Error("direct") })), place(both(func(t tb) { complain(t) }))
-	if direct != helped {
-		t.Errorf("a helper's line is at %s, its caller at %s", helped, direct)
-	}
-}
-
-func TestRunnerHelperAllocatesNothing(t *testing.T) {
+func TestRunnerPlaces(t *testing.T) {
 	tr := newTrial(t.Context())
-	if n := testing.AllocsPerRun(100, func() { tr.Helper() }); n != 0 {
-		t.Errorf("%v allocations", n)
+	<-tr.start(func(t tb) { complain(t) })
+	if !regexp.MustCompile(`^runner_test.go:\d+, from runner_test.go:\d+: complaint`).MatchString(tr.log[0]) {
+		t.Errorf("log %q lacks the helper and its caller", tr.log)
 	}
 }
 
@@ -121,16 +113,16 @@ func TestRunnerCleanups(t *testing.T) {
 }
 
 func TestRunnerGivesUp(t *testing.T) {
-	c := &rig.Case{Layer: "kmd", Name: "endless"}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ctx := range map[string]context.Context{"time": t.Context(), "context": over} {
 		release := make(chan struct{})
-		limit, grace := time.Millisecond, time.Hour
+		limit := time.Millisecond
 		if name == "context" {
-			limit, grace = time.Hour, time.Millisecond
+			limit = time.Hour
 		}
-		res, ended := trying(ctx, emulatorOf(t), c, limit, grace, func(tb) { <-release })
+		const grace = time.Millisecond
+		res, ended := attemptAt("endless", limit, grace).run(ctx, func(tb) { <-release })
 		close(release)
 		if ended || res.Outcome != Fail || !strings.Contains(res.Log[0], "TestRunnerGivesUp") {
 			t.Errorf("%s: ended %t, %+v", name, ended, res)
@@ -161,8 +153,7 @@ func TestRunnerInterrupted(t *testing.T) {
 		"skips":  {fn: func(t tb, end func()) { end(); t.Skip("not today") }, want: Skip},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		res, ended := trying(ctx, emulatorOf(t), &rig.Case{Layer: "kmd", Name: name}, time.Minute, time.Minute,
-			func(t tb) { tt.fn(t, func() { cancel(errStop) }) })
+		res, ended := attemptAt(name, time.Minute, time.Minute).run(ctx, func(t tb) { tt.fn(t, func() { cancel(errStop) }) })
 		if !ended || res.Outcome != tt.want || len(res.Log) != tt.log {
 			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, tt.log)
 		}
@@ -176,7 +167,7 @@ func TestRunnerInterrupted(t *testing.T) {
 func TestInterruptedRun(t *testing.T) {
 	for name, after := range map[string]int{"in the last case": 0, "with more after it": 2} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		list := rig.Table{
+		list := []Case{
 			{Layer: "soak", Name: "good", Run: func(*rig.T) {}},
 			{Layer: "soak", Name: "bad", Run: func(f *rig.T) { f.Error("wrong") }},
 			{Layer: "soak", Name: "long", Run: func(f *rig.T) { cancel(errStop); f.Fatal(f.Context().Err()) }},
@@ -193,17 +184,8 @@ func TestInterruptedRun(t *testing.T) {
 		if rep.Ended != want {
 			t.Errorf("%s: ended %q, want %q", name, rep.Ended, want)
 		}
-		for file, parts := range map[string][]string{
-			"r.json": {`"reason": "interrupted: ` + errStop.Error() + `"`, `"name": "rest of the run"`, `"reason": "` + want + `"`},
-			"r.xml": {`<testsuite name="emu_blackhole" tests="4" failures="1" skipped="2">`, `name="rest of the run"`,
-				`<skipped message="` + want + `">`},
-		} {
-			b := written(t, &rep, file)
-			for _, p := range parts {
-				if !strings.Contains(b, p) {
-					t.Errorf("%s: %s lacks %s:\n%s", name, file, p, b)
-				}
-			}
+		if last := rep.written()[3]; last.Reason != want || rep.Results[2].Reason != "interrupted: "+errStop.Error() {
+			t.Errorf("%s: reasons %+v", name, rep.written())
 		}
 	}
 
@@ -242,7 +224,8 @@ func TestRun(t *testing.T) {
 	p := pattern(t, "kmd|model/identity|reset register|buffers against")
 	var seen []string
 	d := emulatorOf(t)
-	cfg := Config{Devices: []*target.Device{d}, Select: p, Short: true, Done: func(r Result) { seen = append(seen, r.Name) }}
+	cfg := Config{Devices: []*target.Device{d}, Select: p, Done: func(r Result) { seen = append(seen, r.Name) }}
+	cfg.Short = true
 	rep, err := Run(t.Context(), cfg)
 	if err != nil || rep.Failed != 0 || rep.Passed != 3 || rep.Passed != len(rep.Results) {
 		t.Errorf("error %v, %+v", err, rep)
@@ -288,7 +271,7 @@ func TestUnsafeCases(t *testing.T) {
 	} {
 		d := parseDevice(t, name)
 		n := 0
-		for _, c := range cases() {
+		for _, c := range Cases() {
 			if c.Needs != rig.NeedSimulator && c.Unsafe == "" {
 				continue
 			}

@@ -1,16 +1,16 @@
 package hwtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
+	"github.com/reprise-tt/reprise/hwtest/target"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -24,95 +24,43 @@ const VictimQueues = 2
 // Victim is the process that the suite kills: it checks a program and a trace, takes a lock and a
 // window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once
 // it returns after the checks.
-func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err error) {
-	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
-	v := victim{dev: dev}
-	for _, b := range []struct {
-		to   **reprise.Buffer
-		name string
-	}{{&v.in, "in"}, {&v.out, "out"}} {
-		if *b.to, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: victimPages * victimPage, PageSize: victimPage,
-			Name: b.name}); err != nil {
-			return err
-		}
-	}
-	if err := v.check(ctx); err != nil {
-		return err
-	}
-	if once {
-		return v.trace.Release(ctx)
-	}
-	lock, err := holdLock(ctx, t)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	const first = 20 // replays, before it may be killed
-	for i := 0; ; i++ {
-		if i == first {
-			if _, err := fmt.Fprintln(out, VictimRunning); err != nil {
-				return err
+func Victim(ctx context.Context, device kmd.Target, once bool, out io.Writer) error {
+	tr := newTrial(ctx)
+	<-tr.start(func(tb tb) {
+		t := &rig.T{TB: tb, Ctx: ctx, Shared: &rig.Shared{}, Device: &target.Device{}, Config: &rig.Settings{}}
+		t = t.Unclosed(device, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
+		t.Cleanup(func() {
+			if err := t.Dev.Close(ctx); err != nil {
+				t.Error(err)
 			}
+		})
+		in, sum := t.DRAMBuffer(4*64, 64), t.DRAMBuffer(4*64, 64)
+		count := func(first uint32) []byte { return rig.MakeWords(in.Size(), func(i uint32) uint32 { return first + i }) }
+		x := t.Load(t.AddProgram("add", chip.Core{X: 1}, in, sum, 7))
+		trace := t.Capture("add", x)
+		for i, run := range []func(){func() { t.Start(x) }, func() { t.Replay(trace) }} {
+			t.Write(in, count(uint32(1000*i)))
+			run()
+			t.Holds(sum, count(uint32(1000*i+7)), "run %d", i)
 		}
-		if err := v.trace.Replay(ctx); err != nil {
-			return err
+		if once {
+			return
 		}
-		if err := dev.Queue(1).Read(ctx, v.out, 0, make([]byte, victimPages*victimPage)); err != nil {
-			return err
+		lock, err := holdLock(ctx, device)
+		t.OK(err)
+		t.Cleanup(func() { _ = lock.Close() })
+		const first = 20 // replays, before it may be killed
+		for i := 0; ; i++ {
+			if i == first {
+				t.OK(rig.Error(fmt.Fprintln(out, VictimRunning)))
+			}
+			t.OK(trace.Replay(ctx), t.Dev.Queue(1).Read(ctx, sum, 0, make([]byte, sum.Size())))
 		}
-	}
-}
-
-const (
-	victimPages = 4
-	victimPage  = 64
-	addend      = 7
-)
-
-type victim struct {
-	dev     *reprise.Device
-	in, out *reprise.Buffer
-	trace   *reprise.Trace
-}
-
-func (v *victim) check(ctx context.Context) error {
-	q := v.dev.Queue(0)
-	p, err := rig.Adding(v.dev.Arch(), "add", chip.Core{X: 1}, v.in, v.out, addend)
-	if err != nil {
-		return err
-	}
-	x, err := v.dev.Load(ctx, p)
-	if err != nil {
-		return err
-	}
-	if v.trace, err = q.Capture(ctx, "add", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) }); err != nil {
-		return err
-	}
-	for i, run := range []func() error{func() error { return q.Run(ctx, x) }, func() error { return v.trace.Replay(ctx) }} {
-		first := uint32(1000 * (i + 1))
-		if err := q.Write(ctx, v.in, 0, countUp(first)); err != nil {
-			return err
-		}
-		if err := run(); err != nil {
-			return err
-		}
-		got := make([]byte, victimPages*victimPage)
-		if err := q.Read(ctx, v.out, 0, got); err != nil {
-			return err
-		}
-		if want := countUp(first + addend); !bytes.Equal(got, want) {
-			return fmt.Errorf("hwtest: run %d: wrong results: %x, want %x", i, got, want)
-		}
+	})
+	if _, _, log := tr.outcome(); log != nil {
+		return fmt.Errorf("hwtest: %s", strings.Join(log, "\n"))
 	}
 	return nil
-}
-
-func countUp(first uint32) []byte {
-	return rig.MakeWords(victimPages*victimPage, func(i uint32) uint32 { return first + i })
 }
 
 // holdLock takes what a killed process must not keep, but no pinned memory: when the driver gives

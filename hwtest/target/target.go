@@ -3,6 +3,7 @@
 package target
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -65,8 +66,9 @@ func (d *Device) served() bool { return strings.HasPrefix(d.Given, "socket:") }
 // socket returns what opens a served card, with a target for each opening.
 func socket(path string) func() kmd.Target { return func() kmd.Target { return cards.Socket(path) } }
 
-// Error is returned for a wrong name of a device.
+// Error is returned for a wrong name of a device, or another wrong value of a program's flag.
 type Error struct {
+	Flag  string // or empty
 	Value string
 	Why   string
 	Hint  string // what to give instead
@@ -74,7 +76,22 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("target: device %q: %s; %s", e.Value, e.Why, e.Hint)
+	s := fmt.Sprintf("%s %q: %s", cmp.Or(e.Flag, "target: device"), e.Value, e.Why)
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Wrong says what to do about a flag's value.
+func Wrong(flag string, value any, why, hint string) *Error {
+	return &Error{Flag: flag, Value: fmt.Sprint(value), Why: why, Hint: hint}
+}
+
+// By adds the cause.
+func (e *Error) By(err error) *Error {
+	e.Err = err
+	return e
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -176,7 +176,7 @@ func TestMesh(t *testing.T) {
 		for i := range c.Sockets {
 			nodes = append(nodes, fmt.Sprintf("/dev/tenstorrent/%d", i))
 		}
-		c.Commands = []string{"hwtest -short -unsafe -run ^mesh$ " + strings.Join(nodes, ",")}
+		c.Commands = []string{"hwtest -short -unsafe -run ^mesh$ -device " + strings.Join(nodes, ",")}
 		passes(ctx, t, c)
 	})
 }

@@ -60,7 +60,7 @@ var imageSets = []imageSet{
 	{"relay", "dispatch/firmware/relay/images", relayTargets},
 	{"kernels", "kernels/images", kernelTargets},
 	{"words", "examples/words/transformer/kernels/prebuilt", eachIn("examples/words/transformer/kernels")},
-	{"hwtest", "hwtest/internal/rig/kernels/prebuilt", eachIn("hwtest/internal/rig/kernels")},
+	{"hwtest", "hwtest/rig/kernels/prebuilt", eachIn("hwtest/rig/kernels")},
 	{"bench", "internal/bench/kernels/prebuilt", eachIn("internal/bench/kernels")},
 	{"ops", "ops/kernels/prebuilt", opsTargets},
 }

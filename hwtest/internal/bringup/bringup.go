@@ -3,14 +3,13 @@ package bringup
 
 import (
 	"context"
-	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -32,16 +31,9 @@ func allCoresReport(t *rig.T) {
 		if v := t.Peek(c, t.L1.Go, 4); v[3] != 0 {
 			t.Errorf("core %v: go message % x, want the signal DONE", c, v)
 		}
+		t.Waypoint(c, chip.BRISC, "IDLE")
 		for p := range uint32(chip.NumProcessors) {
-			state := t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 16)
-			for end := time.Now().Add(t.Patience()); chip.Processor(p) == chip.BRISC && string(state[:4]) != "IDLE"; {
-				if time.Now().After(end) {
-					t.Errorf("core %v: BRISC is at %q", c, state[:4])
-					break
-				}
-				state = t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 16)
-			}
-			if rig.Word(state[:4]) == 0 {
+			if rig.Word(t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 4)) == 0 {
 				t.Errorf("core %v: %v hasn't started", c, chip.Processor(p))
 			}
 		}
@@ -63,7 +55,7 @@ func openCloseOpen(t *rig.T) {
 		t.Sub("round", func(t *rig.T) {
 			t = t.Full()
 			b := t.DRAMBuffer(64*t.Dev.DRAMBanks(), 64)
-			want := t.Fill(b, uint32(i))
+			want := t.Fill(b, i)
 			t.Holds(b, want, "read back")
 		})
 	}

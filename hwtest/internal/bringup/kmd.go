@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -100,12 +100,12 @@ func resetRegisters(t *rig.T) {
 func bankEnds(t *rig.T) {
 	banks := t.Chip.DRAMBanks()
 	for i, b := range banks {
-		t.PokeDRAM(i, 0, rig.Pattern(uint32(i), 64))
-		t.PokeDRAM(i, b.Size-64, rig.Pattern(uint32(i)+100, 64))
+		t.PokeDRAM(i, 0, rig.Pattern(i, 64))
+		t.PokeDRAM(i, b.Size-64, rig.Pattern(i+100, 64))
 	}
 	for i, b := range banks {
-		t.InDRAM(i, 0, rig.Pattern(uint32(i), 64), "first bytes of bank %d", i)
-		t.InDRAM(i, b.Size-64, rig.Pattern(uint32(i)+100, 64), "last bytes of bank %d", i)
+		t.InDRAM(i, 0, rig.Pattern(i, 64), "first bytes of bank %d", i)
+		t.InDRAM(i, b.Size-64, rig.Pattern(i+100, 64), "last bytes of bank %d", i)
 	}
 }
 
@@ -113,7 +113,7 @@ func bankPorts(t *rig.T) {
 	for i, b := range t.Chip.DRAMBanks() {
 		at := b.Offset + 1<<20
 		for k, port := range b.Ports {
-			want := rig.Pattern(uint32(i*10+k), 64)
+			want := rig.Pattern(i*10+k, 64)
 			t.OK(t.KMD.Write(port, at, want))
 			for _, other := range b.Ports {
 				got := make([]byte, 64)
@@ -131,7 +131,6 @@ func allOnes(t *rig.T) {
 }
 
 func window(t *rig.T, size uint64, caching kmd.Caching) *kmd.Window {
-	t.Helper()
 	w, err := t.KMD.OpenWindow(size, caching)
 	t.OK(err)
 	t.Cleanup(func() {
@@ -149,7 +148,7 @@ func exactWidth(t *rig.T, width int, at string) {
 	w := window(t, class.Size, kmd.Uncached)
 	t.OK(w.Configure(kmd.WindowConfig{Target: t.Virtual(c), Addr: uint64(base) / class.Size * class.Size}))
 	for i := 0; i+width <= 64; i += width {
-		want := rig.Pattern(uint32(i), 64)
+		want := rig.Pattern(i, 64)
 		t.Poke(c, base, want)
 		off := (uint64(base) + uint64(i)) % class.Size
 		v := 0x8182838485868788 + uint64(i)*0x0101010101010101
@@ -285,7 +284,7 @@ func windowEnds(t *rig.T, n int, caching kmd.Caching) {
 	w := window(t, class.Size, caching)
 	t.OK(w.Configure(kmd.WindowConfig{Target: b.HostEndpoint, Addr: b.Offset / class.Size * class.Size}))
 	for _, off := range []uint64{0, 64, end/2 - 32, end - 64} {
-		want := rig.Pattern(uint32(off>>4)+7, 64)
+		want := rig.Pattern(off>>4+7, 64)
 		w.Write(off, want)
 		w.Drain()
 		got := make([]byte, 64)
@@ -335,7 +334,6 @@ func streamCounts(t *rig.T, stream int) {
 
 // request has a tile's network interface perform one request.
 func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
-	t.Helper()
 	niu, a := &t.Params.NIU, t.Params.Arch
 	regs := [][2]uint32{
 		{niu.Ctrl, ctrl},
@@ -368,7 +366,6 @@ const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<
 const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 
 func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
-	t.Helper()
 	t.Poke(c, rig.Scratch, data)
 	request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), len(data))
 	t.Same(data, h.Bytes()[at:at+len(data)], "host memory at %#x", at)
@@ -378,7 +375,7 @@ func hostMemoryOut(t *rig.T) {
 	h := t.Pin(1 << 20)
 	c := chip.Core{X: 2, Y: 2}
 	for i, at := range []int{0, 64, 4096 - 64, 4096, 65536, 1<<20 - 256} {
-		writeOut(t, c, h, at, rig.Pattern(uint32(i), 256))
+		writeOut(t, c, h, at, rig.Pattern(i, 256))
 	}
 }
 
@@ -386,7 +383,7 @@ func hostMemoryIn(t *rig.T) {
 	h := t.Pin(1 << 20)
 	c := chip.Core{X: 2, Y: 2}
 	for i, at := range []int{0, 64, 4096, 65536, 1<<20 - 1024} {
-		want := rig.Pattern(uint32(i)+50, 1024)
+		want := rig.Pattern(i+50, 1024)
 		copy(h.Bytes()[at:], want)
 		request(t, c, readRequest, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
 		t.InL1(c, rig.Scratch, want, "L1 from host memory at %#x", at)
@@ -408,6 +405,6 @@ func twoPins(t *rig.T) {
 		t.Fatal("two pins with one address")
 	}
 	for i, h := range []*kmd.HostMemory{a, b, a} {
-		writeOut(t, chip.Core{X: 1, Y: 2}, h, 0x100, rig.Pattern(uint32(i)+9, 64))
+		writeOut(t, chip.Core{X: 1, Y: 2}, h, 0x100, rig.Pattern(i+9, 64))
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 func ownCases() rig.Table {
@@ -27,28 +27,20 @@ func ownCases() rig.Table {
 
 // writer makes commands that write to places of their own.
 type writer struct {
-	t    *rig.T
+	area
 	core chip.Core
-	want []byte
 	n    uint32
 }
 
 func newWriter(t *rig.T, c chip.Core, size int) *writer {
-	w := &writer{t: t, core: c, want: rig.Pattern(0xDEAD, size)}
-	t.Poke(c, rig.Scratch, w.want)
-	return w
+	return &writer{area: newArea(t, size, c), core: c}
 }
 
 func (w *writer) write(at, n int) cq.WriteLinear {
 	w.n++
 	data := rig.Pattern(w.n, n)
-	copy(w.want[at:], data)
+	w.put(w.core.Range(), at, data)
 	return cq.WriteLinear{NOC: w.t.NOCXY(w.core), Addr: uint64(rig.Scratch + at), Length: uint64(n), Data: data}
-}
-
-func (w *writer) check(what string, args ...any) {
-	w.t.Helper()
-	w.t.Same(w.want, w.t.Peek(w.core, rig.Scratch, len(w.want)), what, args...)
 }
 
 func sequenceOf(t *rig.T, n int) {
@@ -96,7 +88,7 @@ func sequenceKinds(t *rig.T) {
 	for i, c := range cores {
 		t.Poke(c, rig.Scratch, make([]byte, 4096))
 		packed.Cores = append(packed.Cores, t.NOCXY(c))
-		packed.Data = append(append(packed.Data, rig.Pattern(uint32(i+1), 20)...), make([]byte, 12)...)
+		packed.Data = append(append(packed.Data, rig.Pattern(i+1, 20)...), make([]byte, 12)...)
 	}
 	noc, n := t.NOCRect(t.Grid())
 	all := rig.Pattern(99, 48)
@@ -117,7 +109,7 @@ func sequenceKinds(t *rig.T) {
 	})
 	for i, c := range cores {
 		want := make([]byte, 4096)
-		copy(want[64:], rig.Pattern(uint32(i+1), 20))
+		copy(want[64:], rig.Pattern(i+1, 20))
 		copy(want[512:], all)
 		copy(want[1024:], all)
 		if i == 0 {
@@ -131,10 +123,11 @@ func sequenceRelay(t *rig.T) {
 	src := t.Grid().Start
 	for _, n := range []int{16, 100, 4000, 4096, 70_000} {
 		w := newWriter(t, t.Grid().End, 128)
-		data := rig.Pattern(uint32(n), n)
+		data := rig.Pattern(n, n)
 		t.Poke(src, rig.Scratch, data)
 		to := chip.Core{X: t.Grid().End.X}
-		want := guarded(t, to, rig.Scratch, data)
+		a := newArea(t, n, to)
+		a.put(to.Range(), 0, data)
 		t.Do(func(b *cq.Builder) {
 			b.SequenceHeader(cq.Sequence{Commands: []cq.DispatchCommand{
 				w.write(0, 20), w.write(64, 33), cq.WriteLinear{NOC: t.NOCXY(to), Addr: rig.Scratch, Length: uint64(n)},
@@ -142,7 +135,7 @@ func sequenceRelay(t *rig.T) {
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
 			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(96, 4), w.write(112, 7)}})
 		})
-		t.InL1(to, rig.Scratch-32, want, "%d bytes relayed", n)
+		a.check("%d bytes relayed", n)
 		w.check("written beside them")
 	}
 }
@@ -181,7 +174,6 @@ func forwardSubordinateWorkers(t *rig.T) {
 }
 
 func lastSignal(t *rig.T, what string, signal cq.SendGoSignal) {
-	t.Helper()
 	at := t.L1.Go + 4*uint32(signal.Multicast)
 	for _, c := range t.Corners() {
 		for rig.Word(t.Peek(c, at, 4)) != uint32(signal.Go) {
@@ -195,7 +187,6 @@ func lastSignal(t *rig.T, what string, signal cq.SendGoSignal) {
 
 // signalLaps sends go signals, which differ, in one batch each lap. The last one has to arrive.
 func signalLaps(t *rig.T, laps, signals int, send func(*cq.Builder, cq.SendGoSignal)) {
-	t.Helper()
 	for lap := range laps {
 		var last cq.SendGoSignal
 		t.Send(func(b *cq.Builder) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Half is half of the prefetcher's scratch memory, one step of a relay.
@@ -56,7 +56,7 @@ func relayCases() rig.Table {
 
 func RelayLinear(t *rig.T, n int, from string, skew int) {
 	src, dst := t.Grid().Start, t.Grid().End
-	data := rig.Pattern(uint32(n+skew), n)
+	data := rig.Pattern(n+skew, n)
 	var noc uint32
 	var addr uint64
 	switch from {
@@ -78,7 +78,6 @@ func RelayLinear(t *rig.T, n int, from string, skew int) {
 
 // relayedTo checks that a relay brings data to a core's scratch memory, and nothing else.
 func relayedTo(t *rig.T, dst chip.Core, data []byte, relay func(*cq.Builder)) {
-	t.Helper()
 	arrives(t, dst, data, "relayed", func(b *cq.Builder) {
 		t.WriteTileHeader(b, dst, rig.Scratch, len(data))
 		relay(b)
@@ -109,7 +108,7 @@ func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 	if dram {
 		base = 1 << 20
 	}
-	data := rig.Pattern(uint32(size*pages), size*pages)
+	data := rig.Pattern(size*pages, size*pages)
 	t.PokePages(dram, base, size, start, data)
 	relayed(t, data[:len(data)-adjust], func(b *cq.Builder) {
 		b.RelayPaged(cq.RelayPaged{StartPage: uint8(start), DRAM: dram, LengthAdjust: uint16(adjust), Base: uint32(base), PageSize: uint32(size),
@@ -118,7 +117,6 @@ func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 }
 
 func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
-	t.Helper()
 	got := make([]byte, len(want))
 	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) {
 		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(got))})
@@ -131,7 +129,7 @@ func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
 func relayOnePacked(t *rig.T, n, log int) {
 	const base = 2 << 20
 	start := len(t.Chip.DRAMBanks()) - 2
-	data := rig.Pattern(uint32(n), n+64)
+	data := rig.Pattern(n, n+64)
 	t.PokePages(true, base, 1<<log, start, data)
 	relayedTo(t, t.Grid().End, data[:n], func(b *cq.Builder) {
 		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base,
@@ -148,7 +146,7 @@ func RelayPagedPacked(t *rig.T, subs, page int) {
 	for i := range subs {
 		n := page*(i%3) + align*(1+i%5)
 		base := uint64(2<<20 + i*(1<<16))
-		data := rig.Pattern(uint32(i+subs), n)
+		data := rig.Pattern(i+subs, n)
 		t.PokePages(true, base, page, i%banks, data)
 		r.Subs = append(r.Subs, cq.PagedSub{StartPage: uint16(i % banks), LogPageSize: uint16(log), Base: uint32(base), Length: uint32(n)})
 		want = append(want, data...)
@@ -189,7 +187,7 @@ func RingbufferOffsets(t *rig.T) {
 	const log, n = 12, 8192
 	var all [4][]byte
 	for i := range all {
-		all[i] = rig.Pattern(uint32(20+i), n)
+		all[i] = rig.Pattern(20+i, n)
 		t.PokePages(true, uint64(5<<20+i<<16), 1<<log, i, all[i])
 	}
 	dst := t.Grid().Start
@@ -198,7 +196,7 @@ func RingbufferOffsets(t *rig.T) {
 			Length: n})
 	}
 	use := func(b *cq.Builder, i int) {
-		t.WriteTileHeader(b, dst, uint64(rig.Scratch+i*n), n)
+		t.WriteTileHeader(b, dst, rig.Scratch+i*n, n)
 		b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Length: n}}})
 	}
 	t.Do(func(b *cq.Builder) {
@@ -256,7 +254,6 @@ func RingbufferThenRelay(t *rig.T) {
 }
 
 func exec(t *rig.T, x cq.ExecBuf) {
-	t.Helper()
 	t.OK(t.CQ.Send(t.Ctx, t.Commands(func(b *cq.Builder) { b.ExecBuf(x) }), true))
 }
 
@@ -265,13 +262,13 @@ func ExecBuf(t *rig.T, commands, log int) {
 	t.Poke(dst, rig.Scratch, make([]byte, 16*commands+64))
 	x := t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
 		for i := range commands {
-			t.WriteTile(b, dst, uint64(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
+			t.WriteTile(b, dst, rig.Scratch+16*i, rig.Pattern(i, 16))
 		}
 	})
 	exec(t, x)
 	t.Finish()
 	for i := range commands {
-		t.InL1(dst, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16), "command %d", i)
+		t.InL1(dst, uint32(rig.Scratch+16*i), rig.Pattern(i, 16), "command %d", i)
 	}
 }
 
@@ -279,13 +276,14 @@ func ExecBufPayload(t *rig.T) {
 	dst := t.Grid().Start
 	for _, log := range []int{7, 10, 12} {
 		for _, n := range []int{1, 1000, 16384, 70_000, 200_000} {
-			data := rig.Pattern(uint32(n+log), n)
-			want := guarded(t, dst, rig.Scratch, data)
+			data := rig.Pattern(n+log, n)
+			a := newArea(t, n, dst)
+			a.put(dst.Range(), 0, data)
 			exec(t, t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
 				t.WriteTile(b, dst, rig.Scratch, data)
 			}))
 			t.Finish()
-			t.InL1(dst, rig.Scratch-32, want, "%d bytes in pages of %d", n, 1<<log)
+			a.check("%d bytes in pages of %d", n, 1<<log)
 		}
 	}
 }
@@ -297,7 +295,7 @@ func ExecBufRelays(t *rig.T) {
 	var subs []cq.PagedSub
 	var want []byte
 	for i := range 35 {
-		p := rig.Pattern(uint32(60+i), 2048)
+		p := rig.Pattern(60+i, 2048)
 		t.PokePages(true, uint64(12<<20+i<<12), 2048, 0, p)
 		subs = append(subs, cq.PagedSub{LogPageSize: 11, Base: uint32(12<<20 + i<<12), Length: 2048})
 		want = append(want, p...)
@@ -306,7 +304,7 @@ func ExecBufRelays(t *rig.T) {
 		for i := range 3 {
 			t.WriteTileHeader(b, dst, rig.Scratch, len(data))
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(len(data))})
-			t.WriteTileHeader(b, dst, uint64(0x80000+i*0x12000), len(want))
+			t.WriteTileHeader(b, dst, 0x80000+i*0x12000, len(want))
 			b.RelayPagedPacked(cq.RelayPagedPacked{Subs: subs})
 			b.WaitStall(cq.Wait{})
 		}
@@ -324,17 +322,17 @@ func ExecBufPadding(t *rig.T) {
 	dst := t.Grid().Start
 	for _, padding := range []int{1, 5, 100} {
 		x := t.CommandTrace(11<<20, 10, padding, func(b *cq.Builder) {
-			t.WriteTile(b, dst, rig.Scratch, rig.Pattern(uint32(padding), 64))
+			t.WriteTile(b, dst, rig.Scratch, rig.Pattern(padding, 64))
 		})
-		after := rig.Pattern(uint32(padding+1), 40_000)
+		after := rig.Pattern(padding+1, 40_000)
 		exec(t, x)
 		t.Send(func(b *cq.Builder) {
 			for i := 0; i < len(after); i += 10_000 {
-				t.WriteTile(b, dst, uint64(rig.Scratch+64+i), after[i:][:10_000])
+				t.WriteTile(b, dst, rig.Scratch+64+i, after[i:][:10_000])
 			}
 		})
 		t.Finish()
-		t.InL1(dst, rig.Scratch, rig.Pattern(uint32(padding), 64), "written")
+		t.InL1(dst, rig.Scratch, rig.Pattern(padding, 64), "written")
 		t.InL1(dst, rig.Scratch+64, after, "written after the trace")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/program"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -28,7 +28,6 @@ func Rings() rig.Table {
 
 // mixImage compiles the mix program with its kernels in DRAM.
 func mixImage(t *rig.T, on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
-	t.Helper()
 	file, err := rig.Prebuilt.ELF(t.Params.Arch, "mix")
 	t.OK(err)
 	im, err := kernels.Load(file)
@@ -74,23 +73,24 @@ func countFrom(t *rig.T, start uint32) {
 
 func issueWraps(t *rig.T, n int) {
 	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
-	c := t.Grid().End
 	total := t.Size(12<<20, 3<<20)
 	if n < 100 {
 		total = t.Size(2<<20, 1<<19)
 	}
 	place := (n + 31) &^ 15
-	slots := max(1, min(64, 0x100000/place))
-	count := 0
-	for sent := 0; sent < total; sent += max(n, 64) {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, uint64(rig.Scratch+count%slots*place), rig.Pattern(uint32(count), n))
-		})
-		count++
+	batches(t, (total+max(n, 64)-1)/max(n, 64), n, place, max(1, min(64, 0x100000/place)))
+}
+
+// batches sends writes of n bytes to places in turn, and compares what the places have at the end.
+func batches(t *rig.T, count, n, place, places int) {
+	c := t.Grid().End
+	at := func(i int) int { return rig.Scratch + i%places*place }
+	for i := range count {
+		t.Send(func(b *cq.Builder) { t.WriteTile(b, c, at(i), rig.Pattern(i, n)) })
 	}
 	t.Finish()
-	for i := max(0, count-slots); i < count; i++ {
-		t.InL1(c, uint32(rig.Scratch+i%slots*place), rig.Pattern(uint32(i), n), "batch %d", i)
+	for i := max(0, count-places); i < count; i++ {
+		t.InL1(c, uint32(at(i)), rig.Pattern(i, n), "batch %d", i)
 	}
 }
 
@@ -101,23 +101,12 @@ func completionWraps(t *rig.T, n int) {
 		rounds = t.Size(60, 20)
 	}
 	for i := range rounds {
-		received(t, rig.Pattern(uint32(i), n+i%5), "record %d", i)
+		received(t, rig.Pattern(i, n+i%5), "record %d", i)
 	}
 }
 
 func prefetchLaps(t *rig.T) {
-	t = t.Queues(dispatch.Options{})
-	c := t.Grid().End
-	n := 3*rig.PrefetchEntries + 100
-	for i := range n {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, uint64(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16))
-		})
-	}
-	t.Finish()
-	for i := n - 1000; i < n; i++ {
-		t.InL1(c, uint32(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16), "batch %d", i)
-	}
+	batches(t.Queues(dispatch.Options{}), 3*rig.PrefetchEntries+100, 16, 16, 1000)
 }
 
 func prefetchFull(t *rig.T) {
@@ -132,7 +121,7 @@ func prefetchFull(t *rig.T) {
 		for i := 0; i < n && err == nil; i++ {
 			b := cq.NewBuilder(u.Layout(), nil)
 			b.WriteLinear(cq.WriteLinear{NOC: u.Params.Arch.NOCXY(u.Virtual(c)), Addr: uint64(rig.Scratch + 16*i),
-				Data: rig.Pattern(uint32(i), 16)})
+				Data: rig.Pattern(i, 16)})
 			err = u.CQ.Send(u.Ctx, b.Bytes(), false)
 		}
 		sent <- err
@@ -143,7 +132,7 @@ func prefetchFull(t *rig.T) {
 	t.OK(<-sent)
 	t.Finish()
 	for i := range n {
-		t.InL1(c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16), "batch %d", i)
+		t.InL1(c, uint32(rig.Scratch+16*i), rig.Pattern(i, 16), "batch %d", i)
 	}
 }
 
@@ -153,16 +142,16 @@ func dispatchRingSizes(t *rig.T) {
 	rounds := t.Size(400, 80)
 	for i := range rounds {
 		n := 1 + i*i*37%90_000
-		data := rig.Pattern(uint32(i), n)
+		data := rig.Pattern(i, n)
 		t.Send(func(b *cq.Builder) {
 			t.WriteTile(b, c, rig.Scratch, data)
 			b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, NoStride: true, Size: uint16(1 + n%4096), Addr: 0x80000,
-				Cores: []uint32{t.NOCXY(c), t.NOCXY(t.Grid().End)}, Data: rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))})
+				Cores: []uint32{t.NOCXY(c), t.NOCXY(t.Grid().End)}, Data: rig.Pattern(i, cq.SlotStride(1+n%4096))})
 		})
 		if i%20 == 19 {
 			t.Finish()
 			t.InL1(c, rig.Scratch, data, "round %d", i)
-			t.InL1(t.Grid().End, 0x80000, rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096], "round %d packed", i)
+			t.InL1(t.Grid().End, 0x80000, rig.Pattern(i, cq.SlotStride(1+n%4096))[:1+n%4096], "round %d packed", i)
 		}
 	}
 	t.Finish()

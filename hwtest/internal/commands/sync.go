@@ -5,7 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 func syncCases() rig.Table {
@@ -59,7 +59,7 @@ func StallOrders(t *rig.T) {
 	t.Poke(c, rig.Scratch, data)
 	t.Do(func(b *cq.Builder) {
 		for i := range n {
-			t.WriteTileHeader(b, c, uint64(rig.Scratch+0x1400*(i+1)), len(data))
+			t.WriteTileHeader(b, c, rig.Scratch+0x1400*(i+1), len(data))
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*i), Length: uint64(len(data))})
 			b.WaitStall(cq.Wait{})
 		}
@@ -69,7 +69,6 @@ func StallOrders(t *rig.T) {
 
 // streamAt makes the completion stream show a value and the queue expect it.
 func streamAt(t *rig.T, v uint32) {
-	t.Helper()
 	t.Finish()
 	update := uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailableUpdate))
 	t.Store32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(v-shown(t))))
@@ -86,7 +85,6 @@ func expect(t *rig.T, n cq.Count) {
 }
 
 func shown(t *rig.T) uint32 {
-	t.Helper()
 	return t.Load32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailable)))
 }
 
@@ -184,7 +182,6 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 }
 
 func launchPointersReset(t *rig.T) {
-	t.Helper()
 	for c := range t.Grid().Cores() {
 		rig.Equal(t, rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)), 0, "core %v: launch pointer", c)
 	}
@@ -201,7 +198,6 @@ func dispatcher(b *cq.Builder, sub bool) cq.Dispatcher {
 
 // goSignal has workers answer to the dispatcher. The number tells signals apart.
 func goSignal(t *rig.T, number uint8, what cq.Signal, slot uint8) cq.SendGoSignal {
-	t.Helper()
 	d := t.Virtual(t.DispatchCore())
 	return cq.SendGoSignal{Go: cq.NewGoWord(number, d.X, d.Y, what), Multicast: slot,
 		WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
@@ -48,26 +48,53 @@ func writeCases() rig.Table {
 	return cs
 }
 
-// guarded fills memory around a place and returns what a write of data must leave there.
-func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
-	t.Helper()
-	want = rig.Pattern(0xDEAD, len(data)+64)
-	t.Poke(c, addr-32, want)
-	copy(want[32:], data)
-	return want
+// guard is how many bytes of an area lie before rig.Scratch, and as many after the size.
+const guard = 32
+
+// area has what cores have in their scratch memory and around it.
+type area struct {
+	t    *rig.T
+	want map[chip.Core][]byte
+}
+
+// newArea fills the memory of some cores.
+func newArea(t *rig.T, size int, cores ...chip.Core) area {
+	a := area{t, map[chip.Core][]byte{}}
+	for _, c := range cores {
+		if a.want[c] == nil {
+			a.want[c] = rig.Pattern(0xDEAD, size+2*guard)
+			t.Poke(c, rig.Scratch-guard, a.want[c])
+		}
+	}
+	return a
+}
+
+// put is a write of data to the cores of a range.
+func (a area) put(r chip.Range, at int, data []byte) {
+	for c, want := range a.want {
+		if r.Contains(c) {
+			copy(want[guard+at:], data)
+		}
+	}
+}
+
+func (a area) check(what string, args ...any) {
+	for c, want := range a.want {
+		a.t.InL1(c, rig.Scratch-guard, want, what, args...)
+	}
 }
 
 // arrives checks that commands leave data in a core's scratch memory, and nothing around it.
 func arrives(t *rig.T, c chip.Core, data []byte, what string, commands func(*cq.Builder)) {
-	t.Helper()
-	want := guarded(t, c, rig.Scratch, data)
+	a := newArea(t, len(data), c)
+	a.put(c.Range(), 0, data)
 	t.Do(commands)
-	t.InL1(c, rig.Scratch-32, want, "%s", what)
+	a.check("%s", what)
 }
 
 func writeLinear(t *rig.T, n int) {
 	for i, c := range []chip.Core{{X: 0, Y: 0}, t.Grid().End} {
-		data := rig.Pattern(uint32(n+i), n)
+		data := rig.Pattern(n+i, n)
 		arrives(t, c, data, "written", func(b *cq.Builder) { t.WriteTile(b, c, rig.Scratch, data) })
 	}
 }
@@ -75,21 +102,14 @@ func writeLinear(t *rig.T, n int) {
 func writeLinearRect(t *rig.T, n int) {
 	for i, name := range []string{"single", "row", "column", "corner", "inner", "all"} {
 		r := rig.Rectangle(t.Grid(), name)
-		data := rig.Pattern(uint32(n+i), n)
+		data := rig.Pattern(n+i, n)
 		noc, cores := t.NOCRect(r)
-		sample := append(t.Corners(), chip.Core{X: 1, Y: 1}, chip.Core{X: 2, Y: 0}, chip.Core{X: 0, Y: 2})
-		want := map[chip.Core][]byte{}
-		for _, c := range sample {
-			if want[c] = guarded(t, c, rig.Scratch, data); !r.Contains(c) {
-				want[c] = rig.Pattern(0xDEAD, n+64)
-			}
-		}
+		a := newArea(t, n, append(t.Corners(), chip.Core{X: 1, Y: 1}, chip.Core{X: 2, Y: 0}, chip.Core{X: 0, Y: 2})...)
+		a.put(r, 0, data)
 		t.Do(func(b *cq.Builder) {
 			b.WriteLinear(cq.WriteLinear{McastDests: uint8(cores), NOC: noc, Addr: rig.Scratch, Data: data})
 		})
-		for c, w := range want {
-			t.InL1(c, rig.Scratch-32, w, "%s", name)
-		}
+		a.check("%s", name)
 	}
 }
 
@@ -98,7 +118,7 @@ func writePaged(t *rig.T, dram bool, size, pages, start int) {
 	if dram {
 		banks, base = len(t.Chip.DRAMBanks()), 1<<20
 	}
-	data := rig.Pattern(uint32(size+pages), size*pages)
+	data := rig.Pattern(size+pages, size*pages)
 	t.Do(func(b *cq.Builder) {
 		for left, at := pages, 0; left > 0; {
 			n := min(left, max(1, (100<<10)/size))
@@ -123,8 +143,8 @@ func writeLinearEnds(t *rig.T) {
 	c := t.Grid().End
 	data := rig.Pattern(5, 64)
 	t.Do(func(b *cq.Builder) {
-		t.WriteTile(b, c, uint64(t.Params.L1Size)-64, data)
-		t.WriteTile(b, c, uint64(t.L1.Unreserved), data)
+		t.WriteTile(b, c, int(t.Params.L1Size)-64, data)
+		t.WriteTile(b, c, int(t.L1.Unreserved), data)
 	})
 	t.InL1(c, t.Params.L1Size-64, data, "last bytes of L1")
 	t.InL1(c, t.L1.Unreserved, data, "first free bytes of L1")
@@ -157,7 +177,7 @@ func writeOffsets(t *rig.T) {
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 4, Offsets: [4]uint32{0, 0x100, 0x200, 0x300}})
 		for round := range 5 {
 			for i := range 4 {
-				data := rig.Pattern(uint32(10*round+i), 16)
+				data := rig.Pattern(10*round+i, 16)
 				at := uint32(round * 0x20)
 				b.WriteLinear(cq.WriteLinear{OffsetIndex: uint8(i), NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + at), Data: data})
 				off := []uint32{0, 0x100, 0x200, 0x300}[i]
@@ -186,7 +206,6 @@ func writeOffsetPacked(t *rig.T) {
 }
 
 func received(t *rig.T, data []byte, what string, args ...any) {
-	t.Helper()
 	got := make([]byte, len(data))
 	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
 	t.Same(data, got, what, args...)
@@ -194,14 +213,14 @@ func received(t *rig.T, data []byte, what string, args ...any) {
 
 func writeHost(t *rig.T) {
 	for _, n := range []int{4, 16, 100, page - 16, page - 15, page, 2*page - 16, 16384, 16385, 65536, 120 << 10} {
-		data := rig.Pattern(uint32(n), n)
+		data := rig.Pattern(n, n)
 		received(t, data, "record of %d bytes", n)
 	}
 }
 
 func writeHostEvents(t *rig.T) {
 	for i := range 40 {
-		data := rig.Pattern(uint32(i), 100*i+4)
+		data := rig.Pattern(i, 100*i+4)
 		received(t, data, "record %d", i)
 		t.Finish()
 	}
@@ -270,7 +289,7 @@ func slotOf(i, size int, same bool) []byte {
 	if same {
 		i = 0
 	}
-	return rig.Pattern(uint32(i+1), size)
+	return rig.Pattern(i+1, size)
 }
 
 func WritePacked(t *rig.T, subs, size int, same bool) {
@@ -278,34 +297,24 @@ func WritePacked(t *rig.T, subs, size int, same bool) {
 	stride := cq.SlotStride(size)
 	// With more destinations than cores the last slot for a core wins.
 	w := cq.WritePacked{Type: cq.PackedRuntimeArgs, Size: uint16(size), Addr: rig.Scratch, NoStride: same}
-	want := map[chip.Core][]byte{}
+	a := newArea(t, size, cores...)
 	for i, c := range cores {
-		if want[c] == nil {
-			t.Poke(c, rig.Scratch-32, rig.Pattern(0xDEAD, size+64))
-		}
 		w.Cores = append(w.Cores, t.NOCXY(c))
 		slot := slotOf(i, size, same)
 		if !same || i == 0 {
 			w.Data = append(append(w.Data, slot...), make([]byte, stride-size)...)
 		}
-		want[c] = rig.Pattern(0xDEAD, size+64)
-		copy(want[c][32:], slot)
+		a.put(c.Range(), 0, slot)
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
-	for c, m := range want {
-		t.InL1(c, rig.Scratch-32, m, "written")
-	}
+	a.check("written")
 }
 
 func WritePackedRects(t *rig.T, rects int, same bool) {
 	g := t.Grid()
 	const size = 48
 	w := cq.WritePacked{Type: cq.PackedLaunch, Size: size, Addr: rig.Scratch, NoStride: same}
-	want := map[chip.Core][]byte{}
-	for c := range g.Cores() {
-		want[c] = rig.Pattern(0xDEAD, size)
-		t.Poke(c, rig.Scratch, want[c])
-	}
+	a := newArea(t, size, slices.Collect(g.Cores())...)
 	for i := range rects {
 		r := chip.Range{Start: chip.Core{X: i % (g.End.X + 1), Y: i / 3 % (g.End.Y + 1)}}
 		r.End = chip.Core{X: min(g.End.X, r.Start.X+i%4), Y: min(g.End.Y, r.Start.Y+i%3)}
@@ -315,14 +324,10 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 		if !same || i == 0 {
 			w.Data = append(w.Data, slot...)
 		}
-		for c := range r.Cores() {
-			want[c] = slot
-		}
+		a.put(r, 0, slot)
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
-	for c, m := range want {
-		t.InL1(c, rig.Scratch, m, "written")
-	}
+	a.check("written")
 }
 
 // WriteLarge writes runs in all cores of rectangles; every third begins a new rectangle.
@@ -334,49 +339,36 @@ func WriteLarge(t *rig.T, subs, size int) {
 	rects := []string{"all", "row", "inner", "column", "corner", "single"}
 	place := (size + 63) &^ 63
 	w := cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16}
-	watched := append(t.Corners(), chip.Core{X: 1, Y: 1})
-	want := map[chip.Core][]byte{}
-	for _, c := range watched {
-		want[c] = rig.Pattern(0xDEAD, subs*place)
-		t.Poke(c, rig.Scratch, want[c])
-	}
+	a := newArea(t, subs*place, append(t.Corners(), chip.Core{X: 1, Y: 1})...)
 	var r chip.Range
 	for i := range subs {
 		if i%3 == 0 {
 			r = rig.Rectangle(g, rects[i/3%len(rects)])
 		}
 		noc, cores := t.NOCRect(r)
-		data := rig.Pattern(uint32(i+1), size)
+		data := rig.Pattern(i+1, size)
 		w.Subs = append(w.Subs, cq.LargeSub{NOC: noc, Addr: uint32(rig.Scratch + i*place), Length: uint32(size), Dests: uint8(cores),
 			Unlink: i%3 == 2 || i == subs-1})
 		w.Data = append(append(w.Data, data...), make([]byte, (size+15)&^15-size)...)
-		for _, c := range watched {
-			if r.Contains(c) {
-				copy(want[c][i*place:], data)
-			}
-		}
+		a.put(r, i*place, data)
 	}
 	t.Do(func(b *cq.Builder) { b.WritePackedLarge(w) })
-	for c, m := range want {
-		t.InL1(c, rig.Scratch, m, "written")
-	}
+	a.check("written")
 }
 
 func WriteLargeLinked(t *rig.T) {
 	first, cores := t.NOCRect(rig.Rectangle(t.Grid(), "row"))
 	other, _ := t.NOCRect(rig.Rectangle(t.Grid(), "last row"))
-	a, b := rig.Pattern(1, 32), rig.Pattern(2, 32)
+	data := rig.Pattern(1, 64)
 	inRow, outside := chip.Core{X: 1}, chip.Core{X: 1, Y: t.Grid().End.Y}
-	for _, c := range []chip.Core{inRow, outside} {
-		t.Poke(c, rig.Scratch, make([]byte, 64))
-	}
+	a := newArea(t, 64, inRow, outside)
+	a.put(inRow.Range(), 0, data)
 	t.Do(func(w *cq.Builder) {
-		w.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, Data: append(append([]byte(nil), a...), b...),
+		w.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, Data: data,
 			Subs: []cq.LargeSub{
 				{NOC: first, Addr: rig.Scratch, Length: 32, Dests: uint8(cores)},
 				{NOC: other, Addr: rig.Scratch + 32, Length: 32, Dests: uint8(cores), Unlink: true},
 			}})
 	})
-	t.InL1(inRow, rig.Scratch, append(a, b...), "a core of the first rectangle")
-	t.InL1(outside, rig.Scratch, make([]byte, 64), "a core outside of it")
+	a.check("written to the first rectangle")
 }

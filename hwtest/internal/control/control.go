@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Cases are traces that decide, as statements that are recorded and also carried out on the host.
@@ -116,7 +116,6 @@ type control struct {
 const controlCounters = 4
 
 func newControl(t *rig.T) *control {
-	t.Helper()
 	first := t.Queue.Workers().Start
 	c := &control{
 		t: t, f: t.Follow(), first: first, on: chip.Range{Start: first, End: chip.Core{X: first.X + 2, Y: first.Y + 2}},
@@ -128,7 +127,6 @@ func newControl(t *rig.T) *control {
 }
 
 func (c *control) reset(v uint32) {
-	c.t.Helper()
 	c.t.Write(c.counters, rig.Repeated(c.counters.Size(), v))
 	for i := range c.values {
 		c.values[i] = v
@@ -136,7 +134,6 @@ func (c *control) reset(v uint32) {
 }
 
 func (c *control) set(counter int, v uint32) {
-	c.t.Helper()
 	c.t.WriteAt(c.counters, 64*counter, rig.Repeated(64, v))
 	c.values[counter] = v
 }
@@ -325,20 +322,17 @@ func (c *control) run(ss []stmt) {
 }
 
 func (c *control) captured(ss []stmt) *reprise.Trace {
-	c.t.Helper()
 	c.load(ss)
 	return c.t.Trace("control", func(r *reprise.Recorder) error { return c.record(r, ss) })
 }
 
 // replay replays a trace of statements, and carries them out on the host.
 func (c *control) replay(tr *reprise.Trace, ss []stmt) {
-	c.t.Helper()
 	c.t.Replay(tr)
 	c.run(ss)
 }
 
 func (c *control) check(what string, args ...any) {
-	c.t.Helper()
 	c.f.Check(what, args...)
 	got := c.t.ReadAll(c.counters)
 	for i, want := range c.values {
@@ -347,14 +341,12 @@ func (c *control) check(what string, args ...any) {
 }
 
 func replays(t *rig.T, n int, ss ...stmt) {
-	t.Helper()
 	c := newControl(t)
 	c.replays(n, c.captured(ss), ss)
 }
 
 // replays replays a trace of statements n times, with counters that begin at 0.
 func (c *control) replays(n int, tr *reprise.Trace, ss []stmt) {
-	c.t.Helper()
 	for i := range n {
 		c.reset(0)
 		c.replay(tr, ss)
@@ -502,7 +494,7 @@ func wordsAnywhere(t *rig.T) {
 		t.DRAMBuffer(40*32, 32),
 	} {
 		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
-			data := rig.Pattern(uint32(off), b.Size())
+			data := rig.Pattern(off, b.Size())
 			word := rig.Word(data[off:])
 			t.Write(b, data)
 			tr := t.Trace("word", func(r *reprise.Recorder) error {
@@ -642,7 +634,6 @@ func runsBetween(t *rig.T) {
 
 // aborted takes counter 0 over from an aborted replay, whose iterations add 1 to it so many times.
 func (c *control) aborted(each uint32) {
-	c.t.Helper()
 	c.values[0] = rig.Word(c.t.ReadAt(c.counters, 0, 4))
 	if c.values[0]%each != 0 {
 		c.t.Errorf("%d programs ran: an iteration was cut", c.values[0])

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
@@ -48,7 +48,6 @@ func fileCases() rig.Table {
 
 func (c *control) release() {
 	t := c.t
-	t.Helper()
 	t.OK(c.f.Buffer.Release(), c.counters.Release())
 	for _, o := range c.callees {
 		t.Release(o)
@@ -63,7 +62,6 @@ func (c *control) release() {
 // reloaded saves a captured trace, releases all, and loads it where other memory is free.
 func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise.Trace {
 	t := c.t
-	t.Helper()
 	file := t.Save(tr, reprise.WithData())
 	t.OK(tr.Release(t.Ctx), inTheWay.Release())
 	c.release()
@@ -176,7 +174,6 @@ func runsAny(ss []stmt) bool {
 }
 
 func lines(t *rig.T, line *observe.Timeline) []string {
-	t.Helper()
 	replays := map[uint64]observe.Span{}
 	for _, s := range line.Spans() {
 		if s.Queue >= 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/machines"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -32,14 +32,12 @@ func meshCases() rig.Table {
 }
 
 func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
-	t.Helper()
 	for _, c := range t.Mesh.Chips() {
 		t.Put(c, b, first(t.Ordinal(c)))
 	}
 }
 
 func zero(t *machines.T, bs ...*mesh.Buffer) {
-	t.Helper()
 	for _, b := range bs {
 		decides(t, b, func(uint32) uint32 { return 0 })
 	}
@@ -52,17 +50,14 @@ func word(b *mesh.Buffer, off int, is cq.Compare, v uint32) func(*mesh.Chip) rep
 }
 
 func adds(t *machines.T, b *mesh.Buffer, x int, n uint32) *mesh.Executable {
-	t.Helper()
 	return t.Loaded(t.AdderAt(chip.Core{X: x, Y: 1}, b, b, machines.Add(n)))
 }
 
 func counts(t *machines.T) (n, ran *mesh.Buffer) {
-	t.Helper()
 	return t.Pages("n"), t.Pages("ran")
 }
 
 func counters(t *machines.T) (n, ran *mesh.Buffer, one, ten *mesh.Executable) {
-	t.Helper()
 	n, ran = counts(t)
 	return n, ran, adds(t, n, 0, 1), adds(t, ran, 1, 10)
 }
@@ -161,9 +156,7 @@ func meshLoopedCollectives(t *machines.T) {
 	b := t.Linked()
 	n, ran := counts(t)
 	sum := t.AllSum(b)
-	from, err := t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0])
-	t.OK(err)
-	t.Later(from.Release)
+	from := t.Prepared(t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0]))
 	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
 	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.Loop(3, func() error {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 func spanCases() rig.Table {
@@ -27,7 +27,6 @@ type spanned struct {
 }
 
 func spanning(t *rig.T, parts ...[]stmt) *spanned {
-	t.Helper()
 	s := &spanned{parts: [2][]stmt(parts)}
 	for i, q := range t.Both() {
 		s.cs[i] = newControl(t.On(q))
@@ -47,7 +46,6 @@ func spanning(t *rig.T, parts ...[]stmt) *spanned {
 // replays replays the trace without waiting, with different counters on the two queues.
 func (s *spanned) replays(n int) {
 	t := s.cs[0].t
-	t.Helper()
 	for k, c := range s.cs {
 		c.reset(uint32(k))
 	}
@@ -64,7 +62,6 @@ func (s *spanned) replays(n int) {
 
 // unlike spans a trace whose parts have unlike control flow.
 func unlike(t *rig.T) *spanned {
-	t.Helper()
 	return spanning(t, [][]stmt{
 		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},
 		{loop(2, mix(5)), while(below(0, 30), count(0, 1), when(below(0, 20), do(mix(6)), do(mixGiven(givenNumber, 0)))), choose(1, nil, do(mix(7)), do(mix(8))), count(1, 1)},

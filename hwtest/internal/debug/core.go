@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/internal/debug/core"
 	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/kernels/watch"
@@ -28,7 +28,6 @@ func coreCases() rig.Table {
 }
 
 func tile(t *rig.T) *core.Tile {
-	t.Helper()
 	tile, err := core.Open(t.KMD, t.Virtual(t.Grid().Start))
 	if errors.Is(err, core.ErrUnsupported) {
 		t.Skip(err)
@@ -41,7 +40,6 @@ const counted = 0x20000
 
 // counting lets a processor count in a0 and in L1. It is held in reset again with the case.
 func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
-	t.Helper()
 	at = t.Params.ResetPC[p]
 	if uint64(at) >= uint64(t.Params.L1Size) {
 		t.Skip(p.String() + " doesn't start in L1")
@@ -65,7 +63,6 @@ func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 
 // release lets a processor run a program, and waits until it has stored to L1.
 func release(t *rig.T, tile *core.Tile, p chip.Processor, code []byte) {
-	t.Helper()
 	xy := tile.XY()
 	t.OK(t.KMD.Write(xy, uint64(t.Params.ResetPC[p]), code))
 	t.Store32(xy, counted, 0)
@@ -75,7 +72,6 @@ func release(t *rig.T, tile *core.Tile, p chip.Processor, code []byte) {
 
 // startsAt has BRISC set where another processor starts: on Wormhole the host can't.
 func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
-	t.Helper()
 	if p == chip.BRISC {
 		return
 	}
@@ -100,7 +96,6 @@ func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 }
 
 func counts(t *rig.T, tile *core.Tile, from uint32) {
-	t.Helper()
 	for t.Load32(tile.XY(), counted) == from {
 		t.OK(t.Ctx.Err())
 	}
@@ -175,7 +170,6 @@ func debugNCRISC(t *rig.T) {
 // hung runs a program that doesn't end. A report waits 250 ms for processors to pause; on a busy
 // machine the program runs again, after a recovery.
 func hung(t *rig.T, program func() *reprise.Program) *dispatch.HangError {
-	t.Helper()
 	const tries = 10
 	for try := 1; ; try++ {
 		h := t.Hangs(program())
@@ -256,7 +250,6 @@ func watchCases() rig.Table {
 }
 
 func watched(t *rig.T, what uint32, on chip.Processor) *reprise.Program {
-	t.Helper()
 	cores := []chip.Range{t.Grid().End.Range()}
 	return &reprise.Program{
 		Name:            "watched",
@@ -268,7 +261,6 @@ func watched(t *rig.T, what uint32, on chip.Processor) *reprise.Program {
 }
 
 func watchable(t *rig.T) {
-	t.Helper()
 	if _, ok := t.Dev.Debug().PrintArea(); !ok {
 		t.Skip("the workers run tt-metal's base firmware, with which kernels report nothing")
 	}

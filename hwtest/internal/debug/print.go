@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
@@ -43,7 +43,6 @@ type printer struct {
 }
 
 func listen(t *rig.T) *printer {
-	t.Helper()
 	p := &printer{t: t}
 	p.Listener = listenWith(t, func(r print.Record) { p.got = append(p.got, r) }, print.Options{})
 	t.Closing(func(context.Context) error { return p.Close() })
@@ -52,13 +51,11 @@ func listen(t *rig.T) *printer {
 
 // hear runs a program, and takes what it prints.
 func (p *printer) hear(x *reprise.Program) {
-	p.t.Helper()
 	ran(p.t, x)
 	p.t.OK(p.Drain())
 }
 
 func listenWith(t *rig.T, heard func(print.Record), o print.Options) *print.Listener {
-	t.Helper()
 	l, err := print.Listen(t.Dev.Debug(), heard, o)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("the workers run tt-metal's base firmware, with which kernels don't print")
@@ -68,7 +65,6 @@ func listenWith(t *rig.T, heard func(print.Record), o print.Options) *print.List
 }
 
 func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...chip.Processor) *reprise.Program {
-	t.Helper()
 	p := &reprise.Program{Name: "prints"}
 	for _, on := range ps {
 		p.Kernels = append(p.Kernels, reprise.Kernel{
@@ -81,7 +77,6 @@ func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...ch
 
 // lines is a program that prints n lines and an end: see wantLines.
 func lines(t *rig.T, n uint32, cores chip.Range, ps ...chip.Processor) *reprise.Program {
-	t.Helper()
 	return printing(t, "print", n, 0, cores, ps...)
 }
 
@@ -93,7 +88,6 @@ func wantLines(n uint32) (out []string) {
 }
 
 func sameLines(t *rig.T, what string, want []string, got []print.Record) {
-	t.Helper()
 	for i := range max(len(want), len(got)) {
 		switch {
 		case i >= len(got):
@@ -205,7 +199,6 @@ func printsInTrace(t *rig.T) {
 	tr := t.Capture("prints", x)
 	file := t.Save(tr)
 	replay := func(what string, tr *reprise.Trace) {
-		t.Helper()
 		l := listen(t)
 		for range 2 {
 			t.Replay(tr)
@@ -238,7 +231,6 @@ func printsInHang(t *rig.T) {
 }
 
 func ran(t *rig.T, p *reprise.Program) {
-	t.Helper()
 	t.RunAndWait(t.Load(p))
 }
 
@@ -251,7 +243,6 @@ func timeCases() rig.Table {
 }
 
 func times(t *rig.T) *dispatch.ProgramTimes {
-	t.Helper()
 	p, err := t.Dev.Queue(0).ProgramTimes()
 	if errors.Is(err, dispatch.ErrQueueFirmware) {
 		t.Skip("tt-metal's command-queue firmware notes no times")
@@ -261,7 +252,6 @@ func times(t *rig.T) *dispatch.ProgramTimes {
 }
 
 func ranAt(t *rig.T, p *dispatch.ProgramTimes, n int, after uint64) (all []dispatch.ProgramTime) {
-	t.Helper()
 	t.OK(t.Dev.Queue(0).WaitFunc(t.Ctx, func() bool {
 		var lost int
 		var err error
@@ -285,7 +275,6 @@ func ranAt(t *rig.T, p *dispatch.ProgramTimes, n int, after uint64) (all []dispa
 }
 
 func zoned(t *rig.T, cycles uint32, on chip.Processor) *reprise.Program {
-	t.Helper()
 	cores := []chip.Range{t.Grid().Start.Range(), t.Grid().End.Range()}
 	return rig.Named("zones", reprise.Kernel{Name: on.String(), Image: t.Own("zone"), Processor: on, Cores: cores, Args: rig.Args(cycles)})
 }

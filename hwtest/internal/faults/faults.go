@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -108,7 +108,6 @@ func wildKernel(t *rig.T, addr uint32) {
 
 // started starts a program that only the end of its device releases.
 func started(t *rig.T, p *reprise.Program) *reprise.Executable {
-	t.Helper()
 	x, err := t.Dev.Load(t.Ctx, p)
 	t.OK(err)
 	t.Start(x)
@@ -116,7 +115,6 @@ func started(t *rig.T, p *reprise.Program) *reprise.Executable {
 }
 
 func noProgress(t *rig.T, q interface{ Wait(context.Context) error }) *dispatch.HangError {
-	t.Helper()
 	err := q.Wait(t.Ctx)
 	t.Fails("after no progress", err, dispatch.ErrTimeout)
 	return t.Hung(err)
@@ -232,7 +230,7 @@ func cancelledSend(t *rig.T) {
 	var err error
 	for ; err == nil && sent < 3*rig.PrefetchEntries; sent++ {
 		err = t.CQ.Send(ctx, t.Commands(func(b *cq.Builder) {
-			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(sent), 2000))
+			t.WriteTile(b, c, rig.Scratch, rig.Pattern(sent, 2000))
 		}), false)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -245,7 +243,7 @@ func cancelledSend(t *rig.T) {
 		}
 	}
 	t.Finish()
-	t.InL1(c, rig.Scratch, rig.Pattern(uint32(sent-2), 2000), "the last batch that was taken")
+	t.InL1(c, rig.Scratch, rig.Pattern(sent-2, 2000), "the last batch that was taken")
 }
 
 func closeBusy(t *rig.T) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -41,7 +41,6 @@ func killedProcess(t *rig.T) {
 
 // needsCleanup skips where the driver can't stop a killed process's cores.
 func needsCleanup(t *rig.T) {
-	t.Helper()
 	kd, err := kmd.Open(t.Ctx, t.Device.Open())
 	t.OK(err)
 	has := kd.Has(kmd.FeatureNOCCleanup)
@@ -52,7 +51,6 @@ func needsCleanup(t *rig.T) {
 }
 
 func start(t *rig.T, args ...string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
-	t.Helper()
 	argv := slices.Concat(t.Config.Victim, []string{t.Device.Given}, args)
 	cmd := exec.CommandContext(t.Ctx, argv[0], argv[1:]...)
 	var stderr bytes.Buffer
@@ -66,7 +64,6 @@ func start(t *rig.T, args ...string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) 
 }
 
 func killOne(t *rig.T, free int) {
-	t.Helper()
 	victim, lines, stderr := start(t)
 	for lines.Scan() && lines.Text() != rig.VictimRunning {
 	}
@@ -99,7 +96,6 @@ type holding struct {
 }
 
 func held(t *rig.T, pid int) (h holding) {
-	t.Helper()
 	for _, p := range kmd.Inspect(t.Ctx, t.Device.Open()).Holders {
 		if p.PID == pid {
 			h.files = p.Files
@@ -114,7 +110,6 @@ func held(t *rig.T, pid int) (h holding) {
 
 // windows counts the windows that a process can get; 0 on silicon, where others would miss them.
 func windows(t *rig.T) (n int) {
-	t.Helper()
 	if t.Device.Kind == target.Silicon {
 		return 0
 	}

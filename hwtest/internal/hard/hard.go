@@ -3,6 +3,7 @@ package hard
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -13,9 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/memory"
 	"github.com/reprise-tt/reprise/hwtest/internal/programs"
 	"github.com/reprise-tt/reprise/hwtest/internal/queues"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/internal/streams"
 	"github.com/reprise-tt/reprise/hwtest/internal/traces"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -65,7 +66,7 @@ func Cases() rig.Table {
 						t.Sub(fmt.Sprintf("seed %d", seed), func(t *rig.T) { k.run(t, m, uint64(seed)+1) })
 					}
 				})
-			c.Needs, c.Hours = rig.NeedEmulator, 1+m.many/100
+			c.Needs, c.Limit = rig.NeedEmulator, time.Duration(1+m.many/100)*time.Minute
 		}
 	}
 	return cs

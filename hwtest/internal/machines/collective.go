@@ -7,7 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -28,7 +28,6 @@ func collectiveCases() rig.Table {
 
 // Linked prepares the links, and a buffer that has other data on every chip.
 func (t *T) Linked() *mesh.Buffer {
-	t.Helper()
 	l := t.links(chip.Core{X: 2, Y: 2})
 	t.Cleanup(func() { _ = l.Release(context.WithoutCancel(t.Ctx)) }) // it may be closed, or what it is on
 	b := t.Pages("data")
@@ -37,7 +36,6 @@ func (t *T) Linked() *mesh.Buffer {
 }
 
 func (t *T) links(on chip.Core) (l *mesh.Links) {
-	t.Helper()
 	l, err := t.Mesh.NewLinks(t.Ctx, on)
 	t.OK(err)
 	t.Links = l
@@ -46,14 +44,13 @@ func (t *T) links(on chip.Core) (l *mesh.Links) {
 
 // putAll fills a buffer with the number of each chip of the line.
 func (t *T) putAll(b *mesh.Buffer) {
-	t.Helper()
 	for i, c := range t.Links.Line() {
 		t.Put(c, b, 1000*uint32(i+1))
 	}
 }
 
-func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
-	t.Helper()
+// Prepared takes what was loaded, and releases it with the case.
+func (t *T) Prepared(x *mesh.Executable, err error) *mesh.Executable {
 	t.OK(err)
 	t.Later(x.Release)
 	return x
@@ -61,31 +58,26 @@ func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
 
 // AllReduce prepares one.
 func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
-	t.Helper()
-	return t.prepared(t.Links.AllReduce(t.Ctx, b, how))
+	return t.Prepared(t.Links.AllReduce(t.Ctx, b, how))
 }
 
 // AllSum prepares an all_reduce that adds integers.
 func (t *T) AllSum(b *mesh.Buffer) *mesh.Executable {
-	t.Helper()
 	return t.AllReduce(b, mesh.SumInt32)
 }
 
 // halves prepares an AllSum in two.
 func (t *T) halves(b *mesh.Buffer) (scatter, gather *mesh.Executable) {
-	t.Helper()
-	return t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
+	return t.Prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.Prepared(t.Links.AllGather(t.Ctx, b))
 }
 
 func (t *T) addsUp(b *mesh.Buffer) {
-	t.Helper()
 	t.carryOut(t.AllSum(b), nil)
 	t.All("sum", b, t.sums(b.Size()))
 }
 
 func (t *T) carryOut(x *mesh.Executable, err error) {
-	t.Helper()
-	t.Start(t.prepared(x, err))
+	t.Start(t.Prepared(x, err))
 	t.Wait()
 }
 
@@ -96,7 +88,6 @@ func (t *T) sums(n int) []byte {
 
 // ofPages is a buffer with words of its own on every chip of the line.
 func (t *T) ofPages(n, page int) *mesh.Buffer {
-	t.Helper()
 	b := t.buffer(t.Mesh, allocator.DRAM, n*page, page, "pages")
 	t.putAll(b)
 	return b
@@ -137,7 +128,6 @@ func allPairs(t *T) {
 }
 
 func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
-	t.Helper()
 	first, count := t.Links.Slice(b, c)
 	got := t.T.On(t.Queue.On(c)).ReadAt(b.On(c), 64*first, 64*count)
 	t.Same(want[64*first:64*(first+count)], got, "%s: slice of chip %v", what, c.Coord)
@@ -186,7 +176,6 @@ func scatterGather(t *T) {
 // floats checks an all_reduce in pages that no count of chips divides, so that the order is the
 // line's.
 func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func(a, b uint32) uint32) {
-	t.Helper()
 	t.Linked()
 	b := t.ofPages(1, 256)
 	want := rig.MakeWords(b.Size(), func(w int) uint32 {
@@ -202,7 +191,6 @@ func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func
 }
 
 func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
-	t.Helper()
 	for i, c := range t.Links.Line() {
 		t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, rig.MakeWords(b.Size(), func(w int) uint32 { return value(i, w) })))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -72,14 +72,12 @@ func meshClosed(t *T) {
 }
 
 func (t *T) setLinks(up bool) {
-	t.Helper()
 	for _, l := range t.machine.Emulated.Spec().Links {
 		t.OK(t.machine.Emulated.SetLink(l.Chip, l.Channel, up))
 	}
 }
 
 func (t *T) afterRecovery() {
-	t.Helper()
 	for _, c := range t.Mesh.Chips() {
 		t.OK(c.Device.Recover(t.Ctx))
 	}
@@ -96,7 +94,6 @@ func (t *T) OnChip(c *mesh.Chip) *rig.T {
 
 // ofAllChips returns the error of a mesh, which lists every chip.
 func (t *T) ofAllChips(err error) *mesh.Error {
-	t.Helper()
 	e := rig.As[*mesh.Error](t, err)
 	rig.Equal(t, len(e.Chips), t.Mesh.Size(), "chips in the error")
 	return e
@@ -104,7 +101,6 @@ func (t *T) ofAllChips(err error) *mesh.Error {
 
 // HungAlone waits for a hang of one chip alone.
 func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
-	t.Helper()
 	err := t.Queue.Wait(t.Ctx)
 	if e := rig.As[*mesh.Error](t, err); len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name {
 		t.Fatalf("chip %s hangs: %v", stuck.Name, err)
@@ -114,7 +110,6 @@ func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
 
 // disturb injects a fault into the links of some chips.
 func (t *T) disturb(how string, of func(chip int) bool) {
-	t.Helper()
 	ends := 0
 	for _, l := range t.machine.Emulated.Spec().Links {
 		for _, end := range [][2]int{{l.Chip, l.Channel}, {l.PeerChip, l.PeerChannel}} {
@@ -132,7 +127,6 @@ func (t *T) disturb(how string, of func(chip int) bool) {
 func anyChip(int) bool { return true }
 
 func (t *T) collectives(b *mesh.Buffer) {
-	t.Helper()
 	for range 2 {
 		t.putAll(b)
 		t.addsUp(b)
@@ -159,7 +153,6 @@ func badLinks(t *T) {
 
 // ownInterfaces skips unless every chip has a PCI interface: others are lost with the links.
 func (t *T) ownInterfaces() {
-	t.Helper()
 	if n := len(t.machine.Cards); n < t.Mesh.Size() {
 		t.Skipf("%d of %d chips are reached over links, and are lost with them", t.Mesh.Size()-n, t.Mesh.Size())
 	}
@@ -167,7 +160,6 @@ func (t *T) ownInterfaces() {
 
 // takeAway picks a card, and returns what unplugs it and the chips that are left then.
 func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip) {
-	t.Helper()
 	var cards []*mesh.Chip
 	for _, c := range t.Mesh.Chips() {
 		if !strings.Contains(c.Name, "/") {
@@ -197,7 +189,6 @@ func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip)
 
 // GivesUp opens the mesh with short waits.
 func (t *T) GivesUp(soon, slow time.Duration) *mesh.Mesh {
-	t.Helper()
 	t.OK(t.Mesh.Close(t.Context()))
 	if t.Device.Slow() {
 		soon = slow

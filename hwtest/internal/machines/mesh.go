@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/mesh"
 )
@@ -82,7 +82,6 @@ func (m *meshed) Close(ctx context.Context) error {
 }
 
 func sharedMesh(t *rig.T) *T {
-	t.Helper()
 	if t.Shared.Machine == nil {
 		t.Shared.Machine = openMesh(t)
 	}
@@ -96,7 +95,6 @@ func onMachine(t *rig.T, m *meshed) *T {
 // openMesh opens a mesh of the device's machine, of four emulated chips, or of the library's
 // cards.
 func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
-	t.Helper()
 	if t.Shared.Alone != "" {
 		t.Skip(t.Shared.Alone)
 	}
@@ -146,7 +144,6 @@ func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
 
 // Start runs a program on the mesh without waiting for its end.
 func (t *T) Start(x *mesh.Executable) {
-	t.Helper()
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
@@ -159,19 +156,16 @@ func (t *T) by(q *mesh.Queue) *T {
 
 // Write writes to a buffer of all chips.
 func (t *T) Write(b *mesh.Buffer, data []byte) {
-	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, data))
 }
 
 // count writes words that count up from first to a buffer of all chips.
 func (t *T) count(b *mesh.Buffer, first uint32) {
-	t.Helper()
 	t.Write(b, Counting(b.Size(), first))
 }
 
 // added allocates a buffer that counts up from 0, and records a program that adds 1 to its words.
 func (t *T) added() (*mesh.Buffer, *reprise.Trace) {
-	t.Helper()
 	b := t.Pages("sum")
 	t.count(b, 0)
 	return b, t.recorded(t.Loaded(t.adder(b, b, Add(1))))
@@ -184,7 +178,6 @@ func (t *T) Record(name string, record func(*mesh.Recorder) error) (*reprise.Tra
 
 // Trace records what a function does, and releases the trace with the case.
 func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace {
-	t.Helper()
 	tr, err := t.Record(name, record)
 	t.OK(err)
 	t.Later(tr.Release)
@@ -193,7 +186,6 @@ func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace
 
 // Wait waits for the queues of all chips.
 func (t *T) Wait() {
-	t.Helper()
 	t.OK(t.Queue.Wait(t.Ctx))
 }
 
@@ -210,17 +202,14 @@ const meshPages = 4
 
 // Pages is a buffer of a few pages of 64 B on every chip.
 func (t *T) Pages(name string) *mesh.Buffer {
-	t.Helper()
 	return t.buffer(t.Mesh, allocator.DRAM, 64*meshPages, 64, name)
 }
 
 func (t *T) buffer(m *mesh.Mesh, k allocator.Kind, size, page int, name string) *mesh.Buffer {
-	t.Helper()
 	return t.bufferOf(m, mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: name}})
 }
 
 func (t *T) bufferOf(m *mesh.Mesh, c mesh.BufferConfig) *mesh.Buffer {
-	t.Helper()
 	b, err := m.NewBuffer(c)
 	t.OK(err)
 	t.Later(func(context.Context) error { return b.Release() })
@@ -228,13 +217,11 @@ func (t *T) bufferOf(m *mesh.Mesh, c mesh.BufferConfig) *mesh.Buffer {
 }
 
 func (t *T) tensor(m *mesh.Mesh, dims, split []int) *mesh.Buffer {
-	t.Helper()
 	return t.bufferOf(m, mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "tensor"},
 		Tensor: dims, Unit: 4, Split: split})
 }
 
 func (t *T) comesBack(q *mesh.Queue, b *mesh.Buffer, data []byte) {
-	t.Helper()
 	got := make([]byte, len(data))
 	t.OK(q.Write(t.Ctx, b, data), q.Read(t.Ctx, b, got))
 	t.Same(data, got, "comes back")
@@ -242,7 +229,6 @@ func (t *T) comesBack(q *mesh.Queue, b *mesh.Buffer, data []byte) {
 
 // Put fills a chip's buffer with words that count up from first.
 func (t *T) Put(c *mesh.Chip, b *mesh.Buffer, first uint32) {
-	t.Helper()
 	t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, Counting(b.On(c).Size(), first)))
 }
 
@@ -253,19 +239,16 @@ func Counting(n int, first uint32) []byte {
 
 // ReadOn reads a chip's buffer.
 func (t *T) ReadOn(c *mesh.Chip, b *mesh.Buffer) []byte {
-	t.Helper()
 	return t.T.ReadOn(t.Queue.On(c), b.On(c))
 }
 
 // Is checks what a buffer has on a chip.
 func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
-	t.Helper()
 	t.Same(want, t.ReadOn(c, b), "%s: chip %v", what, c.Coord)
 }
 
 // Are checks that buffers count up on each chip from a number of the chip's.
 func (t *T) Are(what string, b *mesh.Buffer, first func(i uint32) uint32) {
-	t.Helper()
 	for _, c := range t.Mesh.Chips() {
 		t.Is(what, c, b, Counting(b.Size(), first(t.Ordinal(c))))
 	}
@@ -273,7 +256,6 @@ func (t *T) Are(what string, b *mesh.Buffer, first func(i uint32) uint32) {
 
 // All checks what a buffer has on every chip.
 func (t *T) All(what string, b *mesh.Buffer, want []byte) {
-	t.Helper()
 	for _, c := range t.Mesh.Chips() {
 		t.Is(what, c, b, want)
 	}
@@ -281,19 +263,16 @@ func (t *T) All(what string, b *mesh.Buffer, want []byte) {
 
 // AllCount checks that a buffer counts up from first on every chip.
 func (t *T) AllCount(what string, b *mesh.Buffer, first uint32) {
-	t.Helper()
 	t.All(what, b, Counting(b.Size(), first))
 }
 
 // adder adds a number of the chip's to what is in a buffer.
 func (t *T) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
-	t.Helper()
 	return t.AdderAt(chip.Core{X: 1, Y: 1}, in, out, add)
 }
 
 // AdderAt is adder on one worker of each chip.
 func (t *T) AdderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
-	t.Helper()
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 		return rig.Adding(c.Device.Arch(), "add", at, in.On(c), out.On(c), add(c))
 	}}
@@ -307,15 +286,10 @@ func (t *T) Ordinal(c *mesh.Chip) uint32 {
 
 // Loaded loads parts and releases them with the case.
 func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
-	t.Helper()
-	x, err := t.Mesh.Load(t.Ctx, "add", parts...)
-	t.OK(err)
-	t.Later(x.Release)
-	return x
+	return t.Prepared(t.Mesh.Load(t.Ctx, "add", parts...))
 }
 
 func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
-	t.Helper()
 	in, out = t.Pages("in"), t.Pages("out")
 	t.count(in, 1)
 	t.Write(out, make([]byte, out.Size()))
@@ -338,7 +312,6 @@ func Running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
 }
 
 func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
-	t.Helper()
 	return t.Trace("trace", func(r *mesh.Recorder) error { return Running(r, xs...)() })
 }
 
@@ -346,7 +319,6 @@ func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
 func Only(c *mesh.Chip) mesh.Range { return mesh.Range{Start: c.Coord, End: c.Coord} }
 
 func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
-	t.Helper()
 	for _, c := range t.Mesh.Chips() {
 		want := make([]byte, b.Size())
 		if c == at {
@@ -358,7 +330,6 @@ func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
 
 // On is the part of a trace on some chips.
 func (t *T) On(tr *reprise.Trace, r mesh.Range) *reprise.Trace {
-	t.Helper()
 	qs, err := t.Queue.In(r)
 	t.OK(err)
 	part, err := tr.Subset(qs...)

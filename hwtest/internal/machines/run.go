@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -84,9 +84,7 @@ func submeshTraces(t *T) {
 	t.OK(err)
 	var traces []*reprise.Trace
 	for i, sub := range subs {
-		x, err := sub.Load(t.Ctx, "add", t.adder(in, out, Add(uint32(50+i))))
-		t.OK(err)
-		t.Later(x.Release)
+		x := t.Prepared(sub.Load(t.Ctx, "add", t.adder(in, out, Add(uint32(50+i)))))
 		traces = append(traces, t.by(sub.Queue(0)).recorded(x))
 	}
 	for range 3 {
@@ -121,7 +119,6 @@ func (t *T) fingerprint() uint64 { return t.Mesh.Chips()[0].Device.MemoryFingerp
 
 // nothingLeft checks that the chips are in step, and as much is allocated as before.
 func (t *T) nothingLeft(before uint64) {
-	t.Helper()
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 	rig.Equal(t, t.fingerprint(), before, "fingerprint of what is allocated")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Cases are the cases of buffers of every layout, their transfers, and memory of the host that the
@@ -52,7 +52,7 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 		t.Errorf("%d B in pages of %d B", b.Size(), b.PageSize())
 	}
 	for i := range 2 {
-		want := t.Fill(b, uint32(size*pages+i))
+		want := t.Fill(b, size*pages+i)
 		t.Holds(b, want, "read back")
 	}
 }
@@ -60,24 +60,29 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 func Partial(t *rig.T, k allocator.Kind, size int) {
 	const pages = 37
 	b := t.Buffer(k, size*pages, size)
+	var ranges [][2]int
+	for _, r := range [][2]int{{0, 1}, {36, 1}, {1, 35}, {7, 9}, {12, 12}, {11, 25}, {0, 37}} {
+		ranges = append(ranges, [2]int{r[0] * size, min(r[1], pages-r[0]) * size})
+	}
+	inRanges(t, b, ranges)
+}
+
+// inRanges writes and reads ranges of a buffer: offset and length.
+func inRanges(t *rig.T, b *reprise.Buffer, ranges [][2]int) {
 	want := t.Fill(b, 1)
-	for i, r := range [][2]int{{0, 1}, {36, 1}, {1, 35}, {7, 9}, {12, 12}, {11, 25}, {0, 37}} {
-		off, n := r[0]*size, r[1]*size
-		if off+n > len(want) {
-			n = len(want) - off
-		}
-		data := rig.Pattern(uint32(i+2), n)
-		t.WriteAt(b, off, data)
-		copy(want[off:], data)
-		t.Holds(b, want, "all after writing pages %d to %d", r[0], r[0]+r[1])
-		t.Same(data, t.ReadAt(b, off, n), "pages %d to %d", r[0], r[0]+r[1])
+	for i, r := range ranges {
+		part := rig.Pattern(i+2, r[1])
+		t.WriteAt(b, r[0], part)
+		copy(want[r[0]:], part)
+		t.Same(part, t.ReadAt(b, r[0], r[1]), "%d B from %d on", r[1], r[0])
+		t.Holds(b, want, "all after a write of %d B from %d on", r[1], r[0])
 	}
 }
 
 func severalMiB(t *rig.T) {
 	for _, size := range []int{2048, 4096, 100_000} {
 		b := t.DRAMBuffer(t.Size(17<<20, 2<<20)/size*size, size)
-		want := t.Fill(b, uint32(size))
+		want := t.Fill(b, size)
 		t.Holds(b, want, "pages of %d", size)
 	}
 }
@@ -140,16 +145,9 @@ func transferCases() rig.Table {
 func byteRanges(t *rig.T, c reprise.BufferConfig) {
 	c.Name = "bytes"
 	b := t.BufferOf(c)
-	want := t.Fill(b, 1)
 	page, n := b.PageSize(), b.Size()
 	ranges := [][2]int{{1, 1}, {page - 1, 2}, {0, page + 1}, {page / 2, 3 * page}, {n - 1, 1}, {3, n - 5}, {page + 5, page - 5}}
-	for i, r := range ranges[:t.Size(len(ranges), 5)] {
-		part := rig.Pattern(uint32(10+i), r[1])
-		t.WriteAt(b, r[0], part)
-		copy(want[r[0]:], part)
-		t.Same(part, t.ReadAt(b, r[0], r[1]), "%d B from %d on", r[1], r[0])
-	}
-	t.Holds(b, want, "all of it")
+	inRanges(t, b, ranges[:t.Size(len(ranges), 5)])
 }
 
 func startedBytes(t *rig.T) {

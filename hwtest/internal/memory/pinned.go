@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
@@ -41,7 +41,6 @@ func PinnedBetweenQueues() rig.Table {
 
 // direct is pinned memory that transfers must not copy.
 func direct(t *rig.T, n int) *reprise.HostBuffer {
-	t.Helper()
 	return t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
 }
 
@@ -62,11 +61,11 @@ func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
 		if r.direct {
 			h = exact
 		}
-		copy(h.Bytes(), rig.Pattern(uint32(10+i), len(h.Bytes())))
+		copy(h.Bytes(), rig.Pattern(10+i, len(h.Bytes())))
 		t.OK(t.Queue.WriteFrom(t.Ctx, b, r.off, h, r.at, r.n))
 		copy(want[r.off:], h.Bytes()[r.at:r.at+r.n])
 		t.Holds(b, want, "written: %+v", r)
-		host := rig.Pattern(uint32(20+i), len(h.Bytes()))
+		host := rig.Pattern(20+i, len(h.Bytes()))
 		copy(h.Bytes(), host)
 		copy(host[r.at:], want[r.off:r.off+r.n])
 		t.OK(t.Queue.ReadTo(t.Ctx, b, r.off, h, r.at, r.n))
@@ -159,7 +158,7 @@ func pinnedBetweenQueues(t *rig.T) {
 	h := direct(t, 3*n)
 	for i := range t.Size(20, 4) {
 		first, second := q[i%2], q[1-i%2]
-		want := rig.Pattern(uint32(i), n)
+		want := rig.Pattern(i, n)
 		copy(h.Bytes(), want)
 		_, err := first.StartWriteFrom(t.Ctx, in, 0, h, 0, n)
 		t.OK(err)

@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -66,7 +66,6 @@ func Sharded(k allocator.Kind, s allocator.ShardSpec, page int) reprise.BufferCo
 
 // Numbers is a program whose cores write their pages' numbers to a sharded L1 buffer's places.
 func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
-	t.Helper()
 	page := uint32(b.PageSize())
 	// Kernels store runs of words, also to places without a page.
 	type span struct{ low, high uint32 }
@@ -147,10 +146,10 @@ func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 		b := t.BufferOf(Sharded(k, s, page))
 		guard := t.Buffer(k, 64*t.Dev.Memory(k).Banks, 64)
 		beside := t.Fill(guard, 77)
-		want := t.Fill(b, uint32(page))
+		want := t.Fill(b, page)
 		t.Holds(b, want, "pages of %d", page)
 		first, n := b.Pages()/3, b.Pages()/2
-		part := rig.Pattern(uint32(page+1), n*page)
+		part := rig.Pattern(page+1, n*page)
 		t.WriteAt(b, first*page, part)
 		copy(want[first*page:], part)
 		t.Holds(b, want, "pages of %d after writing %d from %d on", page, n, first)

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -25,13 +26,12 @@ func Differential() rig.Table {
 			t.Sub(fmt.Sprint(seed), func(t *rig.T) { randomCommands(t, 1000+seed) })
 		}
 	})
-	long.Long, long.Hours = true, 2
+	long.Long, long.Limit = true, 2*time.Minute
 	return cs
 }
 
 // other is the device that was asked for, or the emulator with slow networks and another order.
 func other(t *rig.T) *target.Device {
-	t.Helper()
 	if d := t.Config.Compare(t.Device); d != nil {
 		return d
 	}
@@ -114,7 +114,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 			switch rng.IntN(13) {
 			case 0, 1:
 				d := data(length())
-				t.WriteTile(b, anyCore(), uint64(rig.Scratch+addr(len(d), 16)), d)
+				t.WriteTile(b, anyCore(), int(rig.Scratch+addr(len(d), 16)), d)
 			case 2:
 				d := data(length())
 				noc, n := anyRect()
@@ -161,11 +161,11 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 				b.WritePackedLarge(w)
 			case 7:
 				n := 16 * (1 + rng.IntN(4000))
-				t.WriteTileHeader(b, anyCore(), uint64(rig.Scratch+addr(n, 16)), n)
+				t.WriteTileHeader(b, anyCore(), int(rig.Scratch+addr(n, 16)), n)
 				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(n, 16)), Length: uint64(n)})
 			case 8:
 				size, n := align*(1+rng.IntN(30)), 1+rng.IntN(20)
-				t.WriteTileHeader(b, anyCore(), uint64(rig.Scratch+addr(n*size, 16)), n*size)
+				t.WriteTileHeader(b, anyCore(), int(rig.Scratch+addr(n*size, 16)), n*size)
 				b.RelayPaged(cq.RelayPaged{StartPage: uint8(rng.IntN(7)), DRAM: true, Base: areaDRAM + addr(8*size, align), PageSize: uint32(size),
 					Pages: uint32(n)})
 			case 9:
@@ -173,8 +173,8 @@ func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 				d := data(length())
 				c, at := anyCore(), rig.Scratch+addr(len(d), 16)
 				x := t.CommandTrace(32<<20, log, rng.IntN(3), func(b *cq.Builder) {
-					t.WriteTile(b, c, uint64(at), d)
-					t.WriteTile(b, watched[0], uint64(at), d)
+					t.WriteTile(b, c, int(at), d)
+					t.WriteTile(b, watched[0], int(at), d)
 				})
 				b.ExecBuf(x)
 				stall = true

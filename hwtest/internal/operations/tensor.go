@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -159,7 +159,6 @@ var (
 )
 
 func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig) *ops.Tensor {
-	t.Helper()
 	out, err := t.d.ToDevice(t.Ctx, t.host(a, dt), l, m)
 	t.OK(err)
 	t.made = append(t.made, out)
@@ -167,19 +166,16 @@ func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig
 }
 
 func (t *opsRun) tiles(a array, dt ops.DataType) *ops.Tensor {
-	t.Helper()
 	return t.send(a, dt, ops.Tile, opsDRAM)
 }
 
 // random has numbers, and sends them.
 func (t *opsRun) random(dims index, dt ops.DataType) (array, *ops.Tensor) {
-	t.Helper()
 	a := t.numbers(dims, dt)
 	return a, t.tiles(a, dt)
 }
 
 func (t *opsRun) host(a array, dt ops.DataType) *ops.Host {
-	t.Helper()
 	var h *ops.Host
 	var err error
 	switch {
@@ -207,14 +203,12 @@ func converted[To, From number](v []From) []To {
 }
 
 func (t *opsRun) result(out *ops.Tensor, err error) *ops.Tensor {
-	t.Helper()
 	t.OK(err)
 	t.made = append(t.made, out)
 	return out
 }
 
 func (t *opsRun) values(x *ops.Tensor) []float64 {
-	t.Helper()
 	h, err := t.d.ToHost(t.Ctx, x)
 	t.OK(err)
 	switch h.DType {
@@ -227,12 +221,10 @@ func (t *opsRun) values(x *ops.Tensor) []float64 {
 }
 
 func (t *opsRun) exactly(got *ops.Tensor, want array) {
-	t.Helper()
 	t.near(got, want, func(index) float64 { return 0 })
 }
 
 func (t *opsRun) near(got *ops.Tensor, want array, tolerated func(i index) float64) {
-	t.Helper()
 	v := t.values(got)
 	if len(v) != len(want.v) {
 		t.Fatalf("%v has %d elements, want %d", got.Shape(), len(v), len(want.v))
@@ -267,7 +259,6 @@ type call struct {
 }
 
 func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
-	t.Helper()
 	out := t.result(op(call{ctx: t.Ctx}))
 	t.replayed(out, func(ctx context.Context) error { _, err := op(call{ctx, []ops.OpOption{ops.Into(out)}}); return err })
 	return out
@@ -275,7 +266,6 @@ func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
 
 // replayed checks a trace of an operation after its output has been overwritten.
 func (t *opsRun) replayed(out *ops.Tensor, again func(ctx context.Context) error) {
-	t.Helper()
 	want := t.values(out)
 	t.OK(again(t.Ctx))
 	trace, err := t.d.Capture(t.Ctx, "operation", again)

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/program"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -94,7 +94,6 @@ func kernelGroups(t *rig.T) {
 }
 
 func xy(t *rig.T, c chip.Core) (x, y uint32) {
-	t.Helper()
 	v, err := t.Dev.Virtual(c)
 	t.OK(err)
 	return uint32(v.X), uint32(v.Y)
@@ -103,7 +102,7 @@ func xy(t *rig.T, c chip.Core) (x, y uint32) {
 func KernelMulticast(t *rig.T, bytes int) {
 	g := t.Grid()
 	b, sum := t.PerWorker((bytes+15)&^15), t.PerWorker(16)
-	data := rig.Pattern(uint32(bytes), bytes&^3)
+	data := rig.Pattern(bytes, bytes&^3)
 	for _, sender := range []chip.Core{g.Start, g.End, {X: g.End.X / 2, Y: g.End.Y / 2}} {
 		all := make([]byte, b.Size())
 		copy(all[t.WorkerIndex(sender)*b.PageSize():], data)

@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -70,7 +70,6 @@ func refused(t *rig.T, change func(*rig.T, *reprise.Program)) {
 }
 
 func wantProgramError(t *rig.T, p *reprise.Program) {
-	t.Helper()
 	before := t.Allocated()
 	x, err := t.Dev.Load(t.Ctx, p)
 	if err == nil {
@@ -125,7 +124,6 @@ func textBeyond(t *rig.T) {
 // LongProgram returns a program with what makes its commands longer than a fetch entry may be, and
 // what checks the words that it has stored.
 func LongProgram(t *rig.T) (x *reprise.Executable, lengthen, check func()) {
-	t.Helper()
 	b := t.PerWorker(64 * len(rig.Processors()))
 	prog := &reprise.Program{Name: "long commands", Buffers: []*reprise.Buffer{b}}
 	for i, p := range rig.Processors() {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -76,7 +76,6 @@ func alone(t *rig.T, p chip.Processor) {
 
 // who runs the program that says who runs it, on all processors, and checks what it says.
 func who(t *rig.T, noc chip.NOC, runs uint32) {
-	t.Helper()
 	b := t.PerWorker(64 * len(rig.Processors()))
 	prog := &reprise.Program{Name: "who", Buffers: []*reprise.Buffer{b}}
 	for _, p := range rig.Processors() {
@@ -91,7 +90,6 @@ func who(t *rig.T, noc chip.NOC, runs uint32) {
 	}
 	for i, p := range rig.Processors() {
 		want := func(k int, what string, word func(chip.Core) uint32) {
-			t.Helper()
 			t.WantWords(fmt.Sprintf("%v: %s", p, what), b, 16*i+k, word)
 		}
 		always := func(v uint32) func(chip.Core) uint32 { return func(chip.Core) uint32 { return v } }
@@ -123,7 +121,7 @@ func OtherNetwork(t *rig.T) { who(t, 1, 1) }
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	cores := chip.Grid(3, 2)
 	in, out := t.DRAMBuffer(pages*cores.Size()*size, size), t.DRAMBuffer(pages*cores.Size()*size, size)
-	data := t.Fill(in, uint32(size))
+	data := t.Fill(in, size)
 	on := []chip.Range{cores}
 	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * pages) }
 	cb := func(i int) uint32 {
@@ -217,13 +215,11 @@ func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 
 // argsKernel is the kernel that writes its arguments, on all workers.
 func argsKernel(t *rig.T, p chip.Processor) reprise.Kernel {
-	t.Helper()
 	return reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: p, Cores: []chip.Range{t.Grid()}}
 }
 
 // takesArguments runs a kernel of argsKernel, and compares what it has written to a buffer.
 func takesArguments(t *rig.T, b *reprise.Buffer, k reprise.Kernel) {
-	t.Helper()
 	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
 	all := t.ReadAll(b)
 	for c := range t.Grid().Cores() {

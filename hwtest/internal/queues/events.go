@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Events follows tt-metal's EnqueueWaitForEvent and MeshEventsTestSuite.
@@ -51,7 +51,7 @@ func writeHereReadThere(t *rig.T) {
 	var reads []func(string, ...any)
 	for i := range t.Size(20, 4) {
 		t.OK(q[1].WaitEvent(t.Ctx, read))
-		want := t.On(q[1]).Fill(b, uint32(i))
+		want := t.On(q[1]).Fill(b, i)
 		t.Follows(q[0], q[1], written)
 		reads = append(reads, t.StartRead(b, 0, want))
 		t.OK(q[0].Record(t.Ctx, read))
@@ -148,7 +148,7 @@ func idsWrap(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.DRAMBuffer(64*4, 64)
 	for i := range 1 + -rig.FirstEvent&0xFF { // more than are left before the wrap
-		want := t.On(q[i%2]).Fill(b, uint32(i))
+		want := t.On(q[i%2]).Fill(b, i)
 		t.Follows(q[1-i%2], q[i%2], e)
 		check := t.On(q[1-i%2]).StartRead(b, 0, want)
 		t.Follows(q[i%2], q[1-i%2], e)
@@ -207,7 +207,6 @@ func FourEvents(t *rig.T, n int) {
 	t.OK(q[0].Record(t.Ctx, firstDone))
 	t.OK(q[1].Record(t.Ctx, read))
 	write := func(i int) {
-		t.Helper()
 		t.OK(q[1].WaitEvent(t.Ctx, firstDone), q[1].Write(t.Ctx, in, 0, input(i)), q[1].Record(t.Ctx, written))
 	}
 	var reads []func(string, ...any)

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 )
 
 // Split are the cases of queues that have workers of their own.
@@ -149,7 +149,7 @@ func transfersOnBoth(t *rig.T) {
 	for i, q := range t.Both() {
 		wg.Go(func() {
 			for round := range t.Size(10, 3) {
-				if err := t.On(q).ComesBack(bufs[i], uint32(100*i+round)); err != nil {
+				if err := t.On(q).ComesBack(bufs[i], 100*i+round); err != nil {
 					t.Errorf("queue %d, round %d: %v", i, round, err)
 				}
 			}
@@ -162,7 +162,7 @@ func transfersBeside(t *rig.T) {
 	q, b := t.Both(), t.DRAMBuffer(2048*40, 2048)
 	release := t.Spinning(q[0], t.Grid())
 	for i := range t.Size(5, 2) {
-		t.OK(t.On(q[1]).ComesBack(b, uint32(i)))
+		t.OK(t.On(q[1]).ComesBack(b, i))
 	}
 	release(q[1])
 	t.FinishBoth()
@@ -189,7 +189,7 @@ func goroutinesOnBoth(t *rig.T) {
 				} else if err := errors.Join(by.Run(t.Ctx, x), trs[k].Replay(t.Ctx)); err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
 				}
-				if err := t.On(by).ComesBack(bufs[g], uint32(100*g+round)); err != nil {
+				if err := t.On(by).ComesBack(bufs[g], 100*g+round); err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
 				}
 			})
@@ -208,7 +208,7 @@ func startedReads(t *rig.T) {
 	for i := range t.Size(500, 60) {
 		on := t.On(t.Both()[i%2])
 		b := t.DRAMBuffer(32*(1+i%40), 32)
-		reads = append(reads, on.StartRead(b, 0, on.Fill(b, uint32(i))))
+		reads = append(reads, on.StartRead(b, 0, on.Fill(b, i)))
 	}
 	for i, check := range reads {
 		check("read %d", i)

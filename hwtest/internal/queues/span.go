@@ -5,7 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
@@ -31,7 +31,6 @@ type relay struct {
 }
 
 func newRelay(t *rig.T) *relay {
-	t.Helper()
 	on := rig.SplitRanges()
 	conf := func(name string) reprise.BufferConfig {
 		return reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * 8, PageSize: 64, Name: name}
@@ -44,7 +43,6 @@ func newRelay(t *rig.T) *relay {
 }
 
 func spans(t *rig.T, name string, record func(rs []*reprise.Recorder) error) *reprise.Trace {
-	t.Helper()
 	q := t.Both()
 	return t.Hold(captureOver(t, name, q[0], q[1], record))
 }
@@ -67,12 +65,10 @@ func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
 
 // captured is a trace over both queues that hands data over so many times.
 func (r *relay) captured(name string, rounds int) *reprise.Trace {
-	r.t.Helper()
 	return spans(r.t, name, func(rs []*reprise.Recorder) error { return r.record(rs, rounds) })
 }
 
 func (r *relay) check(rounds int, what string, args ...any) {
-	r.t.Helper()
 	r.t.FinishBoth()
 	r.t.Holds(r.a, rig.Repeated(r.a.Size(), uint32(3*rounds)), what, args...)
 }

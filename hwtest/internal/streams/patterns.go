@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/sim"
@@ -37,7 +37,6 @@ const (
 )
 
 func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
-	t.Helper()
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	in := uint32(0)
 	for i, b := range []*reprise.Buffer{from, to} {
@@ -81,7 +80,6 @@ type overlap struct {
 
 // missing fails unless the host was too slow for an overlap.
 func (o overlap) missing(t *rig.T) {
-	t.Helper()
 	if o.chances == 0 {
 		t.Logf("no overlap: the host takes longer to send a transfer than the device for the model: %s", o.closest)
 		return
@@ -91,7 +89,6 @@ func (o overlap) missing(t *rig.T) {
 
 // verify compares a timeline with what the events demand.
 func (p pipe) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
-	t.Helper()
 	pick := func(queue int, kind string, names ...string) (out []observe.Span) {
 		for _, s := range spans {
 			if s.Queue == queue && s.Kind == kind && (len(names) == 0 || slices.Contains(names, s.Name)) {
@@ -120,7 +117,6 @@ func (p pipe) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 		}
 	}
 	ordered := func(what string, before, after []observe.Span, lag int) {
-		t.Helper()
 		for i := range n - lag {
 			if before[i].EndCycles > after[i+lag].StartCycles {
 				t.Errorf("%s: %d ends at %d, %d begins at %d", what, i, before[i].EndCycles, i+lag, after[i+lag].StartCycles)
@@ -177,7 +173,7 @@ func Soak() rig.Table {
 	short.Needs, short.Alone = rig.NeedEmulator, true
 	long := cs.Add("100,000 inputs", "queues, events and traces hold out for long, and memory doesn't grow",
 		func(t *rig.T) { soak(t, soakLong) })
-	long.Needs, long.Alone, long.Long, long.Hours = rig.NeedEmulator, true, true, 6
+	long.Needs, long.Alone, long.Long, long.Limit = rig.NeedEmulator, true, true, 6*time.Minute
 	return cs
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
@@ -121,7 +121,6 @@ func model(t *rig.T, steps int) pipeline.Model {
 const pipeSteps = 2
 
 func (p pipe) compile(t *rig.T, steps int) *pipeline.Pipeline {
-	t.Helper()
 	p.c.Name = p.name
 	line, err := pipeline.New(t.Dev, p.c, model(t, steps))
 	t.OK(err)
@@ -147,14 +146,12 @@ func pipeInputs(n int) iter.Seq[[]byte] {
 }
 
 func pipeOutput(t *rig.T, i, steps int, out [][]byte) {
-	t.Helper()
 	for k, o := range out {
 		t.Same(pipeWords(i, steps), o, "output %d, buffer %d", i, k)
 	}
 }
 
 func whole(t *rig.T, line *pipeline.Pipeline, n, steps int) {
-	t.Helper()
 	i := 0
 	for out, err := range line.Run(t.Ctx, pipeInputs(n)) {
 		t.OK(err)

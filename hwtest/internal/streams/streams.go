@@ -16,7 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/stream"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -56,7 +56,6 @@ func Cases() rig.Table {
 }
 
 func newStream(t *rig.T, c stream.Config) *stream.Stream {
-	t.Helper()
 	s, err := stream.New(t.Dev, c)
 	if errors.Is(err, dispatch.ErrRemoteChip) {
 		t.Skip("the chip reaches no memory of the host")
@@ -73,12 +72,10 @@ type ends struct {
 }
 
 func pair(t *rig.T, size int) *ends {
-	t.Helper()
 	return pairOf(t, stream.Config{Size: size}, stream.Config{Size: size})
 }
 
 func pairOf(t *rig.T, in, out stream.Config) *ends {
-	t.Helper()
 	in.Name, in.Direction, out.Name = "in", stream.ToDevice, "out"
 	return &ends{t, newStream(t, in), newStream(t, out)}
 }
@@ -89,7 +86,6 @@ func with(size int, fn func(*ends)) func(*rig.T) {
 }
 
 func streamRoom(t *rig.T, n int) *reprise.Buffer {
-	t.Helper()
 	return t.L1Buffer(n*t.Dev.Grid().Size(), n)
 }
 
@@ -111,20 +107,17 @@ func (t *ends) program(k reprise.Kernel, room *reprise.Buffer, more ...uint32) *
 }
 
 func (t *ends) release() {
-	t.Helper()
 	t.Release(t.in)
 	t.Release(t.out)
 }
 
 func (t *ends) echo(k reprise.Kernel) *reprise.Executable {
-	t.Helper()
 	room := streamRoom(t.T, max(t.in.Longest(), 64))
 	k.Name, k.Image = "echo", t.Kernel(kernels.StreamEcho)
 	return t.Load(t.program(k, room))
 }
 
 func (t *ends) echoOn(x, y int) *reprise.Executable {
-	t.Helper()
 	return t.echo(reprise.Kernel{Cores: rig.On(x, y)})
 }
 
@@ -156,10 +149,8 @@ const (
 
 // script loads a program with steps, and returns what compares their results.
 func (t *ends) script(at chip.Core, steps ...step) (x *reprise.Executable, check func(want ...uint32)) {
-	t.Helper()
 	x, results := t.scriptWith(at, steps...)
 	return x, func(want ...uint32) {
-		t.Helper()
 		all := t.ReadAll(results)[t.WorkerIndex(at)*results.PageSize():]
 		got := make([]uint32, len(steps))
 		for i := range got {
@@ -172,7 +163,6 @@ func (t *ends) script(at chip.Core, steps ...step) (x *reprise.Executable, check
 }
 
 func (t *ends) scriptWith(at chip.Core, steps ...step) (x *reprise.Executable, results *reprise.Buffer) {
-	t.Helper()
 	room, results := t.PerWorker(4096), t.PerWorker(64)
 	args := []uint32{results.Addr()}
 	for _, s := range steps {
@@ -186,7 +176,6 @@ func (t *ends) scriptWith(at chip.Core, steps ...step) (x *reprise.Executable, r
 
 // kernelError checks the error of a stream whose kernel has failed or stopped.
 func kernelError(t *ends, err error, code uint32, stopped bool) {
-	t.Helper()
 	e := rig.As[*stream.KernelError](t, err)
 	rig.Equal(t, e.Code, code, "the kernel's code")
 	rig.Equal(t, e.Stopped, stopped, "whether the kernel has stopped")
@@ -195,11 +184,10 @@ func kernelError(t *ends, err error, code uint32, stopped bool) {
 func (t *ends) beside(fn func() error) (wait func()) {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
-	return func() { t.Helper(); t.OK(<-done) }
+	return func() { t.OK(<-done) }
 }
 
 func (t *ends) read() []byte {
-	t.Helper()
 	p := make([]byte, t.out.Longest())
 	n, err := t.out.Read(t.Ctx, p)
 	t.OK(err)
@@ -211,7 +199,6 @@ func (t *ends) readError() error { return rig.Error(t.out.Read(t.Ctx, nil)) }
 func (t *ends) write(words ...uint32) error { return t.in.Write(t.Ctx, rig.WordsOf(words...)) }
 
 func (t *ends) empty() {
-	t.Helper()
 	if _, ok, err := t.out.TryRead(nil); ok || err != nil {
 		t.Errorf("of an empty ring: %v, %v", ok, err)
 	}
@@ -229,7 +216,7 @@ func streamLengths(size int) []int {
 
 func (t *ends) writeAll(from, n int, length func(i int) int) error {
 	for i := range n {
-		if err := t.in.Write(t.Ctx, rig.Pattern(uint32(from+i), length(i))); err != nil {
+		if err := t.in.Write(t.Ctx, rig.Pattern(from+i, length(i))); err != nil {
 			return err
 		}
 	}
@@ -237,13 +224,12 @@ func (t *ends) writeAll(from, n int, length func(i int) int) error {
 }
 
 func (t *ends) echoAll(rounds int) {
-	t.Helper()
 	lengths := streamLengths(t.in.Size())
 	length := func(i int) int { return lengths[i%len(lengths)] }
 	n := rounds * len(lengths)
 	wait := t.beside(func() error { return t.writeAll(0, n, length) })
 	for i := range n {
-		t.Same(rig.Pattern(uint32(i), length(i)), t.read(), "message %d of %d B", i, length(i))
+		t.Same(rig.Pattern(i, length(i)), t.read(), "message %d of %d B", i, length(i))
 	}
 	rig.Equal(t, t.readError(), io.EOF, "after the last message")
 	wait()
@@ -275,7 +261,7 @@ func streamWrap(u *rig.T, noc chip.NOC) {
 func hostAhead(t *ends) {
 	written := 0
 	for {
-		ok, err := t.in.TryWrite(rig.Pattern(uint32(written), 100))
+		ok, err := t.in.TryWrite(rig.Pattern(written, 100))
 		t.OK(err)
 		if !ok {
 			break
@@ -287,7 +273,7 @@ func hostAhead(t *ends) {
 	const more = 20
 	wait := t.beside(func() error { return t.writeAll(written, more, func(int) int { return 100 }) })
 	for i := range written + more {
-		t.Same(rig.Pattern(uint32(i), 100), t.read(), "message %d", i)
+		t.Same(rig.Pattern(i, 100), t.read(), "message %d", i)
 	}
 	wait()
 	t.Wait()
@@ -511,7 +497,7 @@ func twoQueues(u *rig.T) {
 				if err != nil {
 					return err
 				}
-				if !bytes.Equal(m, rig.Pattern(uint32(k), 50*k)) {
+				if !bytes.Equal(m, rig.Pattern(k, 50*k)) {
 					return fmt.Errorf("queue %d: message %d isn't what was written", i, k)
 				}
 				k++
@@ -581,7 +567,6 @@ func streamHeld(t *ends) {
 	x, _ := t.script(chip.Core{}, step{stepPush, 4, 1})
 	tr := t.Capture("held", x)
 	held := func(what string) {
-		t.Helper()
 		t.Says(rig.As[*dispatch.HeldError](t, t.out.Release(t.Ctx)), what)
 	}
 	held("program")

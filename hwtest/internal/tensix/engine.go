@@ -8,7 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
@@ -65,7 +65,6 @@ func adder(cs *rig.Table) func(name, protects string, fn func(*engines)) {
 }
 
 func newEngines(t *rig.T, name string) *engines {
-	t.Helper()
 	e := &engines{T: t, rnd: rig.Random(name), arch: t.Dev.Arch(), model: arith.Wormhole}
 	if e.blackhole() {
 		e.model = arith.Blackhole
@@ -129,21 +128,18 @@ func (r *engineRun) math() *engineThread   { return r.threads[threadMath] }
 func (r *engineRun) pack() *engineThread   { return r.threads[threadPack] }
 
 func (r *engineRun) set(c isa.Config, v uint32) {
-	r.Helper()
 	word, value, err := c.Place(r.arch, v)
 	r.OK(err)
 	r.config[word] = r.config[word]&^c.Mask(r.arch) | value
 }
 
 func (r *engineRun) setBits(c isa.Config, bits uint32) {
-	r.Helper()
 	word, _, err := c.Place(r.arch, 0)
 	r.OK(err)
 	r.config[word] |= bits
 }
 
 func (r *engineRun) place(data []byte) (addr uint32) {
-	r.Helper()
 	at := len(r.input)
 	r.input = append(r.input, data...)
 	r.input = append(r.input, make([]byte, -len(r.input)&15)...)
@@ -154,7 +150,6 @@ func (r *engineRun) place(data []byte) (addr uint32) {
 }
 
 func (r *engineRun) reserve(n int) (at int, addr uint32) {
-	r.Helper()
 	at = r.outSize
 	r.outSize += (n + 15) &^ 15
 	if r.outSize > engineBytes {
@@ -185,14 +180,12 @@ const (
 )
 
 func (th *engineThread) do(list ...isa.Instruction) {
-	th.r.Helper()
 	for _, in := range list {
 		th.words = append(th.words, th.r.word(in))
 	}
 }
 
 func (e *engines) word(in isa.Instruction) uint32 {
-	e.Helper()
 	w, err := isa.Encode(e.arch, in)
 	e.OK(err)
 	return w
@@ -210,7 +203,6 @@ type value struct {
 
 // own sets a word of the thread's configuration; fields that are not given become 0.
 func (th *engineThread) own(values ...value) {
-	th.r.Helper()
 	var word, all uint32
 	for _, v := range values {
 		w, bits, err := v.field.Place(th.r.arch, v.v)
@@ -222,7 +214,6 @@ func (th *engineThread) own(values ...value) {
 
 // set is own for a word of one field.
 func (th *engineThread) set(f isa.Thread, v uint32) {
-	th.r.Helper()
 	th.own(value{f, v})
 }
 
@@ -244,7 +235,6 @@ func (th *engineThread) take(i uint32) {
 
 // prologues bring each thread to the same state.
 func (r *engineRun) prologues() [3]engineThread {
-	r.Helper()
 	var p [3]engineThread
 	for i := range p {
 		p[i].r = r
@@ -305,7 +295,6 @@ func (r *engineRun) prologues() [3]engineThread {
 }
 
 func (r *engineRun) run() {
-	r.Helper()
 	memory := make([]byte, r.scripts.Size())
 	for i, prologue := range r.prologues() {
 		words := append(prologue.words, r.threads[i].words...)
@@ -345,7 +334,6 @@ func (r *engineRun) run() {
 }
 
 func (r *engineRun) wantLog(thread int, want ...uint32) {
-	r.Helper()
 	for i, w := range want {
 		rig.Equal(r, r.log[thread][i], w, "load %d of thread %d", i, thread)
 	}
@@ -353,7 +341,6 @@ func (r *engineRun) wantLog(thread int, want ...uint32) {
 
 // finish packs a tile, runs, and compares; the expected bytes must differ.
 func (r *engineRun) finish(at int, want []byte, what string, args ...any) {
-	r.Helper()
 	if bytes.Count(want, want[:1]) == len(want) {
 		r.Fatalf("%s: every byte would be %#x, which says nothing", what, want[0])
 	}
@@ -363,7 +350,6 @@ func (r *engineRun) finish(at int, want []byte, what string, args ...any) {
 
 // output runs and compares what was packed.
 func (r *engineRun) output(at int, want []byte, what string, args ...any) {
-	r.Helper()
 	r.run()
 	r.Same(want, r.packed[at:][:len(want)], what, args...)
 }

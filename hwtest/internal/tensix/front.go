@@ -5,7 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
@@ -51,7 +51,6 @@ func (th *engineThread) beginSteps() {
 }
 
 func (th *engineThread) step(list ...int) {
-	th.r.Helper()
 	for _, i := range list {
 		th.do(stepInstruction(i))
 	}
@@ -63,7 +62,6 @@ func (th *engineThread) endSteps() {
 }
 
 func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
-	e.Helper()
 	r := e.newRun()
 	var want [3]uint32
 	for i, th := range r.threads {
@@ -78,7 +76,6 @@ func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 }
 
 func (th *engineThread) mopStep(i int) uint32 {
-	th.r.Helper()
 	if i == noStep {
 		return th.r.word(isa.NOP{})
 	}

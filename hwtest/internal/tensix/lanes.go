@@ -3,7 +3,7 @@ package tensix
 import (
 	"math/rand/v2"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
@@ -60,7 +60,6 @@ func settles(in isa.Instruction) bool {
 
 // vector appends vector instructions, with the SFPNOPs that Wormhole needs.
 func (th *engineThread) vector(list ...isa.Instruction) {
-	th.r.Helper()
 	for _, in := range list {
 		th.do(in)
 		if settles(in) && !th.r.blackhole() {
@@ -107,7 +106,6 @@ func tileOf(g *[groups]group) []byte {
 }
 
 func (e *engines) vectors(g *[groups]group) *engineRun {
-	e.Helper()
 	r := e.newRun()
 	r.set(isa.Fp32SFPU, 1)
 	r.fillDst(arith.INT32, tileOf(g))
@@ -115,7 +113,6 @@ func (e *engines) vectors(g *[groups]group) *engineRun {
 }
 
 func (e *engines) eachGroup(g [groups]group, c *laneCase) {
-	e.Helper()
 	r := e.vectors(&g)
 	for f, v := range c.config {
 		r.set(f, v)

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
@@ -86,12 +86,10 @@ type operands struct {
 }
 
 func (e *engines) operands(p path) *operands {
-	e.Helper()
 	return e.operandsOf(p, randomTile(e.rnd, p.in), randomTile(e.rnd, p.in))
 }
 
 func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
-	e.Helper()
 	o := &operands{engineRun: e.newRun(), path: p}
 	o.m = arith.Math{Arch: e.model, A: p.src, B: p.src, Wide: p.wide, Int8: p.src == arith.INT8}
 	conversion := arith.Unpack{Arch: e.model, In: p.in, Out: p.src}
@@ -119,19 +117,16 @@ func (p path) pack(dst *arith.DstTile) []byte {
 }
 
 func (o *operands) want(dst *arith.DstTile, what string, args ...any) {
-	o.Helper()
 	o.finish(o.at, o.path.pack(dst), what, args...)
 }
 
 // wantAny is want for bytes that may be equal.
 func (o *operands) wantAny(want []byte, what string, args ...any) {
-	o.Helper()
 	o.packTile()
 	o.output(o.at, want, what, args...)
 }
 
 func (o *operands) done(dst *arith.DstTile, what string, args ...any) {
-	o.Helper()
 	o.math().freeSources(3)
 	o.want(dst, what, args...)
 }

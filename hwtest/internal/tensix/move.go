@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
@@ -300,7 +300,6 @@ func moveCases() rig.Table {
 
 // sums adds the same tiles n times, which are unpacked for each.
 func (o *operands) sums(n int, add func()) {
-	o.Helper()
 	var dst arith.DstTile
 	for i := range n {
 		if i > 0 {
@@ -383,14 +382,12 @@ func clearedHalves(e *engines) {
 }
 
 func (r *engineRun) packFrom(row uint32) {
-	r.Helper()
 	for i := range r.packers() {
 		r.set(isa.PackDst+i, row+16*uint32(i))
 	}
 }
 
 func (e *engines) operandsAlone(units uint32) *operands {
-	e.Helper()
 	o := e.operands(paths()[0])
 	u := o.unpack()
 	u.words = u.words[:len(u.words)-3] // what unpackTile has appended
@@ -400,7 +397,6 @@ func (e *engines) operandsAlone(units uint32) *operands {
 
 // filled has SrcA from UNPACR_NOP: Wormhole names an operation, Blackhole what it fills with.
 func (e *engines) filled(operation, with uint32) *operands {
-	e.Helper()
 	o := e.operandsAlone(2)
 	if e.blackhole() {
 		o.unpack().do(isa.UNPACRNOP{Pop: 1, Fill: with, WaitUnpack: 1, Valid: 1})

@@ -5,13 +5,12 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 func (r *engineRun) packConfig(p *arith.Pack) {
-	r.Helper()
 	r.set(isa.Relu, uint32(p.Relu))
 	r.set(isa.ReluThreshold, uint32(p.Threshold))
 	if p.Round10 {
@@ -32,7 +31,6 @@ func (r *engineRun) packConfig(p *arith.Pack) {
 
 // inDst begins a run with any bits in Dst: from SrcA if Dst has 16 bits, else from the unpacker.
 func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
-	e.Helper()
 	if p.Wide {
 		r = e.newRun()
 		data := e.anyBytes(4 * arith.TileData)
@@ -61,14 +59,12 @@ func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 
 // packing is inDst with packers that are configured for the tile, at a place in the output.
 func (e *engines) packing(p *arith.Pack) (r *engineRun, dst *arith.DstTile, at int, addr uint32) {
-	e.Helper()
 	r, dst = e.inDst(p)
 	at, addr = r.packer(p.Mid, p.Out, p.Wide)
 	return r, dst, at, addr
 }
 
 func (e *engines) checkPack(p *arith.Pack, what string, args ...any) {
-	e.Helper()
 	r, dst, at, _ := e.packing(p)
 	r.packConfig(p)
 	want := make([]byte, p.Out.TileBytes())

@@ -2,7 +2,7 @@ package tensix
 
 import (
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
@@ -17,7 +17,6 @@ const looks = 50
 
 // held checks that a waiting instruction holds up the next one until its end.
 func (th *engineThread) held(waits isa.Instruction, end func()) {
-	th.r.Helper()
 	th.mark(1)
 	th.sync()
 	th.do(waits)
@@ -331,7 +330,6 @@ func rmwcib(i int, word, data, mask uint32) isa.Instruction {
 }
 
 func (r *engineRun) sources() {
-	r.Helper()
 	for unit := range isa.Config(2) {
 		r.unpacker(source{unit: unit, in: arith.BF16, out: arith.BF16, addr: r.place(randomTile(r.rnd, arith.BF16))})
 	}

@@ -20,7 +20,6 @@ type source struct {
 }
 
 func (r *engineRun) unpacker(s source) {
-	r.Helper()
 	u := s.unit
 	r.set(isa.UnpackDescriptor+u, uint32(s.in)|descriptorUncompressed)
 	if u == 1 {
@@ -66,7 +65,6 @@ func (r *engineRun) unpackTile(units, n uint32) {
 
 // fillDst unpacks a tile of 32 bits to Dst.
 func (r *engineRun) fillDst(format arith.Format, data []byte) {
-	r.Helper()
 	r.set(isa.Fp32Dst, 1)
 	r.unpacker(source{in: format, out: format, addr: r.place(data), toDst: true})
 	r.unpackToDst(arith.TileData)
@@ -108,14 +106,12 @@ func (e *engines) waitSource(unit int) uint32 { return e.by(0x400, 0x80) << unit
 
 // packer makes room for a tile in the output, and configures the packers for it.
 func (r *engineRun) packer(mid, out arith.Format, wide bool) (at int, addr uint32) {
-	r.Helper()
 	at, addr = r.reserve(out.TileBytes())
 	r.configurePackers(mid, out, wide, addr)
 	return at, addr
 }
 
 func (r *engineRun) configurePackers(mid, out arith.Format, wide bool, addr uint32) {
-	r.Helper()
 	size := uint32(max(1, mid.Bits()/8))
 	r.set(isa.PackYStride, 16*size)
 	r.set(isa.PackZStride, 256*size)
@@ -239,7 +235,6 @@ var byEight = steps{8, 8, 8}
 
 // mode sets an address mode: its steps, and fields of one bit.
 func (th *engineThread) mode(i isa.Thread, s steps, flags ...isa.Thread) {
-	th.r.Helper()
 	ab := []value{{isa.ThreadModeSrcAIncrement + i, s.a}, {isa.ThreadModeSrcBIncrement + i, s.b}}
 	dst := []value{{isa.ThreadModeDstIncrement + i, s.dst}}
 	for _, f := range flags {

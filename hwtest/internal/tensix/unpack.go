@@ -3,7 +3,7 @@ package tensix
 import (
 	"fmt"
 
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
@@ -89,12 +89,10 @@ type unpacking struct {
 }
 
 func (e *engines) unpacked(f unpackFormat, unit isa.Config) *unpacking {
-	e.Helper()
 	return e.unpackedData(f, unit, f.anyTile(e))
 }
 
 func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *unpacking {
-	e.Helper()
 	p := f.moves()
 	r := &unpacking{engineRun: e.newRun(), format: f, unit: unit, path: p, data: data}
 	r.unpacker(source{unit: unit, in: f.in, out: f.out, addr: r.place(data)})
@@ -125,13 +123,11 @@ func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *un
 }
 
 func (r *unpacking) wantSource(tile *arith.SrcTile, from func(int) int, what string, args ...any) {
-	r.Helper()
 	r.show(r.unit)
 	r.finish(r.at, r.path.pack(r.path.movedTile(tile, from)), what, args...)
 }
 
 func (r *unpacking) wantData(from func(int) int, what string) {
-	r.Helper()
 	r.wantSource(r.format.tile(r.engines, r.data), from, "%s", what)
 }
 
@@ -325,7 +321,6 @@ func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 
 // rebase changes the address after the unpacker's instructions.
 func (th *engineThread) rebase(unit isa.Config, addr uint32) {
-	th.r.Helper()
 	word, v, err := (isa.UnpackBase + 2*unit).Place(th.r.arch, addr>>4-1)
 	th.r.OK(err)
 	th.do(isa.STALLWAIT{Block: stallTDMA, Wait: th.r.waitUnpack()})

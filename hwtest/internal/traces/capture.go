@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -161,7 +161,7 @@ func tracesSharePool(t *rig.T) {
 	t.Free(pool)
 	rig.Equal(t, places[0], places[1], "places of intermediates")
 	for i := range 4 {
-		want := t.Fill(in, uint32(i))
+		want := t.Fill(in, i)
 		t.Replay(traces[i%2])
 		t.Holds(out, want, "replay %d", i)
 	}
@@ -279,13 +279,13 @@ func ParamBuffers(t *rig.T) {
 	})
 	holds := make([][]byte, len(bufs))
 	for i, b := range bufs {
-		holds[i] = rig.Pattern(uint32(i), b.Size())
+		holds[i] = rig.Pattern(i, b.Size())
 		t.Write(b, holds[i])
 	}
 	for i := range t.Size(20, 5) {
 		from, to := i*3%len(bufs), (i*3+1+i%3)%len(bufs)
 		if i%4 == 3 {
-			holds[from] = rig.Pattern(uint32(100+i), page*pages)
+			holds[from] = rig.Pattern(100+i, page*pages)
 			t.Write(bufs[from], holds[from])
 		}
 		t.OK(tr.SetBuffer("from", bufs[from]), tr.SetBuffer("to", bufs[to]), tr.Replay(t.Ctx))

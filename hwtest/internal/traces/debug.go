@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
@@ -116,7 +116,7 @@ func lookBetween(t *rig.T) {
 	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
 		f.Run(5)
 		f.Check("after step %d", i)
-		want := t.Fill(side, uint32(i))
+		want := t.Fill(side, i)
 		t.Holds(side, want, "a buffer beside")
 		t.AllFail(reprise.ErrReserved, map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)})
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/memory"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -30,7 +30,6 @@ func fileCases() rig.Table {
 
 // saved saves a trace of programs with their words, and releases everything.
 func saved(t *rig.T, n int) ([]byte, *rig.Mix) {
-	t.Helper()
 	f := t.Follow()
 	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
 	var xs []*reprise.Executable
@@ -61,7 +60,6 @@ func replay(f *rig.Mix, n int) {
 
 // fromFile loads a trace, whose buffer the model follows from then on.
 func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
-	t.Helper()
 	// Moves the kernels.
 	t.DRAMBuffer(1<<18, 2048)
 	tr := t.LoadTrace(file)

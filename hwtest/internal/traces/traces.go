@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/programs"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
@@ -132,7 +132,6 @@ func longCommands(t *rig.T) {
 
 // longTrace records runs of a program whose commands are longer than a fetch entry may be.
 func longTrace(t *rig.T, play func(*reprise.Trace)) {
-	t.Helper()
 	x, lengthen, check := programs.LongProgram(t)
 	lengthen()
 	play(t.Capture("t", x, x))
@@ -145,7 +144,7 @@ func inputs(t *rig.T) {
 	x := t.Load(t.CopyProgram("copy", chip.NCRISC, t.Grid().End, in, out, room))
 	tr := t.Capture("copy", x)
 	for i := range 5 {
-		want := t.Fill(in, uint32(i))
+		want := t.Fill(in, i)
 		t.Replay(tr)
 		t.Holds(out, want, "replay %d", i)
 	}
@@ -208,7 +207,6 @@ func freedInTrace(t *rig.T) {
 
 // leavesOthers replays a trace that writes a released buffer, beside buffers that are new.
 func leavesOthers(t *rig.T, tr *reprise.Trace, b *reprise.Buffer) {
-	t.Helper()
 	var others []*reprise.Buffer
 	for range 4 {
 		o := t.L1Buffer(b.Size(), 64)
@@ -286,7 +284,7 @@ func concurrentUse(t *rig.T) {
 				} else {
 					errs <- tr.Replay(t.Ctx)
 				}
-				errs <- t.ComesBack(b, uint32(100*g+i))
+				errs <- t.ComesBack(b, 100*g+i)
 			}
 		})
 	}

@@ -21,6 +21,8 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/hwtest/rig"
+	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -47,10 +49,15 @@ func life(ctx context.Context, _ []string) error {
 	if len(all) == 0 {
 		return errors.New("no card has a node")
 	}
+	d, err := target.Parse(all[0], nil)
+	if err != nil {
+		return err
+	}
 	l := &lives{nodes: all, node: all[0], bdf: kmd.Inspect(ctx, kmd.Path(all[0])).BDF}
-	cases := []struct {
+	var cases rig.Table
+	for _, c := range []struct {
 		name string
-		run  func(context.Context) error
+		run  func(*rig.T)
 	}{
 		{"unbind and bind", l.bind},
 		{"unbind under an open card", l.unbindOpen},
@@ -62,17 +69,24 @@ func life(ctx context.Context, _ []string) error {
 		{"reset by the user's own means", l.userReset},
 		{"reset under a device at work", l.resetBusy},
 		{"all cards at the same time", l.together},
+	} {
+		cases.Add(c.name, "a card outlives what happens to it beside its use", c.run).Layer = "life"
 	}
-	failed := 0
-	for _, c := range cases {
-		if !passes("life: "+c.name, func() error { return c.run(ctx) }) {
-			failed++
-		}
+	rep, err := hwtest.Run(ctx, hwtest.Config{Settings: rig.Settings{Limit: patience}, Devices: []*target.Device{d}, Cases: cases, Done: func(r hwtest.Result) {
+		passes("life: "+r.Name, func() error {
+			switch r.Outcome {
+			case hwtest.Skip:
+				return fmt.Errorf("%s: %w", r.Reason, errors.ErrUnsupported)
+			case hwtest.Fail:
+				return errors.New(strings.Join(r.Log, "; "))
+			}
+			return nil
+		})
+	}})
+	if err == nil && rep.Failed > 0 {
+		err = fmt.Errorf("%d of %d cases failed", rep.Failed, len(cases))
 	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d cases failed", failed, len(cases))
-	}
-	return nil
+	return err
 }
 
 type lives struct {
@@ -97,33 +111,28 @@ func passes(what string, check func() error) bool {
 	return true
 }
 
-func (l *lives) open(ctx context.Context, opts ...kmd.Option) (*kmd.Device, error) {
-	return kmd.Open(ctx, kmd.Path(l.node), opts...)
+func (l *lives) open(t *rig.T, opts ...kmd.Option) (*kmd.Device, error) {
+	return kmd.Open(t.Ctx, kmd.Path(l.node), opts...)
 }
 
-func (l *lives) use(ctx context.Context, node string) error {
-	out, err := exec.CommandContext(ctx, self, "victim", node, "--once").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("use %s: %w: %s", node, err, out)
+func (l *lives) opened(t *rig.T) *kmd.Device {
+	d, err := l.open(t)
+	t.OK(err)
+	return d
+}
+
+func (l *lives) use(t *rig.T, node string) {
+	if out, err := exec.CommandContext(t.Ctx, self, "victim", node, "--once").CombinedOutput(); err != nil {
+		t.Errorf("use %s: %v: %s", node, err, out)
 	}
-	return nil
 }
 
-func within(what string, ok func() bool) error {
+func within(t *rig.T, what string, ok func() bool) {
 	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("%s: not within 10 seconds", what)
+			t.Fatalf("%s: not within 10 seconds", what)
 		}
 	}
-	return nil
-}
-
-// wants checks what kind of error something has.
-func wants(what string, err, want error) error {
-	if !errors.Is(err, want) {
-		return fmt.Errorf("%s: %v, want %v", what, err, want)
-	}
-	return nil
 }
 
 func exists(path string) bool {
@@ -131,51 +140,37 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func (l *lives) unbind() error {
-	if err := os.WriteFile(driverDir+"/unbind", []byte(l.bdf), 0); err != nil {
-		return err
-	}
-	return within(l.node+" goes", func() bool { return !exists(l.node) })
+func (l *lives) unbind(t *rig.T) {
+	t.OK(os.WriteFile(driverDir+"/unbind", []byte(l.bdf), 0))
+	within(t, l.node+" goes", func() bool { return !exists(l.node) })
 }
 
-// rebind binds the driver again, whose node has the first free number.
-func (l *lives) rebind() error {
-	if err := os.WriteFile(driverDir+"/bind", []byte(l.bdf), 0); err != nil {
-		return err
-	}
-	return within(l.node+" comes back", func() bool { return exists(l.node) })
+// rebind binds the driver again, whose node has the first free number, and uses the card.
+func (l *lives) rebind(t *rig.T) {
+	t.OK(os.WriteFile(driverDir+"/bind", []byte(l.bdf), 0))
+	within(t, l.node+" comes back", func() bool { return exists(l.node) })
+	l.use(t, l.node)
 }
 
-func (l *lives) bind(ctx context.Context) error {
-	if err := l.unbind(); err != nil {
-		return err
-	}
-	_, err := l.open(ctx)
-	return errors.Join(wants("open without a driver", err, kmd.ErrNoDevice), l.rebind(), l.use(ctx, l.node))
+func (l *lives) bind(t *rig.T) {
+	l.unbind(t)
+	t.Fails("open without a driver", rig.Error(l.open(t)), kmd.ErrNoDevice)
+	l.rebind(t)
 }
 
 // unbindOpen takes the driver from under an open card.
-func (l *lives) unbindOpen(ctx context.Context) error {
-	d, err := l.open(ctx)
-	if err != nil {
-		return err
-	}
+func (l *lives) unbindOpen(t *rig.T) {
+	d := l.opened(t)
+	defer d.Close()
 	tile, err := worker(d.Arch())
-	if err != nil {
-		return errors.Join(err, d.Close())
-	}
 	var word [4]byte
-	if err := d.Read(tile, 0x20000, word[:]); err != nil {
-		return errors.Join(err, d.Close())
-	}
-	if err := l.unbind(); err != nil {
-		return errors.Join(err, d.Close())
-	}
+	t.OK(err, d.Read(tile, 0x20000, word[:]))
+	l.unbind(t)
 	_, _, lock := d.TestLock(kmd.LockPCIeDMA)
-	return errors.Join(
-		wants("read through a mapping", d.Read(tile, 0x20000, word[:]), kmd.ErrDeviceLost),
-		wants("ask for a lock", lock, kmd.ErrDeviceLost),
-		d.Close(), l.rebind(), l.use(ctx, l.node))
+	t.Fails("read through a mapping", d.Read(tile, 0x20000, word[:]), kmd.ErrDeviceLost)
+	t.Fails("ask for a lock", lock, kmd.ErrDeviceLost)
+	t.OK(d.Close())
+	l.rebind(t)
 }
 
 func worker(a chip.Arch) (chip.XY, error) {
@@ -186,131 +181,82 @@ func worker(a chip.Arch) (chip.XY, error) {
 	return t.Virtual(chip.Core{})
 }
 
-func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, error) {
-	dev, err := reprise.Open(ctx, kmd.Path(l.node))
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64, Name: "b"})
-	if err == nil {
-		err = dev.Queue(0).Write(ctx, b, 0, make([]byte, 4096))
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, dev.Close(ctx))
-	}
-	return dev, b, nil
-}
-
 // loses takes the card from under a device at work, which has to notice and to close in time.
-func (l *lives) loses(ctx context.Context, take func() error) error {
-	dev, b, err := l.busy(ctx)
-	if err != nil {
-		return err
-	}
-	if err := take(); err != nil {
-		return errors.Join(err, dev.Close(ctx))
-	}
-	err = wants("read a buffer", dev.Queue(0).Read(ctx, b, 0, make([]byte, 4096)), reprise.ErrDeviceLost)
+func (l *lives) loses(t *rig.T, take func(*rig.T)) {
+	u := t.Unclosed(kmd.Path(l.node))
+	defer u.Dev.Close(t.Ctx)
+	b, err := u.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64, Name: "b"})
+	t.OK(err)
+	u.Write(b, make([]byte, 4096))
+	take(t)
+	t.Fails("read a buffer", u.Queue.Read(t.Ctx, b, 0, make([]byte, 4096)), reprise.ErrDeviceLost)
 	start := time.Now()
-	_ = dev.Close(ctx)
+	_ = u.Dev.Close(t.Ctx)
 	if took := time.Since(start); took > 10*time.Second {
-		err = errors.Join(err, fmt.Errorf("close took %v", took))
+		t.Errorf("close took %v", took)
 	}
-	return err
 }
 
-func (l *lives) unbindBusy(ctx context.Context) error {
-	return errors.Join(l.loses(ctx, l.unbind), l.rebind(), l.use(ctx, l.node))
+func (l *lives) unbindBusy(t *rig.T) {
+	l.loses(t, l.unbind)
+	l.rebind(t)
 }
 
-func (l *lives) module(ctx context.Context) error {
-	d, err := l.open(ctx)
-	if err != nil {
-		return err
-	}
-	err = wants("unload with an open card", unix.DeleteModule("tenstorrent", unix.O_NONBLOCK), syscall.EAGAIN)
-	if err = errors.Join(err, d.Close()); err != nil {
-		return err
-	}
-	if err := unix.DeleteModule("tenstorrent", unix.O_NONBLOCK); err != nil {
-		return fmt.Errorf("unload: %w", err)
-	}
+func (l *lives) module(t *rig.T) {
+	d := l.opened(t)
+	t.Fails("unload with an open card", unix.DeleteModule("tenstorrent", unix.O_NONBLOCK), syscall.EAGAIN)
+	t.OK(d.Close(), unix.DeleteModule("tenstorrent", unix.O_NONBLOCK))
 	if left := nodes(); len(left) > 0 {
-		return fmt.Errorf("the driver is unloaded, and there is %v", left)
+		t.Fatalf("the driver is unloaded, and there is %v", left)
 	}
-	if err := inside.Load(module); err != nil {
-		return err
-	}
-	if err := within("the nodes come back", func() bool { return slices.Equal(nodes(), l.nodes) }); err != nil {
-		return err
-	}
+	t.OK(inside.Load(module))
+	within(t, "the nodes come back", func() bool { return slices.Equal(nodes(), l.nodes) })
 	for _, n := range l.nodes {
-		if err := l.use(ctx, n); err != nil {
-			return err
-		}
+		l.use(t, n)
 	}
-	return nil
 }
 
-func (l *lives) start(ctx context.Context, node string) (*exec.Cmd, error) {
-	cmd := exec.CommandContext(ctx, self, "victim", node)
+// start starts a process that uses or keeps the card, and waits until it says so.
+func (l *lives) start(t *rig.T, what, says string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Ctx, self, what, l.node)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	s := bufio.NewScanner(out)
-	for s.Scan() {
-		if s.Text() == hwtest.VictimRunning {
+	t.OK(err)
+	t.OK(cmd.Start())
+	for s := bufio.NewScanner(out); s.Scan(); {
+		if s.Text() == says {
 			go io.Copy(io.Discard, out)
-			return cmd, nil
+			return cmd
 		}
 	}
-	return nil, fmt.Errorf("use %s: it ended: %w", node, cmd.Wait())
+	t.Fatalf("%s %s: it ended: %v", what, l.node, cmd.Wait())
+	return nil
 }
 
-func kill(cmd *exec.Cmd) error {
-	if err := cmd.Process.Kill(); err != nil {
-		return err
-	}
+// kill kills a process, and uses the card after it.
+func (l *lives) kill(t *rig.T, cmd *exec.Cmd) {
+	t.OK(cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		return fmt.Errorf("the process ended with %v before it was killed", err)
+		t.Errorf("the process ended with %v before it was killed", err)
 	}
-	return nil
+	l.use(t, l.node)
 }
 
-func (l *lives) killed(ctx context.Context) error {
+func (l *lives) killed(t *rig.T) {
 	for i := range 3 {
-		cmd, err := l.start(ctx, l.node)
-		if err != nil {
-			return err
-		}
+		cmd := l.start(t, "victim", hwtest.VictimRunning)
 		time.Sleep(time.Duration(i) * 7 * time.Millisecond) // at another point each time
-		if err := errors.Join(kill(cmd), l.use(ctx, l.node)); err != nil {
-			return fmt.Errorf("round %d: %w", i, err)
-		}
+		l.kill(t, cmd)
 	}
-	return nil
 }
+
+const kept = "kept"
 
 // killedExclusive kills a process that has the card for itself.
-func (l *lives) killedExclusive(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, self, "keep", l.node)
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return fmt.Errorf("keep %s: %w", l.node, err)
-	}
-	_, err = l.open(ctx, kmd.WithoutWaiting())
-	return errors.Join(wants("open beside it", err, kmd.ErrBusy), kill(cmd), l.use(ctx, l.node))
+func (l *lives) killedExclusive(t *rig.T) {
+	cmd := l.start(t, "keep", kept)
+	t.Fails("open beside it", rig.Error(l.open(t, kmd.WithoutWaiting())), kmd.ErrBusy)
+	l.kill(t, cmd)
 }
 
 func keep(ctx context.Context, args []string) error {
@@ -321,88 +267,60 @@ func keep(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("kept")
+	fmt.Println(kept)
 	<-ctx.Done()
 	return d.Close()
 }
 
-func (l *lives) two(ctx context.Context) error {
-	cmd, err := l.start(ctx, l.node)
-	if err != nil {
-		return err
+func (l *lives) two(t *rig.T) {
+	cmd := l.start(t, "victim", hwtest.VictimRunning)
+	defer l.kill(t, cmd)
+	t.Fails("open it exclusively", rig.Error(l.open(t, kmd.Exclusive(), kmd.WithoutWaiting())), kmd.ErrBusy)
+	d := l.opened(t)
+	defer d.Close()
+	_, held, err := d.TestLock(kmd.LockPCIeDMA)
+	t.OK(err, rig.Error(d.Harvesting(t.Ctx)))
+	if !held {
+		t.Error("the other process's lock is free")
 	}
-	err = func() error {
-		_, err := l.open(ctx, kmd.Exclusive(), kmd.WithoutWaiting())
-		if err := wants("open it exclusively", err, kmd.ErrBusy); err != nil {
-			return err
-		}
-		d, err := l.open(ctx)
-		if err != nil {
-			return err
-		}
-		_, held, err := d.TestLock(kmd.LockPCIeDMA)
-		if err == nil && !held {
-			err = errors.New("the other process's lock is free")
-		}
-		if err == nil {
-			_, err = d.Harvesting(ctx)
-		}
-		return errors.Join(err, d.Close())
-	}()
-	_, e := kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC})
-	var held *kmd.HeldError
-	if !errors.As(e, &held) || len(held.Holders) != 1 || held.Holders[0].PID != cmd.Process.Pid {
-		err = errors.Join(err, fmt.Errorf("reset it: %v, want who has it, process %d", e, cmd.Process.Pid))
+	t.OK(d.Close())
+	_, err = kmd.Reset(t.Ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC})
+	if h := rig.As[*kmd.HeldError](t, err); len(h.Holders) != 1 || h.Holders[0].PID != cmd.Process.Pid {
+		t.Errorf("reset it: %v, want who has it, process %d", err, cmd.Process.Pid)
 	}
-	return errors.Join(err, kill(cmd), l.use(ctx, l.node))
+}
+
+func (l *lives) reset(t *rig.T, c kmd.ResetConfig) {
+	t.OK(rig.Error(kmd.Reset(t.Ctx, kmd.Path(l.node), c)))
 }
 
 // userReset resets a card by configuration space, as a tool would.
-func (l *lives) userReset(ctx context.Context) error {
-	t := kmd.Path(l.node)
-	if _, err := kmd.Reset(ctx, t, kmd.ResetConfig{Mode: kmd.ResetUser}); err != nil {
-		return err
-	}
-	d, err := kmd.Open(ctx, t)
-	if err != nil {
-		return err
-	}
-	_, _, err = d.TestLock(kmd.LockPCIeDMA)
-	if err = errors.Join(wants("ask for a lock in the middle", err, kmd.ErrResetting), d.Close()); err != nil {
-		return err
-	}
+func (l *lives) userReset(t *rig.T) {
+	l.reset(t, kmd.ResetConfig{Mode: kmd.ResetUser})
+	d := l.opened(t)
+	_, _, err := d.TestLock(kmd.LockPCIeDMA)
+	t.Fails("ask for a lock in the middle", err, kmd.ErrResetting)
+	t.OK(d.Close())
 	// What the driver does for a reset by configuration space (tt-kmd pcie.c pcie_timer_interrupt).
 	f, err := os.OpenFile("/sys/bus/pci/devices/"+l.bdf+"/config", os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	_, err1 := f.WriteAt([]byte{1, 0, 0, 0}, 0x934)
-	_, err2 := f.WriteAt([]byte{0x11, 0, 0, 0}, 0x930)
-	if err := errors.Join(err1, err2, f.Close()); err != nil {
-		return err
-	}
-	if _, err := kmd.Reset(ctx, t, kmd.ResetConfig{Mode: kmd.ResetPost}); err != nil {
-		return err
-	}
-	return l.use(ctx, l.node)
+	t.OK(err)
+	t.OK(rig.Error(f.WriteAt([]byte{1, 0, 0, 0}, 0x934)), rig.Error(f.WriteAt([]byte{0x11, 0, 0, 0}, 0x930)), f.Close())
+	l.reset(t, kmd.ResetConfig{Mode: kmd.ResetPost})
+	l.use(t, l.node)
 }
 
-func (l *lives) resetBusy(ctx context.Context) error {
-	return errors.Join(l.loses(ctx, func() error {
-		_, err := kmd.Reset(ctx, kmd.Path(l.node), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
-		return err
-	}), l.use(ctx, l.node))
+func (l *lives) resetBusy(t *rig.T) {
+	l.loses(t, func(t *rig.T) { l.reset(t, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}) })
+	l.use(t, l.node)
 }
 
-func (l *lives) together(ctx context.Context) error {
+func (l *lives) together(t *rig.T) {
 	if len(l.nodes) == 1 {
-		return fmt.Errorf("the machine has one card: %w", errors.ErrUnsupported)
+		t.Skip("the machine has one card")
 	}
-	errs := make([]error, len(l.nodes))
 	var wg sync.WaitGroup
-	for i, n := range l.nodes {
-		wg.Go(func() { errs[i] = l.use(ctx, n) })
+	for _, n := range l.nodes {
+		wg.Go(func() { l.use(t, n) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,9 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/reprise-tt/reprise/hwtest"
-	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 )
 
@@ -112,76 +111,24 @@ func drive() error {
 // builtin returns a command of this program, or nil.
 func builtin(name string) func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{
-		"hwtest": suite, "victim": victim, "life": life, "keep": keep, "differ": differ,
+		"hwtest": suite, "victim": victim, hwtest.VictimCommand: victim, "life": life, "keep": keep, "differ": differ,
 	}[name]
 }
 
 const self = "/proc/self/exe"
 
-// suite runs the conformance suite: hwtest [-short] [-unsafe] [-run PATTERN] [DEVICE]...
+// patience is the limit of a case, as the machine may be a slow emulation.
+const patience = 10 * time.Minute
+
+// suite runs the conformance suite: hwtest and the flags of reprise hwtest.
 func suite(ctx context.Context, args []string) error {
-	cfg := hwtest.Config{Victim: []string{self, "victim"}}
-	fs := flag.NewFlagSet("hwtest", flag.ContinueOnError)
-	fs.BoolVar(&cfg.Short, "short", false, "fewer repetitions")
-	fs.BoolVar(&cfg.Unsafe, "unsafe", false, "also what leaves a card in need of a reset")
-	run := fs.String("run", "", "only these cases: LAYER or LAYER/NAME")
-	if err := fs.Parse(args); err != nil {
-		return err
+	if code := hwtest.Main(ctx, append([]string{"-timeout", patience.String()}, args...), os.Stdout, os.Stderr); code != 0 {
+		return fmt.Errorf("exit code %d", code)
 	}
-	names := fs.Args()
-	if len(names) == 0 {
-		names = nodes()
-	}
-	var err error
-	if cfg.Select, err = hwtest.ParsePattern(*run); err != nil {
-		return err
-	}
-	for _, n := range names {
-		d, err := target.Parse(n, nil)
-		if err != nil {
-			return err
-		}
-		cfg.Devices = append(cfg.Devices, d)
-	}
-	layers := map[string]*hwtest.Report{}
-	var order []string
-	cfg.Done = func(r hwtest.Result) {
-		fmt.Printf("%s %8.3fs %s %s/%s", r.Outcome, r.Seconds, r.Device, r.Layer, r.Name)
-		if r.Reason != "" {
-			fmt.Printf(" (%s)", r.Reason)
-		}
-		fmt.Println()
-		for _, l := range r.Log {
-			fmt.Printf("    %s\n", strings.ReplaceAll(strings.TrimRight(l, "\n"), "\n", "\n    "))
-		}
-		k := r.Device + " " + r.Layer
-		if layers[k] == nil {
-			layers[k] = &hwtest.Report{}
-			order = append(order, k)
-		}
-		layers[k].Add(r)
-		layers[k].Seconds += r.Seconds
-	}
-	rep, err := hwtest.Run(ctx, cfg)
-	for _, k := range order {
-		l := layers[k]
-		fmt.Printf("LAYER %s: %d passed, %d failed, %d skipped in %.1f s\n", k, l.Passed, l.Failed, l.Skipped, l.Seconds)
-	}
-	fmt.Printf("SUITE %d passed, %d failed, %d skipped in %.1f s\n", rep.Passed, rep.Failed, rep.Skipped, rep.Seconds)
-	if err == nil && rep.Failed > 0 {
-		err = fmt.Errorf("%d of %d cases failed", rep.Failed, len(rep.Results))
-	}
-	return err
+	return nil
 }
 
 // victim uses a card until it is killed: victim DEVICE [--once].
 func victim(ctx context.Context, args []string) error {
-	if len(args) == 0 || len(args) > 2 || len(args) == 2 && args[1] != "--once" {
-		return errors.New("want a device, and --once or nothing")
-	}
-	d, err := target.Parse(args[0], nil)
-	if err != nil {
-		return err
-	}
-	return hwtest.Victim(ctx, d.Open(), len(args) == 2, os.Stdout)
+	return suite(ctx, append([]string{hwtest.VictimCommand}, args...))
 }

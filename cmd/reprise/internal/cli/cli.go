@@ -475,15 +475,12 @@ func ParseTarget(s string) (kmd.Target, error) {
 
 // ParseDevice turns the value of a flag into one device.
 func ParseDevice(flag, s string) (*target.Device, error) {
-	d, err := ParseDevices(flag, s)
+	d, err := parse(flag, s, target.Parse)
 	if err == nil && d.Several() {
 		return nil, Wrong(flag, s, "it names several device nodes, and the command takes one", "give one of them")
 	}
 	return d, err
 }
-
-// ParseDevices allows several nodes, of which the device is the first.
-func ParseDevices(flag, s string) (*target.Device, error) { return parse(flag, s, target.Parse) }
 
 // ParseMachine reads the value of a flag that names a machine.
 func ParseMachine(flag, s string) (*target.Machine, error) {
@@ -498,7 +495,7 @@ func parse[T any](flag, s string, f func(string, ttsim.Option) (*T, error)) (*T,
 	d, err := f(s, server)
 	var wrong *target.Error
 	if errors.As(err, &wrong) {
-		return nil, Wrong(flag, s, wrong.Why, wrong.Hint).By(wrong.Err)
+		wrong.Flag = flag
 	}
 	return d, err
 }
@@ -551,23 +548,11 @@ func OpenChip(ctx context.Context, t kmd.Target, opts ...kmd.Option) (*kmd.Devic
 }
 
 // FlagError explains a wrong value of a flag.
-type FlagError struct {
-	Flag, Value string
-	Why, Hint   string
-	Err         error
-}
-
-func (e *FlagError) Error() string {
-	s := fmt.Sprintf("%s %q: %s", e.Flag, e.Value, e.Why)
-	if e.Hint != "" {
-		s += "; " + e.Hint
-	}
-	return s
-}
+type FlagError = target.Error
 
 // Wrong says what to do about a flag's value.
 func Wrong(flag string, value any, why, hint string) *FlagError {
-	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
+	return target.Wrong(flag, value, why, hint)
 }
 
 // Nearest returns ", did you mean X?" for the name with the longest common start, "" for none.
@@ -584,14 +569,6 @@ func Nearest(word string, names []string) string {
 	}
 	return nearest
 }
-
-// By adds the cause.
-func (e *FlagError) By(err error) *FlagError {
-	e.Err = err
-	return e
-}
-
-func (e *FlagError) Unwrap() error { return e.Err }
 
 // OpenError explains why a device can't be opened. Errors of every device stay unchanged.
 func OpenError(device string, err error) error {

@@ -12,7 +12,6 @@ import (
 
 // Kernel is one of the kernels that come with the module.
 func (t *T) Kernel(name string) *kernels.Image {
-	t.Helper()
 	im, err := kernels.Prebuilt(t.Dev.Arch(), name)
 	t.OK(err)
 	return im
@@ -20,7 +19,6 @@ func (t *T) Kernel(name string) *kernels.Image {
 
 // Load loads a program and closes it with the case.
 func (t *T) Load(p *reprise.Program) *reprise.Executable {
-	t.Helper()
 	x, err := t.Dev.Load(t.Ctx, p)
 	t.OK(err)
 	t.Closing(x.Release)
@@ -41,7 +39,6 @@ func Running(xs ...*reprise.Executable) func(*reprise.Recorder) error {
 
 // Capture records programs as a trace and releases it with the case.
 func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
-	t.Helper()
 	return t.Trace(name, Running(xs...))
 }
 
@@ -62,7 +59,6 @@ func On(x, y int) []chip.Range { return []chip.Range{chip.Single(x, y)} }
 
 // StoreProgram stores seed + the core's index at the buffer's address.
 func (t *T) StoreProgram(name string, on chip.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
-	t.Helper()
 	return Named(name, reprise.Kernel{
 		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{seed},
 		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.WorkerIndex(c))} },
@@ -77,7 +73,6 @@ var Prebuilt = images.New(archives, "kernels/prebuilt")
 
 // Own loads one of the suite's own kernels.
 func (t *T) Own(name string) *kernels.Image {
-	t.Helper()
 	file, err := Prebuilt.ELF(t.Dev.Arch(), name)
 	t.OK(err)
 	im, err := kernels.Load(file)
@@ -97,7 +92,6 @@ func Processors() []chip.Processor {
 
 // RunAndWait runs a program to its end.
 func (t *T) RunAndWait(x *reprise.Executable) {
-	t.Helper()
 	t.Start(x)
 	t.Wait()
 }
@@ -110,17 +104,15 @@ func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
 
 // Spinning starts a program that runs until release is called, which another queue has to do.
 func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Queue)) {
-	t.Helper()
 	word := t.PerWorker(16)
 	t.On(q).Start(t.Load(OneKernel(reprise.Kernel{
 		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on}, Args: Args(word.Addr(), 1),
 	}, word)))
-	return func(by *reprise.Queue) { t.Helper(); t.On(by).Write(word, Repeated(word.Size(), 1)) }
+	return func(by *reprise.Queue) { t.On(by).Write(word, Repeated(word.Size(), 1)) }
 }
 
 // AddProgram adds a number to each word of pages of 64 B, on one core.
 func (t *T) AddProgram(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
-	t.Helper()
 	p, err := Adding(t.Dev.Arch(), name, at, in, out, addend)
 	t.OK(err)
 	return p
@@ -155,7 +147,6 @@ func Adding(a chip.Arch, name string, at chip.Core, in, out *reprise.Buffer, add
 
 // CopyProgram copies an interleaved buffer by way of a page of L1.
 func (t *T) CopyProgram(name string, on chip.Processor, at chip.Core, from, to, room *reprise.Buffer) *reprise.Program {
-	t.Helper()
 	return Named(name, reprise.Kernel{
 		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: on, Cores: []chip.Range{at.Range()},
 		Args: Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), from.PageStride(), room.Addr()),
@@ -164,7 +155,6 @@ func (t *T) CopyProgram(name string, on chip.Processor, at chip.Core, from, to, 
 
 // BlankProgram does nothing on all workers.
 func (t *T) BlankProgram(name string) *reprise.Program {
-	t.Helper()
 	return OneKernel(reprise.Kernel{Name: name, Image: t.Kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}})
 }
 
@@ -173,7 +163,6 @@ func (t *T) Both() [2]*reprise.Queue { return [2]*reprise.Queue{t.Dev.Queue(0), 
 
 // FinishBoth waits for all that is in both queues.
 func (t *T) FinishBoth() {
-	t.Helper()
 	for _, q := range t.Both() {
 		t.OK(q.Wait(t.Ctx))
 	}
@@ -181,20 +170,17 @@ func (t *T) FinishBoth() {
 
 // Follows makes the second queue wait for all that is in the first one.
 func (t *T) Follows(second, first *reprise.Queue, e *reprise.Event) {
-	t.Helper()
 	t.OK(first.Record(t.Ctx, e))
 	t.OK(second.WaitEvent(t.Ctx, e))
 }
 
 // CaptureOn is Capture for another queue.
 func (t *T) CaptureOn(q *reprise.Queue, name string, xs ...*reprise.Executable) *reprise.Trace {
-	t.Helper()
 	return t.On(q).Capture(name, xs...)
 }
 
 // MixProgram mixes a number into a word of some cores; its kernels have at least size bytes.
 func (t *T) MixProgram(name string, on chip.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
-	t.Helper()
 	im := t.Own("mix")
 	if size > len(im.Text) {
 		im = Padded(im, size)
@@ -211,7 +197,7 @@ func Mixed(v, number uint32, index int) uint32 { return v*1664525 + uint32(index
 // Padded makes an image longer by text that is never run.
 func Padded(im *kernels.Image, n int) *kernels.Image {
 	out := *im
-	out.Text = append(append([]byte(nil), im.Text...), Pattern(uint32(n), n-len(im.Text))...)
+	out.Text = append(append([]byte(nil), im.Text...), Pattern(n, n-len(im.Text))...)
 	return &out
 }
 
@@ -250,7 +236,6 @@ func (f *Mix) On(q *reprise.Queue) *Mix {
 
 // Capture records programs as a trace and releases it with the case.
 func (f *Mix) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
-	f.T.Helper()
 	tr := f.T.Capture(name, xs...)
 	for _, x := range xs {
 		f.does[tr] = append(f.does[tr], f.does[x]...)
@@ -260,7 +245,6 @@ func (f *Mix) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 
 // Start runs programs without waiting for their end.
 func (f *Mix) Start(xs ...*reprise.Executable) {
-	f.T.Helper()
 	for _, x := range xs {
 		f.T.Start(x)
 		f.Ran(x)
@@ -269,7 +253,6 @@ func (f *Mix) Start(xs ...*reprise.Executable) {
 
 // Replay starts a replay of a trace.
 func (f *Mix) Replay(tr *reprise.Trace) {
-	f.T.Helper()
 	f.T.Replay(tr)
 	f.Ran(tr)
 }
@@ -290,13 +273,11 @@ func (f *Mix) on(cores []chip.Range) chip.Range {
 
 // Load loads a mix program for the words, on some cores or on all.
 func (f *Mix) Load(name string, number uint32, on ...chip.Range) *reprise.Executable {
-	f.T.Helper()
 	return f.LoadLong(name, number, 0, on...)
 }
 
 // LoadLong is Load with kernels of a given length.
 func (f *Mix) LoadLong(name string, number uint32, size int, on ...chip.Range) *reprise.Executable {
-	f.T.Helper()
 	x := f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
 	f.does[x] = []mixing{{number, f.on(on)}}
 	return x
@@ -312,7 +293,6 @@ func (f *Mix) Run(number uint32, on ...chip.Range) {
 
 // Check compares the words with the model.
 func (f *Mix) Check(what string, args ...any) {
-	f.T.Helper()
 	f.T.WantWords(fmt.Sprintf(what, args...), f.Buffer, 0, func(c chip.Core) uint32 { return f.Words[f.T.WorkerIndex(c)] })
 }
 

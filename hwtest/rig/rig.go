@@ -1,10 +1,13 @@
-// Package rig has what conformance cases work with: devices, programs, traces, queues,
-// comparisons.
+// Package rig has what conformance cases work with, those of other modules too: devices, programs,
+// traces, queues, comparisons. Failed checks end the case; a T's methods need no errors handled.
 package rig
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -18,6 +21,7 @@ import (
 
 // TB is what a case needs of its runner; the methods are testing.T's.
 type TB interface {
+	ArtifactDir() string      // of the case
 	Context() context.Context // over just before the cleanups
 	Helper()
 	Log(args ...any)
@@ -42,6 +46,7 @@ type T struct {
 	Config *Settings
 	Device *target.Device
 	Ctx    context.Context
+	opened *opened
 
 	Chip   *chip.Chip
 	Params *chip.Params
@@ -67,6 +72,7 @@ type Shared struct {
 	dev     *reprise.Device
 	Machine machine
 	Alone   string // why the device makes no mesh, once that is known
+	running atomic.Pointer[opened]
 }
 
 type machine interface {
@@ -94,7 +100,6 @@ func (b *Shared) Close(ctx context.Context) error {
 
 // discard closes the device after a failure. With unsafe cases a stopped card is reset.
 func (b *Shared) discard(t TB) {
-	t.Helper()
 	if err := b.Close(t.Context()); err != nil {
 		t.Logf("close after a failure: %v", err)
 	}
@@ -116,9 +121,11 @@ func (b *Shared) discard(t TB) {
 
 // use opens the device at the level if it isn't open.
 func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
-	t.Helper()
-	x := &T{TB: t, Config: b.Config, Device: b.Device, Shared: b}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	x := &T{TB: t, Config: b.Config, Device: b.Device, Shared: b, opened: new(opened)}
+	b.running.Store(x.opened)
+	// This cause makes waits for the device end with the report of a hang.
+	over := fmt.Errorf("the case's limit of %v is over: %w", limit, dispatch.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, over)
 	t.Cleanup(cancel)
 	x.Ctx = ctx
 	if b.leave(t, l) {
@@ -142,6 +149,12 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 		}
 		b.level = l
 	}
+	if b.disp != nil {
+		note(x.opened, b.disp)
+	}
+	if b.dev != nil {
+		note(x.opened, b.dev)
+	}
 	x.KMD, x.Dispatch, x.Dev = b.kd, b.disp, b.dev
 	switch l {
 	case LevelKMD:
@@ -156,7 +169,6 @@ func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 
 // Only closes what is open, for a case that opens the device at a level itself.
 func (b *Shared) Only(t TB, l Level) {
-	t.Helper()
 	if err := b.Close(t.Context()); err != nil {
 		t.Errorf("close: %v", err)
 	}
@@ -165,7 +177,6 @@ func (b *Shared) Only(t TB, l Level) {
 
 // leave closes what is open at another level, and reports whether the level changes.
 func (b *Shared) leave(t TB, l Level) bool {
-	t.Helper()
 	if b.level == l {
 		return false
 	}
@@ -198,8 +209,6 @@ func Patience(d *target.Device) time.Duration {
 	return 20 * time.Second
 }
 
-func caseTime(d *target.Device) time.Duration { return 10 * Patience(d) }
-
 // Size returns slow for slow devices and in short runs, else fast.
 func (t *T) Size(fast, slow int) int {
 	if t.Device.Slow() || t.Config.Short {
@@ -218,7 +227,6 @@ func (t *T) More(few, many int) int {
 
 // UseDriver makes the case work with a driver alone.
 func (t *T) UseDriver(kd *kmd.Device) {
-	t.Helper()
 	t.KMD = kd
 	h, err := kd.Harvesting(t.Ctx)
 	t.OK(err)
@@ -240,7 +248,6 @@ func (t *T) UseDevice(d *reprise.Device) {
 
 // Sub runs part of a case with a name of its own.
 func (t *T) Sub(name string, fn func(*T)) {
-	t.Helper()
 	t.Run(name, func(s TB) {
 		u := *t
 		u.TB = s
@@ -248,19 +255,14 @@ func (t *T) Sub(name string, fn func(*T)) {
 	})
 }
 
-// OK ends the case on any error, with all cores' state after a hang.
+// OK ends the case on any error; the runner adds all cores' state after a hang.
 func (t *T) OK(errs ...error) {
-	t.Helper()
 	err := errs[0]
 	if len(errs) > 1 {
 		err = errors.Join(errs...)
 	}
 	if err == nil {
 		return
-	}
-	var hang *dispatch.HangError
-	if errors.As(err, &hang) {
-		t.Log(hang.Detail())
 	}
 	if why := t.Config.Firmware.Skip(err); why != "" {
 		t.Skip(why)
@@ -270,7 +272,6 @@ func (t *T) OK(errs ...error) {
 
 // Queues opens the device up to its command queues for the length of a case.
 func (t *T) Queues(o dispatch.Options) *T {
-	t.Helper()
 	if o.HangTimeout == 0 {
 		o.HangTimeout = t.Patience()
 	}
@@ -284,12 +285,12 @@ func (t *T) Queues(o dispatch.Options) *T {
 }
 
 func (t *T) queues(o dispatch.Options) (u *T, end func() error) {
-	t.Helper()
 	if !t.Config.Firmware.Own() {
 		t.Skip(belowRuntime)
 	}
 	kd, d, err := openQueues(t.Ctx, t.Device.Open(), o)
 	t.OK(err)
+	note(t.opened, d)
 	u = new(T)
 	*u = *t
 	u.useQueues(kd, d)
@@ -298,7 +299,6 @@ func (t *T) queues(o dispatch.Options) (u *T, end func() error) {
 
 // Full opens the whole device for a case that shares none: a card has one firmware.
 func (t *T) Full(opts ...reprise.Option) *T {
-	t.Helper()
 	if t.Dev != nil {
 		t.Fatalf("the case shares a device with others, and opens another one: a case that does has LevelOwn")
 	}
@@ -313,9 +313,9 @@ func (t *T) Full(opts ...reprise.Option) *T {
 
 // Unclosed opens the whole device for a case that closes it itself.
 func (t *T) Unclosed(target kmd.Target, opts ...reprise.Option) *T {
-	t.Helper()
 	d, err := t.Open(t.Ctx, target, opts...)
 	t.OK(err)
+	note(t.opened, d)
 	u := *t
 	u.UseDevice(d)
 	return &u
@@ -354,10 +354,11 @@ func SplitRanges() [2]chip.Range {
 	}
 }
 
-// Firmware names folders of tt-metal's firmware; see hwtest.Firmware.
+// Firmware names folders of firmware that tt-metal built. Cases that need this runtime's own are
+// skipped. Emulators let it rely on what package sim/waivers names.
 type Firmware struct {
-	Workers string
-	Queues  string
+	Workers string // base firmware of the workers: reprise.WithFirmware
+	Queues  string // the command queues': reprise.WithQueueFirmware
 }
 
 // Options are those that a device is opened with.
@@ -370,6 +371,15 @@ func (f Firmware) Options() []reprise.Option {
 		o = append(o, reprise.WithQueueFirmware(f.Queues))
 	}
 	return o
+}
+
+// Describe says what firmware a device runs: a digest of this runtime's own, and folders.
+func (f Firmware) Describe(a chip.Arch) string {
+	own, err := dispatch.HashFirmware(a, nil)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(fmt.Sprintf("%x %s %s", own, f.Workers, f.Queues))
 }
 
 const belowRuntime = "opens the command queues below the runtime, with its own firmware"

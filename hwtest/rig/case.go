@@ -2,6 +2,8 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,21 +19,25 @@ import (
 
 // Case is one fact that every device must hold.
 type Case struct {
-	Name     string
-	Layer    string
-	Level    Level  // shared with other cases; in a layer's table LevelNone for the layer's
-	Protects string // the fact, in one clause
-	Unsafe   string // why silicon skips it unless asked for
-	Long     bool   // only in long runs
-	Needs    Need
-	Alone    bool // it inspects memory of the whole process, so nothing runs beside it
-	Hours    int  // limit of the longest cases
-	Run      func(*T)
+	Layer    string        `json:"layer"`
+	Name     string        `json:"name"`
+	Protects string        `json:"protects"`           // the fact, in one clause
+	Unsafe   string        `json:"unsafe,omitempty"`   // why silicon skips it unless asked for
+	Long     bool          `json:"long,omitempty"`     // only in long runs
+	Needs    Need          `json:"needs,omitempty"`    // beside the device of its level
+	Limit    time.Duration `json:"limit_ns,omitempty"` // if the case needs more than others; hours for minutes in a long run
+	Level    Level         `json:"-"`                  // shared with other cases; in a layer's table LevelNone for the layer's
+	Alone    bool          `json:"-"`                  // it inspects memory of the whole process, so nothing runs beside it
+	Run      func(*T)      `json:"-"`
 }
 
-// Time is how long the case may take on a device.
-func (c *Case) Time(d *target.Device) time.Duration {
-	return max(caseTime(d), time.Duration(c.Hours)*time.Hour)
+// Time is how long a case may take on a device.
+func (s *Settings) Time(d *target.Device, c *Case) time.Duration {
+	limit := max(cmp.Or(s.Limit, 5*Patience(d)), c.Limit)
+	if s.Long {
+		limit *= 60
+	}
+	return limit
 }
 
 // Need is what a case asks of the device beside its layer.
@@ -42,6 +48,11 @@ const (
 	NeedEmulator       // options that only the emulator has
 	NeedSimulator      // a device that may be thrown away: emulator, simulator, or a card that is said to be one
 )
+
+func (n Need) String() string { return [...]string{"", "emulator", "simulator"}[n] }
+
+// MarshalText is for JSON.
+func (n Need) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
 // Level is what a layer's cases share.
 type Level int
@@ -85,27 +96,37 @@ func RunCase(t TB, b *Shared, c *Case) {
 		b.leave(t, c.Level)
 		t.Parallel()
 	}
+	var x *T
 	defer func() {
 		if !t.Failed() {
 			return
+		}
+		if x != nil {
+			x.opened.report(t, b.Device, context.Cause(x.Ctx))
 		}
 		t.Logf("this case protects: %s", c.Protects)
 		if !parallel {
 			b.discard(t)
 		}
 	}()
-	c.Run(b.use(t, c.Level, c.Time(b.Device))) // after Parallel, so that its wait doesn't count
+	x = b.use(t, c.Level, b.Config.Time(b.Device, c)) // after Parallel, so that its wait doesn't count
+	c.Run(x)
+	if err := x.Ctx.Err(); err != nil && !t.Failed() {
+		t.Error(context.Cause(x.Ctx))
+	}
 }
 
-// Settings are the parts of a Config that cases see.
+// Settings are the parts of a run's configuration that cases see.
 type Settings struct {
-	Short, Long, Unsafe bool
+	Short    bool          // fewer repetitions
+	Long     bool          // also the cases that take minutes, and more seeds
+	Unsafe   bool          // run the unsafe cases on device nodes too, which may leave a card in need of a reset
+	Limit    time.Duration // of a case that states no longer one; 0 is 100 seconds, or 5 minutes on a slow device
+	Victim   []string      // command that runs hwtest.Victim on its argument; "--once" may follow. nil skips the case that needs it
+	Firmware Firmware      // that devices run, in place of this runtime's own
 
-	Victim   []string
-	Firmware Firmware
-
-	Compare  func(*target.Device) *target.Device // second device of the differential cases, or nil
-	Property func(t *T, n int, prop func(Draw))
+	Compare  func(*target.Device) *target.Device // second device of the differential cases; nil for an emulator with slow networks
+	Property func(t *T, n int, prop func(Draw))  // tries a property n times: SeededProperty
 }
 
 // Table is a list of cases.
@@ -189,7 +210,6 @@ func (s seeded) IntRange(from, to int, _ string) int { return from + s.rng.IntN(
 func (s seeded) Uint32(string) uint32                { return s.rng.Uint32() }
 
 func (s seeded) Fatalf(format string, args ...any) {
-	s.t.Helper()
 	s.t.Fatalf(format, args...)
 }
 
@@ -209,7 +229,6 @@ func Random(name string) *rand.Rand {
 
 // Same compares bytes and shows the first difference.
 func (t *T) Same(want, got []byte, what string, args ...any) {
-	t.Helper()
 	if d := Difference(want, got); d != "" {
 		t.Errorf("%s: %s", fmt.Sprintf(what, args...), d)
 	}
@@ -239,9 +258,9 @@ func Difference(want, got []byte) string {
 }
 
 // Pattern returns n bytes that differ by seed, and at any shift.
-func Pattern(seed uint32, n int) []byte {
+func Pattern[I int | uint32 | uint64](seed I, n int) []byte {
 	b := make([]byte, n)
-	x := seed*2654435761 + 1
+	x := uint32(seed)*2654435761 + 1
 	for i := range b {
 		x ^= x << 13
 		x ^= x >> 17
@@ -279,7 +298,6 @@ func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUi
 
 // Equal compares two values.
 func Equal[V comparable](t TB, got, want V, what string, args ...any) {
-	t.Helper()
 	if got != want {
 		t.Errorf("%s: %#v, want %#v", fmt.Sprintf(what, args...), got, want)
 	}
@@ -287,7 +305,6 @@ func Equal[V comparable](t TB, got, want V, what string, args ...any) {
 
 // Fails checks what kind of error a call has.
 func (t *T) Fails(what string, err, want error) {
-	t.Helper()
 	if !errors.Is(err, want) {
 		t.Errorf("%s: error %v, want %v", what, err, want)
 	}
@@ -295,7 +312,6 @@ func (t *T) Fails(what string, err, want error) {
 
 // AllFail checks what kind of error each of several calls has.
 func (t *T) AllFail(want error, calls map[string]error) {
-	t.Helper()
 	for _, what := range slices.Sorted(maps.Keys(calls)) {
 		t.Fails(what, calls[what], want)
 	}
@@ -303,7 +319,6 @@ func (t *T) AllFail(want error, calls map[string]error) {
 
 // As returns the error of a type that an error has to be.
 func As[E error](t TB, err error) (e E) {
-	t.Helper()
 	if !errors.As(err, &e) {
 		t.Fatalf("error %v, want a %T", err, e)
 	}
@@ -312,7 +327,6 @@ func As[E error](t TB, err error) (e E) {
 
 // Says checks that an error's text has parts, in their order.
 func (t *T) Says(err error, parts ...string) {
-	t.Helper()
 	if err == nil {
 		t.Errorf("no error, want one that says %q", parts)
 		return

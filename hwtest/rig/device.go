@@ -17,7 +17,6 @@ const ManyTimes = 1 << 30
 
 // Ended checks that an Abort has ended that many replays.
 func (t *T) Ended(want int) {
-	t.Helper()
 	n, err := t.Queue.Abort(t.Ctx)
 	t.OK(err)
 	Equal(t, n, want, "replays that Abort has ended")
@@ -25,37 +24,31 @@ func (t *T) Ended(want int) {
 
 // Buffer allocates a buffer and frees it with the case.
 func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
-	t.Helper()
 	return t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 }
 
 // DRAMBuffer is Buffer in DRAM.
 func (t *T) DRAMBuffer(size, page int) *reprise.Buffer {
-	t.Helper()
 	return t.Buffer(allocator.DRAM, size, page)
 }
 
 // L1Buffer is Buffer in L1.
 func (t *T) L1Buffer(size, page int) *reprise.Buffer {
-	t.Helper()
 	return t.Buffer(allocator.L1, size, page)
 }
 
 // ReadAll reads a whole buffer.
 func (t *T) ReadAll(b *reprise.Buffer) []byte {
-	t.Helper()
 	return t.ReadOn(t.Queue, b)
 }
 
 // ReadOn reads a whole buffer by a queue.
 func (t *T) ReadOn(q *reprise.Queue, b *reprise.Buffer) []byte {
-	t.Helper()
 	return t.On(q).ReadAt(b, 0, b.Size())
 }
 
 // ReadAt reads n bytes of a buffer.
 func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
-	t.Helper()
 	got := make([]byte, n)
 	t.OK(t.Queue.Read(t.Ctx, b, off, got))
 	return got
@@ -63,12 +56,10 @@ func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
 
 // StartRead starts a read that is to find something, and returns what waits for it and compares.
 func (t *T) StartRead(b *reprise.Buffer, off int, want []byte) (check func(what string, args ...any)) {
-	t.Helper()
 	got := make([]byte, len(want))
 	p, err := t.Queue.StartRead(t.Ctx, b, off, got)
 	t.OK(err)
 	return func(what string, args ...any) {
-		t.Helper()
 		t.WaitFor(p)
 		t.Same(want, got, what, args...)
 	}
@@ -76,19 +67,17 @@ func (t *T) StartRead(b *reprise.Buffer, off int, want []byte) (check func(what 
 
 // Write writes to the beginning of a buffer.
 func (t *T) Write(b *reprise.Buffer, data []byte) {
-	t.Helper()
 	t.WriteAt(b, 0, data)
 }
 
 // WriteAt writes to a buffer.
 func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
-	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, off, data))
 }
 
 // ComesBack writes a seed's bytes to a whole buffer and returns an error if they read
 // differently.
-func (t *T) ComesBack(b *reprise.Buffer, seed uint32) error {
+func (t *T) ComesBack(b *reprise.Buffer, seed int) error {
 	want, got := Pattern(seed, b.Size()), make([]byte, b.Size())
 	if err := errors.Join(t.Queue.Write(t.Ctx, b, 0, want), t.Queue.Read(t.Ctx, b, 0, got)); err != nil {
 		return err
@@ -100,8 +89,7 @@ func (t *T) ComesBack(b *reprise.Buffer, seed uint32) error {
 }
 
 // Fill writes a seed's bytes to a whole buffer and returns them.
-func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
-	t.Helper()
+func (t *T) Fill(b *reprise.Buffer, seed int) []byte {
 	data := Pattern(seed, b.Size())
 	t.Write(b, data)
 	return data
@@ -109,49 +97,41 @@ func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
 
 // Clear writes zeros to a whole buffer.
 func (t *T) Clear(b *reprise.Buffer) {
-	t.Helper()
 	t.Write(b, make([]byte, b.Size()))
 }
 
 // Holds compares what a buffer holds.
 func (t *T) Holds(b *reprise.Buffer, want []byte, what string, args ...any) {
-	t.Helper()
 	t.Same(want, t.ReadAll(b), what, args...)
 }
 
 // Start runs a program without waiting for its end.
 func (t *T) Start(x *reprise.Executable) {
-	t.Helper()
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
 // Replay starts a replay of a trace.
 func (t *T) Replay(tr *reprise.Trace) {
-	t.Helper()
 	t.OK(tr.Replay(t.Ctx))
 }
 
 // Wait waits for everything in the queue.
 func (t *T) Wait() {
-	t.Helper()
 	t.OK(t.Queue.Wait(t.Ctx))
 }
 
 // WaitFor waits for a queue, an event or a started transfer.
 func (t *T) WaitFor(x interface{ Wait(context.Context) error }) {
-	t.Helper()
 	t.OK(x.Wait(t.Ctx))
 }
 
 // Release releases a program or a trace before the end of the case.
 func (t *T) Release(x interface{ Release(context.Context) error }) {
-	t.Helper()
 	t.OK(x.Release(t.Ctx))
 }
 
 // Free releases a buffer before the end of the case.
 func (t *T) Free(b interface{ Release() error }) {
-	t.Helper()
 	t.OK(b.Release())
 }
 
@@ -162,21 +142,19 @@ func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*r
 
 // Trace records what a function does, and releases the trace with the case.
 func (t *T) Trace(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) *reprise.Trace {
-	t.Helper()
 	return t.Hold(t.Record(name, record, more...))
 }
 
 // Hold takes the result of a capture and releases the trace with the case.
 func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
-	t.Helper()
 	t.OK(err)
+	t.opened.change(func() { t.opened.traces = append(t.opened.traces, tr) })
 	t.Closing(tr.Release)
 	return tr
 }
 
 // Save returns the file of a trace.
 func (t *T) Save(tr *reprise.Trace, opts ...reprise.SaveOption) []byte {
-	t.Helper()
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, opts...))
 	return file.Bytes()
@@ -184,13 +162,11 @@ func (t *T) Save(tr *reprise.Trace, opts ...reprise.SaveOption) []byte {
 
 // LoadTrace loads a trace from its file, and releases it with the case.
 func (t *T) LoadTrace(file []byte, opts ...reprise.LoadOption) *reprise.Trace {
-	t.Helper()
 	return t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file), opts...))
 }
 
 // Done checks whether an event is done.
 func (t *T) Done(what string, e *reprise.Event, want bool) {
-	t.Helper()
 	if done, err := e.Query(); done != want || err != nil {
 		t.Errorf("%s: done %v, %v, want %v", what, done, err, want)
 	}
@@ -198,7 +174,6 @@ func (t *T) Done(what string, e *reprise.Event, want bool) {
 
 // Bisects checks that Bisect finds each step that makes results wrong; -1 for none.
 func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
-	t.Helper()
 	for _, bad := range steps {
 		step, err := tr.Debug().Bisect(t.Ctx, prepare, func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
 		t.OK(err)
@@ -208,7 +183,6 @@ func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
 
 // SameMemory checks that as much is allocated as before.
 func (t *T) SameMemory(before Memory) {
-	t.Helper()
 	if after := t.Allocated(); after != before {
 		t.Errorf("allocated before %v, after %v", before, after)
 	}
@@ -216,7 +190,6 @@ func (t *T) SameMemory(before Memory) {
 
 // PerWorker allocates n bytes at one address of every worker, row by row.
 func (t *T) PerWorker(n int) *reprise.Buffer {
-	t.Helper()
 	b := t.L1Buffer(n*t.Dev.Grid().Size(), n)
 	t.Clear(b)
 	return b
@@ -238,7 +211,6 @@ func (t *T) Closing(fn func(context.Context) error) {
 
 // Words reads a buffer of perWorker as words, by worker.
 func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
-	t.Helper()
 	all := t.ReadAll(b)
 	out := make([]uint32, t.Dev.Grid().Size())
 	for i := range out {
@@ -249,7 +221,6 @@ func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
 
 // WantWords compares a word of every worker with what it should be.
 func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.Core) uint32) {
-	t.Helper()
 	got := t.Words(b, word)
 	wrong := 0
 	for c := range t.Dev.Grid().Cores() {
@@ -274,7 +245,6 @@ func (t *T) Allocated() Memory {
 
 // BufferOf allocates a buffer and frees it with the case.
 func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
-	t.Helper()
 	b, err := t.Dev.NewBuffer(c)
 	t.OK(err)
 	t.Cleanup(func() {
@@ -287,7 +257,6 @@ func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
 
 // Pinned is host memory that the case has until it ends.
 func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
-	t.Helper()
 	c.Name = "pinned"
 	h, err := t.Dev.NewHostBuffer(c)
 	if errors.Is(err, dispatch.ErrRemoteChip) {
@@ -300,7 +269,6 @@ func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 
 // AllocatesNothing checks that a call allocates no memory on the host. A slow device's process may.
 func (t *T) AllocatesNothing(what string, fn func()) {
-	t.Helper()
 	if n := t.allocations(20, fn); n != 0 && !t.Device.Slow() {
 		t.Errorf("%s allocates %d times", what, n)
 	}
@@ -309,7 +277,6 @@ func (t *T) AllocatesNothing(what string, fn func()) {
 // allocations returns the fewest heap allocations of a call in some rounds. An emulated device
 // may allocate while work is under way, so each round begins at rest, on one processor.
 func (t *T) allocations(rounds int, fn func()) uint64 {
-	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := ^uint64(0)
 	for i := 0; i < rounds && fewest > 0; i++ {

@@ -13,7 +13,6 @@ import (
 
 // hangTimeout is short, and long enough for a slow device, as the time of an opening tells.
 func (t *T) hangTimeout() time.Duration {
-	t.Helper()
 	least, times := 2*time.Second, time.Duration(20)
 	switch t.Device.Kind {
 	case target.Emulator:
@@ -34,12 +33,10 @@ func (t *T) hangTimeout() time.Duration {
 
 // Short opens the device for a case that makes it hang.
 func (t *T) Short() *T {
-	t.Helper()
 	return t.Opened(t.hangTimeout())
 }
 
 func (t *T) leave() {
-	t.Helper()
 	if t.Device.One() {
 		t.OK(t.Shared.Close(t.Context()))
 	}
@@ -47,7 +44,6 @@ func (t *T) leave() {
 
 // Opened opens the device with a limit for hangs; closing it may fail.
 func (t *T) Opened(hang time.Duration) *T {
-	t.Helper()
 	t.leave()
 	u := t.Unclosed(t.Device.Open(), reprise.WithHangTimeout(hang))
 	t.Cleanup(func() { _ = u.Dev.Close(context.Background()) })
@@ -56,7 +52,6 @@ func (t *T) Opened(hang time.Duration) *T {
 
 // ShortQueues is Short for the command queues alone.
 func (t *T) ShortQueues() *T {
-	t.Helper()
 	u, end := t.queues(dispatch.Options{HangTimeout: t.hangTimeout()})
 	t.Cleanup(func() { _ = end() })
 	return u
@@ -64,20 +59,17 @@ func (t *T) ShortQueues() *T {
 
 // Hung is the report of a hang, which an error has to be.
 func (t *T) Hung(err error) *dispatch.HangError {
-	t.Helper()
 	return As[*dispatch.HangError](t, err)
 }
 
 // Hangs runs a program that doesn't end, and returns the report of the hang.
 func (t *T) Hangs(p *reprise.Program) *dispatch.HangError {
-	t.Helper()
 	t.Start(t.Load(p))
 	return t.Hung(t.Queue.Wait(t.Ctx))
 }
 
 // WorksAgain opens the device anew and uses it.
 func (t *T) WorksAgain() {
-	t.Helper()
 	u := t.Full()
 	f := u.Follow()
 	f.Start(f.Load("again", 4))
@@ -87,7 +79,6 @@ func (t *T) WorksAgain() {
 // Spin is a program that waits on one core until the first word of a buffer, which is cleared, has
 // a value.
 func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Program {
-	t.Helper()
 	t.Clear(b)
 	return OneKernel(reprise.Kernel{
 		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: p, Cores: []chip.Range{on.Range()}, Args: Args(b.Addr(), spinEnd),
@@ -98,6 +89,5 @@ const spinEnd = 0x12345678
 
 // EndSpin writes the word that ends the program of Spin, to a buffer of words for each worker.
 func (t *T) EndSpin(b *reprise.Buffer) {
-	t.Helper()
 	t.Write(b, Repeated(b.Size(), spinEnd))
 }

@@ -13,7 +13,6 @@ import (
 
 // Virtual is the coordinate by which software names a core.
 func (t *T) Virtual(c chip.Core) chip.XY {
-	t.Helper()
 	xy, err := t.Chip.Virtual(c)
 	t.OK(err)
 	return xy
@@ -21,13 +20,11 @@ func (t *T) Virtual(c chip.Core) chip.XY {
 
 // Poke writes a core's L1, not through the queues; so do Peek, PokeDRAM and PeekDRAM.
 func (t *T) Poke(c chip.Core, addr uint32, p []byte) {
-	t.Helper()
 	t.OK(t.KMD.Write(t.Virtual(c), uint64(addr), p))
 }
 
 // Peek reads a core's L1 past the command queues.
 func (t *T) Peek(c chip.Core, addr uint32, n int) []byte {
-	t.Helper()
 	p := make([]byte, n)
 	t.OK(t.KMD.Read(t.Virtual(c), uint64(addr), p))
 	return p
@@ -35,7 +32,6 @@ func (t *T) Peek(c chip.Core, addr uint32, n int) []byte {
 
 // Load32 reads a register or a word of a tile.
 func (t *T) Load32(xy chip.XY, addr uint64) uint32 {
-	t.Helper()
 	v, err := t.KMD.Read32(xy, addr)
 	t.OK(err)
 	return v
@@ -43,20 +39,17 @@ func (t *T) Load32(xy chip.XY, addr uint64) uint32 {
 
 // Store32 writes a register or a word of a tile.
 func (t *T) Store32(xy chip.XY, addr uint64, v uint32) {
-	t.Helper()
 	t.OK(t.KMD.Write32(xy, addr, v))
 }
 
 // PokeDRAM writes a DRAM bank past the command queues.
 func (t *T) PokeDRAM(bank int, addr uint64, p []byte) {
-	t.Helper()
 	b := t.Chip.DRAMBanks()[bank]
 	t.OK(t.KMD.Write(b.HostEndpoint, b.Offset+addr, p))
 }
 
 // PeekDRAM reads a DRAM bank past the command queues.
 func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
-	t.Helper()
 	b := t.Chip.DRAMBanks()[bank]
 	p := make([]byte, n)
 	t.OK(t.KMD.Read(b.HostEndpoint, b.Offset+addr, p))
@@ -65,25 +58,21 @@ func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
 
 // InL1 compares what is in a core's L1.
 func (t *T) InL1(c chip.Core, addr uint32, want []byte, what string, args ...any) {
-	t.Helper()
 	t.Same(want, t.Peek(c, addr, len(want)), "%s, core %v", fmt.Sprintf(what, args...), c)
 }
 
 // InDRAM compares what is in a DRAM bank.
 func (t *T) InDRAM(bank int, addr uint64, want []byte, what string, args ...any) {
-	t.Helper()
 	t.Same(want, t.PeekDRAM(bank, addr, len(want)), what, args...)
 }
 
 // NOCXY names a tile as commands do.
 func (t *T) NOCXY(c chip.Core) uint32 {
-	t.Helper()
 	return t.Params.Arch.NOCXY(t.Virtual(c))
 }
 
 // NOCRect names a rectangle of tiles as commands do.
 func (t *T) NOCRect(r chip.Range) (noc uint32, cores int) {
-	t.Helper()
 	rects := t.Chip.Rects(r)
 	if len(rects) != 1 {
 		t.Fatalf("%v is %d rectangles", r, len(rects))
@@ -145,7 +134,6 @@ func (t *T) Layout() cq.Layout { return cq.Layout(t.Params.Arch) }
 
 // Commands builds commands, and checks them against the firmware's limits.
 func (t *T) Commands(add func(*cq.Builder)) []byte {
-	t.Helper()
 	b := cq.NewBuilder(t.Layout(), nil)
 	add(&b)
 	cmds, err := b.Finish()
@@ -155,48 +143,40 @@ func (t *T) Commands(add func(*cq.Builder)) []byte {
 
 // Send sends commands.
 func (t *T) Send(add func(*cq.Builder)) {
-	t.Helper()
 	t.OK(t.CQ.Send(t.Ctx, t.Commands(add), false))
 }
 
 // Finish waits for everything that was sent.
 func (t *T) Finish() {
-	t.Helper()
 	t.OK(t.CQ.Wait(t.Ctx))
 }
 
 // Do sends commands and waits for them.
 func (t *T) Do(add func(*cq.Builder)) {
-	t.Helper()
 	t.Send(add)
 	t.Finish()
 }
 
 // WriteTile appends a command that writes to a tile.
-func (t *T) WriteTile(b *cq.Builder, c chip.Core, addr uint64, data []byte) {
-	t.Helper()
-	b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: addr, Data: data})
+func (t *T) WriteTile(b *cq.Builder, c chip.Core, addr int, data []byte) {
+	b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(addr), Data: data})
 }
 
 // WriteTileHeader is WriteTile for n bytes that the next command relays.
-func (t *T) WriteTileHeader(b *cq.Builder, c chip.Core, addr uint64, n int) {
-	t.Helper()
-	b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(c), Addr: addr, Length: uint64(n)})
+func (t *T) WriteTileHeader(b *cq.Builder, c chip.Core, addr, n int) {
+	b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(addr), Length: uint64(n)})
 }
 
 // PokePages writes an interleaved buffer's pages, not through the queues.
 func (t *T) PokePages(dram bool, base uint64, size, start int, data []byte) {
-	t.Helper()
 	t.eachPage(dram, base, size, start, data, t.Poke, t.PokeDRAM)
 }
 
 // InPages compares an interleaved buffer's pages, not through the queues.
 func (t *T) InPages(dram bool, base uint64, size, start int, want []byte) {
-	t.Helper()
 	t.eachPage(dram, base, size, start, want,
-		func(c chip.Core, addr uint32, p []byte) { t.Helper(); t.InL1(c, addr, p, "page at %#x", addr) },
+		func(c chip.Core, addr uint32, p []byte) { t.InL1(c, addr, p, "page at %#x", addr) },
 		func(bank int, addr uint64, p []byte) {
-			t.Helper()
 			t.InDRAM(bank, addr, p, "page at %#x of bank %d", addr, bank)
 		})
 }
@@ -204,7 +184,6 @@ func (t *T) InPages(dram bool, base uint64, size, start int, want []byte) {
 func (t *T) eachPage(dram bool, base uint64, size, start int, data []byte, l1 func(chip.Core, uint32, []byte),
 	bank func(int, uint64, []byte),
 ) {
-	t.Helper()
 	w, banks := t.Grid().End.X+1, t.Dispatch.L1Banks()
 	if dram {
 		banks = len(t.Chip.DRAMBanks())
@@ -222,7 +201,6 @@ func (t *T) eachPage(dram bool, base uint64, size, start int, data []byte, l1 fu
 
 // CommandTrace lays commands out in DRAM and returns what runs them.
 func (t *T) CommandTrace(base uint64, log int, padding int, add func(*cq.Builder)) cq.ExecBuf {
-	t.Helper()
 	cmds := t.Commands(func(b *cq.Builder) {
 		add(b)
 		b.ExecBufEnd()
@@ -243,7 +221,6 @@ func (t *T) DispatchCore() chip.Core {
 
 // Waypoint waits until a processor shows a waypoint.
 func (t *T) Waypoint(c chip.Core, p chip.Processor, name string) {
-	t.Helper()
 	for {
 		b := t.Peek(c, t.L1.CoreState+uint32(p)*t.L1.CoreStateSize, 4)
 		if string(b) == name {
@@ -261,12 +238,11 @@ func (t *T) Waypoint(c chip.Core, p chip.Processor, name string) {
 
 // Block makes the dispatcher wait until release is called.
 func (t *T) Block() (release func()) {
-	t.Helper()
 	d := t.DispatchCore()
 	t.Poke(d, Free, make([]byte, 4))
 	t.Send(func(b *cq.Builder) { b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: Free, Count: 1}) })
 	t.Waypoint(d, chip.BRISC, "WMEM")
-	return func() { t.Helper(); t.Poke(d, Free, []byte{1, 0, 0, 0}) }
+	return func() { t.Poke(d, Free, []byte{1, 0, 0, 0}) }
 }
 
 // Free is an address in the dispatch core's L1 that its kernels don't use.
@@ -274,13 +250,11 @@ const Free = 0xC0000
 
 // Answered tells the queue that workers with reset launch pointers have answered n times.
 func (t *T) Answered(n int) {
-	t.Helper()
 	t.CQ.SetState(t.Dispatch.After(dispatch.Detached{Expected: t.CQ.State().Expected + cq.Count(n)}))
 }
 
 // Pin gives the case memory of the host that the device reaches.
 func (t *T) Pin(n int) *kmd.HostMemory {
-	t.Helper()
 	if t.KMD.Uplink() != nil {
 		t.Skip("the chip reaches no memory of the host")
 	}
