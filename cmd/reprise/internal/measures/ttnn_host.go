@@ -115,7 +115,9 @@ func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) e
 	return s.Print(c.JSON, out, out.print)
 }
 
-func recordHost(ctx context.Context, s cli.Streams, self string, run *ttnn.Run, arch chip.Arch, script, trace string) (firmware string, err error) {
+func recordHost(ctx context.Context, s cli.Streams, self string, run *ttnn.Run, arch chip.Arch, script, trace string) (
+	firmware string, err error,
+) {
 	record := exec.CommandContext(ctx, self, "ttnn", "record", "-o", trace, "--chip", arch.String(), "--python", run.Installation.Python,
 		"--library", run.Library, script, "1")
 	record.Stderr = s.Err
