@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/internal/tensix"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -23,6 +24,7 @@ var (
 	deviceFlag  = flag.String("device", "", "device to test: emu:blackhole, emu:wormhole, ttsim:PATH or /dev/tenstorrent/N; default both emulators")
 	compareFlag = flag.String("compare", "", "second device for the differential cases, named as in -device")
 	reportFlag  = flag.String("report", "", "file to write a report to: JSON, or JUnit if the name ends in .xml")
+	updateFlag  = flag.Bool("update", false, "record results of layer tensix, best from ttsim")
 	unsafeFlag  = flag.Bool("unsafe", false, "also run on a card what leaves it in need of a reset: it may be thrown away")
 )
 
@@ -125,6 +127,11 @@ func TestConformance(t *testing.T) {
 	short := testing.Short() || effort.Of(true, false, false)
 	s := &rig.Settings{Short: short, Long: effort.Hours, Unsafe: *unsafeFlag, Victim: []string{os.Args[0], asVictim}, Compare: other(t),
 		Property: rapidProperty}
+	if *updateFlag {
+		var rec tensix.Recorder
+		s.Record = rec.Record
+		t.Cleanup(func() { rec.Write(t, "internal/tensix/vectors/golden.bin") })
+	}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			if d.Kind == target.Emulator {
