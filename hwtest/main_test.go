@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/tensix"
 	"github.com/reprise-tt/reprise/hwtest/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/effort"
@@ -25,6 +26,7 @@ var (
 	deviceFlag  = flag.String("device", "", "device to test: emu:blackhole, emu:wormhole, ttsim:PATH or /dev/tenstorrent/N; default both emulators")
 	compareFlag = flag.String("compare", "", "second device for the differential cases, named as in -device")
 	reportFlag  = flag.String("report", "", "file to write a report to: JSON, or JUnit if the name ends in .xml")
+	updateFlag  = flag.Bool("update", false, "record results of layer tensix, best from ttsim")
 	unsafeFlag  = flag.Bool("unsafe", false, "also run on a card what leaves it in need of a reset: it may be thrown away")
 )
 
@@ -129,6 +131,11 @@ func TestConformance(t *testing.T) {
 	short := testing.Short() || effort.Of(true, false, false)
 	s := &rig.Settings{Limit: 10 * time.Minute, Short: short, Long: effort.Hours, Unsafe: *unsafeFlag,
 		Victim: []string{os.Args[0], VictimCommand}, Compare: other(t), Property: rapidProperty}
+	if *updateFlag {
+		var rec tensix.Recorder
+		s.Record = rec.Record
+		t.Cleanup(func() { rec.Write(t, "internal/tensix/vectors/golden.bin") })
+	}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			if d.Kind == target.Emulator {

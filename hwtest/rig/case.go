@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
@@ -127,6 +128,9 @@ type Settings struct {
 
 	Compare  func(*target.Device) *target.Device // second device of the differential cases; nil for an emulator with slow networks
 	Property func(t *T, n int, prop func(Draw))  // tries a property n times: SeededProperty
+
+	// Record gets the results of layer tensix in place of a comparison, if it is not nil.
+	Record func(d *target.Device, a chip.Arch, name string, run int, input, result []byte)
 }
 
 // Table is a list of cases.

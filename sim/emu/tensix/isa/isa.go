@@ -45,7 +45,7 @@ func place(f Field, v uint32) (uint32, error) {
 var instructions = sync.OnceValue(func() map[string]tables.Instruction {
 	m := make(map[string]tables.Instruction)
 	for _, in := range tables.Instructions() {
-		m["isa."+strings.ReplaceAll(in.Name, "_", "")] = in
+		m[strings.ReplaceAll(in.Name, "_", "")] = in
 	}
 	return m
 })
@@ -53,16 +53,39 @@ var instructions = sync.OnceValue(func() map[string]tables.Instruction {
 // Encode returns an instruction's word. It fails if a value doesn't fit its field, or if the
 // architecture lacks the instruction or a field that isn't 0.
 func Encode(a chip.Arch, in Instruction) (uint32, error) {
-	t, ok := instructions()[fmt.Sprintf("%T", in)]
+	values := reflect.ValueOf(in)
+	name := strings.TrimPrefix(fmt.Sprintf("%T", in), "isa.")
+	return encode(a, name, func(i int, _ string) uint32 { return uint32(values.Field(i).Uint()) })
+}
+
+// EncodeNamed is [Encode] for the name of an instruction's type, and values by the names of its
+// fields. Fields without a value are 0.
+func EncodeNamed(a chip.Arch, name string, values map[string]uint32) (uint32, error) {
+	used := 0
+	w, err := encode(a, name, func(_ int, operand string) uint32 {
+		v, ok := values[strings.ToUpper(operand[:1])+operand[1:]]
+		if ok {
+			used++
+		}
+		return v
+	})
+	if err == nil && used < len(values) {
+		return 0, fmt.Errorf("isa: %s doesn't have all fields of %v", name, values)
+	}
+	return w, err
+}
+
+func encode(a chip.Arch, name string, value func(i int, operand string) uint32) (uint32, error) {
+	t, ok := instructions()[name]
 	if !ok {
-		return 0, fmt.Errorf("isa: %T is no instruction", in)
+		return 0, fmt.Errorf("isa: %s is no instruction", name)
 	}
 	if t.BlackholeOnly && a != chip.Blackhole {
 		return 0, fmt.Errorf("isa: %v doesn't have %s", a, t.Name)
 	}
-	w, values := uint32(t.Opcode)<<24, reflect.ValueOf(in)
+	w := uint32(t.Opcode) << 24
 	for i, o := range t.Operands {
-		v, err := place(o.Places[index(a)], uint32(values.Field(i).Uint()))
+		v, err := place(o.Places[index(a)], value(i, o.Name))
 		if err != nil {
 			return 0, fmt.Errorf("isa: %s on %v: %s = %w", t.Name, a, o.Name, err)
 		}
@@ -77,6 +100,29 @@ type Config uint8
 
 // Thread is a field of a thread's own configuration, which SETC16 sets.
 type Thread uint8
+
+// ConfigNamed returns the field that the constant of a name is.
+func ConfigNamed(name string) (Config, bool) {
+	i := indexNamed(tables.Config().Config, name)
+	return Config(i), i >= 0
+}
+
+// ThreadNamed is [ConfigNamed] for a field of a thread.
+func ThreadNamed(name string) (Thread, bool) {
+	name, ok := strings.CutPrefix(name, "Thread")
+	i := indexNamed(tables.Config().Thread, name)
+	return Thread(i), ok && i >= 0
+}
+
+func indexNamed(list []tables.Array, name string) (i int) {
+	for _, a := range list {
+		if strings.ToUpper(a.Name[:1])+a.Name[1:] == name {
+			return i
+		}
+		i += len(a.Places[0])
+	}
+	return -1
+}
 
 // Place returns the index of the field's word, and v in its place there. It fails if v doesn't fit
 // or if the architecture lacks the field.
