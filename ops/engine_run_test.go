@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// longIfStrict leaves the cards with every check to long and short runs: the checks take most of the
-// time. Quick runs have them in TestStrict and its likes.
+// longIfStrict leaves the cards with every check to long and short runs: the checks take most of
+// the time. Quick runs have them in TestStrict and its likes.
 func longIfStrict(t *testing.T, card string) {
 	t.Helper()
 	if strings.HasPrefix(card, "strict") && !testing.Short() {

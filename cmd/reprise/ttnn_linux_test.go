@@ -295,7 +295,7 @@ func TestTTNNFullDisk(t *testing.T) {
 
 func TestTTNNHostCosts(t *testing.T) {
 	r := newTTNN(t)
-	out, errs, code := r.of([]string{"bench", "ttnn", "--host", "--python", r.python, "--library", r.library, "--chip", "wormhole", "--json"})
+	out, errs, code := r.of(append([]string{"bench", "ttnn", "--host", "--json"}, r.args("--chip", "wormhole")[2:]...))
 	var costs map[string]map[string]float64
 	if err := json.Unmarshal([]byte(out), &costs); err != nil || code != 0 {
 		t.Fatalf("exit code %d, printed %q: %s", code, out, errs)

@@ -87,7 +87,8 @@ func (f *Recorded) Save(ctx context.Context, s cli.Streams, recorded, cache stri
 			ext := filepath.Ext(name)
 			name = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, ext), n, ext)
 		}
-		c := traceImportCmd{Source: recorded, Cache: []string{cache}, Output: name, Name: "recorded", weights: f.Weights, recorded: t, subs: subs}
+		c := traceImportCmd{Source: recorded, Cache: []string{cache}, Output: name, Name: "recorded", weights: f.Weights, recorded: t,
+			subs: subs}
 		made, firmware, err := c.importFrom(ctx, &memory{ctx: ctx, ch: r.Chip, of: t.Memory}, t.Commands)
 		if err != nil {
 			return err
