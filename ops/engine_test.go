@@ -3,11 +3,24 @@ package ops_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 type engines struct{ arch arith.Arch }
@@ -182,4 +195,311 @@ func (b *bench) binary(name string, in ...*ops.Tensor) binaryOperation {
 		return binaryOperation{b.Subtract, choose(e.subtract, subtract)}
 	}
 	return binaryOperation{b.Multiply, choose(e.multiply, multiply)}
+}
+
+// longIfStrict leaves the cards with every check to long and short runs: the checks take most of
+// the time. Quick runs have them in TestStrict and its likes.
+func longIfStrict(t *testing.T, card string) {
+	t.Helper()
+	if strings.HasPrefix(card, "strict") && !testing.Short() {
+		effort.Long(t)
+	}
+}
+
+// few leaves a card three rows or columns of cores.
+var few = map[chip.Arch]sim.Option{
+	chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
+	chip.Blackhole: sim.Harvesting(chip.Harvesting{Tensix: 0x3FF8}),
+}
+
+// onBackends has few cores, so that each computes several blocks. A long run has every check on
+// Wormhole, a short one on Blackhole, and one of hours on both.
+func onBackends(t *testing.T, f func(b *bench)) {
+	for name, card := range map[string]func(testing.TB) kmd.Target{
+		"wormhole":         func(testing.TB) kmd.Target { return sim.Wormhole(few[chip.Wormhole]) },
+		"blackhole":        func(testing.TB) kmd.Target { return sim.Blackhole(few[chip.Blackhole]) },
+		"strict wormhole":  func(testing.TB) kmd.Target { return sim.Wormhole(few[chip.Wormhole], sim.Strict(21)) },
+		"strict blackhole": func(testing.TB) kmd.Target { return sim.Blackhole(few[chip.Blackhole], sim.Strict(22)) },
+		"ttsim wormhole":   func(t testing.TB) kmd.Target { return ttsimtest.Card(t, ttsimtest.Wormhole) },
+		"ttsim blackhole":  func(t testing.TB) kmd.Target { return ttsimtest.Card(t, ttsimtest.Blackhole) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !effort.Hours &&
+				name == other {
+				t.Skip("a long run has every check on Wormhole, -short on Blackhole, -tags hours on both")
+			}
+			longIfStrict(t, name)
+			f(open(t, card(t)))
+		})
+	}
+}
+
+func normal(dims [4]int, dt ops.DataType, seed uint64) *plain {
+	r := rand.New(rand.NewPCG(seed, 1))
+	return make4(dims, dt, func(_, _, _, _ int) float64 { return fit(dt, 0, float32(r.NormFloat64())) })
+}
+
+func (b *bench) put(p *plain, l ops.Layout, m ops.MemoryConfig) *ops.Tensor {
+	b.Helper()
+	return b.ok(b.ToDevice(b.ctx, b.host(p), l, m))
+}
+
+func (b *bench) host(p *plain) *ops.Host {
+	b.Helper()
+	v := make([]float32, len(p.v))
+	for i := range v {
+		v[i] = float32(p.v[i])
+	}
+	h, err := ops.NewHost(p.dims[:], p.dtype, v)
+	b.must(err)
+	return h
+}
+
+func (b *bench) get(t *ops.Tensor) []float64 {
+	b.Helper()
+	h, err := b.ToHost(b.ctx, t)
+	b.must(err)
+	var out []float64
+	for _, v := range ops.Values[float32](h) {
+		out = append(out, float64(v))
+	}
+	return out
+}
+
+// The sum in Dst has a relative error of at most 2^-12 of the sum of absolute values, rounding to
+// bfloat16 adds 2^-8 of the result, and cutting to TF32 2^-10 of each product.
+func TestMatmulOnTheEngines(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b     [4]int
+			m, n     ops.MemoryConfig
+			from, to ops.DataType
+		}{
+			{[4]int{1, 1, 32, 32}, [4]int{1, 1, 32, 32}, dram, dram, ops.BFloat16, ops.BFloat16},
+			{[4]int{1, 1, 96, 128}, [4]int{1, 1, 128, 200}, dram, l1, ops.BFloat16, ops.BFloat16},
+			{[4]int{1, 2, 40, 70}, [4]int{1, 1, 70, 33}, l1, dram, ops.BFloat16, ops.Float32},
+			{[4]int{2, 1, 5, 300}, [4]int{1, 3, 300, 7}, ops.Sharded(allocator.HeightSharded, 32, 320, chip.Grid(1, 2)), l1, ops.BFloat16,
+				ops.BFloat16},
+			{[4]int{1, 1, 64, 100}, [4]int{1, 1, 100, 40}, dram, dram, ops.Float32, ops.Float32},
+			{[4]int{1, 1, 33, 32}, [4]int{1, 1, 32, 32}, dram, dram, ops.Float32, ops.BFloat16},
+		} {
+			x, y := normal(c.a, c.from, uint64(2*i)), normal(c.b, c.from, uint64(2*i+1))
+			got := b.get(b.ok(b.Matmul(b.ctx, b.put(x, ops.Tile, c.m), b.put(y, ops.Tile, c.n), ops.WithDataType(c.to))))
+			want := b.engines().matmul(x, y, c.to)
+			if !slices.Equal(got, want.v) {
+				b.Errorf("%v times %v: %s", c.a, c.b, cmp.Diff(want.v, got))
+			}
+			exact, worst := want.dims, 0.
+			at := 0
+			make4(exact, c.to, func(n, ch, h, w int) float64 {
+				var sum, size float64
+				for k := range c.a[3] {
+					p := x.at(n, ch, h, k) * y.at(n, ch, k, w)
+					sum, size = sum+p, size+math.Abs(p)
+				}
+				tolerance := size / (1 << 12)
+				if c.from == ops.Float32 {
+					tolerance += size / (1 << 10)
+				}
+				if c.to == ops.BFloat16 {
+					tolerance += math.Abs(sum) / (1 << 8)
+				}
+				worst = max(worst, math.Abs(got[at]-sum)/tolerance)
+				at++
+				return 0
+			})
+			if worst > 1 {
+				b.Errorf("%v times %v: %.2f of the tolerated error", c.a, c.b, worst)
+			}
+			b.Logf("%v times %v: %.2f of the tolerated error", c.a, c.b, worst)
+		}
+	})
+}
+
+func TestElementwiseOnTheEngines(t *testing.T) {
+	shards := ops.Sharded(allocator.HeightSharded, 64, 64, chip.Grid(1, 2))
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b [4]int
+			m    ops.MemoryConfig
+			dt   ops.DataType
+		}{
+			{[4]int{1, 2, 40, 70}, [4]int{1, 2, 40, 70}, dram, ops.BFloat16},
+			{[4]int{2, 1, 33, 7}, [4]int{1, 3, 1, 7}, l1, ops.BFloat16},
+			{[4]int{1, 1, 33, 1}, [4]int{1, 1, 1, 35}, dram, ops.BFloat16},
+			{[4]int{1, 1, 1, 1}, [4]int{1, 1, 33, 40}, dram, ops.BFloat16},
+			{[4]int{1, 1, 128, 64}, [4]int{1, 1, 128, 64}, shards, ops.BFloat16},
+			{[4]int{1, 1, 128, 64}, [4]int{1, 1, 128, 64}, shards, ops.Float32},
+			{[4]int{1, 1, 70, 33}, [4]int{1, 1, 70, 1}, dram, ops.Float32},
+			{[4]int{1, 1, 33, 34}, [4]int{1, 1, 1, 34}, l1, ops.Float32},
+		} {
+			x, y := normal(c.a, c.dt, uint64(2*i)), normal(c.b, c.dt, uint64(2*i+1))
+			tx, ty := b.put(x, ops.Tile, c.m), b.put(y, ops.Tile, c.m)
+			check := func(what string, got *ops.Tensor, want *plain) {
+				b.Helper()
+				equal(b, want.v, b.get(got), "%s of %v, %v and %v", what, c.dt, c.a, c.b)
+			}
+			for _, name := range []string{"add", "subtract", "multiply"} {
+				f := b.binary(name, tx, ty)
+				check(name, b.ok(f.device(b.ctx, tx, ty)), f.host(x, y))
+				check(name+" to itself", b.ok(f.device(b.ctx, tx, tx)), f.host(x, x))
+			}
+			check("relu", b.ok(b.Relu(b.ctx, tx)), b.engines().relu(x))
+		}
+	})
+}
+
+func TestRowsOnTheEngines(t *testing.T) {
+	narrow := ops.Sharded(allocator.WidthSharded, 3, 1250, chip.Grid(1, 2))
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b   [4]int
+			la, lb ops.Layout
+			m      ops.MemoryConfig
+			dt     ops.DataType
+		}{
+			{[4]int{1, 1, 3, 2500}, [4]int{1, 1, 3, 2500}, ops.RowMajor, ops.RowMajor, dram, ops.BFloat16},
+			{[4]int{1, 1, 3, 2500}, [4]int{1, 1, 1, 2500}, ops.RowMajor, ops.RowMajor, narrow, ops.BFloat16},
+			{[4]int{1, 2, 3, 1040}, [4]int{1, 1, 3, 1}, ops.RowMajor, ops.RowMajor, l1, ops.Float32},
+			{[4]int{2, 1, 33, 41}, [4]int{1, 1, 33, 41}, ops.RowMajor, ops.Tile, dram, ops.BFloat16},
+			{[4]int{1, 1, 40, 50}, [4]int{1, 1, 1, 50}, ops.Tile, ops.RowMajor, dram, ops.Float32},
+		} {
+			x, y := normal(c.a, c.dt, uint64(2*i)), normal(c.b, c.dt, uint64(2*i+1))
+			tx, ty := b.put(x, c.la, c.m), b.put(y, c.lb, dram)
+			check := func(what string, got *ops.Tensor, want *plain) {
+				b.Helper()
+				equal(b, want.v, b.get(got), "%s of %v, %v and %v", what, c.dt, c.a, c.b)
+			}
+			for _, name := range []string{"add", "subtract", "multiply"} {
+				f := b.binary(name, tx, ty)
+				check(name, b.ok(f.device(b.ctx, tx, ty)), f.host(x, y))
+			}
+			check("relu", b.ok(b.Relu(b.ctx, tx)), b.engines().relu(x))
+		}
+		for i, c := range []struct {
+			a, b     [4]int
+			la, lb   ops.Layout
+			m        ops.MemoryConfig // of the result
+			from, to ops.DataType
+		}{
+			{[4]int{1, 1, 33, 70}, [4]int{1, 1, 70, 200}, ops.RowMajor, ops.RowMajor, dram, ops.BFloat16, ops.BFloat16},
+			{[4]int{2, 1, 5, 40}, [4]int{1, 3, 40, 50}, ops.RowMajor, ops.Tile, l1, ops.Float32, ops.Float32},
+			{[4]int{1, 1, 40, 33}, [4]int{1, 1, 33, 50}, ops.Tile, ops.RowMajor, dram, ops.BFloat16, ops.Float32},
+			{[4]int{1, 1, 35, 20}, [4]int{1, 1, 20, 50}, ops.RowMajor, ops.RowMajor, ops.Sharded(allocator.WidthSharded, 35, 25, chip.Grid(1, 2)),
+				ops.Float32, ops.BFloat16},
+		} {
+			x, y := normal(c.a, c.from, uint64(20+2*i)), normal(c.b, c.from, uint64(21+2*i))
+			got := b.get(b.ok(b.Matmul(b.ctx, b.put(x, c.la, dram), b.put(y, c.lb, l1), ops.WithDataType(c.to), ops.WithMemoryConfig(c.m))))
+			equal(b, b.engines().matmul(x, y, c.to).v, got, "%v times %v", c.a, c.b)
+		}
+	})
+}
+
+func TestTransposedOperands(t *testing.T) {
+	effort.Long(t)
+	auto, simple := ops.MatmulProgram{}, ops.MatmulProgram{Form: ops.MatmulSimple}
+	passes := ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}
+	onBackends(t, func(b *bench) {
+		for i, c := range []struct {
+			a, b       [4]int // of the product
+			from, to   ops.DataType
+			right      ops.DataType
+			layout     ops.Layout
+			memory     ops.MemoryConfig
+			bias       bool
+			activation ops.Activation
+			p          ops.MatmulProgram
+		}{
+			{[4]int{1, 2, 40, 70}, [4]int{1, 1, 70, 200}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.Tile, dram, true, ops.ReLU, simple},
+			{[4]int{2, 2, 40, 330}, [4]int{2, 1, 330, 5}, ops.Float32, ops.Float32, ops.Float32, ops.Tile, l1, false, "", simple},
+			{[4]int{1, 1, 160, 330}, [4]int{1, 1, 330, 300}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.Tile, dram, true, ops.GELU, passes},
+			{[4]int{1, 2, 70, 330}, [4]int{1, 2, 330, 300}, ops.Float32, ops.Float32, ops.Float32, ops.Tile, dram, true, ops.SiLU, passes},
+			{[4]int{1, 2, 70, 100}, [4]int{1, 1, 100, 130}, ops.Float32, ops.BFloat16, ops.Float32, ops.Tile, dram, false, "",
+				ops.MatmulProgram{Form: ops.MatmulBlocked}},
+			{[4]int{1, 1, 70, 100}, [4]int{1, 1, 100, 130}, ops.BFloat16, ops.Float32, ops.BFloat16, ops.Tile, dram, false, "",
+				ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 2, PerCoreN: 3, InnerStep: 1, PassSteps: 1}},
+			// Some cores have no block in the last turn.
+			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.Tile, dram, false, "",
+				ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 1, PerCoreN: 1, InnerStep: 1, PassSteps: 2}},
+			{[4]int{1, 3, 40, 70}, [4]int{1, 1, 70, 130}, ops.BFloat16, ops.BFloat16, ops.BFloat8B, ops.Tile, dram, false, "", auto},
+			{[4]int{1, 1, 40, 100}, [4]int{1, 1, 100, 70}, ops.Float32, ops.Float32, ops.BFloat8B, ops.Tile, dram, true, ops.ReLU, passes},
+			{[4]int{1, 2, 40, 140}, [4]int{1, 1, 140, 5}, ops.BFloat16, ops.BFloat16, ops.BFloat16, ops.RowMajor, dram, false, "", auto},
+			{[4]int{1, 2, 9, 40}, [4]int{1, 2, 40, 20}, ops.UInt16, ops.UInt32, ops.UInt16, ops.RowMajor, dram, false, "", auto},
+			{[4]int{1, 1, 5, 40}, [4]int{1, 1, 40, 34}, ops.Int32, ops.Int32, ops.Int32, ops.Tile, l1, false, "", auto},
+		} {
+			x, y := normal(c.a, c.from, uint64(2*i)), normal(c.b, c.right, uint64(2*i+1))
+			if !c.from.Float() {
+				x, y = smallNumbers(c.a, c.from), smallNumbers(c.b, c.right)
+			}
+			if c.right == ops.BFloat8B { // numbers that are the same in all blocks
+				y = make4(c.b, ops.BFloat8B, func(_, _, h, w int) float64 { return float64((h*7+w*3)%63-31) / 4 })
+			}
+			in := [2][2]*ops.Tensor{} // operands, and what is transposed to them
+			for k, p := range []*plain{x, y} {
+				for turned, order := range [][4]int{{0, 1, 2, 3}, {0, 1, 3, 2}} {
+					in[k][turned] = b.put(permute(p, order), c.layout, c.memory)
+				}
+			}
+			opts := []ops.OpOption{ops.WithMatmulProgram(c.p), ops.WithDataType(c.to), ops.WithActivation(c.activation)}
+			var bias *ops.Tensor
+			if c.bias {
+				bias = b.put(normal([4]int{1, 1, 1, c.b[3]}, c.from, 99), c.layout, c.memory)
+			}
+			product := func(ctx context.Context, a, right int, more ...ops.OpOption) (*ops.Tensor, error) {
+				more = append(slices.Clone(opts), more...)
+				if a == 1 {
+					more = append(more, ops.WithTransposeA())
+				}
+				if right == 1 {
+					more = append(more, ops.WithTransposeB())
+				}
+				if bias == nil && c.activation == "" {
+					return b.Matmul(ctx, in[0][a], in[1][right], more...)
+				}
+				return b.Linear(ctx, in[0][a], in[1][right], bias, more...)
+			}
+			want := b.get(b.ok(product(b.ctx, 0, 0)))
+			for _, turned := range [][2]int{{0, 1}, {1, 0}, {1, 1}} {
+				name := fmt.Sprintf("%d: %v times %v, transposed %v", i, c.a, c.b, turned)
+				out := b.ok(product(b.ctx, turned[0], turned[1]))
+				if got := b.get(out); !slices.Equal(got, want) {
+					b.Errorf("%s: %s", name, first(want, got))
+				}
+				into := b.ok(b.Multiply(b.ctx, out, out))
+				tr, err := b.Capture(b.ctx, "transposed", func(ctx context.Context) error {
+					_, err := product(ctx, turned[0], turned[1], ops.Into(into))
+					return err
+				})
+				b.must(err)
+				b.must(tr.Replay(b.ctx))
+				if got := b.get(into); !slices.Equal(got, want) {
+					b.Errorf("%s, replayed: %s", name, first(want, got))
+				}
+				b.must(tr.Release(b.ctx))
+				b.must(b.Deallocate(out))
+				b.must(b.Deallocate(into))
+			}
+			for _, t := range []*ops.Tensor{in[0][0], in[0][1], in[1][0], in[1][1]} {
+				b.must(b.Deallocate(t))
+			}
+		}
+	})
+}
+
+func smallNumbers(dims [4]int, dt ops.DataType) *plain {
+	return make4(dims, dt, func(n, c, h, w int) float64 { return float64((n*31 + c*17 + h*7 + w*3) % 61) })
+}
+
+func TestTransposedOperandsErrors(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x, y := b.tensor(dram, ops.Float32, 3, 4), b.tensor(dram, ops.Float32, 4, 2)
+	for _, o := range []ops.OpOption{ops.WithTransposeA(), ops.WithTransposeB()} {
+		if _, err := b.Matmul(b.ctx, x, y, o); !errors.Is(err, ops.ErrShape) {
+			t.Error(err)
+		}
+	}
+	row := b.tensor(dram, ops.Float32, 4)
+	if _, err := b.Matmul(b.ctx, x, row, ops.WithTransposeB()); !errors.Is(err, ops.ErrShape) {
+		t.Error(err)
+	}
 }

@@ -2,20 +2,29 @@ package ops_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/graph/visualizer"
+	"github.com/reprise-tt/reprise/ops/safetensors"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 var modes = map[string]graph.Mode{"normal": graph.Normal, "no dispatch": graph.NoDispatch}
@@ -331,4 +340,298 @@ func TestDetailsOfCaptures(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
+}
+
+func TestControlFlowInGraphs(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
+	out := b.ok(b.Add(b.ctx, x, x))
+	state, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "state"})
+	b.must(err)
+	var within context.Context // of the capture
+	add := func() error { return failure(b.Add(within, x, x, ops.Into(out))) }
+	q := b.dev.Queue(0)
+	capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
+		tr, err := q.Capture(b.ctx, name, func(ctx context.Context, r *reprise.Recorder) error {
+			return b.Record(ctx, r, func(ctx context.Context) error { within = ctx; return f(r) })
+		})
+		b.must(err)
+		return tr
+	}
+	inner := capture("inner", func(*reprise.Recorder) error { return add() })
+	cond := reprise.Cond{Buffer: state, Offset: 4, Is: cq.Equal, Value: 1}
+
+	c := b.BeginCapture(graph.Config{})
+	tr := capture("outer", func(r *reprise.Recorder) error {
+		return errors.Join(
+			r.Loop(5, func() error { return errors.Join(add(), r.While(cond, 9, add)) }),
+			r.If(cond, add, func() error { return r.Call(inner) }),
+			r.Switch(state, 0, add, add),
+		)
+	})
+	report := b.report(c)
+
+	var got []string
+	for _, f := range report.Graph.Calls() {
+		if strings.HasPrefix(f.Name, graph.ControlPrefix) || f.Name == "ttnn::add" {
+			got = append(got, fmt.Sprintf("%d %s", f.Depth, f.Name))
+		}
+		if f.End < 0 {
+			t.Errorf("%s didn't end", f.Name)
+		}
+	}
+	want := []string{
+		"0 control::loop of 5", "1 ttnn::add", "1 control::while state[4] == 1, at most 9", "2 ttnn::add",
+		"0 control::if state[4] == 1", "1 control::then", "2 ttnn::add", "1 control::otherwise", "2 control::call inner",
+		"0 control::switch of state", "1 control::body 0", "2 ttnn::add", "1 control::body 1", "2 ttnn::add",
+	}
+	equal(t, want, got, "functions")
+	var file, dot bytes.Buffer
+	b.must(report.Encode(&file))
+	again, err := graph.Decode(bytes.NewReader(file.Bytes()), graph.Limits{})
+	b.must(err)
+	equal(t, report.Graph.Calls(), again.Graph.Calls(), "the report read again")
+	b.must(report.Graph.Dot(&dot))
+	if !strings.Contains(dot.String(), `label="control::while state[4] == 1, at most 9"`) {
+		t.Error("the loop has no frame in the picture")
+	}
+	path := filepath.Join(t.TempDir(), "report.json")
+	b.must(os.WriteFile(path, file.Bytes(), 0o600))
+	sum, err := visualizer.Import(b.ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{path}, visualizer.Options{})
+	b.must(err)
+	if sum.Operations != 5 || sum.Errors != 0 || len(sum.Warnings) != 0 {
+		t.Errorf("the visualizer gets %+v, want 5 operations", sum)
+	}
+	b.must(errors.Join(tr.Release(b.ctx), inner.Release(b.ctx), state.Release()))
+}
+
+// A model may have operations with several programs and results; all its memory is free afterwards.
+func TestCaptureModel(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		x := b.zeros(dram, 1, 1, 64, 64)
+		calls := 0
+		model := func(ctx context.Context) ([]*ops.Tensor, error) {
+			calls++
+			soft, err := b.Softmax(ctx, x, 3)
+			if err != nil {
+				return nil, err
+			}
+			values, indices, err := b.TopK(ctx, soft, 32)
+			if err != nil {
+				return nil, err
+			}
+			turned, err := b.Transpose(ctx, values, 2, 3)
+			return []*ops.Tensor{turned, indices}, errors.Join(err, b.Deallocate(soft), b.Deallocate(values))
+		}
+		first, err := model(b.ctx) // programs and scratch memory stay
+		b.must(err)
+		for _, t := range append(first, b.ok(b.Relu(b.ctx, x))) {
+			b.must(b.Deallocate(t))
+		}
+		before := devtest.Allocated(b.dev)
+		m, err := b.CaptureModel(b.ctx, "model", model)
+		b.must(err)
+		for i := range 3 {
+			v := make([]float32, 64*64)
+			for k := range v {
+				v[k] = float32((k*7 + i) % 64)
+			}
+			h, err := ops.NewHost([]int{1, 1, 64, 64}, ops.BFloat16, v)
+			b.must(err)
+			b.must(b.CopyHostToDevice(b.ctx, h, x))
+			b.must(m.Replay(b.ctx))
+			want, err := model(b.ctx)
+			b.must(err)
+			for k, w := range want {
+				got, err := b.ToHost(b.ctx, m.Outputs()[k])
+				b.must(err)
+				wanted, err := b.ToHost(b.ctx, w)
+				b.must(err)
+				equal(b, wanted.Data, got.Data, fmt.Sprintf("result %d of replay %d", k, i))
+				b.must(b.Deallocate(w))
+			}
+		}
+		b.must(m.Release(b.ctx))
+		calls = 0
+		_, err = b.CaptureModel(b.ctx, "grows", func(ctx context.Context) ([]*ops.Tensor, error) {
+			var errs []error
+			for calls++; len(errs) < calls; {
+				errs = append(errs, failure(b.Relu(ctx, x)))
+			}
+			return nil, errors.Join(errs...)
+		})
+		if !errors.Is(err, reprise.ErrInCapture) {
+			b.Errorf("another operation in the second run: %v", err)
+		}
+		if d := cmp.Diff(before, devtest.Allocated(b.dev)); d != "" {
+			b.Error("memory stays allocated: ", d)
+		}
+	})
+}
+
+func TestQueueOfACall(t *testing.T) {
+	b := openWith(t, sim.Blackhole(), []reprise.Option{reprise.WithQueues(2)})
+	one := ops.OnQueue(b.ctx, 1)
+	x, out := b.tensor(l1, ops.Int32, 2, 3), b.tensor(l1, ops.Int32, 2, 3)
+	b.must(b.Wait(b.ctx))
+	sum := b.ok(b.Add(one, x, x))
+	data := make([]byte, 0, 24)
+	h := &ops.Host{Data: data}
+	r, err := b.StartToHost(one, sum, h)
+	b.must(err)
+	b.must(r.Wait(b.ctx))
+	if h.DType != ops.Int32 || len(h.Shape) != 2 || &h.Data[0] != &data[:1][0] {
+		t.Errorf("read as %v of %v, in other memory", h.Shape, h.DType)
+	}
+	b.holds(sum, 0, 2, 4, 6, 8, 10)
+	b.ok(b.Add(one, x, sum, ops.Into(out)))
+	tr, err := b.Capture(one, "on queue 1", func(ctx context.Context) error {
+		return failure(b.Add(ctx, x, sum, ops.Into(out)))
+	})
+	b.must(err)
+	b.must(tr.Replay(b.ctx))
+	b.must(b.Wait(one))
+	b.holds(out, 0, 3, 6, 9, 12, 15)
+
+	for id := range map[int]bool{-1: true, 2: true} {
+		ctx := ops.OnQueue(b.ctx, id)
+		_, run := b.Add(ctx, x, x)
+		_, read := b.StartToHost(ctx, x, h)
+		_, capture := b.Capture(ctx, "t", func(context.Context) error { return nil })
+		for _, err := range []error{run, read, capture, b.Wait(ctx)} {
+			if !errors.Is(err, ops.ErrQueue) {
+				t.Errorf("queue %d: %v", id, err)
+			}
+		}
+	}
+}
+
+func TestCaptureLeavesOtherCallersAlone(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.tensor(l1, ops.Int32, 2, 3)
+	mine, other := b.ok(b.Add(b.ctx, x, x)), b.ok(b.Add(b.ctx, x, x))
+	b.ok(b.Multiply(b.ctx, x, x))
+	tr, err := b.Capture(b.ctx, "t", func(ctx context.Context) error {
+		_, err := b.Multiply(ctx, x, x, ops.Into(mine))
+		done := make(chan error)
+		go func() {
+			_, err := b.Multiply(b.ctx, x, x, ops.Into(other))
+			done <- err
+		}()
+		return errors.Join(err, <-done)
+	})
+	b.must(err)
+	b.must(b.Wait(b.ctx))
+	b.holds(other, 0, 1, 4, 9, 16, 25)
+	b.holds(mine, 0, 2, 4, 6, 8, 10)
+	b.must(tr.Replay(b.ctx))
+	b.holds(mine, 0, 1, 4, 9, 16, 25)
+
+	var inner error
+	_, err = b.Capture(b.ctx, "outer", func(ctx context.Context) error {
+		_, inner = b.Capture(ctx, "inner", func(ctx context.Context) error { return nil })
+		return inner
+	})
+	if !errors.Is(err, reprise.ErrInCapture) || !errors.Is(inner, reprise.ErrInCapture) {
+		t.Errorf("a capture in a capture: %v", err)
+	}
+}
+
+func TestMissingQueue(t *testing.T) {
+	b := open(t, sim.Blackhole(), ops.WithQueue(7))
+	h, err := ops.NewHost([]int{1, 32}, ops.BFloat16, make([]float32, 32))
+	b.must(err)
+	if _, err := b.ToDevice(b.ctx, h, ops.Tile, dram); !errors.Is(err, ops.ErrQueue) {
+		t.Error(err)
+	}
+	equal(t, "host tensor: [1 32] DataType::BFLOAT16, 64 bytes", fmt.Sprint(h))
+}
+
+// A file with tensors is a model: inputs and results by name, weights from a safetensors file.
+func TestLoadedModel(t *testing.T) {
+	onBackends(t, func(b *bench) {
+		host := func(rows, cols, seed int) *ops.Host {
+			v := make([]float32, rows*cols)
+			for i := range v {
+				v[i] = float32((i*seed)%17 - 8)
+			}
+			h, err := ops.NewHost([]int{rows, cols}, ops.BFloat16, v)
+			b.must(err)
+			return h
+		}
+		device := func(h *ops.Host) *ops.Tensor { return b.ok(b.ToDevice(b.ctx, h, ops.Tile, dram)) }
+		w, x := device(host(40, 64, 5)), device(host(32, 40, 3))
+		m, err := b.CaptureModel(b.ctx, "product", func(ctx context.Context) ([]*ops.Tensor, error) {
+			y, err := b.Matmul(ctx, x, w)
+			return []*ops.Tensor{y}, err
+		})
+		b.must(err)
+		y := m.Outputs()[0]
+		var saved bytes.Buffer
+		b.must(m.Replay(b.ctx))
+		b.must(m.Save(b.ctx, &saved, reprise.WithData(w.Buffer(), x.Buffer()), reprise.WithResults(y.Buffer())))
+		other := host(32, 40, 7)
+		b.must(b.CopyHostToDevice(b.ctx, other, x))
+		b.must(m.Replay(b.ctx))
+		want, err := b.ToHost(b.ctx, y)
+		b.must(err)
+
+		file, err := tracebuf.Decode(&saved)
+		b.must(err)
+		for i := range file.Image.Buffers {
+			u := &file.Image.Buffers[i]
+			for name, of := range map[string]*ops.Tensor{"w": w, "x": x, "y": y} {
+				if u.Addr == uint64(of.Address()) {
+					u.Name, u.Tensor = name, &tracebuf.Tensor{Shape: of.Shape(), DType: "BFLOAT16", Tiles: true, Input: name == "x"}
+				}
+			}
+		}
+		// PyTorch has the weights of a linear layer in the other order.
+		var weights bytes.Buffer
+		turned, err := ops.NewHost([]int{64, 40}, ops.Float32, transposed(ops.Values[float32](host(40, 64, 5)), 40))
+		b.must(err)
+		b.must(safetensors.Write(&weights, map[string]*ops.Host{"linear": turned, "unused": host(32, 40, 9)}, nil))
+		from, err := safetensors.NewFile(bytes.NewReader(weights.Bytes()), int64(weights.Len()))
+		b.must(err)
+		if n := from.Refer(file); n != 1 || len(file.Data) != 1 {
+			b.Fatalf("%d weights are in the safetensors file, %d contents in the trace's", n, len(file.Data))
+		}
+		saved.Reset()
+		b.must(tracebuf.Encode(&saved, file))
+		b.must(m.Release(b.ctx))
+		b.must(b.Deallocate(w))
+		b.must(b.Deallocate(x))
+
+		trace, err := b.dev.LoadTrace(b.ctx, &saved)
+		b.must(err)
+		loaded, err := b.LoadedModel(trace)
+		b.must(err)
+		if d := cmp.Diff([][]string{{"x"}, {"y"}, {"linear"}}, [][]string{loaded.Inputs(), loaded.Results(), loaded.Missing()}); d != "" {
+			b.Errorf("inputs, results and weights (-want +got):\n%s", d)
+		}
+		b.must(loaded.LoadWeights(b.ctx, from.Tensor))
+		in, err := loaded.Tensor("x")
+		b.must(err)
+		b.must(b.CopyHostToDevice(b.ctx, other, in))
+		b.must(loaded.Replay(b.ctx))
+		got, err := b.ToHost(b.ctx, loaded.Outputs()[0])
+		b.must(err)
+		equal(b, want.Data, got.Data, "the loaded model's result")
+		if _, err := loaded.Tensor("z"); !errors.Is(err, ops.ErrNoTensor) {
+			b.Errorf("a tensor that isn't there: %v", err)
+		}
+		small := func(string) (*ops.Host, error) { return host(2, 2, 1), nil }
+		if err := loaded.LoadWeights(b.ctx, small); !errors.Is(err, ops.ErrShape) {
+			b.Errorf("a weight of another shape: %v", err)
+		}
+		b.must(loaded.Release(b.ctx))
+	})
+}
+
+func transposed(v []float32, rows int) []float32 {
+	out, cols := make([]float32, len(v)), len(v)/rows
+	for i, x := range v {
+		out[i%cols*rows+i/cols] = x
+	}
+	return out
 }

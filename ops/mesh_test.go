@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/csv"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,7 +21,11 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/mesh/hosts"
+	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/ops/graph/view"
@@ -404,4 +411,109 @@ func TestCollectiveIsCaptured(t *testing.T) {
 			t.Errorf("%s: %d, without the collective or the second chip's place", name, w.Code)
 		}
 	}
+}
+
+func TestMeshAcrossIsRefused(t *testing.T) {
+	engines, err := hosts.InProcess(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listeners, addresses := make([]net.Listener, 2), make([]string, 2)
+	for i := range listeners {
+		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		addresses[i] = listeners[i].Addr().String()
+	}
+	core := chip.Core{X: 1, Y: 1}
+	for i, err := range hoststest.Each(engines, func(e *hosts.Local) (err error) {
+		ctx := t.Context()
+		defer e.Close()
+		conns, err := sim.Meet(ctx, listeners[e.Rank()], e.Rank(), addresses, []byte("test"))
+		if err != nil {
+			return err
+		}
+		machine := sim.P300(sim.OfPart(sim.Part{Index: e.Rank(), Count: 2, Conns: conns}))
+		defer machine.Close()
+		m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{1, 2}, mesh.Across(e))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
+		if _, err := ops.NewMesh(ctx, m, core); !errors.Is(err, ops.ErrOtherHost) {
+			return fmt.Errorf("a mesh of both hosts: %v", err)
+		}
+		first, err := m.Submesh(mesh.At(0, 0))
+		if err != nil {
+			return err
+		}
+		own, err := ops.NewMesh(ctx, first, core)
+		switch mine := e.Rank() == first.Chips()[0].Host; {
+		case errors.Is(err, ops.ErrOtherHost) == mine:
+			return fmt.Errorf("a chip of host %d: %v", first.Chips()[0].Host, err)
+		case mine:
+			return errors.Join(err, own.Release(ctx))
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("host %d: %v", i, err)
+		}
+	}
+}
+
+func TestMeshZones(t *testing.T) {
+	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	im, err := kernels.Compile(b.ctx, kernels.Source{Path: "zones.c", Arch: chip.Blackhole, Zones: true, Text: `
+#include "reprise/zone.h"
+void kernel_main(void) {
+    reprise_zone("BRISC-KERNEL");
+}
+`})
+	if errors.Is(err, kernels.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	b.must(err)
+	c := b.Mesh.BeginCapture(graph.Config{})
+	at := chip.Core{X: 3, Y: 1}
+	var want []string
+	var listeners []*print.Listener
+	for i, one := range b.mesh.Chips() {
+		dev := one.Device
+		l, err := print.Listen(dev.Debug(), c.Record(i), print.Options{})
+		b.must(err)
+		listeners = append(listeners, l)
+		x, err := dev.Load(b.ctx, &reprise.Program{Name: "zoned",
+			Kernels: []reprise.Kernel{{Name: "k", Image: im, Cores: []chip.Range{at.Range()}}}})
+		b.must(err)
+		for range i + 1 {
+			b.must(dev.Queue(0).Run(b.ctx, x))
+		}
+		b.must(dev.Queue(0).Wait(b.ctx))
+		xy, err := dev.Virtual(at)
+		b.must(err)
+		for range i + 1 {
+			for _, kind := range []string{"ZONE_START", "ZONE_END"} {
+				want = append(want, fmt.Sprintf("%d (%d,%d) BRISC BRISC-KERNEL %s zones.c:4", i, xy.X, xy.Y, kind))
+			}
+		}
+		b.must(x.Release(b.ctx))
+	}
+	if c.Record(-1) != nil || c.Record(2) != nil {
+		t.Error("there is a handler for a chip that the mesh doesn't have")
+	}
+	for _, l := range listeners {
+		b.must(l.Close())
+	}
+	r := b.report(c)
+	var log strings.Builder
+	b.must(r.WriteDeviceLog(&log))
+	head, rest, _ := strings.Cut(log.String(), "\n")
+	rows, err := csv.NewReader(strings.NewReader(rest)).ReadAll()
+	b.must(err)
+	var got []string
+	for _, f := range rows[1:] {
+		got = append(got, fmt.Sprintf("%s (%s,%s) %s %s %s %s:%s", f[0], f[1], f[2], f[3], f[10], f[11], f[13], f[12]))
+	}
+	equal(t, want, got, head)
 }

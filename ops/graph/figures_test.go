@@ -2,11 +2,19 @@ package graph
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
@@ -219,4 +227,395 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("what was written isn't read: %v", err)
 		}
 	})
+}
+
+func capture(t *testing.T, name string) *Report {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "tt-metal", name+".json"))
+	devtest.Must(t, err)
+	defer f.Close()
+	r, err := Decode(f, Limits{})
+	devtest.Must(t, err)
+	return r
+}
+
+// The peaks of TT-NN's captures are those that the README beside them says, in bytes:
+// https://github.com/tenstorrent/tt-metal/blob/8458ac2a57ab176546f9df3181370bf1f102753e/tests/ttnn/unit_tests/base_functionality/graph_l1_traces/README.md.
+func TestPeaksOfCaptures(t *testing.T) {
+	type figures struct {
+		Core                         CoreUse
+		Peak, InBuffers, DRAM, Nodes int64
+	}
+	for name, want := range map[string]figures{
+		"matmul_planned":       {CoreUse{Circular: 786432, L1: 20480, Total: 806912}, 2883584, 0, 0, 22},
+		"matmul_run":           {CoreUse{Circular: 786432, L1: 20480, Total: 806912}, 2883584, 0, 22528, 24},
+		"sharded_add":          {CoreUse{L1: 32768, Total: 32768}, 2195456, 98304, 0, 23},
+		"sharded_add_in_place": {CoreUse{}, 98304, 98304, 0, 16},
+		"conv2d":               {CoreUse{Circular: 77888, L1: 47648, Total: 125536}, 5040224, 68116, 2138112, 186},
+	} {
+		g := capture(t, name).Graph
+		got := figures{PerCore(g, 110), PeakL1(g), PeakL1InBuffers(g), DRAMUsage(g).Peak, int64(len(g.Nodes))}
+		Equal(t, want, got, name)
+		if g.Format != Format2026v3 {
+			t.Errorf("%s: format %v", name, g.Format)
+		}
+		var text strings.Builder
+		if err := g.Print(&text); err != nil || !strings.Contains(text.String(), "Capture End") {
+			t.Errorf("%s: printed %q, %v", name, text.String(), err)
+		}
+	}
+}
+
+// The figures that TT-NN's tests of dataflow buffers and scratchpads expect, each of the nodes that
+// they make:
+// https://github.com/tenstorrent/tt-metal/blob/04f2614d9ec8509b6ef1a2a3b6f61ed08f70a7ea/tests/ttnn/unit_tests/base_functionality/test_graph_trace_utils.py.
+func TestFiguresOfProgramMemory(t *testing.T) {
+	type node struct {
+		kind  NodeType
+		size  int
+		more  string // the parameter of its kind
+		cores string
+	}
+	const one = `[{"start":{"x":0,"y":0},"end":{"x":0,"y":0}}]`
+	cb := func(size int) node { return node{CircularAllocate, size, `"globally_allocated":"0"`, one} }
+	dfb := func(size int) node { return node{DataflowAllocate, size, `"borrows_memory":"0"`, one} }
+	scratchpad := func(size int) node { return node{ScratchpadAllocate, size, `"address":"0"`, one} }
+	program := []node{cb(1024), dfb(2048), scratchpad(512)}
+	for name, c := range map[string]struct {
+		nodes []node
+		want  CoreUse
+		l1    int64 // of extract_peak_L1_memory_usage
+	}{
+		"ttnn.repeat without codegen, captured": {[]node{dfb(384), dfb(384)}, CoreUse{Dataflow: 768, Total: 768}, 768},
+		"each kind by itself":                   {program, CoreUse{Circular: 1024, Dataflow: 2048, Scratchpad: 512, Total: 3584}, 3584},
+		"one in a tensor's memory": {[]node{{DataflowAllocate, 4096, `"borrows_memory":"1"`, one}, dfb(256)},
+			CoreUse{Dataflow: 256, Total: 256}, 256},
+		"two programs": {append(append(slices.Clone(program), node{kind: CircularDeallocate}), program...),
+			CoreUse{Circular: 1024, Dataflow: 2048, Scratchpad: 512, Total: 3584}, 3584},
+		"no circular buffer": {[]node{dfb(2048), scratchpad(512)}, CoreUse{Dataflow: 2048, Scratchpad: 512, Total: 2560},
+			2560},
+		"on disjoint cores": {[]node{
+			{CircularAllocate, 1024, `"globally_allocated":"0"`,
+				`[{"start":{"x":0,"y":0},"end":{"x":0,"y":0}},{"start":{"x":3,"y":0},"end":{"x":3,"y":0}}]`},
+			{CircularAllocate, 2048, `"globally_allocated":"0"`, `[{"start":{"x":1,"y":0},"end":{"x":2,"y":0}}]`},
+			{CircularAllocate, 512, `"globally_allocated":"0"`, `[{"start":{"x":0,"y":0},"end":{"x":3,"y":0}}]`},
+		}, CoreUse{Circular: 2560, Total: 2560}, 3584},
+	} {
+		var text []string
+		for i, n := range c.nodes {
+			params := "{}"
+			if n.kind != CircularDeallocate {
+				params = fmt.Sprintf(`{"size":"%d","core_range_set":%s,"device_id":"0",%s}`, n.size, n.cores, n.more)
+			}
+			text = append(text, fmt.Sprintf(`{"counter":%d,"node_type":%q,"params":%s,"connections":[]}`, i, n.kind, params))
+		}
+		r, err := Decode(strings.NewReader("["+strings.Join(text, ",")+"]"), Limits{})
+		devtest.Must(t, err)
+		Equal(t, c.want, PerCore(r.Graph, 64), name)
+		if got := PeakL1(r.Graph); got != c.l1 {
+			t.Errorf("%s: peak of L1 %d, want %d", name, got, c.l1)
+		}
+	}
+}
+
+// In TT-NN's captures without dispatch all tensors are at address 0.
+func TestDeallocationsTakeTheirTensors(t *testing.T) {
+	for name, want := range map[string][]string{
+		"matmul_planned":       {"5"},
+		"matmul_run":           {"5"},
+		"sharded_add":          {"11"},
+		"sharded_add_in_place": nil,
+		"conv2d":               {"7", "29", "30", "31", "32", "11", "24", "none", "39", "35", "37", "17", "22", "41"},
+		// one that shares its buffer frees nothing
+	} {
+		g := capture(t, name).Graph
+		calls := g.Calls()
+		all := g.Operands(calls)
+		var got []string
+		for i, c := range calls {
+			if c.Name != "Tensor::deallocate" {
+				continue
+			}
+			if len(all[i].In) == 0 {
+				got = append(got, "none")
+			}
+			for _, n := range all[i].In {
+				got = append(got, g.Nodes[n].Params[ParamTensorID])
+			}
+		}
+		Equal(t, want, got, name)
+	}
+}
+
+func TestPeaksOfTwoChips(t *testing.T) {
+	r := NewRecorder(Config{})
+	on := func(device int, id uint64, size int64) *Buffer {
+		return &Buffer{ID: id, Device: device, Type: L1, Size: size, PageSize: size}
+	}
+	circular := func(device int, size int64) {
+		r.Program(device)
+		r.AllocateCircular(CircularBuffer{Device: device, Size: size, Cores: []CoreRange{{}}})
+	}
+	r.Allocate(on(0, 1, 1000))
+	r.Allocate(on(1, 2, 5000))
+	circular(0, 3000)
+	circular(1, 500)
+	circular(0, 100)
+	g := finish(t, r).Graph
+	Equal(t, CoreUse{Circular: 3000, L1: 5000, Total: 5500}, PerCore(g, 1))
+	if got := PeakL1(g); got != 9000 {
+		t.Errorf("peak of L1: %d", got)
+	}
+}
+
+func TestDotFlow(t *testing.T) {
+	g := capture(t, "conv2d").Graph
+	var text strings.Builder
+	devtest.Must(t, g.DotFlow(&text, 2))
+	for _, want := range []string{`label="ttnn.conv2d"; style=filled`, `[label="HaloDeviceOperation"]`, `v6 -> v13 [label="1×1×16384×32"]`,
+		`"tensor 3" [label="tensor 3\nShape([1, 1, 1, 64])", shape=ellipse`} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %s in\n%s", want, text.String())
+		}
+	}
+	if n := strings.Count(text.String(), "{"); n != strings.Count(text.String(), "}") {
+		t.Errorf("%d frames open", n)
+	}
+	if err := g.DotFlow(&text, 0); err == nil {
+		t.Error("level 0 is none")
+	}
+}
+
+// Equal fails a test unless two values are equal; what is a format and its arguments.
+func Equal(t testing.TB, want, got any, what ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		if len(what) > 0 {
+			d = fmt.Sprintf(fmt.Sprint(what[0]), what[1:]...) + ": " + d
+		}
+		t.Error(d)
+	}
+}
+
+func readSample(t testing.TB) *Report {
+	t.Helper()
+	b, err := os.ReadFile("testdata/sample.json")
+	devtest.Must(t, err)
+	r, err := Decode(bytes.NewReader(b), Limits{})
+	devtest.Must(t, err)
+	return r
+}
+
+func other(n int) []Arg { return make([]Arg, n) }
+
+func take(ts ...*Tensor) []Arg {
+	var out []Arg
+	for _, t := range ts {
+		out = append(out, Arg{Text: fmt.Sprintf("Tensor(%d)", t.ID), Tensors: []*Tensor{t}})
+	}
+	return out
+}
+
+func l1(id uint64, size int64, address uint64) *Buffer {
+	return &Buffer{ID: id, Type: L1, Size: size, PageSize: 2048, Address: address}
+}
+
+func recordSample(c Config) *Recorder {
+	tick := time.Unix(1700000000, 0)
+	c.Now = func() time.Time { tick = tick.Add(time.Microsecond); return tick }
+	r := NewRecorder(c)
+	tensor := func(id uint64, n int, b *Buffer) *Tensor {
+		return &Tensor{ID: id, Shape: []int{n, 3, 32, 32}, DType: "DataType::BFLOAT16", Layout: "Layout::TILE", Size: b.Size, Buffer: b}
+	}
+	a, b := tensor(1, 4, l1(1, 24576, 1024)), tensor(2, 1, l1(2, 6144, 2048))
+	twice, sum := tensor(3, 4, l1(3, 24576, 1953396066)), tensor(4, 4, l1(4, 24576, 0))
+	part := []CoreRange{{0, 0, 0, 7}, {1, 0, 1, 3}}
+	all := []CoreRange{{0, 0, 7, 7}}
+
+	r.Begin("ttnn::add", take(a, b)...)
+	r.Begin("ttnn::repeat", append(take(b), other(1)...)...)
+	r.Begin("ttnn::prim::repeat", other(5)...)
+	r.Begin("Device Operation", other(2)...)
+	r.Begin("create_device_tensor", other(5)...)
+	r.Allocate(twice.Buffer)
+	r.End(twice)
+	r.AllocateCircular(CircularBuffer{Size: 4096, Cores: part})
+	r.End(twice)
+	r.End(twice)
+	r.End(twice)
+	r.Begin("ttnn::prim::binary", append(take(a, twice), other(8)...)...)
+	r.Begin("Device Operation", other(2)...)
+	r.Begin("create_device_tensor", other(5)...)
+	r.Allocate(sum.Buffer)
+	r.End(sum)
+	for range 3 {
+		r.AllocateCircular(CircularBuffer{Size: 4096, Cores: all})
+	}
+	r.End(sum)
+	r.End(sum)
+	r.Deallocate(twice.Buffer)
+	r.End(sum)
+	r.Deallocate(sum.Buffer)
+	return r
+}
+
+func finish(t testing.TB, r *Recorder) *Report {
+	t.Helper()
+	p, err := r.Finish()
+	devtest.Must(t, err)
+	return p
+}
+
+func TestRecorderGivesTheSample(t *testing.T) {
+	got, err := json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph)
+	devtest.Must(t, err)
+	var g, w bytes.Buffer
+	want, err := os.ReadFile("testdata/sample.json")
+	devtest.Must(t, err)
+	var sorted any
+	devtest.Must(t, json.Unmarshal(want, &sorted))
+	want, _ = json.Marshal(sorted)
+	devtest.Must(t, json.Unmarshal(got, &sorted))
+	got, _ = json.Marshal(sorted)
+	_ = json.Indent(&g, got, "", " ")
+	_ = json.Indent(&w, want, "", " ")
+	Equal(t, w.String(), g.String())
+}
+
+type shape struct {
+	Type NodeType
+	To   []int
+}
+
+func shapes(g *Graph) []shape {
+	out := make([]shape, len(g.Nodes))
+	for i, n := range g.Nodes {
+		out[i] = shape{n.Type, list(n.Connections)}
+	}
+	return out
+}
+
+func TestSampleIn2026v1(t *testing.T) {
+	g := finish(t, recordSample(Config{Format: Format2026v1})).Graph
+	if d := cmp.Diff(shapes(readSample(t).Graph), shapes(g)); d != "" {
+		t.Fatal(d)
+	}
+	checks := []struct {
+		node int
+		want string
+	}{
+		{1, `{"arguments":["Tensor(1)","Tensor(2)"],"connections":[3,5,6,18,30,31],"counter":1,"input_tensors":[2,4],"node_type":"function_start","params":{"inputs":"2","name":"ttnn::add"},"stacking_level":1}`},
+		{2, `{"arguments":[],"connections":[1,18],"counter":2,"input_tensors":[],"node_type":"tensor","params":{"address":"1024","buffer_type":"BufferType::L1","device_id":"0","dtype":"DataType::BFLOAT16","layout":"Layout::TILE","memory_config":"","shape":"Shape([4, 3, 32, 32])","tensor_id":"1"},"stacking_level":1}`},
+		{3, `{"arguments":[],"connections":[2,2],"counter":3,"input_tensors":[],"node_type":"buffer","params":{"device_id":"0","layout":"INTERLEAVED","size":"24576","type":"L1"},"stacking_level":1}`},
+		{11, `{"arguments":[],"connections":[10],"counter":11,"input_tensors":[],"node_type":"buffer_allocate","params":{"address":"1953396066","device_id":"0","layout":"INTERLEAVED","num_cores":"0","page_size":"2048","size":"24576","type":"L1"},"stacking_level":5}`},
+		{14, `{"arguments":[],"connections":[],"counter":14,"input_tensors":[],"node_type":"circular_buffer_allocate","params":{"address":"0","core_range_set":"{[0-0 - 0-7], [1-0 - 1-3]}","device_id":"0","globally_allocated":"0","size":"4096"},"stacking_level":4}`},
+		{30, `{"arguments":[],"connections":[10],"counter":30,"input_tensors":[],"node_type":"buffer_deallocate","params":{"device_id":"0","layout":"INTERLEAVED","num_cores":"0","page_size":"2048","size":"24576","type":"L1"},"stacking_level":1}`},
+		{31, `{"arguments":[],"connections":[24,33],"counter":31,"duration_ns":15000,"input_tensors":[],"node_type":"function_end","params":{"name":"ttnn::add"},"stacking_level":1}`},
+		{32, `{"arguments":[],"connections":[21],"counter":32,"input_tensors":[],"node_type":"buffer_deallocate","params":{"device_id":"0","layout":"INTERLEAVED","num_cores":"0","page_size":"2048","size":"24576","type":"L1"},"stacking_level":0}`},
+		{33, `{"arguments":[],"connections":[],"counter":33,"duration_ns":17000,"input_tensors":[],"node_type":"capture_end","params":{},"stacking_level":0}`},
+	}
+	for _, c := range checks {
+		got, err := json.Marshal(wire(Format2026v1, &g.Nodes[c.node]))
+		devtest.Must(t, err)
+		Equal(t, c.want, string(got), "node %d", c.node)
+	}
+}
+
+func TestSampleIn2026v2(t *testing.T) {
+	g := finish(t, recordSample(Config{})).Graph
+	uses := 0
+	for _, n := range g.Nodes {
+		if n.Type == TensorNode {
+			uses++
+		}
+	}
+	if uses != 13 { // 2 + 1 + 2 inputs, 4 + 4 outputs
+		t.Errorf("%d tensors, want 13", uses)
+	}
+	if got, want := g.Nodes[3].Connections, []int{2, 23}; !cmp.Equal(got, want) {
+		t.Errorf("the first input's buffer is connected to %v, want %v", got, want)
+	}
+	got, err := json.Marshal(wire(Format2026v2, &g.Nodes[2]))
+	devtest.Must(t, err)
+	want := `{"arguments":[],"connections":[1],"counter":2,"input_tensors":[],"node_type":"tensor","params":{"address":1024,"buffer_type":"BufferType::L1","buffer_type_value":1,"device_id":0,"dtype":"DataType::BFLOAT16","layout":"Layout::TILE","memory_config":"","shape":"Shape([4, 3, 32, 32])","size":24576,"tensor_id":1},"stacking_level":1}`
+	Equal(t, want, string(got))
+}
+
+func TestFiguresOfTheSample(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		g    *Graph
+		mid  int
+	}{
+		{"document", readSample(t).Graph, 1},
+		{"2025", finish(t, recordSample(Config{Format: Format2025})).Graph, 1},
+		{"2026v1", finish(t, recordSample(Config{Format: Format2026v1})).Graph, 1},
+		{"2026v2", finish(t, recordSample(Config{Format: Format2026v2})).Graph, 2}, // no node is both made inside and an output
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := []string{"ttnn::add", "ttnn::repeat", "ttnn::prim::repeat", "Device Operation", "create_device_tensor", "ttnn::prim::binary",
+				"Device Operation", "create_device_tensor"}
+			Equal(t, want, CallTrace(c.g))
+			if got := PeakL1(c.g); got != 96256 {
+				t.Errorf("peak of L1: %d", got)
+			}
+			if got := PeakAllocated(c.g); got != 49152 {
+				t.Errorf("peak of what was allocated: %d", got)
+			}
+			if got := CircularPeak(c.g); got != 16384 {
+				t.Errorf("peak of circular buffers: %d", got)
+			}
+			mid, out, err := CountTensors(c.g)
+			if err != nil || mid != c.mid || out != 1 {
+				t.Errorf("%d intermediate tensors, %d outputs, %v", mid, out, err)
+			}
+			rows := Table(c.g)
+			if len(rows) != 24 {
+				t.Fatalf("%d rows", len(rows))
+			}
+			first, last := rows[0], rows[len(rows)-1]
+			if first.Op != "ttnn::add" || first.Event != "begin_op" || first.Circular != 0 || first.Buffers != 30720 {
+				t.Errorf("first row: %+v", first)
+			}
+			if last.Circular != 16384 || last.Buffers != 30720 {
+				t.Errorf("last row: %+v", last)
+			}
+		})
+	}
+	g := readSample(t).Graph
+	connections, kinds := 0, map[NodeType]int{}
+	for _, n := range g.Nodes {
+		kinds[n.Type]++
+		connections += len(n.Connections)
+	}
+	if connections != 60 {
+		t.Errorf("%d connections", connections)
+	}
+	want := map[NodeType]int{CaptureStart: 1, CaptureEnd: 1, FunctionStart: 8, FunctionEnd: 8, TensorNode: 4, BufferNode: 4,
+		BufferAllocate: 2, BufferDeallocate: 2, CircularAllocate: 4}
+	Equal(t, want, kinds)
+	if out, err := OutputTensors(g); err != nil || !cmp.Equal(out, []int{24}) {
+		t.Errorf("outputs: %v, %v", out, err)
+	}
+}
+
+func TestReportRoundTrip(t *testing.T) {
+	for _, format := range []Format{Format2025, Format2026v1, Format2026v2} {
+		r := recordSample(Config{Format: format, OperationBuffers: true})
+		r.Device(Device{ID: 0, Arch: "wormhole_b0"})
+		p := finish(t, r)
+		p.ClusterDescriptor = "arch: [wormhole_b0]\n"
+		p.Metadata.Captured = p.Metadata.Captured.UTC()
+		var b bytes.Buffer
+		devtest.Must(t, p.Encode(&b))
+		first := bytes.Clone(b.Bytes())
+		q, err := Decode(&b, Limits{})
+		devtest.Must(t, err)
+		if q.Graph.Format != format {
+			t.Errorf("format %v is read as %v", format, q.Graph.Format)
+		}
+		var again bytes.Buffer
+		devtest.Must(t, q.Encode(&again))
+		Equal(t, string(first), again.String(), "format %v", format)
+	}
 }

@@ -3,7 +3,13 @@ package graph_test
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,3 +118,131 @@ func TestPerformanceOfNonsense(t *testing.T) {
 	perfTable(t, r, "OP CODE")
 	r.DeviceTimes()
 }
+
+func TestZones(t *testing.T) {
+	r := timed()
+	zone := func(processor, program, name string, line int, start, end uint64) graph.Zone {
+		return graph.Zone{Device: 4, X: 18, Y: 2, Processor: processor, Program: program, Kernel: "k", Name: name, File: "kernels/a,b.c",
+			Line: line, Start: start, End: end}
+	}
+	r.Zones = []graph.Zone{
+		zone("TRISC1", "conv", "TRISC-KERNEL", 7, 2010, 2080),
+		zone("BRISC", "conv", "BRISC-KERNEL", 3, 1010, 1400), zone("BRISC", "conv", "BRISC-KERNEL", 3, 1020, 1450), // of two cores
+		zone("BRISC", "conv", "BRISC-KERNEL", 3, 1610, 1660), // of the same operation's other program
+		zone("BRISC", "conv", "page, 1", 4, 1020, 1030),
+		zone("NCRISC", "other", "NCRISC-KERNEL", 5, 1020, 1040), // not of the program that ran then
+	}
+	var file bytes.Buffer
+	devtest.Must(t, r.Encode(&file))
+	again, err := graph.Decode(&file, graph.Limits{})
+	devtest.Must(t, err)
+	for _, r := range []*graph.Report{r, again} {
+		var b strings.Builder
+		devtest.Must(t, r.WriteDeviceLog(&b))
+		want := []string{
+			"4,18,2,BRISC,1,1010,0,1,,,BRISC-KERNEL,ZONE_START,3,a;b.c,",
+			"4,18,2,BRISC,1,1020,0,1,,,BRISC-KERNEL,ZONE_START,3,a;b.c,",
+			"4,18,2,NCRISC,2,1020,0,0,,,NCRISC-KERNEL,ZONE_START,5,a;b.c,",
+			"4,18,2,BRISC,3,1020,0,1,,,page; 1,ZONE_START,4,a;b.c,",
+			"4,18,2,BRISC,3,1030,0,1,,,page; 1,ZONE_END,4,a;b.c,",
+			"4,18,2,NCRISC,2,1040,0,0,,,NCRISC-KERNEL,ZONE_END,5,a;b.c,",
+			"4,18,2,BRISC,1,1400,0,1,,,BRISC-KERNEL,ZONE_END,3,a;b.c,",
+			"4,18,2,BRISC,1,1450,0,1,,,BRISC-KERNEL,ZONE_END,3,a;b.c,",
+			"4,18,2,BRISC,1,1610,0,1,,,BRISC-KERNEL,ZONE_START,3,a;b.c,",
+			"4,18,2,BRISC,1,1660,0,1,,,BRISC-KERNEL,ZONE_END,3,a;b.c,",
+			"4,18,2,TRISC_1,4,2010,0,1,0,1,TRISC-KERNEL,ZONE_START,7,a;b.c,",
+			"4,18,2,TRISC_1,4,2080,0,1,0,1,TRISC-KERNEL,ZONE_END,7,a;b.c,",
+		}
+		got := strings.Split(strings.TrimSpace(b.String()), "\n")[2:]
+		graph.Equal(t, want, got, "device log")
+		rows := perfTable(t, r, "DEVICE BRISC KERNEL DURATION [ns]", "DEVICE NCRISC KERNEL DURATION [ns]",
+			"DEVICE TRISC1 KERNEL DURATION [ns]")
+		// A cycle takes 2 ns.
+		graph.Equal(t, [][]string{{"980", "", ""}, {"", "", "140"}, {"", "", ""}, {"", "", ""}}, rows, "performance")
+	}
+}
+
+// levels.json has what TT-NN's extract_levelized_graph makes of the graphs beside it.
+func TestLevelized(t *testing.T) {
+	text, err := os.ReadFile("testdata/levels.json")
+	devtest.Must(t, err)
+	var files map[string]map[string][]graph.Vertex
+	devtest.Must(t, json.Unmarshal(text, &files))
+	for name, levels := range files {
+		f, err := os.Open(filepath.Join("testdata", name))
+		devtest.Must(t, err)
+		r, err := graph.Decode(f, graph.Limits{})
+		f.Close()
+		devtest.Must(t, err)
+		for level, want := range levels {
+			n, err := strconv.Atoi(level)
+			devtest.Must(t, err)
+			graph.Equal(t, want, graph.Levelized(r.Graph, n), "%s, level %d", name, n)
+		}
+	}
+}
+
+func TestDecodeSaysWhere(t *testing.T) {
+	head := "{\n  \"version\": 1,\n  \"devices\": [],\n"
+	for name, tt := range map[string]struct {
+		text         string
+		line, column int
+		says         []string
+	}{
+		"no value": {head + "  \"metadata\": {\"a\": ,},\n  \"graph\": []\n}\n", 4, 21,
+			[]string{"decode: line 4, column 21: want", `\"a\": ,}`, "invalid character ','"}},
+		"another type": {head + "  \"buffer_pages\": 7,\n  \"graph\": []\n}\n", 4, 19, []string{"line 4, column 19: want", "buffer_pages",
+			"cannot unmarshal number"}},
+		"a node":       {"[\n  {\"counter\": 0},\n  {\"counter\": x}\n]", 3, 15, []string{"line 3, column 15: ", "counter"}},
+		"cut off":      {head, 3, 17, []string{"line 3, column 17: ", "unexpected end"}},
+		"not a report": {"7", 1, 1, []string{"line 1, column 1: want a report's JSON object, found \"7\""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := graph.Decode(strings.NewReader(tt.text), graph.Limits{})
+			var f *graph.FormatError
+			if !errors.As(err, &f) || f.Line != tt.line || f.Column != tt.column {
+				t.Fatalf("%v, want one of line %d, column %d", err, tt.line, tt.column)
+			}
+			for _, s := range tt.says {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%v doesn't say %q", err, s)
+				}
+			}
+			if tt.line > 1 && strings.Contains(err.Error(), "version") {
+				t.Errorf("%v shows the beginning of the file", err)
+			}
+		})
+	}
+}
+
+type full struct{}
+
+var errFull = errors.New("no space left")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestErrorsNameThePackageOnce(t *testing.T) {
+	for name, refuse := range map[string]func() error{
+		"a graph alone": func() error { return new(graph.Graph).UnmarshalJSON([]byte("7")) },
+		"reading": func() error {
+			_, err := graph.Decode(io.MultiReader(strings.NewReader("["), failing{}), graph.Limits{})
+			return err
+		},
+		"no outputs":  func() error { _, err := graph.OutputTensors(&graph.Graph{}); return err },
+		"no level":    func() error { return sample().DotFlow(io.Discard, 0) },
+		"report":      func() error { return timed().Encode(full{}) },
+		"performance": func() error { return timed().WritePerformance(full{}) },
+		"device log":  func() error { return timed().WriteDeviceLog(full{}) },
+	} {
+		switch err := refuse(); {
+		case err == nil:
+			t.Errorf("%s: no error", name)
+		case strings.Count(err.Error(), "graph: ") != 1 || strings.Contains(err.Error(), ": :"):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

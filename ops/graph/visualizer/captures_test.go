@@ -1,12 +1,15 @@
 package visualizer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -78,5 +81,202 @@ func TestArchOfNodeLists(t *testing.T) {
 	if _, err := Import(t.Context(), t.TempDir()+"/db.sqlite", []string{"../testdata/sample.json"},
 		Options{Arch: "z80"}); !errors.Is(err, graph.ErrArch) {
 		t.Errorf("an unknown architecture: %v", err)
+	}
+}
+
+func TestBufferMaxSizePerBank(t *testing.T) {
+	devices := []graph.Device{{L1Banks: 64, DRAMChannels: 12}}
+	for _, c := range []struct {
+		size, cores  int64
+		kind, layout string
+		devices      []graph.Device
+		want         int64
+	}{
+		{2097152, 0, "DRAM", "INTERLEAVED", devices, 176128},
+		{65536, 0, "L1", "INTERLEAVED", devices, 2048},
+		{26624, 0, "DRAM", "INTERLEAVED", devices, 4096},
+		{4096, 0, "DRAM", "INTERLEAVED", nil, 4096},
+		{32768, 8, "L1", "HEIGHT_SHARDED", devices, 4096},
+	} {
+		p := newPlan(&graph.Report{Graph: &graph.Graph{}, Devices: c.devices}, 0)
+		q := graph.Params{"size": fmt.Sprint(c.size), "page_size": "2048", "num_cores": fmt.Sprint(c.cores), "type": c.kind,
+			"layout": c.layout}
+		if got := p.perBank(&graph.Node{Params: q}, 0); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+func TestPagesBelongToOperations(t *testing.T) {
+	p := save(t, `{"version":1,"buffer_pages":[{"device_id":0,"address":64,"page_size":2048,"buffer_type":1}],"graph":[
+	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1},
+	{"counter":1,"node_type":"function_end","params":{"name":"f"},"stacking_level":1},
+	{"counter":2,"node_type":"function_start","params":{"name":"g"},"stacking_level":1},
+	{"counter":3,"node_type":"buffer","params":{"size":2048,"type":"L1"},"stacking_level":1},
+	{"counter":4,"node_type":"buffer_allocate","params":{"size":2048,"type":"L1","layout":"HEIGHT_SHARDED","address":64},"connections":[3],"stacking_level":1},
+	{"counter":5,"node_type":"function_end","params":{"name":"g"},"stacking_level":1}]}`)
+	_, ask := imported(t, Options{}, p)
+	want(t, ask("SELECT operation_id, address, page_size FROM buffer_pages"), "2|64|2048")
+	want(t, ask("SELECT operation_id, buffer_layout FROM buffers"), "2|2")
+}
+
+func TestPagesOfEachChip(t *testing.T) {
+	on := func(id uint64, chip int64, cores ...int64) *graph.Buffer {
+		b := buffer(id, graph.L1, 64, 2048*int64(len(cores)))
+		b.Device = int(chip)
+		b.Pages = func() (out []graph.Page) {
+			for i, x := range cores {
+				out = append(out, graph.Page{Device: chip, Address: 64, PageAddr: 64, PageSize: 2048, CoreX: x, Index: int64(i),
+					BufferType: 1})
+			}
+			return out
+		}
+		return b
+	}
+	_, ask := imported(t, Options{}, recorded(t, graph.Config{BufferPages: true}, func(r *graph.Recorder) {
+		first, other := on(1, 1, 3), on(2, 0, 5)
+		r.Begin("ttnn::first")
+		r.Allocate(first)
+		r.Allocate(other)
+		r.End()
+		r.Begin("ttnn::second")
+		r.Deallocate(first)
+		r.Allocate(on(3, 1, 6, 7))
+		r.End()
+	}))
+	want(t, ask("SELECT operation_id, device_id, core_x FROM buffer_pages ORDER BY 1, 2, 3"), "1|0|5", "1|1|3", "2|0|5", "2|1|6", "2|1|7")
+}
+
+func TestOtherForms(t *testing.T) {
+	p := save(t, `{"version":1,"later":1,"buffer_pages_by_address":{"64":[{"address":64,"page_size":32,"buffer_type":1},{"address":64,"page_size":33,"page_index":1}]},
+	"per_operation_buffers":{"10":[{"address":64,"size":4096,"type":"L1","layout":"BLOCK_SHARDED"},{"address":1,"type":"ROM"}],"11":[],"20":[{"address":64,"max_size_per_bank":7,"buffer_type":1}]},
+	"per_operation_buffer_pages":{"20":[{"address":99,"page_size":34,"core_x":5}]},
+	"python_io":[{"name":"f","output_tensor_ids":[7],"rank":1}],"graph":[
+	{"counter":10,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"rank":0,"connections":[11,12]},
+	{"counter":12,"node_type":"function_end","params":{"name":"f"},"stacking_level":1,"rank":0,"connections":[13]},
+	{"counter":13,"node_type":"tensor","params":{"tensor_id":3,"shape":"Shape([4])","device_id":0},"stacking_level":1},
+	{"counter":20,"node_type":"function_start","params":{"name":"g"},"stacking_level":1,"connections":[21]},
+	{"counter":21,"node_type":"function_end","params":{"name":"g"},"stacking_level":1}]}`)
+	sum, ask := imported(t, Options{}, p)
+	want(t, ask("SELECT operation_id, max_size_per_bank, buffer_type, buffer_layout FROM buffers"), "1|4096|1|4", "2|7|1|0")
+	want(t, ask("SELECT operation_id, address, page_size, page_index, core_x FROM buffer_pages"), "1|64|32|0|0", "1|64|33|1|0", "2|99|34|0|5")
+	want(t, ask("SELECT tensor_id, shape FROM tensors"), "3|Shape([4])", "7|Shape([4])")
+	want(t, ask("SELECT operation_id, tensor_id FROM output_tensors"), "1|7")
+	var warnings []string
+	for _, w := range sum.Warnings {
+		warnings = append(warnings, strings.TrimPrefix(w, p+": not read: "))
+	}
+	want(t, warnings, "graph.connections of nodes that are missing (1×)", "graph.rank (2×)", "later (1×)",
+		"per_operation_buffers of nodes that are missing (1×)", "per_operation_buffers with type ROM (1×)", "python_io.rank (1×)",
+		"2 buffers name devices that aren't there")
+}
+
+func TestSizesOfTensors(t *testing.T) {
+	path := recorded(t, graph.Config{}, func(r *graph.Recorder) {
+		at := func(id uint64, kind graph.BufferType, address uint64, size int64) *graph.Tensor {
+			b := buffer(id, kind, address, size)
+			b.MaxPerBank = size
+			return tensor(id, b)
+		}
+		run := func(out *graph.Tensor, in ...*graph.Tensor) {
+			r.Begin("ttnn::relu", arg(in...)...)
+			r.Allocate(out.Buffer)
+			r.End(out)
+		}
+		weights, unknown := at(1, graph.L1, 0x8000, 4096), at(2, graph.L1, 0x9000, 4096)
+		first, next, dram := at(3, graph.L1, 0x1000, 2048), at(4, graph.L1, 0x1000, 6144), at(5, graph.DRAM, 0x9000, 8192)
+		run(first, weights, unknown)
+		r.Deallocate(first.Buffer)
+		run(next)
+		run(dram, next)
+	}, func(p *graph.Report) {
+		p.OperationBuffers = map[int][]graph.OperationBuffer{}
+		for _, c := range p.Graph.Calls() {
+			p.OperationBuffers[c.Start] = []graph.OperationBuffer{{Address: 0x8000, MaxPerBank: 4096, Type: int(graph.L1)}}
+		}
+	})
+	rows := []string{"1|4096", "2|", "3|2048", "4|6144", "5|8192"}
+	_, ask := imported(t, Options{}, path)
+	want(t, ask("SELECT tensor_id, size FROM tensors ORDER BY 1"), rows...)
+
+	// tt-metal's table has no sizes; a report can still be added to it.
+	db := filepath.Join(t.TempDir(), "db.sqlite")
+	c := connect(t, db)
+	if _, err := c.Exec("CREATE TABLE tensors (tensor_id int UNIQUE, shape text, dtype text, layout text, memory_config text, device_id int, address int, buffer_type int)"); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := Import(t.Context(), db, []string{path}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := c.QueryRow("SELECT count(*) FROM tensors WHERE buffer_type IN (0, 1)").Scan(&n); err != nil || n != len(rows) ||
+		sum.Tensors != n {
+		t.Errorf("%d tensors in a table without sizes, %v, summary %d", n, err, sum.Tensors)
+	}
+}
+
+func relu(t *testing.T, dir, name string, shape ...int) {
+	t.Helper()
+	tensor := func(id uint64) *graph.Tensor {
+		b := &graph.Buffer{ID: id, Type: graph.L1, Size: 64, PageSize: 64, Address: 0x1000 * id}
+		return &graph.Tensor{ID: id, Shape: shape, DType: "DataType::INT32", Layout: "Layout::ROW_MAJOR", Buffer: b}
+	}
+	r := graph.NewRecorder(graph.Config{})
+	r.Begin("ttnn::relu", graph.Arg{Text: "Tensor(...)", Tensors: []*graph.Tensor{tensor(1)}})
+	r.End(tensor(2))
+	report, err := r.Finish()
+	devtest.Must(t, err)
+	report.Python = []graph.PythonRecord{{Name: "ttnn.relu", Inputs: []int64{1}, Outputs: []int64{2}}}
+	var text bytes.Buffer
+	devtest.Must(t, report.Encode(&text))
+	devtest.Must(t, os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o666))
+}
+
+func TestTensorsOfSeveralReports(t *testing.T) {
+	dir := t.TempDir()
+	relu(t, dir, "a.json", 1, 16)
+	relu(t, dir, "b.json", 1, 16)
+	relu(t, dir, "c.json", 4, 4)
+	sum, rows := imported(t, Options{}, dir)
+	want(t, rows("SELECT tensor_id, shape FROM tensors ORDER BY tensor_id"), "1|Shape([1, 16])", "2|Shape([1, 16])", "3|Shape([4, 4])",
+		"4|Shape([4, 4])")
+	want(t, rows("SELECT operation_id, tensor_id FROM input_tensors ORDER BY operation_id"), "1|1", "10001|1", "20001|3")
+	want(t, rows("SELECT operation_id, tensor_id FROM output_tensors ORDER BY operation_id"), "1|2", "10001|2", "20001|4")
+	want(t, rows("SELECT count(*) FROM captured_graph WHERE operation_id = 20001 AND captured_graph LIKE '%\"tensor_id\":4%'"), "1")
+	if len(sum.Warnings) != 1 || !strings.Contains(sum.Warnings[0], "c.json: 2 tensors") {
+		t.Errorf("warnings %q", sum.Warnings)
+	}
+}
+
+func TestNewNumbersOfTensors(t *testing.T) {
+	report := func(shape string, ids ...string) *graph.Report {
+		r := &graph.Report{Graph: new(graph.Graph)}
+		for _, id := range ids {
+			r.Graph.Nodes = append(r.Graph.Nodes, graph.Node{Type: graph.TensorNode,
+				Params: graph.Params{graph.ParamTensorID: id, graph.ParamShape: shape}})
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name      string
+		ids, want []string
+	}{
+		{"in order", []string{"1", "2", "1"}, []string{"3", "4", "3"}},
+		{"below 0", []string{"-5", "-4", "-5"}, []string{"1", "2", "1"}},
+		{"the greatest", []string{"9223372036854775807", "2", "9223372036854775807"}, []string{"1", "3", "1"}},
+		{"up to the greatest", []string{"9223372036854775806"}, []string{"9223372036854775807"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var n tensorIDs
+			n.distinct(report("one", c.ids...))
+			r := report("another", c.ids...)
+			n.distinct(r)
+			var got []string
+			for i := range r.Graph.Nodes {
+				got = append(got, r.Graph.Nodes[i].Params[graph.ParamTensorID])
+			}
+			want(t, got, c.want...)
+		})
 	}
 }
