@@ -544,7 +544,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("cards %q, want %q", (&Command{}).DeviceNames(), want)
 	}
 	for args, want := range map[string]int{"-x": 2, "-help": 0, "more": 2, "-run nothing": 2, "-report no/such/r.xml -run kmd/ident": 1,
-		"-artifacts command_test.go/x -run kmd/ident": 1} {
+		"-artifacts runner_test.go/x -run kmd/ident": 1} {
 		var errs bytes.Buffer
 		if code := Main(t.Context(), strings.Fields(args), io.Discard, &errs); code != want || errs.Len() == 0 {
 			t.Errorf("%q: exit code %d, want %d: %s", args, code, want, fmt.Sprint(&errs))

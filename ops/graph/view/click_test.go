@@ -41,7 +41,7 @@ func TestClickThroughAReport(t *testing.T) {
 	b.eval("[...document.querySelectorAll('#ops a')].find(a => a.textContent === 'ttnn::add').click()")
 	b.wait("document.body.dataset.page === 'op'")
 	b.is("document.querySelector('h2').textContent", "ttnn::add")
-	b.is("document.getElementById('stack').textContent.includes('app_test.go')", "true")
+	b.is("document.getElementById('stack').textContent.includes('view_test.go')", "true")
 	b.is("document.getElementById('args').textContent.startsWith('0: Tensor(')", "true")
 	b.is("document.querySelector('#source .this').textContent.includes('r.Begin(')", "true")
 	// It keeps its result, 16 KiB of each core; the circular buffers are those of the program

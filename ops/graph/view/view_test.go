@@ -285,10 +285,10 @@ func TestModelOfTransformer(t *testing.T) {
 		}
 	}
 	if add == nil || len(add.In) != 2 || len(add.Out) != 1 || add.L1Peak < add.L1After || len(add.Stack) == 0 ||
-		!strings.Contains(add.Stack[0], "app_test.go") {
+		!strings.Contains(add.Stack[0], "view_test.go") {
 		t.Errorf("an add: %+v", add)
 	}
-	if f := m.Sources[add.Source]; !strings.HasSuffix(f.Path, "app_test.go") || len(f.Lines) != 9 ||
+	if f := m.Sources[add.Source]; !strings.HasSuffix(f.Path, "view_test.go") || len(f.Lines) != 9 ||
 		!strings.Contains(f.Lines[f.Line-f.First], `r.Begin("ttnn::"+name`) {
 		t.Errorf("its source: %+v", f)
 	}
