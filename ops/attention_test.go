@@ -206,8 +206,7 @@ func TestAttentionInATrace(t *testing.T) {
 		return err
 	}
 	b.must(step(b.ctx))
-	tr, err := b.Capture(b.ctx, "decode", step)
-	b.must(err)
+	tr := value(b.Capture(b.ctx, "decode", step))(b)
 	var last []float64
 	for h := range 40 {
 		next := row(h)
@@ -215,8 +214,7 @@ func TestAttentionInATrace(t *testing.T) {
 		for i := range v {
 			v[i] = float32(next.v[i])
 		}
-		host, err := ops.NewHost(next.dims[:], ops.BFloat16, v)
-		b.must(err)
+		host := value(ops.NewHost(next.dims[:], ops.BFloat16, v))(b)
 		b.must(b.CopyHostToDevice(b.ctx, host, in))
 		b.must(tr.Set("position", uint32(h)))
 		b.must(tr.Replay(b.ctx))
@@ -316,8 +314,7 @@ func TestAttentionInGraphs(t *testing.T) {
 		empty := func(shape ...int) *ops.Tensor {
 			return b.ok(b.Empty(b.ctx, ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: dram}))
 		}
-		h, err := b.SplitHeads(b.ctx, empty(1, 1, 32, 256), 2, 1)
-		b.must(err)
+		h := value(b.SplitHeads(b.ctx, empty(1, 1, 32, 256), 2, 1))(b)
 		angles, cache := empty(1, 1, 64, 64), empty(1, 1, 64, 64)
 		q := b.ok(b.RotaryEmbedding(b.ctx, h.Q, angles, angles, ops.AllRows))
 		b.must(b.FillCache(b.ctx, cache, h.K, 0))
@@ -445,8 +442,7 @@ func TestHeads(t *testing.T) {
 		} {
 			all := c.heads + 2*c.kv
 			x := counted([4]int{c.batches, 1, c.rows, all * c.width}, c.dt, 0)
-			got, err := b.SplitHeads(b.ctx, b.put(x, ops.Tile, c.m), c.heads, c.kv)
-			b.must(err)
+			got := value(b.SplitHeads(b.ctx, b.put(x, ops.Tile, c.m), c.heads, c.kv))(b)
 			first := 0
 			for i, one := range []struct {
 				t *ops.Tensor
@@ -599,8 +595,7 @@ func TestTransformerBlock(t *testing.T) {
 	effort.Long(t)
 	onBackends(t, func(b *bench) {
 		w := randomWeights(7)
-		model, err := newBlock(b.ctx, b.Device, w)
-		b.must(err)
+		model := value(newBlock(b.ctx, b.Device, w))(b)
 		trace, out, err := model.capture(b.ctx)
 		b.must(err)
 		exact := newReference(w)
@@ -610,8 +605,7 @@ func TestTransformerBlock(t *testing.T) {
 			for i := range v {
 				v[i] = float32(x.v[i])
 			}
-			h, err := ops.NewHost(x.dims[:], ops.BFloat16, v)
-			b.must(err)
+			h := value(ops.NewHost(x.dims[:], ops.BFloat16, v))(b)
 			b.must(b.CopyHostToDevice(b.ctx, h, model.in))
 			b.must(trace.Set("position", uint32(at)))
 			b.must(trace.Replay(b.ctx))

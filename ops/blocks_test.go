@@ -233,8 +233,7 @@ func TestBlocksOfWeights(t *testing.T) {
 	}
 	p.v[5], p.v[300] = math.Inf(1), math.Copysign(0, -1)
 	single := b.host(&plain{dims, ops.Float32, p.v})
-	h, err := single.Convert(ops.BFloat8B)
-	b.must(err)
+	h := value(single.Convert(ops.BFloat8B))(b)
 	if _, err := h.Convert(ops.Int32); !errors.Is(err, ops.ErrDataType) {
 		t.Error(err)
 	}
@@ -293,10 +292,8 @@ func TestBlocksOfAnyExponent(t *testing.T) {
 		h.Data = append(h.Data, make([]byte, -len(h.Data)&31)...)
 		h.Shape = []int{len(h.Data) / 32, 16}
 		s := ops.Spec{Shape: h.Shape, DType: h.DType, Layout: ops.Tile, Memory: dram}
-		pages, err := s.Encode(h)
-		devtest.Must(t, err)
-		back, err := s.Decode(pages)
-		devtest.Must(t, err)
+		pages := value(s.Encode(h))(t)
+		back := value(s.Decode(pages))(t)
 		number := func(v float32) float64 { return min(max(float64(v), -0x1p128), 0x1p128) }
 		bound := math.Ldexp(1, max(exponent-134, -126))
 		got := ops.Values[float32](back)
@@ -349,8 +346,7 @@ func TestBlocksAreWeightsOnly(t *testing.T) {
 	w, _ := b.blocks([4]int{1, 1, 32, 32}, 1)
 	x := b.zeros(dram, 32, 32)
 	rows := b.ok(b.ToLayout(b.ctx, x, ops.RowMajor))
-	h, err := ops.NewHost([]int{32, 32}, ops.BFloat8B, make([]float32, 1024))
-	b.must(err)
+	h := value(ops.NewHost([]int{32, 32}, ops.BFloat8B, make([]float32, 1024)))(b)
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
 	b.refused(before, map[string]refusal{
 		"in rows":           {failure(b.ToDevice(b.ctx, h, ops.RowMajor, dram)), ops.ErrMemory},

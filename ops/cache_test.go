@@ -29,8 +29,7 @@ func (b *bench) tensor(m ops.MemoryConfig, dt ops.DataType, shape ...int) *ops.T
 	for i := range v {
 		v[i] = uint32(i)
 	}
-	h, err := ops.NewHost(shape, dt, v)
-	b.must(err)
+	h := value(ops.NewHost(shape, dt, v))(b)
 	return b.ok(b.ToDevice(b.ctx, h, ops.RowMajor, m))
 }
 
@@ -42,8 +41,7 @@ func (b *bench) ok(t *ops.Tensor, err error) *ops.Tensor {
 
 func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 	b.Helper()
-	h, err := b.ToHost(b.ctx, t)
-	b.must(err)
+	h := b.toHost(t)
 	equal(b, want, ops.Values[uint32](h))
 }
 
@@ -82,10 +80,8 @@ func TestTraceOfOperations(t *testing.T) {
 		return err
 	}
 	b.must(run(b.ctx))
-	tr, err := b.Capture(b.ctx, "sums", run)
-	b.must(err)
-	h, err := ops.NewHost([]int{2, 3}, ops.Int32, []int32{10, 20, 30, -10, -20, -30})
-	b.must(err)
+	tr := value(b.Capture(b.ctx, "sums", run))(b)
+	h := value(ops.NewHost([]int{2, 3}, ops.Int32, []int32{10, 20, 30, -10, -20, -30}))(b)
 	b.must(b.CopyHostToDevice(b.ctx, h, x))
 	b.must(tr.Replay(b.ctx))
 	minus := func(n uint32) uint32 { return -n }
@@ -125,8 +121,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 		t.Errorf("%d programs in the cache", n)
 	}
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
-	tr, err := b.Capture(b.ctx, "warm", func(ctx context.Context) error { return failure(b.Relu(ctx, x, ops.Into(out))) })
-	b.must(err)
+	tr := value(b.Capture(b.ctx, "warm", func(ctx context.Context) error { return failure(b.Relu(ctx, x, ops.Into(out))) }))(b)
 	b.must(tr.Release(b.ctx))
 }
 
@@ -168,13 +163,10 @@ func TestResultsOverlap(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x, other := b.zeros(dram, 2, 1, 64, 64), b.zeros(dram, 2, 1, 64, 64)
 	view := b.ok(b.Reshape(b.ctx, x, []int{1, 2, 64, 64}))
-	c, err := x.Spec().BufferConfig("shared")
-	b.must(err)
-	buf, err := b.dev.NewBuffer(c)
-	b.must(err)
+	c := value(x.Spec().BufferConfig("shared"))(b)
+	buf := value(b.dev.NewBuffer(c))(b)
 	first, second := b.ok(b.FromBuffer(buf, x.Spec())), b.ok(b.FromBuffer(buf, x.Spec()))
-	part, err := buf.Sub(2048, 2048)
-	b.must(err)
+	part := value(buf.Sub(2048, 2048))(b)
 	qkv, q := b.zeros(dram, 1, 1, 32, 96), b.zeros(dram, 1, 1, 32, 32)
 	split := func(out ...*ops.Tensor) error {
 		_, err := b.SplitHeads(b.ctx, qkv, 1, 1, ops.IntoEach(out...))
@@ -201,11 +193,9 @@ func TestResultsOverlap(t *testing.T) {
 	}
 	b.must(part.Release())
 	m := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1))
-	h, err := ops.NewHost([]int{64, 64}, ops.UInt32, slices.Repeat([]uint32{3}, 64*64))
-	b.must(err)
+	h := value(ops.NewHost([]int{64, 64}, ops.UInt32, slices.Repeat([]uint32{3}, 64*64)))(b)
 	in := b.ok(b.ToDevice(b.ctx, h, ops.Tile, m))
-	got, err := b.ToHost(b.ctx, b.ok(b.Add(b.ctx, in, b.ok(b.Reshape(b.ctx, in, []int{64, 64})))))
-	b.must(err)
+	got := b.toHost(b.ok(b.Add(b.ctx, in, b.ok(b.Reshape(b.ctx, in, []int{64, 64})))))
 	equal(t, slices.Repeat([]uint32{6}, 64*64), ops.Values[uint32](got), "a tensor and a view of its shards")
 }
 

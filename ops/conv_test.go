@@ -95,10 +95,8 @@ func TestConv2d(t *testing.T) {
 			for k, v := range w.v {
 				values[k] = float32(v)
 			}
-			h, err := ops.NewHost(w.dims[:], c.dt, values)
-			b.must(err)
-			h, err = ops.Conv2dWeights(h, c.groups)
-			b.must(err)
+			h := value(ops.NewHost(w.dims[:], c.dt, values))(b)
+			h = value(ops.Conv2dWeights(h, c.groups))(b)
 			memory := ops.Interleaved(c.memory)
 			weights := b.ok(b.ToDevice(b.ctx, h, ops.Tile, memory))
 			matrix := &plain{dims: weights4(weights), dtype: c.dt, v: b.get(weights)}
@@ -224,8 +222,7 @@ func TestWindowsRefuse(t *testing.T) {
 		return err
 	}
 	same := func(*ops.Conv2dConfig) {}
-	h, err := ops.NewHost([]int{6, 2, 3, 3}, ops.BFloat16, make([]float32, 6*2*9))
-	b.must(err)
+	h := value(ops.NewHost([]int{6, 2, 3, 3}, ops.BFloat16, make([]float32, 6*2*9)))(b)
 	b.refused(before, map[string]refusal{
 		"images of another size":  {conv(images, weights, bias, func(c *ops.Conv2dConfig) { c.Height = 7 }), ops.ErrShape},
 		"images in matrices":      {conv(apart, weights, bias, same), ops.ErrShape},
@@ -270,8 +267,7 @@ func TestWindowsInTraceAndGraph(t *testing.T) {
 	next := normal(x.dims, ops.BFloat16, 3)
 	moved := b.put(next, ops.Tile, dram)
 	want := b.get(b.ok(b.MaxPool2d(b.ctx, b.ok(b.Conv2d(b.ctx, moved, weights, nil, cfg)), pool)))
-	h, err := b.ToHost(b.ctx, moved)
-	b.must(err)
+	h := b.toHost(moved)
 	b.must(b.CopyHostToDevice(b.ctx, h, images))
 	b.must(tr.Replay(b.ctx))
 	equal(t, want, b.get(most), "replayed")

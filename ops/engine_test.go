@@ -250,15 +250,13 @@ func (b *bench) host(p *plain) *ops.Host {
 	for i := range v {
 		v[i] = float32(p.v[i])
 	}
-	h, err := ops.NewHost(p.dims[:], p.dtype, v)
-	b.must(err)
+	h := value(ops.NewHost(p.dims[:], p.dtype, v))(b)
 	return h
 }
 
 func (b *bench) get(t *ops.Tensor) []float64 {
 	b.Helper()
-	h, err := b.ToHost(b.ctx, t)
-	b.must(err)
+	h := b.toHost(t)
 	var out []float64
 	for _, v := range ops.Values[float32](h) {
 		out = append(out, float64(v))

@@ -15,61 +15,55 @@ import (
 
 // Add two tensors on a device. The second one has a single row, which is repeated.
 func Example() {
+	check := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer dev.Close(ctx)
 	d := ops.New(dev)
 	defer d.Release(ctx)
 
 	send := func(shape []int, v ...float32) *ops.Tensor {
 		h, err := ops.NewHost(shape, ops.BFloat16, v)
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		t, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.L1))
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		return t
 	}
 	a, b := send([]int{2, 3}, 1, 2, 3, 4, 5, 6), send([]int{1, 3}, 0.5, 0.25, -8)
 	sum, err := d.Add(ctx, a, b)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	h, err := d.ToHost(ctx, sum)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(h.Shape, ops.Values[float32](h))
 	// Output: [2 3] [1.5 2.25 -5 4.5 5.25 -2]
 }
 
 // A function of tensors becomes a trace, without a word about memory.
 func ExampleDevice_CaptureModel() {
+	check := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer dev.Close(ctx)
 	d := ops.New(dev)
 	defer d.Release(ctx)
 
 	host := func(v float32) *ops.Host {
 		h, err := ops.NewHost([]int{1, 2}, ops.BFloat16, []float32{v, -v})
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		return h
 	}
 	input, err := d.ToDevice(ctx, host(0), ops.Tile, ops.Interleaved(allocator.L1))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	model, err := d.CaptureModel(ctx, "model", func(ctx context.Context) ([]*ops.Tensor, error) {
 		positive, err := d.Relu(ctx, input)
 		if err != nil {
@@ -78,22 +72,14 @@ func ExampleDevice_CaptureModel() {
 		sum, err := d.Add(ctx, input, positive)
 		return []*ops.Tensor{sum}, err
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for i := range 3 {
-		if err := errors.Join(d.CopyHostToDevice(ctx, host(float32(i)), input), model.Replay(ctx)); err != nil {
-			log.Fatal(err)
-		}
+		check(errors.Join(d.CopyHostToDevice(ctx, host(float32(i)), input), model.Replay(ctx)))
 		h, err := d.ToHost(ctx, model.Outputs()[0])
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(ops.Values[float32](h))
 	}
-	if err := model.Release(ctx); err != nil {
-		log.Fatal(err)
-	}
+	check(model.Release(ctx))
 	// Output:
 	// [0 0]
 	// [2 -1]
@@ -103,27 +89,25 @@ func ExampleDevice_CaptureModel() {
 // Without dispatch nothing reaches the device, and tensors may be larger than its memory. The graph
 // has the memory that each operation would take.
 func ExampleDevice_BeginCapture() {
+	check := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer dev.Close(ctx)
 	d := ops.New(dev)
 
 	c := d.BeginCapture(graph.Config{Mode: graph.NoDispatch})
 	a, err := d.Empty(ctx, ops.Spec{Shape: []int{64, 1, 8192, 8192}, DType: ops.BFloat16, Layout: ops.Tile,
 		Memory: ops.Interleaved(allocator.L1)})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := d.Matmul(ctx, a, a); err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	_, err = d.Matmul(ctx, a, a)
+	check(err)
 	r, err := c.End()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(graph.CallTrace(r.Graph))
 	fmt.Println(graph.PeakL1(r.Graph)>>30, "GiB")
 	// Output:

@@ -54,10 +54,8 @@ func sample(b *bench, cfg graph.Config) *graph.Graph {
 
 func document(t *testing.T) *graph.Graph {
 	t.Helper()
-	text, err := os.ReadFile("graph/testdata/sample.json")
-	devtest.Must(t, err)
-	r, err := graph.Decode(bytes.NewReader(text), graph.Limits{})
-	devtest.Must(t, err)
+	text := value(os.ReadFile("graph/testdata/sample.json"))(t)
+	r := value(graph.Decode(bytes.NewReader(text), graph.Limits{}))(t)
 	for _, n := range r.Graph.Nodes {
 		delete(n.Params, graph.ParamAddress)
 	}
@@ -65,16 +63,14 @@ func document(t *testing.T) *graph.Graph {
 }
 
 func TestSampleOperation(t *testing.T) {
-	want, err := json.MarshalIndent(document(t), "", " ")
-	devtest.Must(t, err)
+	want := value(json.MarshalIndent(document(t), "", " "))(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			g := sample(open(t, eight(), ops.WithSeparateRepeat()), graph.Config{Format: graph.Format2025, Mode: mode})
 			for i := range g.Nodes {
 				delete(g.Nodes[i].Params, graph.ParamAddress)
 			}
-			got, err := json.MarshalIndent(g, "", " ")
-			devtest.Must(t, err)
+			got := value(json.MarshalIndent(g, "", " "))(t)
 			equal(t, string(want), string(got))
 		})
 	}
@@ -265,8 +261,7 @@ func TestPlannedTensors(t *testing.T) {
 	if sum.Buffer() != nil {
 		t.Error("it has memory")
 	}
-	h, err := b.ToHost(b.ctx, sum)
-	b.must(err)
+	h := b.toHost(sum)
 	if h.Data != nil || ops.Values[uint32](h) != nil {
 		t.Errorf("data of what never ran: %v", h.Data)
 	}
@@ -346,8 +341,7 @@ func TestControlFlowInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
-	state, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "state"})
-	b.must(err)
+	state := value(b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "state"}))(b)
 	var within context.Context // of the capture
 	add := func() error { return failure(b.Add(within, x, x, ops.Into(out))) }
 	q := b.dev.Queue(0)
@@ -388,8 +382,7 @@ func TestControlFlowInGraphs(t *testing.T) {
 	equal(t, want, got, "functions")
 	var file, dot bytes.Buffer
 	b.must(report.Encode(&file))
-	again, err := graph.Decode(bytes.NewReader(file.Bytes()), graph.Limits{})
-	b.must(err)
+	again := value(graph.Decode(bytes.NewReader(file.Bytes()), graph.Limits{}))(b)
 	equal(t, report.Graph.Calls(), again.Graph.Calls(), "the report read again")
 	b.must(report.Graph.Dot(&dot))
 	if !strings.Contains(dot.String(), `label="control::while state[4] == 1, at most 9"`) {
@@ -397,8 +390,7 @@ func TestControlFlowInGraphs(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "report.json")
 	b.must(os.WriteFile(path, file.Bytes(), 0o600))
-	sum, err := visualizer.Import(b.ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{path}, visualizer.Options{})
-	b.must(err)
+	sum := value(visualizer.Import(b.ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{path}, visualizer.Options{}))(b)
 	if sum.Operations != 5 || sum.Errors != 0 || len(sum.Warnings) != 0 {
 		t.Errorf("the visualizer gets %+v, want 5 operations", sum)
 	}
@@ -429,24 +421,19 @@ func TestCaptureModel(t *testing.T) {
 			b.must(b.Deallocate(t))
 		}
 		before := devtest.Allocated(b.dev)
-		m, err := b.CaptureModel(b.ctx, "model", model)
-		b.must(err)
+		m := value(b.CaptureModel(b.ctx, "model", model))(b)
 		for i := range 3 {
 			v := make([]float32, 64*64)
 			for k := range v {
 				v[k] = float32((k*7 + i) % 64)
 			}
-			h, err := ops.NewHost([]int{1, 1, 64, 64}, ops.BFloat16, v)
-			b.must(err)
+			h := value(ops.NewHost([]int{1, 1, 64, 64}, ops.BFloat16, v))(b)
 			b.must(b.CopyHostToDevice(b.ctx, h, x))
 			b.must(m.Replay(b.ctx))
-			want, err := model(b.ctx)
-			b.must(err)
+			want := value(model(b.ctx))(b)
 			for k, w := range want {
-				got, err := b.ToHost(b.ctx, m.Outputs()[k])
-				b.must(err)
-				wanted, err := b.ToHost(b.ctx, w)
-				b.must(err)
+				got := b.toHost(m.Outputs()[k])
+				wanted := b.toHost(w)
 				equal(b, wanted.Data, got.Data, fmt.Sprintf("result %d of replay %d", k, i))
 				b.must(b.Deallocate(w))
 			}
@@ -477,8 +464,7 @@ func TestQueueOfACall(t *testing.T) {
 	sum := b.ok(b.Add(one, x, x))
 	data := make([]byte, 0, 24)
 	h := &ops.Host{Data: data}
-	r, err := b.StartToHost(one, sum, h)
-	b.must(err)
+	r := value(b.StartToHost(one, sum, h))(b)
 	b.must(r.Wait(b.ctx))
 	if h.DType != ops.Int32 || len(h.Shape) != 2 || &h.Data[0] != &data[:1][0] {
 		t.Errorf("read as %v of %v, in other memory", h.Shape, h.DType)
@@ -539,8 +525,7 @@ func TestCaptureLeavesOtherCallersAlone(t *testing.T) {
 
 func TestMissingQueue(t *testing.T) {
 	b := open(t, sim.Blackhole(), ops.WithQueue(7))
-	h, err := ops.NewHost([]int{1, 32}, ops.BFloat16, make([]float32, 32))
-	b.must(err)
+	h := value(ops.NewHost([]int{1, 32}, ops.BFloat16, make([]float32, 32)))(b)
 	if _, err := b.ToDevice(b.ctx, h, ops.Tile, dram); !errors.Is(err, ops.ErrQueue) {
 		t.Error(err)
 	}
@@ -555,8 +540,7 @@ func TestLoadedModel(t *testing.T) {
 			for i := range v {
 				v[i] = float32((i*seed)%17 - 8)
 			}
-			h, err := ops.NewHost([]int{rows, cols}, ops.BFloat16, v)
-			b.must(err)
+			h := value(ops.NewHost([]int{rows, cols}, ops.BFloat16, v))(b)
 			return h
 		}
 		device := func(h *ops.Host) *ops.Tensor { return b.ok(b.ToDevice(b.ctx, h, ops.Tile, dram)) }
@@ -573,11 +557,9 @@ func TestLoadedModel(t *testing.T) {
 		other := host(32, 40, 7)
 		b.must(b.CopyHostToDevice(b.ctx, other, x))
 		b.must(m.Replay(b.ctx))
-		want, err := b.ToHost(b.ctx, y)
-		b.must(err)
+		want := b.toHost(y)
 
-		file, err := tracebuf.Decode(&saved)
-		b.must(err)
+		file := value(tracebuf.Decode(&saved))(b)
 		for i := range file.Image.Buffers {
 			u := &file.Image.Buffers[i]
 			for name, of := range map[string]*ops.Tensor{"w": w, "x": x, "y": y} {
@@ -588,11 +570,9 @@ func TestLoadedModel(t *testing.T) {
 		}
 		// PyTorch has the weights of a linear layer in the other order.
 		var weights bytes.Buffer
-		turned, err := ops.NewHost([]int{64, 40}, ops.Float32, transposed(ops.Values[float32](host(40, 64, 5)), 40))
-		b.must(err)
+		turned := value(ops.NewHost([]int{64, 40}, ops.Float32, transposed(ops.Values[float32](host(40, 64, 5)), 40)))(b)
 		b.must(safetensors.Write(&weights, map[string]*ops.Host{"linear": turned, "unused": host(32, 40, 9)}, nil))
-		from, err := safetensors.NewFile(bytes.NewReader(weights.Bytes()), int64(weights.Len()))
-		b.must(err)
+		from := value(safetensors.NewFile(bytes.NewReader(weights.Bytes()), int64(weights.Len())))(b)
 		if n := from.Refer(file); n != 1 || len(file.Data) != 1 {
 			b.Fatalf("%d weights are in the safetensors file, %d contents in the trace's", n, len(file.Data))
 		}
@@ -602,20 +582,16 @@ func TestLoadedModel(t *testing.T) {
 		b.must(b.Deallocate(w))
 		b.must(b.Deallocate(x))
 
-		trace, err := b.dev.LoadTrace(b.ctx, &saved)
-		b.must(err)
-		loaded, err := b.LoadedModel(trace)
-		b.must(err)
+		trace := value(b.dev.LoadTrace(b.ctx, &saved))(b)
+		loaded := value(b.LoadedModel(trace))(b)
 		if d := cmp.Diff([][]string{{"x"}, {"y"}, {"linear"}}, [][]string{loaded.Inputs(), loaded.Results(), loaded.Missing()}); d != "" {
 			b.Errorf("inputs, results and weights (-want +got):\n%s", d)
 		}
 		b.must(loaded.LoadWeights(b.ctx, from.Tensor))
-		in, err := loaded.Tensor("x")
-		b.must(err)
+		in := value(loaded.Tensor("x"))(b)
 		b.must(b.CopyHostToDevice(b.ctx, other, in))
 		b.must(loaded.Replay(b.ctx))
-		got, err := b.ToHost(b.ctx, loaded.Outputs()[0])
-		b.must(err)
+		got := b.toHost(loaded.Outputs()[0])
 		equal(b, want.Data, got.Data, "the loaded model's result")
 		if _, err := loaded.Tensor("z"); !errors.Is(err, ops.ErrNoTensor) {
 			b.Errorf("a tensor that isn't there: %v", err)

@@ -19,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -33,8 +32,7 @@ func isPlanned(err error) bool { return errors.Is(err, ops.ErrPlanned) }
 
 func (b *bench) report(c interface{ End() (*graph.Report, error) }) *graph.Report {
 	b.Helper()
-	r, err := c.End()
-	b.must(err)
+	r := value(c.End())(b)
 	return r
 }
 
@@ -155,11 +153,9 @@ func text(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func (b *bench) read(path string) *graph.Report {
 	b.Helper()
-	f, err := os.Open(path)
-	b.must(err)
+	f := value(os.Open(path))(b)
 	defer f.Close()
-	r, err := graph.Decode(f, graph.Limits{})
-	b.must(err)
+	r := value(graph.Decode(f, graph.Limits{}))(b)
 	return r
 }
 
@@ -176,8 +172,7 @@ func TestUpstreamReport(t *testing.T) {
 			t.Errorf("%s: a report of a capture under way: %+v", name, during.Metadata)
 		}
 		path := filepath.Join(t.TempDir(), "new", "report.json")
-		r, err := c.EndToFile(path)
-		b.must(err)
+		r := value(c.EndToFile(path))(b)
 		g := r.Graph
 		if g.Nodes[0].Type != graph.CaptureStart {
 			t.Errorf("%s: the first node is %v", name, g.Nodes[0].Type)
@@ -247,8 +242,7 @@ func TestUpstreamAddFigures(t *testing.T) {
 					capture := b.BeginCapture(graph.Config{Mode: mode})
 					sum := b.ok(b.Add(b.ctx, x, y))
 					g := b.report(capture).Graph
-					out, err := graph.Outputs(g, 64)
-					b.must(err)
+					out := value(graph.Outputs(g, 64))(b)
 					between, outputs, err := graph.CountTensors(g)
 					b.must(err)
 					use := graph.PerCore(g, 64)
@@ -277,16 +271,14 @@ func TestUpstreamAddFigures(t *testing.T) {
 func TestOthersAreCaptured(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{})
-	image, err := kernels.Prebuilt(b.dev.Arch(), kernels.Blank)
-	b.must(err)
+	image := value(kernels.Prebuilt(b.dev.Arch(), kernels.Blank))(b)
 	on := []chip.Range{chip.Grid(2, 1)}
 	x, err := b.dev.Load(b.ctx, &reprise.Program{
 		Name: "nothing", Kernels: []reprise.Kernel{{Name: "blank", Image: image, Cores: on}},
 		CircularBuffers: []reprise.CircularBuffer{{Index: 3, Cores: on, PageSize: 64, Pages: 4}},
 	})
 	b.must(err)
-	buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 128, PageSize: 64, Name: "numbers"})
-	b.must(err)
+	buf := value(b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 128, PageSize: 64, Name: "numbers"}))(b)
 	q := b.dev.Queue(0)
 	b.must(q.Write(b.ctx, buf, 0, make([]byte, 128)))
 	b.must(q.Run(b.ctx, x))
@@ -314,14 +306,12 @@ func (g gate) Begin(context.Context, *reprise.Call) {
 func (g gate) End(context.Context, *reprise.Call) {}
 
 func TestOverlappingCallsOfOthers(t *testing.T) {
-	dev, err := reprise.Open(t.Context(), sim.Wormhole(), reprise.WithQueues(2))
-	devtest.Must(t, err)
+	dev := value(reprise.Open(t.Context(), sim.Wormhole(), reprise.WithQueues(2)))(t)
 	defer dev.Close(t.Context())
 	b := &bench{TB: t, ctx: t.Context(), dev: dev, Device: ops.New(dev)}
 	var bufs [2]*reprise.Buffer
 	for i, name := range []string{"first", "second"} {
-		bufs[i], err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name})
-		b.must(err)
+		bufs[i] = value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}))(b)
 	}
 	for _, order := range [][2]int{{0, 1}, {1, 0}} {
 		c := b.BeginCapture(graph.Config{})
@@ -360,16 +350,13 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 
 func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
-	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))
-	devtest.Must(t, err)
+	dev := value(reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second)))(t)
 	defer func() { _ = dev.Close(ctx) }() // a kernel that never ends may make this fail
 	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
 	x := b.zeros(l1, 1, 1, 32, 32)
-	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
-	b.must(err)
+	word := value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"}))(b)
 	b.must(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))
-	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
-	b.must(err)
+	image := value(kernels.Prebuilt(dev.Arch(), kernels.Spin))(b)
 	spin, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
 		Name: "wait", Image: image, Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(2, 1)},
 		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
@@ -385,8 +372,7 @@ func TestHangIsCaptured(t *testing.T) {
 	}
 	equal(t, []string{"ttnn::relu"}, c.Open())
 	path := filepath.Join(t.TempDir(), "hang.json")
-	r, err := c.EndToFile(path)
-	b.must(err)
+	r := value(c.EndToFile(path))(b)
 	errs := only(r.Graph, graph.ErrorNode)
 	if len(errs) != 1 || errs[0].Params["error_type"] != "hang" || errs[0].Params["error_operation"] != "ttnn::relu" {
 		t.Errorf("%+v", errs)

@@ -32,7 +32,6 @@ var cards = map[string]func() kmd.Target{
 	"strict blackhole": func() kmd.Target { return sim.Blackhole(sim.Strict(12)) },
 }
 
-// equal fails a test unless two values are equal; what is a format and its arguments.
 func value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -41,6 +40,7 @@ func value[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
+// equal fails a test unless two values are equal; what is a format and its arguments.
 func equal(t testing.TB, want, got any, what ...any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
@@ -68,8 +68,7 @@ func open(t testing.TB, target kmd.Target, opts ...ops.Option) *bench {
 func openWith(t testing.TB, target kmd.Target, device []reprise.Option, opts ...ops.Option) *bench {
 	t.Helper()
 	b := &bench{TB: t, ctx: t.Context()}
-	dev, err := reprise.Open(b.ctx, target, device...)
-	b.must(err)
+	dev := value(reprise.Open(b.ctx, target, device...))(b)
 	b.dev, b.Device = dev, ops.New(dev, opts...)
 	t.Cleanup(func() {
 		b.must(b.Device.Release(context.Background()))
@@ -84,6 +83,11 @@ func (b *bench) Log(args ...any) { b.Helper(); b.TB.Log(args...) }
 func (b *bench) must(err error) {
 	b.Helper()
 	devtest.Must(b, err)
+}
+
+func (b *bench) toHost(t *ops.Tensor) *ops.Host {
+	b.Helper()
+	return value(b.ToHost(b.ctx, t))(b)
 }
 
 type refusal struct{ err, want error }

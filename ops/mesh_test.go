@@ -65,23 +65,20 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 		for j := range v {
 			v[j] = float32(i + j%50)
 		}
-		h, err := ops.NewHost(shape, dt, v)
-		b.must(err)
+		h := value(ops.NewHost(shape, dt, v))(b)
 		hs = append(hs, h)
 	}
 	m := l1
 	if l == ops.RowMajor { // what is sharded goes to where links can take it first
 		m = ops.Sharded(allocator.HeightSharded, 4, shape[len(shape)-1], chip.Grid(4, 2))
 	}
-	t, err := b.Mesh.ToDevice(b.ctx, hs, l, m)
-	b.must(err)
+	t := value(b.Mesh.ToDevice(b.ctx, hs, l, m))(b)
 	return t
 }
 
 func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	b.Helper()
-	hs, err := b.Mesh.ToHost(b.ctx, t)
-	b.must(err)
+	hs := value(b.Mesh.ToHost(b.ctx, t))(b)
 	for c, h := range hs {
 		for i, v := range ops.Values[float32](h) {
 			if v != want(i) {
@@ -218,10 +215,8 @@ func TestMeshCapture(t *testing.T) {
 		for i := range v {
 			v[i] = f(i)
 		}
-		h, err := ops.NewHost([]int{rows, 64}, ops.BFloat16, v)
-		b.must(err)
-		out, err := b.Mesh.ToDevice(b.ctx, []*ops.Host{h}, ops.Tile, dram)
-		b.must(err)
+		h := value(ops.NewHost([]int{rows, 64}, ops.BFloat16, v))(b)
+		out := value(b.Mesh.ToDevice(b.ctx, []*ops.Host{h}, ops.Tile, dram))(b)
 		return out
 	}
 	zero := func(int) float32 { return 0 }
@@ -242,16 +237,14 @@ func TestMeshCapture(t *testing.T) {
 		t.Errorf("without a run before it: %v", err)
 	}
 	b.must(model(b.ctx))
-	trace, err := b.Mesh.Capture(b.ctx, "model", model)
-	b.must(err)
+	trace := value(b.Mesh.Capture(b.ctx, "model", model))(b)
 	for batch := range 3 {
 		for c := range b.Size() {
 			v := make([]float32, 64*64)
 			for i := range v {
 				v[i] = float32(i%9 + batch + c)
 			}
-			h, err := ops.NewHost([]int{64, 64}, ops.BFloat16, v)
-			b.must(err)
+			h := value(ops.NewHost([]int{64, 64}, ops.BFloat16, v))(b)
 			b.must(b.Chip(c).CopyHostToDevice(b.ctx, h, x.On(c)))
 		}
 		b.must(trace.Replay(b.ctx))
@@ -327,11 +320,9 @@ func TestCollectiveIsCaptured(t *testing.T) {
 	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)
 	for name, mode := range modes {
 		c := b.Mesh.BeginCapture(graph.Config{Mode: mode, StackTraces: true})
-		sum, err := b.AllReduce(b.ctx, x)
-		b.must(err)
+		sum := value(b.AllReduce(b.ctx, x))(b)
 		b.must(b.Mesh.Deallocate(b.ctx, sum))
-		slice, err := b.ReduceScatter(b.ctx, x)
-		b.must(err)
+		slice := value(b.ReduceScatter(b.ctx, x))(b)
 		b.must(b.Mesh.Deallocate(b.ctx, slice))
 		b.must(b.mesh.Queue(0).Wait(b.ctx))
 		r := b.report(c)
@@ -390,8 +381,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		if _, err := visualizer.Import(b.ctx, db, []string{filepath.Join(dir, "report.json")}, visualizer.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		q, err := sql.Open("sqlite3", db)
-		b.must(err)
+		q := value(sql.Open("sqlite3", db))(b)
 		var op string
 		var parts int
 		b.must(q.QueryRow("SELECT name FROM operations WHERE operation_id = 1").Scan(&op))
@@ -402,8 +392,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 			t.Errorf("%s: operation %q, tensors on %d chips, buffers on %d", name, op, parts, buffers)
 		}
 		b.must(q.Close())
-		h, err := view.New("report.json", r)
-		b.must(err)
+		h := value(view.New("report.json", r))(b)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ttnn::all_reduce") ||
@@ -480,8 +469,7 @@ void kernel_main(void) {
 	var listeners []*print.Listener
 	for i, one := range b.mesh.Chips() {
 		dev := one.Device
-		l, err := print.Listen(dev.Debug(), c.Record(i), print.Options{})
-		b.must(err)
+		l := value(print.Listen(dev.Debug(), c.Record(i), print.Options{}))(b)
 		listeners = append(listeners, l)
 		x, err := dev.Load(b.ctx, &reprise.Program{Name: "zoned",
 			Kernels: []reprise.Kernel{{Name: "k", Image: im, Cores: []chip.Range{at.Range()}}}})
@@ -490,8 +478,7 @@ void kernel_main(void) {
 			b.must(dev.Queue(0).Run(b.ctx, x))
 		}
 		b.must(dev.Queue(0).Wait(b.ctx))
-		xy, err := dev.Virtual(at)
-		b.must(err)
+		xy := value(dev.Virtual(at))(b)
 		for range i + 1 {
 			for _, kind := range []string{"ZONE_START", "ZONE_END"} {
 				want = append(want, fmt.Sprintf("%d (%d,%d) BRISC BRISC-KERNEL %s zones.c:4", i, xy.X, xy.Y, kind))
@@ -509,8 +496,7 @@ void kernel_main(void) {
 	var log strings.Builder
 	b.must(r.WriteDeviceLog(&log))
 	head, rest, _ := strings.Cut(log.String(), "\n")
-	rows, err := csv.NewReader(strings.NewReader(rest)).ReadAll()
-	b.must(err)
+	rows := value(csv.NewReader(strings.NewReader(rest)).ReadAll())(b)
 	var got []string
 	for _, f := range rows[1:] {
 		got = append(got, fmt.Sprintf("%s (%s,%s) %s %s %s %s:%s", f[0], f[1], f[2], f[3], f[10], f[11], f[13], f[12]))

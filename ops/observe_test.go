@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/observe"
@@ -82,8 +81,7 @@ func TestTimesInGraphs(t *testing.T) {
 	equal(t, want, programsOf(t, r), "programs")
 	var file bytes.Buffer
 	b.must(r.Encode(&file))
-	again, err := graph.Decode(&file, graph.Limits{})
-	b.must(err)
+	again := value(graph.Decode(&file, graph.Limits{}))(b)
 	equal(t, r.Programs, again.Programs, "programs of the file")
 	if mhz := again.ClockMHz(3); mhz < 200 || mhz > 2000 || again.Devices[0].ClockMHz != mhz {
 		t.Errorf("the clock is %v MHz, and %v MHz is written", mhz, again.Devices[0].ClockMHz)
@@ -120,11 +118,9 @@ func TestTimesAmongOthers(t *testing.T) {
 	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
 	const cores = 256 // at least one page for each
-	word, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * cores, PageSize: 64})
-	b.must(err)
+	word := value(b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * cores, PageSize: 64}))(b)
 	b.must(b.dev.Queue(1).Write(b.ctx, word, 0, make([]byte, 64*cores)))
-	image, err := kernels.Prebuilt(b.dev.Arch(), kernels.Spin)
-	b.must(err)
+	image := value(kernels.Prebuilt(b.dev.Arch(), kernels.Spin))(b)
 	spin, err := b.dev.Load(b.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{Image: image, Processor: chip.BRISC,
 		Cores: []chip.Range{chip.Single(1, 1)}, Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} }}}})
 	b.must(err)
@@ -166,8 +162,7 @@ func TestPerformanceReport(t *testing.T) {
 
 	var out bytes.Buffer
 	b.must(r.WritePerformance(&out))
-	records, err := csv.NewReader(&out).ReadAll()
-	b.must(err)
+	records := value(csv.NewReader(&out).ReadAll())(b)
 	rows := make([]map[string]string, len(records)-1)
 	for i, record := range records[1:] {
 		rows[i] = map[string]string{}
@@ -261,14 +256,11 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	h := &hearing{}
 	m := sim.P300()
 	defer m.Close()
-	two, err := mesh.Open(t.Context(), mesh.Cards(m.Cards()...), mesh.Shape{2})
-	devtest.Must(t, err)
+	two := value(mesh.Open(t.Context(), mesh.Cards(m.Cards()...), mesh.Shape{2}))(t)
 	defer two.Close(t.Context())
-	chips, err := ops.NewMesh(t.Context(), two, chip.Core{X: 1, Y: 1}, ops.WithObserver(h))
-	devtest.Must(t, err)
+	chips := value(ops.NewMesh(t.Context(), two, chip.Core{X: 1, Y: 1}, ops.WithObserver(h)))(t)
 	defer chips.Release(t.Context())
-	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: dram})
-	devtest.Must(t, err)
+	x := value(chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: dram}))(t)
 	h.lines = nil
 	if _, err := chips.AllReduce(t.Context(), x); err != nil {
 		t.Fatal(err)
@@ -323,11 +315,9 @@ func TestObserveNothing(t *testing.T) {
 func TestOnTimeline(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.zeros(l1, 32, 32)
-	tl, err := observe.StartTimeline(b.ctx, b.dev)
-	b.must(err)
+	tl := value(observe.StartTimeline(b.ctx, b.dev))(b)
 	d := ops.New(b.dev, ops.WithObserver(ops.OnTimeline(tl)))
-	y, err := d.Empty(b.ctx, x.Spec())
-	b.must(err)
+	y := value(d.Empty(b.ctx, x.Spec()))(b)
 	b.ok(d.Relu(b.ctx, y))
 	b.must(tl.Stop(b.ctx))
 	spans := tl.Spans()

@@ -329,18 +329,15 @@ func fixed(b *bench) {
 		for i := range v {
 			v[i] = float32(p.v[i])
 		}
-		h, err := ops.NewHost(dims[:], ops.BFloat16, v)
-		b.must(err)
-		t, err := b.ToDevice(b.ctx, h, l, m)
-		b.must(err)
+		h := value(ops.NewHost(dims[:], ops.BFloat16, v))(b)
+		t := value(b.ToDevice(b.ctx, h, l, m))(b)
 		return p, t
 	}
 	down := func(want *plain) func(*ops.Tensor, error) {
 		return func(t *ops.Tensor, err error) {
 			b.Helper()
 			b.must(err)
-			h, err := b.ToHost(b.ctx, t)
-			b.must(err)
+			h := b.toHost(t)
 			got := make([]float64, 0, len(want.v))
 			for _, x := range ops.Values[float32](h) {
 				got = append(got, float64(x))

@@ -302,8 +302,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 						b.Errorf("%s along %d of %v: %s", what, dim, l, first(want, have))
 					}
 					again := b.ok(b.Empty(b.ctx, got.Spec()))
-					tr, err := b.Capture(b.ctx, what, func(ctx context.Context) error { return into(ctx, again) })
-					b.must(err)
+					tr := value(b.Capture(b.ctx, what, func(ctx context.Context) error { return into(ctx, again) }))(b)
 					b.must(tr.Replay(b.ctx))
 					if have := b.get(again); !slices.Equal(have, want) {
 						b.Errorf("%s along %d of %v, replayed: %s", what, dim, l, first(want, have))

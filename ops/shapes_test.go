@@ -279,23 +279,16 @@ func TestTensorFromBuffer(t *testing.T) {
 	for i := range v {
 		v[i] = float32(i%100) - 50
 	}
-	h, err := ops.NewHost(s.Shape, s.DType, v)
-	b.must(err)
-	pages, err := s.Encode(h)
-	b.must(err)
-	back, err := s.Decode(pages)
-	b.must(err)
+	h := value(ops.NewHost(s.Shape, s.DType, v))(b)
+	pages := value(s.Encode(h))(b)
+	back := value(s.Decode(pages))(b)
 	equal(t, h, back, "decoded")
 
-	c, err := s.BufferConfig("input")
-	b.must(err)
-	buf, err := b.dev.NewBuffer(c)
-	b.must(err)
+	c := value(s.BufferConfig("input"))(b)
+	buf := value(b.dev.NewBuffer(c))(b)
 	b.must(b.dev.Queue(0).Write(b.ctx, buf, 0, pages))
-	in, err := b.FromBuffer(buf, s)
-	b.must(err)
-	got, err := b.ToHost(b.ctx, b.ok(b.Neg(b.ctx, in)))
-	b.must(err)
+	in := value(b.FromBuffer(buf, s))(b)
+	got := b.toHost(b.ok(b.Neg(b.ctx, in)))
 	for i := range v {
 		v[i] = -v[i]
 	}
@@ -345,8 +338,7 @@ func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, facto
 	for i := range v {
 		v[i] = factor * float32(i%100)
 	}
-	h, err := ops.NewHost(shape, dt, v)
-	b.must(err)
+	h := value(ops.NewHost(shape, dt, v))(b)
 	return b.ok(b.ToDevice(b.ctx, h, l, m))
 }
 
@@ -373,14 +365,12 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 					at = append(at, fmt.Sprint("1 ", x.Address()))
 				}
 				equal(t, at, circulars(b.report(capture).Graph), what)
-				h, err := b.ToHost(b.ctx, out)
-				b.must(err)
+				h := b.toHost(out)
 				v := make([]float32, h.Shape[0]*64)
 				for i := range v {
 					v[i] = want(i % 100)
 				}
-				w, err := ops.NewHost(h.Shape, c.dtype, v)
-				b.must(err)
+				w := value(ops.NewHost(h.Shape, c.dtype, v))(b)
 				if !slices.Equal(w.Data, h.Data) {
 					t.Errorf("%s: the result is wrong", what)
 				}
@@ -414,8 +404,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 			b.ok(b.Add(b.ctx, y, y, ops.Into(other)))
 			b.must(tr.Replay(b.ctx))
 			b.must(tr.Replay(b.ctx))
-			h, err := b.ToHost(b.ctx, into)
-			b.must(err)
+			h := b.toHost(into)
 			if got := ops.Values[float32](h)[:4]; !slices.Equal(got, []float32{0, 3, 6, 9}) {
 				t.Errorf("the trace gave %v", got)
 			}
@@ -438,8 +427,7 @@ func TestShardsThatDiffer(t *testing.T) {
 				t.Errorf("%s: a circular buffer in a tensor: %s", name, c)
 			}
 		}
-		h, err := b.ToHost(b.ctx, sum)
-		b.must(err)
+		h := b.toHost(sum)
 		for i, v := range ops.Values[int32](h) {
 			if v != int32(i%100*11) {
 				t.Fatalf("%s: element %d is %d", name, i, v)
@@ -498,8 +486,7 @@ func TestConcatOfMany(t *testing.T) {
 			}
 			is := func(x *ops.Tensor) {
 				t.Helper()
-				h, err := b.ToHost(b.ctx, x)
-				b.must(err)
+				h := b.toHost(x)
 				equal(t, want, ops.Values[float32](h))
 			}
 			is(out)

@@ -31,8 +31,7 @@ func special(b *bench, dt ops.DataType, show func(operation string, results []st
 	}
 	n := len(specialNames)
 	put := func(v []float32) *ops.Tensor {
-		h, err := ops.NewHost([]int{n, 2}, dt, v)
-		b.must(err)
+		h := value(ops.NewHost([]int{n, 2}, dt, v))(b)
 		for i, x := range v {
 			if x != x && dt == ops.BFloat16 && math.Signbit(float64(x)) { // NewHost makes one NaN of all
 				h.Data[2*i+1] |= 0x80
@@ -76,8 +75,7 @@ func special(b *bench, dt ops.DataType, show func(operation string, results []st
 				if !out[1].IsNil() {
 					b.Fatal(name, out[1])
 				}
-				h, err := b.ToHost(b.ctx, out[0].Interface().(*ops.Tensor))
-				b.must(err)
+				h := b.toHost(out[0].Interface().(*ops.Tensor))
 				got := ops.Values[float32](h)
 				if step := len(got) / n; step > 1 && with[0] != first {
 					got = slices.Collect(func(yield func(float32) bool) {
@@ -137,8 +135,7 @@ func TestSpecialValues(t *testing.T) {
 		}
 	}
 	const path, begin = "../docs/special-values.md", "<!-- go test ./ops -run TestSpecialValues -update -->\n"
-	have, err := os.ReadFile(path)
-	devtest.Must(t, err)
+	have := value(os.ReadFile(path))(t)
 	text, table, _ := strings.Cut(string(have), begin)
 	if *updatePage {
 		devtest.Must(t, os.WriteFile(path, []byte(text+begin+page), 0o644))
@@ -211,8 +208,7 @@ func TestTypecast(t *testing.T) {
 					equal(b, want, got, what)
 					b.everywhere(what, got)
 					if from.Float() && !to.Float() {
-						h, err := ops.NewHost([]int{len(v)}, to, convert[float32](v))
-						b.must(err)
+						h := value(ops.NewHost([]int{len(v)}, to, convert[float32](v)))(b)
 						equal(b, want, hostNumbers(h), what+" on the host")
 					}
 				}
@@ -223,8 +219,7 @@ func TestTypecast(t *testing.T) {
 
 func TestValuesOutOfRange(t *testing.T) {
 	v := []float32{-1, 300.5, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), -3e9}
-	h, err := ops.NewHost([]int{len(v)}, ops.Float32, v)
-	devtest.Must(t, err)
+	h := value(ops.NewHost([]int{len(v)}, ops.Float32, v))(t)
 	equal(t, []uint8{0, 255, 255, 0, 255, 0}, ops.Values[uint8](h))
 	equal(t, []uint16{0, 300, 65535, 0, 65535, 0}, ops.Values[uint16](h))
 	equal(t, []int32{-1, 300, math.MaxInt32, -math.MaxInt32, math.MaxInt32, -math.MaxInt32}, ops.Values[int32](h))
@@ -251,8 +246,7 @@ func putNumbers(b *bench, v []float64, t ops.DataType, l ops.Layout) *ops.Tensor
 
 func numbers(b *bench, t *ops.Tensor) []float64 {
 	b.Helper()
-	h, err := b.ToHost(b.ctx, t)
-	b.must(err)
+	h := b.toHost(t)
 	return hostNumbers(h)
 }
 

@@ -10,12 +10,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
+
+func parsed(t *testing.T, name string) *Device {
+	t.Helper()
+	d, err := Parse(name, ttsim.Server("false"))
+	devtest.Must(t, err)
+	return d
+}
 
 func TestParse(t *testing.T) {
 	for _, want := range []Device{
@@ -69,14 +77,9 @@ func TestParseErrors(t *testing.T) {
 
 func TestLinkedMachines(t *testing.T) {
 	for name, want := range map[string]string{"emu:p300": "p300", "emu:blackhole": "quietbox"} {
-		d, err := Parse(name, ttsim.Server("false"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := parsed(t, name)
 		m, err := d.Linked(chip.QuietBox())
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if got := m.Emulated.Spec().Name; got != want || (d.Machine() != nil) != (name == "emu:p300") {
 			t.Errorf("%s is machine %s, want %s", name, got, want)
 		}
@@ -88,22 +91,13 @@ func TestLinkedMachines(t *testing.T) {
 
 func TestLinkedNodes(t *testing.T) {
 	for name, want := range map[string][]string{"/dev/a": {"/dev/a"}, "/dev/b,/dev/a": {"/dev/b", "/dev/a"}} {
-		d, err := Parse(name, ttsim.Server("false"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := parsed(t, name)
 		l, err := d.Linked(chip.QuietBox())
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		m, err := ParseMachine(name, ttsim.Server("false"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		cards, end, err := m.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		for _, l := range [][]kmd.Target{l.Cards, cards} {
 			var got []string
 			for _, c := range l {
@@ -126,10 +120,7 @@ func TestLinkedNodes(t *testing.T) {
 }
 
 func TestEmulated(t *testing.T) {
-	d, err := Parse("emu:wormhole", ttsim.Server("false"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := parsed(t, "emu:wormhole")
 	if e := d.Emulated("_slow"); e.Name != "emu_wormhole_slow" || d.Name != "emu_wormhole" {
 		t.Errorf("%q of %q", e.Name, d.Name)
 	}
@@ -137,27 +128,17 @@ func TestEmulated(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	for _, name := range []string{"emu:wormhole", "emu:blackhole,driver=2.4.0"} {
-		d, err := Parse(name, ttsim.Server("false"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := parsed(t, name)
 		s, end, err := d.Share()
 		if errors.Is(err, ErrNotShared) {
 			t.Skip(err)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := Parse(s.Given, ttsim.Server("false"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
+		again := parsed(t, s.Given)
 		var open []*kmd.Device
 		for _, o := range []*Device{s, again, s} {
 			k, err := kmd.Open(t.Context(), o.Open())
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			if k.Arch() != d.Arch {
 				t.Errorf("%s is a %v", s.Given, k.Arch())
 			}
@@ -175,10 +156,7 @@ func TestShare(t *testing.T) {
 			t.Errorf("%+v became %+v", d, s)
 		}
 	}
-	d, err := Parse("/dev/tenstorrent/0", ttsim.Server("false"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := parsed(t, "/dev/tenstorrent/0")
 	if s, _, err := d.Share(); err != nil || s != d {
 		t.Errorf("silicon becomes %+v, %v", s, err)
 	}

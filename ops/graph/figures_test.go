@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -229,9 +228,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func capture(t *testing.T, name string) *Report {
+func read(t testing.TB, name string) *Report {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "tt-metal", name+".json"))
+	f, err := os.Open("testdata/" + name + ".json")
 	devtest.Must(t, err)
 	defer f.Close()
 	r, err := Decode(f, Limits{})
@@ -253,7 +252,7 @@ func TestPeaksOfCaptures(t *testing.T) {
 		"sharded_add_in_place": {CoreUse{}, 98304, 98304, 0, 16},
 		"conv2d":               {CoreUse{Circular: 77888, L1: 47648, Total: 125536}, 5040224, 68116, 2138112, 186},
 	} {
-		g := capture(t, name).Graph
+		g := read(t, "tt-metal/"+name).Graph
 		got := figures{PerCore(g, 110), PeakL1(g), PeakL1InBuffers(g), DRAMUsage(g).Peak, int64(len(g.Nodes))}
 		Equal(t, want, got, name)
 		if g.Format != Format2026v3 {
@@ -328,7 +327,7 @@ func TestDeallocationsTakeTheirTensors(t *testing.T) {
 		"conv2d":               {"7", "29", "30", "31", "32", "11", "24", "none", "39", "35", "37", "17", "22", "41"},
 		// one that shares its buffer frees nothing
 	} {
-		g := capture(t, name).Graph
+		g := read(t, "tt-metal/"+name).Graph
 		calls := g.Calls()
 		all := g.Operands(calls)
 		var got []string
@@ -369,7 +368,7 @@ func TestPeaksOfTwoChips(t *testing.T) {
 }
 
 func TestDotFlow(t *testing.T) {
-	g := capture(t, "conv2d").Graph
+	g := read(t, "tt-metal/conv2d").Graph
 	var text strings.Builder
 	devtest.Must(t, g.DotFlow(&text, 2))
 	for _, want := range []string{`label="ttnn.conv2d"; style=filled`, `[label="HaloDeviceOperation"]`, `v6 -> v13 [label="1×1×16384×32"]`,
@@ -395,15 +394,6 @@ func Equal(t testing.TB, want, got any, what ...any) {
 		}
 		t.Error(d)
 	}
-}
-
-func readSample(t testing.TB) *Report {
-	t.Helper()
-	b, err := os.ReadFile("testdata/sample.json")
-	devtest.Must(t, err)
-	r, err := Decode(bytes.NewReader(b), Limits{})
-	devtest.Must(t, err)
-	return r
 }
 
 func other(n int) []Arg { return make([]Arg, n) }
@@ -497,7 +487,7 @@ func shapes(g *Graph) []shape {
 
 func TestSampleIn2026v1(t *testing.T) {
 	g := finish(t, recordSample(Config{Format: Format2026v1})).Graph
-	if d := cmp.Diff(shapes(readSample(t).Graph), shapes(g)); d != "" {
+	if d := cmp.Diff(shapes(read(t, "sample").Graph), shapes(g)); d != "" {
 		t.Fatal(d)
 	}
 	checks := []struct {
@@ -547,7 +537,7 @@ func TestFiguresOfTheSample(t *testing.T) {
 		g    *Graph
 		mid  int
 	}{
-		{"document", readSample(t).Graph, 1},
+		{"document", read(t, "sample").Graph, 1},
 		{"2025", finish(t, recordSample(Config{Format: Format2025})).Graph, 1},
 		{"2026v1", finish(t, recordSample(Config{Format: Format2026v1})).Graph, 1},
 		{"2026v2", finish(t, recordSample(Config{Format: Format2026v2})).Graph, 2}, // no node is both made inside and an output
@@ -582,7 +572,7 @@ func TestFiguresOfTheSample(t *testing.T) {
 			}
 		})
 	}
-	g := readSample(t).Graph
+	g := read(t, "sample").Graph
 	connections, kinds := 0, map[NodeType]int{}
 	for _, n := range g.Nodes {
 		kinds[n.Type]++

@@ -176,11 +176,7 @@ func TestClickThroughAReport(t *testing.T) {
 }
 
 func TestClickShowsWhatLiesInBuffers(t *testing.T) {
-	f, err := os.Open("../testdata/tt-metal/sharded_add_in_place.json")
-	devtest.Must(t, err)
-	defer f.Close()
-	r, err := graph.Decode(f, graph.Limits{})
-	devtest.Must(t, err)
+	r := read(t, "tt-metal/sharded_add_in_place.json")
 	b := openReport(t, r)
 	b.is("document.querySelector('.tile b').textContent", "96 KiB")
 	b.is("document.getElementById('twice').textContent", "96 KiB of it are circular buffers in buffers, counted twice")
@@ -233,8 +229,7 @@ func TestClickThroughAMesh(t *testing.T) {
 		r.AllocateCircular(graph.CircularBuffer{Device: d, Size: 4096, Address: 103712, Cores: []graph.CoreRange{{X1: d}}})
 	}
 	r.End()
-	p, err := r.Finish()
-	devtest.Must(t, err)
+	p := finish(t, r)
 	b := openReport(t, p)
 	choose := func(chip string) {
 		b.eval("(() => { const s = document.getElementById('chip'); s.value = " + quoted(chip) + "; s.dispatchEvent(new Event('change')); })()")

@@ -32,17 +32,24 @@ func handler(t testing.TB, r *graph.Report) http.Handler {
 	return h
 }
 
-func sample(t testing.TB) *graph.Report {
+func read(t testing.TB, path string) *graph.Report {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/sample.json")
+	text, err := os.ReadFile("../testdata/" + path)
 	devtest.Must(t, err)
 	r, err := graph.Decode(bytes.NewReader(text), graph.Limits{})
 	devtest.Must(t, err)
 	return r
 }
 
+func finish(t testing.TB, r *graph.Recorder) *graph.Report {
+	t.Helper()
+	p, err := r.Finish()
+	devtest.Must(t, err)
+	return p
+}
+
 func TestHandler(t *testing.T) {
-	h := handler(t, sample(t))
+	h := handler(t, read(t, "sample.json"))
 	for path, want := range map[string]string{"/": "ttnn::prim::binary", "/report.json": "ttnn::prim::binary", "/graph.svg": "<svg "} {
 		if code, page := get(t, h, path); code != http.StatusOK || !strings.Contains(page, want) {
 			t.Errorf("%s: %d, without %q", path, code, want)
@@ -65,8 +72,7 @@ func TestCoresOfBuffers(t *testing.T) {
 	r.Allocate(b)
 	r.AllocateCircular(graph.CircularBuffer{Size: 512, Address: 8192, Cores: []graph.CoreRange{{X0: 1, X1: 1}, {X0: 3, X1: 3}}})
 	r.End()
-	p, err := r.Finish()
-	devtest.Must(t, err)
+	p := finish(t, r)
 	m := newModel("report.json", p)
 	got := map[string][]onCore{}
 	for _, b := range m.Buffers {
@@ -88,8 +94,7 @@ func TestTimes(t *testing.T) {
 	r.End()
 	r.End()
 	r.Begin("hangs")
-	p, err := r.Finish()
-	devtest.Must(t, err)
+	p := finish(t, r)
 	m := newModel("report.json", p)
 	outer, first, second, hangs := m.Ops[0], m.Ops[1], m.Ops[2], m.Ops[3]
 	if first.Start < outer.Start || second.Start != first.Start+first.Took || second.Start+second.Took > outer.Start+outer.Took ||
@@ -212,8 +217,7 @@ func transformer(t testing.TB, layers int) *graph.Report {
 	}
 	r.End()
 	run("linear", tensor(graph.DRAM, 1, 1, 512, 50257), x)
-	p, err := r.Finish()
-	devtest.Must(t, err)
+	p := finish(t, r)
 	return p
 }
 
@@ -241,11 +245,7 @@ func TestHTMLOfCaptures(t *testing.T) {
 		"sharded_add_in_place": {2, 2, 3, 0, 0},
 		"conv2d":               {38, 28, 34, 125536, 2138112},
 	} {
-		f, err := os.Open("../testdata/tt-metal/" + name + ".json")
-		devtest.Must(t, err)
-		defer f.Close()
-		r, err := graph.Decode(f, graph.Limits{})
-		devtest.Must(t, err)
+		r := read(t, "tt-metal/"+name+".json")
 		var page bytes.Buffer
 		devtest.Must(t, HTML(&page, name, r))
 		if regexp.MustCompile(`(?i)(\bsrc|href)="(https?:)?//|@import|sourceMappingURL`).Match(page.Bytes()) {
@@ -303,8 +303,7 @@ func TestReportIsNoMarkup(t *testing.T) {
 	r.Begin(bad)
 	r.Error(bad, bad, bad)
 	r.End()
-	p, err := r.Finish()
-	devtest.Must(t, err)
+	p := finish(t, r)
 	var page bytes.Buffer
 	devtest.Must(t, HTML(&page, bad, p))
 	if n := strings.Count(page.String(), "<script"); n != 4 {
@@ -327,8 +326,7 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	r.End()
 	r.SetPrograms([]graph.ProgramRun{{Function: function, Device: 2, Start: 1000, End: 1250}, {Function: function, Device: 2, Start: 2000,
 		End: 2100}})
-	report, err := r.Finish()
-	devtest.Must(t, err)
+	report := finish(t, r)
 	m := newModel("timed", report)
 	for i, want := range []int64{700, 700, 0} {
 		if got := m.Ops[i].Device; got != want {
@@ -363,8 +361,7 @@ func TestChipsOfAMesh(t *testing.T) {
 			r.AllocateCircular(graph.CircularBuffer{Device: d, Size: size, Address: 1 << 16, Cores: []graph.CoreRange{{X1: 1}}})
 		}
 		r.End()
-		p, err := r.Finish()
-		devtest.Must(t, err)
+		p := finish(t, r)
 		p.MeshMapping = "chips:\n  0: [0, 0, 0, 0]\n  1: [1, 0, 0, 0]\n"
 		m := newModel(name, p)
 		got := map[int64][]int64{}
