@@ -36,9 +36,7 @@ func emulatorOf(t *testing.T) *target.Device {
 func pattern(t *testing.T, s string) *Pattern {
 	t.Helper()
 	p, err := ParsePattern(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return p
 }
 
@@ -331,9 +329,7 @@ func (b *books) report() *Report {
 func written(t *testing.T, r *Report, file string) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.write(&b, file); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, r.write(&b, file))
 	return b.String()
 }
 

@@ -206,7 +206,7 @@ func TestAttentionInATrace(t *testing.T) {
 		return err
 	}
 	b.must(step(b.ctx))
-	tr := value(b.Capture(b.ctx, "decode", step))(b)
+	tr := b.capture("decode", step)
 	var last []float64
 	for h := range 40 {
 		next := row(h)
@@ -409,10 +409,9 @@ func TestCacheInATrace(t *testing.T) {
 	in := counted([4]int{2, 1, 1, 32}, ops.BFloat16, 100)
 	row := b.put(in, ops.Tile, dram)
 	b.must(b.UpdateCache(b.ctx, cache, row, 0, ops.WithParam("position"))) // loads the program
-	tr, err := b.Capture(b.ctx, "update", func(ctx context.Context) error {
+	tr := b.capture("update", func(ctx context.Context) error {
 		return b.UpdateCache(ctx, cache, row, 0, ops.WithParam("position"))
 	})
-	b.must(err)
 	for _, at := range []int{0, 5, 40} {
 		b.must(tr.Set("position", uint32(at)))
 		b.must(tr.Replay(b.ctx))

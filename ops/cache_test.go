@@ -80,7 +80,7 @@ func TestTraceOfOperations(t *testing.T) {
 		return err
 	}
 	b.must(run(b.ctx))
-	tr := value(b.Capture(b.ctx, "sums", run))(b)
+	tr := b.capture("sums", run)
 	h := value(ops.NewHost([]int{2, 3}, ops.Int32, []int32{10, 20, 30, -10, -20, -30}))(b)
 	b.must(b.CopyHostToDevice(b.ctx, h, x))
 	b.must(tr.Replay(b.ctx))
@@ -121,7 +121,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 		t.Errorf("%d programs in the cache", n)
 	}
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
-	tr := value(b.Capture(b.ctx, "warm", func(ctx context.Context) error { return failure(b.Relu(ctx, x, ops.Into(out))) }))(b)
+	tr := b.capture("warm", func(ctx context.Context) error { return failure(b.Relu(ctx, x, ops.Into(out))) })
 	b.must(tr.Release(b.ctx))
 }
 
@@ -188,9 +188,7 @@ func TestResultsOverlap(t *testing.T) {
 			t.Errorf("%s: %v", name, c.err)
 		}
 	}
-	if err := failure(b.FromBuffer(part, q.Spec())); !errors.Is(err, ops.ErrMemory) {
-		t.Errorf("a part of a buffer: %v", err)
-	}
+	fails(t, failure(b.FromBuffer(part, q.Spec())), ops.ErrMemory, "a part of a buffer")
 	b.must(part.Release())
 	m := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1))
 	h := value(ops.NewHost([]int{64, 64}, ops.UInt32, slices.Repeat([]uint32{3}, 64*64)))(b)
@@ -327,11 +325,10 @@ func TestTopKInTrace(t *testing.T) {
 	b.must(err)
 	b.holds(values, 4, 3, 9, 8)
 	v, i := b.ok(b.Empty(b.ctx, values.Spec())), b.ok(b.Empty(b.ctx, indices.Spec()))
-	tr, err := b.Capture(b.ctx, "top", func(ctx context.Context) error {
+	tr := b.capture("top", func(ctx context.Context) error {
 		_, _, err := b.TopK(ctx, a, 2, ops.IntoEach(v, i))
 		return err
 	})
-	b.must(err)
 	b.must(tr.Replay(b.ctx))
 	b.holds(v, 4, 3, 9, 8)
 	b.holds(i, 4, 3, 4, 3)
@@ -359,8 +356,6 @@ func TestEmbeddingErrors(t *testing.T) {
 		{indices, b.tensor(dram, ops.UInt32, 2, 3, 4), ops.ErrShape},
 		{indices, tiles, ops.ErrMemory},
 	} {
-		if _, err := b.Embedding(b.ctx, c.indices, c.table); !errors.Is(err, c.want) {
-			t.Errorf("%v and %v: %v", c.indices.Spec(), c.table.Spec(), err)
-		}
+		fails(t, failure(b.Embedding(b.ctx, c.indices, c.table)), c.want, "%v and %v", c.indices.Spec(), c.table.Spec())
 	}
 }

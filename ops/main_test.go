@@ -44,11 +44,15 @@ func value[T any](v T, err error) func(testing.TB) T {
 func equal(t testing.TB, want, got any, what ...any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
-		if len(what) > 0 {
-			d = fmt.Sprintf(fmt.Sprint(what[0]), what[1:]...) + ": " + d
-		}
-		t.Error(d)
+		t.Error(described(d, what))
 	}
+}
+
+func described(s string, what []any) string {
+	if len(what) > 0 {
+		s = fmt.Sprintf(fmt.Sprint(what[0]), what[1:]...) + ": " + s
+	}
+	return s
 }
 
 var dram, l1 = ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
@@ -90,16 +94,27 @@ func (b *bench) toHost(t *ops.Tensor) *ops.Host {
 	return value(b.ToHost(b.ctx, t))(b)
 }
 
+func (b *bench) capture(name string, f func(context.Context) error) *reprise.Trace {
+	b.Helper()
+	return value(b.Capture(b.ctx, name, f))(b)
+}
+
 type refusal struct{ err, want error }
 
-func failure(_ *ops.Tensor, err error) error { return err }
+func failure[T any](_ T, err error) error { return err }
+
+// fails fails a test unless an error is another; what is a format and its arguments.
+func fails(t testing.TB, err, want error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Error(described(fmt.Sprintf("%v, want %v", err, want), what))
+	}
+}
 
 func (b *bench) refused(before uint64, cases map[string]refusal) {
 	b.Helper()
 	for name, c := range cases {
-		if !errors.Is(c.err, c.want) {
-			b.Errorf("%s: %v, want %v", name, c.err, c.want)
-		}
+		fails(b, c.err, c.want, name)
 	}
 	if b.dev.MemoryFingerprint(allocator.DRAM) != before {
 		b.Error("what was refused changed what is allocated")

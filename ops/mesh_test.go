@@ -178,9 +178,7 @@ func (b *meshBench) along(s ops.Spec, dim int) {
 	for _, x := range made {
 		b.must(b.Mesh.Deallocate(b.ctx, x))
 	}
-	if _, err := b.AllReduce(b.ctx, x); !errors.Is(err, ops.ErrReleased) {
-		b.Errorf("of a tensor that was deallocated: %v", err)
-	}
+	fails(b, failure(b.AllReduce(b.ctx, x)), ops.ErrReleased, "of a tensor that was deallocated")
 }
 
 // Sums over two chips have the bits of Add.
@@ -233,9 +231,7 @@ func TestMeshCapture(t *testing.T) {
 		_, err3 := b.AllGather(ctx, slice, ops.IntoMesh(whole))
 		return errors.Join(err1, err2, err3)
 	}
-	if _, err := b.Mesh.Capture(b.ctx, "cold", model); !errors.Is(err, reprise.ErrInCapture) {
-		t.Errorf("without a run before it: %v", err)
-	}
+	fails(t, failure(b.Mesh.Capture(b.ctx, "cold", model)), reprise.ErrInCapture, "without a run before it")
 	b.must(model(b.ctx))
 	trace := value(b.Mesh.Capture(b.ctx, "model", model))(b)
 	for batch := range 3 {
@@ -257,9 +253,7 @@ func TestMeshCapture(t *testing.T) {
 		into *ops.MeshTensor
 		want error
 	}{"the operand": {partial, ops.ErrMemory}, "another shape": {slice, ops.ErrShape}} {
-		if _, err := b.AllReduce(b.ctx, partial, ops.IntoMesh(c.into)); !errors.Is(err, c.want) {
-			t.Errorf("into %s: %v", what, err)
-		}
+		fails(t, failure(b.AllReduce(b.ctx, partial, ops.IntoMesh(c.into))), c.want, "into %s", what)
 	}
 	for _, t := range []*ops.MeshTensor{x, partial, sum, slice, whole, twice} {
 		b.must(b.Mesh.Deallocate(b.ctx, t))
@@ -300,12 +294,8 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		t    *ops.MeshTensor
 		want error
 	}{"nil": {nil, ops.ErrShape}, "of another mesh": {half, ops.ErrWrongDevice}} {
-		if _, err := other.Mesh.ToHost(b.ctx, c.t); !errors.Is(err, c.want) {
-			t.Errorf("%s to the host: %v", what, err)
-		}
-		if err := other.Mesh.Deallocate(b.ctx, c.t); !errors.Is(err, c.want) {
-			t.Errorf("%s deallocated: %v", what, err)
-		}
+		fails(t, failure(other.Mesh.ToHost(b.ctx, c.t)), c.want, "%s to the host", what)
+		fails(t, other.Mesh.Deallocate(b.ctx, c.t), c.want, "%s deallocated", what)
 	}
 	if _, err := b.Mesh.ToHost(b.ctx, half); err != nil {
 		t.Errorf("what others tried to deallocate: %v", err)

@@ -79,10 +79,9 @@ func TestMovesInTracesAndGraphs(t *testing.T) {
 			want := b.get(out)
 			into := b.ok(b.Empty(b.ctx, out.Spec()))
 			b.ok(c.f(b.ctx, ops.Into(into)))
-			tr, err := b.Capture(b.ctx, "move", func(ctx context.Context) error {
+			tr := b.capture("move", func(ctx context.Context) error {
 				return failure(c.f(ctx, ops.Into(into)))
 			})
-			b.must(err)
 			b.must(b.CopyHostToDevice(b.ctx, &ops.Host{Shape: out.Shape(), DType: out.Spec().DType, Data: make([]byte, 2*len(want))}, into))
 			b.must(tr.Replay(b.ctx))
 			equal(t, want, b.get(into))
@@ -152,13 +151,9 @@ func TestPermuteErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	a := b.tensor(dram, ops.UInt32, 3, 4)
 	for _, dims := range [][]int{{0}, {0, 0}, {0, 2}, {-3, 0}, {0, 1, 2}} {
-		if _, err := b.Permute(b.ctx, a, dims); !errors.Is(err, ops.ErrShape) {
-			t.Errorf("%v: %v", dims, err)
-		}
+		fails(t, failure(b.Permute(b.ctx, a, dims)), ops.ErrShape, "%v", dims)
 	}
-	if _, err := b.Transpose(b.ctx, a, 0, 2); !errors.Is(err, ops.ErrShape) {
-		t.Error(err)
-	}
+	fails(t, failure(b.Transpose(b.ctx, a, 0, 2)), ops.ErrShape)
 	b.holds(b.ok(b.Transpose(b.ctx, a, 0, -1)), 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11)
 }
 
@@ -317,7 +312,7 @@ func TestViews(t *testing.T) {
 	}
 	into := b.ok(b.Empty(b.ctx, v.Spec()))
 	b.ok(b.Add(b.ctx, v, v, ops.Into(into)))
-	tr, err := b.Capture(b.ctx, "view", func(ctx context.Context) error {
+	tr := b.capture("view", func(ctx context.Context) error {
 		w, err := b.Reshape(ctx, a, []int{6, 4})
 		if err != nil {
 			return err
@@ -325,16 +320,13 @@ func TestViews(t *testing.T) {
 		_, err = b.Add(ctx, w, w, ops.Into(into))
 		return errors.Join(err, b.Deallocate(w))
 	})
-	b.must(err)
 	b.must(tr.Replay(b.ctx))
 	b.holds(into, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46)
 	b.must(tr.Release(b.ctx))
 	b.must(b.Deallocate(into))
 	before := b.dev.Memory(allocator.DRAM).Allocated
 	b.must(b.Deallocate(a))
-	if _, err := b.Reshape(b.ctx, a, []int{24}); !errors.Is(err, ops.ErrReleased) {
-		t.Error(err)
-	}
+	fails(t, failure(b.Reshape(b.ctx, a, []int{24})), ops.ErrReleased)
 	if now := b.dev.Memory(allocator.DRAM).Allocated; now != before {
 		t.Errorf("%d B are allocated, not %d", now, before)
 	}

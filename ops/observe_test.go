@@ -56,12 +56,11 @@ func TestTimesInGraphs(t *testing.T) {
 
 	c := b.BeginCapture(graph.Config{})
 	b.ok(b.Add(b.ctx, x, x, ops.Into(out)))
-	tr, err := b.Capture(b.ctx, "two", func(ctx context.Context) error {
+	tr := b.capture("two", func(ctx context.Context) error {
 		_, err := b.Relu(ctx, x, ops.Into(out))
 		_, again := b.Add(ctx, x, x, ops.Into(out))
 		return errors.Join(err, again)
 	})
-	b.must(err)
 	loop, err := q.Capture(b.ctx, "loop", func(ctx context.Context, r *reprise.Recorder) error {
 		return b.Record(ctx, r, func(ctx context.Context) error {
 			return r.Loop(3, func() error { return failure(b.Relu(ctx, x, ops.Into(out))) })
@@ -124,8 +123,7 @@ func TestTimesAmongOthers(t *testing.T) {
 	spin, err := b.dev.Load(b.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{Image: image, Processor: chip.BRISC,
 		Cores: []chip.Range{chip.Single(1, 1)}, Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} }}}})
 	b.must(err)
-	tr, err := b.Capture(b.ctx, "before", func(ctx context.Context) error { return failure(b.Add(ctx, x, x, ops.Into(out))) })
-	b.must(err)
+	tr := b.capture("before", func(ctx context.Context) error { return failure(b.Add(ctx, x, x, ops.Into(out))) })
 	b.must(b.dev.Queue(0).Run(b.ctx, spin))
 	b.ok(b.Add(b.ctx, x, x, ops.Into(out))) // it runs when the capture has begun
 	queued := b.dev.NewEvent("queued", reprise.Timed())
@@ -236,9 +234,7 @@ func TestObserversHearOfFunctions(t *testing.T) {
 	h.lines = nil
 	defer b.dev.Observe(c)()
 	b.ok(b.Relu(b.ctx, x))
-	if _, err := b.Concat(b.ctx, nil, 0); !errors.Is(err, ops.ErrShape) {
-		t.Errorf("no tensor: %v", err)
-	}
+	fails(t, failure(b.Concat(b.ctx, nil, 0)), ops.ErrShape, "no tensor")
 	want := []string{
 		`1 ttnn::relu from "", 1 arguments`, `2 ttnn::prim::unary from "ttnn::relu", 3 arguments`,
 		`3 UnaryDeviceOperation from "ttnn::prim::unary", 2 arguments`,

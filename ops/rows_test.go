@@ -302,7 +302,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 						b.Errorf("%s along %d of %v: %s", what, dim, l, first(want, have))
 					}
 					again := b.ok(b.Empty(b.ctx, got.Spec()))
-					tr := value(b.Capture(b.ctx, what, func(ctx context.Context) error { return into(ctx, again) }))(b)
+					tr := b.capture(what, func(ctx context.Context) error { return into(ctx, again) })
 					b.must(tr.Replay(b.ctx))
 					if have := b.get(again); !slices.Equal(have, want) {
 						b.Errorf("%s along %d of %v, replayed: %s", what, dim, l, first(want, have))
@@ -379,9 +379,7 @@ func TestMemoryAlongOtherDimensions(t *testing.T) {
 		t.Errorf("%d B are allocated, %d B before", now, before)
 	}
 	for _, dim := range []int{2, -3} {
-		if _, err := b.ArgMax(b.ctx, x, false, ops.WithDim(dim)); !errors.Is(err, ops.ErrShape) {
-			t.Errorf("argmax along %d: %v", dim, err)
-		}
+		fails(t, failure(b.ArgMax(b.ctx, x, false, ops.WithDim(dim))), ops.ErrShape, "argmax along %d", dim)
 		if _, _, err := b.TopK(b.ctx, x, 1, ops.WithDim(dim)); !errors.Is(err, ops.ErrShape) {
 			t.Errorf("top k along %d: %v", dim, err)
 		}

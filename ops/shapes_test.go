@@ -309,15 +309,11 @@ func TestTensorFromBuffer(t *testing.T) {
 		"pages cut":      {func() error { _, err := s.Decode(pages[1:]); return err }, ops.ErrShape},
 		"another shape":  {func() error { _, err := ops.Spec{Shape: []int{2}, DType: s.DType}.Encode(h); return err }, ops.ErrShape},
 	} {
-		if err := c.err(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
+		fails(t, c.err(), c.want, name)
 	}
 
 	b.must(b.Deallocate(in))
-	if _, err := b.Neg(b.ctx, in); !errors.Is(err, ops.ErrReleased) {
-		t.Errorf("after it was deallocated: %v", err)
-	}
+	fails(t, failure(b.Neg(b.ctx, in)), ops.ErrReleased, "after it was deallocated")
 	b.must(buf.Release()) // it still was the caller's
 }
 
@@ -397,10 +393,9 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 			run("relu", func(i int) float32 { return float32(i) }, func() (*ops.Tensor, error) { return b.Relu(b.ctx, x) }, x)
 			// A trace keeps the addresses that it was recorded with.
 			into, other := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
-			tr, err := b.Capture(b.ctx, "sum", func(ctx context.Context) error {
+			tr := b.capture("sum", func(ctx context.Context) error {
 				return failure(b.Add(ctx, x, y, ops.Into(into)))
 			})
-			b.must(err)
 			b.ok(b.Add(b.ctx, y, y, ops.Into(other)))
 			b.must(tr.Replay(b.ctx))
 			b.must(tr.Replay(b.ctx))
@@ -494,10 +489,9 @@ func TestConcatOfMany(t *testing.T) {
 				return
 			}
 			into := b.ok(b.Empty(b.ctx, out.Spec()))
-			tr, err := b.Capture(b.ctx, "concat", func(ctx context.Context) error {
+			tr := b.capture("concat", func(ctx context.Context) error {
 				return failure(b.Concat(ctx, in, c.dim, ops.Into(into)))
 			})
-			b.must(err)
 			b.must(tr.Replay(b.ctx))
 			is(into)
 			b.must(tr.Release(b.ctx))

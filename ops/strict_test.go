@@ -281,8 +281,7 @@ func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 	}
 
 	outs := chain(b.ctx, x)
-	tr, err := b.Capture(b.ctx, "rows and elements", func(ctx context.Context) error { chain(ctx, x, outs...); return nil })
-	b.must(err)
+	tr := b.capture("rows and elements", func(ctx context.Context) error { chain(ctx, x, outs...); return nil })
 	next := b.put(normal(dims, ops.BFloat16, 3), ops.Tile, dram)
 	h := b.toHost(next)
 	b.must(b.CopyHostToDevice(b.ctx, h, x))

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 func TestLoaderList(t *testing.T) {
@@ -43,23 +44,17 @@ func TestCollect(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			share := filepath.Join(dir, "share")
-			if err := errors.Join(os.Mkdir(share, 0o755), os.Symlink("..", filepath.Join(share, "link"))); err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, errors.Join(os.Mkdir(share, 0o755), os.Symlink("..", filepath.Join(share, "link"))))
 			var b bytes.Buffer
 			w := tar.NewWriter(&b)
 			for _, e := range c.entries {
-				if err := w.WriteHeader(&tar.Header{Name: e, Mode: 0o644, Size: 1}); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, w.WriteHeader(&tar.Header{Name: e, Mode: 0o644, Size: 1}))
 				if _, err := w.Write([]byte("3")); err != nil {
 					t.Fatal(err)
 				}
 			}
 			results := filepath.Join(dir, "results")
-			if err := errors.Join(w.Flush(), os.WriteFile(results, b.Bytes(), 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, errors.Join(w.Flush(), os.WriteFile(results, b.Bytes(), 0o644)))
 			status, err := (&Program{Share: share}).collect(results)
 			if status != c.status || c.err != nil && !errors.Is(err, c.err) || (err != nil) != (c.any || c.err != nil) {
 				t.Errorf("status %d, error %v, want %d, %v", status, err, c.status, c.err)
@@ -78,38 +73,28 @@ func TestCollect(t *testing.T) {
 func TestCollectIsWhole(t *testing.T) {
 	share := t.TempDir()
 	kept := filepath.Join(share, "log")
-	if err := os.WriteFile(kept, []byte("before"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(kept, []byte("before"), 0o644))
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, name := range []string{"whole", "log"} {
 		text := strings.Repeat(name, 1000)
-		if err := w.WriteHeader(&tar.Header{Name: inside.ResultShare + name, Mode: 0o755, Size: int64(len(text))}); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, w.WriteHeader(&tar.Header{Name: inside.ResultShare + name, Mode: 0o755, Size: int64(len(text))}))
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	results := filepath.Join(t.TempDir(), "results")
-	if err := os.WriteFile(results, b.Bytes()[:b.Len()-1000], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(results, b.Bytes()[:b.Len()-1000], 0o644))
 	if _, err := (&Program{Share: share}).collect(results); err == nil {
 		t.Error("results that end in the middle are complete")
 	}
 	want := map[string]string{"log": "before", "whole": strings.Repeat("whole", 1000)}
 	got := map[string]string{}
 	files, err := os.ReadDir(share)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, f := range files {
 		text, err := os.ReadFile(filepath.Join(share, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		got[f.Name()] = string(text)
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -123,9 +108,7 @@ func TestCollectIsWhole(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	dir := t.TempDir()
 	script, data := filepath.Join(dir, "script"), filepath.Join(dir, "data")
-	if err := errors.Join(os.WriteFile(script, []byte("#!"+data+" -x\n"), 0o755), os.WriteFile(data, []byte("7"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, errors.Join(os.WriteFile(script, []byte("#!"+data+" -x\n"), 0o755), os.WriteFile(data, []byte("7"), 0o644)))
 	if got, err := needs(script); err != nil || !slices.Equal(got, []string{data}) {
 		t.Errorf("a script needs %v, %v, want its interpreter", got, err)
 	}

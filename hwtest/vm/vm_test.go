@@ -25,6 +25,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/vm"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -94,9 +95,7 @@ func withDriver(t *testing.T, machines []chip.Machine, run func(context.Context,
 func boot(ctx context.Context, t *testing.T, c *vm.Config) vm.Result {
 	t.Helper()
 	r, err := c.Run(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, f := range r.Fail {
 		t.Error(f)
 	}
@@ -263,14 +262,10 @@ func build(t *testing.T, dir, arch string) string {
 func static(t *testing.T, name string) {
 	t.Helper()
 	f, err := elf.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer f.Close()
 	libraries, err := f.ImportedLibraries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if f.Section(".interp") != nil || len(libraries) > 0 {
 		t.Errorf("%s isn't static: it needs a loader and %v", name, libraries)
 	}
@@ -284,9 +279,7 @@ func serve(t *testing.T, m chip.Machine) []string {
 func serveTo(t *testing.T, m chip.Machine, report func(error)) []string {
 	t.Helper()
 	e := sim.NewMachine(m, sim.Paced())
-	if err := e.Err(); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, e.Err())
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -304,14 +297,10 @@ func serveTo(t *testing.T, m chip.Machine, report func(error)) []string {
 func serveFunction(t *testing.T, fn driver.Function, a chip.Arch, board uint16, report func(error)) (socket string) {
 	t.Helper()
 	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Board: board, Report: report})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	path := filepath.Join(t.TempDir(), "card")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- card.Serve(ctx, l) }()

@@ -63,9 +63,7 @@ func TestArchOfNodeLists(t *testing.T) {
 		t.Errorf("warnings %q", sum.Warnings)
 	}
 	text, err := os.ReadFile("../testdata/tt-metal/matmul_run.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	_, ask = imported(t, Options{}, save(t, strings.Replace(string(text), `"graph":`, `"devices":[{"device_id":0}],"graph":`, 1)))
 	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM devices"), "0")
 	sum, ask = imported(t, Options{Arch: "wormhole"}, save(t,
@@ -206,9 +204,7 @@ func TestSizesOfTensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum, err := Import(t.Context(), db, []string{path}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var n int
 	if err := c.QueryRow("SELECT count(*) FROM tensors WHERE buffer_type IN (0, 1)").Scan(&n); err != nil || n != len(rows) ||
 		sum.Tensors != n {
