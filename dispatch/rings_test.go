@@ -1,11 +1,11 @@
 package dispatch
 
 import (
+	"math/rand/v2"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"pgregory.net/rapid"
 )
 
 func TestIssueRingNeverOverwrites(t *testing.T) {
@@ -91,5 +91,109 @@ func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+type dealt []struct{ core, slot int }
+
+func (d dealt) Page(i int) (core, slot int) { return d[i].core, d[i].slot }
+
+func someBuffer(r *rand.Rand) *Buffer {
+	page, all := []int{16, 48, 100}[r.IntN(3)], 1+r.IntN(40)
+	b := &Buffer{Whole: Interleaved{
+		Addr: 0x1000, HostPage: uint32(page), PageSize: uint32(page+15) &^ 15, Pages: all, Banks: 1 + r.IntN(7),
+	}}
+	if r.IntN(2) == 0 {
+		b.Banks = []int{4, 0, 9}
+		slots := make([]int, len(b.Banks))
+		var d dealt
+		for core := 0; len(d) < all; {
+			if r.IntN(4) == 0 {
+				core = r.IntN(len(slots))
+				slots[core] += r.IntN(2)
+			}
+			d = append(d, struct{ core, slot int }{core, slots[core]})
+			slots[core]++
+		}
+		if r.IntN(4) == 0 {
+			r.Shuffle(len(d), func(i, k int) { d[i], d[k] = d[k], d[i] })
+		}
+		b.Sharding = d
+	}
+	b.First = r.IntN(all)
+	b.Pages = 1 + r.IntN(all-b.First)
+	return b
+}
+
+func someRange(r *rand.Rand, b *Buffer) (off, n int) {
+	if r.IntN(2) == 0 {
+		first := r.IntN(b.Pages + 1)
+		return first * b.page(), r.IntN(b.Pages-first+1) * b.page()
+	}
+	off = r.IntN(b.Size() + 1)
+	return off, r.IntN(b.Size() - off + 1)
+}
+
+func TestChunksCoverTheRange(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		b := someBuffer(r)
+		page, stride, most := b.page(), int(b.Whole.PageSize), 1+r.IntN(5)
+		off, n := someRange(r, b)
+		next, prev := off, chunk{}
+		cover := func(c chunk) error {
+			if c.off != next || c.n <= 0 || c.off+c.n > off+n {
+				t.Fatalf("a chunk of %d B at %d, want it at %d of %d", c.n, c.off, next, off+n)
+			}
+			if c.inPage && c.off/page != (c.off+c.n-1)/page || !c.inPage && (c.off%page != 0 || c.n%page != 0) {
+				t.Fatalf("a chunk of %d B at %d, in a page: %v", c.n, c.off, c.inPage)
+			}
+			if c.run && c.n > most*page {
+				t.Fatalf("a run of %d B, at most %d pages of %d B are wanted", c.n, most, page)
+			}
+			for k := range c.n {
+				wantBank, wantAddr := b.Page((c.off + k) / page)
+				wantAddr += uint32((c.off + k) % page)
+				at := c.at + k
+				if c.run {
+					at = c.at + k/page*stride + k%page
+				}
+				bank, addr := c.iv.at(at / int(c.iv.HostPage))
+				if addr += uint32(at % int(c.iv.HostPage)); bank != wantBank || addr != wantAddr {
+					t.Fatalf("byte %d: bank %d, %#x, want bank %d, %#x", c.off+k, bank, addr, wantBank, wantAddr)
+				}
+			}
+			if prev.run && c.run && prev.n < most*page {
+				bank, addr := b.Page(c.off / page)
+				if prevBank, prevAddr := b.Page(c.off/page - 1); bank == prevBank && addr == prevAddr+uint32(stride) {
+					t.Fatalf("pages %d and %d, one after the other, are in two runs", c.off/page-1, c.off/page)
+				}
+			}
+			prev, next = c, c.off+c.n
+			return nil
+		}
+		if err := b.eachChunk(off, n, most, cover); err != nil || next != off+n {
+			t.Fatalf("chunks end at %d, want %d (%v)", next, off+n, err)
+		}
+		next, prev = off, chunk{}
+		if err := b.eachPage(off, n, cover); err != nil || next != off+n {
+			t.Fatalf("chunks of pages end at %d, want %d (%v)", next, off+n, err)
+		}
+	}
+}
+
+func TestBufferRanges(t *testing.T) {
+	const most = int(^uint(0) >> 1)
+	b := Buffer{Whole: Interleaved{HostPage: 100, PageSize: 112, Pages: 9, Banks: 2}, First: 2, Pages: 3}
+	for _, tt := range []struct {
+		off, n int
+		ok     bool
+	}{
+		{0, 300, true}, {300, 0, true}, {299, 1, true},
+		{0, 301, false}, {301, 0, false}, {-1, 1, false}, {1, -1, false}, {most, most, false}, {1, most, false},
+	} {
+		if err := b.check("read", tt.off, tt.n); (err == nil) != tt.ok {
+			t.Errorf("%d B at %d: %v", tt.n, tt.off, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // limits are the project's upper bounds on its size. A number may only fall: a change that shrinks
@@ -309,4 +312,126 @@ func largest(edges map[string]map[string]bool) (most int) {
 		}
 	}
 	return most
+}
+
+// Skip or Fatal of the outer test would end the wrong goroutine, which the testing package reports
+// as a failure.
+func TestSubtestsEndThemselves(t *testing.T) {
+	for _, path := range testFiles(t) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && slices.Contains(parameters(fn.Type), "t") {
+				for _, at := range outerEnds(fn.Body, false) {
+					t.Errorf("%v: the test around this subtest is ended: end the subtest", fset.Position(at))
+				}
+			}
+		}
+	}
+}
+
+func outerEnds(n ast.Node, inside bool) (out []token.Pos) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			if !slices.Contains(parameters(n.Type), "t") { // which would be another t
+				out = append(out, outerEnds(n.Body, inside || hasTest(n.Type))...)
+			}
+			return false
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			if inside && ok && x.Name == "t" && slices.Contains([]string{"Fatal", "Fatalf", "FailNow", "Skip", "Skipf", "SkipNow"},
+				n.Sel.Name) {
+				out = append(out, n.Pos())
+			}
+		}
+		return true
+	})
+	return out
+}
+
+func parameters(f *ast.FuncType) (names []string) {
+	for _, p := range f.Params.List {
+		for _, n := range p.Names {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func hasTest(f *ast.FuncType) bool {
+	return slices.ContainsFunc(f.Params.List, func(p *ast.Field) bool {
+		star, ok := p.Type.(*ast.StarExpr)
+		if !ok {
+			return false
+		}
+		switch x := star.X.(type) {
+		case *ast.Ident:
+			return strings.EqualFold(x.Name, "bench")
+		case *ast.SelectorExpr:
+			return x.Sel.Name == "Bench" || x.Sel.Name == "T"
+		}
+		return false
+	})
+}
+
+func testFiles(t *testing.T) (paths []string) {
+	t.Helper()
+	root := os.DirFS("../..")
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			paths = append(paths, "../../"+path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// The program of docs/serving.md builds and works as a user's module, which has nothing of this
+// repository but a replace.
+func TestServer(t *testing.T) {
+	effort.Long(t)
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip(err)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		p, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(p)
+	}
+	_, program, _ := strings.Cut(read("docs/serving.md"), "```go\n")
+	program, _, ok := strings.Cut(program, "```\n")
+	if !ok || strings.Contains(program, "/internal") {
+		t.Fatal("the page has no program, or one that others can't build")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"main.go": program, "main_test.go": read("internal/archcheck/testdata/server_test.go.txt"),
+		"go.sum": read("go.sum"), "go.mod": fmt.Sprintf("module example.com/serve\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %[1]s => %q\n",
+			"github.com/reprise-tt/reprise", root)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command("go", "test", "-count=1", ".")
+	c.Dir, c.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

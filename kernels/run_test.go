@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -100,4 +100,83 @@ func TestArithmetic(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNocObjects(t *testing.T) {
+	onBackends(t, func(t *testing.T, b *bench) {
+		const n, page = 5, 2048
+		q := b.dev.Queue(0)
+		data := random(bf16, n, 31).data
+		cores := []chip.Range{chip.Single(0, 0)}
+		for _, defines := range [][]string{nil, {"NOC_OBJECTS"}} {
+			p := &reprise.Program{
+				Name: "copy", CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: page, Pages: 2}},
+			}
+			for i, path := range []string{"copy_in.cpp", "copy_out.cpp"} {
+				buf := b.buffer(p, path, page, n)
+				on := []chip.Processor{chip.BRISC, chip.NCRISC}[i]
+				im, err := kernels.Compile(b.ctx, kernels.Source{
+					Path: "testdata/compute/examples/" + path, Arch: b.dev.Arch(), Processors: []chip.Processor{on},
+					CompileArgs: []uint32{2, page}, Defines: defines, // interleaved in DRAM
+				})
+				b.must(err)
+				p.Kernels = append(p.Kernels, kernel(path, im, on, cores, buf.Addr(), n))
+			}
+			b.must(q.Write(b.ctx, p.Buffers[0], 0, data))
+			x := b.load(p)
+			b.must(q.Run(b.ctx, x))
+			got := make([]byte, len(data))
+			b.must(q.Read(b.ctx, p.Buffers[1], 0, got))
+			if !bytes.Equal(got, data) {
+				t.Errorf("%v: the pages that were written are not those that were read", defines)
+			}
+			b.must(x.Release(b.ctx))
+		}
+	})
+}
+
+func TestLoadMetalRuns(t *testing.T) {
+	for _, flags := range [][]string{{"-O2"}, {"-Os"}, {"-fno-jump-tables", "-O1", "-mcmodel=medany"}} {
+		t.Run(flags[len(flags)-1], func(t *testing.T) {
+			onBackends(t, func(t *testing.T, b *bench) {
+				file, err := kernels.LinkMetal(b.ctx, t.TempDir(), b.dev.Arch(), flags...)
+				b.must(err)
+				im, err := kernels.LoadMetal(file)
+				b.must(err)
+				if im.Metal.LinkedAt != 0x49F0 || im.Metal.DRAMBanks != 8 || im.Metal.StoredAddresses < 3 {
+					t.Errorf("%+v", im.Metal)
+				}
+				im.Metal = nil // it was linked with Reprise's own firmware
+				b.runMetal(im)
+			})
+		})
+	}
+}
+
+func (b *bench) runMetal(im *kernels.Image) {
+	core := []chip.Range{chip.Single(0, 0)}
+	p := &reprise.Program{Name: "metal", CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: core, PageSize: 64, Pages: 1}}}
+	to := b.buffer(p, "out", 64, 1)
+	p.Kernels = []reprise.Kernel{
+		kernel("kernel", im, chip.BRISC, core, 0),
+		kernel("writer", b.prebuilt(kernels.CopyWriter), chip.NCRISC, core, to.Addr(), 0, 1, 64, 0),
+	}
+	x := b.load(p)
+	want := []uint32{200, 25, 1, 77, 5 << 8, 25 ^ 0xFF, 11, 18, 81, 10, 42, 22, 110, 11, 1, 1}
+	q := b.dev.Queue(0)
+	for range 3 {
+		b.must(q.Write(b.ctx, to, 0, make([]byte, 64)))
+		b.must(q.Run(b.ctx, x))
+		out := make([]byte, 64)
+		b.must(q.Read(b.ctx, to, 0, out))
+		var got []uint32
+		for w := range slices.Chunk(out, 4) {
+			got = append(got, binary.LittleEndian.Uint32(w))
+		}
+		if !slices.Equal(got, want) {
+			b.t.Fatalf("got %d\nwant %d", got, want)
+		}
+	}
+	b.must(x.Release(b.ctx))
+	b.must(to.Release())
 }
