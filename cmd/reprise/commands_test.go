@@ -23,7 +23,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/cmd/reprise/internal/cards"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/debugger"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/demo"
@@ -34,8 +33,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kernels"
-	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"go.uber.org/goleak"
@@ -83,35 +80,6 @@ func TestInspectDump(t *testing.T) {
 		t.Errorf("exit code %d, %d B of the dispatch ring", code, len(text))
 	}
 	writertest.EveryWrite(t, func(w io.Writer) error { return (&debugger.InspectCmd{File: file}).Run(cli.Streams{Out: w}) })
-}
-
-func TestInspectSession(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "session")
-	f, err := os.Create(file)
-	must(t, err)
-	r := session.Record(sim.Wormhole(sim.Synchronous()), f)
-	d, err := kmd.Open(t.Context(), r)
-	must(t, err)
-	must(t, errors.Join(d.Write32(chip.XY{X: 18, Y: 18}, 0x100, 0x12345678), d.Close(), r.Close(), f.Close()))
-	code, text, _ := runs(t.Context(), "inspect", file)
-	if code != cli.ExitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") ||
-		!strings.Contains(text, "store 32 bits at 0x100 of mapping 0: 0x12345678") {
-		t.Errorf("exit code %d, text:\n%s", code, text)
-	}
-	code, text, _ = runs(t.Context(), "inspect", file, "--json")
-	var s struct {
-		Events []struct {
-			Kind  string `json:"kind"`
-			Value uint64 `json:"value"`
-		} `json:"events"`
-	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil || code != cli.ExitOK || len(s.Events) == 0 || s.Events[0].Kind != "open" {
-		t.Errorf("exit code %d, %v, %d events", code, err, len(s.Events))
-	}
-	if code, _, errs := runs(t.Context(), "inspect", file, "--region", "x"); code != cli.ExitFailed ||
-		!strings.Contains(errs, "has no regions and call stacks") {
-		t.Errorf("exit code %d, %q", code, errs)
-	}
 }
 
 func TestInspectErrors(t *testing.T) {
@@ -483,21 +451,6 @@ func (s *stopAfter) Write(p []byte) (int, error) {
 		s.stop()
 	}
 	return n, err
-}
-
-func TestMonitorJSON(t *testing.T) {
-	dir := t.TempDir()
-	use(t, dir)
-	code, out, errs := runs(t.Context(), "monitor", "--once", "--json", "--dir", dir)
-	if code != cli.ExitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
-	}
-	var r cards.MonitorReport
-	must(t, json.Unmarshal([]byte(out), &r))
-	if len(r.Devices) != 1 || len(r.Devices[0].Processes) != 1 || r.Devices[0].Processes[0].PID != os.Getpid() ||
-		r.Devices[0].Memory[0].Allocated != 9<<30 {
-		t.Error(out)
-	}
 }
 
 // walk is the commands of the walk of docs/debugging.md and what they print now.

@@ -153,26 +153,7 @@ func summarized() *report.Report {
 }
 
 func TestSummaryTable(t *testing.T) {
-	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
-20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
-
-verdict:  faster than a peer: 28.3 × (one time; peer's figure quoted)
-  fewer than a peer: 3.1 × (one count; peer's figure quoted)
-  faster than a peer: 10 × (one time; peer's figure measured in this run)
-  3 of 4 goals met
-
-what  now  peer or limit  goal
-─
-submit  66.0 ns [1]; p99 1.30 µs; max 423 µs; 2.4 × memcpy_same_bytes  a peer 1.87 µs = 28.3 × now [2]; a copy 33.0 ns = 0.5 × now, measured  40.0 ns
-instructions  1,975; in the trace 5,120 B  a peer 6,128 = 3.1 × now [2]  half of its 3,064
-wait  12.0 µs; processor 8.5 %  -  p50 20.0 µs; processor 10 %
-network  2.00 s; least processor time 1.00 s  a peer 20.0 s = 10 × now, measured; least processor time 15.0 s = 15 × now, measured  -
-several processors  1.02 ×  processors 2 ×  -
-chips  - [3]  a peer 2.00 s [2]  -
-[1] how
-[2] quoted: its documentation, 1 May 2026
-[3] not measured: no machine was named
-`
+	want := string(value(os.ReadFile("testdata/summary.txt"))(t))
 	tableOf(t, summarized(), want)
 	writertest.EveryWrite(t, summarized().WriteTable)
 }
