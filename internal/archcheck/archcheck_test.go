@@ -3,7 +3,7 @@ package archcheck
 
 import (
 	"bufio"
-	"cmp"
+	stdcmp "cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -636,7 +636,7 @@ func longComments(text string, limit int) (n int) {
 func TestCircles(t *testing.T) {
 	limits := readLimits(t)
 	for name, n := range circles(t) {
-		if limit := cmp.Or(limits["circle of "+cmp.Or(name, "the root package")], limits["circle of another package"]); n > limit {
+		if limit := stdcmp.Or(limits["circle of "+stdcmp.Or(name, "the root package")], limits["circle of another package"]); n > limit {
 			t.Errorf("%q: %d files depend on each other in a circle, and %d may: cut the package apart", name, n, limit)
 		}
 	}
