@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func sample(t *testing.T) *Allocator {
@@ -35,22 +39,7 @@ func sample(t *testing.T) *Allocator {
 func TestMapText(t *testing.T) {
 	got := sample(t).Map().String()
 	got = got[:strings.Index(got, "map_test.go:")+len("map_test.go:")] + got[strings.Index(got, "map_test.go:")+len("map_test.go:")+2:]
-	const want = `DRAM: 2 banks of [0x40,0x10000): 6.0 KiB of 64 KiB allocated in 2 extents (peak 7.0 KiB), 57 KiB free in 2 holes, largest 56 KiB, fragmentation 2%
-trace: 2 banks of [0xfc00,0x10000): 1.0 KiB of 64 KiB allocated in 1 extents (peak 1.0 KiB), 57 KiB free in 2 holes, largest 56 KiB, fragmentation 2%
-  0x00000040 0x00001040    4.0 KiB  DRAM weights (buffer) at allocator/map_test.go:
-  0x00001040 0x00001440    1.0 KiB  free
-  0x00001440 0x00001c40    2.0 KiB  DRAM in <"&> freed, held 1 times
-  0x00001c40 0x0000fc00     56 KiB  free
-  0x0000fc00 0x00010000    1.0 KiB  trace decode (trace)
-
-L1: 3 banks of [0x2000,0x7000): 1.0 KiB of 20 KiB allocated in 1 extents (peak 1.0 KiB), 19 KiB free in 1 holes, largest 19 KiB, fragmentation 0%
-  0x00002000 0x00006c00     19 KiB  free
-  0x00006c00 0x00007000    1.0 KiB  L1 act
-
-L1 small: 3 banks of [0x7000,0x8000): 128 B of 4.0 KiB allocated in 1 extents (peak 128 B), 3.9 KiB free in 1 holes, largest 3.9 KiB, fragmentation 0%
-  0x00007000 0x00007f80    3.9 KiB  free
-  0x00007f80 0x00008000      128 B  L1 small halo
-`
+	want := string(expect.Value(os.ReadFile("testdata/map.txt"))(t))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -196,5 +185,240 @@ func TestReports(t *testing.T) {
 	noDiff(t, got, want, "detailed_memory_usage")
 	if n := strings.Count(write(m.WriteDetailed), "Bank ID:"); n != 2+3+3 {
 		t.Errorf("%d banks", n)
+	}
+}
+
+func churn(t *rapid.T, a *Allocator, label string, steps int) []Extent {
+	var live []Extent
+	for i := range steps {
+		if len(live) > 0 && rapid.IntRange(0, 2).Draw(t, label) == 0 {
+			k := rapid.IntRange(0, len(live)-1).Draw(t, "victim")
+			must(t, a.Free(live[k]))
+			live = append(live[:k], live[k+1:]...)
+			continue
+		}
+		e, err := a.Allocate(drawRequest(t, fmt.Sprint(label, i)))
+		if err == nil {
+			live = append(live, e)
+		} else if !errors.Is(err, ErrOutOfMemory) {
+			t.Fatal(err)
+		}
+	}
+	return live
+}
+
+func drawRequest(t *rapid.T, owner string) Request {
+	page := rapid.Uint64Range(1, 3000).Draw(t, "page")
+	r := Request{
+		Kind: rapid.SampledFrom([]Kind{DRAM, L1, L1Small, Trace}).Draw(t, "kind"), PageSize: page,
+		Size: page * rapid.Uint64Range(1, 9).Draw(t, "pages"), Shards: rapid.IntRange(1, 4).Draw(t, "shards"), Owner: owner,
+	}
+	if rapid.Bool().Draw(t, "direction") {
+		down := rapid.Bool().Draw(t, "down")
+		r.TopDown = &down
+	}
+	return r
+}
+
+func small(p Policy) Config {
+	return Config{
+		DRAMBanks: 4, DRAMBase: 40, DRAMEnd: 1 << 16, DRAMAlign: 64, L1Banks: 5, L1Base: 100, L1End: 1 << 15, L1Align: 16, L1Small: 8192,
+		Policy: p,
+	}
+}
+
+func drawSmall(t *rapid.T) Config {
+	c := small(Policy(rapid.IntRange(0, int(numPolicies)-1).Draw(t, "policy")))
+	c.TraceRegion = rapid.SampledFrom([]uint64{0, 50000}).Draw(t, "trace region")
+	return c
+}
+
+func prints(a *Allocator) [4]uint64 {
+	return [4]uint64{a.Fingerprint(DRAM), a.Fingerprint(L1), a.Fingerprint(L1Small), a.Fingerprint(Trace)}
+}
+
+func TestSameFingerprintSameAddress(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawSmall(t)
+		a := mustNew(t, c)
+		churn(t, a, "a", 40)
+		// b reaches the same holes by other calls.
+		b := mustNew(t, c)
+		for _, e := range churn(t, b, "b", 20) {
+			must(t, b.Free(e))
+		}
+		for _, l := range rapid.Permutation(a.all()).Draw(t, "order") {
+			if _, err := b.AllocateAt(Request{Kind: l.Kind, Size: l.Size, PageSize: l.PageSize, Shards: int(l.Banks), Owner: "another"},
+				l.Addr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if prints(a) != prints(b) {
+			t.Fatalf("fingerprints %x and %x of the same state", prints(a), prints(b))
+		}
+		for i := range 30 {
+			r := drawRequest(t, fmt.Sprint("after ", i))
+			e, err := a.Allocate(r)
+			f, err2 := b.Allocate(r)
+			if (err == nil) != (err2 == nil) || e.Addr != f.Addr {
+				t.Fatalf("%+v: %s, %v and %s, %v", r, e, err, f, err2)
+			}
+		}
+		if prints(a) != prints(b) {
+			t.Fatalf("fingerprints %x and %x after the same requests", prints(a), prints(b))
+		}
+	})
+}
+
+func TestFingerprintTells(t *testing.T) {
+	base := small(FirstFit)
+	seen := map[uint64]string{}
+	note := func(name string, a *Allocator, k Kind) {
+		f := a.Fingerprint(k)
+		if f == 0 {
+			t.Errorf("%s: the fingerprint is 0", name)
+		}
+		if other, ok := seen[f]; ok {
+			t.Errorf("%s has the fingerprint of %s", name, other)
+		}
+		seen[f] = name
+	}
+	a := mustNew(t, base)
+	note("empty DRAM", a, DRAM)
+	note("empty L1", a, L1)
+	e := mustAllocate(t, a, Request{Size: 64})
+	note("DRAM with 64 B taken", a, DRAM)
+	mustAllocate(t, a, Request{Size: 64})
+	must(t, a.Free(e))
+	note("DRAM with the second 64 B taken", a, DRAM)
+	note("empty DRAM, best fit", mustNew(t, small(BestFit)), DRAM)
+	c := base
+	c.DRAMEnd += 64
+	note("empty larger DRAM", mustNew(t, c), DRAM)
+	c = base
+	c.L1Banks = 0
+	if f := mustNew(t, c).Fingerprint(L1); f != 0 {
+		t.Errorf("memory that isn't there has the fingerprint %x", f)
+	}
+	// It is the same in every process and on every machine, so that one can be written down.
+	if f := mustNew(t, base).Fingerprint(DRAM); f != 0x26a6d88dbf5b2352 {
+		t.Errorf("the fingerprint of a fresh DRAM is %#x", f)
+	}
+}
+
+func TestCloneGoesItsOwnWay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := mustNew(t, drawSmall(t))
+		live := churn(t, a, "original", 40)
+		before, state := prints(a), a.all()
+		c := a.Clone()
+		if prints(c) != before || len(a.Diff(c)) != 0 {
+			t.Fatalf("a fresh copy differs: %v", a.Diff(c))
+		}
+		for _, e := range live { // what the copy knows of the original can be freed in it
+			if rapid.Bool().Draw(t, "free in the copy") {
+				must(t, c.Free(e))
+			}
+		}
+		mine := churn(t, c, "copy", 30)
+		for _, e := range mine {
+			if err := a.Free(e); !errors.Is(err, ErrWrongAllocator) {
+				t.Fatalf("the original took the copy's %s: %v", e, err)
+			}
+		}
+		if diff := cmp.Diff(state, a.all(), cmpopts.EquateComparable(Extent{})); diff != "" || prints(a) != before {
+			t.Fatalf("the original changed (-before +after):\n%s", diff)
+		}
+		copied := prints(c)
+		later := churn(t, a, "later", 30)
+		if prints(c) != copied {
+			t.Fatal("the copy changed with the original")
+		}
+		for _, e := range later { // an extent from after the copy means nothing to it
+			if err := c.Free(e); err == nil {
+				t.Fatalf("the copy freed %s, which is newer", e)
+			}
+		}
+	})
+}
+
+func TestRestore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := mustNew(t, drawSmall(t))
+		live := churn(t, a, "before", 30)
+		s := a.Clone()
+		for i, e := range live {
+			if i%3 == 0 {
+				must(t, a.Free(e))
+			}
+		}
+		later := churn(t, a, "after", 30)
+		must(t, a.Restore(s))
+		if d := a.Diff(s); len(d) != 0 || prints(a) != prints(s) {
+			t.Fatalf("after going back: %v", d)
+		}
+		for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+			x, y := a.Stats(k), s.Stats(k)
+			x.Peak, y.Peak = 0, 0
+			if x != y {
+				t.Fatalf("%+v, want %+v", x, y)
+			}
+		}
+		for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+			for _, l := range a.Extents(k) { // all of it can be freed
+				must(t, a.Free(l.Extent))
+			}
+		}
+		for i, e := range live { // those that stayed were still known by their old handle, and are gone now
+			if err := a.Free(e); !errors.Is(err, ErrDoubleFree) {
+				t.Fatalf("%d: %v", i, err)
+			}
+		}
+		for _, e := range later {
+			if err := a.Free(e); err == nil {
+				t.Fatalf("%s is from a state that was given up", e)
+			}
+		}
+	})
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	a := mustNew(t, small(FirstFit))
+	s := a.Clone()
+	mustAllocate(t, a, Request{Size: 64, Owner: "goes"})
+	held := mustAllocate(t, a, Request{Size: 64, Owner: "trace's"})
+	must(t, a.Hold(held))
+	if err := a.Restore(s); !errors.Is(err, ErrHeld) || len(a.Extents(DRAM)) != 2 {
+		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
+	}
+	if err := a.Restore(mustNew(t, blackhole)); !errors.Is(err, ErrConfig) || len(a.Extents(DRAM)) != 2 {
+		t.Errorf("%v, %d extents", err, len(a.Extents(DRAM)))
+	}
+	s = a.Clone()
+	must(t, a.Free(held))
+	if err := a.Restore(s); err != nil || a.Extents(DRAM)[1].Freed {
+		t.Errorf("%v, %+v", err, a.Extents(DRAM))
+	}
+	if err := errors.Join(a.Free(held), a.Unhold(held)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	a := mustNew(t, small(FirstFit))
+	goes := mustAllocate(t, a, Request{Size: 64, Owner: "old", Tag: "x"})
+	stays := mustAllocate(t, a, Request{Size: 64, Owner: "both"})
+	s := a.Clone()
+	must(t, errors.Join(a.Free(goes), a.Hold(stays)))
+	mustAllocate(t, a, Request{Size: 64, Owner: "new"})
+	mustAllocate(t, a, Request{Kind: L1, Size: 64, Owner: "l1"})
+	var got []string
+	for _, c := range a.Diff(s) {
+		got = append(got, c.String())
+	}
+	want := []string{`- DRAM [0x40,0x80) of old "x"`, `+ DRAM [0x40,0x80) of new`, `~ DRAM [0x80,0xc0) of both`,
+		`+ L1 [0x5fc0,0x6000) of l1`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -3,19 +3,305 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/internal/nap"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
 )
+
+func TestLongLooksAreNoHang(t *testing.T) {
+	const limit = time.Hour // far longer than the test itself takes
+	for _, took := range []time.Duration{0, limit / 16, limit / 4, limit, 100 * limit} {
+		w := newWaiter(limit, Pace{}, new(nap.Sleeper))
+		for w.sleep == 0 {
+			must(t, w.pause(t.Context()))
+		}
+		end := w.deadline.Add(took)
+		w.polled(took)
+		if w.deadline != end {
+			t.Errorf("a look of %v moves the end of the wait by %v", took, w.deadline.Sub(end)+took)
+		}
+		if next := time.Until(w.check); next > limit/2 || next < limit/checks-limit/100 {
+			t.Errorf("after a look of %v the next one is due in %v", took, next)
+		}
+		if w.due() {
+			t.Errorf("after a look of %v another one is due at once", took)
+		}
+		w.deadline = w.deadline.Add(-limit / 2)
+		if err := w.pause(t.Context()); err != nil {
+			t.Errorf("after a look of %v: %v", took, err)
+		}
+		w.progress()
+		if w.polled(took); !w.deadline.IsZero() || !w.check.IsZero() {
+			t.Errorf("a look of %v that saw something move begins a wait", took)
+		}
+	}
+}
+
+func TestShortestTimeoutEnds(t *testing.T) {
+	w := newWaiter(time.Nanosecond, Pace{}, new(nap.Sleeper))
+	for range yieldRounds + 1<<10 {
+		if err := w.pause(t.Context()); err != nil {
+			if !errors.Is(err, ErrTimeout) {
+				t.Errorf("error %v, want %v", err, ErrTimeout)
+			}
+			return
+		}
+	}
+	t.Error("it goes on and on")
+}
+
+func TestStoppedWaitsAreNoHang(t *testing.T) {
+	const limit = time.Hour
+	w := newWaiter(limit, Pace{}, new(nap.Sleeper))
+	for w.sleep == 0 {
+		must(t, w.pause(t.Context()))
+	}
+	for range 3 {
+		w.asleep, w.deadline = w.asleep.Add(-2*limit), w.deadline.Add(-2*limit)
+		if err := w.pause(t.Context()); err != nil {
+			t.Fatalf("after a stop of twice the limit: %v", err)
+		}
+		if left := time.Until(w.deadline); left > limit || left < limit-limit/100 {
+			t.Errorf("after a stop the wait ends in %v, of %v", left, limit)
+		}
+	}
+	w.deadline = w.deadline.Add(-limit)
+	if err := w.pause(t.Context()); !errors.Is(err, ErrTimeout) {
+		t.Errorf("nothing has moved for the limit: %v", err)
+	}
+}
+
+func TestWaitsLearn(t *testing.T) {
+	const ms, us = time.Millisecond, time.Microsecond
+	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
+	sometimes := func(usually, seldom time.Duration) func(int) time.Duration {
+		return func(i int) time.Duration {
+			if i%13 == 12 {
+				return seldom
+			}
+			return usually
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		took, late func(int) time.Duration // by wait, and by sleep
+	}{
+		{"4 ms", always(4 * ms), always(0)},
+		{"4 ms, late sleeps", always(4 * ms), always(50 * us)},
+		{"4 ms, very late sleeps", always(4 * ms), always(120 * us)},
+		{"4 ms, some very late sleeps", always(4 * ms), sometimes(30*us, 300*us)},
+		{"4 ms, nearly", func(i int) time.Duration { return 4*ms + time.Duration(i*7%11-5)*4*us }, always(30 * us)},
+		{"4 ms, some later", sometimes(4*ms, 4200*us), always(30 * us)},
+		{"4 ms, some much later", sometimes(4*ms, 4900*us), always(30 * us)},
+		{"4 ms, once 5", func(i int) time.Duration { return 4*ms + ms*time.Duration(i/200%2) }, always(30 * us)},
+		{"40 ms", always(40 * ms), always(50 * us)},
+		{"40 ms, once 4", func(i int) time.Duration { return 4*ms + 36*ms*time.Duration(i/200%2) }, always(50 * us)},
+	} {
+		var f forecasts
+		task := task{last: "a", n: 1}
+		var late []time.Duration
+		var took, polled time.Duration
+		naps := 0
+		for i := range 400 {
+			w := newWaiter(time.Hour, Pace{}, nil)
+			w.expect(f.get(task))
+			w.grown = minSleep
+			end, at, looked := c.took(i), time.Duration(0), time.Duration(0)
+			for at < end {
+				looked = at
+				if d := w.nap(w.begun.Add(at), c.late(0)); d > 0 {
+					at += d + c.late(naps)
+					naps++
+				} else {
+					at += us
+					polled += us
+				}
+			}
+			f.learn(task, period{looked, at})
+			late = append(late, at-end)
+			took += at
+		}
+		slices.Sort(late)
+		if p50, p90 := late[len(late)/2], late[len(late)*9/10]; p50 > 20*us || p90 > 100*us || polled > took/12 {
+			t.Errorf("%s: late by %v, nine of ten by at most %v, polled for %.1f %%", c.name, p50, p90, 100*polled.Seconds()/took.Seconds())
+		}
+	}
+}
+
+func TestPollsAroundEnd(t *testing.T) {
+	for _, c := range []struct {
+		limit time.Duration
+		want  error
+	}{{time.Hour, context.DeadlineExceeded}, {20 * time.Millisecond, ErrTimeout}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		w := newWaiter(c.limit, Pace{}, new(nap.Sleeper))
+		w.expect(forecast{seen: 2, mean: time.Hour})
+		w.begun = w.begun.Add(-time.Hour)
+		var err error
+		for err == nil {
+			if err = w.pause(ctx); w.rounds > yieldRounds && err == nil && w.sleep != 1 {
+				t.Fatalf("slept %v", w.sleep)
+			}
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("ended with %v, want %v", err, c.want)
+		}
+	}
+}
+
+func TestTasks(t *testing.T) {
+	d := started(t, sim.Wormhole(), Options{})
+	q := d.Queue(0)
+	of := func(runs, replays int, name *string) task {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.stream.runs, q.stream.replays = q.stream.runs+uint16(runs), q.stream.replays+uint32(replays)
+		q.history.last.Store(name)
+		t, _ := q.taskLocked()
+		return t
+	}
+	wait := func() {
+		t.Helper()
+		must(t, q.Wait(t.Context()))
+	}
+	a, b := "a", "b"
+	one := of(0, 1, &a)
+	wait()
+	if got := of(0, 1, &a); got != one {
+		t.Errorf("the same replay after a wait is %v, and was %v", got, one)
+	}
+	for what, got := range map[string]task{"two replays": of(0, 1, &a), "nothing more": of(0, 0, &b), "a program more": of(1, 0, &a)} {
+		if got == one {
+			t.Errorf("%s is the task of one replay", what)
+		}
+	}
+	wait()
+	for range 3 {
+		of(0, 1, &a)
+		wait()
+	}
+	q.forecasts.mu.Lock()
+	defer q.forecasts.mu.Unlock()
+	if got := q.forecasts.find(one); got == nil || got.seen < 3 {
+		t.Errorf("after three waits for it: %+v, want a forecast of %+v", got, one)
+	}
+}
+
+func TestEventRecords(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			d := started(t, card, Options{Queues: 2, FirstEvent: 0x2A})
+			for id := range 2 {
+				words := make([]byte, 0x20)
+				must(t, d.read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words))
+				if diff := cmp.Diff([]uint32{0x2A, 0, 0, 0, 0x2A, 0, 0, 0}, wordsOf(words)); diff != "" {
+					t.Errorf("words of the dispatch core of queue %d (-want +got)\n%s", id, diff)
+				}
+			}
+			q := d.Queue(1)
+			plain, timed := d.NewEvent("plain", false), d.NewEvent("timed", true)
+			for _, e := range []*Event{plain, timed} {
+				must(t, q.Record(t.Context(), e, 0))
+				must(t, e.Wait(t.Context(), 0))
+			}
+			want := []uint32{3 | 1<<8 | 1<<16, 0, 32, 0, 0x2B, 0, 0, 0}
+			if diff := cmp.Diff(want, wordsOf(q.comp.ring.mem[:32])); diff != "" {
+				t.Errorf("plain record (-want +got)\n%s", diff)
+			}
+			got := wordsOf(q.comp.ring.mem[memmap.PageSize : memmap.PageSize+32])
+			cycles, ok := timed.DeviceTime()
+			if !ok || cycles == 0 {
+				t.Errorf("the timed event has the time %d, %v", cycles, ok)
+			}
+			want[4], want[5], want[6], want[7] = 0x2C, 1, uint32(cycles), uint32(cycles>>32)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("timed record (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func wordsOf(b []byte) []uint32 {
+	var out []uint32
+	for ; len(b) > 0; b = b[4:] {
+		out = append(out, binary.LittleEndian.Uint32(b))
+	}
+	return out
+}
+
+// The dispatcher compares ids by their signed 32-bit difference.
+func TestWaitForALongGoneRecording(t *testing.T) {
+	d := started(t, sim.Blackhole(), Options{Queues: 2})
+	old := d.NewEvent("old", false)
+	must(t, d.Queue(0).Record(t.Context(), old, 0))
+	for range 3 { // as if there had been 2^30 recordings in between, three times
+		must(t, d.Queue(0).Wait(t.Context()))
+		d.Queue(0).stream.event += 1 << 30
+	}
+	must(t, d.Queue(0).Wait(t.Context()))
+	must(t, d.Queue(1).WaitEvent(t.Context(), old, 0))
+	must(t, d.Queue(1).Wait(t.Context()))
+}
+
+func TestRecordingTakesReportsOut(t *testing.T) {
+	d := started(t, sim.Blackhole(), Options{QueueMemory: 1 << 20})
+	q, e := d.Queue(0), d.NewEvent("e", false)
+	for range 200 {
+		must(t, q.Record(t.Context(), e, 0))
+		for int(q.comp.ring.available()) < q.comp.count()*memmap.PageSize { // until the device has reported all
+			if t.Context().Err() != nil || q.comp.count() > tidyFrom+8 {
+				break
+			}
+		}
+	}
+	if n := q.comp.count(); n > tidyFrom {
+		t.Errorf("%d reports are outstanding, want at most %d", n, tidyFrom)
+	}
+}
+
+func TestEventsWrap(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			d := started(t, card, Options{})
+			q := d.Queue(0)
+			const start = 0xFFFFFFF8
+			q.stream.event = start
+			iv := Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 64, HostPage: 64, Pages: 16, Banks: len(d.ch.DRAMBanks())}
+			for i := range 16 {
+				want, got := bytes.Repeat([]byte{byte(i + 1)}, iv.Bytes()), make([]byte, iv.Bytes())
+				must(t, q.Write(t.Context(), &iv, 0, want))
+				if err := q.Wait(t.Context()); err != nil {
+					t.Fatalf("event %d: %v", q.stream.event, err)
+				}
+				if err := q.Read(t.Context(), &iv, 0, got); err != nil || !bytes.Equal(want, got) {
+					t.Fatalf("after event %d: %v", q.stream.event, err)
+				}
+				at := make([]byte, 4)
+				must(t, d.read(q.tiles.dispatch, d.ctl.LastEvent[0], at))
+				if want := cq.Seq(start) + cq.Seq(i) + 1; cq.Seq(at[0])|cq.Seq(at[1])<<8|cq.Seq(at[2])<<16|cq.Seq(at[3])<<24 != want {
+					t.Errorf("the dispatch core has seen event % x, want %#x", at, want)
+				}
+			}
+			if q.stream.event != 8 {
+				t.Errorf("the last event is %d", q.stream.event)
+			}
+		})
+	}
+}
 
 func TestCloseWithFullRings(t *testing.T) {
 	kd := opened(t, sim.Blackhole())

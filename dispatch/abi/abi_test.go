@@ -3,6 +3,7 @@ package abi_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"os"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
@@ -293,43 +295,24 @@ func TestWatchedTiles(t *testing.T) {
 // Blackhole follow the formulas that give all 128 constants in the debug information of a build of
 // tt-metal's own.
 func TestMetalQueue(t *testing.T) {
-	for _, c := range []struct {
-		revision string
-		arch     chip.Arch
-		want     abi.Queue
-	}{
-		{"0.65.1", chip.Blackhole, abi.Queue{
-			FetchQueue: 104512, FetchQueueSize: 3068, FetchRead: 104128, Commands: 107584, Scratch: 369728, DispatchRing: 106496,
-			SubordinateRing: 630784,
-			Issue:           16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
-			CompletionWrite: 104144, CompletionRead: 104160, SyncWords: 104208, Go: 880, HostMemory: 0x1000613000000000,
-		}},
-		{"0.65.1", chip.Wormhole, abi.Queue{
-			FetchQueue: 103008, FetchQueueSize: 3068, FetchRead: 102656, Commands: 106080, Scratch: 368224, DispatchRing: 106496,
-			SubordinateRing: 630784,
-			Issue:           16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
-			CompletionWrite: 102672, CompletionRead: 102688, SyncWords: 102736, Go: 800, HostMemory: 0xC0<<36 | 0x8_0000_0000,
-		}},
-		{"0.67.0", chip.Blackhole, abi.Queue{
-			FetchQueue: 111488, FetchQueueSize: 3068, FetchRead: 111104, Commands: 114560, Scratch: 376704, DispatchRing: 114688,
-			SubordinateRing: 638976,
-			Issue:           16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
-			CompletionWrite: 111120, CompletionRead: 111136, SyncWords: 111184, Go: 1008, HostMemory: 0x1000613000000000,
-		}},
-		{"0.67.0", chip.Wormhole, abi.Queue{
-			FetchQueue: 104096, FetchQueueSize: 3068, FetchRead: 103712, Commands: 107168, Scratch: 369312, DispatchRing: 106496,
-			SubordinateRing: 630784,
-			Issue:           16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
-			CompletionWrite: 103728, CompletionRead: 103744, SyncWords: 103792, Go: 928, HostMemory: 0xC0<<36 | 0x8_0000_0000,
-		}},
-	} {
-		l := abi.Of(c.revision, c.arch)
-		tile := map[chip.Arch]uint32{chip.Wormhole: 3 << 6, chip.Blackhole: 24<<6 | 19}[c.arch]
+	var cases []struct {
+		Revision, Arch string
+		Queue          abi.Queue
+	}
+	text := expect.Value(os.ReadFile("testdata/metal_queues.json"))(t)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	expect.Must(t, d.Decode(&cases))
+	expect.Equal(t, len(cases), 4, "cases")
+	for _, c := range cases {
+		arch := expect.Value(chip.ParseArch(c.Arch))(t)
+		l := abi.Of(c.Revision, arch)
+		tile := map[chip.Arch]uint32{chip.Wormhole: 3 << 6, chip.Blackhole: 24<<6 | 19}[arch]
 		got := l.MetalQueue(l.QueueForms()[0], abi.QueuePlace{HostTile: tile, Base: 16 << 20, Size: 16 << 20})
-		want, all := reflect.ValueOf(c.want), reflect.ValueOf(got)
+		want, all := reflect.ValueOf(c.Queue), reflect.ValueOf(got)
 		for i := range want.NumField() {
 			if w := want.Field(i); !w.IsZero() && !w.Equal(all.Field(i)) {
-				t.Errorf("%s on %v: %s is %v, want %v", c.revision, c.arch, want.Type().Field(i).Name, all.Field(i), w)
+				t.Errorf("%s on %v: %s is %v, want %v", c.Revision, arch, want.Type().Field(i).Name, all.Field(i), w)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -440,29 +441,7 @@ func TestReportTimed(t *testing.T) {
 	}, {
 		Name: "blackhole", Open: Timed{OpenDevice, ns(1e8), Times{}}, Programs: []Timed{{"a/half", ns(1e6), Times{}}},
 	}})
-	const want = `rounds: 3, of which the fastest counts
-
-verdict:  faster than ttsim: 2 × (geometric mean of 3 times, from 0.5 × to 8 ×; peer's figure measured in this run)
-
-what  now  peer or limit
-─
-wormhole: open the device  200 ms  ttsim 400 ms = 2 × now, measured
-wormhole: a/half  2.00 ms  ttsim 1.00 ms = 0.5 × now, measured
-wormhole: a/eight  2.00 ms  ttsim 16.0 ms = 8 × now, measured
-wormhole: b/unfair  2.00 ms [1]  -
-wormhole: b/ours  - [2]  ttsim 1.00 ms, measured
-wormhole: ttsim / reprise, geometric mean of 2  2 ×; a/half, the lowest, 0.5 ×; a/eight, the highest, 8 ×  -
-wormhole: programs that reprise refuses  1 [3]  -
-wormhole: programs that ttsim refuses  1 [4]  -
-wormhole: programs without a time, no single operation  2 [5]  -
-blackhole: open the device  100 ms  -
-blackhole: a/half  1.00 ms  -
-[1] ttsim refuses it: ERROR: no such instruction
-[2] not measured: reprise refuses it: it doesn't end
-[3] b/ours
-[4] b/unfair
-[5] c/one, c/two
-`
+	want := string(value(os.ReadFile("testdata/timed.txt"))(t))
 	var out strings.Builder
 	must(t, r.WriteTable(&out))
 	first, _, _ := strings.Cut(out.String(), "\n") // of this machine

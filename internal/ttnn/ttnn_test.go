@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
@@ -304,29 +305,7 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 func TestClusterDescriptor(t *testing.T) {
 	spec, err := (&libttsim.Settings{Machine: "p300"}).Spec()
 	devtest.Must(t, err)
-	want := `arch:
-  0: blackhole
-  1: blackhole
-chips: {}
-chip_unique_ids:
-  0: 1
-  1: 2
-ethernet_connections:
-  - [{chip: 0, chan: 2}, {chip: 1, chan: 9}]
-  - [{chip: 0, chan: 3}, {chip: 1, chan: 8}]
-ethernet_connections_to_remote_devices: []
-chips_with_mmio:
-  - 0: 0
-  - 1: 1
-harvesting:
-  0: {noc_translation: true, harvest_mask: 0, dram_harvesting_mask: 0, eth_harvesting_mask: 288, pcie_harvesting_mask: 2, l2cpu_harvesting_mask: 0}
-  1: {noc_translation: true, harvest_mask: 0, dram_harvesting_mask: 0, eth_harvesting_mask: 288, pcie_harvesting_mask: 1, l2cpu_harvesting_mask: 0}
-boards:
-  - [{board_id: 4672924418049}, {board_type: p300}, {chips: [0, 1]}]
-asic_locations:
-  0: 0
-  1: 1
-`
+	want := string(expect.Value(os.ReadFile("testdata/p300.yaml"))(t))
 	if diff := cmp.Diff(want, string(clusterDescriptor(&spec))); diff != "" {
 		t.Error(diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 	"github.com/reprise-tt/reprise/internal/usage"
 )
@@ -90,13 +92,7 @@ func TestMonitorSumsDontWrap(t *testing.T) {
 func TestMonitorTable(t *testing.T) {
 	var b bytes.Buffer
 	devtest.Must(t, cli.Print(&b, newMonitorReport(snapshot()).print))
-	want := `DEVICE                PID              COMMAND        USER  KIND  ALLOCATED  CAPACITY     USE     PEAK  EXTENTS
-0000:01:00.0          100              train    1073741824  DRAM    6.0 GiB    12 GiB  50.0 %   12 GiB        3
-0000:01:00.0          200              a"b\c    1073741824  DRAM    3.0 GiB    12 GiB  25.0 %  6.0 GiB        3
-emulated blackhole 0  100              train    1073741824  DRAM    1.0 GiB    12 GiB   8.3 %  2.0 GiB        3
-emulated blackhole 0  300 (container)  other    1073741824  DRAM        0 B    12 GiB   0.0 %      0 B        3
-unreadable: /dev/shm/reprise.9.0000000f: not a usage log
-`
+	want := string(expect.Value(os.ReadFile("testdata/table.txt"))(t))
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -226,22 +222,7 @@ func shown(s *usage.Snapshot, width, height int) *monitorView {
 
 func TestMonitorViewShows(t *testing.T) {
 	v := shown(snapshot(), 80, 16)
-	want := `0000:01:00.0  /dev/tenstorrent/0  wormhole  board 0100014511000001  node 1
-  DRAM     ███████████████░░░░░  75.0 %  9.0 GiB of 12 GiB
-    100 train, 1073741824, open for 1m30s
-      DRAM     ██████████░░░░░░░░░░  50.0 %  6.0 GiB, peak 12 GiB, 3 extents
-    200 a"b\c, 1073741824, open for 1m30s
-      DRAM     █████░░░░░░░░░░░░░░░  25.0 %  3.0 GiB, peak 6.0 GiB, 3 extents
-
-emulated blackhole 0
-    100 train, 1073741824, open for 1m30s
-      DRAM     ██░░░░░░░░░░░░░░░░░░   8.3 %  1.0 GiB, peak 2.0 GiB, 3 extents
-
-emulated blackhole 0
-    300 (container) other, 1073741824, open for 1m30s
-unreadable: /dev/shm/reprise.9.0000000f: not a usage log
-
-q quit  space now   3 devices, 4 logs, 12:01:30`
+	want := string(expect.Value(os.ReadFile("testdata/view.txt"))(t))
 	if diff := cmp.Diff(want, screen(v)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
