@@ -77,9 +77,7 @@ func TestResetNamesWhoIsInTheWay(t *testing.T) {
 		!strings.Contains(err.Error(), "4711 (server)") {
 		t.Errorf("%v", err)
 	}
-	if err := d.Alive(); err != nil {
-		t.Errorf("the holder after a reset that was refused: %v", err)
-	}
+	fails(t, d.Alive(), nil, "the holder after a reset that was refused")
 	rep, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
 	if err != nil || len(rep.Losers) != 1 {
 		t.Errorf("forced: %+v, %v", rep, err)
@@ -145,12 +143,8 @@ func TestRecover(t *testing.T) {
 		if l, err := m.dev.TryLock(kmd.LockChipInUse); l == nil || err != nil {
 			t.Fatal(l, err)
 		}
-		if err := m.dev.Recover(t.Context()); err != nil {
-			t.Errorf("a device that isn't lost: %v", err)
-		}
-		if err := w.Configure(kmd.WindowConfig{Target: worker(a)}); err != nil {
-			t.Errorf("and it is left as it was: %v", err)
-		}
+		fails(t, m.dev.Recover(t.Context()), nil, "a device that isn't lost")
+		fails(t, w.Configure(kmd.WindowConfig{Target: worker(a)}), nil, "and it is left as it was")
 		value(kmd.Reset(t.Context(), target{m.node()}, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(t)
 		for range 3 {
 			if err := m.dev.Write32(worker(a), 0, 1); !errors.Is(err, kmd.ErrDeviceLost) {
@@ -198,9 +192,7 @@ func TestRecoverFindsTheCardUnderAnotherNumber(t *testing.T) {
 		t.Fatal(n.Ordinal(), err)
 	}
 	must(t, d.Recover(t.Context()))
-	if err := d.Write32(worker(chip.Blackhole), 0, 7); err != nil {
-		t.Errorf("after: %v", err)
-	}
+	fails(t, d.Write32(worker(chip.Blackhole), 0, 7), nil, "after")
 }
 
 type hooked struct {
@@ -369,13 +361,9 @@ func TestCleanupWriteThatStays(t *testing.T) {
 	refuse = true
 	fails(t, d.SetNOCCleanups(l[0]), syscall.EIO, "a store that can't be taken back")
 	refuse = false
-	if err := d.SetNOCCleanups(l[0]); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
+	fails(t, d.SetNOCCleanups(l[0]), nil, "afterwards")
 	equal(t, m.drv.Node(0).OpenFiles()-1, 1, "files open for a store")
-	if err := d.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	fails(t, d.Close(), nil, "close")
 }
 
 func TestCleanupWritesThatCannotBe(t *testing.T) {
@@ -393,9 +381,7 @@ func TestCleanupWritesThatCannotBe(t *testing.T) {
 		l := stores(chip.Wormhole, 2)
 		fails(t, m.dev.SetNOCCleanups(l...), tt.want, "%s", tt.name)
 		equal(t, m.drv.Node(0).OpenFiles(), 1, "%s: open files", tt.name)
-		if err := m.dev.Close(); err != nil {
-			t.Errorf("%s: %v", tt.name, err)
-		}
+		fails(t, m.dev.Close(), nil, "%s", tt.name)
 		d := value(kmd.Open(t.Context(), target{m.drv.Node(0)}))(t)
 		equal(t, fmt.Sprint(made(t, d, l)), tt.made, "%s: made", tt.name)
 		must(t, d.Close())

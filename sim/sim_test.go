@@ -207,19 +207,13 @@ func TestStack(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			d := value(kmd.Open(t.Context(), b.open(t)))(t)
 			t.Cleanup(func() {
-				if err := d.Fault(); err != nil {
-					t.Errorf("fault: %v", err)
-				}
-				if err := d.Close(); err != nil {
-					t.Errorf("close: %v", err)
-				}
+				fails(t, d.Fault(), nil, "fault")
+				fails(t, d.Close(), nil, "close")
 			})
 			if d.Arch() != b.arch {
 				t.Fatalf("opened a %v", d.Arch())
 			}
-			if err := d.Alive(); err != nil {
-				t.Errorf("alive: %v", err)
-			}
+			fails(t, d.Alive(), nil, "alive")
 			h, err := d.Harvesting(t.Context())
 			if err != nil || h.Tensix != 0 || h.DRAM != 0 {
 				t.Errorf("harvesting %+v, %v, want none of Tensix and DRAM", h, err)
@@ -301,9 +295,7 @@ func windows(t *testing.T, d *kmd.Device, c *chip.Chip) {
 					t.Errorf("%v %d: %#x", w, o, v)
 				}
 			}
-			if err := errors.Join(w.Err(), w.Close()); err != nil {
-				t.Errorf("%v: %v", w, err)
-			}
+			fails(t, errors.Join(w.Err(), w.Close()), nil, "%v", w)
 		}
 	}
 }
@@ -444,9 +436,7 @@ func TestTopologyIsCleanOnStrictMachines(t *testing.T) {
 			t.Errorf("%v: %d links, %v, %v", m, len(g.Links), g.Degraded(), err)
 		}
 		for i := range m.Spec().Chips {
-			if err := m.Chip(i).Fault(); err != nil {
-				t.Errorf("%v: chip %d: %v", m, i, err)
-			}
+			fails(t, m.Chip(i).Fault(), nil, "%v: chip %d", m, i)
 		}
 	}
 }

@@ -94,9 +94,7 @@ func newRig(t *testing.T, a chip.Arch, change ...func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := r.drv.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		fails(t, r.drv.Close(), nil, "close")
 	})
 	return r
 }

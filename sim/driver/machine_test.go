@@ -15,7 +15,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -41,9 +40,7 @@ func TestAssertion07_DeviceInfoEqualsSysfs(t *testing.T) {
 		hex := func(v uint16) string { return fmt.Sprintf("%#04x", v) }
 		got := []string{r.file(dir + "vendor"), r.file(dir + "device"), r.file(dir + "subsystem_vendor"), r.file(dir + "subsystem_device")}
 		w := []string{hex(i.Out.VendorID), hex(i.Out.DeviceID), hex(i.Out.SubsystemVendorID), hex(i.Out.SubsystemID)}
-		if d := cmp.Diff(w, got); d != "" {
-			t.Errorf("(-ioctl +sysfs):\n%s", d)
-		}
+		noDiff(t, got, w, "sysfs, against the ioctl")
 		if i.Out.BusDevFn != 0x100 || i.Out.PCIDomain != 0 || r.drv.Node(0).Address() != "0000:01:00.0" {
 			t.Errorf("at %#x of domain %d", i.Out.BusDevFn, i.Out.PCIDomain)
 		}

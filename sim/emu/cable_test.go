@@ -163,14 +163,10 @@ func TestCableRefusals(t *testing.T) {
 	} {
 		s := ok
 		change(&s)
-		if err := ms[0].Receive(0, s); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, ms[0].Receive(0, s), ErrConfig, "%s", name)
 	}
 	for _, i := range []int{-1, 2} {
-		if err := ms[0].Receive(i, ok); !errors.Is(err, ErrConfig) {
-			t.Errorf("cable %d: %v", i, err)
-		}
+		fails(t, ms[0].Receive(i, ok), ErrConfig, "cable %d", i)
 	}
 	send := func(Signal) {}
 	for name, tc := range map[string]struct {
@@ -187,9 +183,7 @@ func TestCableRefusals(t *testing.T) {
 		if tc.cfg.Arch == 0 {
 			tc.cfg.Arch = chip.Blackhole
 		}
-		if _, err := NewMachine([]Config{tc.cfg}, nil, tc.cables...); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, second(NewMachine([]Config{tc.cfg}, nil, tc.cables...)), ErrConfig, "%s", name)
 	}
 }
 

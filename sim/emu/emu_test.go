@@ -150,11 +150,14 @@ func TestHostRunsProgram(t *testing.T) {
 }
 
 var (
+	fails  = expect.Fails
 	must   = expect.Must
 	noDiff = expect.NoDiff
 )
 
 func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
+
+func second[V any](_ V, err error) error { return err }
 
 func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
 	t.Helper()

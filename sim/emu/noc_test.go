@@ -334,23 +334,14 @@ const (
 )
 
 func newRequester(t *rapid.T, arch chip.Arch, stepwise bool) *requester {
-	c, err := newChip(Config{Arch: arch, Synchronous: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(newChip(Config{Arch: arch, Synchronous: true}))(t)
 	c.inPlace = !stepwise
 	c.sched.init(c)
 	r := &requester{c: c, topo: c.Topology()}
 	for i := range 4 {
 		core := chip.Core{X: 1 + i%2, Y: 1 + i/2}
-		v, err := r.topo.Virtual(core)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := r.topo.Physical(core)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := value(r.topo.Virtual(core))(t)
+		raw := value(r.topo.Physical(core))(t)
 		w := c.tileAt(raw)
 		r.tiles, r.at = append(r.tiles, w), append(r.at, v)
 		l1 := w.memory(requestsFrom + 2*requestsSize)

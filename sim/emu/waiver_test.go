@@ -3,7 +3,6 @@ package emu
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -177,9 +176,7 @@ func TestWaiversThatAreNone(t *testing.T) {
 		"unknown":       {Text: make([]byte, 64), Assume: 0x80},
 		"short":         {Text: make([]byte, 60), Assume: SentIsRead},
 	} {
-		if _, err := New(Config{Arch: chip.Blackhole, Waivers: []Waiver{w}}); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, second(New(Config{Arch: chip.Blackhole, Waivers: []Waiver{w}})), ErrConfig, "%s", name)
 	}
 }
 

@@ -378,16 +378,12 @@ func TestTwoDevices(t *testing.T) {
 		eventually(t, f, "the NoC read", func() bool { return f.BARLoad(0, off+8, 4) == uint64(0x300+i) })
 	}
 	fails(t, s.Functions()[0].Reset(), ttsim.ErrSharedReset, "Reset of one of two")
-	if err := s.Reset(); err != nil {
-		t.Errorf("Reset of both: %v", err)
-	}
+	fails(t, s.Reset(), nil, "Reset of both")
 	equal(t, s.Functions()[1].BARLoad(0, b.at(s.Functions()[1], b.x, b.y, 0x20000), 4), 0, "after the reset of both, L1")
 	s.Functions()[0].Close()
 	equal(t, s.Functions()[1].ConfigRead(0), b.id, "after the other function was closed, config")
 	s.Functions()[1].Close()
-	if err := s.Fault(); err != nil {
-		t.Errorf("closing gave the fault %v", err)
-	}
+	fails(t, s.Fault(), nil, "closing gave the fault")
 }
 
 func TestClosed(t *testing.T) {
@@ -459,9 +455,7 @@ func TestCardLost(t *testing.T) {
 				t.Errorf("a refused access gave %v", err)
 			}
 			fails(t, d.Fault(), e, "fault")
-			if err := d.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
+			fails(t, d.Close(), nil, "close")
 			d = open(t, card)
 			if err := d.Fault(); err != nil {
 				t.Errorf("fault %v after opening again", err)

@@ -133,7 +133,10 @@ func decodeProgram(t *testing.T, s string) (list []access) {
 	return list
 }
 
-var must = expect.Must
+var (
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
 
 func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
 

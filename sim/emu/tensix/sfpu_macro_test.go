@@ -3,8 +3,6 @@ package tensix
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 )
 
@@ -220,9 +218,7 @@ func TestProgramsOfMacros(t *testing.T) {
 				if want.Dst == nil {
 					want.Dst = stored{}
 				}
-				if d := cmp.Diff(want, got); d != "" {
-					t.Errorf("-want +got:\n%s", d)
-				}
+				noDiff(t, got, want, "state")
 			})
 		}
 	}
