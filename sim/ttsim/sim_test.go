@@ -665,56 +665,34 @@ func benchBoards(b *testing.B, bench func(b *testing.B, c board, f *ttsim.Functi
 	}
 }
 
-func BenchmarkStore(b *testing.B) {
-	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
-		off := c.at(f, c.x, c.y, 0x20000)
-		for b.Loop() {
-			f.BARStore(0, off, 4, 1)
-		}
-	})
-}
-
-func BenchmarkLoad(b *testing.B) {
-	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
-		off := c.at(f, c.x, c.y, 0x20000)
-		for b.Loop() {
-			f.BARLoad(0, off, 4)
-		}
-	})
-}
-
-func BenchmarkBulkWrite(b *testing.B) {
-	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
-		off := c.at(f, c.x, c.y, 0)
-		p := make([]byte, 1<<20)
-		b.SetBytes(int64(len(p)))
-		for b.Loop() {
-			f.BARWrite(0, off, p)
-		}
-	})
-}
-
-func BenchmarkBulkRead(b *testing.B) {
-	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
-		off := c.at(f, c.x, c.y, 0)
-		p := make([]byte, 1<<20)
-		b.SetBytes(int64(len(p)))
-		for b.Loop() {
-			f.BARRead(0, off, p)
-		}
-	})
-}
-
-func BenchmarkHostRead(b *testing.B) {
-	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
-		f.AttachDMA(&sysmem{mem: make([]byte, 1<<20)})
-		off := c.at(f, c.pcieX, c.pcieY, c.noc)
-		p := make([]byte, 16<<10)
-		b.SetBytes(int64(len(p)))
-		for b.Loop() {
-			f.BARRead(0, off, p)
-		}
-	})
+func BenchmarkAccess(b *testing.B) {
+	for _, a := range []struct {
+		name   string
+		n      int // bytes of bulk accesses
+		host   bool
+		access func(f *ttsim.Function, off uint64, p []byte)
+	}{
+		{"store", 0, false, func(f *ttsim.Function, off uint64, _ []byte) { f.BARStore(0, off, 4, 1) }},
+		{"load", 0, false, func(f *ttsim.Function, off uint64, _ []byte) { f.BARLoad(0, off, 4) }},
+		{"bulk write", 1 << 20, false, func(f *ttsim.Function, off uint64, p []byte) { f.BARWrite(0, off, p) }},
+		{"bulk read", 1 << 20, false, func(f *ttsim.Function, off uint64, p []byte) { f.BARRead(0, off, p) }},
+		{"host read", 16 << 10, true, func(f *ttsim.Function, off uint64, p []byte) { f.BARRead(0, off, p) }},
+	} {
+		b.Run(a.name, func(b *testing.B) {
+			benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
+				off := c.at(f, c.x, c.y, 0)
+				if a.host {
+					f.AttachDMA(&sysmem{mem: make([]byte, 1<<20)})
+					off = c.at(f, c.pcieX, c.pcieY, c.noc)
+				}
+				p := make([]byte, a.n)
+				b.SetBytes(int64(a.n))
+				for b.Loop() {
+					a.access(f, off, p)
+				}
+			})
+		})
+	}
 }
 
 func BenchmarkClock(b *testing.B) {
