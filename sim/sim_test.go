@@ -157,8 +157,9 @@ func TestCardsHaveAMachine(t *testing.T) {
 		{sim.Wormhole(sim.WithoutIOMMU()), "n150", kmd.IOMMUOff},
 	} {
 		c := kmd.Inspect(t.Context(), tt.card)
-		if c.Problem != nil || c.Board != tt.board || c.IOMMU != tt.iommu || c.Harvesting == nil || c.Harvesting.Tensix != 0 || c.Harvesting.DRAM != 0 ||
-			!c.AICLK.OK || len(c.Holders) != 0 {
+		h := c.Harvesting
+		if c.Problem != nil || c.Board != tt.board || c.IOMMU != tt.iommu || !c.AICLK.OK || len(c.Holders) != 0 ||
+			h == nil || h.Tensix != 0 || h.DRAM != 0 {
 			t.Errorf("%+v", c)
 		}
 		open(t, tt.card)

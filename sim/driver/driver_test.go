@@ -487,24 +487,18 @@ func TestAssertion14_MappingsKeepTheFile(t *testing.T) {
 	f, other := r.open(0), r.open(0)
 	a, err := allocate(f, 1<<20)
 	want(t, "allocate", err, nil)
-	if v, _ := lock(f, kabi.LockAcquire, 5); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(f, kabi.LockAcquire, 5))(t), 1, "the lock")
 	m, err := f.Mmap(a.MmapOffsetUC, 1<<20)
 	want(t, "map", err, nil)
 	want(t, "close", f.Close(), nil)
 	m.IO.Store(0x10, 4, 9)
 	equal(t, r.fn.words[[2]uint64{0, 0x10}], 9, "the mapping is dead")
-	if v, _ := lock(other, kabi.LockAcquire, 5); v != 0 {
-		t.Error("the lock went with the descriptor")
-	}
+	equal(t, value(lock(other, kabi.LockAcquire, 5))(t), 0, "the lock went with the descriptor")
 	if b, _ := allocate(other, 1<<20); b.ID != a.ID+1 {
 		t.Errorf("the window went with the descriptor: got %d", b.ID)
 	}
 	want(t, "unmap", m.Unmap(), nil)
-	if v, _ := lock(other, kabi.LockAcquire, 5); v != 1 {
-		t.Error("the lock stayed after the last mapping")
-	}
+	equal(t, value(lock(other, kabi.LockAcquire, 5))(t), 1, "the lock stayed after the last mapping")
 	if b, _ := allocate(other, 1<<20); b.ID != a.ID {
 		t.Errorf("the window stayed after the last mapping: got %d", b.ID)
 	}

@@ -73,9 +73,7 @@ func wait(r *rig, f seam.File, i uint8) <-chan error {
 func TestAssertion35_ResetWakesWaiters(t *testing.T) {
 	r := newRig(t, chip.Wormhole)
 	a, b, by := r.open(0), r.open(0), r.open(0)
-	if v, _ := lock(a, kabi.LockAcquire, 1); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(a, kabi.LockAcquire, 1))(t), 1, "the lock")
 	done := wait(r, b, 1)
 	if res, err := reset(by, kabi.ResetASIC); res != 0 || err != nil {
 		t.Fatalf("reset: %d, %v", res, err)
@@ -84,15 +82,11 @@ func TestAssertion35_ResetWakesWaiters(t *testing.T) {
 	if res, err := reset(by, kabi.ResetPost); res != 0 || err != nil {
 		t.Fatalf("post reset: %d, %v", res, err)
 	}
-	if v, _ := lock(by, kabi.LockTest, 1); v != 2 {
-		t.Error("the stale holder's lock is gone")
-	}
+	equal(t, value(lock(by, kabi.LockTest, 1))(t), 2, "the stale holder's lock is gone")
 	_, err := lock(a, kabi.LockRelease, 1)
 	want(t, "release by a stale holder", err, syscall.ENODEV)
 	want(t, "close", a.Close(), nil)
-	if v, _ := lock(by, kabi.LockAcquire, 1); v != 1 {
-		t.Error("the lock stayed after the close")
-	}
+	equal(t, value(lock(by, kabi.LockAcquire, 1))(t), 1, "the lock stayed after the close")
 }
 
 func TestAssertion36_ExclusiveOpen(t *testing.T) {
@@ -385,9 +379,7 @@ func TestCloseDuringLock(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	waits := r.waits()
 	a, b, c := r.open(0), r.open(0), r.open(0)
-	if v, _ := lock(a, kabi.LockAcquire, 5); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(a, kabi.LockAcquire, 5))(t), 1, "the lock")
 	done := blocked(t, b, waits)
 	want(t, "close", b.Close(), nil)
 	want(t, "a request on the closed descriptor", info(b), syscall.EBADF)
@@ -407,18 +399,12 @@ func TestKillDuringLock(t *testing.T) {
 	waits := r.waits()
 	p := r.drv.NewProcess(77, "tool")
 	a, b := r.open(0), mustOpen(t, p.Node(0))
-	if v, _ := lock(a, kabi.LockAcquire, 5); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(a, kabi.LockAcquire, 5))(t), 1, "the lock")
 	done := blocked(t, b, waits)
 	want(t, "kill", p.Kill(), nil)
 	want(t, "the request under way", soon(t, "its end", done), syscall.EINTR)
-	if v, _ := lock(a, kabi.LockRelease, 5); v != 1 {
-		t.Error("no release")
-	}
-	if v, _ := lock(a, kabi.LockTest, 5); v != 0 {
-		t.Errorf("test of lock 5 says %d: a dead process holds it", v)
-	}
+	equal(t, value(lock(a, kabi.LockRelease, 5))(t), 1, "the release")
+	equal(t, value(lock(a, kabi.LockTest, 5))(t), 0, "lock 5, which a dead process held")
 	equal(t, r.drv.Node(0).OpenFiles(), 1, "open files")
 	want(t, "close after the end", b.Close(), nil)
 }

@@ -113,9 +113,7 @@ func TestAssertion36_SignalsInterruptOpen(t *testing.T) {
 		want(t, "close", holder.Close(), nil)
 	}
 	a, b := r.open(0), mustOpen(t, p.Node(0))
-	if v, _ := lock(a, kabi.LockAcquire, 1); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(a, kabi.LockAcquire, 1))(t), 1, "the lock")
 	done := wait(r, b, 1)
 	for stop := false; !stop; {
 		p.Signal()
@@ -439,9 +437,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	w, _ := allocate(f, 2<<20)
 	m, err := f.Mmap(w.MmapOffsetUC, 2<<20)
 	want(t, "map", err, nil)
-	if v, _ := lock(f, kabi.LockAcquire, 4); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(f, kabi.LockAcquire, 4))(t), 1, "the lock")
 	mem := pages(t, 1, unix.MAP_PRIVATE)
 	pin := kabi.PinPagesExtended{In: kabi.PinPagesIn{OutputSizeBytes: 16, Flags: kabi.PinPagesNOCDMA,
 		VirtualAddress: address(mem), Size: pageSize()}}
