@@ -152,8 +152,8 @@ func TestConformance(t *testing.T) {
 			all, quick := Cases(), *deviceFlag == "" && d.Kind == target.Emulator
 			for i, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
-					if quick && (d.Arch == chip.Wormhole) != (i%2 == 0) {
-						effort.Long(t) // quick runs have each layer on one emulator
+					if quick && l.name != "kmd" && (d.Arch == chip.Wormhole) != (i%2 == 0) {
+						effort.Long(t) // quick runs have each layer on one emulator, but that of memory and windows
 					}
 					if l.name == "hard" || quick && slices.Contains([]string{"faults", "differential", "soak"}, l.name) {
 						effort.Long(t)

@@ -63,13 +63,9 @@ func start(t *testing.T, a chip.Arch, cfg driver.Config, opts ...kmd.Option) *ma
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := m.dev.Close(); err != nil {
-			t.Errorf("close device: %v", err)
-		}
+		fails(t, m.dev.Close(), nil, "close device")
 		equal(t, m.drv.Node(0).OpenFiles(), 0, "files open after Close")
-		if err := m.drv.Close(); err != nil {
-			t.Errorf("close driver: %v", err)
-		}
+		fails(t, m.drv.Close(), nil, "close driver")
 	})
 	return m
 }
@@ -92,12 +88,8 @@ func TestOpenIdentifies(t *testing.T) {
 		if i.BDF() != "0000:01:00.0" || i.Driver.String() != "2.10.0" || !i.Driver.AtLeast(2, 9) || i.Driver.AtLeast(2, 11) {
 			t.Errorf("BDF %s, driver %v", i.BDF(), i.Driver)
 		}
-		if err := m.dev.Alive(); err != nil {
-			t.Errorf("a new device: %v", err)
-		}
-		if err := m.dev.Fault(); err != nil {
-			t.Errorf("fault %v", err)
-		}
+		fails(t, m.dev.Alive(), nil, "a new device")
+		fails(t, m.dev.Fault(), nil, "fault")
 	})
 }
 
@@ -127,9 +119,7 @@ func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 			log = append(log, x)
 		}
 		noDiff(t, m.fn.Log(), log, "accesses")
-		if err := w.Err(); err != nil {
-			t.Errorf("window: %v", err)
-		}
+		fails(t, w.Err(), nil, "window")
 	})
 }
 
@@ -231,9 +221,7 @@ func TestHostMemoryIsSharedWithTheDevice(t *testing.T) {
 		}
 		noc := h.NOCAddr()
 		must(t, h.Close())
-		if err := h.Close(); err != nil {
-			t.Errorf("closing again: %v", err)
-		}
+		fails(t, h.Close(), nil, "closing again")
 		if err := m.fn.ReadHost(noc, got); err == nil {
 			t.Error("the device still reaches unpinned memory")
 		}
@@ -399,9 +387,7 @@ func TestFirmwareThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		m.fn.Mute, m.fn.Telemetry = false, map[uint16]uint32{14: 1}
-		if _, err := m.dev.Harvesting(t.Context()); err != nil {
-			t.Errorf("afterwards: %v", err)
-		}
+		fails(t, second(m.dev.Harvesting(t.Context())), nil, "afterwards")
 	})
 }
 

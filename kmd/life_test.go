@@ -257,9 +257,7 @@ func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
 		done <- err
 	}()
 	must(t, holder.Close())
-	if err := <-done; err != nil {
-		t.Errorf("after it: %v", err)
-	}
+	fails(t, <-done, nil, "after it")
 }
 
 func TestCloseGivesEverythingBackAndNamesLeaks(t *testing.T) {
@@ -377,9 +375,7 @@ func TestResetByAnother(t *testing.T) {
 		} {
 			fails(t, err, kmd.ErrDeviceLost, "%s", name)
 		}
-		if err := errors.Join(w.Close(), h.Close()); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		fails(t, errors.Join(w.Close(), h.Close()), nil, "close")
 	})
 }
 
@@ -395,9 +391,7 @@ func TestLinkResetByAnother(t *testing.T) {
 		}
 		fails(t, m.dev.Guard(func() error { w.Load32(0); return nil }), kmd.ErrDeviceLost, "a window's load")
 		must(t, m.dev.Recover(t.Context()))
-		if err := m.dev.Write32(worker(a), 0, 1); err != nil {
-			t.Errorf("after the recovery: %v", err)
-		}
+		fails(t, m.dev.Write32(worker(a), 0, 1), nil, "after the recovery")
 	})
 }
 
@@ -516,9 +510,7 @@ func TestMmapWaitsForResets(t *testing.T) {
 		t.Errorf("a reset that goes on: %v", err)
 	}
 	end()
-	if err := m.dev.Write32(worker(chip.Blackhole), 0, 1); err != nil {
-		t.Errorf("after it: %v", err)
-	}
+	fails(t, m.dev.Write32(worker(chip.Blackhole), 0, 1), nil, "after it")
 }
 
 func TestUnfinishedResets(t *testing.T) {
@@ -536,9 +528,7 @@ func TestUnfinishedResets(t *testing.T) {
 	}
 	must(t, m.fn.Reset())
 	value(kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetPost}))(t)
-	if err := d.Write32(worker(chip.Blackhole), 0, 1); err != nil {
-		t.Errorf("after the end: %v", err)
-	}
+	fails(t, d.Write32(worker(chip.Blackhole), 0, 1), nil, "after the end")
 	fails(t, m.dev.Alive(), kmd.ErrDeviceLost, "the user that had it open before")
 }
 
@@ -551,9 +541,7 @@ func TestHotUnplugUnderUse(t *testing.T) {
 		must(t, drv.Unplug(0))
 		fails(t, d.Guard(func() error { w.Load32(0); return nil }), kmd.ErrDeviceLost, "load")
 		h.Bytes()[0] = 1 // it is this process's
-		if err := errors.Join(w.Close(), h.Close(), d.Close()); err != nil {
-			t.Errorf("closing what is gone: %v", err)
-		}
+		fails(t, errors.Join(w.Close(), h.Close(), d.Close()), nil, "closing what is gone")
 		equal(t, drv.Node(0).OpenFiles(), 0, "open files")
 	})
 }

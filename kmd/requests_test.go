@@ -122,9 +122,7 @@ func TestLocks(t *testing.T) {
 		done <- err
 	}()
 	must(t, l.Unlock())
-	if err := <-done; err != nil {
-		t.Errorf("after unlock: %v", err)
-	}
+	fails(t, <-done, nil, "after unlock")
 	fails(t, l.Unlock(), kmd.ErrClosed, "unlock of another's lock")
 	if held, err := other.Locks(); err != nil || len(held) != 1 || held[0] != (kmd.LockState{Index: kmd.LockChipInUse, Mine: true}) {
 		t.Errorf("held: %v, %v", held, err)
@@ -167,9 +165,7 @@ func TestSMCMessage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	fails(t, second(m.dev.SMCMessage(ctx, [8]uint32{0x90})), context.Canceled, "cancelled")
-	if _, err := m.dev.SMCMessage(t.Context(), [8]uint32{0x90}); err != nil {
-		t.Errorf("after a message that was abandoned: %v", err)
-	}
+	fails(t, second(m.dev.SMCMessage(t.Context(), [8]uint32{0x90})), nil, "after a message that was abandoned")
 }
 
 func TestMappings(t *testing.T) {
@@ -320,9 +316,7 @@ func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 			m.fn.Log()
 			w.Store32(0, 7)
 			w.Write(8, make([]byte, 12))
-			if err := w.Err(); err != nil {
-				t.Errorf("a store: %v", err)
-			}
+			fails(t, w.Err(), nil, "a store")
 			f(w)
 			fails(t, w.Err(), kmd.ErrMulticastRead, "%s", name)
 			for _, x := range m.fn.Log() {

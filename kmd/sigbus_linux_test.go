@@ -41,9 +41,7 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 			return nil
 		})
 	}()
-	if err := d.Write32(xy, 4, 5); err != nil {
-		t.Errorf("after a fault elsewhere: %v", err)
-	}
+	fails(t, d.Write32(xy, 4, 5), nil, "after a fault elsewhere")
 	for _, fd := range fds {
 		must(t, errors.Join(unix.Ftruncate(fd, 0), unix.Close(fd)))
 	}

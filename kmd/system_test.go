@@ -78,9 +78,7 @@ func TestListSortsByPlace(t *testing.T) {
 		Power: r(88), Current: r(60), Voltage: r(0.8), Heartbeat: r(99),
 		Harvesting: &harvested, NUMANode: 1, IOMMU: kmd.IOMMUTranslating,
 		Holders: []kmd.Holder{{PID: 4711, Name: "python3", Files: 1}, {PID: 4712, Name: "python3", Files: 1}}}
-	if d := cmp.Diff(full, cards[2]); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	noDiff(t, cards[2], full, "the third card")
 	if _, _, sent := drv.Node(1).Power(); sent != 0 {
 		t.Errorf("looking sent %d power messages to the firmware", sent)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -43,9 +44,7 @@ func meet(t *testing.T, ctx context.Context, keys ...string) ([][]net.Conn, []er
 // In a QuietBox chips 0 and 1 aren't linked: all links of part 0 lead to part 2.
 func TestParts(t *testing.T) {
 	conns, errs := meet(t, t.Context(), "k", "k", "k")
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, errors.Join(errs...))
 	chips := 0
 	var machines []*Machine
 	var graphs []*topology.Graph
@@ -61,17 +60,11 @@ func TestParts(t *testing.T) {
 	discover := func(i int) *topology.Graph {
 		var ds []*kmd.Device
 		for _, c := range machines[i].Cards() {
-			d, err := kmd.Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := expect.Value(kmd.Open(t.Context(), c))(t)
 			defer d.Close()
 			ds = append(ds, d)
 		}
-		g, err := topology.Discover(t.Context(), ds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := expect.Value(topology.Discover(t.Context(), ds))(t)
 		return g
 	}
 	for i := range machines {
@@ -87,9 +80,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("part %d sees %d chips", i, len(g.Chips))
 		}
 	}
-	if err := machines[2].Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, machines[2].Close())
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		down := 0
 		for _, l := range discover(0).Links {
@@ -134,10 +125,7 @@ func TestPartRefusals(t *testing.T) {
 
 func TestMeetStrangers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan error)
 	go func() {
 		_, err := Meet(ctx, l, 0, []string{"", ""}, []byte("key"))
@@ -145,10 +133,7 @@ func TestMeetStrangers(t *testing.T) {
 	}()
 	for _, said := range [][]byte{hello(1, 2, []byte("other key")), hello(1, 3, []byte("key")), hello(0, 2, []byte("key")),
 		bytes.Repeat([]byte{7}, helloSize), nil} {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := expect.Value(net.Dial("tcp", l.Addr().String()))(t)
 		_, _ = c.Write(said)
 		if said == nil {
 			_ = c.Close()
@@ -195,13 +180,9 @@ func TestLinkFaultsAddUp(t *testing.T) {
 	m := N300(LinkFault("link-delay=0:9/3"), LinkFault("link-duplicate=0:9/2"), LinkFault("link-drop=1:1/7"))
 	defer m.Close()
 	for _, f := range []string{"link-drop=0:9/4", "link-delay=0:9/5"} {
-		if err := m.Inject(f); err != nil {
-			t.Fatal(err)
-		}
+		expect.Must(t, m.Inject(f))
 	}
-	if err := m.Inject("link-drop=0:1/2"); !errors.Is(err, emu.ErrConfig) {
-		t.Errorf("a link that isn't there: %v", err)
-	}
+	expect.Fails(t, m.Inject("link-drop=0:1/2"), emu.ErrConfig, "a link that isn't there")
 	want := map[[2]int]emu.LinkFaults{{0, 9}: {Drop: 4, Duplicate: 2, Delay: 5}, {1, 1}: {Drop: 7}}
 	if diff := cmp.Diff(want, m.faults); diff != "" {
 		t.Error(diff)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
@@ -39,10 +40,7 @@ func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 
 func testTunnel(t *testing.T, d *kmd.Device) {
 	ctx := t.Context()
-	tun, err := remote.OpenTunnel(d, chip.XY{X: 9, Y: 6}, remote.Place{X: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tun := expect.Value(remote.OpenTunnel(d, chip.XY{X: 9, Y: 6}, remote.Place{X: 1}))(t)
 	defer tun.Close()
 	worker, dram := chip.XY{X: 18, Y: 18}, chip.XY{X: 0, Y: 0}
 	for i := range uint32(10) {
@@ -64,9 +62,7 @@ func testTunnel(t *testing.T, d *kmd.Device) {
 	if v, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0xFFB121B0); err != nil || v != 0x47800 {
 		t.Errorf("reset register %#x, %v", v, err)
 	}
-	if err := tun.Read(ctx, worker, 4, make([]byte, 32)); !errors.Is(err, remote.ErrRange) {
-		t.Errorf("misaligned: %v", err)
-	}
+	expect.Fails(t, tun.Read(ctx, worker, 4, make([]byte, 32)), remote.ErrRange, "misaligned")
 }
 
 func TestTunnel(t *testing.T) {
@@ -80,15 +76,9 @@ func TestTunnel(t *testing.T) {
 }
 
 func TestTunnelOnSimulator(t *testing.T) {
-	s, err := ttsim.Start(ttsimtest.Path(t, ttsimtest.WormholeX2), ttsimtest.Server())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := expect.Value(ttsim.Start(ttsimtest.Path(t, ttsimtest.WormholeX2), ttsimtest.Server()))(t)
 	t.Cleanup(func() { s.Close() })
-	cards, err := s.Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := expect.Value(s.Cards())(t)
 	testTunnel(t, open(t, cards[0]))
 }
 
@@ -121,10 +111,7 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 		}
 	}()
 	defer func() { stop(); <-ended }()
-	tun, err := remote.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, remote.Place{X: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tun := expect.Value(remote.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, remote.Place{X: 1}))(t)
 	defer tun.Close()
 	if v, err := tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0); err != nil || v != 0xC0FFEE {
 		t.Errorf("%#x, %v", v, err)
@@ -138,10 +125,7 @@ func (m modelled) String() string  { return m.n.String() }
 
 func TestTunnelWithoutAnswer(t *testing.T) {
 	m := emulated(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-down=0:9")))
-	tun, err := remote.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, remote.Place{X: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tun := expect.Value(remote.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, remote.Place{X: 1}))(t)
 	defer tun.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

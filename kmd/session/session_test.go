@@ -132,9 +132,7 @@ func TestPlayDemo(t *testing.T) {
 					p := play(t, file, w.play...)
 					got, err := demo(t.Context(), p, nil)
 					must(t, errors.Join(err, p.Err()))
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("sums (-recorded +played):\n%s", diff)
-					}
+					noDiff(t, got, want, "sums of the player")
 					if n := p.Left(); n != 0 {
 						t.Errorf("%d events were not played", n)
 					}
@@ -289,9 +287,7 @@ func TestRecordPlainMemory(t *testing.T) {
 	}
 	want := []any{uint8(0xC1), uint16(0xB1B2), uint32(0xA1A2A3A4), uint64(0x1122334455667788),
 		[]byte{0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0xA4, 0xA3, 0xA2, 0xA1, 0xB2, 0xB1, 0xC1, 0, 1, 2, 3, 4, 5, 6, 7, 8}}
-	if diff := cmp.Diff(want, use(r)); diff != "" {
-		t.Errorf("recorded (-want +got):\n%s", diff)
-	}
+	noDiff(t, use(r), want, "recorded")
 	must(t, r.Close())
 	p := play(t, file.Bytes())
 	if diff := cmp.Diff(want, use(p)); diff != "" || p.Err() != nil || p.Left() != 0 {
@@ -370,9 +366,7 @@ func TestPlayInterrupted(t *testing.T) {
 		e.Errno, e.Data = uint64(syscall.EINTR), e.In
 		return e.Request == kabi.IoctlGetDriverInfo
 	})
-	if _, err := kmd.Open(t.Context(), s.Player()); !errors.Is(err, syscall.EINTR) {
-		t.Errorf("without an end: %v", err)
-	}
+	fails(t, second(kmd.Open(t.Context(), s.Player())), syscall.EINTR, "without an end")
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := kmd.Open(ctx, endingTarget{s.Player(), cancel}); !errors.Is(err, context.Canceled) || !errors.Is(err, syscall.EINTR) {
 		t.Errorf("with a context that ends meanwhile: %v", err)
@@ -431,9 +425,15 @@ func TestRecordAFault(t *testing.T) {
 	t.Error("the fault isn't in the recording")
 }
 
-var must = expect.Must
+var (
+	fails  = expect.Fails
+	must   = expect.Must
+	noDiff = expect.NoDiff
+)
 
 func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
+
+func second[V any](_ V, err error) error { return err }
 
 func TestMain(m *testing.M) {
 	if ttsimtest.Serving() {

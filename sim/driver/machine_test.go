@@ -15,7 +15,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
@@ -41,9 +40,7 @@ func TestAssertion07_DeviceInfoEqualsSysfs(t *testing.T) {
 		hex := func(v uint16) string { return fmt.Sprintf("%#04x", v) }
 		got := []string{r.file(dir + "vendor"), r.file(dir + "device"), r.file(dir + "subsystem_vendor"), r.file(dir + "subsystem_device")}
 		w := []string{hex(i.Out.VendorID), hex(i.Out.DeviceID), hex(i.Out.SubsystemVendorID), hex(i.Out.SubsystemID)}
-		if d := cmp.Diff(w, got); d != "" {
-			t.Errorf("(-ioctl +sysfs):\n%s", d)
-		}
+		noDiff(t, got, w, "sysfs, against the ioctl")
 		if i.Out.BusDevFn != 0x100 || i.Out.PCIDomain != 0 || r.drv.Node(0).Address() != "0000:01:00.0" {
 			t.Errorf("at %#x of domain %d", i.Out.BusDevFn, i.Out.PCIDomain)
 		}
@@ -116,9 +113,7 @@ func TestAssertion36_SignalsInterruptOpen(t *testing.T) {
 		want(t, "close", holder.Close(), nil)
 	}
 	a, b := r.open(0), mustOpen(t, p.Node(0))
-	if v, _ := lock(a, kabi.LockAcquire, 1); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(a, kabi.LockAcquire, 1))(t), 1, "the lock")
 	done := wait(r, b, 1)
 	for stop := false; !stop; {
 		p.Signal()
@@ -442,9 +437,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	w, _ := allocate(f, 2<<20)
 	m, err := f.Mmap(w.MmapOffsetUC, 2<<20)
 	want(t, "map", err, nil)
-	if v, _ := lock(f, kabi.LockAcquire, 4); v != 1 {
-		t.Fatal("no lock")
-	}
+	equal(t, value(lock(f, kabi.LockAcquire, 4))(t), 1, "the lock")
 	mem := pages(t, 1, unix.MAP_PRIVATE)
 	pin := kabi.PinPagesExtended{In: kabi.PinPagesIn{OutputSizeBytes: 16, Flags: kabi.PinPagesNOCDMA,
 		VirtualAddress: address(mem), Size: pageSize()}}

@@ -173,10 +173,7 @@ func TestAssertion28_NoRoom(t *testing.T) {
 func TestApertureInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom(archs).Draw(t, "arch")
-		drv, err := New(Config{Arch: a, Functions: []Function{newRegFile(a)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		drv := value(New(Config{Arch: a, Functions: []Function{newRegFile(a)}}))(t)
 		d := drv.devices[0]
 		limit := d.arch.nocLimit
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {

@@ -2,11 +2,17 @@ package emu
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // ring makes every worker wait for its semaphore, then add one to the next worker's, laps times
@@ -222,4 +228,302 @@ func TestDataCache(t *testing.T) {
 		r.healthy()
 	}
 	ring(newRig(t, Config{Arch: chip.Blackhole, Seed: 3, DataCache: true, Delay: 20}), 2)
+}
+
+const (
+	mixData, mixCome, mixSum, mixGo, mixBack, mixSem, mixDone = 0x40000, 0x42000, 0x43000, 0x43100, 0x43200, 0x43300, 0x43400
+)
+
+// mixed makes each worker read words from DRAM, add to them, write them to DRAM and to its
+// neighbour, and tell a T core, which adds what has come, and then the neighbour.
+func mixed(r *rig, laps uint32) []chip.XY {
+	var workers []chip.XY
+	for w := range r.topo.Workers() {
+		workers = append(workers, r.worker(w.X, w.Y))
+	}
+	banks := r.topo.DRAMBanks()
+	for i, v := range workers {
+		next, b := workers[(i+1)%len(workers)], banks[i%len(banks)]
+		at := b.Offset + 0x1000*uint64(i)
+		r.write(b.HostEndpoint, at, pattern(256, uint64(i)))
+		move := func(a *asm, targ, ret uint64, to chip.XY, n uint32) {
+			a.request(r.arch, nocRequest{targ: targ, targXY: v, ret: ret, retXY: to, ctrl: ctrlWriteNP, len: n})
+		}
+		a := onB().li(s0, 0).li(s1, laps).li(gp, 0).label("lap").addi(s0, s0, 1).addi(gp, gp, 2).
+			request(r.arch, nocRequest{buf: 1, targ: at, targXY: b.Endpoint[0], ret: mixData, retXY: v, ctrl: ctrlRead, len: 256}).
+			waitCounter(0, cntReadResp, s0, "read").
+			li(a4, 8).li(a1, mixData+256).
+			label("again").li(a0, mixData).
+			label("add").lw(a2, a0, 0).add(a2, a2, s0).add(a3, a3, a2).sw(a2, a0, 0).addi(a0, a0, 4).bne(a0, a1, "add").
+			addi(a4, a4, -1).bne(a4, x0, "again")
+		move(a, mixData, at, b.Endpoint[0], 256)
+		move(a, mixData, mixCome, next, 64)
+		a.waitCounter(0, cntWriteAck, gp, "acks").
+			li(a0, mixGo).sw(s0, a0, 0).
+			label("back").lw(a1, a0, mixBack-mixGo).bne(a1, s0, "back").
+			request(r.arch, nocRequest{buf: 3, targ: mixSem, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked,
+				len: 0x107C, dat: 1}).
+			waitCounter(0, cntAtomicResp, s0, "atomic").
+			li(a0, mixSem).label("poll").lw(a1, a0, 0).bltu(a1, s0, "poll").
+			bne(s0, s1, "lap").stw(mixDone, 0x600D).halt()
+		r.load(v, a)
+		r.write(v, uint64(triscBase[0]), newAsm(triscBase[0]).li(s0, 0).li(a0, mixGo).li(a5, mixSum).
+			label("lap").addi(s0, s0, 1).label("poll").lw(a1, a0, 0).bne(a1, s0, "poll").
+			li(a2, mixCome).li(a3, mixCome+64).lw(a4, a5, 0).
+			label("sum").lw(a1, a2, 0).add(a4, a4, a1).addi(a2, a2, 4).bne(a2, a3, "sum").
+			sw(a4, a5, 0).sw(s0, a0, mixBack-mixGo).j("lap").bytes())
+		r.st(v, mixDone, 0)
+	}
+	for _, v := range workers {
+		r.st(v, 0xFFB121B0, 0x47800&^0x1800)
+	}
+	return workers
+}
+
+// everything is a digest of all that programs can see of a chip, and when.
+func (r *rig) everything() string {
+	h := sha256.New()
+	for _, t := range r.c.tiles {
+		words(h, t.l1...)
+		for n := range t.niu {
+			u := t.niu[n]
+			fmt.Fprintf(h, "%+v", *u.niuWords)
+			u.niuWords, u.linked.to = nil, nil
+			fmt.Fprintf(h, "%+v", u)
+		}
+		fmt.Fprintf(h, "%+v %d", t.streams, t.newest)
+		for _, k := range t.cores {
+			fmt.Fprintln(h, k.X[:32], k.pc, k.state, k.retired)
+			words(h, k.local...)
+		}
+	}
+	for _, d := range r.c.drams {
+		for i, p := range d.pages {
+			if p != nil {
+				fmt.Fprintln(h, "page", i)
+				words(h, p...)
+			}
+		}
+	}
+	return fmt.Sprintf("%x at %d, %+v", h.Sum(nil)[:8], r.c.clock, r.c.Work())
+}
+
+func words(h hash.Hash, w ...uint32) {
+	for part := range slices.Chunk(w, 1024) {
+		p := make([]byte, 0, 4096)
+		for _, v := range part {
+			p = binary.LittleEndian.AppendUint32(p, v)
+		}
+		h.Write(p)
+	}
+}
+
+func TestTilesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
+	effort.Long(t)
+	for _, arch := range arches {
+		seen := map[string]bool{}
+		for seed := range uint64(2) {
+			first := ""
+			for _, n := range []int{1, 2, 3, 8} {
+				r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Parallel: true, Workers: n, MaxRun: 1})
+				r.c.translated.hot = 200
+				workers := mixed(r, 3)
+				var got strings.Builder
+				for steps := 0; r.c.busy(); steps++ {
+					r.c.step()
+					if steps%50 == 0 {
+						fmt.Fprintln(&got, r.everything())
+					}
+				}
+				fmt.Fprintln(&got, r.everything())
+				r.healthy()
+				for _, v := range workers {
+					if r.ld(v, mixDone) != 0x600D {
+						t.Fatalf("%v seed %d: worker %v has not ended", arch, seed, v)
+					}
+				}
+				if first == "" {
+					first = got.String()
+				}
+				noDiff(t, got.String(), first, "%v seed %d: %d goroutines run otherwise than 1", arch, seed, n)
+				if n > 1 && r.c.crew.Size() == 0 {
+					t.Errorf("%v seed %d: no goroutine helped", arch, seed)
+				}
+				r.c.Close()
+			}
+			seen[first] = true
+		}
+		equal(t, len(seen), 2, "%v: different runs of 2 seeds", arch)
+	}
+}
+
+// busyUntil makes n workers count, each to another number, and then do what last appends.
+func busyUntil(r *rig, n int, last func(a *asm, v, next chip.XY)) {
+	var workers []chip.XY
+	for w := range r.topo.Workers() {
+		if workers = append(workers, r.worker(w.X, w.Y)); len(workers) == n {
+			break
+		}
+	}
+	for i, v := range workers {
+		a := onB().li(a0, 0x40000).li(s0, 2000+uint32(i%5)).
+			label("count").addi(s0, s0, -1).sw(s0, a0, 0).bne(s0, x0, "count")
+		last(a, v, workers[(i+1)%n])
+		r.load(v, a.halt())
+	}
+	for _, v := range workers {
+		r.st(v, 0xFFB121B0, 0x47000)
+	}
+}
+
+func TestTilesAreRefusedAlike(t *testing.T) {
+	for _, arch := range arches {
+		for _, tt := range []struct {
+			name string
+			bad  func(a *asm, v, next chip.XY)
+			cat  Category
+		}{
+			{"a load from nowhere", func(a *asm, v, next chip.XY) { a.li(a0, 0xFF000000).lw(a1, a0, 0) }, unimplemented},
+			{"a write to a register that isn't there", func(a *asm, v, next chip.XY) {
+				a.request(arch, nocRequest{targ: 0x40000, targXY: v, ret: 0xFF000000, retXY: next, ctrl: ctrlWriteNP, len: 4})
+			}, unimplemented},
+			{"a read of a register that isn't there", func(a *asm, v, next chip.XY) {
+				a.request(arch, nocRequest{targ: 0xFF000000, targXY: next, ret: 0x40000, retXY: v, ctrl: ctrlRead, len: 4})
+			}, unimplemented},
+		} {
+			var first *Refusal
+			for _, n := range []int{1, 2, 8} {
+				var pc uint32
+				r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 4, Parallel: true, Workers: n, MaxRun: 1})
+				busyUntil(r, 20, func(a *asm, v, next chip.XY) {
+					tt.bad(a, v, next)
+					pc = a.base + 4*uint32(len(a.w)-1)
+					a.li(a0, 0x40040).li(a1, 7).sw(a1, a0, 0)
+				})
+				for r.c.busy() {
+					r.c.step()
+				}
+				var got *Refusal
+				if !errors.As(r.c.Fault(), &got) {
+					t.Fatalf("%v: %s on %d goroutines: %v, want a refusal", arch, tt.name, n, r.c.Fault())
+				}
+				if got.Category != tt.cat || !got.HasCore || got.PC != pc {
+					t.Errorf("%v: %s on %d goroutines: %v, want %v at pc %#x", arch, tt.name, n, got, tt.cat, pc)
+				}
+				if first == nil {
+					first = got
+				}
+				noDiff(t, got, first, "%v: %s: %d goroutines are refused otherwise than 1", arch, tt.name, n)
+			}
+		}
+	}
+}
+
+func TestOutboxesFill(t *testing.T) {
+	const from, to, count = 0x50000, 0x60000, 0x70000
+	for _, arch := range arches {
+		for _, n := range []uint32{4, 8 << 10} {
+			const times = 200
+			r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, Parallel: true, Workers: 2})
+			last := map[chip.XY]chip.XY{}
+			busyUntil(r, 6, func(a *asm, v, next chip.XY) {
+				last[next] = v
+				q := nocRequest{targ: from, targXY: v, ret: to, retXY: next, ctrl: ctrlWrite, len: n}
+				stores := q.stores(arch)
+				cmd := stores[len(stores)-1]
+				a.request(arch, q).li(s0, 1).li(s1, times).li(a0, from).li(a1, cmd[0]).li(a2, 1).
+					label("post").sw(s0, a0, 0).sw(a2, a1, 0).addi(s0, s0, 1).bne(s0, s1, "post").
+					request(arch, nocRequest{buf: 3, targ: count, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic, len: 0x107C, dat: 1})
+			})
+			r.healthy()
+			for v := range last {
+				if got, told := r.ld(v, to), r.ld(v, count); got != times-1 || told != 1 {
+					t.Errorf("%v: of %d writes of %d bytes the last is %d, and %d signals have come", arch, times, n, got, told)
+				}
+				equal(t, r.counter(v, 0, cntSlaveWrite+1), times, "%v: writes of %d bytes that came", arch, n)
+			}
+		}
+	}
+}
+
+// A tile that waits for DRAM's answer goes on in the same window, and reads what it has written.
+func TestDRAMAnswersInWindow(t *testing.T) {
+	const laps, from, back, bad = 16, 0x50000, 0x60000, 0x70000
+	for _, arch := range arches {
+		for _, c := range []struct {
+			name  string
+			apart uint64 // from what is written to what is read
+			most  int    // windows
+		}{
+			{"reads elsewhere", 0x800, laps / 2},
+			{"reads the same", 0, 3 * laps},
+			{"reads its end", 48, 3 * laps},
+		} {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, Parallel: true, Workers: 2, MaxRun: 1})
+			banks := r.topo.DRAMBanks()
+			i := 0
+			busyUntil(r, 6, func(a *asm, v, next chip.XY) {
+				b := banks[0]
+				at := b.Offset + 0x1000*uint64(i)
+				i++
+				r.st(v, bad, 0)
+				r.write(b.HostEndpoint, at+0x800, make([]byte, 64))
+				a.li(s0, 0).li(s1, laps).label("lap").addi(s0, s0, 1).
+					li(a0, from).sw(s0, a0, 0).sw(s0, a0, 48).
+					request(arch, nocRequest{targ: from, targXY: v, ret: at, retXY: b.Endpoint[0], ctrl: ctrlWriteNP, len: 64}).
+					waitCounter(0, cntWriteAck, s0, "ack").
+					request(arch, nocRequest{buf: 1, targ: at + c.apart, targXY: b.Endpoint[0], ret: back + c.apart, retXY: v,
+						ctrl: ctrlRead, len: 16}).
+					waitCounter(0, cntReadResp, s0, "read").
+					li(a0, back).lw(a1, a0, int32(c.apart))
+				want := s0
+				if c.apart == 0x800 {
+					want = x0
+				}
+				a.li(a0, bad).beq(a1, want, "right").sw(s0, a0, 0).label("right").bne(s0, s1, "lap").li(a1, 1).sw(a1, a0, 4)
+			})
+			windows := 0
+			for r.c.busy() {
+				if r.c.wideNext() {
+					windows++
+				}
+				r.c.step()
+			}
+			r.healthy()
+			for v := range r.topo.Workers() {
+				if i--; i < 0 {
+					break
+				}
+				if lap, done := r.ld(r.worker(v.X, v.Y), bad), r.ld(r.worker(v.X, v.Y), bad+4); lap != 0 || done != 1 {
+					t.Errorf("%v, %s: worker %v read something else in lap %d; ended %d", arch, c.name, v, lap, done)
+				}
+			}
+			if windows > c.most {
+				t.Errorf("%v, %s: %d windows for %d laps, want %d at most", arch, c.name, windows, laps, c.most)
+			}
+			r.c.Close()
+		}
+	}
+}
+
+func TestShareOfWindow(t *testing.T) {
+	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Parallel: true, Workers: 2, MaxRun: 1})
+	busyUntil(r, 6, func(a *asm, v, next chip.XY) { a.label("on").addi(a1, a1, 1).j("on") })
+	for range 20 {
+		if wide, n := r.c.wideNext(), r.c.step(); wide && (n < 6*maxTileUsed || n > 6*(maxTileUsed+maxSlice)+1) {
+			t.Fatalf("a window of 6 tiles has %d instructions", n)
+		} else if wide && r.c.longest < maxTileUsed {
+			t.Fatalf("cores have executed %d instructions in %d clocks", n/6, r.c.longest)
+		} else if !wide && n > maxSlice+1 {
+			t.Fatalf("%d instructions without a window", n)
+		}
+	}
+}
+
+func (s *sched) wideNext() bool {
+	defer func(pos int) { s.pos = pos }(s.pos)
+	if s.pos >= len(s.queue) {
+		s.pos = 0
+	}
+	return s.wide()
 }

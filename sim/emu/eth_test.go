@@ -17,10 +17,7 @@ import (
 // machineOf is a machine of chips with links; rigs are of the chips.
 func machineOf(t testing.TB, cfgs []Config, links ...Link) (m *Machine, rigs []*rig) {
 	t.Helper()
-	m, err := NewMachine(cfgs, links)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m = value(NewMachine(cfgs, links))(t)
 	t.Cleanup(func() { m.Close() })
 	for i := range cfgs {
 		rigs = append(rigs, rigOf(t, m.Chip(i)))
@@ -262,9 +259,7 @@ func TestEthernetLinkGoesDown(t *testing.T) {
 		if got := rs[1].read(rx, 0x32000, 16); string(got) != "sixteen bytes..." || rs[0].ld(tx, 0x30020) != 1 {
 			t.Errorf("%v: %q arrived after the link came up", arch, got)
 		}
-		if err := m.SetLink(0, 3, false); !errors.Is(err, ErrConfig) {
-			t.Errorf("a link that isn't there: %v", err)
-		}
+		fails(t, m.SetLink(0, 3, false), ErrConfig, "a link that isn't there")
 	}
 }
 
@@ -575,9 +570,7 @@ func TestMachines(t *testing.T) {
 		"channel twice":   {cfgs: []Config{wh, wh}, links: []Link{{0, 0, 1, 0}, {0, 0, 1, 1}}},
 		"to itself":       {cfgs: []Config{wh}, links: []Link{{0, 0, 0, 0}}},
 	} {
-		if _, err := NewMachine(tt.cfgs, tt.links); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, second(NewMachine(tt.cfgs, tt.links)), ErrConfig, "%s", name)
 	}
 	for _, arch := range arches {
 		m, rs := pair(t, Config{Arch: arch})

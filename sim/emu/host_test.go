@@ -438,9 +438,7 @@ func TestObserverOfStoppedChip(t *testing.T) {
 		default:
 			t.Errorf("%v: Stopped received nothing", arch)
 		}
-		if err := r.c.Fault(); !errors.Is(err, ErrRefused) {
-			t.Errorf("%v: fault %v", arch, err)
-		}
+		fails(t, r.c.Fault(), ErrRefused, "%v: fault", arch)
 		equal(t, r.ld(v, 0x20000), 0xFFFF_FFFF, "%v: the host loaded", arch)
 		p := make([]byte, 14)
 		if err := r.c.Observe().ReadTile(r.raw(v), 0x20000, p); err != nil || !bytes.Equal(p, []byte("what was there")) {

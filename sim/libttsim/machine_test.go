@@ -149,9 +149,7 @@ func TestTiles(t *testing.T) {
 			string(got) != "simple" {
 			t.Errorf("%s: read %q, %v", machine, got, err)
 		}
-		if err := m.ReadTile(chip.XY{X: 63, Y: 63}, 0, got); !errors.Is(err, emu.ErrRefused) {
-			t.Errorf("%s: no tile: %v", machine, err)
-		}
+		fails(t, m.ReadTile(chip.XY{X: 63, Y: 63}, 0, got), emu.ErrRefused, "%s: no tile", machine)
 	}
 }
 
@@ -174,9 +172,7 @@ func TestMisuse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := config(0, 0); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
+	fails(t, config(0, 0), nil, "afterwards")
 }
 
 func TestStopped(t *testing.T) {
@@ -196,9 +192,7 @@ func TestStopped(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("it was not reported")
 	}
-	if err := m.Read(base, make([]byte, 4)); !errors.Is(err, libttsim.ErrStopped) {
-		t.Errorf("a later access: %v", err)
-	}
+	fails(t, m.Read(base, make([]byte, 4)), libttsim.ErrStopped, "a later access")
 	must(t, m.Close())
 	if len(stopped) != 0 {
 		t.Error("it was reported twice")
@@ -226,18 +220,14 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 			continue
 		}
-		if err := f.Close(); err != nil {
-			t.Errorf("%s: %v", at, err)
-		}
+		fails(t, f.Close(), nil, "%s", at)
 	}
 	if _, err := libttsim.Start(libttsim.Settings{Machine: "n150", Serve: path}, &memory{},
 		func(error) {}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second machine at the same path: %v", err)
 	}
 	must(t, m.Close())
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is left: %v", err)
-	}
+	fails(t, second(os.Lstat(path)), os.ErrNotExist, "the socket is left")
 }
 
 func TestParseSettings(t *testing.T) {
@@ -248,9 +238,7 @@ func TestParseSettings(t *testing.T) {
 	}
 	for _, text := range []string{``, `{}`, `{"machine":"n151"}`, `{"machine":"n150","checks":["speed"]}`, `{"machine":"n150","sede":1}`,
 		`[]`} {
-		if _, err := libttsim.ParseSettings(text); !errors.Is(err, libttsim.ErrSettings) {
-			t.Errorf("%s: %v", text, err)
-		}
+		fails(t, second(libttsim.ParseSettings(text)), libttsim.ErrSettings, "%s", text)
 	}
 }
 
@@ -258,13 +246,16 @@ func FuzzParseSettings(f *testing.F) {
 	f.Add(`{"machine":"p150","seed":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := libttsim.ParseSettings(text); err == nil {
-			if _, err := s.Spec(); err != nil {
-				t.Errorf("%q was accepted: %v", text, err)
-			}
+			fails(t, second(s.Spec()), nil, "%q was accepted", text)
 		}
 	})
 }
 
-var must = expect.Must
+var (
+	fails = expect.Fails
+	must  = expect.Must
+)
 
 func value[V any](v V, err error) func(expect.TB) V { return expect.Value(v, err) }
+
+func second[V any](_ V, err error) error { return err }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/internal/expect"
 )
 
 func connected(t testing.TB) (client, server *net.UnixConn) {
@@ -41,10 +43,7 @@ func TestGreeting(t *testing.T) {
 	}
 	shm := os.NewFile(uintptr(fd), "shm")
 	defer shm.Close()
-	theirs, err := MapMemory(shm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := expect.Value(MapMemory(shm))(t)
 	if *theirs.Progress != 42 {
 		t.Error("it is other memory")
 	}
@@ -82,19 +81,14 @@ func TestGreetingRefused(t *testing.T) {
 			_ = c.Receive(&h)
 			_ = c.Send(first, nil, -1)
 		}()
-		if err := NewConn(client).Greet(ServiceCard, -1); !errors.Is(err, ErrProtocol) {
-			t.Errorf("%s: the client says %v", name, err)
-		}
+		expect.Fails(t, NewConn(client).Greet(ServiceCard, -1), ErrProtocol, "%s: the client says", name)
 	}
 }
 
 func TestConn(t *testing.T) {
 	a, b := connected(t)
 	client, server := NewConn(a), NewConn(b)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	null := expect.Value(os.Open(os.DevNull))(t)
 	defer null.Close()
 	for _, n := range []int{0, 1, shortPayload, shortPayload + 1, MaxPayload} {
 		for _, give := range []int{-1, int(null.Fd())} {
@@ -126,9 +120,7 @@ func TestTooManyDescriptors(t *testing.T) {
 	if _, _, err := a.WriteMsgUnix(head[:], unix.UnixRights(int(w.Fd()), int(w.Fd())), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Must(t, w.Close())
 	var h Head
 	if fd, err := NewConn(b).ReceiveFD(&h); !errors.Is(err, ErrProtocol) || fd >= 0 {
 		t.Errorf("descriptor %d, %v", fd, err)

@@ -378,16 +378,12 @@ func TestTwoDevices(t *testing.T) {
 		eventually(t, f, "the NoC read", func() bool { return f.BARLoad(0, off+8, 4) == uint64(0x300+i) })
 	}
 	fails(t, s.Functions()[0].Reset(), ttsim.ErrSharedReset, "Reset of one of two")
-	if err := s.Reset(); err != nil {
-		t.Errorf("Reset of both: %v", err)
-	}
+	fails(t, s.Reset(), nil, "Reset of both")
 	equal(t, s.Functions()[1].BARLoad(0, b.at(s.Functions()[1], b.x, b.y, 0x20000), 4), 0, "after the reset of both, L1")
 	s.Functions()[0].Close()
 	equal(t, s.Functions()[1].ConfigRead(0), b.id, "after the other function was closed, config")
 	s.Functions()[1].Close()
-	if err := s.Fault(); err != nil {
-		t.Errorf("closing gave the fault %v", err)
-	}
+	fails(t, s.Fault(), nil, "closing gave the fault")
 }
 
 func TestClosed(t *testing.T) {
@@ -459,9 +455,7 @@ func TestCardLost(t *testing.T) {
 				t.Errorf("a refused access gave %v", err)
 			}
 			fails(t, d.Fault(), e, "fault")
-			if err := d.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
+			fails(t, d.Close(), nil, "close")
 			d = open(t, card)
 			if err := d.Fault(); err != nil {
 				t.Errorf("fault %v after opening again", err)
@@ -656,5 +650,59 @@ func TestHostMemoryOrder(t *testing.T) {
 			seen = now
 			return seen > 100
 		})
+	})
+}
+
+func benchBoards(b *testing.B, bench func(b *testing.B, c board, f *ttsim.Function)) {
+	for name, c := range boards {
+		b.Run(name, func(b *testing.B) {
+			s := ttsimtest.Start(b, c.variable)
+			f := s.Functions()[0]
+			b.ReportAllocs()
+			bench(b, c, f)
+			must(b, s.Sync())
+		})
+	}
+}
+
+func BenchmarkAccess(b *testing.B) {
+	for _, a := range []struct {
+		name   string
+		n      int // bytes of bulk accesses
+		host   bool
+		access func(f *ttsim.Function, off uint64, p []byte)
+	}{
+		{"store", 0, false, func(f *ttsim.Function, off uint64, _ []byte) { f.BARStore(0, off, 4, 1) }},
+		{"load", 0, false, func(f *ttsim.Function, off uint64, _ []byte) { f.BARLoad(0, off, 4) }},
+		{"bulk write", 1 << 20, false, func(f *ttsim.Function, off uint64, p []byte) { f.BARWrite(0, off, p) }},
+		{"bulk read", 1 << 20, false, func(f *ttsim.Function, off uint64, p []byte) { f.BARRead(0, off, p) }},
+		{"host read", 16 << 10, true, func(f *ttsim.Function, off uint64, p []byte) { f.BARRead(0, off, p) }},
+	} {
+		b.Run(a.name, func(b *testing.B) {
+			benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
+				off := c.at(f, c.x, c.y, 0)
+				if a.host {
+					f.AttachDMA(&sysmem{mem: make([]byte, 1<<20)})
+					off = c.at(f, c.pcieX, c.pcieY, c.noc)
+				}
+				p := make([]byte, a.n)
+				b.SetBytes(int64(a.n))
+				for b.Loop() {
+					a.access(f, off, p)
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkClock(b *testing.B) {
+	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
+		load(c, f, program)
+		release(c, f)
+		start, begin := f.Sim().Clocks(), time.Now()
+		for b.Loop() {
+			time.Sleep(time.Millisecond)
+		}
+		b.ReportMetric(float64(f.Sim().Clocks()-start)/time.Since(begin).Seconds(), "clocks/s")
 	})
 }

@@ -295,15 +295,22 @@ func windowEnds(t *rig.T, n int, caching kmd.Caching) {
 }
 
 func ordering(t *rig.T, o kmd.Ordering) {
-	w := window(t, t.Params.Windows[0].Size, kmd.Uncached)
-	for i, c := range t.Corners() {
-		t.OK(w.Configure(kmd.WindowConfig{Target: t.Virtual(c), Ordering: o}))
-		for k := range uint64(64) {
-			w.Store64(rig.Scratch+8*k, k<<32|uint64(i))
-		}
-		for k := range uint64(64) {
-			if v := w.Load64(rig.Scratch + 8*k); v != k<<32|uint64(i) {
-				t.Fatalf("word %d of core %v is %#x", k, c, v)
+	for _, class := range t.Params.Windows {
+		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
+			w := window(t, class.Size, caching)
+			for i, c := range t.Corners() {
+				t.OK(w.Configure(kmd.WindowConfig{Target: t.Virtual(c), Ordering: o}))
+				for k := range uint64(64) {
+					w.Store64(rig.Scratch+8*k, k<<32|uint64(i))
+				}
+				if caching == kmd.WriteCombined {
+					w.Drain()
+				}
+				for k := range uint64(64) {
+					if v := w.Load64(rig.Scratch + 8*k); v != k<<32|uint64(i) {
+						t.Fatalf("%v: word %d of core %v is %#x", w, k, c, v)
+					}
+				}
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
@@ -18,10 +19,7 @@ func model(t *testing.T, cfg driver.Config) *driver.Node {
 	f := drivertest.New(cfg.Arch)
 	f.Quiet(true)
 	cfg.Functions = []driver.Function{f}
-	d, err := driver.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := expect.Value(driver.New(cfg))(t)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -35,10 +33,7 @@ func TestSame(t *testing.T) {
 		for seed := range uint64(4) {
 			cfg := Config{A: model(t, driver.Config{Arch: a}), B: model(t, driver.Config{Arch: a}), Arch: a, Seed: seed,
 				Steps: 1500, Resets: true}
-			l, err := Run(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := expect.Value(Run(cfg))(t)
 			for _, d := range l {
 				t.Errorf("%v, seed %d: %v", a, seed, d)
 			}
@@ -75,10 +70,7 @@ func TestReleases(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	files := func(v driver.Version, a chip.Arch) fs.FS {
-		d, err := driver.New(driver.Config{Arch: a, Version: v, Functions: []driver.Function{drivertest.New(a)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := expect.Value(driver.New(driver.Config{Arch: a, Version: v, Functions: []driver.Function{drivertest.New(a)}}))(t)
 		t.Cleanup(func() { d.Close() })
 		return d.FS()
 	}
@@ -94,10 +86,7 @@ func TestFiles(t *testing.T) {
 		"more": {fstest.MapFS{"sys/class/tenstorrent/tenstorrent!0/tt_new": {}},
 			[]string{"file sys/class/tenstorrent/tenstorrent!0/tt_new"}},
 	} {
-		l, err := Files(w.a, one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := expect.Value(Files(w.a, one))(t)
 		got := map[string]bool{}
 		for _, d := range l {
 			got[d.Request] = true

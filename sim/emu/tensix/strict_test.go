@@ -366,3 +366,18 @@ func TestWaitsAreSaidInWords(t *testing.T) {
 		}
 	}
 }
+
+func TestQueueThatOverflowsIsRefused(t *testing.T) {
+	e := New(chip.Wormhole, newTestTile(chip.Wormhole))
+	for i := 0; i < queueSize-1; i++ {
+		if !e.Push(0, opSEMWAIT<<24|1<<2|whileZero, true) {
+			t.Fatalf("instruction %d: %v", i, e.Fault())
+		}
+		if want := i < queueHigh; e.CanPush(0) != want {
+			t.Fatalf("%d instructions: CanPush %v, want %v", i+1, !want, want)
+		}
+	}
+	if e.Push(0, opSETC16<<24|1, true) || e.Fault().Category != UnimplementedFunctionality {
+		t.Errorf("one more: %v", e.Fault())
+	}
+}

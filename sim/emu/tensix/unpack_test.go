@@ -3,7 +3,6 @@ package tensix
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
@@ -180,9 +179,7 @@ func TestZerosAndContextsOfUNPACR(t *testing.T) {
 					*m = rows{}
 				}
 			}
-			if d := cmp.Diff(tt.want, got); d != "" {
-				t.Errorf("-want +got:\n%s", d)
-			}
+			noDiff(t, got, tt.want, "state")
 		})
 	}
 }

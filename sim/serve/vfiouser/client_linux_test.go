@@ -311,9 +311,7 @@ func TestCloseUnderAnAccess(t *testing.T) {
 		c.mu.Unlock()
 		time.Sleep(time.Millisecond)
 	}
-	if err := c.Fault(); err != nil {
-		t.Errorf("fault %v", err)
-	}
+	fails(t, c.Fault(), nil, "fault")
 	must(t, c.Close())
 	equal(t, <-loaded, 0xFFFFFFFF, "a load without an answer")
 	fails(t, c.Fault(), net.ErrClosed, "fault")

@@ -1,8 +1,11 @@
 package translate
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +13,104 @@ import (
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
+
+func randomProgram(r *rand.Rand, n int) *program {
+	p := &program{base: 0x3000, first: r.IntN(1024 - n + 1)}
+	reg := func() uint8 { return uint8(r.IntN(32)) }
+	for range n {
+		o := rv32.Inst{Code: rv32.Opcode(r.IntN(int(rv32.Illegal) + 1)), Rd: reg(), Rs1: reg(), Rs2: reg(), Imm: r.Int32N(4096) - 2048}
+		if o.Rd == 0 {
+			o.Rd = rv32.Sink
+		}
+		switch kindOf(o.Code) {
+		case branch:
+			o.Imm = r.Int32N(1024) - 512
+		case jump:
+			if o.Code == rv32.JAL {
+				o.Imm = []int32{r.Int32N(1024) - 512, r.Int32N(1<<19) - 1<<18}[r.IntN(2)]
+			}
+		}
+		p.ops = append(p.ops, o.Op())
+	}
+	return p
+}
+
+// armTarget returns where an instruction jumps to, or the address that it makes.
+func armTarget(w uint32, at int) (to int, ok bool) {
+	signed := func(v uint32, bits int) int { return int(int32(v<<(32-bits)) >> (32 - bits)) }
+	switch {
+	case w>>26 == 0x05: // b
+		return at + 4*signed(w, 26), true
+	case w>>24 == 0x54, w>>25 == 0x1A: // b.cond, cbz, cbnz
+		return at + 4*signed(w>>5, 19), true
+	case w>>24&0x9F == 0x10: // adr
+		return at + signed(w>>5<<2|w>>29&3, 21), true
+	}
+	return 0, false
+}
+
+func TestJumpsStayInside(t *testing.T) {
+	type host struct {
+		name   string
+		make   func(*program) (*emitter, []int32)
+		target func(b *buffer, at int) int
+	}
+	hosts := []host{
+		{"amd64", func(p *program) (*emitter, []int32) { e := newX86(p); _, starts := e.emit(); return &e.emitter, starts },
+			func(b *buffer, at int) int { return at + 4 + int(int32(b.at(at))) }},
+		{"arm64", func(p *program) (*emitter, []int32) { e := newArm(p); _, starts := e.emit(); return &e.emitter, starts },
+			func(b *buffer, at int) int { to, _ := armTarget(b.at(at), at); return to }},
+	}
+	for _, h := range hosts {
+		t.Run(h.name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 1))
+			for _, n := range []int{1, 16, 16, 16, 33 * 16, 1024, 1024} {
+				p := randomProgram(r, n)
+				e, starts := h.make(p)
+				table := e.labels[e.table]
+				if len(e.jumps) < n/4 {
+					t.Fatalf("%d instructions have %d jumps", n, len(e.jumps))
+				}
+				if rest := len(e.b) - table; rest != 4*n || table%4 != 0 {
+					t.Fatalf("%d bytes at %d for the table of %d instructions", rest, table, n)
+				}
+				for _, j := range e.jumps {
+					want := e.labels[j.label]
+					if got := h.target(&e.buffer, j.at); got != want || got < 0 || got > table || got == table && j.label != e.table {
+						t.Fatalf("%d instructions: the jump at %d of %d goes to %d, not to label %d at %d", n, j.at, table, got, j.label, want)
+					}
+				}
+				last := 0
+				for k, s := range starts {
+					if int(s) < last || int(s) >= table {
+						t.Fatalf("instruction %d of %d is at %d, the one before at %d, the table at %d", k, n, s, last, table)
+					}
+					last = int(s)
+					if got := table + int(int32(binary.LittleEndian.Uint32(e.b[table+4*k:]))); got != last {
+						t.Fatalf("the table says that instruction %d is at %d; it is at %d", k, got, last)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Also none whose low byte on amd64 has no name without a prefix.
+func TestHomesAreFree(t *testing.T) {
+	for _, h := range []struct {
+		name  string
+		homes []uint8
+		taken []uint8
+	}{
+		{"amd64", x86Homes[:], []uint8{rax, rcx, rdx, rsp, 5, rsi, rdi, r9, r15}},
+		{"arm64", armHomes[:], []uint8{w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, 18, 27, 28, 29, 30, zr}},
+	} {
+		all := slices.Sorted(slices.Values(slices.Concat(h.homes, h.taken)))
+		if len(slices.Compact(all)) != len(h.homes)+len(h.taken) {
+			t.Errorf("%s: of homes %v and other registers %v some are the same", h.name, h.homes, h.taken)
+		}
+	}
+}
 
 // Memory sizes in bytes, lines of L1 with flags, and the first index of code.
 const (
@@ -301,5 +402,73 @@ func TestEdgesOfCode(t *testing.T) {
 		if diff := cmp.Diff(want, c.run(t, &m), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: want (-), got (+): %s", c.name, diff)
 		}
+	}
+}
+
+func TestMayWait(t *testing.T) {
+	op := func(code rv32.Opcode, rd, rs1, rs2 uint8, imm int32) rv32.Inst {
+		return rv32.Inst{Code: code, Rd: rd, Rs1: rs1, Rs2: rs2, Imm: imm}
+	}
+	const sink = rv32.Sink
+	load, fence := op(rv32.LW, 5, 10, 0, 0), op(rv32.FENCE, sink, 0, 0, 0)
+	store, call := op(rv32.SW, 0, 10, 5, 0), op(rv32.JAL, 1, 0, 0, 100)
+	back := func(n int32) rv32.Inst { return op(rv32.JAL, sink, 0, 0, -n) }
+	for _, tt := range []struct {
+		name string
+		loop []rv32.Inst
+		want bool
+	}{
+		{"an end of a program", []rv32.Inst{back(0)}, true},
+		{"a word that is polled", []rv32.Inst{load, op(rv32.BNE, 0, 5, 6, -1)}, true},
+		{"with a fence and an exit", []rv32.Inst{load, op(rv32.BEQ, 0, 5, 6, 9), fence, back(3)}, true},
+		{"with an address that is made in each round", []rv32.Inst{op(rv32.ADDI, 10, 11, 0, 4), load, op(rv32.BEQ, 0, 5, 0, -2)}, true},
+		{"a counter", []rv32.Inst{op(rv32.ADDI, 5, 5, 0, -1), op(rv32.BNE, 0, 5, 0, -1)}, false},
+		{"a search", []rv32.Inst{load, op(rv32.ADDI, 10, 10, 0, 4), op(rv32.BNE, 0, 5, 6, -2)}, false},
+		{"a list", []rv32.Inst{op(rv32.LW, 10, 10, 0, 0), op(rv32.BNE, 0, 10, 0, -1)}, false},
+		{"a store in each round", []rv32.Inst{load, store, op(rv32.BNE, 0, 5, 6, -2)}, false},
+		{"a store on another way", []rv32.Inst{load, op(rv32.BEQ, 0, 5, 0, 2), store, op(rv32.BNE, 0, 5, 6, -3)}, true},
+		{"a counter on another way with a store", []rv32.Inst{load, op(rv32.BEQ, 0, 5, 0, 3), op(rv32.ADDI, 7, 7, 0, 1), store, back(4)}, true},
+		{"a counter on one of two ways", []rv32.Inst{load, op(rv32.BEQ, 0, 5, 0, 2), op(rv32.ADDI, 7, 7, 0, 1), back(3)}, false},
+		{"a value of the round before on one of two ways", []rv32.Inst{op(rv32.BEQ, 0, 6, 0, 2), op(rv32.LW, 5, 10, 0, 0), op(rv32.BNE, 0, 5, 6, -2)}, false},
+		{"a call", []rv32.Inst{load, call, op(rv32.BNE, 0, 5, 6, -2)}, false},
+		{"a call at the end", []rv32.Inst{load, op(rv32.JAL, 1, 0, 0, -1)}, false},
+		{"a jump by a register", []rv32.Inst{load, op(rv32.JALR, sink, 6, 0, 0), back(2)}, false},
+		{"an atomic operation", []rv32.Inst{op(rv32.AMOADD, 5, 10, 6, 0), op(rv32.BNE, 0, 5, 6, -1)}, false},
+		{"data that it jumps over", []rv32.Inst{load, op(rv32.JAL, sink, 0, 0, 3), op(rv32.ADDI, 10, 10, 0, 1), store, op(rv32.BNE, 0, 5, 6, -4)}, true},
+		{"a loop in it", []rv32.Inst{load, op(rv32.BNE, 0, 5, 6, -1), op(rv32.LW, 7, 11, 0, 0), op(rv32.BNE, 0, 7, 6, -3)}, true},
+		{"no jump", []rv32.Inst{load}, false},
+		{"nothing", nil, false},
+	} {
+		var ops []rv32.Op
+		for _, o := range tt.loop {
+			ops = append(ops, o.Op())
+		}
+		if got, _ := MayWait(ops); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	long := make([]rv32.Op, LongestWait+1)
+	for i := range long {
+		long[i] = fence.Op()
+	}
+	for _, n := range []int{LongestWait, LongestWait + 1} {
+		long[n-1] = back(int32(n - 1)).Op()
+		if got, _ := MayWait(long[:n]); got != (n <= LongestWait) {
+			t.Errorf("%d instructions: %v", n, got)
+		}
+	}
+}
+
+func TestReached(t *testing.T) {
+	loop := []rv32.Op{
+		rv32.Inst{Code: rv32.BEQ, Rs1: 5, Imm: 3}.Op(),
+		rv32.Inst{Code: rv32.JAL, Rd: rv32.Sink, Imm: 3}.Op(),
+		0, // data
+		rv32.Inst{Code: rv32.SW, Rs1: 10, Rs2: 5}.Op(),
+		rv32.Inst{Code: rv32.JAL, Rd: rv32.Sink, Imm: -4}.Op(),
+	}
+	may, reached := MayWait(loop)
+	if want := []bool{true, true, false, true, true}; !may || !slices.Equal(reached, want) {
+		t.Errorf("%v, %v; want true, %v", may, reached, want)
 	}
 }
