@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -398,4 +399,202 @@ func TestClosedDeviceIsGarbage(t *testing.T) {
 		}
 	}
 	t.Error("something keeps a device that was closed")
+}
+
+var (
+	addend   = reprise.Arg{Kernel: "add", Index: 3}
+	readFrom = reprise.Arg{Kernel: "reader", Index: 0}
+	writeTo  = reprise.Arg{Kernel: "writer", Index: 0}
+)
+
+func TestSetOnAllCores(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n := b.dev.Grid().Size()
+		l1 := func(name string) *reprise.Buffer {
+			return b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: name})
+		}
+		out, other := l1("out"), l1("other")
+		x := b.load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{b.dev.Grid()}, Common: []uint32{3},
+			Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 1, 4} },
+		}}})
+		trace := b.recorded("all", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("base", reprise.Arg{Kernel: "store", Common: true}),
+				r.Param("value", reprise.Arg{Kernel: "store", Index: 2}), r.ParamBuffer("out", out, reprise.Arg{Kernel: "store"}))
+		})
+		check := func(buf *reprise.Buffer, want byte) {
+			b.Helper()
+			got := b.read(buf)
+			for i := range n {
+				if got[64*i] != want {
+					b.Fatalf("core %d has %d, want %d", i, got[64*i], want)
+				}
+			}
+		}
+		b.replay(trace)
+		check(out, 7)
+		b.must(errors.Join(trace.Set("value", 50), trace.Set("base", 100), trace.SetBuffer("out", other), trace.Replay(b.ctx)))
+		check(other, 150)
+		check(out, 7)
+		free := b.allocated()
+		b.must(errors.Join(other.Release(), b.queue.Wait(b.ctx)))
+		b.sameMemory(free)
+		b.must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.ctx), b.queue.Wait(b.ctx)))
+		b.must(trace.SetBuffer("out", l1("again"))) // gives the last but one up
+		if after := b.allocated(); after[allocator.L1] != free[allocator.L1] {
+			b.Errorf("%d B of L1 are taken, %d B before", after[allocator.L1], free[allocator.L1])
+		}
+		b.must(trace.Release(b.ctx))
+	})
+}
+
+func TestParameterErrors(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out, large := b.pages("in", 4), b.pages("out", 4), b.pages("large", 8)
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+		before := b.allocated()
+		for name, tt := range map[string]struct {
+			param func(*reprise.Recorder) error
+			says  string
+		}{
+			"no kernel": {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "sub"}) }, `it has "add", "reader", "writer"`},
+			"no index":  {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "add", Index: 4}) }, "core (0,0) has 4"},
+			"negative":  {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "add", Index: -1}) }, "core (0,0) has 4"},
+			"no common": {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "add", Common: true}) }, "it has 0"},
+			"no such core": {func(r *reprise.Recorder) error {
+				return r.Param("p", reprise.Arg{Kernel: "add", Cores: []chip.Range{chip.Single(1, 1)}})
+			}, "none of the cores"},
+			"no argument":  {func(r *reprise.Recorder) error { return r.Param("p") }, "no argument is named"},
+			"other values": {func(r *reprise.Recorder) error { return r.Param("p", addend, readFrom) }, "the arguments have different values"},
+			"no address":   {func(r *reprise.Recorder) error { return r.ParamBuffer("p", out, readFrom) }, `buffer "out" is at`},
+			"no buffer":    {func(r *reprise.Recorder) error { return r.ParamBuffer("p", nil, readFrom) }, "no buffer: it is nil"},
+			"used for both": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Param("p", addend), r.ParamBuffer("p", in, readFrom))
+			}, "use another name"},
+			"no run": {nil, "nothing was recorded yet"},
+		} {
+			_, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+				if tt.param == nil {
+					_ = r.Param("p", addend)
+				} else {
+					_ = errors.Join(r.Run(x), tt.param(r))
+				}
+				return nil
+			})
+			var ce *reprise.CaptureError
+			if !errors.As(err, &ce) {
+				b.Errorf("%s: %v", name, err)
+				continue
+			}
+			b.says(err, "name parameter", "capture_test.go:", tt.says)
+			b.sameMemory(before)
+		}
+		trace := b.recorded("good", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
+		})
+		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "l1"})
+		small := b.pages("small", 2)
+		freed := b.pages("freed", 4)
+		b.must(freed.Release())
+		for name, tt := range map[string]struct {
+			err  error
+			is   error
+			says string
+		}{
+			"unknown":     {trace.Set("addent", 1), reprise.ErrNoParam, `it has "addend", "in"`},
+			"other kind":  {trace.Set("in", 1), reprise.ErrNoParam, "SetBuffer"},
+			"other kind2": {trace.SetBuffer("addend", in), reprise.ErrNoParam, "use Set"},
+			"in L1":       {trace.SetBuffer("in", l1), nil, "256 B of L1"},
+			"small":       {trace.SetBuffer("in", small), nil, "128 B of DRAM"},
+			"freed":       {trace.SetBuffer("in", freed), reprise.ErrReleased, `buffer "freed"`},
+		} {
+			if tt.is != nil && !errors.Is(tt.err, tt.is) {
+				b.Errorf("%s: %v, want %v", name, tt.err, tt.is)
+			}
+			b.says(tt.err, `trace "good": set `, tt.says)
+		}
+		b.write(large, 9)
+		b.must(errors.Join(trace.SetBuffer("in", large), trace.Set("addend", 1), trace.Replay(b.ctx)))
+		b.holds(out, 10)
+		b.must(trace.Release(b.ctx))
+		for name, err := range map[string]error{"set": trace.Set("addend", 1), "set buffer": trace.SetBuffer("in", in)} {
+			b.fails(name+" after the release", err, reprise.ErrReleased)
+		}
+	})
+}
+
+func TestSetArguments(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out, other := b.pages("in", 4), b.pages("out", 4), b.pages("other", 4)
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+		b.write(in, 1)
+		trace := b.capture("before", x)
+		b.must(errors.Join(x.SetArg(addend, 70), b.queue.Run(b.ctx, x)))
+		b.holds(out, 71)
+		b.must(errors.Join(x.SetBuffer(other, writeTo), other.Release(), x.SetArg(addend, 0), b.queue.Run(b.ctx, x)))
+		if again := b.pages("again", 4); again.Addr() == other.Addr() {
+			b.Error("a buffer that a program writes was handed out")
+		}
+		after := b.capture("after", x)
+		b.must(errors.Join(trace.Replay(b.ctx), after.Replay(b.ctx)))
+		b.holds(out, 6)
+		b.must(x.Release(b.ctx))
+		b.fails("set after close", x.SetArg(addend, 1), reprise.ErrReleased)
+		if err := (*reprise.Executable)(nil).SetArg(addend, 1); err == nil {
+			b.Error("arguments of nothing were set")
+		}
+	})
+}
+
+func TestParametersInFiles(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		b.pages("below", 4000) // so that addresses don't look like small numbers
+		in, out := b.pages("in", 400), b.pages("out", 400)
+		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+		save := func(named bool) []byte {
+			trace := b.recorded("saved", func(r *reprise.Recorder) error {
+				errs := []error{r.Run(x), r.Param("addend", addend), r.ParamBuffer("from", in, readFrom)}
+				if named {
+					errs = append(errs, r.ParamBuffer("to", out, writeTo))
+				}
+				return errors.Join(errs...)
+			})
+			var file bytes.Buffer
+			b.must(errors.Join(trace.Set("addend", 70), trace.Save(b.ctx, &file), trace.Release(b.ctx)))
+			return file.Bytes()
+		}
+		named, unnamed := save(true), save(false)
+
+		if _, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(unnamed)); err == nil {
+			b.Error("a trace was loaded whose buffers have no place")
+		} else {
+			b.says(err, `buffer "out" must lie where it lay`, "inside of the buffer, and no parameter")
+		}
+		before := b.allocated()
+		trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(named))
+		b.must(err)
+		bufs := trace.Buffers()
+		if len(bufs) != 2 || bufs[0].Name() != "in" || bufs[0].Addr() == in.Addr() || bufs[1].Addr() == out.Addr() {
+			b.Fatalf("buffers %v", bufs)
+		}
+		b.write(bufs[0], 1)
+		b.write(in, 1000)
+		b.write(out, 2000)
+		b.replay(trace)
+		b.holds(bufs[1], 71)
+		b.holds(out, 2000)
+		b.must(errors.Join(trace.Set("addend", 3), trace.SetBuffer("from", in), trace.Replay(b.ctx)))
+		b.holds(bufs[1], 1003)
+		b.must(errors.Join(trace.SetBuffer("to", out), trace.Replay(b.ctx), trace.Debug().Check(b.ctx)))
+		b.holds(out, 1003)
+		b.must(trace.Release(b.ctx))
+		b.sameMemory(before)
+		in2, out2 := b.pages("in", 400), b.pages("out", 400)
+		trace, err = b.dev.LoadTrace(b.ctx, bytes.NewReader(named), reprise.WithBuffers(in2, out2))
+		b.must(err)
+		b.write(in2, 6)
+		b.replay(trace)
+		b.holds(out2, 76)
+		b.must(trace.Release(b.ctx))
+	})
 }

@@ -14,16 +14,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 type traceFile struct {
@@ -514,4 +517,25 @@ func TestEnginesOfADeviceThatDoesNotTell(t *testing.T) {
 		b.Errorf("%v", err)
 	}
 	b.Must(line.Stop(b.Ctx))
+}
+
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func onAll(t *testing.T, run func(*devtest.Bench)) {
+	devtest.OnEmulators(t, run)
+	for _, library := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
+		t.Run(library, func(t *testing.T) { run(devtest.Open(t, ttsimtest.Card(t, library))) })
+	}
+}
+
+var noDiff = expect.NoDiff
+
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	expect.Equal(t, got, want, what, args...)
 }
