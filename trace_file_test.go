@@ -23,90 +23,87 @@ import (
 func saved(t *testing.T, target kmd.Target) []byte {
 	t.Helper()
 	b := open(t, target)
-	b.pages("in the way", 3)
-	in, mid := b.pages("in", 20), b.pages("mid", 20)
-	out := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 20 * 64, PageSize: 64, Name: "out"})
-	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, in, mid, 100))
-	long := b.adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7)
+	b.Pages("in the way", 3)
+	in, mid := b.Pages("in", 20), b.Pages("mid", 20)
+	out := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 20 * 64, PageSize: 64, Name: "out"})
+	one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, mid, 100))
+	long := b.Adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7)
 	im := *long.Kernels[0].Image
 	im.Text = append(bytes.Clone(im.Text), make([]byte, 4<<10)...) // relayed from DRAM; the first one is among the commands
 	long.Kernels[0].Image = &im
-	two := b.load(long)
-	b.write(in, 5)
-	trace := b.capture("saved", one, two, one, two, one, two, one, two, one, two)
-	b.replay(trace)
+	two := b.Load(long)
+	b.Write(in, 5)
+	trace := b.Capture("saved", one, two, one, two, one, two, one, two, one, two)
+	b.Replay(trace)
 	var file, again bytes.Buffer
-	b.must(trace.Save(b.ctx, &file, reprise.WithData(in), reprise.WithResults(mid, out)))
-	b.must(trace.Save(b.ctx, &again, reprise.WithData(in), reprise.WithResults(mid, out)))
+	b.Must(trace.Save(b.Ctx, &file, reprise.WithData(in), reprise.WithResults(mid, out)))
+	b.Must(trace.Save(b.Ctx, &again, reprise.WithData(in), reprise.WithResults(mid, out)))
 	if !bytes.Equal(file.Bytes(), again.Bytes()) {
 		b.Error("the same trace is saved in other bytes")
 	}
-	b.must(trace.Release(b.ctx))
-	b.fails("saved after release", trace.Save(b.ctx, &again), reprise.ErrReleased)
+	b.Must(trace.Release(b.Ctx))
+	b.fails("saved after release", trace.Save(b.Ctx, &again), reprise.ErrReleased)
 	return file.Bytes()
 }
 
 func TestLoadedTraceRuns(t *testing.T) {
 	file := saved(t, sim.Blackhole())
 	b := open(t, sim.Blackhole())
-	nothing := b.allocated()
-	trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
-	b.must(err)
+	nothing := b.Allocated()
+	trace := value(b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file)))(b)
 	bufs := trace.Buffers()
 	if trace.Name() != "saved" || len(trace.Parts()[0].Steps) != 10 || trace.Parts()[0].Steps[1].Name != "two" || len(bufs) != 3 {
 		b.Fatalf("%q: %+v, %d buffers", trace.Name(), trace.Parts()[0].Steps, len(bufs))
 	}
-	x := b.load(b.blank("blank", b.dev.Grid()))
-	own := b.capture("own", x, x, x)
-	b.write(bufs[0], 4)
-	b.must(errors.Join(b.queue.Run(b.ctx, x), trace.Replay(b.ctx), own.Replay(b.ctx), trace.Replay(b.ctx)))
-	b.holds(bufs[2], 111)
-	b.fails("results of a recorded trace", own.Debug().CheckResults(b.ctx), debug.ErrNoResults)
+	x := b.Load(b.blank("blank", b.Dev.Grid()))
+	own := b.Capture("own", x, x, x)
+	b.Write(bufs[0], 4)
+	b.Must(errors.Join(b.Queue.Run(b.Ctx, x), trace.Replay(b.Ctx), own.Replay(b.Ctx), trace.Replay(b.Ctx)))
+	b.Holds(bufs[2], 111)
+	b.fails("results of a recorded trace", own.Debug().CheckResults(b.Ctx), debug.ErrNoResults)
 	var again bytes.Buffer
-	b.must(trace.Save(b.ctx, &again))
-	f, err := tracebuf.Decode(&again)
-	b.must(err)
+	b.Must(trace.Save(b.Ctx, &again))
+	f := value(tracebuf.Decode(&again))(b)
 	if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output ||
 		f.Image.Buffers[0].Output {
 		t.Errorf("saved again: %d data, %d programs, %d relocations", len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
 	}
-	b.must(errors.Join(own.Release(b.ctx), x.Release(b.ctx), trace.Release(b.ctx)))
+	b.Must(errors.Join(own.Release(b.Ctx), x.Release(b.Ctx), trace.Release(b.Ctx)))
 	b.sameMemory(nothing)
-	b.fails("a buffer of a released trace was written", b.queue.Write(b.ctx, bufs[0], 0, nil), reprise.ErrReleased)
+	b.fails("a buffer of a released trace was written", b.Queue.Write(b.Ctx, bufs[0], 0, nil), reprise.ErrReleased)
 }
 
 func TestLoadTraceWithBuffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		in, out := b.pages("in", 8), b.pages("out", 8)
-		other := b.pages("other", 8)
-		x := b.load(b.adder("adder", chip.Core{}, in, out, 3))
-		trace := b.capture("trace", x)
+		in, out := b.Pages("in", 8), b.Pages("out", 8)
+		other := b.Pages("other", 8)
+		x := b.Load(b.Adder("adder", chip.Core{}, in, out, 3))
+		trace := b.Capture("trace", x)
 		var file bytes.Buffer
-		b.must(trace.Save(b.ctx, &file, reprise.WithData()))
-		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx)))
-		before := b.allocated()
+		b.Must(trace.Save(b.Ctx, &file, reprise.WithData()))
+		b.Must(errors.Join(trace.Release(b.Ctx), x.Release(b.Ctx)))
+		before := b.Allocated()
 		load := func(bufs ...*reprise.Buffer) (*reprise.Trace, error) {
-			return b.dev.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(bufs...))
+			return b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(bufs...))
 		}
 		_, err := load()
-		b.says(err, `load trace "trace"`, `buffer "in" must lie where it lay`)
+		b.Says(err, `load trace "trace"`, `buffer "in" must lie where it lay`)
 		_, err = load(in, out, other)
-		b.says(err, `the trace has no buffer "other"`)
-		wrong := b.pages("in", 8)
+		b.Says(err, `the trace has no buffer "other"`)
+		wrong := b.Pages("in", 8)
 		_, err = load(wrong, out)
-		b.says(err, `buffer "in" is 512 B`, "the trace was recorded with")
-		b.must(wrong.Release())
+		b.Says(err, `buffer "in" is 512 B`, "the trace was recorded with")
+		b.Must(wrong.Release())
 		b.sameMemory(before)
-		again, err := load(in, out)
-		b.must(err)
-		b.write(in, 9)
-		b.replay(again)
-		b.holds(out, 12)
-		b.must(in.Release())
-		b.replay(again)
-		b.holds(out, 12)
-		b.must(errors.Join(again.Release(b.ctx), out.Release(), other.Release()))
-		for k, n := range b.allocated() {
+		again := value(load(in, out))(b)
+		b.Write(in, 9)
+		b.Replay(again)
+		b.Holds(out, 12)
+		b.Must(in.Release())
+		b.Replay(again)
+		b.Holds(out, 12)
+		b.Must(errors.Join(again.Release(b.Ctx), out.Release(), other.Release()))
+		for k, n := range b.Allocated() {
 			if n != 0 {
 				b.Errorf("%d B of %v are left", n, k)
 			}
@@ -148,9 +145,9 @@ func TestLoadTraceRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := open(t, c.target)
-			before := b.allocated()
-			trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(c.file))
-			b.says(err, append([]string{"reprise: load trace"}, c.says...)...)
+			before := b.Allocated()
+			trace, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(c.file))
+			b.Says(err, append([]string{"reprise: load trace"}, c.says...)...)
 			if c.is != nil && !errors.Is(err, c.is) || trace != nil {
 				b.Errorf("error is %v, want %v", err, c.is)
 			}
@@ -162,26 +159,24 @@ func TestLoadTraceRefuses(t *testing.T) {
 func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 	card := sim.Wormhole()
 	b := open(t, card)
-	in, out := b.pages("in", 1), b.pages("out", 1)
-	x := b.load(b.adder("adder", chip.Core{}, in, out, 3))
-	trace := b.recorded("trace", func(r *reprise.Recorder) error {
+	in, out := b.Pages("in", 1), b.Pages("out", 1)
+	x := b.Load(b.Adder("adder", chip.Core{}, in, out, 3))
+	trace := b.Record("trace", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
-	b.write(in, 1)
-	b.must(errors.Join(trace.Debug().Verify(b.ctx), trace.Debug().Check(b.ctx)))
+	b.Write(in, 1)
+	b.Must(errors.Join(trace.Debug().Verify(b.Ctx), trace.Debug().Check(b.Ctx)))
 
-	kd, err := kmd.Open(b.ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting())
-	b.must(err)
+	kd := value(kmd.Open(b.Ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting()))(b)
 	defer kd.Close()
-	ch, err := chip.New(kd.Arch(), chip.Harvesting{})
-	b.must(err)
+	ch := value(chip.New(kd.Arch(), chip.Harvesting{}))(b)
 	part := trace.Parts()[0]
 	page := int(part.Extents[0].End - part.Extents[0].Start)
 	word := part.Params[0].At[0]
 	at := part.Extents[word/page]
 	bank := ch.DRAMBanks()[at.Bank]
-	b.must(kd.Write32(bank.HostEndpoint, bank.Offset+at.Start+uint64(word%page), 77))
-	for what, err := range map[string]error{"verify": trace.Debug().Verify(b.ctx), "check": trace.Debug().Check(b.ctx)} {
+	b.Must(kd.Write32(bank.HostEndpoint, bank.Offset+at.Start+uint64(word%page), 77))
+	for what, err := range map[string]error{"verify": trace.Debug().Verify(b.Ctx), "check": trace.Debug().Check(b.Ctx)} {
 		var v *debug.VerifyError
 		if !errors.As(err, &v) || v.What != "the commands" || v.Offset != word || v.Differ == 0 || v.Trace != "trace" ||
 			v.Got != 77 || v.Want != 3 {
@@ -191,17 +186,17 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 	if p := trace.Parts()[0].Params[0]; p.Value != 3 {
 		t.Errorf("the parameter is %+v", p)
 	}
-	b.must(trace.Release(b.ctx))
-	b.fails("verified after release", trace.Debug().Verify(b.ctx), reprise.ErrReleased)
+	b.Must(trace.Release(b.Ctx))
+	b.fails("verified after release", trace.Debug().Verify(b.Ctx), reprise.ErrReleased)
 }
 
 func TestSaveRefusesForeignBuffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		x := b.load(b.blank("blank", chip.Single(0, 0)))
-		trace := b.capture("trace", x)
+		x := b.Load(b.blank("blank", chip.Single(0, 0)))
+		trace := b.Capture("trace", x)
 		var out strings.Builder
-		b.says(trace.Save(b.ctx, &out, reprise.WithData(b.pages("other", 1))), "none of the trace's")
-		b.says(trace.Save(b.ctx, &out, reprise.WithData(nil)), "it is nil")
+		b.Says(trace.Save(b.Ctx, &out, reprise.WithData(b.Pages("other", 1))), "none of the trace's")
+		b.Says(trace.Save(b.Ctx, &out, reprise.WithData(nil)), "it is nil")
 		if out.Len() != 0 {
 			b.Errorf("%d B were written all the same", out.Len())
 		}
@@ -210,23 +205,21 @@ func TestSaveRefusesForeignBuffers(t *testing.T) {
 
 func TestSaveRefusesOverlappingBuffers(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 1 << 20, Name: "pool"})
-	b.must(err)
-	row := b.dev.DRAMBanks()
+	pool := value(b.Dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 1 << 20, Name: "pool"}))(b)
+	row := b.Dev.DRAMBanks()
 	take := func(name string, pages int) *reprise.Buffer {
-		buf, err := pool.NewBuffer(reprise.BufferConfig{Size: 64 * pages, PageSize: 64, Name: name})
-		b.must(err)
+		buf := value(pool.NewBuffer(reprise.BufferConfig{Size: 64 * pages, PageSize: 64, Name: name}))(b)
 		return buf
 	}
 	first, low := take("first", row), take("low", row)
-	x := b.load(b.adder("x", chip.Core{}, b.pages("in", row), low, 1))
-	b.must(errors.Join(first.Release(), low.Release()))
+	x := b.Load(b.Adder("x", chip.Core{}, b.Pages("in", row), low, 1))
+	b.Must(errors.Join(first.Release(), low.Release()))
 	both := take("both", 2*row)
 	if both.Addr() >= low.Addr() {
 		t.Fatalf("%q lies at %#x, %q at %#x: they were to begin at different addresses", low.Name(), low.Addr(), both.Name(), both.Addr())
 	}
-	y := b.load(b.adder("y", chip.Core{}, both, b.pages("out", 2*row), 1))
-	b.says(b.capture("t", x, y).Save(b.ctx, io.Discard), `"low"`, `"both"`, `share memory of pool "pool"`)
+	y := b.Load(b.Adder("y", chip.Core{}, both, b.Pages("out", 2*row), 1))
+	b.Says(b.Capture("t", x, y).Save(b.Ctx, io.Discard), `"low"`, `"both"`, `share memory of pool "pool"`)
 }
 
 func TestLoadTraceOfAnotherQueue(t *testing.T) {
@@ -237,37 +230,36 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 			split := []reprise.Option{reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right)}
 			record := func(at chip.Core, opts ...reprise.Option) []byte {
 				b := open(t, card(), opts...)
-				in, out := b.pages("in", 4), b.pages("out", 4)
-				x := b.load(b.adder("adder", at, in, out, 3))
-				b.write(in, 5)
-				b.wait()
-				q := b.dev.Queue(1)
-				trace, err := q.Capture(b.ctx, "second", func(_ context.Context, r *reprise.Recorder) error {
+				in, out := b.Pages("in", 4), b.Pages("out", 4)
+				x := b.Load(b.Adder("adder", at, in, out, 3))
+				b.Write(in, 5)
+				b.Wait()
+				q := b.Dev.Queue(1)
+				trace, err := q.Capture(b.Ctx, "second", func(_ context.Context, r *reprise.Recorder) error {
 					return errors.Join(r.Run(x), r.Run(x))
 				})
-				b.must(err)
+				b.Must(err)
 				var file bytes.Buffer
-				b.must(trace.Save(b.ctx, &file, reprise.WithData(in)))
+				b.Must(trace.Save(b.Ctx, &file, reprise.WithData(in)))
 				return file.Bytes()
 			}
 			shared, apart := record(chip.Core{}, reprise.WithQueues(2)), record(chip.Core{X: 4, Y: 1}, split...)
 			run := func(b *bench, file []byte) {
-				trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
-				b.must(err)
-				b.must(errors.Join(trace.Replay(b.ctx), trace.Replay(b.ctx)))
+				trace := value(b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file)))(b)
+				b.Must(errors.Join(trace.Replay(b.Ctx), trace.Replay(b.Ctx)))
 				out := trace.Buffers()[1]
 				got := make([]byte, out.Size())
-				b.must(b.dev.Queue(b.dev.Queues()-1).Read(b.ctx, out, 0, got))
+				b.Must(b.Dev.Queue(b.Dev.Queues()-1).Read(b.Ctx, out, 0, got))
 				if !bytes.Equal(got, words(out.Size(), 8)) {
 					b.Errorf("the trace computes % x...", got[:16])
 				}
-				b.must(trace.Release(b.ctx))
+				b.Must(trace.Release(b.Ctx))
 			}
 			one := open(t, card())
 			run(one, shared)
-			_, err := one.dev.LoadTrace(one.ctx, bytes.NewReader(apart))
+			_, err := one.Dev.LoadTrace(one.Ctx, bytes.NewReader(apart))
 			one.fails("a trace for other workers", err, reprise.ErrOtherTarget)
-			one.says(err, "grid of workers is (3,0)-(6,3)")
+			one.Says(err, "grid of workers is (3,0)-(6,3)")
 			run(open(t, card(), split...), apart)
 		})
 	}
@@ -291,25 +283,23 @@ func (b *bench) numbers(buf *reprise.Buffer) *reprise.Program {
 		}
 	}
 	return &reprise.Program{Name: "numbers", Buffers: []*reprise.Buffer{buf}, Kernels: []reprise.Kernel{{
-		Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: cores, Common: []uint32{0},
+		Name: "store", Image: b.Image(kernels.Store), Processor: chip.BRISC, Cores: cores, Common: []uint32{0},
 		Args: func(c chip.Core) []uint32 { return append([]uint32{buf.Addr(), uint32(len(words[c]))}, words[c]...) },
 	}}}
 }
 
 func (b *bench) read(buf *reprise.Buffer) []byte {
 	b.Helper()
-	got := make([]byte, buf.Size())
-	b.must(b.queue.Read(b.ctx, buf, 0, got))
+	got := b.Read(buf)
 	return got
 }
 
 func TestTraceFileOfOtherCores(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.numbers(b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))
+	x := b.numbers(b.Buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))
 	var file bytes.Buffer
-	b.must(b.capture("t", b.load(x)).Save(b.ctx, &file))
-	f, err := tracebuf.Decode(&file)
-	b.must(err)
+	b.Must(b.Capture("t", b.Load(x)).Save(b.Ctx, &file))
+	f := value(tracebuf.Decode(&file))(b)
 	for part, change := range map[string]func(s *allocator.ShardSpec){
 		"core (0,9) is not one of the workers": func(s *allocator.ShardSpec) { s.Cores[0].Start.Y, s.Cores[0].End.Y = 9, 9 },
 		"4 shards on 3 cores":                  func(s *allocator.ShardSpec) { s.Cores[0].End.X = 2 },
@@ -324,35 +314,35 @@ func TestTraceFileOfOtherCores(t *testing.T) {
 		change(&s)
 		g.Image.Buffers[0].Sharding = &s
 		var changed bytes.Buffer
-		b.must(tracebuf.Encode(&changed, &g))
+		b.Must(tracebuf.Encode(&changed, &g))
 		here := open(t, sim.Wormhole())
-		before := here.allocated()
-		_, err := here.dev.LoadTrace(here.ctx, &changed)
-		here.says(err, `load trace "t": buffer "sharded": `, part)
+		before := here.Allocated()
+		_, err := here.Dev.LoadTrace(here.Ctx, &changed)
+		here.Says(err, `load trace "t": buffer "sharded": `, part)
 		here.sameMemory(before)
 	}
 }
 
 func TestTraceFileOfOneAddressTwice(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "l1"})
-		dram := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "dram", Addr: l1.Addr()})
-		in := b.pages("in", 1)
-		add := b.adder("add", chip.Core{}, in, dram, 1)
+		l1 := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "l1"})
+		dram := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "dram", Addr: l1.Addr()})
+		in := b.Pages("in", 1)
+		add := b.Adder("add", chip.Core{}, in, dram, 1)
 		store := &reprise.Program{Name: "store", Buffers: []*reprise.Buffer{l1}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}, Common: []uint32{0},
+			Name: "store", Image: b.Image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}, Common: []uint32{0},
 			Args: func(chip.Core) []uint32 { return []uint32{l1.Addr(), 1, 0x1234567} },
 		}}}
-		x, y := b.load(add), b.load(store)
-		trace := b.recorded("twice", func(r *reprise.Recorder) error {
+		x, y := b.Load(add), b.Load(store)
+		trace := b.Record("twice", func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.ParamBuffer("dram", dram, writeTo), r.Run(y),
 				r.ParamBuffer("l1", l1, reprise.Arg{Kernel: "store"}))
 		})
 		var file bytes.Buffer
-		b.must(trace.Save(b.ctx, &file))
-		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), y.Release(b.ctx), dram.Release(), in.Release()))
-		trace, err := b.dev.LoadTrace(b.ctx, &file)
-		b.must(err)
+		b.Must(trace.Save(b.Ctx, &file))
+		b.Must(errors.Join(trace.Release(b.Ctx), x.Release(b.Ctx), y.Release(b.Ctx), dram.Release(), in.Release()))
+		trace, err := b.Dev.LoadTrace(b.Ctx, &file)
+		b.Must(err)
 		bufs := map[string]*reprise.Buffer{}
 		for _, u := range trace.Buffers() {
 			bufs[u.Name()] = u
@@ -360,15 +350,15 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 		if bufs["dram"].Addr() != l1.Addr() || bufs["l1"].Addr() == l1.Addr() {
 			b.Errorf("dram is at %#x and l1 at %#x, both were at %#x", bufs["dram"].Addr(), bufs["l1"].Addr(), l1.Addr())
 		}
-		b.write(l1, 5)
-		b.write(bufs["in"], 40)
-		b.replay(trace)
-		b.holds(bufs["dram"], 41)
-		b.holds(l1, 5)
-		if got := binary.LittleEndian.Uint32(b.read(bufs["l1"])); got != 0x1234567 {
+		b.Write(l1, 5)
+		b.Write(bufs["in"], 40)
+		b.Replay(trace)
+		b.Holds(bufs["dram"], 41)
+		b.Holds(l1, 5)
+		if got := binary.LittleEndian.Uint32(b.Read(bufs["l1"])); got != 0x1234567 {
 			b.Errorf("the buffer in L1 has %#x", got)
 		}
-		b.says(trace.SetBuffer("dram", l1), "take one like that")
-		b.must(errors.Join(trace.Release(b.ctx), l1.Release()))
+		b.Says(trace.SetBuffer("dram", l1), "take one like that")
+		b.Must(errors.Join(trace.Release(b.Ctx), l1.Release()))
 	})
 }
