@@ -18,7 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-func value(r *rand.Rand, how mesh.Combine) uint32 {
+func sample(r *rand.Rand, how mesh.Combine) uint32 {
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x80000001, 0x7F7FFFFF, 0x00800000, 0x007FFFFF}
 	float := func() uint32 {
 		switch r.IntN(8) {
@@ -105,8 +105,7 @@ func newGroup(b *bench, pages, page int) *group {
 
 func newGroupOn(b *bench, core chip.Core, pages, page int) *group {
 	b.Helper()
-	links, err := b.mesh.NewLinks(b.ctx, core)
-	b.must(err)
+	links := value(b.mesh.NewLinks(b.ctx, core))(b)
 	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page,
 		PageSize: page, Name: "data"}})
 	b.must(err)
@@ -121,7 +120,7 @@ func (g *group) fill(seed uint64, how mesh.Combine) {
 		var ws []uint32
 		var p []byte
 		for range g.buf.Size() / 4 {
-			ws = append(ws, value(r, how))
+			ws = append(ws, sample(r, how))
 			p = binary.LittleEndian.AppendUint32(p, ws[len(ws)-1])
 		}
 		g.was = append(g.was, ws)
@@ -164,7 +163,7 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 // want returns false for undefined words.
 func (g *group) check(what string, want func(place, word, owner int) (uint32, bool)) {
 	g.Helper()
-	g.must(g.queue.Wait(g.ctx))
+	g.wait()
 	for i, c := range g.links.Line() {
 		got := make([]byte, g.buf.Size())
 		g.must(g.queue.On(c).Read(g.ctx, g.buf.On(c), 0, got))
@@ -191,8 +190,8 @@ func (g *group) all(seed uint64) {
 	run := func(x *mesh.Executable, err error) {
 		g.Helper()
 		g.must(err)
-		g.must(g.queue.Run(g.ctx, x))
-		g.must(g.queue.Wait(g.ctx))
+		g.run(x)
+		g.wait()
 		g.must(x.Release(g.ctx))
 	}
 	for how := mesh.SumInt32; how <= mesh.SumInt8; how++ {
@@ -221,8 +220,8 @@ func (g *group) all(seed uint64) {
 		}
 		return g.was[i][k], true
 	})
-	g.must(g.queue.Run(g.ctx, g.links.Barrier()))
-	g.must(g.queue.Wait(g.ctx))
+	g.run(g.links.Barrier())
+	g.wait()
 }
 
 func TestCollectives(t *testing.T) {
@@ -272,8 +271,7 @@ func TestLinksThatFailTakeNothing(t *testing.T) {
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	g := newGroup(b, 4, 64)
-	large, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 8192, Name: "large"}})
-	b.must(err)
+	large := value(b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 8192, Name: "large"}}))(b)
 	fails(t, second(g.links.AllGather(b.ctx, large)), mesh.ErrTensor, "pages of 8 KiB")
 	if _, err := g.links.AllReduce(b.ctx, g.buf, mesh.Replace); err == nil {
 		t.Error("a sum of nothing")
@@ -321,9 +319,8 @@ func (g *group) tiles(seed uint64, how mesh.Combine) {
 			"reduce_scatter": func() (*mesh.Executable, error) { return g.links.ReduceScatter(g.ctx, g.buf, how) },
 		} {
 			g.fill(seed, how)
-			x, err := load()
-			g.must(err)
-			g.must(g.queue.Run(g.ctx, x))
+			x := value(load())(g)
+			g.run(x)
 			scatter := what == "reduce_scatter"
 			g.check(what, func(i, k, o int) (uint32, bool) {
 				if scatter && i != o {
@@ -465,14 +462,14 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 			trace := b.capture("collectives", steps...)
 			rounds += r.IntN(2)
 			for range rounds {
-				b.must(trace.Replay(b.ctx))
+				b.replay(trace)
 			}
 			b.must(trace.Release(b.ctx))
 		} else {
 			for _, x := range steps {
-				b.must(b.queue.Run(b.ctx, x))
+				b.run(x)
 				if r.IntN(4) == 0 {
-					b.must(b.queue.Wait(b.ctx))
+					b.wait()
 				}
 			}
 		}

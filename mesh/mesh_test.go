@@ -52,8 +52,7 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 
 func TestOneAddressEverywhere(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
-	subs, err := b.mesh.Submeshes(mesh.Shape{1, 2})
-	b.must(err)
+	subs := value(b.mesh.Submeshes(mesh.Shape{1, 2}))(b)
 	rapid.Check(t, func(t *rapid.T) {
 		meshes := []*mesh.Mesh{b.mesh, subs[0], subs[1]}
 		type owned struct {
@@ -189,15 +188,13 @@ func TestOpenOfNilLeavesNothingOpen(t *testing.T) {
 func TestMeshesWithoutLinks(t *testing.T) {
 	b := openCards(t, mesh.Cards(sim.Wormhole()), mesh.Shape{1})
 	in, out := b.pages("in", 2), b.pages("out", 2)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	b.write(in, 1)
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(4))))
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	b.holds(b.mesh.Chip(0), out, 5)
-	links, err := b.mesh.NewLinks(b.ctx, chip.Core{X: 2})
-	b.must(err)
-	sum, err := links.AllReduce(b.ctx, out, mesh.SumInt32)
-	b.must(err)
-	b.must(b.queue.Run(b.ctx, sum))
+	links := value(b.mesh.NewLinks(b.ctx, chip.Core{X: 2}))(b)
+	sum := value(links.AllReduce(b.ctx, out, mesh.SumInt32))(b)
+	b.run(sum)
 	b.holds(b.mesh.Chip(0), out, 5)
 	b.must(links.Release(b.ctx))
 
@@ -246,7 +243,7 @@ func TestEventsAndShapesOfAMesh(t *testing.T) {
 	program, err := devtest.Adder(b.mesh.Chip(0, 0).Device, "add", chip.Core{}, buf.On(b.mesh.Chip(0, 0)), buf.On(b.mesh.Chip(0, 0)), 1)
 	b.must(err)
 	x := b.load("same", mesh.Same(mesh.Range{}, program, buf))
-	b.must(b.queue.Run(b.ctx, x))
+	b.run(x)
 	b.must(b.queue.Read(b.ctx, buf, got))
 	if !bytes.Equal(got, devtest.Words(4*64, 8)) {
 		t.Error("a chip lacks the sum")
@@ -256,22 +253,17 @@ func TestEventsAndShapesOfAMesh(t *testing.T) {
 func proof(b *bench) {
 	in, out := b.pages("in", 8), b.pages("out", 8)
 	x := b.load("add", b.adder("add", in, out, func(c *mesh.Chip) uint32 { return 3 }))
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
-	b.must(b.queue.Run(b.ctx, x))
-	for _, c := range b.mesh.Chips() {
-		b.holds(c, out, 4)
-	}
+	b.write(in, 1)
+	b.run(x)
+	b.allHold(out, 4)
 	trace := b.capture("t", x, x)
 	if n, _ := trace.Streams(); n != 1 {
 		b.Errorf("%d streams of commands, want 1", n)
 	}
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 7)))
-	b.must(trace.Replay(b.ctx))
-	for _, c := range b.mesh.Chips() {
-		b.holds(c, out, 10)
-	}
-	skew, err := b.mesh.Skew(b.ctx, trace)
-	b.must(err)
+	b.write(in, 7)
+	b.replay(trace)
+	b.allHold(out, 10)
+	skew := value(b.mesh.Skew(b.ctx, trace))(b)
 	b.Logf("%v: chips were through within %v of each other, clocks read within %v", b.mesh, skew.Spread, skew.Within)
 	if len(skew.Chips) != b.mesh.Size() || skew.Spread < 0 {
 		b.Errorf("skew %+v", skew)
@@ -329,8 +321,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 		return p, err
 	}})
 	other := b.capture("other", x)
-	part, err := b.subset(other, mesh.At(0, 0))
-	b.must(err)
+	part := value(b.subset(other, mesh.At(0, 0)))(b)
 	qs := []*mesh.Queue{b.mesh.Queue(0), b.mesh.Queue(1)}
 	done := b.mesh.NewEvent("done")
 	trace, err := qs[0].Capture(b.ctx, "both", func(_ context.Context, r *mesh.Recorder) error {
@@ -338,7 +329,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 		return errors.Join(r.Run(x), r.Record(done), second.WaitEvent(done), second.Run(y))
 	}, qs[1])
 	b.must(err)
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	release := b.held(b.mesh.Chip(0, 1))
 	released, replayed := make(chan error, 1), make(chan error, 1)
 	go func() { released <- trace.Release(b.ctx) }()
@@ -366,11 +357,9 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 
 func (b *bench) held(c *mesh.Chip) (release func()) {
 	b.Helper()
-	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
-	b.must(err)
+	word := value(c.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"}))(b)
 	b.must(b.mesh.Queue(0).On(c).Write(b.ctx, word, 0, make([]byte, 64)))
-	im, err := kernels.Prebuilt(c.Device.Arch(), kernels.Spin)
-	b.must(err)
+	im := value(kernels.Prebuilt(c.Device.Arch(), kernels.Spin))(b)
 	x, err := c.Device.Load(b.ctx, &reprise.Program{Name: "hold", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
 		Name: "wait", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
 		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
@@ -387,15 +376,13 @@ func TestOneChipRecovers(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(2))))
-	b.must(trace.Replay(b.ctx))
-	b.must(b.queue.Wait(b.ctx))
+	b.replay(trace)
+	b.wait()
 	b.must(b.mesh.Chip(1, 1).Device.Recover(b.ctx))
 	b.must(b.mesh.InStep(allocator.DRAM))
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 9)))
-	b.must(trace.Replay(b.ctx))
-	for _, c := range b.mesh.Chips() {
-		b.holds(c, out, 11)
-	}
+	b.write(in, 9)
+	b.replay(trace)
+	b.allHold(out, 11)
 }
 
 func TestShapesCountRowByRow(t *testing.T) {

@@ -125,8 +125,7 @@ func TestAllFarLinksGoDown(t *testing.T) {
 func TestFarChipHangs(t *testing.T) {
 	effort.Long(t)
 	p := openPair(t)
-	im, err := kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin)
-	p.must(err)
+	im := value(kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin))(p)
 	x, err := p.far.Device.Load(p.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{
 		Name: "spin", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(2, 3)},
 		Args: func(chip.Core) []uint32 { return []uint32{0x100000, 1} },
@@ -153,8 +152,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 		p.works(p.far, i)
 	}
 	data := words(300<<10, 7)
-	buf, err := p.far.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: len(data), PageSize: 2048})
-	p.must(err)
+	buf := value(p.far.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: len(data), PageSize: 2048}))(p)
 	p.must(p.queue.On(p.far).Write(p.ctx, buf, 0, data))
 	got := make([]byte, len(data))
 	p.must(p.queue.On(p.far).Read(p.ctx, buf, 0, got))
@@ -168,12 +166,11 @@ func TestFarChipIsQuietWhenClosed(t *testing.T) {
 	p := openPair(t)
 	p.works(p.far, 3)
 	p.must(p.mesh.Close(t.Context()))
-	near, err := kmd.Open(p.ctx, p.machine.Card(0))
-	p.must(err)
+	near := value(kmd.Open(p.ctx, p.machine.Card(0)))(p)
 	defer near.Close()
 	if v, err := near.Read32(chip.XY{X: 1, Y: 6}, 0x9004); err != nil || v != 0 {
 		t.Errorf("the Ethernet tile's launch flag is %d, %v", v, err)
 	}
 	b := openCards(t, mesh.Cards(p.machine.Cards()...), mesh.Shape{1, 2})
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 }
