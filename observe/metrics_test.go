@@ -1,7 +1,6 @@
 package observe_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,10 +33,9 @@ func TestMetrics(t *testing.T) {
 		m.Observe(b.Dev)() // it is observed already
 		in := b.Pages("in", 2)
 		x := b.Load(b.Adder("add", chip.Core{}, in, in, 1))
-		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-		b.Must(err)
+		tr := b.Record("adds", func(r *reprise.Recorder) error { return r.Run(x) })
 		for range 3 {
-			b.Must(tr.Replay(b.Ctx))
+			b.Replay(tr)
 		}
 		replayed := 0
 		for _, p := range tr.Parts() {
@@ -90,7 +88,7 @@ func TestMetrics(t *testing.T) {
 		}
 		stop()
 		stop()
-		b.Must(tr.Replay(b.Ctx))
+		b.Replay(tr)
 		series = scrape(b.T, &m)
 		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 3, "replays after the end")
 		for name := range series {
@@ -99,7 +97,7 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 		defer m.Observe(b.Dev)()
-		b.Must(tr.Replay(b.Ctx))
+		b.Replay(tr)
 		series = scrape(b.T, &m)
 		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 4, "replays once it is observed again")
 	})

@@ -24,8 +24,7 @@ import (
 
 func room(b *devtest.Bench, n int) *reprise.Buffer {
 	b.Helper()
-	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * b.Dev.Grid().Size(), PageSize: n, Name: "room"})
-	b.Must(err)
+	buf := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * b.Dev.Grid().Size(), PageSize: n, Name: "room"})
 	return buf
 }
 
@@ -66,7 +65,7 @@ func TestEcho(t *testing.T) {
 			in := open(b, stream.Config{Name: "in", Direction: stream.ToDevice, Size: 4096, First: ^uint32(0) - 255})
 			out := open(b, stream.Config{Name: "out", Direction: stream.ToHost, Size: 4096, First: ^uint32(0) - 8191})
 			x := echo(b, in, out, p, chip.Core{X: 1, Y: 2}, room(b, 4096))
-			b.Must(b.Queue.Run(b.Ctx, x))
+			b.Execute(x)
 			failed := make(chan error, 1)
 			const rounds = 5
 			go func() {
@@ -94,7 +93,7 @@ func TestEcho(t *testing.T) {
 				t.Errorf("at the end: %v", err)
 			}
 			b.Must(<-failed)
-			b.Must(b.Queue.Wait(b.Ctx))
+			b.Wait()
 			b.Must(x.Release(b.Ctx))
 			b.Must(errors.Join(in.Release(b.Ctx), out.Release(b.Ctx)))
 		}
@@ -162,8 +161,8 @@ func TestNoAllocations(t *testing.T) {
 	p := make([]byte, 4)
 	write := testing.AllocsPerRun(n, func() { b.Must(in.Write(b.Ctx, p)) })
 	b.Must(in.Close(b.Ctx))
-	b.Must(b.Queue.Run(b.Ctx, x))
-	b.Must(b.Queue.Wait(b.Ctx))
+	b.Execute(x)
+	b.Wait()
 	read := testing.AllocsPerRun(n, func() {
 		_, err := out.Read(b.Ctx, p)
 		b.Must(err)
@@ -262,7 +261,7 @@ func TestDocumentedKernel(t *testing.T) {
 			}}}
 			in.AddTo(p)
 			out.AddTo(p)
-			b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
+			b.Execute(b.Load(p))
 			word := make([]byte, 4)
 			for i := range uint32(20) {
 				binary.LittleEndian.PutUint32(word, i*i)
@@ -277,7 +276,7 @@ func TestDocumentedKernel(t *testing.T) {
 			if _, err := out.Read(b.Ctx, word); err != io.EOF {
 				b.Errorf("at the end: %v", err)
 			}
-			b.Must(b.Queue.Wait(b.Ctx))
+			b.Wait()
 		}
 	})
 }
