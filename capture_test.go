@@ -185,9 +185,7 @@ func TestBeginRefuses(t *testing.T) {
 		}
 	}
 	r := value(b.Queue.Begin("empty"))(b)
-	if _, err := r.End(b.Ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
-		t.Errorf("an empty capture: %v", err)
-	}
+	b.fails("an empty capture", second(r.End(b.Ctx)), reprise.ErrEmptyTrace)
 	b.sameMemory(before)
 }
 

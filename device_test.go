@@ -324,9 +324,7 @@ func TestSubDeviceMemory(t *testing.T) {
 			b.Error("the buffer of one sub-device is that of the other")
 		}
 		_, err = s.Pool(0).NewBuffer(shard("third", chip.Core{X: 1}))
-		if !errors.Is(err, reprise.ErrOutOfMemory) {
-			b.Errorf("more than there is: %v", err)
-		}
+		b.fails("more than there is", err, reprise.ErrOutOfMemory)
 		_, err = s.Pool(0).NewBuffer(shard("outside", chip.Core{X: 1, Y: 3}))
 		b.Says(err, "core (1,3) is not in the sub-device")
 		_, err = s.Pool(0).NewBuffer(reprise.BufferConfig{Name: "interleaved", PageSize: 64, Size: 64})
