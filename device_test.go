@@ -57,9 +57,7 @@ func TestOpenErrors(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(file, nil, 0o666))
 	b := &bench{&devtest.Bench{T: t}}
 	for _, tt := range []struct {
 		name   string

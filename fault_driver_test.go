@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
@@ -526,9 +527,7 @@ func TestStreamOfALostDevice(t *testing.T) {
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

@@ -130,9 +130,7 @@ func TestHangIsToldOnce(t *testing.T) {
 
 func TestDumpThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dumps")
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.Mkdir(dir, 0o777))
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(dir))
 	b.Must(os.Remove(dir))
 	b.Execute(b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0)))

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -114,15 +115,10 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 func TestLoadTraceRefuses(t *testing.T) {
 	file := saved(t, sim.Blackhole())
 	change := func(edit func(*tracebuf.File)) []byte {
-		f, err := tracebuf.Decode(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := value(tracebuf.Decode(bytes.NewReader(file)))(t)
 		edit(f)
 		var out bytes.Buffer
-		if err := tracebuf.Encode(&out, f); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, tracebuf.Encode(&out, f))
 		return out.Bytes()
 	}
 	cut := file[:len(file)/2]

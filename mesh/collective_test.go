@@ -247,10 +247,7 @@ func TestCollectives(t *testing.T) {
 }
 
 func TestCollectivesOnVendorSimulator(t *testing.T) {
-	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := value(ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards())(t)
 	newGroup(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}), 3, 64).all(1)
 }
 
@@ -376,10 +373,7 @@ func tileBytes(how mesh.Combine) int {
 }
 
 func TestSumsOfTilesOnVendorSimulator(t *testing.T) {
-	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := value(ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards())(t)
 	b := openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2})
 	for _, how := range []mesh.Combine{mesh.SumTilesBFloat16, mesh.SumTilesFloat32} {
 		newGroup(b, 3, tileBytes(how)).tiles(1, how)

@@ -293,10 +293,7 @@ func TestGalaxies(t *testing.T) {
 }
 
 func TestVendorSimulator(t *testing.T) {
-	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := value(ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards())(t)
 	proof(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}))
 }
 
@@ -470,10 +467,7 @@ func TestShapesThatCannotBe(t *testing.T) {
 }
 
 func TestHost(t *testing.T) {
-	m, err := mesh.Host(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := value(mesh.Host(t.Context()))(t)
 	for _, card := range m {
 		if card.String() == "" {
 			t.Error("a card without a name")

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -47,10 +48,7 @@ func TestMetricsText(t *testing.T) {
 	if n, err := m.WriteTo(&text); err != nil || n != int64(text.Len()) {
 		t.Fatalf("%d: %v", n, err)
 	}
-	series, err := promtest.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	series := expect.Value(promtest.Parse(text.String()))(t)
 	const replays, device = `reprise_call_duration_seconds_%s{device="a \"b\"",call="replay"%s}`, `{device="a \"b\"",call="`
 	want := map[string]float64{
 		fmt.Sprintf(replays, "bucket", `,le="1e-06"`): 2,
@@ -119,10 +117,7 @@ func TestMetricsOfSeveralGoroutines(t *testing.T) {
 	counts := func() (run, replay float64) {
 		var text strings.Builder
 		_, _ = m.WriteTo(&text)
-		series, err := promtest.Parse(text.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		series := expect.Value(promtest.Parse(text.String()))(t)
 		return series[`reprise_call_duration_seconds_count{device="d",call="run"}`],
 			series[`reprise_call_duration_seconds_sum{device="d",call="replay"}`]
 	}
@@ -137,10 +132,7 @@ func TestMetricsOfSeveralGoroutines(t *testing.T) {
 
 // The file of a timeline stays as it is, to the byte: other tools read it.
 func TestTimelineFile(t *testing.T) {
-	dev, err := reprise.Open(t.Context(), sim.Wormhole())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := expect.Value(reprise.Open(t.Context(), sim.Wormhole()))(t)
 	defer dev.Close(t.Context())
 	began := time.Now()
 	line := &Timeline{
@@ -154,9 +146,7 @@ func TestTimelineFile(t *testing.T) {
 		stamps: []stamp{{span: Span{Kind: "run", Name: "add", Call: 7, StartCycles: 3000, EndCycles: 45000}, from: time.Microsecond}},
 	}
 	var got bytes.Buffer
-	if err := line.WriteJSON(&got); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, line.WriteJSON(&got))
 	want := strings.NewReplacer("\n", "", "DEVICE", dev.Name()).Replace(timelineFile) + "\n"
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -167,17 +157,14 @@ func TestTimelineFile(t *testing.T) {
 var timelineFile string
 
 func TestFullTimelineStaysAsItIs(t *testing.T) {
-	dev, err := reprise.Open(t.Context(), sim.Wormhole())
-	devtest.Must(t, err)
+	dev := expect.Value(reprise.Open(t.Context(), sim.Wormhole()))(t)
 	defer func() {
 		if err := dev.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()
-	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64})
-	devtest.Must(t, err)
-	line, err := StartTimeline(t.Context(), dev)
-	devtest.Must(t, err)
+	buf := expect.Value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64}))(t)
+	line := expect.Value(StartTimeline(t.Context(), dev))(t)
 	line.most = 4
 	write := func(n int) {
 		for range n {

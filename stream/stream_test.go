@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/stream"
@@ -139,9 +140,7 @@ func TestConfigs(t *testing.T) {
 			s.Args()[1] != s.ID() {
 			t.Errorf("%s, %v, %d B, messages of %d B, %#x", s.Name(), s.Direction(), s.Size(), s.Longest(), s.Args())
 		}
-		if err := s.Write(b.Ctx, nil); !errors.Is(err, stream.ErrDirection) {
-			t.Errorf("write: %v", err)
-		}
+		expect.Fails(t, s.Write(b.Ctx, nil), stream.ErrDirection, "write")
 		if _, err := s.TryWrite(nil); !errors.Is(err, stream.ErrDirection) {
 			t.Errorf("try to write: %v", err)
 		}
@@ -232,10 +231,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The kernel of docs/streams.md compiles without warnings, as C and as C++, and does what the page
 // says.
 func TestDocumentedKernel(t *testing.T) {
-	page, err := os.ReadFile("../docs/streams.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := expect.Value(os.ReadFile("../docs/streams.md"))(t)
 	_, text, ok := strings.Cut(string(page), "```c\n")
 	text, _, end := strings.Cut(text, "```")
 	if !ok || !end {

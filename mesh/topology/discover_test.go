@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
@@ -30,8 +31,7 @@ func TestMain(m *testing.M) {
 
 func discover(t *testing.T, devices ...*kmd.Device) *topology.Graph {
 	t.Helper()
-	g, err := topology.Discover(t.Context(), devices)
-	devtest.Must(t, err)
+	g := expect.Value(topology.Discover(t.Context(), devices))(t)
 	return g
 }
 
@@ -152,11 +152,9 @@ func TestDiscoverSimulator(t *testing.T) {
 		spec     chip.Machine
 	}{{ttsimtest.WormholeX2, chip.N300()}, {ttsimtest.BlackholeX2, chip.P300()}} {
 		t.Run(tt.spec.Name, func(t *testing.T) {
-			s, err := ttsim.Start(ttsimtest.Path(t, tt.variable), ttsimtest.Server())
-			devtest.Must(t, err)
+			s := expect.Value(ttsim.Start(ttsimtest.Path(t, tt.variable), ttsimtest.Server()))(t)
 			t.Cleanup(func() { s.Close() })
-			cards, err := s.Cards()
-			devtest.Must(t, err)
+			cards := expect.Value(s.Cards())(t)
 			var ds []*kmd.Device
 			for _, c := range cards {
 				ds = append(ds, open(t, c))
@@ -178,8 +176,7 @@ func TestDiscoverSimulator(t *testing.T) {
 
 func open(t *testing.T, target kmd.Target) *kmd.Device {
 	t.Helper()
-	d, err := kmd.Open(t.Context(), target)
-	devtest.Must(t, err)
+	d := expect.Value(kmd.Open(t.Context(), target))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -196,10 +193,8 @@ func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	t.Helper()
 	near := open(t, m.Card(0))
-	g, err := topology.Discover(t.Context(), []*kmd.Device{near})
-	devtest.Must(t, err)
-	target, err := g.Remote(1, []kmd.Target{m.Card(0)})
-	devtest.Must(t, err)
+	g := expect.Value(topology.Discover(t.Context(), []*kmd.Device{near}))(t)
+	target := expect.Value(g.Remote(1, []kmd.Target{m.Card(0)}))(t)
 	return open(t, target)
 }
 
@@ -221,14 +216,12 @@ func (withoutDebugFile) CoreDebug() bool { return false }
 // A report of a remote chip's hang must not stop a simulator that has no debug interface.
 func TestFarDebugInterface(t *testing.T) {
 	m := emulated(t, sim.N300())
-	g, err := topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))})
-	devtest.Must(t, err)
+	g := expect.Value(topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))}))(t)
 	for _, tt := range []struct {
 		near kmd.Target
 		want bool
 	}{{m.Card(0), true}, {withoutDebug{m.Card(0)}, false}} {
-		target, err := g.Remote(1, []kmd.Target{tt.near})
-		devtest.Must(t, err)
+		target := expect.Value(g.Remote(1, []kmd.Target{tt.near}))(t)
 		if got := open(t, target).CoreDebug(); got != tt.want {
 			t.Errorf("behind %T: debug interface %t, want %t", tt.near, got, tt.want)
 		}
@@ -276,11 +269,8 @@ func TestFarDevice(t *testing.T) {
 			t.Errorf("%d bytes at %d: the part differs; %v", tt.n, tt.at, err)
 		}
 	}
-	w, err := d.OpenWindow(1<<20, kmd.Uncached)
-	devtest.Must(t, err)
-	if err := w.Configure(kmd.WindowConfig{Target: first}); err != nil {
-		t.Fatal(err)
-	}
+	w := expect.Value(d.OpenWindow(1<<20, kmd.Uncached))(t)
+	devtest.Must(t, w.Configure(kmd.WindowConfig{Target: first}))
 	w.Store64(0x30000, 0x0807060504030201)
 	w.Store8(0x30001, 0xAA)
 	w.Store16(0x30006, 0xBBCC)
@@ -328,8 +318,7 @@ func TestFarLinks(t *testing.T) {
 			opts = append(opts, sim.LinkFault(f))
 		}
 		m := emulated(t, sim.N300(opts...))
-		g, err := topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))})
-		devtest.Must(t, err)
+		g := expect.Value(topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))}))(t)
 		f, err := g.Remote(1, []kmd.Target{m.Card(0)})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
