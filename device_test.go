@@ -261,12 +261,12 @@ func TestSubDevices(t *testing.T) {
 		in, out := b.Pages("in", 4), b.Pages("out", 4)
 		add := b.Load(b.Adder("add", chip.Core{X: 1, Y: 3}, in, out, 5))
 		word := b.word()
-		b.Must(b.Queue.Write(b.Ctx, word, 0, make([]byte, word.Size())))
+		b.zero(word)
 		spin := b.spin("spin", word, chip.BRISC, chip.Grid(2, 2))
 		wide := b.Load(b.blank("wide", chip.Range{End: chip.Core{X: 1, Y: 3}}))
 		for range 2 {
 			s := b.halves(0)
-			b.Must(b.Queue.Write(b.Ctx, word, 0, make([]byte, word.Size())))
+			b.zero(word)
 			b.Execute(spin)
 			b.Must(b.Queue.SetStallGroup(1))
 			for i := range uint32(20) {
@@ -315,7 +315,7 @@ func TestSubDeviceMemory(t *testing.T) {
 		}
 		data := bytes.Repeat([]byte{1, 2, 3, 4}, first.Size()/4)
 		b.Must(b.Queue.Write(b.Ctx, first, 0, data))
-		b.Must(b.Queue.Write(b.Ctx, second, 0, make([]byte, second.Size())))
+		b.zero(second)
 		got := make([]byte, len(data))
 		b.Must(b.Queue.Read(b.Ctx, first, 0, got))
 		if !bytes.Equal(got, data) {
@@ -383,7 +383,7 @@ func TestTracesOnSubDevices(t *testing.T) {
 		s := b.halves(0)
 		below := b.Capture("below", first, again)
 		b.Write(word, 0)
-		b.Must(b.Queue.Write(b.Ctx, word, 0, make([]byte, word.Size())))
+		b.zero(word)
 		b.Execute(spin)
 		b.Must(b.Queue.SetStallGroup(1))
 		for i := range uint32(10) {

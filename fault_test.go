@@ -37,7 +37,7 @@ func (b *bench) spin(name string, word *reprise.Buffer, proc chip.Processor, cor
 func (b *bench) word() *reprise.Buffer {
 	b.Helper()
 	word := b.perWorker("word")
-	b.Must(b.Queue.Write(b.Ctx, word, 0, make([]byte, word.Size())))
+	b.zero(word)
 	return word
 }
 
@@ -372,7 +372,7 @@ func TestRecoverFromAHungKernel(t *testing.T) {
 	forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0), chip.Single(3, 3))
 	r.before = b.Allocated()
 	for range 2 {
-		b.Must(b.Queue.Write(b.Ctx, word, 0, make([]byte, word.Size())))
+		b.zero(word)
 		b.Execute(forever)
 		b.Replay(r.trace)
 		h := b.hang(b.Queue.Wait(b.Ctx))

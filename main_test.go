@@ -144,6 +144,11 @@ func (b *bench) perWorker(name string) *reprise.Buffer {
 	return b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.Dev.Grid().Size(), PageSize: 64, Name: name})
 }
 
+func (b *bench) zero(buf *reprise.Buffer) {
+	b.Helper()
+	b.Must(b.Queue.Write(b.Ctx, buf, 0, make([]byte, buf.Size())))
+}
+
 func (b *bench) sameMemory(before map[allocator.Kind]uint64) {
 	b.Helper()
 	noDiff(b, b.Allocated(), before, "allocated")

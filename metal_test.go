@@ -160,7 +160,7 @@ func (b *metalBench) watched() bool {
 func (b *metalBench) perWorker() *reprise.Buffer {
 	g := b.Dev.Grid()
 	l1 := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * g.Size(), PageSize: 16, Name: "per worker"})
-	b.Must(b.Queue.Write(b.Ctx, l1, 0, make([]byte, l1.Size())))
+	b.zero(l1)
 	return l1
 }
 
@@ -292,7 +292,7 @@ func TestMetalMulticast(t *testing.T) {
 		dst := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: metalTile * g.Size(), PageSize: metalTile, Name: "to"})
 		data := bytes.Repeat([]byte("multicast"), metalTile/9+1)[:metalTile]
 		b.Must(b.Queue.Write(b.Ctx, in, 0, data))
-		b.Must(b.Queue.Write(b.Ctx, dst, 0, make([]byte, dst.Size())))
+		b.zero(dst)
 		to := chip.Range{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 4, Y: 5}}
 		rect := value(b.Dev.Multicast(to))(b)
 		x := b.Load(&reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{in, dst}, Kernels: []reprise.Kernel{{
@@ -385,7 +385,7 @@ func TestMetalCompute(t *testing.T) {
 		data := smallTiles(tiles, 1)
 		b.Must(b.Queue.Write(b.Ctx, in, 0, data))
 		for hash, kernel := range b.computeKernels("eltwise_copy") {
-			b.Must(b.Queue.Write(b.Ctx, out, 0, make([]byte, out.Size())))
+			b.zero(out)
 			b.Execute(b.computes("copy", kernel, nil, "reader_unary_8bank", []uint32{in.Addr(), 0, 0, tiles}, out, in))
 			if !bytes.Equal(b.Read(out), data) {
 				b.Errorf("eltwise_copy/%s differs", hash)

@@ -252,7 +252,7 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 			out := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Name: name, PageSize: 64, Sharding: &allocator.ShardSpec{
 				Layout: allocator.HeightSharded, Tensor: []int{4, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(2, 1)},
 			}})
-			b.Must(b.Queue.Write(b.Ctx, out, 0, make([]byte, out.Size())))
+			b.zero(out)
 			return out
 		}
 		first, second := shards("first"), shards("second")
@@ -270,7 +270,7 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 			if !bytes.Equal(got, words(from.Size(), 1)) {
 				b.Errorf("%s: % x", what, got[:16])
 			}
-			b.Must(b.Queue.Write(b.Ctx, from, 0, make([]byte, from.Size())))
+			b.zero(from)
 		}
 		b.Execute(x)
 		moved(first, "a run")
