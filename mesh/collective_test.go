@@ -268,7 +268,8 @@ func TestLinksThatFailTakeNothing(t *testing.T) {
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	g := newGroup(b, 4, 64)
-	large := value(b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 8192, Name: "large"}}))(b)
+	large := value(b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM,
+		Size: 8192, Name: "large"}}))(b)
 	fails(t, second(g.links.AllGather(b.ctx, large)), mesh.ErrTensor, "pages of 8 KiB")
 	if _, err := g.links.AllReduce(b.ctx, g.buf, mesh.Replace); err == nil {
 		t.Error("a sum of nothing")
