@@ -16,67 +16,69 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 func TestCaptureLeavesOthersAlone(t *testing.T) {
 	b, c := open(t, sim.Wormhole(), reprise.WithQueues(2)), open(t, sim.Blackhole())
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-	y := c.load(c.blank("blank", c.dev.Grid()))
-	other := b.capture("other", x)
+	in, out := b.Pages("in", 4), b.Pages("out", 4)
+	x := b.Load(b.Adder("adder", chip.Core{}, in, out, 5))
+	y := c.Load(c.blank("blank", c.Dev.Grid()))
+	other := b.Capture("other", x)
 	var inner *reprise.Trace
-	trace := b.recorded("outer", func(r *reprise.Recorder) error {
+	trace := b.Record("outer", func(r *reprise.Recorder) error {
 		done := make(chan error)
 		go func() {
-			b.write(in, 1)
-			err := errors.Join(b.queue.Run(b.ctx, x), other.Replay(b.ctx), b.queue.Wait(b.ctx))
-			t2, e := b.queue.Capture(b.ctx, "beside", record(x))
+			b.Write(in, 1)
+			err := errors.Join(b.Queue.Run(b.Ctx, x), other.Replay(b.Ctx), b.Queue.Wait(b.Ctx))
+			t2, e := b.Queue.Capture(b.Ctx, "beside", record(x))
 			if e == nil {
-				e = t2.Release(b.ctx)
+				e = t2.Release(b.Ctx)
 			}
 			done <- errors.Join(err, e)
 		}()
 		var err error
-		inner, err = c.queue.Capture(c.ctx, "inner", record(y))
-		return errors.Join(err, c.queue.Run(c.ctx, y), c.queue.Wait(c.ctx), r.Run(x), <-done)
+		inner, err = c.Queue.Capture(c.Ctx, "inner", record(y))
+		return errors.Join(err, c.Queue.Run(c.Ctx, y), c.Queue.Wait(c.Ctx), r.Run(x), <-done)
 	})
-	b.holds(out, 6)
-	b.write(in, 2)
-	b.must(errors.Join(trace.Replay(b.ctx), inner.Replay(c.ctx)))
-	b.holds(out, 7)
-	c.must(c.queue.Wait(c.ctx))
+	b.Holds(out, 6)
+	b.Write(in, 2)
+	b.Must(errors.Join(trace.Replay(b.Ctx), inner.Replay(c.Ctx)))
+	b.Holds(out, 7)
+	c.Wait()
 }
 
 func TestLostCaptureLeavesNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithTraceRegion(200_000))
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	keep := b.load(b.adder("keep", chip.Core{}, in, out, 5))
-	other := b.capture("other", keep)
-	canceled, cancel := context.WithCancel(b.ctx)
+	in, out := b.Pages("in", 4), b.Pages("out", 4)
+	keep := b.Load(b.Adder("keep", chip.Core{}, in, out, 5))
+	other := b.Capture("other", keep)
+	canceled, cancel := context.WithCancel(b.Ctx)
 	cancel()
 	for name, c := range map[string]struct {
 		ctx  context.Context
 		runs int // of keep, after the rest
 		end  func() error
 	}{
-		"panic":    {b.ctx, 1, func() error { panic("mine") }},
+		"panic":    {b.Ctx, 1, func() error { panic("mine") }},
 		"canceled": {canceled, 1, func() error { return nil }},
-		"no room":  {b.ctx, 2000, func() error { return nil }},
+		"no room":  {b.Ctx, 2000, func() error { return nil }},
 	} {
-		before := b.dev.MemorySnapshot()
-		buf := b.pages("temporary", 9)
-		x := b.load(b.adder("x", chip.Core{X: 1}, buf, buf, 1))
+		before := b.Dev.MemorySnapshot()
+		buf := b.Pages("temporary", 9)
+		x := b.Load(b.Adder("x", chip.Core{X: 1}, buf, buf, 1))
 		func() {
 			defer func() {
 				if p := recover(); p != nil && p != "mine" {
 					panic(p)
 				}
 			}()
-			trace, err := b.queue.Capture(c.ctx, name, func(_ context.Context, r *reprise.Recorder) error {
-				b.must(r.Run(x))
-				b.must(errors.Join(x.Release(b.ctx), buf.Release()))
+			trace, err := b.Queue.Capture(c.ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+				b.Must(r.Run(x))
+				b.Must(errors.Join(x.Release(b.Ctx), buf.Release()))
 				for range c.runs {
 					_ = r.Run(keep)
 				}
@@ -86,32 +88,32 @@ func TestLostCaptureLeavesNothing(t *testing.T) {
 				b.Errorf("%s: %v", name, err)
 			}
 			if trace != nil {
-				b.must(trace.Release(b.ctx))
+				b.Must(trace.Release(b.Ctx))
 			}
 		}()
 		if changes := before.Changes(); len(changes) > 0 {
 			t.Errorf("%s: something is left: %v", name, changes)
 		}
-		b.must(errors.Join(b.queue.Run(b.ctx, keep), other.Replay(b.ctx), b.queue.Wait(b.ctx)))
+		b.Must(errors.Join(b.Queue.Run(b.Ctx, keep), other.Replay(b.Ctx), b.Queue.Wait(b.Ctx)))
 	}
 }
 
 func TestRecoverKeepsParameters(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	in, out := b.pages("in", 2), b.pages("out", 2)
-	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-	trace := b.recorded("trace", func(r *reprise.Recorder) error {
+	in, out := b.Pages("in", 2), b.Pages("out", 2)
+	x := b.Load(b.Adder("adder", chip.Core{}, in, out, 5))
+	trace := b.Record("trace", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
 	for i, set := range []uint32{5, 60, 700} {
-		b.must(trace.Set("addend", set))
+		b.Must(trace.Set("addend", set))
 		if i == 1 {
-			b.replay(trace)
+			b.Replay(trace)
 		}
-		b.must(b.dev.Recover(b.ctx))
-		b.write(in, 1)
-		b.replay(trace)
-		b.holds(out, 1+set)
+		b.Must(b.Dev.Recover(b.Ctx))
+		b.Write(in, 1)
+		b.Replay(trace)
+		b.Holds(out, 1+set)
 	}
 }
 
@@ -122,17 +124,17 @@ func TestCaptureEndedInLoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, sim.Blackhole())
-			x := b.load(b.blank("program", chip.Single(0, 0)))
-			r, err := b.queue.Begin("ended")
-			b.must(err)
+			x := b.Load(b.blank("program", chip.Single(0, 0)))
+			r, err := b.Queue.Begin("ended")
+			b.Must(err)
 			err = r.Loop(2, func() error {
-				b.must(r.Run(x))
+				b.Must(r.Run(x))
 				t.Log(end(r))
 				return nil
 			})
 			b.fails("the loop", err, reprise.ErrCaptureEnded)
-			r, err = b.queue.Begin("refused")
-			b.must(err)
+			r, err = b.Queue.Begin("refused")
+			b.Must(err)
 			var inner error
 			err = r.Loop(2, func() error {
 				inner = r.Param("nothing", reprise.Arg{})
@@ -142,76 +144,72 @@ func TestCaptureEndedInLoop(t *testing.T) {
 				t.Errorf("the loop: %v, want %v", err, inner)
 			}
 			t.Log(end(r))
-			b.must(b.capture("after", x).Replay(b.ctx))
+			b.Must(b.Capture("after", x).Replay(b.Ctx))
 		})
 	}
 }
 
 func TestBeginRefuses(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-	other := b.capture("other", x)
-	before := b.allocated()
+	in, out := b.Pages("in", 4), b.Pages("out", 4)
+	x := b.Load(b.Adder("adder", chip.Core{}, in, out, 5))
+	other := b.Capture("other", x)
+	before := b.Allocated()
 	for name, op := range map[string]struct {
 		do func() error
 		is error
 	}{
-		"write":  {func() error { return b.queue.Write(b.ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
-		"read":   {func() error { return b.queue.Read(b.ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
-		"wait":   {func() error { return b.queue.Wait(b.ctx) }, reprise.ErrInCapture},
-		"replay": {func() error { return other.Replay(b.ctx) }, reprise.ErrReplayInCapture},
-		"nested": {func() error { return second(b.queue.Capture(b.ctx, "inner", record(x))) }, reprise.ErrNestedCapture},
-		"again":  {func() error { return second(b.queue.Begin("again")) }, reprise.ErrNestedCapture},
+		"write":  {func() error { return b.Queue.Write(b.Ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
+		"read":   {func() error { return b.Queue.Read(b.Ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
+		"wait":   {func() error { return b.Queue.Wait(b.Ctx) }, reprise.ErrInCapture},
+		"replay": {func() error { return other.Replay(b.Ctx) }, reprise.ErrReplayInCapture},
+		"nested": {func() error { return second(b.Queue.Capture(b.Ctx, "inner", record(x))) }, reprise.ErrNestedCapture},
+		"again":  {func() error { return second(b.Queue.Begin("again")) }, reprise.ErrNestedCapture},
 	} {
-		r, err := b.queue.Begin(name)
-		b.must(err)
-		b.run(x)
+		r := value(b.Queue.Begin(name))(b)
+		b.Execute(x)
 		got := op.do()
 		var ce *reprise.CaptureError
 		if !errors.Is(got, op.is) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 ||
 			ce.Instead == "" {
 			t.Errorf("%s: %v, want %v", name, got, op.is)
 		}
-		trace, err := r.End(b.ctx)
+		trace, err := r.End(b.Ctx)
 		if err == nil {
-			b.must(trace.Release(b.ctx))
+			b.Must(trace.Release(b.Ctx))
 		}
 		equal(t, op.is != reprise.ErrNestedCapture, errors.Is(err, op.is), "%s: the capture ended in %v", name, err)
-		for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
-			"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
+		for what, err := range map[string]error{"end": second(r.End(b.Ctx)), "discard": r.Discard(),
+			"end of nothing": second((*reprise.Recorder)(nil).End(b.Ctx))} {
 			b.fails(what+" after the end", err, reprise.ErrNotCapturing)
 		}
 	}
-	r, err := b.queue.Begin("empty")
-	b.must(err)
-	if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
-		t.Errorf("an empty capture: %v", err)
-	}
+	r := value(b.Queue.Begin("empty"))(b)
+	b.fails("an empty capture", second(r.End(b.Ctx)), reprise.ErrEmptyTrace)
 	b.sameMemory(before)
 }
 
 func TestKeep(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		x := b.load(b.blank("nothing", chip.Single(0, 0)))
-		kept := b.pages("kept", 1)
+		x := b.Load(b.blank("nothing", chip.Single(0, 0)))
+		kept := b.Pages("kept", 1)
 		addr := kept.Addr()
-		tr := b.recorded("keeps", func(r *reprise.Recorder) error {
+		tr := b.Record("keeps", func(r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {
 				return err
 			}
 			return r.Keep(kept, kept)
 		})
-		b.must(kept.Release())
-		if other := b.pages("other", 1); other.Addr() == addr {
+		b.Must(kept.Release())
+		if other := b.Pages("other", 1); other.Addr() == addr {
 			b.Error("the memory was given away")
 		}
-		b.must(tr.Release(b.ctx))
-		if again := b.pages("again", 1); again.Addr() != addr {
+		b.Must(tr.Release(b.Ctx))
+		if again := b.Pages("again", 1); again.Addr() != addr {
 			b.Errorf("memory at %#x is still held: the next buffer is at %#x", addr, again.Addr())
 		}
 		var late *reprise.Recorder
-		_, err := b.queue.Capture(b.ctx, "freed", func(_ context.Context, r *reprise.Recorder) error {
+		_, err := b.Queue.Capture(b.Ctx, "freed", func(_ context.Context, r *reprise.Recorder) error {
 			late = r
 			_ = r.Run(x)
 			_ = r.Keep(kept)
@@ -224,22 +222,22 @@ func TestKeep(t *testing.T) {
 
 func TestTakeFromASnapshot(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		before := b.allocated()
-		s := b.dev.MemorySnapshot()
+		before := b.Allocated()
+		s := b.Dev.MemorySnapshot()
 		var got, want []uint32
 		var free []func() error
 		for _, size := range []int{64, 4096, 1 << 20} {
 			addr, _, f, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64, Name: "taken"})
-			b.must(err)
+			b.Must(err)
 			got, free = append(got, addr), append(free, f)
 		}
-		b.must(free[1]())
+		b.Must(free[1]())
 		addr, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64})
-		b.must(err)
+		b.Must(err)
 		equal(b, addr, got[1], "where the next buffer lies, after one was freed")
 		b.sameMemory(before)
 		for _, size := range []int{64, 4096, 1 << 20} {
-			want = append(want, b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64}).Addr())
+			want = append(want, b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64}).Addr())
 		}
 		if !slices.Equal(got, want) {
 			b.Errorf("taken at %#x, allocated at %#x", got, want)
@@ -256,19 +254,18 @@ func TestTakeFromASnapshot(t *testing.T) {
 
 func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	in, out := b.pages("in", 2), b.pages("out", 2)
-	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+	in, out := b.Pages("in", 2), b.Pages("out", 2)
+	x := b.Load(b.Adder("adder", chip.Core{}, in, out, 5))
 	capture := func(name string) *reprise.Trace {
-		trace := b.recorded(name, func(r *reprise.Recorder) error {
+		trace := b.Record(name, func(r *reprise.Recorder) error {
 			return errors.Join(r.Loop(1, runs(r, x)), r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
 		})
 		return trace
 	}
 	for _, shown := range []bool{false, true} {
 		old := capture("old")
-		subset, err := old.Subset(b.queue)
-		b.must(err)
-		b.must(errors.Join(old.Set("addend", 50), old.Replay(b.ctx)))
+		subset := value(old.Subset(b.Queue))(b)
+		b.Must(errors.Join(old.Set("addend", 50), old.Replay(b.Ctx)))
 		var image *tracebuf.Image
 		var commands []byte
 		if shown {
@@ -278,18 +275,18 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 		}
 		steps := old.Parts()[0].Steps
 		was := slices.Clone(steps)
-		b.must(old.Release(b.ctx))
+		b.Must(old.Release(b.Ctx))
 		next := capture("next")
 		for name, trace := range map[string]*reprise.Trace{"trace": old, "subset": subset} {
 			for what, err := range map[string]error{
 				"print":      trace.Print(io.Discard),
 				"set":        trace.Set("addend", 9),
 				"set buffer": trace.SetBuffer("in", out),
-				"replay":     trace.Replay(b.ctx),
-				"save":       trace.Save(b.ctx, io.Discard),
-				"verify":     trace.Debug().Verify(b.ctx),
-				"inspect":    second(trace.Debug().Inspect(b.ctx)),
-				"step":       trace.Debug().Step(b.ctx, nil),
+				"replay":     trace.Replay(b.Ctx),
+				"save":       trace.Save(b.Ctx, io.Discard),
+				"verify":     trace.Debug().Verify(b.Ctx),
+				"inspect":    second(trace.Debug().Inspect(b.Ctx)),
+				"step":       trace.Debug().Step(b.Ctx, nil),
 			} {
 				b.fails(fmt.Sprintf("%s of a released %s", what, name), err, reprise.ErrReleased)
 			}
@@ -298,33 +295,33 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 			b.Error("commands that were given out of a trace have changed")
 		}
 		noDiff(b, steps, was, "steps that were given out of a trace have changed")
-		b.write(in, 1)
-		b.must(errors.Join(next.Replay(b.ctx), next.Debug().Verify(b.ctx)))
-		b.holds(out, 6)
-		b.must(next.Release(b.ctx))
+		b.Write(in, 1)
+		b.Must(errors.Join(next.Replay(b.Ctx), next.Debug().Verify(b.Ctx)))
+		b.Holds(out, 6)
+		b.Must(next.Release(b.Ctx))
 	}
 }
 
 func TestReplayBesideRelease(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.load(b.blank("blank", chip.Single(0, 0)))
+	x := b.Load(b.blank("blank", chip.Single(0, 0)))
 	for range 20 {
-		inner := b.capture("inner", x)
+		inner := b.Capture("inner", x)
 		outer := b.captureFlow(func(r *reprise.Recorder) error { return r.Call(inner) })
 		replayed := make(chan error)
 		go func() {
 			for {
-				if err := outer.Replay(b.ctx); err != nil {
+				if err := outer.Replay(b.Ctx); err != nil {
 					replayed <- err
 					return
 				}
 			}
 		}()
-		b.must(outer.Release(b.ctx))
+		b.Must(outer.Release(b.Ctx))
 		if err := <-replayed; !errors.Is(err, reprise.ErrReleased) {
 			t.Fatalf("replayed beside its release: %v, want ErrReleased", err)
 		}
-		b.must(inner.Release(b.ctx))
+		b.Must(inner.Release(b.Ctx))
 	}
 }
 
@@ -332,15 +329,15 @@ func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word := b.word()
 	spin := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
-	x := b.load(b.blank("blank", chip.Single(0, 0)))
-	b.must(b.queue.Run(b.ctx, spin)) // the queue isn't done before the test ends
+	x := b.Load(b.blank("blank", chip.Single(0, 0)))
+	b.Execute(spin) // the queue isn't done before the test ends
 
-	ctx, cancel := context.WithCancel(b.ctx)
+	ctx, cancel := context.WithCancel(b.Ctx)
 	released := make(chan error)
 	go func() { released <- x.Release(ctx) }()
 	time.Sleep(20 * time.Millisecond) // it waits
 	ran := make(chan error)
-	go func() { ran <- b.queue.Run(b.ends(), x) }()
+	go func() { ran <- b.Queue.Run(b.ends(), x) }()
 	select {
 	case err := <-ran:
 		if err != nil && !errors.Is(err, reprise.ErrReleased) && !errors.Is(err, context.DeadlineExceeded) {
@@ -354,11 +351,11 @@ func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
 		t.Fatalf("release: %v, want context.Canceled", err)
 	}
 
-	full, stop := context.WithCancel(b.ctx)
+	full, stop := context.WithCancel(b.Ctx)
 	var runs atomic.Int64
 	go func() {
 		for {
-			if err := b.queue.Run(full, x); err != nil {
+			if err := b.Queue.Run(full, x); err != nil {
 				ran <- err
 				return
 			}
@@ -371,23 +368,23 @@ func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
 	b.fails("release beside a run that waits for room", x.Release(b.ends()), context.DeadlineExceeded)
 	stop()
 	b.fails("run", <-ran, context.Canceled)
-	b.letGo(b.dev.Queue(1), word)
-	b.must(x.Release(b.ctx))
+	b.letGo(b.Dev.Queue(1), word)
+	b.Must(x.Release(b.Ctx))
 }
 
 func TestClosedDeviceIsGarbage(t *testing.T) {
 	collected := make(chan struct{})
 	func() {
-		b := &bench{T: t, ctx: t.Context()}
+		b := &bench{&devtest.Bench{T: t, Ctx: t.Context()}}
 		var err error
-		b.dev, err = reprise.Open(b.ctx, sim.Blackhole())
-		b.must(err)
-		b.queue = b.dev.Queue(0)
-		x := b.load(b.blank("blank", chip.Single(0, 0)))
-		b.run(x)
-		b.must(b.capture("trace", x).Replay(b.ctx))
-		runtime.AddCleanup(b.dev, func(c chan struct{}) { close(c) }, collected)
-		b.must(b.dev.Close(context.Background()))
+		b.Dev, err = reprise.Open(b.Ctx, sim.Blackhole())
+		b.Must(err)
+		b.Queue = b.Dev.Queue(0)
+		x := b.Load(b.blank("blank", chip.Single(0, 0)))
+		b.Execute(x)
+		b.Must(b.Capture("trace", x).Replay(b.Ctx))
+		runtime.AddCleanup(b.Dev, func(c chan struct{}) { close(c) }, collected)
+		b.Must(b.Dev.Close(context.Background()))
 	}()
 	for range 100 {
 		runtime.GC()
@@ -398,4 +395,200 @@ func TestClosedDeviceIsGarbage(t *testing.T) {
 		}
 	}
 	t.Error("something keeps a device that was closed")
+}
+
+var (
+	addend   = reprise.Arg{Kernel: "add", Index: 3}
+	readFrom = reprise.Arg{Kernel: "reader", Index: 0}
+	writeTo  = reprise.Arg{Kernel: "writer", Index: 0}
+)
+
+func TestSetOnAllCores(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n := b.Dev.Grid().Size()
+		l1 := func(name string) *reprise.Buffer {
+			return b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: name})
+		}
+		out, other := l1("out"), l1("other")
+		x := b.Load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.Image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{b.Dev.Grid()}, Common: []uint32{3},
+			Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 1, 4} },
+		}}})
+		trace := b.Record("all", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("base", reprise.Arg{Kernel: "store", Common: true}),
+				r.Param("value", reprise.Arg{Kernel: "store", Index: 2}), r.ParamBuffer("out", out, reprise.Arg{Kernel: "store"}))
+		})
+		check := func(buf *reprise.Buffer, want byte) {
+			b.Helper()
+			got := b.Read(buf)
+			for i := range n {
+				if got[64*i] != want {
+					b.Fatalf("core %d has %d, want %d", i, got[64*i], want)
+				}
+			}
+		}
+		b.Replay(trace)
+		check(out, 7)
+		b.Must(errors.Join(trace.Set("value", 50), trace.Set("base", 100), trace.SetBuffer("out", other), trace.Replay(b.Ctx)))
+		check(other, 150)
+		check(out, 7)
+		free := b.Allocated()
+		b.Must(errors.Join(other.Release(), b.Queue.Wait(b.Ctx)))
+		b.sameMemory(free)
+		b.Must(errors.Join(trace.SetBuffer("out", out), trace.Replay(b.Ctx), b.Queue.Wait(b.Ctx)))
+		b.Must(trace.SetBuffer("out", l1("again"))) // gives the last but one up
+		if after := b.Allocated(); after[allocator.L1] != free[allocator.L1] {
+			b.Errorf("%d B of L1 are taken, %d B before", after[allocator.L1], free[allocator.L1])
+		}
+		b.Must(trace.Release(b.Ctx))
+	})
+}
+
+func TestParameterErrors(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out, large := b.Pages("in", 4), b.Pages("out", 4), b.Pages("large", 8)
+		x := b.Load(b.Adder("adder", chip.Core{}, in, out, 5))
+		before := b.Allocated()
+		for name, tt := range map[string]struct {
+			param func(*reprise.Recorder) error
+			says  string
+		}{
+			"no kernel": {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "sub"}) }, `it has "add", "reader", "writer"`},
+			"no index":  {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "add", Index: 4}) }, "core (0,0) has 4"},
+			"negative":  {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "add", Index: -1}) }, "core (0,0) has 4"},
+			"no common": {func(r *reprise.Recorder) error { return r.Param("p", reprise.Arg{Kernel: "add", Common: true}) }, "it has 0"},
+			"no such core": {func(r *reprise.Recorder) error {
+				return r.Param("p", reprise.Arg{Kernel: "add", Cores: []chip.Range{chip.Single(1, 1)}})
+			}, "none of the cores"},
+			"no argument":  {func(r *reprise.Recorder) error { return r.Param("p") }, "no argument is named"},
+			"other values": {func(r *reprise.Recorder) error { return r.Param("p", addend, readFrom) }, "the arguments have different values"},
+			"no address":   {func(r *reprise.Recorder) error { return r.ParamBuffer("p", out, readFrom) }, `buffer "out" is at`},
+			"no buffer":    {func(r *reprise.Recorder) error { return r.ParamBuffer("p", nil, readFrom) }, "no buffer: it is nil"},
+			"used for both": {func(r *reprise.Recorder) error {
+				return errors.Join(r.Param("p", addend), r.ParamBuffer("p", in, readFrom))
+			}, "use another name"},
+			"no run": {nil, "nothing was recorded yet"},
+		} {
+			_, err := b.Queue.Capture(b.Ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+				if tt.param == nil {
+					_ = r.Param("p", addend)
+				} else {
+					_ = errors.Join(r.Run(x), tt.param(r))
+				}
+				return nil
+			})
+			var ce *reprise.CaptureError
+			if !errors.As(err, &ce) {
+				b.Errorf("%s: %v", name, err)
+				continue
+			}
+			b.Says(err, "name parameter", "capture_test.go:", tt.says)
+			b.sameMemory(before)
+		}
+		trace := b.Record("good", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
+		})
+		l1 := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "l1"})
+		small := b.Pages("small", 2)
+		freed := b.Pages("freed", 4)
+		b.Must(freed.Release())
+		for name, tt := range map[string]struct {
+			err  error
+			is   error
+			says string
+		}{
+			"unknown":     {trace.Set("addent", 1), reprise.ErrNoParam, `it has "addend", "in"`},
+			"other kind":  {trace.Set("in", 1), reprise.ErrNoParam, "SetBuffer"},
+			"other kind2": {trace.SetBuffer("addend", in), reprise.ErrNoParam, "use Set"},
+			"in L1":       {trace.SetBuffer("in", l1), nil, "256 B of L1"},
+			"small":       {trace.SetBuffer("in", small), nil, "128 B of DRAM"},
+			"freed":       {trace.SetBuffer("in", freed), reprise.ErrReleased, `buffer "freed"`},
+		} {
+			if tt.is != nil && !errors.Is(tt.err, tt.is) {
+				b.Errorf("%s: %v, want %v", name, tt.err, tt.is)
+			}
+			b.Says(tt.err, `trace "good": set `, tt.says)
+		}
+		b.Write(large, 9)
+		b.Must(errors.Join(trace.SetBuffer("in", large), trace.Set("addend", 1), trace.Replay(b.Ctx)))
+		b.Holds(out, 10)
+		b.Must(trace.Release(b.Ctx))
+		for name, err := range map[string]error{"set": trace.Set("addend", 1), "set buffer": trace.SetBuffer("in", in)} {
+			b.fails(name+" after the release", err, reprise.ErrReleased)
+		}
+	})
+}
+
+func TestSetArguments(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out, other := b.Pages("in", 4), b.Pages("out", 4), b.Pages("other", 4)
+		x := b.Load(b.Adder("adder", chip.Core{}, in, out, 5))
+		b.Write(in, 1)
+		trace := b.Capture("before", x)
+		b.Must(errors.Join(x.SetArg(addend, 70), b.Queue.Run(b.Ctx, x)))
+		b.Holds(out, 71)
+		b.Must(errors.Join(x.SetBuffer(other, writeTo), other.Release(), x.SetArg(addend, 0), b.Queue.Run(b.Ctx, x)))
+		if again := b.Pages("again", 4); again.Addr() == other.Addr() {
+			b.Error("a buffer that a program writes was handed out")
+		}
+		after := b.Capture("after", x)
+		b.Must(errors.Join(trace.Replay(b.Ctx), after.Replay(b.Ctx)))
+		b.Holds(out, 6)
+		b.Must(x.Release(b.Ctx))
+		b.fails("set after close", x.SetArg(addend, 1), reprise.ErrReleased)
+		if err := (*reprise.Executable)(nil).SetArg(addend, 1); err == nil {
+			b.Error("arguments of nothing were set")
+		}
+	})
+}
+
+func TestParametersInFiles(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		b.Pages("below", 4000) // so that addresses don't look like small numbers
+		in, out := b.Pages("in", 400), b.Pages("out", 400)
+		x := b.Load(b.Adder("adder", chip.Core{}, in, out, 5))
+		save := func(named bool) []byte {
+			trace := b.Record("saved", func(r *reprise.Recorder) error {
+				errs := []error{r.Run(x), r.Param("addend", addend), r.ParamBuffer("from", in, readFrom)}
+				if named {
+					errs = append(errs, r.ParamBuffer("to", out, writeTo))
+				}
+				return errors.Join(errs...)
+			})
+			var file bytes.Buffer
+			b.Must(errors.Join(trace.Set("addend", 70), trace.Save(b.Ctx, &file), trace.Release(b.Ctx)))
+			return file.Bytes()
+		}
+		named, unnamed := save(true), save(false)
+
+		if _, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(unnamed)); err == nil {
+			b.Error("a trace was loaded whose buffers have no place")
+		} else {
+			b.Says(err, `buffer "out" must lie where it lay`, "inside of the buffer, and no parameter")
+		}
+		before := b.Allocated()
+		trace := value(b.Dev.LoadTrace(b.Ctx, bytes.NewReader(named)))(b)
+		bufs := trace.Buffers()
+		if len(bufs) != 2 || bufs[0].Name() != "in" || bufs[0].Addr() == in.Addr() || bufs[1].Addr() == out.Addr() {
+			b.Fatalf("buffers %v", bufs)
+		}
+		b.Write(bufs[0], 1)
+		b.Write(in, 1000)
+		b.Write(out, 2000)
+		b.Replay(trace)
+		b.Holds(bufs[1], 71)
+		b.Holds(out, 2000)
+		b.Must(errors.Join(trace.Set("addend", 3), trace.SetBuffer("from", in), trace.Replay(b.Ctx)))
+		b.Holds(bufs[1], 1003)
+		b.Must(errors.Join(trace.SetBuffer("to", out), trace.Replay(b.Ctx), trace.Debug().Check(b.Ctx)))
+		b.Holds(out, 1003)
+		b.Must(trace.Release(b.Ctx))
+		b.sameMemory(before)
+		in2, out2 := b.Pages("in", 400), b.Pages("out", 400)
+		trace = value(b.Dev.LoadTrace(b.Ctx, bytes.NewReader(named), reprise.WithBuffers(in2, out2)))(b)
+		b.Write(in2, 6)
+		b.Replay(trace)
+		b.Holds(out2, 76)
+		b.Must(trace.Release(b.Ctx))
+	})
 }

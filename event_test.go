@@ -21,24 +21,23 @@ import (
 func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 	target := sim.Blackhole()
 	b := open(t, target, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(300*time.Millisecond))
-	q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
+	q0, q1 := b.Dev.Queue(0), b.Dev.Queue(1)
 	word := b.word()
-	one, two := b.load(b.blank("one", chip.Single(0, 0))), b.load(b.blank("two", chip.Single(1, 1)))
-	tr, err := q1.Capture(b.ctx, "tr", record(two))
-	b.must(err)
-	x := b.load(b.adder("x", chip.Core{X: 2}, b.pages("in", 1), b.pages("out", 1), 1))
-	named, err := q1.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
+	one, two := b.Load(b.blank("one", chip.Single(0, 0))), b.Load(b.blank("two", chip.Single(1, 1)))
+	tr := value(q1.Capture(b.Ctx, "tr", record(two)))(b)
+	x := b.Load(b.Adder("x", chip.Core{X: 2}, b.Pages("in", 1), b.Pages("out", 1), 1))
+	named, err := q1.Capture(b.Ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
-	b.must(err)
-	e := b.dev.NewEvent("e")
-	b.must(errors.Join(q0.Wait(b.ctx), q1.Wait(b.ctx)))
-	b.must(q0.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
-	b.must(q0.Record(b.ctx, e))
-	b.must(q1.WaitEvent(b.ctx, e))
-	never, cancel := context.WithCancel(b.ctx)
+	b.Must(err)
+	e := b.Dev.NewEvent("e")
+	b.Must(errors.Join(q0.Wait(b.Ctx), q1.Wait(b.Ctx)))
+	b.Must(q0.Run(b.Ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
+	b.Must(q0.Record(b.Ctx, e))
+	b.Must(q1.WaitEvent(b.Ctx, e))
+	never, cancel := context.WithCancel(b.Ctx)
 	cancel()
-	much := b.pages("much", 1000)
+	much := b.Pages("much", 1000)
 	for full := false; !full; { // until the device takes nothing more, not even the smallest command
 		full = true
 		for _, put := range []func() error{
@@ -49,14 +48,14 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 				full = false
 			}
 			if !errors.Is(err, context.Canceled) {
-				b.must(err)
+				b.Must(err)
 			}
 		}
-		if err := q1.WaitFunc(b.ctx, func() bool { return false }); !errors.Is(err, reprise.ErrTimeout) {
-			b.must(err)
+		if err := q1.WaitFunc(b.Ctx, func() bool { return false }); !errors.Is(err, reprise.ErrTimeout) {
+			b.Must(err)
 		}
 	}
-	b.must(named.Set("addend", 2))
+	b.Must(named.Set("addend", 2))
 	for what, do := range map[string]func() error{
 		"run":            func() error { return q1.Run(never, two) },
 		"replay":         func() error { return tr.Replay(never) },
@@ -64,11 +63,11 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 	} {
 		b.fails(what, do(), context.Canceled)
 	}
-	if err := q0.Run(b.ctx, one); err != nil {
+	if err := q0.Run(b.Ctx, one); err != nil {
 		b.Errorf("the owner: %v", err)
 	}
 	poke(b, target, chip.Core{}, word.Addr(), 1)
-	b.must(errors.Join(q0.Wait(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Wait(b.ctx)))
+	b.Must(errors.Join(q0.Wait(b.Ctx), q1.Run(b.Ctx, two), tr.Replay(b.Ctx), q1.Wait(b.Ctx)))
 }
 
 func TestQueueWorkersThatCannotBe(t *testing.T) {
@@ -84,12 +83,12 @@ func TestQueueWorkersThatCannotBe(t *testing.T) {
 		{"no such queue", []reprise.Option{reprise.WithQueueWorkers(2, chip.Single(0, 0))}, []string{"given to queue 2", "has 2 queues"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := &bench{T: t, ctx: t.Context()}
-			d, err := reprise.Open(b.ctx, sim.Blackhole(), append([]reprise.Option{reprise.WithQueues(2)}, tt.opts...)...)
+			b := &bench{&devtest.Bench{T: t, Ctx: t.Context()}}
+			d, err := reprise.Open(b.Ctx, sim.Blackhole(), append([]reprise.Option{reprise.WithQueues(2)}, tt.opts...)...)
 			if err == nil {
-				b.must(d.Close(t.Context()))
+				b.Must(d.Close(t.Context()))
 			}
-			b.says(err, append([]string{"reprise: open"}, tt.says...)...)
+			b.Says(err, append([]string{"reprise: open"}, tt.says...)...)
 		})
 	}
 }
@@ -97,96 +96,96 @@ func TestQueueWorkersThatCannotBe(t *testing.T) {
 func TestWaitsThatNothingEnds(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	other := open(t, sim.Wormhole())
-	e, foreign := b.dev.NewEvent("never"), other.dev.NewEvent("foreign")
+	e, foreign := b.Dev.NewEvent("never"), other.Dev.NewEvent("foreign")
 	for what, err := range map[string]error{
-		`reprise: wait: dispatch: queue 1: wait for event "never" at event_test.go:`: b.dev.Queue(1).WaitEvent(b.ctx, e),
-		`reprise: synchronize: dispatch: synchronize with event "never" at event_t`:  e.Wait(b.ctx),
+		`reprise: wait: dispatch: queue 1: wait for event "never" at event_test.go:`: b.Dev.Queue(1).WaitEvent(b.Ctx, e),
+		`reprise: synchronize: dispatch: synchronize with event "never" at event_t`:  e.Wait(b.Ctx),
 		`reprise: query: dispatch: query event "never" at event_test.go:`:            second(e.Query()),
 	} {
 		var ee *dispatch.EventError
 		if !errors.Is(err, dispatch.ErrNotRecorded) || !errors.As(err, &ee) || ee.Event != "never" || ee.Recorder != -1 {
 			t.Errorf("%s: %v", what, err)
 		}
-		b.says(err, what, "never recorded")
+		b.Says(err, what, "never recorded")
 	}
 	for what, err := range map[string]error{
-		"record": b.queue.Record(b.ctx, foreign), "wait": b.queue.WaitEvent(b.ctx, foreign),
+		"record": b.Queue.Record(b.Ctx, foreign), "wait": b.Queue.WaitEvent(b.Ctx, foreign),
 	} {
 		b.fails(what+" a foreign event", err, reprise.ErrWrongDevice)
 	}
-	b.says(b.queue.Record(b.ctx, nil), "reprise: record: no event")
-	b.says((*reprise.Event)(nil).Wait(b.ctx), "reprise: synchronize: no event")
-	b.must(b.queue.Record(b.ctx, e))
-	b.must(b.queue.WaitEvent(b.ctx, e))
-	b.must(e.Wait(b.ctx))
+	b.Says(b.Queue.Record(b.Ctx, nil), "reprise: record: no event")
+	b.Says((*reprise.Event)(nil).Wait(b.Ctx), "reprise: synchronize: no event")
+	b.Must(b.Queue.Record(b.Ctx, e))
+	b.Must(b.Queue.WaitEvent(b.Ctx, e))
+	b.Must(e.Wait(b.Ctx))
 }
 
 func TestEventsOverARecovery(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
-		done, lost := b.dev.NewEvent("done"), b.dev.NewEvent("lost")
-		b.must(b.queue.Record(b.ctx, done))
-		b.must(done.Wait(b.ctx))
-		b.run(b.spin("spin", word, chip.BRISC, chip.Single(0, 0)))
-		b.must(b.queue.Record(b.ctx, lost))
+		done, lost := b.Dev.NewEvent("done"), b.Dev.NewEvent("lost")
+		b.Must(b.Queue.Record(b.Ctx, done))
+		b.Must(done.Wait(b.Ctx))
+		b.Execute(b.spin("spin", word, chip.BRISC, chip.Single(0, 0)))
+		b.Must(b.Queue.Record(b.Ctx, lost))
 		if is, err := lost.Query(); is || err != nil {
 			b.Errorf("query before it is done: %v, %v", is, err)
 		}
-		b.must(b.dev.Queue(1).WaitEvent(b.ctx, lost))
-		ctx, cancel := context.WithCancel(b.ctx)
+		b.Must(b.Dev.Queue(1).WaitEvent(b.Ctx, lost))
+		ctx, cancel := context.WithCancel(b.Ctx)
 		cancel()
 		b.fails("synchronize", lost.Wait(ctx), context.Canceled)
-		b.must(b.dev.Recover(b.ctx))
-		err := b.dev.Queue(1).WaitEvent(b.ctx, lost)
+		b.Must(b.Dev.Recover(b.Ctx))
+		err := b.Dev.Queue(1).WaitEvent(b.Ctx, lost)
 		if !errors.Is(err, dispatch.ErrLost) || !errors.Is(err, reprise.ErrRecovering) {
 			b.Errorf("wait for a lost recording: %v", err)
 		}
-		b.says(err, `queue 1: wait for event "lost" at event_test.go:`, "recorded on queue 0 at event_test.go:", "record it again")
+		b.Says(err, `queue 1: wait for event "lost" at event_test.go:`, "recorded on queue 0 at event_test.go:", "record it again")
 		b.fails("query of a lost recording", second(lost.Query()), reprise.ErrRecovering)
-		b.must(b.dev.Queue(1).WaitEvent(b.ctx, done))
+		b.Must(b.Dev.Queue(1).WaitEvent(b.Ctx, done))
 		if is, err := done.Query(); !is || err != nil {
 			b.Errorf("query of what was done before: %v, %v", is, err)
 		}
-		b.must(b.queue.Record(b.ctx, lost))
-		b.must(b.dev.Queue(1).WaitEvent(b.ctx, lost))
-		b.must(b.dev.Queue(1).Run(b.ctx, b.load(b.blank("blank", chip.Single(0, 0)))))
-		b.must(b.dev.Queue(1).Wait(b.ctx))
+		b.Must(b.Queue.Record(b.Ctx, lost))
+		b.Must(b.Dev.Queue(1).WaitEvent(b.Ctx, lost))
+		b.Must(b.Dev.Queue(1).Run(b.Ctx, b.Load(b.blank("blank", chip.Single(0, 0)))))
+		b.Must(b.Dev.Queue(1).Wait(b.Ctx))
 	}, reprise.WithQueues(2))
 }
 
 func TestCloseWithRecordingsUnread(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		e := b.dev.NewEvent("e")
+		e := b.Dev.NewEvent("e")
 		release := b.word()
-		b.must(b.dev.Queue(0).Wait(b.ctx))
-		b.must(b.dev.Queue(1).Run(b.ctx, b.spin("spin", release, chip.BRISC, chip.Single(0, 0))))
+		b.Must(b.Dev.Queue(0).Wait(b.Ctx))
+		b.Must(b.Dev.Queue(1).Run(b.Ctx, b.spin("spin", release, chip.BRISC, chip.Single(0, 0))))
 		for range 400 {
-			b.must(b.dev.Queue(1).Record(b.ctx, e))
+			b.Must(b.Dev.Queue(1).Record(b.Ctx, e))
 		}
-		b.must(b.dev.Queue(0).Write(b.ctx, release, 0, words(release.Size(), 1)))
-		b.must(b.dev.Queue(0).WaitEvent(b.ctx, e))
-		b.must(b.dev.Close(t.Context()))
+		b.Must(b.Dev.Queue(0).Write(b.Ctx, release, 0, words(release.Size(), 1)))
+		b.Must(b.Dev.Queue(0).WaitEvent(b.Ctx, e))
+		b.Must(b.Dev.Close(t.Context()))
 	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 }
 
 func TestWaitForAStoppedQueue(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		e := b.dev.NewEvent("e")
-		b.must(b.queue.Run(b.ctx, b.spin("spin", b.word(), chip.BRISC, chip.Single(0, 0))))
-		b.must(b.queue.Record(b.ctx, e))
-		b.hang(b.queue.Wait(b.ctx))
-		err := b.dev.Queue(1).WaitEvent(b.ctx, e)
+		e := b.Dev.NewEvent("e")
+		b.Execute(b.spin("spin", b.word(), chip.BRISC, chip.Single(0, 0)))
+		b.Must(b.Queue.Record(b.Ctx, e))
+		b.hang(b.Queue.Wait(b.Ctx))
+		err := b.Dev.Queue(1).WaitEvent(b.Ctx, e)
 		b.hang(err)
 		var ee *dispatch.EventError
 		if !errors.As(err, &ee) || ee.Queue != 1 || ee.Recorder != 0 || ee.Event != "e" {
 			b.Errorf("error %v, want an *EventError", err)
 		}
-		b.says(err, `queue 1: wait for event "e" at event_test.go:`, "recorded on queue 0 at event_test.go:", "queue 0 hangs")
+		b.Says(err, `queue 1: wait for event "e" at event_test.go:`, "recorded on queue 0 at event_test.go:", "queue 0 hangs")
 		if done, err := e.Query(); done || err == nil {
 			b.Errorf("query: %v, %v", done, err)
 		}
-		b.must(b.dev.Queue(1).Wait(b.ctx)) // it isn't held up
-		b.must(b.dev.Recover(b.ctx))
+		b.Must(b.Dev.Queue(1).Wait(b.Ctx)) // it isn't held up
+		b.Must(b.Dev.Recover(b.Ctx))
 	}, reprise.WithQueues(2), reprise.WithHangTimeout(300*time.Millisecond))
 }
 
@@ -195,10 +194,10 @@ func TestAwait(t *testing.T) {
 		// Each counts 10 ms on a slow machine.
 		const sleeps = 70
 		looks := 0
-		b.must(b.queue.WaitFunc(b.ctx, func() bool { looks++; return looks > sleeps }))
+		b.Must(b.Queue.WaitFunc(b.Ctx, func() bool { looks++; return looks > sleeps }))
 		never := func() bool { return false }
 		why := errors.New("no longer wanted")
-		ctx, cancel := context.WithCancelCause(b.ctx)
+		ctx, cancel := context.WithCancelCause(b.Ctx)
 		looks = 0
 		enough := func() bool {
 			if looks++; looks > sleeps {
@@ -206,15 +205,15 @@ func TestAwait(t *testing.T) {
 			}
 			return false
 		}
-		b.fails("error", b.queue.WaitFunc(ctx, enough), why)
-		err := b.queue.WaitFunc(b.ctx, never)
+		b.fails("error", b.Queue.WaitFunc(ctx, enough), why)
+		err := b.Queue.WaitFunc(b.Ctx, never)
 		var hang *dispatch.HangError
 		if !errors.Is(err, reprise.ErrTimeout) || errors.As(err, &hang) {
 			b.Errorf("error %v, want %v and no hang", err, reprise.ErrTimeout)
 		}
-		b.wait()
-		b.must(b.dev.Close(ctx))
-		b.fails("of a closed device", b.queue.WaitFunc(b.ctx, never), reprise.ErrClosed)
+		b.Wait()
+		b.Must(b.Dev.Close(ctx))
+		b.fails("of a closed device", b.Queue.WaitFunc(b.Ctx, never), reprise.ErrClosed)
 	}, reprise.WithHangTimeout(200*time.Millisecond))
 }
 
@@ -262,23 +261,23 @@ func (o *order) reaches(q, to int) bool {
 // every schedule that is taken ends.
 func TestOverlapIsRefusedExactly(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFF00))
-	x := b.load(b.blank("x", chip.Single(3, 3)))
-	q := [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	x := b.Load(b.blank("x", chip.Single(3, 3)))
+	q := [2]*reprise.Queue{b.Dev.Queue(0), b.Dev.Queue(1)}
 	var traces [2]*reprise.Trace
 	for i := range traces {
 		var err error
-		traces[i], err = q[i].Capture(b.ctx, "x", record(x, x))
-		b.must(err)
+		traces[i], err = q[i].Capture(b.Ctx, "x", record(x, x))
+		b.Must(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		must := func(err error) { t.Helper(); devtest.Must(t, err) }
-		must(q[0].Wait(b.ctx))
-		must(q[1].Wait(b.ctx))
+		must(q[0].Wait(b.Ctx))
+		must(q[1].Wait(b.Ctx))
 		o := &order{tail: [2]int{-1, -1}, work: [2]int{-1, -1}}
 		events := [3]*reprise.Event{}
 		recorded := [3]int{-1, -1, -1}
 		for i := range events {
-			events[i] = b.dev.NewEvent("e")
+			events[i] = b.Dev.NewEvent("e")
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			i, e := rapid.IntRange(0, 1).Draw(t, "queue"), rapid.IntRange(0, 2).Draw(t, "event")
@@ -288,9 +287,9 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 				allowed := o.owner == i || o.work[other] < 0 || o.reaches(i, o.work[other])
 				var err error
 				if op == 0 {
-					err = traces[i].Replay(b.ctx)
+					err = traces[i].Replay(b.Ctx)
 				} else {
-					err = q[i].Run(b.ctx, x)
+					err = q[i].Run(b.Ctx, x)
 				}
 				var overlap *dispatch.OverlapError
 				if allowed != (err == nil) || err != nil && !errors.As(err, &overlap) {
@@ -300,10 +299,10 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 					o.work[i], o.owner = o.add(i), i
 				}
 			case 4, 5:
-				must(q[i].Record(b.ctx, events[e]))
+				must(q[i].Record(b.Ctx, events[e]))
 				recorded[e] = o.add(i)
 			case 6, 7:
-				err := q[i].WaitEvent(b.ctx, events[e])
+				err := q[i].WaitEvent(b.Ctx, events[e])
 				if recorded[e] < 0 {
 					if !errors.Is(err, dispatch.ErrNotRecorded) {
 						t.Fatalf("wait for what was never recorded: %v", err)
@@ -314,28 +313,28 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 				o.add(i, recorded[e])
 			case 8:
 				n := o.add(i)
-				must(q[i].Wait(b.ctx))
+				must(q[i].Wait(b.Ctx))
 				o.seen = append(o.seen, n)
 			case 9:
 				if recorded[e] >= 0 {
-					must(events[e].Wait(b.ctx))
+					must(events[e].Wait(b.Ctx))
 					o.seen = append(o.seen, recorded[e])
 				}
 			}
 		}
-		must(q[0].Wait(b.ctx))
-		must(q[1].Wait(b.ctx))
+		must(q[0].Wait(b.Ctx))
+		must(q[1].Wait(b.Ctx))
 	})
 }
 
 func (b *bench) programTimes(p *dispatch.ProgramTimes, n int) []dispatch.ProgramTime {
 	b.Helper()
 	var out []dispatch.ProgramTime
-	b.must(b.queue.WaitFunc(b.ctx, func() bool {
+	b.Must(b.Queue.WaitFunc(b.Ctx, func() bool {
 		var lost int
 		var err error
 		out, lost, err = p.Append(out)
-		b.must(err)
+		b.Must(err)
 		if lost != 0 {
 			b.Fatalf("%d programs were lost", lost)
 		}
@@ -355,22 +354,19 @@ func (b *bench) programTimes(p *dispatch.ProgramTimes, n int) []dispatch.Program
 func TestProgramTimes(t *testing.T) {
 	onAll(t, func(b *bench) {
 		word := b.word()
-		short, long := b.load(b.blank("short", b.dev.Grid())), b.spin("long", word, chip.BRISC, chip.Single(0, 0))
-		p, err := b.queue.ProgramTimes()
-		b.must(err)
+		short, long := b.Load(b.blank("short", b.Dev.Grid())), b.spin("long", word, chip.BRISC, chip.Single(0, 0))
+		p := value(b.Queue.ProgramTimes())(b)
 		for _, x := range []*reprise.Executable{short, long, short} {
-			b.run(x)
+			b.Execute(x)
 		}
 		b.programTimes(p, 1)
 		if more, _, err := p.Append(nil); len(more) != 0 || err != nil {
 			b.Fatalf("a program that runs has times %v (%v)", more, err)
 		}
-		during, err := b.queue.Clock()
-		b.must(err)
-		b.letGo(b.dev.Queue(1), word)
-		b.wait()
-		after, err := b.queue.Clock()
-		b.must(err)
+		during := value(b.Queue.Clock())(b)
+		b.letGo(b.Dev.Queue(1), word)
+		b.Wait()
+		after := value(b.Queue.Clock())(b)
 		rest := b.programTimes(p, 2)
 		if rest[0].End < during.Cycles || rest[1].End > after.Cycles {
 			b.Errorf("programs ran %v; at %d the first was not done, at %d both were", rest, during.Cycles, after.Cycles)
@@ -380,28 +376,28 @@ func TestProgramTimes(t *testing.T) {
 
 func TestProgramTimesOfTraces(t *testing.T) {
 	onAll(t, func(b *bench) {
-		x := b.load(b.blank("blank", chip.Single(0, 0)))
-		p, err := b.queue.ProgramTimes()
-		b.must(err)
+		x := b.Load(b.blank("blank", chip.Single(0, 0)))
+		p, err := b.Queue.ProgramTimes()
+		b.Must(err)
 		loop := b.captureFlow(func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Loop(5, func() error { return errors.Join(r.Run(x), r.Run(x)) }))
 		})
 		for range 2 {
-			b.replay(loop)
+			b.Replay(loop)
 		}
 		b.programTimes(p, 2*(1+5*2))
 		const programs, replays, kept = 600, 4, 1023
-		long := b.capture("long", slices.Repeat([]*reprise.Executable{x}, programs)...)
+		long := b.Capture("long", slices.Repeat([]*reprise.Executable{x}, programs)...)
 		for range replays {
-			b.replay(long)
+			b.Replay(long)
 		}
-		b.wait()
+		b.Wait()
 		var all []dispatch.ProgramTime
 		var lost int
-		b.must(b.queue.WaitFunc(b.ctx, func() bool {
+		b.Must(b.Queue.WaitFunc(b.Ctx, func() bool {
 			var n int
 			all, n, err = p.Append(all)
-			b.must(err)
+			b.Must(err)
 			lost += n
 			return len(all)+lost == programs*replays
 		}))
@@ -413,9 +409,8 @@ func TestProgramTimesOfTraces(t *testing.T) {
 
 func TestProgramTimesAfterRecover(t *testing.T) {
 	b := openAs(t, sim.Blackhole())
-	p, err := b.queue.ProgramTimes()
-	b.must(err)
-	b.must(b.dev.Recover(b.ctx))
+	p := value(b.Queue.ProgramTimes())(b)
+	b.Must(b.Dev.Recover(b.Ctx))
 	if _, _, err := p.Append(nil); !errors.Is(err, dispatch.ErrTimesLost) {
 		t.Errorf("after Recover: %v, want %v", err, dispatch.ErrTimesLost)
 	}
@@ -436,28 +431,28 @@ func (h *heard) End(_ context.Context, c *reprise.Call) {
 func TestObserver(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	var h, second heard
-	stop := b.dev.Observe(&h)
-	stopSecond := b.dev.Observe(&second)
-	b.dev.Observe(nil)()
-	in := b.pages("in", 2)
-	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
-	tr := b.capture("adds", x)
-	b.write(in, 1)
-	b.run(x)
+	stop := b.Dev.Observe(&h)
+	stopSecond := b.Dev.Observe(&second)
+	b.Dev.Observe(nil)()
+	in := b.Pages("in", 2)
+	x := b.Load(b.Adder("add", chip.Core{}, in, in, 1))
+	tr := b.Capture("adds", x)
+	b.Write(in, 1)
+	b.Execute(x)
 	stopSecond()
-	b.replay(tr)
-	b.holds(in, 3)
-	e := b.dev.NewEvent("e")
-	if err := b.queue.WaitEvent(b.ctx, e); err == nil {
+	b.Replay(tr)
+	b.Holds(in, 3)
+	e := b.Dev.NewEvent("e")
+	if err := b.Queue.WaitEvent(b.Ctx, e); err == nil {
 		t.Error("a wait for what was never recorded")
 	}
-	b.must(b.queue.Record(b.ctx, e))
-	b.wait()
-	b.must(tr.Release(b.ctx))
-	b.must(x.Release(b.ctx))
-	b.must(in.Release())
+	b.Must(b.Queue.Record(b.Ctx, e))
+	b.Wait()
+	b.Must(tr.Release(b.Ctx))
+	b.Must(x.Release(b.Ctx))
+	b.Must(in.Release())
 	stop()
-	b.pages("later", 1)
+	b.Pages("later", 1)
 	want := []string{
 		"allocate in", "load add", "capture adds", "write in", "run add", "replay adds", "read in", "pending wait in", "wait event e", "failed",
 		"record e", "queue wait ", "release trace adds", "release executable add", "release buffer in",
@@ -498,16 +493,16 @@ func (s *stamper) End(ctx context.Context, c *reprise.Call) {
 
 func TestStamps(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
-	in := b.pages("in", 2)
-	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
+	in := b.Pages("in", 2)
+	x := b.Load(b.Adder("add", chip.Core{}, in, in, 1))
 	var s stamper
 	var h heard
-	defer b.dev.Observe(&s)()
-	defer b.dev.Observe(&h)()
-	b.write(in, 1)
-	b.run(x)
-	b.wait()
-	b.must(b.dev.Queue(1).Wait(b.ctx))
+	defer b.Dev.Observe(&s)()
+	defer b.Dev.Observe(&h)()
+	b.Write(in, 1)
+	b.Execute(x)
+	b.Wait()
+	b.Must(b.Dev.Queue(1).Wait(b.Ctx))
 	if want := []string{"write in", "run add", "queue wait ", "queue wait "}; !cmp.Equal(want, h.calls) {
 		t.Errorf("observers heard of %q, want %q", h.calls, want)
 	}
@@ -515,7 +510,7 @@ func TestStamps(t *testing.T) {
 		t.Fatalf("%d stamps, %d refused: %v", len(s.stamps), len(s.errs), s.errs)
 	}
 	for _, err := range s.errs {
-		b.says(err, "reprise: stamp", "not in an Observer's Begin or End")
+		b.Says(err, "reprise: stamp", "not in an Observer's Begin or End")
 	}
 	before, okBefore := s.before.DeviceTime()
 	wrote, okWrote := s.stamps[0].DeviceTime()
@@ -523,29 +518,29 @@ func TestStamps(t *testing.T) {
 	if !okBefore || !okWrote || !okRan || before >= wrote || wrote >= ran {
 		t.Errorf("written at %d (%v), run at %d (%v)", wrote, okWrote, ran, okRan)
 	}
-	if _, err := s.first.Stamp(b.ctx, b.queue); err == nil {
+	if _, err := s.first.Stamp(b.Ctx, b.Queue); err == nil {
 		t.Error("a stamp after the end of the call")
 	}
 }
 
 func TestQueueThatIsMissing(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	in, e := b.pages("in", 1), b.dev.NewEvent("e")
-	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
+	in, e := b.Pages("in", 1), b.Dev.NewEvent("e")
+	x := b.Load(b.Adder("add", chip.Core{}, in, in, 1))
 	for _, id := range []int{-1, 1} {
-		q := b.dev.Queue(id)
-		if q.ID() != id || q.Device() != b.dev || q.Workers().Size() > 1 {
+		q := b.Dev.Queue(id)
+		if q.ID() != id || q.Device() != b.Dev || q.Workers().Size() > 1 {
 			t.Errorf("queue %d: %d of %v", id, q.ID(), q.Workers())
 		}
-		_, abort := q.Abort(b.ctx)
+		_, abort := q.Abort(b.Ctx)
 		_, clock := q.Clock()
 		_, times := q.ProgramTimes()
 		_, begin := q.Begin("t")
-		_, capture := q.Capture(b.ctx, "t", func(context.Context, *reprise.Recorder) error { return nil })
-		_, both := b.queue.Capture(b.ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }, q)
-		for i, err := range []error{abort, clock, times, begin, capture, both, q.Run(b.ctx, x), q.Wait(b.ctx), q.Record(b.ctx, e),
-			q.WaitFunc(b.ctx, func() bool { return true }), q.WaitEvent(b.ctx, e), q.SetStallGroup(), q.Write(b.ctx, in, 0, nil),
-			q.Read(b.ctx, in, 0, nil), q.ReadTo(b.ctx, in, 0, nil, 0, 0)} {
+		_, capture := q.Capture(b.Ctx, "t", func(context.Context, *reprise.Recorder) error { return nil })
+		_, both := b.Queue.Capture(b.Ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }, q)
+		for i, err := range []error{abort, clock, times, begin, capture, both, q.Run(b.Ctx, x), q.Wait(b.Ctx), q.Record(b.Ctx, e),
+			q.WaitFunc(b.Ctx, func() bool { return true }), q.WaitEvent(b.Ctx, e), q.SetStallGroup(), q.Write(b.Ctx, in, 0, nil),
+			q.Read(b.Ctx, in, 0, nil), q.ReadTo(b.Ctx, in, 0, nil, 0, 0)} {
 			if !errors.Is(err, reprise.ErrNoQueue) {
 				t.Errorf("queue %d, call %d: %v", id, i, err)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
@@ -97,8 +98,8 @@ func onMachines(t *testing.T, run func(*testing.T, *machine)) {
 
 func (b *bench) wild() *reprise.Executable {
 	b.Helper()
-	return b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-		Name: "store", Image: b.image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(0, 0)},
+	return b.Load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
+		Name: "store", Image: b.Image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(0, 0)},
 		Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 	}}})
 }
@@ -114,17 +115,17 @@ func TestRecoverResetsAStoppedChip(t *testing.T) {
 		b := open(t, m, short)
 		r := newRig(b)
 		wild := b.wild()
-		r.before = b.allocated()
+		r.before = b.Allocated()
 		for range 2 {
-			b.run(wild)
-			err := b.queue.Wait(b.ctx)
+			b.Execute(wild)
+			err := b.Queue.Wait(b.Ctx)
 			if h := b.hang(err); h.Dump.Unreachable == "" {
 				t.Errorf("the dump of %v doesn't say that the chip is unreachable", err)
 			}
-			b.says(err, "0x7fff0000")
+			b.Says(err, "0x7fff0000")
 			r.recovers()
 		}
-		b.must(b.dev.Close(t.Context()))
+		b.Must(b.Dev.Close(t.Context()))
 		m.idle()
 	})
 }
@@ -135,18 +136,18 @@ func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
 	r := newRig(b)
 	other := m.drv.NewProcess(4711, "neighbour")
 	f, err := other.Node(0).Open(syscall.O_RDWR)
-	b.must(err)
+	b.Must(err)
 	wild := b.wild()
-	r.before = b.allocated()
-	b.run(wild)
-	b.hang(b.queue.Wait(b.ctx))
-	err = b.dev.Recover(b.ctx)
+	r.before = b.Allocated()
+	b.Execute(wild)
+	b.hang(b.Queue.Wait(b.Ctx))
+	err = b.Dev.Recover(b.Ctx)
 	var re *reprise.RecoverError
 	var held *kmd.HeldError
 	if !errors.As(err, &re) || !errors.As(err, &held) || len(held.Holders) != 1 || held.Holders[0].PID != 4711 {
 		t.Fatalf("%v, want a *RecoverError that names process 4711", err)
 	}
-	b.must(f.Close())
+	b.Must(f.Close())
 	r.recovers()
 }
 
@@ -161,27 +162,27 @@ func TestUnplugDuringReplays(t *testing.T) {
 		}()
 		var err error
 		for err == nil {
-			if err = r.trace.Replay(b.ctx); err == nil {
-				err = b.queue.Wait(b.ctx)
+			if err = r.trace.Replay(b.Ctx); err == nil {
+				err = b.Queue.Wait(b.Ctx)
 			}
 		}
-		b.must(<-pulled)
+		b.Must(<-pulled)
 		b.fails("", err, reprise.ErrDeviceLost)
 		for what, err := range map[string]error{
-			"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
-			"replay": r.trace.Replay(b.ctx),
-			"finish": b.queue.Wait(b.ctx),
+			"write":  b.Queue.Write(b.Ctx, r.in, 0, make([]byte, 64)),
+			"replay": r.trace.Replay(b.Ctx),
+			"finish": b.Queue.Wait(b.Ctx),
 		} {
 			b.fails(what+" afterwards", err, reprise.ErrDeviceLost)
 		}
-		err = b.dev.Recover(b.ctx)
+		err = b.Dev.Recover(b.Ctx)
 		var re *reprise.RecoverError
 		if !errors.As(err, &re) || re.Step != "reopen" {
 			t.Errorf("recover without a card: %v, want a *RecoverError of the reopening", err)
 		}
-		b.must(second(m.drv.Plug(0, m.chip())))
+		b.Must(second(m.drv.Plug(0, m.chip())))
 		r.recovers()
-		b.must(b.dev.Close(t.Context()))
+		b.Must(b.Dev.Close(t.Context()))
 		m.idle()
 	})
 }
@@ -190,15 +191,15 @@ func TestRecoverRefusesAnotherChip(t *testing.T) {
 	m := newMachine(t, chip.Wormhole)
 	b := open(t, m, short)
 	r := newRig(b)
-	b.must(m.drv.Unplug(0))
+	b.Must(m.drv.Unplug(0))
 	other, err := emu.New(emu.Config{Arch: m.arch, Harvesting: chip.Harvesting{Tensix: 1<<2 | 1<<5}})
-	b.must(err)
-	b.must(second(m.drv.Plug(0, other)))
-	err = b.dev.Recover(b.ctx)
+	b.Must(err)
+	b.Must(second(m.drv.Plug(0, other)))
+	err = b.Dev.Recover(b.Ctx)
 	b.fails("", err, dispatch.ErrOtherChip)
-	b.says(err, "reprise: recover", "start", "open it anew")
-	b.must(m.drv.Unplug(0))
-	b.must(second(m.drv.Plug(0, m.chip())))
+	b.Says(err, "reprise: recover", "start", "open it anew")
+	b.Must(m.drv.Unplug(0))
+	b.Must(second(m.drv.Plug(0, m.chip())))
 	r.recovers()
 }
 
@@ -206,23 +207,23 @@ func TestCloseAfterAHang(t *testing.T) {
 	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, reprise.WithHangTimeout(300*time.Millisecond))
-		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, b.dev.Grid())))
-		b.hang(b.queue.Wait(b.ctx))
-		p := b.dev.Arch().Params()
+		b.Execute(b.spin("forever", b.word(), chip.BRISC, b.Dev.Grid()))
+		b.hang(b.Queue.Wait(b.Ctx))
+		p := b.Dev.Arch().Params()
 		cores := []chip.XY{dispatchCore(b)}
 		c := value(chip.New(m.arch, chip.Harvesting{}))(b)
-		for core := range b.dev.Grid().Cores() {
+		for core := range b.Dev.Grid().Cores() {
 			xy := value(c.Virtual(core))(b)
 			cores = append(cores, xy)
 		}
-		b.must(b.dev.Close(t.Context()))
+		b.Must(b.Dev.Close(t.Context()))
 		m.idle()
-		kd := value(kmd.Open(b.ctx, m))(b)
+		kd := value(kmd.Open(b.Ctx, m))(b)
 		for _, xy := range cores {
 			v := value(kd.Read32(xy, uint64(p.SoftReset)))(b)
 			equal(t, v, p.ResetAll, "the soft reset register of %v", xy)
 		}
-		b.must(kd.Close())
+		b.Must(kd.Close())
 	})
 }
 
@@ -230,9 +231,9 @@ func TestCloseALostDevice(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		newRig(b)
-		b.must(m.drv.Unplug(0))
-		b.must(b.dev.Close(t.Context()))
-		b.must(second(m.drv.Plug(0, m.chip())))
+		b.Must(m.drv.Unplug(0))
+		b.Must(b.Dev.Close(t.Context()))
+		b.Must(second(m.drv.Plug(0, m.chip())))
 	})
 }
 
@@ -243,12 +244,12 @@ func TestDeviceOffTheBus(t *testing.T) {
 		word := b.word()
 		r := newRig(b)
 		forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0))
-		r.before = b.allocated()
-		b.run(forever)
+		r.before = b.Allocated()
+		b.Execute(forever)
 		end, err := m.drv.Node(0).Inject(driver.AllOnes)
-		b.must(err)
+		b.Must(err)
 		begun := time.Now()
-		err = b.queue.Wait(b.ctx)
+		err = b.Queue.Wait(b.Ctx)
 		if took := time.Since(begun); took > 5*time.Second {
 			t.Errorf("it was found after %v", took)
 		}
@@ -258,19 +259,19 @@ func TestDeviceOffTheBus(t *testing.T) {
 		if !errors.As(err, &lost) || !errors.As(err, &first) || errors.As(err, &hang) {
 			t.Fatalf("%v, want a *LostError and no *HangError", err)
 		}
-		b.says(err, "queue 0 lost its device: waiting for ", "last submitted forever: ", "device lost: it reads all ones")
-		other := b.dev.Queue(1)
+		b.Says(err, "queue 0 lost its device: waiting for ", "last submitted forever: ", "device lost: it reads all ones")
+		other := b.Dev.Queue(1)
 		p := make([]byte, word.Size())
 		for what, err := range map[string]error{
-			"wait": b.queue.Wait(b.ctx), "write": b.queue.Write(b.ctx, word, 0, p), "read": b.queue.Read(b.ctx, word, 0, p),
-			"replay": r.trace.Replay(b.ctx), "load": second(b.dev.Load(b.ctx, b.blank("late", chip.Grid(1, 1)))),
-			"wait on queue 1": other.Wait(b.ctx), "run on queue 1": other.Run(b.ctx, forever),
-			"read on queue 1": other.Read(b.ctx, word, 0, p),
+			"wait": b.Queue.Wait(b.Ctx), "write": b.Queue.Write(b.Ctx, word, 0, p), "read": b.Queue.Read(b.Ctx, word, 0, p),
+			"replay": r.trace.Replay(b.Ctx), "load": second(b.Dev.Load(b.Ctx, b.blank("late", chip.Grid(1, 1)))),
+			"wait on queue 1": other.Wait(b.Ctx), "run on queue 1": other.Run(b.Ctx, forever),
+			"read on queue 1": other.Read(b.Ctx, word, 0, p),
 		} {
 			b.fails(what, err, first)
 			b.fails(what, err, reprise.ErrDeviceLost)
 		}
-		if err := b.dev.Recover(b.ctx); !errors.Is(err, kmd.ErrReset) && !errors.Is(err, reprise.ErrDeviceLost) {
+		if err := b.Dev.Recover(b.Ctx); !errors.Is(err, kmd.ErrReset) && !errors.Is(err, reprise.ErrDeviceLost) {
 			t.Errorf("recover while it is off the bus: %v", err)
 		}
 		end()
@@ -282,9 +283,9 @@ func TestResetBySomebodyElse(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		r := newRig(b)
-		rep := value(kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(b)
+		rep := value(kmd.Reset(b.Ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(b)
 		equal(t, len(rep.Losers), 1, "losers %v", rep.Losers)
-		b.fails("", errors.Join(r.trace.Replay(b.ctx), b.queue.Wait(b.ctx)), reprise.ErrDeviceLost)
+		b.fails("", errors.Join(r.trace.Replay(b.Ctx), b.Queue.Wait(b.Ctx)), reprise.ErrDeviceLost)
 		r.recovers()
 	})
 }
@@ -321,11 +322,11 @@ func TestHostMemoryGone(t *testing.T) {
 		r := newRig(b)
 		for i := range p.va {
 			u := kabi.UnpinPages{In: kabi.UnpinPagesIn{VirtualAddress: p.va[i], Size: p.size[i]}}
-			b.must(p.Ioctl(kabi.IoctlUnpinPages, kabi.Bytes(&u)))
+			b.Must(p.Ioctl(kabi.IoctlUnpinPages, kabi.Bytes(&u)))
 		}
-		err := errors.Join(r.trace.Replay(b.ctx), b.queue.Wait(b.ctx))
+		err := errors.Join(r.trace.Replay(b.Ctx), b.Queue.Wait(b.Ctx))
 		b.hang(err)
-		b.says(err, "of host memory", "not mapped for this device")
+		b.Says(err, "of host memory", "not mapped for this device")
 		r.recovers()
 	})
 }
@@ -438,10 +439,10 @@ func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
 			b := open(t, m, short)
 			b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
 			late()
-			b.must(b.dev.Recover(b.ctx))
+			b.Must(b.Dev.Recover(b.Ctx))
 			recovered := unpinned
 			late()
-			b.must(b.dev.Close(t.Context()))
+			b.Must(b.Dev.Close(t.Context()))
 			if recovered == 0 || unpinned == recovered {
 				t.Errorf("memory was given up %d times in a recovery and %d times in Close", recovered, unpinned-recovered)
 			}
@@ -453,23 +454,21 @@ func TestPinnedMemoryOfALostDevice(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
-		mine, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: mapped(t, 16<<10), Name: "mine"})
-		b.must(err)
-		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "x"})
+		mine := value(b.Dev.NewHostBuffer(reprise.HostBufferConfig{Memory: mapped(t, 16<<10), Name: "mine"}))(b)
+		x := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "x"})
 		fill(h.Bytes(), 8)
-		_, err = kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
-		b.must(err)
-		b.fails("", b.queue.WriteFrom(b.ctx, x, 0, h, 0, x.Size()), reprise.ErrDeviceLost)
-		if err := h.Release(b.ctx); err == nil {
+		_ = value(kmd.Reset(b.Ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(b)
+		b.fails("", b.Queue.WriteFrom(b.Ctx, x, 0, h, 0, x.Size()), reprise.ErrDeviceLost)
+		if err := h.Release(b.Ctx); err == nil {
 			t.Error("memory of a device that may still use it was given up")
 		}
-		b.must(b.dev.Recover(b.ctx))
-		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, x.Size()))
-		b.must(b.queue.ReadTo(b.ctx, x, 0, mine, 0, x.Size()))
+		b.Must(b.Dev.Recover(b.Ctx))
+		b.Must(b.Queue.WriteFrom(b.Ctx, x, 0, h, 0, x.Size()))
+		b.Must(b.Queue.ReadTo(b.Ctx, x, 0, mine, 0, x.Size()))
 		if !bytes.Equal(mine.Bytes(), h.Bytes()[:x.Size()]) {
 			t.Error("the data differ")
 		}
-		b.must(errors.Join(h.Release(b.ctx), mine.Release(b.ctx)))
+		b.Must(errors.Join(h.Release(b.Ctx), mine.Release(b.Ctx)))
 	})
 }
 
@@ -477,72 +476,67 @@ func TestStreamOfALostDevice(t *testing.T) {
 	t.Parallel()
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
-		s, err := stream.New(b.dev, stream.Config{Name: "tokens", Size: 256})
-		b.must(err)
+		s := value(stream.New(b.Dev, stream.Config{Name: "tokens", Size: 256}))(b)
 		room := b.perWorker("room")
 		load := func() *reprise.Executable {
 			args := append(s.Args(), room.Addr(), 4, 1<<32-1, 7, 0)
 			p := &reprise.Program{Name: "source", Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
-				Name: "source", Image: b.image(kernels.StreamSource), Cores: []chip.Range{chip.Single(1, 1)},
+				Name: "source", Image: b.Image(kernels.StreamSource), Cores: []chip.Range{chip.Single(1, 1)},
 				Args: func(chip.Core) []uint32 { return args },
 			}}}
 			s.AddTo(p)
-			return b.load(p)
+			return b.Load(p)
 		}
 		x := load()
-		b.run(x)
+		b.Execute(x)
 		p := make([]byte, 4)
-		_, err = s.Read(b.ctx, p)
-		b.must(err)
+		_ = value(s.Read(b.Ctx, p))(b)
 		ended := make(chan error, 1)
 		go func() {
 			var err error
 			for err == nil {
-				_, err = s.Read(b.ctx, p)
+				_, err = s.Read(b.Ctx, p)
 			}
 			ended <- err
 		}()
 		time.Sleep(5 * time.Millisecond)
-		_, err = kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
-		b.must(err)
+		_ = value(kmd.Reset(b.Ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}))(b)
 		b.fails("a read of a lost device", <-ended, reprise.ErrDeviceLost)
-		b.must(b.dev.Recover(b.ctx))
+		b.Must(b.Dev.Recover(b.Ctx))
 		if _, _, err := s.TryRead(p); !errors.Is(err, stream.ErrStale) {
 			t.Errorf("after the recovery: %v", err)
 		}
 		var moved *stream.MovedError
-		if err := s.Reset(b.ctx); errors.As(err, &moved) {
-			b.must(x.Release(b.ctx))
+		if err := s.Reset(b.Ctx); errors.As(err, &moved) {
+			b.Must(x.Release(b.Ctx))
 			x = load()
 		} else {
-			b.must(err)
+			b.Must(err)
 		}
-		b.run(x)
-		if _, err := s.Read(b.ctx, p); err != nil || p[0] != 7 {
+		b.Execute(x)
+		if _, err := s.Read(b.Ctx, p); err != nil || p[0] != 7 {
 			t.Errorf("first message: % x, %v", p, err)
 		}
-		b.must(s.Close(b.ctx))
-		b.wait()
-		b.must(x.Release(b.ctx))
-		b.must(s.Release(b.ctx))
+		b.Must(s.Close(b.Ctx))
+		b.Wait()
+		b.Must(x.Release(b.Ctx))
+		b.Must(s.Release(b.Ctx))
 	})
 }
 
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestIdleDeviceBurnsNothing(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		x := b.load(b.blank("nothing", b.dev.Grid()))
-		b.run(x)
-		for id := range b.dev.Queues() {
-			b.must(b.dev.Queue(id).Wait(b.ctx))
+		x := b.Load(b.blank("nothing", b.Dev.Grid()))
+		b.Execute(x)
+		for id := range b.Dev.Queues() {
+			b.Must(b.Dev.Queue(id).Wait(b.Ctx))
 		}
 		const idle = 300 * time.Millisecond
 		// Collect garbage here and not in small portions later. What earlier tests left is gone
@@ -566,16 +560,16 @@ func TestPaces(t *testing.T) {
 		{0, 0}, {time.Hour, time.Hour}, {50 * time.Microsecond, 5 * time.Millisecond},
 	} {
 		b := open(t, emulators[0](), reprise.WithPace(pace.spin, pace.longest), reprise.WithHangTimeout(400*time.Millisecond))
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("add", chip.Core{}, in, out, 3))
+		in, out := b.Pages("in", 4), b.Pages("out", 4)
+		x := b.Load(b.Adder("add", chip.Core{}, in, out, 3))
 		for i := range uint32(20) {
-			b.write(in, i)
-			b.run(x)
-			b.holds(out, i+3)
+			b.Write(in, i)
+			b.Execute(x)
+			b.Holds(out, i+3)
 		}
-		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
+		b.Execute(b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0)))
 		var hang *dispatch.HangError
-		if err := b.queue.Wait(b.ctx); !errors.As(err, &hang) {
+		if err := b.Queue.Wait(b.Ctx); !errors.As(err, &hang) {
 			t.Errorf("spin %v, longest %v: %v", pace.spin, pace.longest, err)
 		}
 	}

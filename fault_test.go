@@ -28,8 +28,8 @@ import (
 
 func (b *bench) spin(name string, word *reprise.Buffer, proc chip.Processor, cores ...chip.Range) *reprise.Executable {
 	b.Helper()
-	return b.load(&reprise.Program{Name: name, Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: proc, Cores: cores,
+	return b.Load(&reprise.Program{Name: name, Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
+		Name: "wait", Image: b.Image(kernels.Spin), Processor: proc, Cores: cores,
 		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
 }
@@ -37,7 +37,7 @@ func (b *bench) spin(name string, word *reprise.Buffer, proc chip.Processor, cor
 func (b *bench) word() *reprise.Buffer {
 	b.Helper()
 	word := b.perWorker("word")
-	b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
+	b.zero(word)
 	return word
 }
 
@@ -55,30 +55,27 @@ func TestHangLeavesADump(t *testing.T) {
 	dir := t.TempDir()
 	onEmulators(t, func(b *bench) {
 		word := b.word()
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		trace := b.capture("trace", b.load(b.adder("add", chip.Core{}, in, out, 1)))
-		b.replay(trace)
-		b.run(b.spin("forever", word, chip.TRISC1, chip.Single(2, 1)))
-		b.replay(trace)
-		err := b.queue.Wait(b.ctx)
+		in, out := b.Pages("in", 4), b.Pages("out", 4)
+		trace := b.Capture("trace", b.Load(b.Adder("add", chip.Core{}, in, out, 1)))
+		b.Replay(trace)
+		b.Execute(b.spin("forever", word, chip.TRISC1, chip.Single(2, 1)))
+		b.Replay(trace)
+		err := b.Queue.Wait(b.Ctx)
 		h := b.hang(err)
-		b.says(err, "queue 0 hangs", "last submitted trace", "no progress for", "; see "+dir)
-		f, err := os.Open(h.File)
-		b.must(err)
+		b.Says(err, "queue 0 hangs", "last submitted trace", "no progress for", "; see "+dir)
+		f := value(os.Open(h.File))(b)
 		defer f.Close()
-		d, err := postmortem.ReadDump(f)
-		b.must(err)
+		d := value(postmortem.ReadDump(f))(b)
 		var text strings.Builder
-		b.must(d.Print(&text))
+		b.Must(d.Print(&text))
 		if !strings.HasSuffix(h.Detail(), text.String()) {
 			b.Errorf("the file says\n%s\nthe error\n%s", &text, h.Detail())
 		}
-		b.says(errors.New(strings.ReplaceAll(text.String(), "\n", " ")),
+		b.Says(errors.New(strings.ReplaceAll(text.String(), "\n", " ")),
 			"waits for workers: completion stream 48", "entry", "SEND_GO_SIGNAL", "EXEC_BUF",
 			"dispatch ring, newest commands last", "<- waits here", "the trace that was replayed last has",
 			"core (2,1) (worker)", "TRISC1  SEMW", fmt.Sprintf("the word is at L1 address %#x", word.Addr()))
-		st, err := f.Stat()
-		b.must(err)
+		st := value(f.Stat())(b)
 		if st.Size() > 256<<10 {
 			b.Errorf("the file has %d B", st.Size())
 		}
@@ -87,8 +84,8 @@ func TestHangLeavesADump(t *testing.T) {
 
 func TestFaultNamesTheKernel(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		n := b.pages("n", 2)
-		p := b.adder("faulty", chip.Core{X: 3, Y: 2}, n, n, 1)
+		n := b.Pages("n", 2)
+		p := b.Adder("faulty", chip.Core{X: 3, Y: 2}, n, n, 1)
 		bad := &p.Kernels[0]
 		for i := range p.Kernels {
 			if p.Kernels[i].Processor == chip.NCRISC {
@@ -97,10 +94,10 @@ func TestFaultNamesTheKernel(t *testing.T) {
 		}
 		bad.Args = func(chip.Core) []uint32 { return []uint32{0xFFFFFFF1, 0xFFFFFFFF, 3, 64, 16, 1, 1, 1} }
 		for i := range 3 {
-			b.must(b.queue.Run(b.ctx, b.load(b.blank(fmt.Sprint("before ", i), chip.Grid(4, 4)))))
+			b.Execute(b.Load(b.blank(fmt.Sprint("before ", i), chip.Grid(4, 4))))
 		}
-		b.run(b.load(p))
-		err := b.queue.Wait(b.ctx)
+		b.Execute(b.Load(p))
+		err := b.Queue.Wait(b.Ctx)
 		var k *dispatch.KernelError
 		if !errors.As(err, &k) || k.Core != (chip.Core{X: 3, Y: 2}) || k.Processor != chip.NCRISC || k.Kernel != bad.Name ||
 			k.Program != "faulty" || k.Offset >= uint32(len(bad.Image.Text)) || !errors.Is(err, emu.ErrRefused) {
@@ -109,7 +106,7 @@ func TestFaultNamesTheKernel(t *testing.T) {
 		if len(k.Frames) == 0 || k.Frames[0].Function != "kernel_main" || k.Frames[0].File != "" { // its file has symbols alone
 			b.Errorf("frames %+v", k.Frames)
 		}
-		b.says(err, fmt.Sprintf("kernel %q of program \"faulty\" on NCRISC of core (3,2), at +0x", bad.Name), " of its text, kernel_main: ",
+		b.Says(err, fmt.Sprintf("kernel %q of program \"faulty\" on NCRISC of core (3,2), at +0x", bad.Name), " of its text, kernel_main: ",
 			"(core (3,2)) NCRISC pc=0x")
 	})
 }
@@ -118,28 +115,26 @@ func TestHangIsToldOnce(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
 	word := b.word()
 	x := b.spin("forever", word, chip.BRISC, chip.Grid(3, 2))
-	b.run(x)
-	err := b.queue.Wait(b.ctx)
+	b.Execute(x)
+	err := b.Queue.Wait(b.Ctx)
 	h := b.hang(err)
-	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (",
+	b.Says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (",
 		"), dispatch (", "no progress for 500ms", "; see "+h.File)
-	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x), b.queue.Read(b.ctx, word, 0, make([]byte, word.Size()))} {
+	for _, err := range []error{b.Queue.Wait(b.Ctx), b.Queue.Run(b.Ctx, x), b.Queue.Read(b.Ctx, word, 0, make([]byte, word.Size()))} {
 		if b.hang(err) != h || strings.Contains(err.Error(), "cores busy") {
 			t.Errorf("the next error is %v", err)
 		}
-		b.says(err, "queue 0 hangs since it waited for the commands so far to finish: no progress for 500ms; see "+h.File)
+		b.Says(err, "queue 0 hangs since it waited for the commands so far to finish: no progress for 500ms; see "+h.File)
 	}
 }
 
 func TestDumpThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dumps")
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.Mkdir(dir, 0o777))
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(dir))
-	b.must(os.Remove(dir))
-	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
-	h := b.hang(b.queue.Wait(b.ctx))
+	b.Must(os.Remove(dir))
+	b.Execute(b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0)))
+	h := b.hang(b.Queue.Wait(b.Ctx))
 	if h.File != "" || !errors.Is(h.FileErr, fs.ErrNotExist) || !strings.Contains(h.Detail(), "could not be written") {
 		t.Errorf("file %q, %v", h.File, h.FileErr)
 	}
@@ -149,29 +144,29 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 	card := sim.Wormhole()
 	b := open(t, card, reprise.WithHangTimeout(500*time.Millisecond))
 	word := b.word()
-	c := value(kmd.Open(b.ctx, card))(b)
-	b.run(b.spin("steps", word, chip.BRISC, b.dev.Grid()))
+	c := value(kmd.Open(b.Ctx, card))(b)
+	b.Execute(b.spin("steps", word, chip.BRISC, b.Dev.Grid()))
 	done := make(chan error, 1)
-	go func() { done <- b.queue.Wait(b.ctx) }()
+	go func() { done <- b.Queue.Wait(b.Ctx) }()
 	// Each step takes less than the hang timeout, all together take more.
-	for core := range b.dev.Grid().Cores() {
-		xy := value(b.dev.Virtual(core))(b)
-		b.must(c.Write32(xy, uint64(word.Addr()), 1))
+	for core := range b.Dev.Grid().Cores() {
+		xy := value(b.Dev.Virtual(core))(b)
+		b.Must(c.Write32(xy, uint64(word.Addr()), 1))
 		time.Sleep(10 * time.Millisecond)
 	}
-	b.must(errors.Join(<-done, c.Close()))
+	b.Must(errors.Join(<-done, c.Close()))
 }
 
 func TestHangOfTheEngines(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		p, err := devtest.SemaphoreWait(b.ctx, b.dev, chip.Core{X: 2, Y: 1}, 0)
+		p, err := devtest.SemaphoreWait(b.Ctx, b.Dev, chip.Core{X: 2, Y: 1}, 0)
 		if errors.Is(err, kernels.ErrNoCompiler) {
 			b.Skip(err)
 		}
-		b.must(err)
-		x := b.load(p)
-		b.run(x)
-		h := b.hang(b.queue.Wait(b.ctx))
+		b.Must(err)
+		x := b.Load(p)
+		b.Execute(x)
+		h := b.hang(b.Queue.Wait(b.Ctx))
 		if want := "its engines: SEMWAIT 0xa6ff8005 waits while semaphore 0 is 0"; !strings.Contains(h.Detail(), want) {
 			b.Errorf("the report doesn't say %q:\n%s", want, h.Detail())
 		}
@@ -189,29 +184,29 @@ type rig struct {
 // newRig records two programs and closes the second: only the trace has its kernels.
 func newRig(b *bench) *rig {
 	b.Helper()
-	r := &rig{bench: b, in: b.pages("in", 8), mid: b.pages("mid", 8), out: b.pages("out", 8)}
-	r.first = b.load(b.adder("first", chip.Core{X: 1}, r.in, r.mid, 10))
-	second := b.load(b.adder("second", chip.Core{X: 2, Y: 1}, r.mid, r.out, 100))
-	r.trace = b.capture("both", r.first, second)
-	b.must(second.Release(b.ctx))
+	r := &rig{bench: b, in: b.Pages("in", 8), mid: b.Pages("mid", 8), out: b.Pages("out", 8)}
+	r.first = b.Load(b.Adder("first", chip.Core{X: 1}, r.in, r.mid, 10))
+	second := b.Load(b.Adder("second", chip.Core{X: 2, Y: 1}, r.mid, r.out, 100))
+	r.trace = b.Capture("both", r.first, second)
+	b.Must(second.Release(b.Ctx))
 	r.works("before")
-	r.before = b.allocated()
+	r.before = b.Allocated()
 	return r
 }
 
 func (r *rig) works(when string) {
 	r.Helper()
-	r.write(r.in, 7)
-	r.write(r.mid, 0)
-	r.write(r.out, 0)
+	r.Write(r.in, 7)
+	r.Write(r.mid, 0)
+	r.Write(r.out, 0)
 	for range 3 {
-		r.replay(r.trace)
+		r.Replay(r.trace)
 	}
-	r.holds(r.mid, 17)
-	r.holds(r.out, 117)
-	r.write(r.in, 1000)
-	r.run(r.first)
-	r.holds(r.mid, 1010)
+	r.Holds(r.mid, 17)
+	r.Holds(r.out, 117)
+	r.Write(r.in, 1000)
+	r.Execute(r.first)
+	r.Holds(r.mid, 1010)
 	if r.Failed() {
 		r.Fatalf("%s: wrong results", when)
 	}
@@ -219,15 +214,15 @@ func (r *rig) works(when string) {
 
 func (r *rig) recovers() {
 	r.Helper()
-	r.must(r.dev.Recover(r.ctx))
+	r.Must(r.Dev.Recover(r.Ctx))
 	r.sameMemory(r.before)
 	r.works("after Recover")
-	x := r.load(r.adder("new", chip.Core{X: 1, Y: 2}, r.in, r.out, 5))
-	t := r.capture("new", x)
-	r.replay(t)
-	r.holds(r.out, 1005)
-	r.must(t.Release(r.ctx))
-	r.must(x.Release(r.ctx))
+	x := r.Load(r.Adder("new", chip.Core{X: 1, Y: 2}, r.in, r.out, 5))
+	t := r.Capture("new", x)
+	r.Replay(t)
+	r.Holds(r.out, 1005)
+	r.Must(t.Release(r.Ctx))
+	r.Must(x.Release(r.Ctx))
 	r.sameMemory(r.before)
 }
 
@@ -240,28 +235,28 @@ func TestRecoverEndsWaits(t *testing.T) {
 		r := newRig(b)
 		forever := b.spin("forever", word, chip.TRISC2, chip.Single(1, 1))
 		h := b.host(r.in.Size(), reprise.HostBufferConfig{Name: "h", Strict: true})
-		r.before = b.allocated()
-		b.run(forever)
-		write, err := b.queue.StartWriteFrom(b.ctx, r.in, 0, h, 0, r.in.Size())
-		b.must(err)
+		r.before = b.Allocated()
+		b.Execute(forever)
+		write, err := b.Queue.StartWriteFrom(b.Ctx, r.in, 0, h, 0, r.in.Size())
+		b.Must(err)
 		errs := make(chan error)
 		const waiters = 3
 		for range waiters {
-			go func() { errs <- b.queue.Wait(b.ctx) }()
+			go func() { errs <- b.Queue.Wait(b.Ctx) }()
 		}
 		time.Sleep(5 * time.Millisecond) // so that some workers wait already
 		done := make(chan error, 1)
-		go func() { done <- b.dev.Recover(b.ctx) }()
+		go func() { done <- b.Dev.Recover(b.Ctx) }()
 		for range waiters {
 			if err := <-errs; err != nil && !errors.Is(err, reprise.ErrRecovering) {
 				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrRecovering)
 			}
 		}
-		b.must(<-done)
-		err = write.Wait(b.ctx)
+		b.Must(<-done)
+		err = write.Wait(b.Ctx)
 		b.fails("a write of before", err, reprise.ErrRecovering)
-		b.says(err, "write buffer")
-		b.must(b.queue.WriteFrom(b.ctx, r.in, 0, h, 0, r.in.Size()))
+		b.Says(err, "write buffer")
+		b.Must(b.Queue.WriteFrom(b.Ctx, r.in, 0, h, 0, r.in.Size()))
 		r.recovers()
 	})
 }
@@ -269,27 +264,27 @@ func TestRecoverEndsWaits(t *testing.T) {
 func TestRecoverErrors(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	r := newRig(b)
-	cancelled, cancel := context.WithCancelCause(b.ctx)
+	cancelled, cancel := context.WithCancelCause(b.Ctx)
 	cancel(errors.New("no time"))
-	err := b.dev.Recover(cancelled)
+	err := b.Dev.Recover(cancelled)
 	var re *reprise.RecoverError
 	if !errors.As(err, &re) || re.Step != "start" {
 		t.Errorf("%v, want a *RecoverError of the start", err)
 	}
-	b.says(err, "reprise: recover emulated blackhole 0: start:")
-	b.fails("after a recovery that failed", b.queue.Wait(b.ctx), reprise.ErrRecovering)
+	b.Says(err, "reprise: recover emulated blackhole 0: start:")
+	b.fails("after a recovery that failed", b.Queue.Wait(b.Ctx), reprise.ErrRecovering)
 	r.recovers()
-	b.must(b.dev.Close(t.Context()))
-	b.fails("recover a closed device", b.dev.Recover(b.ctx), reprise.ErrClosed)
+	b.Must(b.Dev.Close(t.Context()))
+	b.fails("recover a closed device", b.Dev.Recover(b.Ctx), reprise.ErrClosed)
 }
 
 // dispatchCore is the second of the last row on Wormhole, of the last column on Blackhole.
 func dispatchCore(b *bench) chip.XY {
 	b.Helper()
-	c := value(chip.New(b.dev.Arch(), chip.Harvesting{}))(b)
+	c := value(chip.New(b.Dev.Arch(), chip.Harvesting{}))(b)
 	w, h := c.Grid()
 	core := chip.Core{X: w - 1, Y: 1}
-	if b.dev.Arch() == chip.Wormhole {
+	if b.Dev.Arch() == chip.Wormhole {
 		core = chip.Core{X: 1, Y: h - 1}
 	}
 	return value(c.Virtual(core))(b)
@@ -298,12 +293,12 @@ func dispatchCore(b *bench) chip.XY {
 func TestHangNamesTheProgram(t *testing.T) {
 	effort.Long(t)
 	onEmulators(t, func(b *bench) {
-		n := b.pages("n", 2)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 0))
-		two := b.load(b.adder("two", chip.Core{X: 1, Y: 3}, n, n, 0))
+		n := b.Pages("n", 2)
+		one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 0))
+		two := b.Load(b.Adder("two", chip.Core{X: 1, Y: 3}, n, n, 0))
 		spin := b.spin("spin", b.word(), chip.BRISC, chip.Single(2, 2))
-		straight := b.capture("straight", one, two, spin, one)
-		looped := b.recorded("looped", func(r *reprise.Recorder) error {
+		straight := b.Capture("straight", one, two, spin, one)
+		looped := b.Record("looped", func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(two), r.Loop(2, runs(r, one, two)))
 		})
 		always := reprise.Cond{Buffer: n, Is: cq.Less, Value: 20}
@@ -341,10 +336,10 @@ func TestHangNamesTheProgram(t *testing.T) {
 				return r.While(always, 3, func() error { return errors.Join(r.Run(one), r.Call(looped)) })
 			}, "two/looped[0]", false, true},
 		} {
-			trace := b.recorded("t", tt.record)
-			b.write(n, 0)
-			b.replay(trace)
-			h := b.hang(b.queue.Wait(b.ctx))
+			trace := b.Record("t", tt.record)
+			b.Write(n, 0)
+			b.Replay(trace)
+			h := b.hang(b.Queue.Wait(b.Ctx))
 			var got []string
 			for _, p := range h.Dump.Queues[0].Programs {
 				got = append(got, described(p))
@@ -357,10 +352,10 @@ func TestHangNamesTheProgram(t *testing.T) {
 				!strings.Contains(h.Detail(), "in its trace ") {
 				b.Errorf("%s: the report doesn't name %q: %v", tt.name, name, h)
 			}
-			b.must(b.dev.Recover(b.ctx))
-			b.must(trace.Release(b.ctx))
+			b.Must(b.Dev.Recover(b.Ctx))
+			b.Must(trace.Release(b.Ctx))
 		}
-		b.must(errors.Join(straight.Release(b.ctx), looped.Release(b.ctx)))
+		b.Must(errors.Join(straight.Release(b.Ctx), looped.Release(b.Ctx)))
 	}, reprise.WithHangTimeout(300*time.Millisecond))
 }
 
@@ -375,18 +370,18 @@ func TestRecoverFromAHungKernel(t *testing.T) {
 	b := open(t, sim.Blackhole(), short)
 	word, r := b.word(), newRig(b)
 	forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0), chip.Single(3, 3))
-	r.before = b.allocated()
+	r.before = b.Allocated()
 	for range 2 {
-		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
-		b.must(b.queue.Run(b.ctx, forever))
-		b.must(r.trace.Replay(b.ctx))
-		h := b.hang(b.queue.Wait(b.ctx))
+		b.zero(word)
+		b.Execute(forever)
+		b.Replay(r.trace)
+		h := b.hang(b.Queue.Wait(b.Ctx))
 		for what, err := range map[string]error{
-			"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
-			"read":   b.queue.Read(b.ctx, r.in, 0, make([]byte, 64)),
-			"run":    b.queue.Run(b.ctx, r.first),
-			"replay": r.trace.Replay(b.ctx),
-			"wait":   b.queue.Wait(b.ctx),
+			"write":  b.Queue.Write(b.Ctx, r.in, 0, make([]byte, 64)),
+			"read":   b.Queue.Read(b.Ctx, r.in, 0, make([]byte, 64)),
+			"run":    b.Queue.Run(b.Ctx, r.first),
+			"replay": r.trace.Replay(b.Ctx),
+			"wait":   b.Queue.Wait(b.Ctx),
 		} {
 			var again *dispatch.HangError
 			if !errors.As(err, &again) || again != h {
@@ -402,20 +397,17 @@ func TestRecoverFromAHeldDispatcher(t *testing.T) {
 	target := sim.Wormhole()
 	b := open(t, target, short)
 	r := newRig(b)
-	other, err := kmd.Open(b.ctx, target)
-	b.must(err)
-	defer func() { b.must(other.Close()) }()
-	c, err := chip.New(b.dev.Arch(), chip.Harvesting{})
-	b.must(err)
+	other := value(kmd.Open(b.Ctx, target))(b)
+	defer func() { b.Must(other.Close()) }()
+	c := value(chip.New(b.Dev.Arch(), chip.Harvesting{}))(b)
 	_, h := c.Grid()
 	core, err := c.Virtual(chip.Core{X: 1, Y: h - 1}) // the second core of the last row, the first queue's dispatcher
-	b.must(err)
-	reg := uint64(b.dev.Arch().Params().SoftReset)
-	held, err := other.Read32(core, reg)
-	b.must(err)
-	b.must(other.Write32(core, reg, held|1<<11)) // BRISC
-	b.must(r.trace.Replay(b.ctx))
-	hang := b.hang(b.queue.Wait(b.ctx))
-	b.says(errors.New(strings.ReplaceAll(hang.Detail(), "\n", " ")), "(dispatch): held in reset: BRISC")
+	b.Must(err)
+	reg := uint64(b.Dev.Arch().Params().SoftReset)
+	held := value(other.Read32(core, reg))(b)
+	b.Must(other.Write32(core, reg, held|1<<11)) // BRISC
+	b.Replay(r.trace)
+	hang := b.hang(b.Queue.Wait(b.Ctx))
+	b.Says(errors.New(strings.ReplaceAll(hang.Detail(), "\n", " ")), "(dispatch): held in reset: BRISC")
 	r.recovers()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ import (
 
 func (b *bench) captureFlow(f func(r *reprise.Recorder) error) *reprise.Trace {
 	b.Helper()
-	return b.recorded("flow", f)
+	return b.Record("flow", f)
 }
 
 func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
@@ -41,8 +42,8 @@ func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 
 func TestIterationConditions(t *testing.T) {
 	onAll(t, func(b *bench) {
-		n := b.pages("n", 2)
-		one := b.load(b.adder("one", chip.Core{X: 1}, n, n, 1))
+		n := b.Pages("n", 2)
+		one := b.Load(b.Adder("one", chip.Core{X: 1}, n, n, 1))
 		fourth := reprise.Cond{Iteration: 1, Is: cq.NoneSet, Value: 3}
 		trace := b.captureFlow(func(r *reprise.Recorder) error {
 			return r.Loop(10, func() error { return errors.Join(r.If(fourth, runs(r, one), nil), r.Run(one)) })
@@ -52,19 +53,19 @@ func TestIterationConditions(t *testing.T) {
 				b.Errorf("step %d waits for results, which no condition here needs", i)
 			}
 		}
-		b.write(n, 0)
-		b.replay(trace)
-		b.holds(n, 3+10)
-		b.must(trace.Release(b.ctx))
+		b.Write(n, 0)
+		b.Replay(trace)
+		b.Holds(n, 3+10)
+		b.Must(trace.Release(b.Ctx))
 	})
 }
 
 func TestFlowRefusals(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	elsewhere := open(t, sim.Blackhole())
-	n := b.pages("n", 2)
-	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
-	other := elsewhere.capture("other", elsewhere.load(elsewhere.blank("blank", elsewhere.dev.Grid())))
+	n := b.Pages("n", 2)
+	one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
+	other := elsewhere.Capture("other", elsewhere.Load(elsewhere.blank("blank", elsewhere.Dev.Grid())))
 	less := func(c reprise.Cond) reprise.Cond { c.Is = cq.Less; return c }
 	var deep func(r *reprise.Recorder, n int) error
 	deep = func(r *reprise.Recorder, n int) error {
@@ -86,7 +87,7 @@ func TestFlowRefusals(t *testing.T) {
 		{"no limit", func(r *reprise.Recorder) error { return r.While(less(reprise.Cond{Buffer: n}), 0, runs(r, one)) }, []string{"while", "its limit is 0"}},
 		{"no buffer", func(r *reprise.Recorder) error { return r.If(less(reprise.Cond{}), runs(r, one), nil) }, []string{"if", "nil"}},
 		{"another device's buffer", func(r *reprise.Recorder) error {
-			return r.If(less(reprise.Cond{Buffer: elsewhere.pages("x", 1)}), runs(r, one), nil)
+			return r.If(less(reprise.Cond{Buffer: elsewhere.Pages("x", 1)}), runs(r, one), nil)
 		}, []string{"another device"}},
 		{"no comparison", func(r *reprise.Recorder) error { return r.If(reprise.Cond{Buffer: n}, runs(r, one), nil) }, []string{"comparison never"}},
 		{"an iteration of no loop", func(r *reprise.Recorder) error {
@@ -122,18 +123,18 @@ func TestFlowRefusals(t *testing.T) {
 			return errors.Join(r.Loop(2, runs(r, one)), r.Param("x", addend))
 		}, []string{`"x"`, "no program"}},
 	} {
-		trace, err := b.queue.Capture(b.ctx, tc.name, func(_ context.Context, r *reprise.Recorder) error { return tc.do(r) })
+		trace, err := b.Queue.Capture(b.Ctx, tc.name, func(_ context.Context, r *reprise.Recorder) error { return tc.do(r) })
 		if trace != nil || err == nil {
 			t.Errorf("%s: it was recorded", tc.name)
 			continue
 		}
-		b.says(err, tc.says...)
+		b.Says(err, tc.says...)
 		if tc.name == "a body that fails" && !errors.Is(err, failed) {
 			t.Errorf("%v isn't the body's error", err)
 		}
 	}
-	b.must(errors.Join(one.Release(b.ctx), n.Release()))
-	if s := b.dev.Memory(allocator.DRAM); s.Allocated != 0 {
+	b.Must(errors.Join(one.Release(b.Ctx), n.Release()))
+	if s := b.Dev.Memory(allocator.DRAM); s.Allocated != 0 {
 		t.Errorf("%d B of DRAM are still allocated", s.Allocated)
 	}
 }
@@ -145,12 +146,12 @@ func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
 
 func TestWordsAreHeld(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		n := b.pages("n", 2)
-		one, add := b.load(b.adder("one", chip.Core{X: 1}, n, n, 1)), b.load(b.adder("add", chip.Core{X: 2}, n, n, 0))
+		n := b.Pages("n", 2)
+		one, add := b.Load(b.Adder("one", chip.Core{X: 1}, n, n, 1)), b.Load(b.Adder("add", chip.Core{X: 2}, n, n, 0))
 		words := func(name string) (all []*reprise.Buffer) {
 			for _, kind := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 				for i := range 2 {
-					all = append(all, b.buffer(reprise.BufferConfig{Kind: kind, Size: 128, PageSize: 64, Name: fmt.Sprint(name, i)}))
+					all = append(all, b.Buffer(reprise.BufferConfig{Kind: kind, Size: 128, PageSize: 64, Name: fmt.Sprint(name, i)}))
 				}
 			}
 			return all
@@ -166,20 +167,20 @@ func TestWordsAreHeld(t *testing.T) {
 		})
 		addrs := map[uint32]bool{}
 		for _, u := range read {
-			b.write(u, 5)
+			b.Write(u, 5)
 			addrs[u.Addr()] = true
-			b.must(u.Release())
+			b.Must(u.Release())
 		}
 		for _, u := range words("other") {
 			if addrs[u.Addr()] {
 				b.Errorf("memory at %#x was given away", u.Addr())
 			}
-			b.write(u, 1000)
+			b.Write(u, 1000)
 		}
-		b.write(n, 0)
-		b.replay(trace)
-		b.holds(n, 2*(1+6))
-		b.must(trace.Release(b.ctx))
+		b.Write(n, 0)
+		b.Replay(trace)
+		b.Holds(n, 2*(1+6))
+		b.Must(trace.Release(b.Ctx))
 		for _, u := range words("again") {
 			if !addrs[u.Addr()] {
 				b.Errorf("a buffer lies at %#x: what the trace held isn't free", u.Addr())
@@ -190,53 +191,53 @@ func TestWordsAreHeld(t *testing.T) {
 
 func TestComputedArgsRefusals(t *testing.T) {
 	b, elsewhere := open(t, sim.Blackhole()), open(t, sim.Blackhole())
-	n := b.pages("n", 2)
-	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
+	n := b.Pages("n", 2)
+	one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
 	for _, tc := range []struct {
 		name string
 		arg  reprise.Arg
 		says []string
 	}{
 		{"no buffer", addend, []string{`run program "one"`, "From names no buffer"}},
-		{"another device's buffer", from(addend, elsewhere.pages("x", 1), 0), []string{"another device"}},
+		{"another device's buffer", from(addend, elsewhere.Pages("x", 1), 0), []string{"another device"}},
 		{"a word outside", from(addend, n, 128), []string{"offset 128", "128 B"}},
 		{"half a word", from(addend, n, 2), []string{"offset 2", "multiple of 4"}},
 		{"no such argument", from(reprise.Arg{Kernel: "add", Index: 4}, n, 0), []string{"unique argument 4", "has 4"}},
 		{"no such kernel", from(reprise.Arg{Kernel: "x", Common: true}, n, 0), []string{"no such kernel"}},
 	} {
-		trace, err := b.queue.Capture(b.ctx, tc.name, func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, tc.arg) })
+		trace, err := b.Queue.Capture(b.Ctx, tc.name, func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, tc.arg) })
 		if trace != nil || err == nil {
 			t.Errorf("%s: it was recorded", tc.name)
 			continue
 		}
-		b.says(err, tc.says...)
+		b.Says(err, tc.says...)
 		if arg := (*dispatch.ArgError)(nil); strings.HasPrefix(tc.name, "no such") && !errors.As(err, &arg) {
 			t.Errorf("%s: %v is no ArgError", tc.name, err)
 		}
 	}
 	many := make([]reprise.Arg, cq.MaxReadArgs+1)
 	for i := range many {
-		many[i] = from(addend, b.pages("word", 1), 0)
+		many[i] = from(addend, b.Pages("word", 1), 0)
 	}
-	_, err := b.queue.Capture(b.ctx, "many", func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, many...) })
-	b.says(err, "33 words", "at most 32")
+	_, err := b.Queue.Capture(b.Ctx, "many", func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, many...) })
+	b.Says(err, "33 words", "at most 32")
 	trace := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Run(one, from(addend, n, 0))) })
-	b.says(trace.Debug().Split(b.ctx, 2, nil), "arguments that the device computes", "use Follow")
-	b.must(trace.Release(b.ctx))
+	b.Says(trace.Debug().Split(b.Ctx, 2, nil), "arguments that the device computes", "use Follow")
+	b.Must(trace.Release(b.Ctx))
 	if err := one.SetArg(from(addend, n, 0), 1); err == nil {
 		t.Error("an argument of an executable is one that the device computes")
 	} else {
-		b.says(err, "give it to Recorder.Run")
+		b.Says(err, "give it to Recorder.Run")
 	}
 }
 
 func TestComputedArgsFileRefusals(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	k, n := b.pages("k", 2), b.pages("n", 2)
-	add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
+	k, n := b.Pages("k", 2), b.Pages("n", 2)
+	add := b.Load(b.Adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
 	trace := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(add, from(addend, k, 64)) })
 	var file bytes.Buffer
-	b.must(trace.Save(b.ctx, &file))
+	b.Must(trace.Save(b.Ctx, &file))
 	for want, change := range map[string]func(f *tracebuf.File, args, run *tracebuf.Step){
 		"no worker": func(f *tracebuf.File, args, _ *tracebuf.Step) {
 			cq.Put32(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize, 0xFFF)
@@ -263,8 +264,7 @@ func TestComputedArgsFileRefusals(t *testing.T) {
 			cmds[bytes.LastIndexByte(cmds, byte(cq.DispatchForwardWithArgs))] = byte(cq.DispatchForwardSubordinate)
 		},
 	} {
-		f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
-		b.must(err)
+		f := value(tracebuf.Decode(bytes.NewReader(file.Bytes())))(b)
 		change(f, &f.Image.Steps[0], &f.Image.Steps[1])
 		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -274,15 +274,15 @@ func TestComputedArgsFileRefusals(t *testing.T) {
 
 func TestCheckFlow(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		n, hidden, seen := b.pages("n", 1), b.pages("hidden", 1), b.pages("seen", 1)
-		one := b.load(b.adder("one", chip.Core{X: 1}, n, n, 1))
-		count := b.adder("count", chip.Core{}, hidden, hidden, 1)
+		n, hidden, seen := b.Pages("n", 1), b.Pages("hidden", 1), b.Pages("seen", 1)
+		one := b.Load(b.Adder("one", chip.Core{X: 1}, n, n, 1))
+		count := b.Adder("count", chip.Core{}, hidden, hidden, 1)
 		count.Buffers = nil
-		show := b.adder("show", chip.Core{X: 3}, hidden, seen, 0)
+		show := b.Adder("show", chip.Core{X: 3}, hidden, seen, 0)
 		show.Buffers = []*reprise.Buffer{seen}
-		counts, shows := b.load(count), b.load(show)
+		counts, shows := b.Load(count), b.Load(show)
 		for _, u := range []*reprise.Buffer{n, hidden, seen} {
-			b.write(u, 0)
+			b.Write(u, 0)
 		}
 		trace := b.captureFlow(func(r *reprise.Recorder) error {
 			return r.Loop(3, func() error {
@@ -290,35 +290,35 @@ func TestCheckFlow(t *testing.T) {
 			})
 		})
 		var ce *debug.CheckError
-		err := trace.Debug().Check(b.ctx)
+		err := trace.Debug().Check(b.Ctx)
 		if !errors.As(err, &ce) || ce.Name != "show" || ce.Buffer != "seen" || len(ce.Loops) != 1 || ce.Loops[0].Iteration != 1 {
 			b.Errorf("found %v", err)
 		}
-		b.says(err, `program "show" in loop 0, iteration 1 of 3`)
-		b.holds(n, 0)
+		b.Says(err, `program "show" in loop 0, iteration 1 of 3`)
+		b.Holds(n, 0)
 
 		endless := b.captureFlow(func(r *reprise.Recorder) error {
 			return r.While(reprise.Cond{Buffer: n, Is: cq.Less, Value: 100}, 3, runs(r, one))
 		})
 		ran := 0
-		err = endless.Debug().Step(b.ctx, func(int) error { ran++; return nil })
+		err = endless.Debug().Step(b.Ctx, func(int) error { ran++; return nil })
 		var se *debug.StepError
 		if !errors.Is(err, debug.ErrLimit) || !errors.As(err, &se) || ran != 3 ||
 			!slices.ContainsFunc(se.Loops, func(i debug.Iteration) bool { return i.Iteration == 3 }) {
 			b.Errorf("after %d programs: %v", ran, err)
 		}
-		b.write(n, 98)
-		b.replay(endless)
-		b.holds(n, 100)
-		b.must(errors.Join(trace.Release(b.ctx), endless.Release(b.ctx)))
+		b.Write(n, 98)
+		b.Replay(endless)
+		b.Holds(n, 100)
+		b.Must(errors.Join(trace.Release(b.Ctx), endless.Release(b.Ctx)))
 	})
 }
 
 func TestFollow(t *testing.T) {
 	onAll(t, func(b *bench) {
-		n := b.pages("n", 2)
+		n := b.Pages("n", 2)
 		add := func(name string, k uint32) *reprise.Executable {
-			return b.load(b.adder(name, chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
+			return b.Load(b.Adder(name, chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
 		}
 		one, ten, hundred := add("one", 1), add("ten", 10), add("hundred", 100)
 		inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(one) })
@@ -333,13 +333,13 @@ func TestFollow(t *testing.T) {
 				r.Run(one),
 			)
 		})
-		b.must(inner.Release(b.ctx))
-		before := b.allocated()
-		b.write(n, 0)
+		b.Must(inner.Release(b.Ctx))
+		before := b.Allocated()
+		b.Write(n, 0)
 		var at []string
-		b.must(trace.Debug().Follow(b.ctx, func(p debug.Position) bool { return p.Kind == flow.Loop && p.Run == 1 },
+		b.Must(trace.Debug().Follow(b.Ctx, func(p debug.Position) bool { return p.Kind == flow.Loop && p.Run == 1 },
 			func(p debug.Position) error {
-				at = append(at, fmt.Sprintf("%v %s: %d %v", p.Kind, p.Name, binary.LittleEndian.Uint32(b.read(n)), p.Loops))
+				at = append(at, fmt.Sprintf("%v %s: %d %v", p.Kind, p.Name, binary.LittleEndian.Uint32(b.Read(n)), p.Loops))
 				return nil
 			}))
 		noDiff(b, at, []string{
@@ -348,15 +348,15 @@ func TestFollow(t *testing.T) {
 			"none ten: 22 [loop 0, iteration 1 of 2]", "branch if n[0] < 20: 32 [loop 0, iteration 1 of 2]",
 			"call call flow: 33 []", "loop while n[0] < 100: 133 []", "none one: 134 []",
 		}, "positions")
-		times := value(trace.Debug().Times(b.ctx))(b)
+		times := value(trace.Debug().Times(b.Ctx))(b)
 		var timed []string
 		for _, x := range times {
 			timed = append(timed, x.Name)
 		}
 		noDiff(b, timed, []string{"one", "ten", "ten", "ten", "ten", "one", "one"}, "programs with times")
 		b.sameMemory(before)
-		b.says(trace.Debug().Split(b.ctx, 2, nil), "control flow", "use Follow")
-		b.must(trace.Release(b.ctx))
+		b.Says(trace.Debug().Split(b.Ctx, 2, nil), "control flow", "use Follow")
+		b.Must(trace.Release(b.Ctx))
 	})
 }
 
@@ -380,31 +380,215 @@ func raceOfLoop(t *testing.T, ordered bool, body func(r *reprise.Recorder, x *re
 	upper, lower := chip.Range{End: chip.Core{Y: 3}}, chip.Range{Start: chip.Core{Y: 4}, End: chip.Core{Y: 7}}
 	b := open(t, card, reprise.WithQueues(2), reprise.WithQueueWorkers(0, upper), reprise.WithQueueWorkers(1, lower),
 		reprise.WithHangTimeout(300*time.Millisecond))
-	n, m, o := b.pages("n", 2), b.pages("m", 2), b.pages("o", 2)
-	b.write(n, 9)
-	b.write(m, 0)
-	b.wait()
-	x := b.load(b.adder("x", chip.Core{Y: 1}, m, m, 1))
-	other, e := b.dev.Queue(1), b.dev.NewEvent("there")
-	before, writer := b.load(b.adder("before", chip.Core{Y: 5}, o, o, 1)), b.load(b.adder("writer", chip.Core{Y: 5}, o, n, 1))
-	b.must(other.Write(b.ctx, o, 0, make([]byte, o.Size())))
-	b.must(other.Wait(b.ctx))
+	n, m, o := b.Pages("n", 2), b.Pages("m", 2), b.Pages("o", 2)
+	b.Write(n, 9)
+	b.Write(m, 0)
+	b.Wait()
+	x := b.Load(b.Adder("x", chip.Core{Y: 1}, m, m, 1))
+	other, e := b.Dev.Queue(1), b.Dev.NewEvent("there")
+	before, writer := b.Load(b.Adder("before", chip.Core{Y: 5}, o, o, 1)), b.Load(b.Adder("writer", chip.Core{Y: 5}, o, n, 1))
+	b.Must(other.Write(b.Ctx, o, 0, make([]byte, o.Size())))
+	b.Must(other.Wait(b.Ctx))
 	trace := b.captureFlow(func(r *reprise.Recorder) error { return r.Loop(400, func() error { return body(r, x, n) }) })
-	b.replay(trace)
+	b.Replay(trace)
 	if ordered {
-		b.must(errors.Join(b.queue.Record(b.ctx, e), other.WaitEvent(b.ctx, e)))
+		b.Must(errors.Join(b.Queue.Record(b.Ctx, e), other.WaitEvent(b.Ctx, e)))
 	}
 	var errs []error
 	for range 5 {
-		errs = append(errs, other.Run(b.ctx, before))
+		errs = append(errs, other.Run(b.Ctx, before))
 	}
-	err := errors.Join(errors.Join(errs...), other.Run(b.ctx, writer), other.Wait(b.ctx), b.queue.Wait(b.ctx))
+	err := errors.Join(errors.Join(errs...), other.Run(b.Ctx, writer), other.Wait(b.Ctx), b.Queue.Wait(b.Ctx))
 	if ordered {
-		b.must(errors.Join(err, trace.Release(b.ctx)))
+		b.Must(errors.Join(err, trace.Release(b.Ctx)))
 		return
 	}
 	var hang *dispatch.HangError
 	if fault := card.Chip().Fault(); !errors.As(err, &hang) || fault == nil || !strings.Contains(fault.Error(), "race") {
 		t.Errorf("a race: %v, the chip has %v", err, fault)
 	}
+}
+
+func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
+	b.Helper()
+	bufs = [2]*reprise.Buffer{b.Pages("even", 2), b.Pages("odd", 2)}
+	x := []*reprise.Executable{
+		b.Load(b.Adder("to odd", chip.Core{X: 1}, bufs[0], bufs[1], 1)),
+		b.Load(b.Adder("to even", chip.Core{X: 2}, bufs[1], bufs[0], 1)),
+	}
+	t = b.Record("chain", func(r *reprise.Recorder) error {
+		var errs []error
+		for i := range n {
+			errs = append(errs, r.Run(x[i%2]))
+		}
+		return errors.Join(append(errs, r.Param("last", addend))...)
+	})
+	return t, bufs
+}
+
+func TestCheckOfWhatHappensOnce(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, hidden, seen := b.Pages("in", 1), b.Pages("hidden", 1), b.Pages("seen", 1)
+		once, other := b.Adder("once", chip.Core{}, in, hidden, 0), b.Adder("again", chip.Core{X: 3}, hidden, seen, 0)
+		before := b.Allocated()
+		once.Buffers, other.Buffers = nil, []*reprise.Buffer{seen}
+		b.Write(in, 50)
+		b.Write(hidden, 0)
+		y, z := b.Load(other), b.Load(once)
+		trace := b.Capture("lost", y, z)
+		var ce *debug.CheckError
+		if err := trace.Debug().Check(b.Ctx); !errors.As(err, &ce) || ce.Step != -1 || ce.Buffer != "seen" {
+			b.Errorf("error %v, want a *CheckError for no step", err)
+		}
+		b.Must(errors.Join(trace.Release(b.Ctx), y.Release(b.Ctx), z.Release(b.Ctx)))
+		b.sameMemory(before)
+	})
+}
+
+func TestStepOnSecondQueue(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
+	q := b.Dev.Queue(1)
+	in, out := b.Pages("in", 2), b.Pages("out", 2)
+	x, other := b.Load(b.Adder("x", chip.Core{X: 2}, in, out, 1)), b.Load(b.blank("other", chip.Single(1, 0)))
+	r := value(q.Begin("second"))(b)
+	b.Must(errors.Join(q.Run(b.Ctx, x), r.Param("addend", addend), b.Queue.Wait(b.Ctx), q.Run(b.Ctx, x)))
+	trace := value(r.End(b.Ctx))(b)
+	b.Write(in, 5)
+	b.Must(errors.Join(b.Queue.Run(b.Ctx, other), b.Queue.Wait(b.Ctx), trace.Set("addend", 9)))
+	steps := 0
+	b.Must(trace.Debug().Step(b.Ctx, func(i int) error {
+		steps++
+		b.Holds(out, []uint32{14, 6}[i])
+		b.fails("queue 0 beside a step", b.Queue.Run(b.Ctx, other), reprise.ErrReserved)
+		return b.Queue.Wait(b.Ctx)
+	}))
+	if steps != 2 {
+		t.Errorf("%d steps", steps)
+	}
+	b.Must(errors.Join(b.Queue.Run(b.Ctx, other), b.Queue.Wait(b.Ctx), trace.Replay(b.Ctx), trace.Release(b.Ctx)))
+}
+
+func TestCheckBehindReplay(t *testing.T) {
+	left, right := chip.Range{End: chip.Core{X: 3, Y: 3}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 3}}
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
+	q0, q1 := b.Dev.Queue(0), b.Dev.Queue(1)
+	in, mid, out, far, word := b.Pages("in", 4), b.Pages("mid", 4), b.Pages("out", 4), b.Pages("far", 4), b.word()
+	a0, a1 := b.Load(b.Adder("a0", chip.Core{X: 0}, in, mid, 1)), b.Load(b.Adder("a1", chip.Core{X: 4}, far, out, 100))
+	wait := b.spin("wait", word, chip.BRISC, chip.Single(4, 0))
+	both, err := captureQueues(b.Ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(a0), rs[1].Run(wait), rs[1].Run(a1))
+	})
+	b.Must(err)
+	b.Write(in, 1)
+	b.Write(mid, 0)
+	b.Write(far, 5)
+	b.Write(out, 0)
+	b.Must(q0.Wait(b.Ctx))
+	b.Replay(both)
+	done := make(chan error)
+	go func() { done <- both.Debug().Check(b.Ctx) }()
+	time.Sleep(50 * time.Millisecond)
+	b.letGo(q0, word)
+	b.Must(<-done)
+	b.Must(q1.Wait(b.Ctx))
+	b.Holds(out, 105)
+}
+
+func TestInsideOfSteps(t *testing.T) {
+	b := split(t, sim.Blackhole())
+	q := []*reprise.Queue{b.Dev.Queue(0), b.Dev.Queue(1)}
+	x, y, z := b.Pages("x", 2), b.Pages("y", 2), b.Pages("z", 2)
+	there, back := b.Load(b.Adder("there", chip.Core{X: 1}, x, y, 1)), b.Load(b.Adder("back", chip.Core{X: 5, Y: 1}, y, z, 2))
+	e := b.Dev.NewEvent("there")
+	trace, err := captureQueues(b.Ctx, "both", q, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(back))
+	})
+	b.Must(err)
+	before, d := b.Allocated(), trace.Debug()
+	b.Write(x, 10)
+	b.Must(q[0].Wait(b.Ctx))
+	calls := 0
+	look := func() error {
+		calls++
+		released := make(chan error)
+		go func() { released <- trace.Release(b.Ctx) }()
+		for op, err := range map[string]error{
+			"replay": trace.Replay(b.Ctx), "release": trace.Release(b.Ctx), "step": d.Step(b.Ctx, nil), "split": d.Split(b.Ctx, 1, nil),
+			"check": d.Check(b.Ctx), "bisect": second(d.Bisect(b.Ctx, nil, nil)), "another goroutine's release": <-released,
+		} {
+			b.fails(op+" from inside", err, reprise.ErrReserved)
+		}
+		b.fails("check results from inside", d.CheckResults(b.Ctx), debug.ErrNoResults)
+		return errors.Join(trace.Save(b.Ctx, io.Discard), d.Verify(b.Ctx))
+	}
+	b.Must(d.Step(b.Ctx, func(int) error { return look() }))
+	b.Holds(z, 13)
+	b.Must(d.Split(b.Ctx, 2, func(int, int) error { return look() }))
+	step := value(d.Bisect(b.Ctx, func(int) error { return look() }, func(int) (bool, error) { return true, look() }))(b)
+	if step != -1 || calls != 6 {
+		t.Errorf("%d calls, step %d", calls, step)
+	}
+	b.Must(errors.Join(trace.Set("addend", 5), trace.Replay(b.Ctx), q[1].Wait(b.Ctx)))
+	b.Holds(z, 17)
+	b.sameMemory(before)
+	for op, err := range map[string]error{
+		"step":  d.Step(b.Ctx, func(int) error { return b.Dev.Recover(b.Ctx) }),
+		"split": d.Split(b.Ctx, 2, func(int, int) error { return b.Dev.Recover(b.Ctx) }),
+	} {
+		var at *debug.StepError
+		if !errors.As(err, &at) || at.First != 0 || !errors.Is(err, reprise.ErrRecovering) {
+			t.Errorf("%s, recovered from inside: %v", op, err)
+		}
+	}
+	b.Write(x, 10)
+	b.Must(errors.Join(q[0].Wait(b.Ctx), trace.Replay(b.Ctx), q[1].Wait(b.Ctx)))
+	b.Holds(z, 17)
+	b.Must(trace.Release(b.Ctx))
+	b.fails("stepped after the release", d.Step(b.Ctx, nil), reprise.ErrReleased)
+}
+
+func TestCloseInsideOfSteps(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		trace, _ := b.chain(3)
+		steps := 0
+		err := trace.Debug().Step(b.Ctx, func(int) error {
+			steps++
+			return b.Dev.Close(t.Context())
+		})
+		if !errors.Is(err, reprise.ErrClosed) || steps != 1 {
+			b.Errorf("%d steps, %v, want ErrClosed", steps, err)
+		}
+	})
+}
+
+func TestReleaseWaitsForOthers(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.Load(b.blank("blank", chip.Single(0, 0)))
+	trace := b.Capture("t", x)
+	r, w := make(chan struct{}), make(chan struct{})
+	saved := make(chan error)
+	go func() { saved <- trace.Save(b.Ctx, stopper{r, w}) }()
+	<-r
+	ctx, cancel := context.WithCancel(b.Ctx)
+	cancel()
+	err := trace.Release(ctx)
+	b.Says(err, `release trace "t": it is in use`, "call Release again")
+	b.fails("error", err, context.Canceled)
+	b.fails("verified while it is released", trace.Debug().Verify(b.Ctx), reprise.ErrReleased)
+	released := make(chan error)
+	go func() { released <- trace.Release(b.Ctx) }()
+	close(w)
+	b.Must(errors.Join(<-saved, <-released))
+	b.fails("released twice", trace.Release(b.Ctx), reprise.ErrReleased)
+}
+
+type stopper struct{ in, out chan struct{} }
+
+func (s stopper) Write(p []byte) (int, error) {
+	select {
+	case s.in <- struct{}{}:
+	case <-s.out:
+	}
+	<-s.out
+	return len(p), nil
 }

@@ -1,9 +1,7 @@
 package reprise_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -57,12 +55,7 @@ func onAll(t *testing.T, run func(*bench), opts ...reprise.Option) {
 
 var _ kmd.Target = (*ttsim.Card)(nil)
 
-type bench struct {
-	*testing.T
-	ctx   context.Context
-	dev   *reprise.Device
-	queue *reprise.Queue
-}
+type bench struct{ *devtest.Bench }
 
 var queueFirmware = map[chip.Arch]*metal.QueueFirmware{}
 
@@ -105,18 +98,7 @@ func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 
 func openAs(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
-	b := &bench{T: t, ctx: t.Context()}
-	var err error
-	b.dev, err = reprise.Open(b.ctx, target, opts...)
-	b.must(err)
-	t.Cleanup(func() { b.must(b.dev.Close(context.Background())) })
-	b.queue = b.dev.Queue(0)
-	return b
-}
-
-func (b *bench) must(err error) {
-	b.Helper()
-	devtest.Must(b, err)
+	return &bench{devtest.Open(t, target, opts...)}
 }
 
 func (b *bench) fails(what string, err, want error) {
@@ -124,44 +106,6 @@ func (b *bench) fails(what string, err, want error) {
 	if !errors.Is(err, want) {
 		b.Errorf("%s: %v, want %v", what, err, want)
 	}
-}
-
-// says wants one line of text that has all parts in order.
-func (b *bench) says(err error, parts ...string) {
-	b.Helper()
-	devtest.Says(b, err, parts...)
-}
-
-func (b *bench) buffer(c reprise.BufferConfig) *reprise.Buffer {
-	b.Helper()
-	return value(b.dev.NewBuffer(c))(b)
-}
-
-func (b *bench) pages(name string, n int) *reprise.Buffer {
-	b.Helper()
-	return b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})
-}
-
-func (b *bench) image(name string) *kernels.Image {
-	b.Helper()
-	return value(kernels.Prebuilt(b.dev.Arch(), name))(b)
-}
-
-func (b *bench) load(p *reprise.Program) *reprise.Executable {
-	b.Helper()
-	return value(b.dev.Load(b.ctx, p))(b)
-}
-
-func (b *bench) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
-	b.Helper()
-	return value(b.queue.Capture(b.ctx, name, record(xs...)))(b)
-}
-
-func (b *bench) recorded(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
-	b.Helper()
-	t, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error { return f(r) })
-	b.must(err)
-	return t
 }
 
 func captureQueues(ctx context.Context, name string, queues []*reprise.Queue,
@@ -186,66 +130,29 @@ func record(xs ...*reprise.Executable) func(context.Context, *reprise.Recorder) 
 	}
 }
 
-func (b *bench) adder(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
-	b.Helper()
-	return value(devtest.Adder(b.dev, name, at, in, out, addend))(b)
-}
-
 func (b *bench) blank(name string, cores ...chip.Range) *reprise.Program {
 	b.Helper()
 	return &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
-		Name: "nothing", Image: b.image(kernels.Blank), Processor: chip.BRISC, Cores: cores,
+		Name: "nothing", Image: b.Image(kernels.Blank), Processor: chip.BRISC, Cores: cores,
 	}}}
-}
-
-func (b *bench) write(buf *reprise.Buffer, first uint32) {
-	b.Helper()
-	b.must(b.queue.Write(b.ctx, buf, 0, words(buf.Size(), first)))
 }
 
 func words(n int, first uint32) []byte { return devtest.Words(n, first) }
 
-func (b *bench) holds(buf *reprise.Buffer, first uint32) {
-	b.Helper()
-	got := make([]byte, buf.Size())
-	b.must(b.queue.Read(b.ctx, buf, 0, got))
-	if want := words(buf.Size(), first); !bytes.Equal(got, want) {
-		for i := range got {
-			if got[i] != want[i] {
-				b.Errorf("buffer %q differs from byte %d on: word %#x, want %#x", buf.Name(), i, binary.LittleEndian.Uint32(got[i&^3:]),
-					binary.LittleEndian.Uint32(want[i&^3:]))
-				return
-			}
-		}
-	}
-}
-
-func (b *bench) run(x *reprise.Executable) {
-	b.Helper()
-	b.must(b.queue.Run(b.ctx, x))
-}
-
-func (b *bench) replay(t *reprise.Trace) {
-	b.Helper()
-	b.must(t.Replay(b.ctx))
-}
-
-func (b *bench) wait() {
-	b.Helper()
-	b.must(b.queue.Wait(b.ctx))
-}
-
 func (b *bench) perWorker(name string) *reprise.Buffer {
 	b.Helper()
-	return b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: name})
+	return b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.Dev.Grid().Size(), PageSize: 64, Name: name})
+}
+
+func (b *bench) zero(buf *reprise.Buffer) {
+	b.Helper()
+	b.Must(b.Queue.Write(b.Ctx, buf, 0, make([]byte, buf.Size())))
 }
 
 func (b *bench) sameMemory(before map[allocator.Kind]uint64) {
 	b.Helper()
-	noDiff(b, b.allocated(), before, "allocated")
+	noDiff(b, b.Allocated(), before, "allocated")
 }
-
-func (b *bench) allocated() map[allocator.Kind]uint64 { return devtest.Allocated(b.dev) }
 
 // value is must for a call with a result.
 func value[V any](v V, err error) func(testing.TB) V {

@@ -26,14 +26,14 @@ func heights(pages, shard, cores int) *allocator.ShardSpec {
 
 func TestShardedBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
+	buf := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
 	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 ||
 		buf.Layout() != allocator.HeightSharded ||
 		buf.Kind() != allocator.L1 {
 		t.Errorf("%d B, %d pages of %d, %d apart, %s in %s", buf.Size(), buf.Pages(), buf.PageSize(), buf.PageStride(),
 			buf.Layout(), buf.Kind())
 	}
-	if got := b.allocated()[allocator.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
+	if got := b.Allocated()[allocator.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
 		t.Errorf("%d B of each bank are taken", got)
 	}
 	noDiff(t, buf.Cores(), []chip.Core{{X: 0}, {X: 1}, {X: 2}}, "cores")
@@ -64,19 +64,19 @@ func TestShardedBuffer(t *testing.T) {
 			t.Errorf("page %d is at %+v", i, p)
 		}
 	}
-	flat := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 131 * 64, PageSize: 64, Name: "flat"})
+	flat := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 131 * 64, PageSize: 64, Name: "flat"})
 	if p, ok := flat.Page(130); !ok || p != (reprise.Place{Bank: 0, Core: chip.Core{}, Addr: flat.Addr() + 64}) {
 		t.Errorf("page 130 of an interleaved buffer is at %+v", p)
 	}
 	if p, _ := flat.Page(14); p.Core != (chip.Core{X: 1, Y: 1}) || flat.Cores() != nil || flat.Layout() != allocator.Interleaved {
 		t.Errorf("page 14 of an interleaved buffer is at %+v", p)
 	}
-	b.must(errors.Join(buf.Release(), flat.Release()))
+	b.Must(errors.Join(buf.Release(), flat.Release()))
 }
 
 func TestParts(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	buf := b.pages("whole", 8)
+	buf := b.Pages("whole", 8)
 	for _, r := range [][2]int{{-64, 64}, {0, 0}, {0, 576}, {512, 64}, {32, 64}, {64, 32}, {1 << 40, 64}} {
 		_, err := buf.Sub(r[0], r[1])
 		var te *dispatch.TransferError
@@ -84,8 +84,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("part of %d B at %d: %v", r[1], r[0], err)
 		}
 	}
-	part, err := buf.Sub(192, 128)
-	b.must(err)
+	part := value(buf.Sub(192, 128))(b)
 	if part.Name() != "whole[192:320]" || part.Size() != 128 || part.FirstPage() != 3 || part.Addr() != buf.Addr() || buf.FirstPage() != 0 {
 		t.Errorf("%s: %d B from page %d on at %#x", part.Name(), part.Size(), part.FirstPage(), part.Addr())
 	}
@@ -103,46 +102,43 @@ func TestParts(t *testing.T) {
 			t.Errorf("page %d of the part is at %+v", n, p)
 		}
 	}
-	b.must(buf.Release())
-	if _, err := buf.Sub(0, 64); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("part of a freed buffer: %v", err)
-	}
-	if b.allocated()[allocator.DRAM] == 0 {
+	b.Must(buf.Release())
+	b.fails("part of a freed buffer", second(buf.Sub(0, 64)), reprise.ErrReleased)
+	if b.Allocated()[allocator.DRAM] == 0 {
 		t.Error("the part's memory is gone")
 	}
-	b.must(part.Release())
+	b.Must(part.Release())
 	b.fails("freed twice", part.Release(), reprise.ErrReleased)
-	equal(t, b.allocated()[allocator.DRAM], 0, "bytes still taken")
+	equal(t, b.Allocated()[allocator.DRAM], 0, "bytes still taken")
 }
 
 func TestMemorySnapshot(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	s := b.dev.Memory(allocator.DRAM)
+	s := b.Dev.Memory(allocator.DRAM)
 	big := reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 3 << 30, PageSize: 1 << 20, Name: "big"}
-	buf := b.buffer(big)
-	shot := b.dev.MemorySnapshot()
+	buf := b.Buffer(big)
+	shot := b.Dev.MemorySnapshot()
 	late := big
 	late.Name, late.Size = "late", 8*3<<29
-	_, err := b.dev.MemorySnapshot().WouldFit(late)
-	if _, then := b.dev.NewBuffer(late); !errors.Is(err, reprise.ErrOutOfMemory) || !errors.Is(then, reprise.ErrOutOfMemory) {
+	_, err := b.Dev.MemorySnapshot().WouldFit(late)
+	if _, then := b.Dev.NewBuffer(late); !errors.Is(err, reprise.ErrOutOfMemory) || !errors.Is(then, reprise.ErrOutOfMemory) {
 		t.Errorf("asked: %v, then: %v", err, then)
 	}
-	b.says(err, `reprise: buffer "late" would not fit`, "most is held by big")
-	b.must(shot.Without(buf))
-	addrs, err := shot.WouldFit(late, late)
-	b.must(err)
+	b.Says(err, `reprise: buffer "late" would not fit`, "most is held by big")
+	b.Must(shot.Without(buf))
+	addrs := value(shot.WouldFit(late, late))(b)
 	if diff := cmp.Diff([]uint32{uint32(s.Low), uint32(s.Low) + 3<<29}, addrs); diff != "" {
 		t.Error(diff)
 	}
-	equal(t, b.dev.Memory(allocator.DRAM).Allocated, 3<<30, "DRAM in use after asking")
-	if _, err := b.dev.MemorySnapshot().WouldFit(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3}); err == nil {
+	equal(t, b.Dev.Memory(allocator.DRAM).Allocated, 3<<30, "DRAM in use after asking")
+	if _, err := b.Dev.MemorySnapshot().WouldFit(reprise.BufferConfig{Kind: allocator.DRAM, Size: 10, PageSize: 3}); err == nil {
 		t.Error("an impossible buffer fits")
 	}
 	if diff := cmp.Diff([]string{"+ DRAM [0x40,0xc0000040) of big \"buffer\""}, texts(shot.Changes())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	other := open(t, sim.Blackhole())
-	for _, b := range []*reprise.Buffer{nil, other.pages("other", 1), buf} {
+	for _, b := range []*reprise.Buffer{nil, other.Pages("other", 1), buf} {
 		if err := shot.Without(b); err == nil {
 			t.Error("a buffer that isn't in the snapshot was taken out")
 		}
@@ -152,16 +148,16 @@ func TestMemorySnapshot(t *testing.T) {
 
 func TestCallSiteOfCapture(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.load(b.blank("program", chip.Single(0, 0)))
+	x := b.Load(b.blank("program", chip.Single(0, 0)))
 	for i, name := range []string{"alone", "again", "observed"} {
 		if i == 2 {
-			b.dev.Observe(new(heard))
+			b.Dev.Observe(new(heard))
 		}
 		_, _, line, _ := runtime.Caller(0)
-		_, err := b.queue.Capture(b.ctx, name, record(x))
-		b.must(err)
+		_, err := b.Queue.Capture(b.Ctx, name, record(x))
+		b.Must(err)
 		owned := func(e allocator.MapEntry) bool { return e.Owner == name }
-		entries := b.dev.MemorySnapshot().Map().Regions[0].Entries
+		entries := b.Dev.MemorySnapshot().Map().Regions[0].Entries
 		if i, want := slices.IndexFunc(entries, owned), fmt.Sprintf("memory_layout_test.go:%d", line+1); i < 0 ||
 			!strings.HasSuffix(entries[i].Site, want) {
 			t.Errorf("%s: no trace that was captured at %s in %+v", name, want, entries)
@@ -178,18 +174,18 @@ func texts(cs []allocator.Change) (out []string) {
 
 func TestCallSites(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithL1Small(512))
-	b.buffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(2, 1, 2)})
+	b.Buffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(2, 1, 2)})
 	p := b.blank("program", chip.Single(0, 0))
 	p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: []chip.Range{chip.Single(0, 0)}, PageSize: 64, Pages: 1}}
-	b.capture("trace", b.load(p))
+	b.Capture("trace", b.Load(p))
 	owners := map[string]bool{}
-	for _, r := range b.dev.MemorySnapshot().Map().Regions {
+	for _, r := range b.Dev.MemorySnapshot().Map().Regions {
 		for _, e := range r.Entries {
 			if e.Free {
 				continue
 			}
 			owners[e.Owner] = true
-			if !strings.Contains(e.Site, "_test.go:") {
+			if !strings.Contains(e.Site, "internal/devtest/devtest.go:") {
 				t.Errorf("%s %q was asked for at %q", e.Kind, e.Owner, e.Site)
 			}
 		}
@@ -199,38 +195,38 @@ func TestCallSites(t *testing.T) {
 
 func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("x", chip.Core{}, in, out, 1))
+	in, out := b.Pages("in", 4), b.Pages("out", 4)
+	x := b.Load(b.Adder("x", chip.Core{}, in, out, 1))
 	// All DRAM but 64 KiB at the top of every bank, 40 of them the first trace's intermediate.
-	hole := int(b.dev.Memory(allocator.DRAM).LargestHole) - 64<<10
-	b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
-	mid := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
-	one := b.load(b.adder("one", chip.Core{}, in, mid, 1))
-	first := b.recorded("first", func(r *reprise.Recorder) error {
-		return errors.Join(r.Run(one), one.Release(b.ctx), mid.Release())
+	hole := int(b.Dev.Memory(allocator.DRAM).LargestHole) - 64<<10
+	b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: hole * b.Dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
+	mid := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 40 << 10 * b.Dev.DRAMBanks(), PageSize: 64, Name: "mid"})
+	one := b.Load(b.Adder("one", chip.Core{}, in, mid, 1))
+	first := b.Record("first", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(one), one.Release(b.Ctx), mid.Release())
 	})
 	var xs []*reprise.Executable
-	for range 30 << 10 * b.dev.DRAMBanks() / x.Commands().Bytes {
+	for range 30 << 10 * b.Dev.DRAMBanks() / x.Commands().Bytes {
 		xs = append(xs, x)
 	}
-	_, err := b.queue.Capture(b.ctx, "second", record(xs...))
+	_, err := b.Queue.Capture(b.Ctx, "second", record(xs...))
 	b.fails("a trace of 30 KiB in every bank has found room beside the first", err, reprise.ErrOutOfMemory)
-	b.write(in, 6)
-	b.must(errors.Join(first.Replay(b.ctx), first.Release(b.ctx)))
-	b.must(b.capture("second", xs...).Replay(b.ctx))
-	b.holds(out, 7)
+	b.Write(in, 6)
+	b.Must(errors.Join(first.Replay(b.Ctx), first.Release(b.Ctx)))
+	b.Must(b.Capture("second", xs...).Replay(b.Ctx))
+	b.Holds(out, 7)
 }
 
 func TestTracesAndBuffersAtRandom(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	in := b.pages("in", 2)
+	in := b.Pages("in", 2)
 	type live struct {
 		trace *reprise.Trace
 		out   *reprise.Buffer
 		add   uint32
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		before := b.dev.MemorySnapshot()
+		before := b.Dev.MemorySnapshot()
 		var traces []live
 		bufs := map[*reprise.Buffer]uint32{}
 		var order []*reprise.Buffer
@@ -238,41 +234,41 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(t, "operations") {
 			switch rapid.IntRange(0, 4).Draw(t, "operation") {
 			case 0: // capture, with an intermediate that is freed
-				mid, out := b.pages("mid", 2), b.pages("out", 2)
-				one, two := b.load(b.adder("one", chip.Core{X: 1}, in, mid, next)), b.load(b.adder("two", chip.Core{X: 2}, mid, out, 1))
-				trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+				mid, out := b.Pages("mid", 2), b.Pages("out", 2)
+				one, two := b.Load(b.Adder("one", chip.Core{X: 1}, in, mid, next)), b.Load(b.Adder("two", chip.Core{X: 2}, mid, out, 1))
+				trace, err := b.Queue.Capture(b.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
 					return errors.Join(r.Run(one), r.Run(two), mid.Release())
 				})
-				b.must(errors.Join(err, one.Release(b.ctx), two.Release(b.ctx)))
+				b.Must(errors.Join(err, one.Release(b.Ctx), two.Release(b.Ctx)))
 				traces = append(traces, live{trace, out, next + 1})
 				next++
 			case 1, 2:
 				if len(traces) > 0 {
 					l := traces[rapid.IntRange(0, len(traces)-1).Draw(t, "replay")]
-					b.write(in, next)
-					b.replay(l.trace)
-					b.holds(l.out, next+l.add)
+					b.Write(in, next)
+					b.Replay(l.trace)
+					b.Holds(l.out, next+l.add)
 				}
 			case 3:
 				if len(traces) > 0 {
 					i := rapid.IntRange(0, len(traces)-1).Draw(t, "release")
-					b.must(errors.Join(traces[i].trace.Release(b.ctx), traces[i].out.Release()))
+					b.Must(errors.Join(traces[i].trace.Release(b.Ctx), traces[i].out.Release()))
 					traces = append(traces[:i], traces[i+1:]...)
 				}
 			case 4:
-				o := b.pages("buffer", rapid.IntRange(1, 20).Draw(t, "pages"))
-				b.write(o, 5000*next)
+				o := b.Pages("buffer", rapid.IntRange(1, 20).Draw(t, "pages"))
+				b.Write(o, 5000*next)
 				bufs[o] = 5000 * next
 				order = append(order, o)
 				next++
 			}
 		}
 		for _, o := range order {
-			b.holds(o, bufs[o])
-			b.must(o.Release())
+			b.Holds(o, bufs[o])
+			b.Must(o.Release())
 		}
 		for _, l := range traces {
-			b.must(errors.Join(l.trace.Release(b.ctx), l.out.Release()))
+			b.Must(errors.Join(l.trace.Release(b.Ctx), l.out.Release()))
 		}
 		if changes := before.Changes(); len(changes) > 0 {
 			t.Fatalf("something is left: %v", changes)
@@ -285,11 +281,11 @@ func TestAllocationPolicy(t *testing.T) {
 	for i := range 9 {
 		policy, what := allocator.Policy(i%3), []string{"device", "pool", "sub-device"}[i/3]
 		b := open(t, sim.Wormhole(), reprise.WithAllocationPolicy(policy))
-		from, local := b.dev.NewBuffer, what == "sub-device"
+		from, local := b.Dev.NewBuffer, what == "sub-device"
 		if local {
-			from = value(b.dev.NewSubDevices(16*kib, []chip.Range{chip.Single(0, 0)}))(b).Pool(0).NewBuffer
+			from = value(b.Dev.NewSubDevices(16*kib, []chip.Range{chip.Single(0, 0)}))(b).Pool(0).NewBuffer
 		} else if what == "pool" {
-			from = value(b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 12 * 12 * kib}))(b).NewBuffer
+			from = value(b.Dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 12 * 12 * kib}))(b).NewBuffer
 		}
 		next := func(pages int) *reprise.Buffer { // pages of 1 KiB in each bank
 			c := reprise.BufferConfig{Kind: allocator.DRAM, Size: 12 * pages * kib, PageSize: kib}
@@ -299,7 +295,7 @@ func TestAllocationPolicy(t *testing.T) {
 			return value(from(c))(b)
 		}
 		large, _, small, last := next(3), next(1), next(2), next(1)
-		b.must(errors.Join(large.Release(), small.Release()))
+		b.Must(errors.Join(large.Release(), small.Release()))
 		want := []uint32{large.Addr(), small.Addr(), last.Addr() + kib}
 		if local { // L1 grows downward
 			want = []uint32{large.Addr() + 2*kib, small.Addr() + kib, last.Addr() - kib}
@@ -312,60 +308,56 @@ func TestAllocationPolicy(t *testing.T) {
 
 func TestPool(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		nothing := b.dev.MemorySnapshot()
-		pool, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 64 << 10, Name: "scratch"})
-		b.must(err)
+		nothing := b.Dev.MemorySnapshot()
+		pool, err := b.Dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: 64 << 10, Name: "scratch"})
+		b.Must(err)
 		if m := pool.Memory(); m.Allocated != 0 || m.Total*uint64(m.Banks) < 64<<10 {
 			b.Errorf("a new pool: %+v", m)
 		}
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		x, y := b.load(b.adder("in", chip.Core{}, in, out, 1)), b.load(b.adder("out", chip.Core{X: 1}, in, out, 10))
-		trace := b.recorded("trace", func(r *reprise.Recorder) error {
+		in, out := b.Pages("in", 4), b.Pages("out", 4)
+		x, y := b.Load(b.Adder("in", chip.Core{}, in, out, 1)), b.Load(b.Adder("out", chip.Core{X: 1}, in, out, 10))
+		trace := b.Record("trace", func(r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: 256, PageSize: 64, Name: "mid"})
-			b.must(err)
+			b.Must(err)
 			err = errors.Join(x.SetBuffer(mid, writeTo), r.Run(x), y.SetBuffer(mid, readFrom), r.Run(y), mid.Release())
 			again, failed := pool.NewBuffer(reprise.BufferConfig{Size: 256, PageSize: 64, Name: "again"})
-			b.must(failed)
+			b.Must(failed)
 			if again.Addr() != mid.Addr() {
 				b.Errorf("a buffer lies at %#x, the one before at %#x", again.Addr(), mid.Addr())
 			}
 			return errors.Join(err, again.Release())
 		})
-		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64}); !errors.Is(err, reprise.ErrOutOfMemory) {
-			b.Errorf("more than the pool has: %v", err)
-		}
-		b.must(errors.Join(pool.Release(), x.Release(b.ctx), y.Release(b.ctx)))
+		b.fails("more than the pool has", second(pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64})), reprise.ErrOutOfMemory)
+		b.Must(errors.Join(pool.Release(), x.Release(b.Ctx), y.Release(b.Ctx)))
 		b.fails("released twice", pool.Release(), reprise.ErrReleased)
-		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 64}); !errors.Is(err, reprise.ErrReleased) {
-			b.Errorf("taken from a released pool: %v", err)
-		}
-		junk := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
-		b.write(junk, 0)
-		b.write(in, 5)
-		b.replay(trace)
-		b.holds(out, 16)
-		b.holds(junk, 0)
-		b.must(errors.Join(trace.Release(b.ctx), in.Release(), out.Release(), junk.Release()))
+		b.fails("taken from a released pool", second(pool.NewBuffer(reprise.BufferConfig{Size: 64})), reprise.ErrReleased)
+		junk := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
+		b.Write(junk, 0)
+		b.Write(in, 5)
+		b.Replay(trace)
+		b.Holds(out, 16)
+		b.Holds(junk, 0)
+		b.Must(errors.Join(trace.Release(b.Ctx), in.Release(), out.Release(), junk.Release()))
 		if changes := nothing.Changes(); len(changes) > 0 {
 			b.Errorf("something is left: %v", changes)
 		}
-		l1, err := b.dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1, Name: "l1"})
-		b.must(err)
-		n := b.dev.Grid().Size() * int(l1.Memory().Total)
+		l1, err := b.Dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1, Name: "l1"})
+		b.Must(err)
+		n := b.Dev.Grid().Size() * int(l1.Memory().Total)
 		all, err := l1.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 16, Name: "all"})
-		b.must(err)
-		b.write(all, 3)
-		b.holds(all, 3)
+		b.Must(err)
+		b.Write(all, 3)
+		b.Holds(all, 3)
 		if _, err := l1.NewBuffer(reprise.BufferConfig{Size: 16}); !errors.Is(err, reprise.ErrOutOfMemory) || all.Kind() != allocator.L1 {
 			b.Errorf("a full pool gives %v; the first buffer is in %v", err, all.Kind())
 		}
-		b.must(errors.Join(l1.Release(), all.Release()))
+		b.Must(errors.Join(l1.Release(), all.Release()))
 		if changes := nothing.Changes(); len(changes) > 0 {
 			b.Errorf("something is left of a pool in L1: %v", changes)
 		}
 		for _, c := range []reprise.PoolConfig{{Kind: allocator.Trace, Size: 64}, {Kind: allocator.DRAM}, {Kind: allocator.L1, Size: -1},
 			{Kind: allocator.L1, Size: 1 << 40}} {
-			if _, err := b.dev.NewPool(c); err == nil {
+			if _, err := b.Dev.NewPool(c); err == nil {
 				b.Errorf("a pool of %+v", c)
 			}
 		}

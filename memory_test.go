@@ -32,17 +32,17 @@ import (
 func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		page := 200<<10 + 16
-		buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Name: "large", Sharding: &allocator.ShardSpec{
+		buf := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Name: "large", Sharding: &allocator.ShardSpec{
 			Layout: allocator.HeightSharded, Tensor: []int{2, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Single(1, 1)},
 		}})
 		want := bytes.Repeat([]byte{1, 2, 3, 5, 7, 11, 13, 17}, 2*page/8)
-		b.must(b.queue.Write(b.ctx, buf, 0, want))
+		b.Must(b.Queue.Write(b.Ctx, buf, 0, want))
 		for i, r := range []struct{ off, n int }{{0, page}, {0, 132<<10 + 16}, {page, 140<<10 + 48}, {32, 150<<10 + 32}} {
 			part := bytes.Repeat([]byte{byte(100 + i)}, r.n)
-			b.must(b.queue.Write(b.ctx, buf, r.off, part))
+			b.Must(b.Queue.Write(b.Ctx, buf, r.off, part))
 			copy(want[r.off:], part)
 			got := make([]byte, 2*page)
-			b.must(b.queue.Read(b.ctx, buf, 0, got))
+			b.Must(b.Queue.Read(b.Ctx, buf, 0, got))
 			for k := range got {
 				if got[k] != want[k] {
 					b.Fatalf("%d B written at %d: byte %d is %d, want %d", r.n, r.off, k, got[k], want[k])
@@ -54,8 +54,8 @@ func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 
 func TestOutOfMemory(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	big := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 30 << 30, PageSize: 1 << 20, Name: "hoard"})
-	_, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
+	big := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 30 << 30, PageSize: 1 << 20, Name: "hoard"})
+	_, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
 	var oom *allocator.OutOfMemoryError
 	if !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Fatalf("%v, want an *OutOfMemoryError", err)
@@ -64,58 +64,58 @@ func TestOutOfMemory(t *testing.T) {
 		oom.Have >= oom.Need || oom.Hole > oom.Have {
 		t.Errorf("%+v", oom)
 	}
-	b.says(err, `new buffer "late"`, "4294967296 B (4.0 GiB) of DRAM", "each of 8 banks must hold 536870912 B", "free something first",
+	b.Says(err, `new buffer "late"`, "4294967296 B (4.0 GiB) of DRAM", "each of 8 banks must hold 536870912 B", "free something first",
 		"most is held by hoard")
 
-	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 45, Name: "impossible"})
-	b.says(err, "it would not fit an empty device")
-	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 2 << 20, Name: "one page"})
-	b.says(err, `new buffer "one page"`, "of L1", "each of 130 banks must hold")
+	_, err = b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 45, Name: "impossible"})
+	b.Says(err, "it would not fit an empty device")
+	_, err = b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 2 << 20, Name: "one page"})
+	b.Says(err, `new buffer "one page"`, "of L1", "each of 130 banks must hold")
 
-	b.must(big.Release())
-	again := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
-	b.must(again.Release())
+	b.Must(big.Release())
+	again := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
+	b.Must(again.Release())
 	err = again.Release()
 	b.fails("freed twice", err, reprise.ErrReleased)
-	b.says(err, `reprise: release buffer "late": it has been released already`)
-	for _, err := range []error{b.queue.Write(b.ctx, again, 0, nil), b.queue.Read(b.ctx, again, 0, nil)} {
+	b.Says(err, `reprise: release buffer "late": it has been released already`)
+	for _, err := range []error{b.Queue.Write(b.Ctx, again, 0, nil), b.Queue.Read(b.Ctx, again, 0, nil)} {
 		b.fails("used after it was freed", err, reprise.ErrReleased)
 	}
 }
 
 func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		half := int(b.dev.Memory(allocator.L1).Free) / 2 &^ 63
-		tall := reprise.BufferConfig{Kind: allocator.L1, Size: half * b.dev.Grid().Size(), PageSize: half, Name: "tall"}
+		half := int(b.Dev.Memory(allocator.L1).Free) / 2 &^ 63
+		tall := reprise.BufferConfig{Kind: allocator.L1, Size: half * b.Dev.Grid().Size(), PageSize: half, Name: "tall"}
 		program := func(name string, bytes int) *reprise.Program {
 			cores := []chip.Range{chip.Single(0, 0)}
 			p := b.blank(name, cores...)
 			p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: bytes, Pages: 1}}
 			return p
 		}
-		buf := b.buffer(tall)
-		before := b.allocated()
-		_, err := b.dev.Load(b.ctx, program("wide", half+128))
+		buf := b.Buffer(tall)
+		before := b.Allocated()
+		_, err := b.Dev.Load(b.Ctx, program("wide", half+128))
 		b.fails("circular buffers over a buffer", err, allocator.ErrOccupied)
-		b.says(err, `reprise: load program "wide"`, "circular buffers", "tall")
+		b.Says(err, `reprise: load program "wide"`, "circular buffers", "tall")
 		b.sameMemory(before)
-		small := b.load(program("small", half/2))
-		b.must(buf.Release())
+		small := b.Load(program("small", half/2))
+		b.Must(buf.Release())
 
 		refused := func() {
 			b.Helper()
-			_, err := b.dev.NewBuffer(tall)
+			_, err := b.Dev.NewBuffer(tall)
 			b.fails("a buffer over circular buffers", err, reprise.ErrOutOfMemory)
-			b.says(err, `new buffer "tall"`, "most is held by circular buffers")
+			b.Says(err, `new buffer "tall"`, "most is held by circular buffers")
 		}
-		large := b.load(program("large", half+128))
+		large := b.Load(program("large", half+128))
 		refused()
-		trace := b.capture("large", large)
-		b.must(large.Release(b.ctx))
+		trace := b.Capture("large", large)
+		b.Must(large.Release(b.Ctx))
 		refused()
-		b.must(errors.Join(trace.Replay(b.ctx), trace.Release(b.ctx)))
-		b.must(errors.Join(b.buffer(tall).Release(), small.Release(b.ctx)))
-		equal(b, b.allocated()[allocator.L1], 0, "bytes of L1 still taken")
+		b.Must(errors.Join(trace.Replay(b.Ctx), trace.Release(b.Ctx)))
+		b.Must(errors.Join(b.Buffer(tall).Release(), small.Release(b.Ctx)))
+		equal(b, b.Allocated()[allocator.L1], 0, "bytes of L1 still taken")
 	})
 }
 
@@ -126,15 +126,15 @@ func TestTraceRegion(t *testing.T) {
 	for _, region := range []uint64{0, 100_000} {
 		t.Run(fmt.Sprint(region), func(t *testing.T) {
 			b := open(t, sim.Blackhole(), reprise.WithTraceRegion(region))
-			x := b.load(b.blank("blank", b.dev.Grid()))
-			trace := b.capture("short", x)
+			x := b.Load(b.blank("blank", b.Dev.Grid()))
+			trace := b.Capture("short", x)
 			for _, e := range trace.Parts()[0].Extents {
-				if end := b.dev.DRAMBankSize(); e.End > end || region != 0 && e.Start < end-allocator.TracePerBank(region, 8, 64) ||
+				if end := b.Dev.DRAMBankSize(); e.End > end || region != 0 && e.Start < end-allocator.TracePerBank(region, 8, 64) ||
 					e.End < end-16<<10 {
 					t.Errorf("%+v is not at the top of a bank of %#x", e, end)
 				}
 			}
-			s := b.dev.Memory(allocator.Trace)
+			s := b.Dev.Memory(allocator.Trace)
 			if want := allocator.TracePerBank(region, 8, 64); region != 0 && s.Total != want {
 				t.Errorf("the region has %d B of each bank, want %d", s.Total, want)
 			}
@@ -142,28 +142,28 @@ func TestTraceRegion(t *testing.T) {
 			for range 600 {
 				xs = append(xs, x)
 			}
-			long, err := b.queue.Capture(b.ctx, "long", record(xs...))
+			long, err := b.Queue.Capture(b.Ctx, "long", record(xs...))
 			if region == 0 {
-				b.must(err)
-				b.replay(long)
-				b.must(errors.Join(long.Release(b.ctx), trace.Release(b.ctx)))
+				b.Must(err)
+				b.Replay(long)
+				b.Must(errors.Join(long.Release(b.Ctx), trace.Release(b.Ctx)))
 				return
 			}
 			var oom *allocator.OutOfMemoryError
 			if !errors.As(err, &oom) || oom.Kind != allocator.Trace || oom.TraceRegion <= region {
 				t.Fatalf("%v (%+v), want an *OutOfMemoryError for traces", err, oom)
 			}
-			b.says(err, `capture "long"`, "trace needs", "a trace region of", "would do", "short")
-			b.must(trace.Release(b.ctx))
+			b.Says(err, `capture "long"`, "trace needs", "a trace region of", "would do", "short")
+			b.Must(trace.Release(b.Ctx))
 
 			c := open(t, sim.Blackhole(), reprise.WithTraceRegion(oom.TraceRegion))
-			x = c.load(c.blank("blank", c.dev.Grid()))
+			x = c.Load(c.blank("blank", c.Dev.Grid()))
 			for i := range xs {
 				xs[i] = x
 			}
-			c.must(c.capture("short", x).Replay(c.ctx))
-			c.must(c.capture("long", xs...).Replay(c.ctx))
-			c.must(c.queue.Wait(c.ctx))
+			c.Must(c.Capture("short", x).Replay(c.Ctx))
+			c.Must(c.Capture("long", xs...).Replay(c.Ctx))
+			c.Wait()
 		})
 	}
 }
@@ -171,40 +171,40 @@ func TestTraceRegion(t *testing.T) {
 func TestAbandonedRead(t *testing.T) {
 	card := sim.Blackhole()
 	b := open(t, card)
-	word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
-	data := b.pages("data", 100)
-	b.write(word, 0)
-	b.write(data, 1)
-	b.run(b.spin("gate", word, chip.BRISC, chip.Single(0, 0)))
-	ctx, cancel := context.WithCancelCause(b.ctx)
+	word := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
+	data := b.Pages("data", 100)
+	b.Write(word, 0)
+	b.Write(data, 1)
+	b.Execute(b.spin("gate", word, chip.BRISC, chip.Single(0, 0)))
+	ctx, cancel := context.WithCancelCause(b.Ctx)
 	cancel(errors.New("changed my mind"))
 	dst := make([]byte, data.Size())
-	err := b.queue.Read(ctx, data, 0, dst)
-	b.says(err, `reprise: read buffer "data"`, "changed my mind")
+	err := b.Queue.Read(ctx, data, 0, dst)
+	b.Says(err, `reprise: read buffer "data"`, "changed my mind")
 	poke(b, card, chip.Core{}, word.Addr(), 1)
-	b.wait()
+	b.Wait()
 	equal(t, len(bytes.Trim(dst, "\x00")), 0, "bytes that the abandoned read wrote")
-	b.holds(data, 1)
+	b.Holds(data, 1)
 }
 
 // poke writes a worker's L1 past the queues.
 func poke(b *bench, card *sim.Card, at chip.Core, addr, value uint32) {
 	b.Helper()
-	d, err := kmd.Open(b.ctx, card)
-	b.must(err)
-	defer func() { b.must(d.Close()) }()
-	h, err := d.Harvesting(b.ctx)
-	b.must(err)
+	d, err := kmd.Open(b.Ctx, card)
+	b.Must(err)
+	defer func() { b.Must(d.Close()) }()
+	h, err := d.Harvesting(b.Ctx)
+	b.Must(err)
 	c, err := chip.New(d.Arch(), h)
-	b.must(err)
+	b.Must(err)
 	xy, err := c.Virtual(at)
-	b.must(err)
-	b.must(d.Write32(xy, uint64(addr), value))
+	b.Must(err)
+	b.Must(d.Write32(xy, uint64(addr), value))
 }
 
 func TestImpossibleBuffers(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
-	before := b.allocated()
+	before := b.Allocated()
 	wide := &allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1},
 		Cores: []chip.Range{chip.Grid(9, 1)}}
 	for _, tt := range []struct {
@@ -232,38 +232,38 @@ func TestImpossibleBuffers(t *testing.T) {
 		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 1 << 30}, allocator.ErrOccupied, "beyond the region"},
 	} {
 		tt.c.Name = "odd"
-		_, err := b.dev.NewBuffer(tt.c)
-		b.says(err, `reprise: new buffer "odd": `, tt.part)
+		_, err := b.Dev.NewBuffer(tt.c)
+		b.Says(err, `reprise: new buffer "odd": `, tt.part)
 		if tt.want != nil && !errors.Is(err, tt.want) {
 			t.Errorf("%v is no %v", err, tt.want)
 		}
 	}
 	b.sameMemory(before)
 	without := open(t, sim.Wormhole())
-	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
-	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
+	_, err := without.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
+	without.Says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
 }
 
 // tt-metal's issue 27966: serial captures and releases lost parts of the region.
 func TestSerialCaptures(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithTraceRegion(8192))
-	x := b.load(b.blank("blank", b.dev.Grid()))
-	all := b.dev.Memory(allocator.Trace)
-	xs := slices.Repeat([]*reprise.Executable{x}, int(all.Total)*b.dev.DRAMBanks()*3/4/x.Commands().Bytes) // two of these don't fit
+	x := b.Load(b.blank("blank", b.Dev.Grid()))
+	all := b.Dev.Memory(allocator.Trace)
+	xs := slices.Repeat([]*reprise.Executable{x}, int(all.Total)*b.Dev.DRAMBanks()*3/4/x.Commands().Bytes) // two of these don't fit
 	for range 5 {
-		trace := b.capture("trace", xs...)
-		if _, err := b.queue.Capture(b.ctx, "second", record(xs...)); !errors.Is(err, reprise.ErrOutOfMemory) {
+		trace := b.Capture("trace", xs...)
+		if _, err := b.Queue.Capture(b.Ctx, "second", record(xs...)); !errors.Is(err, reprise.ErrOutOfMemory) {
 			t.Fatalf("a second trace: %v", err)
 		}
-		b.must(errors.Join(trace.Replay(b.ctx), trace.Release(b.ctx)))
+		b.Must(errors.Join(trace.Replay(b.Ctx), trace.Release(b.Ctx)))
 	}
-	if s := b.dev.Memory(allocator.Trace); s.Allocated != 0 || s.LargestHole != all.LargestHole {
+	if s := b.Dev.Memory(allocator.Trace); s.Allocated != 0 || s.LargestHole != all.LargestHole {
 		t.Errorf("the region is %+v, it was %+v", s, all)
 	}
 }
 
 func (b *bench) ends() context.Context {
-	ctx, cancel := context.WithTimeout(b.ctx, 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(b.Ctx, 50*time.Millisecond)
 	b.Cleanup(cancel)
 	return ctx
 }
@@ -274,31 +274,31 @@ func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
 	for i := 0; i < len(one); i += 64 {
 		one[i] = 1
 	}
-	b.must(q.Write(b.ctx, word, 0, one))
-	b.must(q.Wait(b.ctx))
+	b.Must(q.Write(b.Ctx, word, 0, one))
+	b.Must(q.Wait(b.Ctx))
 }
 
 func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
-	q1, word := b.dev.Queue(1), b.word()
+	q1, word := b.Dev.Queue(1), b.word()
 	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
 	out := b.perWorker("out")
-	before := b.allocated()
-	b.run(x)
-	if _, err := b.dev.Load(b.ends(), b.wide(out, 1)); !errors.Is(err, context.DeadlineExceeded) {
+	before := b.Allocated()
+	b.Execute(x)
+	if _, err := b.Dev.Load(b.ends(), b.wide(out, 1)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	mine := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1024, Name: "mine"})
+	mine := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1024, Name: "mine"})
 	want := bytes.Repeat([]byte{0xAB}, mine.Size())
-	b.must(q1.Write(b.ctx, mine, 0, want))
+	b.Must(q1.Write(b.Ctx, mine, 0, want))
 	b.letGo(q1, word)
-	b.wait()
+	b.Wait()
 	got := make([]byte, mine.Size())
-	b.must(q1.Read(b.ctx, mine, 0, got))
+	b.Must(q1.Read(b.Ctx, mine, 0, got))
 	if !bytes.Equal(got, want) {
 		t.Error("a buffer has changed that only this test uses")
 	}
-	b.must(mine.Release())
+	b.Must(mine.Release())
 	b.sameMemory(before)
 }
 
@@ -306,11 +306,11 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	left := chip.Range{End: chip.Core{X: 7, Y: 9}}
 	right := chip.Range{Start: chip.Core{X: 8}, End: chip.Core{X: 9, Y: 9}}
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
-	q1, word := b.dev.Queue(1), b.word()
+	q1, word := b.Dev.Queue(1), b.word()
 	out := b.perWorker("out")
 	long := func(on chip.Range, value uint32) *reprise.Executable {
-		x := b.load(&reprise.Program{Name: "long", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{0},
+		x := b.Load(&reprise.Program{Name: "long", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.Image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{0},
 			Args: func(chip.Core) []uint32 {
 				a := []uint32{out.Addr(), 16}
 				for len(a) < 64 {
@@ -319,7 +319,7 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 				return a
 			},
 		}}})
-		b.must(x.SetArgs("store", func(chip.Core, []uint32) {}))
+		b.Must(x.SetArgs("store", func(chip.Core, []uint32) {}))
 		return x
 	}
 	xs := []*reprise.Executable{b.spin("spin", word, chip.BRISC, chip.Single(0, 0))}
@@ -327,8 +327,8 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	for range 60 {
 		xs = append(xs, x)
 	}
-	trace := b.capture("long", xs...)
-	before := b.allocated()
+	trace := b.Capture("long", xs...)
+	before := b.Allocated()
 	if err := trace.Debug().Split(b.ends(), 1, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
@@ -336,11 +336,10 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	for range 240 {
 		ys = append(ys, y)
 	}
-	other, err := q1.Capture(b.ctx, "other", record(ys...))
-	b.must(err)
+	other := value(q1.Capture(b.Ctx, "other", record(ys...)))(b)
 	b.letGo(q1, word)
-	b.wait()
-	b.must(other.Release(b.ctx))
+	b.Wait()
+	b.Must(other.Release(b.Ctx))
 	b.sameMemory(before)
 }
 
@@ -348,41 +347,41 @@ func TestRecoverFreesWhatIsLeft(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word := b.word()
 	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
-	before := b.allocated()
-	b.run(x)
-	if _, err := b.dev.Load(b.ends(), b.blank("other", chip.Single(1, 0))); !errors.Is(err, context.DeadlineExceeded) {
+	before := b.Allocated()
+	b.Execute(x)
+	if _, err := b.Dev.Load(b.ends(), b.blank("other", chip.Single(1, 0))); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	if cmp.Equal(before, b.allocated()) {
+	if cmp.Equal(before, b.Allocated()) {
 		t.Error("what the queue is still going to write is free")
 	}
-	b.must(b.dev.Recover(b.ctx))
+	b.Must(b.Dev.Recover(b.Ctx))
 	b.sameMemory(before)
 }
 
 func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
-	word, data := b.word(), b.pages("data", 4)
-	add := b.adder("add", chip.Core{}, data, data, 1)
+	word, data := b.word(), b.Pages("data", 4)
+	add := b.Adder("add", chip.Core{}, data, data, 1)
 	// More than the queue takes at once.
-	add.Buffers = []*reprise.Buffer{b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
-	trace := b.capture("t", b.load(add), b.spin("spin", word, chip.BRISC, chip.Single(1, 0)))
-	b.write(data, 5)
-	b.wait()
+	add.Buffers = []*reprise.Buffer{b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
+	trace := b.Capture("t", b.Load(add), b.spin("spin", word, chip.BRISC, chip.Single(1, 0)))
+	b.Write(data, 5)
+	b.Wait()
 	done := make(chan error, 1)
-	ctx, cancel := context.WithCancel(b.ctx)
+	ctx, cancel := context.WithCancel(b.Ctx)
 	defer cancel()
 	go func() { done <- trace.Debug().Check(ctx) }()
 	for got := make([]byte, data.Size()); !bytes.Equal(got, words(data.Size(), 6)); {
-		b.must(b.dev.Queue(1).Read(b.ctx, data, 0, got))
+		b.Must(b.Dev.Queue(1).Read(b.Ctx, data, 0, got))
 	}
 	cancel()
 	time.Sleep(100 * time.Millisecond) // a Check that doesn't wait has ended by then
-	b.letGo(b.dev.Queue(1), word)
+	b.letGo(b.Dev.Queue(1), word)
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	b.holds(data, 5)
+	b.Holds(data, 5)
 }
 
 func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
@@ -406,18 +405,18 @@ func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
 func TestUsageLogHasActivity(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("add", chip.Core{}, in, out, 1))
+	in, out := b.Pages("in", 4), b.Pages("out", 4)
+	x := b.Load(b.Adder("add", chip.Core{}, in, out, 1))
 	for {
-		b.must(usage.Watch(dir))
-		b.must(b.dev.Queue(0).Run(b.ctx, x))
-		b.must(b.dev.Queue(0).Wait(b.ctx))
+		b.Must(usage.Watch(dir))
+		b.Must(b.Dev.Queue(0).Run(b.Ctx, x))
+		b.Must(b.Dev.Queue(0).Wait(b.Ctx))
 		s := value(usage.Read(dir))(b)
 		a, queues := s.Entries[0].Activity, s.Entries[0].Queues
 		if a.Samples < 2 || a.Kernels == 0 {
 			continue // the first look comes within a second
 		}
-		if len(queues) != 1 || queues[0].Samples != a.Samples || a.Workers != uint64(b.dev.Grid().Size()) || a.Busy > a.Samples*a.Workers {
+		if len(queues) != 1 || queues[0].Samples != a.Samples || a.Workers != uint64(b.Dev.Grid().Size()) || a.Busy > a.Samples*a.Workers {
 			t.Errorf("activity %+v, queues %+v", a, queues)
 		}
 		return
@@ -429,10 +428,10 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithUsageLog(dir), reprise.WithL1Small(1024))
 	checked := func(what string) map[usage.Kind]usage.Value {
 		t.Helper()
-		got := b.memoryIn(dir)[b.dev.Name()]
+		got := b.memoryIn(dir)[b.Dev.Name()]
 		want := map[usage.Kind]usage.Value{}
 		for _, k := range usage.Kinds() {
-			m := b.dev.Memory(allocator.Kind(k))
+			m := b.Dev.Memory(allocator.Kind(k))
 			n := uint64(m.Banks)
 			want[k] = usage.Value{Capacity: m.Total * n, Allocated: m.Allocated * n, Peak: m.Peak * n, Extents: uint64(m.Extents)}
 		}
@@ -440,31 +439,31 @@ func TestUsageLogFollowsMemory(t *testing.T) {
 		return got
 	}
 	empty := checked("after Open")
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("add", chip.Core{}, in, out, 1))
-	tr := b.capture("t", x)
+	in, out := b.Pages("in", 4), b.Pages("out", 4)
+	x := b.Load(b.Adder("add", chip.Core{}, in, out, 1))
+	tr := b.Capture("t", x)
 	full := checked("with a trace")
 	for _, k := range []usage.Kind{usage.DRAM, usage.L1, usage.Trace} {
 		if full[k].Allocated <= empty[k].Allocated || full[k].Extents <= empty[k].Extents {
 			t.Errorf("buffers, kernels and a trace take no %v: %+v, before %+v", k, full[k], empty[k])
 		}
 	}
-	b.must(tr.Release(b.ctx))
-	b.must(x.Release(b.ctx))
-	b.must(in.Release())
-	b.must(out.Release())
+	b.Must(tr.Release(b.Ctx))
+	b.Must(x.Release(b.Ctx))
+	b.Must(in.Release())
+	b.Must(out.Release())
 	for k, v := range checked("after all is freed") {
 		if v.Allocated != empty[k].Allocated || v.Peak != full[k].Peak {
 			t.Errorf("%v is %+v, want %d B allocated and a peak of %d", k, v, empty[k].Allocated, full[k].Peak)
 		}
 	}
 	other := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
-	if got := b.memoryIn(dir); len(got) != 2 || got[other.dev.Name()] == nil {
+	if got := b.memoryIn(dir); len(got) != 2 || got[other.Dev.Name()] == nil {
 		t.Errorf("two devices have logs %v", got)
 	}
-	late := b.pages("late", 1)
-	b.must(other.dev.Close(t.Context()))
-	b.must(b.dev.Close(t.Context()))
+	late := b.Pages("late", 1)
+	b.Must(other.Dev.Close(t.Context()))
+	b.Must(b.Dev.Close(t.Context()))
 	_ = late.Release()
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Errorf("after Close the directory has %v (%v)", files, err)
@@ -478,7 +477,7 @@ func TestUsageLogNamesTheDevice(t *testing.T) {
 	if err != nil || len(s.Entries) != 1 {
 		t.Fatalf("%d logs, %v", len(s.Entries), err)
 	}
-	want := usage.Entry{PID: os.Getpid(), UID: os.Geteuid(), Device: usage.Device{Name: b.dev.Name(), Arch: "wormhole", NUMANode: -1,
+	want := usage.Entry{PID: os.Getpid(), UID: os.Geteuid(), Device: usage.Device{Name: b.Dev.Name(), Arch: "wormhole", NUMANode: -1,
 		Emulated: true}}
 	if diff := cmp.Diff(want, s.Entries[0], cmpopts.IgnoreFields(usage.Entry{}, "Start", "Namespace", "Opened", "Command", "Memory",
 		"Path")); diff != "" {
@@ -497,8 +496,8 @@ func TestOpenWithoutUsageLog(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := open(t, sim.Wormhole(), tt.opt)
-			b.pages("buffer", 4)
-			path, err := b.dev.UsageLog()
+			b.Pages("buffer", 4)
+			path, err := b.Dev.UsageLog()
 			if path != "" || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 				t.Errorf("log %q, error %v; want none and %v", path, err, tt.err)
 			}
@@ -509,7 +508,7 @@ func TestOpenWithoutUsageLog(t *testing.T) {
 func (b *bench) host(n int, c reprise.HostBufferConfig) *reprise.HostBuffer {
 	b.Helper()
 	c.Size = n
-	return value(b.dev.NewHostBuffer(c))(b)
+	return value(b.Dev.NewHostBuffer(c))(b)
 }
 
 func mapped(t *testing.T, n int) []byte {
@@ -528,9 +527,9 @@ func fill(p []byte, seed int) {
 func TestStrictPinnedTransfers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		h := b.host(64<<10, reprise.HostBufferConfig{Name: "strict", Strict: true})
-		even := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "even"})
-		odd := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 500, PageSize: 100, Name: "odd"})
-		small := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 480, PageSize: 48, Name: "gaps"})
+		even := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "even"})
+		odd := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 500, PageSize: 100, Name: "odd"})
+		small := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 480, PageSize: 48, Name: "gaps"})
 		for _, tt := range []struct {
 			x          *reprise.Buffer
 			off, at, n int
@@ -548,11 +547,11 @@ func TestStrictPinnedTransfers(t *testing.T) {
 			fill(h.Bytes(), 1)
 			before := bytes.Clone(h.Bytes())
 			for op, do := range map[string]func() error{
-				"write": func() error { return b.queue.WriteFrom(b.ctx, tt.x, tt.off, h, tt.at, tt.n) },
-				"read":  func() error { return b.queue.ReadTo(b.ctx, tt.x, tt.off, h, tt.at, tt.n) },
+				"write": func() error { return b.Queue.WriteFrom(b.Ctx, tt.x, tt.off, h, tt.at, tt.n) },
+				"read":  func() error { return b.Queue.ReadTo(b.Ctx, tt.x, tt.off, h, tt.at, tt.n) },
 			} {
 				if tt.part == nil {
-					b.must(do())
+					b.Must(do())
 					continue
 				}
 				var e *dispatch.DirectError
@@ -560,7 +559,7 @@ func TestStrictPinnedTransfers(t *testing.T) {
 				if err := do(); !errors.As(err, &e) || *e != *tt.part {
 					b.Errorf("%s of %d B at %d, host %d: %v, want a part of %d B at %d", op, tt.n, tt.off, tt.at, err, tt.part.Size, tt.part.Offset)
 				} else {
-					b.says(err, op, tt.x.Name(), "without a copy", "modulo 16")
+					b.Says(err, op, tt.x.Name(), "without a copy", "modulo 16")
 				}
 			}
 			if tt.part != nil && !bytes.Equal(before, h.Bytes()) {
@@ -574,36 +573,36 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		h := b.host(4096, reprise.HostBufferConfig{Name: "h"})
 		other := open(b.T, sim.Wormhole()).host(4096, reprise.HostBufferConfig{Name: "foreign"})
-		x := b.pages("x", 16)
+		x := b.Pages("x", 16)
 		var span *dispatch.TransferError
 		for name, err := range map[string]error{
-			"beyond the host buffer": b.queue.ReadTo(b.ctx, x, 0, h, 4000, 100),
-			"before the host buffer": b.queue.WriteFrom(b.ctx, x, 0, h, -16, 64),
-			"beyond the buffer":      b.queue.WriteFrom(b.ctx, x, 1000, h, 0, 64),
+			"beyond the host buffer": b.Queue.ReadTo(b.Ctx, x, 0, h, 4000, 100),
+			"before the host buffer": b.Queue.WriteFrom(b.Ctx, x, 0, h, -16, 64),
+			"beyond the buffer":      b.Queue.WriteFrom(b.Ctx, x, 1000, h, 0, 64),
 		} {
 			if !errors.As(err, &span) {
 				b.Errorf("%s: %v", name, err)
 			}
 		}
-		b.fails("foreign", b.queue.ReadTo(b.ctx, x, 0, other, 0, 64), reprise.ErrWrongDevice)
-		if _, err := b.queue.StartWriteFrom(b.ctx, x, 0, nil, 0, 64); err == nil {
+		b.fails("foreign", b.Queue.ReadTo(b.Ctx, x, 0, other, 0, 64), reprise.ErrWrongDevice)
+		if _, err := b.Queue.StartWriteFrom(b.Ctx, x, 0, nil, 0, 64); err == nil {
 			b.Error("no host buffer and no error")
 		}
-		if _, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: make([]byte, 100)}); err == nil {
+		if _, err := b.Dev.NewHostBuffer(reprise.HostBufferConfig{Memory: make([]byte, 100)}); err == nil {
 			b.Error("memory that is no whole pages was pinned")
 		}
-		b.must(h.Release(b.ctx))
+		b.Must(h.Release(b.Ctx))
 		for name, err := range map[string]error{
-			"read": b.queue.ReadTo(b.ctx, x, 0, h, 0, 64), "write": b.queue.WriteFrom(b.ctx, x, 0, h, 0, 64), "free": h.Release(b.ctx),
+			"read": b.Queue.ReadTo(b.Ctx, x, 0, h, 0, 64), "write": b.Queue.WriteFrom(b.Ctx, x, 0, h, 0, 64), "free": h.Release(b.Ctx),
 		} {
 			b.fails(name+" after Free", err, reprise.ErrReleased)
 		}
-		_, err := b.queue.Capture(b.ctx, "captured", func(ctx context.Context, _ *reprise.Recorder) error {
-			return b.queue.ReadTo(ctx, x, 0, b.host(4096, reprise.HostBufferConfig{}), 0, 64)
+		_, err := b.Queue.Capture(b.Ctx, "captured", func(ctx context.Context, _ *reprise.Recorder) error {
+			return b.Queue.ReadTo(ctx, x, 0, b.host(4096, reprise.HostBufferConfig{}), 0, 64)
 		})
 		b.fails("in a capture", err, reprise.ErrInCapture)
 		for n := 0; ; n++ {
-			if _, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096}); err != nil {
+			if _, err := b.Dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096}); err != nil {
 				if n == 0 || !errors.Is(err, reprise.ErrBusy) {
 					b.Errorf("after %d more: %v", n, err)
 				}
@@ -641,31 +640,31 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 	// A long wait checks the device, which allocates, after an eighth of the hang timeout.
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(time.Hour))
 	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
-	x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
-	sharded := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1 << 10, Sharding: heights(64, 16, 4), Name: "sharded"})
+	x := b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
+	sharded := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1 << 10, Sharding: heights(64, 16, 4), Name: "sharded"})
 	for _, tt := range []struct {
 		name string
 		want int64
 		do   func() error
 	}{
-		{"ReadTo", 0, func() error { return b.queue.ReadTo(b.ctx, x, 0, h, 0, len(h.Bytes())) }},
-		{"WriteFrom", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 0, h, 0, len(h.Bytes())) }},
-		{"WriteFrom of part of a page", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 32, h, 64, 100) }},
-		{"ReadTo of a sharded buffer", 0, func() error { return b.queue.ReadTo(b.ctx, sharded, 0, h, 0, len(h.Bytes())) }},
-		{"WriteFrom to a sharded buffer", 0, func() error { return b.queue.WriteFrom(b.ctx, sharded, 0, h, 0, len(h.Bytes())) }},
+		{"ReadTo", 0, func() error { return b.Queue.ReadTo(b.Ctx, x, 0, h, 0, len(h.Bytes())) }},
+		{"WriteFrom", 0, func() error { return b.Queue.WriteFrom(b.Ctx, x, 0, h, 0, len(h.Bytes())) }},
+		{"WriteFrom of part of a page", 0, func() error { return b.Queue.WriteFrom(b.Ctx, x, 32, h, 64, 100) }},
+		{"ReadTo of a sharded buffer", 0, func() error { return b.Queue.ReadTo(b.Ctx, sharded, 0, h, 0, len(h.Bytes())) }},
+		{"WriteFrom to a sharded buffer", 0, func() error { return b.Queue.WriteFrom(b.Ctx, sharded, 0, h, 0, len(h.Bytes())) }},
 		{"StartReadTo", 1, func() error {
-			p, err := b.queue.StartReadTo(b.ctx, x, 0, h, 0, len(h.Bytes()))
+			p, err := b.Queue.StartReadTo(b.Ctx, x, 0, h, 0, len(h.Bytes()))
 			if err != nil {
 				return err
 			}
-			return p.Wait(b.ctx)
+			return p.Wait(b.Ctx)
 		}},
 	} {
 		const times = 20
-		b.must(tt.do())
+		b.Must(tt.do())
 		before := allocatedBy("reprise.(*Queue)")
 		for range times {
-			b.must(tt.do())
+			b.Must(tt.do())
 		}
 		got := (allocatedBy("reprise.(*Queue)") - before) / times // what comes once, such as memory that grows, doesn't count
 		if got > tt.want {
@@ -691,12 +690,12 @@ func TestPinnedTransfersAreCopies(t *testing.T) {
 			} else {
 				c.Size = c.PageSize * rapid.IntRange(1, 24).Draw(r, "pages")
 			}
-			x, err := b.dev.NewBuffer(c)
-			b.must(err)
-			defer func() { b.must(x.Release()) }()
+			x, err := b.Dev.NewBuffer(c)
+			b.Must(err)
+			defer func() { b.Must(x.Release()) }()
 			n := x.Size()
 			device := make([]byte, n)
-			b.must(b.queue.Write(b.ctx, x, 0, device))
+			b.Must(b.Queue.Write(b.Ctx, x, 0, device))
 			for range rapid.IntRange(1, 6).Draw(r, "transfers") {
 				h := rapid.SampledFrom(hosts).Draw(r, "host")
 				off := rapid.IntRange(0, n).Draw(r, "offset")
@@ -710,10 +709,10 @@ func TestPinnedTransfersAreCopies(t *testing.T) {
 				fill(h.Bytes(), seed)
 				host := bytes.Clone(h.Bytes())
 				if rapid.Bool().Draw(r, "write") {
-					if err = b.queue.WriteFrom(b.ctx, x, off, h, at, size); err == nil {
+					if err = b.Queue.WriteFrom(b.Ctx, x, off, h, at, size); err == nil {
 						copy(device[off:off+size], host[at:])
 					}
-				} else if err = b.queue.ReadTo(b.ctx, x, off, h, at, size); err == nil {
+				} else if err = b.Queue.ReadTo(b.Ctx, x, off, h, at, size); err == nil {
 					copy(host[at:at+size], device[off:])
 				}
 				if err != nil && h.Name() != "strict" {
@@ -723,7 +722,7 @@ func TestPinnedTransfersAreCopies(t *testing.T) {
 					r.Fatalf("%d B at %d, host %d: host memory differs (%v)", size, off, at, err)
 				}
 				got := make([]byte, n)
-				b.must(b.queue.Read(b.ctx, x, 0, got))
+				b.Must(b.Queue.Read(b.Ctx, x, 0, got))
 				if !bytes.Equal(device, got) {
 					r.Fatalf("%d B at %d, host %d: the buffer differs (%v)", size, off, at, err)
 				}

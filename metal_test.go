@@ -158,9 +158,9 @@ func (b *metalBench) watched() bool {
 }
 
 func (b *metalBench) perWorker() *reprise.Buffer {
-	g := b.dev.Grid()
-	l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * g.Size(), PageSize: 16, Name: "per worker"})
-	b.must(b.queue.Write(b.ctx, l1, 0, make([]byte, l1.Size())))
+	g := b.Dev.Grid()
+	l1 := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * g.Size(), PageSize: 16, Name: "per worker"})
+	b.zero(l1)
 	return l1
 }
 
@@ -177,7 +177,7 @@ func (b *metalBench) loopback(at chip.Core, in, out *reprise.Buffer, tiles uint3
 }
 
 func (b *metalBench) tiles(name string, n int) *reprise.Buffer {
-	return b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * metalTile, PageSize: metalTile, Name: name})
+	return b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * metalTile, PageSize: metalTile, Name: name})
 }
 
 func (b *metalBench) copies(in, out *reprise.Buffer, seed uint64, run func()) {
@@ -187,27 +187,27 @@ func (b *metalBench) copies(in, out *reprise.Buffer, seed uint64, run func()) {
 	for i := range data {
 		data[i] = byte(r.Uint32())
 	}
-	b.must(b.queue.Write(b.ctx, in, 0, data))
+	b.Must(b.Queue.Write(b.Ctx, in, 0, data))
 	run()
-	if got := b.read(out); !bytes.Equal(got, data) {
+	if got := b.Read(out); !bytes.Equal(got, data) {
 		b.Fatalf("round %d: the copy differs", seed)
 	}
 }
 
 func TestMetalKernels(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
-		g := b.dev.Grid()
+		g := b.Dev.Grid()
 		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
 			noc := chip.NOC(p)
 			l1 := b.perWorker()
 			run := func(k reprise.Kernel) []byte {
 				k.Processor, k.Cores = p, []chip.Range{g}
-				x := b.load(&reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{l1}})
+				x := b.Load(&reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{l1}})
 				for range 10 {
-					b.run(x)
+					b.Execute(x)
 				}
-				out := b.read(l1)
-				b.must(x.Release(b.ctx))
+				out := b.Read(l1)
+				b.Must(x.Release(b.Ctx))
 				return out
 			}
 			run(reprise.Kernel{Name: "blank", Image: b.kernel("blank", p, noc)})
@@ -215,7 +215,7 @@ func TestMetalKernels(t *testing.T) {
 				Args: func(c chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(1000 + 100*c.Y + c.X)} }})
 			i := 0
 			for c := range g.Cores() {
-				xy := value(b.dev.Virtual(c))(b)
+				xy := value(b.Dev.Virtual(c))(b)
 				want := []uint32{uint32(1000 + 100*c.Y + c.X), uint32(xy.X), uint32(xy.Y), uint32(c.X) | uint32(c.Y)<<16}
 				if got := numbersOf(out[16*i:][:16]); !slices.Equal(got, want) {
 					b.Errorf("%v of %v stores %v, want %v", p, c, got, want)
@@ -253,27 +253,27 @@ func TestMetalTrace(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles = 16
 		in, out := b.tiles("in", tiles), b.tiles("out", tiles)
-		x := b.load(b.loopback(chip.Core{X: 3, Y: 2}, in, out, tiles))
-		b.copies(in, out, 1, func() { b.must(b.queue.Run(b.ctx, x)) })
-		trace := b.capture("loop", x, x, x, x, x)
+		x := b.Load(b.loopback(chip.Core{X: 3, Y: 2}, in, out, tiles))
+		b.copies(in, out, 1, func() { b.Execute(x) })
+		trace := b.Capture("loop", x, x, x, x, x)
 		for i := range 10 {
-			b.copies(in, out, uint64(i+2), func() { b.must(trace.Replay(b.ctx)) })
+			b.copies(in, out, uint64(i+2), func() { b.Replay(trace) })
 		}
 		var file bytes.Buffer
-		b.must(trace.Save(b.ctx, &file))
-		b.must(trace.Release(b.ctx))
-		b.must(x.Release(b.ctx))
+		b.Must(trace.Save(b.Ctx, &file))
+		b.Must(trace.Release(b.Ctx))
+		b.Must(x.Release(b.Ctx))
 		saved := file.Bytes()
-		loaded, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(saved), reprise.WithBuffers(in, out))
-		b.must(err)
-		b.copies(in, out, 20, func() { b.must(loaded.Replay(b.ctx)) })
+		loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(saved), reprise.WithBuffers(in, out))
+		b.Must(err)
+		b.copies(in, out, 20, func() { b.Replay(loaded) })
 		if _, emulated := b.targetOf(); !emulated {
 			return
 		}
 		target, _ := b.targetOf()
 		own := openAs(b.T, target)
-		_, err = own.dev.LoadTrace(b.ctx, bytes.NewReader(saved))
-		b.says(err, "load trace", "base firmware of the workers", b.firmware.Layout.Revision.Name, "this runtime's own")
+		_, err = own.Dev.LoadTrace(b.Ctx, bytes.NewReader(saved))
+		b.Says(err, "load trace", "base firmware of the workers", b.firmware.Layout.Revision.Name, "this runtime's own")
 		b.fails("", err, reprise.ErrOtherTarget)
 	})
 }
@@ -288,14 +288,14 @@ func (b *metalBench) targetOf() (kmd.Target, bool) {
 func TestMetalMulticast(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		in := b.tiles("in", 1)
-		g := b.dev.Grid()
-		dst := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: metalTile * g.Size(), PageSize: metalTile, Name: "to"})
+		g := b.Dev.Grid()
+		dst := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: metalTile * g.Size(), PageSize: metalTile, Name: "to"})
 		data := bytes.Repeat([]byte("multicast"), metalTile/9+1)[:metalTile]
-		b.must(b.queue.Write(b.ctx, in, 0, data))
-		b.must(b.queue.Write(b.ctx, dst, 0, make([]byte, dst.Size())))
+		b.Must(b.Queue.Write(b.Ctx, in, 0, data))
+		b.zero(dst)
 		to := chip.Range{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 4, Y: 5}}
-		rect := value(b.dev.Multicast(to))(b)
-		x := b.load(&reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{in, dst}, Kernels: []reprise.Kernel{{
+		rect := value(b.Dev.Multicast(to))(b)
+		x := b.Load(&reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{in, dst}, Kernels: []reprise.Kernel{{
 			Name: "multicast", Image: b.kernel("dram_to_l1_multicast", chip.BRISC, chip.NOC0), Processor: chip.BRISC,
 			Cores: []chip.Range{chip.Single(0, 0)},
 			Args: func(chip.Core) []uint32 {
@@ -303,8 +303,8 @@ func TestMetalMulticast(t *testing.T) {
 					uint32(rect.End.Y), 20}
 			},
 		}}})
-		b.run(x)
-		out, i := b.read(dst), 0
+		b.Execute(x)
+		out, i := b.Read(dst), 0
 		for c := range g.Cores() {
 			want := to.Contains(c) || c == chip.Core{}
 			equal(b, bytes.Equal(out[metalTile*i:][:metalTile], data), want, "%v has the data", c)
@@ -359,7 +359,7 @@ func (b *metalBench) computes(name string, kernel compute, args []uint32, reader
 	for _, index := range []int{0, 1, 16} {
 		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: on, PageSize: metalTile, Pages: 8})
 	}
-	return b.load(p)
+	return b.Load(p)
 }
 
 func smallTiles(n int, seed uint64) []byte {
@@ -383,11 +383,11 @@ func TestMetalCompute(t *testing.T) {
 		const tiles = 8
 		in, out := b.tiles("A", tiles), b.tiles("C", tiles)
 		data := smallTiles(tiles, 1)
-		b.must(b.queue.Write(b.ctx, in, 0, data))
+		b.Must(b.Queue.Write(b.Ctx, in, 0, data))
 		for hash, kernel := range b.computeKernels("eltwise_copy") {
-			b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
-			b.run(b.computes("copy", kernel, nil, "reader_unary_8bank", []uint32{in.Addr(), 0, 0, tiles}, out, in))
-			if !bytes.Equal(b.read(out), data) {
+			b.zero(out)
+			b.Execute(b.computes("copy", kernel, nil, "reader_unary_8bank", []uint32{in.Addr(), 0, 0, tiles}, out, in))
+			if !bytes.Equal(b.Read(out), data) {
 				b.Errorf("eltwise_copy/%s differs", hash)
 			}
 		}
@@ -402,13 +402,13 @@ func (b *metalBench) multiplies(kernel compute) {
 	const m, k, n = 2, 3, 2 // tiles
 	in0, in1, out := b.tiles("A", m*k), b.tiles("B", k*n), b.tiles("C", m*n)
 	x := b.computes("bmm", kernel, nil, "reader_mm", []uint32{in0.Addr(), in1.Addr(), m, k, n}, out, in0, in1)
-	trace := b.capture("matmul", x, x)
+	trace := b.Capture("matmul", x, x)
 	for seed := range uint64(3) {
 		data0, data1 := smallTiles(m*k, 2*seed+10), smallTiles(k*n, 2*seed+11)
-		b.must(b.queue.Write(b.ctx, in0, 0, data0))
-		b.must(b.queue.Write(b.ctx, in1, 0, data1))
-		b.replay(trace)
-		got := b.read(out)
+		b.Must(b.Queue.Write(b.Ctx, in0, 0, data0))
+		b.Must(b.Queue.Write(b.Ctx, in1, 0, data1))
+		b.Replay(trace)
+		got := b.Read(out)
 		for row := range 32 * m {
 			for column := range 32 * n {
 				want := 0.0
@@ -427,20 +427,20 @@ func TestMetalQueues(t *testing.T) {
 	top, rest := chip.Range{End: chip.Core{X: 3, Y: 1}}, chip.Range{Start: chip.Core{X: 0, Y: 2}, End: chip.Core{X: 5, Y: 5}}
 	onMetal(t, func(b *metalBench) {
 		const tiles = 8
-		var first, second = b.dev.Queue(0), b.dev.Queue(1)
+		var first, second = b.Dev.Queue(0), b.Dev.Queue(1)
 		in, mid, out := b.tiles("in", tiles), b.tiles("between", tiles), b.tiles("out", tiles)
-		x := b.load(b.loopback(chip.Core{X: 1, Y: 1}, in, mid, tiles))
-		y := b.load(b.loopback(chip.Core{X: 2, Y: 4}, mid, out, tiles))
-		done := b.dev.NewEvent("done")
+		x := b.Load(b.loopback(chip.Core{X: 1, Y: 1}, in, mid, tiles))
+		y := b.Load(b.loopback(chip.Core{X: 2, Y: 4}, mid, out, tiles))
+		done := b.Dev.NewEvent("done")
 		for i := range 5 {
 			data := smallTiles(tiles, uint64(i))
-			b.must(first.Write(b.ctx, in, 0, data))
-			b.must(first.Run(b.ctx, x))
-			b.must(first.Record(b.ctx, done))
-			b.must(second.WaitEvent(b.ctx, done))
-			b.must(second.Run(b.ctx, y))
+			b.Must(first.Write(b.Ctx, in, 0, data))
+			b.Must(first.Run(b.Ctx, x))
+			b.Must(first.Record(b.Ctx, done))
+			b.Must(second.WaitEvent(b.Ctx, done))
+			b.Must(second.Run(b.Ctx, y))
 			got := make([]byte, out.Size())
-			b.must(second.Read(b.ctx, out, 0, got))
+			b.Must(second.Read(b.Ctx, out, 0, got))
 			if !bytes.Equal(got, data) {
 				b.Errorf("round %d differs", i)
 			}
@@ -457,17 +457,17 @@ func TestMetalLongTrace(t *testing.T) {
 		for i := range programs - 1 {
 			on := chip.Range{End: chip.Core{X: i % 7, Y: i / 7 % 6}}
 			if i%10 == 9 {
-				on = b.dev.Grid()
+				on = b.Dev.Grid()
 			}
-			xs = append(xs, b.load(&reprise.Program{Name: fmt.Sprint("blank ", i),
+			xs = append(xs, b.Load(&reprise.Program{Name: fmt.Sprint("blank ", i),
 				Kernels: []reprise.Kernel{{Name: "blank", Image: blank, Processor: chip.BRISC, Cores: []chip.Range{on}}}}))
 		}
-		trace := b.capture("100 programs", append(xs, b.load(b.loopback(chip.Core{X: 3, Y: 2}, in, out, tiles)))...)
+		trace := b.Capture("100 programs", append(xs, b.Load(b.loopback(chip.Core{X: 3, Y: 2}, in, out, tiles)))...)
 		for i := range uint64(6) {
 			if i == 3 {
-				b.must(b.dev.Recover(b.ctx))
+				b.Must(b.Dev.Recover(b.Ctx))
 			}
-			b.copies(in, out, i, func() { b.must(trace.Replay(b.ctx)) })
+			b.copies(in, out, i, func() { b.Replay(trace) })
 		}
 	})
 }
@@ -480,12 +480,12 @@ func TestMetalRecovers(t *testing.T) {
 		const tiles = 16
 		in, out := b.tiles("in", tiles), b.tiles("out", tiles)
 		at := chip.Core{X: 2, Y: 1}
-		x := b.load(b.loopback(at, in, out, tiles))
-		trace := b.capture("loop", x, x)
+		x := b.Load(b.loopback(at, in, out, tiles))
+		trace := b.Capture("loop", x, x)
 		p := b.loopback(at, in, out, tiles)
 		p.Name, p.Kernels = "no writer", p.Kernels[:1]
-		b.run(b.load(p))
-		h := b.hang(b.queue.Wait(b.ctx))
+		b.Execute(b.Load(p))
+		h := b.hang(b.Queue.Wait(b.Ctx))
 		reader := "runs a kernel"
 		if b.watched() {
 			reader = "waits for room in a circular buffer"
@@ -510,9 +510,9 @@ func TestMetalRecovers(t *testing.T) {
 				}
 			}
 		}
-		b.must(b.dev.Recover(b.ctx))
-		b.copies(in, out, 1, func() { b.must(b.queue.Run(b.ctx, x)) })
-		b.copies(in, out, 2, func() { b.must(trace.Replay(b.ctx)) })
+		b.Must(b.Dev.Recover(b.Ctx))
+		b.copies(in, out, 1, func() { b.Execute(x) })
+		b.copies(in, out, 2, func() { b.Replay(trace) })
 	}, reprise.WithHangTimeout(2*time.Second))
 }
 
@@ -526,15 +526,15 @@ func TestMetalRefusals(t *testing.T) {
 			return &reprise.Program{Name: "refused", Kernels: []reprise.Kernel{{Name: "kernel", Image: im, Processor: p,
 				Cores: []chip.Range{chip.Single(0, 0)}}}}
 		}
-		_, err := b.dev.Load(b.ctx, program(b.image(kernels.Blank), chip.BRISC))
+		_, err := b.Dev.Load(b.Ctx, program(b.Image(kernels.Blank), chip.BRISC))
 		b.fails("an own kernel", err, metal.ErrNotMetal)
 		blank := b.kernel("blank", chip.BRISC, chip.NOC0)
 		var processor *metal.ProcessorError
-		if _, err = b.dev.Load(b.ctx, program(blank, chip.NCRISC)); !errors.As(err, &processor) {
+		if _, err = b.Dev.Load(b.Ctx, program(blank, chip.NCRISC)); !errors.As(err, &processor) {
 			b.Errorf("BRISC's kernel on NCRISC: %v", err)
 		}
 		own := openAs(b.T, target)
-		if _, err = own.dev.Load(b.ctx, program(blank, chip.BRISC)); !errors.Is(err, metal.ErrOwnFirmware) {
+		if _, err = own.Dev.Load(b.Ctx, program(blank, chip.BRISC)); !errors.Is(err, metal.ErrOwnFirmware) {
 			b.Errorf("a kernel of tt-metal on this runtime's own firmware: %v", err)
 		}
 		var wrong *dispatch.ProgramError
@@ -548,7 +548,7 @@ func TestMetalRefusals(t *testing.T) {
 				continue
 			}
 			var mismatch *metal.MismatchError
-			if _, err = b.dev.Load(b.ctx, program(im, k.Processor)); !errors.As(err, &mismatch) {
+			if _, err = b.Dev.Load(b.Ctx, program(im, k.Processor)); !errors.As(err, &mismatch) {
 				b.Errorf("%s: %v", k.Path, err)
 			}
 		}
@@ -556,13 +556,13 @@ func TestMetalRefusals(t *testing.T) {
 			if f.Layout.Arch == b.firmware.Layout.Arch && f.DRAMBanks == b.firmware.DRAMBanks && f.L1Banks == b.firmware.L1Banks {
 				continue
 			}
-			d, err := reprise.Open(b.ctx, emulatorWith(b.T, b.firmware), reprise.WithFirmware(f.Dir))
+			d, err := reprise.Open(b.Ctx, emulatorWith(b.T, b.firmware), reprise.WithFirmware(f.Dir))
 			var refused *dispatch.FirmwareError
 			if !errors.As(err, &refused) {
 				b.Errorf("firmware in %s: %v", f.Dir, err)
 			}
 			if err == nil {
-				b.must(d.Close(context.Background()))
+				b.Must(d.Close(context.Background()))
 			}
 		}
 	})
@@ -576,12 +576,12 @@ func TestWithFirmwareRefuses(t *testing.T) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	b := open(t, sim.Blackhole())
-	im := *b.image(kernels.Blank)
+	im := *b.Image(kernels.Blank)
 	im.Metal = &kernels.MetalKernel{}
-	_, err = b.dev.Load(b.ctx, &reprise.Program{Name: "of tt-metal",
+	_, err = b.Dev.Load(b.Ctx, &reprise.Program{Name: "of tt-metal",
 		Kernels: []reprise.Kernel{{Name: "kernel", Image: &im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}}}})
 	b.fails("a kernel of tt-metal", err, metal.ErrOwnFirmware)
-	b.says(err, "of tt-metal", `kernel "kernel"`, "built by tt-metal", "own base firmware")
+	b.Says(err, "of tt-metal", `kernel "kernel"`, "built by tt-metal", "own base firmware")
 }
 
 func TestQueueFirmware(t *testing.T) {
@@ -595,28 +595,28 @@ func TestQueueFirmware(t *testing.T) {
 	}
 	onAll(t, func(b *bench) {
 		const programs = 100
-		in, out, copied := b.pages("in", 8), b.pages("out", 8), b.pages("copied", 8)
+		in, out, copied := b.Pages("in", 8), b.Pages("out", 8), b.Pages("copied", 8)
 		var xs []*reprise.Executable
 		for i := range programs - 1 {
 			x, y := i%7, i/7%6
-			xs = append(xs, b.load(b.blank(fmt.Sprint("blank ", i), chip.Range{End: chip.Core{X: x, Y: y}})))
+			xs = append(xs, b.Load(b.blank(fmt.Sprint("blank ", i), chip.Range{End: chip.Core{X: x, Y: y}})))
 		}
-		trace := b.capture("100 programs", append(xs, b.load(b.adder("last", chip.Core{X: 3, Y: 2}, in, out, 7)))...)
-		other, after := b.dev.Queue(1), b.load(b.adder("after", chip.Core{X: 1}, out, copied, 100))
-		done := b.dev.NewEvent("done")
+		trace := b.Capture("100 programs", append(xs, b.Load(b.Adder("last", chip.Core{X: 3, Y: 2}, in, out, 7)))...)
+		other, after := b.Dev.Queue(1), b.Load(b.Adder("after", chip.Core{X: 1}, out, copied, 100))
+		done := b.Dev.NewEvent("done")
 		for round := range uint32(2) {
 			for i := range uint32(3) {
-				b.write(in, 10*i+round)
-				b.replay(trace)
-				b.must(b.queue.Record(b.ctx, done))
-				b.must(other.WaitEvent(b.ctx, done))
-				b.must(other.Run(b.ctx, after))
-				b.must(other.Wait(b.ctx))
-				b.holds(out, 10*i+round+7)
-				b.holds(copied, 10*i+round+107)
+				b.Write(in, 10*i+round)
+				b.Replay(trace)
+				b.Must(b.Queue.Record(b.Ctx, done))
+				b.Must(other.WaitEvent(b.Ctx, done))
+				b.Must(other.Run(b.Ctx, after))
+				b.Must(other.Wait(b.Ctx))
+				b.Holds(out, 10*i+round+7)
+				b.Holds(copied, 10*i+round+107)
 			}
 			if round == 0 {
-				b.must(b.dev.Recover(context.WithoutCancel(b.ctx)))
+				b.Must(b.Dev.Recover(context.WithoutCancel(b.Ctx)))
 			}
 		}
 	}, reprise.WithQueues(2))

@@ -24,14 +24,14 @@ import (
 func TestProgramIsNamedOnce(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	p := b.blank("prog", chip.Single(99, 1))
-	_, err := b.dev.Load(b.ctx, p)
+	_, err := b.Dev.Load(b.Ctx, p)
 	errs := []error{err}
 	p.Kernels[0].Cores = []chip.Range{chip.Single(0, 0)}
-	x := b.load(p)
+	x := b.Load(p)
 	arg := reprise.Arg{Kernel: "nothing", Index: 3}
 	errs = append(errs, x.SetArg(arg, 1))
-	arg.From = b.pages("m", 1)
-	_, err = b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x, arg) })
+	arg.From = b.Pages("m", 1)
+	_, err = b.Queue.Capture(b.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x, arg) })
 	errs = append(errs, err)
 	for _, err := range errs {
 		if strings.Count(err.Error(), `"prog"`) != 1 {
@@ -47,17 +47,17 @@ func TestProgramIsNamedOnce(t *testing.T) {
 
 func TestProgramMayChangeAfterLoad(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	p := b.adder("adder", chip.Core{}, in, out, 3)
-	x := b.load(p)
+	in, out := b.Pages("in", 4), b.Pages("out", 4)
+	p := b.Adder("adder", chip.Core{}, in, out, 3)
+	x := b.Load(p)
 	p.Name = "changed"
 	for i := range p.Kernels {
 		p.Kernels[i] = reprise.Kernel{}
 	}
 	p.CircularBuffers[0].Pages, p.Buffers[0] = 0, nil
-	b.write(in, 1)
-	b.run(x)
-	b.holds(out, 4)
+	b.Write(in, 1)
+	b.Execute(x)
+	b.Holds(out, 4)
 	equal(t, x.Name(), "adder", "name")
 }
 
@@ -67,35 +67,35 @@ func TestConcurrentUse(t *testing.T) {
 		for w := range 4 {
 			wg.Go(func() {
 				config := reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 64, PageSize: 64, Name: "data"}
-				in, err1 := b.dev.NewBuffer(config)
-				out, err2 := b.dev.NewBuffer(config)
+				in, err1 := b.Dev.NewBuffer(config)
+				out, err2 := b.Dev.NewBuffer(config)
 				if err := errors.Join(err1, err2); err != nil {
 					b.Error(err)
 					return
 				}
 				addend := uint32(w+1) << 16
-				x, err := b.dev.Load(b.ctx, b.adder("adder", chip.Core{X: w, Y: w}, in, out, addend))
+				x, err := b.Dev.Load(b.Ctx, b.Adder("adder", chip.Core{X: w, Y: w}, in, out, addend))
 				if err != nil {
 					b.Error(err)
 					return
 				}
 				got := make([]byte, out.Size())
 				for i := uint32(0); i < 6 && err == nil; i++ {
-					err = b.queue.Write(b.ctx, in, 0, words(in.Size(), i))
+					err = b.Queue.Write(b.Ctx, in, 0, words(in.Size(), i))
 					if i%2 == 0 {
-						err = errors.Join(err, b.queue.Run(b.ctx, x))
-					} else if trace, failed := b.queue.Capture(b.ctx, "trace", record(x)); failed != nil {
+						err = errors.Join(err, b.Queue.Run(b.Ctx, x))
+					} else if trace, failed := b.Queue.Capture(b.Ctx, "trace", record(x)); failed != nil {
 						err = failed
 					} else {
-						err = errors.Join(err, trace.Replay(b.ctx), trace.Release(b.ctx))
+						err = errors.Join(err, trace.Replay(b.Ctx), trace.Release(b.Ctx))
 					}
-					if err = errors.Join(err, b.queue.Read(b.ctx, out, 0, got)); err == nil &&
+					if err = errors.Join(err, b.Queue.Read(b.Ctx, out, 0, got)); err == nil &&
 						!bytes.Equal(got, words(out.Size(), i+addend)) {
 						err = fmt.Errorf("goroutine %d, round %d: it read what it didn't ask for", w, i)
 					}
 				}
 				if err == nil {
-					err = errors.Join(x.Release(b.ctx), in.Release(), out.Release())
+					err = errors.Join(x.Release(b.Ctx), in.Release(), out.Release())
 				}
 				if err != nil {
 					b.Error(err)
@@ -103,7 +103,7 @@ func TestConcurrentUse(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
+		if got := b.Allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
 			b.Errorf("still allocated: %v", got)
 		}
 	})
@@ -112,12 +112,12 @@ func TestConcurrentUse(t *testing.T) {
 func TestCloseWhileOthersRun(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	for range 10 {
-		x := b.load(b.blank("blank", b.dev.Grid()))
+		x := b.Load(b.blank("blank", b.Dev.Grid()))
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
 				for {
-					if err := b.queue.Run(b.ctx, x); err != nil {
+					if err := b.Queue.Run(b.Ctx, x); err != nil {
 						if !errors.Is(err, reprise.ErrReleased) {
 							b.Error(err)
 						}
@@ -126,16 +126,15 @@ func TestCloseWhileOthersRun(t *testing.T) {
 				}
 			})
 		}
-		b.must(x.Release(b.ctx))
+		b.Must(x.Release(b.Ctx))
 		wg.Wait()
 	}
-	b.wait()
+	b.Wait()
 }
 
 func TestProgramsThatCannotRun(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	other, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
-	b.must(err)
+	other := value(kernels.Prebuilt(chip.Blackhole, kernels.Blank))(b)
 	one := []chip.Range{chip.Single(0, 0)}
 	text := func(n int) *kernels.Image { return &kernels.Image{Text: make([]byte, n)} }
 	args := func(n int) func(chip.Core) []uint32 {
@@ -217,19 +216,19 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		p := b.blank("bad", one...)
 		p.Kernels[0].Name = "k"
 		tt.change(p)
-		x, err := b.dev.Load(b.ctx, p)
+		x, err := b.Dev.Load(b.Ctx, p)
 		var pe *dispatch.ProgramError
 		if x != nil || !errors.As(err, &pe) || pe.Program != "bad" {
 			t.Errorf("%s: %v, want a *ProgramError", name, err)
 			continue
 		}
-		b.says(err, append([]string{`reprise: load program "bad": `}, strings.Split(tt.says, "|")...)...)
+		b.Says(err, append([]string{`reprise: load program "bad": `}, strings.Split(tt.says, "|")...)...)
 	}
-	if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
+	if got := b.Allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
 		t.Errorf("something is left of the failed loads: %v", got)
 	}
-	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
-	b.wait()
+	b.Execute(b.Load(b.blank("good", chip.Single(0, 0))))
+	b.Wait()
 }
 
 // lying reads two pages into a circular buffer at an address on two workers.
@@ -239,7 +238,7 @@ func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *repris
 		Name: "lying", Buffers: []*reprise.Buffer{in}, CircularBuffers: []reprise.CircularBuffer{{Index: 5, Cores: cores, PageSize: 64, Pages: 2,
 			Addr: addr}},
 		Kernels: []reprise.Kernel{{
-			Name: "reader", Image: b.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Common: common,
+			Name: "reader", Image: b.Image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Common: common,
 			Args: func(c chip.Core) []uint32 { return []uint32{in.Addr(), uint32(2 * c.X), 2, 64, 5} },
 		}},
 	}
@@ -247,19 +246,19 @@ func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *repris
 
 func TestCircularBuffersInBuffers(t *testing.T) {
 	onAll(t, func(b *bench) {
-		in := b.pages("in", 4)
-		b.write(in, 1)
+		in := b.Pages("in", 4)
+		b.Write(in, 1)
 		shards := func(name string) *reprise.Buffer {
-			out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Name: name, PageSize: 64, Sharding: &allocator.ShardSpec{
+			out := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Name: name, PageSize: 64, Sharding: &allocator.ShardSpec{
 				Layout: allocator.HeightSharded, Tensor: []int{4, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(2, 1)},
 			}})
-			b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
+			b.zero(out)
 			return out
 		}
 		first, second := shards("first"), shards("second")
-		before := b.dev.Memory(allocator.L1).Allocated
-		x := b.load(b.lying(in, first.Addr(), 0))
-		equal(b, b.dev.Memory(allocator.L1).Allocated, before, "L1 in use, which was %d B", before)
+		before := b.Dev.Memory(allocator.L1).Allocated
+		x := b.Load(b.lying(in, first.Addr(), 0))
+		equal(b, b.Dev.Memory(allocator.L1).Allocated, before, "L1 in use, which was %d B", before)
 		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128,
 			Given: true}},
 			x.CircularBuffers()); d != "" {
@@ -267,77 +266,76 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		}
 		moved := func(from *reprise.Buffer, what string) {
 			b.Helper()
-			got := make([]byte, from.Size())
-			b.must(b.queue.Read(b.ctx, from, 0, got))
+			got := b.Read(from)
 			if !bytes.Equal(got, words(from.Size(), 1)) {
 				b.Errorf("%s: % x", what, got[:16])
 			}
-			b.must(b.queue.Write(b.ctx, from, 0, make([]byte, from.Size())))
+			b.zero(from)
 		}
-		b.run(x)
+		b.Execute(x)
 		moved(first, "a run")
-		tr := b.capture("where it was", x)
-		b.must(x.SetCircularAddr(5, second.Addr()))
+		tr := b.Capture("where it was", x)
+		b.Must(x.SetCircularAddr(5, second.Addr()))
 		equal(b, x.CircularBuffers()[0].Addr, second.Addr(), "its address")
-		b.run(x)
+		b.Execute(x)
 		moved(second, "a run elsewhere")
-		b.replay(tr)
+		b.Replay(tr)
 		moved(first, "a replay")
 
 		// A parameter moves it in a trace.
 		place := reprise.Arg{Circular: true, Index: 5}
-		tr, err := b.queue.Capture(b.ctx, "movable", func(_ context.Context, r *reprise.Recorder) error {
-			b.must(r.Run(x))
+		tr, err := b.Queue.Capture(b.Ctx, "movable", func(_ context.Context, r *reprise.Recorder) error {
+			b.Must(r.Run(x))
 			return r.ParamBuffer("place", second, place)
 		})
-		b.must(err)
+		b.Must(err)
 		for i, at := range []*reprise.Buffer{second, first, second} {
-			b.must(tr.SetBuffer("place", at))
-			b.must(tr.Replay(b.ctx))
+			b.Must(tr.SetBuffer("place", at))
+			b.Replay(tr)
 			moved(at, fmt.Sprint("replay ", i))
 		}
-		small := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Name: "small", PageSize: 64, Size: 64})
-		b.says(tr.SetBuffer("place", small), "take one like that")
-		b.says(x.SetBuffer(first, place), "SetCircularAddr")
+		small := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Name: "small", PageSize: 64, Size: 64})
+		b.Says(tr.SetBuffer("place", small), "take one like that")
+		b.Says(x.SetBuffer(first, place), "SetCircularAddr")
 		for _, wrong := range []reprise.Arg{{Circular: true, Index: 6}, place} {
-			_, err = b.queue.Capture(b.ctx, "wrong", func(_ context.Context, r *reprise.Recorder) error {
-				b.must(r.Run(x))
+			_, err = b.Queue.Capture(b.Ctx, "wrong", func(_ context.Context, r *reprise.Recorder) error {
+				b.Must(r.Run(x))
 				if wrong.Index == 6 {
 					return r.ParamBuffer("place", second, wrong)
 				}
 				return r.Param("place", wrong)
 			})
-			b.says(err, "circular buffer")
+			b.Says(err, "circular buffer")
 		}
 	})
 }
 
 func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		in := b.pages("in", 4)
-		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size() * 2, PageSize: 64, Name: "l1"})
+		in := b.Pages("in", 4)
+		l1 := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.Dev.Grid().Size() * 2, PageSize: 64, Name: "l1"})
 		var wrong *dispatch.ProgramError
 		for name, addr := range map[string]uint32{"reserved": 16, "end": 0xFFFFFFF0, "unaligned": l1.Addr() + 4} {
-			if _, err := b.dev.Load(b.ctx, b.lying(in, addr, 0)); !errors.As(err, &wrong) {
+			if _, err := b.Dev.Load(b.Ctx, b.lying(in, addr, 0)); !errors.As(err, &wrong) {
 				b.Errorf("%s: %v", name, err)
 			}
 		}
 		huge := b.lying(in, l1.Addr(), 0)
 		huge.CircularBuffers[0].PageSize, huge.CircularBuffers[0].Pages = 1<<40, 1<<40
-		if _, err := b.dev.Load(b.ctx, huge); !errors.As(err, &wrong) {
+		if _, err := b.Dev.Load(b.Ctx, huge); !errors.As(err, &wrong) {
 			b.Errorf("huge: %v", err)
 		}
-		alone := b.load(b.lying(in, l1.Addr()))
-		b.says(alone.SetCircularAddr(5, l1.Addr()), "circular buffer 5", "common arguments")
-		x := b.load(b.lying(in, l1.Addr(), 0))
-		b.says(x.SetCircularAddr(6, l1.Addr()), "circular buffer 6", "loaded with an address")
-		b.says(x.SetCircularAddr(5, l1.Addr()+4), "16-aligned")
-		b.must(x.Release(b.ctx))
+		alone := b.Load(b.lying(in, l1.Addr()))
+		b.Says(alone.SetCircularAddr(5, l1.Addr()), "circular buffer 5", "common arguments")
+		x := b.Load(b.lying(in, l1.Addr(), 0))
+		b.Says(x.SetCircularAddr(6, l1.Addr()), "circular buffer 6", "loaded with an address")
+		b.Says(x.SetCircularAddr(5, l1.Addr()+4), "16-aligned")
+		b.Must(x.Release(b.Ctx))
 		b.fails("of a closed executable", x.SetCircularAddr(5, l1.Addr()), reprise.ErrReleased)
 		both := b.lying(in, l1.Addr(), 0)
 		both.CircularBuffers = append(both.CircularBuffers, both.CircularBuffers[0])
 		both.CircularBuffers[1].Index = 6
-		b.load(both)
+		b.Load(both)
 	})
 }
 
@@ -360,21 +358,21 @@ void kernel_main() {
 	onEmulators(t, func(b *bench) {
 		cores := []chip.Range{chip.Single(0, 0)}
 		kernel := func(name string, p chip.Processor, defines ...string) reprise.Kernel {
-			image, err := kernels.Compile(b.ctx, kernels.Source{Path: name + ".cpp", Text: source, Arch: b.dev.Arch(),
+			image, err := kernels.Compile(b.Ctx, kernels.Source{Path: name + ".cpp", Text: source, Arch: b.Dev.Arch(),
 				Processors: []chip.Processor{p}, Defines: defines})
 			if errors.Is(err, kernels.ErrNoCompiler) {
 				b.Skip(err)
 			}
-			b.must(err)
+			b.Must(err)
 			return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores,
 				Args: func(chip.Core) []uint32 { return []uint32{program.MaxCircularPages} }}
 		}
-		x := b.load(&reprise.Program{
+		x := b.Load(&reprise.Program{
 			Name: "most", CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: 16, Pages: program.MaxCircularPages}},
 			Kernels: []reprise.Kernel{kernel("produce", chip.BRISC, "PRODUCER"), kernel("consume", chip.NCRISC)},
 		})
-		b.run(x)
-		b.wait()
+		b.Execute(x)
+		b.Wait()
 	})
 }
 
@@ -384,7 +382,7 @@ func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 	return &reprise.Program{
 		Name: "wide", Buffers: []*reprise.Buffer{out},
 		Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{b.dev.Grid()}, Common: []uint32{0},
+			Name: "store", Image: b.Image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{b.Dev.Grid()}, Common: []uint32{0},
 			Args: func(c chip.Core) []uint32 {
 				a := []uint32{out.Addr(), 16}
 				for len(a) < 64 {
@@ -399,13 +397,13 @@ func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 func TestResidentArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		const page = 64
-		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: page * b.dev.Grid().Size(), PageSize: page, Name: "out"})
-		x := b.load(b.wide(out, 1))
+		out := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: page * b.Dev.Grid().Size(), PageSize: page, Name: "out"})
+		x := b.Load(b.wide(out, 1))
 		want := func(value uint32) {
 			b.Helper()
-			got := b.read(out)
-			for c := range b.dev.Grid().Cores() {
-				i := (c.Y*(b.dev.Grid().End.X+1) + c.X) * page
+			got := b.Read(out)
+			for c := range b.Dev.Grid().Cores() {
+				i := (c.Y*(b.Dev.Grid().End.X+1) + c.X) * page
 				if v, want := binary.LittleEndian.Uint32(got[i:]), value+uint32(c.X)<<8+uint32(c.Y)<<16; v != want {
 					b.Fatalf("core %v has %#x, want %#x", c, v, want)
 				}
@@ -419,10 +417,10 @@ func TestResidentArguments(t *testing.T) {
 			}
 		}
 		resident := x.Commands().Bytes
-		b.run(x)
+		b.Execute(x)
 		want(1)
-		old := b.capture("old", x, x)
-		named := b.recorded("named", func(r *reprise.Recorder) error {
+		old := b.Capture("old", x, x)
+		named := b.Record("named", func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x),
 				r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
 		})
@@ -430,29 +428,29 @@ func TestResidentArguments(t *testing.T) {
 			b.Errorf("the trace has %d B with parameters and %d B without: arguments that are parameters must be in it", named.Size(), old.Size())
 		}
 
-		b.must(errors.Join(x.SetArgs("store", add(6)), b.queue.Run(b.ctx, x)))
+		b.Must(errors.Join(x.SetArgs("store", add(6)), b.Queue.Run(b.Ctx, x)))
 		want(7)
 		if x.Commands().Bytes < resident+8<<10 {
 			b.Errorf("a run has %d B of commands with its arguments beside the kernels and %d B with changed ones", resident, x.Commands().Bytes)
 		}
-		b.replay(old)
+		b.Replay(old)
 		want(1)
-		b.must(old.Debug().Check(b.ctx))
-		now := b.capture("now", x)
-		b.must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.ctx)))
+		b.Must(old.Debug().Check(b.Ctx))
+		now := b.Capture("now", x)
+		b.Must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.Ctx)))
 		want(7)
-		b.replay(named)
+		b.Replay(named)
 		want(1)
-		b.must(errors.Join(b.queue.Run(b.ctx, x), named.Set("n", 8), named.Debug().Step(b.ctx, nil)))
+		b.Must(errors.Join(b.Queue.Run(b.Ctx, x), named.Set("n", 8), named.Debug().Step(b.Ctx, nil)))
 		want(1)
 
-		b.must(errors.Join(old.Release(b.ctx), named.Release(b.ctx), now.Release(b.ctx), x.Release(b.ctx)))
+		b.Must(errors.Join(old.Release(b.Ctx), named.Release(b.Ctx), now.Release(b.Ctx), x.Release(b.Ctx)))
 	})
 }
 
 func TestSetArgsRefuses(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.load(b.wide(b.word(), 1))
+	x := b.Load(b.wide(b.word(), 1))
 	none := func(chip.Core, []uint32) {}
 	for name, err := range map[string]error{
 		"no function": x.SetArgs("store", nil), "no such kernel": x.SetArgs("load", none),
@@ -462,15 +460,15 @@ func TestSetArgsRefuses(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	b.must(errors.Join(x.SetCommonArgs("store", []uint32{0}), x.Release(b.ctx)))
+	b.Must(errors.Join(x.SetCommonArgs("store", []uint32{0}), x.Release(b.Ctx)))
 	b.fails("released executable", x.SetArgs("store", none), reprise.ErrReleased)
 }
 
 func TestParamKeepsRecordedArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		out := b.perWorker("out")
-		x := b.load(b.wide(out, 1))
-		trace := b.recorded("t", func(r *reprise.Recorder) error {
+		x := b.Load(b.wide(out, 1))
+		trace := b.Record("t", func(r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {
 				return err
 			}
@@ -479,12 +477,12 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 			}
 			return r.Param("n", reprise.Arg{Kernel: "store", Index: 1})
 		})
-		first := func() uint32 { return binary.LittleEndian.Uint32(b.read(out)) }
-		b.replay(trace)
+		first := func() uint32 { return binary.LittleEndian.Uint32(b.Read(out)) }
+		b.Replay(trace)
 		if v := first(); v != 1 {
 			t.Errorf("the trace's run wrote %#x, was recorded with 1", v)
 		}
-		b.run(x)
+		b.Execute(x)
 		equal(t, first(), 0x777, "what the next run wrote")
 	})
 }
@@ -503,18 +501,18 @@ func TestKernelsAreSentOnce(t *testing.T) {
 			equal(b, sizes[i], sizes[i-2], "steps of %d B: from the third on all should be short", sizes)
 		}
 		var text strings.Builder
-		b.must(trace.Print(&text))
+		b.Must(trace.Print(&text))
 		if n := strings.Count(text.String(), "type=binaries"); n != 2 {
 			b.Errorf("the trace brings kernels %d times, want 2:\n%s", n, text.String())
 		}
-		eager := b.load(b.adder("eager", chip.Core{X: 1}, bufs[0], bufs[1], 100))
+		eager := b.Load(b.Adder("eager", chip.Core{X: 1}, bufs[0], bufs[1], 100))
 		for range 3 {
-			b.write(bufs[0], 1)
-			b.replay(trace)
-			b.holds(bufs[0], 9)
-			b.run(eager)
-			b.run(eager)
-			b.holds(bufs[1], 109)
+			b.Write(bufs[0], 1)
+			b.Replay(trace)
+			b.Holds(bufs[0], 9)
+			b.Execute(eager)
+			b.Execute(eager)
+			b.Holds(bufs[1], 109)
 		}
 	})
 }
@@ -526,11 +524,11 @@ func TestStockWireFormat(t *testing.T) {
 			for _, opts := range [][]reprise.Option{nil, {reprise.WithStockWireFormat()}} {
 				b := open(t, card, opts...)
 				trace, bufs := b.chain(6)
-				b.write(bufs[0], 7)
-				b.replay(trace)
-				b.holds(bufs[0], 13)
+				b.Write(bufs[0], 7)
+				b.Replay(trace)
+				b.Holds(bufs[0], 13)
 				var text strings.Builder
-				b.must(trace.Print(&text))
+				b.Must(trace.Print(&text))
 				got := map[string]bool{}
 				for _, name := range []string{"SEQUENCE", "FORWARD_SUBORDINATE", "NOTIFY_SUBORDINATE_GO_SIGNAL",
 					"dispatch_s  SEND_GO_SIGNAL"} {
@@ -543,7 +541,7 @@ func TestStockWireFormat(t *testing.T) {
 					t.Errorf("pinned %v (-want +got):\n%s\n%s", !own, diff, text.String())
 				}
 				sizes = append(sizes, trace.Parts()[0].Steps[5].Size, trace.Parts()[0].ReplayBytes)
-				b.must(b.dev.Close(t.Context()))
+				b.Must(b.Dev.Close(t.Context()))
 			}
 			if sizes[0] >= sizes[2] || sizes[1] > sizes[3] {
 				t.Errorf("a program and a replay have %d B, in the stock wire format %d B", sizes[:2], sizes[2:])

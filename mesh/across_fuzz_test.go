@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
@@ -68,10 +69,7 @@ func TestMergeDropsUnknownPorts(t *testing.T) {
 		{"no ports", `{"Arch":2,"Linked":true,"Chips":[{"Name":"c","ASIC":"3"}]}`, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			reports, err := parseReports([][]byte{ownReport(), []byte(tc.other)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			reports := expect.Value(parseReports([][]byte{ownReport(), []byte(tc.other)}))(t)
 			all := merge(&found{links: links{{}, {}}}, reports, 0)
 			if all.links[0][2] != tc.linked || all.links[2][0] != tc.linked || !all.links[0][1] {
 				t.Errorf("links %v, want chips 0 and 2 linked: %t", all.links, tc.linked)

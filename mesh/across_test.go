@@ -117,10 +117,8 @@ func TestAcross(t *testing.T) {
 		{chip.P300(), mesh.Shape{1, 2}, []int{2}},
 	} {
 		whole := sim.NewMachine(tc.spec)
-		m, err := mesh.Open(t.Context(), mesh.Cards(whole.Cards()...), tc.shape)
-		devtest.Must(t, err)
-		want, err := reduced(t.Context(), m, func(tr *reprise.Trace) error { return tr.Replay(t.Context()) })
-		devtest.Must(t, err)
+		m := value(mesh.Open(t.Context(), mesh.Cards(whole.Cards()...), tc.shape))(t)
+		want := value(reduced(t.Context(), m, func(tr *reprise.Trace) error { return tr.Replay(t.Context()) }))(t)
 		devtest.Must(t, errors.Join(m.Close(t.Context()), whole.Close()))
 		for _, n := range tc.parts {
 			got := make([]map[string][]byte, n)

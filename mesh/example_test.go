@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -15,8 +16,16 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func page(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
-	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func page(m *mesh.Mesh, name string) *mesh.Buffer {
+	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
+	check(err)
+	return b
 }
 
 func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
@@ -52,44 +61,27 @@ func Example() {
 	machine := sim.QuietBox()
 	defer machine.Close()
 	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{2, 2}, mesh.WithDevice(reprise.WithTraceRegion(1<<20)))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close(ctx)
 	links, err := m.NewLinks(ctx, chip.Core{X: 1, Y: 0})
-	if err != nil {
-		log.Fatal(err)
-	}
-	x, err1 := page(m, "x")
-	y, err2 := page(m, "y")
-	if err := errors.Join(err1, err2); err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	x, y := page(m, "x"), page(m, "y")
 	layer, err1 := m.Load(ctx, "layer", add(x, y, func(c *mesh.Chip) uint32 { return uint32(100 * (1 + 2*c.Coord[0] + c.Coord[1])) }))
 	sum, err2 := links.AllReduce(ctx, y, mesh.SumInt32)
-	if err := errors.Join(err1, err2); err != nil {
-		log.Fatal(err)
-	}
+	check(errors.Join(err1, err2))
 	q := m.Queue(0)
 	trace, err := q.Capture(ctx, "layer and sum", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(layer), r.Run(sum))
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	data := make([]byte, 64)
 	for batch := range uint32(3) {
 		binary.LittleEndian.PutUint32(data, batch)
-		err := errors.Join(q.Write(ctx, x, data), trace.Replay(ctx), q.Read(ctx, y, data))
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(errors.Join(q.Write(ctx, x, data), trace.Replay(ctx), q.Read(ctx, y, data)))
 		fmt.Println(batch, "->", binary.LittleEndian.Uint32(data))
 		clear(data)
 	}
-	if err := trace.Release(ctx); err != nil {
-		log.Fatal(err)
-	}
+	check(trace.Release(ctx))
 	// Output:
 	// 0 -> 1000
 	// 1 -> 1004
@@ -102,19 +94,11 @@ func ExampleTrace() {
 	machine := sim.GalaxyWormhole()
 	defer machine.Close()
 	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{2, 4})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close(ctx)
-	x, err1 := page(m, "x")
-	y, err2 := page(m, "y")
-	if err := errors.Join(err1, err2); err != nil {
-		log.Fatal(err)
-	}
+	x, y := page(m, "x"), page(m, "y")
 	layer, err := m.Load(ctx, "layer", add(x, y, func(*mesh.Chip) uint32 { return 1 }))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	trace, err := m.Queue(0).Capture(ctx, "32 layers", func(_ context.Context, r *mesh.Recorder) error {
 		for range 32 {
 			if err := r.Run(layer); err != nil {
@@ -123,9 +107,7 @@ func ExampleTrace() {
 		}
 		return nil
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	parts := trace.Parts()
 	for i, c := range m.Chips() {
 		same := parts[i].Extents[0] == parts[0].Extents[0] && c.Device.Memory(allocator.Trace).Extents == 1
@@ -133,9 +115,7 @@ func ExampleTrace() {
 	}
 	streams, bytes := trace.Streams()
 	fmt.Printf("%d chips, %d stream of commands on the host, as large as on each chip: %t\n", m.Size(), streams, bytes == parts[0].Size)
-	if err := errors.Join(trace.Replay(ctx), m.Queue(0).Wait(ctx), trace.Release(ctx)); err != nil {
-		log.Fatal(err)
-	}
+	check(errors.Join(trace.Replay(ctx), m.Queue(0).Wait(ctx), trace.Release(ctx)))
 	// Output:
 	// (0,0): TRACE at the place of the first: true
 	// (0,1): TRACE at the place of the first: true
@@ -146,4 +126,40 @@ func ExampleTrace() {
 	// (1,2): TRACE at the place of the first: true
 	// (1,3): TRACE at the place of the first: true
 	// 8 chips, 1 stream of commands on the host, as large as on each chip: true
+}
+
+// A trace takes memory until it is released.
+func ExampleMesh_MemoryStage() {
+	ctx := context.Background()
+	machine := sim.P300()
+	defer machine.Close()
+	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{1, 2})
+	check(err)
+	defer m.Close(ctx)
+	in := page(m, "in")
+	x, err := m.Load(ctx, "layer", add(in, in, func(*mesh.Chip) uint32 { return 1 }))
+	check(err)
+	opened := m.MemoryStage("loaded", nil)
+	trace, err := m.Queue(0).Capture(ctx, "layer", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+	check(err)
+	captured := m.MemoryStage("captured", opened)
+	check(trace.Release(ctx))
+	for _, s := range []*mesh.MemoryStage{captured, m.MemoryStage("released", captured)} {
+		check(s.Print(os.Stdout))
+	}
+	// Output:
+	// captured
+	//   chip (0,0)  DRAM     17 KiB (+0 B) in 8 banks, 2 allocated (+0)
+	//   chip (0,0)  L1       28 KiB (+0 B) in 110 banks, 1 allocated (+0)
+	//   chip (0,0)  TRACE    8.0 KiB (+8.0 KiB) in 8 banks, 1 allocated (+1)
+	//   chip (0,1)  DRAM     17 KiB (+0 B) in 8 banks, 2 allocated (+0)
+	//   chip (0,1)  L1       28 KiB (+0 B) in 110 banks, 1 allocated (+0)
+	//   chip (0,1)  TRACE    8.0 KiB (+8.0 KiB) in 8 banks, 1 allocated (+1)
+	// released
+	//   chip (0,0)  DRAM     17 KiB (+0 B) in 8 banks, 2 allocated (+0)
+	//   chip (0,0)  L1       28 KiB (+0 B) in 110 banks, 1 allocated (+0)
+	//   chip (0,0)  TRACE    0 B (-8.0 KiB) in 8 banks, 0 allocated (-1)
+	//   chip (0,1)  DRAM     17 KiB (+0 B) in 8 banks, 2 allocated (+0)
+	//   chip (0,1)  L1       28 KiB (+0 B) in 110 banks, 1 allocated (+0)
+	//   chip (0,1)  TRACE    0 B (-8.0 KiB) in 8 banks, 0 allocated (-1)
 }

@@ -54,12 +54,30 @@ func (b *bench) must(err error) {
 	devtest.Must(b, err)
 }
 
+func (b *bench) run(x *mesh.Executable) {
+	b.Helper()
+	b.must(b.queue.Run(b.ctx, x))
+}
+
+func (b *bench) wait() {
+	b.Helper()
+	b.must(b.queue.Wait(b.ctx))
+}
+
+func (b *bench) replay(t *reprise.Trace) {
+	b.Helper()
+	b.must(t.Replay(b.ctx))
+}
+
+func (b *bench) write(buf *mesh.Buffer, first uint32) {
+	b.Helper()
+	b.must(b.queue.Write(b.ctx, buf, words(buf.Size(), first)))
+}
+
 func (b *bench) pages(name string, n int) *mesh.Buffer {
 	b.Helper()
-	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64,
-		Name: name}})
-	b.must(err)
-	return buf
+	return value(b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64,
+		Name: name}}))(b)
 }
 
 func (b *bench) adder(name string, in, out *mesh.Buffer, addend func(c *mesh.Chip) uint32) mesh.Part {
@@ -72,9 +90,7 @@ func always(v uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 {
 
 func (b *bench) load(name string, parts ...mesh.Part) *mesh.Executable {
 	b.Helper()
-	x, err := b.mesh.Load(b.ctx, name, parts...)
-	b.must(err)
-	return x
+	return value(b.mesh.Load(b.ctx, name, parts...))(b)
 }
 
 func (b *bench) part(t *reprise.Trace, c *mesh.Chip) reprise.Part {
@@ -94,9 +110,14 @@ func (b *bench) subset(t *reprise.Trace, r mesh.Range) (*reprise.Trace, error) {
 	return t.Subset(qs...)
 }
 
+func (b *bench) record(name string, f func(r *mesh.Recorder) error) *reprise.Trace {
+	b.Helper()
+	return value(b.queue.Capture(b.ctx, name, func(_ context.Context, r *mesh.Recorder) error { return f(r) }))(b)
+}
+
 func (b *bench) capture(name string, xs ...*mesh.Executable) *reprise.Trace {
 	b.Helper()
-	t, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *mesh.Recorder) error {
+	return b.record(name, func(r *mesh.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err
@@ -104,11 +125,17 @@ func (b *bench) capture(name string, xs ...*mesh.Executable) *reprise.Trace {
 		}
 		return nil
 	})
-	b.must(err)
-	return t
 }
 
 func words(n int, first uint32) []byte { return devtest.Words(n, first) }
+
+// allHold wants the same words on every chip.
+func (b *bench) allHold(buf *mesh.Buffer, first uint32) {
+	b.Helper()
+	for _, c := range b.mesh.Chips() {
+		b.holds(c, buf, first)
+	}
+}
 
 func (b *bench) holds(c *mesh.Chip, buf *mesh.Buffer, first uint32) {
 	b.Helper()
@@ -116,6 +143,15 @@ func (b *bench) holds(c *mesh.Chip, buf *mesh.Buffer, first uint32) {
 	b.must(b.queue.On(c).Read(b.ctx, buf.On(c), 0, got))
 	if want := words(len(got), first); !bytes.Equal(got, want) {
 		b.Errorf("chip %v: buffer %q starts with %#x, want %#x", c.Coord, buf.Name(), binary.LittleEndian.Uint32(got), first)
+	}
+}
+
+// value is must for a call with a result.
+func value[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		devtest.Must(t, err)
+		return v
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
@@ -51,8 +53,7 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 
 func TestOneAddressEverywhere(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
-	subs, err := b.mesh.Submeshes(mesh.Shape{1, 2})
-	b.must(err)
+	subs := value(b.mesh.Submeshes(mesh.Shape{1, 2}))(b)
 	rapid.Check(t, func(t *rapid.T) {
 		meshes := []*mesh.Mesh{b.mesh, subs[0], subs[1]}
 		type owned struct {
@@ -188,15 +189,13 @@ func TestOpenOfNilLeavesNothingOpen(t *testing.T) {
 func TestMeshesWithoutLinks(t *testing.T) {
 	b := openCards(t, mesh.Cards(sim.Wormhole()), mesh.Shape{1})
 	in, out := b.pages("in", 2), b.pages("out", 2)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+	b.write(in, 1)
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(4))))
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	b.holds(b.mesh.Chip(0), out, 5)
-	links, err := b.mesh.NewLinks(b.ctx, chip.Core{X: 2})
-	b.must(err)
-	sum, err := links.AllReduce(b.ctx, out, mesh.SumInt32)
-	b.must(err)
-	b.must(b.queue.Run(b.ctx, sum))
+	links := value(b.mesh.NewLinks(b.ctx, chip.Core{X: 2}))(b)
+	sum := value(links.AllReduce(b.ctx, out, mesh.SumInt32))(b)
+	b.run(sum)
 	b.holds(b.mesh.Chip(0), out, 5)
 	b.must(links.Release(b.ctx))
 
@@ -245,7 +244,7 @@ func TestEventsAndShapesOfAMesh(t *testing.T) {
 	program, err := devtest.Adder(b.mesh.Chip(0, 0).Device, "add", chip.Core{}, buf.On(b.mesh.Chip(0, 0)), buf.On(b.mesh.Chip(0, 0)), 1)
 	b.must(err)
 	x := b.load("same", mesh.Same(mesh.Range{}, program, buf))
-	b.must(b.queue.Run(b.ctx, x))
+	b.run(x)
 	b.must(b.queue.Read(b.ctx, buf, got))
 	if !bytes.Equal(got, devtest.Words(4*64, 8)) {
 		t.Error("a chip lacks the sum")
@@ -255,22 +254,17 @@ func TestEventsAndShapesOfAMesh(t *testing.T) {
 func proof(b *bench) {
 	in, out := b.pages("in", 8), b.pages("out", 8)
 	x := b.load("add", b.adder("add", in, out, func(c *mesh.Chip) uint32 { return 3 }))
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
-	b.must(b.queue.Run(b.ctx, x))
-	for _, c := range b.mesh.Chips() {
-		b.holds(c, out, 4)
-	}
+	b.write(in, 1)
+	b.run(x)
+	b.allHold(out, 4)
 	trace := b.capture("t", x, x)
 	if n, _ := trace.Streams(); n != 1 {
 		b.Errorf("%d streams of commands, want 1", n)
 	}
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 7)))
-	b.must(trace.Replay(b.ctx))
-	for _, c := range b.mesh.Chips() {
-		b.holds(c, out, 10)
-	}
-	skew, err := b.mesh.Skew(b.ctx, trace)
-	b.must(err)
+	b.write(in, 7)
+	b.replay(trace)
+	b.allHold(out, 10)
+	skew := value(b.mesh.Skew(b.ctx, trace))(b)
 	b.Logf("%v: chips were through within %v of each other, clocks read within %v", b.mesh, skew.Spread, skew.Within)
 	if len(skew.Chips) != b.mesh.Size() || skew.Spread < 0 {
 		b.Errorf("skew %+v", skew)
@@ -300,10 +294,7 @@ func TestGalaxies(t *testing.T) {
 }
 
 func TestVendorSimulator(t *testing.T) {
-	cards, err := ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := value(ttsimtest.Start(t, ttsimtest.BlackholeX2).Cards())(t)
 	proof(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}))
 }
 
@@ -328,8 +319,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 		return p, err
 	}})
 	other := b.capture("other", x)
-	part, err := b.subset(other, mesh.At(0, 0))
-	b.must(err)
+	part := value(b.subset(other, mesh.At(0, 0)))(b)
 	qs := []*mesh.Queue{b.mesh.Queue(0), b.mesh.Queue(1)}
 	done := b.mesh.NewEvent("done")
 	trace, err := qs[0].Capture(b.ctx, "both", func(_ context.Context, r *mesh.Recorder) error {
@@ -337,7 +327,7 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 		return errors.Join(r.Run(x), r.Record(done), second.WaitEvent(done), second.Run(y))
 	}, qs[1])
 	b.must(err)
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	release := b.held(b.mesh.Chip(0, 1))
 	released, replayed := make(chan error, 1), make(chan error, 1)
 	go func() { released <- trace.Release(b.ctx) }()
@@ -365,11 +355,9 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 
 func (b *bench) held(c *mesh.Chip) (release func()) {
 	b.Helper()
-	word, err := c.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
-	b.must(err)
+	word := value(c.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"}))(b)
 	b.must(b.mesh.Queue(0).On(c).Write(b.ctx, word, 0, make([]byte, 64)))
-	im, err := kernels.Prebuilt(c.Device.Arch(), kernels.Spin)
-	b.must(err)
+	im := value(kernels.Prebuilt(c.Device.Arch(), kernels.Spin))(b)
 	x, err := c.Device.Load(b.ctx, &reprise.Program{Name: "hold", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
 		Name: "wait", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
 		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
@@ -386,13 +374,262 @@ func TestOneChipRecovers(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(2))))
-	b.must(trace.Replay(b.ctx))
-	b.must(b.queue.Wait(b.ctx))
+	b.replay(trace)
+	b.wait()
 	b.must(b.mesh.Chip(1, 1).Device.Recover(b.ctx))
 	b.must(b.mesh.InStep(allocator.DRAM))
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 9)))
-	b.must(trace.Replay(b.ctx))
-	for _, c := range b.mesh.Chips() {
-		b.holds(c, out, 11)
+	b.write(in, 9)
+	b.replay(trace)
+	b.allHold(out, 11)
+}
+
+func TestShapesCountRowByRow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := mesh.Shape(rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "shape"))
+		var last mesh.Coord
+		for i := range s.Size() {
+			c := s.Coord(i)
+			if n, ok := s.Index(c); !ok || n != i {
+				t.Fatalf("%v: place %d is %v, whose number is %d", s, i, c, n)
+			}
+			if i > 0 && slices.Compare(last, c) >= 0 {
+				t.Fatalf("%v comes before %v", last, c)
+			}
+			last = c
+		}
+		out := s.Coord(0)
+		out[len(out)-1] = s[len(s)-1]
+		if _, ok := s.Index(out); ok {
+			t.Fatalf("%v has %v", s, out)
+		}
+	})
+}
+
+func TestRangesIntersect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		axes := rapid.IntRange(1, 3).Draw(t, "axes")
+		draw := func(name string) mesh.Range {
+			var r mesh.Range
+			for range axes {
+				a, b := rapid.IntRange(0, 4).Draw(t, name), rapid.IntRange(0, 4).Draw(t, name)
+				r.Start, r.End = append(r.Start, min(a, b)), append(r.End, max(a, b))
+			}
+			return r
+		}
+		a, b := draw("a"), draw("b")
+		both, ok := a.Intersect(b)
+		s := make(mesh.Shape, axes)
+		for i := range s {
+			s[i] = 5
+		}
+		n := 0
+		for i := range s.Size() {
+			c := s.Coord(i)
+			in := a.Contains(c) && b.Contains(c)
+			if in {
+				n++
+			}
+			if in != (ok && both.Contains(c)) {
+				t.Fatalf("%v and %v have %v in common (%t), %v is in both: %t", a, b, both, ok, c, in)
+			}
+		}
+		if ok && both.Shape().Size() != n {
+			t.Fatalf("%v has %d places, want %d", both, both.Shape().Size(), n)
+		}
+	})
+}
+
+func TestRangesWhoseEndsDiffer(t *testing.T) {
+	whole := mesh.At(1, 1)
+	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}}, {End: mesh.Coord{1, 1}}, {Start: mesh.Coord{0, 0}, End: mesh.Coord{1}},
+		{Start: mesh.Coord{0}, End: mesh.Coord{1, 1}}} {
+		if r.Contains(mesh.Coord{1, 1}) || r.Contains(mesh.Coord{1}) || r.Shape().Size() != 0 {
+			t.Errorf("%v has places", r)
+		}
+		for range r.Coords() {
+			t.Errorf("%v goes through places", r)
+		}
+		for _, pair := range [][2]mesh.Range{{r, whole}, {whole, r}, {r, r}} {
+			if both, ok := pair[0].Intersect(pair[1]); ok {
+				t.Errorf("%v and %v have %v in common", pair[0], pair[1], both)
+			}
+		}
 	}
+}
+
+func TestShapesThatCannotBe(t *testing.T) {
+	fails(t, second(mesh.Open(t.Context(), nil, mesh.Shape{2, 0})), mesh.ErrShape, "2x0")
+	if s := (mesh.Shape{1, 4, 1}); !s.Line() {
+		t.Errorf("%v is no line", s)
+	}
+	if s := (mesh.Shape{2, 2}); s.Line() {
+		t.Errorf("%v is a line", s)
+	}
+}
+
+func TestHost(t *testing.T) {
+	m := value(mesh.Host(t.Context()))(t)
+	for _, card := range m {
+		if card.String() == "" {
+			t.Error("a card without a name")
+		}
+	}
+}
+
+func TestFarChips(t *testing.T) {
+	for _, tt := range []struct {
+		make  func(...sim.Option) *sim.Machine
+		shape mesh.Shape
+		far   int
+	}{
+		{sim.N300, mesh.Shape{1, 2}, 1},
+		{sim.T3000, mesh.Shape{2, 4}, 4},
+		{sim.T3000, mesh.Shape{2, 2}, 0},
+	} {
+		if tt.shape.Size() > effort.Of(4, 8, 8) {
+			continue
+		}
+		m := tt.make()
+		t.Run(m.String()+"/"+tt.shape.String(), func(t *testing.T) {
+			start := time.Now()
+			b := open(t, m, tt.shape)
+			t.Logf("open in %v", time.Since(start))
+			far := 0
+			for _, c := range b.mesh.Chips() {
+				if c.Remote {
+					far++
+				}
+			}
+			if far != tt.far {
+				t.Errorf("%d chips without a PCI interface, want %d", far, tt.far)
+			}
+			proof(b)
+			if !testing.Short() && b.mesh.Size() == 2 {
+				newGroup(b, 3, 64).all(1)
+			}
+			start = time.Now()
+			b.must(b.mesh.Close(t.Context()))
+			t.Logf("close in %v", time.Since(start))
+			for i := range m.Spec().Chips {
+				if err := m.Chip(i).Fault(); err != nil {
+					t.Errorf("chip %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+type farPair struct {
+	*bench
+	machine   *sim.Machine
+	near, far *mesh.Chip
+	in, out   *mesh.Buffer
+	add       *mesh.Executable
+}
+
+func openPair(t *testing.T, opts ...sim.Option) *farPair {
+	t.Helper()
+	p := &farPair{machine: sim.N300(opts...)}
+	p.bench = open(t, p.machine, mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2*time.Second)))
+	p.near, p.far = p.mesh.Chip(0, 0), p.mesh.Chip(0, 1)
+	if p.near.Remote || !p.far.Remote {
+		t.Fatal("want the local chip first")
+	}
+	p.in, p.out = p.pages("in", 4), p.pages("out", 4)
+	p.add = p.load("add", p.adder("add", p.in, p.out, always(3)))
+	return p
+}
+
+func (p *farPair) works(c *mesh.Chip, first uint32) {
+	p.Helper()
+	p.must(p.queue.On(c).Write(p.ctx, p.in.On(c), 0, words(p.in.Size(), first)))
+	p.must(p.queue.On(c).Run(p.ctx, p.add.On(c)))
+	p.holds(c, p.out, first+3)
+}
+
+func TestFarLinkGoesDown(t *testing.T) {
+	effort.Long(t)
+	p := openPair(t)
+	p.works(p.far, 1)
+	p.must(p.machine.SetLink(0, 9, false))
+	p.must(p.queue.On(p.far).Run(p.ctx, p.add.On(p.far)))
+	err := p.queue.Wait(p.ctx)
+	var hang *dispatch.HangError
+	var e *mesh.Error
+	if !errors.As(err, &hang) || !errors.As(err, &e) || !errors.Is(err, kmd.ErrLinkDown) ||
+		!strings.Contains(err.Error(), "link 0000:01:00.0 eth9 - ") {
+		t.Fatalf("with the link down: %v", err)
+	}
+	p.works(p.near, 5)
+	p.must(p.machine.SetLink(0, 9, true))
+	p.must(p.far.Device.Recover(p.ctx))
+	p.works(p.far, 9)
+	p.works(p.near, 11)
+}
+
+func TestAllFarLinksGoDown(t *testing.T) {
+	p := openPair(t)
+	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))
+	p.must(p.queue.On(p.far).Run(p.ctx, p.add.On(p.far)))
+	err := p.queue.On(p.far).Wait(p.ctx)
+	if !errors.Is(err, kmd.ErrLinkDown) {
+		t.Fatalf("with all links down: %v", err)
+	}
+	p.works(p.near, 5)
+	p.must(errors.Join(p.machine.SetLink(0, 8, true), p.machine.SetLink(0, 9, true)))
+	p.must(p.far.Device.Recover(p.ctx))
+	p.works(p.far, 9)
+}
+
+func TestFarChipHangs(t *testing.T) {
+	effort.Long(t)
+	p := openPair(t)
+	im := value(kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin))(p)
+	x, err := p.far.Device.Load(p.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{
+		Name: "spin", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(2, 3)},
+		Args: func(chip.Core) []uint32 { return []uint32{0x100000, 1} },
+	}}})
+	p.must(err)
+	p.must(p.queue.On(p.far).Run(p.ctx, x))
+	var hang *dispatch.HangError
+	if err := p.queue.On(p.far).Wait(p.ctx); !errors.As(err, &hang) || len(hang.Cores) == 0 || errors.Is(err, kmd.ErrLinkDown) {
+		t.Fatalf("a far kernel hangs: %v", err)
+	}
+	p.works(p.near, 5)
+	p.must(p.far.Device.Recover(p.ctx))
+	p.works(p.far, 9)
+}
+
+func TestFarChipBehindBadLink(t *testing.T) {
+	effort.Long(t)
+	p := openPair(t)
+	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2", "link-drop=0:9/4",
+		"link-drop=1:1/4"} {
+		p.must(p.machine.Inject(f))
+	}
+	for i := range uint32(20) {
+		p.works(p.far, i)
+	}
+	data := words(300<<10, 7)
+	buf := value(p.far.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: len(data), PageSize: 2048}))(p)
+	p.must(p.queue.On(p.far).Write(p.ctx, buf, 0, data))
+	got := make([]byte, len(data))
+	p.must(p.queue.On(p.far).Read(p.ctx, buf, 0, got))
+	if string(got) != string(data) {
+		t.Error("other bytes came back than were sent")
+	}
+}
+
+func TestFarChipIsQuietWhenClosed(t *testing.T) {
+	effort.Long(t)
+	p := openPair(t)
+	p.works(p.far, 3)
+	p.must(p.mesh.Close(t.Context()))
+	near := value(kmd.Open(p.ctx, p.machine.Card(0)))(p)
+	defer near.Close()
+	if v, err := near.Read32(chip.XY{X: 1, Y: 6}, 0x9004); err != nil || v != 0 {
+		t.Errorf("the Ethernet tile's launch flag is %d, %v", v, err)
+	}
+	b := openCards(t, mesh.Cards(p.machine.Cards()...), mesh.Shape{1, 2})
+	b.wait()
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
@@ -28,8 +29,7 @@ func graphOf(t *testing.T, m chip.Machine) *topology.Graph {
 	g := &topology.Graph{Arch: m.Arch}
 	for i := range m.Chips {
 		c := &m.Chips[i]
-		top, err := chip.New(m.Arch, c.Harvesting)
-		devtest.Must(t, err)
+		top := expect.Value(chip.New(m.Arch, c.Harvesting))(t)
 		out := topology.Chip{Name: fmt.Sprintf("0000:%02x:00.0", i+1), Serial: fmt.Sprintf("%016X", c.Serial())}
 		for xy := range top.Tiles(chip.Ethernet) {
 			if !top.Tile(xy).Harvested {
@@ -102,8 +102,7 @@ func apart(t *testing.T, name, svg string) {
 	}
 	var all []label
 	number := func(s string) float64 {
-		v, err := strconv.ParseFloat(s, 64)
-		devtest.Must(t, err)
+		v := expect.Value(strconv.ParseFloat(s, 64))(t)
 		return v
 	}
 	box := regexp.MustCompile(`viewBox="0 0 (\d+) (\d+)"`).FindStringSubmatch(svg)
@@ -153,8 +152,7 @@ func TestDrawFaults(t *testing.T) {
 	if *updatePicture {
 		devtest.Must(t, os.WriteFile(golden, []byte(svg), 0o666))
 	}
-	want, err := os.ReadFile(golden)
-	devtest.Must(t, err)
+	want := expect.Value(os.ReadFile(golden))(t)
 	if d := cmp.Diff(string(want), svg); d != "" {
 		t.Errorf("the picture (-want +got), -update-picture renews it:\n%s", d)
 	}

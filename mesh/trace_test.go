@@ -30,13 +30,12 @@ func TestTraceOfAMesh(t *testing.T) {
 			b := open(t, machine, mesh.Shape{2, 2})
 			in, out := b.pages("in", 8), b.pages("out", 8)
 			same := b.load("same", b.adder("same", in, out, always(7)))
-			b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
+			b.write(in, 1)
 			calls := 0
-			trace, err := b.queue.Capture(b.ctx, "once", func(_ context.Context, r *mesh.Recorder) error {
+			trace := b.record("once", func(r *mesh.Recorder) error {
 				calls++
 				return errors.Join(r.Run(same), r.Run(same))
 			})
-			b.must(err)
 			if n, bytes := trace.Streams(); calls != 1 || n != 1 || bytes != trace.Parts()[0].Size {
 				t.Errorf("recorded %d times, %d streams of %d B for a trace of %d B", calls, n, bytes, trace.Size())
 			}
@@ -46,17 +45,14 @@ func TestTraceOfAMesh(t *testing.T) {
 				}
 			}
 			for range 5 {
-				b.must(trace.Replay(b.ctx))
+				b.replay(trace)
 			}
-			b.must(b.queue.Wait(b.ctx))
-			for _, c := range b.mesh.Chips() {
-				b.holds(c, out, 8)
-			}
-			part, err := b.subset(trace, mesh.At(1, 0))
-			b.must(err)
-			b.must(b.queue.Write(b.ctx, in, words(in.Size(), 50)))
-			b.must(part.Replay(b.ctx))
-			b.must(b.queue.Wait(b.ctx))
+			b.wait()
+			b.allHold(out, 8)
+			part := value(b.subset(trace, mesh.At(1, 0)))(b)
+			b.write(in, 50)
+			b.replay(part)
+			b.wait()
 			for i, want := range []uint32{8, 8, 57, 8} {
 				b.holds(b.mesh.Chips()[i], out, want)
 			}
@@ -104,37 +100,33 @@ func TestCapturesRefuse(t *testing.T) {
 			t.Errorf("%s: %v, inside %v", what, err, inside)
 		}
 	}
-	b.must(b.queue.Run(b.ctx, x))
-	b.must(b.queue.Wait(b.ctx))
+	b.run(x)
+	b.wait()
 	b.must(earlier.Release(b.ctx))
 }
 
 func TestTraceParameters(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	in, out := b.pages("in", 8), b.pages("out", 8)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 0)))
+	b.write(in, 0)
 	x := b.load("add", b.adder("add", in, out, always(3)))
-	trace, err := b.queue.Capture(b.ctx, "with", func(_ context.Context, r *mesh.Recorder) error {
+	trace := b.record("with", func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.Run(x), r.Param(x, "addend", reprise.Arg{Kernel: "add", Index: 3}))
 	})
-	b.must(err)
 	if n, _ := trace.Streams(); n != 2 {
 		t.Errorf("%d streams, want one for each chip", n)
 	}
 	for i := range uint32(3) {
 		b.must(trace.Set("addend", 40+i))
-		b.must(trace.Replay(b.ctx))
-		for _, c := range b.mesh.Chips() {
-			b.holds(c, out, 40+i)
-		}
+		b.replay(trace)
+		b.allHold(out, 40+i)
 	}
 	other := b.pages("other", 8)
-	moved, err := b.queue.Capture(b.ctx, "moved", func(_ context.Context, r *mesh.Recorder) error {
+	moved := b.record("moved", func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer(x, "out", out, reprise.Arg{Kernel: "writer", Index: 0}))
 	})
-	b.must(err)
 	b.must(moved.SetBuffer("out", other.All()...))
-	b.must(moved.Replay(b.ctx))
+	b.replay(moved)
 	for _, c := range b.mesh.Chips() {
 		b.holds(c, other, 3)
 		b.holds(c, out, 42)
@@ -149,13 +141,13 @@ func TestReplayAllocatesNothing(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{4})
 	in, out := b.pages("in", 1), b.pages("out", 1)
 	trace := b.capture("t", b.load("add", b.adder("add", in, out, always(1))))
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	n := math.Inf(1) // the emulator may allocate now and then
 	for range 5 {
-		b.must(b.queue.Wait(b.ctx))
-		n = min(n, testing.AllocsPerRun(20, func() { b.must(trace.Replay(b.ctx)) }))
+		b.wait()
+		n = min(n, testing.AllocsPerRun(20, func() { b.replay(trace) }))
 	}
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 	if n != 0 {
 		t.Errorf("a replay on 4 chips takes memory %v times", n)
 	}
@@ -167,8 +159,8 @@ func TestReplayWithAChipGone(t *testing.T) {
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	x := b.load("add", b.adder("add", in, out, always(9)))
 	trace := b.capture("t", x)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
-	b.must(b.queue.Wait(b.ctx))
+	b.write(in, 1)
+	b.wait()
 	lost := b.mesh.Chip(1, 0)
 	card := 0
 	for i, c := range machine.Cards() {
@@ -176,8 +168,7 @@ func TestReplayWithAChipGone(t *testing.T) {
 			card = i
 		}
 	}
-	drv, err := machine.Driver()
-	b.must(err)
+	drv := value(machine.Driver())(b)
 	b.must(drv.Unplug(card))
 	var failed error
 	for range 1000 {
@@ -197,9 +188,8 @@ func TestReplayWithAChipGone(t *testing.T) {
 		t.Errorf("the next replay: %v", err)
 	}
 	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}, mesh.At(1, 1)} {
-		part, err := b.subset(trace, r)
-		b.must(err)
-		b.must(part.Replay(b.ctx))
+		part := value(b.subset(trace, r))(b)
+		b.replay(part)
 	}
 	for _, c := range []*mesh.Chip{b.mesh.Chip(0, 0), b.mesh.Chip(0, 1), b.mesh.Chip(1, 1)} {
 		b.holds(c, out, 10)
@@ -213,19 +203,18 @@ func TestTraceFileOfAMesh(t *testing.T) {
 	part.Range = mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}
 	x := b.load("some", part)
 	trace := b.capture("some", x)
-	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 1)))
-	b.must(b.queue.Wait(b.ctx))
+	b.write(in, 1)
+	b.wait()
 	var file bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData(in.All()[0], in.All()[1])))
 	b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), in.Release(), out.Release()))
 
-	loaded, err := b.mesh.LoadTrace(b.ctx, bytes.NewReader(file.Bytes()))
-	b.must(err)
+	loaded := value(b.mesh.LoadTrace(b.ctx, bytes.NewReader(file.Bytes())))(b)
 	if n := len(loaded.Parts()); n != 2 {
 		t.Fatalf("it has %d parts, want 2", n)
 	}
-	b.must(loaded.Replay(b.ctx))
-	b.must(b.queue.Wait(b.ctx))
+	b.replay(loaded)
+	b.wait()
 	for i, c := range b.mesh.Chips()[:2] {
 		for _, buf := range loaded.Buffers() {
 			if buf.Name() != "out" || buf.Device() != c.Device {
@@ -270,15 +259,14 @@ func TestParamOfEachChip(t *testing.T) {
 			}})
 		}
 		x, y := load(7), load(9)
-		trace, err := b.queue.Capture(b.ctx, "with", func(_ context.Context, r *mesh.Recorder) error {
+		trace := b.record("with", func(r *mesh.Recorder) error {
 			var errs []error
 			for range runs {
 				errs = append(errs, r.Run(x))
 			}
 			return errors.Join(append(errs, r.Run(y), r.Param(y, "n", reprise.Arg{Kernel: "store", Index: 1}))...)
 		})
-		b.must(err)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		for _, c := range b.mesh.Chips() {
 			if err := c.Device.Queue(0).Wait(b.ctx); err != nil {
 				t.Errorf("%d runs: chip %v: %v", runs, c.Coord, err)
@@ -335,7 +323,7 @@ func eachDecides(b *bench) {
 	below := func(v uint32) func(*mesh.Chip) reprise.Cond {
 		return func(c *mesh.Chip) reprise.Cond { return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: v} }
 	}
-	trace, err := b.queue.Capture(b.ctx, "each", func(_ context.Context, r *mesh.Recorder) error {
+	trace := b.record("each", func(r *mesh.Recorder) error {
 		return errors.Join(
 			r.Switch(n, 0, func() error { return r.Run(ten) }, func() error { return r.Loop(2, func() error { return r.Run(ten) }) }),
 			r.While(below(9), 20, func() error {
@@ -344,10 +332,9 @@ func eachDecides(b *bench) {
 			r.If(below(10), func() error { return r.Run(one) }, func() error { return r.Run(ten) }),
 		)
 	})
-	b.must(err)
 	b.page(n, func(i int) uint32 { return uint32(i) * 5 % 12 })
 	b.page(m, func(int) uint32 { return 0 })
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	for i, c := range b.mesh.Chips() {
 		v, w := uint32(i)*5%12, uint32(0)
 		if v < 2 {
@@ -379,20 +366,17 @@ func eachDecides(b *bench) {
 
 func oneDecides(b *bench) {
 	b.Helper()
-	links, err := b.mesh.NewLinks(b.ctx, chip.Core{})
-	b.must(err)
+	links := value(b.mesh.NewLinks(b.ctx, chip.Core{}))(b)
 	sum := b.pages("sum", 1)
-	reduce, err := links.AllReduce(b.ctx, sum, mesh.SumInt32)
-	b.must(err)
+	reduce := value(links.AllReduce(b.ctx, sum, mesh.SumInt32))(b)
 	enough := uint32(1000)
-	trace, err := b.queue.Capture(b.ctx, "one", func(_ context.Context, r *mesh.Recorder) error {
+	trace := b.record("one", func(r *mesh.Recorder) error {
 		return r.While(func(c *mesh.Chip) reprise.Cond {
 			return reprise.Cond{Buffer: sum.On(c), Is: cq.Less, Value: enough}
 		}, 20, func() error { return r.Run(reduce) })
 	})
-	b.must(err)
 	b.page(sum, func(i int) uint32 { return uint32(i) + 1 })
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	chips := uint32(len(b.mesh.Chips()))
 	want := chips * (chips + 1) / 2
 	for want < enough {
@@ -440,6 +424,149 @@ func BenchmarkReplay(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(best)/float64(shape.Size()), "best-ns/chip")
+		})
+	}
+}
+
+func twoByFour(t *testing.T, opts ...reprise.Option) *bench {
+	t.Helper()
+	var cards []*sim.Card
+	for range 8 {
+		cards = append(cards, sim.Wormhole())
+	}
+	return openCards(t, mesh.Cards(cards...), mesh.Shape{2, 4}, mesh.Unlinked(), mesh.WithDevice(opts...))
+}
+
+func area(y0, x0, y1, x1 int) mesh.Range {
+	return mesh.Range{Start: mesh.Coord{y0, x0}, End: mesh.Coord{y1, x1}}
+}
+
+func constant(n int, v uint32) []byte {
+	return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, v), n/4)
+}
+
+func (b *bench) values(buf *mesh.Buffer, want []uint32) {
+	b.Helper()
+	b.wait()
+	for i, c := range b.mesh.Chips() {
+		got := make([]byte, buf.On(c).Size())
+		b.must(b.queue.On(c).Read(b.ctx, buf.On(c), 0, got))
+		if !bytes.Equal(got, constant(len(got), want[i])) {
+			b.Errorf("chip %v: buffer %q starts with %d, want %d", c.Coord, buf.Name(), binary.LittleEndian.Uint32(got), want[i])
+		}
+	}
+}
+
+// MeshTraceSweepTest and NonConvexGridTrace, with one program on each part instead of ten.
+func TestUpstreamTraceSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
+	}
+	full, top, bottom := area(0, 0, 1, 3), area(0, 0, 0, 3), area(1, 0, 1, 3)
+	column := func(x int) mesh.Range { return area(0, x, 1, x) }
+	single := func(y, x int) mesh.Range { return area(y, x, y, x) }
+	columns := []mesh.Range{column(0), column(1), column(2), column(3)}
+	all := []mesh.Range{single(0, 0), single(0, 1), single(0, 2), single(0, 3), single(1, 0), single(1, 1), single(1, 2), single(1, 3)}
+	b := twoByFour(t, reprise.WithTraceRegion(64<<20))
+	buf := b.pages("words", 1)
+	programs := map[string]mesh.Part{}
+	for _, c := range []struct {
+		name    string
+		grids   [][]mesh.Range // by workload
+		replays int
+	}{
+		{"parts", [][]mesh.Range{{full}, {column(1)}, {single(0, 2)}, {single(1, 3)}, {single(0, 0)}, {full}}, effort.Of(2, 10, 50)},
+		{"columns and rows", [][]mesh.Range{{full}, columns, {top, bottom}}, effort.Of(2, 10, 50)},
+		{"two, three and four columns", [][]mesh.Range{{full}, {top, bottom}, {area(0, 0, 1, 1), area(0, 2, 1, 3)}, {area(0, 0, 1, 1), column(2), column(3)}, columns}, effort.Of(2, 10, 50)},
+		{"single chips", [][]mesh.Range{{full}, all, {area(0, 1, 1, 2)}, {column(2)}, {area(1, 1, 1, 2)}}, effort.Of(2, 10, 50)},
+		{"non-convex grid", [][]mesh.Range{{area(0, 0, 0, 1), area(1, 2, 1, 3)}}, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := make([]uint32, b.mesh.Size())
+			var xs []*mesh.Executable
+			for _, grid := range c.grids {
+				var parts []mesh.Part
+				for _, r := range grid {
+					p, ok := programs[r.String()]
+					if !ok {
+						p = b.adder(r.String(), buf, buf, always(1))
+						p.Range = r
+						programs[r.String()] = p
+					}
+					parts = append(parts, p)
+					for i, chip := range b.mesh.Chips() {
+						if r.Contains(chip.Coord) {
+							want[i] += uint32(c.replays)
+						}
+					}
+				}
+				xs = append(xs, b.load("workload", parts...))
+			}
+			b.must(b.queue.Write(b.ctx, buf, constant(buf.Size(), 0)))
+			trace := b.capture(c.name, xs...)
+			for range c.replays {
+				b.replay(trace)
+			}
+			b.values(buf, want)
+			b.must(trace.Release(b.ctx))
+			for _, x := range xs {
+				b.must(x.Release(b.ctx))
+			}
+		})
+	}
+}
+
+// MeshEndToEnd2x4TraceTests.EltwiseAddTest: a region of 3072 B is rounded up to a page in each
+// bank.
+func TestUpstreamSmallRegionOnMesh(t *testing.T) {
+	b := twoByFour(t, reprise.WithTraceRegion(3072))
+	in, out := b.pages("in", 2), b.pages("out", 2)
+	trace := b.capture("add", b.load("add", b.adder("add", in, out, always(3))))
+	b.must(errors.Join(b.queue.Write(b.ctx, in, constant(in.Size(), 2)), trace.Replay(b.ctx)))
+	b.values(out, []uint32{5, 5, 5, 5, 5, 5, 5, 5})
+	b.must(trace.Release(b.ctx))
+}
+
+// MeshBufferTest2x4
+func TestUpstreamMeshBuffers(t *testing.T) {
+	b := twoByFour(t)
+	conf := func(page int, tensor, split []int) mesh.BufferConfig {
+		return mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: page, Name: "buffer"}, Tensor: tensor,
+			Unit: 2, Split: split}
+	}
+	for _, c := range []struct {
+		name          string
+		tensor, split []int
+		local, rounds int
+	}{
+		{"ShardedBufferInitialization", []int{64, 128}, []int{0, 1}, 2 << 10, 1},
+		{"InterleavedShardsReadWrite", []int{64, 128}, []int{0, 1}, 2 << 10, 100},
+		{"RowMajorShardingAndReplication", []int{64, 128}, []int{0, mesh.Replicate}, 8 << 10, 1},
+		{"ColMajorShardingAndReplication", []int{64, 128}, []int{mesh.Replicate, 1}, 4 << 10, 1},
+		{"columns along the mesh's rows", []int{64, 128}, []int{1, 0}, 2 << 10, 1},
+		{"ReplicatedBufferInitialization", []int{64, 128}, []int{mesh.Replicate, mesh.Replicate}, 16 << 10, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			buf := value(b.mesh.NewBuffer(conf(32, c.tensor, c.split)))(b)
+			if got := buf.On(b.mesh.Chip(1, 3)).Size(); buf.Size() != 16<<10 || got != c.local {
+				t.Errorf("%d B, of which a chip has %d", buf.Size(), got)
+			}
+			got := make([]byte, buf.Size())
+			for i := range c.rounds {
+				want := words(buf.Size(), uint32(i))
+				b.must(b.queue.Write(b.ctx, buf, want))
+				b.must(b.queue.Read(b.ctx, buf, got))
+				if !bytes.Equal(got, want) {
+					t.Fatalf("round %d: it comes back changed", i)
+				}
+			}
+			at := buf.Addr()
+			b.must(buf.Release())
+			again := value(b.mesh.NewBuffer(conf(32, c.tensor, c.split)))(b)
+			if again.Addr() != at {
+				t.Errorf("the next buffer is at %#x, the freed one was at %#x", again.Addr(), at)
+			}
+			b.must(again.Release())
 		})
 	}
 }

@@ -3,6 +3,8 @@ package observe_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 func scrape(t *testing.T, m *observe.Metrics) map[string]float64 {
@@ -34,10 +37,9 @@ func TestMetrics(t *testing.T) {
 		m.Observe(b.Dev)() // it is observed already
 		in := b.Pages("in", 2)
 		x := b.Load(b.Adder("add", chip.Core{}, in, in, 1))
-		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-		b.Must(err)
+		tr := b.Record("adds", func(r *reprise.Recorder) error { return r.Run(x) })
 		for range 3 {
-			b.Must(tr.Replay(b.Ctx))
+			b.Replay(tr)
 		}
 		replayed := 0
 		for _, p := range tr.Parts() {
@@ -90,7 +92,7 @@ func TestMetrics(t *testing.T) {
 		}
 		stop()
 		stop()
-		b.Must(tr.Replay(b.Ctx))
+		b.Replay(tr)
 		series = scrape(b.T, &m)
 		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 3, "replays after the end")
 		for name := range series {
@@ -99,8 +101,46 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 		defer m.Observe(b.Dev)()
-		b.Must(tr.Replay(b.Ctx))
+		b.Replay(tr)
 		series = scrape(b.T, &m)
 		equal(b, value("reprise_call_duration_seconds_count", `call="replay"`), 4, "replays once it is observed again")
 	})
+}
+
+// A program serves the metrics of its devices beside its own.
+func ExampleMetrics() {
+	ctx := context.Background()
+	var metrics observe.Metrics
+	mux := http.NewServeMux() // for http.ListenAndServe
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", observe.MetricsContentType)
+		_, _ = metrics.WriteTo(w)
+	})
+
+	dev, err := reprise.Open(ctx, sim.Wormhole())
+	check(err)
+	defer dev.Close(ctx)
+	defer metrics.Observe(dev)()
+	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, Name: "in"})
+	check(err)
+	for range 3 {
+		check(dev.Queue(0).Write(ctx, in, 0, make([]byte, 4096)))
+	}
+
+	scrape := httptest.NewRecorder()
+	mux.ServeHTTP(scrape, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(scrape.Body.String()) {
+		if strings.Contains(line, "reprise_call_bytes_total{") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// reprise_call_bytes_total{device="emulated wormhole 0",call="write"} 12288
+	// reprise_call_bytes_total{device="emulated wormhole 0",call="allocate"} 4096
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

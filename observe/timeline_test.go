@@ -2,7 +2,6 @@ package observe_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,16 +13,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 type traceFile struct {
@@ -96,18 +98,17 @@ func TestTimeline(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		in, out := b.Pages("in", 8), b.Pages("out", 8)
 		x := b.Load(b.Adder("add", chip.Core{X: 1}, in, out, 5))
-		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error {
+		tr := b.Record("adds", func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Run(x))
 		})
-		b.Must(err)
 		other := b.Dev.Queue(1)
 		e := b.Dev.NewEvent("ran")
 		line, err := observe.StartTimeline(b.Ctx, b.Dev)
 		b.Must(err)
 		end := line.Span("all of it")
-		b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 7)))
-		b.Must(b.Queue.Run(b.Ctx, x))
-		b.Must(tr.Replay(b.Ctx))
+		b.Write(in, 7)
+		b.Execute(x)
+		b.Replay(tr)
 		b.Must(b.Queue.Record(b.Ctx, e))
 		b.Must(other.WaitEvent(b.Ctx, e))
 		got := make([]byte, out.Size())
@@ -118,7 +119,7 @@ func TestTimeline(t *testing.T) {
 		if !bytes.Equal(got, devtest.Words(out.Size(), 12)) {
 			b.Error("the results differ")
 		}
-		b.Must(b.Queue.Run(b.Ctx, x)) // is heard no more
+		b.Execute(x) // is heard no more
 
 		var file bytes.Buffer
 		b.Must(line.WriteJSON(&file))
@@ -209,15 +210,14 @@ void kernel_main(void) {
 				Cores: []chip.Range{chip.Single(2, 1)}})
 		}
 		x := b.Load(p)
-		tr, err := b.Queue.Capture(b.Ctx, "zones", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-		b.Must(err)
+		tr := b.Record("zones", func(r *reprise.Recorder) error { return r.Run(x) })
 		line, err := observe.StartTimeline(b.Ctx, b.Dev)
 		b.Must(err)
 		l, err := print.Listen(b.Dev.Debug(), line.Record, print.Options{})
 		b.Must(err)
-		b.Must(b.Queue.Run(b.Ctx, x))
-		b.Must(tr.Replay(b.Ctx))
-		b.Must(b.Queue.Wait(b.Ctx))
+		b.Execute(x)
+		b.Replay(tr)
+		b.Wait()
 		b.Must(errors.Join(l.Close(), line.Stop(b.Ctx)))
 
 		runs := line.Programs()
@@ -278,8 +278,7 @@ func TestReplayedPrograms(t *testing.T) {
 		"computed argument": {taking, []string{"one", "two", "one"}},
 		"loop":              {func(r *reprise.Recorder) error { return r.Loop(2, body(r, one)) }, nil},
 	} {
-		tr, err := b.Queue.Capture(b.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return tc.record(r) })
-		b.Must(err)
+		tr := b.Record(name, func(r *reprise.Recorder) error { return tc.record(r) })
 		got, ok := observe.ReplayedPrograms(tr.Parts()[0])
 		if diff := cmp.Diff(tc.want, got); diff != "" || ok != (tc.want != nil) {
 			t.Errorf("%s: %v (-want +got):\n%s", name, ok, diff)
@@ -293,20 +292,17 @@ func TestTimelineOfPrograms(t *testing.T) {
 		n, m := b.Pages("n", 2), b.Pages("m", 2)
 		one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
 		two := b.Load(b.Adder("two", chip.Core{X: 2, Y: 1}, m, m, 2))
-		straight, err := b.Queue.Capture(b.Ctx, "straight",
-			func(_ context.Context, r *reprise.Recorder) error { return body(r, one, two, two)() })
-		b.Must(err)
-		loop, err := b.Queue.Capture(b.Ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
+		straight := b.Record("straight", func(r *reprise.Recorder) error { return body(r, one, two, two)() })
+		loop := b.Record("loop", func(r *reprise.Recorder) error {
 			return errors.Join(r.Loop(3, body(r, two, one)), r.Run(one))
 		})
-		b.Must(err)
 		line, err := observe.StartTimeline(b.Ctx, b.Dev)
 		b.Must(err)
-		b.Must(b.Queue.Write(b.Ctx, n, 0, devtest.Words(n.Size(), 0)))
-		b.Must(b.Queue.Run(b.Ctx, one))
-		b.Must(straight.Replay(b.Ctx))
-		b.Must(straight.Replay(b.Ctx))
-		b.Must(loop.Replay(b.Ctx))
+		b.Write(n, 0)
+		b.Execute(one)
+		b.Replay(straight)
+		b.Replay(straight)
+		b.Replay(loop)
 		if got := line.Programs(); got != nil {
 			b.Errorf("before Stop there are %v", got)
 		}
@@ -398,8 +394,7 @@ func TestTimelineOfControlFlow(t *testing.T) {
 		one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
 		two := b.Load(b.Adder("two", chip.Core{X: 2, Y: 1}, m, m, 2))
 		capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
-			tr, err := b.Queue.Capture(b.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return f(r) })
-			b.Must(err)
+			tr := b.Record(name, func(r *reprise.Recorder) error { return f(r) })
 			return tr
 		}
 		inner := capture("inner", func(r *reprise.Recorder) error { return r.Loop(2, body(r, two)) })
@@ -415,15 +410,14 @@ func TestTimelineOfControlFlow(t *testing.T) {
 				r.Switch(n, 0, body(r), body(r, one), body(r, two)),
 			)
 		})
-		straight, err := b.Queue.Capture(b.Ctx, "straight", func(_ context.Context, r *reprise.Recorder) error { return r.Run(two) })
-		b.Must(err)
+		straight := b.Record("straight", func(r *reprise.Recorder) error { return r.Run(two) })
 		line, err := observe.StartTimeline(b.Ctx, b.Dev)
 		b.Must(err)
-		b.Must(b.Queue.Write(b.Ctx, n, 0, devtest.Words(n.Size(), 0)))
-		b.Must(b.Queue.Write(b.Ctx, m, 0, devtest.Words(m.Size(), 0)))
-		b.Must(straight.Replay(b.Ctx))
-		b.Must(tr.Replay(b.Ctx))
-		b.Must(inner.Replay(b.Ctx))
+		b.Write(n, 0)
+		b.Write(m, 0)
+		b.Replay(straight)
+		b.Replay(tr)
+		b.Replay(inner)
 		b.Must(line.Stop(b.Ctx))
 		want := `loop loop of 2 2
   iteration loop of 2 0 one
@@ -485,8 +479,8 @@ func TestTimelineOfEngines(t *testing.T) {
 			b.Error("no interval and no worker: no error")
 		}
 		b.Must(line.SampleEngines(200*time.Microsecond, idle, at))
-		b.Must(b.Queue.Run(b.Ctx, x))
-		b.Must(b.Queue.Wait(b.Ctx))
+		b.Execute(x)
+		b.Wait()
 		b.Must(line.Stop(b.Ctx))
 		if line.SampleEngines(time.Millisecond, at) == nil {
 			b.Error("a timeline that has stopped: no error")
@@ -514,4 +508,25 @@ func TestEnginesOfADeviceThatDoesNotTell(t *testing.T) {
 		b.Errorf("%v", err)
 	}
 	b.Must(line.Stop(b.Ctx))
+}
+
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func onAll(t *testing.T, run func(*devtest.Bench)) {
+	devtest.OnEmulators(t, run)
+	for _, library := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
+		t.Run(library, func(t *testing.T) { run(devtest.Open(t, ttsimtest.Card(t, library))) })
+	}
+}
+
+var noDiff = expect.NoDiff
+
+func equal[V comparable](t expect.TB, got, want V, what string, args ...any) {
+	t.Helper()
+	expect.Equal(t, got, want, what, args...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/pipeline"
 	"github.com/reprise-tt/reprise/sim"
@@ -191,9 +192,7 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 			whole()
 			ctx, cancel := context.WithCancelCause(b.Ctx)
 			cancel(stop)
-			if err := p.Enqueue(ctx, inputs(1)...); !errors.Is(err, stop) {
-				t.Errorf("enqueue in a canceled context: %v", err)
-			}
+			expect.Fails(t, p.Enqueue(ctx, inputs(1)...), stop, "enqueue in a canceled context")
 			b.Must(p.Enqueue(b.Ctx, inputs(3)...))
 			if _, err := p.PopAll(ctx); err == nil {
 				_, err = p.PopAll(b.Ctx) // all was there already
@@ -284,9 +283,7 @@ func TestPipelineModelMistakes(t *testing.T) {
 		if diff := cmp.Diff(before, b.Allocated()); diff != "" {
 			t.Errorf("%s: something is taken (-before +after):\n%s", tt.says, diff)
 		}
-		if err := p.Enqueue(b.Ctx, inputs(1)...); !errors.Is(err, pipeline.ErrNotCompiled) {
-			t.Errorf("enqueue: %v", err)
-		}
+		expect.Fails(t, p.Enqueue(b.Ctx, inputs(1)...), pipeline.ErrNotCompiled, "enqueue")
 		b.Must(p.Release(b.Ctx))
 	}
 }
@@ -296,22 +293,16 @@ func TestPipelineBusy(t *testing.T) {
 	p, err := pipeline.New(b.Dev, pipeConfigs()["trace, 1 queue, DRAM"], b.model(1))
 	b.Must(err)
 	for _, err := range p.Run(b.Ctx, slices.Values(inputs(1))) {
-		if !errors.Is(err, pipeline.ErrNotCompiled) {
-			t.Errorf("run before compile: %v", err)
-		}
+		expect.Fails(t, err, pipeline.ErrNotCompiled, "run before compile")
 	}
 	b.Must(p.Compile(b.Ctx, inputs(1)[0]))
-	if err := p.Compile(b.Ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrAlreadyCompiled) {
-		t.Errorf("a second compile: %v", err)
-	}
+	expect.Fails(t, p.Compile(b.Ctx, inputs(1)[0]), pipeline.ErrAlreadyCompiled, "a second compile")
 	for _, err := range p.Run(b.Ctx, slices.Values(inputs(2))) {
 		b.Must(err)
 		for what, err := range map[string]error{
 			"enqueue": p.Enqueue(b.Ctx, inputs(1)...), "close": p.Release(b.Ctx), "preallocate": p.PreallocateOutputs(1),
 		} {
-			if !errors.Is(err, pipeline.ErrBusy) {
-				t.Errorf("%s inside Run: %v", what, err)
-			}
+			expect.Fails(t, err, pipeline.ErrBusy, "%s inside Run", what)
 		}
 	}
 	b.Must(p.Enqueue(b.Ctx, inputs(1)...))

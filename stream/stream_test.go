@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/stream"
@@ -24,8 +25,7 @@ import (
 
 func room(b *devtest.Bench, n int) *reprise.Buffer {
 	b.Helper()
-	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * b.Dev.Grid().Size(), PageSize: n, Name: "room"})
-	b.Must(err)
+	buf := b.Buffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * b.Dev.Grid().Size(), PageSize: n, Name: "room"})
 	return buf
 }
 
@@ -66,7 +66,7 @@ func TestEcho(t *testing.T) {
 			in := open(b, stream.Config{Name: "in", Direction: stream.ToDevice, Size: 4096, First: ^uint32(0) - 255})
 			out := open(b, stream.Config{Name: "out", Direction: stream.ToHost, Size: 4096, First: ^uint32(0) - 8191})
 			x := echo(b, in, out, p, chip.Core{X: 1, Y: 2}, room(b, 4096))
-			b.Must(b.Queue.Run(b.Ctx, x))
+			b.Execute(x)
 			failed := make(chan error, 1)
 			const rounds = 5
 			go func() {
@@ -94,7 +94,7 @@ func TestEcho(t *testing.T) {
 				t.Errorf("at the end: %v", err)
 			}
 			b.Must(<-failed)
-			b.Must(b.Queue.Wait(b.Ctx))
+			b.Wait()
 			b.Must(x.Release(b.Ctx))
 			b.Must(errors.Join(in.Release(b.Ctx), out.Release(b.Ctx)))
 		}
@@ -140,9 +140,7 @@ func TestConfigs(t *testing.T) {
 			s.Args()[1] != s.ID() {
 			t.Errorf("%s, %v, %d B, messages of %d B, %#x", s.Name(), s.Direction(), s.Size(), s.Longest(), s.Args())
 		}
-		if err := s.Write(b.Ctx, nil); !errors.Is(err, stream.ErrDirection) {
-			t.Errorf("write: %v", err)
-		}
+		expect.Fails(t, s.Write(b.Ctx, nil), stream.ErrDirection, "write")
 		if _, err := s.TryWrite(nil); !errors.Is(err, stream.ErrDirection) {
 			t.Errorf("try to write: %v", err)
 		}
@@ -162,8 +160,8 @@ func TestNoAllocations(t *testing.T) {
 	p := make([]byte, 4)
 	write := testing.AllocsPerRun(n, func() { b.Must(in.Write(b.Ctx, p)) })
 	b.Must(in.Close(b.Ctx))
-	b.Must(b.Queue.Run(b.Ctx, x))
-	b.Must(b.Queue.Wait(b.Ctx))
+	b.Execute(x)
+	b.Wait()
 	read := testing.AllocsPerRun(n, func() {
 		_, err := out.Read(b.Ctx, p)
 		b.Must(err)
@@ -233,10 +231,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The kernel of docs/streams.md compiles without warnings, as C and as C++, and does what the page
 // says.
 func TestDocumentedKernel(t *testing.T) {
-	page, err := os.ReadFile("../docs/streams.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := expect.Value(os.ReadFile("../docs/streams.md"))(t)
 	_, text, ok := strings.Cut(string(page), "```c\n")
 	text, _, end := strings.Cut(text, "```")
 	if !ok || !end {
@@ -262,7 +257,7 @@ func TestDocumentedKernel(t *testing.T) {
 			}}}
 			in.AddTo(p)
 			out.AddTo(p)
-			b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
+			b.Execute(b.Load(p))
 			word := make([]byte, 4)
 			for i := range uint32(20) {
 				binary.LittleEndian.PutUint32(word, i*i)
@@ -277,7 +272,7 @@ func TestDocumentedKernel(t *testing.T) {
 			if _, err := out.Read(b.Ctx, word); err != io.EOF {
 				b.Errorf("at the end: %v", err)
 			}
-			b.Must(b.Queue.Wait(b.Ctx))
+			b.Wait()
 		}
 	})
 }

@@ -4,6 +4,7 @@ package devtest
 
 import (
 	"context"
+	"encoding/binary"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -62,9 +63,7 @@ func (b *Bench) Says(err error, parts ...string) {
 // Pages is a DRAM buffer of n pages of 64 B.
 func (b *Bench) Pages(name string, n int) *reprise.Buffer {
 	b.Helper()
-	buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})
-	b.Must(err)
-	return buf
+	return b.Buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name})
 }
 
 // Load loads a program.
@@ -97,6 +96,78 @@ func (b *Bench) Mover(name string, at chip.Core, from, to *reprise.Buffer) *repr
 	p, err := Mover(b.Dev, name, at, from, to)
 	b.Must(err)
 	return p
+}
+
+// Buffer allocates a buffer.
+func (b *Bench) Buffer(c reprise.BufferConfig) *reprise.Buffer {
+	b.Helper()
+	buf, err := b.Dev.NewBuffer(c)
+	b.Must(err)
+	return buf
+}
+
+// Write fills a buffer with words that count up from first.
+func (b *Bench) Write(buf *reprise.Buffer, first uint32) {
+	b.Helper()
+	b.Must(b.Queue.Write(b.Ctx, buf, 0, Words(buf.Size(), first)))
+}
+
+// Read returns all bytes of a buffer.
+func (b *Bench) Read(buf *reprise.Buffer) []byte {
+	b.Helper()
+	got := make([]byte, buf.Size())
+	b.Must(b.Queue.Read(b.Ctx, buf, 0, got))
+	return got
+}
+
+// Holds fails the test unless a buffer has words that count up from first.
+func (b *Bench) Holds(buf *reprise.Buffer, first uint32) {
+	b.Helper()
+	for i, got := 0, b.Read(buf); i < len(got); i += 4 {
+		if got, want := binary.LittleEndian.Uint32(got[i:]), first+uint32(i/4); got != want {
+			b.Errorf("buffer %q differs from byte %d on: word %#x, want %#x", buf.Name(), i, got, want)
+			return
+		}
+	}
+}
+
+// Execute runs a program.
+func (b *Bench) Execute(x *reprise.Executable) {
+	b.Helper()
+	b.Must(b.Queue.Run(b.Ctx, x))
+}
+
+// Wait waits for the queue.
+func (b *Bench) Wait() {
+	b.Helper()
+	b.Must(b.Queue.Wait(b.Ctx))
+}
+
+// Record captures what f records.
+func (b *Bench) Record(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
+	b.Helper()
+	t, err := b.Queue.Capture(b.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return f(r) })
+	b.Must(err)
+	return t
+}
+
+// Capture captures programs.
+func (b *Bench) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
+	b.Helper()
+	return b.Record(name, func(r *reprise.Recorder) error {
+		for _, x := range xs {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Replay replays a trace.
+func (b *Bench) Replay(t *reprise.Trace) {
+	b.Helper()
+	b.Must(t.Replay(b.Ctx))
 }
 
 // Allocated returns the bytes of each bank that are taken, by kind.

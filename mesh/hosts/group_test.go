@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
@@ -40,8 +41,7 @@ func start(t *testing.T, n hosts.Engine, m *mesh.Mesh) (*host, error) {
 func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *mesh.Mesh {
 	t.Helper()
 	t.Cleanup(func() { _ = machine.Close() })
-	m, err := mesh.Open(t.Context(), mesh.Cards(machine.Cards()...), shape)
-	devtest.Must(t, err)
+	m := expect.Value(mesh.Open(t.Context(), mesh.Cards(machine.Cards()...), shape))(t)
 	t.Cleanup(func() { _ = m.Close(context.Background()) })
 	return m
 }
@@ -117,9 +117,7 @@ func TestGroup(t *testing.T) {
 	for i, err := range each(func(i int) error {
 		return group[i].Replay(t.Context(), replayer(func() {}, []string{"a", "a", "b"}[i]))
 	}) {
-		if !errors.Is(err, hosts.ErrOrder) {
-			t.Errorf("host %d replays another trace: %v", i, err)
-		}
+		expect.Fails(t, err, hosts.ErrOrder, "host %d replays another trace", i)
 	}
 }
 
@@ -203,8 +201,7 @@ func TestFinishTellsOfReplay(t *testing.T) {
 func TestFaultOutlivesExchange(t *testing.T) {
 	m := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	e := &broken{}
-	g, err := hosts.Join(t.Context(), e, m)
-	devtest.Must(t, err)
+	g := expect.Value(hosts.Join(t.Context(), e, m))(t)
 	lost := errors.New("the replay was lost")
 	if err := g.Replay(t.Context(), failing{lost}); !errors.Is(err, lost) {
 		t.Error(err)
@@ -269,9 +266,7 @@ func TestJoinOfDifferentMeshes(t *testing.T) {
 		_, err := hosts.Join(t.Context(), n, meshes[n.Rank()])
 		return err
 	}) {
-		if !errors.Is(err, hosts.ErrMismatch) {
-			t.Errorf("host %d: %v", i, err)
-		}
+		expect.Fails(t, err, hosts.ErrMismatch, "host %d", i)
 	}
 	if _, err := hosts.Join(t.Context(), nil, meshes[0]); !errors.Is(err, hosts.ErrConfig) {
 		t.Error(err)
@@ -307,10 +302,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func inProcess(t *testing.T, n int) []*hosts.Local {
 	t.Helper()
-	engines, err := hosts.InProcess(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engines := expect.Value(hosts.InProcess(n))(t)
 	return engines
 }
 

@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,8 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 func call(o reprise.Observer, k reprise.CallKind, bytes int, took time.Duration, err error) {
@@ -42,10 +48,7 @@ func TestMetricsText(t *testing.T) {
 	if n, err := m.WriteTo(&text); err != nil || n != int64(text.Len()) {
 		t.Fatalf("%d: %v", n, err)
 	}
-	series, err := promtest.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	series := expect.Value(promtest.Parse(text.String()))(t)
 	const replays, device = `reprise_call_duration_seconds_%s{device="a \"b\"",call="replay"%s}`, `{device="a \"b\"",call="`
 	want := map[string]float64{
 		fmt.Sprintf(replays, "bucket", `,le="1e-06"`): 2,
@@ -114,10 +117,7 @@ func TestMetricsOfSeveralGoroutines(t *testing.T) {
 	counts := func() (run, replay float64) {
 		var text strings.Builder
 		_, _ = m.WriteTo(&text)
-		series, err := promtest.Parse(text.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		series := expect.Value(promtest.Parse(text.String()))(t)
 		return series[`reprise_call_duration_seconds_count{device="d",call="run"}`],
 			series[`reprise_call_duration_seconds_sum{device="d",call="replay"}`]
 	}
@@ -127,5 +127,59 @@ func TestMetricsOfSeveralGoroutines(t *testing.T) {
 	callers.Wait()
 	if run, replay := counts(); run != 1000 || replay != 1000 {
 		t.Errorf("%v runs, %v s of replays", run, replay)
+	}
+}
+
+// The file of a timeline stays as it is, to the byte: other tools read it.
+func TestTimelineFile(t *testing.T) {
+	dev := expect.Value(reprise.Open(t.Context(), sim.Wormhole()))(t)
+	defer dev.Close(t.Context())
+	began := time.Now()
+	line := &Timeline{
+		dev: dev, began: began, shift: []int64{0}, most: mostSpans, dropped: 3,
+		clocks: []clockReading{{began, 1000}, {began.Add(time.Millisecond), 1001000}},
+		host: []Span{
+			{Queue: -1, Kind: "span", Name: "all", Start: 500, End: 90 * time.Microsecond},
+			{Queue: -1, Kind: "run", Name: "add", Call: 7, Start: time.Microsecond, End: 3 * time.Microsecond},
+			{Queue: -1, Kind: "wait", Name: "e", Call: 8, Start: 4 * time.Microsecond, End: 5 * time.Microsecond, failed: true},
+		},
+		stamps: []stamp{{span: Span{Kind: "run", Name: "add", Call: 7, StartCycles: 3000, EndCycles: 45000}, from: time.Microsecond}},
+	}
+	var got bytes.Buffer
+	devtest.Must(t, line.WriteJSON(&got))
+	want := strings.NewReplacer("\n", "", "DEVICE", dev.Name()).Replace(timelineFile) + "\n"
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+//go:embed testdata/timelineFile.json
+var timelineFile string
+
+func TestFullTimelineStaysAsItIs(t *testing.T) {
+	dev := expect.Value(reprise.Open(t.Context(), sim.Wormhole()))(t)
+	defer func() {
+		if err := dev.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	buf := expect.Value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64}))(t)
+	line := expect.Value(StartTimeline(t.Context(), dev))(t)
+	line.most = 4
+	write := func(n int) {
+		for range n {
+			devtest.Must(t, dev.Queue(0).Write(t.Context(), buf, 0, make([]byte, 64)))
+		}
+	}
+	write(2) // a span of the host and a stamp each
+	clocks, spans := len(line.clocks), len(line.Spans())
+	write(5)
+	devtest.Must(t, errors.Join(dev.Queue(0).Wait(t.Context()), buf.Release()))
+	if len(line.clocks) != clocks || len(line.begin) != 0 || line.Dropped() != 7 {
+		t.Errorf("%d readings of the clock, %d before; %d calls begun, %d dropped", len(line.clocks), clocks, len(line.begin), line.Dropped())
+	}
+	devtest.Must(t, line.Stop(t.Context()))
+	if n := len(line.Spans()); n < spans || n > 4 {
+		t.Errorf("%d spans, %d when it was full", n, spans)
 	}
 }
