@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/expect"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
@@ -32,9 +33,12 @@ func TestMain(m *testing.M) {
 var emulators = []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole}
 
 func onEmulators(t *testing.T, run func(*bench), opts ...reprise.Option) {
-	for _, card := range emulators {
-		target := card()
-		t.Run(target.String(), func(t *testing.T) { run(open(t, target, opts...)) })
+	for i, card := range emulators {
+		target, name := card(), t.Name()
+		t.Run(target.String(), func(t *testing.T) {
+			effort.OneOf(t, name, i, len(emulators))
+			run(open(t, target, opts...))
+		})
 	}
 }
 

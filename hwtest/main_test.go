@@ -161,6 +161,9 @@ func TestConformance(t *testing.T) {
 					for i := range all {
 						if c := &all[i]; c.Layer == l.name {
 							t.Run(c.Name, func(t *testing.T) {
+								if quick && !*updateFlag {
+									effort.OneOf(t, c.Layer+c.Name, 0, 3)
+								}
 								if c.Alone {
 									beside.Lock()
 									defer beside.Unlock()

@@ -214,6 +214,7 @@ var few = map[chip.Arch]sim.Option{
 // onBackends has few cores, so that each computes several blocks. A long run has every check on
 // Wormhole, a short one on Blackhole, and one of hours on both.
 func onBackends(t *testing.T, f func(b *bench)) {
+	test := t.Name()
 	for name, card := range map[string]func(testing.TB) kmd.Target{
 		"wormhole":         func(testing.TB) kmd.Target { return sim.Wormhole(few[chip.Wormhole]) },
 		"blackhole":        func(testing.TB) kmd.Target { return sim.Blackhole(few[chip.Blackhole]) },
@@ -228,6 +229,9 @@ func onBackends(t *testing.T, f func(b *bench)) {
 				t.Skip("a long run has every check on Wormhole, -short on Blackhole, -tags hours on both")
 			}
 			longIfStrict(t, name)
+			if i := slices.Index([]string{"wormhole", "blackhole"}, name); i >= 0 {
+				effort.OneOf(t, test, i, 2)
+			}
 			f(open(t, card(t)))
 		})
 	}

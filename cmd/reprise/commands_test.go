@@ -30,6 +30,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/examples/deadlock"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kernels"
@@ -576,6 +577,7 @@ func (w *walk) check(block string) {
 }
 
 func TestWalkThroughADeadlock(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("it waits for a hang")
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/serve"
 	"golang.org/x/sys/unix"
 )
@@ -519,7 +520,10 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 	j.waitFor(t, 0)
 }
 
-func TestGenerateInProcesses(t *testing.T) { startMPIRun(t, 4, generateArgs...).wantWords(t, 4) }
+func TestGenerateInProcesses(t *testing.T) {
+	effort.Long(t)
+	startMPIRun(t, 4, generateArgs...).wantWords(t, 4)
+}
 
 var generateArgs = []string{"generate", "--tokens", "10", "--seed", "7", "--hosts", "mpi", "--json"}
 

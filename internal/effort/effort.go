@@ -2,13 +2,24 @@
 // -tags long as in .ci/run, and with -tags hours with many more seeds.
 package effort
 
-import "testing"
+import (
+	"hash/crc32"
+	"testing"
+)
 
 // Long skips a test without -tags long.
 func Long(t testing.TB) {
 	t.Helper()
 	if level < long {
 		t.Skip("takes long: runs with -tags long")
+	}
+}
+
+// OneOf skips a variant of what key names, without -tags long: all but one of n, which key decides.
+func OneOf(t testing.TB, key string, variant, n int) {
+	t.Helper()
+	if level < long && int(crc32.ChecksumIEEE([]byte(key)))%n != variant {
+		t.Skipf("a quick run has one of %d: runs with -tags long", n)
 	}
 }
 
