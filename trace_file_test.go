@@ -291,12 +291,6 @@ func (b *bench) numbers(buf *reprise.Buffer) *reprise.Program {
 	}}}
 }
 
-func (b *bench) read(buf *reprise.Buffer) []byte {
-	b.Helper()
-	got := b.Read(buf)
-	return got
-}
-
 func TestTraceFileOfOtherCores(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.numbers(b.Buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))
