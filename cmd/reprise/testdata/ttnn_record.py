@@ -18,7 +18,8 @@ weight, x = tensor(7).to(device), tensor(3).to(device)
 model = lambda: ttnn.relu(ttnn.add(ttnn.matmul(x, weight), x))
 if "divided" in sys.argv:
     device.load_sub_device_manager(device.create_sub_device_manager([ttnn.SubDevice([left]), ttnn.SubDevice([right])], 0))
-    model = lambda: ttnn.multiply(ttnn.add(x, weight, sub_core_grids=left), x, sub_core_grids=right)
+    # Nothing orders programs on different sub-devices.
+    model = lambda: (ttnn.multiply(x, weight, sub_core_grids=right), ttnn.add(x, weight, sub_core_grids=left))[1]
 model()  # compiles the kernels
 trace = ttnn.begin_trace_capture(device, cq_id=0)
 y = model()

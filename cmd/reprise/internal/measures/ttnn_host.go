@@ -36,7 +36,7 @@ var hostScript []byte
 
 const (
 	hostOperations = 16
-	hostCalls      = 300
+	hostCalls      = 50
 )
 
 // What is measured; the first four are those of hostScript.
