@@ -495,7 +495,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	takeAll(b)
 	must(t, batch.Submit(t.Context()))
 	if a.set.owner != a {
-		t.Error("the workers are nobody's after a submission")
+		t.Error("no queue holds the workers after a submission")
 	}
 }
 

@@ -100,13 +100,15 @@ func (c *Command) Config() (cfg Config, err error) {
 	cfg.Select, err = ParsePattern(c.Pattern)
 	switch {
 	case err != nil:
-		return cfg, target.Wrong("--run", c.Pattern, errors.Unwrap(err).Error(), "give a regular expression for the layer, and one for the name after a slash").By(err)
+		return cfg, target.Wrong("--run", c.Pattern, errors.Unwrap(err).Error(),
+			"give a regular expression for the layer, and one for the name after a slash").By(err)
 	case c.Short && c.Long:
 		return cfg, target.Wrong("--short", "true", "a run can't be short and long", "give one of --short and --long")
 	case c.Timeout < 0:
 		return cfg, target.Wrong("--timeout", c.Timeout.String(), "it is negative", "give a time such as 30s")
 	case c.Report != "" && ext != ".json" && ext != ".xml":
-		return cfg, target.Wrong("--report", c.Report, "the end of its name says what to write", "give a name that ends in .json, or in .xml for JUnit")
+		return cfg, target.Wrong("--report", c.Report, "the end of its name says what to write",
+			"give a name that ends in .json, or in .xml for JUnit")
 	case !slices.ContainsFunc(c.all(), cfg.Select.Match):
 		return cfg, target.Wrong("--run", c.Pattern, ErrNoCases.Error(), "--list shows all").By(ErrNoCases)
 	}

@@ -119,7 +119,7 @@ func TestTimeline(t *testing.T) {
 		if !bytes.Equal(got, devtest.Words(out.Size(), 12)) {
 			b.Error("the results differ")
 		}
-		b.Execute(x) // is heard no more
+		b.Execute(x) // no longer observed
 
 		var file bytes.Buffer
 		b.Must(line.WriteJSON(&file))

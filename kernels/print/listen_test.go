@@ -210,7 +210,7 @@ func TestForgotten(t *testing.T) {
 	b.Must(l.Close())
 }
 
-// Kernels loaded later, when nobody listens, would wait for the ring's full patience.
+// Kernels loaded later, without a listener, would wait for the whole timeout of the ring.
 func TestForgottenRingsDontWait(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	im := compile(b, "kernel.c", counter)
@@ -315,7 +315,7 @@ func TestHostGone(t *testing.T) {
 		}
 	}, print.Options{Patience: 100_000})
 	b.Must(err)
-	run(b, counting(im, 300, 0)) // though nobody reads
+	run(b, counting(im, 300, 0)) // without a reader
 	close(free)
 	b.Must(l.Close())
 	n, lost := 0, uint32(0)

@@ -268,7 +268,7 @@ func TestLateLineComesFirst(t *testing.T) {
 	}
 	d.hands(chip.BRISC, 100)
 	d.hands(chip.NCRISC, 101)
-	check("nobody is at it", 100, 101)
+	check("no reader", 100, 101)
 	d.begins(chip.BRISC)
 	d.hands(chip.NCRISC, 709)
 	d.hands(chip.NCRISC, 800)

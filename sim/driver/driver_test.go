@@ -457,7 +457,7 @@ func TestAssertion11_WindowMappings(t *testing.T) {
 	mmap(t, "a prefix, write-combined", f, a.MmapOffsetWC, page, nil)
 	mmap(t, "inside a window", f, a.MmapOffsetUC+uint64(page), page, syscall.EINVAL)
 	mmap(t, "more than a window", f, a.MmapOffsetUC, 2<<20+page, syscall.EINVAL)
-	mmap(t, "a window nobody has", f, a.MmapOffsetUC+2<<20, page, syscall.EPERM)
+	mmap(t, "a window without an owner", f, a.MmapOffsetUC+2<<20, page, syscall.EPERM)
 	mmap(t, "somebody else's window", other, a.MmapOffsetUC, page, syscall.EPERM)
 	big, err := allocate(f, 4<<30)
 	want(t, "allocate 4 GiB", err, nil)

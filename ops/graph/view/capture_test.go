@@ -372,8 +372,8 @@ func openTab(t *testing.T, url string) *tab {
 	devtest.Must(t, err)
 	from, out, err := os.Pipe()
 	devtest.Must(t, err)
-	// The browser ends when it is asked to: processes of its own that outlive it write to its
-	// profile. Some may nevertheless.
+	// The browser is asked to end, since its child processes outlive a killed one and write to its
+	// profile. Some do so all the same.
 	profile, err := os.MkdirTemp("", "profile")
 	devtest.Must(t, err)
 	t.Cleanup(func() {
