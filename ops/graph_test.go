@@ -541,9 +541,15 @@ func TestLoadedModel(t *testing.T) {
 			return h
 		}
 		device := func(h *ops.Host) *ops.Tensor { return b.ok(b.ToDevice(b.ctx, h, ops.Tile, dram)) }
-		w, x := device(host(40, 64, 5)), device(host(32, 40, 3))
+		cores := chip.Grid(2, 1)
+		w := device(host(40, 64, 5))
+		x := b.ok(b.ToDevice(b.ctx, host(32, 40, 3), ops.Tile, ops.Sharded(allocator.WidthSharded, 32, 32, cores)))
 		m, err := b.CaptureModel(b.ctx, "product", func(ctx context.Context) ([]*ops.Tensor, error) {
-			y, err := b.Matmul(ctx, x, w)
+			in, err := b.ToMemoryConfig(ctx, x, dram)
+			if err != nil {
+				return nil, err
+			}
+			y, err := b.Matmul(ctx, in, w)
 			return []*ops.Tensor{y}, err
 		})
 		b.must(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -20,13 +21,13 @@ var ErrNoTensor = errors.New("the model has no such tensor")
 // inputs with [Device.CopyHostToDevice], and read the outputs with [Device.ToHost]. The file may
 // leave weights to a safetensors file: see [Model.LoadWeights].
 //
-// Tensors in buffers of other kinds than an operation's are left out: those in L1, sharded ones,
-// and those of types that this package doesn't have.
+// Tensors of types that this package doesn't have, and those in shards of several per core, are left
+// out.
 func (d *Device) LoadedModel(t *reprise.Trace) (*Model, error) {
 	m := &Model{Trace: t, d: d, named: map[string]*Tensor{}, described: map[string]*tracebuf.Tensor{}}
 	buffers := t.Buffers()
 	for i, b := range t.FileBuffers() {
-		s, err := SpecOf(b.Tensor)
+		s, err := SpecOf(&b)
 		if err != nil {
 			continue
 		}
@@ -49,10 +50,10 @@ func (d *Device) LoadedModel(t *reprise.Trace) (*Model, error) {
 	return m, nil
 }
 
-// SpecOf returns the spec of a tensor in interleaved DRAM that a trace's file describes. The error
-// wraps [ErrDataType], also for nil, or [ErrShape].
-func SpecOf(t *tracebuf.Tensor) (Spec, error) {
-	s := Spec{Layout: RowMajor}
+// SpecOf returns the spec of the tensor in a buffer of a trace's file. The error wraps
+// [ErrDataType], also if the file describes no tensor, [ErrShape] or [ErrMemory].
+func SpecOf(b *tracebuf.Buffer) (Spec, error) {
+	s, t := Spec{Layout: RowMajor, Memory: MemoryConfig{Kind: allocator.Kind(b.Kind)}}, b.Tensor
 	if t == nil {
 		return s, typeError("the file describes no tensor")
 	}
@@ -62,6 +63,17 @@ func SpecOf(t *tracebuf.Tensor) (Spec, error) {
 	}
 	if s.Shape, s.DType = slices.Clone(t.Shape), DataType(i); t.Tiles {
 		s.Layout = Tile
+	}
+	if h := b.Sharding; h != nil && len(h.Shard) == 2 {
+		page := [2]int{1, b.PageSize / s.DType.Size()}
+		if t.Tiles {
+			page = [2]int{tileSize, tileSize}
+		}
+		s.Memory.Layout = h.Layout
+		s.Memory.Shard = &ShardSpec{Cores: h.Cores, Shape: [2]int{h.Shard[0] * page[0], h.Shard[1] * page[1]},
+			Columns: h.Orientation == allocator.ColMajor}
+	} else if h != nil {
+		return s, memoryError("shards of rank %d", len(h.Shard))
 	}
 	_, err := s.geometry()
 	return s, err

@@ -48,7 +48,7 @@ func (s Spec) Decode(pages []byte) (*Host, error) {
 	return &Host{Shape: s.clone().Shape, DType: s.DType, Data: g.decode(nil, pages)}, nil
 }
 
-// FromBuffer returns an interleaved tensor in a buffer that the caller allocated with
+// FromBuffer returns a tensor in a buffer that the caller allocated with
 // [Spec.BufferConfig] and releases. The error wraps [ErrWrongDevice], or [ErrMemory] if the buffer
 // has other pages.
 func (d *Device) FromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
@@ -69,19 +69,35 @@ func (d *Device) fromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 		return nil, memoryError("the buffer is nil")
 	case b.Device() != d.dev:
 		return nil, fmt.Errorf("buffer %q: %w", b.Name(), ErrWrongDevice)
-	case g.sharding != nil || b.Layout() != allocator.Interleaved:
-		return nil, memoryError("a sharded tensor: want an interleaved one")
 	case b.FirstPage() != 0:
 		return nil, memoryError("buffer %q begins at page %d of another buffer: want a buffer of its own, or one from page 0",
 			b.Name(), b.FirstPage())
 	case b.Kind() != s.Memory.Kind || b.PageSize() != g.pageBytes || b.Pages() != g.pages:
 		return nil, memoryError("buffer %q has %d pages of %d B in %v, the tensor %d of %d B in %v: see Spec.BufferConfig", b.Name(), b.Pages(),
 			b.PageSize(), b.Kind(), g.pages, g.pageBytes, s.Memory.Kind)
+	case !g.dealtAs(b):
+		return nil, memoryError("the pages of buffer %q, which is %v, are dealt to other cores than those of the tensor, which is %v", b.Name(),
+			b.Layout(), s.Memory.Layout)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lastID++
 	return &Tensor{d: d, id: d.lastID, geometry: g, buf: b, borrowed: true}, nil
+}
+
+// dealtAs reports whether a buffer's pages are dealt to banks as the tensor's are.
+func (g *geometry) dealtAs(b *reprise.Buffer) bool {
+	if g.sharding == nil || b.Layout() != g.sharding.Layout {
+		return g.sharding == nil && b.Layout() == allocator.Interleaved
+	}
+	dist, err := allocator.NewDistribution(*g.sharding)
+	for i := 0; err == nil && i < g.pages; i++ {
+		core, slot := dist.Page(i)
+		if p, ok := b.Page(i); !ok || p.Core != dist.Cores()[core] || p.Addr != b.Addr()+uint32(slot)*b.PageStride() {
+			return false
+		}
+	}
+	return err == nil
 }
 
 func (h *Host) fits(s Spec) error {

@@ -86,6 +86,9 @@ func TestTTNNRecord(t *testing.T) {
 		{"blackhole", "", "the results are TT-NN's", 0},
 		{"wormhole", "queues", "the results are TT-NN's", 0},
 		{"wormhole", "divided", "the results are TT-NN's", 0},
+		{"wormhole", "sharded", "the results are TT-NN's", 0},
+		{"blackhole", "sharded", "the results are TT-NN's", 0},
+		{"wormhole", "hidden", "keep the tensor in a variable", 1},
 		{"wormhole", "eager", "a program that isn't part of it writes what the trace reads", 1},
 		{"wormhole", "unused", "the program replayed no trace", 1},
 	} {

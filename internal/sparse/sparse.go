@@ -11,6 +11,9 @@ type Memory map[uint64]*Block
 
 const words = 256
 
+// BlockSize is in bytes; the key of a Block is its address over it.
+const BlockSize = 4 * words
+
 // Block are the words from a multiple of 1 KiB on; Has has a bit for each that is there.
 type Block struct {
 	Has   [words / 64]uint64
@@ -27,6 +30,28 @@ func (m Memory) Set(addr uint64, v uint32) {
 	w := addr / 4 % words
 	b.Has[w/64] |= 1 << (w % 64)
 	b.Words[w] = v
+}
+
+// Fill puts words from an address on, without those that are in one of other memories.
+func (m Memory) Fill(addr uint64, v []uint32, but ...Memory) {
+	for len(v) > 0 {
+		n, w := addr/(4*words), addr/4%words
+		k := min(uint64(len(v)), words-w)
+		var has [words / 64]uint64
+		for _, o := range but {
+			if b := o[n]; b != nil {
+				for i := range has {
+					has[i] |= b.Has[i]
+				}
+			}
+		}
+		for i, v := range v[:k] {
+			if w := w + uint64(i); has[w/64]>>(w%64)&1 == 0 {
+				m.Set(4*(n*words+w), v)
+			}
+		}
+		addr, v = addr+4*k, v[k:]
+	}
 }
 
 // Get returns a word, or 0, and whether it is there.

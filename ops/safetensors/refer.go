@@ -21,7 +21,7 @@ func (f *File) Refer(trace *tracebuf.File) int {
 	kinds := map[string]*kind{}
 	for i, d := range trace.Data {
 		b := &trace.Image.Buffers[d.Buffer]
-		s, err := ops.SpecOf(b.Tensor)
+		s, err := ops.SpecOf(b)
 		if err != nil || b.Tensor.Input || b.Tensor.Weight != "" || b.Output || len(d.Bytes) != b.Size {
 			continue
 		}

@@ -260,7 +260,7 @@ func TestMemoryThatGrows(t *testing.T) {
 			part.tile.memory(0)
 			both := []*core{whole, part}
 			for range 10 {
-				edge := rapid.SampledFrom([]uint32{firstL1, 2 * firstL1, size / 2, size}).Draw(t, "edge")
+				edge := rapid.SampledFrom([]uint32{FirstL1, 2 * FirstL1, size / 2, size}).Draw(t, "edge")
 				addr := edge - 8 + rapid.Uint32Range(0, 15).Draw(t, "offset")
 				width := rapid.SampledFrom([]uint32{1, 2, 4}).Draw(t, "width")
 				if addr = addr &^ (width - 1); addr >= size {
@@ -314,7 +314,7 @@ func TestMemoryThatGrows(t *testing.T) {
 func TestWaitForMemoryThatGrows(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)
-		v, word := r.worker(0, 0), uint32(5*firstL1)
+		v, word := r.worker(0, 0), uint32(5*FirstL1)
 		tl := r.c.tileAt(r.raw(v))
 		r.run(v, onB().li(a0, word).label("wait").lw(a1, a0, 0).beq(a1, x0, "wait").li(a2, 0x2000).sw(a1, a2, 0).halt())
 		r.eventually("the core waits", func() bool { return tl.core(chip.BRISC).state == parked })
@@ -330,7 +330,7 @@ func TestUnusedMemoryIsNotTaken(t *testing.T) {
 		v := r.worker(0, 0)
 		tl := r.c.tileAt(r.raw(v))
 		for _, tt := range []struct{ end, want int }{
-			{0, 0}, {4, firstL1}, {firstL1, firstL1}, {firstL1 + 4, 2 * firstL1}, {5 * firstL1, 8 * firstL1}, {int(tl.size), int(tl.size)},
+			{0, 0}, {4, FirstL1}, {FirstL1, FirstL1}, {FirstL1 + 4, 2 * FirstL1}, {5 * FirstL1, 8 * FirstL1}, {int(tl.size), int(tl.size)},
 		} {
 			if tt.end > 0 {
 				r.st(v, uint64(tt.end-4), 1)

@@ -96,8 +96,9 @@ type Config struct {
 	// Waivers let single programs rely on what the checks refuse to others, and Delay doesn't give.
 	Waivers []Waiver
 
-	// TrackDRAM notes which DRAM is used, for [Chip.TakeTrack]; Parallel does nothing then.
-	TrackDRAM bool
+	// Track notes for [Chip.TakeTrack] which DRAM is used, and which of workers' L1 from 128 KiB on.
+	// Parallel does nothing then.
+	Track bool
 
 	// Identity is the chip's name for itself and its firmware; by default a card's with one chip.
 	Identity Identity
@@ -130,7 +131,7 @@ type Chip struct {
 	tlb     []uint32
 	half    []uint8     // by window: configuration words stored since its last use
 	check   *check.Chip // with RefuseRaces
-	track   *Track      // with TrackDRAM
+	track   *Track      // with Config.Track, for DRAM
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie

@@ -144,7 +144,7 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 		c.local = make([]uint32, c.localBytes()/4)
 	}
 	c.SetLocal(c.local)
-	c.SetL1(c.tile.l1, &c.tile.flags[0])
+	c.SetL1(c.tile.fast, &c.tile.flags[0])
 	c.X = [256]uint32{}
 	c.pc = pc
 	c.cfg0 = 0

@@ -7,7 +7,6 @@ import (
 	"maps"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
@@ -286,11 +285,18 @@ func (c *Chip) Load() (l Load) {
 	return l
 }
 
-// TakeTrack returns what was used since the last call. The chip needs Config.TrackDRAM.
+// TakeTrack returns what was used since the last call. The chip needs Config.Track.
 func (c *Chip) TakeTrack() Track {
 	c.acquire()
 	defer c.release()
 	out := *c.track
-	*c.track = Track{sparse.Memory{}, sparse.Memory{}}
+	c.track = newTrack()
+	for _, t := range c.tiles {
+		if t.track != nil {
+			maps.Copy(out.Read, t.track.Read)
+			maps.Copy(out.Written, t.track.Written)
+			t.track = newTrack()
+		}
+	}
 	return out
 }

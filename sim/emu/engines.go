@@ -286,9 +286,12 @@ func (t engineTile) L1(end uint32) []uint32 { return t.e.tile.memory(end) }
 
 func (t engineTile) L1Size() uint32 { return t.e.tile.size }
 
+func (t engineTile) Loaded(addr uint32, n int) { t.e.tile.use(addr, n, false) }
+
 func (t engineTile) Stored(addr uint32, n int) {
 	e, tile := t.e, t.e.tile
 	tile.nowKnown(addr, n)
+	tile.use(addr, n, true)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
 		if tile.flags[line]&(flagCode|flagWatch) != 0 {
 			if k := len(e.touched); k == 0 || e.touched[k-1] != line {

@@ -28,7 +28,7 @@ const (
 // its dispatch. There are no calls in here, so that the compiler keeps everything in registers.
 func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m int) (int, int, translate.Exit) {
 	t := c.tile
-	l1, flags, local := t.l1, t.flags, c.local
+	l1, flags, local := t.fast, t.flags, c.local
 	x := &c.X
 	for uint(idx) < uint(len(ops)) {
 		o := ops[idx]

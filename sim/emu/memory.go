@@ -211,6 +211,9 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 		t.eth.beat(addr)
 	}
 	copy(buf, t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)])
+	if !o.isHostLoad() {
+		t.use(addr, n, false)
+	}
 	return true
 }
 
@@ -240,6 +243,7 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 		word.Merge(l1, uint64(addr), buf, n)
 		t.stored(addr, n)
 	}
+	t.use(addr, n, true)
 	return t.kind != chip.Ethernet || t.eth.told(o, addr, n)
 }
 
@@ -291,7 +295,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		}
 		d.read(addr, n, buf)
 		if c.track != nil && !o.isHostLoad() {
-			c.track.use(ep.bank, addr, n, buf, false)
+			c.track.use(TrackAddress(ep.bank, addr), n, buf, false)
 		}
 		return true
 	case chip.PCIe:
@@ -337,7 +341,7 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 		if c.track != nil {
 			now := make([]uint32, word.Span(addr, n))
 			d.read(addr, n, now)
-			c.track.use(ep.bank, addr, n, now, true)
+			c.track.use(TrackAddress(ep.bank, addr), n, now, true)
 		}
 		return true
 	case chip.PCIe:

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
@@ -73,9 +72,9 @@ func newChip(cfg Config) (*Chip, error) {
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
 	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
-	c.inPlace = c.bare && cfg.Delay == 0 && !cfg.TrackDRAM
-	if cfg.TrackDRAM {
-		c.track = &Track{sparse.Memory{}, sparse.Memory{}}
+	c.inPlace = c.bare && cfg.Delay == 0 && !cfg.Track
+	if cfg.Track {
+		c.track = newTrack()
 	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
@@ -234,6 +233,9 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 		newEthernet(t)
 	} else {
 		t.debug.softReset = c.params.ResetAll
+		if c.track != nil {
+			t.track = newTrack()
+		}
 		for hw, p := range hwOrder {
 			t.addCore(p, uint8(hw))
 		}

@@ -342,6 +342,7 @@ func (q *request) atomic() bool {
 	}
 	p := &t.memory(addr + 4)[addr>>2]
 	old := *p
+	t.use(addr, 4, false)
 	c.moved += 4
 	mergeTime(&t.newest, &q.tile.newest)
 	switch q.op >> 12 & 15 {
@@ -363,8 +364,10 @@ func (q *request) atomic() bool {
 			}
 		}
 		t.stored(addr&^15, 16)
+		t.use(addr&^15, 16, true)
 	}
 	t.stored(addr, 4)
+	t.use(addr, 4, true)
 	s := &t.niu[q.noc]
 	s.count[cntSlaveAccepted]++
 	s.count[cntSlaveAtomic+q.posted()]++
@@ -395,6 +398,7 @@ func (q *request) respond() bool {
 		mergeTime(&t.newest, &q.to.tile.newest)
 		t.memory(uint32(q.fromAddr) + 4)[q.fromAddr>>2] = q.word
 		t.stored(uint32(q.fromAddr), 4)
+		t.use(uint32(q.fromAddr), 4, true)
 		u.count[cntAtomicResp]++
 	default:
 		answered = uint32(q.acks)

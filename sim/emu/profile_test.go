@@ -76,7 +76,7 @@ func TestWork(t *testing.T) {
 // What a tile reads of DRAM before something has written it is kept as it was then.
 func TestTrack(t *testing.T) {
 	for _, arch := range arches {
-		r := newRig(t, Config{Arch: arch, Synchronous: true, TrackDRAM: true})
+		r := newRig(t, Config{Arch: arch, Synchronous: true, Track: true})
 		b, v := r.topo.DRAMBanks()[1], r.worker(0, 0)
 		request := func(write bool, off uint64, n uint32) {
 			q := nocRequest{noc: chip.NOC0, targ: b.Offset + off, targXY: b.Endpoint[0], ret: 0x40000 + off, retXY: v, ctrl: ctrlRead,
@@ -90,7 +90,9 @@ func TestTrack(t *testing.T) {
 		words := func(m func(func(uint64, uint32) bool)) map[uint64]uint32 {
 			out := map[uint64]uint32{}
 			for a, v := range m {
-				out[a-TrackAddress(b.Controller, b.Offset)] = v
+				if a -= TrackAddress(b.Controller, b.Offset); a < b.Size { // no L1
+					out[a] = v
+				}
 			}
 			return out
 		}
@@ -112,5 +114,60 @@ func TestTrack(t *testing.T) {
 		want = map[uint64]uint32{0x104: 7, 0x108: 8, 0x200: 0, 0x204: 0, 0x208: 0, 0x20C: 0}
 		equal(t, cmp.Diff(want, words(got.Written.All)), "", "%v: writes", arch)
 		equal(t, len(maps.Collect(r.c.TakeTrack().Read.All)), 0, "%v: words after", arch)
+	}
+}
+
+// Processors and engines use their L1 without requests.
+func TestTrackL1(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, Track: true})
+		v := r.worker(0, 0)
+		words := func(m func(func(uint64, uint32) bool)) map[uint64]uint32 {
+			out := map[uint64]uint32{}
+			for a, w := range m {
+				out[a-TrackL1Address(r.raw(v), 0)] = w
+			}
+			return out
+		}
+		r.write(v, 0x41000, []byte{1, 0, 0, 0, 2, 0, 0, 0})
+		r.c.TakeTrack()
+		a := onB().li(t0, 0x41000).lw(t1, t0, 0).sw(t1, t0, 8).sb(t1, t0, 4).lw(t1, t0, 4).lw(t1, t0, 8)
+		if arch == chip.Blackhole {
+			a.addi(t0, t0, 12).li(t1, 5).emit(rtype(0x2F, 2, 0, x0, t0, t1)) // amoadd
+		}
+		r.run(v, a.stw(0x5000, 1).halt())
+		r.healthy()
+		got := r.c.TakeTrack()
+		read, changed := map[uint64]uint32{0x41000: 1}, map[uint64]uint32{0x41008: 1, 0x41004: 1}
+		if arch == chip.Blackhole {
+			read[0x4100C], changed[0x4100C] = 0, 5
+		}
+		equal(t, cmp.Diff(read, words(got.Read.All)), "", "%v: a core's loads", arch)
+		equal(t, cmp.Diff(changed, words(got.Written.All)), "", "%v: a core's stores", arch)
+
+		r = newRig(t, Config{Arch: arch, Synchronous: true, Track: true})
+		workers := r.multiply(1, 1)
+		v = workers[0]
+		r.await(workers)
+		got = r.c.TakeTrack() // with the host's
+		out := words(got.Written.All)
+		r.st(v, 0xFFB121B0, 0x47800)
+		r.st(v, 0xFFB121B0, 0x47800&^0x7000)
+		r.await(workers)
+		in := words(r.c.TakeTrack().Read.All)
+		for i, want := range r.products(workers) {
+			if at := uint64(tileOut + i); out[at&^3]>>(at%4*8)&0xFF != uint32(want) {
+				t.Fatalf("%v: byte %#x of what engines wrote is %#x, want %#x", arch, at, out[at&^3], want)
+			}
+		}
+		operands := r.read(v, tileA, 2*2048)
+		for at := uint64(0); at < 2*2048; at += 4 {
+			if _, noted := got.Read.Get(TrackL1Address(r.raw(v), 0) + tileA + at); noted {
+				t.Fatalf("%v: %#x, which the host wrote before, counts as read", arch, tileA+at)
+			}
+			if w, ok := in[tileA+at]; !ok || w != binary.LittleEndian.Uint32(operands[at:]) {
+				t.Fatalf("%v: engines read %#x, %v from %#x", arch, w, ok, tileA+at)
+			}
+		}
 	}
 }

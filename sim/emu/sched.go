@@ -345,7 +345,7 @@ func (c *Chip) Close() error {
 	return nil
 }
 
-// maxBeside is how many slices a chip with TrackDRAM executes while only Ethernet tiles run, whose
+// maxBeside is how many slices a chip with Track executes while only Ethernet tiles run, whose
 // firmware of tt-metal counts in L1 and never waits.
 const maxBeside = 256
 

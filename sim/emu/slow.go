@@ -104,8 +104,9 @@ func (c *core) slowLoad(o rv32.Inst, addr uint32) slowResult {
 	if addr&(n-1) != 0 {
 		return c.refuse(nonContractual, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
 	}
-	if t := c.tile; addr < t.size { // beyond what of L1 was used so far
+	if t := c.tile; addr < t.size { // beyond what of L1 was used so far, or tracked
 		c.X[o.Rd] = extend(o.Code, t.memory(addr + n)[addr>>2], addr)
+		t.use(addr, int(n), false)
 		return slowDone
 	}
 	if n != 4 {
@@ -128,7 +129,7 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	if addr-niu0Base < streamBase-niu0Base && n == 4 && !t.outbox.full() { // most requests begin with these
 		return c.afterStore(t.niuStore(origin{tile: t, core: c}, int(addr-niu0Base)/(niu1Base-niu0Base), addr%(niu1Base-niu0Base), v))
 	}
-	if w := addr >> 2; addr < t.size { // in a flagged line, or beyond what was used so far
+	if w := addr >> 2; addr < t.size { // in a flagged line, or beyond what was used so far, or tracked
 		l1 := t.memory(addr + n)
 		switch n {
 		case 1:
@@ -140,6 +141,7 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 			l1[w] = v
 			t.stored(addr, int(n))
 		}
+		t.use(addr, int(n), true)
 		return slowDone
 	}
 	if n != 4 {
@@ -192,10 +194,12 @@ func (c *core) amo(o rv32.Inst) slowResult {
 			return c.refuse(unpredictable, uint64(a), "atomic memory operation on memory never written")
 		}
 	}
+	t.use(addr, 4, false)
 	if v != old {
 		l1[addr>>2] = v
 		t.stored(addr, 4)
 	}
+	t.use(addr, 4, true)
 	c.X[o.Rd] = old
 	return slowDone
 }

@@ -10,6 +10,7 @@ import (
 type tile struct {
 	// What other tiles' writes look at is adjacent, for multicasts.
 	l1       []uint32         // as far as it was used: see memory
+	fast     []uint32         // the part of l1 that cores use without a call
 	flags    *[maxLines]uint8 // by line
 	niuWords *[2]niuWords     // of its tileWords, as are streams
 	newest   uint64           // see mergeTime
@@ -31,6 +32,7 @@ type tile struct {
 	known   bitset // what was written
 	writers *check.Writers
 	check   *check.Tile
+	track   *Track // of L1
 
 	iram      []uint32 // of NCRISC and Wormhole's Ethernet tiles, once filled
 	iramCode  []codePage
@@ -87,25 +89,28 @@ func (t *tile) view(addr uint32, n int) []uint32 {
 	return t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)]
 }
 
-// firstL1 holds base firmware and the ring of kernels.
-const firstL1 = 128 << 10
+// FirstL1 is how much of L1 holds base firmware and the ring of kernels, in bytes.
+const FirstL1 = 128 << 10
 
 // grow makes L1 reach to end, that of Ethernet tiles wholly.
 func (t *tile) grow(end uint32) {
 	first, size := t.l1 == nil, t.size
 	if t.kind != chip.Ethernet {
-		for size = firstL1; size < end; size *= 2 {
+		for size = FirstL1; size < end; size *= 2 {
 		}
 		size = min(size, t.size)
 	}
 	l1 := make([]uint32, size/4)
 	copy(l1, t.l1)
-	t.l1 = l1
+	t.l1, t.fast = l1, l1
+	if t.track != nil {
+		t.fast = l1[:FirstL1/4]
+	}
 	if t.flags == nil {
 		t.flags = new([maxLines]uint8)
 	}
 	for _, c := range t.cores {
-		c.SetL1(t.l1, &t.flags[0])
+		c.SetL1(t.fast, &t.flags[0])
 	}
 	if first && t.kind == chip.Ethernet {
 		t.eth.init()

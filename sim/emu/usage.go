@@ -1,27 +1,42 @@
 package emu
 
-import "github.com/reprise-tt/reprise/internal/sparse"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/sparse"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
-// Track are words of DRAM that requests have used: the host's, and through the NoC. The address of
-// a word is TrackAddress.
+// Track are words of DRAM and L1 that cores, engines and requests have used. The address of a word
+// is TrackAddress or TrackL1Address.
 type Track struct {
-	Read    sparse.Memory // before they were written, as they were then, by cores
+	Read    sparse.Memory // before they were written, as they were then, not by the host
 	Written sparse.Memory // as they are now
 }
+
+func newTrack() *Track { return &Track{sparse.Memory{}, sparse.Memory{}} }
 
 // TrackAddress is a controller's address in a [Track].
 func TrackAddress(controller int, addr uint64) uint64 { return uint64(controller)<<40 | addr }
 
-// use notes the words that hold n bytes at addr, as they are after the access.
-func (t *Track) use(controller int, addr uint64, n int, words []uint32, write bool) {
-	for i, a := 0, addr&^3; a < addr+uint64(n); i, a = i+1, a+4 {
-		at := TrackAddress(controller, a)
-		if write {
-			t.Written.Set(at, words[i])
-		} else if _, ok := t.Written.Get(at); !ok {
-			if _, ok := t.Read.Get(at); !ok {
-				t.Read.Set(at, words[i])
-			}
-		}
+// TrackL1Address is an address in the L1 of the worker at a raw NoC 0 coordinate in a [Track].
+func TrackL1Address(at chip.XY, addr uint32) uint64 {
+	return 1<<60 | uint64(at.X)<<48 | uint64(at.Y)<<40 | uint64(addr)
+}
+
+// use notes the words that hold n bytes at an address, as they are after the access.
+func (t *Track) use(at uint64, n int, words []uint32, write bool) {
+	words = words[:word.Span(at, n)]
+	if write {
+		t.Written.Fill(at&^3, words)
+	} else {
+		t.Read.Fill(at&^3, words, t.Written, t.Read)
+	}
+}
+
+// use notes an access to L1, which has been done.
+func (t *tile) use(addr uint32, n int, write bool) {
+	if end := addr + uint32(n); t.track != nil && end > FirstL1 {
+		addr = max(addr, FirstL1)
+		t.track.use(TrackL1Address(t.xy, addr), int(end-addr), t.view(addr, int(end-addr)), write)
 	}
 }

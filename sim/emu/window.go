@@ -14,7 +14,7 @@ import (
 // wide reports whether enough tiles have runnable cores for a window.
 func (s *sched) wide() bool {
 	cfg := &s.chip.cfg
-	if !cfg.Parallel || len(s.queue)-s.pos < minTiles || cfg.Delay > 0 || cfg.TrackDRAM || cfg.RefuseCounters || cfg.checks() {
+	if !cfg.Parallel || len(s.queue)-s.pos < minTiles || cfg.Delay > 0 || cfg.Track || cfg.RefuseCounters || cfg.checks() {
 		return false
 	}
 	var seen [minTiles]*tile

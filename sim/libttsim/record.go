@@ -19,6 +19,8 @@ var ErrNotRecord = errors.New("not a recording of TT-NN")
 // Step is what a host's store made the chip do until all its cores waited.
 type Step struct {
 	Fetched []Fetch
+	// L1 is a worker's first 128 KiB, in the first step that has commands: its firmware's tables.
+	L1 []byte
 	emu.Track
 }
 
@@ -36,6 +38,7 @@ type recorder struct {
 	gob  *gob.Encoder
 	now  Step
 	err  error
+	l1   bool // a step had it
 }
 
 func newRecorder(path, machine string, memory driver.DMA) (*recorder, error) {
@@ -67,6 +70,14 @@ func (r *recorder) ReadHost(bus uint64, p []byte) error {
 func (r *recorder) step(c *emu.Chip) {
 	if r == nil || r.err != nil {
 		return
+	}
+	if len(r.now.Fetched) > 0 && !r.l1 {
+		r.now.L1, r.l1 = make([]byte, emu.FirstL1), true
+		worker, err := c.Topology().Physical(chip.Core{})
+		if err != nil || !c.ReadCore(worker, chip.BRISC, 0, r.now.L1) {
+			r.err = fmt.Errorf("worker %v has no L1: %w", worker, err)
+			return
+		}
 	}
 	if r.now.Track = c.TakeTrack(); len(r.now.Fetched)+len(r.now.Read)+len(r.now.Written) > 0 {
 		r.err = r.gob.Encode(r.now)

@@ -93,7 +93,7 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 			return spec, nil, fmt.Errorf("libttsim: record on machine %q of %d chips: %w: use one with one chip", s.Machine,
 				len(spec.Chips), ErrSettings)
 		}
-		opts = append(opts, sim.TrackDRAM())
+		opts = append(opts, sim.Track())
 	}
 	spec.Chips = slices.Clone(spec.Chips)
 	for i := range spec.Chips {

@@ -27,6 +27,9 @@ type FileOptions struct {
 	// Buffers are the buffers of the programs, which tt-metal's trace doesn't name.
 	Buffers       []tracebuf.Buffer
 	Data, Results []tracebuf.Data
+	// L1End is behind all L1 that the programs use below the buffers, if known; circular buffers are
+	// there.
+	L1End uint64
 	// Arguments become parameters of the file's trace.
 	Arguments []Argument
 }
@@ -84,7 +87,7 @@ func (t *Trace) circularEnd(o *FileOptions) uint64 {
 			buffers = min(buffers, b.Addr)
 		}
 	}
-	end := uint64(0)
+	end := o.L1End
 	for i := range t.Steps {
 		for k := range t.Steps[i].Launches {
 			for _, c := range t.Steps[i].Launches[k].Circular {

@@ -1,7 +1,9 @@
 """A trace with an input and a weight. Between replays the host writes the input, or with "eager" a program does.
 
-With "queues" the host writes by a second queue, with "divided" the trace runs on two sub-devices.
+With "queues" the host writes by a second queue, with "divided" the trace runs on two sub-devices. With "sharded" tensors are in L1; with
+"hidden" nothing says which one.
 """
+import functools
 import sys
 import ttnn
 
@@ -20,6 +22,14 @@ if "divided" in sys.argv:
     device.load_sub_device_manager(device.create_sub_device_manager([ttnn.SubDevice([left]), ttnn.SubDevice([right])], 0))
     # Nothing orders programs on different sub-devices.
     model = lambda: (ttnn.multiply(x, weight, sub_core_grids=right), ttnn.add(x, weight, sub_core_grids=left))[1]
+if "sharded" in sys.argv:
+    shards = lambda kind, *shape: ttnn.create_sharded_memory_config(shape, left, getattr(ttnn.ShardStrategy, kind), use_height_and_width_as_shard_shape=True)
+    left = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(1, 0), ttnn.CoreCoord(2, 1))})
+    block, height = shards("BLOCK", 32, 32), shards("HEIGHT", 32, 64)
+    weight, x = ttnn.to_memory_config(weight, ttnn.L1_MEMORY_CONFIG), tensor(3).to(device, block)
+    model = lambda: ttnn.to_memory_config(ttnn.relu(ttnn.add(x, ttnn.to_memory_config(weight, block))), height)
+if "hidden" in sys.argv:
+    model = functools.partial(ttnn.add, x, ttnn.to_memory_config(weight, ttnn.L1_MEMORY_CONFIG))
 model()  # compiles the kernels
 trace = ttnn.begin_trace_capture(device, cq_id=0)
 y = model()

@@ -1,7 +1,7 @@
 """Notes which tensors a TT-NN program has when it first replays a trace, for reprise ttnn record.
 
 Python imports this module before the program, which stays as it is. Each line of the file that REPRISE_TENSORS names is the number of a
-replay and the tensors in DRAM that the program's variables hold then: names, addresses, shapes, types and layouts.
+replay and the tensors on the device that the program's variables hold then: names, addresses, shapes, types and layouts.
 """
 import importlib
 import importlib.util
@@ -54,12 +54,9 @@ def tensors(ttnn, frame):
 
     def visit(name, value, depth):
         if isinstance(value, ttnn.Tensor):
-            try:
+            if ttnn.is_tensor_storage_on_device(value) and value.is_allocated():
                 described = describe(value)
-            except Exception:  # it is deallocated, or on the host
-                return
-            if described:
-                out.setdefault(described["address"], {"name": name, **described})
+                out.setdefault((described["memory"] == "DRAM", described["address"]), {"name": name, **described})
             return
         if depth == 0 or id(value) in seen or isinstance(value, (types.ModuleType, type, str, bytes, int, float)):
             return
@@ -96,9 +93,15 @@ def closure(function):
 def describe(tensor):
     last = lambda v: str(v).rsplit(".", 1)[-1].rsplit(":", 1)[-1]
     memory = tensor.memory_config()
-    if last(memory.buffer_type) != "DRAM" or last(memory.memory_layout) != "INTERLEAVED":
-        return None
+    shards, spec = None, memory.shard_spec
+    if last(memory.memory_layout) != "INTERLEAVED":
+        shards = {"layout": last(memory.memory_layout)}
+        if spec:
+            cores = [[c.start.x, c.start.y, c.end.x, c.end.y] for c in spec.grid.ranges()]
+            shards |= {"shape": list(spec.shape), "orientation": last(spec.orientation), "cores": cores}
     return {
+        "memory": last(memory.buffer_type),
+        "shards": shards,
         "address": tensor.buffer_address(),
         "shape": list(tensor.shape),
         "dtype": last(tensor.dtype),

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -13,16 +14,19 @@ import (
 func (r *reader) buffers(t *Trace) error {
 	for a := range t.stale.All {
 		if _, ok := t.read.Get(a); ok {
-			return t.incomplete(a)
+			return r.incomplete(t, a)
 		}
 	}
-	var kept []transfer // that don't overlap, newest first
-	overlapped := func(x *transfer) int {
-		return slices.IndexFunc(kept, func(k transfer) bool { return k.base < x.end(r.banks) && x.base < k.end(r.banks) })
+	var tensors []extent
+	for i := range t.tensors {
+		if x, err := r.tensor(&t.tensors[i]); err == nil {
+			tensors = append(tensors, x)
+		}
 	}
+	var kept []extent // that don't overlap, newest first
 	for _, x := range slices.Backward(r.transfers) {
-		_, read := x.first(r.banks, t.read)
-		_, result := x.first(r.banks, t.written)
+		_, read := x.first(t.read)
+		_, result := x.first(t.written)
 		switch {
 		case x.write && x.step > t.first && x.step < t.last && read:
 			x.name = "in"
@@ -33,59 +37,68 @@ func (r *reader) buffers(t *Trace) error {
 		default:
 			continue
 		}
-		i := overlapped(&x)
+		for _, n := range tensors {
+			if n.has(&x.extent) && (x.linear || n.base == x.base && n.page == x.page) {
+				n.name = x.name
+				x.extent = n
+				break
+			}
+		}
+		i := slices.IndexFunc(kept, func(k extent) bool { return k.overlaps(&x.extent) })
 		if i < 0 {
-			kept = append(kept, x)
-		} else if k := &kept[i]; k.base == x.base && k.page == x.page { // a buffer in pieces, or a use before
+			kept = append(kept, x.extent)
+			continue
+		}
+		switch k := &kept[i]; {
+		case k.base != x.base || k.page != x.page:
+		case k.linear && x.linear: // another core of it
+			if err := k.alone(append(k.dist.Cores(), x.dist.Cores()...)...); err != nil {
+				return err
+			}
+		case k.dist == nil: // a buffer in pieces, or a use before
 			k.pages = max(k.pages, x.pages)
 		}
 	}
-	align := int(r.Chip.Params().Align.DRAM())
-	for i := range t.tensors {
-		n := &t.tensors[i]
-		x := transfer{base: n.Address, page: (n.PageSize + align - 1) / align * align, pages: n.Pages, name: "w", tensor: n}
-		if x.end(r.banks) > r.banks[0].Size {
-			continue
-		}
-		if k := overlapped(&x); k >= 0 {
-			if k := &kept[k]; k.base == x.base && k.page == x.page && k.pages <= x.pages {
-				k.pages, k.tensor = x.pages, n
-			}
-			continue
-		}
-		_, read := x.first(r.banks, t.read)
-		if _, result := x.first(r.banks, t.written); read || result {
-			kept = append(kept, x)
+	for _, n := range tensors {
+		_, read := n.first(t.read)
+		_, result := n.first(t.written)
+		if (read || result) && !slices.ContainsFunc(kept, func(k extent) bool { return k.overlaps(&n) }) {
+			n.name = "w"
+			kept = append(kept, n)
 		}
 	}
-	kept = append(kept, r.rest(t, kept)...)
+	more, err := r.rest(t, kept)
+	if err != nil {
+		return err
+	}
+	kept = append(kept, more...)
 	// Names count in the order of addresses.
-	slices.SortFunc(kept, func(a, b transfer) int { return cmp.Compare(a.base, b.base) })
+	slices.SortFunc(kept, func(a, b extent) int { return cmp.Or(cmp.Compare(a.code, b.code), cmp.Compare(a.base, b.base)) })
 	counts := map[string]int{}
 	for i, x := range kept {
-		b := tracebuf.Buffer{Kind: tracebuf.KindDRAM, Addr: x.base, Size: x.size() * x.pages, PageSize: x.size(), Stride: x.page,
-			Output: x.name == "out"}
+		b := tracebuf.Buffer{Kind: x.code, Addr: x.base, Size: x.size() * x.pages, PageSize: x.size(), Stride: x.page,
+			Output: x.name == "out", Sharding: x.sharding}
 		if n := x.tensor; n != nil {
 			if b.Name = n.Name; counts[n.Name] > 0 {
 				b.Name = fmt.Sprintf("%s@%#x", n.Name, x.base)
 			}
 			counts[n.Name]++
-			b.Tensor = &tracebuf.Tensor{Shape: n.Shape, DType: n.DType, Tiles: n.Layout == "TILE", Input: x.name == "in"}
+			b.Tensor = &tracebuf.Tensor{Shape: n.Shape, DType: n.DType, Tiles: n.tiles(), Input: x.name == "in"}
 		} else {
 			b.Name = fmt.Sprint(x.name, counts[x.name])
 			counts[x.name]++
 		}
 		t.Buffers = append(t.Buffers, b)
-		if _, some := x.first(r.banks, t.read); some {
+		if _, some := x.first(t.read); some {
 			// A replay on other inputs may read more of a tensor.
-			if a, some := x.first(r.banks, t.stale); some && x.name != "m" {
-				return t.incomplete(a)
+			if a, some := x.first(t.stale); some && x.name != "m" {
+				return r.incomplete(t, a)
 			}
-			data, _ := x.content(r.banks, t.before)
+			data, _ := x.content(t.before)
 			t.Data = append(t.Data, tracebuf.Data{Buffer: i, Bytes: data})
 		}
 		if x.name == "out" {
-			data, _ := x.content(r.banks, t.written)
+			data, _ := x.content(t.written)
 			t.Results = append(t.Results, tracebuf.Data{Buffer: i, Bytes: data})
 		}
 	}
@@ -93,32 +106,59 @@ func (r *reader) buffers(t *Trace) error {
 }
 
 // rest returns the memory of a trace outside of its buffers, each run of addresses as one page of
-// every bank.
-func (r *reader) rest(t *Trace, kept []transfer) []transfer {
-	align := uint64(r.Chip.Params().Align.DRAM())
-	used := map[uint64]bool{} // by address in the bank over the alignment
-	for _, k := range r.banks {
-		note := func(at uint64, _ uint32) bool {
-			if a := at - k.Offset; at>>40 == uint64(k.Controller) && a&(1<<40-1) < k.Size {
-				used[a&(1<<40-1)/align] = true
+// every bank. L1 below all buffers has circular buffers.
+func (r *reader) rest(t *Trace, kept []extent) (out []extent, err error) {
+	for _, k := range r.kinds() {
+		var buffers []extent
+		lowest := k.size
+		for _, x := range kept {
+			if x.kind == k {
+				buffers, lowest = append(buffers, x), min(lowest, x.base)
 			}
-			return true
 		}
-		t.read.All(note)
-		t.written.All(note)
+		used := map[uint64]bool{} // by address in the bank over the alignment
+		note := func(m func(func(uint64, uint32) bool), read bool) {
+			for at := range m {
+				a, ok := k.address(at)
+				if !ok || slices.ContainsFunc(buffers, func(x extent) bool { return a >= x.base && a < x.end() }) {
+					continue
+				}
+				switch {
+				case k.code == tracebuf.KindDRAM || a >= lowest:
+					used[a/uint64(k.align)] = true
+				case !read:
+					t.L1End = max(t.L1End, a+4)
+				case err == nil:
+					err = fmt.Errorf("%w: the trace at %#x reads %s before it writes it, and no tensor that a variable holds or the host "+
+						"wrote is there: keep the tensor in a variable", ErrIncomplete, t.Addr, r.place(at))
+				}
+			}
+		}
+		note(t.read.All, true)
+		note(t.written.All, false)
+		last := uint64(0)
+		first := len(out)
+		for _, a := range slices.Sorted(maps.Keys(used)) {
+			addr := a * uint64(k.align)
+			if len(out) == first || addr != last+uint64(k.align) {
+				out = append(out, extent{kind: k.inRows(), base: addr, pages: len(k.banks), name: "m"})
+			}
+			out[len(out)-1].page += k.align
+			last = addr
+		}
 	}
-	var out []transfer
-	last := uint64(0)
-	for _, a := range slices.Sorted(maps.Keys(used)) {
-		addr := a * align
-		if slices.ContainsFunc(kept, func(k transfer) bool { return addr >= k.base && addr < k.end(r.banks) }) {
-			continue
+	return out, err
+}
+
+// place describes a word in a Memory.
+func (r *reader) place(at uint64) string {
+	for _, k := range r.kinds() {
+		a, ok := k.address(at)
+		if i := slices.IndexFunc(k.banks, func(b uint64) bool { return at-b < k.size }); ok && k.code == tracebuf.KindL1 {
+			return fmt.Sprintf("%#x of L1 of worker %v", a, chip.Core{X: slices.Index(k.cores, i) % k.width, Y: slices.Index(k.cores, i) / k.width})
+		} else if ok {
+			return fmt.Sprintf("%#x of DRAM bank %d", a, i)
 		}
-		if len(out) == 0 || addr != last+align {
-			out = append(out, transfer{base: addr, pages: len(r.banks), name: "m"})
-		}
-		out[len(out)-1].page += int(align)
-		last = addr
 	}
-	return out
+	return fmt.Sprintf("%#x", at)
 }

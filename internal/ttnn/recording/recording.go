@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/sparse"
+	"github.com/reprise-tt/reprise/sim/emu"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
@@ -48,6 +51,8 @@ type Trace struct {
 	// Data is what the buffers held before the first replay, Results what the results held after
 	// it.
 	Data, Results []tracebuf.Data
+	// L1End is behind the L1 that the programs use below all buffers.
+	L1End uint64
 
 	first, last   int           // steps
 	before        sparse.Memory // all memory before the first replay
@@ -60,6 +65,7 @@ type Trace struct {
 type reader struct {
 	Recording
 	banks     []chip.Bank
+	dram, l1  *kind // l1 is nil if the recording has no table of banks
 	step      int
 	replays   int
 	now       sparse.Memory
@@ -83,7 +89,14 @@ func Read(from, tensors io.Reader) (_ *Recording, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks(), now: sparse.Memory{}}
+	r := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks(), dram: dram(ch), now: sparse.Memory{}}
+	for _, s := range steps {
+		if len(s.L1) > 0 {
+			if r.l1, err = r.findL1(s.L1); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if tensors != nil {
 		if r.notes, err = readNotes(tensors); err != nil {
 			return nil, err
@@ -120,6 +133,8 @@ func Read(from, tensors io.Reader) (_ *Recording, err error) {
 }
 
 func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
+	r.workers(s.Read)
+	r.workers(s.Written)
 	programs := false
 	var replayed *Trace
 	for _, f := range s.Fetched {
@@ -132,10 +147,13 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 			case "SEND_GO_SIGNAL":
 				g, _ := c.Value("go")
 				programs = programs || cq.GoWord(g).Signal() == cq.SignalGo
-			case "WRITE_PAGED", "RELAY_PAGED", "EXEC_BUF":
+			case "WRITE_PAGED", "RELAY_PAGED", "WRITE_LINEAR", "RELAY_LINEAR", "EXEC_BUF":
 				x, err := r.transfer(c)
 				if err != nil {
 					return err
+				}
+				if x.kind == nil {
+					continue
 				}
 				if c.Name == "EXEC_BUF" {
 					replayed = r.replay(x, s.Read)
@@ -163,20 +181,79 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 	return nil
 }
 
-// transfer returns the pages in DRAM that a command names.
-func (r *reader) transfer(c *cq.Reading) (transfer, error) {
+// transfer is a host's read or write through a queue.
+type transfer struct {
+	extent
+	step  int
+	write bool
+}
+
+// transfer returns the pages that a command names, or none if it is for no buffer.
+func (r *reader) transfer(c *cq.Reading) (x transfer, err error) {
 	value := func(name string) int { n, _ := c.Value(name); return int(n) }
-	x := transfer{step: r.step, write: c.Name == "WRITE_PAGED", base: uint64(value("base")), page: value("page_size"),
-		pages: value("start") + value("pages")}
-	if c.Name == "EXEC_BUF" {
+	x = transfer{step: r.step, write: strings.HasPrefix(c.Name, "WRITE")}
+	x.kind, x.base, x.page, x.pages = r.dram, uint64(value("base")), value("page_size"), value("start")+value("pages")
+	switch c.Name {
+	case "EXEC_BUF":
 		x.page = 1 << value("log2_page")
-	} else if value("memory") == 0 && value("flags")>>15 == 0 {
-		return x, fmt.Errorf("%w: the host uses %d pages at %#x of L1, and tensors in L1 aren't followed", ErrIncomplete, x.pages, x.base)
+	case "WRITE_LINEAR", "RELAY_LINEAR":
+		addr := uint64(value("addr"))
+		xy, _ := r.split(uint32(value("noc")))
+		core, worker := r.Chip.Logical(xy)
+		x.kind = r.l1
+		if !worker {
+			x.kind = r.dram
+			core = chip.Core{X: slices.IndexFunc(r.banks, func(b chip.Bank) bool {
+				return slices.Contains(b.Ports[:], xy) && addr-b.Offset < b.Size
+			})}
+			if core.X < 0 {
+				return transfer{}, nil
+			}
+			addr -= r.banks[core.X].Offset
+		} else if addr < emu.FirstL1 || r.l1 != nil && r.l1.bank(core) < 0 {
+			return transfer{}, nil
+		}
+		if x.base, x.page = addr, value("length"); x.kind != nil {
+			err = x.alone(core)
+		}
+	default:
+		if value("memory") == 0 && value("flags")>>15 == 0 {
+			x.kind = r.l1
+		}
 	}
-	if x.page%4 != 0 || x.end(r.banks) > r.banks[0].Size {
-		return x, fmt.Errorf("%s of %d pages of %d B at %#x goes beyond DRAM", c.Name, x.pages, x.page, x.base)
+	if x.kind == nil {
+		return x, fmt.Errorf("%s to L1: %w: the recording doesn't have the table of its banks", c.Name, ErrOther)
 	}
-	return x, nil
+	if err == nil && (x.page%4 != 0 || x.end() > x.kind.size) {
+		err = fmt.Errorf("%s of %d pages of %d B at %#x goes beyond a bank", c.Name, x.pages, x.page, x.base)
+	}
+	return x, err
+}
+
+// split returns the virtual coordinates in a word.
+func (r *reader) split(word uint32) (xy chip.XY, ok bool) {
+	xy.X, xy.Y, ok = cq.Layout(r.Chip.Arch()).SplitXY(word)
+	return xy, ok
+}
+
+func (r *reader) kinds() []*kind {
+	if r.l1 == nil {
+		return []*kind{r.dram}
+	}
+	return []*kind{r.dram, r.l1}
+}
+
+// workers leaves out the L1 of tiles that have no bank, such as those of command queues.
+func (r *reader) workers(m sparse.Memory) {
+	maps.DeleteFunc(m, func(n uint64, _ *sparse.Block) bool {
+		at := n * sparse.BlockSize
+		_, dram := r.dram.address(at)
+		if dram || r.l1 == nil {
+			return !dram
+		}
+		_, l1 := r.l1.address(at)
+		return !l1
+	})
 }
 
 // begin notes what a trace's first replay did, without the commands and kernels that it read.
@@ -207,15 +284,14 @@ func (t *Trace) note(written sparse.Memory, byHost bool) {
 	}
 }
 
-func (t *Trace) incomplete(a uint64) error {
+func (r *reader) incomplete(t *Trace, a uint64) error {
 	return fmt.Errorf("%w: between two replays of the trace at %#x a program that isn't part of it writes what the trace reads, "+
-		"such as %#x of DRAM controller %d: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr,
-		a&(1<<40-1), a>>40)
+		"such as %s: write inputs from the host, or make the program part of the trace", ErrIncomplete, t.Addr, r.place(a))
 }
 
 // replay returns the trace at an address, a new one unless it has the same commands as before.
 func (r *reader) replay(x transfer, read sparse.Memory) *Trace {
-	commands, _ := x.content(r.banks, read)
+	commands, _ := x.content(read)
 	i := slices.IndexFunc(r.Traces, func(t *Trace) bool { return t.Addr == x.base && slices.Equal(t.Commands, commands) })
 	if i >= 0 {
 		return r.Traces[i]

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/sparse"
@@ -64,7 +65,8 @@ func TestRefusals(t *testing.T) {
 		{"cut off", good[:len(good)-9], recording.ErrOther},
 		{"another machine", written(t, "n151"), libttsim.ErrSettings},
 		{"no trace", good, recording.ErrNoTrace},
-		{"L1", written(t, "n150", step(t, write(0x20000, false))), recording.ErrIncomplete},
+		{"L1 without its banks", written(t, "n150", step(t, write(0x20000, false)), step(t, replay)), recording.ErrOther},
+		{"L1 of other banks", written(t, "n150", libttsim.Step{Fetched: step(t, replay).Fetched, L1: make([]byte, 64)}), recording.ErrOther},
 		{"no commands", written(t, "n150", libttsim.Step{Fetched: []libttsim.Fetch{{Bytes: make([]byte, 16)}}}), cq.ErrRevision},
 		{"no trace there", written(t, "n150", step(t, replay)), cq.ErrRevision},
 	} {
@@ -84,7 +86,16 @@ func put(m sparse.Memory, base uint64, page int, data []byte) {
 	}
 }
 
-const weight, input, output = 0x20000, 0x30000, 0x40000 // addresses of two pages of 64 B
+const weight, input, output = 0x40000, 0x50000, 0x60000 // addresses of two pages of 64 B
+
+// trace are the commands of a trace.
+func trace(t testing.TB) []byte {
+	return step(t, func(b *cq.Builder) {
+		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+		b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 1, cq.SignalGo), WaitStream: 48})
+		b.ExecBufEnd()
+	}).Fetched[0].Bytes
+}
 
 // model is what a program does that replays a trace twice: it writes a weight and inputs, and reads
 // the output. A program outside of the trace, if any, writes to an address in between.
@@ -94,14 +105,9 @@ func model(t testing.TB, between uint64) []byte {
 		put(s.Written, uint64(addr), 64, bytes.Repeat([]byte{fill}, 128))
 		return s
 	}
-	commands := step(t, func(b *cq.Builder) {
-		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-		b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 1, cq.SignalGo), WaitStream: 48})
-		b.ExecBufEnd()
-	}).Fetched[0].Bytes
 	replayed := func(fill byte) libttsim.Step {
 		s := step(t, replay)
-		put(s.Read, 0x100000, 1024, commands)
+		put(s.Read, 0x100000, 1024, trace(t))
 		put(s.Read, weight, 64, bytes.Repeat([]byte{1}, 64)) // another input may need the rest of it
 		put(s.Read, input, 64, bytes.Repeat([]byte{fill}, 128))
 		put(s.Written, output, 64, bytes.Repeat([]byte{fill + 10}, 128))
@@ -130,8 +136,8 @@ func model(t testing.TB, between uint64) []byte {
 // tensors is what the program's variables hold at the first replay; rows of y are shorter than
 // pages.
 const tensors = `{"replay": 0, "tensors": [
-	{"name": "model.w", "address": 131072, "shape": [2, 16], "dtype": "FLOAT32", "layout": "ROW_MAJOR", "page_size": 64, "pages": 2},
-	{"name": "y", "address": 262144, "shape": [2, 25], "dtype": "BFLOAT16", "layout": "ROW_MAJOR", "page_size": 50, "pages": 2},
+	{"name": "model.w", "address": 262144, "shape": [2, 16], "dtype": "FLOAT32", "layout": "ROW_MAJOR", "page_size": 64, "pages": 2},
+	{"name": "y", "address": 393216, "shape": [2, 25], "dtype": "BFLOAT16", "layout": "ROW_MAJOR", "page_size": 50, "pages": 2},
 	{"name": "other", "address": 524288, "shape": [2, 16], "dtype": "FLOAT32", "layout": "ROW_MAJOR", "page_size": 64, "pages": 2}]}`
 
 func TestModel(t *testing.T) {
@@ -156,16 +162,16 @@ func TestModel(t *testing.T) {
 		}
 		return out
 	}
-	if diff := cmp.Diff([]string{"w0 at 0x20000: before 128 B of 1, after none", "in0 at 0x30000: before 128 B of 2, after none",
-		"out0 at 0x40000: before none, after 128 B of 12"}, described(nil)); diff != "" {
+	if diff := cmp.Diff([]string{"w0 at 0x40000: before 128 B of 1, after none", "in0 at 0x50000: before 128 B of 2, after none",
+		"out0 at 0x60000: before none, after 128 B of 12"}, described(nil)); diff != "" {
 		t.Errorf("without tensors (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"model.w at 0x20000: before 128 B of 1, after none, [2 16] FLOAT32 false false",
-		"in0 at 0x30000: before 128 B of 2, after none", "y at 0x40000: before none, after 100 B of 12, [2 25] BFLOAT16 false false"},
+	if diff := cmp.Diff([]string{"model.w at 0x40000: before 128 B of 1, after none, [2 16] FLOAT32 false false",
+		"in0 at 0x50000: before 128 B of 2, after none", "y at 0x60000: before none, after 100 B of 12, [2 25] BFLOAT16 false false"},
 		described(strings.NewReader(tensors))); diff != "" {
 		t.Errorf("with tensors (-want +got):\n%s", diff)
 	}
-	for at, want := range map[uint64]error{weight: recording.ErrIncomplete, input: nil, output: nil, 0x50000: nil,
+	for at, want := range map[uint64]error{weight: recording.ErrIncomplete, input: nil, output: nil, 0x70000: nil,
 		weight + 64*12: nil} {
 		if _, err := recording.Read(bytes.NewReader(model(t, at)), nil); !errors.Is(err, want) {
 			t.Errorf("a program in between writes to %#x: %v, want %v", at, err, want)
@@ -178,10 +184,108 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// sharded is what a program does that has a weight on two cores, and an interleaved input and a
+// result on one core, all in L1. A replay reads another word there, if not 0.
+func sharded(t testing.TB, other uint32) []byte {
+	spec := libttsim.Settings{Machine: "n150"}
+	machine, err := spec.Spec()
+	devtest.Must(t, err)
+	ch, err := chip.New(machine.Arch, machine.Chips[0].Harvesting)
+	devtest.Must(t, err)
+	var raw, virtual []chip.XY
+	for c := range ch.Workers() {
+		xy, err := ch.Physical(c)
+		devtest.Must(t, err)
+		v, err := ch.Virtual(c)
+		devtest.Must(t, err)
+		raw, virtual = append(raw, xy), append(virtual, v)
+	}
+	banks := slices.Clone(virtual)
+	slices.Reverse(banks) // as TT-NN, which shuffles them
+	table := abi.BankTable{Fields: []abi.BankField{abi.L1Offsets, abi.L1Places}, Shift: 4}
+	linear := func(core int, addr uint64, fill byte) libttsim.Step {
+		s := step(t, func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: cq.Wormhole.NOCXY(virtual[core].X, virtual[core].Y), Addr: addr, Length: 64, Data: make([]byte, 64)})
+		})
+		fillL1(s.Written, raw[core], addr, fill)
+		return s
+	}
+	inputs := func(fill byte) libttsim.Step {
+		s := step(t, write(input, false))
+		fillL1(s.Written, raw[len(raw)-1], input, fill)
+		fillL1(s.Written, raw[len(raw)-2], input, fill+1)
+		return s
+	}
+	replayed := func(fill byte) libttsim.Step {
+		s := step(t, replay)
+		put(s.Read, 0x100000, 1024, trace(t))
+		for core := range 2 {
+			fillL1(s.Read, raw[core], weight, byte(core+1))
+			fillL1(s.Read, raw[len(raw)-1-core], input, fill+byte(core))
+		}
+		if other != 0 {
+			s.Read.Set(emu.TrackL1Address(raw[0], other), 1)
+		}
+		fillL1(s.Written, raw[5], output, fill+10)
+		fillL1(s.Written, raw[6], 0x20000, 1) // a circular buffer
+		return s
+	}
+	read := step(t, func(b *cq.Builder) {
+		b.WriteHostHeader(cq.WriteHost{Length: 16 + 64})
+		b.RelayLinear(cq.RelayLinear{NOC: cq.Wormhole.NOCXY(virtual[5].X, virtual[5].Y), Addr: output, Length: 64})
+	})
+	steps := []libttsim.Step{linear(1, weight, 2), linear(0, weight, 1), inputs(3), replayed(3), read, inputs(5), replayed(5)}
+	steps[0].L1 = table.Encode(nil, banks)
+	return written(t, "n150", steps...)
+}
+
+func fillL1(m sparse.Memory, core chip.XY, addr uint64, fill byte) {
+	for i := range uint32(16) {
+		m.Set(emu.TrackL1Address(core, uint32(addr)+4*i), uint32(fill)*0x01010101)
+	}
+}
+
+func TestTensorsInL1(t *testing.T) {
+	r, err := recording.Read(bytes.NewReader(sharded(t, 0)), strings.NewReader(`{"replay": 0, "tensors": [{"name": "model.w", "address": 262144,
+		"memory": "L1", "shape": [2, 16], "dtype": "FLOAT32", "layout": "ROW_MAJOR", "page_size": 64, "pages": 2,
+		"shards": {"layout": "HEIGHT_SHARDED", "shape": [1, 16], "orientation": "ROW_MAJOR", "cores": [[0, 0, 1, 0]]}}]}`))
+	devtest.Must(t, err)
+	trace := r.Traces[0]
+	var got []string
+	for i, b := range trace.Buffers {
+		text := fmt.Sprintf("%s, kind %d, at %#x:", b.Name, b.Kind, b.Addr)
+		if b.Sharding != nil {
+			text += fmt.Sprintf(" on %v:", b.Sharding.Cores)
+		}
+		for _, d := range slices.Concat(trace.Data, trace.Results) {
+			if d.Buffer == i {
+				text += fmt.Sprintf(" %d B, first %d, last %d", len(d.Bytes), d.Bytes[0], d.Bytes[len(d.Bytes)-1])
+			}
+		}
+		got = append(got, text)
+	}
+	want := []string{"model.w, kind 1, at 0x40000: on [(0,0)-(1,0)]: 128 B, first 1, last 2", "in0, kind 1, at 0x50000: 128 B, first 3, last 4",
+		"out0, kind 1, at 0x60000: on [(5,0)-(5,0)]: 64 B, first 13, last 13"}
+	if diff := cmp.Diff(want, got); diff != "" || trace.L1End != 0x20040 {
+		t.Errorf("programs use L1 up to %#x; buffers (-want +got):\n%s", trace.L1End, diff)
+	}
+	// Without the tensor, the weight is where the host put it.
+	r, err = recording.Read(bytes.NewReader(sharded(t, 0)), nil)
+	devtest.Must(t, err)
+	if b := r.Traces[0].Buffers[0]; b.Name != "w0" || fmt.Sprint(b.Sharding.Cores) != "[(0,0)-(0,0) (1,0)-(1,0)]" || b.Size != 128 {
+		t.Errorf("a weight of which nothing is known is %+v on %v", b, b.Sharding.Cores)
+	}
+	if _, err := recording.Read(bytes.NewReader(sharded(t, 0x38000)), nil); !errors.Is(err, recording.ErrIncomplete) ||
+		!strings.Contains(err.Error(), "0x38000 of L1 of worker (0,0)") {
+		t.Errorf("a replay that reads what nothing is known of: %v", err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(written(f, "n150", step(f, write(0x20000, true)), step(f, replay)), "")
 	f.Add(written(f, "p150", step(f, replay)), "")
 	f.Add(model(f, 0), tensors)
+	f.Add(sharded(f, 0), tensors)
 	f.Fuzz(func(_ *testing.T, file []byte, tensors string) {
 		_, _ = recording.Read(bytes.NewReader(file), strings.NewReader(tensors))
 	})

@@ -230,6 +230,7 @@ func newTestTile(arch chip.Arch) *testTile {
 
 func (t *testTile) L1(uint32) []uint32 { return t.l1 }
 func (t *testTile) L1Size() uint32     { return uint32(4 * len(t.l1)) }
+func (t *testTile) Loaded(uint32, int) {}
 func (t *testTile) Stored(addr uint32, n int) {
 	t.dirty = append(t.dirty, [2]uint32{addr / 4, (addr+uint32(n)-1)/4 + 1})
 }

@@ -17,6 +17,8 @@ type Tile interface {
 	L1(end uint32) []uint32
 	// L1Size is in bytes.
 	L1Size() uint32
+	// Loaded is called for n bytes of L1 at addr that the engine uses, before it changes them.
+	Loaded(addr uint32, n int)
 	// Stored is called after the engine has changed n bytes of L1 at addr.
 	Stored(addr uint32, n int)
 	// StoreConfig stores a word of the configuration that acts on processors. It returns false if

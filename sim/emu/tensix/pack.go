@@ -473,6 +473,9 @@ func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
 	buf := e.buffer().bytes[:uint32(len(values))*p.outBits/8]
 	words := e.tile.L1(addr + uint32(len(buf)))
 	data := view(words, addr, buf)
+	if p.conversion.Accumulate {
+		e.tile.Loaded(addr, len(data))
+	}
 	p.conversion.Store(data, values)
 	e.tile.Stored(addr, len(data))
 }

@@ -464,6 +464,7 @@ func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i
 	b, n := e.buffer(), uint32(len(values))
 	at := u.at(i)
 	data := view(words, at/8, b.bytes[:(at%8+n*u.inBits+7)/8])
+	e.tile.Loaded(at/8, len(data))
 	if u.toDst {
 		conversion.DstElements(values, data)
 		return values
@@ -472,6 +473,7 @@ func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i
 	first := u.exponents + i
 	if u.bfp && !u.forced {
 		exponents = view(words, first/16, b.exponents[:(first%16+n+15)/16])
+		e.tile.Loaded(first/16, len(exponents))
 	}
 	conversion.Elements(values, data, int(at%8), exponents, int(first%16))
 	return values

@@ -266,7 +266,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	target.SubDevices = c.subs
 	o := metaltrace.FileOptions{Name: c.Name, Target: target, Buffers: slices.Clone(c.buffers)}
 	if t := c.recorded; t != nil {
-		o.Buffers, o.Data, o.Results = t.Buffers, t.Data, t.Results
+		o.Buffers, o.Data, o.Results, o.L1End = t.Buffers, t.Data, t.Results, t.L1End
 	}
 	banks := len(m.ch.DRAMBanks())
 	for i := range o.Buffers {

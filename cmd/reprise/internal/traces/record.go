@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/internal/ttnn/recording"
@@ -144,7 +145,7 @@ func (c *traceImportCmd) printInterface(w cli.Text, file *tracebuf.File) {
 			if t != nil {
 				t.Input = false // as said
 			}
-			w.F("  %-6s %s: %s in DRAM%v\n", kind, tracebuf.Printable(b.Name), cli.Bytes(b.Size), t)
+			w.F("  %-6s %s: %s in %v%v\n", kind, tracebuf.Printable(b.Name), cli.Bytes(b.Size), allocator.Kind(b.Kind), t)
 		}
 	}
 	for _, d := range file.Data {
