@@ -77,8 +77,8 @@ func TestServer(t *testing.T) {
 	}
 	var corpus []sentence
 	for line := range strings.Lines(string(said)) {
-		ms, rest, ok := strings.Cut(line, " ms, ")
-		if !ok {
+		_, rest, ok := strings.Cut(line, " ms, ")
+		if !ok || strings.Contains(line, "requests: ") {
 			continue
 		}
 		digest, _, _ := strings.Cut(rest, ",")
@@ -99,7 +99,6 @@ func TestServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		corpus = append(corpus, sentence{Text: text, vector: v})
-		t.Logf("from Python in %s ms", ms)
 	}
 	if len(corpus) != 3 {
 		t.Fatalf("the program printed %s", said)
