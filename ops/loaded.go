@@ -21,11 +21,14 @@ var ErrNoTensor = errors.New("the model has no such tensor")
 // leave weights to a safetensors file: see [Model.LoadWeights].
 //
 // Tensors in buffers of other kinds than an operation's are left out: those in L1, sharded ones,
-// and those of types that this package doesn't have.
+// and those of types that this package doesn't have. So are those on other devices of the trace.
 func (d *Device) LoadedModel(t *reprise.Trace) (*Model, error) {
 	m := &Model{Trace: t, d: d, named: map[string]*Tensor{}, described: map[string]*tracebuf.Tensor{}}
 	buffers := t.Buffers()
 	for i, b := range t.FileBuffers() {
+		if buffers[i].Device() != d.dev {
+			continue
+		}
 		s, err := SpecOf(b.Tensor)
 		if err != nil {
 			continue

@@ -288,9 +288,9 @@ func (c *Chip) Load() (l Load) {
 
 // TakeTrack returns what was used since the last call. The chip needs Config.TrackDRAM.
 func (c *Chip) TakeTrack() Track {
-	c.acquire()
-	defer c.release()
+	<-c.tok // and runs nothing
+	defer func() { c.tok <- struct{}{} }()
 	out := *c.track
-	*c.track = Track{sparse.Memory{}, sparse.Memory{}}
+	*c.track = Track{Read: sparse.Memory{}, Written: sparse.Memory{}}
 	return out
 }

@@ -75,7 +75,7 @@ func newChip(cfg Config) (*Chip, error) {
 	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
 	c.inPlace = c.bare && cfg.Delay == 0 && !cfg.TrackDRAM
 	if cfg.TrackDRAM {
-		c.track = &Track{sparse.Memory{}, sparse.Memory{}}
+		c.track = &Track{Read: sparse.Memory{}, Written: sparse.Memory{}}
 	}
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
