@@ -317,11 +317,13 @@ func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
 // FileBuffers returns the buffers as the file describes them that the trace was loaded from, in the
 // order of Buffers; nil for a trace that was captured.
-func (t *Trace) FileBuffers() []tracebuf.Buffer {
-	if p := t.parts[0]; p.loaded != nil {
-		return slices.Clone(p.image.Buffers)
+func (t *Trace) FileBuffers() (out []tracebuf.Buffer) {
+	for _, p := range t.parts {
+		if p.loaded != nil {
+			out = append(out, p.image.Buffers...)
+		}
 	}
-	return nil
+	return out
 }
 
 func buffersOf(parts []*part, d *Device) []*Buffer {

@@ -2,6 +2,7 @@ package reprise
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,7 +136,11 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		}
 		buffers = append(buffers, u)
 	}
-	return tracebuf.NewFile(name, described, buffers), nil
+	f := tracebuf.NewFile(name, described, buffers)
+	if parts[0].loaded != nil {
+		f.Setup = parts[0].loaded.setup
+	}
+	return f, nil
 }
 
 func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
@@ -359,6 +364,9 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	}
 	var t *Trace
 	if err == nil {
+		err = setUp(ctx, ds, files)
+	}
+	if err == nil {
 		t, err = newTrace(name, parts, ds)
 	}
 	if err != nil {
@@ -456,7 +464,7 @@ func (l *loading) load(ctx context.Context) error {
 			return err
 		}
 	}
-	first.loaded.buffers, first.loaded.results = l.made, l.f.Results
+	first.loaded.buffers, first.loaded.results, first.loaded.setup = l.made, l.f.Results, l.f.Setup
 	for i, t := range l.every {
 		if t.ext.IsZero() {
 			if err := t.allocate(); err != nil {
@@ -488,7 +496,7 @@ func (l *loading) match() (afters [][]dispatch.SubAfter, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := p.Target.Match(&here); err != nil {
+		if err := cmp.Or(p.Target.Match(&here), matchSetup(l.f, &here)); err != nil {
 			return nil, err
 		}
 		if len(l.parts) > 1 {

@@ -77,6 +77,7 @@ func (p *part) moveLocked(to partState) bool {
 type fileContents struct {
 	buffers []*Buffer       // by their number in the file
 	results []tracebuf.Data // what buffers hold after a replay
+	setup   *tracebuf.Setup
 }
 
 func allCallees(parts ...*part) []*part {

@@ -15,6 +15,7 @@ type File struct {
 	Name   string
 	Target Target
 	Image  Image
+	Setup  *Setup // nil for none
 	// Others are the parts on other queues.
 	Others []Part
 	// Data of buffers before the first replay, by buffer and offset. Others keep their contents.

@@ -80,6 +80,9 @@ func (s *sections) device(f *File) {
 			list(c, &f.Target.SubDevices, 1, 2, func(set *[]chip.Range) { list(c, set, 2, 8, c.cores) })
 		})
 	}
+	if s.more(tagSetup, f.Setup != nil) {
+		s.code(tagSetup, f.setup)
+	}
 	s.part(f, &f.Target, &f.Image, true)
 	if s.version > 1 {
 		repeated(s, tagPart, maxParts, &f.Others, func(p *Part) {

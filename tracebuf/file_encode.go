@@ -21,6 +21,7 @@ const (
 	tagDevices    = "DEVS"
 	tagTarget     = "TRGT"
 	tagSubDevices = "SUBD" // if there are any
+	tagSetup      = "SETU" // if there is any
 	tagCommands   = "CMDS"
 	tagPrograms   = "PROG"
 	tagPrints     = "PRNT" // if there are any

@@ -35,7 +35,7 @@ func (f *File) Validate() error {
 		return err
 	}
 	parts := f.Parts()
-	if err := checkParts(parts, ch); err != nil {
+	if err := cmp.Or(checkParts(parts, ch), f.checkSetup(ch)); err != nil {
 		return err
 	}
 	for i := range f.Image.Buffers {
@@ -65,7 +65,7 @@ func (f *File) Validate() error {
 
 func validateAll(files []*File) error {
 	if len(files) == 1 && files[0] != nil {
-		return files[0].Validate()
+		return cmp.Or(files[0].Validate(), checkLinks(files))
 	}
 	first := slices.IndexFunc(files, func(f *File) bool { return f != nil })
 	if first < 0 || len(files) > maxDevices {
@@ -82,7 +82,7 @@ func validateAll(files []*File) error {
 			return within(fmt.Sprintf("device %d", i), err)
 		}
 	}
-	return nil
+	return checkLinks(files)
 }
 
 func within(whole string, err error) error {

@@ -139,6 +139,18 @@ type WatchedTiles struct {
 	End       uint32
 }
 
+// KernelTables returns the L1 between tt-metal's base firmware and its kernels' configuration, where
+// its host leaves tables for kernels, such as those of its fabric; nothing for this runtime's own.
+func (l *Layout) KernelTables() (start, end uint32) {
+	if l.Revision.Own() {
+		return 0, 0
+	}
+	for p, at := range l.L1.Firmware {
+		start = max(start, at+l.L1.FirmwareSize[p])
+	}
+	return start, max(start, l.L1.KernelConfig)
+}
+
 // EncodeInfo returns the core information of a core that programs may use (worker) or not.
 func (l *Layout) EncodeInfo(ch *chip.Chip, c chip.Core, worker bool) []byte {
 	p, f := ch.Params(), &l.Info

@@ -371,7 +371,7 @@ func (g *group) settle() bool {
 		if len(g.ready) == 0 {
 			return true
 		}
-		if beside++; g.ready[0].track == nil || !g.ready[0].onlyEthernet() {
+		if beside++; slices.ContainsFunc(g.ready, func(c *Chip) bool { return c.track == nil || !c.onlyEthernet() }) {
 			beside = 0
 		}
 		g.rng = g.rng*6364136223846793005 + 1442695040888963407

@@ -101,6 +101,12 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	return w, true
 }
 
+func (c *Chip) noteHost(w *windowTarget, p []byte, load bool) {
+	if c.track != nil && w.ep.kind != chip.DRAM {
+		c.track.hosts(w, p, load)
+	}
+}
+
 // lost reports a host's store to coordinates without a tile: tt-umd's tests store to (15, 15) of a
 // Blackhole to hang it (WarmResetTest.ClusterWarmReset).
 func (c *Chip) lost(w windowTarget, target uint64) bool {
@@ -125,6 +131,7 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 	buf := c.words(word.Span(w.addr, len(p)))
 	if c.readTile(origin{loads: true}, "tlb window", w.noc, w.ep, w.addr, len(p), buf) {
 		word.Unpack(p, w.addr, buf)
+		c.noteHost(&w, p, true)
 	}
 }
 
@@ -133,6 +140,7 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	if !ok {
 		return
 	}
+	c.noteHost(&w, p, false)
 	buf := c.words(word.Span(w.addr, len(p)))
 	word.Pack(buf, w.addr, p)
 	write := func(ep *endpoint) bool {

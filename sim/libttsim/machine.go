@@ -68,12 +68,11 @@ func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error)
 	opts = append(opts, sim.Waive(w...))
 	m := &Machine{settings: s, waivers: len(w), closed: make(chan struct{})}
 	if s.Record != "" {
-		if m.record, err = newRecorder(s.Record, s.Machine, memory); err != nil {
+		if m.record, err = newRecorder(s.Record, s.Machine); err != nil {
 			return nil, err
 		}
-		memory = m.record
 	}
-	m.emulated = sim.NewMachine(spec, append(opts, sim.UsedBy(func(int) driver.DMA { return memory }))...)
+	m.emulated = sim.NewMachine(spec, append(opts, sim.UsedBy(func(int) driver.DMA { return m.record.memory(memory) }))...)
 	if err := m.emulated.Err(); err != nil {
 		return nil, fmt.Errorf("libttsim: start: %w", err)
 	}
@@ -222,7 +221,7 @@ func (m *Machine) Write(address uint64, p []byte) error {
 	} else {
 		c.BARWrite(bar, off, p)
 	}
-	m.record.step(c)
+	m.record.step(m.chips, c)
 	return m.fault()
 }
 

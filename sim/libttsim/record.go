@@ -16,11 +16,11 @@ import (
 // ErrNotRecord: a file isn't what a library wrote to Settings.Record, or the program was killed.
 var ErrNotRecord = errors.New("not a recording of TT-NN")
 
-// Step is what a host's store made the chip do until all its cores waited.
+// Step is what a host's store made a chip do until all cores of the machine waited.
 type Step struct {
+	Chip    int
+	Stored  bool // the store was to this chip
 	Fetched []Fetch
-	// L1 is a worker's first 128 KiB, in the first step that has commands: its firmware's tables.
-	L1 []byte
 	emu.Track
 }
 
@@ -30,59 +30,66 @@ type Fetch struct {
 	Bytes []byte
 }
 
-// recorder writes the steps of a machine with one chip to Settings.Record.
+// recorder writes the steps of a machine to Settings.Record.
 type recorder struct {
-	driver.DMA
-	file *os.File
-	out  *bufio.Writer
-	gob  *gob.Encoder
-	now  Step
-	err  error
-	l1   bool // a step had it
+	file  *os.File
+	out   *bufio.Writer
+	gob   *gob.Encoder
+	chips []*fetches
+	err   error
 }
 
-func newRecorder(path, machine string, memory driver.DMA) (*recorder, error) {
+// fetches is host memory for one chip.
+type fetches struct {
+	driver.DMA
+	now []Fetch
+}
+
+func newRecorder(path, machine string) (*recorder, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("libttsim: record: %w", err)
 	}
 	out := bufio.NewWriterSize(f, 1<<20)
-	r := &recorder{DMA: memory, file: f, out: out, gob: gob.NewEncoder(out)}
+	r := &recorder{file: f, out: out, gob: gob.NewEncoder(out)}
 	_, r.err = out.WriteString(RecordMagic)
 	r.err = errors.Join(r.err, r.gob.Encode(machine))
 	return r, nil
 }
 
+// memory returns host memory for the next chip.
+func (r *recorder) memory(m driver.DMA) driver.DMA {
+	if r == nil {
+		return m
+	}
+	r.chips = append(r.chips, &fetches{DMA: m})
+	return r.chips[len(r.chips)-1]
+}
+
 // ReadHost implements driver.DMA.
-func (r *recorder) ReadHost(bus uint64, p []byte) error {
+func (r *fetches) ReadHost(bus uint64, p []byte) error {
 	if err := r.DMA.ReadHost(bus, p); err != nil {
 		return err
 	}
-	n := len(r.now.Fetched)
-	if n == 0 || r.now.Fetched[n-1].Bus+uint64(len(r.now.Fetched[n-1].Bytes)) != bus {
-		r.now.Fetched, n = append(r.now.Fetched, Fetch{Bus: bus}), n+1
+	n := len(r.now)
+	if n == 0 || r.now[n-1].Bus+uint64(len(r.now[n-1].Bytes)) != bus {
+		r.now, n = append(r.now, Fetch{Bus: bus}), n+1
 	}
-	f := &r.now.Fetched[n-1]
+	f := &r.now[n-1]
 	f.Bytes = append(f.Bytes, p...)
 	return nil
 }
 
-func (r *recorder) step(c *emu.Chip) {
-	if r == nil || r.err != nil {
+func (r *recorder) step(chips []*emu.Chip, stored *emu.Chip) {
+	if r == nil {
 		return
 	}
-	if len(r.now.Fetched) > 0 && !r.l1 {
-		r.now.L1, r.l1 = make([]byte, emu.FirstL1), true
-		worker, err := c.Topology().Physical(chip.Core{})
-		if err != nil || !c.ReadCore(worker, chip.BRISC, 0, r.now.L1) {
-			r.err = fmt.Errorf("worker %v has no L1: %w", worker, err)
-			return
+	for i, c := range chips {
+		s := Step{Chip: i, Stored: c == stored, Fetched: r.chips[i].now, Track: c.TakeTrack()}
+		if r.chips[i].now = nil; r.err == nil && len(s.Fetched)+len(s.Read)+len(s.Written)+len(s.Host) > 0 {
+			r.err = r.gob.Encode(s)
 		}
 	}
-	if r.now.Track = c.TakeTrack(); len(r.now.Fetched)+len(r.now.Read)+len(r.now.Written) > 0 {
-		r.err = r.gob.Encode(r.now)
-	}
-	r.now = Step{}
 }
 
 func (r *recorder) close() error {
@@ -96,7 +103,7 @@ func (r *recorder) close() error {
 }
 
 // RecordMagic begins what a library writes to Settings.Record.
-const RecordMagic = "RPRTTNN1"
+const RecordMagic = "RPRTTNN2"
 
 // ReadSteps reads it.
 func ReadSteps(r io.Reader) (chip.Machine, []Step, error) {

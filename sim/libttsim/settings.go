@@ -89,9 +89,9 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		opts = append(opts, o)
 	}
 	if s.Record != "" {
-		if len(spec.Chips) > 1 {
-			return spec, nil, fmt.Errorf("libttsim: record on machine %q of %d chips: %w: use one with one chip", s.Machine,
-				len(spec.Chips), ErrSettings)
+		if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
+			return spec, nil, fmt.Errorf("libttsim: record on machine %q: %w: some of its chips have no PCI interface, and so no queues in TT-NN",
+				s.Machine, ErrSettings)
 		}
 		opts = append(opts, sim.Track())
 	}

@@ -231,14 +231,14 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 	return nil
 }
 
-// Write is tracebuf.Encode that reads the file again: the file passes the checks of a stranger's
+// Write is tracebuf.EncodeAll that reads the file again: the file passes the checks of a stranger's
 // file.
-func Write(f *tracebuf.File) ([]byte, error) {
+func Write(files ...*tracebuf.File) ([]byte, error) {
 	var b bytes.Buffer
-	if err := tracebuf.Encode(&b, f); err != nil {
+	if err := tracebuf.EncodeAll(&b, files); err != nil {
 		return nil, fmt.Errorf("metaltrace: %w", err)
 	}
-	if _, err := tracebuf.Decode(bytes.NewReader(b.Bytes())); err != nil {
+	if _, err := tracebuf.DecodeAll(bytes.NewReader(b.Bytes())); err != nil {
 		return nil, fmt.Errorf("metaltrace: %w", err)
 	}
 	return b.Bytes(), nil

@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/internal/sparse"
 	"github.com/reprise-tt/reprise/sim/emu"
+	"github.com/reprise-tt/reprise/sim/libttsim"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -58,37 +59,41 @@ func dram(ch *chip.Chip) *kind {
 }
 
 // findL1 returns the workers' L1, whose banks firmware knows from a table of workers' virtual
-// coordinates (abi.L1Places), in no order that a document tells.
-func (r *reader) findL1(firmware []byte) (*kind, error) {
-	var cores, best []chip.Core
-	for i := 0; i+2 <= len(firmware); i += 2 {
-		xy, ok := r.split(uint32(binary.LittleEndian.Uint16(firmware[i:])))
-		c, worker := r.Chip.Logical(xy)
-		if ok = ok && worker; !ok || slices.Contains(cores, c) {
-			cores = cores[:0]
-		}
-		if ok {
-			if cores = append(cores, c); len(cores) > len(best) {
-				best = slices.Clone(cores)
+// coordinates (abi.L1Places), in no order that a document tells; nil if the host stored none.
+func (r *reader) findL1(of int, steps []libttsim.Step) *kind {
+	var best []chip.Core
+	for _, s := range steps {
+		for _, h := range s.Host {
+			var cores []chip.Core
+			for i := 0; i+2 <= len(h.Data) && s.Chip == of && !h.Load; i += 2 {
+				xy, ok := r.split(uint32(binary.LittleEndian.Uint16(h.Data[i:])))
+				c, worker := r.Chip.Logical(xy)
+				if ok = ok && worker; !ok || slices.Contains(cores, c) {
+					cores = cores[:0]
+				}
+				if ok {
+					if cores = append(cores, c); len(cores) > len(best) {
+						best = slices.Clone(cores)
+					}
+				}
 			}
 		}
 	}
-	k := &kind{code: tracebuf.KindL1, align: cq.L1Align, size: uint64(r.Chip.Params().L1Size)}
+	k := &kind{code: tracebuf.KindL1, align: cq.L1Align, size: uint64(r.Chip.Params().L1Size), cores: make([]int, len(best))}
 	for _, c := range best {
 		k.width = max(k.width, c.X+1)
 	}
-	if k.width == 0 || len(best)%k.width != 0 {
-		return nil, fmt.Errorf("%w: the workers' L1 has no table of banks, the longest has %d", ErrOther, len(best))
-	}
-	k.cores = make([]int, len(best))
 	for i, c := range best {
 		xy, err := r.Chip.Physical(c)
 		if err != nil || c.Y*k.width+c.X >= len(best) {
-			return nil, fmt.Errorf("%w: the workers' table of L1 banks has core %v of %d", ErrOther, c, len(best))
+			return nil
 		}
 		k.banks, k.cores[c.Y*k.width+c.X] = append(k.banks, emu.TrackL1Address(xy, 0)), i
 	}
-	return k, nil
+	if len(best) == 0 {
+		return nil
+	}
+	return k
 }
 
 // bank returns the bank of a core, or (bank,0) for DRAM; -1 if it has none.

@@ -33,11 +33,16 @@ var ErrOther = libttsim.ErrNotRecord
 
 // Recording is what a program did.
 type Recording struct {
-	Chip   *chip.Chip
-	Traces []*Trace // in the order of their first replays
+	Chips []*chip.Chip
+	// Traces are in the order of their first replays on the first chip that has them. Each has a part
+	// for each chip, nil on chips that don't replay it.
+	Traces [][]*Trace
+
+	links []chip.Link
+	hosts []hostAccess // before the first replay
 }
 
-// Trace is a trace that the program replayed.
+// Trace is a trace that the program replayed, on one chip.
 type Trace struct {
 	Addr            uint64 // in every DRAM bank
 	Pages, PageSize int
@@ -62,10 +67,14 @@ type Trace struct {
 	tensors       []Tensor
 }
 
+// reader follows one chip.
 type reader struct {
-	Recording
+	Chip      *chip.Chip
+	Traces    []*Trace // in the order of their first replays
 	banks     []chip.Bank
 	dram, l1  *kind // l1 is nil if the recording has no table of banks
+	steps     []libttsim.Step
+	turns     []int // of the steps, among those of all chips
 	step      int
 	replays   int
 	now       sparse.Memory
@@ -85,25 +94,28 @@ func Read(from, tensors io.Reader) (_ *Recording, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ch, err := chip.New(spec.Arch, spec.Chips[0].Harvesting)
-	if err != nil {
-		return nil, err
-	}
-	r := reader{Recording: Recording{Chip: ch}, banks: ch.DRAMBanks(), dram: dram(ch), now: sparse.Memory{}}
-	for _, s := range steps {
-		if len(s.L1) > 0 {
-			if r.l1, err = r.findL1(s.L1); err != nil {
-				return nil, err
-			}
-		}
-	}
+	var tensorNotes []note
 	if tensors != nil {
-		if r.notes, err = readNotes(tensors); err != nil {
+		if tensorNotes, err = readNotes(tensors); err != nil {
 			return nil, err
 		}
 	}
+	out := &Recording{links: spec.Links}
+	var chips []*reader
+	for _, c := range spec.Chips {
+		ch, err := chip.New(spec.Arch, c.Harvesting)
+		if err != nil {
+			return nil, err
+		}
+		out.Chips = append(out.Chips, ch)
+		chips = append(chips, &reader{Chip: ch, banks: ch.DRAMBanks(), dram: dram(ch), now: sparse.Memory{}, notes: tensorNotes})
+	}
 	var all []byte
-	for _, s := range steps {
+	for i, s := range steps {
+		if s.Chip < 0 || s.Chip >= len(chips) {
+			return nil, fmt.Errorf("%w: a step of chip %d of %d", ErrOther, s.Chip, len(chips))
+		}
+		chips[s.Chip].add(s, i)
 		for _, f := range s.Fetched {
 			all = append(all, f.Bytes...)
 		}
@@ -111,25 +123,79 @@ func Read(from, tensors io.Reader) (_ *Recording, err error) {
 	if len(all) == 0 {
 		return nil, ErrNoTrace
 	}
-	v, _, err := cq.Detect(cq.Layout(ch.Arch()), all)
+	v, _, err := cq.Detect(cq.Layout(spec.Arch), all)
 	if err != nil {
 		return nil, err
 	}
-	for i, s := range steps {
-		r.step = i
-		if err := r.follow(s, v); err != nil {
-			return nil, err
+	for i, r := range chips {
+		r.l1 = r.findL1(i, steps)
+		for i, s := range r.steps {
+			r.step = i
+			if err := r.follow(s, v); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if len(r.Traces) == 0 {
+	if out.join(chips); len(out.Traces) == 0 {
 		return nil, ErrNoTrace
 	}
-	for _, t := range r.Traces {
-		if err := r.buffers(t); err != nil {
-			return nil, err
+	for _, r := range chips {
+		for _, t := range r.Traces {
+			if err := r.buffers(t); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return &r.Recording, nil
+	out.noteHost(chips, steps)
+	return out, nil
+}
+
+// add adds a step, the turn-th of all chips. What the chip does while the host stores to another one
+// belongs to its own last commands: a chip may wait for another's.
+func (r *reader) add(s libttsim.Step, turn int) {
+	if len(s.Fetched)+len(s.Read)+len(s.Written) == 0 {
+		return
+	}
+	if s.Read == nil {
+		s.Read = sparse.Memory{}
+	}
+	if s.Written == nil {
+		s.Written = sparse.Memory{}
+	}
+	n := len(r.steps) - 1
+	for !s.Stored && n >= 0 && len(r.steps[n].Fetched) == 0 {
+		n--
+	}
+	if s.Stored || n < 0 {
+		r.steps, r.turns = append(r.steps, s), append(r.turns, turn)
+		return
+	}
+	last := &r.steps[n]
+	last.Fetched = append(last.Fetched, s.Fetched...)
+	s.Read.All(func(a uint64, v uint32) bool {
+		_, written := last.Written.Get(a)
+		if _, read := last.Read.Get(a); !written && !read {
+			last.Read.Set(a, v)
+		}
+		return true
+	})
+	last.Written.Put(s.Written)
+}
+
+// join brings together the parts of each trace, which have one address on all chips.
+func (r *Recording) join(chips []*reader) {
+	for i, of := range chips {
+		for _, t := range of.Traces {
+			k := slices.IndexFunc(r.Traces, func(parts []*Trace) bool {
+				return parts[i] == nil && slices.ContainsFunc(parts, func(p *Trace) bool { return p != nil && p.Addr == t.Addr })
+			})
+			if k < 0 {
+				k = len(r.Traces)
+				r.Traces = append(r.Traces, make([]*Trace, len(chips)))
+			}
+			r.Traces[k][i] = t
+		}
+	}
 }
 
 func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {

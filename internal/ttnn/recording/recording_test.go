@@ -42,7 +42,7 @@ func step(t testing.TB, commands func(b *cq.Builder)) libttsim.Step {
 	commands(&b)
 	out, err := b.Finish()
 	devtest.Must(t, err)
-	return libttsim.Step{Fetched: []libttsim.Fetch{{Bus: 0x80, Bytes: out}},
+	return libttsim.Step{Stored: true, Fetched: []libttsim.Fetch{{Bus: 0x80, Bytes: out}},
 		Track: emu.Track{Read: sparse.Memory{}, Written: sparse.Memory{}}}
 }
 
@@ -66,7 +66,6 @@ func TestRefusals(t *testing.T) {
 		{"another machine", written(t, "n151"), libttsim.ErrSettings},
 		{"no trace", good, recording.ErrNoTrace},
 		{"L1 without its banks", written(t, "n150", step(t, write(0x20000, false)), step(t, replay)), recording.ErrOther},
-		{"L1 of other banks", written(t, "n150", libttsim.Step{Fetched: step(t, replay).Fetched, L1: make([]byte, 64)}), recording.ErrOther},
 		{"no commands", written(t, "n150", libttsim.Step{Fetched: []libttsim.Fetch{{Bytes: make([]byte, 16)}}}), cq.ErrRevision},
 		{"no trace there", written(t, "n150", step(t, replay)), cq.ErrRevision},
 	} {
@@ -144,7 +143,7 @@ func TestModel(t *testing.T) {
 	described := func(tensors io.Reader) (out []string) {
 		r, err := recording.Read(bytes.NewReader(model(t, 0)), tensors)
 		devtest.Must(t, err)
-		trace := r.Traces[0]
+		trace := r.Traces[0][0]
 		content := func(list []tracebuf.Data, buffer int) string {
 			for _, d := range list {
 				if d.Buffer == buffer {
@@ -235,7 +234,7 @@ func sharded(t testing.TB, other uint32) []byte {
 		b.RelayLinear(cq.RelayLinear{NOC: cq.Wormhole.NOCXY(virtual[5].X, virtual[5].Y), Addr: output, Length: 64})
 	})
 	steps := []libttsim.Step{linear(1, weight, 2), linear(0, weight, 1), inputs(3), replayed(3), read, inputs(5), replayed(5)}
-	steps[0].L1 = table.Encode(nil, banks)
+	steps[0].Host = []emu.HostAccess{{Data: table.Encode(nil, banks)}}
 	return written(t, "n150", steps...)
 }
 
@@ -250,7 +249,7 @@ func TestTensorsInL1(t *testing.T) {
 		"memory": "L1", "shape": [2, 16], "dtype": "FLOAT32", "layout": "ROW_MAJOR", "page_size": 64, "pages": 2,
 		"shards": {"layout": "HEIGHT_SHARDED", "shape": [1, 16], "orientation": "ROW_MAJOR", "cores": [[0, 0, 1, 0]]}}]}`))
 	devtest.Must(t, err)
-	trace := r.Traces[0]
+	trace := r.Traces[0][0]
 	var got []string
 	for i, b := range trace.Buffers {
 		text := fmt.Sprintf("%s, kind %d, at %#x:", b.Name, b.Kind, b.Addr)
@@ -272,7 +271,7 @@ func TestTensorsInL1(t *testing.T) {
 	// Without the tensor, the weight is where the host put it.
 	r, err = recording.Read(bytes.NewReader(sharded(t, 0)), nil)
 	devtest.Must(t, err)
-	if b := r.Traces[0].Buffers[0]; b.Name != "w0" || fmt.Sprint(b.Sharding.Cores) != "[(0,0)-(0,0) (1,0)-(1,0)]" || b.Size != 128 {
+	if b := r.Traces[0][0].Buffers[0]; b.Name != "w0" || fmt.Sprint(b.Sharding.Cores) != "[(0,0)-(0,0) (1,0)-(1,0)]" || b.Size != 128 {
 		t.Errorf("a weight of which nothing is known is %+v on %v", b, b.Sharding.Cores)
 	}
 	if _, err := recording.Read(bytes.NewReader(sharded(t, 0x38000)), nil); !errors.Is(err, recording.ErrIncomplete) ||

@@ -46,8 +46,10 @@ type traceImportCmd struct {
 	params  []importParam
 	subs    [][]chip.Range
 
-	recorded *recording.Trace // or nil
-	weights  string
+	recorded  *recording.Trace // or nil
+	recording *recording.Recording
+	chip      int // of the recording
+	weights   string
 }
 
 func (c *traceImportCmd) Validate() error {
@@ -186,35 +188,42 @@ func (c *traceImportCmd) of(source string, err error) error {
 }
 
 func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, m *memory, commands []byte) error {
-	out, _, err := c.importFrom(ctx, m, commands)
+	out, file, err := c.importFrom(ctx, m, commands)
 	if err != nil {
 		return err
+	}
+	if !c.DryRun {
+		if err := c.write(ctx, file); err != nil {
+			return err
+		}
+		out.File = c.Output
 	}
 	return s.Print(c.JSON, out, out.print)
 }
 
-// importFrom also returns the folder of the base firmware.
-func (c *traceImportCmd) importFrom(ctx context.Context, m *memory, commands []byte) (*importJSON, string, error) {
+func (c *traceImportCmd) write(ctx context.Context, files ...*tracebuf.File) error {
+	b, err := metaltrace.Write(files...)
+	if err != nil {
+		return c.of(c.Source, err)
+	}
+	return cli.SaveBytes(ctx, "--output", c.Output, b)
+}
+
+// importFrom returns no file for a DryRun.
+func (c *traceImportCmd) importFrom(ctx context.Context, m *memory, commands []byte) (*importJSON, *tracebuf.File, error) {
 	t, err := metaltrace.Read(m, len(m.ch.DRAMBanks()), cq.Layout(m.ch.Arch()), commands, c.Revision)
 	if err != nil {
-		return nil, "", c.of(c.Source, hintRevision(err))
+		return nil, nil, c.of(c.Source, hintRevision(err))
 	}
 	f, err := c.identify(ctx, t, m.ch)
 	if err != nil {
-		return nil, "", c.of(c.Source, err)
+		return nil, nil, c.of(c.Source, err)
 	}
-	out := c.describe(t, f)
+	var file *tracebuf.File
 	if !c.DryRun {
-		file, err := c.file(t, f, m)
-		if err != nil {
-			return nil, "", c.of(c.Source, err)
-		}
-		if err := cli.SaveBytes(ctx, "--output", c.Output, file); err != nil {
-			return nil, "", err
-		}
-		out.File = c.Output
+		file, err = c.file(t, f, m)
 	}
-	return out, out.Firmware, nil
+	return c.describe(t, f), file, c.of(c.Source, err)
 }
 
 // identify returns the kernels' base firmware, nil for this runtime's own.
@@ -258,15 +267,21 @@ func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *
 	return given, err
 }
 
-func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory) ([]byte, error) {
+func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory) (*tracebuf.File, error) {
 	target, err := importTarget(m.ch, f)
 	if err != nil {
 		return nil, err
 	}
 	target.SubDevices = c.subs
 	o := metaltrace.FileOptions{Name: c.Name, Target: target, Buffers: slices.Clone(c.buffers)}
+	var setup *tracebuf.Setup
 	if t := c.recorded; t != nil {
 		o.Buffers, o.Data, o.Results, o.L1End = t.Buffers, t.Data, t.Results, t.L1End
+		if f != nil {
+			var taken []tracebuf.Buffer
+			setup, taken = c.recording.Setup(c.chip, f.Layout, target.Workers)
+			o.Buffers = slices.Concat(o.Buffers, taken)
+		}
 	}
 	banks := len(m.ch.DRAMBanks())
 	for i := range o.Buffers {
@@ -301,7 +316,8 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	if err != nil {
 		return nil, err
 	}
-	return metaltrace.Write(file)
+	file.Setup = setup
+	return file, nil
 }
 
 // importTarget is queue 0 of a device with base firmware f, or for nil this runtime's own.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -41,15 +42,25 @@ func (c *traceImportCmd) openRecording(ctx context.Context) (*memory, []byte, er
 		return nil, nil, c.of(c.Source, err)
 	}
 	var addresses []string
-	for _, t := range r.Traces {
-		if addresses = append(addresses, fmt.Sprintf("%#x", t.Addr)); t.Addr == c.Addr || len(r.Traces) == 1 && c.Addr == 0 {
-			c.recorded = t
+	for _, parts := range r.Traces {
+		i, addr := first(parts)
+		if addresses = append(addresses, fmt.Sprintf("%#x", addr)); addr == c.Addr || len(r.Traces) == 1 && c.Addr == 0 {
+			if len(parts) > 1 {
+				return nil, nil, fmt.Errorf("trace import: %s: the trace is over %d chips: reprise ttnn record makes its file", c.Source, len(parts))
+			}
+			c.recorded, c.recording, c.chip = parts[i], r, i
 		}
 	}
 	if c.recorded == nil {
 		return nil, nil, c.of(c.Source, noneOf(c.Addr, addresses))
 	}
-	return &memory{ctx: ctx, ch: r.Chip, of: c.recorded.Memory}, c.recorded.Commands, nil
+	return &memory{ctx: ctx, ch: r.Chips[c.chip], of: c.recorded.Memory}, c.recorded.Commands, nil
+}
+
+// first returns the first chip that has a part of a trace, and the trace's address.
+func first(parts []*recording.Trace) (at int, addr uint64) {
+	at = slices.IndexFunc(parts, func(t *recording.Trace) bool { return t != nil })
+	return at, parts[at].Addr
 }
 
 func noneOf(addr uint64, addresses []string) error {
@@ -78,9 +89,10 @@ func (f *Recorded) Save(ctx context.Context, s cli.Streams, recorded, cache stri
 	}
 	n := 0
 	var addresses []string
-	for _, t := range r.Traces {
-		addresses = append(addresses, fmt.Sprintf("%#x", t.Addr))
-		if f.Addr != 0 && t.Addr != f.Addr {
+	for _, parts := range r.Traces {
+		_, addr := first(parts)
+		addresses = append(addresses, fmt.Sprintf("%#x", addr))
+		if f.Addr != 0 && addr != f.Addr {
 			continue
 		}
 		name := f.Output
@@ -88,13 +100,9 @@ func (f *Recorded) Save(ctx context.Context, s cli.Streams, recorded, cache stri
 			ext := filepath.Ext(name)
 			name = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, ext), n, ext)
 		}
-		c := traceImportCmd{Source: recorded, Cache: []string{cache}, Output: name, Name: "recorded", weights: f.Weights, recorded: t,
+		c := traceImportCmd{Source: recorded, Cache: []string{cache}, Output: name, Name: "recorded", weights: f.Weights, recording: r,
 			subs: subs}
-		made, firmware, err := c.importFrom(ctx, &memory{ctx: ctx, ch: r.Chip, of: t.Memory}, t.Commands)
-		if err != nil {
-			return err
-		}
-		if err := c.replayRecorded(ctx, s, made, firmware); err != nil {
+		if err := c.saveParts(ctx, s, parts); err != nil {
 			return err
 		}
 	}
@@ -104,31 +112,73 @@ func (f *Recorded) Save(ctx context.Context, s cli.Streams, recorded, cache stri
 	return nil
 }
 
-// replayRecorded replays the file, and prints its interface and that the results are TT-NN's.
-func (c *traceImportCmd) replayRecorded(ctx context.Context, s cli.Streams, made *importJSON, firmware string) error {
-	run := traceRunCmd{loadFlags: loadFlags{File: c.Output, Firmware: firmware}, Replays: 1, tensorFlags: tensorFlags{Weights: c.weights},
-		recorded: true}
-	file, err := run.read(ctx)
-	if err != nil {
+// saveParts makes and replays the file of one trace.
+func (c *traceImportCmd) saveParts(ctx context.Context, s cli.Streams, parts []*recording.Trace) error {
+	files := make([]*tracebuf.File, len(parts))
+	var made *importJSON
+	programs := 0
+	for i, t := range parts {
+		if t == nil {
+			continue
+		}
+		var err error
+		c.chip, c.recorded = i, t
+		if made, files[i], err = c.importFrom(ctx, &memory{ctx: ctx, ch: c.recording.Chips[i], of: t.Memory}, t.Commands); err != nil {
+			return err
+		}
+		programs += len(made.Programs)
+	}
+	if err := c.write(ctx, files...); err != nil {
 		return err
 	}
+	run := traceRunCmd{loadFlags: loadFlags{File: c.Output, Firmware: made.Firmware}, Replays: 1, tensorFlags: tensorFlags{Weights: c.weights},
+		recorded: true}
 	r, wrong, err := run.run(ctx, s)
 	if err != nil {
 		return err
 	}
 	return errors.Join(s.Print(false, nil, func(w cli.Text) {
-		w.F("%s: the trace at %#x, replayed %s, of %s\n", c.Output, c.recorded.Addr, cli.Count(c.recorded.Replays, "time"),
-			cli.Count(len(made.Programs), "program"))
-		w.F("base firmware of %s: %s\n", made.Workers, firmware)
-		c.printInterface(w, file)
+		w.F("%s: the trace at %#x, replayed %s, of %s", c.Output, c.recorded.Addr, cli.Count(c.recorded.Replays, "time"),
+			cli.Count(programs, "program"))
+		if len(files) > 1 {
+			w.F(" on %d chips", len(files))
+		}
+		w.F("\nbase firmware of %s: %s\n", made.Workers, made.Firmware)
+		c.printInterface(w, files)
 		if r.Results == "same" {
 			w.F("replayed it in %s: the results are TT-NN's\n", tables.Duration(1e9*r.Seconds))
 		}
 	}), wrong)
 }
 
-func (c *traceImportCmd) printInterface(w cli.Text, file *tracebuf.File) {
-	referred, contents := 0, 0
+func (c *traceImportCmd) printInterface(w cli.Text, files []*tracebuf.File) {
+	referred, contents, setup := 0, 0, 0
+	for i, f := range files {
+		if f == nil {
+			continue
+		}
+		referred += printBuffers(w, f, func(name string) string { return nameOn(i, len(files), name) })
+		for _, d := range f.Data {
+			contents += len(d.Bytes)
+		}
+		if f.Setup != nil {
+			for _, o := range f.Setup.Ops {
+				setup += len(o.Bytes)
+			}
+		}
+	}
+	w.F("  %s of contents", cli.Bytes(contents))
+	if setup > 0 {
+		w.F("; %s for the Ethernet tiles and tables of the fabric", cli.Bytes(setup))
+	}
+	if c.weights != "" {
+		w.F("; %s from %s", cli.Count(referred, "tensor"), c.weights)
+	}
+	w.F("\n")
+}
+
+// printBuffers prints inputs and outputs, and returns the number of weights in another file.
+func printBuffers(w cli.Text, file *tracebuf.File, named func(string) string) (referred int) {
 	for i := range file.Image.Buffers {
 		b := &file.Image.Buffers[i]
 		kind := ""
@@ -145,17 +195,10 @@ func (c *traceImportCmd) printInterface(w cli.Text, file *tracebuf.File) {
 			if t != nil {
 				t.Input = false // as said
 			}
-			w.F("  %-6s %s: %s in %v%v\n", kind, tracebuf.Printable(b.Name), cli.Bytes(b.Size), allocator.Kind(b.Kind), t)
+			w.F("  %-6s %s: %s in %v%v\n", kind, tracebuf.Printable(named(b.Name)), cli.Bytes(b.Size), allocator.Kind(b.Kind), t)
 		}
 	}
-	for _, d := range file.Data {
-		contents += len(d.Bytes)
-	}
-	w.F("  %s of contents", cli.Bytes(contents))
-	if c.weights != "" {
-		w.F("; %s from %s", cli.Count(referred, "tensor"), c.weights)
-	}
-	w.F("\n")
+	return referred
 }
 
 // refer leaves weights of a trace to a safetensors file.

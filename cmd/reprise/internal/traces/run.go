@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/kernels/print"
-	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -220,11 +219,16 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) error {
 
 // run also returns what is wrong with a trace that ran.
 func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wrong, err error) {
-	t, dev, err := c.load(ctx, c.Hangs.Options()...)
+	t, devs, end, err := c.loadAll(ctx, c.Hangs.Options()...)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	defer func() { err = errors.Join(err, end()) }()
+	dev := devs[0]
+	if len(devs) > 1 && (c.mode() != "replay" || c.timed() || c.Prints != "") {
+		return nil, nil, cli.Wrong("FILE", c.File, fmt.Sprintf("its trace is over %d devices, which are only replayed", len(devs)),
+			"leave --step, --split, --bisect, --check, --times, --timeline and --prints out")
+	}
 	if c.Prints != "" {
 		stop, cause := writePrints(dev, c.Prints, s.Err)
 		if cause != nil {
@@ -232,7 +236,7 @@ func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wro
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	r := &traceRun{Trace: t, dev: dev, out: &runJSON{
+	r := &traceRun{Trace: t, dev: dev, devs: devs, out: &runJSON{
 		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()),
 		Mode: c.mode(), Results: "not compared",
 	}}
@@ -241,8 +245,7 @@ func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wro
 			return nil, nil, err
 		}
 	}
-	d := ops.New(dev)
-	model, err := c.model(ctx, d, t)
+	models, err := c.models(ctx, devs, t)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -265,7 +268,7 @@ func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wro
 	if r.out.Buffers, err = r.contents(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := c.save(ctx, d, model); err != nil {
+	if err := c.save(ctx, models); err != nil {
 		return nil, nil, err
 	}
 	if err := t.Release(ctx); err != nil {
@@ -276,7 +279,8 @@ func (c *traceRunCmd) run(ctx context.Context, s cli.Streams) (out *runJSON, wro
 
 type traceRun struct {
 	*reprise.Trace
-	dev     *reprise.Device
+	dev     *reprise.Device // the first
+	devs    []*reprise.Device
 	out     *runJSON
 	compare bool
 }
@@ -314,9 +318,11 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 		}
 	}
 	r.out.Replays, r.out.ReplayNs = n, cli.Median(times)
-	for i := range r.dev.Queues() {
-		if err := r.dev.Queue(i).Wait(ctx); err != nil {
-			return wrong, err
+	for _, dev := range r.devs {
+		for i := range dev.Queues() {
+			if err := dev.Queue(i).Wait(ctx); err != nil {
+				return wrong, err
+			}
 		}
 	}
 	return wrong, nil
@@ -346,11 +352,12 @@ func (r *traceRun) contents(ctx context.Context) ([]runBufferJSON, error) {
 	out := []runBufferJSON{}
 	for _, b := range r.Buffers() {
 		data := make([]byte, b.Size())
-		if err := r.dev.Queue(0).Read(ctx, b, 0, data); err != nil {
+		if err := b.Device().Queue(0).Read(ctx, b, 0, data); err != nil {
 			return nil, err
 		}
 		sum := sha256.Sum256(data)
-		out = append(out, runBufferJSON{b.Name(), b.Size(), hex.EncodeToString(sum[:])})
+		name := nameOn(slices.Index(r.devs, b.Device()), len(r.devs), b.Name())
+		out = append(out, runBufferJSON{name, b.Size(), hex.EncodeToString(sum[:])})
 	}
 	return out, nil
 }
@@ -410,17 +417,28 @@ type loadFlags struct {
 
 func (c *loadFlags) Validate() (err error) {
 	if c.Device != "" {
-		_, err = cli.ParseTarget(c.Device)
+		_, err = cli.ParseMachine("--device", c.Device)
 	}
 	return err
 }
 
+func (c *loadFlags) readAll(ctx context.Context) ([]*tracebuf.File, error) {
+	return cli.Until(ctx, func() ([]*tracebuf.File, error) { return c.decode(ctx) })
+}
+
+// read refuses a trace of several devices.
 func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
-	file, err := cli.Until(ctx, func() (*tracebuf.File, error) { return c.decode(ctx) })
-	if err == nil && c.Device == "" {
-		c.Device = "emu:" + file.Target.Arch.String()
+	files, err := c.readAll(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return file, err
+	if len(files) > 1 {
+		return nil, fmt.Errorf("trace: %s: %w: there are %d", c.File, tracebuf.ErrSeveralDevices, len(files))
+	}
+	if c.Device == "" {
+		c.Device = "emu:" + files[0].Target.Arch.String()
+	}
+	return files[0], nil
 }
 
 // load opens no device for a bad file, and otherwise with the queues that the trace needs.
@@ -429,24 +447,34 @@ func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.Firmware != "" {
-		var wheel []string
-		if file.Target.Layout != "" {
-			wheel = []string{file.Target.Layout}
-		}
-		opts = append(opts, reprise.WithFirmware(c.Firmware, wheel...))
-	}
+	opts = c.options(file, opts)
 	t, dev, err := c.loadInto(ctx, file.Target.SubDevices, opts)
 	var other *tracebuf.TargetError
 	if errors.As(err, &other) && other.What == "grid of workers" {
 		// A device of the right kind can have these workers.
-		opts = append(opts, reprise.WithQueues(len(file.Others)+1))
-		for i, p := range file.Parts() {
-			opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
-		}
-		t, dev, err = c.loadInto(ctx, file.Target.SubDevices, opts)
+		t, dev, err = c.loadInto(ctx, file.Target.SubDevices, append(opts, queuesOf(file)...))
 	}
 	return t, dev, err
+}
+
+func (c *loadFlags) options(file *tracebuf.File, opts []reprise.Option) []reprise.Option {
+	if c.Firmware == "" {
+		return opts
+	}
+	var wheel []string
+	if file.Target.Layout != "" {
+		wheel = []string{file.Target.Layout}
+	}
+	return append(slices.Clip(opts), reprise.WithFirmware(c.Firmware, wheel...))
+}
+
+// queuesOf makes a device's queues have the workers of a trace.
+func queuesOf(file *tracebuf.File) []reprise.Option {
+	opts := []reprise.Option{reprise.WithQueues(len(file.Others) + 1)}
+	for i, p := range file.Parts() {
+		opts = append(opts, reprise.WithQueueWorkers(i, p.Target.Workers))
+	}
+	return opts
 }
 
 func (c *loadFlags) open(ctx context.Context) (io.ReadCloser, error) {
@@ -492,17 +520,17 @@ func (c *loadFlags) loadInto(ctx context.Context, subs [][]chip.Range, opts []re
 	return t, dev, nil
 }
 
-func (c *loadFlags) decode(ctx context.Context) (*tracebuf.File, error) {
+func (c *loadFlags) decode(ctx context.Context) ([]*tracebuf.File, error) {
 	f, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	file, err := tracebuf.Decode(bufio.NewReaderSize(f, 1<<16))
+	files, err := tracebuf.DecodeAll(bufio.NewReaderSize(f, 1<<16))
 	if err != nil {
 		return nil, fmt.Errorf("trace: %s: %w", c.File, err)
 	}
-	return file, nil
+	return files, nil
 }
 
 type traceVerifyCmd struct {

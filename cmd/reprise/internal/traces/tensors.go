@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise"
@@ -24,24 +25,42 @@ type tensorFlags struct {
 
 func (c *tensorFlags) changed() bool { return len(c.Input) > 0 || c.Weights != "" }
 
-// model returns the tensors of a trace, with the weights and inputs that the flags name.
-func (c *tensorFlags) model(ctx context.Context, d *ops.Device, t *reprise.Trace) (*ops.Model, error) {
-	m, err := d.LoadedModel(t)
-	if err != nil {
-		return nil, err
+// loadedModel are the tensors of a trace on one of its devices.
+type loadedModel struct {
+	*ops.Model
+	d *ops.Device
+}
+
+// nameOn names what one of several devices has, such as 1:out.
+func nameOn(device, of int, name string) string {
+	if of == 1 {
+		return name
 	}
-	missing := m.Missing()
-	switch {
-	case c.Weights != "":
-		if err := loadWeights(ctx, m, c.Weights); err != nil {
+	return fmt.Sprintf("%d:%s", device, name)
+}
+
+// models returns the tensors of a trace, by device, with the weights and inputs that the flags name.
+func (c *tensorFlags) models(ctx context.Context, devs []*reprise.Device, t *reprise.Trace) (models []loadedModel, err error) {
+	for _, dev := range devs {
+		d := ops.New(dev)
+		m, err := d.LoadedModel(t)
+		if err != nil {
 			return nil, err
 		}
-	case len(missing) > 0:
-		return nil, cli.Wrong("--weights", "", fmt.Sprintf("the trace takes %s from a safetensors file, such as %s",
-			cli.Count(len(missing), "tensor"), missing[0]), "give the model's file, or another with the same tensors")
+		missing := m.Missing()
+		switch {
+		case c.Weights != "":
+			if err := loadWeights(ctx, m, c.Weights); err != nil {
+				return nil, err
+			}
+		case len(missing) > 0:
+			return nil, cli.Wrong("--weights", "", fmt.Sprintf("the trace takes %s from a safetensors file, such as %s",
+				cli.Count(len(missing), "tensor"), missing[0]), "give the model's file, or another with the same tensors")
+		}
+		models = append(models, loadedModel{m, d})
 	}
 	for _, arg := range c.Input {
-		err := c.each(m, "--input", arg, m.Inputs(), func(t *ops.Tensor, file string) error {
+		err := c.each(models, "--input", arg, (*ops.Model).Inputs, func(d *ops.Device, t *ops.Tensor, file string) error {
 			f, err := cli.Open(ctx, file)
 			if err != nil {
 				return err
@@ -57,7 +76,7 @@ func (c *tensorFlags) model(ctx context.Context, d *ops.Device, t *reprise.Trace
 			return nil, err
 		}
 	}
-	return m, nil
+	return models, nil
 }
 
 func loadWeights(ctx context.Context, m *ops.Model, file string) error {
@@ -69,9 +88,9 @@ func loadWeights(ctx context.Context, m *ops.Model, file string) error {
 }
 
 // save writes the outputs that the flags name.
-func (c *tensorFlags) save(ctx context.Context, d *ops.Device, m *ops.Model) error {
+func (c *tensorFlags) save(ctx context.Context, models []loadedModel) error {
 	for _, arg := range c.Output {
-		err := c.each(m, "--output", arg, m.Results(), func(t *ops.Tensor, file string) error {
+		err := c.each(models, "--output", arg, (*ops.Model).Results, func(d *ops.Device, t *ops.Tensor, file string) error {
 			h, err := d.ToHost(ctx, t)
 			if err != nil {
 				return err
@@ -90,20 +109,36 @@ func (c *tensorFlags) save(ctx context.Context, d *ops.Device, m *ops.Model) err
 }
 
 // each calls do for the tensor of a flag: the only one of names if it names none.
-func (c *tensorFlags) each(m *ops.Model, flag, arg string, names []string, do func(t *ops.Tensor, file string) error) error {
+func (c *tensorFlags) each(models []loadedModel, flag, arg string, names func(*ops.Model) []string,
+	do func(d *ops.Device, t *ops.Tensor, file string) error) error {
+	var all []string
+	for i, m := range models {
+		for _, name := range names(m.Model) {
+			all = append(all, nameOn(i, len(models), name))
+		}
+	}
 	name, file, named := strings.Cut(arg, "=")
 	if !named {
-		if file = arg; len(names) != 1 {
-			return cli.Wrong(flag, arg, fmt.Sprintf("the trace has %s: %s", cli.Count(len(names), "tensor"), strings.Join(names, ", ")),
+		if file = arg; len(all) != 1 {
+			return cli.Wrong(flag, arg, fmt.Sprintf("the trace has %s: %s", cli.Count(len(all), "tensor"), strings.Join(all, ", ")),
 				"give NAME=FILE")
 		}
-		name = names[0]
+		name = all[0]
+	}
+	m := models[0]
+	if len(models) > 1 {
+		device, rest, _ := strings.Cut(name, ":")
+		i, err := strconv.Atoi(device)
+		if err != nil || i < 0 || i >= len(models) {
+			return cli.Wrong(flag, arg, fmt.Sprintf("it names none of %d devices", len(models)), "give such as 1:NAME=FILE")
+		}
+		m, name = models[i], rest
 	}
 	t, err := m.Tensor(name)
 	if err != nil {
 		return cli.Wrong(flag, arg, err.Error(), "see reprise trace stat").By(err)
 	}
-	return do(t, file)
+	return do(m.d, t, file)
 }
 
 type tensorJSON struct {
