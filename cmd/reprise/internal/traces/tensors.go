@@ -2,9 +2,12 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise"
@@ -13,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/npy"
 	"github.com/reprise-tt/reprise/ops/safetensors"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
 // tensorFlags name files for the tensors of a trace.
@@ -143,3 +147,92 @@ func (t *tensorJSON) String() string {
 	}
 	return text
 }
+
+// tensorFlag says which tensor a buffer holds.
+type tensorFlag struct {
+	value, name string
+	buffer      string // name or address
+	tensor      tracebuf.Tensor
+	pages       reprise.BufferConfig
+}
+
+func parseTensor(s string) (tensorFlag, error) {
+	bad := func(why string) (tensorFlag, error) {
+		return tensorFlag{}, cli.Wrong("--tensor", s, why,
+			"give name=shape:type with options :row_major and @buffer, such as x=1x1x64x64:bfloat16@in0 or ids=1x32:uint32:row_major@0x20000")
+	}
+	name, rest, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return bad("it names no tensor")
+	}
+	what, buffer, _ := strings.Cut(rest, "@")
+	shape, dtype, _ := strings.Cut(what, ":")
+	dtype, layout, given := strings.Cut(dtype, ":")
+	if given && layout != "tile" && layout != "row_major" {
+		return bad("its layout is neither tile nor row_major")
+	}
+	f := tensorFlag{value: s, name: name, buffer: cmp.Or(buffer, name)}
+	f.tensor = tracebuf.Tensor{DType: strings.ToUpper(dtype), Tiles: layout != "row_major"}
+	for d := range strings.SplitSeq(shape, "x") {
+		n, err := strconv.Atoi(d)
+		if err != nil {
+			return bad("its dimensions aren't numbers")
+		}
+		f.tensor.Shape = append(f.tensor.Shape, n)
+	}
+	spec, err := ops.SpecOf(&f.tensor)
+	if err == nil {
+		f.pages, err = spec.BufferConfig(name)
+	}
+	if err != nil {
+		return bad(err.Error())
+	}
+	return f, nil
+}
+
+// describe gives the buffer the tensor.
+func (f *tensorFlag) describe(o *metaltrace.FileOptions, align int) error {
+	addr, err := strconv.ParseUint(f.buffer, 0, 64)
+	var b *tracebuf.Buffer
+	var have []string
+	at := 0
+	for i := range o.Buffers {
+		k := &o.Buffers[i]
+		found := k.Name == f.buffer || err == nil && k.Addr == addr
+		if k.Name == f.name && !found {
+			return cli.Wrong("--tensor", f.value, "another buffer has this name", "give another name")
+		}
+		if k.Kind != tracebuf.KindDRAM || k.Sharding != nil {
+			continue
+		}
+		if have = append(have, fmt.Sprintf("%s (at %#x)", k.Name, k.Addr)); found {
+			b, at = k, i
+		}
+	}
+	if b == nil {
+		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the trace has no buffer %s in interleaved DRAM", f.buffer),
+			"give one of "+strings.Join(have, ", "))
+	}
+	n := f.pages.PageSize
+	if f.pages.Size/n != b.Pages() || n > b.PageSize || (n+align-1)/align*align != b.Stride {
+		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the tensor is %s in DRAM, the buffer %s", pagesText(f.pages.Size, n),
+			pagesText(b.Size, b.PageSize)), "give the shape, type and layout of the program's tensor")
+	}
+	// A recording names the inputs that no variable holds in0, in1 and so on.
+	f.tensor.Input = b.Tensor == nil && strings.HasPrefix(b.Name, "in") || b.Tensor != nil && b.Tensor.Input
+	for _, list := range [][]tracebuf.Data{o.Data, o.Results} {
+		for i := range list {
+			if d := &list[i]; d.Buffer == at {
+				var cut []byte // what aligns pages
+				for p := range slices.Chunk(d.Bytes, b.PageSize) {
+					cut = append(cut, p[:n]...)
+				}
+				d.Bytes = cut
+			}
+		}
+	}
+	b.Name, b.Tensor, b.PageSize, b.Size = f.name, &f.tensor, n, f.pages.Size
+	return nil
+}
+
+func pagesText(size, page int) string { return cli.Count(size/page, "page") + " of " + cli.Bytes(page) }
