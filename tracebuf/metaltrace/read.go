@@ -247,13 +247,9 @@ func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 			if rect.Dests > 0xFF {
 				return notTrace(c, "it goes to %d cores", rect.Dests)
 			}
-			start := (first + i) * slot
-			if w.NoStride {
-				start = 0
-			}
 			large.Subs = append(large.Subs, cq.LargeSub{NOC: rect.NOC, Addr: w.Addr, Length: uint32(slot), Dests: uint8(rect.Dests),
 				Unlink: true})
-			large.Data = append(large.Data, w.Data[start:start+slot]...)
+			large.Data = append(large.Data, w.Slot(first+i)...)
 		}
 		r.append(c, large)
 	}

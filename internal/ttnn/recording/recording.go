@@ -245,17 +245,14 @@ func (r *reader) divide(w *cq.WritePacked) {
 	r.division = make([][]chip.Range, r.subDevices)
 	rest := false
 	for i, rect := range w.Rects {
-		at := i * cq.SlotStride(int(w.Size))
-		if w.NoStride {
-			at = 0
-		}
 		x0, y0, x1, y1, _ := cq.Layout(r.Chip.Arch()).SplitRect(rect.NOC)
 		start, ok := r.Chip.Logical(chip.XY{X: x0, Y: y0})
 		end, ok2 := r.Chip.Logical(chip.XY{X: x1, Y: y1})
-		if !ok || !ok2 || at+4 > len(w.Data) {
+		index := w.Slot(i)
+		if !ok || !ok2 || index == nil {
 			continue
 		}
-		if sub := binary.LittleEndian.Uint32(w.Data[at:]); sub < uint32(r.subDevices) {
+		if sub := binary.LittleEndian.Uint32(index); sub < uint32(r.subDevices) {
 			r.division[sub] = append(r.division[sub], chip.Range{Start: start, End: end})
 		} else {
 			rest = true

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,33 +157,25 @@ type tensorFlag struct {
 	pages       reprise.BufferConfig
 }
 
-func parseTensor(s string) (tensorFlag, error) {
+var tensorForm = regexp.MustCompile(`^([^=]+)=([0-9]+(?:x[0-9]+)*):([^:@]*)(:tile|:row_major)?(?:@(.*))?$`)
+
+func parseTensor(s string) (f tensorFlag, err error) {
 	bad := func(why string) (tensorFlag, error) {
-		return tensorFlag{}, cli.Wrong("--tensor", s, why,
-			"give name=shape:type with options :row_major and @buffer, such as x=1x1x64x64:bfloat16@in0 or ids=1x32:uint32:row_major@0x20000")
+		return f, cli.Wrong("--tensor", s, why, "give such as x=1x1x64x64:bfloat16@in0 or ids=1x32:uint32:row_major@0x20000")
 	}
-	name, rest, ok := strings.Cut(s, "=")
-	if !ok || name == "" {
-		return bad("it names no tensor")
+	p := tensorForm.FindStringSubmatch(s)
+	if p == nil {
+		return bad("it isn't name=shape:type[:tile|:row_major][@buffer]")
 	}
-	what, buffer, _ := strings.Cut(rest, "@")
-	shape, dtype, _ := strings.Cut(what, ":")
-	dtype, layout, given := strings.Cut(dtype, ":")
-	if given && layout != "tile" && layout != "row_major" {
-		return bad("its layout is neither tile nor row_major")
-	}
-	f := tensorFlag{value: s, name: name, buffer: cmp.Or(buffer, name)}
-	f.tensor = tracebuf.Tensor{DType: strings.ToUpper(dtype), Tiles: layout != "row_major"}
-	for d := range strings.SplitSeq(shape, "x") {
-		n, err := strconv.Atoi(d)
-		if err != nil {
-			return bad("its dimensions aren't numbers")
-		}
+	f = tensorFlag{value: s, name: p[1], buffer: cmp.Or(p[5], p[1])}
+	f.tensor = tracebuf.Tensor{DType: strings.ToUpper(p[3]), Tiles: p[4] != ":row_major"}
+	for d := range strings.SplitSeq(p[2], "x") {
+		n, _ := strconv.Atoi(d) // the largest int for more
 		f.tensor.Shape = append(f.tensor.Shape, n)
 	}
 	spec, err := ops.SpecOf(&f.tensor)
 	if err == nil {
-		f.pages, err = spec.BufferConfig(name)
+		f.pages, err = spec.BufferConfig(f.name)
 	}
 	if err != nil {
 		return bad(err.Error())
@@ -193,26 +186,18 @@ func parseTensor(s string) (tensorFlag, error) {
 // describe gives the buffer the tensor.
 func (f *tensorFlag) describe(o *metaltrace.FileOptions, align int) error {
 	addr, err := strconv.ParseUint(f.buffer, 0, 64)
-	var b *tracebuf.Buffer
-	var have []string
-	at := 0
-	for i := range o.Buffers {
-		k := &o.Buffers[i]
-		found := k.Name == f.buffer || err == nil && k.Addr == addr
-		if k.Name == f.name && !found {
-			return cli.Wrong("--tensor", f.value, "another buffer has this name", "give another name")
-		}
-		if k.Kind != tracebuf.KindDRAM || k.Sharding != nil {
-			continue
-		}
-		if have = append(have, fmt.Sprintf("%s (at %#x)", k.Name, k.Addr)); found {
-			b, at = k, i
-		}
+	at := slices.IndexFunc(o.Buffers, func(b tracebuf.Buffer) bool {
+		return b.Kind == tracebuf.KindDRAM && b.Sharding == nil && (b.Name == f.buffer || err == nil && b.Addr == addr)
+	})
+	named := slices.IndexFunc(o.Buffers, func(b tracebuf.Buffer) bool { return b.Name == f.name })
+	switch {
+	case at < 0:
+		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the trace has no buffer %s in interleaved DRAM", f.buffer), "give one of "+
+			cli.List(o.Buffers, func(b tracebuf.Buffer) string { return fmt.Sprintf("%s (at %#x)", tracebuf.Printable(b.Name), b.Addr) }))
+	case named >= 0 && named != at:
+		return cli.Wrong("--tensor", f.value, "another buffer has this name", "give another name")
 	}
-	if b == nil {
-		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the trace has no buffer %s in interleaved DRAM", f.buffer),
-			"give one of "+strings.Join(have, ", "))
-	}
+	b := &o.Buffers[at]
 	n := f.pages.PageSize
 	if f.pages.Size/n != b.Pages() || n > b.PageSize || (n+align-1)/align*align != b.Stride {
 		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the tensor is %s in DRAM, the buffer %s", pagesText(f.pages.Size, n),
