@@ -222,7 +222,8 @@ func TestTensorFlag(t *testing.T) {
 		got := fmt.Sprint(err)
 		for _, b := range o.Buffers {
 			if data := o.Data[0].Bytes; b.Tensor != nil {
-				got = fmt.Sprintf("%s%v, %s, data %d B, half %d", b.Name, toTensor(b.Tensor), pagesText(b.Size, b.PageSize), len(data), data[len(data)/2])
+				got = fmt.Sprintf("%s%v, %s, data %d B, half %d", b.Name, toTensor(b.Tensor), pagesText(b.Size, b.PageSize), len(data),
+					data[len(data)/2])
 			}
 		}
 		if !strings.Contains(got, c.want) || (err == nil) != (got == c.want) {
