@@ -43,6 +43,13 @@ const (
 	BoardGalaxyBlackhole = 0x47
 )
 
+// BoardName names a board by its code, as tt-kmd does (tt_sysfs_show_card_type); empty for others.
+func BoardName(code uint16) string {
+	return map[uint16]string{BoardN300: "n300", BoardN150: "n150", BoardGalaxyWormhole: "galaxy-wormhole", 0x36: "p100", BoardP150: "p150a",
+		0x41: "p150b", 0x42: "p150c", BoardP100: "p100a", BoardP300: "p300b", 0x45: "p300a", 0x46: "p300c",
+		BoardGalaxyBlackhole: "galaxy-blackhole"}[code]
+}
+
 // Serial returns the serial number that the chip's board has in emulated machines.
 func (c *MachineChip) Serial() uint64 { return uint64(c.Kind)<<36 | uint64(c.Board+1) }
 

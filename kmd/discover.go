@@ -168,7 +168,7 @@ func (s System) attributes(c *Card) {
 	text(&c.Board, "tt_card_type")
 	text(&c.Firmware, "tt_fw_bundle_ver")
 	if c.Board == "" {
-		c.Board = boardName(c.SubsystemDevice)
+		c.Board = chip.BoardName(c.SubsystemDevice)
 	}
 	number := func(at *Reading, name string, scale float64) {
 		if v, ok := s.int(name); ok {
@@ -225,7 +225,7 @@ func (t *Telemetry) fill(c *Card) {
 			c.Serial = fmt.Sprintf("%08X%08X", hi, lo)
 		}
 		if c.Board == "" {
-			c.Board = boardName(uint16(hi >> 4))
+			c.Board = chip.BoardName(uint16(hi >> 4))
 		}
 	}
 	if hi, ok := t.Value(chip.TagASICIDHigh); ok && c.ASIC == "" {
@@ -235,15 +235,6 @@ func (t *Telemetry) fill(c *Card) {
 	if v, ok := t.Value(chip.TagFirmwareBundle); ok && c.Firmware == "" {
 		c.Firmware = fmt.Sprintf("%d.%d.%d.%d", v>>24, v>>16&0xFF, v>>8&0xFF, v&0xFF)
 	}
-}
-
-// boardName names a board by its PCI subsystem id (tt-kmd telemetry.c).
-func boardName(code uint16) string {
-	return map[uint16]string{
-		0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole",
-		0x36: "p100", 0x40: "p150a", 0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a",
-		0x46: "p300c", 0x47: "galaxy-blackhole",
-	}[code]
 }
 
 // LockState is a held lock; Mine if this Device holds it.

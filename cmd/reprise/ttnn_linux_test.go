@@ -88,15 +88,19 @@ func TestTTNNRecord(t *testing.T) {
 		{"wormhole", "divided", "the results are TT-NN's", 0},
 		{"wormhole", "sharded", "the results are TT-NN's", 0},
 		{"blackhole", "sharded", "the results are TT-NN's", 0},
-		{"wormhole", "hidden", "keep the tensor in a variable", 1},
+		{"wormhole", "lost", "keep the tensor in a variable", 1},
+		{"blackhole", "divided", "the results are TT-NN's", 0},
+		{"blackhole", "hidden", "the results are TT-NN's", 0},
 		{"wormhole", "eager", "a program that isn't part of it writes what the trace reads", 1},
 		{"wormhole", "unused", "the program replayed no trace", 1},
 	} {
 		dir := t.TempDir()
 		file, in, sum := filepath.Join(dir, "model.reprise"), filepath.Join(dir, "x.npy"), filepath.Join(dir, "y.npy")
 		record := []string{"ttnn", "record", "-o", file}
-		if c.arg == "divided" {
-			record = append(record, "--sub-device", "0x0-3x3", "--sub-device", "4x0-7x3")
+		if c.arg == "hidden" {
+			for _, tensor := range []string{"weight=1x1x64x64:bfloat16:tile@w0", "x=1x1x64x64:bfloat16@in0", "y=1x1x64x64:bfloat16@out0"} {
+				record = append(record, "--tensor", tensor)
+			}
 		}
 		args := append(record, r.args("--chip", c.chip, "testdata/ttnn_record.py", c.arg)[2:]...)
 		out, errs, code := r.of(args)

@@ -226,6 +226,18 @@ func (it *item) readWords() []uint32 {
 	return w
 }
 
+// Slot returns the data of a core or rectangle; nil without.
+func (c *WritePacked) Slot(i int) []byte {
+	n := SlotStride(int(c.Size))
+	if c.NoStride {
+		i = 0
+	}
+	if len(c.Data) < (i+1)*n {
+		return nil
+	}
+	return c.Data[i*n:][:n]
+}
+
 func (c *WritePacked) subBytes() int { return 4*len(c.Cores) + 8*len(c.Rects) }
 
 func (c *WritePacked) slots() int {

@@ -123,10 +123,6 @@ func (d *device) configWordLocked(off uint32) uint32 {
 	return 0
 }
 
-// cardTypes names boards (tt-kmd telemetry.c, tt_sysfs_show_card_type).
-var cardTypes = map[uint16]string{0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole", 0x36: "p100", 0x40: "p150a",
-	0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a", 0x46: "p300c", 0x47: "galaxy-blackhole"}
-
 func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
 	d.reset.RLock()
 	defer d.reset.RUnlock()
@@ -199,7 +195,7 @@ func (d *device) attributes(t tree, class, pci string) {
 	}
 	has("tt_serial", long(chip.TagBoardIDLow), chip.TagBoardIDHigh)
 	has("tt_asic_id", long(chip.TagASICIDLow), chip.TagASICIDHigh)
-	has("tt_card_type", func(hi uint32) string { return cmp.Or(cardTypes[uint16(hi>>4)], "unknown") }, chip.TagBoardIDHigh)
+	has("tt_card_type", func(hi uint32) string { return cmp.Or(chip.BoardName(uint16(hi>>4)), "unknown") }, chip.TagBoardIDHigh)
 	if high, ok := v[chip.TagASICIDHigh]; ok {
 		id := long(chip.TagASICIDLow)(high)
 		t[fmt.Sprintf("dev/tenstorrent/by-id/%v-%s", d.arch.params.Arch, id)] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777,

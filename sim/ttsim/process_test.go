@@ -219,7 +219,7 @@ func TestAnotherLibrary(t *testing.T) {
 
 func TestWrongServer(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.Wormhole)
-	if _, err := ttsim.Start(path); !errors.Is(err, ttsim.ErrNoServer) || !strings.Contains(err.Error(), "ttsim.Server") {
+	if _, err := ttsim.Start(path, nil); !errors.Is(err, ttsim.ErrNoServer) || !strings.Contains(err.Error(), "ttsim.Server") {
 		t.Errorf("without a server: %v", err)
 	}
 	fails(t, second(ttsim.Start(path, ttsim.Server("/nonexistent/program"))), fs.ErrNotExist, "with a program that doesn't exist")

@@ -29,7 +29,9 @@ type Sim struct {
 func Start(path string, opts ...Option) (*Sim, error) {
 	s := &Sim{path: path}
 	for _, o := range opts {
-		o(&s.config)
+		if o != nil { // callers without a server
+			o(&s.config)
+		}
 	}
 	p, functions, err := newProcess(s)
 	if err != nil {

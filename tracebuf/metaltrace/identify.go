@@ -202,11 +202,7 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 	}
 	var out []message
 	add := func(x0, y0, x1, y1 uint8) {
-		at := len(out) * cq.SlotStride(int(w.Size))
-		if w.NoStride {
-			at = 0
-		}
-		out = append(out, message{c.offset, chip.XY{X: x0, Y: y0}, chip.XY{X: x1, Y: y1}, w.Data[at : at+int(w.Size)]})
+		out = append(out, message{c.offset, chip.XY{X: x0, Y: y0}, chip.XY{X: x1, Y: y1}, w.Slot(len(out))[:w.Size]})
 	}
 	for _, xy := range w.Cores {
 		x, y, ok := l.SplitXY(xy)

@@ -201,7 +201,8 @@ const (
 	packedType      = 4
 )
 
-func (r *reader) packed(c *cq.Reading) error {
+// Packed returns a WRITE_PACKED of a stream.
+func Packed(c *cq.Reading, stream []byte) cq.WritePacked {
 	flags := number(c, "flags")
 	w := cq.WritePacked{
 		Type: cq.PackedType(flags >> packedType), NoStride: flags&packedNoStride != 0,
@@ -217,7 +218,12 @@ func (r *reader) packed(c *cq.Reading) error {
 			w.Cores = append(w.Cores, noc)
 		}
 	}
-	w.Data = r.data(c, entry*(len(w.Cores)+len(w.Rects)))
+	w.Data = dataOf(c, stream, entry*(len(w.Cores)+len(w.Rects)))
+	return w
+}
+
+func (r *reader) packed(c *cq.Reading) error {
+	w := Packed(c, r.commands)
 	if w.OffsetIndex == 3 {
 		return unsupported(c, "it writes to Ethernet cores")
 	}
@@ -241,13 +247,9 @@ func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 			if rect.Dests > 0xFF {
 				return notTrace(c, "it goes to %d cores", rect.Dests)
 			}
-			start := (first + i) * slot
-			if w.NoStride {
-				start = 0
-			}
 			large.Subs = append(large.Subs, cq.LargeSub{NOC: rect.NOC, Addr: w.Addr, Length: uint32(slot), Dests: uint8(rect.Dests),
 				Unlink: true})
-			large.Data = append(large.Data, w.Data[start:start+slot]...)
+			large.Data = append(large.Data, w.Slot(first+i)...)
 		}
 		r.append(c, large)
 	}
@@ -283,7 +285,7 @@ func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 		}
 		w.Subs = append(w.Subs, s)
 	}
-	w.Data = r.data(c, 12*len(w.Subs))
+	w.Data = dataOf(c, r.commands, 12*len(w.Subs))
 	return w, nil
 }
 
@@ -318,12 +320,12 @@ func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
 	return nil
 }
 
-func (r *reader) data(c *cq.Reading, list int) []byte {
+func dataOf(c *cq.Reading, stream []byte, list int) []byte {
 	if c.Data == 0 {
 		return nil
 	}
 	start := c.At + cq.SlotStride(cq.HeaderSize+list)
-	return r.commands[start : start+c.Data]
+	return stream[start : start+c.Data]
 }
 
 func at(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }

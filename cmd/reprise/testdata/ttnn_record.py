@@ -1,7 +1,7 @@
 """A trace with an input and a weight. Between replays the host writes the input, or with "eager" a program does.
 
-With "queues" the host writes by a second queue, with "divided" the trace runs on two sub-devices. With "sharded" tensors are in L1; with
-"hidden" nothing says which one.
+With "queues" the host writes by a second queue, with "divided" the trace runs on two sub-devices. With "hidden" no variable holds a tensor.
+With "sharded" tensors are in L1; with "lost" nothing says which one.
 """
 import functools
 import sys
@@ -16,6 +16,10 @@ def tensor(seed):
     return ttnn.Tensor([float((i * seed) % 31 - 15) / 8 for i in range(4096)], [1, 1, 64, 64], ttnn.bfloat16, ttnn.TILE_LAYOUT)
 
 
+def write(to, seed):
+    ttnn.copy_host_to_device_tensor(tensor(seed), to, queues - 1)
+
+
 weight, x = tensor(7).to(device), tensor(3).to(device)
 model = lambda: ttnn.relu(ttnn.add(ttnn.matmul(x, weight), x))
 if "divided" in sys.argv:
@@ -28,20 +32,23 @@ if "sharded" in sys.argv:
     block, height = shards("BLOCK", 32, 32), shards("HEIGHT", 32, 64)
     weight, x = ttnn.to_memory_config(weight, ttnn.L1_MEMORY_CONFIG), tensor(3).to(device, block)
     model = lambda: ttnn.to_memory_config(ttnn.relu(ttnn.add(x, ttnn.to_memory_config(weight, block))), height)
-if "hidden" in sys.argv:
+if "lost" in sys.argv:
     model = functools.partial(ttnn.add, x, ttnn.to_memory_config(weight, ttnn.L1_MEMORY_CONFIG))
 model()  # compiles the kernels
 trace = ttnn.begin_trace_capture(device, cq_id=0)
 y = model()
 ttnn.end_trace_capture(device, trace, cq_id=0)
+fill, result, held = (functools.partial(f, t) for f, t in ((write, x), (ttnn.from_device, y), (print, weight)))
+if "hidden" in sys.argv:
+    del weight, x, y
 for seed in [] if "unused" in sys.argv else [5, 11, 13]:
     if "eager" in sys.argv:
         ttnn.copy(ttnn.add(x, weight), x)
     else:
-        ttnn.copy_host_to_device_tensor(tensor(seed), x, queues - 1)
+        fill(seed)
         if queues > 1:
             ttnn.wait_for_event(0, ttnn.record_event(device, 1))
     ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
-    print("sum", sum(map(sum, ttnn.from_device(y).to_list()[0][0])))
+    print("sum", sum(map(sum, result().to_list()[0][0])))
 ttnn.release_trace(device, trace)
 ttnn.close_device(device)

@@ -5,6 +5,7 @@
 package recording
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,8 @@ type Trace struct {
 	Pages, PageSize int
 	Replays         int
 	Commands        []byte
+	// SubDevices are the cores of each sub-device, nil if the device isn't divided.
+	SubDevices [][]chip.Range
 	// Memory has the kernels.
 	Memory metaltrace.Memory
 	// Buffers are named in0, in1 and so on if they are inputs, out0 if they are results, w0 if the
@@ -80,6 +83,9 @@ type reader struct {
 	now       sparse.Memory
 	transfers []transfer
 	notes     []note
+
+	subDevices int
+	division   [][]chip.Range // nil without, or if nothing says which workers they have
 }
 
 // Read reads a recording, and the tensors that ttnn.Run.Tensors noted, if not nil. The error wraps
@@ -213,6 +219,13 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 			case "SEND_GO_SIGNAL":
 				g, _ := c.Value("go")
 				programs = programs || cq.GoWord(g).Signal() == cq.SignalGo
+			case "SET_NUM_WORKER_SEMS":
+				n, _ := c.Value("num")
+				r.subDevices, r.division = min(int(n), cq.MaxSubDevices), nil
+			case "WRITE_PACKED":
+				if w := metaltrace.Packed(c, f.Bytes); w.Type == cq.PackedGoIndex {
+					r.divide(&w)
+				}
 			case "WRITE_PAGED", "RELAY_PAGED", "WRITE_LINEAR", "RELAY_LINEAR", "EXEC_BUF":
 				x, err := r.transfer(c)
 				if err != nil {
@@ -362,8 +375,32 @@ func (r *reader) replay(x transfer, read sparse.Memory) *Trace {
 	if i >= 0 {
 		return r.Traces[i]
 	}
-	t := &Trace{Addr: x.base, Pages: x.pages, PageSize: x.page, Commands: commands,
+	t := &Trace{Addr: x.base, Pages: x.pages, PageSize: x.page, Commands: commands, SubDevices: r.division,
 		Memory: &memory{Memory: read, banks: r.banks}, first: r.step, tensors: notedAt(r.notes, r.replays)}
 	r.Traces = append(r.Traces, t)
 	return t
+}
+
+// divide notes the rectangles of each sub-device, whose workers listen to the go message of its
+// number. Workers of none listen to another.
+func (r *reader) divide(w *cq.WritePacked) {
+	r.division = make([][]chip.Range, r.subDevices)
+	rest := false
+	for i, rect := range w.Rects {
+		x0, y0, x1, y1, _ := cq.Layout(r.Chip.Arch()).SplitRect(rect.NOC)
+		start, ok := r.Chip.Logical(chip.XY{X: x0, Y: y0})
+		end, ok2 := r.Chip.Logical(chip.XY{X: x1, Y: y1})
+		index := w.Slot(i)
+		if !ok || !ok2 || index == nil {
+			continue
+		}
+		if sub := binary.LittleEndian.Uint32(index); sub < uint32(r.subDevices) {
+			r.division[sub] = append(r.division[sub], chip.Range{Start: start, End: end})
+		} else {
+			rest = true
+		}
+	}
+	if r.subDevices == 1 && !rest { // the whole device
+		r.division = nil
+	}
 }

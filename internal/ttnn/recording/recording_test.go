@@ -98,7 +98,7 @@ func trace(t testing.TB) []byte {
 
 // model is what a program does that replays a trace twice: it writes a weight and inputs, and reads
 // the output. A program outside of the trace, if any, writes to an address in between.
-func model(t testing.TB, between uint64) []byte {
+func model(t testing.TB, between uint64, before ...libttsim.Step) []byte {
 	host := func(addr uint32, fill byte) libttsim.Step {
 		s := step(t, write(addr, true))
 		put(s.Written, uint64(addr), 64, bytes.Repeat([]byte{fill}, 128))
@@ -129,7 +129,7 @@ func model(t testing.TB, between uint64) []byte {
 		}
 		steps = slices.Insert(steps, 4, s)
 	}
-	return written(t, "n150", steps...)
+	return written(t, "n150", append(before, steps...)...)
 }
 
 // tensors is what the program's variables hold at the first replay; rows of y are shorter than
@@ -280,11 +280,56 @@ func TestTensorsInL1(t *testing.T) {
 	}
 }
 
+// indices give rectangles of workers the go message of each.
+type indices []struct {
+	x0, y0, x1, y1 int
+	index          uint32
+}
+
+func divide(t testing.TB, n uint32, all indices) libttsim.Step {
+	return step(t, func(b *cq.Builder) {
+		b.SetNumWorkerSems(cq.Subordinate, cq.SetNumWorkerSems{Num: n})
+		w := cq.WritePacked{Type: cq.PackedGoIndex, Size: 4, Addr: 0x4D0}
+		for _, r := range all {
+			v := wormhole.Rects(chip.Range{Start: chip.Core{X: r.x0, Y: r.y0}, End: chip.Core{X: r.x1, Y: r.y1}})[0]
+			w.Rects = append(w.Rects, cq.Rect{NOC: cq.Wormhole.NOCRect(v.Start.X, v.Start.Y, v.End.X, v.End.Y), Dests: uint32(v.Cores)})
+			w.Data = append(binary.LittleEndian.AppendUint32(w.Data, r.index), make([]byte, 12)...)
+		}
+		if len(all) > 0 {
+			b.WritePacked(w)
+		}
+	})
+}
+
+func TestSubDevices(t *testing.T) {
+	two := divide(t, 2, indices{{0, 0, 3, 3, 0}, {4, 0, 7, 1, 1}, {4, 2, 5, 2, 1}, {0, 4, 7, 8, 2}})
+	whole := divide(t, 1, indices{{0, 0, 7, 8, 0}})
+	for _, c := range []struct {
+		name  string
+		steps []libttsim.Step
+		want  string
+	}{
+		{"never", nil, "[]"},
+		{"whole", []libttsim.Step{divide(t, 1, nil)}, "[]"},
+		{"two", []libttsim.Step{whole, two}, "[[(0,0)-(3,3)] [(4,0)-(7,1) (4,2)-(5,2)]]"},
+		{"one", []libttsim.Step{divide(t, 1, indices{{0, 0, 3, 8, 0}, {4, 0, 7, 8, 1}})}, "[[(0,0)-(3,8)]]"},
+		{"cleared", []libttsim.Step{two, whole}, "[]"},
+		{"not said", []libttsim.Step{two, divide(t, 3, nil)}, "[]"},
+	} {
+		r, err := recording.Read(bytes.NewReader(model(t, 0, c.steps...)), nil)
+		devtest.Must(t, err)
+		if diff := cmp.Diff(c.want, fmt.Sprint(r.Traces[0][0].SubDevices)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(written(f, "n150", step(f, write(0x20000, true)), step(f, replay)), "")
 	f.Add(written(f, "p150", step(f, replay)), "")
 	f.Add(model(f, 0), tensors)
 	f.Add(sharded(f, 0), tensors)
+	f.Add(model(f, 0, divide(f, 2, indices{{0, 0, 3, 3, 0}, {4, 0, 7, 8, 1}})), tensors)
 	f.Fuzz(func(_ *testing.T, file []byte, tensors string) {
 		_, _ = recording.Read(bytes.NewReader(file), strings.NewReader(tensors))
 	})

@@ -1,6 +1,7 @@
 package sims
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -13,6 +14,11 @@ type ttnnRecordCmd struct {
 	ttnnRunCmd
 	traces.Recorded
 	Steps string `placeholder:"FILE"`
+}
+
+// Validate implements the command.
+func (c *ttnnRecordCmd) Validate() error {
+	return cmp.Or(c.ttnnRunCmd.Validate(), c.Recorded.Validate())
 }
 
 // Run implements the command.

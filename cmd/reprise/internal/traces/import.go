@@ -35,16 +35,15 @@ type traceImportCmd struct {
 	Trust    bool
 	Buffer   []string `placeholder:"BUFFER" sep:"none"`
 	Param    []string `placeholder:"PARAM" sep:"none"`
-	Division []string `name:"sub-device" placeholder:"CORES" sep:"none"`
-	Data     bool
-	Name     string `default:"imported" placeholder:"NAME"`
-	Output   string `short:"o" placeholder:"FILE"`
-	DryRun   bool
+	fileFlags
+	Data   bool
+	Name   string `default:"imported" placeholder:"NAME"`
+	Output string `short:"o" placeholder:"FILE"`
+	DryRun bool
 	cli.AsJSON
 
 	buffers []tracebuf.Buffer
 	params  []importParam
-	subs    [][]chip.Range
 
 	recorded  *recording.Trace // or nil
 	recording *recording.Recording
@@ -73,11 +72,26 @@ func (c *traceImportCmd) Validate() error {
 		return cli.Wrong("--cache", "", "nothing says which kernels these are",
 			"give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache")
 	}
-	var errs [3]error
+	var errs [2]error
 	c.buffers, errs[0] = parseEach(c.Buffer, parseBuffer)
 	c.params, errs[1] = parseEach(c.Param, parseImportParam)
-	c.subs, errs[2] = parseEach(c.Division, parseCores)
-	return cmp.Or(errs[:]...)
+	return cmp.Or(cmp.Or(errs[:]...), c.fileFlags.Validate())
+}
+
+// fileFlags say what the commands of a trace don't.
+type fileFlags struct {
+	Tensor   []string `placeholder:"TENSOR" sep:"none"`
+	Division []string `name:"sub-device" placeholder:"CORES" sep:"none"`
+
+	tensors []tensorFlag
+	subs    [][]chip.Range
+}
+
+func (f *fileFlags) Validate() (err error) {
+	if f.tensors, err = parseEach(f.Tensor, parseTensor); err == nil {
+		f.subs, err = parseEach(f.Division, parseCores)
+	}
+	return err
 }
 
 func parseEach[T any](values []string, parse func(string) (T, error)) (out []T, err error) {
@@ -282,6 +296,9 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 			setup, taken = c.recording.Setup(c.chip, f.Layout, target.Workers)
 			o.Buffers = slices.Concat(o.Buffers, taken)
 		}
+		if len(c.subs) == 0 {
+			o.Target.SubDevices = t.SubDevices
+		}
 	}
 	banks := len(m.ch.DRAMBanks())
 	for i := range o.Buffers {
@@ -301,6 +318,11 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 			}
 		}
 		o.Data = append(o.Data, tracebuf.Data{Buffer: i, Bytes: data})
+	}
+	for _, f := range c.tensors {
+		if err := f.describe(&o, int(m.ch.Params().Align.DRAM())); err != nil {
+			return nil, err
+		}
 	}
 	for i := range c.params {
 		args, err := c.params[i].arguments(t)

@@ -69,20 +69,16 @@ func noneOf(addr uint64, addresses []string) error {
 
 // Recorded are the flags for a recording's traces.
 type Recorded struct {
-	Output   string   `short:"o" required:"" placeholder:"FILE"`
-	Addr     uint64   `placeholder:"ADDRESS"`
-	Weights  string   `placeholder:"FILE" type:"existingfile"`
-	Division []string `name:"sub-device" placeholder:"CORES" sep:"none"`
+	Output  string `short:"o" required:"" placeholder:"FILE"`
+	Addr    uint64 `placeholder:"ADDRESS"`
+	Weights string `placeholder:"FILE" type:"existingfile"`
+	fileFlags
 }
 
 // Save makes a file of each trace of a recording, or of the one at Addr if that isn't 0, and
 // replays it: an error says that the results aren't TT-NN's. The second file has -2 before its
 // extension.
 func (f *Recorded) Save(ctx context.Context, s cli.Streams, recorded, cache string) error {
-	subs, err := parseEach(f.Division, parseCores)
-	if err != nil {
-		return err
-	}
 	r, err := readRecording(ctx, recorded)
 	if err != nil {
 		return err
@@ -101,7 +97,7 @@ func (f *Recorded) Save(ctx context.Context, s cli.Streams, recorded, cache stri
 			name = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, ext), n, ext)
 		}
 		c := traceImportCmd{Source: recorded, Cache: []string{cache}, Output: name, Name: "recorded", weights: f.Weights, recording: r,
-			subs: subs}
+			fileFlags: f.fileFlags}
 		if err := c.saveParts(ctx, s, parts); err != nil {
 			return err
 		}
@@ -195,7 +191,11 @@ func printBuffers(w cli.Text, file *tracebuf.File, named func(string) string) (r
 			if t != nil {
 				t.Input = false // as said
 			}
-			w.F("  %-6s %s: %s in %v%v\n", kind, tracebuf.Printable(named(b.Name)), cli.Bytes(b.Size), allocator.Kind(b.Kind), t)
+			w.F("  %-6s %s: %s in %v%v", kind, tracebuf.Printable(named(b.Name)), cli.Bytes(b.Size), allocator.Kind(b.Kind), t)
+			if t == nil {
+				w.F("; %s: --tensor says what they hold", pagesText(b.Size, b.PageSize))
+			}
+			w.F("\n")
 		}
 	}
 	return referred

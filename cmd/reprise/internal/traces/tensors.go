@@ -2,9 +2,12 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/npy"
 	"github.com/reprise-tt/reprise/ops/safetensors"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
 // tensorFlags name files for the tensors of a trace.
@@ -178,3 +182,76 @@ func (t *tensorJSON) String() string {
 	}
 	return text
 }
+
+// tensorFlag says which tensor a buffer holds.
+type tensorFlag struct {
+	value, name string
+	buffer      string // name or address
+	tensor      tracebuf.Tensor
+	pages       reprise.BufferConfig
+}
+
+var tensorForm = regexp.MustCompile(`^([^=]+)=([0-9]+(?:x[0-9]+)*):([^:@]*)(:tile|:row_major)?(?:@(.*))?$`)
+
+func parseTensor(s string) (f tensorFlag, err error) {
+	bad := func(why string) (tensorFlag, error) {
+		return f, cli.Wrong("--tensor", s, why, "give such as x=1x1x64x64:bfloat16@in0 or ids=1x32:uint32:row_major@0x20000")
+	}
+	p := tensorForm.FindStringSubmatch(s)
+	if p == nil {
+		return bad("it isn't name=shape:type[:tile|:row_major][@buffer]")
+	}
+	f = tensorFlag{value: s, name: p[1], buffer: cmp.Or(p[5], p[1])}
+	f.tensor = tracebuf.Tensor{DType: strings.ToUpper(p[3]), Tiles: p[4] != ":row_major"}
+	for d := range strings.SplitSeq(p[2], "x") {
+		n, _ := strconv.Atoi(d) // the largest int for more
+		f.tensor.Shape = append(f.tensor.Shape, n)
+	}
+	spec, err := ops.SpecOf(&tracebuf.Buffer{Tensor: &f.tensor})
+	if err == nil {
+		f.pages, err = spec.BufferConfig(f.name)
+	}
+	if err != nil {
+		return bad(err.Error())
+	}
+	return f, nil
+}
+
+// describe gives the buffer the tensor.
+func (f *tensorFlag) describe(o *metaltrace.FileOptions, align int) error {
+	addr, err := strconv.ParseUint(f.buffer, 0, 64)
+	at := slices.IndexFunc(o.Buffers, func(b tracebuf.Buffer) bool {
+		return b.Kind == tracebuf.KindDRAM && b.Sharding == nil && (b.Name == f.buffer || err == nil && b.Addr == addr)
+	})
+	named := slices.IndexFunc(o.Buffers, func(b tracebuf.Buffer) bool { return b.Name == f.name })
+	switch {
+	case at < 0:
+		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the trace has no buffer %s in interleaved DRAM", f.buffer), "give one of "+
+			cli.List(o.Buffers, func(b tracebuf.Buffer) string { return fmt.Sprintf("%s (at %#x)", tracebuf.Printable(b.Name), b.Addr) }))
+	case named >= 0 && named != at:
+		return cli.Wrong("--tensor", f.value, "another buffer has this name", "give another name")
+	}
+	b := &o.Buffers[at]
+	n := f.pages.PageSize
+	if f.pages.Size/n != b.Pages() || n > b.PageSize || (n+align-1)/align*align != b.Stride {
+		return cli.Wrong("--tensor", f.value, fmt.Sprintf("the tensor is %s in DRAM, the buffer %s", pagesText(f.pages.Size, n),
+			pagesText(b.Size, b.PageSize)), "give the shape, type and layout of the program's tensor")
+	}
+	// A recording names the inputs that no variable holds in0, in1 and so on.
+	f.tensor.Input = b.Tensor == nil && strings.HasPrefix(b.Name, "in") || b.Tensor != nil && b.Tensor.Input
+	for _, list := range [][]tracebuf.Data{o.Data, o.Results} {
+		for i := range list {
+			if d := &list[i]; d.Buffer == at {
+				var cut []byte // what aligns pages
+				for p := range slices.Chunk(d.Bytes, b.PageSize) {
+					cut = append(cut, p[:n]...)
+				}
+				d.Bytes = cut
+			}
+		}
+	}
+	b.Name, b.Tensor, b.PageSize, b.Size = f.name, &f.tensor, n, f.pages.Size
+	return nil
+}
+
+func pagesText(size, page int) string { return cli.Count(size/page, "page") + " of " + cli.Bytes(page) }

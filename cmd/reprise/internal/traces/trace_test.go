@@ -22,6 +22,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
 // Another process has the device open. With another page size pages are in another order, which is
@@ -182,5 +183,51 @@ func TestTraceImport(t *testing.T) {
 				t.Errorf("without a bank: %v", err)
 			}
 		})
+	}
+}
+
+func TestTensorFlag(t *testing.T) {
+	for _, c := range []struct{ flag, want string }{
+		{"x=2x32:bfloat16:row_major@in0", "x; [2 32] BFLOAT16, input, 2 pages of 64 B, data 128 B, half 64"},
+		{"in0=1x1x2x25:bfloat16:row_major", "in0; [1 1 2 25] BFLOAT16, input, 2 pages of 50 B, data 100 B, half 64"},
+		{"x=2x13:uint32:row_major@0x20000", "x; [2 13] UINT32, input, 2 pages of 52 B, data 104 B, half 64"},
+		{"y=64x32:Float32:tile@out0", "y; [64 32] FLOAT32 in tiles, 2 pages of 4,096 B, data 128 B, half 64"},
+		{"x=2x16:bfloat16:row_major@in0", "the tensor is 2 pages of 32 B in DRAM, the buffer 2 pages of 64 B"},
+		{"x=3x32:bfloat16:row_major@in0", "the tensor is 3 pages of 64 B in DRAM, the buffer 2 pages of 64 B"},
+		{"x=2x33:bfloat16:row_major@in0", "the tensor is 2 pages of 66 B in DRAM, the buffer 2 pages of 64 B"},
+		{"x=0x32:bfloat16:row_major@in0", "the tensor is 1 page of 64 B"},
+		{"x=2x32:bfloat16:row_major@l", "the trace has no buffer l in interleaved DRAM"},
+		{"out0=2x32:bfloat16:row_major@in0", "another buffer has this name"},
+		{"x=2x32:bfloat16:row_major", "the trace has no buffer x in interleaved DRAM; give one of in0 (at 0x20000), out0"},
+		{"x=2x32:bfloat16:row_major@0x1", "the trace has no buffer 0x1"},
+		{"=2x32:bfloat16", "it isn't name=shape:type"},
+		{"x=2x:bfloat16", "it isn't name=shape:type"},
+		{"x=2x32", "it isn't name=shape:type"},
+		{"x=2x32:bfloat16:rows", "it isn't name=shape:type"},
+		{"x=2x32:bfloat4", "data types don't fit"},
+		{"x=2x99999999999999999999:bfloat16", "at most 2^40 elements"},
+	} {
+		o := metaltrace.FileOptions{Buffers: []tracebuf.Buffer{
+			{Name: "in0", Kind: tracebuf.KindDRAM, Addr: 0x20000, Size: 128, PageSize: 64, Stride: 64},
+			{Name: "out0", Kind: tracebuf.KindDRAM, Addr: 0x40000, Size: 8192, PageSize: 4096, Stride: 4096, Output: true},
+			{Name: "l", Kind: tracebuf.KindL1, Addr: 0x60000, Size: 128, PageSize: 64, Stride: 64},
+		}, Data: []tracebuf.Data{{Buffer: 0}}}
+		for i := range 128 {
+			o.Data[0].Bytes = append(o.Data[0].Bytes, byte(i))
+		}
+		f, err := parseTensor(c.flag)
+		if err == nil {
+			err = f.describe(&o, 32)
+		}
+		got := fmt.Sprint(err)
+		for _, b := range o.Buffers {
+			if data := o.Data[0].Bytes; b.Tensor != nil {
+				got = fmt.Sprintf("%s%v, %s, data %d B, half %d", b.Name, toTensor(b.Tensor), pagesText(b.Size, b.PageSize), len(data),
+					data[len(data)/2])
+			}
+		}
+		if !strings.Contains(got, c.want) || (err == nil) != (got == c.want) {
+			t.Errorf("%s: %s, want %s", c.flag, got, c.want)
+		}
 	}
 }
