@@ -124,11 +124,11 @@ func (r *reader) rest(t *Trace, kept []extent) (out []extent, err error) {
 					continue
 				}
 				switch {
-				case k.code == tracebuf.KindDRAM || a >= lowest:
+				case k.code == tracebuf.KindDRAM || a >= lowest && !read:
 					used[a/uint64(k.align)] = true
 				case !read:
 					t.L1End = max(t.L1End, a+4)
-				case err == nil:
+				case err == nil: // nothing says to which page of which buffer it belongs
 					err = fmt.Errorf("%w: the trace at %#x reads %s before it writes it, and no tensor that a variable holds or the host "+
 						"wrote is there: keep the tensor in a variable", ErrIncomplete, t.Addr, r.place(at))
 				}

@@ -17,13 +17,8 @@ import (
 // memory are words of DRAM.
 type memory struct {
 	sparse.Memory
-	banks []chip.Bank
+	banks []uint64
 	seen  func(bank int, addr uint64, n int) // is called for each read, if not nil
-}
-
-// at returns the address of a word in the Memory.
-func at(banks []chip.Bank, bank int, addr uint64) uint64 {
-	return emu.TrackAddress(banks[bank].Controller, banks[bank].Offset+addr)
 }
 
 // ReadDRAM implements metaltrace.Memory. Words that are missing are zero.
@@ -33,7 +28,7 @@ func (m *memory) ReadDRAM(bank int, addr uint64, p []byte) error {
 	}
 	for i := range p {
 		a := addr + uint64(i)
-		v, _ := m.Get(at(m.banks, bank, a&^3))
+		v, _ := m.Get(m.banks[bank] + a&^3)
 		p[i] = byte(v >> (a % 4 * 8))
 	}
 	return nil

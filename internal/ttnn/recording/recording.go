@@ -74,8 +74,7 @@ type Trace struct {
 type reader struct {
 	Chip      *chip.Chip
 	Traces    []*Trace // in the order of their first replays
-	banks     []chip.Bank
-	dram, l1  *kind // l1 is nil if the recording has no table of banks
+	dram, l1  *kind    // l1 is nil if the recording has no table of banks
 	steps     []libttsim.Step
 	turns     []int // of the steps, among those of all chips
 	step      int
@@ -114,7 +113,7 @@ func Read(from, tensors io.Reader) (_ *Recording, err error) {
 			return nil, err
 		}
 		out.Chips = append(out.Chips, ch)
-		chips = append(chips, &reader{Chip: ch, banks: ch.DRAMBanks(), dram: dram(ch), now: sparse.Memory{}, notes: tensorNotes})
+		chips = append(chips, &reader{Chip: ch, dram: dram(ch), now: sparse.Memory{}, notes: tensorNotes})
 	}
 	var all []byte
 	for i, s := range steps {
@@ -282,13 +281,14 @@ func (r *reader) transfer(c *cq.Reading) (x transfer, err error) {
 		x.kind = r.l1
 		if !worker {
 			x.kind = r.dram
-			core = chip.Core{X: slices.IndexFunc(r.banks, func(b chip.Bank) bool {
+			banks := r.Chip.DRAMBanks()
+			core = chip.Core{X: slices.IndexFunc(banks, func(b chip.Bank) bool {
 				return slices.Contains(b.Ports[:], xy) && addr-b.Offset < b.Size
 			})}
 			if core.X < 0 {
 				return transfer{}, nil
 			}
-			addr -= r.banks[core.X].Offset
+			addr -= banks[core.X].Offset
 		} else if addr < emu.FirstL1 || r.l1 != nil && r.l1.bank(core) < 0 {
 			return transfer{}, nil
 		}
@@ -340,14 +340,14 @@ func (r *reader) begin(t *Trace, read, written sparse.Memory) error {
 	t.written, t.foreign, t.stale, t.read, t.before = written, sparse.Memory{}, sparse.Memory{}, sparse.Memory{}, sparse.Memory{}
 	t.read.Put(read)
 	t.before.Put(r.now)
-	kernels := &memory{read, r.banks, func(bank int, addr uint64, n int) {
+	kernels := &memory{read, r.dram.banks, func(bank int, addr uint64, n int) {
 		for i := range (n + 3) / 4 {
-			t.read.Delete(at(r.banks, bank, addr+uint64(4*i)))
+			t.read.Delete(r.dram.banks[bank] + addr + uint64(4*i))
 		}
 	}}
-	err := metaltrace.ReadInterleaved(kernels, len(r.banks), t.Addr, t.PageSize, 0, t.Commands)
+	err := metaltrace.ReadInterleaved(kernels, len(r.dram.banks), t.Addr, t.PageSize, 0, t.Commands)
 	if err == nil {
-		_, err = metaltrace.Read(kernels, len(r.banks), cq.Layout(r.Chip.Arch()), t.Commands, "")
+		_, err = metaltrace.Read(kernels, len(r.dram.banks), cq.Layout(r.Chip.Arch()), t.Commands, "")
 	}
 	return err
 }
@@ -376,7 +376,7 @@ func (r *reader) replay(x transfer, read sparse.Memory) *Trace {
 		return r.Traces[i]
 	}
 	t := &Trace{Addr: x.base, Pages: x.pages, PageSize: x.page, Commands: commands, SubDevices: r.division,
-		Memory: &memory{Memory: read, banks: r.banks}, first: r.step, tensors: notedAt(r.notes, r.replays)}
+		Memory: &memory{Memory: read, banks: r.dram.banks}, first: r.step, tensors: notedAt(r.notes, r.replays)}
 	r.Traces = append(r.Traces, t)
 	return t
 }
