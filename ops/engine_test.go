@@ -196,8 +196,8 @@ func (b *bench) binary(name string, in ...*ops.Tensor) binaryOperation {
 	return binaryOperation{b.Multiply, choose(e.multiply, multiply)}
 }
 
-// longIfStrict leaves the cards with every check to long runs: the checks take most of
-// the time. Quick runs have them in TestStrict and its likes.
+// longIfStrict leaves the cards with every check to long runs: the checks take most of the time.
+// Quick runs have them in TestStrict and its likes.
 func longIfStrict(t *testing.T, card string) {
 	t.Helper()
 	if strings.HasPrefix(card, "strict") {

@@ -1,6 +1,6 @@
 // Package effort says how much tests do: by themselves a few minutes for who has just cloned, with
-// -tags long as in .ci/run, and with -tags hours with many more seeds. With -short, which is for the
-// race detector, a run with these tags is a quick one, but for tests with goroutines of their own.
+// -tags long as in .ci/run, and with -tags hours with many more seeds. -short is for the race
+// detector: a run is a quick one then, but for tests with goroutines of their own.
 package effort
 
 import (
