@@ -56,9 +56,6 @@ func drawSchedule(t *rapid.T) schedule {
 // Fast, and on a chip that delays, reorders and checks all: no update is lost and nothing hangs.
 func TestRandomTracesOverQueues(t *testing.T) {
 	effort.Long(t)
-	if testing.Short() {
-		t.Skip("one goroutine and minutes under the race detector")
-	}
 	for _, card := range emulators {
 		fast, strict := card(sim.Seed(7), sim.Delay(50)), card(sim.Strict(11))
 		t.Run(fast.String(), func(t *testing.T) {

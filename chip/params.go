@@ -106,7 +106,6 @@ type DebugRegs struct {
 	WallClockLow         uint32 // reading latches the high half
 	WallClockHigh        uint32
 	WallClockHighLatched uint32 // at the last read of the low half
-	LocalRAMClearDisable uint32 // turns off the clearing of local RAM on reset (Blackhole), else NoRegister
 }
 
 // Params returns a copy of the architecture's constants, nil for none. Don't call it on a hot path.
@@ -170,7 +169,6 @@ func blackholeParams() *Params {
 		},
 
 		NIU:    blackholeNIU(),
-		Debug:  DebugRegs{LocalRAMClearDisable: 0xFFB12224},
 		ARC:    blackholeARC(),
 		Stream: blackholeStreams(),
 
@@ -217,7 +215,6 @@ func wormholeParams() *Params {
 		},
 
 		NIU:    wormholeNIU(),
-		Debug:  DebugRegs{LocalRAMClearDisable: NoRegister},
 		ARC:    wormholeARC(),
 		Stream: wormholeStreams(),
 

@@ -130,7 +130,7 @@ func TestConformance(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	short := testing.Short() || effort.Of(true, false, false)
+	short := effort.Of(true, false, false)
 	s := &rig.Settings{Limit: 10 * time.Minute, Short: short, Long: effort.Hours, Unsafe: *unsafeFlag,
 		Victim: []string{os.Args[0], VictimCommand}, Compare: other(t), Property: rapidProperty}
 	if *updateFlag {

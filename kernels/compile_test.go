@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"io"
 	"maps"
 	"os"
@@ -501,9 +502,7 @@ func TestLoadLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		clear(file) // which the image doesn't refer to
-		if diff := cmp.Diff(&Image{File: f.Build(), Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
-			t.Errorf("swapped %v: (-want +got)\n%s", swap, diff)
-		}
+		expect.NoDiff(t, im, &Image{File: f.Build(), Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, "swapped %v", swap)
 	}
 }
 
@@ -628,9 +627,7 @@ func TestFits(t *testing.T) {
 		{"no such architecture", Image{}, 0, chip.BRISC, ErrMachine},
 	}
 	for _, tt := range tests {
-		if err := tt.im.Fits(tt.arch, tt.p); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
-		}
+		expect.Fails(t, tt.im.Fits(tt.arch, tt.p), tt.want, "%s", tt.name)
 	}
 }
 

@@ -41,7 +41,7 @@ type backend struct {
 }
 
 // turn reports whether a test runs on the backend. Kernels take longer to compile than to run, so
-// short runs use one emulated architecture, another in CI, and long runs both.
+// runs use one emulated architecture, short ones the other, and runs of hours both.
 func (b *backend) turn(test string) bool {
 	sum := 0
 	for _, c := range []byte(test) {
@@ -83,6 +83,7 @@ func onBackends(t *testing.T, f func(t *testing.T, b *bench)) {
 
 func onBackendsWith(t *testing.T, harvested map[chip.Arch]sim.Option, f func(t *testing.T, b *bench)) {
 	kernels.NeedCompiler(t)
+	effort.OneOf(t, t.Name(), 2, 4)
 	for _, b := range backends(harvested) {
 		if !b.turn(t.Name()) {
 			continue
@@ -717,13 +718,14 @@ func TestComputePackAccumulate(t *testing.T) {
 }
 
 func TestStrict(t *testing.T) {
+	effort.Long(t)
 	kernels.NeedCompiler(t)
 	const n = 2
 	in := []pages{random(bf16, 2*n, 17), random(bf16, 2*n, 18), random(bf16, 2*n, 19)}
 	triple, ints := random(bf16, 3, 24), random(int8s, n, 25)
 	mixed := []pages{random(bf16, 1, 26), random(bf16, 1, 27), random(bfp8, 1, 28), random(bfp4, 1, 29)}
 	for arch, card := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {
-		for seed := range effort.Of[uint64](1, 2, 1000) {
+		for seed := range effort.Of[uint64](2, 2, 1000) {
 			name := fmt.Sprintf("%v, seed %d", arch, seed)
 			ok := t.Run(name, func(t *testing.T) {
 				b := open(t, backend{name, arch, func(*testing.T) kmd.Target { return card(sim.Strict(seed), harvested[arch]) }})

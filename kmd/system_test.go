@@ -143,7 +143,7 @@ func (s *sleepy) BARLoad(bar int, off uint64, width int) uint64 {
 }
 
 func TestInspectWaitsForTheStart(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	fn := &sleepy{Function: drivertest.New(chip.Blackhole)}
 	fn.Telemetry = nil
 	drv, err := driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) {

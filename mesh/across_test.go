@@ -107,7 +107,7 @@ func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) erro
 }
 
 func TestAcross(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	for _, tc := range []struct {
 		spec  chip.Machine
 		shape mesh.Shape

@@ -334,9 +334,6 @@ func (g *group) tiles(seed uint64, how mesh.Combine) {
 
 func TestSumsOfTiles(t *testing.T) {
 	effort.Long(t)
-	if testing.Short() {
-		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
-	}
 	for _, c := range []struct {
 		machine func(...sim.Option) *sim.Machine
 		shape   mesh.Shape
@@ -391,9 +388,6 @@ func TestStrict(t *testing.T) {
 	}{{chip.Wormhole, chip.Harvesting{Tensix: 0x3FC}}, {chip.Blackhole, chip.Harvesting{Tensix: 0x3FFC}}} {
 		t.Run(c.arch.String(), func(t *testing.T) {
 			seeds := effort.Of[uint64](1, 4, 1000)
-			if testing.Short() {
-				seeds = 1
-			}
 			for seed := range seeds {
 				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { strict(t, c.arch, c.cores, seed) }) && !effort.Hours {
 					return

@@ -277,9 +277,6 @@ func proof(b *bench) {
 
 func TestGalaxies(t *testing.T) {
 	effort.Long(t)
-	if testing.Short() {
-		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
-	}
 	for _, make := range []func(...sim.Option) *sim.Machine{sim.GalaxyWormhole, sim.GalaxyBlackhole} {
 		m := make()
 		t.Cleanup(func() { _ = m.Close() })
@@ -548,7 +545,7 @@ func (p *farPair) works(c *mesh.Chip, first uint32) {
 }
 
 func TestFarLinkGoesDown(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	p := openPair(t)
 	p.works(p.far, 1)
 	p.must(p.machine.SetLink(0, 9, false))
@@ -582,7 +579,7 @@ func TestAllFarLinksGoDown(t *testing.T) {
 }
 
 func TestFarChipHangs(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	p := openPair(t)
 	im := value(kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin))(p)
 	x, err := p.far.Device.Load(p.ctx, &reprise.Program{Name: "spin", Kernels: []reprise.Kernel{{
@@ -601,7 +598,7 @@ func TestFarChipHangs(t *testing.T) {
 }
 
 func TestFarChipBehindBadLink(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	p := openPair(t)
 	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2", "link-drop=0:9/4",
 		"link-drop=1:1/4"} {
@@ -621,7 +618,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 }
 
 func TestFarChipIsQuietWhenClosed(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	p := openPair(t)
 	p.works(p.far, 3)
 	p.must(p.mesh.Close(t.Context()))

@@ -196,11 +196,11 @@ func (b *bench) binary(name string, in ...*ops.Tensor) binaryOperation {
 	return binaryOperation{b.Multiply, choose(e.multiply, multiply)}
 }
 
-// longIfStrict leaves the cards with every check to long and short runs: the checks take most of
-// the time. Quick runs have them in TestStrict and its likes.
+// longIfStrict leaves the cards with every check to long runs: the checks take most of the time.
+// Quick runs have them in TestStrict and its likes.
 func longIfStrict(t *testing.T, card string) {
 	t.Helper()
-	if strings.HasPrefix(card, "strict") && !testing.Short() {
+	if strings.HasPrefix(card, "strict") {
 		effort.Long(t)
 	}
 }
@@ -212,7 +212,7 @@ var few = map[chip.Arch]sim.Option{
 }
 
 // onBackends has few cores, so that each computes several blocks. A long run has every check on
-// Wormhole, a short one on Blackhole, and one of hours on both.
+// one architecture, which the test's name decides, and one of hours on both.
 func onBackends(t *testing.T, f func(b *bench)) {
 	test := t.Name()
 	for name, card := range map[string]func(testing.TB) kmd.Target{
@@ -224,9 +224,8 @@ func onBackends(t *testing.T, f func(b *bench)) {
 		"ttsim blackhole":  func(t testing.TB) kmd.Target { return ttsimtest.Card(t, ttsimtest.Blackhole) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !effort.Hours &&
-				name == other {
-				t.Skip("a long run has every check on Wormhole, -short on Blackhole, -tags hours on both")
+			if !effort.Hours && name == []string{"strict wormhole", "strict blackhole"}[len(test)%2] {
+				t.Skip("a long run has every check on one architecture, -tags hours on both")
 			}
 			longIfStrict(t, name)
 			if i := slices.Index([]string{"wormhole", "blackhole"}, name); i >= 0 {

@@ -28,9 +28,6 @@ func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r
 	}{{sim.Wormhole, 0x3F8}, {sim.Blackhole, 0x3FF8}} {
 		t.Run(c.card().String(), func(t *testing.T) {
 			seeds := effort.Of[uint64](1, 4, 1000)
-			if testing.Short() {
-				seeds = 1
-			}
 			for seed := range seeds {
 				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					card := c.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: c.harvest}))

@@ -329,9 +329,7 @@ func TestPipelineKeepsOutputsAfterErrors(t *testing.T) {
 	b.Must(p.Enqueue(b.Ctx, devtest.Words(256, 30)))
 	_, err = p.PopAll(b.Ctx)
 	b.Must(err)
-	if diff := cmp.Diff(devtest.Words(256, 11), kept); diff != "" {
-		t.Errorf("an output that one more input of three has overwritten (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, kept, devtest.Words(256, 11), "an output that one more input of three has overwritten")
 	b.Must(p.Release(b.Ctx))
 }
 
@@ -350,9 +348,7 @@ func TestPipelineGoesOnAfterRecovery(t *testing.T) {
 	b.Must(p.Enqueue(b.Ctx, devtest.Words(256, 99)))
 	outs, err := p.PopAll(b.Ctx)
 	b.Must(err)
-	if diff := cmp.Diff(devtest.Words(256, 100), outs[0][0]); diff != "" {
-		t.Errorf("after the last recovery (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, outs[0][0], devtest.Words(256, 100), "after the last recovery")
 	b.Must(p.Release(b.Ctx))
 }
 

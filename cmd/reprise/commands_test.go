@@ -578,9 +578,6 @@ func (w *walk) check(block string) {
 
 func TestWalkThroughADeadlock(t *testing.T) {
 	effort.Long(t)
-	if testing.Short() {
-		t.Skip("it waits for a hang")
-	}
 	w := &walk{t: t, dir: t.TempDir(), said: map[string]string{}, without: map[string]error{}}
 	w.socket = filepath.Join(w.dir, "c")
 	ctx, stop := context.WithCancel(t.Context())

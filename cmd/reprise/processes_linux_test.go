@@ -521,7 +521,7 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 }
 
 func TestGenerateInProcesses(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	startMPIRun(t, 4, generateArgs...).wantWords(t, 4)
 }
 

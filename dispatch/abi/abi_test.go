@@ -56,9 +56,7 @@ func TestTables(t *testing.T) {
 			l := abi.Of(wheel, arch)
 			r := l.Revision
 			for _, row := range rows(l) {
-				if want := row.want[2*i+k]; row.got != want {
-					t.Errorf("%s of %v on %v is %#x, want %#x", row.name, r, arch, row.got, want)
-				}
+				expect.Equal(t, row.got, row.want[2*i+k], "%s of %v on %v", row.name, r, arch)
 			}
 			if l.Revision != r || r.Own() || l.Arch != arch || l.L1.Size != arch.Params().L1Size {
 				t.Errorf("%v on %v: %+v", r, arch, l)
@@ -131,9 +129,7 @@ func TestUnreadFields(t *testing.T) {
 		"0.81.1": {{"pad2", 0x31, 1, 0}, {"cross_node_dfb_offset", 0x32, 2, 0xFF}, {"pad4", 0x5C, 4, 0}, {"reload_table_addr", 0x74, 4, 0},
 			{"prefetcher_pipe_offset", 0x86, 2, 0xFF}, {"pad3", 0x88, 7, 0}},
 	} {
-		if diff := cmp.Diff(want, abi.Of(wheel, chip.Wormhole).UnreadFields()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", wheel, diff)
-		}
+		expect.NoDiff(t, abi.Of(wheel, chip.Wormhole).UnreadFields(), want, "%s", wheel)
 	}
 }
 
@@ -156,9 +152,7 @@ func TestBoot(t *testing.T) {
 	want = append(want, 5, 0, 0, 0, 6, 0, 0, 0)
 	want = append(want, make([]byte, 12)...)
 	metal, own := abi.Of("0.65.1", chip.Blackhole), abi.Own(chip.Blackhole)
-	if diff := cmp.Diff(want, metal.Banks.Encode(dram, l1)); diff != "" {
-		t.Errorf("tt-metal's bank table (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, metal.Banks.Encode(dram, l1), want, "tt-metal's bank table")
 	if b := own.Banks.Encode(dram, l1); len(b) != int(own.L1.BankTableSize) || le.Uint32(b) != 2 || le.Uint32(b[4:]) != 3 ||
 		le.Uint32(b[8+64:]) != 5 || le.Uint16(b[8+128:]) != uint16(l1[0].Packed()) {
 		t.Errorf("the own bank table: % x", b)

@@ -3,6 +3,7 @@ package cq
 import (
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/internal/expect"
 	"slices"
 	"strings"
 	"testing"
@@ -121,18 +122,10 @@ func TestCheckTrace(t *testing.T) {
 	if err := CheckTrace(l, m, append(good[:len(good):len(good)], make([]byte, 4096-len(good))...)); err != nil {
 		t.Errorf("padded to a page: %v", err)
 	}
-	if err := CheckTrace(l, m, append(good[:len(good):len(good)], 1)); !errors.Is(err, ErrPadding) {
-		t.Errorf("bytes after the end: %v", err)
-	}
-	if err := CheckTrace(l, m, build(t, l, body)); !errors.Is(err, ErrOrder) {
-		t.Errorf("no end: %v", err)
-	}
-	if err := CheckTrace(l, m, build(t, l, func(b *Builder) { exampleExec(b); b.ExecBufEnd() })); !errors.Is(err, ErrOrder) {
-		t.Errorf("nested: %v", err)
-	}
-	if err := CheckTrace(l, m, good[:len(good)-8]); !errors.Is(err, ErrTruncated) {
-		t.Errorf("cut: %v", err)
-	}
+	expect.Fails(t, CheckTrace(l, m, append(good[:len(good):len(good)], 1)), ErrPadding, "bytes after the end")
+	expect.Fails(t, CheckTrace(l, m, build(t, l, body)), ErrOrder, "no end")
+	expect.Fails(t, CheckTrace(l, m, build(t, l, func(b *Builder) { exampleExec(b); b.ExecBufEnd() })), ErrOrder, "nested")
+	expect.Fails(t, CheckTrace(l, m, good[:len(good)-8]), ErrTruncated, "cut")
 }
 
 func TestCheckControlFlow(t *testing.T) {

@@ -48,9 +48,7 @@ func TestPackOfProgram(t *testing.T) {
 			"RELAY_INLINE_NOFLUSH", "  SET_WRITE_OFFSET", "  WAIT", "  WRITE_PACKED_LARGE", "RELAY_PAGED_PACKED",
 			"RELAY_INLINE", "  WRITE_PACKED", "  FORWARD_SUBORDINATE",
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%v (-want +got):\n%s", l, diff)
-		}
+		expect.NoDiff(t, got, want, "%v", l)
 		if err := Check(l, DefaultLimits(140), packed); err != nil {
 			t.Errorf("%v: packed commands aren't in order: %v", l, err)
 		}
@@ -255,9 +253,7 @@ func TestSequenceEndsInPackedWrite(t *testing.T) {
 		if err != nil || n != len(b) {
 			t.Fatalf("with %d B of data: %d of %d bytes: %v", len(data), n, len(b), err)
 		}
-		if diff := cmp.Diff(PrefetchCommand(c), got); diff != "" {
-			t.Errorf("with %d B of data (-want +got):\n%s", len(data), diff)
-		}
+		expect.NoDiff(t, got, PrefetchCommand(c), "with %d B of data", len(data))
 	}
 }
 

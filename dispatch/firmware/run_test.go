@@ -25,9 +25,6 @@ var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 // everywhere runs a test on the emulator and on the vendor's simulator where that is at hand.
 func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 	seeds := effort.Of[uint64](1, 3, 3)
-	if testing.Short() {
-		seeds = 1
-	}
 	for _, arch := range arches {
 		t.Run(arch.String(), func(t *testing.T) {
 			t.Run("emulator", func(t *testing.T) { test(t, emulated(t, emu.Config{Arch: arch})) })

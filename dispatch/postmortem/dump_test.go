@@ -234,18 +234,14 @@ func TestMetalStates(t *testing.T) {
 	} {
 		s := CoreState{Firmware: "0.65.1"}
 		s.Processors[tc.p].Waypoint = metalState(tc.p, tc.word, tc.sync[:])
-		if got := s.Explain(tc.p); got != tc.want {
-			t.Errorf("%v with %#x, % x: %s, want %s", tc.p, tc.word, tc.sync, got, tc.want)
-		}
+		expect.Equal(t, s.Explain(tc.p), tc.want, "%v with %#x, % x", tc.p, tc.word, tc.sync)
 	}
 	for bytes, want := range map[string]string{"GW\x00\x00": "waits for work",
 		"NTW\x00": "is through with its kernel and waits for the other processors", "CRBW": "waits for room in a circular buffer",
 		"XYZ\x00": "is at a waypoint of its kernel's own"} {
 		s := CoreState{Firmware: "0.65.1"}
 		s.Processors[chip.BRISC].Waypoint = waypoint([]byte(bytes))
-		if got := s.Explain(chip.BRISC); got != want {
-			t.Errorf("%q: %s, want %s", bytes, got, want)
-		}
+		expect.Equal(t, s.Explain(chip.BRISC), want, "%q", bytes)
 	}
 }
 

@@ -2,4 +2,4 @@
 
 package effort
 
-const level = forHours
+const built = forHours

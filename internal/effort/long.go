@@ -2,4 +2,4 @@
 
 package effort
 
-const level = long
+const built = long

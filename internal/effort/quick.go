@@ -2,4 +2,4 @@
 
 package effort
 
-const level = quick
+const built = quick

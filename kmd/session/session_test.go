@@ -526,7 +526,7 @@ func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err erro
 }
 
 func TestPlayGoroutines(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	for name, card := range cards {
 		t.Run(name, func(t *testing.T) {
 			var file bytes.Buffer

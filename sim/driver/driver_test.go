@@ -117,9 +117,7 @@ func (r *rig) open(flags int) seam.File {
 
 func want(t *testing.T, what string, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
+	fails(t, err, want, "%s", what)
 }
 
 func reset(f seam.File, mode uint32) (result uint32, err error) {

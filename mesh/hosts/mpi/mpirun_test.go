@@ -594,7 +594,7 @@ func roleSteps(ctx context.Context, e *Engine) (err error) {
 }
 
 func TestGalaxyOverProcesses(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	for _, n := range effort.Of([]int{4}, []int{4}, []int{2, 4, 8}) {
 		out, err := runIn(t, t.TempDir(), n, "mesh")
 		if err != nil || strings.Count(out, "32 chips") != n {

@@ -66,10 +66,7 @@ func TestArchOfNodeLists(t *testing.T) {
 	devtest.Must(t, err)
 	_, ask = imported(t, Options{}, save(t, strings.Replace(string(text), `"graph":`, `"devices":[{"device_id":0}],"graph":`, 1)))
 	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM devices"), "0")
-	sum, ask = imported(t, Options{Arch: "wormhole"}, save(t,
-		`[{"counter":0,"node_type":"capture_start","connections":[1]},{"counter":1,"node_type":"function_start","params":{"name":"ttnn::add"},"connections":[2,4]},
-	{"counter":2,"node_type":"buffer","params":{"size":"64","type":"L1"},"connections":[]},{"counter":3,"node_type":"buffer_allocate","params":{"address":"64","size":"64","type":"L1"},"connections":[2]},
-	{"counter":4,"node_type":"function_end","params":{"name":"ttnn::add"},"connections":[5]},{"counter":5,"node_type":"capture_end","connections":[]}]`))
+	sum, ask = imported(t, Options{Arch: "wormhole"}, "testdata/nodes.json")
 	want(t, ask("SELECT devices.device_id, l1_num_banks, address FROM buffers JOIN devices USING (device_id)"), "0|64|64")
 	if len(sum.Warnings) != 0 {
 		t.Errorf("nodes without devices: warnings %q", sum.Warnings)
@@ -106,13 +103,7 @@ func TestBufferMaxSizePerBank(t *testing.T) {
 }
 
 func TestPagesBelongToOperations(t *testing.T) {
-	p := save(t, `{"version":1,"buffer_pages":[{"device_id":0,"address":64,"page_size":2048,"buffer_type":1}],"graph":[
-	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1},
-	{"counter":1,"node_type":"function_end","params":{"name":"f"},"stacking_level":1},
-	{"counter":2,"node_type":"function_start","params":{"name":"g"},"stacking_level":1},
-	{"counter":3,"node_type":"buffer","params":{"size":2048,"type":"L1"},"stacking_level":1},
-	{"counter":4,"node_type":"buffer_allocate","params":{"size":2048,"type":"L1","layout":"HEIGHT_SHARDED","address":64},"connections":[3],"stacking_level":1},
-	{"counter":5,"node_type":"function_end","params":{"name":"g"},"stacking_level":1}]}`)
+	p := "testdata/pages.json"
 	_, ask := imported(t, Options{}, p)
 	want(t, ask("SELECT operation_id, address, page_size FROM buffer_pages"), "2|64|2048")
 	want(t, ask("SELECT operation_id, buffer_layout FROM buffers"), "2|2")
@@ -146,15 +137,7 @@ func TestPagesOfEachChip(t *testing.T) {
 }
 
 func TestOtherForms(t *testing.T) {
-	p := save(t, `{"version":1,"later":1,"buffer_pages_by_address":{"64":[{"address":64,"page_size":32,"buffer_type":1},{"address":64,"page_size":33,"page_index":1}]},
-	"per_operation_buffers":{"10":[{"address":64,"size":4096,"type":"L1","layout":"BLOCK_SHARDED"},{"address":1,"type":"ROM"}],"11":[],"20":[{"address":64,"max_size_per_bank":7,"buffer_type":1}]},
-	"per_operation_buffer_pages":{"20":[{"address":99,"page_size":34,"core_x":5}]},
-	"python_io":[{"name":"f","output_tensor_ids":[7],"rank":1}],"graph":[
-	{"counter":10,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"rank":0,"connections":[11,12]},
-	{"counter":12,"node_type":"function_end","params":{"name":"f"},"stacking_level":1,"rank":0,"connections":[13]},
-	{"counter":13,"node_type":"tensor","params":{"tensor_id":3,"shape":"Shape([4])","device_id":0},"stacking_level":1},
-	{"counter":20,"node_type":"function_start","params":{"name":"g"},"stacking_level":1,"connections":[21]},
-	{"counter":21,"node_type":"function_end","params":{"name":"g"},"stacking_level":1}]}`)
+	p := "testdata/forms.json"
 	sum, ask := imported(t, Options{}, p)
 	want(t, ask("SELECT operation_id, max_size_per_bank, buffer_type, buffer_layout FROM buffers"), "1|4096|1|4", "2|7|1|0")
 	want(t, ask("SELECT operation_id, address, page_size, page_index, core_x FROM buffer_pages"), "1|64|32|0|0", "1|64|33|1|0", "2|99|34|0|5")
@@ -164,9 +147,9 @@ func TestOtherForms(t *testing.T) {
 	for _, w := range sum.Warnings {
 		warnings = append(warnings, strings.TrimPrefix(w, p+": not read: "))
 	}
-	want(t, warnings, "graph.connections of nodes that are missing (1×)", "graph.rank (2×)", "later (1×)",
-		"per_operation_buffers of nodes that are missing (1×)", "per_operation_buffers with type ROM (1×)", "python_io.rank (1×)",
-		"2 buffers name devices that aren't there")
+	want(t, warnings, "2 buffers name devices that aren't there", "graph.connections of nodes that are missing (1×)", "graph.rank (2×)",
+		"later (1×)", "per_operation_buffers of nodes that are missing (1×)", "per_operation_buffers with type ROM (1×)",
+		"python_io.rank (1×)")
 }
 
 func TestSizesOfTensors(t *testing.T) {

@@ -81,36 +81,16 @@ func TestImportSample(t *testing.T) {
 
 func TestSchema(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
-	for table, columns := range map[string]string{
-		"operations": "operation_id,name,duration", "operation_arguments": "operation_id,name,value",
-		"tensors":        "tensor_id,shape,dtype,layout,memory_config,device_id,address,buffer_type,size",
-		"device_tensors": "tensor_id,device_id,address", "buffers": "operation_id,device_id,address,max_size_per_bank,buffer_type,buffer_layout",
-		"captured_graph": "operation_id,captured_graph", "nodes": "operation_id,unique_id,node_operation_id,name",
-		"edges":           "operation_id,source_unique_id,sink_unique_id,source_output_index,sink_input_index,key",
-		"report_metadata": "key,value", "errors": "operation_id,operation_name,error_type,error_message,stack_trace,timestamp",
-		"source_files": "id,path,contents", "stack_traces": "operation_id,stack_trace,source_file_id",
-		"input_tensors": "operation_id,input_index,tensor_id", "output_tensors": "operation_id,output_index,tensor_id",
-		"local_tensor_comparison_records":  "tensor_id,golden_tensor_id,matches,desired_pcc,actual_pcc",
-		"global_tensor_comparison_records": "tensor_id,golden_tensor_id,matches,desired_pcc,actual_pcc",
-		"buffer_pages":                     "operation_id,device_id,address,core_y,core_x,bank_id,page_index,page_address,page_size,buffer_type",
-		"devices": "device_id,num_y_cores,num_x_cores,num_y_compute_cores,num_x_compute_cores,worker_l1_size,l1_num_banks,l1_bank_size,address_at_first_l1_bank," +
-			"address_at_first_l1_cb_buffer,num_banks_per_storage_core,num_compute_cores,num_storage_cores,total_l1_memory,total_l1_for_tensors," +
-			"total_l1_for_interleaved_buffers,total_l1_for_sharded_buffers,cb_limit",
-	} {
+	text, err := os.ReadFile("testdata/columns.txt")
+	devtest.Must(t, err)
+	for line := range strings.Lines(string(text)) {
+		table, columns, _ := strings.Cut(strings.TrimSpace(line), " ")
 		want(t, ask("SELECT group_concat(name) FROM pragma_table_info('"+table+"')"), columns)
 	}
 }
 
 func TestImportErrorsAndInputs(t *testing.T) {
-	p := save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":64,"num_dram_channels":12}],"graph":[
-	{"counter":0,"node_type":"capture_start","stacking_level":0},
-	{"counter":1,"node_type":"function_start","params":{"name":"f"},"arguments":["a","b"],"input_tensors":[2,99],"stacking_level":1,"connections":[3,4,5]},
-	{"counter":2,"node_type":"tensor","params":{"tensor_id":77,"device_id":4,"dtype":"DataType::BFLOAT16","buffer_type_value":1},"stacking_level":1},
-	{"counter":3,"node_type":"buffer","params":{"size":26624,"device_id":4},"stacking_level":1},
-	{"counter":4,"node_type":"buffer_allocate","params":{"size":26624,"page_size":2048,"num_cores":0,"address":12345,"type":"DRAM","layout":"INTERLEAVED","device_id":4},"connections":[3],"stacking_level":1},
-	{"counter":5,"node_type":"error","params":{"error_type":"TestError","error_message":"m","error_operation":"f"},"stacking_level":2},
-	{"counter":6,"node_type":"function_end","params":{"name":"f"},"duration_ns":1500000,"stacking_level":1},
-	{"counter":7,"node_type":"function_start","params":{"name":"hangs"},"stacking_level":1}]}`)
+	p := "testdata/errors.json"
 	_, ask := imported(t, Options{SVG: true}, p, p)
 	want(t, ask("SELECT * FROM operations WHERE operation_id < 10000"), "1|f|0.0015", "2|hangs|0")
 	want(t, ask("SELECT operation_id, operation_name, error_type, error_message FROM errors WHERE operation_id < 10000 ORDER BY 1"),
@@ -307,31 +287,14 @@ func TestSidecarsAreNoReports(t *testing.T) {
 }
 
 func TestParametersAsTheVisualizerWants(t *testing.T) {
-	report := save(t, `{"version":1,"graph":[
-	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"connections":[1,2,3,4]},
-	{"counter":1,"node_type":"circular_buffer_allocate","params":{"size":64,"core_range_set":[{"start":{"x":0,"y":0},"end":{"x":3,"y":0}},{"start":{"x":1,"y":2},"end":{"x":1,"y":2}}],"globally_allocated":"false"},"stacking_level":1},
-	{"counter":2,"node_type":"circular_buffer_allocate","params":{"size":64,"core_range_set":"{[(x=0,y=0) - (x=0,y=7)]}","globally_allocated":true},"stacking_level":1},
-	{"counter":3,"node_type":"circular_buffer_allocate","params":{"size":64,"core_range_set":"[]","globally_allocated":1},"stacking_level":1},
-	{"counter":4,"node_type":"function_end","params":{"name":"f"},"stacking_level":1}]}`)
+	report := "testdata/parameters.json"
 	_, ask := imported(t, Options{}, report)
 	want(t, ask("SELECT json_extract(value, '$.params.core_range_set'), json_extract(value, '$.params.globally_allocated') FROM captured_graph, json_each(captured_graph) WHERE value LIKE '%circular%'"),
 		"{[0-0 - 3-0], [1-2 - 1-2]}|0", "{[(x=0,y=0) - (x=0,y=7)]}|1", "{}|1")
 }
 
 func TestNumbersOfLayoutsAndDevices(t *testing.T) {
-	report := save(t, `{"version":1,"devices":[{"device_id":9},{"device_id":4}],
-	"buffer_pages":[{"device_id":9,"address":1000,"page_address":1,"page_size":64,"buffer_type":1}],
-	"buffer_pages_by_address":{"2000":[{"alloc_counter":4,"pages":[{"device_id":9,"address":2000,"page_address":2,"page_size":64,"buffer_type":1}]}]},"graph":[
-	{"counter":0,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"connections":[2,4,6,8,9]},
-	{"counter":1,"node_type":"buffer","params":{"size":64,"type":"L1","device_id":9},"stacking_level":1},
-	{"counter":2,"node_type":"buffer_allocate","params":{"size":64,"type":"L1","layout":"INTERLEAVED","address":1000,"device_id":9},"connections":[1],"stacking_level":1},
-	{"counter":3,"node_type":"buffer","params":{"size":64,"type":"L1","device_id":9},"stacking_level":1},
-	{"counter":4,"node_type":"buffer_allocate","params":{"size":64,"type":"L1","layout":"HEIGHT_SHARDED","address":2000,"device_id":9},"connections":[3],"stacking_level":1},
-	{"counter":5,"node_type":"buffer","params":{"size":64,"type":"L1","device_id":9},"stacking_level":1},
-	{"counter":6,"node_type":"buffer_allocate","params":{"size":64,"type":"L1","layout":"WIDTH_SHARDED","address":3000,"device_id":9},"connections":[5],"stacking_level":1},
-	{"counter":7,"node_type":"buffer","params":{"size":64,"type":"L1","device_id":4},"stacking_level":1},
-	{"counter":8,"node_type":"buffer_allocate","params":{"size":64,"type":"L1","layout":"BLOCK_SHARDED","address":4000,"device_id":4},"connections":[7],"stacking_level":1},
-	{"counter":9,"node_type":"function_end","params":{"name":"f"},"stacking_level":1}]}`)
+	report := "testdata/layouts.json"
 	_, ask := imported(t, Options{}, report)
 	want(t, ask("SELECT device_id, address, buffer_layout FROM buffers ORDER BY address"), "1|1000|0", "1|2000|2", "1|3000|3", "0|4000|4")
 	want(t, ask("SELECT device_id, address, page_address FROM buffer_pages ORDER BY address"), "1|1000|1", "1|2000|2")

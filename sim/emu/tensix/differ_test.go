@@ -645,6 +645,7 @@ func TestRandomProgramsLikeTTSim(t *testing.T) {
 }
 
 func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
+	ttsimtest.Path(t, libraries[arch]) // skips before the list of combinations takes its time
 	refused := map[string]int{}
 	counts := map[string]int{}
 	total := 0

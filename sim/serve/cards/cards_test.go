@@ -226,7 +226,7 @@ func TestKilledProcess(t *testing.T) {
 }
 
 func TestKilledProcessOfFarChip(t *testing.T) {
-	effort.Long(t)
+	effort.Raced(t)
 	m := sim.N300(sim.Resident())
 	t.Cleanup(func() { must(t, m.Close()) })
 	s := offer(t, m.Card(0))

@@ -73,9 +73,7 @@ func TestMonitorGroupsByCard(t *testing.T) {
 		{"emulated blackhole 0", []int{100}, monitorTotal{"DRAM", 12 * gib, gib}},
 		{"emulated blackhole 0", []int{300}, monitorTotal{"DRAM", 12 * gib, 0}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "devices")
 }
 
 func TestMonitorSumsDontWrap(t *testing.T) {
@@ -151,9 +149,7 @@ func TestMonitorLooks(t *testing.T) {
 		if a := r.Devices[0].Processes[0].Activity; a != nil && a.Recent != nil {
 			got = fmt.Sprint(*a.Recent)
 		}
-		if got != c.want {
-			t.Errorf("look %d: %s, want %s", i, got, c.want)
-		}
+		expect.Equal(t, got, c.want, "look %d", i)
 	}
 	if got, err := (&MonitorCmd{Dir: dir}).look()(); err != nil || got.Devices[0].Processes[0].Activity.Recent != nil {
 		t.Errorf("a first look knows what happens now (%v)", err)

@@ -75,9 +75,6 @@ func TestEmulatorsAgreeBitForBit(t *testing.T) {
 
 func TestStrict(t *testing.T) {
 	effort.Long(t)
-	if testing.Short() {
-		t.Skip("a token takes seconds under the race detector")
-	}
 	s := transformer.Sampling{Seed: 4, Tokens: effort.Of(1, 1, 40)}
 	t.Run("wormhole", func(t *testing.T) { agrees(t, chip.Wormhole, sim.Wormhole(sim.Strict(11)), s) })
 	t.Run("blackhole", func(t *testing.T) { agrees(t, chip.Blackhole, sim.Blackhole(sim.Strict(12)), s) })
