@@ -199,11 +199,10 @@ type Config struct {
 	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking
 	// an emulated device takes a system call.
 	ProbeTarget kmd.Target
-	// CountTarget is for counting instructions. Retired are those of its first queue's cores.
+	// CountTarget is for counting instructions: Executed returns those of its first queue's
+	// prefetcher, dispatcher and subordinate, without polling rounds.
 	CountTarget kmd.Target
-	Retired     func() uint64
-	// Executed returns those of prefetcher, dispatcher and subordinate, without polling rounds.
-	Executed func() [3]uint64
+	Executed    func() [3]uint64
 	// Demo runs a whole network, for the summary.
 	Demo func(context.Context, kmd.Target) error
 	// Emulated makes a device like Target that this process emulates.

@@ -18,7 +18,7 @@ import (
 
 // executed returns the instructions of prefetcher, dispatcher and subordinate for each program of a
 // long trace and for a replay of a trace of one.
-func (s *session) executed(x *reprise.Executable, now func() [3]uint64) (each, one [3]float64, err error) {
+func (s *session) executed(x *reprise.Executable) (each, one [3]float64, err error) {
 	// Whole rounds of launch messages.
 	const short, long = 32, 64
 	var n [3][3]float64
@@ -27,12 +27,12 @@ func (s *session) executed(x *reprise.Executable, now func() [3]uint64) (each, o
 			var before [3]uint64
 			for range 2 { // the second is warm
 				err := s.finish()
-				before = now()
+				before = s.config.Executed()
 				if err := errors.Join(err, t.Replay(s.ctx)); err != nil {
 					return err
 				}
 			}
-			for k, v := range now() {
+			for k, v := range s.config.Executed() {
 				n[i][k] = float64(v - before[k])
 			}
 			return nil
@@ -78,7 +78,7 @@ func summarizeInstructions(s *session) error {
 			rows = append(rows, s.rows(&report.SummaryRow{What: what + p.name})...)
 		}
 	}
-	if s.config.CountTarget == nil || s.config.Executed == nil {
+	if s.config.CountTarget == nil {
 		missing(rows, "only an emulated device tells them")
 		return nil
 	}
@@ -86,7 +86,7 @@ func summarizeInstructions(s *session) error {
 		// On a device each: earlier loads influence addresses.
 		if err := s.open(s.config.CountTarget, func() error {
 			return s.loaded(p, func(x *reprise.Executable) error {
-				each, one, err := s.executed(x, s.config.Executed)
+				each, one, err := s.executed(x)
 				if err != nil {
 					return err
 				}

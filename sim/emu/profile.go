@@ -12,6 +12,7 @@ type profile struct {
 	recent  [longestRound]uint32 // the last instructions, by number; skipped in a waiting round
 	last    uint32               // the newest of them
 	total   uint64               // instructions executed
+	waited  uint64               // those of them in waiting rounds
 	changes uint64               // stores that may have changed something
 	jumps   map[uint32]jump      // the last jump back to each address
 }
@@ -19,6 +20,15 @@ type profile struct {
 type jump struct {
 	regs           [32]uint32
 	total, changes uint64
+}
+
+// profiled returns the core's counts, which begin with the first call.
+func (c *core) profiled() *profile {
+	if c.profile == nil {
+		c.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
+		c.checked = true
+	}
+	return c.profile
 }
 
 // arrive takes the round that ends at an instruction out of the counts if it changed nothing.
@@ -37,6 +47,7 @@ func (p *profile) arrive(at uint32, x *[256]uint32) {
 		if *pc != skipped {
 			p.counts[*pc]--
 			*pc = skipped
+			p.waited++
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (s *sched) init(c *Chip) {
 	s.tok = make(chan struct{}, 1)
 	s.kick = make(chan struct{}, 1)
 	s.done = make(chan struct{})
-	s.rng = splitmix(c.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D)
+	s.reseed()
 	s.order = map[orderKey]uint64{}
 	s.tok <- struct{}{}
 	s.idle.on = c.cfg.EasesIdle
@@ -60,6 +60,8 @@ func (s *sched) release() {
 		s.wakeLoop()
 	}
 }
+
+func (s *sched) reseed() { s.rng = splitmix(s.chip.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) }
 
 func (s *sched) busy() bool {
 	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0) ||

@@ -20,6 +20,9 @@ var ErrNotRecord = errors.New("not a recording of TT-NN")
 type Step struct {
 	Fetched []Fetch
 	emu.Track
+	// Executed are instructions of the first command queue's processors since the first step
+	// (emu.Chip.QueueExecuted).
+	Executed [3]uint64
 }
 
 // Fetch is what the chip read from host memory at a bus address: commands of a queue.
@@ -69,6 +72,7 @@ func (r *recorder) step(c *emu.Chip) {
 		return
 	}
 	if r.now.Track = c.TakeTrack(); len(r.now.Fetched)+len(r.now.Read)+len(r.now.Written) > 0 {
+		r.now.Executed = c.QueueExecuted()
 		r.err = r.gob.Encode(r.now)
 	}
 	r.now = Step{}

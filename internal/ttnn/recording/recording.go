@@ -40,6 +40,8 @@ type Trace struct {
 	Pages, PageSize int
 	Replays         int
 	Commands        []byte
+	// Executed are libttsim.Step.Executed after each replay.
+	Executed [][3]uint64
 	// Memory has the kernels.
 	Memory metaltrace.Memory
 	// Buffers are named in0, in1 and so on if they are inputs, out0 if they are results, w0 if the
@@ -151,6 +153,7 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 			t.note(s.Written, !programs && replayed == nil)
 			continue
 		}
+		t.Executed = append(t.Executed, s.Executed)
 		if t.Replays++; t.Replays == 1 {
 			if err := r.begin(t, s.Read, s.Written); err != nil {
 				return err
