@@ -261,6 +261,15 @@ func (c *Chip) QueueExecuted() (n [3]uint64) {
 	return n
 }
 
+// profiled returns the core's counts, which begin with the first call.
+func (c *core) profiled() *profile {
+	if c.profile == nil {
+		c.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
+		c.checked = true
+	}
+	return c.profile
+}
+
 // Fault returns the *Refusal for which the chip stopped, or nil.
 func (c *Chip) Fault() error {
 	if !c.faulted.Load() {
@@ -303,8 +312,8 @@ func (c *Chip) Load() (l Load) {
 	return l
 }
 
-// TakeTrack returns what was used since the last call, and starts the order in which processors run
-// anew, so that it doesn't depend on how often the host polled. The chip needs Config.TrackDRAM.
+// TakeTrack returns what was used since the last call, and begins the order in which processors run
+// anew, so that it depends less on how often the host polled. The chip needs Config.TrackDRAM.
 func (c *Chip) TakeTrack() Track {
 	c.acquire()
 	defer c.release()

@@ -22,15 +22,6 @@ type jump struct {
 	total, changes uint64
 }
 
-// profiled returns the core's counts, which begin with the first call.
-func (c *core) profiled() *profile {
-	if c.profile == nil {
-		c.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
-		c.checked = true
-	}
-	return c.profile
-}
-
 // arrive takes the round that ends at an instruction out of the counts if it changed nothing.
 func (p *profile) arrive(at uint32, x *[256]uint32) {
 	if p.total == 0 || at > p.last {

@@ -61,7 +61,10 @@ func (s *sched) release() {
 	}
 }
 
-func (s *sched) reseed() { s.rng = splitmix(s.chip.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) }
+func (s *sched) reseed() {
+	s.rng = splitmix(s.chip.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D)
+	s.pos, s.turns, s.longest = 0, 0, 0
+}
 
 func (s *sched) busy() bool {
 	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0) ||

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,7 @@ import (
 )
 
 // hostScript is a trace of hostOperations additions in TT-NN, and what the calls of its host take.
-// It ends with 2 * hostCounted replays, one after the other.
+// For a recording it ends with hostCounted replays, one after the other.
 //
 //go:embed ttnn_host.py
 var hostScript []byte
@@ -41,7 +42,7 @@ var hostScript []byte
 const (
 	hostOperations = 16
 	hostCalls      = 50
-	hostCounted    = 32
+	hostCounted    = 192
 )
 
 // What is measured; the first four are those of hostScript.
@@ -61,11 +62,19 @@ var queueCores = [3]string{"prefetcher's instructions in a replay", "dispatcher'
 // hostCosts are nanoseconds, bytes of memory, or instructions.
 type hostCosts map[string]float64
 
-// count notes the instructions of one of hostCounted replays.
-func (costs hostCosts) count(from, to [3]uint64) {
-	for i, core := range queueCores {
-		costs[core] = float64(to[i]-from[i]) / hostCounted
+// count notes the fewest instructions of a replay, from the counts after each. The others have more
+// first rounds of waits, which depend on when the host's threads poll.
+func (costs hostCosts) count(after [][3]uint64) error {
+	if after = after[max(0, len(after)-hostCounted):]; len(after) < hostCounted {
+		return fmt.Errorf("%d replays are counted, want %d", len(after), hostCounted)
 	}
+	for i, core := range queueCores {
+		costs[core] = math.Inf(1)
+		for k := range after[1:] {
+			costs[core] = min(costs[core], float64(after[k+1][i]-after[k][i]))
+		}
+	}
+	return nil
 }
 
 type hostJSON struct {
@@ -183,8 +192,8 @@ func processCosts(cmd *exec.Cmd, first string) (hostCosts, error) {
 	return costs, nil
 }
 
-// recorded counts what the wheel's own firmware executed in the last replays of hostScript: from the
-// end of one to the end of another, with nothing else in between.
+// recorded counts what the wheel's own firmware executed in the last replays of hostScript, which the
+// recording made one after the other.
 func (costs hostCosts) recorded(steps string) error {
 	f, err := os.Open(steps)
 	if err != nil {
@@ -195,16 +204,11 @@ func (costs hostCosts) recorded(steps string) error {
 	if err != nil {
 		return err
 	}
-	n := r.Traces[0].Executed
-	if len(n) <= hostCounted {
-		return fmt.Errorf("%d replays are recorded, want more than %d", len(n), hostCounted)
-	}
-	costs.count(n[len(n)-1-hostCounted], n[len(n)-1])
-	return nil
+	return costs.count(r.Traces[0].Executed)
 }
 
-// replayed counts what this project's firmware executes in the same trace. The difference of more
-// and fewer replays leaves out what the wait after them costs.
+// replayed counts what this project's firmware executes in the same trace, on a chip that ends a
+// replay before Replay returns, as the recorded one.
 func (costs hostCosts) replayed(ctx context.Context, arch chip.Arch, trace, firmware string) (err error) {
 	file, err := os.Open(trace)
 	if err != nil {
@@ -221,21 +225,14 @@ func (costs hostCosts) replayed(ctx context.Context, arch chip.Arch, trace, firm
 	if err != nil {
 		return err
 	}
-	var n [3][3]uint64 // the first replays load kernels
-	for i, replays := range []int{hostCounted, hostCounted, 2 * hostCounted} {
-		before := card.Chip().QueueExecuted()
-		for range replays {
-			err = errors.Join(err, t.Replay(ctx))
-		}
-		if err := errors.Join(err, dev.Queue(0).Wait(ctx)); err != nil {
+	var after [][3]uint64
+	for range hostCounted {
+		if err := t.Replay(ctx); err != nil {
 			return err
 		}
-		for k, now := range card.Chip().QueueExecuted() {
-			n[i][k] = now - before[k]
-		}
+		after = append(after, card.Chip().QueueExecuted())
 	}
-	costs.count(n[1], n[2])
-	return nil
+	return errors.Join(costs.count(after), dev.Queue(0).Wait(ctx))
 }
 
 func emulated(arch chip.Arch, opts ...sim.Option) *sim.Card {
