@@ -6,8 +6,6 @@ package probe
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
-	"debug/gosym"
 	"errors"
 	"fmt"
 	"io"
@@ -27,28 +25,27 @@ type Config struct {
 	// PID of 0 means this process.
 	PID int
 	// Kinds selects what to measure; nil means all but markers.
-	Kinds     []Kind
-	Functions []string
+	Kinds []Kind
 	// Slow is the duration above which an event is kept by itself. 0 means 50 µs.
 	Slow time.Duration
-	// Events bounds the kept events. 0 means 1024.
-	Events int
-	// RingBytes is the size of the ring of slow events, a power of 2. 0 means 1 MiB.
-	RingBytes int
 	// Machine is [Detect] if nil.
 	Machine Machine
+
+	ring uint32 // bytes of the ring of slow events, a power of 2; 0 means 1 MiB
 }
 
 func (c Config) withDefaults() Config {
 	if c.Kinds == nil {
 		c.Kinds = []Kind{Calls, Scheduler, Faults, Functions} // the traps of markers would dominate
 	}
-	c.Slow, c.Events, c.RingBytes = cmp.Or(c.Slow, 50*time.Microsecond), cmp.Or(c.Events, 1024), cmp.Or(c.RingBytes, 1<<20)
+	c.Slow = cmp.Or(c.Slow, 50*time.Microsecond)
 	if c.Machine == nil {
 		c.Machine = Detect()
 	}
 	return c
 }
+
+const mostSlow = 1024 // events that are kept
 
 // Cost is the time that a probe takes of the watched process.
 type Cost struct {
@@ -418,9 +415,9 @@ var driverFunctions = map[string]bool{
 	"tenstorrent_set_aggregated_power_state": true,
 }
 
-// Markers are functions for uprobes, whose trap costs more than a replay. Probes find them in the
-// Go program's function table, and read the number from the first argument's register. They are
-// nosplit: a function that grows its stack starts anew, and would count twice.
+// Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number from
+// the first argument's register. They are nosplit: a function that grows its stack starts anew, and
+// would count twice.
 
 // MarkSubmitted marks the submission of the work with a number.
 //
@@ -439,11 +436,6 @@ func MarkCompleted(number uint64) { keep(number) }
 //go:noinline
 //go:nosplit
 func keep(uint64) {}
-
-const (
-	symbolSubmitted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkSubmitted"
-	symbolCompleted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkCompleted"
-)
 
 // WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
@@ -492,76 +484,4 @@ func (s *Snapshot) WriteTable(w io.Writer) error {
 	fmt.Fprintln(&b)
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// goFunction finds a function's offset by the runtime's table, which stripped programs have too.
-func goFunction(program io.ReaderAt, name string) (uint64, error) {
-	f, err := elf.NewFile(program)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	text := f.Section(".text")
-	table := f.Section(".gopclntab")
-	if table == nil {
-		table = f.Section(".data.rel.ro.gopclntab") // of a position-independent program
-	}
-	if text == nil || table == nil {
-		return 0, fmt.Errorf("%s: %w: it isn't a Go program, or not one built by the usual linker", name, ErrMissing)
-	}
-	data, err := table.Data()
-	if err != nil {
-		return 0, err
-	}
-	start, err := goText(f, text, table.Addr, data)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, start))
-	if err != nil {
-		return 0, err
-	}
-	fn := t.LookupFunc(name)
-	if fn == nil {
-		return 0, fmt.Errorf("%s: %w: the program doesn't call it", name, ErrMissing)
-	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && p.Vaddr <= fn.Entry && fn.Entry < p.Vaddr+p.Filesz {
-			return fn.Entry - p.Vaddr + p.Off, nil
-		}
-	}
-	return 0, fmt.Errorf("%s: at %#x, where the program's file has nothing", name, fn.Entry)
-}
-
-// goText returns the start of Go's code. A C linker may put C code in front.
-func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
-	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }
-	word := func(p []byte, n int) uint64 { // the n-th of the target's words
-		if f.Class == elf.ELFCLASS64 && len(p) >= 8*n+8 {
-			return f.ByteOrder.Uint64(p[8*n:])
-		}
-		return 0
-	}
-	// Since Go 1.26 runtime.moduledata has a section: first the table's address, and the text's as
-	// word 22 (src/runtime/symtab.go).
-	if s := f.Section(".go.module"); s != nil {
-		if m, err := s.Data(); err == nil && word(m, 0) == tableAddr && inside(word(m, 22)) {
-			return word(m, 22), nil
-		}
-	}
-	if all, err := f.Symbols(); err == nil { // a stripped program has none
-		for _, s := range all {
-			if s.Name == "runtime.text" && inside(s.Value) {
-				return s.Value, nil
-			}
-		}
-	}
-	// Go 1.18 to 1.25 have the text's address in the table's header, after flags and two counts.
-	if a := word(table, 3); inside(a) {
-		return a, nil
-	}
-	if f.Section(".init") == nil {
-		return text.Addr, nil // Go's own linker puts nothing in front
-	}
-	return 0, fmt.Errorf("%w: a C linker made the program, and what says where its Go code begins was stripped", ErrMissing)
 }

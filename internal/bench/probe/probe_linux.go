@@ -5,12 +5,14 @@ package probe
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
 	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,8 +47,7 @@ type Probe struct {
 	ring   *ringbuf.Reader
 	drains sync.WaitGroup
 	mu     sync.Mutex
-	slow   []bpfEvent // a ring buffer of config.Events
-	next   int
+	slow   []bpfEvent // the latest ones
 	old    uint64
 	files  map[uint32]string
 	most   Proc // largest figures of /proc
@@ -59,10 +60,6 @@ func Start(c Config) (_ *Probe, err error) {
 	p := &Probe{config: c, pid: c.PID, files: map[uint32]string{}}
 	if p.pid == 0 {
 		p.pid = os.Getpid()
-	}
-	if page := os.Getpagesize(); c.Slow < 0 || c.Events < 0 || c.RingBytes < page || c.RingBytes&(c.RingBytes-1) != 0 {
-		return nil, fmt.Errorf("probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, "+
-			"and a ring is a power of 2 of at least a page (%d)", c.Slow, c.Events, c.RingBytes, page)
 	}
 	defer func() {
 		if err != nil {
@@ -241,7 +238,7 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("can't load bpf: %w", err)
 	}
-	spec.Maps["events"].MaxEntries = uint32(p.config.RingBytes)
+	spec.Maps["events"].MaxEntries = cmp.Or(p.config.ring, 1<<20)
 	n, err := number(p.pid)
 	if err != nil {
 		return nil, err
@@ -266,15 +263,12 @@ var offsets = map[string][3]uint32{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}, 
 
 // attachFunctions attaches a pair of programs, with the function's number, to each function.
 func (p *Probe) attachFunctions(w Way) error {
-	names := p.config.Functions
-	if names == nil {
-		var err error
-		if names, err = loadedFunctions("/proc/kallsyms"); err != nil {
-			return err
-		}
-		if len(names) == 0 {
-			return fmt.Errorf("%w: the kernel driver isn't loaded, or its functions aren't in /proc/kallsyms", ErrMissing)
-		}
+	names, err := loadedFunctions("/proc/kallsyms")
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%w: the kernel driver isn't loaded, or its functions aren't in /proc/kallsyms", ErrMissing)
 	}
 	var errs []error
 	for _, name := range names {
@@ -309,25 +303,49 @@ func (p *Probe) attachFunction(name string, w Way) error {
 
 func (p *Probe) attachMarkers() error {
 	name := fmt.Sprintf("/proc/%d/exe", p.pid)
-	program, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer program.Close()
 	exe, err := link.OpenExecutable(name)
 	if err != nil {
 		return err
 	}
-	at := func(prog, symbol string) attachment {
+	own := buildID(name) == buildID("/proc/self/exe")
+	at := func(prog string, marker func(uint64)) attachment {
 		return attachment{prog, func(prog *ebpf.Program) (link.Link, error) {
-			off, err := goFunction(program, symbol)
-			if err != nil {
-				return nil, err
+			pc := reflect.ValueOf(marker).Pointer()
+			o := &link.UprobeOptions{PID: p.pid}
+			if own { // also without symbols
+				o.Address = fileOffset(uint64(pc))
 			}
-			return exe.Uprobe(symbol, prog, &link.UprobeOptions{PID: p.pid, Address: off})
+			return exe.Uprobe(runtime.FuncForPC(pc).Name(), prog, o)
 		}}
 	}
-	return p.attach(p.spec, at("mark_completed", symbolCompleted), at("mark_submitted", symbolSubmitted))
+	return p.attach(p.spec, at("mark_completed", MarkCompleted), at("mark_submitted", MarkSubmitted))
+}
+
+// buildID is equal in programs that were built alike, "" if the program has none.
+func buildID(program string) string {
+	f, err := elf.Open(program)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if s := f.Section(".note.go.buildid"); s != nil {
+		b, _ := s.Data()
+		return string(b)
+	}
+	return ""
+}
+
+// fileOffset returns where the instruction at pc lies in this program's file, 0 if it is unknown.
+func fileOffset(pc uint64) uint64 {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	for line := range strings.Lines(string(maps)) {
+		var start, end, off uint64
+		var mode string
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &start, &end, &mode, &off); err == nil && start <= pc && pc < end {
+			return pc - start + off
+		}
+	}
+	return 0
 }
 
 // Stage sets the number under which events are counted. It is no system call.
@@ -423,14 +441,8 @@ func (p *Probe) drain() {
 			continue // shorter than what the programs write
 		}
 		p.mu.Lock()
-		switch {
-		case p.config.Events == 0:
-			p.old++
-		case len(p.slow) < p.config.Events:
-			p.slow = append(p.slow, e)
-		default:
-			p.slow[p.next] = e
-			p.next = (p.next + 1) % len(p.slow)
+		if p.slow = append(p.slow, e); len(p.slow) > mostSlow {
+			p.slow = p.slow[1:]
 			p.old++
 		}
 		p.mu.Unlock()
@@ -554,8 +566,7 @@ func (p *Probe) readSlow(s *Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.Lost.Old = p.old
-	for i := range p.slow {
-		e := p.slow[(p.next+i)%len(p.slow)]
+	for _, e := range p.slow {
 		if int(e.Kind) >= len(slowKinds) {
 			continue
 		}

@@ -98,8 +98,8 @@ func (j *hostJSON) print(w cli.Text) {
 	t.Flush()
 }
 
-// host measures what TT-NN and Reprise cost the host and the queue's processors for the same trace on
-// the same emulated chip.
+// host measures what TT-NN and Reprise cost the host and the queue's processors for the same trace
+// on the same emulated chip.
 func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) error {
 	dir, err := os.MkdirTemp("", "reprise-bench-ttnn")
 	if err != nil {
@@ -138,7 +138,8 @@ func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) e
 	if out.Reprise, err = processCosts(replay, "replayed"); err != nil {
 		return fmt.Errorf("reprise trace run: %w", err)
 	}
-	if err := errors.Join(out.Reprise.calls(ctx, arch), out.TTNN.recorded(steps), out.Reprise.replayed(ctx, arch, trace, firmware)); err != nil {
+	if err := errors.Join(out.Reprise.calls(ctx, arch), out.TTNN.recorded(steps),
+		out.Reprise.replayed(ctx, arch, trace, firmware)); err != nil {
 		return err
 	}
 	return s.Print(c.JSON, out, out.print)
@@ -147,8 +148,8 @@ func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) e
 func recordHost(ctx context.Context, s cli.Streams, self string, run *ttnn.Run, arch chip.Arch, script, trace, steps string) (
 	firmware string, err error,
 ) {
-	record := exec.CommandContext(ctx, self, "ttnn", "record", "-o", trace, "--steps", steps, "--chip", arch.String(), "--python", run.Installation.Python,
-		"--library", run.Library, script, "1")
+	record := exec.CommandContext(ctx, self, "ttnn", "record", "-o", trace, "--steps", steps, "--chip", arch.String(),
+		"--python", run.Installation.Python, "--library", run.Library, script, "1")
 	record.Stderr = s.Err
 	record.Dir = filepath.Dir(script)
 	text, err := record.Output()
@@ -192,8 +193,8 @@ func processCosts(cmd *exec.Cmd, first string) (hostCosts, error) {
 	return costs, nil
 }
 
-// recorded counts what the wheel's own firmware executed in the last replays of hostScript, which the
-// recording made one after the other.
+// recorded counts what the wheel's own firmware executed in the last replays of hostScript, which
+// the recording made one after the other.
 func (costs hostCosts) recorded(steps string) error {
 	f, err := os.Open(steps)
 	if err != nil {
