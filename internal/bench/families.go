@@ -494,12 +494,12 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
 	row := &report.SummaryRow{What: chipName + ": " + t.what()}
 	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {
-		row.Figure, row.Now = reprise.ID(), new(report.InNs("", value(reprise)))
+		row.Figure, row.Now = reprise.ID(), new(report.Ns.Of("", value(reprise)))
 	} else {
 		row.Missing = "reprise refuses it: " + t.Reprise.Refused
 	}
 	if ttsim = addTimes(r, t.Name, t.TTSim, report.NewParam("chip", chipName), report.NewParam("device", quotedSimulator)); ttsim != nil {
-		row.Others = []report.Other{{Quantity: report.InNs(quotedSimulator, value(ttsim))}}
+		row.Others = []report.Other{{Quantity: report.Ns.Of(quotedSimulator, value(ttsim))}}
 	} else if t.TTSim.Refused != "" {
 		row.Note = quotedSimulator + " refuses it: " + t.TTSim.Refused
 	}
@@ -535,10 +535,10 @@ func ratioRow(chipName string, names []string, ratios []float64) *report.Summary
 	}
 	return &report.SummaryRow{
 		What: fmt.Sprintf("%s: %s / reprise, geometric mean of %d", chipName, quotedSimulator, len(ratios)),
-		Now:  new(report.InTimes("", math.Exp(logs/float64(len(ratios))))),
+		Now:  new(report.Times.Of("", math.Exp(logs/float64(len(ratios))))),
 		More: []report.Quantity{
-			report.InTimes(names[lowest]+", the lowest,", ratios[lowest]),
-			report.InTimes(names[highest]+", the highest,", ratios[highest]),
+			report.Times.Of(names[lowest]+", the lowest,", ratios[lowest]),
+			report.Times.Of(names[highest]+", the highest,", ratios[highest]),
 		},
 	}
 }

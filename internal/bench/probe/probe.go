@@ -1,6 +1,5 @@
 // Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, page
-// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers,
-// [Choose] decides. Probes of system calls and of the scheduler cost other processes a comparison.
+// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers. Probes of system calls and of the scheduler cost other processes a comparison.
 package probe
 
 import (
@@ -100,58 +99,47 @@ const (
 )
 
 type way struct {
-	way   Way
-	needs []Feature
-	lacks string // what this way can't measure
+	way      Way
+	needs    []Feature
+	lacks    string      // what this way can't measure
+	programs [][2]string // with their events; ends first, so that no beginning is seen without its end
 }
 
+// ways lists the most detailed first.
 var ways = map[Kind][]way{
-	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, ""}},
+	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "", [][2]string{{"exit_call", "sys_exit"}, {"enter_call", "sys_enter"}}}},
 	Scheduler: {
-		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, ""}, // BTF locates fields of struct task_struct
-		{ByTracepoint, []Feature{BPF, Tracefs}, ""},
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, "", // BTF locates fields of struct task_struct
+			[][2]string{{"wake_task", "sched_wakeup"}, {"switch_task", "sched_switch"}}},
+		{ByTracepoint, []Feature{BPF, Tracefs}, "", [][2]string{{"wake_traced", "sched_wakeup"}, {"switch_traced", "sched_switch"}}},
 	},
 	Faults: {
-		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
-		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number"},
+		{ByFentry, []Feature{BPF, BTF, Fentry}, "", [][2]string{{"exit_fault"}, {"enter_fault"}}},
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number", [][2]string{{"count_fault", "page_fault_user"}}},
 	},
 	Functions: {
-		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
-		{ByKprobe, []Feature{BPF, Kprobes}, ""},
+		{ByFentry, []Feature{BPF, BTF, Fentry}, "", [][2]string{{"exit_function"}, {"enter_function"}}},
+		{ByKprobe, []Feature{BPF, Kprobes}, "", [][2]string{{exitKprobe}, {"enter_kprobe"}}},
 	},
-	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
+	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, "", nil}},
 }
 
-// Choice says how a kind can be measured, or why not.
-type Choice struct {
-	Kind Kind
-	// Ways are available, the most detailed first.
-	Ways []Way
-	// Err says why better ways are unavailable.
-	Err error
-}
+const exitKprobe = "exit_kprobe"
 
-// Choose returns the available ways of each kind.
-func Choose(m Machine, kinds ...Kind) []Choice {
-	out := make([]Choice, 0, len(kinds))
-	for _, k := range kinds {
-		c := Choice{Kind: k}
-		var errs []error
-		seen := map[Feature]bool{}
-		for _, w := range ways[k] {
-			f, err := lacking(m, w)
-			switch {
-			case err == nil:
-				c.Ways = append(c.Ways, w.way)
-			case len(c.Ways) == 0 && !seen[f]:
-				seen[f] = true
-				errs = append(errs, fmt.Errorf("%s: %w", f, err))
-			}
+// choose returns the available ways to measure a kind, and why better ones are unavailable.
+func choose(m Machine, k Kind) (out []way, err error) {
+	seen := map[Feature]bool{}
+	for _, w := range ways[k] {
+		f, lacks := lacking(m, w)
+		switch {
+		case lacks == nil:
+			out = append(out, w)
+		case len(out) == 0 && !seen[f]:
+			seen[f] = true
+			err = errors.Join(err, fmt.Errorf("%s: %w", f, lacks))
 		}
-		c.Err = errors.Join(errs...)
-		out = append(out, c)
 	}
-	return out
+	return out, err
 }
 
 func lacking(m Machine, w way) (Feature, error) {
@@ -161,15 +149,6 @@ func lacking(m Machine, w way) (Feature, error) {
 		}
 	}
 	return "", nil
-}
-
-func lacks(k Kind, by Way) string {
-	for _, w := range ways[k] {
-		if w.way == by {
-			return w.lacks
-		}
-	}
-	return ""
 }
 
 // ErrMissing is of missing features.

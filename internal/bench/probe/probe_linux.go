@@ -69,14 +69,14 @@ func Start(c Config) (_ *Probe, err error) {
 	if p.proc, p.started, err = readProc(p.pid); err != nil {
 		return nil, fmt.Errorf("probe: start: process %d: %w", p.pid, err)
 	}
-	choices := Choose(c.Machine, c.Kinds...)
-	if slices.ContainsFunc(choices, func(c Choice) bool { return len(c.Ways) > 0 }) {
-		if err := p.load(); err != nil {
-			return nil, fmt.Errorf("probe: start: %w", err)
+	for _, k := range c.Kinds {
+		all, why := choose(c.Machine, k)
+		if len(all) > 0 && p.coll == nil {
+			if err := p.load(); err != nil {
+				return nil, fmt.Errorf("probe: start: %w", err)
+			}
 		}
-	}
-	for _, c := range choices {
-		p.use(c)
+		p.use(k, all, why)
 	}
 	p.began = time.Now()
 	return p, nil
@@ -119,37 +119,24 @@ type attachment struct {
 	attach  func(*ebpf.Program) (link.Link, error)
 }
 
-func rawTracepoint(program, tracepoint string) attachment {
-	return attachment{program, func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: prog})
-	}}
-}
-
-func tracepoint(program, name string) attachment {
-	return attachment{program, func(prog *ebpf.Program) (link.Link, error) { return link.Tracepoint("sched", name, prog, nil) }}
-}
-
-func tracing(program string) attachment {
-	return attachment{program, func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachTracing(link.TracingOptions{Program: prog})
-	}}
-}
-
-// attachments has those of ends first, so that no beginning is seen without its end.
-func attachments(k Kind, w Way) []attachment {
-	switch {
-	case k == Calls:
-		return []attachment{rawTracepoint("exit_call", "sys_exit"), rawTracepoint("enter_call", "sys_enter")}
-	case k == Scheduler && w == ByRawTracepoint:
-		return []attachment{rawTracepoint("wake_task", "sched_wakeup"), rawTracepoint("switch_task", "sched_switch")}
-	case k == Scheduler:
-		return []attachment{tracepoint("wake_traced", "sched_wakeup"), tracepoint("switch_traced", "sched_switch")}
-	case k == Faults && w == ByFentry:
-		return []attachment{tracing("exit_fault"), tracing("enter_fault")}
-	case k == Faults:
-		return []attachment{rawTracepoint("count_fault", "page_fault_user")}
+// attachments attaches a way's programs to their events, or to a function.
+func (w way) attachments(function string) (out []attachment) {
+	for _, program := range w.programs {
+		out = append(out, attachment{program[0], func(prog *ebpf.Program) (link.Link, error) {
+			switch {
+			case w.way == ByRawTracepoint:
+				return link.AttachRawTracepoint(link.RawTracepointOptions{Name: program[1], Program: prog})
+			case w.way == ByTracepoint:
+				return link.Tracepoint("sched", program[1], prog, nil)
+			case program[0] == exitKprobe:
+				return link.Kretprobe(function, prog, nil)
+			case w.way == ByKprobe:
+				return link.Kprobe(function, prog, nil)
+			}
+			return link.AttachTracing(link.TracingOptions{Program: prog})
+		}})
 	}
-	return nil
+	return out
 }
 
 func (p *Probe) load() (err error) {
@@ -171,29 +158,29 @@ func (p *Probe) load() (err error) {
 	return nil
 }
 
-func (p *Probe) use(c Choice) {
-	errs := []error{c.Err}
-	for _, w := range c.Ways {
+func (p *Probe) use(k Kind, all []way, why error) {
+	errs := []error{why}
+	for _, w := range all {
 		var err error
-		switch c.Kind {
+		switch k {
 		case Functions:
 			err = p.attachFunctions(w)
 		case Marks:
 			err = p.attachMarkers()
 		default:
-			err = p.attach(p.spec, attachments(c.Kind, w)...)
+			err = p.attach(p.spec, w.attachments("")...)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", w, err))
+			errs = append(errs, fmt.Errorf("%s: %w", w.way, err))
 			continue
 		}
-		p.used = append(p.used, fmt.Sprintf("%s: %s", c.Kind, w))
-		if l := lacks(c.Kind, w); l != "" {
-			p.leave(string(c.Kind), fmt.Errorf("%s tell %s: %w", w, l, errors.Join(errs...)))
+		p.used = append(p.used, fmt.Sprintf("%s: %s", k, w.way))
+		if w.lacks != "" {
+			p.leave(string(k), fmt.Errorf("%s tell %s: %w", w.way, w.lacks, errors.Join(errs...)))
 		}
 		return
 	}
-	p.leave(string(c.Kind), errors.Join(errs...))
+	p.leave(string(k), errors.Join(errs...))
 }
 
 // attach attaches programs that share the tables, all or none.
@@ -262,7 +249,7 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 var offsets = map[string][3]uint32{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}, "riscv64": {280, 88, 80}}
 
 // attachFunctions attaches a pair of programs, with the function's number, to each function.
-func (p *Probe) attachFunctions(w Way) error {
+func (p *Probe) attachFunctions(w way) error {
 	names, err := loadedFunctions("/proc/kallsyms")
 	if err != nil {
 		return err
@@ -287,18 +274,17 @@ func (p *Probe) attachFunctions(w Way) error {
 	return nil
 }
 
-func (p *Probe) attachFunction(name string, w Way) error {
+func (p *Probe) attachFunction(name string, w way) error {
 	own := p.spec.Copy()
 	if err := own.Variables["function"].Set(uint32(len(p.functions))); err != nil {
 		return err
 	}
-	if w == ByKprobe {
-		return p.attach(own,
-			attachment{"exit_kprobe", func(prog *ebpf.Program) (link.Link, error) { return link.Kretprobe(name, prog, nil) }},
-			attachment{"enter_kprobe", func(prog *ebpf.Program) (link.Link, error) { return link.Kprobe(name, prog, nil) }})
+	if w.way == ByFentry {
+		for _, program := range w.programs {
+			own.Programs[program[0]].AttachTo = name
+		}
 	}
-	own.Programs["exit_function"].AttachTo, own.Programs["enter_function"].AttachTo = name, name
-	return p.attach(own, tracing("exit_function"), tracing("enter_function"))
+	return p.attach(own, w.attachments(name)...)
 }
 
 func (p *Probe) attachMarkers() error {

@@ -51,13 +51,14 @@ func TestChoose(t *testing.T) {
 				m[f] = true
 			}
 			got := map[Kind]Way{}
-			for _, c := range Choose(m, all...) {
-				if len(c.Ways) > 0 {
-					got[c.Kind] = c.Ways[0]
+			for _, k := range all {
+				ways, err := choose(m, k)
+				if len(ways) > 0 {
+					got[k] = ways[0].way
 				}
-				f, lacking := tt.why[c.Kind]
-				if lacking != (c.Err != nil) || lacking && !strings.Contains(c.Err.Error(), "no "+string(f)+" here") {
-					t.Errorf("%s: error %v, want it to name %q", c.Kind, c.Err, f)
+				f, lacking := tt.why[k]
+				if lacking != (err != nil) || lacking && !strings.Contains(err.Error(), "no "+string(f)+" here") {
+					t.Errorf("%s: error %v, want it to name %q", k, err, f)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

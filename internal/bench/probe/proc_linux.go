@@ -340,7 +340,7 @@ func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 		{Faults, "page fault", 256, touch},
 		{Marks, "marker", 500, each(func() { MarkCompleted(0) })},
 	} {
-		if !slices.Contains(kinds, e.kind) || len(Choose(m, e.kind)[0].Ways) == 0 {
+		if ways, _ := choose(m, e.kind); len(ways) == 0 || !slices.Contains(kinds, e.kind) {
 			continue
 		}
 		c := Cost{Probe: string(e.kind), Event: e.event}

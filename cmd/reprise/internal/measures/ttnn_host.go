@@ -42,7 +42,7 @@ var hostScript []byte
 const (
 	hostOperations = 16
 	hostCalls      = 50
-	hostCounted    = 192
+	hostCounted    = 128
 )
 
 // What is measured; the first four are those of hostScript.
