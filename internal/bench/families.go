@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -523,23 +522,13 @@ func addTimes(r *report.Report, name string, t Times, params ...report.Param) *r
 }
 
 func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
-	logs, lowest, highest := 0.0, 0, 0
-	for i, v := range ratios {
-		logs += math.Log(v)
-		if v < ratios[lowest] {
-			lowest = i
-		}
-		if v > ratios[highest] {
-			highest = i
-		}
+	extreme := func(v float64, what string) report.Quantity {
+		return report.Times.Of(names[slices.Index(ratios, v)]+what, v)
 	}
 	return &report.SummaryRow{
 		What: fmt.Sprintf("%s: %s / reprise, geometric mean of %d", chipName, quotedSimulator, len(ratios)),
-		Now:  new(report.Times.Of("", math.Exp(logs/float64(len(ratios))))),
-		More: []report.Quantity{
-			report.Times.Of(names[lowest]+", the lowest,", ratios[lowest]),
-			report.Times.Of(names[highest]+", the highest,", ratios[highest]),
-		},
+		Now:  new(report.Times.Of("", report.GeometricMean(ratios))),
+		More: []report.Quantity{extreme(slices.Min(ratios), ", the lowest,"), extreme(slices.Max(ratios), ", the highest,")},
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *session) submitReplay(t *reprise.Trace, programs int) error {
 		return err
 	}
 	if f, ok := s.report.Figure(report.ID("replay", job.Name, job.Params...)); ok && programs == s.config.Programs[0] {
-		s.report.ReplaySummary = summarizeReplay(f, programs)
+		s.report.ReplaySummary = s.summarizeReplay(f, programs)
 	}
 	return nil
 }
@@ -113,8 +113,11 @@ func (s *session) replayToEnd(t *reprise.Trace, programs int) error {
 
 func fewReplays(programs int) int { return max(1, min(4, 32/programs)) }
 
-func summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
+func (s *session) summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
 	sum := &report.ReplaySummary{HostSubmitNsP50: f.P50, Programs: programs}
+	if nt, ok := s.report.Baseline(report.NonTemporal); ok {
+		sum.NTStoreNs = &nt.P50
+	}
 	if f.Bytes != nil {
 		sum.BytesPerReplay = *f.Bytes
 	}

@@ -1,5 +1,6 @@
 // Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, page
-// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers. Probes of system calls and of the scheduler cost other processes a comparison.
+// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers.
+// Probes of system calls and of the scheduler cost other processes a comparison.
 package probe
 
 import (
@@ -394,9 +395,9 @@ var driverFunctions = map[string]bool{
 	"tenstorrent_set_aggregated_power_state": true,
 }
 
-// Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number from
-// the first argument's register. They are nosplit: a function that grows its stack starts anew, and
-// would count twice.
+// Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number
+// from the first argument's register. They are nosplit: a function that grows its stack starts
+// anew, and would count twice.
 
 // MarkSubmitted marks the submission of the work with a number.
 //

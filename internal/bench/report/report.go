@@ -97,13 +97,6 @@ func find(all []*Figure, is func(*Figure) bool) (*Figure, bool) {
 	return nil, false
 }
 
-// Summarize completes the replay summary.
-func (r *Report) Summarize() {
-	if nt, ok := r.Baseline(NonTemporal); ok && r.ReplaySummary != nil {
-		r.NTStoreNs = &nt.P50
-	}
-}
-
 // WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)

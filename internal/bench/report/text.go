@@ -164,7 +164,7 @@ func (b *page) verdict(rows []*SummaryRow) {
 	}
 	var lines []string
 	for _, k := range order {
-		mean := geometricMean(ratios[k])
+		mean := GeometricMean(ratios[k])
 		better, worse, _ := strings.Cut(k.words, " ")
 		word, by := better+" than", mean
 		switch {
@@ -193,7 +193,8 @@ func (b *page) verdict(rows []*SummaryRow) {
 	t.Flush()
 }
 
-func geometricMean(values []float64) float64 {
+// GeometricMean returns the mean of ratios.
+func GeometricMean(values []float64) float64 {
 	logs := 0.0
 	for _, v := range values {
 		logs += math.Log(v)

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +24,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/sims"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/internal/ttnn/recording"
@@ -237,10 +238,8 @@ func (costs hostCosts) replayed(ctx context.Context, arch chip.Arch, trace, firm
 }
 
 func emulated(arch chip.Arch, opts ...sim.Option) *sim.Card {
-	if arch == chip.Wormhole {
-		return sim.Wormhole(opts...)
-	}
-	return sim.Blackhole(opts...)
+	d := &target.Device{Kind: target.Emulator, Arch: arch}
+	return d.Emulated("", opts...).Open().(*sim.Card)
 }
 
 // calls measures in this process what hostScript measures in Python's.
@@ -298,15 +297,14 @@ func (costs hostCosts) calls(ctx context.Context, arch chip.Arch) (err error) {
 
 // median returns the median of a call's times, each when the device has nothing to do.
 func median(ctx context.Context, d *ops.Device, f func() error) (float64, error) {
-	times := make([]time.Duration, hostCalls)
+	times := make([]float64, hostCalls)
 	for i := range times {
 		begin := time.Now()
 		err := f()
-		times[i] = time.Since(begin)
+		times[i] = float64(time.Since(begin))
 		if err := errors.Join(err, d.Wait(ctx)); err != nil {
 			return 0, err
 		}
 	}
-	slices.Sort(times)
-	return float64(times[len(times)/2]), nil
+	return report.Median(times), nil
 }
