@@ -492,12 +492,12 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 
 func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
 	row := &report.SummaryRow{What: chipName + ": " + t.what()}
-	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {
+	if reprise = addTimes(r, t.Name, t.Reprise, report.Params("chip", chipName)...); reprise != nil {
 		row.Figure, row.Now = reprise.ID(), new(report.Ns.Of("", value(reprise)))
 	} else {
 		row.Missing = "reprise refuses it: " + t.Reprise.Refused
 	}
-	if ttsim = addTimes(r, t.Name, t.TTSim, report.NewParam("chip", chipName), report.NewParam("device", quotedSimulator)); ttsim != nil {
+	if ttsim = addTimes(r, t.Name, t.TTSim, report.Params("chip", chipName, "device", quotedSimulator)...); ttsim != nil {
 		row.Others = []report.Other{{Quantity: report.Ns.Of(quotedSimulator, value(ttsim))}}
 	} else if t.TTSim.Refused != "" {
 		row.Note = quotedSimulator + " refuses it: " + t.TTSim.Refused

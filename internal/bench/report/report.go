@@ -230,14 +230,11 @@ func Median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// NewParam formats a value as a parameter.
-func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
-
 // Params formats alternating keys and values as parameters.
 func Params(keysAndValues ...any) []Param {
 	var out []Param
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
-		out = append(out, NewParam(fmt.Sprint(keysAndValues[i]), keysAndValues[i+1]))
+		out = append(out, Param{fmt.Sprint(keysAndValues[i]), fmt.Sprint(keysAndValues[i+1])})
 	}
 	return out
 }

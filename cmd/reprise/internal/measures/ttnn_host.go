@@ -43,7 +43,7 @@ var hostScript []byte
 const (
 	hostOperations = 16
 	hostCalls      = 50
-	hostCounted    = 128
+	hostCounted    = 192
 )
 
 // What is measured; the first four are those of hostScript.
