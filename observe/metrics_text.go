@@ -18,8 +18,8 @@ func (m *Metrics) WriteTo(to io.Writer) (int64, error) {
 }
 
 type callSeries struct {
-	device string
 	kind   reprise.CallKind
+	labels []string
 	callCounts
 }
 
@@ -30,7 +30,7 @@ func (m *Metrics) write(w *promtext.Writer) {
 	for _, d := range m.devices {
 		for k := range numCalls {
 			if n := d.calls[k].read(); n.begun > 0 {
-				calls = append(calls, callSeries{d.name, k, n})
+				calls = append(calls, callSeries{k, slices.Clip([]string{"device", d.name, "call", k.String()}), n})
 			}
 		}
 	}
@@ -45,24 +45,24 @@ func writeCalls(w *promtext.Writer, calls []callSeries) {
 	}
 	w.Family("reprise_call_duration_seconds", promtext.Histogram, "How long calls took on the host.")
 	for _, s := range calls {
-		w.Histogram(bounds[:], s.buckets[:], s.took.Seconds(), "device", s.device, "call", s.kind.String())
+		w.Histogram(bounds[:], s.buckets[:], s.took.Seconds(), s.labels...)
 	}
 	w.Family("reprise_call_errors_total", promtext.Counter, "Calls that failed.")
 	for _, s := range calls {
 		for why, n := range s.failed {
-			w.Uint(n, "device", s.device, "call", s.kind.String(), "reason", failureNames[why])
+			w.Uint(n, append(s.labels, "reason", failureNames[why])...)
 		}
 	}
 	w.Family("reprise_call_bytes_total", promtext.Counter,
 		"Bytes that calls moved, allocated or released; of loads and captures those of the device's memory, of replays those sent to the queue.")
 	for _, s := range calls {
 		if !slices.Contains(withoutBytes[:], s.kind) {
-			w.Uint(s.bytes, "device", s.device, "call", s.kind.String())
+			w.Uint(s.bytes, s.labels...)
 		}
 	}
 	w.Family("reprise_calls_in_flight", promtext.Gauge, "Calls that have begun and not ended.")
 	for _, s := range calls {
-		w.Uint(s.begun-s.ended, "device", s.device, "call", s.kind.String())
+		w.Uint(s.begun-s.ended, s.labels...)
 	}
 }
 

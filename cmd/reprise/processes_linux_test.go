@@ -272,7 +272,7 @@ func start(t *testing.T, out io.Writer, args ...string) *started {
 
 func startCommand(t *testing.T, out io.Writer, name string, args ...string) *started {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	c := &started{Cmd: exec.CommandContext(ctx, name, args...)}
 	c.Stdout, c.Stderr = out, &c.err

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/internal/bench/report"
@@ -300,21 +301,33 @@ func TestTTNNFullDisk(t *testing.T) {
 	})
 }
 
+// Instructions are the same in each run.
 func TestTTNNHostCosts(t *testing.T) {
 	r := newTTNN(t)
-	out, errs, code := r.of(append([]string{"bench", "ttnn", "--host", "--json"}, r.args("--chip", "wormhole")[2:]...))
-	var costs map[string]map[string]float64
-	if err := json.Unmarshal([]byte(out), &costs); err != nil || code != 0 {
-		t.Fatalf("exit code %d, printed %q: %s", code, out, errs)
-	}
-	t.Log(out)
-	if len(costs["ttnn"]) != 6 {
-		t.Errorf("figures: %v", costs)
-	}
-	for what, of := range costs["ttnn"] {
-		if reprise := costs["reprise"][what]; reprise <= 0 || of <= 0 {
-			t.Errorf("%s: %v in TT-NN, %v in Reprise", what, of, reprise)
+	var instructions [2]map[string]float64
+	for i := range instructions {
+		out, errs, code := r.of(append([]string{"bench", "ttnn", "--host", "--json"}, r.args("--chip", "wormhole")[2:]...))
+		var costs map[string]map[string]float64
+		if err := json.Unmarshal([]byte(out), &costs); err != nil || code != 0 {
+			t.Fatalf("exit code %d, printed %q: %s", code, out, errs)
 		}
+		t.Log(out)
+		if len(costs["ttnn"]) != 9 {
+			t.Errorf("figures: %v", costs)
+		}
+		instructions[i] = map[string]float64{}
+		for what, of := range costs["ttnn"] {
+			reprise := costs["reprise"][what]
+			if reprise <= 0 || of <= 0 {
+				t.Errorf("%s: %v in TT-NN, %v in Reprise", what, of, reprise)
+			}
+			if strings.Contains(what, "instructions") {
+				instructions[i]["TT-NN, "+what], instructions[i]["Reprise, "+what] = of, reprise
+			}
+		}
+	}
+	if d := cmp.Diff(instructions[0], instructions[1]); d != "" || len(instructions[0]) != 6 {
+		t.Errorf("%d counts of instructions, in a second run: %s", len(instructions[0]), d)
 	}
 }
 

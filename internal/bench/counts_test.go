@@ -207,22 +207,12 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	ctx := t.Context()
 	card, dev := openSynchronous(t, arch, h, opts...)
 	defer dev.Close(ctx)
-	s := &session{ctx: ctx, dev: dev}
+	s := &session{ctx: ctx, dev: dev, config: Config{Executed: func() [3]uint64 { return card.Chip().QueueExecuted() }}}
 	x, err := s.load(p)
 	must(t, err)
-	each, one, err = s.executed(x, func() [3]uint64 { return executedByQueue(t, card, arch, h) })
+	each, one, err = s.executed(x)
 	must(t, err)
 	return each, one
-}
-
-func executedByQueue(t *testing.T, card *sim.Card, arch chip.Arch, lacks chip.Harvesting) (n [3]uint64) {
-	t.Helper()
-	for i, c := range queueProcessors(t, arch, lacks) {
-		for _, times := range card.Chip().Profile(c.xy, c.processor) {
-			n[i] += times
-		}
-	}
-	return n
 }
 
 type queueProcessor struct {
@@ -230,9 +220,9 @@ type queueProcessor struct {
 	processor chip.Processor
 }
 
-func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]queueProcessor {
+func queueProcessors(t *testing.T, arch chip.Arch) [3]queueProcessor {
 	t.Helper()
-	c := value(chip.New(arch, lacks))(t)
+	c := value(chip.New(arch, chip.Harvesting{}))(t)
 	w, h := c.Grid()
 	cores := [2]chip.Core{{X: w - 1, Y: 0}, {X: w - 1, Y: 1}}
 	if arch == chip.Wormhole {
@@ -257,7 +247,7 @@ func TestTimesCost(t *testing.T) {
 		s := &session{ctx: ctx, dev: dev}
 		x, err := s.load(shape{name: "all cores", groups: 1})
 		must(t, err)
-		processors := queueProcessors(t, arch, chip.Harvesting{})
+		processors := queueProcessors(t, arch)
 		notes := notesTimes(t, card, arch, processors[2])
 		worker := queueProcessor{physical(t, arch, chip.Core{}), chip.BRISC} // which starts the others
 		type counts struct{ times, queue, worker float64 }
@@ -376,12 +366,12 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	const short, long = 8, 24
 	replays := func(tr *reprise.Trace, times int) (n [3]float64) {
 		for range 2 {
-			before := executedByQueue(t, card, arch, chip.Harvesting{})
+			before := card.Chip().QueueExecuted()
 			for range times {
 				must(t, tr.Replay(ctx))
 			}
 			must(t, s.finish())
-			for i, v := range executedByQueue(t, card, arch, chip.Harvesting{}) {
+			for i, v := range card.Chip().QueueExecuted() {
 				n[i] = float64(v - before[i])
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -493,13 +492,13 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 
 func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
 	row := &report.SummaryRow{What: chipName + ": " + t.what()}
-	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {
-		row.Figure, row.Now = reprise.ID(), new(report.InNs("", value(reprise)))
+	if reprise = addTimes(r, t.Name, t.Reprise, report.Params("chip", chipName)...); reprise != nil {
+		row.Figure, row.Now = reprise.ID(), new(report.Ns.Of("", value(reprise)))
 	} else {
 		row.Missing = "reprise refuses it: " + t.Reprise.Refused
 	}
-	if ttsim = addTimes(r, t.Name, t.TTSim, report.NewParam("chip", chipName), report.NewParam("device", quotedSimulator)); ttsim != nil {
-		row.Others = []report.Other{{Quantity: report.InNs(quotedSimulator, value(ttsim))}}
+	if ttsim = addTimes(r, t.Name, t.TTSim, report.Params("chip", chipName, "device", quotedSimulator)...); ttsim != nil {
+		row.Others = []report.Other{{Quantity: report.Ns.Of(quotedSimulator, value(ttsim))}}
 	} else if t.TTSim.Refused != "" {
 		row.Note = quotedSimulator + " refuses it: " + t.TTSim.Refused
 	}
@@ -523,23 +522,13 @@ func addTimes(r *report.Report, name string, t Times, params ...report.Param) *r
 }
 
 func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
-	logs, lowest, highest := 0.0, 0, 0
-	for i, v := range ratios {
-		logs += math.Log(v)
-		if v < ratios[lowest] {
-			lowest = i
-		}
-		if v > ratios[highest] {
-			highest = i
-		}
+	extreme := func(v float64, what string) report.Quantity {
+		return report.Times.Of(names[slices.Index(ratios, v)]+what, v)
 	}
 	return &report.SummaryRow{
 		What: fmt.Sprintf("%s: %s / reprise, geometric mean of %d", chipName, quotedSimulator, len(ratios)),
-		Now:  new(report.InTimes("", math.Exp(logs/float64(len(ratios))))),
-		More: []report.Quantity{
-			report.InTimes(names[lowest]+", the lowest,", ratios[lowest]),
-			report.InTimes(names[highest]+", the highest,", ratios[highest]),
-		},
+		Now:  new(report.Times.Of("", report.GeometricMean(ratios))),
+		More: []report.Quantity{extreme(slices.Min(ratios), ", the lowest,"), extreme(slices.Max(ratios), ", the highest,")},
 	}
 }
 

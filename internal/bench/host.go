@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -62,7 +61,7 @@ func measureCapture(s *session) error {
 
 func measureOpen(s *session) error {
 	return s.measure("open", &measure.Job{Name: "open_close", Do: measure.Repeat(func() error {
-		d, err := reprise.Open(s.ctx, s.config.Target, s.config.Options...)
+		d, err := reprise.Open(s.ctx, s.config.Target)
 		if err != nil {
 			return err
 		}
@@ -450,13 +449,11 @@ func (s *session) replayMesh(m *mesh.Mesh, params ...any) (err error) {
 	defer func() { err = errors.Join(err, m.Close(s.ctx)) }()
 	d := m.Chips()[0].Device
 	s.report.Arch = d.Arch().String()
-	im, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
+	p, err := minimal.program(d)
 	if err != nil {
 		return err
 	}
-	x, err := m.Load(s.ctx, "blank", mesh.Same(mesh.Range{}, &reprise.Program{Name: "blank", Kernels: []reprise.Kernel{{
-		Name: "nothing", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
-	}}}))
+	x, err := m.Load(s.ctx, "blank", mesh.Same(mesh.Range{}, p))
 	if err != nil {
 		return err
 	}

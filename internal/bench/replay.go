@@ -49,28 +49,14 @@ func (s *session) submitReplays() error {
 }
 
 func (s *session) countInstructions() error {
-	if s.config.Retired == nil || s.config.CountTarget == nil || s.report.ReplaySummary == nil {
+	if s.config.CountTarget == nil || s.report.ReplaySummary == nil {
 		return nil
 	}
 	return s.open(s.config.CountTarget, func() error {
 		return s.loaded(common, func(x *reprise.Executable) error {
-			const more = 32 // a whole number of rounds of launch messages
-			var retired [2]uint64
-			for i := range retired {
-				if err := s.recorded(x, (i+1)*more, func(t *reprise.Trace) error {
-					if err := s.finish(); err != nil {
-						return err
-					}
-					before := s.config.Retired()
-					err := errors.Join(t.Replay(s.ctx), s.finish())
-					retired[i] = s.config.Retired() - before
-					return err
-				}); err != nil {
-					return err
-				}
-			}
-			s.report.InstructionsPerProgram = new(float64(retired[1]-retired[0]) / more)
-			return nil
+			each, _, err := s.executed(x)
+			s.report.InstructionsPerProgram = new(each[0] + each[1] + each[2])
+			return err
 		})
 	})
 }
@@ -116,7 +102,7 @@ func (s *session) submitReplay(t *reprise.Trace, programs int) error {
 		return err
 	}
 	if f, ok := s.report.Figure(report.ID("replay", job.Name, job.Params...)); ok && programs == s.config.Programs[0] {
-		s.report.ReplaySummary = summarizeReplay(f, programs)
+		s.report.ReplaySummary = s.summarizeReplay(f, programs)
 	}
 	return nil
 }
@@ -127,8 +113,11 @@ func (s *session) replayToEnd(t *reprise.Trace, programs int) error {
 
 func fewReplays(programs int) int { return max(1, min(4, 32/programs)) }
 
-func summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
+func (s *session) summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
 	sum := &report.ReplaySummary{HostSubmitNsP50: f.P50, Programs: programs}
+	if nt, ok := s.report.Baseline(report.NonTemporal); ok {
+		sum.NTStoreNs = &nt.P50
+	}
 	if f.Bytes != nil {
 		sum.BytesPerReplay = *f.Bytes
 	}

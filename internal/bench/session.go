@@ -97,7 +97,7 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 		Host: report.NewHost(), Rounds: c.Rounds, Warmup: c.Warmup,
 		TimerOverheadNs: float64(s.runner.Clock.Overhead) * s.runner.Clock.NsPerTick,
 	}
-	if s.report.Baselines, err = s.runner.Baselines(); err != nil {
+	if s.report.Baselines, err = s.runner.Baselines(ctx); err != nil {
 		return nil, err
 	}
 	if c.Markers {
@@ -116,7 +116,6 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 			}
 		}
 	}
-	s.report.Summarize()
 	return s.report, nil
 }
 
@@ -181,9 +180,8 @@ func measureSummary(s *session) error {
 
 // Config selects what to measure, and how often.
 type Config struct {
-	Target  kmd.Target
-	Device  string // the target's name in the report
-	Options []reprise.Option
+	Target kmd.Target
+	Device string // the target's name in the report
 	// Families names the families to measure. Empty means all but [Summarized], which runs alone.
 	Families []string
 	// Rounds counts, after Warmup more; 0 means 20 and 3.
@@ -199,11 +197,10 @@ type Config struct {
 	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking
 	// an emulated device takes a system call.
 	ProbeTarget kmd.Target
-	// CountTarget is for counting instructions. Retired are those of its first queue's cores.
+	// CountTarget is for counting instructions: Executed returns those of its first queue's
+	// prefetcher, dispatcher and subordinate, without polling rounds.
 	CountTarget kmd.Target
-	Retired     func() uint64
-	// Executed returns those of prefetcher, dispatcher and subordinate, without polling rounds.
-	Executed func() [3]uint64
+	Executed    func() [3]uint64
 	// Demo runs a whole network, for the summary.
 	Demo func(context.Context, kmd.Target) error
 	// Emulated makes a device like Target that this process emulates.
@@ -287,7 +284,7 @@ func (s *session) withProbe(do func() error, opts ...reprise.Option) error {
 }
 
 func (s *session) open(t kmd.Target, do func() error, opts ...reprise.Option) (err error) {
-	if s.dev, err = reprise.Open(s.ctx, t, append(slices.Clip(s.config.Options), opts...)...); err != nil {
+	if s.dev, err = reprise.Open(s.ctx, t, opts...); err != nil {
 		return err
 	}
 	s.report.Arch = s.dev.Arch().String()

@@ -18,7 +18,7 @@ import (
 
 // executed returns the instructions of prefetcher, dispatcher and subordinate for each program of a
 // long trace and for a replay of a trace of one.
-func (s *session) executed(x *reprise.Executable, now func() [3]uint64) (each, one [3]float64, err error) {
+func (s *session) executed(x *reprise.Executable) (each, one [3]float64, err error) {
 	// Whole rounds of launch messages.
 	const short, long = 32, 64
 	var n [3][3]float64
@@ -27,12 +27,12 @@ func (s *session) executed(x *reprise.Executable, now func() [3]uint64) (each, o
 			var before [3]uint64
 			for range 2 { // the second is warm
 				err := s.finish()
-				before = now()
+				before = s.config.Executed()
 				if err := errors.Join(err, t.Replay(s.ctx)); err != nil {
 					return err
 				}
 			}
-			for k, v := range now() {
+			for k, v := range s.config.Executed() {
 				n[i][k] = float64(v - before[k])
 			}
 			return nil
@@ -54,9 +54,9 @@ func limit(q report.Quantity) []report.Other { return []report.Other{{Quantity: 
 
 func summarizeSubmit(s *session) error {
 	rows := s.rows(
-		&report.SummaryRow{What: "submit a replay, host", Others: quote(report.InNs(itsCI, 1870), itsCISource),
-			Goals: []report.Quantity{report.InNs("", 40)}, Note: "each sample is the mean of 16 replays, one after the other"},
-		&report.SummaryRow{What: "bytes of a replay", Others: quote(report.InBytes("tt-metal's commands", 256), assemblerSource)},
+		&report.SummaryRow{What: "submit a replay, host", Others: quote(report.Ns.Of(itsCI, 1870), itsCISource),
+			Goals: []report.Quantity{report.Ns.Of("", 40)}, Note: "each sample is the mean of 16 replays, one after the other"},
+		&report.SummaryRow{What: "bytes of a replay", Others: quote(report.Bytes.Of("tt-metal's commands", 256), assemblerSource)},
 	)
 	if err := s.submitReplays(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func summarizeSubmit(s *session) error {
 		missing(rows[1:], rows[0].Missing)
 		return nil
 	}
-	rows[1].Now = new(report.InBytes("", *f.Bytes))
+	rows[1].Now = new(report.Bytes.Of("", *f.Bytes))
 	return nil
 }
 
@@ -78,7 +78,7 @@ func summarizeInstructions(s *session) error {
 			rows = append(rows, s.rows(&report.SummaryRow{What: what + p.name})...)
 		}
 	}
-	if s.config.CountTarget == nil || s.config.Executed == nil {
+	if s.config.CountTarget == nil {
 		missing(rows, "only an emulated device tells them")
 		return nil
 	}
@@ -86,7 +86,7 @@ func summarizeInstructions(s *session) error {
 		// On a device each: earlier loads influence addresses.
 		if err := s.open(s.config.CountTarget, func() error {
 			return s.loaded(p, func(x *reprise.Executable) error {
-				each, one, err := s.executed(x, s.config.Executed)
+				each, one, err := s.executed(x)
 				if err != nil {
 					return err
 				}
@@ -95,7 +95,7 @@ func summarizeInstructions(s *session) error {
 				const programs = 20 // the last ones wait for kernel-config memory, as all later ones do
 				return s.recorded(x, programs, func(t *reprise.Trace) error {
 					size := t.Parts()[0].Steps[programs-1].Size
-					rows[i].More = append(rows[i].More, report.InBytes("in the trace", float64(size)))
+					rows[i].More = append(rows[i].More, report.Bytes.Of("in the trace", float64(size)))
 					return nil
 				})
 			})
@@ -107,11 +107,11 @@ func summarizeInstructions(s *session) error {
 }
 
 func fillInstructions(row *report.SummaryRow, n [3]float64, a chip.Arch, p shape, replay bool) {
-	row.Now = new(report.InInstructions("", n[0]+n[1]))
-	row.More = []report.Quantity{report.InInstructions("prefetcher", n[0]), report.InInstructions("dispatcher", n[1])}
+	row.Now = new(report.Instructions.Of("", n[0]+n[1]))
+	row.More = []report.Quantity{report.Instructions.Of("prefetcher", n[0]), report.Instructions.Of("dispatcher", n[1])}
 	its := itsQueuesExecute(a, p, replay)
-	row.Others = quote(report.InInstructions("tt-metal's firmware", its), itsQueuesSource)
-	row.Goals = []report.Quantity{report.InInstructions("half of tt-metal's,", its/2)}
+	row.Others = quote(report.Instructions.Of("tt-metal's firmware", its), itsQueuesSource)
+	row.Goals = []report.Quantity{report.Instructions.Of("half of tt-metal's,", its/2)}
 }
 
 func summarizeCapture(s *session) error {
@@ -119,7 +119,7 @@ func summarizeCapture(s *session) error {
 	shapes := []shape{common, worst}
 	for _, p := range shapes {
 		rows = append(rows, s.rows(&report.SummaryRow{What: "capture a program: " + p.name,
-			Others: quote(report.InNs(itsCI, capturePeers(p)[0].Ns), itsCISource), Goals: []report.Quantity{report.InNs("", 3_000)}})...)
+			Others: quote(report.Ns.Of(itsCI, capturePeers(p)[0].Ns), itsCISource), Goals: []report.Quantity{report.Ns.Of("", 3_000)}})...)
 	}
 	if err := s.withProbe(func() error { return measureCapture(s) }); err != nil {
 		return err
@@ -135,7 +135,7 @@ func summarizeWaits(s *session) error {
 	rows := s.rows(
 		&report.SummaryRow{What: "a wait's lateness, change after 4 to 8 ms"},
 		&report.SummaryRow{What: "a wait's lateness, change after 4 ms each time", Goals: []report.Quantity{
-			report.InNs("p50", 20_000), report.InNs("p90", 100_000), report.InShare("processor", 0.1),
+			report.Ns.Of("p50", 20_000), report.Ns.Of("p90", 100_000), report.Share.Of("processor", 0.1),
 		}},
 		&report.SummaryRow{What: "the same beside a busy processor"},
 	)
@@ -152,10 +152,10 @@ func summarizeWaits(s *session) error {
 		of := "/pace=" + defaultPace.name + "/comes=" + w.name
 		s.fill(rows[i], "wake/wait"+of, "p90")
 		if f, ok := s.report.Figure("wake/processor" + of); ok {
-			rows[i].More = append(rows[i].More, report.InShare("processor", f.Mean/float64(w.mean())))
+			rows[i].More = append(rows[i].More, report.Share.Of("processor", f.Mean/float64(w.mean())))
 		}
 		if f, ok := s.report.Figure("wake/wait/pace=" + spinningPace.name + "/comes=" + comesAgain.name); ok {
-			rows[i].Others = limit(report.InNs("spinning", f.P50))
+			rows[i].Others = limit(report.Ns.Of("spinning", f.P50))
 		}
 	}
 	return nil
@@ -177,7 +177,7 @@ func summarizeDemo(s *session) error {
 		return err
 	}
 	if quoted := map[string]float64{chip.Wormhole.String(): 30.0e9, chip.Blackhole.String(): 38.3e9}[s.report.Arch]; quoted > 0 {
-		rows[0].Others = quote(report.InNs(quotedSimulator, quoted), ttsimDemo)
+		rows[0].Others = quote(report.Ns.Of(quotedSimulator, quoted), ttsimDemo)
 	}
 	s.fillWhole(rows[0], w)
 	part(rows[0], "a 25th of the simulator's,", 25)
@@ -192,7 +192,7 @@ func summarizeChips(s *session) error {
 	}
 	rows := s.rows(&report.SummaryRow{What: "open " + strconv.Itoa(len(all)) + " chips"})
 	if len(all) == 32 {
-		rows[0].Goals = []report.Quantity{report.InNs("", 0.5e9)}
+		rows[0].Goals = []report.Quantity{report.Ns.Of("", 0.5e9)}
 	}
 	defer func(arch string) { s.report.Arch = arch }(s.report.Arch)
 	if err := s.most(fewRounds, func() error { return s.openMesh(all) }); err != nil {
@@ -206,11 +206,11 @@ func summarizeChips(s *session) error {
 // counted here.
 func summarizeEmulator(s *session) error {
 	instruction := func(what string) *report.SummaryRow {
-		return &report.SummaryRow{What: "emulator, an instruction, " + what, Others: quote(report.InNs(quotedSimulator, 4.5), ttsimAlone),
-			Goals: []report.Quantity{report.InNs("", 1)}}
+		return &report.SummaryRow{What: "emulator, an instruction, " + what, Others: quote(report.Ns.Of(quotedSimulator, 4.5), ttsimAlone),
+			Goals: []report.Quantity{report.Ns.Of("", 1)}}
 	}
 	rows := s.rows(instruction("1 worker busy"), instruction("all workers busy"),
-		&report.SummaryRow{What: "emulator, a NoC byte, pages of 64 B", Goals: []report.Quantity{report.InNs("", 3)}})
+		&report.SummaryRow{What: "emulator, a NoC byte, pages of 64 B", Goals: []report.Quantity{report.Ns.Of("", 3)}})
 	if s.config.Emulated == nil {
 		missing(rows, notEmulated)
 		return nil
@@ -261,7 +261,7 @@ func summarizeEmulator(s *session) error {
 	}
 	fill(rows[2], bytesMoved.name, "/page=64")
 	if r := rows[2].Ratio; r != nil && r.To == report.MemcpyPages {
-		rows[2].Others = limit(report.InNs("a copy", r.Ns))
+		rows[2].Others = limit(report.Ns.Of("a copy", r.Ns))
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ func summarizePrograms(s *session) error {
 		return err
 	}
 	if s.report.Arch == chip.Blackhole.String() {
-		rows[0].Others = quote(report.InNs(quotedSimulator, 1.37e9), ttsimBeside)
+		rows[0].Others = quote(report.Ns.Of(quotedSimulator, 1.37e9), ttsimBeside)
 	}
 	s.fillWhole(rows[0], w)
 	part(rows[0], "a 100th of the simulator's,", 100)
@@ -317,8 +317,8 @@ func summarizeProcessors(s *session) error {
 			Note: "a product of 512 x 512 x 512; with the option parallel, as RISC-V cores"},
 	)
 	for _, r := range rows {
-		r.Others = limit(report.InTimes("processors", float64(processors)))
-		r.Goals = []report.Quantity{report.InTimes("near", float64(min(processors, 8)))}
+		r.Others = limit(report.Times.Of("processors", float64(processors)))
+		r.Goals = []report.Quantity{report.Times.Of("near", float64(min(processors, 8)))}
 	}
 	switch {
 	case s.config.Parallel == nil:
@@ -380,8 +380,8 @@ func (s *session) speedUp(row *report.SummaryRow, what string, do func() error) 
 		return err
 	}
 	if f := s.fill(row, w.id("")); f != nil {
-		row.More = []report.Quantity{report.InNs("on all processors", f.P50)}
-		row.Now = new(report.InTimes("", report.Median(ratios)))
+		row.More = []report.Quantity{report.Ns.Of("on all processors", f.P50)}
+		row.Now = new(report.Times.Of("", report.Median(ratios)))
 	}
 	return nil
 }
@@ -409,9 +409,9 @@ func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string)
 		row.Missing = "the chip's clock moved each time"
 		return nil
 	}
-	row.Figure, row.Now = id, new(report.InNs("", f.P50))
+	row.Figure, row.Now = id, new(report.Ns.Of("", f.P50))
 	for _, p := range percentiles {
-		row.More = append(row.More, report.InNs(p, map[string]float64{"p90": f.P90, "p99": f.P99, "max": f.Max}[p]))
+		row.More = append(row.More, report.Ns.Of(p, map[string]float64{"p90": f.P90, "p99": f.P99, "max": f.Max}[p]))
 	}
 	if len(f.Ratios) > 0 {
 		row.Ratio = &f.Ratios[0]
@@ -592,7 +592,7 @@ func (s *session) fillWhole(row *report.SummaryRow, w whole) {
 
 func (s *session) addProcessorTime(row *report.SummaryRow, id string) {
 	if f, ok := s.report.Figure(id); ok {
-		row.More = append(row.More, report.InNs(onProcessors, f.Min))
+		row.More = append(row.More, report.Ns.Of(onProcessors, f.Min))
 	}
 }
 
@@ -604,10 +604,10 @@ func (s *session) fillOther(row *report.SummaryRow, w whole) {
 	}
 	var measured []report.Other
 	if f, ok := s.report.Figure(w.id("", a.params()...)); ok {
-		measured = append(measured, report.Other{Quantity: report.InNs(a.Name, f.P50)})
+		measured = append(measured, report.Other{Quantity: report.Ns.Of(a.Name, f.P50)})
 	}
 	if f, ok := s.report.Figure(w.id(processorSuffix, a.params()...)); ok {
-		measured = append(measured, report.Other{Quantity: report.InNs(onProcessors, f.Min)})
+		measured = append(measured, report.Other{Quantity: report.Ns.Of(onProcessors, f.Min)})
 	}
 	if len(measured) > 0 {
 		row.Others = measured
@@ -617,6 +617,6 @@ func (s *session) fillOther(row *report.SummaryRow, w whole) {
 // part sets the goal to a fraction of the first other.
 func part(row *report.SummaryRow, name string, of float64) {
 	if len(row.Others) > 0 {
-		row.Goals = []report.Quantity{report.InNs(name, row.Others[0].Value/of)}
+		row.Goals = []report.Quantity{report.Ns.Of(name, row.Others[0].Value/of)}
 	}
 }

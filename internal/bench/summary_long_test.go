@@ -5,7 +5,6 @@ package bench
 import (
 	"testing"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -17,7 +16,7 @@ func TestSummaryOfAll(t *testing.T) {
 	count := sim.Wormhole(sim.Synchronous(), sim.Seed(1))
 	r := runFamily(t, Summarized, Config{
 		Target: sim.Wormhole(), Mesh: mesh.Cards(m.Cards()...),
-		CountTarget: count, Executed: func() [3]uint64 { return executedByQueue(t, count, chip.Wormhole, chip.Harvesting{}) },
+		CountTarget: count, Executed: func() [3]uint64 { return count.Chip().QueueExecuted() },
 		Emulated: func() Emulated { return emulatedBy(sim.Wormhole()) },
 		Parallel: func() Emulated { return emulatedBy(sim.Wormhole(sim.Parallel())) },
 	})

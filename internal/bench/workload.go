@@ -309,7 +309,7 @@ func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error
 	}()
 	for range n {
 		c := emulated{Emulated: open()}
-		if c.Device, err = reprise.Open(s.ctx, c.Target, s.config.Options...); err != nil {
+		if c.Device, err = reprise.Open(s.ctx, c.Target); err != nil {
 			return err
 		}
 		chips = append(chips, c)

@@ -232,15 +232,41 @@ func (c *Chip) Work() Work {
 func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 	c.acquire()
 	defer c.release()
-	k := c.coreAt(xy, p)
-	if k == nil {
-		return nil
+	if k := c.coreAt(xy, p); k != nil {
+		return maps.Clone(k.profiled().counts)
 	}
-	if k.profile == nil {
-		k.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
-		k.checked = true
+	return nil
+}
+
+// QueueExecuted returns how many instructions the prefetcher, the dispatcher and the dispatcher's
+// subordinate of the first command queue have executed since the first call, which makes them slow.
+// All but the first rounds of waiting loops are left out, as in Profile. The processors are those
+// that this project and tt-metal use by default: of the first two tiles in the last column of a
+// Blackhole, or in the last row of a Wormhole.
+func (c *Chip) QueueExecuted() (n [3]uint64) {
+	c.acquire()
+	defer c.release()
+	w, h := c.topology.Grid()
+	tiles := [2]chip.Core{{X: w - 1}, {X: w - 1, Y: 1}}
+	if c.topology.Arch() == chip.Wormhole {
+		tiles = [2]chip.Core{{Y: h - 1}, {X: 1, Y: h - 1}}
 	}
-	return maps.Clone(k.profile.counts)
+	for i, p := range []chip.Processor{chip.BRISC, chip.BRISC, chip.NCRISC} {
+		if xy, err := c.topology.Physical(tiles[min(i, 1)]); err == nil {
+			f := c.coreAt(xy, p).profiled()
+			n[i] = f.total - f.waited
+		}
+	}
+	return n
+}
+
+// profiled returns the core's counts, which begin with the first call.
+func (c *core) profiled() *profile {
+	if c.profile == nil {
+		c.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
+		c.checked = true
+	}
+	return c.profile
 }
 
 // Fault returns the *Refusal for which the chip stopped, or nil.
@@ -285,11 +311,13 @@ func (c *Chip) Load() (l Load) {
 	return l
 }
 
-// TakeTrack returns what was used since the last call. The chip needs Config.Track.
+// TakeTrack returns what was used since the last call, and begins the order in which processors run
+// anew, so that it depends less on how often the host polled. The chip needs Config.Track.
 func (c *Chip) TakeTrack() Track {
 	<-c.tok // and runs nothing
 	defer func() { c.tok <- struct{}{} }()
 	out := *c.track
+	c.reseed()
 	c.track = newTrack()
 	for _, t := range c.tiles {
 		if t.track != nil {

@@ -12,6 +12,7 @@ type profile struct {
 	recent  [longestRound]uint32 // the last instructions, by number; skipped in a waiting round
 	last    uint32               // the newest of them
 	total   uint64               // instructions executed
+	waited  uint64               // those of them in waiting rounds
 	changes uint64               // stores that may have changed something
 	jumps   map[uint32]jump      // the last jump back to each address
 }
@@ -37,6 +38,7 @@ func (p *profile) arrive(at uint32, x *[256]uint32) {
 		if *pc != skipped {
 			p.counts[*pc]--
 			*pc = skipped
+			p.waited++
 		}
 	}
 }

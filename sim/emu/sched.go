@@ -17,7 +17,7 @@ func (s *sched) init(c *Chip) {
 	s.tok = make(chan struct{}, 1)
 	s.kick = make(chan struct{}, 1)
 	s.done = make(chan struct{})
-	s.rng = splitmix(c.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D)
+	s.reseed()
 	s.order = map[orderKey]uint64{}
 	s.tok <- struct{}{}
 	s.idle.on = c.cfg.EasesIdle
@@ -59,6 +59,11 @@ func (s *sched) release() {
 	if busy || s.chip.posted.pending() {
 		s.wakeLoop()
 	}
+}
+
+func (s *sched) reseed() {
+	s.rng = splitmix(s.chip.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D)
+	s.pos, s.turns, s.longest = 0, 0, 0
 }
 
 func (s *sched) busy() bool {

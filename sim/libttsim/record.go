@@ -22,6 +22,9 @@ type Step struct {
 	Stored  bool // the store was to this chip
 	Fetched []Fetch
 	emu.Track
+	// Executed are instructions of the first command queue's processors since the first step
+	// (emu.Chip.QueueExecuted).
+	Executed [3]uint64
 }
 
 // Fetch is what the chip read from host memory at a bus address: commands of a queue.
@@ -87,6 +90,7 @@ func (r *recorder) step(chips []*emu.Chip, stored *emu.Chip) {
 	for i, c := range chips {
 		s := Step{Chip: i, Stored: c == stored, Fetched: r.chips[i].now, Track: c.TakeTrack()}
 		if r.chips[i].now = nil; r.err == nil && len(s.Fetched)+len(s.Read)+len(s.Written)+len(s.Host) > 0 {
+			s.Executed = c.QueueExecuted()
 			r.err = r.gob.Encode(s)
 		}
 	}

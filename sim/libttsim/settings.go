@@ -80,7 +80,10 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		}
 		return spec, nil, fmt.Errorf("libttsim: machine %q: %w: use one of %s", s.Machine, ErrSettings, strings.Join(names, ", "))
 	}
-	opts := []sim.Option{sim.Seed(s.Seed), sim.Paced(), sim.EasesIdle()}
+	opts := []sim.Option{sim.Seed(s.Seed)}
+	if s.Record == "" { // else the chip runs inside the host's accesses
+		opts = append(opts, sim.Paced(), sim.EasesIdle())
+	}
 	for _, name := range s.Checks {
 		o, ok := checks[name]
 		if !ok {

@@ -51,26 +51,14 @@ func (c Clock) Ns(start, end int64) float64 {
 }
 
 // Baselines measures the baselines alone.
-func (r *Runner) Baselines() ([]*report.Figure, error) {
-	var out []*report.Figure
+func (r *Runner) Baselines(ctx context.Context) (out []*report.Figure, err error) {
 	for _, b := range allBaselines() {
-		s := NewSeries()
-		for n := -r.Warmup; n < r.Rounds; n++ {
-			for range 64 {
-				start := Ticks()
-				b.op(b.per)
-				s.Add(r.Clock.Ns(start, Ticks()) / float64(b.per))
-			}
-			if n < 0 {
-				s.round = s.round[:0]
-				continue
-			}
-			s.End()
-		}
-		f := &report.Figure{Family: "baseline", Name: b.name, PerSample: b.per}
-		s.Fill(f)
-		if f.Samples == 0 {
-			return nil, fmt.Errorf("bench: baseline %s: no samples", b.name)
+		f, err := r.Measure(ctx, "baseline", &Job{Name: b.name, PerSample: b.per, Burst: 64, Do: func(n int) error {
+			b.op(n)
+			return nil
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("bench: baseline %s: %w", b.name, err)
 		}
 		out = append(out, f)
 	}

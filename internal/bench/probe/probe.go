@@ -1,13 +1,11 @@
 // Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, page
-// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers,
-// [Choose] decides. Probes of system calls and of the scheduler cost other processes a comparison.
+// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers.
+// Probes of system calls and of the scheduler cost other processes a comparison.
 package probe
 
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
-	"debug/gosym"
 	"errors"
 	"fmt"
 	"io"
@@ -27,28 +25,27 @@ type Config struct {
 	// PID of 0 means this process.
 	PID int
 	// Kinds selects what to measure; nil means all but markers.
-	Kinds     []Kind
-	Functions []string
+	Kinds []Kind
 	// Slow is the duration above which an event is kept by itself. 0 means 50 µs.
 	Slow time.Duration
-	// Events bounds the kept events. 0 means 1024.
-	Events int
-	// RingBytes is the size of the ring of slow events, a power of 2. 0 means 1 MiB.
-	RingBytes int
 	// Machine is [Detect] if nil.
 	Machine Machine
+
+	ring uint32 // bytes of the ring of slow events, a power of 2; 0 means 1 MiB
 }
 
 func (c Config) withDefaults() Config {
 	if c.Kinds == nil {
 		c.Kinds = []Kind{Calls, Scheduler, Faults, Functions} // the traps of markers would dominate
 	}
-	c.Slow, c.Events, c.RingBytes = cmp.Or(c.Slow, 50*time.Microsecond), cmp.Or(c.Events, 1024), cmp.Or(c.RingBytes, 1<<20)
+	c.Slow = cmp.Or(c.Slow, 50*time.Microsecond)
 	if c.Machine == nil {
 		c.Machine = Detect()
 	}
 	return c
 }
+
+const mostSlow = 1024 // events that are kept
 
 // Cost is the time that a probe takes of the watched process.
 type Cost struct {
@@ -103,58 +100,47 @@ const (
 )
 
 type way struct {
-	way   Way
-	needs []Feature
-	lacks string // what this way can't measure
+	way      Way
+	needs    []Feature
+	lacks    string      // what this way can't measure
+	programs [][2]string // with their events; ends first, so that no beginning is seen without its end
 }
 
+// ways lists the most detailed first.
 var ways = map[Kind][]way{
-	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, ""}},
+	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "", [][2]string{{"exit_call", "sys_exit"}, {"enter_call", "sys_enter"}}}},
 	Scheduler: {
-		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, ""}, // BTF locates fields of struct task_struct
-		{ByTracepoint, []Feature{BPF, Tracefs}, ""},
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, "", // BTF locates fields of struct task_struct
+			[][2]string{{"wake_task", "sched_wakeup"}, {"switch_task", "sched_switch"}}},
+		{ByTracepoint, []Feature{BPF, Tracefs}, "", [][2]string{{"wake_traced", "sched_wakeup"}, {"switch_traced", "sched_switch"}}},
 	},
 	Faults: {
-		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
-		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number"},
+		{ByFentry, []Feature{BPF, BTF, Fentry}, "", [][2]string{{"exit_fault"}, {"enter_fault"}}},
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number", [][2]string{{"count_fault", "page_fault_user"}}},
 	},
 	Functions: {
-		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
-		{ByKprobe, []Feature{BPF, Kprobes}, ""},
+		{ByFentry, []Feature{BPF, BTF, Fentry}, "", [][2]string{{"exit_function"}, {"enter_function"}}},
+		{ByKprobe, []Feature{BPF, Kprobes}, "", [][2]string{{exitKprobe}, {"enter_kprobe"}}},
 	},
-	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
+	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, "", nil}},
 }
 
-// Choice says how a kind can be measured, or why not.
-type Choice struct {
-	Kind Kind
-	// Ways are available, the most detailed first.
-	Ways []Way
-	// Err says why better ways are unavailable.
-	Err error
-}
+const exitKprobe = "exit_kprobe"
 
-// Choose returns the available ways of each kind.
-func Choose(m Machine, kinds ...Kind) []Choice {
-	out := make([]Choice, 0, len(kinds))
-	for _, k := range kinds {
-		c := Choice{Kind: k}
-		var errs []error
-		seen := map[Feature]bool{}
-		for _, w := range ways[k] {
-			f, err := lacking(m, w)
-			switch {
-			case err == nil:
-				c.Ways = append(c.Ways, w.way)
-			case len(c.Ways) == 0 && !seen[f]:
-				seen[f] = true
-				errs = append(errs, fmt.Errorf("%s: %w", f, err))
-			}
+// choose returns the available ways to measure a kind, and why better ones are unavailable.
+func choose(m Machine, k Kind) (out []way, err error) {
+	seen := map[Feature]bool{}
+	for _, w := range ways[k] {
+		f, lacks := lacking(m, w)
+		switch {
+		case lacks == nil:
+			out = append(out, w)
+		case len(out) == 0 && !seen[f]:
+			seen[f] = true
+			err = errors.Join(err, fmt.Errorf("%s: %w", f, lacks))
 		}
-		c.Err = errors.Join(errs...)
-		out = append(out, c)
 	}
-	return out
+	return out, err
 }
 
 func lacking(m Machine, w way) (Feature, error) {
@@ -164,15 +150,6 @@ func lacking(m Machine, w way) (Feature, error) {
 		}
 	}
 	return "", nil
-}
-
-func lacks(k Kind, by Way) string {
-	for _, w := range ways[k] {
-		if w.way == by {
-			return w.lacks
-		}
-	}
-	return ""
 }
 
 // ErrMissing is of missing features.
@@ -418,9 +395,9 @@ var driverFunctions = map[string]bool{
 	"tenstorrent_set_aggregated_power_state": true,
 }
 
-// Markers are functions for uprobes, whose trap costs more than a replay. Probes find them in the
-// Go program's function table, and read the number from the first argument's register. They are
-// nosplit: a function that grows its stack starts anew, and would count twice.
+// Markers are functions for uprobes, whose trap costs more than a replay. Probes read the number
+// from the first argument's register. They are nosplit: a function that grows its stack starts
+// anew, and would count twice.
 
 // MarkSubmitted marks the submission of the work with a number.
 //
@@ -439,11 +416,6 @@ func MarkCompleted(number uint64) { keep(number) }
 //go:noinline
 //go:nosplit
 func keep(uint64) {}
-
-const (
-	symbolSubmitted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkSubmitted"
-	symbolCompleted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkCompleted"
-)
 
 // WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
@@ -492,76 +464,4 @@ func (s *Snapshot) WriteTable(w io.Writer) error {
 	fmt.Fprintln(&b)
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// goFunction finds a function's offset by the runtime's table, which stripped programs have too.
-func goFunction(program io.ReaderAt, name string) (uint64, error) {
-	f, err := elf.NewFile(program)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	text := f.Section(".text")
-	table := f.Section(".gopclntab")
-	if table == nil {
-		table = f.Section(".data.rel.ro.gopclntab") // of a position-independent program
-	}
-	if text == nil || table == nil {
-		return 0, fmt.Errorf("%s: %w: it isn't a Go program, or not one built by the usual linker", name, ErrMissing)
-	}
-	data, err := table.Data()
-	if err != nil {
-		return 0, err
-	}
-	start, err := goText(f, text, table.Addr, data)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, start))
-	if err != nil {
-		return 0, err
-	}
-	fn := t.LookupFunc(name)
-	if fn == nil {
-		return 0, fmt.Errorf("%s: %w: the program doesn't call it", name, ErrMissing)
-	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && p.Vaddr <= fn.Entry && fn.Entry < p.Vaddr+p.Filesz {
-			return fn.Entry - p.Vaddr + p.Off, nil
-		}
-	}
-	return 0, fmt.Errorf("%s: at %#x, where the program's file has nothing", name, fn.Entry)
-}
-
-// goText returns the start of Go's code. A C linker may put C code in front.
-func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
-	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }
-	word := func(p []byte, n int) uint64 { // the n-th of the target's words
-		if f.Class == elf.ELFCLASS64 && len(p) >= 8*n+8 {
-			return f.ByteOrder.Uint64(p[8*n:])
-		}
-		return 0
-	}
-	// Since Go 1.26 runtime.moduledata has a section: first the table's address, and the text's as
-	// word 22 (src/runtime/symtab.go).
-	if s := f.Section(".go.module"); s != nil {
-		if m, err := s.Data(); err == nil && word(m, 0) == tableAddr && inside(word(m, 22)) {
-			return word(m, 22), nil
-		}
-	}
-	if all, err := f.Symbols(); err == nil { // a stripped program has none
-		for _, s := range all {
-			if s.Name == "runtime.text" && inside(s.Value) {
-				return s.Value, nil
-			}
-		}
-	}
-	// Go 1.18 to 1.25 have the text's address in the table's header, after flags and two counts.
-	if a := word(table, 3); inside(a) {
-		return a, nil
-	}
-	if f.Section(".init") == nil {
-		return text.Addr, nil // Go's own linker puts nothing in front
-	}
-	return 0, fmt.Errorf("%w: a C linker made the program, and what says where its Go code begins was stripped", ErrMissing)
 }

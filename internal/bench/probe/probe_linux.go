@@ -5,12 +5,14 @@ package probe
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
 	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,8 +47,7 @@ type Probe struct {
 	ring   *ringbuf.Reader
 	drains sync.WaitGroup
 	mu     sync.Mutex
-	slow   []bpfEvent // a ring buffer of config.Events
-	next   int
+	slow   []bpfEvent // the latest ones
 	old    uint64
 	files  map[uint32]string
 	most   Proc // largest figures of /proc
@@ -60,10 +61,6 @@ func Start(c Config) (_ *Probe, err error) {
 	if p.pid == 0 {
 		p.pid = os.Getpid()
 	}
-	if page := os.Getpagesize(); c.Slow < 0 || c.Events < 0 || c.RingBytes < page || c.RingBytes&(c.RingBytes-1) != 0 {
-		return nil, fmt.Errorf("probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, "+
-			"and a ring is a power of 2 of at least a page (%d)", c.Slow, c.Events, c.RingBytes, page)
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -72,14 +69,14 @@ func Start(c Config) (_ *Probe, err error) {
 	if p.proc, p.started, err = readProc(p.pid); err != nil {
 		return nil, fmt.Errorf("probe: start: process %d: %w", p.pid, err)
 	}
-	choices := Choose(c.Machine, c.Kinds...)
-	if slices.ContainsFunc(choices, func(c Choice) bool { return len(c.Ways) > 0 }) {
-		if err := p.load(); err != nil {
-			return nil, fmt.Errorf("probe: start: %w", err)
+	for _, k := range c.Kinds {
+		all, why := choose(c.Machine, k)
+		if len(all) > 0 && p.coll == nil {
+			if err := p.load(); err != nil {
+				return nil, fmt.Errorf("probe: start: %w", err)
+			}
 		}
-	}
-	for _, c := range choices {
-		p.use(c)
+		p.use(k, all, why)
 	}
 	p.began = time.Now()
 	return p, nil
@@ -122,37 +119,24 @@ type attachment struct {
 	attach  func(*ebpf.Program) (link.Link, error)
 }
 
-func rawTracepoint(program, tracepoint string) attachment {
-	return attachment{program, func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: prog})
-	}}
-}
-
-func tracepoint(program, name string) attachment {
-	return attachment{program, func(prog *ebpf.Program) (link.Link, error) { return link.Tracepoint("sched", name, prog, nil) }}
-}
-
-func tracing(program string) attachment {
-	return attachment{program, func(prog *ebpf.Program) (link.Link, error) {
-		return link.AttachTracing(link.TracingOptions{Program: prog})
-	}}
-}
-
-// attachments has those of ends first, so that no beginning is seen without its end.
-func attachments(k Kind, w Way) []attachment {
-	switch {
-	case k == Calls:
-		return []attachment{rawTracepoint("exit_call", "sys_exit"), rawTracepoint("enter_call", "sys_enter")}
-	case k == Scheduler && w == ByRawTracepoint:
-		return []attachment{rawTracepoint("wake_task", "sched_wakeup"), rawTracepoint("switch_task", "sched_switch")}
-	case k == Scheduler:
-		return []attachment{tracepoint("wake_traced", "sched_wakeup"), tracepoint("switch_traced", "sched_switch")}
-	case k == Faults && w == ByFentry:
-		return []attachment{tracing("exit_fault"), tracing("enter_fault")}
-	case k == Faults:
-		return []attachment{rawTracepoint("count_fault", "page_fault_user")}
+// attachments attaches a way's programs to their events, or to a function.
+func (w way) attachments(function string) (out []attachment) {
+	for _, program := range w.programs {
+		out = append(out, attachment{program[0], func(prog *ebpf.Program) (link.Link, error) {
+			switch {
+			case w.way == ByRawTracepoint:
+				return link.AttachRawTracepoint(link.RawTracepointOptions{Name: program[1], Program: prog})
+			case w.way == ByTracepoint:
+				return link.Tracepoint("sched", program[1], prog, nil)
+			case program[0] == exitKprobe:
+				return link.Kretprobe(function, prog, nil)
+			case w.way == ByKprobe:
+				return link.Kprobe(function, prog, nil)
+			}
+			return link.AttachTracing(link.TracingOptions{Program: prog})
+		}})
 	}
-	return nil
+	return out
 }
 
 func (p *Probe) load() (err error) {
@@ -174,29 +158,29 @@ func (p *Probe) load() (err error) {
 	return nil
 }
 
-func (p *Probe) use(c Choice) {
-	errs := []error{c.Err}
-	for _, w := range c.Ways {
+func (p *Probe) use(k Kind, all []way, why error) {
+	errs := []error{why}
+	for _, w := range all {
 		var err error
-		switch c.Kind {
+		switch k {
 		case Functions:
 			err = p.attachFunctions(w)
 		case Marks:
 			err = p.attachMarkers()
 		default:
-			err = p.attach(p.spec, attachments(c.Kind, w)...)
+			err = p.attach(p.spec, w.attachments("")...)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", w, err))
+			errs = append(errs, fmt.Errorf("%s: %w", w.way, err))
 			continue
 		}
-		p.used = append(p.used, fmt.Sprintf("%s: %s", c.Kind, w))
-		if l := lacks(c.Kind, w); l != "" {
-			p.leave(string(c.Kind), fmt.Errorf("%s tell %s: %w", w, l, errors.Join(errs...)))
+		p.used = append(p.used, fmt.Sprintf("%s: %s", k, w.way))
+		if w.lacks != "" {
+			p.leave(string(k), fmt.Errorf("%s tell %s: %w", w.way, w.lacks, errors.Join(errs...)))
 		}
 		return
 	}
-	p.leave(string(c.Kind), errors.Join(errs...))
+	p.leave(string(k), errors.Join(errs...))
 }
 
 // attach attaches programs that share the tables, all or none.
@@ -241,7 +225,7 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("can't load bpf: %w", err)
 	}
-	spec.Maps["events"].MaxEntries = uint32(p.config.RingBytes)
+	spec.Maps["events"].MaxEntries = cmp.Or(p.config.ring, 1<<20)
 	n, err := number(p.pid)
 	if err != nil {
 		return nil, err
@@ -265,16 +249,13 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 var offsets = map[string][3]uint32{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}, "riscv64": {280, 88, 80}}
 
 // attachFunctions attaches a pair of programs, with the function's number, to each function.
-func (p *Probe) attachFunctions(w Way) error {
-	names := p.config.Functions
-	if names == nil {
-		var err error
-		if names, err = loadedFunctions("/proc/kallsyms"); err != nil {
-			return err
-		}
-		if len(names) == 0 {
-			return fmt.Errorf("%w: the kernel driver isn't loaded, or its functions aren't in /proc/kallsyms", ErrMissing)
-		}
+func (p *Probe) attachFunctions(w way) error {
+	names, err := loadedFunctions("/proc/kallsyms")
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%w: the kernel driver isn't loaded, or its functions aren't in /proc/kallsyms", ErrMissing)
 	}
 	var errs []error
 	for _, name := range names {
@@ -293,41 +274,64 @@ func (p *Probe) attachFunctions(w Way) error {
 	return nil
 }
 
-func (p *Probe) attachFunction(name string, w Way) error {
+func (p *Probe) attachFunction(name string, w way) error {
 	own := p.spec.Copy()
 	if err := own.Variables["function"].Set(uint32(len(p.functions))); err != nil {
 		return err
 	}
-	if w == ByKprobe {
-		return p.attach(own,
-			attachment{"exit_kprobe", func(prog *ebpf.Program) (link.Link, error) { return link.Kretprobe(name, prog, nil) }},
-			attachment{"enter_kprobe", func(prog *ebpf.Program) (link.Link, error) { return link.Kprobe(name, prog, nil) }})
+	if w.way == ByFentry {
+		for _, program := range w.programs {
+			own.Programs[program[0]].AttachTo = name
+		}
 	}
-	own.Programs["exit_function"].AttachTo, own.Programs["enter_function"].AttachTo = name, name
-	return p.attach(own, tracing("exit_function"), tracing("enter_function"))
+	return p.attach(own, w.attachments(name)...)
 }
 
 func (p *Probe) attachMarkers() error {
 	name := fmt.Sprintf("/proc/%d/exe", p.pid)
-	program, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer program.Close()
 	exe, err := link.OpenExecutable(name)
 	if err != nil {
 		return err
 	}
-	at := func(prog, symbol string) attachment {
+	own := buildID(name) == buildID("/proc/self/exe")
+	at := func(prog string, marker func(uint64)) attachment {
 		return attachment{prog, func(prog *ebpf.Program) (link.Link, error) {
-			off, err := goFunction(program, symbol)
-			if err != nil {
-				return nil, err
+			pc := reflect.ValueOf(marker).Pointer()
+			o := &link.UprobeOptions{PID: p.pid}
+			if own { // also without symbols
+				o.Address = fileOffset(uint64(pc))
 			}
-			return exe.Uprobe(symbol, prog, &link.UprobeOptions{PID: p.pid, Address: off})
+			return exe.Uprobe(runtime.FuncForPC(pc).Name(), prog, o)
 		}}
 	}
-	return p.attach(p.spec, at("mark_completed", symbolCompleted), at("mark_submitted", symbolSubmitted))
+	return p.attach(p.spec, at("mark_completed", MarkCompleted), at("mark_submitted", MarkSubmitted))
+}
+
+// buildID is equal in programs that were built alike, "" if the program has none.
+func buildID(program string) string {
+	f, err := elf.Open(program)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if s := f.Section(".note.go.buildid"); s != nil {
+		b, _ := s.Data()
+		return string(b)
+	}
+	return ""
+}
+
+// fileOffset returns where the instruction at pc lies in this program's file, 0 if it is unknown.
+func fileOffset(pc uint64) uint64 {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	for line := range strings.Lines(string(maps)) {
+		var start, end, off uint64
+		var mode string
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &start, &end, &mode, &off); err == nil && start <= pc && pc < end {
+			return pc - start + off
+		}
+	}
+	return 0
 }
 
 // Stage sets the number under which events are counted. It is no system call.
@@ -423,14 +427,8 @@ func (p *Probe) drain() {
 			continue // shorter than what the programs write
 		}
 		p.mu.Lock()
-		switch {
-		case p.config.Events == 0:
-			p.old++
-		case len(p.slow) < p.config.Events:
-			p.slow = append(p.slow, e)
-		default:
-			p.slow[p.next] = e
-			p.next = (p.next + 1) % len(p.slow)
+		if p.slow = append(p.slow, e); len(p.slow) > mostSlow {
+			p.slow = p.slow[1:]
 			p.old++
 		}
 		p.mu.Unlock()
@@ -554,8 +552,7 @@ func (p *Probe) readSlow(s *Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.Lost.Old = p.old
-	for i := range p.slow {
-		e := p.slow[(p.next+i)%len(p.slow)]
+	for _, e := range p.slow {
 		if int(e.Kind) >= len(slowKinds) {
 			continue
 		}

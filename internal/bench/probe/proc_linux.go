@@ -230,12 +230,8 @@ func findBPF() error {
 	if err := mayLoad(string(status)); err != nil {
 		return err
 	}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return fmt.Errorf("%w: uname: %w", ErrMissing, err)
-	}
-	if err := newEnough(unix.ByteSliceToString(u.Release[:])); err != nil {
-		return err
+	if err := kernel.HaveMapType(ebpf.RingBuf); err != nil {
+		return fmt.Errorf("%w: ring buffers need Linux 5.8: %w", ErrMissing, err)
 	}
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "GPL",
@@ -263,18 +259,6 @@ func mayLoad(status string) error {
 	if len(lacks) > 0 && lacking(capSysAdmin) {
 		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
 			ErrMissing, strings.Join(lacks, " and no "))
-	}
-	return nil
-}
-
-// newEnough checks for ring buffers and CAP_BPF.
-func newEnough(release string) error {
-	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return fmt.Errorf("%w: Linux %q: its version can't be read", ErrMissing, release)
-	}
-	if major < 5 || major == 5 && minor < 8 {
-		return fmt.Errorf("%w: Linux %s: ring buffers need 5.8", ErrMissing, release)
 	}
 	return nil
 }
@@ -331,47 +315,45 @@ func findCounters() error {
 func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	naps := func() {
+		for range 50 {
+			_ = unix.Nanosleep(&unix.Timespec{Nsec: 1000}, nil)
+		}
+	}
+	each := func(f func()) func(int) error {
+		return func(n int) error {
+			for range n {
+				f()
+			}
+			return nil
+		}
+	}
 	var out []Cost
-	for _, k := range kinds {
-		if c := Choose(m, k)[0]; len(c.Ways) == 0 {
+	for _, e := range []struct {
+		kind  Kind
+		event string
+		n     int
+		op    func(int) error // nil for the scheduler
+	}{
+		{Calls, "system call", 2000, each(func() { unix.Getppid() })},
+		{Scheduler, "switch or wake-up", 0, nil},
+		{Faults, "page fault", 256, touch},
+		{Marks, "marker", 500, each(func() { MarkCompleted(0) })},
+	} {
+		if ways, _ := choose(m, e.kind); len(ways) == 0 || !slices.Contains(kinds, e.kind) {
 			continue
 		}
-		c := Cost{Probe: string(k)}
-		switch k {
-		case Calls:
-			c.Event = "system call"
-			c.Ns, err = difference(m, k, 2000, func(n int) error {
-				for range n {
-					unix.Getppid()
-				}
-				return nil
-			})
-		case Scheduler:
-			c.Event = "switch or wake-up"
-			c.Ns, err = runTime(m, k, func() {
-				for range 50 {
-					_ = unix.Nanosleep(&unix.Timespec{Nsec: 1000}, nil)
-				}
-			})
-		case Faults:
-			c.Event = "page fault"
-			c.Ns, err = difference(m, k, 256, touch)
-		case Marks:
-			c.Event = "marker"
-			c.Ns, err = difference(m, k, 500, func(n int) error {
-				for i := range n {
-					MarkCompleted(uint64(i))
-				}
-				return nil
-			})
-		default:
-			continue
+		c := Cost{Probe: string(e.kind), Event: e.event}
+		if e.op == nil {
+			c.Ns, err = runTime(m, e.kind, naps)
+		} else {
+			c.Ns, err = difference(m, e.kind, e.n, e.op)
 		}
 		if errors.Is(err, errUncounted) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("probe: calibrate %s: %w", k, err)
+			return nil, fmt.Errorf("probe: calibrate %s: %w", e.kind, err)
 		}
 		out = append(out, c)
 	}

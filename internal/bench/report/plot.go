@@ -432,7 +432,7 @@ func WriteComparison(w io.Writer, changes []Change) error {
 				basis = "times relative to baselines, on two machines"
 			}
 			fmt.Fprintf(b, "verdict: %s: %d of %d figures slower, %d faster; geometric mean %+.1f %%; basis: %s\n\n", verdict, n[Slower],
-				len(changes), n[Faster], (geometricMean(all)-1)*100, basis)
+				len(changes), n[Faster], (GeometricMean(all)-1)*100, basis)
 		}
 		t := b.table("figure", "old", "new", "change", "p", "verdict")
 		for _, c := range changes {

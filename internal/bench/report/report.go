@@ -97,13 +97,6 @@ func find(all []*Figure, is func(*Figure) bool) (*Figure, bool) {
 	return nil, false
 }
 
-// Summarize completes the replay summary.
-func (r *Report) Summarize() {
-	if nt, ok := r.Baseline(NonTemporal); ok && r.ReplaySummary != nil {
-		r.NTStoreNs = &nt.P50
-	}
-}
-
 // WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
@@ -237,14 +230,11 @@ func Median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// NewParam formats a value as a parameter.
-func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
-
 // Params formats alternating keys and values as parameters.
 func Params(keysAndValues ...any) []Param {
 	var out []Param
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
-		out = append(out, NewParam(fmt.Sprint(keysAndValues[i]), keysAndValues[i+1]))
+		out = append(out, Param{fmt.Sprint(keysAndValues[i]), fmt.Sprint(keysAndValues[i+1])})
 	}
 	return out
 }
@@ -400,7 +390,7 @@ type SummaryRow struct {
 type Quantity struct {
 	Name  string  `json:"name,omitempty"`
 	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
+	Unit  Unit    `json:"unit"`
 }
 
 // Other is a peer's cost, measured in the same run or quoted, or a limit.
@@ -421,39 +411,31 @@ func (s *Source) String() string { return fmt.Sprintf("quoted: %s, %s", s.From, 
 func (q Quantity) String() string {
 	text := ""
 	switch q.Unit {
-	case unitNs:
+	case Ns:
 		text = duration(q.Value)
-	case unitShare:
+	case Share:
 		text = fmt.Sprintf("%.3g %%", 100*q.Value)
-	case unitTimes:
+	case Times:
 		text = fmt.Sprintf("%.3g ×", q.Value)
-	case unitInstructions:
+	case Instructions:
 		text = humanize.Commaf(float64(int64(q.Value + 0.5)))
 	default:
-		text = humanize.Commaf(q.Value) + " " + q.Unit
+		text = humanize.Commaf(q.Value) + " " + string(q.Unit)
 	}
 	return strings.TrimSpace(q.Name + " " + text)
 }
 
-// Quantities; a share is in parts of 1.
-func InNs(name string, v float64) Quantity { return Quantity{name, v, unitNs} }
+// Unit is what a [Quantity] counts.
+type Unit string
 
-// InBytes is a quantity in bytes.
-func InBytes(name string, v float64) Quantity { return Quantity{name, v, unitBytes} }
-
-// InInstructions is a quantity in instructions.
-func InInstructions(name string, v float64) Quantity { return Quantity{name, v, unitInstructions} }
-
-// InShare is a quantity in parts of 1, printed as per cent.
-func InShare(name string, v float64) Quantity { return Quantity{name, v, unitShare} }
-
-// InTimes is a quantity in a factor.
-func InTimes(name string, v float64) Quantity { return Quantity{name, v, unitTimes} }
-
+// Units. A share is in parts of 1, and printed as per cent.
 const (
-	unitNs           = "ns"
-	unitBytes        = "B"
-	unitInstructions = "instructions"
-	unitShare        = "share"
-	unitTimes        = "times"
+	Ns           Unit = "ns"
+	Bytes        Unit = "B"
+	Instructions Unit = "instructions"
+	Share        Unit = "share"
+	Times        Unit = "times"
 )
+
+// Of makes a quantity.
+func (u Unit) Of(name string, v float64) Quantity { return Quantity{name, v, u} }

@@ -136,11 +136,11 @@ func (b *page) verdict(rows []*SummaryRow) {
 	for _, row := range rows {
 		for _, o := range row.Others {
 			part := slices.ContainsFunc(row.More, func(q Quantity) bool { return q.Name == o.Name })
-			if o.Limit || part || row.Now == nil || o.Unit != row.Now.Unit || o.Unit == unitTimes || min(o.Value, row.Now.Value) <= 0 {
+			if o.Limit || part || row.Now == nil || o.Unit != row.Now.Unit || o.Unit == Times || min(o.Value, row.Now.Value) <= 0 {
 				continue
 			}
 			k := basis{"faster slower", "time", "measured in this run"}
-			if o.Unit != unitNs {
+			if o.Unit != Ns {
 				k.words, k.what = "fewer more", "count"
 			}
 			if o.Source != nil {
@@ -156,7 +156,7 @@ func (b *page) verdict(rows []*SummaryRow) {
 		for _, q := range row.Goals {
 			if now := row.like(q); now > 0 {
 				goals++
-				if now == q.Value || now < q.Value != (q.Unit == unitTimes) {
+				if now == q.Value || now < q.Value != (q.Unit == Times) {
 					met++
 				}
 			}
@@ -164,7 +164,7 @@ func (b *page) verdict(rows []*SummaryRow) {
 	}
 	var lines []string
 	for _, k := range order {
-		mean := geometricMean(ratios[k])
+		mean := GeometricMean(ratios[k])
 		better, worse, _ := strings.Cut(k.words, " ")
 		word, by := better+" than", mean
 		switch {
@@ -193,7 +193,8 @@ func (b *page) verdict(rows []*SummaryRow) {
 	t.Flush()
 }
 
-func geometricMean(values []float64) float64 {
+// GeometricMean returns the mean of ratios.
+func GeometricMean(values []float64) float64 {
 	logs := 0.0
 	for _, v := range values {
 		logs += math.Log(v)
@@ -234,13 +235,13 @@ func (row *SummaryRow) cells(note func(string) string) []any {
 	}
 	for _, o := range row.Others {
 		text := o.Quantity.String()
-		if now := row.like(o.Quantity); now > 0 && o.Unit != unitTimes {
+		if now := row.like(o.Quantity); now > 0 && o.Unit != Times {
 			text += fmt.Sprintf(" = %s × now", count(o.Value/now))
 		}
 		switch {
 		case o.Source != nil:
 			text += " " + note(o.Source.String())
-		case o.Unit != unitTimes:
+		case o.Unit != Times:
 			text += ", measured"
 		}
 		others = append(others, text)

@@ -51,6 +51,8 @@ type Trace struct {
 	Commands        []byte
 	// SubDevices are the cores of each sub-device, nil if the device isn't divided.
 	SubDevices [][]chip.Range
+	// Executed are libttsim.Step.Executed after each replay.
+	Executed [][3]uint64
 	// Memory has the kernels.
 	Memory metaltrace.Memory
 	// Buffers are named in0, in1 and so on if they are inputs, out0 if they are results, w0 if the
@@ -247,6 +249,7 @@ func (r *reader) follow(s libttsim.Step, v *cq.Revision) error {
 			t.note(s.Written, !programs && replayed == nil)
 			continue
 		}
+		t.Executed = append(t.Executed, s.Executed)
 		if t.Replays++; t.Replays == 1 {
 			if err := r.begin(t, s.Read, s.Written); err != nil {
 				return err

@@ -138,8 +138,7 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		EBPF: c.EBPF, Markers: c.Markers, Timeline: c.Timeline != "",
 	}
 	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
-		config.CountTarget, config.Retired = card, func() uint64 { return queueInstructions(card) }
-		config.Executed = func() [3]uint64 { return queueExecuted(card) }
+		config.CountTarget, config.Executed = card, func() [3]uint64 { return card.Chip().QueueExecuted() }
 	}
 	if c.summary() {
 		config.Demo = demo.Classify
@@ -255,53 +254,4 @@ func readReport(name string) (r *report.Report, err error) {
 		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
 	}
 	return r, nil
-}
-
-// queueInstructions counts what the last column or row retired, which has no workers.
-func queueInstructions(card *sim.Card) uint64 {
-	ch := card.Chip()
-	if ch == nil {
-		return 0
-	}
-	t := ch.Topology()
-	all := t.All()
-	if t.Arch() == chip.Wormhole {
-		all.Start.Y = all.End.Y
-	} else {
-		all.Start.X = all.End.X
-	}
-	n := uint64(0)
-	for core := range all.Cores() {
-		if xy, err := t.Physical(core); err == nil {
-			n += ch.Retired(xy, chip.BRISC) + ch.Retired(xy, chip.NCRISC)
-		}
-	}
-	return n
-}
-
-// queueExecuted is without polling rounds.
-func queueExecuted(card *sim.Card) (n [3]uint64) {
-	ch := card.Chip()
-	if ch == nil {
-		return n
-	}
-	t := ch.Topology()
-	width, height := t.Grid()
-	cores := [2]chip.Core{{X: width - 1}, {X: width - 1, Y: 1}}
-	if t.Arch() == chip.Wormhole {
-		cores = [2]chip.Core{{Y: height - 1}, {X: 1, Y: height - 1}}
-	}
-	for i, of := range []struct {
-		core      chip.Core
-		processor chip.Processor
-	}{{cores[0], chip.BRISC}, {cores[1], chip.BRISC}, {cores[1], chip.NCRISC}} {
-		xy, err := t.Physical(of.core)
-		if err != nil {
-			return n
-		}
-		for _, times := range ch.Profile(xy, of.processor) {
-			n[i] += times
-		}
-	}
-	return n
 }

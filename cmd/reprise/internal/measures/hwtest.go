@@ -87,16 +87,11 @@ func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
 
 // ProbeCmd watches a running process.
 type ProbeCmd struct {
-	PID      int            `required:"" help:"Process to watch." name:"pid" placeholder:"N"`
+	PID      int            `required:"" name:"pid" placeholder:"N"`
 	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
 	Interval *time.Duration `help:"Also print intermediate figures at this interval." placeholder:"DURATION"`
 	Markers  bool           `help:"Attach to the program's markers of submissions and completions, each of which then costs more than a replay."`
 	cli.AsJSON
-}
-
-// Help is shown by --help.
-func (ProbeCmd) Help() string {
-	return "Needs root, or CAP_BPF and CAP_PERFMON. Without them it prints what /proc has, and what is missing."
 }
 
 // Validate checks the flags.

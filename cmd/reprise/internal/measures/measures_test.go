@@ -22,7 +22,7 @@ func TestQueueExecuted(t *testing.T) {
 			d, err := reprise.Open(ctx, card)
 			devtest.Must(t, err)
 			defer d.Close(ctx)
-			queueExecuted(card) // from here on
+			card.Chip().QueueExecuted() // from here on
 			im, err := kernels.Prebuilt(arch, kernels.Blank)
 			devtest.Must(t, err)
 			x, err := d.Load(ctx, &reprise.Program{Name: "nothing", Kernels: []reprise.Kernel{{
@@ -30,13 +30,13 @@ func TestQueueExecuted(t *testing.T) {
 			}}})
 			devtest.Must(t, err)
 			devtest.Must(t, errors.Join(d.Queue(0).Run(ctx, x), d.Queue(0).Wait(ctx)))
-			ran := queueExecuted(card)
+			ran := card.Chip().QueueExecuted()
 			for i, n := range ran {
 				if n == 0 {
 					t.Errorf("%s executed nothing", []string{"prefetcher", "dispatcher", "subordinate"}[i])
 				}
 			}
-			if again := queueExecuted(card); again != ran {
+			if again := card.Chip().QueueExecuted(); again != ran {
 				t.Errorf("%v without work, after %v", again, ran)
 			}
 		})

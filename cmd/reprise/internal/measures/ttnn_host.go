@@ -9,27 +9,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/sims"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/tables"
 	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/internal/ttnn/recording"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
 // hostScript is a trace of hostOperations additions in TT-NN, and what the calls of its host take.
+// For a recording it ends with hostCounted replays, one after the other.
 //
 //go:embed ttnn_host.py
 var hostScript []byte
@@ -37,6 +43,7 @@ var hostScript []byte
 const (
 	hostOperations = 16
 	hostCalls      = 50
+	hostCounted    = 192
 )
 
 // What is measured; the first four are those of hostScript.
@@ -49,8 +56,27 @@ const (
 	hostMemory  = "memory of the process"
 )
 
-// hostCosts are nanoseconds, or bytes of memory.
+// queueCores are those of emu.Chip.QueueExecuted.
+var queueCores = [3]string{"prefetcher's instructions in a replay", "dispatcher's instructions in a replay",
+	"subordinate's instructions in a replay"}
+
+// hostCosts are nanoseconds, bytes of memory, or instructions.
 type hostCosts map[string]float64
+
+// count notes the fewest instructions of a replay, from the counts after each. The others have more
+// first rounds of waits, which depend on when the host's threads poll.
+func (costs hostCosts) count(after [][3]uint64) error {
+	if after = after[max(0, len(after)-hostCounted):]; len(after) < hostCounted {
+		return fmt.Errorf("%d replays are counted, want %d", len(after), hostCounted)
+	}
+	for i, core := range queueCores {
+		costs[core] = math.Inf(1)
+		for k := range after[1:] {
+			costs[core] = min(costs[core], float64(after[k+1][i]-after[k][i]))
+		}
+	}
+	return nil
+}
 
 type hostJSON struct {
 	TTNN    hostCosts `json:"ttnn"`
@@ -59,25 +85,29 @@ type hostJSON struct {
 
 func (j *hostJSON) print(w cli.Text) {
 	t := w.Table()
-	t.Head("host's cost", "TT-NN", "Reprise", "TT-NN / Reprise")
-	for _, what := range []string{hostReplay, hostDone, hostCapture, hostEager, hostStart, hostMemory} {
+	t.Head("cost", "TT-NN", "Reprise", "TT-NN / Reprise")
+	for i, what := range append([]string{hostReplay, hostDone, hostCapture, hostEager, hostStart, hostMemory}, queueCores[:]...) {
 		text := tables.Duration[float64]
-		if what == hostMemory {
+		switch {
+		case what == hostMemory:
 			text = func(n float64) string { return tables.Count(n) + "B" }
+		case i > 5:
+			text = func(n float64) string { return humanize.CommafWithDigits(n, 0) }
 		}
 		t.Row(what, text(j.TTNN[what]), text(j.Reprise[what]), fmt.Sprintf("%.1f", j.TTNN[what]/j.Reprise[what]))
 	}
 	t.Flush()
 }
 
-// host measures what TT-NN and Reprise cost the host for the same trace on the same emulated chip.
+// host measures what TT-NN and Reprise cost the host and the queue's processors for the same trace
+// on the same emulated chip.
 func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) error {
 	dir, err := os.MkdirTemp("", "reprise-bench-ttnn")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	script, trace := filepath.Join(dir, "host.py"), filepath.Join(dir, "host.reprise")
+	script, trace, steps := filepath.Join(dir, "host.py"), filepath.Join(dir, "host.reprise"), filepath.Join(dir, "steps")
 	if err := os.WriteFile(script, hostScript, 0o644); err != nil {
 		return err
 	}
@@ -90,7 +120,7 @@ func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) e
 		return err
 	}
 	// The recording also compiles the kernels.
-	firmware, err := recordHost(ctx, s, self, run, arch, script, trace)
+	firmware, err := recordHost(ctx, s, self, run, arch, script, trace, steps)
 	if err != nil {
 		return err
 	}
@@ -109,17 +139,18 @@ func (c *benchTTNNCmd) host(ctx context.Context, s cli.Streams, run *ttnn.Run) e
 	if out.Reprise, err = processCosts(replay, "replayed"); err != nil {
 		return fmt.Errorf("reprise trace run: %w", err)
 	}
-	if err := out.Reprise.calls(ctx, arch); err != nil {
+	if err := errors.Join(out.Reprise.calls(ctx, arch), out.TTNN.recorded(steps),
+		out.Reprise.replayed(ctx, arch, trace, firmware)); err != nil {
 		return err
 	}
 	return s.Print(c.JSON, out, out.print)
 }
 
-func recordHost(ctx context.Context, s cli.Streams, self string, run *ttnn.Run, arch chip.Arch, script, trace string) (
+func recordHost(ctx context.Context, s cli.Streams, self string, run *ttnn.Run, arch chip.Arch, script, trace, steps string) (
 	firmware string, err error,
 ) {
-	record := exec.CommandContext(ctx, self, "ttnn", "record", "-o", trace, "--chip", arch.String(), "--python", run.Installation.Python,
-		"--library", run.Library, script, "1")
+	record := exec.CommandContext(ctx, self, "ttnn", "record", "-o", trace, "--steps", steps, "--chip", arch.String(),
+		"--python", run.Installation.Python, "--library", run.Library, script, "1")
 	record.Stderr = s.Err
 	record.Dir = filepath.Dir(script)
 	text, err := record.Output()
@@ -163,13 +194,57 @@ func processCosts(cmd *exec.Cmd, first string) (hostCosts, error) {
 	return costs, nil
 }
 
+// recorded counts what the wheel's own firmware executed in the last replays of hostScript, which
+// the recording made one after the other.
+func (costs hostCosts) recorded(steps string) error {
+	f, err := os.Open(steps)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := recording.Read(f, nil)
+	if err != nil {
+		return err
+	}
+	return costs.count(r.Traces[0][0].Executed)
+}
+
+// replayed counts what this project's firmware executes in the same trace, on a chip that ends a
+// replay before Replay returns, as the recorded one.
+func (costs hostCosts) replayed(ctx context.Context, arch chip.Arch, trace, firmware string) (err error) {
+	file, err := os.Open(trace)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	card := emulated(arch, sim.Synchronous(), sim.Seed(1))
+	dev, err := reprise.Open(ctx, card, reprise.WithFirmware(firmware))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	t, err := dev.LoadTrace(ctx, file)
+	if err != nil {
+		return err
+	}
+	var after [][3]uint64
+	for range hostCounted {
+		if err := t.Replay(ctx); err != nil {
+			return err
+		}
+		after = append(after, card.Chip().QueueExecuted())
+	}
+	return errors.Join(costs.count(after), dev.Queue(0).Wait(ctx))
+}
+
+func emulated(arch chip.Arch, opts ...sim.Option) *sim.Card {
+	d := &target.Device{Kind: target.Emulator, Arch: arch}
+	return d.Emulated("", opts...).Open().(*sim.Card)
+}
+
 // calls measures in this process what hostScript measures in Python's.
 func (costs hostCosts) calls(ctx context.Context, arch chip.Arch) (err error) {
-	target := sim.Blackhole()
-	if arch == chip.Wormhole {
-		target = sim.Wormhole()
-	}
-	dev, err := reprise.Open(ctx, target)
+	dev, err := reprise.Open(ctx, emulated(arch))
 	if err != nil {
 		return err
 	}
@@ -222,15 +297,14 @@ func (costs hostCosts) calls(ctx context.Context, arch chip.Arch) (err error) {
 
 // median returns the median of a call's times, each when the device has nothing to do.
 func median(ctx context.Context, d *ops.Device, f func() error) (float64, error) {
-	times := make([]time.Duration, hostCalls)
+	times := make([]float64, hostCalls)
 	for i := range times {
 		begin := time.Now()
 		err := f()
-		times[i] = time.Since(begin)
+		times[i] = float64(time.Since(begin))
 		if err := errors.Join(err, d.Wait(ctx)); err != nil {
 			return 0, err
 		}
 	}
-	slices.Sort(times)
-	return float64(times[len(times)/2]), nil
+	return report.Median(times), nil
 }

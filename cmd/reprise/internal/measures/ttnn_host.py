@@ -51,5 +51,8 @@ times = {
     "an operation": median(model) / OPERATIONS,
 }
 print(json.dumps(times), flush=True)
+for _ in range(192 if CALLS == 1 else 0):  # whose instructions the recording counts
+    ttnn.execute_trace(device, trace, cq_id=0, blocking=False)
+ttnn.synchronize_device(device)
 ttnn.release_trace(device, trace)
 ttnn.close_device(device)
