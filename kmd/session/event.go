@@ -92,9 +92,7 @@ func (e *Event) isQuery() bool {
 	case kabi.IoctlGetDeviceInfo, kabi.IoctlGetDriverInfo, kabi.IoctlQueryMappings, kabi.IoctlConfigureTLB, kabi.IoctlNOCRead:
 		return true
 	case kabi.IoctlSMCMessage:
-		var m kabi.SMCMessage
-		copy(kabi.Bytes(&m), e.In)
-		return m.Flags == kabi.SMCPoll
+		return decode[kabi.SMCMessage](e.In).Flags == kabi.SMCPoll
 	case kabi.IoctlLockCtl:
 		return decode[kabi.LockCtlIn](e.In).Flags != kabi.LockRelease
 	}
@@ -103,7 +101,7 @@ func (e *Event) isQuery() bool {
 
 // decode returns a part of a request's argument; missing bytes are zero.
 func decode[T kabi.Part](arg []byte) (part T) {
-	copy(kabi.PartBytes(&part), arg)
+	part, _, _ = kabi.Decode[T](arg)
 	return part
 }
 
