@@ -47,7 +47,7 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 type Event struct {
 	Kind Kind `json:"kind"`
 	// At is the event's end in nanoseconds since the start. Task is 0, or 1 during
-	// Recorder.Concurrent; earlier releases numbered goroutines.
+	// Recorder.Concurrent.
 	At   uint64 `json:"at_ns"`
 	Task uint64 `json:"task,omitempty"`
 	// Files and mappings are numbered from 0 in the order of opening.
@@ -119,6 +119,8 @@ func (e *Event) isChange() bool {
 	in, out := decode[kabi.LockCtlIn](e.In), output[kabi.LockCtlIn, kabi.LockCtlOut](e.Data)
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
+
+func (e *Event) task() uint64 { return min(e.Task, 1) }
 
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
