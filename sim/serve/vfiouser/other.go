@@ -17,7 +17,3 @@ func New(driver.Function, Config) (*Card, error) { return nil, ErrUnsupported }
 
 // Serve answers the clients that connect to l, one at a time.
 func (*Card) Serve(context.Context, *net.UnixListener) error { return ErrUnsupported }
-
-// ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and
-// closes the connection.
-func (*Card) ServeConn(context.Context, *net.UnixConn) error { return ErrUnsupported }
