@@ -162,9 +162,10 @@ func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
 func alike[T any, K comparable](all []T, key func(T) K) (groups [][]T) {
 	index := map[K]int{}
 	for _, v := range all {
-		i, ok := index[key(v)]
+		k := key(v)
+		i, ok := index[k]
 		if !ok {
-			i, index[key(v)] = len(groups), len(groups)
+			i, index[k] = len(groups), len(groups)
 			groups = append(groups, nil)
 		}
 		groups[i] = append(groups[i], v)
