@@ -13,7 +13,7 @@ type pendingWrite struct {
 }
 
 // pendingWrites is the host memory that goroutines write at the same time. A write recorded with
-// an event may be of a slower goroutine, so it must appear at this event or at the other task's next
+// an event may be of a slower goroutine, so it must appear at this event or the other task's next
 // one. A word written again meanwhile isn't compared: the recording may have half of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }
 
